@@ -1,0 +1,31 @@
+# What a change must pass before it lands: `make check`.
+GO ?= go
+export CGO_ENABLED = 0
+
+.PHONY: build check fmt vet lint generated test
+
+build:
+	$(GO) build -o ridge ./cmd/ridge
+
+check: fmt vet lint generated test
+
+fmt:
+	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$bad" || { echo "run gofmt -w on:"; echo "$$bad"; exit 1; }
+
+vet:
+	$(GO) vet ./...
+
+# staticcheck's version is pinned in tools/go.mod.
+lint: .bin/staticcheck
+	.bin/staticcheck ./...
+
+.bin/staticcheck: tools/go.mod
+	$(GO) build -C tools -o ../.bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+
+# Files made by programs (assembly, PTX, the built-in model) must be what their programs make now.
+generated:
+	$(GO) mod verify >/dev/null
+	$(GO) mod tidy -diff
+
+test:
+	$(GO) test ./...

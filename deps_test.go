@@ -1,0 +1,151 @@
+package ridge_test
+
+import (
+	"bufio"
+	"bytes"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/ridge-llm/ridge"
+
+// policy says which packages of ours a package may import, itself and what lies below it apart. A pattern ending in
+// "/..." covers a tree. The first pattern that matches a package decides. Test files are held to it too, except that
+// they may also import internal/testkit and its like.
+var policy = []struct {
+	pkg  string
+	may  []string
+	note string
+}{
+	{"quant/...", []string{"quant/..."}, "number formats stand on nothing"},
+	{"tokenizer/...", []string{"tokenizer/..."}, "text to ids stands on nothing"},
+	{"chat/...", []string{"chat/..."}, "templates stand on nothing"},
+	{"graph", []string{"quant"}, ""},
+	{"pass/...", []string{"graph", "quant", "pass/..."}, ""},
+	{"model", []string{"graph", "quant"}, "a model is a graph and nothing else"},
+	{"weights/...", []string{"quant", "weights/..."}, "files hold numbers; they know no models"},
+	{"backend", []string{"graph", "quant"}, ""},
+	{"backend/ref", []string{"graph", "quant", "backend"}, ""},
+	{"backend/cpu/...", []string{"graph", "quant", "backend", "backend/cpu/..."}, ""},
+	{"backend/cuda/...", []string{"graph", "quant", "backend", "backend/cuda/..."}, ""},
+	{"plan", []string{"graph", "pass", "quant", "backend", "weights"}, "any device, any model"},
+	{"price", []string{"graph", "quant"}, ""},
+	{"engine/sample", nil, "ints and slices only"},
+	{"engine/kv", nil, "ints and slices only"},
+	{"engine/sched", nil, "ints and slices only"},
+	{"engine/grammar", nil, "ints and slices only"},
+	{"engine/spec", nil, "ints and slices only"},
+	{"engine", []string{"plan", "price", "backend", "engine/..."}, "no model or device by name"},
+	{"internal/testkit/...", []string{"..."}, ""},
+	{"internal/builtin", []string{}, "the embedded model file"},
+	{"", []string{"quant/...", "graph", "pass", "model", "weights/...", "backend/...", "plan", "price", "engine/...", "tokenizer", "chat", "internal/..."}, "the library wires everything"},
+	{"cmd/ridge/...", []string{"..."}, "nothing imports it"},
+}
+
+func matches(pattern, pkg string) bool {
+	if root, tree := strings.CutSuffix(pattern, "..."); tree {
+		return root == "" || pkg == strings.TrimSuffix(root, "/") || strings.HasPrefix(pkg, root)
+	}
+	return pattern == pkg
+}
+
+func sourceFiles(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if p != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+				return fs.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(p, "go.mod")); p != "." && err == nil {
+				return fs.SkipDir // a module of its own
+			}
+			return nil
+		}
+		if strings.HasSuffix(p, ".go") {
+			files = append(files, filepath.ToSlash(p))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestImports(t *testing.T) {
+	for _, file := range sourceFiles(t) {
+		pkg := path.Dir(file)
+		if pkg == "." {
+			pkg = ""
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rule := -1
+		for i := range policy {
+			if matches(policy[i].pkg, pkg) {
+				rule = i
+				break
+			}
+		}
+		if rule < 0 {
+			t.Errorf("%s: package %q has no row in the import policy of deps_test.go; add one that says what it may import and why", file, pkg)
+			continue
+		}
+		for _, spec := range f.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ours, ok := strings.CutPrefix(imported+"/", module+"/")
+			if !ok {
+				continue
+			}
+			ours = strings.TrimSuffix(ours, "/")
+			test := strings.HasSuffix(file, "_test.go")
+			allowed := ours == pkg || (test && (strings.HasPrefix(ours, "internal/testkit")))
+			for _, may := range policy[rule].may {
+				allowed = allowed || matches(may, ours)
+			}
+			if !allowed {
+				t.Errorf("%s imports %s; the policy row %q does not allow that (%s)", file, ours, policy[rule].pkg, policy[rule].note)
+			}
+		}
+	}
+}
+
+// TestFileSizes holds the size budget of DESIGN.md: median file ≤ 150 lines, none over 800; generated files apart.
+func TestFileSizes(t *testing.T) {
+	var sizes []int
+	for _, file := range sourceFiles(t) {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first, _, _ := bufio.NewReader(bytes.NewReader(src)).ReadLine(); strings.HasPrefix(string(first), "// Code generated ") {
+			continue
+		}
+		n := bytes.Count(src, []byte("\n"))
+		sizes = append(sizes, n)
+		if n > 800 {
+			t.Errorf("%s has %d lines; 800 is the limit and 400 the aim: split it by what is in it", file, n)
+		}
+	}
+	sort.Ints(sizes)
+	if median := sizes[len(sizes)/2]; median > 150 {
+		t.Errorf("the median file has %d lines; the budget is 150", median)
+	}
+}

@@ -1,0 +1,2 @@
+// Package ridge runs large language models on CPUs and NVIDIA GPUs.
+package ridge

@@ -1,0 +1,102 @@
+// Package quant knows number formats: how many numbers a block holds, how its bytes are laid out, how to decode
+// and encode them, and how far a round trip may be off. One file per block format. The layouts are those of GGUF
+// (github.com/ggml-org/ggml, docs/gguf.md) and of the safetensors dtypes; all are little endian.
+package quant
+
+import "fmt"
+
+// Format names one way of laying out numbers in bytes. The zero value is not a format.
+type Format uint8
+
+// The formats, in the order of the table in this file.
+const (
+	Invalid Format = iota
+	F32
+	F16
+	BF16
+	Q8_0
+	Q4_0
+	Q4_1
+	Q5_0
+	Q5_1
+	Q2_K
+	Q3_K
+	Q4_K
+	Q5_K
+	Q6_K
+	IQ4_NL
+	MXFP4
+	formatCount
+)
+
+// layout is one row of the format table.
+type layout struct {
+	name       string
+	block      int // numbers in a block
+	blockBytes int // bytes in a block
+}
+
+var layouts = [formatCount]layout{
+	F32:    {"F32", 1, 4},
+	F16:    {"F16", 1, 2},
+	BF16:   {"BF16", 1, 2},
+	Q8_0:   {"Q8_0", 32, 34},
+	Q4_0:   {"Q4_0", 32, 18},
+	Q4_1:   {"Q4_1", 32, 20},
+	Q5_0:   {"Q5_0", 32, 22},
+	Q5_1:   {"Q5_1", 32, 24},
+	Q2_K:   {"Q2_K", 256, 84},
+	Q3_K:   {"Q3_K", 256, 110},
+	Q4_K:   {"Q4_K", 256, 144},
+	Q5_K:   {"Q5_K", 256, 176},
+	Q6_K:   {"Q6_K", 256, 210},
+	IQ4_NL: {"IQ4_NL", 32, 18},
+	MXFP4:  {"MXFP4", 32, 17},
+}
+
+// Formats lists every format, floats first.
+func Formats() []Format {
+	all := make([]Format, 0, formatCount-1)
+	for f := F32; f < formatCount; f++ {
+		all = append(all, f)
+	}
+	return all
+}
+
+// Parse turns a name such as "Q4_0" into its Format; it is exact about case.
+func Parse(name string) (Format, error) {
+	for f := F32; f < formatCount; f++ {
+		if layouts[f].name == name {
+			return f, nil
+		}
+	}
+	return Invalid, fmt.Errorf("quant: no number format is called %q", name)
+}
+
+// Valid reports whether f is one of the formats of this package.
+func (f Format) Valid() bool { return f > Invalid && f < formatCount }
+
+// String is the format's name as GGUF tools print it.
+func (f Format) String() string {
+	if !f.Valid() {
+		return fmt.Sprintf("Format(%d)", uint8(f))
+	}
+	return layouts[f].name
+}
+
+// Block is how many consecutive numbers of a row share one block; 1 for plain floats.
+func (f Format) Block() int { return layouts[f].block }
+
+// BlockBytes is the size of one block in bytes.
+func (f Format) BlockBytes() int { return layouts[f].blockBytes }
+
+// RowBytes is the size in bytes of a row of n numbers; n must be a multiple of Block.
+func (f Format) RowBytes(n int) int64 {
+	l := layouts[f]
+	return int64(n/l.block) * int64(l.blockBytes)
+}
+
+// BitsPerWeight is the average storage of one number in bits.
+func (f Format) BitsPerWeight() float64 {
+	return 8 * float64(layouts[f].blockBytes) / float64(layouts[f].block)
+}
