@@ -1,0 +1,96 @@
+// Package backend is what a device must offer to run a graph: memory, kernels for the graph's nodes, and a way to run
+// a list of launches on a batch. The reference backend (backend/ref) defines what each op means; the others are
+// tested against it.
+package backend
+
+import (
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// Device is one piece of hardware with its memory. All methods but Run and Read may be called only before the first
+// Run; a device is used by one goroutine at a time.
+type Device interface {
+	// Info describes the device for people and for planning.
+	Info() Info
+	// Kernels lists the ways to compute a node, the one to prefer first; empty when the device cannot.
+	Kernels(n *graph.Node) []Kernel
+	// Alloc gets n bytes of zeroed device memory; what names their use in an error. Free gives them back.
+	Alloc(n int64, what string) (Buffer, error)
+	Free(Buffer)
+	// Place makes a weight resident. t is borrowed until Close: on a CPU it is usually used where it lies.
+	Place(w *graph.Weight, t quant.Tensor) (Weight, error)
+	// Run computes one step. It returns when the step is done, or, on a device that runs by itself, when it is
+	// queued: Read waits for it.
+	Run(launches []Launch, b *Batch) error
+	// Read copies rows [from, from+n) of a value as F32 into dst, after all work given before.
+	Read(dst []float32, v *graph.Value, b Buffer, from, n int) error
+	// Close frees all that the device holds.
+	Close() error
+}
+
+// Info describes a device.
+type Info struct {
+	Name    string // "cpu", "ref", "cuda:0"
+	Detail  string // "Zen 5, avx512, 2 threads"
+	Memory  int64  // bytes in all
+	Threads int    // that compute at once; 1 for a GPU, whose parallelism is its own business
+}
+
+// Buffer is a piece of a device's memory.
+type Buffer struct {
+	Mem any   // the device's own handle
+	Off int64 // bytes into it
+	Len int64 // bytes
+}
+
+// Slice is the part [off, off+n) of a buffer.
+func (b Buffer) Slice(off, n int64) Buffer { return Buffer{Mem: b.Mem, Off: b.Off + off, Len: n} }
+
+// Weight is a resident weight, in whatever layout the device wants.
+type Weight interface{ Bytes() int64 }
+
+// Kernel is one way to compute a node.
+type Kernel interface {
+	// Name says format and method: "linear q8_0 avx512".
+	Name() string
+	// Scratch is how many bytes of memory the kernel needs beside inputs and outputs while it runs.
+	Scratch(n *graph.Node, lim Limits) int64
+	// Bind fixes where everything is and gives the launch that a Program keeps.
+	Bind(n *graph.Node, a Args) (Launch, error)
+}
+
+// Args is where a node's inputs, outputs and weights are. A cache, as input or output, is the buffer of its pages.
+type Args struct {
+	In, Out []Buffer
+	Weights []Weight
+	Scratch Buffer
+	Limits  Limits
+}
+
+// Launch is one entry of a Program, bound to its memory; the device that made it knows how to run it.
+type Launch interface {
+	// String is the launch as a line of the program's text.
+	String() string
+}
+
+// Limits bounds a step. Buffers are sized by them once, so that a step allocates nothing.
+type Limits struct {
+	Tokens   int // rows of a step
+	Seqs     int // sequences of a step
+	Logits   int // rows whose logits are wanted
+	Pages    int // pages of the cache
+	PageSize int // tokens in a page
+	SeqPages int // pages of one sequence, so its longest context is SeqPages × PageSize
+}
+
+// Rows is the most rows a value of this kind can have.
+func (l Limits) Rows(r graph.Rows) int {
+	if r == graph.Logits {
+		return l.Logits
+	}
+	return l.Tokens
+}
+
+// PageBytes is what one page of a cache takes: keys of its tokens, then their values.
+func (l Limits) PageBytes(c *graph.Cache) int64 { return int64(l.PageSize) * c.RowBytes() }

@@ -1,0 +1,171 @@
+package graph
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// Found is what a Finder knows of a weight: its number format, where it is, and its size as the graph means it (after
+// Source.Change). Rows 0 says that there is no file behind it: the weight has whatever size is asked for.
+type Found struct {
+	Format     quant.Format
+	Rows, Cols int
+	Source     Source
+}
+
+// Finder looks up a weight by its name in the graph; ok is false when the model has no such weight.
+type Finder func(name string) (f Found, ok bool)
+
+// Builder builds a Graph. Its errors stick: after the first, calls return harmless values and Finish returns that
+// error with the line of the model's code that caused it.
+type Builder struct {
+	act     Type // element type of the activations
+	cacheAs Type // element type of keys and values
+	g       *Graph
+	find    Finder
+	names   map[string]*Weight
+	values  map[string]int // how often a value's name was asked for
+	shared  map[*Rotation]*Value
+	nextID  int
+	err     error
+}
+
+// NewBuilder starts a graph. find says which weights there are; act and cache are the element types of activations
+// and of cached keys and values.
+func NewBuilder(name string, find Finder, act, cache Type) *Builder {
+	return &Builder{
+		act: act, cacheAs: cache,
+		g: &Graph{Name: name}, find: find,
+		names: map[string]*Weight{}, values: map[string]int{}, shared: map[*Rotation]*Value{},
+	}
+}
+
+// Has reports whether the model brings a weight of this name.
+func (b *Builder) Has(name string) bool {
+	_, ok := b.find(name)
+	return ok
+}
+
+// Weight asks for a matrix of out × in; a vector is 1 × its axis. Asking again for the same name gives the same
+// weight.
+func (b *Builder) Weight(name string, out, in Axis) *Weight {
+	return b.weight(name, name, 0, out, in, true)
+}
+
+// Part asks for rows [from, from+out) of a matrix that holds several weights one below the other, as Phi-3's qkv does.
+func (b *Builder) Part(name string, from int, out, in Axis) *Weight {
+	return b.weight(fmt.Sprintf("%s[%d:%d]", name, from, from+out.Len()), name, from, out, in, false)
+}
+
+// weight asks for rows [from, from+out) of the matrix called whole; all says that there should be no others.
+func (b *Builder) weight(name, whole string, from int, out, in Axis, all bool) *Weight {
+	if w, ok := b.names[name]; ok {
+		if w.Out.Len() != out.Len() || w.In.Len() != in.Len() {
+			b.fail("weight %s is wanted as %d × %d here and as %d × %d at %s", name, out.Len(), in.Len(), w.Out.Len(), w.In.Len(), w.At)
+		}
+		return w
+	}
+	w := &Weight{Name: name, Out: out, In: in, Format: quant.F32, At: b.caller()}
+	b.names[name] = w
+	b.g.Weights = append(b.g.Weights, w)
+	f, ok := b.find(whole)
+	switch {
+	case !ok:
+		b.fail("the model has no weight %s (%d × %d)", whole, out.Len(), in.Len())
+	case f.Rows != 0 && (f.Cols != in.Len() || f.Rows < from+out.Len() || (all && f.Rows != out.Len())):
+		b.fail("weight %s (tensor %s) is %d × %d, and the configuration asks for rows %d to %d of %d numbers",
+			whole, f.Source.Tensor, f.Rows, f.Cols, from, from+out.Len(), in.Len())
+	case in.Len()%f.Format.Block() != 0:
+		b.fail("weight %s has rows of %d numbers, which do not divide into %s blocks of %d", whole, in.Len(), f.Format, f.Format.Block())
+	default:
+		w.Format, w.Source = f.Format, f.Source
+		w.Source.Whole, w.Source.From = whole, from
+	}
+	return w
+}
+
+// Vector asks for one row of weights along an axis.
+func (b *Builder) Vector(name string, a Axis) *Weight { return b.Weight(name, one, a) }
+
+var one = Axis{Name: "one", Count: 1, Size: 1}
+
+// Cache declares the key and value store of a layer and returns its first version.
+func (b *Builder) Cache(layer int, k, v Axis, window int) *Value {
+	c := &Cache{Name: fmt.Sprintf("kv.%d", layer), Layer: layer, K: k, V: v, Type: b.cacheAs, Window: window}
+	b.g.Caches = append(b.g.Caches, c)
+	return b.value(Value{Cache: c}, c.Name)
+}
+
+// Emit adds a node and returns what it makes, named name (name, name.1 … when there are several).
+func (b *Builder) Emit(name string, op Op, in []*Value, weights ...*Weight) []*Value {
+	return b.emit(b.caller(), name, op, in, weights)
+}
+
+func (b *Builder) emit(at, name string, op Op, in []*Value, weights []*Weight) []*Value {
+	n := &Node{Op: op, In: in, Weights: weights, At: at}
+	outs, err := op.Infer(n)
+	if err != nil && b.err == nil {
+		b.err = fmt.Errorf("graph %s, %s: %s %s: %w", b.g.Name, at, op.Name(), name, err)
+	}
+	if b.err != nil {
+		return []*Value{{Name: name}, {Name: name}, {Name: name}}
+	}
+	for i := range outs {
+		as := name
+		if i > 0 {
+			as = fmt.Sprintf("%s.%d", name, i)
+		}
+		outs[i].From = n
+		n.Out = append(n.Out, b.value(outs[i], as))
+	}
+	b.g.Nodes = append(b.g.Nodes, n)
+	return n.Out
+}
+
+// value numbers a value and makes its name unique.
+func (b *Builder) value(v Value, name string) *Value {
+	b.values[name]++
+	if k := b.values[name]; k > 1 {
+		name = fmt.Sprintf("%s'%d", name, k)
+	}
+	v.ID, v.Name = b.nextID, name
+	b.nextID++
+	return &v
+}
+
+func (b *Builder) fail(format string, args ...any) {
+	if b.err == nil {
+		b.err = fmt.Errorf("graph %s, %s: %s", b.g.Name, b.caller(), fmt.Sprintf(format, args...))
+	}
+}
+
+// Fail records an error of the model's own, such as a configuration it cannot express.
+func (b *Builder) Fail(format string, args ...any) { b.fail(format, args...) }
+
+// caller is the nearest line of code outside this package: the model's.
+func (b *Builder) caller() string {
+	var pcs [8]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if !strings.Contains(f.Function, "ridge/graph.") || !more {
+			return fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
+		}
+	}
+}
+
+// Finish names the graph's output and returns the graph once Verify has passed.
+func (b *Builder) Finish(output *Value) (*Graph, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	b.g.Output = output
+	if err := b.g.Verify(); err != nil {
+		return nil, err
+	}
+	return b.g, nil
+}

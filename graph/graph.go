@@ -1,0 +1,138 @@
+// Package graph describes one step of a model as a list of operations on matrices. It is a plan, never a language:
+// nothing here computes. What to launch, how much memory a step takes, what it must cost, how it splits over devices
+// and where a quantiser goes are all read off this description.
+//
+// Every value is a matrix of rows × one named Axis. Only two row counts vary from step to step: one row per token
+// (Tokens), and one row per token whose logits are wanted (Logits). Everything else that varies (token ids,
+// positions, page tables, lengths) is step data that a backend keeps in fixed buffers; it is never a shape.
+package graph
+
+import "github.com/ridge-llm/ridge/quant"
+
+// Axis names the columns of a matrix: Count groups of Size numbers, as in Axis{"heads", 32, 128}. The group is the
+// unit in which an axis may be cut, so that heads are split as heads.
+type Axis struct {
+	Name  string
+	Count int // groups
+	Size  int // numbers in a group
+}
+
+// Len is how many numbers one row holds.
+func (a Axis) Len() int { return a.Count * a.Size }
+
+// Rows says which of the step's row counts a value has.
+type Rows uint8
+
+const (
+	Tokens Rows = iota // one row per token of the step
+	Logits             // one row per token whose logits are wanted
+)
+
+func (r Rows) String() string { return [...]string{"tokens", "logits"}[r] }
+
+// Type is the element type in which a value is stored.
+type Type uint8
+
+const (
+	F32  Type = iota
+	F16       // IEEE half
+	BF16      // upper half of an F32
+	Q8        // int8 in blocks of 32, each with an F32 scale and the F32 sum of its numbers: 40 bytes
+)
+
+// Q8Block is how many numbers share a scale in a Q8 value, and Q8BlockBytes what such a block takes: 32 int8, the
+// scale, and scale × Σ int8, which kernels for weights with an offset need.
+const (
+	Q8Block      = 32
+	Q8BlockBytes = 40
+)
+
+func (t Type) String() string { return [...]string{"f32", "f16", "bf16", "q8"}[t] }
+
+// RowBytes is the size in bytes of a row of n numbers; n is a multiple of Q8Block for Q8.
+func (t Type) RowBytes(n int) int64 {
+	switch t {
+	case F32:
+		return 4 * int64(n)
+	case Q8:
+		return int64(n/Q8Block) * Q8BlockBytes
+	default:
+		return 2 * int64(n)
+	}
+}
+
+// Value is what a node produces: a matrix, or one version of a cache.
+type Value struct {
+	ID    int
+	Name  string
+	Rows  Rows
+	Axis  Axis
+	Type  Type
+	Cache *Cache // not nil: the value is a version of this cache's content, and Rows, Axis and Type do not apply
+	From  *Node  // nil for the first version of a cache
+}
+
+// RowBytes is the size in bytes of one row of a matrix value.
+func (v *Value) RowBytes() int64 { return v.Type.RowBytes(v.Axis.Len()) }
+
+// Cache is the paged key and value store of one attention layer. One node writes each version of it, in place.
+type Cache struct {
+	Name   string // "kv.0"
+	Layer  int
+	K, V   Axis // kv heads × head size
+	Type   Type // of the stored numbers: F32, F16 or BF16
+	Window int  // rows that attention looks back, itself included; 0: all of them
+}
+
+// RowBytes is what one token takes in this cache, keys and values together, in bytes.
+func (c *Cache) RowBytes() int64 { return c.Type.RowBytes(c.K.Len()) + c.Type.RowBytes(c.V.Len()) }
+
+// Weight is a matrix that a model brings along, out features × in features. Its number format is a property of the
+// weight: nodes do not know it and backends choose their kernel by it.
+type Weight struct {
+	Name    string // in GGUF's naming, "blk.0.attn_q.weight"; a part has its rows behind: "blk.0.attn_qkv.weight[0:64]"
+	Out, In Axis
+	Format  quant.Format
+	Source  Source
+	At      string // where in the model's code it was asked for
+}
+
+// Bytes is the size of the whole weight in its format.
+func (w *Weight) Bytes() int64 { return int64(w.Out.Len()) * w.Format.RowBytes(w.In.Len()) }
+
+// Source says where a weight's numbers are: rows [From, From + Out) of a tensor of the model file, after Change.
+type Source struct {
+	Whole  string // the tensor's name in the graph's naming
+	Tensor string // and in the file's
+	Change Change
+	From   int
+}
+
+// Change is what must be done to a tensor of a file before it is the weight that the graph means.
+type Change uint8
+
+const (
+	AsIs      Change = iota
+	Transpose        // the file holds in × out (GPT-2's Conv1D)
+	PlusOne          // the file holds w where the model multiplies by 1 + w (Gemma's norms in Hugging Face files)
+)
+
+func (c Change) String() string { return [...]string{"as is", "transposed", "plus one"}[c] }
+
+// Node is one operation with what it reads and what it makes.
+type Node struct {
+	Op      Op
+	In      []*Value
+	Weights []*Weight
+	Out     []*Value
+	At      string // where in the model's code it was built, "llama.go:31"
+}
+
+// Graph is one step of a model: nodes in an order in which they can run.
+type Graph struct {
+	Name    string
+	Nodes   []*Node
+	Weights []*Weight
+	Caches  []*Cache
+	Output  *Value // the logits; the hidden states of an encoder
+}

@@ -1,0 +1,100 @@
+package graph
+
+import "fmt"
+
+// KVWrite stores keys and values of the step's tokens at their slots of a cache.
+type KVWrite struct{ simple }
+
+// Name implements Op.
+func (KVWrite) Name() string { return "KVWrite" }
+
+// Attrs implements Op.
+func (KVWrite) Attrs() string { return "" }
+
+// Infer implements Op: cache, k [tokens, K], v [tokens, V] → the cache's next version.
+func (KVWrite) Infer(n *Node) ([]Value, error) {
+	if err := arity(n, 3, 0, 0); err != nil {
+		return nil, err
+	}
+	cache, k, v := n.In[0], n.In[1], n.In[2]
+	if cache.Cache == nil {
+		return nil, fmt.Errorf("%s is no cache", cache.Name)
+	}
+	if k.Axis != cache.Cache.K || v.Axis != cache.Cache.V {
+		return nil, fmt.Errorf("%s takes rows of %s and %s, not %s and %s", cache.Name, cache.Cache.K, cache.Cache.V, k.Axis, v.Axis)
+	}
+	return []Value{{Cache: cache.Cache}}, nil
+}
+
+// Work implements Op.
+func (KVWrite) Work(n *Node, s *Step) Work {
+	w := traffic(n, s, 0)
+	w.CacheWrite = int64(s.Tokens()) * n.In[0].Cache.RowBytes()
+	return w
+}
+
+// KVWrite adds the store and returns the cache's next version.
+func (b *Builder) KVWrite(cache, k, v *Value) *Value {
+	return b.Emit(cache.Name, KVWrite{}, []*Value{cache, k, v})[0]
+}
+
+// Attention lets every query look at the keys of its own sequence up to its own position, no further back than the
+// cache's window: softmax(scale × q·k, soft-capped) · v. Query heads share key heads in equal groups (MHA, GQA,
+// MQA). It stays one node so that a backend may tile it (FlashAttention) as it likes.
+type Attention struct {
+	simple
+	Scale   float64
+	Softcap float64 // scores become cap × tanh(score / cap); 0: none
+}
+
+// Name implements Op.
+func (Attention) Name() string { return "Attention" }
+
+// Attrs implements Op.
+func (o Attention) Attrs() string {
+	s := fmt.Sprintf("scale %.6g", o.Scale)
+	if o.Softcap != 0 {
+		s += fmt.Sprintf(", softcap %g", o.Softcap)
+	}
+	return s
+}
+
+// Infer implements Op: q [tokens, heads × key size], cache → [tokens, heads × value size].
+func (o Attention) Infer(n *Node) ([]Value, error) {
+	if err := arity(n, 2, 0, 0); err != nil {
+		return nil, err
+	}
+	q, cache := n.In[0], n.In[1].Cache
+	if err := matrix(q); err != nil {
+		return nil, err
+	}
+	if cache == nil {
+		return nil, fmt.Errorf("%s is no cache", n.In[1].Name)
+	}
+	if q.Axis.Size != cache.K.Size {
+		return nil, fmt.Errorf("queries have heads of %d and keys of %d", q.Axis.Size, cache.K.Size)
+	}
+	if cache.K.Count == 0 || q.Axis.Count%cache.K.Count != 0 || cache.V.Count != cache.K.Count {
+		return nil, fmt.Errorf("%d query heads cannot share %d key heads and %d value heads equally", q.Axis.Count, cache.K.Count, cache.V.Count)
+	}
+	return []Value{{Rows: q.Rows, Axis: Axis{q.Axis.Name, q.Axis.Count, cache.V.Size}, Type: q.Type}}, nil
+}
+
+// Work implements Op: q·k and p·v for every pair and head, and scale, maximum, exponential, sum and (once a row) the
+// division; the caches' rows are read once a sequence.
+func (o Attention) Work(n *Node, s *Step) Work {
+	q, c := n.In[0], n.In[1].Cache
+	perPair := int64(2*c.K.Size + 2*c.V.Size + 4)
+	if o.Softcap != 0 {
+		perPair += 3
+	}
+	heads := int64(q.Axis.Count)
+	w := traffic(n, s, heads*(s.Pairs(c.Window)*perPair+int64(s.Tokens()*c.V.Size)))
+	w.CacheRead = s.CtxRows(c.Window) * c.RowBytes()
+	return w
+}
+
+// Attention adds the attention of queries q over a version of a cache.
+func (b *Builder) Attention(name string, q, cache *Value, o Attention) *Value {
+	return b.Emit(name, o, []*Value{q, cache})[0]
+}

@@ -1,0 +1,56 @@
+package graph
+
+import "fmt"
+
+// Embed looks up one row of its weight for every token: by the token's id, or by its position for models with learned
+// positions. The row is multiplied by Scale (Gemma's √hidden); 0 means 1.
+type Embed struct {
+	simple
+	ByPosition bool
+	Scale      float64
+	To         Type
+}
+
+// Name implements Op.
+func (Embed) Name() string { return "Embed" }
+
+// Attrs implements Op.
+func (o Embed) Attrs() string {
+	by := "ids"
+	if o.ByPosition {
+		by = "positions"
+	}
+	if o.Scale != 0 {
+		by += fmt.Sprintf(", scale %.6g", o.Scale)
+	}
+	return by
+}
+
+// Infer implements Op: () , table [vocab, hidden] → [tokens, hidden].
+func (o Embed) Infer(n *Node) ([]Value, error) {
+	if err := arity(n, 0, 1, 1); err != nil {
+		return nil, err
+	}
+	return []Value{{Rows: Tokens, Axis: n.Weights[0].In, Type: o.To}}, nil
+}
+
+// Work implements Op: only the rows looked up are read.
+func (o Embed) Work(n *Node, s *Step) Work {
+	rows := int64(s.Tokens())
+	w := traffic(n, s, 0)
+	if o.Scale != 0 {
+		w.FLOPs = rows * int64(n.Weights[0].In.Len())
+	}
+	w.WeightBytes = rows * n.Weights[0].Format.RowBytes(n.Weights[0].In.Len())
+	return w
+}
+
+// Embed adds the lookup of token ids in table.
+func (b *Builder) Embed(name string, table *Weight, scale float64) *Value {
+	return b.Emit(name, Embed{Scale: scale, To: b.act}, nil, table)[0]
+}
+
+// EmbedPosition adds the lookup of positions in table.
+func (b *Builder) EmbedPosition(name string, table *Weight) *Value {
+	return b.Emit(name, Embed{ByPosition: true, To: b.act}, nil, table)[0]
+}

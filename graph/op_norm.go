@@ -1,0 +1,105 @@
+package graph
+
+import "fmt"
+
+// RMSNorm divides each group of a row by its root mean square and multiplies by the weight (Zhang & Sennrich,
+// arXiv:1910.07467). With PerGroup the axis's groups (heads) are normalised one by one, with one weight for all.
+type RMSNorm struct {
+	simple
+	Eps      float64
+	PerGroup bool
+}
+
+// Name implements Op.
+func (RMSNorm) Name() string { return "RMSNorm" }
+
+// Attrs implements Op.
+func (o RMSNorm) Attrs() string {
+	s := fmt.Sprintf("eps %g", o.Eps)
+	if o.PerGroup {
+		s += ", per group"
+	}
+	return s
+}
+
+// Infer implements Op: x [rows, axis], w [1, axis or group] → [rows, axis].
+func (o RMSNorm) Infer(n *Node) ([]Value, error) {
+	if err := arity(n, 1, 1, 1); err != nil {
+		return nil, err
+	}
+	if err := matrix(n.In[0]); err != nil {
+		return nil, err
+	}
+	length := n.In[0].Axis.Len()
+	if o.PerGroup {
+		length = n.In[0].Axis.Size
+	}
+	if err := vector(n.Weights[0], length); err != nil {
+		return nil, err
+	}
+	return []Value{like(n.In[0])}, nil
+}
+
+// Work implements Op: a square and a sum, a scaling and a weight for each number; root and division once a group.
+func (o RMSNorm) Work(n *Node, s *Step) Work {
+	x := n.In[0]
+	groups := 1
+	if o.PerGroup {
+		groups = x.Axis.Count
+	}
+	return traffic(n, s, int64(s.Rows(x.Rows))*int64(4*x.Axis.Len()+4*groups))
+}
+
+// RMSNorm adds the normalisation of whole rows.
+func (b *Builder) RMSNorm(name string, x *Value, w *Weight, eps float64) *Value {
+	return b.Emit(name, RMSNorm{Eps: eps}, []*Value{x}, w)[0]
+}
+
+// GroupRMSNorm adds the normalisation of each group (head) of a row.
+func (b *Builder) GroupRMSNorm(name string, x *Value, w *Weight, eps float64) *Value {
+	return b.Emit(name, RMSNorm{Eps: eps, PerGroup: true}, []*Value{x}, w)[0]
+}
+
+// LayerNorm centres each row, divides by its standard deviation, multiplies by a weight and adds a bias (Ba et al.,
+// arXiv:1607.06450).
+type LayerNorm struct {
+	simple
+	Eps float64
+}
+
+// Name implements Op.
+func (LayerNorm) Name() string { return "LayerNorm" }
+
+// Attrs implements Op.
+func (o LayerNorm) Attrs() string { return fmt.Sprintf("eps %g", o.Eps) }
+
+// Infer implements Op: x [rows, axis], w [1, axis], bias? [1, axis] → [rows, axis].
+func (o LayerNorm) Infer(n *Node) ([]Value, error) {
+	if err := arity(n, 1, 1, 2); err != nil {
+		return nil, err
+	}
+	if err := matrix(n.In[0]); err != nil {
+		return nil, err
+	}
+	for _, w := range n.Weights {
+		if err := vector(w, n.In[0].Axis.Len()); err != nil {
+			return nil, err
+		}
+	}
+	return []Value{like(n.In[0])}, nil
+}
+
+// Work implements Op: mean, centring, square and sum, scaling, weight and bias.
+func (o LayerNorm) Work(n *Node, s *Step) Work {
+	x := n.In[0]
+	return traffic(n, s, int64(s.Rows(x.Rows))*int64((5+len(n.Weights))*x.Axis.Len()+5))
+}
+
+// LayerNorm adds the normalisation of rows; bias may be nil.
+func (b *Builder) LayerNorm(name string, x *Value, w, bias *Weight, eps float64) *Value {
+	ws := []*Weight{w}
+	if bias != nil {
+		ws = append(ws, bias)
+	}
+	return b.Emit(name, LayerNorm{Eps: eps}, []*Value{x}, ws...)[0]
+}

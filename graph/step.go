@@ -1,0 +1,61 @@
+package graph
+
+// Step is the size of one step: which sequences move forward, from where, by how much. It is all that cost depends
+// on; the tokens themselves do not matter.
+type Step struct {
+	Seqs   []Seq
+	Logits int // rows whose logits are wanted
+}
+
+// Seq is one sequence's part of a step.
+type Seq struct {
+	New  int // tokens computed in this step
+	Past int // tokens whose keys and values are in the cache already
+}
+
+// Tokens is the number of token rows.
+func (s *Step) Tokens() int {
+	t := 0
+	for _, q := range s.Seqs {
+		t += q.New
+	}
+	return t
+}
+
+// Rows is how many rows a value of this kind has in the step.
+func (s *Step) Rows(r Rows) int {
+	if r == Logits {
+		return s.Logits
+	}
+	return s.Tokens()
+}
+
+// CtxRows is Σ over sequences of the cache rows that causal attention with this window must read; window 0 is no
+// window. Rows of one sequence are counted once however many queries look at them.
+func (s *Step) CtxRows(window int) int64 {
+	var sum int64
+	for _, q := range s.Seqs {
+		rows := q.Past + q.New
+		if window > 0 && q.New > 0 {
+			rows = min(rows, q.New+window-1)
+		}
+		sum += int64(rows)
+	}
+	return sum
+}
+
+// Pairs is Σ over sequences of the query × key pairs that causal attention with this window has to score.
+func (s *Step) Pairs(window int) int64 {
+	var sum int64
+	for _, q := range s.Seqs {
+		n, past := int64(q.New), int64(q.Past)
+		if window <= 0 {
+			sum += n*past + n*(n+1)/2
+			continue
+		}
+		// Query i (0-based) sees min(past+i+1, window) keys: growing ones first, then full windows.
+		growing := min(max(int64(window)-past, 0), n)
+		sum += growing*past + growing*(growing+1)/2 + (n-growing)*int64(window)
+	}
+	return sum
+}

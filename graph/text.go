@@ -1,0 +1,62 @@
+package graph
+
+import (
+	"fmt"
+	"strings"
+)
+
+// String is the graph as text, one node a line: what it makes, from what, with which weights. It is what people
+// review when a model or a pass changes, so it holds nothing that a mere refactoring would move.
+func (g *Graph) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "graph %s\n", g.Name)
+	for _, c := range g.Caches {
+		fmt.Fprintf(&s, "  cache %s  k %s  v %s  %s", c.Name, c.K, c.V, c.Type)
+		if c.Window > 0 {
+			fmt.Fprintf(&s, "  window %d", c.Window)
+		}
+		s.WriteByte('\n')
+	}
+	for _, n := range g.Nodes {
+		fmt.Fprintf(&s, "  %s\n", n)
+	}
+	fmt.Fprintf(&s, "  return %s\n", g.Output.Name)
+	return s.String()
+}
+
+// String is the axis as text: "heads 32×128", or "hidden 2048" when its groups are single numbers.
+func (a Axis) String() string {
+	if a.Size == 1 {
+		return fmt.Sprintf("%s %d", a.Name, a.Count)
+	}
+	return fmt.Sprintf("%s %d×%d", a.Name, a.Count, a.Size)
+}
+
+// String is the node as one line of the graph's text.
+func (n *Node) String() string {
+	var s strings.Builder
+	for i, v := range n.Out {
+		if i > 0 {
+			s.WriteString(", ")
+		}
+		s.WriteString(v.Name)
+		if v.Cache == nil {
+			fmt.Fprintf(&s, " [%s, %s] %s", v.Rows, v.Axis, v.Type)
+		}
+	}
+	fmt.Fprintf(&s, " = %s(", n.Op.Name())
+	for i, v := range n.In {
+		if i > 0 {
+			s.WriteString(", ")
+		}
+		s.WriteString(v.Name)
+	}
+	s.WriteByte(')')
+	if a := n.Op.Attrs(); a != "" {
+		fmt.Fprintf(&s, " {%s}", a)
+	}
+	for _, w := range n.Weights {
+		fmt.Fprintf(&s, "  %s [%s, %s] %s", w.Name, w.Out, w.In, w.Format)
+	}
+	return s.String()
+}

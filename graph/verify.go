@@ -1,0 +1,59 @@
+package graph
+
+import "fmt"
+
+// Verify checks what every graph must hold, whatever pass made it: values are made before they are read and once,
+// shapes are what the ops infer, each version of a cache has one writer and none is read after it was overwritten.
+func (g *Graph) Verify() error {
+	made := map[*Value]bool{}
+	latest := map[*Cache]*Value{}
+	owned := map[*Weight]bool{}
+	for _, w := range g.Weights {
+		owned[w] = true
+	}
+	for i, n := range g.Nodes {
+		at := func(format string, args ...any) error {
+			return fmt.Errorf("graph %s: node %d %s (%s): %s", g.Name, i, n.Op.Name(), n.At, fmt.Sprintf(format, args...))
+		}
+		for _, v := range n.In {
+			switch {
+			case v.Cache != nil && v.From == nil: // the content before this step
+			case !made[v]:
+				return at("reads %s before it is made", v.Name)
+			}
+			if v.Cache != nil {
+				if last, ok := latest[v.Cache]; ok && last != v {
+					return at("reads %s, which %s has overwritten", v.Name, last.Name)
+				}
+			}
+		}
+		for _, w := range n.Weights {
+			if !owned[w] {
+				return at("uses weight %s, which the graph does not list", w.Name)
+			}
+		}
+		want, err := n.Op.Infer(n)
+		if err != nil {
+			return at("%v", err)
+		}
+		if len(want) != len(n.Out) {
+			return at("makes %d values and should make %d", len(n.Out), len(want))
+		}
+		for j, v := range n.Out {
+			if v.Rows != want[j].Rows || v.Axis != want[j].Axis || v.Type != want[j].Type || v.Cache != want[j].Cache {
+				return at("makes %s as %s %v %s and should make %s %v %s", v.Name, v.Rows, v.Axis, v.Type, want[j].Rows, want[j].Axis, want[j].Type)
+			}
+			if made[v] {
+				return at("makes %s a second time", v.Name)
+			}
+			made[v] = true
+			if v.Cache != nil {
+				latest[v.Cache] = v
+			}
+		}
+	}
+	if g.Output == nil || !made[g.Output] {
+		return fmt.Errorf("graph %s: its output is made by none of its nodes", g.Name)
+	}
+	return nil
+}
