@@ -1,0 +1,55 @@
+package quant
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// codec is what the file of one format gives: how its bytes become numbers.
+type codec struct {
+	decode func(dst []float32, src []byte) // whole blocks; the lengths have been checked
+}
+
+var codecs = [formatCount]codec{
+	F32:    {decodeF32},
+	F16:    {decodeF16},
+	BF16:   {decodeBF16},
+	Q8_0:   {decodeQ8_0},
+	Q4_0:   {decodeQ4_0},
+	Q4_1:   {decodeQ4_1},
+	Q5_0:   {decodeQ5_0},
+	Q5_1:   {decodeQ5_1},
+	Q2_K:   {decodeQ2_K},
+	Q3_K:   {decodeQ3_K},
+	Q4_K:   {decodeQ4_K},
+	Q5_K:   {decodeQ5_K},
+	Q6_K:   {decodeQ6_K},
+	IQ4_NL: {decodeIQ4_NL},
+	MXFP4:  {decodeMXFP4},
+}
+
+// Decode writes the numbers of src, len(dst) of them, to dst. len(dst) is a multiple of f.Block and src holds
+// f.RowBytes(len(dst)) bytes; anything else is the caller's bug and panics. The result is exact in float32, bit for
+// bit what ggml's reference dequantisation gives (products are rounded before sums, on every architecture). Every byte
+// string decodes to something: NaN and Inf come out where a float, or the scale of a block, says so.
+func Decode(f Format, dst []float32, src []byte) {
+	if err := checkLengths(f, len(dst), len(src)); err != nil {
+		panic(err)
+	}
+	codecs[f].decode(dst, src)
+}
+
+func checkLengths(f Format, n, bytes int) error {
+	switch {
+	case !f.Valid():
+		return fmt.Errorf("quant: unknown number format %d", uint8(f))
+	case n%f.Block() != 0:
+		return fmt.Errorf("quant: %d numbers do not divide into %s blocks of %d", n, f, f.Block())
+	case int64(bytes) != f.RowBytes(n):
+		return fmt.Errorf("quant: %d numbers in %s are %d bytes, not %d", n, f, f.RowBytes(n), bytes)
+	}
+	return nil
+}
+
+// f16at reads the little-endian binary16 number at b[0:2]: the scale of most blocks.
+func f16at(b []byte) float32 { return F16ToF32(binary.LittleEndian.Uint16(b)) }

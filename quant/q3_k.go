@@ -1,0 +1,36 @@
+package quant
+
+// Q3_K: 256 numbers in 110 bytes, sixteen sub-blocks of 16.
+//
+//	hmask   [32]u8   third bits: bit i of byte k is that of number 32i+k
+//	qs      [64]u8   low two bits, laid out as in Q2_K
+//	scales  [12]u8   six bits each, see q3Scales
+//	d       f16      x = d·(scale−32)·(q−4)
+const q3_kBytes = 110
+
+func decodeQ3_K(dst []float32, src []byte) {
+	for len(src) >= q3_kBytes {
+		b, out := (*[q3_kBytes]byte)(src), (*[superBlock]float32)(dst)
+		d := f16at(b[108:])
+		scales := q3Scales((*[12]byte)(b[96:]))
+		for sub := range 16 {
+			scale := d * float32(int(scales[sub])-32)
+			qs, shift := q2bits(sub)
+			low, high := (*[16]byte)(b[32+qs:]), (*[16]byte)(b[sub%2*16:])
+			o := (*[16]float32)(out[16*sub:])
+			for j := range o {
+				o[j] = scale * float32(int(low[j]>>shift&3|high[j]>>(sub/2)&1<<2)-4)
+			}
+		}
+		src, dst = src[q3_kBytes:], dst[superBlock:]
+	}
+}
+
+// q3Scales unpacks the sixteen six-bit scales of Q3_K: the low four bits of scale i in a half of byte i mod 8, the
+// high two in byte 8 + i mod 4.
+func q3Scales(p *[12]byte) (scales [16]byte) {
+	for i := range scales {
+		scales[i] = p[i%8]>>(i/8*4)&15 | p[8+i%4]>>(i/4*2)&3<<4
+	}
+	return scales
+}

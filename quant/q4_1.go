@@ -1,0 +1,20 @@
+package quant
+
+// Q4_1: 32 numbers in 20 bytes.
+//
+//	d   f16      scale
+//	m   f16      smallest number
+//	qs  [16]u8   number j in the low half of byte j, number j+16 in the high half; x = d·q + m
+const q4_1Bytes = 20
+
+func decodeQ4_1(dst []float32, src []byte) {
+	for len(src) >= q4_1Bytes {
+		b, out := (*[q4_1Bytes]byte)(src), (*[32]float32)(dst)
+		d, m := f16at(b[:]), f16at(b[2:])
+		for j, q := range b[4:] {
+			out[j] = float32(float32(q&15)*d) + m
+			out[j+16] = float32(float32(q>>4)*d) + m
+		}
+		src, dst = src[q4_1Bytes:], dst[32:]
+	}
+}

@@ -1,0 +1,30 @@
+package quant
+
+// Q5_K: 256 numbers in 176 bytes, eight sub-blocks of 32.
+//
+//	d       f16      x = d·scale·q − dmin·minimum
+//	dmin    f16
+//	scales  [12]u8   eight scales and minima of six bits, see k4Scales
+//	qh      [32]u8   fifth bits: bit i of byte k is that of number 32i+k
+//	qs      [128]u8  low four bits, laid out as in Q4_K
+const q5_kBytes = 176
+
+func decodeQ5_K(dst []float32, src []byte) {
+	for len(src) >= q5_kBytes {
+		b, out := (*[q5_kBytes]byte)(src), (*[superBlock]float32)(dst)
+		d, dmin := f16at(b[:]), f16at(b[2:])
+		scales, mins := k4Scales((*[12]byte)(b[4:]))
+		high := (*[32]byte)(b[16:])
+		for sub := 0; sub < 8; sub += 2 {
+			s0, m0 := d*float32(scales[sub]), dmin*float32(mins[sub])
+			s1, m1 := d*float32(scales[sub+1]), dmin*float32(mins[sub+1])
+			qs, o := (*[32]byte)(b[48+16*sub:]), (*[64]float32)(out[32*sub:])
+			for j, q := range qs {
+				h := high[j] >> sub
+				o[j] = float32(s0*float32(q&15|h&1<<4)) - m0
+				o[j+32] = float32(s1*float32(q>>4|h&2<<3)) - m1
+			}
+		}
+		src, dst = src[q5_kBytes:], dst[superBlock:]
+	}
+}

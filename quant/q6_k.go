@@ -1,0 +1,33 @@
+package quant
+
+// Q6_K: 256 numbers in 210 bytes, sixteen sub-blocks of 16.
+//
+//	ql      [128]u8  low four bits: byte 64h+k holds number 128h+k in its low half and 128h+64+k in its high half
+//	qh      [64]u8   high two bits: byte 32h+k holds, lowest first, those of numbers 128h+k, +32, +64, +96
+//	scales  [16]i8   of the sub-blocks
+//	d       f16      x = d·scale·(q−32)
+const q6_kBytes = 210
+
+func decodeQ6_K(dst []float32, src []byte) {
+	for len(src) >= q6_kBytes {
+		b, out := (*[q6_kBytes]byte)(src), (*[superBlock]float32)(dst)
+		d := f16at(b[208:])
+		for sub := range 16 {
+			scale := d * float32(int8(b[192+sub]))
+			ql, shift4, qh, shift2 := q6bits(sub)
+			low, high := (*[16]byte)(b[ql:]), (*[16]byte)(b[128+qh:])
+			o := (*[16]float32)(out[16*sub:])
+			for j := range o {
+				o[j] = scale * float32(int(low[j]>>shift4&15|high[j]>>shift2&3<<4)-32)
+			}
+		}
+		src, dst = src[q6_kBytes:], dst[superBlock:]
+	}
+}
+
+// q6bits says where the codes of sub-block sub (of 16 numbers) lie: the first of sixteen bytes, and how far up in each,
+// for the low four bits (in ql) and the high two (in qh).
+func q6bits(sub int) (ql int, shift4 uint, qh int, shift2 uint) {
+	half, in := sub/8, sub%8
+	return 64*half + in%4*16, uint(in / 4 * 4), 32*half + in%2*16, uint(in / 2 * 2)
+}
