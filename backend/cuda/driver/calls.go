@@ -1,0 +1,114 @@
+package driver
+
+// call names one function of the driver that we use.
+type call int
+
+const (
+	cuInit call = iota
+	cuDriverGetVersion
+	cuGetErrorName
+	cuGetErrorString
+	cuDeviceGetCount
+	cuDeviceGet
+	cuDeviceGetName
+	cuDeviceTotalMem
+	cuDeviceGetAttribute
+	cuDevicePrimaryCtxRetain
+	cuDevicePrimaryCtxRelease
+	cuCtxSetCurrent
+	cuCtxSynchronize
+	cuMemGetInfo
+	cuMemAlloc
+	cuMemFree
+	cuMemHostAlloc
+	cuMemFreeHost
+	cuMemcpyHtoDAsync
+	cuMemcpyDtoHAsync
+	cuMemcpyDtoDAsync
+	cuMemsetD8Async
+	cuStreamCreate
+	cuStreamDestroy
+	cuStreamSynchronize
+	cuStreamWaitEvent
+	cuStreamBeginCapture
+	cuStreamEndCapture
+	cuEventCreate
+	cuEventDestroy
+	cuEventRecord
+	cuEventQuery
+	cuEventSynchronize
+	cuEventElapsedTime
+	cuModuleLoadData
+	cuModuleUnload
+	cuModuleGetFunction
+	cuFuncSetAttribute
+	cuFuncGetAttribute
+	cuOccupancyMaxActiveBlocks
+	cuLaunchKernelEx
+	cuGraphInstantiate
+	cuGraphLaunch
+	cuGraphExecDestroy
+	cuGraphDestroy
+	cuLinkCreate
+	cuLinkAddData
+	cuLinkComplete
+	cuLinkDestroy
+	cuTensorMapEncodeTiled
+	numCalls
+)
+
+// symbols gives each call's exported name. The _v2 names are the current ABI: cuda.h maps the plain names to them.
+var symbols = [numCalls]string{
+	cuInit:                     "cuInit",
+	cuDriverGetVersion:         "cuDriverGetVersion",
+	cuGetErrorName:             "cuGetErrorName",
+	cuGetErrorString:           "cuGetErrorString",
+	cuDeviceGetCount:           "cuDeviceGetCount",
+	cuDeviceGet:                "cuDeviceGet",
+	cuDeviceGetName:            "cuDeviceGetName",
+	cuDeviceTotalMem:           "cuDeviceTotalMem_v2",
+	cuDeviceGetAttribute:       "cuDeviceGetAttribute",
+	cuDevicePrimaryCtxRetain:   "cuDevicePrimaryCtxRetain",
+	cuDevicePrimaryCtxRelease:  "cuDevicePrimaryCtxRelease_v2",
+	cuCtxSetCurrent:            "cuCtxSetCurrent",
+	cuCtxSynchronize:           "cuCtxSynchronize",
+	cuMemGetInfo:               "cuMemGetInfo_v2",
+	cuMemAlloc:                 "cuMemAlloc_v2",
+	cuMemFree:                  "cuMemFree_v2",
+	cuMemHostAlloc:             "cuMemHostAlloc",
+	cuMemFreeHost:              "cuMemFreeHost",
+	cuMemcpyHtoDAsync:          "cuMemcpyHtoDAsync_v2",
+	cuMemcpyDtoHAsync:          "cuMemcpyDtoHAsync_v2",
+	cuMemcpyDtoDAsync:          "cuMemcpyDtoDAsync_v2",
+	cuMemsetD8Async:            "cuMemsetD8Async",
+	cuStreamCreate:             "cuStreamCreate",
+	cuStreamDestroy:            "cuStreamDestroy_v2",
+	cuStreamSynchronize:        "cuStreamSynchronize",
+	cuStreamWaitEvent:          "cuStreamWaitEvent",
+	cuStreamBeginCapture:       "cuStreamBeginCapture_v2",
+	cuStreamEndCapture:         "cuStreamEndCapture",
+	cuEventCreate:              "cuEventCreate",
+	cuEventDestroy:             "cuEventDestroy_v2",
+	cuEventRecord:              "cuEventRecord",
+	cuEventQuery:               "cuEventQuery",
+	cuEventSynchronize:         "cuEventSynchronize",
+	cuEventElapsedTime:         "cuEventElapsedTime",
+	cuModuleLoadData:           "cuModuleLoadData",
+	cuModuleUnload:             "cuModuleUnload",
+	cuModuleGetFunction:        "cuModuleGetFunction",
+	cuFuncSetAttribute:         "cuFuncSetAttribute",
+	cuFuncGetAttribute:         "cuFuncGetAttribute",
+	cuOccupancyMaxActiveBlocks: "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+	cuLaunchKernelEx:           "cuLaunchKernelEx",
+	cuGraphInstantiate:         "cuGraphInstantiateWithFlags",
+	cuGraphLaunch:              "cuGraphLaunch",
+	cuGraphExecDestroy:         "cuGraphExecDestroy",
+	cuGraphDestroy:             "cuGraphDestroy",
+	cuLinkCreate:               "cuLinkCreate_v2",
+	cuLinkAddData:              "cuLinkAddData_v2",
+	cuLinkComplete:             "cuLinkComplete",
+	cuLinkDestroy:              "cuLinkDestroy",
+	cuTensorMapEncodeTiled:     "cuTensorMapEncodeTiled",
+}
+
+func (c call) String() string { return symbols[c] }

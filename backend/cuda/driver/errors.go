@@ -1,0 +1,65 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// Codes of CUresult that callers tell apart.
+const (
+	codeOutOfMemory = 2
+	codeNoDevice    = 100
+	codeNotReady    = 600
+)
+
+// Error is a driver call that failed.
+type Error struct {
+	Doing    string // what the caller was doing: "allocating 2.0 GiB of device memory"
+	Call     string // the driver's function: "cuMemAlloc_v2"
+	Code     int    // the CUresult
+	Name     string // the code's name: "CUDA_ERROR_OUT_OF_MEMORY"
+	Sentence string // the driver's own sentence: "out of memory"
+	Log      string // the compiler's log, for modules only
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("cuda: %s: %s (%s returned %s, code %d)", e.Doing, e.Sentence, e.Call, e.Name, e.Code)
+	if e.Log != "" {
+		s += "\n" + e.Log
+	}
+	return s
+}
+
+// IsOutOfMemory reports whether a call failed for want of device or pinned memory.
+func IsOutOfMemory(err error) bool { return hasCode(err, codeOutOfMemory) }
+
+func hasCode(err error, code int) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == code
+}
+
+func (d *Driver) newError(doing string, c call, code int32) *Error {
+	return &Error{
+		Doing: doing, Call: c.String(), Code: int(code),
+		Name:     d.describe(cuGetErrorName, code, "an unnamed error"),
+		Sentence: d.describe(cuGetErrorString, code, "the driver has no sentence for it"),
+	}
+}
+
+func (d *Driver) describe(c call, code int32, otherwise string) string {
+	text := new(*byte)
+	if syscall(d.fn[c], uintptr(code), uintptr(unsafe.Pointer(text))) != 0 || *text == nil {
+		return otherwise
+	}
+	return cString(*text)
+}
+
+// cString copies a NUL-terminated string of the driver's.
+func cString(p *byte) string {
+	var b []byte
+	for ; *p != 0; p = (*byte)(unsafe.Add(unsafe.Pointer(p), 1)) {
+		b = append(b, *p)
+	}
+	return string(b)
+}

@@ -1,0 +1,86 @@
+package driver
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Grid is the shape of a launch: blocks, threads per block, and dynamic shared memory of a block in bytes.
+type Grid struct {
+	X, Y, Z int // blocks; 0 means 1
+	Threads int
+	Shared  int
+	Cluster int // blocks along X that share memory and a multicast; 0 means none (sm_90)
+	// Overlap lets the kernel start while the one before it on the stream still runs. The kernel must wait with
+	// griddepcontrol.wait before it reads what that one wrote (sm_90).
+	Overlap bool
+}
+
+const maxParams = 1024 // bytes of kernel parameters we carry; the hardware takes 4096
+
+// launch is what one cuLaunchKernelEx reads, kept per stream so that a launch allocates nothing and its addresses are
+// always the heap's. The layout is CUlaunchConfig's, then the "extra" list that hands over packed parameters.
+type launch struct {
+	config struct {
+		grid, block [3]uint32
+		shared      uint32
+		stream      uintptr
+		attrs       uintptr
+		numAttrs    uint32
+	}
+	attrs [2]launchAttr
+	extra [5]uintptr
+	size  uintptr
+	param [maxParams]byte
+	args  [4]uintptr
+}
+
+// launchAttr is CUlaunchAttribute: an id and a union of 64 bytes.
+type launchAttr struct {
+	id    int32
+	_     int32
+	value [16]uint32
+}
+
+// Ids of CUlaunchAttributeID, and the markers of the "extra" list.
+const (
+	attrCluster     = 4
+	attrOverlap     = 6
+	extraEnd        = 0
+	extraBuffer     = 1
+	extraBufferSize = 2
+)
+
+// Launch puts a kernel on the stream. params mirrors the kernel's one struct parameter field by field: pointers as Ptr,
+// the rest as the Go number of the same size, which both languages lay out alike.
+func Launch[T any](s *Stream, k *Kernel, g Grid, params *T) error {
+	return s.launchBytes(k, g, unsafe.Slice((*byte)(unsafe.Pointer(params)), unsafe.Sizeof(*params)))
+}
+
+func (s *Stream) launchBytes(k *Kernel, g Grid, params []byte) error {
+	if len(params) > maxParams {
+		return fmt.Errorf("cuda: the kernel %s takes %d bytes of parameters and %d is the limit", k.Name, len(params), maxParams)
+	}
+	l := s.launch
+	c := &l.config
+	c.grid = [3]uint32{uint32(max(g.X, 1)), uint32(max(g.Y, 1)), uint32(max(g.Z, 1))}
+	c.block = [3]uint32{uint32(g.Threads), 1, 1}
+	c.shared, c.stream, c.attrs, c.numAttrs = uint32(g.Shared), s.handle, uintptr(unsafe.Pointer(&l.attrs)), 0
+	if g.Cluster > 1 {
+		l.attrs[c.numAttrs] = launchAttr{id: attrCluster, value: [16]uint32{uint32(g.Cluster), 1, 1}}
+		c.numAttrs++
+	}
+	if g.Overlap {
+		l.attrs[c.numAttrs] = launchAttr{id: attrOverlap, value: [16]uint32{1}}
+		c.numAttrs++
+	}
+	l.size = uintptr(copy(l.param[:], params))
+	l.extra = [5]uintptr{extraBuffer, uintptr(unsafe.Pointer(&l.param)), extraBufferSize, uintptr(unsafe.Pointer(&l.size)), extraEnd}
+	l.args = [4]uintptr{uintptr(unsafe.Pointer(c)), k.handle, 0, uintptr(unsafe.Pointer(&l.extra))}
+	if code := syscall(s.ctx.driver.fn[cuLaunchKernelEx], l.args[:]...); code != 0 {
+		doing := fmt.Sprintf("launching the kernel %s on %d×%d×%d blocks of %d threads with %d bytes of shared memory",
+			k.Name, g.X, g.Y, g.Z, g.Threads, g.Shared)
+		return s.ctx.driver.newError(doing, cuLaunchKernelEx, code)
+	}
+	return nil
+}
