@@ -1,0 +1,14 @@
+//go:build !unix
+
+package mmap
+
+import "os"
+
+// Open reads the whole file at path into memory, on systems whose mappings Ridge does not use.
+func Open(path string) (*File, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return &File{data: data}, nil
+}

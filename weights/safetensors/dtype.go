@@ -1,0 +1,28 @@
+package safetensors
+
+import "github.com/ridge-llm/ridge/quant"
+
+// DType names how a tensor's numbers are stored, as the header spells it: "F32", "BF16", "I64" …
+type DType string
+
+// dtypeBytes is the size of one number of each known dtype.
+var dtypeBytes = map[DType]int{
+	"F64": 8, "F32": 4, "F16": 2, "BF16": 2,
+	"F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1,
+	"I64": 8, "I32": 4, "I16": 2, "I8": 1,
+	"U64": 8, "U32": 4, "U16": 2, "U8": 1,
+	"BOOL": 1,
+}
+
+// Format is the number format of a dtype that can hold weights; false for the others, which are bytes to Ridge.
+func (d DType) Format() (quant.Format, bool) {
+	switch d {
+	case "F32":
+		return quant.F32, true
+	case "F16":
+		return quant.F16, true
+	case "BF16":
+		return quant.BF16, true
+	}
+	return quant.Invalid, false
+}
