@@ -73,14 +73,19 @@ func (b *Builder) weight(name, whole string, from int, out, in Axis, all bool) *
 	b.names[name] = w
 	b.g.Weights = append(b.g.Weights, w)
 	f, ok := b.find(whole)
+	rows, cols := out.Len(), in.Len()
+	fits := f.Cols == cols && (f.Rows == rows || !all && f.Rows >= from+rows)
+	if f.Rows == 1 && rows == 1 && !all { // a part of a vector is cut from its only row
+		fits = f.Cols >= from+cols
+	}
 	switch {
 	case !ok:
-		b.fail("the model has no weight %s (%d × %d)", whole, out.Len(), in.Len())
-	case f.Rows != 0 && (f.Cols != in.Len() || f.Rows < from+out.Len() || (all && f.Rows != out.Len())):
-		b.fail("weight %s (tensor %s) is %d × %d, and the configuration asks for rows %d to %d of %d numbers",
-			whole, f.Source.Tensor, f.Rows, f.Cols, from, from+out.Len(), in.Len())
-	case in.Len()%f.Format.Block() != 0:
-		b.fail("weight %s has rows of %d numbers, which do not divide into %s blocks of %d", whole, in.Len(), f.Format, f.Format.Block())
+		b.fail("the model has no weight %s (%d × %d)", whole, rows, cols)
+	case f.Rows != 0 && !fits:
+		b.fail("weight %s (tensor %s) is %d × %d, and the configuration asks for %d × %d from %d on",
+			whole, f.Source.Tensor, f.Rows, f.Cols, rows, cols, from)
+	case cols%f.Format.Block() != 0:
+		b.fail("weight %s has rows of %d numbers, which do not divide into %s blocks of %d", whole, cols, f.Format, f.Format.Block())
 	default:
 		w.Format, w.Source = f.Format, f.Source
 		w.Source.Whole, w.Source.From = whole, from
@@ -90,6 +95,11 @@ func (b *Builder) weight(name, whole string, from int, out, in Axis, all bool) *
 
 // Vector asks for one row of weights along an axis.
 func (b *Builder) Vector(name string, a Axis) *Weight { return b.Weight(name, one, a) }
+
+// VectorPart asks for numbers [from, from+a) of a vector that holds several one behind the other.
+func (b *Builder) VectorPart(name string, from int, a Axis) *Weight {
+	return b.weight(fmt.Sprintf("%s[%d:%d]", name, from, from+a.Len()), name, from, one, a, false)
+}
 
 var one = Axis{Name: "one", Count: 1, Size: 1}
 

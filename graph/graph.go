@@ -100,7 +100,8 @@ type Weight struct {
 // Bytes is the size of the whole weight in its format.
 func (w *Weight) Bytes() int64 { return int64(w.Out.Len()) * w.Format.RowBytes(w.In.Len()) }
 
-// Source says where a weight's numbers are: rows [From, From + Out) of a tensor of the model file, after Change.
+// Source says where a weight's numbers are: in a tensor of the model file, after Change, from row From on; from number
+// From on when both are a single row.
 type Source struct {
 	Whole  string // the tensor's name in the graph's naming
 	Tensor string // and in the file's

@@ -1,0 +1,112 @@
+// Package cpu runs graphs on the processor: a pool of threads that go through the program together, each computing
+// its share of every launch.
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// Device is the processor with a number of threads.
+type Device struct {
+	pool  *pool
+	batch *backend.Batch
+	list  []backend.Launch
+	step  func(*worker) // runs list; made once, so that a step allocates nothing
+}
+
+// New is a device of so many threads; 0 takes as many as the process may use.
+func New(threads int) *Device {
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	d := &Device{pool: newPool(threads)}
+	d.step = func(w *worker) {
+		for i, l := range d.list {
+			if i > 0 {
+				w.sync()
+			}
+			l.(*launch).run(w, d.batch)
+		}
+	}
+	return d
+}
+
+// Info implements backend.Device.
+func (d *Device) Info() backend.Info {
+	n := len(d.pool.workers)
+	return backend.Info{Name: "cpu", Detail: fmt.Sprintf("%s, %d threads", runtime.GOARCH, n), Threads: n}
+}
+
+// Alloc implements backend.Device.
+func (d *Device) Alloc(n int64, what string) (backend.Buffer, error) {
+	if n < 0 || n > 1<<46 {
+		return backend.Buffer{}, fmt.Errorf("cpu: %d bytes for %s", n, what)
+	}
+	return backend.Buffer{Mem: newMemory(n), Len: n}, nil
+}
+
+// Free implements backend.Device.
+func (d *Device) Free(b backend.Buffer) {
+	if m, ok := b.Mem.(*memory); ok {
+		m.bytes = nil
+	}
+}
+
+// Place implements backend.Device. Matrices stay where they lie; vectors are small and become F32.
+func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) {
+	if t.Rows > 1 {
+		return matrix{t}, nil
+	}
+	v := make(vector, t.Cols)
+	quant.Decode(t.Format, v, t.Data)
+	return v, nil
+}
+
+// matrix is a weight in the file's own layout.
+type matrix struct{ quant.Tensor }
+
+// Bytes implements backend.Weight.
+func (matrix) Bytes() int64 { return 0 }
+
+// vector is a weight of one row, decoded.
+type vector []float32
+
+// Bytes implements backend.Weight.
+func (v vector) Bytes() int64 { return 4 * int64(len(v)) }
+
+// Run implements backend.Device.
+func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
+	d.list, d.batch = launches, b
+	d.pool.run(d.step)
+	return nil
+}
+
+// Read implements backend.Device.
+func (d *Device) Read(dst []float32, v *graph.Value, b backend.Buffer, from, n int) error {
+	width := v.Axis.Len()
+	if v.Type != graph.F32 || int64(from+n)*v.RowBytes() > b.Len || len(dst) < n*width {
+		return fmt.Errorf("cpu: rows %d to %d of %s (%s) cannot be read into %d numbers", from, from+n, v.Name, v.Type, len(dst))
+	}
+	copy(dst[:n*width], floats(b)[from*width:])
+	return nil
+}
+
+// Close implements backend.Device.
+func (d *Device) Close() error {
+	d.pool.close()
+	return nil
+}
+
+// launch is a bound kernel: every worker calls run and does its share.
+type launch struct {
+	text string
+	run  func(w *worker, b *backend.Batch)
+}
+
+// String implements backend.Launch.
+func (l *launch) String() string { return l.text }

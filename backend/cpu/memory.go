@@ -1,0 +1,46 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// memory is a piece of main memory that starts on a cache line.
+type memory struct{ bytes []byte }
+
+const cacheLine = 64
+
+func newMemory(n int64) *memory {
+	raw := make([]byte, n+cacheLine)
+	skip := (cacheLine - int64(uintptr(unsafe.Pointer(&raw[0]))%cacheLine)) % cacheLine
+	return &memory{raw[skip : skip+n]}
+}
+
+// raw is a buffer's bytes.
+func raw(b backend.Buffer) []byte {
+	if b.Len == 0 {
+		return nil
+	}
+	return b.Mem.(*memory).bytes[b.Off : b.Off+b.Len]
+}
+
+// floats is a buffer's bytes as F32.
+func floats(b backend.Buffer) []float32 {
+	if b.Len < 4 {
+		return nil
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(&raw(b)[0])), b.Len/4)
+}
+
+// halves is a buffer's bytes as 16-bit numbers.
+func halves(b backend.Buffer) []uint16 {
+	if b.Len < 2 {
+		return nil
+	}
+	return unsafe.Slice((*uint16)(unsafe.Pointer(&raw(b)[0])), b.Len/2)
+}
+
+// rows is how many rows a node's first output has in a batch.
+func rows(n *graph.Node, b *backend.Batch) int { return b.Rows(n.Out[0].Rows) }

@@ -1,0 +1,80 @@
+package cpu
+
+import (
+	"math"
+	"sort"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// bindAngles computes cosines and sines once a step. The frequencies of a rotation that does not depend on the
+// sequence's length are computed once for all.
+func bindAngles(n *graph.Node, a backend.Args) body {
+	r := n.Op.(graph.Angles).Rotation
+	out := floats(a.Out[0])
+	fixed, magnitude := r.Frequencies(0)
+	return func(w *worker, b *backend.Batch) {
+		from, to := w.share(len(b.Positions), 1)
+		perPosition, scale := fixed, magnitude
+		known := int32(-1) // length that perPosition was computed for
+		for row := from; row < to; row++ {
+			if r.Varies() {
+				if length := b.RopeLen[sequenceOf(b, row)]; length != known {
+					perPosition, scale = r.Frequencies(int(length))
+					known = length
+				}
+			}
+			y := out[row*r.Dim : (row+1)*r.Dim]
+			for i, f := range perPosition {
+				sin, cos := math.Sincos(float64(float32(b.Positions[row]) * f))
+				y[2*i], y[2*i+1] = float32(cos)*scale, float32(sin)*scale
+			}
+		}
+	}
+}
+
+// sequenceOf is the sequence that a row belongs to.
+func sequenceOf(b *backend.Batch, row int) int {
+	return sort.Search(b.Seqs(), func(s int) bool { return int(b.QStart[s+1]) > row })
+}
+
+// bindRoPE turns the pairs of every head; a worker takes whole rows.
+func bindRoPE(n *graph.Node, a backend.Args) body {
+	o, axis := n.Op.(graph.RoPE), n.In[0].Axis
+	in, turn, out, width := floats(a.In[0]), floats(a.In[1]), floats(a.Out[0]), axis.Len()
+	return func(w *worker, b *backend.Batch) {
+		from, to := w.share(rows(n, b), 1)
+		for r := from; r < to; r++ {
+			angles := turn[r*o.Dim : (r+1)*o.Dim]
+			for at := r * width; at < (r+1)*width; at += axis.Size {
+				x, y := in[at:at+axis.Size], out[at:at+axis.Size]
+				if o.Pairing == graph.HalfPairs {
+					rotateHalf(y, x, angles)
+				} else {
+					rotateAdjacent(y, x, angles)
+				}
+				copy(y[o.Dim:], x[o.Dim:])
+			}
+		}
+	}
+}
+
+// rotateHalf turns the pairs (i, i+half) by angles, cosine and sine in turn.
+func rotateHalf(y, x, angles []float32) {
+	half := len(angles) / 2
+	for i := range half {
+		cos, sin := angles[2*i], angles[2*i+1]
+		p, q := x[i], x[i+half]
+		y[i], y[i+half] = p*cos-q*sin, q*cos+p*sin
+	}
+}
+
+// rotateAdjacent turns the pairs (2i, 2i+1).
+func rotateAdjacent(y, x, angles []float32) {
+	for i := 0; i < len(angles); i += 2 {
+		cos, sin := angles[i], angles[i+1]
+		p, q := x[i], x[i+1]
+		y[i], y[i+1] = p*cos-q*sin, q*cos+p*sin
+	}
+}

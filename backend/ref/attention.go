@@ -1,0 +1,101 @@
+package ref
+
+import (
+	"math"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// cacheRow is the bytes of keys (or values) of one slot. A page holds the keys of its tokens, then their values; one
+// token's numbers lie together, head after head.
+func cacheRow(c *graph.Cache, b backend.Buffer, pageSize int, slot int, values bool) []byte {
+	page, at := slot/pageSize, slot%pageSize
+	kBytes, vBytes := c.Type.RowBytes(c.K.Len()), c.Type.RowBytes(c.V.Len())
+	off := b.Off + int64(page)*int64(pageSize)*(kBytes+vBytes)
+	size := kBytes
+	if values {
+		off, size = off+int64(pageSize)*kBytes, vBytes
+	}
+	off += int64(at) * size
+	return b.Mem.(*memory).bytes[off : off+size]
+}
+
+// kvWrite stores the step's keys and values at their slots.
+func kvWrite(d *Device, n *graph.Node, a backend.Args) {
+	c := n.In[0].Cache
+	for r, slot := range d.batch.Slots {
+		store(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), false), c.Type, d.read(n, a, 1, r))
+		store(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), true), c.Type, d.read(n, a, 2, r))
+		d.counted.CacheWrite += c.RowBytes()
+	}
+}
+
+// attention reads each sequence's cache rows once and scores all queries of the sequence against them.
+func attention(d *Device, n *graph.Node, a backend.Args) {
+	o := n.Op.(graph.Attention)
+	c, axis, b := n.In[1].Cache, n.In[0].Axis, d.batch
+	share := axis.Count / c.K.Count // query heads of one key head
+	for s := range b.Seqs() {
+		length := int(b.KVLen[s])
+		first := 0 // the first row that the sequence's first query may look at
+		if c.Window > 0 {
+			first = max(0, int(b.Positions[b.QStart[s]])-c.Window+1)
+		}
+		keys, values := make([][]float32, length), make([][]float32, length)
+		for p := first; p < length; p++ {
+			slot := int(b.Pages[s*b.SeqPages+p/a.Limits.PageSize])*a.Limits.PageSize + p%a.Limits.PageSize
+			keys[p], values[p] = make([]float32, c.K.Len()), make([]float32, c.V.Len())
+			load(keys[p], c.Type, cacheRow(c, a.In[1], a.Limits.PageSize, slot, false))
+			load(values[p], c.Type, cacheRow(c, a.In[1], a.Limits.PageSize, slot, true))
+			d.counted.CacheRead += c.RowBytes()
+		}
+		for r := b.QStart[s]; r < b.QStart[s+1]; r++ {
+			q := d.read(n, a, 0, int(r))
+			out := make([]float32, axis.Count*c.V.Size)
+			last := int(b.Positions[r])
+			from := first
+			if c.Window > 0 {
+				from = max(0, last-c.Window+1)
+			}
+			for h := range axis.Count {
+				kv := h / share
+				d.attend(o, q[h*axis.Size:(h+1)*axis.Size], out[h*c.V.Size:(h+1)*c.V.Size],
+					keys[from:last+1], values[from:last+1], kv*c.K.Size, kv*c.V.Size)
+			}
+			d.write(n, a, 0, int(r), out)
+		}
+	}
+}
+
+// attend is one query head against the keys it may see, whose head starts at kOff (vOff for values) of each row.
+func (d *Device) attend(o graph.Attention, q, out []float32, keys, values [][]float32, kOff, vOff int) {
+	scores := make([]float64, len(keys))
+	top := math.Inf(-1)
+	for p, k := range keys {
+		for i := range q {
+			scores[p] += float64(q[i]) * float64(k[kOff+i])
+		}
+		scores[p] *= o.Scale
+		if o.Softcap != 0 {
+			scores[p] = o.Softcap * math.Tanh(scores[p]/o.Softcap)
+			d.flops(3)
+		}
+		top = max(top, scores[p])
+		d.flops(2*len(q) + 2) // product, scale, maximum
+	}
+	var sum float64
+	acc := make([]float64, len(out))
+	for p, v := range values {
+		e := math.Exp(scores[p] - top)
+		sum += e
+		for i := range acc {
+			acc[i] += e * float64(v[vOff+i])
+		}
+		d.flops(2*len(out) + 2) // exponential, sum, product
+	}
+	for i := range out {
+		out[i] = float32(acc[i] / sum)
+	}
+	d.flops(len(out))
+}

@@ -1,0 +1,66 @@
+package ref
+
+import (
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// embed looks rows up by token id or position.
+func embed(d *Device, n *graph.Node, a backend.Args) {
+	o := n.Op.(graph.Embed)
+	index := d.batch.Tokens
+	if o.ByPosition {
+		index = d.batch.Positions
+	}
+	for r, id := range index {
+		x := d.weightRow(a, 0, int(id))
+		if o.Scale != 0 {
+			for i := range x {
+				x[i] = x[i] * float32(o.Scale)
+			}
+			d.flops(len(x))
+		}
+		d.write(n, a, 0, r, x)
+	}
+}
+
+// linear reads every input row once and every weight row once, so it goes through the weight in the outer loop.
+func linear(d *Device, n *graph.Node, a backend.Args) {
+	rows := d.rows(n)
+	in := make([][]float32, rows)
+	out := make([][]float32, rows)
+	for r := range in {
+		in[r] = d.read(n, a, 0, r)
+		out[r] = make([]float32, n.Out[0].Axis.Len())
+	}
+	for o := range n.Out[0].Axis.Len() {
+		w := d.weightRow(a, 0, o)
+		for r, x := range in {
+			var sum float64
+			for i := range x {
+				sum += float64(x[i]) * float64(w[i])
+			}
+			d.flops(2 * len(x))
+			out[r][o] = float32(sum)
+		}
+	}
+	if len(n.Weights) == 2 {
+		bias := d.weightRow(a, 1, 0)
+		for r := range out {
+			for i := range bias {
+				out[r][i] += bias[i]
+			}
+			d.flops(len(bias))
+		}
+	}
+	for r := range out {
+		d.write(n, a, 0, r, out[r])
+	}
+}
+
+// pick copies the rows whose logits are wanted.
+func pick(d *Device, n *graph.Node, a backend.Args) {
+	for i, r := range d.batch.Picked {
+		d.write(n, a, 0, i, d.read(n, a, 0, int(r)))
+	}
+}

@@ -1,0 +1,61 @@
+package ref
+
+import (
+	"math"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// rmsNorm normalises whole rows or each of their groups.
+func rmsNorm(d *Device, n *graph.Node, a backend.Args) {
+	o := n.Op.(graph.RMSNorm)
+	w := d.weightRow(a, 0, 0)
+	for r := range d.rows(n) {
+		x := d.read(n, a, 0, r)
+		for g := 0; g < len(x); g += len(w) {
+			group := x[g : g+len(w)]
+			var squares float64
+			for _, v := range group {
+				squares += float64(v) * float64(v)
+			}
+			scale := 1 / math.Sqrt(squares/float64(len(w))+o.Eps)
+			for i := range group {
+				group[i] = float32(float64(group[i]) * scale * float64(w[i]))
+			}
+			d.flops(4*len(w) + 4) // square, sum, scale, weight; mean, epsilon, root, division
+		}
+		d.write(n, a, 0, r, x)
+	}
+}
+
+// layerNorm centres and normalises rows.
+func layerNorm(d *Device, n *graph.Node, a backend.Args) {
+	o := n.Op.(graph.LayerNorm)
+	w := d.weightRow(a, 0, 0)
+	var bias []float32
+	if len(n.Weights) == 2 {
+		bias = d.weightRow(a, 1, 0)
+	}
+	for r := range d.rows(n) {
+		x := d.read(n, a, 0, r)
+		var sum, squares float64
+		for _, v := range x {
+			sum += float64(v)
+		}
+		mean := sum / float64(len(x))
+		for _, v := range x {
+			squares += (float64(v) - mean) * (float64(v) - mean)
+		}
+		scale := 1 / math.Sqrt(squares/float64(len(x))+o.Eps)
+		for i := range x {
+			y := (float64(x[i]) - mean) * scale * float64(w[i])
+			if bias != nil {
+				y += float64(bias[i])
+			}
+			x[i] = float32(y)
+		}
+		d.flops((5+len(n.Weights))*len(x) + 5) // sum, centre, square, sum, scale, weight, bias; two means, epsilon, root, division
+		d.write(n, a, 0, r, x)
+	}
+}

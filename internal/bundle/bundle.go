@@ -1,0 +1,60 @@
+// Package bundle opens a model with all that lies around it: weights, architecture, tokenizer, chat template and the
+// settings its authors recommend. It is where files become Ridge's own nouns.
+package bundle
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights"
+)
+
+// Bundle is an opened model. Its weights are mapped, not read.
+type Bundle struct {
+	Name   string // for people: the file's or folder's name
+	Source *weights.Source
+	Model  *model.Model
+}
+
+// Open opens a GGUF file, a .safetensors file beside its config.json, or a Hugging Face directory.
+func Open(path string) (*Bundle, error) {
+	s, err := weights.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return fromSource(strings.TrimSuffix(filepath.Base(filepath.Clean(path)), ".gguf"), s)
+}
+
+// fromSource finds out which architecture a source holds; it owns the source from then on.
+func fromSource(name string, s *weights.Source) (*Bundle, error) {
+	b := &Bundle{Name: name, Source: s}
+	var err error
+	switch {
+	case s.Kind == weights.GGUF:
+		b.Model, err = model.FromGGUF(s.Path, s.Metadata, b)
+	case s.Config == nil:
+		err = fmt.Errorf("bundle: %s has no config.json beside it, which says what architecture it is", s.Path)
+	default:
+		b.Model, err = model.FromHF(filepath.Join(s.Path, "config.json"), s.Config, b)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Tensor implements model.Tensors and plan.Tensors.
+func (b *Bundle) Tensor(name string) (quant.Tensor, bool) {
+	if _, ok := b.Source.Info(name); !ok {
+		return quant.Tensor{}, false
+	}
+	t, err := b.Source.Tensor(name)
+	return t, err == nil
+}
+
+// Close unmaps the files.
+func (b *Bundle) Close() error { return b.Source.Close() }

@@ -1,0 +1,174 @@
+// Package check compares a model's logits and greedy tokens with what upstream computed for it.
+package check
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/plan"
+)
+
+// Options says how to compute.
+type Options struct {
+	Device backend.Device
+	Cache  graph.Type // of keys and values
+	Chunk  int        // tokens of a prompt computed in one step; 0: all of them
+}
+
+// Tolerance is the largest relative logits error that passes: float32 against float32 in another order of sums.
+const Tolerance = 1e-4
+
+// Result is a comparison. The relative error is the largest difference of a logit over the largest logit of its row.
+type Result struct {
+	File       string  `json:"golden"`
+	Backend    string  `json:"backend"`
+	Rows       int     `json:"rows"`
+	WorstError float64 `json:"worst_relative_error"`
+	WorstCase  int     `json:"worst_case"`
+	WorstRow   int     `json:"worst_row"`
+	WorstToken int     `json:"worst_token"`
+	Got        float32 `json:"got"`
+	Want       float32 `json:"want"`
+	Greedy     int     `json:"greedy_tokens"`
+	GreedySame int     `json:"greedy_tokens_same"` // before the first that differs
+	OK         bool    `json:"ok"`
+}
+
+// Dir compares the model in dir with the golden file in the same place.
+func Dir(dir string, o Options) (*Result, error) {
+	g, err := readGolden(dir)
+	if err != nil {
+		return nil, err
+	}
+	b, err := bundle.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	return Compare(b, g, o)
+}
+
+// Compare computes every golden case with the bundle's model.
+func Compare(b *bundle.Bundle, g *golden, o Options) (*Result, error) {
+	gr, err := b.Model.Graph(graphOptions(o))
+	if err != nil {
+		return nil, err
+	}
+	lim := limits(g)
+	prog, err := plan.Compile(gr, o.Device, b, lim)
+	if err != nil {
+		return nil, err
+	}
+	defer prog.Close()
+	r := &runner{prog: prog, past: make([]int, len(g.cases))}
+	res := &Result{File: g.file, Backend: o.Device.Info().Name}
+	if err := res.prompts(r, g, o.Chunk); err != nil {
+		return nil, err
+	}
+	if err := res.greedy(r, g); err != nil {
+		return nil, err
+	}
+	res.OK = res.WorstError <= Tolerance && res.GreedySame == res.Greedy
+	return res, nil
+}
+
+// limits makes room for all cases at once, so that the prompts are computed as one batch.
+func limits(g *golden) backend.Limits {
+	lim := backend.Limits{Seqs: len(g.cases), PageSize: 16}
+	longest := 0
+	for _, c := range g.cases {
+		lim.Tokens += len(c.prompt)
+		longest = max(longest, len(c.prompt)+len(c.greedy))
+	}
+	lim.Logits = lim.Tokens
+	lim.SeqPages = longest/lim.PageSize + 1
+	lim.Pages = lim.Seqs * lim.SeqPages
+	return lim
+}
+
+// prompts computes all prompts side by side, in chunks if asked to, and compares their logits.
+func (res *Result) prompts(r *runner, g *golden, chunk int) error {
+	vocab := r.prog.Vocab()
+	got := make([][]float32, len(g.cases))
+	for done := false; !done; {
+		tokens, order := map[int][]int32{}, []int{}
+		for i, c := range g.cases {
+			rest := c.prompt[r.past[i]:]
+			if chunk > 0 && len(rest) > chunk {
+				rest = rest[:chunk]
+			}
+			if len(rest) > 0 {
+				tokens[i], order = rest, append(order, i)
+			}
+		}
+		if done = len(order) == 0; done {
+			break
+		}
+		rows, err := r.forward(tokens, order, false)
+		if err != nil {
+			return err
+		}
+		for _, i := range order {
+			n := len(tokens[i]) * vocab
+			got[i] = append(got[i], rows[:n]...)
+			rows = rows[n:]
+		}
+	}
+	for i, c := range g.cases {
+		if len(c.logits)%vocab != 0 || len(c.logits) > len(got[i]) {
+			return fmt.Errorf("check: %s: case %d has %d logits; the model makes rows of %d", g.file, i, len(c.logits), vocab)
+		}
+		res.compare(i, got[i][len(got[i])-len(c.logits):], c.logits, vocab)
+		got[i] = got[i][len(got[i])-vocab:]
+	}
+	return nil
+}
+
+// compare notes the worst error of a case.
+func (res *Result) compare(index int, got, want []float32, vocab int) {
+	for row := 0; row*vocab < len(want); row++ {
+		res.Rows++
+		g, w := got[row*vocab:(row+1)*vocab], want[row*vocab:(row+1)*vocab]
+		var top float64
+		for _, x := range w {
+			top = max(top, math.Abs(float64(x)))
+		}
+		for i := range w {
+			e := math.Abs(float64(g[i])-float64(w[i])) / top
+			if e > res.WorstError || math.IsNaN(e) {
+				res.WorstError, res.WorstCase, res.WorstRow, res.WorstToken, res.Got, res.Want = e, index, row, i, g[i], w[i]
+				if math.IsNaN(e) {
+					res.WorstError = math.MaxFloat64
+				}
+			}
+		}
+	}
+}
+
+// greedy continues every case that has a continuation.
+func (res *Result) greedy(r *runner, g *golden) error {
+	for i, c := range g.cases {
+		if len(c.greedy) == 0 {
+			continue
+		}
+		// The prompt's last token is computed once more, at its own place, for its row of logits.
+		r.past[i]--
+		ids, err := r.greedy(i, c.prompt[len(c.prompt)-1], len(c.greedy))
+		if err != nil {
+			return err
+		}
+		same := 0
+		for same < len(ids) && ids[same] == c.greedy[same] {
+			same++
+		}
+		res.Greedy += len(c.greedy)
+		res.GreedySame += same
+	}
+	return nil
+}
+
+func graphOptions(o Options) model.Options { return model.Options{Act: graph.F32, Cache: o.Cache} }

@@ -1,0 +1,75 @@
+package check
+
+import (
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/plan"
+)
+
+// runner drives a program without an engine: sequence s owns the pages from s × SeqPages on.
+type runner struct {
+	prog   *plan.Program
+	past   []int // tokens of each sequence in the cache
+	logits []float32
+}
+
+// forward computes the next tokens of some sequences in one step and returns the logits of every row, or of each
+// sequence's last row alone, as rows of Vocab numbers that are valid until the next call.
+func (r *runner) forward(tokens map[int][]int32, order []int, lastOnly bool) ([]float32, error) {
+	lim := r.prog.Limits
+	b := &backend.Batch{QStart: []int32{0}, SeqPages: lim.SeqPages}
+	for _, s := range order {
+		for i, id := range tokens[s] {
+			p := r.past[s] + i
+			b.Tokens = append(b.Tokens, id)
+			b.Positions = append(b.Positions, int32(p))
+			b.Slots = append(b.Slots, int32(s*lim.SeqPages*lim.PageSize+p))
+			if !lastOnly || i == len(tokens[s])-1 {
+				b.Picked = append(b.Picked, int32(len(b.Tokens)-1))
+			}
+		}
+		r.past[s] += len(tokens[s])
+		b.QStart = append(b.QStart, int32(len(b.Tokens)))
+		b.KVLen = append(b.KVLen, int32(r.past[s]))
+		b.RopeLen = append(b.RopeLen, int32(r.past[s]))
+		for p := range lim.SeqPages {
+			b.Pages = append(b.Pages, int32(s*lim.SeqPages+p))
+		}
+	}
+	if err := b.Check(lim, r.prog.Vocab()); err != nil {
+		return nil, err
+	}
+	if err := r.prog.Run(b); err != nil {
+		return nil, err
+	}
+	n := len(b.Picked) * r.prog.Vocab()
+	if cap(r.logits) < n {
+		r.logits = make([]float32, n)
+	}
+	r.logits = r.logits[:n]
+	return r.logits, r.prog.Logits(r.logits, 0, len(b.Picked))
+}
+
+// greedy computes n tokens that follow sequence s, whose last token so far is last.
+func (r *runner) greedy(s int, last int32, n int) ([]int32, error) {
+	var ids []int32
+	for len(ids) < n {
+		row, err := r.forward(map[int][]int32{s: {last}}, []int{s}, true)
+		if err != nil {
+			return nil, err
+		}
+		last = argmax(row)
+		ids = append(ids, last)
+	}
+	return ids, nil
+}
+
+// argmax is the first of the largest.
+func argmax(row []float32) int32 {
+	best := 0
+	for i, x := range row {
+		if x > row[best] {
+			best = i
+		}
+	}
+	return int32(best)
+}

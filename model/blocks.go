@@ -1,0 +1,123 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// layer is where a block is built: the builder, the configuration and the layer's number.
+type layer struct {
+	b *graph.Builder
+	c *Config
+	i int
+}
+
+// name is the layer's name for a value or weight: "blk.3.attn_q".
+func (l layer) name(s string) string { return fmt.Sprintf("blk.%d.%s", l.i, s) }
+
+// matrix is a weight of the layer.
+func (l layer) matrix(stem string, out, in graph.Axis) *graph.Weight {
+	return l.b.Weight(l.name(stem)+".weight", out, in)
+}
+
+// bias is the bias beside it, nil when the model has none.
+func (l layer) bias(stem string, out graph.Axis, has bool) *graph.Weight {
+	if !has {
+		return nil
+	}
+	return l.b.Vector(l.name(stem)+".bias", out)
+}
+
+// linear is x times a weight of the layer, with its bias if it has one.
+func (l layer) linear(stem string, x *graph.Value, out graph.Axis, bias bool) *graph.Value {
+	return l.b.Linear(l.name(stem), x, l.matrix(stem, out, x.Axis), l.bias(stem, out, bias))
+}
+
+// norm is RMSNorm with a weight of the layer.
+func (l layer) norm(stem string, x *graph.Value) *graph.Value {
+	return l.b.RMSNorm(l.name(stem), x, l.b.Vector(l.name(stem)+".weight", x.Axis), l.c.NormEps)
+}
+
+// headNorm is RMSNorm of each head by itself.
+func (l layer) headNorm(stem string, x *graph.Value) *graph.Value {
+	return l.b.GroupRMSNorm(l.name(stem), x, l.b.Vector(l.name(stem)+".weight", l.c.head()), l.c.NormEps)
+}
+
+// selfAttention is a whole attention block on normalised rows x: projections, rotation, cache, attention, output.
+func (l layer) selfAttention(x *graph.Value) *graph.Value {
+	q := l.linear("attn_q", x, l.c.heads(), l.c.QKVBias)
+	k := l.linear("attn_k", x, l.c.kv(), l.c.QKVBias)
+	v := l.linear("attn_v", x, l.c.kv(), l.c.QKVBias)
+	return l.attend(q, k, v)
+}
+
+// attend goes on from queries, keys and values.
+func (l layer) attend(q, k, v *graph.Value) *graph.Value {
+	if l.c.QKNorm {
+		q, k = l.headNorm("attn_q_norm", q), l.headNorm("attn_k_norm", k)
+	}
+	if l.c.Rotation != nil {
+		r := l.c.rotation(l.i)
+		q, k = l.b.RoPE(l.name("q_rot"), q, r), l.b.RoPE(l.name("k_rot"), k, r)
+	}
+	cache := l.b.Cache(l.i, l.c.kv(), l.c.kv(), l.c.Windows[l.i])
+	cache = l.b.KVWrite(cache, k, v)
+	scale := l.c.AttnScale
+	if l.c.ScaleByLayer {
+		scale /= float64(l.i + 1)
+	}
+	out := l.b.Attention(l.name("attn"), q, cache, graph.Attention{Scale: scale, Softcap: l.c.AttnCap})
+	return l.linear("attn_output", out, l.c.hidden(), l.c.OutBias)
+}
+
+// gated is the feed-forward block down(fn(gate x) × up x).
+func (l layer) gated(x *graph.Value) *graph.Value {
+	gate := l.linear("ffn_gate", x, l.c.ffn(), l.c.MLPBias)
+	up := l.linear("ffn_up", x, l.c.ffn(), l.c.MLPBias)
+	return l.linear("ffn_down", l.b.ActMul(l.name("ffn_act"), gate, up, l.c.Act), l.c.hidden(), l.c.MLPBias)
+}
+
+// plain is the feed-forward block down(fn(up x)).
+func (l layer) plain(x *graph.Value) *graph.Value {
+	up := l.linear("ffn_up", x, l.c.ffn(), l.c.MLPBias)
+	return l.linear("ffn_down", l.b.Act(l.name("ffn_act"), up, l.c.Act), l.c.hidden(), l.c.MLPBias)
+}
+
+// add is the residual connection after a block.
+func (l layer) add(name string, x, y *graph.Value) *graph.Value { return l.b.Add(l.name(name), x, y) }
+
+// embedding looks up the tokens.
+func embedding(b *graph.Builder, c *Config) *graph.Value {
+	return b.Embed("embd", b.Weight("token_embd.weight", c.vocab(), c.hidden()), c.EmbScale)
+}
+
+// logits is the head on the rows that want it: output matrix, its own or the embedding again, and soft cap.
+func logits(b *graph.Builder, c *Config, x *graph.Value) *graph.Value {
+	name := "output.weight"
+	if c.Tied {
+		name = "token_embd.weight"
+	}
+	y := b.Linear("logits", x, b.Weight(name, c.vocab(), c.hidden()), nil)
+	if c.LogitCap != 0 {
+		y = b.Softcap("logits", y, c.LogitCap)
+	}
+	return y
+}
+
+// rmsHead picks the rows, normalises them and makes logits.
+func rmsHead(b *graph.Builder, c *Config, x *graph.Value) *graph.Value {
+	x = b.RMSNorm("output_norm", b.Pick("picked", x), b.Vector("output_norm.weight", c.hidden()), c.NormEps)
+	return logits(b, c, x)
+}
+
+// preNorm is the decoder that most models are: each block reads the normalised stream and adds to it.
+func preNorm(b *graph.Builder, c *Config) *graph.Value {
+	x := embedding(b, c)
+	for i := range c.Layers {
+		l := layer{b, c, i}
+		x = l.add("attn_sum", x, l.selfAttention(l.norm("attn_norm", x)))
+		x = l.add("ffn_sum", x, l.gated(l.norm("ffn_norm", x)))
+	}
+	return rmsHead(b, c, x)
+}

@@ -1,0 +1,106 @@
+package model
+
+import (
+	"math"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// llamaLike reads what the Llama family's configurations share. Biases are off and every layer looks back all the
+// way; architectures change that after.
+func llamaLike(f *fields) *Config {
+	c := &Config{
+		Hidden:  f.size("hidden_size", "embedding_length"),
+		Layers:  f.size("num_hidden_layers", "block_count"),
+		Heads:   f.size("num_attention_heads", "attention.head_count"),
+		FFN:     f.size("intermediate_size", "feed_forward_length"),
+		Context: f.size("max_position_embeddings", "context_length"),
+		NormEps: f.floatOr("rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-6),
+	}
+	c.KVHeads = f.sizeOr("num_key_value_heads", "attention.head_count_kv", c.Heads)
+	c.HeadDim = f.sizeOr("head_dim", "attention.key_length", c.Hidden/max(c.Heads, 1))
+	if v := f.sizeOr("", "attention.value_length", c.HeadDim); v != c.HeadDim {
+		f.fail("its keys have heads of %d and its values of %d, which this architecture does not do", c.HeadDim, v)
+	}
+	c.Vocab = f.vocabulary()
+	c.Tied = f.tied(false)
+	c.Act = f.activation("hidden_act", graph.Silu)
+	c.AttnScale = 1 / math.Sqrt(float64(c.HeadDim))
+	if c.Layers <= maxLayers {
+		c.Windows = make([]int, c.Layers)
+	}
+	return c
+}
+
+// vocabulary is the number of rows of the embedding.
+func (f *fields) vocabulary() int {
+	if f.isHF() {
+		return f.size("vocab_size", "vocab_size")
+	}
+	if t, ok := f.files.Tensor("token_embd.weight"); ok {
+		return t.Rows
+	}
+	f.fail("it has no tensor token_embd.weight")
+	return 0
+}
+
+// tied reports whether the embedding serves as the output matrix too.
+func (f *fields) tied(otherwise bool) bool {
+	if f.isHF() {
+		return f.flag("tie_word_embeddings", otherwise)
+	}
+	return !f.has("output.weight")
+}
+
+// biased reports whether a projection has a bias: by a field in config.json, by the tensor in GGUF.
+func (f *fields) biased(hf, tensor string, otherwise bool) bool {
+	if f.isHF() {
+		return f.flag(hf, otherwise)
+	}
+	return f.has("blk.0." + tensor + ".bias")
+}
+
+// activation reads the name of the feed-forward block's function.
+func (f *fields) activation(hf string, otherwise graph.Fn) graph.Fn {
+	switch name := f.text(hf); name {
+	case "":
+		return otherwise
+	case "silu", "swish":
+		return graph.Silu
+	case "gelu":
+		return graph.GeluErf
+	case "gelu_new", "gelu_pytorch_tanh", "gelu_fast":
+		return graph.GeluTanh
+	case "relu":
+		return graph.Relu
+	default:
+		f.fail("field %s is %q; silu, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast and relu are supported", hf, name)
+		return otherwise
+	}
+}
+
+// windows gives layers their window: those that layer_types calls sliding_attention, or, without that field, those
+// that otherwise says.
+func (f *fields) windows(c *Config, window int, otherwise func(layer int) bool) {
+	types := f.strings("layer_types")
+	if len(types) != 0 && len(types) != c.Layers {
+		f.fail("field layer_types lists %d layers and num_hidden_layers says %d", len(types), c.Layers)
+		return
+	}
+	for i := range c.Windows {
+		sliding := otherwise(i)
+		if len(types) > 0 {
+			sliding = types[i] == "sliding_attention"
+			if !sliding && types[i] != "full_attention" {
+				f.fail("field layer_types has %q; full_attention and sliding_attention are supported", types[i])
+			}
+		}
+		if sliding {
+			c.Windows[i] = window
+		}
+	}
+}
+
+// everyLayer and noLayer are answers for windows.
+func everyLayer(int) bool { return true }
+func noLayer(int) bool    { return false }

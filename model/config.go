@@ -1,0 +1,81 @@
+package model
+
+import (
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Config is what the blocks need to know of a model. Sizes are in numbers, contexts in tokens.
+type Config struct {
+	Vocab   int
+	Hidden  int
+	Layers  int
+	Heads   int // query heads
+	KVHeads int // key and value heads, which groups of query heads share
+	HeadDim int
+	FFN     int // width of the feed-forward block
+	Context int // longest sequence the model was made for
+
+	NormEps float64
+	Act     graph.Fn
+	Tied    bool // the output matrix is the embedding
+
+	QKVBias, OutBias, MLPBias bool
+	QKNorm                    bool // queries and keys are normalised head by head
+
+	Rotation     *graph.Rotation // nil: learned positions
+	Windowed     *graph.Rotation // of layers with a window, where it is another
+	Windows      []int           // per layer, 0: looks back all the way
+	AttnScale    float64         // of query · key
+	ScaleByLayer bool            // the scale of layer i (from 0) is divided by i + 1
+	AttnCap      float64         // soft cap of scores, 0: none
+	LogitCap     float64
+	EmbScale     float64 // of embeddings, 0: none
+}
+
+// Axes of a model.
+func (c *Config) hidden() graph.Axis { return graph.Axis{Name: "hidden", Count: c.Hidden, Size: 1} }
+func (c *Config) heads() graph.Axis {
+	return graph.Axis{Name: "heads", Count: c.Heads, Size: c.HeadDim}
+}
+func (c *Config) kv() graph.Axis    { return graph.Axis{Name: "kv", Count: c.KVHeads, Size: c.HeadDim} }
+func (c *Config) ffn() graph.Axis   { return graph.Axis{Name: "ffn", Count: c.FFN, Size: 1} }
+func (c *Config) vocab() graph.Axis { return graph.Axis{Name: "vocab", Count: c.Vocab, Size: 1} }
+func (c *Config) head() graph.Axis  { return graph.Axis{Name: "head", Count: 1, Size: c.HeadDim} }
+
+// rotation is the one that a layer uses.
+func (c *Config) rotation(layer int) *graph.Rotation {
+	if c.Windowed != nil && c.Windows[layer] > 0 {
+		return c.Windowed
+	}
+	return c.Rotation
+}
+
+// sane bounds for sizes read from files: beyond them a product could overflow or a table could not be meant.
+const (
+	maxLayers = 4096
+	maxSize   = 1 << 24 // hidden, heads, ffn, vocabulary
+	maxTokens = 1 << 28 // context
+)
+
+// check refuses sizes that no model has, before anything is allocated by them.
+func (c *Config) check(f *fields) {
+	for _, s := range []struct {
+		what     string
+		n, limit int
+	}{
+		{"vocabulary", c.Vocab, maxSize}, {"hidden size", c.Hidden, maxSize}, {"layer count", c.Layers, maxLayers},
+		{"head count", c.Heads, maxSize}, {"key head count", c.KVHeads, maxSize}, {"head size", c.HeadDim, maxSize},
+		{"feed-forward size", c.FFN, maxSize}, {"context", c.Context, maxTokens},
+	} {
+		if s.n <= 0 || s.n > s.limit {
+			f.fail("its %s is %d; 1 to %d are possible", s.what, s.n, s.limit)
+			return
+		}
+	}
+	if c.Heads%c.KVHeads != 0 {
+		f.fail("its %d query heads cannot share %d key heads equally", c.Heads, c.KVHeads)
+	}
+	if len(c.Windows) != c.Layers && f.err == nil {
+		f.fail("it lists the attention of %d layers and has %d", len(c.Windows), c.Layers)
+	}
+}

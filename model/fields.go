@@ -1,0 +1,212 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+)
+
+// fields reads a configuration. Every call names the field in config.json and, without the architecture's prefix, in
+// GGUF metadata; "" means that this world does not have it. What is read is also noted as GGUF metadata, so that a
+// Hugging Face model can be written as GGUF. The first error sticks.
+type fields struct {
+	name    string // of the file, for errors
+	arch    string // GGUF prefix
+	hf      map[string]any
+	gguf    map[string]any
+	files   Tensors
+	written map[string]any
+	err     error
+}
+
+// hfFields reads config.json; the text part of a multimodal model's configuration counts as the whole.
+func hfFields(name string, config []byte) (*fields, error) {
+	var c map[string]any
+	if err := json.Unmarshal(config, &c); err != nil {
+		return nil, fmt.Errorf("model: %s is not JSON: %w", name, err)
+	}
+	if c == nil {
+		return nil, fmt.Errorf("model: %s holds no JSON object", name)
+	}
+	return &fields{name: name, hf: c, written: map[string]any{}}, nil
+}
+
+func ggufFields(name, arch string, meta map[string]any, files Tensors) *fields {
+	return &fields{name: name, arch: arch, gguf: meta, files: files, written: map[string]any{}}
+}
+
+func (f *fields) fail(format string, args ...any) {
+	if f.err == nil {
+		f.err = fmt.Errorf("model: %s: %s", f.name, fmt.Sprintf(format, args...))
+	}
+}
+
+// isHF reports whether the configuration is Hugging Face's.
+func (f *fields) isHF() bool { return f.hf != nil }
+
+// raw is the field's value, nil when absent or null, and its name in this world.
+func (f *fields) raw(hf, gguf string) (any, string) {
+	if f.isHF() {
+		if hf == "" {
+			return nil, ""
+		}
+		return f.hf[hf], hf
+	}
+	if gguf == "" {
+		return nil, ""
+	}
+	return f.gguf[f.arch+"."+gguf], f.arch + "." + gguf
+}
+
+// note keeps a value for writing GGUF.
+func (f *fields) note(gguf string, v any) {
+	if gguf != "" {
+		f.written[gguf] = v
+	}
+}
+
+// number turns whatever numeric type a file has into float64.
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case float64:
+		return n, true
+	case float32:
+		return float64(n), true
+	case uint8:
+		return float64(n), true
+	case int8:
+		return float64(n), true
+	case uint16:
+		return float64(n), true
+	case int16:
+		return float64(n), true
+	case uint32:
+		return float64(n), true
+	case int32:
+		return float64(n), true
+	case uint64:
+		return float64(n), true
+	case int64:
+		return float64(n), true
+	}
+	return 0, false
+}
+
+// size reads a whole number ≥ 0 that must be there.
+func (f *fields) size(hf, gguf string) int {
+	v, name := f.raw(hf, gguf)
+	if v == nil {
+		f.fail("field %s is missing", name)
+		return 0
+	}
+	return f.sizeOr(hf, gguf, 0)
+}
+
+// sizeOr reads a whole number ≥ 0 or takes the default. Arrays, which GGUF has for sizes that vary by layer, are
+// taken when all layers agree.
+func (f *fields) sizeOr(hf, gguf string, otherwise int) int {
+	v, name := f.raw(hf, gguf)
+	n := otherwise
+	if v != nil {
+		if list, ok := v.([]int32); ok && len(list) > 0 {
+			for _, x := range list {
+				if x != list[0] {
+					f.fail("field %s varies by layer, which is not supported", name)
+				}
+			}
+			v = list[0]
+		}
+		x, ok := number(v)
+		if !ok || x != math.Trunc(x) || x < 0 || x > math.MaxInt32 {
+			f.fail("field %s is %v and a whole number is wanted", name, v)
+			return otherwise
+		}
+		n = int(x)
+	}
+	f.note(gguf, uint32(n))
+	return n
+}
+
+// float reads a finite number that must be there.
+func (f *fields) float(hf, gguf string) float64 {
+	if v, name := f.raw(hf, gguf); v == nil {
+		f.fail("field %s is missing", name)
+	}
+	return f.floatOr(hf, gguf, 0)
+}
+
+// floatOr reads a finite number or takes the default.
+func (f *fields) floatOr(hf, gguf string, otherwise float64) float64 {
+	v, name := f.raw(hf, gguf)
+	x := otherwise
+	if v != nil {
+		n, ok := number(v)
+		if !ok || math.IsNaN(n) || math.IsInf(n, 0) {
+			f.fail("field %s is %v and a number is wanted", name, v)
+			return otherwise
+		}
+		x = n
+	}
+	f.note(gguf, float32(x))
+	return x
+}
+
+// flag reads true or false; GGUF files say such things by their tensors, see has.
+func (f *fields) flag(hf string, otherwise bool) bool {
+	v := f.hf[hf]
+	if v == nil {
+		return otherwise
+	}
+	b, ok := v.(bool)
+	if !ok {
+		f.fail("field %s is %v and true or false is wanted", hf, v)
+	}
+	return b
+}
+
+// has reports whether a GGUF file has a tensor; a Hugging Face configuration answers by a field instead.
+func (f *fields) has(tensor string) bool {
+	if f.files == nil {
+		return false
+	}
+	_, ok := f.files.Tensor(tensor)
+	return ok
+}
+
+// text reads a word of config.json, "" when absent.
+func (f *fields) text(hf string) string {
+	v := f.hf[hf]
+	if v == nil {
+		return ""
+	}
+	s, ok := v.(string)
+	if !ok {
+		f.fail("field %s is %v and a word is wanted", hf, v)
+	}
+	return s
+}
+
+// strings reads a list of words of config.json.
+func (f *fields) strings(hf string) []string {
+	list, _ := f.hf[hf].([]any)
+	var out []string
+	for _, v := range list {
+		if s, ok := v.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// object is a part of config.json as fields of its own; nil when absent.
+func (f *fields) object(hf string) map[string]any {
+	v := f.hf[hf]
+	if v == nil {
+		return nil
+	}
+	o, ok := v.(map[string]any)
+	if !ok {
+		f.fail("field %s is %v and an object is wanted", hf, v)
+	}
+	return o
+}

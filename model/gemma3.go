@@ -1,0 +1,77 @@
+package model
+
+import (
+	"math"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// gemma3 is Gemma 3's text model (arXiv:2503.19786): norms before and after each block, scaled embeddings, normalised
+// queries and keys, and windows with a rotation of their own on five layers of six.
+var gemma3 = Arch{
+	Name: "gemma3",
+	HF:   []string{"Gemma3ForCausalLM"},
+	Read: func(f *fields) *Config {
+		c := llamaLike(f)
+		c.HeadDim = f.sizeOr("head_dim", "attention.key_length", 256)
+		c.Tied = f.tied(true)
+		c.Act = f.activation("hidden_activation", graph.GeluTanh)
+		c.QKVBias = f.biased("attention_bias", "attn_q", false)
+		c.OutBias = f.biased("attention_bias", "attn_output", false)
+		c.QKNorm = true
+		c.EmbScale = math.Sqrt(float64(c.Hidden))
+		c.AttnScale = 1 / math.Sqrt(f.floatOr("query_pre_attn_scalar", "", float64(c.HeadDim)))
+		c.AttnCap = f.floatOr("attn_logit_softcapping", "", 0)
+		c.LogitCap = f.floatOr("final_logit_softcapping", "final_logit_softcapping", 0)
+		every := max(1, f.sizeOr("sliding_window_pattern", "", f.sizeOr("_sliding_window_pattern", "", 6)))
+		f.windows(c, f.sizeOr("sliding_window", "attention.sliding_window", 4096), func(i int) bool { return (i+1)%every != 0 })
+		gemmaRotations(f, c)
+		if f.flag("use_bidirectional_attention", false) {
+			f.fail("field use_bidirectional_attention is true, which makes it an encoder; encoders are not supported")
+		}
+		return c
+	},
+	Names: map[string]string{
+		"blk.N.post_attention_norm": "model.layers.N.post_attention_layernorm",
+		"blk.N.ffn_norm":            "model.layers.N.pre_feedforward_layernorm",
+		"blk.N.post_ffw_norm":       "model.layers.N.post_feedforward_layernorm",
+	},
+	Change: func(stem string) graph.Change {
+		if isNorm(stem) {
+			return graph.PlusOne
+		}
+		return graph.AsIs
+	},
+	Build: func(b *graph.Builder, c *Config) *graph.Value {
+		x := embedding(b, c)
+		for i := range c.Layers {
+			l := layer{b, c, i}
+			x = l.add("attn_sum", x, l.norm("post_attention_norm", l.selfAttention(l.norm("attn_norm", x))))
+			x = l.add("ffn_sum", x, l.norm("post_ffw_norm", l.gated(l.norm("ffn_norm", x))))
+		}
+		return rmsHead(b, c, x)
+	},
+}
+
+// gemmaRotations reads the rotation of layers that see everything and that of layers with a window.
+func gemmaRotations(f *fields, c *Config) {
+	if !f.isHF() {
+		c.Rotation = f.rotation(c, graph.HalfPairs)
+		local := *c.Rotation
+		local.Name, local.Theta, local.Scaling = "local_angles", f.floatOr("", "rope.freq_base_swa", 10000), graph.Scaling{}
+		c.Windowed = &local
+		return
+	}
+	if both := f.object("rope_parameters"); both["full_attention"] != nil {
+		full, _ := both["full_attention"].(map[string]any)
+		local, _ := both["sliding_attention"].(map[string]any)
+		c.Windowed = f.hfRotation(c, "local_angles", local)
+		f.note("rope.freq_base_swa", float32(c.Windowed.Theta))
+		c.Rotation = f.hfRotation(c, "angles", full)
+		return
+	}
+	c.Rotation = f.rotation(c, graph.HalfPairs)
+	local := *c.Rotation
+	local.Name, local.Theta, local.Scaling = "local_angles", f.floatOr("rope_local_base_freq", "rope.freq_base_swa", 10000), graph.Scaling{}
+	c.Windowed = &local
+}

@@ -1,0 +1,12 @@
+package model
+
+// registry is every architecture. Of several with one GGUF name the first reads GGUF files.
+var registry = []*Arch{
+	&llama,
+	&mistral,
+	&qwen2,
+	&qwen3,
+	&gemma3,
+	&phi3,
+	&gpt2,
+}

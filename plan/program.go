@@ -1,0 +1,156 @@
+// Package plan turns a graph and a device into a Program: weights made resident, a kernel chosen for every node, and
+// memory laid out once for the largest step, so that running a step is a loop over launches and allocates nothing.
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// Tensors gives the tensors of a model file by the file's names.
+type Tensors interface {
+	Tensor(name string) (t quant.Tensor, ok bool)
+}
+
+// Program is a graph ready to run on a device.
+type Program struct {
+	Graph    *graph.Graph
+	Limits   backend.Limits
+	dev      backend.Device
+	launches []backend.Launch
+	kernels  []string // of each launch
+	where    map[*graph.Value]backend.Buffer
+	owned    []backend.Buffer // arena and caches
+	memory   Memory
+}
+
+// Memory is what a program takes on its device, in bytes.
+type Memory struct {
+	Weights int64 // beside the model file itself, which a CPU uses where it is mapped
+	Caches  int64
+	Arena   int64 // activations and the kernels' scratch
+}
+
+// Compile makes a Program. The limits' Pages must be set: the caches are allocated here.
+func Compile(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limits) (*Program, error) {
+	p := &Program{Graph: g, Limits: lim, dev: dev, where: map[*graph.Value]backend.Buffer{}}
+	if err := p.build(files); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Program) build(files Tensors) error {
+	weights, err := p.place(files)
+	if err != nil {
+		return err
+	}
+	kernels := make([]backend.Kernel, len(p.Graph.Nodes))
+	scratch := make([]int64, len(p.Graph.Nodes))
+	for i, n := range p.Graph.Nodes {
+		candidates := p.dev.Kernels(n)
+		if len(candidates) == 0 {
+			return fmt.Errorf("plan: device %s has no kernel for node %s", p.dev.Info().Name, n)
+		}
+		kernels[i] = candidates[0]
+		scratch[i] = kernels[i].Scratch(n, p.Limits)
+	}
+	pages, err := p.allocCaches()
+	if err != nil {
+		return err
+	}
+	layout := arrange(p.Graph, p.Limits, scratch)
+	arena, err := p.alloc(layout.size, "activations")
+	if err != nil {
+		return err
+	}
+	p.memory.Arena = layout.size
+	for v, at := range layout.values {
+		p.where[v] = arena.Slice(at.off, at.size)
+	}
+	for i, n := range p.Graph.Nodes {
+		a := backend.Args{Limits: p.Limits, Scratch: arena.Slice(layout.scratch[i].off, layout.scratch[i].size)}
+		for _, v := range n.In {
+			a.In = append(a.In, p.buffer(v, pages))
+		}
+		for _, v := range n.Out {
+			a.Out = append(a.Out, p.buffer(v, pages))
+		}
+		for _, w := range n.Weights {
+			a.Weights = append(a.Weights, weights[w])
+		}
+		l, err := kernels[i].Bind(n, a)
+		if err != nil {
+			return fmt.Errorf("plan: kernel %s for node %s: %w", kernels[i].Name(), n, err)
+		}
+		p.launches = append(p.launches, l)
+		p.kernels = append(p.kernels, kernels[i].Name())
+	}
+	return nil
+}
+
+func (p *Program) buffer(v *graph.Value, pages map[*graph.Cache]backend.Buffer) backend.Buffer {
+	if v.Cache != nil {
+		return pages[v.Cache]
+	}
+	return p.where[v]
+}
+
+func (p *Program) alloc(n int64, what string) (backend.Buffer, error) {
+	b, err := p.dev.Alloc(n, what)
+	if err == nil {
+		p.owned = append(p.owned, b)
+	}
+	return b, err
+}
+
+// allocCaches gets the pages of every cache.
+func (p *Program) allocCaches() (map[*graph.Cache]backend.Buffer, error) {
+	pages := map[*graph.Cache]backend.Buffer{}
+	for _, c := range p.Graph.Caches {
+		n := int64(p.Limits.Pages) * p.Limits.PageBytes(c)
+		b, err := p.alloc(n, "cache "+c.Name)
+		if err != nil {
+			return nil, err
+		}
+		pages[c] = b
+		p.memory.Caches += n
+	}
+	return pages, nil
+}
+
+// Memory is what the program takes on its device.
+func (p *Program) Memory() Memory { return p.memory }
+
+// Run computes a step. The batch must have passed Check.
+func (p *Program) Run(b *backend.Batch) error { return p.dev.Run(p.launches, b) }
+
+// Logits copies n rows of the step's logits from row from on to dst, as F32; it waits for the step.
+func (p *Program) Logits(dst []float32, from, n int) error {
+	return p.dev.Read(dst, p.Graph.Output, p.where[p.Graph.Output], from, n)
+}
+
+// Vocab is the width of a row of logits.
+func (p *Program) Vocab() int { return p.Graph.Output.Axis.Len() }
+
+// Close frees the program's memory; the device stays.
+func (p *Program) Close() {
+	for _, b := range p.owned {
+		p.dev.Free(b)
+	}
+	p.owned = nil
+}
+
+// String is the program as text: a launch a line with the kernel chosen.
+func (p *Program) String() string {
+	var s strings.Builder
+	for i, l := range p.launches {
+		fmt.Fprintf(&s, "%3d  %-28s %s\n", i, p.kernels[i], l)
+	}
+	return s.String()
+}
