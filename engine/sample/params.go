@@ -1,0 +1,101 @@
+package sample
+
+import (
+	"fmt"
+	"math"
+)
+
+// Params are one request's sampling settings. Start from Default: the zero Params is not valid.
+type Params struct {
+	Temperature float64 // ≥ 0; 0 (below 1e-5) is greedy
+	TopK        int     // keep the k likeliest tokens; 0 keeps all
+	TopP        float64 // in (0, 1]; 1 keeps all
+	MinP        float64 // in [0, 1]; 0 keeps all
+	TypicalP    float64 // in (0, 1]; 1 keeps all (Meister et al. 2022, arXiv:2202.00666)
+
+	RepetitionPenalty float64 // > 0; 1 is none. Positive logits are divided by it, negative ones multiplied (arXiv:1909.05858)
+	FrequencyPenalty  float64 // in [-2, 2]; subtracted once per occurrence in the output
+	PresencePenalty   float64 // in [-2, 2]; subtracted once if the token occurs in the output
+	// PenaltyWindow, if positive, makes all three penalties look at the last so many tokens, prompt and output alike,
+	// as llama.cpp's repeat_last_n does. 0 is OpenAI's and vLLM's meaning: the whole request.
+	PenaltyWindow int
+
+	LogitBias map[int32]float64 // added to these tokens' logits; in [-100, 100]
+	Allowed   []int32           // if not empty, only these tokens may be chosen
+	Banned    []int32           // these tokens are never chosen
+
+	Seed uint64 // same seed, same prompt, same model: same text
+
+	Logprobs    bool // report the chosen token's log-probability
+	TopLogprobs int  // in [0, 20]; report also this many of the likeliest tokens; needs Logprobs
+}
+
+// Default returns the settings that change nothing: temperature 1, every filter and penalty off.
+func Default() Params {
+	return Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1}
+}
+
+// greedyBelow is the temperature under which a request is greedy, as in vLLM: dividing by less overflows float32.
+const greedyBelow = 1e-5
+
+// maxTopLogprobs is OpenAI's limit on top_logprobs.
+const maxTopLogprobs = 20
+
+// Validate returns a sentence naming the first setting that is out of its range. vocab is the length of the logit
+// rows; token ids must lie in it. The names are those of the OpenAI and vLLM APIs.
+func (p *Params) Validate(vocab int) error {
+	ranges := []struct {
+		name     string
+		value    float64
+		ok       bool
+		expected string
+	}{
+		{"temperature", p.Temperature, p.Temperature >= 0, "0 or more"},
+		{"top_p", p.TopP, p.TopP > 0 && p.TopP <= 1, "above 0 and at most 1"},
+		{"min_p", p.MinP, p.MinP >= 0 && p.MinP <= 1, "between 0 and 1"},
+		{"typical_p", p.TypicalP, p.TypicalP > 0 && p.TypicalP <= 1, "above 0 and at most 1"},
+		{"repetition_penalty", p.RepetitionPenalty, p.RepetitionPenalty > 0, "above 0"},
+		{"frequency_penalty", p.FrequencyPenalty, math.Abs(p.FrequencyPenalty) <= 2, "between -2 and 2"},
+		{"presence_penalty", p.PresencePenalty, math.Abs(p.PresencePenalty) <= 2, "between -2 and 2"},
+		{"top_k", float64(p.TopK), p.TopK >= 0, "0 (all tokens) or more"},
+		{"repeat_last_n", float64(p.PenaltyWindow), p.PenaltyWindow >= 0, "0 (the whole request) or more"},
+		{"top_logprobs", float64(p.TopLogprobs), p.TopLogprobs >= 0 && p.TopLogprobs <= maxTopLogprobs, "between 0 and 20"},
+	}
+	for _, r := range ranges {
+		if !r.ok || math.IsInf(r.value, 0) { // NaN fails every comparison above
+			return fmt.Errorf("sample: %s is %v; it must be %s", r.name, r.value, r.expected)
+		}
+	}
+	if p.TopLogprobs > 0 && !p.Logprobs {
+		return fmt.Errorf("sample: top_logprobs is %d but logprobs is off; turn logprobs on", p.TopLogprobs)
+	}
+	return p.validateTokens(vocab)
+}
+
+func (p *Params) validateTokens(vocab int) error {
+	for id, bias := range p.LogitBias {
+		if !(math.Abs(bias) <= 100) {
+			return fmt.Errorf("sample: logit_bias of token %d is %v; it must be between -100 and 100", id, bias)
+		}
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("sample: logit_bias names token %d; the vocabulary has tokens 0 to %d", id, vocab-1)
+		}
+	}
+	for _, list := range []struct {
+		name string
+		ids  []int32
+	}{{"allowed_token_ids", p.Allowed}, {"banned_token_ids", p.Banned}} {
+		for _, id := range list.ids {
+			if id < 0 || int(id) >= vocab {
+				return fmt.Errorf("sample: %s names token %d; the vocabulary has tokens 0 to %d", list.name, id, vocab-1)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Params) greedy() bool { return p.Temperature < greedyBelow }
+
+func (p *Params) penalised() bool {
+	return p.RepetitionPenalty != 1 || p.FrequencyPenalty != 0 || p.PresencePenalty != 0
+}

@@ -1,0 +1,147 @@
+package sample
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Sampler is the scratch memory of sampling: about 20 bytes per token of the vocabulary at worst, kept between calls.
+// The zero Sampler is ready. It may be used by one goroutine at a time, for any number of requests.
+type Sampler struct {
+	histogram  histogram
+	candidates []candidate
+	raw        []float32
+	top        []Logprob
+}
+
+// Choice is the token that Sample chose.
+type Choice struct {
+	Token   int32
+	Logprob float32   // ln of its probability in the untouched row; 0 unless Params.Logprobs is set
+	Top     []Logprob // Params.TopLogprobs likeliest tokens, likeliest first; valid until the next Sample
+}
+
+// Logprob is a token and the natural logarithm of its probability.
+type Logprob struct {
+	Token   int32
+	Logprob float32
+}
+
+var errNothingLeft = errors.New("sample: no token is left to choose: every logit is −Inf or NaN, or the masks and banned tokens exclude all")
+
+// Sample chooses the next token of the request that st belongs to. logits is its row, [vocab], and is overwritten.
+// mask, if not nil, holds a bit per token, set for those allowed: bit i%32 of mask[i/32] is token i. NaN logits count
+// as −Inf. Sample does not change st: call Observe with the tokens that join the answer.
+func (s *Sampler) Sample(logits []float32, st *State, mask []uint32) (Choice, error) {
+	p := &st.params
+	raw := logits
+	if p.Logprobs && st.changesLogits(mask) {
+		s.raw = append(s.raw[:0], logits...)
+		raw = s.raw
+	}
+	st.adjust(logits, mask)
+	best, top := argmax(logits)
+	if best < 0 {
+		return Choice{}, errNothingLeft
+	}
+	if math.IsInf(float64(top), 1) {
+		return Choice{}, fmt.Errorf("sample: the logit of token %d is +Inf; the model's numbers have overflowed", best)
+	}
+	choice := Choice{Token: int32(best)}
+	if !p.greedy() {
+		choice.Token = s.draw(logits, top, p, uniform(p.Seed, st.outputs))
+	}
+	if p.Logprobs {
+		s.report(&choice, raw, p.TopLogprobs)
+	}
+	return choice, nil
+}
+
+// draw filters the row and chooses by u in [0, 1): the token at which the tokens' weights, summed from the likeliest
+// down, reach the part u of all that are left. So a small change of the logits seldom changes the choice.
+func (s *Sampler) draw(logits []float32, top float32, p *Params, u float64) int32 {
+	scale := newScaling(top, p.Temperature)
+	c, mass := s.collect(logits, scale, p, u)
+	if p.TopP < 1 {
+		c = nucleus(c, p.TopP*mass)
+		mass = sum(c)
+	}
+	if p.TypicalP < 1 {
+		c = typical(c, mass, p.TypicalP)
+		mass = sum(c)
+	}
+	c = nucleus(c, u*mass)
+	return c[len(c)-1].id
+}
+
+// collect lists the weighted candidates that min-p and top-k leave, and their mass. If neither is set the mass is the
+// whole row's, and the list goes only as far down as the later steps can look.
+func (s *Sampler) collect(logits []float32, scale scaling, p *Params, u float64) (c []candidate, mass float64) {
+	lowest := float64(faintest)
+	whole := p.MinP == 0 && (p.TopK == 0 || p.TopK >= len(logits))
+	keep := 0
+	switch {
+	case !whole:
+		if p.TopK < len(logits) {
+			keep = p.TopK
+		}
+		lowest = max(lowest, math.Log(p.MinP)*perUnit) // min_p 0 gives −Inf
+	default:
+		mass = s.histogram.fill(logits, scale)
+		switch {
+		case p.TopP < 1:
+			lowest = s.histogram.reach(p.TopP * mass)
+		case p.TypicalP == 1:
+			lowest = s.histogram.reach(u * mass)
+		}
+	}
+	c = gather(s.candidates[:0], logits, scale.below(lowest), keep)
+	s.candidates = c[:0]
+	for i := range c {
+		_, c[i].weight = weigh(max(scale.y(c[i].logit), faintest))
+	}
+	if !whole {
+		mass = sum(c)
+	}
+	return c, mass
+}
+
+func sum(c []candidate) (mass float64) {
+	for i := range c {
+		mass += c[i].weight
+	}
+	return mass
+}
+
+// typical keeps the candidates whose information -ln p is nearest to the entropy of them all, until they reach the
+// part p of the mass. It leaves how near each is in place of the logit.
+func typical(c []candidate, mass, p float64) []candidate {
+	var entropy float64
+	for i := range c {
+		q := c[i].weight / mass
+		entropy -= q * math.Log(q)
+	}
+	for i := range c {
+		c[i].logit = -float32(math.Abs(math.Log(c[i].weight/mass) + entropy))
+	}
+	return nucleus(c, p*mass)
+}
+
+// report fills in the log-probabilities, from the row as the model gave it.
+func (s *Sampler) report(choice *Choice, raw []float32, n int) {
+	_, top := argmax(raw)
+	total := float64(top) + math.Log(s.histogram.fill(raw, newScaling(top, 1)))
+	choice.Logprob = float32(float64(raw[choice.Token]) - total)
+	if n == 0 {
+		return
+	}
+	c := gather(s.candidates[:0], raw, float32(math.Inf(-1)), n)
+	s.candidates = c[:0]
+	sortFew(c)
+	s.top = s.top[:0]
+	for _, x := range c {
+		s.top = append(s.top, Logprob{x.id, float32(float64(x.logit) - total)})
+	}
+	choice.Top = s.top
+}

@@ -1,0 +1,134 @@
+package sample
+
+import (
+	"math"
+	"slices"
+)
+
+// State is what sampling remembers of one request: its settings, and the tokens that penalties and the random
+// counter depend on. It belongs to one goroutine at a time.
+type State struct {
+	params  Params
+	static  []uint32 // allowed and banned ids as a mask, [vocab/32]; nil if neither is set
+	bias    []bias   // logit_bias, by id
+	history history  // empty unless a penalty is on
+	outputs uint64   // output tokens so far
+}
+
+type bias struct {
+	id    int32
+	value float32
+}
+
+// NewState checks params against a vocabulary of that many tokens and returns the state of a request with that
+// prompt. The prompt is read only if a penalty needs it.
+func NewState(params Params, vocab int, prompt []int32) (*State, error) {
+	if err := params.Validate(vocab); err != nil {
+		return nil, err
+	}
+	s := &State{params: params, static: staticMask(&params, vocab)}
+	for id, value := range params.LogitBias {
+		s.bias = append(s.bias, bias{id, float32(value)})
+	}
+	slices.SortFunc(s.bias, func(a, b bias) int { return int(a.id) - int(b.id) })
+	if params.penalised() {
+		s.history.reset(params.PenaltyWindow)
+		for _, id := range prompt {
+			s.history.add(id, false)
+		}
+	}
+	return s, nil
+}
+
+// Observe tells the state that id is the request's next output token. Call it for every token that joins the answer,
+// sampled or forced, in order.
+func (s *State) Observe(id int32) {
+	s.outputs++
+	if s.params.penalised() {
+		s.history.add(id, true)
+	}
+}
+
+// changesLogits reports whether anything but temperature and the filters will touch the row.
+func (s *State) changesLogits(mask []uint32) bool {
+	return mask != nil || s.static != nil || len(s.bias) > 0 || s.params.penalised()
+}
+
+// adjust applies the steps that change the row itself: masks, bias and penalties.
+func (s *State) adjust(logits []float32, mask []uint32) {
+	if s.static != nil {
+		applyMask(logits, s.static)
+	}
+	if mask != nil {
+		applyMask(logits, mask)
+	}
+	for _, b := range s.bias {
+		if int(b.id) < len(logits) {
+			logits[b.id] += b.value
+		}
+	}
+	s.penalise(logits)
+}
+
+// penalise applies the three penalties to the tokens that have occurred, in vLLM's order.
+func (s *State) penalise(logits []float32) {
+	repetition := float32(s.params.RepetitionPenalty)
+	frequency, presence := float32(s.params.FrequencyPenalty), float32(s.params.PresencePenalty)
+	for _, e := range s.history.entries {
+		if e.seen == 0 || uint(e.id) >= uint(len(logits)) {
+			continue // it has left the window, or is an id that this row does not have
+		}
+		x := logits[e.id]
+		if x > 0 {
+			x /= repetition
+		} else {
+			x *= repetition
+		}
+		if e.counted > 0 {
+			x -= frequency*float32(e.counted) + presence
+		}
+		logits[e.id] = x
+	}
+}
+
+// applyMask sets to −Inf every logit whose bit is clear: bit i%32 of word i/32 stands for token i. Tokens past the
+// mask's end are not allowed.
+func applyMask(logits []float32, mask []uint32) {
+	never := float32(math.Inf(-1))
+	for len(logits) > 0 {
+		var word uint32
+		if len(mask) > 0 {
+			word, mask = mask[0], mask[1:]
+		}
+		block := logits[:min(32, len(logits))]
+		logits = logits[len(block):]
+		if word == math.MaxUint32 {
+			continue
+		}
+		for i := range block {
+			if word>>i&1 == 0 {
+				block[i] = never
+			}
+		}
+	}
+}
+
+// staticMask returns the mask of a request's allowed and banned ids, or nil if it names none.
+func staticMask(p *Params, vocab int) []uint32 {
+	if len(p.Allowed) == 0 && len(p.Banned) == 0 {
+		return nil
+	}
+	mask := make([]uint32, (vocab+31)/32)
+	for _, id := range p.Allowed {
+		mask[id/32] |= 1 << (id % 32)
+	}
+	if len(p.Allowed) == 0 {
+		for i := range mask {
+			mask[i] = math.MaxUint32
+		}
+	}
+	for _, id := range p.Banned {
+		mask[id/32] &^= 1 << (id % 32)
+	}
+	return mask
+}
