@@ -1,7 +1,6 @@
 package gguf
 
 import (
-	"encoding/binary"
 	"fmt"
 )
 
@@ -26,6 +25,9 @@ func (c *cursor) take(n uint64, what string) []byte {
 		return nil
 	}
 	if n > uint64(c.left()) {
+		if len(c.data) == maxHeader {
+			c.fail("%s ends past byte %d, where no header of a model does; it is corrupt", what, maxHeader)
+		}
 		c.fail("the file ends at byte %d inside %s, which needs %d bytes from byte %d; it is truncated or corrupt", len(c.data), what, n, c.at)
 		return nil
 	}
@@ -36,14 +38,14 @@ func (c *cursor) take(n uint64, what string) []byte {
 
 func (c *cursor) u32(what string) uint32 {
 	if b := c.take(4, what); b != nil {
-		return binary.LittleEndian.Uint32(b)
+		return order.Uint32(b)
 	}
 	return 0
 }
 
 func (c *cursor) u64(what string) uint64 {
 	if b := c.take(8, what); b != nil {
-		return binary.LittleEndian.Uint64(b)
+		return order.Uint64(b)
 	}
 	return 0
 }
@@ -55,7 +57,7 @@ func (c *cursor) str(what string) string {
 // count reads a u64 that says how many things follow, of at least size bytes each, so that nothing is ever allocated
 // for more of them than the file can hold.
 func (c *cursor) count(size int, what string) int {
-	n := c.u64(what)
+	n := c.u64("the number of " + what)
 	if c.err == nil && n > uint64(c.left()/size) {
 		c.fail("it claims %d %s, but %d bytes follow, enough for %d at most; it is truncated or corrupt", n, what, c.left(), c.left()/size)
 	}

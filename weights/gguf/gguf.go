@@ -10,9 +10,14 @@
 package gguf
 
 import (
+	"encoding/binary"
+
 	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights/mmap"
 )
+
+// order is the byte order of everything in a file.
+var order = binary.LittleEndian
 
 // File is an open GGUF file, or the parts of a split one taken as a whole.
 type File struct {

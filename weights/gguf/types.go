@@ -90,3 +90,13 @@ var kindSize = [...]int{
 	kindUint8: 1, kindInt8: 1, kindUint16: 2, kindInt16: 2, kindUint32: 4, kindInt32: 4, kindFloat32: 4, kindBool: 1,
 	kindString: 8, kindArray: 12, kindUint64: 8, kindInt64: 8, kindFloat64: 8,
 }
+
+// typeOf is ggml's number for a format.
+func typeOf(f quant.Format) uint32 {
+	for id, t := range tensorTypes {
+		if t.format == f {
+			return id
+		}
+	}
+	panic(fmt.Sprintf("gguf: the format %s has no tensor type", f)) // a format without a row above is our bug
+}

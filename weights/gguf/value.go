@@ -1,7 +1,6 @@
 package gguf
 
 import (
-	"encoding/binary"
 	"math"
 )
 
@@ -30,21 +29,21 @@ func (c *cursor) value(kind uint32, what string, depth int) any {
 	case kindInt8:
 		return int8(b[0])
 	case kindUint16:
-		return binary.LittleEndian.Uint16(b)
+		return order.Uint16(b)
 	case kindInt16:
-		return int16(binary.LittleEndian.Uint16(b))
+		return int16(order.Uint16(b))
 	case kindUint32:
-		return binary.LittleEndian.Uint32(b)
+		return order.Uint32(b)
 	case kindInt32:
-		return int32(binary.LittleEndian.Uint32(b))
+		return int32(order.Uint32(b))
 	case kindFloat32:
-		return math.Float32frombits(binary.LittleEndian.Uint32(b))
+		return math.Float32frombits(order.Uint32(b))
 	case kindUint64:
-		return binary.LittleEndian.Uint64(b)
+		return order.Uint64(b)
 	case kindInt64:
-		return int64(binary.LittleEndian.Uint64(b))
+		return int64(order.Uint64(b))
 	case kindFloat64:
-		return math.Float64frombits(binary.LittleEndian.Uint64(b))
+		return math.Float64frombits(order.Uint64(b))
 	default: // kindBool
 		return c.boolean(b[0], what)
 	}
@@ -87,28 +86,27 @@ func (c *cursor) array(what string, depth int) any {
 		return list
 	}
 	b := c.take(uint64(n*size), what)
-	le := binary.LittleEndian
 	switch kind {
 	case kindUint8:
 		return append([]uint8{}, b...)
 	case kindInt8:
 		return numbers(b, 1, func(b []byte) int8 { return int8(b[0]) })
 	case kindUint16:
-		return numbers(b, 2, le.Uint16)
+		return numbers(b, 2, order.Uint16)
 	case kindInt16:
-		return numbers(b, 2, func(b []byte) int16 { return int16(le.Uint16(b)) })
+		return numbers(b, 2, func(b []byte) int16 { return int16(order.Uint16(b)) })
 	case kindUint32:
-		return numbers(b, 4, le.Uint32)
+		return numbers(b, 4, order.Uint32)
 	case kindInt32:
-		return numbers(b, 4, func(b []byte) int32 { return int32(le.Uint32(b)) })
+		return numbers(b, 4, func(b []byte) int32 { return int32(order.Uint32(b)) })
 	case kindFloat32:
-		return numbers(b, 4, func(b []byte) float32 { return math.Float32frombits(le.Uint32(b)) })
+		return numbers(b, 4, func(b []byte) float32 { return math.Float32frombits(order.Uint32(b)) })
 	case kindUint64:
-		return numbers(b, 8, le.Uint64)
+		return numbers(b, 8, order.Uint64)
 	case kindInt64:
-		return numbers(b, 8, func(b []byte) int64 { return int64(le.Uint64(b)) })
+		return numbers(b, 8, func(b []byte) int64 { return int64(order.Uint64(b)) })
 	case kindFloat64:
-		return numbers(b, 8, func(b []byte) float64 { return math.Float64frombits(le.Uint64(b)) })
+		return numbers(b, 8, func(b []byte) float64 { return math.Float64frombits(order.Uint64(b)) })
 	default: // kindBool
 		return numbers(b, 1, func(b []byte) bool { return c.boolean(b[0], what) })
 	}
@@ -135,7 +133,7 @@ func (c *cursor) strings(n int, what string) []string {
 	list := make([]string, n)
 	for i, at := 0, start; i < n; i++ {
 		from := at + 8
-		at = from + int(binary.LittleEndian.Uint64(c.data[at:]))
+		at = from + int(order.Uint64(c.data[at:]))
 		list[i] = all[from-start : at-start]
 	}
 	return list

@@ -1,6 +1,11 @@
 package safetensors
 
-import "github.com/ridge-llm/ridge/quant"
+import (
+	"fmt"
+	"math"
+
+	"github.com/ridge-llm/ridge/quant"
+)
 
 // DType names how a tensor's numbers are stored, as the header spells it: "F32", "BF16", "I64" …
 type DType string
@@ -25,4 +30,19 @@ func (d DType) Format() (quant.Format, bool) {
 		return quant.BF16, true
 	}
 	return quant.Invalid, false
+}
+
+// bytes is how many bytes a tensor of dtype d and the given shape takes.
+func (d DType) bytes(shape []int) (int, error) {
+	size, known := dtypeBytes[d]
+	if !known {
+		return 0, fmt.Errorf("the unknown dtype %q", string(d))
+	}
+	for _, n := range shape {
+		if n < 0 || n != 0 && size > math.MaxInt/n {
+			return 0, fmt.Errorf("the shape %d, whose product is absurd", shape)
+		}
+		size *= n
+	}
+	return size, nil
 }

@@ -3,9 +3,14 @@ package safetensors
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"sort"
 )
+
+// metadataKey is the one key of the header that is not a tensor.
+const metadataKey = "__metadata__"
+
+// maxHeader is the reference implementation's limit, in bytes.
+const maxHeader = 100_000_000
 
 // entry is a tensor before its window is cut; from and to count bytes from the start of the data.
 type entry struct {
@@ -23,6 +28,9 @@ func parse(data []byte) (*File, error) {
 	rest := data[8:]
 	if size > uint64(len(rest)) {
 		return nil, fmt.Errorf("its header should take %d bytes, but %d follow; it is truncated or not a safetensors file", size, len(rest))
+	}
+	if size > maxHeader {
+		return nil, fmt.Errorf("its header takes %d bytes, and %d are the most that the format allows; it is corrupt", size, maxHeader)
 	}
 	text, rest := rest[:size], rest[size:]
 	f := &File{}
@@ -43,9 +51,9 @@ func (f *File) header(text []byte) ([]entry, error) {
 	}
 	var entries []entry
 	err = w.object("the header", func(name string) error {
-		if name == "__metadata__" {
+		if name == metadataKey {
 			f.Metadata = map[string]string{}
-			return w.object("__metadata__", func(key string) error {
+			return w.object(metadataKey, func(key string) error {
 				value, err := w.str("the metadata value of " + key)
 				f.Metadata[key] = value
 				return err
@@ -93,15 +101,9 @@ func (w walker) entry(name string) (entry, error) {
 
 // check compares the bytes a tensor has with those its dtype and shape need.
 func (e entry) check(what string) error {
-	need, known := dtypeBytes[e.DType]
-	if !known {
-		return fmt.Errorf("gives %s the unknown dtype %q", what, e.DType)
-	}
-	for _, n := range e.Shape {
-		if n != 0 && need > math.MaxInt/n {
-			return fmt.Errorf("gives %s the shape %d, whose product is absurd", what, e.Shape)
-		}
-		need *= n
+	need, err := e.DType.bytes(e.Shape)
+	if err != nil {
+		return fmt.Errorf("gives %s %w", what, err)
 	}
 	if e.to < e.from || e.to-e.from != need {
 		return fmt.Errorf("gives %s bytes %d to %d, but %s of shape %d takes %d bytes", what, e.from, e.to, e.DType, e.Shape, need)
