@@ -11,9 +11,6 @@ type Grid struct {
 	Threads int
 	Shared  int
 	Cluster int // blocks along X that share memory and a multicast; 0 means none (sm_90)
-	// Overlap lets the kernel start while the one before it on the stream still runs. The kernel must wait with
-	// griddepcontrol.wait before it reads what that one wrote (sm_90).
-	Overlap bool
 }
 
 const maxParams = 1024 // bytes of kernel parameters we carry; the hardware takes 4096
@@ -70,7 +67,7 @@ func (s *Stream) launchBytes(k *Kernel, g Grid, params []byte) error {
 		l.attrs[c.numAttrs] = launchAttr{id: attrCluster, value: [16]uint32{uint32(g.Cluster), 1, 1}}
 		c.numAttrs++
 	}
-	if g.Overlap {
+	if s.Overlap {
 		l.attrs[c.numAttrs] = launchAttr{id: attrOverlap, value: [16]uint32{1}}
 		c.numAttrs++
 	}

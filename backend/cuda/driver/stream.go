@@ -7,6 +7,9 @@ type Stream struct {
 	ctx    *Context
 	handle uintptr
 	launch *launch
+	// Overlap lets each kernel start while the one before it still runs. Every kernel launched must then wait with
+	// griddepcontrol.wait before it reads or writes what another kernel touches (sm_90).
+	Overlap bool
 }
 
 const streamNonBlocking = 1 // no hidden ordering with the default stream

@@ -1,0 +1,69 @@
+// Attention for any head size and element type: one warp takes one query head of one row and walks its keys 32 at a time,
+// a key a lane for the scores and a few numbers a lane for the values. It is what odd shapes run on, and the plain
+// version the tensor-core kernels are tested against.
+#include "../cuda.h"
+
+struct AttendParams {
+  Step step;
+  const void* q; // [T, heads × kSize]
+  u8* cache;
+  void* y; // [T, heads × vSize]
+  int heads, kvHeads, kSize, vSize, window;
+  float scale, softcap; // softcap 0: none
+  int pad;
+};
+constexpr int MAX_SIZE = 256;
+
+template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
+  SHARED static float qs[4][MAX_SIZE];
+  awaitInput();
+  int r = blockX(), h = blockY() * 4 + warp();
+  if (r >= p.step.counts[COUNT_TOKENS] || h >= p.heads) return;
+  const Step& s = p.step;
+  int seq = s.rowSeq[r], last = s.positions[r];
+  int first = p.window > 0 ? maxi(0, last - p.window + 1) : 0;
+  int kv = h / (p.heads / p.kvHeads), kLen = p.kvHeads * p.kSize, vLen = p.kvHeads * p.vSize;
+  float* q = qs[warp()];
+  for (int i = lane(); i < p.kSize; i += 32) q[i] = toFloat(((const T*)p.q)[((long)r * p.heads + h) * p.kSize + i]);
+  warpBarrier();
+  float acc[MAX_SIZE / 32] = {}, top = -1e30f, sum = 0;
+  for (int p0 = first; p0 <= last; p0 += 32) {
+    int pos = p0 + lane();
+    float score = -1e30f;
+    const C* v = (const C*)p.cache;
+    if (pos <= last) {
+      long page = s.pages[(long)seq * s.seqPages + (pos >> s.pageShift)], at = pos & ((1 << s.pageShift) - 1);
+      const C* base = (const C*)p.cache + (page << s.pageShift) * (kLen + vLen);
+      const C* k = base + at * kLen + kv * p.kSize;
+      v = base + ((long)kLen << s.pageShift) + at * vLen + kv * p.vSize;
+      score = 0;
+      for (int i = 0; i < p.kSize; i++) score += q[i] * toFloat(k[i]);
+      score *= p.scale;
+      if (p.softcap != 0) score = p.softcap * tanhf(score / p.softcap);
+    }
+    float newTop = maxf(top, warpMax(score)), shrink = expf(top - newTop);
+    float weight = pos <= last ? expf(score - newTop) : 0;
+    top = newTop;
+    sum = sum * shrink + warpSum(weight);
+    UNROLL for (int i = 0; i < MAX_SIZE / 32; i++) acc[i] *= shrink;
+    for (int j = 0; j < mini(32, last - p0 + 1); j++) {
+      float wj;
+      u64 vj;
+      u32 lo = (u32)(u64)v, hi = (u32)((u64)v >> 32), l2, h2;
+      asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, -1;" : "=f"(wj) : "f"(weight), "r"(j));
+      asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, -1;" : "=r"(l2) : "r"(lo), "r"(j));
+      asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, -1;" : "=r"(h2) : "r"(hi), "r"(j));
+      vj = (u64)h2 << 32 | l2;
+      UNROLL for (int i = 0; i < MAX_SIZE / 32; i++)
+        if (i * 32 + lane() < p.vSize) acc[i] += wj * toFloat(((const C*)vj)[i * 32 + lane()]);
+    }
+  }
+  UNROLL for (int i = 0; i < MAX_SIZE / 32; i++)
+    if (i * 32 + lane() < p.vSize) ((T*)p.y)[((long)r * p.heads + h) * p.vSize + i * 32 + lane()] = fromFloat<T>(acc[i] / sum);
+}
+KERNEL(128, 1) attend_f32_f32(PARAM AttendParams p) { attend<float, float>(p); }
+KERNEL(128, 1) attend_f32_f16(PARAM AttendParams p) { attend<float, f16>(p); }
+KERNEL(128, 1) attend_f32_bf16(PARAM AttendParams p) { attend<float, bf16>(p); }
+KERNEL(128, 1) attend_bf16_f32(PARAM AttendParams p) { attend<bf16, float>(p); }
+KERNEL(128, 1) attend_bf16_f16(PARAM AttendParams p) { attend<bf16, f16>(p); }
+KERNEL(128, 1) attend_bf16_bf16(PARAM AttendParams p) { attend<bf16, bf16>(p); }

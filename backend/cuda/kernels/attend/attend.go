@@ -1,0 +1,30 @@
+// Package attend is attention for any head size up to 256 and any element types, without tensor cores.
+package attend
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// MaxSize is the largest head it takes, of keys and of values.
+const MaxSize = 256
+
+// Params mirrors AttendParams of attend.cu.
+type Params struct {
+	Step                                 kernels.Step
+	Q, Cache, Y                          driver.Ptr
+	Heads, KVHeads, KSize, VSize, Window int32
+	Scale, Softcap                       float32
+	_                                    int32
+}
+
+// Find gets the kernel for queries and a cache of these types.
+func Find(l *kernels.Loader, q, cache graph.Type) (*driver.Kernel, error) {
+	return l.Kernel("attend", kernels.Name("attend", q, cache), 0)
+}
+
+// Launch puts it on the stream: a warp a row and head, four heads a block.
+func Launch(s *driver.Stream, k *driver.Kernel, rows int, p *Params) error {
+	return driver.Launch(s, k, driver.Grid{X: rows, Y: (int(p.Heads) + 3) / 4, Threads: 128}, p)
+}

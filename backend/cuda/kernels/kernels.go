@@ -1,0 +1,73 @@
+// Package kernels loads the kernels of the folders below it. Each folder holds one family: NAME.cu is the device's side,
+// NAME.go mirrors its parameters and knows the shapes of its launches, NAME_test.go compares it with plain Go.
+package kernels
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/ptx"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Step mirrors Step of cuda.h: where the step's data lies on the device.
+type Step struct {
+	Counts, Tokens, Positions, Slots, RowSeq, QStart, KVLen, RopeLen, Pages, Picked, Tiles driver.Ptr
+
+	SeqPages  int32
+	PageShift int32
+}
+
+// Places in Step.Counts.
+const (
+	CountTokens = iota
+	CountSeqs
+	CountLogits
+	Counts
+)
+
+// Loader gives the modules of one GPU, each loaded once.
+type Loader struct {
+	ctx     *driver.Context
+	cache   *driver.Cache
+	modules map[string]*driver.Module
+}
+
+// NewLoader is a Loader for a GPU; compiled kernels are kept in cache.
+func NewLoader(ctx *driver.Context, cache *driver.Cache) *Loader {
+	return &Loader{ctx: ctx, cache: cache, modules: map[string]*driver.Module{}}
+}
+
+// Kernel finds a function of a folder's module; shared is the dynamic shared memory it will be launched with, in bytes.
+func (l *Loader) Kernel(folder, name string, shared int) (*driver.Kernel, error) {
+	m := l.modules[folder]
+	if m == nil {
+		text, err := ptx.Find(folder, l.ctx.Arch())
+		if err != nil {
+			return nil, err
+		}
+		if m, err = l.ctx.LoadPTX(folder, text, l.cache); err != nil {
+			return nil, err
+		}
+		l.modules[folder] = m
+	}
+	return m.Kernel(name, shared)
+}
+
+// SMs is the number of the GPU's multiprocessors, which launches that fill it divide by.
+func (l *Loader) SMs() int { return l.ctx.SMs }
+
+// Arch is the GPU's compute capability, 90 for 9.0.
+func (l *Loader) Arch() int { return l.ctx.Arch() }
+
+// Context is the GPU, for kernels that describe matrices to its copy engine.
+func (l *Loader) Context() *driver.Context { return l.ctx }
+
+// Name joins a kernel's name and the element types it is made for: Name("rms", BF16) is "rms_bf16".
+func Name(base string, types ...graph.Type) string {
+	for _, t := range types {
+		base += "_" + t.String()
+	}
+	return base
+}
+
+// Plain reports whether there are kernels for activations of this type.
+func Plain(t graph.Type) bool { return t == graph.F32 || t == graph.BF16 }

@@ -1,0 +1,113 @@
+// Normalisation of rows. One block takes one row (or one warp one head), reads it twice (the second time from the cache)
+// and writes it once; sums are float32 in a fixed order.
+#include "../cuda.h"
+
+struct NormParams {
+  const void* x;      // [rows, n]
+  const void* add;    // [rows, n] added to x first; null: none
+  void* sum;          // [rows, n] receives x + add
+  const float* weight; // [n]
+  const float* bias;   // [n] or null
+  void* y;            // [rows, n]
+  int rows, n, groups; // groups of a row that are normalised one by one, n numbers each
+  float eps;
+};
+
+template <typename T> DEVICE float at(const NormParams& p, long i) {
+  float v = toFloat(((const T*)p.x)[i]);
+  return p.add ? toFloat(fromFloat<T>(v + toFloat(((const T*)p.add)[i]))) : v;
+}
+
+// rmsRow: 8 numbers a thread and turn when the row divides by 8, else one.
+template <typename T> DEVICE void rmsRow(const NormParams& p) {
+  SHARED static float scratch[32];
+  awaitInput();
+  long base = (long)blockX() * p.n;
+  float squares = 0;
+  for (int i = threadX(); i < p.n; i += threads()) {
+    float v = at<T>(p, base + i);
+    if (p.sum) ((T*)p.sum)[base + i] = fromFloat<T>(v);
+    squares += v * v;
+  }
+  float scale = rsqrt(blockSum(squares, scratch) / p.n + p.eps);
+  releaseNext();
+  for (int i = threadX(); i < p.n; i += threads()) {
+    float v = p.sum ? toFloat(((const T*)p.sum)[base + i]) : at<T>(p, base + i);
+    ((T*)p.y)[base + i] = fromFloat<T>(v * scale * p.weight[i]);
+  }
+}
+KERNEL(1024, 1) rms_f32(PARAM NormParams p) { rmsRow<float>(p); }
+KERNEL(1024, 1) rms_bf16(PARAM NormParams p) { rmsRow<bf16>(p); }
+
+// rms_bf16_wide: rows of n ≤ 8192 numbers that divide by 8; a thread keeps its 8 numbers in registers between the passes.
+KERNEL(1024, 1) rms_bf16_wide(PARAM NormParams p) {
+  SHARED static float scratch[32];
+  int i = threadX() * 8;
+  bool mine = i < p.n;
+  float w[8], v[8];
+  UNROLL for (int j = 0; j < 8; j++) v[j] = w[j] = 0;
+  if (mine) {
+    UNROLL for (int j = 0; j < 8; j++) w[j] = p.weight[i + j];
+  }
+  awaitInput();
+  long base = (long)blockX() * p.n + i;
+  float squares = 0;
+  if (mine) {
+    Vec16 x = *(const Vec16*)((const bf16*)p.x + base);
+    UNROLL for (int j = 0; j < 4; j++) v[2 * j] = low(x.x[j]), v[2 * j + 1] = high(x.x[j]);
+    if (p.add) {
+      Vec16 a = *(const Vec16*)((const bf16*)p.add + base), s;
+      UNROLL for (int j = 0; j < 4; j++) {
+        s.x[j] = pack(v[2 * j] + low(a.x[j]), v[2 * j + 1] + high(a.x[j]));
+        v[2 * j] = low(s.x[j]), v[2 * j + 1] = high(s.x[j]);
+      }
+      *(Vec16*)((bf16*)p.sum + base) = s;
+    }
+    UNROLL for (int j = 0; j < 8; j++) squares += v[j] * v[j];
+  }
+  float scale = rsqrt(blockSum(squares, scratch) / p.n + p.eps);
+  releaseNext();
+  if (mine) {
+    Vec16 y;
+    UNROLL for (int j = 0; j < 4; j++) y.x[j] = pack(v[2 * j] * scale * w[2 * j], v[2 * j + 1] * scale * w[2 * j + 1]);
+    *(Vec16*)((bf16*)p.y + base) = y;
+  }
+}
+
+// rmsGroup: one warp a group (a head).
+template <typename T> DEVICE void rmsGroup(const NormParams& p) {
+  awaitInput();
+  long g = (long)blockX() * (threads() / 32) + warp();
+  if (g >= (long)p.rows * p.groups) return;
+  const T* x = (const T*)p.x + g * p.n;
+  float squares = 0;
+  for (int i = lane(); i < p.n; i += 32) {
+    float v = toFloat(x[i]);
+    squares += v * v;
+  }
+  float scale = rsqrt(warpSum(squares) / p.n + p.eps);
+  for (int i = lane(); i < p.n; i += 32) ((T*)p.y)[g * p.n + i] = fromFloat<T>(toFloat(x[i]) * scale * p.weight[i]);
+}
+KERNEL(128, 1) rms_group_f32(PARAM NormParams p) { rmsGroup<float>(p); }
+KERNEL(128, 1) rms_group_bf16(PARAM NormParams p) { rmsGroup<bf16>(p); }
+
+// layerRow centres before it squares: the two-pass sum keeps its digits when the mean is large.
+template <typename T> DEVICE void layerRow(const NormParams& p) {
+  SHARED static float scratch[32];
+  awaitInput();
+  long base = (long)blockX() * p.n;
+  float sum = 0, squares = 0;
+  for (int i = threadX(); i < p.n; i += threads()) sum += at<T>(p, base + i);
+  float mean = blockSum(sum, scratch) / p.n;
+  for (int i = threadX(); i < p.n; i += threads()) {
+    float v = at<T>(p, base + i) - mean;
+    squares += v * v;
+  }
+  float scale = rsqrt(blockSum(squares, scratch) / p.n + p.eps);
+  for (int i = threadX(); i < p.n; i += threads()) {
+    float v = (at<T>(p, base + i) - mean) * scale * p.weight[i];
+    ((T*)p.y)[base + i] = fromFloat<T>(p.bias ? v + p.bias[i] : v);
+  }
+}
+KERNEL(1024, 1) layer_f32(PARAM NormParams p) { layerRow<float>(p); }
+KERNEL(1024, 1) layer_bf16(PARAM NormParams p) { layerRow<bf16>(p); }

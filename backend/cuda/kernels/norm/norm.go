@@ -1,0 +1,60 @@
+// Package norm normalises rows: RMSNorm of whole rows or of each head, and LayerNorm.
+package norm
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Params mirrors NormParams of norm.cu.
+type Params struct {
+	X, Add, Sum, Weight, Bias, Y driver.Ptr
+	Rows, N, Groups              int32
+	Eps                          float32
+}
+
+// Kernel is one of the family, for rows of one length.
+type Kernel struct {
+	kernel  *driver.Kernel
+	threads int
+	groups  bool
+}
+
+// wideMax is the longest row of the kernel that keeps a row in registers: 1024 threads × 8 numbers.
+const wideMax = 8192
+
+// RMS normalises whole rows of n numbers.
+func RMS(l *kernels.Loader, t graph.Type, n int) (*Kernel, error) {
+	if t == graph.BF16 && n%8 == 0 && n <= wideMax {
+		k, err := l.Kernel("norm", "rms_bf16_wide", 0)
+		return &Kernel{kernel: k, threads: roundUp(n/8, 32)}, err
+	}
+	k, err := l.Kernel("norm", kernels.Name("rms", t), 0)
+	return &Kernel{kernel: k, threads: rowThreads(n)}, err
+}
+
+// GroupRMS normalises each group of a row by itself.
+func GroupRMS(l *kernels.Loader, t graph.Type) (*Kernel, error) {
+	k, err := l.Kernel("norm", kernels.Name("rms_group", t), 0)
+	return &Kernel{kernel: k, threads: 128, groups: true}, err
+}
+
+// Layer is LayerNorm of rows of n numbers.
+func Layer(l *kernels.Loader, t graph.Type, n int) (*Kernel, error) {
+	k, err := l.Kernel("norm", kernels.Name("layer", t), 0)
+	return &Kernel{kernel: k, threads: rowThreads(n)}, err
+}
+
+// Launch puts the kernel on the stream for p.Rows rows.
+func (k *Kernel) Launch(s *driver.Stream, p *Params) error {
+	blocks := int(p.Rows)
+	if k.groups {
+		blocks = (int(p.Rows)*int(p.Groups)*32 + k.threads - 1) / k.threads
+	}
+	return driver.Launch(s, k.kernel, driver.Grid{X: blocks, Threads: k.threads}, p)
+}
+
+func rowThreads(n int) int { return min(1024, roundUp(n, 32)) }
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }

@@ -1,0 +1,51 @@
+// Pointwise functions, 8 numbers a thread; the last numbers, if they are fewer, one by one.
+#include "../cuda.h"
+
+struct PointwiseParams {
+  const void* x;
+  const void* other; // the second input; null for functions of one
+  void* y;
+  long n;
+  int fn;     // what, as below
+  float limit; // soft cap
+};
+enum { SILU, GELU_TANH, GELU_ERF, RELU }; // graph.Fn
+enum { ACT = 0, ACT_MUL = 16, ADD = 32, SOFTCAP = 48 };
+
+DEVICE float activation(int fn, float x) {
+  switch (fn) {
+  case SILU: return x * reciprocal(1 + expf(-x));
+  case GELU_TANH: return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
+  case GELU_ERF: return 0.5f * x * (1 + erff(x * 0.7071067811865476f));
+  default: return maxf(x, 0);
+  }
+}
+
+DEVICE float one(int what, float limit, float x, float other) {
+  switch (what & ~15) {
+  case ACT: return activation(what & 15, x);
+  case ACT_MUL: return activation(what & 15, x) * other;
+  case ADD: return x + other;
+  default: return limit * tanhf(x / limit);
+  }
+}
+
+template <typename T> DEVICE void pointwise(const PointwiseParams& p) {
+  awaitInput();
+  long i = ((long)blockX() * threads() + threadX()) * 8;
+  const T *x = (const T*)p.x, *other = (const T*)p.other;
+  T* y = (T*)p.y;
+  if (i + 8 <= p.n) {
+    alignas(16) T a[8], b[8];
+    UNROLL for (int j = 0; j < 8 * (int)sizeof(T) / 16; j++) {
+      ((Vec16*)a)[j] = ((const Vec16*)(x + i))[j];
+      ((Vec16*)b)[j] = other ? ((const Vec16*)(other + i))[j] : Vec16{};
+    }
+    UNROLL for (int j = 0; j < 8; j++) a[j] = fromFloat<T>(one(p.fn, p.limit, toFloat(a[j]), toFloat(b[j])));
+    UNROLL for (int j = 0; j < 8 * (int)sizeof(T) / 16; j++)((Vec16*)(y + i))[j] = ((Vec16*)a)[j];
+  } else {
+    for (; i < p.n; i++) y[i] = fromFloat<T>(one(p.fn, p.limit, toFloat(x[i]), other ? toFloat(other[i]) : 0));
+  }
+}
+KERNEL(256, 1) pointwise_f32(PARAM PointwiseParams p) { pointwise<float>(p); }
+KERNEL(256, 1) pointwise_bf16(PARAM PointwiseParams p) { pointwise<bf16>(p); }

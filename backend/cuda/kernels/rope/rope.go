@@ -1,0 +1,43 @@
+// Package rope turns heads by the angles of their rows' positions.
+package rope
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// AnglesParams mirrors AnglesParams of rope.cu.
+type AnglesParams struct {
+	Step               kernels.Step
+	Frequencies, Y     driver.Ptr
+	Pairs, PerSequence int32
+	Magnitude          float32
+	_                  int32
+}
+
+// Params mirrors RopeParams of rope.cu.
+type Params struct {
+	X, Angles, Y               driver.Ptr
+	Heads, Size, Dim, Adjacent int32
+}
+
+// Angles finds the kernel that makes cosines and sines.
+func Angles(l *kernels.Loader) (*driver.Kernel, error) { return l.Kernel("rope", "angles", 0) }
+
+// LaunchAngles puts it on the stream, a block a row.
+func LaunchAngles(s *driver.Stream, k *driver.Kernel, rows int, p *AnglesParams) error {
+	return driver.Launch(s, k, driver.Grid{X: rows, Threads: 128}, p)
+}
+
+// Rope finds the kernel that turns heads of type t.
+func Rope(l *kernels.Loader, t graph.Type) (*driver.Kernel, error) {
+	return l.Kernel("rope", kernels.Name("rope", t), 0)
+}
+
+// LaunchRope puts it on the stream: a few blocks a row, a thread a pair.
+func LaunchRope(s *driver.Stream, k *driver.Kernel, rows int, p *Params) error {
+	const threads, pairsEach = 256, 2
+	work := int(p.Heads) * int(p.Dim/2+p.Size-p.Dim)
+	return driver.Launch(s, k, driver.Grid{X: rows, Y: (work + threads*pairsEach - 1) / (threads * pairsEach), Threads: threads}, p)
+}

@@ -1,0 +1,72 @@
+// Moving rows: embedding lookup, picking the rows whose logits are wanted, and storing keys and values. These guard
+// against rows beyond the step's count, because a recorded graph launches for its whole bucket.
+#include "../cuda.h"
+
+struct EmbedParams {
+  Step step;
+  const void* table; // [vocab, n]
+  void* y;           // [T, n]
+  int n, byPosition;
+  float scale;
+};
+
+template <typename W, typename T> DEVICE void embed(const EmbedParams& p) {
+  awaitInput();
+  int r = blockX();
+  if (r >= p.step.counts[COUNT_TOKENS]) return;
+  long id = (p.byPosition ? p.step.positions : p.step.tokens)[r];
+  for (int i = threadX(); i < p.n; i += threads())
+    ((T*)p.y)[(long)r * p.n + i] = fromFloat<T>(toFloat(((const W*)p.table)[id * p.n + i]) * p.scale);
+}
+KERNEL(256, 1) embed_f32_f32(PARAM EmbedParams p) { embed<float, float>(p); }
+KERNEL(256, 1) embed_f32_bf16(PARAM EmbedParams p) { embed<float, bf16>(p); }
+KERNEL(256, 1) embed_bf16_f32(PARAM EmbedParams p) { embed<bf16, float>(p); }
+KERNEL(256, 1) embed_bf16_bf16(PARAM EmbedParams p) { embed<bf16, bf16>(p); }
+
+struct PickParams {
+  Step step;
+  const u32* x; // [T, words] rows as 4-byte words
+  u32* y;       // [L, words]
+  int words, pad;
+};
+KERNEL(256, 1) pick(PARAM PickParams p) {
+  awaitInput();
+  int r = blockX();
+  if (r >= p.step.counts[COUNT_LOGITS]) return;
+  long from = p.step.picked[r];
+  for (int i = threadX(); i < p.words; i += threads()) p.y[(long)r * p.words + i] = p.x[from * p.words + i];
+}
+
+struct KVWriteParams {
+  Step step;
+  const void *k, *v; // [T, kLen], [T, vLen]
+  u8* cache;         // pages: keys of the page's tokens, then their values
+  int kLen, vLen;
+};
+
+// kvRow is where token `slot` of a cache begins.
+template <typename C> DEVICE C* keyRow(u8* cache, const Step& s, int slot, int kLen, int vLen) {
+  long page = slot >> s.pageShift, at = slot & ((1 << s.pageShift) - 1);
+  return (C*)cache + ((page << s.pageShift) * (kLen + vLen) + at * kLen);
+}
+template <typename C> DEVICE C* valueRow(u8* cache, const Step& s, int slot, int kLen, int vLen) {
+  long page = slot >> s.pageShift, at = slot & ((1 << s.pageShift) - 1);
+  return (C*)cache + ((page << s.pageShift) * (kLen + vLen) + ((long)kLen << s.pageShift) + at * vLen);
+}
+
+template <typename T, typename C> DEVICE void kvWrite(const KVWriteParams& p) {
+  awaitInput();
+  int r = blockX();
+  if (r >= p.step.counts[COUNT_TOKENS]) return;
+  int slot = p.step.slots[r];
+  C* k = keyRow<C>(p.cache, p.step, slot, p.kLen, p.vLen);
+  C* v = valueRow<C>(p.cache, p.step, slot, p.kLen, p.vLen);
+  for (int i = threadX(); i < p.kLen; i += threads()) k[i] = fromFloat<C>(toFloat(((const T*)p.k)[(long)r * p.kLen + i]));
+  for (int i = threadX(); i < p.vLen; i += threads()) v[i] = fromFloat<C>(toFloat(((const T*)p.v)[(long)r * p.vLen + i]));
+}
+KERNEL(256, 1) kv_write_f32_f32(PARAM KVWriteParams p) { kvWrite<float, float>(p); }
+KERNEL(256, 1) kv_write_f32_f16(PARAM KVWriteParams p) { kvWrite<float, f16>(p); }
+KERNEL(256, 1) kv_write_f32_bf16(PARAM KVWriteParams p) { kvWrite<float, bf16>(p); }
+KERNEL(256, 1) kv_write_bf16_f32(PARAM KVWriteParams p) { kvWrite<bf16, float>(p); }
+KERNEL(256, 1) kv_write_bf16_f16(PARAM KVWriteParams p) { kvWrite<bf16, f16>(p); }
+KERNEL(256, 1) kv_write_bf16_bf16(PARAM KVWriteParams p) { kvWrite<bf16, bf16>(p); }

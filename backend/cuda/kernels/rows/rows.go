@@ -1,0 +1,53 @@
+// Package rows moves whole rows: embedding lookup, the choice of rows whose logits are wanted, and the store of keys
+// and values in the cache.
+package rows
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// EmbedParams mirrors EmbedParams of rows.cu.
+type EmbedParams struct {
+	Step          kernels.Step
+	Table, Y      driver.Ptr
+	N, ByPosition int32
+	Scale         float32
+	_             int32
+}
+
+// PickParams mirrors PickParams of rows.cu.
+type PickParams struct {
+	Step  kernels.Step
+	X, Y  driver.Ptr
+	Words int32 // of 4 bytes in a row
+	_     int32
+}
+
+// KVWriteParams mirrors KVWriteParams of rows.cu.
+type KVWriteParams struct {
+	Step        kernels.Step
+	K, V, Cache driver.Ptr
+	KLen, VLen  int32
+}
+
+const rowThreads = 256
+
+// Embed finds the kernel for a table and result of these types.
+func Embed(l *kernels.Loader, table, to graph.Type) (*driver.Kernel, error) {
+	return l.Kernel("rows", kernels.Name("embed", table, to), 0)
+}
+
+// Pick finds the kernel that copies rows.
+func Pick(l *kernels.Loader) (*driver.Kernel, error) { return l.Kernel("rows", "pick", 0) }
+
+// KVWrite finds the kernel that stores keys and values of one type in a cache of another.
+func KVWrite(l *kernels.Loader, from, cache graph.Type) (*driver.Kernel, error) {
+	return l.Kernel("rows", kernels.Name("kv_write", from, cache), 0)
+}
+
+// Launch puts one of the kernels on the stream, a block a row.
+func Launch[P EmbedParams | PickParams | KVWriteParams](s *driver.Stream, k *driver.Kernel, rows int, p *P) error {
+	return driver.Launch(s, k, driver.Grid{X: rows, Threads: rowThreads}, p)
+}

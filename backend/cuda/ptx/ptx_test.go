@@ -1,0 +1,61 @@
+package ptx
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend/cuda/ptx/source"
+)
+
+// TestTextIsOfTheSource needs no compiler: each file names the hash of the source it was made from.
+func TestTextIsOfTheSource(t *testing.T) {
+	jobs, err := source.Jobs("../kernels")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(jobs) < 2 {
+		t.Fatal("no kernels found")
+	}
+	for _, j := range jobs {
+		text, err := files.ReadFile(j.File())
+		if err != nil {
+			t.Errorf("%v; run go generate ./backend/cuda/ptx", err)
+			continue
+		}
+		if want := j.Header(); !bytes.HasPrefix(text, []byte(want)) {
+			t.Errorf("%s was not made from the source as it is now; run go generate ./backend/cuda/ptx", j.File())
+		}
+	}
+	made, err := filepath.Glob("*.ptx")
+	if err != nil || len(made) != len(jobs) {
+		t.Errorf("there are %d PTX files for %d jobs (%v); delete what has no source", len(made), len(jobs), err)
+	}
+}
+
+// TestTextIsWhatTheCompilerMakes rebuilds everything and compares byte for byte.
+func TestTextIsWhatTheCompilerMakes(t *testing.T) {
+	if _, err := exec.LookPath(source.Compiler); err != nil {
+		t.Skipf("%s is not installed, so the PTX is not rebuilt (Debian: apt-get install %s)", source.Compiler, source.Compiler)
+	}
+	if testing.Short() {
+		t.Skip("compiling all kernels takes seconds")
+	}
+	jobs, err := source.Jobs("../kernels")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range jobs {
+		want, err := j.Compile()
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		got, err := os.ReadFile(j.File())
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what %s makes of the source (%v); run go generate ./backend/cuda/ptx", j.File(), source.Compiler, err)
+		}
+	}
+}
