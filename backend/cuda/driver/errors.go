@@ -11,6 +11,10 @@ const (
 	codeOutOfMemory = 2
 	codeNoDevice    = 100
 	codeNotReady    = 600
+
+	// From here to codeLaunchFailed lie the faults of kernels: bad addresses, time-outs, traps, broken hardware.
+	codeIllegalAddress = 700
+	codeLaunchFailed   = 719
 )
 
 // Error is a driver call that failed.
@@ -33,6 +37,12 @@ func (e *Error) Error() string {
 
 // IsOutOfMemory reports whether a call failed for want of device or pinned memory.
 func IsOutOfMemory(err error) bool { return hasCode(err, codeOutOfMemory) }
+
+// IsFault reports whether a kernel has faulted. The context is lost: every later call on it fails the same way.
+func IsFault(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.Code >= codeIllegalAddress && e.Code <= codeLaunchFailed)
+}
 
 func hasCode(err error, code int) bool {
 	var e *Error

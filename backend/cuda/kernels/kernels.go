@@ -3,6 +3,8 @@
 package kernels
 
 import (
+	"errors"
+
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/ptx"
 	"github.com/ridge-llm/ridge/graph"
@@ -71,3 +73,12 @@ func Name(base string, types ...graph.Type) string {
 
 // Plain reports whether there are kernels for activations of this type.
 func Plain(t graph.Type) bool { return t == graph.F32 || t == graph.BF16 }
+
+// Close unloads all modules; no kernel may be running.
+func (l *Loader) Close() error {
+	var errs []error
+	for _, m := range l.modules {
+		errs = append(errs, m.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,167 @@
+// Package cuda runs graphs on an NVIDIA GPU, through the driver alone: no cgo and no toolkit. A step is a list of launches on
+// one stream; a step of decoding is recorded once a batch size and replayed with one call from then on.
+package cuda
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+)
+
+// Device is one GPU.
+type Device struct {
+	ctx    *driver.Context
+	stream *driver.Stream
+	loader *kernels.Loader
+	owned  map[driver.Ptr]int64 // device memory that Close frees, with its bytes
+	upload *uploader
+	steps  *steps
+	read   []byte // pinned, grown to the largest Read
+	lost   error  // the fault after which the GPU answers nothing but errors
+}
+
+// Options says how to use the GPU.
+type Options struct {
+	Ordinal int
+	Cache   *driver.Cache // of compiled kernels; nil keeps none
+}
+
+// Devices lists the GPUs, one line each; the error says why there is none to use.
+func Devices() ([]driver.Device, error) {
+	d, err := driver.Open()
+	if err != nil {
+		return nil, err
+	}
+	return d.Devices()
+}
+
+// New opens a GPU.
+func New(o Options) (*Device, error) {
+	all, err := Devices()
+	if err != nil {
+		return nil, err
+	}
+	if o.Ordinal < 0 || o.Ordinal >= len(all) {
+		return nil, fmt.Errorf("cuda: there is no GPU %d; the last one is GPU %d", o.Ordinal, len(all)-1)
+	}
+	if arch := all[o.Ordinal].Arch(); arch < 80 {
+		return nil, fmt.Errorf("cuda: %s is too old: compute capability 8.0 (Ampere) or newer is needed", all[o.Ordinal])
+	}
+	ctx, err := all[o.Ordinal].Open()
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx, o.Cache), owned: map[driver.Ptr]int64{}}
+	if err := ctx.Do(d.start); err != nil {
+		return nil, errors.Join(err, ctx.Close())
+	}
+	return d, nil
+}
+
+func (d *Device) start() (err error) {
+	if d.stream, err = d.ctx.NewStream(); err != nil {
+		return err
+	}
+	d.stream.Overlap = d.ctx.Arch() >= 90
+	d.upload = &uploader{ctx: d.ctx, stream: d.stream}
+	d.steps, err = newSteps(d.ctx, d.stream)
+	return err
+}
+
+// Info implements backend.Device.
+func (d *Device) Info() backend.Info {
+	return backend.Info{Name: fmt.Sprintf("cuda:%d", d.ctx.Ordinal), Detail: d.ctx.String(), Memory: d.ctx.Memory, Threads: 1}
+}
+
+// Alloc implements backend.Device.
+func (d *Device) Alloc(n int64, what string) (backend.Buffer, error) {
+	var p driver.Ptr
+	err := d.do(func() (err error) {
+		if p, err = d.alloc(n, what); err != nil {
+			return err
+		}
+		return d.stream.Fill(p, 0, n)
+	})
+	return backend.Buffer{Mem: p, Len: n}, err
+}
+
+// alloc gets device memory and remembers to free it. Want of memory is told with the sums.
+func (d *Device) alloc(n int64, what string) (driver.Ptr, error) {
+	if n < 0 {
+		return 0, fmt.Errorf("cuda: %d bytes for %s", n, what)
+	}
+	p, err := d.ctx.Alloc(n)
+	if driver.IsOutOfMemory(err) {
+		free, total, _ := d.ctx.MemInfo()
+		var ours int64
+		for _, bytes := range d.owned {
+			ours += bytes
+		}
+		return 0, fmt.Errorf("cuda: %s needs %s and %s of the GPU's %s are free (%s are this model's already); use a smaller model, fewer bits a weight, or a shorter context: %w",
+			what, size(n), size(free), size(total), size(ours), err)
+	}
+	if err == nil {
+		d.owned[p] = n
+	}
+	return p, err
+}
+
+func size(n int64) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
+}
+
+// Free implements backend.Device.
+func (d *Device) Free(b backend.Buffer) {
+	p, ok := b.Mem.(driver.Ptr)
+	if _, ours := d.owned[p]; !ok || !ours {
+		return
+	}
+	delete(d.owned, p)
+	d.do(func() error {
+		d.steps.forget() // recorded steps may hold the address
+		return d.ctx.Free(p)
+	})
+}
+
+// at is a buffer's address on the device.
+func at(b backend.Buffer) driver.Ptr {
+	p, _ := b.Mem.(driver.Ptr)
+	return p + driver.Ptr(b.Off)
+}
+
+// do runs f with the GPU current. After a fault of a kernel's nothing is tried any more: the first error is told again.
+func (d *Device) do(f func() error) error {
+	if d.lost != nil {
+		return d.lost
+	}
+	err := d.ctx.Do(f)
+	if driver.IsFault(err) {
+		d.lost = fmt.Errorf("cuda: the GPU has faulted and must be opened anew: %w", err)
+		return d.lost
+	}
+	return err
+}
+
+// Close implements backend.Device.
+func (d *Device) Close() error {
+	err := d.ctx.Do(func() error {
+		first := d.stream.Synchronize()
+		d.steps.close()
+		d.upload.close()
+		if d.read != nil {
+			d.ctx.FreeHost(d.read)
+		}
+		for p := range d.owned {
+			d.ctx.Free(p)
+		}
+		d.owned = map[driver.Ptr]int64{}
+		return errors.Join(first, d.loader.Close(), d.stream.Close())
+	})
+	return errors.Join(err, d.ctx.Close())
+}

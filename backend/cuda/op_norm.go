@@ -1,0 +1,51 @@
+package cuda
+
+import (
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/norm"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+func bindRMSNorm(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	o, x := n.Op.(graph.RMSNorm), n.In[0]
+	width, groups := x.Axis.Len(), 1
+	k, err := norm.RMS(d.loader, x.Type, width)
+	if o.PerGroup {
+		width, groups = x.Axis.Size, x.Axis.Count
+		k, err = norm.GroupRMS(d.loader, x.Type)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.bindNorm(n, a, k, norm.Params{N: int32(width), Groups: int32(groups), Eps: float32(o.Eps)})
+}
+
+func bindLayerNorm(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	o, x := n.Op.(graph.LayerNorm), n.In[0]
+	k, err := norm.Layer(d.loader, x.Type, x.Axis.Len())
+	if err != nil {
+		return nil, err
+	}
+	return d.bindNorm(n, a, k, norm.Params{N: int32(x.Axis.Len()), Groups: 1, Eps: float32(o.Eps)})
+}
+
+// bindNorm adds the memory to a normalisation's parameters.
+func (d *Device) bindNorm(n *graph.Node, a backend.Args, k *norm.Kernel, p norm.Params) (func(*step) error, error) {
+	var err error
+	p.X, p.Y = at(a.In[0]), at(a.Out[0])
+	if p.Weight, err = d.vector(a.Weights[0]); err != nil {
+		return nil, err
+	}
+	if len(a.Weights) == 2 {
+		if p.Bias, err = d.vector(a.Weights[1]); err != nil {
+			return nil, err
+		}
+	}
+	kind := n.Out[0].Rows
+	return func(s *step) error {
+		if p.Rows = int32(s.rows(kind)); p.Rows == 0 {
+			return nil
+		}
+		return k.Launch(d.stream, &p)
+	}, nil
+}

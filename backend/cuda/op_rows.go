@@ -1,0 +1,68 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/rows"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	o, out, w := n.Op.(graph.Embed), n.Out[0], a.Weights[0].(*weight)
+	as := w.plainType(out.Type)
+	table, err := d.resident(w, as)
+	if err != nil {
+		return nil, err
+	}
+	k, err := rows.Embed(d.loader, as, out.Type)
+	if err != nil {
+		return nil, err
+	}
+	p := &rows.EmbedParams{Table: table, Y: at(a.Out[0]), N: int32(out.Axis.Len()), Scale: 1}
+	if o.Scale != 0 {
+		p.Scale = float32(o.Scale)
+	}
+	if o.ByPosition {
+		p.ByPosition = 1
+	}
+	return func(s *step) error {
+		p.Step = s.Step
+		return rows.Launch(d.stream, k, s.tokens, p)
+	}, nil
+}
+
+func bindPick(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	bytes := n.Out[0].RowBytes()
+	if bytes%4 != 0 {
+		return nil, fmt.Errorf("cuda: rows of %s take %d bytes, no multiple of 4", n.Out[0].Name, bytes)
+	}
+	k, err := rows.Pick(d.loader)
+	if err != nil {
+		return nil, err
+	}
+	p := &rows.PickParams{X: at(a.In[0]), Y: at(a.Out[0]), Words: int32(bytes / 4)}
+	return func(s *step) error {
+		if s.logits == 0 {
+			return nil
+		}
+		p.Step = s.Step
+		return rows.Launch(d.stream, k, s.logits, p)
+	}, nil
+}
+
+func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	c := n.In[0].Cache
+	if size := a.Limits.PageSize; size&(size-1) != 0 {
+		return nil, fmt.Errorf("cuda: pages of %d tokens; a power of two is needed", size)
+	}
+	k, err := rows.KVWrite(d.loader, n.In[1].Type, c.Type)
+	if err != nil {
+		return nil, err
+	}
+	p := &rows.KVWriteParams{K: at(a.In[1]), V: at(a.In[2]), Cache: at(a.Out[0]), KLen: int32(c.K.Len()), VLen: int32(c.V.Len())}
+	return func(s *step) error {
+		p.Step = s.Step
+		return rows.Launch(d.stream, k, s.tokens, p)
+	}, nil
+}

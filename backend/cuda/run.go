@@ -1,0 +1,208 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// launch is a bound kernel: put puts it on the device's stream for a step.
+type launch struct {
+	text string
+	put  func(s *step) error
+}
+
+// String implements backend.Launch.
+func (l *launch) String() string { return l.text }
+
+// steps keeps what steps need from one to the next: their data on host and device, and the recorded graphs.
+type steps struct {
+	ctx     *driver.Context
+	stream  *driver.Stream
+	lim     backend.Limits    // the largest that a kernel was bound with
+	varying []*graph.Rotation // rotations whose frequencies go with a step's data
+	slots   [2]slot           // one is filled while the device still reads the other
+	next    int
+	graphs  map[graphKey]*driver.Graph
+}
+
+// slot holds one step's data.
+type slot struct {
+	host   []byte // pinned
+	device driver.Ptr
+	done   *driver.Event
+}
+
+// graphKey tells recorded graphs apart: by program, shape and where the step's data lies.
+type graphKey struct {
+	program *backend.Launch
+	shape   shape
+	slot    int
+}
+
+func newSteps(ctx *driver.Context, stream *driver.Stream) (*steps, error) {
+	st := &steps{ctx: ctx, stream: stream, graphs: map[graphKey]*driver.Graph{}}
+	for i := range st.slots {
+		var err error
+		if st.slots[i].done, err = ctx.NewEvent(); err != nil {
+			return nil, err
+		}
+	}
+	return st, nil
+}
+
+// need notes the limits a kernel is bound with, before the first step.
+func (st *steps) need(lim backend.Limits) {
+	m := &st.lim
+	m.Tokens, m.Seqs, m.Logits = max(m.Tokens, lim.Tokens), max(m.Seqs, lim.Seqs), max(m.Logits, lim.Logits)
+	m.Pages, m.PageSize, m.SeqPages = max(m.Pages, lim.Pages), lim.PageSize, max(m.SeqPages, lim.SeqPages)
+}
+
+// vary notes a rotation whose frequencies depend on the sequence; the index finds them in step.rates.
+func (st *steps) vary(r *graph.Rotation) int {
+	for i, v := range st.varying {
+		if v == r {
+			return i
+		}
+	}
+	st.varying = append(st.varying, r)
+	return len(st.varying) - 1
+}
+
+// slot is a slot the device is done with, large enough for any step.
+func (st *steps) slot() (*slot, error) {
+	st.next = 1 - st.next
+	s := &st.slots[st.next]
+	pairs := 0
+	for _, r := range st.varying {
+		pairs += r.Dim/2 + 4
+	}
+	n := stepBytes(st.lim, pairs)
+	if len(s.host) >= n {
+		return s, s.done.Synchronize()
+	}
+	st.forget()
+	if err := st.stream.Synchronize(); err != nil {
+		return nil, err
+	}
+	if err := st.release(s); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.host, err = st.ctx.AllocHost(n); err != nil {
+		return nil, err
+	}
+	s.device, err = st.ctx.Alloc(int64(n))
+	return s, err
+}
+
+func (st *steps) release(s *slot) error {
+	if s.host == nil {
+		return nil
+	}
+	if err := st.ctx.FreeHost(s.host); err != nil {
+		return err
+	}
+	s.host = nil
+	return st.ctx.Free(s.device)
+}
+
+// forget drops the recorded graphs, because something they point to moves.
+func (st *steps) forget() {
+	for _, g := range st.graphs {
+		g.Close()
+	}
+	clear(st.graphs)
+}
+
+func (st *steps) close() {
+	st.forget()
+	for i := range st.slots {
+		st.release(&st.slots[i])
+		st.slots[i].done.Close()
+	}
+}
+
+// Run implements backend.Device. It returns when the step is queued.
+func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
+	return d.do(func() error { return d.run(launches, b) })
+}
+
+func (d *Device) run(launches []backend.Launch, b *backend.Batch) error {
+	st := d.steps
+	slot, err := st.slot()
+	if err != nil {
+		return err
+	}
+	sh := shapeOf(b, st.lim)
+	w := writer{host: slot.host, base: slot.device}
+	s := pack(&w, b, sh, st.lim, st.varying)
+	if err := d.stream.Upload(slot.device, slot.host[:w.used]); err != nil {
+		return err
+	}
+	if sh.recorded && len(launches) > 0 {
+		err = st.replay(graphKey{&launches[0], sh, st.next}, launches, &s)
+	} else {
+		err = put(launches, &s)
+	}
+	if err != nil {
+		return err
+	}
+	return d.stream.Record(slot.done)
+}
+
+// replay launches the graph of this shape, recording it when it is the first.
+func (st *steps) replay(key graphKey, launches []backend.Launch, s *step) error {
+	g := st.graphs[key]
+	if g == nil {
+		var err error
+		if g, err = st.stream.Capture(func() error { return put(launches, s) }); err != nil {
+			return err
+		}
+		st.graphs[key] = g
+	}
+	return st.stream.Replay(g)
+}
+
+func put(launches []backend.Launch, s *step) error {
+	for _, l := range launches {
+		l := l.(*launch)
+		if err := l.put(s); err != nil {
+			return fmt.Errorf("%s: %w", l.text, err)
+		}
+	}
+	return nil
+}
+
+// Read implements backend.Device.
+func (d *Device) Read(dst []float32, v *graph.Value, b backend.Buffer, from, n int) error {
+	width, rowBytes := v.Axis.Len(), v.RowBytes()
+	if v.Type == graph.Q8 || int64(from+n)*rowBytes > b.Len || len(dst) < n*width {
+		return fmt.Errorf("cuda: rows %d to %d of %s (%s) cannot be read into %d numbers", from, from+n, v.Name, v.Type, len(dst))
+	}
+	bytes := n * int(rowBytes)
+	err := d.do(func() (err error) {
+		if len(d.read) < bytes {
+			if d.read != nil {
+				if err := d.ctx.FreeHost(d.read); err != nil {
+					return err
+				}
+			}
+			if d.read, err = d.ctx.AllocHost(bytes); err != nil {
+				return err
+			}
+		}
+		if err := d.stream.Download(d.read[:bytes], at(b)+driver.Ptr(int64(from)*rowBytes)); err != nil {
+			return err
+		}
+		return d.stream.Synchronize()
+	})
+	if err != nil {
+		return err
+	}
+	quant.Decode(map[graph.Type]quant.Format{graph.F32: quant.F32, graph.BF16: quant.BF16, graph.F16: quant.F16}[v.Type], dst[:n*width], d.read[:bytes])
+	return nil
+}

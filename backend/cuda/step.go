@@ -1,0 +1,155 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// shape is what a step's launches depend on beside the numbers in device memory: two steps of one shape are the same
+// recorded graph. Rows beyond the true counts are computed from whatever lies there, or skipped, and never looked at.
+type shape struct {
+	tokens, seqs, logits int
+	seqPages             int // row length of the page table
+	tiles                int // of prefill attention
+	decodes              int // sequences of one new token; 0 or all of seqs
+	recorded             bool
+}
+
+// step is one step on its way: its shape, and where its data lies on the device.
+type step struct {
+	shape
+	kernels.Step
+	rates []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
+}
+
+// rows is how many rows launches compute for a value of this kind.
+func (s *step) rows(r graph.Rows) int {
+	if r == graph.Logits {
+		return s.logits
+	}
+	return s.tokens
+}
+
+// tileRows is how many rows of one sequence a block of prefill attention takes.
+const tileRows = 128
+
+// shapeOf rounds a batch of decoding up to its bucket; other batches are launched as they are.
+func shapeOf(b *backend.Batch, lim backend.Limits) shape {
+	s := shape{tokens: len(b.Tokens), seqs: b.Seqs(), logits: len(b.Picked), seqPages: 1}
+	for i, kv := range b.KVLen {
+		s.seqPages = max(s.seqPages, (int(kv)+lim.PageSize-1)/lim.PageSize)
+		if n := int(b.QStart[i+1] - b.QStart[i]); n > 1 {
+			s.tiles += (n + tileRows - 1) / tileRows
+		} else {
+			s.decodes++
+		}
+	}
+	s.seqPages = min(1<<bits.Len(uint(s.seqPages-1)), lim.SeqPages)
+	if s.tiles == 0 && s.tokens == s.seqs && s.tokens <= maxRecorded {
+		s.recorded = true
+		s.tokens = min(bucket(s.tokens), lim.Tokens, lim.Seqs)
+		s.seqs, s.decodes = s.tokens, s.tokens
+		if s.logits > 0 {
+			s.logits = min(s.tokens, lim.Logits)
+		}
+	}
+	return s
+}
+
+// maxRecorded is the most sequences of a decoding step that is recorded as a graph.
+const maxRecorded = 512
+
+// bucket rounds up so that there are few graphs and little waste: exact to 8, then an eighth at most.
+func bucket(n int) int {
+	if n <= 8 {
+		return n
+	}
+	unit := 1 << max(bits.Len(uint(n-1))-4, 0)
+	return (n + unit - 1) / unit * unit
+}
+
+// writer lays arrays of 32-bit numbers one behind the other, in host memory and so, at the same places, on the device.
+type writer struct {
+	host []byte
+	base driver.Ptr
+	used int
+}
+
+// array makes room for n numbers, 16-byte aligned, and returns it with its device address.
+func (w *writer) array(n int) ([]byte, driver.Ptr) {
+	from := w.used
+	w.used += (4*n + 15) / 16 * 16
+	return w.host[from : from+4*n], w.base + driver.Ptr(from)
+}
+
+func (w *writer) ints(n int, from []int32) driver.Ptr {
+	dst, p := w.array(n)
+	for i, x := range from {
+		binary.LittleEndian.PutUint32(dst[4*i:], uint32(x))
+	}
+	return p
+}
+
+// stepBytes bounds what a step's data takes.
+func stepBytes(lim backend.Limits, pairs int) int {
+	const arrays, pad = 16, 16
+	ints := kernels.Counts + 4*lim.Tokens + 3*lim.Seqs + 1 + lim.Seqs*lim.SeqPages + lim.Logits + 2*(lim.Tokens/tileRows+lim.Seqs) + lim.Seqs*pairs
+	return 4*ints + arrays*pad
+}
+
+// pack lays a batch out for a shape.
+func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*graph.Rotation) step {
+	s := step{shape: sh}
+	s.Counts = w.ints(kernels.Counts, []int32{int32(len(b.Tokens)), int32(b.Seqs()), int32(len(b.Picked))})
+	s.Tokens = w.ints(sh.tokens, b.Tokens)
+	s.Positions = w.ints(sh.tokens, b.Positions)
+	s.Slots = w.ints(sh.tokens, b.Slots)
+	rowSeq, p := w.array(sh.tokens)
+	s.RowSeq = p
+	s.QStart = w.ints(sh.seqs+1, b.QStart)
+	s.KVLen = w.ints(sh.seqs, b.KVLen)
+	s.RopeLen = w.ints(sh.seqs, b.RopeLen)
+	s.Picked = w.ints(sh.logits, b.Picked)
+	tiles, p := w.array(2 * sh.tiles)
+	s.Tiles = p
+	pages, p := w.array(sh.seqs * sh.seqPages)
+	s.Pages = p
+	tile := 0
+	for i, kv := range b.KVLen {
+		from, to := b.QStart[i], b.QStart[i+1]
+		for r := from; r < to; r++ {
+			binary.LittleEndian.PutUint32(rowSeq[4*r:], uint32(i))
+		}
+		// The last tiles of a sequence see the most keys; they go first so that the longest work starts first.
+		if n := int(to - from); n > 1 {
+			for t := (n + tileRows - 1) / tileRows; t > 0; t-- {
+				binary.LittleEndian.PutUint32(tiles[8*tile:], uint32(i))
+				binary.LittleEndian.PutUint32(tiles[8*tile+4:], uint32(int(from)+(t-1)*tileRows))
+				tile++
+			}
+		}
+		used := (int(kv) + lim.PageSize - 1) / lim.PageSize
+		for j, id := range b.Pages[i*b.SeqPages : i*b.SeqPages+used] {
+			binary.LittleEndian.PutUint32(pages[4*(i*sh.seqPages+j):], uint32(id))
+		}
+	}
+	for _, r := range varying {
+		rates, p := w.array(sh.seqs * r.Dim / 2)
+		s.rates = append(s.rates, p)
+		for i, length := range b.RopeLen {
+			perPosition, _ := r.Frequencies(int(length))
+			for j, f := range perPosition {
+				binary.LittleEndian.PutUint32(rates[4*(i*r.Dim/2+j):], math.Float32bits(f))
+			}
+		}
+	}
+	s.Step.SeqPages = int32(sh.seqPages)
+	s.PageShift = int32(bits.Len(uint(lim.PageSize)) - 1)
+	return s
+}

@@ -1,0 +1,79 @@
+package cuda
+
+import (
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// bind fixes a node's memory and finds its kernel; it gives what puts the node on the stream.
+type bind func(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error)
+
+// kernel is one way to compute an op. Every kernel can be recorded in a graph: none waits and none needs the host.
+type kernel struct {
+	dev     *Device
+	name    string
+	scratch func(n *graph.Node, lim backend.Limits) int64
+	bind    bind
+}
+
+// Name implements backend.Kernel.
+func (k kernel) Name() string { return k.name }
+
+// Scratch implements backend.Kernel.
+func (k kernel) Scratch(n *graph.Node, lim backend.Limits) int64 {
+	if k.scratch == nil {
+		return 0
+	}
+	return k.scratch(n, lim)
+}
+
+// Bind implements backend.Kernel.
+func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
+	var put func(*step) error
+	err := k.dev.do(func() (err error) {
+		k.dev.steps.need(a.Limits)
+		put, err = k.bind(k.dev, n, a)
+		return err
+	})
+	return &launch{text: n.Out[0].Name, put: put}, err
+}
+
+// Kernels implements backend.Device: the table of what the GPU can do.
+func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
+	for _, list := range [][]*graph.Value{n.In, n.Out} {
+		for _, v := range list {
+			if v.Cache == nil && !kernels.Plain(v.Type) {
+				return nil
+			}
+		}
+	}
+	switch o := n.Op.(type) {
+	case graph.Embed:
+		return d.one("embed", bindEmbed)
+	case graph.Linear:
+		return d.linears(n)
+	case graph.RMSNorm:
+		return d.one("rmsnorm", bindRMSNorm)
+	case graph.LayerNorm:
+		return d.one("layernorm", bindLayerNorm)
+	case graph.Angles:
+		return d.one("angles", bindAngles)
+	case graph.RoPE:
+		return d.one("rope", bindRoPE)
+	case graph.KVWrite:
+		return d.one("kvwrite", bindKVWrite)
+	case graph.Attention:
+		return d.attentions(n, o)
+	case graph.Act, graph.ActMul, graph.Add, graph.Softcap:
+		return d.one("pointwise", bindPointwise)
+	case graph.Pick:
+		return d.one("pick", bindPick)
+	default:
+		return nil
+	}
+}
+
+func (d *Device) one(name string, b bind) []backend.Kernel {
+	return []backend.Kernel{kernel{dev: d, name: name, bind: b}}
+}

@@ -1,0 +1,191 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// weight is a weight of the model. It goes to the device when a kernel binds it, in the layout that the kernel reads; most
+// are read in one layout only.
+type weight struct {
+	name   string
+	tensor quant.Tensor
+	on     map[graph.Type]driver.Ptr
+}
+
+// Place implements backend.Device.
+func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) {
+	return &weight{name: w.Name, tensor: t, on: map[graph.Type]driver.Ptr{}}, nil
+}
+
+// Bytes implements backend.Weight: what the weight takes in the layout it is usually read in. Vectors are F32, matrices BF16.
+func (w *weight) Bytes() int64 {
+	n := int64(w.tensor.Rows) * int64(w.tensor.Cols)
+	if w.tensor.Rows == 1 || w.tensor.Format == quant.F32 {
+		return 4 * n
+	}
+	return 2 * n
+}
+
+// plainType is the type of floats in which a weight serves rows of type act: BF16 for all that BF16 rows meet, since the
+// tensor cores multiply nothing else with them; for F32 rows the type that loses nothing.
+func (w *weight) plainType(act graph.Type) graph.Type {
+	if act == graph.BF16 || w.tensor.Format == quant.BF16 {
+		return graph.BF16
+	}
+	return graph.F32
+}
+
+// resident is the weight on the device as plain floats, row-major.
+func (d *Device) resident(w *weight, as graph.Type) (driver.Ptr, error) {
+	if p, ok := w.on[as]; ok {
+		return p, nil
+	}
+	t := w.tensor
+	p, err := d.alloc(as.RowBytes(t.Cols)*int64(t.Rows), "weight "+w.name)
+	if err != nil {
+		return 0, err
+	}
+	w.on[as] = p
+	if t.Format == quant.BF16 && as == graph.BF16 || t.Format == quant.F32 && as == graph.F32 {
+		return p, d.upload.bytes(p, t.Data)
+	}
+	row := make([]float32, t.Cols)
+	return p, d.upload.rows(p, t.Rows, int(as.RowBytes(t.Cols)), func(dst []byte, r int) {
+		quant.Decode(t.Format, row, t.Row(r))
+		encode(dst, row, as)
+	})
+}
+
+// vector is a weight of one row as F32, whatever the file has: norms and biases are small.
+func (d *Device) vector(w backend.Weight) (driver.Ptr, error) {
+	return d.resident(w.(*weight), graph.F32)
+}
+
+// encode writes numbers as F32 or BF16, to nearest even.
+func encode(dst []byte, src []float32, as graph.Type) {
+	if as == graph.F32 {
+		for i, x := range src {
+			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(x))
+		}
+		return
+	}
+	for i, x := range src {
+		binary.LittleEndian.PutUint16(dst[2*i:], quant.F32ToBF16(x))
+	}
+}
+
+// uploader copies host memory to the device through two pinned buffers: while the copy engine reads one, the host fills
+// the other.
+type uploader struct {
+	ctx    *driver.Context
+	stream *driver.Stream
+	buf    [2][]byte
+	done   [2]*driver.Event
+	next   int
+}
+
+const uploadChunk = 16 << 20 // bytes
+
+// buffer is a pinned buffer that the copy engine is done with.
+func (u *uploader) buffer(n int) (b []byte, done *driver.Event, err error) {
+	i := u.next
+	u.next = 1 - i
+	if u.done[i] == nil {
+		if u.done[i], err = u.ctx.NewEvent(); err != nil {
+			return nil, nil, err
+		}
+	} else if err := u.done[i].Synchronize(); err != nil {
+		return nil, nil, err
+	}
+	if len(u.buf[i]) < n {
+		if u.buf[i] != nil {
+			if err := u.ctx.FreeHost(u.buf[i]); err != nil {
+				return nil, nil, err
+			}
+		}
+		if u.buf[i], err = u.ctx.AllocHost(max(n, uploadChunk)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return u.buf[i][:n], u.done[i], nil
+}
+
+// bytes copies b.
+func (u *uploader) bytes(to driver.Ptr, b []byte) error {
+	for len(b) > 0 {
+		n := min(len(b), uploadChunk)
+		buf, done, err := u.buffer(n)
+		if err != nil {
+			return err
+		}
+		copyParallel(buf, b[:n])
+		if err := u.send(to, buf, done); err != nil {
+			return err
+		}
+		to, b = to+driver.Ptr(n), b[n:]
+	}
+	return nil
+}
+
+// rows copies rows of rowBytes that fill makes one by one.
+func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte, row int)) error {
+	each := max(1, uploadChunk/rowBytes)
+	for r := 0; r < rows; r += each {
+		n := min(each, rows-r)
+		buf, done, err := u.buffer(n * rowBytes)
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			fill(buf[i*rowBytes:(i+1)*rowBytes], r+i)
+		}
+		if err := u.send(to+driver.Ptr(r*rowBytes), buf, done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyParallel copies with several goroutines: one cannot keep a PCIe 5 link busy, and pages of a mapped file fault in
+// faster side by side.
+func copyParallel(dst, src []byte) {
+	const least = 1 << 20
+	parts := min(runtime.GOMAXPROCS(0), 8, len(src)/least)
+	if parts <= 1 {
+		copy(dst, src)
+		return
+	}
+	var wg sync.WaitGroup
+	for i := range parts {
+		from, to := len(src)*i/parts, len(src)*(i+1)/parts
+		wg.Go(func() { copy(dst[from:to], src[from:to]) })
+	}
+	wg.Wait()
+}
+
+func (u *uploader) send(to driver.Ptr, buf []byte, done *driver.Event) error {
+	if err := u.stream.Upload(to, buf); err != nil {
+		return fmt.Errorf("sending a weight: %w", err)
+	}
+	return u.stream.Record(done)
+}
+
+func (u *uploader) close() {
+	for i := range u.buf {
+		if u.done[i] != nil {
+			u.done[i].Close()
+		}
+		if u.buf[i] != nil {
+			u.ctx.FreeHost(u.buf[i])
+		}
+	}
+}
