@@ -21,7 +21,6 @@ var gemma3 = Arch{
 		c.QKNorm = true
 		c.EmbScale = math.Sqrt(float64(c.Hidden))
 		c.AttnScale = 1 / math.Sqrt(f.floatOr("query_pre_attn_scalar", "", float64(c.HeadDim)))
-		c.AttnCap = f.floatOr("attn_logit_softcapping", "", 0)
 		c.LogitCap = f.floatOr("final_logit_softcapping", "final_logit_softcapping", 0)
 		every := max(1, f.sizeOr("sliding_window_pattern", "", f.sizeOr("_sliding_window_pattern", "", 6)))
 		f.windows(c, f.sizeOr("sliding_window", "attention.sliding_window", 4096), func(i int) bool { return (i+1)%every != 0 })
