@@ -15,7 +15,7 @@ func (RMSNorm) Name() string { return "RMSNorm" }
 
 // Attrs implements Op.
 func (o RMSNorm) Attrs() string {
-	s := fmt.Sprintf("eps %g", o.Eps)
+	s := fmt.Sprintf("eps %.4g", o.Eps)
 	if o.PerGroup {
 		s += ", per group"
 	}
@@ -71,7 +71,7 @@ type LayerNorm struct {
 func (LayerNorm) Name() string { return "LayerNorm" }
 
 // Attrs implements Op.
-func (o LayerNorm) Attrs() string { return fmt.Sprintf("eps %g", o.Eps) }
+func (o LayerNorm) Attrs() string { return fmt.Sprintf("eps %.4g", o.Eps) }
 
 // Infer implements Op: x [rows, axis], w [1, axis], bias? [1, axis] → [rows, axis].
 func (o LayerNorm) Infer(n *Node) ([]Value, error) {

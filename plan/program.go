@@ -46,6 +46,9 @@ func Compile(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limi
 }
 
 func (p *Program) build(files Tensors) error {
+	if err := p.unfuse(); err != nil {
+		return err
+	}
 	weights, err := p.place(files)
 	if err != nil {
 		return err
@@ -92,6 +95,15 @@ func (p *Program) build(files Tensors) error {
 		p.kernels = append(p.kernels, kernels[i].Name())
 	}
 	return nil
+}
+
+// unfuse takes apart the fused ops that the device has no kernel for.
+func (p *Program) unfuse() error {
+	g, err := graph.Rewrite(p.Graph, func(r *graph.Rewriter, n *graph.Node) bool {
+		return len(p.dev.Kernels(n)) == 0 && r.Unfuse(n)
+	})
+	p.Graph = g
+	return err
 }
 
 func (p *Program) buffer(v *graph.Value, pages map[*graph.Cache]backend.Buffer) backend.Buffer {

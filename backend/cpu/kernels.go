@@ -49,6 +49,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		k.name, k.bind, k.scratch = "linear f32 blocked", bindLinear, linearScratch
 	case graph.RMSNorm:
 		k.name, k.bind = "rmsnorm", bindRMSNorm
+	case graph.AddNorm:
+		k.name, k.bind = "add+rmsnorm", bindAddNorm
 	case graph.LayerNorm:
 		k.name, k.bind = "layernorm", bindLayerNorm
 	case graph.Angles:

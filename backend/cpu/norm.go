@@ -14,11 +14,32 @@ func bindRMSNorm(n *graph.Node, a backend.Args) body {
 	return func(w *worker, b *backend.Batch) {
 		from, to := w.share(rows(n, b), 1)
 		for at := from * width; at < to*width; at += len(weight) {
-			x, y := in[at:at+len(weight)], out[at:at+len(weight)]
-			scale := float32(1 / math.Sqrt(float64(dot(x, x))/float64(len(x))+o.Eps))
-			for i := range x {
-				y[i] = x[i] * scale * weight[i]
+			normalise(out[at:at+len(weight)], in[at:at+len(weight)], weight, o.Eps)
+		}
+	}
+}
+
+// normalise is y = x / rms(x) × weight.
+func normalise(y, x []float32, weight vector, eps float64) {
+	scale := float32(1 / math.Sqrt(float64(dot(x, x))/float64(len(x))+eps))
+	for i := range x {
+		y[i] = x[i] * scale * weight[i]
+	}
+}
+
+// bindAddNorm adds two values and normalises the sum while the row is in the first cache level.
+func bindAddNorm(n *graph.Node, a backend.Args) body {
+	o := n.Op.(graph.AddNorm)
+	x, y, sum, out := floats(a.In[0]), floats(a.In[1]), floats(a.Out[0]), floats(a.Out[1])
+	weight, width := a.Weights[0].(vector), n.Out[0].Axis.Len()
+	return func(w *worker, b *backend.Batch) {
+		from, to := w.share(rows(n, b), 1)
+		for at := from * width; at < to*width; at += width {
+			row := sum[at : at+width]
+			for i := range row {
+				row[i] = x[at+i] + y[at+i]
 			}
+			normalise(out[at:at+width], row, weight, o.Eps)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/plan"
 )
 
@@ -56,6 +57,9 @@ func Dir(dir string, o Options) (*Result, error) {
 func Compare(b *bundle.Bundle, g *golden, o Options) (*Result, error) {
 	gr, err := b.Model.Graph(graphOptions(o))
 	if err != nil {
+		return nil, err
+	}
+	if gr, err = pass.Run(gr, pass.All); err != nil {
 		return nil, err
 	}
 	lim := limits(g)

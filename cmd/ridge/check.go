@@ -1,0 +1,59 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/check"
+)
+
+func checkCommand() *cobra.Command {
+	var dev deviceFlags
+	var chunk int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check MODEL_DIR",
+		Short: "Compare a model's results with those computed upstream",
+		Long: `Check computes the prompts of golden.safetensors (or golden.json) in the model's directory and compares logits and
+greedy tokens with what that file says upstream computed, in float32. It prints the worst relative error of a logit and
+ends with exit code 1 if that is above 1e-4 or a greedy token differs.
+
+golden.safetensors holds input_ids [n, length] I32, logits [n, length, vocab] F32 and greedy_ids [k] I32, which continue
+row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a list of such objects under "cases".`,
+		Example: `  ridge check ../shared/reference/architectures/llama
+  ridge check --backend ref --json ../shared/models/demo`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := dev.open()
+			if err != nil {
+				return err
+			}
+			defer d.Close()
+			res, err := check.Dir(args[0], check.Options{Device: d, Cache: graph.F32, Chunk: chunk})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = json.NewEncoder(cmd.OutOrStdout()).Encode(res)
+			} else {
+				verdict := "ok"
+				if !res.OK {
+					verdict = "MISMATCH"
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  backend %s\n  logits  worst relative error %.2g (at most %.0e passes) over %d rows: case %d, row %d, token %d is %g and should be %g\n  greedy  %d of %d tokens the same\n",
+					verdict, args[0], res.Backend, res.WorstError, check.Tolerance, res.Rows, res.WorstCase, res.WorstRow, res.WorstToken, res.Got, res.Want, res.GreedySame, res.Greedy)
+			}
+			if err == nil && !res.OK {
+				return errFailed
+			}
+			return err
+		},
+	}
+	dev.add(cmd)
+	cmd.Flags().IntVar(&chunk, "chunk", 0, "compute prompts in chunks of this many tokens; 0: whole")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return cmd
+}

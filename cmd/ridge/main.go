@@ -1,0 +1,49 @@
+// Ridge runs large language models. This command is the whole product: the engine, its server and its tools.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := root().ExecuteContext(ctx)
+	stop()
+	switch {
+	case err == nil:
+	case errors.Is(err, errFailed):
+		os.Exit(1) // what failed has been printed
+	default:
+		fmt.Fprintln(os.Stderr, "ridge:", err)
+		os.Exit(1)
+	}
+}
+
+// errFailed ends the program with exit code 1 without another word.
+var errFailed = errors.New("failed")
+
+// root is the command tree.
+func root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ridge",
+		Short: "Run large language models on this machine",
+		Long: `Ridge runs large language models on CPUs and NVIDIA GPUs: one program, nothing to install beside it.
+
+A model is a GGUF file or a Hugging Face directory. Commands that take one use the small built-in model when none is
+named, so that everything can be tried at once.`,
+		Example: `  ridge run "Tell me a story about a fox named Pip"
+  ridge run -m model.gguf
+  ridge show model.gguf`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	cmd.AddCommand(graphCommand(), checkCommand(), versionCommand())
+	return cmd
+}

@@ -1,0 +1,54 @@
+// Package pass turns graphs into other graphs that mean the same: one file per pass, and the ordered list of them.
+package pass
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Pass is one rewriting of a graph.
+type Pass struct {
+	Name string
+	Why  string // of its place in the order
+	Run  func(*graph.Graph) (*graph.Graph, error)
+}
+
+// List is every pass in the order in which they run.
+var List = []Pass{
+	{"fuse", "last: it joins ops that other passes would have to take apart again", Fuse},
+}
+
+// Names is the list as text, in order.
+func Names() string {
+	var names []string
+	for _, p := range List {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// All is the name that runs every pass.
+const All = "all"
+
+// Run runs the passes up to and including the one called until: "" runs none, All runs every one. The graph is
+// verified after each.
+func Run(g *graph.Graph, until string) (*graph.Graph, error) {
+	if until == "" {
+		return g, nil
+	}
+	for _, p := range List {
+		next, err := p.Run(g)
+		if err != nil {
+			return nil, fmt.Errorf("pass %s: %w", p.Name, err)
+		}
+		if g = next; p.Name == until {
+			return g, nil
+		}
+	}
+	if until != All {
+		return nil, fmt.Errorf("pass: there is no pass %q; there are %s", until, Names())
+	}
+	return g, nil
+}
