@@ -13,6 +13,7 @@ type bpe struct {
 	pairs *pairTable
 
 	ignoreMerges bool   // a word that is a token is not cut at all
+	wholeLines   bool   // so is a run of newlines that is a token
 	prefix       string // continuing_subword_prefix: put before every symbol of a word but the first
 	suffix       string // end_of_word_suffix: put after the last symbol of a word
 	unk          int32  // id for runes without a token, or -1
@@ -65,7 +66,7 @@ func newBPE(m *bpe, merges [][2]string) (*bpe, error) {
 }
 
 func (m *bpe) appendIDs(dst []int32, word string, sc *scratch) ([]int32, error) {
-	if m.ignoreMerges {
+	if m.ignoreMerges || m.wholeLines && strings.Trim(word, "\n") == "" {
 		if id := m.vocab.lookup(word); id >= 0 {
 			return append(dst, id), nil
 		}

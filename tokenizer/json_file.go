@@ -43,6 +43,7 @@ func FromJSON(file, config []byte) (*Tokenizer, error) {
 // spec is the small parts of a tokenizer.json as they are written.
 type spec struct {
 	Normalizer, PreTokenizer, PostProcessor, Decoder *component
+	pre                                              string // of a GGUF file: its tokenizer.ggml.pre
 }
 
 // jsonFile is a tokenizer.json taken apart: the small parts read, the model still text.
