@@ -1,6 +1,6 @@
 module github.com/ridge-llm/ridge/tools
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/mmcloughlin/avo v0.6.0

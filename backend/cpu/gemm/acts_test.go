@@ -1,0 +1,81 @@
+package gemm
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// TestLines holds activation lines to their definition: half a step of rounding, exact sums, scales of their block.
+func TestLines(t *testing.T) {
+	eachTier(t, func(t *testing.T, tier Tier) {
+		const m, k = 3, 160
+		x := randomActs(rand.New(rand.NewPCG(6, 6)), m, k)
+		clear(x[32:64])                // a block of zeros has scale 0
+		x[70], x[71] = 1e30, -1e30     // far beyond what the block's other numbers need
+		x[100], x[101] = 1e-40, -3e-41 // subnormal
+		copy(x[128:160], x[0:32])      // equal blocks give equal lines
+		a := fillActs(tier, Lines, x, m, k)
+		for r := range m {
+			got := a.decoded(r)
+			for b := 0; b < k; b += 32 {
+				line := bytesAt(a.at(r, b/32*lineBytes), lineBytes)
+				largest, sums := 0.0, [2]int32{}
+				for i, v := range x[r*k+b : r*k+b+32] {
+					largest = max(largest, math.Abs(float64(v)))
+					sums[i/16] += int32(int8(line[i]))
+				}
+				for i, v := range x[r*k+b : r*k+b+32] {
+					if diff := math.Abs(got[b+i] - float64(v)); diff > largest/127*0.5001 {
+						t.Errorf("row %d, number %d: %g became %g; half a step is %g", r, b+i, v, got[b+i], largest/254)
+					}
+				}
+				for i, sum := range []int32{sums[0] + sums[1], sums[0], sums[1]} {
+					bias := int32(math.Float32bits(lineFloat(line, lineBias+4*i)))
+					if want := lineMagic - 128*sum; bias != int32(want) {
+						t.Errorf("row %d, block %d: bias %d is %#x, want %#x", r, b/32, i, bias, want)
+					}
+					if got, want := lineFloat(line, lineSum+4*i), lineFloat(line, lineScale)*float32(sum); got != want {
+						t.Errorf("row %d, block %d: sum %d is %g, want %g", r, b/32, i, got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestLinesNaN makes sure that a NaN is not rounded to an innocent number.
+func TestLinesNaN(t *testing.T) {
+	eachTier(t, func(t *testing.T, tier Tier) {
+		x := make([]float32, 32)
+		x[7], x[9] = float32(math.NaN()), 5
+		a := fillActs(tier, Lines, x, 1, 32)
+		if scale := lineFloat(bytesAt(a.base, lineBytes), lineScale); scale == scale {
+			t.Errorf("a block with a NaN has scale %g", scale)
+		}
+	})
+}
+
+// TestBFloat16 rounds to nearest, ties to even, as quant does, and pads whole vectors with zeros.
+func TestBFloat16(t *testing.T) {
+	eachTier(t, func(t *testing.T, tier Tier) {
+		if ActFormatOf(tier, quant.BF16) != BFloat16 {
+			t.Skip("this tier multiplies bf16 weights with float32 activations")
+		}
+		for k := 1; k <= 257; k++ {
+			x := randomActs(rand.New(rand.NewPCG(7, uint64(k))), 1, k)
+			a := fillActs(tier, BFloat16, x, 1, k)
+			for i, got := range bytesAt(a.base, a.stride) {
+				want := byte(0)
+				if i/2 < k {
+					want = byte(quant.F32ToBF16(x[i/2]) >> (8 * (i % 2)))
+				}
+				if got != want {
+					t.Fatalf("byte %d of %d numbers is %#x, want %#x", i, k, got, want)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,139 @@
+package gemm
+
+import (
+	"unsafe"
+
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// floats multiplies row-major float weights. Few rows of activations run along the rows of the weights as they lie in
+// memory, since reading them is what takes the time; for many, 32 rows at a time are interleaved into a panel.
+func (p *product) floats() {
+	e := p.element()
+	if p.tiles(len(p.fourRow[e])) < unpackTiles {
+		p.fewRows(e)
+		return
+	}
+	perWord := 1
+	if e == elementPairs {
+		perWord = 2
+	}
+	step := panelWords * perWord
+	pass := p.passK(step, 4/perWord)
+	for k0 := 0; k0 < p.w.Cols; k0 += pass {
+		for unit := p.from / Granule; unit*Granule < p.to; unit++ {
+			end := min(k0+pass, p.w.Cols)
+			for k := k0; k < end; k += step {
+				words := (min(step, end-k) + perWord - 1) / perWord
+				p.interleave(e, unit, k, min(step, end-k), words)
+				p.panelTiles(e, unit, k*4/perWord, words)
+			}
+		}
+	}
+}
+
+// element is the pair of formats to multiply.
+func (p *product) element() element {
+	switch {
+	case p.w.Format == quant.BF16 && p.acts.Format == BFloat16:
+		return elementPairs
+	case p.acts.Format != Float32:
+		panic("gemm: " + p.w.Format.String() + " weights take float32 activations")
+	case p.w.Format == quant.BF16:
+		return elementBF16
+	case p.w.Format == quant.F16:
+		return elementF16
+	}
+	return elementF32
+}
+
+// weight is where number k of row n lies.
+func (p *product) weight(n, k int) []byte { return p.w.data[(n*p.w.Cols+k)*p.w.Format.BlockBytes():] }
+
+// panelTiles multiplies the panel with every tile of activations, actDisp bytes into their rows.
+func (p *product) panelTiles(e element, unit, actDisp, words int) {
+	panel := p.panel
+	if e == elementPairs {
+		panel = p.panelBF16
+	}
+	p.eachTile(len(panel), func(row, rows int) {
+		out, ld := p.target(unit, row, rows)
+		for r := 0; r < Granule; r += p.rows {
+			panel[rows-1](offsetFloats(out, r), ld, &p.s.panel[4*r], planeBytes, p.acts.at(row, actDisp), p.acts.stride, 4, words)
+		}
+		p.finish(unit, row, rows)
+	})
+}
+
+// interleave makes the panel [words][32] out of n numbers of 32 rows from k on: float32, or pairs of bf16.
+func (p *product) interleave(e element, unit, k, n, words int) {
+	first := unit * Granule
+	rows := min(Granule, p.to-first)
+	inPlace := e == elementF32 || e == elementPairs
+	if inPlace && rows == Granule && n*p.w.Format.BlockBytes()%16 == 0 {
+		p.transpose(&p.s.panel[0], &p.weight(first, k)[0], p.w.Cols*p.w.Format.BlockBytes(), words/4)
+		return
+	}
+	for r := range rows {
+		dst := p.s.rows[r*4*panelWords : (r+1)*4*panelWords]
+		src := p.weight(first+r, k)[:n*p.w.Format.BlockBytes()]
+		if inPlace {
+			clear(dst[copy(dst, src):])
+			continue
+		}
+		p.widen(floatsAt((*float32)(unsafe.Pointer(&dst[0])), n), src)
+	}
+	p.transpose(&p.s.panel[0], &p.s.rows[0], 4*panelWords, (words+3)/4)
+}
+
+// widen turns half floats of either kind into float32.
+func (p *product) widen(dst []float32, src []byte) {
+	kernel := p.widenF16
+	if p.w.Format == quant.BF16 {
+		kernel = p.widenBF16
+	}
+	if len(dst) >= 8 {
+		kernel(&dst[0], &src[0], len(dst)/8)
+	}
+	for i := len(dst) &^ 7; i < len(dst); i++ {
+		dst[i] = number(p.w.Format, src, i)
+	}
+}
+
+// fewRows multiplies without a panel: four rows of weights at a time, then one.
+func (p *product) fewRows(e element) {
+	vector := p.lanes
+	if e == elementPairs {
+		vector *= 2
+	}
+	n, whole := p.from, p.w.Cols/vector
+	rowBytes := p.w.Cols * p.w.Format.BlockBytes()
+	for ; n+4 <= p.to && whole > 0; n += 4 {
+		p.eachTile(len(p.fourRow[e]), func(row, rows int) {
+			p.fourRow[e][rows-1](&p.out[row*p.ld+n], 4*p.ld, &p.weight(n, 0)[0], rowBytes, p.acts.at(row, 0), p.acts.stride, whole)
+		})
+	}
+	for ; n < p.to && whole > 0; n++ {
+		for row := p.actFrom; row < p.actTo; row++ {
+			p.oneRow[e](&p.out[row*p.ld+n], 4*p.ld, &p.weight(n, 0)[0], rowBytes, p.acts.at(row, 0), p.acts.stride, whole)
+		}
+	}
+	p.lastK(e, whole*vector)
+}
+
+// lastK adds what is left of k after the last whole vector.
+func (p *product) lastK(e element, from int) {
+	format := quant.F32
+	if e == elementPairs {
+		format = quant.BF16
+	}
+	for row := p.actFrom; row < p.actTo && from < p.w.Cols; row++ {
+		act := bytesAt(p.acts.at(row, 0), p.acts.stride)
+		for n := p.from; n < p.to; n++ {
+			w, sum := p.weight(n, 0), &p.out[row*p.ld+n]
+			for k := from; k < p.w.Cols; k++ {
+				*sum += number(p.w.Format, w, k) * number(format, act, k)
+			}
+		}
+	}
+}

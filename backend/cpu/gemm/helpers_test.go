@@ -1,0 +1,139 @@
+package gemm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// scalesAt is where the half-float scales of a block lie; the rest of a block may be any bytes.
+var scalesAt = map[quant.Format][]int{
+	quant.Q8_0: {0}, quant.Q4_0: {0}, quant.Q4_1: {0, 2}, quant.Q5_0: {0}, quant.Q5_1: {0, 2}, quant.Q2_K: {80, 82},
+	quant.Q3_K: {108}, quant.Q4_K: {0, 2}, quant.Q5_K: {0, 2}, quant.Q6_K: {208}, quant.IQ4_NL: {0},
+}
+
+// randomTensor is a matrix of any bytes that decodes to numbers of a sensible size.
+func randomTensor(rng *rand.Rand, f quant.Format, rows, cols int) quant.Tensor {
+	data := make([]byte, f.RowBytes(cols)*int64(rows))
+	for i := range data {
+		data[i] = byte(rng.Uint32())
+	}
+	for block := data; len(block) > 0; block = block[f.BlockBytes():] {
+		for _, at := range scalesAt[f] {
+			binary.LittleEndian.PutUint16(block[at:], quant.F32ToF16(float32(rng.NormFloat64()/16)))
+		}
+		switch f {
+		case quant.MXFP4:
+			block[0] = byte(120 + rng.IntN(10))
+		case quant.F32:
+			binary.LittleEndian.PutUint32(block, math.Float32bits(float32(rng.NormFloat64())))
+		case quant.F16:
+			binary.LittleEndian.PutUint16(block, quant.F32ToF16(float32(rng.NormFloat64())))
+		case quant.BF16:
+			binary.LittleEndian.PutUint16(block, quant.F32ToBF16(float32(rng.NormFloat64())))
+		}
+	}
+	return quant.Tensor{Format: f, Rows: rows, Cols: cols, Data: data}
+}
+
+func randomActs(rng *rand.Rand, m, k int) []float32 {
+	x := make([]float32, m*k)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+func pack(t testing.TB, tier Tier, tensor quant.Tensor) *Weights {
+	t.Helper()
+	data := tensor.Data
+	if n := PackedBytes(tensor.Format, tensor.Rows, tensor.Cols); n > 0 {
+		data = make([]byte, n)
+		Pack(tier, data, tensor, 0, tensor.Rows)
+	}
+	w, err := Packed(tensor.Format, tensor.Rows, tensor.Cols, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &w
+}
+
+func fillActs(tier Tier, f ActFormat, x []float32, m, k int) *Acts {
+	a := NewActs(f, make([]byte, ActBytes(f, m, k)), m, k)
+	a.Fill(tier, x, 0, m)
+	return &a
+}
+
+// decoded is what a row of activations stands for.
+func (a *Acts) decoded(r int) []float64 {
+	out := make([]float64, a.K)
+	row := bytesAt(a.at(r, 0), a.stride)
+	for i := range out {
+		switch a.Format {
+		case Lines:
+			line := row[i/32*lineBytes:]
+			out[i] = float64(int8(line[i%32])) * float64(lineFloat(line, lineScale))
+		case BFloat16:
+			out[i] = float64(number(quant.BF16, row, i))
+		default:
+			out[i] = float64(number(quant.F32, row, i))
+		}
+	}
+	return out
+}
+
+// reference is the product of decoded weights and decoded activations in float64, and beside each number the largest
+// error that summing in float32 explains: 24 bits of the sum of magnitudes, with room for the partial sums.
+type reference struct {
+	n           int
+	want, bound []float64
+}
+
+func newReference(tensor quant.Tensor, a *Acts) reference {
+	ref := reference{tensor.Rows, make([]float64, a.M*tensor.Rows), make([]float64, a.M*tensor.Rows)}
+	acts := make([][]float64, a.M)
+	for r := range acts {
+		acts[r] = a.decoded(r)
+	}
+	w := make([]float32, tensor.Cols)
+	for n := range tensor.Rows {
+		quant.Decode(tensor.Format, w, tensor.Row(n))
+		largest := 0.0
+		for _, v := range w {
+			largest = max(largest, math.Abs(float64(v)))
+		}
+		for r, act := range acts {
+			sum, magnitude := 0.0, 0.0
+			for i, v := range w {
+				sum += act[i] * float64(v)
+				magnitude += math.Abs(act[i])
+			}
+			ref.want[r*ref.n+n], ref.bound[r*ref.n+n] = sum, 2e-6*magnitude*largest+1e-30
+		}
+	}
+	return ref
+}
+
+// check compares rows [0, m) × [from, to) of out, whose rows are ld long; base is what out held before.
+func (ref reference) check(out []float32, ld, m, from, to int, base float64) error {
+	for r := range m {
+		for n := from; n < to; n++ {
+			got, want := float64(out[r*ld+n]), ref.want[r*ref.n+n]+base
+			if diff := math.Abs(got - want); !(diff <= ref.bound[r*ref.n+n]+math.Abs(base)*1e-6) {
+				return fmt.Errorf("row %d, feature %d: %g, want %g; off by %g, and %g is explained", r, n, got, want, diff, ref.bound[r*ref.n+n])
+			}
+		}
+	}
+	return nil
+}
+
+// eachTier runs a test under every tier of the machine.
+func eachTier(t *testing.T, test func(t *testing.T, tier Tier)) {
+	for _, tier := range Tiers() {
+		t.Run(tier.String(), func(t *testing.T) { test(t, tier) })
+	}
+}

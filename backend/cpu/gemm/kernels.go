@@ -1,0 +1,62 @@
+package gemm
+
+import "unsafe"
+
+// A dotFunc adds the products of a fixed number of rows of activation lines, stride bytes apart, with the rows of
+// weights of one call to out, whose rows are ld bytes apart: blocks of 32 k, codes at w, expanded scales at scale.
+type dotFunc func(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+
+// A panelFunc does so for float weights interleaved as [n][32 rows]; the pointers step by wStep and actStep bytes.
+type panelFunc func(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+
+// A rowFunc does so for row-major float weights, wStride bytes apart, over n whole vectors of k.
+type rowFunc func(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
+
+// A scaleFunc expands n blocks or super-blocks of packed scales of 32 rows to float32, and minima where they are.
+type scaleFunc func(dst, mins *float32, src *byte, n int, mul, off float32)
+
+// element is a pair of weight and activation formats that the row kernels multiply.
+type element uint8
+
+const (
+	elementF32 element = iota
+	elementF16
+	elementBF16
+	elementPairs // bf16 weights and bf16 activations
+	elementCount
+)
+
+// kernels is everything one tier provides. Slices of functions are indexed by activation rows less one.
+type kernels struct {
+	rows      int // of weights in a call of dot and panel: 32 or 16
+	dot       [formCount][]dotFunc
+	unpack    [formCount]func(panel, w *byte, blocks int)
+	scales    [scaleCount]scaleFunc
+	panel     []panelFunc
+	panelBF16 []panelFunc // nil without bf16 dot products
+
+	lanes   int                     // 32-bit lanes of a row kernel's vector
+	fourRow [elementCount][]rowFunc // four rows of weights
+	oneRow  [elementCount]rowFunc   // one row of weights, one of activations
+
+	transpose   func(dst, src *byte, stride, n int)
+	packNibbles func(dst, src *byte, stride, n int)
+	packBytes   func(dst, src *byte, stride, n int)
+
+	quantizeLines func(dst *byte, src *float32, n int)
+	widenF16      func(dst *float32, src *byte, n int) // 8 n numbers
+	widenBF16     func(dst *float32, src *byte, n int)
+	narrowBF16    func(dst *byte, src *float32, n int) // 16 n numbers; nil without bf16 dot products
+
+	peaks [Lines + 1]peakLoop
+	read  func(p *byte, lines int) // by eights
+}
+
+func floatsAt(p *float32, n int) []float32 { return unsafe.Slice(p, n) }
+func bytesAt(p *byte, n int) []byte        { return unsafe.Slice(p, n) }
+
+// offset is p moved by n bytes.
+func offset(p *byte, n int) *byte { return (*byte)(unsafe.Add(unsafe.Pointer(p), n)) }
+
+// offsetFloats is p moved by n floats.
+func offsetFloats(p *float32, n int) *float32 { return (*float32)(unsafe.Add(unsafe.Pointer(p), 4*n)) }

@@ -1,0 +1,137 @@
+package gemm
+
+// kernels of a tier; the tier must be one of Tiers.
+func (t Tier) kernels() *kernels { return tierKernels[t] }
+
+var tierKernels = [tierCount]*kernels{
+	Generic:    genericKernels,
+	AVX2:       narrowKernels(dotsY, unpacksY, peakLoop{peakMaddY, 12 * 64}),
+	AVXVNNI:    narrowKernels(dotsV, unpacksV, peakLoop{peakDotY, 12 * 64}),
+	AVX512:     wideKernels(false),
+	AVX512BF16: wideKernels(true),
+}
+
+// narrowKernels are those in 256-bit registers; the two AVX2 tiers differ in the integer products only.
+func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *byte, blocks int), peak peakLoop) *kernels {
+	return &kernels{
+		rows: Granule / 2, dot: dots, unpack: unpacks, lanes: 8,
+		scales: [scaleCount]scaleFunc{
+			scaleHalf:    func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleHalfY(dst, src, n, mul) },
+			scaleHalfMin: scaleHalfMinY,
+			scaleE8:      func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleE8Y(dst, src, n, mul) },
+			scaleK4:      scaleK4Y,
+			scaleK6:      func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleK6Y(dst, src, n, mul) },
+			scaleK3:      func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleK3Y(dst, src, n, mul) },
+			scaleK2:      scaleK2Y,
+		},
+		panel: []panelFunc{panelF32x1Y, panelF32x2Y, panelF32x3Y, panelF32x4Y, panelF32x5Y, panelF32x6Y},
+		fourRow: [elementCount][]rowFunc{
+			elementF32:  {rowsF32x4x1Y, rowsF32x4x2Y},
+			elementF16:  {rowsF16x4x1Y, rowsF16x4x2Y},
+			elementBF16: {rowsBF16x4x1Y, rowsBF16x4x2Y},
+		},
+		oneRow:    [elementCount]rowFunc{elementF32: rowsF32x1x1Y, elementF16: rowsF16x1x1Y, elementBF16: rowsBF16x1x1Y},
+		transpose: transposeY, packNibbles: packNibblesY, packBytes: packBytesY,
+		quantizeLines: quantizeLines, widenF16: widenF16, widenBF16: widenBF16,
+		peaks: [...]peakLoop{Float32: {peakFMAY, 12 * 16}, Lines: peak}, read: peakReadY,
+	}
+}
+
+func wideKernels(bf16 bool) *kernels {
+	k := &kernels{
+		rows: Granule, dot: dotsZ, unpack: unpacksZ, lanes: 16,
+		scales: [scaleCount]scaleFunc{
+			scaleHalf:    func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleHalfZ(dst, src, n, mul) },
+			scaleHalfMin: scaleHalfMinZ,
+			scaleE8:      func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleE8Z(dst, src, n, mul) },
+			scaleK4:      scaleK4Z,
+			scaleK6:      func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleK6Z(dst, src, n, mul) },
+			scaleK3:      func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleK3Z(dst, src, n, mul) },
+			scaleK2:      scaleK2Z,
+		},
+		panel: []panelFunc{panelF32x1Z, panelF32x2Z, panelF32x3Z, panelF32x4Z, panelF32x5Z, panelF32x6Z},
+		fourRow: [elementCount][]rowFunc{
+			elementF32:  {rowsF32x4x1Z, rowsF32x4x2Z, rowsF32x4x3Z, rowsF32x4x4Z, rowsF32x4x5Z, rowsF32x4x6Z},
+			elementF16:  {rowsF16x4x1Z, rowsF16x4x2Z, rowsF16x4x3Z, rowsF16x4x4Z, rowsF16x4x5Z, rowsF16x4x6Z},
+			elementBF16: {rowsBF16x4x1Z, rowsBF16x4x2Z, rowsBF16x4x3Z, rowsBF16x4x4Z, rowsBF16x4x5Z, rowsBF16x4x6Z},
+		},
+		oneRow:    [elementCount]rowFunc{elementF32: rowsF32x1x1Z, elementF16: rowsF16x1x1Z, elementBF16: rowsBF16x1x1Z},
+		transpose: transposeZ, packNibbles: packNibblesZ, packBytes: packBytesZ,
+		quantizeLines: quantizeLines, widenF16: widenF16, widenBF16: widenBF16,
+		peaks: [...]peakLoop{Float32: {peakFMAZ, 24 * 32}, Lines: {peakDotZ, 24 * 128}}, read: peakReadZ,
+	}
+	if bf16 {
+		k.panelBF16 = []panelFunc{panelBF16x1Z, panelBF16x2Z, panelBF16x3Z, panelBF16x4Z, panelBF16x5Z, panelBF16x6Z}
+		k.fourRow[elementPairs] = []rowFunc{rowsPairsx4x1Z, rowsPairsx4x2Z, rowsPairsx4x3Z, rowsPairsx4x4Z, rowsPairsx4x5Z, rowsPairsx4x6Z}
+		k.oneRow[elementPairs] = rowsPairsx1x1Z
+		k.narrowBF16 = narrowBF16
+		k.peaks[BFloat16] = peakLoop{peakBF16Z, 24 * 64}
+	}
+	return k
+}
+
+var dotsZ = [formCount][]dotFunc{
+	formU8: {dotU8x1Z, dotU8x2Z, dotU8x3Z, dotU8x4Z, dotU8x5Z, dotU8x6Z},
+	formS8: {dotS8x1Z, dotS8x2Z, dotS8x3Z, dotS8x4Z, dotS8x5Z, dotS8x6Z},
+	formU4: {dotU4x1Z, dotU4x2Z, dotU4x3Z, dotU4x4Z, dotU4x5Z, dotU4x6Z},
+	formU5: {dotU5x1Z, dotU5x2Z, dotU5x3Z, dotU5x4Z, dotU5x5Z, dotU5x6Z},
+	formU6: {dotU6x1Z, dotU6x2Z, dotU6x3Z, dotU6x4Z, dotU6x5Z, dotU6x6Z},
+	formU3: {dotU3x1Z, dotU3x2Z, dotU3x3Z, dotU3x4Z, dotU3x5Z, dotU3x6Z},
+	formU2: {dotU2x1Z, dotU2x2Z, dotU2x3Z, dotU2x4Z, dotU2x5Z, dotU2x6Z},
+	formN4: {dotN4x1Z, dotN4x2Z, dotN4x3Z, dotN4x4Z, dotN4x5Z, dotN4x6Z},
+	formM4: {dotM4x1Z, dotM4x2Z, dotM4x3Z, dotM4x4Z, dotM4x5Z, dotM4x6Z},
+}
+
+var unpacksZ = [formCount]func(panel, w *byte, blocks int){
+	formU4: unpackU4Z,
+	formU5: unpackU5Z,
+	formU6: unpackU6Z,
+	formU3: unpackU3Z,
+	formU2: unpackU2Z,
+	formN4: unpackN4Z,
+	formM4: unpackM4Z,
+}
+
+var dotsV = [formCount][]dotFunc{
+	formU8: {dotU8x1V, dotU8x2V, dotU8x3V},
+	formS8: {dotS8x1V, dotS8x2V, dotS8x3V},
+	formU4: {dotU4x1V, dotU4x2V, dotU4x3V},
+	formU5: {dotU5x1V, dotU5x2V, dotU5x3V},
+	formU6: {dotU6x1V, dotU6x2V, dotU6x3V},
+	formU3: {dotU3x1V, dotU3x2V, dotU3x3V},
+	formU2: {dotU2x1V, dotU2x2V, dotU2x3V},
+	formN4: {dotN4x1V, dotN4x2V, dotN4x3V},
+	formM4: {dotM4x1V, dotM4x2V, dotM4x3V},
+}
+
+var unpacksV = [formCount]func(panel, w *byte, blocks int){
+	formU4: unpackU4V,
+	formU5: unpackU5V,
+	formU6: unpackU6V,
+	formU3: unpackU3V,
+	formU2: unpackU2V,
+	formN4: unpackN4V,
+	formM4: unpackM4V,
+}
+
+var dotsY = [formCount][]dotFunc{
+	formU8: {dotU8x1Y, dotU8x2Y},
+	formS8: {dotS8x1Y, dotS8x2Y},
+	formU4: {dotU4x1Y, dotU4x2Y},
+	formU5: {dotU5x1Y, dotU5x2Y},
+	formU6: {dotU6x1Y, dotU6x2Y},
+	formU3: {dotU3x1Y, dotU3x2Y},
+	formU2: {dotU2x1Y, dotU2x2Y},
+	formN4: {dotN4x1Y, dotN4x2Y},
+	formM4: {dotM4x1Y, dotM4x2Y},
+}
+
+var unpacksY = [formCount]func(panel, w *byte, blocks int){
+	formU4: unpackU4Y,
+	formU5: unpackU5Y,
+	formU6: unpackU6Y,
+	formU3: unpackU3Y,
+	formU2: unpackU2Y,
+	formN4: unpackN4Y,
+	formM4: unpackM4Y,
+}

@@ -1,0 +1,129 @@
+package gemm
+
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// The kernels in plain Go: what machines without the assembly run, and the plainest statement of what it does.
+var genericKernels = newGenericKernels()
+
+func newGenericKernels() *kernels {
+	k := &kernels{
+		rows: Granule, lanes: 1,
+		transpose: transposeGeneric, packNibbles: packNibblesGeneric, packBytes: packBytesGeneric,
+		quantizeLines: quantizeLinesGeneric,
+		widenF16:      widenGeneric(quant.F16), widenBF16: widenGeneric(quant.BF16),
+		scales: scalesGeneric,
+		panel:  []panelFunc{panelGeneric},
+		read:   readGeneric,
+	}
+	for f := range formCount {
+		k.unpack[f] = func(panel, w *byte, blocks int) { unpackGeneric(f, panel, w, blocks) }
+		k.dot[f] = []dotFunc{func(out *float32, _ int, w *byte, scale *float32, act *byte, _ int, blocks int) {
+			dotGeneric(f, out, w, scale, act, blocks)
+		}}
+	}
+	for e, f := range [...]quant.Format{elementF32: quant.F32, elementF16: quant.F16, elementBF16: quant.BF16} {
+		row := func(out *float32, _ int, w *byte, _ int, act *byte, _ int, n int) {
+			*out += dotRow(f, bytesAt(w, n*f.BlockBytes()), floatsAt((*float32)(unsafe.Pointer(act)), n))
+		}
+		k.oneRow[e] = row
+		k.fourRow[e] = []rowFunc{func(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int) {
+			for r := range 4 {
+				row(offsetFloats(out, r), ld, offset(w, r*wStride), wStride, act, stride, n)
+			}
+		}}
+	}
+	return k
+}
+
+// number reads one float weight.
+func number(f quant.Format, b []byte, i int) float32 {
+	switch f {
+	case quant.F32:
+		return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	case quant.F16:
+		return quant.F16ToF32(binary.LittleEndian.Uint16(b[2*i:]))
+	default:
+		return quant.BF16ToF32(binary.LittleEndian.Uint16(b[2*i:]))
+	}
+}
+
+func dotRow(f quant.Format, w []byte, act []float32) (sum float32) {
+	for i, a := range act {
+		sum += a * number(f, w, i)
+	}
+	return sum
+}
+
+func widenGeneric(f quant.Format) func(dst *float32, src *byte, n int) {
+	return func(dst *float32, src *byte, n int) {
+		b := bytesAt(src, 16*n)
+		for i := range floatsAt(dst, 8*n) {
+			floatsAt(dst, 8*n)[i] = number(f, b, i)
+		}
+	}
+}
+
+// dotGeneric is a block after a block, a row after a row, for one row of activations.
+func dotGeneric(f formID, out *float32, w *byte, scale *float32, act *byte, blocks int) {
+	subs := 1
+	if f.sub16() {
+		subs = 2
+	}
+	sums := floatsAt(out, Granule)
+	scales := floatsAt(scale, blocks*subs*Granule)
+	for b := range blocks {
+		var panel [8 * planeBytes]byte
+		unpackGeneric(f, &panel[0], offset(w, b*f.blockBytes()), 1)
+		line := bytesAt(offset(act, b*lineBytes), lineBytes)
+		for sub := range subs {
+			ws := scales[(b*subs+sub)*Granule:]
+			for r := range sums {
+				total := int32(0)
+				for k := sub * 32 / subs; k < (sub+1)*32/subs; k++ {
+					total += (int32(panel[k/4*planeBytes+4*r+k%4]) - 128) * int32(int8(line[k]))
+				}
+				sums[r] += float32(total) * ws[r] * lineFloat(line, lineScale)
+			}
+		}
+	}
+}
+
+func panelGeneric(out *float32, _ int, w *byte, wStep int, act *byte, _ int, actStep int, n int) {
+	sums := floatsAt(out, Granule)
+	for i := range n {
+		a := *(*float32)(unsafe.Pointer(offset(act, i*actStep)))
+		for r, x := range floatsAt((*float32)(unsafe.Pointer(offset(w, i*wStep))), Granule) {
+			sums[r] += a * x
+		}
+	}
+}
+
+func transposeGeneric(dst, src *byte, stride, n int) {
+	d := bytesAt(dst, n*4*planeBytes)
+	for r := range Granule {
+		for i, s := range bytesAt(offset(src, r*stride), n*16) {
+			d[i/4*planeBytes+4*r+i%4] = s
+		}
+	}
+}
+
+func packNibblesGeneric(dst, src *byte, stride, n int) {
+	packGeneric(packings[quant.Q4_0], quant.Q4_0, dst, src, stride, n)
+}
+
+func packBytesGeneric(dst, src *byte, stride, n int) {
+	packGeneric(packings[quant.Q8_0], quant.Q8_0, dst, src, stride, n)
+}
+
+func packGeneric(p packing, f quant.Format, dst, src *byte, stride, n int) {
+	for r := range Granule {
+		row := bytesAt(offset(src, r*stride), n*f.BlockBytes())
+		p.packCodes(bytesAt(dst, n*p.form.blockBytes()), row, f, r)
+	}
+}

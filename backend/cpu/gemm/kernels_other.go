@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package gemm
+
+// kernels of a tier; the tier must be one of Tiers.
+func (t Tier) kernels() *kernels { return genericKernels }

@@ -1,0 +1,94 @@
+package gemm
+
+import "fmt"
+
+// Mul sets out[r·ld + n] = Σ_k acts[r][k] · w[n][k] for n in [from, to) and r in [actFrom, actTo). out is float32,
+// [acts.M][ld]; ld ≥ w.Rows. from is a multiple of Granule, and so is to unless it is w.Rows. Quantised weights take
+// Lines, BF16 takes Float32 or BFloat16, other floats Float32. Ranges may be computed by different goroutines, each
+// with its own Scratch. Nothing is allocated. A call that breaks these rules is a bug of the caller's and panics.
+func Mul(tier Tier, out []float32, ld int, w *Weights, from, to int, acts *Acts, actFrom, actTo int, s *Scratch) {
+	for r := actFrom; r < actTo; r++ {
+		clear(out[r*ld+from : r*ld+to])
+	}
+	MulAdd(tier, out, ld, w, from, to, acts, actFrom, actTo, s)
+}
+
+// MulAdd is Mul, except that the products are added to what out holds.
+func MulAdd(tier Tier, out []float32, ld int, w *Weights, from, to int, acts *Acts, actFrom, actTo int, s *Scratch) {
+	switch {
+	case w.Cols != acts.K:
+		panic(fmt.Sprintf("gemm: weights of %d columns times activations of %d", w.Cols, acts.K))
+	case from%Granule != 0 || to%Granule != 0 && to != w.Rows || to > w.Rows || actTo > acts.M:
+		panic(fmt.Sprintf("gemm: rows [%d, %d) of %d × rows [%d, %d) of %d cannot be multiplied on their own", from, to, w.Rows, actFrom, actTo, acts.M))
+	case from >= to || actFrom >= actTo:
+		return
+	}
+	_ = out[(actTo-1)*ld+to-1] // the kernels do not check
+	p := product{kernels: tier.kernels(), out: out, ld: ld, w: w, from: from, to: to, acts: acts, actFrom: actFrom, actTo: actTo, s: s}
+	pack, packed := w.packing()
+	switch {
+	case packed != (acts.Format == Lines):
+		panic(fmt.Sprintf("gemm: %v weights do not take activations of format %d", w.Format, acts.Format))
+	case packed:
+		p.quantised(&pack)
+	default:
+		p.floats()
+	}
+}
+
+// product is one call of MulAdd.
+type product struct {
+	*kernels
+	out            []float32
+	ld             int
+	w              *Weights
+	from, to       int
+	acts           *Acts
+	actFrom, actTo int
+	s              *Scratch
+}
+
+// tiles is how many calls of kernels for at most `most` rows the activations take.
+func (p *product) tiles(most int) int { return (p.actTo - p.actFrom + most - 1) / most }
+
+// eachTile cuts the activation rows into as few and as even tiles of at most `most` rows as it can.
+func (p *product) eachTile(most int, do func(row, rows int)) {
+	row := p.actFrom
+	for left := p.tiles(most); left > 0; left-- {
+		rows := (p.actTo - row + left - 1) / left
+		do(row, rows)
+		row += rows
+	}
+}
+
+// passK is how much of k one pass over the weights covers, a multiple of step: as much as leaves the activations in
+// the second-level cache.
+func (p *product) passK(step, bytesPerK int) int {
+	fits := actBudget / (bytesPerK * (p.actTo - p.actFrom))
+	return max(step, fits/step*step)
+}
+
+// target is where a tile of 32 output features is summed: out itself, or, where the matrix ends before the 32 do, a
+// copy that finish writes back.
+func (p *product) target(unit, row, rows int) (sums *float32, ldBytes int) {
+	n := unit * Granule
+	if n+Granule <= p.to {
+		return &p.out[row*p.ld+n], 4 * p.ld
+	}
+	for i := range rows {
+		at := (row+i)*p.ld + n
+		copy(p.s.tile[i*Granule:(i+1)*Granule], p.out[at:at+p.to-n])
+	}
+	return &p.s.tile[0], 4 * Granule
+}
+
+func (p *product) finish(unit, row, rows int) {
+	n := unit * Granule
+	if n+Granule <= p.to {
+		return
+	}
+	for i := range rows {
+		at := (row+i)*p.ld + n
+		copy(p.out[at:at+p.to-n], p.s.tile[i*Granule:])
+	}
+}

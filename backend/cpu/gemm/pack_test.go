@@ -1,0 +1,86 @@
+package gemm
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// TestPackTwoWays packs in one go, in pieces, and in place: the bytes must be the same under every tier.
+func TestPackTwoWays(t *testing.T) {
+	for _, f := range quant.Formats() {
+		if PackedBytes(f, 64, 256) == 0 {
+			continue
+		}
+		rng := rand.New(rand.NewPCG(8, uint64(f)))
+		tensor := randomTensor(rng, f, 96, 512)
+		want := make([]byte, PackedBytes(f, 96, 512))
+		Pack(Generic, want, tensor, 0, 96)
+		eachTier(t, func(t *testing.T, tier Tier) {
+			pieces := make([]byte, len(want))
+			Pack(tier, pieces, tensor, 32, 96)
+			Pack(tier, pieces, tensor, 0, 32)
+			if !bytes.Equal(pieces, want) {
+				t.Errorf("%v packed in pieces differs", f)
+			}
+			own := tensor
+			own.Data = bytes.Clone(tensor.Data)
+			Pack(tier, own.Data, own, 0, 96)
+			if !bytes.Equal(own.Data, want) {
+				t.Errorf("%v packed in place differs", f)
+			}
+		})
+	}
+}
+
+// TestPackedBytes: nothing grows, except the last rows to a whole unit of 32.
+func TestPackedBytes(t *testing.T) {
+	for _, f := range quant.Formats() {
+		tensor := f.RowBytes(512) * 64
+		switch got := PackedBytes(f, 64, 512); {
+		case f.Block() == 1 && got != 0:
+			t.Errorf("%v takes %d bytes packed; floats are not packed", f, got)
+		case f.Block() > 1 && got != tensor:
+			t.Errorf("%v takes %d bytes packed, and %d in the file", f, got, tensor)
+		case f.Block() > 1 && PackedBytes(f, 33, 512) != tensor:
+			t.Errorf("33 rows of %v take %d bytes packed, not those of 64 rows", f, PackedBytes(f, 33, 512))
+		}
+	}
+}
+
+// TestPackedRefuses gives wrong sizes.
+func TestPackedRefuses(t *testing.T) {
+	for _, c := range []struct {
+		f          quant.Format
+		rows, cols int
+		bytes      int
+	}{
+		{quant.Q4_0, 32, 33, 18 * 32}, {quant.Q4_0, 32, 32, 18*32 - 1}, {quant.Q4_0, 0, 32, 0}, {quant.Q4_0, 33, 32, 18 * 33},
+		{quant.F32, 3, 3, 35}, {quant.Invalid, 1, 1, 4},
+	} {
+		if _, err := Packed(c.f, c.rows, c.cols, make([]byte, c.bytes)); err == nil {
+			t.Errorf("%d bytes were taken for %d × %d in format %d", c.bytes, c.rows, c.cols, c.f)
+		}
+	}
+}
+
+// TestChoose resolves the names of RIDGE_CPU.
+func TestChoose(t *testing.T) {
+	have := Tiers()
+	if got, err := Choose(""); err != nil || got != have[0] {
+		t.Errorf(`Choose("") is %v, %v; want %v`, got, err, have[0])
+	}
+	if got, err := Choose("generic"); err != nil || got != Generic {
+		t.Errorf(`Choose("generic") is %v, %v`, got, err)
+	}
+	for _, tier := range have {
+		if _, err := Choose(tier.String()); err != nil {
+			t.Errorf("this machine has %v, and Choose says: %v", tier, err)
+		}
+	}
+	if got, err := Choose("mmx"); err == nil {
+		t.Errorf(`Choose("mmx") is %v`, got)
+	}
+}

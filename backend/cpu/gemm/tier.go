@@ -1,0 +1,40 @@
+package gemm
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Tier is a set of instructions that one copy of the kernels is written for. The caller chooses one and passes it
+// along; nothing in this package looks at the machine but Tiers.
+type Tier uint8
+
+// The tiers, slowest first. AVX-512 machines without VNNI run AVX2.
+const (
+	Generic    Tier = iota // plain Go
+	AVX2                   // with FMA and F16C
+	AVXVNNI                // AVX2 and the byte dot product in its 256-bit form
+	AVX512                 // F, BW, VL, DQ and VNNI
+	AVX512BF16             // AVX512 and the bf16 dot product
+	tierCount
+)
+
+var tierNames = [tierCount]string{"generic", "avx2", "avxvnni", "avx512", "avx512bf16"}
+
+func (t Tier) String() string { return tierNames[t] }
+
+// Choose is the tier to prefer on this machine among those that name allows: "" is no limit, otherwise the name of a
+// tier; a better
+// variant of it that the machine has is taken too, so "avx2" may give AVXVNNI, and "avx512" AVX512BF16.
+func Choose(name string) (Tier, error) {
+	have := Tiers()
+	if name == "" {
+		return have[0], nil
+	}
+	for _, t := range have {
+		if strings.HasPrefix(t.String(), name) || name == AVX2.String() && t == AVXVNNI {
+			return t, nil
+		}
+	}
+	return Generic, fmt.Errorf("gemm: no kernels called %q run on this machine; it has %v", name, have)
+}

@@ -1,0 +1,58 @@
+package gemm
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// Granule is how many rows of weights are packed together, and so the step in which Mul's row ranges may be cut.
+const Granule = 32
+
+// Weights is a matrix of Rows output features × Cols inputs, ready to be multiplied. Float formats are used as they
+// lie in the file, row-major; quantised ones are packed. Data is borrowed.
+type Weights struct {
+	Format     quant.Format
+	Rows, Cols int
+	data       []byte
+}
+
+// PackedBytes is the size of the packed weights of a rows × cols matrix: that of the tensor itself if rows is a
+// multiple of Granule, and of one padded with rows of zeros otherwise. Float formats are not packed, and take 0.
+func PackedBytes(f quant.Format, rows, cols int) int64 {
+	if _, packed := packings[f]; !packed {
+		return 0
+	}
+	return f.RowBytes(cols) * int64(units(rows)) * Granule
+}
+
+func units(rows int) int { return (rows + Granule - 1) / Granule }
+
+// Packed is a view of packed data, which Pack fills, as weights. For float formats data is the tensor's own.
+func Packed(f quant.Format, rows, cols int, data []byte) (Weights, error) {
+	if !f.Valid() || rows <= 0 || cols <= 0 || cols%f.Block() != 0 {
+		return Weights{}, fmt.Errorf("gemm: a %d × %d matrix cannot be in format %v", rows, cols, f)
+	}
+	want := PackedBytes(f, rows, cols)
+	if want == 0 {
+		want = f.RowBytes(cols) * int64(rows)
+	}
+	if int64(len(data)) != want {
+		return Weights{}, fmt.Errorf("gemm: a %d × %d matrix in %v takes %d bytes packed, and %d were given", rows, cols, f, want, len(data))
+	}
+	return Weights{Format: f, Rows: rows, Cols: cols, data: data}, nil
+}
+
+// packing is how w is packed, if it is.
+func (w *Weights) packing() (packing, bool) {
+	p, ok := packings[w.Format]
+	return p, ok
+}
+
+// unit is the packed bytes of rows [32 u, 32 u + 32): all their scales, then all their codes.
+func (w *Weights) unit(u int, p *packing) (scales, codes []byte) {
+	size := Granule * int(w.Format.RowBytes(w.Cols))
+	bytes := w.data[u*size : (u+1)*size]
+	split := w.Cols / w.Format.Block() * p.bytes
+	return bytes[:split], bytes[split:]
+}

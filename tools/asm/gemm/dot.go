@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/ridge-llm/ridge/tools/asm/emit"
+)
+
+// The line of one block of 32 activations; see gemm's package documentation.
+const (
+	lineBytes  = 64
+	lineScale  = 32 // float32
+	lineBias   = 36 // int32, bits of 1.5 · 2²³ - 128 Σ of the block
+	lineBias16 = 40 // two int32, likewise for either half
+	lineSum    = 48 // float32, scale × Σ of the block, then of either half
+)
+
+// dot is a kernel of one form for a fixed count of activation rows against 32 rows of weights (16 when narrow; it is
+// then called twice). All sums stay in registers: an integer sum and a float sum for each vector of each row.
+type dot struct {
+	*codes
+	rows    int // of activations
+	ints    int // first register of the integer sums
+	floats  int // first register of the float sums
+	weights int // two registers of code bytes
+	signed  int // two registers of signed weights, without VNNI only
+	tmp     int
+	cast    int
+	act     [6]Mem
+}
+
+// dots writes every form's kernels for 1 to most rows.
+func dots(w emit.Width, most int) func(*emit.Asm) {
+	return func(a *emit.Asm) {
+		w.Asm = a
+		consts := writeConstants(w)
+		for _, f := range forms {
+			for rows := 1; rows <= most; rows++ {
+				d := dot{rows: rows}
+				d.start(w, f, consts)
+			}
+			if f.planes < 8 {
+				unpack(w, f, consts)
+			}
+		}
+	}
+}
+
+func (d *dot) start(w emit.Width, f form, consts constants) {
+	name := fmt.Sprintf("dot%sx%d%s", f.name, d.rows, w.Suffix())
+	w.Func(name, "func(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)",
+		fmt.Sprintf("%s adds the products of %d rows of activations with %d rows of %s weights to out.", name, d.rows, w.Bytes/2, f.name))
+	d.ints, d.floats, d.weights, d.signed, d.tmp, d.cast = 0, 12, 24, 0, 26, 27
+	if !w.Wide() {
+		d.floats, d.weights, d.signed, d.tmp, d.cast = 6, 12, 4, 14, 15
+	}
+	out, ld := w.Arg("out", RDI), w.Arg("ld", RSI)
+	weights, scale := w.Arg("w", RAX), w.Arg("scale", RBX)
+	act, stride, blocks := w.Arg("act", RDX), w.Arg("stride", RCX), w.Arg("blocks", R8)
+	d.codes = consts.codes(w, f, 28)
+	d.act = rowAddresses(w, d.rows, act, stride)
+	moveSums(w, d.rows, out, ld, d.float, false)
+	w.Label("loop")
+	d.block(weights, scale)
+	w.Advance(weights, 128*f.planes)
+	w.Advance(scale, d.scaleBytes())
+	w.Advance(act, lineBytes)
+	if d.rows > 5 {
+		w.Advance(sixthRow, lineBytes)
+	}
+	w.SUBQ(Imm(1), blocks)
+	w.JNZ(LabelRef("loop"))
+	w.Load(w.Param("out"), out)
+	moveSums(w, d.rows, out, ld, d.float, true)
+	w.VZEROUPPER()
+	w.RET()
+}
+
+// scaleBytes is what one block's expanded scales take: 32 float32, or 64 where scales stand for 16 weights.
+func (d *dot) scaleBytes() int {
+	if d.sub16 {
+		return 256
+	}
+	return 128
+}
+
+func (d *dot) int(a, v int) VecPhysical   { return d.Reg(d.ints + 2*a + v) }
+func (d *dot) float(a, v int) VecPhysical { return d.Reg(d.floats + 2*a + v) }
+
+// block is 32 k: one integer sum and one scaling, or two where scales stand for 16 weights.
+func (d *dot) block(weights, scale GPPhysical) {
+	if d.rows == 1 {
+		// Reading from memory is what bounds a single row; the next page must be on its way already.
+		for i := 0; i < d.planes*2; i++ {
+			d.PREFETCHT0(emit.At(weights, 4096+64*i))
+		}
+	}
+	subs := 1
+	if d.sub16 {
+		subs = 2
+	}
+	for sub := range subs {
+		d.bias(sub)
+		for j := sub * 8 / subs; j < (sub+1)*8/subs; j++ {
+			d.products(weights, j)
+		}
+		d.scaled(scale, sub)
+	}
+}
+
+// bias starts the integer sums at what the weights' offset of 128 adds too much, plus the bits of the float 1.5 · 2²³: the
+// sum, read as a float, is then 1.5 · 2²³ more than its value, and needs no conversion.
+func (d *dot) bias(sub int) {
+	at := lineBias
+	if d.sub16 {
+		at = lineBias16 + 4*sub
+	}
+	for a := range d.rows {
+		for v := range 2 {
+			if d.VNNI {
+				d.VPBROADCASTD(d.act[a].Offset(at), d.int(a, v))
+			} else {
+				d.Move(d.magic, d.int(a, v))
+			}
+		}
+	}
+}
+
+// products adds group j of every row.
+func (d *dot) products(weights GPPhysical, j int) {
+	for v := range 2 {
+		d.group(d.codes, j, emit.At(weights, v*d.Bytes), d.Reg(d.weights+v), d.Reg(d.tmp))
+		if !d.VNNI {
+			// Without VNNI the product of bytes saturates at 16 bits, unless the unsigned side is at most 128.
+			d.Xor(d.flip, d.Reg(d.weights+v), d.Reg(d.signed+v))
+			d.VPABSB(d.Reg(d.signed+v), d.Reg(d.weights+v))
+		}
+	}
+	for a := range d.rows {
+		cast := d.Reg(d.cast)
+		d.VPBROADCASTD(d.act[a].Offset(4*j), cast)
+		for v := range 2 {
+			if d.VNNI {
+				d.Dot(cast, d.Reg(d.weights+v), d.int(a, v))
+				continue
+			}
+			t := d.Reg(d.tmp)
+			d.VPSIGNB(d.Reg(d.signed+v), cast, t)
+			d.VPMADDUBSW(t, d.Reg(d.weights+v), t)
+			d.VPMADDWD(d.ones, t, t)
+			d.VPADDD(t, d.int(a, v), d.int(a, v))
+		}
+	}
+}
+
+// scaled adds the integer sums, times weight scale and activation scale, to the float sums. Taking 1.5 · 2²³ times the
+// weight scale off again is exact: scales have at most 19 significant bits (a half float times a sub-scale), the factor
+// has two, and the multiply-subtract rounds once.
+func (d *dot) scaled(scale GPPhysical, sub int) {
+	for v := range 2 {
+		weight, offset := d.Reg(d.weights), d.Reg(d.tmp)
+		d.VMOVUPS(emit.At(scale, sub*128+v*d.Bytes), weight)
+		d.VMULPS(d.magic, weight, offset)
+		for a := range d.rows {
+			d.VFMSUB132PS(weight, offset, d.int(a, v))
+			d.VBROADCASTSS(d.act[a].Offset(lineScale), d.Reg(d.cast))
+			d.VFMADD231PS(d.Reg(d.cast), d.int(a, v), d.float(a, v))
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/ridge-llm/ridge/tools/asm/emit"
+)
+
+// A form is one way in which weight codes lie in packed memory. A block is 32 consecutive k of 32 rows, stored as a
+// few planes of 128 bytes; byte 4r+i of a plane speaks of row r and of k ≡ i mod 4.
+// Group j, 0 to 7, is k = 4j … 4j+3 of the block: what one VPDPBUSD takes for each row. Every form is turned into
+// unsigned bytes that stand for 128 more than a signed weight, so that the kernels share one correction, -128 Σ act.
+type form struct {
+	name   string
+	planes int  // of 128 bytes
+	sub16  bool // scales stand for 16 weights, not 32
+	// masks are the byte constants the form uses, loaded before the loop where registers allow.
+	masks []byte
+	table *[16]byte // what 4-bit codes stand for, plus 128
+	// group writes the code bytes of group j into dst. at is the first plane of the vector's rows; tmp is free.
+	group func(c *codes, j int, at Mem, dst, tmp VecPhysical)
+}
+
+// codes is a form's set of constants within one kernel.
+type codes struct {
+	emit.Width
+	form
+	mask  map[byte]Op // a register when wide, memory when narrow
+	table Op
+	flip  Mem // 0x80 in every byte
+	ones  Mem // 1 in every 16-bit word
+	magic Mem // 1.5 · 2²³ in every float32
+}
+
+// iq4nl and mxfp4 are the values of the two tabled formats, plus 128: the IQ4_NL table of ggml-common.h, and twice
+// the E2M1 values of the OCP Microscaling specification 1.0, table 5.
+var (
+	iq4nl = [16]byte{1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241}
+	mxfp4 = [16]byte{128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116}
+)
+
+var forms = []form{
+	{name: "U8", planes: 8, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
+		c.Move(at.Offset(128*j), dst)
+	}},
+	{name: "S8", planes: 8, sub16: true, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
+		c.Move(at.Offset(128*j), dst)
+	}},
+	{name: "U4", planes: 4, masks: []byte{0xf0}, group: nibble},
+	{name: "U5", planes: 5, masks: []byte{0xf0, 0x08}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
+		nibble(c, j, at, dst, tmp)
+		c.field(at.Offset(128*4), 3-j, 0x08, tmp)
+		c.Or(tmp, dst, dst)
+	}},
+	{name: "U6", planes: 6, sub16: true, masks: []byte{0xf0, 0x0c}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
+		nibble(c, j, at, dst, tmp)
+		c.field(at.Offset(128*(4+j/4)), 2-2*(j%4), 0x0c, tmp)
+		c.Or(tmp, dst, dst)
+	}},
+	{name: "U3", planes: 3, sub16: true, masks: []byte{0x60, 0x80}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
+		c.field(at.Offset(128*(j/4)), 5-2*(j%4), 0x60, dst)
+		c.field(at.Offset(128*2), 7-j, 0x80, tmp)
+		c.Or(tmp, dst, dst)
+	}},
+	{name: "U2", planes: 2, sub16: true, masks: []byte{0xc0}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
+		c.field(at.Offset(128*(j/4)), 6-2*(j%4), 0xc0, dst)
+	}},
+	{name: "N4", planes: 4, masks: []byte{0x0f}, table: &iq4nl, group: tabled},
+	{name: "M4", planes: 4, masks: []byte{0x0f}, table: &mxfp4, group: tabled},
+}
+
+// nibble puts a 4-bit code into the upper half of its byte; groups 0 to 3 are the low nibbles of planes 0 to 3,
+// groups 4 to 7 the high ones.
+func nibble(c *codes, j int, at Mem, dst, _ VecPhysical) {
+	if j < 4 {
+		c.field(at.Offset(128*j), 4, 0xf0, dst)
+	} else {
+		c.And(at.Offset(128*(j-4)), c.reg(0xf0, dst), dst)
+	}
+}
+
+// tabled looks a 4-bit code up.
+func tabled(c *codes, j int, at Mem, dst, tmp VecPhysical) {
+	if j < 4 {
+		c.field(at.Offset(128*j), 0, 0x0f, dst)
+	} else {
+		c.field(at.Offset(128*(j-4)), -4, 0x0f, dst)
+	}
+	table := c.table
+	if _, far := table.(Mem); far {
+		c.Move(table, tmp)
+		table = tmp
+	}
+	c.VPSHUFB(dst, table, dst)
+}
+
+// field is dst = (plane shifted left by n bits) & mask.
+func (c *codes) field(plane Mem, n int, mask byte, dst VecPhysical) {
+	c.Move(plane, dst)
+	c.Shift(n, dst)
+	c.And(c.mask[mask], dst, dst)
+}
+
+// reg makes sure that a mask is in a register, in spare if it is not already.
+func (c *codes) reg(mask byte, spare VecPhysical) VecPhysical {
+	if r, near := c.mask[mask].(VecPhysical); near {
+		return r
+	}
+	c.Move(c.mask[mask], spare)
+	return spare
+}

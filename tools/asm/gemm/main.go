@@ -1,0 +1,43 @@
+// Command gemm writes the assembly of package backend/cpu/gemm into the directory it is given.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/ridge-llm/ridge/tools/asm/emit"
+)
+
+var (
+	avx512  = emit.Width{Bytes: 64, VNNI: true}
+	avxVNNI = emit.Width{Bytes: 32, VNNI: true}
+	avx2    = emit.Width{Bytes: 32}
+)
+
+var files = []emit.File{
+	{Name: "peak", Build: peak},
+	{Name: "acts_avx2", Build: acts},
+	{Name: "acts_avx512", Build: narrow},
+	{Name: "scales_avx512", Build: scales(avx512)},
+	{Name: "scales_avx2", Build: scales(avx2)},
+	{Name: "dot_avx512", Build: dots(avx512, 6)},
+	{Name: "dot_avxvnni", Build: dots(avxVNNI, 3)},
+	{Name: "dot_avx2", Build: dots(avx2, 2)},
+	{Name: "rows_avx512", Build: rows(avx512, 6)},
+	{Name: "rows_avx2", Build: rows(avx2, 2)},
+	{Name: "panel_avx512", Build: panels(avx512)},
+	{Name: "panel_avx2", Build: panels(avx2)},
+	{Name: "transpose_avx512", Build: transposes(avx512)},
+	{Name: "transpose_avx2", Build: transposes(avx2)},
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: gemm DIRECTORY")
+		os.Exit(2)
+	}
+	if err := emit.Write(os.Args[1], "gemm", "tools/asm/gemm", files); err != nil {
+		fmt.Fprintln(os.Stderr, "gemm:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/ridge-llm/ridge/tools/asm/emit"
+)
+
+// panels writes the float kernels over a panel of weights, [n][32 rows]: each step multiplies one number (or a pair of
+// bf16) of every activation row with that of 32 rows of weights (16 when narrow). They also add the minima of the
+// asymmetric formats, whose "weights" are the minima and whose "activations" are the sums of the blocks.
+func panels(w emit.Width) func(*emit.Asm) {
+	return func(a *emit.Asm) {
+		w.Asm = a
+		for rows := 1; rows <= 6; rows++ {
+			panel(w, "panelF32", rows, func(act, weight, sum VecPhysical) { w.VFMADD231PS(act, weight, sum) })
+		}
+		for rows := 1; w.Wide() && rows <= 6; rows++ {
+			panel(w, "panelBF16", rows, func(act, weight, sum VecPhysical) { w.VPDPBF16PS(act, weight, sum) })
+		}
+	}
+}
+
+func panel(w emit.Width, kind string, rows int, multiply func(act, weight, sum VecPhysical)) {
+	name := fmt.Sprintf("%sx%d%s", kind, rows, w.Suffix())
+	w.Func(name, "func(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)",
+		fmt.Sprintf("%s adds the products of %d rows of activations with n steps of a panel to out.", name, rows))
+	out, ld := w.Arg("out", RDI), w.Arg("ld", RSI)
+	weights, wStep := w.Arg("w", RAX), w.Arg("wStep", RBX)
+	act, stride, actStep := w.Arg("act", RDX), w.Arg("stride", RCX), w.Arg("actStep", R11)
+	n := w.Arg("n", R8)
+	rowsAt := rowAddresses(w, rows, act, stride)
+	sum := func(a, v int) VecPhysical { return w.Reg(2*a + v) }
+	moveSums(w, rows, out, ld, sum, false)
+	w.Label("loop")
+	first, cast := 12, 14
+	for v := range 2 {
+		w.Move(emit.At(weights, v*w.Bytes), w.Reg(first+v))
+	}
+	for a := range rows {
+		w.VBROADCASTSS(rowsAt[a], w.Reg(cast+a%2))
+		for v := range 2 {
+			multiply(w.Reg(cast+a%2), w.Reg(first+v), sum(a, v))
+		}
+	}
+	w.ADDQ(wStep, weights)
+	w.ADDQ(actStep, act)
+	if rows > 5 {
+		w.ADDQ(actStep, sixthRow)
+	}
+	w.SUBQ(Imm(1), n)
+	w.JNZ(LabelRef("loop"))
+	w.Load(w.Param("out"), out)
+	moveSums(w, rows, out, ld, sum, true)
+	w.VZEROUPPER()
+	w.RET()
+}
+
+// sixthRow points at activation row 5, which no index of row 0 reaches.
+var sixthRow = R10
+
+// rowAddresses is where each of up to six rows of activations is, stride bytes apart; it uses R9 and sixthRow.
+func rowAddresses(w emit.Width, rows int, act, stride GPPhysical) [6]Mem {
+	if rows > 3 {
+		w.LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, R9)
+	}
+	if rows > 5 {
+		w.LEAQ(Mem{Base: act, Index: stride, Scale: 4}, sixthRow)
+		w.ADDQ(stride, sixthRow)
+	}
+	return [6]Mem{
+		emit.At(act, 0), emit.Indexed(act, stride, 1, 0), emit.Indexed(act, stride, 2, 0),
+		emit.Indexed(act, R9, 1, 0), emit.Indexed(act, stride, 4, 0), emit.At(sixthRow, 0),
+	}
+}
+
+// moveSums loads the sums of every row from out, or stores them, ld bytes apart; out is moved to the last row.
+func moveSums(w emit.Width, rows int, out, ld GPPhysical, sum func(a, v int) VecPhysical, store bool) {
+	for a := range rows {
+		for v := range 2 {
+			if m := emit.At(out, v*w.Bytes); store {
+				w.VMOVUPS(sum(a, v), m)
+			} else {
+				w.VMOVUPS(m, sum(a, v))
+			}
+		}
+		if a+1 < rows {
+			w.ADDQ(ld, out)
+		}
+	}
+}
+

@@ -1,0 +1,151 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/ridge-llm/ridge/tools/asm/emit"
+)
+
+// scales writes the kernels that expand packed scales of 32 rows to float32, [block][32] or, where scales stand for
+// 16 weights, [block][2][32]. Super-blocks keep their half-float scales first, then one line of 32 bytes for each byte
+// of the row's sub-scales.
+func scales(w emit.Width) func(*emit.Asm) {
+	return func(a *emit.Asm) {
+		w.Asm = a
+		s := scaler{Width: w, vectors: 32 * 4 / w.Bytes}
+		s.half()
+		s.halfMin()
+		s.e8m0()
+		s.k4()
+		s.k6()
+		s.k3()
+		s.k2()
+	}
+}
+
+type scaler struct {
+	emit.Width
+	vectors int // that hold 32 float32
+	src     GPPhysical
+	dst     GPPhysical
+	mins    GPPhysical
+}
+
+// Registers with a fixed role; the first ones are working space.
+const (
+	scaleD   = 8  // the row's scale, times mul
+	scaleMin = 9  // the row's scale of minima
+	scaleMul = 10 // broadcast arguments
+	scaleOff = 11
+)
+
+// start begins a function over n blocks or super-blocks and leaves the labels and the counter to loop.
+func (s *scaler) start(name, doc string, mins, mul bool) {
+	signature := "func(dst *float32, "
+	if mins {
+		signature += "mins *float32, "
+	}
+	signature += "src *byte, n int"
+	if mul {
+		signature += ", mul float32"
+	}
+	if mins {
+		signature += ", off float32"
+	}
+	s.Func(name+s.Suffix(), signature+")", name+s.Suffix()+" "+doc)
+	s.dst, s.src = s.Arg("dst", RDI), s.Arg("src", RAX)
+	s.Arg("n", RCX)
+	if mins {
+		s.mins = s.Arg("mins", RSI)
+	}
+	if mul {
+		s.VBROADCASTSS(s.param("mul"), s.Reg(scaleMul))
+	}
+	if mins {
+		s.VBROADCASTSS(s.param("off"), s.Reg(scaleOff))
+	}
+	s.Label("loop")
+}
+
+func (s *scaler) param(name string) Mem {
+	p, err := s.Param(name).Resolve()
+	if err != nil {
+		panic(err) // the name is not in the signature: a mistake in this file
+	}
+	return p.Addr
+}
+
+// finish steps over what one turn wrote and read.
+func (s *scaler) finish(dst, src int) {
+	s.Advance(s.dst, dst)
+	if s.mins != nil {
+		s.Advance(s.mins, dst)
+	}
+	s.Advance(s.src, src)
+	s.SUBQ(Imm(1), RCX)
+	s.JNZ(LabelRef("loop"))
+	s.VZEROUPPER()
+	s.RET()
+	s.mins = nil
+}
+
+// out is where vector v of line l of 32 floats lies.
+func (s *scaler) out(base GPPhysical, l, v int) Mem { return emit.At(base, 128*l+v*s.Bytes) }
+
+// halves loads vector v of 32 half floats.
+func (s *scaler) halves(disp, v int, dst VecPhysical) {
+	s.VCVTPH2PS(emit.At(s.src, disp+v*s.Bytes/2), dst)
+}
+
+// bytes loads vector v of a line of 32 bytes as 32-bit integers.
+func (s *scaler) bytes(disp, v int, dst VecPhysical) {
+	s.VPMOVZXBD(emit.At(s.src, disp+v*s.Bytes/4), dst)
+}
+
+func (s *scaler) bits(r VecPhysical, right, left, width uint8) {
+	// Keep width bits from position right, and put them at position left.
+	s.VPSLLD(U8(32-right-width), r, r)
+	s.VPSRLD(U8(32-width), r, r)
+	if left > 0 {
+		s.VPSLLD(U8(left), r, r)
+	}
+}
+
+func (s *scaler) half() {
+	s.start("scaleHalf", "expands a half float per row and block; each is multiplied by mul.", false, true)
+	for v := range s.vectors {
+		s.halves(0, v, s.Reg(v))
+		s.VMULPS(s.Reg(scaleMul), s.Reg(v), s.Reg(v))
+		s.VMOVUPS(s.Reg(v), s.out(s.dst, 0, v))
+	}
+	s.finish(128, 64)
+}
+
+func (s *scaler) halfMin() {
+	s.start("scaleHalfMin", "expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.", true, true)
+	for v := range s.vectors {
+		d, m := s.Reg(0), s.Reg(1)
+		s.halves(0, v, d)
+		s.halves(64, v, m)
+		s.VFMADD231PS(s.Reg(scaleOff), d, m)
+		s.VMULPS(s.Reg(scaleMul), d, d)
+		s.VMOVUPS(d, s.out(s.dst, 0, v))
+		s.VMOVUPS(m, s.out(s.mins, 0, v))
+	}
+	s.finish(128, 128)
+}
+
+// e8m0 reads the byte as the exponent of a float32. That gives 0 for the byte 0, where OCP MX has 2^-127, and Inf for
+// 255, where OCP MX has NaN: neither is the scale of a weight that matters.
+func (s *scaler) e8m0() {
+	s.start("scaleE8", "expands a power of two per row and block; each is multiplied by mul.", false, true)
+	for v := range s.vectors {
+		e := s.Reg(v)
+		s.bytes(0, v, e)
+		s.VPSLLD(Imm(23), e, e)
+		s.VMULPS(s.Reg(scaleMul), e, e)
+		s.VMOVUPS(e, s.out(s.dst, 0, v))
+	}
+	s.finish(128, 32)
+}

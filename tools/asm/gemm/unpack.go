@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/ridge-llm/ridge/tools/asm/emit"
+)
+
+// unpack writes the kernel that turns a form into U8: worth its stores once several tiles of activations follow.
+func unpack(w emit.Width, f form, consts constants) {
+	name := fmt.Sprintf("unpack%s%s", f.name, w.Suffix())
+	w.Func(name, "func(panel *byte, w *byte, blocks int)",
+		fmt.Sprintf("%s turns blocks of %s codes of 32 rows into U8.", name, f.name))
+	panel, weights, blocks := w.Arg("panel", RDI), w.Arg("w", RAX), w.Arg("blocks", RCX)
+	c := consts.codes(w, f, 6)
+	w.Label("loop")
+	for v := 0; v < 128; v += w.Bytes {
+		for j := range 8 {
+			dst := w.Reg(j % 3)
+			f.group(c, j, emit.At(weights, v), dst, w.Reg(3+j%3))
+			w.Move(dst, emit.At(panel, 128*j+v))
+		}
+	}
+	w.Advance(weights, 128*f.planes)
+	w.Advance(panel, 1024)
+	w.SUBQ(Imm(1), blocks)
+	w.JNZ(LabelRef("loop"))
+	w.VZEROUPPER()
+	w.RET()
+}
