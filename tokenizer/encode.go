@@ -1,0 +1,108 @@
+package tokenizer
+
+// Encode returns the ids of text. It fails only where the vocabulary cannot express the text and has no unknown token, or
+// where a split pattern that is not one of the known ones gives up.
+func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
+	return t.AppendEncode(make([]int32, 0, len(text)/4+8), text, o)
+}
+
+// AppendEncode appends the ids of text to dst, and allocates nothing when there is room and the words are known.
+func (t *Tokenizer) AppendEncode(dst []int32, text string, o Options) ([]int32, error) {
+	e := t.encoders.Get().(*encoder)
+	defer t.encoders.Put(e)
+	e.out, e.special, e.err = dst, o.ParseSpecial, nil
+	text = validText(text)
+	for _, part := range t.post {
+		if part == nil {
+			e.text(text)
+		} else if o.Special {
+			e.out = append(e.out, part...)
+		}
+	}
+	out, err := e.out, e.err
+	e.out, e.raw, e.norm = nil, piece{}, piece{} // the pool must not keep the caller's memory alive
+	return out, err
+}
+
+// encoder is the state of one Encode: one is in use by one goroutine at a time. Its methods are kept as values, so that
+// handing them down the road does not allocate.
+type encoder struct {
+	t       *Tokenizer
+	out     []int32
+	err     error
+	special bool // recognise special tokens
+	raw     piece
+	norm    piece
+	scratch scratch
+
+	onRaw, onNorm func(start, end int)
+	onAdded       func(id int32)
+	onWord        func(piece)
+}
+
+func newEncoder(t *Tokenizer) *encoder {
+	e := &encoder{t: t}
+	e.onRaw, e.onNorm, e.onAdded, e.onWord = e.rawText, e.normText, e.addedToken, e.word
+	return e
+}
+
+// text takes a whole text: the added tokens in it as they are written, and what is between them to rawText.
+func (e *encoder) text(s string) {
+	e.raw = piece{s, true}
+	e.t.added.split(e.t.added.raw, s, e.special, e.onRaw, e.onAdded)
+}
+
+// rawText normalises text between added tokens and looks for added tokens in what comes out.
+func (e *encoder) rawText(start, end int) {
+	e.norm = e.raw.sub(start, end)
+	if e.t.norm != nil {
+		e.norm.text = e.t.norm.normalize(e.norm.text)
+	}
+	e.t.added.split(e.t.added.normalized, e.norm.text, e.special, e.onNorm, e.onAdded)
+}
+
+// normText cuts normalised text into words.
+func (e *encoder) normText(start, end int) {
+	if e.err == nil {
+		e.fail(e.t.pre.cut(e.norm.sub(start, end), e.onWord))
+	}
+}
+
+func (e *encoder) addedToken(id int32) { e.out = append(e.out, id) }
+
+func (e *encoder) word(p piece) {
+	for s := p.text; s != "" && e.err == nil; {
+		n := e.t.cut.next(s)
+		e.ids(s[:n])
+		s = s[n:]
+	}
+}
+
+// ids appends the ids of a word, from memory if it has been seen lately.
+func (e *encoder) ids(word string) {
+	if len(word) > maxCachedWord {
+		var err error
+		e.out, err = e.t.model.appendIDs(e.out, word, &e.scratch)
+		e.fail(err)
+		return
+	}
+	slot, ids, ok := e.t.words.slot(word)
+	if ok {
+		e.out = append(e.out, ids...)
+		return
+	}
+	start := len(e.out)
+	out, err := e.t.model.appendIDs(e.out, word, &e.scratch)
+	e.out = out
+	if err != nil {
+		e.fail(err)
+		return
+	}
+	store(slot, word, out[start:])
+}
+
+func (e *encoder) fail(err error) {
+	if e.err == nil {
+		e.err = err
+	}
+}

@@ -1,0 +1,242 @@
+package tokenizer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// FromGGUF makes the tokenizer that the metadata of a GGUF file describes. Keys are those of the file
+// (tokenizer.ggml.model and so on), values have the Go types that a reader of the format gives: string, bool, numbers of
+// any width, and slices of these.
+//
+// The vocabularies are llama.cpp's "gpt2" (byte-level BPE), "llama" (SentencePiece BPE), "t5" (Unigram), "bert" (WordPiece)
+// and "gemma4". A GGUF file does not hold a normaliser; names of tokenizer.ggml.pre whose original tokenizers normalise to
+// NFC (qwen2, command-r …) bring it with them here, which llama.cpp leaves out.
+func FromGGUF(meta map[string]any) (*Tokenizer, error) {
+	g := &ggufFile{meta: ggufMeta(meta), t: &Tokenizer{bos: -1, eos: -1}}
+	if err := g.tokenList(); err != nil {
+		return nil, err
+	}
+	n := len(g.tokens)
+	g.t.bos, g.t.eos = g.meta.id(keyBOS, n), g.meta.id(keyEOS, n)
+	var err error
+	switch model := g.meta.str(keyModel); model {
+	case "gpt2", "gemma4":
+		err = g.bytePairs(model)
+	case "llama":
+		err = g.sentencePiece()
+	case "t5":
+		err = g.unigram()
+	case "bert":
+		err = g.wordPiece()
+	case "":
+		err = fmt.Errorf("tokenizer: the GGUF metadata has no %s; the file has no tokenizer", keyModel)
+	default:
+		err = fmt.Errorf("tokenizer: %s is %q; known are gpt2, llama, t5, bert and gemma4", keyModel, model)
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.t.added = newAddedVocab(g.added(), g.t.vocab, nil)
+	g.t.findEnds(g.meta.id(keyEOT, n), g.meta.id(keyEOM, n))
+	return g.t.finish(), nil
+}
+
+// ggufFile is a tokenizer while it is read from GGUF metadata.
+type ggufFile struct {
+	meta   ggufMeta
+	t      *Tokenizer
+	tokens []string
+	types  []int32   // as long as tokens, or nil
+	scores []float64 // as long as tokens, or nil
+}
+
+func (g *ggufFile) tokenList() (err error) {
+	var ok bool
+	if g.tokens, ok = g.meta[keyTokens].([]string); !ok {
+		return fmt.Errorf("tokenizer: the GGUF metadata has no list of strings %s", keyTokens)
+	}
+	if g.types, err = g.meta.integers(keyTypes); err != nil {
+		return err
+	}
+	if g.scores, err = g.meta.floats(keyScores); err != nil {
+		return err
+	}
+	for key, n := range map[string]int{keyTypes: len(g.types), keyScores: len(g.scores)} {
+		if n != 0 && n < len(g.tokens) {
+			return fmt.Errorf("tokenizer: %s has %d entries for %d tokens", key, n, len(g.tokens))
+		}
+	}
+	return nil
+}
+
+func (g *ggufFile) kind(id int) int32 {
+	if len(g.types) == 0 {
+		return typeNormal
+	}
+	return g.types[id]
+}
+
+// vocabulary builds the vocabulary of tokens as spelled by spell, which may be nil.
+func (g *ggufFile) vocabulary(byteLevel bool, spell func(id int, token string) string) (*vocab, error) {
+	v := newVocab(len(g.tokens), byteLevel)
+	for id, token := range g.tokens {
+		if token == "" {
+			token = fmt.Sprintf("[EMPTY_%d]", id) // llama.cpp's name for padding
+		}
+		if spell != nil {
+			token = spell(id, token)
+		}
+		if old := v.id(token); old >= 0 {
+			return nil, fmt.Errorf("tokenizer: %s has %q twice, at %d and %d", keyTokens, token, old, id)
+		}
+		if err := v.add(token, int64(id)); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// added lists the tokens that are recognised in text. End-of-turn tokens count as special whatever the file says, as in
+// llama.cpp, because a wrong type there would show them to users.
+func (g *ggufFile) added() (list []AddedToken) {
+	phi3 := strings.Contains(strings.ToLower(g.meta.str(keyName)), "phi-3") || strings.Contains(strings.ToLower(g.meta.str(keyName)), "phi3")
+	for id, token := range g.tokens {
+		kind := g.kind(id)
+		special := kind == typeControl || kind == typeUnknown || kind != typeUserDefined && slices.Contains(endNames, token)
+		if !special && kind != typeUserDefined || token == "" {
+			continue
+		}
+		list = append(list, AddedToken{
+			ID: int32(id), Content: token, Special: special,
+			RStrip: phi3 && token != "<unk>" && token != "<s>" && token != "<|endoftext|>",
+		})
+	}
+	return list
+}
+
+// addEnds sets the template for BOS and EOS, by the file's flags or else by what the kind does.
+func (g *ggufFile) addEnds(bos, eos bool) {
+	t := template{nil}
+	if g.meta.boolean(keyAddBOS, bos) && g.t.bos >= 0 {
+		t = append(template{{g.t.bos}}, t...)
+	}
+	if g.meta.boolean(keyAddEOS, eos) && g.t.eos >= 0 {
+		t = append(t, []int32{g.t.eos})
+	}
+	g.t.post = t
+}
+
+// bytePairs reads a BPE vocabulary with merges: "gpt2" over bytes, "gemma4" over runes.
+func (g *ggufFile) bytePairs(model string) (err error) {
+	name := g.meta.str(keyPre)
+	if model == "gemma4" {
+		name = model
+	}
+	pre, err := findPre(name)
+	if err != nil {
+		return err
+	}
+	merges, err := g.merges()
+	if err != nil {
+		return err
+	}
+	t := g.t
+	t.kind = kindBPE
+	if t.pre, err = pre.splitters(); err != nil {
+		return err
+	}
+	b := &bpe{ignoreMerges: pre.ignoreMerges, byteFallback: pre.runes, wholeLines: pre.runes}
+	if pre.runes {
+		t.norm = replace{literal: " ", content: metaspace}
+		t.dec = decoders{spaces, byteFallbackDecoder{}, fuse{}}
+		t.vocab, err = g.vocabulary(false, nil)
+	} else {
+		if pre.nfc {
+			t.norm = unicodeForm{norm.NFC}
+		}
+		t.dec = byteLevelDecoder{}
+		t.vocab, err = g.vocabulary(true, nil)
+		if err == nil && !t.vocab.hasAllBytes() {
+			t.pre = append(t.pre, byteLevel{spell: true})
+			t.vocab, err = g.vocabulary(false, nil)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	b.vocab = t.vocab
+	if b, err = newBPE(b, merges); err != nil {
+		return err
+	}
+	t.model = b
+	t.spec.pre = pre.names[0]
+	g.addEnds(pre.addBOS, false)
+	return nil
+}
+
+// spaces makes spaces of ▁ when decoding.
+var spaces = eachToken(func(t string, _ bool) string { return strings.ReplaceAll(t, metaspace, " ") })
+
+// merges reads "left right" lines. The space that parts them is the first one that is not the first byte: a token may be
+// a space.
+func (g *ggufFile) merges() ([][2]string, error) {
+	lines, ok := g.meta[keyMerges].([]string)
+	if !ok {
+		return nil, fmt.Errorf("tokenizer: the GGUF metadata has no list of strings %s, which a %q vocabulary needs", keyMerges, g.meta.str(keyModel))
+	}
+	merges := make([][2]string, len(lines))
+	for i, line := range lines {
+		at := -1
+		if line != "" {
+			at = strings.IndexByte(line[1:], ' ') + 1
+		}
+		if at < 1 {
+			return nil, fmt.Errorf("tokenizer: %s[%d] is %q, not two tokens with a space between", keyMerges, i, line)
+		}
+		merges[i] = [2]string{line[:at], line[at+1:]}
+	}
+	return merges, nil
+}
+
+// wordPiece reads a "bert" vocabulary. It marks the tokens that start words, with ▁; here, as in the original files, ##
+// marks those that do not.
+func (g *ggufFile) wordPiece() (err error) {
+	t := g.t
+	t.kind = kindWordPiece
+	t.vocab, err = g.vocabulary(false, func(id int, token string) string {
+		rest, starts := strings.CutPrefix(token, metaspace)
+		switch {
+		case starts:
+			return rest
+		case g.kind(id) != typeNormal || strings.HasPrefix(token, "[") && strings.HasSuffix(token, "]"):
+			return token
+		}
+		return "##" + token
+	})
+	if err != nil {
+		return err
+	}
+	g.t.bos = g.idOr(keyBOS, 101)
+	sep := g.idOr(keySep, 102)
+	t.model = newWordPiece(t.vocab, g.idOr(keyUnk, 100), "##", 100)
+	lower := g.meta.boolean(keyLowercase, true)
+	t.norm = bertNormalizer{cleanText: true, spaceChinese: true, lowercase: lower, stripAccents: g.meta.boolean(keyStripAccents, lower)}
+	t.pre = bertPreTokenizer
+	t.dec = wordPieceDecoder("##", true)
+	if t.bos >= 0 && sep >= 0 {
+		t.post = wrapped(t.bos, sep)
+	}
+	return nil
+}
+
+// idOr reads an id, or gives the one that files of the kind mean when they do not say, if there is such a token.
+func (g *ggufFile) idOr(key string, otherwise int32) int32 {
+	if _, given := g.meta[key]; given || int(otherwise) >= len(g.tokens) {
+		return g.meta.id(key, len(g.tokens))
+	}
+	return otherwise
+}

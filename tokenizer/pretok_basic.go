@@ -1,0 +1,117 @@
+package tokenizer
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// The simple pre-tokenizers are splits at certain runes.
+var (
+	whitespaceSplit = split{matcher: runeMatcher(unicode.IsSpace), behavior: removed}
+	// whitespace is \w+|[^\w\s]+, the matches kept.
+	whitespace       = wordsAndSigns{}
+	bertPreTokenizer = preTokenizers{whitespaceSplit, split{matcher: runeMatcher(isPunctuation), behavior: isolated}}
+)
+
+// isPunctuation holds for category P and for all ASCII characters that are neither letters, digits, space nor control.
+func isPunctuation(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r > ' ' && r < 0x7F && !(r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z')
+	}
+	return unicode.Is(unicode.P, r)
+}
+
+// wordsAndSigns cuts text into runs of word characters and runs of other characters, and drops white space.
+type wordsAndSigns struct{}
+
+func (wordsAndSigns) cut(p piece, emit func(piece)) error {
+	const space, word, sign = 0, 1, 2
+	start, kind := 0, space
+	for i, r := range p.text {
+		k := sign
+		switch {
+		case isWordRune(r):
+			k = word
+		case unicode.IsSpace(r):
+			k = space
+		}
+		if k != kind {
+			if kind != space {
+				emit(p.sub(start, i))
+			}
+			start, kind = i, k
+		}
+	}
+	if kind != space {
+		emit(p.sub(start, len(p.text)))
+	}
+	return nil
+}
+
+// digits sets numbers apart: whole, or digit by digit.
+func digits(individual bool) split {
+	s := split{matcher: runeMatcher(func(r rune) bool { return unicode.Is(unicode.N, r) }), behavior: contiguous}
+	if individual {
+		s.behavior = isolated
+	}
+	return s
+}
+
+// fixedLength cuts text into words of so many runes.
+type fixedLength int
+
+func (n fixedLength) cut(p piece, emit func(piece)) error {
+	start, runes := 0, 0
+	for i := range p.text {
+		if runes == int(n) {
+			emit(p.sub(start, i))
+			start, runes = i, 0
+		}
+		runes++
+	}
+	emit(p.sub(start, len(p.text)))
+	return nil
+}
+
+// scriptSplit cuts where the script of the letters changes, as SentencePiece does when it trains: Hiragana and Katakana
+// count as Han, and spaces go with what is before them. Like upstream, it loses spaces at the start of a piece.
+type scriptSplit struct {
+	scripts map[string]*unicode.RangeTable
+}
+
+func (s scriptSplit) cut(p piece, emit func(piece)) error {
+	start, last := -1, ""
+	for i, r := range p.text {
+		now := s.script(r)
+		if now == "" || now == last {
+			continue
+		}
+		if start >= 0 {
+			emit(p.sub(start, i))
+		}
+		start, last = i, now
+	}
+	if start >= 0 {
+		emit(p.sub(start, len(p.text)))
+	}
+	return nil
+}
+
+// script names the script of a rune; "" for what goes with any script.
+func (s scriptSplit) script(r rune) string {
+	if r == ' ' {
+		return ""
+	}
+	if r == 'ー' {
+		return "Han"
+	}
+	for name, table := range s.scripts {
+		if unicode.Is(table, r) {
+			if name == "Hiragana" || name == "Katakana" {
+				return "Han"
+			}
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,137 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dlclark/regexp2/v2"
+)
+
+// matchLimit bounds one pass of a backtracking pattern over one text. Patterns of real tokenizers take milliseconds; the
+// limit turns a hostile pair of pattern and text into an error.
+const matchLimit = 30 * time.Second
+
+// regexpMatcher matches any pattern, written for Oniguruma as tokenizer.json files are, with regexp2.
+type regexpMatcher struct{ re *regexp2.Regexp }
+
+func compileRegexp(pattern string) (*regexpMatcher, error) {
+	// Oniguruma's ^ and $ match at line ends without being asked. The backtracking stack may grow with the text, which is
+	// in memory already, so its default limit of 100,000 entries is lifted.
+	re, err := regexp2.Compile(translatePattern(pattern), regexp2.Multiline, regexp2.OptionMaxBacktrackingStackSize(-1))
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: cannot compile the pattern %q: %w", pattern, err)
+	}
+	re.MatchTimeout = matchLimit
+	return &regexpMatcher{re}, nil
+}
+
+// matches calls yield with the byte range of every match in s, left to right.
+func (m *regexpMatcher) matches(s string, yield func(start, end int)) error {
+	found, err := m.re.FindAllStringIndex(s, -1)
+	if err != nil {
+		return fmt.Errorf("tokenizer: the pattern %q gave up on a text of %d bytes: %w", m.re.String(), len(s), err)
+	}
+	for _, f := range found {
+		yield(f[0], f[1])
+	}
+	return nil
+}
+
+// translatePattern rewrites what Oniguruma spells differently from regexp2: possessive quantifiers (X++ is (?>X+)) and
+// class intersections with a complement ([A&&[^B]] is [A-[B]]).
+func translatePattern(p string) string {
+	var out strings.Builder
+	atom := 0 // where the latest atom starts in out
+	var groups []int
+	for i := 0; i < len(p); {
+		switch c := p[i]; {
+		case c == '\\' && i+1 < len(p):
+			atom = out.Len()
+			n := 2
+			if (p[i+1] == 'p' || p[i+1] == 'P') && i+2 < len(p) && p[i+2] == '{' {
+				if end := strings.IndexByte(p[i:], '}'); end > 0 {
+					n = end + 1
+				}
+			}
+			out.WriteString(p[i : i+n])
+			i += n
+		case c == '[':
+			n := classLength(p[i:])
+			atom = out.Len()
+			out.WriteString(subtractClass(p[i : i+n]))
+			i += n
+		case c == '(':
+			groups = append(groups, out.Len())
+			out.WriteByte(c)
+			i++
+		case c == ')' && len(groups) > 0:
+			atom = groups[len(groups)-1]
+			groups = groups[:len(groups)-1]
+			out.WriteByte(c)
+			i++
+		default:
+			n := quantifierLength(p[i:])
+			if n == 0 {
+				atom = out.Len()
+				out.WriteByte(c)
+				i++
+				break
+			}
+			out.WriteString(p[i : i+n])
+			i += n
+			if i < len(p) && p[i] == '+' {
+				whole := out.String()
+				out.Reset()
+				if p[i-1] == '}' { // in Ruby's syntax {n,m}+ repeats the repeat
+					out.WriteString(whole[:atom] + "(?:" + whole[atom:] + ")+")
+				} else {
+					out.WriteString(whole[:atom] + "(?>" + whole[atom:] + ")")
+				}
+				i++
+			}
+		}
+	}
+	return out.String()
+}
+
+// quantifierLength is the length of the quantifier at the start of p, without a lazy or possessive mark; 0 if none.
+func quantifierLength(p string) int {
+	switch p[0] {
+	case '*', '+', '?':
+		return 1
+	case '{':
+		end := strings.IndexByte(p, '}')
+		if end > 1 && strings.Trim(p[1:end], "0123456789,") == "" {
+			return end + 1
+		}
+	}
+	return 0
+}
+
+// classLength is the length of the bracketed class that p starts with, nested classes included.
+func classLength(p string) int {
+	depth := 0
+	for i := 0; i < len(p); i++ {
+		switch p[i] {
+		case '\\':
+			i++
+		case '[':
+			depth++
+		case ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(p)
+}
+
+// subtractClass rewrites [A&&[^B]] as [A-[B]].
+func subtractClass(class string) string {
+	left, right, ok := strings.Cut(class, "&&[^")
+	if !ok || !strings.HasSuffix(right, "]]") {
+		return class
+	}
+	return left + "-[" + right
+}
