@@ -5,27 +5,28 @@ import (
 	"fmt"
 )
 
-// codec is what the file of one format gives: how its bytes become numbers.
+// codec is what the file of one format gives: how its bytes become numbers and numbers its bytes.
 type codec struct {
 	decode func(dst []float32, src []byte) // whole blocks; the lengths have been checked
+	encode func(dst []byte, src []float32) // likewise, and no number is beyond the limit
 }
 
 var codecs = [formatCount]codec{
-	F32:    {decodeF32},
-	F16:    {decodeF16},
-	BF16:   {decodeBF16},
-	Q8_0:   {decodeQ8_0},
-	Q4_0:   {decodeQ4_0},
-	Q4_1:   {decodeQ4_1},
-	Q5_0:   {decodeQ5_0},
-	Q5_1:   {decodeQ5_1},
-	Q2_K:   {decodeQ2_K},
-	Q3_K:   {decodeQ3_K},
-	Q4_K:   {decodeQ4_K},
-	Q5_K:   {decodeQ5_K},
-	Q6_K:   {decodeQ6_K},
-	IQ4_NL: {decodeIQ4_NL},
-	MXFP4:  {decodeMXFP4},
+	F32:    {decodeF32, encodeF32},
+	F16:    {decodeF16, encodeF16},
+	BF16:   {decodeBF16, encodeBF16},
+	Q8_0:   {decodeQ8_0, encodeQ8_0},
+	Q4_0:   {decodeQ4_0, encodeQ4_0},
+	Q4_1:   {decodeQ4_1, encodeQ4_1},
+	Q5_0:   {decodeQ5_0, encodeQ5_0},
+	Q5_1:   {decodeQ5_1, encodeQ5_1},
+	Q2_K:   {decodeQ2_K, encodeQ2_K},
+	Q3_K:   {decodeQ3_K, encodeQ3_K},
+	Q4_K:   {decodeQ4_K, encodeQ4_K},
+	Q5_K:   {decodeQ5_K, encodeQ5_K},
+	Q6_K:   {decodeQ6_K, encodeQ6_K},
+	IQ4_NL: {decodeIQ4_NL, encodeIQ4_NL},
+	MXFP4:  {decodeMXFP4, encodeMXFP4},
 }
 
 // Decode writes the numbers of src, len(dst) of them, to dst. len(dst) is a multiple of f.Block and src holds
@@ -37,6 +38,21 @@ func Decode(f Format, dst []float32, src []byte) {
 		panic(err)
 	}
 	codecs[f].decode(dst, src)
+}
+
+// Encode writes src, whole rows, to dst in format f; the lengths are as for Decode, and anything else panics likewise.
+// Rows are independent of each other: a caller with several cores gives each its own. Codes are rounded to nearest,
+// ties to even. An error names the first number that f cannot hold: one beyond its range, or NaN or Inf where f is
+// neither F32, F16 nor BF16, which keep those. How far the result may be off is what BoundOf says.
+func Encode(f Format, dst []byte, src []float32) error {
+	if err := checkLengths(f, len(src), len(dst)); err != nil {
+		panic(err)
+	}
+	if err := checkNumbers(f, src); err != nil {
+		return err
+	}
+	codecs[f].encode(dst, src)
+	return nil
 }
 
 func checkLengths(f Format, n, bytes int) error {
@@ -51,5 +67,8 @@ func checkLengths(f Format, n, bytes int) error {
 	return nil
 }
 
+// order is the byte order of every format.
+var order = binary.LittleEndian
+
 // f16at reads the little-endian binary16 number at b[0:2]: the scale of most blocks.
-func f16at(b []byte) float32 { return F16ToF32(binary.LittleEndian.Uint16(b)) }
+func f16at(b []byte) float32 { return F16ToF32(order.Uint16(b)) }

@@ -1,5 +1,7 @@
 package quant
 
+import "math"
+
 // IQ4_NL: 32 numbers in 18 bytes, on sixteen uneven levels that lie denser around zero.
 //
 //	d   f16      scale; may be negative
@@ -24,3 +26,70 @@ func decodeLevels(out *[32]float32, qs *[16]byte, d float32, levels *[16]float32
 		out[j+16] = d * levels[q>>4]
 	}
 }
+
+// encodeIQ4_NL tries scales that put the number of largest magnitude on or around either end of the levels, improves each by
+// least squares, and keeps the one with the smallest weighted error.
+func encodeIQ4_NL(dst []byte, src []float32) {
+	var x, w [32]float64
+	for len(src) >= 32 {
+		b := (*[iq4_nlBytes]byte)(dst)
+		for i, v := range src[:32] {
+			x[i] = float64(v)
+		}
+		weightsOf(w[:], x[:])
+		inv := putScale(b[:], float32(fitLevels(&x, &w)))
+		for j := range 16 {
+			b[2+j] = iq4_nlNearest(float64(src[j]*inv)) | iq4_nlNearest(float64(src[j+16]*inv))<<4
+		}
+		src, dst = src[32:], dst[iq4_nlBytes:]
+	}
+}
+
+// fitLevels is fitScale for the levels of IQ4_NL.
+func fitLevels(x, w *[32]float64) (scale float64) {
+	largest := 0.0
+	for _, v := range x {
+		if math.Abs(v) > math.Abs(largest) {
+			largest = v
+		}
+	}
+	if largest == 0 {
+		return 0
+	}
+	gain := 0.0
+	for step := -3; step <= 3; step++ {
+		for _, end := range [2]float64{-127, 113} {
+			inv := (end + float64(step)*end/40) / largest
+			var sll, slx float64
+			for i, v := range x {
+				l := float64(iq4_nlLevels[iq4_nlNearest(float64(v*inv))])
+				wl := w[i] * l
+				sll += float64(wl * l)
+				slx += float64(wl * v)
+			}
+			if g := float64(slx*slx) / sll; g > gain {
+				gain, scale = g, slx/sll
+			}
+		}
+	}
+	return scale
+}
+
+// iq4_nlNearest is the index of the level nearest to v; of two, the higher. The middles between levels are multiples of a
+// half, so a table of half units decides.
+func iq4_nlNearest(v float64) byte {
+	return iq4_nlIndex[int(2*(min(max(v, -127), 113)+127))]
+}
+
+// iq4_nlIndex maps the half units from −127 to 113 to levels.
+var iq4_nlIndex = func() (table [2*(113+127) + 1]byte) {
+	level := 0
+	for i := range table {
+		v := float32(i)/2 - 127
+		for level < 15 && v >= (iq4_nlLevels[level]+iq4_nlLevels[level+1])/2 {
+			level++
+		}
+		table[i] = byte(level)
+	}
+	return table
+}()

@@ -29,3 +29,61 @@ func mxfp4Scale(e byte) float32 {
 	}
 	return math.Float32frombits(uint32(e-1) << 23)
 }
+
+// encodeMXFP4 chooses between the exponent that the OCP text gives, which cuts off what lies above six units, and the next,
+// which does not, by the squared error.
+func encodeMXFP4(dst []byte, src []float32) {
+	for len(src) >= 32 {
+		x, b := (*[32]float32)(src), (*[mxfp4Bytes]byte)(dst)
+		_, exp := math.Frexp(float64(peak(x))) // the peak's magnitude lies in [2^(exp−1), 2^exp)
+		e := byte(min(max(exp-3+127, 0), 254))
+		if peak(x) == 0 {
+			e = 0
+		} else if mxfp4Loss(x, e+1) < mxfp4Loss(x, e) {
+			e++
+		}
+		b[0] = e
+		d := mxfp4Scale(e)
+		for j := range 16 {
+			b[1+j] = mxfp4Nearest(x[j]/d) | mxfp4Nearest(x[j+16]/d)<<4
+		}
+		src, dst = src[32:], dst[mxfp4Bytes:]
+	}
+}
+
+func mxfp4Loss(x *[32]float32, e byte) (loss float64) {
+	d := mxfp4Scale(e)
+	for _, v := range x {
+		off := float64(mxfp4Levels[mxfp4Nearest(v/d)]*d) - float64(v)
+		loss += float64(off * off)
+	}
+	return loss
+}
+
+// mxfp4Nearest is the code nearest to v, in half units; of two, the one whose mantissa bit is zero.
+func mxfp4Nearest(v float32) byte {
+	m := max(v, -v)
+	var code byte
+	switch {
+	case m <= 0.5:
+		code = 0
+	case m < 1.5:
+		code = 1
+	case m <= 2.5:
+		code = 2
+	case m < 3.5:
+		code = 3
+	case m <= 5:
+		code = 4
+	case m < 7:
+		code = 5
+	case m <= 10:
+		code = 6
+	default:
+		code = 7
+	}
+	if v < 0 {
+		code |= 8
+	}
+	return code
+}

@@ -29,3 +29,21 @@ func decodeQ2_K(dst []float32, src []byte) {
 func q2bits(sub int) (first int, shift uint) {
 	return sub/8*32 + sub%2*16, uint(sub / 2 % 4 * 2)
 }
+
+func encodeQ2_K(dst []byte, src []float32) {
+	grid := affineGrid{sub: 16, top: 3, scaleTop: 15}
+	for len(src) >= superBlock {
+		b, out := grid.encode((*[superBlock]float32)(src)), (*[q2_kBytes]byte)(dst)
+		order.PutUint16(out[80:], b.d)
+		order.PutUint16(out[82:], b.dmin)
+		clear(out[16:80])
+		for sub := range 16 {
+			out[sub] = b.scales[sub] | b.mins[sub]<<4
+			qs, shift := q2bits(sub)
+			for j := range 16 {
+				out[16+qs+j] |= b.codes[16*sub+j] << shift
+			}
+		}
+		src, dst = src[superBlock:], dst[q2_kBytes:]
+	}
+}

@@ -34,3 +34,24 @@ func q3Scales(p *[12]byte) (scales [16]byte) {
 	}
 	return scales
 }
+
+func encodeQ3_K(dst []byte, src []float32) {
+	grid := symmetricGrid{top: 4, scaleTop: 32}
+	for len(src) >= superBlock {
+		b, out := grid.encode((*[superBlock]float32)(src)), (*[q3_kBytes]byte)(dst)
+		clear(out[:])
+		order.PutUint16(out[108:], b.d)
+		for sub := range 16 {
+			scale := byte(b.scales[sub] + 32)
+			out[96+sub%8] |= scale & 15 << (sub / 8 * 4)
+			out[104+sub%4] |= scale >> 4 << (sub / 4 * 2)
+			qs, shift := q2bits(sub)
+			for j := range 16 {
+				q := byte(b.codes[16*sub+j] + 4)
+				out[32+qs+j] |= q & 3 << shift
+				out[sub%2*16+j] |= q >> 2 << (sub / 2)
+			}
+		}
+		src, dst = src[superBlock:], dst[q3_kBytes:]
+	}
+}

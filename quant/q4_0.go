@@ -17,3 +17,17 @@ func decodeQ4_0(dst []float32, src []byte) {
 		src, dst = src[q4_0Bytes:], dst[32:]
 	}
 }
+
+// encodeQ4_0 puts the number of largest magnitude on code 0, which reaches one step further than code 15; the sign of the
+// scale turns it there.
+func encodeQ4_0(dst []byte, src []float32) {
+	for len(src) >= 32 {
+		x, b := (*[32]float32)(src), (*[q4_0Bytes]byte)(dst)
+		inv := putScale(b[:], peak(x)/-8)
+		for j := range 16 {
+			lo, hi := nearest(x[j]*inv, -8, 7)+8, nearest(x[j+16]*inv, -8, 7)+8
+			b[2+j] = byte(lo | hi<<4)
+		}
+		src, dst = src[32:], dst[q4_0Bytes:]
+	}
+}

@@ -18,3 +18,15 @@ func decodeQ4_1(dst []float32, src []byte) {
 		src, dst = src[q4_1Bytes:], dst[32:]
 	}
 }
+
+func encodeQ4_1(dst []byte, src []float32) {
+	for len(src) >= 32 {
+		x, b := (*[32]float32)(src), (*[q4_1Bytes]byte)(dst)
+		m, inv := putRange(b[:], x, 15)
+		for j := range 16 {
+			lo, hi := nearest(float32(x[j]-m)*inv, 0, 15), nearest(float32(x[j+16]-m)*inv, 0, 15)
+			b[4+j] = byte(lo | hi<<4)
+		}
+		src, dst = src[32:], dst[q4_1Bytes:]
+	}
+}

@@ -8,9 +8,6 @@ package quant
 //	qs      [128]u8  byte 32i+k holds number 64i+k in its low half and number 64i+32+k in its high half
 const q4_kBytes = 144
 
-// superBlock is how many numbers a block of the K formats holds.
-const superBlock = 256
-
 func decodeQ4_K(dst []float32, src []byte) {
 	for len(src) >= q4_kBytes {
 		b, out := (*[q4_kBytes]byte)(src), (*[superBlock]float32)(dst)
@@ -39,4 +36,30 @@ func k4Scales(p *[12]byte) (scales, mins [8]byte) {
 		mins[i+4] = p[i+8]>>4 | p[i+4]>>6<<4
 	}
 	return scales, mins
+}
+
+func encodeQ4_K(dst []byte, src []float32) {
+	grid := affineGrid{sub: 32, top: 15, scaleTop: 63}
+	for len(src) >= superBlock {
+		b, out := grid.encode((*[superBlock]float32)(src)), (*[q4_kBytes]byte)(dst)
+		order.PutUint16(out[0:], b.d)
+		order.PutUint16(out[2:], b.dmin)
+		packK4Scales((*[12]byte)(out[4:]), &b.scales, &b.mins)
+		for sub := 0; sub < 8; sub += 2 {
+			codes := (*[64]byte)(b.codes[32*sub:])
+			for j := range 32 {
+				out[16+16*sub+j] = codes[j] | codes[j+32]<<4
+			}
+		}
+		src, dst = src[superBlock:], dst[q4_kBytes:]
+	}
+}
+
+// packK4Scales is the inverse of k4Scales.
+func packK4Scales(p *[12]byte, scales, mins *[16]byte) {
+	for i := range 4 {
+		p[i] = scales[i] | scales[i+4]>>4<<6
+		p[i+4] = mins[i] | mins[i+4]>>4<<6
+		p[i+8] = scales[i+4]&15 | mins[i+4]<<4
+	}
 }

@@ -1,7 +1,5 @@
 package quant
 
-import "encoding/binary"
-
 // Q5_0: 32 numbers in 22 bytes.
 //
 //	d   f16      scale; may be negative
@@ -13,11 +11,27 @@ func decodeQ5_0(dst []float32, src []byte) {
 	for len(src) >= q5_0Bytes {
 		b, out := (*[q5_0Bytes]byte)(src), (*[32]float32)(dst)
 		d := f16at(b[:])
-		qh := binary.LittleEndian.Uint32(b[2:])
+		qh := order.Uint32(b[2:])
 		for j, q := range b[6:] {
 			out[j] = float32(int(uint32(q&15)|qh>>j<<4&16)-16) * d
 			out[j+16] = float32(int(uint32(q>>4)|qh>>(j+12)&16)-16) * d
 		}
 		src, dst = src[q5_0Bytes:], dst[32:]
+	}
+}
+
+// encodeQ5_0 puts the number of largest magnitude on code 0, as encodeQ4_0 does.
+func encodeQ5_0(dst []byte, src []float32) {
+	for len(src) >= 32 {
+		x, b := (*[32]float32)(src), (*[q5_0Bytes]byte)(dst)
+		inv := putScale(b[:], peak(x)/-16)
+		high := uint32(0)
+		for j := range 16 {
+			lo, hi := nearest(x[j]*inv, -16, 15)+16, nearest(x[j+16]*inv, -16, 15)+16
+			b[6+j] = byte(lo&15 | hi<<4)
+			high |= uint32(lo>>4)<<j | uint32(hi>>4)<<(j+16)
+		}
+		order.PutUint32(b[2:], high)
+		src, dst = src[32:], dst[q5_0Bytes:]
 	}
 }

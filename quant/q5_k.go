@@ -28,3 +28,22 @@ func decodeQ5_K(dst []float32, src []byte) {
 		src, dst = src[q5_kBytes:], dst[superBlock:]
 	}
 }
+
+func encodeQ5_K(dst []byte, src []float32) {
+	grid := affineGrid{sub: 32, top: 31, scaleTop: 63}
+	for len(src) >= superBlock {
+		b, out := grid.encode((*[superBlock]float32)(src)), (*[q5_kBytes]byte)(dst)
+		order.PutUint16(out[0:], b.d)
+		order.PutUint16(out[2:], b.dmin)
+		packK4Scales((*[12]byte)(out[4:]), &b.scales, &b.mins)
+		clear(out[16:48])
+		for sub := 0; sub < 8; sub += 2 {
+			codes := (*[64]byte)(b.codes[32*sub:])
+			for j := range 32 {
+				out[16+j] |= codes[j]>>4<<sub | codes[j+32]>>4<<(sub+1)
+				out[48+16*sub+j] = codes[j]&15 | codes[j+32]<<4
+			}
+		}
+		src, dst = src[superBlock:], dst[q5_kBytes:]
+	}
+}

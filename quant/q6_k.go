@@ -31,3 +31,22 @@ func q6bits(sub int) (ql int, shift4 uint, qh int, shift2 uint) {
 	half, in := sub/8, sub%8
 	return 64*half + in%4*16, uint(in / 4 * 4), 32*half + in%2*16, uint(in / 2 * 2)
 }
+
+func encodeQ6_K(dst []byte, src []float32) {
+	grid := symmetricGrid{top: 32, scaleTop: 128}
+	for len(src) >= superBlock {
+		b, out := grid.encode((*[superBlock]float32)(src)), (*[q6_kBytes]byte)(dst)
+		clear(out[:])
+		order.PutUint16(out[208:], b.d)
+		for sub := range 16 {
+			out[192+sub] = byte(b.scales[sub])
+			ql, shift4, qh, shift2 := q6bits(sub)
+			for j := range 16 {
+				q := byte(b.codes[16*sub+j] + 32)
+				out[ql+j] |= q & 15 << shift4
+				out[128+qh+j] |= q >> 4 << shift2
+			}
+		}
+		src, dst = src[superBlock:], dst[q6_kBytes:]
+	}
+}

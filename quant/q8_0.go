@@ -16,3 +16,15 @@ func decodeQ8_0(dst []float32, src []byte) {
 		src, dst = src[q8_0Bytes:], dst[32:]
 	}
 }
+
+func encodeQ8_0(dst []byte, src []float32) {
+	for len(src) >= 32 {
+		x, b := (*[32]float32)(src), (*[q8_0Bytes]byte)(dst)
+		largest := peak(x)
+		inv := putScale(b[:], max(largest, -largest)/127)
+		for j, v := range x {
+			b[2+j] = byte(int8(nearest(v*inv, -127, 127)))
+		}
+		src, dst = src[32:], dst[q8_0Bytes:]
+	}
+}

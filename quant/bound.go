@@ -1,0 +1,62 @@
+package quant
+
+import (
+	"fmt"
+	"math"
+)
+
+// Bound says how far a number may be off after Encode and Decode:
+//
+//	|x − x′| ≤ Relative·m + Absolute
+//
+// where m is the largest magnitude in the block of x, or |x| itself for plain floats.
+type Bound struct {
+	Relative float64
+	Absolute float64 // what comes on top where a scale is so small that its float type has few bits left
+	Limit    float64 // the magnitude from which on Encode refuses a number
+}
+
+// BoundOf is the bound of a format's round trip. For the K formats and IQ4_NL, whose encoders search for the smallest
+// squared error of a whole block, it is a third more than the worst that a search for bad blocks found; for the others it follows
+// from the layout.
+func BoundOf(f Format) Bound { return bounds[f] }
+
+const f16Max = 65504
+
+var bounds = [formatCount]Bound{
+	F32:    {0, 0, math.Inf(1)},
+	F16:    {0x1p-11, 0x1p-25, 65520},          // half a unit of 11 bits; half of the smallest number; rounds to Inf
+	BF16:   {0x1p-8, 0x1p-134, 0x1.ffp127},     // likewise of 8 bits
+	Q8_0:   {0.00394, 0x1p-25, 127 * f16Max},   // half a step of 1/127
+	Q4_0:   {0.1255, 0x1p-24, 8 * f16Max},      // code 15 is a step of 1/8 short of the peak's mirror image
+	Q4_1:   {0.0668, 0x1p-24, f16Max},          // half a step of 2/15
+	Q5_0:   {0.0629, 0x1p-24, 16 * f16Max},     // a step of 1/16, as Q4_0
+	Q5_1:   {0.0324, 0x1p-24, f16Max},          // half a step of 2/31
+	Q2_K:   {0.68, 0x1p-23, 15 * f16Max},       // worst found 0.510
+	Q3_K:   {0.42, 0x1p-23, 4 * 32 * f16Max},   // 0.315
+	Q4_K:   {0.18, 0x1p-20, 63 * f16Max},       // 0.137
+	Q5_K:   {0.088, 0x1p-20, 63 * f16Max},      // 0.066
+	Q6_K:   {0.04, 0x1p-20, 32 * 128 * f16Max}, // 0.030
+	IQ4_NL: {0.23, 0x1p-20, 113 * f16Max},      // 0.175
+	MXFP4:  {0.25, 0x1p-128, math.Inf(1)},      // 8 units, cut off at 6
+}
+
+// checkNumbers finds the first number of src that f cannot hold.
+func checkNumbers(f Format, src []float32) error {
+	limit := float32(bounds[f].Limit)
+	float := f.Block() == 1
+	for i, v := range src {
+		if max(v, -v) < limit { // false for NaN
+			continue
+		}
+		infinite := math.IsInf(float64(v), 0)
+		if float && (v != v || infinite) {
+			continue
+		}
+		if v != v || infinite {
+			return fmt.Errorf("quant: number %d is %v, and a block of %s holds only finite numbers", i, v, f)
+		}
+		return fmt.Errorf("quant: number %d is %v, and the magnitude of a number in %s must be below %v", i, v, f, limit)
+	}
+	return nil
+}
