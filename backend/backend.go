@@ -8,8 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// Device is one piece of hardware with its memory. All methods but Run and Read may be called only before the first
-// Run; a device is used by one goroutine at a time.
+// Device is one piece of hardware with its memory. A device is used by one goroutine at a time.
 type Device interface {
 	// Info describes the device for people and for planning.
 	Info() Info
@@ -25,6 +24,8 @@ type Device interface {
 	Run(launches []Launch, b *Batch) error
 	// Read copies rows [from, from+n) of a value as F32 into dst, after all work given before.
 	Read(dst []float32, v *graph.Value, b Buffer, from, n int) error
+	// Copy copies bytes of device memory, in order with the steps: pages of a cache that two sequences part at.
+	Copy(dst, src Buffer) error
 	// Close frees all that the device holds.
 	Close() error
 }

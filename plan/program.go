@@ -24,6 +24,7 @@ type Program struct {
 	launches []backend.Launch
 	kernels  []string // of each launch
 	where    map[*graph.Value]backend.Buffer
+	pages    map[*graph.Cache]backend.Buffer
 	owned    []backend.Buffer // arena and caches
 	memory   Memory
 }
@@ -63,8 +64,7 @@ func (p *Program) build(files Tensors) error {
 		kernels[i] = candidates[0]
 		scratch[i] = kernels[i].Scratch(n, p.Limits)
 	}
-	pages, err := p.allocCaches()
-	if err != nil {
+	if err := p.allocCaches(); err != nil {
 		return err
 	}
 	layout := arrange(p.Graph, p.Limits, scratch)
@@ -79,10 +79,10 @@ func (p *Program) build(files Tensors) error {
 	for i, n := range p.Graph.Nodes {
 		a := backend.Args{Limits: p.Limits, Scratch: arena.Slice(layout.scratch[i].off, layout.scratch[i].size)}
 		for _, v := range n.In {
-			a.In = append(a.In, p.buffer(v, pages))
+			a.In = append(a.In, p.buffer(v))
 		}
 		for _, v := range n.Out {
-			a.Out = append(a.Out, p.buffer(v, pages))
+			a.Out = append(a.Out, p.buffer(v))
 		}
 		for _, w := range n.Weights {
 			a.Weights = append(a.Weights, weights[w])
@@ -106,9 +106,9 @@ func (p *Program) unfuse() error {
 	return err
 }
 
-func (p *Program) buffer(v *graph.Value, pages map[*graph.Cache]backend.Buffer) backend.Buffer {
+func (p *Program) buffer(v *graph.Value) backend.Buffer {
 	if v.Cache != nil {
-		return pages[v.Cache]
+		return p.pages[v.Cache]
 	}
 	return p.where[v]
 }
@@ -122,18 +122,29 @@ func (p *Program) alloc(n int64, what string) (backend.Buffer, error) {
 }
 
 // allocCaches gets the pages of every cache.
-func (p *Program) allocCaches() (map[*graph.Cache]backend.Buffer, error) {
-	pages := map[*graph.Cache]backend.Buffer{}
+func (p *Program) allocCaches() error {
+	p.pages = map[*graph.Cache]backend.Buffer{}
 	for _, c := range p.Graph.Caches {
 		n := int64(p.Limits.Pages) * p.Limits.PageBytes(c)
 		b, err := p.alloc(n, "cache "+c.Name)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		pages[c] = b
+		p.pages[c] = b
 		p.memory.Caches += n
 	}
-	return pages, nil
+	return nil
+}
+
+// CopyPage copies a page in every cache, in order with the steps.
+func (p *Program) CopyPage(from, to int32) error {
+	for c, b := range p.pages {
+		n := p.Limits.PageBytes(c)
+		if err := p.dev.Copy(b.Slice(int64(to)*n, n), b.Slice(int64(from)*n, n)); err != nil {
+			return fmt.Errorf("plan: copying page %d of cache %s: %w", from, c.Name, err)
+		}
+	}
+	return nil
 }
 
 // Memory is what the program takes on its device.

@@ -96,6 +96,12 @@ func (d *Device) Read(dst []float32, v *graph.Value, b backend.Buffer, from, n i
 	return nil
 }
 
+// Copy implements backend.Device.
+func (d *Device) Copy(dst, src backend.Buffer) error {
+	copy(raw(dst), raw(src))
+	return nil
+}
+
 // Close implements backend.Device.
 func (d *Device) Close() error {
 	d.pool.close()

@@ -60,6 +60,13 @@ func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) 
 	return weight{t}, nil
 }
 
+// Copy implements backend.Device.
+func (d *Device) Copy(dst, src backend.Buffer) error {
+	from := src.Mem.(*memory).bytes[src.Off : src.Off+src.Len]
+	copy(dst.Mem.(*memory).bytes[dst.Off:dst.Off+dst.Len], from)
+	return nil
+}
+
 // Close implements backend.Device.
 func (d *Device) Close() error { return nil }
 

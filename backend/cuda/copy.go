@@ -1,0 +1,8 @@
+package cuda
+
+import "github.com/ridge-llm/ridge/backend"
+
+// Copy implements backend.Device.
+func (d *Device) Copy(dst, src backend.Buffer) error {
+	return d.do(func() error { return d.stream.Copy(at(dst), at(src), src.Len) })
+}
