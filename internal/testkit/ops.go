@@ -1,0 +1,170 @@
+package testkit
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// Case is one op in one variant: a graph that feeds it random rows, the steps to run, and how far a device may be
+// from the reference. The table of cases is what every backend is tested and timed with.
+type Case struct {
+	Name      string
+	Op        string // what it is a case of: graph.Op.Name
+	Graph     func(b *graph.Builder) *graph.Value
+	Steps     Steps
+	Tolerance float64 // WorstError against the reference, computing in F32
+}
+
+const tableVocab = 61
+
+// feed looks random rows of an axis up by token id; each name has its own.
+func feed(b *graph.Builder, name string, a graph.Axis) *graph.Value {
+	return b.Embed(name, b.Weight(name+"_embd", graph.Axis{Name: "vocab", Count: tableVocab, Size: 1}, a), 0)
+}
+
+func axis(name string, count, size int) graph.Axis {
+	return graph.Axis{Name: name, Count: count, Size: size}
+}
+
+// rowSteps are row counts around every kernel's tile sizes.
+func rowSteps() []Steps {
+	return []Steps{{{1}}, {{2}}, {{5, 3}}, {{33}}, {{70, 1}}}
+}
+
+// Cases is the table.
+func Cases() []Case {
+	var all []Case
+	all = append(all, linearCases()...)
+	all = append(all, rowCases()...)
+	all = append(all, attentionCases()...)
+	return all
+}
+
+// linearCases multiply with every weight format, with and without bias, at odd sizes.
+func linearCases() []Case {
+	var all []Case
+	for _, f := range quant.Formats() {
+		for _, size := range []struct{ out, in int }{{1, 256}, {37, 512}, {130, 768}} {
+			for i, steps := range rowSteps() {
+				bias := i%2 == 0
+				all = append(all, Case{
+					Name: fmt.Sprintf("Linear/%s/%dx%d/rows%d", f, size.out, size.in, LimitsFor(steps, 16).Tokens), Op: "Linear", Steps: steps, Tolerance: 1e-5,
+					Graph: func(b *graph.Builder) *graph.Value {
+						out, in := axis("out", size.out, 1), axis("in", size.in, 1)
+						if size.out == 1 {
+							out = axis("out", 2, 1) // a single row would be a vector
+						}
+						var shift *graph.Weight
+						if bias {
+							shift = b.Vector("bias", out)
+						}
+						return b.Linear("y", feed(b, "x", in), b.Weight("w/"+f.String(), out, in), shift)
+					},
+				})
+			}
+		}
+	}
+	return all
+}
+
+// rowCases are the ops that treat rows one by one.
+func rowCases() []Case {
+	hidden, heads := axis("hidden", 96, 1), axis("heads", 3, 32)
+	make1 := func(op, name string, tolerance float64, g func(b *graph.Builder) *graph.Value) []Case {
+		var all []Case
+		for _, steps := range rowSteps() {
+			all = append(all, Case{Name: fmt.Sprintf("%s/rows%d", name, LimitsFor(steps, 16).Tokens), Op: op, Graph: g, Steps: steps, Tolerance: tolerance})
+		}
+		return all
+	}
+	var all []Case
+	all = append(all, make1("Embed", "Embed/ids", 1e-6, func(b *graph.Builder) *graph.Value {
+		return b.Embed("e", b.Weight("t_embd/Q8_0", axis("vocab", tableVocab, 1), hidden), 3.5)
+	})...)
+	all = append(all, make1("Embed", "Embed/positions", 1e-6, func(b *graph.Builder) *graph.Value {
+		return b.EmbedPosition("e", b.Weight("t_embd", axis("positions", 80, 1), hidden))
+	})...)
+	all = append(all, make1("RMSNorm", "RMSNorm", 1e-5, func(b *graph.Builder) *graph.Value {
+		return b.RMSNorm("y", feed(b, "x", hidden), b.Vector("norm", hidden), 1e-6)
+	})...)
+	all = append(all, make1("RMSNorm", "RMSNorm/heads", 1e-5, func(b *graph.Builder) *graph.Value {
+		return b.GroupRMSNorm("y", feed(b, "x", heads), b.Vector("norm", axis("head", 1, 32)), 1e-6)
+	})...)
+	all = append(all, make1("LayerNorm", "LayerNorm", 1e-5, func(b *graph.Builder) *graph.Value {
+		return b.LayerNorm("y", feed(b, "x", hidden), b.Vector("norm", hidden), b.Vector("bias", hidden), 1e-5)
+	})...)
+	for _, r := range []graph.Rotation{
+		{Name: "a", Pairing: graph.HalfPairs, Dim: 32, Theta: 10000},
+		{Name: "a", Pairing: graph.AdjacentPairs, Dim: 32, Theta: 500},
+		{Name: "a", Pairing: graph.HalfPairs, Dim: 20, Theta: 10000},
+		{Name: "a", Pairing: graph.HalfPairs, Dim: 32, Theta: 10000, Scaling: graph.Scaling{Kind: graph.DynamicScaling, Factor: 2, OrigContext: 8}},
+	} {
+		all = append(all, make1("RoPE", fmt.Sprintf("RoPE/%s/%d/%s", r.Pairing, r.Dim, r.Scaling.Kind), 1e-5, func(b *graph.Builder) *graph.Value {
+			return b.RoPE("y", feed(b, "x", heads), &r)
+		})...)
+	}
+	for _, fn := range []graph.Fn{graph.Silu, graph.GeluTanh, graph.GeluErf, graph.Relu} {
+		all = append(all, make1("Act", "Act/"+fn.String(), 1e-5, func(b *graph.Builder) *graph.Value {
+			return b.Act("y", feed(b, "x", hidden), fn)
+		})...)
+		all = append(all, make1("ActMul", "ActMul/"+fn.String(), 1e-5, func(b *graph.Builder) *graph.Value {
+			return b.ActMul("y", feed(b, "gate", hidden), feed(b, "up", hidden), fn)
+		})...)
+	}
+	all = append(all, make1("Add", "Add", 1e-6, func(b *graph.Builder) *graph.Value {
+		return b.Add("y", feed(b, "x", hidden), feed(b, "z", hidden))
+	})...)
+	all = append(all, make1("Softcap", "Softcap", 1e-5, func(b *graph.Builder) *graph.Value {
+		return b.Softcap("y", feed(b, "x", hidden), 1.5)
+	})...)
+	all = append(all, make1("Pick", "Pick", 0, func(b *graph.Builder) *graph.Value {
+		return b.Pick("y", feed(b, "x", hidden))
+	})...)
+	return all
+}
+
+// attentionCases write keys and values over several steps and look back at them: all head groupings, sizes, windows
+// and caps, sequences that start at different times, contexts across tiles and pages.
+func attentionCases() []Case {
+	var all []Case
+	steps := []Steps{
+		{{1}, {1}, {1}},
+		{{17, 3, 0}, {1, 40, 2}, {1, 1, 1}},
+		{{150, 1}, {1, 1}, {33, 5}},
+	}
+	for _, h := range []struct{ heads, kv, size int }{{4, 4, 16}, {8, 2, 64}, {6, 1, 80}, {4, 2, 128}, {2, 1, 256}, {4, 4, 96}} {
+		for _, window := range []int{0, 9, 70} {
+			for i, s := range steps {
+				limit := float64(0)
+				if i == 1 {
+					limit = 2
+				}
+				all = append(all, Case{
+					Name: fmt.Sprintf("Attention/%d:%dx%d/window%d/steps%d", h.heads, h.kv, h.size, window, i), Op: "Attention", Steps: s, Tolerance: 1e-5,
+					Graph: func(b *graph.Builder) *graph.Value {
+						kv := axis("kv", h.kv, h.size)
+						cache := b.Cache(0, kv, kv, window)
+						cache = b.KVWrite(cache, feed(b, "k", kv), feed(b, "v", kv))
+						return b.Attention("y", feed(b, "q", axis("heads", h.heads, h.size)), cache, graph.Attention{Scale: 0.2, Softcap: limit})
+					},
+				})
+			}
+		}
+	}
+	return all
+}
+
+// Build makes a case's graph, weights, limits and batches. cache is the type of keys and values.
+func (c Case) Build(act, cache graph.Type, seed uint64) (*graph.Graph, Weights, backend.Limits, []*backend.Batch, error) {
+	b := graph.NewBuilder(c.Name, Find, act, cache)
+	lim := LimitsFor(c.Steps, 16)
+	g, err := b.Finish(c.Graph(b))
+	if err != nil {
+		return nil, nil, lim, nil, err
+	}
+	w, err := RandomWeights(g, seed)
+	return g, w, lim, Sequence(c.Steps, lim, tableVocab, false, seed), err
+}

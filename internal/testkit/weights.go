@@ -1,0 +1,61 @@
+// Package testkit makes small random models and compares devices; only tests use it.
+package testkit
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// Weights are random tensors for a graph that was built with Find: whatever it asked for exists.
+type Weights map[string]quant.Tensor
+
+// Find is a graph.Finder that has every weight. A name may say its format after a slash, "w/Q4_0"; others are F32.
+func Find(name string) (graph.Found, bool) {
+	f := graph.Found{Format: quant.F32, Source: graph.Source{Tensor: name}}
+	if _, format, ok := strings.Cut(name, "/"); ok {
+		if named, err := quant.Parse(format); err == nil {
+			f.Format = named
+		}
+	}
+	return f, true
+}
+
+// RandomWeights makes the tensors of a graph: norms near one, embeddings of unit size, matrices that keep the size of
+// what they multiply.
+func RandomWeights(g *graph.Graph, seed uint64) (Weights, error) {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	all := Weights{}
+	for _, w := range g.Weights {
+		rows, cols := w.Out.Len(), w.In.Len()
+		x := make([]float32, rows*cols)
+		for i := range x {
+			x[i] = float32(rnd.NormFloat64())
+			switch {
+			case rows == 1:
+				x[i] = 1 + 0.1*x[i]
+			case !strings.Contains(w.Name, "embd"):
+				x[i] /= float32(math.Sqrt(float64(cols)))
+			}
+		}
+		data := make([]byte, int64(rows)*w.Format.RowBytes(cols))
+		if err := quant.Encode(w.Format, data, x); err != nil {
+			return nil, err
+		}
+		t, err := quant.NewTensor(w.Format, rows, cols, data)
+		if err != nil {
+			return nil, err
+		}
+		all[w.Source.Tensor] = t
+	}
+	return all, nil
+}
+
+// Tensor implements plan.Tensors.
+func (w Weights) Tensor(name string) (quant.Tensor, bool) {
+	t, ok := w[name]
+	return t, ok
+}
