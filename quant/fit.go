@@ -48,9 +48,9 @@ func inverse(v float64) float64 {
 // tiny tells a determinant that is zero but for rounding from a true one.
 const tiny = 1e-9
 
-// fitAffine looks for scale and floor, both ≥ 0, that make scale·q − floor with q in 0 … top come close to x. For a range of
-// grids it rounds x to codes, and then solves for the scale and floor that serve those codes best (least squares,
-// weighted by w).
+// fitAffine looks for scale and floor, both ≥ 0, that make scale·q − floor with q in 0 … top come close to x. For a
+// range of grids it rounds x to codes, and then solves for the scale and floor that serve those codes best (least
+// squares, weighted by w).
 func fitAffine(x, w []float64, top float64) (scale, floor float64) {
 	lo, hi := 0.0, x[0]
 	var sw, swx float64

@@ -26,11 +26,11 @@ func parse(data []byte) (*File, error) {
 	}
 	size := binary.LittleEndian.Uint64(data)
 	rest := data[8:]
+	if size > maxHeader {
+		return nil, fmt.Errorf("its header should take %d bytes, and %d are the most that the format allows; it is corrupt or not a safetensors file", size, maxHeader)
+	}
 	if size > uint64(len(rest)) {
 		return nil, fmt.Errorf("its header should take %d bytes, but %d follow; it is truncated or not a safetensors file", size, len(rest))
-	}
-	if size > maxHeader {
-		return nil, fmt.Errorf("its header takes %d bytes, and %d are the most that the format allows; it is corrupt", size, maxHeader)
 	}
 	text, rest := rest[:size], rest[size:]
 	f := &File{}
