@@ -36,6 +36,7 @@ type Info struct {
 	Detail  string // "Zen 5, avx512, 2 threads"
 	Memory  int64  // bytes in all
 	Threads int    // that compute at once; 1 for a GPU, whose parallelism is its own business
+	Q8      bool   // multiplies weights in block formats with Q8 inputs in integers, and faster so
 }
 
 // Buffer is a piece of a device's memory.

@@ -30,7 +30,10 @@ func start(t *testing.T, lim backend.Limits) *engine.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev := cpu.New(2)
+	dev, err := cpu.New(cpu.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
 	prog, err := plan.Compile(g, dev, b, lim)
 	if err != nil {
 		t.Fatal(err)

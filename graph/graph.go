@@ -37,14 +37,15 @@ const (
 	F32  Type = iota
 	F16       // IEEE half
 	BF16      // upper half of an F32
-	Q8        // int8 in blocks of 32, each with an F32 scale and the F32 sum of its numbers: 40 bytes
+	Q8        // int8 in blocks of 32 with an F32 scale; see Q8Block
 )
 
-// Q8Block is how many numbers share a scale in a Q8 value, and Q8BlockBytes what such a block takes: 32 int8, the
-// scale, and scale × Σ int8, which kernels for weights with an offset need.
+// Q8Block is how many numbers of a Q8 row share a scale. They are 127ths of the largest magnitude among them. A block
+// takes Q8BlockBytes: the 32 numbers, the scale, and room for what a device's kernels want to know of the block
+// beforehand, such as the sum of its numbers; a cache line in all.
 const (
 	Q8Block      = 32
-	Q8BlockBytes = 40
+	Q8BlockBytes = 64
 )
 
 func (t Type) String() string { return [...]string{"f32", "f16", "bf16", "q8"}[t] }

@@ -20,7 +20,7 @@ func Rewrite(g *Graph, visit func(r *Rewriter, n *Node) bool) (*Graph, error) {
 			}
 		}
 		if !visit(r, n) {
-			r.Emit(n.Out, n.Op, n.In, n.Weights, n.At)
+			r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, n.Op, r.Of(n.In), n.Weights))
 		}
 	}
 	used := map[*Weight]bool{}
@@ -37,37 +37,39 @@ func Rewrite(g *Graph, visit func(r *Rewriter, n *Node) bool) (*Graph, error) {
 	return r.b.Finish(r.by[g.Output])
 }
 
-// Emit adds a node whose outputs stand for the old values outs, reading what stands for the old values in.
-func (r *Rewriter) Emit(outs []*Value, op Op, in []*Value, weights []*Weight, at string) {
-	mapped := make([]*Value, len(in))
-	for i, v := range in {
-		mapped[i] = r.by[v]
-		if mapped[i] == nil {
-			r.b.fail("%s reads %s, which the pass has dropped", op.Name(), v.Name)
-			return
+// Of is what stands for values of the old graph.
+func (r *Rewriter) Of(old []*Value) []*Value {
+	now := make([]*Value, len(old))
+	for i, v := range old {
+		if now[i] = r.by[v]; now[i] == nil {
+			r.b.fail("%s is read after the pass has dropped it", v.Name)
+			now[i] = v
 		}
 	}
-	made := r.b.emit(at, outs[0].Name, op, mapped, weights)
-	for i, v := range outs {
-		if made[i].From != nil {
-			made[i].Name = v.Name
+	return now
+}
+
+// Add adds a node to the new graph, reading values of the new graph.
+func (r *Rewriter) Add(at, name string, op Op, in []*Value, weights []*Weight) []*Value {
+	return r.b.emit(at, name, op, in, weights)
+}
+
+// Replace says that values of the new graph stand for those of the old one from here on, and take over their names.
+func (r *Rewriter) Replace(old, now []*Value) {
+	for i, v := range old {
+		if now[i].From != nil {
+			now[i].Name = v.Name
 		}
-		r.by[v] = made[i]
+		r.by[v] = now[i]
 	}
 }
 
 // Unfuse puts the simpler ops that a node stands for in its place; false when the node is no fusion.
 func (r *Rewriter) Unfuse(n *Node) bool {
-	in := make([]*Value, len(n.In))
-	for i, v := range n.In {
-		in[i] = r.by[v]
-	}
-	outs := n.Op.Unfused(r.b, n, in)
-	if outs == nil {
+	now := n.Op.Unfused(r.b, n, r.Of(n.In))
+	if now == nil {
 		return false
 	}
-	for i, v := range n.Out {
-		r.by[v] = outs[i]
-	}
+	r.Replace(n.Out, now)
 	return true
 }

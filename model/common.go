@@ -101,6 +101,5 @@ func (f *fields) windows(c *Config, window int, otherwise func(layer int) bool) 
 	}
 }
 
-// everyLayer and noLayer are answers for windows.
+// everyLayer is an answer for windows.
 func everyLayer(int) bool { return true }
-func noLayer(int) bool    { return false }

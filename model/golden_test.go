@@ -34,7 +34,7 @@ func TestGraphs(t *testing.T) {
 			}
 			text := "# as built\n" + g.String()
 			for _, p := range pass.List {
-				if g, err = p.Run(g); err != nil {
+				if g, err = p.Run(g, pass.Options{Q8: true}); err != nil {
 					t.Fatal(err)
 				}
 				text += "\n# after " + p.Name + "\n" + g.String()

@@ -6,7 +6,7 @@ import "github.com/ridge-llm/ridge/graph"
 // never at run time.
 //
 //	Add, RMSNorm of the sum → AddNorm
-func Fuse(g *graph.Graph) (*graph.Graph, error) {
+func Fuse(g *graph.Graph, _ Options) (*graph.Graph, error) {
 	norms := map[*graph.Value]*graph.Node{} // of a sum, its first whole-row norm
 	for _, n := range g.Nodes {
 		if o, ok := n.Op.(graph.RMSNorm); ok && !o.PerGroup && norms[n.In[0]] == nil {
@@ -26,8 +26,8 @@ func Fuse(g *graph.Graph) (*graph.Graph, error) {
 			return false
 		}
 		done[norm] = true
-		outs := []*graph.Value{n.Out[0], norm.Out[0]}
-		r.Emit(outs, graph.AddNorm{Eps: norm.Op.(graph.RMSNorm).Eps}, n.In, norm.Weights, n.At)
+		fused := graph.AddNorm{Eps: norm.Op.(graph.RMSNorm).Eps}
+		r.Replace([]*graph.Value{n.Out[0], norm.Out[0]}, r.Add(n.At, n.Out[0].Name, fused, r.Of(n.In), norm.Weights))
 		return true
 	})
 }

@@ -12,11 +12,17 @@ import (
 type Pass struct {
 	Name string
 	Why  string // of its place in the order
-	Run  func(*graph.Graph) (*graph.Graph, error)
+	Run  func(*graph.Graph, Options) (*graph.Graph, error)
+}
+
+// Options is what passes depend on beside the graph.
+type Options struct {
+	Q8 bool // the device multiplies block formats in integers, so inputs are quantised; see ActQuant
 }
 
 // List is every pass in the order in which they run.
 var List = []Pass{
+	{"actquant", "before fuse, which joins the quantising with what comes before it", ActQuant},
 	{"fuse", "last: it joins ops that other passes would have to take apart again", Fuse},
 }
 
@@ -34,12 +40,12 @@ const All = "all"
 
 // Run runs the passes up to and including the one called until: "" runs none, All runs every one. The graph is
 // verified after each.
-func Run(g *graph.Graph, until string) (*graph.Graph, error) {
+func Run(g *graph.Graph, until string, o Options) (*graph.Graph, error) {
 	if until == "" {
 		return g, nil
 	}
 	for _, p := range List {
-		next, err := p.Run(g)
+		next, err := p.Run(g, o)
 		if err != nil {
 			return nil, fmt.Errorf("pass %s: %w", p.Name, err)
 		}

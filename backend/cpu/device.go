@@ -7,24 +7,43 @@ import (
 	"runtime"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu/gemm"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
 
 // Device is the processor with a number of threads.
 type Device struct {
+	tier  gemm.Tier
 	pool  *pool
 	batch *backend.Batch
 	list  []backend.Launch
 	step  func(*worker) // runs list; made once, so that a step allocates nothing
 }
 
-// New is a device of so many threads; 0 takes as many as the process may use.
-func New(threads int) *Device {
+// Options chooses how much of the processor to use.
+type Options struct {
+	Threads int    // 0: as many as the process may use
+	Tier    string // instructions to use at most: avx512, avx2 or generic; "": the best there are
+}
+
+// New is the processor as a device.
+func New(o Options) (*Device, error) {
+	tier, err := gemm.Choose(o.Tier)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: %w", err)
+	}
+	threads := o.Threads
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	d := &Device{pool: newPool(threads)}
+	d := &Device{tier: tier, pool: newPool(threads)}
+	d.start()
+	return d, nil
+}
+
+// start makes the function that a step runs.
+func (d *Device) start() {
 	d.step = func(w *worker) {
 		for i, l := range d.list {
 			if i > 0 {
@@ -33,13 +52,12 @@ func New(threads int) *Device {
 			l.(*launch).run(w, d.batch)
 		}
 	}
-	return d
 }
 
 // Info implements backend.Device.
 func (d *Device) Info() backend.Info {
 	n := len(d.pool.workers)
-	return backend.Info{Name: "cpu", Detail: fmt.Sprintf("%s, %d threads", runtime.GOARCH, n), Threads: n}
+	return backend.Info{Name: "cpu", Detail: fmt.Sprintf("%s %s, %d threads", runtime.GOARCH, d.tier, n), Threads: n, Q8: true}
 }
 
 // Alloc implements backend.Device.
@@ -57,21 +75,16 @@ func (d *Device) Free(b backend.Buffer) {
 	}
 }
 
-// Place implements backend.Device. Matrices stay where they lie; vectors are small and become F32.
+// Place implements backend.Device. Matrices stay where they lie until a kernel wants them otherwise; vectors are small
+// and become F32.
 func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) {
 	if t.Rows > 1 {
-		return matrix{t}, nil
+		return &matrix{Tensor: t}, nil
 	}
 	v := make(vector, t.Cols)
 	quant.Decode(t.Format, v, t.Data)
 	return v, nil
 }
-
-// matrix is a weight in the file's own layout.
-type matrix struct{ quant.Tensor }
-
-// Bytes implements backend.Weight.
-func (matrix) Bytes() int64 { return 0 }
 
 // vector is a weight of one row, decoded.
 type vector []float32

@@ -22,12 +22,6 @@ func dot(x, y []float32) float32 {
 	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 }
 
-// dot4 is the dot product of w with four vectors; each sum is the one that dot gives, so that a row's result does not
-// depend on how many rows share its step.
-func dot4(w, a, b, c, d []float32) [4]float32 {
-	return [4]float32{dot(w, a), dot(w, b), dot(w, c), dot(w, d)}
-}
-
 // axpy adds f × x to y.
 func axpy(y []float32, f float32, x []float32) {
 	y = y[:len(x)]

@@ -8,12 +8,15 @@ import (
 // body computes a worker's share of a node on a batch.
 type body func(w *worker, b *backend.Batch)
 
-// kernel is one way to compute an op: bind fixes its memory, scratch says how many bytes each thread needs.
+// bind fixes a node's memory and gives what computes it.
+type bind func(d *Device, n *graph.Node, a backend.Args) (body, error)
+
+// kernel is one way to compute an op; scratch says how many bytes each thread needs.
 type kernel struct {
+	dev     *Device
 	name    string
 	scratch func(n *graph.Node, lim backend.Limits) int64
-	bind    func(n *graph.Node, a backend.Args) body
-	threads int
+	bind    bind
 }
 
 // Name implements backend.Kernel.
@@ -24,53 +27,60 @@ func (k kernel) Scratch(n *graph.Node, lim backend.Limits) int64 {
 	if k.scratch == nil {
 		return 0
 	}
-	return int64(k.threads) * k.scratch(n, lim)
+	return int64(len(k.dev.pool.workers)) * k.scratch(n, lim)
 }
 
 // Bind implements backend.Kernel.
 func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
-	return &launch{text: n.Out[0].Name, run: k.bind(n, a)}, nil
+	run, err := k.bind(k.dev, n, a)
+	return &launch{text: n.Out[0].Name, run: run}, err
 }
 
-// Kernels implements backend.Device. The table below is all the CPU can do; activations are F32.
+// simple is a bind that needs nothing of the device and cannot fail.
+func simple(f func(n *graph.Node, a backend.Args) body) bind {
+	return func(_ *Device, n *graph.Node, a backend.Args) (body, error) { return f(n, a), nil }
+}
+
+// Kernels implements backend.Device. The table below is all the CPU can do; activations are F32, and Q8 where a matrix
+// in a block format reads them.
 func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
-	for _, list := range [][]*graph.Value{n.In, n.Out} {
-		for _, v := range list {
-			if v.Cache == nil && v.Type != graph.F32 {
-				return nil
-			}
+	for _, v := range n.Out {
+		if _, quantize := n.Op.(graph.Quantize); v.Cache == nil && v.Type != graph.F32 && !quantize {
+			return nil
 		}
 	}
-	k := kernel{threads: len(d.pool.workers)}
+	k := kernel{dev: d}
 	switch n.Op.(type) {
 	case graph.Embed:
-		k.name, k.bind = "embed", bindEmbed
+		k.name, k.bind = "embed", simple(bindEmbed)
 	case graph.Linear:
-		k.name, k.bind, k.scratch = "linear f32 blocked", bindLinear, linearScratch
+		k.name, k.bind, k.scratch = d.linear(n)
+	case graph.Quantize:
+		k.name, k.bind = "quantize "+d.tier.String(), bindQuantize
 	case graph.RMSNorm:
-		k.name, k.bind = "rmsnorm", bindRMSNorm
+		k.name, k.bind = "rmsnorm", simple(bindRMSNorm)
 	case graph.AddNorm:
-		k.name, k.bind = "add+rmsnorm", bindAddNorm
+		k.name, k.bind = "add+rmsnorm", simple(bindAddNorm)
 	case graph.LayerNorm:
-		k.name, k.bind = "layernorm", bindLayerNorm
+		k.name, k.bind = "layernorm", simple(bindLayerNorm)
 	case graph.Angles:
-		k.name, k.bind = "angles", bindAngles
+		k.name, k.bind = "angles", simple(bindAngles)
 	case graph.RoPE:
-		k.name, k.bind = "rope", bindRoPE
+		k.name, k.bind = "rope", simple(bindRoPE)
 	case graph.KVWrite:
-		k.name, k.bind = "kvwrite", bindKVWrite
+		k.name, k.bind = "kvwrite", simple(bindKVWrite)
 	case graph.Attention:
-		k.name, k.bind, k.scratch = "attention tiled", bindAttention, attentionScratch
+		k.name, k.bind, k.scratch = "attention tiled", simple(bindAttention), attentionScratch
 	case graph.Act:
-		k.name, k.bind = "act", bindAct
+		k.name, k.bind = "act", simple(bindAct)
 	case graph.ActMul:
-		k.name, k.bind = "actmul", bindActMul
+		k.name, k.bind = "actmul", simple(bindActMul)
 	case graph.Add:
-		k.name, k.bind = "add", bindAdd
+		k.name, k.bind = "add", simple(bindAdd)
 	case graph.Softcap:
-		k.name, k.bind = "softcap", bindSoftcap
+		k.name, k.bind = "softcap", simple(bindSoftcap)
 	case graph.Pick:
-		k.name, k.bind = "pick", bindPick
+		k.name, k.bind = "pick", simple(bindPick)
 	default:
 		return nil
 	}

@@ -1,7 +1,10 @@
 package cpu
 
 import (
+	"fmt"
+
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu/gemm"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -9,7 +12,7 @@ import (
 // bindEmbed decodes the rows that the step's tokens (or positions) name.
 func bindEmbed(n *graph.Node, a backend.Args) body {
 	o := n.Op.(graph.Embed)
-	table, out := a.Weights[0].(matrix), floats(a.Out[0])
+	table, out := a.Weights[0].(*matrix), floats(a.Out[0])
 	return func(w *worker, b *backend.Batch) {
 		index := b.Tokens
 		if o.ByPosition {
@@ -28,62 +31,103 @@ func bindEmbed(n *graph.Node, a backend.Args) body {
 	}
 }
 
-// panel is how many weight rows are decoded at a time: few enough to stay in the second cache level with the inputs.
-const panel = 32
-
-// linearScratch holds one decoded panel.
-func linearScratch(n *graph.Node, _ backend.Limits) int64 {
-	return 4 * panel * int64(n.Weights[0].In.Len())
+// linear chooses how to multiply: block formats with Q8 inputs in integers, everything else in floats; a block format
+// with float inputs, which only exact runs have, is decoded a panel at a time.
+func (d *Device) linear(n *graph.Node) (string, bind, func(*graph.Node, backend.Limits) int64) {
+	format := n.Weights[0].Format
+	if format.Block() > 1 && n.In[0].Type == graph.F32 {
+		return "linear decoding " + format.String(), bindDecoding, decodingScratch
+	}
+	return fmt.Sprintf("linear %s %s", format, d.tier), bindLinear, nil
 }
 
-// bindLinear splits the weight's rows over the workers. Each decodes a panel of rows once and multiplies all inputs
-// with it, four inputs at a time, so that a decoded number is used as often as possible while it is near.
-func bindLinear(n *graph.Node, a backend.Args) body {
-	weight := a.Weights[0].(matrix)
-	var bias vector
-	if len(a.Weights) == 2 {
-		bias = a.Weights[1].(vector)
+// bindLinear splits the weight's rows over the workers.
+func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
+	weights, err := d.multiplier(a.Weights[0].(*matrix))
+	if err != nil {
+		return nil, err
 	}
-	in, out, scratch := floats(a.In[0]), floats(a.Out[0]), floats(a.Scratch)
-	width := n.Out[0].Axis.Len()
+	in, x, out, bias := n.In[0], a.In[0], floats(a.Out[0]), biasOf(a)
 	return func(w *worker, b *backend.Batch) {
-		m, k := rows(n, b), weight.Cols
+		m := rows(n, b)
+		from, to := w.share(weights.Rows, gemm.Granule)
+		if m == 0 || from == to {
+			return
+		}
+		var acts gemm.Acts
+		if in.Type == graph.Q8 {
+			acts = gemm.NewActs(gemm.Lines, raw(x), m, weights.Cols)
+		} else {
+			acts = gemm.FloatActs(floats(x), m, weights.Cols)
+		}
+		gemm.Mul(d.tier, out, weights.Rows, weights, from, to, &acts, 0, m, w.scratch)
+		addBias(out, bias, m, weights.Rows, from, to)
+	}, nil
+}
+
+// biasOf is a linear node's bias, nil when it has none.
+func biasOf(a backend.Args) vector {
+	if len(a.Weights) == 2 {
+		return a.Weights[1].(vector)
+	}
+	return nil
+}
+
+// addBias adds the bias to outputs [from, to) of m rows.
+func addBias(out []float32, bias vector, m, width, from, to int) {
+	if bias == nil {
+		return
+	}
+	for r := range m {
+		row := out[r*width : (r+1)*width]
+		for o := from; o < to; o++ {
+			row[o] += bias[o]
+		}
+	}
+}
+
+// decodingScratch holds one decoded granule of rows.
+func decodingScratch(n *graph.Node, _ backend.Limits) int64 {
+	return 4 * gemm.Granule * int64(n.Weights[0].In.Len())
+}
+
+// bindDecoding decodes a granule of the weight's rows to floats and multiplies all inputs with it.
+func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
+	weight, bias := a.Weights[0].(*matrix), biasOf(a)
+	in, out, scratch, k := floats(a.In[0]), floats(a.Out[0]), floats(a.Scratch), weight.Cols
+	return func(w *worker, b *backend.Batch) {
+		m := rows(n, b)
+		from, to := w.share(weight.Rows, gemm.Granule)
 		if m == 0 {
 			return
 		}
-		buffer := scratch[w.id*panel*k : (w.id+1)*panel*k]
-		from, to := w.share(weight.Rows, panel)
-		for ; from < to; from += panel {
-			end := min(from+panel, to)
+		buffer := scratch[w.id*gemm.Granule*k : (w.id+1)*gemm.Granule*k]
+		for ; from < to; from += gemm.Granule {
+			end := min(from+gemm.Granule, to)
 			for o := from; o < end; o++ {
 				quant.Decode(weight.Format, buffer[(o-from)*k:(o-from+1)*k], weight.Row(o))
 			}
-			for r := 0; r < m; r += 4 {
-				multiply(out, in, buffer, bias, r, min(4, m-r), from, end, k, width)
+			for r := range m {
+				x := in[r*k : (r+1)*k]
+				for o := from; o < end; o++ {
+					out[r*weight.Rows+o] = dot(x, buffer[(o-from)*k:])
+				}
 			}
+			addBias(out, bias, m, weight.Rows, from, end)
 		}
-	}
+	}, nil
 }
 
-// multiply computes outputs [from, end) of count rows from row r on.
-func multiply(out, in, panelRows []float32, bias vector, r, count, from, end, k, width int) {
-	for o := from; o < end; o++ {
-		w := panelRows[(o-from)*k : (o-from+1)*k]
-		var sums [4]float32
-		if count == 4 {
-			sums = dot4(w, in[r*k:], in[(r+1)*k:], in[(r+2)*k:], in[(r+3)*k:])
-		} else {
-			for i := range count {
-				sums[i] = dot(w, in[(r+i)*k:])
-			}
+// bindQuantize rounds rows to Q8.
+func bindQuantize(d *Device, n *graph.Node, a backend.Args) (body, error) {
+	in, out, width := floats(a.In[0]), raw(a.Out[0]), n.In[0].Axis.Len()
+	return func(w *worker, b *backend.Batch) {
+		if m := rows(n, b); m > 0 {
+			acts := gemm.NewActs(gemm.Lines, out, m, width)
+			from, to := w.share(m, 1)
+			acts.Fill(d.tier, in, from, to)
 		}
-		for i := range count {
-			if bias != nil {
-				sums[i] += bias[o]
-			}
-			out[(r+i)*width+o] = sums[i]
-		}
-	}
+	}, nil
 }
 
 // bindPick copies the rows whose logits are wanted.

@@ -4,40 +4,51 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ridge-llm/ridge/backend/cpu/gemm"
 	"github.com/ridge-llm/ridge/backend/ref"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
 )
 
-// TestOps compares every case of the op table with the reference, for each type of cache and several thread counts.
+// TestOps compares every case of the op table with the reference: under every tier of instructions that the machine
+// has, with one and with several threads, for each type of cache.
 func TestOps(t *testing.T) {
-	for _, threads := range []int{1, 3} {
-		dev := New(threads)
-		defer dev.Close()
+	for i, c := range testkit.Cases() {
 		for _, cache := range []graph.Type{graph.F32, graph.F16, graph.BF16} {
-			for i, c := range testkit.Cases() {
-				if cache != graph.F32 && c.Op != "Attention" {
-					continue
-				}
-				t.Run(fmt.Sprintf("%d/%s/%s", threads, cache, c.Name), func(t *testing.T) {
-					g, w, lim, batches, err := c.Build(graph.F32, cache, uint64(i))
-					if err != nil {
-						t.Fatal(err)
-					}
-					want, err := testkit.Outputs(g, ref.New(), w, lim, batches)
-					if err != nil {
-						t.Fatal(err)
-					}
-					got, err := testkit.Outputs(g, dev, w, lim, batches)
-					if err != nil {
-						t.Fatal(err)
-					}
-					for step := range want {
-						if e := testkit.WorstError(got[step], want[step]); e > c.Tolerance {
-							t.Errorf("step %d: relative error %.2g, at most %.2g is right", step, e, c.Tolerance)
-						}
-					}
-				})
+			if cache == graph.F32 || c.Op == "Attention" {
+				t.Run(fmt.Sprintf("%s/%s", c.Name, cache), func(t *testing.T) { compare(t, c, cache, uint64(i)) })
+			}
+		}
+	}
+}
+
+// devices are kept for the whole test: one for each tier, with as many threads as its number says.
+var devices = func() []*Device {
+	var all []*Device
+	for i, tier := range gemm.Tiers() {
+		all = append(all, &Device{tier: tier, pool: newPool(1 + i%3)})
+		all[i].start()
+	}
+	return all
+}()
+
+func compare(t *testing.T, c testkit.Case, cache graph.Type, seed uint64) {
+	g, w, lim, batches, err := c.Build(graph.F32, cache, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := testkit.Outputs(g, ref.New(), w, lim, batches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dev := range devices {
+		got, err := testkit.Outputs(g, dev, w, lim, batches)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for step := range want {
+			if e := testkit.WorstError(got[step], want[step]); e > c.Tolerance {
+				t.Errorf("%s: step %d: relative error %.2g, at most %.2g is right", dev.Info().Detail, step, e, c.Tolerance)
 			}
 		}
 	}

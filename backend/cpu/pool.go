@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/ridge-llm/ridge/backend/cpu/gemm"
 )
 
 // pool is a fixed set of workers that run a program in step: all of them enter every launch, each does its share, and
@@ -19,15 +21,16 @@ type pool struct {
 
 // worker is one of the pool's threads.
 type worker struct {
-	id, n int // its number, and how many there are
-	pool  *pool
+	id, n   int // its number, and how many there are
+	pool    *pool
+	scratch *gemm.Scratch
 }
 
 func newPool(threads int) *pool {
 	p := &pool{}
 	p.start.parties, p.step.parties = int32(threads), int32(threads)
 	for i := range threads {
-		p.workers = append(p.workers, &worker{id: i, n: threads, pool: p})
+		p.workers = append(p.workers, &worker{id: i, n: threads, pool: p, scratch: gemm.NewScratch()})
 	}
 	for _, w := range p.workers[1:] {
 		go w.serve()

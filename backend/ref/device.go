@@ -126,6 +126,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	switch n.Op.(type) {
 	case graph.Embed:
 		f = embed
+	case graph.Quantize:
+		f = quantize
 	case graph.Linear:
 		f = linear
 	case graph.RMSNorm:

@@ -27,6 +27,8 @@ func load(dst []float32, t graph.Type, src []byte) {
 		quant.Decode(quant.F16, dst, src)
 	case graph.BF16:
 		quant.Decode(quant.BF16, dst, src)
+	case graph.Q8:
+		loadQ8(dst, src)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +29,7 @@ func (f *deviceFlags) open() (backend.Device, error) {
 	}
 	switch f.backend {
 	case "cpu":
-		return cpu.New(f.threads), nil
+		return cpu.New(cpu.Options{Threads: f.threads, Tier: os.Getenv("RIDGE_CPU")})
 	case "ref":
 		return ref.New(), nil
 	}

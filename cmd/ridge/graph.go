@@ -42,7 +42,7 @@ bytes it must at least read and write.
 			if err != nil {
 				return err
 			}
-			if g, err = pass.Run(g, after); err != nil {
+			if g, err = pass.Run(g, after, pass.Options{Q8: true}); err != nil {
 				return err
 			}
 			if !cost {

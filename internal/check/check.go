@@ -59,7 +59,7 @@ func Compare(b *bundle.Bundle, g *golden, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if gr, err = pass.Run(gr, pass.All); err != nil {
+	if gr, err = pass.Run(gr, pass.All, pass.Options{Q8: o.Device.Info().Q8}); err != nil {
 		return nil, err
 	}
 	lim := limits(g)

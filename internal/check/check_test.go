@@ -13,7 +13,13 @@ import (
 
 var devices = map[string]func() backend.Device{
 	"ref": func() backend.Device { return ref.New() },
-	"cpu": func() backend.Device { return cpu.New(2) },
+	"cpu": func() backend.Device {
+		dev, err := cpu.New(cpu.Options{Threads: 2})
+		if err != nil {
+			panic(err)
+		}
+		return dev
+	},
 }
 
 // compareDir fails the test when a device disagrees with upstream about the model in dir.

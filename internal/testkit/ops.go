@@ -43,27 +43,31 @@ func Cases() []Case {
 	return all
 }
 
-// linearCases multiply with every weight format, with and without bias, at odd sizes.
+// linearCases multiply with every weight format, with and without bias, at odd sizes; block formats with float inputs
+// and with quantised ones.
 func linearCases() []Case {
 	var all []Case
 	for _, f := range quant.Formats() {
-		for _, size := range []struct{ out, in int }{{1, 256}, {37, 512}, {130, 768}} {
+		for _, size := range []struct{ out, in int }{{2, 256}, {37, 512}, {130, 768}} {
 			for i, steps := range rowSteps() {
-				bias := i%2 == 0
-				all = append(all, Case{
-					Name: fmt.Sprintf("Linear/%s/%dx%d/rows%d", f, size.out, size.in, LimitsFor(steps, 16).Tokens), Op: "Linear", Steps: steps, Tolerance: 1e-5,
-					Graph: func(b *graph.Builder) *graph.Value {
-						out, in := axis("out", size.out, 1), axis("in", size.in, 1)
-						if size.out == 1 {
-							out = axis("out", 2, 1) // a single row would be a vector
+				for _, quantised := range []bool{false, true}[:min(f.Block(), 2)] {
+					c := Case{Name: fmt.Sprintf("Linear/%s/%dx%d/rows%d", f, size.out, size.in, LimitsFor(steps, 16).Tokens), Op: "Linear", Steps: steps, Tolerance: 1e-5}
+					if quantised {
+						c.Name += "/q8"
+					}
+					c.Graph = func(b *graph.Builder) *graph.Value {
+						out, x := axis("out", size.out, 1), feed(b, "x", axis("in", size.in, 1))
+						var bias *graph.Weight
+						if i%2 == 0 {
+							bias = b.Vector("bias", out)
 						}
-						var shift *graph.Weight
-						if bias {
-							shift = b.Vector("bias", out)
+						if quantised {
+							x = b.Emit("x8", graph.Quantize{}, []*graph.Value{x})[0]
 						}
-						return b.Linear("y", feed(b, "x", in), b.Weight("w/"+f.String(), out, in), shift)
-					},
-				})
+						return b.Linear("y", x, b.Weight("w/"+f.String(), out, axis("in", size.in, 1)), bias)
+					}
+					all = append(all, c)
+				}
 			}
 		}
 	}
@@ -114,6 +118,12 @@ func rowCases() []Case {
 			return b.ActMul("y", feed(b, "gate", hidden), feed(b, "up", hidden), fn)
 		})...)
 	}
+	all = append(all, make1("AddNorm", "AddNorm/sum", 1e-6, func(b *graph.Builder) *graph.Value {
+		return b.Emit("y", graph.AddNorm{Eps: 1e-6}, []*graph.Value{feed(b, "x", hidden), feed(b, "z", hidden)}, b.Vector("norm", hidden))[0]
+	})...)
+	all = append(all, make1("AddNorm", "AddNorm/norm", 1e-5, func(b *graph.Builder) *graph.Value {
+		return b.Emit("y", graph.AddNorm{Eps: 1e-6}, []*graph.Value{feed(b, "x", hidden), feed(b, "z", hidden)}, b.Vector("norm", hidden))[1]
+	})...)
 	all = append(all, make1("Add", "Add", 1e-6, func(b *graph.Builder) *graph.Value {
 		return b.Add("y", feed(b, "x", hidden), feed(b, "z", hidden))
 	})...)

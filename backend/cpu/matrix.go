@@ -1,0 +1,41 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// matrix is a weight of more than one row.
+type matrix struct {
+	quant.Tensor               // where it lies in the file: what lookups read
+	weights      *gemm.Weights // what products read; nil until one is bound
+	packed       int64         // bytes that weights takes beside the file
+}
+
+// Bytes implements backend.Weight.
+func (m *matrix) Bytes() int64 { return m.packed }
+
+// multiplier makes the matrix ready for products: floats as they lie, block formats interleaved once, by all workers.
+func (d *Device) multiplier(m *matrix) (*gemm.Weights, error) {
+	if m.weights != nil {
+		return m.weights, nil
+	}
+	data := m.Data
+	if n := gemm.PackedBytes(m.Format, m.Rows, m.Cols); n > 0 {
+		m.packed = n
+		data = newMemory(n).bytes
+		d.pool.run(func(w *worker) {
+			if from, to := w.share(m.Rows, gemm.Granule); from < to {
+				gemm.Pack(d.tier, data, m.Tensor, from, to)
+			}
+		})
+	}
+	w, err := gemm.Packed(m.Format, m.Rows, m.Cols, data)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: %w", err)
+	}
+	m.weights = &w
+	return m.weights, nil
+}

@@ -1,0 +1,46 @@
+package ref
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// q8Scale is where the scale is in a block of Q8, in bytes: behind the numbers.
+const q8Scale = graph.Q8Block
+
+// quantize rounds rows to Q8.
+func quantize(d *Device, n *graph.Node, a backend.Args) {
+	for r := range d.rows(n) {
+		x := d.read(n, a, 0, r)
+		row := rowAt(n.Out[0], a.Out[0], r)
+		for ; len(x) > 0; x, row = x[graph.Q8Block:], row[graph.Q8BlockBytes:] {
+			var largest float32
+			for _, v := range x[:graph.Q8Block] {
+				largest = max(largest, float32(math.Abs(float64(v))))
+			}
+			d.flops(2 * graph.Q8Block) // magnitude, maximum
+			inverse := float32(0)
+			if largest != 0 {
+				inverse = 127 / largest
+			}
+			for i, v := range x[:graph.Q8Block] {
+				row[i] = byte(int8(math.RoundToEven(float64(v * inverse))))
+			}
+			d.flops(2*graph.Q8Block + 2) // scaling, rounding; two divisions
+			binary.LittleEndian.PutUint32(row[q8Scale:], math.Float32bits(largest*float32(1./127)))
+		}
+		d.counted.ValueWrite += n.Out[0].RowBytes()
+	}
+}
+
+// loadQ8 turns a row of Q8 back into numbers.
+func loadQ8(dst []float32, row []byte) {
+	for i := range dst {
+		block := row[i/graph.Q8Block*graph.Q8BlockBytes:]
+		scale := math.Float32frombits(binary.LittleEndian.Uint32(block[q8Scale:]))
+		dst[i] = float32(int8(block[i%graph.Q8Block])) * scale
+	}
+}
