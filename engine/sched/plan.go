@@ -1,0 +1,227 @@
+package sched
+
+// Plan is what a step does. Its memory is reused by the next planning into it.
+type Plan struct {
+	Preempt []Preemption // to be carried out first: it frees the pages that the chunks take
+	Chunks  []Chunk      // in the order in which to give out pages
+	Shape   Shape        // of the step, if the cache has no more for the admitted than Match said
+
+	planner
+}
+
+// Chunk moves one request some tokens forward.
+type Chunk struct {
+	Request *Request
+	Tokens  int  // ≥ 1, after those computed or, for the admitted, found in the cache
+	Logits  bool // they end at the target
+	Admit   bool // the request comes from the queue; if it is Swapped, its pages are to be swapped in
+
+	pages int // that it takes
+	from  int // tokens computed before
+}
+
+// Preemption takes the pages of a running request.
+type Preemption struct {
+	Request *Request
+	Swap    bool // its pages go to host memory; otherwise they are freed, and it is computed again
+}
+
+// short is the most tokens a request may have left to be served before prompts: one that is answering, a speculated
+// few, or the end of a prompt. It keeps prompts from delaying answers and is small enough not to be worth cutting.
+const short = 8
+
+// planner is the state of one planning.
+type planner struct {
+	state     *State
+	cache     Cache
+	available int    // pages, after what is planned
+	host      int    // host pages, likewise
+	budget    int    // tokens left
+	promised  int    // pages that running prompts will still take
+	answers   int    // chunks of the requests served before prompts
+	chunkOf   []int  // per running request: its chunk's place + 1, or 0
+	dropped   []bool // per running request: it is preempted
+}
+
+// Plan fills plan with what the next step should do. now is on the clock of Request.Arrived, ns.
+func (s *State) Plan(plan *Plan, cache Cache, now int64) {
+	n := len(s.running)
+	*plan = Plan{
+		Preempt: plan.Preempt[:0],
+		Chunks:  plan.Chunks[:0],
+		planner: planner{
+			state: s, cache: cache,
+			available: cache.Available(),
+			host:      cache.HostAvailable(),
+			budget:    s.options.MaxBatchedTokens,
+			chunkOf:   zeroed(plan.chunkOf, n),
+			dropped:   zeroed(plan.dropped, n),
+		},
+	}
+	first := 0 // running requests to serve first, each with one token at least
+	for _, r := range s.running {
+		if r.left() <= short {
+			first++
+		}
+	}
+	for i, r := range s.running {
+		if r.left() <= short {
+			first--
+			plan.serve(i, min(r.left(), plan.budget-first))
+		}
+	}
+	plan.answers = len(plan.Chunks)
+	stuck := -1
+	for i, r := range s.running {
+		if r.left() > short && !plan.dropped[i] && !plan.readOn(i) && stuck < 0 {
+			stuck = i
+		}
+	}
+	if stuck >= 0 && plan.Shape.Tokens == 0 {
+		plan.serve(stuck, 1) // nothing moves at all: somebody has to go
+	}
+	if len(plan.Preempt) == 0 {
+		plan.admit(now)
+	}
+	plan.compact()
+}
+
+func zeroed[T any](slice []T, n int) []T {
+	if cap(slice) < n {
+		return make([]T, n, 2*n)
+	}
+	slice = slice[:n]
+	clear(slice)
+	return slice
+}
+
+// serve gives running request i its next n tokens, and preempts others for their pages if need be, or the request
+// itself if it is the first to go.
+func (p *Plan) serve(i, n int) {
+	if p.dropped[i] || n <= 0 {
+		return
+	}
+	r := p.state.running[i]
+	need := p.cache.Need(r, n)
+	for need > p.available {
+		victim := p.firstToGo()
+		p.preempt(victim)
+		if victim == i {
+			return
+		}
+	}
+	p.give(Chunk{Request: r, Tokens: n, Logits: n == r.left(), pages: need, from: r.Computed})
+	p.chunkOf[i] = len(p.Chunks)
+}
+
+// readOn gives running request i, which is in the middle of its prompt, the chunk for which there are tokens, pages
+// and time. It reports whether there was one.
+func (p *Plan) readOn(i int) bool {
+	r := p.state.running[i]
+	left := r.left()
+	whole := p.cache.Need(r, left)
+	n := p.chunk(r.Computed, left)
+	need := p.cache.Need(r, n)
+	if missing := need - p.available; missing > 0 {
+		o := &p.state.options
+		n = (o.pagesFor(r.Computed+n)-missing)*o.PageSize - r.Computed
+		need -= missing
+	}
+	if n <= 0 {
+		p.promised += whole
+		return false
+	}
+	p.promised += whole - need
+	p.give(Chunk{Request: r, Tokens: n, Logits: n == left, pages: need, from: r.Computed})
+	p.chunkOf[i] = len(p.Chunks)
+	return true
+}
+
+// admit takes waiting requests while all their tokens will have pages.
+func (p *Plan) admit(now int64) {
+	o := &p.state.options
+	room := o.MaxSeqs - len(p.state.running)
+	if p.state.heldBack() {
+		return
+	}
+	queue := picker{state: p.state, now: now}
+	for ; room > 0; room-- {
+		r := queue.next()
+		if r == nil {
+			return
+		}
+		found, idle := r.Computed, 0
+		taken := 0 // pages that it finds
+		if !r.Swapped {
+			found, idle = p.cache.Match(r)
+			taken = o.pagesFor(found)
+		}
+		whole := o.pagesFor(r.Target) - taken + idle
+		spare := o.Watermark
+		if len(p.state.running)+len(p.Chunks) == 0 {
+			spare = 0
+		}
+		if whole+p.promised+spare > p.available {
+			return
+		}
+		n := p.chunk(found, r.Target-found)
+		if n == 0 {
+			return
+		}
+		need := o.pagesFor(found+n) - taken + idle
+		p.promised += whole - need
+		p.give(Chunk{Request: r, Tokens: n, Logits: found+n == r.Target, Admit: true, pages: need, from: found})
+	}
+}
+
+// give puts a chunk into the plan.
+func (p *Plan) give(c Chunk) {
+	p.available -= c.pages
+	p.budget -= c.Tokens
+	p.Shape = p.Shape.add(c.from, c.Tokens, c.Logits)
+	p.Chunks = append(p.Chunks, c)
+}
+
+// chunk is how many of the left tokens after those computed the step has room for. A part of what is left ends with a
+// page, so that others can share all of it.
+func (p *Plan) chunk(computed, left int) int {
+	o := &p.state.options
+	n := min(left, p.budget)
+	if o.TargetITL > 0 && p.answers > 0 {
+		n = p.inTime(computed, left, n)
+	}
+	if n < left {
+		n = max(0, (computed+n)/o.PageSize*o.PageSize-computed)
+	}
+	return n
+}
+
+// inTime is the most tokens, up to n, with which the step still ends in the target time; but the first prompt in a
+// step gets a page's worth whatever the time, so that it ends at last.
+func (p *Plan) inTime(computed, left, n int) int {
+	o := &p.state.options
+	fits := 0
+	if len(p.Chunks) == p.answers {
+		fits = min(n, o.PageSize)
+	}
+	for n > fits {
+		middle := (fits + n + 1) / 2
+		if o.Price(p.Shape.add(computed, middle, middle == left)) <= o.TargetITL {
+			fits = middle
+		} else {
+			n = middle - 1
+		}
+	}
+	return fits
+}
+
+// compact takes out the chunks of the preempted.
+func (p *Plan) compact() {
+	kept := p.Chunks[:0]
+	for _, c := range p.Chunks {
+		if c.Tokens > 0 {
+			kept = append(kept, c)
+		}
+	}
+	p.Chunks = kept
+}

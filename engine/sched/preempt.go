@@ -1,0 +1,35 @@
+package sched
+
+// firstToGo is the running request that is preempted next: the one that the policy would admit last.
+func (p *Plan) firstToGo() int {
+	last := -1
+	for i, r := range p.state.running {
+		if !p.dropped[i] && (last < 0 || p.state.waiting.less(p.state.running[last], r)) {
+			last = i
+		}
+	}
+	return last
+}
+
+// preempt plans to take a running request's pages, and takes back what the plan gave it.
+func (p *Plan) preempt(i int) {
+	o := &p.state.options
+	r := p.state.running[i]
+	p.dropped[i] = true
+	p.available += p.cache.Returns(r)
+	if at := p.chunkOf[i]; at > 0 {
+		c := &p.Chunks[at-1]
+		p.available += c.pages
+		p.budget += c.Tokens
+		p.Shape = p.Shape.sub(c.from, c.Tokens, c.Logits)
+		c.Tokens = 0
+	}
+	swap := false
+	if pages := o.pagesFor(r.Computed); o.SwapPrice != nil && pages <= p.host {
+		recompute, move := o.SwapPrice(r)
+		if swap = move < recompute; swap {
+			p.host -= pages
+		}
+	}
+	p.Preempt = append(p.Preempt, Preemption{r, swap})
+}

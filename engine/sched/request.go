@@ -1,0 +1,71 @@
+package sched
+
+// Request is what scheduling knows of a request. The engine makes it, sets the exported fields, and while it runs keeps
+// Computed and Target true; while it waits they must not change. It must not be copied while a State knows it.
+type Request struct {
+	ID       int64 // the engine's; only printed
+	Arrived  int64 // ns, on the clock that Plan's now is read from
+	Priority int   // for the priority policy: lower goes first
+
+	Computed int  // tokens whose keys and values are in the cache
+	Target   int  // tokens known, or being sampled: prompt and answer so far. Running requests have some left to compute
+	Limit    int  // tokens it may ever come to: prompt and longest answer
+	Cached   int  // tokens that the cache had for it when last asked; for the longest-prefix policy
+	Swapped  bool // its pages are in host memory
+
+	order int64 // of arrival: 1, 2, 3 …
+	place place
+}
+
+// place is where a request is.
+type place uint8
+
+const (
+	nowhere place = iota
+	waiting
+	running
+)
+
+// left is the number of tokens that stand between a request and its next logits.
+func (r *Request) left() int { return r.Target - r.Computed }
+
+// Cache is what planning asks of the account of pages, mostly numbers that engine/kv knows. It answers for the moment,
+// and is not told of the plan.
+type Cache interface {
+	// Available is the number of pages that can be given out.
+	Available() int
+	// Need is the number of pages that a running request would take for its next tokens.
+	Need(r *Request, tokens int) int
+	// Returns is the number of pages that become available when a running request gives up its own.
+	Returns(r *Request) int
+	// Match is how many of a waiting request's tokens are in the cache, in whole pages and fewer than Target, and how
+	// many of their pages are counted in Available.
+	Match(r *Request) (tokens, idle int)
+	// HostAvailable is the number of pages that can be swapped out now.
+	HostAvailable() int
+}
+
+// Shape is the size of a step, as far as its price depends on it.
+type Shape struct {
+	Tokens int // rows
+	Logits int // rows whose logits are wanted
+	Rows   int // cache rows read: for each request, those visible to it
+	Pairs  int // pairs of a token and a cache row that it attends to
+}
+
+// add grows the shape by a request's next n tokens, after those computed.
+func (s Shape) add(computed, n int, logits bool) Shape {
+	s.Tokens += n
+	s.Rows += computed + n
+	s.Pairs += n*computed + n*(n+1)/2
+	if logits {
+		s.Logits++
+	}
+	return s
+}
+
+// sub is the opposite of add.
+func (s Shape) sub(computed, n int, logits bool) Shape {
+	d := Shape{}.add(computed, n, logits)
+	return Shape{s.Tokens - d.Tokens, s.Logits - d.Logits, s.Rows - d.Rows, s.Pairs - d.Pairs}
+}

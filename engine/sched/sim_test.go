@@ -1,0 +1,236 @@
+package sched
+
+import (
+	"fmt"
+
+	"pgregory.net/rapid"
+)
+
+// simulation is an engine without a model: it carries out plans on a cache that only counts, and draws how long
+// answers are.
+type simulation struct {
+	state    *State
+	plan     Plan
+	cache    *counting
+	now      int64
+	all      []*Request
+	answer   map[*Request]int // the target at which it ends
+	finished map[*Request]bool
+}
+
+// counting is a cache of numbers. Requests hold pages of their own, but for a beginning that some have in common and
+// that stays in the cache, idle, when nobody holds it, until its pages are taken.
+type counting struct {
+	size, pages int              // tokens per page, pages
+	own         map[*Request]int // pages held alone
+	sharing     map[*Request]int // pages held of the common beginning
+	common      int              // pages of it that are in the cache
+	host        int              // pages
+}
+
+func (c *counting) held() int {
+	most := 0
+	for _, n := range c.sharing {
+		most = max(most, n)
+	}
+	return most
+}
+
+func (c *counting) Available() int {
+	n := c.pages - c.held()
+	for _, own := range c.own {
+		n -= own
+	}
+	return n
+}
+
+func (c *counting) Need(r *Request, tokens int) int {
+	return (r.Computed+tokens+c.size-1)/c.size - c.own[r] - c.sharing[r]
+}
+
+func (c *counting) Returns(r *Request) int { return c.own[r] }
+
+// Match: requests of even ID have the common beginning.
+func (c *counting) Match(r *Request) (tokens, idle int) {
+	if r.ID%2 == 1 {
+		return 0, 0
+	}
+	n := min(c.common, (r.Target-1)/c.size)
+	return n * c.size, max(0, n-c.held())
+}
+
+func (c *counting) HostAvailable() int { return c.host }
+
+func (c *counting) release(r *Request) {
+	delete(c.own, r)
+	delete(c.sharing, r)
+}
+
+// take gives a request pages, idle ones if it must.
+func (c *counting) take(r *Request, n int) {
+	c.own[r] += n
+	if over := c.common - c.held() - c.Available(); over > 0 {
+		c.common -= over
+	}
+}
+
+// step plans, checks the plan against what it promises, and carries it out.
+func (s *simulation) step() error {
+	s.now++
+	s.state.Refresh(s.cache)
+	s.state.Plan(&s.plan, s.cache, s.now)
+	if err := s.check(); err != nil {
+		return err
+	}
+	s.state.Commit(&s.plan)
+	for _, p := range s.plan.Preempt {
+		if p.Swap {
+			s.cache.host -= (p.Request.Computed + s.cache.size - 1) / s.cache.size
+		}
+		s.cache.release(p.Request)
+	}
+	for _, c := range s.plan.Chunks {
+		r := c.Request
+		switch {
+		case r.Swapped:
+			r.Swapped = false
+			s.cache.host += (r.Computed + s.cache.size - 1) / s.cache.size
+		case c.Admit:
+			tokens, _ := s.cache.Match(r)
+			r.Computed = tokens
+			s.cache.sharing[r] = tokens / s.cache.size
+		}
+		n := min(c.Tokens, r.left())
+		need := s.cache.Need(r, n)
+		if need > s.cache.Available() {
+			return fmt.Errorf("request %d needs %d pages for its %d tokens; the plan leaves it %d", r.ID, need, n, s.cache.Available())
+		}
+		s.cache.take(r, need)
+		if r.Computed += n; r.Computed < r.Target {
+			continue
+		}
+		if r.Target == s.answer[r] {
+			s.finish(r)
+			continue
+		}
+		r.Target++
+	}
+	return nil
+}
+
+func (s *simulation) finish(r *Request) {
+	s.state.Remove(r)
+	if r.ID%2 == 0 && s.cache.sharing[r] == s.cache.common && s.cache.own[r] > 0 {
+		s.cache.common++ // its first own page stays as part of the common beginning
+		s.cache.sharing[r]++
+		s.cache.own[r]--
+	}
+	s.cache.release(r)
+	s.finished[r] = true
+}
+
+// check holds the plan to its rules.
+func (s *simulation) check() error {
+	o := &s.state.options
+	seen := map[*Request]bool{}
+	pages, host := s.cache.Available(), s.cache.host
+	for _, p := range s.plan.Preempt {
+		pages += s.cache.Returns(p.Request)
+		if p.Swap {
+			host -= o.pagesFor(p.Request.Computed)
+		}
+		if seen[p.Request] || p.Request.place != running {
+			return fmt.Errorf("request %d is preempted twice, or does not run", p.Request.ID)
+		}
+		seen[p.Request] = true
+	}
+	tokens, seqs := 0, len(s.state.running)-len(s.plan.Preempt)
+	for _, c := range s.plan.Chunks {
+		if seen[c.Request] || c.Tokens < 1 || c.Tokens > c.Request.left() || c.Admit != (c.Request.place == waiting) {
+			return fmt.Errorf("request %d: chunk %+v", c.Request.ID, c)
+		}
+		seen[c.Request] = true
+		tokens += c.Tokens
+		pages -= c.pages
+		if c.Admit {
+			seqs++
+			if len(s.plan.Preempt) > 0 {
+				return fmt.Errorf("request %d is admitted while others are preempted", c.Request.ID)
+			}
+		}
+	}
+	if tokens > o.MaxBatchedTokens || seqs > o.MaxSeqs || tokens != s.plan.Shape.Tokens {
+		return fmt.Errorf("%d tokens (shape: %d) of %d, %d requests of %d", tokens, s.plan.Shape.Tokens, o.MaxBatchedTokens, seqs, o.MaxSeqs)
+	}
+	if p := &s.plan; p.available != pages || p.host != host || p.budget != o.MaxBatchedTokens-tokens || pages < 0 || host < 0 {
+		return fmt.Errorf("the plan leaves %d pages, %d host pages, %d tokens; it counts %d, %d, %d", pages, host, o.MaxBatchedTokens-tokens, p.available, p.host, p.budget)
+	}
+	for _, r := range s.state.running {
+		if r.left() == 1 && !seen[r] {
+			return fmt.Errorf("request %d is answering and gets no token", r.ID)
+		}
+	}
+	if tokens == 0 && len(s.state.running)+s.state.Waiting() > 0 {
+		return fmt.Errorf("%d requests run, %d wait, and nothing moves", len(s.state.running), s.state.Waiting())
+	}
+	return nil
+}
+
+// newSimulation draws settings and makes an empty engine.
+func newSimulation(t *rapid.T) *simulation {
+	size := rapid.SampledFrom([]int{1, 4, 16}).Draw(t, "page size")
+	seqs := rapid.IntRange(1, 8).Draw(t, "max seqs")
+	o := Options{
+		Policy:           rapid.SampledFrom([]Policy{FCFS, ByPriority, LongestPrefix}).Draw(t, "policy"),
+		Pages:            rapid.IntRange(1, 40).Draw(t, "pages"),
+		PageSize:         size,
+		MaxContext:       200,
+		MaxBatchedTokens: seqs + size + rapid.IntRange(0, 60).Draw(t, "tokens"),
+		MaxSeqs:          seqs,
+		MaxWaiting:       20,
+		AgingBound:       rapid.Int64Range(0, 50).Draw(t, "aging"),
+	}
+	if o.Pages > 5 {
+		o.Watermark = rapid.IntRange(0, 2).Draw(t, "watermark")
+	}
+	if rapid.Bool().Draw(t, "held back") {
+		o.WaitingServedRatio, o.MaxHeldSteps = 1.2, 5
+	}
+	if rapid.Bool().Draw(t, "priced") {
+		o.Price = func(s Shape) float64 { return float64(10 + s.Tokens + s.Rows/8) }
+		o.TargetITL = rapid.Float64Range(1, 100).Draw(t, "target")
+	}
+	if rapid.Bool().Draw(t, "swapping") {
+		o.SwapPrice = func(r *Request) (float64, float64) { return float64(r.Computed), 10 }
+	}
+	state, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &simulation{
+		state:    state,
+		cache:    &counting{size: size, pages: o.Pages, own: map[*Request]int{}, sharing: map[*Request]int{}, host: rapid.IntRange(0, 10).Draw(t, "host")},
+		answer:   map[*Request]int{},
+		finished: map[*Request]bool{},
+	}
+}
+
+// submit draws a request. It is queued, or refused as the rules say.
+func (s *simulation) submit(t *rapid.T) {
+	o := &s.state.options
+	r := &Request{
+		ID:       int64(len(s.all)),
+		Arrived:  s.now,
+		Priority: rapid.IntRange(0, 2).Draw(t, "priority"),
+		Target:   rapid.IntRange(1, 150).Draw(t, "prompt"),
+	}
+	r.Limit = r.Target + rapid.IntRange(0, 60).Draw(t, "longest answer")
+	full := s.state.Waiting() >= o.MaxWaiting
+	fits := r.Limit <= o.MaxContext && (r.Limit+o.PageSize-1)/o.PageSize <= o.Pages
+	if err := s.state.Submit(r); (err == nil) != (fits && !full) {
+		t.Fatalf("a request of %d tokens: %v", r.Limit, err)
+	} else if err == nil {
+		s.all = append(s.all, r)
+		s.answer[r] = rapid.IntRange(r.Target, r.Limit).Draw(t, "answer")
+	}
+}
