@@ -63,12 +63,16 @@ func openGGUF(path string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	return fromGGUF(f, path), nil
+}
+
+func fromGGUF(f *gguf.File, path string) *Source {
 	s := &Source{Path: path, Kind: GGUF, Metadata: f.Metadata, Keys: f.Keys, close: f.Close}
 	for _, t := range f.Tensors {
 		s.tensors = append(s.tensors, tensor{Info{t.Name, t.Format.String(), t.Shape}, t.Format, t.Data})
 	}
 	s.index()
-	return s, nil
+	return s
 }
 
 // openSafetensors opens a lone file; its sidecars, config.json among them, are those of its directory.

@@ -1,0 +1,16 @@
+// Package builtin holds the small model that Ridge brings along, so that everything can be tried without a download: a
+// Llama of 7.3 million parameters that chats and tells small stories, made for this project.
+package builtin
+
+import _ "embed"
+
+//go:generate go run ../../cmd/ridge convert ../../../shared/models/demo -o demo.gguf --type Q8_0
+
+//go:embed demo.gguf
+var demo []byte
+
+// Name is the model's name for people.
+const Name = "demo"
+
+// GGUF is the model as a GGUF file. It must not be changed.
+func GGUF() []byte { return demo }

@@ -1,0 +1,15 @@
+package bundle
+
+import (
+	"github.com/ridge-llm/ridge/internal/builtin"
+	"github.com/ridge-llm/ridge/weights"
+)
+
+// Builtin opens the model that is part of the program.
+func Builtin() (*Bundle, error) {
+	s, err := weights.OpenBytes("the built-in model", builtin.GGUF())
+	if err != nil {
+		return nil, err
+	}
+	return fromSource(builtin.Name, s)
+}
