@@ -41,6 +41,20 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
+// BenchmarkLoadGGUF makes the same tokenizer from the arrays of a GGUF file.
+func BenchmarkLoadGGUF(b *testing.B) {
+	tok := fromShared(b, "reference/tokenizers/llama3/tokenizer.json")
+	meta, err := tok.GGUF(tok.VocabSize())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := FromGGUF(meta); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkDecode(b *testing.B) {
 	tok := fromShared(b, "reference/tokenizers/llama3/tokenizer.json")
 	ids := mustEncode(b, tok, strings.Repeat("The quick brown fox jumps over the lazy dog. ", 100), Options{})

@@ -2,7 +2,9 @@ package tokenizer
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -25,29 +27,29 @@ type bpe struct {
 	cut wordCut
 }
 
-// newBPE finishes a bpe whose options are set: it looks up the tokens that the options name.
+// newBPE finishes a bpe whose options are set: it looks up the tokens that the merges and the options name.
 func newBPE(m *bpe, merges [][2]string) (*bpe, error) {
 	m.pairs = newPairTable(len(merges))
-	var joined []byte
-	for rank, pair := range merges {
-		left, right := m.vocab.id(pair[0]), m.vocab.id(pair[1])
-		if left < 0 || right < 0 {
-			return nil, fmt.Errorf("tokenizer: merge %d joins %q and %q, which are not both in the vocabulary", rank, pair[0], pair[1])
+	resolved := make([]resolvedMerge, len(merges))
+	parts := min(runtime.GOMAXPROCS(0), 1+len(merges)/10_000)
+	var wg sync.WaitGroup
+	for part := range parts {
+		wg.Go(func() {
+			from, to := part*len(merges)/parts, (part+1)*len(merges)/parts
+			m.resolve(merges[from:to], resolved[from:to])
+		})
+	}
+	wg.Wait()
+	for rank, r := range resolved {
+		switch {
+		case r.left < 0 || r.right < 0:
+			return nil, fmt.Errorf("tokenizer: merge %d joins %q and %q, which are not both in the vocabulary", rank, merges[rank][0], merges[rank][1])
+		case r.foreign:
+		case r.joined < 0:
+			return nil, fmt.Errorf("tokenizer: merge %d joins %q and %q to a token that is not in the vocabulary", rank, merges[rank][0], merges[rank][1])
+		default:
+			m.pairs.set(pairKey(r.left, r.right), newMerge(uint32(rank), r.joined))
 		}
-		if len(pair[1]) < len(m.prefix) {
-			return nil, fmt.Errorf("tokenizer: merge %d has right side %q, shorter than the continuing_subword_prefix %q", rank, pair[1], m.prefix)
-		}
-		leftKey, ok1 := m.vocab.bytes(left)
-		rightKey, ok2 := m.vocab.bytes(right)
-		if !ok1 || !ok2 {
-			continue // a token outside the byte alphabet, which no text leads to
-		}
-		joined = append(append(joined[:0], leftKey...), rightKey[len(m.prefix):]...)
-		id := m.vocab.lookupBytes(joined)
-		if id < 0 {
-			return nil, fmt.Errorf("tokenizer: merge %d joins %q and %q to a token that is not in the vocabulary", rank, pair[0], pair[1])
-		}
-		m.pairs.set(pairKey(left, right), newMerge(uint32(rank), id))
 	}
 	m.byteID = byteTokens(m.vocab)
 	if m.vocab.byteLevel {
@@ -63,6 +65,34 @@ func newBPE(m *bpe, merges [][2]string) (*bpe, error) {
 		m.cut = findWordCut(merges)
 	}
 	return m, nil
+}
+
+// resolvedMerge is a merge as ids, -1 for what is not in the vocabulary.
+type resolvedMerge struct {
+	left, right, joined int32
+	foreign             bool // of a token outside the byte alphabet, which no text leads to
+}
+
+// resolve looks merges up: three look-ups each, most of the time that loading takes.
+func (m *bpe) resolve(merges [][2]string, out []resolvedMerge) {
+	var joined []byte
+	next := int32(-1)
+	for i, pair := range merges {
+		r := resolvedMerge{left: m.vocab.id(pair[0]), right: m.vocab.id(pair[1]), joined: -1}
+		leftKey, ok1 := m.vocab.bytes(r.left)
+		rightKey, ok2 := m.vocab.bytes(r.right)
+		if r.foreign = !ok1 || !ok2; !r.foreign && len(rightKey) >= len(m.prefix) {
+			joined = append(append(joined[:0], leftKey...), rightKey[len(m.prefix):]...)
+			// Vocabularies mostly list merged tokens in the order of the merges.
+			if key, ok := m.vocab.bytes(next); ok && string(key) == string(joined) {
+				r.joined = next
+			} else {
+				r.joined = m.vocab.lookupBytes(joined)
+			}
+			next = r.joined + 1
+		}
+		out[i] = r
+	}
 }
 
 func (m *bpe) appendIDs(dst []int32, word string, sc *scratch) ([]int32, error) {

@@ -40,7 +40,11 @@ func FromGGUF(meta map[string]any) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.t.added = newAddedVocab(g.added(), g.t.vocab, nil)
+	added, err := g.added()
+	if err != nil {
+		return nil, err
+	}
+	g.t.added = newAddedVocab(added, g.t.vocab, nil)
 	g.t.findEnds(g.meta.id(keyEOT, n), g.meta.id(keyEOM, n))
 	return g.t.finish(), nil
 }
@@ -102,20 +106,42 @@ func (g *ggufFile) vocabulary(byteLevel bool, spell func(id int, token string) s
 
 // added lists the tokens that are recognised in text. End-of-turn tokens count as special whatever the file says, as in
 // llama.cpp, because a wrong type there would show them to users.
-func (g *ggufFile) added() (list []AddedToken) {
-	phi3 := strings.Contains(strings.ToLower(g.meta.str(keyName)), "phi-3") || strings.Contains(strings.ToLower(g.meta.str(keyName)), "phi3")
+func (g *ggufFile) added() ([]AddedToken, error) {
+	var list []AddedToken
 	for id, token := range g.tokens {
 		kind := g.kind(id)
 		special := kind == typeControl || kind == typeUnknown || kind != typeUserDefined && slices.Contains(endNames, token)
-		if !special && kind != typeUserDefined || token == "" {
-			continue
+		if token != "" && (special || kind == typeUserDefined) {
+			list = append(list, AddedToken{ID: int32(id), Content: token, Special: special, RStrip: g.stripsRight(token)})
 		}
-		list = append(list, AddedToken{
-			ID: int32(id), Content: token, Special: special,
-			RStrip: phi3 && token != "<unk>" && token != "<s>" && token != "<|endoftext|>",
-		})
 	}
-	return list
+	at := func(id int32) (int, bool) {
+		return slices.BinarySearchFunc(list, id, func(t AddedToken, id int32) int { return int(t.ID) - int(id) })
+	}
+	for key, set := range map[string]func(*AddedToken){
+		keyLStrip:     func(t *AddedToken) { t.LStrip = true },
+		keyRStrip:     func(t *AddedToken) { t.RStrip = true },
+		keySingleWord: func(t *AddedToken) { t.SingleWord = true },
+	} {
+		ids, err := g.meta.integers(key)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			if i, ok := at(id); ok {
+				set(&list[i])
+			}
+		}
+	}
+	return list, nil
+}
+
+// stripsRight knows the one model family whose files lack that its added tokens take white space with them: like
+// llama.cpp, it goes by the name of the model.
+func (g *ggufFile) stripsRight(token string) bool {
+	name := strings.ToLower(g.meta.str(keyName))
+	phi3 := strings.Contains(name, "phi-3") || strings.Contains(name, "phi3")
+	return phi3 && token != "<unk>" && token != "<s>" && token != "<|endoftext|>"
 }
 
 // addEnds sets the template for BOS and EOS, by the file's flags or else by what the kind does.
@@ -173,7 +199,6 @@ func (g *ggufFile) bytePairs(model string) (err error) {
 		return err
 	}
 	t.model = b
-	t.spec.pre = pre.names[0]
 	g.addEnds(pre.addBOS, false)
 	return nil
 }
@@ -212,7 +237,7 @@ func (g *ggufFile) wordPiece() (err error) {
 		switch {
 		case starts:
 			return rest
-		case g.kind(id) != typeNormal || strings.HasPrefix(token, "[") && strings.HasSuffix(token, "]"):
+		case g.kind(id) != typeNormal || isBracketed(token):
 			return token
 		}
 		return "##" + token

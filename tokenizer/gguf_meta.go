@@ -31,6 +31,10 @@ const (
 	// keySpaceFirst is Ridge's own: only the start of a text gets the space of add_space_prefix, not every stretch between
 	// special tokens. Other programs do not know it and add the space everywhere.
 	keySpaceFirst = "tokenizer.ridge.add_space_prefix_first_only"
+	// Ridge's own too: ids of added tokens that take white space with them, or match whole words only.
+	keyLStrip     = "tokenizer.ridge.lstrip_token_ids"
+	keyRStrip     = "tokenizer.ridge.rstrip_token_ids"
+	keySingleWord = "tokenizer.ridge.single_word_token_ids"
 )
 
 // Token types of tokenizer.ggml.token_type.

@@ -21,7 +21,7 @@ func (g *ggufFile) sentencePiece() (err error) {
 		return fmt.Errorf("tokenizer: the GGUF metadata has no %s, which a \"llama\" vocabulary needs", keyScores)
 	}
 	t.bos, t.eos = g.idOr(keyBOS, 1), g.idOr(keyEOS, 2)
-	m := &spm{vocab: t.vocab, rank: rankScores(g.scores[:len(g.tokens)]), byteID: byteTokens(t.vocab), unk: g.idOr(keyUnk, 0)}
+	m := &spm{vocab: t.vocab, rank: g.ranks(), byteID: byteTokens(t.vocab), unk: g.idOr(keyUnk, 0)}
 	if m.unk < 0 {
 		return fmt.Errorf("tokenizer: %s names no token", keyUnk)
 	}
@@ -50,19 +50,22 @@ func (g *ggufFile) sentencePiece() (err error) {
 	return nil
 }
 
-// rankScores numbers scores from the highest, 0; equal scores get equal numbers.
-func rankScores(scores []float64) []uint32 {
-	order := make([]int32, len(scores))
+// ranks numbers the scores from the highest, 0; equal scores get equal numbers. Control, unknown and byte tokens are
+// never made of text, as in SentencePiece (llama.cpp lets a user spell </s> letter by letter).
+func (g *ggufFile) ranks() []uint32 {
+	order := make([]int32, len(g.tokens))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(scores[b], scores[a]) })
-	ranks := make([]uint32, len(scores))
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(g.scores[b], g.scores[a]) })
+	ranks := make([]uint32, len(g.tokens))
+	rank := uint32(0)
 	for i, id := range order {
-		if i > 0 && scores[id] == scores[order[i-1]] {
-			ranks[id] = ranks[order[i-1]]
-		} else {
-			ranks[id] = uint32(i)
+		if i > 0 && g.scores[id] != g.scores[order[i-1]] {
+			rank = uint32(i)
+		}
+		if ranks[id] = rank; g.kind(int(id)) == typeControl || g.kind(int(id)) == typeUnknown || g.kind(int(id)) == typeByte {
+			ranks[id] = noRank
 		}
 	}
 	return ranks

@@ -30,7 +30,7 @@ func FromJSON(file, config []byte) (*Tokenizer, error) {
 	if t.dec, err = f.spec.Decoder.decoder(); err != nil {
 		return nil, err
 	}
-	if err := f.model(t); err != nil {
+	if err := f.model.build(t, f.spec.PreTokenizer.endsInByteLevel()); err != nil {
 		return nil, err
 	}
 	t.added = newAddedVocab(f.added, t.vocab, t.norm)
@@ -43,14 +43,13 @@ func FromJSON(file, config []byte) (*Tokenizer, error) {
 // spec is the small parts of a tokenizer.json as they are written.
 type spec struct {
 	Normalizer, PreTokenizer, PostProcessor, Decoder *component
-	pre                                              string // of a GGUF file: its tokenizer.ggml.pre
 }
 
-// jsonFile is a tokenizer.json taken apart: the small parts read, the model still text.
+// jsonFile is a tokenizer.json taken apart: the small parts read, the vocabulary still text.
 type jsonFile struct {
 	spec  spec
 	added []AddedToken
-	text  string // of the model
+	model *modelFields
 }
 
 func readFile(s string) (*jsonFile, error) {
@@ -81,7 +80,7 @@ func readFile(s string) (*jsonFile, error) {
 		case "decoder":
 			read(key, &f.spec.Decoder)
 		case "model":
-			f.text = j.raw()
+			f.model = j.model()
 		default: // truncation and padding among them: they are the engine's business
 			j.raw()
 		}
@@ -89,7 +88,7 @@ func readFile(s string) (*jsonFile, error) {
 	if j.err == nil && j.peek() != 0 {
 		j.fail("text after the end")
 	}
-	if j.err == nil && f.text == "" {
+	if j.err == nil && f.model == nil {
 		j.err = errors.New("tokenizer: tokenizer.json has no \"model\"")
 	}
 	return f, j.err

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -26,28 +27,10 @@ type modelFields struct {
 	rest            strings.Builder
 }
 
-// model reads the model into t. Files from before 0.9 do not say what type it is; its fields tell.
-func (f *jsonFile) model(t *Tokenizer) error {
-	m, err := readModel(f.text)
-	if err != nil {
-		return err
-	}
-	switch m.Type {
-	case "BPE":
-		return m.bpe(t, f.spec.PreTokenizer.endsInByteLevel())
-	case "Unigram":
-		return m.unigram(t)
-	case "WordPiece":
-		return m.wordPiece(t)
-	case "WordLevel":
-		return m.wordLevel(t)
-	}
-	return fmt.Errorf("tokenizer: unknown model type %q; known are BPE, Unigram, WordPiece and WordLevel", m.Type)
-}
-
-func readModel(text string) (*modelFields, error) {
+// model reads the model: the merges as a list, the vocabulary as text, because how to read that depends on parts of the
+// file that may come later.
+func (j *jsonScan) model() *modelFields {
 	m := &modelFields{}
-	j := &jsonScan{s: text}
 	j.object(func(key string) {
 		switch key {
 		case "vocab":
@@ -66,18 +49,34 @@ func readModel(text string) (*modelFields, error) {
 		}
 	})
 	if j.err != nil {
-		return nil, j.err
+		return nil
 	}
 	if err := json.Unmarshal([]byte("{"+m.rest.String()+"}"), m); err != nil {
-		return nil, fmt.Errorf("tokenizer: \"model\" of tokenizer.json: %w", err)
+		j.err = fmt.Errorf("tokenizer: \"model\" of tokenizer.json: %w", err)
 	}
-	if m.vocab == "" {
-		return nil, fmt.Errorf("tokenizer: the model in tokenizer.json has no \"vocab\"")
+	if j.err == nil && m.vocab == "" {
+		j.err = errors.New("tokenizer: the model in tokenizer.json has no \"vocab\"")
 	}
-	if m.Type == "" {
-		m.Type = m.guessType()
+	return m
+}
+
+// build makes the model in t. Files from before 0.9 do not say what type it is; its fields tell.
+func (m *modelFields) build(t *Tokenizer, byteLevel bool) error {
+	kind := m.Type
+	if kind == "" {
+		kind = m.guessType()
 	}
-	return m, nil
+	switch kind {
+	case "BPE":
+		return m.bpe(t, byteLevel)
+	case "Unigram":
+		return m.unigram(t)
+	case "WordPiece":
+		return m.wordPiece(t)
+	case "WordLevel":
+		return m.wordLevel(t)
+	}
+	return fmt.Errorf("tokenizer: unknown model type %q; known are BPE, Unigram, WordPiece and WordLevel", kind)
 }
 
 func (m *modelFields) guessType() string {

@@ -1,6 +1,8 @@
 package tokenizer
 
 import (
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -61,41 +63,52 @@ func (n unicodeForm) unlimited(s string) string {
 	if n.form == norm.NFKC || n.form == norm.NFKD {
 		decompose = norm.NFKD
 	}
-	var runes []rune
-	var ccc []uint8
+	var runes []classedRune
 	for _, r := range s {
 		for _, d := range decompose.String(string(r)) {
-			c := norm.NFD.PropertiesString(string(d)).CCC()
-			at := len(runes)
-			for c != 0 && at > 0 && ccc[at-1] > c {
-				at--
-			}
-			runes = append(runes[:at], append([]rune{d}, runes[at:]...)...)
-			ccc = append(ccc[:at], append([]uint8{c}, ccc[at:]...)...)
+			runes = append(runes, classedRune{d, norm.NFD.PropertiesString(string(d)).CCC()})
 		}
 	}
-	if n.form == norm.NFC || n.form == norm.NFKC {
-		runes = compose(runes, ccc)
+	for i := 0; i < len(runes); i++ {
+		start := i
+		for i < len(runes) && runes[i].ccc != 0 {
+			i++
+		}
+		slices.SortStableFunc(runes[start:i], func(a, b classedRune) int { return int(a.ccc) - int(b.ccc) })
 	}
-	return string(runes)
+	if n.form == norm.NFC || n.form == norm.NFKC {
+		runes = compose(runes)
+	}
+	var out strings.Builder
+	for _, r := range runes {
+		out.WriteRune(r.r)
+	}
+	return out.String()
+}
+
+// classedRune is a rune and its canonical combining class.
+type classedRune struct {
+	r   rune
+	ccc uint8
 }
 
 // compose joins every starter with the marks and starters after it that it has a precomposed form with.
-func compose(runes []rune, ccc []uint8) []rune {
-	var out []rune
+func compose(runes []classedRune) []classedRune {
+	var out []classedRune
 	starter, last := -1, -1 // index into out; class of the rune kept last after the starter
-	for i, r := range runes {
-		if starter >= 0 && (last < int(ccc[i]) || last < 0) {
-			if joined := []rune(norm.NFC.String(string(out[starter]) + string(r))); len(joined) == 1 {
-				out[starter] = joined[0]
+	for _, c := range runes {
+		if starter >= 0 && last < int(c.ccc) {
+			joined := []rune(norm.NFC.String(string([]rune{out[starter].r, c.r})))
+			if len(joined) == 1 {
+				out[starter].r = joined[0]
 				continue
 			}
 		}
-		out = append(out, r)
-		if ccc[i] == 0 {
+		out = append(out, c)
+		if c.ccc == 0 {
 			starter, last = len(out)-1, -1
 		} else {
-			last = int(ccc[i])
+			last = int(c.ccc)
 		}
 	}
 	return out

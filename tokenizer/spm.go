@@ -6,11 +6,13 @@ import "unicode/utf8"
 // two neighbours merge when their text together is a token, the token of highest score first, then the leftmost.
 type spm struct {
 	vocab  *vocab
-	rank   []uint32 // id → place of its score among all scores, the highest first; equal scores share a rank
+	rank   []uint32 // id → place of its score among all scores, the highest first; or noRank for tokens text never makes
 	byteID [256]int32
 	unk    int32
 	cut    wordCut
 }
+
+const noRank = ^uint32(0)
 
 // appendIDs merges runes by score. A rune without a token becomes bytes, or unk where byte tokens are missing.
 func (m *spm) appendIDs(dst []int32, word string, sc *scratch) ([]int32, error) {
@@ -20,7 +22,7 @@ func (m *spm) appendIDs(dst []int32, word string, sc *scratch) ([]int32, error) 
 	sc.merge.heap = w.heap
 	for i := int32(0); int(i) < len(word); i = w.end[i] {
 		piece := word[i:w.end[i]]
-		if id := m.vocab.lookup(piece); id >= 0 {
+		if id := m.vocab.lookup(piece); id >= 0 && m.rank[id] != noRank {
 			dst = append(dst, id)
 			continue
 		}
@@ -88,7 +90,7 @@ func (w *spmWord) offer(i int32) {
 	if int(j) >= len(w.text) {
 		return
 	}
-	if id := w.vocab.lookup(w.text[i:w.end[j]]); id >= 0 {
+	if id := w.vocab.lookup(w.text[i:w.end[j]]); id >= 0 && w.rank[id] != noRank {
 		// The end of the pair tells an outdated entry of the heap from a current one.
 		w.best[i] = newMerge(w.rank[id], w.end[j])
 		w.heap.push(mergeAt{w.best[i], i})

@@ -35,9 +35,7 @@ func newUnigram(v *vocab, scores []float64, unk int32, byteFallback bool) *unigr
 		least = min(least, s)
 	}
 	m.unkScore = least - unknownPenalty
-	for e, id := range v.ids {
-		m.trie.add(v.key(int32(e)), id)
-	}
+	v.each(m.trie.add)
 	m.byteID = byteTokens(v)
 	return m
 }

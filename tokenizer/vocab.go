@@ -13,20 +13,25 @@ import (
 // text; they are kept aside in foreign.
 type vocab struct {
 	byteLevel bool
-	limit     int64            // ids are below it
-	keys      []byte           // the keys of all entries, end to end
-	end       []uint32         // entry → where its key ends in keys
-	ids       []int32          // entry → id
-	entry     []int32          // id → entry, or -1
-	slots     []vocabSlot      // length a power of two, at most two thirds full
-	foreign   map[string]int32 // text → id, of tokens outside the byte alphabet
+	limit     int64       // ids are below it
+	keys      []byte      // the keys of all tokens, end to end
+	byID      []keyRange  // id → its key; noKey where there is none
+	slots     []vocabSlot // length a power of two, at most two thirds full
+	used      int         // slots in use
+	foreign   map[string]int32
 	foreignID map[int32]string
 	seed      maphash.Seed
 }
 
+// keyRange is where a key lies in keys.
+type keyRange struct{ off, n uint32 }
+
+var noKey = keyRange{off: ^uint32(0)}
+
 type vocabSlot struct {
-	tag   uint32 // high half of the hash
-	entry int32  // entry+1; 0 marks a free slot
+	tag uint32 // high half of the hash, with its lowest bit set; 0 marks a free slot
+	id  int32
+	key keyRange
 }
 
 // maxSparse is how far above the number of tokens an id may lie. Real files have holes of a few thousand ids; a file with
@@ -40,9 +45,7 @@ func newVocab(n int, byteLevel bool) *vocab {
 		size *= 2
 	}
 	v := &vocab{byteLevel: byteLevel, limit: int64(n) + maxSparse, seed: maphash.MakeSeed(), slots: make([]vocabSlot, size)}
-	v.end = make([]uint32, 0, n)
-	v.ids = make([]int32, 0, n)
-	v.entry = make([]int32, 0, n)
+	v.byID = make([]keyRange, 0, n)
 	v.keys = make([]byte, 0, 8*n)
 	return v
 }
@@ -52,107 +55,85 @@ func (v *vocab) add(text string, id int64) error {
 	if id < 0 || id >= v.limit {
 		return fmt.Errorf("tokenizer: token %q has id %d, far outside a vocabulary of about %d tokens; renumber it", text, id, v.limit-maxSparse)
 	}
+	for int64(len(v.byID)) <= id {
+		v.byID = append(v.byID, noKey)
+	}
 	start := len(v.keys)
 	if v.byteLevel {
-		key, ok := appendAlphabetBytes(v.keys, text)
+		keys, ok := appendAlphabetBytes(v.keys, text)
 		if !ok {
 			if v.foreign == nil {
 				v.foreign, v.foreignID = map[string]int32{}, map[int32]string{}
 			}
 			v.foreign[text], v.foreignID[int32(id)] = int32(id), text
-			v.reserve(int(id))
 			return nil
 		}
-		v.keys = key
+		v.keys = keys
 	} else {
 		v.keys = append(v.keys, text...)
 	}
-	slot, found := v.find(v.keys[start:])
-	if found {
+	key := v.keys[start:]
+	slot := v.find(maphash.Bytes(v.seed, key), key)
+	if slot.tag != 0 {
 		v.keys = v.keys[:start]
-		e := v.slots[slot].entry - 1
-		v.ids[e] = int32(id)
-		v.reserve(int(id))
-		v.entry[id] = e
+		slot.id, v.byID[id] = int32(id), slot.key
 		return nil
 	}
-	v.end = append(v.end, uint32(len(v.keys)))
-	v.ids = append(v.ids, int32(id))
-	v.slots[slot].entry = int32(len(v.ids))
-	v.reserve(int(id))
-	v.entry[id] = int32(len(v.ids) - 1)
-	if len(v.ids)*3 > len(v.slots)*2 {
+	r := keyRange{uint32(start), uint32(len(key))}
+	*slot = vocabSlot{tagOf(maphash.Bytes(v.seed, key)), int32(id), r}
+	v.byID[id] = r
+	if v.used++; v.used*3 > len(v.slots)*2 {
 		v.grow()
 	}
 	return nil
 }
 
-func (v *vocab) reserve(id int) {
-	for len(v.entry) <= id {
-		v.entry = append(v.entry, -1)
-	}
-}
+func tagOf(hash uint64) uint32 { return uint32(hash>>32) | 1 }
 
-// find returns the slot that holds key, or the free one where it belongs, already tagged.
-func (v *vocab) find(key []byte) (slot int, found bool) {
-	h := maphash.Bytes(v.seed, key)
-	tag, mask := uint32(h>>32), len(v.slots)-1
-	for i := int(h) & mask; ; i = (i + 1) & mask {
-		s := &v.slots[i]
-		if s.entry == 0 {
-			s.tag = tag
-			return i, false
-		}
-		if s.tag == tag && string(v.key(s.entry-1)) == string(key) {
-			return i, true
+// find returns the slot that holds key, whose hash is given, or the free one where it belongs.
+func (v *vocab) find(hash uint64, key []byte) *vocabSlot {
+	tag, mask := tagOf(hash), len(v.slots)-1
+	for i := int(hash) & mask; ; i = (i + 1) & mask {
+		if s := &v.slots[i]; s.tag == 0 || s.tag == tag && string(v.at(s.key)) == string(key) {
+			return s
 		}
 	}
 }
 
 func (v *vocab) grow() {
-	v.slots = make([]vocabSlot, 2*len(v.slots))
-	for e := range v.ids {
-		slot, _ := v.find(v.key(int32(e)))
-		v.slots[slot].entry = int32(e + 1)
+	old := v.slots
+	v.slots = make([]vocabSlot, 2*len(old))
+	for _, s := range old {
+		if s.tag != 0 {
+			key := v.at(s.key)
+			*v.find(maphash.Bytes(v.seed, key), key) = s
+		}
 	}
 }
 
-func (v *vocab) key(entry int32) []byte {
-	start := uint32(0)
-	if entry > 0 {
-		start = v.end[entry-1]
-	}
-	return v.keys[start:v.end[entry]]
-}
+func (v *vocab) at(r keyRange) []byte { return v.keys[r.off:][:r.n] }
 
 // lookup returns the id of the token with this key, or -1.
 func (v *vocab) lookup(key string) int32 {
-	h := maphash.String(v.seed, key)
-	tag, mask := uint32(h>>32), len(v.slots)-1
-	for i := int(h) & mask; ; i = (i + 1) & mask {
-		s := v.slots[i]
-		if s.entry == 0 {
+	hash := maphash.String(v.seed, key)
+	tag, mask := tagOf(hash), len(v.slots)-1
+	for i := int(hash) & mask; ; i = (i + 1) & mask {
+		s := &v.slots[i]
+		if s.tag == 0 {
 			return -1
 		}
-		if s.tag == tag && string(v.key(s.entry-1)) == key {
-			return v.ids[s.entry-1]
+		if s.tag == tag && string(v.at(s.key)) == key {
+			return s.id
 		}
 	}
 }
 
 // lookupBytes is lookup for a key that is not a string yet.
 func (v *vocab) lookupBytes(key []byte) int32 {
-	h := maphash.Bytes(v.seed, key)
-	tag, mask := uint32(h>>32), len(v.slots)-1
-	for i := int(h) & mask; ; i = (i + 1) & mask {
-		s := v.slots[i]
-		if s.entry == 0 {
-			return -1
-		}
-		if s.tag == tag && string(v.key(s.entry-1)) == string(key) {
-			return v.ids[s.entry-1]
-		}
+	if s := v.find(maphash.Bytes(v.seed, key), key); s.tag != 0 {
+		return s.id
 	}
+	return -1
 }
 
 // id returns the id of the token that the file spells text, or -1.
@@ -185,15 +166,24 @@ func (v *vocab) text(id int32) (string, bool) {
 
 // bytes returns the key of the token with this id; not ok for tokens outside the byte alphabet.
 func (v *vocab) bytes(id int32) ([]byte, bool) {
-	if id < 0 || int(id) >= len(v.entry) || v.entry[id] < 0 {
+	if id < 0 || int(id) >= len(v.byID) || v.byID[id] == noKey {
 		return nil, false
 	}
-	return v.key(v.entry[id]), true
+	return v.at(v.byID[id]), true
+}
+
+// each calls f with every key and its id.
+func (v *vocab) each(f func(key []byte, id int32)) {
+	for _, s := range v.slots {
+		if s.tag != 0 {
+			f(v.at(s.key), s.id)
+		}
+	}
 }
 
 // count is the number of tokens, idLimit one more than the highest id.
-func (v *vocab) count() int   { return len(v.ids) + len(v.foreign) }
-func (v *vocab) idLimit() int { return len(v.entry) }
+func (v *vocab) count() int   { return v.used + len(v.foreign) }
+func (v *vocab) idLimit() int { return len(v.byID) }
 
 // hasAllBytes reports whether every single byte is a token, so that no text is unknown.
 func (v *vocab) hasAllBytes() bool {

@@ -17,9 +17,7 @@ type wordPiece struct {
 
 func newWordPiece(v *vocab, unk int32, prefix string, maxRunes int) *wordPiece {
 	m := &wordPiece{vocab: v, unk: unk, prefix: prefix, maxRunes: maxRunes}
-	for e := range v.ids {
-		m.longest = max(m.longest, len(v.key(int32(e))))
-	}
+	v.each(func(key []byte, _ int32) { m.longest = max(m.longest, len(key)) })
 	return m
 }
 
@@ -46,8 +44,8 @@ func (m *wordPiece) match(word string, start int, sc *scratch) (id int32, end in
 		sc.key = append(sc.key, m.prefix...)
 	}
 	base := len(sc.key) - start // word[i] is sc.key[base+i]
-	sc.key = append(sc.key, word[start:]...)
 	end = min(len(word), m.longest-base)
+	sc.key = append(sc.key, word[start:max(start, end)]...)
 	for end > start && end < len(word) && !utf8.RuneStart(word[end]) {
 		end--
 	}
