@@ -25,7 +25,6 @@ func (p *Program) place(files Tensors) (map[*graph.Weight]backend.Weight, error)
 			return nil, fmt.Errorf("plan: weight %s: %w", w.Name, err)
 		}
 		placed[w] = r
-		p.memory.Weights += r.Bytes()
 	}
 	return placed, nil
 }

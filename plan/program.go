@@ -11,9 +11,10 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// Tensors gives the tensors of a model file by the file's names.
+// Tensors gives the tensors of a model file by the file's names. Release says that a device has its own copy of one.
 type Tensors interface {
 	Tensor(name string) (t quant.Tensor, ok bool)
+	Release(name string)
 }
 
 // Program is a graph ready to run on a device.
@@ -91,8 +92,16 @@ func (p *Program) build(files Tensors) error {
 		if err != nil {
 			return fmt.Errorf("plan: kernel %s for node %s: %w", kernels[i].Name(), n, err)
 		}
+		for _, w := range n.Weights {
+			if weights[w].Bytes() > 0 {
+				files.Release(w.Source.Tensor)
+			}
+		}
 		p.launches = append(p.launches, l)
 		p.kernels = append(p.kernels, kernels[i].Name())
+	}
+	for _, w := range weights {
+		p.memory.Weights += w.Bytes()
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func openGGUF(path string) (*Source, error) {
 }
 
 func fromGGUF(f *gguf.File, path string) *Source {
-	s := &Source{Path: path, Kind: GGUF, Metadata: f.Metadata, Keys: f.Keys, close: f.Close}
+	s := &Source{Path: path, Kind: GGUF, Metadata: f.Metadata, Keys: f.Keys, release: f.Release, close: f.Close}
 	for _, t := range f.Tensors {
 		s.tensors = append(s.tensors, tensor{Info{t.Name, t.Format.String(), t.Shape}, t.Format, t.Data})
 	}
@@ -89,7 +89,7 @@ func openSafetensors(path string) (*Source, error) {
 }
 
 func fromSafetensors(f *safetensors.File, path, dir string, config []byte) *Source {
-	s := &Source{Path: path, Kind: HuggingFace, Config: config, dir: dir, close: f.Close}
+	s := &Source{Path: path, Kind: HuggingFace, Config: config, dir: dir, release: f.Release, close: f.Close}
 	for _, t := range f.Tensors {
 		format, _ := t.DType.Format()
 		s.tensors = append(s.tensors, tensor{Info{t.Name, string(t.DType), t.Shape}, format, t.Data})

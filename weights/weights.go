@@ -33,6 +33,7 @@ type Source struct {
 	dir     string // where a Hugging Face model's other files lie
 	tensors []tensor
 	byName  map[string]int
+	release func(data []byte) // nil: the model is in memory for good
 	close   func() error
 }
 
@@ -109,6 +110,14 @@ func (s *Source) Raw(name string) (Info, []byte, error) {
 		return Info{}, nil, fmt.Errorf("weights: %s: there is no tensor %q among its %d", s.Path, name, len(s.tensors))
 	}
 	return s.tensors[i].Info, s.tensors[i].data, nil
+}
+
+// Release says that a tensor will not be read soon: it leaves this process's memory and comes back from the file when it is
+// touched again.
+func (s *Source) Release(name string) {
+	if i, ok := s.byName[name]; ok && s.release != nil {
+		s.release(s.tensors[i].data)
+	}
 }
 
 // Close unmaps the files; no tensor may be used afterwards.

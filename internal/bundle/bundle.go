@@ -56,5 +56,8 @@ func (b *Bundle) Tensor(name string) (quant.Tensor, bool) {
 	return t, err == nil
 }
 
+// Release implements plan.Tensors: the device has its own copy.
+func (b *Bundle) Release(name string) { b.Source.Release(name) }
+
 // Close unmaps the files.
 func (b *Bundle) Close() error { return b.Source.Close() }

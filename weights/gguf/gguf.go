@@ -31,7 +31,7 @@ type File struct {
 
 	Tensors []Tensor // in the order of the file
 
-	maps []*mmap.File
+	maps mmap.Set
 }
 
 // Tensor is one tensor of a file.
@@ -44,12 +44,10 @@ type Tensor struct {
 
 // Close unmaps the file. Tensor data must not be used afterwards; metadata may.
 func (f *File) Close() error {
-	var first error
-	for _, m := range f.maps {
-		if err := m.Close(); err != nil && first == nil {
-			first = err
-		}
-	}
+	err := f.maps.Close()
 	f.maps = nil
-	return first
+	return err
 }
+
+// Release says that a tensor's data will not be read soon; see mmap.Set.
+func (f *File) Release(data []byte) { f.maps.Release(data) }

@@ -42,7 +42,7 @@ func openOne(path string) (*File, error) {
 		m.Close()
 		return nil, fmt.Errorf("gguf: %s: %w", path, err)
 	}
-	f.maps = []*mmap.File{m}
+	f.maps = mmap.Set{m}
 	return f, nil
 }
 

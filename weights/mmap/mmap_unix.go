@@ -36,3 +36,12 @@ func Open(path string) (*File, error) {
 	}
 	return &File{data: data, close: unix.Munmap}, nil
 }
+
+// release drops the whole pages within bytes [from, to) of the mapping.
+func (f *File) release(from, to int) {
+	page := os.Getpagesize()
+	from, to = (from+page-1)/page*page, to/page*page
+	if from < to {
+		_ = unix.Madvise(f.data[from:to], unix.MADV_DONTNEED) // advice: nothing is lost if it is not taken
+	}
+}

@@ -19,7 +19,7 @@ type File struct {
 	Metadata map[string]string // of the header's __metadata__; of a set, the first shard's
 	Tensors  []Tensor          // in the order of the data; of a set, shard by shard
 
-	maps []*mmap.File
+	maps mmap.Set
 }
 
 // Tensor is one tensor of a file.
@@ -41,18 +41,16 @@ func Open(path string) (*File, error) {
 		m.Close()
 		return nil, fmt.Errorf("safetensors: %s: %w", path, err)
 	}
-	f.maps = []*mmap.File{m}
+	f.maps = mmap.Set{m}
 	return f, nil
 }
 
 // Close unmaps the files. Tensor data must not be used afterwards.
 func (f *File) Close() error {
-	var first error
-	for _, m := range f.maps {
-		if err := m.Close(); err != nil && first == nil {
-			first = err
-		}
-	}
+	err := f.maps.Close()
 	f.maps = nil
-	return first
+	return err
 }
+
+// Release says that a tensor's data will not be read soon; see mmap.Set.
+func (f *File) Release(data []byte) { f.maps.Release(data) }
