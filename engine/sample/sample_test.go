@@ -333,3 +333,49 @@ func TestNoAllocations(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeVocabulary holds rows that are counted rather than weighed, in part, to the definition: the token drawn is
+// the one at the part u of the kept mass, to 1e-4.
+func TestLargeVocabulary(t *testing.T) {
+	var s Sampler
+	for seed := range uint64(40) {
+		logits := row(20000, seed)
+		p := Default()
+		p.Seed = seed
+		p.Temperature = []float64{0.1, 0.7, 1, 3, 100}[seed%5]
+		p.TopP = []float64{1, 0.9, 0.5, 0.9999}[seed%4]
+		p.Logprobs = true
+		st, err := NewState(p, len(logits), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Sample(logits, st, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := p
+		all.TopP = 1
+		tokens, _ := oracle(logits, &all, nil, nil, nil)
+		kept, below, drawn := 0.0, 0.0, 0.0
+		for _, o := range tokens {
+			if kept < p.TopP {
+				kept += o.p
+			}
+			if drawn == 0 && o.id != got.Token {
+				below += o.p
+			} else if o.id == got.Token {
+				drawn = o.p
+			}
+		}
+		if at := uniform(seed, 0) * kept; at < below-1e-4 || at > below+drawn+1e-4 {
+			t.Errorf("temperature %v, top_p %v: token %d spans [%v, %v] of the mass; u is at %v", p.Temperature, p.TopP, got.Token, below, below+drawn, at)
+		}
+		var sum float64
+		for _, x := range logits {
+			sum += math.Exp(float64(x))
+		}
+		if want := float64(logits[got.Token]) - math.Log(sum); math.Abs(float64(got.Logprob)-want) > 1e-4 {
+			t.Errorf("logprob %v, want %v", got.Logprob, want)
+		}
+	}
+}

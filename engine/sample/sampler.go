@@ -78,33 +78,45 @@ func (s *Sampler) draw(logits []float32, top float32, p *Params, u float64) int3
 // collect lists the weighted candidates that min-p and top-k leave, and their mass. If neither is set the mass is the
 // whole row's, and the list goes only as far down as the later steps can look.
 func (s *Sampler) collect(logits []float32, scale scaling, p *Params, u float64) (c []candidate, mass float64) {
-	lowest := float64(faintest)
-	whole := p.MinP == 0 && (p.TopK == 0 || p.TopK >= len(logits))
-	keep := 0
+	some := p.TopK > 0 && p.TopK < len(logits)
 	switch {
-	case !whole:
-		if p.TopK < len(logits) {
+	case some || p.MinP > 0:
+		keep := 0
+		if some {
 			keep = p.TopK
 		}
-		lowest = max(lowest, math.Log(p.MinP)*perUnit) // min_p 0 gives −Inf
-	default:
-		mass = s.histogram.fill(logits, scale)
-		switch {
-		case p.TopP < 1:
-			lowest = s.histogram.reach(p.TopP * mass)
-		case p.TypicalP == 1:
-			lowest = s.histogram.reach(u * mass)
-		}
+		c = s.weigh(logits, scale, min(steps, -math.Log(p.MinP)*perUnit), keep) // -ln 0 is +Inf
+		return c, sum(c)
+	case p.TopP < 1:
+		return s.likeliest(logits, scale, p.TopP)
+	case p.TypicalP < 1:
+		return s.likeliest(logits, scale, 1)
 	}
-	c = gather(s.candidates[:0], logits, scale.below(lowest), keep)
+	return s.likeliest(logits, scale, u)
+}
+
+// likeliest lists the likeliest tokens as far down as the given part of the row's mass, and further, and returns the
+// whole mass.
+func (s *Sampler) likeliest(logits []float32, scale scaling, part float64) (c []candidate, mass float64) {
+	s.histogram.count(logits, scale)
+	y, rest := s.histogram.cut((1 + part) / 2) // half-way to the end: counted masses are not quite exact
+	c = s.weigh(logits, scale, y, 0)
+	listed := sum(c)
+	if part*(listed+rest) > listed {
+		c = s.weigh(logits, scale, steps, 0)
+		return c, sum(c)
+	}
+	return c, listed + rest
+}
+
+// weigh lists the tokens down to y with their weights; if keep is positive, the keep likeliest of them.
+func (s *Sampler) weigh(logits []float32, scale scaling, y float64, keep int) []candidate {
+	c := gather(s.candidates[:0], logits, scale.below(y), keep)
 	s.candidates = c[:0]
 	for i := range c {
-		_, c[i].weight = weigh(max(scale.y(c[i].logit), faintest))
+		c[i].weight = weight(min(scale.y(c[i].logit), steps))
 	}
-	if !whole {
-		mass = sum(c)
-	}
-	return c, mass
+	return c
 }
 
 func sum(c []candidate) (mass float64) {
@@ -131,7 +143,8 @@ func typical(c []candidate, mass, p float64) []candidate {
 // report fills in the log-probabilities, from the row as the model gave it.
 func (s *Sampler) report(choice *Choice, raw []float32, n int) {
 	_, top := argmax(raw)
-	total := float64(top) + math.Log(s.histogram.fill(raw, newScaling(top, 1)))
+	_, mass := s.likeliest(raw, newScaling(top, 1), 0)
+	total := float64(top) + math.Log(mass)
 	choice.Logprob = float32(float64(raw[choice.Token]) - total)
 	if n == 0 {
 		return
