@@ -10,13 +10,12 @@ type Grid struct {
 	X, Y, Z int // blocks; 0 means 1
 	Threads int
 	Shared  int
-	Cluster int // blocks along X that share memory and a multicast; 0 means none (sm_90)
 }
 
 const maxParams = 1024 // bytes of kernel parameters we carry; the hardware takes 4096
 
 // launch is what one cuLaunchKernelEx reads, kept per stream so that a launch allocates nothing and its addresses are
-// always the heap's. The layout is CUlaunchConfig's, then the "extra" list that hands over packed parameters.
+// always the heap's. The layout of config is CUlaunchConfig's.
 type launch struct {
 	config struct {
 		grid, block [3]uint32
@@ -25,9 +24,10 @@ type launch struct {
 		attrs       uintptr
 		numAttrs    uint32
 	}
-	attrs [2]launchAttr
-	extra [5]uintptr
-	size  uintptr
+	attr launchAttr
+	// list holds the address of the kernel's one parameter. (The "extra" buffer would do without, but there a parameter
+	// aligned to 64 bytes must be placed by hand where the compiler put it.)
+	list  [1]uintptr
 	param [maxParams]byte
 	args  [4]uintptr
 }
@@ -39,14 +39,8 @@ type launchAttr struct {
 	value [16]uint32
 }
 
-// Ids of CUlaunchAttributeID, and the markers of the "extra" list.
-const (
-	attrCluster     = 4
-	attrOverlap     = 6
-	extraEnd        = 0
-	extraBuffer     = 1
-	extraBufferSize = 2
-)
+// attrOverlap is CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
+const attrOverlap = 6
 
 // Launch puts a kernel on the stream. params mirrors the kernel's one struct parameter field by field: pointers as Ptr,
 // the rest as the Go number of the same size, which both languages lay out alike.
@@ -62,18 +56,14 @@ func (s *Stream) launchBytes(k *Kernel, g Grid, params []byte) error {
 	c := &l.config
 	c.grid = [3]uint32{uint32(max(g.X, 1)), uint32(max(g.Y, 1)), uint32(max(g.Z, 1))}
 	c.block = [3]uint32{uint32(g.Threads), 1, 1}
-	c.shared, c.stream, c.attrs, c.numAttrs = uint32(g.Shared), s.handle, uintptr(unsafe.Pointer(&l.attrs)), 0
-	if g.Cluster > 1 {
-		l.attrs[c.numAttrs] = launchAttr{id: attrCluster, value: [16]uint32{uint32(g.Cluster), 1, 1}}
-		c.numAttrs++
-	}
+	c.shared, c.stream, c.attrs, c.numAttrs = uint32(g.Shared), s.handle, uintptr(unsafe.Pointer(&l.attr)), 0
 	if s.Overlap {
-		l.attrs[c.numAttrs] = launchAttr{id: attrOverlap, value: [16]uint32{1}}
-		c.numAttrs++
+		l.attr = launchAttr{id: attrOverlap, value: [16]uint32{1}}
+		c.numAttrs = 1
 	}
-	l.size = uintptr(copy(l.param[:], params))
-	l.extra = [5]uintptr{extraBuffer, uintptr(unsafe.Pointer(&l.param)), extraBufferSize, uintptr(unsafe.Pointer(&l.size)), extraEnd}
-	l.args = [4]uintptr{uintptr(unsafe.Pointer(c)), k.handle, 0, uintptr(unsafe.Pointer(&l.extra))}
+	copy(l.param[:], params)
+	l.list[0] = uintptr(unsafe.Pointer(&l.param))
+	l.args = [4]uintptr{uintptr(unsafe.Pointer(c)), k.handle, uintptr(unsafe.Pointer(&l.list)), 0}
 	if code := syscall(s.ctx.driver.fn[cuLaunchKernelEx], l.args[:]...); code != 0 {
 		doing := fmt.Sprintf("launching the kernel %s on %d×%d×%d blocks of %d threads with %d bytes of shared memory",
 			k.Name, g.X, g.Y, g.Z, g.Threads, g.Shared)

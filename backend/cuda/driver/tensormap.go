@@ -10,32 +10,36 @@ type TensorMap [128]byte
 
 // Values of CUtensorMapDataType, CUtensorMapSwizzle and CUtensorMapL2promotion.
 const (
-	tensorUint8      = 0
 	tensorBFloat16   = 9
 	tensorSwizzle128 = 3
 	tensorPromote256 = 3
 )
 
-// MatrixMap describes a row-major matrix of bf16 (elemSize 2) or bytes (elemSize 1) in device memory: rows × cols, rows
-// stride bytes apart (a multiple of 16), fetched in boxes of boxRows × boxCols. A box's row must be 128 bytes long: that
-// is the swizzle the kernels' shared memory uses. Elements outside the matrix arrive as zeros.
-func (c *Context) MatrixMap(base Ptr, elemSize, rows, cols, stride, boxRows, boxCols int) (TensorMap, error) {
+// MatrixMap describes a row-major matrix of bf16 in device memory: rows × cols, stride bytes from row to row (a multiple
+// of 16), fetched in boxes of boxRows × boxCols. A box's row must be 128 bytes long: that is the swizzle the kernels'
+// shared memory uses. Elements outside the matrix arrive as zeros.
+func (c *Context) MatrixMap(base Ptr, rows, cols, stride, boxRows, boxCols int) (TensorMap, error) {
+	return c.tensorMap(base, []uint64{uint64(cols), uint64(rows)}, []uint64{uint64(stride)}, []uint32{uint32(boxCols), uint32(boxRows)})
+}
+
+// PlanesMap describes planes of such matrices, planeStride bytes apart; a box is of one plane.
+func (c *Context) PlanesMap(base Ptr, planes, planeStride, rows, cols, stride, boxRows, boxCols int) (TensorMap, error) {
+	return c.tensorMap(base, []uint64{uint64(cols), uint64(rows), uint64(planes)}, []uint64{uint64(stride), uint64(planeStride)},
+		[]uint32{uint32(boxCols), uint32(boxRows), 1})
+}
+
+// tensorMap encodes a map; sizes, strides and box go from the innermost dimension outwards.
+func (c *Context) tensorMap(base Ptr, sizes, strides []uint64, box []uint32) (TensorMap, error) {
 	m := new(struct {
 		_   [64]byte // the driver wants 64-byte alignment, which Go gives no type
 		buf [192]byte
 	})
 	at := unsafe.Pointer(&m.buf)
 	at = unsafe.Add(at, (64-uintptr(at)%64)%64)
-	size := &[2]uint64{uint64(cols), uint64(rows)}
-	strides := &[1]uint64{uint64(stride)}
-	box := &[2]uint32{uint32(boxCols), uint32(boxRows)}
-	steps := &[2]uint32{1, 1}
-	kind := uintptr(tensorBFloat16)
-	if elemSize == 1 {
-		kind = tensorUint8
-	}
-	err := c.driver.call(fmt.Sprintf("describing a matrix of %d×%d in boxes of %d×%d to the copy engine", rows, cols, boxRows, boxCols),
-		cuTensorMapEncodeTiled, uintptr(at), kind, 2, uintptr(base), uintptr(unsafe.Pointer(size)), uintptr(unsafe.Pointer(strides)),
-		uintptr(unsafe.Pointer(box)), uintptr(unsafe.Pointer(steps)), 0, tensorSwizzle128, tensorPromote256, 0)
+	steps := []uint32{1, 1, 1}
+	err := c.driver.call(fmt.Sprintf("describing a matrix of %v in boxes of %v to the copy engine", sizes, box),
+		cuTensorMapEncodeTiled, uintptr(at), tensorBFloat16, uintptr(len(sizes)), uintptr(base), uintptr(unsafe.Pointer(&sizes[0])),
+		uintptr(unsafe.Pointer(&strides[0])), uintptr(unsafe.Pointer(&box[0])), uintptr(unsafe.Pointer(&steps[0])),
+		0, tensorSwizzle128, tensorPromote256, 0)
 	return *(*TensorMap)(at), err
 }

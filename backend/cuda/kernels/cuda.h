@@ -53,9 +53,11 @@ DEVICE void warpBarrier() { asm volatile("bar.warp.sync -1;" ::: "memory"); }
 #if __CUDA_ARCH__ >= 900
 DEVICE void awaitInput() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 DEVICE void releaseNext() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+DEVICE void begin() { releaseNext(); awaitInput(); }
 #else
 DEVICE void awaitInput() {}
 DEVICE void releaseNext() {}
+DEVICE void begin() {}
 #endif
 
 DEVICE float minf(float a, float b) { return __builtin_fminf(a, b); }

@@ -15,7 +15,7 @@ constexpr int TILE = 64, DEPTH = 16;
 // A block computes 64 × 64 results; each of its 256 threads 4 × 4 of them.
 template <typename X, typename W> DEVICE void linear(const LinearParams& p) {
   SHARED static float xs[DEPTH][TILE + 4], ws[DEPTH][TILE + 4];
-  awaitInput();
+  begin();
   int m0 = blockY() * TILE, n0 = blockX() * TILE, tx = threadX() % 16, ty = threadX() / 16;
   float acc[4][4] = {};
   for (int k0 = 0; k0 < p.k; k0 += DEPTH) {

@@ -21,7 +21,7 @@ template <typename T> DEVICE float at(const NormParams& p, long i) {
 // rmsRow: 8 numbers a thread and turn when the row divides by 8, else one.
 template <typename T> DEVICE void rmsRow(const NormParams& p) {
   SHARED static float scratch[32];
-  awaitInput();
+  begin();
   long base = (long)blockX() * p.n;
   float squares = 0;
   for (int i = threadX(); i < p.n; i += threads()) {
@@ -30,7 +30,6 @@ template <typename T> DEVICE void rmsRow(const NormParams& p) {
     squares += v * v;
   }
   float scale = rsqrt(blockSum(squares, scratch) / p.n + p.eps);
-  releaseNext();
   for (int i = threadX(); i < p.n; i += threads()) {
     float v = p.sum ? toFloat(((const T*)p.sum)[base + i]) : at<T>(p, base + i);
     ((T*)p.y)[base + i] = fromFloat<T>(v * scale * p.weight[i]);
@@ -49,7 +48,7 @@ KERNEL(1024, 1) rms_bf16_wide(PARAM NormParams p) {
   if (mine) {
     UNROLL for (int j = 0; j < 8; j++) w[j] = p.weight[i + j];
   }
-  awaitInput();
+  begin();
   long base = (long)blockX() * p.n + i;
   float squares = 0;
   if (mine) {
@@ -66,7 +65,6 @@ KERNEL(1024, 1) rms_bf16_wide(PARAM NormParams p) {
     UNROLL for (int j = 0; j < 8; j++) squares += v[j] * v[j];
   }
   float scale = rsqrt(blockSum(squares, scratch) / p.n + p.eps);
-  releaseNext();
   if (mine) {
     Vec16 y;
     UNROLL for (int j = 0; j < 4; j++) y.x[j] = pack(v[2 * j] * scale * w[2 * j], v[2 * j + 1] * scale * w[2 * j + 1]);
@@ -76,7 +74,7 @@ KERNEL(1024, 1) rms_bf16_wide(PARAM NormParams p) {
 
 // rmsGroup: one warp a group (a head).
 template <typename T> DEVICE void rmsGroup(const NormParams& p) {
-  awaitInput();
+  begin();
   long g = (long)blockX() * (threads() / 32) + warp();
   if (g >= (long)p.rows * p.groups) return;
   const T* x = (const T*)p.x + g * p.n;
@@ -94,7 +92,7 @@ KERNEL(128, 1) rms_group_bf16(PARAM NormParams p) { rmsGroup<bf16>(p); }
 // layerRow centres before it squares: the two-pass sum keeps its digits when the mean is large.
 template <typename T> DEVICE void layerRow(const NormParams& p) {
   SHARED static float scratch[32];
-  awaitInput();
+  begin();
   long base = (long)blockX() * p.n;
   float sum = 0, squares = 0;
   for (int i = threadX(); i < p.n; i += threads()) sum += at<T>(p, base + i);

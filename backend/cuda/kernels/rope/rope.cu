@@ -12,7 +12,7 @@ struct AnglesParams {
 // The angle is a float32 product, as the reference has it, and may be 100,000 radians: it is reduced to one turn in
 // float64 before the hardware's sine and cosine, which are good to 5e-7 there.
 KERNEL(128, 1) angles(PARAM AnglesParams p) {
-  awaitInput();
+  begin();
   int r = blockX();
   if (r >= p.step.counts[COUNT_TOKENS]) return;
   const float* f = p.frequencies + (p.perSequence ? (long)p.step.rowSeq[r] * p.pairs : 0);
@@ -39,7 +39,7 @@ struct RopeParams {
 
 // One thread turns one pair, or copies one number that does not turn.
 template <typename T> DEVICE void rope(const RopeParams& p) {
-  awaitInput();
+  begin();
   long r = blockX();
   int half = p.dim / 2, rest = p.size - p.dim, work = half + rest;
   for (int i = threadX() + blockY() * threads(); i < p.heads * work; i += threads() * gridY()) {

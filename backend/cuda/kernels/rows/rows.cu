@@ -11,7 +11,7 @@ struct EmbedParams {
 };
 
 template <typename W, typename T> DEVICE void embed(const EmbedParams& p) {
-  awaitInput();
+  begin();
   int r = blockX();
   if (r >= p.step.counts[COUNT_TOKENS]) return;
   long id = (p.byPosition ? p.step.positions : p.step.tokens)[r];
@@ -30,7 +30,7 @@ struct PickParams {
   int words, pad;
 };
 KERNEL(256, 1) pick(PARAM PickParams p) {
-  awaitInput();
+  begin();
   int r = blockX();
   if (r >= p.step.counts[COUNT_LOGITS]) return;
   long from = p.step.picked[r];
@@ -55,7 +55,7 @@ template <typename C> DEVICE C* valueRow(u8* cache, const Step& s, int slot, int
 }
 
 template <typename T, typename C> DEVICE void kvWrite(const KVWriteParams& p) {
-  awaitInput();
+  begin();
   int r = blockX();
   if (r >= p.step.counts[COUNT_TOKENS]) return;
   int slot = p.step.slots[r];

@@ -1,0 +1,95 @@
+// Package decode is attention of sequences with one new token over the paged cache: bf16, heads of up to 256, split over the
+// keys so that few sequences fill the GPU too.
+package decode
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+)
+
+// params mirrors DecodeParams of decode.cu.
+type params struct {
+	Step                                 kernels.Step
+	Q, Cache, Y, Partial, Arrived        driver.Ptr
+	Heads, KVHeads, KSize, VSize, Window int32
+	Splits, Fill                         int32
+	_                                    int32
+	Scale, Softcap                       float32
+}
+
+// Problem is what a launch computes.
+type Problem struct {
+	Q, Cache, Y                  driver.Ptr
+	Heads, KVHeads, KSize, VSize int
+	Window                       int
+	Scale, Softcap               float64
+}
+
+const (
+	heads   = 8 // query heads of a block
+	threads = 128
+	// minPage is the least page size: the keys of a step lie in one page.
+	minPage   = 16
+	maxSplits = 64
+	// evening is the most parts a sequence is cut into for evenness alone.
+	evening = 4
+)
+
+// Fits reports whether heads of these sizes and pages of so many tokens can be loaded 16 bytes at a time.
+func Fits(kSize, vSize, pageSize int) bool {
+	return kSize%8 == 0 && vSize%8 == 0 && kSize <= 256 && vSize <= 256 && pageSize >= minPage
+}
+
+// Kernel is a problem bound to its kernel.
+type Kernel struct {
+	sms    int
+	kernel *driver.Kernel
+	base   params
+	groups int // blocks of one sequence and split
+}
+
+// groups is how many blocks share the query heads of one sequence.
+func groups(p Problem) int { return p.KVHeads * ((p.Heads/p.KVHeads + heads - 1) / heads) }
+
+// fill is how many parts of each of seqs sequences give every multiprocessor two blocks, whose loads in flight cover the
+// memory's latency.
+func fill(sms, seqs, groups int) int { return min((2*sms+seqs*groups-1)/(seqs*groups), maxSplits) }
+
+// PartialBytes is the scratch for up to seqs sequences.
+func PartialBytes(sms, seqs int, p Problem) int64 {
+	most := 0
+	for s := 1; s <= seqs; s++ {
+		most = max(most, s*groups(p)*max(fill(sms, s, groups(p)), evening))
+	}
+	return int64(most) * heads * int64(p.VSize+2) * 4
+}
+
+// Counters is how many zeroed int32 a launch for seqs sequences uses.
+func Counters(seqs int, p Problem) int { return seqs * groups(p) }
+
+// New binds a problem. partial has PartialBytes; arrived has Counters zeros that stay zero between launches.
+func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, error) {
+	name := "decode256"
+	switch size := max(p.KSize, p.VSize); {
+	case size <= 64:
+		name = "decode64"
+	case size <= 96:
+		name = "decode96"
+	case size <= 128:
+		name = "decode128"
+	}
+	kernel, err := l.Kernel("decode", name, 0)
+	return &Kernel{sms: l.SMs(), kernel: kernel, groups: groups(p), base: params{
+		Q: p.Q, Cache: p.Cache, Y: p.Y, Partial: partial, Arrived: arrived,
+		Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize), Window: int32(p.Window),
+		Scale: float32(p.Scale), Softcap: float32(p.Softcap),
+	}}, err
+}
+
+// Launch computes the sequences of a step that have one new token; seqs is how many sequences the step has.
+func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, seqs int) error {
+	p := k.base
+	p.Step, p.Fill = *step, int32(fill(k.sms, seqs, k.groups))
+	p.Splits = max(p.Fill, evening)
+	return driver.Launch(s, k.kernel, driver.Grid{X: int(p.Splits), Y: k.groups, Z: seqs, Threads: threads}, &p)
+}

@@ -1,0 +1,81 @@
+package decode
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+)
+
+func ones(n int) []int {
+	x := make([]int, n)
+	for i := range x {
+		x[i] = 1
+	}
+	return x
+}
+
+func TestAgainstPlainGo(t *testing.T) {
+	gputest.Run(t, func(g *gputest.GPU) {
+		for _, s := range []gputest.Shape{
+			{Heads: 4, KVHeads: 4, KSize: 64, VSize: 64, PageSize: 16, Length: []int{1, 16, 17, 300}},
+			{Heads: 32, KVHeads: 8, KSize: 128, VSize: 128, PageSize: 16, Length: []int{5000, 1, 64}},
+			{Heads: 32, KVHeads: 8, KSize: 128, VSize: 128, PageSize: 64, Length: []int{129, 777}, Window: 100},
+			{Heads: 12, KVHeads: 1, KSize: 80, VSize: 80, PageSize: 32, Length: []int{200, 31}, Softcap: 5},
+			{Heads: 16, KVHeads: 2, KSize: 96, VSize: 96, PageSize: 16, Length: []int{333}},
+			{Heads: 8, KVHeads: 4, KSize: 256, VSize: 256, PageSize: 16, Length: []int{500, 77}, Window: 64, Softcap: 20},
+			{Heads: 6, KVHeads: 3, KSize: 16, VSize: 24, PageSize: 16, Length: []int{100, 2}},
+		} {
+			s.New, s.Scale = ones(len(s.Length)), 0.1
+			a := g.NewAttention(s)
+			p := problem(s, a)
+			p.Y = g.Poisoned(2 * len(a.Want))
+			k, err := New(g.Loader, p, g.Poisoned(int(PartialBytes(g.Loader.SMs(), len(s.Length), p))), g.Zeros(4*Counters(len(s.Length), p)))
+			g.Must(err)
+			for range 2 {
+				g.Must(k.Launch(g.Stream, &a.Step, len(s.Length)))
+				g.Near(fmt.Sprintf("%+v", s), g.ReadBF16(p.Y, len(a.Want)), a.Want, 6e-3)
+				g.Must(g.Stream.Fill(p.Y, 0xff, int64(2*len(a.Want))))
+			}
+		}
+	})
+}
+
+func problem(s gputest.Shape, a *gputest.Attention) Problem {
+	return Problem{Q: a.Q, Cache: a.Cache, Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize, Window: s.Window, Scale: s.Scale, Softcap: s.Softcap}
+}
+
+// BenchmarkDecode is GQA 4:1 with heads of 128 over a cache of pages of 16 in order, which is far larger than the L2 cache.
+func BenchmarkDecode(b *testing.B) {
+	gputest.Run(b, func(g *gputest.GPU) {
+		for _, c := range []struct{ seqs, length int }{{1, 128}, {1, 4096}, {1, 32768}, {8, 4096}, {32, 1024}, {64, 4096}, {128, 1024}, {256, 1024}} {
+			g.Scope(func() {
+				const page, kvHeads, heads, size, layers = 16, 8, 32, 128, 4
+				seqPages := c.length / page
+				bytes := c.seqs * c.length * kvHeads * size * 2 * 2
+				var table, qStart, kvLen []int32
+				for i := range c.seqs * seqPages {
+					table = append(table, int32(i))
+				}
+				for i := range c.seqs {
+					qStart, kvLen = append(qStart, int32(i)), append(kvLen, int32(c.length))
+				}
+				step := kernels.Step{Counts: g.Ints(int32(c.seqs), int32(c.seqs), 0), QStart: g.Ints(append(qStart, int32(c.seqs))...), KVLen: g.Ints(kvLen...),
+					Pages: g.Ints(table...), SeqPages: int32(seqPages), PageShift: 4}
+				p := Problem{Q: g.Noise(c.seqs * heads * size * 2), Y: g.Poisoned(c.seqs * heads * size * 2), Heads: heads, KVHeads: kvHeads, KSize: size, VSize: size, Scale: 0.088}
+				partial, arrived := g.Poisoned(int(PartialBytes(g.Loader.SMs(), c.seqs, p))), g.Zeros(4*Counters(c.seqs, p))
+				copies := max(1, 256<<20/bytes+1)
+				var set []*Kernel
+				for range copies {
+					p.Cache = g.Noise(bytes)
+					k, err := New(g.Loader, p, partial, arrived)
+					g.Must(err)
+					set = append(set, k)
+				}
+				d := g.Time(func(run int) error { return set[run%copies].Launch(g.Stream, &step, c.seqs) })
+				fmt.Printf("decode %4d × %5d  %9.1f µs  %6.2f TB/s\n", c.seqs, c.length, d.Seconds()*1e6, float64(bytes)/d.Seconds()/1e12)
+			})
+		}
+	})
+}

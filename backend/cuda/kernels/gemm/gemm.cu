@@ -1,0 +1,245 @@
+// The linear layer on Hopper: Y = X W', bf16, for any number of rows. One producer warp keeps the copy engine fetching tiles
+// into a ring of shared memory; two warpgroups multiply them. Weights are the A operand (128 rows a tile), activations
+// the B operand (BN rows), so the same kernel streams weights for a few rows of x and fills the tensor cores for many.
+//
+// Work is dealt out two ways. Tiles in turn: block b takes tiles b, b + grid, …: no sums are split. In a stream: all tiles' k
+// steps in a row are cut into equal runs, one a block, so that every block works as long as every other whatever the
+// shape; a tile cut in pieces is added up, in the order of blocks, by the block that finishes it last.
+//
+// Rows of x beyond m are read (they are within the buffer or zero) and never stored.
+#include "../hopper.h"
+
+struct Part { // one weight matrix; several that read the same x are one launch
+  const float* bias; // [n] or null
+  bf16* y;           // [m, n]
+  const bf16* add;   // [m, n] added to the result, or null
+  int n, tiles;      // tiles of rows
+};
+struct GemmParams {
+  TensorMap w[3]; // [n, k] each
+  TensorMap x;    // [rows, k]
+  Part part[3];
+  float* partial; // stream: two tiles a block
+  int* arrived;   // stream: [tiles] zeros
+  int m, k, parts, fn;
+  int rowTiles, tiles, stream; // tiles of x, tiles in all, how work is dealt out
+  int pad;
+};
+
+#if __CUDA_ARCH__ >= 900
+constexpr int BK = 64, W_BYTES = 128 * BK * 2, WORKERS = 256;
+extern SHARED u8 dynamic[];
+
+DEVICE float gate(int fn, float x) {
+  if (fn == 0) return x * reciprocal(1 + expf(-x));
+  return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
+}
+
+// Work is a block's share: count steps of BK in a row, from a step of a tile on. It is walked by increments: a division a
+// step would cost more than the step.
+struct Work {
+  int steps, count, tile, step, turn; // turn: from one tile to the next
+  DEVICE Work(const GemmParams& p) {
+    steps = ceilDiv(p.k, BK);
+    if (p.stream) {
+      int start = first(p, steps, blockX());
+      count = first(p, steps, blockX() + 1) - start;
+      tile = start / steps, step = start % steps, turn = 1;
+    } else {
+      tile = blockX(), step = 0, turn = gridX();
+      count = tile < p.tiles ? ceilDiv(p.tiles - tile, turn) * steps : 0;
+    }
+  }
+  // first is the step that a block of a stream starts with.
+  static DEVICE int first(const GemmParams& p, int steps, int block) { return (int)((long)p.tiles * steps * block / gridX()); }
+  DEVICE bool next() { // whether a new tile begins
+    if (++step < steps) return false;
+    step = 0, tile += turn;
+    return true;
+  }
+};
+
+// Ring is a place in the ring of stages, and how often, modulo two, it has come round.
+template <int STAGES> struct Ring {
+  int stage = 0;
+  u32 phase = 0;
+  DEVICE void next() {
+    if (++stage == STAGES) stage = 0, phase ^= 1;
+  }
+};
+
+// Place is where a tile lies: eight row tiles of x in turn for each tile of weights, so that what runs at one time shares both.
+struct Place {
+  int part, wRow, xRow;
+  template <int BN, int ROWS> static DEVICE Place of(const GemmParams& p, int tile, bool gated) {
+    constexpr int GROUP = 8;
+    Place at;
+    int perGroup = GROUP * (p.tiles / p.rowTiles), group = tile / perGroup, in = tile % perGroup;
+    int tall = mini(GROUP, p.rowTiles - group * GROUP), w = in / tall;
+    at.xRow = (group * GROUP + in % tall) * BN;
+    at.part = 0;
+    while (!gated && at.part + 1 < p.parts && w >= p.part[at.part].tiles) w -= p.part[at.part++].tiles;
+    at.wRow = w * ROWS;
+    return at;
+  }
+};
+
+template <int BN, int STAGES, bool GATED> DEVICE void gemm(const GemmParams& p) {
+  constexpr int X_BYTES = BN * BK * 2, STAGE = W_BYTES + X_BYTES, ROWS = GATED ? 64 : 128;
+  constexpr int CHUNK = BN < 64 ? BN : 64, LINE = 144; // tokens of a turn of the epilogue; bytes of its lines
+  SHARED static u64 bars[2 * STAGES];
+  SHARED static int isLast;
+  u32 ring = (sharedAddress(dynamic) + 1023) & ~1023u, full = sharedAddress(bars), empty = full + 8 * STAGES;
+  u8* stage = dynamic + (ring - sharedAddress(dynamic)) + STAGES * STAGE; // the epilogue's
+  if (threadX() == 0) {
+    for (int i = 0; i < STAGES; i++) barrierInit(full + 8 * i, 1), barrierInit(empty + 8 * i, WORKERS / 32);
+    barrierInitDone();
+  }
+  barrier();
+  releaseNext();
+  Work work(p);
+
+  if (warp() < 4) { // the producer: one thread of four warps that need few registers
+    keepRegisters<40>();
+    if (threadX() == 0) {
+      u64 keep = p.rowTiles > 1 ? KEEP_LONG : KEEP_SHORT;
+      auto fetchW = [&](const Place& at, int step, int stage) {
+        u32 to = ring + stage * STAGE, bar = full + stage * 8;
+        barrierExpect(bar, STAGE);
+        fetchBox(to, &p.w[at.part], step * BK, at.wRow, bar, keep);
+        if (GATED) fetchBox(to + W_BYTES / 2, &p.w[1], step * BK, at.wRow, bar, keep);
+      };
+      auto fetchX = [&](const Place& at, int step, int stage) {
+        fetchBox(ring + stage * STAGE + W_BYTES, &p.x, step * BK, at.xRow, full + stage * 8, KEEP_LONG);
+      };
+      int ahead = mini(STAGES, work.count); // weights do not wait for the kernel before this one
+      Work early = work;
+      Place at = Place::of<BN, ROWS>(p, work.tile, GATED), earlyAt = at;
+      for (int i = 0; i < ahead; i++) {
+        fetchW(earlyAt, early.step, i);
+        if (early.next()) earlyAt = Place::of<BN, ROWS>(p, early.tile, GATED);
+      }
+      awaitInput();
+      Ring<STAGES> r;
+      for (int i = 0; i < work.count; i++, r.next()) {
+        if (i >= STAGES) {
+          barrierWait(empty + r.stage * 8, r.phase ^ 1);
+          fetchW(at, work.step, r.stage);
+        }
+        fetchX(at, work.step, r.stage);
+        if (work.next()) at = Place::of<BN, ROWS>(p, work.tile, GATED);
+      }
+    }
+    return;
+  }
+
+  takeRegisters<232>();
+  awaitInput();
+  int group = warp() / 4 - 1, tid = threadX() - 128, me = tid & 127, g = lane() / 4, t = lane() % 4;
+  float acc[BN / 2];
+  Ring<STAGES> r;
+  int steps = work.steps;
+  for (int done = 0; done < work.count;) {
+    int tile = work.tile, n = mini(steps - work.step, work.count - done), last = 0;
+    bool head = done == 0;
+    for (int j = 0; j < n; j++) {
+      barrierWait(full + r.stage * 8, r.phase);
+      u32 at = ring + r.stage * STAGE;
+      u64 a = operand(at + group * (W_BYTES / 2)), b = operand(at + W_BYTES);
+      productFence();
+      UNROLL for (int k = 0; k < BK / 16; k++) product(acc, a + 2 * k, b + 2 * k, j > 0 || k > 0);
+      productCommit();
+      productWait<1>(); // the step before this one is done: its stage may be filled again
+      if (j > 0 && lane() == 0) barrierArrive(empty + last * 8);
+      last = r.stage;
+      r.next();
+    }
+    productWait<0>();
+    UNROLL for (int e = 0; e < BN / 2; e++) asm volatile("" : "+f"(acc[e])::"memory");
+    if (lane() == 0) barrierArrive(empty + last * 8);
+    done += n, work.step = 0, work.tile += work.turn;
+
+    if (n < steps) { // a piece: hand it over, and go on with the whole tile if it was the last
+      float* mine = p.partial + ((long)blockX() * 2 + (head ? 0 : 1)) * (BN / 2) * WORKERS + tid;
+      UNROLL for (int e = 0; e < BN / 2; e++) mine[e * WORKERS] = acc[e];
+      int low = tile * steps, high = low + steps - 1; // the first and last step of the tile, and the blocks that have them
+      long all = (long)p.tiles * steps;
+      int c0 = (int)((long)low * gridX() / all), c1 = (int)((long)high * gridX() / all);
+      while (Work::first(p, steps, c0 + 1) <= low) c0++;
+      while (Work::first(p, steps, c1 + 1) <= high) c1++;
+      asm volatile("fence.acq_rel.gpu;" ::: "memory");
+      namedBarrier(3, WORKERS);
+      if (tid == 0) {
+        int before;
+        asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(p.arrived + tile) : "memory");
+        isLast = before == c1 - c0;
+        if (isLast) p.arrived[tile] = 0;
+      }
+      namedBarrier(3, WORKERS);
+      bool mineToFinish = isLast;
+      namedBarrier(3, WORKERS); // nobody writes isLast again before all have read it
+      if (!mineToFinish) continue;
+      asm volatile("fence.acq_rel.gpu;" ::: "memory");
+      UNROLL for (int e = 0; e < BN / 2; e++) acc[e] = 0;
+      for (int c = c0; c <= c1; c++) {
+        const float* piece = p.partial + (long)(c * 2 + (Work::first(p, steps, c) >= low ? 0 : 1)) * (BN / 2) * WORKERS + tid;
+        UNROLL for (int e = 0; e < BN / 2; e++) acc[e] += __builtin_nontemporal_load(piece + e * WORKERS);
+      }
+    }
+
+    // The epilogue turns the tile so that a token's numbers lie together, 64 tokens at a time: each warpgroup lays its 64
+    // columns of Y in lines of shared memory and then writes them out 16 bytes a thread.
+    Place at = Place::of<BN, ROWS>(p, tile, GATED);
+    const Part& part = p.part[GATED ? group : at.part];
+    const Part& outPart = p.part[at.part];
+    int column = at.wRow + (GATED ? 0 : group * 64), row = (warp() & 3) * 16 + g;
+    float bias0 = 0, bias1 = 0;
+    if (part.bias) {
+      if (column + row < part.n) bias0 = part.bias[column + row];
+      if (column + row + 8 < part.n) bias1 = part.bias[column + row + 8];
+    }
+    UNROLL for (int c = 0; c < BN / CHUNK; c++) {
+      u8* lines = stage + group * (CHUNK * LINE);
+      UNROLL for (int j = 0; j < CHUNK / 8; j++) {
+        float* d = acc + (c * (CHUNK / 8) + j) * 4;
+        u32* line = (u32*)(lines + (j * 8 + g) * LINE + (warp() & 3) * 32 + t * 4);
+        line[0] = transpose8(pack(d[0] + bias0, d[1] + bias0));
+        line[4] = transpose8(pack(d[2] + bias1, d[3] + bias1));
+      }
+      if (GATED) namedBarrier(3, WORKERS);
+      else namedBarrier(1 + group, 128);
+      for (int s = GATED ? tid : me; s < CHUNK * 8; s += GATED ? WORKERS : 128) {
+        int line = s / 8, token = at.xRow + c * CHUNK + line, col = column + s % 8 * 8;
+        if (token >= p.m || col >= outPart.n) continue;
+        const u8* from = stage + (GATED ? 0 : group * (CHUNK * LINE)) + line * LINE + s % 8 * 16;
+        Vec16 v = *(const Vec16*)from;
+        if (GATED) {
+          Vec16 up = *(const Vec16*)(from + CHUNK * LINE);
+          UNROLL for (int e = 0; e < 4; e++)
+            v.x[e] = pack(gate(p.fn, low(v.x[e])) * low(up.x[e]), gate(p.fn, high(v.x[e])) * high(up.x[e]));
+        }
+        long to = (long)token * outPart.n + col;
+        if (outPart.add) {
+          Vec16 old = *(const Vec16*)(outPart.add + to);
+          UNROLL for (int e = 0; e < 4; e++) v.x[e] = pack(low(v.x[e]) + low(old.x[e]), high(v.x[e]) + high(old.x[e]));
+        }
+        *(Vec16*)(outPart.y + to) = v;
+      }
+      if (GATED) namedBarrier(3, WORKERS);
+      else namedBarrier(1 + group, 128);
+    }
+  }
+}
+KERNEL(384, 1) gemm8(PARAM GemmParams p) { gemm<8, 11, false>(p); }
+KERNEL(384, 1) gemm16(PARAM GemmParams p) { gemm<16, 11, false>(p); }
+KERNEL(384, 1) gemm32(PARAM GemmParams p) { gemm<32, 9, false>(p); }
+KERNEL(384, 1) gemm64(PARAM GemmParams p) { gemm<64, 8, false>(p); }
+KERNEL(384, 1) gemm128(PARAM GemmParams p) { gemm<128, 6, false>(p); }
+KERNEL(384, 1) gemm256(PARAM GemmParams p) { gemm<256, 4, false>(p); }
+KERNEL(384, 1) gated8(PARAM GemmParams p) { gemm<8, 11, true>(p); }
+KERNEL(384, 1) gated16(PARAM GemmParams p) { gemm<16, 11, true>(p); }
+KERNEL(384, 1) gated32(PARAM GemmParams p) { gemm<32, 9, true>(p); }
+KERNEL(384, 1) gated64(PARAM GemmParams p) { gemm<64, 8, true>(p); }
+KERNEL(384, 1) gated128(PARAM GemmParams p) { gemm<128, 6, true>(p); }
+KERNEL(384, 1) gated256(PARAM GemmParams p) { gemm<256, 4, true>(p); }
+#endif

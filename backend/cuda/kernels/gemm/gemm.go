@@ -1,0 +1,157 @@
+// Package gemm is the linear layer on Hopper's tensor cores: Y = X × Wᵀ in bf16 for any number of rows, up to three weights that
+// read the same rows in one launch, or the two of a gate with its function.
+package gemm
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+)
+
+// part mirrors Part of gemm.cu.
+type part struct {
+	Bias, Y, Add driver.Ptr
+	N, Tiles     int32
+}
+
+// params mirrors GemmParams of gemm.cu.
+type params struct {
+	W                       [3]driver.TensorMap
+	X                       driver.TensorMap
+	Part                    [3]part
+	Partial, Arrived        driver.Ptr
+	M, K, Parts, Fn         int32
+	RowTiles, Tiles, Stream int32
+	_                       int32
+	_                       [6]uint64 // the struct's size is a multiple of its maps' alignment, 64
+}
+
+// Weight is a matrix of N × K bf16, row-major, with where its results go.
+type Weight struct {
+	W    driver.Ptr
+	Bias driver.Ptr // [N] float32, or 0
+	Y    driver.Ptr // [rows, N] bf16
+	Add  driver.Ptr // [rows, N] bf16 that is added to the result, or 0
+	N    int
+}
+
+// Problem is what one launch computes.
+type Problem struct {
+	X       driver.Ptr // [Rows, K] bf16
+	Rows    int        // that X has room for; launches use the first m
+	K       int
+	Weights []Weight // 1 to 3; of a gated problem gate and up, whose result is the first's Y
+	Gated   bool
+	Fn      int32 // a gated problem's graph.Fn: silu or gelu_tanh
+}
+
+// widths are the tile widths in rows of x, and the stages of each that fit in shared memory.
+var widths = []struct{ rows, stages int }{{8, 11}, {16, 11}, {32, 9}, {64, 8}, {128, 6}, {256, 4}}
+
+const (
+	tileRows  = 128 // of weights in a tile
+	depth     = 64  // of k in a step
+	workers   = 256 // threads that multiply
+	threads   = 128 + workers
+	lineBytes = 144
+)
+
+// Kernel is a problem bound to its kernels, one for each tile width that its rows may need.
+type Kernel struct {
+	sms    int
+	widths []width
+	base   params
+}
+
+type width struct {
+	rows   int
+	shared int
+	kernel *driver.Kernel
+	x      driver.TensorMap
+}
+
+// PartialBytes is the scratch that launches for up to rows rows need on a GPU with so many multiprocessors.
+func PartialBytes(sms, rows int) int64 {
+	for _, w := range widths {
+		if rows <= w.rows || w.rows == 256 {
+			return int64(sms) * 2 * int64(w.rows) / 2 * workers * 4
+		}
+	}
+	return 0
+}
+
+// MaxTiles is how many zeroed int32 counters launches may use: tiles × row tiles of the largest launch that is dealt out as a
+// stream.
+const MaxTiles = 1 << 15
+
+// Fits reports whether the copy engine can fetch these matrices: rows must be multiples of 16 bytes.
+func Fits(n, k int) bool { return k%8 == 0 && n%8 == 0 }
+
+// New binds a problem. partial has PartialBytes, arrived MaxTiles zeros that stay zero between launches.
+func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, error) {
+	k := &Kernel{sms: l.SMs(), base: params{K: int32(p.K), Parts: int32(len(p.Weights)), Fn: p.Fn, Partial: partial, Arrived: arrived}}
+	boxRows := tileRows
+	name := "gemm"
+	if p.Gated {
+		boxRows, name = tileRows/2, "gated"
+	}
+	var err error
+	for i, w := range p.Weights {
+		if k.base.W[i], err = l.Context().MatrixMap(w.W, w.N, p.K, 2*p.K, boxRows, depth); err != nil {
+			return nil, err
+		}
+		tiles := int32((w.N + boxRows - 1) / boxRows)
+		k.base.Part[i] = part{Bias: w.Bias, Y: w.Y, Add: w.Add, N: int32(w.N), Tiles: tiles}
+		if i == 0 || !p.Gated {
+			k.base.Tiles += tiles
+		}
+	}
+	for _, w := range widths {
+		b := width{rows: w.rows}
+		chunk := min(w.rows, 64)
+		b.shared = 1024 + w.stages*(tileRows+w.rows)*depth*2 + 2*chunk*lineBytes
+		if b.kernel, err = l.Kernel("gemm", fmt.Sprint(name, w.rows), b.shared); err != nil {
+			return nil, err
+		}
+		if b.x, err = l.Context().MatrixMap(p.X, p.Rows, p.K, 2*p.K, w.rows, depth); err != nil {
+			return nil, err
+		}
+		k.widths = append(k.widths, b)
+		if w.rows >= p.Rows {
+			break
+		}
+	}
+	return k, nil
+}
+
+// Launch computes the first m rows.
+func (k *Kernel) Launch(s *driver.Stream, m int) error {
+	w := &k.widths[len(k.widths)-1]
+	for i := range k.widths {
+		if m <= k.widths[i].rows {
+			w = &k.widths[i]
+			break
+		}
+	}
+	p := k.base
+	p.X, p.M = w.x, int32(m)
+	p.RowTiles = int32((m + w.rows - 1) / w.rows)
+	p.Tiles *= p.RowTiles
+	blocks := min(int(p.Tiles), k.sms)
+	if int(p.Tiles) <= MaxTiles && uneven(int(p.Tiles), k.sms, w.rows) {
+		p.Stream, blocks = 1, min(k.sms, int(p.Tiles)*((int(p.K)+depth-1)/depth)) // each block has a step
+	}
+	return driver.Launch(s, w.kernel, driver.Grid{X: blocks, Threads: threads, Shared: w.shared}, &p)
+}
+
+// uneven reports whether dealing whole tiles out leaves so many multiprocessors idle in the last round that cutting tiles, whose
+// pieces go through memory, is worth it.
+func uneven(tiles, sms, rows int) bool {
+	rounds := (tiles + sms - 1) / sms
+	busy := float64(tiles) / float64(rounds*sms)
+	if rows == 256 {
+		return busy < 0.75
+	}
+	return busy < 0.95
+}

@@ -1,0 +1,139 @@
+package gemm
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+)
+
+// product is x [m, k] × w [n, k]ᵀ + bias in float64.
+func product(x, w, bias []float32, m, n, k int) []float64 {
+	y := make([]float64, m*n)
+	for i := range m {
+		for j := range n {
+			var s float64
+			for c := range k {
+				s += float64(x[i*k+c]) * float64(w[j*k+c])
+			}
+			if bias != nil {
+				s += float64(bias[j])
+			}
+			y[i*n+j] = s
+		}
+	}
+	return y
+}
+
+func silu(x float64) float64 { return x / (1 + math.Exp(-x)) }
+
+func TestAgainstPlainGo(t *testing.T) {
+	gputest.Run(t, func(g *gputest.GPU) {
+		if g.Ctx.Arch() != 90 {
+			t.Skip("these kernels are Hopper's; this GPU is another")
+		}
+		partial, arrived := g.Zeros(int(PartialBytes(g.Loader.SMs(), 256))), g.Zeros(4*MaxTiles)
+		for _, c := range []struct {
+			m, k  int
+			n     []int
+			gated bool
+			extra bool // bias and add
+		}{
+			{m: 1, k: 64, n: []int{64}}, {m: 3, k: 72, n: []int{320}, extra: true}, {m: 8, k: 4096, n: []int{264}},
+			{m: 13, k: 1000, n: []int{512, 128, 128}}, {m: 17, k: 640, n: []int{136}, extra: true}, {m: 33, k: 2048, n: []int{384}},
+			{m: 64, k: 512, n: []int{768, 256, 256}, extra: true}, {m: 100, k: 320, n: []int{1000}}, {m: 200, k: 448, n: []int{520}, extra: true},
+			{m: 300, k: 576, n: []int{640}}, {m: 2100, k: 128, n: []int{256}, extra: true},
+			{m: 5, k: 256, n: []int{200, 200}, gated: true}, {m: 40, k: 320, n: []int{704, 704}, gated: true, extra: true},
+			{m: 130, k: 192, n: []int{344, 344}, gated: true}, {m: 700, k: 128, n: []int{448, 448}, gated: true},
+		} {
+			check(g, c.m, c.k, c.n, c.gated, c.extra, partial, arrived)
+		}
+	})
+}
+
+// check runs one problem twice, so that the counters are seen to be zero again after a launch.
+func check(g *gputest.GPU, m, k int, ns []int, gated, extra bool, partial, arrived driver.Ptr) {
+	name := fmt.Sprintf("m %d, k %d, n %v, gated %v, extra %v", m, k, ns, gated, extra)
+	x := g.Random(m*k, 1)
+	p := Problem{X: g.BF16(x), Rows: m, K: k, Gated: gated}
+	var want [][]float64
+	for _, n := range ns {
+		w := g.Random(n*k, 1/math.Sqrt(float64(k)))
+		one := Weight{W: g.BF16(w), Y: g.Poisoned(2 * m * n), N: n}
+		var bias []float32
+		if extra {
+			bias = g.Random(n, 1)
+			one.Bias = g.F32(bias)
+		}
+		y := product(x, w, bias, m, n, k)
+		if extra && !gated {
+			add := g.Random(m*n, 1)
+			one.Add = g.BF16(add)
+			for i := range y {
+				y[i] += float64(add[i])
+			}
+		}
+		p.Weights = append(p.Weights, one)
+		want = append(want, y)
+	}
+	if gated {
+		for i := range want[0] {
+			want[0][i] = silu(want[0][i]) * want[1][i]
+		}
+		want = want[:1]
+	}
+	kernel, err := New(g.Loader, p, partial, arrived)
+	g.Must(err)
+	for range 2 {
+		g.Must(kernel.Launch(g.Stream, m))
+		for i, y := range want {
+			g.Near(name, g.ReadBF16(p.Weights[i].Y, len(y)), y, 6e-3)
+			g.Must(g.Stream.Fill(p.Weights[i].Y, 0xff, int64(2*len(y))))
+		}
+	}
+}
+
+// BenchmarkLinear is the shapes of Llama-3.1-8B. Weights rotate through more than the L2 cache.
+func BenchmarkLinear(b *testing.B) {
+	gputest.Run(b, func(g *gputest.GPU) {
+		partial, arrived := g.Zeros(int(PartialBytes(g.Loader.SMs(), 8192))), g.Zeros(4*MaxTiles)
+		for _, shape := range []struct {
+			name  string
+			k     int
+			n     []int
+			gated bool
+		}{
+			{"qkv", 4096, []int{4096, 1024, 1024}, false}, {"o", 4096, []int{4096}, false},
+			{"gate-up", 4096, []int{14336, 14336}, true}, {"down", 14336, []int{4096}, false}, {"head", 4096, []int{128256}, false},
+		} {
+			var total int
+			for _, n := range shape.n {
+				total += n
+			}
+			copies := max(1, 256<<20/(total*shape.k*2)+1)
+			for _, m := range []int{1, 8, 16, 32, 64, 128, 256, 512, 2048, 8192} {
+				if shape.name == "head" && m > 256 {
+					continue
+				}
+				mark := func() {
+					var set []*Kernel
+					for range copies {
+						p := Problem{X: g.Noise(2 * m * shape.k), Rows: m, K: shape.k, Gated: shape.gated}
+						for _, n := range shape.n {
+							p.Weights = append(p.Weights, Weight{W: g.Noise(2 * n * shape.k), Y: g.Poisoned(2 * m * n), N: n})
+						}
+						k, err := New(g.Loader, p, partial, arrived)
+						g.Must(err)
+						set = append(set, k)
+					}
+					d := g.Time(func(run int) error { return set[run%copies].Launch(g.Stream, m) })
+					bytes, flops := 2*float64(total)*float64(shape.k)+2*float64(m)*float64(shape.k+total), 2*float64(m)*float64(total)*float64(shape.k)
+					fmt.Printf("linear %-8s m %5d  %9.1f µs  %6.2f TB/s  %6.1f TFLOP/s\n", shape.name, m, d.Seconds()*1e6, bytes/d.Seconds()/1e12, flops/d.Seconds()/1e12)
+				}
+				g.Scope(mark)
+			}
+		}
+	})
+}

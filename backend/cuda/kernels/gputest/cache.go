@@ -1,0 +1,116 @@
+package gputest
+
+import (
+	"math"
+
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+)
+
+// Attention is a problem of attention over a paged cache on the device, with what plain Go makes of it.
+type Attention struct {
+	Step         kernels.Step
+	Q, Cache     driver.Ptr
+	Rows         int
+	Tiles, Pages int
+	Want         []float64 // [rows, heads × vSize]
+	q            []float32
+	heads, vSize int
+	keys, values [][]float32 // of each sequence, [length × kvHeads × size]
+}
+
+// Shape describes an attention problem.
+type Shape struct {
+	Heads, KVHeads, KSize, VSize, PageSize, Window int
+	Scale, Softcap                                 float64
+	New, Length                                    []int // of each sequence: new tokens, and all with them
+	TileRows                                       int   // rows of a tile of prefill attention; 0 makes no tiles
+}
+
+// NewAttention makes random queries and a cache whose pages are dealt out in disorder. Slots that no sequence owns are poison.
+func (g *GPU) NewAttention(s Shape) *Attention {
+	a := &Attention{heads: s.Heads, vSize: s.VSize}
+	total, seqPages, pages := 0, 1, 0
+	for i, n := range s.Length {
+		total += s.New[i]
+		seqPages = max(seqPages, (n+s.PageSize-1)/s.PageSize)
+		pages += (n + s.PageSize - 1) / s.PageSize
+	}
+	a.Rows, a.Pages = total, pages
+	a.q = g.Random(total*s.Heads*s.KSize, 1)
+	kLen, vLen := s.KVHeads*s.KSize, s.KVHeads*s.VSize
+	cache := make([]float32, pages*s.PageSize*(kLen+vLen))
+	for i := range cache {
+		cache[i] = float32(math.NaN())
+	}
+	order, table := g.Rand.Perm(pages), make([]int32, len(s.Length)*seqPages)
+	var positions, rowSeq, qStart, kvLen, tiles []int32
+	for i, n := range s.Length {
+		keys, values := g.Random(n*kLen, 1), g.Random(n*vLen, 1)
+		a.keys, a.values = append(a.keys, keys), append(a.values, values)
+		for p := range n {
+			if p%s.PageSize == 0 {
+				table[i*seqPages+p/s.PageSize] = int32(order[0])
+				order = order[1:]
+			}
+			page, at := int(table[i*seqPages+p/s.PageSize])*s.PageSize*(kLen+vLen), p%s.PageSize
+			copy(cache[page+at*kLen:], keys[p*kLen:(p+1)*kLen])
+			copy(cache[page+s.PageSize*kLen+at*vLen:], values[p*vLen:(p+1)*vLen])
+		}
+		qStart, kvLen = append(qStart, int32(len(rowSeq))), append(kvLen, int32(n))
+		if s.TileRows > 0 && s.New[i] > 1 {
+			for r := 0; r < s.New[i]; r += s.TileRows {
+				tiles = append(tiles, int32(i), int32(len(rowSeq)+r))
+			}
+		}
+		for r := range s.New[i] {
+			rowSeq, positions = append(rowSeq, int32(i)), append(positions, int32(n-s.New[i]+r))
+		}
+	}
+	qStart = append(qStart, int32(total))
+	a.Q, a.Cache, a.Tiles = g.BF16(a.q), g.BF16(cache), len(tiles)/2
+	a.Step = kernels.Step{
+		Counts: g.Ints(int32(total), int32(len(s.Length)), 0), Positions: g.Ints(positions...), RowSeq: g.Ints(rowSeq...),
+		QStart: g.Ints(qStart...), KVLen: g.Ints(kvLen...), Pages: g.Ints(table...), Tiles: g.Ints(append(tiles, 0)...),
+		SeqPages: int32(seqPages), PageShift: int32(math.Log2(float64(s.PageSize)) + 0.5),
+	}
+	a.compute(s, positions, rowSeq)
+	return a
+}
+
+// compute is attention in float64.
+func (a *Attention) compute(s Shape, positions, rowSeq []int32) {
+	share := s.Heads / s.KVHeads
+	for r := range a.Rows {
+		keys, values, last := a.keys[rowSeq[r]], a.values[rowSeq[r]], int(positions[r])
+		first := 0
+		if s.Window > 0 {
+			first = max(0, last-s.Window+1)
+		}
+		for h := range s.Heads {
+			q := a.q[(r*s.Heads+h)*s.KSize : (r*s.Heads+h+1)*s.KSize]
+			out, sum, top := make([]float64, s.VSize), 0.0, math.Inf(-1)
+			scores := make([]float64, last+1)
+			for p := first; p <= last; p++ {
+				for i, x := range q {
+					scores[p] += float64(x) * float64(keys[(p*s.KVHeads+h/share)*s.KSize+i])
+				}
+				scores[p] *= s.Scale
+				if s.Softcap != 0 {
+					scores[p] = s.Softcap * math.Tanh(scores[p]/s.Softcap)
+				}
+				top = max(top, scores[p])
+			}
+			for p := first; p <= last; p++ {
+				e := math.Exp(scores[p] - top)
+				sum += e
+				for i := range out {
+					out[i] += e * float64(values[(p*s.KVHeads+h/share)*s.VSize+i])
+				}
+			}
+			for i := range out {
+				a.Want = append(a.Want, out[i]/sum)
+			}
+		}
+	}
+}

@@ -1,0 +1,184 @@
+// Attention of many new tokens a sequence over the paged cache, on Hopper: FlashAttention (Dao, arXiv:2307.08691; for Hopper
+// Shah et al., arXiv:2407.08608). A block takes one query head of 128 rows of one sequence; a producer warp fetches tiles of 128
+// keys and values page by page, two warpgroups take 64 rows each: scores into registers, a running softmax, and the
+// product with the values. Tiles that causality or the window hide are never fetched, and sequences of any length go in one
+// launch without padding: the tiles' list is the step's.
+#include "../hopper.h"
+
+struct PrefillParams {
+  TensorMap k, v; // the cache's keys and values: [pages, tokens of a page, kvHeads × size]
+  Step step;
+  const bf16* q; // [T, heads × kSize]
+  bf16* y;       // [T, heads × vSize]
+  int heads, kvHeads, kSize, vSize, window;
+  int box; // tokens of a fetch: those of a page, at most KEYS
+  float scale, softcap;
+};
+
+#if __CUDA_ARCH__ >= 900
+constexpr int KEYS = 128, ROWS = 128, STAGES = 2, HALF = KEYS * 128; // HALF: bytes of 64 columns of a tile
+extern SHARED u8 dynamic[];
+
+// D: 64 or 128, the head size rounded up; what is beyond the true size is zero in Q and never stored.
+template <int D> DEVICE void prefill(const PrefillParams& p) {
+  constexpr int H = D / 64, TILE = H * HALF;
+  SHARED static u64 bars[4 * STAGES];
+  u32 base = (sharedAddress(dynamic) + 1023) & ~1023u;
+  u32 qAt = base, kAt = base + H * HALF, vAt = kAt + STAGES * TILE; // Q: [half][128 rows]
+  u32 kFull = sharedAddress(bars), vFull = kFull + 8 * STAGES, kEmpty = vFull + 8 * STAGES, vEmpty = kEmpty + 8 * STAGES;
+  if (threadX() == 0) {
+    for (int i = 0; i < STAGES; i++) {
+      barrierInit(kFull + 8 * i, 1), barrierInit(vFull + 8 * i, 1);
+      barrierInit(kEmpty + 8 * i, 8), barrierInit(vEmpty + 8 * i, 8);
+    }
+    barrierInitDone();
+  }
+  barrier();
+  releaseNext();
+  const Step& s = p.step;
+  int seq = s.tiles[2 * blockY()], row0 = s.tiles[2 * blockY() + 1], head = blockX(), kv = head / (p.heads / p.kvHeads);
+  int rows = mini(ROWS, s.qStart[seq + 1] - row0), length = s.kvLen[seq];
+  int pos0 = length - (s.qStart[seq + 1] - row0); // position of the first row
+  int first = p.window > 0 ? maxi(0, pos0 - p.window + 1) / KEYS : 0, end = (pos0 + rows - 1) / KEYS + 1;
+
+  if (warp() < 4) { // the producer: a warp, a lane a box
+    keepRegisters<24>();
+    if (warp() > 0) return;
+    awaitInput();
+    int boxes = KEYS / p.box;
+    for (int i = 0; i < end - first; i++) {
+      int stage = i % STAGES, token = (end - 1 - i) * KEYS + lane() * p.box, page = -1; // page −1 arrives as zeros
+      if (lane() < boxes && token < length) page = s.pages[(long)seq * s.seqPages + (token >> s.pageShift)];
+      int in = token & ((1 << s.pageShift) - 1);
+      if (i >= STAGES) barrierWait(kEmpty + 8 * stage, (i / STAGES + 1) & 1);
+      if (lane() == 0) barrierExpect(kFull + 8 * stage, TILE);
+      warpBarrier();
+      if (lane() < boxes)
+        UNROLL for (int h = 0; h < H; h++)
+          fetchBox3(kAt + stage * TILE + h * HALF + lane() * p.box * 128, &p.k, kv * p.kSize + h * 64, in, page, kFull + 8 * stage);
+      if (i >= STAGES) barrierWait(vEmpty + 8 * stage, (i / STAGES + 1) & 1);
+      if (lane() == 0) barrierExpect(vFull + 8 * stage, TILE);
+      warpBarrier();
+      if (lane() < boxes)
+        UNROLL for (int h = 0; h < H; h++)
+          fetchBox3(vAt + stage * TILE + h * HALF + lane() * p.box * 128, &p.v, kv * p.vSize + h * 64, in, page, vFull + 8 * stage);
+    }
+    return;
+  }
+
+  takeRegisters<240>();
+  awaitInput();
+  int group = warp() / 4 - 1, me = threadX() & 127, g = lane() / 4, t = lane() % 4;
+  for (int i = me; i < 64 * H * 8; i += 128) { // Q, swizzled as the copy engine would: 16-byte chunk c of row r lies at c ^ (r % 8)
+    int r = i / (H * 8), c = i % (H * 8), row = group * 64 + r;
+    Vec16 x = {};
+    if (row < rows && c * 8 < p.kSize) x = *(const Vec16*)(p.q + ((long)(row0 + row) * p.heads + head) * p.kSize + c * 8);
+    u32 to = qAt + c / 8 * HALF + row * 128 + ((c % 8) ^ (r & 7)) * 16;
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x.x[0]), "r"(x.x[1]), "r"(x.x[2]), "r"(x.x[3]) : "memory");
+  }
+  sharedFence();
+  namedBarrier(1 + group, 128);
+
+  float o[D / 2], sc[KEYS / 2], top[2] = {-1e30f, -1e30f}, sum[2] = {0, 0};
+  UNROLL for (int i = 0; i < D / 2; i++) o[i] = 0;
+  int low = pos0 + group * 64, high = mini(low + 63, pos0 + rows - 1); // the positions of this warpgroup's rows
+  int steps = end - first, skip = high < low ? steps : mini(steps, end - 1 - high / KEYS); // leading tiles beyond every row's position
+  float factor = p.scale * LOG2E;
+
+  auto scores = [&](int i) __attribute__((always_inline)) {
+    if (i < steps) barrierWait(kFull + 8 * (i % STAGES), i / STAGES & 1); // beyond the last: a product that nobody looks at
+    productFence();
+    UNROLL for (int k = 0; k < D / 16; k++)
+      product(sc, operand(qAt + k / 4 * HALF + group * 64 * 128 + k % 4 * 32), operand(kAt + i % STAGES * TILE + k / 4 * HALF + k % 4 * 32), k > 0);
+    productCommit();
+  };
+  auto arrived = [&]() __attribute__((always_inline)) {
+    productWait<0>();
+    UNROLL for (int j = 0; j < KEYS / 2; j++) asm volatile("" : "+f"(sc[j])::"memory");
+    UNROLL for (int j = 0; j < D / 2; j++) asm volatile("" : "+f"(o[j])::"memory");
+  };
+  auto release = [&](u32 bars, int i) __attribute__((always_inline)) {
+    if (lane() == 0) barrierArrive(bars + 8 * (i % STAGES));
+  };
+  // The warpgroups take turns: while one's products run on the tensor cores, the other computes its softmax. Each round a
+  // warpgroup waits for its turn, issues its products and gives the turn to the other.
+  auto takeTurn = [&]() __attribute__((always_inline)) { namedBarrier(4 + group, 256); };
+  auto giveTurn = [&](int i) __attribute__((always_inline)) {
+    if (group == 0 || i + 1 < steps) namedArrive(5 - group, 256);
+  };
+  if (group == 1) namedArrive(4, 256);
+  for (int i = 0; i < skip; i++) {
+    takeTurn();
+    giveTurn(i);
+    barrierWait(kFull + 8 * (i % STAGES), i / STAGES & 1);
+    release(kEmpty, i);
+    barrierWait(vFull + 8 * (i % STAGES), i / STAGES & 1);
+    release(vEmpty, i);
+  }
+  scores(skip);
+  arrived();
+  for (int i = skip; i < steps; i++) {
+    release(kEmpty, i);
+    int key0 = (end - 1 - i) * KEYS;
+    float scaled = factor;
+    if (p.softcap != 0) {
+      UNROLL for (int j = 0; j < KEYS / 2; j++) sc[j] = p.softcap * tanhf(sc[j] * p.scale / p.softcap) * LOG2E;
+      scaled = 1;
+    }
+    if (key0 + KEYS - 1 > low || (p.window > 0 && key0 <= high - p.window)) {
+      UNROLL for (int j = 0; j < KEYS / 2; j++) {
+        int key = key0 + j / 4 * 8 + t * 2 + (j & 1), pos = low + (warp() & 3) * 16 + g + (j & 2) * 4;
+        if (key > pos || (p.window > 0 && key <= pos - p.window)) sc[j] = -1e30f;
+      }
+    }
+    UNROLL for (int h = 0; h < 2; h++) {
+      float m = top[h];
+      UNROLL for (int j = 0; j < KEYS / 8; j++) m = maxf(m, maxf(sc[4 * j + 2 * h], sc[4 * j + 2 * h + 1]));
+      m = maxf(m, shuffleXor(m, 1));
+      m = maxf(m, shuffleXor(m, 2));
+      float shrink = exp2((top[h] - m) * scaled), shift = m <= -1e29f ? 0 : m * scaled;
+      top[h] = m;
+      float more = 0;
+      UNROLL for (int j = 0; j < KEYS / 8; j++) UNROLL for (int e = 0; e < 2; e++) {
+        float& x = sc[4 * j + 2 * h + e];
+        x = exp2(__builtin_fmaf(x, scaled, -shift));
+        more += x;
+      }
+      sum[h] = sum[h] * shrink + more;
+      UNROLL for (int j = 0; j < D / 8; j++) o[4 * j + 2 * h] *= shrink, o[4 * j + 2 * h + 1] *= shrink;
+    }
+    u32 w[KEYS / 16][4];
+    UNROLL for (int k = 0; k < KEYS / 16; k++) UNROLL for (int e = 0; e < 4; e++) w[k][e] = pack(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]);
+    barrierWait(vFull + 8 * (i % STAGES), i / STAGES & 1);
+    u32 v = vAt + i % STAGES * TILE;
+    if (key0 + KEYS > length) { // zero what nobody wrote: a weight of 0 does not silence NaN
+      for (int c = me; c < (key0 + KEYS - length) * H * 8; c += 128) {
+        u32 to = v + c % H * HALF + (length - key0 + c / (H * 8)) * 128 + c / H % 8 * 16;
+        asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
+      }
+      sharedFence();
+      namedBarrier(1 + group, 128);
+    }
+    takeTurn();
+    productFence();
+    UNROLL for (int k = 0; k < KEYS / 16; k++) productT(o, w[k][0], w[k][1], w[k][2], w[k][3], operandT(v + k * 2048, HALF));
+    productCommit();
+    scores(i + 1);
+    giveTurn(i);
+    arrived(); // nothing may be under way where the loop turns: the compiler moves registers there
+    release(vEmpty, i);
+  }
+  UNROLL for (int h = 0; h < 2; h++) {
+    sum[h] += shuffleXor(sum[h], 1);
+    sum[h] += shuffleXor(sum[h], 2);
+    int row = group * 64 + (warp() & 3) * 16 + g + h * 8;
+    if (row >= rows) continue;
+    u32* y = (u32*)(p.y + ((long)(row0 + row) * p.heads + head) * p.vSize);
+    float f = 1 / sum[h];
+    UNROLL for (int j = 0; j < D / 8; j++)
+      if (j * 8 < p.vSize) y[j * 4 + t] = pack(o[4 * j + 2 * h] * f, o[4 * j + 2 * h + 1] * f);
+  }
+}
+KERNEL(384, 1) prefill64(PARAM PrefillParams p) { prefill<64>(p); }
+KERNEL(384, 1) prefill128(PARAM PrefillParams p) { prefill<128>(p); }
+#endif

@@ -1,0 +1,77 @@
+package prefill
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+)
+
+func TestAgainstPlainGo(t *testing.T) {
+	gputest.Run(t, func(g *gputest.GPU) {
+		if g.Ctx.Arch() != 90 {
+			t.Skip("these kernels are Hopper's; this GPU is another")
+		}
+		for _, s := range []gputest.Shape{
+			{Heads: 4, KVHeads: 4, KSize: 64, VSize: 64, PageSize: 16, New: []int{2, 16, 17, 300}, Length: []int{2, 16, 17, 300}},
+			{Heads: 8, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{130, 1, 64}, Length: []int{700, 1, 64}},
+			{Heads: 8, KVHeads: 8, KSize: 128, VSize: 128, PageSize: 64, New: []int{129, 333}, Length: []int{129, 777}, Window: 100},
+			{Heads: 3, KVHeads: 1, KSize: 80, VSize: 80, PageSize: 32, New: []int{200, 31}, Length: []int{201, 131}, Softcap: 5},
+			{Heads: 4, KVHeads: 2, KSize: 96, VSize: 96, PageSize: 256, New: []int{333}, Length: []int{333}, Window: 300, Softcap: 30},
+			{Heads: 6, KVHeads: 3, KSize: 16, VSize: 24, PageSize: 8, New: []int{100, 2}, Length: []int{100, 2}},
+		} {
+			s.Scale, s.TileRows = 0.1, TileRows
+			a := g.NewAttention(s)
+			p := Problem{Q: a.Q, Cache: a.Cache, Y: g.Poisoned(2 * len(a.Want)), Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize,
+				Pages: a.Pages, PageSize: s.PageSize, Window: s.Window, Scale: s.Scale, Softcap: s.Softcap}
+			k, err := New(g.Loader, p)
+			g.Must(err)
+			g.Must(k.Launch(g.Stream, &a.Step, a.Tiles))
+			got, want := g.ReadBF16(p.Y, len(a.Want)), a.Want
+			for i, row := 0, 0; i < len(s.New); i++ { // a sequence of one new token is the decode kernel's
+				n := s.New[i] * s.Heads * s.VSize
+				if s.New[i] > 1 {
+					g.Near(fmt.Sprintf("%+v sequence %d", s, i), got[row:row+n], want[row:row+n], 6e-3)
+				}
+				row += n
+			}
+		}
+	})
+}
+
+// BenchmarkPrefill is causal attention of whole prompts with pages of 16 in order. Four query heads share a key head.
+func BenchmarkPrefill(b *testing.B) {
+	gputest.Run(b, func(g *gputest.GPU) {
+		for _, c := range []struct{ seqs, length, size int }{{1, 2048, 128}, {8, 2048, 128}, {1, 8192, 128}, {1, 16384, 128}, {1, 8192, 64}} {
+			g.Scope(func() {
+				const page, kvHeads, heads = 16, 8, 32
+				seqPages := c.length / page
+				var table, qStart, kvLen, tiles []int32
+				for i := range c.seqs * seqPages {
+					table = append(table, int32(i))
+				}
+				for i := range c.seqs {
+					qStart, kvLen = append(qStart, int32(i*c.length)), append(kvLen, int32(c.length))
+				}
+				for t := c.length/TileRows - 1; t >= 0; t-- {
+					for i := range c.seqs {
+						tiles = append(tiles, int32(i), int32(i*c.length+t*TileRows))
+					}
+				}
+				step := kernels.Step{Counts: g.Ints(int32(c.seqs*c.length), int32(c.seqs), 0), QStart: g.Ints(append(qStart, int32(c.seqs*c.length))...), KVLen: g.Ints(kvLen...),
+					Pages: g.Ints(table...), Tiles: g.Ints(tiles...), SeqPages: int32(seqPages), PageShift: 4}
+				cacheBytes := c.seqs * c.length * kvHeads * c.size * 2 * 2
+				q := func() driver.Ptr { return g.Noise(c.seqs * c.length * heads * c.size * 2) }
+				p := Problem{Q: q(), Y: q(), Cache: g.Noise(cacheBytes), Heads: heads, KVHeads: kvHeads, KSize: c.size, VSize: c.size,
+					Pages: c.seqs * seqPages, PageSize: page, Scale: 0.088}
+				k, err := New(g.Loader, p)
+				g.Must(err)
+				d := g.Time(func(int) error { return k.Launch(g.Stream, &step, len(tiles)/2) })
+				flops := float64(c.seqs) * 4 * float64(c.length) * float64(c.length) / 2 * heads * float64(c.size)
+				fmt.Printf("prefill %d × %5d, heads of %3d  %9.1f µs  %6.1f TFLOP/s\n", c.seqs, c.length, c.size, d.Seconds()*1e6, flops/d.Seconds()/1e12)
+			})
+		}
+	})
+}

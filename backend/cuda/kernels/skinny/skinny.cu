@@ -1,0 +1,108 @@
+// The linear layer for 1 to 16 rows of activations: it reads every weight once, at memory speed. The weights are the A
+// operand of the tensor cores' mma, straight from global memory into registers, and the few rows of x are its B.
+//
+// mma wants A's columns (k) in a fixed order over the lanes, but the sum over k does not care for the order: as long as x
+// is permuted alike, lane t of a quad may take any eight. So each lane loads 8 neighbouring numbers, 16 bytes, of a row, and
+// no shuffle or shared memory stands between the memory and the tensor core.
+#include "../cuda.h"
+
+struct Part { // one weight matrix; several that read the same x are one launch
+  const bf16* w;     // [n, k]
+  const float* bias; // [n] or null
+  void* y;           // [m, n]
+  const bf16* add;   // [m, n] added to the result, or null
+  int n, toF32;
+};
+struct SkinnyParams {
+  const bf16* x; // [m, k]
+  Part part[3];
+  int m, k, parts, fn; // fn: graph.Fn of a gated launch
+};
+
+constexpr int CHUNK = 64; // k of one turn of a warp
+
+DEVICE float gate(int fn, float x) {
+  if (fn == 0) return x * reciprocal(1 + expf(-x));
+  return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
+}
+
+// A block takes RT × 16 rows of weights (RT = 2 and GATED: 16 of the gate's and the same 16 of the up matrix), its WARPS
+// warps the k between them, DEEP chunks of loads in flight each. NT × 8 is the rows of x there is room for.
+template <int WARPS, int DEEP, int NT, int RT, bool GATED> DEVICE void skinny(const SkinnyParams& p) {
+  SHARED static float sums[WARPS][RT * NT * 128];
+  releaseNext();
+  constexpr int ROWS = GATED ? 16 : 16 * RT;
+  int tile = blockX(), which = 0;
+  if (!GATED)
+    while (which + 1 < p.parts && tile >= ceilDiv(p.part[which].n, ROWS)) tile -= ceilDiv(p.part[which++].n, ROWS);
+  int g = lane() / 4, t = lane() % 4, row0 = tile * ROWS, n = p.part[which].n;
+
+  const bf16* w[RT][2];
+  UNROLL for (int r = 0; r < RT; r++) UNROLL for (int half = 0; half < 2; half++) {
+    const bf16* base = p.part[GATED ? r : which].w;
+    int row = row0 + (GATED ? 0 : r * 16) + half * 8 + g;
+    w[r][half] = base + (long)mini(row, n - 1) * p.k + t * 8;
+  }
+  float acc[RT][NT][4] = {};
+  Vec16 a[DEEP][RT][2][2]; // [chunk][row tile][rows g, g+8][first and second 32 of the chunk]
+
+  auto load = [&](int chunk) {
+    UNROLL for (int d = 0; d < DEEP; d++) UNROLL for (int h = 0; h < 2; h++) {
+      int k = (chunk + d * WARPS) * CHUNK + h * 32;
+      bool in = k + t * 8 < p.k;
+      UNROLL for (int r = 0; r < RT; r++) UNROLL for (int half = 0; half < 2; half++)
+        a[d][r][half][h] = in ? loadStream(w[r][half] + k) : Vec16{};
+    }
+  };
+  int chunk = warp();
+  load(chunk);
+  awaitInput();
+  for (;;) {
+    UNROLL for (int d = 0; d < DEEP; d++) UNROLL for (int h = 0; h < 2; h++) {
+      int k = (chunk + d * WARPS) * CHUNK + h * 32 + t * 8;
+      UNROLL for (int j = 0; j < NT; j++) {
+        Vec16 b = {};
+        if (j * 8 + g < p.m && k < p.k) b = *(const Vec16*)(p.x + (long)(j * 8 + g) * p.k + k);
+        UNROLL for (int r = 0; r < RT; r++) {
+          Vec16 &top = a[d][r][0][h], &bottom = a[d][r][1][h];
+          mma(acc[r][j], top.x[0], bottom.x[0], top.x[1], bottom.x[1], b.x[0], b.x[1]);
+          mma(acc[r][j], top.x[2], bottom.x[2], top.x[3], bottom.x[3], b.x[2], b.x[3]);
+        }
+      }
+    }
+    chunk += WARPS * DEEP;
+    if (chunk * CHUNK >= p.k) break;
+    load(chunk);
+  }
+
+  // The warps' sums meet in shared memory, laid out [row of x][row of weights], and are added in the warps' order.
+  UNROLL for (int r = 0; r < RT; r++) UNROLL for (int j = 0; j < NT; j++) UNROLL for (int i = 0; i < 4; i++)
+    sums[warp()][(j * 8 + t * 2 + (i & 1)) * (RT * 16) + r * 16 + g + (i / 2) * 8] = acc[r][j][i];
+  barrier();
+  for (int i = threadX(); i < RT * NT * 128; i += WARPS * 32) {
+    int m = i / (RT * 16), c = i % (RT * 16), row = row0 + c;
+    if (m >= p.m || row >= n || (GATED && c >= 16)) continue;
+    float v = 0, up = 0;
+    UNROLL for (int k = 0; k < WARPS; k++) v += sums[k][i];
+    const Part& part = p.part[which];
+    if (part.bias) v += part.bias[row];
+    if (GATED) {
+      UNROLL for (int k = 0; k < WARPS; k++) up += sums[k][i + 16];
+      if (p.part[1].bias) up += p.part[1].bias[row];
+      v = gate(p.fn, toFloat(fromFloat<bf16>(v))) * toFloat(fromFloat<bf16>(up));
+    }
+    long at = (long)m * n + row;
+    if (part.add) v = toFloat(fromFloat<bf16>(v)) + toFloat(part.add[at]);
+    if (part.toF32) ((float*)part.y)[at] = v;
+    else ((bf16*)part.y)[at] = fromFloat<bf16>(v);
+  }
+}
+KERNEL(256, 2) skinny8(PARAM SkinnyParams p) { skinny<8, 4, 1, 1, false>(p); }
+KERNEL(256, 2) skinny16(PARAM SkinnyParams p) { skinny<8, 2, 2, 2, false>(p); }
+KERNEL(256, 2) gated8(PARAM SkinnyParams p) { skinny<8, 2, 1, 2, true>(p); }
+KERNEL(256, 2) gated16(PARAM SkinnyParams p) { skinny<8, 2, 2, 2, true>(p); }
+KERNEL(128, 4) tune_w4_d4(PARAM SkinnyParams p) { skinny<4, 4, 1, 1, false>(p); }
+KERNEL(128, 6) tune_w4_d2(PARAM SkinnyParams p) { skinny<4, 2, 1, 1, false>(p); }
+KERNEL(256, 3) tune_w8_d2(PARAM SkinnyParams p) { skinny<8, 2, 1, 1, false>(p); }
+KERNEL(256, 2) tune_w8_d2_r2(PARAM SkinnyParams p) { skinny<8, 2, 1, 2, false>(p); }
+KERNEL(512, 1) tune_w16_d2(PARAM SkinnyParams p) { skinny<16, 2, 1, 1, false>(p); }
