@@ -60,3 +60,56 @@ template <typename T> DEVICE void rope(const RopeParams& p) {
 }
 KERNEL(256, 1) rope_f32(PARAM RopeParams p) { rope<float>(p); }
 KERNEL(256, 1) rope_bf16(PARAM RopeParams p) { rope<bf16>(p); }
+
+struct TurnStoreParams {
+  Step step;
+  const bf16 *q, *k, *v; // [T, heads × size], [T, kvHeads × size], [T, vLen]
+  const float* angles;   // [T, dim/2 × 2]
+  bf16* y;               // [T, heads × size] queries, turned
+  bf16* cache;
+  int heads, kvHeads, size, vLen, dim, adjacent;
+};
+
+DEVICE void turnPair(bf16& one, bf16& two, float c, float s) {
+  float x = toFloat(one), y = toFloat(two);
+  one = fromFloat<bf16>(x * c - y * s);
+  two = fromFloat<bf16>(y * c + x * s);
+}
+
+// turn_store turns queries and keys and stores keys and values in the cache, so that the turned keys never lie in between. A
+// thread turns eight pairs, or copies eight numbers: dim divides by 16, what does not turn and vLen by 8.
+KERNEL(256, 1) turn_store(PARAM TurnStoreParams p) {
+  begin();
+  int r = blockX(), i = threadX() + blockY() * 256;
+  if (r >= p.step.counts[COUNT_TOKENS]) return;
+  int turning = p.dim / 16, units = turning + (p.size - p.dim) / 8, half = p.dim / 2;
+  int kLen = p.kvHeads * p.size, slot = p.step.slots[r];
+  long page = slot >> p.step.pageShift, at = slot & ((1 << p.step.pageShift) - 1);
+  bf16* keys = p.cache + (page << p.step.pageShift) * (kLen + p.vLen);
+  if (i >= (p.heads + p.kvHeads) * units) {
+    int e = (i - (p.heads + p.kvHeads) * units) * 8;
+    if (e < p.vLen) *(Vec16*)(keys + ((long)kLen << p.step.pageShift) + at * p.vLen + e) = *(const Vec16*)(p.v + (long)r * p.vLen + e);
+    return;
+  }
+  int head = i / units, u = i % units;
+  const bf16* x = head < p.heads ? p.q + ((long)r * p.heads + head) * p.size : p.k + (long)r * kLen + (head - p.heads) * p.size;
+  bf16* y = head < p.heads ? p.y + ((long)r * p.heads + head) * p.size : keys + at * kLen + (head - p.heads) * p.size;
+  if (u >= turning) {
+    int e = p.dim + (u - turning) * 8;
+    *(Vec16*)(y + e) = *(const Vec16*)(x + e);
+    return;
+  }
+  int first = p.adjacent ? u * 16 : u * 8, second = p.adjacent ? first + 8 : first + half;
+  alignas(16) bf16 a[16];
+  alignas(16) float turn[16]; // cosine, sine of the eight pairs
+  ((Vec16*)a)[0] = *(const Vec16*)(x + first);
+  ((Vec16*)a)[1] = *(const Vec16*)(x + second);
+  UNROLL for (int j = 0; j < 4; j++) ((Vec16*)turn)[j] = ((const Vec16*)(p.angles + ((long)r * half + u * 8) * 2))[j];
+  if (p.adjacent) {
+    UNROLL for (int j = 0; j < 8; j++) turnPair(a[2 * j], a[2 * j + 1], turn[2 * j], turn[2 * j + 1]);
+  } else {
+    UNROLL for (int j = 0; j < 8; j++) turnPair(a[j], a[j + 8], turn[2 * j], turn[2 * j + 1]);
+  }
+  *(Vec16*)(y + first) = ((Vec16*)a)[0];
+  *(Vec16*)(y + second) = ((Vec16*)a)[1];
+}

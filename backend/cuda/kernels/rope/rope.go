@@ -41,3 +41,23 @@ func LaunchRope(s *driver.Stream, k *driver.Kernel, rows int, p *Params) error {
 	work := int(p.Heads) * int(p.Dim/2+p.Size-p.Dim)
 	return driver.Launch(s, k, driver.Grid{X: rows, Y: (work + threads*pairsEach - 1) / (threads * pairsEach), Threads: threads}, p)
 }
+
+// TurnStoreParams mirrors TurnStoreParams of rope.cu.
+type TurnStoreParams struct {
+	Step                                      kernels.Step
+	Q, K, V, Angles, Y, Cache                 driver.Ptr
+	Heads, KVHeads, Size, VLen, Dim, Adjacent int32
+}
+
+// TurnStoreFits reports whether the kernel that turns queries and keys and stores keys and values in one takes such heads.
+func TurnStoreFits(size, dim, vLen int) bool { return dim%16 == 0 && (size-dim)%8 == 0 && vLen%8 == 0 }
+
+// TurnStore finds that kernel; everything is bf16.
+func TurnStore(l *kernels.Loader) (*driver.Kernel, error) { return l.Kernel("rope", "turn_store", 0) }
+
+// LaunchTurnStore puts it on the stream.
+func LaunchTurnStore(s *driver.Stream, k *driver.Kernel, rows int, p *TurnStoreParams) error {
+	const threads = 256
+	units := int(p.Heads+p.KVHeads)*int(p.Dim/16+(p.Size-p.Dim)/8) + int(p.VLen)/8
+	return driver.Launch(s, k, driver.Grid{X: rows, Y: (units + threads - 1) / threads, Threads: threads}, p)
+}

@@ -97,12 +97,8 @@ template <int WARPS, int DEEP, int NT, int RT, bool GATED> DEVICE void skinny(co
     else ((bf16*)part.y)[at] = fromFloat<bf16>(v);
   }
 }
-KERNEL(256, 2) skinny8(PARAM SkinnyParams p) { skinny<8, 4, 1, 1, false>(p); }
+KERNEL(256, 3) skinny8(PARAM SkinnyParams p) { skinny<8, 2, 1, 1, false>(p); }
+KERNEL(512, 1) skinny8_few(PARAM SkinnyParams p) { skinny<16, 2, 1, 1, false>(p); }
 KERNEL(256, 2) skinny16(PARAM SkinnyParams p) { skinny<8, 2, 2, 2, false>(p); }
 KERNEL(256, 2) gated8(PARAM SkinnyParams p) { skinny<8, 2, 1, 2, true>(p); }
 KERNEL(256, 2) gated16(PARAM SkinnyParams p) { skinny<8, 2, 2, 2, true>(p); }
-KERNEL(128, 4) tune_w4_d4(PARAM SkinnyParams p) { skinny<4, 4, 1, 1, false>(p); }
-KERNEL(128, 6) tune_w4_d2(PARAM SkinnyParams p) { skinny<4, 2, 1, 1, false>(p); }
-KERNEL(256, 3) tune_w8_d2(PARAM SkinnyParams p) { skinny<8, 2, 1, 1, false>(p); }
-KERNEL(256, 2) tune_w8_d2_r2(PARAM SkinnyParams p) { skinny<8, 2, 1, 2, false>(p); }
-KERNEL(512, 1) tune_w16_d2(PARAM SkinnyParams p) { skinny<16, 2, 1, 1, false>(p); }

@@ -25,40 +25,59 @@ type Params struct {
 
 // Kernel is the family: for up to 8 rows and up to 16, plain or gated.
 type Kernel struct {
-	kernels [2]*driver.Kernel
-	rows    [2]int // of weights in a block
+	variants []variant
+	few      variant // for up to 8 rows and few weights: more warps share the k of a block
+	sms      int
+	gated    bool
+}
+
+type variant struct {
+	kernel  *driver.Kernel
+	rows    int // of x
+	weights int // rows of weights in a block
+	threads int
 }
 
 // New finds the kernels. A gated problem has two parts, gate and up, and its result goes to the first's Y.
 func New(l *kernels.Loader, gated bool) (*Kernel, error) {
-	names, k := [2]string{"skinny8", "skinny16"}, &Kernel{rows: [2]int{16, 32}}
+	k := &Kernel{sms: l.SMs(), gated: gated, variants: []variant{{nil, 8, 16, 256}, {nil, 16, 32, 256}}, few: variant{nil, 8, 16, 512}}
+	names := []string{"skinny8", "skinny16"}
 	if gated {
-		names, k.rows = [2]string{"gated8", "gated16"}, [2]int{16, 16}
+		names, k.variants[1].weights = []string{"gated8", "gated16"}, 16
 	}
 	for i, name := range names {
 		var err error
-		if k.kernels[i], err = l.Kernel("skinny", name, 0); err != nil {
+		if k.variants[i].kernel, err = l.Kernel("skinny", name, 0); err != nil {
 			return nil, err
 		}
 	}
-	return k, nil
+	var err error
+	k.few.kernel, err = l.Kernel("skinny", "skinny8_few", 0)
+	return k, err
 }
 
 // Fits reports whether rows of k numbers can be loaded 16 bytes at a time.
 func Fits(k int) bool { return k%8 == 0 }
 
 // Launch computes p.M rows.
-func (k *Kernel) Launch(s *driver.Stream, p *Params, gated bool) error {
-	i := 0
-	if p.M > 8 {
-		i = 1
+func (k *Kernel) Launch(s *driver.Stream, p *Params) error {
+	v := &k.variants[0]
+	if int(p.M) > v.rows {
+		v = &k.variants[1]
 	}
-	blocks := 0
-	for _, part := range p.Part[:p.Parts] {
-		blocks += (int(part.N) + k.rows[i] - 1) / k.rows[i]
-	}
-	if gated {
+	blocks := v.blocks(p)
+	if k.gated {
 		blocks /= 2
+	} else if int(p.M) <= k.few.rows && blocks <= 2*k.sms {
+		v = &k.few
 	}
-	return driver.Launch(s, k.kernels[i], driver.Grid{X: blocks, Threads: 256}, p)
+	return driver.Launch(s, v.kernel, driver.Grid{X: blocks, Threads: v.threads}, p)
+}
+
+func (v *variant) blocks(p *Params) int {
+	n := 0
+	for _, part := range p.Part[:p.Parts] {
+		n += (int(part.N) + v.weights - 1) / v.weights
+	}
+	return n
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
 )
 
@@ -53,7 +52,7 @@ func TestAgainstPlainGo(t *testing.T) {
 			}
 			k, err := New(g.Loader, c.gated)
 			g.Must(err)
-			g.Must(k.Launch(g.Stream, &p, c.gated))
+			g.Must(k.Launch(g.Stream, &p))
 			for i, y := range want {
 				got := g.ReadBF16(p.Part[i].Y, len(y))
 				if c.toF32 != 0 {
@@ -65,8 +64,7 @@ func TestAgainstPlainGo(t *testing.T) {
 	})
 }
 
-// BenchmarkLinear is the shapes of Llama-3.1-8B, weights rotating through more than the L2 cache, with every variant of the
-// block's shape beside the ones in use.
+// BenchmarkLinear is the shapes of Llama-3.1-8B, weights rotating through more than the L2 cache.
 func BenchmarkLinear(b *testing.B) {
 	gputest.Run(b, func(g *gputest.GPU) {
 		for _, shape := range []struct {
@@ -85,28 +83,15 @@ func BenchmarkLinear(b *testing.B) {
 					}
 					k, err := New(g.Loader, false)
 					g.Must(err)
-					report(g, shape.name, "", m, shape.n, shape.k, func(run int) error { return k.Launch(g.Stream, &set[run%copies], false) })
-					if m > 8 {
-						return
-					}
-					for _, v := range []struct {
-						name          string
-						threads, rows int
-					}{{"tune_w4_d4", 128, 16}, {"tune_w4_d2", 128, 16}, {"tune_w8_d2", 256, 16}, {"tune_w8_d2_r2", 256, 32}, {"tune_w16_d2", 512, 16}} {
-						k, err := g.Loader.Kernel("skinny", v.name, 0)
-						g.Must(err)
-						report(g, shape.name, v.name, m, shape.n, shape.k, func(run int) error {
-							return driver.Launch(g.Stream, k, driver.Grid{X: (shape.n + v.rows - 1) / v.rows, Threads: v.threads}, &set[run%copies])
-						})
-					}
+					report(g, shape.name, m, shape.n, shape.k, func(run int) error { return k.Launch(g.Stream, &set[run%copies]) })
 				})
 			}
 		}
 	})
 }
 
-func report(g *gputest.GPU, shape, variant string, m, n, k int, f func(run int) error) {
+func report(g *gputest.GPU, shape string, m, n, k int, f func(run int) error) {
 	d := g.Time(f)
 	bytes := 2 * (float64(n)*float64(k) + float64(m)*float64(n+k))
-	fmt.Printf("skinny %-6s %-14s m %3d  %8.1f µs  %5.2f TB/s\n", shape, variant, m, d.Seconds()*1e6, bytes/d.Seconds()/1e12)
+	fmt.Printf("skinny %-6s m %3d  %8.1f µs  %5.2f TB/s\n", shape, m, d.Seconds()*1e6, bytes/d.Seconds()/1e12)
 }
