@@ -23,6 +23,8 @@ type Device struct {
 	lost   error  // the fault after which the GPU answers nothing but errors
 }
 
+var _ backend.Device = (*Device)(nil)
+
 // Options says how to use the GPU.
 type Options struct {
 	Ordinal int

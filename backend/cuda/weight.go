@@ -26,13 +26,13 @@ func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) 
 	return &weight{name: w.Name, tensor: t, on: map[graph.Type]driver.Ptr{}}, nil
 }
 
-// Bytes implements backend.Weight: what the weight takes in the layout it is usually read in. Vectors are F32, matrices BF16.
+// Bytes implements backend.Weight: what the weight takes on the device, once kernels have bound it.
 func (w *weight) Bytes() int64 {
-	n := int64(w.tensor.Rows) * int64(w.tensor.Cols)
-	if w.tensor.Rows == 1 || w.tensor.Format == quant.F32 {
-		return 4 * n
+	var n int64
+	for t := range w.on {
+		n += t.RowBytes(w.tensor.Cols) * int64(w.tensor.Rows)
 	}
-	return 2 * n
+	return n
 }
 
 // plainType is the type of floats in which a weight serves rows of type act: BF16 for all that BF16 rows meet, since the
