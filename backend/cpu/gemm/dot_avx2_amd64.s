@@ -126,36 +126,51 @@ DATA magicY<>+16(SB)/8, $0x4b4000004b400000
 DATA magicY<>+24(SB)/8, $0x4b4000004b400000
 GLOBL magicY<>(SB), RODATA|NOPTR, $32
 
-// func dotU8x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU8x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotU8x1Y(SB), NOSPLIT, $0-56
+TEXT ·dotU8x1Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
-	PREFETCHT0   4608(AX)
-	PREFETCHT0   4672(AX)
-	PREFETCHT0   4736(AX)
-	PREFETCHT0   4800(AX)
-	PREFETCHT0   4864(AX)
-	PREFETCHT0   4928(AX)
-	PREFETCHT0   4992(AX)
-	PREFETCHT0   5056(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      (AX), Y12
@@ -288,34 +303,77 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU8x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU8x2Y(SB), NOSPLIT, $0-56
+// func dotU8x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU8x2Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      magicY<>+0(SB), Y2
@@ -528,50 +586,78 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotS8x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotS8x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotS8x1Y(SB), NOSPLIT, $0-56
+TEXT ·dotS8x1Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
-	PREFETCHT0   4608(AX)
-	PREFETCHT0   4672(AX)
-	PREFETCHT0   4736(AX)
-	PREFETCHT0   4800(AX)
-	PREFETCHT0   4864(AX)
-	PREFETCHT0   4928(AX)
-	PREFETCHT0   4992(AX)
-	PREFETCHT0   5056(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      (AX), Y12
@@ -716,34 +802,82 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotS8x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotS8x2Y(SB), NOSPLIT, $0-56
+// func dotS8x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotS8x2Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      magicY<>+0(SB), Y2
@@ -976,42 +1110,78 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 52(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 56(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU4x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU4x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotU4x1Y(SB), NOSPLIT, $0-56
+TEXT ·dotU4x1Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      (AX), Y12
@@ -1168,34 +1338,69 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU4x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU4x2Y(SB), NOSPLIT, $0-56
+// func dotU4x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU4x2Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      magicY<>+0(SB), Y2
@@ -1432,17 +1637,30 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
@@ -1573,30 +1791,45 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotU5x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU5x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotU5x1Y(SB), NOSPLIT, $0-56
+TEXT ·dotU5x1Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
-	PREFETCHT0   4608(AX)
-	PREFETCHT0   4672(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	ADDQ         $0x00000140, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	ADDQ         $0x00000140, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      (AX), Y12
@@ -1815,34 +2048,71 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000280, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000280, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU5x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU5x2Y(SB), NOSPLIT, $0-56
+// func dotU5x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU5x2Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	ADDQ         $0x00000140, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	ADDQ         $0x00000140, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      magicY<>+0(SB), Y2
@@ -2141,17 +2411,30 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000280, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000280, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
@@ -2406,32 +2689,47 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotU6x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU6x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotU6x1Y(SB), NOSPLIT, $0-56
+TEXT ·dotU6x1Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
-	PREFETCHT0   4608(AX)
-	PREFETCHT0   4672(AX)
-	PREFETCHT0   4736(AX)
-	PREFETCHT0   4800(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	ADDQ         $0x00000180, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	ADDQ         $0x00000180, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      (AX), Y12
@@ -2660,34 +2958,78 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000300, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000300, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU6x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU6x2Y(SB), NOSPLIT, $0-56
+// func dotU6x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU6x2Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	ADDQ         $0x00000180, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	ADDQ         $0x00000180, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      magicY<>+0(SB), Y2
@@ -3004,17 +3346,38 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000300, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 52(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 56(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000300, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
@@ -3265,26 +3628,41 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotU3x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU3x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotU3x1Y(SB), NOSPLIT, $0-56
+TEXT ·dotU3x1Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	ADDQ         $0x000000c0, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	ADDQ         $0x000000c0, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      (AX), Y12
@@ -3523,34 +3901,72 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000180, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU3x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU3x2Y(SB), NOSPLIT, $0-56
+// func dotU3x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU3x2Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	ADDQ         $0x000000c0, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	ADDQ         $0x000000c0, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      magicY<>+0(SB), Y2
@@ -3877,17 +4293,38 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 52(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 56(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000180, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
@@ -4158,24 +4595,39 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotU2x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU2x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotU2x1Y(SB), NOSPLIT, $0-56
+TEXT ·dotU2x1Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      (AX), Y12
@@ -4348,34 +4800,70 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU2x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU2x2Y(SB), NOSPLIT, $0-56
+// func dotU2x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU2x2Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      magicY<>+0(SB), Y2
@@ -4636,17 +5124,38 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 52(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 56(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
@@ -4785,28 +5294,43 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotN4x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotN4x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotN4x1Y(SB), NOSPLIT, $0-56
+TEXT ·dotN4x1Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      (AX), Y12
@@ -4995,34 +5519,69 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotN4x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotN4x2Y(SB), NOSPLIT, $0-56
+// func dotN4x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotN4x2Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      magicY<>+0(SB), Y2
@@ -5291,17 +5850,30 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
@@ -5496,28 +6068,43 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotM4x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotM4x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotM4x1Y(SB), NOSPLIT, $0-56
+TEXT ·dotM4x1Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      (AX), Y12
@@ -5706,34 +6293,69 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotM4x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotM4x2Y(SB), NOSPLIT, $0-56
+// func dotM4x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotM4x2Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      magicY<>+0(SB), Y2
@@ -6002,17 +6624,30 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 

@@ -4,125 +4,125 @@
 
 package gemm
 
-// dotU8x1Y adds the products of 1 rows of activations with 16 rows of U8 weights to out.
+// dotU8x1Y adds the products of 1 rows of activations with 16 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU8x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU8x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU8x2Y adds the products of 2 rows of activations with 16 rows of U8 weights to out.
+// dotU8x2Y adds the products of 2 rows of activations with 16 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU8x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU8x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x1Y adds the products of 1 rows of activations with 16 rows of S8 weights to out.
+// dotS8x1Y adds the products of 1 rows of activations with 16 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotS8x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotS8x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x2Y adds the products of 2 rows of activations with 16 rows of S8 weights to out.
+// dotS8x2Y adds the products of 2 rows of activations with 16 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotS8x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotS8x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x1Y adds the products of 1 rows of activations with 16 rows of U4 weights to out.
+// dotU4x1Y adds the products of 1 rows of activations with 16 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU4x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU4x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x2Y adds the products of 2 rows of activations with 16 rows of U4 weights to out.
+// dotU4x2Y adds the products of 2 rows of activations with 16 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU4x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU4x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU4Y turns blocks of U4 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU4Y(panel *byte, w *byte, blocks int)
 
-// dotU5x1Y adds the products of 1 rows of activations with 16 rows of U5 weights to out.
+// dotU5x1Y adds the products of 1 rows of activations with 16 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU5x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU5x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x2Y adds the products of 2 rows of activations with 16 rows of U5 weights to out.
+// dotU5x2Y adds the products of 2 rows of activations with 16 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU5x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU5x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU5Y turns blocks of U5 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU5Y(panel *byte, w *byte, blocks int)
 
-// dotU6x1Y adds the products of 1 rows of activations with 16 rows of U6 weights to out.
+// dotU6x1Y adds the products of 1 rows of activations with 16 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU6x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU6x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x2Y adds the products of 2 rows of activations with 16 rows of U6 weights to out.
+// dotU6x2Y adds the products of 2 rows of activations with 16 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU6x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU6x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU6Y turns blocks of U6 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU6Y(panel *byte, w *byte, blocks int)
 
-// dotU3x1Y adds the products of 1 rows of activations with 16 rows of U3 weights to out.
+// dotU3x1Y adds the products of 1 rows of activations with 16 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU3x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU3x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x2Y adds the products of 2 rows of activations with 16 rows of U3 weights to out.
+// dotU3x2Y adds the products of 2 rows of activations with 16 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU3x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU3x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU3Y turns blocks of U3 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU3Y(panel *byte, w *byte, blocks int)
 
-// dotU2x1Y adds the products of 1 rows of activations with 16 rows of U2 weights to out.
+// dotU2x1Y adds the products of 1 rows of activations with 16 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU2x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU2x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x2Y adds the products of 2 rows of activations with 16 rows of U2 weights to out.
+// dotU2x2Y adds the products of 2 rows of activations with 16 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU2x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU2x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU2Y turns blocks of U2 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU2Y(panel *byte, w *byte, blocks int)
 
-// dotN4x1Y adds the products of 1 rows of activations with 16 rows of N4 weights to out.
+// dotN4x1Y adds the products of 1 rows of activations with 16 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotN4x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotN4x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x2Y adds the products of 2 rows of activations with 16 rows of N4 weights to out.
+// dotN4x2Y adds the products of 2 rows of activations with 16 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotN4x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotN4x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackN4Y turns blocks of N4 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackN4Y(panel *byte, w *byte, blocks int)
 
-// dotM4x1Y adds the products of 1 rows of activations with 16 rows of M4 weights to out.
+// dotM4x1Y adds the products of 1 rows of activations with 16 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotM4x1Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotM4x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x2Y adds the products of 2 rows of activations with 16 rows of M4 weights to out.
+// dotM4x2Y adds the products of 2 rows of activations with 16 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotM4x2Y(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotM4x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackM4Y turns blocks of M4 codes of 32 rows into U8.
 //

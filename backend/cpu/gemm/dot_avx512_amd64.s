@@ -226,36 +226,51 @@ DATA magicZ<>+48(SB)/8, $0x4b4000004b400000
 DATA magicZ<>+56(SB)/8, $0x4b4000004b400000
 GLOBL magicZ<>(SB), RODATA|NOPTR, $64
 
-// func dotU8x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU8x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·dotU8x1Z(SB), NOSPLIT, $0-56
+TEXT ·dotU8x1Z(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z12
 	VMOVUPS 64(DI), Z13
+	JMP     start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
-	PREFETCHT0   4608(AX)
-	PREFETCHT0   4672(AX)
-	PREFETCHT0   4736(AX)
-	PREFETCHT0   4800(AX)
-	PREFETCHT0   4864(AX)
-	PREFETCHT0   4928(AX)
-	PREFETCHT0   4992(AX)
-	PREFETCHT0   5056(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VMOVDQU64    (AX), Z24
@@ -308,34 +323,77 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z1
 	VBROADCASTSS 32(DX), Z27
 	VFMADD231PS  Z27, Z1, Z13
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU8x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·dotU8x2Z(SB), NOSPLIT, $0-56
+// func dotU8x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU8x2Z(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z12
 	VMOVUPS 64(DI), Z13
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z14
 	VMOVUPS 64(DI), Z15
+	JMP     start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -420,30 +478,48 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z3
 	VBROADCASTSS 32(DX)(CX*1), Z27
 	VFMADD231PS  Z27, Z3, Z15
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU8x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·dotU8x3Z(SB), NOSPLIT, $0-56
+// func dotU8x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU8x3Z(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z12
 	VMOVUPS 64(DI), Z13
 	ADDQ    SI, DI
@@ -452,8 +528,38 @@ TEXT ·dotU8x3Z(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z16
 	VMOVUPS 64(DI), Z17
+	JMP     start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -570,34 +676,55 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z5
 	VBROADCASTSS 32(DX)(CX*2), Z27
 	VFMADD231PS  Z27, Z5, Z17
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU8x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·dotU8x4Z(SB), NOSPLIT, $0-56
+// func dotU8x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU8x4Z(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
 	LEAQ    (CX)(CX*2), R9
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z12
 	VMOVUPS 64(DI), Z13
 	ADDQ    SI, DI
@@ -609,8 +736,40 @@ TEXT ·dotU8x4Z(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z18
 	VMOVUPS 64(DI), Z19
+	JMP     start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -759,37 +918,61 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z7
 	VBROADCASTSS 32(DX)(R9*1), Z27
 	VFMADD231PS  Z27, Z7, Z19
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU8x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·dotU8x5Z(SB), NOSPLIT, $0-56
+// func dotU8x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU8x5Z(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
 	LEAQ    (CX)(CX*2), R9
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z12
 	VMOVUPS 64(DI), Z13
 	ADDQ    SI, DI
@@ -804,8 +987,30 @@ TEXT ·dotU8x5Z(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z20
 	VMOVUPS 64(DI), Z21
+	JMP     start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -986,42 +1191,69 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z9
 	VBROADCASTSS 32(DX)(CX*4), Z27
 	VFMADD231PS  Z27, Z9, Z21
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 48(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU8x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·dotU8x6Z(SB), NOSPLIT, $0-56
+// func dotU8x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU8x6Z(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
 	LEAQ    (CX)(CX*2), R9
 	LEAQ    (DX)(CX*4), R10
 	ADDQ    CX, R10
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z12
 	VMOVUPS 64(DI), Z13
 	ADDQ    SI, DI
@@ -1039,8 +1271,32 @@ TEXT ·dotU8x6Z(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z22
 	VMOVUPS 64(DI), Z23
+	JMP     start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -1253,63 +1509,103 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z11
 	VBROADCASTSS 32(R10), Z27
 	VFMADD231PS  Z27, Z11, Z23
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z22, (DI)
-	VMOVUPS      Z23, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 48(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VBROADCASTSS 48(R10), Z27
+	VFMADD231PS  Z27, Z24, Z22
+	VFMADD231PS  Z27, Z25, Z23
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, R10
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotS8x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotS8x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·dotS8x1Z(SB), NOSPLIT, $0-56
+TEXT ·dotS8x1Z(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z12
 	VMOVUPS 64(DI), Z13
+	JMP     start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
-	PREFETCHT0   4608(AX)
-	PREFETCHT0   4672(AX)
-	PREFETCHT0   4736(AX)
-	PREFETCHT0   4800(AX)
-	PREFETCHT0   4864(AX)
-	PREFETCHT0   4928(AX)
-	PREFETCHT0   4992(AX)
-	PREFETCHT0   5056(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VMOVDQU64    (AX), Z24
@@ -1374,34 +1670,82 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z1
 	VBROADCASTSS 32(DX), Z27
 	VFMADD231PS  Z27, Z1, Z13
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotS8x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·dotS8x2Z(SB), NOSPLIT, $0-56
+// func dotS8x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotS8x2Z(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z12
 	VMOVUPS 64(DI), Z13
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z14
 	VMOVUPS 64(DI), Z15
+	JMP     start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -1506,30 +1850,56 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z3
 	VBROADCASTSS 32(DX)(CX*1), Z27
 	VFMADD231PS  Z27, Z3, Z15
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotS8x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·dotS8x3Z(SB), NOSPLIT, $0-56
+// func dotS8x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotS8x3Z(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z12
 	VMOVUPS 64(DI), Z13
 	ADDQ    SI, DI
@@ -1538,8 +1908,38 @@ TEXT ·dotS8x3Z(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z16
 	VMOVUPS 64(DI), Z17
+	JMP     start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -1684,34 +2084,66 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z5
 	VBROADCASTSS 32(DX)(CX*2), Z27
 	VFMADD231PS  Z27, Z5, Z17
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotS8x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·dotS8x4Z(SB), NOSPLIT, $0-56
+// func dotS8x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotS8x4Z(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
 	LEAQ    (CX)(CX*2), R9
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z12
 	VMOVUPS 64(DI), Z13
 	ADDQ    SI, DI
@@ -1723,8 +2155,40 @@ TEXT ·dotS8x4Z(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z18
 	VMOVUPS 64(DI), Z19
+	JMP     start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -1909,37 +2373,75 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z7
 	VBROADCASTSS 32(DX)(R9*1), Z27
 	VFMADD231PS  Z27, Z7, Z19
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 52(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 56(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotS8x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·dotS8x5Z(SB), NOSPLIT, $0-56
+// func dotS8x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotS8x5Z(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
 	LEAQ    (CX)(CX*2), R9
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z12
 	VMOVUPS 64(DI), Z13
 	ADDQ    SI, DI
@@ -1954,8 +2456,30 @@ TEXT ·dotS8x5Z(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z20
 	VMOVUPS 64(DI), Z21
+	JMP     start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -2180,42 +2704,86 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z9
 	VBROADCASTSS 32(DX)(CX*4), Z27
 	VFMADD231PS  Z27, Z9, Z21
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 52(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 52(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 56(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 56(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotS8x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·dotS8x6Z(SB), NOSPLIT, $0-56
+// func dotS8x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotS8x6Z(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
 	LEAQ    (CX)(CX*2), R9
 	LEAQ    (DX)(CX*4), R10
 	ADDQ    CX, R10
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z12
 	VMOVUPS 64(DI), Z13
 	ADDQ    SI, DI
@@ -2233,8 +2801,32 @@ TEXT ·dotS8x6Z(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z22
 	VMOVUPS 64(DI), Z23
+	JMP     start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -2499,56 +3091,116 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z11
 	VBROADCASTSS 32(R10), Z27
 	VFMADD231PS  Z27, Z11, Z23
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z22, (DI)
-	VMOVUPS      Z23, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 52(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 52(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VBROADCASTSS 52(R10), Z27
+	VFMADD231PS  Z27, Z24, Z22
+	VFMADD231PS  Z27, Z25, Z23
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 56(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 56(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VBROADCASTSS 56(R10), Z27
+	VFMADD231PS  Z27, Z24, Z22
+	VFMADD231PS  Z27, Z25, Z23
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, R10
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU4x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU4x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·dotU4x1Z(SB), NOSPLIT, $0-56
+TEXT ·dotU4x1Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VMOVDQU64    (AX), Z24
@@ -2617,35 +3269,70 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z1
 	VBROADCASTSS 32(DX), Z27
 	VFMADD231PS  Z27, Z1, Z13
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU4x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU4x2Z(SB), NOSPLIT, $0-56
+// func dotU4x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU4x2Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z14
 	VMOVUPS   64(DI), Z15
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -2746,31 +3433,49 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z3
 	VBROADCASTSS 32(DX)(CX*1), Z27
 	VFMADD231PS  Z27, Z3, Z15
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU4x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU4x3Z(SB), NOSPLIT, $0-56
+// func dotU4x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU4x3Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -2779,8 +3484,30 @@ TEXT ·dotU4x3Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z16
 	VMOVUPS   64(DI), Z17
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -2913,35 +3640,56 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z5
 	VBROADCASTSS 32(DX)(CX*2), Z27
 	VFMADD231PS  Z27, Z5, Z17
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU4x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU4x4Z(SB), NOSPLIT, $0-56
+// func dotU4x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU4x4Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -2953,8 +3701,32 @@ TEXT ·dotU4x4Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z18
 	VMOVUPS   64(DI), Z19
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -3119,38 +3891,62 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z7
 	VBROADCASTSS 32(DX)(R9*1), Z27
 	VFMADD231PS  Z27, Z7, Z19
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU4x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU4x5Z(SB), NOSPLIT, $0-56
+// func dotU4x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU4x5Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -3165,8 +3961,34 @@ TEXT ·dotU4x5Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z20
 	VMOVUPS   64(DI), Z21
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -3363,43 +4185,70 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z9
 	VBROADCASTSS 32(DX)(CX*4), Z27
 	VFMADD231PS  Z27, Z9, Z21
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 48(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU4x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU4x6Z(SB), NOSPLIT, $0-56
+// func dotU4x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU4x6Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	LEAQ      (CX)(CX*2), R9
 	LEAQ      (DX)(CX*4), R10
 	ADDQ      CX, R10
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -3417,8 +4266,36 @@ TEXT ·dotU4x6Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z22
 	VMOVUPS   64(DI), Z23
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -3647,30 +4524,55 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z11
 	VBROADCASTSS 32(R10), Z27
 	VFMADD231PS  Z27, Z11, Z23
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z22, (DI)
-	VMOVUPS      Z23, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 48(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VBROADCASTSS 48(R10), Z27
+	VFMADD231PS  Z27, Z24, Z22
+	VFMADD231PS  Z27, Z25, Z23
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, R10
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
 	VZEROUPPER
 	RET
 
@@ -3738,32 +4640,47 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotU5x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU5x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·dotU5x1Z(SB), NOSPLIT, $0-56
+TEXT ·dotU5x1Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	VMOVDQU64 mask08Z<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
-	PREFETCHT0   4608(AX)
-	PREFETCHT0   4672(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	ADDQ         $0x00000140, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	ADDQ         $0x00000140, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VMOVDQU64    (AX), Z24
@@ -3894,36 +4811,73 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z1
 	VBROADCASTSS 32(DX), Z27
 	VFMADD231PS  Z27, Z1, Z13
-	ADDQ         $0x00000280, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000280, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU5x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU5x2Z(SB), NOSPLIT, $0-56
+// func dotU5x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU5x2Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	VMOVDQU64 mask08Z<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z14
 	VMOVUPS   64(DI), Z15
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	ADDQ         $0x00000140, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	ADDQ         $0x00000140, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -4086,32 +5040,50 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z3
 	VBROADCASTSS 32(DX)(CX*1), Z27
 	VFMADD231PS  Z27, Z3, Z15
-	ADDQ         $0x00000280, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000280, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU5x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU5x3Z(SB), NOSPLIT, $0-56
+// func dotU5x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU5x3Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	VMOVDQU64 mask08Z<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -4120,8 +5092,32 @@ TEXT ·dotU5x3Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z16
 	VMOVUPS   64(DI), Z17
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	ADDQ         $0x00000140, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	ADDQ         $0x00000140, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -4316,36 +5312,57 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z5
 	VBROADCASTSS 32(DX)(CX*2), Z27
 	VFMADD231PS  Z27, Z5, Z17
-	ADDQ         $0x00000280, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000280, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU5x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU5x4Z(SB), NOSPLIT, $0-56
+// func dotU5x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU5x4Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	VMOVDQU64 mask08Z<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -4357,8 +5374,34 @@ TEXT ·dotU5x4Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z18
 	VMOVUPS   64(DI), Z19
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	ADDQ         $0x00000140, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	ADDQ         $0x00000140, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -4585,39 +5628,63 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z7
 	VBROADCASTSS 32(DX)(R9*1), Z27
 	VFMADD231PS  Z27, Z7, Z19
-	ADDQ         $0x00000280, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000280, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU5x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU5x5Z(SB), NOSPLIT, $0-56
+// func dotU5x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU5x5Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	VMOVDQU64 mask08Z<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -4632,8 +5699,36 @@ TEXT ·dotU5x5Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z20
 	VMOVUPS   64(DI), Z21
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	ADDQ         $0x00000140, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	ADDQ         $0x00000140, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -4892,44 +5987,71 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z9
 	VBROADCASTSS 32(DX)(CX*4), Z27
 	VFMADD231PS  Z27, Z9, Z21
-	ADDQ         $0x00000280, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 48(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000280, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU5x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU5x6Z(SB), NOSPLIT, $0-56
+// func dotU5x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU5x6Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	VMOVDQU64 mask08Z<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
 	LEAQ      (DX)(CX*4), R10
 	ADDQ      CX, R10
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -4947,8 +6069,38 @@ TEXT ·dotU5x6Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z22
 	VMOVUPS   64(DI), Z23
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	ADDQ         $0x00000140, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	ADDQ         $0x00000140, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -5239,30 +6391,55 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z11
 	VBROADCASTSS 32(R10), Z27
 	VFMADD231PS  Z27, Z11, Z23
-	ADDQ         $0x00000280, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z22, (DI)
-	VMOVUPS      Z23, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 48(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VBROADCASTSS 48(R10), Z27
+	VFMADD231PS  Z27, Z24, Z22
+	VFMADD231PS  Z27, Z25, Z23
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000280, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, R10
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
 	VZEROUPPER
 	RET
 
@@ -5393,34 +6570,49 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotU6x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU6x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·dotU6x1Z(SB), NOSPLIT, $0-56
+TEXT ·dotU6x1Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	VMOVDQU64 mask0cZ<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
-	PREFETCHT0   4608(AX)
-	PREFETCHT0   4672(AX)
-	PREFETCHT0   4736(AX)
-	PREFETCHT0   4800(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	ADDQ         $0x00000180, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	ADDQ         $0x00000180, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VMOVDQU64    (AX), Z24
@@ -5561,36 +6753,80 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z1
 	VBROADCASTSS 32(DX), Z27
 	VFMADD231PS  Z27, Z1, Z13
-	ADDQ         $0x00000300, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000300, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU6x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU6x2Z(SB), NOSPLIT, $0-56
+// func dotU6x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU6x2Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	VMOVDQU64 mask0cZ<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z14
 	VMOVUPS   64(DI), Z15
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	ADDQ         $0x00000180, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	ADDQ         $0x00000180, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -5771,32 +7007,58 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z3
 	VBROADCASTSS 32(DX)(CX*1), Z27
 	VFMADD231PS  Z27, Z3, Z15
-	ADDQ         $0x00000300, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000300, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU6x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU6x3Z(SB), NOSPLIT, $0-56
+// func dotU6x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU6x3Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	VMOVDQU64 mask0cZ<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -5805,8 +7067,34 @@ TEXT ·dotU6x3Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z16
 	VMOVUPS   64(DI), Z17
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	ADDQ         $0x00000180, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	ADDQ         $0x00000180, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -6027,36 +7315,68 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z5
 	VBROADCASTSS 32(DX)(CX*2), Z27
 	VFMADD231PS  Z27, Z5, Z17
-	ADDQ         $0x00000300, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000300, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU6x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU6x4Z(SB), NOSPLIT, $0-56
+// func dotU6x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU6x4Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	VMOVDQU64 mask0cZ<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -6068,8 +7388,36 @@ TEXT ·dotU6x4Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z18
 	VMOVUPS   64(DI), Z19
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	ADDQ         $0x00000180, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	ADDQ         $0x00000180, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -6330,39 +7678,77 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z7
 	VBROADCASTSS 32(DX)(R9*1), Z27
 	VFMADD231PS  Z27, Z7, Z19
-	ADDQ         $0x00000300, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 52(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 56(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000300, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU6x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU6x5Z(SB), NOSPLIT, $0-56
+// func dotU6x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU6x5Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	VMOVDQU64 mask0cZ<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -6377,8 +7763,38 @@ TEXT ·dotU6x5Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z20
 	VMOVUPS   64(DI), Z21
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	ADDQ         $0x00000180, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	ADDQ         $0x00000180, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -6679,44 +8095,88 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z9
 	VBROADCASTSS 32(DX)(CX*4), Z27
 	VFMADD231PS  Z27, Z9, Z21
-	ADDQ         $0x00000300, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 52(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 52(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 56(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 56(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000300, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU6x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU6x6Z(SB), NOSPLIT, $0-56
+// func dotU6x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU6x6Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskf0Z<>+0(SB), Z28
 	VMOVDQU64 mask0cZ<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
 	LEAQ      (DX)(CX*4), R10
 	ADDQ      CX, R10
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -6734,8 +8194,40 @@ TEXT ·dotU6x6Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z22
 	VMOVUPS   64(DI), Z23
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	ADDQ         $0x00000180, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	ADDQ         $0x00000180, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -7076,30 +8568,75 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z11
 	VBROADCASTSS 32(R10), Z27
 	VFMADD231PS  Z27, Z11, Z23
-	ADDQ         $0x00000300, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z22, (DI)
-	VMOVUPS      Z23, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 52(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 52(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VBROADCASTSS 52(R10), Z27
+	VFMADD231PS  Z27, Z24, Z22
+	VFMADD231PS  Z27, Z25, Z23
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 56(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 56(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VBROADCASTSS 56(R10), Z27
+	VFMADD231PS  Z27, Z24, Z22
+	VFMADD231PS  Z27, Z25, Z23
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000300, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, R10
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
 	VZEROUPPER
 	RET
 
@@ -7228,28 +8765,43 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotU3x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU3x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·dotU3x1Z(SB), NOSPLIT, $0-56
+TEXT ·dotU3x1Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask60Z<>+0(SB), Z28
 	VMOVDQU64 mask80Z<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	ADDQ         $0x000000c0, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	ADDQ         $0x000000c0, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VMOVDQU64    (AX), Z24
@@ -7408,36 +8960,74 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z1
 	VBROADCASTSS 32(DX), Z27
 	VFMADD231PS  Z27, Z1, Z13
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000180, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU3x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU3x2Z(SB), NOSPLIT, $0-56
+// func dotU3x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU3x2Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask60Z<>+0(SB), Z28
 	VMOVDQU64 mask80Z<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z14
 	VMOVUPS   64(DI), Z15
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	ADDQ         $0x000000c0, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	ADDQ         $0x000000c0, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -7636,32 +9226,58 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z3
 	VBROADCASTSS 32(DX)(CX*1), Z27
 	VFMADD231PS  Z27, Z3, Z15
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000180, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU3x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU3x3Z(SB), NOSPLIT, $0-56
+// func dotU3x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU3x3Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask60Z<>+0(SB), Z28
 	VMOVDQU64 mask80Z<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -7670,8 +9286,28 @@ TEXT ·dotU3x3Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z16
 	VMOVUPS   64(DI), Z17
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	ADDQ         $0x000000c0, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	ADDQ         $0x000000c0, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -7910,36 +9546,68 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z5
 	VBROADCASTSS 32(DX)(CX*2), Z27
 	VFMADD231PS  Z27, Z5, Z17
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000180, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU3x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU3x4Z(SB), NOSPLIT, $0-56
+// func dotU3x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU3x4Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask60Z<>+0(SB), Z28
 	VMOVDQU64 mask80Z<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -7951,8 +9619,30 @@ TEXT ·dotU3x4Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z18
 	VMOVUPS   64(DI), Z19
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	ADDQ         $0x000000c0, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	ADDQ         $0x000000c0, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -8231,39 +9921,77 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z7
 	VBROADCASTSS 32(DX)(R9*1), Z27
 	VFMADD231PS  Z27, Z7, Z19
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 52(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 56(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000180, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU3x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU3x5Z(SB), NOSPLIT, $0-56
+// func dotU3x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU3x5Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask60Z<>+0(SB), Z28
 	VMOVDQU64 mask80Z<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -8278,8 +10006,32 @@ TEXT ·dotU3x5Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z20
 	VMOVUPS   64(DI), Z21
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	ADDQ         $0x000000c0, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	ADDQ         $0x000000c0, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -8598,44 +10350,88 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z9
 	VBROADCASTSS 32(DX)(CX*4), Z27
 	VFMADD231PS  Z27, Z9, Z21
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 52(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 52(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 56(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 56(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000180, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU3x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU3x6Z(SB), NOSPLIT, $0-56
+// func dotU3x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU3x6Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask60Z<>+0(SB), Z28
 	VMOVDQU64 mask80Z<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
 	LEAQ      (DX)(CX*4), R10
 	ADDQ      CX, R10
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -8653,8 +10449,34 @@ TEXT ·dotU3x6Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z22
 	VMOVUPS   64(DI), Z23
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	ADDQ         $0x000000c0, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	ADDQ         $0x000000c0, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -9013,30 +10835,75 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z11
 	VBROADCASTSS 32(R10), Z27
 	VFMADD231PS  Z27, Z11, Z23
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z22, (DI)
-	VMOVUPS      Z23, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 52(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 52(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VBROADCASTSS 52(R10), Z27
+	VFMADD231PS  Z27, Z24, Z22
+	VFMADD231PS  Z27, Z25, Z23
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 56(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 56(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VBROADCASTSS 56(R10), Z27
+	VFMADD231PS  Z27, Z24, Z22
+	VFMADD231PS  Z27, Z25, Z23
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000180, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, R10
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
 	VZEROUPPER
 	RET
 
@@ -9183,25 +11050,40 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotU2x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU2x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·dotU2x1Z(SB), NOSPLIT, $0-56
+TEXT ·dotU2x1Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskc0Z<>+0(SB), Z28
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VMOVDQU64    (AX), Z24
@@ -9294,35 +11176,71 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z1
 	VBROADCASTSS 32(DX), Z27
 	VFMADD231PS  Z27, Z1, Z13
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU2x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU2x2Z(SB), NOSPLIT, $0-56
+// func dotU2x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU2x2Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskc0Z<>+0(SB), Z28
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z14
 	VMOVUPS   64(DI), Z15
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -9455,31 +11373,57 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z3
 	VBROADCASTSS 32(DX)(CX*1), Z27
 	VFMADD231PS  Z27, Z3, Z15
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU2x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU2x3Z(SB), NOSPLIT, $0-56
+// func dotU2x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU2x3Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskc0Z<>+0(SB), Z28
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -9488,8 +11432,26 @@ TEXT ·dotU2x3Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z16
 	VMOVUPS   64(DI), Z17
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -9662,35 +11624,67 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z5
 	VBROADCASTSS 32(DX)(CX*2), Z27
 	VFMADD231PS  Z27, Z5, Z17
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU2x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU2x4Z(SB), NOSPLIT, $0-56
+// func dotU2x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU2x4Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskc0Z<>+0(SB), Z28
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -9702,8 +11696,28 @@ TEXT ·dotU2x4Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z18
 	VMOVUPS   64(DI), Z19
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -9916,38 +11930,76 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z7
 	VBROADCASTSS 32(DX)(R9*1), Z27
 	VFMADD231PS  Z27, Z7, Z19
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 52(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 56(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU2x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU2x5Z(SB), NOSPLIT, $0-56
+// func dotU2x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU2x5Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskc0Z<>+0(SB), Z28
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -9962,8 +12014,30 @@ TEXT ·dotU2x5Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z20
 	VMOVUPS   64(DI), Z21
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -10216,43 +12290,87 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z9
 	VBROADCASTSS 32(DX)(CX*4), Z27
 	VFMADD231PS  Z27, Z9, Z21
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 52(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 52(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 56(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 56(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotU2x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotU2x6Z(SB), NOSPLIT, $0-56
+// func dotU2x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotU2x6Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 maskc0Z<>+0(SB), Z28
 	LEAQ      (CX)(CX*2), R9
 	LEAQ      (DX)(CX*4), R10
 	ADDQ      CX, R10
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -10270,8 +12388,32 @@ TEXT ·dotU2x6Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z22
 	VMOVUPS   64(DI), Z23
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VPBROADCASTD 40(DX), Z0
 	VPBROADCASTD 40(DX), Z1
 	VPBROADCASTD 40(DX)(CX*1), Z2
@@ -10564,30 +12706,75 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z11
 	VBROADCASTSS 32(R10), Z27
 	VFMADD231PS  Z27, Z11, Z23
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z22, (DI)
-	VMOVUPS      Z23, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 52(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 52(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 52(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 52(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 52(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VBROADCASTSS 52(R10), Z27
+	VFMADD231PS  Z27, Z24, Z22
+	VFMADD231PS  Z27, Z25, Z23
+	VMOVUPS      128(R13), Z24
+	VMOVUPS      192(R13), Z25
+	VBROADCASTSS 56(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 56(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 56(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 56(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 56(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VBROADCASTSS 56(R10), Z27
+	VFMADD231PS  Z27, Z24, Z22
+	VFMADD231PS  Z27, Z25, Z23
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, R10
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
 	VZEROUPPER
 	RET
 
@@ -10667,30 +12854,45 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotN4x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotN4x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·dotN4x1Z(SB), NOSPLIT, $0-56
+TEXT ·dotN4x1Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask0fZ<>+0(SB), Z28
 	VMOVDQU64 tableN4Z<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VMOVDQU64    (AX), Z24
@@ -10783,36 +12985,71 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z1
 	VBROADCASTSS 32(DX), Z27
 	VFMADD231PS  Z27, Z1, Z13
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotN4x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotN4x2Z(SB), NOSPLIT, $0-56
+// func dotN4x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotN4x2Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask0fZ<>+0(SB), Z28
 	VMOVDQU64 tableN4Z<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z14
 	VMOVUPS   64(DI), Z15
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -10937,32 +13174,50 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z3
 	VBROADCASTSS 32(DX)(CX*1), Z27
 	VFMADD231PS  Z27, Z3, Z15
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotN4x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotN4x3Z(SB), NOSPLIT, $0-56
+// func dotN4x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotN4x3Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask0fZ<>+0(SB), Z28
 	VMOVDQU64 tableN4Z<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -10971,8 +13226,30 @@ TEXT ·dotN4x3Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z16
 	VMOVUPS   64(DI), Z17
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -11129,36 +13406,57 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z5
 	VBROADCASTSS 32(DX)(CX*2), Z27
 	VFMADD231PS  Z27, Z5, Z17
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotN4x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotN4x4Z(SB), NOSPLIT, $0-56
+// func dotN4x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotN4x4Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask0fZ<>+0(SB), Z28
 	VMOVDQU64 tableN4Z<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -11170,8 +13468,32 @@ TEXT ·dotN4x4Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z18
 	VMOVUPS   64(DI), Z19
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -11360,39 +13682,63 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z7
 	VBROADCASTSS 32(DX)(R9*1), Z27
 	VFMADD231PS  Z27, Z7, Z19
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotN4x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotN4x5Z(SB), NOSPLIT, $0-56
+// func dotN4x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotN4x5Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask0fZ<>+0(SB), Z28
 	VMOVDQU64 tableN4Z<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -11407,8 +13753,34 @@ TEXT ·dotN4x5Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z20
 	VMOVUPS   64(DI), Z21
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -11629,44 +14001,71 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z9
 	VBROADCASTSS 32(DX)(CX*4), Z27
 	VFMADD231PS  Z27, Z9, Z21
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 48(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotN4x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotN4x6Z(SB), NOSPLIT, $0-56
+// func dotN4x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotN4x6Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask0fZ<>+0(SB), Z28
 	VMOVDQU64 tableN4Z<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
 	LEAQ      (DX)(CX*4), R10
 	ADDQ      CX, R10
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -11684,8 +14083,36 @@ TEXT ·dotN4x6Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z22
 	VMOVUPS   64(DI), Z23
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -11938,30 +14365,55 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z11
 	VBROADCASTSS 32(R10), Z27
 	VFMADD231PS  Z27, Z11, Z23
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z22, (DI)
-	VMOVUPS      Z23, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 48(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VBROADCASTSS 48(R10), Z27
+	VFMADD231PS  Z27, Z24, Z22
+	VFMADD231PS  Z27, Z25, Z23
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, R10
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
 	VZEROUPPER
 	RET
 
@@ -12054,30 +14506,45 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotM4x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotM4x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
-TEXT ·dotM4x1Z(SB), NOSPLIT, $0-56
+TEXT ·dotM4x1Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask0fZ<>+0(SB), Z28
 	VMOVDQU64 tableM4Z<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VMOVDQU64    (AX), Z24
@@ -12170,36 +14637,71 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z1
 	VBROADCASTSS 32(DX), Z27
 	VFMADD231PS  Z27, Z1, Z13
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotM4x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotM4x2Z(SB), NOSPLIT, $0-56
+// func dotM4x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotM4x2Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask0fZ<>+0(SB), Z28
 	VMOVDQU64 tableM4Z<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z14
 	VMOVUPS   64(DI), Z15
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -12324,32 +14826,50 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z3
 	VBROADCASTSS 32(DX)(CX*1), Z27
 	VFMADD231PS  Z27, Z3, Z15
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotM4x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotM4x3Z(SB), NOSPLIT, $0-56
+// func dotM4x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotM4x3Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask0fZ<>+0(SB), Z28
 	VMOVDQU64 tableM4Z<>+0(SB), Z29
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -12358,8 +14878,30 @@ TEXT ·dotM4x3Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z16
 	VMOVUPS   64(DI), Z17
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -12516,36 +15058,57 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z5
 	VBROADCASTSS 32(DX)(CX*2), Z27
 	VFMADD231PS  Z27, Z5, Z17
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotM4x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotM4x4Z(SB), NOSPLIT, $0-56
+// func dotM4x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotM4x4Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask0fZ<>+0(SB), Z28
 	VMOVDQU64 tableM4Z<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -12557,8 +15120,32 @@ TEXT ·dotM4x4Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z18
 	VMOVUPS   64(DI), Z19
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -12747,39 +15334,63 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z7
 	VBROADCASTSS 32(DX)(R9*1), Z27
 	VFMADD231PS  Z27, Z7, Z19
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotM4x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotM4x5Z(SB), NOSPLIT, $0-56
+// func dotM4x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotM4x5Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask0fZ<>+0(SB), Z28
 	VMOVDQU64 tableM4Z<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -12794,8 +15405,34 @@ TEXT ·dotM4x5Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z20
 	VMOVUPS   64(DI), Z21
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -13016,44 +15653,71 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z9
 	VBROADCASTSS 32(DX)(CX*4), Z27
 	VFMADD231PS  Z27, Z9, Z21
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 48(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
 	VZEROUPPER
 	RET
 
-// func dotM4x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·dotM4x6Z(SB), NOSPLIT, $0-56
+// func dotM4x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotM4x6Z(SB), NOSPLIT, $0-88
 	MOVQ      out+0(FP), DI
 	MOVQ      ld+8(FP), SI
-	MOVQ      w+16(FP), AX
-	MOVQ      scale+24(FP), BX
-	MOVQ      act+32(FP), DX
-	MOVQ      stride+40(FP), CX
-	MOVQ      blocks+48(FP), R8
+	MOVQ      w+24(FP), AX
+	MOVQ      scale+32(FP), BX
+	MOVQ      act+40(FP), DX
+	MOVQ      stride+48(FP), CX
+	MOVQ      blocks+56(FP), R8
+	MOVQ      ahead+64(FP), R11
+	MOVQ      ahead2+72(FP), R12
 	VMOVDQU64 mask0fZ<>+0(SB), Z28
 	VMOVDQU64 tableM4Z<>+0(SB), Z29
 	LEAQ      (CX)(CX*2), R9
 	LEAQ      (DX)(CX*4), R10
 	ADDQ      CX, R10
+	MOVB      fresh+16(FP), R13
+	TESTB     R13, R13
+	JNZ       fresh
 	VMOVUPS   (DI), Z12
 	VMOVUPS   64(DI), Z13
 	ADDQ      SI, DI
@@ -13071,8 +15735,36 @@ TEXT ·dotM4x6Z(SB), NOSPLIT, $0-56
 	ADDQ      SI, DI
 	VMOVUPS   (DI), Z22
 	VMOVUPS   64(DI), Z23
+	JMP       start
+
+fresh:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Z0
 	VPBROADCASTD 36(DX), Z1
 	VPBROADCASTD 36(DX)(CX*1), Z2
@@ -13325,30 +16017,55 @@ loop:
 	VFMSUB132PS  Z24, Z26, Z11
 	VBROADCASTSS 32(R10), Z27
 	VFMADD231PS  Z27, Z11, Z23
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	ADDQ         $0x00000040, R10
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Z12, (DI)
-	VMOVUPS      Z13, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z14, (DI)
-	VMOVUPS      Z15, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z16, (DI)
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z18, (DI)
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z20, (DI)
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Z22, (DI)
-	VMOVUPS      Z23, 64(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Z24
+	VMOVUPS      64(R13), Z25
+	VBROADCASTSS 48(DX), Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VBROADCASTSS 48(DX)(CX*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS 48(DX)(CX*2), Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VBROADCASTSS 48(DX)(R9*1), Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VBROADCASTSS 48(DX)(CX*4), Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VBROADCASTSS 48(R10), Z27
+	VFMADD231PS  Z27, Z24, Z22
+	VFMADD231PS  Z27, Z25, Z23
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, R10
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Z12, (DI)
+	VMOVUPS Z13, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z14, (DI)
+	VMOVUPS Z15, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    SI, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
 	VZEROUPPER
 	RET
 

@@ -4,305 +4,305 @@
 
 package gemm
 
-// dotU8x1Z adds the products of 1 rows of activations with 32 rows of U8 weights to out.
+// dotU8x1Z adds the products of 1 rows of activations with 32 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU8x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU8x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU8x2Z adds the products of 2 rows of activations with 32 rows of U8 weights to out.
+// dotU8x2Z adds the products of 2 rows of activations with 32 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU8x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU8x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU8x3Z adds the products of 3 rows of activations with 32 rows of U8 weights to out.
+// dotU8x3Z adds the products of 3 rows of activations with 32 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU8x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU8x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU8x4Z adds the products of 4 rows of activations with 32 rows of U8 weights to out.
+// dotU8x4Z adds the products of 4 rows of activations with 32 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU8x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU8x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU8x5Z adds the products of 5 rows of activations with 32 rows of U8 weights to out.
+// dotU8x5Z adds the products of 5 rows of activations with 32 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU8x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU8x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU8x6Z adds the products of 6 rows of activations with 32 rows of U8 weights to out.
+// dotU8x6Z adds the products of 6 rows of activations with 32 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU8x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU8x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x1Z adds the products of 1 rows of activations with 32 rows of S8 weights to out.
+// dotS8x1Z adds the products of 1 rows of activations with 32 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotS8x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotS8x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x2Z adds the products of 2 rows of activations with 32 rows of S8 weights to out.
+// dotS8x2Z adds the products of 2 rows of activations with 32 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotS8x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotS8x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x3Z adds the products of 3 rows of activations with 32 rows of S8 weights to out.
+// dotS8x3Z adds the products of 3 rows of activations with 32 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotS8x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotS8x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x4Z adds the products of 4 rows of activations with 32 rows of S8 weights to out.
+// dotS8x4Z adds the products of 4 rows of activations with 32 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotS8x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotS8x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x5Z adds the products of 5 rows of activations with 32 rows of S8 weights to out.
+// dotS8x5Z adds the products of 5 rows of activations with 32 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotS8x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotS8x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x6Z adds the products of 6 rows of activations with 32 rows of S8 weights to out.
+// dotS8x6Z adds the products of 6 rows of activations with 32 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotS8x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotS8x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x1Z adds the products of 1 rows of activations with 32 rows of U4 weights to out.
+// dotU4x1Z adds the products of 1 rows of activations with 32 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU4x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU4x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x2Z adds the products of 2 rows of activations with 32 rows of U4 weights to out.
+// dotU4x2Z adds the products of 2 rows of activations with 32 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU4x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU4x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x3Z adds the products of 3 rows of activations with 32 rows of U4 weights to out.
+// dotU4x3Z adds the products of 3 rows of activations with 32 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU4x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU4x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x4Z adds the products of 4 rows of activations with 32 rows of U4 weights to out.
+// dotU4x4Z adds the products of 4 rows of activations with 32 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU4x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU4x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x5Z adds the products of 5 rows of activations with 32 rows of U4 weights to out.
+// dotU4x5Z adds the products of 5 rows of activations with 32 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU4x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU4x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x6Z adds the products of 6 rows of activations with 32 rows of U4 weights to out.
+// dotU4x6Z adds the products of 6 rows of activations with 32 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU4x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU4x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU4Z turns blocks of U4 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU4Z(panel *byte, w *byte, blocks int)
 
-// dotU5x1Z adds the products of 1 rows of activations with 32 rows of U5 weights to out.
+// dotU5x1Z adds the products of 1 rows of activations with 32 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU5x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU5x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x2Z adds the products of 2 rows of activations with 32 rows of U5 weights to out.
+// dotU5x2Z adds the products of 2 rows of activations with 32 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU5x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU5x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x3Z adds the products of 3 rows of activations with 32 rows of U5 weights to out.
+// dotU5x3Z adds the products of 3 rows of activations with 32 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU5x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU5x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x4Z adds the products of 4 rows of activations with 32 rows of U5 weights to out.
+// dotU5x4Z adds the products of 4 rows of activations with 32 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU5x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU5x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x5Z adds the products of 5 rows of activations with 32 rows of U5 weights to out.
+// dotU5x5Z adds the products of 5 rows of activations with 32 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU5x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU5x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x6Z adds the products of 6 rows of activations with 32 rows of U5 weights to out.
+// dotU5x6Z adds the products of 6 rows of activations with 32 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU5x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU5x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU5Z turns blocks of U5 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU5Z(panel *byte, w *byte, blocks int)
 
-// dotU6x1Z adds the products of 1 rows of activations with 32 rows of U6 weights to out.
+// dotU6x1Z adds the products of 1 rows of activations with 32 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU6x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU6x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x2Z adds the products of 2 rows of activations with 32 rows of U6 weights to out.
+// dotU6x2Z adds the products of 2 rows of activations with 32 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU6x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU6x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x3Z adds the products of 3 rows of activations with 32 rows of U6 weights to out.
+// dotU6x3Z adds the products of 3 rows of activations with 32 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU6x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU6x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x4Z adds the products of 4 rows of activations with 32 rows of U6 weights to out.
+// dotU6x4Z adds the products of 4 rows of activations with 32 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU6x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU6x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x5Z adds the products of 5 rows of activations with 32 rows of U6 weights to out.
+// dotU6x5Z adds the products of 5 rows of activations with 32 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU6x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU6x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x6Z adds the products of 6 rows of activations with 32 rows of U6 weights to out.
+// dotU6x6Z adds the products of 6 rows of activations with 32 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU6x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU6x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU6Z turns blocks of U6 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU6Z(panel *byte, w *byte, blocks int)
 
-// dotU3x1Z adds the products of 1 rows of activations with 32 rows of U3 weights to out.
+// dotU3x1Z adds the products of 1 rows of activations with 32 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU3x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU3x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x2Z adds the products of 2 rows of activations with 32 rows of U3 weights to out.
+// dotU3x2Z adds the products of 2 rows of activations with 32 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU3x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU3x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x3Z adds the products of 3 rows of activations with 32 rows of U3 weights to out.
+// dotU3x3Z adds the products of 3 rows of activations with 32 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU3x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU3x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x4Z adds the products of 4 rows of activations with 32 rows of U3 weights to out.
+// dotU3x4Z adds the products of 4 rows of activations with 32 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU3x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU3x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x5Z adds the products of 5 rows of activations with 32 rows of U3 weights to out.
+// dotU3x5Z adds the products of 5 rows of activations with 32 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU3x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU3x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x6Z adds the products of 6 rows of activations with 32 rows of U3 weights to out.
+// dotU3x6Z adds the products of 6 rows of activations with 32 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU3x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU3x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU3Z turns blocks of U3 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU3Z(panel *byte, w *byte, blocks int)
 
-// dotU2x1Z adds the products of 1 rows of activations with 32 rows of U2 weights to out.
+// dotU2x1Z adds the products of 1 rows of activations with 32 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU2x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU2x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x2Z adds the products of 2 rows of activations with 32 rows of U2 weights to out.
+// dotU2x2Z adds the products of 2 rows of activations with 32 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU2x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU2x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x3Z adds the products of 3 rows of activations with 32 rows of U2 weights to out.
+// dotU2x3Z adds the products of 3 rows of activations with 32 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU2x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU2x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x4Z adds the products of 4 rows of activations with 32 rows of U2 weights to out.
+// dotU2x4Z adds the products of 4 rows of activations with 32 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU2x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU2x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x5Z adds the products of 5 rows of activations with 32 rows of U2 weights to out.
+// dotU2x5Z adds the products of 5 rows of activations with 32 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU2x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU2x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x6Z adds the products of 6 rows of activations with 32 rows of U2 weights to out.
+// dotU2x6Z adds the products of 6 rows of activations with 32 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU2x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU2x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU2Z turns blocks of U2 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU2Z(panel *byte, w *byte, blocks int)
 
-// dotN4x1Z adds the products of 1 rows of activations with 32 rows of N4 weights to out.
+// dotN4x1Z adds the products of 1 rows of activations with 32 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotN4x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotN4x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x2Z adds the products of 2 rows of activations with 32 rows of N4 weights to out.
+// dotN4x2Z adds the products of 2 rows of activations with 32 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotN4x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotN4x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x3Z adds the products of 3 rows of activations with 32 rows of N4 weights to out.
+// dotN4x3Z adds the products of 3 rows of activations with 32 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotN4x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotN4x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x4Z adds the products of 4 rows of activations with 32 rows of N4 weights to out.
+// dotN4x4Z adds the products of 4 rows of activations with 32 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotN4x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotN4x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x5Z adds the products of 5 rows of activations with 32 rows of N4 weights to out.
+// dotN4x5Z adds the products of 5 rows of activations with 32 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotN4x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotN4x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x6Z adds the products of 6 rows of activations with 32 rows of N4 weights to out.
+// dotN4x6Z adds the products of 6 rows of activations with 32 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotN4x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotN4x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackN4Z turns blocks of N4 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackN4Z(panel *byte, w *byte, blocks int)
 
-// dotM4x1Z adds the products of 1 rows of activations with 32 rows of M4 weights to out.
+// dotM4x1Z adds the products of 1 rows of activations with 32 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotM4x1Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotM4x1Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x2Z adds the products of 2 rows of activations with 32 rows of M4 weights to out.
+// dotM4x2Z adds the products of 2 rows of activations with 32 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotM4x2Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotM4x2Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x3Z adds the products of 3 rows of activations with 32 rows of M4 weights to out.
+// dotM4x3Z adds the products of 3 rows of activations with 32 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotM4x3Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotM4x3Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x4Z adds the products of 4 rows of activations with 32 rows of M4 weights to out.
+// dotM4x4Z adds the products of 4 rows of activations with 32 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotM4x4Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotM4x4Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x5Z adds the products of 5 rows of activations with 32 rows of M4 weights to out.
+// dotM4x5Z adds the products of 5 rows of activations with 32 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotM4x5Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotM4x5Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x6Z adds the products of 6 rows of activations with 32 rows of M4 weights to out.
+// dotM4x6Z adds the products of 6 rows of activations with 32 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotM4x6Z(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotM4x6Z(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackM4Z turns blocks of M4 codes of 32 rows into U8.
 //

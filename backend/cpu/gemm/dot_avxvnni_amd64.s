@@ -126,36 +126,51 @@ DATA magicV<>+16(SB)/8, $0x4b4000004b400000
 DATA magicV<>+24(SB)/8, $0x4b4000004b400000
 GLOBL magicV<>(SB), RODATA|NOPTR, $32
 
-// func dotU8x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU8x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotU8x1V(SB), NOSPLIT, $0-56
+TEXT ·dotU8x1V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
-	PREFETCHT0   4608(AX)
-	PREFETCHT0   4672(AX)
-	PREFETCHT0   4736(AX)
-	PREFETCHT0   4800(AX)
-	PREFETCHT0   4864(AX)
-	PREFETCHT0   4928(AX)
-	PREFETCHT0   4992(AX)
-	PREFETCHT0   5056(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VMOVDQU      (AX), Y12
@@ -304,34 +319,77 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU8x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU8x2V(SB), NOSPLIT, $0-56
+// func dotU8x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU8x2V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VPBROADCASTD 36(DX)(CX*1), Y2
@@ -608,30 +666,48 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU8x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU8x3V(SB), NOSPLIT, $0-56
+// func dotU8x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU8x3V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
@@ -640,8 +716,38 @@ TEXT ·dotU8x3V(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y10
 	VMOVUPS 32(DI), Y11
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VPBROADCASTD 36(DX)(CX*1), Y2
@@ -1046,53 +1152,84 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y5, Y11
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS 48(DX)(CX*2), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y10, (DI)
+	VMOVUPS Y11, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotS8x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotS8x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotS8x1V(SB), NOSPLIT, $0-56
+TEXT ·dotS8x1V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
-	PREFETCHT0   4608(AX)
-	PREFETCHT0   4672(AX)
-	PREFETCHT0   4736(AX)
-	PREFETCHT0   4800(AX)
-	PREFETCHT0   4864(AX)
-	PREFETCHT0   4928(AX)
-	PREFETCHT0   4992(AX)
-	PREFETCHT0   5056(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 40(DX), Y0
 	VPBROADCASTD 40(DX), Y1
 	VMOVDQU      (AX), Y12
@@ -1253,34 +1390,82 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotS8x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotS8x2V(SB), NOSPLIT, $0-56
+// func dotS8x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotS8x2V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 40(DX), Y0
 	VPBROADCASTD 40(DX), Y1
 	VPBROADCASTD 40(DX)(CX*1), Y2
@@ -1577,30 +1762,56 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 52(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 56(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotS8x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotS8x3V(SB), NOSPLIT, $0-56
+// func dotS8x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotS8x3V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
@@ -1609,8 +1820,38 @@ TEXT ·dotS8x3V(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y10
 	VMOVUPS 32(DI), Y11
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	PREFETCHT1   384(R11)
+	PREFETCHT1   448(R11)
+	ADDQ         $0x00000200, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	PREFETCHT1   384(R12)
+	PREFETCHT1   448(R12)
+	ADDQ         $0x00000200, R12
 	VPBROADCASTD 40(DX), Y0
 	VPBROADCASTD 40(DX), Y1
 	VPBROADCASTD 40(DX)(CX*1), Y2
@@ -2043,45 +2284,87 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y5, Y11
-	ADDQ         $0x00000400, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 52(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS 52(DX)(CX*2), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 56(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS 56(DX)(CX*2), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y10, (DI)
+	VMOVUPS Y11, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU4x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU4x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotU4x1V(SB), NOSPLIT, $0-56
+TEXT ·dotU4x1V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VMOVDQU      (AX), Y12
@@ -2254,34 +2537,69 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU4x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU4x2V(SB), NOSPLIT, $0-56
+// func dotU4x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU4x2V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VPBROADCASTD 36(DX)(CX*1), Y2
@@ -2582,30 +2900,48 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU4x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU4x3V(SB), NOSPLIT, $0-56
+// func dotU4x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU4x3V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
@@ -2614,8 +2950,30 @@ TEXT ·dotU4x3V(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y10
 	VMOVUPS 32(DI), Y11
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VPBROADCASTD 36(DX)(CX*1), Y2
@@ -3044,20 +3402,36 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y5, Y11
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS 48(DX)(CX*2), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y10, (DI)
+	VMOVUPS Y11, 32(DI)
 	VZEROUPPER
 	RET
 
@@ -3188,30 +3562,45 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotU5x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU5x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotU5x1V(SB), NOSPLIT, $0-56
+TEXT ·dotU5x1V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
-	PREFETCHT0   4608(AX)
-	PREFETCHT0   4672(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	ADDQ         $0x00000140, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	ADDQ         $0x00000140, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VMOVDQU      (AX), Y12
@@ -3446,34 +3835,71 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000280, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000280, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU5x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU5x2V(SB), NOSPLIT, $0-56
+// func dotU5x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU5x2V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	ADDQ         $0x00000140, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	ADDQ         $0x00000140, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VPBROADCASTD 36(DX)(CX*1), Y2
@@ -3836,30 +4262,48 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000280, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000280, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU5x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU5x3V(SB), NOSPLIT, $0-56
+// func dotU5x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU5x3V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
@@ -3868,8 +4312,32 @@ TEXT ·dotU5x3V(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y10
 	VMOVUPS 32(DI), Y11
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	ADDQ         $0x00000140, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	ADDQ         $0x00000140, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VPBROADCASTD 36(DX)(CX*1), Y2
@@ -4360,20 +4828,36 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y5, Y11
-	ADDQ         $0x00000280, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS 48(DX)(CX*2), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000280, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y10, (DI)
+	VMOVUPS Y11, 32(DI)
 	VZEROUPPER
 	RET
 
@@ -4628,32 +5112,47 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotU6x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU6x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotU6x1V(SB), NOSPLIT, $0-56
+TEXT ·dotU6x1V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
-	PREFETCHT0   4608(AX)
-	PREFETCHT0   4672(AX)
-	PREFETCHT0   4736(AX)
-	PREFETCHT0   4800(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	ADDQ         $0x00000180, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	ADDQ         $0x00000180, R12
 	VPBROADCASTD 40(DX), Y0
 	VPBROADCASTD 40(DX), Y1
 	VMOVDQU      (AX), Y12
@@ -4898,34 +5397,78 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000300, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000300, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU6x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU6x2V(SB), NOSPLIT, $0-56
+// func dotU6x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU6x2V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	ADDQ         $0x00000180, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	ADDQ         $0x00000180, R12
 	VPBROADCASTD 40(DX), Y0
 	VPBROADCASTD 40(DX), Y1
 	VPBROADCASTD 40(DX)(CX*1), Y2
@@ -5306,30 +5849,56 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000300, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 52(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 56(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000300, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU6x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU6x3V(SB), NOSPLIT, $0-56
+// func dotU6x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU6x3V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
@@ -5338,8 +5907,34 @@ TEXT ·dotU6x3V(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y10
 	VMOVUPS 32(DI), Y11
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	PREFETCHT1   256(R11)
+	PREFETCHT1   320(R11)
+	ADDQ         $0x00000180, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	PREFETCHT1   256(R12)
+	PREFETCHT1   320(R12)
+	ADDQ         $0x00000180, R12
 	VPBROADCASTD 40(DX), Y0
 	VPBROADCASTD 40(DX), Y1
 	VPBROADCASTD 40(DX)(CX*1), Y2
@@ -5856,20 +6451,47 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y5, Y11
-	ADDQ         $0x00000300, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 52(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS 52(DX)(CX*2), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 56(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS 56(DX)(CX*2), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000300, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y10, (DI)
+	VMOVUPS Y11, 32(DI)
 	VZEROUPPER
 	RET
 
@@ -6120,26 +6742,41 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotU3x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU3x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotU3x1V(SB), NOSPLIT, $0-56
+TEXT ·dotU3x1V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	ADDQ         $0x000000c0, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	ADDQ         $0x000000c0, R12
 	VPBROADCASTD 40(DX), Y0
 	VPBROADCASTD 40(DX), Y1
 	VMOVDQU      (AX), Y12
@@ -6394,34 +7031,72 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000180, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU3x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU3x2V(SB), NOSPLIT, $0-56
+// func dotU3x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU3x2V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	ADDQ         $0x000000c0, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	ADDQ         $0x000000c0, R12
 	VPBROADCASTD 40(DX), Y0
 	VPBROADCASTD 40(DX), Y1
 	VPBROADCASTD 40(DX)(CX*1), Y2
@@ -6812,30 +7487,56 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 52(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 56(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000180, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU3x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU3x3V(SB), NOSPLIT, $0-56
+// func dotU3x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU3x3V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
@@ -6844,8 +7545,28 @@ TEXT ·dotU3x3V(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y10
 	VMOVUPS 32(DI), Y11
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	ADDQ         $0x000000c0, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	ADDQ         $0x000000c0, R12
 	VPBROADCASTD 40(DX), Y0
 	VPBROADCASTD 40(DX), Y1
 	VPBROADCASTD 40(DX)(CX*1), Y2
@@ -7372,20 +8093,47 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y5, Y11
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 52(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS 52(DX)(CX*2), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 56(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS 56(DX)(CX*2), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000180, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y10, (DI)
+	VMOVUPS Y11, 32(DI)
 	VZEROUPPER
 	RET
 
@@ -7656,24 +8404,39 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotU2x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotU2x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotU2x1V(SB), NOSPLIT, $0-56
+TEXT ·dotU2x1V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VPBROADCASTD 40(DX), Y0
 	VPBROADCASTD 40(DX), Y1
 	VMOVDQU      (AX), Y12
@@ -7862,34 +8625,70 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU2x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU2x2V(SB), NOSPLIT, $0-56
+// func dotU2x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU2x2V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VPBROADCASTD 40(DX), Y0
 	VPBROADCASTD 40(DX), Y1
 	VPBROADCASTD 40(DX)(CX*1), Y2
@@ -8214,30 +9013,56 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 52(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 56(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotU2x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotU2x3V(SB), NOSPLIT, $0-56
+// func dotU2x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotU2x3V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
@@ -8246,8 +9071,26 @@ TEXT ·dotU2x3V(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y10
 	VMOVUPS 32(DI), Y11
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	ADDQ         $0x00000080, R12
 	VPBROADCASTD 40(DX), Y0
 	VPBROADCASTD 40(DX), Y1
 	VPBROADCASTD 40(DX)(CX*1), Y2
@@ -8708,20 +9551,47 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y5, Y11
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 52(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 52(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS 52(DX)(CX*2), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	VMOVUPS      128(R13), Y12
+	VMOVUPS      160(R13), Y13
+	VBROADCASTSS 56(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 56(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS 56(DX)(CX*2), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	ADDQ         $0x00000100, R13
+
+next:
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y10, (DI)
+	VMOVUPS Y11, 32(DI)
 	VZEROUPPER
 	RET
 
@@ -8860,28 +9730,43 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotN4x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotN4x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotN4x1V(SB), NOSPLIT, $0-56
+TEXT ·dotN4x1V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VMOVDQU      (AX), Y12
@@ -9086,34 +9971,69 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotN4x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotN4x2V(SB), NOSPLIT, $0-56
+// func dotN4x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotN4x2V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VPBROADCASTD 36(DX)(CX*1), Y2
@@ -9446,30 +10366,48 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotN4x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotN4x3V(SB), NOSPLIT, $0-56
+// func dotN4x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotN4x3V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
@@ -9478,8 +10416,30 @@ TEXT ·dotN4x3V(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y10
 	VMOVUPS 32(DI), Y11
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VPBROADCASTD 36(DX)(CX*1), Y2
@@ -9940,20 +10900,36 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y5, Y11
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS 48(DX)(CX*2), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y10, (DI)
+	VMOVUPS Y11, 32(DI)
 	VZEROUPPER
 	RET
 
@@ -10148,28 +11124,43 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotM4x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// func dotM4x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·dotM4x1V(SB), NOSPLIT, $0-56
+TEXT ·dotM4x1V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
-	PREFETCHT0   4096(AX)
-	PREFETCHT0   4160(AX)
-	PREFETCHT0   4224(AX)
-	PREFETCHT0   4288(AX)
-	PREFETCHT0   4352(AX)
-	PREFETCHT0   4416(AX)
-	PREFETCHT0   4480(AX)
-	PREFETCHT0   4544(AX)
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VMOVDQU      (AX), Y12
@@ -10374,34 +11365,69 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y1
 	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y1, Y7
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotM4x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotM4x2V(SB), NOSPLIT, $0-56
+// func dotM4x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotM4x2V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VPBROADCASTD 36(DX)(CX*1), Y2
@@ -10734,30 +11760,48 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y3, Y9
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
 	VZEROUPPER
 	RET
 
-// func dotM4x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotM4x3V(SB), NOSPLIT, $0-56
+// func dotM4x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotM4x3V(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    scale+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    blocks+48(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    scale+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    blocks+56(FP), R8
+	MOVQ    ahead+64(FP), R11
+	MOVQ    ahead2+72(FP), R12
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
 	ADDQ    SI, DI
@@ -10766,8 +11810,30 @@ TEXT ·dotM4x3V(SB), NOSPLIT, $0-56
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y10
 	VMOVUPS 32(DI), Y11
+	JMP     start
+
+fresh:
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+
+start:
+	MOVQ mins+80(FP), R13
 
 loop:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	PREFETCHT1   128(R11)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x00000100, R11
+	PREFETCHT1   (R12)
+	PREFETCHT1   64(R12)
+	PREFETCHT1   128(R12)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x00000100, R12
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VPBROADCASTD 36(DX)(CX*1), Y2
@@ -11228,20 +12294,36 @@ loop:
 	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y5, Y11
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000040, DX
-	SUBQ         $0x01, R8
-	JNZ          loop
-	MOVQ         out+0(FP), DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         SI, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
+	TESTQ        R13, R13
+	JZ           next
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VBROADCASTSS 48(DX), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS 48(DX)(CX*1), Y15
+	VFMADD231PS  Y15, Y12, Y8
+	VFMADD231PS  Y15, Y13, Y9
+	VBROADCASTSS 48(DX)(CX*2), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	ADDQ         $0x00000080, R13
+
+next:
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x00000080, BX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x01, R8
+	JNZ     loop
+	MOVQ    out+0(FP), DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    SI, DI
+	VMOVUPS Y10, (DI)
+	VMOVUPS Y11, 32(DI)
 	VZEROUPPER
 	RET
 

@@ -4,170 +4,170 @@
 
 package gemm
 
-// dotU8x1V adds the products of 1 rows of activations with 16 rows of U8 weights to out.
+// dotU8x1V adds the products of 1 rows of activations with 16 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU8x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU8x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU8x2V adds the products of 2 rows of activations with 16 rows of U8 weights to out.
+// dotU8x2V adds the products of 2 rows of activations with 16 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU8x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU8x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU8x3V adds the products of 3 rows of activations with 16 rows of U8 weights to out.
+// dotU8x3V adds the products of 3 rows of activations with 16 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU8x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU8x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x1V adds the products of 1 rows of activations with 16 rows of S8 weights to out.
+// dotS8x1V adds the products of 1 rows of activations with 16 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotS8x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotS8x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x2V adds the products of 2 rows of activations with 16 rows of S8 weights to out.
+// dotS8x2V adds the products of 2 rows of activations with 16 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotS8x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotS8x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x3V adds the products of 3 rows of activations with 16 rows of S8 weights to out.
+// dotS8x3V adds the products of 3 rows of activations with 16 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
-func dotS8x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotS8x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x1V adds the products of 1 rows of activations with 16 rows of U4 weights to out.
+// dotU4x1V adds the products of 1 rows of activations with 16 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU4x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU4x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x2V adds the products of 2 rows of activations with 16 rows of U4 weights to out.
+// dotU4x2V adds the products of 2 rows of activations with 16 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU4x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU4x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x3V adds the products of 3 rows of activations with 16 rows of U4 weights to out.
+// dotU4x3V adds the products of 3 rows of activations with 16 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU4x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU4x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU4V turns blocks of U4 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU4V(panel *byte, w *byte, blocks int)
 
-// dotU5x1V adds the products of 1 rows of activations with 16 rows of U5 weights to out.
+// dotU5x1V adds the products of 1 rows of activations with 16 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU5x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU5x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x2V adds the products of 2 rows of activations with 16 rows of U5 weights to out.
+// dotU5x2V adds the products of 2 rows of activations with 16 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU5x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU5x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x3V adds the products of 3 rows of activations with 16 rows of U5 weights to out.
+// dotU5x3V adds the products of 3 rows of activations with 16 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU5x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU5x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU5V turns blocks of U5 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU5V(panel *byte, w *byte, blocks int)
 
-// dotU6x1V adds the products of 1 rows of activations with 16 rows of U6 weights to out.
+// dotU6x1V adds the products of 1 rows of activations with 16 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU6x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU6x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x2V adds the products of 2 rows of activations with 16 rows of U6 weights to out.
+// dotU6x2V adds the products of 2 rows of activations with 16 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU6x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU6x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x3V adds the products of 3 rows of activations with 16 rows of U6 weights to out.
+// dotU6x3V adds the products of 3 rows of activations with 16 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU6x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU6x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU6V turns blocks of U6 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU6V(panel *byte, w *byte, blocks int)
 
-// dotU3x1V adds the products of 1 rows of activations with 16 rows of U3 weights to out.
+// dotU3x1V adds the products of 1 rows of activations with 16 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU3x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU3x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x2V adds the products of 2 rows of activations with 16 rows of U3 weights to out.
+// dotU3x2V adds the products of 2 rows of activations with 16 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU3x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU3x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x3V adds the products of 3 rows of activations with 16 rows of U3 weights to out.
+// dotU3x3V adds the products of 3 rows of activations with 16 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU3x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU3x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU3V turns blocks of U3 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU3V(panel *byte, w *byte, blocks int)
 
-// dotU2x1V adds the products of 1 rows of activations with 16 rows of U2 weights to out.
+// dotU2x1V adds the products of 1 rows of activations with 16 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU2x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU2x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x2V adds the products of 2 rows of activations with 16 rows of U2 weights to out.
+// dotU2x2V adds the products of 2 rows of activations with 16 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU2x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU2x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x3V adds the products of 3 rows of activations with 16 rows of U2 weights to out.
+// dotU2x3V adds the products of 3 rows of activations with 16 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
-func dotU2x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotU2x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackU2V turns blocks of U2 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackU2V(panel *byte, w *byte, blocks int)
 
-// dotN4x1V adds the products of 1 rows of activations with 16 rows of N4 weights to out.
+// dotN4x1V adds the products of 1 rows of activations with 16 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotN4x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotN4x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x2V adds the products of 2 rows of activations with 16 rows of N4 weights to out.
+// dotN4x2V adds the products of 2 rows of activations with 16 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotN4x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotN4x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x3V adds the products of 3 rows of activations with 16 rows of N4 weights to out.
+// dotN4x3V adds the products of 3 rows of activations with 16 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotN4x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotN4x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackN4V turns blocks of N4 codes of 32 rows into U8.
 //
 //go:noescape
 func unpackN4V(panel *byte, w *byte, blocks int)
 
-// dotM4x1V adds the products of 1 rows of activations with 16 rows of M4 weights to out.
+// dotM4x1V adds the products of 1 rows of activations with 16 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotM4x1V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotM4x1V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x2V adds the products of 2 rows of activations with 16 rows of M4 weights to out.
+// dotM4x2V adds the products of 2 rows of activations with 16 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotM4x2V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotM4x2V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x3V adds the products of 3 rows of activations with 16 rows of M4 weights to out.
+// dotM4x3V adds the products of 3 rows of activations with 16 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
-func dotM4x3V(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+func dotM4x3V(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // unpackM4V turns blocks of M4 codes of 32 rows into U8.
 //

@@ -11,6 +11,7 @@ import (
 func (p *product) floats() {
 	e := p.element()
 	if p.tiles(len(p.fourRow[e])) < unpackTiles {
+		p.start()
 		p.fewRows(e)
 		return
 	}
@@ -52,6 +53,7 @@ func (p *product) weight(n, k int) []byte { return p.w.data[(n*p.w.Cols+k)*p.w.F
 
 // panelTiles multiplies the panel with every tile of activations, actDisp bytes into their rows.
 func (p *product) panelTiles(e element, unit, actDisp, words int) {
+	fresh := p.fresh && actDisp == 0
 	panel := p.panel
 	if e == elementPairs {
 		panel = p.panelBF16
@@ -59,7 +61,7 @@ func (p *product) panelTiles(e element, unit, actDisp, words int) {
 	p.eachTile(len(panel), func(row, rows int) {
 		out, ld := p.target(unit, row, rows)
 		for r := 0; r < Granule; r += p.rows {
-			panel[rows-1](offsetFloats(out, r), ld, &p.s.panel[4*r], planeBytes, p.acts.at(row, actDisp), p.acts.stride, 4, words)
+			panel[rows-1](offsetFloats(out, r), ld, fresh, &p.s.panel[4*r], planeBytes, p.acts.at(row, actDisp), p.acts.stride, 4, words)
 		}
 		p.finish(unit, row, rows)
 	})

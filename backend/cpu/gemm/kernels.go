@@ -3,11 +3,14 @@ package gemm
 import "unsafe"
 
 // A dotFunc adds the products of a fixed number of rows of activation lines, stride bytes apart, with the rows of
-// weights of one call to out, whose rows are ld bytes apart: blocks of 32 k, codes at w, expanded scales at scale.
-type dotFunc func(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)
+// weights of one call to out, whose rows are ld bytes apart: blocks of 32 k, codes at w, expanded scales at scale. Fresh
+// sums are set, not added to. While
+// it works it fetches from ahead and ahead2 on, see fetching. Where
+// the format has minima, expanded like the scales, they are multiplied by the sums of the lines.
+type dotFunc func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead, ahead2 uintptr, mins *float32)
 
 // A panelFunc does so for float weights interleaved as [n][32 rows]; the pointers step by wStep and actStep bytes.
-type panelFunc func(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+type panelFunc func(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 
 // A rowFunc does so for row-major float weights, wStride bytes apart, over n whole vectors of k.
 type rowFunc func(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
@@ -54,6 +57,9 @@ type kernels struct {
 
 func floatsAt(p *float32, n int) []float32 { return unsafe.Slice(p, n) }
 func bytesAt(p *byte, n int) []byte        { return unsafe.Slice(p, n) }
+
+// address is p as a number: what is only fetched from may lie beyond what was allocated, where no pointer may point.
+func address(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
 
 // offset is p moved by n bytes.
 func offset(p *byte, n int) *byte { return (*byte)(unsafe.Add(unsafe.Pointer(p), n)) }

@@ -23,8 +23,9 @@ func newGenericKernels() *kernels {
 	}
 	for f := range formCount {
 		k.unpack[f] = func(panel, w *byte, blocks int) { unpackGeneric(f, panel, w, blocks) }
-		k.dot[f] = []dotFunc{func(out *float32, _ int, w *byte, scale *float32, act *byte, _ int, blocks int) {
-			dotGeneric(f, out, w, scale, act, blocks)
+		k.dot[f] = []dotFunc{func(out *float32, _ int, fresh bool, w *byte, scale *float32, act *byte, _ int, blocks int, _, _ uintptr, mins *float32) {
+			startGeneric(out, fresh)
+			dotGeneric(f, out, w, scale, act, blocks, mins)
 		}}
 	}
 	for e, f := range [...]quant.Format{elementF32: quant.F32, elementF16: quant.F16, elementBF16: quant.BF16} {
@@ -69,8 +70,14 @@ func widenGeneric(f quant.Format) func(dst *float32, src *byte, n int) {
 	}
 }
 
+func startGeneric(out *float32, fresh bool) {
+	if fresh {
+		clear(floatsAt(out, Granule))
+	}
+}
+
 // dotGeneric is a block after a block, a row after a row, for one row of activations.
-func dotGeneric(f formID, out *float32, w *byte, scale *float32, act *byte, blocks int) {
+func dotGeneric(f formID, out *float32, w *byte, scale *float32, act *byte, blocks int, mins *float32) {
 	subs := 1
 	if f.sub16() {
 		subs = 2
@@ -90,11 +97,18 @@ func dotGeneric(f formID, out *float32, w *byte, scale *float32, act *byte, bloc
 				}
 				sums[r] += float32(total) * ws[r] * lineFloat(line, lineScale)
 			}
+			if mins != nil {
+				at := lineSum + 4*(subs-1)*(1+sub)
+				for r, m := range floatsAt(offsetFloats(mins, (b*subs+sub)*Granule), Granule) {
+					sums[r] += m * lineFloat(line, at)
+				}
+			}
 		}
 	}
 }
 
-func panelGeneric(out *float32, _ int, w *byte, wStep int, act *byte, _ int, actStep int, n int) {
+func panelGeneric(out *float32, _ int, fresh bool, w *byte, wStep int, act *byte, _ int, actStep int, n int) {
+	startGeneric(out, fresh)
 	sums := floatsAt(out, Granule)
 	for i := range n {
 		a := *(*float32)(unsafe.Pointer(offset(act, i*actStep)))

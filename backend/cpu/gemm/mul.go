@@ -7,14 +7,15 @@ import "fmt"
 // Lines, BF16 takes Float32 or BFloat16, other floats Float32. Ranges may be computed by different goroutines, each
 // with its own Scratch. Nothing is allocated. A call that breaks these rules is a bug of the caller's and panics.
 func Mul(tier Tier, out []float32, ld int, w *Weights, from, to int, acts *Acts, actFrom, actTo int, s *Scratch) {
-	for r := actFrom; r < actTo; r++ {
-		clear(out[r*ld+from : r*ld+to])
-	}
-	MulAdd(tier, out, ld, w, from, to, acts, actFrom, actTo, s)
+	multiply(tier, true, out, ld, w, from, to, acts, actFrom, actTo, s)
 }
 
 // MulAdd is Mul, except that the products are added to what out holds.
 func MulAdd(tier Tier, out []float32, ld int, w *Weights, from, to int, acts *Acts, actFrom, actTo int, s *Scratch) {
+	multiply(tier, false, out, ld, w, from, to, acts, actFrom, actTo, s)
+}
+
+func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to int, acts *Acts, actFrom, actTo int, s *Scratch) {
 	switch {
 	case w.Cols != acts.K:
 		panic(fmt.Sprintf("gemm: weights of %d columns times activations of %d", w.Cols, acts.K))
@@ -24,19 +25,26 @@ func MulAdd(tier Tier, out []float32, ld int, w *Weights, from, to int, acts *Ac
 		return
 	}
 	_ = out[(actTo-1)*ld+to-1] // the kernels do not check
-	p := product{kernels: tier.kernels(), out: out, ld: ld, w: w, from: from, to: to, acts: acts, actFrom: actFrom, actTo: actTo, s: s}
+	p := product{kernels: tier.kernels(), out: out, ld: ld, w: w, from: from, to: to, acts: acts, fresh: fresh, s: s}
 	pack, packed := w.packing()
-	switch {
-	case packed != (acts.Format == Lines):
+	if packed != (acts.Format == Lines) {
 		panic(fmt.Sprintf("gemm: %v weights do not take activations of format %d", w.Format, acts.Format))
-	case packed:
-		p.quantised(&pack)
-	default:
-		p.floats()
+	}
+	const tile = 6
+	for tiles := (actTo - actFrom + tile - 1) / tile; actFrom < actTo; {
+		passes := (tiles + passRows/tile - 1) / (passRows / tile)
+		share := (tiles + passes - 1) / passes
+		p.actFrom, p.actTo = actFrom, min(actFrom+share*tile, actTo)
+		if packed {
+			p.quantised(&pack)
+		} else {
+			p.floats()
+		}
+		actFrom, tiles = p.actTo, tiles-share
 	}
 }
 
-// product is one call of MulAdd.
+// product is one pass of MulAdd over the weights.
 type product struct {
 	*kernels
 	out            []float32
@@ -45,6 +53,7 @@ type product struct {
 	from, to       int
 	acts           *Acts
 	actFrom, actTo int
+	fresh          bool // out starts from zero, not from what it holds
 	s              *Scratch
 }
 
@@ -53,18 +62,29 @@ func (p *product) tiles(most int) int { return (p.actTo - p.actFrom + most - 1) 
 
 // eachTile cuts the activation rows into as few and as even tiles of at most `most` rows as it can.
 func (p *product) eachTile(most int, do func(row, rows int)) {
-	row := p.actFrom
-	for left := p.tiles(most); left > 0; left-- {
-		rows := (p.actTo - row + left - 1) / left
-		do(row, rows)
-		row += rows
+	count := p.tiles(most)
+	rows, larger := (p.actTo-p.actFrom)/count, (p.actTo-p.actFrom)%count
+	for row := p.actFrom; row < p.actTo; larger-- {
+		n := rows
+		if larger > 0 {
+			n++
+		}
+		do(row, n)
+		row += n
+	}
+}
+
+// start clears the sums, where they are to start from zero and the kernels only add.
+func (p *product) start() {
+	for row := p.actFrom; p.fresh && row < p.actTo; row++ {
+		clear(p.out[row*p.ld+p.from : row*p.ld+p.to])
 	}
 }
 
 // passK is how much of k one pass over the weights covers, a multiple of step: as much as leaves the activations in
 // the second-level cache.
 func (p *product) passK(step, bytesPerK int) int {
-	fits := actBudget / (bytesPerK * (p.actTo - p.actFrom))
+	fits := passBytes / (bytesPerK * (p.actTo - p.actFrom))
 	return max(step, fits/step*step)
 }
 

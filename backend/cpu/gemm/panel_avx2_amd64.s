@@ -4,20 +4,29 @@
 
 #include "textflag.h"
 
-// func panelF32x1Y(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-// Requires: AVX, FMA3
-TEXT ·panelF32x1Y(SB), NOSPLIT, $0-64
+// func panelF32x1Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·panelF32x1Y(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+	JMP     start
 
+fresh:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+start:
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
@@ -34,23 +43,34 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x2Y(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-// Requires: AVX, FMA3
-TEXT ·panelF32x2Y(SB), NOSPLIT, $0-64
+// func panelF32x2Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·panelF32x2Y(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
+	JMP     start
 
+fresh:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+
+start:
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
@@ -73,17 +93,20 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x3Y(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-// Requires: AVX, FMA3
-TEXT ·panelF32x3Y(SB), NOSPLIT, $0-64
+// func panelF32x3Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·panelF32x3Y(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	ADDQ    SI, DI
@@ -92,7 +115,17 @@ TEXT ·panelF32x3Y(SB), NOSPLIT, $0-64
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y4
 	VMOVUPS 32(DI), Y5
+	JMP     start
 
+fresh:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+
+start:
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
@@ -121,18 +154,21 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x4Y(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-// Requires: AVX, FMA3
-TEXT ·panelF32x4Y(SB), NOSPLIT, $0-64
+// func panelF32x4Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·panelF32x4Y(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
 	LEAQ    (CX)(CX*2), R9
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	ADDQ    SI, DI
@@ -144,7 +180,19 @@ TEXT ·panelF32x4Y(SB), NOSPLIT, $0-64
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y6
 	VMOVUPS 32(DI), Y7
+	JMP     start
 
+fresh:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+start:
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
@@ -179,18 +227,21 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x5Y(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-// Requires: AVX, FMA3
-TEXT ·panelF32x5Y(SB), NOSPLIT, $0-64
+// func panelF32x5Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·panelF32x5Y(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
 	LEAQ    (CX)(CX*2), R9
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	ADDQ    SI, DI
@@ -205,7 +256,21 @@ TEXT ·panelF32x5Y(SB), NOSPLIT, $0-64
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y8
 	VMOVUPS 32(DI), Y9
+	JMP     start
 
+fresh:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+
+start:
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
@@ -246,20 +311,23 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x6Y(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-// Requires: AVX, FMA3
-TEXT ·panelF32x6Y(SB), NOSPLIT, $0-64
+// func panelF32x6Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·panelF32x6Y(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
 	LEAQ    (CX)(CX*2), R9
 	LEAQ    (DX)(CX*4), R10
 	ADDQ    CX, R10
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 	ADDQ    SI, DI
@@ -277,7 +345,23 @@ TEXT ·panelF32x6Y(SB), NOSPLIT, $0-64
 	ADDQ    SI, DI
 	VMOVUPS (DI), Y10
 	VMOVUPS 32(DI), Y11
+	JMP     start
 
+fresh:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+
+start:
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13

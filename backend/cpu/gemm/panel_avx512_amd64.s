@@ -4,20 +4,29 @@
 
 #include "textflag.h"
 
-// func panelF32x1Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// func panelF32x1Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 // Requires: AVX, AVX512F
-TEXT ·panelF32x1Z(SB), NOSPLIT, $0-64
+TEXT ·panelF32x1Z(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
+	JMP     start
 
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+
+start:
 loop:
 	VMOVDQU64    (AX), Z12
 	VMOVDQU64    64(AX), Z13
@@ -34,23 +43,34 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x2Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// func panelF32x2Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 // Requires: AVX, AVX512F
-TEXT ·panelF32x2Z(SB), NOSPLIT, $0-64
+TEXT ·panelF32x2Z(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z2
 	VMOVUPS 64(DI), Z3
+	JMP     start
 
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+start:
 loop:
 	VMOVDQU64    (AX), Z12
 	VMOVDQU64    64(AX), Z13
@@ -73,17 +93,20 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x3Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// func panelF32x3Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 // Requires: AVX, AVX512F
-TEXT ·panelF32x3Z(SB), NOSPLIT, $0-64
+TEXT ·panelF32x3Z(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	ADDQ    SI, DI
@@ -92,7 +115,17 @@ TEXT ·panelF32x3Z(SB), NOSPLIT, $0-64
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
+	JMP     start
 
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+start:
 loop:
 	VMOVDQU64    (AX), Z12
 	VMOVDQU64    64(AX), Z13
@@ -121,18 +154,21 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x4Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// func panelF32x4Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 // Requires: AVX, AVX512F
-TEXT ·panelF32x4Z(SB), NOSPLIT, $0-64
+TEXT ·panelF32x4Z(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
 	LEAQ    (CX)(CX*2), R9
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	ADDQ    SI, DI
@@ -144,7 +180,19 @@ TEXT ·panelF32x4Z(SB), NOSPLIT, $0-64
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
+	JMP     start
 
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+start:
 loop:
 	VMOVDQU64    (AX), Z12
 	VMOVDQU64    64(AX), Z13
@@ -179,18 +227,21 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x5Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// func panelF32x5Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 // Requires: AVX, AVX512F
-TEXT ·panelF32x5Z(SB), NOSPLIT, $0-64
+TEXT ·panelF32x5Z(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
 	LEAQ    (CX)(CX*2), R9
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	ADDQ    SI, DI
@@ -205,7 +256,21 @@ TEXT ·panelF32x5Z(SB), NOSPLIT, $0-64
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z8
 	VMOVUPS 64(DI), Z9
+	JMP     start
 
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+
+start:
 loop:
 	VMOVDQU64    (AX), Z12
 	VMOVDQU64    64(AX), Z13
@@ -246,20 +311,23 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x6Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// func panelF32x6Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 // Requires: AVX, AVX512F
-TEXT ·panelF32x6Z(SB), NOSPLIT, $0-64
+TEXT ·panelF32x6Z(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
 	LEAQ    (CX)(CX*2), R9
 	LEAQ    (DX)(CX*4), R10
 	ADDQ    CX, R10
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	ADDQ    SI, DI
@@ -277,7 +345,23 @@ TEXT ·panelF32x6Z(SB), NOSPLIT, $0-64
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z10
 	VMOVUPS 64(DI), Z11
+	JMP     start
 
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+
+start:
 loop:
 	VMOVDQU64    (AX), Z12
 	VMOVDQU64    64(AX), Z13
@@ -325,20 +409,29 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelBF16x1Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// func panelBF16x1Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 // Requires: AVX, AVX512F
-TEXT ·panelBF16x1Z(SB), NOSPLIT, $0-64
+TEXT ·panelBF16x1Z(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
+	JMP     start
 
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+
+start:
 loop:
 	VMOVDQU64    (AX), Z12
 	VMOVDQU64    64(AX), Z13
@@ -369,23 +462,34 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelBF16x2Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// func panelBF16x2Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 // Requires: AVX, AVX512F
-TEXT ·panelBF16x2Z(SB), NOSPLIT, $0-64
+TEXT ·panelBF16x2Z(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z2
 	VMOVUPS 64(DI), Z3
+	JMP     start
 
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+start:
 loop:
 	VMOVDQU64    (AX), Z12
 	VMOVDQU64    64(AX), Z13
@@ -436,17 +540,20 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelBF16x3Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// func panelBF16x3Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 // Requires: AVX, AVX512F
-TEXT ·panelBF16x3Z(SB), NOSPLIT, $0-64
+TEXT ·panelBF16x3Z(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	ADDQ    SI, DI
@@ -455,7 +562,17 @@ TEXT ·panelBF16x3Z(SB), NOSPLIT, $0-64
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
+	JMP     start
 
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+start:
 loop:
 	VMOVDQU64    (AX), Z12
 	VMOVDQU64    64(AX), Z13
@@ -526,18 +643,21 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelBF16x4Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// func panelBF16x4Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 // Requires: AVX, AVX512F
-TEXT ·panelBF16x4Z(SB), NOSPLIT, $0-64
+TEXT ·panelBF16x4Z(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
 	LEAQ    (CX)(CX*2), R9
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	ADDQ    SI, DI
@@ -549,7 +669,19 @@ TEXT ·panelBF16x4Z(SB), NOSPLIT, $0-64
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
+	JMP     start
 
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+start:
 loop:
 	VMOVDQU64    (AX), Z12
 	VMOVDQU64    64(AX), Z13
@@ -640,18 +772,21 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelBF16x5Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// func panelBF16x5Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 // Requires: AVX, AVX512F
-TEXT ·panelBF16x5Z(SB), NOSPLIT, $0-64
+TEXT ·panelBF16x5Z(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
 	LEAQ    (CX)(CX*2), R9
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	ADDQ    SI, DI
@@ -666,7 +801,21 @@ TEXT ·panelBF16x5Z(SB), NOSPLIT, $0-64
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z8
 	VMOVUPS 64(DI), Z9
+	JMP     start
 
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+
+start:
 loop:
 	VMOVDQU64    (AX), Z12
 	VMOVDQU64    64(AX), Z13
@@ -777,20 +926,23 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelBF16x6Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// func panelBF16x6Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 // Requires: AVX, AVX512F
-TEXT ·panelBF16x6Z(SB), NOSPLIT, $0-64
+TEXT ·panelBF16x6Z(SB), NOSPLIT, $0-72
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
-	MOVQ    w+16(FP), AX
-	MOVQ    wStep+24(FP), BX
-	MOVQ    act+32(FP), DX
-	MOVQ    stride+40(FP), CX
-	MOVQ    actStep+48(FP), R11
-	MOVQ    n+56(FP), R8
+	MOVQ    w+24(FP), AX
+	MOVQ    wStep+32(FP), BX
+	MOVQ    act+40(FP), DX
+	MOVQ    stride+48(FP), CX
+	MOVQ    actStep+56(FP), R11
+	MOVQ    n+64(FP), R8
 	LEAQ    (CX)(CX*2), R9
 	LEAQ    (DX)(CX*4), R10
 	ADDQ    CX, R10
+	MOVB    fresh+16(FP), R13
+	TESTB   R13, R13
+	JNZ     fresh
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	ADDQ    SI, DI
@@ -808,7 +960,23 @@ TEXT ·panelBF16x6Z(SB), NOSPLIT, $0-64
 	ADDQ    SI, DI
 	VMOVUPS (DI), Z10
 	VMOVUPS 64(DI), Z11
+	JMP     start
 
+fresh:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+
+start:
 loop:
 	VMOVDQU64    (AX), Z12
 	VMOVDQU64    64(AX), Z13

@@ -4,62 +4,62 @@
 
 package gemm
 
-// panelF32x1Z adds the products of 1 rows of activations with n steps of a panel to out.
+// panelF32x1Z adds the products of 1 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x1Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x1Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 
-// panelF32x2Z adds the products of 2 rows of activations with n steps of a panel to out.
+// panelF32x2Z adds the products of 2 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x2Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x2Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 
-// panelF32x3Z adds the products of 3 rows of activations with n steps of a panel to out.
+// panelF32x3Z adds the products of 3 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x3Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x3Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 
-// panelF32x4Z adds the products of 4 rows of activations with n steps of a panel to out.
+// panelF32x4Z adds the products of 4 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x4Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x4Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 
-// panelF32x5Z adds the products of 5 rows of activations with n steps of a panel to out.
+// panelF32x5Z adds the products of 5 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x5Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x5Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 
-// panelF32x6Z adds the products of 6 rows of activations with n steps of a panel to out.
+// panelF32x6Z adds the products of 6 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x6Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x6Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 
-// panelBF16x1Z adds the products of 1 rows of activations with n steps of a panel to out.
+// panelBF16x1Z adds the products of 1 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelBF16x1Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelBF16x1Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 
-// panelBF16x2Z adds the products of 2 rows of activations with n steps of a panel to out.
+// panelBF16x2Z adds the products of 2 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelBF16x2Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelBF16x2Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 
-// panelBF16x3Z adds the products of 3 rows of activations with n steps of a panel to out.
+// panelBF16x3Z adds the products of 3 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelBF16x3Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelBF16x3Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 
-// panelBF16x4Z adds the products of 4 rows of activations with n steps of a panel to out.
+// panelBF16x4Z adds the products of 4 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelBF16x4Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelBF16x4Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 
-// panelBF16x5Z adds the products of 5 rows of activations with n steps of a panel to out.
+// panelBF16x5Z adds the products of 5 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelBF16x5Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelBF16x5Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
 
-// panelBF16x6Z adds the products of 6 rows of activations with n steps of a panel to out.
+// panelBF16x6Z adds the products of 6 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelBF16x6Z(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelBF16x6Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)

@@ -2,13 +2,14 @@ package gemm
 
 import "unsafe"
 
-// Cache blocking, in numbers of k. A panel of 32 rows of codes is 16 KiB and one of floats 32 KiB, so that it stays in
+// Cache blocking, in numbers of k. A panel of 32 rows is 32 KiB, so that it stays in
 // a 48 KiB first-level cache while tiles of activations pass by; those of one pass stay in the second level.
 const (
-	panelK     = 512       // codes in a panel
+	panelK     = 1024      // codes in a panel
 	fewK       = 1024      // codes whose scales are expanded at once when nothing is unpacked
 	panelWords = 256       // 32-bit words of each row in a float panel
-	actBudget  = 512 << 10 // bytes of activations that one pass over the weights may use
+	passRows   = 126       // rows of activations that share one unpacked panel
+	passBytes  = 512 << 10 // of activations that one pass over the weights may use
 )
 
 // Scratch is the working memory of one goroutine's Mul: about 100 KiB, whatever the matrices.

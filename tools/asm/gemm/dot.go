@@ -51,8 +51,8 @@ func dots(w emit.Width, most int) func(*emit.Asm) {
 
 func (d *dot) start(w emit.Width, f form, consts constants) {
 	name := fmt.Sprintf("dot%sx%d%s", f.name, d.rows, w.Suffix())
-	w.Func(name, "func(out *float32, ld int, w *byte, scale *float32, act *byte, stride int, blocks int)",
-		fmt.Sprintf("%s adds the products of %d rows of activations with %d rows of %s weights to out.", name, d.rows, w.Bytes/2, f.name))
+	w.Func(name, "func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)",
+		fmt.Sprintf("%s adds the products of %d rows of activations with %d rows of %s weights to out, or sets out to them.", name, d.rows, w.Bytes/2, f.name))
 	d.ints, d.floats, d.weights, d.signed, d.tmp, d.cast = 0, 12, 24, 0, 26, 27
 	if !w.Wide() {
 		d.floats, d.weights, d.signed, d.tmp, d.cast = 6, 12, 4, 14, 15
@@ -60,11 +60,20 @@ func (d *dot) start(w emit.Width, f form, consts constants) {
 	out, ld := w.Arg("out", RDI), w.Arg("ld", RSI)
 	weights, scale := w.Arg("w", RAX), w.Arg("scale", RBX)
 	act, stride, blocks := w.Arg("act", RDX), w.Arg("stride", RCX), w.Arg("blocks", R8)
+	ahead := [2]GPPhysical{w.Arg("ahead", R11), w.Arg("ahead2", R12)}
 	d.codes = consts.codes(w, f, 28)
 	d.act = rowAddresses(w, d.rows, act, stride)
-	moveSums(w, d.rows, out, ld, d.float, false)
+	startSums(w, d.rows, out, ld, d.float)
+	mins := w.Arg("mins", R13)
 	w.Label("loop")
+	for _, from := range ahead {
+		for i := range d.aheadLines() {
+			w.PREFETCHT1(emit.At(from, 64*i))
+		}
+		w.Advance(from, 64*d.aheadLines())
+	}
 	d.block(weights, scale)
+	d.minima(mins)
 	w.Advance(weights, 128*f.planes)
 	w.Advance(scale, d.scaleBytes())
 	w.Advance(act, lineBytes)
@@ -73,10 +82,18 @@ func (d *dot) start(w emit.Width, f form, consts constants) {
 	}
 	w.SUBQ(Imm(1), blocks)
 	w.JNZ(LabelRef("loop"))
-	w.Load(w.Param("out"), out)
-	moveSums(w, d.rows, out, ld, d.float, true)
+	storeSums(w, d.rows, out, ld, d.float)
 	w.VZEROUPPER()
 	w.RET()
+}
+
+// aheadLines is how many cache lines each block fetches from either of two places; product.fetch counts on it. For few
+// rows both together are all that a block takes in memory; the tiles of many rows share the work.
+func (d *dot) aheadLines() int {
+	if d.planes == 8 && d.rows > 4 {
+		return 2
+	}
+	return d.planes
 }
 
 // scaleBytes is what one block's expanded scales take: 32 float32, or 64 where scales stand for 16 weights.
@@ -92,12 +109,6 @@ func (d *dot) float(a, v int) VecPhysical { return d.Reg(d.floats + 2*a + v) }
 
 // block is 32 k: one integer sum and one scaling, or two where scales stand for 16 weights.
 func (d *dot) block(weights, scale GPPhysical) {
-	if d.rows == 1 {
-		// Reading from memory is what bounds a single row; the next page must be on its way already.
-		for i := 0; i < d.planes*2; i++ {
-			d.PREFETCHT0(emit.At(weights, 4096+64*i))
-		}
-	}
 	subs := 1
 	if d.sub16 {
 		subs = 2
@@ -109,6 +120,29 @@ func (d *dot) block(weights, scale GPPhysical) {
 		}
 		d.scaled(scale, sub)
 	}
+}
+
+// minima adds minimum × scale × sum of the activations, where there are minima.
+func (d *dot) minima(mins GPPhysical) {
+	d.TESTQ(mins, mins)
+	d.JZ(LabelRef("next"))
+	subs, at := 1, lineSum
+	if d.sub16 {
+		subs, at = 2, lineSum+4
+	}
+	for sub := range subs {
+		for v := range 2 {
+			d.VMOVUPS(emit.At(mins, 128*sub+v*d.Bytes), d.Reg(d.weights+v))
+		}
+		for a := range d.rows {
+			d.VBROADCASTSS(d.act[a].Offset(at+4*sub), d.Reg(d.cast))
+			for v := range 2 {
+				d.VFMADD231PS(d.Reg(d.cast), d.Reg(d.weights+v), d.float(a, v))
+			}
+		}
+	}
+	d.Advance(mins, 128*subs)
+	d.Label("next")
 }
 
 // bias starts the integer sums at what the weights' offset of 128 adds too much, plus the bits of the float 1.5 · 2²³: the

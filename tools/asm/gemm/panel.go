@@ -26,15 +26,15 @@ func panels(w emit.Width) func(*emit.Asm) {
 
 func panel(w emit.Width, kind string, rows int, multiply func(act, weight, sum VecPhysical)) {
 	name := fmt.Sprintf("%sx%d%s", kind, rows, w.Suffix())
-	w.Func(name, "func(out *float32, ld int, w *byte, wStep int, act *byte, stride int, actStep int, n int)",
-		fmt.Sprintf("%s adds the products of %d rows of activations with n steps of a panel to out.", name, rows))
+	w.Func(name, "func(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)",
+		fmt.Sprintf("%s adds the products of %d rows of activations with n steps of a panel to out, or sets out to them.", name, rows))
 	out, ld := w.Arg("out", RDI), w.Arg("ld", RSI)
 	weights, wStep := w.Arg("w", RAX), w.Arg("wStep", RBX)
 	act, stride, actStep := w.Arg("act", RDX), w.Arg("stride", RCX), w.Arg("actStep", R11)
 	n := w.Arg("n", R8)
 	rowsAt := rowAddresses(w, rows, act, stride)
 	sum := func(a, v int) VecPhysical { return w.Reg(2*a + v) }
-	moveSums(w, rows, out, ld, sum, false)
+	startSums(w, rows, out, ld, sum)
 	w.Label("loop")
 	first, cast := 12, 14
 	for v := range 2 {
@@ -53,8 +53,7 @@ func panel(w emit.Width, kind string, rows int, multiply func(act, weight, sum V
 	}
 	w.SUBQ(Imm(1), n)
 	w.JNZ(LabelRef("loop"))
-	w.Load(w.Param("out"), out)
-	moveSums(w, rows, out, ld, sum, true)
+	storeSums(w, rows, out, ld, sum)
 	w.VZEROUPPER()
 	w.RET()
 }
@@ -77,19 +76,35 @@ func rowAddresses(w emit.Width, rows int, act, stride GPPhysical) [6]Mem {
 	}
 }
 
-// moveSums loads the sums of every row from out, or stores them, ld bytes apart; out is moved to the last row.
-func moveSums(w emit.Width, rows int, out, ld GPPhysical, sum func(a, v int) VecPhysical, store bool) {
+// startSums loads the sums of every row from out, ld bytes apart, or clears them if they are fresh. It moves out.
+func startSums(w emit.Width, rows int, out, ld GPPhysical, sum func(a, v int) VecPhysical) {
+	w.Load(w.Param("fresh"), R13.As8L())
+	w.TESTB(R13.As8L(), R13.As8L())
+	w.JNZ(LabelRef("fresh"))
+	eachSum(w, rows, out, ld, func(a, v int, m Mem) { w.VMOVUPS(m, sum(a, v)) })
+	w.JMP(LabelRef("start"))
+	w.Label("fresh")
 	for a := range rows {
 		for v := range 2 {
-			if m := emit.At(out, v*w.Bytes); store {
-				w.VMOVUPS(sum(a, v), m)
-			} else {
-				w.VMOVUPS(m, sum(a, v))
-			}
+			w.Zero(sum(a, v))
+		}
+	}
+	w.Label("start")
+}
+
+// storeSums stores the sums of every row to out; it moves out.
+func storeSums(w emit.Width, rows int, out, ld GPPhysical, sum func(a, v int) VecPhysical) {
+	w.Load(w.Param("out"), out)
+	eachSum(w, rows, out, ld, func(a, v int, m Mem) { w.VMOVUPS(sum(a, v), m) })
+}
+
+func eachSum(w emit.Width, rows int, out, ld GPPhysical, do func(a, v int, m Mem)) {
+	for a := range rows {
+		for v := range 2 {
+			do(a, v, emit.At(out, v*w.Bytes))
 		}
 		if a+1 < rows {
 			w.ADDQ(ld, out)
 		}
 	}
 }
-
