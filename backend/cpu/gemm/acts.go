@@ -64,12 +64,11 @@ func FloatActs(x []float32, m, k int) Acts {
 func ActBytes(f ActFormat, m, k int) int { return m * actStride(f, k) }
 
 func actStride(f ActFormat, k int) int {
-	// An odd number of cache lines: rows a power of two apart would all want the same few places of a cache.
 	switch f {
 	case Lines:
-		return (k/32 | 1) * lineBytes
+		return k / 32 * lineBytes
 	case BFloat16:
-		return ((k+31)/32 | 1) * 64
+		return (k + 31) / 32 * 64 // whole vectors
 	}
 	return 4 * k
 }
