@@ -1,0 +1,204 @@
+package jinja
+
+import "sort"
+
+func filterFirst(r *render, value any, a args) (any, error) {
+	if _, err := a.bind("first", 0); err != nil {
+		return nil, err
+	}
+	next, err := r.iterate(value)
+	if err != nil {
+		return nil, err
+	}
+	return firstOf(next, "No first item, sequence was empty.")
+}
+
+func firstOf(next iterator, otherwise string) (any, error) {
+	item, ok, err := next()
+	if err == nil && !ok {
+		item = &undefined{reason: otherwise}
+	}
+	return item, err
+}
+
+func filterLast(r *render, value any, a args) (any, error) {
+	if _, err := a.bind("last", 0); err != nil {
+		return nil, err
+	}
+	next, ok, err := r.reversed(value)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fail("'%s' object is not reversible", typeName(value))
+	}
+	return firstOf(next, "No last item, sequence was empty.")
+}
+
+func filterReverse(r *render, value any, a args) (any, error) {
+	if _, err := a.bind("reverse", 0); err != nil {
+		return nil, err
+	}
+	if s, ok := text(value); ok {
+		runes := []rune(s)
+		for i, j := 0, len(runes)-1; i < j; i, j = i+1, j-1 {
+			runes[i], runes[j] = runes[j], runes[i]
+		}
+		return like(value, string(runes)), r.grow(len(s))
+	}
+	next, ok, err := r.reversed(value)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		kind := "reversed"
+		if _, isList := value.(*List); isList {
+			kind = "list_reverseiterator"
+		}
+		return &generator{kind, next}, nil
+	}
+	items, err := r.items(value)
+	if err != nil {
+		return nil, fail("argument must be iterable")
+	}
+	out := make([]any, len(items))
+	for i, item := range items {
+		out[len(items)-1-i] = item
+	}
+	return &List{out}, nil
+}
+
+// filterBatch cuts a sequence into lists of so many items.
+func filterBatch(r *render, value any, a args) (any, error) {
+	got, err := a.bind("batch", 1, "linecount", "fill_with")
+	if err != nil {
+		return nil, err
+	}
+	return r.lazy(func() (iterator, error) {
+		next, err := r.iterate(value)
+		if err != nil {
+			return nil, err
+		}
+		size, err := integerOr(got[0], 0)
+		if err != nil {
+			return nil, err
+		}
+		items, err := r.collect(next)
+		if err != nil || len(items) == 0 {
+			return sliceIterator(nil), err
+		}
+		var batches []any
+		for size > 0 && len(items) > size {
+			batches = append(batches, &List{items[:size:size]})
+			items = items[size:]
+		}
+		last := append([]any(nil), items...)
+		if got[1] != missing && got[1] != nil && len(last) < size {
+			if err := r.growTimes(slotBytes, size-len(last)); err != nil {
+				return nil, err
+			}
+			for len(last) < size {
+				last = append(last, got[1])
+			}
+		}
+		return sliceIterator(append(batches, &List{last})), nil
+	}), nil
+}
+
+// filterSlice cuts a sequence into so many lists.
+func filterSlice(r *render, value any, a args) (any, error) {
+	got, err := a.bind("slice", 1, "slices", "fill_with")
+	if err != nil {
+		return nil, err
+	}
+	return r.lazy(func() (iterator, error) {
+		items, err := r.items(value)
+		if err != nil {
+			return nil, err
+		}
+		n, err := integerOr(got[0], 0)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return nil, fail("integer division or modulo by zero")
+		}
+		if err := r.growTimes(2*slotBytes, n); err != nil {
+			return nil, err
+		}
+		var out []any
+		for i := range max(n, 0) {
+			size := len(items) / n
+			extra := i < len(items)%n
+			from := i*size + min(i, len(items)%n)
+			if extra {
+				size++
+			}
+			part := append([]any(nil), items[from:from+size]...)
+			if !extra && got[1] != missing && got[1] != nil {
+				part = append(part, got[1])
+			}
+			out = append(out, &List{part})
+		}
+		return sliceIterator(out), nil
+	}), nil
+}
+
+func filterSum(r *render, value any, a args) (any, error) {
+	got, err := a.bind("sum", 0, "attribute", "start")
+	if err != nil {
+		return nil, err
+	}
+	get := r.attrGetter(got[0], missing, nil)
+	total := got[1]
+	if total == missing {
+		total = int64(0)
+	}
+	if _, isText := text(total); isText {
+		return nil, fail("sum() can't sum strings [use ''.join(seq) instead]")
+	}
+	items, err := r.items(value)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range items {
+		if item, err = get(item); err != nil {
+			return nil, err
+		}
+		if total, err = r.binary("+", total, item); err != nil {
+			return nil, err
+		}
+	}
+	return total, nil
+}
+
+// sortBy sorts items stably by their keys, as sorted does.
+func (r *render) sortBy(items, keys []any, reverse bool) ([]any, error) {
+	order := make([]int, len(items))
+	for i := range order {
+		order[i] = i
+	}
+	var failed error
+	sort.SliceStable(order, func(i, j int) bool {
+		if failed != nil {
+			return false
+		}
+		a, b := keys[order[i]], keys[order[j]]
+		if reverse {
+			a, b = b, a
+		}
+		var less bool
+		if less, failed = r.compare("<", a, b); failed == nil {
+			failed = r.step(1)
+		}
+		return less && failed == nil
+	})
+	if err := r.grow(slotBytes * len(items)); err != nil {
+		return nil, err
+	}
+	out := make([]any, len(items))
+	for i, j := range order {
+		out[i] = items[j]
+	}
+	return out, failed
+}
