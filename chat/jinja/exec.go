@@ -61,13 +61,13 @@ func (s *setStmt) exec(r *render, f *frame) (control, error) {
 		err = s.assign.assign(r, f, v)
 	}
 	if err == nil {
-		r.context.export(f, s.export)
+		f.context.export(f, s.export)
 	}
 	return goOn, at(s.line, err)
 }
 
 func (s *setBlockStmt) exec(r *render, f *frame) (control, error) {
-	s.scope.enter(r, f)
+	s.scope.enter(f)
 	text, c, err := r.capture(s.body, f)
 	if err != nil || c != goOn {
 		return c, at(s.line, err)
@@ -83,14 +83,14 @@ func (s *setBlockStmt) exec(r *render, f *frame) (control, error) {
 		err = s.assign.assign(r, f, v)
 	}
 	if err == nil {
-		r.context.export(f, s.export)
+		f.context.export(f, s.export)
 	}
 	s.scope.leave(f)
 	return goOn, at(s.line, err)
 }
 
 func (s *filterStmt) exec(r *render, f *frame) (control, error) {
-	s.scope.enter(r, f)
+	s.scope.enter(f)
 	text, c, err := r.capture(s.body, f)
 	if err != nil || c != goOn {
 		return c, at(s.line, err)
@@ -104,7 +104,7 @@ func (s *filterStmt) exec(r *render, f *frame) (control, error) {
 }
 
 func (s *withStmt) exec(r *render, f *frame) (control, error) {
-	s.scope.enter(r, f)
+	s.scope.enter(f)
 	for i := range s.assigns {
 		v, err := s.values[i].eval(r, f)
 		if err == nil {
@@ -120,7 +120,7 @@ func (s *withStmt) exec(r *render, f *frame) (control, error) {
 }
 
 func (s *autoescapeStmt) exec(r *render, f *frame) (control, error) {
-	s.scope.enter(r, f)
+	s.scope.enter(f)
 	v, err := s.enabled.eval(r, f)
 	if err == nil && truth(v) {
 		err = fail("autoescape is not supported: a prompt is plain text, not HTML")

@@ -114,7 +114,11 @@ func filterSort(r *render, value any, a args) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	items, err = r.sortBy(items, keys, got[0] != missing && truth(got[0]))
+	reverse, err := integerOr(got[0], 0)
+	if err != nil {
+		return nil, err
+	}
+	items, err = r.sortBy(items, keys, reverse != 0)
 	return &List{items}, err
 }
 
@@ -152,7 +156,11 @@ func filterDictSort(r *render, value any, a args) (any, error) {
 		}
 		return key, nil
 	})
-	items, err = r.sortBy(items, keys, got[2] != missing && truth(got[2]))
+	reverse, err := integerOr(got[2], 0)
+	if err != nil {
+		return nil, err
+	}
+	items, err = r.sortBy(items, keys, reverse != 0)
 	return &List{items}, err
 }
 

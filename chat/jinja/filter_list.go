@@ -88,6 +88,9 @@ func filterBatch(r *render, value any, a args) (any, error) {
 			return sliceIterator(nil), err
 		}
 		var batches []any
+		if size == 0 {
+			batches = append(batches, &List{}) // upstream finds nothing to be a full batch, once
+		}
 		for size > 0 && len(items) > size {
 			batches = append(batches, &List{items[:size:size]})
 			items = items[size:]

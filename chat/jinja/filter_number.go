@@ -34,10 +34,6 @@ func filterInt(r *render, value any, a args) (any, error) {
 	if got[0] == missing {
 		got[0] = int64(0)
 	}
-	base, err := integerOr(got[1], 10)
-	if err != nil {
-		return nil, err
-	}
 	switch v := value.(type) {
 	case *undefined:
 		return nil, v.fail()
@@ -53,6 +49,10 @@ func filterInt(r *render, value any, a args) (any, error) {
 	s, ok := text(value)
 	if !ok {
 		return got[0], nil
+	}
+	base, err := integerOr(got[1], 10)
+	if err != nil {
+		return nil, err
 	}
 	if i, ok := parseInt(s, base); ok {
 		return i, nil

@@ -25,7 +25,7 @@ type formatSpec struct {
 const maxWidth = 1 << 24 // of a field and of a precision
 
 func parseFormatSpec(s string) (formatSpec, error) {
-	f := formatSpec{fill: " ", precision: -1}
+	f := formatSpec{precision: -1}
 	isAlign := func(c byte) bool { return strings.IndexByte("<>^=", c) >= 0 }
 	if _, n := utf8.DecodeRuneInString(s); len(s) > n && isAlign(s[n]) {
 		f.fill, f.align, s = s[:n], s[n], s[n+1:]
@@ -53,8 +53,11 @@ func parseFormatSpec(s string) (formatSpec, error) {
 	f.sign = take("+- ")
 	f.noMinus = take("z") != 0
 	f.alternate = take("#") != 0
-	if f.zero = take("0") != 0; f.zero && f.align == 0 {
-		f.fill, f.align = "0", '='
+	if f.fill == "" {
+		f.fill = " "
+		if f.zero = take("0") != 0; f.zero {
+			f.fill = "0"
+		}
 	}
 	var err error
 	if f.width, err = number(); err != nil {
@@ -126,16 +129,26 @@ func (r *render) formatText(f formatSpec, s string) (string, error) {
 		return "", fail("Unknown format code '%c' for object of type 'str'", f.kind)
 	case f.sign != 0 || f.alternate || f.noMinus || f.grouping != "":
 		return "", fail("the format of a str allows no sign, '#', 'z' or grouping")
-	case f.align == '=' && !f.zero:
+	case f.align == '=':
 		return "", fail("'=' alignment not allowed in string format specifier")
 	}
 	if f.precision >= 0 {
 		s = runeSlice(s, 0, f.precision)
 	}
-	if f.align == 0 || f.align == '=' {
+	if f.align == 0 {
 		f.align = '<'
 	}
 	return r.align(f, "", s)
+}
+
+// numeric gives the alignment of a number when none was asked for.
+func (f *formatSpec) numeric() {
+	if f.align == 0 {
+		f.align = '>'
+		if f.zero {
+			f.align = '='
+		}
+	}
 }
 
 // align pads to the width; a sign is separate, so that "=" can pad between it and the digits.
@@ -173,9 +186,7 @@ func (r *render) formatInt(f formatSpec, i *big.Int) (string, error) {
 	if f.precision >= 0 {
 		return "", fail("Precision not allowed in integer format specifier")
 	}
-	if f.align == 0 {
-		f.align = '>'
-	}
+	f.numeric()
 	if f.kind == 'c' {
 		if !i.IsInt64() || i.Int64() < 0 || i.Int64() > utf8.MaxRune {
 			return "", fail("%%c arg not in range(0x110000)")
@@ -224,9 +235,7 @@ func (f formatSpec) group(digits string, size, signLen int) string {
 }
 
 func (r *render) formatFloat(f formatSpec, x float64) (string, error) {
-	if f.align == 0 {
-		f.align = '>'
-	}
+	f.numeric()
 	if err := r.grow(max(f.precision, 0)); err != nil {
 		return "", err
 	}

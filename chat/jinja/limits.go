@@ -27,7 +27,7 @@ func (l Limits) withDefaults() Limits {
 // Limits on the source, which are upstream's own in effect: CPython compiles what Jinja generates, and refuses more than
 // 200 parentheses or 100 indentations inside one another.
 const (
-	maxSource  = 4 << 20 // bytes
+	maxSource  = 1 << 20 // bytes
 	maxNesting = 200     // tags, brackets and operators inside one another
 	maxData    = 500     // lists and dicts inside one another, in JSON given and in values printed
 	maxRange   = 100_000 // numbers in a range(), the sandbox's limit

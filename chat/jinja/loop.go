@@ -59,7 +59,7 @@ func (s *forStmt) run(r *render, f, outer *frame, items any, depth int) (control
 		if s.loopVar != nil {
 			f.slots[s.loopVar.slot] = loop
 		}
-		s.scope.enter(r, f)
+		s.scope.enter(f)
 		c, err := r.exec(s.body, f)
 		if err != nil {
 			return goOn, err
@@ -73,7 +73,7 @@ func (s *forStmt) run(r *render, f, outer *frame, items any, depth int) (control
 	if finished || s.orElse == nil {
 		return goOn, nil
 	}
-	s.elseScope.enter(r, f)
+	s.elseScope.enter(f)
 	c, err := r.exec(s.orElse, f)
 	s.elseScope.leave(f)
 	return c, err
@@ -82,7 +82,7 @@ func (s *forStmt) run(r *render, f, outer *frame, items any, depth int) (control
 // filtered gives the items that pass the loop's test, which is made when an item is wanted, not before.
 func (s *forStmt) filtered(r *render, outer *frame, items iterator) iterator {
 	f := newFrame(s.testFn, outer)
-	s.testScope.enter(r, f)
+	s.testScope.enter(f)
 	return func() (any, bool, error) {
 		for {
 			item, ok, err := items()

@@ -10,7 +10,7 @@ func (s *macroStmt) exec(r *render, f *frame) (control, error) {
 	m := &macro{&s.macroDef, f}
 	f.slots[s.target.ref.slot] = m
 	if s.export {
-		r.context.export(f, []export{{s.name, s.target.ref}})
+		f.context.export(f, []export{{s.name, s.target.ref}})
 	}
 	return goOn, nil
 }
@@ -85,7 +85,7 @@ func (m *macro) run(r *render, f *frame) (any, error) {
 	}
 	defer r.leave()
 	d := m.def
-	d.scope.enter(r, f)
+	d.scope.enter(f)
 	for i, p := range d.params {
 		if f.slots[p.ref.slot] != missing {
 			continue

@@ -3,8 +3,9 @@ package jinja
 // frame is an activation record: the variables of one call of a function. A nil-interface slot cannot be told from None,
 // so a variable that is not set holds missing.
 type frame struct {
-	slots []any
-	up    *frame // of the function around, as it was when this one was defined
+	slots   []any
+	up      *frame       // of the function around, as it was when this one was defined
+	context *contextVars // where names are looked up that are not variables: what it was there, too
 }
 
 // missing is what an unset variable, and an argument not given, holds.
@@ -14,6 +15,9 @@ var missing any = missingValue{}
 
 func newFrame(fn *function, up *frame) *frame {
 	f := &frame{slots: make([]any, fn.slots), up: up}
+	if up != nil {
+		f.context = up.context
+	}
 	for i := range f.slots {
 		f.slots[i] = missing
 	}
@@ -44,7 +48,7 @@ type entryLoad struct {
 	unset bool
 }
 
-func (s *scope) enter(r *render, f *frame) {
+func (s *scope) enter(f *frame) {
 	for _, l := range s.loads {
 		switch {
 		case l.outer != nil:
@@ -52,7 +56,7 @@ func (s *scope) enter(r *render, f *frame) {
 		case l.unset:
 			f.slots[l.slot] = missing
 		default:
-			f.slots[l.slot] = r.context.lookup(l.name)
+			f.slots[l.slot] = f.context.lookup(l.name)
 		}
 	}
 }

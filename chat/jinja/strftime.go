@@ -6,6 +6,8 @@ import (
 	"time"
 )
 
+const maxDateWidth = 1024 // characters of one field of a date
+
 // strftime formats t as Python's datetime.strftime does with the C library of Linux and the C locale. The time has no
 // zone, as datetime.now() has none: %z and %Z are empty.
 func strftime(format string, t time.Time) string {
@@ -22,6 +24,11 @@ func strftime(format string, t time.Time) string {
 			flag = format[i]
 			i++
 		}
+		width := -1
+		for i < len(format) && isDecimal(format[i]) {
+			width = min(10*max(width, 0)+int(format[i]-'0'), maxDateWidth)
+			i++
+		}
 		if i < len(format) && (format[i] == 'E' || format[i] == 'O') {
 			i++
 		}
@@ -29,7 +36,7 @@ func strftime(format string, t time.Time) string {
 			b.WriteString(format[start:])
 			break
 		}
-		s, ok := directive(format[i], flag, t)
+		s, ok := directive(format[i], flag, width, t)
 		if !ok {
 			s = format[start : i+1]
 		}
@@ -42,14 +49,15 @@ func strftime(format string, t time.Time) string {
 }
 
 // directive formats one conversion.
-func directive(c, flag byte, t time.Time) (string, bool) {
+func directive(c, flag byte, wanted int, t time.Time) (string, bool) {
 	if s, ok := textDirective(c, flag, t); ok {
-		return s, true
+		return strings.Repeat(" ", max(0, wanted-len(s))) + s, true
 	}
 	number := func(n, width int, pad byte) (string, bool) {
+		width = max(width, wanted)
 		switch flag {
 		case '-':
-			width = 0
+			width = wanted
 		case '_':
 			pad = ' '
 		case '0':

@@ -22,8 +22,8 @@ func (r *render) subscript(object, key any) (v any, found bool, err error) {
 		return nil, false, o.fail()
 	case *blockTable:
 		name, _ := key.(string)
-		b := o.r.t.blocks[name]
-		return b, b != nil, nil
+		b := o.t.blocks[name]
+		return &blockRef{b, o.context}, b != nil, nil
 	case *List:
 		n = len(o.items)
 	case *Tuple:

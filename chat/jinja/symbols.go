@@ -50,21 +50,14 @@ const (
 )
 
 func newSymbols(fn *function, parent *symbols) *symbols {
-	s := &symbols{fn: fn, parent: parent, vars: map[string]*variable{}}
+	s := &symbols{fn: fn, parent: parent}
 	s.owner = s
-	s.clear()
 	return s
-}
-
-func (s *symbols) clear() {
-	s.refs, s.from, s.stores = map[string]*variable{}, map[*variable]source{}, map[string]bool{}
 }
 
 // branch starts the symbols of one branch of an if.
 func (s *symbols) branch() *symbols {
-	b := &symbols{fn: s.fn, parent: s.parent, base: s, owner: s.owner}
-	b.clear()
-	return b
+	return &symbols{fn: s.fn, parent: s.parent, base: s, owner: s.owner}
 }
 
 // own finds a name defined in this scope itself.
@@ -101,9 +94,9 @@ func (s *symbols) define(name string, src source) *variable {
 	if v == nil {
 		v = &variable{name: name, slot: s.fn.slots, fn: s.fn}
 		s.fn.slots++
-		s.owner.vars[name] = v
+		put(&s.owner.vars, name, v)
 	}
-	s.refs[name] = v
+	put(&s.refs, name, v)
 	s.setSource(v, src)
 	return v
 }
@@ -112,11 +105,19 @@ func (s *symbols) setSource(v *variable, src source) {
 	if _, known := s.from[v]; !known {
 		s.loads = append(s.loads, v)
 	}
-	s.from[v] = src
+	put(&s.from, v, src)
+}
+
+// put makes a map when it gets its first entry: most branches of ifs never do.
+func put[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = value
 }
 
 func (s *symbols) declareParameter(name string) *variable {
-	s.stores[name] = true
+	put(&s.stores, name, true)
 	return s.define(name, source{kind: fromCaller})
 }
 
@@ -127,7 +128,7 @@ func (s *symbols) load(name string) {
 }
 
 func (s *symbols) store(name string) {
-	s.stores[name] = true
+	put(&s.stores, name, true)
 	if s.own(name) != nil {
 		return
 	}
@@ -151,13 +152,13 @@ func (s *symbols) merge(branches ...*symbols) {
 	slices.Sort(assigned)
 	for _, b := range branches {
 		for name, v := range b.refs {
-			s.refs[name] = v
+			put(&s.refs, name, v)
 		}
 		for _, v := range b.loads {
 			s.setSource(v, b.from[v])
 		}
 		for name := range b.stores {
-			s.stores[name] = true
+			put(&s.stores, name, true)
 		}
 	}
 	for _, name := range slices.Compact(assigned) {

@@ -66,21 +66,21 @@ func (t *Template) Render(ctx context.Context, vars *Map, opts Options) (string,
 		opts.Now = time.Now()
 	}
 	r := &render{
-		budget:  budget{ctx: ctx, limits: opts.Limits.withDefaults()},
-		t:       t,
-		now:     opts.Now,
-		out:     new(strings.Builder),
-		context: &contextVars{given: vars},
+		budget: budget{ctx: ctx, limits: opts.Limits.withDefaults()},
+		t:      t,
+		now:    opts.Now,
+		out:    new(strings.Builder),
 	}
 	r.page = r.out
 	if err := r.cancelled(); err != nil {
 		return "", t.named(at(1, err))
 	}
 	f := newFrame(t.fn, nil)
+	f.context = &contextVars{given: vars}
 	if t.self != nil {
-		f.slots[t.self.slot] = &blockTable{r}
+		f.slots[t.self.slot] = &blockTable{t, f.context}
 	}
-	t.scope.enter(r, f)
+	t.scope.enter(f)
 	if _, err := r.exec(t.body, f); err != nil {
 		return "", t.named(at(1, err))
 	}
@@ -90,11 +90,10 @@ func (t *Template) Render(ctx context.Context, vars *Map, opts Options) (string,
 // render is the state of one rendering.
 type render struct {
 	budget
-	t       *Template
-	now     time.Time
-	out     *strings.Builder // what is printed goes here: the page, or what a macro or set block captures
-	page    *strings.Builder
-	context *contextVars
+	t    *Template
+	now  time.Time
+	out  *strings.Builder // what is printed goes here: the page, or what a macro or set block captures
+	page *strings.Builder
 }
 
 // write prints text.

@@ -52,9 +52,9 @@ func testNamed(name string) test {
 	case "odd", "even", "divisibleby":
 		return testRemainder(name)
 	case "filter":
-		return plainTest(name, func(v any) bool { s, ok := text(v); return ok && filterNamed(s) != nil })
+		return testBuiltin(name, func(s string) bool { return filterNamed(s) != nil })
 	case "test":
-		return plainTest(name, func(v any) bool { s, ok := text(v); return ok && testNamed(s) != nil })
+		return testBuiltin(name, func(s string) bool { return testNamed(s) != nil })
 	case "sameas":
 		return testSameAs
 	}
@@ -113,6 +113,18 @@ func isCallable(v any) bool {
 		return true
 	}
 	return false
+}
+
+// testBuiltin asks whether a built-in of that name exists.
+func testBuiltin(name string, exists func(string) bool) test {
+	return func(_ *render, value any, a args) (any, error) {
+		if _, ok := hashKey(value); !ok {
+			return nil, fail("unhashable type: '%s'", typeName(value))
+		}
+		_, err := a.bind(name, 0)
+		s, ok := text(value)
+		return ok && exists(s), err
+	}
 }
 
 func testRemainder(name string) test {
