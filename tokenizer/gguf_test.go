@@ -71,3 +71,27 @@ func checkCases(t *testing.T, tok *Tokenizer, texts []string, want [][]int32) {
 		checkStream(t, tok, want[i])
 	}
 }
+
+// TestPreKinds holds that every pattern compiles, that cutting loses nothing, and that no name has two meanings.
+func TestPreKinds(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range preKinds {
+		pre, err := k.splitters()
+		if err != nil {
+			t.Errorf("%s: %v", k.names[0], err)
+			continue
+		}
+		for _, s := range splitSeeds {
+			var words strings.Builder
+			if err := pre.cut(piece{s, true}, func(p piece) { words.WriteString(p.text) }); err != nil || words.String() != s {
+				t.Errorf("%s: %q became %q (%v)", k.names[0], s, words.String(), err)
+			}
+		}
+		for _, name := range k.names {
+			if seen[name] {
+				t.Errorf("%s is listed twice", name)
+			}
+			seen[name] = true
+		}
+	}
+}

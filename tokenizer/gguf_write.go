@@ -135,7 +135,8 @@ func (w *ggufWriter) byteLevel(m *bpe) {
 // pattern returns what a pre-tokenizer of a byte-level vocabulary splits at.
 func (w *ggufWriter) pattern(c *component) []string {
 	switch {
-	case c.Type == "Split" && c.Pattern.Regex != nil && !c.Invert && behaviors[c.Behavior] == isolated:
+	case c.Type == "Split" && c.Pattern.Regex != nil && !c.Invert && behaviors[c.Behavior] == isolated,
+		c.Type == "Split" && c.Pattern.Regex != nil && c.Invert && behaviors[c.Behavior] == removed && knownTiler(*c.Pattern.Regex) != nil:
 		return []string{*c.Pattern.Regex}
 	case c.Type == "Digits" && c.Individual:
 		return []string{patternNumber}

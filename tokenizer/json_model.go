@@ -129,7 +129,8 @@ func (m *modelFields) vocabulary(byteLevel bool) (*vocab, error) {
 	return v, j.err
 }
 
-func text(s *string) string {
+// orEmpty reads a string that may be null.
+func orEmpty(s *string) string {
 	if s == nil {
 		return ""
 	}
@@ -146,8 +147,8 @@ func (m *modelFields) bpe(t *Tokenizer, byteLevel bool) (err error) {
 	}
 	t.kind = kindBPE
 	b := &bpe{
-		ignoreMerges: m.IgnoreMerges, prefix: text(m.SubwordPrefix), suffix: text(m.WordSuffix),
-		unkName: text(m.UnkToken), fuseUnk: m.FuseUnk, byteFallback: m.ByteFallback,
+		ignoreMerges: m.IgnoreMerges, prefix: orEmpty(m.SubwordPrefix), suffix: orEmpty(m.WordSuffix),
+		unkName: orEmpty(m.UnkToken), fuseUnk: m.FuseUnk, byteFallback: m.ByteFallback,
 	}
 	if byteLevel && b.prefix == "" && b.suffix == "" {
 		if t.vocab, err = m.vocabulary(true); err != nil {

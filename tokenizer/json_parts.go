@@ -133,6 +133,9 @@ func (c *component) oneNormalizer() (normalizer, error) {
 	case "Replace":
 		return c.replace()
 	case "Precompiled":
+		if c.Charsmap == "" {
+			return normalizers{}, nil // files by transformers.js have null for a map that changes nothing
+		}
 		blob, err := base64.StdEncoding.DecodeString(c.Charsmap)
 		if err != nil {
 			return nil, fmt.Errorf("tokenizer: the precompiled_charsmap is not base64: %w", err)

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"math"
 	"unicode"
 	"unicode/utf8"
 )
@@ -50,11 +51,10 @@ func (wordsAndSigns) cut(p piece, emit func(piece)) error {
 
 // digits sets numbers apart: whole, or digit by digit.
 func digits(individual bool) split {
-	s := split{matcher: runeMatcher(func(r rune) bool { return unicode.Is(unicode.N, r) }), behavior: contiguous}
 	if individual {
-		s.behavior = isolated
+		return split{matcher: numbers(1), behavior: isolated}
 	}
-	return s
+	return split{matcher: numbers(math.MaxInt), behavior: isolated}
 }
 
 // fixedLength cuts text into words of so many runes.

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -53,10 +54,67 @@ func (m runeMatcher) matches(s string, yield func(start, end int)) error {
 	return nil
 }
 
+// classRuns matches runs of runes of one class, cut every most runes.
+type classRuns struct {
+	cl    *classTable
+	class runeClass
+	most  int
+}
+
+func (m classRuns) matches(s string, yield func(start, end int)) error {
+	for i := 0; i < len(s); {
+		c, n := m.cl.at(s, i)
+		if c&m.class == 0 {
+			i += n
+			continue
+		}
+		end := m.cl.upTo(s, i, m.class, m.most)
+		yield(i, end)
+		i = end
+	}
+	return nil
+}
+
+func numbers(most int) classRuns { return classRuns{classes(), classNumber, most} }
+
+// spaceAtLineEnd matches \s+$, for which a backtracking engine takes quadratic time: in each run of white space, all of it
+// at the end of the text, otherwise what is before its last newline.
+type spaceAtLineEnd struct{ cl *classTable }
+
+func (m spaceAtLineEnd) matches(s string, yield func(start, end int)) error {
+	for i := 0; i < len(s); {
+		c, n := m.cl.at(s, i)
+		if c&classSpace == 0 {
+			i += n
+			continue
+		}
+		end := m.cl.run(s, i, classSpace)
+		match := end
+		if end < len(s) {
+			match = i + max(0, strings.LastIndexByte(s[i:end], '\n'))
+		}
+		if match > i {
+			yield(i, match)
+		}
+		i = end
+	}
+	return nil
+}
+
 // compilePattern returns the matcher of a regular expression: hand-written where the pattern is known.
 func compilePattern(pattern string) (matcher, error) {
 	if t := knownTiler(pattern); t != nil {
 		return tilerMatcher{t}, nil
+	}
+	switch pattern {
+	case patternNumber:
+		return numbers(1), nil
+	case patternNumbers3:
+		return numbers(3), nil
+	case patternNumbers:
+		return numbers(math.MaxInt), nil
+	case patternSpaceAtEnd:
+		return spaceAtLineEnd{classes()}, nil
 	}
 	return compileRegexp(pattern)
 }
@@ -96,8 +154,8 @@ type split struct {
 }
 
 func (s split) cut(p piece, emit func(piece)) error {
-	if t, ok := s.matcher.(tilerMatcher); ok && s.behavior == isolated {
-		for i := 0; i < len(p.text); { // the common case, without the bookkeeping
+	if t, ok := s.matcher.(tilerMatcher); ok && (s.behavior == isolated || s.behavior == removed && s.invert) {
+		for i := 0; i < len(p.text); { // the common case, without the bookkeeping: there is nothing between matches
 			end := t.next(p.text, i)
 			emit(p.sub(i, end))
 			i = end

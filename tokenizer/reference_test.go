@@ -111,6 +111,28 @@ func TestModelPrompts(t *testing.T) {
 	}
 }
 
+// TestGGUFEqualsJSON reads two vocabularies from both kinds of file.
+func TestGGUFEqualsJSON(t *testing.T) {
+	texts := readJSON[[]string](t, readShared(t, "reference/tokenizers/texts.json"))
+	texts = append(texts, "<|user|>\nHi <|end|>\n<|assistant|> x</s> y")
+	for gguf, json := range map[string]string{
+		"models/stories260K/stories260K.gguf":             "models/stories260K/hf/tokenizer.json",
+		"reference/tokenizers/gguf/ggml-vocab-phi-3.gguf": "reference/tokenizers/phi-3-mini/tokenizer.json",
+	} {
+		a, _ := fromSharedGGUF(t, gguf)
+		b := fromShared(t, json)
+		for _, text := range texts {
+			x, y := mustEncode(t, a, text, Options{ParseSpecial: true}), mustEncode(t, b, text, Options{ParseSpecial: true})
+			if !slices.Equal(x, y) {
+				t.Errorf("%s: %q: %v, but %s gives %v", gguf, text, x, json, y)
+			}
+			if got, want := a.Decode(y, true), b.Decode(y, true); got != want {
+				t.Errorf("%s: %v: %q, but %s gives %q", gguf, y, got, json, want)
+			}
+		}
+	}
+}
+
 // checkStream compares a stream with Decode, and each of its parts with UTF-8.
 func checkStream(t testing.TB, tok *Tokenizer, ids []int32) {
 	t.Helper()

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -79,6 +80,27 @@ func TestTilersOnRandomText(t *testing.T) {
 			}
 			if err := sameCuts(tl, m, string(text)); err != nil {
 				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestSmallMatchers(t *testing.T) {
+	for _, pattern := range []string{patternNumber, patternNumbers3, patternNumbers, patternSpaceAtEnd} {
+		m, err := compilePattern(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range append(splitSeeds, "1234567 ½⅓a1", "", "a \n \n  b  \nc\t\u00a0", "\n\n x", " \r\nx") {
+			var got, want []int
+			if err := m.matches(s, func(start, end int) { got = append(got, start, end) }); err != nil {
+				t.Fatal(err)
+			}
+			if err := oracle(t, pattern).matches(s, func(start, end int) { want = append(want, start, end) }); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s on %q: matches at %v, want %v", pattern, s, got, want)
 			}
 		}
 	}
