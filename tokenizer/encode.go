@@ -86,8 +86,8 @@ func (e *encoder) ids(word string) {
 		e.fail(err)
 		return
 	}
-	slot, ids, ok := e.t.words.slot(word)
-	if ok {
+	ids, place := e.t.words.find(word)
+	if place == nil {
 		e.out = append(e.out, ids...)
 		return
 	}
@@ -98,7 +98,7 @@ func (e *encoder) ids(word string) {
 		e.fail(err)
 		return
 	}
-	store(slot, word, out[start:])
+	store(place, word, out[start:])
 }
 
 func (e *encoder) fail(err error) {

@@ -94,11 +94,12 @@ func (g *ggufFile) vocabulary(byteLevel bool, spell func(id int, token string) s
 		if spell != nil {
 			token = spell(id, token)
 		}
-		if old := v.id(token); old >= 0 {
-			return nil, fmt.Errorf("tokenizer: %s has %q twice, at %d and %d", keyTokens, token, old, id)
-		}
-		if err := v.add(token, int64(id)); err != nil {
+		old, err := v.add(token, int64(id))
+		if err != nil {
 			return nil, err
+		}
+		if old >= 0 {
+			return nil, fmt.Errorf("tokenizer: %s has %q twice, at %d and %d", keyTokens, token, old, id)
 		}
 	}
 	return v, nil
@@ -110,7 +111,7 @@ func (g *ggufFile) added() ([]AddedToken, error) {
 	var list []AddedToken
 	for id, token := range g.tokens {
 		kind := g.kind(id)
-		special := kind == typeControl || kind == typeUnknown || kind != typeUserDefined && slices.Contains(endNames, token)
+		special := kind == typeControl || kind == typeUnknown || kind != typeUserDefined && isEndName(token)
 		if token != "" && (special || kind == typeUserDefined) {
 			list = append(list, AddedToken{ID: int32(id), Content: token, Special: special, RStrip: g.stripsRight(token)})
 		}

@@ -123,7 +123,7 @@ func (m *modelFields) vocabulary(byteLevel bool) (*vocab, error) {
 	j := &jsonScan{s: m.vocab}
 	j.object(func(token string) {
 		if id := j.integer(); j.err == nil {
-			j.err = v.add(token, id)
+			_, j.err = v.add(token, id)
 		}
 	})
 	return v, j.err
@@ -187,7 +187,7 @@ func (m *modelFields) unigram(t *Tokenizer) error {
 		}
 		j.expect(']')
 		if j.err == nil {
-			j.err = t.vocab.add(token, int64(len(scores)))
+			_, j.err = t.vocab.add(token, int64(len(scores)))
 		}
 		scores = append(scores, score)
 	})

@@ -107,6 +107,10 @@ var endNames = []string{
 	"<|end_of_text|>", "<EOT>", "[EOT]", "[EOS]", "<end_of_utterance>", "<turn|>", "<｜end▁of▁sentence｜>", "<|END_OF_TURN_TOKEN|>",
 }
 
+func isEndName(token string) bool {
+	return token != "" && (token[0] == '<' || token[0] == '[') && slices.Contains(endNames, token)
+}
+
 // findEnds lists eos and the special tokens among endNames, plus more.
 func (t *Tokenizer) findEnds(more ...int32) {
 	ids := append([]int32{t.eos}, more...)

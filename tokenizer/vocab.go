@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"hash/maphash"
+	"strings"
 )
 
 // A vocab maps the bytes of a token to its id and back. It holds all tokens in one block of memory and looks them up in
@@ -50,10 +51,11 @@ func newVocab(n int, byteLevel bool) *vocab {
 	return v
 }
 
-// add maps the token text to id. A text that is there already gets the new id, as in a JSON object's later key.
-func (v *vocab) add(text string, id int64) error {
+// add maps the token text to id. A text that is there already gets the new id, as in a JSON object's later key; add then
+// returns the old one, and otherwise -1.
+func (v *vocab) add(text string, id int64) (old int32, err error) {
 	if id < 0 || id >= v.limit {
-		return fmt.Errorf("tokenizer: token %q has id %d, far outside a vocabulary of about %d tokens; renumber it", text, id, v.limit-maxSparse)
+		return -1, fmt.Errorf("tokenizer: token %q has id %d, far outside a vocabulary of about %d tokens; renumber it", text, id, v.limit-maxSparse)
 	}
 	for int64(len(v.byID)) <= id {
 		v.byID = append(v.byID, noKey)
@@ -62,30 +64,40 @@ func (v *vocab) add(text string, id int64) error {
 	if v.byteLevel {
 		keys, ok := appendAlphabetBytes(v.keys, text)
 		if !ok {
-			if v.foreign == nil {
-				v.foreign, v.foreignID = map[string]int32{}, map[int32]string{}
-			}
-			v.foreign[text], v.foreignID[int32(id)] = int32(id), text
-			return nil
+			return v.addForeign(text, int32(id)), nil
 		}
 		v.keys = keys
 	} else {
 		v.keys = append(v.keys, text...)
 	}
 	key := v.keys[start:]
-	slot := v.find(maphash.Bytes(v.seed, key), key)
+	hash := maphash.Bytes(v.seed, key)
+	slot := v.find(hash, key)
 	if slot.tag != 0 {
 		v.keys = v.keys[:start]
-		slot.id, v.byID[id] = int32(id), slot.key
-		return nil
+		old, slot.id = slot.id, int32(id)
+		v.byID[id] = slot.key
+		return old, nil
 	}
-	r := keyRange{uint32(start), uint32(len(key))}
-	*slot = vocabSlot{tagOf(maphash.Bytes(v.seed, key)), int32(id), r}
-	v.byID[id] = r
+	*slot = vocabSlot{tagOf(hash), int32(id), keyRange{uint32(start), uint32(len(key))}}
+	v.byID[id] = slot.key
 	if v.used++; v.used*3 > len(v.slots)*2 {
 		v.grow()
 	}
-	return nil
+	return -1, nil
+}
+
+func (v *vocab) addForeign(text string, id int32) (old int32) {
+	if v.foreign == nil {
+		v.foreign, v.foreignID = map[string]int32{}, map[int32]string{}
+	}
+	old, ok := v.foreign[text]
+	if !ok {
+		old = -1
+	}
+	text = strings.Clone(text) // it may be a slice of the whole file
+	v.foreign[text], v.foreignID[id] = id, text
+	return old
 }
 
 func tagOf(hash uint64) uint32 { return uint32(hash>>32) | 1 }
