@@ -9,6 +9,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
 )
 
 // Device is one GPU.
@@ -20,7 +21,12 @@ type Device struct {
 	upload *uploader
 	steps  *steps
 	read   []byte // pinned, grown to the largest Read
-	lost   error  // the fault after which the GPU answers nothing but errors
+
+	// What launches that cut their work in pieces meet in, one launch after the other: the pieces of matrix products, and
+	// counters that are zero between launches.
+	partial, counters driver.Ptr
+
+	lost error // the fault after which the GPU answers nothing but errors
 }
 
 var _ backend.Device = (*Device)(nil)
@@ -68,8 +74,26 @@ func (d *Device) start() (err error) {
 		return err
 	}
 	d.stream.Overlap = d.ctx.Arch() >= 90
+	if err := d.shared(); err != nil {
+		return err
+	}
 	d.upload = &uploader{ctx: d.ctx, stream: d.stream}
 	d.steps, err = newSteps(d.ctx, d.stream)
+	return err
+}
+
+// counters is how many there are.
+const counters = max(1<<17, gemm.MaxTiles)
+
+// shared gets the memory that launches share.
+func (d *Device) shared() (err error) {
+	if d.counters, err = d.alloc(4*counters, "the kernels' counters"); err != nil {
+		return err
+	}
+	if err := d.stream.Fill(d.counters, 0, 4*counters); err != nil {
+		return err
+	}
+	d.partial, err = d.alloc(gemm.PartialBytes(d.ctx.SMs, gemm.MaxRows), "the pieces of matrix products")
 	return err
 }
 

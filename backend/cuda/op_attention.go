@@ -3,6 +3,8 @@ package cuda
 import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/attend"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/decode"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/prefill"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -12,7 +14,18 @@ func (d *Device) attentions(n *graph.Node, o graph.Attention) []backend.Kernel {
 	if c.K.Size > attend.MaxSize || c.V.Size > attend.MaxSize {
 		return nil
 	}
-	return d.one("attention plain", bindAttention)
+	plain := d.one("attention plain", bindAttention)
+	if n.In[0].Type != graph.BF16 || c.Type != graph.BF16 || !decode.Fits(c.K.Size, c.V.Size) {
+		return plain
+	}
+	name := "attention split"
+	if d.hopper() && prefill.Fits(c.K.Size, c.V.Size) {
+		name = "attention split, wgmma"
+	}
+	fast := kernel{dev: d, name: name, bind: bindFlash, scratch: func(n *graph.Node, lim backend.Limits) int64 {
+		return decode.PartialBytes(d.ctx.SMs, lim.Seqs, decodeProblem(n, backend.Args{}))
+	}}
+	return append([]backend.Kernel{fast}, plain...)
 }
 
 func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
@@ -29,5 +42,57 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error,
 	return func(s *step) error {
 		p.Step = s.Step
 		return attend.Launch(d.stream, k, s.tokens, p)
+	}, nil
+}
+
+// decodeProblem is the node as the decode kernel sees it; without memory it serves to size the scratch.
+func decodeProblem(n *graph.Node, a backend.Args) decode.Problem {
+	o, q, c := n.Op.(graph.Attention), n.In[0], n.In[1].Cache
+	p := decode.Problem{
+		Heads: q.Axis.Count, KVHeads: c.K.Count, KSize: c.K.Size, VSize: c.V.Size,
+		Window: c.Window, Scale: o.Scale, Softcap: o.Softcap,
+	}
+	if len(a.In) == 2 {
+		p.Q, p.Cache, p.Y = at(a.In[0]), at(a.In[1]), at(a.Out[0])
+	}
+	return p
+}
+
+// bindFlash joins the kernel for sequences with one new token and the one for sequences with many; a step may have both.
+func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	if a.Limits.PageSize < decode.MinPage || decode.Counters(a.Limits.Seqs, decodeProblem(n, a)) > counters {
+		return bindAttention(d, n, a)
+	}
+	p := decodeProblem(n, a)
+	one, err := decode.New(d.loader, p, at(a.Scratch), d.counters)
+	if err != nil {
+		return nil, err
+	}
+	if !d.hopper() || !prefill.Fits(p.KSize, p.VSize) {
+		plain, err := bindAttention(d, n, a)
+		return func(s *step) error {
+			if s.tiles > 0 {
+				return plain(s)
+			}
+			return one.Launch(d.stream, &s.Step, s.seqs)
+		}, err
+	}
+	many, err := prefill.New(d.loader, prefill.Problem{
+		Q: p.Q, Cache: p.Cache, Y: p.Y, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
+		Pages: a.Limits.Pages, PageSize: a.Limits.PageSize, Window: p.Window, Scale: p.Scale, Softcap: p.Softcap,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(s *step) error {
+		if s.tiles > 0 {
+			if err := many.Launch(d.stream, &s.Step, s.tiles); err != nil {
+				return err
+			}
+		}
+		if s.decodes > 0 {
+			return one.Launch(d.stream, &s.Step, s.seqs)
+		}
+		return nil
 	}, nil
 }

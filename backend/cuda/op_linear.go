@@ -1,15 +1,34 @@
 package cuda
 
 import (
+	"fmt"
+
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/linear"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/skinny"
 	"github.com/ridge-llm/ridge/graph"
 )
 
 // linears lists the ways to compute a linear layer, the fastest first.
 func (d *Device) linears(n *graph.Node) []backend.Kernel {
-	return d.one("linear plain", bindLinear)
+	plain := d.one("linear plain", bindLinear)
+	switch {
+	case !streams(n):
+		return plain
+	case d.hopper() && gemm.Fits(n.Out[0].Axis.Len(), n.In[0].Axis.Len()):
+		return append(d.one("linear skinny, wgmma", bindTensorLinear), plain...)
+	default:
+		return append(d.one("linear skinny, plain", bindTensorLinear), plain...)
+	}
+}
+
+func (d *Device) hopper() bool { return d.ctx.Arch() == 90 }
+
+// streams reports whether a linear layer is one for the tensor cores: bf16 rows that load 16 bytes at a time.
+func streams(n *graph.Node) bool {
+	return n.In[0].Type == graph.BF16 && n.Out[0].Type == graph.BF16 && skinny.Fits(n.In[0].Axis.Len())
 }
 
 // bias is the address of a linear layer's bias, 0 when it has none.
@@ -43,4 +62,79 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (func(*step) error, er
 		}
 		return linear.Launch(d.stream, k, p)
 	}, nil
+}
+
+func bindTensorLinear(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	return d.bindTensor([]*launch{{node: n, args: a}}, nil)
+}
+
+// bindTensor binds linear layers that read the same rows as one launch. With act they are the gate and up matrices of a
+// feed-forward block, and act is what joins their results.
+func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, error) {
+	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
+	wide := gemm.Problem{X: at(buffer), Rows: int(buffer.Len / x.RowBytes()), K: x.Axis.Len(), Gated: act != nil}
+	few := &skinny.Params{X: at(buffer), K: int32(x.Axis.Len()), Parts: int32(len(layers))}
+	fits := d.hopper()
+	for i, l := range layers {
+		w, err := d.resident(l.args.Weights[0].(*weight), graph.BF16)
+		if err != nil {
+			return nil, err
+		}
+		bias, err := d.bias(l.args)
+		if err != nil {
+			return nil, err
+		}
+		n, y := l.node.Out[0].Axis.Len(), at(l.args.Out[0])
+		if act != nil {
+			y = at(act.args.Out[0])
+		}
+		wide.Weights = append(wide.Weights, gemm.Weight{W: w, Bias: bias, Y: y, N: n})
+		few.Part[i] = skinny.Part{W: w, Bias: bias, Y: y, N: int32(n)}
+		fits = fits && gemm.Fits(n, wide.K)
+	}
+	if act != nil {
+		few.Fn = int32(act.node.Op.(graph.ActMul).Fn)
+		wide.Fn = few.Fn
+	}
+	skinnyKernel, err := skinny.New(d.loader, act != nil)
+	if err != nil {
+		return nil, err
+	}
+	var many func(m int) error
+	switch {
+	case fits:
+		k, err := gemm.New(d.loader, wide, d.partial, d.counters)
+		if err != nil {
+			return nil, err
+		}
+		many = func(m int) error { return k.Launch(d.stream, m) }
+	case len(layers) == 1:
+		if many, err = d.plainRows(layers[0]); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("cuda: %d layers of odd sizes cannot be joined", len(layers))
+	}
+	most := 8 // rows up to which the skinny kernel is faster; see bench/h200.md
+	if !fits {
+		most = skinny.MaxRows
+	}
+	kind := layers[0].node.Out[0].Rows
+	return func(s *step) error {
+		switch m := s.rows(kind); {
+		case m == 0:
+			return nil
+		case m <= most:
+			few.M = int32(m)
+			return skinnyKernel.Launch(d.stream, few)
+		default:
+			return many(m)
+		}
+	}, nil
+}
+
+// plainRows is the plain kernel for a layer that the tensor-core kernels of this GPU do not take.
+func (d *Device) plainRows(l *launch) (func(m int) error, error) {
+	put, err := bindLinear(d, l.node, l.args)
+	return func(m int) error { return put(&step{shape: shape{tokens: m, logits: m}}) }, err
 }

@@ -20,6 +20,17 @@ func bindRMSNorm(d *Device, n *graph.Node, a backend.Args) (func(*step) error, e
 	return d.bindNorm(n, a, k, norm.Params{N: int32(width), Groups: int32(groups), Eps: float32(o.Eps)})
 }
 
+func bindAddNorm(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	o, x := n.Op.(graph.AddNorm), n.In[0]
+	k, err := norm.RMS(d.loader, x.Type, x.Axis.Len())
+	if err != nil {
+		return nil, err
+	}
+	p := norm.Params{Add: at(a.In[1]), Sum: at(a.Out[0]), N: int32(x.Axis.Len()), Groups: 1, Eps: float32(o.Eps)}
+	a.Out = a.Out[1:]
+	return d.bindNorm(n, a, k, p)
+}
+
 func bindLayerNorm(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	o, x := n.Op.(graph.LayerNorm), n.In[0]
 	k, err := norm.Layer(d.loader, x.Type, x.Axis.Len())

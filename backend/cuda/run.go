@@ -13,6 +13,8 @@ import (
 type launch struct {
 	text string
 	put  func(s *step) error
+	node *graph.Node // what it computes and where, for joining it with its neighbours; nil once joined
+	args backend.Args
 }
 
 // String implements backend.Launch.
@@ -26,6 +28,7 @@ type steps struct {
 	varying []*graph.Rotation // rotations whose frequencies go with a step's data
 	slots   [2]slot           // one is filled while the device still reads the other
 	next    int
+	joined  map[*backend.Launch][]*launch // each program's launches as they are put on the stream
 	graphs  map[graphKey]*driver.Graph
 }
 
@@ -44,7 +47,7 @@ type graphKey struct {
 }
 
 func newSteps(ctx *driver.Context, stream *driver.Stream) (*steps, error) {
-	st := &steps{ctx: ctx, stream: stream, graphs: map[graphKey]*driver.Graph{}}
+	st := &steps{ctx: ctx, stream: stream, joined: map[*backend.Launch][]*launch{}, graphs: map[graphKey]*driver.Graph{}}
 	for i := range st.slots {
 		var err error
 		if st.slots[i].done, err = ctx.NewEvent(); err != nil {
@@ -80,23 +83,32 @@ func (st *steps) slot() (*slot, error) {
 	for _, r := range st.varying {
 		pairs += r.Dim/2 + 4
 	}
-	n := stepBytes(st.lim, pairs)
-	if len(s.host) >= n {
-		return s, s.done.Synchronize()
+	if n := stepBytes(st.lim, pairs); len(s.host) < n {
+		return s, st.grow(n)
 	}
+	return s, s.done.Synchronize()
+}
+
+// grow makes both slots n bytes large.
+func (st *steps) grow(n int) error {
 	st.forget()
 	if err := st.stream.Synchronize(); err != nil {
-		return nil, err
+		return err
 	}
-	if err := st.release(s); err != nil {
-		return nil, err
+	for i := range st.slots {
+		s := &st.slots[i]
+		if err := st.release(s); err != nil {
+			return err
+		}
+		var err error
+		if s.host, err = st.ctx.AllocHost(n); err != nil {
+			return err
+		}
+		if s.device, err = st.ctx.Alloc(int64(n)); err != nil {
+			return err
+		}
 	}
-	var err error
-	if s.host, err = st.ctx.AllocHost(n); err != nil {
-		return nil, err
-	}
-	s.device, err = st.ctx.Alloc(int64(n))
-	return s, err
+	return nil
 }
 
 func (st *steps) release(s *slot) error {
@@ -116,6 +128,7 @@ func (st *steps) forget() {
 		g.Close()
 	}
 	clear(st.graphs)
+	clear(st.joined)
 }
 
 func (st *steps) close() {
@@ -137,16 +150,26 @@ func (d *Device) run(launches []backend.Launch, b *backend.Batch) error {
 	if err != nil {
 		return err
 	}
+	if len(launches) == 0 {
+		return nil
+	}
+	list := st.joined[&launches[0]]
+	if list == nil {
+		if list, err = d.join(launches); err != nil {
+			return err
+		}
+		st.joined[&launches[0]] = list
+	}
 	sh := shapeOf(b, st.lim)
 	w := writer{host: slot.host, base: slot.device}
 	s := pack(&w, b, sh, st.lim, st.varying)
 	if err := d.stream.Upload(slot.device, slot.host[:w.used]); err != nil {
 		return err
 	}
-	if sh.recorded && len(launches) > 0 {
-		err = st.replay(graphKey{&launches[0], sh, st.next}, launches, &s)
+	if sh.recorded {
+		err = st.replay(graphKey{&launches[0], sh, st.next}, list, &s)
 	} else {
-		err = put(launches, &s)
+		err = put(list, &s)
 	}
 	if err != nil {
 		return err
@@ -155,7 +178,7 @@ func (d *Device) run(launches []backend.Launch, b *backend.Batch) error {
 }
 
 // replay launches the graph of this shape, recording it when it is the first.
-func (st *steps) replay(key graphKey, launches []backend.Launch, s *step) error {
+func (st *steps) replay(key graphKey, launches []*launch, s *step) error {
 	g := st.graphs[key]
 	if g == nil {
 		var err error
@@ -167,9 +190,8 @@ func (st *steps) replay(key graphKey, launches []backend.Launch, s *step) error 
 	return st.stream.Replay(g)
 }
 
-func put(launches []backend.Launch, s *step) error {
+func put(launches []*launch, s *step) error {
 	for _, l := range launches {
-		l := l.(*launch)
 		if err := l.put(s); err != nil {
 			return fmt.Errorf("%s: %w", l.text, err)
 		}

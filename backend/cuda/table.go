@@ -36,7 +36,7 @@ func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 		put, err = k.bind(k.dev, n, a)
 		return err
 	})
-	return &launch{text: n.Out[0].Name, put: put}, err
+	return &launch{text: n.Out[0].Name, put: put, node: n, args: a}, err
 }
 
 // Kernels implements backend.Device: the table of what the GPU can do.
@@ -55,6 +55,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.linears(n)
 	case graph.RMSNorm:
 		return d.one("rmsnorm", bindRMSNorm)
+	case graph.AddNorm:
+		return d.one("add, rmsnorm", bindAddNorm)
 	case graph.LayerNorm:
 		return d.one("layernorm", bindLayerNorm)
 	case graph.Angles:

@@ -35,9 +35,12 @@ const (
 	evening = 4
 )
 
-// Fits reports whether heads of these sizes and pages of so many tokens can be loaded 16 bytes at a time.
-func Fits(kSize, vSize, pageSize int) bool {
-	return kSize%8 == 0 && vSize%8 == 0 && kSize <= 256 && vSize <= 256 && pageSize >= minPage
+// MinPage is the least page size in tokens: the keys that a warp takes at a time lie in one page.
+const MinPage = 16
+
+// Fits reports whether heads of these sizes can be loaded 16 bytes at a time.
+func Fits(kSize, vSize int) bool {
+	return kSize%8 == 0 && vSize%8 == 0 && kSize <= 256 && vSize <= 256
 }
 
 // Kernel is a problem bound to its kernel.

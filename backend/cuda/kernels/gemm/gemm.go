@@ -49,6 +49,9 @@ type Problem struct {
 // widths are the tile widths in rows of x, and the stages of each that fit in shared memory.
 var widths = []struct{ rows, stages int }{{8, 11}, {16, 11}, {32, 9}, {64, 8}, {128, 6}, {256, 4}}
 
+// MaxRows is the widest tile's: PartialBytes does not grow beyond it.
+const MaxRows = 256
+
 const (
 	tileRows  = 128 // of weights in a tile
 	depth     = 64  // of k in a step
@@ -74,7 +77,7 @@ type width struct {
 // PartialBytes is the scratch that launches for up to rows rows need on a GPU with so many multiprocessors.
 func PartialBytes(sms, rows int) int64 {
 	for _, w := range widths {
-		if rows <= w.rows || w.rows == 256 {
+		if rows <= w.rows || w.rows == MaxRows {
 			return int64(sms) * 2 * int64(w.rows) / 2 * workers * 4
 		}
 	}
@@ -150,7 +153,7 @@ func (k *Kernel) Launch(s *driver.Stream, m int) error {
 func uneven(tiles, sms, rows int) bool {
 	rounds := (tiles + sms - 1) / sms
 	busy := float64(tiles) / float64(rounds*sms)
-	if rows == 256 {
+	if rows == MaxRows {
 		return busy < 0.75
 	}
 	return busy < 0.95

@@ -35,10 +35,10 @@ const (
 	threads = 384
 )
 
-// Fits reports whether the copy engine can fetch heads of these sizes from pages of so many tokens: eight rows are what its
-// swizzle repeats after.
-func Fits(kSize, vSize, pageSize int) bool {
-	return kSize%8 == 0 && vSize%8 == 0 && kSize <= 128 && vSize <= 128 && pageSize >= 8
+// Fits reports whether the copy engine can fetch heads of these sizes. Pages must hold eight tokens at least: that is what
+// its swizzle repeats after.
+func Fits(kSize, vSize int) bool {
+	return kSize%8 == 0 && vSize%8 == 0 && kSize <= 128 && vSize <= 128
 }
 
 // Kernel is a problem bound to its kernel.

@@ -1,0 +1,155 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/plan"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// noise gives every weight of a model from one block of random numbers, each from a place of its own.
+type noise struct {
+	graph *graph.Graph
+	block []byte
+}
+
+func newNoise(g *graph.Graph) *noise {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	n := &noise{graph: g, block: make([]byte, 1200<<20)}
+	for i := 0; i < 8<<20; i += 2 {
+		binary.LittleEndian.PutUint16(n.block[i:], quant.F32ToBF16(float32(rnd.NormFloat64()*0.02)))
+	}
+	for i := 8 << 20; i < len(n.block); i += 8 << 20 {
+		copy(n.block[i:], n.block[:8<<20])
+	}
+	return n
+}
+
+func (n *noise) Tensor(name string) (quant.Tensor, bool) {
+	for i, w := range n.graph.Weights {
+		if w.Source.Tensor == name {
+			from := i * 4096
+			t, err := quant.NewTensor(quant.BF16, w.Out.Len(), w.In.Len(), n.block[from:int64(from)+w.Bytes()])
+			return t, err == nil
+		}
+	}
+	return quant.Tensor{}, false
+}
+
+func (n *noise) Release(string) {}
+
+// llama8B is the graph of Llama-3.1-8B in bf16.
+func llama8B(b *graph.Builder) *graph.Value {
+	axis := func(name string, count, size int) graph.Axis { return graph.Axis{Name: name, Count: count, Size: size} }
+	vocab, hidden, heads, kv, ffn := axis("vocab", 128256, 1), axis("hidden", 4096, 1), axis("heads", 32, 128), axis("kv", 8, 128), axis("ffn", 14336, 1)
+	r := &graph.Rotation{Name: "angles", Pairing: graph.HalfPairs, Dim: 128, Theta: 500000}
+	x := b.Embed("embd", b.Weight("embd", vocab, hidden), 0)
+	n := b.RMSNorm("norm", x, b.Vector("norm", hidden), 1e-5)
+	for i := range 32 {
+		at := func(s string) string { return fmt.Sprintf("%d.%s", i, s) }
+		linear := func(name string, x *graph.Value, out graph.Axis) *graph.Value {
+			return b.Linear(at(name), x, b.Weight(at(name), out, x.Axis), nil)
+		}
+		addNorm := func(name string, x, y *graph.Value) (sum, norm *graph.Value) {
+			out := b.Emit(at(name), graph.AddNorm{Eps: 1e-5}, []*graph.Value{x, y}, b.Vector(at(name), hidden))
+			return out[0], out[1]
+		}
+		q, k, v := linear("q", n, heads), linear("k", n, kv), linear("v", n, kv)
+		q, k = b.RoPE(at("q.rot"), q, r), b.RoPE(at("k.rot"), k, r)
+		cache := b.KVWrite(b.Cache(i, kv, kv, 0), k, v)
+		o := linear("o", b.Attention(at("attn"), q, cache, graph.Attention{Scale: 0.0884}), hidden)
+		x, n = addNorm("sum", x, o)
+		gate, up := linear("gate", n, ffn), linear("up", n, ffn)
+		x, n = addNorm("out", x, linear("down", b.ActMul(at("act"), gate, up, graph.Silu), hidden))
+	}
+	return b.Linear("logits", b.Pick("picked", n), b.Weight("head", vocab, hidden), nil)
+}
+
+// steady is a batch of sequences that each compute n tokens after past others.
+func steady(lim backend.Limits, seqs, past, n int) *backend.Batch {
+	b := &backend.Batch{QStart: []int32{0}, SeqPages: lim.SeqPages}
+	each := (past + n + lim.PageSize - 1) / lim.PageSize
+	for s := range seqs {
+		for p := range lim.SeqPages {
+			b.Pages = append(b.Pages, int32((s*each+p)%lim.Pages))
+		}
+		for i := range n {
+			p := past + i
+			b.Tokens, b.Positions = append(b.Tokens, int32((s*977+i*31)%128256)), append(b.Positions, int32(p))
+			b.Slots = append(b.Slots, b.Pages[s*lim.SeqPages+p/lim.PageSize]*int32(lim.PageSize)+int32(p%lim.PageSize))
+		}
+		b.Picked = append(b.Picked, int32(len(b.Tokens)-1))
+		b.QStart, b.KVLen, b.RopeLen = append(b.QStart, int32(len(b.Tokens))), append(b.KVLen, int32(past+n)), append(b.RopeLen, int32(past+n))
+	}
+	return b
+}
+
+// BenchmarkLlama8B prints what whole steps of Llama-3.1-8B with random weights take, beside what they must take at the
+// ceilings measured on the same machine (see bench/h200.md).
+func BenchmarkLlama8B(b *testing.B) {
+	if _, err := Devices(); err != nil {
+		b.Skipf("no GPU to measure: %v", err)
+	}
+	d, err := New(Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	find := func(name string) (graph.Found, bool) {
+		return graph.Found{Format: quant.BF16, Source: graph.Source{Tensor: name}}, true
+	}
+	builder := graph.NewBuilder("llama 8B", find, graph.BF16, graph.BF16)
+	g, err := builder.Finish(llama8B(builder))
+	if err != nil {
+		b.Fatal(err)
+	}
+	lim := backend.Limits{Tokens: 8192, Seqs: 256, Logits: 256, PageSize: 16, Pages: 256 * 1100 / 16, SeqPages: 8192 / 16}
+	files := newNoise(g)
+	start := time.Now()
+	prog, err := plan.Compile(g, d, files, lim)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer prog.Close()
+	row := make([]float32, prog.Vocab())
+	fmt.Printf("compiled, %.1f GB of weights in %.2f s\n", float64(prog.Memory().Weights)/1e9, time.Since(start).Seconds())
+	for _, c := range []struct{ seqs, past, n int }{
+		{1, 128, 1}, {1, 4096, 1}, {2, 128, 1}, {4, 128, 1}, {8, 128, 1}, {16, 128, 1}, {32, 128, 1}, {32, 1024, 1}, {64, 1024, 1}, {128, 1024, 1}, {256, 1024, 1},
+		{1, 0, 128}, {1, 0, 512}, {1, 0, 2048}, {4, 0, 2048}, {1, 0, 8192},
+	} {
+		batch := steady(lim, c.seqs, c.past, c.n)
+		if err := batch.Check(lim, 128256); err != nil {
+			b.Fatal(err)
+		}
+		runs := 24
+		if c.n > 1 {
+			runs = 6
+		}
+		run := func(n int) (total, host time.Duration) {
+			start := time.Now()
+			for range n {
+				if err := prog.Run(batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			host = time.Since(start)
+			if err := prog.Logits(row, 0, 1); err != nil {
+				b.Fatal(err)
+			}
+			return time.Since(start), host
+		}
+		run(2)
+		total, host := run(runs)
+		var step graph.Step
+		batch.Step(&step)
+		work, t := g.Work(&step), total.Seconds()/float64(runs)
+		fmt.Printf("%3d × %4d after %5d  %9.3f ms (host %7.3f)  %9.0f tok/s  %5.2f TB/s  %6.1f TFLOP/s\n", c.seqs, c.n, c.past, t*1e3, host.Seconds()/float64(runs)*1e3,
+			float64(c.seqs*c.n)/t, float64(work.Bytes())/t/1e12, float64(work.FLOPs)/t/1e12)
+	}
+}

@@ -1,0 +1,137 @@
+package cuda
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/testkit"
+	"github.com/ridge-llm/ridge/plan"
+)
+
+// gpu opens the first GPU, or skips the test and says why there is none.
+func gpu(t *testing.T) *Device {
+	t.Helper()
+	if _, err := Devices(); err != nil {
+		t.Skipf("no GPU to test on: %v", err)
+	}
+	d, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// able reports whether the device has a kernel for every node.
+func able(d backend.Device, g *graph.Graph) bool {
+	for _, n := range g.Nodes {
+		if len(d.Kernels(n)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// TestOps compares every case of the op table with the reference: in F32, and in BF16, where both round to the same type but
+// sum in another order, so that results may differ by a rounding.
+func TestOps(t *testing.T) {
+	d := gpu(t)
+	tested, left := 0, 0
+	for i, c := range testkit.Cases() {
+		for _, act := range []graph.Type{graph.F32, graph.BF16} {
+			for _, cache := range []graph.Type{graph.F32, graph.F16, graph.BF16} {
+				if cache != graph.BF16 && (act == graph.BF16 || cache == graph.F16 && c.Op != "Attention") {
+					continue
+				}
+				g, w, lim, batches, err := c.Build(act, cache, uint64(i))
+				if err != nil && act == graph.BF16 {
+					left++ // an op of F32 only
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !able(d, g) {
+					left++
+					continue
+				}
+				tolerance := max(c.Tolerance, 1e-6)
+				if act == graph.BF16 {
+					tolerance = 2e-2
+				}
+				compare(t, d, fmt.Sprintf("%s/%s/%s", c.Name, act, cache), g, w, lim, batches, tolerance)
+				tested++
+			}
+		}
+	}
+	t.Logf("%d cases compared; %d are of ops or types the GPU has no kernel for", tested, left)
+}
+
+func compare(t *testing.T, d *Device, name string, g *graph.Graph, w plan.Tensors, lim backend.Limits, batches []*backend.Batch, tolerance float64) {
+	t.Helper()
+	want, err := testkit.Outputs(g, ref.New(), w, lim, batches)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	got, err := testkit.Outputs(g, d, w, lim, batches)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	for step := range want {
+		if e := testkit.WorstError(got[step], want[step]); e > tolerance {
+			t.Errorf("%s: step %d: relative error %.2g, at most %.2g is right", name, step, e, tolerance)
+		}
+	}
+}
+
+// layers is a decoder with everything that is joined: q, k and v; turning and storing; gate, up and function.
+func layers(b *graph.Builder, pairing graph.Pairing, headSize, dim, window int) *graph.Value {
+	axis := func(name string, count, size int) graph.Axis { return graph.Axis{Name: name, Count: count, Size: size} }
+	vocab, hidden, heads, kv, ffn := axis("vocab", 61, 1), axis("hidden", 256, 1), axis("heads", 4, headSize), axis("kv", 2, headSize), axis("ffn", 488, 1)
+	r := &graph.Rotation{Name: "angles", Pairing: pairing, Dim: dim, Theta: 10000}
+	x := b.Embed("embd", b.Weight("t_embd", vocab, hidden), 0)
+	for i := range 2 {
+		at := func(s string) string { return fmt.Sprintf("%d.%s", i, s) }
+		linear := func(name string, x *graph.Value, out graph.Axis) *graph.Value {
+			return b.Linear(at(name), x, b.Weight(at(name), out, x.Axis), nil)
+		}
+		n := b.RMSNorm(at("norm"), x, b.Vector(at("norm"), hidden), 1e-5)
+		q, k, v := linear("q", n, heads), linear("k", n, kv), linear("v", n, kv)
+		q, k = b.RoPE(at("q.rot"), q, r), b.RoPE(at("k.rot"), k, r)
+		cache := b.KVWrite(b.Cache(i, kv, kv, window), k, v)
+		o := b.Attention(at("attn"), q, cache, graph.Attention{Scale: 0.125})
+		sums := b.Emit(at("sum"), graph.AddNorm{Eps: 1e-5}, []*graph.Value{x, linear("o", o, hidden)}, b.Vector(at("norm2"), hidden))
+		gate, up := linear("gate", sums[1], ffn), linear("up", sums[1], ffn)
+		x = b.Add(at("out"), sums[0], linear("down", b.ActMul(at("act"), gate, up, graph.Silu), hidden))
+	}
+	return b.Linear("logits", b.Pick("picked", x), b.Weight("head", vocab, hidden), nil)
+}
+
+// TestJoined compares whole layers, whose launches are joined, over prompts, chunks, mixed steps and recorded decoding.
+func TestJoined(t *testing.T) {
+	d := gpu(t)
+	steps := testkit.Steps{{150, 1, 20}, {1, 1, 1}, {1, 1, 1}, {1, 37, 0}, {1, 1, 1}, {40, 1, 1}, {1, 1, 1}}
+	for _, c := range []struct {
+		pairing               graph.Pairing
+		headSize, dim, window int
+	}{{graph.HalfPairs, 64, 64, 0}, {graph.AdjacentPairs, 128, 128, 0}, {graph.HalfPairs, 128, 64, 50}, {graph.AdjacentPairs, 80, 80, 0}, {graph.HalfPairs, 256, 256, 0}} {
+		b := graph.NewBuilder("layers", testkit.Find, graph.BF16, graph.BF16)
+		g, err := b.Finish(layers(b, c.pairing, c.headSize, c.dim, c.window))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := testkit.RandomWeights(g, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lim := testkit.LimitsFor(steps, 16)
+		compare(t, d, fmt.Sprintf("%+v", c), g, w, lim, testkit.Sequence(steps, lim, 61, false, 7), 4e-2)
+	}
+}

@@ -1,0 +1,125 @@
+package cuda
+
+import (
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/rope"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// A launch costs one to three microseconds of a GPU that reads four gigabytes in a millisecond, so neighbours in a program
+// that one kernel can do together become one launch. This is decided once a program, from its nodes, before its first step:
+//
+//	Linear, Linear (, Linear) of the same rows             one launch over all their weights
+//	Linear gate, Linear up, ActMul of the two              one launch with the function at its end
+//	RoPE of queries, RoPE of keys, KVWrite                 one launch; the turned keys go straight to the cache
+//
+// What a joined launch no longer writes must have had no other reader, and what it writes must not lie where it still
+// reads: the plan reuses memory as if each node ran by itself.
+
+// join gives the launches of a program with neighbours joined.
+func (d *Device) join(list []backend.Launch) ([]*launch, error) {
+	all := make([]*launch, len(list))
+	readers := map[*graph.Value]int{}
+	for i, l := range list {
+		all[i] = l.(*launch)
+		for _, v := range all[i].node.In {
+			readers[v]++
+		}
+	}
+	var joined []*launch
+	for i := 0; i < len(all); {
+		one, n, err := all[i], 1, error(nil)
+		for _, try := range []func([]*launch, map[*graph.Value]int) (*launch, int, error){d.joinGate, d.joinLinears, d.joinTurnStore} {
+			if l, taken, failed := try(all[i:], readers); taken > 0 || failed != nil {
+				one, n, err = l, taken, failed
+				break
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		joined, i = append(joined, one), i+n
+	}
+	return joined, nil
+}
+
+// tensorLinear reports whether a launch is a linear layer for Hopper's tensor cores.
+func (d *Device) tensorLinear(l *launch) bool {
+	_, ok := l.node.Op.(graph.Linear)
+	return ok && d.hopper() && streams(l.node) && l.node.Out[0].Axis.Len()%8 == 0
+}
+
+// overlap reports whether two buffers share memory.
+func overlap(a, b backend.Buffer) bool {
+	return a.Mem == b.Mem && a.Off < b.Off+b.Len && b.Off < a.Off+a.Len
+}
+
+// joinGate joins a gate, its other half and the function on both.
+func (d *Device) joinGate(l []*launch, readers map[*graph.Value]int) (*launch, int, error) {
+	if len(l) < 3 || !d.tensorLinear(l[0]) || !d.tensorLinear(l[1]) {
+		return nil, 0, nil
+	}
+	o, ok := l[2].node.Op.(graph.ActMul)
+	gate, up := l[0].node.Out[0], l[1].node.Out[0]
+	switch {
+	case !ok || o.Fn != graph.Silu && o.Fn != graph.GeluTanh,
+		l[2].node.In[0] != gate || l[2].node.In[1] != up,
+		l[0].node.In[0] != l[1].node.In[0],
+		readers[gate] != 1 || readers[up] != 1,
+		overlap(l[2].args.Out[0], l[0].args.In[0]):
+		return nil, 0, nil
+	}
+	put, err := d.bindTensor(l[:2], l[2])
+	return &launch{text: l[2].text + " (gate, up and function)", put: put}, 3, err
+}
+
+// joinLinears joins up to three linear layers that read the same rows.
+func (d *Device) joinLinears(l []*launch, _ map[*graph.Value]int) (*launch, int, error) {
+	n := 0
+	for n < min(3, len(l)) && d.tensorLinear(l[n]) && l[n].node.In[0] == l[0].node.In[0] && !overlap(l[n].args.Out[0], l[0].args.In[0]) {
+		n++
+	}
+	if n < 2 {
+		return nil, 0, nil
+	}
+	put, err := d.bindTensor(l[:n], nil)
+	return &launch{text: l[0].text + " and what reads the same", put: put}, n, err
+}
+
+// joinTurnStore joins the turning of queries and keys and the store of keys and values.
+func (d *Device) joinTurnStore(l []*launch, readers map[*graph.Value]int) (*launch, int, error) {
+	if len(l) < 3 {
+		return nil, 0, nil
+	}
+	q, isQ := l[0].node.Op.(graph.RoPE)
+	k, isK := l[1].node.Op.(graph.RoPE)
+	_, isStore := l[2].node.Op.(graph.KVWrite)
+	if !isQ || !isK || !isStore || q != k {
+		return nil, 0, nil
+	}
+	query, key, store := l[0].node, l[1].node, l[2].node
+	c := store.In[0].Cache
+	switch {
+	case query.In[0].Type != graph.BF16 || c.Type != graph.BF16 || store.In[2].Type != graph.BF16,
+		store.In[1] != key.Out[0] || readers[key.Out[0]] != 1 || query.In[1] != key.In[1],
+		query.In[0].Axis.Size != c.K.Size || !rope.TurnStoreFits(c.K.Size, q.Dim, c.V.Len()),
+		overlap(l[0].args.Out[0], l[1].args.In[0]) || overlap(l[0].args.Out[0], l[2].args.In[2]):
+		return nil, 0, nil
+	}
+	fn, err := rope.TurnStore(d.loader)
+	if err != nil {
+		return nil, 0, err
+	}
+	p := &rope.TurnStoreParams{
+		Q: at(l[0].args.In[0]), K: at(l[1].args.In[0]), V: at(l[2].args.In[2]), Angles: at(l[0].args.In[1]), Y: at(l[0].args.Out[0]), Cache: at(l[2].args.Out[0]),
+		Heads: int32(query.In[0].Axis.Count), KVHeads: int32(c.K.Count), Size: int32(c.K.Size), VLen: int32(c.V.Len()), Dim: int32(q.Dim),
+	}
+	if q.Pairing == graph.AdjacentPairs {
+		p.Adjacent = 1
+	}
+	put := func(s *step) error {
+		p.Step = s.Step
+		return rope.LaunchTurnStore(d.stream, fn, s.tokens, p)
+	}
+	return &launch{text: l[0].text + " (with keys and values to the cache)", put: put}, 3, nil
+}
