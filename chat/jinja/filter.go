@@ -10,72 +10,40 @@ func filterNamed(name string) filter {
 		return filterAbs
 	case "attr":
 		return filterAttr
-	case "batch":
-		return filterBatch
 	case "capitalize":
 		return textFilter(name, capitalize)
 	case "center":
 		return filterCenter
-	case "count", "length":
-		return filterLength
 	case "d", "default":
 		return filterDefault
-	case "dictsort":
-		return filterDictSort
 	case "e", "escape":
 		return filterEscape
 	case "filesizeformat":
 		return filterFileSize
-	case "first":
-		return filterFirst
 	case "float":
 		return filterFloat
 	case "forceescape":
 		return filterForceEscape
 	case "format":
 		return filterFormat
-	case "groupby":
-		return filterGroupBy
 	case "indent":
 		return filterIndent
 	case "int":
 		return filterInt
-	case "items":
-		return filterItems
-	case "join":
-		return filterJoin
-	case "last":
-		return filterLast
-	case "list":
-		return filterList
 	case "lower":
 		return textFilter(name, lower)
-	case "map":
-		return filterMap
-	case "max", "min":
-		return filterExtreme(name)
 	case "pprint":
 		return filterPprint
-	case "reject", "rejectattr", "select", "selectattr":
-		return filterSelect(name)
 	case "replace":
 		return filterReplace
-	case "reverse":
-		return filterReverse
 	case "round":
 		return filterRound
 	case "safe":
 		return filterSafe
-	case "slice":
-		return filterSlice
-	case "sort":
-		return filterSort
 	case "string":
 		return filterString
 	case "striptags":
 		return filterStripTags
-	case "sum":
-		return filterSum
 	case "title":
 		return textFilter(name, filterTitle)
 	case "tojson":
@@ -84,8 +52,6 @@ func filterNamed(name string) filter {
 		return filterTrim
 	case "truncate":
 		return filterTruncate
-	case "unique":
-		return filterUnique
 	case "upper":
 		return textFilter(name, upper)
 	case "urlencode":
@@ -98,6 +64,47 @@ func filterNamed(name string) filter {
 		return filterXMLAttr
 	case "random", "urlize":
 		return refusedFilter(name)
+	}
+	return sequenceFilterNamed(name)
+}
+
+// sequenceFilterNamed finds a filter of sequences.
+func sequenceFilterNamed(name string) filter {
+	switch name {
+	case "batch":
+		return filterBatch
+	case "count", "length":
+		return filterLength
+	case "dictsort":
+		return filterDictSort
+	case "first":
+		return filterFirst
+	case "groupby":
+		return filterGroupBy
+	case "items":
+		return filterItems
+	case "join":
+		return filterJoin
+	case "last":
+		return filterLast
+	case "list":
+		return filterList
+	case "map":
+		return filterMap
+	case "max", "min":
+		return filterExtreme(name)
+	case "reject", "rejectattr", "select", "selectattr":
+		return filterSelect(name)
+	case "reverse":
+		return filterReverse
+	case "slice":
+		return filterSlice
+	case "sort":
+		return filterSort
+	case "sum":
+		return filterSum
+	case "unique":
+		return filterUnique
 	}
 	return nil
 }

@@ -1,0 +1,160 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ridge-llm/ridge/chat/jinja"
+)
+
+// ErrNoTemplate is what New fails with when a model brings no chat template. There is no default: a prompt in the wrong
+// form makes a model worse without a sign of it. Callers can offer plain completion, or a template by name.
+var ErrNoTemplate = errors.New("the model has no chat template; give one in a file (--chat-template FILE), or complete plain text instead of chatting")
+
+// Template is a model's compiled chat template. It does not change: any number of goroutines may use it.
+type Template struct {
+	main    *jinja.Template
+	toolUse *jinja.Template // used instead when tools are given; may be nil
+	tokens  map[string]string
+	source  string
+	forms   map[*jinja.Template]contentForm
+}
+
+// New compiles a model's templates. It fails with ErrNoTemplate when there are none.
+func New(s Sources) (*Template, error) {
+	if s.Default == "" {
+		s.Default = s.ToolUse
+	}
+	if s.Default == "" {
+		return nil, fmt.Errorf("chat: %s: %w", s.Name, ErrNoTemplate)
+	}
+	t := &Template{source: s.Default, tokens: maps.Clone(s.Tokens), forms: map[*jinja.Template]contentForm{}}
+	var err error
+	if t.main, err = jinja.Parse(s.Name, s.Default); err != nil {
+		return nil, err
+	}
+	t.forms[t.main] = t.probe(t.main)
+	if s.ToolUse != "" {
+		if t.toolUse, err = jinja.Parse(s.Name+" (tool_use)", s.ToolUse); err != nil {
+			return nil, err
+		}
+		t.forms[t.toolUse] = t.probe(t.toolUse)
+	}
+	return t, nil
+}
+
+// Source is the text of the default template: what the styles of a model's output can be told from.
+func (t *Template) Source() string { return t.source }
+
+// Request is what a prompt is made of.
+type Request struct {
+	Messages            []Message
+	Tools               []json.RawMessage          // as API clients send them: {"type": "function", "function": {…}}
+	Documents           []json.RawMessage          // for retrieval: {"title": …, "text": …}
+	AddGenerationPrompt bool                       // end where the assistant's answer begins
+	Extra               map[string]json.RawMessage // more variables, such as enable_thinking
+	Now                 time.Time                  // for templates that print the date; zero stands for the present
+}
+
+// Render makes the prompt. When the template refuses the conversation, the error is a *jinja.Error of kind jinja.Raised
+// whose Message is the template's own sentence.
+func (t *Template) Render(ctx context.Context, r Request) (string, error) {
+	tmpl := t.main
+	if len(r.Tools) > 0 && t.toolUse != nil {
+		tmpl = t.toolUse
+	}
+	messages := jinja.NewList()
+	for i, m := range r.Messages {
+		v, err := m.value(t.forms[tmpl])
+		if err != nil {
+			return "", fmt.Errorf("%w (message %d)", err, i)
+		}
+		messages.Append(v)
+	}
+	tools, err := decodeAll("tool", r.Tools)
+	if err != nil {
+		return "", err
+	}
+	documents, err := decodeAll("document", r.Documents)
+	if err != nil {
+		return "", err
+	}
+	vars := t.variables(messages, r.AddGenerationPrompt).Set("tools", tools).Set("documents", documents)
+	for name, data := range r.Extra {
+		v, err := jinja.DecodeJSON(data)
+		if err != nil {
+			return "", fmt.Errorf("%w (template variable %q)", err, name)
+		}
+		vars.Set(name, v)
+	}
+	return tmpl.Render(ctx, vars, jinja.Options{Now: r.Now})
+}
+
+// variables are those that every rendering has.
+func (t *Template) variables(messages *jinja.List, addGenerationPrompt bool) *jinja.Map {
+	vars := jinja.NewMap().Set("messages", messages).Set("tools", nil).Set("documents", nil)
+	vars.Set("add_generation_prompt", addGenerationPrompt)
+	for name, token := range t.tokens {
+		vars.Set(name, token)
+	}
+	return vars
+}
+
+// decodeAll gives a list, or None when there is nothing, as apply_chat_template has it.
+func decodeAll(what string, list []json.RawMessage) (any, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	out := jinja.NewList()
+	for i, data := range list {
+		v, err := jinja.DecodeJSON(data)
+		if err != nil {
+			return nil, fmt.Errorf("%w (%s %d)", err, what, i)
+		}
+		out.Append(v)
+	}
+	return out, nil
+}
+
+// probe finds out how a template takes content by rendering one user message in each form: what it means to print
+// appears as it is, and not inside the repr or the JSON of a list.
+func (t *Template) probe(tmpl *jinja.Template) contentForm {
+	const needle = "probe5e1f"
+	printed := func(content any) string {
+		message := jinja.NewMap().Set("role", "user").Set("content", content)
+		out, err := tmpl.Render(context.Background(), t.variables(jinja.NewList(message), true), jinja.Options{})
+		if err != nil {
+			return ""
+		}
+		return out
+	}
+	list := printed(jinja.NewList(jinja.NewMap().Set("type", "text").Set("text", needle)))
+	asData := slices.ContainsFunc([]string{"'", `"`}, func(q string) bool { return strings.Contains(list, q+needle+q) })
+	return contentForm{
+		text:  strings.Contains(printed(needle), needle),
+		parts: strings.Contains(list, needle) && !asData,
+	}
+}
+
+// RenderJSON renders a template's text with a context given as a JSON object, and adds nothing to it.
+func RenderJSON(ctx context.Context, name, source string, contextJSON []byte, now time.Time) (string, error) {
+	tmpl, err := jinja.Parse(name, source)
+	if err != nil {
+		return "", err
+	}
+	v, err := jinja.DecodeJSON(contextJSON)
+	if err != nil {
+		return "", err
+	}
+	vars, ok := v.(*jinja.Map)
+	if !ok {
+		return "", errors.New("chat: the render context must be a JSON object")
+	}
+	return tmpl.Render(ctx, vars, jinja.Options{Now: now})
+}
