@@ -2,7 +2,7 @@
 // in steps. In every step each chosen request moves some tokens forward; there are no phases: reading a prompt in
 // chunks, going on from a cached prefix, decoding and starting over after preemption are all "some tokens forward".
 //
-//	Step:  admit ─► choose ─► batch ─► Program.Run ─► sample ─► emit
+//	step:  admit ─► plan ─► batch ─► Program.Run ─► sample ─► emit
 package engine
 
 import (
@@ -10,10 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/plan"
 )
 
@@ -21,15 +23,18 @@ import (
 // engine's own, which owns the device.
 type Engine struct {
 	prog    *plan.Program
-	pool    *kv.Pool
+	state   *sched.State // which requests wait and run
+	pool    *kv.Pool     // whose tokens are in which page
 	sampler sample.Sampler
-	batch   backend.Batch
-	logits  []float32
-	copies  []kv.Copy
-	chosen  []share
+	byID    map[int64]*request
+	nextID  int64
+	started time.Time
 
-	waiting []*request // not yet holding pages, first come first
-	running []*request
+	plan   sched.Plan // of the step under way, and what it needs:
+	chosen []*request
+	copies []kv.Copy
+	batch  backend.Batch
+	logits []float32
 
 	mu     sync.Mutex
 	inbox  []*request
@@ -39,19 +44,33 @@ type Engine struct {
 	done   chan struct{}
 }
 
+// maxWaiting is how many requests wait at most.
+const maxWaiting = 4096
+
 // New starts an engine on a program, which the engine owns from then on.
 func New(prog *plan.Program) (*Engine, error) {
-	pool, err := kv.New(prog.Limits.Pages, prog.Limits.PageSize, kv.Radix)
+	lim := prog.Limits
+	pool, err := kv.New(lim.Pages, lim.PageSize, kv.Radix)
+	if err != nil {
+		return nil, err
+	}
+	state, err := sched.New(sched.Options{
+		Policy: sched.FCFS, Pages: lim.Pages, PageSize: lim.PageSize, MaxContext: room(lim),
+		MaxBatchedTokens: lim.Tokens, MaxSeqs: lim.Seqs, MaxWaiting: maxWaiting,
+	})
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		prog: prog, pool: pool, logits: make([]float32, prog.Vocab()),
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		prog: prog, state: state, pool: pool, byID: map[int64]*request{}, started: time.Now(),
+		logits: make([]float32, prog.Vocab()), wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	go e.serve()
 	return e, nil
 }
+
+// room is how many tokens one request may come to.
+func room(lim backend.Limits) int { return min(lim.SeqPages, lim.Pages) * lim.PageSize }
 
 // ErrClosed is what a request gets that was submitted to, or unfinished in, an engine that is closing.
 var ErrClosed = errors.New("engine: closed")
@@ -60,8 +79,7 @@ var ErrClosed = errors.New("engine: closed")
 // Done once, both from the engine's goroutine: they must not block. Once ctx is cancelled the request ends within one
 // step.
 func (e *Engine) Submit(ctx context.Context, r Request) error {
-	lim := e.prog.Limits
-	room := min(lim.SeqPages, lim.Pages) * lim.PageSize
+	room := room(e.prog.Limits)
 	switch {
 	case len(r.Prompt) == 0:
 		return errors.New("engine: the prompt is empty; it must have at least one token")
@@ -79,8 +97,11 @@ func (e *Engine) Submit(ctx context.Context, r Request) error {
 	if err != nil {
 		return err
 	}
-	q := &request{Request: r, ctx: ctx, state: state, room: room}
+	q := &request{Request: r, ctx: ctx, sampling: state}
 	q.tokens = append(make([]int32, 0, len(r.Prompt)+min(r.MaxTokens, 256)), r.Prompt...)
+	q.sched.Target = len(r.Prompt)
+	q.sched.Limit = min(len(r.Prompt)+r.MaxTokens, room)
+	q.sched.Arrived = int64(time.Since(e.started))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.failed != nil {
@@ -115,58 +136,64 @@ func (e *Engine) serve() {
 	defer close(e.done)
 	defer e.prog.Close()
 	for {
-		if len(e.waiting)+len(e.running) == 0 {
+		if len(e.byID) == 0 {
 			<-e.wake
 		}
 		if !e.admit() {
-			e.fail(ErrClosed)
+			e.endAll(ErrClosed)
 			return
 		}
 		e.dropCancelled()
 		if err := e.step(); err != nil {
+			err = fmt.Errorf("engine: a step failed and the engine has stopped: %w", err)
 			e.mu.Lock()
-			e.failed = fmt.Errorf("engine: a step failed and the engine has stopped: %w", err)
+			e.failed = err
 			e.mu.Unlock()
-			e.fail(e.failed)
+			e.admit()
+			e.endAll(err)
 			return
 		}
 	}
 }
 
-// admit moves what was submitted to the waiting requests; false when the engine is to close.
+// admit queues what was submitted; false when the engine is to close.
 func (e *Engine) admit() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.waiting = append(e.waiting, e.inbox...)
+	for _, r := range e.inbox {
+		r.sched.ID = e.nextID
+		e.nextID++
+		if err := e.state.Submit(&r.sched); err != nil {
+			r.Done(Final{Err: err})
+			continue
+		}
+		e.byID[r.sched.ID] = r
+	}
 	clear(e.inbox)
 	e.inbox = e.inbox[:0]
 	return !e.closed
 }
 
-// fail ends every request with an error.
-func (e *Engine) fail(err error) {
-	e.admit()
-	for _, list := range [][]*request{e.running, e.waiting} {
-		for _, r := range list {
-			r.finish(e, "", err)
-		}
+// end takes a request out, gives its pages back and tells its owner.
+func (e *Engine) end(r *request, reason sample.Reason, err error) {
+	e.state.Remove(&r.sched)
+	e.pool.Free(&r.seq)
+	delete(e.byID, r.sched.ID)
+	r.Done(Final{Reason: reason, Err: err, Cached: r.cached, Output: r.output})
+}
+
+// endAll ends every request with an error.
+func (e *Engine) endAll(err error) {
+	for _, r := range e.byID {
+		e.end(r, "", err)
 	}
-	e.running, e.waiting = nil, nil
 }
 
 // dropCancelled ends the requests whose caller has gone.
 func (e *Engine) dropCancelled() {
-	keep := func(list []*request) []*request {
-		kept := list[:0]
-		for _, r := range list {
-			if err := r.ctx.Err(); err != nil {
-				r.finish(e, "", err)
-				continue
-			}
-			kept = append(kept, r)
+	for _, r := range e.byID {
+		if err := r.ctx.Err(); err != nil {
+			e.end(r, "", err)
 		}
-		clear(list[len(kept):])
-		return kept
 	}
-	e.running, e.waiting = keep(e.running), keep(e.waiting)
 }

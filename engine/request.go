@@ -6,6 +6,7 @@ import (
 
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/engine/sched"
 )
 
 // Request is a prompt with what to do about it.
@@ -31,38 +32,30 @@ type Final struct {
 // request is a Request under way.
 type request struct {
 	Request
+	sched    sched.Request
 	ctx      context.Context
-	state    *sample.State
+	sampling *sample.State
 	seq      kv.Seq
 	tokens   []int32 // prompt and answer so far
-	computed int     // of them in the cache
-	room     int     // the longest that tokens may become
-	cached   int
-	output   int
+	step     int     // tokens it computes in this step
+	cached   int     // tokens of the prompt that were found in the cache
+	output   int     // tokens emitted
 }
 
-// take adds a sampled token to the answer and reports whether the request is finished.
-func (r *request) take(e *Engine, c sample.Choice) bool {
-	r.state.Observe(c.Token)
+// take adds a sampled token to the answer. It returns why the request ends with it; "" when it goes on.
+func (r *request) take(c sample.Choice) sample.Reason {
+	r.sampling.Observe(c.Token)
 	if slices.Contains(r.Ends, c.Token) {
-		r.finish(e, sample.ReasonStop, nil)
-		return true
+		return sample.ReasonStop
 	}
 	r.tokens = append(r.tokens, c.Token)
+	r.sched.Target++
 	r.output++
 	switch stop := r.Emit(c); {
 	case stop:
-		r.finish(e, sample.ReasonStop, nil)
-	case r.output == r.MaxTokens || len(r.tokens) == r.room:
-		r.finish(e, sample.ReasonLength, nil)
-	default:
-		return false
+		return sample.ReasonStop
+	case len(r.tokens) == r.sched.Limit:
+		return sample.ReasonLength
 	}
-	return true
-}
-
-// finish gives the request's pages back and tells its owner.
-func (r *request) finish(e *Engine, reason sample.Reason, err error) {
-	e.pool.Free(&r.seq)
-	r.Done(Final{Reason: reason, Err: err, Cached: r.cached, Output: r.output})
+	return ""
 }

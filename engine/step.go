@@ -1,24 +1,49 @@
 package engine
 
-import (
-	"errors"
-)
+import "time"
 
-// share is what one request gets of a step: its next n tokens are computed.
-type share struct {
-	r *request
-	n int
-}
-
-// step moves the chosen requests forward.
+// step moves the requests that the plan chooses forward.
 func (e *Engine) step() error {
-	e.choose()
-	if len(e.chosen) == 0 {
-		if len(e.running)+len(e.waiting) > 0 {
-			return errors.New("no request can move, which is a mistake of the scheduler's")
-		}
+	e.state.Plan(&e.plan, cache{e}, int64(time.Since(e.started)))
+	e.state.Commit(&e.plan)
+	if e.reserve(); len(e.chosen) == 0 {
 		return nil
 	}
+	if err := e.run(); err != nil {
+		return err
+	}
+	return e.sample()
+}
+
+// reserve carries the plan out on the account of pages. A request for which there turns out to be no page, because
+// another of the same plan found more in the cache than was foreseen, waits for the next step.
+func (e *Engine) reserve() {
+	e.chosen, e.copies = e.chosen[:0], e.copies[:0]
+	for _, p := range e.plan.Preempt {
+		e.pool.Free(&e.byID[p.Request.ID].seq)
+	}
+	for _, c := range e.plan.Chunks {
+		r := e.byID[c.Request.ID]
+		if c.Admit {
+			found := e.pool.Open(&r.seq, 0, r.tokens)
+			if r.output == 0 {
+				r.cached = found
+			}
+		} else {
+			e.pool.Extend(&r.seq, r.tokens)
+		}
+		r.step = min(c.Tokens, r.sched.Target-r.seq.Len())
+		var ok bool
+		if e.copies, ok = e.pool.Append(&r.seq, r.step, e.copies); ok {
+			e.pool.Publish(&r.seq, r.tokens)
+			e.chosen = append(e.chosen, r)
+		}
+		r.sched.Computed = r.seq.Len()
+	}
+}
+
+// run computes the step.
+func (e *Engine) run() error {
 	for _, c := range e.copies {
 		if err := e.prog.CopyPage(c.From, c.To); err != nil {
 			return err
@@ -28,10 +53,7 @@ func (e *Engine) step() error {
 	if err := e.batch.Check(e.prog.Limits, e.prog.Vocab()); err != nil {
 		return err
 	}
-	if err := e.prog.Run(&e.batch); err != nil {
-		return err
-	}
-	return e.sample()
+	return e.prog.Run(&e.batch)
 }
 
 // fill writes the step's batch.
@@ -40,22 +62,21 @@ func (e *Engine) fill() {
 	b.Tokens, b.Positions, b.Slots, b.Picked = b.Tokens[:0], b.Positions[:0], b.Slots[:0], b.Picked[:0]
 	b.QStart, b.KVLen, b.RopeLen, b.Pages = append(b.QStart[:0], 0), b.KVLen[:0], b.RopeLen[:0], b.Pages[:0]
 	b.SeqPages = 1
-	for _, s := range e.chosen {
-		b.SeqPages = max(b.SeqPages, len(s.r.seq.Table()))
+	for _, r := range e.chosen {
+		b.SeqPages = max(b.SeqPages, len(r.seq.Table()))
 	}
-	for _, s := range e.chosen {
-		r := s.r
-		b.Tokens = append(b.Tokens, r.tokens[r.computed:r.computed+s.n]...)
-		for i := range s.n {
-			b.Positions = append(b.Positions, int32(r.computed+i))
+	for _, r := range e.chosen {
+		end := r.seq.Len()
+		for p := end - r.step; p < end; p++ {
+			b.Tokens = append(b.Tokens, r.tokens[p])
+			b.Positions = append(b.Positions, int32(p))
 		}
-		b.Slots = e.pool.Slots(b.Slots, &r.seq, s.n)
-		r.computed += s.n
-		if r.computed == len(r.tokens) {
+		b.Slots = e.pool.Slots(b.Slots, &r.seq, r.step)
+		if end == len(r.tokens) {
 			b.Picked = append(b.Picked, int32(len(b.Tokens)-1))
 		}
 		b.QStart = append(b.QStart, int32(len(b.Tokens)))
-		b.KVLen = append(b.KVLen, int32(r.computed))
+		b.KVLen = append(b.KVLen, int32(end))
 		b.RopeLen = append(b.RopeLen, int32(len(r.tokens)))
 		pages := r.seq.Table()
 		b.Pages = append(b.Pages, pages...)
@@ -68,34 +89,22 @@ func (e *Engine) fill() {
 // sample draws the next token of every request that has reached its end.
 func (e *Engine) sample() error {
 	row := 0
-	for _, s := range e.chosen {
-		r := s.r
-		if r.computed < len(r.tokens) {
+	for _, r := range e.chosen {
+		if r.seq.Len() < len(r.tokens) {
 			continue
 		}
 		if err := e.prog.Logits(e.logits, row, 1); err != nil {
 			return err
 		}
 		row++
-		choice, err := e.sampler.Sample(e.logits, r.state, nil)
+		choice, err := e.sampler.Sample(e.logits, r.sampling, nil)
 		if err != nil {
-			r.finish(e, "", err)
-			e.forget(r)
+			e.end(r, "", err)
 			continue
 		}
-		if r.take(e, choice) {
-			e.forget(r)
+		if reason := r.take(choice); reason != "" {
+			e.end(r, reason, nil)
 		}
 	}
 	return nil
-}
-
-// forget takes a finished request from the running ones.
-func (e *Engine) forget(r *request) {
-	for i, other := range e.running {
-		if other == r {
-			e.running = append(e.running[:i], e.running[i+1:]...)
-			return
-		}
-	}
 }

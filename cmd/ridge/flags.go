@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge"
+)
+
+// modelFlags chooses a model and where it runs.
+type modelFlags struct {
+	path    string
+	options ridge.Options
+}
+
+func (f *modelFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.path, "model", "m", "", "GGUF file or Hugging Face directory; default: the built-in model")
+	cmd.Flags().StringVar(&f.options.Backend, "backend", "", "where to compute: cpu, cuda, or ref (slow, the definition of what is right); default cpu")
+	cmd.Flags().IntVarP(&f.options.Threads, "threads", "t", 0, "CPU threads; 0: as many as this process may use")
+	cmd.Flags().IntVarP(&f.options.Context, "ctx", "c", 0, "longest prompt and answer together, in tokens; 0: the model's own, 8192 at most")
+	cmd.Flags().StringVar(&f.options.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32")
+}
+
+// load loads the model, and says so when it is the built-in one.
+func (f *modelFlags) load() (*ridge.Model, error) {
+	if f.path == "" {
+		fmt.Fprintln(os.Stderr, "ridge: no model named, using the built-in one (small stories, the vocabulary of LLM inference); choose another with --model")
+	}
+	return ridge.Load(f.path, f.options)
+}
+
+// samplingFlags are the settings of sampling; those not given are the model's defaults.
+type samplingFlags struct {
+	greedy      bool
+	temperature float64
+	topK        int
+	topP, minP  float64
+	repetition  float64
+	presence    float64
+	frequency   float64
+	seed        int64
+	maxTokens   int
+	stop        []string
+	ignoreEnd   bool
+}
+
+func (f *samplingFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.BoolVar(&f.greedy, "greedy", false, "always take the likeliest token; the same as --temperature 0")
+	fl.Float64Var(&f.temperature, "temperature", 0, "divide logits by this; 0 is greedy; default: what the model recommends")
+	fl.IntVar(&f.topK, "top-k", 0, "choose among the k likeliest tokens; 0: all")
+	fl.Float64Var(&f.topP, "top-p", 1, "choose among the likeliest tokens that make up this probability")
+	fl.Float64Var(&f.minP, "min-p", 0, "drop tokens less likely than this times the likeliest")
+	fl.Float64Var(&f.repetition, "repetition-penalty", 1, "divide the logits of tokens seen in prompt or answer by this")
+	fl.Float64Var(&f.presence, "presence-penalty", 0, "subtract this from the logits of tokens of the answer")
+	fl.Float64Var(&f.frequency, "frequency-penalty", 0, "subtract this for each occurrence in the answer")
+	fl.Int64Var(&f.seed, "seed", -1, "same seed, same text; -1: another one every time")
+	fl.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "longest answer, in tokens; 0: until it ends or the context is full")
+	fl.StringArrayVar(&f.stop, "stop", nil, "end the answer before this text; can be given several times")
+	fl.BoolVar(&f.ignoreEnd, "ignore-eos", false, "go on after the model's end token")
+}
+
+// params is the model's defaults with what was given on the command line.
+func (f *samplingFlags) params(cmd *cobra.Command, m *ridge.Model) (ridge.Params, error) {
+	p := m.Defaults()
+	given := cmd.Flags().Changed
+	if f.greedy {
+		if given("temperature") && f.temperature != 0 {
+			return p, fmt.Errorf("--greedy and --temperature %g contradict each other", f.temperature)
+		}
+		p = ridge.Greedy()
+	}
+	s := &p.Sampling
+	for name, set := range map[string]func(){
+		"temperature":        func() { s.Temperature = f.temperature },
+		"top-k":              func() { s.TopK = f.topK },
+		"top-p":              func() { s.TopP = f.topP },
+		"min-p":              func() { s.MinP = f.minP },
+		"repetition-penalty": func() { s.RepetitionPenalty = f.repetition },
+		"presence-penalty":   func() { s.PresencePenalty = f.presence },
+		"frequency-penalty":  func() { s.FrequencyPenalty = f.frequency },
+	} {
+		if given(name) {
+			set()
+		}
+	}
+	if s.Seed = uint64(f.seed); f.seed < 0 {
+		s.Seed = rand.Uint64()
+	}
+	p.MaxTokens, p.Stop, p.IgnoreEnd = f.maxTokens, f.stop, f.ignoreEnd
+	return p, nil
+}

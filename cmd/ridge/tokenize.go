@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/tokenizer"
+)
+
+func tokenizeCommand() *cobra.Command {
+	var model string
+	var asJSON, noSpecial, decode bool
+	cmd := &cobra.Command{
+		Use:   "tokenize [TEXT]",
+		Short: "Turn text into token ids, or back",
+		Long: `Tokenize prints the ids of a text, with each token's text. With --json it reads a JSON list of strings from standard
+input and prints a JSON list of lists of ids; with --decode as well, the other way round.
+
+The tokens that the model expects around a text (such as BOS) are added unless --no-special is given.`,
+		Example: `  ridge tokenize -m model.gguf "Hello, world"
+  echo '["Hello", "world"]' | ridge tokenize -m model.gguf --json --no-special
+  echo '[[9707, 11]]' | ridge tokenize -m model.gguf --json --decode`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if asJSON == (len(args) == 1) {
+				return fmt.Errorf("give either a text to tokenize or --json, with lists on standard input")
+			}
+			if decode && !asJSON {
+				return fmt.Errorf("--decode reads lists of ids from standard input and needs --json")
+			}
+			t, err := openTokenizer(model)
+			if err != nil {
+				return err
+			}
+			o := tokenizer.Options{Special: !noSpecial, ParseSpecial: true}
+			switch {
+			case decode:
+				return decodeJSON(cmd.InOrStdin(), cmd.OutOrStdout(), t)
+			case asJSON:
+				return encodeJSON(cmd.InOrStdin(), cmd.OutOrStdout(), t, o)
+			}
+			ids, err := t.Encode(args[0], o)
+			if err != nil {
+				return err
+			}
+			for _, id := range ids {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%7d  %q\n", id, t.TokenBytes(id)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&model, "model", "m", "", "GGUF file, Hugging Face directory or tokenizer.json; default: the built-in model")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "read and print JSON lists")
+	cmd.Flags().BoolVar(&noSpecial, "no-special", false, "do not add the tokens that the model expects around a text")
+	cmd.Flags().BoolVar(&decode, "decode", false, "turn lists of ids back into text")
+	return cmd
+}
+
+// openTokenizer reads the tokenizer of a model, or a tokenizer.json by itself.
+func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
+	if path == "" {
+		b, err := bundle.Builtin()
+		if err != nil {
+			return nil, err
+		}
+		return b.Tokenizer()
+	}
+	return bundle.OpenTokenizer(path)
+}
+
+func encodeJSON(in io.Reader, out io.Writer, t *tokenizer.Tokenizer, o tokenizer.Options) error {
+	var texts []string
+	if err := json.NewDecoder(in).Decode(&texts); err != nil {
+		return fmt.Errorf("standard input should be a JSON list of strings: %w", err)
+	}
+	lists := make([][]int32, len(texts))
+	for i, text := range texts {
+		ids, err := t.Encode(text, o)
+		if err != nil {
+			return fmt.Errorf("text %d: %w", i, err)
+		}
+		lists[i] = append([]int32{}, ids...)
+	}
+	return json.NewEncoder(out).Encode(lists)
+}
+
+func decodeJSON(in io.Reader, out io.Writer, t *tokenizer.Tokenizer) error {
+	var lists [][]int32
+	if err := json.NewDecoder(in).Decode(&lists); err != nil {
+		return fmt.Errorf("standard input should be a JSON list of lists of token ids: %w", err)
+	}
+	texts := make([]string, len(lists))
+	for i, ids := range lists {
+		for j, id := range ids {
+			if id < 0 || int(id) >= t.VocabSize() {
+				return fmt.Errorf("list %d: id %d is %d; the vocabulary has %d", i, j, id, t.VocabSize())
+			}
+		}
+		texts[i] = t.Decode(ids, false)
+	}
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(texts)
+}

@@ -1,0 +1,159 @@
+package ridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/tokenizer"
+)
+
+// Piece is a part of an answer as it is made.
+type Piece struct {
+	Text   string         // whole characters; empty while one is incomplete or text may yet become a stop string
+	Token  *sample.Choice // what was sampled; nil in the last piece of an answer that a stop string or end token cut
+	Finish *Finish        // of the last piece
+}
+
+// Finish says how an answer ended.
+type Finish struct {
+	Reason  sample.Reason // stop or length
+	Prompt  int           // tokens
+	Cached  int           // of them, found in the cache
+	Output  int           // tokens
+	Prefill time.Duration // until the first token
+	Decode  time.Duration // from the first token to the last
+}
+
+// Generate continues a text. The tokens that the model expects before a text are added.
+func (m *Model) Generate(ctx context.Context, prompt string, p Params) iter.Seq2[Piece, error] {
+	return m.answer(ctx, p, func() ([]int32, error) { return m.Encode(prompt, true) })
+}
+
+// GenerateTokens continues a text that is given as token ids.
+func (m *Model) GenerateTokens(ctx context.Context, prompt []int32, p Params) iter.Seq2[Piece, error] {
+	return m.answer(ctx, p, func() ([]int32, error) { return prompt, nil })
+}
+
+// Text collects the answer of Generate or Chat.
+func Text(pieces iter.Seq2[Piece, error]) (string, error) {
+	var text string
+	for p, err := range pieces {
+		if err != nil {
+			return text, err
+		}
+		text += p.Text
+	}
+	return text, nil
+}
+
+// answer runs one request and yields its pieces. Leaving the loop early ends the request.
+func (m *Model) answer(ctx context.Context, p Params, prompt func() ([]int32, error)) iter.Seq2[Piece, error] {
+	return func(yield func(Piece, error) bool) {
+		ids, err := prompt()
+		if err != nil {
+			yield(Piece{}, err)
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		a, err := m.newAnswer(ids, p)
+		if err != nil {
+			yield(Piece{}, err)
+			return
+		}
+		if err := m.engine.Submit(ctx, a.request(m, ids, p)); err != nil {
+			yield(Piece{}, err)
+			return
+		}
+		for {
+			piece, err := a.queue.next()
+			if err != nil {
+				yield(Piece{}, err)
+				return
+			}
+			if !yield(piece, nil) || piece.Finish != nil {
+				return
+			}
+		}
+	}
+}
+
+// answer turns the engine's tokens into pieces. Its methods are called by the engine.
+type answer struct {
+	queue   queue
+	stream  *tokenizer.Stream
+	stopper *sample.Stopper
+	reason  sample.Reason // set by the stopper
+	prompt  int
+	started time.Time
+	first   time.Time
+	last    time.Time
+}
+
+func (m *Model) newAnswer(ids []int32, p Params) (*answer, error) {
+	if p.MaxTokens < 0 {
+		return nil, fmt.Errorf("ridge: MaxTokens is %d; 0 (no limit) or more is possible", p.MaxTokens)
+	}
+	stopper, err := sample.NewStopper(sample.Stop{Strings: p.Stop, Tokens: p.StopIDs, MaxTokens: m.room(ids, p)})
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{stream: m.tokenizer.NewStream(true), stopper: stopper, prompt: len(ids), started: time.Now()}
+	a.queue.init()
+	return a, nil
+}
+
+// room is how many tokens an answer may have: what was asked for, or what the context holds.
+func (m *Model) room(ids []int32, p Params) int {
+	room := max(m.context-len(ids), 1)
+	if p.MaxTokens > 0 {
+		room = min(room, p.MaxTokens)
+	}
+	return room
+}
+
+func (a *answer) request(m *Model, ids []int32, p Params) engine.Request {
+	r := engine.Request{Prompt: ids, Params: p.Sampling, MaxTokens: m.room(ids, p), Emit: a.emit, Done: a.done}
+	if !p.IgnoreEnd {
+		r.Ends = m.ends
+	}
+	return r
+}
+
+// emit takes the answer's next token; true ends the request.
+func (a *answer) emit(c sample.Choice) bool {
+	a.last = time.Now()
+	if a.first.IsZero() {
+		a.first = a.last
+	}
+	text := a.stopper.Push(c.Token, a.stream.Push(c.Token))
+	c.Top = append([]sample.Logprob(nil), c.Top...) // the sampler's own until now
+	a.queue.put(Piece{Text: text.Text, Token: &c}, nil)
+	a.reason = text.Reason
+	return text.Reason == sample.ReasonStop
+}
+
+// done ends the answer.
+func (a *answer) done(f engine.Final) {
+	if f.Err != nil {
+		a.queue.put(Piece{}, f.Err)
+		return
+	}
+	finish := &Finish{Reason: f.Reason, Prompt: a.prompt, Cached: f.Cached, Output: f.Output}
+	if !a.first.IsZero() {
+		finish.Prefill, finish.Decode = a.first.Sub(a.started), a.last.Sub(a.first)
+	}
+	rest := ""
+	if a.reason != sample.ReasonStop {
+		rest = a.stopper.Flush() + a.stream.Flush()
+	}
+	a.queue.put(Piece{Text: rest, Finish: finish}, nil)
+}
+
+// ErrClosed is the error of requests that a Model's Close ended.
+var ErrClosed = errors.New("ridge: the model was closed")

@@ -1,0 +1,83 @@
+package ridge
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/backend/cuda"
+	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Options says how to run a model. The zero value is a good choice.
+type Options struct {
+	Backend  string // cpu, cuda, or ref (slow, the definition of what is right); "" is cpu
+	Threads  int    // CPU threads; 0: as many as the process may use
+	Context  int    // longest prompt and answer together, in tokens; 0: the model's own, 8192 at most
+	Parallel int    // requests that run at once; 0: 8
+	Cache    string // type of cached keys and values: f16, bf16 or f32; "" is f16
+}
+
+const (
+	defaultContext  = 8192
+	defaultParallel = 8
+	pageSize        = 16  // tokens
+	stepTokens      = 512 // rows of a step: what a chunk of a long prompt is
+)
+
+// check refuses settings that mean nothing.
+func (o Options) check() error {
+	switch {
+	case o.Threads < 0:
+		return fmt.Errorf("ridge: Threads is %d; 0 (all) or more is possible", o.Threads)
+	case o.Context < 0:
+		return fmt.Errorf("ridge: Context is %d; 0 (the model's) or more is possible", o.Context)
+	case o.Parallel < 0 || o.Parallel > stepTokens/2:
+		return fmt.Errorf("ridge: Parallel is %d; 0 (%d) to %d is possible", o.Parallel, defaultParallel, stepTokens/2)
+	}
+	return nil
+}
+
+// device opens the chosen device.
+func (o Options) device() (backend.Device, error) {
+	switch o.Backend {
+	case "", "cpu":
+		return cpu.New(cpu.Options{Threads: o.Threads, Tier: os.Getenv("RIDGE_CPU")})
+	case "cuda":
+		return cuda.New(cuda.Options{})
+	case "ref":
+		return ref.New(), nil
+	}
+	return nil, fmt.Errorf("ridge: Backend is %q; cpu, cuda and ref are possible", o.Backend)
+}
+
+// cacheType is the type of cached keys and values.
+func (o Options) cacheType() (graph.Type, error) {
+	switch o.Cache {
+	case "", "f16":
+		return graph.F16, nil
+	case "bf16":
+		return graph.BF16, nil
+	case "f32":
+		return graph.F32, nil
+	}
+	return 0, fmt.Errorf("ridge: Cache is %q; f16, bf16 and f32 are possible", o.Cache)
+}
+
+// limits makes room for so many requests of the whole context each. Pages that are never written take no memory.
+func (o Options) limits(trained int) backend.Limits {
+	context := o.Context
+	if context == 0 {
+		context = min(trained, defaultContext)
+	}
+	parallel := o.Parallel
+	if parallel == 0 {
+		parallel = defaultParallel
+	}
+	lim := backend.Limits{Tokens: stepTokens, Seqs: parallel, Logits: parallel, PageSize: pageSize}
+	lim.SeqPages = (context + pageSize - 1) / pageSize
+	lim.Pages = lim.SeqPages * parallel
+	return lim
+}

@@ -1,0 +1,49 @@
+package ridge
+
+import (
+	"github.com/ridge-llm/ridge/engine/sample"
+)
+
+// Params says how to answer one request. Start from Model.Defaults or Greedy: the zero value is not valid.
+type Params struct {
+	Sampling  sample.Params
+	MaxTokens int      // of the answer; 0: until it ends or the context is full
+	Stop      []string // the answer ends before the first of these
+	StopIDs   []int32  // or at one of these tokens, beside the model's own
+	IgnoreEnd bool     // go on after the model's end tokens
+}
+
+// Greedy is the likeliest token every time.
+func Greedy() Params {
+	p := Params{Sampling: sample.Default()}
+	p.Sampling.Temperature = 0
+	return p
+}
+
+// Defaults is what the model's authors recommend in generation_config.json; without that, temperature 0.8, top-p
+// 0.95, top-k 40.
+func (m *Model) Defaults() Params {
+	a := m.advice
+	if a.Greedy {
+		return Greedy()
+	}
+	p := Params{Sampling: sample.Default()}
+	s := &p.Sampling
+	if a.Temperature == nil && a.TopP == nil && a.TopK == nil {
+		s.Temperature, s.TopP, s.TopK = 0.8, 0.95, 40
+		return p
+	}
+	set(&s.Temperature, a.Temperature)
+	set(&s.TopP, a.TopP)
+	set(&s.TopK, a.TopK)
+	set(&s.MinP, a.MinP)
+	set(&s.RepetitionPenalty, a.RepetitionPenalty)
+	return p
+}
+
+// set takes a value over if there is one.
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}

@@ -1,0 +1,150 @@
+// Package ridge runs large language models in a Go program: load a model, stream its answers.
+//
+//	m, err := ridge.Load("", ridge.Options{}) // "" is the small built-in model
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer m.Close()
+//	for piece, err := range m.Generate(ctx, "Once upon a time", m.Defaults()) {
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		fmt.Print(piece.Text)
+//	}
+//
+// A Model serves any number of goroutines at once; their requests share each step of the engine.
+package ridge
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/plan"
+	"github.com/ridge-llm/ridge/tokenizer"
+)
+
+// Model is a loaded model with its engine.
+type Model struct {
+	name      string
+	bundle    *bundle.Bundle
+	device    backend.Device
+	engine    *engine.Engine
+	tokenizer *tokenizer.Tokenizer
+	advice    bundle.Generation
+	ends      []int32
+	context   int
+	memory    plan.Memory
+	closing   sync.Once
+	closed    error
+}
+
+// Load opens a GGUF file or a Hugging Face directory and starts an engine on it. An empty path is the built-in model,
+// which knows small stories and the vocabulary of LLM inference.
+func Load(path string, o Options) (*Model, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	b, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{name: b.Name, bundle: b}
+	if err := m.start(o); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+func open(path string) (*bundle.Bundle, error) {
+	if path == "" {
+		return bundle.Builtin()
+	}
+	return bundle.Open(path)
+}
+
+// start reads what goes with the weights and compiles the model for a device.
+func (m *Model) start(o Options) (err error) {
+	if m.tokenizer, err = m.bundle.Tokenizer(); err != nil {
+		return err
+	}
+	if m.advice, err = m.bundle.Generation(); err != nil {
+		return err
+	}
+	m.ends = slices.Compact(slices.Sorted(slices.Values(append(m.tokenizer.Ends(), m.advice.Ends...))))
+	cache, err := o.cacheType()
+	if err != nil {
+		return err
+	}
+	g, err := m.bundle.Model.Graph(model.Options{Act: graph.F32, Cache: cache})
+	if err != nil {
+		return err
+	}
+	if m.device, err = o.device(); err != nil {
+		return err
+	}
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: m.device.Info().Q8}); err != nil {
+		return err
+	}
+	lim := o.limits(m.bundle.Model.Config.Context)
+	m.context = lim.SeqPages * lim.PageSize
+	prog, err := plan.Compile(g, m.device, m.bundle, lim)
+	if err != nil {
+		return err
+	}
+	m.memory = prog.Memory()
+	m.engine, err = engine.New(prog)
+	return err
+}
+
+// Name is the model's name for people: of its file or directory.
+func (m *Model) Name() string { return m.name }
+
+// Context is the longest that a prompt and its answer may be together, in tokens.
+func (m *Model) Context() int { return m.context }
+
+// Vocab is how many tokens the model knows: the width of a row of logits.
+func (m *Model) Vocab() int { return m.bundle.Model.Config.Vocab }
+
+// Device describes where the model runs: "cpu (amd64, 2 threads)".
+func (m *Model) Device() string {
+	i := m.device.Info()
+	return fmt.Sprintf("%s (%s)", i.Name, i.Detail)
+}
+
+// Encode turns text into token ids, with the tokens around it that the model expects (such as BOS) if special is
+// set. Special tokens written in the text are recognised.
+func (m *Model) Encode(text string, special bool) ([]int32, error) {
+	return m.tokenizer.Encode(text, tokenizer.Options{Special: special, ParseSpecial: true})
+}
+
+// Decode turns token ids into text, special tokens included.
+func (m *Model) Decode(ids []int32) string { return m.tokenizer.Decode(ids, false) }
+
+// Memory is what the model takes beside its file, in bytes: weights in the device's own layout, the cache of keys and
+// values when it is full, and the activations of the largest step.
+func (m *Model) Memory() (weights, cache, activations int64) {
+	return m.memory.Weights, m.memory.Caches, m.memory.Arena
+}
+
+// Close stops the engine, ending unfinished requests with ErrClosed, and unmaps the model. A second Close does nothing.
+func (m *Model) Close() error {
+	m.closing.Do(func() {
+		if m.engine != nil {
+			m.engine.Close()
+		}
+		if m.device != nil {
+			m.closed = m.device.Close()
+		}
+		m.closed = errors.Join(m.closed, m.bundle.Close())
+	})
+	return m.closed
+}
