@@ -22,6 +22,7 @@ import (
 	"sync"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/chat"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/bundle"
@@ -38,6 +39,7 @@ type Model struct {
 	device    backend.Device
 	engine    *engine.Engine
 	tokenizer *tokenizer.Tokenizer
+	template  *chat.Template // nil: the model brings none
 	advice    bundle.Generation
 	ends      []int32
 	context   int
@@ -74,6 +76,9 @@ func open(path string) (*bundle.Bundle, error) {
 // start reads what goes with the weights and compiles the model for a device.
 func (m *Model) start(o Options) (err error) {
 	if m.tokenizer, err = m.bundle.Tokenizer(); err != nil {
+		return err
+	}
+	if m.template, err = m.bundle.Template(m.tokenizer); err != nil {
 		return err
 	}
 	if m.advice, err = m.bundle.Generation(); err != nil {

@@ -92,6 +92,7 @@ func TestLeaveEarly(t *testing.T) {
 		break
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	n := 0
 	for _, err := range m.Generate(ctx, "Once", p) {
 		if n++; n == 3 {

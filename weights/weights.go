@@ -59,6 +59,9 @@ func (s *Source) index() {
 	}
 }
 
+// Dir is where a Hugging Face model's other files lie; "" for a GGUF file.
+func (s *Source) Dir() string { return s.dir }
+
 // Names lists the tensors in the order of the file.
 func (s *Source) Names() []string {
 	names := make([]string, len(s.tensors))

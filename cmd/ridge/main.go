@@ -44,6 +44,9 @@ named, so that everything can be tried at once.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(graphCommand(), checkCommand(), versionCommand())
+	cmd.AddCommand(
+		runCommand(), graphCommand(), checkCommand(),
+		tokenizeCommand(), templateCommand(), versionCommand(),
+	)
 	return cmd
 }

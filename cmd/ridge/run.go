@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/chat"
+)
+
+// runFlags are the settings of run.
+type runFlags struct {
+	model    modelFlags
+	sampling samplingFlags
+	system   string
+	raw      bool
+	verbose  bool
+}
+
+func runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [PROMPT]",
+		Short: "Answer a prompt, or chat",
+		Long: `Run answers one prompt, given as argument, on standard input, or both (the input is put below the argument), and
+streams the answer to standard output. Without a prompt, on a terminal, it chats: /help lists what one can type there,
+Ctrl-C stops an answer, Ctrl-D leaves.
+
+Without --model it uses the small built-in model, which knows small stories and the vocabulary of LLM inference.`,
+		Example: `  ridge run "Tell me a story about a fox named Pip"
+  ridge run -m model.gguf
+  git diff | ridge run -m model.gguf "Write a commit message for this:"
+  ridge run -m model.gguf --raw --temperature 0 "The capital of France is"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prompt, given, err := readPrompt(args, os.Stdin)
+			if err != nil {
+				return err
+			}
+			m, err := f.model.load()
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			params, err := f.sampling.params(cmd, m)
+			if err != nil {
+				return err
+			}
+			if !given {
+				return (&session{model: m, params: params, system: f.system, verbose: f.verbose}).loop()
+			}
+			return f.once(cmd.Context(), m, params, prompt)
+		},
+	}
+	f.model.add(cmd)
+	f.sampling.add(cmd)
+	cmd.Flags().StringVar(&f.system, "system", "", "system message that goes before the conversation")
+	cmd.Flags().BoolVar(&f.raw, "raw", false, "continue the prompt as it is, without the chat template")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print tokens and tokens/s at the end")
+	return cmd
+}
+
+// readPrompt is the prompt of the command line and of standard input, if that is no terminal; given is false when there
+// is neither, and the user wants to chat.
+func readPrompt(args []string, stdin *os.File) (prompt string, given bool, err error) {
+	prompt = strings.Join(args, " ")
+	if term.IsTerminal(int(stdin.Fd())) {
+		return prompt, prompt != "", nil
+	}
+	data, err := io.ReadAll(stdin)
+	if err != nil {
+		return "", false, fmt.Errorf("reading the prompt from standard input: %w", err)
+	}
+	input := strings.TrimRight(string(data), "\n")
+	switch {
+	case prompt == "" && input == "":
+		return "", false, errors.New("there is no prompt: give one as argument or on standard input, or run on a terminal to chat")
+	case prompt == "" || input == "":
+		return prompt + input, true, nil
+	}
+	return prompt + "\n\n" + input, true, nil
+}
+
+// once answers one prompt.
+func (f *runFlags) once(ctx context.Context, m *ridge.Model, p ridge.Params, prompt string) error {
+	if f.raw || !m.CanChat() {
+		if f.system != "" {
+			return errors.New("--system needs a chat template; with --raw, or a model without one, write it into the prompt")
+		}
+		finish, err := stream(os.Stdout, m.Generate(ctx, prompt, p), nil)
+		return f.end(finish, err)
+	}
+	var messages []chat.Message
+	if f.system != "" {
+		messages = append(messages, chat.Message{Role: "system", Content: f.system})
+	}
+	messages = append(messages, chat.Message{Role: "user", Content: prompt})
+	finish, err := stream(os.Stdout, m.Chat(ctx, messages, p), nil)
+	return f.end(finish, err)
+}
+
+// end closes the answer's last line and prints what it took.
+func (f *runFlags) end(finish *ridge.Finish, err error) error {
+	fmt.Println()
+	if err == nil && f.verbose {
+		printSpeed(os.Stderr, finish)
+	}
+	return err
+}

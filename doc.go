@@ -1,2 +1,0 @@
-// Package ridge runs large language models on CPUs and NVIDIA GPUs.
-package ridge
