@@ -121,7 +121,7 @@ func (w *ggufWriter) byteLevel(m *bpe) {
 		patterns = append(patterns, w.pattern(p)...)
 	}
 	i := slices.IndexFunc(preKinds, func(k preKind) bool {
-		return !k.runes && k.nfc == nfc && k.ignoreMerges == m.ignoreMerges && slices.Equal(k.patterns, patterns)
+		return !k.runes && k.nfc == nfc && k.ignoreMerges == m.ignoreMerges && slices.EqualFunc(k.patterns, patterns, samePattern)
 	})
 	if i < 0 {
 		w.refuse("the split patterns %q with NFC %v and ignore_merges %v: no name of %s stands for them", patterns, nfc, m.ignoreMerges, keyPre)
@@ -131,6 +131,9 @@ func (w *ggufWriter) byteLevel(m *bpe) {
 	w.meta[keyMerges] = m.mergeLines()
 	w.ends()
 }
+
+// samePattern compares patterns apart from how Oniguruma lets them be spelled.
+func samePattern(a, b string) bool { return translatePattern(a) == translatePattern(b) }
 
 // pattern returns what a pre-tokenizer of a byte-level vocabulary splits at.
 func (w *ggufWriter) pattern(c *component) []string {

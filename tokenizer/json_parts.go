@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"encoding/base64"
 	"fmt"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -214,7 +213,7 @@ func (c *component) onePreTokenizer() (preTokenizer, error) {
 	case "Digits":
 		return digits(c.Individual), nil
 	case "UnicodeScripts":
-		return scriptSplit{unicode.Scripts}, nil
+		return newScriptSplit(), nil
 	case "Punctuation":
 		b := isolated
 		if c.Behavior != "" {

@@ -38,8 +38,8 @@ func (m *regexpMatcher) matches(s string, yield func(start, end int)) error {
 	return nil
 }
 
-// translatePattern rewrites what Oniguruma spells differently from regexp2: possessive quantifiers (X++ is (?>X+)) and
-// class intersections with a complement ([A&&[^B]] is [A-[B]]).
+// translatePattern rewrites what Oniguruma spells differently from regexp2: possessive quantifiers (X++ is (?>X+)), classes
+// within classes ([a[bc]] is [abc]) and intersections with a complement ([A&&[^B]] is [A-[B]]).
 func translatePattern(p string) string {
 	var out strings.Builder
 	atom := 0 // where the latest atom starts in out
@@ -59,7 +59,7 @@ func translatePattern(p string) string {
 		case c == '[':
 			n := classLength(p[i:])
 			atom = out.Len()
-			out.WriteString(subtractClass(p[i : i+n]))
+			out.WriteString(translateClass(p[i : i+n]))
 			i += n
 		case c == '(':
 			groups = append(groups, out.Len())
@@ -127,11 +127,33 @@ func classLength(p string) int {
 	return len(p)
 }
 
-// subtractClass rewrites [A&&[^B]] as [A-[B]].
-func subtractClass(class string) string {
-	left, right, ok := strings.Cut(class, "&&[^")
-	if !ok || !strings.HasSuffix(right, "]]") {
+// posixClasses are the named classes that can stand within brackets.
+var posixClasses = strings.NewReplacer(
+	"[:alpha:]", `\p{L}\p{M}`, "[:digit:]", `\p{Nd}`, "[:alnum:]", `\p{L}\p{M}\p{N}`, "[:upper:]", `\p{Lu}`, "[:lower:]", `\p{Ll}`,
+	"[:punct:]", `\p{P}\p{S}`, "[:space:]", `\s`, "[:word:]", `\w`,
+)
+
+// translateClass rewrites a bracketed class: [A&&[^B]] as [A-[B]], and otherwise a union of classes as one.
+func translateClass(class string) string {
+	class = posixClasses.Replace(class)
+	if left, right, ok := strings.Cut(class, "&&[^"); ok && strings.HasSuffix(right, "]]") {
+		return strings.TrimSuffix(translateClass(left+"]"), "]") + "-[" + right
+	}
+	inner := class[1:max(1, len(class)-1)]
+	if !strings.Contains(inner, "[") || strings.Contains(inner, "[^") {
 		return class
 	}
-	return left + "-[" + right
+	var out strings.Builder
+	out.WriteByte('[')
+	for i := 0; i < len(inner); i++ {
+		switch c := inner[i]; {
+		case c == '\\' && i+1 < len(inner):
+			out.WriteString(inner[i : i+2])
+			i++
+		case c != '[' && c != ']':
+			out.WriteByte(c)
+		}
+	}
+	out.WriteByte(']')
+	return out.String()
 }

@@ -138,6 +138,10 @@ func TestTranslatePattern(t *testing.T) {
 		`[\p{Lu}\p{M}&&[^\p{Han}]]*x`: `[\p{Lu}\p{M}-[\p{Han}]]*x`,
 		`\p{N}{1,3}+`:                 `(?:\p{N}{1,3})+`,
 		`a+?b\+`:                      `a+?b\+`,
+		` ?[^(\s|[.,!?…])]+`:          ` ?[^(\s|.,!?…)]+`,
+		`[\[\]a]`:                     `[\[\]a]`,
+		`[[:space:][:digit:]x]`:       `[\s\p{Nd}x]`,
+		`[`:                           `[`,
 	} {
 		if got := translatePattern(in); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
