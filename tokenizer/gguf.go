@@ -84,15 +84,11 @@ func (g *ggufFile) kind(id int) int32 {
 	return g.types[id]
 }
 
-// vocabulary builds the vocabulary of tokens as spelled by spell, which may be nil.
-func (g *ggufFile) vocabulary(byteLevel bool, spell func(id int, token string) string) (*vocab, error) {
+func (g *ggufFile) vocabulary(byteLevel bool) (*vocab, error) {
 	v := newVocab(len(g.tokens), byteLevel)
 	for id, token := range g.tokens {
 		if token == "" {
 			token = fmt.Sprintf("[EMPTY_%d]", id) // llama.cpp's name for padding
-		}
-		if spell != nil {
-			token = spell(id, token)
 		}
 		old, err := v.add(token, int64(id))
 		if err != nil {
@@ -172,7 +168,6 @@ func (g *ggufFile) bytePairs(model string) (err error) {
 		return err
 	}
 	t := g.t
-	t.kind = kindBPE
 	if t.pre, err = pre.splitters(); err != nil {
 		return err
 	}
@@ -180,16 +175,16 @@ func (g *ggufFile) bytePairs(model string) (err error) {
 	if pre.runes {
 		t.norm = replace{literal: " ", content: metaspace}
 		t.dec = decoders{spaces, byteFallbackDecoder{}, fuse{}}
-		t.vocab, err = g.vocabulary(false, nil)
+		t.vocab, err = g.vocabulary(false)
 	} else {
 		if pre.nfc {
 			t.norm = unicodeForm{norm.NFC}
 		}
 		t.dec = byteLevelDecoder{}
-		t.vocab, err = g.vocabulary(true, nil)
+		t.vocab, err = g.vocabulary(true)
 		if err == nil && !t.vocab.hasAllBytes() {
 			t.pre = append(t.pre, byteLevel{spell: true})
-			t.vocab, err = g.vocabulary(false, nil)
+			t.vocab, err = g.vocabulary(false)
 		}
 	}
 	if err != nil {
@@ -232,18 +227,20 @@ func (g *ggufFile) merges() ([][2]string, error) {
 // marks those that do not.
 func (g *ggufFile) wordPiece() (err error) {
 	t := g.t
-	t.kind = kindWordPiece
-	t.vocab, err = g.vocabulary(false, func(id int, token string) string {
+	spelled := make([]string, len(g.tokens))
+	for id, token := range g.tokens {
 		rest, starts := strings.CutPrefix(token, metaspace)
 		switch {
 		case starts:
-			return rest
-		case g.kind(id) != typeNormal || isBracketed(token):
-			return token
+			spelled[id] = rest
+		case token == "" || g.kind(id) != typeNormal || isBracketed(token):
+			spelled[id] = token
+		default:
+			spelled[id] = "##" + token
 		}
-		return "##" + token
-	})
-	if err != nil {
+	}
+	g.tokens = spelled
+	if t.vocab, err = g.vocabulary(false); err != nil {
 		return err
 	}
 	g.t.bos = g.idOr(keyBOS, 101)

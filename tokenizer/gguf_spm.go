@@ -13,8 +13,7 @@ import (
 // sentencePiece reads a "llama" vocabulary: SentencePiece BPE with scores.
 func (g *ggufFile) sentencePiece() (err error) {
 	t := g.t
-	t.kind = kindSPM
-	if t.vocab, err = g.vocabulary(false, nil); err != nil {
+	if t.vocab, err = g.vocabulary(false); err != nil {
 		return err
 	}
 	if g.scores == nil {
@@ -84,8 +83,7 @@ func findTokenCut(tokens []string) wordCut {
 // unigram reads a "t5" vocabulary: SentencePiece Unigram.
 func (g *ggufFile) unigram() (err error) {
 	t := g.t
-	t.kind = kindUnigram
-	if t.vocab, err = g.vocabulary(false, nil); err != nil {
+	if t.vocab, err = g.vocabulary(false); err != nil {
 		return err
 	}
 	if g.scores == nil {

@@ -145,7 +145,6 @@ func (m *modelFields) bpe(t *Tokenizer, byteLevel bool) (err error) {
 	if m.Dropout != nil && !(*m.Dropout >= 0 && *m.Dropout <= 1) {
 		return fmt.Errorf("tokenizer: dropout is %v; it must be between 0 and 1", *m.Dropout)
 	}
-	t.kind = kindBPE
 	b := &bpe{
 		ignoreMerges: m.IgnoreMerges, prefix: orEmpty(m.SubwordPrefix), suffix: orEmpty(m.WordSuffix),
 		unkName: orEmpty(m.UnkToken), fuseUnk: m.FuseUnk, byteFallback: m.ByteFallback,
@@ -173,7 +172,6 @@ func (m *modelFields) bpe(t *Tokenizer, byteLevel bool) (err error) {
 }
 
 func (m *modelFields) unigram(t *Tokenizer) error {
-	t.kind = kindUnigram
 	t.vocab = newVocab(len(m.vocab)/24, false)
 	var scores []float64
 	j := &jsonScan{s: m.vocab}
@@ -206,7 +204,6 @@ func (m *modelFields) unigram(t *Tokenizer) error {
 }
 
 func (m *modelFields) wordPiece(t *Tokenizer) (err error) {
-	t.kind = kindWordPiece
 	if t.vocab, err = m.vocabulary(false); err != nil {
 		return err
 	}
@@ -225,7 +222,6 @@ func (m *modelFields) wordPiece(t *Tokenizer) (err error) {
 }
 
 func (m *modelFields) wordLevel(t *Tokenizer) (err error) {
-	t.kind = kindWordLevel
 	if t.vocab, err = m.vocabulary(false); err != nil {
 		return err
 	}

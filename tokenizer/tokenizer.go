@@ -18,7 +18,6 @@ type Tokenizer struct {
 	dec   decoder       // or nil: tokens are joined with spaces
 	steps *pieceDecoder // dec as a function of single tokens, or nil when it is none
 
-	kind     kind
 	bos, eos int32   // or -1
 	ends     []int32 // ids that end a turn or a text
 	cleanUp  bool    // clean_up_tokenization_spaces
@@ -27,17 +26,6 @@ type Tokenizer struct {
 	encoders sync.Pool // of *encoder
 	idLimit  int
 }
-
-// kind is the family of a vocabulary.
-type kind int
-
-const (
-	kindBPE kind = iota
-	kindSPM
-	kindUnigram
-	kindWordPiece
-	kindWordLevel
-)
 
 // Options say how text is read.
 type Options struct {
@@ -90,16 +78,6 @@ func (t *Tokenizer) Ends() []int32 { return slices.Clone(t.ends) }
 
 // IsSpecial reports whether id is a token that steers the model rather than text.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.added.tokens[id].Special }
-
-// Added lists the added tokens in ascending order of ids.
-func (t *Tokenizer) Added() []AddedToken {
-	list := make([]AddedToken, 0, len(t.added.tokens))
-	for _, a := range t.added.tokens {
-		list = append(list, a)
-	}
-	slices.SortFunc(list, func(a, b AddedToken) int { return int(a.ID) - int(b.ID) })
-	return list
-}
 
 // endNames are the end-of-turn and end-of-text tokens of known model families.
 var endNames = []string{
