@@ -147,6 +147,96 @@ loop:
 	VZEROUPPER
 	RET
 
+// func packHalves(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)
+TEXT ·packHalves(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+16(FP), SI
+	MOVQ stride+32(FP), CX
+	MOVQ n+40(FP), R8
+	MOVQ dstStep+8(FP), BX
+	MOVQ srcStep+24(FP), DX
+	LEAQ (CX)(CX*2), R9
+
+loop:
+	MOVQ    SI, AX
+	MOVWLZX (AX), R10
+	MOVW    R10, (DI)
+	MOVWLZX (AX)(CX*1), R10
+	MOVW    R10, 2(DI)
+	MOVWLZX (AX)(CX*2), R10
+	MOVW    R10, 4(DI)
+	MOVWLZX (AX)(R9*1), R10
+	MOVW    R10, 6(DI)
+	LEAQ    (AX)(CX*4), AX
+	MOVWLZX (AX), R10
+	MOVW    R10, 8(DI)
+	MOVWLZX (AX)(CX*1), R10
+	MOVW    R10, 10(DI)
+	MOVWLZX (AX)(CX*2), R10
+	MOVW    R10, 12(DI)
+	MOVWLZX (AX)(R9*1), R10
+	MOVW    R10, 14(DI)
+	LEAQ    (AX)(CX*4), AX
+	MOVWLZX (AX), R10
+	MOVW    R10, 16(DI)
+	MOVWLZX (AX)(CX*1), R10
+	MOVW    R10, 18(DI)
+	MOVWLZX (AX)(CX*2), R10
+	MOVW    R10, 20(DI)
+	MOVWLZX (AX)(R9*1), R10
+	MOVW    R10, 22(DI)
+	LEAQ    (AX)(CX*4), AX
+	MOVWLZX (AX), R10
+	MOVW    R10, 24(DI)
+	MOVWLZX (AX)(CX*1), R10
+	MOVW    R10, 26(DI)
+	MOVWLZX (AX)(CX*2), R10
+	MOVW    R10, 28(DI)
+	MOVWLZX (AX)(R9*1), R10
+	MOVW    R10, 30(DI)
+	LEAQ    (AX)(CX*4), AX
+	MOVWLZX (AX), R10
+	MOVW    R10, 32(DI)
+	MOVWLZX (AX)(CX*1), R10
+	MOVW    R10, 34(DI)
+	MOVWLZX (AX)(CX*2), R10
+	MOVW    R10, 36(DI)
+	MOVWLZX (AX)(R9*1), R10
+	MOVW    R10, 38(DI)
+	LEAQ    (AX)(CX*4), AX
+	MOVWLZX (AX), R10
+	MOVW    R10, 40(DI)
+	MOVWLZX (AX)(CX*1), R10
+	MOVW    R10, 42(DI)
+	MOVWLZX (AX)(CX*2), R10
+	MOVW    R10, 44(DI)
+	MOVWLZX (AX)(R9*1), R10
+	MOVW    R10, 46(DI)
+	LEAQ    (AX)(CX*4), AX
+	MOVWLZX (AX), R10
+	MOVW    R10, 48(DI)
+	MOVWLZX (AX)(CX*1), R10
+	MOVW    R10, 50(DI)
+	MOVWLZX (AX)(CX*2), R10
+	MOVW    R10, 52(DI)
+	MOVWLZX (AX)(R9*1), R10
+	MOVW    R10, 54(DI)
+	LEAQ    (AX)(CX*4), AX
+	MOVWLZX (AX), R10
+	MOVW    R10, 56(DI)
+	MOVWLZX (AX)(CX*1), R10
+	MOVW    R10, 58(DI)
+	MOVWLZX (AX)(CX*2), R10
+	MOVW    R10, 60(DI)
+	MOVWLZX (AX)(R9*1), R10
+	MOVW    R10, 62(DI)
+	LEAQ    (AX)(CX*4), AX
+	ADDQ    DX, SI
+	ADDQ    BX, DI
+	SUBQ    $0x01, R8
+	JNZ     loop
+	RET
+
 // func widenF16(dst *float32, src *byte, n int)
 // Requires: AVX, F16C
 TEXT ·widenF16(SB), NOSPLIT, $0-24

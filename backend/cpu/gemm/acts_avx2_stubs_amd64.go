@@ -9,6 +9,11 @@ package gemm
 //go:noescape
 func quantizeLines(dst *byte, src *float32, n int)
 
+// packHalves copies n half floats, srcStep bytes apart, of each of 32 rows, stride bytes apart, as [n][32], dstStep bytes apart.
+//
+//go:noescape
+func packHalves(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)
+
 // widenF16 turns 8 n half floats into float32.
 //
 //go:noescape

@@ -60,3 +60,32 @@ func benchmarkMul(b *testing.B, tier Tier, weights []*Weights, arena []byte, m i
 	b.ReportMetric(bytes/1e9, "GB/s")
 	b.ReportMetric(bytes/read, "read")
 }
+
+// BenchmarkPack interleaves a matrix of a 1B model, as loading does.
+func BenchmarkPack(b *testing.B) {
+	const n, k = 2048, 2048
+	for _, f := range quant.Formats() {
+		if PackedBytes(f, n, k) == 0 {
+			continue
+		}
+		tensor := randomTensor(rand.New(rand.NewPCG(1, 1)), f, n, k)
+		dst := make([]byte, PackedBytes(f, n, k))
+		b.Run(f.String(), func(b *testing.B) {
+			b.SetBytes(int64(len(dst)))
+			for b.Loop() {
+				Pack(Tiers()[0], dst, tensor, 0, n)
+			}
+		})
+	}
+}
+
+// BenchmarkLines quantises a row of activations.
+func BenchmarkLines(b *testing.B) {
+	const k = 2048
+	x := randomActs(rand.New(rand.NewPCG(1, 1)), 1, k)
+	a := NewActs(Lines, make([]byte, ActBytes(Lines, 1, k)), 1, k)
+	b.SetBytes(4 * k)
+	for b.Loop() {
+		a.Fill(Tiers()[0], x, 0, 1)
+	}
+}

@@ -10,23 +10,11 @@ DATA maskf0Y<>+16(SB)/8, $0xf0f0f0f0f0f0f0f0
 DATA maskf0Y<>+24(SB)/8, $0xf0f0f0f0f0f0f0f0
 GLOBL maskf0Y<>(SB), RODATA|NOPTR, $32
 
-DATA mask08Y<>+0(SB)/8, $0x0808080808080808
-DATA mask08Y<>+8(SB)/8, $0x0808080808080808
-DATA mask08Y<>+16(SB)/8, $0x0808080808080808
-DATA mask08Y<>+24(SB)/8, $0x0808080808080808
-GLOBL mask08Y<>(SB), RODATA|NOPTR, $32
-
-DATA mask0cY<>+0(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA mask0cY<>+8(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA mask0cY<>+16(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA mask0cY<>+24(SB)/8, $0x0c0c0c0c0c0c0c0c
-GLOBL mask0cY<>(SB), RODATA|NOPTR, $32
-
-DATA mask60Y<>+0(SB)/8, $0x6060606060606060
-DATA mask60Y<>+8(SB)/8, $0x6060606060606060
-DATA mask60Y<>+16(SB)/8, $0x6060606060606060
-DATA mask60Y<>+24(SB)/8, $0x6060606060606060
-GLOBL mask60Y<>(SB), RODATA|NOPTR, $32
+DATA mask78Y<>+0(SB)/8, $0x7878787878787878
+DATA mask78Y<>+8(SB)/8, $0x7878787878787878
+DATA mask78Y<>+16(SB)/8, $0x7878787878787878
+DATA mask78Y<>+24(SB)/8, $0x7878787878787878
+GLOBL mask78Y<>(SB), RODATA|NOPTR, $32
 
 DATA mask80Y<>+0(SB)/8, $0x8080808080808080
 DATA mask80Y<>+8(SB)/8, $0x8080808080808080
@@ -34,11 +22,23 @@ DATA mask80Y<>+16(SB)/8, $0x8080808080808080
 DATA mask80Y<>+24(SB)/8, $0x8080808080808080
 GLOBL mask80Y<>(SB), RODATA|NOPTR, $32
 
+DATA mask3cY<>+0(SB)/8, $0x3c3c3c3c3c3c3c3c
+DATA mask3cY<>+8(SB)/8, $0x3c3c3c3c3c3c3c3c
+DATA mask3cY<>+16(SB)/8, $0x3c3c3c3c3c3c3c3c
+DATA mask3cY<>+24(SB)/8, $0x3c3c3c3c3c3c3c3c
+GLOBL mask3cY<>(SB), RODATA|NOPTR, $32
+
 DATA maskc0Y<>+0(SB)/8, $0xc0c0c0c0c0c0c0c0
 DATA maskc0Y<>+8(SB)/8, $0xc0c0c0c0c0c0c0c0
 DATA maskc0Y<>+16(SB)/8, $0xc0c0c0c0c0c0c0c0
 DATA maskc0Y<>+24(SB)/8, $0xc0c0c0c0c0c0c0c0
 GLOBL maskc0Y<>(SB), RODATA|NOPTR, $32
+
+DATA mask60Y<>+0(SB)/8, $0x6060606060606060
+DATA mask60Y<>+8(SB)/8, $0x6060606060606060
+DATA mask60Y<>+16(SB)/8, $0x6060606060606060
+DATA mask60Y<>+24(SB)/8, $0x6060606060606060
+GLOBL mask60Y<>(SB), RODATA|NOPTR, $32
 
 DATA mask0fY<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
 DATA mask0fY<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
@@ -295,13 +295,13 @@ loop:
 	VPADDD       Y14, Y1, Y1
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -572,19 +572,19 @@ loop:
 	VPADDD       Y14, Y3, Y3
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -722,13 +722,13 @@ loop:
 	VPADDD       Y14, Y1, Y1
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
@@ -794,13 +794,13 @@ loop:
 	VPADDD       Y14, Y1, Y1
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -980,19 +980,19 @@ loop:
 	VPADDD       Y14, Y3, Y3
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
@@ -1096,19 +1096,19 @@ loop:
 	VPADDD       Y14, Y3, Y3
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -1260,12 +1260,12 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
+	VMOVDQU      (AX), Y12
+	VPAND        maskf0Y<>+0(SB), Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      32(AX), Y13
+	VPAND        maskf0Y<>+0(SB), Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
 	VPBROADCASTD 16(DX), Y15
@@ -1277,12 +1277,12 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
+	VMOVDQU      128(AX), Y12
+	VPAND        maskf0Y<>+0(SB), Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      160(AX), Y13
+	VPAND        maskf0Y<>+0(SB), Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
 	VPBROADCASTD 20(DX), Y15
@@ -1294,12 +1294,12 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
+	VMOVDQU      256(AX), Y12
+	VPAND        maskf0Y<>+0(SB), Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      288(AX), Y13
+	VPAND        maskf0Y<>+0(SB), Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
 	VPBROADCASTD 24(DX), Y15
@@ -1311,12 +1311,12 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
+	VMOVDQU      384(AX), Y12
+	VPAND        maskf0Y<>+0(SB), Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      416(AX), Y13
+	VPAND        maskf0Y<>+0(SB), Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
 	VPBROADCASTD 28(DX), Y15
@@ -1330,13 +1330,13 @@ loop:
 	VPADDD       Y14, Y1, Y1
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -1517,12 +1517,12 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
+	VMOVDQU      (AX), Y12
+	VPAND        maskf0Y<>+0(SB), Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      32(AX), Y13
+	VPAND        maskf0Y<>+0(SB), Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
 	VPBROADCASTD 16(DX), Y15
@@ -1543,12 +1543,12 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
+	VMOVDQU      128(AX), Y12
+	VPAND        maskf0Y<>+0(SB), Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      160(AX), Y13
+	VPAND        maskf0Y<>+0(SB), Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
 	VPBROADCASTD 20(DX), Y15
@@ -1569,12 +1569,12 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
+	VMOVDQU      256(AX), Y12
+	VPAND        maskf0Y<>+0(SB), Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      288(AX), Y13
+	VPAND        maskf0Y<>+0(SB), Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
 	VPBROADCASTD 24(DX), Y15
@@ -1595,12 +1595,12 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
+	VMOVDQU      384(AX), Y12
+	VPAND        maskf0Y<>+0(SB), Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      416(AX), Y13
+	VPAND        maskf0Y<>+0(SB), Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
 	VPBROADCASTD 28(DX), Y15
@@ -1623,19 +1623,19 @@ loop:
 	VPADDD       Y14, Y3, Y3
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -1688,17 +1688,17 @@ loop:
 	VPSLLW  $0x04, Y0, Y0
 	VPAND   maskf0Y<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 384(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   (AX), Y1, Y1
+	VMOVDQU (AX), Y1
+	VPAND   maskf0Y<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 512(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y2
-	VPAND   128(AX), Y2, Y2
+	VMOVDQU 128(AX), Y2
+	VPAND   maskf0Y<>+0(SB), Y2, Y2
 	VMOVDQU Y2, 640(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y0
-	VPAND   256(AX), Y0, Y0
+	VMOVDQU 256(AX), Y0
+	VPAND   maskf0Y<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 768(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   384(AX), Y1, Y1
+	VMOVDQU 384(AX), Y1
+	VPAND   maskf0Y<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 896(DI)
 	VMOVDQU 32(AX), Y0
 	VPSLLW  $0x04, Y0, Y0
@@ -1716,17 +1716,17 @@ loop:
 	VPSLLW  $0x04, Y0, Y0
 	VPAND   maskf0Y<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 416(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   32(AX), Y1, Y1
+	VMOVDQU 32(AX), Y1
+	VPAND   maskf0Y<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 544(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y2
-	VPAND   160(AX), Y2, Y2
+	VMOVDQU 160(AX), Y2
+	VPAND   maskf0Y<>+0(SB), Y2, Y2
 	VMOVDQU Y2, 672(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y0
-	VPAND   288(AX), Y0, Y0
+	VMOVDQU 288(AX), Y0
+	VPAND   maskf0Y<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 800(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   416(AX), Y1, Y1
+	VMOVDQU 416(AX), Y1
+	VPAND   maskf0Y<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 928(DI)
 	VMOVDQU 64(AX), Y0
 	VPSLLW  $0x04, Y0, Y0
@@ -1744,17 +1744,17 @@ loop:
 	VPSLLW  $0x04, Y0, Y0
 	VPAND   maskf0Y<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 448(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   64(AX), Y1, Y1
+	VMOVDQU 64(AX), Y1
+	VPAND   maskf0Y<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 576(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y2
-	VPAND   192(AX), Y2, Y2
+	VMOVDQU 192(AX), Y2
+	VPAND   maskf0Y<>+0(SB), Y2, Y2
 	VMOVDQU Y2, 704(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y0
-	VPAND   320(AX), Y0, Y0
+	VMOVDQU 320(AX), Y0
+	VPAND   maskf0Y<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 832(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   448(AX), Y1, Y1
+	VMOVDQU 448(AX), Y1
+	VPAND   maskf0Y<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 960(DI)
 	VMOVDQU 96(AX), Y0
 	VPSLLW  $0x04, Y0, Y0
@@ -1772,17 +1772,17 @@ loop:
 	VPSLLW  $0x04, Y0, Y0
 	VPAND   maskf0Y<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 480(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   96(AX), Y1, Y1
+	VMOVDQU 96(AX), Y1
+	VPAND   maskf0Y<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 608(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y2
-	VPAND   224(AX), Y2, Y2
+	VMOVDQU 224(AX), Y2
+	VPAND   maskf0Y<>+0(SB), Y2, Y2
 	VMOVDQU Y2, 736(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y0
-	VPAND   352(AX), Y0, Y0
+	VMOVDQU 352(AX), Y0
+	VPAND   maskf0Y<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 864(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   480(AX), Y1, Y1
+	VMOVDQU 480(AX), Y1
+	VPAND   maskf0Y<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 992(DI)
 	ADDQ    $0x00000200, AX
 	ADDQ    $0x00000400, DI
@@ -1833,20 +1833,20 @@ loop:
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      (AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x03, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x07, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      32(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x03, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x07, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -1860,20 +1860,20 @@ loop:
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
 	VMOVDQU      128(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      160(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -1887,20 +1887,20 @@ loop:
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
 	VMOVDQU      256(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x01, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x05, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      288(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x01, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x05, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -1914,18 +1914,20 @@ loop:
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
 	VMOVDQU      384(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      416(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -1938,19 +1940,21 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
+	VMOVDQU      (AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x01, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      32(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x01, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -1963,19 +1967,21 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
+	VMOVDQU      128(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      160(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -1988,19 +1994,21 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
+	VMOVDQU      256(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x03, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      288(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x03, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2013,19 +2021,19 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
+	VMOVDQU      384(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      416(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2040,13 +2048,13 @@ loop:
 	VPADDD       Y14, Y1, Y1
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -2118,20 +2126,20 @@ loop:
 	VMOVDQU      magicY<>+0(SB), Y2
 	VMOVDQU      magicY<>+0(SB), Y3
 	VMOVDQU      (AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x03, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x07, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      32(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x03, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x07, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2154,20 +2162,20 @@ loop:
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
 	VMOVDQU      128(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      160(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2190,20 +2198,20 @@ loop:
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
 	VMOVDQU      256(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x01, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x05, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      288(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x01, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x05, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2226,18 +2234,20 @@ loop:
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
 	VMOVDQU      384(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      416(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2259,19 +2269,21 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
+	VMOVDQU      (AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x01, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      32(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x01, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2293,19 +2305,21 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
+	VMOVDQU      128(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      160(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2327,19 +2341,21 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
+	VMOVDQU      256(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x03, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      288(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x03, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2361,19 +2377,19 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
+	VMOVDQU      384(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78Y<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      416(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78Y<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask08Y<>+0(SB), Y14, Y14
+	VPAND        mask80Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2397,19 +2413,19 @@ loop:
 	VPADDD       Y14, Y3, Y3
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -2447,239 +2463,255 @@ TEXT ·unpackU5Y(SB), NOSPLIT, $0-24
 
 loop:
 	VMOVDQU (AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78Y<>+0(SB), Y0, Y0
 	VMOVDQU 512(AX), Y3
-	VPSLLW  $0x03, Y3, Y3
-	VPAND   mask08Y<>+0(SB), Y3, Y3
+	VPSLLW  $0x07, Y3, Y3
+	VPAND   mask80Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, (DI)
 	VMOVDQU 128(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0Y<>+0(SB), Y1, Y1
+	VPSLLW  $0x03, Y1, Y1
+	VPAND   mask78Y<>+0(SB), Y1, Y1
 	VMOVDQU 512(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask08Y<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   mask80Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 128(DI)
 	VMOVDQU 256(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0Y<>+0(SB), Y2, Y2
+	VPSLLW  $0x03, Y2, Y2
+	VPAND   mask78Y<>+0(SB), Y2, Y2
 	VMOVDQU 512(AX), Y5
-	VPSLLW  $0x01, Y5, Y5
-	VPAND   mask08Y<>+0(SB), Y5, Y5
+	VPSLLW  $0x05, Y5, Y5
+	VPAND   mask80Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 256(DI)
 	VMOVDQU 384(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78Y<>+0(SB), Y0, Y0
 	VMOVDQU 512(AX), Y3
-	VPAND   mask08Y<>+0(SB), Y3, Y3
+	VPSLLW  $0x04, Y3, Y3
+	VPAND   mask80Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 384(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   (AX), Y1, Y1
+	VMOVDQU (AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78Y<>+0(SB), Y1, Y1
 	VMOVDQU 512(AX), Y4
-	VPSRLW  $0x01, Y4, Y4
-	VPAND   mask08Y<>+0(SB), Y4, Y4
+	VPSLLW  $0x03, Y4, Y4
+	VPAND   mask80Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 512(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y2
-	VPAND   128(AX), Y2, Y2
+	VMOVDQU 128(AX), Y2
+	VPSRLW  $0x01, Y2, Y2
+	VPAND   mask78Y<>+0(SB), Y2, Y2
 	VMOVDQU 512(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask08Y<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   mask80Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 640(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y0
-	VPAND   256(AX), Y0, Y0
+	VMOVDQU 256(AX), Y0
+	VPSRLW  $0x01, Y0, Y0
+	VPAND   mask78Y<>+0(SB), Y0, Y0
 	VMOVDQU 512(AX), Y3
-	VPSRLW  $0x03, Y3, Y3
-	VPAND   mask08Y<>+0(SB), Y3, Y3
+	VPSLLW  $0x01, Y3, Y3
+	VPAND   mask80Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 768(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   384(AX), Y1, Y1
+	VMOVDQU 384(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78Y<>+0(SB), Y1, Y1
 	VMOVDQU 512(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask08Y<>+0(SB), Y4, Y4
+	VPAND   mask80Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 896(DI)
 	VMOVDQU 32(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78Y<>+0(SB), Y0, Y0
 	VMOVDQU 544(AX), Y3
-	VPSLLW  $0x03, Y3, Y3
-	VPAND   mask08Y<>+0(SB), Y3, Y3
+	VPSLLW  $0x07, Y3, Y3
+	VPAND   mask80Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 32(DI)
 	VMOVDQU 160(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0Y<>+0(SB), Y1, Y1
+	VPSLLW  $0x03, Y1, Y1
+	VPAND   mask78Y<>+0(SB), Y1, Y1
 	VMOVDQU 544(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask08Y<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   mask80Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 160(DI)
 	VMOVDQU 288(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0Y<>+0(SB), Y2, Y2
+	VPSLLW  $0x03, Y2, Y2
+	VPAND   mask78Y<>+0(SB), Y2, Y2
 	VMOVDQU 544(AX), Y5
-	VPSLLW  $0x01, Y5, Y5
-	VPAND   mask08Y<>+0(SB), Y5, Y5
+	VPSLLW  $0x05, Y5, Y5
+	VPAND   mask80Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 288(DI)
 	VMOVDQU 416(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78Y<>+0(SB), Y0, Y0
 	VMOVDQU 544(AX), Y3
-	VPAND   mask08Y<>+0(SB), Y3, Y3
+	VPSLLW  $0x04, Y3, Y3
+	VPAND   mask80Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 416(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   32(AX), Y1, Y1
+	VMOVDQU 32(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78Y<>+0(SB), Y1, Y1
 	VMOVDQU 544(AX), Y4
-	VPSRLW  $0x01, Y4, Y4
-	VPAND   mask08Y<>+0(SB), Y4, Y4
+	VPSLLW  $0x03, Y4, Y4
+	VPAND   mask80Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 544(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y2
-	VPAND   160(AX), Y2, Y2
+	VMOVDQU 160(AX), Y2
+	VPSRLW  $0x01, Y2, Y2
+	VPAND   mask78Y<>+0(SB), Y2, Y2
 	VMOVDQU 544(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask08Y<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   mask80Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 672(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y0
-	VPAND   288(AX), Y0, Y0
+	VMOVDQU 288(AX), Y0
+	VPSRLW  $0x01, Y0, Y0
+	VPAND   mask78Y<>+0(SB), Y0, Y0
 	VMOVDQU 544(AX), Y3
-	VPSRLW  $0x03, Y3, Y3
-	VPAND   mask08Y<>+0(SB), Y3, Y3
+	VPSLLW  $0x01, Y3, Y3
+	VPAND   mask80Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 800(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   416(AX), Y1, Y1
+	VMOVDQU 416(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78Y<>+0(SB), Y1, Y1
 	VMOVDQU 544(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask08Y<>+0(SB), Y4, Y4
+	VPAND   mask80Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 928(DI)
 	VMOVDQU 64(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78Y<>+0(SB), Y0, Y0
 	VMOVDQU 576(AX), Y3
-	VPSLLW  $0x03, Y3, Y3
-	VPAND   mask08Y<>+0(SB), Y3, Y3
+	VPSLLW  $0x07, Y3, Y3
+	VPAND   mask80Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 64(DI)
 	VMOVDQU 192(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0Y<>+0(SB), Y1, Y1
+	VPSLLW  $0x03, Y1, Y1
+	VPAND   mask78Y<>+0(SB), Y1, Y1
 	VMOVDQU 576(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask08Y<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   mask80Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 192(DI)
 	VMOVDQU 320(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0Y<>+0(SB), Y2, Y2
+	VPSLLW  $0x03, Y2, Y2
+	VPAND   mask78Y<>+0(SB), Y2, Y2
 	VMOVDQU 576(AX), Y5
-	VPSLLW  $0x01, Y5, Y5
-	VPAND   mask08Y<>+0(SB), Y5, Y5
+	VPSLLW  $0x05, Y5, Y5
+	VPAND   mask80Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 320(DI)
 	VMOVDQU 448(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78Y<>+0(SB), Y0, Y0
 	VMOVDQU 576(AX), Y3
-	VPAND   mask08Y<>+0(SB), Y3, Y3
+	VPSLLW  $0x04, Y3, Y3
+	VPAND   mask80Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 448(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   64(AX), Y1, Y1
+	VMOVDQU 64(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78Y<>+0(SB), Y1, Y1
 	VMOVDQU 576(AX), Y4
-	VPSRLW  $0x01, Y4, Y4
-	VPAND   mask08Y<>+0(SB), Y4, Y4
+	VPSLLW  $0x03, Y4, Y4
+	VPAND   mask80Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 576(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y2
-	VPAND   192(AX), Y2, Y2
+	VMOVDQU 192(AX), Y2
+	VPSRLW  $0x01, Y2, Y2
+	VPAND   mask78Y<>+0(SB), Y2, Y2
 	VMOVDQU 576(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask08Y<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   mask80Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 704(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y0
-	VPAND   320(AX), Y0, Y0
+	VMOVDQU 320(AX), Y0
+	VPSRLW  $0x01, Y0, Y0
+	VPAND   mask78Y<>+0(SB), Y0, Y0
 	VMOVDQU 576(AX), Y3
-	VPSRLW  $0x03, Y3, Y3
-	VPAND   mask08Y<>+0(SB), Y3, Y3
+	VPSLLW  $0x01, Y3, Y3
+	VPAND   mask80Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 832(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   448(AX), Y1, Y1
+	VMOVDQU 448(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78Y<>+0(SB), Y1, Y1
 	VMOVDQU 576(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask08Y<>+0(SB), Y4, Y4
+	VPAND   mask80Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 960(DI)
 	VMOVDQU 96(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78Y<>+0(SB), Y0, Y0
 	VMOVDQU 608(AX), Y3
-	VPSLLW  $0x03, Y3, Y3
-	VPAND   mask08Y<>+0(SB), Y3, Y3
+	VPSLLW  $0x07, Y3, Y3
+	VPAND   mask80Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 96(DI)
 	VMOVDQU 224(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0Y<>+0(SB), Y1, Y1
+	VPSLLW  $0x03, Y1, Y1
+	VPAND   mask78Y<>+0(SB), Y1, Y1
 	VMOVDQU 608(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask08Y<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   mask80Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 224(DI)
 	VMOVDQU 352(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0Y<>+0(SB), Y2, Y2
+	VPSLLW  $0x03, Y2, Y2
+	VPAND   mask78Y<>+0(SB), Y2, Y2
 	VMOVDQU 608(AX), Y5
-	VPSLLW  $0x01, Y5, Y5
-	VPAND   mask08Y<>+0(SB), Y5, Y5
+	VPSLLW  $0x05, Y5, Y5
+	VPAND   mask80Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 352(DI)
 	VMOVDQU 480(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78Y<>+0(SB), Y0, Y0
 	VMOVDQU 608(AX), Y3
-	VPAND   mask08Y<>+0(SB), Y3, Y3
+	VPSLLW  $0x04, Y3, Y3
+	VPAND   mask80Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 480(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   96(AX), Y1, Y1
+	VMOVDQU 96(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78Y<>+0(SB), Y1, Y1
 	VMOVDQU 608(AX), Y4
-	VPSRLW  $0x01, Y4, Y4
-	VPAND   mask08Y<>+0(SB), Y4, Y4
+	VPSLLW  $0x03, Y4, Y4
+	VPAND   mask80Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 608(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y2
-	VPAND   224(AX), Y2, Y2
+	VMOVDQU 224(AX), Y2
+	VPSRLW  $0x01, Y2, Y2
+	VPAND   mask78Y<>+0(SB), Y2, Y2
 	VMOVDQU 608(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask08Y<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   mask80Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 736(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y0
-	VPAND   352(AX), Y0, Y0
+	VMOVDQU 352(AX), Y0
+	VPSRLW  $0x01, Y0, Y0
+	VPAND   mask78Y<>+0(SB), Y0, Y0
 	VMOVDQU 608(AX), Y3
-	VPSRLW  $0x03, Y3, Y3
-	VPAND   mask08Y<>+0(SB), Y3, Y3
+	VPSLLW  $0x01, Y3, Y3
+	VPAND   mask80Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 864(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   480(AX), Y1, Y1
+	VMOVDQU 480(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78Y<>+0(SB), Y1, Y1
 	VMOVDQU 608(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask08Y<>+0(SB), Y4, Y4
+	VPAND   mask80Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 992(DI)
 	ADDQ    $0x00000280, AX
@@ -2733,20 +2765,20 @@ loop:
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      (AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      32(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2760,18 +2792,20 @@ loop:
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
 	VMOVDQU      128(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      160(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2785,20 +2819,20 @@ loop:
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
 	VMOVDQU      256(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      288(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2812,20 +2846,18 @@ loop:
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
 	VMOVDQU      384(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      416(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2840,29 +2872,31 @@ loop:
 	VPADDD       Y14, Y1, Y1
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
+	VMOVDQU      (AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      32(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2875,17 +2909,21 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
+	VMOVDQU      128(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      160(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2898,19 +2936,21 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
+	VMOVDQU      256(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      288(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2923,19 +2963,19 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y1, Y1
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
+	VMOVDQU      384(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      416(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -2950,13 +2990,13 @@ loop:
 	VPADDD       Y14, Y1, Y1
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -3035,20 +3075,20 @@ loop:
 	VMOVDQU      magicY<>+0(SB), Y2
 	VMOVDQU      magicY<>+0(SB), Y3
 	VMOVDQU      (AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      32(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -3071,18 +3111,20 @@ loop:
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
 	VMOVDQU      128(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      160(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -3105,20 +3147,20 @@ loop:
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
 	VMOVDQU      256(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      288(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -3141,20 +3183,18 @@ loop:
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
 	VMOVDQU      384(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0Y<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
 	VMOVDQU      416(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0Y<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -3178,37 +3218,39 @@ loop:
 	VPADDD       Y14, Y3, Y3
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
 	VMOVDQU      magicY<>+0(SB), Y2
 	VMOVDQU      magicY<>+0(SB), Y3
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
+	VMOVDQU      (AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      32(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -3230,17 +3272,21 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
+	VMOVDQU      128(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      160(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -3262,19 +3308,21 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
+	VMOVDQU      256(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      288(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -3296,19 +3344,19 @@ loop:
 	VPMADDUBSW   Y14, Y13, Y14
 	VPMADDWD     onesY<>+0(SB), Y14, Y14
 	VPADDD       Y14, Y3, Y3
-	VMOVDQU      maskf0Y<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
+	VMOVDQU      384(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cY<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPXOR        mask80Y<>+0(SB), Y12, Y4
 	VPABSB       Y4, Y12
-	VMOVDQU      maskf0Y<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      416(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cY<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cY<>+0(SB), Y14, Y14
+	VPAND        maskc0Y<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPXOR        mask80Y<>+0(SB), Y13, Y5
 	VPABSB       Y5, Y13
@@ -3332,19 +3380,19 @@ loop:
 	VPADDD       Y14, Y3, Y3
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -3390,235 +3438,251 @@ TEXT ·unpackU6Y(SB), NOSPLIT, $0-24
 
 loop:
 	VMOVDQU (AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cY<>+0(SB), Y0, Y0
 	VMOVDQU 512(AX), Y3
-	VPSLLW  $0x02, Y3, Y3
-	VPAND   mask0cY<>+0(SB), Y3, Y3
+	VPSLLW  $0x06, Y3, Y3
+	VPAND   maskc0Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, (DI)
 	VMOVDQU 128(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0Y<>+0(SB), Y1, Y1
+	VPSLLW  $0x02, Y1, Y1
+	VPAND   mask3cY<>+0(SB), Y1, Y1
 	VMOVDQU 512(AX), Y4
-	VPAND   mask0cY<>+0(SB), Y4, Y4
+	VPSLLW  $0x04, Y4, Y4
+	VPAND   maskc0Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 128(DI)
 	VMOVDQU 256(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0Y<>+0(SB), Y2, Y2
+	VPSLLW  $0x02, Y2, Y2
+	VPAND   mask3cY<>+0(SB), Y2, Y2
 	VMOVDQU 512(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask0cY<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   maskc0Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 256(DI)
 	VMOVDQU 384(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cY<>+0(SB), Y0, Y0
 	VMOVDQU 512(AX), Y3
-	VPSRLW  $0x04, Y3, Y3
-	VPAND   mask0cY<>+0(SB), Y3, Y3
+	VPAND   maskc0Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 384(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   (AX), Y1, Y1
+	VMOVDQU (AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cY<>+0(SB), Y1, Y1
 	VMOVDQU 640(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask0cY<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   maskc0Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 512(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y2
-	VPAND   128(AX), Y2, Y2
+	VMOVDQU 128(AX), Y2
+	VPSRLW  $0x02, Y2, Y2
+	VPAND   mask3cY<>+0(SB), Y2, Y2
 	VMOVDQU 640(AX), Y5
-	VPAND   mask0cY<>+0(SB), Y5, Y5
+	VPSLLW  $0x04, Y5, Y5
+	VPAND   maskc0Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 640(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y0
-	VPAND   256(AX), Y0, Y0
+	VMOVDQU 256(AX), Y0
+	VPSRLW  $0x02, Y0, Y0
+	VPAND   mask3cY<>+0(SB), Y0, Y0
 	VMOVDQU 640(AX), Y3
-	VPSRLW  $0x02, Y3, Y3
-	VPAND   mask0cY<>+0(SB), Y3, Y3
+	VPSLLW  $0x02, Y3, Y3
+	VPAND   maskc0Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 768(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   384(AX), Y1, Y1
+	VMOVDQU 384(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cY<>+0(SB), Y1, Y1
 	VMOVDQU 640(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask0cY<>+0(SB), Y4, Y4
+	VPAND   maskc0Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 896(DI)
 	VMOVDQU 32(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cY<>+0(SB), Y0, Y0
 	VMOVDQU 544(AX), Y3
-	VPSLLW  $0x02, Y3, Y3
-	VPAND   mask0cY<>+0(SB), Y3, Y3
+	VPSLLW  $0x06, Y3, Y3
+	VPAND   maskc0Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 32(DI)
 	VMOVDQU 160(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0Y<>+0(SB), Y1, Y1
+	VPSLLW  $0x02, Y1, Y1
+	VPAND   mask3cY<>+0(SB), Y1, Y1
 	VMOVDQU 544(AX), Y4
-	VPAND   mask0cY<>+0(SB), Y4, Y4
+	VPSLLW  $0x04, Y4, Y4
+	VPAND   maskc0Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 160(DI)
 	VMOVDQU 288(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0Y<>+0(SB), Y2, Y2
+	VPSLLW  $0x02, Y2, Y2
+	VPAND   mask3cY<>+0(SB), Y2, Y2
 	VMOVDQU 544(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask0cY<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   maskc0Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 288(DI)
 	VMOVDQU 416(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cY<>+0(SB), Y0, Y0
 	VMOVDQU 544(AX), Y3
-	VPSRLW  $0x04, Y3, Y3
-	VPAND   mask0cY<>+0(SB), Y3, Y3
+	VPAND   maskc0Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 416(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   32(AX), Y1, Y1
+	VMOVDQU 32(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cY<>+0(SB), Y1, Y1
 	VMOVDQU 672(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask0cY<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   maskc0Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 544(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y2
-	VPAND   160(AX), Y2, Y2
+	VMOVDQU 160(AX), Y2
+	VPSRLW  $0x02, Y2, Y2
+	VPAND   mask3cY<>+0(SB), Y2, Y2
 	VMOVDQU 672(AX), Y5
-	VPAND   mask0cY<>+0(SB), Y5, Y5
+	VPSLLW  $0x04, Y5, Y5
+	VPAND   maskc0Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 672(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y0
-	VPAND   288(AX), Y0, Y0
+	VMOVDQU 288(AX), Y0
+	VPSRLW  $0x02, Y0, Y0
+	VPAND   mask3cY<>+0(SB), Y0, Y0
 	VMOVDQU 672(AX), Y3
-	VPSRLW  $0x02, Y3, Y3
-	VPAND   mask0cY<>+0(SB), Y3, Y3
+	VPSLLW  $0x02, Y3, Y3
+	VPAND   maskc0Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 800(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   416(AX), Y1, Y1
+	VMOVDQU 416(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cY<>+0(SB), Y1, Y1
 	VMOVDQU 672(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask0cY<>+0(SB), Y4, Y4
+	VPAND   maskc0Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 928(DI)
 	VMOVDQU 64(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cY<>+0(SB), Y0, Y0
 	VMOVDQU 576(AX), Y3
-	VPSLLW  $0x02, Y3, Y3
-	VPAND   mask0cY<>+0(SB), Y3, Y3
+	VPSLLW  $0x06, Y3, Y3
+	VPAND   maskc0Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 64(DI)
 	VMOVDQU 192(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0Y<>+0(SB), Y1, Y1
+	VPSLLW  $0x02, Y1, Y1
+	VPAND   mask3cY<>+0(SB), Y1, Y1
 	VMOVDQU 576(AX), Y4
-	VPAND   mask0cY<>+0(SB), Y4, Y4
+	VPSLLW  $0x04, Y4, Y4
+	VPAND   maskc0Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 192(DI)
 	VMOVDQU 320(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0Y<>+0(SB), Y2, Y2
+	VPSLLW  $0x02, Y2, Y2
+	VPAND   mask3cY<>+0(SB), Y2, Y2
 	VMOVDQU 576(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask0cY<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   maskc0Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 320(DI)
 	VMOVDQU 448(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cY<>+0(SB), Y0, Y0
 	VMOVDQU 576(AX), Y3
-	VPSRLW  $0x04, Y3, Y3
-	VPAND   mask0cY<>+0(SB), Y3, Y3
+	VPAND   maskc0Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 448(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   64(AX), Y1, Y1
+	VMOVDQU 64(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cY<>+0(SB), Y1, Y1
 	VMOVDQU 704(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask0cY<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   maskc0Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 576(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y2
-	VPAND   192(AX), Y2, Y2
+	VMOVDQU 192(AX), Y2
+	VPSRLW  $0x02, Y2, Y2
+	VPAND   mask3cY<>+0(SB), Y2, Y2
 	VMOVDQU 704(AX), Y5
-	VPAND   mask0cY<>+0(SB), Y5, Y5
+	VPSLLW  $0x04, Y5, Y5
+	VPAND   maskc0Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 704(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y0
-	VPAND   320(AX), Y0, Y0
+	VMOVDQU 320(AX), Y0
+	VPSRLW  $0x02, Y0, Y0
+	VPAND   mask3cY<>+0(SB), Y0, Y0
 	VMOVDQU 704(AX), Y3
-	VPSRLW  $0x02, Y3, Y3
-	VPAND   mask0cY<>+0(SB), Y3, Y3
+	VPSLLW  $0x02, Y3, Y3
+	VPAND   maskc0Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 832(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   448(AX), Y1, Y1
+	VMOVDQU 448(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cY<>+0(SB), Y1, Y1
 	VMOVDQU 704(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask0cY<>+0(SB), Y4, Y4
+	VPAND   maskc0Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 960(DI)
 	VMOVDQU 96(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cY<>+0(SB), Y0, Y0
 	VMOVDQU 608(AX), Y3
-	VPSLLW  $0x02, Y3, Y3
-	VPAND   mask0cY<>+0(SB), Y3, Y3
+	VPSLLW  $0x06, Y3, Y3
+	VPAND   maskc0Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 96(DI)
 	VMOVDQU 224(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0Y<>+0(SB), Y1, Y1
+	VPSLLW  $0x02, Y1, Y1
+	VPAND   mask3cY<>+0(SB), Y1, Y1
 	VMOVDQU 608(AX), Y4
-	VPAND   mask0cY<>+0(SB), Y4, Y4
+	VPSLLW  $0x04, Y4, Y4
+	VPAND   maskc0Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 224(DI)
 	VMOVDQU 352(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0Y<>+0(SB), Y2, Y2
+	VPSLLW  $0x02, Y2, Y2
+	VPAND   mask3cY<>+0(SB), Y2, Y2
 	VMOVDQU 608(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask0cY<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   maskc0Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 352(DI)
 	VMOVDQU 480(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0Y<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cY<>+0(SB), Y0, Y0
 	VMOVDQU 608(AX), Y3
-	VPSRLW  $0x04, Y3, Y3
-	VPAND   mask0cY<>+0(SB), Y3, Y3
+	VPAND   maskc0Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 480(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   96(AX), Y1, Y1
+	VMOVDQU 96(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cY<>+0(SB), Y1, Y1
 	VMOVDQU 736(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask0cY<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   maskc0Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 608(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y2
-	VPAND   224(AX), Y2, Y2
+	VMOVDQU 224(AX), Y2
+	VPSRLW  $0x02, Y2, Y2
+	VPAND   mask3cY<>+0(SB), Y2, Y2
 	VMOVDQU 736(AX), Y5
-	VPAND   mask0cY<>+0(SB), Y5, Y5
+	VPSLLW  $0x04, Y5, Y5
+	VPAND   maskc0Y<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 736(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y0
-	VPAND   352(AX), Y0, Y0
+	VMOVDQU 352(AX), Y0
+	VPSRLW  $0x02, Y0, Y0
+	VPAND   mask3cY<>+0(SB), Y0, Y0
 	VMOVDQU 736(AX), Y3
-	VPSRLW  $0x02, Y3, Y3
-	VPAND   mask0cY<>+0(SB), Y3, Y3
+	VPSLLW  $0x02, Y3, Y3
+	VPAND   maskc0Y<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 864(DI)
-	VMOVDQU maskf0Y<>+0(SB), Y1
-	VPAND   480(AX), Y1, Y1
+	VMOVDQU 480(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cY<>+0(SB), Y1, Y1
 	VMOVDQU 736(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask0cY<>+0(SB), Y4, Y4
+	VPAND   maskc0Y<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 992(DI)
 	ADDQ    $0x00000300, AX
@@ -3775,13 +3839,13 @@ loop:
 	VPADDD       Y14, Y1, Y1
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
@@ -3893,13 +3957,13 @@ loop:
 	VPADDD       Y14, Y1, Y1
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -4117,19 +4181,19 @@ loop:
 	VPADDD       Y14, Y3, Y3
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
@@ -4279,19 +4343,19 @@ loop:
 	VPADDD       Y14, Y3, Y3
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -4706,13 +4770,13 @@ loop:
 	VPADDD       Y14, Y1, Y1
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
@@ -4792,13 +4856,13 @@ loop:
 	VPADDD       Y14, Y1, Y1
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -4980,19 +5044,19 @@ loop:
 	VPADDD       Y14, Y3, Y3
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	VMOVDQU      magicY<>+0(SB), Y0
 	VMOVDQU      magicY<>+0(SB), Y1
@@ -5110,19 +5174,19 @@ loop:
 	VPADDD       Y14, Y3, Y3
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -5511,13 +5575,13 @@ loop:
 	VPADDD       Y14, Y1, Y1
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -5836,19 +5900,19 @@ loop:
 	VPADDD       Y14, Y3, Y3
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -6285,13 +6349,13 @@ loop:
 	VPADDD       Y14, Y1, Y1
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -6610,19 +6674,19 @@ loop:
 	VPADDD       Y14, Y3, Y3
 	VMOVUPS      (BX), Y12
 	VMULPS       magicY<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicY<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicY<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next

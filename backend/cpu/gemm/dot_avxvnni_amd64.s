@@ -10,23 +10,11 @@ DATA maskf0V<>+16(SB)/8, $0xf0f0f0f0f0f0f0f0
 DATA maskf0V<>+24(SB)/8, $0xf0f0f0f0f0f0f0f0
 GLOBL maskf0V<>(SB), RODATA|NOPTR, $32
 
-DATA mask08V<>+0(SB)/8, $0x0808080808080808
-DATA mask08V<>+8(SB)/8, $0x0808080808080808
-DATA mask08V<>+16(SB)/8, $0x0808080808080808
-DATA mask08V<>+24(SB)/8, $0x0808080808080808
-GLOBL mask08V<>(SB), RODATA|NOPTR, $32
-
-DATA mask0cV<>+0(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA mask0cV<>+8(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA mask0cV<>+16(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA mask0cV<>+24(SB)/8, $0x0c0c0c0c0c0c0c0c
-GLOBL mask0cV<>(SB), RODATA|NOPTR, $32
-
-DATA mask60V<>+0(SB)/8, $0x6060606060606060
-DATA mask60V<>+8(SB)/8, $0x6060606060606060
-DATA mask60V<>+16(SB)/8, $0x6060606060606060
-DATA mask60V<>+24(SB)/8, $0x6060606060606060
-GLOBL mask60V<>(SB), RODATA|NOPTR, $32
+DATA mask78V<>+0(SB)/8, $0x7878787878787878
+DATA mask78V<>+8(SB)/8, $0x7878787878787878
+DATA mask78V<>+16(SB)/8, $0x7878787878787878
+DATA mask78V<>+24(SB)/8, $0x7878787878787878
+GLOBL mask78V<>(SB), RODATA|NOPTR, $32
 
 DATA mask80V<>+0(SB)/8, $0x8080808080808080
 DATA mask80V<>+8(SB)/8, $0x8080808080808080
@@ -34,11 +22,23 @@ DATA mask80V<>+16(SB)/8, $0x8080808080808080
 DATA mask80V<>+24(SB)/8, $0x8080808080808080
 GLOBL mask80V<>(SB), RODATA|NOPTR, $32
 
+DATA mask3cV<>+0(SB)/8, $0x3c3c3c3c3c3c3c3c
+DATA mask3cV<>+8(SB)/8, $0x3c3c3c3c3c3c3c3c
+DATA mask3cV<>+16(SB)/8, $0x3c3c3c3c3c3c3c3c
+DATA mask3cV<>+24(SB)/8, $0x3c3c3c3c3c3c3c3c
+GLOBL mask3cV<>(SB), RODATA|NOPTR, $32
+
 DATA maskc0V<>+0(SB)/8, $0xc0c0c0c0c0c0c0c0
 DATA maskc0V<>+8(SB)/8, $0xc0c0c0c0c0c0c0c0
 DATA maskc0V<>+16(SB)/8, $0xc0c0c0c0c0c0c0c0
 DATA maskc0V<>+24(SB)/8, $0xc0c0c0c0c0c0c0c0
 GLOBL maskc0V<>(SB), RODATA|NOPTR, $32
+
+DATA mask60V<>+0(SB)/8, $0x6060606060606060
+DATA mask60V<>+8(SB)/8, $0x6060606060606060
+DATA mask60V<>+16(SB)/8, $0x6060606060606060
+DATA mask60V<>+24(SB)/8, $0x6060606060606060
+GLOBL mask60V<>(SB), RODATA|NOPTR, $32
 
 DATA mask0fV<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
 DATA mask0fV<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
@@ -311,13 +311,13 @@ loop:
 	BYTE         $0xcf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -652,19 +652,19 @@ loop:
 	BYTE         $0xdf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -1132,25 +1132,25 @@ loop:
 	BYTE         $0xef
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
+	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMSUB132PS  Y12, Y14, Y4
-	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y4, Y10
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
-	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
+	VFMSUB132PS  Y13, Y14, Y5
 	VFMADD231PS  Y15, Y5, Y11
 	TESTQ        R13, R13
 	JZ           next
@@ -1302,13 +1302,13 @@ loop:
 	BYTE         $0xcf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	VPBROADCASTD 44(DX), Y0
 	VPBROADCASTD 44(DX), Y1
@@ -1382,13 +1382,13 @@ loop:
 	BYTE         $0xcf
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -1600,19 +1600,19 @@ loop:
 	BYTE         $0xdf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	VPBROADCASTD 44(DX), Y0
 	VPBROADCASTD 44(DX), Y1
@@ -1748,19 +1748,19 @@ loop:
 	BYTE         $0xdf
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -2048,25 +2048,25 @@ loop:
 	BYTE         $0xef
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
+	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMSUB132PS  Y12, Y14, Y4
-	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y4, Y10
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
-	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
+	VFMSUB132PS  Y13, Y14, Y5
 	VFMADD231PS  Y15, Y5, Y11
 	VPBROADCASTD 44(DX), Y0
 	VPBROADCASTD 44(DX), Y1
@@ -2264,25 +2264,25 @@ loop:
 	BYTE         $0xef
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
+	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMSUB132PS  Y12, Y14, Y4
-	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y4, Y10
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
-	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
+	VFMSUB132PS  Y13, Y14, Y5
 	VFMADD231PS  Y15, Y5, Y11
 	TESTQ        R13, R13
 	JZ           next
@@ -2451,10 +2451,10 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xcf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      (AX), Y12
+	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VMOVDQU      32(AX), Y13
+	VPAND        maskf0V<>+0(SB), Y13, Y13
 	VPBROADCASTD 16(DX), Y15
 
 	// VPDPBUSD Y15, Y12, Y0 (VEX)
@@ -2470,10 +2470,10 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xcf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      128(AX), Y12
+	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VMOVDQU      160(AX), Y13
+	VPAND        maskf0V<>+0(SB), Y13, Y13
 	VPBROADCASTD 20(DX), Y15
 
 	// VPDPBUSD Y15, Y12, Y0 (VEX)
@@ -2489,10 +2489,10 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xcf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      256(AX), Y12
+	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VMOVDQU      288(AX), Y13
+	VPAND        maskf0V<>+0(SB), Y13, Y13
 	VPBROADCASTD 24(DX), Y15
 
 	// VPDPBUSD Y15, Y12, Y0 (VEX)
@@ -2508,10 +2508,10 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xcf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      384(AX), Y12
+	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VMOVDQU      416(AX), Y13
+	VPAND        maskf0V<>+0(SB), Y13, Y13
 	VPBROADCASTD 28(DX), Y15
 
 	// VPDPBUSD Y15, Y12, Y0 (VEX)
@@ -2529,13 +2529,13 @@ loop:
 	BYTE         $0xcf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -2748,10 +2748,10 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xdf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      (AX), Y12
+	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VMOVDQU      32(AX), Y13
+	VPAND        maskf0V<>+0(SB), Y13, Y13
 	VPBROADCASTD 16(DX), Y15
 
 	// VPDPBUSD Y15, Y12, Y0 (VEX)
@@ -2782,10 +2782,10 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xdf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      128(AX), Y12
+	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VMOVDQU      160(AX), Y13
+	VPAND        maskf0V<>+0(SB), Y13, Y13
 	VPBROADCASTD 20(DX), Y15
 
 	// VPDPBUSD Y15, Y12, Y0 (VEX)
@@ -2816,10 +2816,10 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xdf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      256(AX), Y12
+	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VMOVDQU      288(AX), Y13
+	VPAND        maskf0V<>+0(SB), Y13, Y13
 	VPBROADCASTD 24(DX), Y15
 
 	// VPDPBUSD Y15, Y12, Y0 (VEX)
@@ -2850,10 +2850,10 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xdf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      384(AX), Y12
+	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VMOVDQU      416(AX), Y13
+	VPAND        maskf0V<>+0(SB), Y13, Y13
 	VPBROADCASTD 28(DX), Y15
 
 	// VPDPBUSD Y15, Y12, Y0 (VEX)
@@ -2886,19 +2886,19 @@ loop:
 	BYTE         $0xdf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -3184,10 +3184,10 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xef
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      (AX), Y12
+	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VMOVDQU      32(AX), Y13
+	VPAND        maskf0V<>+0(SB), Y13, Y13
 	VPBROADCASTD 16(DX), Y15
 
 	// VPDPBUSD Y15, Y12, Y0 (VEX)
@@ -3233,10 +3233,10 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xef
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      128(AX), Y12
+	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VMOVDQU      160(AX), Y13
+	VPAND        maskf0V<>+0(SB), Y13, Y13
 	VPBROADCASTD 20(DX), Y15
 
 	// VPDPBUSD Y15, Y12, Y0 (VEX)
@@ -3282,10 +3282,10 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xef
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      256(AX), Y12
+	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VMOVDQU      288(AX), Y13
+	VPAND        maskf0V<>+0(SB), Y13, Y13
 	VPBROADCASTD 24(DX), Y15
 
 	// VPDPBUSD Y15, Y12, Y0 (VEX)
@@ -3331,10 +3331,10 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xef
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      384(AX), Y12
+	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VMOVDQU      416(AX), Y13
+	VPAND        maskf0V<>+0(SB), Y13, Y13
 	VPBROADCASTD 28(DX), Y15
 
 	// VPDPBUSD Y15, Y12, Y0 (VEX)
@@ -3382,25 +3382,25 @@ loop:
 	BYTE         $0xef
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
+	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMSUB132PS  Y12, Y14, Y4
-	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y4, Y10
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
-	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
+	VFMSUB132PS  Y13, Y14, Y5
 	VFMADD231PS  Y15, Y5, Y11
 	TESTQ        R13, R13
 	JZ           next
@@ -3459,17 +3459,17 @@ loop:
 	VPSLLW  $0x04, Y0, Y0
 	VPAND   maskf0V<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 384(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   (AX), Y1, Y1
+	VMOVDQU (AX), Y1
+	VPAND   maskf0V<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 512(DI)
-	VMOVDQU maskf0V<>+0(SB), Y2
-	VPAND   128(AX), Y2, Y2
+	VMOVDQU 128(AX), Y2
+	VPAND   maskf0V<>+0(SB), Y2, Y2
 	VMOVDQU Y2, 640(DI)
-	VMOVDQU maskf0V<>+0(SB), Y0
-	VPAND   256(AX), Y0, Y0
+	VMOVDQU 256(AX), Y0
+	VPAND   maskf0V<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 768(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   384(AX), Y1, Y1
+	VMOVDQU 384(AX), Y1
+	VPAND   maskf0V<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 896(DI)
 	VMOVDQU 32(AX), Y0
 	VPSLLW  $0x04, Y0, Y0
@@ -3487,17 +3487,17 @@ loop:
 	VPSLLW  $0x04, Y0, Y0
 	VPAND   maskf0V<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 416(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   32(AX), Y1, Y1
+	VMOVDQU 32(AX), Y1
+	VPAND   maskf0V<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 544(DI)
-	VMOVDQU maskf0V<>+0(SB), Y2
-	VPAND   160(AX), Y2, Y2
+	VMOVDQU 160(AX), Y2
+	VPAND   maskf0V<>+0(SB), Y2, Y2
 	VMOVDQU Y2, 672(DI)
-	VMOVDQU maskf0V<>+0(SB), Y0
-	VPAND   288(AX), Y0, Y0
+	VMOVDQU 288(AX), Y0
+	VPAND   maskf0V<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 800(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   416(AX), Y1, Y1
+	VMOVDQU 416(AX), Y1
+	VPAND   maskf0V<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 928(DI)
 	VMOVDQU 64(AX), Y0
 	VPSLLW  $0x04, Y0, Y0
@@ -3515,17 +3515,17 @@ loop:
 	VPSLLW  $0x04, Y0, Y0
 	VPAND   maskf0V<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 448(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   64(AX), Y1, Y1
+	VMOVDQU 64(AX), Y1
+	VPAND   maskf0V<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 576(DI)
-	VMOVDQU maskf0V<>+0(SB), Y2
-	VPAND   192(AX), Y2, Y2
+	VMOVDQU 192(AX), Y2
+	VPAND   maskf0V<>+0(SB), Y2, Y2
 	VMOVDQU Y2, 704(DI)
-	VMOVDQU maskf0V<>+0(SB), Y0
-	VPAND   320(AX), Y0, Y0
+	VMOVDQU 320(AX), Y0
+	VPAND   maskf0V<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 832(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   448(AX), Y1, Y1
+	VMOVDQU 448(AX), Y1
+	VPAND   maskf0V<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 960(DI)
 	VMOVDQU 96(AX), Y0
 	VPSLLW  $0x04, Y0, Y0
@@ -3543,17 +3543,17 @@ loop:
 	VPSLLW  $0x04, Y0, Y0
 	VPAND   maskf0V<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 480(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   96(AX), Y1, Y1
+	VMOVDQU 96(AX), Y1
+	VPAND   maskf0V<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 608(DI)
-	VMOVDQU maskf0V<>+0(SB), Y2
-	VPAND   224(AX), Y2, Y2
+	VMOVDQU 224(AX), Y2
+	VPAND   maskf0V<>+0(SB), Y2, Y2
 	VMOVDQU Y2, 736(DI)
-	VMOVDQU maskf0V<>+0(SB), Y0
-	VPAND   352(AX), Y0, Y0
+	VMOVDQU 352(AX), Y0
+	VPAND   maskf0V<>+0(SB), Y0, Y0
 	VMOVDQU Y0, 864(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   480(AX), Y1, Y1
+	VMOVDQU 480(AX), Y1
+	VPAND   maskf0V<>+0(SB), Y1, Y1
 	VMOVDQU Y1, 992(DI)
 	ADDQ    $0x00000200, AX
 	ADDQ    $0x00000400, DI
@@ -3604,18 +3604,18 @@ loop:
 	VPBROADCASTD 36(DX), Y0
 	VPBROADCASTD 36(DX), Y1
 	VMOVDQU      (AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x03, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x07, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      32(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x03, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x07, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD (DX), Y15
 
@@ -3633,18 +3633,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xcf
 	VMOVDQU      128(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      160(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 4(DX), Y15
 
@@ -3662,18 +3662,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xcf
 	VMOVDQU      256(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x01, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x05, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      288(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x01, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x05, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 8(DX), Y15
 
@@ -3691,16 +3691,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xcf
 	VMOVDQU      384(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      416(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 12(DX), Y15
 
@@ -3717,17 +3719,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xcf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
+	VMOVDQU      (AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x01, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      32(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x01, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 16(DX), Y15
 
@@ -3744,17 +3748,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xcf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
+	VMOVDQU      128(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      160(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 20(DX), Y15
 
@@ -3771,17 +3777,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xcf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
+	VMOVDQU      256(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x03, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      288(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x03, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 24(DX), Y15
 
@@ -3798,17 +3806,17 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xcf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
+	VMOVDQU      384(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      416(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 28(DX), Y15
 
@@ -3827,13 +3835,13 @@ loop:
 	BYTE         $0xcf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -3905,18 +3913,18 @@ loop:
 	VPBROADCASTD 36(DX)(CX*1), Y2
 	VPBROADCASTD 36(DX)(CX*1), Y3
 	VMOVDQU      (AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x03, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x07, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      32(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x03, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x07, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD (DX), Y15
 
@@ -3949,18 +3957,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xdf
 	VMOVDQU      128(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      160(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 4(DX), Y15
 
@@ -3993,18 +4001,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xdf
 	VMOVDQU      256(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x01, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x05, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      288(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x01, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x05, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 8(DX), Y15
 
@@ -4037,16 +4045,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xdf
 	VMOVDQU      384(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      416(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 12(DX), Y15
 
@@ -4078,17 +4088,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xdf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
+	VMOVDQU      (AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x01, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      32(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x01, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 16(DX), Y15
 
@@ -4120,17 +4132,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xdf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
+	VMOVDQU      128(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      160(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 20(DX), Y15
 
@@ -4162,17 +4176,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xdf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
+	VMOVDQU      256(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x03, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      288(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x03, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 24(DX), Y15
 
@@ -4204,17 +4220,17 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xdf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
+	VMOVDQU      384(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      416(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 28(DX), Y15
 
@@ -4248,19 +4264,19 @@ loop:
 	BYTE         $0xdf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -4345,18 +4361,18 @@ loop:
 	VPBROADCASTD 36(DX)(CX*2), Y4
 	VPBROADCASTD 36(DX)(CX*2), Y5
 	VMOVDQU      (AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x03, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x07, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      32(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x03, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x07, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD (DX), Y15
 
@@ -4404,18 +4420,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xef
 	VMOVDQU      128(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      160(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 4(DX), Y15
 
@@ -4463,18 +4479,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xef
 	VMOVDQU      256(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x01, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x05, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      288(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x01, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x05, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 8(DX), Y15
 
@@ -4522,16 +4538,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xef
 	VMOVDQU      384(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x03, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      416(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x03, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 12(DX), Y15
 
@@ -4578,17 +4596,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xef
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
+	VMOVDQU      (AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x01, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      32(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x01, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 16(DX), Y15
 
@@ -4635,17 +4655,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xef
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
+	VMOVDQU      128(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      160(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 20(DX), Y15
 
@@ -4692,17 +4714,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xef
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
+	VMOVDQU      256(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x03, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      288(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x03, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 24(DX), Y15
 
@@ -4749,17 +4773,17 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xef
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
+	VMOVDQU      384(AX), Y12
+	VPSRLW       $0x01, Y12, Y12
+	VPAND        mask78V<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      416(AX), Y13
+	VPSRLW       $0x01, Y13, Y13
+	VPAND        mask78V<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask08V<>+0(SB), Y14, Y14
+	VPAND        mask80V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 28(DX), Y15
 
@@ -4808,25 +4832,25 @@ loop:
 	BYTE         $0xef
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
+	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMSUB132PS  Y12, Y14, Y4
-	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y4, Y10
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
-	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
+	VFMSUB132PS  Y13, Y14, Y5
 	VFMADD231PS  Y15, Y5, Y11
 	TESTQ        R13, R13
 	JZ           next
@@ -4870,239 +4894,255 @@ TEXT ·unpackU5V(SB), NOSPLIT, $0-24
 
 loop:
 	VMOVDQU (AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78V<>+0(SB), Y0, Y0
 	VMOVDQU 512(AX), Y3
-	VPSLLW  $0x03, Y3, Y3
-	VPAND   mask08V<>+0(SB), Y3, Y3
+	VPSLLW  $0x07, Y3, Y3
+	VPAND   mask80V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, (DI)
 	VMOVDQU 128(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0V<>+0(SB), Y1, Y1
+	VPSLLW  $0x03, Y1, Y1
+	VPAND   mask78V<>+0(SB), Y1, Y1
 	VMOVDQU 512(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask08V<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   mask80V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 128(DI)
 	VMOVDQU 256(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0V<>+0(SB), Y2, Y2
+	VPSLLW  $0x03, Y2, Y2
+	VPAND   mask78V<>+0(SB), Y2, Y2
 	VMOVDQU 512(AX), Y5
-	VPSLLW  $0x01, Y5, Y5
-	VPAND   mask08V<>+0(SB), Y5, Y5
+	VPSLLW  $0x05, Y5, Y5
+	VPAND   mask80V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 256(DI)
 	VMOVDQU 384(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78V<>+0(SB), Y0, Y0
 	VMOVDQU 512(AX), Y3
-	VPAND   mask08V<>+0(SB), Y3, Y3
+	VPSLLW  $0x04, Y3, Y3
+	VPAND   mask80V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 384(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   (AX), Y1, Y1
+	VMOVDQU (AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78V<>+0(SB), Y1, Y1
 	VMOVDQU 512(AX), Y4
-	VPSRLW  $0x01, Y4, Y4
-	VPAND   mask08V<>+0(SB), Y4, Y4
+	VPSLLW  $0x03, Y4, Y4
+	VPAND   mask80V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 512(DI)
-	VMOVDQU maskf0V<>+0(SB), Y2
-	VPAND   128(AX), Y2, Y2
+	VMOVDQU 128(AX), Y2
+	VPSRLW  $0x01, Y2, Y2
+	VPAND   mask78V<>+0(SB), Y2, Y2
 	VMOVDQU 512(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask08V<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   mask80V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 640(DI)
-	VMOVDQU maskf0V<>+0(SB), Y0
-	VPAND   256(AX), Y0, Y0
+	VMOVDQU 256(AX), Y0
+	VPSRLW  $0x01, Y0, Y0
+	VPAND   mask78V<>+0(SB), Y0, Y0
 	VMOVDQU 512(AX), Y3
-	VPSRLW  $0x03, Y3, Y3
-	VPAND   mask08V<>+0(SB), Y3, Y3
+	VPSLLW  $0x01, Y3, Y3
+	VPAND   mask80V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 768(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   384(AX), Y1, Y1
+	VMOVDQU 384(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78V<>+0(SB), Y1, Y1
 	VMOVDQU 512(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask08V<>+0(SB), Y4, Y4
+	VPAND   mask80V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 896(DI)
 	VMOVDQU 32(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78V<>+0(SB), Y0, Y0
 	VMOVDQU 544(AX), Y3
-	VPSLLW  $0x03, Y3, Y3
-	VPAND   mask08V<>+0(SB), Y3, Y3
+	VPSLLW  $0x07, Y3, Y3
+	VPAND   mask80V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 32(DI)
 	VMOVDQU 160(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0V<>+0(SB), Y1, Y1
+	VPSLLW  $0x03, Y1, Y1
+	VPAND   mask78V<>+0(SB), Y1, Y1
 	VMOVDQU 544(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask08V<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   mask80V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 160(DI)
 	VMOVDQU 288(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0V<>+0(SB), Y2, Y2
+	VPSLLW  $0x03, Y2, Y2
+	VPAND   mask78V<>+0(SB), Y2, Y2
 	VMOVDQU 544(AX), Y5
-	VPSLLW  $0x01, Y5, Y5
-	VPAND   mask08V<>+0(SB), Y5, Y5
+	VPSLLW  $0x05, Y5, Y5
+	VPAND   mask80V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 288(DI)
 	VMOVDQU 416(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78V<>+0(SB), Y0, Y0
 	VMOVDQU 544(AX), Y3
-	VPAND   mask08V<>+0(SB), Y3, Y3
+	VPSLLW  $0x04, Y3, Y3
+	VPAND   mask80V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 416(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   32(AX), Y1, Y1
+	VMOVDQU 32(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78V<>+0(SB), Y1, Y1
 	VMOVDQU 544(AX), Y4
-	VPSRLW  $0x01, Y4, Y4
-	VPAND   mask08V<>+0(SB), Y4, Y4
+	VPSLLW  $0x03, Y4, Y4
+	VPAND   mask80V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 544(DI)
-	VMOVDQU maskf0V<>+0(SB), Y2
-	VPAND   160(AX), Y2, Y2
+	VMOVDQU 160(AX), Y2
+	VPSRLW  $0x01, Y2, Y2
+	VPAND   mask78V<>+0(SB), Y2, Y2
 	VMOVDQU 544(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask08V<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   mask80V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 672(DI)
-	VMOVDQU maskf0V<>+0(SB), Y0
-	VPAND   288(AX), Y0, Y0
+	VMOVDQU 288(AX), Y0
+	VPSRLW  $0x01, Y0, Y0
+	VPAND   mask78V<>+0(SB), Y0, Y0
 	VMOVDQU 544(AX), Y3
-	VPSRLW  $0x03, Y3, Y3
-	VPAND   mask08V<>+0(SB), Y3, Y3
+	VPSLLW  $0x01, Y3, Y3
+	VPAND   mask80V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 800(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   416(AX), Y1, Y1
+	VMOVDQU 416(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78V<>+0(SB), Y1, Y1
 	VMOVDQU 544(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask08V<>+0(SB), Y4, Y4
+	VPAND   mask80V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 928(DI)
 	VMOVDQU 64(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78V<>+0(SB), Y0, Y0
 	VMOVDQU 576(AX), Y3
-	VPSLLW  $0x03, Y3, Y3
-	VPAND   mask08V<>+0(SB), Y3, Y3
+	VPSLLW  $0x07, Y3, Y3
+	VPAND   mask80V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 64(DI)
 	VMOVDQU 192(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0V<>+0(SB), Y1, Y1
+	VPSLLW  $0x03, Y1, Y1
+	VPAND   mask78V<>+0(SB), Y1, Y1
 	VMOVDQU 576(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask08V<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   mask80V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 192(DI)
 	VMOVDQU 320(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0V<>+0(SB), Y2, Y2
+	VPSLLW  $0x03, Y2, Y2
+	VPAND   mask78V<>+0(SB), Y2, Y2
 	VMOVDQU 576(AX), Y5
-	VPSLLW  $0x01, Y5, Y5
-	VPAND   mask08V<>+0(SB), Y5, Y5
+	VPSLLW  $0x05, Y5, Y5
+	VPAND   mask80V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 320(DI)
 	VMOVDQU 448(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78V<>+0(SB), Y0, Y0
 	VMOVDQU 576(AX), Y3
-	VPAND   mask08V<>+0(SB), Y3, Y3
+	VPSLLW  $0x04, Y3, Y3
+	VPAND   mask80V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 448(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   64(AX), Y1, Y1
+	VMOVDQU 64(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78V<>+0(SB), Y1, Y1
 	VMOVDQU 576(AX), Y4
-	VPSRLW  $0x01, Y4, Y4
-	VPAND   mask08V<>+0(SB), Y4, Y4
+	VPSLLW  $0x03, Y4, Y4
+	VPAND   mask80V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 576(DI)
-	VMOVDQU maskf0V<>+0(SB), Y2
-	VPAND   192(AX), Y2, Y2
+	VMOVDQU 192(AX), Y2
+	VPSRLW  $0x01, Y2, Y2
+	VPAND   mask78V<>+0(SB), Y2, Y2
 	VMOVDQU 576(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask08V<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   mask80V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 704(DI)
-	VMOVDQU maskf0V<>+0(SB), Y0
-	VPAND   320(AX), Y0, Y0
+	VMOVDQU 320(AX), Y0
+	VPSRLW  $0x01, Y0, Y0
+	VPAND   mask78V<>+0(SB), Y0, Y0
 	VMOVDQU 576(AX), Y3
-	VPSRLW  $0x03, Y3, Y3
-	VPAND   mask08V<>+0(SB), Y3, Y3
+	VPSLLW  $0x01, Y3, Y3
+	VPAND   mask80V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 832(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   448(AX), Y1, Y1
+	VMOVDQU 448(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78V<>+0(SB), Y1, Y1
 	VMOVDQU 576(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask08V<>+0(SB), Y4, Y4
+	VPAND   mask80V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 960(DI)
 	VMOVDQU 96(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78V<>+0(SB), Y0, Y0
 	VMOVDQU 608(AX), Y3
-	VPSLLW  $0x03, Y3, Y3
-	VPAND   mask08V<>+0(SB), Y3, Y3
+	VPSLLW  $0x07, Y3, Y3
+	VPAND   mask80V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 96(DI)
 	VMOVDQU 224(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0V<>+0(SB), Y1, Y1
+	VPSLLW  $0x03, Y1, Y1
+	VPAND   mask78V<>+0(SB), Y1, Y1
 	VMOVDQU 608(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask08V<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   mask80V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 224(DI)
 	VMOVDQU 352(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0V<>+0(SB), Y2, Y2
+	VPSLLW  $0x03, Y2, Y2
+	VPAND   mask78V<>+0(SB), Y2, Y2
 	VMOVDQU 608(AX), Y5
-	VPSLLW  $0x01, Y5, Y5
-	VPAND   mask08V<>+0(SB), Y5, Y5
+	VPSLLW  $0x05, Y5, Y5
+	VPAND   mask80V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 352(DI)
 	VMOVDQU 480(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x03, Y0, Y0
+	VPAND   mask78V<>+0(SB), Y0, Y0
 	VMOVDQU 608(AX), Y3
-	VPAND   mask08V<>+0(SB), Y3, Y3
+	VPSLLW  $0x04, Y3, Y3
+	VPAND   mask80V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 480(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   96(AX), Y1, Y1
+	VMOVDQU 96(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78V<>+0(SB), Y1, Y1
 	VMOVDQU 608(AX), Y4
-	VPSRLW  $0x01, Y4, Y4
-	VPAND   mask08V<>+0(SB), Y4, Y4
+	VPSLLW  $0x03, Y4, Y4
+	VPAND   mask80V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 608(DI)
-	VMOVDQU maskf0V<>+0(SB), Y2
-	VPAND   224(AX), Y2, Y2
+	VMOVDQU 224(AX), Y2
+	VPSRLW  $0x01, Y2, Y2
+	VPAND   mask78V<>+0(SB), Y2, Y2
 	VMOVDQU 608(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask08V<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   mask80V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 736(DI)
-	VMOVDQU maskf0V<>+0(SB), Y0
-	VPAND   352(AX), Y0, Y0
+	VMOVDQU 352(AX), Y0
+	VPSRLW  $0x01, Y0, Y0
+	VPAND   mask78V<>+0(SB), Y0, Y0
 	VMOVDQU 608(AX), Y3
-	VPSRLW  $0x03, Y3, Y3
-	VPAND   mask08V<>+0(SB), Y3, Y3
+	VPSLLW  $0x01, Y3, Y3
+	VPAND   mask80V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 864(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   480(AX), Y1, Y1
+	VMOVDQU 480(AX), Y1
+	VPSRLW  $0x01, Y1, Y1
+	VPAND   mask78V<>+0(SB), Y1, Y1
 	VMOVDQU 608(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask08V<>+0(SB), Y4, Y4
+	VPAND   mask80V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 992(DI)
 	ADDQ    $0x00000280, AX
@@ -5156,18 +5196,18 @@ loop:
 	VPBROADCASTD 40(DX), Y0
 	VPBROADCASTD 40(DX), Y1
 	VMOVDQU      (AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      32(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD (DX), Y15
 
@@ -5185,16 +5225,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xcf
 	VMOVDQU      128(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      160(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 4(DX), Y15
 
@@ -5212,18 +5254,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xcf
 	VMOVDQU      256(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      288(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 8(DX), Y15
 
@@ -5241,18 +5283,16 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xcf
 	VMOVDQU      384(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      416(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 12(DX), Y15
 
@@ -5271,27 +5311,29 @@ loop:
 	BYTE         $0xcf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	VPBROADCASTD 44(DX), Y0
 	VPBROADCASTD 44(DX), Y1
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
+	VMOVDQU      (AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      32(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 16(DX), Y15
 
@@ -5308,15 +5350,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xcf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
+	VMOVDQU      128(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      160(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 20(DX), Y15
 
@@ -5333,17 +5379,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xcf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
+	VMOVDQU      256(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      288(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 24(DX), Y15
 
@@ -5360,17 +5408,17 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xcf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
+	VMOVDQU      384(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      416(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 28(DX), Y15
 
@@ -5389,13 +5437,13 @@ loop:
 	BYTE         $0xcf
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -5474,18 +5522,18 @@ loop:
 	VPBROADCASTD 40(DX)(CX*1), Y2
 	VPBROADCASTD 40(DX)(CX*1), Y3
 	VMOVDQU      (AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      32(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD (DX), Y15
 
@@ -5518,16 +5566,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xdf
 	VMOVDQU      128(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      160(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 4(DX), Y15
 
@@ -5560,18 +5610,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xdf
 	VMOVDQU      256(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      288(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 8(DX), Y15
 
@@ -5604,18 +5654,16 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xdf
 	VMOVDQU      384(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      416(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 12(DX), Y15
 
@@ -5649,35 +5697,37 @@ loop:
 	BYTE         $0xdf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	VPBROADCASTD 44(DX), Y0
 	VPBROADCASTD 44(DX), Y1
 	VPBROADCASTD 44(DX)(CX*1), Y2
 	VPBROADCASTD 44(DX)(CX*1), Y3
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
+	VMOVDQU      (AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      32(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 16(DX), Y15
 
@@ -5709,15 +5759,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xdf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
+	VMOVDQU      128(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      160(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 20(DX), Y15
 
@@ -5749,17 +5803,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xdf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
+	VMOVDQU      256(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      288(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 24(DX), Y15
 
@@ -5791,17 +5847,17 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xdf
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
+	VMOVDQU      384(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      416(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 28(DX), Y15
 
@@ -5835,19 +5891,19 @@ loop:
 	BYTE         $0xdf
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -5942,18 +5998,18 @@ loop:
 	VPBROADCASTD 40(DX)(CX*2), Y4
 	VPBROADCASTD 40(DX)(CX*2), Y5
 	VMOVDQU      (AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      32(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD (DX), Y15
 
@@ -6001,16 +6057,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xef
 	VMOVDQU      128(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      160(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 4(DX), Y15
 
@@ -6058,18 +6116,18 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xef
 	VMOVDQU      256(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      288(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 8(DX), Y15
 
@@ -6117,18 +6175,16 @@ loop:
 	BYTE         $0x50
 	BYTE         $0xef
 	VMOVDQU      384(AX), Y12
-	VPSLLW       $0x04, Y12, Y12
-	VPAND        maskf0V<>+0(SB), Y12, Y12
+	VPSLLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      512(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VMOVDQU      416(AX), Y13
-	VPSLLW       $0x04, Y13, Y13
-	VPAND        maskf0V<>+0(SB), Y13, Y13
+	VPSLLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      544(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 12(DX), Y15
 
@@ -6177,25 +6233,25 @@ loop:
 	BYTE         $0xef
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
+	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMSUB132PS  Y12, Y14, Y4
-	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y4, Y10
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
-	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
+	VFMSUB132PS  Y13, Y14, Y5
 	VFMADD231PS  Y15, Y5, Y11
 	VPBROADCASTD 44(DX), Y0
 	VPBROADCASTD 44(DX), Y1
@@ -6203,17 +6259,19 @@ loop:
 	VPBROADCASTD 44(DX)(CX*1), Y3
 	VPBROADCASTD 44(DX)(CX*2), Y4
 	VPBROADCASTD 44(DX)(CX*2), Y5
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        (AX), Y12, Y12
+	VMOVDQU      (AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        32(AX), Y13, Y13
+	VMOVDQU      32(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x06, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 16(DX), Y15
 
@@ -6260,15 +6318,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xef
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        128(AX), Y12, Y12
+	VMOVDQU      128(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        160(AX), Y13, Y13
+	VMOVDQU      160(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 20(DX), Y15
 
@@ -6315,17 +6377,19 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xef
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        256(AX), Y12, Y12
+	VMOVDQU      256(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        288(AX), Y13, Y13
+	VMOVDQU      288(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 24(DX), Y15
 
@@ -6372,17 +6436,17 @@ loop:
 	BYTE         $0x15
 	BYTE         $0x50
 	BYTE         $0xef
-	VMOVDQU      maskf0V<>+0(SB), Y12
-	VPAND        384(AX), Y12, Y12
+	VMOVDQU      384(AX), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask3cV<>+0(SB), Y12, Y12
 	VMOVDQU      640(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
-	VMOVDQU      maskf0V<>+0(SB), Y13
-	VPAND        416(AX), Y13, Y13
+	VMOVDQU      416(AX), Y13
+	VPSRLW       $0x02, Y13, Y13
+	VPAND        mask3cV<>+0(SB), Y13, Y13
 	VMOVDQU      672(AX), Y14
-	VPSRLW       $0x04, Y14, Y14
-	VPAND        mask0cV<>+0(SB), Y14, Y14
+	VPAND        maskc0V<>+0(SB), Y14, Y14
 	VPOR         Y14, Y13, Y13
 	VPBROADCASTD 28(DX), Y15
 
@@ -6431,25 +6495,25 @@ loop:
 	BYTE         $0xef
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
+	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMSUB132PS  Y12, Y14, Y4
-	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y4, Y10
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
-	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
+	VFMSUB132PS  Y13, Y14, Y5
 	VFMADD231PS  Y15, Y5, Y11
 	TESTQ        R13, R13
 	JZ           next
@@ -6504,235 +6568,251 @@ TEXT ·unpackU6V(SB), NOSPLIT, $0-24
 
 loop:
 	VMOVDQU (AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cV<>+0(SB), Y0, Y0
 	VMOVDQU 512(AX), Y3
-	VPSLLW  $0x02, Y3, Y3
-	VPAND   mask0cV<>+0(SB), Y3, Y3
+	VPSLLW  $0x06, Y3, Y3
+	VPAND   maskc0V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, (DI)
 	VMOVDQU 128(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0V<>+0(SB), Y1, Y1
+	VPSLLW  $0x02, Y1, Y1
+	VPAND   mask3cV<>+0(SB), Y1, Y1
 	VMOVDQU 512(AX), Y4
-	VPAND   mask0cV<>+0(SB), Y4, Y4
+	VPSLLW  $0x04, Y4, Y4
+	VPAND   maskc0V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 128(DI)
 	VMOVDQU 256(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0V<>+0(SB), Y2, Y2
+	VPSLLW  $0x02, Y2, Y2
+	VPAND   mask3cV<>+0(SB), Y2, Y2
 	VMOVDQU 512(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask0cV<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   maskc0V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 256(DI)
 	VMOVDQU 384(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cV<>+0(SB), Y0, Y0
 	VMOVDQU 512(AX), Y3
-	VPSRLW  $0x04, Y3, Y3
-	VPAND   mask0cV<>+0(SB), Y3, Y3
+	VPAND   maskc0V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 384(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   (AX), Y1, Y1
+	VMOVDQU (AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cV<>+0(SB), Y1, Y1
 	VMOVDQU 640(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask0cV<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   maskc0V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 512(DI)
-	VMOVDQU maskf0V<>+0(SB), Y2
-	VPAND   128(AX), Y2, Y2
+	VMOVDQU 128(AX), Y2
+	VPSRLW  $0x02, Y2, Y2
+	VPAND   mask3cV<>+0(SB), Y2, Y2
 	VMOVDQU 640(AX), Y5
-	VPAND   mask0cV<>+0(SB), Y5, Y5
+	VPSLLW  $0x04, Y5, Y5
+	VPAND   maskc0V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 640(DI)
-	VMOVDQU maskf0V<>+0(SB), Y0
-	VPAND   256(AX), Y0, Y0
+	VMOVDQU 256(AX), Y0
+	VPSRLW  $0x02, Y0, Y0
+	VPAND   mask3cV<>+0(SB), Y0, Y0
 	VMOVDQU 640(AX), Y3
-	VPSRLW  $0x02, Y3, Y3
-	VPAND   mask0cV<>+0(SB), Y3, Y3
+	VPSLLW  $0x02, Y3, Y3
+	VPAND   maskc0V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 768(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   384(AX), Y1, Y1
+	VMOVDQU 384(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cV<>+0(SB), Y1, Y1
 	VMOVDQU 640(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask0cV<>+0(SB), Y4, Y4
+	VPAND   maskc0V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 896(DI)
 	VMOVDQU 32(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cV<>+0(SB), Y0, Y0
 	VMOVDQU 544(AX), Y3
-	VPSLLW  $0x02, Y3, Y3
-	VPAND   mask0cV<>+0(SB), Y3, Y3
+	VPSLLW  $0x06, Y3, Y3
+	VPAND   maskc0V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 32(DI)
 	VMOVDQU 160(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0V<>+0(SB), Y1, Y1
+	VPSLLW  $0x02, Y1, Y1
+	VPAND   mask3cV<>+0(SB), Y1, Y1
 	VMOVDQU 544(AX), Y4
-	VPAND   mask0cV<>+0(SB), Y4, Y4
+	VPSLLW  $0x04, Y4, Y4
+	VPAND   maskc0V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 160(DI)
 	VMOVDQU 288(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0V<>+0(SB), Y2, Y2
+	VPSLLW  $0x02, Y2, Y2
+	VPAND   mask3cV<>+0(SB), Y2, Y2
 	VMOVDQU 544(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask0cV<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   maskc0V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 288(DI)
 	VMOVDQU 416(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cV<>+0(SB), Y0, Y0
 	VMOVDQU 544(AX), Y3
-	VPSRLW  $0x04, Y3, Y3
-	VPAND   mask0cV<>+0(SB), Y3, Y3
+	VPAND   maskc0V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 416(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   32(AX), Y1, Y1
+	VMOVDQU 32(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cV<>+0(SB), Y1, Y1
 	VMOVDQU 672(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask0cV<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   maskc0V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 544(DI)
-	VMOVDQU maskf0V<>+0(SB), Y2
-	VPAND   160(AX), Y2, Y2
+	VMOVDQU 160(AX), Y2
+	VPSRLW  $0x02, Y2, Y2
+	VPAND   mask3cV<>+0(SB), Y2, Y2
 	VMOVDQU 672(AX), Y5
-	VPAND   mask0cV<>+0(SB), Y5, Y5
+	VPSLLW  $0x04, Y5, Y5
+	VPAND   maskc0V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 672(DI)
-	VMOVDQU maskf0V<>+0(SB), Y0
-	VPAND   288(AX), Y0, Y0
+	VMOVDQU 288(AX), Y0
+	VPSRLW  $0x02, Y0, Y0
+	VPAND   mask3cV<>+0(SB), Y0, Y0
 	VMOVDQU 672(AX), Y3
-	VPSRLW  $0x02, Y3, Y3
-	VPAND   mask0cV<>+0(SB), Y3, Y3
+	VPSLLW  $0x02, Y3, Y3
+	VPAND   maskc0V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 800(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   416(AX), Y1, Y1
+	VMOVDQU 416(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cV<>+0(SB), Y1, Y1
 	VMOVDQU 672(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask0cV<>+0(SB), Y4, Y4
+	VPAND   maskc0V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 928(DI)
 	VMOVDQU 64(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cV<>+0(SB), Y0, Y0
 	VMOVDQU 576(AX), Y3
-	VPSLLW  $0x02, Y3, Y3
-	VPAND   mask0cV<>+0(SB), Y3, Y3
+	VPSLLW  $0x06, Y3, Y3
+	VPAND   maskc0V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 64(DI)
 	VMOVDQU 192(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0V<>+0(SB), Y1, Y1
+	VPSLLW  $0x02, Y1, Y1
+	VPAND   mask3cV<>+0(SB), Y1, Y1
 	VMOVDQU 576(AX), Y4
-	VPAND   mask0cV<>+0(SB), Y4, Y4
+	VPSLLW  $0x04, Y4, Y4
+	VPAND   maskc0V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 192(DI)
 	VMOVDQU 320(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0V<>+0(SB), Y2, Y2
+	VPSLLW  $0x02, Y2, Y2
+	VPAND   mask3cV<>+0(SB), Y2, Y2
 	VMOVDQU 576(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask0cV<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   maskc0V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 320(DI)
 	VMOVDQU 448(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cV<>+0(SB), Y0, Y0
 	VMOVDQU 576(AX), Y3
-	VPSRLW  $0x04, Y3, Y3
-	VPAND   mask0cV<>+0(SB), Y3, Y3
+	VPAND   maskc0V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 448(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   64(AX), Y1, Y1
+	VMOVDQU 64(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cV<>+0(SB), Y1, Y1
 	VMOVDQU 704(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask0cV<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   maskc0V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 576(DI)
-	VMOVDQU maskf0V<>+0(SB), Y2
-	VPAND   192(AX), Y2, Y2
+	VMOVDQU 192(AX), Y2
+	VPSRLW  $0x02, Y2, Y2
+	VPAND   mask3cV<>+0(SB), Y2, Y2
 	VMOVDQU 704(AX), Y5
-	VPAND   mask0cV<>+0(SB), Y5, Y5
+	VPSLLW  $0x04, Y5, Y5
+	VPAND   maskc0V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 704(DI)
-	VMOVDQU maskf0V<>+0(SB), Y0
-	VPAND   320(AX), Y0, Y0
+	VMOVDQU 320(AX), Y0
+	VPSRLW  $0x02, Y0, Y0
+	VPAND   mask3cV<>+0(SB), Y0, Y0
 	VMOVDQU 704(AX), Y3
-	VPSRLW  $0x02, Y3, Y3
-	VPAND   mask0cV<>+0(SB), Y3, Y3
+	VPSLLW  $0x02, Y3, Y3
+	VPAND   maskc0V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 832(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   448(AX), Y1, Y1
+	VMOVDQU 448(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cV<>+0(SB), Y1, Y1
 	VMOVDQU 704(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask0cV<>+0(SB), Y4, Y4
+	VPAND   maskc0V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 960(DI)
 	VMOVDQU 96(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cV<>+0(SB), Y0, Y0
 	VMOVDQU 608(AX), Y3
-	VPSLLW  $0x02, Y3, Y3
-	VPAND   mask0cV<>+0(SB), Y3, Y3
+	VPSLLW  $0x06, Y3, Y3
+	VPAND   maskc0V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 96(DI)
 	VMOVDQU 224(AX), Y1
-	VPSLLW  $0x04, Y1, Y1
-	VPAND   maskf0V<>+0(SB), Y1, Y1
+	VPSLLW  $0x02, Y1, Y1
+	VPAND   mask3cV<>+0(SB), Y1, Y1
 	VMOVDQU 608(AX), Y4
-	VPAND   mask0cV<>+0(SB), Y4, Y4
+	VPSLLW  $0x04, Y4, Y4
+	VPAND   maskc0V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 224(DI)
 	VMOVDQU 352(AX), Y2
-	VPSLLW  $0x04, Y2, Y2
-	VPAND   maskf0V<>+0(SB), Y2, Y2
+	VPSLLW  $0x02, Y2, Y2
+	VPAND   mask3cV<>+0(SB), Y2, Y2
 	VMOVDQU 608(AX), Y5
-	VPSRLW  $0x02, Y5, Y5
-	VPAND   mask0cV<>+0(SB), Y5, Y5
+	VPSLLW  $0x02, Y5, Y5
+	VPAND   maskc0V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 352(DI)
 	VMOVDQU 480(AX), Y0
-	VPSLLW  $0x04, Y0, Y0
-	VPAND   maskf0V<>+0(SB), Y0, Y0
+	VPSLLW  $0x02, Y0, Y0
+	VPAND   mask3cV<>+0(SB), Y0, Y0
 	VMOVDQU 608(AX), Y3
-	VPSRLW  $0x04, Y3, Y3
-	VPAND   mask0cV<>+0(SB), Y3, Y3
+	VPAND   maskc0V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 480(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   96(AX), Y1, Y1
+	VMOVDQU 96(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cV<>+0(SB), Y1, Y1
 	VMOVDQU 736(AX), Y4
-	VPSLLW  $0x02, Y4, Y4
-	VPAND   mask0cV<>+0(SB), Y4, Y4
+	VPSLLW  $0x06, Y4, Y4
+	VPAND   maskc0V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 608(DI)
-	VMOVDQU maskf0V<>+0(SB), Y2
-	VPAND   224(AX), Y2, Y2
+	VMOVDQU 224(AX), Y2
+	VPSRLW  $0x02, Y2, Y2
+	VPAND   mask3cV<>+0(SB), Y2, Y2
 	VMOVDQU 736(AX), Y5
-	VPAND   mask0cV<>+0(SB), Y5, Y5
+	VPSLLW  $0x04, Y5, Y5
+	VPAND   maskc0V<>+0(SB), Y5, Y5
 	VPOR    Y5, Y2, Y2
 	VMOVDQU Y2, 736(DI)
-	VMOVDQU maskf0V<>+0(SB), Y0
-	VPAND   352(AX), Y0, Y0
+	VMOVDQU 352(AX), Y0
+	VPSRLW  $0x02, Y0, Y0
+	VPAND   mask3cV<>+0(SB), Y0, Y0
 	VMOVDQU 736(AX), Y3
-	VPSRLW  $0x02, Y3, Y3
-	VPAND   mask0cV<>+0(SB), Y3, Y3
+	VPSLLW  $0x02, Y3, Y3
+	VPAND   maskc0V<>+0(SB), Y3, Y3
 	VPOR    Y3, Y0, Y0
 	VMOVDQU Y0, 864(DI)
-	VMOVDQU maskf0V<>+0(SB), Y1
-	VPAND   480(AX), Y1, Y1
+	VMOVDQU 480(AX), Y1
+	VPSRLW  $0x02, Y1, Y1
+	VPAND   mask3cV<>+0(SB), Y1, Y1
 	VMOVDQU 736(AX), Y4
-	VPSRLW  $0x04, Y4, Y4
-	VPAND   mask0cV<>+0(SB), Y4, Y4
+	VPAND   maskc0V<>+0(SB), Y4, Y4
 	VPOR    Y4, Y1, Y1
 	VMOVDQU Y1, 992(DI)
 	ADDQ    $0x00000300, AX
@@ -6897,13 +6977,13 @@ loop:
 	BYTE         $0xcf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	VPBROADCASTD 44(DX), Y0
 	VPBROADCASTD 44(DX), Y1
@@ -7023,13 +7103,13 @@ loop:
 	BYTE         $0xcf
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -7279,19 +7359,19 @@ loop:
 	BYTE         $0xdf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	VPBROADCASTD 44(DX), Y0
 	VPBROADCASTD 44(DX), Y1
@@ -7473,19 +7553,19 @@ loop:
 	BYTE         $0xdf
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -7811,25 +7891,25 @@ loop:
 	BYTE         $0xef
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
+	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMSUB132PS  Y12, Y14, Y4
-	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y4, Y10
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
-	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
+	VFMSUB132PS  Y13, Y14, Y5
 	VFMADD231PS  Y15, Y5, Y11
 	VPBROADCASTD 44(DX), Y0
 	VPBROADCASTD 44(DX), Y1
@@ -8073,25 +8153,25 @@ loop:
 	BYTE         $0xef
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
+	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMSUB132PS  Y12, Y14, Y4
-	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y4, Y10
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
-	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
+	VFMSUB132PS  Y13, Y14, Y5
 	VFMADD231PS  Y15, Y5, Y11
 	TESTQ        R13, R13
 	JZ           next
@@ -8523,13 +8603,13 @@ loop:
 	BYTE         $0xcf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	VPBROADCASTD 44(DX), Y0
 	VPBROADCASTD 44(DX), Y1
@@ -8617,13 +8697,13 @@ loop:
 	BYTE         $0xcf
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -8837,19 +8917,19 @@ loop:
 	BYTE         $0xdf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	VPBROADCASTD 44(DX), Y0
 	VPBROADCASTD 44(DX), Y1
@@ -8999,19 +9079,19 @@ loop:
 	BYTE         $0xdf
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -9301,25 +9381,25 @@ loop:
 	BYTE         $0xef
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
+	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMSUB132PS  Y12, Y14, Y4
-	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y4, Y10
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
-	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
+	VFMSUB132PS  Y13, Y14, Y5
 	VFMADD231PS  Y15, Y5, Y11
 	VPBROADCASTD 44(DX), Y0
 	VPBROADCASTD 44(DX), Y1
@@ -9531,25 +9611,25 @@ loop:
 	BYTE         $0xef
 	VMOVUPS      128(BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
+	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMSUB132PS  Y12, Y14, Y4
-	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y4, Y10
-	VMOVUPS      160(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      160(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
-	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
+	VFMSUB132PS  Y13, Y14, Y5
 	VFMADD231PS  Y15, Y5, Y11
 	TESTQ        R13, R13
 	JZ           next
@@ -9963,13 +10043,13 @@ loop:
 	BYTE         $0xcf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -10352,19 +10432,19 @@ loop:
 	BYTE         $0xdf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -10880,25 +10960,25 @@ loop:
 	BYTE         $0xef
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
+	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMSUB132PS  Y12, Y14, Y4
-	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y4, Y10
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
-	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
+	VFMSUB132PS  Y13, Y14, Y5
 	VFMADD231PS  Y15, Y5, Y11
 	TESTQ        R13, R13
 	JZ           next
@@ -11357,13 +11437,13 @@ loop:
 	BYTE         $0xcf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
 	TESTQ        R13, R13
 	JZ           next
@@ -11746,19 +11826,19 @@ loop:
 	BYTE         $0xdf
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
 	TESTQ        R13, R13
 	JZ           next
@@ -12274,25 +12354,25 @@ loop:
 	BYTE         $0xef
 	VMOVUPS      (BX), Y12
 	VMULPS       magicV<>+0(SB), Y12, Y14
+	VBROADCASTSS 32(DX), Y15
 	VFMSUB132PS  Y12, Y14, Y0
-	VBROADCASTSS 32(DX), Y15
 	VFMADD231PS  Y15, Y0, Y6
+	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMSUB132PS  Y12, Y14, Y2
-	VBROADCASTSS 32(DX)(CX*1), Y15
 	VFMADD231PS  Y15, Y2, Y8
+	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMSUB132PS  Y12, Y14, Y4
-	VBROADCASTSS 32(DX)(CX*2), Y15
 	VFMADD231PS  Y15, Y4, Y10
-	VMOVUPS      32(BX), Y12
-	VMULPS       magicV<>+0(SB), Y12, Y14
-	VFMSUB132PS  Y12, Y14, Y1
+	VMOVUPS      32(BX), Y13
+	VMULPS       magicV<>+0(SB), Y13, Y14
 	VBROADCASTSS 32(DX), Y15
+	VFMSUB132PS  Y13, Y14, Y1
 	VFMADD231PS  Y15, Y1, Y7
-	VFMSUB132PS  Y12, Y14, Y3
 	VBROADCASTSS 32(DX)(CX*1), Y15
+	VFMSUB132PS  Y13, Y14, Y3
 	VFMADD231PS  Y15, Y3, Y9
-	VFMSUB132PS  Y12, Y14, Y5
 	VBROADCASTSS 32(DX)(CX*2), Y15
+	VFMSUB132PS  Y13, Y14, Y5
 	VFMADD231PS  Y15, Y5, Y11
 	TESTQ        R13, R13
 	JZ           next

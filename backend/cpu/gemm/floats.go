@@ -73,7 +73,7 @@ func (p *product) interleave(e element, unit, k, n, words int) {
 	rows := min(Granule, p.to-first)
 	inPlace := e == elementF32 || e == elementPairs
 	if inPlace && rows == Granule && n*p.w.Format.BlockBytes()%16 == 0 {
-		p.transpose(&p.s.panel[0], &p.weight(first, k)[0], p.w.Cols*p.w.Format.BlockBytes(), words/4)
+		p.transpose(&p.weight(first, k)[0], p.w.Cols*p.w.Format.BlockBytes(), words)
 		return
 	}
 	for r := range rows {
@@ -85,7 +85,12 @@ func (p *product) interleave(e element, unit, k, n, words int) {
 		}
 		p.widen(floatsAt((*float32)(unsafe.Pointer(&dst[0])), n), src)
 	}
-	p.transpose(&p.s.panel[0], &p.s.rows[0], 4*panelWords, (words+3)/4)
+	p.transpose(&p.s.rows[0], 4*panelWords, words)
+}
+
+// transpose writes words of 32 rows, stride bytes apart, to the panel.
+func (p *product) transpose(src *byte, stride, words int) {
+	p.pack[pieceWords](&p.s.panel[0], 4*planeBytes, 0, src, 16, stride, (words+3)/4)
 }
 
 // widen turns half floats of either kind into float32.

@@ -53,28 +53,31 @@ const (
 
 // packing is how one number format is packed. A code c of the form, as the unsigned byte that kernels see, stands for
 // scale·mul·(c−128), plus minimum + scale·off where the format has minima: that is the format's own definition, with
-// its codes moved to the top of the byte.
+// its codes moved to the top of the byte. The scales of a row's block are half floats and then lines of bytes; in the
+// file each are together.
 type packing struct {
 	form     formID
 	scale    scaleID
 	mul, off float32
-	codes    func(block []byte, sub int, c *[8]uint32) // the codes of 32 weights, sub of the format's block
-	scales   func(dst, block []byte, row int)          // the row's share of the scales of one format block
-	bytes    int                                       // of scales of 32 rows, for one format block
+	halves   int // half floats: a scale, and a scale of minima or a minimum
+	halvesAt int // bytes into the format's block
+	lines    int // bytes of other scales
+	linesAt  int
+	bytes    int // of all scales of 32 rows, for one block of the format
 	mins     bool
 }
 
 var packings = map[quant.Format]packing{
-	quant.Q8_0:   {formU8, scaleHalf, 1, 0, codesQ8_0, scalesHalf, 64, false},
-	quant.Q4_0:   {formU4, scaleHalf, 1. / 16, 0, codesQ4_0, scalesHalf, 64, false},
-	quant.Q4_1:   {formU4, scaleHalfMin, 1. / 16, 8, codesQ4_1, scalesHalfMin, 128, true},
-	quant.Q5_0:   {formU5, scaleHalf, 1. / 8, 0, codesQ5_0, scalesHalf, 64, false},
-	quant.Q5_1:   {formU5, scaleHalfMin, 1. / 8, 16, codesQ5_1, scalesHalfMin, 128, true},
-	quant.Q2_K:   {formU2, scaleK2, 1. / 64, 2, codesQ2_K, scalesQ2_K, 128 + 16*32, true},
-	quant.Q3_K:   {formU3, scaleK3, 1. / 32, 0, codesQ3_K, scalesQ3_K, 64 + 12*32, false},
-	quant.Q4_K:   {formU4, scaleK4, 1. / 16, 8, codesQ4_K, scalesK4, 128 + 12*32, true},
-	quant.Q5_K:   {formU5, scaleK4, 1. / 8, 16, codesQ5_K, scalesK4, 128 + 12*32, true},
-	quant.Q6_K:   {formU6, scaleK6, 1. / 4, 0, codesQ6_K, scalesQ6_K, 64 + 16*32, false},
-	quant.IQ4_NL: {formN4, scaleHalf, 1, 0, codesQ4_0, scalesHalf, 64, false},
-	quant.MXFP4:  {formM4, scaleE8, 1. / 2, 0, codesMXFP4, scalesMXFP4, 32, false},
+	quant.Q8_0:   {formU8, scaleHalf, 1, 0, 1, 0, 0, 0, 64, false},
+	quant.Q4_0:   {formU4, scaleHalf, 1. / 16, 0, 1, 0, 0, 0, 64, false},
+	quant.Q4_1:   {formU4, scaleHalfMin, 1. / 16, 8, 2, 0, 0, 0, 128, true},
+	quant.Q5_0:   {formU5, scaleHalf, 1. / 8, 0, 1, 0, 0, 0, 64, false},
+	quant.Q5_1:   {formU5, scaleHalfMin, 1. / 8, 16, 2, 0, 0, 0, 128, true},
+	quant.Q2_K:   {formU2, scaleK2, 1. / 64, 2, 2, 80, 16, 0, 128 + 16*32, true},
+	quant.Q3_K:   {formU3, scaleK3, 1. / 32, 0, 1, 108, 12, 96, 64 + 12*32, false},
+	quant.Q4_K:   {formU4, scaleK4, 1. / 16, 8, 2, 0, 12, 4, 128 + 12*32, true},
+	quant.Q5_K:   {formU5, scaleK4, 1. / 8, 16, 2, 0, 12, 4, 128 + 12*32, true},
+	quant.Q6_K:   {formU6, scaleK6, 1. / 4, 0, 1, 208, 16, 192, 64 + 16*32, false},
+	quant.IQ4_NL: {formN4, scaleHalf, 1, 0, 1, 0, 0, 0, 64, false},
+	quant.MXFP4:  {formM4, scaleE8, 1. / 2, 0, 0, 0, 1, 0, 32, false},
 }

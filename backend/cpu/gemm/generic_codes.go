@@ -32,9 +32,9 @@ func (f formID) code(src []byte, j, i int) byte {
 	case formU4:
 		return four() << 4
 	case formU5:
-		return four()<<4 | bit(4, j)<<3
+		return four()<<3 | bit(4, j)<<7
 	case formU6:
-		return four()<<4 | two(4)<<2
+		return four()<<2 | two(4)<<6
 	case formU3:
 		return bit(2, j)<<7 | two(0)<<5
 	case formU2:

@@ -42,9 +42,8 @@ type kernels struct {
 	fourRow [elementCount][]rowFunc // four rows of weights
 	oneRow  [elementCount]rowFunc   // one row of weights, one of activations
 
-	transpose   func(dst, src *byte, stride, n int)
-	packNibbles func(dst, src *byte, stride, n int)
-	packBytes   func(dst, src *byte, stride, n int)
+	pack       [pieceCount]packFunc
+	packHalves func(dst *byte, dstStep int, src *byte, srcStep, stride, n int) // two bytes of 32 rows, n times
 
 	quantizeLines func(dst *byte, src *float32, n int)
 	widenF16      func(dst *float32, src *byte, n int) // 8 n numbers

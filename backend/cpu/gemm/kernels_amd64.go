@@ -30,8 +30,12 @@ func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *
 			elementF16:  {rowsF16x4x1Y, rowsF16x4x2Y},
 			elementBF16: {rowsBF16x4x1Y, rowsBF16x4x2Y},
 		},
-		oneRow:    [elementCount]rowFunc{elementF32: rowsF32x1x1Y, elementF16: rowsF16x1x1Y, elementBF16: rowsBF16x1x1Y},
-		transpose: transposeY, packNibbles: packNibblesY, packBytes: packBytesY,
+		oneRow: [elementCount]rowFunc{elementF32: rowsF32x1x1Y, elementF16: rowsF16x1x1Y, elementBF16: rowsBF16x1x1Y},
+		pack: [pieceCount]packFunc{
+			pieceWords: packWordsY, pieceFlipped: packFlippedY, piecePairs: packPairsY, pieceFields: packFieldsY, pieceBits: packBitsY,
+			pieceMask: packsGeneric[pieceMask],
+		},
+		packHalves:    packHalves,
 		quantizeLines: quantizeLines, widenF16: widenF16, widenBF16: widenBF16,
 		peaks: [...]peakLoop{Float32: {peakFMAY, 12 * 16}, Lines: peak}, read: peakReadY,
 	}
@@ -55,8 +59,12 @@ func wideKernels(bf16 bool) *kernels {
 			elementF16:  {rowsF16x4x1Z, rowsF16x4x2Z, rowsF16x4x3Z, rowsF16x4x4Z, rowsF16x4x5Z, rowsF16x4x6Z},
 			elementBF16: {rowsBF16x4x1Z, rowsBF16x4x2Z, rowsBF16x4x3Z, rowsBF16x4x4Z, rowsBF16x4x5Z, rowsBF16x4x6Z},
 		},
-		oneRow:    [elementCount]rowFunc{elementF32: rowsF32x1x1Z, elementF16: rowsF16x1x1Z, elementBF16: rowsBF16x1x1Z},
-		transpose: transposeZ, packNibbles: packNibblesZ, packBytes: packBytesZ,
+		oneRow: [elementCount]rowFunc{elementF32: rowsF32x1x1Z, elementF16: rowsF16x1x1Z, elementBF16: rowsBF16x1x1Z},
+		pack: [pieceCount]packFunc{
+			pieceWords: packWordsZ, pieceFlipped: packFlippedZ, piecePairs: packPairsZ, pieceFields: packFieldsZ, pieceBits: packBitsZ,
+			pieceMask: packsGeneric[pieceMask],
+		},
+		packHalves:    packHalves,
 		quantizeLines: quantizeLines, widenF16: widenF16, widenBF16: widenBF16,
 		peaks: [...]peakLoop{Float32: {peakFMAZ, 24 * 32}, Lines: {peakDotZ, 24 * 128}}, read: peakReadZ,
 	}

@@ -14,7 +14,7 @@ var genericKernels = newGenericKernels()
 func newGenericKernels() *kernels {
 	k := &kernels{
 		rows: Granule, lanes: 1,
-		transpose: transposeGeneric, packNibbles: packNibblesGeneric, packBytes: packBytesGeneric,
+		pack: packsGeneric, packHalves: packHalvesGeneric,
 		quantizeLines: quantizeLinesGeneric,
 		widenF16:      widenGeneric(quant.F16), widenBF16: widenGeneric(quant.BF16),
 		scales: scalesGeneric,
@@ -118,26 +118,11 @@ func panelGeneric(out *float32, _ int, fresh bool, w *byte, wStep int, act *byte
 	}
 }
 
-func transposeGeneric(dst, src *byte, stride, n int) {
-	d := bytesAt(dst, n*4*planeBytes)
-	for r := range Granule {
-		for i, s := range bytesAt(offset(src, r*stride), n*16) {
-			d[i/4*planeBytes+4*r+i%4] = s
+func packHalvesGeneric(dst *byte, dstStep int, src *byte, srcStep, stride, n int) {
+	for i := range n {
+		to := bytesAt(offset(dst, i*dstStep), 2*Granule)
+		for r := range Granule {
+			copy(to[2*r:2*r+2], bytesAt(offset(src, i*srcStep+r*stride), 2))
 		}
-	}
-}
-
-func packNibblesGeneric(dst, src *byte, stride, n int) {
-	packGeneric(packings[quant.Q4_0], quant.Q4_0, dst, src, stride, n)
-}
-
-func packBytesGeneric(dst, src *byte, stride, n int) {
-	packGeneric(packings[quant.Q8_0], quant.Q8_0, dst, src, stride, n)
-}
-
-func packGeneric(p packing, f quant.Format, dst, src *byte, stride, n int) {
-	for r := range Granule {
-		row := bytesAt(offset(src, r*stride), n*f.BlockBytes())
-		p.packCodes(bytesAt(dst, n*p.form.blockBytes()), row, f, r)
 	}
 }

@@ -1,8 +1,6 @@
 package gemm
 
-import (
-	"github.com/ridge-llm/ridge/quant"
-)
+import "github.com/ridge-llm/ridge/quant"
 
 // Pack interleaves rows [from, to) of t into dst, the packed bytes of the whole matrix (PackedBytes long). from is a
 // multiple of Granule, and so is to unless it is t.Rows. Ranges may be packed by different goroutines. dst may be
@@ -22,38 +20,36 @@ func Pack(tier Tier, dst []byte, t quant.Tensor, from, to int) {
 			src = copied
 		}
 		scales, codes := w.unit(u, &p)
-		p.packScales(scales, src, t.Format, rowBytes)
-		switch t.Format {
-		case quant.Q4_0, quant.IQ4_NL:
-			k.packNibbles(&codes[0], &src[0], rowBytes, t.Cols/32)
-		case quant.Q8_0:
-			k.packBytes(&codes[0], &src[0], rowBytes, t.Cols/32)
-		default:
-			for r := range Granule {
-				p.packCodes(codes, src[r*rowBytes:(r+1)*rowBytes], t.Format, r)
-			}
-		}
+		p.packScales(k, scales, src, t.Format, rowBytes)
+		p.packCodes(k, codes, src, t.Format, rowBytes)
 	}
 }
 
 // packScales moves the scales of 32 rows to their place.
-func (p *packing) packScales(dst, src []byte, f quant.Format, rowBytes int) {
-	for r := range Granule {
-		row, to := src[r*rowBytes:(r+1)*rowBytes], dst
-		for ; len(row) > 0; row, to = row[f.BlockBytes():], to[p.bytes:] {
-			p.scales(to, row, r)
+func (p *packing) packScales(k *kernels, dst, src []byte, f quant.Format, rowBytes int) {
+	block, n := f.BlockBytes(), rowBytes/f.BlockBytes()
+	for i := range p.halves {
+		k.packHalves(&dst[2*Granule*i], p.bytes, &src[p.halvesAt+2*i], block, rowBytes, n)
+	}
+	for r := 0; r < Granule && p.lines > 0; r++ {
+		row, to := src[r*rowBytes:(r+1)*rowBytes], dst[2*Granule*p.halves:]
+		for {
+			for i, v := range row[p.linesAt : p.linesAt+p.lines] {
+				to[Granule*i+r] = v
+			}
+			if row = row[block:]; len(row) == 0 {
+				break
+			}
+			to = to[p.bytes:]
 		}
 	}
 }
 
-// packCodes moves the codes of one row to their place among the 32.
-func (p *packing) packCodes(dst, row []byte, f quant.Format, r int) {
-	var c [8]uint32
-	for ; len(row) > 0; row = row[f.BlockBytes():] {
-		for sub := range f.Block() / 32 {
-			p.codes(row, sub, &c)
-			p.form.store(dst, r, &c)
-			dst = dst[p.form.blockBytes():]
-		}
+// packCodes interleaves the codes of 32 rows.
+func (p *packing) packCodes(k *kernels, dst, src []byte, f quant.Format, rowBytes int) {
+	block := p.form.blockBytes()
+	for _, piece := range pieces[f] {
+		to := &dst[piece.sub*block+piece.plane*planeBytes]
+		k.pack[piece.kind](to, f.Block()/32*block, piece.step*block, &src[piece.src], f.BlockBytes(), rowBytes, rowBytes/f.BlockBytes())
 	}
 }

@@ -97,6 +97,15 @@ func (w Width) Shift(n int, r reg.VecPhysical) {
 	}
 }
 
+// ShiftFrom is dst = the words of m shifted like Shift; for wide registers only.
+func (w Width) ShiftFrom(m operand.Mem, n int, dst reg.VecPhysical) {
+	if n > 0 {
+		w.VPSLLW(operand.U8(uint8(n)), m, dst)
+	} else {
+		w.VPSRLW(operand.U8(uint8(-n)), m, dst)
+	}
+}
+
 // Dot is sums += unsigned bytes · signed bytes in groups of four; only for widths with VNNI.
 func (w Width) Dot(signed, unsigned, sums reg.VecPhysical) {
 	if w.Wide() {

@@ -7,9 +7,10 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// acts writes what readies activations and float weights, in AVX2 for both widths: none of it is where time goes.
+// acts writes what readies activations, float weights and scales, in AVX2 for both widths: none of it is where time goes.
 func acts(a *emit.Asm) {
 	quantize(a)
+	packHalves(a)
 	widen(a, "widenF16", "half floats", func(m Mem, dst VecPhysical) { a.VCVTPH2PS(m, dst) })
 	widen(a, "widenBF16", "bfloats", func(m Mem, dst VecPhysical) {
 		a.VPMOVZXWD(m, dst)

@@ -194,14 +194,33 @@ func (d *dot) products(weights GPPhysical, j int) {
 // weight scale off again is exact: scales have at most 19 significant bits (a half float times a sub-scale), the factor
 // has two, and the multiply-subtract rounds once.
 func (d *dot) scaled(scale GPPhysical, sub int) {
-	for v := range 2 {
-		weight, offset := d.Reg(d.weights), d.Reg(d.tmp)
-		d.VMOVUPS(emit.At(scale, sub*128+v*d.Bytes), weight)
-		d.VMULPS(d.magic, weight, offset)
-		for a := range d.rows {
-			d.VFMSUB132PS(weight, offset, d.int(a, v))
-			d.VBROADCASTSS(d.act[a].Offset(lineScale), d.Reg(d.cast))
-			d.VFMADD231PS(d.Reg(d.cast), d.int(a, v), d.float(a, v))
+	weight := [2]VecPhysical{d.Reg(d.weights), d.Reg(d.weights + 1)}
+	offset := [2]VecPhysical{d.Reg(d.tmp), d.Reg(d.tmp)}
+	ready := func(v int) {
+		d.VMOVUPS(emit.At(scale, sub*128+v*d.Bytes), weight[v])
+		d.VMULPS(d.magic, weight[v], offset[v])
+	}
+	add := func(a, v int) {
+		d.VFMSUB132PS(weight[v], offset[v], d.int(a, v))
+		d.VFMADD231PS(d.Reg(d.cast), d.int(a, v), d.float(a, v))
+	}
+	if !d.Wide() {
+		for v := range 2 {
+			ready(v)
+			for a := range d.rows {
+				d.VBROADCASTSS(d.act[a].Offset(lineScale), d.Reg(d.cast))
+				add(a, v)
+			}
 		}
+		return
+	}
+	// With a register to spare, a broadcast serves both vectors.
+	offset[1] = Z31
+	ready(0)
+	ready(1)
+	for a := range d.rows {
+		d.VBROADCASTSS(d.act[a].Offset(lineScale), d.Reg(d.cast))
+		add(a, 0)
+		add(a, 1)
 	}
 }

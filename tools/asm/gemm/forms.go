@@ -47,15 +47,17 @@ var forms = []form{
 	{name: "S8", planes: 8, sub16: true, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
 		c.Move(at.Offset(128*j), dst)
 	}},
-	{name: "U4", planes: 4, masks: []byte{0xf0}, group: nibble},
-	{name: "U5", planes: 5, masks: []byte{0xf0, 0x08}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
-		nibble(c, j, at, dst, tmp)
-		c.field(at.Offset(128*4), 3-j, 0x08, tmp)
+	{name: "U4", planes: 4, masks: []byte{0xf0}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
+		c.nibble(at, j, 4, 0xf0, dst)
+	}},
+	{name: "U5", planes: 5, masks: []byte{0x78, 0x80}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
+		c.nibble(at, j, 3, 0x78, dst)
+		c.field(at.Offset(128*4), 7-j, 0x80, tmp)
 		c.Or(tmp, dst, dst)
 	}},
-	{name: "U6", planes: 6, sub16: true, masks: []byte{0xf0, 0x0c}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
-		nibble(c, j, at, dst, tmp)
-		c.field(at.Offset(128*(4+j/4)), 2-2*(j%4), 0x0c, tmp)
+	{name: "U6", planes: 6, sub16: true, masks: []byte{0x3c, 0xc0}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
+		c.nibble(at, j, 2, 0x3c, dst)
+		c.field(at.Offset(128*(4+j/4)), 6-2*(j%4), 0xc0, tmp)
 		c.Or(tmp, dst, dst)
 	}},
 	{name: "U3", planes: 3, sub16: true, masks: []byte{0x60, 0x80}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
@@ -70,23 +72,19 @@ var forms = []form{
 	{name: "M4", planes: 4, masks: []byte{0x0f}, table: &mxfp4, group: tabled},
 }
 
-// nibble puts a 4-bit code into the upper half of its byte; groups 0 to 3 are the low nibbles of planes 0 to 3,
+// nibble puts the four-bit code of group j at bit `to` of its byte; groups 0 to 3 are the low nibbles of planes 0 to 3,
 // groups 4 to 7 the high ones.
-func nibble(c *codes, j int, at Mem, dst, _ VecPhysical) {
+func (c *codes) nibble(at Mem, j, to int, mask byte, dst VecPhysical) {
 	if j < 4 {
-		c.field(at.Offset(128*j), 4, 0xf0, dst)
+		c.field(at.Offset(128*j), to, mask, dst)
 	} else {
-		c.And(at.Offset(128*(j-4)), c.reg(0xf0, dst), dst)
+		c.field(at.Offset(128*(j-4)), to-4, mask, dst)
 	}
 }
 
 // tabled looks a 4-bit code up.
 func tabled(c *codes, j int, at Mem, dst, tmp VecPhysical) {
-	if j < 4 {
-		c.field(at.Offset(128*j), 0, 0x0f, dst)
-	} else {
-		c.field(at.Offset(128*(j-4)), -4, 0x0f, dst)
-	}
+	c.nibble(at, j, 0, 0x0f, dst)
 	table := c.table
 	if _, far := table.(Mem); far {
 		c.Move(table, tmp)
@@ -97,16 +95,16 @@ func tabled(c *codes, j int, at Mem, dst, tmp VecPhysical) {
 
 // field is dst = (plane shifted left by n bits) & mask.
 func (c *codes) field(plane Mem, n int, mask byte, dst VecPhysical) {
-	c.Move(plane, dst)
-	c.Shift(n, dst)
-	c.And(c.mask[mask], dst, dst)
-}
-
-// reg makes sure that a mask is in a register, in spare if it is not already.
-func (c *codes) reg(mask byte, spare VecPhysical) VecPhysical {
-	if r, near := c.mask[mask].(VecPhysical); near {
-		return r
+	m, near := c.mask[mask].(VecPhysical)
+	switch {
+	case n == 0 && near:
+		c.And(plane, m, dst)
+		return
+	case n != 0 && c.Wide():
+		c.ShiftFrom(plane, n, dst)
+	default:
+		c.Move(plane, dst)
+		c.Shift(n, dst)
 	}
-	c.Move(c.mask[mask], spare)
-	return spare
+	c.And(c.mask[mask], dst, dst)
 }

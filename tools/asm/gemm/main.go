@@ -27,8 +27,8 @@ var files = []emit.File{
 	{Name: "rows_avx2", Build: rows(avx2, 2)},
 	{Name: "panel_avx512", Build: panels(avx512)},
 	{Name: "panel_avx2", Build: panels(avx2)},
-	{Name: "transpose_avx512", Build: transposes(avx512)},
-	{Name: "transpose_avx2", Build: transposes(avx2)},
+	{Name: "pack_avx512", Build: packs(avx512)},
+	{Name: "pack_avx2", Build: packs(avx2)},
 }
 
 func main() {
