@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/term"
@@ -21,7 +20,8 @@ type input struct {
 // errInterrupt is Ctrl-C at the prompt.
 var errInterrupt = errors.New("interrupted")
 
-// keys passes what is typed on and notes a Ctrl-C, which the line editor would take for the end of input.
+// keys passes what is typed on. The line editor takes Ctrl-C for the end of all input, so it sees the end of a line
+// instead, and the Ctrl-C is noted here.
 type keys struct {
 	io.Reader
 	interrupted bool
@@ -30,11 +30,15 @@ type keys struct {
 // Read implements io.Reader.
 func (k *keys) Read(p []byte) (int, error) {
 	n, err := k.Reader.Read(p)
-	for _, b := range p[:n] {
-		k.interrupted = k.interrupted || b == 3
+	for i, b := range p[:n] {
+		if b == ctrlC {
+			p[i], k.interrupted = '\r', true
+		}
 	}
 	return n, err
 }
+
+const ctrlC = 3
 
 func newInput(in, out *os.File) *input {
 	k := &keys{Reader: in}
@@ -89,57 +93,13 @@ func (i *input) line(prompt string) (string, error) {
 	i.terminal.SetBracketedPasteMode(true)
 	defer i.terminal.SetBracketedPasteMode(false)
 	line, err := i.terminal.ReadLine()
-	switch {
-	case errors.Is(err, term.ErrPasteIndicator):
-		return line, nil
-	case errors.Is(err, io.EOF) && i.keys.interrupted:
+	if i.keys.interrupted {
 		return "", errInterrupt
+	}
+	if errors.Is(err, term.ErrPasteIndicator) { // the line was pasted, which is all the same here
+		err = nil
 	}
 	return line, err
 }
 
 func (i *input) close() { i.history.save() }
-
-// history is the lines typed before, newest last.
-type history struct {
-	file  string // "": not kept
-	lines []string
-}
-
-const keptLines = 500
-
-// openHistory reads the lines of earlier sessions; where there is no place for them, the history is this session's.
-func openHistory() *history {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return &history{}
-	}
-	h := &history{file: filepath.Join(dir, "ridge", "history")}
-	if data, err := os.ReadFile(h.file); err == nil {
-		h.lines = strings.Split(strings.TrimRight(string(data), "\n"), "\n")
-	}
-	return h
-}
-
-// Add implements term.History.
-func (h *history) Add(line string) {
-	if line == "" || len(h.lines) > 0 && h.lines[len(h.lines)-1] == line {
-		return
-	}
-	h.lines = append(h.lines, line)
-	h.lines = h.lines[max(0, len(h.lines)-keptLines):]
-}
-
-// Len implements term.History.
-func (h *history) Len() int { return len(h.lines) }
-
-// At implements term.History: 0 is the newest.
-func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }
-
-// save keeps the lines for the next session; losing them is no reason to fail.
-func (h *history) save() {
-	if h.file == "" || len(h.lines) == 0 || os.MkdirAll(filepath.Dir(h.file), 0o700) != nil {
-		return
-	}
-	_ = os.WriteFile(h.file, []byte(strings.Join(h.lines, "\n")+"\n"), 0o600)
-}
