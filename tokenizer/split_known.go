@@ -9,7 +9,7 @@ type tiler interface {
 }
 
 // Split patterns that have a hand-written tiler, in the spelling of the files that use them. Every other pattern goes
-// to regexp2, which gives the same matches about fifteen times slower (compare BenchmarkSplit).
+// to regexp2, which gives the same matches about ten times slower (compare BenchmarkSplit).
 const (
 	patternGPT2   = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 	patternLlama3 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`

@@ -4,13 +4,17 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dlclark/regexp2/v2"
 )
 
-// matchLimit bounds one pass of a backtracking pattern over one text. Patterns of real tokenizers take milliseconds; the
-// limit turns a hostile pair of pattern and text into an error.
-const matchLimit = 30 * time.Second
+// Patterns of real tokenizers take a second for a few megabytes. These limits turn a hostile pair of pattern and text,
+// on which backtracking goes on and on, into an error.
+const (
+	matchTime   = 30 * time.Second      // for one match, and for a whole text
+	timePerByte = 10 * time.Microsecond // more for a whole text
+)
 
 // regexpMatcher matches any pattern, written for Oniguruma as tokenizer.json files are, with regexp2.
 type regexpMatcher struct{ re *regexp2.Regexp }
@@ -22,20 +26,43 @@ func compileRegexp(pattern string) (*regexpMatcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: cannot compile the pattern %q: %w", pattern, err)
 	}
-	re.MatchTimeout = matchLimit
+	re.MatchTimeout = matchTime
 	return &regexpMatcher{re}, nil
 }
 
-// matches calls yield with the byte range of every match in s, left to right.
+// matches calls yield with the byte range of every match in s, left to right, but for empty ones right behind another.
 func (m *regexpMatcher) matches(s string, yield func(start, end int)) error {
-	found, err := m.re.FindAllStringIndex(s, -1)
-	if err != nil {
-		return fmt.Errorf("tokenizer: the pattern %q gave up on a text of %d bytes: %w", m.re.String(), len(s), err)
-	}
-	for _, f := range found {
-		yield(f[0], f[1])
+	runes := []rune(s)
+	limit := time.Now().Add(matchTime + time.Duration(len(s))*timePerByte)
+	var at position
+	late, prev, n := false, -1, 0
+	err := m.re.FindRunesMatches(runes, 0, func(v regexp2.MatchView) bool {
+		i, length, _ := v.GroupRange(0)
+		if n++; n%64 == 0 && time.Now().After(limit) {
+			late = true
+			return false
+		}
+		if length > 0 || i != prev {
+			start := at.advance(runes, i)
+			yield(start, at.advance(runes, i+length))
+		}
+		prev = i + length
+		return true
+	})
+	if err != nil || late { // the library's error holds the whole text
+		return fmt.Errorf("tokenizer: the pattern %q takes too long on a text of %d bytes", m.re.String(), len(s))
 	}
 	return nil
+}
+
+// position turns ascending indexes of runes into indexes of bytes.
+type position struct{ rune, byte int }
+
+func (p *position) advance(runes []rune, to int) int {
+	for ; p.rune < to; p.rune++ {
+		p.byte += utf8.RuneLen(runes[p.rune])
+	}
+	return p.byte
 }
 
 // translatePattern rewrites what Oniguruma spells differently from regexp2: possessive quantifiers (X++ is (?>X+)), classes
