@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu/vec"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -55,7 +56,7 @@ type attender struct {
 	next    atomic.Int64 // next task of this step
 }
 
-func bindAttention(n *graph.Node, a backend.Args) body {
+func bindAttention(_ vec.Ops, n *graph.Node, a backend.Args) body {
 	c := n.In[1].Cache
 	t := &attender{
 		op: n.Op.(graph.Attention), cache: c, pages: pages{c, a.In[1], a.Limits.PageSize},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+	"github.com/ridge-llm/ridge/backend/cpu/vec"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -15,6 +16,7 @@ import (
 // Device is the processor with a number of threads.
 type Device struct {
 	tier  gemm.Tier
+	vec   vec.Ops
 	pool  *pool
 	batch *backend.Batch
 	list  []backend.Launch
@@ -42,8 +44,9 @@ func New(o Options) (*Device, error) {
 	return d, nil
 }
 
-// start makes the function that a step runs.
+// start chooses the arithmetic and makes the function that a step runs.
 func (d *Device) start() {
+	d.vec = vec.For(d.tier)
 	d.step = func(w *worker) {
 		for i, l := range d.list {
 			if i > 0 {

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu/vec"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -36,9 +37,9 @@ func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 	return &launch{text: n.Out[0].Name, run: run}, err
 }
 
-// simple is a bind that needs nothing of the device and cannot fail.
-func simple(f func(n *graph.Node, a backend.Args) body) bind {
-	return func(_ *Device, n *graph.Node, a backend.Args) (body, error) { return f(n, a), nil }
+// simple is a bind that needs nothing of the device but its arithmetic, and cannot fail.
+func simple(f func(o vec.Ops, n *graph.Node, a backend.Args) body) bind {
+	return func(d *Device, n *graph.Node, a backend.Args) (body, error) { return f(d.vec, n, a), nil }
 }
 
 // Kernels implements backend.Device. The table below is all the CPU can do; activations are F32, and Q8 where a matrix

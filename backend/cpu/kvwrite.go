@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu/vec"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -53,7 +54,7 @@ func (p pages) store(at int, src []float32) {
 }
 
 // bindKVWrite stores the step's keys and values at their slots.
-func bindKVWrite(n *graph.Node, a backend.Args) body {
+func bindKVWrite(_ vec.Ops, n *graph.Node, a backend.Args) body {
 	c := n.In[0].Cache
 	p := pages{c, a.Out[0], a.Limits.PageSize}
 	k, v := floats(a.In[1]), floats(a.In[2])

@@ -5,12 +5,13 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+	"github.com/ridge-llm/ridge/backend/cpu/vec"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
 
 // bindEmbed decodes the rows that the step's tokens (or positions) name.
-func bindEmbed(n *graph.Node, a backend.Args) body {
+func bindEmbed(_ vec.Ops, n *graph.Node, a backend.Args) body {
 	o := n.Op.(graph.Embed)
 	table, out := a.Weights[0].(*matrix), floats(a.Out[0])
 	return func(w *worker, b *backend.Batch) {
@@ -110,7 +111,7 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			for r := range m {
 				x := in[r*k : (r+1)*k]
 				for o := from; o < end; o++ {
-					out[r*weight.Rows+o] = dot(x, buffer[(o-from)*k:])
+					out[r*weight.Rows+o] = d.vec.Dot(x, buffer[(o-from)*k:])
 				}
 			}
 			addBias(out, bias, m, weight.Rows, from, end)
@@ -131,7 +132,7 @@ func bindQuantize(d *Device, n *graph.Node, a backend.Args) (body, error) {
 }
 
 // bindPick copies the rows whose logits are wanted.
-func bindPick(n *graph.Node, a backend.Args) body {
+func bindPick(_ vec.Ops, n *graph.Node, a backend.Args) body {
 	in, out, width := floats(a.In[0]), floats(a.Out[0]), n.Out[0].Axis.Len()
 	return func(w *worker, b *backend.Batch) {
 		from, to := w.share(len(b.Picked), 1)

@@ -5,12 +5,13 @@ import (
 	"sort"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu/vec"
 	"github.com/ridge-llm/ridge/graph"
 )
 
 // bindAngles computes cosines and sines once a step. The frequencies of a rotation that does not depend on the
 // sequence's length are computed once for all.
-func bindAngles(n *graph.Node, a backend.Args) body {
+func bindAngles(_ vec.Ops, n *graph.Node, a backend.Args) body {
 	r := n.Op.(graph.Angles).Rotation
 	out := floats(a.Out[0])
 	fixed, magnitude := r.Frequencies(0)
@@ -40,7 +41,7 @@ func sequenceOf(b *backend.Batch, row int) int {
 }
 
 // bindRoPE turns the pairs of every head; a worker takes whole rows.
-func bindRoPE(n *graph.Node, a backend.Args) body {
+func bindRoPE(v vec.Ops, n *graph.Node, a backend.Args) body {
 	o, axis := n.Op.(graph.RoPE), n.In[0].Axis
 	in, turn, out, width := floats(a.In[0]), floats(a.In[1]), floats(a.Out[0]), axis.Len()
 	return func(w *worker, b *backend.Batch) {
@@ -50,31 +51,12 @@ func bindRoPE(n *graph.Node, a backend.Args) body {
 			for at := r * width; at < (r+1)*width; at += axis.Size {
 				x, y := in[at:at+axis.Size], out[at:at+axis.Size]
 				if o.Pairing == graph.HalfPairs {
-					rotateHalf(y, x, angles)
+					v.RotateHalf(y, x, angles)
 				} else {
-					rotateAdjacent(y, x, angles)
+					v.RotateAdjacent(y, x, angles)
 				}
 				copy(y[o.Dim:], x[o.Dim:])
 			}
 		}
-	}
-}
-
-// rotateHalf turns the pairs (i, i+half) by angles, cosine and sine in turn.
-func rotateHalf(y, x, angles []float32) {
-	half := len(angles) / 2
-	for i := range half {
-		cos, sin := angles[2*i], angles[2*i+1]
-		p, q := x[i], x[i+half]
-		y[i], y[i+half] = p*cos-q*sin, q*cos+p*sin
-	}
-}
-
-// rotateAdjacent turns the pairs (2i, 2i+1).
-func rotateAdjacent(y, x, angles []float32) {
-	for i := 0; i < len(angles); i += 2 {
-		cos, sin := angles[i], angles[i+1]
-		p, q := x[i], x[i+1]
-		y[i], y[i+1] = p*cos-q*sin, q*cos+p*sin
 	}
 }

@@ -18,7 +18,10 @@ import (
 
 // Asm is one assembly file being written. All of avo's instructions are its methods; registers are named outright,
 // since the kernels are laid out by hand to fill the register file exactly.
-type Asm struct{ *build.Context }
+type Asm struct {
+	*build.Context
+	constants map[string]operand.Mem // the file's, by name
+}
 
 // File names a generated pair NAME_amd64.s and NAME_stubs_amd64.go and the function that writes its contents.
 type File struct {
@@ -37,7 +40,7 @@ func Write(dir, pkg, generator string, files []File) error {
 }
 
 func write(dir, pkg, generator string, f File) error {
-	a := &Asm{build.NewContext()}
+	a := &Asm{build.NewContext(), map[string]operand.Mem{}}
 	a.Constraint(buildtags.Term("amd64"))
 	f.Build(a)
 	file, err := a.Result()

@@ -1,0 +1,37 @@
+package vec
+
+// Fn is a function of feed-forward blocks.
+type Fn uint8
+
+// The functions, as package graph defines them.
+const (
+	Silu Fn = iota
+	GeluTanh
+	GeluErf
+	Relu
+	fnCount
+)
+
+// Act is y = fn(x).
+func (o Ops) Act(fn Fn, y, x []float32) {
+	if n := len(y); n > 0 {
+		_ = x[n-1]
+		o.k.act[fn](&y[0], &x[0], n)
+	}
+}
+
+// ActMul is y = fn(x)·up.
+func (o Ops) ActMul(fn Fn, y, x, up []float32) {
+	if n := len(y); n > 0 {
+		_, _ = x[n-1], up[n-1]
+		o.k.actMul[fn](&y[0], &x[0], &up[0], n)
+	}
+}
+
+// Softcap is y = limit·tanh(by·x).
+func (o Ops) Softcap(y, x []float32, by, limit float32) {
+	if n := len(y); n > 0 {
+		_ = x[n-1]
+		o.k.softcap(&y[0], &x[0], by, limit, n)
+	}
+}

@@ -1,0 +1,37 @@
+package vec
+
+import "github.com/ridge-llm/ridge/backend/cpu/gemm"
+
+// kernelsOf a tier; the integer and bf16 variants of a width share these.
+func kernelsOf(tier gemm.Tier) *kernels {
+	switch tier {
+	case gemm.Generic:
+		return generic
+	case gemm.AVX2, gemm.AVXVNNI:
+		return narrow
+	default:
+		return wide
+	}
+}
+
+// narrow is AVX2 with FMA and F16C.
+var narrow = &kernels{
+	lanes: 8,
+	dot:   dotY, sum: sumY, add: addY, addSquares: addSquaresY, scale: scaleY, spread: spreadY, affine: affineY,
+	merge: mergeY, multiply: multiplyY,
+	act:     [fnCount]func(y, x *float32, n int){siluY, geluTanhY, geluErfY, reluY},
+	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulY, geluTanhMulY, geluErfMulY, reluMulY},
+	softcap: softcapY, rotateHalf: rotateHalfY, rotateAdjacent: rotateAdjacentY,
+	narrowF16: narrowF16Y, narrowBF16: narrowBF16Y, widenF16: widenF16Y, widenBF16: widenBF16Y,
+}
+
+// wide is AVX-512.
+var wide = &kernels{
+	lanes: 16,
+	dot:   dotZ, sum: sumZ, add: addZ, addSquares: addSquaresZ, scale: scaleZ, spread: spreadZ, affine: affineZ,
+	merge: mergeZ, multiply: multiplyZ,
+	act:     [fnCount]func(y, x *float32, n int){siluZ, geluTanhZ, geluErfZ, reluZ},
+	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulZ, geluTanhMulZ, geluErfMulZ, reluMulZ},
+	softcap: softcapZ, rotateHalf: rotateHalfZ, rotateAdjacent: rotateAdjacentZ,
+	narrowF16: narrowF16Z, narrowBF16: narrowBF16Z, widenF16: widenF16Z, widenBF16: widenBF16Z,
+}

@@ -1,0 +1,103 @@
+package emit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Repeat is a read-only vector that repeats the float32 v; asking for the same name again gives the same vector.
+func (w Width) Repeat(name string, v float32) operand.Mem {
+	return w.RepeatBits(name, math.Float32bits(v))
+}
+
+// RepeatBits does so for any 32 bits.
+func (w Width) RepeatBits(name string, v uint32) operand.Mem {
+	if m, ok := w.constants[name]; ok {
+		return m
+	}
+	m := w.Constant(name)
+	for i := 0; i < w.Bytes; i += 4 {
+		w.AddDatum(i, operand.U32(v))
+	}
+	w.constants[name] = m
+	return m
+}
+
+// Polynomial is y = c[0]·xⁿ + … + c[n] by Horner's rule; name names its coefficients.
+func (w Width) Polynomial(name string, c []float32, x, y reg.VecPhysical) {
+	w.Move(w.Repeat(name+"0", c[0]), y)
+	for i, v := range c[1:] {
+		w.VFMADD213PS(w.Repeat(fmt.Sprintf("%s%d", name, i+1), v), x, y)
+	}
+}
+
+// exp2Coefficients are 2ˣ on [-½, ½], to 2e-9 of it (fitted at Chebyshev points).
+var exp2Coefficients = []float32{0.00015461445, 0.0013400428, 0.009618057, 0.05550327, 0.24022651, 0.6931472, 1}
+
+// Exp2 is y = 2ˣ to 2 ulp, 0 below 2⁻¹²⁶, infinite from about 2¹²⁸ on, and NaN for NaN; x and t are overwritten.
+func (w Width) Exp2(x, y, t reg.VecPhysical) {
+	w.clamp("exp2", x, -127, 128)
+	w.Round(x, t)
+	w.VSUBPS(t, x, x)
+	w.Polynomial("exp2C", exp2Coefficients, x, y)
+	w.scale(t, y)
+}
+
+// expCoefficients are (eˣ - 1 - x)/x² for |x| ≤ ½ ln 2; the error of eˣ is 1e-8 of it.
+var expCoefficients = []float32{0.0013926927, 0.008363774, 0.04166655, 0.16666573, 0.5, 1, 1}
+
+// Exp is y = eˣ to 2 ulp with the ends of Exp2; x and t are overwritten.
+func (w Width) Exp(x, y, t reg.VecPhysical) {
+	w.clamp("exp", x, -127*math.Ln2, 128*math.Ln2)
+	w.VMULPS(w.Repeat("expLog2e", math.Log2E), x, t)
+	w.Round(t, t)
+	// ln 2 in two parts, the first of so few bits that its product with the exponent is exact.
+	w.VFNMADD231PS(w.Repeat("expLn2High", 0.693359375), t, x)
+	w.VFNMADD231PS(w.Repeat("expLn2Low", -2.12194440e-4), t, x)
+	w.Polynomial("expC", expCoefficients, x, y)
+	w.scale(t, y)
+}
+
+// clamp keeps x in [low, high]; NaN stays NaN, which the order of the operands decides.
+func (w Width) clamp(name string, x reg.VecPhysical, low, high float32) {
+	t := w.Reg(15)
+	w.Move(w.Repeat(name+"Low", low), t)
+	w.VMAXPS(x, t, x)
+	w.Move(w.Repeat(name+"High", high), t)
+	w.VMINPS(x, t, x)
+}
+
+// scale is y = y·2ⁿ for whole n in [-127, 128], by way of the exponent's bits; -127 gives zero. n is overwritten.
+func (w Width) scale(n, y reg.VecPhysical) {
+	w.VCVTPS2DQ(n, n)
+	w.VPADDD(w.RepeatBits("exponentBias", 127), n, n)
+	w.VPSLLD(operand.U8(23), n, n)
+	w.VMULPS(n, y, y)
+}
+
+// Round is y = x rounded to the nearest whole number.
+func (w Width) Round(x, y reg.VecPhysical) {
+	if w.Wide() {
+		w.VRNDSCALEPS(operand.U8(0), x, y)
+	} else {
+		w.VROUNDPS(operand.U8(0), x, y)
+	}
+}
+
+// Gather leaves the sum (or, by VMAXPS, the maximum) of all lanes of r in its lowest one; t is overwritten.
+func (w Width) Gather(join func(...operand.Op), r, t int) {
+	if w.Wide() {
+		w.VEXTRACTF64X4(operand.U8(1), w.Reg(r), w.Reg(t).AsY())
+		join(w.Reg(t).AsY(), w.Reg(r).AsY(), w.Reg(r).AsY())
+	}
+	x, y := w.Quarter(r), w.Quarter(t)
+	w.VEXTRACTF128(operand.U8(1), w.Reg(r).AsY(), y)
+	join(y, x, x)
+	w.VPSHUFD(operand.U8(0b01001110), x, y)
+	join(y, x, x)
+	w.VPSHUFD(operand.U8(0b10110001), x, y)
+	join(y, x, x)
+}

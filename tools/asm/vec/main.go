@@ -1,0 +1,36 @@
+// Command vec writes the assembly of package backend/cpu/vec into the directory it is given.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/ridge-llm/ridge/tools/asm/emit"
+)
+
+var (
+	avx512 = emit.Width{Bytes: 64, VNNI: true}
+	avx2   = emit.Width{Bytes: 32}
+)
+
+var files = []emit.File{
+	{Name: "rows_avx512", Build: rows(avx512)},
+	{Name: "rows_avx2", Build: rows(avx2)},
+	{Name: "acts_avx512", Build: acts(avx512)},
+	{Name: "acts_avx2", Build: acts(avx2)},
+	{Name: "rotate_avx512", Build: rotations(avx512)},
+	{Name: "rotate_avx2", Build: rotations(avx2)},
+	{Name: "halves_avx512", Build: halves(avx512)},
+	{Name: "halves_avx2", Build: halves(avx2)},
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: vec DIRECTORY")
+		os.Exit(2)
+	}
+	if err := emit.Write(os.Args[1], "vec", "tools/asm/vec", files); err != nil {
+		fmt.Fprintln(os.Stderr, "vec:", err)
+		os.Exit(1)
+	}
+}
