@@ -237,6 +237,27 @@ loop:
 	JNZ     loop
 	RET
 
+// func fetchRows(p uintptr, stride int, rows int, bytes int)
+// Requires: MMX+
+TEXT ·fetchRows(SB), NOSPLIT, $0-32
+	MOVQ p+0(FP), SI
+	MOVQ stride+8(FP), BX
+	MOVQ rows+16(FP), CX
+
+row:
+	MOVQ SI, AX
+	MOVQ bytes+24(FP), DX
+
+line:
+	PREFETCHT1 (AX)
+	ADDQ       $0x00000040, AX
+	SUBQ       $0x40, DX
+	JG         line
+	ADDQ       BX, SI
+	SUBQ       $0x01, CX
+	JNZ        row
+	RET
+
 // func widenF16(dst *float32, src *byte, n int)
 // Requires: AVX, F16C
 TEXT ·widenF16(SB), NOSPLIT, $0-24

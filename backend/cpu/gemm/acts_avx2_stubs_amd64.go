@@ -14,6 +14,11 @@ func quantizeLines(dst *byte, src *float32, n int)
 //go:noescape
 func packHalves(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)
 
+// fetchRows reads ahead: the cache lines of rows of bytes, stride apart, into the second-level cache.
+//
+//go:noescape
+func fetchRows(p uintptr, stride int, rows int, bytes int)
+
 // widenF16 turns 8 n half floats into float32.
 //
 //go:noescape

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -44,6 +45,15 @@ func TestLines(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLinesAreQ8 holds the room that lines take to what the graph plans for them.
+func TestLinesAreQ8(t *testing.T) {
+	for k := 32; k <= 512; k += 32 {
+		if got, want := int64(ActBytes(Lines, 3, k)), 3*graph.Q8.RowBytes(k); got != want {
+			t.Errorf("3 rows of %d activations take %d bytes, and the graph plans %d", k, got, want)
+		}
+	}
 }
 
 // TestLinesNaN makes sure that a NaN is not rounded to an innocent number.

@@ -20,17 +20,25 @@ func (p *product) floats() {
 		perWord = 2
 	}
 	step := panelWords * perWord
-	pass := p.passK(step, 4/perWord)
-	for k0 := 0; k0 < p.w.Cols; k0 += pass {
+	for k := 0; k < p.w.Cols; k += step {
+		n := min(step, p.w.Cols-k)
+		words := (n + perWord - 1) / perWord
+		acts := p.gather(k*4/perWord, 4*words)
 		for unit := p.from / Granule; unit*Granule < p.to; unit++ {
-			end := min(k0+pass, p.w.Cols)
-			for k := k0; k < end; k += step {
-				words := (min(step, end-k) + perWord - 1) / perWord
-				p.interleave(e, unit, k, min(step, end-k), words)
-				p.panelTiles(e, unit, k*4/perWord, words)
-			}
+			p.interleave(e, unit, k, n, words)
+			p.panelTiles(e, unit, k, words, &acts)
 		}
 	}
+}
+
+// gather copies the bytes [from, from + n) of every row of activations together: rows a power of two apart would all
+// want the same few places of the caches.
+func (p *product) gather(from, n int) Acts {
+	a := Acts{base: &p.s.acts[0], stride: passStride}
+	for row := p.actFrom; row < p.actTo; row++ {
+		copy(p.s.acts[(row-p.actFrom)*passStride:], bytesAt(p.acts.at(row, from), n))
+	}
+	return a
 }
 
 // element is the pair of formats to multiply.
@@ -51,17 +59,32 @@ func (p *product) element() element {
 // weight is where number k of row n lies.
 func (p *product) weight(n, k int) []byte { return p.w.data[(n*p.w.Cols+k)*p.w.Format.BlockBytes():] }
 
-// panelTiles multiplies the panel with every tile of activations, actDisp bytes into their rows.
-func (p *product) panelTiles(e element, unit, actDisp, words int) {
-	fresh := p.fresh && actDisp == 0
+// address is the same as a number, which may lie beyond the matrix.
+func (p *product) address(n, k int) uintptr {
+	return address(&p.w.data[0]) + uintptr((n*p.w.Cols+k)*p.w.Format.BlockBytes())
+}
+
+// panelTiles multiplies the panel of k on with every tile of the gathered activations. Meanwhile the next unit's bytes
+// are read ahead, a few rows during each tile.
+func (p *product) panelTiles(e element, unit, k, words int, acts *Acts) {
 	panel := p.panel
 	if e == elementPairs {
 		panel = p.panelBF16
 	}
+	rowBytes, bytes := p.w.Cols*p.w.Format.BlockBytes(), 4*words
+	if e == elementBF16 || e == elementF16 {
+		bytes /= 2
+	}
+	ahead := p.address((unit+1)*Granule, k)
+	fetched, share := 0, Granule/p.tiles(len(panel))+1
 	p.eachTile(len(panel), func(row, rows int) {
+		if p.fetchRows != nil && fetched < Granule {
+			p.fetchRows(ahead+uintptr(fetched*rowBytes), rowBytes, share, bytes)
+			fetched += share
+		}
 		out, ld := p.target(unit, row, rows)
 		for r := 0; r < Granule; r += p.rows {
-			panel[rows-1](offsetFloats(out, r), ld, fresh, &p.s.panel[4*r], planeBytes, p.acts.at(row, actDisp), p.acts.stride, 4, words)
+			panel[rows-1](offsetFloats(out, r), ld, p.fresh && k == 0, &p.s.panel[4*r], planeBytes, acts.at(row-p.actFrom, 0), acts.stride, 4, words)
 		}
 		p.finish(unit, row, rows)
 	})

@@ -45,6 +45,9 @@ type kernels struct {
 	pack       [pieceCount]packFunc
 	packHalves func(dst *byte, dstStep int, src *byte, srcStep, stride, n int) // two bytes of 32 rows, n times
 
+	// fetchRows reads ahead into the second-level cache; nil where it is not worth it.
+	fetchRows func(p uintptr, stride, rows, bytes int)
+
 	quantizeLines func(dst *byte, src *float32, n int)
 	widenF16      func(dst *float32, src *byte, n int) // 8 n numbers
 	widenBF16     func(dst *float32, src *byte, n int)

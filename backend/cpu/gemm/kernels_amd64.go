@@ -35,7 +35,7 @@ func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *
 			pieceWords: packWordsY, pieceFlipped: packFlippedY, piecePairs: packPairsY, pieceFields: packFieldsY, pieceBits: packBitsY,
 			pieceMask: packsGeneric[pieceMask],
 		},
-		packHalves:    packHalves,
+		packHalves: packHalves, fetchRows: fetchRows,
 		quantizeLines: quantizeLines, widenF16: widenF16, widenBF16: widenBF16,
 		peaks: [...]peakLoop{Float32: {peakFMAY, 12 * 16}, Lines: peak}, read: peakReadY,
 	}
@@ -64,7 +64,7 @@ func wideKernels(bf16 bool) *kernels {
 			pieceWords: packWordsZ, pieceFlipped: packFlippedZ, piecePairs: packPairsZ, pieceFields: packFieldsZ, pieceBits: packBitsZ,
 			pieceMask: packsGeneric[pieceMask],
 		},
-		packHalves:    packHalves,
+		packHalves: packHalves, fetchRows: fetchRows,
 		quantizeLines: quantizeLines, widenF16: widenF16, widenBF16: widenBF16,
 		peaks: [...]peakLoop{Float32: {peakFMAZ, 24 * 32}, Lines: {peakDotZ, 24 * 128}}, read: peakReadZ,
 	}

@@ -31,8 +31,12 @@ func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to
 		panic(fmt.Sprintf("gemm: %v weights do not take activations of format %d", w.Format, acts.Format))
 	}
 	const tile = 6
+	most := floatRows / tile
+	if packed {
+		most = passRows / tile
+	}
 	for tiles := (actTo - actFrom + tile - 1) / tile; actFrom < actTo; {
-		passes := (tiles + passRows/tile - 1) / (passRows / tile)
+		passes := (tiles + most - 1) / most
 		share := (tiles + passes - 1) / passes
 		p.actFrom, p.actTo = actFrom, min(actFrom+share*tile, actTo)
 		if packed {

@@ -2,37 +2,41 @@ package gemm
 
 import "unsafe"
 
-// Cache blocking, in numbers of k. A panel of 32 rows is 32 KiB, so that it stays in
-// a 48 KiB first-level cache while tiles of activations pass by; those of one pass stay in the second level.
+// Cache blocking, in numbers of k. A panel of 32 rows is 32 KiB, so that it stays in a 48 KiB first-level cache while
+// tiles of activations pass by; those of one pass stay in the second level.
 const (
-	panelK     = 1024      // codes in a panel
-	fewK       = 1024      // codes whose scales are expanded at once when nothing is unpacked
-	panelWords = 256       // 32-bit words of each row in a float panel
-	passRows   = 126       // rows of activations that share one unpacked panel
-	passBytes  = 512 << 10 // of activations that one pass over the weights may use
+	panelK     = 1024              // codes in a panel
+	fewK       = 1024              // codes whose scales are expanded at once when nothing is unpacked
+	panelWords = 256               // 32-bit words of each row in a float panel
+	passRows   = 126               // rows of activations that share one unpacked panel of codes
+	floatRows  = 510               // likewise of floats, which take longer to interleave
+	passStride = 4*panelWords + 64 // bytes from row to row of float activations that were copied together
+	passBytes  = 512 << 10         // of activations that one pass over the weights may use
 )
 
-// Scratch is the working memory of one goroutine's Mul: about 100 KiB, whatever the matrices.
+// Scratch is the working memory of one goroutine's Mul: about 650 KiB, whatever the matrices.
 type Scratch struct {
 	panel  []byte    // codes as U8, [panelK/4][32 rows][4], or float words, [panelWords][32 rows]
 	rows   []byte    // float weights before they are interleaved, [32][panelWords] words
 	scales []float32 // [blocks][32], or [blocks][2][32]
 	mins   []float32
+	acts   []byte    // float activations of one pass, [floatRows][passStride]
 	tile   []float32 // [6][32]: results of the last rows of a matrix that Granule does not divide
 }
 
 // NewScratch allocates.
 func NewScratch() *Scratch {
-	const panel, rows, scales, tile = panelWords * planeBytes, Granule * panelWords * 4, fewK / 16 * Granule, 6 * Granule
-	bytes := make([]byte, 64+panel+rows+4*(2*scales+tile))
+	const panel, rows, acts = panelWords * planeBytes, Granule * panelWords * 4, floatRows * passStride
+	const scales, tile = fewK / 16 * Granule, 6 * Granule
+	bytes := make([]byte, 64+panel+rows+acts+4*(2*scales+tile))
 	bytes = bytes[-uintptr(unsafe.Pointer(&bytes[0]))&63:] // a vector load must not straddle two cache lines
 	floats := func(n int) []float32 {
 		f := unsafe.Slice((*float32)(unsafe.Pointer(&bytes[0])), n)
 		bytes = bytes[4*n:]
 		return f
 	}
-	s := &Scratch{panel: bytes[:panel], rows: bytes[panel : panel+rows]}
-	bytes = bytes[panel+rows:]
+	s := &Scratch{panel: bytes[:panel], rows: bytes[panel : panel+rows], acts: bytes[panel+rows : panel+rows+acts]}
+	bytes = bytes[panel+rows+acts:]
 	s.scales, s.mins, s.tile = floats(scales), floats(scales), floats(tile)
 	return s
 }

@@ -11,6 +11,7 @@ import (
 func acts(a *emit.Asm) {
 	quantize(a)
 	packHalves(a)
+	fetchRows(a)
 	widen(a, "widenF16", "half floats", func(m Mem, dst VecPhysical) { a.VCVTPH2PS(m, dst) })
 	widen(a, "widenBF16", "bfloats", func(m Mem, dst VecPhysical) {
 		a.VPMOVZXWD(m, dst)
@@ -129,5 +130,23 @@ func quantize(a *emit.Asm) {
 	a.SUBQ(Imm(1), n)
 	a.JNZ(LabelRef("loop"))
 	a.VZEROUPPER()
+	a.RET()
+}
+
+func fetchRows(a *emit.Asm) {
+	a.Func("fetchRows", "func(p uintptr, stride int, rows int, bytes int)",
+		"fetchRows reads ahead: the cache lines of rows of bytes, stride apart, into the second-level cache.")
+	p, stride, n := a.Arg("p", RSI), a.Arg("stride", RBX), a.Arg("rows", RCX)
+	a.Label("row")
+	a.MOVQ(p, RAX)
+	a.Load(a.Param("bytes"), RDX)
+	a.Label("line")
+	a.PREFETCHT1(emit.At(RAX, 0))
+	a.Advance(RAX, 64)
+	a.SUBQ(Imm(64), RDX)
+	a.JG(LabelRef("line"))
+	a.ADDQ(stride, p)
+	a.SUBQ(Imm(1), n)
+	a.JNZ(LabelRef("row"))
 	a.RET()
 }
