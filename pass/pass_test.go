@@ -1,0 +1,87 @@
+package pass_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/testkit"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+)
+
+// TestSameMeaning: a graph computes the same after the passes as before, on the reference, which runs fused ops as what
+// they stand for. Weights of floats leave actquant nothing to do, so the same is the same to the last bit.
+func TestSameMeaning(t *testing.T) {
+	dirs, err := filepath.Glob("../internal/check/testdata/*/config.json")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("the small models are missing: %v", err)
+	}
+	steps := testkit.Steps{{9, 20}, {1, 1}}
+	lim := testkit.LimitsFor(steps, 16)
+	for _, file := range dirs {
+		b, err := bundle.Open(filepath.Dir(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		before, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := before.String()
+		after, err := pass.Run(before, pass.All, pass.Options{Q8: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before.String() != text {
+			t.Errorf("%s: the passes changed the graph they were given", file)
+		}
+		batches := testkit.Sequence(steps, lim, 96, false, 1)
+		want, err := testkit.Outputs(before, ref.New(), b, lim, batches)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := testkit.Outputs(after, ref.New(), b, lim, batches)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			if e := testkit.WorstError(got[i], want[i]); e != 0 {
+				t.Errorf("%s: step %d is off by %g after the passes", file, i, e)
+			}
+		}
+	}
+}
+
+// TestActQuant: one Quantize for all the matrices in block formats that read a value, none for matrices of floats.
+func TestActQuant(t *testing.T) {
+	axis := graph.Axis{Name: "a", Count: 64, Size: 1}
+	b := graph.NewBuilder("test", testkit.Find, graph.F32, graph.F32)
+	x := b.Embed("x", b.Weight("embd", axis, axis), 0)
+	q := b.Linear("q", x, b.Weight("q/Q4_0", axis, axis), nil)
+	k := b.Linear("k", x, b.Weight("k/Q8_0", axis, axis), nil)
+	f := b.Linear("f", x, b.Weight("f/F16", axis, axis), nil)
+	g, err := b.Finish(b.Add("sum", b.Add("qk", q, k), f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for on, want := range map[bool]int{true: 1, false: 0} {
+		after, err := pass.ActQuant(g, pass.Options{Q8: on})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(after.String(), "= Quantize("); n != want {
+			t.Errorf("%d Quantize nodes, %d are right:\n%s", n, want, after)
+		}
+	}
+}
+
+func TestUnknownPass(t *testing.T) {
+	if _, err := pass.Run(&graph.Graph{}, "magic", pass.Options{}); err == nil {
+		t.Error("a pass that does not exist ran")
+	}
+}
