@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -20,10 +21,17 @@ var gemma3 = Arch{
 		c.OutBias = f.biased("attention_bias", "attn_output", false)
 		c.QKNorm = true
 		c.EmbScale = math.Sqrt(float64(c.Hidden))
-		c.AttnScale = 1 / math.Sqrt(f.floatOr("query_pre_attn_scalar", "", float64(c.HeadDim)))
+		scalar := c.HeadDim
+		if !f.isHF() && c.Layers == 62 { // the 27B model's is another, which GGUF files leave readers to know
+			scalar = c.Hidden / max(c.Heads, 1)
+		}
+		c.AttnScale = 1 / math.Sqrt(f.floatOr("query_pre_attn_scalar", "", float64(scalar)))
 		c.LogitCap = f.floatOr("final_logit_softcapping", "final_logit_softcapping", 0)
-		every := max(1, f.sizeOr("sliding_window_pattern", "", f.sizeOr("_sliding_window_pattern", "", 6)))
+		every := max(1, f.sizeOr("sliding_window_pattern", "attention.sliding_window_pattern", f.sizeOr("_sliding_window_pattern", "", 6)))
 		f.windows(c, f.sizeOr("sliding_window", "attention.sliding_window", 4096), func(i int) bool { return (i+1)%every != 0 })
+		if first := slices.Index(c.Windows, 0); f.isHF() && first >= 0 { // layer_types may say otherwise
+			f.note("attention.sliding_window_pattern", uint32(first+1))
+		}
 		gemmaRotations(f, c)
 		if f.flag("use_bidirectional_attention", false) {
 			f.fail("field use_bidirectional_attention is true, which makes it an encoder; encoders are not supported")

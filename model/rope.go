@@ -105,6 +105,7 @@ func (f *fields) hfLong(c *Config, s *graph.Scaling, p *ropeParams, orig int) {
 	}
 	s.Magnitude = longMagnitude(factor, orig)
 	s.Magnitude = p.float("attention_factor", s.Magnitude)
+	f.note("rope.scaling.type", "longrope")
 	f.note("rope.scaling.original_context_length", uint32(orig))
 	f.note("rope.scaling.attn_factor", float32(s.Magnitude))
 }
