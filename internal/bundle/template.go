@@ -10,7 +10,7 @@ import (
 
 // Template compiles the model's chat template; nil, without an error, when it brings none.
 func (b *Bundle) Template(t *tokenizer.Tokenizer) (*chat.Template, error) {
-	s, err := b.templateSources(t)
+	s, err := b.TemplateSources(t)
 	if err != nil {
 		return nil, err
 	}
@@ -21,13 +21,21 @@ func (b *Bundle) Template(t *tokenizer.Tokenizer) (*chat.Template, error) {
 	return template, err
 }
 
-func (b *Bundle) templateSources(t *tokenizer.Tokenizer) (chat.Sources, error) {
+// The keys of a GGUF file's chat templates.
+const (
+	TemplateKey     = "tokenizer.chat_template"
+	ToolTemplateKey = TemplateKey + ".tool_use"
+)
+
+// TemplateSources are the model's chat templates as written, and the tokens they print; empty for a model that does not
+// chat.
+func (b *Bundle) TemplateSources(t *tokenizer.Tokenizer) (chat.Sources, error) {
 	if b.Source.Kind != weights.GGUF {
 		return chat.ReadDir(b.Source.Dir())
 	}
 	s := chat.Sources{Name: b.Source.Path, Tokens: map[string]string{}}
-	s.Default, _ = b.Source.Metadata["tokenizer.chat_template"].(string)
-	s.ToolUse, _ = b.Source.Metadata["tokenizer.chat_template.tool_use"].(string)
+	s.Default, _ = b.Source.Metadata[TemplateKey].(string)
+	s.ToolUse, _ = b.Source.Metadata[ToolTemplateKey].(string)
 	if id, ok := t.BOS(); ok {
 		s.Tokens["bos_token"], _ = t.Token(id)
 	}

@@ -56,11 +56,11 @@ type Generation struct {
 	RepetitionPenalty *float64
 }
 
-// Generation reads generation_config.json and the end tokens that config.json or the GGUF metadata name.
+// Generation reads generation_config.json and the end tokens that config.json names, or a GGUF file's metadata.
 func (b *Bundle) Generation() (Generation, error) {
 	var g Generation
 	if b.Source.Kind == weights.GGUF {
-		return g, nil // the tokenizer knows the ends, and GGUF has no place for the rest
+		return ggufGeneration(b.Source.Metadata), nil
 	}
 	if err := b.readGeneration(&g, "config.json", b.Source.Config); err != nil {
 		return g, err

@@ -40,12 +40,15 @@ type Result struct {
 }
 
 // Dir compares the model in dir with the golden file in the same place.
-func Dir(dir string, o Options) (*Result, error) {
+func Dir(dir string, o Options) (*Result, error) { return Model(dir, dir, o) }
+
+// Model compares the model at path with the golden file in dir: the same model as it was before it was converted.
+func Model(path, dir string, o Options) (*Result, error) {
 	g, err := readGolden(dir)
 	if err != nil {
 		return nil, err
 	}
-	b, err := bundle.Open(dir)
+	b, err := bundle.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,54 @@
+package convert
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ridge-llm/ridge/model"
+)
+
+// Dummy writes a GGUF file out of a well-known model's shape with random weights: everything about it is as in the real
+// model except what it says. The same shape and type give the same bytes. Matrices are noise of the size that keeps
+// activations finite, norms are 1 and biases 0; the tokenizer has the vocabulary's size and splits English into pieces
+// of a few letters.
+func Dummy(shape, out string, o Options) (*Result, error) {
+	m, err := model.Shape(shape)
+	if err != nil {
+		return nil, err
+	}
+	e, err := m.Export()
+	if err != nil {
+		return nil, err
+	}
+	f := &file{meta: e.Meta}
+	numbers := int64(0)
+	for _, x := range e.Tensors {
+		t := inGGUF(x)
+		if x.Values != nil {
+			t.rows = constant(x.Values)
+		}
+		f.tensors = append(f.tensors, t)
+		numbers += int64(x.Rows) * int64(x.Cols)
+	}
+	f.meta["general.type"] = "model"
+	// Without the hyphen: llama.cpp looks for the special tokens of Phi-3 in a file with "phi-3" in its name.
+	f.meta["general.name"] = strings.ReplaceAll(strings.ToLower(shape), "-", " ") + " with random weights"
+	f.meta["general.size_label"] = SizeLabel(numbers)
+	if err := dummyText(f.meta, m.Config.Vocab); err != nil {
+		return nil, err
+	}
+	f.sortKeys()
+	notes := f.choose(o.Type)
+	pools := pools{}
+	for i := range f.tensors {
+		t := &f.tensors[i]
+		t.format = t.as
+		if t.rows != nil {
+			continue
+		}
+		if err := pools.fill(t); err != nil {
+			return nil, fmt.Errorf("convert: %s: %w", t.name, err)
+		}
+	}
+	return f.finish(out, notes, o.Progress)
+}

@@ -1,0 +1,164 @@
+package convert
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// file is a GGUF file to be written.
+type file struct {
+	keys    []string
+	meta    map[string]any
+	tensors []tensor
+}
+
+// tensor is one of its tensors. rows hands out its rows [from, to) in format, in buf or as a window into the source;
+// buf has room for them. It is called from several goroutines.
+type tensor struct {
+	name   string
+	shape  []int        // slowest dimension first
+	format quant.Format // in the source
+	as     quant.Format // in the file to be written
+	rows   func(buf []byte, from, to int) []byte
+}
+
+// size is the tensor as a matrix: the last dimension makes the columns.
+func (t *tensor) size() (rows, cols int) {
+	rows, cols = 1, t.shape[len(t.shape)-1]
+	for _, n := range t.shape[:len(t.shape)-1] {
+		rows *= n
+	}
+	return rows, cols
+}
+
+// bytes is the tensor's size in the file.
+func (t *tensor) bytes() int64 {
+	rows, cols := t.size()
+	return int64(rows) * t.as.RowBytes(cols)
+}
+
+// quantizable reports whether a type's formats apply to a tensor: they do to matrices that rows are multiplied with.
+// The others are small, and precise for little.
+func (t *tensor) quantizable() bool {
+	name, weight := strings.CutSuffix(t.name, ".weight")
+	return weight && len(t.shape) > 1 && !strings.Contains(name, "norm") && name != "position_embd" &&
+		!strings.HasSuffix(name, "ffn_gate_inp") && !strings.HasSuffix(name, "ssm_conv1d")
+}
+
+// choose gives every tensor its format and says in sentences where rows did not fit into the wanted one.
+func (f *file) choose(t Type) (notes []string) {
+	layers, tied := 0, true
+	for i := range f.tensors {
+		if n, ok := layerOf(f.tensors[i].name); ok {
+			layers = max(layers, n+1)
+		}
+		tied = tied && f.tensors[i].name != "output.weight"
+	}
+	misfits := map[string]int{}
+	most := map[quant.Format]int64{}
+	for i := range f.tensors {
+		x := &f.tensors[i]
+		rows, cols := x.size()
+		if x.quantizable() && t.Format != quant.Invalid {
+			m := matrix{name: x.name, layers: layers, group: f.group()}
+			m.layer, _ = layerOf(x.name)
+			m.name = strings.TrimSuffix(m.name[strings.LastIndex(strings.TrimSuffix(m.name, ".weight"), ".")+1:], ".weight")
+			m.output = m.name == "output" || tied && m.name == "token_embd"
+			want := t.of(m)
+			if x.as = fits(want, cols); x.as != want {
+				misfits[fmt.Sprintf("rows of %d numbers do not divide into %s blocks of %d: %s instead", cols, want, want.Block(), x.as)]++
+			}
+		}
+		if x.quantizable() {
+			most[x.as] += int64(rows) * int64(cols)
+		}
+	}
+	f.set("general.file_type", t.fileType(most))
+	f.set("general.quantization_version", uint32(2))
+	for what, n := range misfits {
+		notes = append(notes, fmt.Sprintf("%s: %s", counted(n), what))
+	}
+	sort.Strings(notes)
+	return notes
+}
+
+// fileType is the type's number, or for a file whose matrices are kept that of the format most of them are in.
+func (t Type) fileType(most map[quant.Format]int64) uint32 {
+	if t.Format != quant.Invalid {
+		return t.id
+	}
+	best := quant.F32
+	for _, f := range quant.Formats() {
+		if most[f] > most[best] {
+			best = f
+		}
+	}
+	return typeOf(best)
+}
+
+// set sets a metadata key, behind the others if it is new.
+func (f *file) set(key string, v any) {
+	if _, ok := f.meta[key]; !ok {
+		f.keys = append(f.keys, key)
+	}
+	f.meta[key] = v
+}
+
+// group is how many query heads share one key head; 1 when the metadata do not say.
+func (f *file) group() int {
+	arch, _ := f.meta["general.architecture"].(string)
+	heads, _ := f.meta[arch+".attention.head_count"].(uint32)
+	shared, _ := f.meta[arch+".attention.head_count_kv"].(uint32)
+	if heads == 0 || shared == 0 {
+		return 1
+	}
+	return int(heads / shared)
+}
+
+// layerOf is the layer in a tensor's name.
+func layerOf(name string) (int, bool) {
+	rest, ok := strings.CutPrefix(name, "blk.")
+	if !ok {
+		return 0, false
+	}
+	number, _, _ := strings.Cut(rest, ".")
+	n, err := strconv.Atoi(number)
+	return n, err == nil
+}
+
+// sortKeys puts the keys into the order in which people look for them.
+func (f *file) sortKeys() {
+	rank := func(key string) int {
+		switch {
+		case key == "general.architecture":
+			return 0
+		case strings.HasPrefix(key, "general."):
+			return 1
+		case strings.HasPrefix(key, "tokenizer."):
+			return 3
+		}
+		return 2
+	}
+	f.keys = f.keys[:0]
+	for key := range f.meta {
+		f.keys = append(f.keys, key)
+	}
+	sort.Slice(f.keys, func(i, j int) bool {
+		if a, b := rank(f.keys[i]), rank(f.keys[j]); a != b {
+			return a < b
+		}
+		return f.keys[i] < f.keys[j]
+	})
+}
+
+// counted is "1 matrix", "3 matrices".
+func counted(n int) string {
+	if n == 1 {
+		return "1 matrix"
+	}
+	return fmt.Sprintf("%d matrices", n)
+}

@@ -1,0 +1,47 @@
+package convert
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights"
+)
+
+// fromGGUF is a GGUF file as it is, to be written in other formats. It may be of an architecture that Ridge does not run.
+func fromGGUF(s *weights.Source) (*file, []string, error) {
+	f := &file{meta: map[string]any{}}
+	for _, key := range s.Keys {
+		if !strings.HasPrefix(key, "split.") { // of the parts that the source came in
+			f.set(key, s.Metadata[key])
+		}
+	}
+	lossy := map[quant.Format]bool{}
+	for _, name := range s.Names() {
+		info, _ := s.Info(name)
+		q, err := s.Tensor(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		t := tensor{name: name, shape: info.Shape, format: q.Format, as: q.Format, rows: windows(q)}
+		if q.Format.Block() > 1 && t.quantizable() {
+			lossy[q.Format] = true
+		}
+		f.tensors = append(f.tensors, t)
+	}
+	if len(lossy) > 0 {
+		return f, []string{fmt.Sprintf("%s holds numbers that were rounded to %s before; converting the original weights gives a better file", s.Path, names(lossy))}, nil
+	}
+	return f, nil, nil
+}
+
+// names lists formats in the order of quant's table.
+func names(set map[quant.Format]bool) string {
+	var list []string
+	for _, f := range quant.Formats() {
+		if set[f] {
+			list = append(list, f.String())
+		}
+	}
+	return strings.Join(list, ", ")
+}

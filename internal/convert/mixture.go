@@ -1,0 +1,88 @@
+package convert
+
+import "github.com/ridge-llm/ridge/quant"
+
+// The rules of llama-quantize's mixtures. Fused queries, keys and values count as values.
+
+// goodOutput gives the matrix that makes the logits more bits than the rest.
+func goodOutput(m matrix) quant.Format {
+	if m.output {
+		return quant.Q6_K
+	}
+	return m.format
+}
+
+// roundOutput is for MXFP4, which only matrices inside the layers stand.
+func roundOutput(m matrix) quant.Format {
+	if m.output || m.name == "token_embd" {
+		return quant.Q8_0
+	}
+	return m.format
+}
+
+func isValue(m matrix) bool { return m.name == "attn_v" || m.name == "attn_qkv" }
+
+// inPart reports whether a layer is in the first 1/n of all.
+func inPart(m matrix, n int) bool { return m.layer < m.layers/n }
+
+// wantsBits reports whether a layer is in the first or last eighth, or every third between.
+func wantsBits(m matrix) bool {
+	eighth := m.layers / 8
+	return m.layer < eighth || m.layer >= 7*m.layers/8 || (m.layer-eighth)%3 == 2
+}
+
+// manyShare is true of a 70B Llama, whose values are so small a part that more bits cost nothing.
+func manyShare(m matrix) bool { return m.layers == 80 && m.group > 1 }
+
+func mixMoreBits(m matrix) quant.Format {
+	switch {
+	case (isValue(m) || m.name == "ffn_down") && wantsBits(m):
+		return quant.Q6_K
+	case isValue(m) && m.format == quant.Q4_K && manyShare(m):
+		return quant.Q5_K
+	}
+	return goodOutput(m)
+}
+
+func mixQ2K(m matrix) quant.Format {
+	switch {
+	case isValue(m) && manyShare(m):
+		return quant.Q5_K
+	case isValue(m) && m.group >= 4:
+		return quant.Q4_K
+	case isValue(m) || m.name == "ffn_down" || m.name == "attn_output":
+		return quant.Q3_K
+	}
+	return goodOutput(m)
+}
+
+func mixQ3KM(m matrix) quant.Format {
+	switch {
+	case isValue(m) && (m.layer < 2 || manyShare(m)), m.name == "ffn_down" && inPart(m, 16):
+		return quant.Q5_K
+	case isValue(m) || m.name == "ffn_down" || m.name == "attn_output":
+		return quant.Q4_K
+	}
+	return goodOutput(m)
+}
+
+func mixQ3KL(m matrix) quant.Format {
+	if isValue(m) || m.name == "ffn_down" || m.name == "attn_output" {
+		return quant.Q5_K
+	}
+	return goodOutput(m)
+}
+
+func mixQ4KS(m matrix) quant.Format {
+	if isValue(m) && (m.layer < 4 || manyShare(m)) || m.name == "ffn_down" && inPart(m, 8) {
+		return quant.Q5_K
+	}
+	return goodOutput(m)
+}
+
+func mixIQ4NL(m matrix) quant.Format {
+	if isValue(m) && m.group >= 4 || m.name == "ffn_down" && inPart(m, 8) {
+		return quant.Q5_K
+	}
+	return goodOutput(m)
+}

@@ -1,0 +1,108 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// Type is a choice of number formats for a whole file: one for all its matrices, or a mixture by the names and rules of
+// llama-quantize (github.com/ggml-org/llama.cpp, src/llama-quant.cpp), which give more bits to the matrices that suffer
+// most from having few. The zero value keeps every matrix as it is.
+type Type struct {
+	Name   string
+	Format quant.Format // of matrices that no rule gives another
+	id     uint32       // general.file_type
+	rule   func(m matrix) quant.Format
+}
+
+// types are all that --type takes.
+var types = []Type{
+	{"F32", quant.F32, 0, nil},
+	{"F16", quant.F16, 1, nil},
+	{"BF16", quant.BF16, 32, nil},
+	{"Q8_0", quant.Q8_0, 7, nil},
+	{"Q4_0", quant.Q4_0, 2, goodOutput},
+	{"Q4_1", quant.Q4_1, 3, goodOutput},
+	{"Q5_0", quant.Q5_0, 8, goodOutput},
+	{"Q5_1", quant.Q5_1, 9, goodOutput},
+	{"Q2_K", quant.Q2_K, 10, mixQ2K},
+	{"Q3_K_S", quant.Q3_K, 11, goodOutput},
+	{"Q3_K_M", quant.Q3_K, 12, mixQ3KM},
+	{"Q3_K_L", quant.Q3_K, 13, mixQ3KL},
+	{"Q4_K_S", quant.Q4_K, 14, mixQ4KS},
+	{"Q4_K_M", quant.Q4_K, 15, mixMoreBits},
+	{"Q5_K_S", quant.Q5_K, 16, goodOutput},
+	{"Q5_K_M", quant.Q5_K, 17, mixMoreBits},
+	{"Q6_K", quant.Q6_K, 18, nil},
+	{"IQ4_NL", quant.IQ4_NL, 25, mixIQ4NL},
+	{"MXFP4", quant.MXFP4, 38, roundOutput},
+}
+
+// aliases are names that llama-quantize takes for its middle mixtures.
+var aliases = map[string]string{"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M"}
+
+// ParseType turns a name such as "Q4_K_M" or "bf16" into a Type; "" keeps matrices as they are.
+func ParseType(name string) (Type, error) {
+	if name == "" {
+		return Type{}, nil
+	}
+	upper := strings.ToUpper(name)
+	if full, ok := aliases[upper]; ok {
+		upper = full
+	}
+	for _, t := range types {
+		if t.Name == upper {
+			return t, nil
+		}
+	}
+	return Type{}, fmt.Errorf("convert: there is no type %q; possible are %s", name, strings.Join(TypeNames(), ", "))
+}
+
+// TypeNames lists the types.
+func TypeNames() []string {
+	names := make([]string, len(types))
+	for i, t := range types {
+		names[i] = t.Name
+	}
+	return names
+}
+
+// typeOf is the general.file_type of a file most of whose matrices are in a format.
+func typeOf(f quant.Format) uint32 {
+	i := slices.IndexFunc(types, func(t Type) bool { return t.Format == f })
+	return types[i].id
+}
+
+// matrix is what the rules look at.
+type matrix struct {
+	name          string // without layer and ".weight": "attn_v", "token_embd"
+	format        quant.Format
+	layer, layers int
+	group         int  // query heads that share one key head
+	output        bool // makes the logits
+}
+
+func (t Type) of(m matrix) quant.Format {
+	m.format = t.Format
+	if t.rule == nil {
+		return t.Format
+	}
+	return t.rule(m)
+}
+
+// fits is f, or what takes its place where rows of cols numbers do not divide into its blocks.
+func fits(f quant.Format, cols int) quant.Format {
+	instead := map[quant.Format]quant.Format{
+		quant.Q2_K: quant.Q4_0, quant.Q3_K: quant.Q4_0, quant.Q4_K: quant.Q5_0, quant.Q5_K: quant.Q5_1, quant.Q6_K: quant.Q8_0,
+	}
+	if cols%f.Block() == 0 {
+		return f
+	}
+	if next, ok := instead[f]; ok && cols%next.Block() == 0 {
+		return next
+	}
+	return quant.F16
+}
