@@ -45,7 +45,8 @@ named, so that everything can be tried at once.`,
 		SilenceErrors: true,
 	}
 	cmd.AddCommand(
-		runCommand(), graphCommand(), checkCommand(),
+		runCommand(), showCommand(), graphCommand(), checkCommand(),
+		convertCommand(), dummyCommand(),
 		tokenizeCommand(), templateCommand(), versionCommand(),
 	)
 	return cmd

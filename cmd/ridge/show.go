@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge/internal/convert"
+)
+
+func showCommand() *cobra.Command {
+	var tensors, metadata, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show [MODEL]",
+		Short: "Say what is in a model file",
+		Long: `Show says what a GGUF file or a Hugging Face directory holds: architecture, sizes, number formats, tokenizer, chat
+template, and what a token takes in the cache of keys and values. Without MODEL it shows the built-in one.`,
+		Example: `  ridge show model.gguf
+  ridge show ./Qwen3-4B --tensors
+  ridge show model.gguf --json --metadata`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := openModel(args)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			c, err := readContents(b, tensors, metadata)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(c)
+			}
+			return c.print(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&tensors, "tensors", false, "list the tensors")
+	cmd.Flags().BoolVar(&metadata, "metadata", false, "list a GGUF file's metadata")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+// print prints the contents for people.
+func (c *contents) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(what, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", what, fmt.Sprintf(format, args...)) }
+	row("model", "%s (%s)", c.Name, c.Path)
+	row("architecture", "%s, %s parameters", c.Architecture, convert.SizeLabel(c.Parameters))
+	row("weights", "%s, %.2f bits each: %s", bytesText(c.Bytes), c.BitsPerWeight, c.Formats)
+	s := c.Sizes
+	row("layers", "%d of %d numbers, feed-forward %d (%s)", s.Layers, s.Hidden, s.FFN, s.Activation)
+	row("attention", "%d heads of %d, %d key-value heads%s", s.Heads, s.HeadDim, s.KVHeads, c.windowText())
+	row("positions", "%s", s.Positions)
+	row("context", "%d tokens; the cache takes %s a token in F16", s.Context, bytesText(c.CacheBytes))
+	if t := c.Tokenizer; t != nil {
+		row("tokenizer", "%s, %d tokens, %d of them special", t.Kind, t.Vocabulary, t.Special)
+		row("special tokens", "%s", t.special())
+	} else {
+		row("tokenizer", "none")
+	}
+	row("chat template", "%s", c.templateText())
+	if c.Sampling != "" {
+		row("recommended", "%s", c.Sampling)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return c.printLists(out)
+}
+
+// printLists prints what --tensors and --metadata ask for.
+func (c *contents) printLists(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for i, t := range c.Tensors {
+		if i == 0 {
+			fmt.Fprint(w, "\ntensor\tformat\tshape\n")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", t.Name, t.Format, strings.Trim(strings.ReplaceAll(fmt.Sprint(t.Shape), " ", " × "), "[]"))
+	}
+	for i, m := range c.Metadata {
+		if i == 0 {
+			fmt.Fprint(w, "\nmetadata\tvalue\n")
+		}
+		fmt.Fprintf(w, "%s\t%s\n", m.Key, m.short())
+	}
+	return w.Flush()
+}
+
+// bytesText is a size for people.
+func bytesText(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.1f KB", float64(n)/1e3)
+}
