@@ -3,6 +3,7 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -21,6 +22,7 @@ type Device struct {
 	batch *backend.Batch
 	list  []backend.Launch
 	step  func(*worker) // runs list; made once, so that a step allocates nothing
+	owned []*memory     // weights in the kernels' layout
 }
 
 // Options chooses how much of the processor to use.
@@ -68,13 +70,17 @@ func (d *Device) Alloc(n int64, what string) (backend.Buffer, error) {
 	if n < 0 || n > 1<<46 {
 		return backend.Buffer{}, fmt.Errorf("cpu: %d bytes for %s", n, what)
 	}
-	return backend.Buffer{Mem: newMemory(n), Len: n}, nil
+	m, err := newMemory(n)
+	if err != nil {
+		return backend.Buffer{}, fmt.Errorf("cpu: %s: %w", what, err)
+	}
+	return backend.Buffer{Mem: m, Len: n}, nil
 }
 
 // Free implements backend.Device.
 func (d *Device) Free(b backend.Buffer) {
 	if m, ok := b.Mem.(*memory); ok {
-		m.bytes = nil
+		_ = m.free() // of memory that was mapped, which cannot fail
 	}
 }
 
@@ -121,7 +127,12 @@ func (d *Device) Copy(dst, src backend.Buffer) error {
 // Close implements backend.Device.
 func (d *Device) Close() error {
 	d.pool.close()
-	return nil
+	var all []error
+	for _, m := range d.owned {
+		all = append(all, m.free())
+	}
+	d.owned = nil
+	return errors.Join(all...)
 }
 
 // launch is a bound kernel: every worker calls run and does its share.

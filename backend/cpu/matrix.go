@@ -24,8 +24,12 @@ func (d *Device) multiplier(m *matrix) (*gemm.Weights, error) {
 	}
 	data := m.Data
 	if n := gemm.PackedBytes(m.Format, m.Rows, m.Cols); n > 0 {
-		m.packed = n
-		data = newMemory(n).bytes
+		packed, err := newMemory(n)
+		if err != nil {
+			return nil, fmt.Errorf("cpu: a weight of %d × %d: %w", m.Rows, m.Cols, err)
+		}
+		d.owned = append(d.owned, packed)
+		m.packed, data = n, packed.bytes
 		d.pool.run(func(w *worker) {
 			if from, to := w.share(m.Rows, gemm.Granule); from < to {
 				gemm.Pack(d.tier, data, m.Tensor, from, to)

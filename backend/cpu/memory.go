@@ -7,15 +7,19 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// memory is a piece of main memory that starts on a cache line.
+// memory is a piece of main memory outside the Go heap. It starts on a page, and so on a cache line.
 type memory struct{ bytes []byte }
 
-const cacheLine = 64
+func newMemory(n int64) (*memory, error) {
+	data, err := mapMemory(n)
+	return &memory{data}, err
+}
 
-func newMemory(n int64) *memory {
-	raw := make([]byte, n+cacheLine)
-	skip := (cacheLine - int64(uintptr(unsafe.Pointer(&raw[0]))%cacheLine)) % cacheLine
-	return &memory{raw[skip : skip+n]}
+// free gives the memory back; nothing may use it any more.
+func (m *memory) free() error {
+	data := m.bytes
+	m.bytes = nil
+	return unmapMemory(data)
 }
 
 // raw is a buffer's bytes.
