@@ -1,0 +1,57 @@
+package chat
+
+import "strings"
+
+const (
+	deepSeekBegin     = "<｜tool▁calls▁begin｜>"
+	deepSeekEnd       = "<｜tool▁calls▁end｜>"
+	deepSeekCallBegin = "<｜tool▁call▁begin｜>"
+	deepSeekSep       = "<｜tool▁sep｜>"
+	deepSeekCallEnd   = "<｜tool▁call▁end｜>"
+)
+
+// deepSeekCalls is between calls.
+func (p *OutputParser) deepSeekCalls(bool) bool {
+	switch _, tag := p.cut(deepSeekCallBegin, deepSeekEnd); tag {
+	case deepSeekCallBegin:
+		p.state = (*OutputParser).deepSeekName
+		return true
+	case deepSeekEnd:
+		return p.turn(false, (*OutputParser).plain)
+	}
+	return false
+}
+
+// deepSeekName reads "name<sep>", or, of models before V3.1, "function<sep>name" and a line that opens a code block.
+func (p *OutputParser) deepSeekName(bool) bool {
+	const fence = "```json\n"
+	name, _, found := strings.Cut(head(p.buf), deepSeekSep)
+	if !found {
+		return len(p.buf) >= maxHead && p.notCall()
+	}
+	rest := p.buf[len(name)+len(deepSeekSep):]
+	if name = strings.TrimSpace(name); name == "function" {
+		line, _, found := strings.Cut(head(rest), "\n")
+		if !found {
+			return len(rest) >= maxHead && p.notCall()
+		}
+		rest = rest[len(line)+1:]
+		if len(rest) < len(fence) && strings.HasPrefix(fence, rest) {
+			return false
+		}
+		name, rest = strings.TrimSpace(line), strings.TrimPrefix(rest, fence)
+	}
+	p.beginCall(name)
+	p.buf, p.state = rest, (*OutputParser).deepSeekArguments
+	return true
+}
+
+func (p *OutputParser) deepSeekArguments(bool) bool {
+	args, tag := p.cut("\n```"+deepSeekCallEnd, "\n```\n"+deepSeekCallEnd, deepSeekCallEnd)
+	p.arguments(args)
+	if tag == "" {
+		return false
+	}
+	p.state = (*OutputParser).deepSeekCalls
+	return true
+}

@@ -1,0 +1,80 @@
+package chat
+
+import "strings"
+
+// ToolStyle is a way in which models write tool calls.
+type ToolStyle string
+
+// The styles. The model's chat template shows its style, as it repeats earlier calls in it.
+const (
+	NoTools  ToolStyle = ""
+	Hermes   ToolStyle = "hermes"   // <tool_call>{"name": …, "arguments": …}</tool_call>: Hermes, Qwen
+	Llama3   ToolStyle = "llama3"   // the answer is {"name": …, "parameters": …}
+	Mistral  ToolStyle = "mistral"  // [TOOL_CALLS][{"name": …, "arguments": …}] or [TOOL_CALLS]name[ARGS]{…}
+	DeepSeek ToolStyle = "deepseek" // <｜tool▁calls▁begin｜> … <｜tool▁calls▁end｜>
+	Harmony  ToolStyle = "harmony"  // <|channel|>commentary to=functions.name<|message|>{…}<|call|>: gpt-oss
+)
+
+// Style is how a model's output is laid out.
+type Style struct {
+	Tools                 ToolStyle
+	ThinkOpen, ThinkClose string // around reasoning; "" when the model does not mark any, or Tools is Harmony
+}
+
+// DetectStyle tells the style from the text of the model's chat template.
+func DetectStyle(template string) Style {
+	has := func(s string) bool { return strings.Contains(template, s) }
+	var s Style
+	switch {
+	case has("<|channel|>") && has("<|message|>"):
+		return Style{Tools: Harmony}
+	case has(deepSeekBegin):
+		s.Tools = DeepSeek
+	case has(mistralBegin):
+		s.Tools = Mistral
+	case has("<tool_call>") && !has("<function=") && !has("<arg_key>"):
+		s.Tools = Hermes
+	case has("<|python_tag|>") || has("<|start_header_id|>") && has("parameters"):
+		s.Tools = Llama3
+	}
+	for _, tags := range [][2]string{{"<think>", "</think>"}, {"[THINK]", "[/THINK]"}, {"<seed:think>", "</seed:think>"}, {"<|START_THINKING|>", "<|END_THINKING|>"}} {
+		if has(tags[0]) || has(tags[1]) {
+			s.ThinkOpen, s.ThinkClose = tags[0], tags[1]
+			break
+		}
+	}
+	return s
+}
+
+// StartsInReasoning reports whether a prompt ends where reasoning begins, so that the output begins inside it.
+func (s Style) StartsInReasoning(prompt string) bool {
+	return s.ThinkOpen != "" && strings.HasSuffix(strings.TrimRight(prompt, whiteSpace), s.ThinkOpen)
+}
+
+// opening is the tag that begins a call in content.
+func (t ToolStyle) opening() string {
+	switch t {
+	case Hermes:
+		return hermesBegin
+	case Llama3:
+		return llamaBegin
+	case Mistral:
+		return mistralBegin
+	case DeepSeek:
+		return deepSeekBegin
+	}
+	return ""
+}
+
+// call is the state behind that tag.
+func (t ToolStyle) call() state {
+	switch t {
+	case Hermes:
+		return (*OutputParser).hermesCall
+	case Llama3:
+		return (*OutputParser).llamaCall
+	case Mistral:
+		return (*OutputParser).mistralCalls
+	}
+	return (*OutputParser).deepSeekCalls
+}
