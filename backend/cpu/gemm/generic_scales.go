@@ -9,12 +9,12 @@ import (
 
 // scalesGeneric expands packed scales, one function for each layout of scaleID.
 var scalesGeneric = [scaleCount]scaleFunc{
-	scaleHalf: func(dst, _ *float32, src *byte, n int, mul, _ float32) {
+	scaleHalf: func(dst, _ *float32, src *byte, n int, _ uintptr, mul, _ float32) {
 		for i := range n * Granule {
 			*offsetFloats(dst, i) = half(src, i) * mul
 		}
 	},
-	scaleHalfMin: func(dst, mins *float32, src *byte, n int, mul, off float32) {
+	scaleHalfMin: func(dst, mins *float32, src *byte, n int, _ uintptr, mul, off float32) {
 		for b := range n {
 			from := offset(src, b*4*Granule)
 			for r := range Granule {
@@ -24,7 +24,7 @@ var scalesGeneric = [scaleCount]scaleFunc{
 			}
 		}
 	},
-	scaleE8: func(dst, _ *float32, src *byte, n int, mul, _ float32) {
+	scaleE8: func(dst, _ *float32, src *byte, n int, _ uintptr, mul, _ float32) {
 		for i, e := range bytesAt(src, n*Granule) {
 			*offsetFloats(dst, i) = math.Float32frombits(uint32(e)<<23) * mul
 		}
@@ -49,7 +49,7 @@ var scalesGeneric = [scaleCount]scaleFunc{
 // superBlocks expands the scales of a K format: `floats` half floats (d, and dmin if there are two for each row), then
 // `lines` lines of 32 bytes, out of which code reads the scale and minimum of a sub-block.
 func superBlocks(subs, floats, lines int, code func(line func(int) byte, sub int) (sc, min int)) scaleFunc {
-	return func(dst, mins *float32, src *byte, n int, mul, off float32) {
+	return func(dst, mins *float32, src *byte, n int, _ uintptr, mul, off float32) {
 		size := 2*floats + lines*Granule
 		for b := range n {
 			d := offset(src, b*size)

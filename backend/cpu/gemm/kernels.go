@@ -15,8 +15,9 @@ type panelFunc func(out *float32, ld int, fresh bool, w *byte, wStep int, act *b
 // A rowFunc does so for row-major float weights, wStride bytes apart, over n whole vectors of k.
 type rowFunc func(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
-// A scaleFunc expands n blocks or super-blocks of packed scales of 32 rows to float32, and minima where they are.
-type scaleFunc func(dst, mins *float32, src *byte, n int, mul, off float32)
+// A scaleFunc expands n blocks or super-blocks of packed scales of 32 rows to float32, and minima where they are. It
+// fetches two cache lines from ahead on for each block of 32 k.
+type scaleFunc func(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
 
 // element is a pair of weight and activation formats that the row kernels multiply.
 type element uint8

@@ -16,13 +16,21 @@ func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *
 	return &kernels{
 		rows: Granule / 2, dot: dots, unpack: unpacks, lanes: 8,
 		scales: [scaleCount]scaleFunc{
-			scaleHalf:    func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleHalfY(dst, src, n, mul) },
+			scaleHalf: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
+				scaleHalfY(dst, src, n, ahead, mul)
+			},
 			scaleHalfMin: scaleHalfMinY,
-			scaleE8:      func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleE8Y(dst, src, n, mul) },
-			scaleK4:      scaleK4Y,
-			scaleK6:      func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleK6Y(dst, src, n, mul) },
-			scaleK3:      func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleK3Y(dst, src, n, mul) },
-			scaleK2:      scaleK2Y,
+			scaleE8: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
+				scaleE8Y(dst, src, n, ahead, mul)
+			},
+			scaleK4: scaleK4Y,
+			scaleK6: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
+				scaleK6Y(dst, src, n, ahead, mul)
+			},
+			scaleK3: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
+				scaleK3Y(dst, src, n, ahead, mul)
+			},
+			scaleK2: scaleK2Y,
 		},
 		panel: []panelFunc{panelF32x1Y, panelF32x2Y, panelF32x3Y, panelF32x4Y, panelF32x5Y, panelF32x6Y},
 		fourRow: [elementCount][]rowFunc{
@@ -45,13 +53,21 @@ func wideKernels(bf16 bool) *kernels {
 	k := &kernels{
 		rows: Granule, dot: dotsZ, unpack: unpacksZ, lanes: 16,
 		scales: [scaleCount]scaleFunc{
-			scaleHalf:    func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleHalfZ(dst, src, n, mul) },
+			scaleHalf: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
+				scaleHalfZ(dst, src, n, ahead, mul)
+			},
 			scaleHalfMin: scaleHalfMinZ,
-			scaleE8:      func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleE8Z(dst, src, n, mul) },
-			scaleK4:      scaleK4Z,
-			scaleK6:      func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleK6Z(dst, src, n, mul) },
-			scaleK3:      func(dst, _ *float32, src *byte, n int, mul, _ float32) { scaleK3Z(dst, src, n, mul) },
-			scaleK2:      scaleK2Z,
+			scaleE8: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
+				scaleE8Z(dst, src, n, ahead, mul)
+			},
+			scaleK4: scaleK4Z,
+			scaleK6: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
+				scaleK6Z(dst, src, n, ahead, mul)
+			},
+			scaleK3: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
+				scaleK3Z(dst, src, n, ahead, mul)
+			},
+			scaleK2: scaleK2Z,
 		},
 		panel: []panelFunc{panelF32x1Z, panelF32x2Z, panelF32x3Z, panelF32x4Z, panelF32x5Z, panelF32x6Z},
 		fourRow: [elementCount][]rowFunc{

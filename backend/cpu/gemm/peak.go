@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"encoding/binary"
+	"runtime"
 	"time"
 )
 
@@ -43,7 +44,5 @@ func readGeneric(p *byte, lines int) {
 			sum += binary.LittleEndian.Uint64(b[i:])
 		}
 	}
-	if sum == 0x5bd1e995 {
-		time.Sleep(0) // the sum must look used
-	}
+	runtime.KeepAlive(sum)
 }

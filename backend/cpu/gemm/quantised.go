@@ -31,16 +31,17 @@ func (p *product) codes(pack *packing, unit, k, n int, unpacked bool) {
 	if pack.mins {
 		mins = &p.s.mins[0]
 	}
-	p.scales[pack.scale](expanded, mins, &scales[k/block*pack.bytes], n/block, pack.mul, pack.off)
 	form, blocks := pack.form, n/32
 	packed := &codes[k/32*form.blockBytes()]
+	ahead := address(packed) + aheadBytes
+	p.scales[pack.scale](expanded, mins, &scales[k/block*pack.bytes], n/block, ahead, pack.mul, pack.off)
 	weights := packed
 	if unpack := p.unpack[form]; unpacked && unpack != nil {
 		unpack(&p.s.panel[0], weights, blocks)
 		form, weights = form.unpacked(), &p.s.panel[0]
 	}
 	dot := p.dot[form]
-	fetch := fetching{from: address(packed) + aheadBytes, idle: address(&p.s.panel[0]), bytes: blocks * pack.form.blockBytes(), tiles: p.tiles(len(dot))}
+	fetch := fetching{from: ahead, idle: address(&p.s.panel[0]), bytes: blocks * pack.form.blockBytes(), tiles: p.tiles(len(dot))}
 	p.eachTile(len(dot), func(row, rows int) {
 		out, ld := p.target(unit, row, rows)
 		act := p.acts.at(row, k/32*lineBytes)

@@ -4,13 +4,44 @@
 
 #include "textflag.h"
 
-// func scaleHalfY(dst *float32, src *byte, n int, mul float32)
+DATA scale3fY<>+0(SB)/4, $0x0000003f
+DATA scale3fY<>+4(SB)/4, $0x0000003f
+DATA scale3fY<>+8(SB)/4, $0x0000003f
+DATA scale3fY<>+12(SB)/4, $0x0000003f
+DATA scale3fY<>+16(SB)/4, $0x0000003f
+DATA scale3fY<>+20(SB)/4, $0x0000003f
+DATA scale3fY<>+24(SB)/4, $0x0000003f
+DATA scale3fY<>+28(SB)/4, $0x0000003f
+GLOBL scale3fY<>(SB), RODATA|NOPTR, $32
+
+DATA scale0fY<>+0(SB)/4, $0x0000000f
+DATA scale0fY<>+4(SB)/4, $0x0000000f
+DATA scale0fY<>+8(SB)/4, $0x0000000f
+DATA scale0fY<>+12(SB)/4, $0x0000000f
+DATA scale0fY<>+16(SB)/4, $0x0000000f
+DATA scale0fY<>+20(SB)/4, $0x0000000f
+DATA scale0fY<>+24(SB)/4, $0x0000000f
+DATA scale0fY<>+28(SB)/4, $0x0000000f
+GLOBL scale0fY<>(SB), RODATA|NOPTR, $32
+
+DATA scale30Y<>+0(SB)/4, $0x00000030
+DATA scale30Y<>+4(SB)/4, $0x00000030
+DATA scale30Y<>+8(SB)/4, $0x00000030
+DATA scale30Y<>+12(SB)/4, $0x00000030
+DATA scale30Y<>+16(SB)/4, $0x00000030
+DATA scale30Y<>+20(SB)/4, $0x00000030
+DATA scale30Y<>+24(SB)/4, $0x00000030
+DATA scale30Y<>+28(SB)/4, $0x00000030
+GLOBL scale30Y<>(SB), RODATA|NOPTR, $32
+
+// func scaleHalfY(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 // Requires: AVX, F16C, MMX+
-TEXT ·scaleHalfY(SB), NOSPLIT, $0-28
+TEXT ·scaleHalfY(SB), NOSPLIT, $0-36
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), AX
 	MOVQ         n+16(FP), CX
-	VBROADCASTSS mul+24(FP), Y10
+	MOVQ         ahead+24(FP), R8
+	VBROADCASTSS mul+32(FP), Y10
 
 loop:
 	VCVTPH2PS  (AX), Y0
@@ -25,7 +56,10 @@ loop:
 	VCVTPH2PS  48(AX), Y3
 	VMULPS     Y10, Y3, Y3
 	VMOVUPS    Y3, 96(DI)
-	PREFETCHT0 2048(AX)
+	PREFETCHT1 4096(AX)
+	PREFETCHT1 (R8)
+	PREFETCHT1 64(R8)
+	ADDQ       $0x00000080, R8
 	ADDQ       $0x00000080, DI
 	ADDQ       $0x00000040, AX
 	SUBQ       $0x01, CX
@@ -33,15 +67,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleHalfMinY(dst *float32, mins *float32, src *byte, n int, mul float32, off float32)
+// func scaleHalfMinY(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·scaleHalfMinY(SB), NOSPLIT, $0-40
+TEXT ·scaleHalfMinY(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+16(FP), AX
 	MOVQ         n+24(FP), CX
+	MOVQ         ahead+32(FP), R8
 	MOVQ         mins+8(FP), SI
-	VBROADCASTSS mul+32(FP), Y10
-	VBROADCASTSS off+36(FP), Y11
+	VBROADCASTSS mul+40(FP), Y10
+	VBROADCASTSS off+44(FP), Y11
 
 loop:
 	VCVTPH2PS   (AX), Y0
@@ -68,8 +103,11 @@ loop:
 	VMULPS      Y10, Y0, Y0
 	VMOVUPS     Y0, 96(DI)
 	VMOVUPS     Y1, 96(SI)
-	PREFETCHT0  2048(AX)
-	PREFETCHT0  2112(AX)
+	PREFETCHT1  4096(AX)
+	PREFETCHT1  4160(AX)
+	PREFETCHT1  (R8)
+	PREFETCHT1  64(R8)
+	ADDQ        $0x00000080, R8
 	ADDQ        $0x00000080, DI
 	ADDQ        $0x00000080, SI
 	ADDQ        $0x00000080, AX
@@ -78,13 +116,14 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleE8Y(dst *float32, src *byte, n int, mul float32)
+// func scaleE8Y(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 // Requires: AVX, AVX2, MMX+
-TEXT ·scaleE8Y(SB), NOSPLIT, $0-28
+TEXT ·scaleE8Y(SB), NOSPLIT, $0-36
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), AX
 	MOVQ         n+16(FP), CX
-	VBROADCASTSS mul+24(FP), Y10
+	MOVQ         ahead+24(FP), R8
+	VBROADCASTSS mul+32(FP), Y10
 
 loop:
 	VPMOVZXBD  (AX), Y0
@@ -103,7 +142,10 @@ loop:
 	VPSLLD     $0x17, Y3, Y3
 	VMULPS     Y10, Y3, Y3
 	VMOVUPS    Y3, 96(DI)
-	PREFETCHT0 2048(AX)
+	PREFETCHT1 4096(AX)
+	PREFETCHT1 (R8)
+	PREFETCHT1 64(R8)
+	ADDQ       $0x00000080, R8
 	ADDQ       $0x00000080, DI
 	ADDQ       $0x00000020, AX
 	SUBQ       $0x01, CX
@@ -111,25 +153,24 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleK4Y(dst *float32, mins *float32, src *byte, n int, mul float32, off float32)
+// func scaleK4Y(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·scaleK4Y(SB), NOSPLIT, $0-40
+TEXT ·scaleK4Y(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+16(FP), AX
 	MOVQ         n+24(FP), CX
+	MOVQ         ahead+32(FP), R8
 	MOVQ         mins+8(FP), SI
-	VBROADCASTSS mul+32(FP), Y10
-	VBROADCASTSS off+36(FP), Y11
+	VBROADCASTSS mul+40(FP), Y10
+	VBROADCASTSS off+44(FP), Y11
 
 loop:
 	VCVTPH2PS   (AX), Y8
 	VCVTPH2PS   64(AX), Y9
 	VPMOVZXBD   128(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   256(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -139,11 +180,9 @@ loop:
 	VMOVUPS     Y0, (DI)
 	VMOVUPS     Y1, (SI)
 	VPMOVZXBD   160(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   288(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -153,11 +192,9 @@ loop:
 	VMOVUPS     Y0, 128(DI)
 	VMOVUPS     Y1, 128(SI)
 	VPMOVZXBD   192(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   320(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -167,11 +204,9 @@ loop:
 	VMOVUPS     Y0, 256(DI)
 	VMOVUPS     Y1, 256(SI)
 	VPMOVZXBD   224(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   352(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -182,17 +217,14 @@ loop:
 	VMOVUPS     Y1, 384(SI)
 	VPMOVZXBD   384(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   128(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   256(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -204,17 +236,14 @@ loop:
 	VMOVUPS     Y1, 512(SI)
 	VPMOVZXBD   416(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   160(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   288(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -226,17 +255,14 @@ loop:
 	VMOVUPS     Y1, 640(SI)
 	VPMOVZXBD   448(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   192(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   320(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -248,17 +274,14 @@ loop:
 	VMOVUPS     Y1, 768(SI)
 	VPMOVZXBD   480(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   224(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   352(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -271,11 +294,9 @@ loop:
 	VCVTPH2PS   16(AX), Y8
 	VCVTPH2PS   80(AX), Y9
 	VPMOVZXBD   136(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   264(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -285,11 +306,9 @@ loop:
 	VMOVUPS     Y0, 32(DI)
 	VMOVUPS     Y1, 32(SI)
 	VPMOVZXBD   168(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   296(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -299,11 +318,9 @@ loop:
 	VMOVUPS     Y0, 160(DI)
 	VMOVUPS     Y1, 160(SI)
 	VPMOVZXBD   200(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   328(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -313,11 +330,9 @@ loop:
 	VMOVUPS     Y0, 288(DI)
 	VMOVUPS     Y1, 288(SI)
 	VPMOVZXBD   232(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   360(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -328,17 +343,14 @@ loop:
 	VMOVUPS     Y1, 416(SI)
 	VPMOVZXBD   392(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   136(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   264(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -350,17 +362,14 @@ loop:
 	VMOVUPS     Y1, 544(SI)
 	VPMOVZXBD   424(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   168(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   296(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -372,17 +381,14 @@ loop:
 	VMOVUPS     Y1, 672(SI)
 	VPMOVZXBD   456(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   200(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   328(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -394,17 +400,14 @@ loop:
 	VMOVUPS     Y1, 800(SI)
 	VPMOVZXBD   488(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   232(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   360(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -417,11 +420,9 @@ loop:
 	VCVTPH2PS   32(AX), Y8
 	VCVTPH2PS   96(AX), Y9
 	VPMOVZXBD   144(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   272(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -431,11 +432,9 @@ loop:
 	VMOVUPS     Y0, 64(DI)
 	VMOVUPS     Y1, 64(SI)
 	VPMOVZXBD   176(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   304(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -445,11 +444,9 @@ loop:
 	VMOVUPS     Y0, 192(DI)
 	VMOVUPS     Y1, 192(SI)
 	VPMOVZXBD   208(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   336(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -459,11 +456,9 @@ loop:
 	VMOVUPS     Y0, 320(DI)
 	VMOVUPS     Y1, 320(SI)
 	VPMOVZXBD   240(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   368(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -474,17 +469,14 @@ loop:
 	VMOVUPS     Y1, 448(SI)
 	VPMOVZXBD   400(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   144(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   272(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -496,17 +488,14 @@ loop:
 	VMOVUPS     Y1, 576(SI)
 	VPMOVZXBD   432(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   176(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   304(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -518,17 +507,14 @@ loop:
 	VMOVUPS     Y1, 704(SI)
 	VPMOVZXBD   464(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   208(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   336(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -540,17 +526,14 @@ loop:
 	VMOVUPS     Y1, 832(SI)
 	VPMOVZXBD   496(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   240(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   368(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -563,11 +546,9 @@ loop:
 	VCVTPH2PS   48(AX), Y8
 	VCVTPH2PS   112(AX), Y9
 	VPMOVZXBD   152(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   280(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -577,11 +558,9 @@ loop:
 	VMOVUPS     Y0, 96(DI)
 	VMOVUPS     Y1, 96(SI)
 	VPMOVZXBD   184(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   312(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -591,11 +570,9 @@ loop:
 	VMOVUPS     Y0, 224(DI)
 	VMOVUPS     Y1, 224(SI)
 	VPMOVZXBD   216(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   344(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -605,11 +582,9 @@ loop:
 	VMOVUPS     Y0, 352(DI)
 	VMOVUPS     Y1, 352(SI)
 	VPMOVZXBD   248(AX), Y0
-	VPSLLD      $0x1a, Y0, Y0
-	VPSRLD      $0x1a, Y0, Y0
+	VPAND       scale3fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   376(AX), Y1
-	VPSLLD      $0x1a, Y1, Y1
-	VPSRLD      $0x1a, Y1, Y1
+	VPAND       scale3fY<>+0(SB), Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -620,17 +595,14 @@ loop:
 	VMOVUPS     Y1, 480(SI)
 	VPMOVZXBD   408(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   152(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   280(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -642,17 +614,14 @@ loop:
 	VMOVUPS     Y1, 608(SI)
 	VPMOVZXBD   440(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   184(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   312(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -664,17 +633,14 @@ loop:
 	VMOVUPS     Y1, 736(SI)
 	VPMOVZXBD   472(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   216(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   344(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -686,17 +652,14 @@ loop:
 	VMOVUPS     Y1, 864(SI)
 	VPMOVZXBD   504(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD   248(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y0, Y0
 	VPMOVZXBD   376(AX), Y2
-	VPSLLD      $0x18, Y2, Y2
-	VPSRLD      $0x1e, Y2, Y2
-	VPSLLD      $0x04, Y2, Y2
+	VPSRLD      $0x02, Y2, Y2
+	VPAND       scale30Y<>+0(SB), Y2, Y2
 	VPOR        Y2, Y1, Y1
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
@@ -706,14 +669,31 @@ loop:
 	VMULPS      Y10, Y0, Y0
 	VMOVUPS     Y0, 992(DI)
 	VMOVUPS     Y1, 992(SI)
-	PREFETCHT0  2048(AX)
-	PREFETCHT0  2112(AX)
-	PREFETCHT0  2176(AX)
-	PREFETCHT0  2240(AX)
-	PREFETCHT0  2304(AX)
-	PREFETCHT0  2368(AX)
-	PREFETCHT0  2432(AX)
-	PREFETCHT0  2496(AX)
+	PREFETCHT1  4096(AX)
+	PREFETCHT1  4160(AX)
+	PREFETCHT1  4224(AX)
+	PREFETCHT1  4288(AX)
+	PREFETCHT1  4352(AX)
+	PREFETCHT1  4416(AX)
+	PREFETCHT1  4480(AX)
+	PREFETCHT1  4544(AX)
+	PREFETCHT1  (R8)
+	PREFETCHT1  64(R8)
+	PREFETCHT1  128(R8)
+	PREFETCHT1  192(R8)
+	PREFETCHT1  256(R8)
+	PREFETCHT1  320(R8)
+	PREFETCHT1  384(R8)
+	PREFETCHT1  448(R8)
+	PREFETCHT1  512(R8)
+	PREFETCHT1  576(R8)
+	PREFETCHT1  640(R8)
+	PREFETCHT1  704(R8)
+	PREFETCHT1  768(R8)
+	PREFETCHT1  832(R8)
+	PREFETCHT1  896(R8)
+	PREFETCHT1  960(R8)
+	ADDQ        $0x00000400, R8
 	ADDQ        $0x00000400, DI
 	ADDQ        $0x00000400, SI
 	ADDQ        $0x00000200, AX
@@ -722,13 +702,14 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleK6Y(dst *float32, src *byte, n int, mul float32)
+// func scaleK6Y(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 // Requires: AVX, AVX2, F16C, MMX+
-TEXT ·scaleK6Y(SB), NOSPLIT, $0-28
+TEXT ·scaleK6Y(SB), NOSPLIT, $0-36
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), AX
 	MOVQ         n+16(FP), CX
-	VBROADCASTSS mul+24(FP), Y10
+	MOVQ         ahead+24(FP), R8
+	VBROADCASTSS mul+32(FP), Y10
 
 loop:
 	VCVTPH2PS  (AX), Y8
@@ -995,15 +976,32 @@ loop:
 	VCVTDQ2PS  Y3, Y3
 	VMULPS     Y8, Y3, Y3
 	VMOVUPS    Y3, 2016(DI)
-	PREFETCHT0 2048(AX)
-	PREFETCHT0 2112(AX)
-	PREFETCHT0 2176(AX)
-	PREFETCHT0 2240(AX)
-	PREFETCHT0 2304(AX)
-	PREFETCHT0 2368(AX)
-	PREFETCHT0 2432(AX)
-	PREFETCHT0 2496(AX)
-	PREFETCHT0 2560(AX)
+	PREFETCHT1 4096(AX)
+	PREFETCHT1 4160(AX)
+	PREFETCHT1 4224(AX)
+	PREFETCHT1 4288(AX)
+	PREFETCHT1 4352(AX)
+	PREFETCHT1 4416(AX)
+	PREFETCHT1 4480(AX)
+	PREFETCHT1 4544(AX)
+	PREFETCHT1 4608(AX)
+	PREFETCHT1 (R8)
+	PREFETCHT1 64(R8)
+	PREFETCHT1 128(R8)
+	PREFETCHT1 192(R8)
+	PREFETCHT1 256(R8)
+	PREFETCHT1 320(R8)
+	PREFETCHT1 384(R8)
+	PREFETCHT1 448(R8)
+	PREFETCHT1 512(R8)
+	PREFETCHT1 576(R8)
+	PREFETCHT1 640(R8)
+	PREFETCHT1 704(R8)
+	PREFETCHT1 768(R8)
+	PREFETCHT1 832(R8)
+	PREFETCHT1 896(R8)
+	PREFETCHT1 960(R8)
+	ADDQ       $0x00000400, R8
 	ADDQ       $0x00000800, DI
 	ADDQ       $0x00000240, AX
 	SUBQ       $0x01, CX
@@ -1011,13 +1009,14 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleK3Y(dst *float32, src *byte, n int, mul float32)
+// func scaleK3Y(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·scaleK3Y(SB), NOSPLIT, $0-28
+TEXT ·scaleK3Y(SB), NOSPLIT, $0-36
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), AX
 	MOVQ         n+16(FP), CX
-	VBROADCASTSS mul+24(FP), Y10
+	MOVQ         ahead+24(FP), R8
+	VBROADCASTSS mul+32(FP), Y10
 
 loop:
 	VCVTPH2PS    (AX), Y8
@@ -1027,177 +1026,149 @@ loop:
 	VBROADCASTSS X2, Y2
 	VMULPS       Y8, Y2, Y9
 	VPMOVZXBD    64(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    320(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, (DI)
 	VPMOVZXBD    96(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    352(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 128(DI)
 	VPMOVZXBD    128(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    384(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 256(DI)
 	VPMOVZXBD    160(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    416(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 384(DI)
 	VPMOVZXBD    192(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    320(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 512(DI)
 	VPMOVZXBD    224(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    352(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 640(DI)
 	VPMOVZXBD    256(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    384(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 768(DI)
 	VPMOVZXBD    288(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    416(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 896(DI)
 	VPMOVZXBD    64(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    320(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1024(DI)
 	VPMOVZXBD    96(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    352(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1152(DI)
 	VPMOVZXBD    128(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    384(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1280(DI)
 	VPMOVZXBD    160(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    416(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1408(DI)
 	VPMOVZXBD    192(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    320(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1536(DI)
 	VPMOVZXBD    224(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    352(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1664(DI)
 	VPMOVZXBD    256(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    384(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1792(DI)
 	VPMOVZXBD    288(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    416(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
@@ -1209,177 +1180,149 @@ loop:
 	VBROADCASTSS X2, Y2
 	VMULPS       Y8, Y2, Y9
 	VPMOVZXBD    72(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    328(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 32(DI)
 	VPMOVZXBD    104(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    360(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 160(DI)
 	VPMOVZXBD    136(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    392(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 288(DI)
 	VPMOVZXBD    168(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    424(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 416(DI)
 	VPMOVZXBD    200(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    328(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 544(DI)
 	VPMOVZXBD    232(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    360(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 672(DI)
 	VPMOVZXBD    264(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    392(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 800(DI)
 	VPMOVZXBD    296(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    424(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 928(DI)
 	VPMOVZXBD    72(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    328(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1056(DI)
 	VPMOVZXBD    104(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    360(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1184(DI)
 	VPMOVZXBD    136(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    392(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1312(DI)
 	VPMOVZXBD    168(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    424(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1440(DI)
 	VPMOVZXBD    200(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    328(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1568(DI)
 	VPMOVZXBD    232(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    360(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1696(DI)
 	VPMOVZXBD    264(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    392(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1824(DI)
 	VPMOVZXBD    296(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    424(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
@@ -1391,177 +1334,149 @@ loop:
 	VBROADCASTSS X2, Y2
 	VMULPS       Y8, Y2, Y9
 	VPMOVZXBD    80(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    336(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 64(DI)
 	VPMOVZXBD    112(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    368(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 192(DI)
 	VPMOVZXBD    144(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    400(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 320(DI)
 	VPMOVZXBD    176(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    432(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 448(DI)
 	VPMOVZXBD    208(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    336(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 576(DI)
 	VPMOVZXBD    240(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    368(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 704(DI)
 	VPMOVZXBD    272(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    400(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 832(DI)
 	VPMOVZXBD    304(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    432(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 960(DI)
 	VPMOVZXBD    80(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    336(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1088(DI)
 	VPMOVZXBD    112(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    368(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1216(DI)
 	VPMOVZXBD    144(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    400(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1344(DI)
 	VPMOVZXBD    176(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    432(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1472(DI)
 	VPMOVZXBD    208(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    336(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1600(DI)
 	VPMOVZXBD    240(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    368(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1728(DI)
 	VPMOVZXBD    272(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    400(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1856(DI)
 	VPMOVZXBD    304(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    432(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
@@ -1573,188 +1488,177 @@ loop:
 	VBROADCASTSS X2, Y2
 	VMULPS       Y8, Y2, Y9
 	VPMOVZXBD    88(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    344(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 96(DI)
 	VPMOVZXBD    120(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    376(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 224(DI)
 	VPMOVZXBD    152(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    408(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 352(DI)
 	VPMOVZXBD    184(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    440(AX), Y1
-	VPSLLD       $0x1e, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
 	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 480(DI)
 	VPMOVZXBD    216(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    344(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 608(DI)
 	VPMOVZXBD    248(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    376(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 736(DI)
 	VPMOVZXBD    280(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    408(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 864(DI)
 	VPMOVZXBD    312(AX), Y0
-	VPSLLD       $0x1c, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    440(AX), Y1
-	VPSLLD       $0x1c, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 992(DI)
 	VPMOVZXBD    88(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    344(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1120(DI)
 	VPMOVZXBD    120(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    376(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1248(DI)
 	VPMOVZXBD    152(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    408(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1376(DI)
 	VPMOVZXBD    184(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    440(AX), Y1
-	VPSLLD       $0x1a, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1504(DI)
 	VPMOVZXBD    216(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    344(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1632(DI)
 	VPMOVZXBD    248(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    376(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1760(DI)
 	VPMOVZXBD    280(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    408(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 1888(DI)
 	VPMOVZXBD    312(AX), Y0
-	VPSLLD       $0x18, Y0, Y0
-	VPSRLD       $0x1c, Y0, Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
 	VPMOVZXBD    440(AX), Y1
-	VPSLLD       $0x18, Y1, Y1
-	VPSRLD       $0x1e, Y1, Y1
-	VPSLLD       $0x04, Y1, Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VFMSUB132PS  Y8, Y9, Y0
 	VMOVUPS      Y0, 2016(DI)
-	PREFETCHT0   2048(AX)
-	PREFETCHT0   2112(AX)
-	PREFETCHT0   2176(AX)
-	PREFETCHT0   2240(AX)
-	PREFETCHT0   2304(AX)
-	PREFETCHT0   2368(AX)
-	PREFETCHT0   2432(AX)
+	PREFETCHT1   4096(AX)
+	PREFETCHT1   4160(AX)
+	PREFETCHT1   4224(AX)
+	PREFETCHT1   4288(AX)
+	PREFETCHT1   4352(AX)
+	PREFETCHT1   4416(AX)
+	PREFETCHT1   4480(AX)
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	PREFETCHT1   128(R8)
+	PREFETCHT1   192(R8)
+	PREFETCHT1   256(R8)
+	PREFETCHT1   320(R8)
+	PREFETCHT1   384(R8)
+	PREFETCHT1   448(R8)
+	PREFETCHT1   512(R8)
+	PREFETCHT1   576(R8)
+	PREFETCHT1   640(R8)
+	PREFETCHT1   704(R8)
+	PREFETCHT1   768(R8)
+	PREFETCHT1   832(R8)
+	PREFETCHT1   896(R8)
+	PREFETCHT1   960(R8)
+	ADDQ         $0x00000400, R8
 	ADDQ         $0x00000800, DI
 	ADDQ         $0x000001c0, AX
 	SUBQ         $0x01, CX
@@ -1762,23 +1666,23 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleK2Y(dst *float32, mins *float32, src *byte, n int, mul float32, off float32)
+// func scaleK2Y(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·scaleK2Y(SB), NOSPLIT, $0-40
+TEXT ·scaleK2Y(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+16(FP), AX
 	MOVQ         n+24(FP), CX
+	MOVQ         ahead+32(FP), R8
 	MOVQ         mins+8(FP), SI
-	VBROADCASTSS mul+32(FP), Y10
-	VBROADCASTSS off+36(FP), Y11
+	VBROADCASTSS mul+40(FP), Y10
+	VBROADCASTSS off+44(FP), Y11
 
 loop:
 	VCVTPH2PS   (AX), Y8
 	VCVTPH2PS   64(AX), Y9
 	VPMOVZXBD   128(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1789,8 +1693,7 @@ loop:
 	VMOVUPS     Y1, (SI)
 	VPMOVZXBD   160(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1801,8 +1704,7 @@ loop:
 	VMOVUPS     Y1, 128(SI)
 	VPMOVZXBD   192(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1813,8 +1715,7 @@ loop:
 	VMOVUPS     Y1, 256(SI)
 	VPMOVZXBD   224(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1825,8 +1726,7 @@ loop:
 	VMOVUPS     Y1, 384(SI)
 	VPMOVZXBD   256(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1837,8 +1737,7 @@ loop:
 	VMOVUPS     Y1, 512(SI)
 	VPMOVZXBD   288(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1849,8 +1748,7 @@ loop:
 	VMOVUPS     Y1, 640(SI)
 	VPMOVZXBD   320(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1861,8 +1759,7 @@ loop:
 	VMOVUPS     Y1, 768(SI)
 	VPMOVZXBD   352(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1873,8 +1770,7 @@ loop:
 	VMOVUPS     Y1, 896(SI)
 	VPMOVZXBD   384(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1885,8 +1781,7 @@ loop:
 	VMOVUPS     Y1, 1024(SI)
 	VPMOVZXBD   416(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1897,8 +1792,7 @@ loop:
 	VMOVUPS     Y1, 1152(SI)
 	VPMOVZXBD   448(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1909,8 +1803,7 @@ loop:
 	VMOVUPS     Y1, 1280(SI)
 	VPMOVZXBD   480(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1921,8 +1814,7 @@ loop:
 	VMOVUPS     Y1, 1408(SI)
 	VPMOVZXBD   512(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1933,8 +1825,7 @@ loop:
 	VMOVUPS     Y1, 1536(SI)
 	VPMOVZXBD   544(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1945,8 +1836,7 @@ loop:
 	VMOVUPS     Y1, 1664(SI)
 	VPMOVZXBD   576(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1957,8 +1847,7 @@ loop:
 	VMOVUPS     Y1, 1792(SI)
 	VPMOVZXBD   608(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1971,8 +1860,7 @@ loop:
 	VCVTPH2PS   80(AX), Y9
 	VPMOVZXBD   136(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1983,8 +1871,7 @@ loop:
 	VMOVUPS     Y1, 32(SI)
 	VPMOVZXBD   168(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -1995,8 +1882,7 @@ loop:
 	VMOVUPS     Y1, 160(SI)
 	VPMOVZXBD   200(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2007,8 +1893,7 @@ loop:
 	VMOVUPS     Y1, 288(SI)
 	VPMOVZXBD   232(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2019,8 +1904,7 @@ loop:
 	VMOVUPS     Y1, 416(SI)
 	VPMOVZXBD   264(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2031,8 +1915,7 @@ loop:
 	VMOVUPS     Y1, 544(SI)
 	VPMOVZXBD   296(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2043,8 +1926,7 @@ loop:
 	VMOVUPS     Y1, 672(SI)
 	VPMOVZXBD   328(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2055,8 +1937,7 @@ loop:
 	VMOVUPS     Y1, 800(SI)
 	VPMOVZXBD   360(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2067,8 +1948,7 @@ loop:
 	VMOVUPS     Y1, 928(SI)
 	VPMOVZXBD   392(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2079,8 +1959,7 @@ loop:
 	VMOVUPS     Y1, 1056(SI)
 	VPMOVZXBD   424(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2091,8 +1970,7 @@ loop:
 	VMOVUPS     Y1, 1184(SI)
 	VPMOVZXBD   456(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2103,8 +1981,7 @@ loop:
 	VMOVUPS     Y1, 1312(SI)
 	VPMOVZXBD   488(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2115,8 +1992,7 @@ loop:
 	VMOVUPS     Y1, 1440(SI)
 	VPMOVZXBD   520(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2127,8 +2003,7 @@ loop:
 	VMOVUPS     Y1, 1568(SI)
 	VPMOVZXBD   552(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2139,8 +2014,7 @@ loop:
 	VMOVUPS     Y1, 1696(SI)
 	VPMOVZXBD   584(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2151,8 +2025,7 @@ loop:
 	VMOVUPS     Y1, 1824(SI)
 	VPMOVZXBD   616(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2165,8 +2038,7 @@ loop:
 	VCVTPH2PS   96(AX), Y9
 	VPMOVZXBD   144(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2177,8 +2049,7 @@ loop:
 	VMOVUPS     Y1, 64(SI)
 	VPMOVZXBD   176(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2189,8 +2060,7 @@ loop:
 	VMOVUPS     Y1, 192(SI)
 	VPMOVZXBD   208(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2201,8 +2071,7 @@ loop:
 	VMOVUPS     Y1, 320(SI)
 	VPMOVZXBD   240(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2213,8 +2082,7 @@ loop:
 	VMOVUPS     Y1, 448(SI)
 	VPMOVZXBD   272(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2225,8 +2093,7 @@ loop:
 	VMOVUPS     Y1, 576(SI)
 	VPMOVZXBD   304(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2237,8 +2104,7 @@ loop:
 	VMOVUPS     Y1, 704(SI)
 	VPMOVZXBD   336(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2249,8 +2115,7 @@ loop:
 	VMOVUPS     Y1, 832(SI)
 	VPMOVZXBD   368(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2261,8 +2126,7 @@ loop:
 	VMOVUPS     Y1, 960(SI)
 	VPMOVZXBD   400(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2273,8 +2137,7 @@ loop:
 	VMOVUPS     Y1, 1088(SI)
 	VPMOVZXBD   432(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2285,8 +2148,7 @@ loop:
 	VMOVUPS     Y1, 1216(SI)
 	VPMOVZXBD   464(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2297,8 +2159,7 @@ loop:
 	VMOVUPS     Y1, 1344(SI)
 	VPMOVZXBD   496(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2309,8 +2170,7 @@ loop:
 	VMOVUPS     Y1, 1472(SI)
 	VPMOVZXBD   528(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2321,8 +2181,7 @@ loop:
 	VMOVUPS     Y1, 1600(SI)
 	VPMOVZXBD   560(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2333,8 +2192,7 @@ loop:
 	VMOVUPS     Y1, 1728(SI)
 	VPMOVZXBD   592(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2345,8 +2203,7 @@ loop:
 	VMOVUPS     Y1, 1856(SI)
 	VPMOVZXBD   624(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2359,8 +2216,7 @@ loop:
 	VCVTPH2PS   112(AX), Y9
 	VPMOVZXBD   152(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2371,8 +2227,7 @@ loop:
 	VMOVUPS     Y1, 96(SI)
 	VPMOVZXBD   184(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2383,8 +2238,7 @@ loop:
 	VMOVUPS     Y1, 224(SI)
 	VPMOVZXBD   216(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2395,8 +2249,7 @@ loop:
 	VMOVUPS     Y1, 352(SI)
 	VPMOVZXBD   248(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2407,8 +2260,7 @@ loop:
 	VMOVUPS     Y1, 480(SI)
 	VPMOVZXBD   280(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2419,8 +2271,7 @@ loop:
 	VMOVUPS     Y1, 608(SI)
 	VPMOVZXBD   312(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2431,8 +2282,7 @@ loop:
 	VMOVUPS     Y1, 736(SI)
 	VPMOVZXBD   344(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2443,8 +2293,7 @@ loop:
 	VMOVUPS     Y1, 864(SI)
 	VPMOVZXBD   376(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2455,8 +2304,7 @@ loop:
 	VMOVUPS     Y1, 992(SI)
 	VPMOVZXBD   408(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2467,8 +2315,7 @@ loop:
 	VMOVUPS     Y1, 1120(SI)
 	VPMOVZXBD   440(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2479,8 +2326,7 @@ loop:
 	VMOVUPS     Y1, 1248(SI)
 	VPMOVZXBD   472(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2491,8 +2337,7 @@ loop:
 	VMOVUPS     Y1, 1376(SI)
 	VPMOVZXBD   504(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2503,8 +2348,7 @@ loop:
 	VMOVUPS     Y1, 1504(SI)
 	VPMOVZXBD   536(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2515,8 +2359,7 @@ loop:
 	VMOVUPS     Y1, 1632(SI)
 	VPMOVZXBD   568(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2527,8 +2370,7 @@ loop:
 	VMOVUPS     Y1, 1760(SI)
 	VPMOVZXBD   600(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2539,8 +2381,7 @@ loop:
 	VMOVUPS     Y1, 1888(SI)
 	VPMOVZXBD   632(AX), Y0
 	VPSRLD      $0x04, Y0, Y1
-	VPSLLD      $0x1c, Y0, Y0
-	VPSRLD      $0x1c, Y0, Y0
+	VPAND       scale0fY<>+0(SB), Y0, Y0
 	VCVTDQ2PS   Y0, Y0
 	VCVTDQ2PS   Y1, Y1
 	VMULPS      Y8, Y0, Y0
@@ -2549,16 +2390,33 @@ loop:
 	VMULPS      Y10, Y0, Y0
 	VMOVUPS     Y0, 2016(DI)
 	VMOVUPS     Y1, 2016(SI)
-	PREFETCHT0  2048(AX)
-	PREFETCHT0  2112(AX)
-	PREFETCHT0  2176(AX)
-	PREFETCHT0  2240(AX)
-	PREFETCHT0  2304(AX)
-	PREFETCHT0  2368(AX)
-	PREFETCHT0  2432(AX)
-	PREFETCHT0  2496(AX)
-	PREFETCHT0  2560(AX)
-	PREFETCHT0  2624(AX)
+	PREFETCHT1  4096(AX)
+	PREFETCHT1  4160(AX)
+	PREFETCHT1  4224(AX)
+	PREFETCHT1  4288(AX)
+	PREFETCHT1  4352(AX)
+	PREFETCHT1  4416(AX)
+	PREFETCHT1  4480(AX)
+	PREFETCHT1  4544(AX)
+	PREFETCHT1  4608(AX)
+	PREFETCHT1  4672(AX)
+	PREFETCHT1  (R8)
+	PREFETCHT1  64(R8)
+	PREFETCHT1  128(R8)
+	PREFETCHT1  192(R8)
+	PREFETCHT1  256(R8)
+	PREFETCHT1  320(R8)
+	PREFETCHT1  384(R8)
+	PREFETCHT1  448(R8)
+	PREFETCHT1  512(R8)
+	PREFETCHT1  576(R8)
+	PREFETCHT1  640(R8)
+	PREFETCHT1  704(R8)
+	PREFETCHT1  768(R8)
+	PREFETCHT1  832(R8)
+	PREFETCHT1  896(R8)
+	PREFETCHT1  960(R8)
+	ADDQ        $0x00000400, R8
 	ADDQ        $0x00000800, DI
 	ADDQ        $0x00000800, SI
 	ADDQ        $0x00000280, AX

@@ -7,34 +7,34 @@ package gemm
 // scaleHalfY expands a half float per row and block; each is multiplied by mul.
 //
 //go:noescape
-func scaleHalfY(dst *float32, src *byte, n int, mul float32)
+func scaleHalfY(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 
 // scaleHalfMinY expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.
 //
 //go:noescape
-func scaleHalfMinY(dst *float32, mins *float32, src *byte, n int, mul float32, off float32)
+func scaleHalfMinY(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 
 // scaleE8Y expands a power of two per row and block; each is multiplied by mul.
 //
 //go:noescape
-func scaleE8Y(dst *float32, src *byte, n int, mul float32)
+func scaleE8Y(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 
 // scaleK4Y expands the scales and minima of Q4_K and Q5_K: scale × mul, scale × off - minimum.
 //
 //go:noescape
-func scaleK4Y(dst *float32, mins *float32, src *byte, n int, mul float32, off float32)
+func scaleK4Y(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 
 // scaleK6Y expands the scales of Q6_K, times mul.
 //
 //go:noescape
-func scaleK6Y(dst *float32, src *byte, n int, mul float32)
+func scaleK6Y(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 
 // scaleK3Y expands the scales of Q3_K, times mul.
 //
 //go:noescape
-func scaleK3Y(dst *float32, src *byte, n int, mul float32)
+func scaleK3Y(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 
 // scaleK2Y expands the scales and minima of Q2_K: scale × mul, scale × off - minimum.
 //
 //go:noescape
-func scaleK2Y(dst *float32, mins *float32, src *byte, n int, mul float32, off float32)
+func scaleK2Y(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)

@@ -4,13 +4,68 @@
 
 #include "textflag.h"
 
-// func scaleHalfZ(dst *float32, src *byte, n int, mul float32)
+DATA scale3fZ<>+0(SB)/4, $0x0000003f
+DATA scale3fZ<>+4(SB)/4, $0x0000003f
+DATA scale3fZ<>+8(SB)/4, $0x0000003f
+DATA scale3fZ<>+12(SB)/4, $0x0000003f
+DATA scale3fZ<>+16(SB)/4, $0x0000003f
+DATA scale3fZ<>+20(SB)/4, $0x0000003f
+DATA scale3fZ<>+24(SB)/4, $0x0000003f
+DATA scale3fZ<>+28(SB)/4, $0x0000003f
+DATA scale3fZ<>+32(SB)/4, $0x0000003f
+DATA scale3fZ<>+36(SB)/4, $0x0000003f
+DATA scale3fZ<>+40(SB)/4, $0x0000003f
+DATA scale3fZ<>+44(SB)/4, $0x0000003f
+DATA scale3fZ<>+48(SB)/4, $0x0000003f
+DATA scale3fZ<>+52(SB)/4, $0x0000003f
+DATA scale3fZ<>+56(SB)/4, $0x0000003f
+DATA scale3fZ<>+60(SB)/4, $0x0000003f
+GLOBL scale3fZ<>(SB), RODATA|NOPTR, $64
+
+DATA scale0fZ<>+0(SB)/4, $0x0000000f
+DATA scale0fZ<>+4(SB)/4, $0x0000000f
+DATA scale0fZ<>+8(SB)/4, $0x0000000f
+DATA scale0fZ<>+12(SB)/4, $0x0000000f
+DATA scale0fZ<>+16(SB)/4, $0x0000000f
+DATA scale0fZ<>+20(SB)/4, $0x0000000f
+DATA scale0fZ<>+24(SB)/4, $0x0000000f
+DATA scale0fZ<>+28(SB)/4, $0x0000000f
+DATA scale0fZ<>+32(SB)/4, $0x0000000f
+DATA scale0fZ<>+36(SB)/4, $0x0000000f
+DATA scale0fZ<>+40(SB)/4, $0x0000000f
+DATA scale0fZ<>+44(SB)/4, $0x0000000f
+DATA scale0fZ<>+48(SB)/4, $0x0000000f
+DATA scale0fZ<>+52(SB)/4, $0x0000000f
+DATA scale0fZ<>+56(SB)/4, $0x0000000f
+DATA scale0fZ<>+60(SB)/4, $0x0000000f
+GLOBL scale0fZ<>(SB), RODATA|NOPTR, $64
+
+DATA scale30Z<>+0(SB)/4, $0x00000030
+DATA scale30Z<>+4(SB)/4, $0x00000030
+DATA scale30Z<>+8(SB)/4, $0x00000030
+DATA scale30Z<>+12(SB)/4, $0x00000030
+DATA scale30Z<>+16(SB)/4, $0x00000030
+DATA scale30Z<>+20(SB)/4, $0x00000030
+DATA scale30Z<>+24(SB)/4, $0x00000030
+DATA scale30Z<>+28(SB)/4, $0x00000030
+DATA scale30Z<>+32(SB)/4, $0x00000030
+DATA scale30Z<>+36(SB)/4, $0x00000030
+DATA scale30Z<>+40(SB)/4, $0x00000030
+DATA scale30Z<>+44(SB)/4, $0x00000030
+DATA scale30Z<>+48(SB)/4, $0x00000030
+DATA scale30Z<>+52(SB)/4, $0x00000030
+DATA scale30Z<>+56(SB)/4, $0x00000030
+DATA scale30Z<>+60(SB)/4, $0x00000030
+GLOBL scale30Z<>(SB), RODATA|NOPTR, $64
+
+// func scaleHalfZ(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scaleHalfZ(SB), NOSPLIT, $0-28
+TEXT ·scaleHalfZ(SB), NOSPLIT, $0-36
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), AX
 	MOVQ         n+16(FP), CX
-	VBROADCASTSS mul+24(FP), Z10
+	MOVQ         ahead+24(FP), R8
+	VBROADCASTSS mul+32(FP), Z10
 
 loop:
 	VCVTPH2PS  (AX), Z0
@@ -19,7 +74,10 @@ loop:
 	VCVTPH2PS  32(AX), Z1
 	VMULPS     Z10, Z1, Z1
 	VMOVUPS    Z1, 64(DI)
-	PREFETCHT0 2048(AX)
+	PREFETCHT1 4096(AX)
+	PREFETCHT1 (R8)
+	PREFETCHT1 64(R8)
+	ADDQ       $0x00000080, R8
 	ADDQ       $0x00000080, DI
 	ADDQ       $0x00000040, AX
 	SUBQ       $0x01, CX
@@ -27,15 +85,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleHalfMinZ(dst *float32, mins *float32, src *byte, n int, mul float32, off float32)
+// func scaleHalfMinZ(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scaleHalfMinZ(SB), NOSPLIT, $0-40
+TEXT ·scaleHalfMinZ(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+16(FP), AX
 	MOVQ         n+24(FP), CX
+	MOVQ         ahead+32(FP), R8
 	MOVQ         mins+8(FP), SI
-	VBROADCASTSS mul+32(FP), Z10
-	VBROADCASTSS off+36(FP), Z11
+	VBROADCASTSS mul+40(FP), Z10
+	VBROADCASTSS off+44(FP), Z11
 
 loop:
 	VCVTPH2PS   (AX), Z0
@@ -50,8 +109,11 @@ loop:
 	VMULPS      Z10, Z0, Z0
 	VMOVUPS     Z0, 64(DI)
 	VMOVUPS     Z1, 64(SI)
-	PREFETCHT0  2048(AX)
-	PREFETCHT0  2112(AX)
+	PREFETCHT1  4096(AX)
+	PREFETCHT1  4160(AX)
+	PREFETCHT1  (R8)
+	PREFETCHT1  64(R8)
+	ADDQ        $0x00000080, R8
 	ADDQ        $0x00000080, DI
 	ADDQ        $0x00000080, SI
 	ADDQ        $0x00000080, AX
@@ -60,13 +122,14 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleE8Z(dst *float32, src *byte, n int, mul float32)
+// func scaleE8Z(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scaleE8Z(SB), NOSPLIT, $0-28
+TEXT ·scaleE8Z(SB), NOSPLIT, $0-36
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), AX
 	MOVQ         n+16(FP), CX
-	VBROADCASTSS mul+24(FP), Z10
+	MOVQ         ahead+24(FP), R8
+	VBROADCASTSS mul+32(FP), Z10
 
 loop:
 	VPMOVZXBD  (AX), Z0
@@ -77,7 +140,10 @@ loop:
 	VPSLLD     $0x17, Z1, Z1
 	VMULPS     Z10, Z1, Z1
 	VMOVUPS    Z1, 64(DI)
-	PREFETCHT0 2048(AX)
+	PREFETCHT1 4096(AX)
+	PREFETCHT1 (R8)
+	PREFETCHT1 64(R8)
+	ADDQ       $0x00000080, R8
 	ADDQ       $0x00000080, DI
 	ADDQ       $0x00000020, AX
 	SUBQ       $0x01, CX
@@ -85,25 +151,24 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleK4Z(dst *float32, mins *float32, src *byte, n int, mul float32, off float32)
+// func scaleK4Z(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scaleK4Z(SB), NOSPLIT, $0-40
+TEXT ·scaleK4Z(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+16(FP), AX
 	MOVQ         n+24(FP), CX
+	MOVQ         ahead+32(FP), R8
 	MOVQ         mins+8(FP), SI
-	VBROADCASTSS mul+32(FP), Z10
-	VBROADCASTSS off+36(FP), Z11
+	VBROADCASTSS mul+40(FP), Z10
+	VBROADCASTSS off+44(FP), Z11
 
 loop:
 	VCVTPH2PS   (AX), Z8
 	VCVTPH2PS   64(AX), Z9
 	VPMOVZXBD   128(AX), Z0
-	VPSLLD      $0x1a, Z0, Z0
-	VPSRLD      $0x1a, Z0, Z0
+	VPANDD      scale3fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   256(AX), Z1
-	VPSLLD      $0x1a, Z1, Z1
-	VPSRLD      $0x1a, Z1, Z1
+	VPANDD      scale3fZ<>+0(SB), Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -113,11 +178,9 @@ loop:
 	VMOVUPS     Z0, (DI)
 	VMOVUPS     Z1, (SI)
 	VPMOVZXBD   160(AX), Z0
-	VPSLLD      $0x1a, Z0, Z0
-	VPSRLD      $0x1a, Z0, Z0
+	VPANDD      scale3fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   288(AX), Z1
-	VPSLLD      $0x1a, Z1, Z1
-	VPSRLD      $0x1a, Z1, Z1
+	VPANDD      scale3fZ<>+0(SB), Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -127,11 +190,9 @@ loop:
 	VMOVUPS     Z0, 128(DI)
 	VMOVUPS     Z1, 128(SI)
 	VPMOVZXBD   192(AX), Z0
-	VPSLLD      $0x1a, Z0, Z0
-	VPSRLD      $0x1a, Z0, Z0
+	VPANDD      scale3fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   320(AX), Z1
-	VPSLLD      $0x1a, Z1, Z1
-	VPSRLD      $0x1a, Z1, Z1
+	VPANDD      scale3fZ<>+0(SB), Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -141,11 +202,9 @@ loop:
 	VMOVUPS     Z0, 256(DI)
 	VMOVUPS     Z1, 256(SI)
 	VPMOVZXBD   224(AX), Z0
-	VPSLLD      $0x1a, Z0, Z0
-	VPSRLD      $0x1a, Z0, Z0
+	VPANDD      scale3fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   352(AX), Z1
-	VPSLLD      $0x1a, Z1, Z1
-	VPSRLD      $0x1a, Z1, Z1
+	VPANDD      scale3fZ<>+0(SB), Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -156,17 +215,14 @@ loop:
 	VMOVUPS     Z1, 384(SI)
 	VPMOVZXBD   384(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   128(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z0, Z0
 	VPMOVZXBD   256(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
@@ -178,17 +234,14 @@ loop:
 	VMOVUPS     Z1, 512(SI)
 	VPMOVZXBD   416(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   160(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z0, Z0
 	VPMOVZXBD   288(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
@@ -200,17 +253,14 @@ loop:
 	VMOVUPS     Z1, 640(SI)
 	VPMOVZXBD   448(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   192(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z0, Z0
 	VPMOVZXBD   320(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
@@ -222,17 +272,14 @@ loop:
 	VMOVUPS     Z1, 768(SI)
 	VPMOVZXBD   480(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   224(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z0, Z0
 	VPMOVZXBD   352(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
@@ -245,11 +292,9 @@ loop:
 	VCVTPH2PS   32(AX), Z8
 	VCVTPH2PS   96(AX), Z9
 	VPMOVZXBD   144(AX), Z0
-	VPSLLD      $0x1a, Z0, Z0
-	VPSRLD      $0x1a, Z0, Z0
+	VPANDD      scale3fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   272(AX), Z1
-	VPSLLD      $0x1a, Z1, Z1
-	VPSRLD      $0x1a, Z1, Z1
+	VPANDD      scale3fZ<>+0(SB), Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -259,11 +304,9 @@ loop:
 	VMOVUPS     Z0, 64(DI)
 	VMOVUPS     Z1, 64(SI)
 	VPMOVZXBD   176(AX), Z0
-	VPSLLD      $0x1a, Z0, Z0
-	VPSRLD      $0x1a, Z0, Z0
+	VPANDD      scale3fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   304(AX), Z1
-	VPSLLD      $0x1a, Z1, Z1
-	VPSRLD      $0x1a, Z1, Z1
+	VPANDD      scale3fZ<>+0(SB), Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -273,11 +316,9 @@ loop:
 	VMOVUPS     Z0, 192(DI)
 	VMOVUPS     Z1, 192(SI)
 	VPMOVZXBD   208(AX), Z0
-	VPSLLD      $0x1a, Z0, Z0
-	VPSRLD      $0x1a, Z0, Z0
+	VPANDD      scale3fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   336(AX), Z1
-	VPSLLD      $0x1a, Z1, Z1
-	VPSRLD      $0x1a, Z1, Z1
+	VPANDD      scale3fZ<>+0(SB), Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -287,11 +328,9 @@ loop:
 	VMOVUPS     Z0, 320(DI)
 	VMOVUPS     Z1, 320(SI)
 	VPMOVZXBD   240(AX), Z0
-	VPSLLD      $0x1a, Z0, Z0
-	VPSRLD      $0x1a, Z0, Z0
+	VPANDD      scale3fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   368(AX), Z1
-	VPSLLD      $0x1a, Z1, Z1
-	VPSRLD      $0x1a, Z1, Z1
+	VPANDD      scale3fZ<>+0(SB), Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -302,17 +341,14 @@ loop:
 	VMOVUPS     Z1, 448(SI)
 	VPMOVZXBD   400(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   144(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z0, Z0
 	VPMOVZXBD   272(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
@@ -324,17 +360,14 @@ loop:
 	VMOVUPS     Z1, 576(SI)
 	VPMOVZXBD   432(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   176(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z0, Z0
 	VPMOVZXBD   304(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
@@ -346,17 +379,14 @@ loop:
 	VMOVUPS     Z1, 704(SI)
 	VPMOVZXBD   464(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   208(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z0, Z0
 	VPMOVZXBD   336(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
@@ -368,17 +398,14 @@ loop:
 	VMOVUPS     Z1, 832(SI)
 	VPMOVZXBD   496(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD   240(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z0, Z0
 	VPMOVZXBD   368(AX), Z2
-	VPSLLD      $0x18, Z2, Z2
-	VPSRLD      $0x1e, Z2, Z2
-	VPSLLD      $0x04, Z2, Z2
+	VPSRLD      $0x02, Z2, Z2
+	VPANDD      scale30Z<>+0(SB), Z2, Z2
 	VPORD       Z2, Z1, Z1
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
@@ -388,14 +415,31 @@ loop:
 	VMULPS      Z10, Z0, Z0
 	VMOVUPS     Z0, 960(DI)
 	VMOVUPS     Z1, 960(SI)
-	PREFETCHT0  2048(AX)
-	PREFETCHT0  2112(AX)
-	PREFETCHT0  2176(AX)
-	PREFETCHT0  2240(AX)
-	PREFETCHT0  2304(AX)
-	PREFETCHT0  2368(AX)
-	PREFETCHT0  2432(AX)
-	PREFETCHT0  2496(AX)
+	PREFETCHT1  4096(AX)
+	PREFETCHT1  4160(AX)
+	PREFETCHT1  4224(AX)
+	PREFETCHT1  4288(AX)
+	PREFETCHT1  4352(AX)
+	PREFETCHT1  4416(AX)
+	PREFETCHT1  4480(AX)
+	PREFETCHT1  4544(AX)
+	PREFETCHT1  (R8)
+	PREFETCHT1  64(R8)
+	PREFETCHT1  128(R8)
+	PREFETCHT1  192(R8)
+	PREFETCHT1  256(R8)
+	PREFETCHT1  320(R8)
+	PREFETCHT1  384(R8)
+	PREFETCHT1  448(R8)
+	PREFETCHT1  512(R8)
+	PREFETCHT1  576(R8)
+	PREFETCHT1  640(R8)
+	PREFETCHT1  704(R8)
+	PREFETCHT1  768(R8)
+	PREFETCHT1  832(R8)
+	PREFETCHT1  896(R8)
+	PREFETCHT1  960(R8)
+	ADDQ        $0x00000400, R8
 	ADDQ        $0x00000400, DI
 	ADDQ        $0x00000400, SI
 	ADDQ        $0x00000200, AX
@@ -404,13 +448,14 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleK6Z(dst *float32, src *byte, n int, mul float32)
+// func scaleK6Z(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scaleK6Z(SB), NOSPLIT, $0-28
+TEXT ·scaleK6Z(SB), NOSPLIT, $0-36
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), AX
 	MOVQ         n+16(FP), CX
-	VBROADCASTSS mul+24(FP), Z10
+	MOVQ         ahead+24(FP), R8
+	VBROADCASTSS mul+32(FP), Z10
 
 loop:
 	VCVTPH2PS  (AX), Z8
@@ -545,15 +590,32 @@ loop:
 	VCVTDQ2PS  Z3, Z3
 	VMULPS     Z8, Z3, Z3
 	VMOVUPS    Z3, 1984(DI)
-	PREFETCHT0 2048(AX)
-	PREFETCHT0 2112(AX)
-	PREFETCHT0 2176(AX)
-	PREFETCHT0 2240(AX)
-	PREFETCHT0 2304(AX)
-	PREFETCHT0 2368(AX)
-	PREFETCHT0 2432(AX)
-	PREFETCHT0 2496(AX)
-	PREFETCHT0 2560(AX)
+	PREFETCHT1 4096(AX)
+	PREFETCHT1 4160(AX)
+	PREFETCHT1 4224(AX)
+	PREFETCHT1 4288(AX)
+	PREFETCHT1 4352(AX)
+	PREFETCHT1 4416(AX)
+	PREFETCHT1 4480(AX)
+	PREFETCHT1 4544(AX)
+	PREFETCHT1 4608(AX)
+	PREFETCHT1 (R8)
+	PREFETCHT1 64(R8)
+	PREFETCHT1 128(R8)
+	PREFETCHT1 192(R8)
+	PREFETCHT1 256(R8)
+	PREFETCHT1 320(R8)
+	PREFETCHT1 384(R8)
+	PREFETCHT1 448(R8)
+	PREFETCHT1 512(R8)
+	PREFETCHT1 576(R8)
+	PREFETCHT1 640(R8)
+	PREFETCHT1 704(R8)
+	PREFETCHT1 768(R8)
+	PREFETCHT1 832(R8)
+	PREFETCHT1 896(R8)
+	PREFETCHT1 960(R8)
+	ADDQ       $0x00000400, R8
 	ADDQ       $0x00000800, DI
 	ADDQ       $0x00000240, AX
 	SUBQ       $0x01, CX
@@ -561,13 +623,14 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleK3Z(dst *float32, src *byte, n int, mul float32)
+// func scaleK3Z(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scaleK3Z(SB), NOSPLIT, $0-28
+TEXT ·scaleK3Z(SB), NOSPLIT, $0-36
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), AX
 	MOVQ         n+16(FP), CX
-	VBROADCASTSS mul+24(FP), Z10
+	MOVQ         ahead+24(FP), R8
+	VBROADCASTSS mul+32(FP), Z10
 
 loop:
 	VCVTPH2PS    (AX), Z8
@@ -577,177 +640,149 @@ loop:
 	VBROADCASTSS X2, Z2
 	VMULPS       Z8, Z2, Z9
 	VPMOVZXBD    64(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    320(AX), Z1
-	VPSLLD       $0x1e, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
 	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, (DI)
 	VPMOVZXBD    96(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    352(AX), Z1
-	VPSLLD       $0x1e, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
 	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 128(DI)
 	VPMOVZXBD    128(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    384(AX), Z1
-	VPSLLD       $0x1e, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
 	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 256(DI)
 	VPMOVZXBD    160(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    416(AX), Z1
-	VPSLLD       $0x1e, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
 	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 384(DI)
 	VPMOVZXBD    192(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    320(AX), Z1
-	VPSLLD       $0x1c, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 512(DI)
 	VPMOVZXBD    224(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    352(AX), Z1
-	VPSLLD       $0x1c, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 640(DI)
 	VPMOVZXBD    256(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    384(AX), Z1
-	VPSLLD       $0x1c, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 768(DI)
 	VPMOVZXBD    288(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    416(AX), Z1
-	VPSLLD       $0x1c, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 896(DI)
 	VPMOVZXBD    64(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    320(AX), Z1
-	VPSLLD       $0x1a, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1024(DI)
 	VPMOVZXBD    96(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    352(AX), Z1
-	VPSLLD       $0x1a, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1152(DI)
 	VPMOVZXBD    128(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    384(AX), Z1
-	VPSLLD       $0x1a, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1280(DI)
 	VPMOVZXBD    160(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    416(AX), Z1
-	VPSLLD       $0x1a, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1408(DI)
 	VPMOVZXBD    192(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    320(AX), Z1
-	VPSLLD       $0x18, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSRLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1536(DI)
 	VPMOVZXBD    224(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    352(AX), Z1
-	VPSLLD       $0x18, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSRLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1664(DI)
 	VPMOVZXBD    256(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    384(AX), Z1
-	VPSLLD       $0x18, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSRLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1792(DI)
 	VPMOVZXBD    288(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    416(AX), Z1
-	VPSLLD       $0x18, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSRLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
@@ -759,188 +794,177 @@ loop:
 	VBROADCASTSS X2, Z2
 	VMULPS       Z8, Z2, Z9
 	VPMOVZXBD    80(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    336(AX), Z1
-	VPSLLD       $0x1e, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
 	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 64(DI)
 	VPMOVZXBD    112(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    368(AX), Z1
-	VPSLLD       $0x1e, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
 	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 192(DI)
 	VPMOVZXBD    144(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    400(AX), Z1
-	VPSLLD       $0x1e, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
 	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 320(DI)
 	VPMOVZXBD    176(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    432(AX), Z1
-	VPSLLD       $0x1e, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
 	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 448(DI)
 	VPMOVZXBD    208(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    336(AX), Z1
-	VPSLLD       $0x1c, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 576(DI)
 	VPMOVZXBD    240(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    368(AX), Z1
-	VPSLLD       $0x1c, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 704(DI)
 	VPMOVZXBD    272(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    400(AX), Z1
-	VPSLLD       $0x1c, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 832(DI)
 	VPMOVZXBD    304(AX), Z0
-	VPSLLD       $0x1c, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    432(AX), Z1
-	VPSLLD       $0x1c, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 960(DI)
 	VPMOVZXBD    80(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    336(AX), Z1
-	VPSLLD       $0x1a, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1088(DI)
 	VPMOVZXBD    112(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    368(AX), Z1
-	VPSLLD       $0x1a, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1216(DI)
 	VPMOVZXBD    144(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    400(AX), Z1
-	VPSLLD       $0x1a, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1344(DI)
 	VPMOVZXBD    176(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    432(AX), Z1
-	VPSLLD       $0x1a, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1472(DI)
 	VPMOVZXBD    208(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    336(AX), Z1
-	VPSLLD       $0x18, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSRLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1600(DI)
 	VPMOVZXBD    240(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    368(AX), Z1
-	VPSLLD       $0x18, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSRLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1728(DI)
 	VPMOVZXBD    272(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    400(AX), Z1
-	VPSLLD       $0x18, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSRLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1856(DI)
 	VPMOVZXBD    304(AX), Z0
-	VPSLLD       $0x18, Z0, Z0
-	VPSRLD       $0x1c, Z0, Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
 	VPMOVZXBD    432(AX), Z1
-	VPSLLD       $0x18, Z1, Z1
-	VPSRLD       $0x1e, Z1, Z1
-	VPSLLD       $0x04, Z1, Z1
+	VPSRLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
 	VPORD        Z1, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VFMSUB132PS  Z8, Z9, Z0
 	VMOVUPS      Z0, 1984(DI)
-	PREFETCHT0   2048(AX)
-	PREFETCHT0   2112(AX)
-	PREFETCHT0   2176(AX)
-	PREFETCHT0   2240(AX)
-	PREFETCHT0   2304(AX)
-	PREFETCHT0   2368(AX)
-	PREFETCHT0   2432(AX)
+	PREFETCHT1   4096(AX)
+	PREFETCHT1   4160(AX)
+	PREFETCHT1   4224(AX)
+	PREFETCHT1   4288(AX)
+	PREFETCHT1   4352(AX)
+	PREFETCHT1   4416(AX)
+	PREFETCHT1   4480(AX)
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	PREFETCHT1   128(R8)
+	PREFETCHT1   192(R8)
+	PREFETCHT1   256(R8)
+	PREFETCHT1   320(R8)
+	PREFETCHT1   384(R8)
+	PREFETCHT1   448(R8)
+	PREFETCHT1   512(R8)
+	PREFETCHT1   576(R8)
+	PREFETCHT1   640(R8)
+	PREFETCHT1   704(R8)
+	PREFETCHT1   768(R8)
+	PREFETCHT1   832(R8)
+	PREFETCHT1   896(R8)
+	PREFETCHT1   960(R8)
+	ADDQ         $0x00000400, R8
 	ADDQ         $0x00000800, DI
 	ADDQ         $0x000001c0, AX
 	SUBQ         $0x01, CX
@@ -948,23 +972,23 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleK2Z(dst *float32, mins *float32, src *byte, n int, mul float32, off float32)
+// func scaleK2Z(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scaleK2Z(SB), NOSPLIT, $0-40
+TEXT ·scaleK2Z(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+16(FP), AX
 	MOVQ         n+24(FP), CX
+	MOVQ         ahead+32(FP), R8
 	MOVQ         mins+8(FP), SI
-	VBROADCASTSS mul+32(FP), Z10
-	VBROADCASTSS off+36(FP), Z11
+	VBROADCASTSS mul+40(FP), Z10
+	VBROADCASTSS off+44(FP), Z11
 
 loop:
 	VCVTPH2PS   (AX), Z8
 	VCVTPH2PS   64(AX), Z9
 	VPMOVZXBD   128(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -975,8 +999,7 @@ loop:
 	VMOVUPS     Z1, (SI)
 	VPMOVZXBD   160(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -987,8 +1010,7 @@ loop:
 	VMOVUPS     Z1, 128(SI)
 	VPMOVZXBD   192(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -999,8 +1021,7 @@ loop:
 	VMOVUPS     Z1, 256(SI)
 	VPMOVZXBD   224(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1011,8 +1032,7 @@ loop:
 	VMOVUPS     Z1, 384(SI)
 	VPMOVZXBD   256(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1023,8 +1043,7 @@ loop:
 	VMOVUPS     Z1, 512(SI)
 	VPMOVZXBD   288(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1035,8 +1054,7 @@ loop:
 	VMOVUPS     Z1, 640(SI)
 	VPMOVZXBD   320(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1047,8 +1065,7 @@ loop:
 	VMOVUPS     Z1, 768(SI)
 	VPMOVZXBD   352(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1059,8 +1076,7 @@ loop:
 	VMOVUPS     Z1, 896(SI)
 	VPMOVZXBD   384(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1071,8 +1087,7 @@ loop:
 	VMOVUPS     Z1, 1024(SI)
 	VPMOVZXBD   416(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1083,8 +1098,7 @@ loop:
 	VMOVUPS     Z1, 1152(SI)
 	VPMOVZXBD   448(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1095,8 +1109,7 @@ loop:
 	VMOVUPS     Z1, 1280(SI)
 	VPMOVZXBD   480(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1107,8 +1120,7 @@ loop:
 	VMOVUPS     Z1, 1408(SI)
 	VPMOVZXBD   512(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1119,8 +1131,7 @@ loop:
 	VMOVUPS     Z1, 1536(SI)
 	VPMOVZXBD   544(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1131,8 +1142,7 @@ loop:
 	VMOVUPS     Z1, 1664(SI)
 	VPMOVZXBD   576(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1143,8 +1153,7 @@ loop:
 	VMOVUPS     Z1, 1792(SI)
 	VPMOVZXBD   608(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1157,8 +1166,7 @@ loop:
 	VCVTPH2PS   96(AX), Z9
 	VPMOVZXBD   144(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1169,8 +1177,7 @@ loop:
 	VMOVUPS     Z1, 64(SI)
 	VPMOVZXBD   176(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1181,8 +1188,7 @@ loop:
 	VMOVUPS     Z1, 192(SI)
 	VPMOVZXBD   208(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1193,8 +1199,7 @@ loop:
 	VMOVUPS     Z1, 320(SI)
 	VPMOVZXBD   240(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1205,8 +1210,7 @@ loop:
 	VMOVUPS     Z1, 448(SI)
 	VPMOVZXBD   272(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1217,8 +1221,7 @@ loop:
 	VMOVUPS     Z1, 576(SI)
 	VPMOVZXBD   304(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1229,8 +1232,7 @@ loop:
 	VMOVUPS     Z1, 704(SI)
 	VPMOVZXBD   336(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1241,8 +1243,7 @@ loop:
 	VMOVUPS     Z1, 832(SI)
 	VPMOVZXBD   368(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1253,8 +1254,7 @@ loop:
 	VMOVUPS     Z1, 960(SI)
 	VPMOVZXBD   400(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1265,8 +1265,7 @@ loop:
 	VMOVUPS     Z1, 1088(SI)
 	VPMOVZXBD   432(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1277,8 +1276,7 @@ loop:
 	VMOVUPS     Z1, 1216(SI)
 	VPMOVZXBD   464(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1289,8 +1287,7 @@ loop:
 	VMOVUPS     Z1, 1344(SI)
 	VPMOVZXBD   496(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1301,8 +1298,7 @@ loop:
 	VMOVUPS     Z1, 1472(SI)
 	VPMOVZXBD   528(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1313,8 +1309,7 @@ loop:
 	VMOVUPS     Z1, 1600(SI)
 	VPMOVZXBD   560(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1325,8 +1320,7 @@ loop:
 	VMOVUPS     Z1, 1728(SI)
 	VPMOVZXBD   592(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1337,8 +1331,7 @@ loop:
 	VMOVUPS     Z1, 1856(SI)
 	VPMOVZXBD   624(AX), Z0
 	VPSRLD      $0x04, Z0, Z1
-	VPSLLD      $0x1c, Z0, Z0
-	VPSRLD      $0x1c, Z0, Z0
+	VPANDD      scale0fZ<>+0(SB), Z0, Z0
 	VCVTDQ2PS   Z0, Z0
 	VCVTDQ2PS   Z1, Z1
 	VMULPS      Z8, Z0, Z0
@@ -1347,16 +1340,33 @@ loop:
 	VMULPS      Z10, Z0, Z0
 	VMOVUPS     Z0, 1984(DI)
 	VMOVUPS     Z1, 1984(SI)
-	PREFETCHT0  2048(AX)
-	PREFETCHT0  2112(AX)
-	PREFETCHT0  2176(AX)
-	PREFETCHT0  2240(AX)
-	PREFETCHT0  2304(AX)
-	PREFETCHT0  2368(AX)
-	PREFETCHT0  2432(AX)
-	PREFETCHT0  2496(AX)
-	PREFETCHT0  2560(AX)
-	PREFETCHT0  2624(AX)
+	PREFETCHT1  4096(AX)
+	PREFETCHT1  4160(AX)
+	PREFETCHT1  4224(AX)
+	PREFETCHT1  4288(AX)
+	PREFETCHT1  4352(AX)
+	PREFETCHT1  4416(AX)
+	PREFETCHT1  4480(AX)
+	PREFETCHT1  4544(AX)
+	PREFETCHT1  4608(AX)
+	PREFETCHT1  4672(AX)
+	PREFETCHT1  (R8)
+	PREFETCHT1  64(R8)
+	PREFETCHT1  128(R8)
+	PREFETCHT1  192(R8)
+	PREFETCHT1  256(R8)
+	PREFETCHT1  320(R8)
+	PREFETCHT1  384(R8)
+	PREFETCHT1  448(R8)
+	PREFETCHT1  512(R8)
+	PREFETCHT1  576(R8)
+	PREFETCHT1  640(R8)
+	PREFETCHT1  704(R8)
+	PREFETCHT1  768(R8)
+	PREFETCHT1  832(R8)
+	PREFETCHT1  896(R8)
+	PREFETCHT1  960(R8)
+	ADDQ        $0x00000400, R8
 	ADDQ        $0x00000800, DI
 	ADDQ        $0x00000800, SI
 	ADDQ        $0x00000280, AX

@@ -7,34 +7,34 @@ package gemm
 // scaleHalfZ expands a half float per row and block; each is multiplied by mul.
 //
 //go:noescape
-func scaleHalfZ(dst *float32, src *byte, n int, mul float32)
+func scaleHalfZ(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 
 // scaleHalfMinZ expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.
 //
 //go:noescape
-func scaleHalfMinZ(dst *float32, mins *float32, src *byte, n int, mul float32, off float32)
+func scaleHalfMinZ(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 
 // scaleE8Z expands a power of two per row and block; each is multiplied by mul.
 //
 //go:noescape
-func scaleE8Z(dst *float32, src *byte, n int, mul float32)
+func scaleE8Z(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 
 // scaleK4Z expands the scales and minima of Q4_K and Q5_K: scale × mul, scale × off - minimum.
 //
 //go:noescape
-func scaleK4Z(dst *float32, mins *float32, src *byte, n int, mul float32, off float32)
+func scaleK4Z(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 
 // scaleK6Z expands the scales of Q6_K, times mul.
 //
 //go:noescape
-func scaleK6Z(dst *float32, src *byte, n int, mul float32)
+func scaleK6Z(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 
 // scaleK3Z expands the scales of Q3_K, times mul.
 //
 //go:noescape
-func scaleK3Z(dst *float32, src *byte, n int, mul float32)
+func scaleK3Z(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 
 // scaleK2Z expands the scales and minima of Q2_K: scale × mul, scale × off - minimum.
 //
 //go:noescape
-func scaleK2Z(dst *float32, mins *float32, src *byte, n int, mul float32, off float32)
+func scaleK2Z(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)

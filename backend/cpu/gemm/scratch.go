@@ -6,7 +6,7 @@ import "unsafe"
 // tiles of activations pass by; those of one pass stay in the second level.
 const (
 	panelK     = 1024              // codes in a panel
-	fewK       = 1024              // codes whose scales are expanded at once when nothing is unpacked
+	fewK       = 512               // codes whose scales are expanded at once when nothing is unpacked
 	panelWords = 256               // 32-bit words of each row in a float panel
 	passRows   = 126               // rows of activations that share one unpacked panel of codes
 	floatRows  = 510               // likewise of floats, which take longer to interleave
@@ -27,7 +27,7 @@ type Scratch struct {
 // NewScratch allocates.
 func NewScratch() *Scratch {
 	const panel, rows, acts = panelWords * planeBytes, Granule * panelWords * 4, floatRows * passStride
-	const scales, tile = fewK / 16 * Granule, 6 * Granule
+	const scales, tile = panelK / 16 * Granule, 6 * Granule
 	bytes := make([]byte, 64+panel+rows+acts+4*(2*scales+tile))
 	bytes = bytes[-uintptr(unsafe.Pointer(&bytes[0]))&63:] // a vector load must not straddle two cache lines
 	floats := func(n int) []float32 {

@@ -124,6 +124,15 @@ func (w Width) FixedBytes(name string, b byte) operand.Mem {
 	return m
 }
 
+// FixedWords is a read-only vector of this width that repeats a 32-bit word.
+func (w Width) FixedWords(name string, v uint32) operand.Mem {
+	m := w.Constant(name)
+	for i := 0; i < w.Bytes; i += 4 {
+		w.AddDatum(i, operand.U32(v))
+	}
+	return m
+}
+
 var zmm = [32]reg.VecPhysical{
 	reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13,
 	reg.Z14, reg.Z15, reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26,

@@ -104,7 +104,13 @@ func (d *dot) scaleBytes() int {
 	return 128
 }
 
-func (d *dot) int(a, v int) VecPhysical   { return d.Reg(d.ints + 2*a + v) }
+// int is the integer sum of vector v of row a. Few rows keep two, so that there is always one whose last product is done.
+func (d *dot) int(a, v int) VecPhysical { return d.Reg(d.ints + 2*a + v) }
+func (d *dot) second(a, v int) VecPhysical {
+	return d.Reg(d.ints + 2*d.rows + 2*a + v)
+}
+func (d *dot) twoSums() bool { return d.Wide() && d.rows <= 3 }
+
 func (d *dot) float(a, v int) VecPhysical { return d.Reg(d.floats + 2*a + v) }
 
 // block is 32 k: one integer sum and one scaling, or two where scales stand for 16 weights.
@@ -159,6 +165,9 @@ func (d *dot) bias(sub int) {
 			} else {
 				d.Move(d.magic, d.int(a, v))
 			}
+			if d.twoSums() {
+				d.Zero(d.second(a, v))
+			}
 		}
 	}
 }
@@ -177,7 +186,11 @@ func (d *dot) products(weights GPPhysical, j int) {
 		cast := d.Reg(d.cast)
 		d.VPBROADCASTD(d.act[a].Offset(4*j), cast)
 		for v := range 2 {
-			if d.VNNI {
+			switch {
+			case d.twoSums() && j%2 == 1:
+				d.Dot(cast, d.Reg(d.weights+v), d.second(a, v))
+				continue
+			case d.VNNI:
 				d.Dot(cast, d.Reg(d.weights+v), d.int(a, v))
 				continue
 			}
@@ -201,6 +214,9 @@ func (d *dot) scaled(scale GPPhysical, sub int) {
 		d.VMULPS(d.magic, weight[v], offset[v])
 	}
 	add := func(a, v int) {
+		if d.twoSums() {
+			d.VPADDD(d.second(a, v), d.int(a, v), d.int(a, v))
+		}
 		d.VFMSUB132PS(weight[v], offset[v], d.int(a, v))
 		d.VFMADD231PS(d.Reg(d.cast), d.int(a, v), d.float(a, v))
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 
@@ -13,7 +15,10 @@ import (
 func scales(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
-		s := scaler{Width: w, vectors: 32 * 4 / w.Bytes}
+		s := scaler{Width: w, vectors: 32 * 4 / w.Bytes, mask: map[int]Mem{}}
+		for _, m := range []int{0x3f, 0x0f, 0x30} {
+			s.mask[m] = w.FixedWords(fmt.Sprintf("scale%02x%s", m, w.Suffix()), uint32(m))
+		}
 		s.half()
 		s.halfMin()
 		s.e8m0()
@@ -30,6 +35,7 @@ type scaler struct {
 	src     GPPhysical
 	dst     GPPhysical
 	mins    GPPhysical
+	mask    map[int]Mem
 }
 
 // Registers with a fixed role; the first ones are working space.
@@ -46,7 +52,7 @@ func (s *scaler) start(name, doc string, mins, mul bool) {
 	if mins {
 		signature += "mins *float32, "
 	}
-	signature += "src *byte, n int"
+	signature += "src *byte, n int, ahead uintptr"
 	if mul {
 		signature += ", mul float32"
 	}
@@ -56,6 +62,7 @@ func (s *scaler) start(name, doc string, mins, mul bool) {
 	s.Func(name+s.Suffix(), signature+")", name+s.Suffix()+" "+doc)
 	s.dst, s.src = s.Arg("dst", RDI), s.Arg("src", RAX)
 	s.Arg("n", RCX)
+	s.Arg("ahead", R8)
 	if mins {
 		s.mins = s.Arg("mins", RSI)
 	}
@@ -76,14 +83,19 @@ func (s *scaler) param(name string) Mem {
 	return p.Addr
 }
 
-// aheadScales is how far ahead scales are fetched: a chunk of 1,024 k of half floats, while its codes are multiplied.
-const aheadScales = 2048
+// aheadScales is how far ahead scales are fetched, in bytes: four chunks of 512 k of half floats.
+const aheadScales = 4096
 
-// finish steps over what one turn wrote and read.
-func (s *scaler) finish(dst, src int) {
+// finish steps over what one turn wrote and read. Meanwhile the next scales are fetched, and a few lines of the next
+// codes for each block, so that memory does not rest while scales are computed.
+func (s *scaler) finish(blocks, dst, src int) {
 	for line := 0; line < src; line += 64 {
-		s.PREFETCHT0(emit.At(s.src, aheadScales+line))
+		s.PREFETCHT1(emit.At(s.src, aheadScales+line))
 	}
+	for line := range 2 * blocks {
+		s.PREFETCHT1(emit.At(R8, 64*line))
+	}
+	s.Advance(R8, 128*blocks)
 	s.Advance(s.dst, dst)
 	if s.mins != nil {
 		s.Advance(s.mins, dst)
@@ -109,13 +121,15 @@ func (s *scaler) bytes(disp, v int, dst VecPhysical) {
 	s.VPMOVZXBD(emit.At(s.src, disp+v*s.Bytes/4), dst)
 }
 
-func (s *scaler) bits(r VecPhysical, right, left, width uint8) {
-	// Keep width bits from position right, and put them at position left.
-	s.VPSLLD(U8(32-right-width), r, r)
-	s.VPSRLD(U8(32-width), r, r)
-	if left > 0 {
-		s.VPSLLD(U8(left), r, r)
+// bits keeps width bits of r from position right on, and puts them at position left.
+func (s *scaler) bits(r VecPhysical, right, left, width int) {
+	switch shift := left - right; {
+	case shift > 0:
+		s.VPSLLD(U8(uint8(shift)), r, r)
+	case shift < 0:
+		s.VPSRLD(U8(uint8(-shift)), r, r)
 	}
+	s.And(s.mask[(1<<width-1)<<left], r, r)
 }
 
 func (s *scaler) half() {
@@ -125,7 +139,7 @@ func (s *scaler) half() {
 		s.VMULPS(s.Reg(scaleMul), s.Reg(v), s.Reg(v))
 		s.VMOVUPS(s.Reg(v), s.out(s.dst, 0, v))
 	}
-	s.finish(128, 64)
+	s.finish(1, 128, 64)
 }
 
 func (s *scaler) halfMin() {
@@ -139,7 +153,7 @@ func (s *scaler) halfMin() {
 		s.VMOVUPS(d, s.out(s.dst, 0, v))
 		s.VMOVUPS(m, s.out(s.mins, 0, v))
 	}
-	s.finish(128, 128)
+	s.finish(1, 128, 128)
 }
 
 // e8m0 reads the byte as the exponent of a float32. That gives 0 for the byte 0, where OCP MX has 2^-127, and Inf for
@@ -153,5 +167,5 @@ func (s *scaler) e8m0() {
 		s.VMULPS(s.Reg(scaleMul), e, e)
 		s.VMOVUPS(e, s.out(s.dst, 0, v))
 	}
-	s.finish(128, 32)
+	s.finish(1, 128, 32)
 }

@@ -33,7 +33,7 @@ func (s *scaler) k4() {
 			s.scaleAndMin(sc, m, j, v)
 		}
 	}
-	s.finish(8*128, subs+12*32)
+	s.finish(8, 8*128, subs+12*32)
 }
 
 // scaleAndMin stores d × sc × mul, and d × sc × off - dmin × m, as line l.
@@ -62,7 +62,7 @@ func (s *scaler) k6() {
 			s.VMOVUPS(sc, s.out(s.dst, j, v))
 		}
 	}
-	s.finish(16*128, 64+16*32)
+	s.finish(8, 16*128, 64+16*32)
 }
 
 // k3 is Q3_K: d and twelve bytes that hold sixteen six-bit scales, less 32.
@@ -76,16 +76,16 @@ func (s *scaler) k3() {
 		for j := range 16 {
 			sc, high := s.Reg(0), s.Reg(1)
 			s.bytes(64+32*(j%8), v, sc)
-			s.bits(sc, uint8(j/8*4), 0, 4)
+			s.bits(sc, j/8*4, 0, 4)
 			s.bytes(64+32*(8+j%4), v, high)
-			s.bits(high, uint8(j/4*2), 4, 2)
+			s.bits(high, j/4*2, 4, 2)
 			s.Or(high, sc, sc)
 			s.VCVTDQ2PS(sc, sc)
 			s.VFMSUB132PS(s.Reg(scaleD), s.Reg(scaleMin), sc)
 			s.VMOVUPS(sc, s.out(s.dst, j, v))
 		}
 	}
-	s.finish(16*128, 64+12*32)
+	s.finish(8, 16*128, 64+12*32)
 }
 
 // thirtyTwo makes 32 in every float of working register 2.
@@ -111,5 +111,5 @@ func (s *scaler) k2() {
 			s.scaleAndMin(sc, m, j, v)
 		}
 	}
-	s.finish(16*128, 128+16*32)
+	s.finish(8, 16*128, 128+16*32)
 }
