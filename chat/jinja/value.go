@@ -23,12 +23,6 @@ type List struct{ items []any }
 // NewList makes a list of values.
 func NewList(items ...any) *List { return &List{items} }
 
-// Len is the number of items.
-func (l *List) Len() int { return len(l.items) }
-
-// At is item i.
-func (l *List) At(i int) any { return l.items[i] }
-
 // Append adds values at the end. Templates cannot: a list that a template sees does not change.
 func (l *List) Append(items ...any) { l.items = append(l.items, items...) }
 
