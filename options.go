@@ -18,6 +18,7 @@ type Options struct {
 	Context  int    // longest prompt and answer together, in tokens; 0: the model's own, 8192 at most
 	Parallel int    // requests that run at once; 0: 8
 	Cache    string // type of cached keys and values: f16, bf16 or f32; "" is f16
+	Template string // chat template to use in place of the model's own; "": its own
 }
 
 const (
@@ -40,8 +41,8 @@ func (o Options) check() error {
 	return nil
 }
 
-// device opens the chosen device.
-func (o Options) device() (backend.Device, error) {
+// Device opens the device that the options choose.
+func (o Options) Device() (backend.Device, error) {
 	switch o.Backend {
 	case "", "cpu":
 		return cpu.New(cpu.Options{Threads: o.Threads, Tier: os.Getenv("RIDGE_CPU")})

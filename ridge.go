@@ -78,7 +78,7 @@ func (m *Model) start(o Options) (err error) {
 	if m.tokenizer, err = m.bundle.Tokenizer(); err != nil {
 		return err
 	}
-	if m.template, err = m.bundle.Template(m.tokenizer); err != nil {
+	if m.template, err = m.bundle.Template(m.tokenizer, o.Template); err != nil {
 		return err
 	}
 	if m.advice, err = m.bundle.Generation(); err != nil {
@@ -93,7 +93,7 @@ func (m *Model) start(o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if m.device, err = o.device(); err != nil {
+	if m.device, err = o.Device(); err != nil {
 		return err
 	}
 	if g, err = pass.Run(g, pass.All, pass.Options{Q8: m.device.Info().Q8}); err != nil {

@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/check"
 )
 
 func checkCommand() *cobra.Command {
-	var dev deviceFlags
+	var device ridge.Options
 	var chunk int
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -27,7 +28,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
   ridge check --backend ref --json ../shared/models/demo`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := dev.open()
+			d, err := device.Device()
 			if err != nil {
 				return err
 			}
@@ -52,7 +53,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 			return err
 		},
 	}
-	dev.add(cmd)
+	addDevice(cmd, &device)
 	cmd.Flags().IntVar(&chunk, "chunk", 0, "compute prompts in chunks of this many tokens; 0: whole")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd

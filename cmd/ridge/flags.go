@@ -12,22 +12,30 @@ import (
 
 // modelFlags chooses a model and where it runs.
 type modelFlags struct {
-	path    string
-	options ridge.Options
+	path     string
+	template string // file
+	options  ridge.Options
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.path, "model", "m", "", "GGUF file or Hugging Face directory; default: the built-in model")
-	cmd.Flags().StringVar(&f.options.Backend, "backend", "", "where to compute: cpu, cuda, or ref (slow, the definition of what is right); default cpu")
-	cmd.Flags().IntVarP(&f.options.Threads, "threads", "t", 0, "CPU threads; 0: as many as this process may use")
+	addDevice(cmd, &f.options)
 	cmd.Flags().IntVarP(&f.options.Context, "ctx", "c", 0, "longest prompt and answer together, in tokens; 0: the model's own, 8192 at most")
 	cmd.Flags().StringVar(&f.options.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32")
+	cmd.Flags().StringVar(&f.template, "chat-template", "", "file with a chat template to use in place of the model's own")
 }
 
 // load loads the model, and says so when it is the built-in one.
 func (f *modelFlags) load() (*ridge.Model, error) {
 	if f.path == "" {
 		fmt.Fprintln(os.Stderr, "ridge: no model named, using the built-in one (small stories, the vocabulary of LLM inference); choose another with --model")
+	}
+	if f.template != "" {
+		text, err := os.ReadFile(f.template)
+		if err != nil {
+			return nil, fmt.Errorf("--chat-template: %w", err)
+		}
+		f.options.Template = string(text)
 	}
 	return ridge.Load(f.path, f.options)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 )
@@ -18,7 +17,7 @@ func graphCommand() *cobra.Command {
 	var cost bool
 	var tokens, context, seqs int
 	cmd := &cobra.Command{
-		Use:   "graph MODEL",
+		Use:   "graph [MODEL]",
 		Short: "Print the operations of one step of a model, and what they cost",
 		Long: `Graph prints the model as the list of operations that one step runs: what each makes, from what, with which weights.
 With --cost it prints, for a step of the given size, each operation's arithmetic (FLOPs: a multiply-add is two) and the
@@ -28,12 +27,12 @@ bytes it must at least read and write.
 		Example: `  ridge graph model.gguf
   ridge graph model.gguf --after fuse
   ridge graph model.gguf --cost --tokens 1 --context 4096 --seqs 8`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if tokens < 1 || context < 0 || seqs < 1 {
 				return fmt.Errorf("--tokens %d, --context %d, --seqs %d: a step has at least one token and one sequence", tokens, context, seqs)
 			}
-			b, err := bundle.Open(args[0])
+			b, err := openModel(args)
 			if err != nil {
 				return err
 			}

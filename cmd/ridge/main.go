@@ -47,7 +47,7 @@ named, so that everything can be tried at once.`,
 	cmd.AddCommand(
 		runCommand(), showCommand(), graphCommand(), checkCommand(),
 		convertCommand(), dummyCommand(),
-		tokenizeCommand(), templateCommand(), versionCommand(),
+		tokenizeCommand(), templateCommand(), devicesCommand(), versionCommand(),
 	)
 	return cmd
 }

@@ -8,11 +8,15 @@ import (
 	"github.com/ridge-llm/ridge/weights"
 )
 
-// Template compiles the model's chat template; nil, without an error, when it brings none.
-func (b *Bundle) Template(t *tokenizer.Tokenizer) (*chat.Template, error) {
+// Template compiles the model's chat template, or the text of another in its place; nil, without an error, when there is
+// neither.
+func (b *Bundle) Template(t *tokenizer.Tokenizer, other string) (*chat.Template, error) {
 	s, err := b.TemplateSources(t)
 	if err != nil {
 		return nil, err
+	}
+	if other != "" {
+		s.Name, s.Default, s.ToolUse = "the given chat template", other, ""
 	}
 	template, err := chat.New(s)
 	if errors.Is(err, chat.ErrNoTemplate) {

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge"
+)
+
+// deviceRow is what devices prints of one device: what it is, or why it cannot be used.
+type deviceRow struct {
+	Backend string `json:"backend"`
+	Detail  string `json:"detail,omitempty"`
+	Memory  int64  `json:"memory_bytes,omitempty"`
+	Problem string `json:"problem,omitempty"`
+}
+
+func devicesCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "devices",
+		Short:   "List what models can run on here, and why something cannot be used",
+		Example: "  ridge devices",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var rows []deviceRow
+			for _, name := range []string{"cpu", "cuda", "ref"} {
+				rows = append(rows, describeDevice(name))
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(rows)
+			}
+			for _, r := range rows {
+				line := r.Detail
+				if r.Problem != "" {
+					line = "cannot be used: " + r.Problem
+				}
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-5s %s\n", r.Backend, line); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+// describeDevice opens a device to see whether it works.
+func describeDevice(name string) deviceRow {
+	d, err := ridge.Options{Backend: name}.Device()
+	if err != nil {
+		return deviceRow{Backend: name, Problem: err.Error()}
+	}
+	defer d.Close()
+	i := d.Info()
+	return deviceRow{Backend: name, Detail: i.Detail, Memory: i.Memory}
+}
