@@ -99,8 +99,11 @@ func strSplitLines(r *render, recv any, a args) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	keep := got[0] != missing && truth(got[0])
-	return likeAll(r, recv, splitLines(s, keep))
+	keep, err := integerOr(got[0], 0)
+	if err != nil {
+		return nil, err
+	}
+	return likeAll(r, recv, splitLines(s, keep != 0))
 }
 
 // splitLines cuts at everything that Python counts as the end of a line.

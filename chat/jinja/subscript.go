@@ -93,10 +93,11 @@ func (r *render) slice(object any, bounds [3]any) (any, error) {
 	if !ok {
 		return nil, fail("'%s' object cannot be sliced", typeName(object))
 	}
-	from, count, step, err := sliceBounds(bounds, n)
+	from, to, step, err := sliceBounds(bounds, n)
 	if err != nil {
 		return nil, err
 	}
+	count := (&rangeValue{int64(from), int64(to), int64(step)}).length()
 	switch o := object.(type) {
 	case string:
 		return r.sliceText(o, from, count, step)
@@ -104,7 +105,7 @@ func (r *render) slice(object any, bounds [3]any) (any, error) {
 		s, err := r.sliceText(string(o), from, count, step)
 		return Markup(s), err
 	case *rangeValue:
-		return &rangeValue{o.from + int64(from)*o.step, o.from + int64(from+count*step)*o.step, o.step * int64(step)}, nil
+		return &rangeValue{o.from + int64(from)*o.step, o.from + int64(to)*o.step, o.step * int64(step)}, nil
 	case *List:
 		items, err := r.sliceItems(o.items, from, count, step)
 		return &List{items}, err
@@ -113,8 +114,8 @@ func (r *render) slice(object any, bounds [3]any) (any, error) {
 	return &Tuple{items: items}, err
 }
 
-// sliceBounds turns the bounds of a slice of n items into a first index, a number of items and a step.
-func sliceBounds(bounds [3]any, n int) (from, count, step int, err error) {
+// sliceBounds turns the bounds of a slice of n items into those of a range of indices.
+func sliceBounds(bounds [3]any, n int) (from, to, step int, err error) {
 	limit := big.NewInt(int64(n) + 1)
 	clamp := func(v any, missing int) (int, error) {
 		if v == nil {
@@ -148,20 +149,14 @@ func sliceBounds(bounds [3]any, n int) (from, count, step int, err error) {
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	to, err := clamp(bounds[1], last)
+	to, err = clamp(bounds[1], last)
 	if from < 0 {
 		from += n
 	}
 	if to < 0 {
 		to += n
 	}
-	from, to = min(max(from, low), high), min(max(to, low), high)
-	if step > 0 {
-		count = (to - from + step - 1) / step
-	} else {
-		count = (from - to - step - 1) / -step
-	}
-	return from, max(count, 0), step, err
+	return min(max(from, low), high), min(max(to, low), high), step, err
 }
 
 func (r *render) sliceItems(items []any, from, count, step int) ([]any, error) {
