@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/rope"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -70,6 +71,9 @@ func (d *Device) joinGate(l []*launch, readers map[*graph.Value]int) (*launch, i
 		return nil, 0, nil
 	}
 	put, err := d.bindTensor(l[:2], l[2])
+	if driver.IsOutOfMemory(err) { // no room to weave the two together: they stay apart
+		return nil, 0, nil
+	}
 	return &launch{text: l[2].text + " (gate, up and function)", put: put}, 3, err
 }
 

@@ -69,29 +69,37 @@ func bindTensorLinear(d *Device, n *graph.Node, a backend.Args) (func(*step) err
 }
 
 // bindTensor binds linear layers that read the same rows as one launch. With act they are the gate and up matrices of a
-// feed-forward block, and act is what joins their results.
+// feed-forward block, which become one matrix, and act is what joins their results.
 func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, error) {
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
 	wide := gemm.Problem{X: at(buffer), Rows: int(buffer.Len / x.RowBytes()), K: x.Axis.Len(), Gated: act != nil}
-	few := &skinny.Params{X: at(buffer), K: int32(x.Axis.Len()), Parts: int32(len(layers))}
+	few := &skinny.Params{X: at(buffer), K: int32(x.Axis.Len())}
 	fits := d.hopper()
 	for i, l := range layers {
-		w, err := d.resident(l.args.Weights[0].(*weight), graph.BF16)
-		if err != nil {
-			return nil, err
-		}
 		bias, err := d.bias(l.args)
 		if err != nil {
 			return nil, err
 		}
+		if i == 1 && act != nil { // the gate's matrix has this one woven in
+			wide.Weights[0].Bias2, few.Part[1].Bias = bias, bias
+			break
+		}
 		n, y := l.node.Out[0].Axis.Len(), at(l.args.Out[0])
+		var w driver.Ptr
 		if act != nil {
 			y = at(act.args.Out[0])
+			w, err = d.woven(l.args.Weights[0].(*weight), layers[1].args.Weights[0].(*weight))
+		} else {
+			w, err = d.resident(l.args.Weights[0].(*weight), graph.BF16)
+		}
+		if err != nil {
+			return nil, err
 		}
 		wide.Weights = append(wide.Weights, gemm.Weight{W: w, Bias: bias, Y: y, N: n})
 		few.Part[i] = skinny.Part{W: w, Bias: bias, Y: y, N: int32(n)}
 		fits = fits && gemm.Fits(n, wide.K)
 	}
+	few.Parts = int32(len(wide.Weights))
 	if act != nil {
 		few.Fn = int32(act.node.Op.(graph.ActMul).Fn)
 		wide.Fn = few.Fn

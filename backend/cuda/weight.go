@@ -9,6 +9,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -19,6 +20,7 @@ type weight struct {
 	name   string
 	tensor quant.Tensor
 	on     map[graph.Type]driver.Ptr
+	woven  driver.Ptr // with the up matrix, when this is a gate; see gemm.Weave
 }
 
 // Place implements backend.Device.
@@ -31,6 +33,9 @@ func (w *weight) Bytes() int64 {
 	var n int64
 	for t := range w.on {
 		n += t.RowBytes(w.tensor.Cols) * int64(w.tensor.Rows)
+	}
+	if w.woven != 0 {
+		n += 2 * graph.BF16.RowBytes(w.tensor.Cols) * int64(w.tensor.Rows)
 	}
 	return n
 }
@@ -63,6 +68,41 @@ func (d *Device) resident(w *weight, as graph.Type) (driver.Ptr, error) {
 		quant.Decode(t.Format, row, t.Row(r))
 		encode(dst, row, as)
 	})
+}
+
+// woven is a gate and the up matrix beside it as one matrix; it takes their place on the device.
+func (d *Device) woven(gate, up *weight) (driver.Ptr, error) {
+	if gate.woven != 0 {
+		return gate.woven, nil
+	}
+	a, err := d.resident(gate, graph.BF16)
+	if err != nil {
+		return 0, err
+	}
+	b, err := d.resident(up, graph.BF16)
+	if err != nil {
+		return 0, err
+	}
+	rows, cols := gate.tensor.Rows, gate.tensor.Cols
+	p, err := d.alloc(2*graph.BF16.RowBytes(cols)*int64(rows), "weights "+gate.name+" and "+up.name)
+	if err != nil {
+		return 0, err
+	}
+	if err := gemm.Weave(d.loader, d.stream, a, b, p, rows, cols); err != nil {
+		return 0, err
+	}
+	gate.woven = p
+	if err := d.stream.Synchronize(); err != nil {
+		return 0, err
+	}
+	for _, w := range []*weight{gate, up} {
+		if err := d.ctx.Free(w.on[graph.BF16]); err != nil {
+			return 0, err
+		}
+		delete(d.owned, w.on[graph.BF16])
+		delete(w.on, graph.BF16)
+	}
+	return p, nil
 }
 
 // vector is a weight of one row as F32, whatever the file has: norms and biases are small.

@@ -10,10 +10,10 @@
 #include "../hopper.h"
 
 struct Part { // one weight matrix; several that read the same x are one launch
-  const float* bias; // [n] or null
+  const float *bias, *bias2; // [n] or null; bias2 is the up matrix's
   bf16* y;           // [m, n]
   const bf16* add;   // [m, n] added to the result, or null
-  int n, tiles;      // tiles of rows
+  int n, tiles;      // columns of Y, and tiles of rows
 };
 struct GemmParams {
   TensorMap w[3]; // [n, k] each
@@ -71,22 +71,25 @@ template <int STAGES> struct Ring {
 // Place is where a tile lies: eight row tiles of x in turn for each tile of weights, so that what runs at one time shares both.
 struct Place {
   int part, wRow, xRow;
-  template <int BN, int ROWS> static DEVICE Place of(const GemmParams& p, int tile, bool gated) {
+  template <int BN, int ROWS> static DEVICE Place of(const GemmParams& p, int tile) {
     constexpr int GROUP = 8;
     Place at;
     int perGroup = GROUP * (p.tiles / p.rowTiles), group = tile / perGroup, in = tile % perGroup;
     int tall = mini(GROUP, p.rowTiles - group * GROUP), w = in / tall;
     at.xRow = (group * GROUP + in % tall) * BN;
     at.part = 0;
-    while (!gated && at.part + 1 < p.parts && w >= p.part[at.part].tiles) w -= p.part[at.part++].tiles;
+    while (at.part + 1 < p.parts && w >= p.part[at.part].tiles) w -= p.part[at.part++].tiles;
     at.wRow = w * ROWS;
     return at;
   }
 };
 
+// GATED: the one weight matrix has eight rows of the gate, then the same eight of the up matrix, and so on, so that a thread
+// holds both numbers of a result (rows g and g + 8 of a product) and writes one.
 template <int BN, int STAGES, bool GATED> DEVICE void gemm(const GemmParams& p) {
-  constexpr int X_BYTES = BN * BK * 2, STAGE = W_BYTES + X_BYTES, ROWS = GATED ? 64 : 128;
-  constexpr int CHUNK = BN < 64 ? BN : 64, LINE = 144; // tokens of a turn of the epilogue; bytes of its lines
+  constexpr int X_BYTES = BN * BK * 2, STAGE = W_BYTES + X_BYTES, ROWS = 128;
+  // The epilogue: tokens of a turn, columns of Y of a warpgroup, bytes of a line of them in shared memory.
+  constexpr int CHUNK = BN < 32 ? BN : BN < 128 ? 32 : 64, COLS = GATED ? 32 : 64, LINE = COLS * 2 + 16;
   SHARED static u64 bars[2 * STAGES];
   SHARED static int isLast;
   u32 ring = (sharedAddress(dynamic) + 1023) & ~1023u, full = sharedAddress(bars), empty = full + 8 * STAGES;
@@ -100,24 +103,23 @@ template <int BN, int STAGES, bool GATED> DEVICE void gemm(const GemmParams& p) 
   Work work(p);
 
   if (warp() < 4) { // the producer: one thread of four warps that need few registers
-    keepRegisters<40>();
+    if (BN > 64) keepRegisters<40>();
     if (threadX() == 0) {
       u64 keep = p.rowTiles > 1 ? KEEP_LONG : KEEP_SHORT;
       auto fetchW = [&](const Place& at, int step, int stage) {
         u32 to = ring + stage * STAGE, bar = full + stage * 8;
         barrierExpect(bar, STAGE);
         fetchBox(to, &p.w[at.part], step * BK, at.wRow, bar, keep);
-        if (GATED) fetchBox(to + W_BYTES / 2, &p.w[1], step * BK, at.wRow, bar, keep);
       };
       auto fetchX = [&](const Place& at, int step, int stage) {
         fetchBox(ring + stage * STAGE + W_BYTES, &p.x, step * BK, at.xRow, full + stage * 8, KEEP_LONG);
       };
       int ahead = mini(STAGES, work.count); // weights do not wait for the kernel before this one
       Work early = work;
-      Place at = Place::of<BN, ROWS>(p, work.tile, GATED), earlyAt = at;
+      Place at = Place::of<BN, ROWS>(p, work.tile), earlyAt = at;
       for (int i = 0; i < ahead; i++) {
         fetchW(earlyAt, early.step, i);
-        if (early.next()) earlyAt = Place::of<BN, ROWS>(p, early.tile, GATED);
+        if (early.next()) earlyAt = Place::of<BN, ROWS>(p, early.tile);
       }
       awaitInput();
       Ring<STAGES> r;
@@ -127,13 +129,13 @@ template <int BN, int STAGES, bool GATED> DEVICE void gemm(const GemmParams& p) 
           fetchW(at, work.step, r.stage);
         }
         fetchX(at, work.step, r.stage);
-        if (work.next()) at = Place::of<BN, ROWS>(p, work.tile, GATED);
+        if (work.next()) at = Place::of<BN, ROWS>(p, work.tile);
       }
     }
     return;
   }
 
-  takeRegisters<232>();
+  if (BN > 64) takeRegisters<232>();
   awaitInput();
   int group = warp() / 4 - 1, tid = threadX() - 128, me = tid & 127, g = lane() / 4, t = lane() % 4;
   float acc[BN / 2];
@@ -187,59 +189,69 @@ template <int BN, int STAGES, bool GATED> DEVICE void gemm(const GemmParams& p) 
       }
     }
 
-    // The epilogue turns the tile so that a token's numbers lie together, 64 tokens at a time: each warpgroup lays its 64
+    // The epilogue turns the tile so that a token's numbers lie together, 64 tokens at a time: each warpgroup lays its
     // columns of Y in lines of shared memory and then writes them out 16 bytes a thread.
-    Place at = Place::of<BN, ROWS>(p, tile, GATED);
-    const Part& part = p.part[GATED ? group : at.part];
-    const Part& outPart = p.part[at.part];
-    int column = at.wRow + (GATED ? 0 : group * 64), row = (warp() & 3) * 16 + g;
+    Place at = Place::of<BN, ROWS>(p, tile);
+    const Part& part = p.part[at.part];
+    int column = (GATED ? at.wRow / 2 : at.wRow) + group * COLS, row = (warp() & 3) * (COLS / 4) + g;
     float bias0 = 0, bias1 = 0;
-    if (part.bias) {
-      if (column + row < part.n) bias0 = part.bias[column + row];
-      if (column + row + 8 < part.n) bias1 = part.bias[column + row + 8];
-    }
+    if (part.bias && column + row < part.n) bias0 = part.bias[column + row];
+    if (GATED && part.bias2 && column + row < part.n) bias1 = part.bias2[column + row];
+    if (!GATED && part.bias && column + row + 8 < part.n) bias1 = part.bias[column + row + 8];
+    u8* lines = stage + group * (CHUNK * LINE);
     UNROLL for (int c = 0; c < BN / CHUNK; c++) {
-      u8* lines = stage + group * (CHUNK * LINE);
       UNROLL for (int j = 0; j < CHUNK / 8; j++) {
         float* d = acc + (c * (CHUNK / 8) + j) * 4;
-        u32* line = (u32*)(lines + (j * 8 + g) * LINE + (warp() & 3) * 32 + t * 4);
-        line[0] = transpose8(pack(d[0] + bias0, d[1] + bias0));
-        line[4] = transpose8(pack(d[2] + bias1, d[3] + bias1));
-      }
-      if (GATED) namedBarrier(3, WORKERS);
-      else namedBarrier(1 + group, 128);
-      for (int s = GATED ? tid : me; s < CHUNK * 8; s += GATED ? WORKERS : 128) {
-        int line = s / 8, token = at.xRow + c * CHUNK + line, col = column + s % 8 * 8;
-        if (token >= p.m || col >= outPart.n) continue;
-        const u8* from = stage + (GATED ? 0 : group * (CHUNK * LINE)) + line * LINE + s % 8 * 16;
-        Vec16 v = *(const Vec16*)from;
+        u32* line = (u32*)(lines + (j * 8 + g) * LINE + (warp() & 3) * (COLS / 2) + t * 4);
         if (GATED) {
-          Vec16 up = *(const Vec16*)(from + CHUNK * LINE);
-          UNROLL for (int e = 0; e < 4; e++)
-            v.x[e] = pack(gate(p.fn, low(v.x[e])) * low(up.x[e]), gate(p.fn, high(v.x[e])) * high(up.x[e]));
+          line[0] = transpose8(pack(gate(p.fn, d[0] + bias0) * (d[2] + bias1), gate(p.fn, d[1] + bias0) * (d[3] + bias1)));
+        } else {
+          line[0] = transpose8(pack(d[0] + bias0, d[1] + bias0));
+          line[4] = transpose8(pack(d[2] + bias1, d[3] + bias1));
         }
-        long to = (long)token * outPart.n + col;
-        if (outPart.add) {
-          Vec16 old = *(const Vec16*)(outPart.add + to);
+      }
+      namedBarrier(1 + group, 128);
+      for (int s = me; s < CHUNK * (COLS / 8); s += 128) {
+        int line = s / (COLS / 8), token = at.xRow + c * CHUNK + line, col = column + s % (COLS / 8) * 8;
+        if (token >= p.m || col >= part.n) continue;
+        Vec16 v = *(const Vec16*)(lines + line * LINE + s % (COLS / 8) * 16);
+        long to = (long)token * part.n + col;
+        if (part.add) {
+          Vec16 old = *(const Vec16*)(part.add + to);
           UNROLL for (int e = 0; e < 4; e++) v.x[e] = pack(low(v.x[e]) + low(old.x[e]), high(v.x[e]) + high(old.x[e]));
         }
-        *(Vec16*)(outPart.y + to) = v;
+        *(Vec16*)(part.y + to) = v;
       }
-      if (GATED) namedBarrier(3, WORKERS);
-      else namedBarrier(1 + group, 128);
+      namedBarrier(1 + group, 128);
     }
   }
 }
-KERNEL(384, 1) gemm8(PARAM GemmParams p) { gemm<8, 11, false>(p); }
-KERNEL(384, 1) gemm16(PARAM GemmParams p) { gemm<16, 11, false>(p); }
-KERNEL(384, 1) gemm32(PARAM GemmParams p) { gemm<32, 9, false>(p); }
-KERNEL(384, 1) gemm64(PARAM GemmParams p) { gemm<64, 8, false>(p); }
+
+struct WeaveParams {
+  const Vec16 *gate, *up; // [rows, vectors]
+  Vec16* y;               // [2 × rows, vectors]: eight rows of the one, eight of the other
+  int rows, vectors;
+};
+KERNEL(256, 1) weave(PARAM WeaveParams p) {
+  begin();
+  int r = blockX(), to = r / 8 * 16 + r % 8;
+  for (int i = threadX(); i < p.vectors; i += 256) {
+    p.y[(long)to * p.vectors + i] = p.gate[(long)r * p.vectors + i];
+    p.y[(long)(to + 8) * p.vectors + i] = p.up[(long)r * p.vectors + i];
+  }
+}
+
+// Two blocks of the narrow ones fit on a multiprocessor: the next launch's fetches its first weights while this one ends.
+KERNEL(384, 2) gemm8(PARAM GemmParams p) { gemm<8, 6, false>(p); }
+KERNEL(384, 2) gemm16(PARAM GemmParams p) { gemm<16, 5, false>(p); }
+KERNEL(384, 2) gemm32(PARAM GemmParams p) { gemm<32, 5, false>(p); }
+KERNEL(384, 2) gemm64(PARAM GemmParams p) { gemm<64, 4, false>(p); }
 KERNEL(384, 1) gemm128(PARAM GemmParams p) { gemm<128, 6, false>(p); }
 KERNEL(384, 1) gemm256(PARAM GemmParams p) { gemm<256, 4, false>(p); }
-KERNEL(384, 1) gated8(PARAM GemmParams p) { gemm<8, 11, true>(p); }
-KERNEL(384, 1) gated16(PARAM GemmParams p) { gemm<16, 11, true>(p); }
-KERNEL(384, 1) gated32(PARAM GemmParams p) { gemm<32, 9, true>(p); }
-KERNEL(384, 1) gated64(PARAM GemmParams p) { gemm<64, 8, true>(p); }
+KERNEL(384, 2) gated8(PARAM GemmParams p) { gemm<8, 6, true>(p); }
+KERNEL(384, 2) gated16(PARAM GemmParams p) { gemm<16, 5, true>(p); }
+KERNEL(384, 2) gated32(PARAM GemmParams p) { gemm<32, 5, true>(p); }
+KERNEL(384, 2) gated64(PARAM GemmParams p) { gemm<64, 4, true>(p); }
 KERNEL(384, 1) gated128(PARAM GemmParams p) { gemm<128, 6, true>(p); }
 KERNEL(384, 1) gated256(PARAM GemmParams p) { gemm<256, 4, true>(p); }
 #endif

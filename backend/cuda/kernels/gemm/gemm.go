@@ -11,8 +11,8 @@ import (
 
 // part mirrors Part of gemm.cu.
 type part struct {
-	Bias, Y, Add driver.Ptr
-	N, Tiles     int32
+	Bias, Bias2, Y, Add driver.Ptr
+	N, Tiles            int32
 }
 
 // params mirrors GemmParams of gemm.cu.
@@ -24,16 +24,17 @@ type params struct {
 	M, K, Parts, Fn         int32
 	RowTiles, Tiles, Stream int32
 	_                       int32
-	_                       [6]uint64 // the struct's size is a multiple of its maps' alignment, 64
+	_                       [3]uint64 // the struct's size is a multiple of its maps' alignment, 64
 }
 
 // Weight is a matrix of N × K bf16, row-major, with where its results go.
 type Weight struct {
-	W    driver.Ptr
-	Bias driver.Ptr // [N] float32, or 0
-	Y    driver.Ptr // [rows, N] bf16
-	Add  driver.Ptr // [rows, N] bf16 that is added to the result, or 0
-	N    int
+	W     driver.Ptr
+	Bias  driver.Ptr // [N] float32, or 0
+	Bias2 driver.Ptr // of a gated problem: the up matrix's
+	Y     driver.Ptr // [rows, N] bf16
+	Add   driver.Ptr // [rows, N] bf16 that is added to the result, or 0
+	N     int
 }
 
 // Problem is what one launch computes.
@@ -41,13 +42,13 @@ type Problem struct {
 	X       driver.Ptr // [Rows, K] bf16
 	Rows    int        // that X has room for; launches use the first m
 	K       int
-	Weights []Weight // 1 to 3; of a gated problem gate and up, whose result is the first's Y
-	Gated   bool
-	Fn      int32 // a gated problem's graph.Fn: silu or gelu_tanh
+	Weights []Weight // 1 to 3
+	Gated   bool     // the one weight is gate and up as Weave makes them, 2N rows, and Y = fn(gate) × up
+	Fn      int32    // a gated problem's graph.Fn: silu or gelu_tanh
 }
 
 // widths are the tile widths in rows of x, and the stages of each that fit in shared memory.
-var widths = []struct{ rows, stages int }{{8, 11}, {16, 11}, {32, 9}, {64, 8}, {128, 6}, {256, 4}}
+var widths = []struct{ rows, stages int }{{8, 6}, {16, 5}, {32, 5}, {64, 4}, {128, 6}, {256, 4}}
 
 // MaxRows is the widest tile's: PartialBytes does not grow beyond it.
 const MaxRows = 256
@@ -94,25 +95,25 @@ func Fits(n, k int) bool { return k%8 == 0 && n%8 == 0 }
 // New binds a problem. partial has PartialBytes, arrived MaxTiles zeros that stay zero between launches.
 func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, error) {
 	k := &Kernel{sms: l.SMs(), base: params{K: int32(p.K), Parts: int32(len(p.Weights)), Fn: p.Fn, Partial: partial, Arrived: arrived}}
-	boxRows := tileRows
-	name := "gemm"
+	name, each := "gemm", 1 // each: rows of weights for a column of Y
 	if p.Gated {
-		boxRows, name = tileRows/2, "gated"
+		name, each = "gated", 2
 	}
 	var err error
 	for i, w := range p.Weights {
-		if k.base.W[i], err = l.Context().MatrixMap(w.W, w.N, p.K, 2*p.K, boxRows, depth); err != nil {
+		if k.base.W[i], err = l.Context().MatrixMap(w.W, each*w.N, p.K, 2*p.K, tileRows, depth); err != nil {
 			return nil, err
 		}
-		tiles := int32((w.N + boxRows - 1) / boxRows)
-		k.base.Part[i] = part{Bias: w.Bias, Y: w.Y, Add: w.Add, N: int32(w.N), Tiles: tiles}
-		if i == 0 || !p.Gated {
-			k.base.Tiles += tiles
-		}
+		tiles := int32((each*w.N + tileRows - 1) / tileRows)
+		k.base.Part[i] = part{Bias: w.Bias, Bias2: w.Bias2, Y: w.Y, Add: w.Add, N: int32(w.N), Tiles: tiles}
+		k.base.Tiles += tiles
 	}
 	for _, w := range widths {
 		b := width{rows: w.rows}
-		chunk := min(w.rows, 64)
+		chunk := 64 // tokens of a turn of the epilogue, as gemm.cu has it
+		if w.rows <= 64 {
+			chunk = min(w.rows, 32)
+		}
 		b.shared = 1024 + w.stages*(tileRows+w.rows)*depth*2 + 2*chunk*lineBytes
 		if b.kernel, err = l.Kernel("gemm", fmt.Sprint(name, w.rows), b.shared); err != nil {
 			return nil, err
@@ -157,4 +158,20 @@ func uneven(tiles, sms, rows int) bool {
 		return busy < 0.75
 	}
 	return busy < 0.95
+}
+
+// weaveParams mirrors WeaveParams of gemm.cu.
+type weaveParams struct {
+	Gate, Up, Y   driver.Ptr
+	Rows, Vectors int32
+}
+
+// Weave lays two matrices of rows × k bf16 into one of 2 × rows: eight rows of the gate, then the same eight of the up matrix, so
+// that both numbers of a result meet in one thread. rows divides by 8.
+func Weave(l *kernels.Loader, s *driver.Stream, gate, up, to driver.Ptr, rows, k int) error {
+	kernel, err := l.Kernel("gemm", "weave", 0)
+	if err != nil {
+		return err
+	}
+	return driver.Launch(s, kernel, driver.Grid{X: rows, Threads: 256}, &weaveParams{Gate: gate, Up: up, Y: to, Rows: int32(rows), Vectors: int32(k / 8)})
 }

@@ -82,7 +82,10 @@ func check(g *gputest.GPU, m, k int, ns []int, gated, extra bool, partial, arriv
 		for i := range want[0] {
 			want[0][i] = silu(want[0][i]) * want[1][i]
 		}
-		want = want[:1]
+		up, woven := p.Weights[1], g.Poisoned(2*2*ns[0]*k)
+		g.Must(Weave(g.Loader, g.Stream, p.Weights[0].W, up.W, woven, ns[0], k))
+		p.Weights[0].W, p.Weights[0].Bias2 = woven, up.Bias
+		want, p.Weights = want[:1], p.Weights[:1]
 	}
 	kernel, err := New(g.Loader, p, partial, arrived)
 	g.Must(err)
@@ -122,6 +125,10 @@ func BenchmarkLinear(b *testing.B) {
 					for range copies {
 						p := Problem{X: g.Noise(2 * m * shape.k), Rows: m, K: shape.k, Gated: shape.gated}
 						for _, n := range shape.n {
+							if shape.gated {
+								p.Weights = []Weight{{W: g.Noise(4 * n * shape.k), Y: g.Poisoned(2 * m * n), N: n}}
+								break
+							}
 							p.Weights = append(p.Weights, Weight{W: g.Noise(2 * n * shape.k), Y: g.Poisoned(2 * m * n), N: n})
 						}
 						k, err := New(g.Loader, p, partial, arrived)

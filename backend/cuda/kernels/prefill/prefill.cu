@@ -19,8 +19,9 @@ struct PrefillParams {
 constexpr int KEYS = 128, ROWS = 128, STAGES = 2, HALF = KEYS * 128; // HALF: bytes of 64 columns of a tile
 extern SHARED u8 dynamic[];
 
-// D: 64 or 128, the head size rounded up; what is beyond the true size is zero in Q and never stored.
-template <int D> DEVICE void prefill(const PrefillParams& p) {
+// D: 64 or 128, the head size rounded up; what is beyond the true size is zero in Q and never stored. CAP: scores are
+// soft-capped.
+template <int D, bool CAP> DEVICE void prefill(const PrefillParams& p) {
   constexpr int H = D / 64, TILE = H * HALF;
   SHARED static u64 bars[4 * STAGES];
   u32 base = (sharedAddress(dynamic) + 1023) & ~1023u;
@@ -83,13 +84,13 @@ template <int D> DEVICE void prefill(const PrefillParams& p) {
   UNROLL for (int i = 0; i < D / 2; i++) o[i] = 0;
   int low = pos0 + group * 64, high = mini(low + 63, pos0 + rows - 1); // the positions of this warpgroup's rows
   int steps = end - first, skip = high < low ? steps : mini(steps, end - 1 - high / KEYS); // leading tiles beyond every row's position
-  float factor = p.scale * LOG2E;
+  float scaled = CAP ? LOG2E : p.scale * LOG2E;
 
   auto scores = [&](int i) __attribute__((always_inline)) {
     if (i < steps) barrierWait(kFull + 8 * (i % STAGES), i / STAGES & 1); // beyond the last: a product that nobody looks at
     productFence();
-    UNROLL for (int k = 0; k < D / 16; k++)
-      product(sc, operand(qAt + k / 4 * HALF + group * 64 * 128 + k % 4 * 32), operand(kAt + i % STAGES * TILE + k / 4 * HALF + k % 4 * 32), k > 0);
+    u64 q = operand(qAt + group * 64 * 128), key = operand(kAt + i % STAGES * TILE);
+    UNROLL for (int k = 0; k < D / 16; k++) product(sc, q + (k / 4 * HALF + k % 4 * 32) / 16, key + (k / 4 * HALF + k % 4 * 32) / 16, k > 0);
     productCommit();
   };
   auto arrived = [&]() __attribute__((always_inline)) {
@@ -101,7 +102,8 @@ template <int D> DEVICE void prefill(const PrefillParams& p) {
     if (lane() == 0) barrierArrive(bars + 8 * (i % STAGES));
   };
   // The warpgroups take turns: while one's products run on the tensor cores, the other computes its softmax. Each round a
-  // warpgroup waits for its turn, issues its products and gives the turn to the other.
+  // warpgroup waits for its turn, issues its products and gives the turn away when the first is done. (Left alone, both fall in
+  // step: both queue products, both wait, both compute exponentials.)
   auto takeTurn = [&]() __attribute__((always_inline)) { namedBarrier(4 + group, 256); };
   auto giveTurn = [&](int i) __attribute__((always_inline)) {
     if (group == 0 || i + 1 < steps) namedArrive(5 - group, 256);
@@ -120,10 +122,8 @@ template <int D> DEVICE void prefill(const PrefillParams& p) {
   for (int i = skip; i < steps; i++) {
     release(kEmpty, i);
     int key0 = (end - 1 - i) * KEYS;
-    float scaled = factor;
-    if (p.softcap != 0) {
-      UNROLL for (int j = 0; j < KEYS / 2; j++) sc[j] = p.softcap * tanhf(sc[j] * p.scale / p.softcap) * LOG2E;
-      scaled = 1;
+    if (CAP) {
+      UNROLL for (int j = 0; j < KEYS / 2; j++) sc[j] = p.softcap * tanhf(sc[j] * p.scale / p.softcap);
     }
     if (key0 + KEYS - 1 > low || (p.window > 0 && key0 <= high - p.window)) {
       UNROLL for (int j = 0; j < KEYS / 2; j++) {
@@ -161,9 +161,11 @@ template <int D> DEVICE void prefill(const PrefillParams& p) {
     }
     takeTurn();
     productFence();
-    UNROLL for (int k = 0; k < KEYS / 16; k++) productT(o, w[k][0], w[k][1], w[k][2], w[k][3], operandT(v + k * 2048, HALF));
+    u64 values = operandT(v, HALF);
+    UNROLL for (int k = 0; k < KEYS / 16; k++) productT(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
     productCommit();
     scores(i + 1);
+    productWait<1>(); // the values' product is done: the other's products may queue behind our scores
     giveTurn(i);
     arrived(); // nothing may be under way where the loop turns: the compiler moves registers there
     release(vEmpty, i);
@@ -179,6 +181,8 @@ template <int D> DEVICE void prefill(const PrefillParams& p) {
       if (j * 8 < p.vSize) y[j * 4 + t] = pack(o[4 * j + 2 * h] * f, o[4 * j + 2 * h + 1] * f);
   }
 }
-KERNEL(384, 1) prefill64(PARAM PrefillParams p) { prefill<64>(p); }
-KERNEL(384, 1) prefill128(PARAM PrefillParams p) { prefill<128>(p); }
+KERNEL(384, 1) prefill64(PARAM PrefillParams p) { prefill<64, false>(p); }
+KERNEL(384, 1) prefill128(PARAM PrefillParams p) { prefill<128, false>(p); }
+KERNEL(384, 1) prefill64_cap(PARAM PrefillParams p) { prefill<64, true>(p); }
+KERNEL(384, 1) prefill128_cap(PARAM PrefillParams p) { prefill<128, true>(p); }
 #endif

@@ -54,6 +54,9 @@ func New(l *kernels.Loader, p Problem) (*Kernel, error) {
 	if max(p.KSize, p.VSize) <= 64 {
 		name, halves = "prefill64", 1
 	}
+	if p.Softcap != 0 {
+		name += "_cap"
+	}
 	k := &Kernel{shared: 1024 + halves*keys*128*(1+2*stages)}
 	var err error
 	if k.kernel, err = l.Kernel("prefill", name, k.shared); err != nil {

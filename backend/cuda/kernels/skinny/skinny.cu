@@ -16,7 +16,7 @@ struct Part { // one weight matrix; several that read the same x are one launch
 struct SkinnyParams {
   const bf16* x; // [m, k]
   Part part[3];
-  int m, k, parts, fn; // fn: graph.Fn of a gated launch
+  int m, k, parts, fn; // fn: graph.Fn of a gated launch, which has one matrix, woven of two, and the up matrix's bias in part[1]
 };
 
 constexpr int CHUNK = 64; // k of one turn of a warp
@@ -26,7 +26,7 @@ DEVICE float gate(int fn, float x) {
   return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
 }
 
-// A block takes RT × 16 rows of weights (RT = 2 and GATED: 16 of the gate's and the same 16 of the up matrix), its WARPS
+// A block takes RT × 16 rows of weights (RT = 2 and GATED: 16 of the gate's and the same 16 of the up matrix, which lie in turns of eight), its WARPS
 // warps the k between them, DEEP chunks of loads in flight each. NT × 8 is the rows of x there is room for.
 template <int WARPS, int DEEP, int NT, int RT, bool GATED> DEVICE void skinny(const SkinnyParams& p) {
   SHARED static float sums[WARPS][RT * NT * 128];
@@ -39,9 +39,9 @@ template <int WARPS, int DEEP, int NT, int RT, bool GATED> DEVICE void skinny(co
 
   const bf16* w[RT][2];
   UNROLL for (int r = 0; r < RT; r++) UNROLL for (int half = 0; half < 2; half++) {
-    const bf16* base = p.part[GATED ? r : which].w;
-    int row = row0 + (GATED ? 0 : r * 16) + half * 8 + g;
-    w[r][half] = base + (long)mini(row, n - 1) * p.k + t * 8;
+    int row = row0 + r * 16 + half * 8 + g, last = n - 1;
+    if (GATED) row = (row0 + half * 8) * 2 + r * 8 + g, last = 2 * n - 1;
+    w[r][half] = p.part[which].w + (long)mini(row, last) * p.k + t * 8;
   }
   float acc[RT][NT][4] = {};
   Vec16 a[DEEP][RT][2][2]; // [chunk][row tile][rows g, g+8][first and second 32 of the chunk]

@@ -38,7 +38,8 @@ type variant struct {
 	threads int
 }
 
-// New finds the kernels. A gated problem has two parts, gate and up, and its result goes to the first's Y.
+// New finds the kernels. A gated problem has one weight, gate and up as gemm.Weave makes them, with N
+// the columns of Y; the up matrix's bias is the second part's.
 func New(l *kernels.Loader, gated bool) (*Kernel, error) {
 	k := &Kernel{sms: l.SMs(), gated: gated, variants: []variant{{nil, 8, 16, 256}, {nil, 16, 32, 256}}, few: variant{nil, 8, 16, 512}}
 	names := []string{"skinny8", "skinny16"}
@@ -66,9 +67,7 @@ func (k *Kernel) Launch(s *driver.Stream, p *Params) error {
 		v = &k.variants[1]
 	}
 	blocks := v.blocks(p)
-	if k.gated {
-		blocks /= 2
-	} else if int(p.M) <= k.few.rows && blocks <= 2*k.sms {
+	if !k.gated && int(p.M) <= k.few.rows && blocks <= 2*k.sms {
 		v = &k.few
 	}
 	return driver.Launch(s, v.kernel, driver.Grid{X: blocks, Threads: v.threads}, p)

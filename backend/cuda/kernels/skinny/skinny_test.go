@@ -8,6 +8,15 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
 )
 
+// weave lays eight rows of a, then eight of b, and so on, into one matrix.
+func weave(a, b []float32, rows, k int) []float32 {
+	var y []float32
+	for r := 0; r < rows; r += 8 {
+		y = append(append(y, a[r*k:(r+8)*k]...), b[r*k:(r+8)*k]...)
+	}
+	return y
+}
+
 func dot(x, w []float32) (s float64) {
 	for i := range x {
 		s += float64(x[i]) * float64(w[i])
@@ -23,12 +32,13 @@ func TestAgainstPlainGo(t *testing.T) {
 			gated       bool
 		}{
 			{m: 1, k: 64, n: []int{64}}, {m: 3, k: 72, n: []int{321}, toF32: 1}, {m: 8, k: 4096, n: []int{50}}, {m: 1, k: 4096, n: []int{512, 128, 120}},
-			{m: 9, k: 1000, n: []int{77, 5}}, {m: 16, k: 640, n: []int{136}, toF32: 1}, {m: 5, k: 256, n: []int{200, 200}, gated: true}, {m: 16, k: 1336, n: []int{90, 90}, gated: true},
+			{m: 9, k: 1000, n: []int{77, 5}}, {m: 16, k: 640, n: []int{136}, toF32: 1}, {m: 5, k: 256, n: []int{200, 200}, gated: true}, {m: 16, k: 1336, n: []int{88, 88}, gated: true},
 		} {
 			name := fmt.Sprintf("m %d, k %d, n %v, gated %v", c.m, c.k, c.n, c.gated)
 			x := g.Random(c.m*c.k, 1)
 			p := Params{X: g.BF16(x), M: int32(c.m), K: int32(c.k), Parts: int32(len(c.n))}
 			var want [][]float64
+			var halves [][]float32
 			for i, n := range c.n {
 				w, bias, add := g.Random(n*c.k, 1/math.Sqrt(float64(c.k))), g.Random(n, 1), g.Random(c.m*n, 1)
 				p.Part[i] = Part{W: g.BF16(w), Bias: g.F32(bias), Y: g.Poisoned(4 * c.m * n), N: int32(n), ToF32: int32(c.toF32)}
@@ -42,9 +52,10 @@ func TestAgainstPlainGo(t *testing.T) {
 						y[j] += float64(add[j])
 					}
 				}
-				want = append(want, y)
+				want, halves = append(want, y), append(halves, w)
 			}
 			if c.gated {
+				p.Parts, p.Part[0].W = 1, g.BF16(weave(halves[0], halves[1], c.n[0], c.k))
 				for i, v := range want[0] {
 					want[0][i] = v / (1 + math.Exp(-v)) * want[1][i]
 				}
