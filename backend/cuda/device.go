@@ -33,8 +33,7 @@ var _ backend.Device = (*Device)(nil)
 
 // Options says how to use the GPU.
 type Options struct {
-	Ordinal int
-	Cache   *driver.Cache // of compiled kernels; nil keeps none
+	Ordinal int // which GPU, as CUDA counts them
 }
 
 // Devices lists the GPUs, one line each; the error says why there is none to use.
@@ -62,7 +61,7 @@ func New(o Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx, o.Cache), owned: map[driver.Ptr]int64{}}
+	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx), owned: map[driver.Ptr]int64{}}
 	if err := ctx.Do(d.start); err != nil {
 		return nil, errors.Join(err, ctx.Close())
 	}

@@ -38,7 +38,7 @@ const (
 	cuEventQuery
 	cuEventSynchronize
 	cuEventElapsedTime
-	cuModuleLoadData
+	cuModuleLoadDataEx
 	cuModuleUnload
 	cuModuleGetFunction
 	cuFuncSetAttribute
@@ -49,10 +49,6 @@ const (
 	cuGraphLaunch
 	cuGraphExecDestroy
 	cuGraphDestroy
-	cuLinkCreate
-	cuLinkAddData
-	cuLinkComplete
-	cuLinkDestroy
 	cuTensorMapEncodeTiled
 	numCalls
 )
@@ -93,7 +89,7 @@ var symbols = [numCalls]string{
 	cuEventQuery:               "cuEventQuery",
 	cuEventSynchronize:         "cuEventSynchronize",
 	cuEventElapsedTime:         "cuEventElapsedTime",
-	cuModuleLoadData:           "cuModuleLoadData",
+	cuModuleLoadDataEx:         "cuModuleLoadDataEx",
 	cuModuleUnload:             "cuModuleUnload",
 	cuModuleGetFunction:        "cuModuleGetFunction",
 	cuFuncSetAttribute:         "cuFuncSetAttribute",
@@ -104,10 +100,6 @@ var symbols = [numCalls]string{
 	cuGraphLaunch:              "cuGraphLaunch",
 	cuGraphExecDestroy:         "cuGraphExecDestroy",
 	cuGraphDestroy:             "cuGraphDestroy",
-	cuLinkCreate:               "cuLinkCreate_v2",
-	cuLinkAddData:              "cuLinkAddData_v2",
-	cuLinkComplete:             "cuLinkComplete",
-	cuLinkDestroy:              "cuLinkDestroy",
 	cuTensorMapEncodeTiled:     "cuTensorMapEncodeTiled",
 }
 

@@ -71,20 +71,14 @@ type addParams struct {
 
 func TestLaunchCaptureReplay(t *testing.T) {
 	gpu(t, func(c *driver.Context) error {
-		cache := driver.NewCache(t.TempDir())
-		for range 2 { // compiled, then from the cache
-			m, err := c.LoadPTX("the test", []byte(addOne), cache)
-			if err != nil {
-				return err
-			}
-			if err := addThrice(t, c, m); err != nil {
-				return err
-			}
-			if err := m.Close(); err != nil {
-				return err
-			}
+		m, err := c.LoadPTX("the test", []byte(addOne))
+		if err != nil {
+			return err
 		}
-		return nil
+		if err := addThrice(t, c, m); err != nil {
+			return err
+		}
+		return m.Close()
 	})
 }
 
@@ -141,7 +135,7 @@ func TestErrorsCarryTheDriversSentence(t *testing.T) {
 		if !driver.IsOutOfMemory(err) || !strings.Contains(err.Error(), "CUDA_ERROR_OUT_OF_MEMORY") {
 			t.Errorf("allocating a pebibyte gave %v", err)
 		}
-		_, err = c.Compile("nonsense", []byte(strings.Replace(addOne, "add.f32", "no.such", 1)))
+		_, err = c.LoadPTX("nonsense", []byte(strings.Replace(addOne, "add.f32", "no.such", 1)))
 		if err == nil || !strings.Contains(err.Error(), "no.such") && !strings.Contains(err.Error(), "line 14") {
 			t.Errorf("wrong PTX gave %v", err)
 		}
@@ -151,7 +145,7 @@ func TestErrorsCarryTheDriversSentence(t *testing.T) {
 
 func TestLaunchAllocatesNothing(t *testing.T) {
 	gpu(t, func(c *driver.Context) error {
-		m, err := c.LoadPTX("the test", []byte(addOne), nil)
+		m, err := c.LoadPTX("the test", []byte(addOne))
 		if err != nil {
 			return err
 		}

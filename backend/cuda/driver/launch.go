@@ -10,6 +10,7 @@ type Grid struct {
 	X, Y, Z int // blocks; 0 means 1
 	Threads int
 	Shared  int
+	Cluster int // blocks along X that share what the copy engine fetches; 0 means none (sm_90)
 }
 
 const maxParams = 1024 // bytes of kernel parameters we carry; the hardware takes 4096
@@ -24,7 +25,7 @@ type launch struct {
 		attrs       uintptr
 		numAttrs    uint32
 	}
-	attr launchAttr
+	attrs [2]launchAttr
 	// list holds the address of the kernel's one parameter. (The "extra" buffer would do without, but there a parameter
 	// aligned to 64 bytes must be placed by hand where the compiler put it.)
 	list  [1]uintptr
@@ -39,8 +40,11 @@ type launchAttr struct {
 	value [16]uint32
 }
 
-// attrOverlap is CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
-const attrOverlap = 6
+// Ids of CUlaunchAttributeID.
+const (
+	attrCluster = 4 // CLUSTER_DIMENSION
+	attrOverlap = 6 // PROGRAMMATIC_STREAM_SERIALIZATION
+)
 
 // Launch puts a kernel on the stream. params mirrors the kernel's one struct parameter field by field: pointers as Ptr,
 // the rest as the Go number of the same size, which both languages lay out alike.
@@ -56,10 +60,14 @@ func (s *Stream) launchBytes(k *Kernel, g Grid, params []byte) error {
 	c := &l.config
 	c.grid = [3]uint32{uint32(max(g.X, 1)), uint32(max(g.Y, 1)), uint32(max(g.Z, 1))}
 	c.block = [3]uint32{uint32(g.Threads), 1, 1}
-	c.shared, c.stream, c.attrs, c.numAttrs = uint32(g.Shared), s.handle, uintptr(unsafe.Pointer(&l.attr)), 0
+	c.shared, c.stream, c.attrs, c.numAttrs = uint32(g.Shared), s.handle, uintptr(unsafe.Pointer(&l.attrs)), 0
 	if s.Overlap {
-		l.attr = launchAttr{id: attrOverlap, value: [16]uint32{1}}
-		c.numAttrs = 1
+		l.attrs[c.numAttrs] = launchAttr{id: attrOverlap, value: [16]uint32{1}}
+		c.numAttrs++
+	}
+	if g.Cluster > 1 {
+		l.attrs[c.numAttrs] = launchAttr{id: attrCluster, value: [16]uint32{uint32(g.Cluster), 1, 1}}
+		c.numAttrs++
 	}
 	copy(l.param[:], params)
 	l.list[0] = uintptr(unsafe.Pointer(&l.param))

@@ -15,73 +15,39 @@ type Module struct {
 	name   string
 }
 
-// LoadPTX compiles PTX for this GPU, or takes the compiled code from the cache, and loads it. name is for messages. A
-// nil cache compiles every time.
-func (c *Context) LoadPTX(name string, ptx []byte, cache *Cache) (*Module, error) {
-	key := cache.key(c, ptx)
-	if code, ok := cache.get(key); ok {
-		if m, err := c.load(name, code); err == nil {
-			return m, nil
-		} // a damaged file of the cache is compiled anew and replaced
-	}
-	code, err := c.Compile(name, ptx)
-	if err != nil {
-		return nil, err
-	}
-	cache.put(key, code)
-	return c.load(name, code)
-}
+// Options of CUjit_option.
+const (
+	jitErrorLog     = 5
+	jitErrorLogSize = 6
+)
 
-func (c *Context) load(name string, code []byte) (*Module, error) {
+// LoadPTX assembles PTX for this GPU and loads it; name is for messages. Its error carries the assembler's log. The driver
+// keeps what it assembled on disk (~/.nv/ComputeCache, or CUDA_CACHE_PATH), by text, driver and GPU, so that only the
+// first start on a machine waits for it.
+//
+// The text goes to the driver whole and not through its linker (cuLinkAddData), although that would hand out the machine code:
+// the linker assembles for separate compilation, ignores setmaxnreg and puts a wait after every wgmma.
+func (c *Context) LoadPTX(name string, ptx []byte) (*Module, error) {
+	text := append(bytes.Clone(ptx), 0) // the driver reads a C string
+	failure := make([]byte, 16<<10)
+	options := []int32{jitErrorLog, jitErrorLogSize}
+	values := []uintptr{uintptr(unsafe.Pointer(&failure[0])), uintptr(len(failure))}
+	var pin runtime.Pinner // values holds the buffer's address as a plain word
+	pin.Pin(&failure[0])
+	defer pin.Unpin()
 	m := &Module{ctx: c, name: name}
-	return m, c.driver.call("loading the kernels of "+name, cuModuleLoadData, uintptr(unsafe.Pointer(&m.handle)), uintptr(unsafe.Pointer(&code[0])))
+	err := c.driver.call("assembling the kernels of "+name, cuModuleLoadDataEx, uintptr(unsafe.Pointer(&m.handle)), uintptr(unsafe.Pointer(&text[0])),
+		uintptr(len(options)), uintptr(unsafe.Pointer(&options[0])), uintptr(unsafe.Pointer(&values[0])))
+	if e, ok := err.(*Error); ok {
+		e.Log = logText(failure)
+		return nil, e
+	}
+	return m, nil
 }
 
 // Close unloads the module; its kernels must not be running.
 func (m *Module) Close() error {
 	return m.ctx.driver.call("unloading the kernels of "+m.name, cuModuleUnload, m.handle)
-}
-
-// Options of CUjit_option and the input type of CUjitInputType.
-const (
-	jitInfoLog      = 3
-	jitInfoLogSize  = 4
-	jitErrorLog     = 5
-	jitErrorLogSize = 6
-	jitInputPTX     = 1
-)
-
-// Compile runs the driver's assembler over PTX and returns the cubin. Its error carries the assembler's log.
-func (c *Context) Compile(name string, ptx []byte) ([]byte, error) {
-	text := append(bytes.Clone(ptx), 0) // the driver reads a C string
-	info, failure := make([]byte, 16<<10), make([]byte, 16<<10)
-	options := []int32{jitInfoLog, jitInfoLogSize, jitErrorLog, jitErrorLogSize}
-	values := []uintptr{
-		uintptr(unsafe.Pointer(&info[0])), uintptr(len(info)),
-		uintptr(unsafe.Pointer(&failure[0])), uintptr(len(failure)),
-	}
-	var pin runtime.Pinner // values holds the buffers' addresses as plain words
-	pin.Pin(&info[0])
-	pin.Pin(&failure[0])
-	defer pin.Unpin()
-
-	doing := "compiling the kernels of " + name
-	state := new(uintptr)
-	if err := c.driver.call(doing, cuLinkCreate, uintptr(len(options)), uintptr(unsafe.Pointer(&options[0])),
-		uintptr(unsafe.Pointer(&values[0])), uintptr(unsafe.Pointer(state))); err != nil {
-		return nil, err
-	}
-	defer c.driver.call(doing, cuLinkDestroy, *state)
-	err := c.driver.call(doing, cuLinkAddData, *state, jitInputPTX, uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)), 0, 0, 0, 0)
-	code, size := new(unsafe.Pointer), new(uintptr)
-	if err == nil {
-		err = c.driver.call(doing, cuLinkComplete, *state, uintptr(unsafe.Pointer(code)), uintptr(unsafe.Pointer(size)))
-	}
-	if e, ok := err.(*Error); ok {
-		e.Log = logText(failure)
-		return nil, e
-	}
-	return bytes.Clone(unsafe.Slice((*byte)(*code), *size)), nil // the link state owns the original
 }
 
 func logText(b []byte) string {

@@ -24,6 +24,29 @@ DEVICE void fetchBox(u32 to, const TensorMap* map, int col, int row, u32 bar, u6
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;"
                ::"r"(to), "l"(map), "r"(col), "r"(row), "r"(bar), "l"(keep) : "memory");
 }
+// fetchBoxPair is fetchBox into both blocks of a cluster of two, at the same place of each and with the same barrier of each.
+DEVICE void fetchBoxPair(u32 to, const TensorMap* map, int col, int row, u32 bar, u64 keep) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5, %6;"
+               ::"r"(to), "l"(map), "r"(col), "r"(row), "r"(bar), "h"((u16)3), "l"(keep) : "memory");
+}
+DEVICE int clusterRank() {
+  u32 r;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+  return r;
+}
+// barrierArriveAt arrives at a barrier of another block of the cluster. (With .release.cluster spelt out the assembler puts a
+// fence of the whole GPU before it, which halves the speed of a loop; what it guards here are reads of the tensor cores,
+// which are done.)
+DEVICE void barrierArriveAt(u32 bar, int block) {
+  asm volatile("{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\tmbarrier.arrive.shared::cluster.b64 _, [there];\n\t}"
+               ::"r"(bar), "r"(block) : "memory");
+}
+DEVICE void clusterBarrier() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+DEVICE void clusterBarrierLoose() { // for warps that may not be together
+  asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+}
 DEVICE void fetchBox3(u32 to, const TensorMap* map, int col, int row, int plane, u32 bar) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
                ::"r"(to), "l"(map), "r"(col), "r"(row), "r"(plane), "r"(bar) : "memory");

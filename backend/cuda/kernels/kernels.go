@@ -29,13 +29,12 @@ const (
 // Loader gives the modules of one GPU, each loaded once.
 type Loader struct {
 	ctx     *driver.Context
-	cache   *driver.Cache
 	modules map[string]*driver.Module
 }
 
-// NewLoader is a Loader for a GPU; compiled kernels are kept in cache.
-func NewLoader(ctx *driver.Context, cache *driver.Cache) *Loader {
-	return &Loader{ctx: ctx, cache: cache, modules: map[string]*driver.Module{}}
+// NewLoader is a Loader for a GPU.
+func NewLoader(ctx *driver.Context) *Loader {
+	return &Loader{ctx: ctx, modules: map[string]*driver.Module{}}
 }
 
 // Kernel finds a function of a folder's module; shared is the dynamic shared memory it will be launched with, in bytes.
@@ -46,7 +45,7 @@ func (l *Loader) Kernel(folder, name string, shared int) (*driver.Kernel, error)
 		if err != nil {
 			return nil, err
 		}
-		if m, err = l.ctx.LoadPTX(folder, text, l.cache); err != nil {
+		if m, err = l.ctx.LoadPTX(folder, text); err != nil {
 			return nil, err
 		}
 		l.modules[folder] = m

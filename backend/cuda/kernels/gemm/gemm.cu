@@ -39,14 +39,14 @@ DEVICE float gate(int fn, float x) {
 // step would cost more than the step.
 struct Work {
   int steps, count, tile, step, turn; // turn: from one tile to the next
-  DEVICE Work(const GemmParams& p) {
+  DEVICE Work(const GemmParams& p, int pair) {
     steps = ceilDiv(p.k, BK);
     if (p.stream) {
       int start = first(p, steps, blockX());
       count = first(p, steps, blockX() + 1) - start;
       tile = start / steps, step = start % steps, turn = 1;
     } else {
-      tile = blockX(), step = 0, turn = gridX();
+      tile = blockX() / pair, step = 0, turn = gridX() / pair;
       count = tile < p.tiles ? ceilDiv(p.tiles - tile, turn) * steps : 0;
     }
   }
@@ -71,39 +71,44 @@ template <int STAGES> struct Ring {
 // Place is where a tile lies: eight row tiles of x in turn for each tile of weights, so that what runs at one time shares both.
 struct Place {
   int part, wRow, xRow;
-  template <int BN, int ROWS> static DEVICE Place of(const GemmParams& p, int tile) {
+  template <int BN, int PAIR> static DEVICE Place of(const GemmParams& p, int tile, int rank) {
     constexpr int GROUP = 8;
     Place at;
     int perGroup = GROUP * (p.tiles / p.rowTiles), group = tile / perGroup, in = tile % perGroup;
     int tall = mini(GROUP, p.rowTiles - group * GROUP), w = in / tall;
     at.xRow = (group * GROUP + in % tall) * BN;
     at.part = 0;
-    while (at.part + 1 < p.parts && w >= p.part[at.part].tiles) w -= p.part[at.part++].tiles;
-    at.wRow = w * ROWS;
+    while (at.part + 1 < p.parts && w >= p.part[at.part].tiles / PAIR) w -= p.part[at.part++].tiles / PAIR;
+    at.wRow = (w * PAIR + rank) * 128;
     return at;
   }
 };
 
 // GATED: the one weight matrix has eight rows of the gate, then the same eight of the up matrix, and so on, so that a thread
 // holds both numbers of a result (rows g and g + 8 of a product) and writes one.
-template <int BN, int STAGES, bool GATED> DEVICE void gemm(const GemmParams& p) {
-  constexpr int X_BYTES = BN * BK * 2, STAGE = W_BYTES + X_BYTES, ROWS = 128;
+//
+// PAIR 2: two blocks of a cluster take neighbouring tiles of weights and the same tile of x, of which each fetches one half for
+// both. That cuts the traffic from the L2 cache, which wide tiles run into before the tensor cores are busy, by a third.
+template <int BN, int STAGES, bool GATED, int PAIR> DEVICE void gemm(const GemmParams& p) {
+  constexpr int X_BYTES = BN * BK * 2, STAGE = W_BYTES + X_BYTES;
   // The epilogue: tokens of a turn, columns of Y of a warpgroup, bytes of a line of them in shared memory.
-  constexpr int CHUNK = BN < 32 ? BN : BN < 128 ? 32 : 64, COLS = GATED ? 32 : 64, LINE = COLS * 2 + 16;
+  constexpr int CHUNK = BN < 64 ? BN : 64, COLS = GATED ? 32 : 64, LINE = COLS * 2 + 16;
   SHARED static u64 bars[2 * STAGES];
   SHARED static int isLast;
   u32 ring = (sharedAddress(dynamic) + 1023) & ~1023u, full = sharedAddress(bars), empty = full + 8 * STAGES;
   u8* stage = dynamic + (ring - sharedAddress(dynamic)) + STAGES * STAGE; // the epilogue's
   if (threadX() == 0) {
-    for (int i = 0; i < STAGES; i++) barrierInit(full + 8 * i, 1), barrierInit(empty + 8 * i, WORKERS / 32);
+    for (int i = 0; i < STAGES; i++) barrierInit(full + 8 * i, 1), barrierInit(empty + 8 * i, PAIR * WORKERS / 32);
     barrierInitDone();
   }
-  barrier();
+  int rank = PAIR > 1 ? clusterRank() : 0;
+  if (PAIR > 1) clusterBarrier();
+  else barrier();
   releaseNext();
-  Work work(p);
+  Work work(p, PAIR);
 
   if (warp() < 4) { // the producer: one thread of four warps that need few registers
-    if (BN > 64) keepRegisters<40>();
+    keepRegisters<40>();
     if (threadX() == 0) {
       u64 keep = p.rowTiles > 1 ? KEEP_LONG : KEEP_SHORT;
       auto fetchW = [&](const Place& at, int step, int stage) {
@@ -112,14 +117,16 @@ template <int BN, int STAGES, bool GATED> DEVICE void gemm(const GemmParams& p) 
         fetchBox(to, &p.w[at.part], step * BK, at.wRow, bar, keep);
       };
       auto fetchX = [&](const Place& at, int step, int stage) {
-        fetchBox(ring + stage * STAGE + W_BYTES, &p.x, step * BK, at.xRow, full + stage * 8, KEEP_LONG);
+        u32 to = ring + stage * STAGE + W_BYTES + rank * (X_BYTES / 2);
+        if (PAIR > 1) fetchBoxPair(to, &p.x, step * BK, at.xRow + rank * (BN / 2), full + stage * 8, KEEP_LONG);
+        else fetchBox(to, &p.x, step * BK, at.xRow, full + stage * 8, KEEP_LONG);
       };
       int ahead = mini(STAGES, work.count); // weights do not wait for the kernel before this one
       Work early = work;
-      Place at = Place::of<BN, ROWS>(p, work.tile), earlyAt = at;
+      Place at = Place::of<BN, PAIR>(p, work.tile, rank), earlyAt = at;
       for (int i = 0; i < ahead; i++) {
         fetchW(earlyAt, early.step, i);
-        if (early.next()) earlyAt = Place::of<BN, ROWS>(p, early.tile);
+        if (early.next()) earlyAt = Place::of<BN, PAIR>(p, early.tile, rank);
       }
       awaitInput();
       Ring<STAGES> r;
@@ -129,16 +136,22 @@ template <int BN, int STAGES, bool GATED> DEVICE void gemm(const GemmParams& p) 
           fetchW(at, work.step, r.stage);
         }
         fetchX(at, work.step, r.stage);
-        if (work.next()) at = Place::of<BN, ROWS>(p, work.tile);
+        if (work.next()) at = Place::of<BN, PAIR>(p, work.tile, rank);
       }
     }
     return;
   }
 
-  if (BN > 64) takeRegisters<232>();
+  takeRegisters<232>();
   awaitInput();
   int group = warp() / 4 - 1, tid = threadX() - 128, me = tid & 127, g = lane() / 4, t = lane() % 4;
   float acc[BN / 2];
+  auto release = [&](int stage) __attribute__((always_inline)) { // to the producers that fill it: both blocks', of a pair
+    if (lane() < PAIR) {
+      if (PAIR > 1) barrierArriveAt(empty + stage * 8, lane());
+      else barrierArrive(empty + stage * 8);
+    }
+  };
   Ring<STAGES> r;
   int steps = work.steps;
   for (int done = 0; done < work.count;) {
@@ -152,13 +165,13 @@ template <int BN, int STAGES, bool GATED> DEVICE void gemm(const GemmParams& p) 
       UNROLL for (int k = 0; k < BK / 16; k++) product(acc, a + 2 * k, b + 2 * k, j > 0 || k > 0);
       productCommit();
       productWait<1>(); // the step before this one is done: its stage may be filled again
-      if (j > 0 && lane() == 0) barrierArrive(empty + last * 8);
+      if (j > 0) release(last);
       last = r.stage;
       r.next();
     }
     productWait<0>();
     UNROLL for (int e = 0; e < BN / 2; e++) asm volatile("" : "+f"(acc[e])::"memory");
-    if (lane() == 0) barrierArrive(empty + last * 8);
+    release(last);
     done += n, work.step = 0, work.tile += work.turn;
 
     if (n < steps) { // a piece: hand it over, and go on with the whole tile if it was the last
@@ -191,7 +204,7 @@ template <int BN, int STAGES, bool GATED> DEVICE void gemm(const GemmParams& p) 
 
     // The epilogue turns the tile so that a token's numbers lie together, 64 tokens at a time: each warpgroup lays its
     // columns of Y in lines of shared memory and then writes them out 16 bytes a thread.
-    Place at = Place::of<BN, ROWS>(p, tile);
+    Place at = Place::of<BN, PAIR>(p, tile, rank);
     const Part& part = p.part[at.part];
     int column = (GATED ? at.wRow / 2 : at.wRow) + group * COLS, row = (warp() & 3) * (COLS / 4) + g;
     float bias0 = 0, bias1 = 0;
@@ -225,6 +238,7 @@ template <int BN, int STAGES, bool GATED> DEVICE void gemm(const GemmParams& p) 
       namedBarrier(1 + group, 128);
     }
   }
+  if (PAIR > 1) clusterBarrierLoose(); // the other block may still arrive at our barriers
 }
 
 struct WeaveParams {
@@ -241,17 +255,18 @@ KERNEL(256, 1) weave(PARAM WeaveParams p) {
   }
 }
 
-// Two blocks of the narrow ones fit on a multiprocessor: the next launch's fetches its first weights while this one ends.
-KERNEL(384, 2) gemm8(PARAM GemmParams p) { gemm<8, 6, false>(p); }
-KERNEL(384, 2) gemm16(PARAM GemmParams p) { gemm<16, 5, false>(p); }
-KERNEL(384, 2) gemm32(PARAM GemmParams p) { gemm<32, 5, false>(p); }
-KERNEL(384, 2) gemm64(PARAM GemmParams p) { gemm<64, 4, false>(p); }
-KERNEL(384, 1) gemm128(PARAM GemmParams p) { gemm<128, 6, false>(p); }
-KERNEL(384, 1) gemm256(PARAM GemmParams p) { gemm<256, 4, false>(p); }
-KERNEL(384, 2) gated8(PARAM GemmParams p) { gemm<8, 6, true>(p); }
-KERNEL(384, 2) gated16(PARAM GemmParams p) { gemm<16, 5, true>(p); }
-KERNEL(384, 2) gated32(PARAM GemmParams p) { gemm<32, 5, true>(p); }
-KERNEL(384, 2) gated64(PARAM GemmParams p) { gemm<64, 4, true>(p); }
-KERNEL(384, 1) gated128(PARAM GemmParams p) { gemm<128, 6, true>(p); }
-KERNEL(384, 1) gated256(PARAM GemmParams p) { gemm<256, 4, true>(p); }
+KERNEL(384, 1) gemm8(PARAM GemmParams p) { gemm<8, 11, false, 1>(p); }
+KERNEL(384, 1) gemm16(PARAM GemmParams p) { gemm<16, 11, false, 1>(p); }
+KERNEL(384, 1) gemm32(PARAM GemmParams p) { gemm<32, 9, false, 1>(p); }
+KERNEL(384, 1) gemm64(PARAM GemmParams p) { gemm<64, 8, false, 1>(p); }
+KERNEL(384, 1) gemm128(PARAM GemmParams p) { gemm<128, 6, false, 1>(p); }
+KERNEL(384, 1) gemm256(PARAM GemmParams p) { gemm<256, 4, false, 1>(p); }
+KERNEL(384, 1) gated8(PARAM GemmParams p) { gemm<8, 11, true, 1>(p); }
+KERNEL(384, 1) gated16(PARAM GemmParams p) { gemm<16, 11, true, 1>(p); }
+KERNEL(384, 1) gated32(PARAM GemmParams p) { gemm<32, 9, true, 1>(p); }
+KERNEL(384, 1) gated64(PARAM GemmParams p) { gemm<64, 8, true, 1>(p); }
+KERNEL(384, 1) gated128(PARAM GemmParams p) { gemm<128, 6, true, 1>(p); }
+KERNEL(384, 1) gated256(PARAM GemmParams p) { gemm<256, 4, true, 1>(p); }
+KERNEL(384, 1) gemm256_pair(PARAM GemmParams p) { gemm<256, 4, false, 2>(p); }
+KERNEL(384, 1) gated256_pair(PARAM GemmParams p) { gemm<256, 4, true, 2>(p); }
 #endif

@@ -48,7 +48,7 @@ type Problem struct {
 }
 
 // widths are the tile widths in rows of x, and the stages of each that fit in shared memory.
-var widths = []struct{ rows, stages int }{{8, 6}, {16, 5}, {32, 5}, {64, 4}, {128, 6}, {256, 4}}
+var widths = []struct{ rows, stages int }{{8, 11}, {16, 11}, {32, 9}, {64, 8}, {128, 6}, {256, 4}}
 
 // MaxRows is the widest tile's: PartialBytes does not grow beyond it.
 const MaxRows = 256
@@ -66,6 +66,8 @@ type Kernel struct {
 	sms    int
 	widths []width
 	base   params
+	pair   *driver.Kernel // the widest, in clusters of two blocks; nil when the weights' tiles do not pair
+	half   driver.TensorMap
 }
 
 type width struct {
@@ -110,10 +112,7 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 	}
 	for _, w := range widths {
 		b := width{rows: w.rows}
-		chunk := 64 // tokens of a turn of the epilogue, as gemm.cu has it
-		if w.rows <= 64 {
-			chunk = min(w.rows, 32)
-		}
+		chunk := min(w.rows, 64) // tokens of a turn of the epilogue
 		b.shared = 1024 + w.stages*(tileRows+w.rows)*depth*2 + 2*chunk*lineBytes
 		if b.kernel, err = l.Kernel("gemm", fmt.Sprint(name, w.rows), b.shared); err != nil {
 			return nil, err
@@ -126,7 +125,23 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 			break
 		}
 	}
-	return k, nil
+	return k, k.bindPair(l, p, name)
+}
+
+// bindPair finds the kernel whose clusters share tiles of x, if rows may be that many and each weight has an even number of tiles.
+func (k *Kernel) bindPair(l *kernels.Loader, p Problem, name string) error {
+	widest := k.widths[len(k.widths)-1]
+	for _, part := range k.base.Part[:k.base.Parts] {
+		if part.Tiles%2 != 0 || widest.rows != MaxRows {
+			return nil
+		}
+	}
+	var err error
+	if k.half, err = l.Context().MatrixMap(p.X, p.Rows, p.K, 2*p.K, MaxRows/2, depth); err != nil {
+		return err
+	}
+	k.pair, err = l.Kernel("gemm", name+"256_pair", widest.shared)
+	return err
 }
 
 // Launch computes the first m rows.
@@ -146,7 +161,13 @@ func (k *Kernel) Launch(s *driver.Stream, m int) error {
 	if int(p.Tiles) <= MaxTiles && uneven(int(p.Tiles), k.sms, w.rows) {
 		p.Stream, blocks = 1, min(k.sms, int(p.Tiles)*((int(p.K)+depth-1)/depth)) // each block has a step
 	}
-	return driver.Launch(s, w.kernel, driver.Grid{X: blocks, Threads: threads, Shared: w.shared}, &p)
+	grid := driver.Grid{X: blocks, Threads: threads, Shared: w.shared}
+	if w.rows == MaxRows && p.Stream == 0 && k.pair != nil {
+		p.X, p.Tiles = k.half, p.Tiles/2
+		grid.X, grid.Cluster = min(k.sms, blocks)/2*2, 2
+		return driver.Launch(s, k.pair, grid, &p)
+	}
+	return driver.Launch(s, w.kernel, grid, &p)
 }
 
 // uneven reports whether dealing whole tiles out leaves so many multiprocessors idle in the last round that cutting tiles, whose

@@ -47,6 +47,8 @@ func TestAgainstPlainGo(t *testing.T) {
 			{m: 300, k: 576, n: []int{640}}, {m: 2100, k: 128, n: []int{256}, extra: true},
 			{m: 5, k: 256, n: []int{200, 200}, gated: true}, {m: 40, k: 320, n: []int{704, 704}, gated: true, extra: true},
 			{m: 130, k: 192, n: []int{344, 344}, gated: true}, {m: 700, k: 128, n: []int{448, 448}, gated: true},
+			// enough tiles for pairs of blocks
+			{m: 2600, k: 72, n: []int{2560}, extra: true}, {m: 1300, k: 200, n: []int{1536, 512, 512}}, {m: 1300, k: 136, n: []int{1280, 1280}, gated: true, extra: true},
 		} {
 			check(g, c.m, c.k, c.n, c.gated, c.extra, partial, arrived)
 		}

@@ -40,7 +40,7 @@ func Run(t testing.TB, f func(g *GPU)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &GPU{TB: t, Ctx: ctx, Rand: rand.New(rand.NewPCG(1, 2)), Loader: kernels.NewLoader(ctx, nil)}
+	g := &GPU{TB: t, Ctx: ctx, Rand: rand.New(rand.NewPCG(1, 2)), Loader: kernels.NewLoader(ctx)}
 	err = ctx.Do(func() error {
 		var err error
 		if g.Stream, err = ctx.NewStream(); err != nil {

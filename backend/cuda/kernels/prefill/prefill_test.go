@@ -2,6 +2,7 @@ package prefill
 
 import (
 	"fmt"
+	"math/bits"
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
@@ -44,9 +45,12 @@ func TestAgainstPlainGo(t *testing.T) {
 // BenchmarkPrefill is causal attention of whole prompts with pages of 16 in order. Four query heads share a key head.
 func BenchmarkPrefill(b *testing.B) {
 	gputest.Run(b, func(g *gputest.GPU) {
-		for _, c := range []struct{ seqs, length, size int }{{1, 2048, 128}, {8, 2048, 128}, {1, 8192, 128}, {1, 16384, 128}, {1, 8192, 64}} {
+		for _, c := range []struct {
+			seqs, length, size, page int
+		}{{1, 2048, 128, 16}, {8, 2048, 128, 16}, {1, 8192, 128, 16}, {1, 8192, 128, 128}, {1, 16384, 128, 16}, {1, 8192, 64, 16}} {
 			g.Scope(func() {
-				const page, kvHeads, heads = 16, 8, 32
+				const kvHeads, heads = 8, 32
+				page := c.page
 				seqPages := c.length / page
 				var table, qStart, kvLen, tiles []int32
 				for i := range c.seqs * seqPages {
@@ -61,7 +65,7 @@ func BenchmarkPrefill(b *testing.B) {
 					}
 				}
 				step := kernels.Step{Counts: g.Ints(int32(c.seqs*c.length), int32(c.seqs), 0), QStart: g.Ints(append(qStart, int32(c.seqs*c.length))...), KVLen: g.Ints(kvLen...),
-					Pages: g.Ints(table...), Tiles: g.Ints(tiles...), SeqPages: int32(seqPages), PageShift: 4}
+					Pages: g.Ints(table...), Tiles: g.Ints(tiles...), SeqPages: int32(seqPages), PageShift: int32(bits.Len(uint(page)) - 1)}
 				cacheBytes := c.seqs * c.length * kvHeads * c.size * 2 * 2
 				q := func() driver.Ptr { return g.Noise(c.seqs * c.length * heads * c.size * 2) }
 				p := Problem{Q: q(), Y: q(), Cache: g.Noise(cacheBytes), Heads: heads, KVHeads: kvHeads, KSize: c.size, VSize: c.size,
@@ -70,7 +74,7 @@ func BenchmarkPrefill(b *testing.B) {
 				g.Must(err)
 				d := g.Time(func(int) error { return k.Launch(g.Stream, &step, len(tiles)/2) })
 				flops := float64(c.seqs) * 4 * float64(c.length) * float64(c.length) / 2 * heads * float64(c.size)
-				fmt.Printf("prefill %d × %5d, heads of %3d  %9.1f µs  %6.1f TFLOP/s\n", c.seqs, c.length, c.size, d.Seconds()*1e6, flops/d.Seconds()/1e12)
+				fmt.Printf("pages of %d prefill %d × %5d, heads of %3d  %9.1f µs  %6.1f TFLOP/s\n", c.page, c.seqs, c.length, c.size, d.Seconds()*1e6, flops/d.Seconds()/1e12)
 			})
 		}
 	})
