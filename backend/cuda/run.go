@@ -225,6 +225,9 @@ func (d *Device) Read(dst []float32, v *graph.Value, b backend.Buffer, from, n i
 	if err != nil {
 		return err
 	}
-	quant.Decode(map[graph.Type]quant.Format{graph.F32: quant.F32, graph.BF16: quant.BF16, graph.F16: quant.F16}[v.Type], dst[:n*width], d.read[:bytes])
+	format := map[graph.Type]quant.Format{graph.F32: quant.F32, graph.BF16: quant.BF16, graph.F16: quant.F16}[v.Type]
+	parallel(n*width, 1<<16, func(from, to int) {
+		quant.Decode(format, dst[from:to], d.read[format.RowBytes(from):format.RowBytes(to)])
+	})
 	return nil
 }

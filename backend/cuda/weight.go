@@ -63,10 +63,12 @@ func (d *Device) resident(w *weight, as graph.Type) (driver.Ptr, error) {
 	if t.Format == quant.BF16 && as == graph.BF16 || t.Format == quant.F32 && as == graph.F32 {
 		return p, d.upload.bytes(p, t.Data)
 	}
-	row := make([]float32, t.Cols)
-	return p, d.upload.rows(p, t.Rows, int(as.RowBytes(t.Cols)), func(dst []byte, r int) {
-		quant.Decode(t.Format, row, t.Row(r))
-		encode(dst, row, as)
+	return p, d.upload.rows(p, t.Rows, int(as.RowBytes(t.Cols)), func(dst []byte, from, to int) {
+		row := make([]float32, t.Cols)
+		for r := from; r < to; r++ {
+			quant.Decode(t.Format, row, t.Row(r))
+			encode(dst[(r-from)*int(as.RowBytes(t.Cols)):], row, as)
+		}
 	})
 }
 
@@ -167,7 +169,7 @@ func (u *uploader) bytes(to driver.Ptr, b []byte) error {
 		if err != nil {
 			return err
 		}
-		copyParallel(buf, b[:n])
+		parallel(n, 1<<20, func(from, to int) { copy(buf[from:to], b[from:to]) })
 		if err := u.send(to, buf, done); err != nil {
 			return err
 		}
@@ -176,8 +178,8 @@ func (u *uploader) bytes(to driver.Ptr, b []byte) error {
 	return nil
 }
 
-// rows copies rows of rowBytes that fill makes one by one.
-func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte, row int)) error {
+// rows copies rows of rowBytes that fill makes, several side by side.
+func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte, from, to int)) error {
 	each := max(1, uploadChunk/rowBytes)
 	for r := 0; r < rows; r += each {
 		n := min(each, rows-r)
@@ -185,9 +187,7 @@ func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte,
 		if err != nil {
 			return err
 		}
-		for i := range n {
-			fill(buf[i*rowBytes:(i+1)*rowBytes], r+i)
-		}
+		parallel(n, 1+(1<<18)/rowBytes, func(from, to int) { fill(buf[from*rowBytes:to*rowBytes], r+from, r+to) })
 		if err := u.send(to+driver.Ptr(r*rowBytes), buf, done); err != nil {
 			return err
 		}
@@ -195,19 +195,17 @@ func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte,
 	return nil
 }
 
-// copyParallel copies with several goroutines: one cannot keep a PCIe 5 link busy, and pages of a mapped file fault in
-// faster side by side.
-func copyParallel(dst, src []byte) {
-	const least = 1 << 20
-	parts := min(runtime.GOMAXPROCS(0), 8, len(src)/least)
+// parallel cuts n things into parts of at least so many and does them with several goroutines: one cannot keep a PCIe 5 link
+// busy, and pages of a mapped file fault in faster side by side.
+func parallel(n, least int, do func(from, to int)) {
+	parts := min(runtime.GOMAXPROCS(0), 8, n/least)
 	if parts <= 1 {
-		copy(dst, src)
+		do(0, n)
 		return
 	}
 	var wg sync.WaitGroup
 	for i := range parts {
-		from, to := len(src)*i/parts, len(src)*(i+1)/parts
-		wg.Go(func() { copy(dst[from:to], src[from:to]) })
+		wg.Go(func() { do(n*i/parts, n*(i+1)/parts) })
 	}
 	wg.Wait()
 }
