@@ -48,6 +48,7 @@ var policy = []struct {
 	{"internal/builtin", nil, "the embedded model file"},
 	{"internal/bundle", []string{"quant", "weights/...", "model", "tokenizer", "chat", "internal/builtin"}, "files become nouns"},
 	{"internal/convert", []string{"quant", "graph", "weights/...", "model", "tokenizer", "internal/bundle"}, "files to files"},
+	{"internal/bench", []string{"graph", "pass", "model", "plan", "backend"}, "any model on any device that can measure itself"},
 	{"internal/check", []string{"graph", "pass", "model", "plan", "backend", "weights", "internal/bundle"}, "goldens against any device"},
 	{"", []string{"quant/...", "graph", "pass", "model", "weights/...", "backend/...", "plan", "price", "engine/...", "tokenizer", "chat", "internal/..."}, "the library wires everything"},
 	{"cmd/ridge/...", []string{"..."}, "nothing imports it"},

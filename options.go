@@ -54,8 +54,8 @@ func (o Options) Device() (backend.Device, error) {
 	return nil, fmt.Errorf("ridge: Backend is %q; cpu, cuda and ref are possible", o.Backend)
 }
 
-// cacheType is the type of cached keys and values.
-func (o Options) cacheType() (graph.Type, error) {
+// CacheType is the type of cached keys and values.
+func (o Options) CacheType() (graph.Type, error) {
 	switch o.Cache {
 	case "", "f16":
 		return graph.F16, nil

@@ -85,7 +85,7 @@ func (m *Model) start(o Options) (err error) {
 		return err
 	}
 	m.ends = slices.Compact(slices.Sorted(slices.Values(append(m.tokenizer.Ends(), m.advice.Ends...))))
-	cache, err := o.cacheType()
+	cache, err := o.CacheType()
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package plan
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
@@ -161,6 +162,18 @@ func (p *Program) Memory() Memory { return p.memory }
 
 // Run computes a step. The batch must have passed Check.
 func (p *Program) Run(b *backend.Batch) error { return p.dev.Run(p.launches, b) }
+
+// RunTimed is Run, and says how long each node of Graph took; only on devices that can measure.
+func (p *Program) RunTimed(b *backend.Batch, took []time.Duration) error {
+	m, ok := p.dev.(backend.Measurer)
+	if !ok {
+		return fmt.Errorf("plan: device %s cannot time its launches", p.dev.Info().Name)
+	}
+	return m.RunTimed(p.launches, b, took)
+}
+
+// Kernel is the name of the kernel chosen for a node of Graph.
+func (p *Program) Kernel(node int) string { return p.kernels[node] }
 
 // Logits copies n rows of the step's logits from row from on to dst, as F32; it waits for the step.
 func (p *Program) Logits(dst []float32, from, n int) error {

@@ -92,7 +92,7 @@ func (m metaLine) short() string {
 // openModel opens the named model or the built-in one.
 func openModel(args []string) (*bundle.Bundle, error) {
 	if len(args) == 0 {
-		fmt.Fprintln(os.Stderr, "ridge: no model named, showing the built-in one")
+		fmt.Fprintln(os.Stderr, "ridge: no model named, using the built-in one")
 		return bundle.Builtin()
 	}
 	return bundle.Open(args[0])

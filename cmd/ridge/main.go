@@ -45,7 +45,7 @@ named, so that everything can be tried at once.`,
 		SilenceErrors: true,
 	}
 	cmd.AddCommand(
-		runCommand(), showCommand(), graphCommand(), checkCommand(),
+		runCommand(), benchCommand(), showCommand(), graphCommand(), checkCommand(),
 		convertCommand(), dummyCommand(),
 		tokenizeCommand(), templateCommand(), devicesCommand(), versionCommand(),
 	)

@@ -1,0 +1,70 @@
+package cpu
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+)
+
+// peakBytes is read to measure the memory: more than the last level of any cache.
+const peakBytes = 1 << 30
+
+// Peaks implements backend.Measurer. All threads measure at the same time, as they share clock and memory.
+func (d *Device) Peaks() (backend.Peaks, error) {
+	m, err := newMemory(peakBytes)
+	if err != nil {
+		return backend.Peaks{}, fmt.Errorf("cpu: measuring the memory's bandwidth: %w", err)
+	}
+	defer m.free()
+	n := len(d.pool.workers)
+	each := peakBytes / n
+	var p backend.Peaks
+	rates := make([]float64, n)
+	all := func(f func(w *worker) float64) float64 {
+		d.pool.run(func(w *worker) { rates[w.id] = f(w) })
+		sum := 0.0
+		for _, r := range rates {
+			sum += r
+		}
+		return sum
+	}
+	peak := func(f gemm.ActFormat) float64 {
+		return all(func(*worker) float64 { return gemm.Peak(d.tier, f, 100*time.Millisecond) })
+	}
+	p.Int8, p.BF16, p.F32 = peak(gemm.Lines), peak(gemm.BFloat16), peak(gemm.Float32)
+	all(func(w *worker) float64 { // pages that were never written are all the same page of zeroes
+		part := m.bytes[w.id*each : (w.id+1)*each]
+		for i := range part {
+			part[i] = byte(i * 31)
+		}
+		return 0
+	})
+	for range 3 {
+		p.Read = max(p.Read, all(func(w *worker) float64 {
+			return gemm.PeakRead(d.tier, m.bytes[w.id*each:(w.id+1)*each])
+		}))
+	}
+	return p, nil
+}
+
+// RunTimed implements backend.Measurer. A launch ends for all when it ends for the last, so worker 0's clock behind the
+// barrier is everyone's.
+func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []time.Duration) error {
+	if len(took) != len(launches) {
+		return fmt.Errorf("cpu: %d times for %d launches", len(took), len(launches))
+	}
+	d.pool.run(func(w *worker) {
+		last := time.Now()
+		for i, l := range launches {
+			l.(*launch).run(w, b)
+			w.sync()
+			if w.id == 0 {
+				now := time.Now()
+				took[i], last = now.Sub(last), now
+			}
+		}
+	})
+	return nil
+}

@@ -1,0 +1,45 @@
+package backend
+
+import (
+	"time"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Peaks is what a device can do at most, with all the threads it was opened with, measured when asked for. A rate of 0
+// is not known.
+type Peaks struct {
+	Int8 float64 // FLOP/s of products of int8 (a multiply-add is two)
+	BF16 float64 // of bf16
+	F32  float64 // of float32
+	Read float64 // bytes/s from memory
+}
+
+// Measurer is a device that can say how fast it is.
+type Measurer interface {
+	// Peaks measures for about a second.
+	Peaks() (Peaks, error)
+	// RunTimed is Run, and notes how long each launch took.
+	RunTimed(launches []Launch, b *Batch, took []time.Duration) error
+}
+
+// Floor is the least time a node can take in a step of this size: its arithmetic at the peak of the numbers it
+// multiplies, or the weights and cache rows it must read at the memory's, whichever is longer. Activations are taken to
+// stay in caches.
+func (p Peaks) Floor(n *graph.Node, s *graph.Step) time.Duration {
+	w := n.Op.Work(n, s)
+	rate := p.F32
+	if _, ok := n.Op.(graph.Linear); ok && n.In[0].Type == graph.Q8 {
+		rate = p.Int8
+	} else if ok && n.In[0].Type == graph.BF16 {
+		rate = p.BF16
+	}
+	var seconds float64
+	if rate > 0 {
+		seconds = float64(w.FLOPs) / rate
+	}
+	if p.Read > 0 {
+		seconds = max(seconds, float64(w.WeightBytes+w.CacheRead+w.CacheWrite)/p.Read)
+	}
+	return time.Duration(seconds * 1e9)
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/internal/bench"
+	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/convert"
+)
+
+// benchFlags say what to measure.
+type benchFlags struct {
+	model, shape, number string
+	device               ridge.Options
+	threads              []int
+	prompts, decodes     []int
+	depths, batches      []int
+	runs, chunk          int
+	ops, asJSON          bool
+}
+
+// benchReport is what bench prints as JSON: one for each number of threads.
+type benchReport struct {
+	Model  string        `json:"model"`
+	Device string        `json:"device"`
+	Peaks  backend.Peaks `json:"peaks"`
+	Rows   []bench.Row   `json:"rows,omitempty"`
+	Ops    []benchOps    `json:"ops,omitempty"`
+}
+
+type benchOps struct {
+	Test bench.Test `json:"test"`
+	Name string     `json:"name"`
+	Ops  []bench.Op `json:"ops"`
+}
+
+func benchCommand() *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure how fast a model runs, beside what the machine allows",
+		Long: `Bench measures tokens per second: pp512 reads a prompt of 512 tokens, tg128 decodes 128 tokens one by one, "@ d4096" with
+4096 tokens in the cache before, batch with so many sequences at once. Each figure is the median of several runs with
+random tokens; beside it stands the limit, which is what the same machine, measured in the same minute, could do at most
+(arithmetic at its peak, weights and cache at its memory's bandwidth), and the fraction of it that was reached.
+
+--ops times every kernel of the last step of each test instead.`,
+		Example: `  ridge bench -m model.gguf
+  ridge bench -m model.gguf -p 512 -n 128 -d 0,4096 -b 1,2,4,8,16,32 -t 1,2 --json
+  ridge bench --shape llama-3.2-1b --type Q4_0 --ops`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, done, err := f.file()
+			if err != nil {
+				return err
+			}
+			defer done()
+			return f.run(cmd.OutOrStdout(), path)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVarP(&f.model, "model", "m", "", "GGUF file or Hugging Face directory; default: the built-in model")
+	fl.StringVar(&f.shape, "shape", "", "measure random weights in this shape instead; ridge dummy --list names them")
+	fl.StringVar(&f.number, "type", "Q4_0", "number format of --shape's matrices")
+	fl.StringVar(&f.device.Backend, "backend", "", "where to compute: cpu or cuda; default cpu")
+	fl.StringVar(&f.device.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32")
+	fl.IntSliceVarP(&f.threads, "threads", "t", []int{0}, "CPU threads; 0: as many as this process may use")
+	fl.IntSliceVarP(&f.prompts, "prompt", "p", []int{512}, "lengths of prompts to read")
+	fl.IntSliceVarP(&f.decodes, "decode", "n", []int{128}, "numbers of tokens to decode")
+	fl.IntSliceVarP(&f.depths, "depth", "d", []int{0}, "tokens in the cache before")
+	fl.IntSliceVarP(&f.batches, "batch", "b", []int{1}, "sequences that decode together")
+	fl.IntVarP(&f.runs, "runs", "r", 3, "runs of each test, after one that does not count")
+	fl.IntVar(&f.chunk, "chunk", 512, "most tokens of a step")
+	fl.BoolVar(&f.ops, "ops", false, "time each kernel of a step")
+	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+// file is the model to measure: the one named, or one of random weights, which done removes.
+func (f *benchFlags) file() (path string, done func(), err error) {
+	if f.shape == "" {
+		return f.model, func() {}, nil
+	}
+	if f.model != "" {
+		return "", nil, errors.New("give either --model or --shape")
+	}
+	t, err := convert.ParseType(f.number)
+	if err != nil {
+		return "", nil, err
+	}
+	dir, err := os.MkdirTemp("", "ridge-bench-")
+	if err != nil {
+		return "", nil, err
+	}
+	done = func() { os.RemoveAll(dir) }
+	path = filepath.Join(dir, f.shape+"-"+f.number+".gguf")
+	if _, err := convert.Dummy(f.shape, path, convert.Options{Type: t}); err != nil {
+		done()
+		return "", nil, err
+	}
+	return path, done, nil
+}
+
+// check refuses numbers that measure nothing.
+func (f *benchFlags) check() error {
+	for name, list := range map[string][]int{"--prompt": f.prompts, "--decode": f.decodes, "--batch": f.batches} {
+		for _, n := range list {
+			if n < 1 {
+				return fmt.Errorf("%s has %d; 1 or more is possible", name, n)
+			}
+		}
+	}
+	for _, n := range append(slices.Clone(f.depths), f.threads...) {
+		if n < 0 {
+			return fmt.Errorf("--depth and --threads take 0 or more, not %d", n)
+		}
+	}
+	if f.runs < 1 || f.chunk < 1 {
+		return fmt.Errorf("--runs %d and --chunk %d must be 1 or more", f.runs, f.chunk)
+	}
+	return nil
+}
+
+// tests is every combination that was asked for.
+func (f *benchFlags) tests() []bench.Test {
+	var all []bench.Test
+	for _, d := range f.depths {
+		for _, p := range f.prompts {
+			all = append(all, bench.Test{Prompt: p, Depth: d, Batch: 1})
+		}
+		for _, n := range f.decodes {
+			for _, b := range f.batches {
+				all = append(all, bench.Test{Decode: n, Depth: d, Batch: b})
+			}
+		}
+	}
+	return all
+}
+
+func (f *benchFlags) run(out io.Writer, path string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	var reports []*benchReport
+	for _, threads := range f.threads {
+		r, err := f.measure(path, threads)
+		if err != nil {
+			return err
+		}
+		if reports = append(reports, r); f.asJSON {
+			continue
+		}
+		if err := r.print(out); err != nil {
+			return err
+		}
+	}
+	if f.asJSON {
+		return json.NewEncoder(out).Encode(reports)
+	}
+	return nil
+}
+
+// measure runs all tests with a number of threads.
+func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
+	b, err := openModel(pathArgs(path))
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	f.device.Threads = threads
+	dev, err := f.device.Device()
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Close()
+	m, err := f.bench(b, dev)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	i := dev.Info()
+	r := &benchReport{Model: b.Name, Device: fmt.Sprintf("%s (%s)", i.Name, i.Detail), Peaks: m.Peaks()}
+	for _, t := range f.tests() {
+		if f.ops {
+			ops, err := m.Ops(t, f.runs)
+			if err != nil {
+				return nil, err
+			}
+			r.Ops = append(r.Ops, benchOps{t, t.Name(), ops})
+			continue
+		}
+		row, err := m.Run(t, f.runs)
+		if err != nil {
+			return nil, err
+		}
+		r.Rows = append(r.Rows, row)
+	}
+	return r, nil
+}
+
+// bench compiles the model for the largest test.
+func (f *benchFlags) bench(b *bundle.Bundle, dev backend.Device) (*bench.Bench, error) {
+	cache, err := f.device.CacheType()
+	if err != nil {
+		return nil, err
+	}
+	o := bench.Options{Cache: cache, Batch: slices.Max(f.batches), Chunk: min(f.chunk, slices.Max(append(slices.Clone(f.prompts), f.depths...)))}
+	o.Tokens = slices.Max(f.depths) + slices.Max(append(slices.Clone(f.prompts), f.decodes...))
+	if trained := b.Model.Config.Context; o.Tokens > trained {
+		return nil, fmt.Errorf("the tests need sequences of %d tokens, and model %s was made for %d", o.Tokens, b.Name, trained)
+	}
+	return bench.New(b.Model, b, dev, o)
+}
+
+// pathArgs is a path as arguments for openModel, to which none means the built-in model.
+func pathArgs(path string) []string {
+	if path == "" {
+		return nil
+	}
+	return []string{path}
+}
+
+// print prints the report for people.
+func (r *benchReport) print(out io.Writer) error {
+	fmt.Fprintf(out, "%s on %s; at most %.0f Gop/s int8, %.0f Gflop/s bf16, %.0f Gflop/s f32, %.1f GB/s read\n",
+		r.Model, r.Device, r.Peaks.Int8/1e9, r.Peaks.BF16/1e9, r.Peaks.F32/1e9, r.Peaks.Read/1e9)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if len(r.Rows) > 0 {
+		fmt.Fprint(w, "test\tbatch\ttokens/s\tlowest\thighest\tlimit\tof limit\t\n")
+	}
+	for _, row := range r.Rows {
+		fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f %%\t\n", row.Name(), row.Batch, row.Median, row.Low, row.High, row.Limit, 100*row.Fraction)
+	}
+	for _, o := range r.Ops {
+		fmt.Fprintf(w, "%s, batch %d\tlaunches\tµs\tshare\tof limit\t\n", o.Name, o.Test.Batch)
+		for _, op := range o.Ops {
+			fmt.Fprintf(w, "%s  %s\t%d\t%.1f\t%.1f %%\t%.0f %%\t\n", op.Kernel, op.Shape, op.Count,
+				float64(op.Took)/float64(time.Microsecond), 100*op.Share, 100*op.Fraction)
+		}
+	}
+	return w.Flush()
+}

@@ -1,0 +1,170 @@
+// Package bench measures how fast a model runs on a device, and puts the limit beside every figure: what the same
+// machine, measured in the same minute, could do at most.
+package bench
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/plan"
+)
+
+// Test is one row to measure: sequences of depth tokens in the cache each either read Prompt tokens at once or decode
+// Decode tokens one by one.
+type Test struct {
+	Prompt int `json:"prompt,omitempty"`
+	Decode int `json:"decode,omitempty"`
+	Depth  int `json:"depth"`
+	Batch  int `json:"batch"`
+}
+
+// Name is the row's name as llama-bench has it: pp512, tg128, and @ d4096 behind when there is a depth.
+func (t Test) Name() string {
+	name := fmt.Sprintf("pp%d", t.Prompt)
+	if t.Decode > 0 {
+		name = fmt.Sprintf("tg%d", t.Decode)
+	}
+	if t.Depth > 0 {
+		name += fmt.Sprintf(" @ d%d", t.Depth)
+	}
+	return name
+}
+
+// Row is a measured Test: tokens per second over all sequences.
+type Row struct {
+	Test
+	Threads  int     `json:"threads"`
+	Median   float64 `json:"tokens_per_second"`
+	Low      float64 `json:"lowest"`
+	High     float64 `json:"highest"`
+	Limit    float64 `json:"limit_tokens_per_second"` // at the roofline
+	Fraction float64 `json:"fraction_of_limit"`       // of the median
+	Runs     int     `json:"runs"`
+}
+
+// Bench is a model on a device, ready to be measured.
+type Bench struct {
+	prog   *plan.Program
+	peaks  backend.Peaks
+	info   backend.Info
+	vocab  int
+	chunk  int // tokens of a step
+	filled int // tokens in the cache of sequence 0, on which depths stand
+	rnd    *rand.Rand
+	batch  backend.Batch
+	logits []float32
+}
+
+// Options bounds what will be measured.
+type Options struct {
+	Cache  graph.Type
+	Tokens int // the longest sequence
+	Batch  int // the most sequences
+	Chunk  int // the most tokens of a step
+}
+
+const pageSize = 16
+
+// New compiles a model for a device and measures the device's peaks.
+func New(m *model.Model, files plan.Tensors, dev backend.Device, o Options) (*Bench, error) {
+	measurer, ok := dev.(backend.Measurer)
+	if !ok {
+		return nil, fmt.Errorf("bench: device %s cannot measure its own peaks", dev.Info().Name)
+	}
+	g, err := m.Graph(model.Options{Act: graph.F32, Cache: o.Cache})
+	if err != nil {
+		return nil, err
+	}
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: dev.Info().Q8}); err != nil {
+		return nil, err
+	}
+	lim := backend.Limits{Tokens: max(o.Chunk, o.Batch), Seqs: o.Batch, Logits: o.Batch, PageSize: pageSize}
+	lim.SeqPages = o.Tokens/pageSize + 1
+	lim.Pages = lim.SeqPages * o.Batch
+	prog, err := plan.Compile(g, dev, files, lim)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bench{prog: prog, info: dev.Info(), vocab: prog.Vocab(), chunk: lim.Tokens, rnd: rand.New(rand.NewPCG(1, 2))}
+	b.logits = make([]float32, o.Batch*b.vocab)
+	b.peaks, err = measurer.Peaks()
+	return b, err
+}
+
+// Peaks is what the device could do when New measured it.
+func (b *Bench) Peaks() backend.Peaks { return b.peaks }
+
+// Close frees the program.
+func (b *Bench) Close() { b.prog.Close() }
+
+// Run measures a test so many times, after one run that does not count.
+func (b *Bench) Run(t Test, runs int) (Row, error) {
+	if err := b.fill(t.Depth, t.Batch); err != nil {
+		return Row{}, err
+	}
+	row := Row{Test: t, Threads: b.info.Threads, Runs: runs}
+	steps := b.steps(t)
+	var limit time.Duration
+	tokens := 0
+	for _, s := range steps {
+		limit += b.floor(s)
+		tokens += s.Tokens()
+	}
+	row.Limit = float64(tokens) / limit.Seconds()
+	var rates []float64
+	for i := range runs + 1 {
+		start := time.Now()
+		for _, s := range steps {
+			if err := b.step(s); err != nil {
+				return row, err
+			}
+		}
+		if i > 0 {
+			rates = append(rates, float64(tokens)/time.Since(start).Seconds())
+		}
+	}
+	slices.Sort(rates)
+	row.Median, row.Low, row.High = rates[len(rates)/2], rates[0], rates[len(rates)-1]
+	row.Fraction = row.Median / row.Limit
+	return row, nil
+}
+
+// steps is a test as the steps it takes.
+func (b *Bench) steps(t Test) []*graph.Step {
+	var all []*graph.Step
+	if t.Decode > 0 {
+		for i := range t.Decode {
+			s := &graph.Step{Logits: t.Batch}
+			for range t.Batch {
+				s.Seqs = append(s.Seqs, graph.Seq{New: 1, Past: t.Depth + i})
+			}
+			all = append(all, s)
+		}
+		return all
+	}
+	for at := 0; at < t.Prompt; {
+		n := min(max(b.chunk/t.Batch, 1), t.Prompt-at)
+		s := &graph.Step{Logits: t.Batch}
+		for range t.Batch {
+			s.Seqs = append(s.Seqs, graph.Seq{New: n, Past: t.Depth + at})
+		}
+		all = append(all, s)
+		at += n
+	}
+	return all
+}
+
+// floor is the least time of a step.
+func (b *Bench) floor(s *graph.Step) time.Duration {
+	var sum time.Duration
+	for _, n := range b.prog.Graph.Nodes {
+		sum += b.peaks.Floor(n, s)
+	}
+	return sum
+}

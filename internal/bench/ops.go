@@ -1,0 +1,79 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Op is what the launches of one kind took in a step: those with the same kernel and the same weight shape.
+type Op struct {
+	Kernel   string        `json:"kernel"`
+	Shape    string        `json:"shape"`
+	Count    int           `json:"launches"`
+	Took     time.Duration `json:"ns"`       // all of them together, median over the runs
+	Floor    time.Duration `json:"floor_ns"` // the least they could take
+	Share    float64       `json:"share"`    // of the step
+	Fraction float64       `json:"fraction_of_limit"`
+}
+
+// Ops times every launch of a test's last step, and sums those of a kind.
+func (b *Bench) Ops(t Test, runs int) ([]Op, error) {
+	if err := b.fill(t.Depth, t.Batch); err != nil {
+		return nil, err
+	}
+	steps := b.steps(t)
+	last := steps[len(steps)-1]
+	nodes := b.prog.Graph.Nodes
+	took := make([][]time.Duration, len(nodes))
+	times := make([]time.Duration, len(nodes))
+	for i := range runs + 1 {
+		b.lay(last)
+		if err := b.prog.RunTimed(&b.batch, times); err != nil {
+			return nil, err
+		}
+		for n := range nodes {
+			if i > 0 {
+				took[n] = append(took[n], times[n])
+			}
+		}
+	}
+	byKind := map[string]*Op{}
+	var order []*Op
+	var total time.Duration
+	for i, n := range nodes {
+		slices.Sort(took[i])
+		median := took[i][len(took[i])/2]
+		key := b.prog.Kernel(i) + shape(n)
+		if byKind[key] == nil {
+			byKind[key] = &Op{Kernel: b.prog.Kernel(i), Shape: shape(n)}
+			order = append(order, byKind[key])
+		}
+		o := byKind[key]
+		o.Count++
+		o.Took += median
+		o.Floor += b.peaks.Floor(n, last)
+		total += median
+	}
+	ops := make([]Op, 0, len(order))
+	for _, o := range order {
+		o.Share = float64(o.Took) / float64(max(total, 1))
+		o.Fraction = float64(o.Floor) / float64(max(o.Took, 1))
+		ops = append(ops, *o)
+	}
+	slices.SortStableFunc(ops, func(a, b Op) int { return int(b.Took - a.Took) })
+	return ops, nil
+}
+
+// shape is a node's size: of its weight, or of what it makes.
+func shape(n *graph.Node) string {
+	if len(n.Weights) > 0 && n.Weights[0].Out.Len() > 1 {
+		return fmt.Sprintf("%d×%d", n.Weights[0].Out.Len(), n.Weights[0].In.Len())
+	}
+	if n.Out[0].Cache != nil {
+		return n.Out[0].Cache.K.String()
+	}
+	return n.Out[0].Axis.String()
+}
