@@ -29,14 +29,14 @@
 // 16 registers. The dot kernels reach 74 % of the peak from a warm cache, and 67 % on random data in whole products.
 //
 // Scales and minima are expanded to float32 in scratch a chunk at a time, so that one dot kernel serves every layout of
-// scales. Up to two tiles of activations, kernels unpack codes in registers; from three on (decode batches of 13 and
+// scales. Up to three tiles of activations, kernels unpack codes in registers; from four on (decode batches of 19 and
 // more, prefill), codes are first unpacked to bytes in a 32 KiB panel (32 rows × 1,024 k) that stays in the first-level
-// cache while the tiles of up to 126 rows pass by, whose activations stay in the second. All the while memory is read
+// cache while the tiles of up to 252 rows pass by, whose activations stay in the second. All the while memory is read
 // ahead (see fetching): a core that computes and reads in turns would take the sum of both times.
 //
 // # Float weights: as they lie
 //
-// For few rows of activations vectors run along k in the weights' own layout, four rows at a time; from three tiles of
+// For few rows of activations vectors run along k in the weights' own layout, four rows at a time; from four tiles of
 // activations on, 32 rows × 256 k are interleaved into a panel of float32 (or of bf16 pairs, for VDPBF16PS), and a tile
 // is again 6 × 32: 12 FMA for 8 loads, 93 to 98 % of the peak from a warm cache. The activations of a pass (510 rows ×
 // 256 k) are copied together first. Nothing is kept, so float weights cost no memory beyond the mapped file.

@@ -1,8 +1,8 @@
 package gemm
 
 // unpackTiles is from how many tiles of activations on it pays to unpack codes to bytes once, rather than in every
-// tile's kernel: unpacking costs about what two tiles would spend on it.
-const unpackTiles = 6
+// tile's kernel: unpacking costs about what three tiles would spend on it.
+const unpackTiles = 4
 
 // quantised multiplies packed weights with lines of activations.
 func (p *product) quantised(pack *packing) {

@@ -8,7 +8,7 @@ const (
 	panelK     = 1024              // codes in a panel
 	fewK       = 512               // codes whose scales are expanded at once when nothing is unpacked
 	panelWords = 256               // 32-bit words of each row in a float panel
-	passRows   = 126               // rows of activations that share one unpacked panel of codes
+	passRows   = 252               // rows of activations that share one unpacked panel of codes
 	floatRows  = 510               // likewise of floats, which take longer to interleave
 	passStride = 4*panelWords + 64 // bytes from row to row of float activations that were copied together
 	passBytes  = 512 << 10         // of activations that one pass over the weights may use
