@@ -21,13 +21,12 @@ type Export struct {
 // Exported is a tensor of the file to be written, under its GGUF name.
 type Exported struct {
 	Name       string
-	Rows, Cols int            // of the tensor as it is to be written; a vector is one row
-	Format     quant.Format   // of the numbers in the model's own file; F32 for Values
-	Tensor     string         // in the model's own file
-	Change     graph.Change   // from that file to the graph
-	Repair     *graph.Pairing // not nil: rows of heads are to be put into this order
-	Head       Head           // for Repair
-	Values     []float32      // not nil: the numbers themselves, which no tensor of the model's own file holds
+	Rows, Cols int          // of the tensor as it is to be written; a vector is one row
+	Format     quant.Format // of the numbers in the model's own file; F32 for Values
+	Tensor     string       // in the model's own file
+	Change     graph.Change // from that file to the graph
+	Pair       *Head        // not nil: rows that turn together, half a head apart so far, become neighbours
+	Values     []float32    // not nil: the numbers themselves, which no tensor of the model's own file holds
 }
 
 // Head is how the rows of queries or keys divide into heads, and how many of a head's rows turn.
@@ -52,7 +51,7 @@ func (m *Model) Export() (*Export, error) {
 	if err := m.same(back.Config); err != nil {
 		return nil, err
 	}
-	m.repair(e, back.Config)
+	m.pair(e, back.Config)
 	return e, nil
 }
 
@@ -109,18 +108,17 @@ func (m *Model) divisors() []Exported {
 	return nil
 }
 
-// repair marks the queries and keys whose rows a GGUF file holds in another order than the model's own file, because
-// it turns other numbers of a head together.
-func (m *Model) repair(e *Export, back *Config) {
-	if m.Config.Rotation == nil || m.Config.Rotation.Pairing == back.Rotation.Pairing {
+// pair marks the queries and keys whose rows a GGUF file holds in another order than the model's own file, because its
+// readers turn neighbours together.
+func (m *Model) pair(e *Export, back *Config) {
+	r := m.Config.Rotation
+	if r == nil || r.Pairing != graph.HalfPairs || back.Rotation.Pairing != graph.AdjacentPairs {
 		return
 	}
 	for i := range e.Tensors {
-		t := &e.Tensors[i]
-		switch strings.TrimSuffix(strings.TrimSuffix(stem(t.Name), ".weight"), ".bias") {
-		case "blk.N.attn_q", "blk.N.attn_k":
-			t.Repair = &back.Rotation.Pairing
-			t.Head = Head{m.Config.HeadDim, m.Config.Rotation.Dim}
+		name, _, _ := strings.Cut(strings.TrimPrefix(stem(e.Tensors[i].Name), "blk.N."), ".")
+		if name == "attn_q" || name == "attn_k" {
+			e.Tensors[i].Pair = &Head{m.Config.HeadDim, r.Dim}
 		}
 	}
 }

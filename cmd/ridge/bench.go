@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ random tokens; beside it stands the limit, which is what the same machine, measu
   ridge bench --shape llama-3.2-1b --type Q4_0 --ops`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, done, err := f.file()
+			path, done, err := f.file(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -89,7 +90,7 @@ random tokens; beside it stands the limit, which is what the same machine, measu
 }
 
 // file is the model to measure: the one named, or one of random weights, which done removes.
-func (f *benchFlags) file() (path string, done func(), err error) {
+func (f *benchFlags) file(ctx context.Context) (path string, done func(), err error) {
 	if f.shape == "" {
 		return f.model, func() {}, nil
 	}
@@ -106,7 +107,7 @@ func (f *benchFlags) file() (path string, done func(), err error) {
 	}
 	done = func() { os.RemoveAll(dir) }
 	path = filepath.Join(dir, f.shape+"-"+f.number+".gguf")
-	if _, err := convert.Dummy(f.shape, path, convert.Options{Type: t}); err != nil {
+	if _, err := convert.Dummy(ctx, f.shape, path, convert.Options{Type: t}); err != nil {
 		done()
 		return "", nil, err
 	}

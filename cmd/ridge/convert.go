@@ -39,7 +39,7 @@ one that fits, and a line on stderr says so. Possible are
 				return errors.New("convert: say with -o which file to write")
 			}
 			p := newProgress(os.Stderr)
-			r, err := convert.Convert(args[0], out, convert.Options{Type: t, Progress: p.report})
+			r, err := convert.Convert(cmd.Context(), args[0], out, convert.Options{Type: t, Progress: p.report})
 			p.clear()
 			return printResult(cmd, r, out, err)
 		},

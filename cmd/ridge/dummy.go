@@ -42,7 +42,7 @@ other engines that read GGUF, without a download. The same shape and type always
 				return errors.New("dummy: say with -o which file to write")
 			}
 			p := newProgress(os.Stderr)
-			r, err := convert.Dummy(args[0], out, convert.Options{Type: t, Progress: p.report})
+			r, err := convert.Dummy(cmd.Context(), args[0], out, convert.Options{Type: t, Progress: p.report})
 			p.clear()
 			return printResult(cmd, r, out, err)
 		},

@@ -34,7 +34,7 @@ func TestIsConverted(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "demo.gguf")
-	if _, err := convert.Convert(demo, out, convert.Options{Type: q8}); err != nil {
+	if _, err := convert.Convert(t.Context(), demo, out, convert.Options{Type: q8}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := os.ReadFile(out)

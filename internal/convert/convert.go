@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,8 +24,8 @@ type Result struct {
 }
 
 // Convert writes the model at in, a Hugging Face directory or a GGUF file, to the GGUF file out. The file appears under
-// its name when it is complete.
-func Convert(in, out string, o Options) (*Result, error) {
+// its name when it is complete; when ctx ends before, nothing is left.
+func Convert(ctx context.Context, in, out string, o Options) (*Result, error) {
 	if err := differ(in, out); err != nil {
 		return nil, err
 	}
@@ -50,16 +51,16 @@ func Convert(in, out string, o Options) (*Result, error) {
 		return nil, err
 	}
 	notes = append(notes, f.choose(o.Type)...)
-	return f.finish(out, notes, o.Progress)
+	return f.finish(ctx, out, notes, o.Progress)
 }
 
 // finish writes the file and sums up.
-func (f *file) finish(out string, notes []string, progress func(done, all int64)) (*Result, error) {
+func (f *file) finish(ctx context.Context, out string, notes []string, progress func(done, all int64)) (*Result, error) {
 	r := &Result{Tensors: len(f.tensors), Notes: notes}
 	for i := range f.tensors {
 		r.Bytes += f.tensors[i].bytes()
 	}
-	return r, f.write(out, progress)
+	return r, f.write(ctx, out, progress)
 }
 
 // differ refuses to write over the file that is read.

@@ -26,7 +26,7 @@ func mustType(t *testing.T, name string) Type {
 func mustConvert(t *testing.T, in, typeName string) (*weights.Source, *Result) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "m.gguf")
-	r, err := Convert(in, out, Options{Type: mustType(t, typeName)})
+	r, err := Convert(t.Context(), in, out, Options{Type: mustType(t, typeName)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestRefusals(t *testing.T) {
 		{"no place to write", first.Path, filepath.Join(dir, "none", "x"), "no such file or directory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := Convert(c.in, c.out, Options{Type: mustType(t, "Q8_0")}); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Convert(t.Context(), c.in, c.out, Options{Type: mustType(t, "Q8_0")}); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 // model except what it says. The same shape and type give the same bytes. Matrices are noise of the size that keeps
 // activations finite, norms are 1 and biases 0; the tokenizer has the vocabulary's size and splits English into pieces
 // of a few letters.
-func Dummy(shape, out string, o Options) (*Result, error) {
+func Dummy(ctx context.Context, shape, out string, o Options) (*Result, error) {
 	m, err := model.Shape(shape)
 	if err != nil {
 		return nil, err
@@ -50,5 +51,5 @@ func Dummy(shape, out string, o Options) (*Result, error) {
 			return nil, fmt.Errorf("convert: %s: %w", t.name, err)
 		}
 	}
-	return f.finish(out, notes, o.Progress)
+	return f.finish(ctx, out, notes, o.Progress)
 }

@@ -14,7 +14,7 @@ import (
 // TestDummy writes the smallest shape in a mixture, opens it as a model, and looks at what matters of its numbers.
 func TestDummy(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "m.gguf")
-	if _, err := Dummy("smollm2-135m", out, Options{Type: mustType(t, "Q4_K_M")}); err != nil {
+	if _, err := Dummy(t.Context(), "smollm2-135m", out, Options{Type: mustType(t, "Q4_K_M")}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := bundle.Open(out)

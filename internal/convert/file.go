@@ -49,33 +49,34 @@ func (t *tensor) quantizable() bool {
 		!strings.HasSuffix(name, "ffn_gate_inp") && !strings.HasSuffix(name, "ssm_conv1d")
 }
 
+// stem is the name without layer and ".weight": "attn_v", "token_embd".
+func (t *tensor) stem() string {
+	name := strings.TrimSuffix(t.name, ".weight")
+	return name[strings.LastIndex(name, ".")+1:]
+}
+
 // choose gives every tensor its format and says in sentences where rows did not fit into the wanted one.
 func (f *file) choose(t Type) (notes []string) {
-	layers, tied := 0, true
-	for i := range f.tensors {
-		if n, ok := layerOf(f.tensors[i].name); ok {
-			layers = max(layers, n+1)
-		}
-		tied = tied && f.tensors[i].name != "output.weight"
-	}
+	layers, tied := f.outline()
+	group := f.group()
 	misfits := map[string]int{}
 	most := map[quant.Format]int64{}
 	for i := range f.tensors {
 		x := &f.tensors[i]
+		if !x.quantizable() {
+			continue
+		}
 		rows, cols := x.size()
-		if x.quantizable() && t.Format != quant.Invalid {
-			m := matrix{name: x.name, layers: layers, group: f.group()}
+		if t.Format != quant.Invalid {
+			m := matrix{name: x.stem(), layers: layers, group: group}
 			m.layer, _ = layerOf(x.name)
-			m.name = strings.TrimSuffix(m.name[strings.LastIndex(strings.TrimSuffix(m.name, ".weight"), ".")+1:], ".weight")
 			m.output = m.name == "output" || tied && m.name == "token_embd"
 			want := t.of(m)
 			if x.as = fits(want, cols); x.as != want {
 				misfits[fmt.Sprintf("rows of %d numbers do not divide into %s blocks of %d: %s instead", cols, want, want.Block(), x.as)]++
 			}
 		}
-		if x.quantizable() {
-			most[x.as] += int64(rows) * int64(cols)
-		}
+		most[x.as] += int64(rows) * int64(cols)
 	}
 	f.set("general.file_type", t.fileType(most))
 	f.set("general.quantization_version", uint32(2))
@@ -84,6 +85,18 @@ func (f *file) choose(t Type) (notes []string) {
 	}
 	sort.Strings(notes)
 	return notes
+}
+
+// outline is how many layers the tensors' names tell of, and whether the embedding makes the logits too.
+func (f *file) outline() (layers int, tied bool) {
+	tied = true
+	for i := range f.tensors {
+		if n, ok := layerOf(f.tensors[i].name); ok {
+			layers = max(layers, n+1)
+		}
+		tied = tied && f.tensors[i].name != "output.weight"
+	}
+	return layers, tied
 }
 
 // fileType is the type's number, or for a file whose matrices are kept that of the format most of them are in.

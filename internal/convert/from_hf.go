@@ -73,8 +73,8 @@ func exported(b *bundle.Bundle, x model.Exported) (tensor, error) {
 		t.rows = transposed(q)
 	case x.Change == graph.PlusOne:
 		t.rows = plusOne(q)
-	case x.Repair != nil:
-		t.rows = repaired(q, x.Head)
+	case x.Pair != nil:
+		t.rows = paired(q, *x.Pair)
 	default:
 		t.rows = windows(q)
 	}
@@ -133,28 +133,28 @@ func plusOne(q quant.Tensor) func([]byte, int, int) []byte {
 	}
 }
 
-// repaired hands out the rows of each head so that numbers which turn together, i and i + half of those that turn in
-// the source, become neighbours. A bias, which is one row, has its numbers reordered instead.
-func repaired(q quant.Tensor, h model.Head) func([]byte, int, int) []byte {
+// paired hands out the rows of each head so that those which turn together become neighbours. A bias, which is one row,
+// has its numbers reordered instead.
+func paired(q quant.Tensor, h model.Head) func([]byte, int, int) []byte {
 	unit := int(q.Format.RowBytes(q.Cols))
 	if q.Rows == 1 {
 		unit = q.Format.BlockBytes()
 	}
-	count := len(q.Data) / unit
 	return func(buf []byte, from, to int) []byte {
 		if q.Rows == 1 {
-			from, to = 0, count
+			to = q.Cols
 		}
 		for i := from; i < to; i++ {
-			at := source(i%h.Size, h) + i - i%h.Size
+			within := i % h.Size
+			at := i - within + halfApart(within, h)
 			copy(buf[(i-from)*unit:][:unit], q.Data[at*unit:])
 		}
 		return buf
 	}
 }
 
-// source is the place in a head of what goes to place i.
-func source(i int, h model.Head) int {
+// halfApart is the place in a head of what goes to place i.
+func halfApart(i int, h model.Head) int {
 	if i >= h.Turning {
 		return i
 	}

@@ -68,7 +68,7 @@ func TestGoldens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = Convert(dir, out, Options{Type: f32})
+			_, err = Convert(t.Context(), dir, out, Options{Type: f32})
 			if want := cannot[filepath.Base(dir)]; want != "" {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Fatalf("GGUF cannot say what this model is, but the error is %v; want one with %q", err, want)

@@ -92,7 +92,7 @@ func TestBrokenText(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "m.gguf")
-			if _, err := Convert(withText(t, c.files), out, Options{}); err == nil || !strings.Contains(err.Error(), c.want) || exists(out) {
+			if _, err := Convert(t.Context(), withText(t, c.files), out, Options{}); err == nil || !strings.Contains(err.Error(), c.want) || exists(out) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

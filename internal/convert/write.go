@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"runtime"
@@ -17,7 +18,7 @@ const spanNumbers = 1 << 18
 
 // write writes the file at path, all or nothing. progress, if not nil, hears of every span: bytes of tensors written so
 // far and in all.
-func (f *file) write(path string, progress func(done, all int64)) error {
+func (f *file) write(ctx context.Context, path string, progress func(done, all int64)) error {
 	var done, all int64
 	for i := range f.tensors {
 		all += f.tensors[i].bytes()
@@ -27,6 +28,9 @@ func (f *file) write(path string, progress func(done, all int64)) error {
 		t := &f.tensors[i]
 		outputs[i] = gguf.Output{Name: t.name, Format: t.as, Shape: t.shape, Data: func(w io.Writer) error {
 			return t.write(func(span []byte) error {
+				if ctx.Err() != nil {
+					return fmt.Errorf("stopped with %d of %d bytes written, and the file removed: %w", done, all, ctx.Err())
+				}
 				_, err := w.Write(span)
 				done += int64(len(span))
 				if progress != nil {

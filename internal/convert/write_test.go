@@ -1,9 +1,11 @@
 package convert
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,9 +55,23 @@ func TestWriteStopsAtAnError(t *testing.T) {
 func TestNumbersThatDoNotFit(t *testing.T) {
 	f := &file{meta: map[string]any{}, tensors: []tensor{*counting(400, 1000, quant.F16)}} // F16 ends at 65504
 	out := filepath.Join(t.TempDir(), "m.gguf")
-	err := f.write(out, nil)
+	err := f.write(t.Context(), out, nil)
 	if err == nil || !strings.Contains(err.Error(), "w.weight") || !strings.Contains(err.Error(), "rows 0 to 261") || exists(out) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestStop: an interrupt ends writing and leaves nothing.
+func TestStop(t *testing.T) {
+	f := &file{meta: map[string]any{}, tensors: []tensor{*counting(5000, 1000, quant.F32)}}
+	ctx, stop := context.WithCancel(t.Context())
+	dir := t.TempDir()
+	err := f.write(ctx, filepath.Join(dir, "m.gguf"), func(done, all int64) { stop() })
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "of 20000000 bytes written") {
+		t.Errorf("got %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("%v is left behind, %v", left, err)
 	}
 }
 
@@ -63,7 +79,7 @@ func TestProgress(t *testing.T) {
 	f := &file{meta: map[string]any{}, tensors: []tensor{*counting(1000, 1000, quant.F32), *counting(10, 10, quant.F32)}}
 	f.tensors[1].name = "v.weight"
 	var last, all int64
-	if err := f.write(filepath.Join(t.TempDir(), "m.gguf"), func(done, of int64) { last, all = done, of }); err != nil {
+	if err := f.write(t.Context(), filepath.Join(t.TempDir(), "m.gguf"), func(done, of int64) { last, all = done, of }); err != nil {
 		t.Fatal(err)
 	}
 	if want := int64(4 * (1000*1000 + 100)); last != want || all != want {
