@@ -5,7 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda"
+	"github.com/ridge-llm/ridge/backend/ref"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/model"
@@ -40,8 +42,8 @@ func TestReferenceModelsOnGPU(t *testing.T) {
 	}
 }
 
-// TestReferenceModelsOnGPUInBF16 runs the models as a GPU runs them fast: activations and cache in BF16, passes applied. Their
-// logits may be off by what BF16 rounds.
+// TestReferenceModelsOnGPUInBF16 runs the models as a GPU runs them fast: activations and cache in BF16. How far that takes the
+// logits of such small random models from upstream's (up to 6 %) is seen on the reference backend; the GPU may not be farther.
 func TestReferenceModelsOnGPUInBF16(t *testing.T) {
 	if _, err := cuda.Devices(); err != nil {
 		t.Skipf("no GPU to test on: %v", err)
@@ -51,25 +53,30 @@ func TestReferenceModelsOnGPUInBF16(t *testing.T) {
 	}
 	for _, dir := range supported {
 		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
-			res, err := bf16(filepath.Join(shared, dir))
+			dev, err := cuda.New(cuda.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if res.WorstError > 0.05 {
-				t.Errorf("%+v", *res)
+			defer dev.Close()
+			res, err := bf16(filepath.Join(shared, dir), dev)
+			if err != nil {
+				t.Fatal(err)
 			}
-			t.Logf("worst error %.2g over %d rows, greedy %d of %d", res.WorstError, res.Rows, res.GreedySame, res.Greedy)
+			want, err := bf16(filepath.Join(shared, dir), ref.New())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.WorstError > 1.5*want.WorstError {
+				t.Errorf("worst error %.2g, on the reference backend %.2g: %+v", res.WorstError, want.WorstError, *res)
+			}
+			t.Logf("worst error %.2g (reference backend %.2g) over %d rows, greedy %d of %d (%d)",
+				res.WorstError, want.WorstError, res.Rows, res.GreedySame, res.Greedy, want.GreedySame)
 		})
 	}
 }
 
-// bf16 compares the model in dir with its golden file on the first GPU.
-func bf16(dir string) (*Result, error) {
-	dev, err := cuda.New(cuda.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer dev.Close()
+// bf16 compares the model in dir with its golden file, computing in BF16.
+func bf16(dir string, dev backend.Device) (*Result, error) {
 	g, err := readGolden(dir)
 	if err != nil {
 		return nil, err
