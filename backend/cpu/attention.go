@@ -1,173 +1,146 @@
 package cpu
 
 import (
-	"math"
 	"sync/atomic"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/backend/cpu/vec"
+	"github.com/ridge-llm/ridge/backend/cpu/attn"
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// Tiled attention with an online softmax (FlashAttention-2, Dao, arXiv:2307.08691): a task is a tile of queries of
-// one sequence and one key head with all the query heads that share it. It walks over the keys a page-aligned tile at
-// a time; the tile is decoded once and scored against every query, and the running maximum, sum and output of each
-// query are corrected as it goes. There is never a row of scores longer than a tile.
-const (
-	queryTile = 16 // tokens
-	keyTile   = 64 // tokens; a multiple of common page sizes
-)
-
-// attendScratch is one worker's memory, in floats.
-type attendScratch struct {
-	k, v   []float32 // [keyTile, size] decoded
-	acc    []float32 // [queryTile × share, value size]
-	top    []float32 // [queryTile × share] running maximum of the scores
-	sum    []float32 // [queryTile × share] running Σ exp(score - top)
-	scores []float32 // [keyTile]
-}
-
-func attentionScratch(n *graph.Node, _ backend.Limits) int64 {
-	c := n.In[1].Cache
-	lanes := queryTile * n.In[0].Axis.Count / c.K.Count
-	return 4 * int64(keyTile*(c.K.Size+c.V.Size+1)+lanes*(c.V.Size+2))
-}
-
-// cut gives each part of the scratch its place.
-func (s *attendScratch) cut(mem []float32, kSize, vSize, lanes int) {
-	take := func(n int) []float32 {
-		part := mem[:n:n]
-		mem = mem[n:]
-		return part
-	}
-	s.k, s.v, s.scores = take(keyTile*kSize), take(keyTile*vSize), take(keyTile)
-	s.acc, s.top, s.sum = take(lanes*vSize), take(lanes), take(lanes)
-}
+// tileLanes is how many query heads of tokens read a key head's tile together, at most: as many as hide the tile's
+// conversion, and few enough for the second-level cache.
+const tileLanes = 96
 
 // attender is a bound attention node.
 type attender struct {
-	op      graph.Attention
-	cache   *graph.Cache
-	pages   pages
-	q, out  []float32
-	heads   int // query heads
-	share   int // of them per key head
-	scratch [][]float32
-	next    atomic.Int64 // next task of this step
+	dev      *Device
+	head     attn.Head
+	window   int
+	q, out   []float32
+	heads    int // query heads
+	share    int // of them per key head
+	split    *split
+	tiles    []*attn.Tile  // each worker's
+	partials []float32     // [record][query head][partialFloats]
+	eachPart int           // floats of a partial
+	claimed  atomic.Uint64 // step << 32 | tasks taken in it
 }
 
-func bindAttention(_ vec.Ops, n *graph.Node, a backend.Args) body {
+// tileFloats is a worker's memory, in whole cache lines.
+func (d *Device) tileFloats(n *graph.Node) int {
 	c := n.In[1].Cache
-	t := &attender{
-		op: n.Op.(graph.Attention), cache: c, pages: pages{c, a.In[1], a.Limits.PageSize},
-		q: floats(a.In[0]), out: floats(a.Out[0]), heads: n.In[0].Axis.Count, share: n.In[0].Axis.Count / c.K.Count,
-	}
-	each := int(attentionScratch(n, a.Limits) / 4)
-	for mem := floats(a.Scratch); len(mem) >= each; mem = mem[each:] {
-		t.scratch = append(t.scratch, mem[:each])
-	}
-	return t.run
+	share := n.In[0].Axis.Count / c.K.Count
+	return (attn.TileFloats(d.tier, max(tileLanes, share), c.K.Size, c.V.Size) + 15) / 16 * 16
 }
 
-// run takes tasks until none are left. The order in which workers come does not change any result: a task is
-// computed by one worker from start to end.
+// attentionScratch is, of each worker, its tile and its part of the memory for partial results.
+func (d *Device) attentionScratch(n *graph.Node, lim backend.Limits) int64 {
+	workers := len(d.pool.workers)
+	partials := records(n, lim) * n.In[0].Axis.Count * attn.PartialFloats(n.In[1].Cache.V.Size)
+	return 4 * int64(d.tileFloats(n)+(partials+workers-1)/workers)
+}
+
+// records is how many partial results of a token (in one segment, with all heads) there is room for: what all
+// sequences need to decode at full length, but at most 32 MiB, and at least what one needs.
+func records(n *graph.Node, lim backend.Limits) int {
+	longest := (lim.SeqPages*lim.PageSize + attn.Segment - 1) / attn.Segment
+	size := 4 * n.In[0].Axis.Count * attn.PartialFloats(n.In[1].Cache.V.Size)
+	return min(lim.Seqs*longest, max(longest, 32<<20/size))
+}
+
+func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
+	c, o := n.In[1].Cache, n.Op.(graph.Attention)
+	cache, err := cacheOf(c, a.In[1], a.Limits)
+	if err != nil {
+		return nil, err
+	}
+	t := &attender{
+		dev: d, window: c.Window, q: floats(a.In[0]), out: floats(a.Out[0]), heads: n.In[0].Axis.Count,
+		head:  attn.Head{Cache: cache, Scale: float32(o.Scale), Softcap: float32(o.Softcap)},
+		share: n.In[0].Axis.Count / c.K.Count, eachPart: attn.PartialFloats(c.V.Size),
+	}
+	t.split = d.splitFor(splitShape{window: c.Window, rows: max(1, tileLanes/t.share), records: records(n, a.Limits), pageSize: a.Limits.PageSize})
+	mem, each := floats(a.Scratch), d.tileFloats(n)
+	for range d.pool.workers {
+		t.tiles = append(t.tiles, attn.NewTile(d.tier, mem[:each], max(tileLanes, t.share), c.K.Size, c.V.Size))
+		mem = mem[each:]
+	}
+	t.partials = mem
+	return t.run, nil
+}
+
+// run takes tasks until none are left, and merges what was split. The order in which workers come changes no result.
 func (t *attender) run(w *worker, b *backend.Batch) {
-	var s attendScratch
-	s.cut(t.scratch[w.id], t.cache.K.Size, t.cache.V.Size, queryTile*t.share)
-	task := t.next.Add(1) - 1
-	var at int64
-	for seq := range b.Seqs() {
-		for from := b.QStart[seq]; from < b.QStart[seq+1]; from += queryTile {
-			for kv := range t.cache.K.Count {
-				if at == task {
-					t.tile(&s, b, seq, int(from), int(min(from+queryTile, b.QStart[seq+1])), kv)
-					task = t.next.Add(1) - 1
-				}
-				at++
-			}
+	tasks, merges := t.split.of(b, t.dev.steps)
+	tile, kvHeads := t.tiles[w.id], t.head.Cache.Heads
+	for {
+		i := t.claim()
+		if i >= len(tasks)*kvHeads {
+			break
 		}
+		t.compute(tile, b, &tasks[i/kvHeads], i%kvHeads)
+	}
+	if len(merges) == 0 {
+		return
 	}
 	w.sync()
-	if w.id == 0 {
-		t.next.Store(0)
+	from, to := w.share(len(merges)*t.heads, 1)
+	size := t.head.Cache.ValueSize
+	for i := from; i < to; i++ {
+		m, head := merges[i/t.heads], i%t.heads
+		at := (int(m.record)*t.heads + head) * t.eachPart
+		tile.MergePartials(t.out[(int(m.row)*t.heads+head)*size:][:size], t.partials[at:], t.heads*t.eachPart, int(m.segments))
 	}
 }
 
-// tile computes rows [from, to) of a sequence for the query heads of key head kv.
-func (t *attender) tile(s *attendScratch, b *backend.Batch, seq, from, to, kv int) {
-	for i := range s.top {
-		s.top[i], s.sum[i] = float32(math.Inf(-1)), 0
+// claim is the number of the next task of this step; the first claim of a step starts from 0.
+func (t *attender) claim() int {
+	step := uint64(t.dev.steps) << 32
+	for {
+		now := t.claimed.Load()
+		next := now
+		if now&^0xffffffff != step {
+			next = step
+		}
+		if t.claimed.CompareAndSwap(now, next+1) {
+			return int(next & 0xffffffff)
+		}
 	}
-	clear(s.acc)
-	first, last := 0, int(b.Positions[to-1])
-	if t.cache.Window > 0 {
-		first = max(0, int(b.Positions[from])-t.cache.Window+1)
+}
+
+// compute attends to the task's keys with the query heads of one key head.
+func (t *attender) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) {
+	tile.Begin()
+	cache, first := t.head.Cache, kv*t.share
+	for _, r := range k.rows {
+		p := int(b.Positions[r])
+		low := 0
+		if t.window > 0 {
+			low = max(0, p-t.window+1)
+		}
+		tile.Add(t.head, t.q[(int(r)*t.heads+first)*cache.KeySize:][:t.share*cache.KeySize], low, p+1)
 	}
-	for tile := first / keyTile * keyTile; tile <= last; tile += keyTile {
-		end := min(tile+keyTile, last+1)
-		t.decode(s, b, seq, kv, max(tile, first), end, tile)
-		for r := from; r < to; r++ {
-			p := int(b.Positions[r])
-			lo, hi := max(tile, first), min(end, p+1)
-			if t.cache.Window > 0 {
-				lo = max(lo, p-t.cache.Window+1)
-			}
-			if lo >= hi {
-				continue
-			}
+	pages := b.Pages[int(k.seq)*b.SeqPages : (int(k.seq)+1)*b.SeqPages]
+	for s := int(k.from); s < int(k.to); s++ {
+		tile.Segment(t.head, pages, kv, s)
+		if !k.split {
+			tile.Merge(s)
+			continue
+		}
+		for i, r := range k.rows {
+			record := int(t.split.record[r]) + s - t.split.firstSegment(b, int(r))
 			for j := range t.share {
-				t.score(s, r, kv*t.share+j, (r-from)*t.share+j, lo-tile, hi-tile)
+				tile.Partial(i*t.share+j, t.partials[(record*t.heads+first+j)*t.eachPart:][:t.eachPart])
 			}
 		}
 	}
-	size := t.cache.V.Size
-	for r := from; r < to; r++ {
+	if k.split {
+		return
+	}
+	for i, r := range k.rows {
 		for j := range t.share {
-			lane := (r-from)*t.share + j
-			out := t.out[(r*t.heads+kv*t.share+j)*size:][:size]
-			for i, x := range s.acc[lane*size : (lane+1)*size] {
-				out[i] = x / s.sum[lane]
-			}
+			tile.Out(i*t.share+j, t.out[(int(r)*t.heads+first+j)*cache.ValueSize:])
 		}
-	}
-}
-
-// decode loads keys and values of positions [from, to) as F32; position tile comes to row 0.
-func (t *attender) decode(s *attendScratch, b *backend.Batch, seq, kv, from, to, tile int) {
-	k, v, page := t.cache.K.Size, t.cache.V.Size, t.pages.pageSize
-	for p := from; p < to; {
-		n := min(page-p%page, to-p)
-		id := int(b.Pages[seq*b.SeqPages+p/page])
-		t.pages.load(s.k[(p-tile)*k:(p-tile+n)*k], t.pages.keys(id, kv)+p%page*k)
-		t.pages.load(s.v[(p-tile)*v:(p-tile+n)*v], t.pages.values(id, kv)+p%page*v)
-		p += n
-	}
-}
-
-// score brings keys [lo, hi) of the tile into the running softmax of one query head.
-func (t *attender) score(s *attendScratch, row, head, lane, lo, hi int) {
-	k, v := t.cache.K.Size, t.cache.V.Size
-	q := t.q[(row*t.heads+head)*k:][:k]
-	top := s.top[lane]
-	for j := lo; j < hi; j++ {
-		x := dot(q, s.k[j*k:]) * float32(t.op.Scale)
-		if t.op.Softcap != 0 {
-			x = float32(t.op.Softcap * math.Tanh(float64(x)/t.op.Softcap))
-		}
-		s.scores[j] = x
-		top = max(top, x)
-	}
-	acc := s.acc[lane*v : (lane+1)*v]
-	if correct := float32(math.Exp(float64(s.top[lane] - top))); correct != 1 {
-		s.sum[lane] *= correct
-		for i := range acc {
-			acc[i] *= correct
-		}
-	}
-	s.top[lane] = top
-	for j := lo; j < hi; j++ {
-		e := float32(math.Exp(float64(s.scores[j] - top)))
-		s.sum[lane] += e
-		axpy(acc, e, s.v[j*v:(j+1)*v])
 	}
 }

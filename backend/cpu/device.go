@@ -21,8 +21,11 @@ type Device struct {
 	pool  *pool
 	batch *backend.Batch
 	list  []backend.Launch
+	steps uint32        // run so far, this one included
 	step  func(*worker) // runs list; made once, so that a step allocates nothing
 	owned []*memory     // weights in the kernels' layout
+
+	splits map[splitShape]*split // how the step's attention is divided, for each shape of it
 }
 
 // Options chooses how much of the processor to use.
@@ -48,7 +51,7 @@ func New(o Options) (*Device, error) {
 
 // start chooses the arithmetic and makes the function that a step runs.
 func (d *Device) start() {
-	d.vec = vec.For(d.tier)
+	d.vec, d.splits = vec.For(d.tier), map[splitShape]*split{}
 	d.step = func(w *worker) {
 		for i, l := range d.list {
 			if i > 0 {
@@ -104,9 +107,13 @@ func (v vector) Bytes() int64 { return 4 * int64(len(v)) }
 // Run implements backend.Device.
 func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
 	d.list, d.batch = launches, b
+	d.count()
 	d.pool.run(d.step)
 	return nil
 }
+
+// count begins a step; 0 is no step's number.
+func (d *Device) count() { d.steps = max(1, d.steps+1) }
 
 // Read implements backend.Device.
 func (d *Device) Read(dst []float32, v *graph.Value, b backend.Buffer, from, n int) error {

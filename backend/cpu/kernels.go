@@ -69,9 +69,9 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.RoPE:
 		k.name, k.bind = "rope", simple(bindRoPE)
 	case graph.KVWrite:
-		k.name, k.bind = "kvwrite", simple(bindKVWrite)
+		k.name, k.bind, k.scratch = "kvwrite", bindKVWrite, kvWriteScratch
 	case graph.Attention:
-		k.name, k.bind, k.scratch = "attention tiled", simple(bindAttention), attentionScratch
+		k.name, k.bind, k.scratch = "attention "+d.tier.String(), bindAttention, d.attentionScratch
 	case graph.Act:
 		k.name, k.bind = "act", simple(bindAct)
 	case graph.ActMul:

@@ -55,6 +55,7 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 	if len(took) != len(launches) {
 		return fmt.Errorf("cpu: %d times for %d launches", len(took), len(launches))
 	}
+	d.count()
 	d.pool.run(func(w *worker) {
 		last := time.Now()
 		for i, l := range launches {

@@ -37,13 +37,20 @@ func (w Width) Polynomial(name string, c []float32, x, y reg.VecPhysical) {
 // exp2Coefficients are 2ˣ on [-½, ½], to 2e-9 of it (fitted at Chebyshev points).
 var exp2Coefficients = []float32{0.00015461445, 0.0013400428, 0.009618057, 0.05550327, 0.24022651, 0.6931472, 1}
 
-// Exp2 is y = 2ˣ to 2 ulp, 0 below 2⁻¹²⁶, infinite from about 2¹²⁸ on, and NaN for NaN; x and t are overwritten.
+// Exp2 is y = 2ˣ for x ≤ 0, to 2 ulp, 0 below 2⁻¹²⁷ at the latest (2⁻¹⁴⁹ when wide), and NaN for NaN; x and t are overwritten.
 func (w Width) Exp2(x, y, t reg.VecPhysical) {
-	w.clamp("exp2", x, -127, 128)
+	if !w.Wide() {
+		w.Move(w.Repeat("exp2Low", -127), w.Reg(15))
+		w.VMAXPS(x, w.Reg(15), x)
+	}
 	w.Round(x, t)
 	w.VSUBPS(t, x, x)
 	w.Polynomial("exp2C", exp2Coefficients, x, y)
-	w.scale(t, y)
+	if w.Wide() {
+		w.VSCALEFPS(t, y, y)
+	} else {
+		w.scale(t, y)
+	}
 }
 
 // expCoefficients are (eˣ - 1 - x)/x² for |x| ≤ ½ ln 2; the error of eˣ is 1e-8 of it.

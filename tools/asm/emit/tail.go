@@ -60,11 +60,14 @@ func (w Width) StoreTail(r reg.VecPhysical, m operand.Mem) {
 	}
 }
 
-// Broadcast puts a scalar argument in every lane.
-func (w Width) Broadcast(name string, r reg.VecPhysical) {
+// Slot is where an argument lies in memory.
+func (w Width) Slot(name string) operand.Mem {
 	c, err := w.Param(name).Resolve()
 	if err != nil {
 		panic(err)
 	}
-	w.VBROADCASTSS(c.Addr, r)
+	return c.Addr
 }
+
+// Broadcast puts a scalar argument in every lane.
+func (w Width) Broadcast(name string, r reg.VecPhysical) { w.VBROADCASTSS(w.Slot(name), r) }

@@ -1,0 +1,99 @@
+package attn
+
+import (
+	"unsafe"
+
+	"github.com/ridge-llm/ridge/backend/cpu/vec"
+)
+
+// Block is how many tokens lie together in a page; a page is a multiple of it.
+const Block = 16
+
+// Element is the number type of a cache.
+type Element uint8
+
+// The elements, as package quant defines them.
+const (
+	F32 Element = iota
+	F16
+	BF16
+	elementCount
+)
+
+// Bytes is the size of a number.
+func (e Element) Bytes() int {
+	if e == F32 {
+		return 4
+	}
+	return 2
+}
+
+// Cache is the pages of one layer.
+type Cache struct {
+	Element            Element
+	Heads              int // key heads
+	KeySize, ValueSize int // numbers of a head
+	PageSize           int // tokens, a multiple of Block
+	Data               []byte
+}
+
+// block is the keys of a head in one block of a page; values follow at valueOffset.
+func (c *Cache) block(page, block, head int) int {
+	return ((page*(c.PageSize/Block)+block)*c.Heads + head) * Block * (c.KeySize + c.ValueSize) * c.Element.Bytes()
+}
+
+func (c *Cache) valueOffset() int { return Block * c.KeySize * c.Element.Bytes() }
+
+// at is where the keys of a head at token position start, which is a multiple of Block, given the sequence's pages.
+func (c *Cache) at(pages []int32, head, position int) *byte {
+	page, in := int(pages[position/c.PageSize]), position%c.PageSize/Block
+	return &c.Data[c.block(page, in, head)]
+}
+
+// Write stores one token's keys, [heads][key size], and values, [heads][value size], at a slot: page × PageSize + token.
+// half is scratch for a head's numbers.
+func (c *Cache) Write(o vec.Ops, slot int, k, v []float32, half []uint16) {
+	page, in := slot/c.PageSize, slot%c.PageSize
+	for h := range c.Heads {
+		at := c.block(page, in/Block, h)
+		keys, values := c.Data[at:][:c.valueOffset()], c.Data[at+c.valueOffset():][:Block*c.ValueSize*c.Element.Bytes()]
+		row, column := v[h*c.ValueSize:][:c.ValueSize], k[h*c.KeySize:][:c.KeySize]
+		if c.Element == F32 {
+			copy(numbers[float32](values)[in%Block*c.ValueSize:], row)
+			scatter(numbers[float32](keys)[in%Block:], column)
+			continue
+		}
+		narrow := o.NarrowF16
+		if c.Element == BF16 {
+			narrow = o.NarrowBF16
+		}
+		narrow(numbers[uint16](values)[in%Block*c.ValueSize:][:c.ValueSize], row)
+		narrow(half[:c.KeySize], column)
+		scatter(numbers[uint16](keys)[in%Block:], half[:c.KeySize])
+	}
+}
+
+// scatter writes a column of a block.
+func scatter[T float32 | uint16](dst, column []T) {
+	for i, x := range column {
+		dst[i*Block] = x
+	}
+}
+
+// numbers is bytes as numbers of a type.
+func numbers[T float32 | uint16](b []byte) []T {
+	var x T
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(x)))
+}
+
+// widen makes n numbers at src float32.
+func (c *Cache) widen(o vec.Ops, dst []float32, src *byte) {
+	switch c.Element {
+	case F32:
+		copy(dst, unsafe.Slice((*float32)(unsafe.Pointer(src)), len(dst)))
+	case F16:
+		o.WidenF16(dst, unsafe.Slice((*uint16)(unsafe.Pointer(src)), len(dst)))
+	case BF16:
+		o.WidenBF16(dst, unsafe.Slice((*uint16)(unsafe.Pointer(src)), len(dst)))
+	}
+}

@@ -1,0 +1,31 @@
+// Package attn computes attention over a paged cache on one thread: FlashAttention-2 (Dao, arXiv:2307.08691) on vectors.
+//
+// # Layout
+//
+// A page of the cache is a sequence of blocks of 16 tokens. In a block, each head has its keys transposed, [size][16 tokens],
+// and then its values, [16 tokens][size]. A lane of a vector is thus one key when scores are computed and one dimension
+// of the output when values are summed, so that nothing is ever added across lanes, and both are the same product:
+// out[m][·] += Σ_k a[m][k]·b[k][·] with a broadcast.
+//
+// # Tiles and segments
+//
+// A Tile is up to some 96 lanes: query tokens times the query heads that share a key head, all read against the same
+// keys. It walks over 64 keys at a time; with many lanes the keys and values are first converted to float32 in scratch (32
+// KiB for heads of 64), with few they are used where they lie.
+//
+// Keys are cut into segments of 256, counted from the start of the sequence; each segment has its own running maximum
+// and sum, and the results of segments are merged in order. Every sum thus runs in an order that depends on the query's
+// position alone, so it makes no difference to a single bit which thread computes which segments, what else is in the
+// batch, how a prompt was cut into chunks, or whether several sequences with the same pages were computed together.
+//
+// # The limits
+//
+// A pair of query and key of heads of size d takes 4 d float operations, so a prefill takes 4·d·heads·pairs / peak: 0.19
+// Tflop/s a core on a 3 GHz Emerald Rapids (Peak in package gemm measures it). The softmax itself is about 14 vector
+// operations for 16 pairs beside their 128 for d = 64, so 88 % of the peak is the ceiling there, 94 % for d = 128. A decode
+// step reads its cache rows once, and takes bytes / bandwidth.
+//
+// The assembly is written by tools/asm/attn with avo; TestGenerated demands that it is what is checked in.
+package attn
+
+//go:generate go run -C ../../../tools ./asm/attn ../backend/cpu/attn

@@ -1,0 +1,8 @@
+//go:build !amd64
+
+package attn
+
+import "github.com/ridge-llm/ridge/backend/cpu/gemm"
+
+// kernelsOf a tier: there is one.
+func kernelsOf(gemm.Tier) *kernels { return generic }

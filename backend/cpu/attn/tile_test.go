@@ -1,0 +1,150 @@
+package attn
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+	"github.com/ridge-llm/ridge/backend/cpu/vec"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// setting is a sequence in a cache whose other slots hold NaN, as memory that other sequences used may.
+type setting struct {
+	cache *Cache
+	pages []int32
+	k, v  [][]float32 // [token][heads × size], rounded to the cache's type
+}
+
+func newSetting(tier gemm.Tier, e Element, size, tokens int, seed uint64) *setting {
+	const heads, pageSize = 2, 32
+	rnd := rand.New(rand.NewPCG(seed, uint64(size)))
+	n := (tokens + pageSize - 1) / pageSize
+	s := &setting{cache: &Cache{Element: e, Heads: heads, KeySize: size, ValueSize: size, PageSize: pageSize}}
+	s.cache.Data = make([]byte, (n+1)*pageSize*heads*2*size*e.Bytes())
+	for i := range s.cache.Data {
+		s.cache.Data[i] = 0xff
+	}
+	for _, p := range rnd.Perm(n + 1)[:n] {
+		s.pages = append(s.pages, int32(p))
+	}
+	row := func() []float32 {
+		x := make([]float32, heads*size)
+		for i := range x {
+			x[i] = float32(rnd.NormFloat64())
+		}
+		return x
+	}
+	half := make([]uint16, size)
+	for p := range tokens {
+		k, v := row(), row()
+		s.cache.Write(vec.For(tier), int(s.pages[p/pageSize])*pageSize+p%pageSize, k, v, half)
+		for _, x := range [][]float32{k, v} {
+			for i := range x {
+				switch e {
+				case F16:
+					x[i] = quant.F16ToF32(quant.F32ToF16(x[i]))
+				case BF16:
+					x[i] = quant.BF16ToF32(quant.F32ToBF16(x[i]))
+				}
+			}
+		}
+		s.k, s.v = append(s.k, k), append(s.v, v)
+	}
+	return s
+}
+
+// naive is attention as it is defined, in float64.
+func (s *setting) naive(q []float32, head, low, high int, scale, limit float64) []float64 {
+	size := len(q)
+	out, sum := make([]float64, size), 0.0
+	for p := low; p < high; p++ {
+		x := 0.0
+		for i := range q {
+			x += float64(q[i]) * float64(s.k[p][head*size+i])
+		}
+		if x *= scale; limit != 0 {
+			x = limit * math.Tanh(x/limit)
+		}
+		e := math.Exp(x)
+		sum += e
+		for i := range out {
+			out[i] += e * float64(s.v[p][head*size+i])
+		}
+	}
+	for i := range out {
+		out[i] /= sum
+	}
+	return out
+}
+
+// TestTile compares with the definition: every tier, type and kind of head size, contexts around blocks, tiles and
+// segments, few lanes and many, windows and caps.
+func TestTile(t *testing.T) {
+	for _, tier := range gemm.Tiers() {
+		for _, e := range []Element{F32, F16, BF16} {
+			for i, size := range []int{8, 16, 20, 64, 80, 96, 128, 256} {
+				for j, tokens := range []int{1, 15, 16, 17, 63, 65, 255, 257, 600} {
+					queries := []int{1, 7, 13}[(i+j)%3]
+					h := Head{Scale: 0.3, Softcap: float32(j % 3)}
+					window := []int{0, 0, 40}[(i+2*j)%3]
+					t.Run(fmt.Sprintf("%s/%d/size%d/tokens%d", tier, e, size, tokens), func(t *testing.T) {
+						testTile(t, tier, newSetting(tier, e, size, tokens, uint64(j)), h, min(queries, tokens), window)
+					})
+				}
+			}
+		}
+	}
+}
+
+func testTile(t *testing.T, tier gemm.Tier, s *setting, h Head, queries, window int) {
+	const share = 3
+	tokens, size := len(s.k), s.cache.KeySize
+	h.Cache = s.cache
+	rnd := rand.New(rand.NewPCG(5, 5))
+	q := make([]float32, queries*share*size)
+	for i := range q {
+		q[i] = float32(rnd.NormFloat64())
+	}
+	tile := NewTile(tier, make([]float32, TileFloats(tier, queries*share, size, size)), queries*share, size, size)
+	tile.Begin()
+	low := func(r int) int {
+		if window == 0 {
+			return 0
+		}
+		return max(0, tokens-queries+r-window+1)
+	}
+	for r := range queries {
+		tile.Add(h, q[r*share*size:(r+1)*share*size], low(r), tokens-queries+r+1)
+	}
+	stored := make([]float32, PartialFloats(size)*(tokens/Segment+1))
+	const head = 1
+	for seg := low(0) / Segment; seg*Segment < tokens; seg++ {
+		tile.Segment(h, s.pages, head, seg)
+		tile.Merge(seg)
+		tile.Partial((queries-1)*share, stored[seg*PartialFloats(size):])
+	}
+	out, first := make([]float32, size), []float32(nil)
+	for lane := range queries * share {
+		tile.Out(lane, out)
+		if lane == (queries-1)*share {
+			first = append(first, out...)
+		}
+		want := s.naive(q[lane*size:(lane+1)*size], head, low(lane/share), tokens-queries+lane/share+1, float64(h.Scale), float64(h.Softcap))
+		for i := range want {
+			if !(math.Abs(float64(out[i])-want[i]) < 2e-5) {
+				t.Fatalf("lane %d, dimension %d: %g, %g is right", lane, i, out[i], want[i])
+			}
+		}
+	}
+	// The last token's first lane, from partial results, must be the same to the bit.
+	from := low(queries-1) / Segment
+	tile.MergePartials(out, stored[from*PartialFloats(size):], PartialFloats(size), (tokens-1)/Segment-from+1)
+	for i := range out {
+		if out[i] != first[i] {
+			t.Fatalf("dimension %d is %g when merged from partial results, and %g otherwise", i, out[i], first[i])
+		}
+	}
+}

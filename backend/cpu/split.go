@@ -1,0 +1,200 @@
+package cpu
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu/attn"
+)
+
+// split says how a step's attention is cut into tasks: which query tokens read which segments of which sequence's keys
+// together. All layers of a shape share it, so it is made once a step, by the first worker that asks.
+//
+// A sequence that computes many tokens becomes one task per tile of tokens. One that computes few (it decodes) becomes a
+// task per segment of keys, so that all workers can help with a long context; where several such sequences begin with
+// the same pages, one task per shared segment computes all of them, and the pages are read once.
+type split struct {
+	shape  splitShape
+	step   atomic.Uint32 // for which the rest holds
+	mu     sync.Mutex
+	tasks  []task
+	merges []merge
+	rows   []int32       // of all tasks
+	record []int32       // of each token that is split: its first partial result
+	leader map[int32]int // by first page, the sequence that reads shared segments for others
+	shared []int         // of each sequence, segments that its leader reads
+	next   []int         // of each sequence, the next one with the same leader; 0: none
+	whole  []bool        // of each sequence: it is not split
+}
+
+// splitShape is what a split depends on beside the batch.
+type splitShape struct {
+	window   int
+	rows     int // tokens in a task
+	records  int // partial results that there is room for
+	pageSize int
+}
+
+// task is some tokens against segments [from, to) of a sequence's keys.
+type task struct {
+	rows     []int32
+	seq      int32
+	from, to int32
+	split    bool // results are partial, to be merged
+}
+
+// merge is a token with its partial results.
+type merge struct{ row, record, segments int32 }
+
+// splitFor is the device's split of a shape.
+func (d *Device) splitFor(shape splitShape) *split {
+	if d.splits[shape] == nil {
+		d.splits[shape] = &split{shape: shape, leader: map[int32]int{}}
+	}
+	return d.splits[shape]
+}
+
+// of is the batch's tasks and merges; step numbers the batch and is never 0.
+func (s *split) of(b *backend.Batch, step uint32) ([]task, []merge) {
+	if s.step.Load() != step {
+		s.mu.Lock()
+		if s.step.Load() != step {
+			s.make(b)
+			s.step.Store(step)
+		}
+		s.mu.Unlock()
+	}
+	return s.tasks, s.merges
+}
+
+// firstSegment is where a token's keys start.
+func (s *split) firstSegment(b *backend.Batch, row int) int {
+	if s.shape.window == 0 {
+		return 0
+	}
+	return max(0, int(b.Positions[row])-s.shape.window+1) / attn.Segment
+}
+
+// lastSegment is where they end.
+func lastSegment(b *backend.Batch, row int) int { return int(b.Positions[row]) / attn.Segment }
+
+func (s *split) make(b *backend.Batch) {
+	s.tasks, s.merges, s.rows = s.tasks[:0], s.merges[:0], s.rows[:0]
+	s.record = append(s.record[:0], b.Tokens...) // for its length
+	s.shared, s.next, s.whole = s.shared[:0], s.next[:0], s.whole[:0]
+	clear(s.leader)
+	room := s.shape.records
+	for q := range b.Seqs() {
+		need := s.need(b, q)
+		whole := need == 0 || need > room
+		s.whole, s.shared, s.next = append(s.whole, whole), append(s.shared, 0), append(s.next, 0)
+		if !whole {
+			s.reserve(b, q, s.shape.records-room)
+			room -= need
+			s.share(b, q)
+		}
+	}
+	for q := range b.Seqs() {
+		if s.whole[q] {
+			s.tiles(b, q)
+		} else {
+			s.segments(b, q)
+		}
+	}
+}
+
+// need is how many partial results a sequence has when it is split; 0 when there is no use in splitting it.
+func (s *split) need(b *backend.Batch, q int) int {
+	first, end := int(b.QStart[q]), int(b.QStart[q+1])
+	if end-first > s.shape.rows || s.firstSegment(b, first) == lastSegment(b, end-1) {
+		return 0
+	}
+	n := 0
+	for r := first; r < end; r++ {
+		n += lastSegment(b, r) - s.firstSegment(b, r) + 1
+	}
+	return n
+}
+
+// reserve gives the sequence's tokens their partial results.
+func (s *split) reserve(b *backend.Batch, q, at int) {
+	for r := int(b.QStart[q]); r < int(b.QStart[q+1]); r++ {
+		n := lastSegment(b, r) - s.firstSegment(b, r) + 1
+		s.record[r] = int32(at)
+		s.merges = append(s.merges, merge{int32(r), int32(at), int32(n)})
+		at += n
+	}
+}
+
+// share finds an earlier sequence with the same first pages, and how many whole segments of them both can see all of.
+func (s *split) share(b *backend.Batch, q int) {
+	if s.shape.window != 0 {
+		return
+	}
+	mine := b.Pages[q*b.SeqPages : (q+1)*b.SeqPages]
+	l, ok := s.leader[mine[0]]
+	if !ok {
+		s.leader[mine[0]] = q
+		return
+	}
+	theirs := b.Pages[l*b.SeqPages : (l+1)*b.SeqPages]
+	seen := int(min(b.Positions[b.QStart[q]], b.Positions[b.QStart[l]]))
+	pages := 0
+	for (pages+1)*s.shape.pageSize <= seen && mine[pages] == theirs[pages] {
+		pages++
+	}
+	if s.shared[q] = pages * s.shape.pageSize / attn.Segment; s.shared[q] > 0 {
+		s.next[q], s.next[l] = s.next[l], q
+	}
+}
+
+// tiles makes the tasks of a sequence that is not split.
+func (s *split) tiles(b *backend.Batch, q int) {
+	end := int(b.QStart[q+1])
+	for r := int(b.QStart[q]); r < end; r += s.shape.rows {
+		last := min(r+s.shape.rows, end)
+		from := len(s.rows)
+		for i := r; i < last; i++ {
+			s.rows = append(s.rows, int32(i))
+		}
+		s.tasks = append(s.tasks, task{s.rows[from:len(s.rows):len(s.rows)], int32(q), int32(s.firstSegment(b, r)), int32(lastSegment(b, last-1) + 1), false})
+	}
+}
+
+// segments makes the tasks of a sequence that is split: its own segments, and with them those that it leads.
+func (s *split) segments(b *backend.Batch, q int) {
+	first, last := int(b.QStart[q]), int(b.QStart[q+1])-1
+	for seg := max(s.firstSegment(b, first), s.shared[q]); seg <= lastSegment(b, last); seg++ {
+		from := len(s.rows)
+		for r := first; r <= last; r++ {
+			if s.firstSegment(b, r) <= seg && seg <= lastSegment(b, r) {
+				s.add(r, q, seg, &from)
+			}
+		}
+		for other := s.next[q]; other != 0 && s.shared[q] == 0; other = s.next[other] {
+			if s.shared[other] > seg {
+				for r := b.QStart[other]; r < b.QStart[other+1]; r++ {
+					s.add(int(r), q, seg, &from)
+				}
+			}
+		}
+		s.flush(q, seg, from)
+	}
+}
+
+// add brings a token into the task being made, whose rows start at from; a full one is finished first.
+func (s *split) add(row, q, seg int, from *int) {
+	if len(s.rows)-*from == s.shape.rows {
+		s.flush(q, seg, *from)
+		*from = len(s.rows)
+	}
+	s.rows = append(s.rows, int32(row))
+}
+
+// flush finishes a task of one segment.
+func (s *split) flush(q, seg, from int) {
+	if len(s.rows) > from {
+		s.tasks = append(s.tasks, task{s.rows[from:len(s.rows):len(s.rows)], int32(q), int32(seg), int32(seg + 1), true})
+	}
+}

@@ -1,0 +1,56 @@
+package cpu
+
+import (
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+)
+
+// TestSplit: sequences that decode become tasks of one segment each; those that begin with the same pages share the
+// tasks of the segments they have in common; one that does not fit into the room for partial results stays whole.
+func TestSplit(t *testing.T) {
+	const seqPages = 64
+	b := &backend.Batch{QStart: []int32{0}, SeqPages: seqPages}
+	for s, position := range []int32{600, 700, 600, 5, 1000} {
+		b.Tokens, b.Positions = append(b.Tokens, 0), append(b.Positions, position)
+		b.QStart, b.KVLen = append(b.QStart, int32(s+1)), append(b.KVLen, position+1)
+		for p := range int32(seqPages) {
+			if s == 2 && p < 33 { // two segments and a page of sequence 0
+				b.Pages = append(b.Pages, p)
+			} else {
+				b.Pages = append(b.Pages, int32(s*seqPages)+p)
+			}
+		}
+	}
+	s := (&Device{splits: map[splitShape]*split{}}).splitFor(splitShape{rows: 8, records: 10, pageSize: 16})
+	tasks, merges := s.of(b, 1)
+	type key struct{ seq, from, to int32 }
+	got := map[key]int{}
+	for _, k := range tasks {
+		got[key{k.seq, k.from, k.to}] = len(k.rows)
+	}
+	want := map[key]int{
+		{0, 0, 1}: 2, {0, 1, 2}: 2, {0, 2, 3}: 1, // shared by sequences 0 and 2
+		{1, 0, 1}: 1, {1, 1, 2}: 1, {1, 2, 3}: 1,
+		{2, 2, 3}: 1,
+		{3, 0, 1}: 1, // one segment is not split
+		{4, 0, 4}: 1, // four more records are more than ten
+	}
+	if len(got) != len(want) || len(tasks) != len(want) {
+		t.Errorf("%d tasks %v; %v is right", len(tasks), got, want)
+	}
+	for k, n := range want {
+		if got[k] != n {
+			t.Errorf("task %v has %d tokens, %d is right", k, got[k], n)
+		}
+	}
+	if len(merges) != 3 {
+		t.Errorf("%d tokens are merged, 3 is right", len(merges))
+	}
+	if again, _ := s.of(&backend.Batch{}, 1); len(again) != len(tasks) {
+		t.Error("a second layer of the step made the split anew")
+	}
+	if allocs := testing.AllocsPerRun(10, func() { s.make(b) }); allocs != 0 {
+		t.Errorf("making a split allocates %g times", allocs)
+	}
+}

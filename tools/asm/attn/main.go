@@ -1,0 +1,32 @@
+// Command attn writes the assembly of package backend/cpu/attn into the directory it is given.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/ridge-llm/ridge/tools/asm/emit"
+)
+
+var (
+	avx512 = emit.Width{Bytes: 64, VNNI: true}
+	avx2   = emit.Width{Bytes: 32}
+)
+
+var files = []emit.File{
+	{Name: "product_avx512", Build: products(avx512, 12)},
+	{Name: "product_avx2", Build: products(avx2, 6)},
+	{Name: "softmax_avx512", Build: softmax(avx512)},
+	{Name: "softmax_avx2", Build: softmax(avx2)},
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: attn DIRECTORY")
+		os.Exit(2)
+	}
+	if err := emit.Write(os.Args[1], "attn", "tools/asm/attn", files); err != nil {
+		fmt.Fprintln(os.Stderr, "attn:", err)
+		os.Exit(1)
+	}
+}
