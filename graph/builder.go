@@ -82,8 +82,7 @@ func (b *Builder) weight(name, whole string, from int, out, in Axis, all bool) *
 	case !ok:
 		b.fail("the model has no weight %s (%d × %d)", whole, rows, cols)
 	case f.Rows != 0 && !fits:
-		b.fail("weight %s (tensor %s) is %d × %d, and the configuration asks for %d × %d from %d on",
-			whole, f.Source.Tensor, f.Rows, f.Cols, rows, cols, from)
+		b.fail("weight %s (tensor %s) is %d × %d, and the configuration asks for %d × %d", name, f.Source.Tensor, f.Rows, f.Cols, rows, cols)
 	case cols%f.Format.Block() != 0:
 		b.fail("weight %s has rows of %d numbers, which do not divide into %s blocks of %d", whole, cols, f.Format, f.Format.Block())
 	default:

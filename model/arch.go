@@ -22,6 +22,9 @@ type Arch struct {
 	Build func(b *graph.Builder, c *Config) *graph.Value
 	// Names maps weight stems to Hugging Face's, where they differ from commonNames; N stands for the layer.
 	Names map[string]string
+	// TextDefaults are for multimodal models, whose configuration has the language model's under text_config, without the
+	// fields that are as transformers' class has them.
+	TextDefaults map[string]any
 	// Change says what a tensor of a Hugging Face file needs before it is the weight of this name; nil: nothing.
 	Change func(stem string) graph.Change
 }
@@ -93,7 +96,8 @@ func stem(name string) string {
 	return strings.Join(parts, ".")
 }
 
-// hfNames lists what a Hugging Face file may call a weight: with the base model's prefix and without.
+// hfNames lists what a Hugging Face file may call a weight: with the base model's prefix and without, by itself or as the
+// language part of a multimodal model.
 func (m *Model) hfNames(name string) []string {
 	parts := strings.Split(name, ".")
 	kind := parts[len(parts)-1] // weight or bias
@@ -109,9 +113,9 @@ func (m *Model) hfNames(name string) []string {
 		hf = strings.Replace(hf, "N", parts[1], 1)
 	}
 	hf += "." + kind
-	names := []string{hf}
-	if _, bare, ok := strings.Cut(hf, "."); ok && !strings.HasPrefix(hf, "lm_head") {
-		names = append(names, bare)
+	names := []string{hf, "language_model." + hf}
+	if base, bare, ok := strings.Cut(hf, "."); ok && base != "lm_head" {
+		names = append(names, bare, base+".language_model."+bare)
 	}
 	return names
 }
@@ -158,6 +162,7 @@ func FromHF(name string, config []byte, files Tensors) (*Model, error) {
 		for _, hf := range a.HF {
 			for _, k := range known {
 				if hf == k {
+					f.languagePart(a.TextDefaults)
 					return read(a, f, files, true)
 				}
 			}

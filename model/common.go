@@ -62,7 +62,7 @@ func (f *fields) biased(hf, tensor string, otherwise bool) bool {
 
 // activation reads the name of the feed-forward block's function.
 func (f *fields) activation(hf string, otherwise graph.Fn) graph.Fn {
-	switch name := f.text(hf); name {
+	switch name := f.word(hf); name {
 	case "":
 		return otherwise
 	case "silu", "swish":

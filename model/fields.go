@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 )
 
@@ -19,7 +20,7 @@ type fields struct {
 	err     error
 }
 
-// hfFields reads config.json; the text part of a multimodal model's configuration counts as the whole.
+// hfFields reads config.json.
 func hfFields(name string, config []byte) (*fields, error) {
 	var c map[string]any
 	if err := json.Unmarshal(config, &c); err != nil {
@@ -29,6 +30,19 @@ func hfFields(name string, config []byte) (*fields, error) {
 		return nil, fmt.Errorf("model: %s holds no JSON object", name)
 	}
 	return &fields{name: name, hf: c, written: map[string]any{}}, nil
+}
+
+// languagePart makes the text part of a multimodal model's configuration count as the whole, over the given defaults.
+func (f *fields) languagePart(defaults map[string]any) {
+	part := f.object("text_config")
+	if part == nil {
+		return
+	}
+	f.hf = maps.Clone(defaults)
+	if f.hf == nil {
+		f.hf = map[string]any{}
+	}
+	maps.Copy(f.hf, part)
 }
 
 func ggufFields(name, arch string, meta map[string]any, files Tensors) *fields {
@@ -173,8 +187,8 @@ func (f *fields) has(tensor string) bool {
 	return ok
 }
 
-// text reads a word of config.json, "" when absent.
-func (f *fields) text(hf string) string {
+// word reads a word of config.json, "" when absent.
+func (f *fields) word(hf string) string {
 	v := f.hf[hf]
 	if v == nil {
 		return ""

@@ -11,7 +11,12 @@ import (
 // queries and keys, and windows with a rotation of their own on five layers of six.
 var gemma3 = Arch{
 	Name: "gemma3",
-	HF:   []string{"Gemma3ForCausalLM"},
+	HF:   []string{"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"},
+	TextDefaults: map[string]any{
+		"vocab_size": 262208.0, "num_attention_heads": 8.0, "num_key_value_heads": 4.0, "head_dim": 256.0,
+		"max_position_embeddings": 131072.0, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "query_pre_attn_scalar": 256.0,
+		"hidden_size": 2304.0, "intermediate_size": 9216.0, "num_hidden_layers": 26.0, "sliding_window": 4096.0,
+	},
 	Read: func(f *fields) *Config {
 		c := llamaLike(f)
 		c.HeadDim = f.sizeOr("head_dim", "attention.key_length", 256)
