@@ -18,6 +18,9 @@ type ActFormat uint8
 //
 // where Σ is the sum of the bytes: a kernel starts its integer sum at [36] to make up for weights that are 128 too
 // large, and minima are multiplied by [48].
+//
+// BFloat16 is float32 in memory, like Float32, but allows products with BF16 weights to round activations to bf16 on the
+// way, where the tier has a dot product for them and there are enough rows to be worth it.
 const (
 	Float32 ActFormat = iota
 	BFloat16
@@ -52,7 +55,8 @@ type Acts struct {
 	stride int // bytes from row to row
 }
 
-// FloatActs is x, [m, k] row-major, as it is; x must not change while the result is used.
+// FloatActs is x, [m, k] row-major, as it is; x must not change while the result is used. Its format may be changed to
+// BFloat16.
 func FloatActs(x []float32, m, k int) Acts {
 	if len(x) < m*k || m <= 0 || k <= 0 {
 		panic(fmt.Sprintf("gemm: %d numbers are not %d rows of %d", len(x), m, k))
@@ -64,11 +68,8 @@ func FloatActs(x []float32, m, k int) Acts {
 func ActBytes(f ActFormat, m, k int) int { return m * actStride(f, k) }
 
 func actStride(f ActFormat, k int) int {
-	switch f {
-	case Lines:
+	if f == Lines {
 		return k / 32 * lineBytes
-	case BFloat16:
-		return (k + 31) / 32 * 64 // whole vectors
 	}
 	return 4 * k
 }
@@ -87,30 +88,12 @@ func (a Acts) Fill(tier Tier, x []float32, from, to int) {
 	k := tier.kernels()
 	for r := from; r < to; r++ {
 		row, dst := x[r*a.K:(r+1)*a.K], offset(a.base, r*a.stride)
-		switch a.Format {
-		case Lines:
+		if a.Format == Lines {
 			k.quantizeLines(dst, &row[0], a.K/32)
-		case BFloat16:
-			a.fillBF16(k, dst, row)
-		default:
+		} else {
 			copy(floatsAt((*float32)(unsafe.Pointer(dst)), a.K), row)
 		}
 	}
-}
-
-// fillBF16 rounds a row; what is left of its last vector becomes zero.
-func (a Acts) fillBF16(k *kernels, dst *byte, row []float32) {
-	whole := a.K / 16
-	if whole > 0 {
-		k.narrowBF16(dst, &row[0], whole)
-	}
-	if rest := row[16*whole:]; len(rest) > 0 {
-		var last [16]float32
-		copy(last[:], rest)
-		k.narrowBF16(offset(dst, 32*whole), &last[0], 1)
-		whole++
-	}
-	clear(bytesAt(offset(dst, 32*whole), a.stride-32*whole))
 }
 
 // at is the address of row r, disp bytes in.

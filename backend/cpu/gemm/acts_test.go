@@ -68,22 +68,26 @@ func TestLinesNaN(t *testing.T) {
 	})
 }
 
-// TestBFloat16 rounds to nearest, ties to even, as quant does, and pads whole vectors with zeros.
+// TestBFloat16 rounds to nearest, ties to even, as quant does: a weight of 1 among zeros gives the rounded activation
+// back, at every place of rows of every length.
 func TestBFloat16(t *testing.T) {
 	eachTier(t, func(t *testing.T, tier Tier) {
 		if ActFormatOf(tier, quant.BF16) != BFloat16 {
 			t.Skip("this tier multiplies bf16 weights with float32 activations")
 		}
-		for k := 1; k <= 257; k++ {
-			x := randomActs(rand.New(rand.NewPCG(7, uint64(k))), 1, k)
-			a := fillActs(tier, BFloat16, x, 1, k)
-			for i, got := range bytesAt(a.base, a.stride) {
-				want := byte(0)
-				if i/2 < k {
-					want = byte(quant.F32ToBF16(x[i/2]) >> (8 * (i % 2)))
-				}
-				if got != want {
-					t.Fatalf("byte %d of %d numbers is %#x, want %#x", i, k, got, want)
+		const m, n = 24, 32
+		for k := 1; k <= 257; k += 3 {
+			x := randomActs(rand.New(rand.NewPCG(7, uint64(k))), m, k)
+			w := quant.Tensor{Format: quant.BF16, Rows: n, Cols: k, Data: make([]byte, 2*n*k)}
+			for row := range n {
+				w.Data[2*(row*k+row*7%k)+1], w.Data[2*(row*k+row*7%k)] = 0x3f, 0x80
+			}
+			a, out := FloatActs(x, m, k), make([]float32, m*n)
+			a.Format = BFloat16
+			Mul(tier, out, n, pack(t, tier, w), 0, n, &a, 0, m, NewScratch())
+			for i, got := range out {
+				if want := quant.BF16ToF32(quant.F32ToBF16(x[i/n*k+i%n*7%k])); got != want {
+					t.Fatalf("row %d of %d numbers, feature %d: %g, want %g", i/n, k, i%n, got, want)
 				}
 			}
 		}

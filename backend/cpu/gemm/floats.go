@@ -15,6 +15,9 @@ func (p *product) floats() {
 		p.fewRows(e)
 		return
 	}
+	if e == elementBF16 && p.acts.Format == BFloat16 && p.panelBF16 != nil {
+		e = elementPairs
+	}
 	perWord := 1
 	if e == elementPairs {
 		perWord = 2
@@ -23,7 +26,7 @@ func (p *product) floats() {
 	for k := 0; k < p.w.Cols; k += step {
 		n := min(step, p.w.Cols-k)
 		words := (n + perWord - 1) / perWord
-		acts := p.gather(k*4/perWord, 4*words)
+		acts := p.gather(e, k, n)
 		for unit := p.from / Granule; unit*Granule < p.to; unit++ {
 			p.interleave(e, unit, k, n, words)
 			p.panelTiles(e, unit, k, words, &acts)
@@ -31,12 +34,25 @@ func (p *product) floats() {
 	}
 }
 
-// gather copies the bytes [from, from + n) of every row of activations together: rows a power of two apart would all
-// want the same few places of the caches.
-func (p *product) gather(from, n int) Acts {
+// gather copies numbers [k, k+n) of every row of activations together, as bf16 for pairs: rows a power of two apart would
+// all want the same few places of the caches.
+func (p *product) gather(e element, k, n int) Acts {
 	a := Acts{base: &p.s.acts[0], stride: passStride}
 	for row := p.actFrom; row < p.actTo; row++ {
-		copy(p.s.acts[(row-p.actFrom)*passStride:], bytesAt(p.acts.at(row, from), n))
+		src := floatsAt((*float32)(unsafe.Pointer(p.acts.at(row, 4*k))), n)
+		dst := p.s.acts[(row-p.actFrom)*passStride:][:passStride]
+		if e != elementPairs {
+			copy(floatsAt((*float32)(unsafe.Pointer(&dst[0])), n), src)
+			continue
+		}
+		whole := n / 16
+		if whole > 0 {
+			p.narrowBF16(&dst[0], &src[0], whole)
+		}
+		if rest := p.s.tile[:copy(p.s.tile, src[16*whole:])]; len(rest) > 0 {
+			clear(p.s.tile[len(rest):16]) // the last pair may need a zero
+			p.narrowBF16(&dst[32*whole], &rest[0], 1)
+		}
 	}
 	return a
 }
@@ -44,10 +60,6 @@ func (p *product) gather(from, n int) Acts {
 // element is the pair of formats to multiply.
 func (p *product) element() element {
 	switch {
-	case p.w.Format == quant.BF16 && p.acts.Format == BFloat16:
-		return elementPairs
-	case p.acts.Format != Float32:
-		panic("gemm: " + p.w.Format.String() + " weights take float32 activations")
 	case p.w.Format == quant.BF16:
 		return elementBF16
 	case p.w.Format == quant.F16:
@@ -132,11 +144,7 @@ func (p *product) widen(dst []float32, src []byte) {
 
 // fewRows multiplies without a panel: four rows of weights at a time, then one.
 func (p *product) fewRows(e element) {
-	vector := p.lanes
-	if e == elementPairs {
-		vector *= 2
-	}
-	n, whole := p.from, p.w.Cols/vector
+	n, whole := p.from, p.w.Cols/p.lanes
 	rowBytes := p.w.Cols * p.w.Format.BlockBytes()
 	for ; n+4 <= p.to && whole > 0; n += 4 {
 		p.eachTile(len(p.fourRow[e]), func(row, rows int) {
@@ -148,21 +156,17 @@ func (p *product) fewRows(e element) {
 			p.oneRow[e](&p.out[row*p.ld+n], 4*p.ld, &p.weight(n, 0)[0], rowBytes, p.acts.at(row, 0), p.acts.stride, whole)
 		}
 	}
-	p.lastK(e, whole*vector)
+	p.lastK(whole * p.lanes)
 }
 
 // lastK adds what is left of k after the last whole vector.
-func (p *product) lastK(e element, from int) {
-	format := quant.F32
-	if e == elementPairs {
-		format = quant.BF16
-	}
+func (p *product) lastK(from int) {
 	for row := p.actFrom; row < p.actTo && from < p.w.Cols; row++ {
-		act := bytesAt(p.acts.at(row, 0), p.acts.stride)
+		act := floatsAt((*float32)(unsafe.Pointer(p.acts.at(row, 0))), p.w.Cols)
 		for n := p.from; n < p.to; n++ {
 			w, sum := p.weight(n, 0), &p.out[row*p.ld+n]
 			for k := from; k < p.w.Cols; k++ {
-				*sum += number(p.w.Format, w, k) * number(format, act, k)
+				*sum += number(p.w.Format, w, k) * act[k]
 			}
 		}
 	}

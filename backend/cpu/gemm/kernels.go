@@ -26,8 +26,7 @@ const (
 	elementF32 element = iota
 	elementF16
 	elementBF16
-	elementPairs // bf16 weights and bf16 activations
-	elementCount
+	elementPairs // bf16 weights and bf16 activations; panels only
 )
 
 // kernels is everything one tier provides. Slices of functions are indexed by activation rows less one.
@@ -40,8 +39,8 @@ type kernels struct {
 	panelBF16 []panelFunc // nil without bf16 dot products
 
 	lanes   int                     // 32-bit lanes of a row kernel's vector
-	fourRow [elementCount][]rowFunc // four rows of weights
-	oneRow  [elementCount]rowFunc   // one row of weights, one of activations
+	fourRow [elementPairs][]rowFunc // four rows of weights
+	oneRow  [elementPairs]rowFunc   // one row of weights, one of activations
 
 	pack       [pieceCount]packFunc
 	packHalves func(dst *byte, dstStep int, src *byte, srcStep, stride, n int) // two bytes of 32 rows, n times

@@ -33,12 +33,12 @@ func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *
 			scaleK2: scaleK2Y,
 		},
 		panel: []panelFunc{panelF32x1Y, panelF32x2Y, panelF32x3Y, panelF32x4Y, panelF32x5Y, panelF32x6Y},
-		fourRow: [elementCount][]rowFunc{
+		fourRow: [elementPairs][]rowFunc{
 			elementF32:  {rowsF32x4x1Y, rowsF32x4x2Y},
 			elementF16:  {rowsF16x4x1Y, rowsF16x4x2Y},
 			elementBF16: {rowsBF16x4x1Y, rowsBF16x4x2Y},
 		},
-		oneRow: [elementCount]rowFunc{elementF32: rowsF32x1x1Y, elementF16: rowsF16x1x1Y, elementBF16: rowsBF16x1x1Y},
+		oneRow: [elementPairs]rowFunc{elementF32: rowsF32x1x1Y, elementF16: rowsF16x1x1Y, elementBF16: rowsBF16x1x1Y},
 		pack: [pieceCount]packFunc{
 			pieceWords: packWordsY, pieceFlipped: packFlippedY, piecePairs: packPairsY, pieceFields: packFieldsY, pieceBits: packBitsY,
 			pieceMask: packsGeneric[pieceMask],
@@ -70,12 +70,12 @@ func wideKernels(bf16 bool) *kernels {
 			scaleK2: scaleK2Z,
 		},
 		panel: []panelFunc{panelF32x1Z, panelF32x2Z, panelF32x3Z, panelF32x4Z, panelF32x5Z, panelF32x6Z},
-		fourRow: [elementCount][]rowFunc{
+		fourRow: [elementPairs][]rowFunc{
 			elementF32:  {rowsF32x4x1Z, rowsF32x4x2Z, rowsF32x4x3Z, rowsF32x4x4Z, rowsF32x4x5Z, rowsF32x4x6Z},
 			elementF16:  {rowsF16x4x1Z, rowsF16x4x2Z, rowsF16x4x3Z, rowsF16x4x4Z, rowsF16x4x5Z, rowsF16x4x6Z},
 			elementBF16: {rowsBF16x4x1Z, rowsBF16x4x2Z, rowsBF16x4x3Z, rowsBF16x4x4Z, rowsBF16x4x5Z, rowsBF16x4x6Z},
 		},
-		oneRow: [elementCount]rowFunc{elementF32: rowsF32x1x1Z, elementF16: rowsF16x1x1Z, elementBF16: rowsBF16x1x1Z},
+		oneRow: [elementPairs]rowFunc{elementF32: rowsF32x1x1Z, elementF16: rowsF16x1x1Z, elementBF16: rowsBF16x1x1Z},
 		pack: [pieceCount]packFunc{
 			pieceWords: packWordsZ, pieceFlipped: packFlippedZ, piecePairs: packPairsZ, pieceFields: packFieldsZ, pieceBits: packBitsZ,
 			pieceMask: packsGeneric[pieceMask],
@@ -86,8 +86,6 @@ func wideKernels(bf16 bool) *kernels {
 	}
 	if bf16 {
 		k.panelBF16 = []panelFunc{panelBF16x1Z, panelBF16x2Z, panelBF16x3Z, panelBF16x4Z, panelBF16x5Z, panelBF16x6Z}
-		k.fourRow[elementPairs] = []rowFunc{rowsPairsx4x1Z, rowsPairsx4x2Z, rowsPairsx4x3Z, rowsPairsx4x4Z, rowsPairsx4x5Z, rowsPairsx4x6Z}
-		k.oneRow[elementPairs] = rowsPairsx1x1Z
 		k.narrowBF16 = narrowBF16
 		k.peaks[BFloat16] = peakLoop{peakBF16Z, 24 * 64}
 	}

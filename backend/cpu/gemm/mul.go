@@ -4,7 +4,7 @@ import "fmt"
 
 // Mul sets out[r·ld + n] = Σ_k acts[r][k] · w[n][k] for n in [from, to) and r in [actFrom, actTo). out is float32,
 // [acts.M][ld]; ld ≥ w.Rows. from is a multiple of Granule, and so is to unless it is w.Rows. Quantised weights take
-// Lines, BF16 takes Float32 or BFloat16, other floats Float32. Ranges may be computed by different goroutines, each
+// Lines, floats take Float32 or BFloat16. Ranges may be computed by different goroutines, each
 // with its own Scratch. Nothing is allocated. A call that breaks these rules is a bug of the caller's and panics.
 func Mul(tier Tier, out []float32, ld int, w *Weights, from, to int, acts *Acts, actFrom, actTo int, s *Scratch) {
 	multiply(tier, true, out, ld, w, from, to, acts, actFrom, actTo, s)

@@ -108,38 +108,3 @@ func rowsBF16x4x5Z(out *float32, ld int, w *byte, wStride int, act *byte, stride
 //
 //go:noescape
 func rowsBF16x4x6Z(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
-
-// rowsPairsx1x1Z adds the products of 1 rows of weights and 1 of activations, n vectors long, to out.
-//
-//go:noescape
-func rowsPairsx1x1Z(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
-
-// rowsPairsx4x1Z adds the products of 4 rows of weights and 1 of activations, n vectors long, to out.
-//
-//go:noescape
-func rowsPairsx4x1Z(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
-
-// rowsPairsx4x2Z adds the products of 4 rows of weights and 2 of activations, n vectors long, to out.
-//
-//go:noescape
-func rowsPairsx4x2Z(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
-
-// rowsPairsx4x3Z adds the products of 4 rows of weights and 3 of activations, n vectors long, to out.
-//
-//go:noescape
-func rowsPairsx4x3Z(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
-
-// rowsPairsx4x4Z adds the products of 4 rows of weights and 4 of activations, n vectors long, to out.
-//
-//go:noescape
-func rowsPairsx4x4Z(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
-
-// rowsPairsx4x5Z adds the products of 4 rows of weights and 5 of activations, n vectors long, to out.
-//
-//go:noescape
-func rowsPairsx4x5Z(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
-
-// rowsPairsx4x6Z adds the products of 4 rows of weights and 6 of activations, n vectors long, to out.
-//
-//go:noescape
-func rowsPairsx4x6Z(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)

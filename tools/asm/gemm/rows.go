@@ -9,42 +9,29 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// element is a float format of weights as the row kernels read it: bytes in memory for each lane of a vector, and how
-// a vector of it becomes what multiply takes.
+// element is a float format of weights as the row kernels read it: bytes of a number, and how a vector of them becomes
+// float32.
 type element struct {
-	name     string
-	bytes    int // of weights for each 32-bit lane
-	actBytes int
-	load     func(w emit.Width, m Mem, dst VecPhysical)
-	multiply func(w emit.Width, act, weight, sum VecPhysical)
+	name  string
+	bytes int
+	load  func(w emit.Width, m Mem, dst VecPhysical)
 }
-
-func fma(w emit.Width, act, weight, sum VecPhysical) { w.VFMADD231PS(act, weight, sum) }
 
 var elements = []element{
-	{"F32", 4, 4, func(w emit.Width, m Mem, dst VecPhysical) { w.VMOVUPS(m, dst) }, fma},
-	{"F16", 2, 4, func(w emit.Width, m Mem, dst VecPhysical) { w.VCVTPH2PS(m, dst) }, fma},
-	{"BF16", 2, 4, func(w emit.Width, m Mem, dst VecPhysical) {
+	{"F32", 4, func(w emit.Width, m Mem, dst VecPhysical) { w.VMOVUPS(m, dst) }},
+	{"F16", 2, func(w emit.Width, m Mem, dst VecPhysical) { w.VCVTPH2PS(m, dst) }},
+	{"BF16", 2, func(w emit.Width, m Mem, dst VecPhysical) {
 		w.VPMOVZXWD(m, dst)
 		w.VPSLLD(Imm(16), dst, dst)
-	}, fma},
+	}},
 }
-
-// pairs multiplies pairs of bf16 of both sides.
-var pairs = element{"Pairs", 4, 4, elements[0].load, func(w emit.Width, act, weight, sum VecPhysical) {
-	w.VPDPBF16PS(act, weight, sum)
-}}
 
 // rows writes the kernels for few rows of activations: vectors run along k in the weights' own row-major layout, so
 // nothing is packed, and every weight is read once.
 func rows(w emit.Width, most int) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
-		list := elements
-		if w.Wide() {
-			list = append(list[:len(list):len(list)], pairs)
-		}
-		for _, e := range list {
+		for _, e := range elements {
 			rowKernel(w, e, 1, 1)
 			for acts := 1; acts <= most; acts++ {
 				rowKernel(w, e, 4, acts)
@@ -85,13 +72,13 @@ func rowKernel(w emit.Width, e element, rows, acts int) {
 			w.PREFETCHT0(weightAt[r].Offset(1024))
 		}
 		for a := range acts {
-			e.multiply(w, w.Reg(firstAct+a), w.Reg(weight), sum(r, a))
+			w.VFMADD231PS(w.Reg(firstAct+a), w.Reg(weight), sum(r, a))
 		}
 	}
 	w.Advance(weights, e.bytes*w.Bytes/4)
-	w.Advance(act, e.actBytes*w.Bytes/4)
+	w.Advance(act, w.Bytes)
 	if acts > 5 {
-		w.Advance(sixthRow, e.actBytes*w.Bytes/4)
+		w.Advance(sixthRow, w.Bytes)
 	}
 	w.SUBQ(Imm(1), n)
 	w.JNZ(LabelRef("loop"))
