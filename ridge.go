@@ -21,6 +21,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/chat"
 	"github.com/ridge-llm/ridge/engine"
@@ -73,8 +75,16 @@ func open(path string) (*bundle.Bundle, error) {
 	return bundle.Open(path)
 }
 
-// start reads what goes with the weights and compiles the model for a device.
-func (m *Model) start(o Options) (err error) {
+// start reads the text side of the model and compiles the number side, side by side: either takes as long as the other.
+func (m *Model) start(o Options) error {
+	var both errgroup.Group
+	both.Go(func() error { return m.readText(o) })
+	both.Go(func() error { return m.compile(o) })
+	return both.Wait()
+}
+
+// readText reads what turns text into tokens and back.
+func (m *Model) readText(o Options) (err error) {
 	if m.tokenizer, err = m.bundle.Tokenizer(); err != nil {
 		return err
 	}
@@ -85,6 +95,11 @@ func (m *Model) start(o Options) (err error) {
 		return err
 	}
 	m.ends = slices.Compact(slices.Sorted(slices.Values(append(m.tokenizer.Ends(), m.advice.Ends...))))
+	return nil
+}
+
+// compile makes the model's graph a program of the chosen device and starts an engine on it.
+func (m *Model) compile(o Options) error {
 	cache, err := o.CacheType()
 	if err != nil {
 		return err
