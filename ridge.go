@@ -111,7 +111,7 @@ func (m *Model) compile(o Options) error {
 	if m.device, err = o.Device(); err != nil {
 		return err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: m.device.Info().Q8}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: m.device.Info().Q8, BF16: m.device.Info().BF16}); err != nil {
 		return err
 	}
 	lim := o.limits(m.bundle.Model.Config.Context)

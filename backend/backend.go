@@ -37,6 +37,7 @@ type Info struct {
 	Memory  int64  // bytes in all
 	Threads int    // that compute at once; 1 for a GPU, whose parallelism is its own business
 	Q8      bool   // multiplies weights in block formats with Q8 inputs in integers, and faster so
+	BF16    bool   // multiplies BF16 weights faster when inputs are rounded to BF16
 }
 
 // Buffer is a piece of a device's memory.

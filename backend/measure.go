@@ -29,10 +29,10 @@ type Measurer interface {
 func (p Peaks) Floor(n *graph.Node, s *graph.Step) time.Duration {
 	w := n.Op.Work(n, s)
 	rate := p.F32
-	if _, ok := n.Op.(graph.Linear); ok && n.In[0].Type == graph.Q8 {
+	if o, ok := n.Op.(graph.Linear); ok && n.In[0].Type == graph.Q8 {
 		rate = p.Int8
-	} else if ok && n.In[0].Type == graph.BF16 {
-		rate = p.BF16
+	} else if ok && (n.In[0].Type == graph.BF16 || o.Round == graph.BF16) {
+		rate = max(p.BF16, p.F32)
 	}
 	var seconds float64
 	if rate > 0 {

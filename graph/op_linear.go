@@ -5,14 +5,20 @@ import "fmt"
 // Linear multiplies every row by a weight, out features × in features, and adds the bias if there is one.
 type Linear struct {
 	simple
-	To Type // of the result
+	To    Type // of the result
+	Round Type // what inputs are rounded to as they are multiplied: BF16, or F32, which leaves them
 }
 
 // Name implements Op.
 func (Linear) Name() string { return "Linear" }
 
 // Attrs implements Op.
-func (Linear) Attrs() string { return "" }
+func (o Linear) Attrs() string {
+	if o.Round == F32 {
+		return ""
+	}
+	return "inputs rounded to " + o.Round.String()
+}
 
 // Infer implements Op: x [rows, in], w [out, in], bias? [1, out] → [rows, out]. x may be quantised.
 func (o Linear) Infer(n *Node) ([]Value, error) {

@@ -17,7 +17,8 @@ type Pass struct {
 
 // Options is what passes depend on beside the graph.
 type Options struct {
-	Q8 bool // the device multiplies block formats in integers, so inputs are quantised; see ActQuant
+	Q8   bool // the device multiplies block formats in integers, so inputs are quantised; see ActQuant
+	BF16 bool // the device multiplies BF16 weights faster with BF16 inputs, so inputs are rounded
 }
 
 // List is every pass in the order in which they run.

@@ -48,6 +48,10 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	if err != nil {
 		return nil, err
 	}
+	format := gemm.Float32
+	if n.Op.(graph.Linear).Round == graph.BF16 {
+		format = gemm.ActFormatOf(d.tier, weights.Format)
+	}
 	in, x, out, bias := n.In[0], a.In[0], floats(a.Out[0]), biasOf(a)
 	return func(w *worker, b *backend.Batch) {
 		m := rows(n, b)
@@ -60,6 +64,7 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			acts = gemm.NewActs(gemm.Lines, raw(x), m, weights.Cols)
 		} else {
 			acts = gemm.FloatActs(floats(x), m, weights.Cols)
+			acts.Format = format
 		}
 		gemm.Mul(d.tier, out, weights.Rows, weights, from, to, &acts, 0, m, w.scratch)
 		addBias(out, bias, m, weights.Rows, from, to)

@@ -3,6 +3,7 @@ package ref
 import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // embed looks rows up by token id or position.
@@ -31,6 +32,11 @@ func linear(d *Device, n *graph.Node, a backend.Args) {
 	out := make([][]float32, rows)
 	for r := range in {
 		in[r] = d.read(n, a, 0, r)
+		if n.Op.(graph.Linear).Round == graph.BF16 {
+			for i, v := range in[r] {
+				in[r][i] = quant.BF16ToF32(quant.F32ToBF16(v))
+			}
+		}
 		out[r] = make([]float32, n.Out[0].Axis.Len())
 	}
 	for o := range n.Out[0].Axis.Len() {

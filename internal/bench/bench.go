@@ -81,7 +81,7 @@ func New(m *model.Model, files plan.Tensors, dev backend.Device, o Options) (*Be
 	if err != nil {
 		return nil, err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: dev.Info().Q8}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: dev.Info().Q8, BF16: dev.Info().BF16}); err != nil {
 		return nil, err
 	}
 	lim := backend.Limits{Tokens: max(o.Chunk, o.Batch), Seqs: o.Batch, Logits: o.Batch, PageSize: pageSize}

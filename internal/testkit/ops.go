@@ -38,6 +38,7 @@ func rowSteps() []Steps {
 func Cases() []Case {
 	var all []Case
 	all = append(all, linearCases()...)
+	all = append(all, roundedCases()...)
 	all = append(all, rowCases()...)
 	all = append(all, attentionCases()...)
 	return all
@@ -70,6 +71,22 @@ func linearCases() []Case {
 				}
 			}
 		}
+	}
+	return all
+}
+
+// roundedCases multiply BF16 weights with inputs rounded to BF16. A device may keep the inputs as they are where that is
+// no slower, so the tolerance is what the rounding loses.
+func roundedCases() []Case {
+	var all []Case
+	for _, steps := range rowSteps() {
+		all = append(all, Case{
+			Name: fmt.Sprintf("Linear/BF16 rounded/rows%d", LimitsFor(steps, 16).Tokens), Op: "Linear", Steps: steps, Tolerance: 4e-3,
+			Graph: func(b *graph.Builder) *graph.Value {
+				w := b.Weight("w/BF16", axis("out", 70, 1), axis("in", 512, 1))
+				return b.Emit("y", graph.Linear{Round: graph.BF16}, []*graph.Value{feed(b, "x", axis("in", 512, 1))}, w)[0]
+			},
+		})
 	}
 	return all
 }
