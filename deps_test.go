@@ -51,6 +51,7 @@ var policy = []struct {
 	{"internal/bench", []string{"graph", "pass", "model", "plan", "backend"}, "any model on any device that can measure itself"},
 	{"internal/check", []string{"graph", "pass", "model", "plan", "backend", "weights", "internal/bundle"}, "goldens against any device"},
 	{"", []string{"quant/...", "graph", "pass", "model", "weights/...", "backend/...", "plan", "price", "engine/...", "tokenizer", "chat", "internal/..."}, "the library wires everything"},
+	{"bench/...", nil, "programs that run other programs"},
 	{"cmd/ridge/...", []string{"..."}, "nothing imports it"},
 }
 
