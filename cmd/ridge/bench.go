@@ -78,8 +78,8 @@ random tokens; beside it stands the limit, which is what the same machine, measu
 	fl.StringVar(&f.device.Backend, "backend", "", "where to compute: cpu or cuda; default cpu")
 	fl.StringVar(&f.device.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32")
 	fl.IntSliceVarP(&f.threads, "threads", "t", []int{0}, "CPU threads; 0: as many as this process may use")
-	fl.IntSliceVarP(&f.prompts, "prompt", "p", []int{512}, "lengths of prompts to read")
-	fl.IntSliceVarP(&f.decodes, "decode", "n", []int{128}, "numbers of tokens to decode")
+	fl.IntSliceVarP(&f.prompts, "prompt", "p", []int{512}, "lengths of prompts to read; 0: none")
+	fl.IntSliceVarP(&f.decodes, "decode", "n", []int{128}, "numbers of tokens to decode; 0: none")
 	fl.IntSliceVarP(&f.depths, "depth", "d", []int{0}, "tokens in the cache before")
 	fl.IntSliceVarP(&f.batches, "batch", "b", []int{1}, "sequences that decode together")
 	fl.IntVarP(&f.runs, "runs", "r", 3, "runs of each test, after one that does not count")
@@ -114,22 +114,22 @@ func (f *benchFlags) file(ctx context.Context) (path string, done func(), err er
 	return path, done, nil
 }
 
-// check refuses numbers that measure nothing.
+// check refuses numbers that measure nothing, and drops the zeroes with which llama-bench leaves out a kind of test.
 func (f *benchFlags) check() error {
-	for name, list := range map[string][]int{"--prompt": f.prompts, "--decode": f.decodes, "--batch": f.batches} {
-		for _, n := range list {
-			if n < 1 {
-				return fmt.Errorf("%s has %d; 1 or more is possible", name, n)
-			}
+	for name, list := range map[string][]int{"--prompt": f.prompts, "--decode": f.decodes, "--depth": f.depths, "--threads": f.threads} {
+		if n := slices.Min(list); n < 0 {
+			return fmt.Errorf("%s has %d; 0 or more is possible", name, n)
 		}
 	}
-	for _, n := range append(slices.Clone(f.depths), f.threads...) {
-		if n < 0 {
-			return fmt.Errorf("--depth and --threads take 0 or more, not %d", n)
-		}
-	}
-	if f.runs < 1 || f.chunk < 1 {
+	zero := func(n int) bool { return n == 0 }
+	f.prompts, f.decodes = slices.DeleteFunc(f.prompts, zero), slices.DeleteFunc(f.decodes, zero)
+	switch n := slices.Min(f.batches); {
+	case n < 1:
+		return fmt.Errorf("--batch has %d; 1 or more is possible", n)
+	case f.runs < 1 || f.chunk < 1:
 		return fmt.Errorf("--runs %d and --chunk %d must be 1 or more", f.runs, f.chunk)
+	case len(f.prompts)+len(f.decodes) == 0:
+		return errors.New("--prompt 0 and --decode 0 leave nothing to measure")
 	}
 	return nil
 }
@@ -217,8 +217,8 @@ func (f *benchFlags) bench(b *bundle.Bundle, dev backend.Device) (*bench.Bench, 
 	if err != nil {
 		return nil, err
 	}
-	o := bench.Options{Cache: cache, Batch: slices.Max(f.batches), Chunk: min(f.chunk, slices.Max(append(slices.Clone(f.prompts), f.depths...)))}
-	o.Tokens = slices.Max(f.depths) + slices.Max(append(slices.Clone(f.prompts), f.decodes...))
+	o := bench.Options{Cache: cache, Batch: slices.Max(f.batches), Chunk: min(f.chunk, slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
+	o.Tokens = slices.Max(f.depths) + slices.Max(slices.Concat(f.prompts, f.decodes))
 	if trained := b.Model.Config.Context; o.Tokens > trained {
 		return nil, fmt.Errorf("the tests need sequences of %d tokens, and model %s was made for %d", o.Tokens, b.Name, trained)
 	}
