@@ -29,7 +29,10 @@ type Device struct {
 	lost error // the fault after which the GPU answers nothing but errors
 }
 
-var _ backend.Device = (*Device)(nil)
+var (
+	_ backend.Device   = (*Device)(nil)
+	_ backend.Measurer = (*Device)(nil)
+)
 
 // Options says how to use the GPU.
 type Options struct {

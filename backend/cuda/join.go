@@ -39,6 +39,7 @@ func (d *Device) join(list []backend.Launch) ([]*launch, error) {
 		if err != nil {
 			return nil, err
 		}
+		one.count = n
 		joined, i = append(joined, one), i+n
 	}
 	return joined, nil

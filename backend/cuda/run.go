@@ -11,10 +11,11 @@ import (
 
 // launch is a bound kernel: put puts it on the device's stream for a step.
 type launch struct {
-	text string
-	put  func(s *step) error
-	node *graph.Node // what it computes and where, for joining it with its neighbours; nil once joined
-	args backend.Args
+	text  string
+	put   func(s *step) error
+	count int         // how many of the program's launches it is
+	node  *graph.Node // what it computes and where, for joining it with its neighbours; nil once joined
+	args  backend.Args
 }
 
 // String implements backend.Launch.
@@ -145,13 +146,23 @@ func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
 }
 
 func (d *Device) run(launches []backend.Launch, b *backend.Batch) error {
+	return d.stepWith(launches, b, func(list []*launch, s *step) error {
+		if s.recorded {
+			return d.steps.replay(graphKey{&launches[0], s.shape, d.steps.next}, list, s)
+		}
+		return put(list, s)
+	})
+}
+
+// stepWith lays a step's data out on the device and has do put the program's launches, joined, on the stream.
+func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([]*launch, *step) error) error {
+	if len(launches) == 0 {
+		return nil
+	}
 	st := d.steps
 	slot, err := st.slot()
 	if err != nil {
 		return err
-	}
-	if len(launches) == 0 {
-		return nil
 	}
 	list := st.joined[&launches[0]]
 	if list == nil {
@@ -160,18 +171,12 @@ func (d *Device) run(launches []backend.Launch, b *backend.Batch) error {
 		}
 		st.joined[&launches[0]] = list
 	}
-	sh := shapeOf(b, st.lim)
 	w := writer{host: slot.host, base: slot.device}
-	s := pack(&w, b, sh, st.lim, st.varying)
+	s := pack(&w, b, shapeOf(b, st.lim), st.lim, st.varying)
 	if err := d.stream.Upload(slot.device, slot.host[:w.used]); err != nil {
 		return err
 	}
-	if sh.recorded {
-		err = st.replay(graphKey{&launches[0], sh, st.next}, list, &s)
-	} else {
-		err = put(list, &s)
-	}
-	if err != nil {
+	if err := do(list, &s); err != nil {
 		return err
 	}
 	return d.stream.Record(slot.done)

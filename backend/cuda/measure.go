@@ -1,0 +1,156 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+const (
+	peakBytes = 1 << 30 // copied to measure the memory: far more than the L2 cache
+	peakSize  = 8192    // rows, columns and depth of the product that measures the tensor cores
+	peakRuns  = 8
+)
+
+// Peaks implements backend.Measurer: the memory's rate is that of a copy, read and written bytes counted; the bf16 rate that of
+// the largest product, of random numbers, which run slower than zeros.
+func (d *Device) Peaks() (backend.Peaks, error) {
+	var p backend.Peaks
+	err := d.do(func() error {
+		a, err := d.noise(peakBytes)
+		if err != nil {
+			return err
+		}
+		defer d.drop(a)
+		b, err := d.alloc(peakBytes, "measuring")
+		if err != nil {
+			return err
+		}
+		defer d.drop(b)
+		took, err := d.fastest(func() error { return d.stream.Copy(b, a, peakBytes) })
+		if err != nil {
+			return err
+		}
+		p.Read = 2 * peakBytes / took.Seconds()
+		if !d.hopper() {
+			return nil
+		}
+		w := gemm.Weight{W: a + peakSize*peakSize*2, Y: b, N: peakSize}
+		k, err := gemm.New(d.loader, gemm.Problem{X: a, Rows: peakSize, K: peakSize, Weights: []gemm.Weight{w}}, d.partial, d.counters)
+		if err != nil {
+			return err
+		}
+		if took, err = d.fastest(func() error { return k.Launch(d.stream, peakSize) }); err != nil {
+			return err
+		}
+		p.BF16 = 2 * peakSize * peakSize * peakSize / took.Seconds()
+		return nil
+	})
+	return p, err
+}
+
+// noise is device memory full of random bf16 numbers in ±1.
+func (d *Device) noise(n int64) (driver.Ptr, error) {
+	block, rnd := make([]byte, 8<<20), rand.New(rand.NewPCG(1, 2))
+	for i := 0; i < len(block); i += 2 {
+		binary.LittleEndian.PutUint16(block[i:], quant.F32ToBF16(rnd.Float32()*2-1))
+	}
+	p, err := d.alloc(n, "measuring")
+	if err != nil {
+		return 0, err
+	}
+	for at := int64(0); at < n; at += int64(len(block)) {
+		if err := d.stream.Upload(p+driver.Ptr(at), block[:min(int64(len(block)), n-at)]); err != nil {
+			return 0, err
+		}
+	}
+	return p, d.stream.Synchronize()
+}
+
+// drop frees what alloc got.
+func (d *Device) drop(p driver.Ptr) {
+	delete(d.owned, p)
+	d.ctx.Free(p)
+}
+
+// fastest is the least of a few times that f's work takes on the device.
+func (d *Device) fastest(f func() error) (time.Duration, error) {
+	var times []time.Duration
+	for range peakRuns {
+		clock, err := d.clock(2)
+		if err != nil {
+			return 0, err
+		}
+		err = errors.Join(d.stream.Record(clock[0]), f(), d.stream.Record(clock[1]), clock[1].Synchronize())
+		took, failed := clock[1].Since(clock[0])
+		if err = errors.Join(err, failed, stop(clock)); err != nil {
+			return 0, err
+		}
+		times = append(times, took)
+	}
+	return slices.Min(times), nil
+}
+
+// clock is n events.
+func (d *Device) clock(n int) ([]*driver.Event, error) {
+	events := make([]*driver.Event, n)
+	for i := range events {
+		var err error
+		if events[i], err = d.ctx.NewEvent(); err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
+}
+
+func stop(clock []*driver.Event) error {
+	var errs []error
+	for _, e := range clock {
+		errs = append(errs, e.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// RunTimed implements backend.Measurer. Launches that were joined with their neighbours are timed together: the first has the
+// time, the others none.
+func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []time.Duration) error {
+	if len(took) != len(launches) {
+		return fmt.Errorf("cuda: %d times for %d launches", len(took), len(launches))
+	}
+	return d.do(func() error {
+		clock, err := d.clock(len(launches) + 1)
+		if err != nil {
+			return err
+		}
+		if err := d.stepWith(launches, b, func(list []*launch, s *step) error {
+			for i, l := range list {
+				if err := errors.Join(d.stream.Record(clock[i]), l.put(s)); err != nil {
+					return err
+				}
+			}
+			return d.stream.Record(clock[len(list)])
+		}); err != nil {
+			return errors.Join(err, stop(clock))
+		}
+		if err := d.stream.Synchronize(); err != nil {
+			return err
+		}
+		clear(took)
+		at := 0
+		for i, l := range d.steps.joined[&launches[0]] {
+			if took[at], err = clock[i+1].Since(clock[i]); err != nil {
+				return err
+			}
+			at += l.count
+		}
+		return stop(clock)
+	})
+}
