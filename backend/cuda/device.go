@@ -37,6 +37,7 @@ var (
 // Options says how to use the GPU.
 type Options struct {
 	Ordinal int // which GPU, as CUDA counts them
+	Arch    int // run the kernels for this compute capability, 80 or 90, in place of the GPU's own; 0: its own
 }
 
 // Devices lists the GPUs, one line each; the error says why there is none to use.
@@ -64,7 +65,11 @@ func New(o Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx), owned: map[driver.Ptr]int64{}}
+	arch := ctx.Arch()
+	if o.Arch != 0 {
+		arch = min(arch, o.Arch)
+	}
+	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx, arch), owned: map[driver.Ptr]int64{}}
 	if err := ctx.Do(d.start); err != nil {
 		return nil, errors.Join(err, ctx.Close())
 	}
@@ -75,7 +80,7 @@ func (d *Device) start() (err error) {
 	if d.stream, err = d.ctx.NewStream(); err != nil {
 		return err
 	}
-	d.stream.Overlap = d.ctx.Arch() >= 90
+	d.stream.Overlap = d.loader.Hopper()
 	if err := d.shared(); err != nil {
 		return err
 	}

@@ -11,13 +11,16 @@ import (
 	"github.com/ridge-llm/ridge/plan"
 )
 
+// archs are the compute capabilities whose kernels are tested: the GPU's own, and the oldest.
+var archs = []int{0, 80}
+
 // gpu opens the first GPU, or skips the test and says why there is none.
-func gpu(t *testing.T) *Device {
+func gpu(t *testing.T, arch int) *Device {
 	t.Helper()
 	if _, err := Devices(); err != nil {
 		t.Skipf("no GPU to test on: %v", err)
 	}
-	d, err := New(Options{})
+	d, err := New(Options{Arch: arch})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +45,12 @@ func able(d backend.Device, g *graph.Graph) bool {
 // TestOps compares every case of the op table with the reference: in F32, and in BF16, where both round to the same type but
 // sum in another order, so that results may differ by a rounding.
 func TestOps(t *testing.T) {
-	d := gpu(t)
+	for _, arch := range archs {
+		t.Run(fmt.Sprint("arch", arch), func(t *testing.T) { testOps(t, gpu(t, arch)) })
+	}
+}
+
+func testOps(t *testing.T, d *Device) {
 	tested, left := 0, 0
 	for i, c := range testkit.Cases() {
 		for _, act := range []graph.Type{graph.F32, graph.BF16} {
@@ -116,7 +124,12 @@ func layers(b *graph.Builder, pairing graph.Pairing, headSize, dim, window int) 
 
 // TestJoined compares whole layers, whose launches are joined, over prompts, chunks, mixed steps and recorded decoding.
 func TestJoined(t *testing.T) {
-	d := gpu(t)
+	for _, arch := range archs {
+		t.Run(fmt.Sprint("arch", arch), func(t *testing.T) { testJoined(t, gpu(t, arch)) })
+	}
+}
+
+func testJoined(t *testing.T, d *Device) {
 	steps := testkit.Steps{{150, 1, 20}, {1, 1, 1}, {1, 1, 1}, {1, 37, 0}, {1, 1, 1}, {40, 1, 1}, {1, 1, 1}}
 	for _, c := range []struct {
 		pairing               graph.Pairing

@@ -11,6 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
+	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -119,8 +120,8 @@ func stop(clock []*driver.Event) error {
 	return errors.Join(errs...)
 }
 
-// RunTimed implements backend.Measurer. Launches that were joined with their neighbours are timed together: the first has the
-// time, the others none.
+// RunTimed implements backend.Measurer. Launches that were joined with their neighbours are timed together and share the time by
+// the bytes that each must move.
 func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []time.Duration) error {
 	if len(took) != len(launches) {
 		return fmt.Errorf("cuda: %d times for %d launches", len(took), len(launches))
@@ -143,14 +144,30 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 		if err := d.stream.Synchronize(); err != nil {
 			return err
 		}
-		clear(took)
+		var size graph.Step
+		b.Step(&size)
 		at := 0
 		for i, l := range d.steps.joined[&launches[0]] {
-			if took[at], err = clock[i+1].Since(clock[i]); err != nil {
+			together, err := clock[i+1].Since(clock[i])
+			if err != nil {
 				return err
 			}
+			share(took[at:at+l.count], launches[at:at+l.count], together, &size)
 			at += l.count
 		}
 		return stop(clock)
 	})
+}
+
+// share deals a time out by the bytes that each launch's node must move in a step.
+func share(took []time.Duration, launches []backend.Launch, together time.Duration, size *graph.Step) {
+	bytes, sum := make([]float64, len(launches)), 0.0
+	for i, l := range launches {
+		n := l.(*launch).node
+		bytes[i] = 1 + float64(n.Op.Work(n, size).Bytes())
+		sum += bytes[i]
+	}
+	for i := range took {
+		took[i] = time.Duration(float64(together) * bytes[i] / sum)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/linear"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/skinny"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/tile"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -20,11 +21,11 @@ func (d *Device) linears(n *graph.Node) []backend.Kernel {
 	case d.hopper() && gemm.Fits(n.Out[0].Axis.Len(), n.In[0].Axis.Len()):
 		return append(d.one("linear skinny, wgmma", bindTensorLinear), plain...)
 	default:
-		return append(d.one("linear skinny, plain", bindTensorLinear), plain...)
+		return append(d.one("linear skinny, mma", bindTensorLinear), plain...)
 	}
 }
 
-func (d *Device) hopper() bool { return d.ctx.Arch() == 90 }
+func (d *Device) hopper() bool { return d.loader.Hopper() }
 
 // streams reports whether a linear layer is one for the tensor cores: bf16 rows that load 16 bytes at a time.
 func streams(n *graph.Node) bool {
@@ -117,7 +118,7 @@ func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, e
 		}
 		many = func(m int) error { return k.Launch(d.stream, m) }
 	case len(layers) == 1:
-		if many, err = d.plainRows(layers[0]); err != nil {
+		if many, err = d.tileRows(layers[0]); err != nil {
 			return nil, err
 		}
 	default:
@@ -141,8 +142,22 @@ func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, e
 	}, nil
 }
 
-// plainRows is the plain kernel for a layer that the tensor-core kernels of this GPU do not take.
-func (d *Device) plainRows(l *launch) (func(m int) error, error) {
-	put, err := bindLinear(d, l.node, l.args)
-	return func(m int) error { return put(&step{shape: shape{tokens: m, logits: m}}) }, err
+// tileRows is the kernel for many rows of a layer that Hopper's does not take.
+func (d *Device) tileRows(l *launch) (func(m int) error, error) {
+	n := l.node
+	p := &tile.Params{X: at(l.args.In[0]), Y: at(l.args.Out[0]), N: int32(n.Out[0].Axis.Len()), K: int32(n.In[0].Axis.Len())}
+	k, err := tile.Find(d.loader)
+	if err != nil {
+		return nil, err
+	}
+	if p.W, err = d.resident(l.args.Weights[0].(*weight), graph.BF16); err != nil {
+		return nil, err
+	}
+	if p.Bias, err = d.bias(l.args); err != nil {
+		return nil, err
+	}
+	return func(m int) error {
+		p.M = int32(m)
+		return tile.Launch(d.stream, k, p)
+	}, nil
 }

@@ -29,19 +29,21 @@ const (
 // Loader gives the modules of one GPU, each loaded once.
 type Loader struct {
 	ctx     *driver.Context
+	arch    int
 	modules map[string]*driver.Module
 }
 
-// NewLoader is a Loader for a GPU.
-func NewLoader(ctx *driver.Context) *Loader {
-	return &Loader{ctx: ctx, modules: map[string]*driver.Module{}}
+// NewLoader is a Loader for a GPU. arch is the compute capability to load kernels for: the GPU's own, or an older one, which tests
+// use to see on one GPU what others run.
+func NewLoader(ctx *driver.Context, arch int) *Loader {
+	return &Loader{ctx: ctx, arch: arch, modules: map[string]*driver.Module{}}
 }
 
 // Kernel finds a function of a folder's module; shared is the dynamic shared memory it will be launched with, in bytes.
 func (l *Loader) Kernel(folder, name string, shared int) (*driver.Kernel, error) {
 	m := l.modules[folder]
 	if m == nil {
-		text, err := ptx.Find(folder, l.ctx.Arch())
+		text, err := ptx.Find(folder, l.arch)
 		if err != nil {
 			return nil, err
 		}
@@ -56,8 +58,9 @@ func (l *Loader) Kernel(folder, name string, shared int) (*driver.Kernel, error)
 // SMs is the number of the GPU's multiprocessors, which launches that fill it divide by.
 func (l *Loader) SMs() int { return l.ctx.SMs }
 
-// Arch is the GPU's compute capability, 90 for 9.0.
-func (l *Loader) Arch() int { return l.ctx.Arch() }
+// Hopper reports whether the kernels are those for sm_90a, with Hopper's own instructions. Only they wait for the kernel before
+// them, so only they may run on a stream that overlaps.
+func (l *Loader) Hopper() bool { return l.arch == 90 }
 
 // Context is the GPU, for kernels that describe matrices to its copy engine.
 func (l *Loader) Context() *driver.Context { return l.ctx }

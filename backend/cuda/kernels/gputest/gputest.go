@@ -40,13 +40,13 @@ func Run(t testing.TB, f func(g *GPU)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &GPU{TB: t, Ctx: ctx, Rand: rand.New(rand.NewPCG(1, 2)), Loader: kernels.NewLoader(ctx)}
+	g := &GPU{TB: t, Ctx: ctx, Rand: rand.New(rand.NewPCG(1, 2)), Loader: kernels.NewLoader(ctx, ctx.Arch())}
 	err = ctx.Do(func() error {
 		var err error
 		if g.Stream, err = ctx.NewStream(); err != nil {
 			return err
 		}
-		g.Stream.Overlap = ctx.Arch() >= 90
+		g.Stream.Overlap = g.Loader.Hopper()
 		defer g.close()
 		f(g)
 		return g.Stream.Synchronize()

@@ -1,0 +1,32 @@
+// Package tile is the linear layer for many rows on any GPU with bf16 tensor cores.
+package tile
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+)
+
+// Params mirrors TileParams of tile.cu.
+type Params struct {
+	X, W, Bias, Y driver.Ptr
+	M, N, K       int32
+	_             int32
+}
+
+const (
+	size    = 128 // rows of x and of weights in a tile
+	threads = 256
+	shared  = 4 * 2 * size * 64 // four stages of rows of 64 bytes
+)
+
+// Fits reports whether rows of k numbers can be loaded 16 bytes at a time.
+func Fits(k int) bool { return k%8 == 0 }
+
+// Find gets the kernel.
+func Find(l *kernels.Loader) (*driver.Kernel, error) { return l.Kernel("tile", "tile", shared) }
+
+// Launch puts it on the stream, tiles of one block of weights side by side.
+func Launch(s *driver.Stream, k *driver.Kernel, p *Params) error {
+	grid := driver.Grid{X: (int(p.M) + size - 1) / size, Y: (int(p.N) + size - 1) / size, Threads: threads, Shared: shared}
+	return driver.Launch(s, k, grid, p)
+}
