@@ -26,7 +26,6 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/chat"
 	"github.com/ridge-llm/ridge/engine"
-	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
@@ -104,14 +103,15 @@ func (m *Model) compile(o Options) error {
 	if err != nil {
 		return err
 	}
-	g, err := m.bundle.Model.Graph(model.Options{Act: graph.F32, Cache: cache})
-	if err != nil {
-		return err
-	}
 	if m.device, err = o.Device(); err != nil {
 		return err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: m.device.Info().Q8, BF16: m.device.Info().BF16}); err != nil {
+	info := m.device.Info()
+	g, err := m.bundle.Model.Graph(model.Options{Act: info.Act, Cache: cache})
+	if err != nil {
+		return err
+	}
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16}); err != nil {
 		return err
 	}
 	lim := o.limits(m.bundle.Model.Config.Context)

@@ -32,12 +32,13 @@ type Device interface {
 
 // Info describes a device.
 type Info struct {
-	Name    string // "cpu", "ref", "cuda:0"
-	Detail  string // "Zen 5, avx512, 2 threads"
-	Memory  int64  // bytes in all
-	Threads int    // that compute at once; 1 for a GPU, whose parallelism is its own business
-	Q8      bool   // multiplies weights in block formats with Q8 inputs in integers, and faster so
-	BF16    bool   // multiplies BF16 weights faster when inputs are rounded to BF16
+	Name    string     // "cpu", "ref", "cuda:0"
+	Detail  string     // "Zen 5, avx512, 2 threads"
+	Memory  int64      // bytes in all
+	Threads int        // that compute at once; 1 for a GPU, whose parallelism is its own business
+	Act     graph.Type // of activations that it is fastest with
+	Q8      bool       // multiplies weights in block formats with Q8 inputs in integers, and faster so
+	BF16    bool       // multiplies BF16 weights faster when inputs are rounded to BF16
 }
 
 // Buffer is a piece of a device's memory.

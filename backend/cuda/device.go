@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 // Device is one GPU.
@@ -106,7 +107,7 @@ func (d *Device) shared() (err error) {
 
 // Info implements backend.Device.
 func (d *Device) Info() backend.Info {
-	return backend.Info{Name: fmt.Sprintf("cuda:%d", d.ctx.Ordinal), Detail: d.ctx.String(), Memory: d.ctx.Memory, Threads: 1}
+	return backend.Info{Name: fmt.Sprintf("cuda:%d", d.ctx.Ordinal), Detail: d.ctx.String(), Memory: d.ctx.Memory, Threads: 1, Act: graph.BF16}
 }
 
 // Alloc implements backend.Device.

@@ -77,11 +77,12 @@ func New(m *model.Model, files plan.Tensors, dev backend.Device, o Options) (*Be
 	if !ok {
 		return nil, fmt.Errorf("bench: device %s cannot measure its own peaks", dev.Info().Name)
 	}
-	g, err := m.Graph(model.Options{Act: graph.F32, Cache: o.Cache})
+	info := dev.Info()
+	g, err := m.Graph(model.Options{Act: info.Act, Cache: o.Cache})
 	if err != nil {
 		return nil, err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: dev.Info().Q8, BF16: dev.Info().BF16}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16}); err != nil {
 		return nil, err
 	}
 	lim := backend.Limits{Tokens: max(o.Chunk, o.Batch), Seqs: o.Batch, Logits: o.Batch, PageSize: pageSize}
@@ -91,7 +92,7 @@ func New(m *model.Model, files plan.Tensors, dev backend.Device, o Options) (*Be
 	if err != nil {
 		return nil, err
 	}
-	b := &Bench{prog: prog, info: dev.Info(), vocab: prog.Vocab(), chunk: lim.Tokens, rnd: rand.New(rand.NewPCG(1, 2))}
+	b := &Bench{prog: prog, info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rnd: rand.New(rand.NewPCG(1, 2))}
 	b.logits = make([]float32, o.Batch*b.vocab)
 	b.peaks, err = measurer.Peaks()
 	return b, err
