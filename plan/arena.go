@@ -11,6 +11,10 @@ import (
 // copies of GPUs ask for.
 const align = 256
 
+// linger is for how many nodes longer a place is not given to another value: launches near one another then touch the same
+// memory only where one needs what the other made, and a device may run them side by side.
+const linger = 4
+
 // span is a place in the arena, in bytes.
 type span struct{ off, size int64 }
 
@@ -47,13 +51,13 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 			}
 			size := int64(lim.Rows(v.Rows)) * v.RowBytes()
 			s := fit(live, size)
-			live = append(live, tenant{s, max(last[v], i)})
+			live = append(live, tenant{s, max(last[v], i) + linger})
 			l.values[v] = s
 			l.size = max(l.size, s.off+s.size)
 		}
 		if scratch[i] > 0 {
 			l.scratch[i] = fit(live, scratch[i])
-			live = append(live, tenant{l.scratch[i], i})
+			live = append(live, tenant{l.scratch[i], i + linger})
 			l.size = max(l.size, l.scratch[i].off+l.scratch[i].size)
 		}
 	}

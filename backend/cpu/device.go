@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
@@ -21,6 +22,7 @@ type Device struct {
 	pool  *pool
 	batch *backend.Batch
 	list  []backend.Launch
+	wait  []bool        // before which of them there is a barrier
 	steps uint32        // run so far, this one included
 	step  func(*worker) // runs list; made once, so that a step allocates nothing
 	owned []*memory     // weights in the kernels' layout
@@ -54,7 +56,7 @@ func (d *Device) start() {
 	d.vec, d.splits = vec.For(d.tier), map[splitShape]*split{}
 	d.step = func(w *worker) {
 		for i, l := range d.list {
-			if i > 0 {
+			if d.wait[i] {
 				w.sync()
 			}
 			l.(*launch).run(w, d.batch)
@@ -106,7 +108,10 @@ func (v vector) Bytes() int64 { return 4 * int64(len(v)) }
 
 // Run implements backend.Device.
 func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
-	d.list, d.batch = launches, b
+	if unsafe.SliceData(launches) != unsafe.SliceData(d.list) || len(launches) != len(d.list) {
+		d.list, d.wait = launches, barriers(launches)
+	}
+	d.batch = b
 	d.count()
 	d.pool.run(d.step)
 	return nil
@@ -144,8 +149,9 @@ func (d *Device) Close() error {
 
 // launch is a bound kernel: every worker calls run and does its share.
 type launch struct {
-	text string
-	run  func(w *worker, b *backend.Batch)
+	text    string
+	run     func(w *worker, b *backend.Batch)
+	touches []access
 }
 
 // String implements backend.Launch.

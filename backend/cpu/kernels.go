@@ -18,6 +18,7 @@ type kernel struct {
 	name    string
 	scratch func(n *graph.Node, lim backend.Limits) int64
 	bind    bind
+	cut     cut
 }
 
 // Name implements backend.Kernel.
@@ -34,7 +35,7 @@ func (k kernel) Scratch(n *graph.Node, lim backend.Limits) int64 {
 // Bind implements backend.Kernel.
 func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 	run, err := k.bind(k.dev, n, a)
-	return &launch{text: n.Out[0].Name, run: run}, err
+	return &launch{text: n.Out[0].Name, run: run, touches: accesses(n, a, k.cut)}, err
 }
 
 // simple is a bind that needs nothing of the device but its arithmetic, and cannot fail.
@@ -53,32 +54,45 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	k := kernel{dev: d}
 	switch n.Op.(type) {
 	case graph.Embed:
+		k.cut = cutRows
 		k.name, k.bind = "embed", simple(bindEmbed)
 	case graph.Linear:
+		k.cut = cutColumns
 		k.name, k.bind, k.scratch = d.linear(n)
 	case graph.Quantize:
+		k.cut = quantizeCut(n)
 		k.name, k.bind = "quantize "+d.tier.String(), bindQuantize
 	case graph.RMSNorm:
+		k.cut = cutRows
 		k.name, k.bind = "rmsnorm", simple(bindRMSNorm)
 	case graph.AddNorm:
+		k.cut = cutRows
 		k.name, k.bind = "add+rmsnorm", simple(bindAddNorm)
 	case graph.LayerNorm:
+		k.cut = cutRows
 		k.name, k.bind = "layernorm", simple(bindLayerNorm)
 	case graph.Angles:
+		k.cut = cutRows
 		k.name, k.bind = "angles", simple(bindAngles)
 	case graph.RoPE:
+		k.cut = cutRows
 		k.name, k.bind = "rope", simple(bindRoPE)
 	case graph.KVWrite:
+		k.cut = cutRows
 		k.name, k.bind, k.scratch = "kvwrite", bindKVWrite, kvWriteScratch
 	case graph.Attention:
 		k.name, k.bind, k.scratch = "attention "+d.tier.String(), bindAttention, d.attentionScratch
 	case graph.Act:
+		k.cut = cutColumns
 		k.name, k.bind = "act", simple(bindAct)
 	case graph.ActMul:
+		k.cut = cutColumns
 		k.name, k.bind = "actmul", simple(bindActMul)
 	case graph.Add:
+		k.cut = cutColumns
 		k.name, k.bind = "add", simple(bindAdd)
 	case graph.Softcap:
+		k.cut = cutColumns
 		k.name, k.bind = "softcap", simple(bindSoftcap)
 	case graph.Pick:
 		k.name, k.bind = "pick", simple(bindPick)

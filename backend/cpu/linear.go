@@ -55,18 +55,18 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	in, x, out, bias := n.In[0], a.In[0], floats(a.Out[0]), biasOf(a)
 	return func(w *worker, b *backend.Batch) {
 		m := rows(n, b)
-		from, to := w.share(weights.Rows, gemm.Granule)
+		from, to := w.columns(weights.Rows)
 		if m == 0 || from == to {
 			return
 		}
-		var acts gemm.Acts
+		acts := &w.acts
 		if in.Type == graph.Q8 {
-			acts = gemm.NewActs(gemm.Lines, raw(x), m, weights.Cols)
+			*acts = gemm.NewActs(gemm.Lines, raw(x), m, weights.Cols)
 		} else {
-			acts = gemm.FloatActs(floats(x), m, weights.Cols)
+			*acts = gemm.FloatActs(floats(x), m, weights.Cols)
 			acts.Format = format
 		}
-		gemm.Mul(d.tier, out, weights.Rows, weights, from, to, &acts, 0, m, w.scratch)
+		gemm.Mul(d.tier, out, weights.Rows, weights, from, to, acts, 0, m, w.scratch)
 		addBias(out, bias, m, weights.Rows, from, to)
 	}, nil
 }
@@ -103,7 +103,7 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	in, out, scratch, k := floats(a.In[0]), floats(a.Out[0]), floats(a.Scratch), weight.Cols
 	return func(w *worker, b *backend.Batch) {
 		m := rows(n, b)
-		from, to := w.share(weight.Rows, gemm.Granule)
+		from, to := w.columns(weight.Rows)
 		if m == 0 {
 			return
 		}
@@ -124,14 +124,30 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	}, nil
 }
 
-// bindQuantize rounds rows to Q8.
+// quantizeCut goes on with the columns that a worker made, where they were made by columns.
+func quantizeCut(n *graph.Node) cut {
+	switch n.In[0].From.Op.(type) {
+	case graph.Linear, graph.Act, graph.ActMul:
+		return cutColumns
+	default:
+		return cutRows
+	}
+}
+
+// bindQuantize rounds rows, or columns of them, to Q8.
 func bindQuantize(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	in, out, width := floats(a.In[0]), raw(a.Out[0]), n.In[0].Axis.Len()
+	line, cut := int(n.Out[0].RowBytes()), quantizeCut(n)
 	return func(w *worker, b *backend.Batch) {
-		if m := rows(n, b); m > 0 {
-			acts := gemm.NewActs(gemm.Lines, out, m, width)
-			from, to := w.share(m, 1)
-			acts.Fill(d.tier, in, from, to)
+		first, last, from, to := 0, rows(n, b), 0, width
+		if cut == cutRows {
+			first, last = w.share(last, 1)
+		} else {
+			from, to = w.columns(width)
+		}
+		for r := first; r < last && from < to; r++ {
+			acts := gemm.NewActs(gemm.Lines, out[r*line+from/graph.Q8Block*graph.Q8BlockBytes:], 1, to-from)
+			acts.Fill(d.tier, in[r*width+from:r*width+to], 0, 1)
 		}
 	}, nil
 }

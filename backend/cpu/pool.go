@@ -4,8 +4,10 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+	"github.com/ridge-llm/ridge/backend/cpu/vec"
 )
 
 // pool is a fixed set of workers that run a program in step: all of them enter every launch, each does its share, and
@@ -24,6 +26,7 @@ type worker struct {
 	id, n   int // its number, and how many there are
 	pool    *pool
 	scratch *gemm.Scratch
+	acts    gemm.Acts // of the product at hand
 }
 
 func newPool(threads int) *pool {
@@ -76,13 +79,17 @@ func (w *worker) share(n, granule int) (from, to int) {
 	return min(from, n), to
 }
 
-// spins is how often a waiting worker looks before it parks: some tens of microseconds.
-const spins = 20000
+// columns is the worker's part of the columns of a matrix: the rows of the weight that makes them.
+func (w *worker) columns(n int) (from, to int) { return w.share(n, gemm.Granule) }
+
+// patience is how long a waiting worker looks before it parks: waking it again costs some tens of microseconds.
+const patience = 50 * time.Microsecond
 
 // gate is a barrier that can be used again and again.
 type gate struct {
 	parties int32
 	arrived atomic.Int32
+	_       [64]byte      // those who wait look at passed; they should not be disturbed by those who arrive
 	passed  atomic.Uint32 // generation
 	parked  atomic.Int32
 	mu      sync.Mutex
@@ -102,9 +109,12 @@ func (g *gate) wait() {
 		}
 		return
 	}
-	for range spins {
-		if g.passed.Load() != generation {
-			return
+	for start := time.Now(); time.Since(start) < patience; {
+		for range 16 { // looks for each at the clock
+			if g.passed.Load() != generation {
+				return
+			}
+			vec.Pause(1)
 		}
 	}
 	g.mu.Lock()

@@ -35,3 +35,6 @@ var wide = &kernels{
 	softcap: softcapZ, rotateHalf: rotateHalfZ, rotateAdjacent: rotateAdjacentZ,
 	narrowF16: narrowF16Z, narrowBF16: narrowBF16Z, widenF16: widenF16Z, widenBF16: widenBF16Z,
 }
+
+// Pause is what to do between two looks at a number that another core will change: n times, 15 to 50 ns each.
+func Pause(n int) { pause(n) }

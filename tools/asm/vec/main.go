@@ -14,6 +14,7 @@ var (
 )
 
 var files = []emit.File{
+	{Name: "pause", Build: pause},
 	{Name: "rows_avx512", Build: rows(avx512)},
 	{Name: "rows_avx2", Build: rows(avx2)},
 	{Name: "acts_avx512", Build: acts(avx512)},

@@ -1,0 +1,79 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// cut says how a kernel's outputs are divided among the workers.
+type cut uint8
+
+const (
+	cutFreely  cut = iota
+	cutRows        // whole rows, by worker.share(rows, 1)
+	cutColumns     // columns of all rows, by worker.columns
+)
+
+// access is a value, cache or scratch that a launch reads or writes.
+type access struct {
+	at    backend.Buffer
+	shape graph.Value // what the buffer holds; the zero value for caches and scratch
+	write bool
+	cut   cut // which part of it is a worker's
+}
+
+// accesses lists what a node touches whose outputs are cut so. A product reads all of its input for any column.
+func accesses(n *graph.Node, a backend.Args, outputs cut) []access {
+	inputs := outputs
+	if _, ok := n.Op.(graph.Linear); ok {
+		inputs = cutFreely
+	}
+	var all []access
+	add := func(values []*graph.Value, at []backend.Buffer, write bool, cut cut) {
+		for i, v := range values {
+			x := access{at: at[i], write: write, cut: cut}
+			if v.Cache == nil {
+				x.shape = graph.Value{Rows: v.Rows, Axis: graph.Axis{Count: v.Axis.Len(), Size: 1}, Type: v.Type}
+			}
+			all = append(all, x)
+		}
+	}
+	add(n.In, a.In, false, inputs)
+	add(n.Out, a.Out, true, outputs)
+	if a.Scratch.Len > 0 {
+		all = append(all, access{at: a.Scratch, write: true})
+	}
+	return all
+}
+
+// barriers says before which launches all workers must have finished those before. Launches that touch nothing in
+// common run on without (the products of one input: query, key and value; gate and up), and so do those where every
+// worker goes on with what it made itself (a norm and the rounding of its rows; the columns of gate and up, their
+// product and its rounding).
+func barriers(launches []backend.Launch) []bool {
+	wait := make([]bool, len(launches))
+	first := 0 // since the last barrier
+	for i, l := range launches {
+		if wait[i] = slices.ContainsFunc(launches[first:i], l.(*launch).dependsOn); wait[i] {
+			first = i
+		}
+	}
+	return wait
+}
+
+// dependsOn reports whether a worker that has finished its share of an earlier launch must wait for the others.
+func (l *launch) dependsOn(before backend.Launch) bool {
+	p := before.(*launch)
+	for _, x := range l.touches {
+		for _, y := range p.touches {
+			overlap := x.at.Mem == y.at.Mem && x.at.Off < y.at.Off+y.at.Len && y.at.Off < x.at.Off+x.at.Len
+			own := x.cut != cutFreely && x.cut == y.cut && x.at.Off == y.at.Off && x.shape == y.shape && x.shape.Axis.Count > 0
+			if overlap && (x.write || y.write) && !own {
+				return true
+			}
+		}
+	}
+	return false
+}
