@@ -55,7 +55,7 @@ func testOps(t *testing.T, d *Device) {
 	for i, c := range testkit.Cases() {
 		for _, act := range []graph.Type{graph.F32, graph.BF16} {
 			for _, cache := range []graph.Type{graph.F32, graph.F16, graph.BF16} {
-				if cache != graph.BF16 && (act == graph.BF16 || cache == graph.F16 && c.Op != "Attention") {
+				if c.Op != "Attention" && cache != graph.BF16 {
 					continue
 				}
 				g, w, lim, batches, err := c.Build(act, cache, uint64(i))
@@ -135,16 +135,18 @@ func testJoined(t *testing.T, d *Device) {
 		pairing               graph.Pairing
 		headSize, dim, window int
 	}{{graph.HalfPairs, 64, 64, 0}, {graph.AdjacentPairs, 128, 128, 0}, {graph.HalfPairs, 128, 64, 50}, {graph.AdjacentPairs, 80, 80, 0}, {graph.HalfPairs, 256, 256, 0}} {
-		b := graph.NewBuilder("layers", testkit.Find, graph.BF16, graph.BF16)
-		g, err := b.Finish(layers(b, c.pairing, c.headSize, c.dim, c.window))
-		if err != nil {
-			t.Fatal(err)
+		for _, cache := range []graph.Type{graph.BF16, graph.F16} {
+			b := graph.NewBuilder("layers", testkit.Find, graph.BF16, cache)
+			g, err := b.Finish(layers(b, c.pairing, c.headSize, c.dim, c.window))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := testkit.RandomWeights(g, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lim := testkit.LimitsFor(steps, 16)
+			compare(t, d, fmt.Sprintf("%+v %s", c, cache), g, w, lim, testkit.Sequence(steps, lim, 61, false, 7), 4e-2)
 		}
-		w, err := testkit.RandomWeights(g, 7)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lim := testkit.LimitsFor(steps, 16)
-		compare(t, d, fmt.Sprintf("%+v", c), g, w, lim, testkit.Sequence(steps, lim, 61, false, 7), 4e-2)
 	}
 }

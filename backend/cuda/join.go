@@ -105,13 +105,13 @@ func (d *Device) joinTurnStore(l []*launch, readers map[*graph.Value]int) (*laun
 	query, key, store := l[0].node, l[1].node, l[2].node
 	c := store.In[0].Cache
 	switch {
-	case query.In[0].Type != graph.BF16 || c.Type != graph.BF16 || store.In[2].Type != graph.BF16,
+	case query.In[0].Type != graph.BF16 || !halves(c.Type) || store.In[2].Type != graph.BF16,
 		store.In[1] != key.Out[0] || readers[key.Out[0]] != 1 || query.In[1] != key.In[1],
 		query.In[0].Axis.Size != c.K.Size || !rope.TurnStoreFits(c.K.Size, q.Dim, c.V.Len()),
 		overlap(l[0].args.Out[0], l[1].args.In[0]) || overlap(l[0].args.Out[0], l[2].args.In[2]):
 		return nil, 0, nil
 	}
-	fn, err := rope.TurnStore(d.loader)
+	fn, err := rope.TurnStore(d.loader, c.Type)
 	if err != nil {
 		return nil, 0, err
 	}

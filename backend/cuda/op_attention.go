@@ -15,7 +15,7 @@ func (d *Device) attentions(n *graph.Node, o graph.Attention) []backend.Kernel {
 		return nil
 	}
 	plain := d.one("attention plain", bindAttention)
-	if n.In[0].Type != graph.BF16 || c.Type != graph.BF16 || !decode.Fits(c.K.Size, c.V.Size) {
+	if n.In[0].Type != graph.BF16 || !halves(c.Type) || !decode.Fits(c.K.Size, c.V.Size) {
 		return plain
 	}
 	name := "attention split"
@@ -27,6 +27,9 @@ func (d *Device) attentions(n *graph.Node, o graph.Attention) []backend.Kernel {
 	}}
 	return append([]backend.Kernel{fast}, plain...)
 }
+
+// halves reports whether a type is one of the two of 16 bits, which the tensor cores take.
+func halves(t graph.Type) bool { return t == graph.BF16 || t == graph.F16 }
 
 func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	o, q, c := n.Op.(graph.Attention), n.In[0], n.In[1].Cache
@@ -50,7 +53,7 @@ func decodeProblem(n *graph.Node, a backend.Args) decode.Problem {
 	o, q, c := n.Op.(graph.Attention), n.In[0], n.In[1].Cache
 	p := decode.Problem{
 		Heads: q.Axis.Count, KVHeads: c.K.Count, KSize: c.K.Size, VSize: c.V.Size,
-		Window: c.Window, Scale: o.Scale, Softcap: o.Softcap,
+		Window: c.Window, Scale: o.Scale, Softcap: o.Softcap, Type: c.Type,
 	}
 	if len(a.In) == 2 {
 		p.Q, p.Cache, p.Y = at(a.In[0]), at(a.In[1]), at(a.Out[0])
@@ -79,7 +82,7 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 	}
 	many, err := prefill.New(d.loader, prefill.Problem{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
-		Pages: a.Limits.Pages, PageSize: a.Limits.PageSize, Window: p.Window, Scale: p.Scale, Softcap: p.Softcap,
+		Pages: a.Limits.Pages, PageSize: a.Limits.PageSize, Window: p.Window, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
 	})
 	if err != nil {
 		return nil, err

@@ -139,6 +139,17 @@ DEVICE u32 pack(float first, float second) {
   return p;
 }
 
+DEVICE u32 packHalf(float first, float second) {
+  u32 p;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(p) : "f"(second), "f"(first));
+  return p;
+}
+// asHalf turns pairs of bf16 into pairs of IEEE half.
+DEVICE Vec16 asHalf(Vec16 v) {
+  UNROLL for (int i = 0; i < 4; i++) v.x[i] = packHalf(low(v.x[i]), high(v.x[i]));
+  return v;
+}
+
 // Weights are read once: they should not push anything else out of the caches.
 DEVICE Vec16 loadStream(const void* p) {
   Vec16 v;
@@ -154,6 +165,12 @@ DEVICE u32 sharedAddress(const void* p) { return (u32)(u64)(__attribute__((addre
 //   d: D[g][2t], D[g][2t+1], D[g+8][2t], D[g+8][2t+1]
 DEVICE void mma(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// mmaHalf is mma of IEEE halves.
+DEVICE void mmaHalf(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 

@@ -10,7 +10,7 @@
 struct DecodeParams {
   Step step;
   const bf16* q;  // [T, heads × kSize]
-  const u8* cache;
+  const u8* cache; // bf16, or IEEE half
   bf16* y;        // [T, heads × vSize]
   float* partial; // [seqs × groups × splits][8 heads][vSize + 2]: unscaled sums, then maximum and weight
   int* arrived;   // [seqs × groups] zeros; how many splits are done
@@ -33,8 +33,8 @@ DEVICE Vec16 loadOnce(const void* p, bool in) {
 DEVICE u32 lows(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x5410); }
 DEVICE u32 highs(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x7632); }
 
-// KC × 32 and VH × 64 are the head sizes there is room for.
-template <int KC, int VH> DEVICE void decode(const DecodeParams& p) {
+// KC × 32 and VH × 64 are the head sizes there is room for; HALF: keys and values are IEEE halves.
+template <int KC, int VH, bool HALF> DEVICE void decode(const DecodeParams& p) {
   constexpr int TILES = (VH + 1) / 2 * 8;
   SHARED static float out[WARPS][HEADS][VH * 64];
   SHARED static float tops[WARPS][HEADS], sums[WARPS][HEADS];
@@ -64,7 +64,12 @@ template <int KC, int VH> DEVICE void decode(const DecodeParams& p) {
   UNROLL for (int c = 0; c < KC; c++) {
     int d = c * 32 + t * 8;
     q[c] = loadOnce(p.q + ((long)row * p.heads + head0 + g) * p.kSize + d, g < heads && d < p.kSize);
+    if (HALF) q[c] = asHalf(q[c]);
   }
+  auto multiply = [](float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) __attribute__((always_inline)) {
+    if (HALF) mmaHalf(d, a0, a1, a2, a3, b0, b1);
+    else mma(d, a0, a1, a2, a3, b0, b1);
+  };
   int kLen = p.kvHeads * p.kSize, vLen = p.kvHeads * p.vSize;
   auto keys = [&](int page, int token) { // where a token's key of this head lies; its value is at the same place of the values
     return (const bf16*)p.cache + ((long)page << s.pageShift) * (kLen + vLen) + (token & ((1 << s.pageShift) - 1)) * kLen + kv * p.kSize;
@@ -99,8 +104,8 @@ template <int KC, int VH> DEVICE void decode(const DecodeParams& p) {
     bool more = at + WARPS < end;
     float sc[4] = {};
     UNROLL for (int c = 0; c < KC; c++) {
-      mma(sc, k[c][0].x[0], k[c][1].x[0], k[c][0].x[1], k[c][1].x[1], q[c].x[0], q[c].x[1]);
-      mma(sc, k[c][0].x[2], k[c][1].x[2], k[c][0].x[3], k[c][1].x[3], q[c].x[2], q[c].x[3]);
+      multiply(sc, k[c][0].x[0], k[c][1].x[0], k[c][0].x[1], k[c][1].x[1], q[c].x[0], q[c].x[1]);
+      multiply(sc, k[c][0].x[2], k[c][1].x[2], k[c][0].x[3], k[c][1].x[3], q[c].x[2], q[c].x[3]);
     }
     if (more) loadKeys(nextPage, token0 + WARPS * STEP);
     float now[2] = {top[0], top[1]};
@@ -122,7 +127,7 @@ template <int KC, int VH> DEVICE void decode(const DecodeParams& p) {
       sc[i] = sc[i] <= -1e30f ? 0 : exp2(sc[i] - top[i & 1]);
       sum[i & 1] += sc[i];
     }
-    u32 b0 = transpose8(pack(sc[0], sc[1])), b1 = transpose8(pack(sc[2], sc[3]));
+    u32 b0 = transpose8(HALF ? packHalf(sc[0], sc[1]) : pack(sc[0], sc[1])), b1 = transpose8(HALF ? packHalf(sc[2], sc[3]) : pack(sc[2], sc[3]));
     UNROLL for (int j = 0; j < TILES; j++) {
       constexpr Vec16 none = {};
       int h = j / 8 * 2, e = j % 8 / 2;
@@ -130,9 +135,9 @@ template <int KC, int VH> DEVICE void decode(const DecodeParams& p) {
       const Vec16 &z0 = h + 1 < VH ? v[0][h + 1 < VH ? h + 1 : 0] : none, &z1 = h + 1 < VH ? v[1][h + 1 < VH ? h + 1 : 0] : none,
                   &z2 = h + 1 < VH ? v[2][h + 1 < VH ? h + 1 : 0] : none, &z3 = h + 1 < VH ? v[3][h + 1 < VH ? h + 1 : 0] : none;
       if (j % 2 == 0)
-        mma(o[j], lows(x0.x[e], x1.x[e]), lows(z0.x[e], z1.x[e]), lows(x2.x[e], x3.x[e]), lows(z2.x[e], z3.x[e]), b0, b1);
+        multiply(o[j], lows(x0.x[e], x1.x[e]), lows(z0.x[e], z1.x[e]), lows(x2.x[e], x3.x[e]), lows(z2.x[e], z3.x[e]), b0, b1);
       else
-        mma(o[j], highs(x0.x[e], x1.x[e]), highs(z0.x[e], z1.x[e]), highs(x2.x[e], x3.x[e]), highs(z2.x[e], z3.x[e]), b0, b1);
+        multiply(o[j], highs(x0.x[e], x1.x[e]), highs(z0.x[e], z1.x[e]), highs(x2.x[e], x3.x[e]), highs(z2.x[e], z3.x[e]), b0, b1);
     }
     if (more) {
       loadValues(nextPage, token0 + WARPS * STEP);
@@ -213,7 +218,11 @@ template <int KC, int VH> DEVICE void decode(const DecodeParams& p) {
     p.y[((long)row * p.heads + head0 + h) * p.vSize + d] = fromFloat<bf16>(x * tops[0][h]);
   }
 }
-KERNEL(128, 3) decode64(PARAM DecodeParams p) { decode<2, 1>(p); }
-KERNEL(128, 3) decode96(PARAM DecodeParams p) { decode<3, 2>(p); }
-KERNEL(128, 3) decode128(PARAM DecodeParams p) { decode<4, 2>(p); }
-KERNEL(128, 2) decode256(PARAM DecodeParams p) { decode<8, 4>(p); }
+KERNEL(128, 3) decode64_bf16(PARAM DecodeParams p) { decode<2, 1, false>(p); }
+KERNEL(128, 3) decode96_bf16(PARAM DecodeParams p) { decode<3, 2, false>(p); }
+KERNEL(128, 3) decode128_bf16(PARAM DecodeParams p) { decode<4, 2, false>(p); }
+KERNEL(128, 2) decode256_bf16(PARAM DecodeParams p) { decode<8, 4, false>(p); }
+KERNEL(128, 3) decode64_f16(PARAM DecodeParams p) { decode<2, 1, true>(p); }
+KERNEL(128, 3) decode96_f16(PARAM DecodeParams p) { decode<3, 2, true>(p); }
+KERNEL(128, 3) decode128_f16(PARAM DecodeParams p) { decode<4, 2, true>(p); }
+KERNEL(128, 2) decode256_f16(PARAM DecodeParams p) { decode<8, 4, true>(p); }

@@ -5,6 +5,7 @@ package decode
 import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 // params mirrors DecodeParams of decode.cu.
@@ -23,6 +24,7 @@ type Problem struct {
 	Heads, KVHeads, KSize, VSize int
 	Window                       int
 	Scale, Softcap               float64
+	Type                         graph.Type // of the cache: BF16 or F16
 }
 
 const (
@@ -81,7 +83,7 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 	case size <= 128:
 		name = "decode128"
 	}
-	kernel, err := l.Kernel("decode", name, 0)
+	kernel, err := l.Kernel("decode", kernels.Name(name, p.Type), 0)
 	return &Kernel{sms: l.SMs(), kernel: kernel, groups: groups(p), base: params{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Partial: partial, Arrived: arrived,
 		Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize), Window: int32(p.Window),

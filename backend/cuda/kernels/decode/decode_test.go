@@ -6,6 +6,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 func ones(n int) []int {
@@ -43,7 +44,7 @@ func TestAgainstPlainGo(t *testing.T) {
 }
 
 func problem(s gputest.Shape, a *gputest.Attention) Problem {
-	return Problem{Q: a.Q, Cache: a.Cache, Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize, Window: s.Window, Scale: s.Scale, Softcap: s.Softcap}
+	return Problem{Q: a.Q, Cache: a.Cache, Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize, Window: s.Window, Scale: s.Scale, Softcap: s.Softcap, Type: graph.BF16}
 }
 
 // BenchmarkDecode is GQA 4:1 with heads of 128 over a cache of pages of 16 in order, which is far larger than the L2 cache.
@@ -63,7 +64,7 @@ func BenchmarkDecode(b *testing.B) {
 				}
 				step := kernels.Step{Counts: g.Ints(int32(c.seqs), int32(c.seqs), 0), QStart: g.Ints(append(qStart, int32(c.seqs))...), KVLen: g.Ints(kvLen...),
 					Pages: g.Ints(table...), SeqPages: int32(seqPages), PageShift: 4}
-				p := Problem{Q: g.Noise(c.seqs * heads * size * 2), Y: g.Poisoned(c.seqs * heads * size * 2), Heads: heads, KVHeads: kvHeads, KSize: size, VSize: size, Scale: 0.088}
+				p := Problem{Q: g.Noise(c.seqs * heads * size * 2), Y: g.Poisoned(c.seqs * heads * size * 2), Heads: heads, KVHeads: kvHeads, KSize: size, VSize: size, Scale: 0.088, Type: graph.BF16}
 				partial, arrived := g.Poisoned(int(PartialBytes(g.Loader.SMs(), c.seqs, p))), g.Zeros(4*Counters(c.seqs, p))
 				copies := max(1, 256<<20/bytes+1)
 				var set []*Kernel

@@ -16,16 +16,16 @@ struct PrefillParams {
 };
 
 #if __CUDA_ARCH__ >= 900
-constexpr int KEYS = 128, ROWS = 128, STAGES = 2, HALF = KEYS * 128; // HALF: bytes of 64 columns of a tile
+constexpr int KEYS = 128, ROWS = 128, STAGES = 2, COLUMNS = KEYS * 128; // COLUMNS: bytes of 64 columns of a tile
 extern SHARED u8 dynamic[];
 
 // D: 64 or 128, the head size rounded up; what is beyond the true size is zero in Q and never stored. CAP: scores are
-// soft-capped.
-template <int D, bool CAP> DEVICE void prefill(const PrefillParams& p) {
-  constexpr int H = D / 64, TILE = H * HALF;
+// soft-capped. HALF: keys and values are IEEE halves.
+template <int D, bool CAP, bool HALF> DEVICE void prefill(const PrefillParams& p) {
+  constexpr int H = D / 64, TILE = H * COLUMNS;
   SHARED static u64 bars[4 * STAGES];
   u32 base = (sharedAddress(dynamic) + 1023) & ~1023u;
-  u32 qAt = base, kAt = base + H * HALF, vAt = kAt + STAGES * TILE; // Q: [half][128 rows]
+  u32 qAt = base, kAt = base + H * COLUMNS, vAt = kAt + STAGES * TILE; // Q: [half][128 rows]
   u32 kFull = sharedAddress(bars), vFull = kFull + 8 * STAGES, kEmpty = vFull + 8 * STAGES, vEmpty = kEmpty + 8 * STAGES;
   if (threadX() == 0) {
     for (int i = 0; i < STAGES; i++) {
@@ -56,13 +56,13 @@ template <int D, bool CAP> DEVICE void prefill(const PrefillParams& p) {
       warpBarrier();
       if (lane() < boxes)
         UNROLL for (int h = 0; h < H; h++)
-          fetchBox3(kAt + stage * TILE + h * HALF + lane() * p.box * 128, &p.k, kv * p.kSize + h * 64, in, page, kFull + 8 * stage);
+          fetchBox3(kAt + stage * TILE + h * COLUMNS + lane() * p.box * 128, &p.k, kv * p.kSize + h * 64, in, page, kFull + 8 * stage);
       if (i >= STAGES) barrierWait(vEmpty + 8 * stage, (i / STAGES + 1) & 1);
       if (lane() == 0) barrierExpect(vFull + 8 * stage, TILE);
       warpBarrier();
       if (lane() < boxes)
         UNROLL for (int h = 0; h < H; h++)
-          fetchBox3(vAt + stage * TILE + h * HALF + lane() * p.box * 128, &p.v, kv * p.vSize + h * 64, in, page, vFull + 8 * stage);
+          fetchBox3(vAt + stage * TILE + h * COLUMNS + lane() * p.box * 128, &p.v, kv * p.vSize + h * 64, in, page, vFull + 8 * stage);
     }
     return;
   }
@@ -74,7 +74,8 @@ template <int D, bool CAP> DEVICE void prefill(const PrefillParams& p) {
     int r = i / (H * 8), c = i % (H * 8), row = group * 64 + r;
     Vec16 x = {};
     if (row < rows && c * 8 < p.kSize) x = *(const Vec16*)(p.q + ((long)(row0 + row) * p.heads + head) * p.kSize + c * 8);
-    u32 to = qAt + c / 8 * HALF + row * 128 + ((c % 8) ^ (r & 7)) * 16;
+    if (HALF) x = asHalf(x);
+    u32 to = qAt + c / 8 * COLUMNS + row * 128 + ((c % 8) ^ (r & 7)) * 16;
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x.x[0]), "r"(x.x[1]), "r"(x.x[2]), "r"(x.x[3]) : "memory");
   }
   sharedFence();
@@ -90,7 +91,11 @@ template <int D, bool CAP> DEVICE void prefill(const PrefillParams& p) {
     if (i < steps) barrierWait(kFull + 8 * (i % STAGES), i / STAGES & 1); // beyond the last: a product that nobody looks at
     productFence();
     u64 q = operand(qAt + group * 64 * 128), key = operand(kAt + i % STAGES * TILE);
-    UNROLL for (int k = 0; k < D / 16; k++) product(sc, q + (k / 4 * HALF + k % 4 * 32) / 16, key + (k / 4 * HALF + k % 4 * 32) / 16, k > 0);
+    UNROLL for (int k = 0; k < D / 16; k++) {
+      int off = (k / 4 * COLUMNS + k % 4 * 32) / 16;
+      if (HALF) productHalf(sc, q + off, key + off, k > 0);
+      else product(sc, q + off, key + off, k > 0);
+    }
     productCommit();
   };
   auto arrived = [&]() __attribute__((always_inline)) {
@@ -148,12 +153,12 @@ template <int D, bool CAP> DEVICE void prefill(const PrefillParams& p) {
       UNROLL for (int j = 0; j < D / 8; j++) o[4 * j + 2 * h] *= shrink, o[4 * j + 2 * h + 1] *= shrink;
     }
     u32 w[KEYS / 16][4];
-    UNROLL for (int k = 0; k < KEYS / 16; k++) UNROLL for (int e = 0; e < 4; e++) w[k][e] = pack(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]);
+    UNROLL for (int k = 0; k < KEYS / 16; k++) UNROLL for (int e = 0; e < 4; e++) w[k][e] = HALF ? packHalf(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]) : pack(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]);
     barrierWait(vFull + 8 * (i % STAGES), i / STAGES & 1);
     u32 v = vAt + i % STAGES * TILE;
     if (key0 + KEYS > length) { // zero what nobody wrote: a weight of 0 does not silence NaN
       for (int c = me; c < (key0 + KEYS - length) * H * 8; c += 128) {
-        u32 to = v + c % H * HALF + (length - key0 + c / (H * 8)) * 128 + c / H % 8 * 16;
+        u32 to = v + c % H * COLUMNS + (length - key0 + c / (H * 8)) * 128 + c / H % 8 * 16;
         asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
       }
       sharedFence();
@@ -161,8 +166,11 @@ template <int D, bool CAP> DEVICE void prefill(const PrefillParams& p) {
     }
     takeTurn();
     productFence();
-    u64 values = operandT(v, HALF);
-    UNROLL for (int k = 0; k < KEYS / 16; k++) productT(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
+    u64 values = operandT(v, COLUMNS);
+    UNROLL for (int k = 0; k < KEYS / 16; k++) {
+      if (HALF) productTHalf(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
+      else productT(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
+    }
     productCommit();
     scores(i + 1);
     productWait<1>(); // the values' product is done: the other's products may queue behind our scores
@@ -181,8 +189,12 @@ template <int D, bool CAP> DEVICE void prefill(const PrefillParams& p) {
       if (j * 8 < p.vSize) y[j * 4 + t] = pack(o[4 * j + 2 * h] * f, o[4 * j + 2 * h + 1] * f);
   }
 }
-KERNEL(384, 1) prefill64(PARAM PrefillParams p) { prefill<64, false>(p); }
-KERNEL(384, 1) prefill128(PARAM PrefillParams p) { prefill<128, false>(p); }
-KERNEL(384, 1) prefill64_cap(PARAM PrefillParams p) { prefill<64, true>(p); }
-KERNEL(384, 1) prefill128_cap(PARAM PrefillParams p) { prefill<128, true>(p); }
+KERNEL(384, 1) prefill64_bf16(PARAM PrefillParams p) { prefill<64, false, false>(p); }
+KERNEL(384, 1) prefill64_cap_bf16(PARAM PrefillParams p) { prefill<64, true, false>(p); }
+KERNEL(384, 1) prefill128_bf16(PARAM PrefillParams p) { prefill<128, false, false>(p); }
+KERNEL(384, 1) prefill128_cap_bf16(PARAM PrefillParams p) { prefill<128, true, false>(p); }
+KERNEL(384, 1) prefill64_f16(PARAM PrefillParams p) { prefill<64, false, true>(p); }
+KERNEL(384, 1) prefill64_cap_f16(PARAM PrefillParams p) { prefill<64, true, true>(p); }
+KERNEL(384, 1) prefill128_f16(PARAM PrefillParams p) { prefill<128, false, true>(p); }
+KERNEL(384, 1) prefill128_cap_f16(PARAM PrefillParams p) { prefill<128, true, true>(p); }
 #endif

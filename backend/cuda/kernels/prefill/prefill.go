@@ -5,6 +5,7 @@ package prefill
 import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 // params mirrors PrefillParams of prefill.cu.
@@ -24,6 +25,7 @@ type Problem struct {
 	Pages, PageSize              int // of the cache
 	Window                       int
 	Scale, Softcap               float64
+	Type                         graph.Type // of the cache: BF16 or F16
 }
 
 const (
@@ -59,7 +61,7 @@ func New(l *kernels.Loader, p Problem) (*Kernel, error) {
 	}
 	k := &Kernel{shared: 1024 + halves*keys*128*(1+2*stages)}
 	var err error
-	if k.kernel, err = l.Kernel("prefill", name, k.shared); err != nil {
+	if k.kernel, err = l.Kernel("prefill", kernels.Name(name, p.Type), k.shared); err != nil {
 		return nil, err
 	}
 	box, kLen, vLen := min(p.PageSize, keys), p.KVHeads*p.KSize, p.KVHeads*p.VSize

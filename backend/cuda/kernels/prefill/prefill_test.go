@@ -8,6 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 func TestAgainstPlainGo(t *testing.T) {
@@ -26,7 +27,7 @@ func TestAgainstPlainGo(t *testing.T) {
 			s.Scale, s.TileRows = 0.1, TileRows
 			a := g.NewAttention(s)
 			p := Problem{Q: a.Q, Cache: a.Cache, Y: g.Poisoned(2 * len(a.Want)), Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize,
-				Pages: a.Pages, PageSize: s.PageSize, Window: s.Window, Scale: s.Scale, Softcap: s.Softcap}
+				Pages: a.Pages, PageSize: s.PageSize, Window: s.Window, Scale: s.Scale, Softcap: s.Softcap, Type: graph.BF16}
 			k, err := New(g.Loader, p)
 			g.Must(err)
 			g.Must(k.Launch(g.Stream, &a.Step, a.Tiles))
@@ -69,7 +70,7 @@ func BenchmarkPrefill(b *testing.B) {
 				cacheBytes := c.seqs * c.length * kvHeads * c.size * 2 * 2
 				q := func() driver.Ptr { return g.Noise(c.seqs * c.length * heads * c.size * 2) }
 				p := Problem{Q: q(), Y: q(), Cache: g.Noise(cacheBytes), Heads: heads, KVHeads: kvHeads, KSize: c.size, VSize: c.size,
-					Pages: c.seqs * seqPages, PageSize: page, Scale: 0.088}
+					Pages: c.seqs * seqPages, PageSize: page, Scale: 0.088, Type: graph.BF16}
 				k, err := New(g.Loader, p)
 				g.Must(err)
 				d := g.Time(func(int) error { return k.Launch(g.Stream, &step, len(tiles)/2) })

@@ -66,7 +66,7 @@ struct TurnStoreParams {
   const bf16 *q, *k, *v; // [T, heads × size], [T, kvHeads × size], [T, vLen]
   const float* angles;   // [T, dim/2 × 2]
   bf16* y;               // [T, heads × size] queries, turned
-  bf16* cache;
+  u16* cache;            // bf16, or IEEE half
   int heads, kvHeads, size, vLen, dim, adjacent;
 };
 
@@ -76,27 +76,31 @@ DEVICE void turnPair(bf16& one, bf16& two, float c, float s) {
   two = fromFloat<bf16>(y * c + x * s);
 }
 
-// turn_store turns queries and keys and stores keys and values in the cache, so that the turned keys never lie in between. A
+// turnStore turns queries and keys and stores keys and values in the cache, so that the turned keys never lie in between. A
 // thread turns eight pairs, or copies eight numbers: dim divides by 16, what does not turn and vLen by 8.
-KERNEL(256, 1) turn_store(PARAM TurnStoreParams p) {
+template <bool HALF> DEVICE void turnStore(const TurnStoreParams& p) {
   begin();
   int r = blockX(), i = threadX() + blockY() * 256;
   if (r >= p.step.counts[COUNT_TOKENS]) return;
   int turning = p.dim / 16, units = turning + (p.size - p.dim) / 8, half = p.dim / 2;
   int kLen = p.kvHeads * p.size, slot = p.step.slots[r];
   long page = slot >> p.step.pageShift, at = slot & ((1 << p.step.pageShift) - 1);
-  bf16* keys = p.cache + (page << p.step.pageShift) * (kLen + p.vLen);
+  u16* keys = p.cache + (page << p.step.pageShift) * (kLen + p.vLen);
   if (i >= (p.heads + p.kvHeads) * units) {
     int e = (i - (p.heads + p.kvHeads) * units) * 8;
-    if (e < p.vLen) *(Vec16*)(keys + ((long)kLen << p.step.pageShift) + at * p.vLen + e) = *(const Vec16*)(p.v + (long)r * p.vLen + e);
+    if (e >= p.vLen) return;
+    Vec16 v = *(const Vec16*)(p.v + (long)r * p.vLen + e);
+    *(Vec16*)(keys + ((long)kLen << p.step.pageShift) + at * p.vLen + e) = HALF ? asHalf(v) : v;
     return;
   }
   int head = i / units, u = i % units;
   const bf16* x = head < p.heads ? p.q + ((long)r * p.heads + head) * p.size : p.k + (long)r * kLen + (head - p.heads) * p.size;
-  bf16* y = head < p.heads ? p.y + ((long)r * p.heads + head) * p.size : keys + at * kLen + (head - p.heads) * p.size;
+  bool toCache = head >= p.heads;
+  u16* y = toCache ? keys + at * kLen + (head - p.heads) * p.size : (u16*)p.y + ((long)r * p.heads + head) * p.size;
   if (u >= turning) {
     int e = p.dim + (u - turning) * 8;
-    *(Vec16*)(y + e) = *(const Vec16*)(x + e);
+    Vec16 v = *(const Vec16*)(x + e);
+    *(Vec16*)(y + e) = HALF && toCache ? asHalf(v) : v;
     return;
   }
   int first = p.adjacent ? u * 16 : u * 8, second = p.adjacent ? first + 8 : first + half;
@@ -110,6 +114,9 @@ KERNEL(256, 1) turn_store(PARAM TurnStoreParams p) {
   } else {
     UNROLL for (int j = 0; j < 8; j++) turnPair(a[j], a[j + 8], turn[2 * j], turn[2 * j + 1]);
   }
-  *(Vec16*)(y + first) = ((Vec16*)a)[0];
-  *(Vec16*)(y + second) = ((Vec16*)a)[1];
+  Vec16 v = ((Vec16*)a)[0], later = ((Vec16*)a)[1];
+  *(Vec16*)(y + first) = HALF && toCache ? asHalf(v) : v;
+  *(Vec16*)(y + second) = HALF && toCache ? asHalf(later) : later;
 }
+KERNEL(256, 1) turn_store_bf16(PARAM TurnStoreParams p) { turnStore<false>(p); }
+KERNEL(256, 1) turn_store_f16(PARAM TurnStoreParams p) { turnStore<true>(p); }

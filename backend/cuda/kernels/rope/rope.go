@@ -52,8 +52,10 @@ type TurnStoreParams struct {
 // TurnStoreFits reports whether the kernel that turns queries and keys and stores keys and values in one takes such heads.
 func TurnStoreFits(size, dim, vLen int) bool { return dim%16 == 0 && (size-dim)%8 == 0 && vLen%8 == 0 }
 
-// TurnStore finds that kernel; everything is bf16.
-func TurnStore(l *kernels.Loader) (*driver.Kernel, error) { return l.Kernel("rope", "turn_store", 0) }
+// TurnStore finds that kernel for a cache of bf16 or f16; everything else is bf16.
+func TurnStore(l *kernels.Loader, cache graph.Type) (*driver.Kernel, error) {
+	return l.Kernel("rope", kernels.Name("turn_store", cache), 0)
+}
 
 // LaunchTurnStore puts it on the stream.
 func LaunchTurnStore(s *driver.Stream, k *driver.Kernel, rows int, p *TurnStoreParams) error {
