@@ -121,7 +121,7 @@ func stop(clock []*driver.Event) error {
 }
 
 // RunTimed implements backend.Measurer. Launches that were joined with their neighbours are timed together and share the time by
-// the bytes that each must move.
+// what each must do.
 func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []time.Duration) error {
 	if len(took) != len(launches) {
 		return fmt.Errorf("cuda: %d times for %d launches", len(took), len(launches))
@@ -159,15 +159,19 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 	})
 }
 
-// share deals a time out by the bytes that each launch's node must move in a step.
+// flopsPerByte is about how much arithmetic the tensor cores of such GPUs do while the memory moves a byte.
+const flopsPerByte = 190
+
+// share deals a time out by what each launch's node must move and compute in a step.
 func share(took []time.Duration, launches []backend.Launch, together time.Duration, size *graph.Step) {
-	bytes, sum := make([]float64, len(launches)), 0.0
+	cost, sum := make([]float64, len(launches)), 0.0
 	for i, l := range launches {
 		n := l.(*launch).node
-		bytes[i] = 1 + float64(n.Op.Work(n, size).Bytes())
-		sum += bytes[i]
+		w := n.Op.Work(n, size)
+		cost[i] = 1 + float64(w.Bytes()) + float64(w.FLOPs)/flopsPerByte
+		sum += cost[i]
 	}
 	for i := range took {
-		took[i] = time.Duration(float64(together) * bytes[i] / sum)
+		took[i] = time.Duration(float64(together) * cost[i] / sum)
 	}
 }
