@@ -161,10 +161,14 @@ func attentionCases() []Case {
 		{{1}, {1}, {1}},
 		{{17, 3, 0}, {1, 40, 2}, {1, 1, 1}},
 		{{150, 1}, {1, 1}, {33, 5}},
+		{{530, 3}, {1, 260}, {3, 1}}, // far enough for a device to cut the keys
 	}
 	for _, h := range []struct{ heads, kv, size int }{{4, 4, 16}, {8, 2, 64}, {6, 1, 80}, {4, 2, 128}, {2, 1, 256}, {4, 4, 96}} {
 		for _, window := range []int{0, 9, 70} {
 			for i, s := range steps {
+				if i == 3 && h.size != 16 {
+					continue // the reference takes its time
+				}
 				limit := float64(0)
 				if i == 1 {
 					limit = 2
