@@ -2,6 +2,8 @@ package ridge
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -103,7 +105,7 @@ func (m *Model) newAnswer(ids []int32, p Params) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &answer{stream: m.tokenizer.NewStream(true), stopper: stopper, prompt: len(ids), started: time.Now()}
+	a := &answer{stream: m.tokenizer.NewStream(!p.Special), stopper: stopper, prompt: len(ids), started: time.Now()}
 	a.queue.init()
 	return a, nil
 }
@@ -118,7 +120,11 @@ func (m *Model) room(ids []int32, p Params) int {
 }
 
 func (a *answer) request(m *Model, ids []int32, p Params) engine.Request {
-	r := engine.Request{Prompt: ids, Params: p.Sampling, MaxTokens: m.room(ids, p), Emit: a.emit, Done: a.done}
+	r := engine.Request{Prompt: ids, Params: p.Sampling, MaxTokens: m.room(ids, p), Priority: p.Priority, Emit: a.emit, Done: a.done}
+	if p.Salt != "" {
+		sum := sha256.Sum256([]byte(p.Salt)) // which nobody can find a second text for
+		r.Salt = binary.LittleEndian.Uint64(sum[:])
+	}
 	if !p.IgnoreEnd {
 		r.Ends = m.ends
 	}

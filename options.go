@@ -8,17 +8,19 @@ import (
 	"github.com/ridge-llm/ridge/backend/cpu"
 	"github.com/ridge-llm/ridge/backend/cuda"
 	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/graph"
 )
 
 // Options says how to run a model. The zero value is a good choice.
 type Options struct {
-	Backend  string // cpu, cuda, or ref (slow, the definition of what is right); "" is cpu
-	Threads  int    // CPU threads; 0: as many as the process may use
-	Context  int    // longest prompt and answer together, in tokens; 0: the model's own, 8192 at most
-	Parallel int    // requests that run at once; 0: 8
-	Cache    string // type of cached keys and values: f16, bf16 or f32; "" is f16
-	Template string // chat template to use in place of the model's own; "": its own
+	Backend  string         // cpu, cuda, or ref (slow, the definition of what is right); "" is cpu
+	Threads  int            // CPU threads; 0: as many as the process may use
+	Context  int            // longest prompt and answer together, in tokens; 0: the model's own, 8192 at most
+	Parallel int            // requests that run at once; 0: 8
+	Cache    string         // type of cached keys and values: f16, bf16 or f32; "" is f16
+	Template string         // chat template to use in place of the model's own; "": its own
+	Engine   engine.Options // of its queue, steps and index
 }
 
 const (

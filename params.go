@@ -11,6 +11,9 @@ type Params struct {
 	Stop      []string // the answer ends before the first of these
 	StopIDs   []int32  // or at one of these tokens, beside the model's own
 	IgnoreEnd bool     // go on after the model's end tokens
+	Special   bool     // write the special tokens of the answer out, as chat.OutputParser needs them
+	Priority  int      // under the priority policy: lower goes first
+	Salt      string   // only requests of equal salt share what is cached of their prompts
 }
 
 // Greedy is the likeliest token every time.

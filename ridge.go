@@ -16,6 +16,7 @@
 package ridge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -121,7 +122,7 @@ func (m *Model) compile(o Options) error {
 		return err
 	}
 	m.memory = prog.Memory()
-	m.engine, err = engine.New(prog)
+	m.engine, err = engine.New(prog, o.Engine)
 	return err
 }
 
@@ -154,6 +155,26 @@ func (m *Model) Decode(ids []int32) string { return m.tokenizer.Decode(ids, fals
 func (m *Model) Memory() (weights, cache, activations int64) {
 	return m.memory.Weights, m.memory.Caches, m.memory.Arena
 }
+
+// Token is the text of one token, special or not, as bytes: it may be a part of a character.
+func (m *Model) Token(id int32) []byte { return m.tokenizer.TokenBytes(id) }
+
+// Style is how the model lays out reasoning and tool calls, as far as its chat template shows it.
+func (m *Model) Style() chat.Style {
+	if m.template == nil {
+		return chat.Style{}
+	}
+	return chat.DetectStyle(m.template.Source())
+}
+
+// Stats is what the engine has done and what it is at.
+func (m *Model) Stats() engine.Stats { return m.engine.Stats() }
+
+// Err is why the model takes no requests now; nil while it does.
+func (m *Model) Err() error { return m.engine.Err() }
+
+// Drain refuses new requests and waits until those under way have ended, or ctx is done.
+func (m *Model) Drain(ctx context.Context) error { return m.engine.Drain(ctx) }
 
 // Close stops the engine, ending unfinished requests with ErrClosed, and unmaps the model. A second Close does nothing.
 func (m *Model) Close() error {

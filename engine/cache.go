@@ -18,7 +18,8 @@ func (c cache) Returns(r *sched.Request) int { return c.pool.Returns(&c.byID[r.I
 
 // Match implements sched.Cache.
 func (c cache) Match(r *sched.Request) (tokens, idle int) {
-	return c.pool.Match(0, c.byID[r.ID].tokens)
+	q := c.byID[r.ID]
+	return c.pool.Match(q.Salt, q.tokens)
 }
 
 // HostAvailable implements sched.Cache: nothing is swapped out to host memory.

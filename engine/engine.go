@@ -3,11 +3,15 @@
 // chunks, going on from a cached prefix, decoding and starting over after preemption are all "some tokens forward".
 //
 //	step:  admit ─► plan ─► batch ─► Program.Run ─► sample ─► emit
+//
+// A request's tokens do not depend on the requests that share its steps, nor on how its prompt was cut or what of it was
+// cached: rows of a batch are computed by themselves, and the random numbers of sampling depend on the request's seed
+// and position alone. With quantised weights on the CPU the same holds of its logits, to the bit; products of float
+// weights are summed in another order when a step has many rows.
 package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -19,16 +23,18 @@ import (
 	"github.com/ridge-llm/ridge/plan"
 )
 
-// Engine runs requests on one program. Submit may be called from any goroutine; everything else happens in the
+// Engine runs requests on one program. Submit and Stats may be called from any goroutine; everything else happens in the
 // engine's own, which owns the device.
 type Engine struct {
-	prog    *plan.Program
-	state   *sched.State // which requests wait and run
-	pool    *kv.Pool     // whose tokens are in which page
-	sampler sample.Sampler
-	byID    map[int64]*request
-	nextID  int64
-	started time.Time
+	prog       *plan.Program
+	state      *sched.State // which requests wait and run
+	pool       *kv.Pool     // whose tokens are in which page
+	sampler    sample.Sampler
+	byID       map[int64]*request
+	nextID     int64
+	started    time.Time
+	maxWaiting int
+	stats      Stats
 
 	plan   sched.Plan // of the step under way, and what it needs:
 	chosen []*request
@@ -36,84 +42,57 @@ type Engine struct {
 	batch  backend.Batch
 	logits []float32
 
-	mu     sync.Mutex
-	inbox  []*request
-	wake   chan struct{} // capacity 1: something came to the inbox, or the engine is to close
-	closed bool
-	failed error
-	done   chan struct{}
+	mu        sync.Mutex
+	inbox     []*request
+	published Stats
+	wake      chan struct{} // capacity 1: something came to the inbox, or the engine is to close or drain
+	draining  bool
+	closed    bool
+	failed    error
+	drained   chan struct{} // closed when draining and empty
+	done      chan struct{}
 }
 
-// maxWaiting is how many requests wait at most.
-const maxWaiting = 4096
-
 // New starts an engine on a program, which the engine owns from then on.
-func New(prog *plan.Program) (*Engine, error) {
-	lim := prog.Limits
-	pool, err := kv.New(lim.Pages, lim.PageSize, kv.Radix)
+func New(prog *plan.Program, o Options) (*Engine, error) {
+	e, err := newEngine(prog, o)
 	if err != nil {
 		return nil, err
-	}
-	state, err := sched.New(sched.Options{
-		Policy: sched.FCFS, Pages: lim.Pages, PageSize: lim.PageSize, MaxContext: room(lim),
-		MaxBatchedTokens: lim.Tokens, MaxSeqs: lim.Seqs, MaxWaiting: maxWaiting,
-	})
-	if err != nil {
-		return nil, err
-	}
-	e := &Engine{
-		prog: prog, state: state, pool: pool, byID: map[int64]*request{}, started: time.Now(),
-		logits: make([]float32, prog.Vocab()), wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	go e.serve()
 	return e, nil
 }
 
+// newEngine is an engine whose goroutine does not run.
+func newEngine(prog *plan.Program, o Options) (*Engine, error) {
+	lim := prog.Limits
+	index, err := o.index()
+	if err != nil {
+		return nil, err
+	}
+	pool, err := kv.New(lim.Pages, lim.PageSize, index)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := o.sched(lim)
+	if err != nil {
+		return nil, err
+	}
+	state, err := sched.New(settings)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		prog: prog, state: state, pool: pool, byID: map[int64]*request{}, started: time.Now(), maxWaiting: o.waiting(),
+		logits: make([]float32, prog.Vocab()), wake: make(chan struct{}, 1),
+		drained: make(chan struct{}), done: make(chan struct{}),
+	}
+	e.publish()
+	return e, nil
+}
+
 // room is how many tokens one request may come to.
 func room(lim backend.Limits) int { return min(lim.SeqPages, lim.Pages) * lim.PageSize }
-
-// ErrClosed is what a request gets that was submitted to, or unfinished in, an engine that is closing.
-var ErrClosed = errors.New("engine: closed")
-
-// Submit hands a request over. It refuses what can never run, with the numbers. Emit is called for every token and
-// Done once, both from the engine's goroutine: they must not block. Once ctx is cancelled the request ends within one
-// step.
-func (e *Engine) Submit(ctx context.Context, r Request) error {
-	room := room(e.prog.Limits)
-	switch {
-	case len(r.Prompt) == 0:
-		return errors.New("engine: the prompt is empty; it must have at least one token")
-	case r.MaxTokens < 1:
-		return fmt.Errorf("engine: max_tokens is %d; it must be 1 or more", r.MaxTokens)
-	case len(r.Prompt) >= room:
-		return fmt.Errorf("engine: the prompt has %d tokens and the context is %d, which must hold at least one token more; shorten the prompt or load the model with a larger context", len(r.Prompt), room)
-	}
-	for i, id := range r.Prompt {
-		if id < 0 || int(id) >= e.prog.Vocab() {
-			return fmt.Errorf("engine: token %d of the prompt is %d; the vocabulary has %d", i, id, e.prog.Vocab())
-		}
-	}
-	state, err := sample.NewState(r.Params, e.prog.Vocab(), r.Prompt)
-	if err != nil {
-		return err
-	}
-	q := &request{Request: r, ctx: ctx, sampling: state}
-	q.tokens = append(make([]int32, 0, len(r.Prompt)+min(r.MaxTokens, 256)), r.Prompt...)
-	q.sched.Target = len(r.Prompt)
-	q.sched.Limit = min(len(r.Prompt)+r.MaxTokens, room)
-	q.sched.Arrived = int64(time.Since(e.started))
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.failed != nil {
-		return e.failed
-	}
-	if e.closed {
-		return ErrClosed
-	}
-	e.inbox = append(e.inbox, q)
-	e.signal()
-	return nil
-}
 
 func (e *Engine) signal() {
 	select {
@@ -129,6 +108,37 @@ func (e *Engine) Close() {
 	e.signal()
 	e.mu.Unlock()
 	<-e.done
+}
+
+// Drain refuses new requests with ErrDraining and waits until all others have ended. If ctx is done first it returns
+// ctx's error; the engine goes on draining.
+func (e *Engine) Drain(ctx context.Context) error {
+	e.mu.Lock()
+	e.draining = true
+	e.signal()
+	e.mu.Unlock()
+	select {
+	case <-e.drained:
+	case <-e.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// Err is why the engine takes no requests now: ErrDraining, ErrClosed, or what made a step fail; nil while it does.
+func (e *Engine) Err() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.failed != nil:
+		return e.failed
+	case e.closed:
+		return ErrClosed
+	case e.draining:
+		return ErrDraining
+	}
+	return nil
 }
 
 // serve steps while there is work and sleeps while there is none.
@@ -153,6 +163,7 @@ func (e *Engine) serve() {
 			e.endAll(err)
 			return
 		}
+		e.settle()
 	}
 }
 
@@ -164,14 +175,31 @@ func (e *Engine) admit() bool {
 		r.sched.ID = e.nextID
 		e.nextID++
 		if err := e.state.Submit(&r.sched); err != nil {
-			r.Done(Final{Err: err})
+			r.finish(Final{Err: err})
 			continue
 		}
 		e.byID[r.sched.ID] = r
+		r.sched.Cached, _ = e.pool.Match(r.Salt, r.tokens)
 	}
 	clear(e.inbox)
 	e.inbox = e.inbox[:0]
+	e.publish()
 	return !e.closed
+}
+
+// settle shows where the engine stands after a step.
+func (e *Engine) settle() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.publish()
+	if !e.draining || len(e.byID) > 0 || len(e.inbox) > 0 {
+		return
+	}
+	select {
+	case <-e.drained:
+	default:
+		close(e.drained)
+	}
 }
 
 // end takes a request out, gives its pages back and tells its owner.
@@ -179,7 +207,7 @@ func (e *Engine) end(r *request, reason sample.Reason, err error) {
 	e.state.Remove(&r.sched)
 	e.pool.Free(&r.seq)
 	delete(e.byID, r.sched.ID)
-	r.Done(Final{Reason: reason, Err: err, Cached: r.cached, Output: r.output})
+	r.finish(Final{Reason: reason, Err: err, Cached: r.cached, Output: r.output})
 }
 
 // endAll ends every request with an error.
@@ -187,6 +215,9 @@ func (e *Engine) endAll(err error) {
 	for _, r := range e.byID {
 		e.end(r, "", err)
 	}
+	e.mu.Lock()
+	e.publish()
+	e.mu.Unlock()
 }
 
 // dropCancelled ends the requests whose caller has gone.

@@ -22,6 +22,11 @@ import (
 // start is an engine on a small random model.
 func start(t *testing.T, lim backend.Limits) *engine.Engine {
 	t.Helper()
+	return startWith(t, lim, engine.Options{})
+}
+
+func startWith(t *testing.T, lim backend.Limits, o engine.Options) *engine.Engine {
+	t.Helper()
 	b, err := bundle.Open("../internal/check/testdata/llama-default")
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +43,7 @@ func start(t *testing.T, lim backend.Limits) *engine.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(prog)
+	e, err := engine.New(prog, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,8 @@ type Request struct {
 	Params    sample.Params
 	MaxTokens int     // of the answer
 	Ends      []int32 // tokens that end the answer; they are not emitted
+	Priority  int     // for the priority policy: lower goes first
+	Salt      uint64  // only requests of equal salt share cached beginnings
 	// Emit gets each token of the answer; returning true ends it there.
 	Emit func(sample.Choice) (stop bool)
 	// Done gets the end.
@@ -40,6 +42,12 @@ type request struct {
 	step     int     // tokens it computes in this step
 	cached   int     // tokens of the prompt that were found in the cache
 	output   int     // tokens emitted
+}
+
+// finish tells the owner of the end. A panic of the owner's is not the engine's.
+func (r *request) finish(f Final) {
+	defer func() { _ = recover() }()
+	r.Done(f)
 }
 
 // take adds a sampled token to the answer. It returns why the request ends with it; "" when it goes on.

@@ -1,9 +1,16 @@
 package engine
 
-import "time"
+import (
+	"runtime/debug"
+	"time"
+
+	"github.com/ridge-llm/ridge/engine/sample"
+)
 
 // step moves the requests that the plan chooses forward.
 func (e *Engine) step() error {
+	began := time.Now()
+	e.state.Refresh(cache{e})
 	e.state.Plan(&e.plan, cache{e}, int64(time.Since(e.started)))
 	e.state.Commit(&e.plan)
 	if e.reserve(); len(e.chosen) == 0 {
@@ -12,7 +19,11 @@ func (e *Engine) step() error {
 	if err := e.run(); err != nil {
 		return err
 	}
-	return e.sample()
+	if err := e.sample(); err != nil {
+		return err
+	}
+	e.stats.record(len(e.batch.Tokens), time.Since(began))
+	return nil
 }
 
 // reserve carries the plan out on the account of pages. A request for which there turns out to be no page, because
@@ -21,11 +32,12 @@ func (e *Engine) reserve() {
 	e.chosen, e.copies = e.chosen[:0], e.copies[:0]
 	for _, p := range e.plan.Preempt {
 		e.pool.Free(&e.byID[p.Request.ID].seq)
+		e.stats.Preemptions++
 	}
 	for _, c := range e.plan.Chunks {
 		r := e.byID[c.Request.ID]
 		if c.Admit {
-			found := e.pool.Open(&r.seq, 0, r.tokens)
+			found := e.pool.Open(&r.seq, r.Salt, r.tokens)
 			if r.output == 0 {
 				r.cached = found
 			}
@@ -97,14 +109,27 @@ func (e *Engine) sample() error {
 			return err
 		}
 		row++
-		choice, err := e.sampler.Sample(e.logits, r.sampling, nil)
-		if err != nil {
-			e.end(r, "", err)
-			continue
-		}
-		if reason := r.take(choice); reason != "" {
-			e.end(r, reason, nil)
+		reason, err := e.advance(r)
+		if reason != "" || err != nil {
+			e.end(r, reason, err)
 		}
 	}
 	return nil
+}
+
+// advance samples one request's next token from e.logits and hands it over. A panic on the way ends that request alone.
+func (e *Engine) advance(r *request) (reason sample.Reason, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			reason, err = "", &PanicError{p, debug.Stack()}
+		}
+	}()
+	choice, err := e.sampler.Sample(e.logits, r.sampling, nil)
+	if err != nil {
+		return "", err
+	}
+	before := r.output
+	reason = r.take(choice)
+	e.stats.Output += int64(r.output - before)
+	return reason, nil
 }

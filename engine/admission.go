@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/ridge-llm/ridge/engine/sample"
+)
+
+// Submit hands a request over. What can never run is refused with an *InvalidError that has the numbers; what comes when
+// the queue is full with a *FullError; what could not begin to answer before ctx's deadline with a *LateError. Emit is
+// called for every token and Done once, both from the engine's goroutine: they must not block. Once ctx is done the
+// request ends within one step.
+func (e *Engine) Submit(ctx context.Context, r Request) error {
+	q, err := e.prepare(ctx, r)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.refusal(ctx, len(r.Prompt)); err != nil {
+		return err
+	}
+	e.inbox = append(e.inbox, q)
+	e.signal()
+	return nil
+}
+
+// prepare checks what does not depend on the other requests.
+func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
+	room := room(e.prog.Limits)
+	switch {
+	case len(r.Prompt) == 0:
+		return nil, invalid("the prompt is empty; it must have at least one token")
+	case r.MaxTokens < 1:
+		return nil, invalid("max_tokens is %d; it must be 1 or more", r.MaxTokens)
+	case len(r.Prompt) >= room:
+		return nil, invalid("the prompt has %d tokens and the context is %d, which must hold at least one token more; shorten the prompt or load the model with a larger context", len(r.Prompt), room)
+	}
+	for i, id := range r.Prompt {
+		if id < 0 || int(id) >= e.prog.Vocab() {
+			return nil, invalid("token %d of the prompt is %d; the vocabulary has %d", i, id, e.prog.Vocab())
+		}
+	}
+	state, err := sample.NewState(r.Params, e.prog.Vocab(), r.Prompt)
+	if err != nil {
+		return nil, &InvalidError{err.Error()}
+	}
+	q := &request{Request: r, ctx: ctx, sampling: state}
+	q.tokens = append(make([]int32, 0, len(r.Prompt)+min(r.MaxTokens, 256)), r.Prompt...)
+	q.sched.Target = len(r.Prompt)
+	q.sched.Limit = min(len(r.Prompt)+r.MaxTokens, room)
+	q.sched.Priority = r.Priority
+	q.sched.Arrived = int64(time.Since(e.started))
+	return q, nil
+}
+
+// refusal says why a request with a prompt of so many tokens is not taken now; nil when it is. e.mu is held.
+func (e *Engine) refusal(ctx context.Context, prompt int) error {
+	switch {
+	case e.failed != nil:
+		return e.failed
+	case e.closed:
+		return ErrClosed
+	case e.draining:
+		return ErrDraining
+	}
+	waiting, backlog := e.published.Waiting+len(e.inbox), e.published.Backlog
+	for _, r := range e.inbox {
+		backlog += len(r.Prompt)
+	}
+	if waiting >= e.maxWaiting {
+		return &FullError{Waiting: waiting, Backlog: backlog, Retry: max(time.Second, e.estimate(backlog)).Round(time.Second)}
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		wait, left := e.estimate(backlog+prompt), time.Until(deadline)
+		if left <= 0 || wait > left {
+			return &LateError{Wait: wait, Left: left}
+		}
+	}
+	return nil
+}
+
+// estimate is how long so many tokens take at the speed of late; nothing before there is one. e.mu is held.
+func (e *Engine) estimate(tokens int) time.Duration {
+	if e.published.Rate <= 0 {
+		return 0
+	}
+	return time.Duration(float64(tokens) / e.published.Rate * float64(time.Second))
+}

@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/engine/kv"
+	"github.com/ridge-llm/ridge/engine/sched"
+)
+
+// Options are an engine's settings. The zero value is a good choice.
+type Options struct {
+	Policy     sched.Policy // in which order waiting requests are taken; "" is first come, first served
+	Index      string       // how cached beginnings are found: radix, hash or none; "" is radix
+	MaxWaiting int          // requests that wait at most; more are refused. 0: 4096
+	StepTokens int          // tokens in a step; 0: as many as the program was compiled for
+}
+
+const (
+	defaultWaiting = 4096
+	agingBound     = 10e9 // ns that the longest-prefix policy may let a request wait for the sake of others
+)
+
+// index is the kv.Index that the options name.
+func (o Options) index() (func(pages, pageSize int) kv.Index, error) {
+	switch o.Index {
+	case "", "radix":
+		return kv.Radix, nil
+	case "hash":
+		return kv.HashBlocks, nil
+	case "none":
+		return kv.None, nil
+	}
+	return nil, fmt.Errorf("engine: the index is %q; radix, hash and none are possible", o.Index)
+}
+
+// sched is what the scheduler is told. Its own queue has room for all running requests on top of those that may wait,
+// since the preempted wait again; Submit is where the limit is kept.
+func (o Options) sched(lim backend.Limits) (sched.Options, error) {
+	s := sched.Options{
+		Policy: o.Policy, Pages: lim.Pages, PageSize: lim.PageSize, MaxContext: room(lim),
+		MaxBatchedTokens: lim.Tokens, MaxSeqs: lim.Seqs, MaxWaiting: o.waiting() + lim.Seqs, AgingBound: agingBound,
+	}
+	if s.Policy == "" {
+		s.Policy = sched.FCFS
+	}
+	if o.MaxWaiting < 0 {
+		return s, fmt.Errorf("engine: the length of the queue is %d; 0 (%d) or more is possible", o.MaxWaiting, defaultWaiting)
+	}
+	if o.StepTokens < 0 || o.StepTokens > lim.Tokens {
+		return s, fmt.Errorf("engine: a step of %d tokens; the program was compiled for 1 to %d", o.StepTokens, lim.Tokens)
+	}
+	if o.StepTokens > 0 {
+		s.MaxBatchedTokens = o.StepTokens
+	}
+	return s, nil
+}
+
+func (o Options) waiting() int {
+	if o.MaxWaiting == 0 {
+		return defaultWaiting
+	}
+	return o.MaxWaiting
+}

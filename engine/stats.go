@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"time"
+)
+
+// Stats is what an engine has done and what it is at.
+type Stats struct {
+	Running int // requests
+	Waiting int // requests
+	Backlog int // tokens to compute before all of them have had a first token
+
+	Pages     int // of the cache
+	PageSize  int // tokens in one
+	PagesUsed int // by running requests
+	PagesIdle int // kept only because their tokens may be asked for again
+
+	Queried     int64 // prompt tokens that were looked for in the cache
+	Found       int64 // of them, found
+	Evicted     int64 // idle pages used again
+	Preemptions int64
+
+	Steps    int64
+	Computed int64         // tokens that steps moved forward
+	Output   int64         // tokens emitted
+	StepTime time.Duration // of steps of late: an average that forgets
+	Rate     float64       // tokens per second of stepping, likewise; 0 before the first step
+}
+
+// forget is the weight of the newest step in the averages.
+const forget = 0.05
+
+// record notes a step that moved so many tokens. Only the engine's goroutine calls it.
+func (s *Stats) record(tokens int, took time.Duration) {
+	s.Steps++
+	s.Computed += int64(tokens)
+	rate := float64(tokens) / max(took.Seconds(), 1e-9)
+	if s.Steps == 1 {
+		s.StepTime, s.Rate = took, rate
+		return
+	}
+	s.StepTime += time.Duration(forget * float64(took-s.StepTime))
+	// The weight of a step is its time, so that a few large steps count for what they are worth.
+	weight := forget * min(took.Seconds()/max(s.StepTime.Seconds(), 1e-9), 1/forget)
+	s.Rate += weight * (rate - s.Rate)
+}
+
+// Stats returns the state after the last step.
+func (e *Engine) Stats() Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.published
+	s.Waiting += len(e.inbox)
+	for _, r := range e.inbox {
+		s.Backlog += len(r.Prompt)
+	}
+	return s
+}
+
+// publish makes the state visible to other goroutines. e.mu is held.
+func (e *Engine) publish() {
+	s := &e.stats
+	counts := e.pool.Stats()
+	s.Running, s.Waiting, s.Backlog = len(e.state.Running()), e.state.Waiting(), e.state.Backlog()
+	s.Pages, s.PageSize, s.PagesIdle = e.pool.Pages(), e.pool.PageSize(), e.pool.Idle()
+	s.PagesUsed = s.Pages - e.pool.Available()
+	s.Queried, s.Found, s.Evicted = counts.Queried, counts.Found, counts.Evicted
+	e.published = *s
+}

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/plan"
+)
+
+// still is an engine whose goroutine does not run: the test makes its steps.
+func still(t *testing.T, open func() (*bundle.Bundle, error), lim backend.Limits, o Options) *Engine {
+	t.Helper()
+	b, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, err := cpu.New(cpu.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: dev.Info().Q8}); err != nil {
+		t.Fatal(err)
+	}
+	prog, err := plan.Compile(g, dev, b, lim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := newEngine(prog, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { prog.Close(); dev.Close(); b.Close() })
+	return e
+}
+
+func mustStep(t testing.TB, e *Engine) {
+	if err := e.step(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func greedy(prompt []int32, n int) Request {
+	p := sample.Default()
+	p.Temperature = 0
+	return Request{Prompt: prompt, MaxTokens: n, Params: p, Emit: func(sample.Choice) bool { return false }, Done: func(Final) {}}
+}
+
+// TestStepAllocatesNothing: a step in which nobody comes or goes allocates nothing beside what the device's launches do.
+func TestStepAllocatesNothing(t *testing.T) {
+	lim := backend.Limits{Tokens: 128, Seqs: 8, Logits: 8, PageSize: 16, SeqPages: 16, Pages: 128}
+	e := still(t, bundle.Builtin, lim, Options{})
+	for i := range 8 {
+		if err := e.Submit(context.Background(), greedy([]int32{int32(10 + i), 20, 30}, 240)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.admit()
+	for range 20 {
+		mustStep(t, e)
+	}
+	device := testing.AllocsPerRun(100, func() {
+		if err := e.prog.Run(&e.batch); err != nil {
+			t.Fatal(err)
+		}
+	})
+	got := testing.AllocsPerRun(100, func() {
+		e.admit()
+		e.dropCancelled()
+		mustStep(t, e)
+		e.settle()
+	})
+	if got != device || len(e.byID) != 8 {
+		t.Errorf("a step of %d requests allocates %v times, of them the device %v", len(e.byID), got, device)
+	}
+}
+
+// answer is what a request was given: its tokens, and the logits that each was chosen from.
+type answer struct {
+	tokens []int32
+	logits [][]float32
+}
+
+// record makes a request write its answer down.
+func (a *answer) record(e *Engine, r Request) Request {
+	r.Emit = func(c sample.Choice) bool {
+		a.tokens = append(a.tokens, c.Token)
+		a.logits = append(a.logits, slices.Clone(e.logits))
+		return false
+	}
+	return r
+}
+
+// TestDeterministic: a request's tokens and logits are the same to the bit whatever shares its steps, however its prompt
+// is cut into chunks, whether its beginning was cached, and whether it was preempted. For float weights that holds of
+// the tokens only: gemm sums a product in another order when a step has many rows (floats.go: fewRows, panelTiles).
+func TestDeterministic(t *testing.T) {
+	models := map[string]func() (*bundle.Bundle, error){
+		"builtin": bundle.Builtin,
+		"f32":     func() (*bundle.Bundle, error) { return bundle.Open("../internal/check/testdata/llama-default") },
+	}
+	for name, open := range models {
+		t.Run(name, func(t *testing.T) {
+			const requests, output = 6, 12
+			random := rand.New(rand.NewPCG(1, 2))
+			prompts := make([][]int32, requests)
+			for i := range prompts {
+				prompts[i] = make([]int32, 1+random.IntN(90))
+				for j := range prompts[i] {
+					prompts[i][j] = int32(3 + random.IntN(90))
+				}
+				if i > 0 && random.IntN(2) == 0 { // a beginning in common
+					copy(prompts[i], prompts[i-1])
+				}
+			}
+			exact := name == "builtin"
+			var want [requests]answer
+			alone := still(t, open, backend.Limits{Tokens: 128, Seqs: 1, Logits: 1, PageSize: 16, SeqPages: 8, Pages: 8}, Options{Index: "none"})
+			for i, p := range prompts {
+				if err := alone.Submit(context.Background(), want[i].record(alone, greedy(p, output))); err != nil {
+					t.Fatal(err)
+				}
+				for alone.admit(); len(alone.byID) > 0; {
+					mustStep(t, alone)
+				}
+			}
+			for round := range 8 {
+				o := Options{Index: []string{"radix", "hash", "none"}[round%3], StepTokens: 24 + random.IntN(100)}
+				pages := 64
+				if round%4 == 3 {
+					pages = 12 // some are preempted
+				}
+				e := still(t, open, backend.Limits{Tokens: 128, Seqs: 6, Logits: 6, PageSize: 16, SeqPages: 8, Pages: pages}, o)
+				var got [requests]answer
+				for _, i := range random.Perm(requests) {
+					if err := e.Submit(context.Background(), got[i].record(e, greedy(prompts[i], output))); err != nil {
+						t.Fatal(err)
+					}
+					e.admit()
+					for range random.IntN(4) {
+						mustStep(t, e)
+					}
+				}
+				for len(e.byID) > 0 {
+					mustStep(t, e)
+				}
+				for i := range got {
+					got[i].compare(t, round, i, want[i], exact)
+				}
+			}
+		})
+	}
+}
+
+// compare reports the first difference.
+func (a *answer) compare(t *testing.T, round, request int, want answer, exact bool) {
+	t.Helper()
+	for n := range want.tokens {
+		if n >= len(a.tokens) || a.tokens[n] != want.tokens[n] {
+			t.Errorf("round %d, request %d: tokens %v; alone they were %v", round, request, a.tokens, want.tokens)
+			return
+		}
+		if exact && !slices.Equal(a.logits[n], want.logits[n]) {
+			t.Errorf("round %d, request %d: the logits of token %d differ from those it had alone", round, request, n)
+			return
+		}
+	}
+}
