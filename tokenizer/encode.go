@@ -56,6 +56,9 @@ func (e *encoder) text(s string) {
 func (e *encoder) rawText(start, end int) {
 	e.norm = e.raw.sub(start, end)
 	if e.t.norm != nil {
+		if e.t.dropper != nil && e.norm.first {
+			e.norm.first = !e.t.dropper.dropsStart(e.norm.text)
+		}
 		e.norm.text = e.t.norm.normalize(e.norm.text)
 	}
 	e.t.added.split(e.t.added.normalized, e.norm.text, e.special, e.onNorm, e.onAdded)

@@ -21,6 +21,39 @@ func (ns normalizers) normalize(s string) string {
 	return s
 }
 
+// startDropper is a normalizer that can take away the start of a text. What is left does not count as the start of the
+// whole text any more: upstream goes by where characters stood originally.
+type startDropper interface {
+	dropsStart(s string) bool
+}
+
+// dropperOf is n if it can take away the start of a text, else nil.
+func dropperOf(n normalizer) startDropper {
+	switch n := n.(type) {
+	case strip:
+		if n.left {
+			return n
+		}
+	case normalizers:
+		for _, part := range n {
+			if dropperOf(part) != nil {
+				return n
+			}
+		}
+	}
+	return nil
+}
+
+func (ns normalizers) dropsStart(s string) bool {
+	for _, n := range ns {
+		if d, ok := n.(startDropper); ok && d.dropsStart(s) {
+			return true
+		}
+		s = n.normalize(s)
+	}
+	return false
+}
+
 // lowercase maps every rune by itself (no final sigma), to its full lower case.
 type lowercase struct{}
 
@@ -67,6 +100,8 @@ func (n strip) normalize(s string) string {
 	}
 	return s
 }
+
+func (n strip) dropsStart(s string) bool { return n.left && leadingSpace(s) > 0 }
 
 // prepend puts text before text that is not empty.
 type prepend struct{ text string }

@@ -8,15 +8,16 @@ import (
 // A Tokenizer turns text into token ids and back. It is made by [FromJSON] or [FromGGUF], does not change afterwards,
 // and may be used by any number of goroutines at once.
 type Tokenizer struct {
-	vocab *vocab
-	added *addedVocab
-	norm  normalizer // or nil
-	pre   preTokenizers
-	model model
-	cut   wordCut // where words may be cut once more, to be remembered better
-	post  template
-	dec   decoder       // or nil: tokens are joined with spaces
-	steps *pieceDecoder // dec as a function of single tokens, or nil when it is none
+	vocab   *vocab
+	added   *addedVocab
+	norm    normalizer   // or nil
+	dropper startDropper // norm, if it can take away the start of a text; or nil
+	pre     preTokenizers
+	model   model
+	cut     wordCut // where words may be cut once more, to be remembered better
+	post    template
+	dec     decoder       // or nil: tokens are joined with spaces
+	steps   *pieceDecoder // dec as a function of single tokens, or nil when it is none
 
 	bos, eos int32   // or -1
 	ends     []int32 // ids that end a turn or a text
@@ -39,6 +40,7 @@ func (t *Tokenizer) finish() *Tokenizer {
 	if t.post == nil {
 		t.post = template{nil}
 	}
+	t.dropper = dropperOf(t.norm)
 	t.encoders.New = func() any { return newEncoder(t) }
 	t.idLimit = t.vocab.idLimit()
 	for id := range t.added.tokens {
