@@ -34,6 +34,8 @@ func dropperOf(n normalizer) startDropper {
 		if n.left {
 			return n
 		}
+	case stripAccents:
+		return n
 	case normalizers:
 		for _, part := range n {
 			if dropperOf(part) != nil {
@@ -78,6 +80,11 @@ func lowerRune(r rune) rune {
 type stripAccents struct{}
 
 func (stripAccents) normalize(s string) string { return dropRunes(s, unicode.M) }
+
+func (stripAccents) dropsStart(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return unicode.Is(unicode.M, r)
+}
 
 func dropRunes(s string, table *unicode.RangeTable) string {
 	return strings.Map(func(r rune) rune {
