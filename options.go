@@ -65,8 +65,10 @@ func (o Options) CacheType() (graph.Type, error) {
 		return graph.BF16, nil
 	case "f32":
 		return graph.F32, nil
+	case "int8":
+		return graph.I8, nil
 	}
-	return 0, fmt.Errorf("ridge: Cache is %q; f16, bf16 and f32 are possible", o.Cache)
+	return 0, fmt.Errorf("ridge: Cache is %q; f16, bf16, f32 and int8 are possible", o.Cache)
 }
 
 // limits makes room for so many requests of the whole context each. Pages that are never written take no memory.

@@ -38,6 +38,7 @@ const (
 	F16       // IEEE half
 	BF16      // upper half of an F32
 	Q8        // int8 in blocks of 32 with an F32 scale; see Q8Block
+	I8        // int8 with an F32 scale for each head of a token: in caches only
 )
 
 // Q8Block is how many numbers of a Q8 row share a scale. They are 127ths of the largest magnitude among them. A block
@@ -48,7 +49,7 @@ const (
 	Q8BlockBytes = 64
 )
 
-func (t Type) String() string { return [...]string{"f32", "f16", "bf16", "q8"}[t] }
+func (t Type) String() string { return [...]string{"f32", "f16", "bf16", "q8", "i8"}[t] }
 
 // RowBytes is the size in bytes of a row of n numbers; n is a multiple of Q8Block for Q8.
 func (t Type) RowBytes(n int) int64 {
@@ -57,6 +58,8 @@ func (t Type) RowBytes(n int) int64 {
 		return 4 * int64(n)
 	case Q8:
 		return int64(n/Q8Block) * Q8BlockBytes
+	case I8:
+		return int64(n) // beside the scales
 	default:
 		return 2 * int64(n)
 	}
@@ -81,12 +84,21 @@ type Cache struct {
 	Name   string // "kv.0"
 	Layer  int
 	K, V   Axis // kv heads × head size
-	Type   Type // of the stored numbers: F32, F16 or BF16
+	Type   Type // of the stored numbers: F32, F16, BF16 or I8
 	Window int  // rows that attention looks back, itself included; 0: all of them
 }
 
 // RowBytes is what one token takes in this cache, keys and values together, in bytes.
-func (c *Cache) RowBytes() int64 { return c.Type.RowBytes(c.K.Len()) + c.Type.RowBytes(c.V.Len()) }
+func (c *Cache) RowBytes() int64 { return c.PartBytes(c.K) + c.PartBytes(c.V) }
+
+// PartBytes is what a token's keys take (axis K), or its values (V), scales included, in bytes.
+func (c *Cache) PartBytes(a Axis) int64 {
+	n := c.Type.RowBytes(a.Len())
+	if c.Type == I8 {
+		n += 4 * int64(a.Count)
+	}
+	return n
+}
 
 // Weight is a matrix that a model brings along, out features × in features. Its number format is a property of the
 // weight: nodes do not know it and backends choose their kernel by it.

@@ -23,6 +23,7 @@ func BenchmarkAttention(b *testing.B) {
 		{"prefill128at4096", 32, 8, 64, 128, 4096, 1, 0, graph.F16},
 		{"decode4096", 32, 8, 64, 1, 4096, 1, 0, graph.F16},
 		{"decode4096/bf16", 32, 8, 64, 1, 4096, 1, 0, graph.BF16},
+		{"decode4096/int8", 32, 8, 64, 1, 4096, 1, 0, graph.I8},
 		{"decode4096/f32", 32, 8, 64, 1, 4096, 1, 0, graph.F32},
 		{"decode4096/size128", 16, 8, 128, 1, 4096, 1, 0, graph.F16},
 		{"decode8x1024", 32, 8, 64, 1, 1024, 8, 0, graph.F16},

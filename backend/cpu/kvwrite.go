@@ -9,7 +9,7 @@ import (
 )
 
 // elements are the graph's types as package attn calls them.
-var elements = map[graph.Type]attn.Element{graph.F32: attn.F32, graph.F16: attn.F16, graph.BF16: attn.BF16}
+var elements = map[graph.Type]attn.Element{graph.F32: attn.F32, graph.F16: attn.F16, graph.BF16: attn.BF16, graph.I8: attn.I8}
 
 // cacheOf is a graph's cache in its memory.
 func cacheOf(c *graph.Cache, b backend.Buffer, lim backend.Limits) (*attn.Cache, error) {

@@ -14,7 +14,7 @@ import (
 // has, with one and with several threads, for each type of cache.
 func TestOps(t *testing.T) {
 	for i, c := range testkit.Cases() {
-		for _, cache := range []graph.Type{graph.F32, graph.F16, graph.BF16} {
+		for _, cache := range []graph.Type{graph.F32, graph.F16, graph.BF16, graph.I8} {
 			if cache == graph.F32 || c.Op == "Attention" {
 				t.Run(fmt.Sprintf("%s/%s", c.Name, cache), func(t *testing.T) { compare(t, c, cache, uint64(i)) })
 			}

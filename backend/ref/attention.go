@@ -11,7 +11,7 @@ import (
 // token's numbers lie together, head after head.
 func cacheRow(c *graph.Cache, b backend.Buffer, pageSize int, slot int, values bool) []byte {
 	page, at := slot/pageSize, slot%pageSize
-	kBytes, vBytes := c.Type.RowBytes(c.K.Len()), c.Type.RowBytes(c.V.Len())
+	kBytes, vBytes := c.PartBytes(c.K), c.PartBytes(c.V)
 	off := b.Off + int64(page)*int64(pageSize)*(kBytes+vBytes)
 	size := kBytes
 	if values {
@@ -25,8 +25,8 @@ func cacheRow(c *graph.Cache, b backend.Buffer, pageSize int, slot int, values b
 func kvWrite(d *Device, n *graph.Node, a backend.Args) {
 	c := n.In[0].Cache
 	for r, slot := range d.batch.Slots {
-		store(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), false), c.Type, d.read(n, a, 1, r))
-		store(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), true), c.Type, d.read(n, a, 2, r))
+		storeHeads(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), false), c.Type, c.K, d.read(n, a, 1, r))
+		storeHeads(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), true), c.Type, c.V, d.read(n, a, 2, r))
 		d.counted.CacheWrite += c.RowBytes()
 	}
 }
@@ -46,8 +46,8 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 		for p := first; p < length; p++ {
 			slot := int(b.Pages[s*b.SeqPages+p/a.Limits.PageSize])*a.Limits.PageSize + p%a.Limits.PageSize
 			keys[p], values[p] = make([]float32, c.K.Len()), make([]float32, c.V.Len())
-			load(keys[p], c.Type, cacheRow(c, a.In[1], a.Limits.PageSize, slot, false))
-			load(values[p], c.Type, cacheRow(c, a.In[1], a.Limits.PageSize, slot, true))
+			loadHeads(keys[p], c.Type, c.K, cacheRow(c, a.In[1], a.Limits.PageSize, slot, false))
+			loadHeads(values[p], c.Type, c.V, cacheRow(c, a.In[1], a.Limits.PageSize, slot, true))
 			d.counted.CacheRead += c.RowBytes()
 		}
 		for r := b.QStart[s]; r < b.QStart[s+1]; r++ {

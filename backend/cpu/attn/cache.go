@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cpu/vec"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // Block is how many tokens lie together in a page; a page is a multiple of it.
@@ -17,15 +18,13 @@ const (
 	F32 Element = iota
 	F16
 	BF16
+	I8 // with a float32 scale for each head of a token
 	elementCount
 )
 
 // Bytes is the size of a number.
 func (e Element) Bytes() int {
-	if e == F32 {
-		return 4
-	}
-	return 2
+	return [...]int{4, 2, 2, 1}[e]
 }
 
 // Cache is the pages of one layer.
@@ -39,10 +38,17 @@ type Cache struct {
 
 // block is the keys of a head in one block of a page; values follow at valueOffset.
 func (c *Cache) block(page, block, head int) int {
-	return ((page*(c.PageSize/Block)+block)*c.Heads + head) * Block * (c.KeySize + c.ValueSize) * c.Element.Bytes()
+	size := c.scaleOffset()
+	if c.Element == I8 {
+		size += 2 * 4 * Block
+	}
+	return ((page*(c.PageSize/Block)+block)*c.Heads + head) * size
 }
 
 func (c *Cache) valueOffset() int { return Block * c.KeySize * c.Element.Bytes() }
+
+// scaleOffset is where the block's 16 scales of keys are, and then its 16 scales of values: with I8 only.
+func (c *Cache) scaleOffset() int { return Block * (c.KeySize + c.ValueSize) * c.Element.Bytes() }
 
 // at is where the keys of a head at token position start, which is a multiple of Block, given the sequence's pages.
 func (c *Cache) at(pages []int32, head, position int) *byte {
@@ -58,9 +64,17 @@ func (c *Cache) Write(o vec.Ops, slot int, k, v []float32, half []uint16) {
 		at := c.block(page, in/Block, h)
 		keys, values := c.Data[at:][:c.valueOffset()], c.Data[at+c.valueOffset():][:Block*c.ValueSize*c.Element.Bytes()]
 		row, column := v[h*c.ValueSize:][:c.ValueSize], k[h*c.KeySize:][:c.KeySize]
-		if c.Element == F32 {
+		switch c.Element {
+		case F32:
 			copy(numbers[float32](values)[in%Block*c.ValueSize:], row)
 			scatter(numbers[float32](keys)[in%Block:], column)
+			continue
+		case I8:
+			scales := numbers[float32](c.Data[at+c.scaleOffset():][:2*4*Block])
+			bytes := numbers[int8](half)
+			scales[Block+in%Block] = quant.EncodeInt8(numbers[int8](values)[in%Block*c.ValueSize:], row)
+			scales[in%Block] = quant.EncodeInt8(bytes, column)
+			scatter(numbers[int8](keys)[in%Block:], bytes[:c.KeySize])
 			continue
 		}
 		narrow := o.NarrowF16
@@ -74,16 +88,18 @@ func (c *Cache) Write(o vec.Ops, slot int, k, v []float32, half []uint16) {
 }
 
 // scatter writes a column of a block.
-func scatter[T float32 | uint16](dst, column []T) {
+func scatter[T number](dst, column []T) {
 	for i, x := range column {
 		dst[i*Block] = x
 	}
 }
 
-// numbers is bytes as numbers of a type.
-func numbers[T float32 | uint16](b []byte) []T {
+type number interface{ float32 | uint16 | int8 }
+
+// numbers is memory as numbers of a type.
+func numbers[T number, From byte | uint16](b []From) []T {
 	var x T
-	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(x)))
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)*int(unsafe.Sizeof(b[0]))/int(unsafe.Sizeof(x)))
 }
 
 // widen makes n numbers at src float32.
@@ -93,6 +109,8 @@ func (c *Cache) widen(o vec.Ops, dst []float32, src *byte) {
 		copy(dst, unsafe.Slice((*float32)(unsafe.Pointer(src)), len(dst)))
 	case F16:
 		o.WidenF16(dst, unsafe.Slice((*uint16)(unsafe.Pointer(src)), len(dst)))
+	case I8: // without their scales
+		o.WidenI8(dst, unsafe.Slice((*int8)(unsafe.Pointer(src)), len(dst)))
 	case BF16:
 		o.WidenBF16(dst, unsafe.Slice((*uint16)(unsafe.Pointer(src)), len(dst)))
 	}

@@ -1950,3 +1950,660 @@ loop:
 	VMOVUPS      Y11, 32(DI)
 	VZEROUPPER
 	RET
+
+// func productI8x1Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·productI8x1Y(SB), NOSPLIT, $0-104
+	MOVQ  a+16(FP), R8
+	MOVQ  lda+24(FP), SI
+	MOVQ  start+96(FP), AX
+	CMPQ  AX, $0x01
+	JG    scaled
+	JE    held
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	JMP   begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Y15
+	VMULPS       (DI), Y15, Y0
+	VMULPS       32(DI), Y15, Y1
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VPMOVSXBD    (BX), Y13
+	VCVTDQ2PS    Y13, Y13
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y1
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x2Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·productI8x2Y(SB), NOSPLIT, $0-104
+	MOVQ  a+16(FP), R8
+	MOVQ  lda+24(FP), SI
+	MOVQ  start+96(FP), AX
+	CMPQ  AX, $0x01
+	JG    scaled
+	JE    held
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	JMP   begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Y15
+	VMULPS       (DI), Y15, Y0
+	VMULPS       32(DI), Y15, Y1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Y15
+	VMULPS       (DI), Y15, Y2
+	VMULPS       32(DI), Y15, Y3
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VPMOVSXBD    (BX), Y13
+	VCVTDQ2PS    Y13, Y13
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y1
+	VBROADCASTSS (R8)(SI*1), Y15
+	VFMADD231PS  Y15, Y12, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x3Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·productI8x3Y(SB), NOSPLIT, $0-104
+	MOVQ  a+16(FP), R8
+	MOVQ  lda+24(FP), SI
+	MOVQ  start+96(FP), AX
+	CMPQ  AX, $0x01
+	JG    scaled
+	JE    held
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	JMP   begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y4
+	VMOVUPS 32(DI), Y5
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Y15
+	VMULPS       (DI), Y15, Y0
+	VMULPS       32(DI), Y15, Y1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Y15
+	VMULPS       (DI), Y15, Y2
+	VMULPS       32(DI), Y15, Y3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Y15
+	VMULPS       (DI), Y15, Y4
+	VMULPS       32(DI), Y15, Y5
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VPMOVSXBD    (BX), Y13
+	VCVTDQ2PS    Y13, Y13
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y1
+	VBROADCASTSS (R8)(SI*1), Y15
+	VFMADD231PS  Y15, Y12, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	VBROADCASTSS (R8)(SI*2), Y14
+	VFMADD231PS  Y14, Y12, Y4
+	VFMADD231PS  Y14, Y13, Y5
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x4Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·productI8x4Y(SB), NOSPLIT, $0-104
+	MOVQ  a+16(FP), R8
+	MOVQ  lda+24(FP), SI
+	LEAQ  (SI)(SI*2), R10
+	LEAQ  (SI)(SI*4), R11
+	MOVQ  start+96(FP), AX
+	CMPQ  AX, $0x01
+	JG    scaled
+	JE    held
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	JMP   begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y4
+	VMOVUPS 32(DI), Y5
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y6
+	VMOVUPS 32(DI), Y7
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Y15
+	VMULPS       (DI), Y15, Y0
+	VMULPS       32(DI), Y15, Y1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Y15
+	VMULPS       (DI), Y15, Y2
+	VMULPS       32(DI), Y15, Y3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Y15
+	VMULPS       (DI), Y15, Y4
+	VMULPS       32(DI), Y15, Y5
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Y15
+	VMULPS       (DI), Y15, Y6
+	VMULPS       32(DI), Y15, Y7
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VPMOVSXBD    (BX), Y13
+	VCVTDQ2PS    Y13, Y13
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y1
+	VBROADCASTSS (R8)(SI*1), Y15
+	VFMADD231PS  Y15, Y12, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	VBROADCASTSS (R8)(SI*2), Y14
+	VFMADD231PS  Y14, Y12, Y4
+	VFMADD231PS  Y14, Y13, Y5
+	VBROADCASTSS (R8)(R10*1), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x5Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·productI8x5Y(SB), NOSPLIT, $0-104
+	MOVQ  a+16(FP), R8
+	MOVQ  lda+24(FP), SI
+	LEAQ  (SI)(SI*2), R10
+	LEAQ  (SI)(SI*4), R11
+	MOVQ  start+96(FP), AX
+	CMPQ  AX, $0x01
+	JG    scaled
+	JE    held
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	JMP   begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y4
+	VMOVUPS 32(DI), Y5
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y6
+	VMOVUPS 32(DI), Y7
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y8
+	VMOVUPS 32(DI), Y9
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Y15
+	VMULPS       (DI), Y15, Y0
+	VMULPS       32(DI), Y15, Y1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Y15
+	VMULPS       (DI), Y15, Y2
+	VMULPS       32(DI), Y15, Y3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Y15
+	VMULPS       (DI), Y15, Y4
+	VMULPS       32(DI), Y15, Y5
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Y15
+	VMULPS       (DI), Y15, Y6
+	VMULPS       32(DI), Y15, Y7
+	ADDQ         AX, DI
+	VBROADCASTSS 16(BX), Y15
+	VMULPS       (DI), Y15, Y8
+	VMULPS       32(DI), Y15, Y9
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VPMOVSXBD    (BX), Y13
+	VCVTDQ2PS    Y13, Y13
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y1
+	VBROADCASTSS (R8)(SI*1), Y15
+	VFMADD231PS  Y15, Y12, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	VBROADCASTSS (R8)(SI*2), Y14
+	VFMADD231PS  Y14, Y12, Y4
+	VFMADD231PS  Y14, Y13, Y5
+	VBROADCASTSS (R8)(R10*1), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS (R8)(SI*4), Y14
+	VFMADD231PS  Y14, Y12, Y8
+	VFMADD231PS  Y14, Y13, Y9
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x6Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·productI8x6Y(SB), NOSPLIT, $0-104
+	MOVQ  a+16(FP), R8
+	MOVQ  lda+24(FP), SI
+	LEAQ  (SI)(SI*2), R10
+	LEAQ  (SI)(SI*4), R11
+	MOVQ  start+96(FP), AX
+	CMPQ  AX, $0x01
+	JG    scaled
+	JE    held
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+	JMP   begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y4
+	VMOVUPS 32(DI), Y5
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y6
+	VMOVUPS 32(DI), Y7
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y8
+	VMOVUPS 32(DI), Y9
+	ADDQ    AX, DI
+	VMOVUPS (DI), Y10
+	VMOVUPS 32(DI), Y11
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Y15
+	VMULPS       (DI), Y15, Y0
+	VMULPS       32(DI), Y15, Y1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Y15
+	VMULPS       (DI), Y15, Y2
+	VMULPS       32(DI), Y15, Y3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Y15
+	VMULPS       (DI), Y15, Y4
+	VMULPS       32(DI), Y15, Y5
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Y15
+	VMULPS       (DI), Y15, Y6
+	VMULPS       32(DI), Y15, Y7
+	ADDQ         AX, DI
+	VBROADCASTSS 16(BX), Y15
+	VMULPS       (DI), Y15, Y8
+	VMULPS       32(DI), Y15, Y9
+	ADDQ         AX, DI
+	VBROADCASTSS 20(BX), Y15
+	VMULPS       (DI), Y15, Y10
+	VMULPS       32(DI), Y15, Y11
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VPMOVSXBD    (BX), Y13
+	VCVTDQ2PS    Y13, Y13
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y1
+	VBROADCASTSS (R8)(SI*1), Y15
+	VFMADD231PS  Y15, Y12, Y2
+	VFMADD231PS  Y15, Y13, Y3
+	VBROADCASTSS (R8)(SI*2), Y14
+	VFMADD231PS  Y14, Y12, Y4
+	VFMADD231PS  Y14, Y13, Y5
+	VBROADCASTSS (R8)(R10*1), Y15
+	VFMADD231PS  Y15, Y12, Y6
+	VFMADD231PS  Y15, Y13, Y7
+	VBROADCASTSS (R8)(SI*4), Y14
+	VFMADD231PS  Y14, Y12, Y8
+	VFMADD231PS  Y14, Y13, Y9
+	VBROADCASTSS (R8)(R11*1), Y15
+	VFMADD231PS  Y15, Y12, Y10
+	VFMADD231PS  Y15, Y13, Y11
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
+	VZEROUPPER
+	RET

@@ -5571,3 +5571,1875 @@ loop:
 	VMOVUPS      Z23, 64(DI)
 	VZEROUPPER
 	RET
+
+// func productI8x1Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productI8x1Z(SB), NOSPLIT, $0-104
+	MOVQ   a+16(FP), R8
+	MOVQ   lda+24(FP), SI
+	MOVQ   start+96(FP), AX
+	CMPQ   AX, $0x01
+	JG     scaled
+	JE     held
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	JMP    begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Z31
+	VMULPS       (DI), Z31, Z0
+	VMULPS       64(DI), Z31, Z1
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    (BX), Z25
+	VCVTDQ2PS    Z25, Z25
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x2Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productI8x2Z(SB), NOSPLIT, $0-104
+	MOVQ   a+16(FP), R8
+	MOVQ   lda+24(FP), SI
+	MOVQ   start+96(FP), AX
+	CMPQ   AX, $0x01
+	JG     scaled
+	JE     held
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	JMP    begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Z31
+	VMULPS       (DI), Z31, Z0
+	VMULPS       64(DI), Z31, Z1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Z31
+	VMULPS       (DI), Z31, Z2
+	VMULPS       64(DI), Z31, Z3
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    (BX), Z25
+	VCVTDQ2PS    Z25, Z25
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS (R8)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x3Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productI8x3Z(SB), NOSPLIT, $0-104
+	MOVQ   a+16(FP), R8
+	MOVQ   lda+24(FP), SI
+	MOVQ   start+96(FP), AX
+	CMPQ   AX, $0x01
+	JG     scaled
+	JE     held
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	JMP    begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Z31
+	VMULPS       (DI), Z31, Z0
+	VMULPS       64(DI), Z31, Z1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Z31
+	VMULPS       (DI), Z31, Z2
+	VMULPS       64(DI), Z31, Z3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Z31
+	VMULPS       (DI), Z31, Z4
+	VMULPS       64(DI), Z31, Z5
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    (BX), Z25
+	VCVTDQ2PS    Z25, Z25
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS (R8)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z4
+	VFMADD231PS  Z28, Z25, Z5
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x4Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productI8x4Z(SB), NOSPLIT, $0-104
+	MOVQ   a+16(FP), R8
+	MOVQ   lda+24(FP), SI
+	LEAQ   (SI)(SI*2), R10
+	LEAQ   (SI)(SI*4), R11
+	MOVQ   start+96(FP), AX
+	CMPQ   AX, $0x01
+	JG     scaled
+	JE     held
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	JMP    begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Z31
+	VMULPS       (DI), Z31, Z0
+	VMULPS       64(DI), Z31, Z1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Z31
+	VMULPS       (DI), Z31, Z2
+	VMULPS       64(DI), Z31, Z3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Z31
+	VMULPS       (DI), Z31, Z4
+	VMULPS       64(DI), Z31, Z5
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Z31
+	VMULPS       (DI), Z31, Z6
+	VMULPS       64(DI), Z31, Z7
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    (BX), Z25
+	VCVTDQ2PS    Z25, Z25
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS (R8)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z4
+	VFMADD231PS  Z28, Z25, Z5
+	VBROADCASTSS (R8)(R10*1), Z29
+	VFMADD231PS  Z29, Z24, Z6
+	VFMADD231PS  Z29, Z25, Z7
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x5Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productI8x5Z(SB), NOSPLIT, $0-104
+	MOVQ   a+16(FP), R8
+	MOVQ   lda+24(FP), SI
+	LEAQ   (SI)(SI*2), R10
+	LEAQ   (SI)(SI*4), R11
+	MOVQ   start+96(FP), AX
+	CMPQ   AX, $0x01
+	JG     scaled
+	JE     held
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	JMP    begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z8
+	VMOVUPS 64(DI), Z9
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Z31
+	VMULPS       (DI), Z31, Z0
+	VMULPS       64(DI), Z31, Z1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Z31
+	VMULPS       (DI), Z31, Z2
+	VMULPS       64(DI), Z31, Z3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Z31
+	VMULPS       (DI), Z31, Z4
+	VMULPS       64(DI), Z31, Z5
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Z31
+	VMULPS       (DI), Z31, Z6
+	VMULPS       64(DI), Z31, Z7
+	ADDQ         AX, DI
+	VBROADCASTSS 16(BX), Z31
+	VMULPS       (DI), Z31, Z8
+	VMULPS       64(DI), Z31, Z9
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    (BX), Z25
+	VCVTDQ2PS    Z25, Z25
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS (R8)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z4
+	VFMADD231PS  Z28, Z25, Z5
+	VBROADCASTSS (R8)(R10*1), Z29
+	VFMADD231PS  Z29, Z24, Z6
+	VFMADD231PS  Z29, Z25, Z7
+	VBROADCASTSS (R8)(SI*4), Z30
+	VFMADD231PS  Z30, Z24, Z8
+	VFMADD231PS  Z30, Z25, Z9
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z9, 64(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x6Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productI8x6Z(SB), NOSPLIT, $0-104
+	MOVQ   a+16(FP), R8
+	MOVQ   lda+24(FP), SI
+	LEAQ   (SI)(SI*2), R10
+	LEAQ   (SI)(SI*4), R11
+	MOVQ   start+96(FP), AX
+	CMPQ   AX, $0x01
+	JG     scaled
+	JE     held
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	JMP    begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z8
+	VMOVUPS 64(DI), Z9
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z10
+	VMOVUPS 64(DI), Z11
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Z31
+	VMULPS       (DI), Z31, Z0
+	VMULPS       64(DI), Z31, Z1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Z31
+	VMULPS       (DI), Z31, Z2
+	VMULPS       64(DI), Z31, Z3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Z31
+	VMULPS       (DI), Z31, Z4
+	VMULPS       64(DI), Z31, Z5
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Z31
+	VMULPS       (DI), Z31, Z6
+	VMULPS       64(DI), Z31, Z7
+	ADDQ         AX, DI
+	VBROADCASTSS 16(BX), Z31
+	VMULPS       (DI), Z31, Z8
+	VMULPS       64(DI), Z31, Z9
+	ADDQ         AX, DI
+	VBROADCASTSS 20(BX), Z31
+	VMULPS       (DI), Z31, Z10
+	VMULPS       64(DI), Z31, Z11
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    (BX), Z25
+	VCVTDQ2PS    Z25, Z25
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS (R8)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z4
+	VFMADD231PS  Z28, Z25, Z5
+	VBROADCASTSS (R8)(R10*1), Z29
+	VFMADD231PS  Z29, Z24, Z6
+	VFMADD231PS  Z29, Z25, Z7
+	VBROADCASTSS (R8)(SI*4), Z30
+	VFMADD231PS  Z30, Z24, Z8
+	VFMADD231PS  Z30, Z25, Z9
+	VBROADCASTSS (R8)(R11*1), Z31
+	VFMADD231PS  Z31, Z24, Z10
+	VFMADD231PS  Z31, Z25, Z11
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z9, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z11, 64(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x7Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productI8x7Z(SB), NOSPLIT, $0-104
+	MOVQ   a+16(FP), R8
+	MOVQ   lda+24(FP), SI
+	LEAQ   (SI)(SI*2), R10
+	LEAQ   (SI)(SI*4), R11
+	LEAQ   (R8)(R10*2), R9
+	MOVQ   start+96(FP), AX
+	CMPQ   AX, $0x01
+	JG     scaled
+	JE     held
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	JMP    begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z8
+	VMOVUPS 64(DI), Z9
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z10
+	VMOVUPS 64(DI), Z11
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z12
+	VMOVUPS 64(DI), Z13
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Z31
+	VMULPS       (DI), Z31, Z0
+	VMULPS       64(DI), Z31, Z1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Z31
+	VMULPS       (DI), Z31, Z2
+	VMULPS       64(DI), Z31, Z3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Z31
+	VMULPS       (DI), Z31, Z4
+	VMULPS       64(DI), Z31, Z5
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Z31
+	VMULPS       (DI), Z31, Z6
+	VMULPS       64(DI), Z31, Z7
+	ADDQ         AX, DI
+	VBROADCASTSS 16(BX), Z31
+	VMULPS       (DI), Z31, Z8
+	VMULPS       64(DI), Z31, Z9
+	ADDQ         AX, DI
+	VBROADCASTSS 20(BX), Z31
+	VMULPS       (DI), Z31, Z10
+	VMULPS       64(DI), Z31, Z11
+	ADDQ         AX, DI
+	VBROADCASTSS 24(BX), Z31
+	VMULPS       (DI), Z31, Z12
+	VMULPS       64(DI), Z31, Z13
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    (BX), Z25
+	VCVTDQ2PS    Z25, Z25
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS (R8)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z4
+	VFMADD231PS  Z28, Z25, Z5
+	VBROADCASTSS (R8)(R10*1), Z29
+	VFMADD231PS  Z29, Z24, Z6
+	VFMADD231PS  Z29, Z25, Z7
+	VBROADCASTSS (R8)(SI*4), Z30
+	VFMADD231PS  Z30, Z24, Z8
+	VFMADD231PS  Z30, Z25, Z9
+	VBROADCASTSS (R8)(R11*1), Z31
+	VFMADD231PS  Z31, Z24, Z10
+	VFMADD231PS  Z31, Z25, Z11
+	VBROADCASTSS (R9), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z9, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z11, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z13, 64(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x8Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productI8x8Z(SB), NOSPLIT, $0-104
+	MOVQ   a+16(FP), R8
+	MOVQ   lda+24(FP), SI
+	LEAQ   (SI)(SI*2), R10
+	LEAQ   (SI)(SI*4), R11
+	LEAQ   (R8)(R10*2), R9
+	MOVQ   start+96(FP), AX
+	CMPQ   AX, $0x01
+	JG     scaled
+	JE     held
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	JMP    begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z8
+	VMOVUPS 64(DI), Z9
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z10
+	VMOVUPS 64(DI), Z11
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z12
+	VMOVUPS 64(DI), Z13
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z14
+	VMOVUPS 64(DI), Z15
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Z31
+	VMULPS       (DI), Z31, Z0
+	VMULPS       64(DI), Z31, Z1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Z31
+	VMULPS       (DI), Z31, Z2
+	VMULPS       64(DI), Z31, Z3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Z31
+	VMULPS       (DI), Z31, Z4
+	VMULPS       64(DI), Z31, Z5
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Z31
+	VMULPS       (DI), Z31, Z6
+	VMULPS       64(DI), Z31, Z7
+	ADDQ         AX, DI
+	VBROADCASTSS 16(BX), Z31
+	VMULPS       (DI), Z31, Z8
+	VMULPS       64(DI), Z31, Z9
+	ADDQ         AX, DI
+	VBROADCASTSS 20(BX), Z31
+	VMULPS       (DI), Z31, Z10
+	VMULPS       64(DI), Z31, Z11
+	ADDQ         AX, DI
+	VBROADCASTSS 24(BX), Z31
+	VMULPS       (DI), Z31, Z12
+	VMULPS       64(DI), Z31, Z13
+	ADDQ         AX, DI
+	VBROADCASTSS 28(BX), Z31
+	VMULPS       (DI), Z31, Z14
+	VMULPS       64(DI), Z31, Z15
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    (BX), Z25
+	VCVTDQ2PS    Z25, Z25
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS (R8)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z4
+	VFMADD231PS  Z28, Z25, Z5
+	VBROADCASTSS (R8)(R10*1), Z29
+	VFMADD231PS  Z29, Z24, Z6
+	VFMADD231PS  Z29, Z25, Z7
+	VBROADCASTSS (R8)(SI*4), Z30
+	VFMADD231PS  Z30, Z24, Z8
+	VFMADD231PS  Z30, Z25, Z9
+	VBROADCASTSS (R8)(R11*1), Z31
+	VFMADD231PS  Z31, Z24, Z10
+	VFMADD231PS  Z31, Z25, Z11
+	VBROADCASTSS (R9), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS (R9)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z9, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z11, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z13, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z15, 64(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x9Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productI8x9Z(SB), NOSPLIT, $0-104
+	MOVQ   a+16(FP), R8
+	MOVQ   lda+24(FP), SI
+	LEAQ   (SI)(SI*2), R10
+	LEAQ   (SI)(SI*4), R11
+	LEAQ   (R8)(R10*2), R9
+	MOVQ   start+96(FP), AX
+	CMPQ   AX, $0x01
+	JG     scaled
+	JE     held
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	JMP    begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z8
+	VMOVUPS 64(DI), Z9
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z10
+	VMOVUPS 64(DI), Z11
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z12
+	VMOVUPS 64(DI), Z13
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z14
+	VMOVUPS 64(DI), Z15
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z16
+	VMOVUPS 64(DI), Z17
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Z31
+	VMULPS       (DI), Z31, Z0
+	VMULPS       64(DI), Z31, Z1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Z31
+	VMULPS       (DI), Z31, Z2
+	VMULPS       64(DI), Z31, Z3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Z31
+	VMULPS       (DI), Z31, Z4
+	VMULPS       64(DI), Z31, Z5
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Z31
+	VMULPS       (DI), Z31, Z6
+	VMULPS       64(DI), Z31, Z7
+	ADDQ         AX, DI
+	VBROADCASTSS 16(BX), Z31
+	VMULPS       (DI), Z31, Z8
+	VMULPS       64(DI), Z31, Z9
+	ADDQ         AX, DI
+	VBROADCASTSS 20(BX), Z31
+	VMULPS       (DI), Z31, Z10
+	VMULPS       64(DI), Z31, Z11
+	ADDQ         AX, DI
+	VBROADCASTSS 24(BX), Z31
+	VMULPS       (DI), Z31, Z12
+	VMULPS       64(DI), Z31, Z13
+	ADDQ         AX, DI
+	VBROADCASTSS 28(BX), Z31
+	VMULPS       (DI), Z31, Z14
+	VMULPS       64(DI), Z31, Z15
+	ADDQ         AX, DI
+	VBROADCASTSS 32(BX), Z31
+	VMULPS       (DI), Z31, Z16
+	VMULPS       64(DI), Z31, Z17
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    (BX), Z25
+	VCVTDQ2PS    Z25, Z25
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS (R8)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z4
+	VFMADD231PS  Z28, Z25, Z5
+	VBROADCASTSS (R8)(R10*1), Z29
+	VFMADD231PS  Z29, Z24, Z6
+	VFMADD231PS  Z29, Z25, Z7
+	VBROADCASTSS (R8)(SI*4), Z30
+	VFMADD231PS  Z30, Z24, Z8
+	VFMADD231PS  Z30, Z25, Z9
+	VBROADCASTSS (R8)(R11*1), Z31
+	VFMADD231PS  Z31, Z24, Z10
+	VFMADD231PS  Z31, Z25, Z11
+	VBROADCASTSS (R9), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS (R9)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS (R9)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z16
+	VFMADD231PS  Z28, Z25, Z17
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z9, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z11, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z13, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z15, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x10Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productI8x10Z(SB), NOSPLIT, $0-104
+	MOVQ   a+16(FP), R8
+	MOVQ   lda+24(FP), SI
+	LEAQ   (SI)(SI*2), R10
+	LEAQ   (SI)(SI*4), R11
+	LEAQ   (R8)(R10*2), R9
+	MOVQ   start+96(FP), AX
+	CMPQ   AX, $0x01
+	JG     scaled
+	JE     held
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	JMP    begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z8
+	VMOVUPS 64(DI), Z9
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z10
+	VMOVUPS 64(DI), Z11
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z12
+	VMOVUPS 64(DI), Z13
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z14
+	VMOVUPS 64(DI), Z15
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z16
+	VMOVUPS 64(DI), Z17
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z18
+	VMOVUPS 64(DI), Z19
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Z31
+	VMULPS       (DI), Z31, Z0
+	VMULPS       64(DI), Z31, Z1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Z31
+	VMULPS       (DI), Z31, Z2
+	VMULPS       64(DI), Z31, Z3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Z31
+	VMULPS       (DI), Z31, Z4
+	VMULPS       64(DI), Z31, Z5
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Z31
+	VMULPS       (DI), Z31, Z6
+	VMULPS       64(DI), Z31, Z7
+	ADDQ         AX, DI
+	VBROADCASTSS 16(BX), Z31
+	VMULPS       (DI), Z31, Z8
+	VMULPS       64(DI), Z31, Z9
+	ADDQ         AX, DI
+	VBROADCASTSS 20(BX), Z31
+	VMULPS       (DI), Z31, Z10
+	VMULPS       64(DI), Z31, Z11
+	ADDQ         AX, DI
+	VBROADCASTSS 24(BX), Z31
+	VMULPS       (DI), Z31, Z12
+	VMULPS       64(DI), Z31, Z13
+	ADDQ         AX, DI
+	VBROADCASTSS 28(BX), Z31
+	VMULPS       (DI), Z31, Z14
+	VMULPS       64(DI), Z31, Z15
+	ADDQ         AX, DI
+	VBROADCASTSS 32(BX), Z31
+	VMULPS       (DI), Z31, Z16
+	VMULPS       64(DI), Z31, Z17
+	ADDQ         AX, DI
+	VBROADCASTSS 36(BX), Z31
+	VMULPS       (DI), Z31, Z18
+	VMULPS       64(DI), Z31, Z19
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    (BX), Z25
+	VCVTDQ2PS    Z25, Z25
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS (R8)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z4
+	VFMADD231PS  Z28, Z25, Z5
+	VBROADCASTSS (R8)(R10*1), Z29
+	VFMADD231PS  Z29, Z24, Z6
+	VFMADD231PS  Z29, Z25, Z7
+	VBROADCASTSS (R8)(SI*4), Z30
+	VFMADD231PS  Z30, Z24, Z8
+	VFMADD231PS  Z30, Z25, Z9
+	VBROADCASTSS (R8)(R11*1), Z31
+	VFMADD231PS  Z31, Z24, Z10
+	VFMADD231PS  Z31, Z25, Z11
+	VBROADCASTSS (R9), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS (R9)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS (R9)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z16
+	VFMADD231PS  Z28, Z25, Z17
+	VBROADCASTSS (R9)(R10*1), Z29
+	VFMADD231PS  Z29, Z24, Z18
+	VFMADD231PS  Z29, Z25, Z19
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z9, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z11, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z13, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z15, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x11Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productI8x11Z(SB), NOSPLIT, $0-104
+	MOVQ   a+16(FP), R8
+	MOVQ   lda+24(FP), SI
+	LEAQ   (SI)(SI*2), R10
+	LEAQ   (SI)(SI*4), R11
+	LEAQ   (R8)(R10*2), R9
+	MOVQ   start+96(FP), AX
+	CMPQ   AX, $0x01
+	JG     scaled
+	JE     held
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	JMP    begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z8
+	VMOVUPS 64(DI), Z9
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z10
+	VMOVUPS 64(DI), Z11
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z12
+	VMOVUPS 64(DI), Z13
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z14
+	VMOVUPS 64(DI), Z15
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z16
+	VMOVUPS 64(DI), Z17
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z18
+	VMOVUPS 64(DI), Z19
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z20
+	VMOVUPS 64(DI), Z21
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Z31
+	VMULPS       (DI), Z31, Z0
+	VMULPS       64(DI), Z31, Z1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Z31
+	VMULPS       (DI), Z31, Z2
+	VMULPS       64(DI), Z31, Z3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Z31
+	VMULPS       (DI), Z31, Z4
+	VMULPS       64(DI), Z31, Z5
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Z31
+	VMULPS       (DI), Z31, Z6
+	VMULPS       64(DI), Z31, Z7
+	ADDQ         AX, DI
+	VBROADCASTSS 16(BX), Z31
+	VMULPS       (DI), Z31, Z8
+	VMULPS       64(DI), Z31, Z9
+	ADDQ         AX, DI
+	VBROADCASTSS 20(BX), Z31
+	VMULPS       (DI), Z31, Z10
+	VMULPS       64(DI), Z31, Z11
+	ADDQ         AX, DI
+	VBROADCASTSS 24(BX), Z31
+	VMULPS       (DI), Z31, Z12
+	VMULPS       64(DI), Z31, Z13
+	ADDQ         AX, DI
+	VBROADCASTSS 28(BX), Z31
+	VMULPS       (DI), Z31, Z14
+	VMULPS       64(DI), Z31, Z15
+	ADDQ         AX, DI
+	VBROADCASTSS 32(BX), Z31
+	VMULPS       (DI), Z31, Z16
+	VMULPS       64(DI), Z31, Z17
+	ADDQ         AX, DI
+	VBROADCASTSS 36(BX), Z31
+	VMULPS       (DI), Z31, Z18
+	VMULPS       64(DI), Z31, Z19
+	ADDQ         AX, DI
+	VBROADCASTSS 40(BX), Z31
+	VMULPS       (DI), Z31, Z20
+	VMULPS       64(DI), Z31, Z21
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    (BX), Z25
+	VCVTDQ2PS    Z25, Z25
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS (R8)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z4
+	VFMADD231PS  Z28, Z25, Z5
+	VBROADCASTSS (R8)(R10*1), Z29
+	VFMADD231PS  Z29, Z24, Z6
+	VFMADD231PS  Z29, Z25, Z7
+	VBROADCASTSS (R8)(SI*4), Z30
+	VFMADD231PS  Z30, Z24, Z8
+	VFMADD231PS  Z30, Z25, Z9
+	VBROADCASTSS (R8)(R11*1), Z31
+	VFMADD231PS  Z31, Z24, Z10
+	VFMADD231PS  Z31, Z25, Z11
+	VBROADCASTSS (R9), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS (R9)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS (R9)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z16
+	VFMADD231PS  Z28, Z25, Z17
+	VBROADCASTSS (R9)(R10*1), Z29
+	VFMADD231PS  Z29, Z24, Z18
+	VFMADD231PS  Z29, Z25, Z19
+	VBROADCASTSS (R9)(SI*4), Z30
+	VFMADD231PS  Z30, Z24, Z20
+	VFMADD231PS  Z30, Z25, Z21
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z9, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z11, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z13, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z15, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	VZEROUPPER
+	RET
+
+// func productI8x12Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productI8x12Z(SB), NOSPLIT, $0-104
+	MOVQ   a+16(FP), R8
+	MOVQ   lda+24(FP), SI
+	LEAQ   (SI)(SI*2), R10
+	LEAQ   (SI)(SI*4), R11
+	LEAQ   (R8)(R10*2), R9
+	MOVQ   start+96(FP), AX
+	CMPQ   AX, $0x01
+	JG     scaled
+	JE     held
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	JMP    begun
+
+held:
+	MOVQ    out+0(FP), DI
+	MOVQ    ld+8(FP), AX
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z6
+	VMOVUPS 64(DI), Z7
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z8
+	VMOVUPS 64(DI), Z9
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z10
+	VMOVUPS 64(DI), Z11
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z12
+	VMOVUPS 64(DI), Z13
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z14
+	VMOVUPS 64(DI), Z15
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z16
+	VMOVUPS 64(DI), Z17
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z18
+	VMOVUPS 64(DI), Z19
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z20
+	VMOVUPS 64(DI), Z21
+	ADDQ    AX, DI
+	VMOVUPS (DI), Z22
+	VMOVUPS 64(DI), Z23
+	JMP     begun
+
+scaled:
+	MOVQ         scale+88(FP), BX
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VBROADCASTSS (BX), Z31
+	VMULPS       (DI), Z31, Z0
+	VMULPS       64(DI), Z31, Z1
+	ADDQ         AX, DI
+	VBROADCASTSS 4(BX), Z31
+	VMULPS       (DI), Z31, Z2
+	VMULPS       64(DI), Z31, Z3
+	ADDQ         AX, DI
+	VBROADCASTSS 8(BX), Z31
+	VMULPS       (DI), Z31, Z4
+	VMULPS       64(DI), Z31, Z5
+	ADDQ         AX, DI
+	VBROADCASTSS 12(BX), Z31
+	VMULPS       (DI), Z31, Z6
+	VMULPS       64(DI), Z31, Z7
+	ADDQ         AX, DI
+	VBROADCASTSS 16(BX), Z31
+	VMULPS       (DI), Z31, Z8
+	VMULPS       64(DI), Z31, Z9
+	ADDQ         AX, DI
+	VBROADCASTSS 20(BX), Z31
+	VMULPS       (DI), Z31, Z10
+	VMULPS       64(DI), Z31, Z11
+	ADDQ         AX, DI
+	VBROADCASTSS 24(BX), Z31
+	VMULPS       (DI), Z31, Z12
+	VMULPS       64(DI), Z31, Z13
+	ADDQ         AX, DI
+	VBROADCASTSS 28(BX), Z31
+	VMULPS       (DI), Z31, Z14
+	VMULPS       64(DI), Z31, Z15
+	ADDQ         AX, DI
+	VBROADCASTSS 32(BX), Z31
+	VMULPS       (DI), Z31, Z16
+	VMULPS       64(DI), Z31, Z17
+	ADDQ         AX, DI
+	VBROADCASTSS 36(BX), Z31
+	VMULPS       (DI), Z31, Z18
+	VMULPS       64(DI), Z31, Z19
+	ADDQ         AX, DI
+	VBROADCASTSS 40(BX), Z31
+	VMULPS       (DI), Z31, Z20
+	VMULPS       64(DI), Z31, Z21
+	ADDQ         AX, DI
+	VBROADCASTSS 44(BX), Z31
+	VMULPS       (DI), Z31, Z22
+	VMULPS       64(DI), Z31, Z23
+
+begun:
+block:
+	MOVQ b+32(FP), DI
+	MOVQ pair+40(FP), DX
+	MOVQ (DI), AX
+	MOVQ 32(DI), R12
+	MOVQ (DI)(DX*1), BX
+	MOVQ 32(DI)(DX*1), R13
+	SUBQ AX, R12
+	SUBQ BX, R13
+	MOVQ off+48(FP), DX
+	MOVQ gap+56(FP), CX
+	ADDQ DX, AX
+	ADDQ DX, BX
+	ADDQ CX, BX
+	MOVQ step+64(FP), DX
+	MOVQ n+80(FP), CX
+
+loop:
+	VPMOVSXBD    (AX), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    (BX), Z25
+	VCVTDQ2PS    Z25, Z25
+	PREFETCHT0   (AX)(R12*1)
+	PREFETCHT0   (BX)(R13*1)
+	VBROADCASTSS (R8), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS (R8)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	VBROADCASTSS (R8)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z4
+	VFMADD231PS  Z28, Z25, Z5
+	VBROADCASTSS (R8)(R10*1), Z29
+	VFMADD231PS  Z29, Z24, Z6
+	VFMADD231PS  Z29, Z25, Z7
+	VBROADCASTSS (R8)(SI*4), Z30
+	VFMADD231PS  Z30, Z24, Z8
+	VFMADD231PS  Z30, Z25, Z9
+	VBROADCASTSS (R8)(R11*1), Z31
+	VFMADD231PS  Z31, Z24, Z10
+	VFMADD231PS  Z31, Z25, Z11
+	VBROADCASTSS (R9), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS (R9)(SI*1), Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VBROADCASTSS (R9)(SI*2), Z28
+	VFMADD231PS  Z28, Z24, Z16
+	VFMADD231PS  Z28, Z25, Z17
+	VBROADCASTSS (R9)(R10*1), Z29
+	VFMADD231PS  Z29, Z24, Z18
+	VFMADD231PS  Z29, Z25, Z19
+	VBROADCASTSS (R9)(SI*4), Z30
+	VFMADD231PS  Z30, Z24, Z20
+	VFMADD231PS  Z30, Z25, Z21
+	VBROADCASTSS (R9)(R11*1), Z31
+	VFMADD231PS  Z31, Z24, Z22
+	VFMADD231PS  Z31, Z25, Z23
+	ADDQ         DX, AX
+	ADDQ         DX, BX
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	DECQ         CX
+	JNZ          loop
+	ADDQ         $0x08, b+32(FP)
+	SUBQ         $0x01, blocks+72(FP)
+	JNZ          block
+	MOVQ         out+0(FP), DI
+	MOVQ         ld+8(FP), AX
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z9, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z11, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z13, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z15, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         AX, DI
+	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z23, 64(DI)
+	VZEROUPPER
+	RET

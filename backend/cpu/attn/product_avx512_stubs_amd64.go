@@ -183,3 +183,63 @@ func productBF16x11Z(out *float32, ld int, a *float32, lda int, b **byte, pair i
 //
 //go:noescape
 func productBF16x12Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+
+// productI8x1Z is 1 rows of start + Σ a·b over n rows of each of some blocks.
+//
+//go:noescape
+func productI8x1Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+
+// productI8x2Z is 2 rows of start + Σ a·b over n rows of each of some blocks.
+//
+//go:noescape
+func productI8x2Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+
+// productI8x3Z is 3 rows of start + Σ a·b over n rows of each of some blocks.
+//
+//go:noescape
+func productI8x3Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+
+// productI8x4Z is 4 rows of start + Σ a·b over n rows of each of some blocks.
+//
+//go:noescape
+func productI8x4Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+
+// productI8x5Z is 5 rows of start + Σ a·b over n rows of each of some blocks.
+//
+//go:noescape
+func productI8x5Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+
+// productI8x6Z is 6 rows of start + Σ a·b over n rows of each of some blocks.
+//
+//go:noescape
+func productI8x6Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+
+// productI8x7Z is 7 rows of start + Σ a·b over n rows of each of some blocks.
+//
+//go:noescape
+func productI8x7Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+
+// productI8x8Z is 8 rows of start + Σ a·b over n rows of each of some blocks.
+//
+//go:noescape
+func productI8x8Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+
+// productI8x9Z is 9 rows of start + Σ a·b over n rows of each of some blocks.
+//
+//go:noescape
+func productI8x9Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+
+// productI8x10Z is 10 rows of start + Σ a·b over n rows of each of some blocks.
+//
+//go:noescape
+func productI8x10Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+
+// productI8x11Z is 11 rows of start + Σ a·b over n rows of each of some blocks.
+//
+//go:noescape
+func productI8x11Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+
+// productI8x12Z is 12 rows of start + Σ a·b over n rows of each of some blocks.
+//
+//go:noescape
+func productI8x12Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)

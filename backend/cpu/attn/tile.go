@@ -46,6 +46,7 @@ type Tile struct {
 	keys             []float32 // [keyTile/Block][keySize][Block], converted
 	values           []float32 // [keyTile][stride], converted
 
+	scales          [keyTile]float32 // of the tile's keys or values, where they have some
 	blocks          [2 * ahead]*byte // of the tile's keys, and of the next tile's
 	convertedKeys   [2 * ahead]*byte // where they are converted to; there is nothing to fetch ahead
 	convertedValues [1 + ahead]*byte

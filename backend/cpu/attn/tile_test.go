@@ -23,7 +23,7 @@ func newSetting(tier gemm.Tier, e Element, size, tokens int, seed uint64) *setti
 	rnd := rand.New(rand.NewPCG(seed, uint64(size)))
 	n := (tokens + pageSize - 1) / pageSize
 	s := &setting{cache: &Cache{Element: e, Heads: heads, KeySize: size, ValueSize: size, PageSize: pageSize}}
-	s.cache.Data = make([]byte, (n+1)*pageSize*heads*2*size*e.Bytes())
+	s.cache.Data = make([]byte, s.cache.block(n+1, 0, 0))
 	for i := range s.cache.Data {
 		s.cache.Data[i] = 0xff
 	}
@@ -48,6 +48,13 @@ func newSetting(tier gemm.Tier, e Element, size, tokens int, seed uint64) *setti
 					x[i] = quant.F16ToF32(quant.F32ToF16(x[i]))
 				case BF16:
 					x[i] = quant.BF16ToF32(quant.F32ToBF16(x[i]))
+				}
+			}
+			for h := 0; e == I8 && h < len(x); h += size {
+				bytes := make([]int8, size)
+				scale := quant.EncodeInt8(bytes, x[h:h+size])
+				for i, b := range bytes {
+					x[h+i] = float32(b) * scale
 				}
 			}
 		}
@@ -84,7 +91,7 @@ func (s *setting) naive(q []float32, head, low, high int, scale, limit float64) 
 // segments, few lanes and many, windows and caps.
 func TestTile(t *testing.T) {
 	for _, tier := range gemm.Tiers() {
-		for _, e := range []Element{F32, F16, BF16} {
+		for _, e := range []Element{F32, F16, BF16, I8} {
 			for i, size := range []int{8, 16, 20, 64, 80, 96, 128, 256} {
 				for j, tokens := range []int{1, 15, 16, 17, 63, 65, 255, 257, 600} {
 					queries := []int{1, 7, 13}[(i+j)%3]

@@ -1,6 +1,9 @@
 package attn
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // walk brings keys [from, to), at most keyTile of them, into the segment's results of all lanes. More keys, up to end,
 // come afterwards.
@@ -18,8 +21,14 @@ func (t *Tile) walk(h Head, pages []int32, head, from, to, end int) {
 			t.score(c, lane, n, min(to, high)-from, converted)
 		}
 	}
+	if c.Element == I8 {
+		t.scale(c, 0)
+	}
 	t.finish(h, from)
 	t.k.softmax(&t.scores[0], &t.top[0], &t.sum[0], &t.correct[0], t.lanes)
+	if c.Element == I8 {
+		t.scale(c, Block)
+	}
 	for lane := 0; lane < t.lanes; lane += most {
 		n := min(most, t.lanes-lane)
 		if _, high := t.bounds(lane, lane+n); high > from {
@@ -69,6 +78,18 @@ func (t *Tile) score(c *Cache, lane, lanes, n int, converted bool) {
 		}
 		product(&t.scores[lane*keyTile+p], 4*keyTile, &t.q[lane*t.keySize], 4*t.keySize,
 			&table[p/Block], pair, 0, gap, Block*size, 1, t.keySize, nil, 0)
+	}
+}
+
+// scale multiplies scores with the scales of the tile's keys (first 0), or powers with those of its values (first Block).
+func (t *Tile) scale(c *Cache, first int) {
+	for i, b := range t.blocks[:ahead] {
+		scales := (*float32)(unsafe.Pointer(move(b, c.scaleOffset()+4*first)))
+		copy(t.scales[i*Block:], unsafe.Slice(scales, Block))
+	}
+	for i := range t.lanes {
+		row := t.scores[i*keyTile : (i+1)*keyTile]
+		t.vec.Scale(row, row, t.scales[:], 1)
 	}
 }
 

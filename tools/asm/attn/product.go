@@ -22,6 +22,10 @@ var elements = []element{
 		w.VPMOVZXWD(m, r)
 		w.VPSLLD(Imm(16), r, r)
 	}},
+	{"I8", func(w emit.Width, m Mem, r VecPhysical) {
+		w.VPMOVSXBD(m, r)
+		w.VCVTDQ2PS(r, r)
+	}},
 }
 
 // products write out[m][two vectors] = start + Σ_k a[m][k]·b[k][two vectors] for every number of rows m up to rows;

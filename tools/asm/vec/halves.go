@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// halves write the conversions between float32 and the 16-bit types, for n whole vectors of numbers.
+// halves write the conversions between float32 and the 16-bit types, and from bytes, for n whole vectors of numbers.
 func halves(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
@@ -20,6 +20,11 @@ func halves(w emit.Width) func(*emit.Asm) {
 			w.VCVTPH2PS(src, w.Reg(0))
 			w.VMOVUPS(w.Reg(0), dst)
 		})
+		convert(w, "widenI8", "func(dst *float32, src *int8, n int)", 1, 4, func(src, dst Mem) {
+			w.VPMOVSXBD(src, w.Reg(0))
+			w.VCVTDQ2PS(w.Reg(0), w.Reg(0))
+			w.VMOVUPS(w.Reg(0), dst)
+		})
 		convert(w, "widenBF16", "func(dst *float32, src *uint16, n int)", 1, 2, func(src, dst Mem) {
 			w.VPMOVZXWD(src, w.Reg(0))
 			w.VPSLLD(Imm(16), w.Reg(0), w.Reg(0))
@@ -28,7 +33,7 @@ func halves(w emit.Width) func(*emit.Asm) {
 	}
 }
 
-// convert loops over vectors; the shares say which side has half as many bytes.
+// convert loops over vectors; the shares say what part of a vector's bytes either side takes.
 func convert(w emit.Width, name, signature string, dstShare, srcShare int, body func(src, dst Mem)) {
 	w.Func(name+w.Suffix(), signature, name+w.Suffix()+" converts n vectors.")
 	dst, src, n := w.Arg("dst", RDI), w.Arg("src", RSI), w.Arg("n", RCX)
