@@ -102,9 +102,9 @@ func (t *Tile) Add(h Head, q []float32, low, high int) {
 		t.vec.Multiply(t.q[i*t.keySize:(i+1)*t.keySize], q, factor)
 		t.low[i], t.high[i] = int32(low), int32(high)
 		t.totalTop[i], t.merged[i] = masked, 0
+		clear(t.total[i*t.stride : (i+1)*t.stride])
 		t.lanes++
 	}
-	clear(t.total[:t.lanes*t.stride])
 }
 
 // bounds are the first key that any lane in [from, to) may look at and the first that none may.
