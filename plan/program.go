@@ -3,7 +3,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,32 +80,57 @@ func (p *Program) build(files Tensors) error {
 	for v, at := range layout.values {
 		p.where[v] = arena.Slice(at.off, at.size)
 	}
-	for i, n := range p.Graph.Nodes {
-		a := backend.Args{Limits: p.Limits, Scratch: arena.Slice(layout.scratch[i].off, layout.scratch[i].size)}
-		for _, v := range n.In {
-			a.In = append(a.In, p.buffer(v))
+	p.launches, p.kernels = make([]backend.Launch, len(kernels)), make([]string, len(kernels))
+	for _, i := range p.heaviestFirst() {
+		scratch := arena.Slice(layout.scratch[i].off, layout.scratch[i].size)
+		if err := p.bind(i, kernels[i], scratch, weights, files); err != nil {
+			return err
 		}
-		for _, v := range n.Out {
-			a.Out = append(a.Out, p.buffer(v))
-		}
-		for _, w := range n.Weights {
-			a.Weights = append(a.Weights, weights[w])
-		}
-		l, err := kernels[i].Bind(n, a)
-		if err != nil {
-			return fmt.Errorf("plan: kernel %s for node %s: %w", kernels[i].Name(), n, err)
-		}
-		for _, w := range n.Weights {
-			if weights[w].Bytes() > 0 {
-				files.Release(w.Source.Tensor)
-			}
-		}
-		p.launches = append(p.launches, l)
-		p.kernels = append(p.kernels, kernels[i].Name())
 	}
 	for _, w := range weights {
 		p.memory.Weights += w.Bytes()
 	}
+	return nil
+}
+
+// heaviestFirst is the nodes in the order in which to bind them. While a kernel brings a weight into its own layout both are
+// in memory; doing the largest first keeps the most that is ever needed near what stays.
+func (p *Program) heaviestFirst() []int {
+	weight := make([]int64, len(p.Graph.Nodes))
+	order := make([]int, len(p.Graph.Nodes))
+	for i, n := range p.Graph.Nodes {
+		order[i] = i
+		for _, w := range n.Weights {
+			weight[i] += w.Bytes()
+		}
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(weight[j], weight[i]) })
+	return order
+}
+
+// bind makes the launch of node i. A weight that the kernel has its own copy of is let go of in the file.
+func (p *Program) bind(i int, k backend.Kernel, scratch backend.Buffer, weights map[*graph.Weight]backend.Weight, files Tensors) error {
+	n := p.Graph.Nodes[i]
+	a := backend.Args{Limits: p.Limits, Scratch: scratch}
+	for _, v := range n.In {
+		a.In = append(a.In, p.buffer(v))
+	}
+	for _, v := range n.Out {
+		a.Out = append(a.Out, p.buffer(v))
+	}
+	for _, w := range n.Weights {
+		a.Weights = append(a.Weights, weights[w])
+	}
+	l, err := k.Bind(n, a)
+	if err != nil {
+		return fmt.Errorf("plan: kernel %s for node %s: %w", k.Name(), n, err)
+	}
+	for _, w := range n.Weights {
+		if weights[w].Bytes() > 0 {
+			files.Release(w.Source.Tensor)
+		}
+	}
+	p.launches[i], p.kernels[i] = l, k.Name()
 	return nil
 }
 
