@@ -103,7 +103,7 @@ func (m *Model) newAnswer(ids []int32, p Params) (*answer, error) {
 	}
 	stopper, err := sample.NewStopper(sample.Stop{Strings: p.Stop, Tokens: p.StopIDs, MaxTokens: m.room(ids, p)})
 	if err != nil {
-		return nil, err
+		return nil, &engine.InvalidError{Reason: err.Error()}
 	}
 	a := &answer{stream: m.tokenizer.NewStream(!p.Special), stopper: stopper, prompt: len(ids), started: time.Now()}
 	a.queue.init()

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge/engine/sched"
+	"github.com/ridge-llm/ridge/server"
+)
+
+// serveFlags are the settings of serve.
+type serveFlags struct {
+	model   modelFlags
+	address string
+	policy  string
+	keyFile string
+	noAuth  bool
+	logJSON bool
+	server  server.Options
+}
+
+func serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve [MODEL]",
+		Short: "Serve a model over HTTP with the OpenAI API",
+		Long: `Serve answers /v1/chat/completions, /v1/completions, /v1/models, /tokenize, /detokenize, /health, /version and /metrics
+(Prometheus). Requests that come together are computed together, and what their prompts begin with in common is
+computed once. Ctrl-C or SIGTERM lets what is under way end, for half a minute at most.
+
+MODEL is a GGUF file or a Hugging Face directory; without it, the small built-in model is served.`,
+		Example: `  ridge serve
+  ridge serve model.gguf --parallel 16
+  ridge serve model.gguf --listen 0.0.0.0:8000 --api-key-file keys.txt
+  curl http://127.0.0.1:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hello"}]}'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if f.model.path != "" {
+					return errors.New("the model is named twice, as argument and with --model")
+				}
+				f.model.path = args[0]
+			}
+			return f.run(cmd)
+		},
+	}
+	f.model.add(cmd)
+	fl, e := cmd.Flags(), &f.model.options.Engine
+	fl.StringVar(&f.address, "listen", "127.0.0.1:8000", "address to listen on, HOST:PORT")
+	fl.StringVar(&f.server.Name, "served-model-name", "", "what clients call the model; default: the name of its file")
+	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line; clients must send one of them")
+	fl.BoolVar(&f.noAuth, "no-auth", false, "let other machines in without a key")
+	fl.StringArrayVar(&f.server.Origins, "cors", nil, "origin of web pages that may call from a browser, or *; can be given several times")
+	fl.IntVar(&f.model.options.Parallel, "parallel", 0, "requests that run at once; 0: 8")
+	fl.IntVar(&e.MaxWaiting, "max-waiting", 0, "requests that wait at most, more get 429; 0: 4096")
+	fl.IntVar(&e.StepTokens, "max-num-batched-tokens", 0, "tokens in a step; 0: 512")
+	fl.StringVar(&f.policy, "policy", "fcfs", "who goes first: fcfs, priority, or longest-prefix (most in the cache)")
+	fl.StringVar(&e.Index, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")
+	fl.BoolVar(&f.logJSON, "log-json", false, "write the log as JSON")
+	return cmd
+}
+
+// run serves until the command is told to stop.
+func (f *serveFlags) run(cmd *cobra.Command) error {
+	var err error
+	if f.server.Keys, err = readKeys(f.keyFile); err != nil {
+		return err
+	}
+	if !f.noAuth {
+		if err := server.CheckAddress(f.address, len(f.server.Keys)); err != nil {
+			return err
+		}
+	}
+	var handler slog.Handler = slog.NewTextHandler(os.Stderr, nil)
+	if f.logJSON {
+		handler = slog.NewJSONHandler(os.Stderr, nil)
+	}
+	f.server.Log, f.server.Version = slog.New(handler), thisBuild().Version
+	f.model.options.Engine.Policy = sched.Policy(f.policy)
+	// Before loading, which can take long: an address that is taken should be known at once.
+	l, err := net.Listen("tcp", f.address)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	m, err := f.model.load()
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	fmt.Fprintf(os.Stderr, "ridge: serving %s on %s at http://%s/v1, context %d tokens\n", m.Name(), m.Device(), l.Addr(), m.Context())
+	return server.New(m, f.server).Serve(cmd.Context(), l)
+}
+
+// readKeys reads a file with a key a line; empty lines and those that begin with # do not count.
+func readKeys(path string) ([]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("--api-key-file: %w", err)
+	}
+	defer file.Close()
+	var keys []string
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		if key := strings.TrimSpace(lines.Text()); key != "" && !strings.HasPrefix(key, "#") {
+			keys = append(keys, key)
+		}
+	}
+	switch err := lines.Err(); {
+	case err != nil:
+		return nil, fmt.Errorf("--api-key-file: %w", err)
+	case len(keys) == 0:
+		return nil, fmt.Errorf("--api-key-file: %s has no key", path)
+	}
+	return keys, nil
+}

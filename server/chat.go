@@ -1,0 +1,179 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/chat"
+	"github.com/ridge-llm/ridge/chat/jinja"
+)
+
+// chatRequest is the body of POST /v1/chat/completions.
+type chatRequest struct {
+	sampling
+	Messages            []chatMessage              `json:"messages"`
+	MaxCompletionTokens *int                       `json:"max_completion_tokens"`
+	Logprobs            bool                       `json:"logprobs"`
+	TopLogprobs         int                        `json:"top_logprobs"`
+	Tools               []json.RawMessage          `json:"tools"`
+	ToolChoice          json.RawMessage            `json:"tool_choice"`
+	ResponseFormat      *responseFormat            `json:"response_format"`
+	TemplateArgs        map[string]json.RawMessage `json:"chat_template_kwargs"`
+
+	toolNames []string // of the tools that may be called
+}
+
+type responseFormat struct {
+	Type string `json:"type"`
+}
+
+// checkChat refuses what can be seen to be wrong, and settles which tools may be called.
+func (q *chatRequest) checkChat(s *Server) error {
+	if err := q.check(s); err != nil {
+		return err
+	}
+	if q.MaxCompletionTokens != nil {
+		if *q.MaxCompletionTokens < 1 {
+			return bad("max_completion_tokens", "max_completion_tokens is %d; it must be 1 or more", *q.MaxCompletionTokens)
+		}
+		q.MaxTokens = q.MaxCompletionTokens
+	}
+	if len(q.Messages) == 0 {
+		return bad("messages", "messages is missing or empty; there must be one at least")
+	}
+	if q.ResponseFormat != nil && q.ResponseFormat.Type != "text" {
+		return bad("response_format", "response_format is %q; only text is supported", q.ResponseFormat.Type)
+	}
+	return q.chooseTools()
+}
+
+func (q *chatRequest) chooseTools() error {
+	for i, raw := range q.Tools {
+		var t struct {
+			Type     string `json:"type"`
+			Function struct {
+				Name string `json:"name"`
+			} `json:"function"`
+		}
+		if err := json.Unmarshal(raw, &t); err != nil || t.Type != "function" || t.Function.Name == "" {
+			return bad("tools", `tool %d should be {"type": "function", "function": {"name": …}}`, i)
+		}
+		q.toolNames = append(q.toolNames, t.Function.Name)
+	}
+	switch choice := string(q.ToolChoice); choice {
+	case "", "null", `"auto"`:
+	case `"none"`:
+		q.Tools, q.toolNames = nil, nil
+	default:
+		return bad("tool_choice", "tool_choice is %s; auto and none are supported", choice)
+	}
+	return nil
+}
+
+// prompt renders the conversation.
+func (q *chatRequest) prompt(ctx context.Context, s *Server) (string, error) {
+	r := chat.Request{Tools: q.Tools, AddGenerationPrompt: true, Extra: q.TemplateArgs}
+	for i := range q.Messages {
+		m, err := q.Messages[i].message(i)
+		if err != nil {
+			return "", err
+		}
+		r.Messages = append(r.Messages, m)
+	}
+	text, err := s.model.Render(ctx, r)
+	var refused *jinja.Error
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case errors.As(err, &refused):
+		return "", bad("messages", "the model's chat template refuses the conversation: %v", refused)
+	}
+	return text, err
+}
+
+// job is what to make, and how to read what comes.
+func (q *chatRequest) job(ctx context.Context, s *Server) (all []job, o chat.OutputOptions, err error) {
+	p, err := q.params(s.model)
+	if err != nil {
+		return nil, o, err
+	}
+	p.Sampling.Logprobs, p.Sampling.TopLogprobs = q.Logprobs, q.TopLogprobs
+	if err := p.Sampling.Validate(s.model.Vocab()); err != nil {
+		return nil, o, bad("top_logprobs", "%s", plain(err.Error()))
+	}
+	text, err := q.prompt(ctx, s)
+	if err != nil {
+		return nil, o, err
+	}
+	style := s.model.Style()
+	o = chat.OutputOptions{Style: style, Tools: q.toolNames, InReasoning: style.StartsInReasoning(text)}
+	p.Special = len(q.toolNames) > 0 || style.ThinkOpen != "" || style.Tools == chat.Harmony
+	// The template has written the tokens around the conversation; adding them would double them.
+	ids, err := s.model.Encode(text, false)
+	return jobs([][]int32{ids}, q.choices(), p), o, err
+}
+
+// chat is POST /v1/chat/completions.
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel, err := deadline(r)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	defer cancel()
+	var q chatRequest
+	if err := decode(w, r, &q); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if err := q.checkChat(s); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	all, o, err := q.job(ctx, s)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	a := newChatAnswer(s, &q, w.Header().Get("X-Request-Id"), o, len(all))
+	if q.Stream {
+		out := newStream(w)
+		if err := a.stream(ctx, out, all); err != nil {
+			out.fail(s, r, err)
+		}
+		return
+	}
+	err = s.run(ctx, all, func(j *job, p ridge.Piece) error { a.take(j, p); return nil })
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, a.whole())
+}
+
+// render is POST /v1/chat/completions/render: the prompt that a conversation becomes.
+func (s *Server) render(w http.ResponseWriter, r *http.Request) {
+	var q chatRequest
+	if err := decode(w, r, &q); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if err := q.checkChat(s); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	text, err := q.prompt(r.Context(), s)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	ids, err := s.model.Encode(text, false)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"prompt": text, "token_ids": ids})
+}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/ridge-llm/ridge"
+)
+
+// textAnswer is the answer to a completion request as it is made.
+type textAnswer struct {
+	server  *Server
+	request *completionRequest
+	id      string
+	created int64
+	choices []textState
+	usage   usage
+}
+
+// textState is one choice so far.
+type textState struct {
+	text     strings.Builder
+	sampled  int // bytes of the tokens sampled
+	logprobs *textLogprobs
+	finish   string
+}
+
+func newTextAnswer(s *Server, q *completionRequest, id string, n int) *textAnswer {
+	return &textAnswer{server: s, request: q, id: "cmpl-" + id, created: time.Now().Unix(), choices: make([]textState, n)}
+}
+
+// take adds a piece to its choice.
+func (a *textAnswer) take(j *job, p ridge.Piece) {
+	c := &a.choices[j.index]
+	c.text.WriteString(p.Text)
+	if p.Token != nil && a.request.Logprobs != nil {
+		if c.logprobs == nil {
+			c.logprobs = &textLogprobs{}
+		}
+		c.logprobs.add(a.server, p.Token, c.sampled)
+		c.sampled += len(a.server.model.Token(p.Token.Token))
+	}
+	if p.Finish != nil {
+		c.finish = string(p.Finish.Reason)
+		a.usage.add(j, p.Finish)
+	}
+}
+
+func (a *textAnswer) body(choices []any) map[string]any {
+	return map[string]any{"id": a.id, "object": "text_completion", "created": a.created, "model": a.server.options.Name, "choices": choices}
+}
+
+// choice is a choice in OpenAI's shape.
+func (c *textState) choice(index int, text string, finish any) map[string]any {
+	return map[string]any{"index": index, "text": text, "logprobs": c.logprobs, "finish_reason": finish}
+}
+
+// whole is the answer in one piece.
+func (a *textAnswer) whole() map[string]any {
+	choices := []any{}
+	for i := range a.choices {
+		c := &a.choices[i]
+		choices = append(choices, c.choice(i, c.text.String(), c.finish))
+	}
+	body := a.body(choices)
+	body["usage"] = a.usage
+	return body
+}
+
+// stream sends the answer as it comes.
+func (a *textAnswer) stream(ctx context.Context, out *stream, all []job) error {
+	err := a.server.run(ctx, all, func(j *job, p ridge.Piece) error {
+		c := &a.choices[j.index]
+		a.take(j, p)
+		if p.Text == "" && p.Finish == nil && c.logprobs == nil {
+			return nil
+		}
+		var finish any
+		if p.Finish != nil {
+			finish = c.finish
+		}
+		err := out.send(a.body([]any{c.choice(j.index, p.Text, finish)}))
+		c.logprobs = nil
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if o := a.request.StreamOptions; o != nil && o.IncludeUsage {
+		last := a.body([]any{})
+		last["usage"] = a.usage
+		if err := out.send(last); err != nil {
+			return err
+		}
+	}
+	return out.end()
+}

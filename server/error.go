@@ -1,0 +1,86 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/chat"
+	"github.com/ridge-llm/ridge/engine"
+)
+
+// apiError is an error in OpenAI's shape.
+type apiError struct {
+	Status  int    `json:"-"`
+	Retry   int    `json:"-"` // seconds; 0: no advice
+	Message string `json:"message"`
+	Kind    string `json:"type"`
+	Param   string `json:"param,omitempty"` // the field at fault
+	Code    string `json:"code,omitempty"`
+}
+
+func (e *apiError) Error() string { return e.Message }
+
+var internalError = &apiError{Status: http.StatusInternalServerError, Kind: "server_error", Code: "internal_error", Message: "the server made a mistake; its log says which"}
+
+// bad is an error of the client's in one field.
+func bad(param, format string, args ...any) *apiError {
+	return &apiError{Status: http.StatusBadRequest, Kind: "invalid_request_error", Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
+// describe gives any error the API's shape.
+func describe(err error) *apiError {
+	var (
+		api     *apiError
+		full    *engine.FullError
+		late    *engine.LateError
+		panics  *engine.PanicError
+		invalid *engine.InvalidError
+	)
+	switch {
+	case errors.As(err, &api):
+		return api
+	case errors.As(err, &full):
+		return &apiError{Status: http.StatusTooManyRequests, Retry: int(full.Retry.Seconds()), Kind: "rate_limit_error", Code: "queue_full", Message: err.Error()}
+	case errors.As(err, &late):
+		return &apiError{Status: http.StatusServiceUnavailable, Retry: int(late.Wait.Seconds()) + 1, Kind: "server_error", Code: "deadline_unreachable", Message: err.Error()}
+	case errors.As(err, &invalid):
+		return bad("", "%s", plain(invalid.Reason))
+	case errors.Is(err, chat.ErrNoTemplate):
+		return bad("messages", "%s", chat.ErrNoTemplate)
+	case errors.As(err, &panics):
+		return internalError
+	case errors.Is(err, context.DeadlineExceeded):
+		return &apiError{Status: http.StatusGatewayTimeout, Kind: "server_error", Code: "timeout", Message: "the time that x-request-timeout allows is over"}
+	case errors.Is(err, engine.ErrDraining), errors.Is(err, ridge.ErrClosed), errors.Is(err, engine.ErrClosed):
+		return &apiError{Status: http.StatusServiceUnavailable, Retry: 5, Kind: "server_error", Code: "shutting_down", Message: err.Error()}
+	}
+	return &apiError{Status: http.StatusInternalServerError, Kind: "server_error", Message: err.Error()}
+}
+
+// plain is a sentence about sampling for somebody who knows no packages.
+func plain(sentence string) string { return strings.TrimPrefix(sentence, "sample: ") }
+
+// fail answers with an error.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := describe(err)
+	if e.Status >= 500 {
+		s.log.Error("request failed", "id", w.Header().Get("X-Request-Id"), "path", r.URL.Path, "error", err)
+	}
+	if e.Retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.Retry))
+	}
+	writeJSON(w, e.Status, map[string]any{"error": e})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// An error here is the client's having gone: there is nobody to tell.
+	_ = json.NewEncoder(w).Encode(v)
+}

@@ -1,0 +1,58 @@
+package server
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ridge-llm/ridge/engine/sample"
+)
+
+// tokenLogprob is a token with its probability, as chat answers have it.
+type tokenLogprob struct {
+	Token   string         `json:"token"`
+	Logprob float32        `json:"logprob"`
+	Bytes   []int          `json:"bytes"`
+	Top     []tokenLogprob `json:"top_logprobs,omitempty"`
+}
+
+// text is a token as text; bytes that are no character by themselves are shown as replacement characters.
+func (s *Server) text(id int32) string {
+	return strings.ToValidUTF8(string(s.model.Token(id)), string(utf8.RuneError))
+}
+
+func (s *Server) logprob(id int32, logprob float32) tokenLogprob {
+	t := tokenLogprob{Token: s.text(id), Logprob: logprob, Bytes: []int{}}
+	for _, b := range s.model.Token(id) {
+		t.Bytes = append(t.Bytes, int(b))
+	}
+	return t
+}
+
+// chatLogprobs are the log-probabilities of a token of a chat answer.
+func (s *Server) chatLogprobs(c *sample.Choice) tokenLogprob {
+	t := s.logprob(c.Token, c.Logprob)
+	for _, x := range c.Top {
+		t.Top = append(t.Top, s.logprob(x.Token, x.Logprob))
+	}
+	return t
+}
+
+// textLogprobs are those of a completion: lists of one entry per token.
+type textLogprobs struct {
+	Tokens   []string             `json:"tokens"`
+	Logprobs []float32            `json:"token_logprobs"`
+	Top      []map[string]float32 `json:"top_logprobs"`
+	Offsets  []int                `json:"text_offset"` // in bytes of the answer
+}
+
+// add appends a token that begins at an offset.
+func (l *textLogprobs) add(s *Server, c *sample.Choice, offset int) {
+	l.Tokens = append(l.Tokens, s.text(c.Token))
+	l.Logprobs = append(l.Logprobs, c.Logprob)
+	top := map[string]float32{}
+	for _, x := range c.Top {
+		top[s.text(x.Token)] = x.Logprob
+	}
+	l.Top = append(l.Top, top)
+	l.Offsets = append(l.Offsets, offset)
+}

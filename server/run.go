@@ -1,0 +1,101 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/ridge-llm/ridge"
+)
+
+// job is one answer to make.
+type job struct {
+	index  int // of the choice
+	prompt []int32
+	params ridge.Params
+	first  bool // of those with its prompt: the one whose prompt counts in the usage
+}
+
+// event is a piece of a choice.
+type event struct {
+	job   *job
+	piece ridge.Piece
+	err   error
+}
+
+// usage is what a request took, in tokens.
+type usage struct {
+	Prompt     int           `json:"prompt_tokens"`
+	Completion int           `json:"completion_tokens"`
+	Total      int           `json:"total_tokens"`
+	Details    promptDetails `json:"prompt_tokens_details"`
+}
+
+type promptDetails struct {
+	Cached int `json:"cached_tokens"`
+}
+
+func (u *usage) add(j *job, f *ridge.Finish) {
+	if j.first {
+		u.Prompt += f.Prompt
+		u.Details.Cached += f.Cached
+	}
+	u.Completion += f.Output
+	u.Total = u.Prompt + u.Completion
+}
+
+// jobs are n answers to each prompt. Those to one prompt differ by their seed, and share what is cached of it.
+func jobs(prompts [][]int32, n int, p ridge.Params) []job {
+	var all []job
+	for _, prompt := range prompts {
+		for i := range n {
+			j := job{index: len(all), prompt: prompt, params: p, first: i == 0}
+			j.params.Sampling.Seed += uint64(i)
+			all = append(all, j)
+		}
+	}
+	return all
+}
+
+// run makes all answers side by side and hands their pieces to each, in the order in which they come, until all have
+// finished or one fails.
+func (s *Server) run(ctx context.Context, all []job, each func(*job, ridge.Piece) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events := make(chan event, 16)
+	for i := range all {
+		j := &all[i]
+		go func() {
+			for piece, err := range s.model.GenerateTokens(ctx, j.prompt, j.params) {
+				select {
+				case events <- event{j, piece, err}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	began := time.Now()
+	last := make([]time.Time, len(all))
+	for left := len(all); left > 0; {
+		var e event
+		select {
+		case e = <-events:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if e.err != nil {
+			return e.err
+		}
+		if e.piece.Token != nil {
+			s.metrics.token(began, &last[e.job.index])
+		}
+		if e.piece.Finish != nil {
+			left--
+			s.metrics.finished(e.job, e.piece.Finish, time.Since(began))
+		}
+		if err := each(e.job, e.piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}

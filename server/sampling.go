@@ -1,0 +1,144 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/ridge-llm/ridge"
+)
+
+// sampling is what requests for completions and for chat answers have in common.
+type sampling struct {
+	Model         string         `json:"model"`
+	Stream        bool           `json:"stream"`
+	StreamOptions *streamOptions `json:"stream_options"`
+
+	N         *int     `json:"n"`
+	MaxTokens *int     `json:"max_tokens"`
+	Seed      *int64   `json:"seed"`
+	Stop      stopList `json:"stop"`
+
+	Temperature       *float64           `json:"temperature"`
+	TopP              *float64           `json:"top_p"`
+	TopK              *int               `json:"top_k"`
+	MinP              *float64           `json:"min_p"`
+	PresencePenalty   *float64           `json:"presence_penalty"`
+	FrequencyPenalty  *float64           `json:"frequency_penalty"`
+	RepetitionPenalty *float64           `json:"repetition_penalty"`
+	LogitBias         map[string]float64 `json:"logit_bias"`
+	IgnoreEnd         bool               `json:"ignore_eos"`
+
+	Priority  int    `json:"priority"`
+	CacheSalt string `json:"cache_salt"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+// stopList is a string or some.
+type stopList []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *stopList) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		if *l = nil; string(b) != "null" {
+			*l = stopList{one}
+		}
+		return nil
+	}
+	if json.Unmarshal(b, (*[]string)(l)) != nil {
+		return bad("stop", "stop should be a string or an array of strings")
+	}
+	return nil
+}
+
+// maxChoices is the most answers one request may ask for, OpenAI's limit.
+const maxChoices = 128
+
+// check refuses what can be seen to be wrong before a prompt is made.
+func (q *sampling) check(s *Server) error {
+	if q.Model != "" && q.Model != s.options.Name {
+		return &apiError{Status: http.StatusNotFound, Kind: "invalid_request_error", Param: "model", Code: "model_not_found", Message: "there is no model " + strconv.Quote(q.Model) + " here; there is " + strconv.Quote(s.options.Name)}
+	}
+	if n := q.choices(); n < 1 || n > maxChoices {
+		return bad("n", "n is %d; 1 to %d is possible", n, maxChoices)
+	}
+	if q.MaxTokens != nil && *q.MaxTokens < 1 {
+		return bad("max_tokens", "max_tokens is %d; it must be 1 or more", *q.MaxTokens)
+	}
+	if q.StreamOptions != nil && !q.Stream {
+		return bad("stream_options", "stream_options are for streams; set stream")
+	}
+	return nil
+}
+
+func (q *sampling) choices() int {
+	if q.N == nil {
+		return 1
+	}
+	return *q.N
+}
+
+// params is the model's recommended sampling with what the request sets.
+func (q *sampling) params(m *ridge.Model) (ridge.Params, error) {
+	p := m.Defaults()
+	s := &p.Sampling
+	set(&s.Temperature, q.Temperature)
+	set(&s.TopP, q.TopP)
+	set(&s.TopK, q.TopK)
+	set(&s.MinP, q.MinP)
+	set(&s.PresencePenalty, q.PresencePenalty)
+	set(&s.FrequencyPenalty, q.FrequencyPenalty)
+	set(&s.RepetitionPenalty, q.RepetitionPenalty)
+	if s.Seed = rand.Uint64(); q.Seed != nil {
+		s.Seed = uint64(*q.Seed)
+	}
+	set(&p.MaxTokens, q.MaxTokens)
+	p.Stop, p.IgnoreEnd, p.Priority, p.Salt = q.Stop, q.IgnoreEnd, q.Priority, q.CacheSalt
+	for text, bias := range q.LogitBias {
+		id, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return p, bad("logit_bias", "logit_bias has the key %q; keys are token ids", text)
+		}
+		if s.LogitBias == nil {
+			s.LogitBias = map[int32]float64{}
+		}
+		s.LogitBias[int32(id)] = bias
+	}
+	if err := s.Validate(m.Vocab()); err != nil {
+		return p, bad("", "%s", plain(err.Error()))
+	}
+	return p, nil
+}
+
+// set takes a value over if there is one.
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// deadline is a context that ends when the header x-request-timeout says: seconds, or a duration such as 1500ms.
+func deadline(r *http.Request) (context.Context, context.CancelFunc, error) {
+	text := r.Header.Get("X-Request-Timeout")
+	if text == "" {
+		ctx, cancel := context.WithCancel(r.Context())
+		return ctx, cancel, nil
+	}
+	d, err := time.ParseDuration(text)
+	if seconds, ferr := strconv.ParseFloat(text, 64); ferr == nil && math.Abs(seconds) < 1e9 {
+		d, err = time.Duration(seconds*float64(time.Second)), nil
+	}
+	if err != nil || d <= 0 {
+		return nil, nil, bad("x-request-timeout", "x-request-timeout is %q; it should be seconds, or a duration such as 1500ms", text)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), d)
+	return ctx, cancel, nil
+}

@@ -1,0 +1,129 @@
+// Package server serves a model over HTTP, in the words of the OpenAI API.
+//
+//	request ─► id, log, key, limits (server.go, auth.go) ─► decode (chat.go, completion.go, sampling.go)
+//	        ─► run (run.go) ─► one answer (chat_answer.go, completion_answer.go) or events (stream.go)
+//
+// A client that goes away ends its requests within a step of the engine. Errors have OpenAI's shape (error.go).
+package server
+
+import (
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/ridge-llm/ridge"
+)
+
+// Options are a server's settings. The zero value is a good choice on a loopback address.
+type Options struct {
+	Name    string       // of the model, as clients call it; "" is the model's own
+	Keys    []string     // one of which a client must show; none: everybody may come
+	Origins []string     // web pages that may call the server from a browser: their origins, or "*"
+	Version string       // what /version says
+	Log     *slog.Logger // nil: nothing is logged
+}
+
+// Server answers HTTP requests with one model.
+type Server struct {
+	model   *ridge.Model
+	options Options
+	keys    keys
+	log     *slog.Logger
+	metrics *metrics
+	created time.Time
+	mux     *http.ServeMux
+}
+
+// New makes the server of a model, which stays the caller's to close.
+func New(m *ridge.Model, o Options) *Server {
+	if o.Name == "" {
+		o.Name = m.Name()
+	}
+	s := &Server{model: m, options: o, keys: newKeys(o.Keys), log: o.Log, created: time.Now(), mux: http.NewServeMux()}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.metrics = newMetrics(m, o.Name)
+	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	s.mux.HandleFunc("POST /v1/completions", s.completion)
+	s.mux.HandleFunc("POST /v1/chat/completions/render", s.render)
+	s.mux.HandleFunc("GET /v1/models", s.models)
+	s.mux.HandleFunc("GET /v1/models/{name...}", s.oneModel)
+	s.mux.HandleFunc("POST /tokenize", s.tokenize)
+	s.mux.HandleFunc("POST /detokenize", s.detokenize)
+	s.mux.HandleFunc("GET /health", s.health)
+	s.mux.HandleFunc("GET /version", s.version)
+	s.mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, &apiError{Status: http.StatusNotFound, Kind: "invalid_request_error", Message: "there is no " + r.Method + " " + r.URL.Path + " here"})
+	})
+	return s
+}
+
+// statusWriter remembers the status for the log, and whether the answer has begun.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// ServeHTTP implements http.Handler: what all requests have in common.
+func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	id := r.Header.Get("X-Request-Id")
+	if id == "" || len(id) > 128 {
+		id = rand.Text()
+	}
+	w := &statusWriter{ResponseWriter: rw}
+	w.Header().Set("X-Request-Id", id)
+	log := s.log.With("id", id)
+	defer func() {
+		if p := recover(); p != nil {
+			if errors.Is(asError(p), http.ErrAbortHandler) {
+				panic(p)
+			}
+			log.Error("a request panicked", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			if w.status == 0 {
+				s.fail(w, r, internalError)
+			}
+		}
+		log.Info("request", "method", r.Method, "path", r.URL.Path, "status", w.status, "took", time.Since(began))
+	}()
+	if done := s.cors(w, r); done {
+		return
+	}
+	if r.URL.Path != "/health" && !s.keys.allow(r) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		s.fail(w, r, &apiError{Status: http.StatusUnauthorized, Kind: "authentication_error", Code: "invalid_api_key", Message: "the API key is missing or wrong; send it as Authorization: Bearer KEY"})
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+func asError(p any) error {
+	err, _ := p.(error)
+	return err
+}
