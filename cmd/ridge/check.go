@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -14,18 +16,22 @@ import (
 func checkCommand() *cobra.Command {
 	var device ridge.Options
 	var chunk int
+	var golden string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "check MODEL_DIR",
+		Use:   "check MODEL",
 		Short: "Compare a model's results with those computed upstream",
 		Long: `Check computes the prompts of golden.safetensors (or golden.json) in the model's directory and compares logits and
 greedy tokens with what that file says upstream computed, in float32. It prints the worst relative error of a logit and
 ends with exit code 1 if that is above 1e-4 or a greedy token differs.
 
+The file is looked for in the model's directory, or in that of --golden, which a GGUF file's results may lie in.
+
 golden.safetensors holds input_ids [n, length] I32, logits [n, length, vocab] F32 and greedy_ids [k] I32, which continue
 row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a list of such objects under "cases".`,
 		Example: `  ridge check ../shared/reference/architectures/llama
-  ridge check --backend ref --json ../shared/models/demo`,
+  ridge check --backend ref --json ../shared/models/demo
+  ridge check model-f32.gguf --golden path/to/hf-model`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := device.Device()
@@ -33,7 +39,14 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 				return err
 			}
 			defer d.Close()
-			res, err := check.Dir(args[0], check.Options{Device: d, Cache: graph.F32, Chunk: chunk})
+			dir := golden
+			if dir == "" {
+				dir = args[0]
+				if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+					dir = filepath.Dir(dir)
+				}
+			}
+			res, err := check.Model(args[0], dir, check.Options{Device: d, Cache: graph.F32, Chunk: chunk})
 			if err != nil {
 				return err
 			}
@@ -54,6 +67,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 		},
 	}
 	addDevice(cmd, &device)
+	cmd.Flags().StringVar(&golden, "golden", "", "directory of golden.safetensors or golden.json; default: the model's")
 	cmd.Flags().IntVar(&chunk, "chunk", 0, "compute prompts in chunks of this many tokens; 0: whole")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd

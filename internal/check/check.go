@@ -53,11 +53,11 @@ func Model(path, dir string, o Options) (*Result, error) {
 		return nil, err
 	}
 	defer b.Close()
-	return Compare(b, g, o)
+	return compareModel(b, g, o)
 }
 
-// Compare computes every golden case with the bundle's model.
-func Compare(b *bundle.Bundle, g *golden, o Options) (*Result, error) {
+// compareModel computes every golden case with the bundle's model.
+func compareModel(b *bundle.Bundle, g *golden, o Options) (*Result, error) {
 	gr, err := b.Model.Graph(graphOptions(o))
 	if err != nil {
 		return nil, err

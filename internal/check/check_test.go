@@ -77,6 +77,25 @@ func TestReferenceModels(t *testing.T) {
 	}
 }
 
+// TestReferenceGGUF: the same trained model as a GGUF file, whose pairs turn the other way.
+func TestReferenceGGUF(t *testing.T) {
+	file := filepath.Join(shared, "models/stories260K/stories260K.gguf")
+	if _, err := os.Stat(file); err != nil {
+		t.Skip("the reference models in ../shared are not here")
+	}
+	for name, open := range devices {
+		dev := open()
+		defer dev.Close()
+		res, err := Model(file, filepath.Join(shared, "models/stories260K/hf"), Options{Device: dev, Cache: graph.F32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !res.OK {
+			t.Errorf("%s: %+v", name, *res)
+		}
+	}
+}
+
 func TestMissingGolden(t *testing.T) {
 	dev := ref.New()
 	if _, err := Dir(t.TempDir(), Options{Device: dev}); err == nil {
