@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/chat"
@@ -72,14 +73,21 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if e.Status >= 500 {
 		s.log.Error("request failed", "id", w.Header().Get("X-Request-Id"), "path", r.URL.Path, "error", err)
 	}
+	e.advise(w)
+	writeJSON(w, e.Status, map[string]any{"error": e})
+}
+
+// advise says when to try again, if that is known.
+func (e *apiError) advise(w http.ResponseWriter) {
 	if e.Retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(e.Retry))
 	}
-	writeJSON(w, e.Status, map[string]any{"error": e})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
+	// Writers without deadlines, as tests have, take their time.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 	w.WriteHeader(status)
 	// An error here is the client's having gone: there is nobody to tell.
 	_ = json.NewEncoder(w).Encode(v)

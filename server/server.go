@@ -1,4 +1,4 @@
-// Package server serves a model over HTTP, in the words of the OpenAI API.
+// Package server serves a model over HTTP, in the words of the OpenAI API; /v1/messages in Anthropic's.
 //
 //	request ─► id, log, key, limits (server.go, auth.go) ─► decode (chat.go, completion.go, sampling.go)
 //	        ─► run (run.go) ─► one answer (chat_answer.go, completion_answer.go) or events (stream.go)
@@ -52,6 +52,7 @@ func New(m *ridge.Model, o Options) *Server {
 	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
 	s.mux.HandleFunc("POST /v1/completions", s.completion)
 	s.mux.HandleFunc("POST /v1/chat/completions/render", s.render)
+	s.mux.HandleFunc("POST /v1/messages", s.messages)
 	s.mux.HandleFunc("GET /v1/models", s.models)
 	s.mux.HandleFunc("GET /v1/models/{name...}", s.oneModel)
 	s.mux.HandleFunc("POST /tokenize", s.tokenize)
@@ -99,6 +100,8 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	w := &statusWriter{ResponseWriter: rw}
 	w.Header().Set("X-Request-Id", id)
+	// The connection may have the deadline of an earlier answer.
+	_ = http.NewResponseController(rw).SetWriteDeadline(time.Time{})
 	log := s.log.With("id", id)
 	defer func() {
 		if p := recover(); p != nil {

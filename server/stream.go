@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// writeTime is how long a client may take to read an event; a slower one is let go.
+// writeTime is how long a client may take to read an answer or an event of one; a slower one is let go.
 const writeTime = 30 * time.Second
 
 // stream writes server-sent events. The header goes out with the first, so that what is refused before it still gets
@@ -33,7 +33,18 @@ func (s *stream) send(v any) error {
 // end writes the last event.
 func (s *stream) end() error { return s.write([]byte("[DONE]")) }
 
-func (s *stream) write(data []byte) error {
+// sendNamed writes an event that has a name, as Anthropic's have.
+func (s *stream) sendNamed(name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return s.raw([]byte("event: " + name + "\ndata: " + string(data) + "\n\n"))
+}
+
+func (s *stream) write(data []byte) error { return s.raw([]byte("data: " + string(data) + "\n\n")) }
+
+func (s *stream) raw(event []byte) error {
 	if !s.begun {
 		h := s.w.Header()
 		h.Set("Content-Type", "text/event-stream")
@@ -42,7 +53,7 @@ func (s *stream) write(data []byte) error {
 	}
 	// Writers without deadlines, as tests have, take their time.
 	_ = s.control.SetWriteDeadline(time.Now().Add(writeTime))
-	if _, err := s.w.Write(append(append([]byte("data: "), data...), "\n\n"...)); err != nil {
+	if _, err := s.w.Write(event); err != nil {
 		return err
 	}
 	return s.control.Flush()

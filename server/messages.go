@@ -1,0 +1,224 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/ridge-llm/ridge"
+)
+
+// messagesRequest is the body of POST /v1/messages, in Anthropic's words. It is turned into a chat request.
+type messagesRequest struct {
+	Model         string             `json:"model"`
+	MaxTokens     *int               `json:"max_tokens"`
+	System        json.RawMessage    `json:"system"` // a string or text blocks
+	Messages      []anthropicMessage `json:"messages"`
+	Stream        bool               `json:"stream"`
+	Temperature   *float64           `json:"temperature"`
+	TopP          *float64           `json:"top_p"`
+	TopK          *int               `json:"top_k"`
+	StopSequences []string           `json:"stop_sequences"`
+	Tools         []anthropicTool    `json:"tools"`
+	ToolChoice    *struct {
+		Type string `json:"type"`
+	} `json:"tool_choice"`
+}
+
+type anthropicTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"input_schema"`
+}
+
+type anthropicMessage struct {
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"` // a string or blocks
+}
+
+// block is a part of a message: text, thinking, a call of a tool, or what a tool gave back.
+type block struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Thinking  string          `json:"thinking"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage `json:"content"`
+}
+
+// blocks reads content that is a string or an array of blocks.
+func blocks(field string, raw json.RawMessage) ([]block, error) {
+	var text string
+	var list []block
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return nil, nil
+	case json.Unmarshal(raw, &text) == nil:
+		return []block{{Type: "text", Text: text}}, nil
+	case json.Unmarshal(raw, &list) == nil:
+		return list, nil
+	}
+	return nil, bad(field, "%s should be a string or an array of blocks", field)
+}
+
+// texts joins text blocks; others are refused.
+func texts(field string, raw json.RawMessage) (string, error) {
+	list, err := blocks(field, raw)
+	var all []string
+	for _, b := range list {
+		if b.Type != "text" {
+			return "", bad(field, "%s has a block of type %q; only text is supported there", field, b.Type)
+		}
+		all = append(all, b.Text)
+	}
+	return strings.Join(all, "\n"), err
+}
+
+func quoted(text string) json.RawMessage {
+	data, _ := json.Marshal(text) // a string always has a JSON form
+	return data
+}
+
+// chat is the same request in OpenAI's words.
+func (q *messagesRequest) chat() (*chatRequest, error) {
+	if q.MaxTokens == nil {
+		return nil, bad("max_tokens", "max_tokens is missing; it says how long the answer may be")
+	}
+	c := &chatRequest{sampling: sampling{
+		Model: q.Model, Stream: q.Stream, MaxTokens: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP, TopK: q.TopK, Stop: q.StopSequences}}
+	system, err := texts("system", q.System)
+	if err != nil {
+		return nil, err
+	}
+	if system != "" {
+		c.Messages = append(c.Messages, chatMessage{Role: "system", Content: quoted(system)})
+	}
+	for _, m := range q.Messages {
+		list, err := m.chat()
+		if err != nil {
+			return nil, err
+		}
+		c.Messages = append(c.Messages, list...)
+	}
+	for _, t := range q.Tools {
+		if len(t.InputSchema) == 0 {
+			return nil, bad("tools", "tool %q has no input_schema", t.Name)
+		}
+		raw, err := json.Marshal(map[string]any{"type": "function", "function": map[string]any{
+			"name": t.Name, "description": t.Description, "parameters": t.InputSchema}})
+		if err != nil {
+			return nil, bad("tools", "the input_schema of tool %q is not valid", t.Name)
+		}
+		c.Tools = append(c.Tools, raw)
+	}
+	if q.ToolChoice != nil {
+		c.ToolChoice = quoted(q.ToolChoice.Type)
+	}
+	return c, nil
+}
+
+// chat is a message as OpenAI has it: results of tools are messages of their own there.
+func (m *anthropicMessage) chat() ([]chatMessage, error) {
+	if m.Role != "user" && m.Role != "assistant" {
+		return nil, bad("messages", "a message has the role %q; user and assistant are possible", m.Role)
+	}
+	list, err := blocks("content", m.Content)
+	if err != nil {
+		return nil, err
+	}
+	var all []chatMessage
+	var said []string
+	one := chatMessage{Role: m.Role}
+	for _, b := range list {
+		switch b.Type {
+		case "text":
+			said = append(said, b.Text)
+		case "thinking":
+			one.ReasoningContent += b.Thinking
+		case "tool_use":
+			one.ToolCalls = append(one.ToolCalls, toolCall{ID: b.ID, Type: "function", Function: callFunction{Name: b.Name, Arguments: string(b.Input)}})
+		case "tool_result":
+			text, err := texts("content", b.Content)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, chatMessage{Role: "tool", ToolCallID: b.ToolUseID, Content: quoted(text)})
+		default:
+			return nil, bad("messages", "a message has a block of type %q; text, thinking, tool_use and tool_result are supported", b.Type)
+		}
+	}
+	if len(said) > 0 || len(one.ToolCalls) > 0 || len(all) == 0 {
+		one.Content = quoted(strings.Join(said, "\n"))
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// failMessages answers with an error in Anthropic's shape.
+func (s *Server) failMessages(w http.ResponseWriter, r *http.Request, err error) {
+	e := describe(err)
+	if e.Status >= 500 {
+		s.log.Error("request failed", "id", w.Header().Get("X-Request-Id"), "path", r.URL.Path, "error", err)
+	}
+	e.advise(w)
+	writeJSON(w, e.Status, anthropicError(e))
+}
+
+func anthropicError(e *apiError) map[string]any {
+	kind := map[int]string{400: "invalid_request_error", 404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 503: "overloaded_error"}[e.Status]
+	if kind == "" {
+		kind = "api_error"
+	}
+	return map[string]any{"type": "error", "error": map[string]string{"type": kind, "message": e.Message}}
+}
+
+// messages is POST /v1/messages.
+func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel, err := deadline(r)
+	if err != nil {
+		s.failMessages(w, r, err)
+		return
+	}
+	defer cancel()
+	a, all, err := s.newMessagesAnswer(ctx, w, r)
+	if err != nil {
+		s.failMessages(w, r, err)
+		return
+	}
+	out := newStream(w)
+	if a.request.Stream {
+		if err = a.stream(ctx, out, &all[0]); err == nil {
+			return
+		}
+	} else if err = s.run(ctx, all, func(j *job, p ridge.Piece) error { a.take(j, p); return nil }); err == nil {
+		writeJSON(w, http.StatusOK, a.whole())
+		return
+	}
+	if !out.begun {
+		s.failMessages(w, r, err)
+		return
+	}
+	_ = out.sendNamed("error", anthropicError(describe(err))) // the client may have gone
+}
+
+func (s *Server) newMessagesAnswer(ctx context.Context, w http.ResponseWriter, r *http.Request) (*messagesAnswer, []job, error) {
+	var q messagesRequest
+	if err := decode(w, r, &q); err != nil {
+		return nil, nil, err
+	}
+	c, err := q.chat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.checkChat(s); err != nil {
+		return nil, nil, err
+	}
+	all, o, err := c.job(ctx, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &messagesAnswer{chatAnswer: newChatAnswer(s, c, w.Header().Get("X-Request-Id"), o, 1)}, all, nil
+}

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/ridge-llm/ridge"
+)
+
+// messagesAnswer is a chat answer told in Anthropic's words: a list of blocks.
+type messagesAnswer struct {
+	*chatAnswer
+	block int    // index of the open block of the stream
+	kind  string // its type; "" when none is open
+}
+
+// stopReason is Anthropic's word for how the choice ended.
+func (c *chatState) stopReason() string {
+	switch c.finish {
+	case "length":
+		return "max_tokens"
+	case "tool_calls":
+		return "tool_use"
+	}
+	return "end_turn"
+}
+
+func (a *messagesAnswer) messageID() string { return "msg_" + strings.TrimPrefix(a.id, "chatcmpl-") }
+
+func (a *messagesAnswer) tokens() map[string]int {
+	return map[string]int{"input_tokens": a.usage.Prompt - a.usage.Details.Cached, "cache_read_input_tokens": a.usage.Details.Cached, "output_tokens": a.usage.Completion}
+}
+
+func (a *messagesAnswer) message(content []any, stop any) map[string]any {
+	return map[string]any{"id": a.messageID(), "type": "message", "role": "assistant", "model": a.server.options.Name,
+		"content": content, "stop_reason": stop, "stop_sequence": nil, "usage": a.tokens()}
+}
+
+// whole is the answer in one piece.
+func (a *messagesAnswer) whole() map[string]any {
+	c := &a.choices[0]
+	content := []any{}
+	if c.reasoning.Len() > 0 {
+		content = append(content, map[string]string{"type": "thinking", "thinking": c.reasoning.String(), "signature": ""})
+	}
+	if c.content.Len() > 0 {
+		content = append(content, map[string]string{"type": "text", "text": c.content.String()})
+	}
+	for _, call := range c.calls {
+		input := json.RawMessage(call.Function.Arguments)
+		if !json.Valid(input) {
+			input = quoted(call.Function.Arguments) // as the model wrote it
+		}
+		content = append(content, map[string]any{"type": "tool_use", "id": call.ID, "name": call.Function.Name, "input": input})
+	}
+	return a.message(content, c.stopReason())
+}
+
+// stream sends the answer as it comes: message_start, blocks, message_delta, message_stop.
+func (a *messagesAnswer) stream(ctx context.Context, out *stream, j *job) error {
+	err := a.server.run(ctx, []job{*j}, func(j *job, p ridge.Piece) error {
+		c := &a.choices[0]
+		if !c.begun {
+			c.begun = true
+			a.usage.Prompt = len(j.prompt)
+			if err := out.sendNamed("message_start", map[string]any{"type": "message_start", "message": a.message([]any{}, nil)}); err != nil {
+				return err
+			}
+			a.usage.Prompt = 0 // it is counted at the end
+		}
+		for _, d := range a.take(j, p) {
+			if err := a.sendDelta(out, d); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.closeBlock(out); err != nil {
+		return err
+	}
+	if err := out.sendNamed("message_delta", map[string]any{"type": "message_delta", "usage": a.tokens(),
+		"delta": map[string]any{"stop_reason": a.choices[0].stopReason(), "stop_sequence": nil}}); err != nil {
+		return err
+	}
+	return out.sendNamed("message_stop", map[string]string{"type": "message_stop"})
+}
+
+// sendDelta sends a piece, in a block of its kind: the open one, or a new one.
+func (a *messagesAnswer) sendDelta(out *stream, d delta) error {
+	kind, start, piece := "text", map[string]any{"type": "text", "text": ""}, map[string]string{"type": "text_delta", "text": d.Content}
+	fresh := false
+	switch {
+	case len(d.ToolCalls) > 0:
+		call := d.ToolCalls[0]
+		kind, fresh = "tool_use", call.ID != ""
+		start = map[string]any{"type": kind, "id": call.ID, "name": call.Function.Name, "input": map[string]any{}}
+		piece = map[string]string{"type": "input_json_delta", "partial_json": call.Function.Arguments}
+	case d.ReasoningContent != "":
+		kind, start = "thinking", map[string]any{"type": "thinking", "thinking": "", "signature": ""}
+		piece = map[string]string{"type": "thinking_delta", "thinking": d.ReasoningContent}
+	}
+	if fresh || kind != a.kind {
+		if err := a.closeBlock(out); err != nil {
+			return err
+		}
+		a.kind = kind
+		if err := out.sendNamed("content_block_start", map[string]any{"type": "content_block_start", "index": a.block, "content_block": start}); err != nil {
+			return err
+		}
+	}
+	return out.sendNamed("content_block_delta", map[string]any{"type": "content_block_delta", "index": a.block, "delta": piece})
+}
+
+// closeBlock ends the open block, if there is one.
+func (a *messagesAnswer) closeBlock(out *stream) error {
+	if a.kind == "" {
+		return nil
+	}
+	a.kind = ""
+	a.block++
+	return out.sendNamed("content_block_stop", map[string]any{"type": "content_block_stop", "index": a.block - 1})
+}
