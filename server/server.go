@@ -59,6 +59,10 @@ func New(m *ridge.Model, o Options) *Server {
 	s.mux.HandleFunc("POST /detokenize", s.detokenize)
 	s.mux.HandleFunc("GET /health", s.health)
 	s.mux.HandleFunc("GET /version", s.version)
+	s.mux.HandleFunc("GET /stats", s.stats)
+	s.mux.Handle("GET /{$}", page())
+	s.mux.Handle("GET /page.css", page())
+	s.mux.Handle("GET /page.js", page())
 	s.mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &apiError{Status: http.StatusNotFound, Kind: "invalid_request_error", Message: "there is no " + r.Method + " " + r.URL.Path + " here"})
@@ -118,7 +122,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if done := s.cors(w, r); done {
 		return
 	}
-	if r.URL.Path != "/health" && !s.keys.allow(r) {
+	if !open(r.URL.Path) && !s.keys.allow(r) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		s.fail(w, r, &apiError{Status: http.StatusUnauthorized, Kind: "authentication_error", Code: "invalid_api_key", Message: "the API key is missing or wrong; send it as Authorization: Bearer KEY"})
 		return

@@ -1,0 +1,54 @@
+package server_test
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server"
+)
+
+// TestPage: the page needs no key and nothing from elsewhere, what it calls exists, and its script names no element that
+// is not there.
+func TestPage(t *testing.T) {
+	h, _ := start(t, ridge.Options{}, server.Options{Keys: []string{"secret"}})
+	texts := map[string]string{}
+	for _, path := range []string{"/", "/page.css", "/page.js"} {
+		r, err := http.Get(h.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil || r.StatusCode != 200 || r.Header.Get("Content-Security-Policy") == "" {
+			t.Errorf("%s: %d %v", path, r.StatusCode, err)
+		}
+		if texts[path] = string(data); strings.Contains(texts[path], "http:") || strings.Contains(texts[path], "https:") {
+			t.Errorf("%s refers to another server", path)
+		}
+	}
+	for _, m := range regexp.MustCompile(`\$\("(\w+)"\)`).FindAllStringSubmatch(texts["/page.js"], -1) {
+		if !strings.Contains(texts["/"], `id="`+m[1]+`"`) {
+			t.Errorf("the script asks for element %s, which the page has not", m[1])
+		}
+	}
+	r, err := http.Get(h.URL + "/stats")
+	if err != nil || r.StatusCode != 401 {
+		t.Fatalf("/stats without a key: %v %v", r, err)
+	}
+	q, _ := http.NewRequest("GET", h.URL+"/stats", nil)
+	q.Header.Set("Authorization", "Bearer secret")
+	if r, err = http.DefaultClient.Do(q); err != nil {
+		t.Fatal(err)
+	}
+	data, _ := io.ReadAll(r.Body)
+	r.Body.Close()
+	for _, m := range regexp.MustCompile(`\bs\.([A-Z]\w+)`).FindAllStringSubmatch(texts["/page.js"], -1) {
+		if !strings.Contains(string(data), `"`+m[1]+`":`) {
+			t.Errorf("the script reads %s, which /stats has not: %s", m[1], data)
+		}
+	}
+}
