@@ -1,0 +1,37 @@
+package grammar
+
+import "fmt"
+
+// What one grammar may take. A schema of a thousand properties stays well below; what reaches them is a mistake or an
+// attack, and gets a sentence within about a second.
+const (
+	maxSource  = 1 << 20   // bytes of a source text
+	maxNesting = 128       // of brackets, schemas within schemas, groups within groups
+	maxRules   = 20_000    // rules of a grammar, those made for it included
+	maxStates  = 150_000   // states of the automata of all its rules
+	maxSubsets = 8_000_000 // states named by the states of one determinised rule, which is what that costs
+
+	maxStacks = 4_000       // simultaneous states of one position
+	maxWork   = 100_000_000 // steps of one mask, a few nanoseconds each
+)
+
+// tuning trades time for memory; it changes no result.
+type tuning struct {
+	light    int // weight up to which a rule is put in the place of its calls
+	unrolled int // weight up to which a repetition is, instead of being counted
+	contexts int // contexts used for one state of a position before its stack is looked at as it is
+	memory   int // bytes an Automaton keeps before it forgets and starts over
+}
+
+func usual() tuning { return tuning{light: 40, unrolled: 256, contexts: 64, memory: 64 << 20} }
+
+func tooManyStates(what string) error {
+	return fmt.Errorf("grammar: %s needs more than %d states; shorten its repetitions, bounds, enums or nesting", what, maxStates)
+}
+
+func checkSource(kind, text string) error {
+	if len(text) > maxSource {
+		return fmt.Errorf("grammar: the %s has %d bytes; %d are allowed", kind, len(text), maxSource)
+	}
+	return nil
+}

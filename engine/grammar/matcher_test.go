@@ -1,0 +1,257 @@
+package grammar
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestChoices(t *testing.T) {
+	g, err := FromChoices([]string{"yes", "no", "not now", "no", "ä\"\n"})
+	m := mustStart(t, g, err)
+	for text, want := range map[string]bool{"yes": true, "no": true, "not now": true, "not": false, "ä\"\n": true, "": false, "yesno": false} {
+		if got := reads(m, text); got != want {
+			t.Errorf("%q is a choice: %v, want %v", text, got, want)
+		}
+	}
+	if _, err := FromChoices(nil); err == nil {
+		t.Error("no choices at all give no error")
+	}
+	if _, err := FromChoices([]string{"a", "\xff"}); err == nil || !strings.Contains(err.Error(), "choice 1") {
+		t.Errorf("invalid UTF-8 gives %v", err)
+	}
+}
+
+func TestForced(t *testing.T) {
+	g, err := FromRegex(`abc(d|ef)ghij|abx`)
+	m := mustStart(t, g, err)
+	want := func(text string) {
+		t.Helper()
+		if got := string(m.Forced()); got != text {
+			t.Errorf("%q is forced, want %q", got, text)
+		}
+	}
+	accept := func(text string) {
+		t.Helper()
+		for _, b := range []byte(text) {
+			if err := m.Accept(int32(b)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want("ab")
+	accept("abc")
+	want("")
+	accept("e")
+	want("fghij")
+	accept("fghij")
+	want("") // the text is complete
+	if !m.Done() {
+		t.Error("a complete text is not done")
+	}
+	if err := m.Accept(256); err != nil || len(m.Forced()) > 0 || m.ForcedTokens(nil) != nil {
+		t.Errorf("after the end: %v, forced %q", err, m.Forced())
+	}
+}
+
+func TestForcedTokens(t *testing.T) {
+	tokens := strings.Fields(`a b c ab abc bc cd x { "k "key key " : ": : : 1 2 "} </s>`)
+	var list [][]byte
+	for _, s := range tokens {
+		list = append(list, []byte(s))
+	}
+	v, err := NewVocabulary(list, []int32{int32(len(list) - 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forced := func(pattern string, encode func([]byte) []int32) (text []string) {
+		t.Helper()
+		g, err := FromRegex(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := Compile(g, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := a.Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range m.ForcedTokens(encode) {
+			if err := m.Accept(id); err != nil {
+				t.Fatal(err)
+			}
+			text = append(text, tokens[id])
+		}
+		return text
+	}
+	for _, c := range []struct {
+		pattern string
+		want    []string
+	}{
+		{`\{"key":(1|2)`, []string{"{", `"key`, `":`}},
+		{`abc`, []string{"abc"}},
+		{`abcd`, []string{"abc"}},       // nothing spells the d
+		{`xc(d|x)`, []string{"x"}},      // c may become cd
+		{`xc(c|x)`, []string{"x", "c"}}, // it may not
+		{`x(a|ab)`, []string{"x"}},      // a or ab is the model's choice
+		{`(1|2)x`, nil},
+	} {
+		if diff := cmp.Diff(c.want, forced(c.pattern, nil)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.pattern, diff)
+		}
+	}
+	letters := func(text []byte) (ids []int32) {
+		for _, b := range text {
+			ids = append(ids, int32(slices.Index(tokens, string(b))))
+		}
+		return ids
+	}
+	if diff := cmp.Diff([]string{"a", "b", "c"}, forced(`abc`, letters)); diff != "" {
+		t.Errorf("an encoder's tokens (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string(nil), forced(`abc`, func([]byte) []int32 { return []int32{7, -1, 1000} })); diff != "" {
+		t.Errorf("an encoder's wrong tokens (-want +got):\n%s", diff)
+	}
+}
+
+func TestRollbackAndClone(t *testing.T) {
+	g, err := FromRegex(`(ab|ac){0,1000}`)
+	m := mustStart(t, g, err)
+	for range 500 {
+		for _, b := range []byte("ab") {
+			if err := m.Accept(int32(b)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c := m.Clone()
+	if err := m.Accept(256); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Rollback(2); err != nil { // the end and a b
+		t.Fatal(err)
+	}
+	if m.Done() || m.Accept('c') != nil || !m.Done() {
+		t.Error("after a rollback the text does not go on from there")
+	}
+	if !c.Done() || c.Accept('c') == nil {
+		t.Error("a clone moved with the matcher it was made from")
+	}
+	if err := m.Rollback(MaxRollback + 1); err == nil {
+		t.Error("more tokens were taken back than are kept")
+	}
+	if err := m.Rollback(MaxRollback); err != nil || m.Accept('a') != nil {
+		t.Errorf("taking back %d tokens: %v", MaxRollback, err)
+	}
+}
+
+func TestMatcherRefusals(t *testing.T) {
+	v, err := NewVocabulary([][]byte{nil, []byte("a"), {}, []byte("end"), []byte("a")}, []int32{3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := FromChoices([]string{"aa"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := Compile(g, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := a.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mask := make([]uint32, 1)
+	if err := m.Mask(mask); err != nil || mask[0] != 0b10010 {
+		t.Errorf("the mask is %b (%v), want both tokens a and no special one", mask[0], err)
+	}
+	for token, want := range map[int32]string{0: "special", 2: "special", 3: "not complete", -1: "vocabulary", 5: "vocabulary"} {
+		if err := m.Accept(token); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("token %d: %v, want an error with %q", token, err, want)
+		}
+	}
+	for _, token := range []int32{1, 4} {
+		if err := m.Accept(token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Accept(1); err == nil || !strings.Contains(err.Error(), `"a"`) {
+		t.Errorf("a third a: %v", err)
+	}
+	if err := m.Accept(3); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Accept(1); err == nil || !strings.Contains(err.Error(), "after the end") {
+		t.Errorf("after the end: %v", err)
+	}
+	if err := m.Mask(mask); err != nil || mask[0] != 0 {
+		t.Errorf("after the end the mask is %b (%v)", mask[0], err)
+	}
+	if err := m.Mask(nil); err == nil {
+		t.Error("a mask of the wrong length is taken")
+	}
+	if _, err := NewVocabulary(nil, []int32{0}); err == nil {
+		t.Error("an end token past the vocabulary is taken")
+	}
+}
+
+// Matchers of one automaton share what it knows; run with -race.
+func TestManyMatchers(t *testing.T) {
+	g, err := FromGBNF(arithmetic)
+	first := mustStart(t, g, err)
+	first.a.memory = 20_000 // so that it forgets now and then
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			m := first.Clone()
+			rng := testRand(fmt.Sprint(i))
+			for range 20 {
+				if text, ok := write(t, m, rng, 30); ok && !reads(m, text) {
+					t.Errorf("wrote %q, but does not read it", text)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if first.a.age < 2 {
+		t.Error("the automaton never forgot")
+	}
+}
+
+func Example() {
+	v := exampleVocabulary()
+	g, err := FromChoices([]string{"yes", "no", "not now"})
+	if err != nil {
+		panic(err) // a sentence for the client: status 400
+	}
+	a, err := Compile(g, v) // once for all requests with these choices
+	if err != nil {
+		panic(err) // likewise
+	}
+	m, err := a.Start() // once a request
+	if err != nil {
+		panic(err)
+	}
+	mask := make([]uint32, v.MaskWords())
+	for _, token := range []int32{11, 9, 12, 0} { // as the sampler chooses
+		if err := m.Mask(mask); err != nil {
+			panic(err)
+		}
+		fmt.Printf("%013b done=%v\n", mask[0], m.Done())
+		if err := m.Accept(token); err != nil {
+			panic(err)
+		}
+	}
+	// Output:
+	// 0110110000000 done=false
+	// 0001000000000 done=false
+	// 1010100000000 done=false
+	// 0000000000001 done=true
+}

@@ -1,0 +1,193 @@
+package grammar
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// program is a grammar ready to run: the automata of its rules, in one list of states.
+type program struct {
+	states  []state
+	starts  []int32    // the first state of each rule; a rule that can begin with another stands before it
+	root    int32      // rule
+	class   [256]uint8 // bytes with the same class are never told apart
+	example []byte     // a byte of each class
+}
+
+// state is a state of one rule's automaton. If times is set it is a counter instead: it calls times.body (calls[0]) up
+// to max times, and is final from min times on.
+type state struct {
+	dfaState
+	times *times
+}
+
+// newProgram makes the automata of the rules that the root needs.
+func newProgram(g *Grammar, t tuning) (*program, error) {
+	b := builder{rules: newRuleSet(g, t)}
+	if err := b.build(g.root); err != nil {
+		return nil, err
+	}
+	b.prune()
+	if b.dead(g.root) && !b.rules.empty[g.root] {
+		return nil, errors.New("grammar: no text at all satisfies it; some of its parts exclude each other or never end")
+	}
+	order, err := b.order()
+	if err != nil {
+		return nil, err
+	}
+	return b.assemble(g.root, order), nil
+}
+
+// builder collects the states of rules as they are needed. Calls name rules by their index in the rule set until
+// assemble.
+type builder struct {
+	rules  *ruleSet
+	states []state
+	start  map[int]int32 // by rule
+	made   []int         // the rules in start, in the order they were made
+}
+
+func (b *builder) build(root int) error {
+	b.start = map[int]int32{}
+	todo := []int{root}
+	for len(todo) > 0 {
+		r := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if _, ok := b.start[r]; ok {
+			continue
+		}
+		d, err := b.automaton(r)
+		if err != nil {
+			return err
+		}
+		base := int32(len(b.states))
+		b.start[r] = base
+		b.made = append(b.made, r)
+		if len(b.states)+len(d.states) > maxStates || len(b.rules.rules) > maxRules {
+			return tooManyStates("the grammar")
+		}
+		for _, s := range d.states {
+			for i := range s.arcs {
+				s.arcs[i].to += base
+			}
+			for i := range s.calls {
+				todo = append(todo, int(s.calls[i].rule))
+				s.calls[i].to += base
+			}
+			b.states = append(b.states, state{s, b.rules.rules[r].times})
+		}
+	}
+	return nil
+}
+
+func (b *builder) automaton(r int) (*dfa, error) {
+	if t := b.rules.rules[r].times; t != nil {
+		s := dfaState{final: true}
+		if t.max != 0 {
+			s.calls = []call{{int32(t.body), 0}}
+		}
+		return &dfa{states: []dfaState{s}}, nil
+	}
+	l := lowering{refs: b.rules}
+	from, to := l.state(), l.state()
+	l.add(b.rules.rules[r].body, from, to)
+	if !l.full {
+		if d, ok := determinise(&l.nfa, from, to); ok {
+			return d, nil
+		}
+	}
+	return nil, tooManyStates(b.rules.rules[r].name)
+}
+
+// dead tells, after prune, whether a rule has no text but perhaps the empty one.
+func (b *builder) dead(rule int) bool {
+	s := &b.states[b.start[rule]]
+	return len(s.arcs) == 0 && len(s.calls) == 0
+}
+
+// order lists the made rules so that a rule stands before those it can begin with. There is none if a rule can begin
+// with itself.
+func (b *builder) order() ([]int, error) {
+	const (
+		unseen = iota
+		open
+		done
+	)
+	status := map[int]int{}
+	var order, path []int
+	var visit func(r int) error
+	visit = func(r int) error {
+		switch status[r] {
+		case done:
+			return nil
+		case open:
+			return b.leftRecursion(append(path[slices.Index(path, r):], r))
+		}
+		status[r] = open
+		path = append(path, r)
+		for _, c := range b.states[b.start[r]].calls {
+			if err := visit(int(c.rule)); err != nil {
+				return err
+			}
+		}
+		path = path[:len(path)-1]
+		status[r] = done
+		order = append(order, r)
+		return nil
+	}
+	for _, r := range b.made {
+		if err := visit(r); err != nil {
+			return nil, err
+		}
+	}
+	slices.Reverse(order)
+	return order, nil
+}
+
+func (b *builder) leftRecursion(cycle []int) error {
+	var names []string
+	for i, r := range cycle {
+		if i < 8 || i == len(cycle)-1 {
+			names = append(names, fmt.Sprintf("%q", b.rules.rules[r].name))
+		}
+	}
+	return fmt.Errorf("grammar: rule %s begins with itself (%s); let something come first, or write it as a repetition", names[0], strings.Join(names, " → "))
+}
+
+// assemble numbers the rules by the order.
+func (b *builder) assemble(root int, order []int) *program {
+	p := &program{states: b.states, starts: make([]int32, len(order))}
+	number := map[int]int32{}
+	for i, r := range order {
+		number[r] = int32(i)
+		p.starts[i] = b.start[r]
+	}
+	p.root = number[root]
+	for i := range p.states {
+		for j := range p.states[i].calls {
+			c := &p.states[i].calls[j]
+			c.rule = number[int(c.rule)]
+		}
+	}
+	p.classify()
+	return p
+}
+
+// classify finds the bytes that no arc tells apart.
+func (p *program) classify() {
+	var cut [257]bool // a class begins here
+	cut[0] = true
+	for i := range p.states {
+		for _, a := range p.states[i].arcs {
+			cut[a.lo], cut[a.hi+1] = true, true
+		}
+	}
+	for b := range 256 {
+		if cut[b] {
+			p.example = append(p.example, byte(b))
+		}
+		p.class[b] = uint8(len(p.example) - 1)
+	}
+}
