@@ -18,14 +18,8 @@ var gemma3 = Arch{
 		"hidden_size": 2304.0, "intermediate_size": 9216.0, "num_hidden_layers": 26.0, "sliding_window": 4096.0,
 	},
 	Read: func(f *fields) *Config {
-		c := llamaLike(f)
-		c.HeadDim = f.sizeOr("head_dim", "attention.key_length", 256)
-		c.Tied = f.tied(true)
-		c.Act = f.activation("hidden_activation", graph.GeluTanh)
-		c.QKVBias = f.biased("attention_bias", "attn_q", false)
-		c.OutBias = f.biased("attention_bias", "attn_output", false)
+		c := gemmaLike(f)
 		c.QKNorm = true
-		c.EmbScale = math.Sqrt(float64(c.Hidden))
 		scalar := c.HeadDim
 		if !f.isHF() && c.Layers == 62 { // the 27B model's is another, which GGUF files leave readers to know
 			scalar = c.Hidden / max(c.Heads, 1)
@@ -38,31 +32,11 @@ var gemma3 = Arch{
 			f.note("attention.sliding_window_pattern", uint32(first+1))
 		}
 		gemmaRotations(f, c)
-		if f.flag("use_bidirectional_attention", false) {
-			f.fail("field use_bidirectional_attention is true, which makes it an encoder; encoders are not supported")
-		}
 		return c
 	},
-	Names: map[string]string{
-		"blk.N.post_attention_norm": "model.layers.N.post_attention_layernorm",
-		"blk.N.ffn_norm":            "model.layers.N.pre_feedforward_layernorm",
-		"blk.N.post_ffw_norm":       "model.layers.N.post_feedforward_layernorm",
-	},
-	Change: func(stem string) graph.Change {
-		if isNorm(stem) {
-			return graph.PlusOne
-		}
-		return graph.AsIs
-	},
-	Build: func(b *graph.Builder, c *Config) *graph.Value {
-		x := embedding(b, c)
-		for i := range c.Layers {
-			l := layer{b, c, i}
-			x = l.add("attn_sum", x, l.norm("post_attention_norm", l.selfAttention(l.norm("attn_norm", x))))
-			x = l.add("ffn_sum", x, l.norm("post_ffw_norm", l.gated(l.norm("ffn_norm", x))))
-		}
-		return rmsHead(b, c, x)
-	},
+	Names:  sandwichNames,
+	Change: gemmaChange,
+	Build:  sandwich,
 }
 
 // gemmaRotations reads the rotation of layers that see everything and that of layers with a window.

@@ -6,6 +6,8 @@ var registry = []*Arch{
 	&mistral,
 	&qwen2,
 	&qwen3,
+	&gemma,
+	&gemma2,
 	&gemma3,
 	&phi3,
 	&gpt2,
