@@ -17,12 +17,13 @@ func FuzzBodies(f *testing.F) {
 	}
 	f.Cleanup(func() { m.Close() })
 	s := server.New(m, server.Options{})
-	paths := []string{"/v1/chat/completions", "/v1/completions", "/v1/messages", "/tokenize", "/detokenize", "/v1/chat/completions/render"}
+	paths := []string{"/v1/chat/completions", "/v1/completions", "/v1/messages", "/tokenize", "/detokenize", "/v1/chat/completions/render", "/api/chat"}
 	for i, body := range []string{
 		`{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}], "tools": [{"type": "function", "function": {"name": "f"}}], "n": 2, "stream": true}`,
 		`{"prompt": [[1, 2], [3]], "logit_bias": {"5": -100}, "stop": ["a", "b"], "logprobs": 1, "max_tokens": 2}`,
 		`{"max_tokens": 2, "system": [{"type": "text", "text": "s"}], "messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": "y"}]}]}`,
 		`{"prompt": "a", "add_special_tokens": false}`, `{"tokens": [1, 2, 3]}`, `{"messages": [{"role": "assistant", "tool_calls": [{"function": {"arguments": "{"}}]}]}`,
+		`{"messages": [{"role": "user", "content": "a"}], "options": {"num_predict": 2}}`,
 	} {
 		f.Add(uint8(i), []byte(body))
 	}

@@ -1,4 +1,5 @@
-// Package server serves a model over HTTP, in the words of the OpenAI API; /v1/messages in Anthropic's.
+// Package server serves a model over HTTP, in the words of the OpenAI API; /v1/messages in Anthropic's,
+// /api in Ollama's.
 //
 //	request ─► id, log, key, limits (server.go, auth.go) ─► decode (chat.go, completion.go, sampling.go)
 //	        ─► run (run.go) ─► one answer (chat_answer.go, completion_answer.go) or events (stream.go)
@@ -53,6 +54,12 @@ func New(m *ridge.Model, o Options) *Server {
 	s.mux.HandleFunc("POST /v1/completions", s.completion)
 	s.mux.HandleFunc("POST /v1/chat/completions/render", s.render)
 	s.mux.HandleFunc("POST /v1/messages", s.messages)
+	s.mux.HandleFunc("POST /api/chat", s.ollama(false))
+	s.mux.HandleFunc("POST /api/generate", s.ollama(true))
+	s.mux.HandleFunc("POST /api/show", s.show)
+	s.mux.HandleFunc("GET /api/tags", s.tags)
+	s.mux.HandleFunc("GET /api/ps", s.tags)
+	s.mux.HandleFunc("GET /api/version", s.version)
 	s.mux.HandleFunc("GET /v1/models", s.models)
 	s.mux.HandleFunc("GET /v1/models/{name...}", s.oneModel)
 	s.mux.HandleFunc("POST /tokenize", s.tokenize)

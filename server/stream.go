@@ -45,18 +45,24 @@ func (s *stream) sendNamed(name string, v any) error {
 func (s *stream) write(data []byte) error { return s.raw([]byte("data: " + string(data) + "\n\n")) }
 
 func (s *stream) raw(event []byte) error {
-	if !s.begun {
-		h := s.w.Header()
-		h.Set("Content-Type", "text/event-stream")
-		h.Set("Cache-Control", "no-cache")
-		s.begun = true
-	}
+	s.begin("text/event-stream")
 	// Writers without deadlines, as tests have, take their time.
 	_ = s.control.SetWriteDeadline(time.Now().Add(writeTime))
 	if _, err := s.w.Write(event); err != nil {
 		return err
 	}
 	return s.control.Flush()
+}
+
+// begin sets the header, if nothing has been sent.
+func (s *stream) begin(contentType string) {
+	if s.begun {
+		return
+	}
+	h := s.w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", "no-cache")
+	s.begun = true
 }
 
 // fail ends the stream with an error: as an answer of its own if nothing has been sent.

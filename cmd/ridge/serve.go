@@ -31,8 +31,8 @@ func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [MODEL]",
 		Short: "Serve a model over HTTP with the OpenAI API",
-		Long: `Serve answers /v1/chat/completions, /v1/completions, /v1/messages (Anthropic's), /v1/models, /tokenize, /detokenize,
-/health, /version and /metrics (Prometheus); at / is a web page to chat on and to watch the engine. Requests that come together are computed together, and what their prompts begin with in common is
+		Long: `Serve answers /v1/chat/completions, /v1/completions, /v1/messages (Anthropic's), /api/chat and /api/generate (Ollama's),
+/v1/models, /tokenize, /detokenize, /health, /version and /metrics (Prometheus); at / is a web page to chat on and to watch the engine. Requests that come together are computed together, and what their prompts begin with in common is
 computed once. Ctrl-C or SIGTERM lets what is under way end, for half a minute at most.
 
 MODEL is a GGUF file or a Hugging Face directory; without it, the small built-in model is served.`,
