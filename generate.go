@@ -68,7 +68,7 @@ func (m *Model) answer(ctx context.Context, p Params, prompt func() ([]int32, er
 			yield(Piece{}, err)
 			return
 		}
-		if err := m.engine.Submit(ctx, a.request(m, ids, p)); err != nil {
+		if err := m.submit(ctx, a.request(m, ids, p), p.Constraint); err != nil {
 			yield(Piece{}, err)
 			return
 		}
@@ -83,6 +83,13 @@ func (m *Model) answer(ctx context.Context, p Params, prompt func() ([]int32, er
 			}
 		}
 	}
+}
+
+func (m *Model) submit(ctx context.Context, r engine.Request, c *Constraint) error {
+	if err := c.constrain(&r); err != nil {
+		return err
+	}
+	return m.engine.Submit(ctx, r)
 }
 
 // answer turns the engine's tokens into pieces. Its methods are called by the engine.
@@ -125,7 +132,7 @@ func (a *answer) request(m *Model, ids []int32, p Params) engine.Request {
 		sum := sha256.Sum256([]byte(p.Salt)) // which nobody can find a second text for
 		r.Salt = binary.LittleEndian.Uint64(sum[:])
 	}
-	if !p.IgnoreEnd {
+	if !p.IgnoreEnd || p.Constraint != nil { // a language has an end
 		r.Ends = m.ends
 	}
 	return r

@@ -27,6 +27,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/chat"
 	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/grammar"
 	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
@@ -36,18 +37,19 @@ import (
 
 // Model is a loaded model with its engine.
 type Model struct {
-	name      string
-	bundle    *bundle.Bundle
-	device    backend.Device
-	engine    *engine.Engine
-	tokenizer *tokenizer.Tokenizer
-	template  *chat.Template // nil: the model brings none
-	advice    bundle.Generation
-	ends      []int32
-	context   int
-	memory    plan.Memory
-	closing   sync.Once
-	closed    error
+	name       string
+	bundle     *bundle.Bundle
+	device     backend.Device
+	engine     *engine.Engine
+	tokenizer  *tokenizer.Tokenizer
+	template   *chat.Template // nil: the model brings none
+	advice     bundle.Generation
+	ends       []int32
+	context    int
+	memory     plan.Memory
+	vocabulary func() (*grammar.Vocabulary, error) // made when first asked for
+	closing    sync.Once
+	closed     error
 }
 
 // Load opens a GGUF file or a Hugging Face directory and starts an engine on it. An empty path is the built-in model,
@@ -61,6 +63,7 @@ func Load(path string, o Options) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{name: b.Name, bundle: b}
+	m.vocabulary = sync.OnceValues(m.newVocabulary)
 	if err := m.start(o); err != nil {
 		m.Close()
 		return nil, err

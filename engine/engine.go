@@ -41,6 +41,7 @@ type Engine struct {
 	copies []kv.Copy
 	batch  backend.Batch
 	logits []float32
+	mask   []uint32
 
 	mu        sync.Mutex
 	inbox     []*request
@@ -84,7 +85,7 @@ func newEngine(prog *plan.Program, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		prog: prog, state: state, pool: pool, byID: map[int64]*request{}, started: time.Now(), maxWaiting: o.waiting(),
-		logits: make([]float32, prog.Vocab()), wake: make(chan struct{}, 1),
+		logits: make([]float32, prog.Vocab()), mask: make([]uint32, (prog.Vocab()+31)/32), wake: make(chan struct{}, 1),
 		drained: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.publish()

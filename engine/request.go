@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/ridge-llm/ridge/engine/grammar"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/engine/sched"
@@ -13,10 +14,11 @@ import (
 type Request struct {
 	Prompt    []int32
 	Params    sample.Params
-	MaxTokens int     // of the answer
-	Ends      []int32 // tokens that end the answer; they are not emitted
-	Priority  int     // for the priority policy: lower goes first
-	Salt      uint64  // only requests of equal salt share cached beginnings
+	MaxTokens int              // of the answer
+	Ends      []int32          // tokens that end the answer; they are not emitted
+	Grammar   *grammar.Matcher // keeps the answer inside a language; nil: any answer. The engine's from Submit on
+	Priority  int              // for the priority policy: lower goes first
+	Salt      uint64           // only requests of equal salt share cached beginnings
 	// Emit gets each token of the answer; returning true ends it there.
 	Emit func(sample.Choice) (stop bool)
 	// Done gets the end.

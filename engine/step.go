@@ -124,9 +124,21 @@ func (e *Engine) advance(r *request) (reason sample.Reason, err error) {
 			reason, err = "", &PanicError{p, debug.Stack()}
 		}
 	}()
-	choice, err := e.sampler.Sample(e.logits, r.sampling, nil)
+	var mask []uint32
+	if r.Grammar != nil {
+		mask = e.mask
+		if err := r.Grammar.Mask(mask); err != nil {
+			return "", err
+		}
+	}
+	choice, err := e.sampler.Sample(e.logits, r.sampling, mask)
 	if err != nil {
 		return "", err
+	}
+	if r.Grammar != nil {
+		if err := r.Grammar.Accept(choice.Token); err != nil {
+			return "", err
+		}
 	}
 	before := r.output
 	reason = r.take(choice)
