@@ -21,11 +21,12 @@ type Device struct {
 	owned  map[driver.Ptr]int64 // device memory that Close frees, with its bytes
 	upload *uploader
 	steps  *steps
-	read   []byte // pinned, grown to the largest Read
+	read   reading
 
 	// What launches that cut their work in pieces meet in, one launch after the other: the pieces of matrix products, and
 	// counters that are zero between launches.
 	partial, counters driver.Ptr
+	opened            driver.Ptr // weights opened to bf16, one layer at a time; 0 without quantised layers
 
 	lost error // the fault after which the GPU answers nothing but errors
 }
@@ -188,8 +189,8 @@ func (d *Device) Close() error {
 		first := d.stream.Synchronize()
 		d.steps.close()
 		d.upload.close()
-		if d.read != nil {
-			d.ctx.FreeHost(d.read)
+		if d.read.host != nil {
+			d.ctx.FreeHost(d.read.host)
 		}
 		for p := range d.owned {
 			d.ctx.Free(p)

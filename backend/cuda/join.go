@@ -51,6 +51,12 @@ func (d *Device) tensorLinear(l *launch) bool {
 	return ok && d.hopper() && streams(l.node) && l.node.Out[0].Axis.Len()%8 == 0
 }
 
+// alike reports whether two linear layers keep their weights in layouts that one kernel reads.
+func alike(a, b *launch) bool {
+	v, w := a.args.Weights[0].(*weight), b.args.Weights[0].(*weight)
+	return packs(v) == packs(w) && (!packs(v) || v.tensor.Format == w.tensor.Format)
+}
+
 // overlap reports whether two buffers share memory.
 func overlap(a, b backend.Buffer) bool {
 	return a.Mem == b.Mem && a.Off < b.Off+b.Len && b.Off < a.Off+a.Len
@@ -58,7 +64,7 @@ func overlap(a, b backend.Buffer) bool {
 
 // joinGate joins a gate, its other half and the function on both.
 func (d *Device) joinGate(l []*launch, readers map[*graph.Value]int) (*launch, int, error) {
-	if len(l) < 3 || !d.tensorLinear(l[0]) || !d.tensorLinear(l[1]) {
+	if len(l) < 3 || !d.tensorLinear(l[0]) || !d.tensorLinear(l[1]) || !alike(l[0], l[1]) {
 		return nil, 0, nil
 	}
 	o, ok := l[2].node.Op.(graph.ActMul)
@@ -81,7 +87,7 @@ func (d *Device) joinGate(l []*launch, readers map[*graph.Value]int) (*launch, i
 // joinLinears joins up to three linear layers that read the same rows.
 func (d *Device) joinLinears(l []*launch, _ map[*graph.Value]int) (*launch, int, error) {
 	n := 0
-	for n < min(3, len(l)) && d.tensorLinear(l[n]) && l[n].node.In[0] == l[0].node.In[0] && !overlap(l[n].args.Out[0], l[0].args.In[0]) {
+	for n < min(3, len(l)) && d.tensorLinear(l[n]) && alike(l[0], l[n]) && l[n].node.In[0] == l[0].node.In[0] && !overlap(l[n].args.Out[0], l[0].args.In[0]) {
 		n++
 	}
 	if n < 2 {

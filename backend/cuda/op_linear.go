@@ -72,6 +72,9 @@ func bindTensorLinear(d *Device, n *graph.Node, a backend.Args) (func(*step) err
 // bindTensor binds linear layers that read the same rows as one launch. With act they are the gate and up matrices of a
 // feed-forward block, which become one matrix, and act is what joins their results.
 func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, error) {
+	if packs(layers[0].args.Weights[0].(*weight)) {
+		return d.bindPacked(layers, act)
+	}
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
 	wide := gemm.Problem{X: at(buffer), Rows: int(buffer.Len / x.RowBytes()), K: x.Axis.Len(), Gated: act != nil}
 	few := &skinny.Params{X: at(buffer), K: int32(x.Axis.Len())}

@@ -6,7 +6,6 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/quant"
 )
 
 // launch is a bound kernel: put puts it on the device's stream for a step.
@@ -29,6 +28,7 @@ type steps struct {
 	varying []*graph.Rotation // rotations whose frequencies go with a step's data
 	slots   [2]slot           // one is filled while the device still reads the other
 	next    int
+	picked  int                           // rows of logits of the last step
 	joined  map[*backend.Launch][]*launch // each program's launches as they are put on the stream
 	graphs  map[graphKey]*driver.Graph
 }
@@ -160,6 +160,7 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 		return nil
 	}
 	st := d.steps
+	st.picked, d.read.rows = len(b.Picked), 0
 	slot, err := st.slot()
 	if err != nil {
 		return err
@@ -201,38 +202,5 @@ func put(launches []*launch, s *step) error {
 			return fmt.Errorf("%s: %w", l.text, err)
 		}
 	}
-	return nil
-}
-
-// Read implements backend.Device.
-func (d *Device) Read(dst []float32, v *graph.Value, b backend.Buffer, from, n int) error {
-	width, rowBytes := v.Axis.Len(), v.RowBytes()
-	if v.Type == graph.Q8 || int64(from+n)*rowBytes > b.Len || len(dst) < n*width {
-		return fmt.Errorf("cuda: rows %d to %d of %s (%s) cannot be read into %d numbers", from, from+n, v.Name, v.Type, len(dst))
-	}
-	bytes := n * int(rowBytes)
-	err := d.do(func() (err error) {
-		if len(d.read) < bytes {
-			if d.read != nil {
-				if err := d.ctx.FreeHost(d.read); err != nil {
-					return err
-				}
-			}
-			if d.read, err = d.ctx.AllocHost(bytes); err != nil {
-				return err
-			}
-		}
-		if err := d.stream.Download(d.read[:bytes], at(b)+driver.Ptr(int64(from)*rowBytes)); err != nil {
-			return err
-		}
-		return d.stream.Synchronize()
-	})
-	if err != nil {
-		return err
-	}
-	format := map[graph.Type]quant.Format{graph.F32: quant.F32, graph.BF16: quant.BF16, graph.F16: quant.F16}[v.Type]
-	parallel(n*width, 1<<16, func(from, to int) {
-		quant.Decode(format, dst[from:to], d.read[format.RowBytes(from):format.RowBytes(to)])
-	})
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/packed"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -21,6 +22,7 @@ type weight struct {
 	tensor quant.Tensor
 	on     map[graph.Type]driver.Ptr
 	woven  driver.Ptr // with the up matrix, when this is a gate; see gemm.Weave
+	packed driver.Ptr // still quantised; see kernels/packed
 }
 
 // Place implements backend.Device.
@@ -36,6 +38,10 @@ func (w *weight) Bytes() int64 {
 	}
 	if w.woven != 0 {
 		n += 2 * graph.BF16.RowBytes(w.tensor.Cols) * int64(w.tensor.Rows)
+	}
+	if w.packed != 0 {
+		tiles, bytes := packed.Tiles(w.tensor)
+		n += int64(tiles) * int64(bytes)
 	}
 	return n
 }
