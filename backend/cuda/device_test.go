@@ -99,16 +99,17 @@ func compare(t *testing.T, d *Device, name string, g *graph.Graph, w plan.Tensor
 	}
 }
 
-// layers is a decoder with everything that is joined: q, k and v; turning and storing; gate, up and function.
-func layers(b *graph.Builder, pairing graph.Pairing, headSize, dim, window int) *graph.Value {
+// layers is a decoder with everything that is joined: q, k and v; turning and storing; gate, up and function. format, "/Q4_0", say, is
+// that of its matrices.
+func layers(b *graph.Builder, format string, pairing graph.Pairing, headSize, dim, window int) *graph.Value {
 	axis := func(name string, count, size int) graph.Axis { return graph.Axis{Name: name, Count: count, Size: size} }
-	vocab, hidden, heads, kv, ffn := axis("vocab", 61, 1), axis("hidden", 256, 1), axis("heads", 4, headSize), axis("kv", 2, headSize), axis("ffn", 488, 1)
+	vocab, hidden, heads, kv, ffn := axis("vocab", 61, 1), axis("hidden", 256, 1), axis("heads", 4, headSize), axis("kv", 2, headSize), axis("ffn", 480, 1)
 	r := &graph.Rotation{Name: "angles", Pairing: pairing, Dim: dim, Theta: 10000}
 	x := b.Embed("embd", b.Weight("t_embd", vocab, hidden), 0)
 	for i := range 2 {
 		at := func(s string) string { return fmt.Sprintf("%d.%s", i, s) }
 		linear := func(name string, x *graph.Value, out graph.Axis) *graph.Value {
-			return b.Linear(at(name), x, b.Weight(at(name), out, x.Axis), nil)
+			return b.Linear(at(name), x, b.Weight(at(name)+format, out, x.Axis), nil)
 		}
 		n := b.RMSNorm(at("norm"), x, b.Vector(at("norm"), hidden), 1e-5)
 		q, k, v := linear("q", n, heads), linear("k", n, kv), linear("v", n, kv)
@@ -134,10 +135,14 @@ func testJoined(t *testing.T, d *Device) {
 	for _, c := range []struct {
 		pairing               graph.Pairing
 		headSize, dim, window int
-	}{{graph.HalfPairs, 64, 64, 0}, {graph.AdjacentPairs, 128, 128, 0}, {graph.HalfPairs, 128, 64, 50}, {graph.AdjacentPairs, 80, 80, 0}, {graph.HalfPairs, 256, 256, 0}} {
+		format                string
+	}{
+		{graph.HalfPairs, 64, 64, 0, ""}, {graph.AdjacentPairs, 128, 128, 0, ""}, {graph.HalfPairs, 128, 64, 50, ""}, {graph.AdjacentPairs, 80, 80, 0, ""},
+		{graph.HalfPairs, 256, 256, 0, ""}, {graph.HalfPairs, 128, 128, 0, "/Q4_0"}, {graph.HalfPairs, 128, 128, 0, "/Q8_0"},
+	} {
 		for _, cache := range []graph.Type{graph.BF16, graph.F16} {
 			b := graph.NewBuilder("layers", testkit.Find, graph.BF16, cache)
-			g, err := b.Finish(layers(b, c.pairing, c.headSize, c.dim, c.window))
+			g, err := b.Finish(layers(b, c.format, c.pairing, c.headSize, c.dim, c.window))
 			if err != nil {
 				t.Fatal(err)
 			}

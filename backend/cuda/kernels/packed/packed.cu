@@ -95,23 +95,25 @@ template <typename Q, int WARPS, int DEEP, int NT, int RT, bool GATED> DEVICE vo
   load(unit);
   awaitInput();
   for (; unit < units;) {
-    UNROLL for (int d = 0; d < DEEP; d++) UNROLL for (int block = 0; block < BLOCKS; block++) {
-      int k = (unit + d * WARPS) * COLUMNS + block * 32 + t * 8; // past the end x counts as zero
-      Vec16 b[NT];
-      UNROLL for (int j = 0; j < NT; j++) {
-        b[j] = Vec16{};
-        if (j * 8 + g < p.m && k < p.k) b[j] = *(const Vec16*)(p.x + (long)(j * 8 + g) * p.k + k);
-      }
-      UNROLL for (int r = 0; r < RT; r++) {
-        u32 top[4], bottom[4];
-        Q::open(a[d][r].codes[0], block, top);
-        Q::open(a[d][r].codes[1], block, bottom);
-        float s0 = a[d][r].scale(0, block), s1 = a[d][r].scale(1, block);
+    UNROLL for (int d = 0; d < DEEP; d++) {
+      UNROLL for (int block = 0; block < BLOCKS; block++) {
+        int k = (unit + d * WARPS) * COLUMNS + block * 32 + t * 8; // past the end x counts as zero
+        Vec16 b[NT];
         UNROLL for (int j = 0; j < NT; j++) {
-          float sum[4] = {};
-          mma(sum, top[0], bottom[0], top[1], bottom[1], b[j].x[0], b[j].x[1]);
-          mma(sum, top[2], bottom[2], top[3], bottom[3], b[j].x[2], b[j].x[3]);
-          UNROLL for (int i = 0; i < 4; i++) acc[r][j][i] += (i < 2 ? s0 : s1) * sum[i];
+          b[j] = Vec16{};
+          if (j * 8 + g < p.m && k < p.k) b[j] = *(const Vec16*)(p.x + (long)(j * 8 + g) * p.k + k);
+        }
+        UNROLL for (int r = 0; r < RT; r++) {
+          u32 top[4], bottom[4];
+          Q::open(a[d][r].codes[0], block, top);
+          Q::open(a[d][r].codes[1], block, bottom);
+          float s0 = a[d][r].scale(0, block), s1 = a[d][r].scale(1, block);
+          UNROLL for (int j = 0; j < NT; j++) {
+            float sum[4] = {};
+            mma(sum, top[0], bottom[0], top[1], bottom[1], b[j].x[0], b[j].x[1]);
+            mma(sum, top[2], bottom[2], top[3], bottom[3], b[j].x[2], b[j].x[3]);
+            UNROLL for (int i = 0; i < 4; i++) acc[r][j][i] += (i < 2 ? s0 : s1) * sum[i];
+          }
         }
       }
     }
@@ -169,17 +171,17 @@ template <typename Q> DEVICE void open(const OpenParams& p) {
   }
 }
 
-KERNEL(256, 3) rows8_Q4_0(PARAM PackedParams p) { packed<Q4, 8, 2, 1, 1, false>(p); }
-KERNEL(256, 2) rows16_Q4_0(PARAM PackedParams p) { packed<Q4, 8, 1, 2, 2, false>(p); }
-KERNEL(256, 2) rows32_Q4_0(PARAM PackedParams p) { packed<Q4, 8, 1, 4, 2, false>(p); }
-KERNEL(256, 2) gated8_Q4_0(PARAM PackedParams p) { packed<Q4, 8, 2, 1, 2, true>(p); }
-KERNEL(256, 2) gated16_Q4_0(PARAM PackedParams p) { packed<Q4, 8, 1, 2, 2, true>(p); }
-KERNEL(256, 2) gated32_Q4_0(PARAM PackedParams p) { packed<Q4, 8, 1, 4, 2, true>(p); }
-KERNEL(256, 2) rows8_Q8_0(PARAM PackedParams p) { packed<Q8, 8, 2, 1, 1, false>(p); }
-KERNEL(256, 2) rows16_Q8_0(PARAM PackedParams p) { packed<Q8, 8, 1, 2, 2, false>(p); }
-KERNEL(256, 2) rows32_Q8_0(PARAM PackedParams p) { packed<Q8, 8, 1, 4, 2, false>(p); }
-KERNEL(256, 2) gated8_Q8_0(PARAM PackedParams p) { packed<Q8, 8, 1, 1, 2, true>(p); }
-KERNEL(256, 2) gated16_Q8_0(PARAM PackedParams p) { packed<Q8, 8, 1, 2, 2, true>(p); }
-KERNEL(256, 2) gated32_Q8_0(PARAM PackedParams p) { packed<Q8, 8, 1, 4, 2, true>(p); }
-KERNEL(256, 1) open_Q4_0(PARAM OpenParams p) { open<Q4>(p); }
-KERNEL(256, 1) open_Q8_0(PARAM OpenParams p) { open<Q8>(p); }
+// rowsN and gatedN are for up to N rows of x; rows8_few has twice the warps, for weights too few to fill the GPU otherwise. The
+// wide one takes twice the weights a block, as x, which every block reads, is the greater part of what comes from the L2 cache.
+#define FAMILY(F, Q) \
+  KERNEL(256, 3) rows8_##F(PARAM PackedParams p) { packed<Q, 8, 2, 1, 1, false>(p); } \
+  KERNEL(512, 2) rows8_few_##F(PARAM PackedParams p) { packed<Q, 16, 1, 1, 1, false>(p); } \
+  KERNEL(256, 2) rows16_##F(PARAM PackedParams p) { packed<Q, 8, 1, 2, 2, false>(p); } \
+  KERNEL(256, 2) rows32_##F(PARAM PackedParams p) { packed<Q, 8, 1, 4, 2, false>(p); } \
+  KERNEL(128, 2) rows32_wide_##F(PARAM PackedParams p) { packed<Q, 4, 1, 4, 4, false>(p); } \
+  KERNEL(256, 2) gated8_##F(PARAM PackedParams p) { packed<Q, 8, 2, 1, 2, true>(p); } \
+  KERNEL(256, 2) gated16_##F(PARAM PackedParams p) { packed<Q, 8, 1, 2, 2, true>(p); } \
+  KERNEL(256, 2) gated32_##F(PARAM PackedParams p) { packed<Q, 8, 1, 4, 2, true>(p); } \
+  KERNEL(256, 1) open_##F(PARAM OpenParams p) { open<Q>(p); }
+FAMILY(Q4_0, Q4)
+FAMILY(Q8_0, Q8)

@@ -3,6 +3,8 @@
 package packed
 
 import (
+	"fmt"
+
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/quant"
@@ -24,55 +26,67 @@ type Params struct {
 	M, K, Parts, Fn int32
 }
 
-// Kernel is the family for one format, plain or gated.
+// Kernel is the family for one format, plain or gated, by how many rows of x each takes.
 type Kernel struct {
-	variants [3]variant
+	variants []variant
+	sms      int
 	gated    bool
 }
 
 type variant struct {
-	kernel  *driver.Kernel
+	name    string
 	rows    int // of x
 	weights int // rows of each weight in a block
+	threads int
+	fill    func(blocks, sms int) bool // whether it suits a launch of so many blocks; nil: always
+	kernel  *driver.Kernel
 }
 
-const threads = 256
+// few reports whether every multiprocessor can hold its share of the blocks at once; many, whether all have at least one.
+func few(blocks, sms int) bool  { return blocks <= 3*sms }
+func many(blocks, sms int) bool { return blocks >= sms }
 
 // New finds the kernels for a format that Has. A gated problem has two parts, the gate and the up matrix, and one result, the
 // first part's Y.
 func New(l *kernels.Loader, f quant.Format, gated bool) (*Kernel, error) {
-	k := &Kernel{variants: [3]variant{{nil, 8, 16}, {nil, 16, 32}, {nil, 32, 32}}, gated: gated}
-	names := [3]string{"rows8_", "rows16_", "rows32_"}
+	k := &Kernel{sms: l.SMs(), gated: gated, variants: []variant{
+		{"rows8_few_", 8, 16, 512, few, nil}, {"rows8_", 8, 16, 256, nil, nil},
+		{"rows16_", 16, 32, 256, nil, nil},
+		{"rows32_wide_", 32, 64, 128, many, nil}, {"rows32_", 32, 32, 256, nil, nil},
+	}}
 	if gated {
-		names = [3]string{"gated8_", "gated16_", "gated32_"}
+		k.variants = []variant{{"gated8_", 8, 16, 256, nil, nil}, {"gated16_", 16, 16, 256, nil, nil}, {"gated32_", 32, 16, 256, nil, nil}}
 	}
 	for i := range k.variants {
-		v := &k.variants[i]
-		if gated {
-			v.weights = 16
-		}
 		var err error
-		if v.kernel, err = l.Kernel("packed", names[i]+f.String(), 0); err != nil {
+		if k.variants[i].kernel, err = l.Kernel("packed", k.variants[i].name+f.String(), 0); err != nil {
 			return nil, err
 		}
 	}
 	return k, nil
 }
 
-// Launch computes p.M rows, up to MaxRows.
+// Launch computes p.M rows, up to MaxRows, with the first variant that suits.
 func (k *Kernel) Launch(s *driver.Stream, p *Params) error {
-	v := &k.variants[0]
-	for i := 1; int(p.M) > v.rows && i < len(k.variants); i++ {
-		v = &k.variants[i]
-	}
-	blocks := 0
-	for _, part := range p.Part[:p.Parts] {
-		blocks += (int(part.N) + v.weights - 1) / v.weights
-		if k.gated {
-			break
+	for _, v := range k.variants {
+		blocks := k.blocks(&v, p)
+		if int(p.M) <= v.rows && (v.fill == nil || v.fill(blocks, k.sms)) {
+			return driver.Launch(s, v.kernel, driver.Grid{X: blocks, Threads: v.threads}, p)
 		}
 	}
-	return driver.Launch(s, v.kernel, driver.Grid{X: blocks, Threads: threads}, p)
+	return fmt.Errorf("cuda: %d rows for a launch of at most %d", p.M, MaxRows)
+}
+
+func (k *Kernel) blocks(v *variant, p *Params) int {
+	parts := p.Part[:p.Parts]
+	if k.gated {
+		parts = parts[:1]
+	}
+	n := 0
+	for _, part := range parts {
+		n += (int(part.N) + v.weights - 1) / v.weights
+	}
+	return n
 }
 
 // Opened is a weight to open: Y is [N, K] bf16, or, when Woven, two such matrices as gemm.Weave lays them, of which this is the
@@ -89,7 +103,7 @@ func FindOpen(l *kernels.Loader, f quant.Format) (*driver.Kernel, error) {
 
 // Open puts the opening of a weight on the stream, a warp for each unit.
 func Open(s *driver.Stream, k *driver.Kernel, o *Opened) error {
-	const warps = threads / 32
+	const threads, warps = 256, 256 / 32
 	units := tiles(int(o.N)) * tileUnits(int(o.K))
 	return driver.Launch(s, k, driver.Grid{X: (units + warps - 1) / warps, Threads: threads}, o)
 }
