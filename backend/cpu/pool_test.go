@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -68,7 +69,8 @@ func TestBarriers(t *testing.T) {
 	}
 }
 
-// TestStepAllocates: a step allocates nothing.
+// TestStepAllocates: a step allocates nothing. The count is the whole process's, and the runtime allocates when it parks a
+// goroutine on a busy machine, so one try of several must be clean.
 func TestStepAllocates(t *testing.T) {
 	d := &Device{tier: gemm.Tiers()[0], pool: newPool(2)}
 	d.start()
@@ -76,12 +78,16 @@ func TestStepAllocates(t *testing.T) {
 	p := layers(t, d, 2)
 	defer p.Close()
 	for _, b := range testkit.Sequence(testkit.Steps{{40, 3}, {1, 300}, {1, 1}}, p.Limits, 61, false, 1) {
-		if n := testing.AllocsPerRun(3, func() {
-			if err := p.Run(b); err != nil {
-				t.Fatal(err)
-			}
-		}); n != 0 {
-			t.Errorf("a step of %d tokens allocates %g times", len(b.Tokens), n)
+		least := math.Inf(1)
+		for try := 0; try < 10 && least > 0; try++ {
+			least = min(least, testing.AllocsPerRun(3, func() {
+				if err := p.Run(b); err != nil {
+					t.Fatal(err)
+				}
+			}))
+		}
+		if least != 0 {
+			t.Errorf("a step of %d tokens allocates %g times", len(b.Tokens), least)
 		}
 	}
 }
