@@ -21,6 +21,9 @@ type contextKey struct {
 func (a *Automaton) keyOf(f frame, longest, band int) contextKey {
 	k := contextKey{state: f.state, band: int32(band)}
 	if t := a.prog.states[f.state].times; t != nil {
+		if calls := a.prog.states[f.state].calls; len(calls) > 0 {
+			k.state = -1 - calls[0].rule // counters of the same rule are alike
+		}
 		far := int32(longest + 1)
 		k.need = min(max(int32(t.min)-f.count, 0), far)
 		k.left = far
@@ -139,7 +142,7 @@ func (a *Automaton) newContext(c *context, f frame, tokens *trie) (*context, err
 func (a *Automaton) walk(t *trie, start int32) (accepted *tokenSet, rest *trie, err error) {
 	var (
 		yes    []int32
-		maybe  = part{from: t}
+		maybe  = subtrie{from: t}
 		at     = make([]*position, t.deepest+1) // by depth
 		popped = make([]bool, t.deepest+1)      // an earlier byte of the token ended the known stack
 	)

@@ -60,7 +60,7 @@ func reads(m *Matcher, text string) bool {
 
 // write makes a random sentence of at most about n tokens, or "" and false if that did not come to an end. After n
 // tokens it prefers whatever closes something.
-func write(t testing.TB, m *Matcher, rng *rand.Rand, n int) (string, bool) {
+func write(t testingT, m *Matcher, rng *rand.Rand, n int) (string, bool) {
 	t.Helper()
 	m = m.Clone()
 	v := m.a.vocab
@@ -126,4 +126,10 @@ func exampleVocabulary() *Vocabulary {
 		panic(err)
 	}
 	return v
+}
+
+// testingT is what testing.T, testing.B and rapid.T have in common.
+type testingT interface {
+	Helper()
+	Fatalf(format string, args ...any)
 }

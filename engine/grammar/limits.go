@@ -26,7 +26,7 @@ type tuning struct {
 func usual() tuning { return tuning{light: 40, unrolled: 256, contexts: 64, memory: 64 << 20} }
 
 func tooManyStates(what string) error {
-	return fmt.Errorf("grammar: %s needs more than %d states; shorten its repetitions, bounds, enums or nesting", what, maxStates)
+	return fmt.Errorf("grammar: %.300s needs more than %d states; shorten its repetitions, bounds, enums or nesting", what, maxStates)
 }
 
 func checkSource(kind, text string) error {

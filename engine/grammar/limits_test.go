@@ -41,6 +41,40 @@ func TestBombs(t *testing.T) {
 		"all ways to nest": func() (*Grammar, error) {
 			return FromGBNF(`root ::= "a" root root | "a" root "x" root | "a" a | "a"` + "\n" + `a ::= "a" (a | root) "x" | "a" (root | a) "y" | "a"`)
 		},
+		"schema: crossed choices": func() (*Grammar, error) {
+			return schemaOf(`{"allOf":[` + many(20, `{"anyOf":[{"minLength":%d},{"maxLength":1%d},{"pattern":"a%d"},{"format":"date"}]}`) + `]}`)
+		},
+		"schema: large enum": func() (*Grammar, error) { return schemaOf(`{"enum":[` + many(40_000, `"value %d"`) + `]}`) },
+		"schema: optional properties": func() (*Grammar, error) {
+			return schemaOf(`{"properties":{` + many(4000, `"property %d":{"type":"string"}`) + `}}`)
+		},
+		"schema: counted properties": func() (*Grammar, error) {
+			return schemaOf(`{"properties":{` + many(90, `"p%d":{"type":"string"}`) + `},"minProperties":50,"additionalProperties":false}`)
+		},
+		"schema: chain of references": func() (*Grammar, error) {
+			return schemaOf(`{"$ref":"#/$defs/d0","$defs":{` + many(8_000, `"d%d":{"$ref":"#/$defs/d%[1]dx"},"d%[1]dx":{"type":"array","items":{"$ref":"#/$defs/d0"}}`) + `}}`)
+		},
+		"schema: all properties of all": func() (*Grammar, error) {
+			return schemaOf(`{"allOf":[` + many(3000, `{"properties":{"p%d":{"type":"string"}}}`) + `]}`)
+		},
+		"schema: patterns over enum": func() (*Grammar, error) {
+			return schemaOf(`{"allOf":[` + many(200, `{"pattern":"^.*%d?.*[a-z]{200}?"}`) + `],"enum":[` + many(10_000, `"value %d"`) + `]}`)
+		},
+		"schema: patterns together": func() (*Grammar, error) {
+			return schemaOf(`{"allOf":[` + many(30, `{"pattern":"a.{%d}b"}`) + `]}`)
+		},
+		"schema: counts": func() (*Grammar, error) {
+			return schemaOf(`{"maxItems":1000000000,"minItems":999999999,"items":{"type":"array","minItems":1000000,"items":{"type":"string","minLength":1000000}}}`)
+		},
+		"schema: long names": func() (*Grammar, error) {
+			return schemaOf(`{"properties":{"` + strings.Repeat("n", 500_000) + `":true},"additionalProperties":true}`)
+		},
+		"schema: digits": func() (*Grammar, error) {
+			return schemaOf(`{"type":"number","multipleOf":9999,"minimum":-1e300,"maximum":1.` + strings.Repeat("7", 300) + `}`)
+		},
+		"schema: depth": func() (*Grammar, error) {
+			return schemaOf(strings.Repeat(`{"anyOf":[true,`, 120) + "{}" + strings.Repeat("]}", 120))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()
@@ -50,7 +84,7 @@ func TestBombs(t *testing.T) {
 				mask := [9]uint32{}
 				for range 100 {
 					if err = m.Mask(mask[:]); err == nil {
-						err = m.Accept('a')
+						err = m.Accept(first(mask[:]))
 					}
 					if err != nil {
 						break
@@ -63,4 +97,25 @@ func TestBombs(t *testing.T) {
 			t.Logf("%v: %.200v", time.Since(begin), err)
 		})
 	}
+}
+
+func schemaOf(text string) (*Grammar, error) { return FromJSONSchema([]byte(text), Options{}) }
+
+// first is the first token from a on that a mask allows, or the first at all.
+func first(mask []uint32) int32 {
+	for i := range int32(256) {
+		if token := (i + 'a') % 256; mask[token/32]>>(token%32)&1 == 1 {
+			return token
+		}
+	}
+	return 256
+}
+
+// many is a list of n texts with their number in them.
+func many(n int, format string) string {
+	var list []string
+	for i := range n {
+		list = append(list, strings.Replace(strings.ReplaceAll(format, "%[1]d", strconv.Itoa(i+1)), "%d", strconv.Itoa(i), -1))
+	}
+	return strings.Join(list, ",")
 }

@@ -98,7 +98,7 @@ func (b *builder) automaton(r int) (*dfa, error) {
 			return d, nil
 		}
 	}
-	return nil, tooManyStates(b.rules.rules[r].name)
+	return nil, tooManyStates(fmt.Sprintf("%q", b.rules.rules[r].name))
 }
 
 // dead tells, after prune, whether a rule has no text but perhaps the empty one.

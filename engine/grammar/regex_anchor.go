@@ -107,11 +107,22 @@ func chain(first, second []form) (forms []form) {
 				}
 				y = seq{}
 			}
-			f.x = seq{x, y}
+			f.x = concat(x, y)
 			forms = append(forms, f)
 		}
 	}
 	return forms
+}
+
+// concat is seq{x, y} without what is empty.
+func concat(x, y expr) expr {
+	if s, ok := x.(seq); ok && len(s) == 0 {
+		return y
+	}
+	if s, ok := y.(seq); ok && len(s) == 0 {
+		return x
+	}
+	return seq{x, y}
 }
 
 // joined makes one form of those with the same anchors.

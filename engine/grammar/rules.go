@@ -130,15 +130,18 @@ func (s *ruleSet) counted(x repeat, enc encoding) (rule int32, mayBeEmpty, ok bo
 	if copies == 1 || !s.tooLarge(max(s.weight(x.x), 1), copies) {
 		return 0, false, false
 	}
-	body := x.x
-	if enc == asQuoted {
-		body = quoted{body}
-	}
 	min := x.min
 	if s.nullable(x.x) {
 		min = 0 // the texts that seem to be missing are empty
 	}
-	one := s.add("a repeated part", body)
+	one := 0
+	if r, ok := x.x.(ref); ok {
+		one = int(r)
+	} else if enc == asQuoted {
+		one = s.add("a repeated part", quoted{x.x})
+	} else {
+		one = s.add("a repeated part", x.x)
+	}
 	times := &times{body: one, min: min, max: x.max}
 	loop := s.add("a repetition", nil)
 	s.rules[loop].times = times

@@ -51,23 +51,23 @@ func (t *trie) close() {
 	}
 }
 
-// part collects a subset of a trie's tokens, in order, as a trie of its own.
-type part struct {
+// subtrie collects a subset of a trie's tokens, in order, as a trie of its own.
+type subtrie struct {
 	trie
 	from *trie
 	path []int32 // the nodes of from above the current one, by depth - 1
-	kept int     // how many nodes at the beginning of path are in the part already
+	kept int     // how many nodes at the beginning of path are in it already
 }
 
 // visit moves on to a node of from.
-func (p *part) visit(i int32) {
+func (p *subtrie) visit(i int32) {
 	above := int(p.from.nodes[i].depth) - 1
 	p.path = append(p.path[:above], i)
 	p.kept = min(p.kept, above)
 }
 
 // add takes the current node's token.
-func (p *part) add() {
+func (p *subtrie) add() {
 	for ; p.kept < len(p.path); p.kept++ {
 		n := p.from.nodes[p.path[p.kept]]
 		n.token = -1

@@ -1,0 +1,210 @@
+package grammar
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Options says what a JSON schema leaves open.
+type Options struct {
+	// Spaces is how many characters of white space may stand in one place: behind { [ , and : and before } and ]. 0 is
+	// compact JSON, which leaves the model least to choose.
+	Spaces int
+	// Open is JSON Schema's own default: an object whose schema does not speak of additionalProperties may have others
+	// than those declared. Without it, as in OpenAI's strict mode, it may not, unless it declares none at all.
+	Open bool
+}
+
+const maxSpaces = 256
+
+// FromJSONSchema is the JSON texts that satisfy a schema (draft 2020-12), with these words on what is written:
+//
+//   - properties come in the order in which they are declared
+//   - strings that have to match a pattern or format are written with the shortest escapes
+//   - numbers with bounds are written without an exponent, others with at most two digits in it
+//   - a schema without a type is one of the types that its keywords speak of
+//   - oneOf is anyOf: that only one of the options is satisfied is not enforced
+//   - formats are enforced; those without a rule here are refused
+//   - annotations are skipped; all other keywords that are not enforced are refused, by name and JSON pointer
+func FromJSONSchema(schema []byte, o Options) (*Grammar, error) {
+	if err := checkSource("schema", string(schema)); err != nil {
+		return nil, err
+	}
+	if o.Spaces < 0 || o.Spaces > maxSpaces {
+		return nil, fmt.Errorf("grammar: %d characters of white space; between 0 and %d are possible", o.Spaces, maxSpaces)
+	}
+	root, err := readJSON(schema)
+	if err != nil {
+		return nil, fmt.Errorf("grammar: schema: %w", err)
+	}
+	c := schemaCompiler{
+		Options:   o,
+		root:      root,
+		index:     map[string]ref{},
+		named:     map[string]ref{},
+		checked:   map[*jsonValue]bool{},
+		languages: map[string]*language{},
+		ws:        seq{},
+	}
+	if o.Spaces > 0 {
+		c.ws = c.shared("white space", repeat{classOf(" \t\n\r"), 0, o.Spaces})
+	}
+	r, err := c.schema([]part{{jsonValue: root}})
+	if err != nil {
+		return nil, fmt.Errorf("grammar: schema at %w", err)
+	}
+	return &Grammar{rules: c.rules, root: int(r)}, nil
+}
+
+// JSONObject is any JSON object.
+func JSONObject(o Options) (*Grammar, error) {
+	return FromJSONSchema([]byte(`{"type":"object"}`), o)
+}
+
+// schemaCompiler turns sets of schemas into rules.
+type schemaCompiler struct {
+	Options
+	root      *jsonValue
+	rules     []rule
+	index     map[string]ref // by the schemas that have to be satisfied together
+	named     map[string]ref
+	checked   map[*jsonValue]bool  // schemas whose keywords are known
+	languages map[string]*language // of patterns and formats
+	work      int                  // schemas and properties looked at, again and again
+	ws        expr
+}
+
+// part is a schema that has to be satisfied, apart from what was done about it already: its references were followed, an
+// option was chosen.
+type part struct {
+	*jsonValue
+	followed, anyOf, oneOf bool
+}
+
+// shared returns a rule for an expression that many schemas have.
+func (c *schemaCompiler) shared(name string, body expr) ref {
+	r, ok := c.named[name]
+	if !ok {
+		r = ref(len(c.rules))
+		c.rules = append(c.rules, rule{name: name, body: body})
+		c.named[name] = r
+	}
+	return r
+}
+
+// errAt is an error at a place of the schema.
+func errAt(v *jsonValue, format string, args ...any) error {
+	return fmt.Errorf("%.300s: %w", v.where(), fmt.Errorf(format, args...))
+}
+
+// schema returns the rule of what satisfies all the parts. Rules are known by their parts, so a schema that refers to
+// itself becomes a rule that calls itself.
+func (c *schemaCompiler) schema(parts []part) (ref, error) {
+	flat, err := c.flatten(parts)
+	if err != nil {
+		return 0, err
+	}
+	var key []byte
+	for _, p := range flat {
+		key = binary.AppendUvarint(key, uint64(p.id))
+		switch {
+		case p.anyOf && p.oneOf:
+			key = append(key, 3)
+		case p.anyOf:
+			key = append(key, 1)
+		case p.oneOf:
+			key = append(key, 2)
+		default:
+			key = append(key, 0)
+		}
+	}
+	if r, ok := c.index[string(key)]; ok {
+		return r, nil
+	}
+	if len(c.rules) >= maxRules {
+		return 0, errAt(c.root, "its parts combine in more than %d ways", maxRules)
+	}
+	r := ref(len(c.rules))
+	name := "any value"
+	if len(flat) > 0 {
+		name = flat[0].where()
+	}
+	c.rules = append(c.rules, rule{name: name})
+	c.index[string(key)] = r
+	body, err := c.body(flat)
+	if err != nil {
+		return 0, err
+	}
+	c.rules[r].body = body
+	return r, nil
+}
+
+// body returns the language of parts that refer to no others.
+func (c *schemaCompiler) body(parts []part) (expr, error) {
+	for i, p := range parts {
+		if p.isFalse() {
+			return alt{}, nil
+		}
+		if group := p.get("anyOf"); group != nil && !p.anyOf {
+			p.anyOf = true
+			return c.choice(parts, i, p, group)
+		}
+		if group := p.get("oneOf"); group != nil && !p.oneOf {
+			p.oneOf = true
+			return c.choice(parts, i, p, group)
+		}
+	}
+	f, err := c.facts(parts)
+	if err != nil {
+		return nil, err
+	}
+	if f.enum != nil {
+		return c.enum(f)
+	}
+	var options alt
+	for _, t := range []struct {
+		types jsonTypes
+		make  func(*facts) (expr, error)
+	}{
+		{typeObject, c.object},
+		{typeArray, c.array},
+		{typeString, c.string},
+		{typeNumber | typeInteger, c.number},
+		{typeBoolean, func(*facts) (expr, error) { return alt{text("true"), text("false")}, nil }},
+		{typeNull, func(*facts) (expr, error) { return text("null"), nil }},
+	} {
+		if f.types&t.types != 0 {
+			x, err := t.make(f)
+			if err != nil {
+				return nil, err
+			}
+			options = append(options, x)
+		}
+	}
+	return options, nil
+}
+
+// choice takes each option of a group in turn, together with all other parts.
+func (c *schemaCompiler) choice(parts []part, at int, made part, group *jsonValue) (expr, error) {
+	var options alt
+	for _, option := range group.items {
+		with := append([]part(nil), parts...)
+		with[at] = made
+		r, err := c.schema(append(with, part{jsonValue: option}))
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, r)
+	}
+	return options, nil
+}
+
+// maxLooks bounds how often schemas and properties are looked at, as parts of one combination or another.
+const maxLooks = 1_000_000
+
+func (c *schemaCompiler) look(n int) error {
+	if c.work += n; c.work > maxLooks {
+		return errAt(c.root, "its references and choices combine in too many ways")
+	}
+	return nil
+}
