@@ -147,9 +147,13 @@ func (o *oracle) graph(x graph, at places) places {
 		reached[i] = make(places, len(at))
 	}
 	reached[0].add(at)
+	ending := o.ending(x)
 	for grown := true; grown; {
 		grown = false
 		for _, a := range x.arcs {
+			if !ending[a.to] {
+				continue
+			}
 			to := reached[a.from]
 			if a.x != nil {
 				to = o.from(a.x, to)
@@ -163,6 +167,19 @@ func (o *oracle) graph(x graph, at places) places {
 		}
 	}
 	return ends
+}
+
+// ending tells from which nodes of x a final one can be reached: text that leads elsewhere begins no sentence.
+func (o *oracle) ending(x graph) []bool {
+	ending := slices.Clone(x.final)
+	for range x.final {
+		for _, a := range x.arcs {
+			if ending[a.to] && (a.x == nil || o.possible(a.x)) {
+				ending[a.from] = true
+			}
+		}
+	}
+	return ending
 }
 
 func (o *oracle) literal(s string, at int, ends places) {
