@@ -1,0 +1,146 @@
+package price
+
+import "github.com/ridge-llm/ridge/graph"
+
+// Line is what one node costs in a step.
+type Line struct {
+	Node   *graph.Node
+	Class  Class
+	Number Number // in which it computes
+	Work   graph.Work
+	// Read and Write are the traffic by the Profile's levels, bytes; nothing is counted twice.
+	Read, Write [MaxLevels]int64
+	Intensity   float64 // FLOPs for each byte of traffic; 0 without traffic
+	Bound       Bound
+	Level       int     // the level that is slowest for it
+	Floor       float64 // the least it can take, s
+	Seconds     float64 // what it is expected to take, s
+	Launch      float64 // of Seconds, its launch
+}
+
+// Cause is what time is spent on.
+type Cause uint8
+
+// The causes.
+const (
+	ByCompute Cause = iota
+	ByWeights       // reading weights
+	ByCache         // reading keys and values
+	ByValues        // reading and writing activations
+	ByLaunch
+	ByHost // beside the nodes: batch, sampling
+	ByCommunication
+	Causes
+)
+
+func (c Cause) String() string {
+	return [...]string{"compute", "weights", "kv", "activations", "launch", "host", "communication"}[c]
+}
+
+// Bill is what a step costs.
+type Bill struct {
+	Lines       []Line
+	Levels      []Level // that Read and Write count
+	Work        graph.Work
+	Read, Write [MaxLevels]int64
+	Intensity   float64
+	Floor       float64         // s
+	Host        float64         // beside the nodes, s
+	Seconds     float64         // nodes and host, s
+	By          [Causes]float64 // Seconds by what they are spent on
+}
+
+// Bill prices every node of a step.
+func (m *Model) Bill(s *graph.Step) *Bill {
+	l := m.measure(s)
+	set := m.workingSet(&l)
+	byNode := make(map[*graph.Node]Line, len(m.graph.Nodes))
+	for _, x := range m.groups {
+		c := m.cost(x, &l, set)
+		line := lineOf(x, &c)
+		for _, n := range x.nodes {
+			line.Node = n
+			byNode[n] = line
+		}
+	}
+	b := &Bill{Levels: m.profile.Levels, Host: m.host(&l)}
+	for _, n := range m.graph.Nodes {
+		b.add(byNode[n])
+	}
+	b.Seconds += b.Host
+	b.By[ByHost] += b.Host
+	b.Intensity = intensity(b.Work)
+	return b
+}
+
+func lineOf(x *group, c *cost) Line {
+	w := c.work
+	line := Line{
+		Class: x.class, Number: x.number, Work: w, Intensity: intensity(w), Bound: c.bound(), Level: c.slow,
+		Floor: c.floor(), Seconds: c.seconds, Launch: c.launch,
+	}
+	line.Read[c.far] += w.WeightBytes + w.CacheRead
+	line.Write[c.far] += w.CacheWrite
+	line.Read[c.near] += w.ValueRead
+	line.Write[c.near] += w.ValueWrite
+	return line
+}
+
+func intensity(w graph.Work) float64 {
+	if b := w.Bytes(); b > 0 {
+		return float64(w.FLOPs) / float64(b)
+	}
+	return 0
+}
+
+func (b *Bill) add(l Line) {
+	b.Lines = append(b.Lines, l)
+	b.Work = b.Work.Plus(l.Work)
+	for i := range l.Read {
+		b.Read[i] += l.Read[i]
+		b.Write[i] += l.Write[i]
+	}
+	b.Floor += l.Floor
+	b.Seconds += l.Seconds
+	b.By[ByLaunch] += l.Launch
+	b.By[l.cause()] += l.Seconds - l.Launch
+}
+
+// cause is what a line waits for once it is launched.
+func (l *Line) cause() Cause {
+	w := &l.Work
+	values, cache := w.ValueRead+w.ValueWrite, w.CacheRead+w.CacheWrite
+	switch {
+	case l.Bound == Compute:
+		return ByCompute
+	case w.WeightBytes >= max(values, cache):
+		return ByWeights
+	case cache >= values:
+		return ByCache
+	}
+	return ByValues
+}
+
+// Communicate adds time that devices spend on exchanging what the graph of one of them does not show, s.
+func (b *Bill) Communicate(seconds float64) {
+	b.Floor += seconds
+	b.Seconds += seconds
+	b.By[ByCommunication] += seconds
+}
+
+// Bound is what most of the step's time is spent on.
+func (b *Bill) Bound() Bound {
+	by := [...]float64{
+		Compute:       b.By[ByCompute],
+		Memory:        b.By[ByWeights] + b.By[ByCache] + b.By[ByValues],
+		Launch:        b.By[ByLaunch] + b.By[ByHost],
+		Communication: b.By[ByCommunication],
+	}
+	most := Compute
+	for i, s := range by {
+		if s > by[most] {
+			most = Bound(i)
+		}
+	}
+	return most
+}

@@ -1,0 +1,46 @@
+package price
+
+import "github.com/ridge-llm/ridge/graph"
+
+// Class is a kind of node whose cost the same coefficients describe.
+type Class uint8
+
+// The classes.
+const (
+	Linear    Class = iota // products with weights
+	Attention              // scores and sums over the cache
+	Pointwise              // norms, rotations, gates, quantising, cache writes: rows by themselves
+	Lookup                 // rows fetched: embeddings, picked rows
+)
+
+func (c Class) String() string {
+	return [...]string{"linear", "attention", "pointwise", "lookup"}[c]
+}
+
+// ClassOf is a node's class.
+func ClassOf(n *graph.Node) Class {
+	switch n.Op.(type) {
+	case graph.Linear:
+		return Linear
+	case graph.Attention:
+		return Attention
+	case graph.Embed, graph.Pick:
+		return Lookup
+	}
+	return Pointwise
+}
+
+// Bound is what a node, or a part of a step, waits for.
+type Bound uint8
+
+// The bounds.
+const (
+	Compute       Bound = iota // arithmetic at the device's rate
+	Memory                     // traffic of a memory level
+	Launch                     // starting, and waiting for other threads
+	Communication              // with other devices
+)
+
+func (b Bound) String() string {
+	return [...]string{"compute", "memory", "launch", "communication"}[b]
+}

@@ -1,0 +1,78 @@
+package price
+
+// correction learns, from steps that were timed, by what the parts of a price are to be multiplied: recursive least
+// squares on relative errors, so that a short step counts as much as a long one. What it forgets is limited, so that a
+// factor that no step tells anything about stays what it was.
+type correction struct {
+	factor [partCount]float64            // of each part
+	spread [partCount][partCount]float64 // how unsure they are: the covariance of the factors
+	steps  int64
+	err    float64 // recent |predicted − actual| / actual, an average that forgets
+}
+
+const (
+	unsure   = 0.25 // variance of a factor before any step
+	noise    = 0.01 // variance of the relative time of a step
+	drift    = 1e-5 // variance that a factor gains with every step
+	leastFix = 0.2  // bounds of the factors
+	mostFix  = 5
+	wildStep = 4 // a step that took so many times as long, or short, as predicted is an interruption and teaches little
+	errSteps = 50
+)
+
+func (c *correction) reset() {
+	*c = correction{}
+	for i := range c.factor {
+		c.factor[i] = 1
+		c.spread[i][i] = unsure
+	}
+}
+
+// apply is the corrected sum of parts, s.
+func (c *correction) apply(parts *[partCount]float64) float64 {
+	sum := 0.0
+	for i, p := range parts {
+		sum += c.factor[i] * p
+	}
+	return sum
+}
+
+// learn takes in a step that took so many seconds.
+func (c *correction) learn(parts *[partCount]float64, seconds float64) {
+	predicted := c.apply(parts)
+	if !(seconds > 0) || !(predicted > 0) {
+		return
+	}
+	miss := (predicted - seconds) / seconds
+	c.note(max(miss, -miss))
+	seconds = min(max(seconds, predicted/wildStep), predicted*wildStep)
+	var x, gain [partCount]float64 // the parts relative to the time, and what a miss moves the factors by
+	for i := range parts {
+		x[i] = parts[i] / seconds
+	}
+	scale := noise
+	for i := range x {
+		c.spread[i][i] = min(c.spread[i][i]+drift, unsure)
+		for j := range x {
+			gain[i] += c.spread[i][j] * x[j]
+		}
+	}
+	for i := range x {
+		scale += x[i] * gain[i]
+	}
+	off := 1 - predicted/seconds
+	for i := range x {
+		c.factor[i] = min(max(c.factor[i]+gain[i]/scale*off, leastFix), mostFix)
+	}
+	for i := range x {
+		for j := range x {
+			c.spread[i][j] -= gain[i] * gain[j] / scale
+		}
+	}
+	c.steps++
+}
+
+func (c *correction) note(miss float64) {
+	weight := max(1.0/errSteps, 1/float64(c.steps+1))
+	c.err += weight * (min(miss, wildStep) - c.err)
+}

@@ -1,0 +1,141 @@
+package price
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Fit is how far kernels stay from a device's roofline: a few coefficients for each class of nodes. A time is
+//
+//	launch + ‖ Compute × FLOPs/peak , Memory × bytes/bandwidth ‖    of a product, where the two overlap
+//	launch + Compute × FLOPs/peak + Memory × bytes/bandwidth + …    of every other node
+//
+// where ‖a, b‖ is the larger of both but for a rounded corner.
+type Fit struct {
+	// Linear has a curve for each format of weights that was measured, by its name ("Q4_0"); "" is for the others.
+	Linear    map[string]Curve `json:"linear"`
+	Attention Coef             `json:"attention"`
+	Pointwise Coef             `json:"pointwise"`
+	Lookup    Coef             `json:"lookup"`
+
+	Step  float64 `json:"step_seconds"`  // of a step beside its nodes: filling the batch, waking the device
+	Row   float64 `json:"row_seconds"`   // of each token row beside the nodes
+	Logit float64 `json:"logit_seconds"` // of sampling, for each number in a row of logits
+}
+
+// Curve is what a product takes by its rows.
+type Curve struct {
+	Launch float64 `json:"launch_seconds"`
+	Memory float64 `json:"memory"` // × the time its weights take at the memory's bandwidth
+	Points []Point `json:"points"` // by rows, ascending
+}
+
+// Point says what a product of so many rows takes with its weights at hand.
+type Point struct {
+	Rows    int     `json:"rows"`
+	Compute float64 `json:"compute"` // × the time its arithmetic takes at the peak
+}
+
+// Coef is the coefficients of a class whose terms add up.
+type Coef struct {
+	Launch  float64 `json:"launch_seconds"`
+	Compute float64 `json:"compute"`                 // × FLOPs / peak rate
+	Memory  float64 `json:"memory"`                  // × bytes / bandwidth
+	Score   float64 `json:"score_seconds,omitempty"` // of attention: for each pair of a token and a cache row, and query head
+}
+
+// overlap is ‖a, b‖ = (a⁴ + b⁴)^¼: where both are equal it is 19 % above either.
+func overlap(a, b float64) float64 {
+	if a < b {
+		a, b = b, a
+	}
+	if b <= 0 {
+		return a
+	}
+	r := b / a
+	r *= r
+	return a * math.Sqrt(math.Sqrt(1+r*r))
+}
+
+// at is the curve's compute factor for so many rows, between points by the logarithm of the rows.
+func (c *Curve) at(rows float64) float64 {
+	p := c.Points
+	if rows <= float64(p[0].Rows) {
+		return p[0].Compute
+	}
+	for i := 1; i < len(p); i++ {
+		if rows <= float64(p[i].Rows) {
+			lo, hi := float64(p[i-1].Rows), float64(p[i].Rows)
+			t := math.Log(rows/lo) / math.Log(hi/lo)
+			return p[i-1].Compute + t*(p[i].Compute-p[i-1].Compute)
+		}
+	}
+	return p[len(p)-1].Compute
+}
+
+// curve is the one for a format of weights.
+func (f *Fit) curve(format string) *Curve {
+	c, ok := f.Linear[format]
+	if !ok {
+		c = f.Linear[""]
+	}
+	return &c
+}
+
+// maxFactor is how far from the roofline a kernel is believed to be.
+const maxFactor = 1e4
+
+func (f *Fit) validate(bad func(field string, got any, want string) error) error {
+	if _, ok := f.Linear[""]; !ok {
+		return bad(`fit.linear[""]`, "missing", "the curve of formats that have none of their own")
+	}
+	for _, format := range slices.Sorted(maps.Keys(f.Linear)) {
+		c := f.Linear[format]
+		at := fmt.Sprintf("fit.linear[%q]", format)
+		if len(c.Points) == 0 {
+			return bad(at+".points", "empty", "one point or more")
+		}
+		if !within(c.Launch, 0, maxOverhead) || !within(c.Memory, 0, maxFactor) {
+			return bad(at, fmt.Sprintf("launch_seconds %g and memory %g", c.Launch, c.Memory), fmt.Sprintf("at most %g s and %g", maxOverhead, maxFactor))
+		}
+		for i, p := range c.Points {
+			if p.Rows < 1 || i > 0 && p.Rows <= c.Points[i-1].Rows || !within(p.Compute, 0, maxFactor) {
+				return bad(fmt.Sprintf("%s.points[%d]", at, i), fmt.Sprintf("%+v", p), fmt.Sprintf("of more rows than the one before, with compute 0 to %g", maxFactor))
+			}
+		}
+	}
+	for _, c := range []struct {
+		name string
+		Coef
+	}{{"attention", f.Attention}, {"pointwise", f.Pointwise}, {"lookup", f.Lookup}} {
+		if !within(c.Launch, 0, maxOverhead) || !within(c.Compute, 0, maxFactor) || !within(c.Memory, 0, maxFactor) || !within(c.Score, 0, maxOverhead) {
+			return bad("fit."+c.name, fmt.Sprintf("%+v", c.Coef), fmt.Sprintf("times of 0 to %g s and factors of 0 to %g", maxOverhead, maxFactor))
+		}
+	}
+	if !within(f.Step, 0, maxOverhead) || !within(f.Row, 0, maxOverhead) || !within(f.Logit, 0, maxOverhead) {
+		return bad("fit.step_seconds, row_seconds and logit_seconds", fmt.Sprintf("%g, %g and %g", f.Step, f.Row, f.Logit), fmt.Sprintf("0 to %g", maxOverhead))
+	}
+	return nil
+}
+
+// Typical is the fit of a device that nobody has measured: what good kernels reach of the peaks that vendors publish.
+// docs/price.md says where the figures are from.
+func Typical(p *Profile) *Fit {
+	overhead := p.Launch + p.Barrier
+	return &Fit{
+		Linear: map[string]Curve{"": {Launch: overhead, Memory: 1 / 0.8, Points: []Point{
+			{1, 1 / 0.3}, {64, 1 / 0.45}, {256, 1 / 0.55}, {1024, 1 / 0.65}, {4096, 1 / 0.7},
+		}}},
+		Attention: Coef{Launch: overhead, Compute: 1 / 0.5, Memory: 1 / 0.75},
+		Pointwise: Coef{Launch: overhead, Compute: 1 / 0.5, Memory: 1 / 0.7},
+		Lookup:    Coef{Launch: overhead, Memory: 1 / 0.5},
+	}
+}
+
+// Roof is the fit that changes nothing: every kernel at the roofline, launches free.
+func Roof() *Fit {
+	one := Coef{Compute: 1, Memory: 1}
+	return &Fit{Linear: map[string]Curve{"": {Memory: 1, Points: []Point{{1, 1}}}}, Attention: one, Pointwise: one, Lookup: one}
+}

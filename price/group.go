@@ -1,0 +1,163 @@
+package price
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// group is nodes that cost the same in every step: the same op on the same shapes, as the layers of a model have them.
+// The work of one of them is linear in the load, so that pricing a step takes a dozen sums however deep the model is.
+type group struct {
+	nodes  []*graph.Node
+	class  Class
+	number Number
+	window int // index of its cache's window
+	onRows graph.Rows
+	heads  int64  // of attention's queries
+	curve  *Curve // of a product
+	coef   *Coef  // of everything else
+
+	fixed, perToken, perLogit, perRow, perPair graph.Work
+}
+
+// groupsOf sorts a graph's nodes into groups.
+func groupsOf(g *graph.Graph, p *Profile, windows []int) ([]*group, error) {
+	byKey := map[string]*group{}
+	var all []*group
+	for _, n := range g.Nodes {
+		key := keyOf(n)
+		if byKey[key] == nil {
+			x, err := newGroup(n, p, windows)
+			if err != nil {
+				return nil, err
+			}
+			byKey[key] = x
+			all = append(all, x)
+		}
+		byKey[key].nodes = append(byKey[key].nodes, n)
+	}
+	return all, nil
+}
+
+// keyOf is all of a node that its cost depends on.
+func keyOf(n *graph.Node) string {
+	var s strings.Builder
+	fmt.Fprint(&s, n.Op.Name(), " ", n.Op.Attrs())
+	value := func(v *graph.Value) {
+		if c := v.Cache; c != nil {
+			fmt.Fprint(&s, "; cache ", c.K, c.V, c.Type, c.Window)
+			return
+		}
+		fmt.Fprint(&s, "; ", v.Rows, v.Axis, v.Type)
+	}
+	for _, v := range n.In {
+		value(v)
+	}
+	s.WriteString(" to")
+	for _, v := range n.Out {
+		value(v)
+	}
+	for _, w := range n.Weights {
+		fmt.Fprint(&s, "; ", w.Out.Len(), "×", w.In.Len(), w.Format)
+	}
+	return s.String()
+}
+
+func newGroup(n *graph.Node, p *Profile, windows []int) (*group, error) {
+	x := &group{class: ClassOf(n), number: numberOf(n, p), onRows: graph.Tokens}
+	if p.FLOPs[x.number] == 0 {
+		return nil, fmt.Errorf("price: profile %q has no rate of %s arithmetic, in which node %s computes; give flops_per_second.%s", p.Name, x.number, n, x.number)
+	}
+	if len(n.Out) > 0 && n.Out[0].Cache == nil {
+		x.onRows = n.Out[0].Rows
+	}
+	for i, w := range windows {
+		for _, v := range n.In {
+			if v.Cache != nil && v.Cache.Window == w {
+				x.window = i
+			}
+		}
+	}
+	switch x.class {
+	case Linear:
+		x.curve = p.Fit.curve(n.Weights[0].Format.String())
+	case Attention:
+		x.coef, x.heads = &p.Fit.Attention, int64(n.In[0].Axis.Count)
+	case Lookup:
+		x.coef = &p.Fit.Lookup
+	default:
+		x.coef = &p.Fit.Pointwise
+	}
+	x.probe(n)
+	return x, nil
+}
+
+// probe finds the coefficients of the node's work by asking its op about steps that differ in one thing. Windows are left
+// out: the load counts what they let through.
+func (x *group) probe(n *graph.Node) {
+	n = unwindowed(n)
+	work := func(logits int, seqs ...graph.Seq) graph.Work {
+		return n.Op.Work(n, &graph.Step{Seqs: seqs, Logits: logits})
+	}
+	minus := func(a, b graph.Work) graph.Work { return a.Plus(times(b, -1)) }
+	x.fixed = work(0)
+	x.perLogit = minus(work(1), x.fixed)
+	// a = t+r+p, b = t+2r+2p, c = 2t+2r+3p for a token, a cache row and a pair.
+	a := minus(work(0, graph.Seq{New: 1}), x.fixed)
+	b := minus(work(0, graph.Seq{New: 1, Past: 1}), x.fixed)
+	c := minus(work(0, graph.Seq{New: 2}), x.fixed)
+	x.perPair = minus(c, times(a, 2))
+	x.perRow = minus(minus(b, a), x.perPair)
+	x.perToken = minus(minus(a, x.perRow), x.perPair)
+}
+
+// unwindowed is a node whose caches are looked back in without end.
+func unwindowed(n *graph.Node) *graph.Node {
+	open := *n
+	open.In = append([]*graph.Value(nil), n.In...)
+	for i, v := range open.In {
+		if v.Cache != nil && v.Cache.Window > 0 {
+			value, cache := *v, *v.Cache
+			cache.Window = 0
+			value.Cache = &cache
+			open.In[i] = &value
+		}
+	}
+	return &open
+}
+
+// work is what one node of the group does.
+func (x *group) work(l *load) graph.Work {
+	w := x.fixed
+	plus(&w, &x.perToken, l.tokens)
+	plus(&w, &x.perLogit, l.logits)
+	plus(&w, &x.perRow, l.rows[x.window])
+	plus(&w, &x.perPair, l.pairs[x.window])
+	return w
+}
+
+// rows is how many rows the group's nodes make.
+func (x *group) rows(l *load) float64 {
+	if x.onRows == graph.Logits {
+		return float64(l.logits)
+	}
+	return float64(l.tokens)
+}
+
+// plus adds n times o.
+func plus(w, o *graph.Work, n int64) {
+	w.FLOPs += o.FLOPs * n
+	w.WeightBytes += o.WeightBytes * n
+	w.CacheRead += o.CacheRead * n
+	w.CacheWrite += o.CacheWrite * n
+	w.ValueRead += o.ValueRead * n
+	w.ValueWrite += o.ValueWrite * n
+}
+
+func times(w graph.Work, n int64) graph.Work {
+	var sum graph.Work
+	plus(&sum, &w, n)
+	return sum
+}

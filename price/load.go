@@ -1,0 +1,44 @@
+package price
+
+import "github.com/ridge-llm/ridge/graph"
+
+// Shape is the size of a step as a scheduler counts it while it plans: without the windows of caches.
+type Shape struct {
+	Tokens int // rows
+	Logits int // rows whose logits are wanted
+	Rows   int // Σ of cache rows read, this step's included
+	Pairs  int // Σ of pairs of a token and a cache row that it attends to
+}
+
+// load is all that the work of a step depends on: its rows, and for each window of the model's caches what attention
+// with it reads and scores.
+type load struct {
+	tokens, logits int64
+	rows, pairs    [maxWindows]int64
+}
+
+// maxWindows is how many different windows the caches of a model may have.
+const maxWindows = 8
+
+// measure is the load of a step.
+func (m *Model) measure(s *graph.Step) load {
+	l := load{tokens: int64(s.Tokens()), logits: int64(s.Logits)}
+	for i, w := range m.windows {
+		l.rows[i], l.pairs[i] = s.CtxRows(w), s.Pairs(w)
+	}
+	return l
+}
+
+// guess is the load of a shape. What windows cut off is bounded: every row of logits is a sequence, and there may be one
+// more, whose prompt does not end.
+func (m *Model) guess(s Shape) load {
+	l := load{tokens: int64(s.Tokens), logits: int64(s.Logits)}
+	for i, w := range m.windows {
+		l.rows[i], l.pairs[i] = int64(s.Rows), int64(s.Pairs)
+		if w > 0 {
+			l.rows[i] = min(l.rows[i], l.tokens+(l.logits+1)*int64(w-1))
+			l.pairs[i] = min(l.pairs[i], l.tokens*int64(w))
+		}
+	}
+	return l
+}

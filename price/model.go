@@ -1,0 +1,119 @@
+package price
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Model prices the steps of one graph on one device. Its methods may be called from any goroutine.
+type Model struct {
+	profile *Profile
+	graph   *graph.Graph
+	groups  []*group
+	windows []int // of the caches, each once
+	weights int64 // bytes that every step reads
+	vocab   float64
+
+	mu      sync.Mutex
+	correct correction
+}
+
+// New prepares pricing. The graph is the one that runs, after the passes; p.Fit may be nil, which is Typical.
+func New(g *graph.Graph, p *Profile) (*Model, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	p = p.complete()
+	m := &Model{profile: p, graph: g, windows: []int{0}, vocab: float64(g.Output.Axis.Len())}
+	seen := map[int]bool{0: true}
+	for _, c := range g.Caches {
+		if !seen[c.Window] {
+			seen[c.Window] = true
+			m.windows = append(m.windows, c.Window)
+		}
+	}
+	if len(m.windows) > maxWindows {
+		return nil, fmt.Errorf("price: the caches of graph %s have %d different windows; %d can be priced", g.Name, len(m.windows), maxWindows)
+	}
+	var err error
+	if m.groups, err = groupsOf(g, p, m.windows); err != nil {
+		return nil, err
+	}
+	for _, x := range m.groups {
+		m.weights += x.fixed.WeightBytes * int64(len(x.nodes))
+	}
+	m.correct.reset()
+	return m, nil
+}
+
+// Profile is the device.
+func (m *Model) Profile() *Profile { return m.profile }
+
+// Price is the bill of one step; use a Model for many.
+func Price(g *graph.Graph, s *graph.Step, p *Profile) (*Bill, error) {
+	m, err := New(g, p)
+	if err != nil {
+		return nil, err
+	}
+	return m.Bill(s), nil
+}
+
+// Predict is how long a step takes, in seconds. It allocates nothing.
+func (m *Model) Predict(s *graph.Step) float64 { return m.predict(m.measure(s)) }
+
+// PredictShape is Predict for a scheduler that has not yet made the step.
+func (m *Model) PredictShape(s Shape) float64 { return m.predict(m.guess(s)) }
+
+func (m *Model) predict(l load) float64 {
+	p := m.parts(&l)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.correct.apply(&p)
+}
+
+// part is a share of a step's time that is corrected by itself.
+type part uint8
+
+const (
+	linearPart part = iota
+	attentionPart
+	restPart // of the nodes
+	hostPart // beside the nodes
+	partCount
+)
+
+// parts is the price of a load, uncorrected, s.
+func (m *Model) parts(l *load) (parts [partCount]float64) {
+	set := m.workingSet(l)
+	for _, x := range m.groups {
+		part := restPart
+		switch x.class {
+		case Linear:
+			part = linearPart
+		case Attention:
+			part = attentionPart
+		}
+		c := m.cost(x, l, set)
+		parts[part] += c.seconds * float64(len(x.nodes))
+	}
+	parts[hostPart] = m.host(l)
+	return parts
+}
+
+// host is what a step takes beside its nodes.
+func (m *Model) host(l *load) float64 {
+	f := m.profile.Fit
+	return f.Step + f.Row*float64(l.tokens) + f.Logit*m.vocab*float64(l.logits)
+}
+
+// workingSet is what a step reads once and the next step reads again, in bytes: it comes from the nearest level that
+// holds all of it.
+func (m *Model) workingSet(l *load) int64 {
+	set := m.weights
+	for _, x := range m.groups {
+		set += x.perRow.CacheRead * l.rows[x.window] * int64(len(x.nodes))
+	}
+	return set
+}

@@ -1,0 +1,46 @@
+package price
+
+import "github.com/ridge-llm/ridge/graph"
+
+// Number is a format in which a device does arithmetic, each with a peak rate of its own.
+type Number string
+
+// The formats that a Profile may give rates for.
+const (
+	F32  Number = "f32"
+	TF32 Number = "tf32"
+	F16  Number = "f16"
+	BF16 Number = "bf16"
+	FP8  Number = "fp8"
+	Int8 Number = "int8"
+	FP4  Number = "fp4"
+	Int4 Number = "int4"
+)
+
+// Numbers is every format, widest first.
+var Numbers = []Number{F32, TF32, F16, BF16, FP8, Int8, FP4, Int4}
+
+// numberOf is the format in which a node's arithmetic runs, as the passes left it: a product in its inputs' format, an
+// attention in the device's, everything else in F32.
+func numberOf(n *graph.Node, p *Profile) Number {
+	switch o := n.Op.(type) {
+	case graph.Linear:
+		in := n.In[0].Type
+		if in == graph.F32 {
+			in = o.Round
+		}
+		switch in {
+		case graph.Q8:
+			return Int8
+		case graph.BF16:
+			return BF16
+		case graph.F16:
+			return F16
+		}
+	case graph.Attention:
+		if p.Attention != "" {
+			return p.Attention
+		}
+	}
+	return F32
+}

@@ -1,0 +1,34 @@
+package price
+
+import "github.com/ridge-llm/ridge/graph"
+
+// Observe takes in how long a step took, s, and returns what had been predicted. Later predictions are the better for it.
+func (m *Model) Observe(s *graph.Step, seconds float64) (predicted float64) {
+	l := m.measure(s)
+	parts := m.parts(&l)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	predicted = m.correct.apply(&parts)
+	m.correct.learn(&parts, seconds)
+	return predicted
+}
+
+// Error is the recent relative error of predictions, |predicted − actual| / actual, and how many steps were seen; 0
+// before the first.
+func (m *Model) Error() (ratio float64, steps int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.correct.err, m.correct.steps
+}
+
+// Trusted reports whether predictions are good enough to decide by: after a few steps, and with a recent error of no more
+// than TrustedError. Consumers go by plain thresholds when they are not.
+func (m *Model) Trusted() bool {
+	err, steps := m.Error()
+	return steps >= trustedSteps && err <= TrustedError
+}
+
+// TrustedError is the largest recent error with which predictions are decided by.
+const TrustedError = 0.35
+
+const trustedSteps = 8

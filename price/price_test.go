@@ -1,0 +1,227 @@
+package price_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/price"
+)
+
+// graphFor is a model's graph as a device runs it.
+func graphFor(t *testing.T, b *bundle.Bundle, p *price.Profile) *graph.Graph {
+	t.Helper()
+	g, err := b.Model.Graph(model.Options{Act: p.ActType(), Cache: graph.F16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16}); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func device(t *testing.T, name string) *price.Profile {
+	t.Helper()
+	p, err := price.Device(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// randomStep is a mixture of answers and prompts.
+func randomStep(rnd *rand.Rand) *graph.Step {
+	s := &graph.Step{}
+	for range 1 + rnd.IntN(6) {
+		q := graph.Seq{New: 1, Past: rnd.IntN(300)}
+		if rnd.IntN(3) == 0 {
+			q.New = 1 + rnd.IntN(90)
+		}
+		s.Seqs = append(s.Seqs, q)
+	}
+	s.Logits = rnd.IntN(len(s.Seqs) + 1)
+	return s
+}
+
+// TestBillIsDeclaredWork: the work on a bill, which is a sum of coefficients, is what every op declares for the step
+// (which backend/ref's test holds equal to what it counts): every architecture, windows and all.
+func TestBillIsDeclaredWork(t *testing.T) {
+	files, _ := filepath.Glob("../internal/check/testdata/*/config.json")
+	large, _ := filepath.Glob("../../shared/reference/architectures/*/config.json")
+	if len(files) == 0 {
+		t.Fatal("the small models are missing")
+	}
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for _, file := range append(files, large...) {
+		b, err := bundle.Open(filepath.Dir(file))
+		if err != nil {
+			continue // an architecture that the registry does not have
+		}
+		for _, name := range []string{"zen4", "h200"} {
+			g := graphFor(t, b, device(t, name))
+			m, err := price.New(g, device(t, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				s := randomStep(rnd)
+				bill := m.Bill(s)
+				for i, line := range bill.Lines {
+					if want := g.Nodes[i].Op.Work(g.Nodes[i], s); line.Work != want {
+						t.Fatalf("%s: %s in %+v:\npriced   %+v\ndeclared %+v", file, g.Nodes[i], *s, line.Work, want)
+					}
+				}
+				if want := g.Work(s); bill.Work != want {
+					t.Errorf("%s: the sum is %+v and not %+v", file, bill.Work, want)
+				}
+				checkBill(t, bill)
+			}
+		}
+		b.Close()
+	}
+}
+
+// checkBill: bytes by level are all the bytes, times add up, nothing is no number.
+func checkBill(t *testing.T, b *price.Bill) {
+	t.Helper()
+	var moved int64
+	for i := range b.Read {
+		moved += b.Read[i] + b.Write[i]
+	}
+	if moved != b.Work.Bytes() {
+		t.Errorf("%d bytes by level, %d in all", moved, b.Work.Bytes())
+	}
+	sum := 0.0
+	for _, by := range b.By {
+		sum += by
+	}
+	if math.Abs(sum-b.Seconds) > 1e-9*b.Seconds || !(b.Seconds > 0) || !(b.Floor > 0) || math.IsInf(b.Seconds, 0) {
+		t.Errorf("%g s by cause, %g s in all, floor %g s", sum, b.Seconds, b.Floor)
+	}
+	if b.Seconds < b.Floor {
+		t.Errorf("a price of %g s under the floor of %g s", b.Seconds, b.Floor)
+	}
+}
+
+// builtin is the built-in model priced on a device.
+func builtin(t testing.TB, p *price.Profile) (*graph.Graph, *price.Model) {
+	t.Helper()
+	b, err := bundle.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	g, err := b.Model.Graph(model.Options{Act: p.ActType(), Cache: graph.F16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: p.Q8}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := price.New(g, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, m
+}
+
+// TestPredict: a prediction is the bill's sum, from a step and from a scheduler's shape of it, and allocates nothing.
+func TestPredict(t *testing.T) {
+	_, m := builtin(t, device(t, "zen4"))
+	s := &graph.Step{Logits: 3, Seqs: []graph.Seq{{New: 1, Past: 100}, {New: 1, Past: 7}, {New: 64, Past: 16}}}
+	want := m.Bill(s).Seconds
+	if got := m.Predict(s); math.Abs(got-want) > 1e-9*want {
+		t.Errorf("predicted %g s, the bill says %g s", got, want)
+	}
+	shape := price.Shape{Tokens: 66, Logits: 3, Rows: int(s.CtxRows(0)), Pairs: int(s.Pairs(0))}
+	if got := m.PredictShape(shape); math.Abs(got-want) > 1e-9*want {
+		t.Errorf("predicted %g s of the shape, the bill says %g s", got, want)
+	}
+	if n := testing.AllocsPerRun(100, func() { m.Predict(s); m.PredictShape(shape); m.Observe(s, want) }); n != 0 {
+		t.Errorf("a prediction allocates %g times", n)
+	}
+}
+
+// TestObserve: a device that is slower than its profile in one kind of work is found out, and predicted in steps of
+// another mixture than those that were seen.
+func TestObserve(t *testing.T) {
+	_, m := builtin(t, device(t, "zen4"))
+	_, slow := builtin(t, device(t, "zen4"))
+	truth := func(s *graph.Step) float64 {
+		bill, sum := slow.Bill(s), 0.0
+		for _, l := range bill.Lines {
+			switch l.Class {
+			case price.Linear:
+				sum += 1.6 * l.Seconds
+			case price.Attention:
+				sum += 0.7 * l.Seconds
+			default:
+				sum += 1.2 * l.Seconds
+			}
+		}
+		return sum + bill.Host
+	}
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 400 {
+		s := randomStep(rnd)
+		m.Observe(s, truth(s)*(1+0.05*rnd.NormFloat64()))
+	}
+	m.Observe(randomStep(rnd), 10) // a machine that was asleep
+	held := &graph.Step{Logits: 8, Seqs: []graph.Seq{{New: 200, Past: 2000}, {New: 1, Past: 4000}}}
+	if got, want := m.Predict(held), truth(held); math.Abs(got-want) > 0.1*want {
+		t.Errorf("predicted %g s after learning, %g s is right", got, want)
+	}
+	if ratio, steps := m.Error(); steps != 401 || ratio > 0.2 || !m.Trusted() {
+		t.Errorf("error %g after %d steps", ratio, steps)
+	}
+	for range 200 {
+		m.Observe(held, rnd.ExpFloat64()*truth(held))
+	}
+	if ratio, _ := m.Error(); m.Trusted() {
+		t.Errorf("times at random are trusted, with an error of %g", ratio)
+	}
+}
+
+func BenchmarkPredict(b *testing.B) {
+	p, err := price.Device("zen4")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, m := builtin(b, p)
+	s := &graph.Step{Logits: 64}
+	for i := range 64 {
+		s.Seqs = append(s.Seqs, graph.Seq{New: 1, Past: 10 * i})
+	}
+	for b.Loop() {
+		m.Predict(s)
+	}
+}
+
+// TestBound: decoding one answer waits for weights, a long prompt for arithmetic, and several devices for each other when
+// they talk too much.
+func TestBound(t *testing.T) {
+	roof := *device(t, "h200")
+	roof.Fit = price.Roof()
+	_, m := builtin(t, &roof)
+	decode := m.Bill(&graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 1, Past: 500}}})
+	if decode.Bound() != price.Memory || decode.By[price.ByWeights] == 0 {
+		t.Errorf("decoding waits for %s: %v", decode.Bound(), decode.By)
+	}
+	slow := roof
+	slow.FLOPs = map[price.Number]float64{price.F32: 1e9, price.BF16: 1e9}
+	_, m = builtin(t, &slow)
+	prompt := m.Bill(&graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 4000}}})
+	if prompt.Bound() != price.Compute {
+		t.Errorf("a prompt waits for %s: %v", prompt.Bound(), prompt.By)
+	}
+	before := prompt.Seconds
+	if prompt.Communicate(2 * before); prompt.Bound() != price.Communication || math.Abs(prompt.Seconds-3*before) > 1e-9*before {
+		t.Errorf("after twice the time on the link: %s, %g s", prompt.Bound(), prompt.Seconds)
+	}
+}

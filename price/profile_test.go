@@ -1,0 +1,119 @@
+package price_test
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/ridge-llm/ridge/price"
+)
+
+// TestDevices: the table is what Validate accepts, has every device that planning promises, and no rate with sparsity:
+// a vendor's bf16 is twice its tf32 or equal to it, never less, and int8 at most four times bf16.
+func TestDevices(t *testing.T) {
+	names := map[string]bool{}
+	for _, p := range price.Devices() {
+		if err := p.Validate(); err != nil {
+			t.Error(err)
+		}
+		if names[p.Name] {
+			t.Errorf("two devices are called %s", p.Name)
+		}
+		names[p.Name] = true
+		if p.FLOPs[price.BF16] < p.FLOPs[price.TF32] || p.FLOPs[price.Int8] > 4*p.FLOPs[price.BF16] {
+			t.Errorf("%s: the rates do not fit together: %v", p.Name, p.FLOPs)
+		}
+	}
+	for _, name := range strings.Fields("a100-40gb a100-80gb h100-sxm h100-pcie h200 b200 l40s l4 rtx4090 rtx5090 mi300x zen4 zen5 sapphire-rapids graviton4 m1-ultra") {
+		if !names[name] {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	if _, err := price.Device("h300"); err == nil || !strings.Contains(err.Error(), "h200") {
+		t.Errorf("an unknown device is refused with %v", err)
+	}
+}
+
+// TestRefused: absurd profiles are refused with the field's name.
+func TestRefused(t *testing.T) {
+	good := func() *price.Profile {
+		return &price.Profile{
+			Name: "mine", Source: "made up", FLOPs: map[price.Number]float64{price.F32: 1e12},
+			Levels: []price.Level{{Name: "L2", Bytes: 1 << 20}, {Name: "DRAM", Bytes: 1 << 34, Rate: 1e11}},
+		}
+	}
+	if err := good().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for field, spoil := range map[string]func(p *price.Profile){
+		"name":                             func(p *price.Profile) { p.Name = "" },
+		"source":                           func(p *price.Profile) { p.Source = "" },
+		"flops_per_second.f32":             func(p *price.Profile) { delete(p.FLOPs, price.F32) },
+		"flops_per_second.bf16":            func(p *price.Profile) { p.FLOPs[price.BF16] = math.NaN() },
+		"flops_per_second is given":        func(p *price.Profile) { p.FLOPs["f64"] = 1e12 },
+		"levels is":                        func(p *price.Profile) { p.Levels = nil },
+		"levels[1].bytes_per_second":       func(p *price.Profile) { p.Levels[1].Rate = 0 },
+		"levels[0].bytes_per_second":       func(p *price.Profile) { p.Levels[0].Rate = math.Inf(1) },
+		"levels[1].bytes is":               func(p *price.Profile) { p.Levels[1].Bytes = 1 << 20 },
+		"launch_seconds":                   func(p *price.Profile) { p.Launch = -1 },
+		"link_bytes_per_second":            func(p *price.Profile) { p.Link = 3 },
+		"attention_number":                 func(p *price.Profile) { p.Attention = price.FP8 },
+		"act is":                           func(p *price.Profile) { p.Act = "i8" },
+		`fit.linear[""]`:                   func(p *price.Profile) { p.Fit = &price.Fit{} },
+		`fit.linear["Q4_0"].points`:        func(p *price.Profile) { p.Fit = price.Roof(); p.Fit.Linear["Q4_0"] = price.Curve{} },
+		`fit.attention`:                    func(p *price.Profile) { p.Fit = price.Roof(); p.Fit.Attention.Compute = math.NaN() },
+		`fit.linear[""].points[1]`:         func(p *price.Profile) { p.Fit = price.Roof(); spoilPoints(p.Fit) },
+		"fit.step_seconds, row_seconds an": func(p *price.Profile) { p.Fit = price.Roof(); p.Fit.Step = math.Inf(1) },
+	} {
+		p := good()
+		spoil(p)
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("a profile with a bad %s: %v", field, err)
+		}
+	}
+}
+
+func spoilPoints(f *price.Fit) {
+	f.Linear[""] = price.Curve{Points: []price.Point{{Rows: 8, Compute: 1}, {Rows: 4, Compute: 1}}}
+}
+
+// TestJSON: a profile is the same after a trip through a file, and a misspelt field is found.
+func TestJSON(t *testing.T) {
+	p := *device(t, "mi300x")
+	p.Fit = price.Typical(&p)
+	data, err := json.Marshal(&p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := price.ParseProfile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := json.Marshal(back)
+	if string(again) != string(data) {
+		t.Errorf("%s\ncame back as\n%s", data, again)
+	}
+	if _, err := price.ParseProfile([]byte(`{"name": "x", "flop_per_second": {}}`)); err == nil || !strings.Contains(err.Error(), "flop_per_second") {
+		t.Errorf("a misspelt field: %v", err)
+	}
+}
+
+// TestCollectives: a ring over two devices moves the buffer once each way; without a link there is a sentence.
+func TestCollectives(t *testing.T) {
+	p := *device(t, "h100-sxm")
+	p.LinkLag = 0
+	if got, err := p.AllReduce(450e9, 2); err != nil || math.Abs(got-1) > 1e-9 {
+		t.Errorf("an all-reduce of 450 GB takes %g s, %v", got, err)
+	}
+	if got, err := p.AllGather(450e9, 2); err != nil || math.Abs(got-0.5) > 1e-9 {
+		t.Errorf("an all-gather of 450 GB takes %g s, %v", got, err)
+	}
+	p.Link = 0
+	if _, err := p.Send(1); err == nil || !strings.Contains(err.Error(), "link_bytes_per_second") {
+		t.Errorf("without a link: %v", err)
+	}
+	if got, err := p.AllReduce(1, 1); err != nil || got != 0 {
+		t.Errorf("one device: %g s, %v", got, err)
+	}
+}
