@@ -2,8 +2,6 @@ package ridge
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -127,11 +125,7 @@ func (m *Model) room(ids []int32, p Params) int {
 }
 
 func (a *answer) request(m *Model, ids []int32, p Params) engine.Request {
-	r := engine.Request{Prompt: ids, Params: p.Sampling, MaxTokens: m.room(ids, p), Priority: p.Priority, Emit: a.emit, Done: a.done}
-	if p.Salt != "" {
-		sum := sha256.Sum256([]byte(p.Salt)) // which nobody can find a second text for
-		r.Salt = binary.LittleEndian.Uint64(sum[:])
-	}
+	r := engine.Request{Prompt: ids, Params: p.Sampling, MaxTokens: m.room(ids, p), Priority: p.Priority, Salt: p.salt(), Emit: a.emit, Done: a.done}
 	if !p.IgnoreEnd || p.Constraint != nil { // a language has an end
 		r.Ends = m.ends
 	}

@@ -20,8 +20,15 @@ type Options struct {
 	Parallel int            // requests that run at once; 0: 8
 	Cache    string         // type of cached keys and values: f16, bf16 or f32; "" is f16
 	Template string         // chat template to use in place of the model's own; "": its own
+	Pooling  string         // what an embedding is made of: PoolLast or PoolMean; "" is PoolLast
 	Engine   engine.Options // of its queue, steps and index
 }
+
+// How Model.Embed makes one vector of a text: models trained for embeddings say which they were trained with.
+const (
+	PoolLast = "last" // the hidden state of the last token; beginnings of texts are shared through the cache
+	PoolMean = "mean" // the mean over all tokens
+)
 
 const (
 	defaultContext  = 8192
@@ -39,6 +46,8 @@ func (o Options) check() error {
 		return fmt.Errorf("ridge: Context is %d; 0 (the model's) or more is possible", o.Context)
 	case o.Parallel < 0 || o.Parallel > stepTokens/2:
 		return fmt.Errorf("ridge: Parallel is %d; 0 (%d) to %d is possible", o.Parallel, defaultParallel, stepTokens/2)
+	case o.Pooling != "" && o.Pooling != PoolLast && o.Pooling != PoolMean:
+		return fmt.Errorf("ridge: Pooling is %q; last and mean are possible", o.Pooling)
 	}
 	return nil
 }

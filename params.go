@@ -1,6 +1,9 @@
 package ridge
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+
 	"github.com/ridge-llm/ridge/engine/sample"
 )
 
@@ -15,6 +18,15 @@ type Params struct {
 	Constraint *Constraint // a language that the answer must be in; nil: any
 	Priority   int         // under the priority policy: lower goes first
 	Salt       string      // only requests of equal salt share what is cached of their prompts
+}
+
+// salt is Salt as the engine wants it.
+func (p *Params) salt() uint64 {
+	if p.Salt == "" {
+		return 0
+	}
+	sum := sha256.Sum256([]byte(p.Salt)) // which nobody can find a second text for
+	return binary.LittleEndian.Uint64(sum[:])
 }
 
 // Greedy is the likeliest token every time.

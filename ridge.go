@@ -47,6 +47,8 @@ type Model struct {
 	ends       []int32
 	context    int
 	memory     plan.Memory
+	pooling    string                              // Options.Pooling
+	width      int                                 // of an embedding
 	vocabulary func() (*grammar.Vocabulary, error) // made when first asked for
 	closing    sync.Once
 	closed     error
@@ -111,7 +113,7 @@ func (m *Model) compile(o Options) error {
 		return err
 	}
 	info := m.device.Info()
-	g, err := m.bundle.Model.Graph(model.Options{Act: info.Act, Cache: cache})
+	g, err := m.bundle.Model.Graph(model.Options{Act: info.Act, Cache: cache, AllHidden: o.Pooling == PoolMean})
 	if err != nil {
 		return err
 	}
@@ -124,7 +126,7 @@ func (m *Model) compile(o Options) error {
 	if err != nil {
 		return err
 	}
-	m.memory = prog.Memory()
+	m.memory, m.width, m.pooling = prog.Memory(), prog.HiddenWidth(), o.Pooling
 	m.engine, err = engine.New(prog, o.Engine)
 	return err
 }

@@ -32,10 +32,15 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 	switch {
 	case len(r.Prompt) == 0:
 		return nil, invalid("the prompt is empty; it must have at least one token")
-	case r.MaxTokens < 1:
+	case r.MaxTokens < 1 && r.Hidden == nil:
 		return nil, invalid("max_tokens is %d; it must be 1 or more", r.MaxTokens)
-	case len(r.Prompt) >= room:
+	case r.Hidden != nil && len(r.Prompt) > room:
+		return nil, invalid("the text has %d tokens and the context is %d; shorten the text or load the model with a larger context", len(r.Prompt), room)
+	case r.Hidden == nil && len(r.Prompt) >= room:
 		return nil, invalid("the prompt has %d tokens and the context is %d, which must hold at least one token more; shorten the prompt or load the model with a larger context", len(r.Prompt), room)
+	}
+	if err := e.checkHidden(&r); err != nil {
+		return nil, err
 	}
 	for i, id := range r.Prompt {
 		if id < 0 || int(id) >= e.prog.Vocab() {

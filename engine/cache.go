@@ -19,7 +19,7 @@ func (c cache) Returns(r *sched.Request) int { return c.pool.Returns(&c.byID[r.I
 // Match implements sched.Cache.
 func (c cache) Match(r *sched.Request) (tokens, idle int) {
 	q := c.byID[r.ID]
-	return c.pool.Match(q.Salt, q.tokens)
+	return c.pool.Match(q.Salt, c.shareable(q))
 }
 
 // HostAvailable implements sched.Cache: nothing is swapped out to host memory.

@@ -41,6 +41,7 @@ type Engine struct {
 	copies []kv.Copy
 	batch  backend.Batch
 	logits []float32
+	hidden []float32 // rows of one request for hidden states
 	mask   []uint32
 
 	mu        sync.Mutex
@@ -180,7 +181,7 @@ func (e *Engine) admit() bool {
 			continue
 		}
 		e.byID[r.sched.ID] = r
-		r.sched.Cached, _ = e.pool.Match(r.Salt, r.tokens)
+		r.sched.Cached, _ = e.pool.Match(r.Salt, e.shareable(r))
 	}
 	clear(e.inbox)
 	e.inbox = e.inbox[:0]

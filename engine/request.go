@@ -21,6 +21,9 @@ type Request struct {
 	Salt      uint64           // only requests of equal salt share cached beginnings
 	// Emit gets each token of the answer; returning true ends it there.
 	Emit func(sample.Choice) (stop bool)
+	// Hidden, when set, makes this a request for hidden states in place of an answer, and Emit is not called: it gets the
+	// rows of the prompt's tokens from position from on, [n, width]; see embed.go.
+	Hidden func(from int, rows []float32)
 	// Done gets the end.
 	Done func(Final)
 }

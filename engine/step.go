@@ -37,17 +37,17 @@ func (e *Engine) reserve() {
 	for _, c := range e.plan.Chunks {
 		r := e.byID[c.Request.ID]
 		if c.Admit {
-			found := e.pool.Open(&r.seq, r.Salt, r.tokens)
+			found := e.pool.Open(&r.seq, r.Salt, e.shareable(r))
 			if r.output == 0 {
 				r.cached = found
 			}
 		} else {
-			e.pool.Extend(&r.seq, r.tokens)
+			e.pool.Extend(&r.seq, e.shareable(r))
 		}
 		r.step = min(c.Tokens, r.sched.Target-r.seq.Len())
 		var ok bool
 		if e.copies, ok = e.pool.Append(&r.seq, r.step, e.copies); ok {
-			e.pool.Publish(&r.seq, r.tokens)
+			e.pool.Publish(&r.seq, e.shareable(r))
 			e.chosen = append(e.chosen, r)
 		}
 		r.sched.Computed = r.seq.Len()
@@ -64,6 +64,9 @@ func (e *Engine) run() error {
 	e.fill()
 	if err := e.batch.Check(e.prog.Limits, e.prog.Vocab()); err != nil {
 		return err
+	}
+	if e.onlyHidden() {
+		return e.prog.RunBody(&e.batch)
 	}
 	return e.prog.Run(&e.batch)
 }
@@ -101,7 +104,17 @@ func (e *Engine) fill() {
 // sample draws the next token of every request that has reached its end.
 func (e *Engine) sample() error {
 	row := 0
-	for _, r := range e.chosen {
+	for i, r := range e.chosen {
+		if r.Hidden != nil {
+			reason, err := e.embed(r, int(e.batch.QStart[i]), row)
+			if r.seq.Len() == len(r.tokens) {
+				row++
+			}
+			if reason != "" || err != nil {
+				e.end(r, reason, err)
+			}
+			continue
+		}
 		if r.seq.Len() < len(r.tokens) {
 			continue
 		}

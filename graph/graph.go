@@ -149,4 +149,5 @@ type Graph struct {
 	Weights []*Weight
 	Caches  []*Cache
 	Output  *Value // the logits; the hidden states of an encoder
+	Hidden  *Value // what the logits are made of, normalised; nil when the model has no such value
 }

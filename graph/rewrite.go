@@ -34,6 +34,9 @@ func Rewrite(g *Graph, visit func(r *Rewriter, n *Node) bool) (*Graph, error) {
 			r.b.g.Weights = append(r.b.g.Weights, w)
 		}
 	}
+	if r.b.g.Hidden == nil { // the visitor has not chosen another
+		r.b.g.Hidden = r.by[g.Hidden]
+	}
 	return r.b.Finish(r.by[g.Output])
 }
 

@@ -55,5 +55,8 @@ func (g *Graph) Verify() error {
 	if g.Output == nil || !made[g.Output] {
 		return fmt.Errorf("graph %s: its output is made by none of its nodes", g.Name)
 	}
+	if g.Hidden != nil && !made[g.Hidden] {
+		return fmt.Errorf("graph %s: its hidden states are made by none of its nodes", g.Name)
+	}
 	return nil
 }

@@ -143,12 +143,18 @@ var commonNames = map[string]string{
 type Options struct {
 	Act   graph.Type // of activations
 	Cache graph.Type // of cached keys and values
+	// AllHidden keeps the hidden states of every token, as a mean over a text needs; see graph.HiddenOfAll.
+	AllHidden bool
 }
 
 // Graph builds the model's graph.
 func (m *Model) Graph(o Options) (*graph.Graph, error) {
 	b := graph.NewBuilder(m.Arch.Name, m.Find, o.Act, o.Cache)
-	return b.Finish(m.Arch.Build(b, m.Config))
+	g, err := b.Finish(m.Arch.Build(b, m.Config))
+	if err != nil || !o.AllHidden {
+		return g, err
+	}
+	return graph.HiddenOfAll(g)
 }
 
 // FromHF reads a Hugging Face config.json. name is used in errors; files gives the weights.

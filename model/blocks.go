@@ -94,6 +94,7 @@ func embedding(b *graph.Builder, c *Config) *graph.Value {
 
 // logits is the head on the rows that want it: output matrix, its own or the embedding again, and soft cap.
 func logits(b *graph.Builder, c *Config, x *graph.Value) *graph.Value {
+	b.Hidden(x)
 	name := "output.weight"
 	if c.Tied {
 		name = "token_embd.weight"

@@ -35,6 +35,7 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 		}
 	}
 	last[g.Output] = len(g.Nodes)
+	last[g.Hidden] = len(g.Nodes)
 	l := layout{values: map[*graph.Value]span{}, scratch: make([]span, len(g.Nodes))}
 	var live []tenant
 	for i, n := range g.Nodes {

@@ -26,7 +26,8 @@ type Program struct {
 	Limits   backend.Limits
 	dev      backend.Device
 	launches []backend.Launch
-	kernels  []string // of each launch
+	body     []backend.Launch // those up to the hidden states; a list of its own, since devices tell programs apart by theirs
+	kernels  []string         // of each launch
 	where    map[*graph.Value]backend.Buffer
 	pages    map[*graph.Cache]backend.Buffer
 	owned    []backend.Buffer // arena and caches
@@ -90,6 +91,7 @@ func (p *Program) build(files Tensors) error {
 	for _, w := range weights {
 		p.memory.Weights += w.Bytes()
 	}
+	p.cutHead()
 	return nil
 }
 

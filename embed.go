@@ -1,0 +1,90 @@
+package ridge
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/ridge-llm/ridge/engine"
+)
+
+// Embedding is a text as a direction: the model's last hidden states, pooled as Options.Pooling says and normalised.
+type Embedding struct {
+	Vector []float32 // [Width], of length 1 (L2)
+	Tokens int       // of the text
+	Cached int       // of them, found in the cache
+}
+
+// Embed turns a text into a vector. The tokens that the model expects around a text are added. Similar texts have a large
+// dot product in so far as the model was trained for it.
+func (m *Model) Embed(ctx context.Context, text string) (Embedding, error) {
+	ids, err := m.Encode(text, true)
+	if err != nil {
+		return Embedding{}, err
+	}
+	return m.EmbedTokens(ctx, ids, Greedy())
+}
+
+// EmbedTokens is Embed for a text that is given as token ids. Of p, Priority and Salt count.
+func (m *Model) EmbedTokens(ctx context.Context, ids []int32, p Params) (Embedding, error) {
+	pool := &pooling{vector: make([]float64, m.width), mean: m.pooling == PoolMean}
+	ended := make(chan engine.Final, 1)
+	r := engine.Request{
+		Prompt: ids, Params: Greedy().Sampling, Priority: p.Priority, Salt: p.salt(),
+		Hidden: pool.take, Done: func(f engine.Final) { ended <- f },
+	}
+	if err := m.engine.Submit(ctx, r); err != nil {
+		return Embedding{}, err
+	}
+	f := <-ended
+	if errors.Is(f.Err, engine.ErrClosed) {
+		f.Err = ErrClosed
+	}
+	if f.Err != nil {
+		return Embedding{}, f.Err
+	}
+	return Embedding{Vector: pool.unit(), Tokens: len(ids), Cached: f.Cached}, nil
+}
+
+// Width is how many numbers an embedding has; 0 when the model makes none.
+func (m *Model) Width() int { return m.width }
+
+// pooling makes one vector of the hidden states of a text's tokens.
+type pooling struct {
+	vector []float64 // the sum of all, or the last alone
+	mean   bool
+	seen   int // tokens
+}
+
+// take adds the rows of tokens from position from on. Those that a preemption made come again are left out.
+func (p *pooling) take(from int, rows []float32) {
+	width := len(p.vector)
+	for n := 0; n*width < len(rows); n++ {
+		if from+n < p.seen {
+			continue
+		}
+		if !p.mean {
+			clear(p.vector)
+		}
+		for i, x := range rows[n*width : (n+1)*width] {
+			p.vector[i] += float64(x)
+		}
+		p.seen = from + n + 1
+	}
+}
+
+// unit is the vector with length 1: the mean's direction is the sum's.
+func (p *pooling) unit() []float32 {
+	var square float64
+	for _, x := range p.vector {
+		square += x * x
+	}
+	unit := make([]float32, len(p.vector))
+	if square == 0 {
+		return unit
+	}
+	for i, x := range p.vector {
+		unit[i] = float32(x / math.Sqrt(square))
+	}
+	return unit
+}

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"runtime/debug"
+
+	"github.com/ridge-llm/ridge/engine/sample"
+)
+
+// A request with Hidden set ends when its prompt is computed: it gets hidden states, of the last token alone or, from a
+// program that keeps those of all (plan.Program.HiddenOfAll), of every token in order. After a preemption rows come
+// again, from position 0.
+
+// wantsAll reports whether a request must see the rows of all its tokens: none of them may come from the cache.
+func (e *Engine) wantsAll(r *request) bool { return r.Hidden != nil && e.prog.HiddenOfAll() }
+
+// shareable is the part of a request's tokens that may be looked for in the cache.
+func (e *Engine) shareable(r *request) []int32 {
+	if e.wantsAll(r) {
+		return nil
+	}
+	return r.tokens
+}
+
+// onlyHidden reports whether nobody in this step waits for logits.
+func (e *Engine) onlyHidden() bool {
+	for _, r := range e.chosen {
+		if r.Hidden == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// checkHidden refuses a request for hidden states that the program does not have.
+func (e *Engine) checkHidden(r *Request) error {
+	if r.Hidden != nil && e.prog.HiddenWidth() == 0 {
+		return invalid("the model keeps no hidden states, so it makes no embeddings")
+	}
+	return nil
+}
+
+// embed hands one request its rows of the step; first is its first row, and picked its row among those picked. It returns
+// why the request ends; "" when there is more to compute.
+func (e *Engine) embed(r *request, first, picked int) (sample.Reason, error) {
+	from, n, row, end := r.seq.Len()-r.step, r.step, first, r.seq.Len() == len(r.tokens)
+	if !e.prog.HiddenOfAll() {
+		if !end {
+			return "", nil
+		}
+		from, n, row = r.seq.Len()-1, 1, picked
+	}
+	if need := n * e.prog.HiddenWidth(); cap(e.hidden) < need {
+		e.hidden = make([]float32, need)
+	}
+	rows := e.hidden[:n*e.prog.HiddenWidth()]
+	if err := e.prog.Hidden(rows, row, n); err != nil {
+		return "", err
+	}
+	if err := r.takeHidden(from, rows); err != nil || !end {
+		return "", err
+	}
+	return sample.ReasonStop, nil
+}
+
+// takeHidden hands rows over. A panic of the owner's ends that request alone.
+func (r *request) takeHidden(from int, rows []float32) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PanicError{p, debug.Stack()}
+		}
+	}()
+	r.Hidden(from, rows)
+	return nil
+}
