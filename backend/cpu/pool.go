@@ -2,18 +2,13 @@ package cpu
 
 import (
 	"runtime"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
-	"github.com/ridge-llm/ridge/backend/cpu/vec"
 )
 
 // pool is a fixed set of workers that run a program in step: all of them enter every launch, each does its share, and
-// a barrier lies between launches. Worker 0 is the goroutine that calls run; the others live as long as the pool.
-//
-// A waiting worker spins first, because the next launch is usually microseconds away, and parks when it is not.
+// a barrier lies between launches (see gate). Worker 0 is the goroutine that calls run; the others live as long as the
+// pool.
 type pool struct {
 	workers []*worker
 	job     func(*worker)
@@ -30,8 +25,13 @@ type worker struct {
 }
 
 func newPool(threads int) *pool {
-	p := &pool{}
-	p.start.parties, p.step.parties = int32(threads), int32(threads)
+	p := &pool{
+		start: gate{parties: int32(threads), patience: betweenSteps},
+		step:  gate{parties: int32(threads), patience: withinStep},
+	}
+	if threads > runtime.GOMAXPROCS(0) { // a worker that waits keeps another from running
+		p.start.patience, p.step.patience = alone, alone
+	}
 	for i := range threads {
 		p.workers = append(p.workers, &worker{id: i, n: threads, pool: p, scratch: gemm.NewScratch()})
 	}
@@ -41,9 +41,9 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// serve runs jobs until the pool is closed.
+// serve runs jobs until the pool is closed. The goroutine is not locked to its thread: it takes the system two wake-ups
+// instead of one to go on with a goroutine that is.
 func (w *worker) serve() {
-	runtime.LockOSThread()
 	for {
 		w.pool.start.wait()
 		if w.pool.job == nil {
@@ -81,50 +81,3 @@ func (w *worker) share(n, granule int) (from, to int) {
 
 // columns is the worker's part of the columns of a matrix: the rows of the weight that makes them.
 func (w *worker) columns(n int) (from, to int) { return w.share(n, gemm.Granule) }
-
-// patience is how long a waiting worker looks before it parks: waking it again costs some tens of microseconds.
-const patience = 50 * time.Microsecond
-
-// gate is a barrier that can be used again and again.
-type gate struct {
-	parties int32
-	arrived atomic.Int32
-	_       [64]byte      // those who wait look at passed; they should not be disturbed by those who arrive
-	passed  atomic.Uint32 // generation
-	parked  atomic.Int32
-	mu      sync.Mutex
-	wake    *sync.Cond
-}
-
-// wait returns when all parties have called it.
-func (g *gate) wait() {
-	generation := g.passed.Load()
-	if g.arrived.Add(1) == g.parties {
-		g.arrived.Store(0)
-		g.passed.Add(1)
-		if g.parked.Load() > 0 {
-			g.mu.Lock()
-			g.wake.Broadcast()
-			g.mu.Unlock()
-		}
-		return
-	}
-	for start := time.Now(); time.Since(start) < patience; {
-		for range 16 { // looks for each at the clock
-			if g.passed.Load() != generation {
-				return
-			}
-			vec.Pause(1)
-		}
-	}
-	g.mu.Lock()
-	if g.wake == nil {
-		g.wake = sync.NewCond(&g.mu)
-	}
-	g.parked.Add(1)
-	for g.passed.Load() == generation {
-		g.wake.Wait()
-	}
-	g.parked.Add(-1)
-	g.mu.Unlock()
-}

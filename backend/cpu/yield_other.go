@@ -1,0 +1,8 @@
+//go:build !linux
+
+package cpu
+
+import "runtime"
+
+// yield lets other goroutines run before the caller goes on.
+func yield() { runtime.Gosched() }
