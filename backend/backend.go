@@ -41,6 +41,12 @@ type Info struct {
 	BF16    bool       // multiplies BF16 weights faster when inputs are rounded to BF16
 }
 
+// Viewer is a device whose memory the host reads as its own.
+type Viewer interface {
+	// View is rows [0, n) of an F32 value, where they lie, until the next step. They may be written over.
+	View(v *graph.Value, b Buffer, n int) ([]float32, error)
+}
+
 // Buffer is a piece of a device's memory.
 type Buffer struct {
 	Mem any   // the device's own handle

@@ -9,8 +9,8 @@ import (
 
 // Submit hands a request over. What can never run is refused with an *InvalidError that has the numbers; what comes when
 // the queue is full with a *FullError; what could not begin to answer before ctx's deadline with a *LateError. Emit is
-// called for every token and Done once, both from the engine's goroutine: they must not block. Once ctx is done the
-// request ends within one step.
+// called for every token and Done once, one call at a time, while the engine waits: they must not block. Once ctx is
+// done the request ends within one step.
 func (e *Engine) Submit(ctx context.Context, r Request) error {
 	q, err := e.prepare(ctx, r)
 	if err != nil {
@@ -22,8 +22,17 @@ func (e *Engine) Submit(ctx context.Context, r Request) error {
 		return err
 	}
 	e.inbox = append(e.inbox, q)
+	q.forget = context.AfterFunc(ctx, func() { e.giveUp(q) })
 	e.signal()
 	return nil
+}
+
+// giveUp tells the engine that nobody waits for a request any more.
+func (e *Engine) giveUp(r *request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gone = append(e.gone, r)
+	e.signal()
 }
 
 // prepare checks what does not depend on the other requests.

@@ -39,15 +39,27 @@ func (e *Engine) checkHidden(r *Request) error {
 	return nil
 }
 
-// embed hands one request its rows of the step; first is its first row, and picked its row among those picked. It returns
-// why the request ends; "" when there is more to compute.
-func (e *Engine) embed(r *request, first, picked int) (sample.Reason, error) {
-	from, n, row, end := r.seq.Len()-r.step, r.step, first, r.seq.Len() == len(r.tokens)
+// embed hands the step's hidden states to those who asked for them.
+func (e *Engine) embed() {
+	for i, r := range e.chosen {
+		if r.Hidden == nil || r.ended {
+			continue
+		}
+		if reason, err := e.giveHidden(r, int(e.batch.QStart[i])); reason != "" || err != nil {
+			e.end(r, reason, err)
+		}
+	}
+}
+
+// giveHidden hands one request its rows of the step, the first of which is its first. It returns why the request ends; ""
+// when there is more to compute.
+func (e *Engine) giveHidden(r *request, first int) (sample.Reason, error) {
+	from, n, row, end := r.seq.Len()-r.step, r.step, first, r.row >= 0
 	if !e.prog.HiddenOfAll() {
 		if !end {
 			return "", nil
 		}
-		from, n, row = r.seq.Len()-1, 1, picked
+		from, n, row = r.seq.Len()-1, 1, r.row
 	}
 	if need := n * e.prog.HiddenWidth(); cap(e.hidden) < need {
 		e.hidden = make([]float32, need)

@@ -2,7 +2,8 @@
 // in steps. In every step each chosen request moves some tokens forward; there are no phases: reading a prompt in
 // chunks, going on from a cached prefix, decoding and starting over after preemption are all "some tokens forward".
 //
-//	step:  admit ─► plan ─► batch ─► Program.Run ─► sample ─► emit
+//	step:  plan ─► batch ─► Program.Run ─► sample ─► emit
+//	                             └ meanwhile: admit, grammars' masks, the plan of the next step
 //
 // A request's tokens do not depend on the requests that share its steps, nor on how its prompt was cut or what of it was
 // cached: rows of a batch are computed by themselves, and the random numbers of sampling depend on the request's seed
@@ -11,6 +12,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -29,23 +31,28 @@ type Engine struct {
 	prog       *plan.Program
 	state      *sched.State // which requests wait and run
 	pool       *kv.Pool     // whose tokens are in which page
-	sampler    sample.Sampler
+	crew       *crew
 	byID       map[int64]*request
 	nextID     int64
 	started    time.Time
 	maxWaiting int
 	stats      Stats
 
-	plan   sched.Plan // of the step under way, and what it needs:
-	chosen []*request
-	copies []kv.Copy
-	batch  backend.Batch
-	logits []float32
-	hidden []float32 // rows of one request for hidden states
-	mask   []uint32
+	plan     sched.Plan // of the step under way, or already of the next, and what a step needs:
+	changed  bool       // what plan was made for has changed
+	chosen   []*request
+	copies   []kv.Copy
+	batch    backend.Batch
+	launched time.Time // when the device was given the step
+	ready    time.Time // and when it had done it
+	logits   []float32 // [Limits.Logits, vocab], if they have to be copied from the device
+	draws    []draw
+	hidden   []float32  // rows of one request for hidden states
+	left     []*request // by their callers, or refused by the scheduler
 
 	mu        sync.Mutex
 	inbox     []*request
+	gone      []*request // their callers have gone
 	published Stats
 	wake      chan struct{} // capacity 1: something came to the inbox, or the engine is to close or drain
 	draining  bool
@@ -86,8 +93,11 @@ func newEngine(prog *plan.Program, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		prog: prog, state: state, pool: pool, byID: map[int64]*request{}, started: time.Now(), maxWaiting: o.waiting(),
-		logits: make([]float32, prog.Vocab()), mask: make([]uint32, (prog.Vocab()+31)/32), wake: make(chan struct{}, 1),
+		crew: newCrew(lim.Logits), changed: true, wake: make(chan struct{}, 1),
 		drained: make(chan struct{}), done: make(chan struct{}),
+	}
+	if !prog.HostReads() {
+		e.logits = make([]float32, lim.Logits*prog.Vocab())
 	}
 	e.publish()
 	return e, nil
@@ -147,6 +157,7 @@ func (e *Engine) Err() error {
 func (e *Engine) serve() {
 	defer close(e.done)
 	defer e.prog.Close()
+	defer e.crew.close()
 	for {
 		if len(e.byID) == 0 {
 			<-e.wake
@@ -155,7 +166,6 @@ func (e *Engine) serve() {
 			e.endAll(ErrClosed)
 			return
 		}
-		e.dropCancelled()
 		if err := e.step(); err != nil {
 			err = fmt.Errorf("engine: a step failed and the engine has stopped: %w", err)
 			e.mu.Lock()
@@ -169,24 +179,34 @@ func (e *Engine) serve() {
 	}
 }
 
-// admit queues what was submitted; false when the engine is to close.
+// admit queues what was submitted and ends what was given up; false when the engine is to close.
 func (e *Engine) admit() bool {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.left = append(e.left[:0], e.gone...)
+	clear(e.gone)
+	e.gone = e.gone[:0]
 	for _, r := range e.inbox {
 		r.sched.ID = e.nextID
 		e.nextID++
-		if err := e.state.Submit(&r.sched); err != nil {
-			r.finish(Final{Err: err})
+		e.byID[r.sched.ID], e.changed = r, true
+		if r.err = e.state.Submit(&r.sched); r.err != nil {
+			e.left = append(e.left, r)
 			continue
 		}
-		e.byID[r.sched.ID] = r
 		r.sched.Cached, _ = e.pool.Match(r.Salt, e.shareable(r))
 	}
 	clear(e.inbox)
 	e.inbox = e.inbox[:0]
 	e.publish()
-	return !e.closed
+	closed := e.closed
+	e.mu.Unlock()
+	for _, r := range e.left { // not while e.mu is held: the owner is called
+		if e.byID[r.sched.ID] == r {
+			e.end(r, "", cmp.Or(r.err, r.ctx.Err()))
+		}
+	}
+	clear(e.left)
+	return !closed
 }
 
 // settle shows where the engine stands after a step.
@@ -209,6 +229,8 @@ func (e *Engine) end(r *request, reason sample.Reason, err error) {
 	e.state.Remove(&r.sched)
 	e.pool.Free(&r.seq)
 	delete(e.byID, r.sched.ID)
+	e.changed, r.ended = true, true
+	r.forget()
 	r.finish(Final{Reason: reason, Err: err, Cached: r.cached, Output: r.output})
 }
 
@@ -220,13 +242,4 @@ func (e *Engine) endAll(err error) {
 	e.mu.Lock()
 	e.publish()
 	e.mu.Unlock()
-}
-
-// dropCancelled ends the requests whose caller has gone.
-func (e *Engine) dropCancelled() {
-	for _, r := range e.byID {
-		if err := r.ctx.Err(); err != nil {
-			e.end(r, "", err)
-		}
-	}
 }

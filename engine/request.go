@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"runtime/debug"
 	"slices"
 
 	"github.com/ridge-llm/ridge/engine/grammar"
@@ -41,12 +42,18 @@ type request struct {
 	Request
 	sched    sched.Request
 	ctx      context.Context
+	forget   func() bool // stops watching ctx
+	err      error       // why the scheduler refused it
 	sampling *sample.State
 	seq      kv.Seq
 	tokens   []int32 // prompt and answer so far
 	step     int     // tokens it computes in this step
-	cached   int     // tokens of the prompt that were found in the cache
-	output   int     // tokens emitted
+	row      int     // of the step's logits that is its own; -1: none
+	ended    bool
+	cached   int      // tokens of the prompt that were found in the cache
+	output   int      // tokens emitted
+	mask     []uint32 // tokens that Grammar allows next, a bit each
+	maskErr  error
 }
 
 // finish tells the owner of the end. A panic of the owner's is not the engine's.
@@ -62,7 +69,6 @@ func (r *request) take(c sample.Choice) sample.Reason {
 		return sample.ReasonStop
 	}
 	r.tokens = append(r.tokens, c.Token)
-	r.sched.Target++
 	r.output++
 	switch stop := r.Emit(c); {
 	case stop:
@@ -71,4 +77,17 @@ func (r *request) take(c sample.Choice) sample.Reason {
 		return sample.ReasonLength
 	}
 	return ""
+}
+
+// findMask asks the grammar which tokens may come next. A mistake in it becomes the request's own.
+func (r *request) findMask(vocab int) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.maskErr = &PanicError{p, debug.Stack()}
+		}
+	}()
+	if r.mask == nil {
+		r.mask = make([]uint32, (vocab+31)/32)
+	}
+	r.maskErr = r.Grammar.Mask(r.mask)
 }

@@ -24,22 +24,24 @@ type Stats struct {
 	Computed int64         // tokens that steps moved forward
 	Output   int64         // tokens emitted
 	StepTime time.Duration // of steps of late: an average that forgets
+	HostTime time.Duration // of it, before the device was given the step and after it had done it
 	Rate     float64       // tokens per second of stepping, likewise; 0 before the first step
 }
 
 // forget is the weight of the newest step in the averages.
 const forget = 0.05
 
-// record notes a step that moved so many tokens. Only the engine's goroutine calls it.
-func (s *Stats) record(tokens int, took time.Duration) {
+// record notes a step that moved so many tokens, and how much of its time the device had nothing to do. Only the engine's goroutine calls it.
+func (s *Stats) record(tokens int, took, host time.Duration) {
 	s.Steps++
 	s.Computed += int64(tokens)
 	rate := float64(tokens) / max(took.Seconds(), 1e-9)
 	if s.Steps == 1 {
-		s.StepTime, s.Rate = took, rate
+		s.StepTime, s.HostTime, s.Rate = took, host, rate
 		return
 	}
 	s.StepTime += time.Duration(forget * float64(took-s.StepTime))
+	s.HostTime += time.Duration(forget * float64(host-s.HostTime))
 	// The weight of a step is its time, so that a few large steps count for what they are worth.
 	weight := forget * min(took.Seconds()/max(s.StepTime.Seconds(), 1e-9), 1/forget)
 	s.Rate += weight * (rate - s.Rate)

@@ -1,29 +1,35 @@
 package engine
 
 import (
-	"runtime/debug"
 	"time"
-
-	"github.com/ridge-llm/ridge/engine/sample"
 )
 
 // step moves the requests that the plan chooses forward.
 func (e *Engine) step() error {
 	began := time.Now()
-	e.state.Refresh(cache{e})
-	e.state.Plan(&e.plan, cache{e}, int64(time.Since(e.started)))
-	e.state.Commit(&e.plan)
+	e.schedule()
 	if e.reserve(); len(e.chosen) == 0 {
 		return nil
 	}
-	if err := e.run(); err != nil {
+	if err := e.launch(); err != nil {
 		return err
 	}
-	if err := e.sample(); err != nil {
+	e.lookAhead()
+	if err := e.collect(); err != nil {
 		return err
 	}
-	e.stats.record(len(e.batch.Tokens), time.Since(began))
+	e.stats.record(len(e.batch.Tokens), time.Since(began), time.Since(e.ready)+e.launched.Sub(began))
 	return nil
+}
+
+// schedule brings e.plan up to date and moves the requests between the queues as it says.
+func (e *Engine) schedule() {
+	if e.changed {
+		e.state.Refresh(cache{e})
+		e.state.Plan(&e.plan, cache{e}, int64(time.Since(e.started)))
+	}
+	e.state.Commit(&e.plan)
+	e.changed = true
 }
 
 // reserve carries the plan out on the account of pages. A request for which there turns out to be no page, because
@@ -54,8 +60,8 @@ func (e *Engine) reserve() {
 	}
 }
 
-// run computes the step.
-func (e *Engine) run() error {
+// launch gives the step to the device.
+func (e *Engine) launch() error {
 	for _, c := range e.copies {
 		if err := e.prog.CopyPage(c.From, c.To); err != nil {
 			return err
@@ -65,96 +71,56 @@ func (e *Engine) run() error {
 	if err := e.batch.Check(e.prog.Limits, e.prog.Vocab()); err != nil {
 		return err
 	}
+	e.launched = time.Now()
 	if e.onlyHidden() {
 		return e.prog.RunBody(&e.batch)
 	}
 	return e.prog.Run(&e.batch)
 }
 
-// fill writes the step's batch.
-func (e *Engine) fill() {
-	b := &e.batch
-	b.Tokens, b.Positions, b.Slots, b.Picked = b.Tokens[:0], b.Positions[:0], b.Slots[:0], b.Picked[:0]
-	b.QStart, b.KVLen, b.RopeLen, b.Pages = append(b.QStart[:0], 0), b.KVLen[:0], b.RopeLen[:0], b.Pages[:0]
-	b.SeqPages = 1
+// lookAhead does, while a device that runs by itself is at work on a step, what does not need its results: it takes in
+// what was submitted, finds out which tokens grammars allow, and plans the next step as if everybody went on. If after
+// all somebody does not, or somebody comes, the next step is planned again.
+func (e *Engine) lookAhead() {
+	e.admit()
 	for _, r := range e.chosen {
-		b.SeqPages = max(b.SeqPages, len(r.seq.Table()))
-	}
-	for _, r := range e.chosen {
-		end := r.seq.Len()
-		for p := end - r.step; p < end; p++ {
-			b.Tokens = append(b.Tokens, r.tokens[p])
-			b.Positions = append(b.Positions, int32(p))
+		if r.row < 0 || r.ended || r.Hidden != nil {
+			continue
 		}
-		b.Slots = e.pool.Slots(b.Slots, &r.seq, r.step)
-		if end == len(r.tokens) {
-			b.Picked = append(b.Picked, int32(len(b.Tokens)-1))
-		}
-		b.QStart = append(b.QStart, int32(len(b.Tokens)))
-		b.KVLen = append(b.KVLen, int32(end))
-		b.RopeLen = append(b.RopeLen, int32(len(r.tokens)))
-		pages := r.seq.Table()
-		b.Pages = append(b.Pages, pages...)
-		for range b.SeqPages - len(pages) {
-			b.Pages = append(b.Pages, 0)
+		r.sched.Target++ // the token being sampled
+		if r.Grammar != nil {
+			r.findMask(e.prog.Vocab())
 		}
 	}
+	e.state.Refresh(cache{e})
+	e.state.Plan(&e.plan, cache{e}, int64(time.Since(e.started)))
+	e.changed = false
 }
 
-// sample draws the next token of every request that has reached its end.
-func (e *Engine) sample() error {
-	row := 0
-	for i, r := range e.chosen {
-		if r.Hidden != nil {
-			reason, err := e.embed(r, int(e.batch.QStart[i]), row)
-			if r.seq.Len() == len(r.tokens) {
-				row++
-			}
-			if reason != "" || err != nil {
-				e.end(r, reason, err)
-			}
-			continue
-		}
-		if r.seq.Len() < len(r.tokens) {
-			continue
-		}
-		if err := e.prog.Logits(e.logits, row, 1); err != nil {
+// collect waits for the step and hands out its rows.
+func (e *Engine) collect() error {
+	e.draws = e.draws[:0]
+	if !e.onlyHidden() {
+		vocab := e.prog.Vocab()
+		rows, err := e.prog.Rows(e.logits, len(e.batch.Picked))
+		if err != nil {
 			return err
 		}
-		row++
-		reason, err := e.advance(r)
-		if reason != "" || err != nil {
-			e.end(r, reason, err)
+		for _, r := range e.chosen {
+			if r.row >= 0 && !r.ended && r.Hidden == nil {
+				e.draws = append(e.draws, draw{request: r, logits: rows[r.row*vocab:][:vocab]})
+			}
 		}
 	}
+	e.ready = time.Now()
+	e.crew.do(e.draws)
+	for i := range e.draws {
+		d := &e.draws[i]
+		e.stats.Output += int64(d.emitted)
+		if d.reason != "" || d.err != nil {
+			e.end(d.request, d.reason, d.err)
+		}
+	}
+	e.embed()
 	return nil
-}
-
-// advance samples one request's next token from e.logits and hands it over. A panic on the way ends that request alone.
-func (e *Engine) advance(r *request) (reason sample.Reason, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			reason, err = "", &PanicError{p, debug.Stack()}
-		}
-	}()
-	var mask []uint32
-	if r.Grammar != nil {
-		mask = e.mask
-		if err := r.Grammar.Mask(mask); err != nil {
-			return "", err
-		}
-	}
-	choice, err := e.sampler.Sample(e.logits, r.sampling, mask)
-	if err != nil {
-		return "", err
-	}
-	if r.Grammar != nil {
-		if err := r.Grammar.Accept(choice.Token); err != nil {
-			return "", err
-		}
-	}
-	before := r.output
-	reason = r.take(choice)
-	e.stats.Output += int64(r.output - before)
-	return reason, nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // still is an engine whose goroutine does not run: the test makes its steps.
-func still(t *testing.T, open func() (*bundle.Bundle, error), lim backend.Limits, o Options) *Engine {
+func still(t testing.TB, open func() (*bundle.Bundle, error), lim backend.Limits, o Options) *Engine {
 	t.Helper()
 	b, err := open()
 	if err != nil {
@@ -78,7 +78,6 @@ func TestStepAllocatesNothing(t *testing.T) {
 	})
 	got := testing.AllocsPerRun(100, func() {
 		e.admit()
-		e.dropCancelled()
 		mustStep(t, e)
 		e.settle()
 	})
@@ -93,11 +92,21 @@ type answer struct {
 	logits [][]float32
 }
 
+// rowOf is the logits of the request with this prompt.
+func (e *Engine) rowOf(prompt []int32) []float32 {
+	for _, d := range e.draws {
+		if &d.request.Prompt[0] == &prompt[0] {
+			return d.logits
+		}
+	}
+	return nil
+}
+
 // record makes a request write its answer down.
 func (a *answer) record(e *Engine, r Request) Request {
 	r.Emit = func(c sample.Choice) bool {
 		a.tokens = append(a.tokens, c.Token)
-		a.logits = append(a.logits, slices.Clone(e.logits))
+		a.logits = append(a.logits, slices.Clone(e.rowOf(r.Prompt)))
 		return false
 	}
 	return r

@@ -209,6 +209,22 @@ func (p *Program) Logits(dst []float32, from, n int) error {
 	return p.dev.Read(dst, p.Graph.Output, p.where[p.Graph.Output], from, n)
 }
 
+// Rows is the first n rows of the step's logits: where they lie, if the host can read them there, or else copied to buffer.
+// They are the caller's to write over, until the next step. It waits for the step.
+func (p *Program) Rows(buffer []float32, n int) ([]float32, error) {
+	if v, ok := p.dev.(backend.Viewer); ok {
+		return v.View(p.Graph.Output, p.where[p.Graph.Output], n)
+	}
+	buffer = buffer[:n*p.Vocab()]
+	return buffer, p.Logits(buffer, 0, n)
+}
+
+// HostReads reports whether Rows needs no buffer.
+func (p *Program) HostReads() bool {
+	_, ok := p.dev.(backend.Viewer)
+	return ok
+}
+
 // Vocab is the width of a row of logits.
 func (p *Program) Vocab() int { return p.Graph.Output.Axis.Len() }
 

@@ -122,12 +122,22 @@ func (d *Device) count() { d.steps = max(1, d.steps+1) }
 
 // Read implements backend.Device.
 func (d *Device) Read(dst []float32, v *graph.Value, b backend.Buffer, from, n int) error {
-	width := v.Axis.Len()
-	if v.Type != graph.F32 || int64(from+n)*v.RowBytes() > b.Len || len(dst) < n*width {
-		return fmt.Errorf("cpu: rows %d to %d of %s (%s) cannot be read into %d numbers", from, from+n, v.Name, v.Type, len(dst))
+	rows, err := d.View(v, b, from+n)
+	if err != nil {
+		return err
 	}
-	copy(dst[:n*width], floats(b)[from*width:])
+	if width := v.Axis.Len(); copy(dst, rows[from*width:]) < n*width {
+		return fmt.Errorf("cpu: %d rows of %s do not fit in %d numbers", n, v.Name, len(dst))
+	}
 	return nil
+}
+
+// View implements backend.Viewer.
+func (d *Device) View(v *graph.Value, b backend.Buffer, n int) ([]float32, error) {
+	if v.Type != graph.F32 || n < 0 || int64(n)*v.RowBytes() > b.Len {
+		return nil, fmt.Errorf("cpu: %d rows of %s (%s) cannot be read as float32", n, v.Name, v.Type)
+	}
+	return floats(b)[:n*v.Axis.Len()], nil
 }
 
 // Copy implements backend.Device.
