@@ -71,6 +71,7 @@ random tokens; beside it stands the limit, which is what the same machine, measu
 			return f.run(cmd.OutOrStdout(), path)
 		},
 	}
+	cmd.AddCommand(benchServeCommand())
 	fl := cmd.Flags()
 	fl.StringVarP(&f.model, "model", "m", "", "GGUF file or Hugging Face directory; default: the built-in model")
 	fl.StringVar(&f.shape, "shape", "", "measure random weights in this shape instead; ridge dummy --list names them")

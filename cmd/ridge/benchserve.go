@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/load"
+	"github.com/ridge-llm/ridge/internal/trace"
+	"github.com/ridge-llm/ridge/server"
+	"github.com/ridge-llm/ridge/tokenizer"
+)
+
+// benchServeFlags are the settings of bench serve.
+type benchServeFlags struct {
+	model     modelFlags
+	trace     traceFlags
+	load      load.Options
+	tokenizer string
+	slo       string
+	shared    int
+	seed      int64
+	asJSON    string
+	plot      string
+}
+
+func benchServeCommand() *cobra.Command {
+	var f benchServeFlags
+	cmd := &cobra.Command{
+		Use:   "serve [URL]",
+		Short: "Measure what clients of a server get when many come",
+		Long: `Serve sends requests to a server as clients would and prints what they got: time to the first token (TTFT), time between
+tokens (ITL, between pieces of text as they arrive; TPOT, average of an answer), time to the end, throughput, and
+goodput, which is the answers that kept the bounds of --slo. It also says how late it was itself in sending.
+
+URL is any server that speaks OpenAI's API: Ridge, vLLM, llama-server. Without one, it serves --model itself (by default the
+built-in model) and talks to that over HTTP. OPENAI_API_KEY is sent as key, if it is set.
+
+Requests come when --trace says, whether or not earlier ones are answered; with --concurrency, a new one comes when
+one is answered. Prompts are random common words of the trace's length in tokens; blocks of prompts that are equal in a
+Mooncake trace are the same text.`,
+		Example: `  ridge bench serve --trace poisson:rate=8,n=200,in=200,out=64 --slo ttft=1s,itl=50ms
+  ridge bench serve --concurrency 16 --trace constant:n=32,in=200,out=64 --shared-prefix 150 -m model.gguf
+  ridge bench serve http://127.0.0.1:8080 --trace conversation_trace.jsonl --first 500 --shorter 32 --faster 4
+  ridge bench serve --json report.json --plot report.png`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if f.model.path != "" {
+					return errors.New("give either a URL or --model: a server at a URL has its own (--tokenizer names the model whose tokens to count, --served-model-name the one to ask for)")
+				}
+				f.load.URL = args[0]
+			}
+			return f.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	f.model.add(cmd)
+	f.trace.add(cmd, "poisson:rate=4,n=100,in=200,out=64")
+	fl := cmd.Flags()
+	fl.IntVar(&f.model.options.Parallel, "parallel", 0, "requests that a server started here runs at once; 0: 8")
+	fl.StringVar(&f.load.Model, "served-model-name", "", "model to ask a URL for; default: the first that it lists")
+	fl.StringVar(&f.tokenizer, "tokenizer", "", "model by whose tokens prompts are measured; default: the server is asked")
+	fl.BoolVar(&f.load.Chat, "chat", false, "send conversations of one message instead of texts to continue")
+	fl.IntVar(&f.load.Concurrency, "concurrency", 0, "keep so many requests under way, whatever the trace's times; 0: go by those")
+	fl.IntVar(&f.shared, "shared-prefix", 0, "tokens that all prompts begin with, part of their length")
+	fl.StringVar(&f.slo, "slo", "", "bounds of a good answer: ttft, itl (95 of 100 gaps), tpot, e2e, such as ttft=1s,itl=50ms")
+	fl.DurationVar(&f.load.Timeout, "timeout", 10*time.Minute, "give an answer up after this")
+	fl.Int64Var(&f.seed, "seed", -1, "same seed, same prompts, which a server may then have cached; -1: others every time")
+	fl.StringVar(&f.asJSON, "json", "", "write all that was measured to this file; - is standard output")
+	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
+	return cmd
+}
+
+func (f *benchServeFlags) run(ctx context.Context, out io.Writer) error {
+	t, err := f.requests()
+	if err != nil {
+		return err
+	}
+	o := &f.load
+	if f.slo != "" {
+		if o.SLO, err = load.ParseSLO(f.slo); err != nil {
+			return err
+		}
+	}
+	if f.plot != "" {
+		if err := load.CheckPlot(f.plot); err != nil {
+			return err
+		}
+	}
+	if o.Seed = uint64(f.seed); f.seed < 0 {
+		o.Seed = rand.Uint64()
+	}
+	o.Key = os.Getenv("OPENAI_API_KEY")
+	o.Note = func(format string, args ...any) { fmt.Fprintf(os.Stderr, "ridge: "+format+"\n", args...) }
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		o.Progress = func(sent, done int) {
+			fmt.Fprintf(os.Stderr, "\r%d of %d sent, %d answered ", sent, len(o.Trace.Requests), done)
+		}
+	}
+	o.Trace = t
+	stop, err := f.target(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	r, err := load.Run(ctx, *o)
+	if err != nil {
+		return err
+	}
+	if o.Progress != nil {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+	}
+	return f.report(out, r)
+}
+
+// requests is the trace with the shared prefix that was asked for.
+func (f *benchServeFlags) requests() (*trace.Trace, error) {
+	t, err := f.trace.load()
+	if err != nil || f.shared == 0 {
+		return t, err
+	}
+	if f.shared < 0 || f.shared > trace.MaxTokens {
+		return nil, fmt.Errorf("--shared-prefix is %d; 0 to %d is possible", f.shared, trace.MaxTokens)
+	}
+	t.Shared = f.shared
+	return t, nil
+}
+
+// target makes sure that there is a server, and a way to count its tokens; stop ends what it started.
+func (f *benchServeFlags) target(ctx context.Context) (stop func(), err error) {
+	o := &f.load
+	if o.URL != "" {
+		if f.tokenizer == "" {
+			return func() {}, nil
+		}
+		o.Count, err = counter(f.tokenizer)
+		return func() {}, err
+	}
+	m, err := f.model.load()
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := server.New(m, server.Options{}).Serve(ctx, l); err != nil {
+			o.Note("the server: %v", err)
+		}
+	}()
+	o.URL = "http://" + l.Addr().String()
+	o.Count = func(_ context.Context, text string) (int, error) {
+		ids, err := m.Encode(text, true)
+		return len(ids), err
+	}
+	return func() {
+		cancel()
+		<-ended
+		m.Close()
+	}, f.clip(m)
+}
+
+// clip cuts requests to the context of the model served here, which would refuse them.
+func (f *benchServeFlags) clip(m *ridge.Model) error {
+	t, clipped, err := f.load.Trace.Clip(m.Context())
+	if err != nil {
+		return err
+	}
+	if clipped > 0 {
+		f.load.Note("%d of %d requests are cut to the model's context of %d tokens; --shorter divides all lengths", clipped, len(t.Requests), m.Context())
+	}
+	f.load.Trace = t
+	return nil
+}
+
+// counter counts tokens as a model on this machine does.
+func counter(path string) (load.Counter, error) {
+	b, err := bundle.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	tok, err := b.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	return func(_ context.Context, text string) (int, error) {
+		ids, err := tok.Encode(text, tokenizer.Options{Special: true})
+		return len(ids), err
+	}, nil
+}
+
+// report prints the report and writes the files that were asked for. Lost requests make the command fail.
+func (f *benchServeFlags) report(out io.Writer, r *load.Report) error {
+	if f.asJSON != "-" {
+		if err := r.Print(out); err != nil {
+			return err
+		}
+	}
+	if f.asJSON != "" {
+		data, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		data = append(data, '\n')
+		if f.asJSON == "-" {
+			_, err = out.Write(data)
+		} else {
+			err = os.WriteFile(f.asJSON, data, 0o666)
+		}
+		if err != nil {
+			return fmt.Errorf("--json: %w", err)
+		}
+	}
+	if f.plot != "" {
+		if err := r.Plot(f.plot); err != nil {
+			return fmt.Errorf("--plot: %w", err)
+		}
+	}
+	if r.Lost() > 0 {
+		return errFailed
+	}
+	return nil
+}
