@@ -27,7 +27,6 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/chat"
 	"github.com/ridge-llm/ridge/engine"
-	"github.com/ridge-llm/ridge/engine/grammar"
 	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
@@ -37,21 +36,21 @@ import (
 
 // Model is a loaded model with its engine.
 type Model struct {
-	name       string
-	bundle     *bundle.Bundle
-	device     backend.Device
-	engine     *engine.Engine
-	tokenizer  *tokenizer.Tokenizer
-	template   *chat.Template // nil: the model brings none
-	advice     bundle.Generation
-	ends       []int32
-	context    int
-	memory     plan.Memory
-	pooling    string                              // Options.Pooling
-	width      int                                 // of an embedding
-	vocabulary func() (*grammar.Vocabulary, error) // made when first asked for
-	closing    sync.Once
-	closed     error
+	name      string
+	bundle    *bundle.Bundle
+	device    backend.Device
+	engine    *engine.Engine
+	tokenizer *tokenizer.Tokenizer
+	template  *chat.Template // nil: the model brings none
+	advice    bundle.Generation
+	ends      []int32
+	context   int
+	memory    plan.Memory
+	pooling   string                    // Options.Pooling
+	width     int                       // of an embedding
+	grammars  func() (*grammars, error) // made when first asked for
+	closing   sync.Once
+	closed    error
 }
 
 // Load opens a GGUF file or a Hugging Face directory and starts an engine on it. An empty path is the built-in model,
@@ -65,7 +64,7 @@ func Load(path string, o Options) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{name: b.Name, bundle: b}
-	m.vocabulary = sync.OnceValues(m.newVocabulary)
+	m.grammars = sync.OnceValues(m.newGrammars)
 	if err := m.start(o); err != nil {
 		m.Close()
 		return nil, err
@@ -171,6 +170,9 @@ func (m *Model) Style() chat.Style {
 	}
 	return chat.DetectStyle(m.template.Source())
 }
+
+// CanCallTools reports whether the model's chat template shows it the tools of a request.
+func (m *Model) CanCallTools() bool { return m.template != nil && m.template.ShowsTools() }
 
 // Stats is what the engine has done and what it is at.
 func (m *Model) Stats() engine.Stats { return m.engine.Stats() }

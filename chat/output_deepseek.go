@@ -8,6 +8,7 @@ const (
 	deepSeekCallBegin = "<｜tool▁call▁begin｜>"
 	deepSeekSep       = "<｜tool▁sep｜>"
 	deepSeekCallEnd   = "<｜tool▁call▁end｜>"
+	deepSeekFence     = "```json\n"
 )
 
 // deepSeekCalls is between calls.
@@ -24,7 +25,6 @@ func (p *OutputParser) deepSeekCalls(bool) bool {
 
 // deepSeekName reads "name<sep>", or, of models before V3.1, "function<sep>name" and a line that opens a code block.
 func (p *OutputParser) deepSeekName(bool) bool {
-	const fence = "```json\n"
 	name, _, found := strings.Cut(head(p.buf), deepSeekSep)
 	if !found {
 		return len(p.buf) >= maxHead && p.notCall()
@@ -36,10 +36,10 @@ func (p *OutputParser) deepSeekName(bool) bool {
 			return len(rest) >= maxHead && p.notCall()
 		}
 		rest = rest[len(line)+1:]
-		if len(rest) < len(fence) && strings.HasPrefix(fence, rest) {
+		if len(rest) < len(deepSeekFence) && strings.HasPrefix(deepSeekFence, rest) {
 			return false
 		}
-		name, rest = strings.TrimSpace(line), strings.TrimPrefix(rest, fence)
+		name, rest = strings.TrimSpace(line), strings.TrimPrefix(rest, deepSeekFence)
 	}
 	p.beginCall(name)
 	p.buf, p.state = rest, (*OutputParser).deepSeekArguments

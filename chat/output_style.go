@@ -10,8 +10,10 @@ const (
 	NoTools  ToolStyle = ""
 	Hermes   ToolStyle = "hermes"   // <tool_call>{"name": …, "arguments": …}</tool_call>: Hermes, Qwen
 	Llama3   ToolStyle = "llama3"   // the answer is {"name": …, "parameters": …}
-	Mistral  ToolStyle = "mistral"  // [TOOL_CALLS][{"name": …, "arguments": …}] or [TOOL_CALLS]name[ARGS]{…}
+	Mistral  ToolStyle = "mistral"  // [TOOL_CALLS][{"name": …, "arguments": …}]
+	Devstral ToolStyle = "devstral" // [TOOL_CALLS]name[ARGS]{…}: Mistral's models since 2025
 	DeepSeek ToolStyle = "deepseek" // <｜tool▁calls▁begin｜> … <｜tool▁calls▁end｜>
+	R1       ToolStyle = "r1"       // the same with arguments in a code block: DeepSeek V3 and R1
 	Harmony  ToolStyle = "harmony"  // <|channel|>commentary to=functions.name<|message|>{…}<|call|>: gpt-oss
 )
 
@@ -30,8 +32,14 @@ func DetectStyle(template string) Style {
 		return Style{Tools: Harmony}
 	case has(deepSeekBegin):
 		s.Tools = DeepSeek
+		if has("```json") {
+			s.Tools = R1
+		}
 	case has(mistralBegin):
 		s.Tools = Mistral
+		if has(mistralArgs) {
+			s.Tools = Devstral
+		}
 	case has("<tool_call>") && !has("<function=") && !has("<arg_key>"):
 		s.Tools = Hermes
 	case has("<|python_tag|>") || has("<|start_header_id|>") && has("parameters"):
@@ -51,6 +59,11 @@ func (s Style) StartsInReasoning(prompt string) bool {
 	return s.ThinkOpen != "" && strings.HasSuffix(strings.TrimRight(prompt, whiteSpace), s.ThinkOpen)
 }
 
+// HasReasoned reports whether a prompt ends where reasoning is over: it was left out, or the assistant's own.
+func (s Style) HasReasoned(prompt string) bool {
+	return s.ThinkClose != "" && strings.HasSuffix(strings.TrimRight(prompt, whiteSpace), s.ThinkClose)
+}
+
 // opening is the tag that begins a call in content.
 func (t ToolStyle) opening() string {
 	switch t {
@@ -58,9 +71,9 @@ func (t ToolStyle) opening() string {
 		return hermesBegin
 	case Llama3:
 		return llamaBegin
-	case Mistral:
+	case Mistral, Devstral:
 		return mistralBegin
-	case DeepSeek:
+	case DeepSeek, R1:
 		return deepSeekBegin
 	}
 	return ""
@@ -73,7 +86,7 @@ func (t ToolStyle) call() state {
 		return (*OutputParser).hermesCall
 	case Llama3:
 		return (*OutputParser).llamaCall
-	case Mistral:
+	case Mistral, Devstral:
 		return (*OutputParser).mistralCalls
 	}
 	return (*OutputParser).deepSeekCalls

@@ -157,7 +157,8 @@ func TestDetectStyle(t *testing.T) {
 		"meta-llama-Llama-3.1-8B-Instruct.jinja":            {Tools: Llama3},
 		"meta-llama-Llama-3.2-3B-Instruct.jinja":            {Tools: Llama3},
 		"mistralai-Mistral-Nemo-Instruct-2407.jinja":        {Tools: Mistral},
-		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja":    {DeepSeek, "<think>", "</think>"},
+		"Mistral-Small-3.2-24B-Instruct-2506.jinja":         {Tools: Devstral},
+		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja":    {R1, "<think>", "</think>"},
 		"deepseek-ai-DeepSeek-V3.1.jinja":                   {DeepSeek, "<think>", "</think>"},
 		"openai-gpt-oss-120b.jinja":                         {Tools: Harmony},
 		"Qwen3-Coder.jinja":                                 {},
@@ -173,6 +174,9 @@ func TestDetectStyle(t *testing.T) {
 	}
 	if !think.StartsInReasoning("<|im_start|>assistant\n<think>\n") || think.StartsInReasoning("<think>\n\n</think>\n\n") || (Style{}).StartsInReasoning("x") {
 		t.Error("StartsInReasoning is wrong")
+	}
+	if !think.HasReasoned("<think>\n\n</think>\n\n") || think.HasReasoned("<think>\n") || (Style{}).HasReasoned("x") {
+		t.Error("HasReasoned is wrong")
 	}
 	for file, style := range want {
 		source, err := os.ReadFile(filepath.Join("../../shared/reference/templates", file))
@@ -194,7 +198,7 @@ func FuzzOutput(f *testing.F) {
 	f.Fuzz(func(t *testing.T, output, style string, cut int) {
 		o := OutputOptions{Style: Style{ToolStyle(style), "<think>", "</think>"}, Tools: tools, InReasoning: cut%2 == 0}
 		switch o.Style.Tools {
-		case Hermes, Llama3, Mistral, DeepSeek, Harmony:
+		case Hermes, Llama3, Mistral, Devstral, DeepSeek, R1, Harmony:
 		default:
 			o.Tools = nil
 		}

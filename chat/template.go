@@ -52,6 +52,9 @@ func New(s Sources) (*Template, error) {
 // Source is the text of the default template: what the styles of a model's output can be told from.
 func (t *Template) Source() string { return t.source }
 
+// ShowsTools reports whether the template has anything to do with tools.
+func (t *Template) ShowsTools() bool { return t.toolUse != nil || strings.Contains(t.source, "tools") }
+
 // Request is what a prompt is made of.
 type Request struct {
 	Messages            []Message

@@ -14,20 +14,14 @@ import (
 // chatRequest is the body of POST /v1/chat/completions.
 type chatRequest struct {
 	sampling
+	offer
 	Messages            []chatMessage              `json:"messages"`
 	MaxCompletionTokens *int                       `json:"max_completion_tokens"`
 	Logprobs            bool                       `json:"logprobs"`
 	TopLogprobs         int                        `json:"top_logprobs"`
-	Tools               []json.RawMessage          `json:"tools"`
-	ToolChoice          json.RawMessage            `json:"tool_choice"`
-	ResponseFormat      *responseFormat            `json:"response_format"`
 	TemplateArgs        map[string]json.RawMessage `json:"chat_template_kwargs"`
 
-	toolNames []string // of the tools that may be called
-}
-
-type responseFormat struct {
-	Type string `json:"type"`
+	guide guide
 }
 
 // checkChat refuses what can be seen to be wrong, and settles which tools may be called.
@@ -44,33 +38,11 @@ func (q *chatRequest) checkChat(s *Server) error {
 	if len(q.Messages) == 0 {
 		return bad("messages", "messages is missing or empty; there must be one at least")
 	}
-	if q.ResponseFormat != nil && q.ResponseFormat.Type != "text" {
-		return bad("response_format", "response_format is %q; only text is supported", q.ResponseFormat.Type)
+	var err error
+	if q.guide, err = q.language(); err != nil {
+		return err
 	}
-	return q.chooseTools()
-}
-
-func (q *chatRequest) chooseTools() error {
-	for i, raw := range q.Tools {
-		var t struct {
-			Type     string `json:"type"`
-			Function struct {
-				Name string `json:"name"`
-			} `json:"function"`
-		}
-		if err := json.Unmarshal(raw, &t); err != nil || t.Type != "function" || t.Function.Name == "" {
-			return bad("tools", `tool %d should be {"type": "function", "function": {"name": …}}`, i)
-		}
-		q.toolNames = append(q.toolNames, t.Function.Name)
-	}
-	switch choice := string(q.ToolChoice); choice {
-	case "", "null", `"auto"`:
-	case `"none"`:
-		q.Tools, q.toolNames = nil, nil
-	default:
-		return bad("tool_choice", "tool_choice is %s; auto and none are supported", choice)
-	}
-	return nil
+	return q.offer.read(s.model)
 }
 
 // prompt renders the conversation.
@@ -109,8 +81,11 @@ func (q *chatRequest) job(ctx context.Context, s *Server) (all []job, o chat.Out
 		return nil, o, err
 	}
 	style := s.model.Style()
-	o = chat.OutputOptions{Style: style, Tools: q.toolNames, InReasoning: style.StartsInReasoning(text)}
-	p.Special = len(q.toolNames) > 0 || style.ThinkOpen != "" || style.Tools == chat.Harmony
+	if p.Constraint, err = q.constraint(s.model, text, q.guide); err != nil {
+		return nil, o, err
+	}
+	o = chat.OutputOptions{Style: style, Tools: q.names(), InReasoning: style.StartsInReasoning(text)}
+	p.Special = len(o.Tools) > 0 || style.ThinkOpen != "" || style.Tools == chat.Harmony
 	// The template has written the tokens around the conversation; adding them would double them.
 	ids, err := s.model.Encode(text, false)
 	return jobs([][]int32{ids}, q.choices(), p), o, err

@@ -83,6 +83,13 @@ func (q *completionRequest) job(s *Server) ([]job, error) {
 			return nil, bad("logprobs", "logprobs is %d; 0 to 20 is possible", *q.Logprobs)
 		}
 	}
+	guide, err := q.language()
+	if err != nil {
+		return nil, err
+	}
+	if p.Constraint, err = guide.constraint(s.model); err != nil {
+		return nil, err
+	}
 	prompts, err := q.Prompt.tokens(s.model)
 	if err != nil {
 		return nil, err

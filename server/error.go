@@ -42,6 +42,7 @@ func describe(err error) *apiError {
 		late    *engine.LateError
 		panics  *engine.PanicError
 		invalid *engine.InvalidError
+		wrong   *ridge.LanguageError
 	)
 	switch {
 	case errors.As(err, &api):
@@ -52,6 +53,8 @@ func describe(err error) *apiError {
 		return &apiError{Status: http.StatusServiceUnavailable, Retry: int(late.Wait.Seconds()) + 1, Kind: "server_error", Code: "deadline_unreachable", Message: err.Error()}
 	case errors.As(err, &invalid):
 		return bad("", "%s", plain(invalid.Reason))
+	case errors.As(err, &wrong):
+		return bad("", "%s", sentence(err))
 	case errors.Is(err, chat.ErrNoTemplate):
 		return bad("messages", "%s", chat.ErrNoTemplate)
 	case errors.As(err, &panics):

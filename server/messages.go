@@ -22,14 +22,22 @@ type messagesRequest struct {
 	StopSequences []string           `json:"stop_sequences"`
 	Tools         []anthropicTool    `json:"tools"`
 	ToolChoice    *struct {
-		Type string `json:"type"`
+		Type   string `json:"type"`
+		Name   string `json:"name"`
+		Single bool   `json:"disable_parallel_tool_use"`
 	} `json:"tool_choice"`
+	OutputFormat json.RawMessage `json:"output_format"`
+	OutputConfig struct {
+		Format json.RawMessage `json:"format"`
+	} `json:"output_config"`
 }
 
 type anthropicTool struct {
+	Type        string          `json:"type"` // "", or custom
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"input_schema"`
+	Strict      bool            `json:"strict"`
 }
 
 type anthropicMessage struct {
@@ -103,21 +111,10 @@ func (q *messagesRequest) chat() (*chatRequest, error) {
 		}
 		c.Messages = append(c.Messages, list...)
 	}
-	for _, t := range q.Tools {
-		if len(t.InputSchema) == 0 {
-			return nil, bad("tools", "tool %q has no input_schema", t.Name)
-		}
-		raw, err := json.Marshal(map[string]any{"type": "function", "function": map[string]any{
-			"name": t.Name, "description": t.Description, "parameters": t.InputSchema}})
-		if err != nil {
-			return nil, bad("tools", "the input_schema of tool %q is not valid", t.Name)
-		}
-		c.Tools = append(c.Tools, raw)
+	if err := q.offer(c); err != nil {
+		return nil, err
 	}
-	if q.ToolChoice != nil {
-		c.ToolChoice = quoted(q.ToolChoice.Type)
-	}
-	return c, nil
+	return c, q.format(c)
 }
 
 // chat is a message as OpenAI has it: results of tools are messages of their own there.

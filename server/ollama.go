@@ -52,13 +52,19 @@ type ollamaCall struct {
 
 // chat is the same request in OpenAI's words. Names may end in ":latest".
 func (q *ollamaRequest) chat() (*chatRequest, error) {
-	if len(q.Format) > 0 && string(q.Format) != "null" && string(q.Format) != `""` {
-		return nil, bad("format", "format is not supported")
-	}
 	o := &q.Options
-	c := &chatRequest{Tools: q.Tools, sampling: sampling{
+	c := &chatRequest{offer: offer{Tools: q.Tools}, sampling: sampling{
 		Model: strings.TrimSuffix(q.Model, ":latest"), Temperature: o.Temperature, TopP: o.TopP, TopK: o.TopK, MinP: o.MinP, Seed: o.Seed, Stop: o.Stop,
 		RepetitionPenalty: o.RepeatPenalty, PresencePenalty: o.PresencePenalty, FrequencyPenalty: o.FrequencyPenalty}}
+	switch format := string(q.Format); {
+	case !present(q.Format), format == `""`:
+	case format == `"json"`:
+		c.ResponseFormat = json.RawMessage(`{"type": "json_object"}`)
+	case format[0] == '{':
+		c.GuidedJSON, c.jsonField = q.Format, "format"
+	default:
+		return nil, bad("format", `format is %.100s; "json" and a JSON schema are possible`, format)
+	}
 	if o.Predict != nil && *o.Predict > 0 {
 		c.MaxTokens = o.Predict
 	}

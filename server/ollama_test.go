@@ -42,7 +42,7 @@ func TestOllama(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{
-		`{"model": "llama3"}`: "no model", `{"prompt": "x", "format": "json"}`: "format", `{"messages": [{"role": "user", "images": ["x"]}]}`: "images",
+		`{"model": "llama3"}`: "no model", `{"prompt": "x", "format": "xml"}`: "format", `{"messages": [{"role": "user", "images": ["x"]}]}`: "images",
 	} {
 		if status, text := post(t, h, "/api/chat", body); status/100 != 4 || !strings.Contains(text, want) || !strings.HasPrefix(text, `{"error":"`) {
 			t.Errorf("%s: %d %s", body, status, text)

@@ -33,9 +33,7 @@ type sampling struct {
 	LogitBias         map[string]float64 `json:"logit_bias"`
 	IgnoreEnd         bool               `json:"ignore_eos"`
 
-	GuidedRegex   string   `json:"guided_regex"`   // as vLLM has them: the answer must be in this language
-	GuidedGrammar string   `json:"guided_grammar"` // GBNF
-	GuidedChoice  []string `json:"guided_choice"`
+	guides
 
 	Priority  int    `json:"priority"`
 	CacheSalt string `json:"cache_salt"`
@@ -119,9 +117,7 @@ func (q *sampling) params(m *ridge.Model) (ridge.Params, error) {
 	if err := s.Validate(m.Vocab()); err != nil {
 		return p, bad("", "%s", plain(err.Error()))
 	}
-	var err error
-	p.Constraint, err = q.constraint(m)
-	return p, err
+	return p, nil
 }
 
 // set takes a value over if there is one.

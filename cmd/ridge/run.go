@@ -19,6 +19,7 @@ import (
 type runFlags struct {
 	model    modelFlags
 	sampling samplingFlags
+	guide    guideFlags
 	system   string
 	raw      bool
 	verbose  bool
@@ -37,7 +38,8 @@ Without --model it uses the small built-in model, which knows small stories and 
 		Example: `  ridge run "Tell me a story about a fox named Pip"
   ridge run -m model.gguf
   git diff | ridge run -m model.gguf "Write a commit message for this:"
-  ridge run -m model.gguf --raw --temperature 0 "The capital of France is"`,
+  ridge run -m model.gguf --raw --temperature 0 "The capital of France is"
+  ridge run --json-schema person.json "Ada Lovelace was born in 1815."`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			prompt, given, err := readPrompt(args, os.Stdin)
 			if err != nil {
@@ -53,13 +55,14 @@ Without --model it uses the small built-in model, which knows small stories and 
 				return err
 			}
 			if !given {
-				return (&session{model: m, params: params, system: f.system, verbose: f.verbose}).loop()
+				return (&session{model: m, params: params, guide: &f.guide, system: f.system, verbose: f.verbose}).loop()
 			}
 			return f.once(cmd.Context(), m, params, prompt)
 		},
 	}
 	f.model.add(cmd)
 	f.sampling.add(cmd)
+	f.guide.add(cmd)
 	cmd.Flags().StringVar(&f.system, "system", "", "system message that goes before the conversation")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "continue the prompt as it is, without the chat template")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print tokens and tokens/s at the end")
@@ -93,6 +96,9 @@ func (f *runFlags) once(ctx context.Context, m *ridge.Model, p ridge.Params, pro
 		if f.system != "" {
 			return errors.New("--system needs a chat template; with --raw, or a model without one, write it into the prompt")
 		}
+		if err := f.guide.constrain(ctx, m, &p, nil); err != nil {
+			return err
+		}
 		finish, err := stream(os.Stdout, m.Generate(ctx, prompt, p), nil)
 		return f.end(finish, err)
 	}
@@ -101,6 +107,9 @@ func (f *runFlags) once(ctx context.Context, m *ridge.Model, p ridge.Params, pro
 		messages = append(messages, chat.Message{Role: "system", Content: f.system})
 	}
 	messages = append(messages, chat.Message{Role: "user", Content: prompt})
+	if err := f.guide.constrain(ctx, m, &p, messages); err != nil {
+		return err
+	}
 	finish, err := stream(os.Stdout, m.Chat(ctx, messages, p), nil)
 	return f.end(finish, err)
 }

@@ -19,6 +19,7 @@ import (
 type session struct {
 	model    *ridge.Model
 	params   ridge.Params
+	guide    *guideFlags
 	system   string
 	verbose  bool
 	messages []chat.Message
@@ -67,6 +68,10 @@ func (s *session) say(text string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	turn := append(s.conversation(), chat.Message{Role: "user", Content: text})
+	if err := s.guide.constrain(ctx, s.model, &s.params, turn); err != nil {
+		fmt.Fprintln(os.Stderr, "ridge:", err)
+		return
+	}
 	var answer strings.Builder
 	finish, err := stream(os.Stdout, s.model.Chat(ctx, turn, s.params), &answer)
 	fmt.Print("\n\n")

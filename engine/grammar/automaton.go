@@ -45,6 +45,13 @@ func compile(g *Grammar, v *Vocabulary, t tuning) (*Automaton, error) {
 	return a, nil
 }
 
+// Bytes is about how much memory the automaton takes now.
+func (a *Automaton) Bytes() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.size + 48*len(a.prog.states)
+}
+
 // forget empties the memory. Matchers keep positions of the old memory; adopt brings them back.
 func (a *Automaton) forget() {
 	a.known = known{

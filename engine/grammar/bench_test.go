@@ -87,7 +87,7 @@ func median(d []time.Duration) float64 {
 func BenchmarkVocabulary(b *testing.B) {
 	v := needLlama3(b)
 	for b.Loop() {
-		if _, err := NewVocabulary(v.bytes, v.ends); err != nil {
+		if _, err := NewVocabulary(Tokens{Bytes: v.bytes, Ends: v.ends}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -9,6 +9,7 @@ package grammar
 //	repeat   between min and max times; max < 0 is no upper bound
 //	ref      a rule, by its index
 //	graph    a walk along arcs from node 0 to a final node
+//	marker   what stands before and behind the name of a special token
 //	quoted   the inner language, which calls no rules, as it stands between the quotes of a JSON string: escaped where
 //	         it must be
 type expr interface{ isExpr() }
@@ -20,6 +21,7 @@ type (
 	alt    []expr
 	ref    int
 	quoted struct{ x expr }
+	marker struct{}
 	repeat struct {
 		x        expr
 		min, max int
@@ -41,6 +43,7 @@ func (seq) isExpr()    {}
 func (alt) isExpr()    {}
 func (ref) isExpr()    {}
 func (quoted) isExpr() {}
+func (marker) isExpr() {}
 func (repeat) isExpr() {}
 func (graph) isExpr()  {}
 

@@ -1,51 +1,87 @@
 package grammar
 
-import "bytes"
+import (
+	"bytes"
+	"unicode/utf8"
+)
 
 // maxForced is how many bytes ahead Forced looks.
 const maxForced = 4096
 
-// Forced returns the bytes that must come next, because the grammar allows nothing else; none if there is a choice or
-// the text may end.
-func (m *Matcher) Forced() []byte {
-	m.a.mu.Lock()
-	defer m.a.mu.Unlock()
+// Forced returns the tokens that may be appended without asking the model, because the grammar allows no other text.
+// They may stop short of all that is certain: the end of it may belong to a token that goes on with something the model
+// is to choose. The result must not be changed.
+func (m *Matcher) Forced() []int32 {
 	if m.ended {
 		return nil
 	}
-	m.a.begin()
-	m.at = m.a.adopt(m.at)
-	text, _ := m.a.forced(m.at)
-	return text
-}
-
-// ForcedTokens returns tokens that may be appended without asking the model: they spell the forced bytes as encode
-// splits them, or if encode is nil each as long as can be. They may stop short of the forced bytes: the last of those may
-// belong to a token that goes on with something the model is to choose.
-func (m *Matcher) ForcedTokens(encode func([]byte) []int32) []int32 {
 	a := m.a
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if m.ended {
-		return nil
-	}
 	a.begin()
 	m.at = a.adopt(m.at)
-	text, end := a.forced(m.at)
-	if len(text) == 0 {
-		return nil
+	if p := m.at; !p.foreseen {
+		text, end := a.forced(p)
+		p.forced, p.foreseen = a.spell(text, end), true
+		a.size += 4 * len(p.forced)
 	}
-	if encode == nil {
-		encode = a.vocab.longestFirst
-	}
-	tokens := encode(text)
-	for i, t := range tokens {
-		if int(t) < 0 || int(t) >= a.vocab.size || len(a.vocab.bytes[t]) == 0 || !bytes.HasPrefix(text, a.vocab.bytes[t]) || a.straddles(text, end) {
-			return tokens[:i]
+	return m.at.forced
+}
+
+// spell splits forced text, after which the automaton is at end, into tokens.
+func (a *Automaton) spell(text []byte, end *position) (tokens []int32) {
+	for len(text) > 0 {
+		if text[0] == mark {
+			n := 2 + bytes.IndexByte(text[1:], mark)
+			id, ok := a.vocab.special[string(text[:n])]
+			if !ok {
+				return tokens // which special token it is, is not certain yet
+			}
+			tokens, text = append(tokens, id), text[n:]
+			continue
 		}
-		text = text[len(a.vocab.bytes[t]):]
+		n := bytes.IndexByte(text, mark)
+		last := n < 0
+		if last {
+			n = len(text)
+		}
+		for _, id := range a.vocab.split(text[:n]) {
+			if last && a.straddles(text, end) {
+				return tokens
+			}
+			size := len(a.vocab.bytes[id])
+			tokens, text, n = append(tokens, id), text[size:], n-size
+		}
+		if n > 0 {
+			return tokens // nothing spells it
+		}
 	}
 	return tokens
+}
+
+// split returns the tokens of a text, as far as there are any.
+func (v *Vocabulary) split(text []byte) []int32 {
+	if v.encode != nil {
+		whole := text
+		for len(whole) > 0 && !utf8.Valid(whole) && len(text)-len(whole) < utf8.UTFMax {
+			whole = whole[:len(whole)-1] // the text may end inside a character
+		}
+		if ids := v.encode(string(whole)); v.reads(ids, whole) {
+			return ids
+		}
+	}
+	return v.longestFirst(text)
+}
+
+// reads tells whether the tokens are a text.
+func (v *Vocabulary) reads(ids []int32, text []byte) bool {
+	for _, id := range ids {
+		if id < 0 || int(id) >= v.size || len(v.bytes[id]) == 0 || !bytes.HasPrefix(text, v.bytes[id]) {
+			return false
+		}
+		text = text[len(v.bytes[id]):]
+	}
+	return len(text) == 0
 }
 
 // forced returns the bytes that must follow p, and the position after them.

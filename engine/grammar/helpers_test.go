@@ -13,7 +13,7 @@ func byteVocabulary(t testing.TB) *Vocabulary {
 	for b := range 256 {
 		tokens[b] = []byte{byte(b)}
 	}
-	v, err := NewVocabulary(tokens, []int32{256})
+	v, err := NewVocabulary(Tokens{Bytes: tokens, Ends: []int32{256}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func exampleVocabulary() *Vocabulary {
 	for _, s := range []string{"</s>", "v", "1", "2", ".", "1.", "v2.1", "yes", "no", " ", "n", "not", "now"} {
 		tokens = append(tokens, []byte(s))
 	}
-	v, err := NewVocabulary(tokens, []int32{0})
+	v, err := NewVocabulary(Tokens{Bytes: tokens, Ends: []int32{0}})
 	if err != nil {
 		panic(err)
 	}

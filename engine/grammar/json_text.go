@@ -48,8 +48,8 @@ func quote(s string) string {
 	return b.String()
 }
 
-// literal is a value as JSON text, with white space where ws allows it.
-func (v *jsonValue) literal(ws expr) expr {
+// literal is a value as JSON text.
+func (c *schemaCompiler) literal(v *jsonValue) expr {
 	switch v.kind {
 	case jsonNull:
 		return text("null")
@@ -65,16 +65,13 @@ func (v *jsonValue) literal(ws expr) expr {
 		}
 		x := seq{text(brackets[:1])}
 		for i, item := range v.items {
-			if i > 0 {
-				x = append(x, text(","))
-			}
-			x = append(x, ws)
+			x = append(x, c.comma(i))
 			if v.kind == jsonObject {
-				x = append(x, text(quote(v.keys[i])+":"), ws)
+				x = append(x, text(quote(v.keys[i])+":"), c.gap)
 			}
-			x = append(x, item.literal(ws))
+			x = append(x, c.literal(item))
 		}
-		return append(x, ws, text(brackets[1:]))
+		return append(x, c.ws, text(brackets[1:]))
 	}
 	return text(v.text)
 }

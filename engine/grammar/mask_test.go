@@ -109,7 +109,7 @@ func smallVocabulary(t *rapid.T) *Vocabulary {
 	}
 	more := rapid.SliceOfN(rapid.SliceOfN(rapid.SampledFrom(pool), 1, 7), 0, 20).Draw(t, "tokens")
 	tokens = append(append(tokens, more...), []byte("</s>"))
-	v, err := NewVocabulary(tokens, []int32{int32(len(tokens) - 1)})
+	v, err := NewVocabulary(Tokens{Bytes: tokens, Ends: []int32{int32(len(tokens) - 1)}})
 	if err != nil {
 		t.Fatal(err)
 	}

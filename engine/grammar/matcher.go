@@ -89,7 +89,7 @@ func (m *Matcher) Accept(token int32) error {
 		}
 		ended = true
 	case len(v.bytes[token]) == 0:
-		return fmt.Errorf("grammar: token %d is a special token, which no grammar allows", token)
+		return fmt.Errorf("grammar: token %d is a special token or no text, which no grammar allows", token)
 	default:
 		p, err := m.read(v.bytes[token])
 		if err != nil {
@@ -128,6 +128,9 @@ func (m *Matcher) read(text []byte) (*position, error) {
 
 // Done tells whether the text is complete: an end token may come next, or has come.
 func (m *Matcher) Done() bool { return m.at.done || m.ended }
+
+// Closed tells whether the text is complete and nothing but its end may follow.
+func (m *Matcher) Closed() bool { return m.ended || m.at.done && len(m.at.items) == 0 }
 
 // Clone returns a matcher at the same place that goes its own way.
 func (m *Matcher) Clone() *Matcher {

@@ -31,7 +31,11 @@ func TestForced(t *testing.T) {
 	m := mustStart(t, g, err)
 	want := func(text string) {
 		t.Helper()
-		if got := string(m.Forced()); got != text {
+		got := ""
+		for _, id := range m.Forced() {
+			got += string(rune(id)) // a token is a byte here
+		}
+		if got != text {
 			t.Errorf("%q is forced, want %q", got, text)
 		}
 	}
@@ -50,10 +54,10 @@ func TestForced(t *testing.T) {
 	want("fghij")
 	accept("fghij")
 	want("") // the text is complete
-	if !m.Done() {
+	if !m.Done() || !m.Closed() {
 		t.Error("a complete text is not done")
 	}
-	if err := m.Accept(256); err != nil || len(m.Forced()) > 0 || m.ForcedTokens(nil) != nil {
+	if err := m.Accept(256); err != nil || len(m.Forced()) > 0 || !m.Closed() {
 		t.Errorf("after the end: %v, forced %q", err, m.Forced())
 	}
 }
@@ -64,12 +68,12 @@ func TestForcedTokens(t *testing.T) {
 	for _, s := range tokens {
 		list = append(list, []byte(s))
 	}
-	v, err := NewVocabulary(list, []int32{int32(len(list) - 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	forced := func(pattern string, encode func([]byte) []int32) (text []string) {
+	forced := func(pattern string, encode func(string) []int32) (text []string) {
 		t.Helper()
+		v, err := NewVocabulary(Tokens{Bytes: list, Ends: []int32{int32(len(list) - 1)}, Encode: encode})
+		if err != nil {
+			t.Fatal(err)
+		}
 		g, err := FromRegex(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -82,7 +86,7 @@ func TestForcedTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, id := range m.ForcedTokens(encode) {
+		for _, id := range m.Forced() {
 			if err := m.Accept(id); err != nil {
 				t.Fatal(err)
 			}
@@ -106,8 +110,8 @@ func TestForcedTokens(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", c.pattern, diff)
 		}
 	}
-	letters := func(text []byte) (ids []int32) {
-		for _, b := range text {
+	letters := func(text string) (ids []int32) {
+		for _, b := range []byte(text) {
 			ids = append(ids, int32(slices.Index(tokens, string(b))))
 		}
 		return ids
@@ -115,7 +119,7 @@ func TestForcedTokens(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "b", "c"}, forced(`abc`, letters)); diff != "" {
 		t.Errorf("an encoder's tokens (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string(nil), forced(`abc`, func([]byte) []int32 { return []int32{7, -1, 1000} })); diff != "" {
+	if diff := cmp.Diff([]string{"abc"}, forced(`abc`, func(string) []int32 { return []int32{7, -1, 1000} })); diff != "" {
 		t.Errorf("an encoder's wrong tokens (-want +got):\n%s", diff)
 	}
 }
@@ -152,7 +156,7 @@ func TestRollbackAndClone(t *testing.T) {
 }
 
 func TestMatcherRefusals(t *testing.T) {
-	v, err := NewVocabulary([][]byte{nil, []byte("a"), {}, []byte("end"), []byte("a")}, []int32{3})
+	v, err := NewVocabulary(Tokens{Bytes: [][]byte{nil, []byte("a"), {}, []byte("end"), []byte("a")}, Ends: []int32{3}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +201,7 @@ func TestMatcherRefusals(t *testing.T) {
 	if err := m.Mask(nil); err == nil {
 		t.Error("a mask of the wrong length is taken")
 	}
-	if _, err := NewVocabulary(nil, []int32{0}); err == nil {
+	if _, err := NewVocabulary(Tokens{Bytes: nil, Ends: []int32{0}}); err == nil {
 		t.Error("an end token past the vocabulary is taken")
 	}
 }

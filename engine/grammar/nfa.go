@@ -80,6 +80,8 @@ func (l *lowering) add(x expr, from, to int32) {
 		l.text(string(x), from, to)
 	case class:
 		l.class(x, from, to)
+	case marker:
+		l.arc(from, mark, mark, to)
 	case seq:
 		for i, y := range x {
 			next := to

@@ -39,9 +39,11 @@ type position struct {
 	done   bool    // the text may end here
 	popped bool    // a rule on the unknown stack may end here
 
-	next    []int32     // by byte class: the index of the position after such a byte, or 0 if that is not known yet
-	allowed []*tokenSet // the tokens that may come here, once known is set
-	known   bool
+	next     []int32     // by byte class: the index of the position after such a byte, or 0 if that is not known yet
+	allowed  []*tokenSet // the tokens that may come here, once known is set
+	known    bool
+	forced   []int32 // the tokens that must come here, once foreseen is set
+	foreseen bool
 }
 
 // lives tells whether the text so far can be the beginning of one that satisfies the grammar.

@@ -56,7 +56,7 @@ func TestRegex(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := &Grammar{rules: []rule{{name: "root", body: x}}}
-			v, _ := NewVocabulary([][]byte{nil}, nil)
+			v, _ := NewVocabulary(Tokens{Bytes: [][]byte{nil}, Ends: nil})
 			a, err := Compile(g, v)
 			for _, text := range texts {
 				if got := err == nil && a.matches(text); got != want.MatchString(text) {
@@ -171,6 +171,14 @@ func ExampleFromRegex() {
 	g, _ := FromRegex(`v\d+(\.\d+){0,2}`)
 	a, _ := Compile(g, exampleVocabulary())
 	m, _ := a.Start()
-	fmt.Printf("%q\n", m.Forced())
-	// Output: "v"
+	for _, token := range []int32{1, 3, 4} { // v, 2, .
+		err := m.Accept(token)
+		fmt.Println(err, m.Done())
+	}
+	fmt.Println(m.Accept(10)) // n
+	// Output:
+	// <nil> false
+	// <nil> true
+	// <nil> false
+	// grammar: token 10 ("n") may not come here
 }

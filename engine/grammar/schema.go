@@ -10,9 +10,14 @@ type Options struct {
 	// Spaces is how many characters of white space may stand in one place: behind { [ , and : and before } and ]. 0 is
 	// compact JSON, which leaves the model least to choose.
 	Spaces int
+	// Spaced puts one space behind every , and : and none elsewhere, as Python's json.dumps does and most models have
+	// learnt. It leaves them no more to choose than compact JSON. Spaces does not count then.
+	Spaced bool
 	// Open is JSON Schema's own default: an object whose schema does not speak of additionalProperties may have others
 	// than those declared. Without it, as in OpenAI's strict mode, it may not, unless it declares none at all.
 	Open bool
+	// Object leaves out what is no object, as arguments of tools must be one.
+	Object bool
 }
 
 const maxSpaces = 256
@@ -45,11 +50,25 @@ func FromJSONSchema(schema []byte, o Options) (*Grammar, error) {
 		checked:   map[*jsonValue]bool{},
 		languages: map[string]*language{},
 		ws:        seq{},
+		gap:       seq{},
 	}
-	if o.Spaces > 0 {
+	switch {
+	case o.Spaced:
+		c.gap = text(" ")
+	case o.Spaces > 0:
 		c.ws = c.shared("white space", repeat{classOf(" \t\n\r"), 0, o.Spaces})
+		c.gap = c.ws
 	}
-	r, err := c.schema([]part{{jsonValue: root}})
+	parts := []part{{jsonValue: root}}
+	if o.Object {
+		only, err := readJSON([]byte(`{"type":"object"}`))
+		if err != nil {
+			return nil, err
+		}
+		only.id = 0 // as no schema of the source has it
+		parts = append(parts, part{jsonValue: only})
+	}
+	r, err := c.schema(parts)
 	if err != nil {
 		return nil, fmt.Errorf("grammar: schema at %w", err)
 	}
@@ -71,7 +90,8 @@ type schemaCompiler struct {
 	checked   map[*jsonValue]bool  // schemas whose keywords are known
 	languages map[string]*language // of patterns and formats
 	work      int                  // schemas and properties looked at, again and again
-	ws        expr
+	ws        expr                 // behind { and [, before } and ]
+	gap       expr                 // behind , and :
 }
 
 // part is a schema that has to be satisfied, apart from what was done about it already: its references were followed, an

@@ -38,7 +38,7 @@ func (c *schemaCompiler) array(f *facts) (expr, error) {
 		if err := c.look(1 + len(f.parts)); err != nil {
 			return nil, err
 		}
-		g.arcs = append(g.arcs, graphArc{i, i + 1, seq{comma(i), c.ws, item}})
+		g.arcs = append(g.arcs, graphArc{i, i + 1, seq{c.comma(i), item}})
 		if i >= f.items.min {
 			g.arcs = append(g.arcs, graphArc{i, end, c.closing(i, "]")})
 		}
@@ -46,7 +46,7 @@ func (c *schemaCompiler) array(f *facts) (expr, error) {
 	if n >= f.items.min && n > 0 {
 		g.arcs = append(g.arcs, graphArc{n, end, c.closing(n, "]")})
 	}
-	others := repeat{seq{text(","), c.ws, other}, max(f.items.min-n, 1), -1}
+	others := repeat{seq{c.comma(1), other}, max(f.items.min-n, 1), -1}
 	if f.items.max >= 0 {
 		others.max = f.items.max - n
 	}
@@ -70,12 +70,12 @@ func itemParts(parts []part, place int) (all []part) {
 	return all
 }
 
-// comma stands before all items and properties but the first.
-func comma(place int) expr {
+// comma stands before an item or property: nothing but white space before the first.
+func (c *schemaCompiler) comma(place int) expr {
 	if place == 0 {
-		return seq{}
+		return c.ws
 	}
-	return text(",")
+	return seq{text(","), c.gap}
 }
 
 // closing is the bracket behind so many items or properties.

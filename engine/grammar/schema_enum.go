@@ -20,7 +20,7 @@ func (c *schemaCompiler) enum(f *facts) (expr, error) {
 			return nil, err
 		}
 		if ok {
-			options = append(options, v.literal(c.ws))
+			options = append(options, c.literal(v))
 		}
 	}
 	return options, nil

@@ -20,6 +20,9 @@ func TestSchemaFeatures(t *testing.T) {
 			[]string{`{"name":"A","age":1,"name":5}`, `{"name":"A","age":"x"}`, `{"name":"A","n\u0061me":5}`}},
 		{person, Options{Spaces: 3}, []string{`{"name": "A"}`, "{\n  \"name\": \"A\",\n  \"age\": 7\n}", `{"name":"A"}`},
 			[]string{`{    "name":"A"}`, `{"name" :"A"}`}},
+		{person, Options{Spaced: true}, []string{`{"name": "A", "age": 7}`, `{"name": ""}`}, []string{`{"name":"A"}`, `{"name": "A" }`, `{ "name": "A"}`, `{"name": "A","age": 7}`}},
+		{`{"enum":[{"b":1,"a":[]},[1,2],{}]}`, Options{Spaced: true}, []string{`{"b": 1, "a": []}`, `[1, 2]`, `{}`}, []string{`{"b":1, "a": []}`, `[1,2]`}},
+		{`{"type":"array","items":true}`, Options{Spaced: true}, []string{`[]`, `[1, {"a": [2, 3]}]`}, []string{`[1,2]`, `[ ]`, `[1, 2 ]`}},
 		{`{"type":"object"}`, Options{}, []string{`{}`, `{"a":{"b":[true,false,null,-0.5e-7,"x"]}}`}, []string{`[]`, `{"a":01}`, `{"a":1e100}`, `{,}`}},
 		{`{"enum":[{"b":1,"a":[]},"x"]}`, Options{Spaces: 1}, []string{`{"b": 1, "a": []}`, `{"b":1,"a":[]}`, `"x"`}, []string{`{"a":[],"b":1}`}},
 		{`{"$defs":{"list":{"type":"object","properties":{"value":{"type":"integer"},"next":{"anyOf":[{"$ref":"#/$defs/list"},{"type":"null"}]}},"required":["value","next"]}},"$ref":"#/$defs/list"}`,
@@ -43,6 +46,8 @@ func TestSchemaFeatures(t *testing.T) {
 		{`{"type":"integer","allOf":[{"multipleOf":4},{"multipleOf":6}]}`, Options{}, []string{`0`, `12`, `-24`, `120`}, []string{`4`, `6`, `8`}},
 		{`{"type":["integer","null"],"title":"t","x-order":1,"default":5}`, Options{}, []string{`5`, `null`}, []string{`"5"`}},
 		{`{"$ref":"#/properties/a~1b%25","properties":{"a/b%":{"const":"é"}}}`, Options{}, []string{`"é"`}, []string{`{}`}},
+		{`true`, Options{Object: true}, []string{`{}`, `{"a":[1]}`}, []string{`null`, `[]`}},
+		{`{"anyOf":[{"type":"integer"},{"properties":{"a":{"$ref":"#"}}}]}`, Options{Object: true}, []string{`{}`, `{"a":{"a":1}}`, `{"a":2}`}, []string{`3`, `{"b":1}`}},
 		{`true`, Options{}, []string{`null`, `[[]]`, `"x"`}, []string{``, `nul`}},
 	} {
 		g, err := FromJSONSchema([]byte(c.schema), c.o)

@@ -6,6 +6,18 @@ func (c *schemaCompiler) otherName(declared []property) expr {
 	if len(declared) == 0 {
 		return c.anyString()
 	}
+	return seq{text(`"`), quoted{otherText(names(declared))}, text(`"`)}
+}
+
+func names(declared []property) (all []string) {
+	for _, p := range declared {
+		all = append(all, p.name)
+	}
+	return all
+}
+
+// otherText is every text but those named.
+func otherText(names []string) graph {
 	// The nodes are the beginnings of the declared names; everything else is one node more.
 	type step struct {
 		from int
@@ -14,9 +26,9 @@ func (c *schemaCompiler) otherName(declared []property) expr {
 	index := map[step]int{}
 	var steps []step // by the node they lead to, from node 1 on
 	named := map[int]bool{}
-	for _, p := range declared {
+	for _, name := range names {
 		at := 0
-		for _, r := range p.name {
+		for _, r := range name {
 			s := step{at, r}
 			if index[s] == 0 {
 				steps = append(steps, s)
@@ -40,5 +52,5 @@ func (c *schemaCompiler) otherName(declared []property) expr {
 	}
 	g.final[other] = true
 	g.arcs = append(g.arcs, graphArc{other, other, anyRune})
-	return seq{text(`"`), quoted{g}, text(`"`)}
+	return g
 }

@@ -45,7 +45,7 @@ func (c *schemaCompiler) object(f *facts) (expr, error) {
 		if err := c.look(o.most); err != nil {
 			return nil, err
 		}
-		o.place(i, i+1, seq{text(quote(p.name) + ":"), c.ws, value})
+		o.place(i, i+1, seq{text(quote(p.name) + ":"), c.gap, value})
 		if !p.required {
 			for k := 0; k <= o.most; k++ {
 				o.arc(o.node(i, k), o.node(i+1, k), nil)
@@ -85,7 +85,7 @@ func (o *objectGraph) place(i, j int, x expr) {
 		if o.limit >= 0 && k+1 > o.limit {
 			continue
 		}
-		o.arc(o.node(i, k), o.before(i, next), seq{comma(k), o.c.ws})
+		o.arc(o.node(i, k), o.before(i, next), o.c.comma(k))
 	}
 	for k := 1; k <= o.most; k++ {
 		o.arc(o.before(i, k), o.node(j, k), x)
@@ -181,5 +181,5 @@ func (c *schemaCompiler) extra(f *facts, declared []property) (expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	return seq{c.otherName(declared), text(":"), c.ws, value}, nil
+	return seq{c.otherName(declared), text(":"), c.gap, value}, nil
 }

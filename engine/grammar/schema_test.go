@@ -58,7 +58,7 @@ func compileDrawn(t *rapid.T, schema string, o Options) *Automaton {
 	g, err := FromJSONSchema([]byte(schema), o)
 	var a *Automaton
 	if err == nil {
-		v, _ := NewVocabulary(nil, nil)
+		v, _ := NewVocabulary(Tokens{Bytes: nil, Ends: nil})
 		a, err = compile(g, v, drawTuning(t))
 	}
 	if err != nil && !slices.ContainsFunc(rightRefusals, func(s string) bool { return strings.Contains(err.Error(), s) }) {
@@ -161,7 +161,7 @@ func TestSchemaWalks(t *testing.T) {
 	for _, s := range []string{`":`, `",`, `"}`, `{"`, `},"`, `ab`, `"a":`, `null`, `tru`, `]}`, `[{`, `.5`, `12`, "é\"", `  "`} {
 		tokens = append(tokens, []byte(s))
 	}
-	v, err := NewVocabulary(tokens, all.ends)
+	v, err := NewVocabulary(Tokens{Bytes: tokens, Ends: all.ends})
 	if err != nil {
 		t.Fatal(err)
 	}

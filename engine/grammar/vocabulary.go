@@ -9,12 +9,33 @@ import (
 // Vocabulary is the bytes of every token of a model, sorted so that all tokens can be tried against an automaton
 // together. It does not change and may be shared.
 type Vocabulary struct {
-	size  int
-	bytes [][]byte
-	ends  []int32
-	bands []band
-	twins map[int32][]int32 // the other tokens with the same bytes, by the first of them
+	size    int
+	bytes   [][]byte // of a special token: its name between marks
+	ends    []int32
+	bands   []band
+	twins   map[int32][]int32 // the other tokens with the same bytes, by the first of them
+	special map[string]int32  // by their bytes
+	encode  func(text string) []int32
 }
+
+// Tokens is what a model's tokenizer says of its tokens.
+type Tokens struct {
+	// Bytes has for every token what it adds to the text; it need not be whole code points. Tokens that add nothing are
+	// nil or empty, and no grammar allows them.
+	Bytes [][]byte
+	// Special has the names of the tokens that stand for themselves and not for their letters, such as <tool_call>. Only a
+	// grammar that asks for one by its name (Special) allows it, whatever Bytes says.
+	Special map[int32]string
+	// Ends are the tokens that end an answer; they are allowed where the text may end and nowhere else.
+	Ends []int32
+	// Encode splits a text that follows others into tokens, as the model has learnt to see it; nil, or a result that does
+	// not spell the text, stands for the longest token that fits, each time.
+	Encode func(text string) []int32
+}
+
+// mark is the byte around the name of a special token. It is no part of UTF-8, so no text is taken for one: ordinary
+// tokens that have it are never allowed.
+const mark = 0xFF
 
 // band is the tokens of some lengths. The masks of a counter near its bound depend on its value only for tokens that
 // could reach the bound, so short and long tokens are looked at apart.
@@ -28,19 +49,18 @@ var bandLimits = [...]int{4, 16}
 
 const longestToken = 1 << 12 // bytes; longer tokens are never allowed
 
-// NewVocabulary makes a vocabulary. tokens[i] is the bytes that token i adds to the text; they need not be whole code
-// points. Special tokens, which add none, are nil or empty, and no grammar allows them. ends are the tokens that end an
-// answer; they are allowed where the text may end and nowhere else. The slices are kept and must not be changed.
-func NewVocabulary(tokens [][]byte, ends []int32) (*Vocabulary, error) {
-	v := &Vocabulary{size: len(tokens), bytes: tokens, ends: ends, twins: map[int32][]int32{}}
-	for _, e := range ends {
-		if e < 0 || int(e) >= len(tokens) {
-			return nil, fmt.Errorf("grammar: end token %d is not one of the vocabulary's %d tokens", e, len(tokens))
+// NewVocabulary makes a vocabulary, which keeps the parts of t: they must not be changed.
+func NewVocabulary(t Tokens) (*Vocabulary, error) {
+	v := &Vocabulary{size: len(t.Bytes), ends: t.Ends, twins: map[int32][]int32{}, special: map[string]int32{}, encode: t.Encode}
+	for _, e := range t.Ends {
+		if e < 0 || int(e) >= v.size {
+			return nil, fmt.Errorf("grammar: end token %d is not one of the vocabulary's %d tokens", e, v.size)
 		}
 	}
+	tokens := v.spell(t)
 	ids := make([]int32, 0, len(tokens))
-	for i, t := range tokens {
-		if len(t) > 0 && len(t) <= longestToken && !slices.Contains(ends, int32(i)) {
+	for i, b := range tokens {
+		if len(b) > 0 {
 			ids = append(ids, int32(i))
 		}
 	}
@@ -68,6 +88,24 @@ func NewVocabulary(tokens [][]byte, ends []int32) (*Vocabulary, error) {
 		shortest = longest + 1
 	}
 	return v, nil
+}
+
+// spell finds by which bytes each token is known; nil for those that no grammar allows.
+func (v *Vocabulary) spell(t Tokens) [][]byte {
+	v.bytes = make([][]byte, v.size)
+	for i, b := range t.Bytes {
+		id := int32(i)
+		name, special := t.Special[id]
+		switch {
+		case slices.Contains(v.ends, id):
+		case special:
+			v.bytes[i] = slices.Concat([]byte{mark}, []byte(name), []byte{mark})
+			v.special[string(v.bytes[i])] = id
+		case len(b) <= longestToken && bytes.IndexByte(b, mark) < 0:
+			v.bytes[i] = b
+		}
+	}
+	return v.bytes
 }
 
 // Size is the number of tokens.

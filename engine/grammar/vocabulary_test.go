@@ -28,7 +28,7 @@ var llama3 = sync.OnceValues(func() (*Vocabulary, error) {
 			tokens[id] = append(tokens[id], letters[r])
 		}
 	}
-	return NewVocabulary(tokens, []int32{128001, 128009})
+	return NewVocabulary(Tokens{Bytes: tokens, Ends: []int32{128001, 128009}})
 })
 
 // byteLetters is the letters by which byte-level BPE writes bytes (GPT-2's bytes_to_unicode).
@@ -105,7 +105,7 @@ ws     ::= [ \t\n]{0,20}
 
 func TestTwinsAndBands(t *testing.T) {
 	long := slices.Repeat([]byte("ab"), 20)
-	v, err := NewVocabulary([][]byte{[]byte("a"), long, []byte("a"), long[:7], []byte("b"), []byte("a")}, nil)
+	v, err := NewVocabulary(Tokens{Bytes: [][]byte{[]byte("a"), long, []byte("a"), long[:7], []byte("b"), []byte("a")}, Ends: nil})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,11 @@ import _ "embed"
 //go:embed demo.gguf
 var demo []byte
 
+// Template is its chat template: the one in the file, and how tools are shown to it and called, which it has learnt too.
+//
+//go:embed chat_template.jinja
+var Template string
+
 // Name is the model's name for people.
 const Name = "demo"
 

@@ -11,5 +11,6 @@ func Builtin() (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.Metadata[TemplateKey] = builtin.Template
 	return fromSource(builtin.Name, s)
 }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/chat"
+)
+
+// guideFlags name the language that an answer must be in.
+type guideFlags struct {
+	json                   bool
+	schema, grammar, regex string
+}
+
+func (f *guideFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.json, "json", false, "answer with a JSON object")
+	cmd.Flags().StringVar(&f.schema, "json-schema", "", "answer with JSON that satisfies this schema: a file, or the schema itself")
+	cmd.Flags().StringVar(&f.grammar, "grammar", "", "answer in the language of this GBNF file")
+	cmd.Flags().StringVar(&f.regex, "regex", "", "answer with a text that matches this expression as a whole")
+	cmd.MarkFlagsMutuallyExclusive("json", "json-schema", "grammar", "regex")
+}
+
+// language reads what was given; any text when nothing was.
+func (f *guideFlags) language() (ridge.Language, error) {
+	switch {
+	case f.json:
+		return ridge.JSONObject(), nil
+	case strings.HasPrefix(strings.TrimSpace(f.schema), "{"):
+		return ridge.JSONSchema([]byte(f.schema)), nil
+	case f.schema != "":
+		text, err := os.ReadFile(f.schema)
+		if err != nil {
+			return ridge.Language{}, fmt.Errorf("--json-schema: %w", err)
+		}
+		return ridge.JSONSchema(text), nil
+	case f.grammar != "":
+		text, err := os.ReadFile(f.grammar)
+		if err != nil {
+			return ridge.Language{}, fmt.Errorf("--grammar: %w", err)
+		}
+		return ridge.GBNF(string(text)), nil
+	case f.regex != "":
+		return ridge.Regex(f.regex), nil
+	}
+	return ridge.Language{}, nil
+}
+
+// constrain holds the answers to a conversation, or with none the text that continues a prompt, to the language.
+func (f *guideFlags) constrain(ctx context.Context, m *ridge.Model, p *ridge.Params, conversation []chat.Message) error {
+	l, err := f.language()
+	if err != nil || l.Any() {
+		return err
+	}
+	if conversation == nil {
+		p.Constraint, err = m.Constrain(l)
+		return err
+	}
+	prompt, err := m.Render(ctx, chat.Request{Messages: conversation, AddGenerationPrompt: true})
+	if err != nil {
+		return err
+	}
+	p.Constraint, err = m.ConstrainReply(prompt, ridge.Reply{Content: l})
+	return err
+}
