@@ -91,7 +91,8 @@ func TestBombs(t *testing.T) {
 					}
 				}
 			}
-			if took := time.Since(begin); took > 5*time.Second {
+			// It takes a second at most; the machine may have ten other things to do.
+			if took := time.Since(begin); took > 20*time.Second {
 				t.Errorf("it took %v", took)
 			}
 			t.Logf("%v: %.200v", time.Since(begin), err)

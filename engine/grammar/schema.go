@@ -220,7 +220,7 @@ func (c *schemaCompiler) choice(parts []part, at int, made part, group *jsonValu
 }
 
 // maxLooks bounds how often schemas and properties are looked at, as parts of one combination or another.
-const maxLooks = 1_000_000
+const maxLooks = 250_000
 
 func (c *schemaCompiler) look(n int) error {
 	if c.work += n; c.work > maxLooks {
