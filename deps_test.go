@@ -37,7 +37,7 @@ var policy = []struct {
 	{"backend/cpu/...", []string{"graph", "quant", "backend", "backend/cpu/..."}, ""},
 	{"backend/cuda/...", []string{"graph", "quant", "backend", "backend/cuda/..."}, ""},
 	{"plan", []string{"graph", "pass", "quant", "backend", "weights"}, "any device, any model"},
-	{"price", []string{"graph", "quant"}, ""},
+	{"price/...", []string{"graph", "quant", "price/..."}, "no device and no weights: a graph is enough"},
 	{"engine/sample", nil, "ints and slices only"},
 	{"engine/kv", nil, "ints and slices only"},
 	{"engine/sched", nil, "ints and slices only"},

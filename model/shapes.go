@@ -41,10 +41,16 @@ func Shape(name string) (*Model, error) {
 	if !ok {
 		return nil, fmt.Errorf("model: no shape is called %q; there are %s", name, strings.Join(Shapes(), ", "))
 	}
-	m, err := FromHF("shapes.json: "+name, config, nil)
+	return FromConfig("shapes.json: "+name, config)
+}
+
+// FromConfig reads a Hugging Face config.json of a model whose weights are not there. Its matrices count as BF16, as such
+// models are published.
+func FromConfig(name string, config []byte) (*Model, error) {
+	m, err := FromHF(name, config, nil)
 	if err != nil {
 		return nil, err
 	}
-	m.format = quant.BF16 // as such models are published
+	m.format = quant.BF16
 	return m, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // Dummy writes a GGUF file out of a well-known model's shape with random weights: everything about it is as in the real
@@ -17,19 +18,9 @@ func Dummy(ctx context.Context, shape, out string, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := m.Export()
+	f, numbers, err := outlineOf(m)
 	if err != nil {
 		return nil, err
-	}
-	f := &file{meta: e.Meta}
-	numbers := int64(0)
-	for _, x := range e.Tensors {
-		t := inGGUF(x)
-		if x.Values != nil {
-			t.rows = constant(x.Values)
-		}
-		f.tensors = append(f.tensors, t)
-		numbers += int64(x.Rows) * int64(x.Cols)
 	}
 	f.meta["general.type"] = "model"
 	// Without the hyphen: llama.cpp looks for the special tokens of Phi-3 in a file with "phi-3" in its name.
@@ -52,4 +43,39 @@ func Dummy(ctx context.Context, shape, out string, o Options) (*Result, error) {
 		}
 	}
 	return f.finish(ctx, out, notes, o.Progress)
+}
+
+// outlineOf is the file that a model would be, without the numbers of its matrices, and how many there are.
+func outlineOf(m *model.Model) (f *file, numbers int64, err error) {
+	e, err := m.Export()
+	if err != nil {
+		return nil, 0, err
+	}
+	f = &file{meta: e.Meta}
+	for _, x := range e.Tensors {
+		t := inGGUF(x)
+		if x.Values != nil {
+			t.rows = constant(x.Values)
+		}
+		f.tensors = append(f.tensors, t)
+		numbers += int64(x.Rows) * int64(x.Cols)
+	}
+	return f, numbers, nil
+}
+
+// Formats are the number formats that the matrices of a model would have in a file of the type, by their names in the
+// graph.
+func Formats(m *model.Model, t Type) (map[string]quant.Format, error) {
+	f, _, err := outlineOf(m)
+	if err != nil {
+		return nil, err
+	}
+	f.choose(t)
+	formats := map[string]quant.Format{}
+	for i := range f.tensors {
+		if x := &f.tensors[i]; x.quantizable() {
+			formats[x.name] = x.as
+		}
+	}
+	return formats, nil
 }

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/convert"
+	"github.com/ridge-llm/ridge/internal/trace"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/price"
+	"github.com/ridge-llm/ridge/price/capacity"
+)
+
+// planFlags say what to plan for.
+type planFlags struct {
+	devices, dollars []string
+	tensor, pipeline []int
+	data             int
+	number, cache    string
+	trace, slo       string
+	load             capacity.Workload
+	batch            []int
+	limits           capacity.Limits
+	train            bool
+	training         capacity.Training
+	asJSON           bool
+	plot             string
+	kvType           graph.Type
+	promise          capacity.SLO
+	name             string
+}
+
+func planCommand() *cobra.Command {
+	var f planFlags
+	cmd := &cobra.Command{
+		Use:   "plan MODEL",
+		Short: "Say what a model takes and gives on devices that need not be here",
+		Long: `Plan computes, from a model's config.json or GGUF metadata alone, what it takes to serve it: memory by purpose, how many sequences
+fit and how long they may be, the time to a first token and between tokens, tokens per second, and what a million of them
+cost. MODEL is a GGUF file, a Hugging Face directory, a config.json, or the name of a well-known shape (ridge dummy --list).
+
+It tries every device it was given (all it knows, if none) in every layout that --tp and --pp allow, and lists what is
+fast enough for --slo, the cheapest first; for the others it says in a line why they do not do. One device in one layout is
+shown in full, for growing numbers of sequences.
+
+--train plans for training with Adam in mixed precision instead.
+
+Times are the price of the model's own steps at the device's published peaks; docs/price.md says how far that is from what
+others measured.`,
+		Example: `  ridge plan llama-3.1-70b --slo ttft=2s,itl=50ms
+  ridge plan llama-3.1-70b --device h100-sxm --tp 4 --type BF16 --input 2048 --output 256 --plot plan.png
+  ridge plan ./config.json --device h200,b200 --dollars h200=3.5,b200=5.5 --slo itl=30ms
+  ridge plan llama-3.1-8b --device a100-80gb --dp 8 --train --zero 3 --recompute`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.parse(); err != nil {
+				return err
+			}
+			m, err := f.model(args[0])
+			if err != nil {
+				return err
+			}
+			r, err := f.plan(m)
+			if err != nil {
+				return err
+			}
+			if f.plot != "" {
+				if err := r.draw(f.plot); err != nil {
+					return err
+				}
+			}
+			if f.asJSON {
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(r)
+			}
+			return r.print(cmd.OutOrStdout())
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *planFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringSliceVar(&f.devices, "device", nil, "devices: names of published ones, or files with profiles; default: all published GPUs")
+	fl.StringSliceVar(&f.dollars, "dollars", nil, "what an hour of a device costs, as name=2.5")
+	fl.IntSliceVar(&f.tensor, "tp", []int{1, 2, 4, 8}, "tensor parallelism: devices that share every layer")
+	fl.IntSliceVar(&f.pipeline, "pp", []int{1}, "pipeline parallelism: groups of devices with some of the layers each")
+	fl.IntVar(&f.data, "dp", 1, "data parallelism: copies of the model")
+	fl.StringVar(&f.number, "type", "", "number format of the matrices, as for ridge convert; default: as the model has them")
+	fl.StringVar(&f.cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8")
+	fl.IntVar(&f.load.Input, "input", 1024, "tokens of a prompt")
+	fl.IntVar(&f.load.Output, "output", 256, "tokens of an answer")
+	fl.StringVar(&f.trace, "trace", "", "take the mean lengths of this trace instead: a file, or a spec such as poisson:rate=4,n=200,in=512,out=128")
+	fl.StringVar(&f.slo, "slo", "", "what must be kept: ttft=1s,itl=50ms")
+	fl.IntSliceVar(&f.batch, "batch", nil, "numbers of sequences to show; default: powers of two up to what fits")
+	fl.IntVar(&f.limits.StepTokens, "max-num-batched-tokens", 2048, "tokens of a step")
+	fl.Float64Var(&f.limits.Utilization, "gpu-memory-utilization", 0.9, "part of a device's memory that may be used")
+	fl.IntVar(&f.limits.Context, "max-model-len", 0, "longest sequence; 0: the model's")
+	fl.BoolVar(&f.train, "train", false, "plan for training")
+	fl.IntVar(&f.training.Zero, "zero", 0, "with --train: ZeRO stage, 0 to 3")
+	fl.BoolVar(&f.training.Recompute, "recompute", false, "with --train: compute activations again on the way back")
+	fl.IntVar(&f.training.Sequences, "micro-batch", 1, "with --train: sequences of a micro-batch on a device")
+	fl.IntVar(&f.training.Length, "length", 2048, "with --train: tokens of a sequence")
+	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
+	fl.StringVar(&f.plot, "plot", "", "write a plot of throughput against latency to this .png or .svg file")
+}
+
+// parse reads the flags that are more than numbers.
+func (f *planFlags) parse() (err error) {
+	if f.trace != "" {
+		t, err := trace.Load(f.trace)
+		if err != nil {
+			return err
+		}
+		if f.load, err = meanLengths(t); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.load.Input < 1 || f.load.Output < 1:
+		return fmt.Errorf("--input %d and --output %d: both must be 1 token or more", f.load.Input, f.load.Output)
+	case len(f.batch) > 0 && slices.Min(f.batch) < 1:
+		return fmt.Errorf("--batch has %d; 1 or more is possible", slices.Min(f.batch))
+	case f.limits.Context < 0:
+		return fmt.Errorf("--max-model-len %d; 1 or more is possible, and 0 for the model's own", f.limits.Context)
+	}
+	f.limits.Sequences = f.limits.StepTokens
+	types := map[string]graph.Type{"f16": graph.F16, "bf16": graph.BF16, "f32": graph.F32, "int8": graph.I8}
+	var ok bool
+	if f.kvType, ok = types[f.cache]; !ok {
+		return fmt.Errorf("--kv-type %q; f16, bf16, f32 and int8 are possible", f.cache)
+	}
+	f.promise, err = parseSLO(f.slo)
+	return err
+}
+
+// meanLengths is the workload whose requests are all like a trace's mean.
+func meanLengths(t *trace.Trace) (capacity.Workload, error) {
+	n := len(t.Requests)
+	if n == 0 {
+		return capacity.Workload{}, fmt.Errorf("trace %s has no requests", t.Name)
+	}
+	var in, out int
+	for _, r := range t.Requests {
+		in += r.Input
+		out += r.Output
+	}
+	return capacity.Workload{Input: (in + n/2) / n, Output: max((out+n/2)/n, 1)}, nil
+}
+
+// parseSLO reads "ttft=1s,itl=50ms".
+func parseSLO(s string) (o capacity.SLO, err error) {
+	if s == "" {
+		return o, nil
+	}
+	for _, part := range strings.Split(s, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 {
+			return o, fmt.Errorf("--slo has %q; a time such as ttft=1s or itl=50ms is possible", part)
+		}
+		switch name {
+		case "ttft":
+			o.TTFT = d.Seconds()
+		case "itl":
+			o.ITL = d.Seconds()
+		default:
+			return o, fmt.Errorf("--slo has %q; ttft (time to a first token) and itl (time between tokens) are possible", part)
+		}
+	}
+	return o, nil
+}
+
+// model finds the model's configuration; its weights need not be there.
+func (f *planFlags) model(arg string) (*model.Model, error) {
+	f.name = arg
+	if slices.Contains(model.Shapes(), strings.ToLower(arg)) {
+		return model.Shape(arg)
+	}
+	config := arg
+	if info, err := os.Stat(arg); err == nil && info.IsDir() {
+		config = filepath.Join(arg, "config.json")
+	}
+	if strings.EqualFold(filepath.Ext(config), ".json") {
+		data, err := os.ReadFile(config)
+		if err != nil {
+			return nil, fmt.Errorf("plan: %w", err)
+		}
+		return model.FromConfig(config, data)
+	}
+	if _, err := os.Stat(arg); errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("plan: there is no file %s, and no shape of that name; shapes are %s", arg, strings.Join(model.Shapes(), ", "))
+	}
+	b, err := bundle.Open(arg)
+	if err != nil {
+		return nil, err
+	}
+	return b.Model, nil // stays open: it is mapped, and the program soon ends
+}
+
+// profiles are the devices to try, with what they cost.
+func (f *planFlags) profiles() ([]*price.Profile, error) {
+	var all []*price.Profile
+	if len(f.devices) == 0 {
+		all = slices.DeleteFunc(slices.Clone(price.Devices()), func(p *price.Profile) bool { return p.Link == 0 })
+	}
+	for _, name := range f.devices {
+		p, err := price.Device(name)
+		if strings.HasSuffix(name, ".json") {
+			p, err = price.ReadProfile(name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	for _, d := range f.dollars {
+		name, value, _ := strings.Cut(d, "=")
+		at := slices.IndexFunc(all, func(p *price.Profile) bool { return p.Name == name })
+		var cost float64
+		if _, err := fmt.Sscanf(value, "%g", &cost); err != nil || at < 0 {
+			return nil, fmt.Errorf("--dollars has %q; a number for one of the devices is possible, as in h100-sxm=2.5", d)
+		}
+		with := *all[at]
+		with.Dollars = cost
+		if err := with.Validate(); err != nil {
+			return nil, err
+		}
+		all[at] = &with
+	}
+	return all, nil
+}
+
+// graphFor builds the model's graph as a device runs it.
+func (f *planFlags) graphFor(m *model.Model, act graph.Type) (*graph.Graph, error) {
+	g, err := m.Graph(model.Options{Act: act, Cache: f.kvType})
+	if err != nil || f.number == "" {
+		return g, err
+	}
+	t, err := convert.ParseType(f.number)
+	if err != nil {
+		return nil, err
+	}
+	formats, err := convert.Formats(m, t)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range g.Weights {
+		if format, ok := formats[w.Source.Whole]; ok {
+			w.Format = format
+		}
+	}
+	return g, nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"image/color"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/ridge-llm/ridge/price/capacity"
+)
+
+// draw plots throughput against latency: a line for each layout, along growing numbers of sequences.
+func (r *planReport) draw(file string) error {
+	if ext := strings.ToLower(filepath.Ext(file)); ext != ".png" && ext != ".svg" {
+		return fmt.Errorf("--plot %s: its name must end in .png or .svg", file)
+	}
+	if r.Workload == nil {
+		return fmt.Errorf("--plot shows serving; with --train there is nothing to plot")
+	}
+	p := plot.New()
+	p.Title.Text = fmt.Sprintf("%s, prompts of %d tokens, answers of %d", r.Model, r.Workload.Input, r.Workload.Output)
+	p.X.Label.Text = "time between tokens, ms"
+	p.Y.Label.Text = "output tokens/s for each device"
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.Y.Min = 0
+	p.Legend.Padding = vg.Points(2)
+	p.Add(plotter.NewGrid())
+	drawn := 0
+	for _, row := range r.Rows {
+		if row.setup == nil || row.MaxBatch == 0 || drawn == maxLines {
+			continue
+		}
+		line, points, err := plotter.NewLinePoints(r.curve(row))
+		if err != nil {
+			return err
+		}
+		line.Color, points.Color = plotutil.Color(drawn), plotutil.Color(drawn)
+		line.Dashes, points.Shape = plotutil.Dashes(drawn/7), plotutil.Shape(drawn)
+		p.Add(line, points)
+		p.Legend.Add(row.Device+" "+row.Layout.String(), line, points)
+		drawn++
+	}
+	if drawn == 0 {
+		return errNothingToDraw
+	}
+	if r.SLO.ITL > 0 {
+		promise, err := plotter.NewLine(plotter.XYs{{X: r.SLO.ITL * 1e3, Y: p.Y.Min}, {X: r.SLO.ITL * 1e3, Y: p.Y.Max}})
+		if err != nil {
+			return err
+		}
+		promise.Color, promise.Dashes = color.Gray{100}, []vg.Length{vg.Points(4), vg.Points(4)}
+		p.Add(promise)
+		p.Legend.Add("promised", promise)
+	}
+	p.Y.Max *= 1.05
+	return p.Save(22*vg.Centimeter, 14*vg.Centimeter, file)
+}
+
+// maxLines is how many layouts a plot shows: the best.
+const maxLines = 10
+
+// curve is throughput of a device against time between tokens.
+func (r *planReport) curve(row planRow) plotter.XYs {
+	var xys plotter.XYs
+	add := func(e capacity.Estimate) {
+		xys = append(xys, plotter.XY{X: e.ITL * 1e3, Y: e.Rate / float64(row.Layout.Devices())})
+	}
+	most := row.setup.MostUseful(*r.Workload)
+	for n := 1; n < most; n *= 2 {
+		add(row.setup.Estimate(*r.Workload, n))
+	}
+	add(row.setup.Estimate(*r.Workload, most))
+	return xys
+}

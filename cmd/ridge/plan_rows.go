@@ -1,0 +1,163 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/price"
+	"github.com/ridge-llm/ridge/price/capacity"
+)
+
+// planReport is what plan prints.
+type planReport struct {
+	Model      string              `json:"model"`
+	Parameters int64               `json:"parameters"`
+	Workload   *capacity.Workload  `json:"workload,omitempty"`
+	SLO        capacity.SLO        `json:"slo"`
+	Rows       []planRow           `json:"rows"`
+	Batches    []capacity.Estimate `json:"batches,omitempty"` // of the only row, for growing numbers of sequences
+}
+
+// planRow is the model in one layout over devices of one kind.
+type planRow struct {
+	Device     string                   `json:"device"`
+	Layout     capacity.Layout          `json:"layout"`
+	Usable     int64                    `json:"usable_bytes"`
+	Memory     *capacity.Memory         `json:"memory,omitempty"`
+	Training   *capacity.TrainingMemory `json:"training,omitempty"`
+	MaxBatch   int                      `json:"max_batch,omitempty"`
+	MaxContext int                      `json:"max_context,omitempty"`
+	Best       *capacity.Estimate       `json:"best,omitempty"` // with as many sequences as fit and keep the promise
+	Why        string                   `json:"why_not,omitempty"`
+	setup      *capacity.Setup
+}
+
+// plan tries every device in every layout.
+func (f *planFlags) plan(m *model.Model) (*planReport, error) {
+	profiles, err := f.profiles()
+	if err != nil {
+		return nil, err
+	}
+	if f.limits.Context == 0 {
+		f.limits.Context = m.Config.Context
+	}
+	if err := f.limits.Check(); err != nil {
+		return nil, err
+	}
+	r := &planReport{Model: f.name, SLO: f.promise}
+	if !f.train {
+		r.Workload = &f.load
+	}
+	for _, p := range profiles {
+		for _, pp := range f.pipeline {
+			for _, tp := range f.tensor {
+				row, err := f.row(m, p, capacity.Layout{Tensor: tp, Pipeline: pp, Data: f.data}, r)
+				if err != nil {
+					return nil, err
+				}
+				r.Rows = append(r.Rows, row)
+			}
+		}
+	}
+	slices.SortStableFunc(r.Rows, byCost)
+	if len(r.Rows) == 1 && r.Rows[0].Best != nil {
+		r.Batches = f.batches(r.Rows[0])
+	}
+	return r, nil
+}
+
+// row plans one layout over devices of one kind. What cannot be is said in the row.
+func (f *planFlags) row(m *model.Model, p *price.Profile, l capacity.Layout, r *planReport) (planRow, error) {
+	row := planRow{Device: p.Name, Layout: l}
+	g, err := f.graphFor(m, p.ActType())
+	if err != nil {
+		return row, err
+	}
+	r.Parameters = 0
+	for _, w := range g.Weights {
+		r.Parameters += int64(w.Out.Len()) * int64(w.In.Len())
+	}
+	if f.train {
+		return f.trainingRow(row, p, g)
+	}
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16}); err != nil {
+		return row, err
+	}
+	s, err := capacity.New(g, p, l, f.limits)
+	if err != nil {
+		row.Why = err.Error()
+		return row, nil
+	}
+	row.setup, row.Usable, row.Memory = s, s.Usable, &s.Memory
+	row.MaxContext, row.MaxBatch = s.MaxContext(), s.MaxBatch(f.load)
+	if err := s.Fits(1, f.load.Input+f.load.Output); err != nil {
+		row.Why = err.Error()
+		return row, nil
+	}
+	best, ok := s.Best(f.load, f.promise)
+	if !ok {
+		row.Why = f.promise.Missed(s.Estimate(f.load, 1))
+		return row, nil
+	}
+	row.Best = &best
+	return row, nil
+}
+
+// trainingRow is the memory of training, and whether it fits.
+func (f *planFlags) trainingRow(row planRow, p *price.Profile, g *graph.Graph) (planRow, error) {
+	if err := f.training.Check(); err != nil {
+		return row, err
+	}
+	row.Usable = int64(float64(p.Memory().Bytes) * f.limits.Utilization)
+	if err := row.Layout.Check(g); err != nil {
+		row.Why = err.Error()
+		return row, nil
+	}
+	t := row.Layout.TrainingMemory(g, f.training)
+	row.Training = &t
+	if t.Total() > row.Usable {
+		row.Why = "it takes " + capacity.Bytes(t.Total()) + " on each " + p.Name + ", of whose " + capacity.Bytes(p.Memory().Bytes) + " may be used " + capacity.Bytes(row.Usable)
+	}
+	return row, nil
+}
+
+// byCost puts what works first, by what a million tokens cost; where that is not known, by tokens per second and device.
+func byCost(a, b planRow) int {
+	cost := func(r planRow) float64 {
+		switch {
+		case r.Why != "":
+			return math.Inf(1)
+		case r.Best == nil:
+			return float64(r.Layout.Devices())
+		case r.Best.Dollars > 0:
+			return r.Best.Dollars
+		}
+		return 1e9 - r.Best.Rate/float64(r.Layout.Devices())
+	}
+	return cmp.Compare(cost(a), cost(b))
+}
+
+// batches are estimates for the numbers of sequences asked for.
+func (f *planFlags) batches(row planRow) []capacity.Estimate {
+	sizes := f.batch
+	if len(sizes) == 0 {
+		most := row.setup.MostUseful(f.load)
+		for n := 1; n < most; n *= 2 {
+			sizes = append(sizes, n)
+		}
+		sizes = append(sizes, most)
+	}
+	var all []capacity.Estimate
+	for _, n := range sizes {
+		all = append(all, row.setup.Estimate(f.load, n))
+	}
+	return all
+}
+
+// errNothingToDraw refuses a plot without a point.
+var errNothingToDraw = errors.New("plan: nothing fits, so there is nothing to plot")

@@ -1,0 +1,165 @@
+package capacity_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/price"
+	"github.com/ridge-llm/ridge/price/capacity"
+)
+
+// TestRanksAddUp: what the devices of a layout hold comes to the whole model, norms and shared key heads apart, and the
+// parts are graphs that price can price.
+func TestRanksAddUp(t *testing.T) {
+	for _, shape := range model.Shapes() {
+		g := build(t, shape, "", graph.BF16)
+		whole := capacity.Layout{Tensor: 1, Pipeline: 1, Data: 1}.Rank(g, 0)
+		if a, b := whole.Memory(64, 4), sum(g.Weights); a.Weights != b {
+			t.Errorf("%s: %d bytes of weights of %d", shape, a.Weights, b)
+		}
+		for _, l := range []capacity.Layout{{2, 1, 1}, {1, 2, 1}, {2, 3, 1}, {8, 1, 1}} {
+			if l.Check(g) != nil {
+				continue
+			}
+			var matrices, cache, nodes int64
+			for s := range l.Pipeline {
+				r := l.Rank(g, s)
+				nodes += int64(len(r.Graph.Nodes))
+				for _, w := range r.Graph.Weights {
+					if w.Out.Len() > 1 {
+						matrices += w.Bytes()
+					}
+				}
+				cache += r.Memory(1, 1).CacheToken
+			}
+			if int(nodes) != len(g.Nodes) {
+				t.Errorf("%s, %s: %d nodes of %d", shape, l, nodes, len(g.Nodes))
+			}
+			all := sum(g.Weights)
+			if share := float64(matrices) * float64(l.Tensor) / float64(all); share < 0.98 || share > 1.4 {
+				t.Errorf("%s, %s: the devices hold %.2f of the matrices", shape, l, share)
+			}
+			if want := whole.Memory(1, 1).CacheToken; cache*int64(l.Tensor) < want {
+				t.Errorf("%s, %s: the devices keep %d bytes for a token, and %d are needed", shape, l, cache*int64(l.Tensor), want)
+			}
+		}
+	}
+}
+
+func sum(weights []*graph.Weight) (n int64) {
+	for _, w := range weights {
+		n += w.Bytes()
+	}
+	return n
+}
+
+// TestCommunication counts what a tensor-parallel layer says: two sums of the residual stream a layer, one for the
+// embedding, and the logits gathered.
+func TestCommunication(t *testing.T) {
+	g := build(t, "llama-3.1-8b", "", graph.BF16)
+	r := capacity.Layout{Tensor: 4, Pipeline: 1, Data: 1}.Rank(g, 0)
+	if len(r.Reduced) != 2*32+1 || len(r.Gathered) != 1 || len(r.Received) != 0 {
+		t.Errorf("%d sums, %d gathered, %d received", len(r.Reduced), len(r.Gathered), len(r.Received))
+	}
+	if n := len(capacity.Layout{Tensor: 1, Pipeline: 1, Data: 1}.Rank(g, 0).Reduced); n != 0 {
+		t.Errorf("one device sums %d values", n)
+	}
+	if r := (capacity.Layout{Tensor: 1, Pipeline: 2, Data: 1}).Rank(g, 1); len(r.Received) == 0 || !r.Last {
+		t.Error("the second stage receives nothing, or does not make the logits")
+	}
+}
+
+// TestEstimates: every figure is finite for all devices and odd workloads, more devices never take longer for a step of
+// long prompts, and what does not fit is 0 sequences.
+func TestEstimates(t *testing.T) {
+	for _, p := range price.Devices() {
+		s, err := capacity.New(build(t, "llama-3.2-1b", "", p.ActType()), p, tensor(1), capacity.Limits{StepTokens: 512, Sequences: 512, Context: 1 << 17, Utilization: 0.9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range []capacity.Workload{{1, 1}, {1, 5000}, {100_000, 1}, {500, 500}} {
+			for _, n := range []int{1, 3, 511, 512} {
+				e := s.Estimate(w, n)
+				for _, x := range []float64{e.TTFT, e.ITL, e.Rate, e.Requests, e.Dollars} {
+					if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
+						t.Fatalf("%s, %+v, %d sequences: %+v", p.Name, w, n, e)
+					}
+				}
+			}
+		}
+	}
+	one := setup(t, "llama-3.1-70b", "", "h100-sxm", tensor(1), 0.9)
+	w := capacity.Workload{Input: 1000, Output: 100}
+	if one.MaxBatch(w) != 0 || one.MaxContext() != 0 {
+		t.Errorf("70B in bf16 fits on 80 GB: %d sequences", one.MaxBatch(w))
+	}
+	four, eight := setup(t, "llama-3.1-70b", "", "h100-sxm", tensor(4), 0.9), setup(t, "llama-3.1-70b", "", "h100-sxm", tensor(8), 0.9)
+	if a, b := four.Estimate(w, 8), eight.Estimate(w, 8); b.TTFT >= a.TTFT || b.TTFT < a.TTFT/2 {
+		t.Errorf("a first token takes %.3f s over 4 devices and %.3f s over 8", a.TTFT, b.TTFT)
+	}
+}
+
+// TestBestKeepsThePromise also looks that a larger batch would not.
+func TestBestKeepsThePromise(t *testing.T) {
+	s, w := setup(t, "llama-3.1-8b", "", "h200", tensor(1), 0.9), capacity.Workload{Input: 1000, Output: 200}
+	free, ok := s.Best(w, capacity.SLO{})
+	if !ok {
+		t.Fatal("nothing fits")
+	}
+	promise := capacity.SLO{ITL: free.ITL / 2}
+	e, ok := s.Best(w, promise)
+	if !ok || e.ITL > promise.ITL || e.Batch >= free.Batch {
+		t.Errorf("%+v with %.4f s promised; %+v without", e, promise.ITL, free)
+	}
+	if more := s.Estimate(w, e.Batch+e.Batch/4+1); more.ITL <= promise.ITL {
+		t.Errorf("%d sequences would keep the promise too", more.Batch)
+	}
+	if _, ok := s.Best(w, capacity.SLO{ITL: 1e-6}); ok {
+		t.Error("a microsecond is kept")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	g := build(t, "qwen2.5-7b", "", graph.BF16)
+	h200, _ := price.Device("h200")
+	apple, err := price.Device("m1-ultra")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := capacity.Limits{StepTokens: 512, Sequences: 8, Context: 1000, Utilization: 0.9}
+	for _, c := range []struct {
+		l    capacity.Layout
+		dev  *price.Profile
+		lim  capacity.Limits
+		want string
+	}{
+		{capacity.Layout{3, 1, 1}, h200, good, "cannot be divided equally among 3 devices"},
+		{capacity.Layout{0, 1, 1}, h200, good, "less than one device"},
+		{capacity.Layout{1, 29, 1}, h200, good, "29 pipeline stages for the 28 layers"},
+		{tensor(2), apple, good, "has no link_bytes_per_second"},
+		{tensor(1), h200, capacity.Limits{StepTokens: 512, Sequences: 8, Context: 1000, Utilization: math.NaN()}, "more than 0 and at most 1"},
+		{tensor(1), h200, capacity.Limits{Sequences: 8, Context: 1000, Utilization: 1}, "each must be 1 or more"},
+	} {
+		if _, err := capacity.New(g, c.dev, c.l, c.lim); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, and %q is wanted", c.l, err, c.want)
+		}
+	}
+	if err := (capacity.Training{Zero: 4, Sequences: 1, Length: 1}).Check(); err == nil {
+		t.Error("there is a ZeRO stage 4")
+	}
+}
+
+// TestRecomputeKeepsLess: a layer's beginning and one whole layer, instead of all of every layer.
+func TestRecomputeKeepsLess(t *testing.T) {
+	g := build(t, "llama-3.1-8b", "", graph.BF16)
+	l := tensor(1)
+	all := l.TrainingMemory(g, capacity.Training{Sequences: 1, Length: 100}).Activations
+	few := l.TrainingMemory(g, capacity.Training{Sequences: 1, Length: 100, Recompute: true}).Activations
+	const stream = 4096 * 2 * 100
+	if few < 32*stream || few > all/10 {
+		t.Errorf("%d bytes with recomputation, %d without; the layers' beginnings alone are %d", few, all, 32*stream)
+	}
+}

@@ -1,0 +1,61 @@
+package capacity
+
+import "github.com/ridge-llm/ridge/graph"
+
+// Memory is what one device holds while it serves, in bytes, by purpose. It is that of the fullest device.
+type Memory struct {
+	Weights     int64 `json:"weights"`
+	CacheToken  int64 `json:"cache_per_token"` // keys and values of one token
+	Activations int64 `json:"activations"`     // values of the largest step that live at the same time
+}
+
+// Memory is what a device of a stage holds when steps have at most tokens rows, of which logits are wanted.
+func (r *Rank) Memory(tokens, logits int) Memory {
+	var m Memory
+	for _, w := range r.Graph.Weights {
+		m.Weights += w.Bytes()
+	}
+	for _, c := range r.Graph.Caches {
+		m.CacheToken += c.RowBytes()
+	}
+	m.Activations = r.live(tokens, logits)
+	return m
+}
+
+// live is the most bytes of matrices that are needed at the same time: each from the node that makes it to the last
+// that reads it.
+func (r *Rank) live(tokens, logits int) int64 {
+	g := r.Graph
+	last := map[*graph.Value]int{}
+	for i, n := range g.Nodes {
+		for _, v := range append(n.Out, n.In...) {
+			last[v] = i
+		}
+	}
+	last[g.Output] = len(g.Nodes)
+	ends := make([]int64, len(g.Nodes)+1) // bytes that are free after node i
+	var now, most int64
+	begin := func(v *graph.Value) {
+		if v.Cache != nil {
+			return
+		}
+		rows := tokens
+		if v.Rows == graph.Logits {
+			rows = logits
+		}
+		bytes := int64(rows) * v.RowBytes()
+		now += bytes
+		ends[last[v]] += bytes
+	}
+	for _, v := range r.Received {
+		begin(v)
+	}
+	for i, n := range g.Nodes {
+		for _, v := range n.Out {
+			begin(v)
+		}
+		most = max(most, now)
+		now -= ends[i]
+	}
+	return most
+}

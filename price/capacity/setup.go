@@ -1,0 +1,126 @@
+package capacity
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/price"
+)
+
+// Setup is a model on devices of one kind: what it takes and how long its steps are.
+type Setup struct {
+	Device  *price.Profile
+	Layout  Layout
+	Usable  int64  // bytes of a device that may be used
+	Memory  Memory // of the fullest device, cache apart
+	Context int    // longest sequence of the model
+
+	stages []stage
+	budget int // tokens of a step
+}
+
+// stage is one pipeline stage, all of whose devices do the same.
+type stage struct {
+	rank  *Rank
+	price *price.Model
+}
+
+// Limits bounds what a Setup runs.
+type Limits struct {
+	StepTokens  int     // rows of a step
+	Sequences   int     // whose logits a step makes
+	Context     int     // of a sequence, tokens
+	Utilization float64 // of a device's memory, 0 to 1
+}
+
+// Check says what is wrong with the limits.
+func (lim Limits) Check() error {
+	if !(lim.Utilization > 0 && lim.Utilization <= 1) {
+		return fmt.Errorf("capacity: %g of a device's memory is to be used; more than 0 and at most 1 is possible", lim.Utilization)
+	}
+	if lim.StepTokens < 1 || lim.Sequences < 1 || lim.Context < 1 {
+		return fmt.Errorf("capacity: steps of %d tokens and %d sequences, contexts of %d; each must be 1 or more", lim.StepTokens, lim.Sequences, lim.Context)
+	}
+	return nil
+}
+
+// New prices a graph, the one after the passes, in a layout over devices. It does not ask whether the model fits.
+func New(g *graph.Graph, dev *price.Profile, l Layout, lim Limits) (*Setup, error) {
+	if err := l.Check(g); err != nil {
+		return nil, err
+	}
+	if err := lim.Check(); err != nil {
+		return nil, err
+	}
+	s := &Setup{Device: dev, Layout: l, Context: lim.Context, budget: lim.StepTokens}
+	s.Usable = int64(float64(dev.Memory().Bytes) * lim.Utilization)
+	for i := range l.Pipeline {
+		r := l.Rank(g, i)
+		m, err := price.New(r.Graph, dev)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := dev.AllReduce(1, l.Tensor*l.Pipeline); err != nil {
+			return nil, err
+		}
+		s.stages = append(s.stages, stage{r, m})
+		if m := r.Memory(lim.StepTokens, lim.Sequences); m.Weights+m.Activations > s.Memory.Weights+s.Memory.Activations {
+			cache := max(m.CacheToken, s.Memory.CacheToken)
+			s.Memory = m
+			s.Memory.CacheToken = cache
+		}
+	}
+	return s, nil
+}
+
+// CacheTokens is how many tokens of cache a copy of the model has room for; negative when it has not even its weights'.
+func (s *Setup) CacheTokens() int64 {
+	free := s.Usable - s.Memory.Weights - s.Memory.Activations
+	if free < 0 {
+		return free
+	}
+	return free / max(s.Memory.CacheToken, 1)
+}
+
+// Fits says in a line why sequences of so many tokens do not fit together; nil when they do.
+func (s *Setup) Fits(sequences, tokens int) error {
+	m := s.Memory
+	cache := int64(sequences) * int64(tokens) * m.CacheToken
+	if tokens > s.Context {
+		return fmt.Errorf("a sequence of %d tokens is longer than the model's context of %d", tokens, s.Context)
+	}
+	if need := m.Weights + m.Activations + cache; need > s.Usable {
+		return fmt.Errorf("%s of weights, %s of activations and %s of cache for %d sequences of %d tokens are %s on each %s, of whose %s may be used %s",
+			Bytes(m.Weights), Bytes(m.Activations), Bytes(cache), sequences, tokens, Bytes(need), s.Device.Name, Bytes(s.Device.Memory().Bytes), Bytes(s.Usable))
+	}
+	return nil
+}
+
+// pass is how long a step takes from the first stage to the last, and how long the slowest stage is busy with it, s.
+func (s *Setup) pass(step *graph.Step) (whole, slowest float64) {
+	for i := range s.stages {
+		t := s.stages[i].price.Predict(step) + s.talk(&s.stages[i], step)
+		whole += t
+		slowest = max(slowest, t)
+	}
+	return whole, slowest
+}
+
+// talk is what the devices of a stage say to one another and to the next stage, s. The link is known: New has asked.
+func (s *Setup) talk(x *stage, step *graph.Step) float64 {
+	seconds := 0.0
+	bytes := func(v *graph.Value) int64 { return int64(step.Rows(v.Rows)) * v.RowBytes() }
+	for _, v := range x.rank.Reduced {
+		t, _ := s.Device.AllReduce(bytes(v), s.Layout.Tensor)
+		seconds += t
+	}
+	for _, v := range x.rank.Gathered {
+		t, _ := s.Device.AllGather(bytes(v)*int64(s.Layout.Tensor), s.Layout.Tensor)
+		seconds += t
+	}
+	if !x.rank.Last {
+		t, _ := s.Device.Send(bytes(x.rank.Graph.Output))
+		seconds += t
+	}
+	return seconds
+}

@@ -1,0 +1,126 @@
+package capacity
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Training is how a model is trained, as far as memory depends on it: mixed precision with Adam, whose states are a copy of
+// the parameters and two moments in F32 (Micikevicius et al., arXiv:1710.03740).
+type Training struct {
+	Zero      int  // what data-parallel devices divide among them instead of all holding it: 0 nothing, 1 optimiser states, 2 gradients too, 3 parameters too (Rajbhandari et al., arXiv:1910.02054)
+	Recompute bool // keep only what goes from layer to layer, and compute the rest again on the way back (Chen et al., arXiv:1604.06174)
+	Sequences int  // of one micro-batch on a device
+	Length    int  // tokens of a sequence
+}
+
+// Bytes a parameter takes in mixed precision.
+const (
+	paramBytes     = 2
+	gradBytes      = 2
+	optimizerBytes = 12
+)
+
+// TrainingMemory is what one device holds while it trains, in bytes: that of the fullest device.
+type TrainingMemory struct {
+	Parameters  int64 `json:"parameters"`
+	Gradients   int64 `json:"gradients"`
+	Optimizer   int64 `json:"optimizer"`
+	Activations int64 `json:"activations"` // kept from the way forward for the way back
+	Logits      int64 `json:"logits"`      // of all tokens with their gradient, in F32
+}
+
+// Total is the sum.
+func (m TrainingMemory) Total() int64 {
+	return m.Parameters + m.Gradients + m.Optimizer + m.Activations + m.Logits
+}
+
+// Check says what is wrong with the settings.
+func (t Training) Check() error {
+	if t.Zero < 0 || t.Zero > 3 {
+		return fmt.Errorf("capacity: there is no ZeRO stage %d; 0 to 3 are possible", t.Zero)
+	}
+	if t.Sequences < 1 || t.Length < 1 {
+		return fmt.Errorf("capacity: a micro-batch of %d sequences of %d tokens; both must be 1 or more", t.Sequences, t.Length)
+	}
+	return nil
+}
+
+// TrainingMemory is what a device of the layout holds. g has its activations in the type in which they are kept.
+func (l Layout) TrainingMemory(g *graph.Graph, t Training) TrainingMemory {
+	var most TrainingMemory
+	for s := range l.Pipeline {
+		if m := l.trainingStage(l.Rank(g, s), t); m.Total() > most.Total() {
+			most = m
+		}
+	}
+	return most
+}
+
+func (l Layout) trainingStage(r *Rank, t Training) TrainingMemory {
+	var params int64
+	for _, w := range r.Graph.Weights {
+		params += int64(w.Out.Len()) * int64(w.In.Len())
+	}
+	shared := func(stage int, bytes int64) int64 {
+		if t.Zero >= stage {
+			return (bytes + int64(l.Data) - 1) / int64(l.Data)
+		}
+		return bytes
+	}
+	tokens := int64(t.Sequences) * int64(t.Length)
+	m := TrainingMemory{
+		Parameters: shared(3, params*paramBytes), Gradients: shared(2, params*gradBytes), Optimizer: shared(1, params*optimizerBytes),
+		Activations: tokens * kept(r.Graph, t.Recompute),
+	}
+	if r.Last {
+		m.Logits = 2 * tokens * graph.F32.RowBytes(r.Graph.Output.Axis.Len())
+	}
+	return m
+}
+
+// kept is how many bytes a token leaves behind for the way back. Without recomputation that is every value that some
+// gradient is computed from, once; with it what every layer begins with, and one whole layer while it is computed again.
+func kept(g *graph.Graph, recompute bool) int64 {
+	byLayer := map[int]int64{}
+	var begins, all int64
+	seen := map[*graph.Value]bool{}
+	begun := map[int]bool{}
+	for _, n := range g.Nodes {
+		layer, inside := layerOf(n)
+		if !inside {
+			layer = -1
+		}
+		for _, v := range n.In {
+			if v.Cache != nil || seen[v] || !needed(n.Op) {
+				continue
+			}
+			seen[v] = true
+			bytes := v.RowBytes()
+			all += bytes
+			byLayer[layer] += bytes
+			if inside && !begun[layer] {
+				begun[layer] = true
+				begins += bytes
+			}
+		}
+	}
+	if !recompute {
+		return all
+	}
+	var most int64
+	for _, bytes := range byLayer {
+		most = max(most, bytes)
+	}
+	return begins + most
+}
+
+// needed tells the ops whose gradient depends on their inputs. Sums and rotations by fixed angles do not.
+func needed(op graph.Op) bool {
+	switch op.(type) {
+	case graph.Add, graph.RoPE, graph.Pick, graph.Embed, graph.Angles:
+		return false
+	}
+	return true
+}
