@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/ridge-llm/ridge/engine"
@@ -106,7 +107,7 @@ func (m *Model) newAnswer(ids []int32, p Params) (*answer, error) {
 	if p.MaxTokens < 0 {
 		return nil, fmt.Errorf("ridge: MaxTokens is %d; 0 (no limit) or more is possible", p.MaxTokens)
 	}
-	stopper, err := sample.NewStopper(sample.Stop{Strings: p.Stop, Tokens: p.StopIDs, MaxTokens: m.room(ids, p)})
+	stopper, err := sample.NewStopper(sample.Stop{Strings: p.Stop, Tokens: p.StopIDs, Include: p.IncludeStop, MaxTokens: m.room(ids, p)})
 	if err != nil {
 		return nil, &engine.InvalidError{Reason: err.Error()}
 	}
@@ -126,6 +127,9 @@ func (m *Model) room(ids []int32, p Params) int {
 
 func (a *answer) request(m *Model, ids []int32, p Params) engine.Request {
 	r := engine.Request{Prompt: ids, Params: p.Sampling, MaxTokens: m.room(ids, p), Priority: p.Priority, Salt: p.salt(), Emit: a.emit, Done: a.done}
+	if p.MinTokens > 0 {
+		r.Params.MinTokens, r.Params.Late = p.MinTokens, slices.Concat(m.ends, p.StopIDs)
+	}
 	if !p.IgnoreEnd || p.Constraint != nil { // a language has an end
 		r.Ends = m.ends
 	}

@@ -9,15 +9,17 @@ import (
 
 // Params says how to answer one request. Start from Model.Defaults or Greedy: the zero value is not valid.
 type Params struct {
-	Sampling   sample.Params
-	MaxTokens  int         // of the answer; 0: until it ends or the context is full
-	Stop       []string    // the answer ends before the first of these
-	StopIDs    []int32     // or at one of these tokens, beside the model's own
-	IgnoreEnd  bool        // go on after the model's end tokens
-	Special    bool        // write the special tokens of the answer out, as chat.OutputParser needs them
-	Constraint *Constraint // a language that the answer must be in; nil: any
-	Priority   int         // under the priority policy: lower goes first
-	Salt       string      // only requests of equal salt share what is cached of their prompts
+	Sampling    sample.Params
+	MaxTokens   int         // of the answer; 0: until it ends or the context is full
+	Stop        []string    // the answer ends before the first of these
+	StopIDs     []int32     // or at one of these tokens, beside the model's own
+	IncludeStop bool        // the answer has the stop string, or the text of the stop token, at its end
+	MinTokens   int         // until then no end token and none of StopIDs is chosen
+	IgnoreEnd   bool        // go on after the model's end tokens
+	Special     bool        // write the special tokens of the answer out, as chat.OutputParser needs them
+	Constraint  *Constraint // a language that the answer must be in; nil: any
+	Priority    int         // under the priority policy: lower goes first
+	Salt        string      // only requests of equal salt share what is cached of their prompts
 }
 
 // salt is Salt as the engine wants it.

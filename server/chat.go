@@ -20,6 +20,7 @@ type chatRequest struct {
 	Logprobs            bool                       `json:"logprobs"`
 	TopLogprobs         int                        `json:"top_logprobs"`
 	TemplateArgs        map[string]json.RawMessage `json:"chat_template_kwargs"`
+	templateFields
 
 	guide guide
 }
@@ -42,12 +43,15 @@ func (q *chatRequest) checkChat(s *Server) error {
 	if q.guide, err = q.language(); err != nil {
 		return err
 	}
+	if err := q.checkTemplate(); err != nil {
+		return err
+	}
 	return q.offer.read(s.model)
 }
 
 // prompt renders the conversation.
 func (q *chatRequest) prompt(ctx context.Context, s *Server) (string, error) {
-	r := chat.Request{Tools: q.Tools, AddGenerationPrompt: true, Extra: q.TemplateArgs}
+	r := chat.Request{Tools: q.Tools, Documents: q.Documents, AddGenerationPrompt: q.opensAnswer(), Extra: q.templateArgs()}
 	for i := range q.Messages {
 		m, err := q.Messages[i].message(i)
 		if err != nil {
@@ -62,6 +66,8 @@ func (q *chatRequest) prompt(ctx context.Context, s *Server) (string, error) {
 		return "", ctx.Err()
 	case errors.As(err, &refused):
 		return "", bad("messages", "the model's chat template refuses the conversation: %v", refused)
+	case err == nil && q.ContinueFinal:
+		return q.openEnd(text, r.Messages)
 	}
 	return text, err
 }
@@ -82,6 +88,9 @@ func (q *chatRequest) job(ctx context.Context, s *Server) (all []job, o chat.Out
 	}
 	style := s.model.Style()
 	if p.Constraint, err = q.constraint(s.model, text, q.guide); err != nil {
+		return nil, o, err
+	}
+	if err = q.mayWait(p.Constraint); err != nil {
 		return nil, o, err
 	}
 	o = chat.OutputOptions{Style: style, Tools: q.names(), InReasoning: style.StartsInReasoning(text)}

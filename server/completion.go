@@ -13,8 +13,9 @@ type completionRequest struct {
 	Prompt   promptList `json:"prompt"`
 	Logprobs *int       `json:"logprobs"`
 	Echo     bool       `json:"echo"`
-	Suffix   string     `json:"suffix"`
 	BestOf   *int       `json:"best_of"`
+	// SkipSpecial leaves special tokens out of the text; default true.
+	SkipSpecial *bool `json:"skip_special_tokens"`
 }
 
 // promptList is a text, some texts, token ids, or some lists of token ids.
@@ -41,6 +42,14 @@ func (l *promptList) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// text is prompt i as text; ids is what it became.
+func (l *promptList) text(s *Server, i int, ids []int32) string {
+	if i -= len(l.ids); i >= 0 {
+		return l.texts[i]
+	}
+	return s.model.Decode(ids)
+}
+
 // tokens are all prompts as token ids.
 func (l *promptList) tokens(m *ridge.Model) ([][]int32, error) {
 	all := l.ids
@@ -62,13 +71,8 @@ func (q *completionRequest) job(s *Server) ([]job, error) {
 	if err := q.check(s); err != nil {
 		return nil, err
 	}
-	switch {
-	case q.Echo:
-		return nil, bad("echo", "echo is not supported")
-	case q.Suffix != "":
-		return nil, bad("suffix", "suffix is not supported")
-	case q.BestOf != nil && *q.BestOf != q.choices():
-		return nil, bad("best_of", "best_of is %d and n is %d; choosing among more than are returned is not supported", *q.BestOf, q.choices())
+	if err := q.checkBest(); err != nil {
+		return nil, err
 	}
 	p, err := q.params(s.model)
 	if err != nil {
@@ -90,14 +94,19 @@ func (q *completionRequest) job(s *Server) ([]job, error) {
 	if p.Constraint, err = guide.constraint(s.model); err != nil {
 		return nil, err
 	}
+	if err := q.mayWait(p.Constraint); err != nil {
+		return nil, err
+	}
+	p.Special = q.SkipSpecial != nil && !*q.SkipSpecial
+	p.Sampling.Logprobs = p.Sampling.Logprobs || q.made() > q.choices()
 	prompts, err := q.Prompt.tokens(s.model)
 	if err != nil {
 		return nil, err
 	}
-	if n := len(prompts) * q.choices(); n > maxChoices {
-		return nil, bad("prompt", "%d prompts with n %d are %d answers; %d at most are made at once", len(prompts), q.choices(), n, maxChoices)
+	if n := len(prompts) * q.made(); n > maxChoices {
+		return nil, bad("prompt", "%d prompts with n %d are %d answers; %d at most are made at once", len(prompts), q.made(), n, maxChoices)
 	}
-	return jobs(prompts, q.choices(), p), nil
+	return jobs(prompts, q.made(), p), nil
 }
 
 // completion is POST /v1/completions.
@@ -118,7 +127,7 @@ func (s *Server) completion(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	a := newTextAnswer(s, &q, w.Header().Get("X-Request-Id"), len(all))
+	a := newTextAnswer(s, &q, w.Header().Get("X-Request-Id"), all)
 	if q.Stream {
 		out := newStream(w)
 		if err := a.stream(ctx, out, all); err != nil {

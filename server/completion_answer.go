@@ -20,20 +20,32 @@ type textAnswer struct {
 
 // textState is one choice so far.
 type textState struct {
+	prompt   string // that the text begins with, for echo
 	text     strings.Builder
 	sampled  int // bytes of the tokens sampled
+	tokens   int
+	logprob  float64 // of all of them, for best_of
 	logprobs *textLogprobs
 	finish   string
 }
 
-func newTextAnswer(s *Server, q *completionRequest, id string, n int) *textAnswer {
-	return &textAnswer{server: s, request: q, id: "cmpl-" + id, created: time.Now().Unix(), choices: make([]textState, n)}
+func newTextAnswer(s *Server, q *completionRequest, id string, all []job) *textAnswer {
+	a := &textAnswer{server: s, request: q, id: "cmpl-" + id, created: time.Now().Unix(), choices: make([]textState, len(all))}
+	for i := range all {
+		if q.Echo {
+			a.choices[i].prompt = q.Prompt.text(s, i/q.made(), all[i].prompt)
+		}
+	}
+	return a
 }
 
 // take adds a piece to its choice.
 func (a *textAnswer) take(j *job, p ridge.Piece) {
 	c := &a.choices[j.index]
 	c.text.WriteString(p.Text)
+	if p.Token != nil {
+		c.tokens, c.logprob = c.tokens+1, c.logprob+float64(p.Token.Logprob)
+	}
 	if p.Token != nil && a.request.Logprobs != nil {
 		if c.logprobs == nil {
 			c.logprobs = &textLogprobs{}
@@ -59,9 +71,10 @@ func (c *textState) choice(index int, text string, finish any) map[string]any {
 // whole is the answer in one piece.
 func (a *textAnswer) whole() map[string]any {
 	choices := []any{}
-	for i := range a.choices {
-		c := &a.choices[i]
-		choices = append(choices, c.choice(i, c.text.String(), c.finish))
+	best := a.best()
+	for i := range best {
+		c := &best[i]
+		choices = append(choices, c.choice(i, c.prompt+c.text.String(), c.finish))
 	}
 	body := a.body(choices)
 	body["usage"] = a.usage
@@ -73,14 +86,16 @@ func (a *textAnswer) stream(ctx context.Context, out *stream, all []job) error {
 	err := a.server.run(ctx, all, func(j *job, p ridge.Piece) error {
 		c := &a.choices[j.index]
 		a.take(j, p)
-		if p.Text == "" && p.Finish == nil && c.logprobs == nil {
+		text := c.prompt + p.Text
+		c.prompt = ""
+		if text == "" && p.Finish == nil && c.logprobs == nil {
 			return nil
 		}
 		var finish any
 		if p.Finish != nil {
 			finish = c.finish
 		}
-		err := out.send(a.body([]any{c.choice(j.index, p.Text, finish)}))
+		err := out.send(a.body([]any{c.choice(j.index, text, finish)}))
 		c.logprobs = nil
 		return err
 	})

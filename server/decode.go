@@ -42,7 +42,9 @@ func parse(body []byte, v any) error {
 		syntax *json.SyntaxError
 	)
 	switch {
-	case err == nil, errors.As(err, &api):
+	case err == nil:
+		return refuseFields(body, v)
+	case errors.As(err, &api):
 		return err
 	case errors.As(err, &kind):
 		return bad(kind.Field, "%s is a JSON %s and should be %s", kind.Field, kind.Value, typeName(kind))

@@ -70,14 +70,25 @@ func describe(err error) *apiError {
 // plain is a sentence about sampling for somebody who knows no packages.
 func plain(sentence string) string { return strings.TrimPrefix(sentence, "sample: ") }
 
-// fail answers with an error.
+// fail answers with an error, in the shape of the API that the path belongs to.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := describe(err)
 	if e.Status >= 500 {
 		s.log.Error("request failed", "id", w.Header().Get("X-Request-Id"), "path", r.URL.Path, "error", err)
 	}
 	e.advise(w)
-	writeJSON(w, e.Status, map[string]any{"error": e})
+	writeJSON(w, e.Status, shape(r.URL.Path, e))
+}
+
+// shape is an error as clients of a path's API expect it.
+func shape(path string, e *apiError) any {
+	switch {
+	case strings.HasPrefix(path, "/v1/messages"):
+		return anthropicError(e)
+	case strings.HasPrefix(path, "/api/"):
+		return map[string]string{"error": e.Message}
+	}
+	return map[string]any{"error": e}
 }
 
 // advise says when to try again, if that is known.

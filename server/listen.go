@@ -19,21 +19,55 @@ const (
 // Serve answers on a listener until ctx is done. Then it takes nothing new, lets what is under way end, for half a
 // minute at most, and returns nil.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	f := &front{}
+	f.ready.Store(s)
+	return f.serve(ctx, l, s.log, make(chan error))
+}
+
+// ServeLoading is Serve for a server that load has yet to make. While load is at work, the listener is up and everything
+// gets 503: whoever asks /health sees that the process lives and is not ready.
+func ServeLoading(ctx context.Context, l net.Listener, log *slog.Logger, load func() (*Server, error)) error {
+	f := &front{}
+	failed := make(chan error, 1)
+	go func() {
+		s, err := load()
+		if err != nil {
+			failed <- err
+			return
+		}
+		f.ready.Store(s)
+	}()
+	return f.serve(ctx, l, log, failed)
+}
+
+// serve answers until ctx is done or loading has failed.
+func (f *front) serve(ctx context.Context, l net.Listener, log *slog.Logger, unloaded <-chan error) error {
 	h := &http.Server{
-		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		Handler: f, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- h.Serve(l) }()
 	select {
 	case err := <-failed:
 		return err
+	case err := <-unloaded:
+		return errors.Join(err, h.Close())
 	case <-ctx.Done():
 	}
+	s := f.ready.Load()
+	if s == nil {
+		log.Info("stopping before the model is loaded")
+		return h.Close()
+	}
+	return s.stop(context.WithoutCancel(ctx), h)
+}
+
+// stop takes nothing new and waits for what is under way. What is not done in time is cut off.
+func (s *Server) stop(ctx context.Context, h *http.Server) error {
 	s.log.Info("stopping", "running", s.model.Stats().Running, "waiting", s.model.Stats().Waiting)
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	limit, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
-	// What is not done in time is cut off by Close.
 	err := errors.Join(s.model.Drain(limit), h.Shutdown(limit))
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.log.Warn("requests were cut off", "running", s.model.Stats().Running)

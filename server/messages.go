@@ -154,18 +154,9 @@ func (m *anthropicMessage) chat() ([]chatMessage, error) {
 	return all, nil
 }
 
-// failMessages answers with an error in Anthropic's shape.
-func (s *Server) failMessages(w http.ResponseWriter, r *http.Request, err error) {
-	e := describe(err)
-	if e.Status >= 500 {
-		s.log.Error("request failed", "id", w.Header().Get("X-Request-Id"), "path", r.URL.Path, "error", err)
-	}
-	e.advise(w)
-	writeJSON(w, e.Status, anthropicError(e))
-}
-
+// anthropicError is an error in Anthropic's shape.
 func anthropicError(e *apiError) map[string]any {
-	kind := map[int]string{400: "invalid_request_error", 404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 503: "overloaded_error"}[e.Status]
+	kind := map[int]string{400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 503: "overloaded_error"}[e.Status]
 	if kind == "" {
 		kind = "api_error"
 	}
@@ -176,13 +167,13 @@ func anthropicError(e *apiError) map[string]any {
 func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel, err := deadline(r)
 	if err != nil {
-		s.failMessages(w, r, err)
+		s.fail(w, r, err)
 		return
 	}
 	defer cancel()
 	a, all, err := s.newMessagesAnswer(ctx, w, r)
 	if err != nil {
-		s.failMessages(w, r, err)
+		s.fail(w, r, err)
 		return
 	}
 	out := newStream(w)
@@ -195,7 +186,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !out.begun {
-		s.failMessages(w, r, err)
+		s.fail(w, r, err)
 		return
 	}
 	_ = out.sendNamed("error", anthropicError(describe(err))) // the client may have gone

@@ -160,7 +160,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 		err = (&sampling{Model: strings.TrimSuffix(q.Model, ":latest")}).check(s)
 	}
 	if err != nil {
-		(&ollamaAnswer{out: newStream(w)}).fail(s, r, err)
+		s.fail(w, r, err)
 		return
 	}
 	capabilities := []string{"completion"}

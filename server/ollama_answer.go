@@ -63,17 +63,11 @@ func (s *stream) line(v any) error {
 	return s.raw(append(data, '\n'))
 }
 
-// fail ends the answer with an error in Ollama's shape.
+// fail ends the answer with an error: as an answer of its own if nothing has been sent.
 func (a *ollamaAnswer) fail(s *Server, r *http.Request, err error) {
-	e := describe(err)
-	if e.Status >= 500 {
-		s.log.Error("request failed", "id", a.out.w.Header().Get("X-Request-Id"), "path", r.URL.Path, "error", err)
-	}
-	body := map[string]string{"error": e.Message}
-	if a.out.begun {
-		_ = a.out.line(body) // the client may have gone
+	if !a.out.begun {
+		s.fail(a.out.w, r, err)
 		return
 	}
-	e.advise(a.out.w)
-	writeJSON(a.out.w, e.Status, body)
+	_ = a.out.line(shape(r.URL.Path, describe(err))) // the client may have gone
 }

@@ -32,6 +32,10 @@ type sampling struct {
 	RepetitionPenalty *float64           `json:"repetition_penalty"`
 	LogitBias         map[string]float64 `json:"logit_bias"`
 	IgnoreEnd         bool               `json:"ignore_eos"`
+	MinTokens         int                `json:"min_tokens"`
+	StopIDs           []int32            `json:"stop_token_ids"`
+	IncludeStop       bool               `json:"include_stop_str_in_output"`
+	AllowedIDs        []int32            `json:"allowed_token_ids"`
 
 	guides
 
@@ -104,6 +108,7 @@ func (q *sampling) params(m *ridge.Model) (ridge.Params, error) {
 	}
 	set(&p.MaxTokens, q.MaxTokens)
 	p.Stop, p.IgnoreEnd, p.Priority, p.Salt = q.Stop, q.IgnoreEnd, q.Priority, q.CacheSalt
+	p.StopIDs, p.IncludeStop, p.MinTokens, s.Allowed = q.StopIDs, q.IncludeStop, q.MinTokens, q.AllowedIDs
 	for text, bias := range q.LogitBias {
 		id, err := strconv.ParseInt(text, 10, 32)
 		if err != nil {
@@ -117,7 +122,28 @@ func (q *sampling) params(m *ridge.Model) (ridge.Params, error) {
 	if err := s.Validate(m.Vocab()); err != nil {
 		return p, bad("", "%s", plain(err.Error()))
 	}
-	return p, nil
+	return p, q.checkEnds(m.Vocab())
+}
+
+// checkEnds refuses ends of the answer that cannot be.
+func (q *sampling) checkEnds(vocab int) error {
+	if q.MinTokens < 0 || q.MaxTokens != nil && q.MinTokens > *q.MaxTokens {
+		return bad("min_tokens", "min_tokens is %d; it must be 0 or more, and not above the most tokens the answer may have", q.MinTokens)
+	}
+	for _, id := range q.StopIDs {
+		if id < 0 || int(id) >= vocab {
+			return bad("stop_token_ids", "stop_token_ids has %d; the vocabulary has tokens 0 to %d", id, vocab-1)
+		}
+	}
+	return nil
+}
+
+// mayWait refuses min_tokens for an answer in a language, which says itself where it may end.
+func (q *sampling) mayWait(c *ridge.Constraint) error {
+	if c != nil && q.MinTokens > 0 {
+		return bad("min_tokens", "min_tokens is %d, but the answer must be in a language, which says itself where it may end", q.MinTokens)
+	}
+	return nil
 }
 
 // set takes a value over if there is one.

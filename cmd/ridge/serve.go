@@ -8,9 +8,11 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/server"
 )
@@ -63,6 +65,7 @@ MODEL is a GGUF file or a Hugging Face directory; without it, the small built-in
 	fl.IntVar(&e.StepTokens, "max-num-batched-tokens", 0, "tokens in a step; 0: 512")
 	fl.StringVar(&f.policy, "policy", "fcfs", "who goes first: fcfs, priority, or longest-prefix (most in the cache)")
 	fl.StringVar(&e.Index, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")
+	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token) or mean; default: last")
 	fl.BoolVar(&f.logJSON, "log-json", false, "write the log as JSON")
 	return cmd
 }
@@ -90,13 +93,21 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer l.Close()
-	m, err := f.model.load()
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	fmt.Fprintf(os.Stderr, "ridge: serving %s on %s at http://%s/v1, context %d tokens\n", m.Name(), m.Device(), l.Addr(), m.Context())
-	return server.New(m, f.server).Serve(cmd.Context(), l)
+	var loaded atomic.Pointer[ridge.Model]
+	defer func() {
+		if m := loaded.Load(); m != nil {
+			m.Close()
+		}
+	}()
+	return server.ServeLoading(cmd.Context(), l, f.server.Log, func() (*server.Server, error) {
+		m, err := f.model.load()
+		if err != nil {
+			return nil, err
+		}
+		loaded.Store(m)
+		fmt.Fprintf(os.Stderr, "ridge: serving %s on %s at http://%s/v1, context %d tokens\n", m.Name(), m.Device(), l.Addr(), m.Context())
+		return server.New(m, f.server), nil
+	})
 }
 
 // readKeys reads a file with a key a line; empty lines and those that begin with # do not count.

@@ -23,6 +23,8 @@ type Params struct {
 	LogitBias map[int32]float64 // added to these tokens' logits; in [-100, 100]
 	Allowed   []int32           // if not empty, only these tokens may be chosen
 	Banned    []int32           // these tokens are never chosen
+	MinTokens int               // in the first so many tokens of the output, none of Late is chosen
+	Late      []int32           // those that would end the output
 
 	Seed uint64 // same seed, same prompt, same model: same text
 
@@ -59,6 +61,7 @@ func (p *Params) Validate(vocab int) error {
 		{"presence_penalty", p.PresencePenalty, math.Abs(p.PresencePenalty) <= 2, "between -2 and 2"},
 		{"top_k", float64(p.TopK), p.TopK >= 0, "0 (all tokens) or more"},
 		{"repeat_last_n", float64(p.PenaltyWindow), p.PenaltyWindow >= 0, "0 (the whole request) or more"},
+		{"min_tokens", float64(p.MinTokens), p.MinTokens >= 0, "0 or more"},
 		{"top_logprobs", float64(p.TopLogprobs), p.TopLogprobs >= 0 && p.TopLogprobs <= maxTopLogprobs, "between 0 and 20"},
 	}
 	for _, r := range ranges {
@@ -84,7 +87,7 @@ func (p *Params) validateTokens(vocab int) error {
 	for _, list := range []struct {
 		name string
 		ids  []int32
-	}{{"allowed_token_ids", p.Allowed}, {"banned_token_ids", p.Banned}} {
+	}{{"allowed_token_ids", p.Allowed}, {"banned_token_ids", p.Banned}, {"stop_token_ids", p.Late}} {
 		for _, id := range list.ids {
 			if id < 0 || int(id) >= vocab {
 				return fmt.Errorf("sample: %s names token %d; the vocabulary has tokens 0 to %d", list.name, id, vocab-1)

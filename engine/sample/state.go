@@ -51,8 +51,11 @@ func (s *State) Observe(id int32) {
 
 // changesLogits reports whether anything but temperature and the filters will touch the row.
 func (s *State) changesLogits(mask []uint32) bool {
-	return mask != nil || s.static != nil || len(s.bias) > 0 || s.params.penalised()
+	return mask != nil || s.static != nil || len(s.bias) > 0 || s.params.penalised() || s.early()
 }
+
+// early reports whether the output must not end yet.
+func (s *State) early() bool { return s.outputs < uint64(s.params.MinTokens) }
 
 // adjust applies the steps that change the row itself: masks, bias and penalties.
 func (s *State) adjust(logits []float32, mask []uint32) {
@@ -61,6 +64,13 @@ func (s *State) adjust(logits []float32, mask []uint32) {
 	}
 	if mask != nil {
 		applyMask(logits, mask)
+	}
+	if s.early() {
+		for _, id := range s.params.Late {
+			if int(id) < len(logits) {
+				logits[id] = float32(math.Inf(-1))
+			}
+		}
 	}
 	for _, b := range s.bias {
 		if int(b.id) < len(logits) {
