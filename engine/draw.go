@@ -38,9 +38,11 @@ func (d *draw) do(s *sample.Sampler) {
 		return
 	}
 	before := r.output
-	d.reason = r.take(choice)
+	if d.reason = r.take(choice); d.reason == "" && r.Grammar != nil {
+		d.reason, d.err = r.follow()
+	}
 	d.emitted = r.output - before
-	if d.reason == "" {
+	if d.reason == "" && d.err == nil {
 		d.err = r.ctx.Err()
 	}
 }

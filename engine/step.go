@@ -117,6 +117,7 @@ func (e *Engine) collect() error {
 	for i := range e.draws {
 		d := &e.draws[i]
 		e.stats.Output += int64(d.emitted)
+		e.changed = e.changed || d.emitted > 1 // tokens that the plan knows nothing of
 		if d.reason != "" || d.err != nil {
 			e.end(d.request, d.reason, d.err)
 		}
