@@ -51,6 +51,7 @@ var policy = []struct {
 	{"internal/bench", []string{"graph", "pass", "model", "plan", "backend"}, "any model on any device that can measure itself"},
 	{"internal/trace", nil, "when requests come and how long they are"},
 	{"internal/load", []string{"internal/trace"}, "any server, over HTTP alone"},
+	{"internal/calibrate", []string{"graph", "pass", "model", "plan", "price", "quant", "backend", "engine/sample", "internal/bench", "internal/bundle"}, "any device that can measure itself"},
 	{"internal/check", []string{"graph", "pass", "model", "plan", "backend", "weights", "internal/bundle"}, "goldens against any device"},
 	{"", []string{"quant/...", "graph", "pass", "model", "weights/...", "backend/...", "plan", "price", "engine/...", "tokenizer", "chat", "internal/..."}, "the library wires everything"},
 	{"bench/...", nil, "programs that run other programs"},

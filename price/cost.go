@@ -9,6 +9,8 @@ type cost struct {
 	compute   float64 // its arithmetic at the peak rate, s
 	memory    float64 // its traffic at the bandwidth of its slowest level, s
 	slow      int     // that level
+	traffic   float64 // its traffic when levels come one after the other, s
+	values    float64 // of traffic, that of the activations
 	launch    float64 // s
 	seconds   float64 // what is expected, launch included
 }
@@ -32,25 +34,24 @@ func (m *Model) cost(x *group, l *load, set int64) cost {
 	w := x.work(l)
 	c := cost{work: w, far: p.home(set), near: p.home(w.ValueRead + w.ValueWrite)}
 	c.compute = float64(w.FLOPs) / p.FLOPs[x.number]
-	far := w.WeightBytes + w.CacheRead + w.CacheWrite
-	near := w.ValueRead + w.ValueWrite
+	far := p.Levels[c.far].seconds(w.WeightBytes + w.CacheRead + w.CacheWrite)
+	c.values = p.Levels[c.near].seconds(w.ValueRead + w.ValueWrite)
+	c.traffic = far + c.values
+	c.memory, c.slow = max(far, c.values), c.far
 	if c.near == c.far {
-		far, near = far+near, 0
-	}
-	values := p.Levels[c.near].seconds(near)
-	c.memory, c.slow = p.Levels[c.far].seconds(far), c.far
-	if values > c.memory {
-		c.memory, c.slow = values, c.near
+		c.memory = c.traffic
+	} else if c.values > far {
+		c.slow = c.near
 	}
 	if x.class == Linear {
 		c.launch = x.curve.Launch
-		c.seconds = c.launch + overlap(x.curve.at(x.rows(l))*c.compute, x.curve.Memory*c.memory)
+		c.seconds = c.launch + overlap(x.curve.at(x.rows(l), x.size)*c.compute, x.curve.Memory*c.memory)
 		return c
 	}
 	c.launch = x.coef.Launch
-	c.seconds = c.launch + x.coef.Compute*c.compute + x.coef.Memory*(p.Levels[c.far].seconds(far)+values)
-	if x.coef.Score > 0 {
-		c.seconds += x.coef.Score * float64(x.heads*l.pairs[x.window])
+	c.seconds = c.launch + x.coef.Compute*c.compute + x.coef.Memory*c.traffic
+	if x.class == Attention {
+		c.seconds += x.coef.Values*p.Levels[0].seconds(w.ValueRead+w.ValueWrite) - x.coef.Memory*c.values + x.coef.Score*float64(x.heads*l.pairs[x.window])
 	}
 	return c
 }

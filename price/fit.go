@@ -17,8 +17,8 @@ type Fit struct {
 	// Linear has a curve for each format of weights that was measured, by its name ("Q4_0"); "" is for the others.
 	Linear    map[string]Curve `json:"linear"`
 	Attention Coef             `json:"attention"`
-	Pointwise Coef             `json:"pointwise"`
-	Lookup    Coef             `json:"lookup"`
+	// Rows has coefficients for each op that treats rows one by one, by its name ("RMSNorm"); "" is for the others.
+	Rows map[string]Coef `json:"rows"`
 
 	Step  float64 `json:"step_seconds"`  // of a step beside its nodes: filling the batch, waking the device
 	Row   float64 `json:"row_seconds"`   // of each token row beside the nodes
@@ -32,17 +32,26 @@ type Curve struct {
 	Points []Point `json:"points"` // by rows, ascending
 }
 
-// Point says what a product of so many rows takes with its weights at hand.
+// Point says what a product of so many rows takes with its weights at hand: × the time its arithmetic takes at the peak. Its
+// factor lies between both by the logarithm of the weight's size.
 type Point struct {
-	Rows    int     `json:"rows"`
-	Compute float64 `json:"compute"` // × the time its arithmetic takes at the peak
+	Rows  int     `json:"rows"`
+	Small float64 `json:"small"` // of a weight of SmallWeight numbers, or fewer
+	Large float64 `json:"large"` // of LargeWeight, or more
 }
+
+// The sizes of weights that a Point gives factors for.
+const (
+	SmallWeight = 1 << 16
+	LargeWeight = 1 << 21
+)
 
 // Coef is the coefficients of a class whose terms add up.
 type Coef struct {
 	Launch  float64 `json:"launch_seconds"`
 	Compute float64 `json:"compute"`                 // × FLOPs / peak rate
 	Memory  float64 `json:"memory"`                  // × bytes / bandwidth
+	Values  float64 `json:"values,omitempty"`        // of attention, × bytes of queries and results / the nearest bandwidth; Memory is for its cache rows
 	Score   float64 `json:"score_seconds,omitempty"` // of attention: for each pair of a token and a cache row, and query head
 }
 
@@ -59,20 +68,29 @@ func overlap(a, b float64) float64 {
 	return a * math.Sqrt(math.Sqrt(1+r*r))
 }
 
-// at is the curve's compute factor for so many rows, between points by the logarithm of the rows.
-func (c *Curve) at(rows float64) float64 {
+// at is the curve's compute factor for so many rows and a weight of this size (0 small, 1 large), between points by the
+// logarithm of the rows.
+func (c *Curve) at(rows, size float64) float64 {
 	p := c.Points
 	if rows <= float64(p[0].Rows) {
-		return p[0].Compute
+		return p[0].at(size)
 	}
 	for i := 1; i < len(p); i++ {
 		if rows <= float64(p[i].Rows) {
 			lo, hi := float64(p[i-1].Rows), float64(p[i].Rows)
-			t := math.Log(rows/lo) / math.Log(hi/lo)
-			return p[i-1].Compute + t*(p[i].Compute-p[i-1].Compute)
+			before, after := p[i-1].at(size), p[i].at(size)
+			return before + math.Log(rows/lo)/math.Log(hi/lo)*(after-before)
 		}
 	}
-	return p[len(p)-1].Compute
+	return p[len(p)-1].at(size)
+}
+
+func (p *Point) at(size float64) float64 { return p.Small + size*(p.Large-p.Small) }
+
+// sizeOf is where a weight of so many numbers lies between a small and a large one.
+func sizeOf(numbers int) float64 {
+	x := math.Log(float64(numbers)/SmallWeight) / math.Log(LargeWeight/SmallWeight)
+	return min(max(x, 0), 1)
 }
 
 // curve is the one for a format of weights.
@@ -101,17 +119,20 @@ func (f *Fit) validate(bad func(field string, got any, want string) error) error
 			return bad(at, fmt.Sprintf("launch_seconds %g and memory %g", c.Launch, c.Memory), fmt.Sprintf("at most %g s and %g", maxOverhead, maxFactor))
 		}
 		for i, p := range c.Points {
-			if p.Rows < 1 || i > 0 && p.Rows <= c.Points[i-1].Rows || !within(p.Compute, 0, maxFactor) {
-				return bad(fmt.Sprintf("%s.points[%d]", at, i), fmt.Sprintf("%+v", p), fmt.Sprintf("of more rows than the one before, with compute 0 to %g", maxFactor))
+			if p.Rows < 1 || i > 0 && p.Rows <= c.Points[i-1].Rows || !within(p.Small, 0, maxFactor) || !within(p.Large, 0, maxFactor) {
+				return bad(fmt.Sprintf("%s.points[%d]", at, i), fmt.Sprintf("%+v", p), fmt.Sprintf("of more rows than the one before, with factors of 0 to %g", maxFactor))
 			}
 		}
 	}
-	for _, c := range []struct {
-		name string
-		Coef
-	}{{"attention", f.Attention}, {"pointwise", f.Pointwise}, {"lookup", f.Lookup}} {
-		if !within(c.Launch, 0, maxOverhead) || !within(c.Compute, 0, maxFactor) || !within(c.Memory, 0, maxFactor) || !within(c.Score, 0, maxOverhead) {
-			return bad("fit."+c.name, fmt.Sprintf("%+v", c.Coef), fmt.Sprintf("times of 0 to %g s and factors of 0 to %g", maxOverhead, maxFactor))
+	if _, ok := f.Rows[""]; !ok {
+		return bad(`fit.rows[""]`, "missing", "the coefficients of ops that have none of their own")
+	}
+	coefs := maps.Clone(f.Rows)
+	coefs["Attention"] = f.Attention
+	for _, op := range slices.Sorted(maps.Keys(coefs)) {
+		c := coefs[op]
+		if !within(c.Launch, 0, maxOverhead) || !within(c.Compute, 0, maxFactor) || !within(c.Memory, 0, maxFactor) || !within(c.Values, 0, maxFactor) || !within(c.Score, 0, maxOverhead) {
+			return bad("fit's coefficients of "+op, fmt.Sprintf("%+v", c), fmt.Sprintf("times of 0 to %g s and factors of 0 to %g", maxOverhead, maxFactor))
 		}
 	}
 	if !within(f.Step, 0, maxOverhead) || !within(f.Row, 0, maxOverhead) || !within(f.Logit, 0, maxOverhead) {
@@ -126,16 +147,24 @@ func Typical(p *Profile) *Fit {
 	overhead := p.Launch + p.Barrier
 	return &Fit{
 		Linear: map[string]Curve{"": {Launch: overhead, Memory: 1 / 0.8, Points: []Point{
-			{1, 1 / 0.3}, {64, 1 / 0.45}, {256, 1 / 0.55}, {1024, 1 / 0.65}, {4096, 1 / 0.7},
+			{1, 1 / 0.3, 1 / 0.3}, {64, 1 / 0.3, 1 / 0.45}, {256, 1 / 0.3, 1 / 0.55}, {1024, 1 / 0.3, 1 / 0.65}, {4096, 1 / 0.3, 1 / 0.7},
 		}}},
-		Attention: Coef{Launch: overhead, Compute: 1 / 0.5, Memory: 1 / 0.75},
-		Pointwise: Coef{Launch: overhead, Compute: 1 / 0.5, Memory: 1 / 0.7},
-		Lookup:    Coef{Launch: overhead, Memory: 1 / 0.5},
+		Attention: Coef{Launch: overhead, Compute: 1 / 0.5, Memory: 1 / 0.75, Values: 1 / 0.7},
+		Rows:      map[string]Coef{"": {Launch: overhead, Compute: 1 / 0.5, Memory: 1 / 0.7}},
 	}
 }
 
 // Roof is the fit that changes nothing: every kernel at the roofline, launches free.
 func Roof() *Fit {
 	one := Coef{Compute: 1, Memory: 1}
-	return &Fit{Linear: map[string]Curve{"": {Memory: 1, Points: []Point{{1, 1}}}}, Attention: one, Pointwise: one, Lookup: one}
+	return &Fit{Linear: map[string]Curve{"": {Memory: 1, Points: []Point{{1, 1, 1}}}}, Attention: Coef{Compute: 1, Memory: 1, Values: 1}, Rows: map[string]Coef{"": one}}
+}
+
+// coef is the coefficients of an op that treats rows one by one.
+func (f *Fit) coef(op string) *Coef {
+	c, ok := f.Rows[op]
+	if !ok {
+		c = f.Rows[""]
+	}
+	return &c
 }

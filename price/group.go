@@ -15,9 +15,10 @@ type group struct {
 	number Number
 	window int // index of its cache's window
 	onRows graph.Rows
-	heads  int64  // of attention's queries
-	curve  *Curve // of a product
-	coef   *Coef  // of everything else
+	heads  int64   // of attention's queries
+	curve  *Curve  // of a product
+	size   float64 // of its weight, small 0 to large 1
+	coef   *Coef   // of everything else
 
 	fixed, perToken, perLogit, perRow, perPair graph.Work
 }
@@ -82,13 +83,12 @@ func newGroup(n *graph.Node, p *Profile, windows []int) (*group, error) {
 	}
 	switch x.class {
 	case Linear:
-		x.curve = p.Fit.curve(n.Weights[0].Format.String())
+		w := n.Weights[0]
+		x.curve, x.size = p.Fit.curve(w.Format.String()), sizeOf(w.Out.Len()*w.In.Len())
 	case Attention:
 		x.coef, x.heads = &p.Fit.Attention, int64(n.In[0].Axis.Count)
-	case Lookup:
-		x.coef = &p.Fit.Lookup
 	default:
-		x.coef = &p.Fit.Pointwise
+		x.coef = p.Fit.coef(n.Op.Name())
 	}
 	x.probe(n)
 	return x, nil

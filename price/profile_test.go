@@ -62,7 +62,7 @@ func TestRefused(t *testing.T) {
 		"act is":                           func(p *price.Profile) { p.Act = "i8" },
 		`fit.linear[""]`:                   func(p *price.Profile) { p.Fit = &price.Fit{} },
 		`fit.linear["Q4_0"].points`:        func(p *price.Profile) { p.Fit = price.Roof(); p.Fit.Linear["Q4_0"] = price.Curve{} },
-		`fit.attention`:                    func(p *price.Profile) { p.Fit = price.Roof(); p.Fit.Attention.Compute = math.NaN() },
+		"coefficients of Attention":        func(p *price.Profile) { p.Fit = price.Roof(); p.Fit.Attention.Compute = math.NaN() },
 		`fit.linear[""].points[1]`:         func(p *price.Profile) { p.Fit = price.Roof(); spoilPoints(p.Fit) },
 		"fit.step_seconds, row_seconds an": func(p *price.Profile) { p.Fit = price.Roof(); p.Fit.Step = math.Inf(1) },
 	} {
@@ -75,7 +75,7 @@ func TestRefused(t *testing.T) {
 }
 
 func spoilPoints(f *price.Fit) {
-	f.Linear[""] = price.Curve{Points: []price.Point{{Rows: 8, Compute: 1}, {Rows: 4, Compute: 1}}}
+	f.Linear[""] = price.Curve{Points: []price.Point{{Rows: 8, Small: 1, Large: 1}, {Rows: 4, Small: 1, Large: 1}}}
 }
 
 // TestJSON: a profile is the same after a trip through a file, and a misspelt field is found.

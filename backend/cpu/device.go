@@ -67,7 +67,7 @@ func (d *Device) start() {
 // Info implements backend.Device.
 func (d *Device) Info() backend.Info {
 	n := len(d.pool.workers)
-	return backend.Info{Name: "cpu", Detail: fmt.Sprintf("%s %s, %d threads", runtime.GOARCH, d.tier, n), Threads: n, Q8: true, BF16: gemm.ActFormatOf(d.tier, quant.BF16) == gemm.BFloat16}
+	return backend.Info{Name: "cpu", Detail: fmt.Sprintf("%s %s, %d threads", runtime.GOARCH, d.tier, n), Memory: capacity(), Threads: n, Q8: true, BF16: gemm.ActFormatOf(d.tier, quant.BF16) == gemm.BFloat16}
 }
 
 // Alloc implements backend.Device.

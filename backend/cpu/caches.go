@@ -1,0 +1,60 @@
+package cpu
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+)
+
+// cacheSpan is for how long each cache is read.
+const cacheSpan = 20 * time.Millisecond
+
+// Caches implements backend.LevelMeasurer: the second level, of which every thread has its own, and the third, which
+// they share. A cache that the processor does not tell the size of is left out.
+func (d *Device) Caches() ([]backend.Level, error) {
+	n := len(d.pool.workers)
+	c := cpuid.CPU.Cache
+	var all []backend.Level
+	for _, l := range []backend.Level{{Name: "L2", Bytes: int64(c.L2) * int64(n)}, {Name: "L3", Bytes: int64(c.L3)}} {
+		if l.Bytes <= 0 || len(all) > 0 && l.Bytes <= all[len(all)-1].Bytes {
+			continue
+		}
+		var err error
+		if l.Read, err = d.readRate(min(l.Bytes/2, peakBytes/8)); err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// readRate is how many bytes a second all threads read, again and again, of so many that they share out.
+func (d *Device) readRate(bytes int64) (float64, error) {
+	m, err := newMemory(bytes)
+	if err != nil {
+		return 0, fmt.Errorf("cpu: measuring a cache: %w", err)
+	}
+	defer m.free()
+	n := len(d.pool.workers)
+	each := int(bytes) / n / 512 * 512
+	rates := make([]float64, n)
+	d.pool.run(func(w *worker) {
+		part := m.bytes[w.id*each : (w.id+1)*each]
+		for i := range part { // pages that were never written are all the same page of zeroes
+			part[i] = byte(i)
+		}
+		w.sync()
+		for start := time.Now(); rates[w.id] == 0 || time.Since(start) < cacheSpan; {
+			rates[w.id] = max(rates[w.id], gemm.PeakRead(d.tier, part))
+		}
+	})
+	sum := 0.0
+	for _, r := range rates {
+		sum += r
+	}
+	return sum, nil
+}

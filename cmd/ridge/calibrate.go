@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/calibrate"
+	"github.com/ridge-llm/ridge/price"
+)
+
+func calibrateCommand() *cobra.Command {
+	var o ridge.Options
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "calibrate",
+		Short: "Measure this machine for pricing steps",
+		Long: `Calibrate measures, in a few seconds, what this machine can do at most (arithmetic by number format, each level of its
+memory) and what Ridge's kernels reach of that, and keeps it in the user's cache directory. From then on the price of a
+step is known before it is run: ridge roofline and ridge bench show it, ridge serve plans by it.
+
+With --json it prints the profile, which --profile takes on other machines.`,
+		Example: "  ridge calibrate\n  ridge calibrate --json > here.json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dev, err := o.Device()
+			if err != nil {
+				return err
+			}
+			defer dev.Close()
+			p, err := calibrate.Measure(dev, func(what string) { fmt.Fprintln(os.Stderr, "ridge: measuring", what) })
+			if err != nil {
+				return err
+			}
+			if err := calibrate.Save(dev, p); err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
+			}
+			return printProfile(cmd.OutOrStdout(), p)
+		},
+	}
+	addDevice(cmd, &o)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the profile as JSON")
+	return cmd
+}
+
+// printProfile prints a profile for people.
+func printProfile(out io.Writer, p *price.Profile) error {
+	fmt.Fprintf(out, "%s (%s), %s\n", p.Name, p.Title, p.Source)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, n := range price.Numbers {
+		if rate := p.FLOPs[n]; rate > 0 {
+			fmt.Fprintf(w, "%s\t%.1f GFLOP/s\n", n, rate/1e9)
+		}
+	}
+	for _, l := range p.Levels {
+		fmt.Fprintf(w, "%s\t%.1f MiB\t%.1f GB/s\n", l.Name, float64(l.Bytes)/(1<<20), l.Rate/1e9)
+	}
+	fmt.Fprint(w, "\nweights\tfraction of the arithmetic's peak by rows, weights of 2M numbers\t\n")
+	for _, format := range slices.Sorted(maps.Keys(p.Fit.Linear)) {
+		if format == "" {
+			continue
+		}
+		fmt.Fprintf(w, "%s\t", format)
+		for _, point := range p.Fit.Linear[format].Points {
+			fmt.Fprintf(w, "%d: %.0f %%  ", point.Rows, 100/point.Large)
+		}
+		fmt.Fprint(w, "\n")
+	}
+	return w.Flush()
+}

@@ -1,0 +1,82 @@
+package calibrate
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/price"
+)
+
+// Measure makes the profile of a device in a few seconds. report is told what is being done.
+func Measure(dev backend.Device, report func(string)) (*price.Profile, error) {
+	report("peaks and memory")
+	p, err := peaks(dev)
+	if err != nil {
+		return nil, err
+	}
+	var samples []price.Sample
+	for _, part := range []struct {
+		name string
+		time func(backend.Device, []price.Sample) ([]price.Sample, error)
+	}{{"products", products}, {"rows", rows}, {"attention", attention}} {
+		report(part.name)
+		if samples, err = part.time(dev, samples); err != nil {
+			return nil, err
+		}
+	}
+	if p.Fit, err = p.FitSamples(samples); err != nil {
+		return nil, err
+	}
+	report("whole steps")
+	if err := whole(dev, p); err != nil {
+		return nil, err
+	}
+	return p, p.Validate()
+}
+
+// peaks is the profile without its fit.
+func peaks(dev backend.Device) (*price.Profile, error) {
+	m, ok := dev.(backend.Measurer)
+	if !ok {
+		return nil, fmt.Errorf("calibrate: device %s cannot measure itself", dev.Info().Name)
+	}
+	peak, err := m.Peaks()
+	if err != nil {
+		return nil, err
+	}
+	i := dev.Info()
+	p := &price.Profile{
+		Name: i.Name, Title: i.Detail, Source: "measured by ridge calibrate",
+		FLOPs: map[price.Number]float64{}, Act: i.Act.String(), Q8: i.Q8, RoundBF16: i.BF16, Attention: price.F32,
+	}
+	for n, rate := range map[price.Number]float64{price.F32: peak.F32, price.BF16: peak.BF16, price.Int8: peak.Int8} {
+		if rate > 0 {
+			p.FLOPs[n] = rate
+		}
+	}
+	if p.FLOPs[price.F32] == 0 { // a GPU whose products are all that was measured
+		p.FLOPs[price.F32] = peak.BF16 / bf16PerF32
+		p.Attention = price.BF16
+	}
+	if l, ok := dev.(backend.LevelMeasurer); ok {
+		caches, err := l.Caches()
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range caches {
+			p.Levels = append(p.Levels, price.Level{Name: c.Name, Bytes: c.Bytes, Rate: c.Read})
+		}
+	}
+	if i.Memory == 0 {
+		i.Memory = assumedMemory
+		p.Source += fmt.Sprintf("; the memory's size is not known and taken to be %d GiB", assumedMemory>>30)
+	}
+	p.Levels = append(p.Levels, price.Level{Name: "memory", Bytes: i.Memory, Rate: peak.Read})
+	return p, nil
+}
+
+// assumedMemory is the memory of a machine that does not tell, in bytes.
+const assumedMemory = 16 << 30
+
+// bf16PerF32 is by how much tensor cores of Hopper are faster than its other arithmetic (989 against 67 TFLOP/s).
+const bf16PerF32 = 15

@@ -1,0 +1,68 @@
+package calibrate_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/internal/calibrate"
+	"github.com/ridge-llm/ridge/price"
+)
+
+// TestCache: a profile comes back from the cache, and one that is broken, old or another machine's is not taken.
+func TestCache(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	dev, err := cpu.New(cpu.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	if p, err := calibrate.Cached(dev); p != nil || err != nil {
+		t.Fatalf("an empty cache has %v, %v", p, err)
+	}
+	p := calibrate.Nominal(dev)
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	p.Fit = price.Typical(p)
+	if err := calibrate.Save(dev, p); err != nil {
+		t.Fatal(err)
+	}
+	said := func(string) { t.Error("a profile that is there is measured again") }
+	back, err := calibrate.Profile(dev, said)
+	if err != nil || back.FLOPs[price.F32] != p.FLOPs[price.F32] {
+		t.Errorf("%+v came back as %+v, %v", p, back, err)
+	}
+	path, err := calibrate.Path(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, broken := range map[string]string{
+		"is no profile":  string(good[:len(good)/2]),
+		"version":        strings.Replace(string(good), `"version": 1`, `"version": 0`, 1),
+		"was measured":   strings.Replace(string(good), `"device": "`, `"device": "another `, 1),
+		"has no profile": strings.Replace(string(good), `"profile":`, `"other":`, 1),
+		"levels[0]":      strings.Replace(string(good), `"name": "memory"`, `"name": ""`, 1),
+	} {
+		if err := os.WriteFile(path, []byte(broken), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := calibrate.Cached(dev); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("a cache that should say %q: %v", text, err)
+		}
+	}
+}
+
+// TestCannotMeasure: a device without a clock is refused with its name.
+func TestCannotMeasure(t *testing.T) {
+	if _, err := calibrate.Measure(ref.New(), func(string) {}); err == nil || !strings.Contains(err.Error(), "ref") {
+		t.Errorf("the reference was measured: %v", err)
+	}
+}

@@ -1,0 +1,106 @@
+package calibrate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/bench"
+	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/plan"
+	"github.com/ridge-llm/ridge/price"
+)
+
+// whole times steps of the built-in model and finds what remains of the launches when a program runs by itself, without
+// a clock between them, and what a step takes beside its nodes.
+func whole(dev backend.Device, p *price.Profile) error {
+	b, err := bundle.Builtin()
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	g, err := b.Model.Graph(model.Options{Act: dev.Info().Act, Cache: graph.F16})
+	if err != nil {
+		return err
+	}
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16}); err != nil {
+		return err
+	}
+	lim := backend.Limits{Tokens: 256, Seqs: 8, Logits: 8, PageSize: pageSize, SeqPages: 16, Pages: 128}
+	prog, err := plan.Compile(g, dev, b, lim)
+	if err != nil {
+		return err
+	}
+	defer prog.Close()
+	var timed []price.TimedStep
+	w := ground{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(5, 6))}
+	logits := make([]float32, lim.Logits*prog.Vocab())
+	for _, s := range []graph.Step{seqs(1, 1, 20), seqs(1, 1, 200), seqs(4, 1, 100), seqs(8, 1, 200), seqs(1, 16, 0), seqs(1, 64, 64), seqs(1, 240, 0)} {
+		took, err := w.wholeStep(&s, logits)
+		if err != nil {
+			return err
+		}
+		timed = append(timed, price.TimedStep{Step: &s, Seconds: took})
+	}
+	if err := p.FitSteps(g, timed); err != nil {
+		return err
+	}
+	p.Fit.Logit, err = sampling()
+	return err
+}
+
+// wholeStep is the lower quartile of the time of a step with its logits, s.
+func (g *ground) wholeStep(s *graph.Step, logits []float32) (float64, error) {
+	var took []float64
+	bench.Lay(&g.batch, g.lim, s, g.prog.Vocab(), g.rnd)
+	start := time.Now()
+	for run := 0; run <= maxRuns && (run <= minRuns || time.Since(start) < effort); run++ {
+		begin := time.Now()
+		if err := g.prog.Run(&g.batch); err != nil {
+			return 0, err
+		}
+		if err := g.prog.Logits(logits, 0, s.Logits); err != nil {
+			return 0, err
+		}
+		if run > 0 {
+			took = append(took, time.Since(begin).Seconds())
+		}
+	}
+	slices.Sort(took)
+	return took[len(took)/4], nil
+}
+
+// sampledVocab is how many logits are sampled from to time that.
+const sampledVocab = 32768
+
+// sampling is what choosing a token takes for each logit, s.
+func sampling() (float64, error) {
+	p := sample.Default()
+	p.Temperature, p.TopP = 0.8, 0.95
+	state, err := sample.NewState(p, sampledVocab, []int32{1})
+	if err != nil {
+		return 0, fmt.Errorf("calibrate: %w", err)
+	}
+	rnd := rand.New(rand.NewPCG(7, 8))
+	row, logits := make([]float32, sampledVocab), make([]float32, sampledVocab)
+	for i := range row {
+		row[i] = 3 * float32(rnd.NormFloat64())
+	}
+	var s sample.Sampler
+	best := time.Hour
+	for range 20 {
+		copy(logits, row)
+		start := time.Now()
+		if _, err := s.Sample(logits, state, nil); err != nil {
+			return 0, fmt.Errorf("calibrate: %w", err)
+		}
+		best = min(best, time.Since(start))
+	}
+	return best.Seconds() / sampledVocab, nil
+}

@@ -1,0 +1,147 @@
+package price
+
+import (
+	"math"
+	"slices"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Sample is a node that was timed: in a step of a program that reads Set bytes every time.
+type Sample struct {
+	Node    *graph.Node
+	Step    *graph.Step
+	Set     int64
+	Seconds float64
+}
+
+// terms is a sample as the fit sees it.
+type terms struct {
+	cost
+	class   Class
+	key     string  // the op, or the format of a product's weights
+	rows    int     // of a product
+	size    float64 // of a product's weight, 0 small to 1 large
+	heads   float64
+	nearest float64 // the traffic of its values at the nearest level, s
+	pairs   float64
+	seconds float64
+}
+
+// terms looks at a sample beside the roofline.
+func (p *Profile) terms(s Sample) (terms, error) {
+	m := &Model{profile: p, windows: []int{0}}
+	x, err := newGroup(s.Node, p, m.windows)
+	if err != nil {
+		return terms{}, err
+	}
+	l := m.measure(s.Step)
+	t := terms{cost: m.cost(x, &l, s.Set), class: x.class, key: s.Node.Op.Name(), seconds: s.Seconds}
+	t.nearest = p.Levels[0].seconds(t.work.ValueRead + t.work.ValueWrite)
+	t.rows, t.size, t.heads, t.pairs = int(x.rows(&l)), x.size, float64(x.heads), float64(l.pairs[0])
+	if x.class == Linear {
+		t.key = s.Node.Weights[0].Format.String()
+	}
+	return t, nil
+}
+
+// PredictSample is what the profile's fit says of a sample, s.
+func (p *Profile) PredictSample(s Sample) (float64, error) {
+	t, err := p.complete().terms(s)
+	return t.cost.seconds, err
+}
+
+// FitSamples finds the coefficients with which the profile's roofline comes nearest to the samples, by relative error.
+// Classes without samples stay Typical.
+func (p *Profile) FitSamples(samples []Sample) (*Fit, error) {
+	roof := p.complete()
+	roof.Fit = Roof()
+	f := Typical(p)
+	products, rows := map[string][]terms{}, map[string][]terms{}
+	var attention []terms
+	for _, s := range samples {
+		t, err := roof.terms(s)
+		if err != nil {
+			return nil, err
+		}
+		switch t.class {
+		case Linear:
+			products[t.key] = append(products[t.key], t)
+			products[""] = append(products[""], t)
+		case Attention:
+			attention = append(attention, t)
+		default:
+			rows[t.key] = append(rows[t.key], t)
+			rows[""] = append(rows[""], t)
+		}
+	}
+	for format, all := range products {
+		f.Linear[format] = fitCurve(all)
+	}
+	for op, all := range rows {
+		f.Rows[op] = fitCoef(all)
+	}
+	if len(attention) > 0 {
+		f.Attention = fitCoef(attention)
+	}
+	return f, nil
+}
+
+// fitCoef is the non-negative coefficients of the least relative squares.
+func fitCoef(all []terms) Coef {
+	rows := make([][]float64, len(all))
+	for i, t := range all {
+		rows[i] = []float64{1, t.compute, t.traffic, 0, 0}
+		if t.class == Attention {
+			rows[i] = []float64{1, t.compute, t.traffic - t.values, t.nearest, t.heads * t.pairs}
+		}
+		for k := range rows[i] {
+			rows[i][k] /= t.seconds
+		}
+	}
+	c := leastSquares(rows, 5)
+	return Coef{Launch: c[0], Compute: c[1], Memory: c[2], Values: c[3], Score: c[4]}
+}
+
+// fitCurve fits the curve of products in one format. What a launch takes is half of the shortest; how near its reading
+// comes to the memory's bandwidth is seen where reading is nearly all there is to do, and what is left is arithmetic.
+func fitCurve(all []terms) Curve {
+	c := Curve{Launch: math.Inf(1), Memory: math.Inf(1)}
+	for _, t := range all {
+		c.Launch = min(c.Launch, t.seconds/2)
+		c.Memory = min(c.Memory, t.seconds/t.memory)
+	}
+	if c.Memory = max(c.Memory, leastMemory); math.IsInf(c.Memory, 1) {
+		c.Memory = 1
+	}
+	small, large := map[int][]float64{}, map[int][]float64{}
+	for _, t := range all {
+		took, reading := t.seconds-c.Launch, c.Memory*t.memory
+		if took <= 0 || t.compute <= 0 {
+			continue
+		}
+		arithmetic := math.Pow(max(math.Pow(took, 4)-math.Pow(reading, 4), math.Pow(took/4, 4)), 0.25)
+		to := small
+		if t.size > 0.5 {
+			to = large
+		}
+		to[t.rows] = append(to[t.rows], arithmetic/t.compute)
+	}
+	for rows, factors := range small {
+		p := Point{Rows: rows, Small: median(factors)}
+		if p.Large = p.Small; len(large[rows]) > 0 {
+			p.Large = median(large[rows])
+		}
+		c.Points = append(c.Points, p)
+	}
+	slices.SortFunc(c.Points, func(a, b Point) int { return a.Rows - b.Rows })
+	return c
+}
+
+func median(x []float64) float64 {
+	slices.Sort(x)
+	return x[len(x)/2]
+}
+
+// leastMemory is the least that reading is believed to take of what the memory's measured bandwidth allows.
+const leastMemory = 0.7
