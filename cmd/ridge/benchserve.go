@@ -66,9 +66,9 @@ Mooncake trace are the same text.`,
 		},
 	}
 	f.model.add(cmd)
+	addEngine(cmd, &f.model.options)
 	f.trace.add(cmd, "poisson:rate=4,n=100,in=200,out=64")
 	fl := cmd.Flags()
-	fl.IntVar(&f.model.options.Parallel, "parallel", 0, "requests that a server started here runs at once; 0: 8")
 	fl.StringVar(&f.load.Model, "served-model-name", "", "model to ask a URL for; default: the first that it lists")
 	fl.StringVar(&f.tokenizer, "tokenizer", "", "model by whose tokens prompts are measured; default: the server is asked")
 	fl.BoolVar(&f.load.Chat, "chat", false, "send conversations of one message instead of texts to continue")

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ridge-llm/ridge"
-	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/server"
 )
 
@@ -21,7 +20,6 @@ import (
 type serveFlags struct {
 	model   modelFlags
 	address string
-	policy  string
 	keyFile string
 	noAuth  bool
 	logJSON bool
@@ -54,17 +52,13 @@ MODEL is a GGUF file or a Hugging Face directory; without it, the small built-in
 		},
 	}
 	f.model.add(cmd)
-	fl, e := cmd.Flags(), &f.model.options.Engine
+	addEngine(cmd, &f.model.options)
+	fl := cmd.Flags()
 	fl.StringVar(&f.address, "listen", "127.0.0.1:8000", "address to listen on, HOST:PORT")
 	fl.StringVar(&f.server.Name, "served-model-name", "", "what clients call the model; default: the name of its file")
 	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line; clients must send one of them")
 	fl.BoolVar(&f.noAuth, "no-auth", false, "let other machines in without a key")
 	fl.StringArrayVar(&f.server.Origins, "cors", nil, "origin of web pages that may call from a browser, or *; can be given several times")
-	fl.IntVar(&f.model.options.Parallel, "parallel", 0, "requests that run at once; 0: 8")
-	fl.IntVar(&e.MaxWaiting, "max-waiting", 0, "requests that wait at most, more get 429; 0: 4096")
-	fl.IntVar(&e.StepTokens, "max-num-batched-tokens", 0, "tokens in a step; 0: 512")
-	fl.StringVar(&f.policy, "policy", "fcfs", "who goes first: fcfs, priority, or longest-prefix (most in the cache)")
-	fl.StringVar(&e.Index, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")
 	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token) or mean; default: last")
 	fl.BoolVar(&f.logJSON, "log-json", false, "write the log as JSON")
 	return cmd
@@ -86,7 +80,6 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		handler = slog.NewJSONHandler(os.Stderr, nil)
 	}
 	f.server.Log, f.server.Version = slog.New(handler), thisBuild().Version
-	f.model.options.Engine.Policy = sched.Policy(f.policy)
 	// Before loading, which can take long: an address that is taken should be known at once.
 	l, err := net.Listen("tcp", f.address)
 	if err != nil {
