@@ -53,6 +53,7 @@ func New(m *ridge.Model, o Options) *Server {
 	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
 	s.mux.HandleFunc("POST /v1/completions", s.completion)
 	s.mux.HandleFunc("POST /v1/chat/completions/render", s.render)
+	s.mux.HandleFunc("POST /v1/responses", s.responses)
 	s.mux.HandleFunc("POST /v1/embeddings", s.embeddings)
 	s.mux.HandleFunc("POST /v1/messages", s.messages)
 	s.mux.HandleFunc("POST /api/chat", s.ollama(false))

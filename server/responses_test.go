@@ -1,0 +1,148 @@
+package server_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server"
+)
+
+// response is what the tests look at of a response or an event.
+type response struct {
+	Type     string
+	Number   int `json:"sequence_number"`
+	Index    int `json:"output_index"`
+	ItemID   string
+	Delta    string
+	Response *response
+	Status   string
+	Output   []struct {
+		ID, Type, Role, Status, Name, Arguments string
+		Content                                 []struct {
+			Type, Text string
+			Logprobs   []json.RawMessage
+		}
+	}
+	Incomplete *struct{ Reason string } `json:"incomplete_details"`
+	Usage      *struct {
+		Input  int `json:"input_tokens"`
+		Output int `json:"output_tokens"`
+		Total  int `json:"total_tokens"`
+	}
+	Instructions string
+	Metadata     map[string]string
+}
+
+func respond(t *testing.T, text string) (r response) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return r
+}
+
+// TestResponses: the same request, whole and streamed, says the same as the chat it stands for.
+func TestResponses(t *testing.T) {
+	h, _ := start(t, ridge.Options{}, server.Options{})
+	const body = `{"model": "demo", "instructions": "Be brief.", "input": [{"role": "user", "content": [{"type": "input_text", "text": "Tell me a story about a fox named Pip"}]}],
+		"temperature": 0, "max_output_tokens": 20, "store": false, "metadata": {"a": "b"}, "include": ["message.output_text.logprobs"]`
+	_, text := post(t, h, "/v1/chat/completions", `{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Tell me a story about a fox named Pip"}], "temperature": 0, "max_tokens": 20}`)
+	want := parse(t, text)
+
+	status, text := post(t, h, "/v1/responses", body+`}`)
+	r := respond(t, text)
+	if status != 200 || r.Status != "incomplete" || r.Incomplete.Reason != "max_output_tokens" || len(r.Output) != 1 || r.Instructions != "Be brief." || r.Metadata["a"] != "b" {
+		t.Fatalf("%d %s", status, text)
+	}
+	m := r.Output[0]
+	if m.Type != "message" || m.Role != "assistant" || m.Status != "incomplete" || m.Content[0].Text != want.Choices[0].Message.Content || len(m.Content[0].Logprobs) != 20 {
+		t.Errorf("%+v; chat says %q", m, want.Choices[0].Message.Content)
+	}
+	if u := r.Usage; u.Input != want.Usage.Prompt || u.Output != 20 || u.Total != u.Input+20 {
+		t.Errorf("usage %+v", *u)
+	}
+
+	_, text = post(t, h, "/v1/responses", body+`, "stream": true}`)
+	var kinds []string
+	streamed := ""
+	last := response{}
+	for line := range strings.SplitSeq(text, "\n") {
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			continue
+		}
+		e := respond(t, data)
+		if e.Number != len(kinds) || !strings.Contains(text, "event: "+e.Type+"\ndata: ") {
+			t.Errorf("event %d has number %d and type %s", len(kinds), e.Number, e.Type)
+		}
+		if kinds = append(kinds, e.Type); e.Type == "response.output_text.delta" {
+			streamed += e.Delta
+		}
+		last = e
+	}
+	if streamed != m.Content[0].Text || last.Response == nil || last.Response.Output[0].Content[0].Text != streamed || last.Type != "response.incomplete" {
+		t.Errorf("the stream says %q and ends with %+v", streamed, last)
+	}
+	order := strings.Join(kinds, " ")
+	order = strings.ReplaceAll(order, strings.Repeat(" response.output_text.delta", strings.Count(order, "output_text.delta")), " deltas")
+	if order != "response.created response.in_progress response.output_item.added response.content_part.added deltas response.output_text.done response.content_part.done response.output_item.done response.incomplete" {
+		t.Error(order)
+	}
+}
+
+// TestResponsesInput: items become the conversation that chat has for them.
+func TestResponsesInput(t *testing.T) {
+	h, _ := start(t, ridge.Options{}, server.Options{})
+	_, text := post(t, h, "/v1/responses", `{"input": "Who are you?", "temperature": 0}`)
+	first := respond(t, text)
+	if first.Status != "completed" || !strings.Contains(first.Output[0].Content[0].Text, "demo model") {
+		t.Fatal(text)
+	}
+	var raw struct{ Output []json.RawMessage }
+	if err := json.Unmarshal([]byte(text), &raw); err != nil {
+		t.Fatal(err)
+	}
+	_, text = post(t, h, "/v1/responses", `{"temperature": 0, "max_output_tokens": 12, "input": [{"role": "user", "content": "Who are you?"}, `+string(raw.Output[0])+`, {"type": "message", "role": "user", "content": "Tell me a story."}]}`)
+	second := respond(t, text)
+	if second.Usage == nil || second.Usage.Input <= first.Usage.Input+first.Usage.Output {
+		t.Errorf("%s", text)
+	}
+	for body, want := range map[string]string{
+		`{}`:                            "input is missing",
+		`{"input": 7}`:                  "input should be",
+		`{"input": "x", "store": true}`: "store is not supported: nothing is kept",
+		`{"input": "x", "previous_response_id": "resp_1"}`:                      "previous_response_id is not supported",
+		`{"input": "x", "background": true}`:                                    "background is not supported",
+		`{"input": "x", "max_output_tokens": 0}`:                                "max_output_tokens is 0",
+		`{"input": "x", "include": ["reasoning.encrypted_content"]}`:            "include has",
+		`{"input": [{"type": "computer_call"}]}`:                                "input[0].type is",
+		`{"input": [{"role": "user", "content": [{"type": "input_image"}]}]}`:   "input[0].content has a part",
+		`{"input": "x", "tools": [{"type": "web_search"}]}`:                     "tools[0].type is",
+		`{"input": "x", "tools": [{"type": "function"}]}`:                       "tools[0].name is missing",
+		`{"input": "x", "text": {"format": {"type": "json_schema"}}}`:           "text.format.schema is missing",
+		`{"input": "x", "text": {"format": {"type": "xml"}}}`:                   "text.format.type is",
+		`{"input": "x", "text": {"verbosity": "high"}}`:                         "text.verbosity is",
+		`{"input": [{"role": "king", "content": "x"}], "temperature": 0}`:       "role",
+		`{"input": "x", "model": "gpt-5"}`:                                      "no model",
+		`{"input": "x", "tool_choice": {"type": "function", "name": "absent"}}`: "absent",
+	} {
+		status, text := post(t, h, "/v1/responses", body)
+		if a := parse(t, text); status/100 != 4 || !strings.Contains(a.Error.Message, want) {
+			t.Errorf("%s: %d %s", body, status, text)
+		}
+	}
+}
+
+// TestResponsesJSON: text.format holds the answer to a schema.
+func TestResponsesJSON(t *testing.T) {
+	h, _ := start(t, ridge.Options{}, server.Options{})
+	_, text := post(t, h, "/v1/responses", `{"input": "A fox?", "temperature": 0, "text": {"format": {"type": "json_schema", "name": "yes", "strict": true,
+		"schema": {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"], "additionalProperties": false}}}}`)
+	r := respond(t, text)
+	var v struct{ Yes *bool }
+	if r.Status != "completed" || json.Unmarshal([]byte(r.Output[0].Content[0].Text), &v) != nil || v.Yes == nil {
+		t.Error(text)
+	}
+}
