@@ -43,7 +43,7 @@ var policy = []struct {
 	{"engine/sched", nil, "ints and slices only"},
 	{"engine/grammar", nil, "ints and slices only"},
 	{"engine/spec", nil, "ints and slices only"},
-	{"engine", []string{"plan", "price", "backend", "engine/..."}, "no model or device by name"},
+	{"engine", []string{"graph", "plan", "price", "backend", "engine/..."}, "no model or device by name"},
 	{"internal/testkit/...", []string{"..."}, ""},
 	{"internal/builtin", nil, "the embedded model file"},
 	{"internal/bundle", []string{"quant", "weights/...", "model", "tokenizer", "chat", "internal/builtin"}, "files become nouns"},

@@ -47,6 +47,12 @@ type Viewer interface {
 	View(v *graph.Value, b Buffer, n int) ([]float32, error)
 }
 
+// Lender is a device that computes with the processor's threads, which wait awake between steps for the next.
+type Lender interface {
+	// Lend has each of the device's Info.Threads threads, numbered from 0, do job, and returns when all have.
+	Lend(job func(thread int))
+}
+
 // Buffer is a piece of a device's memory.
 type Buffer struct {
 	Mem any   // the device's own handle

@@ -23,7 +23,7 @@ func BenchmarkStep(b *testing.B) {
 				e := still(b, open, backend.Limits{Tokens: 512, Seqs: n, Logits: n, PageSize: 16, SeqPages: 64, Pages: 64 * n}, Options{})
 				for i := range n {
 					r := greedy([]int32{int32(10 + i), 20, 30}, 1000)
-					r.Params.Temperature, r.Params.TopP = temperature, 0.95
+					r.Params.Temperature, r.Params.TopP, r.Params.TopK = temperature, 0.95, 40
 					if err := e.Submit(context.Background(), r); err != nil {
 						b.Fatal(err)
 					}

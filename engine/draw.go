@@ -6,7 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/plan"
 )
 
 // draw is the choice of one request's next token.
@@ -47,28 +49,44 @@ func (d *draw) do(s *sample.Sampler) {
 	}
 }
 
-// worthSharing is how many logits there must be before they are worth waking other threads for: reading that many
-// takes about as long as waking one.
+// worthSharing is how many logits there must be before they are worth waking other threads for.
 const worthSharing = 1 << 15
 
-// crew draws the tokens of a step, on all processors when there is much to draw. A row of 128k logits takes 0.1 to 0.3 ms,
-// and the device has nothing to do meanwhile.
+// crew draws the tokens of a step, on several threads when there is much to draw: a row of 128k logits takes 0.05 to
+// 0.3 ms, and the device has nothing to do meanwhile. Threads that a device on the processor keeps awake between its steps
+// are borrowed: others would not get a core.
 type crew struct {
-	samplers []sample.Sampler // the engine's own goroutine's, then the helpers'
+	samplers []sample.Sampler // one for each thread
 	draws    []draw
-	next     atomic.Int32 // the first of draws that nobody has begun
-	start    chan struct{}
+	next     atomic.Int32     // the first of draws that nobody has begun
+	work     func(thread int) // makes draws until there are none left
+	lender   backend.Lender   // nil: the crew has threads of its own
+	start    []chan struct{}  // of each of those, beside the engine's own, thread 0
 	busy     sync.WaitGroup
 }
 
-// newCrew starts helpers for up to rows draws at once; close ends them.
-func newCrew(rows int) *crew {
-	n := min(runtime.GOMAXPROCS(0), rows)
-	c := &crew{samplers: make([]sample.Sampler, n), start: make(chan struct{}, n)}
-	for i := 1; i < n; i++ {
+// newCrew is the crew for a program. close ends its own threads.
+func newCrew(prog *plan.Program) *crew {
+	c := &crew{}
+	threads := 0
+	if c.lender, threads = prog.Lender(); c.lender == nil {
+		threads = min(runtime.GOMAXPROCS(0), prog.Limits.Logits)
+	}
+	c.samplers = make([]sample.Sampler, threads)
+	c.work = func(thread int) {
+		for i := int(c.next.Add(1)) - 1; i < len(c.draws); i = int(c.next.Add(1)) - 1 {
+			c.draws[i].do(&c.samplers[thread])
+		}
+	}
+	if c.lender != nil {
+		return c
+	}
+	for i := 1; i < threads; i++ {
+		start := make(chan struct{}, 1)
+		c.start = append(c.start, start)
 		go func() {
-			for range c.start {
-				c.work(&c.samplers[i])
+			for range start {
+				c.work(i)
 				c.busy.Done()
 			}
 		}()
@@ -78,30 +96,26 @@ func newCrew(rows int) *crew {
 
 // do carries out the draws and returns when all are done.
 func (c *crew) do(draws []draw) {
-	if len(draws) == 0 {
-		return
-	}
 	c.draws = draws
 	c.next.Store(0)
-	if len(draws)*len(draws[0].logits) >= worthSharing {
-		helpers := min(len(draws), len(c.samplers)) - 1
-		c.busy.Add(helpers)
-		for range helpers {
-			c.start <- struct{}{}
+	switch {
+	case len(draws) < 2 || len(draws)*len(draws[0].logits) < worthSharing:
+		c.work(0)
+	case c.lender != nil:
+		c.lender.Lend(c.work)
+	default:
+		helpers := c.start[:min(len(draws)-1, len(c.start))]
+		c.busy.Add(len(helpers))
+		for _, start := range helpers {
+			start <- struct{}{}
 		}
-	}
-	c.work(&c.samplers[0])
-	c.busy.Wait()
-}
-
-func (c *crew) work(s *sample.Sampler) {
-	for {
-		i := int(c.next.Add(1)) - 1
-		if i >= len(c.draws) {
-			return
-		}
-		c.draws[i].do(s)
+		c.work(0)
+		c.busy.Wait()
 	}
 }
 
-func (c *crew) close() { close(c.start) }
+func (c *crew) close() {
+	for _, start := range c.start {
+		close(start)
+	}
+}

@@ -14,7 +14,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/engine/sched"
+	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/plan"
 )
 
@@ -32,6 +32,7 @@ type Engine struct {
 	state      *sched.State // which requests wait and run
 	pool       *kv.Pool     // whose tokens are in which page
 	crew       *crew
+	predictor  Predictor
 	byID       map[int64]*request
 	nextID     int64
 	started    time.Time
@@ -43,10 +44,13 @@ type Engine struct {
 	chosen   []*request
 	copies   []kv.Copy
 	batch    backend.Batch
-	launched time.Time // when the device was given the step
-	ready    time.Time // and when it had done it
-	logits   []float32 // [Limits.Logits, vocab], if they have to be copied from the device
+	size     graph.Step // of batch
+	launched time.Time  // when the device was given the step
+	ready    time.Time  // and when it had done it
+	logits   []float32  // [Limits.Logits, vocab], if they have to be copied from the device
 	draws    []draw
+	suspects []*request // whose step failed; each is tried alone
+	failures int        // steps that failed since one went well
 	hidden   []float32  // rows of one request for hidden states
 	left     []*request // by their callers, or refused by the scheduler
 
@@ -75,6 +79,9 @@ func New(prog *plan.Program, o Options) (*Engine, error) {
 // newEngine is an engine whose goroutine does not run.
 func newEngine(prog *plan.Program, o Options) (*Engine, error) {
 	lim := prog.Limits
+	if err := o.check(lim); err != nil {
+		return nil, err
+	}
 	index, err := o.index()
 	if err != nil {
 		return nil, err
@@ -83,18 +90,18 @@ func newEngine(prog *plan.Program, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings, err := o.sched(lim)
-	if err != nil {
-		return nil, err
-	}
-	state, err := sched.New(settings)
-	if err != nil {
-		return nil, err
-	}
 	e := &Engine{
-		prog: prog, state: state, pool: pool, byID: map[int64]*request{}, started: time.Now(), maxWaiting: o.waiting(),
-		crew: newCrew(lim.Logits), changed: true, wake: make(chan struct{}, 1),
+		prog: prog, pool: pool, predictor: o.Predictor, byID: map[int64]*request{}, started: time.Now(), maxWaiting: o.waiting(),
+		crew: newCrew(prog), changed: true, wake: make(chan struct{}, 1),
 		drained: make(chan struct{}), done: make(chan struct{}),
+	}
+	if e.predictor == nil {
+		e.predictor = new(averages)
+	}
+	settings := o.sched(lim)
+	settings.Price = e.price
+	if e.state, err = sched.New(settings); err != nil {
+		return nil, err
 	}
 	if !prog.HostReads() {
 		e.logits = make([]float32, lim.Logits*prog.Vocab())
@@ -166,8 +173,11 @@ func (e *Engine) serve() {
 			e.endAll(ErrClosed)
 			return
 		}
-		if err := e.step(); err != nil {
-			err = fmt.Errorf("engine: a step failed and the engine has stopped: %w", err)
+		err := e.tryStep()
+		if err != nil {
+			err = e.contain(err)
+		}
+		if err != nil {
 			e.mu.Lock()
 			e.failed = err
 			e.mu.Unlock()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/kv"
@@ -14,11 +15,20 @@ type Options struct {
 	Index      string       // how cached beginnings are found: radix, hash or none; "" is radix
 	MaxWaiting int          // requests that wait at most; more are refused. 0: 4096
 	StepTokens int          // tokens in a step; 0: as many as the program was compiled for
+
+	// WaitingServedRatio lets requests wait until there are so many times as many as are running, or for heldSteps steps:
+	// fewer interruptions of answers by prompts. 0: nobody waits for that.
+	WaitingServedRatio float64
+	// TargetITL is the time between two tokens of an answer that prompts beside it should leave; 0: no matter.
+	TargetITL time.Duration
+	// Predictor says which chunk of a prompt still fits in TargetITL; nil: averages of what was measured.
+	Predictor Predictor
 }
 
 const (
 	defaultWaiting = 4096
 	agingBound     = 10e9 // ns that the longest-prefix policy may let a request wait for the sake of others
+	heldSteps      = 32   // steps that the waiting-served ratio may let requests wait for
 )
 
 // index is the kv.Index that the options name.
@@ -34,26 +44,34 @@ func (o Options) index() (func(pages, pageSize int) kv.Index, error) {
 	return nil, fmt.Errorf("engine: the index is %q; radix, hash and none are possible", o.Index)
 }
 
+// check refuses settings that mean nothing.
+func (o Options) check(lim backend.Limits) error {
+	switch {
+	case o.MaxWaiting < 0:
+		return fmt.Errorf("engine: the length of the queue is %d; 0 (%d) or more is possible", o.MaxWaiting, defaultWaiting)
+	case o.StepTokens < 0 || o.StepTokens > lim.Tokens:
+		return fmt.Errorf("engine: a step of %d tokens; the program was compiled for 1 to %d", o.StepTokens, lim.Tokens)
+	case o.TargetITL < 0:
+		return fmt.Errorf("engine: a target of %v between tokens; 0 (none) or more is possible", o.TargetITL)
+	}
+	return nil
+}
+
 // sched is what the scheduler is told. Its own queue has room for all running requests on top of those that may wait,
 // since the preempted wait again; Submit is where the limit is kept.
-func (o Options) sched(lim backend.Limits) (sched.Options, error) {
+func (o Options) sched(lim backend.Limits) sched.Options {
 	s := sched.Options{
 		Policy: o.Policy, Pages: lim.Pages, PageSize: lim.PageSize, MaxContext: room(lim),
 		MaxBatchedTokens: lim.Tokens, MaxSeqs: lim.Seqs, MaxWaiting: o.waiting() + lim.Seqs, AgingBound: agingBound,
+		WaitingServedRatio: o.WaitingServedRatio, MaxHeldSteps: heldSteps, TargetITL: float64(o.TargetITL.Microseconds()),
 	}
 	if s.Policy == "" {
 		s.Policy = sched.FCFS
 	}
-	if o.MaxWaiting < 0 {
-		return s, fmt.Errorf("engine: the length of the queue is %d; 0 (%d) or more is possible", o.MaxWaiting, defaultWaiting)
-	}
-	if o.StepTokens < 0 || o.StepTokens > lim.Tokens {
-		return s, fmt.Errorf("engine: a step of %d tokens; the program was compiled for 1 to %d", o.StepTokens, lim.Tokens)
-	}
 	if o.StepTokens > 0 {
 		s.MaxBatchedTokens = o.StepTokens
 	}
-	return s, nil
+	return s
 }
 
 func (o Options) waiting() int {

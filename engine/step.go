@@ -18,18 +18,25 @@ func (e *Engine) step() error {
 	if err := e.collect(); err != nil {
 		return err
 	}
-	e.stats.record(len(e.batch.Tokens), time.Since(began), time.Since(e.ready)+e.launched.Sub(began))
+	took := time.Since(began)
+	e.observe(took)
+	e.stats.record(len(e.batch.Tokens), took, time.Since(e.ready)+e.launched.Sub(began))
 	return nil
 }
 
 // schedule brings e.plan up to date and moves the requests between the queues as it says.
 func (e *Engine) schedule() {
-	if e.changed {
-		e.state.Refresh(cache{e})
-		e.state.Plan(&e.plan, cache{e}, int64(time.Since(e.started)))
+	if e.changed && !e.planSuspect() {
+		e.planNext()
 	}
 	e.state.Commit(&e.plan)
 	e.changed = true
+}
+
+// planNext plans a step from where the requests stand.
+func (e *Engine) planNext() {
+	e.state.Refresh(cache{e})
+	e.state.Plan(&e.plan, cache{e}, int64(time.Since(e.started)))
 }
 
 // reserve carries the plan out on the account of pages. A request for which there turns out to be no page, because
@@ -92,9 +99,10 @@ func (e *Engine) lookAhead() {
 			r.findMask(e.prog.Vocab())
 		}
 	}
-	e.state.Refresh(cache{e})
-	e.state.Plan(&e.plan, cache{e}, int64(time.Since(e.started)))
-	e.changed = false
+	if len(e.suspects) == 0 {
+		e.planNext()
+		e.changed = false
+	}
 }
 
 // collect waits for the step and hands out its rows.
@@ -122,6 +130,7 @@ func (e *Engine) collect() error {
 			e.end(d.request, d.reason, d.err)
 		}
 	}
+	e.wentWell()
 	e.embed()
 	return nil
 }

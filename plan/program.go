@@ -225,6 +225,12 @@ func (p *Program) HostReads() bool {
 	return ok
 }
 
+// Lender is the device, if it lends its threads out between steps; or else nil.
+func (p *Program) Lender() (l backend.Lender, threads int) {
+	l, _ = p.dev.(backend.Lender)
+	return l, p.dev.Info().Threads
+}
+
 // Vocab is the width of a row of logits.
 func (p *Program) Vocab() int { return p.Graph.Output.Axis.Len() }
 

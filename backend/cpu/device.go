@@ -25,6 +25,8 @@ type Device struct {
 	wait  []bool        // before which of them there is a barrier
 	steps uint32        // run so far, this one included
 	step  func(*worker) // runs list; made once, so that a step allocates nothing
+	lent  func(int)     // what Lend was given
+	lend  func(*worker) // runs lent; made once, like step
 	owned []*memory     // weights in the kernels' layout
 
 	splits map[splitShape]*split // how the step's attention is divided, for each shape of it
@@ -62,6 +64,7 @@ func (d *Device) start() {
 			l.(*launch).run(w, d.batch)
 		}
 	}
+	d.lend = func(w *worker) { d.lent(w.id) }
 }
 
 // Info implements backend.Device.
@@ -115,6 +118,12 @@ func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
 	d.count()
 	d.pool.run(d.step)
 	return nil
+}
+
+// Lend implements backend.Lender.
+func (d *Device) Lend(job func(thread int)) {
+	d.lent = job
+	d.pool.run(d.lend)
 }
 
 // count begins a step; 0 is no step's number.

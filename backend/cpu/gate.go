@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,11 +31,15 @@ type gate struct {
 	arrived  atomic.Int32
 	_        [64]byte      // those who wait look at passed; they should not be disturbed by those who arrive
 	passed   atomic.Uint32 // generation
+	broken   atomic.Bool   // one of the parties will not come
 	parked   atomic.Int32
 	crowded  atomic.Int64 // time until which other processes are assumed to want the core
 	mu       sync.Mutex
 	wake     *sync.Cond
 }
+
+// errBroken is what those panic with who wait at a gate for one who will not come.
+var errBroken = errors.New("cpu: another worker panicked")
 
 // wait returns when all parties have called it.
 func (g *gate) wait() {
@@ -52,6 +57,9 @@ func (g *gate) wait() {
 	if !g.watch(generation) {
 		g.park(generation)
 	}
+	if g.broken.Load() {
+		panic(errBroken)
+	}
 }
 
 // watch looks until the generation has passed or patience runs out, and reports which.
@@ -59,7 +67,7 @@ func (g *gate) watch(generation uint32) bool {
 	start := time.Now()
 	for last := start; ; {
 		for range 16 { // looks for each at the clock
-			if g.passed.Load() != generation {
+			if g.passed.Load() != generation || g.broken.Load() {
 				return true
 			}
 			vec.Pause(1)
@@ -84,9 +92,25 @@ func (g *gate) park(generation uint32) {
 		g.wake = sync.NewCond(&g.mu)
 	}
 	g.parked.Add(1)
-	for g.passed.Load() == generation {
+	for g.passed.Load() == generation && !g.broken.Load() {
 		g.wake.Wait()
 	}
 	g.parked.Add(-1)
 	g.mu.Unlock()
+}
+
+// shatter lets those go who wait, now or later.
+func (g *gate) shatter() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.broken.Store(true)
+	if g.wake != nil {
+		g.wake.Broadcast()
+	}
+}
+
+// repair makes a broken gate whole. Nobody may be at it.
+func (g *gate) repair() {
+	g.arrived.Store(0)
+	g.broken.Store(false)
 }

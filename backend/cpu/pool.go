@@ -1,7 +1,10 @@
 package cpu
 
 import (
+	"fmt"
 	"runtime"
+	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
 )
@@ -14,6 +17,8 @@ type pool struct {
 	job     func(*worker)
 	start   gate // passed once per run, by all workers
 	step    gate // passed between launches and by kernels of several phases
+	end     gate // passed once per run, when all have done the job
+	failure atomic.Pointer[failure]
 }
 
 // worker is one of the pool's threads.
@@ -28,9 +33,10 @@ func newPool(threads int) *pool {
 	p := &pool{
 		start: gate{parties: int32(threads), patience: betweenSteps},
 		step:  gate{parties: int32(threads), patience: withinStep},
+		end:   gate{parties: int32(threads), patience: withinStep},
 	}
 	if threads > runtime.GOMAXPROCS(0) { // a worker that waits keeps another from running
-		p.start.patience, p.step.patience = alone, alone
+		p.start.patience, p.step.patience, p.end.patience = alone, alone, alone
 	}
 	for i := range threads {
 		p.workers = append(p.workers, &worker{id: i, n: threads, pool: p, scratch: gemm.NewScratch()})
@@ -49,17 +55,43 @@ func (w *worker) serve() {
 		if w.pool.job == nil {
 			return
 		}
-		w.pool.job(w)
-		w.pool.step.wait()
+		w.do()
+		w.pool.end.wait()
 	}
 }
 
-// run lets every worker do job and returns when all are done.
+// run lets every worker do job and returns when all are done. If job panics in one of them, whichever it is, the others
+// leave it at the next barrier and run panics, with a *failure; the pool can be used again.
 func (p *pool) run(job func(*worker)) {
 	p.job = job
 	p.start.wait()
-	job(p.workers[0])
-	p.step.wait()
+	p.workers[0].do()
+	p.end.wait()
+	if f := p.failure.Swap(nil); f != nil {
+		p.step.repair()
+		panic(f)
+	}
+}
+
+// failure is the first panic of a run.
+type failure struct {
+	value any
+	stack []byte
+}
+
+func (f *failure) Error() string {
+	return fmt.Sprintf("cpu: a kernel panicked: %v\n%s", f.value, f.stack)
+}
+
+// do is the worker's part of the job. If it panics, nobody waits for it any more.
+func (w *worker) do() {
+	defer func() {
+		if v := recover(); v != nil && v != any(errBroken) {
+			w.pool.failure.CompareAndSwap(nil, &failure{v, debug.Stack()})
+			w.pool.step.shatter()
+		}
+	}()
+	w.pool.job(w)
 }
 
 // close ends the workers.
@@ -68,7 +100,7 @@ func (p *pool) close() {
 	p.start.wait()
 }
 
-// sync waits until all workers have come here.
+// sync waits until all workers have come here. It panics if one of them never will; see run.
 func (w *worker) sync() { w.pool.step.wait() }
 
 // share is the worker's part of n items, in whole multiples of granule; parts differ by at most one granule.

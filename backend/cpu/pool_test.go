@@ -153,3 +153,35 @@ func BenchmarkBarrier(b *testing.B) {
 		})
 	}
 }
+
+// TestPoolSurvives: a panic in any worker, before or after some wait for it awake or parked, comes out of run, and the next
+// run goes well.
+func TestPoolSurvives(t *testing.T) {
+	p := newPool(3)
+	defer p.close()
+	for bad := range 3 {
+		for _, late := range []time.Duration{0, 2 * withinStep} {
+			got := func() (v any) {
+				defer func() { v = recover() }()
+				p.run(func(w *worker) {
+					w.sync()
+					if w.id == bad {
+						time.Sleep(late)
+						panic(bad)
+					}
+					w.sync()
+					t.Errorf("worker %d passed a barrier that worker %d did not come to", w.id, bad)
+				})
+				return nil
+			}()
+			if f, ok := got.(*failure); !ok || f.value != bad {
+				t.Errorf("worker %d panicked; out came %v", bad, got)
+			}
+			var n atomic.Int32
+			p.run(func(w *worker) { n.Add(1); w.sync(); w.sync() })
+			if n.Load() != 3 {
+				t.Errorf("%d of 3 workers did the next job", n.Load())
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/ridge-llm/ridge/engine/sched"
+)
+
+// A step fails when the device reports an error or a kernel panics. What the step was to write in the cache is then worth
+// nothing, and one of its requests may be the cause. So everything running starts over, the requests of the failed step
+// first and each alone: the one with which a step fails again ends with the error, and the others lose some time. When
+// step after step fails, it is not a request that is broken.
+
+// maxFailures is how many steps may fail, with none between that went well, before the engine gives up.
+const maxFailures = 3
+
+// StepError ends the request that made a step fail.
+type StepError struct{ Err error }
+
+func (e *StepError) Error() string {
+	return fmt.Sprintf("engine: computing a step with this request failed: %v", e.Err)
+}
+
+// Unwrap is the cause.
+func (e *StepError) Unwrap() error { return e.Err }
+
+// tryStep is step, with a panic in it as an error.
+func (e *Engine) tryStep() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PanicError{p, debug.Stack()}
+		}
+	}()
+	return e.step()
+}
+
+// contain keeps the damage of a failed step small. It returns an error when the engine cannot go on.
+func (e *Engine) contain(err error) error {
+	if e.failures++; e.failures == maxFailures {
+		return fmt.Errorf("engine: %d steps failed one after another and the engine has stopped: %w", maxFailures, err)
+	}
+	if len(e.chosen) == 1 && !e.chosen[0].ended {
+		e.end(e.chosen[0], "", &StepError{err})
+	}
+	e.startOver()
+	e.suspects = e.suspects[:0]
+	for _, r := range e.chosen {
+		if !r.ended && len(e.chosen) > 1 {
+			e.suspects = append(e.suspects, r)
+		}
+	}
+	return nil
+}
+
+// startOver has all running requests wait again with nothing computed, and forgets what is cached: the failed step may
+// have been about to write it.
+func (e *Engine) startOver() {
+	var plan sched.Plan
+	for _, q := range e.state.Running() {
+		r := e.byID[q.ID]
+		e.pool.Free(&r.seq)
+		q.Target = len(r.tokens)
+		plan.Preempt = append(plan.Preempt, sched.Preemption{Request: q})
+	}
+	e.state.Commit(&plan)
+	e.pool.Flush()
+	e.changed = true
+}
+
+// planSuspect plans a step of the first suspect alone, who gets all the pages. It reports whether there is one.
+func (e *Engine) planSuspect() bool {
+	e.suspects = slices.DeleteFunc(e.suspects, func(r *request) bool { return r.ended })
+	if len(e.suspects) == 0 {
+		return false
+	}
+	q := &e.suspects[0].sched
+	running := slices.Contains(e.state.Running(), q)
+	e.plan.Preempt, e.plan.Chunks = e.plan.Preempt[:0], e.plan.Chunks[:0]
+	if !running {
+		for _, other := range e.state.Running() {
+			e.plan.Preempt = append(e.plan.Preempt, sched.Preemption{Request: other})
+		}
+	}
+	n := min(q.Target-q.Computed, e.prog.Limits.Tokens)
+	e.plan.Chunks = append(e.plan.Chunks, sched.Chunk{Request: q, Tokens: n, Admit: !running})
+	return true
+}
+
+// wentWell notes that a step did. A suspect that has reached its end by it is none any more.
+func (e *Engine) wentWell() {
+	e.failures = 0
+	if len(e.suspects) > 0 && e.chosen[0] == e.suspects[0] && e.chosen[0].row >= 0 {
+		e.suspects = e.suspects[1:]
+	}
+}

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/ridge-llm/ridge/engine/sched"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Predictor says how long a step will take. It is asked many times while a step is planned, by the engine's goroutine.
+type Predictor interface {
+	// Predict is how long a step of that shape will take, in seconds; 0 while there is no telling.
+	Predict(sched.Shape) float64
+	// Observe takes in how long a step took, in seconds.
+	Observe(*graph.Step, float64)
+}
+
+// averages is the Predictor that knows no model: it remembers how long steps of about so many tokens took. The length of
+// contexts does not enter, beyond making the averages what they are.
+type averages [bits.UintSize]average // by the number of bits of the tokens
+
+// average is of the steps of 2ⁿ⁻¹ to 2ⁿ-1 tokens; the recent count for more.
+type average struct{ tokens, seconds float64 }
+
+// Observe implements Predictor.
+func (a *averages) Observe(s *graph.Step, seconds float64) {
+	tokens := s.Tokens()
+	b := &a[bits.Len(uint(tokens))]
+	if b.seconds == 0 {
+		*b = average{float64(tokens), seconds}
+		return
+	}
+	b.tokens += forget * (float64(tokens) - b.tokens)
+	b.seconds += forget * (seconds - b.seconds)
+}
+
+// Predict implements Predictor. Between two averages it is the line, below the first the first, since a step with few
+// tokens takes as long as reading the weights does, and beyond the last it grows with the tokens.
+func (a *averages) Predict(s sched.Shape) float64 {
+	tokens := float64(s.Tokens)
+	var below average
+	for _, b := range a {
+		if b.seconds == 0 {
+			continue
+		}
+		b.seconds = max(b.seconds, below.seconds) // more tokens never take less time
+		if tokens <= b.tokens {
+			if below.seconds == 0 {
+				return b.seconds
+			}
+			line := below.seconds + (b.seconds-below.seconds)*(tokens-below.tokens)/(b.tokens-below.tokens)
+			return min(line, b.seconds) // rounding must not make it more
+		}
+		below = b
+	}
+	if below.tokens == 0 {
+		return 0
+	}
+	return below.seconds * tokens / below.tokens
+}
+
+// price is what the scheduler asks, in µs.
+func (e *Engine) price(s sched.Shape) float64 { return e.predictor.Predict(s) * 1e6 }
+
+// observe notes how long the step took.
+func (e *Engine) observe(took time.Duration) {
+	e.batch.Step(&e.size)
+	e.predictor.Observe(&e.size, took.Seconds())
+}
