@@ -26,13 +26,16 @@
 // 96 VPDPBUSD, and then 12 × 2 float operations (times the weights' scale, times the activations'), so that 79 % of the
 // integer peak is the ceiling (66 % where scales stand for 16 weights, 72 % where there are minima, which are one more
 // multiply-add); loads are 1 for every 1.2 VPDPBUSD, below the two that a cycle allows. Narrow machines do 3 × 16 with
-// 16 registers. The dot kernels reach 74 % of the peak from a warm cache, and 67 % on random data in whole products.
+// 16 registers. The kernels reach 70 % of the peak from a warm cache (a block takes 66 cycles, not 61, and beginning and
+// ending a tile of 32 blocks 90), and 66 % in products of 512 rows with weights and outputs from memory, on both cores.
 //
 // Scales and minima are expanded to float32 in scratch a chunk at a time, so that one dot kernel serves every layout of
 // scales. Up to three tiles of activations, kernels unpack codes in registers; from four on (decode batches of 19 and
 // more, prefill), codes are first unpacked to bytes in a 32 KiB panel (32 rows × 1,024 k) that stays in the first-level
-// cache while the tiles of up to 252 rows pass by, whose activations stay in the second. All the while memory is read
-// ahead (see fetching): a core that computes and reads in turns would take the sum of both times.
+// cache while the tiles of up to 258 rows pass by, whose activations stay in the second. All the while memory is read
+// ahead (see fetching): a core that computes and reads in turns would take the sum of both times. Wide machines walk over
+// six tiles or more in one call (tileFunc), which also calls for the next tile's part of out: its rows lie pages apart, and
+// waiting for them took a fifth of a whole product's time.
 //
 // # Float weights: as they lie
 //

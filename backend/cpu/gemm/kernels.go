@@ -35,8 +35,12 @@ type kernels struct {
 	dot       [formCount][]dotFunc
 	unpack    [formCount]func(panel, w *byte, blocks int)
 	scales    [scaleCount]scaleFunc
+	tile      []tileFunc // of U8, U8 with minima, S8, S8 with minima; nil where dot does it all
 	panel     []panelFunc
 	panelBF16 []panelFunc // nil without bf16 dot products
+
+	// gatherTile copies the lines of a tile's rows, stride bytes apart, as [blocks][tileRows] lines.
+	gatherTile func(dst, src *byte, stride, blocks int)
 
 	lanes   int                     // 32-bit lanes of a row kernel's vector
 	fourRow [elementPairs][]rowFunc // four rows of weights

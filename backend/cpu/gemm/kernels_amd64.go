@@ -52,6 +52,7 @@ func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *
 func wideKernels(bf16 bool) *kernels {
 	k := &kernels{
 		rows: Granule, dot: dotsZ, unpack: unpacksZ, lanes: 16,
+		tile: []tileFunc{tilesU8Z, tilesU8MinZ, tilesS8Z, tilesS8MinZ}, gatherTile: gatherTileZ,
 		scales: [scaleCount]scaleFunc{
 			scaleHalf: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
 				scaleHalfZ(dst, src, n, ahead, mul)

@@ -6,6 +6,10 @@ const unpackTiles = 4
 
 // quantised multiplies packed weights with lines of activations.
 func (p *product) quantised(pack *packing) {
+	if tile := p.tileKernel(pack); tile != nil {
+		p.tiled(pack, tile)
+		return
+	}
 	most := len(p.dot[pack.form])
 	unpacked := p.tiles(most) >= unpackTiles
 	step := fewK
@@ -17,41 +21,58 @@ func (p *product) quantised(pack *packing) {
 		for unit := p.from / Granule; unit*Granule < p.to; unit++ {
 			end := min(k0+pass, p.w.Cols)
 			for k := k0; k < end; k += step {
-				p.codes(pack, unit, k, min(step, end-k), unpacked)
+				_, codes := p.packed(pack, unit, k)
+				ahead := address(codes) + aheadBytes
+				c := p.ready(pack, unit, k, min(step, end-k), ahead, unpacked)
+				fetch := fetching{from: ahead, idle: address(&p.s.panel[0]), bytes: c.blocks * pack.form.blockBytes(), tiles: p.tiles(most)}
+				p.dots(c, unit, k, fetch)
 			}
 		}
 	}
 }
 
-// codes multiplies k in [k, k+n) of one unit of 32 rows with every tile of activations.
-func (p *product) codes(pack *packing, unit, k, n int, unpacked bool) {
-	scales, codes := p.w.unit(unit, pack)
-	block := p.w.Format.Block()
-	expanded, mins := &p.s.scales[0], (*float32)(nil)
+// chunk is some blocks of one unit of 32 rows, ready to be multiplied.
+type chunk struct {
+	form         formID
+	blocks       int // of 32 k
+	codes        *byte
+	scales, mins *float32 // expanded; mins may be nil
+}
+
+// packed is where the scales and codes of a unit from k on lie in memory.
+func (p *product) packed(pack *packing, unit, k int) (scales, codes *byte) {
+	s, c := p.w.unit(unit, pack)
+	return &s[k/p.w.Format.Block()*pack.bytes], &c[k/32*pack.form.blockBytes()]
+}
+
+// ready expands the scales of k in [k, k+n) of one unit and, if asked to, unpacks its codes; some memory is read ahead.
+func (p *product) ready(pack *packing, unit, k, n int, ahead uintptr, unpacked bool) chunk {
+	scales, codes := p.packed(pack, unit, k)
+	c := chunk{form: pack.form, blocks: n / 32, codes: codes, scales: &p.s.scales[0]}
 	if pack.mins {
-		mins = &p.s.mins[0]
+		c.mins = &p.s.mins[0]
 	}
-	form, blocks := pack.form, n/32
-	packed := &codes[k/32*form.blockBytes()]
-	ahead := address(packed) + aheadBytes
-	p.scales[pack.scale](expanded, mins, &scales[k/block*pack.bytes], n/block, ahead, pack.mul, pack.off)
-	weights := packed
-	if unpack := p.unpack[form]; unpacked && unpack != nil {
-		unpack(&p.s.panel[0], weights, blocks)
-		form, weights = form.unpacked(), &p.s.panel[0]
+	p.scales[pack.scale](c.scales, c.mins, scales, n/p.w.Format.Block(), ahead, pack.mul, pack.off)
+	if unpack := p.unpack[pack.form]; unpacked && unpack != nil {
+		unpack(&p.s.panel[0], codes, c.blocks)
+		c.form, c.codes = pack.form.unpacked(), &p.s.panel[0]
 	}
-	dot := p.dot[form]
-	fetch := fetching{from: ahead, idle: address(&p.s.panel[0]), bytes: blocks * pack.form.blockBytes(), tiles: p.tiles(len(dot))}
+	return c
+}
+
+// dots multiplies a chunk that starts at k with every tile of activations.
+func (p *product) dots(c chunk, unit, k int, fetch fetching) {
+	dot := p.dot[c.form]
 	p.eachTile(len(dot), func(row, rows int) {
 		out, ld := p.target(unit, row, rows)
 		act := p.acts.at(row, k/32*lineBytes)
-		ahead := fetch.next(blocks * form.aheadLines(rows) * 64)
+		ahead := fetch.next(c.blocks * c.form.aheadLines(rows) * 64)
 		for r := 0; r < Granule; r += p.rows {
-			m := mins
+			m := c.mins
 			if m != nil {
-				m = offsetFloats(mins, r)
+				m = offsetFloats(m, r)
 			}
-			dot[rows-1](offsetFloats(out, r), ld, p.fresh && k == 0, offset(weights, 4*r), offsetFloats(expanded, r), act, p.acts.stride, blocks, ahead[0], ahead[1], m)
+			dot[rows-1](offsetFloats(out, r), ld, p.fresh && k == 0, offset(c.codes, 4*r), offsetFloats(c.scales, r), act, p.acts.stride, c.blocks, ahead[0], ahead[1], m)
 		}
 		p.finish(unit, row, rows)
 	})

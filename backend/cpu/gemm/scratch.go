@@ -8,10 +8,10 @@ const (
 	panelK     = 1024              // codes in a panel
 	fewK       = 512               // codes whose scales are expanded at once when nothing is unpacked
 	panelWords = 256               // 32-bit words of each row in a float panel
-	passRows   = 252               // rows of activations that share one unpacked panel of codes
+	passRows   = 258               // rows of activations that share one unpacked panel of codes
 	floatRows  = 510               // likewise of floats, which take longer to interleave
 	passStride = 4*panelWords + 64 // bytes from row to row of float activations that were copied together
-	passBytes  = 512 << 10         // of activations that one pass over the weights may use
+	passBytes  = 528 << 10         // of activations that one pass over the weights may use
 )
 
 // Scratch is the working memory of one goroutine's Mul: about 650 KiB, whatever the matrices.
@@ -20,7 +20,7 @@ type Scratch struct {
 	rows   []byte    // float weights before they are interleaved, [32][panelWords] words
 	scales []float32 // [blocks][32], or [blocks][2][32]
 	mins   []float32
-	acts   []byte    // float activations of one pass, [floatRows][passStride]
+	acts   []byte    // activations of one pass that were copied together: floats [floatRows][passStride], or lines
 	tile   []float32 // [6][32]: results of the last rows of a matrix that Granule does not divide
 }
 

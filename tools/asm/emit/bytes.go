@@ -54,3 +54,17 @@ func (a *Asm) VCVTNEPS2BF16(src, dst reg.VecPhysical) {
 		2<<5|1<<3,
 		0x72, 0xc0|d&7<<3|s&7)
 }
+
+// PREFETCHW brings the cache line at base + disp, -128 to 127 bytes, here to be written (0F 0D /1). The Go assembler does
+// not know it.
+func (a *Asm) PREFETCHW(base reg.GPPhysical, disp int) {
+	b := byte(base.PhysicalIndex())
+	a.Commentf("PREFETCHW %d(%s)", disp, base.Asm())
+	if b >= 8 {
+		a.Bytes(0x41)
+	}
+	if b&7 == 4 { // of SP and R12, which need another byte
+		panic("PREFETCHW from " + base.Asm())
+	}
+	a.Bytes(0x0f, 0x0d, 0x48|b&7, byte(int8(disp)))
+}

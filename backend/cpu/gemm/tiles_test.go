@@ -1,0 +1,43 @@
+package gemm
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// TestBitsInCompany multiplies many rows of activations at once, by tile kernels, and one row at a time, by dot kernels:
+// not a bit may differ. The sizes have whole tiles and a rest, whole chunks and a rest, several passes over the rows, a last
+// unit that Granule does not divide, and activations that are copied together and ones that are not.
+func TestBitsInCompany(t *testing.T) {
+	eachTier(t, func(t *testing.T, tier Tier) {
+		if tier.kernels().tile == nil {
+			t.Skip("the tier has no tile kernels")
+		}
+		for f := range packings {
+			t.Run(f.String(), func(t *testing.T) {
+				testCompany(t, tier, f, leastTiles*tileRows+5, gatherUnits*Granule+3, aliasBytes/lineBytes*32)
+				testCompany(t, tier, f, passRows+2*tileRows+1, Granule+5, panelK+256)
+			})
+		}
+	})
+}
+
+func testCompany(t *testing.T, tier Tier, f quant.Format, m, n, k int) {
+	rng := rand.New(rand.NewPCG(6, uint64(f)))
+	w, acts := pack(t, tier, randomTensor(rng, f, n, k)), fillActs(tier, Lines, randomActs(rng, m, k), m, k)
+	together, alone, s := make([]float32, m*n), make([]float32, m*n), NewScratch()
+	for i := range together {
+		together[i], alone[i] = 3, 3
+	}
+	MulAdd(tier, together, n, w, 0, n, acts, 0, m, s)
+	for r := 0; r < m; r += 1 + m/20 {
+		MulAdd(tier, alone, n, w, 0, n, acts, r, r+1, s)
+		for i := range n {
+			if at := r*n + i; together[at] != alone[at] {
+				t.Fatalf("%d × %d: row %d, feature %d is %g among %d rows and %g alone", n, k, r, i, together[at], m, alone[at])
+			}
+		}
+	}
+}
