@@ -65,7 +65,7 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 	q.sched.Target = len(r.Prompt)
 	q.sched.Limit = min(len(r.Prompt)+r.MaxTokens, room)
 	q.sched.Priority = r.Priority
-	q.sched.Arrived = int64(time.Since(e.started))
+	q.sched.Arrived = int64(e.since(e.started))
 	return q, nil
 }
 

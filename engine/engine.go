@@ -35,6 +35,7 @@ type Engine struct {
 	predictor  Predictor
 	byID       map[int64]*request
 	nextID     int64
+	now        func() time.Time
 	started    time.Time
 	maxWaiting int
 	stats      Stats
@@ -91,7 +92,7 @@ func newEngine(prog *plan.Program, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		prog: prog, pool: pool, predictor: o.Predictor, byID: map[int64]*request{}, started: time.Now(), maxWaiting: o.waiting(),
+		prog: prog, pool: pool, predictor: o.Predictor, byID: map[int64]*request{}, maxWaiting: o.waiting(),
 		crew: newCrew(prog), changed: true, wake: make(chan struct{}, 1),
 		drained: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -103,12 +104,19 @@ func newEngine(prog *plan.Program, o Options) (*Engine, error) {
 	if e.state, err = sched.New(settings); err != nil {
 		return nil, err
 	}
+	if e.now = o.Clock; e.now == nil {
+		e.now = time.Now
+	}
+	e.started = e.now()
 	if !prog.HostReads() {
 		e.logits = make([]float32, lim.Logits*prog.Vocab())
 	}
 	e.publish()
 	return e, nil
 }
+
+// since is the time since t by the engine's clock.
+func (e *Engine) since(t time.Time) time.Duration { return e.now().Sub(t) }
 
 // room is how many tokens one request may come to.
 func room(lim backend.Limits) int { return min(lim.SeqPages, lim.Pages) * lim.PageSize }

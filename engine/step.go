@@ -1,12 +1,8 @@
 package engine
 
-import (
-	"time"
-)
-
 // step moves the requests that the plan chooses forward.
 func (e *Engine) step() error {
-	began := time.Now()
+	began := e.now()
 	e.schedule()
 	if e.reserve(); len(e.chosen) == 0 {
 		return nil
@@ -18,9 +14,9 @@ func (e *Engine) step() error {
 	if err := e.collect(); err != nil {
 		return err
 	}
-	took := time.Since(began)
+	took := e.since(began)
 	e.observe(took)
-	e.stats.record(len(e.batch.Tokens), took, time.Since(e.ready)+e.launched.Sub(began))
+	e.stats.record(len(e.batch.Tokens), took, e.since(e.ready)+e.launched.Sub(began))
 	return nil
 }
 
@@ -36,7 +32,7 @@ func (e *Engine) schedule() {
 // planNext plans a step from where the requests stand.
 func (e *Engine) planNext() {
 	e.state.Refresh(cache{e})
-	e.state.Plan(&e.plan, cache{e}, int64(time.Since(e.started)))
+	e.state.Plan(&e.plan, cache{e}, int64(e.since(e.started)))
 }
 
 // reserve carries the plan out on the account of pages. A request for which there turns out to be no page, because
@@ -78,7 +74,7 @@ func (e *Engine) launch() error {
 	if err := e.batch.Check(e.prog.Limits, e.prog.Vocab()); err != nil {
 		return err
 	}
-	e.launched = time.Now()
+	e.launched = e.now()
 	if e.onlyHidden() {
 		return e.prog.RunBody(&e.batch)
 	}
@@ -120,7 +116,7 @@ func (e *Engine) collect() error {
 			}
 		}
 	}
-	e.ready = time.Now()
+	e.ready = e.now()
 	e.crew.do(e.draws)
 	for i := range e.draws {
 		d := &e.draws[i]

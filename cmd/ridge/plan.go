@@ -2,31 +2,24 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
-	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/internal/trace"
-	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/price/capacity"
 )
 
 // planFlags say what to plan for.
 type planFlags struct {
+	paper            paperFlags
 	devices, dollars []string
 	tensor, pipeline []int
 	data             int
-	number, cache    string
 	trace, slo       string
 	load             capacity.Workload
 	batch            []int
@@ -35,9 +28,7 @@ type planFlags struct {
 	training         capacity.Training
 	asJSON           bool
 	plot             string
-	kvType           graph.Type
 	promise          capacity.SLO
-	name             string
 }
 
 func planCommand() *cobra.Command {
@@ -66,11 +57,11 @@ others measured.`,
 			if err := f.parse(); err != nil {
 				return err
 			}
-			m, err := f.model(args[0])
+			m, err := f.paper.model(args[0])
 			if err != nil {
 				return err
 			}
-			r, err := f.plan(m)
+			r, err := f.plan(args[0], m)
 			if err != nil {
 				return err
 			}
@@ -93,13 +84,12 @@ others measured.`,
 
 func (f *planFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.devices, "device", nil, "devices: names of published ones, or files with profiles; default: all published GPUs")
+	fl.StringSliceVar(&f.devices, "device", nil, "devices: published ones, files with profiles, or here (this machine, measured); default: all published GPUs")
 	fl.StringSliceVar(&f.dollars, "dollars", nil, "what an hour of a device costs, as name=2.5")
 	fl.IntSliceVar(&f.tensor, "tp", []int{1, 2, 4, 8}, "tensor parallelism: devices that share every layer")
 	fl.IntSliceVar(&f.pipeline, "pp", []int{1}, "pipeline parallelism: groups of devices with some of the layers each")
 	fl.IntVar(&f.data, "dp", 1, "data parallelism: copies of the model")
-	fl.StringVar(&f.number, "type", "", "number format of the matrices, as for ridge convert; default: as the model has them")
-	fl.StringVar(&f.cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8")
+	f.paper.add(cmd)
 	fl.IntVar(&f.load.Input, "input", 1024, "tokens of a prompt")
 	fl.IntVar(&f.load.Output, "output", 256, "tokens of an answer")
 	fl.StringVar(&f.trace, "trace", "", "take the mean lengths of this trace instead: a file, or a spec such as poisson:rate=4,n=200,in=512,out=128")
@@ -137,10 +127,8 @@ func (f *planFlags) parse() (err error) {
 		return fmt.Errorf("--max-model-len %d; 1 or more is possible, and 0 for the model's own", f.limits.Context)
 	}
 	f.limits.Sequences = f.limits.StepTokens
-	types := map[string]graph.Type{"f16": graph.F16, "bf16": graph.BF16, "f32": graph.F32, "int8": graph.I8}
-	var ok bool
-	if f.kvType, ok = types[f.cache]; !ok {
-		return fmt.Errorf("--kv-type %q; f16, bf16, f32 and int8 are possible", f.cache)
+	if err := f.paper.parse(); err != nil {
+		return err
 	}
 	f.promise, err = parseSLO(f.slo)
 	return err
@@ -183,33 +171,6 @@ func parseSLO(s string) (o capacity.SLO, err error) {
 	return o, nil
 }
 
-// model finds the model's configuration; its weights need not be there.
-func (f *planFlags) model(arg string) (*model.Model, error) {
-	f.name = arg
-	if slices.Contains(model.Shapes(), strings.ToLower(arg)) {
-		return model.Shape(arg)
-	}
-	config := arg
-	if info, err := os.Stat(arg); err == nil && info.IsDir() {
-		config = filepath.Join(arg, "config.json")
-	}
-	if strings.EqualFold(filepath.Ext(config), ".json") {
-		data, err := os.ReadFile(config)
-		if err != nil {
-			return nil, fmt.Errorf("plan: %w", err)
-		}
-		return model.FromConfig(config, data)
-	}
-	if _, err := os.Stat(arg); errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("plan: there is no file %s, and no shape of that name; shapes are %s", arg, strings.Join(model.Shapes(), ", "))
-	}
-	b, err := bundle.Open(arg)
-	if err != nil {
-		return nil, err
-	}
-	return b.Model, nil // stays open: it is mapped, and the program soon ends
-}
-
 // profiles are the devices to try, with what they cost.
 func (f *planFlags) profiles() ([]*price.Profile, error) {
 	var all []*price.Profile
@@ -217,10 +178,7 @@ func (f *planFlags) profiles() ([]*price.Profile, error) {
 		all = slices.DeleteFunc(slices.Clone(price.Devices()), func(p *price.Profile) bool { return p.Link == 0 })
 	}
 	for _, name := range f.devices {
-		p, err := price.Device(name)
-		if strings.HasSuffix(name, ".json") {
-			p, err = price.ReadProfile(name)
-		}
+		p, err := profileNamed(name)
 		if err != nil {
 			return nil, err
 		}
@@ -241,26 +199,4 @@ func (f *planFlags) profiles() ([]*price.Profile, error) {
 		all[at] = &with
 	}
 	return all, nil
-}
-
-// graphFor builds the model's graph as a device runs it.
-func (f *planFlags) graphFor(m *model.Model, act graph.Type) (*graph.Graph, error) {
-	g, err := m.Graph(model.Options{Act: act, Cache: f.kvType})
-	if err != nil || f.number == "" {
-		return g, err
-	}
-	t, err := convert.ParseType(f.number)
-	if err != nil {
-		return nil, err
-	}
-	formats, err := convert.Formats(m, t)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range g.Weights {
-		if format, ok := formats[w.Source.Whole]; ok {
-			w.Format = format
-		}
-	}
-	return g, nil
 }

@@ -38,7 +38,7 @@ type planRow struct {
 }
 
 // plan tries every device in every layout.
-func (f *planFlags) plan(m *model.Model) (*planReport, error) {
+func (f *planFlags) plan(name string, m *model.Model) (*planReport, error) {
 	profiles, err := f.profiles()
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (f *planFlags) plan(m *model.Model) (*planReport, error) {
 	if err := f.limits.Check(); err != nil {
 		return nil, err
 	}
-	r := &planReport{Model: f.name, SLO: f.promise}
+	r := &planReport{Model: name, SLO: f.promise}
 	if !f.train {
 		r.Workload = &f.load
 	}
@@ -74,7 +74,7 @@ func (f *planFlags) plan(m *model.Model) (*planReport, error) {
 // row plans one layout over devices of one kind. What cannot be is said in the row.
 func (f *planFlags) row(m *model.Model, p *price.Profile, l capacity.Layout, r *planReport) (planRow, error) {
 	row := planRow{Device: p.Name, Layout: l}
-	g, err := f.graphFor(m, p.ActType())
+	g, err := f.paper.graph(m, p.ActType())
 	if err != nil {
 		return row, err
 	}

@@ -70,5 +70,5 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	p := &pace{options: &o, client: c, writer: w, records: make([]Record, len(o.Trace.Requests))}
 	p.run(ctx)
-	return newReport(&o, c.model, p), nil
+	return NewReport(o, c.model, p.records, p.took), nil
 }

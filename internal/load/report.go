@@ -79,13 +79,14 @@ func summarize(values []time.Duration) Summary {
 	return Summary{sum / float64(len(values)), at(0.5), at(0.9), at(0.95), at(0.99), at(1)}
 }
 
-func newReport(o *Options, model string, p *pace) *Report {
-	r := &Report{URL: o.URL, Model: model, Trace: o.Trace.Name, Concurrency: o.Concurrency, Seed: o.Seed, Seconds: p.took.Seconds(),
-		Requests: len(p.records), Errors: map[string]int{}, Records: p.records}
+// NewReport sums up what the requests of a trace got in a run that took so long.
+func NewReport(o Options, model string, records []Record, took time.Duration) *Report {
+	r := &Report{URL: o.URL, Model: model, Trace: o.Trace.Name, Concurrency: o.Concurrency, Seed: o.Seed, Seconds: max(took.Seconds(), 1e-9),
+		Requests: len(records), Errors: map[string]int{}, Records: records}
 	var ttft, itl, tpot, e2e, late []time.Duration
 	met, pieces := 0, 0
-	for i := range p.records {
-		x := &p.records[i]
+	for i := range records {
+		x := &records[i]
 		if !x.Sent() {
 			r.Unsent++
 			continue

@@ -96,6 +96,12 @@ func (s *Setup) Fits(sequences, tokens int) error {
 	return nil
 }
 
+// Seconds is how long a step takes.
+func (s *Setup) Seconds(step *graph.Step) float64 {
+	whole, _ := s.pass(step)
+	return whole
+}
+
 // pass is how long a step takes from the first stage to the last, and how long the slowest stage is busy with it, s.
 func (s *Setup) pass(step *graph.Step) (whole, slowest float64) {
 	for i := range s.stages {

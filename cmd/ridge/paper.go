@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/convert"
+	"github.com/ridge-llm/ridge/model"
+)
+
+// paperFlags choose a model that exists on paper: its weights need not be there.
+type paperFlags struct {
+	number, cache string
+	kvType        graph.Type
+}
+
+func (f *paperFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.number, "type", "", "number format of the matrices, as for ridge convert; default: as the model has them")
+	fl.StringVar(&f.cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8")
+}
+
+// parse reads the flags that are names.
+func (f *paperFlags) parse() error {
+	types := map[string]graph.Type{"f16": graph.F16, "bf16": graph.BF16, "f32": graph.F32, "int8": graph.I8}
+	var ok bool
+	if f.kvType, ok = types[f.cache]; !ok {
+		return fmt.Errorf("--kv-type %q; f16, bf16, f32 and int8 are possible", f.cache)
+	}
+	return nil
+}
+
+// model finds the model's configuration; its weights need not be there.
+func (f *paperFlags) model(arg string) (*model.Model, error) {
+	if slices.Contains(model.Shapes(), strings.ToLower(arg)) {
+		return model.Shape(arg)
+	}
+	config := arg
+	if info, err := os.Stat(arg); err == nil && info.IsDir() {
+		config = filepath.Join(arg, "config.json")
+	}
+	if strings.EqualFold(filepath.Ext(config), ".json") {
+		data, err := os.ReadFile(config)
+		if err != nil {
+			return nil, fmt.Errorf("%w", err)
+		}
+		return model.FromConfig(config, data)
+	}
+	if _, err := os.Stat(arg); errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("there is no file %s, and no shape of that name; shapes are %s", arg, strings.Join(model.Shapes(), ", "))
+	}
+	b, err := bundle.Open(arg)
+	if err != nil {
+		return nil, err
+	}
+	return b.Model, nil // stays open: it is mapped, and the program soon ends
+}
+
+// graph builds a model's graph as the model means it, for a type of activations.
+func (f *paperFlags) graph(m *model.Model, act graph.Type) (*graph.Graph, error) {
+	g, err := m.Graph(model.Options{Act: act, Cache: f.kvType})
+	if err != nil || f.number == "" {
+		return g, err
+	}
+	t, err := convert.ParseType(f.number)
+	if err != nil {
+		return nil, err
+	}
+	formats, err := convert.Formats(m, t)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range g.Weights {
+		if format, ok := formats[w.Source.Whole]; ok {
+			w.Format = format
+		}
+	}
+	return g, nil
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/engine/sched"
+	"github.com/ridge-llm/ridge/internal/calibrate"
+	"github.com/ridge-llm/ridge/internal/load"
+	"github.com/ridge-llm/ridge/internal/simulate"
+	"github.com/ridge-llm/ridge/internal/trace"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/price"
+	"github.com/ridge-llm/ridge/price/capacity"
+)
+
+// simulateFlags are the settings of simulate.
+type simulateFlags struct {
+	paper    paperFlags
+	device   string
+	tensor   int
+	trace    traceFlags
+	shared   int
+	policy   string
+	slo      string
+	kvTokens int
+	limits   capacity.Limits
+	options  simulate.Options
+	asJSON   bool
+	plot     string
+}
+
+func simulateCommand() *cobra.Command {
+	var f simulateFlags
+	cmd := &cobra.Command{
+		Use:   "simulate MODEL",
+		Short: "Serve a trace in virtual time",
+		Long: `Simulate runs the engine that serves (its scheduler, page pool, prefix index and admission) on a device that computes
+nothing and says how long each step would take, so that hours of traffic are through in seconds. It prints what ridge
+bench serve prints of a real run.
+
+MODEL is as for ridge plan: no weights are needed. --device is a published device, a file with a profile, or here, which
+is this machine as ridge calibrate measured it.`,
+		Example: `  ridge simulate llama-3.1-8b --device h200 --trace conversation_trace.jsonl --first 1000 --slo ttft=2s,itl=50ms
+  ridge simulate llama-3.1-8b --device h200 --trace poisson:rate=20,n=2000,in=512,out=256 --policy longest-prefix
+  ridge simulate model.gguf --device here --concurrency 16 --trace constant:n=32,in=200,out=64`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := f.prepare(args[0])
+			if err != nil {
+				return err
+			}
+			if err := f.setUp(m); err != nil {
+				return err
+			}
+			r, err := simulate.Run(f.options)
+			if err != nil {
+				return err
+			}
+			return f.report(cmd.OutOrStdout(), r)
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *simulateFlags) add(cmd *cobra.Command) {
+	f.paper.add(cmd)
+	f.trace.add(cmd, "poisson:rate=4,n=500,in=512,out=128")
+	fl, e := cmd.Flags(), &f.options.Engine
+	fl.StringVar(&f.device, "device", "here", "device: a published one, a file with a profile, or here")
+	fl.IntVar(&f.tensor, "tp", 1, "tensor parallelism: devices that share every layer")
+	fl.IntVar(&f.options.Concurrency, "concurrency", 0, "keep so many requests under way, whatever the trace's times; 0: go by those")
+	fl.IntVar(&f.shared, "shared-prefix", 0, "tokens that all prompts begin with, part of their length")
+	fl.StringVar(&f.policy, "policy", "fcfs", "who goes first: fcfs, priority, or longest-prefix")
+	fl.StringVar(&e.Index, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")
+	fl.IntVar(&e.MaxWaiting, "max-waiting", 0, "requests that wait at most, more are refused; 0: 4096")
+	fl.IntVar(&f.limits.StepTokens, "max-num-batched-tokens", 512, "tokens of a step")
+	fl.IntVar(&f.limits.Sequences, "parallel", 64, "requests that run at once")
+	fl.IntVar(&f.limits.Context, "ctx", 0, "longest prompt and answer together; 0: the model's, at most 8192")
+	fl.IntVar(&f.kvTokens, "kv-tokens", 0, "tokens of cache; 0: what fits into the device's memory, and no more than all requests at their longest")
+	fl.Float64Var(&f.limits.Utilization, "gpu-memory-utilization", 0.9, "part of a device's memory that may be used")
+	fl.StringVar(&f.slo, "slo", "", "bounds of a good answer: ttft, itl (95 of 100 gaps), tpot, e2e, such as ttft=1s,itl=50ms")
+	fl.BoolVar(&f.asJSON, "json", false, "print as JSON, each request's times too")
+	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
+}
+
+// prepare reads the flags, the trace and the model's configuration.
+func (f *simulateFlags) prepare(arg string) (*model.Model, error) {
+	if err := f.paper.parse(); err != nil {
+		return nil, err
+	}
+	if f.plot != "" {
+		if err := load.CheckPlot(f.plot); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if f.slo != "" {
+		if f.options.SLO, err = load.ParseSLO(f.slo); err != nil {
+			return nil, err
+		}
+	}
+	if f.options.Trace, err = f.trace.load(); err != nil {
+		return nil, err
+	}
+	if f.shared < 0 || f.shared > trace.MaxTokens {
+		return nil, fmt.Errorf("--shared-prefix is %d; 0 to %d is possible", f.shared, trace.MaxTokens)
+	}
+	f.options.Trace.Shared = f.shared
+	f.options.Name = arg + " on " + f.device
+	f.options.Engine.Policy = sched.Policy(f.policy)
+	return f.paper.model(arg)
+}
+
+// setUp prices the model's steps on the device and finds out how many pages of cache there are.
+func (f *simulateFlags) setUp(m *model.Model) error {
+	p, err := profileNamed(f.device)
+	if err != nil {
+		return err
+	}
+	g, err := f.paper.graph(m, p.ActType())
+	if err != nil {
+		return err
+	}
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16}); err != nil {
+		return err
+	}
+	if f.limits.Context == 0 {
+		f.limits.Context = min(m.Config.Context, 8192)
+	}
+	s, err := capacity.New(g, p, capacity.Layout{Tensor: f.tensor, Pipeline: 1, Data: 1}, f.limits)
+	if err != nil {
+		return err
+	}
+	f.options.Cost = s.Seconds
+	const page = 16
+	lim := backend.Limits{Tokens: f.limits.StepTokens, Seqs: f.limits.Sequences, Logits: f.limits.Sequences, PageSize: page}
+	lim.SeqPages = (f.limits.Context + page - 1) / page
+	lim.Pages = int(min(s.CacheTokens()/page, int64(lim.SeqPages)*int64(lim.Seqs)))
+	switch {
+	case f.kvTokens < 0:
+		return fmt.Errorf("--kv-tokens is %d; 0 (what fits) or more is possible", f.kvTokens)
+	case f.kvTokens > 0:
+		lim.Pages = f.kvTokens / page
+	}
+	if lim.Pages < 1 {
+		return errors.Join(errors.New("simulate: there is no room for a page of cache"), s.Fits(1, page))
+	}
+	f.options.Limits = lim
+	return nil
+}
+
+// profileNamed is a published device, the profile in a file, or what was measured of this machine.
+func profileNamed(name string) (*price.Profile, error) {
+	switch {
+	case strings.HasSuffix(name, ".json"):
+		return price.ReadProfile(name)
+	case name != "here":
+		return price.Device(name)
+	}
+	dev, err := ridge.Options{}.Device()
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Close()
+	return calibrate.Profile(dev, func(what string) { fmt.Fprintln(os.Stderr, "ridge: measuring", what) })
+}
+
+// report prints what the simulation came to.
+func (f *simulateFlags) report(out io.Writer, r *simulate.Result) error {
+	if f.plot != "" {
+		if err := r.Report.Plot(f.plot); err != nil {
+			return fmt.Errorf("--plot: %w", err)
+		}
+	}
+	if f.asJSON {
+		return json.NewEncoder(out).Encode(r)
+	}
+	if err := r.Report.Print(out); err != nil {
+		return err
+	}
+	s := &r.Stats
+	_, err := fmt.Fprintf(out, "%d steps, busy %.0f %% of the time; %d preemptions; %.1f %% of prompt tokens found in the cache of %d tokens, %d pages used again\n"+
+		"simulated in %.2f s, %.0f times as fast as real time\n",
+		s.Steps, 100*r.Busy, s.Preemptions, 100*float64(s.Found)/float64(max(s.Queried, 1)), s.Pages*s.PageSize, s.Evicted, r.Real, r.Faster)
+	return err
+}

@@ -1,0 +1,131 @@
+package simulate
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/internal/load"
+	"github.com/ridge-llm/ridge/internal/trace"
+)
+
+// crowd sends the requests of a trace when their time has come and notes what each gets. All but the first are sent from
+// the engine's own goroutine, between steps, so that a simulation is the same every time.
+type crowd struct {
+	trace       *trace.Trace
+	concurrency int // requests under way at once; 0: as they come
+	engine      *engine.Engine
+	clock       *clock
+	records     []load.Record
+
+	mu     sync.Mutex
+	next   int // the first request not sent
+	active int // sent and not ended
+	ended  chan struct{}
+}
+
+// start sends the first request.
+func (c *crowd) start() {
+	c.clock.reach(c.trace.Requests[0].At)
+	if !c.send() {
+		c.arrive()
+	}
+}
+
+// arrive sends what has come by now. Where nothing is under way any more it waits for the next request first.
+func (c *crowd) arrive() {
+	for {
+		c.mu.Lock()
+		all := c.next == len(c.records)
+		idle := c.active == 0
+		due := !all && c.trace.Requests[c.next].At <= c.clock.since()
+		if c.concurrency > 0 {
+			due = !all && c.active < c.concurrency
+		}
+		c.mu.Unlock()
+		switch {
+		case all && idle:
+			close(c.ended)
+			return
+		case all || !due && !idle:
+			return
+		case !due:
+			c.clock.reach(c.trace.Requests[c.next].At)
+		}
+		c.send()
+	}
+}
+
+// send submits the next request. One that is refused has ended; send says so.
+func (c *crowd) send() (taken bool) {
+	i := c.next
+	q, r := &c.trace.Requests[i], &c.records[i]
+	at := c.clock.since()
+	*r = load.Record{At: at, Input: q.Input, Asked: q.Output}
+	last := at
+	request := engine.Request{
+		Prompt: prompt(c.trace, i), MaxTokens: q.Output, Params: greedy(),
+		Emit: func(sample.Choice) bool {
+			now := c.clock.since()
+			if r.Output == 0 {
+				r.TTFT = now - at
+			} else {
+				r.Gaps = append(r.Gaps, now-last)
+			}
+			last = now
+			r.Output++
+			return false
+		},
+		Done: func(f engine.Final) {
+			r.E2E, r.Cached, r.Err = c.clock.since()-at, f.Cached, f.Err
+			c.done()
+			c.arrive()
+		},
+	}
+	c.mu.Lock()
+	c.next, c.active = i+1, c.active+1
+	c.mu.Unlock()
+	if err := c.engine.Submit(context.Background(), request); err != nil {
+		r.Err = &load.Failure{Kind: "refused", Message: err.Error()}
+		c.done()
+		return false
+	}
+	return true
+}
+
+// greedy is the sampling that takes least time.
+func greedy() sample.Params {
+	p := sample.Default()
+	p.Temperature = 0
+	return p
+}
+
+func (c *crowd) done() {
+	c.mu.Lock()
+	c.active--
+	c.mu.Unlock()
+}
+
+// prompt is the tokens of a request's prompt: the same for the same segments, and different for others.
+func prompt(t *trace.Trace, i int) []int32 {
+	var tokens []int32
+	for _, s := range t.Segments(i) {
+		x := s.ID
+		for j := range s.Tokens {
+			if j%8 == 0 { // eight tokens to a number of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)
+				x += 0x9e3779b97f4a7c15
+			}
+			z := x
+			z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+			z = (z ^ z>>27) * 0x94d049bb133111eb
+			z ^= z >> 31
+			tokens = append(tokens, int32(z>>(j%8*8))&(vocab-1))
+		}
+	}
+	return tokens
+}
+
+// span is the time from the first request to the last answer's end.
+func (c *crowd) span() time.Duration { return c.clock.since() - c.trace.Requests[0].At }

@@ -1,0 +1,114 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/plan"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// vocab is how many tokens simulated prompts are made of. It is small so that drawing one takes no time.
+const vocab = 256
+
+// device implements backend.Device and backend.Viewer. Memory has no bytes and kernels do nothing; a step takes the time
+// that its size costs.
+type device struct {
+	clock *clock
+	cost  func(*graph.Step) float64 // s
+	ran   func()                    // after each step
+	step  graph.Step
+	rows  []float32 // logits: all alike
+	steps int64
+	spent time.Duration // in steps
+}
+
+// Info implements backend.Device.
+func (d *device) Info() backend.Info {
+	return backend.Info{Name: "simulated", Detail: "computes nothing", Memory: math.MaxInt64, Threads: 1}
+}
+
+// Kernels implements backend.Device.
+func (d *device) Kernels(*graph.Node) []backend.Kernel { return []backend.Kernel{nothing{}} }
+
+// Alloc implements backend.Device.
+func (d *device) Alloc(n int64, _ string) (backend.Buffer, error) { return backend.Buffer{Len: n}, nil }
+
+// Free implements backend.Device.
+func (d *device) Free(backend.Buffer) {}
+
+// Place implements backend.Device.
+func (d *device) Place(*graph.Weight, quant.Tensor) (backend.Weight, error) { return nothing{}, nil }
+
+// Run implements backend.Device: time passes.
+func (d *device) Run(_ []backend.Launch, b *backend.Batch) error {
+	b.Step(&d.step)
+	seconds := d.cost(&d.step)
+	if !(seconds >= 0 && seconds < 1e6) {
+		return fmt.Errorf("simulate: a step of %d tokens is priced at %g s", d.step.Tokens(), seconds)
+	}
+	took := time.Duration(math.Round(seconds * 1e9))
+	d.clock.pass(took)
+	d.steps++
+	d.spent += took
+	d.ran()
+	return nil
+}
+
+// View implements backend.Viewer: logits that are all alike, so that every token drawn is the first.
+func (d *device) View(_ *graph.Value, _ backend.Buffer, n int) ([]float32, error) {
+	clear(d.rows[:n*vocab])
+	return d.rows[:n*vocab], nil
+}
+
+// Read implements backend.Device.
+func (d *device) Read(dst []float32, _ *graph.Value, _ backend.Buffer, _, _ int) error {
+	clear(dst)
+	return nil
+}
+
+// Copy implements backend.Device.
+func (d *device) Copy(backend.Buffer, backend.Buffer) error { return nil }
+
+// Close implements backend.Device.
+func (d *device) Close() error { return nil }
+
+// nothing is a kernel, a launch and a weight that are not there.
+type nothing struct{}
+
+func (nothing) Name() string                                           { return "nothing" }
+func (nothing) Scratch(*graph.Node, backend.Limits) int64              { return 0 }
+func (nothing) Bind(*graph.Node, backend.Args) (backend.Launch, error) { return nothing{}, nil }
+func (nothing) String() string                                         { return "nothing" }
+func (nothing) Bytes() int64                                           { return 0 }
+
+// program compiles the least graph that an engine can run: tokens in, logits out. What the model's own graph would take
+// is the price's business.
+func (d *device) program(lim backend.Limits) (*plan.Program, error) {
+	d.rows = make([]float32, lim.Logits*vocab)
+	find := func(string) (graph.Found, bool) { return graph.Found{Format: quant.F32}, true }
+	b := graph.NewBuilder("simulated", find, graph.F32, graph.F16)
+	axis := graph.Axis{Name: "vocab", Count: vocab, Size: 1}
+	one := graph.Axis{Name: "hidden", Count: 1, Size: 1}
+	x := b.Pick("picked", b.Embed("embd", b.Weight("token_embd.weight", axis, one), 0))
+	g, err := b.Finish(b.Linear("logits", x, b.Weight("token_embd.weight", axis, one), nil))
+	if err != nil {
+		return nil, err
+	}
+	return plan.Compile(g, d, paper{}, lim)
+}
+
+// paper is the file of that graph's only weight.
+type paper struct{}
+
+// Tensor implements plan.Tensors.
+func (paper) Tensor(string) (quant.Tensor, bool) {
+	t, err := quant.NewTensor(quant.F32, vocab, 1, make([]byte, 4*vocab))
+	return t, err == nil
+}
+
+// Release implements plan.Tensors.
+func (paper) Release(string) {}

@@ -1,0 +1,6 @@
+// Package simulate runs the engine in virtual time: its own scheduler, page pool, prefix index and admission, on a device
+// that computes nothing and says how long a step would take. A trace of hours is through in seconds, and the report is the
+// one that `ridge bench serve` prints of a real run.
+//
+//	trace ─► crowd (crowd.go) ─► engine.Engine ─► device (device.go) ─► clock (clock.go)
+package simulate
