@@ -27,6 +27,17 @@ fresh:
 	VPXOR Y1, Y1, Y1
 
 start:
+	MOVQ out+0(FP), R13
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
@@ -71,6 +82,26 @@ fresh:
 	VPXOR Y3, Y3, Y3
 
 start:
+	MOVQ out+0(FP), R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
@@ -126,6 +157,35 @@ fresh:
 	VPXOR Y5, Y5, Y5
 
 start:
+	MOVQ out+0(FP), R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
@@ -193,6 +253,44 @@ fresh:
 	VPXOR Y7, Y7, Y7
 
 start:
+	MOVQ out+0(FP), R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
@@ -271,6 +369,53 @@ fresh:
 	VPXOR Y9, Y9, Y9
 
 start:
+	MOVQ out+0(FP), R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
@@ -362,6 +507,62 @@ fresh:
 	VPXOR Y11, Y11, Y11
 
 start:
+	MOVQ out+0(FP), R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
+	// PREFETCHW 0(R13)
+	BYTE $0x41
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4d
+	BYTE $0x00
+	ADDQ SI, R13
+
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13

@@ -35,6 +35,7 @@ func panel(w emit.Width, kind string, rows int, multiply func(act, weight, sum V
 	rowsAt := rowAddresses(w, rows, act, stride)
 	sum := func(a, v int) VecPhysical { return w.Reg(2*a + v) }
 	startSums(w, rows, out, ld, sum)
+	nextOut(w, rows, ld)
 	w.Label("loop")
 	first, cast := 12, 14
 	for v := range 2 {
@@ -90,6 +91,20 @@ func startSums(w emit.Width, rows int, out, ld GPPhysical, sum func(a, v int) Ve
 		}
 	}
 	w.Label("start")
+}
+
+// nextOut calls for the part of out that the next tile of as many rows will need: its rows lie pages apart. It uses R13.
+func nextOut(w emit.Width, rows int, ld GPPhysical) {
+	next := w.Arg("out", R13)
+	for range rows {
+		w.ADDQ(ld, next)
+	}
+	for range rows {
+		for line := 0; line < 2*w.Bytes; line += 64 {
+			w.PREFETCHW(next, line)
+		}
+		w.ADDQ(ld, next)
+	}
 }
 
 // storeSums stores the sums of every row to out; it moves out.
