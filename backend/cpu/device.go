@@ -22,12 +22,13 @@ type Device struct {
 	pool  *pool
 	batch *backend.Batch
 	list  []backend.Launch
-	wait  []bool        // before which of them there is a barrier
-	steps uint32        // run so far, this one included
-	step  func(*worker) // runs list; made once, so that a step allocates nothing
-	lent  func(int)     // what Lend was given
-	lend  func(*worker) // runs lent; made once, like step
-	owned []*memory     // weights in the kernels' layout
+	wait  []bool          // before which of them there is a barrier
+	next  []*gemm.Weights // the first that is multiplied with after each of them; nil: none
+	steps uint32          // run so far, this one included
+	step  func(*worker)   // runs list; made once, so that a step allocates nothing
+	lent  func(int)       // what Lend was given
+	lend  func(*worker)   // runs lent; made once, like step
+	owned []*memory       // weights in the kernels' layout
 
 	splits map[splitShape]*split // how the step's attention is divided, for each shape of it
 }
@@ -48,7 +49,7 @@ func New(o Options) (*Device, error) {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	d := &Device{tier: tier, pool: newPool(threads)}
+	d := &Device{tier: tier, pool: newPool(tier, threads)}
 	d.start()
 	return d, nil
 }
@@ -61,6 +62,7 @@ func (d *Device) start() {
 			if d.wait[i] {
 				w.sync()
 			}
+			w.next = d.next[i]
 			l.(*launch).run(w, d.batch)
 		}
 	}
@@ -112,7 +114,7 @@ func (v vector) Bytes() int64 { return 4 * int64(len(v)) }
 // Run implements backend.Device.
 func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
 	if unsafe.SliceData(launches) != unsafe.SliceData(d.list) || len(launches) != len(d.list) {
-		d.list, d.wait = launches, barriers(launches)
+		d.list, d.wait, d.next = launches, barriers(launches), following(launches)
 	}
 	d.batch = b
 	d.count()
@@ -171,6 +173,22 @@ type launch struct {
 	text    string
 	run     func(w *worker, b *backend.Batch)
 	touches []access
+	weights *gemm.Weights // of a product; nil otherwise
+}
+
+// following is, for each launch, the first matrix that is multiplied with after it, in this step or the next.
+func following(launches []backend.Launch) []*gemm.Weights {
+	next := make([]*gemm.Weights, len(launches))
+	var last *gemm.Weights
+	for range 2 { // the second time last is the first of the next step
+		for i := len(launches) - 1; i >= 0; i-- {
+			next[i] = last
+			if w := launches[i].(*launch).weights; w != nil {
+				last = w
+			}
+		}
+	}
+	return next
 }
 
 // String implements backend.Launch.

@@ -18,12 +18,12 @@ const (
 	betweenSteps = 2 * time.Millisecond
 
 	// Where other processes do want the core, waiting wastes what the workers themselves lack, and they park at once.
-	taken   = 200 * time.Microsecond // away from the core: another process had it
+	lost    = 200 * time.Microsecond // away from the core: another process had it
 	crowded = 50 * time.Millisecond  // this long after
 )
 
 // gate is a barrier that can be used again and again. Those who wait look at it without rest at first, because the others
-// are usually microseconds away; then they offer their core to other processes between looks, one of which may hold up
+// are usually microseconds away, and read on in their next weights between looks; then they offer their core to other processes between looks, one of which may hold up
 // the worker that is waited for; then they park.
 type gate struct {
 	parties  int32
@@ -42,7 +42,7 @@ type gate struct {
 var errBroken = errors.New("cpu: another worker panicked")
 
 // wait returns when all parties have called it.
-func (g *gate) wait() {
+func (g *gate) wait(w *worker) {
 	generation := g.passed.Load()
 	if g.arrived.Add(1) == g.parties {
 		g.arrived.Store(0)
@@ -54,7 +54,7 @@ func (g *gate) wait() {
 		}
 		return
 	}
-	if !g.watch(generation) {
+	if !g.watch(w, generation) {
 		g.park(generation)
 	}
 	if g.broken.Load() {
@@ -63,17 +63,19 @@ func (g *gate) wait() {
 }
 
 // watch looks until the generation has passed or patience runs out, and reports which.
-func (g *gate) watch(generation uint32) bool {
+func (g *gate) watch(w *worker, generation uint32) bool {
 	start := time.Now()
 	for last := start; ; {
 		for range 16 { // looks for each at the clock
 			if g.passed.Load() != generation || g.broken.Load() {
 				return true
 			}
-			vec.Pause(1)
+			if !w.scratch.ReadAhead(w.tier) {
+				vec.Pause(1)
+			}
 		}
 		now := time.Now()
-		if now.Sub(last) > taken {
+		if now.Sub(last) > lost {
 			g.crowded.Store(now.Add(crowded).UnixNano())
 		}
 		if waited := now.Sub(start); waited > g.patience || waited > alone && now.UnixNano() < g.crowded.Load() {

@@ -35,7 +35,11 @@ func (k kernel) Scratch(n *graph.Node, lim backend.Limits) int64 {
 // Bind implements backend.Kernel.
 func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 	run, err := k.bind(k.dev, n, a)
-	return &launch{text: n.Out[0].Name, run: run, touches: accesses(n, a, k.cut)}, err
+	l := &launch{text: n.Out[0].Name, run: run, touches: accesses(n, a, k.cut)}
+	if _, ok := n.Op.(graph.Linear); ok {
+		l.weights = a.Weights[0].(*matrix).weights
+	}
+	return l, err
 }
 
 // simple is a bind that needs nothing of the device but its arithmetic, and cannot fail.
@@ -57,7 +61,6 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		k.cut = cutRows
 		k.name, k.bind = "embed", simple(bindEmbed)
 	case graph.Linear:
-		k.cut = cutColumns
 		k.name, k.bind, k.scratch = d.linear(n)
 	case graph.Quantize:
 		k.cut = quantizeCut(n)

@@ -42,32 +42,44 @@ func (d *Device) linear(n *graph.Node) (string, bind, func(*graph.Node, backend.
 	return fmt.Sprintf("linear %s %s", format, d.tier), bindLinear, nil
 }
 
-// bindLinear splits the weight's rows over the workers.
+// bindLinear divides the weight's rows among the workers: for few inputs, where reading them takes the time, in blocks
+// that fast workers take off slow ones.
 func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
-	weights, err := d.multiplier(a.Weights[0].(*matrix))
-	if err != nil {
+	matrix := a.Weights[0].(*matrix)
+	if err := d.ready(matrix); err != nil {
 		return nil, err
 	}
+	weights, workers := matrix.weights, len(d.pool.workers)
+	blocks := &claims{blocks: blocksOf(weights, workers), taken: make([]taken, workers)}
 	format := gemm.Float32
 	if n.Op.(graph.Linear).Round == graph.BF16 {
 		format = gemm.ActFormatOf(d.tier, weights.Format)
 	}
 	in, x, out, bias := n.In[0], a.In[0], floats(a.Out[0]), biasOf(a)
+	multiply := func(w *worker, m, from, to int) {
+		gemm.Mul(d.tier, out, weights.Rows, weights, from, to, &w.acts, 0, m, w.scratch)
+		addBias(out, bias, m, weights.Rows, from, to)
+	}
 	return func(w *worker, b *backend.Batch) {
 		m := rows(n, b)
-		from, to := w.columns(weights.Rows)
-		if m == 0 || from == to {
+		if m == 0 {
 			return
 		}
-		acts := &w.acts
 		if in.Type == graph.Q8 {
-			*acts = gemm.NewActs(gemm.Lines, raw(x), m, weights.Cols)
+			w.acts = gemm.NewActs(gemm.Lines, raw(x), m, weights.Cols)
 		} else {
-			*acts = gemm.FloatActs(floats(x), m, weights.Cols)
-			acts.Format = format
+			w.acts = gemm.FloatActs(floats(x), m, weights.Cols)
+			w.acts.Format = format
 		}
-		gemm.Mul(d.tier, out, weights.Rows, weights, from, to, acts, 0, m, w.scratch)
-		addBias(out, bias, m, weights.Rows, from, to)
+		if !gemm.Streams(d.tier, weights, m) {
+			from, to := w.columns(weights.Rows)
+			multiply(w, m, from, to)
+			return
+		}
+		w.expect(weights)
+		for from, to := blocks.take(d.steps, w.id); from < to; from, to = blocks.take(d.steps, w.id) {
+			multiply(w, m, from, to)
+		}
 	}, nil
 }
 

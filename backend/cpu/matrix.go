@@ -17,16 +17,16 @@ type matrix struct {
 // Bytes implements backend.Weight.
 func (m *matrix) Bytes() int64 { return m.packed }
 
-// multiplier makes the matrix ready for products: floats as they lie, block formats interleaved once, by all workers.
-func (d *Device) multiplier(m *matrix) (*gemm.Weights, error) {
+// ready prepares the matrix for products: floats as they lie, block formats interleaved once, by all workers.
+func (d *Device) ready(m *matrix) error {
 	if m.weights != nil {
-		return m.weights, nil
+		return nil
 	}
 	data := m.Data
 	if n := gemm.PackedBytes(m.Format, m.Rows, m.Cols); n > 0 {
 		packed, err := newMemory(n)
 		if err != nil {
-			return nil, fmt.Errorf("cpu: a weight of %d × %d: %w", m.Rows, m.Cols, err)
+			return fmt.Errorf("cpu: a weight of %d × %d: %w", m.Rows, m.Cols, err)
 		}
 		d.owned = append(d.owned, packed)
 		m.packed, data = n, packed.bytes
@@ -38,8 +38,8 @@ func (d *Device) multiplier(m *matrix) (*gemm.Weights, error) {
 	}
 	w, err := gemm.Packed(m.Format, m.Rows, m.Cols, data)
 	if err != nil {
-		return nil, fmt.Errorf("cpu: %w", err)
+		return fmt.Errorf("cpu: %w", err)
 	}
 	m.weights = &w
-	return m.weights, nil
+	return nil
 }

@@ -56,9 +56,11 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 		return fmt.Errorf("cpu: %d times for %d launches", len(took), len(launches))
 	}
 	d.count()
+	next := following(launches)
 	d.pool.run(func(w *worker) {
 		last := time.Now()
 		for i, l := range launches {
+			w.next = next[i]
 			l.(*launch).run(w, b)
 			w.sync()
 			if w.id == 0 {

@@ -25,11 +25,13 @@ type pool struct {
 type worker struct {
 	id, n   int // its number, and how many there are
 	pool    *pool
+	tier    gemm.Tier
 	scratch *gemm.Scratch
-	acts    gemm.Acts // of the product at hand
+	acts    gemm.Acts     // of the product at hand
+	next    *gemm.Weights // of the product after it
 }
 
-func newPool(threads int) *pool {
+func newPool(tier gemm.Tier, threads int) *pool {
 	p := &pool{
 		start: gate{parties: int32(threads), patience: betweenSteps},
 		step:  gate{parties: int32(threads), patience: withinStep},
@@ -39,7 +41,7 @@ func newPool(threads int) *pool {
 		p.start.patience, p.step.patience, p.end.patience = alone, alone, alone
 	}
 	for i := range threads {
-		p.workers = append(p.workers, &worker{id: i, n: threads, pool: p, scratch: gemm.NewScratch()})
+		p.workers = append(p.workers, &worker{id: i, n: threads, pool: p, tier: tier, scratch: gemm.NewScratch()})
 	}
 	for _, w := range p.workers[1:] {
 		go w.serve()
@@ -51,12 +53,12 @@ func newPool(threads int) *pool {
 // instead of one to go on with a goroutine that is.
 func (w *worker) serve() {
 	for {
-		w.pool.start.wait()
+		w.pool.start.wait(w)
 		if w.pool.job == nil {
 			return
 		}
 		w.do()
-		w.pool.end.wait()
+		w.pool.end.wait(w)
 	}
 }
 
@@ -64,9 +66,9 @@ func (w *worker) serve() {
 // leave it at the next barrier and run panics, with a *failure; the pool can be used again.
 func (p *pool) run(job func(*worker)) {
 	p.job = job
-	p.start.wait()
+	p.start.wait(p.workers[0])
 	p.workers[0].do()
-	p.end.wait()
+	p.end.wait(p.workers[0])
 	if f := p.failure.Swap(nil); f != nil {
 		p.step.repair()
 		panic(f)
@@ -97,11 +99,11 @@ func (w *worker) do() {
 // close ends the workers.
 func (p *pool) close() {
 	p.job = nil
-	p.start.wait()
+	p.start.wait(p.workers[0])
 }
 
 // sync waits until all workers have come here. It panics if one of them never will; see run.
-func (w *worker) sync() { w.pool.step.wait() }
+func (w *worker) sync() { w.pool.step.wait(w) }
 
 // share is the worker's part of n items, in whole multiples of granule; parts differ by at most one granule.
 func (w *worker) share(n, granule int) (from, to int) {
@@ -109,6 +111,16 @@ func (w *worker) share(n, granule int) (from, to int) {
 	from = pieces * w.id / w.n * granule
 	to = min(pieces*(w.id+1)/w.n*granule, n)
 	return min(from, n), to
+}
+
+// expect tells the worker's scratch that its part of these weights comes now, and of the next product's after that.
+func (w *worker) expect(weights *gemm.Weights) {
+	from, to := blocksOf(weights, w.n).span(w.id)
+	nextFrom, nextTo := 0, 0
+	if w.next != nil {
+		nextFrom, nextTo = blocksOf(w.next, w.n).span(w.id)
+	}
+	w.scratch.Expect(weights, from, to, w.next, nextFrom, nextTo)
 }
 
 // columns is the worker's part of the columns of a matrix: the rows of the weight that makes them.

@@ -26,7 +26,7 @@ func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to
 	}
 	_ = out[(actTo-1)*ld+to-1] // the kernels do not check
 	p := product{kernels: tier.kernels(), out: out, ld: ld, w: w, from: from, to: to, acts: acts, fresh: fresh, s: s}
-	pack, packed := w.packing()
+	packed := w.pack != nil
 	if packed != (acts.Format == Lines) {
 		panic(fmt.Sprintf("gemm: %v weights do not take activations of format %d", w.Format, acts.Format))
 	}
@@ -39,8 +39,10 @@ func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to
 		passes := (tiles + most - 1) / most
 		share := (tiles + passes - 1) / passes
 		p.actFrom, p.actTo = actFrom, min(actFrom+share*tile, actTo)
-		if packed {
-			p.quantised(&pack)
+		if packed && p.actTo-p.actFrom <= streamRows {
+			p.stream(w.pack)
+		} else if packed {
+			p.quantised(w.pack)
 		} else {
 			p.floats()
 		}

@@ -22,6 +22,8 @@ type Scratch struct {
 	mins   []float32
 	acts   []byte    // activations of one pass that were copied together: floats [floatRows][passStride], or lines
 	tile   []float32 // [6][32]: results of the last rows of a matrix that Granule does not divide
+
+	reading Reading
 }
 
 // NewScratch allocates.

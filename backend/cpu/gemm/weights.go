@@ -15,6 +15,7 @@ type Weights struct {
 	Format     quant.Format
 	Rows, Cols int
 	data       []byte
+	pack       *packing // nil for floats
 }
 
 // PackedBytes is the size of the packed weights of a rows × cols matrix: that of the tensor itself if rows is a
@@ -40,18 +41,19 @@ func Packed(f quant.Format, rows, cols int, data []byte) (Weights, error) {
 	if int64(len(data)) != want {
 		return Weights{}, fmt.Errorf("gemm: a %d × %d matrix in %v takes %d bytes packed, and %d were given", rows, cols, f, want, len(data))
 	}
-	return Weights{Format: f, Rows: rows, Cols: cols, data: data}, nil
+	w := Weights{Format: f, Rows: rows, Cols: cols, data: data}
+	if p, packed := packings[f]; packed {
+		w.pack = &p
+	}
+	return w, nil
 }
 
-// packing is how w is packed, if it is.
-func (w *Weights) packing() (packing, bool) {
-	p, ok := packings[w.Format]
-	return p, ok
-}
+// unitBytes is what 32 rows take.
+func (w *Weights) unitBytes() int { return Granule * int(w.Format.RowBytes(w.Cols)) }
 
 // unit is the packed bytes of rows [32 u, 32 u + 32): all their scales, then all their codes.
 func (w *Weights) unit(u int, p *packing) (scales, codes []byte) {
-	size := Granule * int(w.Format.RowBytes(w.Cols))
+	size := w.unitBytes()
 	bytes := w.data[u*size : (u+1)*size]
 	split := w.Cols / w.Format.Block() * p.bytes
 	return bytes[:split], bytes[split:]
