@@ -77,12 +77,8 @@ func lineOf(x *group, c *cost) Line {
 	w := c.work
 	line := Line{
 		Class: x.class, Number: x.number, Work: w, Intensity: intensity(w), Bound: c.bound(), Level: c.slow,
-		Floor: c.floor(), Seconds: c.seconds, Launch: c.launch,
+		Read: c.read, Write: c.write, Floor: c.floor(), Seconds: c.seconds, Launch: c.launch,
 	}
-	line.Read[c.far] += w.WeightBytes + w.CacheRead
-	line.Write[c.far] += w.CacheWrite
-	line.Read[c.near] += w.ValueRead
-	line.Write[c.near] += w.ValueWrite
 	return line
 }
 

@@ -4,56 +4,54 @@ import "github.com/ridge-llm/ridge/graph"
 
 // cost is what one node takes.
 type cost struct {
-	work      graph.Work
-	near, far int     // levels that values, and weights and caches, lie in
-	compute   float64 // its arithmetic at the peak rate, s
-	memory    float64 // its traffic at the bandwidth of its slowest level, s
-	slow      int     // that level
-	traffic   float64 // its traffic when levels come one after the other, s
-	values    float64 // of traffic, that of the activations
-	launch    float64 // s
-	seconds   float64 // what is expected, launch included
+	work        graph.Work
+	read, write traffic
+	compute     float64 // its arithmetic at the peak rate, s
+	memory      float64 // its traffic at the bandwidth of its slowest level, s
+	slow        int     // that level
+	reading     float64 // its weights and cache rows, when levels come one after the other, s
+	values      float64 // and its activations, likewise
+	launch      float64 // s
+	seconds     float64 // what is expected, launch included
 }
-
-// home is the nearest level that holds so many bytes.
-func (p *Profile) home(bytes int64) int {
-	for i, l := range p.Levels {
-		if bytes <= l.Bytes {
-			return i
-		}
-	}
-	return len(p.Levels) - 1
-}
-
-// seconds is what traffic of a level takes at its bandwidth.
-func (l *Level) seconds(bytes int64) float64 { return float64(bytes) / l.Rate }
 
 // cost prices one node of a group in a step with a working set of so many bytes.
-func (m *Model) cost(x *group, l *load, set int64) cost {
+func (m *Model) cost(x *group, l *load, set home) cost {
 	p := m.profile
 	w := x.work(l)
-	c := cost{work: w, far: p.home(set), near: p.home(w.ValueRead + w.ValueWrite)}
-	c.compute = float64(w.FLOPs) / p.FLOPs[x.number]
-	far := p.Levels[c.far].seconds(w.WeightBytes + w.CacheRead + w.CacheWrite)
-	c.values = p.Levels[c.near].seconds(w.ValueRead + w.ValueWrite)
-	c.traffic = far + c.values
-	c.memory, c.slow = max(far, c.values), c.far
-	if c.near == c.far {
-		c.memory = c.traffic
-	} else if c.values > far {
-		c.slow = c.near
+	c := cost{work: w, compute: float64(w.FLOPs) / p.FLOPs[x.number]}
+	near := p.home(w.ValueRead + w.ValueWrite)
+	var far, values, all traffic
+	far.add(set, w.WeightBytes+w.CacheRead+w.CacheWrite)
+	values.add(near, w.ValueRead+w.ValueWrite)
+	for i := range all {
+		all[i] = far[i] + values[i]
 	}
-	if x.class == Linear {
+	c.reading, _, _ = p.seconds(&far)
+	c.values, _, _ = p.seconds(&values)
+	_, c.memory, c.slow = p.seconds(&all)
+	c.read.add(set, w.WeightBytes+w.CacheRead)
+	c.read.add(near, w.ValueRead)
+	c.write.add(set, w.CacheWrite)
+	c.write.add(near, w.ValueWrite)
+	switch x.class {
+	case Linear:
 		c.launch = x.curve.Launch
 		c.seconds = c.launch + overlap(x.curve.at(x.rows(l), x.size)*c.compute, x.curve.Memory*c.memory)
-		return c
-	}
-	c.launch = x.coef.Launch
-	c.seconds = c.launch + x.coef.Compute*c.compute + x.coef.Memory*c.traffic
-	if x.class == Attention {
-		c.seconds += x.coef.Values*p.Levels[0].seconds(w.ValueRead+w.ValueWrite) - x.coef.Memory*c.values + x.coef.Score*float64(x.heads*l.pairs[x.window])
+	case Attention:
+		c.launch = x.coef.Launch
+		c.seconds = c.launch + x.coef.Compute*c.compute + x.coef.Memory*c.reading +
+			x.coef.Values*p.nearest(&w) + x.coef.Score*float64(x.heads*l.pairs[x.window])
+	default:
+		c.launch = x.coef.Launch
+		c.seconds = c.launch + x.coef.Compute*c.compute + x.coef.Memory*(c.reading+c.values)
 	}
 	return c
+}
+
+// nearest is what a node's activations take at the nearest level, s.
+func (p *Profile) nearest(w *graph.Work) float64 {
+	return float64(w.ValueRead+w.ValueWrite) / p.Levels[0].Rate
 }
 
 // floor is the roofline: the least that the node can take.

@@ -24,7 +24,7 @@ func (p *Profile) FitSteps(g *graph.Graph, timed []TimedStep) error {
 			rows = append(rows, []float64{launch / left, 1 / left})
 		}
 	}
-	x := leastSquares(rows, 2)
+	x := LeastSquares(rows, 2)
 	p.Fit.scaleLaunches(x[0])
 	p.Fit.Step = x[1]
 	return nil

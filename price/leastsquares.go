@@ -2,8 +2,8 @@ package price
 
 import "math"
 
-// leastSquares finds x ≥ 0, n numbers, with the least Σ (row·x − 1)², by going down one coordinate after the other.
-func leastSquares(rows [][]float64, n int) []float64 {
+// LeastSquares finds x ≥ 0, n numbers, with the least Σ (row·x − 1)², by going down one coordinate after the other.
+func LeastSquares(rows [][]float64, n int) []float64 {
 	size := make([]float64, n)
 	for _, r := range rows {
 		for k, v := range r {

@@ -108,12 +108,11 @@ func (m *Model) host(l *load) float64 {
 	return f.Step + f.Row*float64(l.tokens) + f.Logit*m.vocab*float64(l.logits)
 }
 
-// workingSet is what a step reads once and the next step reads again, in bytes: it comes from the nearest level that
-// holds all of it.
-func (m *Model) workingSet(l *load) int64 {
+// workingSet is where what a step reads once, and the next step again, comes from: the nearest level that holds it.
+func (m *Model) workingSet(l *load) home {
 	set := m.weights
 	for _, x := range m.groups {
 		set += x.perRow.CacheRead * l.rows[x.window] * int64(len(x.nodes))
 	}
-	return set
+	return m.profile.home(set)
 }

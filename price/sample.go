@@ -23,7 +23,7 @@ type terms struct {
 	rows    int     // of a product
 	size    float64 // of a product's weight, 0 small to 1 large
 	heads   float64
-	nearest float64 // the traffic of its values at the nearest level, s
+	nearest float64 // its activations at the nearest level, s
 	pairs   float64
 	seconds float64
 }
@@ -36,8 +36,8 @@ func (p *Profile) terms(s Sample) (terms, error) {
 		return terms{}, err
 	}
 	l := m.measure(s.Step)
-	t := terms{cost: m.cost(x, &l, s.Set), class: x.class, key: s.Node.Op.Name(), seconds: s.Seconds}
-	t.nearest = p.Levels[0].seconds(t.work.ValueRead + t.work.ValueWrite)
+	t := terms{cost: m.cost(x, &l, p.home(s.Set)), class: x.class, key: s.Node.Op.Name(), seconds: s.Seconds}
+	t.nearest = p.nearest(&t.work)
 	t.rows, t.size, t.heads, t.pairs = int(x.rows(&l)), x.size, float64(x.heads), float64(l.pairs[0])
 	if x.class == Linear {
 		t.key = s.Node.Weights[0].Format.String()
@@ -91,15 +91,15 @@ func (p *Profile) FitSamples(samples []Sample) (*Fit, error) {
 func fitCoef(all []terms) Coef {
 	rows := make([][]float64, len(all))
 	for i, t := range all {
-		rows[i] = []float64{1, t.compute, t.traffic, 0, 0}
+		rows[i] = []float64{1, t.compute, t.reading + t.values, 0, 0}
 		if t.class == Attention {
-			rows[i] = []float64{1, t.compute, t.traffic - t.values, t.nearest, t.heads * t.pairs}
+			rows[i] = []float64{1, t.compute, t.reading, t.nearest, t.heads * t.pairs}
 		}
 		for k := range rows[i] {
 			rows[i][k] /= t.seconds
 		}
 	}
-	c := leastSquares(rows, 5)
+	c := LeastSquares(rows, 5)
 	return Coef{Launch: c[0], Compute: c[1], Memory: c[2], Values: c[3], Score: c[4]}
 }
 

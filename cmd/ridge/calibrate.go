@@ -12,19 +12,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/price"
 )
 
 func calibrateCommand() *cobra.Command {
 	var o ridge.Options
-	var asJSON bool
+	var asJSON, scored bool
+	var path string
 	cmd := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure this machine for pricing steps",
 		Long: `Calibrate measures, in a few seconds, what this machine can do at most (arithmetic by number format, each level of its
 memory) and what Ridge's kernels reach of that, and keeps it in the user's cache directory. From then on the price of a
 step is known before it is run: ridge roofline and ridge bench show it, ridge serve plans by it.
+
+With --score it then times steps of a model and compares: with what the calibration alone says of them, with what it says after
+it has seen other steps of the model, as ridge serve does, and with a line through those other steps (a constant, tokens and
+context). No step that is scored was used for a fit.
 
 With --json it prints the profile, which --profile takes on other machines.`,
 		Example: "  ridge calibrate\n  ridge calibrate --json > here.json",
@@ -42,6 +48,9 @@ With --json it prints the profile, which --profile takes on other machines.`,
 			if err := calibrate.Save(dev, p); err != nil {
 				return err
 			}
+			if scored {
+				return scoreModel(cmd.OutOrStdout(), dev, p, path, asJSON)
+			}
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
 			}
@@ -50,6 +59,8 @@ With --json it prints the profile, which --profile takes on other machines.`,
 	}
 	addDevice(cmd, &o)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the profile as JSON")
+	cmd.Flags().BoolVar(&scored, "score", false, "afterwards time steps of a model and say how far predictions were off")
+	cmd.Flags().StringVarP(&path, "model", "m", "", "with --score, the model: GGUF file or Hugging Face directory; default: the built-in one")
 	return cmd
 }
 
@@ -75,6 +86,28 @@ func printProfile(out io.Writer, p *price.Profile) error {
 			fmt.Fprintf(w, "%d: %.0f %%  ", point.Rows, 100/point.Large)
 		}
 		fmt.Fprint(w, "\n")
+	}
+	return w.Flush()
+}
+
+// scoreModel prints how far predictions of a model's steps are off.
+func scoreModel(out io.Writer, dev backend.Device, p *price.Profile, path string, asJSON bool) error {
+	b, err := openModel(pathArgs(path))
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	scores, err := calibrate.Model(dev, b.Model, b, p)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(out).Encode(scores)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "median error of\tcount\tcalibrated\tafter other steps\tworst\ttokens and context\tworst\t\n")
+	for _, s := range scores {
+		fmt.Fprintf(w, "%s\t%d\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t\n", s.What, s.Count, 100*s.Calibrated, 100*s.Learned, 100*s.WorstLearned, 100*s.Linear, 100*s.WorstOfLinear)
 	}
 	return w.Flush()
 }
