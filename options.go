@@ -19,6 +19,7 @@ type Options struct {
 	Context  int            // longest prompt and answer together, in tokens; 0: the model's own, 8192 at most
 	Parallel int            // requests that run at once; 0: 8
 	Cache    string         // type of cached keys and values: f16, bf16 or f32; "" is f16
+	KV       Budget         // memory for them
 	Template string         // chat template to use in place of the model's own; "": its own
 	Pooling  string         // what an embedding is made of: PoolLast or PoolMean; "" is PoolLast
 	Engine   engine.Options // of its queue, steps and index
@@ -49,7 +50,7 @@ func (o Options) check() error {
 	case o.Pooling != "" && o.Pooling != PoolLast && o.Pooling != PoolMean:
 		return fmt.Errorf("ridge: Pooling is %q; last and mean are possible", o.Pooling)
 	}
-	return nil
+	return o.KV.check()
 }
 
 // Device opens the device that the options choose.
@@ -80,7 +81,7 @@ func (o Options) CacheType() (graph.Type, error) {
 	return 0, fmt.Errorf("ridge: Cache is %q; f16, bf16, f32 and int8 are possible", o.Cache)
 }
 
-// limits makes room for so many requests of the whole context each. Pages that are never written take no memory.
+// limits is the size of steps and contexts; setPages says how many pages there are.
 func (o Options) limits(trained int) backend.Limits {
 	context := o.Context
 	if context == 0 {
@@ -92,6 +93,5 @@ func (o Options) limits(trained int) backend.Limits {
 	}
 	lim := backend.Limits{Tokens: stepTokens, Seqs: parallel, Logits: parallel, PageSize: pageSize}
 	lim.SeqPages = (context + pageSize - 1) / pageSize
-	lim.Pages = lim.SeqPages * parallel
 	return lim
 }

@@ -120,6 +120,9 @@ func (m *Model) compile(o Options) error {
 		return err
 	}
 	lim := o.limits(m.bundle.Model.Config.Context)
+	if err := o.setPages(&lim, m.device, g); err != nil {
+		return err
+	}
 	m.context = lim.SeqPages * lim.PageSize
 	prog, err := plan.Compile(g, m.device, m.bundle, lim)
 	if err != nil {

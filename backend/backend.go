@@ -47,6 +47,12 @@ type Viewer interface {
 	View(v *graph.Value, b Buffer, n int) ([]float32, error)
 }
 
+// Meter is a device that knows how much memory it has.
+type Meter interface {
+	// Memory is how many bytes can be allocated now, and how many there are in all.
+	Memory() (free, total int64, err error)
+}
+
 // Lender is a device that computes with the processor's threads, which wait awake between steps for the next.
 type Lender interface {
 	// Lend has each of the device's Info.Threads threads, numbered from 0, do job, and returns when all have.

@@ -41,16 +41,14 @@ func (e *Engine) contain(err error) error {
 	if e.failures++; e.failures == maxFailures {
 		return fmt.Errorf("engine: %d steps failed one after another and the engine has stopped: %w", maxFailures, err)
 	}
-	if len(e.chosen) == 1 && !e.chosen[0].ended {
-		e.end(e.chosen[0], "", &StepError{err})
+	if len(e.suspects) > 0 {
+		if !e.suspects[0].ended {
+			e.end(e.suspects[0], "", &StepError{err})
+		}
+	} else {
+		e.suspects = append(e.suspects, e.chosen...)
 	}
 	e.startOver()
-	e.suspects = e.suspects[:0]
-	for _, r := range e.chosen {
-		if !r.ended && len(e.chosen) > 1 {
-			e.suspects = append(e.suspects, r)
-		}
-	}
 	return nil
 }
 

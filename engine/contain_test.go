@@ -129,13 +129,17 @@ func TestHiccup(t *testing.T) {
 func TestBrokenDevice(t *testing.T) {
 	broken := errors.New("the device has gone")
 	e := startFaulty(t, func(*backend.Batch) error { return broken })
-	var done []<-chan result
+	ended := make(chan error, 6)
 	for i := range 6 {
-		done = append(done, submit(t, e, context.Background(), request(i, 10+i, 15)))
+		r := request(i, 10+i, 15)
+		r.Done = func(f engine.Final) { ended <- f.Err }
+		if err := e.Submit(context.Background(), r); err != nil {
+			ended <- err // the engine has found out already
+		}
 	}
-	for i, d := range done {
-		if r := wait(t, d); !errors.Is(r.final.Err, broken) {
-			t.Errorf("request %d ended with %v", i, r.final.Err)
+	for range 6 {
+		if err := <-ended; !errors.Is(err, broken) {
+			t.Errorf("a request ended with %v", err)
 		}
 	}
 	if err := e.Submit(context.Background(), request(1, 5, 5)); !errors.Is(err, broken) || !errors.Is(e.Err(), broken) {

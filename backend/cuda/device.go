@@ -111,6 +111,15 @@ func (d *Device) Info() backend.Info {
 	return backend.Info{Name: fmt.Sprintf("cuda:%d", d.ctx.Ordinal), Detail: d.ctx.String(), Memory: d.ctx.Memory, Threads: 1, Act: graph.BF16}
 }
 
+// Memory implements backend.Meter.
+func (d *Device) Memory() (free, total int64, err error) {
+	err = d.do(func() (err error) {
+		free, total, err = d.ctx.MemInfo()
+		return err
+	})
+	return free, total, err
+}
+
 // Alloc implements backend.Device.
 func (d *Device) Alloc(n int64, what string) (backend.Buffer, error) {
 	var p driver.Ptr

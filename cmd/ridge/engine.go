@@ -1,7 +1,13 @@
 package main
 
 import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ridge-llm/ridge"
 )
@@ -9,9 +15,67 @@ import (
 // addEngine adds the settings of an engine that serves many.
 func addEngine(cmd *cobra.Command, o *ridge.Options) {
 	fl, e := cmd.Flags(), &o.Engine
-	fl.IntVar(&o.Parallel, "parallel", 0, "requests that run at once; 0: 8")
+	fl.IntVar(&o.Parallel, "max-num-seqs", 0, "requests that run at once; 0: 8; --parallel is the same")
+	fl.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "parallel" {
+			name = "max-num-seqs"
+		}
+		return pflag.NormalizedName(name)
+	})
 	fl.IntVar(&e.MaxWaiting, "max-waiting", 0, "requests that wait at most, more get 429; 0: 4096")
 	fl.IntVar(&e.StepTokens, "max-num-batched-tokens", 0, "tokens in a step; 0: 512")
+	fl.DurationVar(&e.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms: they are read in chunks of the size that this allows; 0: chunks as large as a step")
 	fl.StringVar((*string)(&e.Policy), "policy", "fcfs", "who goes first: fcfs, priority, or longest-prefix (most in the cache)")
+	fl.Float64Var(&e.WaitingServedRatio, "waiting-served-ratio", 0, "let requests wait until there are so many times as many as are running, for a while: answers are interrupted less often; 0: never")
 	fl.StringVar(&e.Index, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")
+	fl.Var((*budgetFlag)(&o.KV), "kv-memory", "memory for keys and values, as 4GiB or as 50% of what is free beside the weights; default: enough for --max-num-seqs requests of the whole context, but no more than 90%")
+	fl.Float64Var(&o.KV.Total, "gpu-memory-utilization", 0, "part of the device's memory for weights, activations and cache together, in place of --kv-memory")
+}
+
+// budgetFlag reads a size or a percentage.
+type budgetFlag ridge.Budget
+
+// Type implements pflag.Value.
+func (*budgetFlag) Type() string { return "size" }
+
+// String implements pflag.Value.
+func (b *budgetFlag) String() string {
+	switch {
+	case b.Bytes > 0:
+		return fmt.Sprintf("%dB", b.Bytes)
+	case b.Part > 0:
+		return fmt.Sprintf("%g%%", 100*b.Part)
+	}
+	return ""
+}
+
+// Set implements pflag.Value.
+func (b *budgetFlag) Set(text string) error {
+	if number, ok := strings.CutSuffix(text, "%"); ok {
+		percent, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(percent > 0 && percent <= 100) {
+			return fmt.Errorf("%q is no percentage above 0 and up to 100", text)
+		}
+		b.Part, b.Bytes = percent/100, 0
+		return nil
+	}
+	n, err := parseSize(text)
+	b.Bytes, b.Part = n, 0
+	return err
+}
+
+// parseSize reads a number of bytes with a unit: 4GiB, 512MiB, 1.5GB.
+func parseSize(text string) (int64, error) {
+	at := strings.IndexFunc(text, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
+	if at < 0 {
+		at = len(text)
+	}
+	n, err := strconv.ParseFloat(text[:at], 64)
+	unit, known := map[string]float64{
+		"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+	}[text[at:]]
+	if bytes := n * unit; err == nil && known && bytes >= 1 && bytes < math.MaxInt64 {
+		return int64(bytes), nil
+	}
+	return 0, fmt.Errorf("%q is no size such as 4GiB, 512MiB or 1.5GB", text)
 }

@@ -1,0 +1,107 @@
+package ridge
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Budget says how much memory the cache of keys and values may take. The zero Budget is Options.Parallel requests of the
+// whole context, but no more than nine tenths of what is free.
+type Budget struct {
+	Bytes int64   // so many; 0: see Part
+	Part  float64 // of the memory that is free beside the weights, above 0 and up to 1
+	Total float64 // of all the device's memory, for weights, activations and cache together: what vLLM calls its utilization
+}
+
+const (
+	defaultPart = 0.9
+	// slack is what activations and the kernels' own memory may take on a device where Total is to be kept, in bytes.
+	slack = 1 << 30
+)
+
+func (b Budget) check() error {
+	given := 0
+	for _, is := range []bool{b.Bytes != 0, b.Part != 0, b.Total != 0} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return fmt.Errorf("ridge: the cache is to take %d bytes, the part %g of what is free and what the part %g of the device leaves; choose one", b.Bytes, b.Part, b.Total)
+	case b.Bytes < 0:
+		return fmt.Errorf("ridge: a cache of %d bytes; 0 (as much as the requests can fill) or more is possible", b.Bytes)
+	case !(b.Part >= 0 && b.Part <= 1) || !(b.Total >= 0 && b.Total <= 1):
+		return fmt.Errorf("ridge: the parts of the memory for the cache are %g and %g; 0 to 1 is possible", b.Part, b.Total)
+	}
+	return nil
+}
+
+// bytes is what the budget comes to on a device where so many bytes of weights will be; -1 when it sets no bound.
+func (b Budget) bytes(dev backend.Device, weights int64) (int64, error) {
+	if b.Bytes > 0 {
+		return b.Bytes, nil
+	}
+	m, ok := dev.(backend.Meter)
+	if !ok {
+		if b.Part > 0 || b.Total > 0 {
+			return 0, fmt.Errorf("ridge: device %s does not say how much memory is free; give the cache's size in bytes", dev.Info().Name)
+		}
+		return -1, nil
+	}
+	free, total, err := m.Memory()
+	if err != nil {
+		return 0, fmt.Errorf("ridge: %w", err)
+	}
+	if b.Total > 0 {
+		return max(0, int64(b.Total*float64(total))-(total-free)-weights-slack), nil
+	}
+	part := b.Part
+	if part == 0 {
+		part = defaultPart
+	}
+	return max(0, int64(part*float64(free-weights))), nil
+}
+
+// setPages gives the cache its size: what the budget allows. It refuses a budget that does not hold one request.
+func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Graph) error {
+	var page, weights int64
+	for _, c := range g.Caches {
+		page += lim.PageBytes(c)
+	}
+	for _, w := range g.Weights {
+		weights += w.Bytes()
+	}
+	lim.Pages = lim.SeqPages * lim.Seqs
+	if page == 0 {
+		return nil
+	}
+	budget, err := o.KV.bytes(dev, weights)
+	if err != nil || budget < 0 {
+		return err
+	}
+	pages := int(min(budget/page, math.MaxInt32/int64(lim.PageSize)))
+	if pages < lim.SeqPages {
+		return fmt.Errorf("ridge: a request of the whole context, %d tokens, takes %d pages of %s of the cache, %s in all, and there are %s for it; lower the context to %d or make room",
+			lim.SeqPages*lim.PageSize, lim.SeqPages, size(page), size(int64(lim.SeqPages)*page), size(budget), pages*lim.PageSize)
+	}
+	if o.KV == (Budget{}) {
+		pages = min(pages, lim.Pages)
+	}
+	lim.Pages = pages
+	return nil
+}
+
+// size is a number of bytes for people.
+func size(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+}

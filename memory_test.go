@@ -1,0 +1,73 @@
+package ridge
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+func axis(n int) graph.Axis { return graph.Axis{Count: n, Size: 1} }
+
+// metered is a device of which only the memory is asked.
+type metered struct {
+	backend.Device
+	free, total int64
+}
+
+func (m metered) Memory() (free, total int64, err error) { return m.free, m.total, nil }
+func (m metered) Info() backend.Info                     { return backend.Info{Name: "metered"} }
+
+// unmetered does not say how much memory it has.
+type unmetered struct{ backend.Device }
+
+func (unmetered) Info() backend.Info { return backend.Info{Name: "unmetered"} }
+
+// TestSetPages: a page of 16 tokens of this cache takes 4 KiB, a request of the whole context 64 pages, 256 KiB; the
+// weights take 1 MiB.
+func TestSetPages(t *testing.T) {
+	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
+	for _, c := range []struct {
+		name   string
+		budget Budget
+		dev    backend.Device
+		pages  int
+		err    string
+	}{
+		{"all requests", Budget{}, metered{free: gib}, 4 * 64, ""},
+		{"no meter", Budget{}, unmetered{}, 4 * 64, ""},
+		{"little is free", Budget{}, metered{free: 1*mib + 400*kib}, 90, ""},
+		{"too little is free", Budget{}, metered{free: 1*mib + 100*kib}, 0, "takes 64 pages of 4.0 KiB of the cache, 256.0 KiB in all, and there are 90.0 KiB for it; lower the context to 352"},
+		{"bytes", Budget{Bytes: 8 * mib}, unmetered{}, 2048, ""},
+		{"too few bytes", Budget{Bytes: 255 * kib}, unmetered{}, 0, "256.0 KiB in all, and there are 255.0 KiB"},
+		{"a part", Budget{Part: 0.5}, metered{free: 9 * mib}, 1024, ""},
+		{"a part of nobody knows what", Budget{Part: 0.5}, unmetered{}, 0, "device unmetered does not say"},
+		{"a utilization", Budget{Total: 0.5}, metered{free: 7 * gib, total: 8 * gib}, (4*gib - gib - gib - mib) / (4 * kib), ""},
+		{"a utilization that others use up", Budget{Total: 0.5}, metered{free: 2 * gib, total: 8 * gib}, 0, "there are 0.0 KiB"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := &graph.Graph{
+				Caches:  []*graph.Cache{{K: axis(32), V: axis(32), Type: graph.F32}},
+				Weights: []*graph.Weight{{Out: axis(512), In: axis(512), Format: quant.F32}},
+			}
+			lim := backend.Limits{Seqs: 4, PageSize: 16, SeqPages: 64}
+			err := Options{KV: c.budget}.setPages(&lim, c.dev, g)
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Fatalf("%v; it should say %q", err, c.err)
+				}
+				return
+			}
+			if err != nil || lim.Pages != c.pages {
+				t.Errorf("%d pages (%v), not %d", lim.Pages, err, c.pages)
+			}
+		})
+	}
+	for _, b := range []Budget{{Bytes: 5, Part: 0.5}, {Bytes: -1}, {Part: 1.1}, {Total: -0.1}} {
+		if (Options{KV: b}).check() == nil {
+			t.Errorf("%+v was taken", b)
+		}
+	}
+}
