@@ -15,7 +15,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ridge-llm/ridge"
-	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/internal/load"
 	"github.com/ridge-llm/ridge/internal/trace"
 	"github.com/ridge-llm/ridge/server"
@@ -147,7 +146,7 @@ func (f *benchServeFlags) target(ctx context.Context) (stop func(), err error) {
 		o.Count, err = counter(f.tokenizer)
 		return func() {}, err
 	}
-	m, err := f.model.load()
+	m, err := f.model.load(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -191,12 +190,7 @@ func (f *benchServeFlags) clip(m *ridge.Model) error {
 
 // counter counts tokens as a model on this machine does.
 func counter(path string) (load.Counter, error) {
-	b, err := bundle.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer b.Close()
-	tok, err := b.Tokenizer()
+	tok, err := openTokenizer(path)
 	if err != nil {
 		return nil, err
 	}

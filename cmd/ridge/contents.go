@@ -95,7 +95,11 @@ func openModel(args []string) (*bundle.Bundle, error) {
 		fmt.Fprintln(os.Stderr, "ridge: no model named, using the built-in one")
 		return bundle.Builtin()
 	}
-	return bundle.Open(args[0])
+	path, err := modelPath(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return bundle.Open(path)
 }
 
 // readContents looks at everything in a model.

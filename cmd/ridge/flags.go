@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -18,15 +19,15 @@ type modelFlags struct {
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.path, "model", "m", "", "GGUF file or Hugging Face directory; default: the built-in model")
+	cmd.Flags().StringVarP(&f.path, "model", "m", "", "GGUF file, Hugging Face directory, or ORG/REPO[:QUANT] on the hub; default: the built-in model")
 	addDevice(cmd, &f.options)
 	cmd.Flags().IntVarP(&f.options.Context, "ctx", "c", 0, "longest prompt and answer together, in tokens; 0: the model's own, 8192 at most")
 	cmd.Flags().StringVar(&f.options.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8")
 	cmd.Flags().StringVar(&f.template, "chat-template", "", "file with a chat template to use in place of the model's own")
 }
 
-// load loads the model, and says so when it is the built-in one.
-func (f *modelFlags) load() (*ridge.Model, error) {
+// load loads the model, from the hub if it is there and not here, and says so when it is the built-in one.
+func (f *modelFlags) load(ctx context.Context) (*ridge.Model, error) {
 	if f.path == "" {
 		fmt.Fprintln(os.Stderr, "ridge: no model named, using the built-in one (small stories, the vocabulary of LLM inference); choose another with --model")
 	}
@@ -37,7 +38,11 @@ func (f *modelFlags) load() (*ridge.Model, error) {
 		}
 		f.options.Template = string(text)
 	}
-	return ridge.Load(f.path, f.options)
+	path, err := fetchedPath(ctx, f.path)
+	if err != nil {
+		return nil, err
+	}
+	return ridge.Load(path, f.options)
 }
 
 // samplingFlags are the settings of sampling; those not given are the model's defaults.

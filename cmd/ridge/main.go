@@ -45,7 +45,8 @@ named, so that everything can be tried at once.`,
 		SilenceErrors: true,
 	}
 	cmd.AddCommand(
-		runCommand(), serveCommand(), benchCommand(), calibrateCommand(), showCommand(), graphCommand(), planCommand(), simulateCommand(), checkCommand(),
+		runCommand(), serveCommand(), pullCommand(), listCommand(), rmCommand(), psCommand(),
+		benchCommand(), calibrateCommand(), showCommand(), graphCommand(), planCommand(), simulateCommand(), checkCommand(),
 		convertCommand(), dummyCommand(),
 		tokenizeCommand(), templateCommand(), devicesCommand(), versionCommand(),
 	)

@@ -28,24 +28,29 @@ type runFlags struct {
 func runCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run [PROMPT]",
+		Use:   "run [MODEL] [PROMPT]",
 		Short: "Answer a prompt, or chat",
 		Long: `Run answers one prompt, given as argument, on standard input, or both (the input is put below the argument), and
 streams the answer to standard output. Without a prompt, on a terminal, it chats: /help lists what one can type there,
 Ctrl-C stops an answer, Ctrl-D leaves.
 
-Without --model it uses the small built-in model, which knows small stories and the vocabulary of LLM inference.`,
+MODEL is a GGUF file or ORG/REPO[:QUANT] on the Hugging Face hub, which is downloaded if it is not here; a prompt that looks like
+one must come after --model or on standard input. Without either it uses the small built-in model, which knows small stories and the vocabulary of LLM inference.`,
 		Example: `  ridge run "Tell me a story about a fox named Pip"
-  ridge run -m model.gguf
+  ridge run model.gguf
+  ridge run Qwen/Qwen3-0.6B-GGUF:Q8_0 "Why is the sky blue?"
   git diff | ridge run -m model.gguf "Write a commit message for this:"
   ridge run -m model.gguf --raw --temperature 0 "The capital of France is"
   ridge run --json-schema person.json "Ada Lovelace was born in 1815."`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.model.path == "" && len(args) > 0 && namesModel(args[0]) {
+				f.model.path, args = args[0], args[1:]
+			}
 			prompt, given, err := readPrompt(args, os.Stdin)
 			if err != nil {
 				return err
 			}
-			m, err := f.model.load()
+			m, err := f.model.load(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/ridge-llm/ridge/internal/builtin"
+	"github.com/ridge-llm/ridge/internal/testkit/fakehub"
 )
 
 func TestMain(m *testing.M) {
@@ -13,16 +16,19 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the command as a user would; the scripts in testdata/script say what is typed and what must come
-// back. $MODELS is the folder of small models with upstream results.
+// back. $MODELS is the folder of small models with upstream results; the hub that models are pulled from has the built-in one.
 func TestScripts(t *testing.T) {
 	models, err := filepath.Abs("../../internal/check/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
+	hub := fakehub.New(t, map[string][]byte{"model-Q8_0.gguf": builtin.GGUF(), "README.md": nil})
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("MODELS", models)
+			e.Setenv("HF_ENDPOINT", hub.URL)
+			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hf"))
 			e.Setenv("RIDGE_CPU", os.Getenv("RIDGE_CPU"))
 			return nil
 		},

@@ -35,9 +35,10 @@ func serveCommand() *cobra.Command {
 /v1/models, /tokenize, /detokenize, /health, /version and /metrics (Prometheus); at / is a web page to chat on and to watch the engine. Requests that come together are computed together, and what their prompts begin with in common is
 computed once. Ctrl-C or SIGTERM lets what is under way end, for half a minute at most.
 
-MODEL is a GGUF file or a Hugging Face directory; without it, the small built-in model is served.`,
+MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, which is downloaded if it is not here; without it, the small built-in model is served.`,
 		Example: `  ridge serve
   ridge serve model.gguf --parallel 16
+  ridge serve Qwen/Qwen3-0.6B-GGUF:Q8_0
   ridge serve model.gguf --listen 0.0.0.0:8000 --api-key-file keys.txt
   curl http://127.0.0.1:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hello"}]}'`,
 		Args: cobra.MaximumNArgs(1),
@@ -93,7 +94,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		}
 	}()
 	return server.ServeLoading(cmd.Context(), l, f.server.Log, func() (*server.Server, error) {
-		m, err := f.model.load()
+		m, err := f.model.load(cmd.Context())
 		if err != nil {
 			return nil, err
 		}

@@ -71,6 +71,10 @@ func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
 		}
 		return b.Tokenizer()
 	}
+	path, err := modelPath(path)
+	if err != nil {
+		return nil, err
+	}
 	return bundle.OpenTokenizer(path)
 }
 

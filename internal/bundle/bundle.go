@@ -25,7 +25,19 @@ func Open(path string) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fromSource(strings.TrimSuffix(filepath.Base(filepath.Clean(path)), ".gguf"), s)
+	return fromSource(nameOf(path), s)
+}
+
+// nameOf is what people call the model at a path: its file's or folder's name, or, of a folder in the cache of Hugging Face's tools
+// (models--ORG--REPO/snapshots/COMMIT), the repository's.
+func nameOf(path string) string {
+	path = filepath.Clean(path)
+	if snapshots := filepath.Dir(path); filepath.Base(snapshots) == "snapshots" {
+		if repo, ok := strings.CutPrefix(filepath.Base(filepath.Dir(snapshots)), "models--"); ok {
+			return strings.Replace(repo, "--", "/", 1)
+		}
+	}
+	return strings.TrimSuffix(filepath.Base(path), ".gguf")
 }
 
 // fromSource finds out which architecture a source holds; it owns the source from then on.

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/ridge-llm/ridge/internal/hub"
+)
+
+func listCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the models that were downloaded",
+		Example: "  ridge list\n  ridge list --json | jq -r '.[].name'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			h, err := newHub()
+			if err != nil {
+				return err
+			}
+			all, err := h.List()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(append([]hub.Entry{}, all...))
+			}
+			if len(all) == 0 {
+				fmt.Fprintf(os.Stderr, "ridge: there are no models in %s; ridge pull downloads one\n", h.Dir)
+				return nil
+			}
+			return printModels(cmd.OutOrStdout(), all)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+func printModels(out io.Writer, all []hub.Entry) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tFORMAT\tSIZE\tDOWNLOADED")
+	for _, e := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Name, e.Format, hub.Bytes(e.Bytes), e.Modified.Local().Format(time.DateTime))
+	}
+	return w.Flush()
+}
+
+func rmCommand() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "rm ORG/REPO[:QUANT]",
+		Short: "Delete a model that was downloaded",
+		Long: `Rm deletes a model from this machine; without QUANT, all of the repository's. Hugging Face's own tools keep theirs in the same
+place: what they downloaded goes too.`,
+		Example: "  ridge rm bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M\n  ridge rm -f Qwen/Qwen3-0.6B",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := hub.ParseRef(args[0])
+			if err != nil {
+				return err
+			}
+			h, err := newHub()
+			if err != nil {
+				return err
+			}
+			found, err := h.Matching(r)
+			if err != nil {
+				return err
+			}
+			if !force {
+				if err := confirm(found); err != nil {
+					return err
+				}
+			}
+			return h.Remove(found)
+		},
+	}
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
+	return cmd
+}
+
+// confirm asks on the terminal whether models may be deleted.
+func confirm(found []hub.Entry) error {
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return errors.New("there is no terminal to ask on whether to delete; -f deletes without asking")
+	}
+	if err := printModels(os.Stderr, found); err != nil {
+		return err
+	}
+	fmt.Fprint(os.Stderr, "Delete? [y/N] ")
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		return errors.New("nothing was deleted")
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge/internal/hub"
+)
+
+// loadedModel is a model as a server's /api/ps has it: Ollama's shape.
+type loadedModel struct {
+	Name    string `json:"name"`
+	Size    int64  `json:"size"`
+	Context int    `json:"context_length"`
+}
+
+func psCommand() *cobra.Command {
+	var url string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ps",
+		Short: "Say which models a running server has loaded",
+		Long:  "Ps asks a server, by default the one on this machine, what it has loaded. OPENAI_API_KEY is sent as key, if it is set.",
+		Example: `  ridge ps
+  ridge ps --url http://127.0.0.1:11434   # Ollama's`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			models, err := askLoaded(cmd.Context(), url)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				return json.NewEncoder(out).Encode(models)
+			}
+			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tMEMORY\tCONTEXT")
+			for _, m := range models {
+				fmt.Fprintf(w, "%s\t%s\t%d\n", m.Name, hub.Bytes(m.Size), m.Context)
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:8000", "the server")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+// askLoaded asks a server for the models it has loaded.
+func askLoaded(ctx context.Context, url string) ([]loadedModel, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/api/ps", nil)
+	if err != nil {
+		return nil, err
+	}
+	if key := os.Getenv("OPENAI_API_KEY"); key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("%w; is a server running there? ridge serve starts one, --url names another", err)
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized:
+		return nil, fmt.Errorf("%s wants an API key; set OPENAI_API_KEY", url)
+	default:
+		return nil, fmt.Errorf("%s answers status %d to /api/ps", url, resp.StatusCode)
+	}
+	var list struct {
+		Models []loadedModel `json:"models"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&list); err != nil {
+		return nil, fmt.Errorf("%s does not answer /api/ps as Ollama and Ridge do: %w", url, err)
+	}
+	return list.Models, nil
+}

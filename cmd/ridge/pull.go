@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge/internal/hub"
+)
+
+func pullCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "pull ORG/REPO[@REVISION][:QUANT]",
+		Short: "Download a model from the Hugging Face hub",
+		Long: `Pull downloads a model to where Hugging Face's own tools keep theirs, and prints its path. A GGUF file is taken if there is
+one: the one that QUANT names (Q4_K_M, or the file's name), or else Q4_K_M, Q8_0 or the next best. Otherwise the
+safetensors are, with tokenizer and configuration. What is there already is not fetched again; a pull that was stopped goes
+on where it was. Checksums are compared.
+
+HF_TOKEN lets in where one must be known, HF_HOME says where models are kept (default ~/.cache/huggingface), HF_ENDPOINT names
+another hub, HF_HUB_OFFLINE=1 forbids to ask one.`,
+		Example: `  ridge pull bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M
+  ridge pull Qwen/Qwen3-0.6B
+  ridge run -m Qwen/Qwen3-0.6B-GGUF "Why is the sky blue?"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := hub.ParseRef(args[0])
+			if err != nil {
+				return err
+			}
+			h, err := newHub()
+			if err != nil {
+				return err
+			}
+			path, err := pullModel(cmd.Context(), h, r)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), path)
+			return nil
+		},
+	}
+}
+
+// pullModel downloads a model and shows on standard error how far it has come.
+func pullModel(ctx context.Context, h *hub.Hub, r hub.Ref) (string, error) {
+	bar := newDownloadBar(os.Stderr)
+	path, err := h.Pull(ctx, r, bar.show)
+	bar.end()
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return "", fmt.Errorf("the download of %s was stopped; what has come is kept, and ridge pull %s goes on from there", r, r)
+	}
+	return path, err
+}
