@@ -57,7 +57,8 @@ var policy = []struct {
 	{"internal/check", []string{"graph", "pass", "model", "plan", "backend", "weights", "internal/bundle"}, "goldens against any device"},
 	{"", []string{"quant/...", "graph", "pass", "model", "weights/...", "backend/...", "plan", "price", "engine/...", "tokenizer", "chat", "internal/..."}, "the library wires everything"},
 	{"bench/...", nil, "programs that run other programs"},
-	{"server", []string{"", "chat/...", "tokenizer", "engine/..."}, "HTTP over the library"},
+	{"server/store", nil, "files and jobs on a disk"},
+	{"server", []string{"", "chat/...", "tokenizer", "engine/...", "server/store"}, "HTTP over the library"},
 	{"cmd/ridge/...", []string{"..."}, "nothing imports it"},
 }
 

@@ -45,6 +45,7 @@ type Model struct {
 	advice    bundle.Generation
 	ends      []int32
 	context   int
+	parallel  int
 	memory    plan.Memory
 	pooling   string                    // Options.Pooling
 	width     int                       // of an embedding
@@ -123,7 +124,7 @@ func (m *Model) compile(o Options) error {
 	if err := o.setPages(&lim, m.device, g); err != nil {
 		return err
 	}
-	m.context = lim.SeqPages * lim.PageSize
+	m.context, m.parallel = lim.SeqPages*lim.PageSize, lim.Seqs
 	prog, err := plan.Compile(g, m.device, m.bundle, lim)
 	if err != nil {
 		return err
@@ -138,6 +139,9 @@ func (m *Model) Name() string { return m.name }
 
 // Context is the longest that a prompt and its answer may be together, in tokens.
 func (m *Model) Context() int { return m.context }
+
+// Parallel is how many requests run at once.
+func (m *Model) Parallel() int { return m.parallel }
 
 // Vocab is how many tokens the model knows: the width of a row of logits.
 func (m *Model) Vocab() int { return m.bundle.Model.Config.Vocab }

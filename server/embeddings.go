@@ -121,7 +121,9 @@ func (q *embeddingRequest) answer(ctx context.Context, s *Server) (map[string]an
 		return nil, renamed(err, "input")
 	}
 	p := ridge.Greedy()
-	p.Priority, p.Salt = q.Priority, q.CacheSalt
+	if p.Priority, p.Salt = q.Priority, q.CacheSalt; inBackground(ctx) {
+		p.Priority = backgroundPriority
+	}
 	vectors, tokens, err := s.embed(ctx, texts, q.Dimensions, p)
 	if err != nil {
 		return nil, err

@@ -66,6 +66,7 @@ func (f *front) serve(ctx context.Context, l net.Listener, log *slog.Logger, unl
 // stop takes nothing new and waits for what is under way. What is not done in time is cut off.
 func (s *Server) stop(ctx context.Context, h *http.Server) error {
 	s.log.Info("stopping", "running", s.model.Stats().Running, "waiting", s.model.Stats().Waiting)
+	s.Close() // what is under way of batches is given up: it is done again
 	limit, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
 	err := errors.Join(s.model.Drain(limit), h.Shutdown(limit))

@@ -64,6 +64,9 @@ func (s *Server) run(ctx context.Context, all []job, each func(*job, ridge.Piece
 	events := make(chan event, 16)
 	for i := range all {
 		j := &all[i]
+		if inBackground(ctx) {
+			j.params.Priority = backgroundPriority
+		}
 		go func() {
 			for piece, err := range s.model.GenerateTokens(ctx, j.prompt, j.params) {
 				select {

@@ -4,6 +4,8 @@
 //	request ─► id, log, key, limits (server.go, auth.go) ─► decode (chat.go, completion.go, sampling.go)
 //	        ─► run (run.go) ─► one answer (chat_answer.go, completion_answer.go) or events (stream.go)
 //
+//	batch ─► lines (batch_line.go), each like a request that came by itself ─► journal (store)
+//
 // A client that goes away ends its requests within a step of the engine. Errors have OpenAI's shape (error.go).
 package server
 
@@ -18,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server/store"
 )
 
 // Options are a server's settings. The zero value is a good choice on a loopback address.
@@ -27,6 +30,7 @@ type Options struct {
 	Origins []string     // web pages that may call the server from a browser: their origins, or "*"
 	Version string       // what /version says
 	Log     *slog.Logger // nil: nothing is logged
+	Store   *store.Store // of files and batches, the caller's to close after the server; nil: there are none
 }
 
 // Server answers HTTP requests with one model.
@@ -36,6 +40,7 @@ type Server struct {
 	keys    keys
 	log     *slog.Logger
 	metrics *metrics
+	batches *batchRunner
 	created time.Time
 	mux     *http.ServeMux
 }
@@ -56,6 +61,15 @@ func New(m *ridge.Model, o Options) *Server {
 	s.mux.HandleFunc("POST /v1/responses", s.responses)
 	s.mux.HandleFunc("POST /v1/embeddings", s.embeddings)
 	s.mux.HandleFunc("POST /v1/messages", s.messages)
+	s.mux.HandleFunc("POST /v1/files", s.kept(s.upload))
+	s.mux.HandleFunc("GET /v1/files", s.kept(s.files))
+	s.mux.HandleFunc("GET /v1/files/{id}", s.kept(s.file))
+	s.mux.HandleFunc("GET /v1/files/{id}/content", s.kept(s.fileContent))
+	s.mux.HandleFunc("DELETE /v1/files/{id}", s.kept(s.deleteFile))
+	s.mux.HandleFunc("POST /v1/batches", s.kept(s.createBatch))
+	s.mux.HandleFunc("GET /v1/batches", s.kept(s.listBatches))
+	s.mux.HandleFunc("GET /v1/batches/{id}", s.kept(s.batch))
+	s.mux.HandleFunc("POST /v1/batches/{id}/cancel", s.kept(s.cancelBatch))
 	s.mux.HandleFunc("POST /api/chat", s.ollama(false))
 	s.mux.HandleFunc("POST /api/generate", s.ollama(true))
 	s.mux.HandleFunc("POST /api/embed", s.ollamaEmbeddings(false))
@@ -78,7 +92,17 @@ func New(m *ridge.Model, o Options) *Server {
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &apiError{Status: http.StatusNotFound, Kind: "invalid_request_error", Message: "there is no " + r.Method + " " + r.URL.Path + " here"})
 	})
+	if o.Store != nil {
+		s.batches = s.startBatches()
+	}
 	return s
+}
+
+// Close ends the work on batches, which goes on when a server is made with the same store again.
+func (s *Server) Close() {
+	if s.batches != nil {
+		s.batches.close()
+	}
 }
 
 // statusWriter remembers the status for the log, and whether the answer has begun.
@@ -107,17 +131,22 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // ServeHTTP implements http.Handler: what all requests have in common.
-func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	began := time.Now()
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get("X-Request-Id")
 	if id == "" || len(id) > 128 {
 		id = rand.Text()
 	}
-	w := &statusWriter{ResponseWriter: rw}
 	w.Header().Set("X-Request-Id", id)
 	// The connection may have the deadline of an earlier answer.
-	_ = http.NewResponseController(rw).SetWriteDeadline(time.Time{})
-	log := s.log.With("id", id)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	s.guarded(w, r, http.HandlerFunc(s.admitted))
+}
+
+// guarded logs a request, and answers it with 500 if h panics.
+func (s *Server) guarded(rw http.ResponseWriter, r *http.Request, h http.Handler) {
+	began := time.Now()
+	w := &statusWriter{ResponseWriter: rw}
+	log := s.log.With("id", w.Header().Get("X-Request-Id"))
 	defer func() {
 		if p := recover(); p != nil {
 			if errors.Is(asError(p), http.ErrAbortHandler) {
@@ -130,6 +159,11 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 		log.Info("request", "method", r.Method, "path", r.URL.Path, "status", w.status, "took", time.Since(began))
 	}()
+	h.ServeHTTP(w, r)
+}
+
+// admitted answers those who may come.
+func (s *Server) admitted(w http.ResponseWriter, r *http.Request) {
 	if done := s.cors(w, r); done {
 		return
 	}

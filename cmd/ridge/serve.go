@@ -7,13 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server"
+	"github.com/ridge-llm/ridge/server/store"
 )
 
 // serveFlags are the settings of serve.
@@ -23,6 +24,7 @@ type serveFlags struct {
 	keyFile string
 	noAuth  bool
 	logJSON bool
+	dataDir string
 	server  server.Options
 }
 
@@ -32,6 +34,7 @@ func serveCommand() *cobra.Command {
 		Use:   "serve [MODEL]",
 		Short: "Serve a model over HTTP with the OpenAI API",
 		Long: `Serve answers /v1/chat/completions, /v1/completions, /v1/messages (Anthropic's), /api/chat and /api/generate (Ollama's),
+/v1/responses, /v1/embeddings, /api/embed, /v1/files and /v1/batches (kept in --data-dir),
 /v1/models, /tokenize, /detokenize, /health, /version and /metrics (Prometheus); at / is a web page to chat on and to watch the engine. Requests that come together are computed together, and what their prompts begin with in common is
 computed once. Ctrl-C or SIGTERM lets what is under way end, for half a minute at most.
 
@@ -61,6 +64,7 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 	fl.BoolVar(&f.noAuth, "no-auth", false, "let other machines in without a key")
 	fl.StringArrayVar(&f.server.Origins, "cors", nil, "origin of web pages that may call from a browser, or *; can be given several times")
 	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token) or mean; default: last")
+	fl.StringVar(&f.dataDir, "data-dir", "", "folder for /v1/files and /v1/batches, or off; default: ridge/server in the user's cache folder, if it can be used")
 	fl.BoolVar(&f.logJSON, "log-json", false, "write the log as JSON")
 	return cmd
 }
@@ -87,10 +91,16 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer l.Close()
-	var loaded atomic.Pointer[ridge.Model]
+	if f.server.Store, err = f.openStore(); err != nil {
+		return err
+	}
+	var unload atomic.Pointer[func()]
 	defer func() {
-		if m := loaded.Load(); m != nil {
-			m.Close()
+		if u := unload.Load(); u != nil {
+			(*u)()
+		}
+		if f.server.Store != nil {
+			f.server.Store.Close()
 		}
 	}()
 	return server.ServeLoading(cmd.Context(), l, f.server.Log, func() (*server.Server, error) {
@@ -98,10 +108,33 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		if err != nil {
 			return nil, err
 		}
-		loaded.Store(m)
+		s := server.New(m, f.server)
+		u := func() { s.Close(); m.Close() }
+		unload.Store(&u)
 		fmt.Fprintf(os.Stderr, "ridge: serving %s on %s at http://%s/v1, context %d tokens\n", m.Name(), m.Device(), l.Addr(), m.Context())
-		return server.New(m, f.server), nil
+		return s, nil
 	})
+}
+
+// openStore opens the folder of files and batches. The default one is a convenience: without it the server has none.
+func (f *serveFlags) openStore() (*store.Store, error) {
+	switch f.dataDir {
+	case "off":
+		return nil, nil
+	case "":
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return nil, nil
+		}
+		dir := filepath.Join(cache, "ridge", "server")
+		s, err := store.Open(dir)
+		if err != nil {
+			f.server.Log.Warn("there are no /v1/files and /v1/batches; choose a folder for them with --data-dir", "error", err)
+			return nil, nil
+		}
+		return s, nil
+	}
+	return store.Open(f.dataDir)
 }
 
 // readKeys reads a file with a key a line; empty lines and those that begin with # do not count.

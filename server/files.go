@@ -1,0 +1,220 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ridge-llm/ridge/server/store"
+)
+
+// maxFile is the most bytes of an uploaded file, OpenAI's limit.
+const maxFile = 512 << 20
+
+// kept is a handler of what needs the store; without one it says how to get one.
+func (s *Server) kept(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var err error = &apiError{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: "no_data_dir", Message: "this server keeps no files; start it with --data-dir DIR"}
+		if s.options.Store != nil {
+			err = h(w, r)
+		}
+		if err != nil {
+			s.fail(w, r, storeError(err))
+		}
+	}
+}
+
+// storeError gives an error of the store the API's shape.
+func storeError(err error) error {
+	var large *store.TooLargeError
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return &apiError{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: "not_found", Message: strings.TrimPrefix(err.Error(), "store: not found: ")}
+	case errors.As(err, &large):
+		return &apiError{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error", Param: "file", Message: strings.TrimPrefix(err.Error(), "store: ")}
+	case store.IsFull(err):
+		return &apiError{Status: http.StatusInsufficientStorage, Kind: "server_error", Code: "disk_full", Message: "there is no room on the server's disk for this; nothing was kept of it: " + strings.TrimPrefix(err.Error(), "store: ")}
+	}
+	return err
+}
+
+// upload is POST /v1/files: multipart/form-data with purpose and file.
+func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
+	r.Body = http.MaxBytesReader(w, &patient{r.Body, http.NewResponseController(w)}, maxFile+1<<20)
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return bad("", "the body should be multipart/form-data with the fields purpose and file")
+	}
+	var f store.File
+	u := uploading{}
+	for f.ID == "" {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			return bad("file", "there is no field file in the form, or it comes before purpose")
+		}
+		if err != nil {
+			return bad("", "the form did not arrive whole: %v", err)
+		}
+		if f, err = u.take(s, part); err != nil {
+			return err
+		}
+	}
+	writeJSON(w, http.StatusOK, f)
+	return nil
+}
+
+// uploading is what a form has said so far.
+type uploading struct {
+	purpose string
+	expires time.Time
+}
+
+// take reads a field of the form, and keeps the file when that is it.
+func (u *uploading) take(s *Server, part *multipart.Part) (f store.File, err error) {
+	if part.FormName() == "file" {
+		if u.purpose != "batch" {
+			return f, bad("purpose", "purpose is %q; files are taken for purpose batch only, and purpose must come before the file", u.purpose)
+		}
+		f, err = s.options.Store.Create(cmp.Or(part.FileName(), "file"), u.purpose, u.expires, part, maxFile)
+		return f, unfinished(err)
+	}
+	value, err := io.ReadAll(io.LimitReader(part, 1<<10))
+	if err != nil {
+		return f, bad("", "the form did not arrive whole: %v", err)
+	}
+	switch part.FormName() {
+	case "purpose":
+		u.purpose = string(value)
+	case "expires_after[anchor]":
+		if string(value) != "created_at" {
+			return f, bad("expires_after", "expires_after[anchor] is %q; created_at is possible", value)
+		}
+	case "expires_after[seconds]":
+		n, err := strconv.Atoi(string(value))
+		if err != nil || n < 1 {
+			return f, bad("expires_after", "expires_after[seconds] is %q; it should be a whole number above 0", value)
+		}
+		u.expires = time.Now().Add(time.Duration(n) * time.Second)
+	}
+	return f, nil
+}
+
+// unfinished tells a client's failing to send from the store's failing to keep.
+func unfinished(err error) error {
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return &store.TooLargeError{Limit: maxFile}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return bad("file", "the file did not arrive whole; nothing was kept of it")
+	}
+	return err
+}
+
+// patient reads a body that may take any time, as long as something comes.
+type patient struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+// Read implements io.Reader.
+func (p *patient) Read(b []byte) (int, error) {
+	// Writers without deadlines, as tests have, take their time.
+	_ = p.control.SetReadDeadline(time.Now().Add(bodyTime))
+	return p.ReadCloser.Read(b)
+}
+
+// files is GET /v1/files.
+func (s *Server) files(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	list := s.options.Store.Files()
+	if purpose := q.Get("purpose"); purpose != "" {
+		list = slices.DeleteFunc(list, func(f store.File) bool { return f.Purpose != purpose })
+	}
+	return listPage(w, q, 10000, list, func(f store.File) string { return f.ID })
+}
+
+// listPage answers with the part of a list, newest first, that the query asks for: limit, after and order.
+func listPage[T any](w http.ResponseWriter, q url.Values, most int, list []T, id func(T) string) error {
+	limit := most
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > most {
+			return bad("limit", "limit is %q; 1 to %d is possible", text, most)
+		}
+		limit = n
+	}
+	switch order := q.Get("order"); order {
+	case "", "desc":
+	case "asc":
+		slices.Reverse(list)
+	default:
+		return bad("order", "order is %q; asc and desc are possible", order)
+	}
+	if after := q.Get("after"); after != "" {
+		list = list[slices.IndexFunc(list, func(x T) bool { return id(x) == after })+1:]
+	}
+	more := len(list) > limit
+	list = append([]T{}, list[:min(limit, len(list))]...)
+	body := map[string]any{"object": "list", "data": list, "has_more": more, "first_id": nil, "last_id": nil}
+	if len(list) > 0 {
+		body["first_id"], body["last_id"] = id(list[0]), id(list[len(list)-1])
+	}
+	writeJSON(w, http.StatusOK, body)
+	return nil
+}
+
+// file is GET /v1/files/ID.
+func (s *Server) file(w http.ResponseWriter, r *http.Request) error {
+	f, err := s.options.Store.File(r.PathValue("id"))
+	if err == nil {
+		writeJSON(w, http.StatusOK, f)
+	}
+	return err
+}
+
+// fileContent is GET /v1/files/ID/content.
+func (s *Server) fileContent(w http.ResponseWriter, r *http.Request) error {
+	f, err := s.options.Store.Open(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(&steady{w, http.NewResponseController(w)}, r, "", time.Time{}, f)
+	return nil
+}
+
+// steady writes an answer that may take any time, as long as the client reads.
+type steady struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+// Write implements io.Writer.
+func (s *steady) Write(b []byte) (int, error) {
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTime))
+	return s.ResponseWriter.Write(b)
+}
+
+// deleteFile is DELETE /v1/files/ID. A batch that is not over needs its input.
+func (s *Server) deleteFile(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	for _, b := range s.options.Store.Batches() {
+		if b.Input == id && !b.Status.Over() {
+			return &apiError{Status: http.StatusConflict, Kind: "invalid_request_error", Message: "batch " + b.ID + " still reads the file " + id + "; cancel it first"}
+		}
+	}
+	if err := s.options.Store.Delete(id); err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"id": id, "object": "file", "deleted": true})
+	return nil
+}

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// File is what is known of a file, in the shape that OpenAI's API shows.
+type File struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"` // "file"
+	Bytes   int64  `json:"bytes"`
+	Created int64  `json:"created_at"` // seconds since 1970, as all times here
+	Expires int64  `json:"expires_at,omitempty"`
+	Name    string `json:"filename"`
+	Purpose string `json:"purpose"`
+	Status  string `json:"status"` // "processed"
+}
+
+// TooLargeError refuses a file.
+type TooLargeError struct{ Limit int64 }
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("store: the file is larger than %d MiB, the most that is taken", e.Limit>>20)
+}
+
+func (s *Store) content(id string) string { return filepath.Join(s.dir, "files", id) }
+
+// Create keeps what r gives, up to limit bytes, as a file. Either all of it is kept, or nothing and there is an error.
+func (s *Store) Create(name, purpose string, expires time.Time, r io.Reader, limit int64) (File, error) {
+	id := newID("file-")
+	w, err := s.begin("files", id)
+	if err != nil {
+		return File{}, err
+	}
+	n, err := io.Copy(w, io.LimitReader(r, limit+1))
+	if err == nil && n > limit {
+		err = &TooLargeError{limit}
+	}
+	if err != nil {
+		return File{}, w.abandon(err)
+	}
+	if err := w.commit(); err != nil {
+		return File{}, err
+	}
+	f := File{ID: id, Bytes: n, Name: name, Purpose: purpose}
+	if !expires.IsZero() {
+		f.Expires = expires.Unix()
+	}
+	return f, s.add(&f)
+}
+
+// add describes a file whose content is there.
+func (s *Store) add(f *File) error {
+	f.Object, f.Status, f.Created = "file", "processed", time.Now().Unix()
+	if err := s.describe("files", f.ID, f); err != nil {
+		return errors.Join(err, remove(s.content(f.ID)))
+	}
+	s.mu.Lock()
+	s.files[f.ID] = *f
+	s.mu.Unlock()
+	return nil
+}
+
+// Files lists all files, the newest first.
+func (s *Store) Files() []File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removeExpired(time.Now())
+	var all []File
+	for _, f := range s.files {
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b File) int { return cmp.Or(cmp.Compare(b.Created, a.Created), cmp.Compare(b.ID, a.ID)) })
+	return all
+}
+
+// File is what is known of one file.
+func (s *Store) File(id string) (File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removeExpired(time.Now())
+	f, ok := s.files[id]
+	if !ok {
+		return f, fmt.Errorf("%w: there is no file %q", ErrNotFound, id)
+	}
+	return f, nil
+}
+
+// Open opens a file's content.
+func (s *Store) Open(id string) (*os.File, error) {
+	if _, err := s.File(id); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(s.content(id))
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	return f, nil
+}
+
+// Delete removes a file.
+func (s *Store) Delete(id string) error {
+	if _, err := s.File(id); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.drop(id)
+}
+
+// drop removes a file; s.mu is held. The description goes first: what has none is not there.
+func (s *Store) drop(id string) error {
+	delete(s.files, id)
+	return remove(s.content(id)+".json", s.content(id))
+}
+
+// removeExpired removes the files whose time is over; s.mu is held, or nobody else has the store yet.
+func (s *Store) removeExpired(now time.Time) {
+	for id, f := range s.files {
+		if f.Expires > 0 && f.Expires <= now.Unix() {
+			_ = s.drop(id) // what is left of it is found again at the next start
+		}
+	}
+}

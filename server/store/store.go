@@ -1,0 +1,195 @@
+// Package store keeps files and batch jobs in a directory, so that they outlive the process, whatever ends it.
+//
+//	DIR/lock                  held by the process that uses the directory
+//	DIR/files/ID.json, ID     what is known of a file, and its content
+//	DIR/batches/ID.json       what is known of a batch
+//	DIR/batches/ID.output     its journal: a line for every request answered, in the order in which they were
+//	DIR/batches/ID.error      and for every one refused
+//
+// Whatever is written whole (content, descriptions) goes to a file of another name first, is synced, and then renamed:
+// it is there whole or not at all. Journals are appended to; see Journal.
+package store
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Store is a directory of files and batches. Any number of goroutines may use it.
+type Store struct {
+	dir  string
+	lock *os.File
+
+	mu      sync.Mutex
+	files   map[string]File
+	batches map[string]Batch
+}
+
+// ErrNotFound says that there is nothing of an id.
+var ErrNotFound = errors.New("store: not found")
+
+// Open opens a directory, which is made if it does not exist, and reads what is known of its contents. Only one process
+// at a time can have it open.
+func Open(dir string) (*Store, error) {
+	s := &Store{dir: dir, files: map[string]File{}, batches: map[string]Batch{}}
+	for _, sub := range []string{"files", "batches"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			return nil, fmt.Errorf("store: %w", err)
+		}
+	}
+	var err error
+	if s.lock, err = lockFile(filepath.Join(dir, "lock")); err != nil {
+		return nil, fmt.Errorf("store: %s cannot be used: %w", dir, err)
+	}
+	if err := errors.Join(load(s, "files", s.files), load(s, "batches", s.batches)); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.removeOrphans(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.removeExpired(time.Now())
+	return s, nil
+}
+
+// removeOrphans removes contents without a description: a crash came between the two.
+func (s *Store) removeOrphans() error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "files"))
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	for _, e := range entries {
+		_, known := s.files[e.Name()]
+		if !known && !strings.HasSuffix(e.Name(), ".json") {
+			err = errors.Join(err, remove(s.content(e.Name())))
+		}
+	}
+	return err
+}
+
+// Close lets other processes use the directory.
+func (s *Store) Close() error { return s.lock.Close() }
+
+// load reads the descriptions in a folder, and removes what a crash left half made.
+func load[T any](s *Store, folder string, into map[string]T) error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, folder))
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	for _, e := range entries {
+		path := filepath.Join(s.dir, folder, e.Name())
+		id, description := strings.CutSuffix(e.Name(), ".json")
+		switch {
+		case strings.HasSuffix(e.Name(), partial):
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("store: %w", err)
+			}
+		case description:
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return fmt.Errorf("store: %w", err)
+			}
+			var v T
+			if err := json.Unmarshal(data, &v); err != nil {
+				return fmt.Errorf("store: %s is damaged: %w; remove it to go on without it", path, err)
+			}
+			into[id] = v
+		}
+	}
+	return nil
+}
+
+// partial ends the names of files that are being written.
+const partial = ".partial"
+
+// describe writes ID.json.
+func (s *Store) describe(folder, id string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	f, err := s.begin(folder, id+".json")
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		return f.abandon(err)
+	}
+	return f.commit()
+}
+
+// whole is a file that is being written under another name.
+type whole struct {
+	*os.File
+	path string
+}
+
+func (s *Store) begin(folder, name string) (*whole, error) {
+	path := filepath.Join(s.dir, folder, name)
+	f, err := os.OpenFile(path+partial, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	return &whole{f, path}, nil
+}
+
+// abandon removes the file because of an error, which it returns.
+func (f *whole) abandon(err error) error {
+	return errors.Join(fmt.Errorf("store: %w", err), f.Close(), os.Remove(f.path+partial))
+}
+
+// commit makes the file durable and gives it its name.
+func (f *whole) commit() error {
+	if err := f.Sync(); err != nil {
+		return f.abandon(err)
+	}
+	if err := f.Close(); err != nil {
+		return errors.Join(fmt.Errorf("store: %w", err), os.Remove(f.path+partial))
+	}
+	return rename(f.path+partial, f.path)
+}
+
+// rename gives a file another name, and sees to it that it keeps it.
+func rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return syncDir(filepath.Dir(to))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// remove removes files that may not be there.
+func remove(paths ...string) error {
+	var all error
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			all = errors.Join(all, fmt.Errorf("store: %w", err))
+		}
+	}
+	return all
+}
+
+// IsFull reports whether an error says that there is no room for more: on the disk, in a quota, or in one file.
+func IsFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}
+
+// newID is an id that nobody guesses; later ones sort behind earlier ones.
+func newID(prefix string) string {
+	return fmt.Sprintf("%s%x%s", prefix, time.Now().UnixMicro(), strings.ToLower(rand.Text()))
+}
