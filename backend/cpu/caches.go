@@ -60,7 +60,7 @@ func (d *Device) held(l backend.Level) (int64, error) {
 
 // readRate is how many bytes a second all threads read, again and again, of so many that they share out.
 func (d *Device) readRate(bytes int64) (float64, error) {
-	m, err := newMemory(bytes)
+	m, err := newMemory(bytes, 0)
 	if err != nil {
 		return 0, fmt.Errorf("cpu: measuring a cache: %w", err)
 	}

@@ -75,12 +75,16 @@ func (d *Device) Info() backend.Info {
 	return backend.Info{Name: "cpu", Detail: fmt.Sprintf("%s %s, %d threads", runtime.GOARCH, d.tier, n), Memory: capacity(), Threads: n, Q8: true, BF16: gemm.ActFormatOf(d.tier, quant.BF16) == gemm.BFloat16}
 }
 
+// smallStart is how much of an allocation stays in small pages: all that a short conversation touches of a layer's cache.
+// Filling large pages of every layer with zeroes took 75 ms of the time to the first token.
+const smallStart = 2 << 20
+
 // Alloc implements backend.Device.
 func (d *Device) Alloc(n int64, what string) (backend.Buffer, error) {
 	if n < 0 || n > 1<<46 {
 		return backend.Buffer{}, fmt.Errorf("cpu: %d bytes for %s", n, what)
 	}
-	m, err := newMemory(n)
+	m, err := newMemory(n, smallStart)
 	if err != nil {
 		return backend.Buffer{}, fmt.Errorf("cpu: %s: %w", what, err)
 	}

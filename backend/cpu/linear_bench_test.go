@@ -40,7 +40,7 @@ func BenchmarkLinear(b *testing.B) {
 // rotation is a gigabyte of matrices with the same contents: codes that are all kinds of bytes, and scales of 1/64.
 func rotation(b *testing.B, d *Device, f quant.Format, rows, cols int) ([]*gemm.Weights, *memory) {
 	size := f.RowBytes(cols) * int64(rows)
-	arena, err := newMemory(1 << 30 / size * size)
+	arena, err := newMemory(1<<30/size*size, 0)
 	if err != nil {
 		b.Fatal(err)
 	}

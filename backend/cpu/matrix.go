@@ -24,7 +24,7 @@ func (d *Device) ready(m *matrix) error {
 	}
 	data := m.Data
 	if n := gemm.PackedBytes(m.Format, m.Rows, m.Cols); n > 0 {
-		packed, err := newMemory(n)
+		packed, err := newMemory(n, 0)
 		if err != nil {
 			return fmt.Errorf("cpu: a weight of %d × %d: %w", m.Rows, m.Cols, err)
 		}
@@ -32,6 +32,7 @@ func (d *Device) ready(m *matrix) error {
 		m.packed, data = n, packed.bytes
 		d.pool.run(func(w *worker) {
 			if from, to := w.share(m.Rows, gemm.Granule); from < to {
+				mapAhead(m.RowSpan(from, to).Data)
 				gemm.Pack(d.tier, data, m.Tensor, from, to)
 			}
 		})

@@ -13,7 +13,7 @@ const peakBytes = 1 << 30
 
 // Peaks implements backend.Measurer. All threads measure at the same time, as they share clock and memory.
 func (d *Device) Peaks() (backend.Peaks, error) {
-	m, err := newMemory(peakBytes)
+	m, err := newMemory(peakBytes, 0)
 	if err != nil {
 		return backend.Peaks{}, fmt.Errorf("cpu: measuring the memory's bandwidth: %w", err)
 	}

@@ -10,8 +10,9 @@ import (
 // memory is a piece of main memory outside the Go heap. It starts on a page, and so on a cache line.
 type memory struct{ bytes []byte }
 
-func newMemory(n int64) (*memory, error) {
-	data, err := mapMemory(n)
+// newMemory is n bytes of zeroes, of which the first `small` are not to be in large pages.
+func newMemory(n, small int64) (*memory, error) {
+	data, err := mapMemory(n, small)
 	return &memory{data}, err
 }
 

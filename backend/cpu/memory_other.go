@@ -1,5 +1,7 @@
-//go:build unix && !linux
+//go:build !linux
 
 package cpu
 
 func adviseLargePages([]byte) {}
+
+func mapAhead([]byte) {}

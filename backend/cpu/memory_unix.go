@@ -9,8 +9,9 @@ import (
 )
 
 // mapMemory gets n bytes of zeroes straight from the system: they take no room until they are written, and go back the
-// moment they are unmapped. Large pages, where the system grants them, spare most of the faults of the first touch.
-func mapMemory(n int64) ([]byte, error) {
+// moment they are unmapped. Large pages, where the system grants them, spare most of the faults of the first touch; the
+// first `small` bytes stay in small ones.
+func mapMemory(n, small int64) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
 	}
@@ -18,7 +19,9 @@ func mapMemory(n int64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the system has no %d bytes of memory: %w", n, err)
 	}
-	adviseLargePages(data)
+	if n > small {
+		adviseLargePages(data[small:])
+	}
 	return data, nil
 }
 

@@ -15,6 +15,10 @@ func Pack(tier Tier, dst []byte, t quant.Tensor, from, to int) {
 	}
 	for u := from / Granule; u*Granule < to; u++ {
 		src := t.Data[u*Granule*rowBytes : min((u+1)*Granule, t.Rows)*rowBytes]
+		if k.fetchRows != nil && (u+2)*Granule <= to {
+			// Below, 32 rows are read side by side, which no prefetcher of the processor's follows.
+			k.fetchRows(address(&t.Data[(u+1)*Granule*rowBytes]), rowBytes, Granule, rowBytes)
+		}
 		if copied != nil {
 			clear(copied[copy(copied, src):])
 			src = copied
