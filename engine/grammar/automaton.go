@@ -15,7 +15,8 @@ type Automaton struct {
 	mu sync.Mutex // guards the rest
 	flow
 	known
-	work int // steps since the last begin
+	work int     // steps since the last begin
+	yes  []int32 // scratch of walk
 }
 
 // known is what an automaton has worked out so far.

@@ -68,8 +68,7 @@ func (c *Cache) Get(source string, read func() (*Grammar, error)) (*Automaton, e
 
 var errPanicked = errors.New("grammar: compiling it failed")
 
-// compile makes an automaton and works out which tokens may come first, which takes longest and would else be for the
-// engine to do.
+// compile makes an automaton and has it work out beforehand what takes long, which would else be for the engine to do.
 func (c *Cache) compile(read func() (*Grammar, error)) (*Automaton, error) {
 	c.slots <- struct{}{}
 	defer func() { <-c.slots }()
@@ -85,7 +84,11 @@ func (c *Cache) compile(read func() (*Grammar, error)) (*Automaton, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, m.Mask(make([]uint32, c.vocab.MaskWords()))
+	if err := m.Mask(make([]uint32, c.vocab.MaskWords())); err != nil {
+		return nil, err
+	}
+	a.warm()
+	return a, nil
 }
 
 // evict forgets the automata that have not been asked for longest, until the rest fits. Requests that use them go on.

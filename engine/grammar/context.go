@@ -34,22 +34,31 @@ func (a *Automaton) keyOf(f frame, longest, band int) contextKey {
 	return k
 }
 
+// uncounted is a frame whose counter, if tokens of so many bytes cannot take it to a bound, stands still: the text then
+// comes by the same positions again.
+func (a *Automaton) uncounted(f frame, k contextKey, longest int) frame {
+	far := int32(longest + 1)
+	switch {
+	case a.prog.states[f.state].times == nil || k.left < far:
+	case k.need == 0:
+		f.count = enough
+	case k.need == far:
+		f.count = little
+	}
+	return f
+}
+
 // allow finds the tokens that may come at p.
 func (a *Automaton) allow(p *position) error {
 	if p.known {
 		return nil
 	}
 	var sets []*tokenSet
-	for i, b := range a.vocab.bands {
+	for i := range a.vocab.bands {
 		for _, x := range p.items {
-			key := contextKey{state: x.state, band: int32(i)}
-			c := a.tops[key]
-			if c == nil {
-				var err error
-				if c, err = a.newContext(nil, x, b.trie); err != nil {
-					return err
-				}
-				a.tops[key] = c
+			c, err := a.top(x, i)
+			if err != nil {
+				return err
 			}
 			d := descent{a: a, band: i, top: x, left: a.contexts, sets: sets}
 			if err := d.down(c, x.under); err != nil {
@@ -61,6 +70,29 @@ func (a *Automaton) allow(p *position) error {
 	p.allowed, p.known = sets, true
 	a.size += 16 * len(sets)
 	return nil
+}
+
+// top returns the context of a state about whose stack nothing is known.
+func (a *Automaton) top(x frame, band int) (c *context, err error) {
+	key := contextKey{state: x.state, band: int32(band)}
+	if c = a.tops[key]; c == nil {
+		if c, err = a.newContext(nil, x, a.vocab.bands[band].trie); err == nil {
+			a.tops[key] = c
+		}
+	}
+	return c, err
+}
+
+// next returns the context that knows one frame more than c, which leaves something open.
+func (a *Automaton) next(c *context, f frame, band int) (next *context, err error) {
+	longest := a.vocab.bands[band].longest
+	key := a.keyOf(f, longest, band)
+	if next = c.deeper[key]; next == nil {
+		if next, err = a.newContext(c, a.uncounted(f, key, longest), c.rest); err == nil {
+			c.deeper[key] = next
+		}
+	}
+	return next, err
 }
 
 // descent collects the tokens that one state of a position allows, by contexts that know more and more of its stack.
@@ -83,14 +115,9 @@ func (d *descent) down(c *context, under *stack) error {
 		if d.left--; d.left < 0 {
 			return d.asItIs(c.rest)
 		}
-		key := d.a.keyOf(f, d.a.vocab.bands[d.band].longest, d.band)
-		next := c.deeper[key]
-		if next == nil {
-			var err error
-			if next, err = d.a.newContext(c, f, c.rest); err != nil {
-				return err
-			}
-			c.deeper[key] = next
+		next, err := d.a.next(c, f, d.band)
+		if err != nil {
+			return err
 		}
 		if err := d.down(next, f.under); err != nil {
 			return err
@@ -114,7 +141,10 @@ func (a *Automaton) newContext(c *context, f frame, tokens *trie) (*context, err
 	f.under = nil
 	n := &context{deeper: map[contextKey]*context{}}
 	if c == nil {
-		n.top = f.state
+		if n.top = f.state; a.prog.short[f.state] {
+			n.accepted, n.rest = &tokenSet{}, tokens // nearly all tokens reach below it
+			return n, nil
+		}
 	} else {
 		n.top = c.top
 		n.frames = append(append(n.frames, c.frames...), f)
@@ -132,7 +162,7 @@ func (a *Automaton) newContext(c *context, f frame, tokens *trie) (*context, err
 	n.accepted, n.rest = accepted, rest
 	a.size += 200 + 16*len(n.frames) + n.accepted.bytes()
 	if rest != nil {
-		a.size += 12 * len(rest.nodes)
+		a.size += 32 * len(rest.nodes)
 	}
 	return n, nil
 }
@@ -141,7 +171,7 @@ func (a *Automaton) newContext(c *context, f frame, tokens *trie) (*context, err
 // below the known stack and were not accepted before.
 func (a *Automaton) walk(t *trie, start int32) (accepted *tokenSet, rest *trie, err error) {
 	var (
-		yes    []int32
+		yes    = a.yes[:0]
 		maybe  = subtrie{from: t}
 		at     = make([]*position, t.deepest+1) // by depth
 		popped = make([]bool, t.deepest+1)      // an earlier byte of the token ended the known stack
@@ -181,11 +211,25 @@ func (a *Automaton) walk(t *trie, start int32) (accepted *tokenSet, rest *trie, 
 				maybe.add()
 			}
 		}
-		i++
+		if i++; i == node.end || next == dead {
+			continue
+		}
+		if p.visits < a.visits {
+			if p.visits++; p.visits == a.visits {
+				if p.loop, err = a.loops(p); err != nil {
+					return nil, nil, err
+				}
+			}
+		}
+		if t.below[i-1]&^p.loop == 0 { // all that goes on from here stays here
+			yes = append(yes, t.tokens[t.first[i]:t.first[node.end]]...)
+			i = node.end
+		}
 	}
+	a.yes = yes
 	if len(maybe.nodes) > 0 {
 		maybe.close()
-		rest = &trie{nodes: maybe.nodes, deepest: maybe.deepest}
+		rest = &maybe.trie
 	}
 	return a.vocab.newTokenSet(yes), rest, nil
 }

@@ -76,6 +76,8 @@ func drawTuning(t *rapid.T) tuning {
 	u.light = rapid.SampledFrom([]int{u.light, 0}).Draw(t, "light")
 	u.unrolled = rapid.SampledFrom([]int{u.unrolled, 1}).Draw(t, "unrolled")
 	u.contexts = rapid.SampledFrom([]int{u.contexts, 0, 2}).Draw(t, "contexts")
+	u.visits = rapid.SampledFrom([]int{u.visits, 1, 2}).Draw(t, "visits")
+	u.much = rapid.SampledFrom([]int{u.much, 1}).Draw(t, "much")
 	u.memory = rapid.SampledFrom([]int{u.memory, 10_000}).Draw(t, "memory")
 	return u
 }
@@ -153,6 +155,9 @@ func TestMaskWithCounters(t *testing.T) {
 
 // checkWalk compares all masks on a random way from the place after the text written.
 func checkWalk(t *rapid.T, a *Automaton, o *oracle, written string) {
+	if rapid.Bool().Draw(t, "warm") {
+		a.warm()
+	}
 	m, err := a.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,12 @@ type frame struct {
 	under *stack
 }
 
+// Counters of a context that no token takes to a bound: they need not count.
+const (
+	enough int32 = -1 // the lower bound is behind
+	little int32 = -2 // it is ahead
+)
+
 func (f frame) compare(g frame) int {
 	return cmp.Or(cmp.Compare(f.state, g.state), cmp.Compare(f.count, g.count), cmp.Compare(f.under.id, g.under.id))
 }
@@ -39,6 +45,8 @@ type position struct {
 	done   bool    // the text may end here
 	popped bool    // a rule on the unknown stack may end here
 
+	visits   int         // by walks, up to tuning.visits
+	loop     byteKinds   // the bytes that lead from here to here, once there were as many
 	next     []int32     // by byte class: the index of the position after such a byte, or 0 if that is not known yet
 	allowed  []*tokenSet // the tokens that may come here, once known is set
 	known    bool
@@ -119,6 +127,8 @@ func (f *flow) begin(x frame) {
 		for _, c := range s.calls {
 			f.call(c.rule, frame{state: c.to, under: x.under})
 		}
+	} else if len(s.calls) > 0 && x.count < 0 {
+		f.call(s.calls[0].rule, x)
 	} else if len(s.calls) > 0 && (s.times.max < 0 || int(x.count) < s.times.max) {
 		most := max(s.times.min, s.times.max) // without an upper bound, counting ends at the lower one
 		f.call(s.calls[0].rule, frame{x.state, min(x.count+1, int32(most)), x.under})
@@ -142,7 +152,7 @@ func (f *flow) call(rule int32, to frame) {
 // final tells whether a rule may end in this state.
 func (p *program) final(x frame) bool {
 	s := &p.states[x.state]
-	return s.final && (s.times == nil || int(x.count) >= s.times.min)
+	return s.final && (s.times == nil || int(x.count) >= s.times.min && x.count >= 0 || x.count == enough)
 }
 
 // ended tells whether a rule must end in this state.

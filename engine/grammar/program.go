@@ -12,6 +12,7 @@ type program struct {
 	states  []state
 	starts  []int32    // the first state of each rule; a rule that can begin with another stands before it
 	root    int32      // rule
+	short   []bool     // by state: it is of a counted rule that is a few bytes at most
 	class   [256]uint8 // bytes with the same class are never told apart
 	example []byte     // a byte of each class
 }
@@ -172,7 +173,45 @@ func (b *builder) assemble(root int, order []int) *program {
 		}
 	}
 	p.classify()
+	p.findShort()
 	return p
+}
+
+// findShort marks the states of what counters repeat, if it calls nothing and comes by no state twice.
+func (p *program) findShort() {
+	p.short = make([]bool, len(p.states))
+	for i := range p.states {
+		if s := &p.states[i]; s.times != nil && len(s.calls) > 0 {
+			var states []int32
+			if p.straight(p.starts[s.calls[0].rule], maxShort, &states) {
+				for _, x := range states {
+					p.short[x] = true
+				}
+			}
+		}
+	}
+}
+
+// maxShort is the most bytes of a repeated part that counts as short: those of an escaped surrogate pair.
+const maxShort = 12
+
+// straight collects the states that can be reached from one, if none of them calls a rule or is further than so many
+// bytes.
+func (p *program) straight(from int32, bytes int, states *[]int32) bool {
+	s := &p.states[from]
+	if bytes < 0 || len(s.calls) > 0 || s.times != nil || len(*states) > 256 {
+		return false
+	}
+	if slices.Contains(*states, from) {
+		return true
+	}
+	*states = append(*states, from)
+	for _, a := range s.arcs {
+		if !p.straight(a.to, bytes-1, states) {
+			return false
+		}
+	}
+	return true
 }
 
 // classify finds the bytes that no arc tells apart.

@@ -167,7 +167,7 @@ func TestSchemaWalks(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		schema := drawRoot(t)
-		o := Options{Open: rapid.Bool().Draw(t, "open"), Spaces: rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "spaces")}
+		o := Options{Open: rapid.Bool().Draw(t, "open"), Spaces: rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "spaces"), Spaced: rapid.Bool().Draw(t, "spaced")}
 		a := compileDrawn(t, schema, o)
 		if a == nil {
 			return

@@ -1,5 +1,7 @@
 package grammar
 
+import "slices"
+
 // tokenSet is some tokens of a vocabulary: a list if they are few, else a bit for each.
 type tokenSet struct {
 	ids  []int32
@@ -8,25 +10,22 @@ type tokenSet struct {
 
 // newTokenSet makes a set of tokens and their twins.
 func (v *Vocabulary) newTokenSet(ids []int32) *tokenSet {
-	n := len(ids)
+	var twins []int32
 	for _, id := range ids {
-		n += len(v.twins[id])
-	}
-	if n >= v.MaskWords() {
-		bits := make([]uint32, v.MaskWords())
-		for _, id := range ids {
-			setBit(bits, id)
-			for _, twin := range v.twins[id] {
-				setBit(bits, twin)
-			}
+		if v.hasTwins[id/32]>>(id%32)&1 == 1 {
+			twins = append(twins, v.twins[id]...)
 		}
-		return &tokenSet{bits: bits}
 	}
-	list := make([]int32, 0, n)
-	for _, id := range ids {
-		list = append(append(list, id), v.twins[id]...)
+	if len(ids)+len(twins) < v.MaskWords() {
+		return &tokenSet{ids: slices.Concat(ids, twins)}
 	}
-	return &tokenSet{ids: list}
+	bits := make([]uint32, v.MaskWords())
+	for _, list := range [][]int32{ids, twins} {
+		for _, id := range list {
+			setBit(bits, id)
+		}
+	}
+	return &tokenSet{bits: bits}
 }
 
 func setBit(mask []uint32, id int32) { mask[id/32] |= 1 << (id % 32) }

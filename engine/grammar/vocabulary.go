@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -9,13 +10,14 @@ import (
 // Vocabulary is the bytes of every token of a model, sorted so that all tokens can be tried against an automaton
 // together. It does not change and may be shared.
 type Vocabulary struct {
-	size    int
-	bytes   [][]byte // of a special token: its name between marks
-	ends    []int32
-	bands   []band
-	twins   map[int32][]int32 // the other tokens with the same bytes, by the first of them
-	special map[string]int32  // by their bytes
-	encode  func(text string) []int32
+	size     int
+	bytes    [][]byte // of a special token: its name between marks
+	ends     []int32
+	bands    []band
+	twins    map[int32][]int32 // the other tokens with the same bytes, by the first of them
+	hasTwins []uint32          // the first of them, a bit each
+	special  map[string]int32  // by their bytes
+	encode   func(text string) []int32
 }
 
 // Tokens is what a model's tokenizer says of its tokens.
@@ -58,17 +60,19 @@ func NewVocabulary(t Tokens) (*Vocabulary, error) {
 		}
 	}
 	tokens := v.spell(t)
+	v.hasTwins = make([]uint32, v.MaskWords())
 	ids := make([]int32, 0, len(tokens))
 	for i, b := range tokens {
 		if len(b) > 0 {
 			ids = append(ids, int32(i))
 		}
 	}
-	slices.SortStableFunc(ids, func(a, b int32) int { return bytes.Compare(tokens[a], tokens[b]) })
+	slices.SortFunc(ids, func(a, b int32) int { return cmp.Or(bytes.Compare(tokens[a], tokens[b]), cmp.Compare(a, b)) })
 	unlike := ids[:0]
 	for _, id := range ids {
 		if n := len(unlike); n > 0 && bytes.Equal(tokens[unlike[n-1]], tokens[id]) {
 			v.twins[unlike[n-1]] = append(v.twins[unlike[n-1]], id)
+			setBit(v.hasTwins, unlike[n-1])
 		} else {
 			unlike = append(unlike, id)
 		}
