@@ -19,7 +19,7 @@ func page() http.Handler {
 	}
 	serve := http.FileServerFS(files)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'")
+		w.Header().Set("Content-Security-Policy", "default-src 'self'; img-src data:; frame-ancestors 'none'")
 		serve.ServeHTTP(w, r)
 	})
 }
@@ -27,7 +27,7 @@ func page() http.Handler {
 // open reports whether a path is answered without a key.
 func open(path string) bool {
 	switch path {
-	case "/", "/page.css", "/page.js", "/health":
+	case "/", "/page.css", "/page.js", "/engine.js", "/health":
 		return true
 	}
 	return false

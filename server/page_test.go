@@ -16,7 +16,7 @@ import (
 func TestPage(t *testing.T) {
 	h, _ := start(t, ridge.Options{}, server.Options{Keys: []string{"secret"}})
 	texts := map[string]string{}
-	for _, path := range []string{"/", "/page.css", "/page.js"} {
+	for _, path := range []string{"/", "/page.css", "/page.js", "/engine.js"} {
 		r, err := http.Get(h.URL + path)
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +30,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s refers to another server", path)
 		}
 	}
-	for _, m := range regexp.MustCompile(`\$\("(\w+)"\)`).FindAllStringSubmatch(texts["/page.js"], -1) {
+	for _, m := range regexp.MustCompile(`\$\("(\w+)"\)`).FindAllStringSubmatch(texts["/page.js"]+texts["/engine.js"], -1) {
 		if !strings.Contains(texts["/"], `id="`+m[1]+`"`) {
 			t.Errorf("the script asks for element %s, which the page has not", m[1])
 		}
@@ -46,7 +46,7 @@ func TestPage(t *testing.T) {
 	}
 	data, _ := io.ReadAll(r.Body)
 	r.Body.Close()
-	for _, m := range regexp.MustCompile(`\bs\.([A-Z]\w+)`).FindAllStringSubmatch(texts["/page.js"], -1) {
+	for _, m := range regexp.MustCompile(`\bs\.([A-Z]\w+)`).FindAllStringSubmatch(texts["/engine.js"], -1) {
 		if !strings.Contains(string(data), `"`+m[1]+`":`) {
 			t.Errorf("the script reads %s, which /stats has not: %s", m[1], data)
 		}

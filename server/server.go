@@ -88,6 +88,7 @@ func New(m *ridge.Model, o Options) *Server {
 	s.mux.Handle("GET /{$}", page())
 	s.mux.Handle("GET /page.css", page())
 	s.mux.Handle("GET /page.js", page())
+	s.mux.Handle("GET /engine.js", page())
 	s.mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &apiError{Status: http.StatusNotFound, Kind: "invalid_request_error", Message: "there is no " + r.Method + " " + r.URL.Path + " here"})

@@ -11,21 +11,60 @@ function headers() {
   return h;
 }
 
-// show adds a message to the page and returns its element.
+// add puts an element at the end of the messages, and keeps the end in sight if it was.
+function add(element) {
+  const end = atEnd();
+  $("empty").hidden = true;
+  $("messages").append(element);
+  if (end) toEnd();
+  return element;
+}
+
+function atEnd() {
+  const m = $("messages");
+  return m.scrollHeight - m.scrollTop - m.clientHeight < 48;
+}
+
+function toEnd() { $("messages").scrollTop = $("messages").scrollHeight; }
+
+// show adds a message to the page and returns the element of its text.
 function show(kind, text) {
   const e = document.createElement("div");
   e.className = "message " + kind;
-  e.textContent = text;
-  $("messages").append(e);
-  e.scrollIntoView();
+  const inner = kind === "user" ? e.appendChild(document.createElement("div")) : e;
+  inner.textContent = text;
+  add(e);
   return e;
+}
+
+// showReasoning adds the place for what a model thinks before it answers, hidden while there is none.
+function showReasoning() {
+  const e = document.createElement("details"), summary = document.createElement("summary"), text = document.createElement("div");
+  e.className = "reasoning";
+  e.hidden = true;
+  summary.textContent = "Reasoning";
+  text.className = "message";
+  e.append(summary, text);
+  add(e);
+  return { more(piece) { e.hidden = false; text.textContent += piece; } };
 }
 
 // redraw shows the conversation anew.
 function redraw() {
-  $("messages").replaceChildren();
+  for (const e of [...$("messages").children]) if (e !== $("empty")) e.remove();
   for (const m of conversation) show(m.role, m.content);
-  $("again").disabled = conversation.length === 0;
+  $("empty").hidden = conversation.length > 0;
+  enable();
+  toEnd();
+}
+
+// enable lets buttons be pressed that would do something.
+function enable() {
+  const busy = running !== null;
+  $("send").disabled = busy;
+  $("stop").disabled = !busy;
+  $("again").disabled = busy || conversation.length === 0;
+  $("clear").disabled = !busy && conversation.length === 0 && $("empty").hidden === false;
 }
 
 // events yields the data of a stream of server-sent events.
@@ -45,47 +84,60 @@ async function* events(response) {
 }
 
 function body() {
-  const b = { messages: conversation, stream: true, stream_options: { include_usage: true } };
-  for (const name of ["temperature", "top_p", "top_k", "max_tokens", "seed"]) {
+  const system = $("system").value.trim();
+  const messages = system ? [{ role: "system", content: system }, ...conversation] : conversation;
+  const b = { messages, stream: true, stream_options: { include_usage: true } };
+  for (const name of ["temperature", "top_p", "top_k", "min_p", "max_tokens", "seed"]) {
     if ($(name).value !== "") b[name] = Number($(name).value);
   }
   return JSON.stringify(b);
 }
 
+// speed is what an answer took, in words.
+function speed(usage, seconds) {
+  const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
+  const rate = seconds > 0 && usage.completion_tokens > 1 ? `, ${((usage.completion_tokens - 1) / seconds).toFixed(1)} tokens/s` : "";
+  return `${usage.completion_tokens} tokens${rate}; prompt ${usage.prompt_tokens}, ${cached} cached`;
+}
+
 // answer asks for the next message and shows it as it comes.
 async function answer() {
   const mine = running = new AbortController();
-  $("send").disabled = $("again").disabled = true;
-  $("stop").disabled = false;
-  const reasoning = show("reasoning", "");
-  const element = show("assistant", "");
-  let began = 0;
-  let text = "";
+  enable();
+  $("speed").textContent = "";
+  const reasoning = showReasoning();
+  const element = show("assistant waiting", "");
+  let began = 0, text = "";
   try {
     const response = await fetch("v1/chat/completions", { method: "POST", headers: headers(), body: body(), signal: mine.signal });
     if (!response.ok) throw new Error((await response.json()).error.message);
     for await (const event of events(response)) {
       if (event.error) throw new Error(event.error.message);
-      const delta = event.choices[0]?.delta ?? {};
-      began ||= performance.now();
+      const delta = event.choices[0]?.delta ?? {}, end = atEnd();
+      if (delta.content || delta.reasoning_content) began ||= performance.now();
       text += delta.content ?? "";
       element.textContent = text;
-      reasoning.textContent += delta.reasoning_content ?? "";
-      if (event.usage) {
-        const seconds = (performance.now() - began) / 1000;
-        $("speed").textContent = `${(event.usage.completion_tokens / seconds).toFixed(1)} tokens/s, ${event.usage.prompt_tokens_details.cached_tokens} of ${event.usage.prompt_tokens} prompt tokens cached`;
-      }
+      if (delta.reasoning_content) reasoning.more(delta.reasoning_content);
+      if (end) toEnd();
+      if (event.usage) $("speed").textContent = speed(event.usage, (performance.now() - began) / 1000);
     }
   } catch (error) {
     if (error.name !== "AbortError") show("error", error.message);
+    else if (!mine.cleared) $("speed").textContent = "stopped";
   }
-  if (!reasoning.textContent) reasoning.remove();
+  element.classList.remove("waiting");
   if (text && !mine.cleared) conversation.push({ role: "assistant", content: text });
   else element.remove();
   running = null;
-  $("send").disabled = $("again").disabled = false;
-  $("stop").disabled = true;
+  enable();
   $("text").focus();
+}
+
+function again() {
+  if (running || conversation.length === 0) return;
+  if (conversation.at(-1).role === "assistant") conversation.pop();
+  redraw();
+  answer();
 }
 
 $("form").addEventListener("submit", event => {
@@ -95,6 +147,7 @@ $("form").addEventListener("submit", event => {
   $("text").value = "";
   conversation.push({ role: "user", content: text });
   show("user", text);
+  toEnd();
   answer();
 });
 
@@ -105,46 +158,22 @@ $("text").addEventListener("keydown", event => {
   }
 });
 
-$("stop").addEventListener("click", () => running?.abort());
-
-$("again").addEventListener("click", () => {
-  if (conversation.at(-1)?.role === "assistant") conversation.pop();
-  if (running || conversation.length === 0) return;
-  redraw();
-  answer();
+document.addEventListener("keydown", event => {
+  if (event.key === "Escape") running?.abort();
+  if (event.altKey && event.code === "KeyR") {
+    event.preventDefault();
+    again();
+  }
 });
+
+$("stop").addEventListener("click", () => running?.abort());
+$("again").addEventListener("click", again);
 
 $("clear").addEventListener("click", () => {
   if (running) running.cleared = true;
   running?.abort();
   conversation.length = 0;
+  $("speed").textContent = "";
   redraw();
+  $("text").focus();
 });
-
-// watch shows where the engine stands, once a second.
-async function watch() {
-  try {
-    const response = await fetch("stats", { headers: headers() });
-    if (!response.ok) throw new Error(response.status === 401 ? "needs the API key" : "cannot be read");
-    const s = await response.json();
-    const used = s.PagesUsed / s.Pages;
-    const rows = {
-      "Running": s.Running, "Waiting": s.Waiting, "Step": (s.StepTime / 1e6).toFixed(1) + " ms",
-      "Tokens/s": Math.round(s.Rate), "Pages used": `${s.PagesUsed} of ${s.Pages}`, "Pages idle": s.PagesIdle,
-      "Prefix found": s.Queried ? Math.round(100 * s.Found / s.Queried) + " %" : "-", "Preempted": s.Preemptions,
-    };
-    $("engine").replaceChildren(...Object.entries(rows).flatMap(([name, value]) => {
-      const term = document.createElement("dt"), data = document.createElement("dd");
-      term.textContent = name;
-      data.textContent = value;
-      return [term, data];
-    }));
-    $("pages").value = used;
-    $("model").textContent = s.Model;
-  } catch (error) {
-    $("model").textContent = "engine: " + error.message;
-  }
-  setTimeout(watch, 1000);
-}
-
-watch();
