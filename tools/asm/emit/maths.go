@@ -6,6 +6,8 @@ import (
 
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+
+	"github.com/ridge-llm/ridge/tools/asm/series"
 )
 
 // Repeat is a read-only vector that repeats the float32 v; asking for the same name again gives the same vector.
@@ -34,9 +36,6 @@ func (w Width) Polynomial(name string, c []float32, x, y reg.VecPhysical) {
 	}
 }
 
-// exp2Coefficients are 2ˣ on [-½, ½], to 2e-9 of it (fitted at Chebyshev points).
-var exp2Coefficients = []float32{0.00015461445, 0.0013400428, 0.009618057, 0.05550327, 0.24022651, 0.6931472, 1}
-
 // Exp2 is y = 2ˣ for x ≤ 0, to 2 ulp, 0 below 2⁻¹²⁷ at the latest (2⁻¹⁴⁹ when wide), and NaN for NaN; x and t are overwritten.
 func (w Width) Exp2(x, y, t reg.VecPhysical) {
 	if !w.Wide() {
@@ -45,7 +44,7 @@ func (w Width) Exp2(x, y, t reg.VecPhysical) {
 	}
 	w.Round(x, t)
 	w.VSUBPS(t, x, x)
-	w.Polynomial("exp2C", exp2Coefficients, x, y)
+	w.Polynomial("exp2C", series.Exp2, x, y)
 	if w.Wide() {
 		w.VSCALEFPS(t, y, y)
 	} else {
@@ -53,18 +52,14 @@ func (w Width) Exp2(x, y, t reg.VecPhysical) {
 	}
 }
 
-// expCoefficients are (eˣ - 1 - x)/x² for |x| ≤ ½ ln 2; the error of eˣ is 1e-8 of it.
-var expCoefficients = []float32{0.0013926927, 0.008363774, 0.04166655, 0.16666573, 0.5, 1, 1}
-
 // Exp is y = eˣ to 2 ulp with the ends of Exp2; x and t are overwritten.
 func (w Width) Exp(x, y, t reg.VecPhysical) {
 	w.clamp("exp", x, -127*math.Ln2, 128*math.Ln2)
 	w.VMULPS(w.Repeat("expLog2e", math.Log2E), x, t)
 	w.Round(t, t)
-	// ln 2 in two parts, the first of so few bits that its product with the exponent is exact.
-	w.VFNMADD231PS(w.Repeat("expLn2High", 0.693359375), t, x)
-	w.VFNMADD231PS(w.Repeat("expLn2Low", -2.12194440e-4), t, x)
-	w.Polynomial("expC", expCoefficients, x, y)
+	w.VFNMADD231PS(w.Repeat("expLn2High", series.Ln2High), t, x)
+	w.VFNMADD231PS(w.Repeat("expLn2Low", series.Ln2Low), t, x)
+	w.Polynomial("expC", series.Exp, x, y)
 	w.scale(t, y)
 }
 
