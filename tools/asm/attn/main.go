@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/ridge-llm/ridge/tools/asm/arm"
+	"github.com/ridge-llm/ridge/tools/asm/attn/neon"
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
@@ -25,7 +27,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: attn DIRECTORY")
 		os.Exit(2)
 	}
-	if err := emit.Write(os.Args[1], "attn", "tools/asm/attn", files); err != nil {
+	err := emit.Write(os.Args[1], "attn", "tools/asm/attn", files)
+	if err == nil {
+		err = arm.Write(os.Args[1], "attn", "tools/asm/attn", neon.Files)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "attn:", err)
 		os.Exit(1)
 	}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/ridge-llm/ridge/tools/asm/arm"
 	"github.com/ridge-llm/ridge/tools/asm/emit"
+	"github.com/ridge-llm/ridge/tools/asm/gemm/neon"
 )
 
 var (
@@ -37,7 +39,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: gemm DIRECTORY")
 		os.Exit(2)
 	}
-	if err := emit.Write(os.Args[1], "gemm", "tools/asm/gemm", files); err != nil {
+	err := emit.Write(os.Args[1], "gemm", "tools/asm/gemm", files)
+	if err == nil {
+		err = arm.Write(os.Args[1], "gemm", "tools/asm/gemm", neon.Files)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "gemm:", err)
 		os.Exit(1)
 	}

@@ -7,6 +7,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 
 	"github.com/ridge-llm/ridge/tools/asm/emit"
+	"github.com/ridge-llm/ridge/tools/asm/series"
 )
 
 // acts writes the functions of feed-forward blocks, alone and times another array, and the soft cap.
@@ -63,12 +64,6 @@ func geluTanh(w emit.Width) {
 	sigmoid(w)
 }
 
-// erfcCoefficients are ½ erfc(x/√2)·exp(x²/2)/t for x ≥ 0, with t = 1/(1 + x/4): to 2e-8 of it up to x = 14, where the
-// exponential is 0 (fitted at Chebyshev points).
-var erfcCoefficients = []float32{
-	0.015383603, -0.056345463, 0.036615256, 0.048318084, -0.00367796, 0.09537557, 0.069011636, 0.09615087, 0.09941662, 0.09975179,
-}
-
 // geluErf takes the tail E = ½ erfc(|x|/√2) and is x·E below zero and x·(1 - E) above, so that small results are as
 // exact as large ones.
 func geluErf(w emit.Width) {
@@ -88,7 +83,7 @@ func geluErf(w emit.Width) {
 	w.Move(w.Repeat("one", 1), w.Reg(8))
 	w.VDIVPS(t, w.Reg(8), t)
 	w.VMULPS(t, tail, tail)
-	w.Polynomial("erfc", erfcCoefficients, t, w.Reg(8))
+	w.Polynomial("erfc", series.Erfc, t, w.Reg(8))
 	w.VMULPS(w.Reg(8), tail, tail)
 	w.Move(w.Repeat("one", 1), w.Reg(8))
 	w.VSUBPS(tail, w.Reg(8), w.Reg(8))
@@ -103,15 +98,12 @@ func relu(w emit.Width) {
 	w.VMAXPS(w.Reg(0), w.Reg(2), w.Reg(0))
 }
 
-// tanhCoefficients are (tanh(x)/x - 1)/x² in x² up to 0.4, to 2e-8 of tanh.
-var tanhCoefficients = []float32{-0.006045165, 0.02096133, -0.053843264, 0.13332719, -0.33333328}
-
 // tanh makes register 0 its hyperbolic tangent: a polynomial where it is about x, and 1 - 2/(exp(2|x|) + 1) with x's sign
 // from 0.6 on.
 func tanh(w emit.Width) {
 	x, square, near, far := w.Reg(0), w.Reg(2), w.Reg(3), w.Reg(5)
 	w.VMULPS(x, x, square)
-	w.Polynomial("tanh", tanhCoefficients, square, near)
+	w.Polynomial("tanh", series.Tanh, square, near)
 	w.VMULPS(square, near, near)
 	w.VFMADD213PS(x, x, near)
 	w.And(w.RepeatBits("positive", math.MaxInt32), x, w.Reg(6))

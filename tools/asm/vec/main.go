@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/ridge-llm/ridge/tools/asm/arm"
 	"github.com/ridge-llm/ridge/tools/asm/emit"
+	"github.com/ridge-llm/ridge/tools/asm/vec/neon"
 )
 
 var (
@@ -30,7 +32,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: vec DIRECTORY")
 		os.Exit(2)
 	}
-	if err := emit.Write(os.Args[1], "vec", "tools/asm/vec", files); err != nil {
+	err := emit.Write(os.Args[1], "vec", "tools/asm/vec", files)
+	if err == nil {
+		err = arm.Write(os.Args[1], "vec", "tools/asm/vec", neon.Files)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "vec:", err)
 		os.Exit(1)
 	}
