@@ -25,7 +25,8 @@
 // operations for 16 pairs beside their 128 for d = 64, so 88 % of the peak is the ceiling there, 94 % for d = 128. A decode
 // step reads its cache rows once, and takes bytes / bandwidth.
 //
-// The assembly is written by tools/asm/attn with avo; TestGenerated demands that it is what is checked in.
+// The assembly is written by tools/asm/attn, with avo and, for arm64, with tools/asm/arm; TestGenerated demands that it is
+// what is checked in.
 package attn
 
 //go:generate go run -C ../../../tools ./asm/attn ../backend/cpu/attn
