@@ -44,7 +44,34 @@
 // is again 6 × 32: 12 FMA for 8 loads, 93 to 98 % of the peak from a warm cache. The activations of a pass (510 rows ×
 // 256 k) are copied together first. Nothing is kept, so float weights cost no memory beyond the mapped file.
 //
-// The assembly is written by tools/asm/gemm with avo; TestGenerated demands that it is what is checked in.
+// # arm64
+//
+// The packed memory is the same: a word of a plane is four k of a row, which is what SDOT takes, and its product by element
+// broadcasts the activation for nothing. Its signs must be equal, so codes are made signed as they are unpacked. Kernels
+// take 8 to 32 of the 32 rows at a time and go over the others in an outer loop. With 32 registers of four words, a
+// tile is 6 rows of activations × 8 features: 12 integer and 12 float sums (6 × 16 for floats, 24 sums). Neoverse N1
+// issues two vector operations a cycle beside two loads, V1, V2 and Apple's large cores four beside three; SDOT, SMMLA, FMLA
+// and BFMMLA are one each, with a latency that 12 sums hide (Arm's Software Optimization Guides for N1, V1 and V2; LLVM's
+// AArch64SchedNeoverse*.td states them per instruction; Dougall Johnson's tables for the M1). Conversions of integers and
+// LD1R cost twice on some of them, so sums start as floats, as above, and broadcasts are by element. What a
+// turn of the innermost loops is made of (TestCounts):
+//
+//	tile                  instructions   that multiply   others in vector pipes   multiply-adds   an instruction
+//	SDOT, 6 × 8           190             96              48                      1,536            8.1
+//	SMMLA, 6 × 8          167             48              73                      1,536            9.2
+//	SMULL, 3 × 8          239             96              108                       768            3.2
+//	SDOT, 1 × 32, Q4_0    239             64              128                     1,024            4.3
+//	SDOT, 1 × 32, Q8_0    240             64              96                      1,024            4.3
+//	FMLA, 6 × 16          127             96              0                         384            3.0
+//	BFMMLA, 6 × 16        113             48              22                        768            6.8
+//
+// So with four vector pipes the ceiling is 67 % of the SDOT peak (96 of 144), 40 % of SMMLA's, twice as high, 100 % of
+// FMLA's and 69 % of BFMMLA's, four times as high. Scaling every 32 k is what SMMLA cannot outrun: it does 19 % more a
+// cycle than SDOT, and nothing where codes are unpacked in registers, so those are left to SDOT. None of this was timed: it was
+// written without such a machine, and tested under qemu.
+//
+// The assembly is written by tools/asm/gemm, with avo and, for arm64, with tools/asm/arm; TestGenerated demands that it is
+// what is checked in.
 package gemm
 
 //go:generate go run -C ../../../tools ./asm/gemm ../backend/cpu/gemm

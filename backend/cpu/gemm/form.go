@@ -15,24 +15,20 @@ const (
 	formU2               // two bits; scales for 16
 	formN4               // four-bit indices into the levels of IQ4_NL
 	formM4               // four-bit floats of MXFP4
+	formI8               // a signed byte, as arm64 unpacks codes; never in packed memory
+	formH8               // likewise, with a scale for 16
 	formCount
 )
 
-// unpacked is U8 or S8: the form that wide codes are unpacked to.
-func (f formID) unpacked() formID {
-	if f.sub16() {
-		return formS8
-	}
-	return formU8
-}
-
 // sub16 reports whether scales stand for 16 weights instead of 32.
-func (f formID) sub16() bool { return f == formS8 || f == formU6 || f == formU3 || f == formU2 }
+func (f formID) sub16() bool {
+	return f == formS8 || f == formU6 || f == formU3 || f == formU2 || f == formH8
+}
 
 // planeBytes is a plane of 32 rows: a byte for each row and each k modulo 4.
 const planeBytes = 4 * Granule
 
-var formPlanes = [formCount]int{8, 8, 4, 5, 6, 3, 2, 4, 4}
+var formPlanes = [formCount]int{8, 8, 4, 5, 6, 3, 2, 4, 4, 8, 8}
 
 // blockBytes is what the codes of 32 rows × 32 k take.
 func (f formID) blockBytes() int { return formPlanes[f] * planeBytes }

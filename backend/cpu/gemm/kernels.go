@@ -34,6 +34,7 @@ type kernels struct {
 	rows      int // of weights in a call of dot and panel: 32 or 16
 	dot       [formCount][]dotFunc
 	unpack    [formCount]func(panel, w *byte, blocks int)
+	unpacked  [2]formID // what that makes of forms with scales for 32 weights, and for 16
 	scales    [scaleCount]scaleFunc
 	tile      []tileFunc // of U8, U8 with minima, S8, S8 with minima; nil where dot does it all
 	panel     []panelFunc
@@ -59,6 +60,14 @@ type kernels struct {
 
 	peaks [Lines + 1]peakLoop
 	read  func(p *byte, lines int) // by eights
+}
+
+// unpackedForm is what codes of form f are unpacked to.
+func (k *kernels) unpackedForm(f formID) formID {
+	if f.sub16() {
+		return k.unpacked[1]
+	}
+	return k.unpacked[0]
 }
 
 func floatsAt(p *float32, n int) []float32 { return unsafe.Slice(p, n) }

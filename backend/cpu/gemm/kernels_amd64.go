@@ -14,7 +14,7 @@ var tierKernels = [tierCount]*kernels{
 // narrowKernels are those in 256-bit registers; the two AVX2 tiers differ in the integer products only.
 func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *byte, blocks int), peak peakLoop) *kernels {
 	return &kernels{
-		rows: Granule / 2, dot: dots, unpack: unpacks, lanes: 8,
+		rows: Granule / 2, dot: dots, unpack: unpacks, unpacked: [...]formID{formU8, formS8}, lanes: 8,
 		scales: [scaleCount]scaleFunc{
 			scaleHalf: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
 				scaleHalfY(dst, src, n, ahead, mul)
@@ -51,7 +51,7 @@ func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *
 
 func wideKernels(bf16 bool) *kernels {
 	k := &kernels{
-		rows: Granule, dot: dotsZ, unpack: unpacksZ, lanes: 16,
+		rows: Granule, dot: dotsZ, unpack: unpacksZ, unpacked: [...]formID{formU8, formS8}, lanes: 16,
 		tile: []tileFunc{tilesU8Z, tilesU8MinZ, tilesS8Z, tilesS8MinZ}, gatherTile: gatherTileZ,
 		scales: [scaleCount]scaleFunc{
 			scaleHalf: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {

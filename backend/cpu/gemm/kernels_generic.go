@@ -13,7 +13,7 @@ var genericKernels = newGenericKernels()
 
 func newGenericKernels() *kernels {
 	k := &kernels{
-		rows: Granule, lanes: 1,
+		rows: Granule, unpacked: [...]formID{formU8, formS8}, lanes: 1,
 		pack: packsGeneric, packHalves: packHalvesGeneric,
 		quantizeLines: quantizeLinesGeneric,
 		widenF16:      widenGeneric(quant.F16), widenBF16: widenGeneric(quant.BF16),

@@ -21,8 +21,8 @@ func eachProduct(t *testing.T, test func(t *testing.T, tier Tier, f quant.Format
 	eachTier(t, func(t *testing.T, tier Tier) {
 		for _, f := range quant.Formats() {
 			for _, a := range actFormats(tier, f) {
-				if tier == AVX512BF16 && a != BFloat16 {
-					continue // the same kernels as under AVX512
+				if (tier == AVX512BF16 || tier == BF16) && a != BFloat16 {
+					continue // the same kernels as under AVX512 or I8MM
 				}
 				t.Run(fmt.Sprintf("%v/%d", f, a), func(t *testing.T) { test(t, tier, f, a) })
 			}

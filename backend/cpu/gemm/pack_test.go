@@ -90,14 +90,14 @@ func TestChoose(t *testing.T) {
 func TestPeak(t *testing.T) {
 	eachTier(t, func(t *testing.T, tier Tier) {
 		data := make([]byte, 1<<20)
-		if got := PeakRead(tier, data); got < 1e8 || got > 1e13 {
+		if got := PeakRead(tier, data); got < 1e7 || got > 1e13 {
 			t.Errorf("reading runs at %g bytes a second", got)
 		}
 		for _, f := range []ActFormat{Float32, Lines, ActFormatOf(tier, quant.BF16)} {
 			switch got := Peak(tier, f, time.Millisecond); {
 			case tier == Generic && got != 0:
 				t.Errorf("plain Go has a peak of %g", got)
-			case tier != Generic && (got < 1e9 || got > 1e14):
+			case tier != Generic && (got < 1e7 || got > 1e14): // 1e8 under emulation
 				t.Errorf("activations of format %d peak at %g operations a second", f, got)
 			}
 		}

@@ -55,7 +55,7 @@ func (p *product) ready(pack *packing, unit, k, n int, ahead uintptr, unpacked b
 	p.scales[pack.scale](c.scales, c.mins, scales, n/p.w.Format.Block(), ahead, pack.mul, pack.off)
 	if unpack := p.unpack[pack.form]; unpacked && unpack != nil {
 		unpack(&p.s.panel[0], codes, c.blocks)
-		c.form, c.codes = pack.form.unpacked(), &p.s.panel[0]
+		c.form, c.codes = p.unpackedForm(pack.form), &p.s.panel[0]
 	}
 	return c
 }

@@ -45,7 +45,7 @@ func (p *product) chunk(pack *packing, unit, k, n int, unpacked bool, reading *R
 	weights := &codes[k/32*form.blockBytes()]
 	if unpack := p.unpack[form]; unpacked && unpack != nil {
 		unpack(&p.s.panel[0], weights, blocks)
-		form, weights = form.unpacked(), &p.s.panel[0]
+		form, weights = p.unpackedForm(form), &p.s.panel[0]
 	}
 	dot := p.dot[form]
 	fetch := fetching{from: ahead, idle: idle, bytes: codeBytes, tiles: p.tiles(len(dot))}

@@ -133,7 +133,7 @@ var forms = []form{
 // Unpacked codes are signed bytes already.
 var (
 	panel32 = form{name: "I8", planes: 8, plane: each}
-	panel16 = form{name: "I8Half", planes: 8, sub16: true, plane: each}
+	panel16 = form{name: "H8", planes: 8, sub16: true, plane: each}
 )
 
 // tabled looks a 4-bit code up.
