@@ -2,7 +2,7 @@
 GO ?= go
 export CGO_ENABLED = 0
 
-.PHONY: build check fmt vet lint generated test
+.PHONY: build sdk check fmt vet lint generated test
 
 build:
 	$(GO) build -o ridge ./cmd/ridge
@@ -29,3 +29,9 @@ generated:
 
 test:
 	$(GO) test ./...
+
+# What the clients that OpenAI, Anthropic and Ollama publish make of the server. They are large, so this is a module of its
+# own and no part of check: compiled for the first time they take two minutes.
+sdk:
+	$(GO) vet -C sdktest ./...
+	$(GO) test -C sdktest ./...

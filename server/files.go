@@ -52,58 +52,84 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return bad("", "the body should be multipart/form-data with the fields purpose and file")
 	}
-	var f store.File
-	u := uploading{}
-	for f.ID == "" {
+	var u uploading
+	defer u.drop()
+	for {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
-			return bad("file", "there is no field file in the form, or it comes before purpose")
+			break
 		}
 		if err != nil {
 			return bad("", "the form did not arrive whole: %v", err)
 		}
-		if f, err = u.take(s, part); err != nil {
+		if err := u.take(s.options.Store, part); err != nil {
 			return err
 		}
 	}
-	writeJSON(w, http.StatusOK, f)
-	return nil
+	f, err := u.keep()
+	if err == nil {
+		writeJSON(w, http.StatusOK, f)
+	}
+	return err
 }
 
-// uploading is what a form has said so far.
+// uploading is what a form has said so far; its fields come in any order.
 type uploading struct {
 	purpose string
 	expires time.Time
+	name    string
+	content *store.Upload
 }
 
-// take reads a field of the form, and keeps the file when that is it.
-func (u *uploading) take(s *Server, part *multipart.Part) (f store.File, err error) {
+// keep makes the content a file.
+func (u *uploading) keep() (f store.File, err error) {
+	switch {
+	case u.purpose != "batch":
+		return f, bad("purpose", "purpose is %q; files are taken for purpose batch only", u.purpose)
+	case u.content == nil:
+		return f, bad("file", "there is no field file in the form")
+	}
+	content := u.content
+	u.content = nil
+	return content.Keep(u.name, u.purpose, u.expires)
+}
+
+// drop forgets a content that has not become a file.
+func (u *uploading) drop() {
+	if u.content != nil {
+		_ = u.content.Drop() // what is left of it is removed at the next start
+	}
+}
+
+// take reads a field of the form.
+func (u *uploading) take(st *store.Store, part *multipart.Part) (err error) {
 	if part.FormName() == "file" {
-		if u.purpose != "batch" {
-			return f, bad("purpose", "purpose is %q; files are taken for purpose batch only, and purpose must come before the file", u.purpose)
+		if u.content != nil {
+			return bad("file", "there are two fields file in the form")
 		}
-		f, err = s.options.Store.Create(cmp.Or(part.FileName(), "file"), u.purpose, u.expires, part, maxFile)
-		return f, unfinished(err)
+		u.name = cmp.Or(part.FileName(), "file")
+		u.content, err = st.Receive(part, maxFile)
+		return unfinished(err)
 	}
 	value, err := io.ReadAll(io.LimitReader(part, 1<<10))
 	if err != nil {
-		return f, bad("", "the form did not arrive whole: %v", err)
+		return bad("", "the form did not arrive whole: %v", err)
 	}
 	switch part.FormName() {
 	case "purpose":
 		u.purpose = string(value)
 	case "expires_after[anchor]":
 		if string(value) != "created_at" {
-			return f, bad("expires_after", "expires_after[anchor] is %q; created_at is possible", value)
+			return bad("expires_after", "expires_after[anchor] is %q; created_at is possible", value)
 		}
 	case "expires_after[seconds]":
-		n, err := strconv.Atoi(string(value))
+		n, err := strconv.ParseInt(string(value), 10, 32)
 		if err != nil || n < 1 {
-			return f, bad("expires_after", "expires_after[seconds] is %q; it should be a whole number above 0", value)
+			return bad("expires_after", "expires_after[seconds] is %q; it should be a whole number above 0", value)
 		}
 		u.expires = time.Now().Add(time.Duration(n) * time.Second)
 	}
-	return f, nil
+	return nil
 }
 
 // unfinished tells a client's failing to send from the store's failing to keep.

@@ -32,28 +32,46 @@ func (e *TooLargeError) Error() string {
 
 func (s *Store) content(id string) string { return filepath.Join(s.dir, "files", id) }
 
-// Create keeps what r gives, up to limit bytes, as a file. Either all of it is kept, or nothing and there is an error.
-func (s *Store) Create(name, purpose string, expires time.Time, r io.Reader, limit int64) (File, error) {
+// Upload is a content that is there and not yet a file.
+type Upload struct {
+	store *Store
+	whole *whole
+	id    string
+	size  int64
+}
+
+// Receive takes what r gives, up to limit bytes. Either all of it is there, or nothing and there is an error.
+func (s *Store) Receive(r io.Reader, limit int64) (*Upload, error) {
 	id := newID("file-")
 	w, err := s.begin("files", id)
 	if err != nil {
-		return File{}, err
+		return nil, err
 	}
 	n, err := io.Copy(w, io.LimitReader(r, limit+1))
 	if err == nil && n > limit {
 		err = &TooLargeError{limit}
 	}
 	if err != nil {
-		return File{}, w.abandon(err)
+		return nil, w.abandon(err)
 	}
-	if err := w.commit(); err != nil {
+	return &Upload{s, w, id, n}, nil
+}
+
+// Keep makes the content a file. No time is one that never comes.
+func (u *Upload) Keep(name, purpose string, expires time.Time) (File, error) {
+	if err := u.whole.commit(); err != nil {
 		return File{}, err
 	}
-	f := File{ID: id, Bytes: n, Name: name, Purpose: purpose}
+	f := File{ID: u.id, Bytes: u.size, Name: name, Purpose: purpose}
 	if !expires.IsZero() {
 		f.Expires = expires.Unix()
 	}
-	return f, s.add(&f)
+	return f, u.store.add(&f)
+}
+
+// Drop forgets the content.
+func (u *Upload) Drop() error {
+	return errors.Join(u.whole.Close(), remove(u.whole.path+partial))
 }
 
 // add describes a file whose content is there.

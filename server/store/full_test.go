@@ -58,7 +58,7 @@ func TestFullDisk(t *testing.T) {
 	if n == 0 || n > 3 || j.Lines(Output) != n {
 		t.Fatalf("%d lines fitted, the journal says %d", n, j.Lines(Output))
 	}
-	if _, err := s.Create("big", "batch", time.Time{}, bytes.NewReader(make([]byte, 5000)), 1<<20); !IsFull(err) || len(s.Files()) != 0 {
+	if _, err := create(s, "big", time.Time{}, bytes.NewReader(make([]byte, 5000)), 1<<20); !IsFull(err) || len(s.Files()) != 0 {
 		t.Errorf("%v, files %v", err, s.Files())
 	}
 	room()

@@ -29,6 +29,14 @@ func reopen(t *testing.T, s *Store) *Store {
 	return open(t, s.dir)
 }
 
+func create(s *Store, name string, expires time.Time, r io.Reader, limit int64) (File, error) {
+	u, err := s.Receive(r, limit)
+	if err != nil {
+		return File{}, err
+	}
+	return u.Keep(name, "batch", expires)
+}
+
 func content(t *testing.T, s *Store, id string) string {
 	t.Helper()
 	f, err := s.Open(id)
@@ -46,11 +54,11 @@ func content(t *testing.T, s *Store, id string) string {
 // TestFiles: a file is there after the process that kept it, until it is deleted or its time is over.
 func TestFiles(t *testing.T) {
 	s := open(t, t.TempDir())
-	f, err := s.Create("a.jsonl", "batch", time.Time{}, strings.NewReader("hello"), 5)
+	f, err := create(s, "a.jsonl", time.Time{}, strings.NewReader("hello"), 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := s.Create("b", "batch", time.Now().Add(-time.Second), strings.NewReader("x"), 5)
+	old, err := create(s, "b", time.Now().Add(-time.Second), strings.NewReader("x"), 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,11 +79,11 @@ func TestFiles(t *testing.T) {
 		t.Error(err)
 	}
 	var large *TooLargeError
-	if _, err := s.Create("c", "batch", time.Time{}, strings.NewReader("123456"), 5); !errors.As(err, &large) {
+	if _, err := create(s, "c", time.Time{}, strings.NewReader("123456"), 5); !errors.As(err, &large) {
 		t.Error(err)
 	}
 	broken := io.MultiReader(strings.NewReader("12"), &failing{})
-	if _, err := s.Create("d", "batch", time.Time{}, broken, 5); !errors.Is(err, errBroken) {
+	if _, err := create(s, "d", time.Time{}, broken, 5); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
 	if left, _ := filepath.Glob(s.dir + "/files/*"); len(left) > 0 {
