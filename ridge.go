@@ -45,7 +45,7 @@ type Model struct {
 	advice    bundle.Generation
 	ends      []int32
 	context   int
-	parallel  int
+	limits    backend.Limits
 	memory    plan.Memory
 	pooling   string                    // Options.Pooling
 	width     int                       // of an embedding
@@ -124,7 +124,7 @@ func (m *Model) compile(o Options) error {
 	if err := o.setPages(&lim, m.device, g); err != nil {
 		return err
 	}
-	m.context, m.parallel = lim.SeqPages*lim.PageSize, lim.Seqs
+	m.context, m.limits = lim.SeqPages*lim.PageSize, lim
 	prog, err := plan.Compile(g, m.device, m.bundle, lim)
 	if err != nil {
 		return err
@@ -141,7 +141,10 @@ func (m *Model) Name() string { return m.name }
 func (m *Model) Context() int { return m.context }
 
 // Parallel is how many requests run at once.
-func (m *Model) Parallel() int { return m.parallel }
+func (m *Model) Parallel() int { return m.limits.Seqs }
+
+// Limits is the largest step that the model was compiled for, and the pages of its cache.
+func (m *Model) Limits() backend.Limits { return m.limits }
 
 // Vocab is how many tokens the model knows: the width of a row of logits.
 func (m *Model) Vocab() int { return m.bundle.Model.Config.Vocab }

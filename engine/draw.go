@@ -28,6 +28,12 @@ func (d *draw) do(s *sample.Sampler) {
 			d.reason, d.err = "", &PanicError{p, debug.Stack()}
 		}
 	}()
+	before := r.output
+	defer func() { d.emitted = r.output - before }()
+	if r.Script != nil {
+		d.reason, d.err = r.recite()
+		return
+	}
 	if d.err = r.maskErr; d.err != nil {
 		return
 	}
@@ -39,11 +45,9 @@ func (d *draw) do(s *sample.Sampler) {
 		d.err = err
 		return
 	}
-	before := r.output
 	if d.reason = r.take(choice); d.reason == "" && r.Grammar != nil {
 		d.reason, d.err = r.follow()
 	}
-	d.emitted = r.output - before
 	if d.reason == "" && d.err == nil {
 		d.err = r.ctx.Err()
 	}

@@ -35,6 +35,7 @@ type Engine struct {
 	predictor  Predictor
 	byID       map[int64]*request
 	nextID     int64
+	recorder   Recorder
 	now        func() time.Time
 	started    time.Time
 	maxWaiting int
@@ -55,6 +56,7 @@ type Engine struct {
 	hidden   []float32  // rows of one request for hidden states
 	left     []*request // by their callers, or refused by the scheduler
 
+	admission sync.Mutex // held while requests join the queue; before mu
 	mu        sync.Mutex
 	inbox     []*request
 	gone      []*request // their callers have gone
@@ -103,6 +105,9 @@ func newEngine(prog *plan.Program, o Options) (*Engine, error) {
 	settings.Price = e.price
 	if e.state, err = sched.New(settings); err != nil {
 		return nil, err
+	}
+	if e.recorder = o.Recorder; e.recorder == nil {
+		e.recorder = unrecorded{}
 	}
 	if e.now = o.Clock; e.now == nil {
 		e.now = time.Now
@@ -199,6 +204,8 @@ func (e *Engine) serve() {
 
 // admit queues what was submitted and ends what was given up; false when the engine is to close.
 func (e *Engine) admit() bool {
+	e.admission.Lock()
+	defer e.admission.Unlock()
 	e.mu.Lock()
 	e.left = append(e.left[:0], e.gone...)
 	clear(e.gone)
@@ -207,6 +214,7 @@ func (e *Engine) admit() bool {
 		r.sched.ID = e.nextID
 		e.nextID++
 		e.byID[r.sched.ID], e.changed = r, true
+		e.recorder.Admitted(r.sched.ID, e.since(e.started), &r.Request)
 		if r.err = e.state.Submit(&r.sched); r.err != nil {
 			e.left = append(e.left, r)
 			continue
@@ -220,6 +228,7 @@ func (e *Engine) admit() bool {
 	e.mu.Unlock()
 	for _, r := range e.left { // not while e.mu is held: the owner is called
 		if e.byID[r.sched.ID] == r {
+			e.recorder.Left(r.sched.ID)
 			e.end(r, "", cmp.Or(r.err, r.ctx.Err()))
 		}
 	}

@@ -23,6 +23,8 @@ type Options struct {
 	TargetITL time.Duration
 	// Predictor says which chunk of a prompt still fits in TargetITL; nil: averages of what was measured.
 	Predictor Predictor
+	// Recorder is told what is decided, and on what grounds; nil: nobody.
+	Recorder Recorder
 	// Clock tells the time; nil: time.Now. A simulation has a clock of its own.
 	Clock func() time.Time
 }

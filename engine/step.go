@@ -5,6 +5,7 @@ func (e *Engine) step() error {
 	began := e.now()
 	e.schedule()
 	if e.reserve(); len(e.chosen) == 0 {
+		e.recorder.Stepped(0)
 		return nil
 	}
 	if err := e.launch(); err != nil {
@@ -16,6 +17,7 @@ func (e *Engine) step() error {
 	}
 	took := e.since(began)
 	e.observe(took)
+	e.recorder.Stepped(took)
 	e.stats.record(len(e.batch.Tokens), took, e.since(e.ready)+e.launched.Sub(began))
 	return nil
 }
@@ -25,6 +27,7 @@ func (e *Engine) schedule() {
 	if e.changed && !e.planSuspect() {
 		e.planNext()
 	}
+	e.recorder.Planned(&e.plan)
 	e.state.Commit(&e.plan)
 	e.changed = true
 }
@@ -121,6 +124,7 @@ func (e *Engine) collect() error {
 	for i := range e.draws {
 		d := &e.draws[i]
 		e.stats.Output += int64(d.emitted)
+		e.recorder.Said(d.request.sched.ID, d.said())
 		e.changed = e.changed || d.emitted > 1 // tokens that the plan knows nothing of
 		if d.reason != "" || d.err != nil {
 			e.end(d.request, d.reason, d.err)

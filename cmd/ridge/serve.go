@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ridge-llm/ridge/internal/simulate"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/server/store"
 )
@@ -24,6 +25,7 @@ type serveFlags struct {
 	keyFile string
 	noAuth  bool
 	logJSON bool
+	record  string
 	dataDir string
 	server  server.Options
 }
@@ -65,6 +67,7 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 	fl.StringArrayVar(&f.server.Origins, "cors", nil, "origin of web pages that may call from a browser, or *; can be given several times")
 	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token) or mean; default: last")
 	fl.StringVar(&f.dataDir, "data-dir", "", "folder for /v1/files and /v1/batches, or off; default: ridge/server in the user's cache folder, if it can be used")
+	fl.StringVar(&f.record, "record", "", "write all requests and scheduling decisions to this file, for ridge replay; it holds what people asked")
 	fl.BoolVar(&f.logJSON, "log-json", false, "write the log as JSON")
 	return cmd
 }
@@ -94,6 +97,11 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if f.server.Store, err = f.openStore(); err != nil {
 		return err
 	}
+	recording, stop, err := f.recorder()
+	if err != nil {
+		return err
+	}
+	defer stop()
 	var unload atomic.Pointer[func()]
 	defer func() {
 		if u := unload.Load(); u != nil {
@@ -107,6 +115,12 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		m, err := f.model.load(cmd.Context())
 		if err != nil {
 			return nil, err
+		}
+		if recording != nil {
+			if err := recording.Begin(simulate.NewHeader(m.Name(), m.Vocab(), m.Limits(), f.model.options.Engine)); err != nil {
+				m.Close()
+				return nil, err
+			}
 		}
 		s := server.New(m, f.server)
 		u := func() { s.Close(); m.Close() }
@@ -135,6 +149,24 @@ func (f *serveFlags) openStore() (*store.Store, error) {
 		return s, nil
 	}
 	return store.Open(f.dataDir)
+}
+
+// recorder is what writes the file of --record, nil without one; stop completes it.
+func (f *serveFlags) recorder() (w *simulate.Writer, stop func(), err error) {
+	if f.record == "" {
+		return nil, func() {}, nil
+	}
+	file, err := os.OpenFile(f.record, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--record: %w", err)
+	}
+	w = simulate.NewWriter(file)
+	f.model.options.Engine.Recorder = w
+	return w, func() {
+		if err := errors.Join(w.Close(), file.Close()); err != nil {
+			f.server.Log.Error("the recording is not complete", "file", f.record, "error", err)
+		}
+	}, nil
 }
 
 // readKeys reads a file with a key a line; empty lines and those that begin with # do not count.

@@ -15,7 +15,8 @@ import (
 // the engine's own goroutine, between steps, so that a simulation is the same every time.
 type crowd struct {
 	trace       *trace.Trace
-	concurrency int // requests under way at once; 0: as they come
+	ask         func(i int) engine.Request // request i, without Emit and Done
+	concurrency int                        // requests under way at once; 0: as they come
 	engine      *engine.Engine
 	clock       *clock
 	records     []load.Record
@@ -65,24 +66,22 @@ func (c *crowd) send() (taken bool) {
 	at := c.clock.since()
 	*r = load.Record{At: at, Input: q.Input, Asked: q.Output}
 	last := at
-	request := engine.Request{
-		Prompt: prompt(c.trace, i), MaxTokens: q.Output, Params: greedy(),
-		Emit: func(sample.Choice) bool {
-			now := c.clock.since()
-			if r.Output == 0 {
-				r.TTFT = now - at
-			} else {
-				r.Gaps = append(r.Gaps, now-last)
-			}
-			last = now
-			r.Output++
-			return false
-		},
-		Done: func(f engine.Final) {
-			r.E2E, r.Cached, r.Err = c.clock.since()-at, f.Cached, f.Err
-			c.done()
-			c.arrive()
-		},
+	request := c.ask(i)
+	request.Emit = func(sample.Choice) bool {
+		now := c.clock.since()
+		if r.Output == 0 {
+			r.TTFT = now - at
+		} else {
+			r.Gaps = append(r.Gaps, now-last)
+		}
+		last = now
+		r.Output++
+		return false
+	}
+	request.Done = func(f engine.Final) {
+		r.E2E, r.Cached, r.Err = c.clock.since()-at, f.Cached, f.Err
+		c.done()
+		c.arrive()
 	}
 	c.mu.Lock()
 	c.next, c.active = i+1, c.active+1
@@ -121,7 +120,7 @@ func prompt(t *trace.Trace, i int) []int32 {
 			z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 			z = (z ^ z>>27) * 0x94d049bb133111eb
 			z ^= z >> 31
-			tokens = append(tokens, int32(z>>(j%8*8))&(vocab-1))
+			tokens = append(tokens, int32(z>>(j%8*8))&(small-1))
 		}
 	}
 	return tokens

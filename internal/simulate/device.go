@@ -11,13 +11,14 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// vocab is how many tokens simulated prompts are made of. It is small so that drawing one takes no time.
-const vocab = 256
+// small is how many tokens simulated prompts are made of: so few that drawing one takes no time.
+const small = 256
 
 // device implements backend.Device and backend.Viewer. Memory has no bytes and kernels do nothing; a step takes the time
 // that its size costs.
 type device struct {
 	clock *clock
+	vocab int
 	cost  func(*graph.Step) float64 // s
 	ran   func()                    // after each step
 	step  graph.Step
@@ -60,8 +61,11 @@ func (d *device) Run(_ []backend.Launch, b *backend.Batch) error {
 
 // View implements backend.Viewer: logits that are all alike, so that every token drawn is the first.
 func (d *device) View(_ *graph.Value, _ backend.Buffer, n int) ([]float32, error) {
-	clear(d.rows[:n*vocab])
-	return d.rows[:n*vocab], nil
+	rows := d.rows[:n*d.vocab]
+	if d.vocab == small { // nobody draws from larger ones: answers are recited
+		clear(rows)
+	}
+	return rows, nil
 }
 
 // Read implements backend.Device.
@@ -88,25 +92,25 @@ func (nothing) Bytes() int64                                           { return 
 // program compiles the least graph that an engine can run: tokens in, logits out. What the model's own graph would take
 // is the price's business.
 func (d *device) program(lim backend.Limits) (*plan.Program, error) {
-	d.rows = make([]float32, lim.Logits*vocab)
+	d.rows = make([]float32, lim.Logits*d.vocab)
 	find := func(string) (graph.Found, bool) { return graph.Found{Format: quant.F32}, true }
 	b := graph.NewBuilder("simulated", find, graph.F32, graph.F16)
-	axis := graph.Axis{Name: "vocab", Count: vocab, Size: 1}
+	axis := graph.Axis{Name: "vocab", Count: d.vocab, Size: 1}
 	one := graph.Axis{Name: "hidden", Count: 1, Size: 1}
 	x := b.Pick("picked", b.Embed("embd", b.Weight("token_embd.weight", axis, one), 0))
 	g, err := b.Finish(b.Linear("logits", x, b.Weight("token_embd.weight", axis, one), nil))
 	if err != nil {
 		return nil, err
 	}
-	return plan.Compile(g, d, paper{}, lim)
+	return plan.Compile(g, d, paper{d.vocab}, lim)
 }
 
 // paper is the file of that graph's only weight.
-type paper struct{}
+type paper struct{ vocab int }
 
 // Tensor implements plan.Tensors.
-func (paper) Tensor(string) (quant.Tensor, bool) {
-	t, err := quant.NewTensor(quant.F32, vocab, 1, make([]byte, 4*vocab))
+func (p paper) Tensor(string) (quant.Tensor, bool) {
+	t, err := quant.NewTensor(quant.F32, p.vocab, 1, make([]byte, 4*p.vocab))
 	return t, err == nil
 }
 

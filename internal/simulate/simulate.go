@@ -40,8 +40,15 @@ func Run(o Options) (*Result, error) {
 	if o.Concurrency < 0 {
 		return nil, fmt.Errorf("simulate: %d requests cannot be under way at once; 0 (as they come) or more is possible", o.Concurrency)
 	}
+	return serve(o, small, func(i int) engine.Request {
+		return engine.Request{Prompt: prompt(o.Trace, i), MaxTokens: o.Trace.Requests[i].Output, Params: greedy()}
+	})
+}
+
+// serve simulates a trace whose requests are made by ask, of tokens below vocab.
+func serve(o Options, vocab int, ask func(i int) engine.Request) (*Result, error) {
 	began := time.Now()
-	d := &device{clock: &clock{}, cost: o.Cost}
+	d := &device{clock: &clock{}, vocab: vocab, cost: o.Cost}
 	prog, err := d.program(o.Limits)
 	if err != nil {
 		return nil, err
@@ -52,7 +59,7 @@ func Run(o Options) (*Result, error) {
 		prog.Close()
 		return nil, err
 	}
-	c := &crowd{trace: o.Trace, concurrency: o.Concurrency, engine: e, clock: d.clock, records: make([]load.Record, len(o.Trace.Requests)), ended: make(chan struct{})}
+	c := &crowd{trace: o.Trace, ask: ask, concurrency: o.Concurrency, engine: e, clock: d.clock, records: make([]load.Record, len(o.Trace.Requests)), ended: make(chan struct{})}
 	d.ran = c.arrive
 	c.start()
 	<-c.ended

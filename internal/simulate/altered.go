@@ -1,0 +1,66 @@
+package simulate
+
+import (
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/trace"
+)
+
+// Settings are what of a recording can be altered.
+type Settings struct {
+	Limits backend.Limits
+	Engine engine.Options
+}
+
+// Settings are the recorded ones.
+func (r *Recording) Settings() Settings { return Settings{r.Limits, r.options()} }
+
+// Took is how long each recorded step took.
+func (r *Recording) Took() []time.Duration {
+	var took []time.Duration
+	for _, s := range r.steps {
+		if len(s.plan.Chunks) > 0 && s.took > 0 {
+			took = append(took, s.took)
+		}
+	}
+	return took
+}
+
+// Run simulates the recorded requests with other settings: they come when they came, and get the answers that they got.
+func (r *Recording) Run(s Settings, cost func(*graph.Step) float64, name string) (*Result, error) {
+	tr := &trace.Trace{Name: "the recording"}
+	for _, id := range r.order {
+		q := r.requests[id]
+		tr.Requests = append(tr.Requests, trace.Request{At: q.At, Input: len(q.Prompt), Output: max(q.tokens(), 1)})
+	}
+	return serve(Options{Trace: tr, Limits: s.Limits, Engine: s.Engine, Cost: cost, Name: name}, r.Vocab, func(i int) engine.Request {
+		q := r.requests[r.order[i]]
+		return engine.Request{Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Script: q.whole()}
+	})
+}
+
+// tokens is how many the answer has.
+func (q *recorded) tokens() (n int) {
+	for _, s := range q.script {
+		n += len(s.Tokens)
+	}
+	return n
+}
+
+// whole is the answer with an end: one that was cut off ends where it was.
+func (q *recorded) whole() []engine.Said {
+	script := append([]engine.Said{}, q.script...)
+	if len(script) == 0 {
+		return append(script, engine.Said{Reason: sample.ReasonStop})
+	}
+	last := &script[len(script)-1]
+	last.Err = ""
+	if last.Reason == "" {
+		last.Reason = sample.ReasonStop
+	}
+	return script
+}

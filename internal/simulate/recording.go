@@ -1,0 +1,161 @@
+package simulate
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/sched"
+)
+
+// A recording is JSON, a line for each event in the order in which the engine saw them, and a first line that says what
+// was recorded. It holds the prompts' and answers' tokens.
+
+// version of the format.
+const version = 1
+
+// Header is a recording's first line: an engine's limits and settings.
+type Header struct {
+	Version            int            `json:"ridge_recording"`
+	Model              string         `json:"model"`
+	Vocab              int            `json:"vocab"`
+	Limits             backend.Limits `json:"limits"`
+	Policy             sched.Policy   `json:"policy"`
+	Index              string         `json:"index"`
+	MaxWaiting         int            `json:"max_waiting"`
+	StepTokens         int            `json:"step_tokens"`
+	WaitingServedRatio float64        `json:"waiting_served_ratio"`
+	TargetITL          time.Duration  `json:"target_itl_ns"`
+}
+
+// NewHeader describes an engine.
+func NewHeader(model string, vocab int, lim backend.Limits, o engine.Options) Header {
+	return Header{version, model, vocab, lim, o.Policy, o.Index, o.MaxWaiting, o.StepTokens, o.WaitingServedRatio, o.TargetITL}
+}
+
+// options are the settings of an engine like the recorded one.
+func (h *Header) options() engine.Options {
+	return engine.Options{Policy: h.Policy, Index: h.Index, MaxWaiting: h.MaxWaiting, StepTokens: h.StepTokens, WaitingServedRatio: h.WaitingServedRatio, TargetITL: h.TargetITL}
+}
+
+// event is any other line: one of its fields is set.
+type event struct {
+	Admitted *admitted      `json:"admitted,omitempty"`
+	Left     *int64         `json:"left,omitempty"`
+	Planned  *decision      `json:"planned,omitempty"`
+	Said     *said          `json:"said,omitempty"`
+	Stepped  *time.Duration `json:"stepped_ns,omitempty"`
+}
+
+// admitted is a request that joined the queue.
+type admitted struct {
+	ID        int64         `json:"id"`
+	At        time.Duration `json:"at_ns"` // since the engine began
+	Prompt    []int32       `json:"prompt"`
+	MaxTokens int           `json:"max_tokens"`
+	Priority  int           `json:"priority,omitempty"`
+	Salt      uint64        `json:"salt,omitempty"`
+	Hidden    bool          `json:"hidden,omitempty"` // it wants hidden states
+}
+
+// decision is a plan: what each request gets, and who is preempted.
+type decision struct {
+	Chunks  [][2]int64 `json:"chunks"` // request, tokens
+	Preempt []int64    `json:"preempt,omitempty"`
+}
+
+type said struct {
+	ID int64 `json:"id"`
+	engine.Said
+}
+
+// decisionOf copies what a plan decides.
+func decisionOf(p *sched.Plan) *decision {
+	d := &decision{Chunks: make([][2]int64, 0, len(p.Chunks))}
+	for _, c := range p.Chunks {
+		d.Chunks = append(d.Chunks, [2]int64{c.Request.ID, int64(c.Tokens)})
+	}
+	for _, x := range p.Preempt {
+		d.Preempt = append(d.Preempt, x.Request.ID)
+	}
+	return d
+}
+
+// Writer writes a recording; it implements engine.Recorder. The first error stops it, and Close returns it.
+type Writer struct {
+	out     *bufio.Writer
+	encoder *json.Encoder
+	flushed time.Time
+	idle    bool // the step is of nobody
+	err     error
+}
+
+// NewWriter starts a recording. Begin must be called before the engine has anything to do.
+func NewWriter(out io.Writer) *Writer {
+	w := &Writer{out: bufio.NewWriterSize(out, 1<<20)}
+	w.encoder = json.NewEncoder(w.out)
+	return w
+}
+
+// Begin writes the first line.
+func (w *Writer) Begin(h Header) error {
+	w.put(h)
+	return w.Close()
+}
+
+// Close writes out what is still in memory.
+func (w *Writer) Close() error {
+	if err := w.out.Flush(); w.err == nil {
+		w.err = err
+	}
+	if w.err != nil {
+		return fmt.Errorf("simulate: recording: %w", w.err)
+	}
+	return nil
+}
+
+func (w *Writer) put(line any) {
+	if w.err == nil {
+		w.err = w.encoder.Encode(line)
+	}
+}
+
+// Admitted implements engine.Recorder.
+func (w *Writer) Admitted(id int64, at time.Duration, r *engine.Request) {
+	w.put(event{Admitted: &admitted{id, at, r.Prompt, r.MaxTokens, r.Priority, r.Salt, r.Hidden != nil}})
+}
+
+// Left implements engine.Recorder.
+func (w *Writer) Left(id int64) { w.put(event{Left: &id}) }
+
+// Planned implements engine.Recorder.
+func (w *Writer) Planned(p *sched.Plan) {
+	if w.idle = empty(p); !w.idle {
+		w.put(event{Planned: decisionOf(p)})
+	}
+}
+
+// empty reports whether a plan moves nobody. Such are not recorded: how often an engine wakes for nothing is chance.
+func empty(p *sched.Plan) bool { return len(p.Chunks)+len(p.Preempt) == 0 }
+
+// Said implements engine.Recorder.
+func (w *Writer) Said(id int64, s engine.Said) { w.put(event{Said: &said{id, s}}) }
+
+// flushTime is how much of a recording may be in memory only.
+const flushTime = time.Second
+
+// Stepped implements engine.Recorder.
+func (w *Writer) Stepped(took time.Duration) {
+	if w.idle {
+		return
+	}
+	w.put(event{Stepped: &took})
+	if now := time.Now(); now.Sub(w.flushed) > flushTime && w.err == nil {
+		w.flushed = now
+		w.err = w.out.Flush()
+	}
+}

@@ -1,0 +1,228 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/engine/sched"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Check is what a replay of an unchanged recording came to.
+type Check struct {
+	Steps    int    `json:"steps"`
+	Requests int    `json:"requests"`
+	Same     int    `json:"same_steps"` // decided as recorded, from the first on
+	Differs  string `json:"first_difference,omitempty"`
+}
+
+// replay drives an engine through a recording: requests come and go between the same decisions as they did, answers are the
+// recorded ones, and steps take as long as they took. It is the engine's Recorder, and compares.
+type replay struct {
+	r        *Recording
+	clock    *clock
+	engine   *engine.Engine
+	at       int  // the step under way
+	idle     bool // it is of nobody
+	progress atomic.Int64
+	check    Check
+	leaving  map[int64]*caller
+	ids      map[int64]int64 // recorded id → the replay's
+	over     chan struct{}
+	sizes    []graph.Step // of the steps, as the device saw them
+}
+
+// Replay runs a recording again, unchanged, and compares every decision of the scheduler. sizes are the steps that were
+// run, for learning what they cost.
+func Replay(r *Recording) (*Check, []graph.Step, error) {
+	p := &replay{r: r, clock: &clock{}, leaving: map[int64]*caller{}, ids: map[int64]int64{}, over: make(chan struct{})}
+	p.check.Steps, p.check.Requests = len(r.steps), len(r.order)
+	d := &device{clock: p.clock, vocab: r.Vocab}
+	d.cost = func(s *graph.Step) float64 {
+		p.sizes = append(p.sizes, graph.Step{Seqs: slices.Clone(s.Seqs), Logits: s.Logits})
+		if p.at < len(r.steps) {
+			return r.steps[p.at].took.Seconds()
+		}
+		return 0
+	}
+	d.ran = func() {
+		if p.at < len(r.steps) {
+			p.deliver(r.steps[p.at].during)
+		}
+	}
+	prog, err := d.program(r.Limits)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := r.options()
+	o.Clock, o.Recorder = p.clock.Now, p
+	if p.engine, err = engine.New(prog, o); err != nil {
+		prog.Close()
+		return nil, nil, err
+	}
+	p.engine.Together(func() { p.deliver(r.steps[0].before) })
+	p.wait()
+	p.engine.Close()
+	return &p.check, p.sizes, nil
+}
+
+// stuck is how long no step may end before the replay has stopped for good: a step takes microseconds.
+const stuck = 5 * time.Second
+
+// wait waits for the end, or until the engine has nothing to do where the recorded one had.
+func (p *replay) wait() {
+	tick := time.NewTicker(stuck)
+	defer tick.Stop()
+	for before := int64(-1); ; {
+		select {
+		case <-p.over:
+			return
+		case <-tick.C:
+		}
+		now := p.progress.Load()
+		if now == before {
+			p.check.Differs = fmt.Sprintf("step %d: nobody needs anything; recorded is %v", now, p.r.steps[now].plan.Chunks)
+			return
+		}
+		before = now
+	}
+}
+
+// deliver lets requests come and go as recorded.
+func (p *replay) deliver(events []event) {
+	for _, e := range events {
+		switch {
+		case e.Admitted != nil:
+			p.clock.reach(e.Admitted.At)
+			p.submit(p.r.requests[e.Admitted.ID])
+		case e.Left != nil:
+			if c := p.leaving[*e.Left]; c != nil {
+				c.leave()
+			}
+		}
+	}
+}
+
+func (p *replay) submit(q *recorded) {
+	c := &caller{Context: context.Background()}
+	p.leaving[q.ID] = c
+	script := q.script
+	if script == nil {
+		script = []engine.Said{}
+	}
+	err := p.engine.Submit(c, engine.Request{
+		Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Script: script,
+		Emit: func(sample.Choice) bool { return false },
+		Done: func(engine.Final) {},
+	})
+	if err != nil {
+		p.differ(fmt.Sprintf("request %d is refused: %v", q.ID, err))
+	}
+}
+
+// differ notes the first difference, and ends the replay.
+func (p *replay) differ(what string) {
+	if p.check.Differs == "" {
+		p.check.Differs = fmt.Sprintf("step %d: %s", p.at, what)
+		p.end()
+	}
+}
+
+func (p *replay) end() {
+	select {
+	case <-p.over:
+	default:
+		close(p.over)
+	}
+}
+
+// Admitted implements engine.Recorder: ids count up, as they did when the recording began with the engine.
+func (p *replay) Admitted(id int64, _ time.Duration, _ *engine.Request) {
+	if n := len(p.ids); n < len(p.r.order) {
+		p.ids[id] = p.r.order[n]
+	}
+}
+
+// Left implements engine.Recorder.
+func (p *replay) Left(int64) {}
+
+// Said implements engine.Recorder.
+func (p *replay) Said(int64, engine.Said) {}
+
+// Planned implements engine.Recorder: it compares.
+func (p *replay) Planned(plan *sched.Plan) {
+	if p.idle = empty(plan); p.idle {
+		return
+	}
+	if p.at >= len(p.r.steps) || p.check.Differs != "" {
+		return
+	}
+	now, then := decisionOf(plan), p.r.steps[p.at].plan
+	for i := range now.Chunks {
+		now.Chunks[i][0] = p.ids[now.Chunks[i][0]]
+	}
+	for i := range now.Preempt {
+		now.Preempt[i] = p.ids[now.Preempt[i]]
+	}
+	if !slices.Equal(now.Chunks, then.Chunks) || !slices.Equal(now.Preempt, then.Preempt) {
+		p.differ(fmt.Sprintf("requests and tokens %v, preempted %v; recorded are %v and %v", now.Chunks, now.Preempt, then.Chunks, then.Preempt))
+		return
+	}
+	p.check.Same++
+}
+
+// Stepped implements engine.Recorder: what came between this step and the next comes now.
+func (p *replay) Stepped(time.Duration) {
+	if p.idle {
+		return
+	}
+	p.progress.Add(1)
+	p.at++
+	if p.at >= len(p.r.steps) {
+		p.end()
+		return
+	}
+	p.deliver(p.r.steps[p.at].before)
+}
+
+// caller is a context whose end is told at once and not by another goroutine, so that a request leaves between the same
+// decisions as it did.
+type caller struct {
+	context.Context
+	gone bool
+	tell func()
+}
+
+// AfterFunc is what context.AfterFunc calls for contexts that have it.
+func (c *caller) AfterFunc(f func()) (stop func() bool) {
+	c.tell = f
+	return func() bool {
+		c.tell = nil
+		return !c.gone
+	}
+}
+
+// Done implements context.Context; nobody waits for it.
+func (c *caller) Done() <-chan struct{} { return never }
+
+var never = make(chan struct{})
+
+// Err implements context.Context.
+func (c *caller) Err() error {
+	if c.gone {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (c *caller) leave() {
+	c.gone = true
+	if f := c.tell; f != nil {
+		f()
+	}
+}
