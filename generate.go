@@ -22,12 +22,14 @@ type Piece struct {
 
 // Finish says how an answer ended.
 type Finish struct {
-	Reason  sample.Reason // stop or length
-	Prompt  int           // tokens
-	Cached  int           // of them, found in the cache
-	Output  int           // tokens
-	Prefill time.Duration // until the first token
-	Decode  time.Duration // from the first token to the last
+	Reason  sample.Reason  // stop or length
+	Prompt  int            // tokens
+	Cached  int            // of them, found in the cache
+	Output  int            // tokens
+	Prefill time.Duration  // until the first token
+	Decode  time.Duration  // from the first token to the last
+	Wall    time.Duration  // from the call to the end
+	Account engine.Account // where it went
 }
 
 // Generate continues a text. The tokens that the model expects before a text are added.
@@ -155,7 +157,7 @@ func (a *answer) done(f engine.Final) {
 		a.queue.put(Piece{}, f.Err)
 		return
 	}
-	finish := &Finish{Reason: f.Reason, Prompt: a.prompt, Cached: f.Cached, Output: f.Output}
+	finish := &Finish{Reason: f.Reason, Prompt: a.prompt, Cached: f.Cached, Output: f.Output, Wall: time.Since(a.started), Account: f.Account}
 	if !a.first.IsZero() {
 		finish.Prefill, finish.Decode = a.first.Sub(a.started), a.last.Sub(a.first)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/ref"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/price"
 )
 
 // Options says how to run a model. The zero value is a good choice.
@@ -23,6 +24,7 @@ type Options struct {
 	Template string         // chat template to use in place of the model's own; "": its own
 	Pooling  string         // what an embedding is made of: PoolLast or PoolMean; "" is PoolLast
 	Engine   engine.Options // of its queue, steps and index
+	Profile  *price.Profile // of the device, for pricing steps; nil: what ridge calibrate kept of it, or a guess
 }
 
 // How Model.Embed makes one vector of a text: models trained for embeddings say which they were trained with.

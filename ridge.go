@@ -31,6 +31,7 @@ import (
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/plan"
+	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/tokenizer"
 )
 
@@ -40,6 +41,7 @@ type Model struct {
 	bundle    *bundle.Bundle
 	device    backend.Device
 	engine    *engine.Engine
+	price     *price.Model // nil: steps cannot be priced
 	tokenizer *tokenizer.Tokenizer
 	template  *chat.Template // nil: the model brings none
 	advice    bundle.Generation
@@ -130,6 +132,9 @@ func (m *Model) compile(o Options) error {
 		return err
 	}
 	m.memory, m.width, m.pooling = prog.Memory(), prog.HiddenWidth(), o.Pooling
+	if m.price, err = price.New(prog.Graph, o.profile(m.device)); err == nil && o.Engine.Predictor == nil {
+		o.Engine.Predictor = pricing{m.price}
+	}
 	m.engine, err = engine.New(prog, o.Engine)
 	return err
 }

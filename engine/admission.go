@@ -65,7 +65,8 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 	q.sched.Target = len(r.Prompt)
 	q.sched.Limit = min(len(r.Prompt)+r.MaxTokens, room)
 	q.sched.Priority = r.Priority
-	q.sched.Arrived = int64(e.since(e.started))
+	q.account.until = e.now()
+	q.sched.Arrived = int64(q.account.until.Sub(e.started))
 	return q, nil
 }
 

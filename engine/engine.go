@@ -47,6 +47,7 @@ type Engine struct {
 	copies   []kv.Copy
 	batch    backend.Batch
 	size     graph.Step // of batch
+	alone    graph.Step // of one of its requests
 	launched time.Time  // when the device was given the step
 	ready    time.Time  // and when it had done it
 	logits   []float32  // [Limits.Logits, vocab], if they have to be copied from the device
@@ -258,7 +259,7 @@ func (e *Engine) end(r *request, reason sample.Reason, err error) {
 	delete(e.byID, r.sched.ID)
 	e.changed, r.ended = true, true
 	r.forget()
-	r.finish(Final{Reason: reason, Err: err, Cached: r.cached, Output: r.output})
+	r.finish(Final{Reason: reason, Err: err, Cached: r.cached, Output: r.output, Account: r.account.close(e.now())})
 }
 
 // endAll ends every request with an error.

@@ -63,8 +63,7 @@ func (a *averages) Predict(s sched.Shape) float64 {
 // price is what the scheduler asks, in µs.
 func (e *Engine) price(s sched.Shape) float64 { return e.predictor.Predict(s) * 1e6 }
 
-// observe notes how long the step took.
+// observe notes how long the step took whose size explain has found.
 func (e *Engine) observe(took time.Duration) {
-	e.batch.Step(&e.size)
 	e.predictor.Observe(&e.size, took.Seconds())
 }

@@ -33,10 +33,11 @@ type Request struct {
 
 // Final says how a request ended.
 type Final struct {
-	Reason sample.Reason // stop or length; empty when Err is set
-	Err    error
-	Cached int // tokens of the prompt that were found in the cache
-	Output int // tokens emitted
+	Reason  sample.Reason // stop or length; empty when Err is set
+	Err     error
+	Cached  int // tokens of the prompt that were found in the cache
+	Output  int // tokens emitted
+	Account Account
 }
 
 // request is a Request under way.
@@ -56,6 +57,7 @@ type request struct {
 	output   int      // tokens emitted
 	mask     []uint32 // tokens that Grammar allows next, a bit each
 	maskErr  error
+	account  accounting
 }
 
 // finish tells the owner of the end. A panic of the owner's is not the engine's.

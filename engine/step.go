@@ -1,5 +1,7 @@
 package engine
 
+import "time"
+
 // step moves the requests that the plan chooses forward.
 func (e *Engine) step() error {
 	began := e.now()
@@ -12,7 +14,7 @@ func (e *Engine) step() error {
 		return err
 	}
 	e.lookAhead()
-	if err := e.collect(); err != nil {
+	if err := e.collect(began); err != nil {
 		return err
 	}
 	took := e.since(began)
@@ -43,7 +45,9 @@ func (e *Engine) planNext() {
 func (e *Engine) reserve() {
 	e.chosen, e.copies = e.chosen[:0], e.copies[:0]
 	for _, p := range e.plan.Preempt {
-		e.pool.Free(&e.byID[p.Request.ID].seq)
+		r := e.byID[p.Request.ID]
+		e.pool.Free(&r.seq)
+		r.account.preempted = true
 		e.stats.Preemptions++
 	}
 	for _, c := range e.plan.Chunks {
@@ -105,7 +109,7 @@ func (e *Engine) lookAhead() {
 }
 
 // collect waits for the step and hands out its rows.
-func (e *Engine) collect() error {
+func (e *Engine) collect(began time.Time) error {
 	e.draws = e.draws[:0]
 	if !e.onlyHidden() {
 		vocab := e.prog.Vocab()
@@ -120,6 +124,7 @@ func (e *Engine) collect() error {
 		}
 	}
 	e.ready = e.now()
+	e.explain(began)
 	e.crew.do(e.draws)
 	for i := range e.draws {
 		d := &e.draws[i]

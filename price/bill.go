@@ -99,15 +99,14 @@ func (b *Bill) add(l Line) {
 	b.Floor += l.Floor
 	b.Seconds += l.Seconds
 	b.By[ByLaunch] += l.Launch
-	b.By[l.cause()] += l.Seconds - l.Launch
+	b.By[causeOf(l.Bound, &l.Work)] += l.Seconds - l.Launch
 }
 
-// cause is what a line waits for once it is launched.
-func (l *Line) cause() Cause {
-	w := &l.Work
+// causeOf is what a node with this bound waits for once it is launched.
+func causeOf(b Bound, w *graph.Work) Cause {
 	values, cache := w.ValueRead+w.ValueWrite, w.CacheRead+w.CacheWrite
 	switch {
-	case l.Bound == Compute:
+	case b == Compute:
 		return ByCompute
 	case w.WeightBytes >= max(values, cache):
 		return ByWeights

@@ -4,10 +4,11 @@ package price
 // squares on relative errors, so that a short step counts as much as a long one. What it forgets is limited, so that a
 // factor that no step tells anything about stays what it was.
 type correction struct {
-	factor [partCount]float64            // of each part
-	spread [partCount][partCount]float64 // how unsure they are: the covariance of the factors
-	steps  int64
-	err    float64 // recent |predicted − actual| / actual, an average that forgets
+	factor            [partCount]float64            // of each part
+	spread            [partCount][partCount]float64 // how unsure they are: the covariance of the factors
+	steps             int64
+	err               float64 // recent |predicted − actual| / actual, an average that forgets
+	predicted, actual float64 // of the last step, s
 }
 
 const (
@@ -43,6 +44,7 @@ func (c *correction) learn(parts *[partCount]float64, seconds float64) {
 	if !(seconds > 0) || !(predicted > 0) {
 		return
 	}
+	c.predicted, c.actual = predicted, seconds
 	miss := (predicted - seconds) / seconds
 	c.note(max(miss, -miss))
 	seconds = min(max(seconds, predicted/wildStep), predicted*wildStep)

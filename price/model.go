@@ -84,19 +84,23 @@ const (
 	partCount
 )
 
+// part is what a group counts as.
+func (x *group) part() part {
+	switch x.class {
+	case Linear:
+		return linearPart
+	case Attention:
+		return attentionPart
+	}
+	return restPart
+}
+
 // parts is the price of a load, uncorrected, s.
 func (m *Model) parts(l *load) (parts [partCount]float64) {
 	set := m.workingSet(l)
 	for _, x := range m.groups {
-		part := restPart
-		switch x.class {
-		case Linear:
-			part = linearPart
-		case Attention:
-			part = attentionPart
-		}
 		c := m.cost(x, l, set)
-		parts[part] += c.seconds * float64(len(x.nodes))
+		parts[x.part()] += c.seconds * float64(len(x.nodes))
 	}
 	parts[hostPart] = m.host(l)
 	return parts

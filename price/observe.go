@@ -21,6 +21,13 @@ func (m *Model) Error() (ratio float64, steps int64) {
 	return m.correct.err, m.correct.steps
 }
 
+// Last is what the last step was predicted to take and what it took, s.
+func (m *Model) Last() (predicted, actual float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.correct.predicted, m.correct.actual
+}
+
 // Trusted reports whether predictions are good enough to decide by: after a few steps, and with a recent error of no more
 // than TrustedError. Consumers go by plain thresholds when they are not.
 func (m *Model) Trusted() bool {

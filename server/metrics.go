@@ -51,6 +51,9 @@ func newMetrics(m *ridge.Model, name string) *metrics {
 		}
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help, ConstLabels: labels}, get))
 	}
+	for _, g := range priceFigures {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help, ConstLabels: labels}, func() float64 { return g.value(m.PriceStats()) }))
+	}
 	s := m.Stats()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "vllm:cache_config_info", Help: "Size of the cache.", ConstLabels: prometheus.Labels{
 		"model_name": name, "block_size": strconv.Itoa(s.PageSize), "num_gpu_blocks": strconv.Itoa(s.Pages)}})
@@ -76,6 +79,22 @@ var engineFigures = []struct {
 	{"ridge_step_seconds", "Time of a step, averaged over those of late.", false, func(s engine.Stats) float64 { return s.StepTime.Seconds() }},
 	{"ridge_backlog_tokens", "Tokens to compute before all waiting requests have a first token.", false, func(s engine.Stats) float64 { return float64(s.Backlog) }},
 	{"ridge_idle_pages", "Pages kept only because their tokens may be asked for again.", false, func(s engine.Stats) float64 { return float64(s.PagesIdle) }},
+}
+
+// priceFigures say how good predictions of steps are.
+var priceFigures = []struct {
+	name, help string
+	value      func(ridge.PriceStats) float64
+}{
+	{"ridge_price_error_ratio", "Error of predicted step times of late, |predicted - actual| / actual.", func(s ridge.PriceStats) float64 { return s.Error }},
+	{"ridge_price_predicted_seconds", "Predicted time of the last step.", func(s ridge.PriceStats) float64 { return s.Predicted }},
+	{"ridge_price_actual_seconds", "Time of the last step.", func(s ridge.PriceStats) float64 { return s.Actual }},
+	{"ridge_price_trusted", "1 while predictions are good enough to plan steps by, else 0.", func(s ridge.PriceStats) float64 {
+		if s.Trusted {
+			return 1
+		}
+		return 0
+	}},
 }
 
 // token notes that a token came for a request that arrived at began; last is when the one before it did.

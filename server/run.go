@@ -95,6 +95,7 @@ func (s *Server) run(ctx context.Context, all []job, each func(*job, ridge.Piece
 		if e.piece.Finish != nil {
 			left--
 			s.metrics.finished(e.job, e.piece.Finish, time.Since(began))
+			s.explained.put(ctx, s.model.Explain(e.piece.Finish))
 		}
 		if err := each(e.job, e.piece); err != nil {
 			return err

@@ -10,6 +10,7 @@
 package server
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
@@ -35,14 +36,15 @@ type Options struct {
 
 // Server answers HTTP requests with one model.
 type Server struct {
-	model   *ridge.Model
-	options Options
-	keys    keys
-	log     *slog.Logger
-	metrics *metrics
-	batches *batchRunner
-	created time.Time
-	mux     *http.ServeMux
+	model     *ridge.Model
+	options   Options
+	keys      keys
+	log       *slog.Logger
+	metrics   *metrics
+	batches   *batchRunner
+	explained explanations
+	created   time.Time
+	mux       *http.ServeMux
 }
 
 // New makes the server of a model, which stays the caller's to close.
@@ -82,6 +84,7 @@ func New(m *ridge.Model, o Options) *Server {
 	s.mux.HandleFunc("GET /v1/models/{name...}", s.oneModel)
 	s.mux.HandleFunc("POST /tokenize", s.tokenize)
 	s.mux.HandleFunc("POST /detokenize", s.detokenize)
+	s.mux.HandleFunc("GET /v1/requests/{id}/explain", s.explain)
 	s.mux.HandleFunc("GET /health", s.health)
 	s.mux.HandleFunc("GET /version", s.version)
 	s.mux.HandleFunc("GET /stats", s.stats)
@@ -140,7 +143,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Request-Id", id)
 	// The connection may have the deadline of an earlier answer.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	s.guarded(w, r, http.HandlerFunc(s.admitted))
+	s.guarded(w, r.WithContext(context.WithValue(r.Context(), idKey{}, id)), http.HandlerFunc(s.admitted))
 }
 
 // guarded logs a request, and answers it with 500 if h panics.

@@ -23,6 +23,7 @@ type runFlags struct {
 	system   string
 	raw      bool
 	verbose  bool
+	explain  bool
 }
 
 func runCommand() *cobra.Command {
@@ -71,6 +72,7 @@ one must come after --model or on standard input. Without either it uses the sma
 	cmd.Flags().StringVar(&f.system, "system", "", "system message that goes before the conversation")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "continue the prompt as it is, without the chat template")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print tokens and tokens/s at the end")
+	cmd.Flags().BoolVar(&f.explain, "explain", false, "say at the end where the time went, and what the least would have been")
 	return cmd
 }
 
@@ -105,7 +107,7 @@ func (f *runFlags) once(ctx context.Context, m *ridge.Model, p ridge.Params, pro
 			return err
 		}
 		finish, err := stream(os.Stdout, m.Generate(ctx, prompt, p), nil)
-		return f.end(finish, err)
+		return f.end(m, finish, err)
 	}
 	var messages []chat.Message
 	if f.system != "" {
@@ -116,14 +118,17 @@ func (f *runFlags) once(ctx context.Context, m *ridge.Model, p ridge.Params, pro
 		return err
 	}
 	finish, err := stream(os.Stdout, m.Chat(ctx, messages, p), nil)
-	return f.end(finish, err)
+	return f.end(m, finish, err)
 }
 
 // end closes the answer's last line and prints what it took.
-func (f *runFlags) end(finish *ridge.Finish, err error) error {
+func (f *runFlags) end(m *ridge.Model, finish *ridge.Finish, err error) error {
 	fmt.Println()
 	if err == nil && f.verbose {
 		printSpeed(os.Stderr, finish)
+	}
+	if err == nil && f.explain {
+		printExplanation(os.Stderr, m.Explain(finish))
 	}
 	return err
 }

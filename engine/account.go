@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/price"
+)
+
+// Account is where a request's time went, from Submit to Done; the parts add up to all of it. A request's part of a step
+// that it shared is what the step would have taken for it alone; the rest is its neighbours'.
+type Account struct {
+	Queue      time.Duration               // before its first step
+	Preempted  time.Duration               // without its pages, which others had
+	Neighbours time.Duration               // others' part of its steps, and steps that it had no part in
+	Host       time.Duration               // between steps: planning, sampling, handing out
+	Prefill    [price.Causes]time.Duration // its part of the steps before its first token, by what they waited for
+	Decode     [price.Causes]time.Duration // and of those after it
+}
+
+// Sum is all the time.
+func (a *Account) Sum() time.Duration {
+	sum := a.Queue + a.Preempted + a.Neighbours + a.Host
+	for i := range a.Prefill {
+		sum += a.Prefill[i] + a.Decode[i]
+	}
+	return sum
+}
+
+// Explainer is a Predictor that also knows what the time of a step is spent on, in seconds.
+type Explainer interface {
+	Explain(*graph.Step) [price.Causes]float64
+}
+
+// accounting is what a request's account is kept with.
+type accounting struct {
+	Account
+	until     time.Time // to which it is complete
+	step      int64     // the last that it took part in, counted from 1; 0: none
+	preempted bool      // since then
+}
+
+// explain divides the time since the step before among the requests of the step that the device has just done. Without an
+// Explainer all a device does counts as arithmetic.
+func (e *Engine) explain(began time.Time) {
+	device := e.ready.Sub(e.launched)
+	e.batch.Step(&e.size)
+	whole := e.shares(&e.size, device)
+	for i, r := range e.chosen {
+		if r.ended {
+			continue
+		}
+		r.wait(began, e.launched, e.stats.Steps)
+		e.alone.Seqs = append(e.alone.Seqs[:0], e.size.Seqs[i])
+		e.alone.Logits = min(e.size.Logits, 1)
+		own := e.shares(&e.alone, device)
+		to := &r.account.Prefill
+		if r.output > 0 {
+			to = &r.account.Decode
+		}
+		left := device
+		for c := range own {
+			part := min(time.Duration(own[c]/max(whole.sum(), own.sum())*float64(device)), left)
+			to[c] += part
+			left -= part
+		}
+		r.account.Neighbours += left
+		r.account.until, r.account.step, r.account.preempted = e.ready, e.stats.Steps+1, false
+	}
+}
+
+// shares is what the device's time of a step is spent on, in proportion.
+type shares [price.Causes]float64
+
+func (s *shares) sum() float64 {
+	sum := 0.0
+	for _, x := range s {
+		sum += x
+	}
+	return sum
+}
+
+func (e *Engine) shares(s *graph.Step, device time.Duration) (by shares) {
+	if x, ok := e.predictor.(Explainer); ok {
+		by = x.Explain(s)
+		by[price.ByHost] = 0 // is measured
+	}
+	if !(by.sum() > 0) {
+		by = shares{price.ByCompute: device.Seconds()}
+	}
+	return by
+}
+
+// wait accounts for the time before a step that the device got at launched: steps is how many there were before it.
+func (r *request) wait(began, launched time.Time, steps int64) {
+	a := &r.account
+	gap := max(launched.Sub(a.until), 0)
+	host := min(max(launched.Sub(began), 0), gap)
+	switch {
+	case a.step == 0:
+		a.Queue += gap - host
+		a.Host += host
+	case a.preempted:
+		a.Preempted += gap
+	case a.step == steps: // it took part in the one before
+		a.Host += gap
+	default:
+		a.Neighbours += gap
+	}
+}
+
+// close ends the account.
+func (a *accounting) close(now time.Time) Account {
+	rest := max(now.Sub(a.until), 0)
+	if a.step == 0 {
+		a.Queue += rest
+	} else {
+		a.Host += rest
+	}
+	return a.Account
+}

@@ -1,0 +1,75 @@
+package ridge
+
+import (
+	"time"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/price"
+)
+
+// Explanation is where the time of an answer went. The parts add up to Wall.
+type Explanation struct {
+	Wall   float64 `json:"wall_seconds"` // from the call to the last piece
+	Parts  []Part  `json:"parts"`
+	Prompt int     `json:"prompt_tokens"`
+	Cached int     `json:"cached_tokens"`  // of the prompt: not computed again
+	Saved  float64 `json:"cached_seconds"` // what computing them would have taken
+	Output int     `json:"output_tokens"`
+	Floor  float64 `json:"floor_seconds"` // the least that prompt and answer take on this device: every kernel at the roofline, nobody else there
+}
+
+// Part is one thing that time went to.
+type Part struct {
+	What    string  `json:"what"`
+	Seconds float64 `json:"seconds"`
+	Share   float64 `json:"share"` // of Wall
+}
+
+// Explain says where the time of an answer went.
+func (m *Model) Explain(f *Finish) Explanation {
+	x := Explanation{Wall: f.Wall.Seconds(), Prompt: f.Prompt, Cached: f.Cached, Output: f.Output}
+	add := func(what string, d time.Duration) {
+		if d > 0 {
+			x.Parts = append(x.Parts, Part{what, d.Seconds(), d.Seconds() / max(x.Wall, 1e-9)})
+		}
+	}
+	a := &f.Account
+	add("before the engine", f.Wall-a.Sum())
+	add("queue", a.Queue)
+	for c := range price.Causes {
+		add("prefill: "+c.String(), a.Prefill[c])
+	}
+	for c := range price.Causes {
+		add("decode: "+c.String(), a.Decode[c])
+	}
+	add("neighbours", a.Neighbours)
+	add("preempted", a.Preempted)
+	add("host", a.Host)
+	if m.price != nil {
+		x.Saved = m.alone(0, f.Cached, m.price.Predict)
+		x.Floor = m.alone(f.Cached, f.Prompt, m.price.Floor) + m.answerFloor(f)
+	}
+	return x
+}
+
+// alone is what reading tokens [from, to) of a prompt takes with nobody else there, in chunks of a step, s.
+func (m *Model) alone(from, to int, of func(*graph.Step) float64) float64 {
+	sum := 0.0
+	for ; from < to; from += stepTokens {
+		n := min(stepTokens, to-from)
+		s := graph.Step{Seqs: []graph.Seq{{New: n, Past: from}}}
+		if from+n == to {
+			s.Logits = 1
+		}
+		sum += of(&s)
+	}
+	return sum
+}
+
+// answerFloor is the roofline of the answer's steps; a step's cost grows evenly with its context, so that the middle one
+// speaks for all.
+func (m *Model) answerFloor(f *Finish) float64 {
+	steps := max(f.Output-1, 0)
+	middle := graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 1, Past: f.Prompt + steps/2}}}
+	return float64(steps) * m.price.Floor(&middle)
+}

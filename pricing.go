@@ -1,0 +1,56 @@
+package ridge
+
+import (
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/engine/sched"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/calibrate"
+	"github.com/ridge-llm/ridge/price"
+)
+
+// profile is what pricing knows of the device: what was given, what ridge calibrate kept, or a guess, which steps correct.
+func (o Options) profile(dev backend.Device) *price.Profile {
+	if o.Profile != nil {
+		return o.Profile
+	}
+	if p, err := calibrate.Cached(dev); p != nil && err == nil {
+		return p
+	}
+	return calibrate.Nominal(dev)
+}
+
+// pricing is the engine's Predictor: the price of steps, corrected by those that ran.
+type pricing struct{ *price.Model }
+
+// Predict implements engine.Predictor. While recent predictions were too far off there is no telling, and the engine goes
+// by its plain limits.
+func (p pricing) Predict(s sched.Shape) float64 {
+	if !p.Trusted() {
+		return 0
+	}
+	return p.PredictShape(price.Shape(s))
+}
+
+// Observe implements engine.Predictor.
+func (p pricing) Observe(s *graph.Step, seconds float64) { p.Model.Observe(s, seconds) }
+
+// PriceStats says how good predictions of steps are.
+type PriceStats struct {
+	Error     float64 // of late: |predicted − actual| / actual
+	Steps     int64   // that were compared
+	Trusted   bool    // good enough to plan by
+	Predicted float64 // the last step's prediction, s
+	Actual    float64 // and what it took, s
+}
+
+// PriceStats says how good predictions of this model's steps are; all is 0 where steps cannot be priced.
+func (m *Model) PriceStats() PriceStats {
+	if m.price == nil {
+		return PriceStats{}
+	}
+	var s PriceStats
+	s.Error, s.Steps = m.price.Error()
+	s.Trusted = m.price.Trusted()
+	s.Predicted, s.Actual = m.price.Last()
+	return s
+}
