@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ridge-llm/ridge/engine"
@@ -42,6 +43,24 @@ func (m *Model) GenerateTokens(ctx context.Context, prompt []int32, p Params) it
 	return m.answer(ctx, p, func() ([]int32, error) { return prompt, nil })
 }
 
+// GenerateMany makes several answers to one prompt, which is computed once. All begin now, whether or not their pieces are
+// being read; ctx ends them all, leaving the loop over one ends that.
+func (m *Model) GenerateMany(ctx context.Context, prompt []int32, all []Params) ([]iter.Seq2[Piece, error], error) {
+	var answers []iter.Seq2[Piece, error]
+	var requests []engine.Request
+	for _, p := range all {
+		a, r, err := m.prepare(prompt, p)
+		if err != nil {
+			return nil, err
+		}
+		answers, requests = append(answers, a.pieces), append(requests, r)
+	}
+	if len(requests) == 0 {
+		return nil, nil
+	}
+	return answers, m.engine.Submit(ctx, requests[0], requests[1:]...)
+}
+
 // Text collects the answer of Generate or Chat.
 func Text(pieces iter.Seq2[Piece, error]) (string, error) {
 	var text string
@@ -64,33 +83,26 @@ func (m *Model) answer(ctx context.Context, p Params, prompt func() ([]int32, er
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		a, err := m.newAnswer(ids, p)
+		a, r, err := m.prepare(ids, p)
+		if err == nil {
+			err = m.engine.Submit(ctx, r)
+		}
 		if err != nil {
 			yield(Piece{}, err)
 			return
 		}
-		if err := m.submit(ctx, a.request(m, ids, p), p.Constraint); err != nil {
-			yield(Piece{}, err)
-			return
-		}
-		for {
-			piece, err := a.queue.next()
-			if err != nil {
-				yield(Piece{}, err)
-				return
-			}
-			if !yield(piece, nil) || piece.Finish != nil {
-				return
-			}
-		}
+		a.pieces(yield)
 	}
 }
 
-func (m *Model) submit(ctx context.Context, r engine.Request, c *Constraint) error {
-	if err := c.constrain(&r); err != nil {
-		return err
+// prepare is an answer to a prompt, and what the engine is to be asked for it.
+func (m *Model) prepare(ids []int32, p Params) (*answer, engine.Request, error) {
+	a, err := m.newAnswer(ids, p)
+	if err != nil {
+		return nil, engine.Request{}, err
 	}
-	return m.engine.Submit(ctx, r)
+	r := a.request(m, ids, p)
+	return a, r, p.Constraint.constrain(&r)
 }
 
 // answer turns the engine's tokens into pieces. Its methods are called by the engine.
@@ -103,6 +115,7 @@ type answer struct {
 	started time.Time
 	first   time.Time
 	last    time.Time
+	left    atomic.Bool // nobody reads it any more
 }
 
 func (m *Model) newAnswer(ids []int32, p Params) (*answer, error) {
@@ -148,7 +161,18 @@ func (a *answer) emit(c sample.Choice) bool {
 	c.Top = append([]sample.Logprob(nil), c.Top...) // the sampler's own until now
 	a.queue.put(Piece{Text: text.Text, Token: &c}, nil)
 	a.reason = text.Reason
-	return text.Reason == sample.ReasonStop
+	return text.Reason == sample.ReasonStop || a.left.Load()
+}
+
+// pieces yields the answer as it is made.
+func (a *answer) pieces(yield func(Piece, error) bool) {
+	defer a.left.Store(true)
+	for {
+		piece, err := a.queue.next()
+		if !yield(piece, err) || err != nil || piece.Finish != nil {
+			return
+		}
+	}
 }
 
 // done ends the answer.

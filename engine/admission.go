@@ -10,11 +10,20 @@ import (
 // Submit hands a request over. What can never run is refused with an *InvalidError that has the numbers; what comes when
 // the queue is full with a *FullError; what could not begin to answer before ctx's deadline with a *LateError. Emit is
 // called for every token and Done once, one call at a time, while the engine waits: they must not block. Once ctx is
-// done the request ends within one step.
-func (e *Engine) Submit(ctx context.Context, r Request) error {
+// done the request ends within one step. Siblings are further answers to the same prompt, which is computed once; all are
+// taken or none.
+func (e *Engine) Submit(ctx context.Context, r Request, siblings ...Request) error {
 	q, err := e.prepare(ctx, r)
 	if err != nil {
 		return err
+	}
+	for _, s := range siblings {
+		s.Prompt, s.Salt, s.Priority = r.Prompt, r.Salt, r.Priority
+		p, err := e.prepare(ctx, s)
+		if err != nil {
+			return err
+		}
+		q.siblings = append(q.siblings, p)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -22,7 +31,6 @@ func (e *Engine) Submit(ctx context.Context, r Request) error {
 		return err
 	}
 	e.inbox = append(e.inbox, q)
-	q.forget = context.AfterFunc(ctx, func() { e.giveUp(q) })
 	e.signal()
 	return nil
 }

@@ -212,15 +212,10 @@ func (e *Engine) admit() bool {
 	clear(e.gone)
 	e.gone = e.gone[:0]
 	for _, r := range e.inbox {
-		r.sched.ID = e.nextID
-		e.nextID++
-		e.byID[r.sched.ID], e.changed = r, true
-		e.recorder.Admitted(r.sched.ID, e.since(e.started), &r.Request)
-		if r.err = e.state.Submit(&r.sched); r.err != nil {
+		e.begin(r)
+		if r.err = e.queue(r); r.err != nil {
 			e.left = append(e.left, r)
-			continue
 		}
-		r.sched.Cached, _ = e.pool.Match(r.Salt, e.shareable(r))
 	}
 	clear(e.inbox)
 	e.inbox = e.inbox[:0]
@@ -260,6 +255,9 @@ func (e *Engine) end(r *request, reason sample.Reason, err error) {
 	e.changed, r.ended = true, true
 	r.forget()
 	r.finish(Final{Reason: reason, Err: err, Cached: r.cached, Output: r.output, Account: r.account.close(e.now())})
+	for _, s := range r.siblings { // the prompt was not computed, and will not be
+		s.finish(Final{Err: cmp.Or(err, ErrClosed)})
+	}
 }
 
 // endAll ends every request with an error.

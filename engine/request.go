@@ -49,9 +49,10 @@ type request struct {
 	err      error       // why the scheduler refused it
 	sampling *sample.State
 	seq      kv.Seq
-	tokens   []int32 // prompt and answer so far
-	step     int     // tokens it computes in this step
-	row      int     // of the step's logits that is its own; -1: none
+	siblings []*request // that begin when the prompt is computed
+	tokens   []int32    // prompt and answer so far
+	step     int        // tokens it computes in this step
+	row      int        // of the step's logits that is its own; -1: none
 	ended    bool
 	cached   int      // tokens of the prompt that were found in the cache
 	output   int      // tokens emitted

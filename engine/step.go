@@ -125,6 +125,7 @@ func (e *Engine) collect(began time.Time) error {
 	}
 	e.ready = e.now()
 	e.explain(began)
+	e.branch()
 	e.crew.do(e.draws)
 	for i := range e.draws {
 		d := &e.draws[i]

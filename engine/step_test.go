@@ -8,6 +8,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/bundle"
@@ -50,6 +51,13 @@ func mustStep(t testing.TB, e *Engine) {
 	if err := e.step(); err != nil {
 		t.Fatal(err)
 	}
+	var seqs []*kv.Seq
+	for _, r := range e.byID {
+		seqs = append(seqs, &r.seq)
+	}
+	if err := e.pool.Check(seqs...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func greedy(prompt []int32, n int) Request {
@@ -78,7 +86,9 @@ func TestStepAllocatesNothing(t *testing.T) {
 	})
 	got := testing.AllocsPerRun(100, func() {
 		e.admit()
-		mustStep(t, e)
+		if err := e.step(); err != nil {
+			t.Fatal(err)
+		}
 		e.settle()
 	})
 	if got != device || len(e.byID) != 8 {

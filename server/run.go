@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/ridge-llm/ridge"
@@ -56,19 +57,39 @@ func jobs(prompts [][]int32, n int, p ridge.Params) []job {
 	return all
 }
 
+// begin submits the jobs, those to one prompt together: it is computed once.
+func (s *Server) begin(ctx context.Context, all []job) (answers []iter.Seq2[ridge.Piece, error], err error) {
+	for len(all) > 0 {
+		params := []ridge.Params{all[0].params}
+		for len(params) < len(all) && !all[len(params)].first {
+			params = append(params, all[len(params)].params)
+		}
+		some, err := s.model.GenerateMany(ctx, all[0].prompt, params)
+		if err != nil {
+			return nil, err
+		}
+		answers, all = append(answers, some...), all[len(params):]
+	}
+	return answers, nil
+}
+
 // run makes all answers side by side and hands their pieces to each, in the order in which they come, until all have
 // finished or one fails.
 func (s *Server) run(ctx context.Context, all []job, each func(*job, ridge.Piece) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events := make(chan event, 16)
-	for i := range all {
+	answers, err := s.begin(ctx, all)
+	if err != nil {
+		return err
+	}
+	for i, answer := range answers {
 		j := &all[i]
 		if inBackground(ctx) {
 			j.params.Priority = backgroundPriority
 		}
 		go func() {
-			for piece, err := range s.model.GenerateTokens(ctx, j.prompt, j.params) {
+			for piece, err := range answer {
 				select {
 				case events <- event{j, piece, err}:
 				case <-ctx.Done():

@@ -72,6 +72,18 @@ func (s *State) Submit(r *Request) error {
 	return nil
 }
 
+// Join lets a request run that shares all it has computed with a running one: a further answer to one prompt. It reports
+// whether there is room; if not, the request is still nowhere.
+func (s *State) Join(r *Request) bool {
+	if len(s.running) >= s.options.MaxSeqs {
+		return false
+	}
+	s.order++
+	r.order, r.place = s.order, running
+	s.running = append(s.running, r)
+	return true
+}
+
 // Remove takes out a request that is finished or cancelled. Its pages are the caller's to free.
 func (s *State) Remove(r *Request) {
 	switch r.place {
