@@ -25,6 +25,10 @@ type Options struct {
 	Pooling  string         // what an embedding is made of: PoolLast or PoolMean; "" is PoolLast
 	Engine   engine.Options // of its queue, steps and index
 	Profile  *price.Profile // of the device, for pricing steps; nil: what ridge calibrate kept of it, or a guess
+
+	// Deterministic makes an answer on the CPU independent of the requests beside it also with float weights, to the last
+	// bit; see cpu.Options.
+	Deterministic bool
 }
 
 // How Model.Embed makes one vector of a text: models trained for embeddings say which they were trained with.
@@ -59,7 +63,7 @@ func (o Options) check() error {
 func (o Options) Device() (backend.Device, error) {
 	switch o.Backend {
 	case "", "cpu":
-		return cpu.New(cpu.Options{Threads: o.Threads, Tier: os.Getenv("RIDGE_CPU")})
+		return cpu.New(cpu.Options{Threads: o.Threads, Tier: os.Getenv("RIDGE_CPU"), Deterministic: o.Deterministic})
 	case "cuda":
 		return cuda.New(cuda.Options{})
 	case "ref":

@@ -69,7 +69,7 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			w.acts = gemm.NewActs(gemm.Lines, raw(x), m, weights.Cols)
 		} else {
 			w.acts = gemm.FloatActs(floats(x), m, weights.Cols)
-			w.acts.Format = format
+			w.acts.Format, w.acts.Alone = format, d.alone
 		}
 		if !gemm.Streams(d.tier, weights, m) {
 			from, to := w.columns(weights.Rows)

@@ -51,6 +51,7 @@ func ActFormatOf(tier Tier, f quant.Format) ActFormat {
 type Acts struct {
 	Format ActFormat
 	M, K   int
+	Alone  bool // a row's results are the same bits whatever other rows come along: see floats. Lines always are
 	base   *byte
 	stride int // bytes from row to row
 }

@@ -7,10 +7,11 @@ import (
 )
 
 // floats multiplies row-major float weights. Few rows of activations run along the rows of the weights as they lie in
-// memory, since reading them is what takes the time; for many, 32 rows at a time are interleaved into a panel.
+// memory, since reading them is what takes the time; for many, 32 rows at a time are interleaved into a panel. The two sum
+// in different orders, so rows that are to give what they give alone go the first way however many they are.
 func (p *product) floats() {
 	e := p.element()
-	if p.tiles(len(p.fourRow[e])) < unpackTiles {
+	if p.acts.Alone || p.tiles(len(p.fourRow[e])) < unpackTiles {
 		p.start()
 		p.fewRows(e)
 		return

@@ -20,6 +20,15 @@ const (
 	formCount
 )
 
+// unpackTiles is from how many tiles of activations on codes are unpacked to bytes once, rather than in every tile's kernel:
+// a form of two fields costs more each time.
+func (f formID) unpackTiles() int {
+	if f == formU5 || f == formU6 || f == formU3 {
+		return 3
+	}
+	return 4
+}
+
 // sub16 reports whether scales stand for 16 weights instead of 32.
 func (f formID) sub16() bool {
 	return f == formS8 || f == formU6 || f == formU3 || f == formU2 || f == formH8

@@ -34,6 +34,8 @@ func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to
 	most := floatRows / tile
 	if packed {
 		most = passRows / tile
+	} else if acts.Alone {
+		most = aloneRows / tile
 	}
 	for tiles := (actTo - actFrom + tile - 1) / tile; actFrom < actTo; {
 		passes := (tiles + most - 1) / most

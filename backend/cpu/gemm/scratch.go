@@ -10,6 +10,7 @@ const (
 	panelWords = 256               // 32-bit words of each row in a float panel
 	passRows   = 258               // rows of activations that share one unpacked panel of codes
 	floatRows  = 510               // likewise of floats, which take longer to interleave
+	aloneRows  = 96                // likewise of floats that are not interleaved: what the second-level cache holds
 	passStride = 4*panelWords + 64 // bytes from row to row of float activations that were copied together
 	passBytes  = 528 << 10         // of activations that one pass over the weights may use
 )
