@@ -17,19 +17,20 @@ import (
 
 // Device is the processor with a number of threads.
 type Device struct {
-	tier  gemm.Tier
-	alone bool // products of floats sum in one order however many rows there are
-	vec   vec.Ops
-	pool  *pool
-	batch *backend.Batch
-	list  []backend.Launch
-	wait  []bool          // before which of them there is a barrier
-	next  []*gemm.Weights // the first that is multiplied with after each of them; nil: none
-	steps uint32          // run so far, this one included
-	step  func(*worker)   // runs list; made once, so that a step allocates nothing
-	lent  func(int)       // what Lend was given
-	lend  func(*worker)   // runs lent; made once, like step
-	owned []*memory       // weights in the kernels' layout
+	tier   gemm.Tier
+	alone  bool // products of floats sum in one order however many rows there are
+	vec    vec.Ops
+	pool   *pool
+	batch  *backend.Batch
+	list   []backend.Launch
+	wait   []bool          // before which of them there is a barrier
+	chains []int           // how many of them are run together, see chains
+	next   []*gemm.Weights // the first that is multiplied with after each of them; nil: none
+	steps  uint32          // run so far, this one included
+	step   func(*worker)   // runs list; made once, so that a step allocates nothing
+	lent   func(int)       // what Lend was given
+	lend   func(*worker)   // runs lent; made once, like step
+	owned  []*memory       // weights in the kernels' layout
 
 	splits map[splitShape]*split // how the step's attention is divided, for each shape of it
 }
@@ -64,12 +65,11 @@ func New(o Options) (*Device, error) {
 func (d *Device) start() {
 	d.vec, d.splits = vec.For(d.tier), map[splitShape]*split{}
 	d.step = func(w *worker) {
-		for i, l := range d.list {
+		for i := 0; i < len(d.list); i += d.chains[i] {
 			if d.wait[i] {
 				w.sync()
 			}
-			w.next = d.next[i]
-			l.(*launch).run(w, d.batch)
+			d.runChain(w, i)
 		}
 	}
 	d.lend = func(w *worker) { d.lent(w.id) }
@@ -125,6 +125,7 @@ func (v vector) Bytes() int64 { return 4 * int64(len(v)) }
 func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
 	if unsafe.SliceData(launches) != unsafe.SliceData(d.list) || len(launches) != len(d.list) {
 		d.list, d.wait, d.next = launches, barriers(launches), following(launches)
+		d.chains = chains(launches, d.wait)
 	}
 	d.batch = b
 	d.count()
@@ -183,6 +184,7 @@ type launch struct {
 	text    string
 	run     func(w *worker, b *backend.Batch)
 	touches []access
+	blocks  bool          // run computes the rows of worker.block only
 	weights *gemm.Weights // of a product; nil otherwise
 }
 

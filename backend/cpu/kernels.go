@@ -19,6 +19,7 @@ type kernel struct {
 	scratch func(n *graph.Node, lim backend.Limits) int64
 	bind    bind
 	cut     cut
+	blocks  bool // see launch
 }
 
 // Name implements backend.Kernel.
@@ -35,7 +36,7 @@ func (k kernel) Scratch(n *graph.Node, lim backend.Limits) int64 {
 // Bind implements backend.Kernel.
 func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 	run, err := k.bind(k.dev, n, a)
-	l := &launch{text: n.Out[0].Name, run: run, touches: accesses(n, a, k.cut)}
+	l := &launch{text: n.Out[0].Name, run: run, touches: accesses(n, a, k.cut), blocks: k.blocks}
 	if _, ok := n.Op.(graph.Linear); ok {
 		l.weights = a.Weights[0].(*matrix).weights
 	}
@@ -63,39 +64,39 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.Linear:
 		k.name, k.bind, k.scratch = d.linear(n)
 	case graph.Quantize:
-		k.cut = quantizeCut(n)
+		k.blocks, k.cut = true, quantizeCut(n)
 		k.name, k.bind = "quantize "+d.tier.String(), bindQuantize
 	case graph.RMSNorm:
-		k.cut = cutRows
+		k.blocks, k.cut = true, cutRows
 		k.name, k.bind = "rmsnorm", simple(bindRMSNorm)
 	case graph.AddNorm:
-		k.cut = cutRows
+		k.blocks, k.cut = true, cutRows
 		k.name, k.bind = "add+rmsnorm", simple(bindAddNorm)
 	case graph.LayerNorm:
-		k.cut = cutRows
+		k.blocks, k.cut = true, cutRows
 		k.name, k.bind = "layernorm", simple(bindLayerNorm)
 	case graph.Angles:
 		k.cut = cutRows
 		k.name, k.bind = "angles", simple(bindAngles)
 	case graph.RoPE:
-		k.cut = cutRows
+		k.blocks, k.cut = true, cutRows
 		k.name, k.bind = "rope", simple(bindRoPE)
 	case graph.KVWrite:
-		k.cut = cutRows
+		k.blocks, k.cut = true, cutRows
 		k.name, k.bind, k.scratch = "kvwrite", bindKVWrite, kvWriteScratch
 	case graph.Attention:
 		k.name, k.bind, k.scratch = "attention "+d.tier.String(), bindAttention, d.attentionScratch
 	case graph.Act:
-		k.cut = cutColumns
+		k.blocks, k.cut = true, cutColumns
 		k.name, k.bind = "act", simple(bindAct)
 	case graph.ActMul:
-		k.cut = cutColumns
+		k.blocks, k.cut = true, cutColumns
 		k.name, k.bind = "actmul", simple(bindActMul)
 	case graph.Add:
-		k.cut = cutColumns
+		k.blocks, k.cut = true, cutColumns
 		k.name, k.bind = "add", simple(bindAdd)
 	case graph.Softcap:
-		k.cut = cutColumns
+		k.blocks, k.cut = true, cutColumns
 		k.name, k.bind = "softcap", simple(bindSoftcap)
 	case graph.Pick:
 		k.name, k.bind = "pick", simple(bindPick)

@@ -30,7 +30,7 @@ func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	k, v, scratch := floats(a.In[1]), floats(a.In[2]), halves(a.Scratch)
 	kLen, vLen, each := cache.Heads*cache.KeySize, cache.Heads*cache.ValueSize, len(scratch)/len(d.pool.workers)
 	return func(w *worker, b *backend.Batch) {
-		from, to := w.share(len(b.Slots), 1)
+		from, to := w.shareOfRows(len(b.Slots))
 		for r := from; r < to; r++ {
 			cache.Write(d.vec, int(b.Slots[r]), k[r*kLen:(r+1)*kLen], v[r*vLen:(r+1)*vLen], scratch[w.id*each:(w.id+1)*each])
 		}

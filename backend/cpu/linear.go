@@ -157,6 +157,7 @@ func bindQuantize(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		} else {
 			from, to = w.columns(width)
 		}
+		first, last = w.block(first, last)
 		for r := first; r < last && from < to; r++ {
 			acts := gemm.NewActs(gemm.Lines, out[r*line+from/graph.Q8Block*graph.Q8BlockBytes:], 1, to-from)
 			acts.Fill(d.tier, in[r*width+from:r*width+to], 0, 1)

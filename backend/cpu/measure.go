@@ -61,6 +61,7 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 		last := time.Now()
 		for i, l := range launches {
 			w.next = next[i]
+			w.part, w.parts = 0, 1
 			l.(*launch).run(w, b)
 			w.sync()
 			if w.id == 0 {

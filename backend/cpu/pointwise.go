@@ -16,8 +16,9 @@ func columns(n *graph.Node, compute func(from, to int)) body {
 	width := n.Out[0].Axis.Len()
 	return func(w *worker, b *backend.Batch) {
 		from, to := w.columns(width)
-		for at := 0; at < rows(n, b)*width && from < to; at += width {
-			compute(at+from, at+to)
+		first, last := w.block(0, rows(n, b))
+		for r := first; r < last && from < to; r++ {
+			compute(r*width+from, r*width+to)
 		}
 	}
 }

@@ -29,6 +29,8 @@ type worker struct {
 	scratch *gemm.Scratch
 	acts    gemm.Acts     // of the product at hand
 	next    *gemm.Weights // of the product after it
+
+	part, parts int // which part of its rows it is at, see chains
 }
 
 func newPool(tier gemm.Tier, threads int) *pool {
