@@ -55,8 +55,8 @@ func (m *Model) Explain(f *Finish) Explanation {
 // alone is what reading tokens [from, to) of a prompt takes with nobody else there, in chunks of a step, s.
 func (m *Model) alone(from, to int, of func(*graph.Step) float64) float64 {
 	sum := 0.0
-	for ; from < to; from += stepTokens {
-		n := min(stepTokens, to-from)
+	for ; from < to; from += m.limits.Tokens {
+		n := min(m.limits.Tokens, to-from)
 		s := graph.Step{Seqs: []graph.Seq{{New: n, Past: from}}}
 		if from+n == to {
 			s.Logits = 1

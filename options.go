@@ -40,9 +40,20 @@ const (
 const (
 	defaultContext  = 8192
 	defaultParallel = 8
-	pageSize        = 16  // tokens
-	stepTokens      = 512 // rows of a step: what a chunk of a long prompt is
+	pageSize        = 16 // tokens
+	maxStepTokens   = 1 << 16
 )
+
+// stepTokens is how many rows a step may have: what a chunk of a long prompt is. A GPU needs more of them to be busy.
+func (o Options) stepTokens() int {
+	switch {
+	case o.Engine.StepTokens > 0:
+		return o.Engine.StepTokens
+	case o.Backend == "cuda":
+		return 2048
+	}
+	return 512
+}
 
 // check refuses settings that mean nothing.
 func (o Options) check() error {
@@ -51,8 +62,10 @@ func (o Options) check() error {
 		return fmt.Errorf("ridge: Threads is %d; 0 (all) or more is possible", o.Threads)
 	case o.Context < 0:
 		return fmt.Errorf("ridge: Context is %d; 0 (the model's) or more is possible", o.Context)
-	case o.Parallel < 0 || o.Parallel > stepTokens/2:
-		return fmt.Errorf("ridge: Parallel is %d; 0 (%d) to %d is possible", o.Parallel, defaultParallel, stepTokens/2)
+	case o.Engine.StepTokens < 0 || o.Engine.StepTokens > maxStepTokens:
+		return fmt.Errorf("ridge: a step of %d tokens; 0 (%d) to %d is possible", o.Engine.StepTokens, Options{Backend: o.Backend}.stepTokens(), maxStepTokens)
+	case o.Parallel < 0 || o.Parallel > o.stepTokens():
+		return fmt.Errorf("ridge: Parallel is %d and a step has %d tokens, one at least for each; 0 (%d) to %d is possible", o.Parallel, o.stepTokens(), defaultParallel, o.stepTokens())
 	case o.Pooling != "" && o.Pooling != PoolLast && o.Pooling != PoolMean:
 		return fmt.Errorf("ridge: Pooling is %q; last and mean are possible", o.Pooling)
 	}
@@ -95,9 +108,9 @@ func (o Options) limits(trained int) backend.Limits {
 	}
 	parallel := o.Parallel
 	if parallel == 0 {
-		parallel = defaultParallel
+		parallel = min(defaultParallel, o.stepTokens())
 	}
-	lim := backend.Limits{Tokens: stepTokens, Seqs: parallel, Logits: parallel, PageSize: pageSize}
+	lim := backend.Limits{Tokens: o.stepTokens(), Seqs: parallel, Logits: parallel, PageSize: pageSize}
 	lim.SeqPages = (context + pageSize - 1) / pageSize
 	return lim
 }

@@ -103,7 +103,7 @@ func (f *Fit) curve(format string) *Curve {
 }
 
 // maxFactor is how far from the roofline a kernel is believed to be.
-const maxFactor = 1e4
+const maxFactor = 1e6
 
 func (f *Fit) validate(bad func(field string, got any, want string) error) error {
 	if _, ok := f.Linear[""]; !ok {

@@ -23,7 +23,7 @@ func addEngine(cmd *cobra.Command, o *ridge.Options) {
 		return pflag.NormalizedName(name)
 	})
 	fl.IntVar(&e.MaxWaiting, "max-waiting", 0, "requests that wait at most, more get 429; 0: 4096")
-	fl.IntVar(&e.StepTokens, "max-num-batched-tokens", 0, "tokens in a step; 0: 512")
+	fl.IntVar(&e.StepTokens, "max-num-batched-tokens", 0, "tokens in a step; 0: 512, on a GPU 2048")
 	fl.DurationVar(&e.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms: they are read in chunks of the size that this allows; 0: chunks as large as a step")
 	fl.StringVar((*string)(&e.Policy), "policy", "fcfs", "who goes first: fcfs, priority, or longest-prefix (most in the cache)")
 	fl.Float64Var(&e.WaitingServedRatio, "waiting-served-ratio", 0, "let requests wait until there are so many times as many as are running, for a while: answers are interrupted less often; 0: never")
