@@ -1,5 +1,10 @@
 package chat
 
+import (
+	"crypto/sha256"
+	"encoding/base32"
+)
+
 // CallForm is how a style writes calls, as the text around the names and arguments:
 //
 //	Begin  Open name Middle arguments Close  Between  Open name Middle arguments Close  End
@@ -30,6 +35,16 @@ func (t ToolStyle) Form() (f CallForm, ok bool) {
 		return CallForm{Open: harmonyChannel + "commentary to=functions.", Middle: " <|constrain|>json" + harmonyMessage, Single: true, Compact: true}, true
 	}
 	return CallForm{}, false
+}
+
+// CallID makes the id of a call from a text that no other call has. The templates of Mistral's models take nothing but
+// nine letters and digits.
+func (t ToolStyle) CallID(unique string) string {
+	if t != Mistral && t != Devstral {
+		return "call_" + unique
+	}
+	sum := sha256.Sum256([]byte(unique))
+	return base32.StdEncoding.EncodeToString(sum[:])[:9]
 }
 
 // Trigger is the text in an answer behind which there is a call; "" for the styles in which calls are the whole answer.

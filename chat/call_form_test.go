@@ -29,7 +29,59 @@ func TestForms(t *testing.T) {
 			}
 		}
 	}
+	if a, b := Mistral.CallID("a"), Mistral.CallID("b"); len(a) != 9 || a == b || Hermes.CallID("a") != "call_a" {
+		t.Errorf("the ids of calls are %q and %q", a, b)
+	}
 	if _, ok := NoTools.Form(); ok {
 		t.Error("a style without tools has a form")
+	}
+}
+
+// forms is a call in each style.
+func forms() map[ToolStyle]string {
+	all := map[ToolStyle]string{}
+	for _, style := range []ToolStyle{Hermes, Llama3, Mistral, Devstral, DeepSeek, R1, Harmony} {
+		f, _ := style.Form()
+		all[style] = f.Begin + f.Open + "f" + f.Middle + `{"a": 1}` + f.Close + f.End
+	}
+	return all
+}
+
+// TestForeignForms: what one style takes for a call is text to all others, word by word.
+func TestForeignForms(t *testing.T) {
+	family := map[ToolStyle]ToolStyle{Devstral: Mistral, R1: DeepSeek}
+	kin := func(s ToolStyle) ToolStyle {
+		if f, ok := family[s]; ok {
+			return f
+		}
+		return s
+	}
+	for wrote, text := range forms() {
+		for reads := range forms() {
+			if kin(wrote) == kin(reads) {
+				continue
+			}
+			if got := parsePieces(withTools(reads), strings.Split("Look: "+text, "")...); got != "content: Look: "+text {
+				t.Errorf("%s reads %s of %s", reads, got, wrote)
+			}
+		}
+	}
+}
+
+// TestCutOffForms: when an answer ends in the middle of a call, nothing of it is lost: it is text as long as the call's
+// name is not known, and then as many arguments as there are.
+func TestCutOffForms(t *testing.T) {
+	for style, text := range forms() {
+		for i := range text {
+			got := parsePieces(withTools(style), strings.Split(text[:i], "")...)
+			_, arguments, called := strings.Cut(got, "call 0: f")
+			arguments = strings.TrimPrefix(arguments, "\narguments 0: ")
+			switch {
+			case called && !strings.HasPrefix(`{"a": 1}`, arguments):
+				t.Errorf("%s: %q has the arguments %q", style, text[:i], arguments)
+			case !called && style != Harmony && strings.TrimSpace(strings.TrimPrefix(got, "content: ")) != strings.TrimSpace(text[:i]):
+				t.Errorf("%s: %q gives %q", style, text[:i], got)
+			}
+		}
 	}
 }

@@ -210,6 +210,13 @@ const maxHead = 1024
 // head is the part of s in which the end of a header must lie.
 func head(s string) string { return s[:min(len(s), maxHead)] }
 
+// dropCutOff drops, at the end of the output, the beginning of a mark behind a call: it is no text.
+func (p *OutputParser) dropCutOff(end bool) {
+	if end {
+		p.buf = ""
+	}
+}
+
 // awaits drops white space, and then reports whether the output goes on with tag. It is not known as long as what there
 // is may be the beginning of the tag.
 func (p *OutputParser) awaits(tag string, end bool) (found, known bool) {
@@ -218,5 +225,9 @@ func (p *OutputParser) awaits(tag string, end bool) (found, known bool) {
 		p.buf = p.buf[len(tag):]
 		return true, true
 	}
-	return false, end || !strings.HasPrefix(tag, p.buf)
+	possible := strings.HasPrefix(tag, p.buf)
+	if possible {
+		p.dropCutOff(end)
+	}
+	return false, end || !possible
 }

@@ -11,10 +11,17 @@ const (
 	deepSeekFence     = "```json\n"
 )
 
-// deepSeekCalls is between calls.
-func (p *OutputParser) deepSeekCalls(bool) bool {
-	switch _, tag := p.cut(deepSeekCallBegin, deepSeekEnd); tag {
+// deepSeekCalls is between calls. What stands there is layout, but before the first it may turn out to be text.
+func (p *OutputParser) deepSeekCalls(end bool) bool {
+	text, tag := p.cut(deepSeekCallBegin, deepSeekEnd)
+	if p.raw != "" {
+		p.raw += text
+	} else if tag == "" {
+		p.dropCutOff(end)
+	}
+	switch tag {
 	case deepSeekCallBegin:
+		p.raw += tag
 		p.state = (*OutputParser).deepSeekName
 		return true
 	case deepSeekEnd:
@@ -46,10 +53,11 @@ func (p *OutputParser) deepSeekName(bool) bool {
 	return true
 }
 
-func (p *OutputParser) deepSeekArguments(bool) bool {
+func (p *OutputParser) deepSeekArguments(end bool) bool {
 	args, tag := p.cut("\n```"+deepSeekCallEnd, "\n```\n"+deepSeekCallEnd, deepSeekCallEnd)
 	p.arguments(args)
 	if tag == "" {
+		p.dropCutOff(end)
 		return false
 	}
 	p.state = (*OutputParser).deepSeekCalls

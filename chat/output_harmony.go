@@ -65,9 +65,12 @@ func (p *OutputParser) harmonyText(bool) bool {
 }
 
 // harmonyArguments reads the arguments of a call.
-func (p *OutputParser) harmonyArguments(bool) bool {
+func (p *OutputParser) harmonyArguments(end bool) bool {
 	text, tag := p.cut(harmonyCall, harmonyEnd, harmonyReturn, harmonyStart)
 	p.arguments(text)
+	if tag == "" {
+		p.dropCutOff(end)
+	}
 	return p.endMessage(tag)
 }
 

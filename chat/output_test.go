@@ -100,7 +100,7 @@ var outputCases = []struct {
 	{"harmony, no header", withTools(Harmony), "Hello <|x|>", "content: Hello <|x|>"},
 	{"harmony, a header without end", withTools(Harmony), "<|channel|>" + long, "content: <|channel|>" + long},
 	{"mistral, a name without end", withTools(Mistral), "[TOOL_CALLS]" + long, "content: [TOOL_CALLS]" + long},
-	{"deepseek, a name without end", withTools(DeepSeek), deepSeekBegin + deepSeekCallBegin + long, "content: " + deepSeekBegin + long},
+	{"deepseek, a name without end", withTools(DeepSeek), deepSeekBegin + deepSeekCallBegin + long, "content: " + deepSeekBegin + deepSeekCallBegin + long},
 	{"harmony, cut off in a header", withTools(Harmony), "<|channel|>analysis<|message|>a<|end|><|start|>assis", "reasoning: a"},
 }
 
@@ -194,6 +194,9 @@ func TestDetectStyle(t *testing.T) {
 func FuzzOutput(f *testing.F) {
 	for _, c := range outputCases {
 		f.Add(c.output, string(c.opts.Style.Tools), 3)
+	}
+	for style, text := range forms() {
+		f.Add(text, string(style), 4)
 	}
 	f.Fuzz(func(t *testing.T, output, style string, cut int) {
 		o := OutputOptions{Style: Style{ToolStyle(style), "<think>", "</think>"}, Tools: tools, InReasoning: cut%2 == 0}

@@ -12,6 +12,7 @@ import (
 
 // chatAnswer is the answer to a chat request as it is made.
 type chatAnswer struct {
+	style   chat.ToolStyle
 	server  *Server
 	request *chatRequest
 	id      string
@@ -31,7 +32,7 @@ type chatState struct {
 }
 
 func newChatAnswer(s *Server, q *chatRequest, id string, o chat.OutputOptions, n int) *chatAnswer {
-	a := &chatAnswer{server: s, request: q, id: "chatcmpl-" + id, created: time.Now().Unix(), choices: make([]chatState, n)}
+	a := &chatAnswer{style: o.Style.Tools, server: s, request: q, id: "chatcmpl-" + id, created: time.Now().Unix(), choices: make([]chatState, n)}
 	for i := range a.choices {
 		a.choices[i].parser = chat.NewOutputParser(o)
 	}
@@ -80,7 +81,7 @@ func (a *chatAnswer) take(j *job, p ridge.Piece) []delta {
 func (a *chatAnswer) call(j *job, c *chatState, d *chat.CallDelta) toolCall {
 	piece := toolCall{Index: &d.Index, Function: callFunction{Name: d.Name, Arguments: d.Arguments}}
 	if d.Index == len(c.calls) {
-		piece.ID, piece.Type = fmt.Sprintf("call_%s_%d_%d", strings.TrimPrefix(a.id, "chatcmpl-"), j.index, d.Index), "function"
+		piece.ID, piece.Type = a.style.CallID(fmt.Sprintf("%s_%d_%d", strings.TrimPrefix(a.id, "chatcmpl-"), j.index, d.Index)), "function"
 		c.calls = append(c.calls, toolCall{ID: piece.ID, Type: piece.Type, Function: callFunction{Name: d.Name}})
 	}
 	c.calls[d.Index].Function.Arguments += d.Arguments
