@@ -65,6 +65,9 @@ func TestSetPages(t *testing.T) {
 			}
 		})
 	}
+	if (Options{Backend: "cuda", Deterministic: true}).check() == nil {
+		t.Error("a GPU was asked for what it cannot do")
+	}
 	for _, b := range []Budget{{Bytes: 5, Part: 0.5}, {Bytes: -1}, {Part: 1.1}, {Total: -0.1}} {
 		if (Options{KV: b}).check() == nil {
 			t.Errorf("%+v was taken", b)

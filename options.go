@@ -1,6 +1,7 @@
 package ridge
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -60,6 +61,8 @@ func (o Options) check() error {
 	switch {
 	case o.Threads < 0:
 		return fmt.Errorf("ridge: Threads is %d; 0 (all) or more is possible", o.Threads)
+	case o.Deterministic && o.Backend == "cuda":
+		return errors.New("ridge: Deterministic is set and Backend is cuda, whose sums depend on how many rows a step has; take the CPU, or leave it")
 	case o.Context < 0:
 		return fmt.Errorf("ridge: Context is %d; 0 (the model's) or more is possible", o.Context)
 	case o.Engine.StepTokens < 0 || o.Engine.StepTokens > maxStepTokens:

@@ -7,8 +7,8 @@
 //
 // A request's tokens do not depend on the requests that share its steps, nor on how its prompt was cut or what of it was
 // cached: rows of a batch are computed by themselves, and the random numbers of sampling depend on the request's seed
-// and position alone. With quantised weights on the CPU the same holds of its logits, to the bit; products of float
-// weights are summed in another order when a step has many rows.
+// and position alone. On the CPU the same holds of its logits, to the bit: with weights in block formats always, with float
+// weights when the device is asked for it (cpu.Options.Deterministic).
 package engine
 
 import (

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/plan"
@@ -123,12 +125,16 @@ func (a *answer) record(e *Engine, r Request) Request {
 }
 
 // TestDeterministic: a request's tokens and logits are the same to the bit whatever shares its steps, however its prompt
-// is cut into chunks, whether its beginning was cached, and whether it was preempted. For float weights that holds of
-// the tokens only: gemm sums a product in another order when a step has many rows (floats.go: fewRows, panelTiles).
+// is cut into chunks, whether its beginning was cached, and whether it was preempted; with weights of every
+// kind, since the device is asked for that.
 func TestDeterministic(t *testing.T) {
 	models := map[string]func() (*bundle.Bundle, error){
 		"builtin": bundle.Builtin,
 		"f32":     func() (*bundle.Bundle, error) { return bundle.Open("../internal/check/testdata/llama-default") },
+	}
+	for _, name := range []string{"BF16", "Q4_0", "Q4_K_M"} {
+		path := requantised(t, name)
+		models[name] = func() (*bundle.Bundle, error) { return bundle.Open(path) }
 	}
 	for name, open := range models {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +160,7 @@ func TestDeterministic(t *testing.T) {
 					mustStep(t, alone)
 				}
 			}
-			for round := range 8 {
+			for round := range 6 {
 				o := Options{Index: []string{"radix", "hash", "none"}[round%3], StepTokens: 24 + random.IntN(100)}
 				pages := 64
 				if round%4 == 3 {
@@ -180,6 +186,20 @@ func TestDeterministic(t *testing.T) {
 			}
 		})
 	}
+}
+
+// requantised is a file of the built-in model with weights of another type.
+func requantised(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name+".gguf")
+	to, err := convert.ParseType(name)
+	if err == nil {
+		_, err = convert.Convert(context.Background(), "../internal/builtin/demo.gguf", path, convert.Options{Type: to})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // compare reports the first difference.
