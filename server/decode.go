@@ -20,7 +20,9 @@ func decode(w http.ResponseWriter, r *http.Request, v any) error {
 	// Writers without deadlines, as tests have, take their time.
 	_ = c.SetReadDeadline(time.Now().Add(bodyTime))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = c.SetReadDeadline(time.Time{}) // from now on reading only watches for the client's leaving
+	if err == nil {
+		_ = c.SetReadDeadline(time.Time{}) // from now on reading only watches for the client's leaving
+	} // else net/http would wait for the rest of the body without end
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

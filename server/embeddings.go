@@ -60,11 +60,13 @@ func (s *Server) embed(ctx context.Context, texts [][]int32, dimensions *int, p 
 	for i, ids := range texts {
 		tokens += len(ids)
 		group.Go(func() error {
-			e, err := s.model.EmbedTokens(ctx, ids, p)
-			if vectors[i] = e.Vector; dimensions != nil && err == nil {
-				vectors[i] = shorten(e.Vector, *dimensions)
-			}
-			return err
+			return contained(func() error {
+				e, err := s.model.EmbedTokens(ctx, ids, p)
+				if vectors[i] = e.Vector; dimensions != nil && err == nil {
+					vectors[i] = shorten(e.Vector, *dimensions)
+				}
+				return err
+			})
 		})
 	}
 	err = group.Wait()

@@ -72,12 +72,24 @@ func plain(sentence string) string { return strings.TrimPrefix(sentence, "sample
 
 // fail answers with an error, in the shape of the API that the path belongs to.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	e := describe(err)
-	if e.Status >= 500 {
-		s.log.Error("request failed", "id", w.Header().Get("X-Request-Id"), "path", r.URL.Path, "error", err)
-	}
+	e := s.told(w, r, err)
 	e.advise(w)
 	writeJSON(w, e.Status, shape(r.URL.Path, e))
+}
+
+// told is describe, and notes in the log what is the server's own fault.
+func (s *Server) told(w http.ResponseWriter, r *http.Request, err error) *apiError {
+	e := describe(err)
+	if e.Status < 500 {
+		return e
+	}
+	args := []any{"id", w.Header().Get("X-Request-Id"), "path", r.URL.Path, "error", err}
+	var p *engine.PanicError
+	if errors.As(err, &p) {
+		args = append(args, "stack", string(p.Stack))
+	}
+	s.log.Error("request failed", args...)
+	return e
 }
 
 // shape is an error as clients of a path's API expect it.

@@ -189,7 +189,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	_ = out.sendNamed("error", anthropicError(describe(err))) // the client may have gone
+	_ = out.sendNamed("error", anthropicError(s.told(w, r, err))) // the client may have gone
 }
 
 func (s *Server) newMessagesAnswer(ctx context.Context, w http.ResponseWriter, r *http.Request) (*messagesAnswer, []job, error) {

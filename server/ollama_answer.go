@@ -69,5 +69,5 @@ func (a *ollamaAnswer) fail(s *Server, r *http.Request, err error) {
 		s.fail(a.out.w, r, err)
 		return
 	}
-	_ = a.out.line(shape(r.URL.Path, describe(err))) // the client may have gone
+	_ = a.out.line(shape(r.URL.Path, s.told(a.out.w, r, err))) // the client may have gone
 }

@@ -286,7 +286,7 @@ func (a *responsesAnswer) fail(r *http.Request, err error) {
 		a.server.fail(a.out.w, r, err)
 		return
 	}
-	e := describe(err)
+	e := a.server.told(a.out.w, r, err)
 	code := cmp.Or(e.Code, e.Kind)
 	failed := a.response("failed")
 	failed["error"] = map[string]string{"code": code, "message": e.Message}

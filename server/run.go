@@ -79,24 +79,30 @@ func (s *Server) run(ctx context.Context, all []job, each func(*job, ridge.Piece
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events := make(chan event, 16)
-	answers, err := s.begin(ctx, all)
+	if inBackground(ctx) {
+		for i := range all {
+			all[i].params.Priority = backgroundPriority
+		}
+	}
+	var answers []iter.Seq2[ridge.Piece, error]
+	err := contained(func() (err error) {
+		answers, err = s.begin(ctx, all)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	for i, answer := range answers {
 		j := &all[i]
-		if inBackground(ctx) {
-			j.params.Priority = backgroundPriority
-		}
-		go func() {
-			for piece, err := range answer {
-				select {
-				case events <- event{j, piece, err}:
-				case <-ctx.Done():
-					return
-				}
+		send := func(p ridge.Piece, err error) bool {
+			select {
+			case events <- event{j, p, err}:
+				return true
+			case <-ctx.Done():
+				return false
 			}
-		}()
+		}
+		go answer(send)
 	}
 	began := time.Now()
 	last := make([]time.Time, len(all))
@@ -118,7 +124,7 @@ func (s *Server) run(ctx context.Context, all []job, each func(*job, ridge.Piece
 			s.metrics.finished(e.job, e.piece.Finish, time.Since(began))
 			s.explained.put(ctx, s.model.Explain(e.piece.Finish))
 		}
-		if err := each(e.job, e.piece); err != nil {
+		if err := contained(func() error { return each(e.job, e.piece) }); err != nil {
 			return err
 		}
 	}

@@ -143,11 +143,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Request-Id", id)
 	// The connection may have the deadline of an earlier answer.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	s.guarded(w, r.WithContext(context.WithValue(r.Context(), idKey{}, id)), http.HandlerFunc(s.admitted))
+	if s.guarded(w, r.WithContext(context.WithValue(r.Context(), idKey{}, id)), http.HandlerFunc(s.admitted)) {
+		panic(http.ErrAbortHandler) // so that the client does not take what it has for the whole
+	}
 }
 
-// guarded logs a request, and answers it with 500 if h panics.
-func (s *Server) guarded(rw http.ResponseWriter, r *http.Request, h http.Handler) {
+// guarded logs a request, and answers it with 500 if h panics; cut reports that h did so in the middle of its answer.
+func (s *Server) guarded(rw http.ResponseWriter, r *http.Request, h http.Handler) (cut bool) {
 	began := time.Now()
 	w := &statusWriter{ResponseWriter: rw}
 	log := s.log.With("id", w.Header().Get("X-Request-Id"))
@@ -157,13 +159,14 @@ func (s *Server) guarded(rw http.ResponseWriter, r *http.Request, h http.Handler
 				panic(p)
 			}
 			log.Error("a request panicked", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
-			if w.status == 0 {
+			if cut = w.status != 0; !cut {
 				s.fail(w, r, internalError)
 			}
 		}
 		log.Info("request", "method", r.Method, "path", r.URL.Path, "status", w.status, "took", time.Since(began))
 	}()
 	h.ServeHTTP(w, r)
+	return false
 }
 
 // admitted answers those who may come.

@@ -71,7 +71,7 @@ func (s *stream) fail(srv *Server, r *http.Request, err error) {
 		srv.fail(s.w, r, err)
 		return
 	}
-	if s.send(map[string]any{"error": describe(err)}) == nil {
+	if s.send(map[string]any{"error": srv.told(s.w, r, err)}) == nil {
 		_ = s.end()
 	}
 }
