@@ -225,3 +225,35 @@ func TestBound(t *testing.T) {
 		t.Errorf("after twice the time on the link: %s, %g s", prompt.Bound(), prompt.Seconds)
 	}
 }
+
+// TestUnfuse: attention that keeps its scores in memory moves each four times for every head, and the bill still adds up.
+func TestUnfuse(t *testing.T) {
+	g, m := builtin(t, device(t, "zen4"))
+	s := &graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 100, Past: 50}}}
+	tiled, naive := m.Bill(s), m.Bill(s)
+	m.Unfuse(naive, s)
+	want := int64(len(g.Caches)) * 4 * s.Pairs(0) * 4 * 4 // layers, heads, pairs, bytes, passes
+	if got := naive.Work.Bytes() - tiled.Work.Bytes(); got != want {
+		t.Errorf("%d bytes more, %d are right", got, want)
+	}
+	checkBill(t, naive)
+}
+
+// TestExplainIsPredict: what a step is explained by adds up to what is predicted, before and after learning.
+func TestExplainIsPredict(t *testing.T) {
+	_, m := builtin(t, device(t, "zen4"))
+	s := &graph.Step{Logits: 2, Seqs: []graph.Seq{{New: 1, Past: 400}, {New: 30, Past: 16}}}
+	for range 2 {
+		sum := 0.0
+		for _, by := range m.Explain(s) {
+			sum += by
+		}
+		if want := m.Predict(s); math.Abs(sum-want) > 1e-9*want {
+			t.Errorf("explained %g s, predicted %g s", sum, want)
+		}
+		if floor, want := m.Floor(s), m.Bill(s).Floor; math.Abs(floor-want) > 1e-9*want {
+			t.Errorf("a floor of %g s, the bill's is %g s", floor, want)
+		}
+		m.Observe(s, 3*m.Predict(s))
+	}
+}

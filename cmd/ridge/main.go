@@ -46,7 +46,7 @@ named, so that everything can be tried at once.`,
 	}
 	cmd.AddCommand(
 		runCommand(), serveCommand(), pullCommand(), listCommand(), rmCommand(), psCommand(),
-		benchCommand(), calibrateCommand(), showCommand(), graphCommand(), planCommand(), simulateCommand(), replayCommand(), checkCommand(),
+		benchCommand(), calibrateCommand(), rooflineCommand(), showCommand(), graphCommand(), planCommand(), simulateCommand(), replayCommand(), checkCommand(),
 		convertCommand(), dummyCommand(),
 		tokenizeCommand(), templateCommand(), devicesCommand(), versionCommand(),
 	)

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/price"
+)
+
+// rooflineFlags say which steps of which model to show on which device.
+type rooflineFlags struct {
+	setting rooflineSetting
+	device  string
+	compare string
+	plot    string
+	asJSON  bool
+	noChart bool
+}
+
+// rooflineSetting is what a pair of steps, one that decodes and one that reads a prompt, is priced with.
+type rooflineSetting struct {
+	paper                  paperFlags
+	batch, context, prompt int
+	heads                  string // "mha": a key head for every query head
+	attention              string // "naive": scores go through memory
+}
+
+func rooflineCommand() *cobra.Command {
+	var f rooflineFlags
+	cmd := &cobra.Command{
+		Use:   "roofline MODEL",
+		Short: "Show what the operations of a model wait for on a device",
+		Long: `Roofline prices a step that decodes and a step that reads a prompt, and shows each operation under the device's roofs:
+arithmetic at its peak, traffic at the bandwidth of each level of memory. Left of the ridge point, where the roofs meet, an
+operation waits for memory, right of it for arithmetic. The table beside it has each operation's FLOPs (work; FLOP/s is a
+rate), bytes, intensity, bound, time, share of the step, and fraction of the roof.
+
+MODEL is a GGUF file, a Hugging Face directory, a config.json, or the name of a well-known shape; its weights need not be
+there. --compare changes something and shows both: batch=64, context=8192, prompt=64, type=Q4_0, kv-type=int8, heads=mha,
+attention=naive (scores written to memory and read again, as without tiling).`,
+		Example: `  ridge roofline llama-3.2-1b --type Q4_0
+  ridge roofline llama-3.1-8b --device h100-sxm --batch 64 --context 4096 --plot roofline.png
+  ridge roofline llama-3.1-8b --device h100-sxm --compare attention=naive
+  ridge roofline llama-3.1-8b --device h200 --compare batch=64 --plot batch.svg`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := f.report(args[0])
+			if err != nil {
+				return err
+			}
+			if f.plot != "" {
+				if err := r.draw(f.plot); err != nil {
+					return err
+				}
+			}
+			if f.asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+			}
+			return r.print(cmd.OutOrStdout(), !f.noChart)
+		},
+	}
+	fl := cmd.Flags()
+	f.setting.paper.add(cmd)
+	fl.StringVar(&f.device, "device", "here", "a published device, a file with a profile, or here (this machine, measured)")
+	fl.IntVar(&f.setting.batch, "batch", 1, "sequences that decode together")
+	fl.IntVar(&f.setting.context, "context", 1024, "tokens of each that are in the cache")
+	fl.IntVar(&f.setting.prompt, "prompt", 512, "tokens of a prompt that are read in a step")
+	fl.StringVar(&f.compare, "compare", "", "show a second setting, changed in this: name=value,…")
+	fl.StringVar(&f.plot, "plot", "", "write the chart to this .png or .svg file")
+	fl.BoolVar(&f.noChart, "no-chart", false, "print the table alone")
+	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+// report prices the setting, and the one to compare it with.
+func (f *rooflineFlags) report(arg string) (*rooflineReport, error) {
+	p, err := profileNamed(f.device)
+	if err != nil {
+		return nil, err
+	}
+	r := &rooflineReport{Model: arg, Device: p.Name, profile: p}
+	settings := []rooflineSetting{f.setting}
+	if f.compare != "" {
+		other := f.setting
+		if err := other.change(f.compare); err != nil {
+			return nil, err
+		}
+		settings = append(settings, other)
+	}
+	for i, s := range settings {
+		name := ""
+		if i == 1 {
+			name = f.compare
+		}
+		if err := r.add(name, arg, &s); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// change applies name=value pairs.
+func (s *rooflineSetting) change(pairs string) error {
+	for _, pair := range strings.Split(pairs, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		number := map[string]*int{"batch": &s.batch, "context": &s.context, "prompt": &s.prompt}[name]
+		switch {
+		case number != nil:
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				return fmt.Errorf("--compare %s: %q is no number", pair, value)
+			}
+			*number = n
+		case name == "type":
+			s.paper.number = value
+		case name == "kv-type":
+			s.paper.cache = value
+		case name == "heads" && value == "mha":
+			s.heads = value
+		case name == "attention" && value == "naive":
+			s.attention = value
+		default:
+			return fmt.Errorf("--compare %s: batch, context and prompt with a number, type and kv-type with a format, heads=mha and attention=naive are possible", pair)
+		}
+	}
+	return nil
+}
+
+// graph is the model's graph as it runs on the device.
+func (s *rooflineSetting) graph(arg string, p *price.Profile) (*graph.Graph, error) {
+	if s.batch < 1 || s.context < 0 || s.prompt < 1 {
+		return nil, fmt.Errorf("--batch %d, --context %d, --prompt %d: a step has at least one sequence and one token", s.batch, s.context, s.prompt)
+	}
+	if err := s.paper.parse(); err != nil {
+		return nil, err
+	}
+	m, err := s.paper.model(arg)
+	if err != nil {
+		return nil, err
+	}
+	if s.heads == "mha" {
+		m.Config.KVHeads = m.Config.Heads
+	}
+	g, err := s.paper.graph(m, p.ActType())
+	if err != nil {
+		return nil, err
+	}
+	return pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16})
+}
+
+// steps are the two steps to price.
+func (s *rooflineSetting) steps() map[string]*graph.Step {
+	decode := &graph.Step{Logits: s.batch}
+	for range s.batch {
+		decode.Seqs = append(decode.Seqs, graph.Seq{New: 1, Past: s.context})
+	}
+	return map[string]*graph.Step{
+		"decode":  decode,
+		"prefill": {Logits: 1, Seqs: []graph.Seq{{New: s.prompt, Past: s.context}}},
+	}
+}
