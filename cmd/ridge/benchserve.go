@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/internal/load"
 	"github.com/ridge-llm/ridge/internal/trace"
 	"github.com/ridge-llm/ridge/server"
@@ -172,20 +171,7 @@ func (f *benchServeFlags) target(ctx context.Context) (stop func(), err error) {
 		cancel()
 		<-ended
 		m.Close()
-	}, f.clip(m)
-}
-
-// clip cuts requests to the context of the model served here, which would refuse them.
-func (f *benchServeFlags) clip(m *ridge.Model) error {
-	t, clipped, err := f.load.Trace.Clip(m.Context())
-	if err != nil {
-		return err
-	}
-	if clipped > 0 {
-		f.load.Note("%d of %d requests are cut to the model's context of %d tokens; --shorter divides all lengths", clipped, len(t.Requests), m.Context())
-	}
-	f.load.Trace = t
-	return nil
+	}, nil
 }
 
 // counter counts tokens as a model on this machine does.

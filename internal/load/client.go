@@ -87,24 +87,26 @@ func (c *client) call(ctx context.Context, path string, body, reply any) error {
 	return json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(reply)
 }
 
-// findModel asks the server for the name of its first model, if none was given.
-func (c *client) findModel(ctx context.Context) error {
+// findModel asks the server for the name of its first model, if none was given, and how much that can read and write together: 0 if it
+// does not say.
+func (c *client) findModel(ctx context.Context) (tokens int, err error) {
 	if c.model != "" {
-		return nil
+		return 0, nil
 	}
 	var list struct {
 		Data []struct {
-			ID string `json:"id"`
+			ID      string `json:"id"`
+			Context int    `json:"max_model_len"` // as vLLM and Ridge have it
 		} `json:"data"`
 	}
 	if err := c.call(ctx, "/v1/models", nil, &list); err != nil {
-		return fmt.Errorf("load: asking %s for its models: %w", c.base, err)
+		return 0, fmt.Errorf("load: asking %s for its models: %w", c.base, err)
 	}
 	if len(list.Data) == 0 {
-		return fmt.Errorf("load: %s lists no models; name one", c.base)
+		return 0, fmt.Errorf("load: %s lists no models; name one", c.base)
 	}
 	c.model = list.Data[0].ID
-	return nil
+	return list.Data[0].Context, nil
 }
 
 // ask sends a request and reads its answer as it comes.

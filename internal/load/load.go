@@ -47,6 +47,19 @@ func (o *Options) check() error {
 	return nil
 }
 
+// clip cuts requests to the context of the model, which would refuse them.
+func (o *Options) clip(context int) error {
+	t, clipped, err := o.Trace.Clip(context)
+	if err != nil {
+		return err
+	}
+	if clipped > 0 {
+		o.Note("%d of %d requests are cut to the model's context of %d tokens; --shorter divides all lengths", clipped, len(t.Requests), context)
+	}
+	o.Trace = t
+	return nil
+}
+
 // Run sends all requests and waits for their answers. Requests that fail are counted, not an error: only a server that
 // cannot be talked to at all is. When ctx is done it stops and reports what came until then.
 func Run(ctx context.Context, o Options) (*Report, error) {
@@ -57,8 +70,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		o.Note = func(string, ...any) {}
 	}
 	c := newClient(&o)
-	if err := c.findModel(ctx); err != nil {
+	limit, err := c.findModel(ctx)
+	if err != nil {
 		return nil, err
+	}
+	if limit > 0 {
+		if err := o.clip(limit); err != nil {
+			return nil, err
+		}
 	}
 	w, err := newWriter(ctx, c, &o)
 	if err != nil {

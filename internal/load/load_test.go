@@ -33,7 +33,9 @@ type fake struct {
 func newFake(t *testing.T, gap time.Duration) *fake {
 	f := &fake{gap: gap, fail: func(string) string { return "" }}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data": [{"id": "words"}]}`) })
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"data": [{"id": "words", "max_model_len": 2000}]}`)
+	})
 	mux.HandleFunc("POST /tokenize", f.tokenize)
 	mux.HandleFunc("POST /v1/completions", f.complete)
 	f.Server = httptest.NewServer(mux)
@@ -208,6 +210,18 @@ func TestWithoutTokenizer(t *testing.T) {
 	})
 	if mean := r.Input / 4; mean < 470 || mean > 530 || !strings.Contains(note, "cannot tokenize") {
 		t.Errorf("%d tokens on average; %s", mean, note)
+	}
+}
+
+// TestContext: requests that the model has no room for are cut, and the user is told.
+func TestContext(t *testing.T) {
+	f := newFake(t, 0)
+	note := ""
+	r := run(t, f, "constant:rate=1000,n=2,in=5000,out=7", func(o *load.Options) {
+		o.Note = func(format string, args ...any) { note += fmt.Sprintf(format, args...) }
+	})
+	if r.Input != 2*1993 || r.Output != 14 || !strings.HasPrefix(note, "2 of 2 requests are cut to the model's context of 2000 tokens") {
+		t.Errorf("%d and %d tokens; %s", r.Input, r.Output, note)
 	}
 }
 
