@@ -2,7 +2,7 @@
 GO ?= go
 export CGO_ENABLED = 0
 
-.PHONY: build sdk check fmt vet lint generated test
+.PHONY: build sdk check fmt vet lint generated test arm64 systems
 
 build:
 	$(GO) build -o ridge ./cmd/ridge
@@ -14,6 +14,7 @@ fmt:
 
 vet:
 	$(GO) vet ./...
+	GOARCH=arm64 $(GO) vet ./...
 
 # staticcheck's version is pinned in tools/go.mod.
 lint: .bin/staticcheck
@@ -35,3 +36,15 @@ test:
 sdk:
 	$(GO) vet -C sdktest ./...
 	$(GO) test -C sdktest ./...
+
+# The kernels of arm64, on a processor with all of them and on one with the baseline alone. Emulation takes some minutes, so
+# this is no part of check.
+arm64:
+	GOARCH=arm64 $(GO) test -exec 'qemu-aarch64 -cpu max' -skip /generic -timeout 30m ./backend/cpu/...
+	GOARCH=arm64 $(GO) test -exec 'qemu-aarch64 -cpu cortex-a72' -skip /generic -timeout 30m ./backend/cpu/vec ./backend/cpu/attn ./backend/cpu/gemm
+
+# The systems that a release is built for.
+systems:
+	GOOS=linux GOARCH=arm64 $(GO) build ./...
+	GOOS=darwin GOARCH=arm64 $(GO) build ./...
+	GOOS=windows GOARCH=amd64 $(GO) build ./...
