@@ -38,7 +38,7 @@ type Device struct {
 // Options chooses how much of the processor to use.
 type Options struct {
 	Threads int    // 0: as many as the process may use
-	Tier    string // instructions to use at most: avx512, avx2 or generic; "": the best there are
+	Tier    string // instructions to use at most, by the name of a gemm.Tier; "": the best there are
 
 	// Deterministic makes what a sequence gets independent of the sequences beside it, and of how its prompt is cut into
 	// steps, to the last bit. With weights in block formats it always is; with float weights prompts take a quarter longer
