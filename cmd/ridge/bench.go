@@ -18,6 +18,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/internal/bench"
 	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/internal/convert"
 )
 
@@ -55,7 +56,8 @@ func benchCommand() *cobra.Command {
 		Long: `Bench measures tokens per second: pp512 reads a prompt of 512 tokens, tg128 decodes 128 tokens one by one, "@ d4096" with
 4096 tokens in the cache before, batch with so many sequences at once. Each figure is the median of several runs with
 random tokens; beside it stands the limit, which is what the same machine, measured in the same minute, could do at most
-(arithmetic at its peak, weights and cache at its memory's bandwidth), and the fraction of it that was reached.
+(arithmetic at its peak, weights and cache at its memory's bandwidth), and the fraction of it that was reached; and, once
+ridge calibrate has run, what the price of the steps predicts.
 
 --ops times every kernel of the last step of each test instead.`,
 		Example: `  ridge bench -m model.gguf
@@ -192,6 +194,12 @@ func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
 		return nil, err
 	}
 	defer m.Close()
+	// A machine that was calibrated is told what to expect; others are not kept waiting for it.
+	if p, err := calibrate.Cached(dev); p != nil && err == nil {
+		if err := m.Expect(p); err != nil {
+			return nil, err
+		}
+	}
 	i := dev.Info()
 	r := &benchReport{Model: b.Name, Device: fmt.Sprintf("%s (%s)", i.Name, i.Detail), Peaks: m.Peaks()}
 	for _, t := range f.tests() {
@@ -240,10 +248,14 @@ func (r *benchReport) print(out io.Writer) error {
 		r.Model, r.Device, r.Peaks.Int8/1e9, r.Peaks.BF16/1e9, r.Peaks.F32/1e9, r.Peaks.Read/1e9)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if len(r.Rows) > 0 {
-		fmt.Fprint(w, "test\tbatch\ttokens/s\tlowest\thighest\tlimit\tof limit\t\n")
+		fmt.Fprint(w, "test\tbatch\ttokens/s\tlowest\thighest\tlimit\tof limit\tpredicted\toff\t\n")
 	}
 	for _, row := range r.Rows {
-		fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f %%\t\n", row.Name(), row.Batch, row.Median, row.Low, row.High, row.Limit, 100*row.Fraction)
+		predicted := "\t"
+		if row.Predicted > 0 {
+			predicted = fmt.Sprintf("%.1f\t%+.0f %%", row.Predicted, 100*(row.Predicted/row.Median-1))
+		}
+		fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f %%\t%s\t\n", row.Name(), row.Batch, row.Median, row.Low, row.High, row.Limit, 100*row.Fraction, predicted)
 	}
 	for _, o := range r.Ops {
 		fmt.Fprintf(w, "%s, batch %d\tlaunches\tµs\tshare\tof limit\t\n", o.Name, o.Test.Batch)

@@ -10,10 +10,11 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/price"
 )
 
 func graphCommand() *cobra.Command {
-	var after string
+	var after, device string
 	var cost bool
 	var tokens, context, seqs int
 	cmd := &cobra.Command{
@@ -21,12 +22,13 @@ func graphCommand() *cobra.Command {
 		Short: "Print the operations of one step of a model, and what they cost",
 		Long: `Graph prints the model as the list of operations that one step runs: what each makes, from what, with which weights.
 With --cost it prints, for a step of the given size, each operation's arithmetic (FLOPs: a multiply-add is two) and the
-bytes it must at least read and write.
+bytes it must at least read and write; with --device also how long it is expected to take there, and what it waits for.
 
 --after says after which pass to look; the passes run in this order: ` + pass.Names() + `.`,
 		Example: `  ridge graph model.gguf
   ridge graph model.gguf --after fuse
-  ridge graph model.gguf --cost --tokens 1 --context 4096 --seqs 8`,
+  ridge graph model.gguf --cost --tokens 1 --context 4096 --seqs 8
+  ridge graph model.gguf --after all --cost --device h200`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if tokens < 1 || context < 0 || seqs < 1 {
@@ -37,11 +39,19 @@ bytes it must at least read and write.
 				return err
 			}
 			defer b.Close()
-			g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F16})
+			act, passes := graph.F32, pass.Options{Q8: true}
+			var p *price.Profile
+			if device != "" {
+				if p, err = profileNamed(device); err != nil {
+					return err
+				}
+				act, passes = p.ActType(), pass.Options{Q8: p.Q8, BF16: p.RoundBF16}
+			}
+			g, err := b.Model.Graph(model.Options{Act: act, Cache: graph.F16})
 			if err != nil {
 				return err
 			}
-			if g, err = pass.Run(g, after, pass.Options{Q8: true}); err != nil {
+			if g, err = pass.Run(g, after, passes); err != nil {
 				return err
 			}
 			if !cost {
@@ -52,11 +62,15 @@ bytes it must at least read and write.
 			for range seqs {
 				step.Seqs = append(step.Seqs, graph.Seq{New: tokens, Past: context})
 			}
+			if p != nil {
+				return printPrice(cmd.OutOrStdout(), g, step, p)
+			}
 			return printCost(cmd.OutOrStdout(), g, step)
 		},
 	}
 	cmd.Flags().StringVar(&after, "after", "", "show the graph after this pass, or after all; default: as the model builds it")
 	cmd.Flags().BoolVar(&cost, "cost", false, "print FLOPs and bytes of each operation")
+	cmd.Flags().StringVar(&device, "device", "", "with --cost, price each operation too, on a published device, a file with a profile, or here")
 	cmd.Flags().IntVar(&tokens, "tokens", 1, "new tokens of each sequence in the step")
 	cmd.Flags().IntVar(&context, "context", 0, "tokens of each sequence that are in the cache already")
 	cmd.Flags().IntVar(&seqs, "seqs", 1, "sequences in the step")
@@ -79,5 +93,24 @@ func printCost(out io.Writer, g *graph.Graph, s *graph.Step) error {
 		row(n.Op.Work(n, s), n.Op.Name()+" "+n.Out[0].Name)
 	}
 	row(g.Work(s), "total")
+	return w.Flush()
+}
+
+// printPrice prints a node a line with its work, what bounds it and how long it takes on a device, and the sum.
+func printPrice(out io.Writer, g *graph.Graph, s *graph.Step, p *price.Profile) error {
+	b, err := price.Price(g, s, p)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "MFLOP\tKB\tFLOP/byte\tbound\tµs\tof roof\t  operation\n")
+	row := func(work graph.Work, intensity float64, bound string, seconds, floor float64, name string) {
+		fmt.Fprintf(w, "%.3f\t%.1f\t%.2f\t%s\t%.2f\t%.0f %%\t  %s\n", float64(work.FLOPs)/1e6, float64(work.Bytes())/1e3, intensity, bound,
+			seconds*1e6, 100*floor/max(seconds, 1e-12), name)
+	}
+	for _, l := range b.Lines {
+		row(l.Work, l.Intensity, l.Bound.String(), l.Seconds, l.Floor, l.Node.Op.Name()+" "+l.Node.Out[0].Name)
+	}
+	row(b.Work, b.Intensity, "", b.Seconds, b.Floor, "total")
 	return w.Flush()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/plan"
+	"github.com/ridge-llm/ridge/price"
 )
 
 // Test is one row to measure: sequences of depth tokens in the cache each either read Prompt tokens at once or decode
@@ -46,11 +47,14 @@ type Row struct {
 	Limit    float64 `json:"limit_tokens_per_second"` // at the roofline
 	Fraction float64 `json:"fraction_of_limit"`       // of the median
 	Runs     int     `json:"runs"`
+	// Predicted is what the price of the test's steps comes to; 0 without a profile of the device.
+	Predicted float64 `json:"predicted_tokens_per_second,omitempty"`
 }
 
 // Bench is a model on a device, ready to be measured.
 type Bench struct {
 	prog   *plan.Program
+	price  *price.Model // nil: there is no profile of the device
 	peaks  backend.Peaks
 	info   backend.Info
 	vocab  int
@@ -101,6 +105,24 @@ func New(m *model.Model, files plan.Tensors, dev backend.Device, o Options) (*Be
 // Peaks is what the device could do when New measured it.
 func (b *Bench) Peaks() backend.Peaks { return b.peaks }
 
+// Expect has Run predict each test by the device's profile.
+func (b *Bench) Expect(p *price.Profile) (err error) {
+	b.price, err = price.New(b.prog.Graph, p)
+	return err
+}
+
+// predict is how long steps should take, s; 0 without a profile.
+func (b *Bench) predict(steps []*graph.Step) float64 {
+	if b.price == nil {
+		return 0
+	}
+	sum := 0.0
+	for _, s := range steps {
+		sum += b.price.Predict(s)
+	}
+	return sum
+}
+
 // Close frees the program.
 func (b *Bench) Close() { b.prog.Close() }
 
@@ -118,6 +140,9 @@ func (b *Bench) Run(t Test, runs int) (Row, error) {
 		tokens += s.Tokens()
 	}
 	row.Limit = float64(tokens) / limit.Seconds()
+	if seconds := b.predict(steps); seconds > 0 {
+		row.Predicted = float64(tokens) / seconds
+	}
 	var rates []float64
 	for i := range runs + 1 {
 		start := time.Now()
