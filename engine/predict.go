@@ -61,7 +61,11 @@ func (a *averages) Predict(s sched.Shape) float64 {
 }
 
 // price is what the scheduler asks, in µs.
-func (e *Engine) price(s sched.Shape) float64 { return e.predictor.Predict(s) * 1e6 }
+func (e *Engine) price(s sched.Shape) float64 {
+	seconds := e.predictor.Predict(s)
+	e.recorder.Priced(seconds)
+	return seconds * 1e6
+}
 
 // observe notes how long the step took whose size explain has found.
 func (e *Engine) observe(took time.Duration) {

@@ -66,6 +66,7 @@ type admitted struct {
 type decision struct {
 	Chunks  [][2]int64 `json:"chunks"` // request, tokens
 	Preempt []int64    `json:"preempt,omitempty"`
+	Prices  []float64  `json:"prices,omitempty"` // that the scheduler was told since the plan before, s
 }
 
 type said struct {
@@ -91,6 +92,7 @@ type Writer struct {
 	encoder *json.Encoder
 	flushed time.Time
 	idle    bool // the step is of nobody
+	prices  []float64
 	err     error
 }
 
@@ -132,10 +134,16 @@ func (w *Writer) Admitted(id int64, at time.Duration, r *engine.Request) {
 // Left implements engine.Recorder.
 func (w *Writer) Left(id int64) { w.put(event{Left: &id}) }
 
+// Priced implements engine.Recorder.
+func (w *Writer) Priced(seconds float64) { w.prices = append(w.prices, seconds) }
+
 // Planned implements engine.Recorder.
 func (w *Writer) Planned(p *sched.Plan) {
 	if w.idle = empty(p); !w.idle {
-		w.put(event{Planned: decisionOf(p)})
+		d := decisionOf(p)
+		d.Prices = w.prices
+		w.put(event{Planned: d})
+		w.prices = w.prices[:0]
 	}
 }
 

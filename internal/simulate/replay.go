@@ -34,6 +34,7 @@ type replay struct {
 	leaving  map[int64]*caller
 	ids      map[int64]int64 // recorded id → the replay's
 	over     chan struct{}
+	prices   []float64    // that the scheduler has not been told yet
 	sizes    []graph.Step // of the steps, as the device saw them
 }
 
@@ -60,7 +61,10 @@ func Replay(r *Recording) (*Check, []graph.Step, error) {
 		return nil, nil, err
 	}
 	o := r.options()
-	o.Clock, o.Recorder = p.clock.Now, p
+	o.Clock, o.Recorder, o.Predictor = p.clock.Now, p, p
+	for _, s := range r.steps {
+		p.prices = append(p.prices, s.plan.Prices...)
+	}
 	if p.engine, err = engine.New(prog, o); err != nil {
 		prog.Close()
 		return nil, nil, err
@@ -150,6 +154,22 @@ func (p *replay) Admitted(id int64, _ time.Duration, _ *engine.Request) {
 
 // Left implements engine.Recorder.
 func (p *replay) Left(int64) {}
+
+// Priced implements engine.Recorder.
+func (p *replay) Priced(float64) {}
+
+// Predict implements engine.Predictor: it answers what was answered, in order.
+func (p *replay) Predict(sched.Shape) float64 {
+	if len(p.prices) == 0 {
+		return 0
+	}
+	seconds := p.prices[0]
+	p.prices = p.prices[1:]
+	return seconds
+}
+
+// Observe implements engine.Predictor.
+func (p *replay) Observe(*graph.Step, float64) {}
 
 // Said implements engine.Recorder.
 func (p *replay) Said(int64, engine.Said) {}

@@ -61,6 +61,43 @@ func TestReplayDecidesTheSame(t *testing.T) {
 	}
 }
 
+// moods is a Predictor that answers the same question otherwise every time, as one that learns does.
+type moods struct{ n float64 }
+
+func (m *moods) Predict(s sched.Shape) float64 {
+	m.n++
+	return float64(s.Tokens) * (1 + math.Mod(m.n*0.7, 3)) / 1000
+}
+
+func (m *moods) Observe(*graph.Step, float64) {}
+
+// TestReplayOfPricedChunks: what the scheduler was told of prices is in the recording, so that chunks cut by them come out
+// the same.
+func TestReplayOfPricedChunks(t *testing.T) {
+	var file bytes.Buffer
+	w := NewWriter(&file)
+	o := Options{Trace: spec(t, "gamma:rate=3,n=60,in=50-400,out=1-80"), Limits: limits, Cost: millis}
+	o.Engine.TargetITL, o.Engine.Predictor, o.Engine.Recorder = 60*time.Millisecond, new(moods), w
+	if err := w.Begin(NewHeader("test", small, o.Limits, o.Engine)); err != nil {
+		t.Fatal(err)
+	}
+	run(t, o)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := read(t, file.Bytes())
+	c, _, err := Replay(r)
+	if err != nil || c.Differs != "" || c.Same != c.Steps {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for i := range r.steps {
+		r.steps[i].plan.Prices = nil
+	}
+	if c, _, err := Replay(r); err != nil || c.Differs == "" {
+		t.Errorf("without the prices %+v, %v: the test shows nothing", c, err)
+	}
+}
+
 // TestAltered: more cache ends preemption, and no time is won by less.
 func TestAltered(t *testing.T) {
 	r := read(t, record(t, sched.FCFS, "radix"))
