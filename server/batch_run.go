@@ -177,20 +177,20 @@ func (r *batchRunner) lines(ctx context.Context, b *store.Batch, journal *store.
 		return err
 	}
 	defer input.Close()
-	todo, answered := make(chan batchLine), make(chan *finished)
+	pending, answered := make(chan batchLine), make(chan *finished)
 	done := make(map[string]bool, len(journal.Done)) // the journal's own is this goroutine's
 	for id := range journal.Done {
 		done[id] = true
 	}
 	failed := make(chan error, 1)
 	go func() {
-		defer close(todo)
-		failed <- feed(ctx, input, done, todo)
+		defer close(pending)
+		failed <- feed(ctx, input, done, pending)
 	}()
 	var workers sync.WaitGroup
 	for range max(1, r.server.model.Parallel()/2) {
 		workers.Go(func() {
-			for l := range todo {
+			for l := range pending {
 				if f := r.answer(ctx, &l); f != nil {
 					answered <- f
 				}
@@ -205,7 +205,7 @@ func (r *batchRunner) lines(ctx context.Context, b *store.Batch, journal *store.
 }
 
 // feed hands out the lines that are not done.
-func feed(ctx context.Context, input *os.File, done map[string]bool, todo chan<- batchLine) error {
+func feed(ctx context.Context, input *os.File, done map[string]bool, pending chan<- batchLine) error {
 	_, err := eachLine(input, func(_ int, line []byte) error {
 		var l batchLine
 		if err := json.Unmarshal(line, &l); err != nil {
@@ -215,7 +215,7 @@ func feed(ctx context.Context, input *os.File, done map[string]bool, todo chan<-
 			return nil
 		}
 		select {
-		case todo <- l:
+		case pending <- l:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ridge-llm/ridge/internal/load"
 	"github.com/ridge-llm/ridge/internal/trace"
 	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/price/capacity"
@@ -149,26 +149,15 @@ func meanLengths(t *trace.Trace) (capacity.Workload, error) {
 }
 
 // parseSLO reads "ttft=1s,itl=50ms".
-func parseSLO(s string) (o capacity.SLO, err error) {
+func parseSLO(s string) (capacity.SLO, error) {
 	if s == "" {
-		return o, nil
+		return capacity.SLO{}, nil
 	}
-	for _, part := range strings.Split(s, ",") {
-		name, value, _ := strings.Cut(part, "=")
-		d, err := time.ParseDuration(value)
-		if err != nil || d <= 0 {
-			return o, fmt.Errorf("--slo has %q; a time such as ttft=1s or itl=50ms is possible", part)
-		}
-		switch name {
-		case "ttft":
-			o.TTFT = d.Seconds()
-		case "itl":
-			o.ITL = d.Seconds()
-		default:
-			return o, fmt.Errorf("--slo has %q; ttft (time to a first token) and itl (time between tokens) are possible", part)
-		}
+	o, err := load.ParseSLO(s)
+	if err == nil && (o.TPOT != 0 || o.E2E != 0) {
+		err = fmt.Errorf("--slo %s: only ttft and itl can be planned for", s)
 	}
-	return o, nil
+	return capacity.SLO{TTFT: o.TTFT.Seconds(), ITL: o.ITL.Seconds()}, err
 }
 
 // profiles are the devices to try, with what they cost.

@@ -52,10 +52,10 @@ type builder struct {
 
 func (b *builder) build(root int) error {
 	b.start = map[int]int32{}
-	todo := []int{root}
-	for len(todo) > 0 {
-		r := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	pending := []int{root}
+	for len(pending) > 0 {
+		r := pending[len(pending)-1]
+		pending = pending[:len(pending)-1]
 		if _, ok := b.start[r]; ok {
 			continue
 		}
@@ -74,7 +74,7 @@ func (b *builder) build(root int) error {
 				s.arcs[i].to += base
 			}
 			for i := range s.calls {
-				todo = append(todo, int(s.calls[i].rule))
+				pending = append(pending, int(s.calls[i].rule))
 				s.calls[i].to += base
 			}
 			b.states = append(b.states, state{s, b.rules.rules[r].times})

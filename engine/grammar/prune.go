@@ -32,9 +32,9 @@ func (b *builder) prune() {
 			p.revive(int32(i))
 		}
 	}
-	for len(p.todo) > 0 {
-		s := p.todo[len(p.todo)-1]
-		p.todo = p.todo[:len(p.todo)-1]
+	for len(p.pending) > 0 {
+		s := p.pending[len(p.pending)-1]
+		p.pending = p.pending[:len(p.pending)-1]
 		p.spread(s)
 	}
 	for i := range b.states {
@@ -47,7 +47,7 @@ func (b *builder) prune() {
 // pruning marks backwards: from the final states to all that can reach one.
 type pruning struct {
 	alive   []bool // state can reach the end of its rule
-	todo    []int32
+	pending []int32
 	arcsTo  [][]int32        // by state: where arcs to it come from
 	callsTo [][]caller       // by state: the calls that return to it
 	ruleAt  map[int32]int    // start state → rule
@@ -64,7 +64,7 @@ type caller struct {
 func (p *pruning) revive(s int32) {
 	if !p.alive[s] {
 		p.alive[s] = true
-		p.todo = append(p.todo, s)
+		p.pending = append(p.pending, s)
 	}
 }
 

@@ -41,16 +41,16 @@ func refsIn(x expr, f func(ref)) {
 
 // findEmpty finds the rules that have the empty text. A rule is looked at again when one it calls turns out to.
 func (s *ruleSet) findEmpty(callers [][]int) {
-	var todo []int
+	var pending []int
 	for i := range s.rules {
-		todo = append(todo, i)
+		pending = append(pending, i)
 	}
-	for len(todo) > 0 {
-		i := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	for len(pending) > 0 {
+		i := pending[len(pending)-1]
+		pending = pending[:len(pending)-1]
 		if !s.empty[i] && nullable(s.rules[i].body, s.empty) {
 			s.empty[i] = true
-			todo = append(todo, callers[i]...)
+			pending = append(pending, callers[i]...)
 		}
 	}
 }

@@ -62,19 +62,19 @@ func (t *tensor) write(emit func([]byte) error) error {
 	for range cap(free) {
 		free <- &span{ready: make(chan struct{}, 1)}
 	}
-	todo, inOrder, stop := make(chan *span), make(chan *span, cap(free)), make(chan struct{})
+	pending, inOrder, stop := make(chan *span), make(chan *span, cap(free)), make(chan struct{})
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer close(stop)
 	all.Go(func() {
 		defer close(inOrder)
-		defer close(todo)
+		defer close(pending)
 		for from := 0; from < rows; from += step {
 			select {
 			case s := <-free:
 				s.from, s.to = from, min(from+step, rows)
 				inOrder <- s // has room for every span there is
-				todo <- s
+				pending <- s
 			case <-stop:
 				return
 			}
@@ -82,7 +82,7 @@ func (t *tensor) write(emit func([]byte) error) error {
 	})
 	for range workers {
 		all.Go(func() {
-			for s := range todo {
+			for s := range pending {
 				s.done, s.err = t.encode(s)
 				s.ready <- struct{}{}
 			}

@@ -117,7 +117,7 @@ func (w *writer) prompt(i int) string {
 		want := int(math.Round(tokens / w.perWord))
 		for j := 0; words < want; j++ {
 			b.WriteByte(' ')
-			b.WriteString(w.words[scramble(w.seed, s.ID, uint64(j))%uint64(len(w.words))])
+			b.WriteString(w.words[trace.Scramble(w.seed, s.ID, uint64(j))%uint64(len(w.words))])
 			words++
 		}
 	}
@@ -125,18 +125,6 @@ func (w *writer) prompt(i int) string {
 		return " " + w.words[0] // what is around is already longer than the prompt should be
 	}
 	return b.String()
-}
-
-// scramble is a number that looks random and is the same for the same numbers (the finaliser of SplitMix64, thrice).
-func scramble(numbers ...uint64) uint64 {
-	var h uint64
-	for _, n := range numbers {
-		h += n + 0x9e3779b97f4a7c15
-		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-		h = (h ^ h>>27) * 0x94d049bb133111eb
-		h ^= h >> 31
-	}
-	return h
 }
 
 // request is request i of the trace.

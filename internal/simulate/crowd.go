@@ -111,15 +111,11 @@ func (c *crowd) done() {
 func prompt(t *trace.Trace, i int) []int32 {
 	var tokens []int32
 	for _, s := range t.Segments(i) {
-		x := s.ID
+		var z uint64
 		for j := range s.Tokens {
-			if j%8 == 0 { // eight tokens to a number of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)
-				x += 0x9e3779b97f4a7c15
+			if j%8 == 0 { // a number is eight tokens
+				z = trace.Scramble(s.ID, uint64(j))
 			}
-			z := x
-			z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-			z = (z ^ z>>27) * 0x94d049bb133111eb
-			z ^= z >> 31
 			tokens = append(tokens, int32(z>>(j%8*8))&(small-1))
 		}
 	}

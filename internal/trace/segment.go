@@ -32,3 +32,16 @@ func (t *Trace) Segments(i int) []Segment {
 	add(ownID+uint64(i), left)
 	return all
 }
+
+// Scramble is a number that looks random and is the same for the same numbers: what segments are filled with (the finaliser
+// of SplitMix64 after each number; Steele, Lea and Flood, OOPSLA 2014).
+func Scramble(numbers ...uint64) uint64 {
+	var h uint64
+	for _, n := range numbers {
+		h += n + 0x9e3779b97f4a7c15
+		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+		h = (h ^ h>>27) * 0x94d049bb133111eb
+		h ^= h >> 31
+	}
+	return h
+}

@@ -126,11 +126,3 @@ func (t *Trace) Clip(context int) (c *Trace, clipped int, err error) {
 	}
 	return c, clipped, nil
 }
-
-// Span is the time from the first arrival to the last.
-func (t *Trace) Span() time.Duration {
-	if len(t.Requests) == 0 {
-		return 0
-	}
-	return t.Requests[len(t.Requests)-1].At
-}

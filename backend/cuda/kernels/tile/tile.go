@@ -19,9 +19,6 @@ const (
 	shared  = 4 * 2 * size * 64 // four stages of rows of 64 bytes
 )
 
-// Fits reports whether rows of k numbers can be loaded 16 bytes at a time.
-func Fits(k int) bool { return k%8 == 0 }
-
 // Find gets the kernel.
 func Find(l *kernels.Loader) (*driver.Kernel, error) { return l.Kernel("tile", "tile", shared) }
 
