@@ -6,6 +6,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,8 +39,16 @@ func TestReport(t *testing.T) {
 			Gaps []float64 `json:"gaps_ms"`
 		} `json:"per_request"`
 	}
-	if err := json.Unmarshal(data, &back); err != nil || back.Completed != 5 || back.ITL["p50"] < 1 || len(back.PerRequest) != 5 || len(back.PerRequest[0].Gaps) != 3 {
+	if err := json.Unmarshal(data, &back); err != nil || back.Completed != 5 || len(back.PerRequest) != 5 || len(back.PerRequest[0].Gaps) != 3 {
 		t.Errorf("%+v %v", back, err)
+	}
+	// How long the gaps were is the machine's affair: a reader that got no processor finds several tokens at once.
+	longest := 0.0
+	for _, q := range back.PerRequest {
+		longest = max(longest, slices.Max(q.Gaps))
+	}
+	if longest <= 0 || back.ITL["max"] != longest {
+		t.Errorf("the longest gap is %v ms in the requests and %v ms in the summary", longest, back.ITL["max"])
 	}
 
 	dir := t.TempDir()
