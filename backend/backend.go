@@ -98,12 +98,13 @@ type Launch interface {
 
 // Limits bounds a step. Buffers are sized by them once, so that a step allocates nothing.
 type Limits struct {
-	Tokens   int // rows of a step
-	Seqs     int // sequences of a step
-	Logits   int // rows whose logits are wanted
-	Pages    int // pages of the cache
-	PageSize int // tokens in a page
-	SeqPages int // pages of one sequence, so its longest context is SeqPages × PageSize
+	Tokens    int // rows of a step
+	Seqs      int // sequences of a step
+	Logits    int // rows whose logits are wanted
+	Pages     int // pages of the cache
+	PageSize  int // tokens in a page
+	SeqPages  int // pages of one sequence, so its longest context is SeqPages × PageSize
+	SwapPages int // pages of host memory for sequences that wait; more than 0 only on a Swapper
 }
 
 // Rows is the most rows a value of this kind can have.

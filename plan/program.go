@@ -30,7 +30,8 @@ type Program struct {
 	kernels  []string         // of each launch
 	where    map[*graph.Value]backend.Buffer
 	pages    map[*graph.Cache]backend.Buffer
-	owned    []backend.Buffer // arena and caches
+	owned    []backend.Buffer // arena, caches and swap space
+	swap     swapSpace
 	memory   Memory
 }
 
@@ -39,6 +40,7 @@ type Memory struct {
 	Weights int64 // beside the model file itself, which a CPU uses where it is mapped
 	Caches  int64
 	Arena   int64 // activations and the kernels' scratch
+	Swap    int64 // in host memory, of pages swapped out
 }
 
 // Compile makes a Program. The limits' Pages must be set: the caches are allocated here.
@@ -70,6 +72,9 @@ func (p *Program) build(files Tensors) error {
 		scratch[i] = kernels[i].Scratch(n, p.Limits)
 	}
 	if err := p.allocCaches(); err != nil {
+		return err
+	}
+	if err := p.allocSwap(); err != nil {
 		return err
 	}
 	layout := arrange(p.Graph, p.Limits, scratch)

@@ -77,6 +77,15 @@ func (d *device) Read(dst []float32, _ *graph.Value, _ backend.Buffer, _, _ int)
 // Copy implements backend.Device.
 func (d *device) Copy(backend.Buffer, backend.Buffer) error { return nil }
 
+// AllocHost implements backend.Swapper.
+func (d *device) AllocHost(n int64, what string) (backend.Buffer, error) { return d.Alloc(n, what) }
+
+// SwapOut implements backend.Swapper.
+func (d *device) SwapOut([]backend.Move) error { return nil }
+
+// SwapIn implements backend.Swapper.
+func (d *device) SwapIn([]backend.Move) error { return nil }
+
 // Close implements backend.Device.
 func (d *device) Close() error { return nil }
 

@@ -74,6 +74,11 @@ func LimitsFor(steps Steps, pageSize int) backend.Limits {
 
 // Outputs runs the batches on a device and returns the output's rows of every step.
 func Outputs(g *graph.Graph, dev backend.Device, w plan.Tensors, lim backend.Limits, batches []*backend.Batch) ([][]float32, error) {
+	return outputs(g, dev, w, lim, batches, func(*plan.Program) error { return nil })
+}
+
+// outputs is Outputs, with something done before every step.
+func outputs(g *graph.Graph, dev backend.Device, w plan.Tensors, lim backend.Limits, batches []*backend.Batch, before func(*plan.Program) error) ([][]float32, error) {
 	prog, err := plan.Compile(g, dev, w, lim)
 	if err != nil {
 		return nil, err
@@ -82,6 +87,9 @@ func Outputs(g *graph.Graph, dev backend.Device, w plan.Tensors, lim backend.Lim
 	var all [][]float32
 	for _, b := range batches {
 		if err := b.Check(lim, math.MaxInt32); err != nil {
+			return nil, err
+		}
+		if err := before(prog); err != nil {
 			return nil, err
 		}
 		if err := prog.Run(b); err != nil {

@@ -1,0 +1,17 @@
+package backend
+
+// Swapper is a device whose pages of cache can be kept in host memory while their sequences wait.
+type Swapper interface {
+	// AllocHost gets n bytes of host memory that the device copies to and from as fast as it can: on a GPU, memory that the
+	// system does not move. What is in it to begin with does not matter. what names its use in an error; Free gives it back.
+	AllocHost(n int64, what string) (Buffer, error)
+	// SwapOut copies pieces of device memory to memory of AllocHost, and SwapIn the other way, in order with one another and
+	// with the steps and copies given before and after. They return when the copies are done or, on a device that runs by
+	// itself, queued. Pieces of one call do not overlap; neighbours in the list are often neighbours in memory. moves is
+	// the caller's again on return.
+	SwapOut(moves []Move) error
+	SwapIn(moves []Move) error
+}
+
+// Move is a copy between two pieces of memory of the same length.
+type Move struct{ Dst, Src Buffer }

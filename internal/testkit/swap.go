@@ -1,0 +1,38 @@
+package testkit
+
+import (
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/plan"
+)
+
+// SwappedOutputs is Outputs of a backend.Swapper, with the whole cache away in host memory, and others' numbers in its
+// pages, between every two steps. The result must be the same.
+func SwappedOutputs(g *graph.Graph, dev backend.Device, w plan.Tensors, lim backend.Limits, batches []*backend.Batch) ([][]float32, error) {
+	lim.SwapPages = lim.Pages + 1
+	var device, host []int32
+	for p := range lim.Pages {
+		device, host = append(device, int32(p)), append(host, int32((p*7+3)%lim.Pages+1))
+	}
+	if lim.Pages%7 == 0 { // 7 is no step through all pages then
+		for p := range host {
+			host[p] = int32(lim.Pages - p)
+		}
+	}
+	return outputs(g, dev, w, lim, batches, func(p *plan.Program) error {
+		if err := p.SwapOut(device, host); err != nil {
+			return err
+		}
+		for i := range device {
+			if err := p.CopyPage(int32((i+1)%lim.Pages), int32(i)); err != nil {
+				return err
+			}
+		}
+		// In two parts, as for two sequences.
+		half := lim.Pages / 2
+		if err := p.SwapIn(host[half:], device[half:]); err != nil {
+			return err
+		}
+		return p.SwapIn(host[:half], device[:half])
+	})
+}
