@@ -82,7 +82,7 @@ func wait(t *testing.T, done <-chan result) result {
 	select {
 	case r := <-done:
 		return r
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the request did not end")
 		return result{}
 	}

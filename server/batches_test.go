@@ -112,7 +112,7 @@ func (c *client) begin(endpoint, window, input string) (b store.Batch) {
 // until waits for a batch to be as wanted.
 func (c *client) until(id string, what string, wanted func(store.Batch) bool) (b store.Batch) {
 	c.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(2 * time.Millisecond) {
 		if c.call("GET", "/v1/batches/"+id, "", nil, &b); wanted(b) {
 			return b
 		}

@@ -3,8 +3,10 @@ package server_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/server"
 )
 
@@ -14,7 +16,10 @@ func TestBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starting a browser takes seconds")
 	}
-	h, _ := start(t, ridge.Options{}, server.Options{})
+	// Slow enough to be watched: the answer that is stopped would take seven seconds.
+	slow := newBrake(1 << 30)
+	slow.pace = 5 * time.Millisecond
+	h, _ := start(t, ridge.Options{Engine: engine.Options{Recorder: slow}}, server.Options{})
 	b := newBrowser(t)
 	b.scheme("light")
 	b.call("Page.navigate", map[string]any{"url": h.URL}, nil)

@@ -148,7 +148,7 @@ func (b *browser) eval(expression string) any {
 // until waits until an expression is true in the page.
 func (b *browser) until(expression string) {
 	b.t.Helper()
-	for end := time.Now().Add(20 * time.Second); b.eval(expression) != true; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); b.eval(expression) != true; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.t.Fatalf("it never came to: %s\n%v", expression, b.eval("document.body.innerText"))
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/server"
 )
 
@@ -53,7 +54,7 @@ func (s *listening) get(t *testing.T, path string) (int, string) {
 // until waits for /health to have a status.
 func (s *listening) until(t *testing.T, status int) string {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		got, body := s.get(t, "/health")
 		if got == status {
 			return body
@@ -67,11 +68,13 @@ func (s *listening) until(t *testing.T, status int) string {
 // TestServe: while the model is loaded everything gets 503 in its API's shape; then it answers; told to stop it ends what
 // it has, takes nothing new, and returns.
 func TestServe(t *testing.T) {
-	m, err := ridge.Load("", ridge.Options{})
+	hold := newBrake(20)
+	m, err := ridge.Load("", ridge.Options{Engine: engine.Options{Recorder: hold}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
+	defer hold.release()
 	loaded := make(chan struct{})
 	s := listen(t, func() (*server.Server, error) { <-loaded; return server.New(m, server.Options{}), nil })
 	if body := s.until(t, 503); !strings.Contains(body, `"loading"`) {
@@ -102,6 +105,7 @@ func TestServe(t *testing.T) {
 	if late.StatusCode != 503 || late.Header.Get("Retry-After") == "" {
 		t.Errorf("while stopping a request gets %d, Retry-After %q", late.StatusCode, late.Header.Get("Retry-After"))
 	}
+	hold.release()
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		t.Fatal(err)

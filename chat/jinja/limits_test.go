@@ -62,7 +62,8 @@ func TestHostileTemplates(t *testing.T) {
 		if !errors.As(err, &e) || e.Kind != Limit || e.Line != 1 {
 			t.Errorf("%s: %v, want a Limit error in line 1", source, err)
 		}
-		if d := time.Since(start); d > 3*time.Second {
+		// It takes a second at most; the machine may have ten other things to do.
+		if d := time.Since(start); d > 30*time.Second {
 			t.Errorf("%s: took %s", source, d)
 		}
 		if n := after.TotalAlloc - before.TotalAlloc; n > 1<<30 {

@@ -161,7 +161,7 @@ func TestWithoutRanges(t *testing.T) {
 func TestResume(t *testing.T) {
 	files := repo()
 	f, h := start(t, files)
-	f.Slow = 2 * time.Millisecond
+	f.Hold(10 << 20) // of 20 MiB
 	ctx, cancel := context.WithCancel(context.Background())
 	_, err := h.Pull(ctx, ref(t, fakehub.Repo), func(s hub.Status) {
 		if s.Done > 9<<20 {
@@ -175,7 +175,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("%+v %v", all, err)
 	}
 	before, _ := f.Served()
-	f.Slow = 0
+	f.Hold(0)
 	var first hub.Status
 	path, err := h.Pull(context.Background(), ref(t, fakehub.Repo), func(s hub.Status) {
 		if first.Total == 0 {

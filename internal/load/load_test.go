@@ -80,7 +80,11 @@ func (f *fake) complete(w http.ResponseWriter, r *http.Request) {
 	defer func() { f.mu.Lock(); f.now--; f.mu.Unlock() }()
 	flush := w.(http.Flusher).Flush
 	why := f.fail(q.Prompt)
-	if why == "busy" {
+	switch why {
+	case "slow":
+		<-r.Context().Done() // until the client gives up
+		return
+	case "busy":
 		http.Error(w, "come back later", http.StatusTooManyRequests)
 		return
 	}
@@ -108,7 +112,7 @@ func run(t *testing.T, f *fake, line string, change func(*load.Options)) *load.R
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := load.Options{URL: f.URL + "/v1/", Trace: tr, Timeout: 5 * time.Second}
+	o := load.Options{URL: f.URL + "/v1/", Trace: tr, Timeout: time.Minute}
 	if change != nil {
 		change(&o)
 	}
@@ -123,18 +127,32 @@ func run(t *testing.T, f *fake, line string, change func(*load.Options)) *load.R
 // measured is what the server did.
 func TestOpen(t *testing.T) {
 	f := newFake(t, 20*time.Millisecond)
-	r := run(t, f, "constant:rate=200,n=20,in=40,out=10", func(o *load.Options) { o.SLO, _ = load.ParseSLO("ttft=2s,itl=1s,e2e=4s") })
+	// Nobody is answered before all 20 have come, but for the warm-up.
+	var here sync.WaitGroup
+	here.Add(20)
+	first := true
+	var mu sync.Mutex
+	f.fail = func(string) string {
+		mu.Lock()
+		warming := first
+		first = false
+		mu.Unlock()
+		if !warming {
+			here.Done()
+			here.Wait()
+		}
+		return ""
+	}
+	r := run(t, f, "constant:rate=200,n=20,in=40,out=10", func(o *load.Options) { o.SLO, _ = load.ParseSLO("ttft=50s,itl=51s,e2e=52s") })
 	if r.Completed != 20 || r.Lost() != 0 || r.Input != 20*40 || r.Output != 200 || r.Cached != 60 || r.Short != 0 || r.Model != "words" {
 		t.Errorf("%+v", r)
 	}
-	// All 20 are sent within 95 ms, and each takes 200.
-	if f.most < 15 {
-		t.Errorf("at most %d requests were under way", f.most)
-	}
-	if r.ITL.P50 < 20 || r.TPOT.P50 < 20 || r.E2E.P50 < 200 || r.TTFT.P50 > r.E2E.P50 || r.Seconds < 0.29 {
+	// The last is sent after 95 ms, and 10 tokens take 200. A reader that gets no processor finds several tokens at once: of
+	// the gaps between them the longest alone is certain.
+	if r.ITL.Max <= 0 || r.ITL.Max < r.TPOT.Max || r.E2E.P50 < 200 || r.TTFT.P50 > r.E2E.P50 || r.Seconds < 0.29 {
 		t.Errorf("ITL %v TPOT %v E2E %v TTFT %v, %v s", r.ITL, r.TPOT, r.E2E, r.TTFT, r.Seconds)
 	}
-	if r.Goodput == nil || r.Goodput.Met != 20 || r.Goodput.SLO != "ttft=2s,itl=1s,e2e=4s" {
+	if r.Goodput == nil || r.Goodput.Met != 20 || r.Goodput.SLO != "ttft=50s,itl=51s,e2e=52s" {
 		t.Errorf("goodput %+v", r.Goodput)
 	}
 }
@@ -142,7 +160,7 @@ func TestOpen(t *testing.T) {
 // TestClosed: as many requests are under way as were asked for, and no more.
 func TestClosed(t *testing.T) {
 	f := newFake(t, 5*time.Millisecond)
-	if r := run(t, f, "constant:rate=1,n=20,in=8,out=4", func(o *load.Options) { o.Concurrency = 4 }); r.Completed != 20 || f.most != 4 || r.Seconds > 4 {
+	if r := run(t, f, "constant:rate=1,n=20,in=8,out=4", func(o *load.Options) { o.Concurrency = 4 }); r.Completed != 20 || f.most != 4 || r.Seconds > 15 {
 		t.Errorf("%d answered in %.1f s, %d at once", r.Completed, r.Seconds, f.most)
 	}
 }
@@ -161,12 +179,9 @@ func TestFailures(t *testing.T) {
 			return "" // the warm-up
 		}
 		why := kinds[calls%len(kinds)]
-		if why == "slow" {
-			time.Sleep(1500 * time.Millisecond)
-		}
 		return why
 	}
-	r := run(t, f, "constant:rate=1000,n=6,in=8,out=2", func(o *load.Options) { o.Concurrency, o.Timeout = 1, time.Second })
+	r := run(t, f, "constant:rate=1000,n=6,in=8,out=2", func(o *load.Options) { o.Concurrency, o.Timeout = 1, 3*time.Second })
 	want := map[string]int{"status 429": 1, "connection broken": 1, "error in the stream": 1, "cut short": 1, "timed out": 1}
 	if diff := cmp.Diff(want, r.Errors); diff != "" || r.Completed != 1 || r.Lost() != 5 || r.Example == "" {
 		t.Errorf("%d answered (-want +got):\n%s", r.Completed, diff)

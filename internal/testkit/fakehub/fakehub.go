@@ -38,6 +38,7 @@ type Hub struct {
 	Slow      time.Duration // before each 64 KiB of a large file
 
 	mu     sync.Mutex
+	hold   int64    // requests of large files wait for ever when so many bytes were sent; 0: never
 	served int64    // bytes of large files
 	leaks  []string // requests to the other host that showed the token
 	asked  int      // requests of large files
@@ -55,11 +56,19 @@ func New(t *testing.T, files map[string][]byte) *Hub {
 	return h
 }
 
-// Served is how many bytes of large files were sent, in how many requests.
+// Served is how many bytes of large files were sent or are being, in how many requests.
 func (h *Hub) Served() (bytes int64, requests int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.served, h.asked
+}
+
+// Hold keeps requests of large files waiting, until who asks goes away, from the time that n bytes of large files were sent
+// in all; 0 lets them go on.
+func (h *Hub) Hold(n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hold = n
 }
 
 // Leaks are the requests that showed the token to a host that it is not for.
@@ -166,14 +175,21 @@ func (h *Hub) cdn(w http.ResponseWriter, r *http.Request) {
 		if h.DropEvery > 0 && sent+n > h.DropEvery {
 			panic(http.ErrAbortHandler)
 		}
+		h.mu.Lock()
+		held := h.hold > 0 && h.served+int64(n) > h.hold
+		if !held {
+			h.served += int64(n)
+		}
+		h.mu.Unlock()
+		if held {
+			<-r.Context().Done()
+			return
+		}
 		time.Sleep(h.Slow)
 		if _, err := w.Write(data[from : from+n]); err != nil {
 			return
 		}
 		w.(http.Flusher).Flush()
 		from, sent = from+n, sent+n
-		h.mu.Lock()
-		h.served += int64(n)
-		h.mu.Unlock()
 	}
 }
