@@ -205,7 +205,7 @@ func TestOpenAIBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := c.Batches.New(ctx, openai.BatchNewParams{InputFileID: f.ID, Endpoint: openai.BatchNewParamsEndpointV1ChatCompletions, CompletionWindow: openai.BatchNewParamsCompletionWindow24h})
-	for end := time.Now().Add(20 * time.Second); err == nil && b.Status != openai.BatchStatusCompleted && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); err == nil && b.Status != openai.BatchStatusCompleted && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		b, err = c.Batches.Get(ctx, b.ID)
 	}
 	if err != nil || b.RequestCounts.Completed != 3 {
