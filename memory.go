@@ -79,6 +79,9 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Grap
 	if page == 0 {
 		return nil
 	}
+	if err := o.setSwapPages(lim, dev, page); err != nil {
+		return err
+	}
 	budget, err := o.KV.bytes(dev, weights)
 	if err != nil || budget < 0 {
 		return err
@@ -92,6 +95,22 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Grap
 		pages = min(pages, lim.Pages)
 	}
 	lim.Pages = pages
+	return nil
+}
+
+// setSwapPages gives the space for preempted requests its size: pages of so many bytes in host memory.
+func (o Options) setSwapPages(lim *backend.Limits, dev backend.Device, page int64) error {
+	if o.Swap == 0 {
+		return nil
+	}
+	if _, ok := dev.(backend.Swapper); !ok {
+		return fmt.Errorf("ridge: Swap is %s and device %s cannot move its cache to host memory; leave it out", size(o.Swap), dev.Info().Name)
+	}
+	pages := o.Swap / page
+	if pages < 1 {
+		return fmt.Errorf("ridge: Swap is %s and a page of the cache takes %s; 0 (none) or at least a page is possible", size(o.Swap), size(page))
+	}
+	lim.SwapPages = int(min(pages, math.MaxInt32/int64(lim.PageSize)))
 	return nil
 }
 

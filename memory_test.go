@@ -1,6 +1,7 @@
 package ridge
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -19,6 +20,12 @@ type metered struct {
 
 func (m metered) Memory() (free, total int64, err error) { return m.free, m.total, nil }
 func (m metered) Info() backend.Info                     { return backend.Info{Name: "metered"} }
+
+// swapper can move pages to host memory.
+type swapper struct {
+	unmetered
+	backend.Swapper
+}
 
 // unmetered does not say how much memory it has.
 type unmetered struct{ backend.Device }
@@ -67,6 +74,18 @@ func TestSetPages(t *testing.T) {
 	}
 	if (Options{Backend: "cuda", Deterministic: true}).check() == nil {
 		t.Error("a GPU was asked for what it cannot do")
+	}
+	for swap, want := range map[int64]string{-1: "Swap is -1", 100: "a page of the cache takes 4.0 KiB", 1 << 20: ""} {
+		lim := backend.Limits{Seqs: 4, PageSize: 16, SeqPages: 64}
+		g := &graph.Graph{Caches: []*graph.Cache{{K: axis(32), V: axis(32), Type: graph.F32}}}
+		o := Options{Swap: swap}
+		err := cmp.Or(o.check(), o.setPages(&lim, swapper{}, g))
+		if want == "" && (err != nil || lim.SwapPages != 256) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("Swap %d: %d pages, %v", swap, lim.SwapPages, err)
+		}
+	}
+	if err := (Options{Swap: 1 << 20}).setPages(&backend.Limits{PageSize: 16}, unmetered{}, &graph.Graph{Caches: []*graph.Cache{{K: axis(32), Type: graph.F32}}}); err == nil {
+		t.Error("a device that cannot swap was given swap space")
 	}
 	for _, b := range []Budget{{Bytes: 5, Part: 0.5}, {Bytes: -1}, {Part: 1.1}, {Total: -0.1}} {
 		if (Options{KV: b}).check() == nil {

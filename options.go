@@ -22,6 +22,7 @@ type Options struct {
 	Parallel int            // requests that run at once; 0: 8
 	Cache    string         // type of cached keys and values: f16, bf16 or f32; "" is f16
 	KV       Budget         // memory for them
+	Swap     int64          // bytes of host memory to which preempted requests may move their part of it; 0: they are computed again
 	Template string         // chat template to use in place of the model's own; "": its own
 	Pooling  string         // what an embedding is made of: PoolLast or PoolMean; "" is PoolLast
 	Engine   engine.Options // of its queue, steps and index
@@ -67,6 +68,8 @@ func (o Options) check() error {
 		return fmt.Errorf("ridge: Context is %d; 0 (the model's) or more is possible", o.Context)
 	case o.Engine.StepTokens < 0 || o.Engine.StepTokens > maxStepTokens:
 		return fmt.Errorf("ridge: a step of %d tokens; 0 (%d) to %d is possible", o.Engine.StepTokens, Options{Backend: o.Backend}.stepTokens(), maxStepTokens)
+	case o.Swap < 0:
+		return fmt.Errorf("ridge: Swap is %d bytes; 0 (none) or more is possible", o.Swap)
 	case o.Parallel < 0 || o.Parallel > o.stepTokens():
 		return fmt.Errorf("ridge: Parallel is %d and a step has %d tokens, one at least for each; 0 (%d) to %d is possible", o.Parallel, o.stepTokens(), defaultParallel, o.stepTokens())
 	case o.Pooling != "" && o.Pooling != PoolLast && o.Pooling != PoolMean:

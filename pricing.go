@@ -23,7 +23,7 @@ func (o Options) profile(dev backend.Device) *price.Profile {
 type pricing struct{ *price.Model }
 
 // Predict implements engine.Predictor. While recent predictions were too far off there is no telling, and the engine goes
-// by its plain limits.
+// by averages of what it measured.
 func (p pricing) Predict(s sched.Shape) float64 {
 	if !p.Trusted() {
 		return 0

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -41,7 +42,8 @@ type Model struct {
 	bundle    *bundle.Bundle
 	device    backend.Device
 	engine    *engine.Engine
-	price     *price.Model // nil: steps cannot be priced
+	settings  engine.Options // of engine
+	price     *price.Model   // nil: steps cannot be priced
 	tokenizer *tokenizer.Tokenizer
 	template  *chat.Template // nil: the model brings none
 	advice    bundle.Generation
@@ -132,9 +134,12 @@ func (m *Model) compile(o Options) error {
 		return err
 	}
 	m.memory, m.width, m.pooling = prog.Memory(), prog.HiddenWidth(), o.Pooling
-	if m.price, err = price.New(prog.Graph, o.profile(m.device)); err == nil && o.Engine.Predictor == nil {
+	profile := o.profile(m.device)
+	if m.price, err = price.New(prog.Graph, profile); err == nil && o.Engine.Predictor == nil {
 		o.Engine.Predictor = pricing{m.price}
 	}
+	o.Engine.SwapPage = time.Duration(1e9 * profile.Swap(prog.PageBytes()))
+	m.settings = o.Engine
 	m.engine, err = engine.New(prog, o.Engine)
 	return err
 }
@@ -150,6 +155,9 @@ func (m *Model) Parallel() int { return m.limits.Seqs }
 
 // Limits is the largest step that the model was compiled for, and the pages of its cache.
 func (m *Model) Limits() backend.Limits { return m.limits }
+
+// EngineOptions are the engine's settings, with what loading has filled in.
+func (m *Model) EngineOptions() engine.Options { return m.settings }
 
 // Vocab is how many tokens the model knows: the width of a row of logits.
 func (m *Model) Vocab() int { return m.bundle.Model.Config.Vocab }

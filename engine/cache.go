@@ -21,6 +21,3 @@ func (c cache) Match(r *sched.Request) (tokens, idle int) {
 	q := c.byID[r.ID]
 	return c.pool.Match(q.Salt, c.shareable(q))
 }
-
-// HostAvailable implements sched.Cache: nothing is swapped out to host memory.
-func (c cache) HostAvailable() int { return 0 }

@@ -56,9 +56,10 @@ func (e *Engine) contain(err error) error {
 // have been about to write it.
 func (e *Engine) startOver() {
 	var plan sched.Plan
+	e.forgetSwapped()
 	for _, q := range e.state.Running() {
 		r := e.byID[q.ID]
-		e.pool.Free(&r.seq)
+		e.release(r)
 		q.Target = len(r.tokens)
 		plan.Preempt = append(plan.Preempt, sched.Preemption{Request: q})
 	}

@@ -31,8 +31,12 @@ type Engine struct {
 	prog       *plan.Program
 	state      *sched.State // which requests wait and run
 	pool       *kv.Pool     // whose tokens are in which page
+	swap       swapping     // pages in host memory
+	swapPage   time.Duration
+	stepTokens int // at most
 	crew       *crew
-	predictor  Predictor
+	predictor  Predictor // may be nil
+	measured   averages
 	byID       map[int64]*request
 	nextID     int64
 	recorder   Recorder
@@ -99,11 +103,14 @@ func newEngine(prog *plan.Program, o Options) (*Engine, error) {
 		crew: newCrew(prog), changed: true, wake: make(chan struct{}, 1),
 		drained: make(chan struct{}), done: make(chan struct{}),
 	}
-	if e.predictor == nil {
-		e.predictor = new(averages)
-	}
 	settings := o.sched(lim)
 	settings.Price = e.price
+	if err := e.swap.init(lim.SwapPages, lim.PageSize); err != nil {
+		return nil, err
+	}
+	if e.swapPage, e.stepTokens = o.SwapPage, settings.MaxBatchedTokens; e.swap.host != nil {
+		settings.SwapPrice = e.swapPrice
+	}
 	if e.state, err = sched.New(settings); err != nil {
 		return nil, err
 	}
@@ -250,7 +257,7 @@ func (e *Engine) settle() {
 // end takes a request out, gives its pages back and tells its owner.
 func (e *Engine) end(r *request, reason sample.Reason, err error) {
 	e.state.Remove(&r.sched)
-	e.pool.Free(&r.seq)
+	e.release(r)
 	delete(e.byID, r.sched.ID)
 	e.changed, r.ended = true, true
 	r.forget()

@@ -21,7 +21,11 @@ type Options struct {
 	WaitingServedRatio float64
 	// TargetITL is the time between two tokens of an answer that prompts beside it should leave; 0: no matter.
 	TargetITL time.Duration
-	// Predictor says which chunk of a prompt still fits in TargetITL; nil: averages of what was measured.
+	// SwapPage is what it takes to move a page to host memory or back, for choosing between that and computing it again at
+	// preemption; backend.Limits.SwapPages says how many pages there are.
+	SwapPage time.Duration
+	// Predictor says what steps take: which chunk of a prompt still fits in TargetITL, and whether swapping is cheaper. nil,
+	// and whenever it cannot tell: averages of what was measured.
 	Predictor Predictor
 	// Recorder is told what is decided, and on what grounds; nil: nobody.
 	Recorder Recorder
@@ -57,6 +61,8 @@ func (o Options) check(lim backend.Limits) error {
 		return fmt.Errorf("engine: a step of %d tokens; the program was compiled for 1 to %d", o.StepTokens, lim.Tokens)
 	case o.TargetITL < 0:
 		return fmt.Errorf("engine: a target of %v between tokens; 0 (none) or more is possible", o.TargetITL)
+	case o.SwapPage < 0:
+		return fmt.Errorf("engine: moving a page to host memory takes %v; 0 or more is possible", o.SwapPage)
 	}
 	return nil
 }

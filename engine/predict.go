@@ -10,7 +10,8 @@ import (
 
 // Predictor says how long a step will take. It is asked many times while a step is planned, by the engine's goroutine.
 type Predictor interface {
-	// Predict is how long a step of that shape will take, in seconds; 0 while there is no telling.
+	// Predict is how long a step of that shape will take, in seconds; 0 while there is no telling, and the engine goes by
+	// averages.
 	Predict(sched.Shape) float64
 	// Observe takes in how long a step took, in seconds.
 	Observe(*graph.Step, float64)
@@ -60,14 +61,28 @@ func (a *averages) Predict(s sched.Shape) float64 {
 	return below.seconds * tokens / below.tokens
 }
 
+// predict is how long a step of that shape will take, in seconds: as the predictor says or, while it cannot tell, as steps
+// of about its size took. It is 0 before the first step.
+func (e *Engine) predict(s sched.Shape) float64 {
+	if e.predictor != nil {
+		if seconds := e.predictor.Predict(s); seconds > 0 {
+			return seconds
+		}
+	}
+	return e.measured.Predict(s)
+}
+
 // price is what the scheduler asks, in µs.
 func (e *Engine) price(s sched.Shape) float64 {
-	seconds := e.predictor.Predict(s)
+	seconds := e.predict(s)
 	e.recorder.Priced(seconds)
 	return seconds * 1e6
 }
 
 // observe notes how long the step took whose size explain has found.
 func (e *Engine) observe(took time.Duration) {
-	e.predictor.Observe(&e.size, took.Seconds())
+	e.measured.Observe(&e.size, took.Seconds())
+	if e.predictor != nil {
+		e.predictor.Observe(&e.size, took.Seconds())
+	}
 }

@@ -15,7 +15,7 @@ type Recorder interface {
 	Admitted(id int64, at time.Duration, r *Request)
 	// Left is one that goes without an end of its own: its caller has gone, or the scheduler refused it.
 	Left(id int64)
-	// Priced is what the predictor answered the scheduler, in seconds: with it a plan depends on nothing that is not here.
+	// Priced is what the scheduler was told that a step takes, in seconds: with it a plan depends on nothing that is not here.
 	Priced(seconds float64)
 	// Planned is the step that comes next. The plan is valid during the call. It is empty when nobody needs anything, which
 	// happens when the engine wakes for nothing.

@@ -49,6 +49,7 @@ type request struct {
 	err      error       // why the scheduler refused it
 	sampling *sample.State
 	seq      kv.Seq
+	away     bool       // its pages are in host memory
 	siblings []*request // that begin when the prompt is computed
 	tokens   []int32    // prompt and answer so far
 	step     int        // tokens it computes in this step

@@ -18,7 +18,13 @@ type Stats struct {
 	Queried     int64 // prompt tokens that were looked for in the cache
 	Found       int64 // of them, found
 	Evicted     int64 // idle pages used again
-	Preemptions int64
+	Preemptions int64 // requests that had to give up their pages
+	Swaps       int64 // of them, those that were swapped out; the others were computed again
+	SwappedOut  int64 // pages moved to host memory
+	SwappedIn   int64 // and back
+	HostPages   int   // that there are in host memory
+	HostUsed    int   // by requests that are swapped out
+	Swapped     int   // such requests
 
 	Steps    int64
 	Computed int64         // tokens that steps moved forward
@@ -66,6 +72,7 @@ func (e *Engine) publish() {
 	s.Running, s.Waiting, s.Backlog = len(e.state.Running()), e.state.Waiting(), e.state.Backlog()
 	s.Pages, s.PageSize, s.PagesIdle = e.pool.Pages(), e.pool.PageSize(), e.pool.Idle()
 	s.PagesUsed = s.Pages - e.pool.Available()
+	e.swap.count(s)
 	s.Queried, s.Found, s.Evicted = counts.Queried, counts.Found, counts.Evicted
 	e.published = *s
 }

@@ -6,7 +6,10 @@ import "time"
 func (e *Engine) step() error {
 	began := e.now()
 	e.schedule()
-	if e.reserve(); len(e.chosen) == 0 {
+	if err := e.reserve(); err != nil {
+		return err
+	}
+	if len(e.chosen) == 0 {
 		e.recorder.Stepped(0)
 		return nil
 	}
@@ -42,17 +45,19 @@ func (e *Engine) planNext() {
 
 // reserve carries the plan out on the account of pages. A request for which there turns out to be no page, because
 // another of the same plan found more in the cache than was foreseen, waits for the next step.
-func (e *Engine) reserve() {
+func (e *Engine) reserve() error {
 	e.chosen, e.copies = e.chosen[:0], e.copies[:0]
-	for _, p := range e.plan.Preempt {
-		r := e.byID[p.Request.ID]
-		e.pool.Free(&r.seq)
-		r.account.preempted = true
-		e.stats.Preemptions++
+	if err := e.preempt(); err != nil {
+		return err
 	}
 	for _, c := range e.plan.Chunks {
 		r := e.byID[c.Request.ID]
-		if c.Admit {
+		if r.away {
+			if err := e.swapIn(r); err != nil {
+				return err
+			}
+		}
+		if c.Admit && r.seq.Len() == 0 {
 			found := e.pool.Open(&r.seq, r.Salt, e.shareable(r))
 			if r.output == 0 {
 				r.cached = found
@@ -68,14 +73,24 @@ func (e *Engine) reserve() {
 		}
 		r.sched.Computed = r.seq.Len()
 	}
+	return nil
 }
 
-// launch gives the step to the device.
-func (e *Engine) launch() error {
+// copyPages has the device make the copies of pages that are due.
+func (e *Engine) copyPages() error {
 	for _, c := range e.copies {
 		if err := e.prog.CopyPage(c.From, c.To); err != nil {
 			return err
 		}
+	}
+	e.copies = e.copies[:0]
+	return nil
+}
+
+// launch gives the step to the device.
+func (e *Engine) launch() error {
+	if err := e.copyPages(); err != nil {
+		return err
 	}
 	e.fill()
 	if err := e.batch.Check(e.prog.Limits, e.prog.Vocab()); err != nil {

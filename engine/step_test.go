@@ -22,6 +22,12 @@ import (
 // still is an engine whose goroutine does not run: the test makes its steps.
 func still(t testing.TB, open func() (*bundle.Bundle, error), lim backend.Limits, o Options) *Engine {
 	t.Helper()
+	return stillOn(t, open, lim, o, func(d backend.Device) backend.Device { return d })
+}
+
+// stillOn is still on what wrap makes of the device.
+func stillOn(t testing.TB, open func() (*bundle.Bundle, error), lim backend.Limits, o Options, wrap func(backend.Device) backend.Device) *Engine {
+	t.Helper()
 	b, err := open()
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +43,7 @@ func still(t testing.TB, open func() (*bundle.Bundle, error), lim backend.Limits
 	if g, err = pass.Run(g, pass.All, pass.Options{Q8: dev.Info().Q8}); err != nil {
 		t.Fatal(err)
 	}
-	prog, err := plan.Compile(g, dev, b, lim)
+	prog, err := plan.Compile(g, wrap(dev), b, lim)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,3 +117,12 @@ func TestCollectives(t *testing.T) {
 		t.Errorf("one device: %g s, %v", got, err)
 	}
 }
+
+// TestSwap: over the link where there is one, and else within the memory, three bytes for one.
+func TestSwap(t *testing.T) {
+	host := &price.Profile{Levels: []price.Level{{Name: "DRAM", Bytes: 1 << 30, Rate: 30e9}}}
+	gpu := &price.Profile{Levels: host.Levels, Host: 50e9}
+	if a, b := host.Swap(1e9), gpu.Swap(1e9); math.Abs(a-0.1) > 1e-9 || math.Abs(b-0.02) > 1e-9 {
+		t.Errorf("%g and %g s for a gigabyte; 0.1 and 0.02 are right", a, b)
+	}
+}

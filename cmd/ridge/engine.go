@@ -29,6 +29,7 @@ func addEngine(cmd *cobra.Command, o *ridge.Options) {
 	fl.Float64Var(&e.WaitingServedRatio, "waiting-served-ratio", 0, "let requests wait until there are so many times as many as are running, for a while: answers are interrupted less often; 0: never")
 	fl.StringVar(&e.Index, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")
 	fl.Var((*budgetFlag)(&o.KV), "kv-memory", "memory for keys and values, as 4GiB or as 50% of what is free beside the weights; default: enough for --max-num-seqs requests of the whole context, but no more than 90%")
+	fl.Var((*swapFlag)(&o.Swap), "swap-space", "GiB of host memory to which requests move their keys and values when others need the pages, if that is priced below computing them again; 0: never. On a CPU it is the same memory, and a larger --kv-memory does more good")
 	fl.Float64Var(&o.KV.Total, "gpu-memory-utilization", 0, "part of the device's memory for weights, activations and cache together, in place of --kv-memory")
 }
 
@@ -61,6 +62,28 @@ func (b *budgetFlag) Set(text string) error {
 	}
 	n, err := parseSize(text)
 	b.Bytes, b.Part = n, 0
+	return err
+}
+
+// swapFlag reads a size whose unit is GiB unless it says otherwise, as vLLM's flag of that name does.
+type swapFlag int64
+
+// Type implements pflag.Value.
+func (*swapFlag) Type() string { return "GiB" }
+
+// String implements pflag.Value.
+func (s *swapFlag) String() string { return strconv.FormatFloat(float64(*s)/(1<<30), 'g', -1, 64) }
+
+// Set implements pflag.Value.
+func (s *swapFlag) Set(text string) error {
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		if text = text + "GiB"; n == 0 {
+			*s = 0
+			return nil
+		}
+	}
+	n, err := parseSize(text)
+	*s = swapFlag(n)
 	return err
 }
 

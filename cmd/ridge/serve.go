@@ -117,7 +117,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 			return nil, err
 		}
 		if recording != nil {
-			if err := recording.Begin(simulate.NewHeader(m.Name(), m.Vocab(), m.Limits(), f.model.options.Engine)); err != nil {
+			if err := recording.Begin(simulate.NewHeader(m.Name(), m.Vocab(), m.Limits(), m.EngineOptions())); err != nil {
 				m.Close()
 				return nil, err
 			}

@@ -107,6 +107,15 @@ func (s *State) dequeue(r *Request) {
 	s.tokens -= r.left()
 }
 
+// Forget has a waiting request that is swapped out be computed again, since its pages are lost.
+func (s *State) Forget(r *Request) {
+	before := r.left()
+	r.Computed, r.Swapped = 0, false
+	if r.place == waiting {
+		s.tokens += r.left() - before
+	}
+}
+
 // Running is the running requests, in order of admission. It is valid, and must not be changed, until the next call.
 func (s *State) Running() []*Request { return s.running }
 

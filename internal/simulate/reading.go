@@ -83,7 +83,7 @@ func (r *Recording) readHeader(line []byte) error {
 	switch {
 	case r.Version != version:
 		return fmt.Errorf("the recording's version is %d, and %d is read", r.Version, version)
-	case r.Vocab < 1 || r.Vocab > 1<<24 || l.Tokens < 1 || l.Seqs < 1 || l.Logits < 1 || l.Pages < 1 || l.PageSize < 1 || l.SeqPages < 1 ||
+	case r.Vocab < 1 || r.Vocab > 1<<24 || l.Tokens < 1 || l.Seqs < 1 || l.Logits < 1 || l.Pages < 1 || l.PageSize < 1 || l.SeqPages < 1 || l.SwapPages < 0 || l.SwapPages > 1<<28 ||
 		l.Tokens > 1<<24 || l.Logits > 1<<16 || l.Pages > 1<<28 || l.PageSize > 1<<16 || l.SeqPages > 1<<28:
 		return fmt.Errorf("a vocabulary of %d and limits of %+v cannot be", r.Vocab, l)
 	}

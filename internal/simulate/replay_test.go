@@ -72,16 +72,19 @@ func (m *moods) Predict(s sched.Shape) float64 {
 func (m *moods) Observe(*graph.Step, float64) {}
 
 // TestReplayOfPricedChunks: what the scheduler was told of prices is in the recording, so that chunks cut by them come out
-// the same.
+// the same, and so do choices between swapping and computing again.
 func TestReplayOfPricedChunks(t *testing.T) {
 	var file bytes.Buffer
 	w := NewWriter(&file)
 	o := Options{Trace: spec(t, "gamma:rate=3,n=60,in=50-400,out=1-80"), Limits: limits, Cost: millis}
+	o.Limits.Pages, o.Limits.SwapPages, o.Engine.SwapPage = 60, 50, 15*time.Millisecond
 	o.Engine.TargetITL, o.Engine.Predictor, o.Engine.Recorder = 60*time.Millisecond, new(moods), w
 	if err := w.Begin(NewHeader("test", small, o.Limits, o.Engine)); err != nil {
 		t.Fatal(err)
 	}
-	run(t, o)
+	if s := run(t, o).Stats; s.Swaps == 0 || s.Swaps == s.Preemptions {
+		t.Fatalf("%d of %d preemptions by swapping: this shows little", s.Swaps, s.Preemptions)
+	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
