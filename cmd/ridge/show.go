@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ridge-llm/ridge/internal/convert"
+	"github.com/ridge-llm/ridge/internal/hub"
 )
 
 func showCommand() *cobra.Command {
@@ -53,12 +54,12 @@ func (c *contents) print(out io.Writer) error {
 	row := func(what, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", what, fmt.Sprintf(format, args...)) }
 	row("model", "%s (%s)", c.Name, c.Path)
 	row("architecture", "%s, %s parameters", c.Architecture, convert.SizeLabel(c.Parameters))
-	row("weights", "%s, %.2f bits each: %s", bytesText(c.Bytes), c.BitsPerWeight, c.Formats)
+	row("weights", "%s, %.2f bits each: %s", hub.Bytes(c.Bytes), c.BitsPerWeight, c.Formats)
 	s := c.Sizes
 	row("layers", "%d of %d numbers, feed-forward %d (%s)", s.Layers, s.Hidden, s.FFN, s.Activation)
 	row("attention", "%d heads of %d, %d key-value heads%s", s.Heads, s.HeadDim, s.KVHeads, c.windowText())
 	row("positions", "%s", s.Positions)
-	row("context", "%d tokens; the cache takes %s a token in F16", s.Context, bytesText(c.CacheBytes))
+	row("context", "%d tokens; the cache takes %s a token in F16", s.Context, hub.Bytes(c.CacheBytes))
 	if t := c.Tokenizer; t != nil {
 		row("tokenizer", "%s, %d tokens, %d of them special", t.Kind, t.Vocabulary, t.Special)
 		row("special tokens", "%s", t.special())
@@ -91,15 +92,4 @@ func (c *contents) printLists(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%s\n", m.Key, m.short())
 	}
 	return w.Flush()
-}
-
-// bytesText is a size for people.
-func bytesText(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	}
-	return fmt.Sprintf("%.1f KB", float64(n)/1e3)
 }
