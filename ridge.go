@@ -135,7 +135,12 @@ func (m *Model) compile(o Options) error {
 	}
 	m.memory, m.width, m.pooling = prog.Memory(), prog.HiddenWidth(), o.Pooling
 	profile := o.profile(m.device)
-	if m.price, err = price.New(prog.Graph, profile); err == nil && o.Engine.Predictor == nil {
+	joined, err := prog.Joined()
+	if err != nil {
+		prog.Close()
+		return err
+	}
+	if m.price, err = price.New(prog.Graph, profile, joined); err == nil && o.Engine.Predictor == nil {
 		o.Engine.Predictor = pricing{m.price}
 	}
 	o.Engine.SwapPage = time.Duration(1e9 * profile.Swap(prog.PageBytes()))

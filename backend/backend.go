@@ -39,12 +39,19 @@ type Info struct {
 	Act     graph.Type // of activations that it is fastest with
 	Q8      bool       // multiplies weights in block formats with Q8 inputs in integers, and faster so
 	BF16    bool       // multiplies BF16 weights faster when inputs are rounded to BF16
+	Replays bool       // runs steps that only decode from a recording, without a call for each launch
 }
 
 // Viewer is a device whose memory the host reads as its own.
 type Viewer interface {
 	// View is rows [0, n) of an F32 value, where they lie, until the next step. They may be written over.
 	View(v *graph.Value, b Buffer, n int) ([]float32, error)
+}
+
+// Joiner is a device that computes neighbours in a program with one launch.
+type Joiner interface {
+	// Joined is how many of a program's launches each launch on the device stands for, in order.
+	Joined(launches []Launch) ([]int, error)
 }
 
 // Meter is a device that knows how much memory it has.

@@ -206,6 +206,14 @@ func (p *Program) RunTimed(b *backend.Batch, took []time.Duration) error {
 	return m.RunTimed(p.launches, b, took)
 }
 
+// Joined is how many nodes of Graph each launch on the device computes, in order; nil: one each.
+func (p *Program) Joined() ([]int, error) {
+	if j, ok := p.dev.(backend.Joiner); ok {
+		return j.Joined(p.launches)
+	}
+	return nil, nil
+}
+
 // Kernel is the name of the kernel chosen for a node of Graph.
 func (p *Program) Kernel(node int) string { return p.kernels[node] }
 

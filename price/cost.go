@@ -12,6 +12,8 @@ type cost struct {
 	reading     float64 // its weights and cache rows, when levels come one after the other, s
 	values      float64 // and its activations, likewise
 	launch      float64 // s
+	worked      float64 // what a product's arithmetic and its weights are expected to take, s: the larger is what it waits for
+	fetched     float64
 	seconds     float64 // what is expected, launch included
 }
 
@@ -37,15 +39,23 @@ func (m *Model) cost(x *group, l *load, set home) cost {
 	switch x.class {
 	case Linear:
 		c.launch = x.curve.Launch
-		c.seconds = c.launch + overlap(x.curve.at(x.rows(l), x.size)*c.compute, x.curve.Memory*c.memory)
+		c.worked, c.fetched = x.curve.at(x.rows(l), x.size)*c.compute, x.curve.reading(c.slow == len(p.Levels)-1)*c.memory
+		c.seconds = overlap(c.worked, c.fetched)
 	case Attention:
 		c.launch = x.coef.Launch
-		c.seconds = c.launch + x.coef.Compute*c.compute + x.coef.Memory*c.reading +
+		c.seconds = x.coef.Compute*c.compute + x.coef.Memory*c.reading +
 			x.coef.Values*p.nearest(&w) + x.coef.Score*float64(x.heads*l.pairs[x.window])
 	default:
 		c.launch = x.coef.Launch
-		c.seconds = c.launch + x.coef.Compute*c.compute + x.coef.Memory*(c.reading+c.values)
+		c.seconds = x.coef.Compute*c.compute + x.coef.Memory*(c.reading+c.values)
 	}
+	switch {
+	case x.rides:
+		c.launch = 0
+	case m.replays(l):
+		c.launch *= p.Fit.Replay
+	}
+	c.seconds += c.launch
 	return c
 }
 

@@ -20,16 +20,22 @@ type Fit struct {
 	// Rows has coefficients for each op that treats rows one by one, by its name ("RMSNorm"); "" is for the others.
 	Rows map[string]Coef `json:"rows"`
 
-	Step  float64 `json:"step_seconds"`  // of a step beside its nodes: filling the batch, waking the device
-	Row   float64 `json:"row_seconds"`   // of each token row beside the nodes
-	Logit float64 `json:"logit_seconds"` // of sampling, for each number in a row of logits
+	Step   float64 `json:"step_seconds"`                   // of a step beside its nodes: filling the batch, waking the device
+	Row    float64 `json:"row_seconds"`                    // of each token row beside the nodes
+	Logit  float64 `json:"logit_seconds"`                  // of reading and sampling, for each number in a row of logits
+	Greedy float64 `json:"greedy_logit_seconds,omitempty"` // likewise when the most likely token is taken
+
+	// Of a device that Replays, in the steps that it does that for: × the launches' times, and Step.
+	Replay     float64 `json:"replay_launch,omitempty"`
+	ReplayStep float64 `json:"replay_step_seconds,omitempty"`
 }
 
 // Curve is what a product takes by its rows.
 type Curve struct {
 	Launch float64 `json:"launch_seconds"`
-	Memory float64 `json:"memory"` // × the time its weights take at the memory's bandwidth
-	Points []Point `json:"points"` // by rows, ascending
+	Memory float64 `json:"memory"`        // × the time its weights take at the bandwidth of the cache that they are in
+	Far    float64 `json:"far,omitempty"` // likewise from the main memory; 0: as Memory
+	Points []Point `json:"points"`        // by rows, ascending
 }
 
 // Point says what a product of so many rows takes with its weights at hand: × the time its arithmetic takes at the peak. Its
@@ -66,6 +72,14 @@ func overlap(a, b float64) float64 {
 	r := b / a
 	r *= r
 	return a * math.Sqrt(math.Sqrt(1+r*r))
+}
+
+// reading is the curve's factor for weights that come from a cache, or from the main memory.
+func (c *Curve) reading(far bool) float64 {
+	if far && c.Far > 0 {
+		return c.Far
+	}
+	return c.Memory
 }
 
 // at is the curve's compute factor for so many rows and a weight of this size (0 small, 1 large), between points by the
@@ -115,8 +129,8 @@ func (f *Fit) validate(bad func(field string, got any, want string) error) error
 		if len(c.Points) == 0 {
 			return bad(at+".points", "empty", "one point or more")
 		}
-		if !within(c.Launch, 0, maxOverhead) || !within(c.Memory, 0, maxFactor) {
-			return bad(at, fmt.Sprintf("launch_seconds %g and memory %g", c.Launch, c.Memory), fmt.Sprintf("at most %g s and %g", maxOverhead, maxFactor))
+		if !within(c.Launch, 0, maxOverhead) || !within(c.Memory, 0, maxFactor) || !within(c.Far, 0, maxFactor) {
+			return bad(at, fmt.Sprintf("launch_seconds %g, memory %g and far %g", c.Launch, c.Memory, c.Far), fmt.Sprintf("0 to %g s and factors of 0 to %g", maxOverhead, maxFactor))
 		}
 		for i, p := range c.Points {
 			if p.Rows < 1 || i > 0 && p.Rows <= c.Points[i-1].Rows || !within(p.Small, 0, maxFactor) || !within(p.Large, 0, maxFactor) {
@@ -135,8 +149,16 @@ func (f *Fit) validate(bad func(field string, got any, want string) error) error
 			return bad("fit's coefficients of "+op, fmt.Sprintf("%+v", c), fmt.Sprintf("times of 0 to %g s and factors of 0 to %g", maxOverhead, maxFactor))
 		}
 	}
-	if !within(f.Step, 0, maxOverhead) || !within(f.Row, 0, maxOverhead) || !within(f.Logit, 0, maxOverhead) {
-		return bad("fit.step_seconds, row_seconds and logit_seconds", fmt.Sprintf("%g, %g and %g", f.Step, f.Row, f.Logit), fmt.Sprintf("0 to %g", maxOverhead))
+	for _, s := range []struct {
+		name    string
+		seconds float64
+	}{{"step_seconds", f.Step}, {"row_seconds", f.Row}, {"logit_seconds", f.Logit}, {"greedy_logit_seconds", f.Greedy}, {"replay_step_seconds", f.ReplayStep}} {
+		if !within(s.seconds, 0, maxOverhead) {
+			return bad("fit."+s.name, s.seconds, fmt.Sprintf("0 to %g", maxOverhead))
+		}
+	}
+	if !within(f.Replay, 0, maxFactor) {
+		return bad("fit.replay_launch", f.Replay, fmt.Sprintf("a factor of 0 to %g", maxFactor))
 	}
 	return nil
 }
@@ -151,6 +173,7 @@ func Typical(p *Profile) *Fit {
 		}}},
 		Attention: Coef{Launch: overhead, Compute: 1 / 0.5, Memory: 1 / 0.75, Values: 1 / 0.7},
 		Rows:      map[string]Coef{"": {Launch: overhead, Compute: 1 / 0.5, Memory: 1 / 0.7}},
+		Replay:    1,
 	}
 }
 

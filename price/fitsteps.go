@@ -2,31 +2,43 @@ package price
 
 import "github.com/ridge-llm/ridge/graph"
 
-// TimedStep is a whole step of a program that was timed.
+// TimedStep is a whole step of a program that was timed, without sampling.
 type TimedStep struct {
 	Step    *graph.Step
 	Seconds float64
 }
 
-// FitSteps brings p.Fit, whose launches were timed one by one, to how they run in a program: it scales all launch times
-// alike and sets what a step takes beside its nodes.
-func (p *Profile) FitSteps(g *graph.Graph, timed []TimedStep) error {
-	m, err := New(g, p)
+// FitSteps brings p.Fit, whose launches were timed one by one, to how they run in a program with launches that stand for
+// so many nodes each (see New): it scales all launch times alike and sets what a step takes beside its nodes. Of a device that Replays, steps that it
+// replays are fitted by themselves.
+func (p *Profile) FitSteps(g *graph.Graph, joined []int, timed []TimedStep) error {
+	p.Fit.Replay = 1
+	m, err := New(g, p, joined)
 	if err != nil {
 		return err
 	}
-	var rows [][]float64
+	var all [2][][]float64
 	for _, t := range timed {
+		kind := 0
+		if l := m.measure(t.Step); m.replays(&l) {
+			kind = 1
+		}
 		bill := m.Bill(t.Step)
 		launch := bill.By[ByLaunch]
 		left := t.Seconds - (bill.Seconds - bill.Host - launch)
 		if left = max(left, t.Seconds/100); launch > 0 {
-			rows = append(rows, []float64{launch / left, 1 / left})
+			all[kind] = append(all[kind], []float64{launch / left, 1 / left})
 		}
 	}
-	x := LeastSquares(rows, 2)
-	p.Fit.scaleLaunches(x[0])
+	const least = 1e-3 // of launches, so that what is replayed can be told by it
+	x := LeastSquares(all[0], 2)
+	scale := max(x[0], least)
+	p.Fit.scaleLaunches(scale)
 	p.Fit.Step = x[1]
+	if len(all[1]) > 0 {
+		x = LeastSquares(all[1], 2)
+		p.Fit.Replay, p.Fit.ReplayStep = x[0]/scale, x[1]
+	}
 	return nil
 }
 

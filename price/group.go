@@ -19,20 +19,25 @@ type group struct {
 	curve  *Curve  // of a product
 	size   float64 // of its weight, small 0 to large 1
 	coef   *Coef   // of everything else
+	rides  bool    // with the node before it, in one launch
 
 	fixed, perToken, perLogit, perRow, perPair graph.Work
 }
 
-// groupsOf sorts a graph's nodes into groups.
-func groupsOf(g *graph.Graph, p *Profile, windows []int) ([]*group, error) {
+// groupsOf sorts a graph's nodes into groups. Nodes with different places in launches are not alike.
+func groupsOf(g *graph.Graph, p *Profile, windows []int, places []place) ([]*group, error) {
 	byKey := map[string]*group{}
 	var all []*group
-	for _, n := range g.Nodes {
-		key := keyOf(n)
+	for i, n := range g.Nodes {
+		key := fmt.Sprint(keyOf(n), places[i])
 		if byKey[key] == nil {
 			x, err := newGroup(n, p, windows)
 			if err != nil {
 				return nil, err
+			}
+			x.rides = places[i].rides
+			if x.class == Linear {
+				x.size = sizeOf(max(n.Weights[0].Out.Len()*n.Weights[0].In.Len(), places[i].numbers))
 			}
 			byKey[key] = x
 			all = append(all, x)

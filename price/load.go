@@ -14,6 +14,7 @@ type Shape struct {
 // with it reads and scores.
 type load struct {
 	tokens, logits int64
+	decodes        bool // every sequence goes on by one token
 	rows, pairs    [maxWindows]int64
 }
 
@@ -23,6 +24,7 @@ const maxWindows = 8
 // measure is the load of a step.
 func (m *Model) measure(s *graph.Step) load {
 	l := load{tokens: int64(s.Tokens()), logits: int64(s.Logits)}
+	l.decodes = l.tokens == int64(len(s.Seqs))
 	for i, w := range m.windows {
 		l.rows[i], l.pairs[i] = s.CtxRows(w), s.Pairs(w)
 	}
@@ -32,7 +34,7 @@ func (m *Model) measure(s *graph.Step) load {
 // guess is the load of a shape. What windows cut off is bounded: every row of logits is a sequence, and there may be one
 // more, whose prompt does not end.
 func (m *Model) guess(s Shape) load {
-	l := load{tokens: int64(s.Tokens), logits: int64(s.Logits)}
+	l := load{tokens: int64(s.Tokens), logits: int64(s.Logits), decodes: s.Tokens == s.Logits}
 	for i, w := range m.windows {
 		l.rows[i], l.pairs[i] = int64(s.Rows), int64(s.Pairs)
 		if w > 0 {

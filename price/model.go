@@ -20,8 +20,9 @@ type Model struct {
 	correct correction
 }
 
-// New prepares pricing. The graph is the one that runs, after the passes; p.Fit may be nil, which is Typical.
-func New(g *graph.Graph, p *Profile) (*Model, error) {
+// New prepares pricing. The graph is the one that runs, after the passes; p.Fit may be nil, which is Typical. joined is how
+// many of the graph's nodes each launch stands for, in order, on a device that joins neighbours; nil: every node is one.
+func New(g *graph.Graph, p *Profile, joined []int) (*Model, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -37,8 +38,11 @@ func New(g *graph.Graph, p *Profile) (*Model, error) {
 	if len(m.windows) > maxWindows {
 		return nil, fmt.Errorf("price: the caches of graph %s have %d different windows; %d can be priced", g.Name, len(m.windows), maxWindows)
 	}
-	var err error
-	if m.groups, err = groupsOf(g, p, m.windows); err != nil {
+	places, err := placesOf(g, joined)
+	if err != nil {
+		return nil, err
+	}
+	if m.groups, err = groupsOf(g, p, m.windows, places); err != nil {
 		return nil, err
 	}
 	for _, x := range m.groups {
@@ -53,7 +57,7 @@ func (m *Model) Profile() *Profile { return m.profile }
 
 // Price is the bill of one step; use a Model for many.
 func Price(g *graph.Graph, s *graph.Step, p *Profile) (*Bill, error) {
-	m, err := New(g, p)
+	m, err := New(g, p, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -77,30 +81,47 @@ func (m *Model) predict(l load) float64 {
 type part uint8
 
 const (
-	linearPart part = iota
+	arithmeticPart part = iota // products that wait for their arithmetic
+	readingPart                // products that wait for their weights
 	attentionPart
-	restPart // of the nodes
-	hostPart // beside the nodes
+	restPart   // of the nodes
+	launchPart // of all nodes
+	replayPart // of all nodes, in steps that are replayed
+	hostPart   // beside the nodes
 	partCount
 )
 
-// part is what a group counts as.
-func (x *group) part() part {
-	switch x.class {
-	case Linear:
-		return linearPart
-	case Attention:
+// part is what a node of the group counts as, its launch apart.
+func (x *group) part(c *cost) part {
+	switch {
+	case x.class == Attention:
 		return attentionPart
+	case x.class != Linear:
+		return restPart
+	case c.fetched > c.worked:
+		return readingPart
 	}
-	return restPart
+	return arithmeticPart
 }
+
+// launching is what the launches of a step with this load count as.
+func (m *Model) launching(l *load) part {
+	if m.replays(l) {
+		return replayPart
+	}
+	return launchPart
+}
+
+// replays reports whether the device replays a recording for the step.
+func (m *Model) replays(l *load) bool { return m.profile.Replays && l.decodes }
 
 // parts is the price of a load, uncorrected, s.
 func (m *Model) parts(l *load) (parts [partCount]float64) {
-	set := m.workingSet(l)
+	set, launching := m.workingSet(l), m.launching(l)
 	for _, x := range m.groups {
 		c := m.cost(x, l, set)
-		parts[x.part()] += c.seconds * float64(len(x.nodes))
+		parts[x.part(&c)] += (c.seconds - c.launch) * float64(len(x.nodes))
+		parts[launching] += c.launch * float64(len(x.nodes))
 	}
 	parts[hostPart] = m.host(l)
 	return parts
@@ -109,7 +130,11 @@ func (m *Model) parts(l *load) (parts [partCount]float64) {
 // host is what a step takes beside its nodes.
 func (m *Model) host(l *load) float64 {
 	f := m.profile.Fit
-	return f.Step + f.Row*float64(l.tokens) + f.Logit*m.vocab*float64(l.logits)
+	step := f.Step
+	if m.replays(l) {
+		step = f.ReplayStep
+	}
+	return step + f.Row*float64(l.tokens) + f.Logit*m.vocab*float64(l.logits)
 }
 
 // workingSet is where what a step reads once, and the next step again, comes from: the nearest level that holds it.

@@ -65,7 +65,7 @@ func TestBillIsDeclaredWork(t *testing.T) {
 		}
 		for _, name := range []string{"zen4", "h200"} {
 			g := graphFor(t, b, device(t, name))
-			m, err := price.New(g, device(t, name))
+			m, err := price.New(g, device(t, name), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func builtin(t testing.TB, p *price.Profile) (*graph.Graph, *price.Model) {
 	if g, err = pass.Run(g, pass.All, pass.Options{Q8: p.Q8}); err != nil {
 		t.Fatal(err)
 	}
-	m, err := price.New(g, p)
+	m, err := price.New(g, p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

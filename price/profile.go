@@ -33,6 +33,7 @@ type Profile struct {
 	Act       string `json:"act,omitempty"`              // element type of activations, "f32" or "bf16"; "" is f32
 	Q8        bool   `json:"q8,omitempty"`               // block formats are multiplied with Q8 inputs, in integers
 	RoundBF16 bool   `json:"round_bf16,omitempty"`       // BF16 weights are multiplied with inputs rounded to BF16
+	Replays   bool   `json:"replays,omitempty"`          // steps that only decode run from a recording, without a call for each launch
 	Attention Number `json:"attention_number,omitempty"` // that attention computes in; "" is f32
 
 	Fit *Fit `json:"fit,omitempty"` // nil: the typical one
@@ -160,6 +161,17 @@ func ParseProfile(data []byte) (*Profile, error) {
 		return nil, fmt.Errorf("price: a profile is a JSON object such as `ridge calibrate --json` prints: %w", err)
 	}
 	return &p, p.Validate()
+}
+
+// Greedy is the profile for steps whose requests all take the most likely token, which needs less than sampling does.
+func (p *Profile) Greedy() *Profile {
+	if p.Fit == nil {
+		return p
+	}
+	greedy, fit := *p, *p.Fit
+	fit.Logit = fit.Greedy
+	greedy.Fit = &fit
+	return &greedy
 }
 
 // complete is the profile with what it leaves open filled in.

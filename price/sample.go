@@ -21,6 +21,7 @@ type terms struct {
 	class   Class
 	key     string  // the op, or the format of a product's weights
 	rows    int     // of a product
+	far     bool    // it comes from the main memory, behind a cache
 	size    float64 // of a product's weight, 0 small to 1 large
 	heads   float64
 	nearest float64 // its activations at the nearest level, s
@@ -41,6 +42,7 @@ func (p *Profile) terms(s Sample) (terms, error) {
 	t.rows, t.size, t.heads, t.pairs = int(x.rows(&l)), x.size, float64(x.heads), float64(l.pairs[0])
 	if x.class == Linear {
 		t.key = s.Node.Weights[0].Format.String()
+		t.far = len(p.Levels) > 1 && t.slow == len(p.Levels)-1
 	}
 	return t, nil
 }
@@ -63,6 +65,9 @@ func (p *Profile) FitSamples(samples []Sample) (*Fit, error) {
 		t, err := roof.terms(s)
 		if err != nil {
 			return nil, err
+		}
+		if t.impossible() {
+			continue
 		}
 		switch t.class {
 		case Linear:
@@ -87,6 +92,16 @@ func (p *Profile) FitSamples(samples []Sample) (*Fit, error) {
 	return f, nil
 }
 
+// impossible reports whether a sample took far less than its arithmetic, or a product's reading of its weights, does at the
+// roofline: the clock was disturbed. A fit by relative errors would follow such a one.
+func (t *terms) impossible() bool {
+	least := t.compute
+	if t.class == Linear {
+		least = max(least, t.reading)
+	}
+	return t.seconds < least/2
+}
+
 // fitCoef is the non-negative coefficients of the least relative squares.
 func fitCoef(all []terms) Coef {
 	rows := make([][]float64, len(all))
@@ -106,17 +121,30 @@ func fitCoef(all []terms) Coef {
 // fitCurve fits the curve of products in one format. What a launch takes is half of the shortest; how near its reading
 // comes to the memory's bandwidth is seen where reading is nearly all there is to do, and what is left is arithmetic.
 func fitCurve(all []terms) Curve {
-	c := Curve{Launch: math.Inf(1), Memory: math.Inf(1)}
+	c := Curve{Launch: math.Inf(1), Memory: math.Inf(1), Far: math.Inf(1)}
 	for _, t := range all {
 		c.Launch = min(c.Launch, t.seconds/2)
-		c.Memory = min(c.Memory, t.seconds/t.memory)
+		to := &c.Memory
+		if t.far {
+			to = &c.Far
+		}
+		*to = min(*to, t.seconds/t.memory)
+	}
+	if math.IsInf(c.Memory, 1) {
+		c.Memory = c.Far // all of them were far
 	}
 	if c.Memory = max(c.Memory, leastMemory); math.IsInf(c.Memory, 1) {
 		c.Memory = 1
 	}
+	if c.Far = max(c.Far, leastMemory); math.IsInf(c.Far, 1) {
+		c.Far = 0
+	}
 	small, large := map[int][]float64{}, map[int][]float64{}
 	for _, t := range all {
-		took, reading := t.seconds-c.Launch, c.Memory*t.memory
+		took, reading := t.seconds-c.Launch, c.reading(t.far)*t.memory
+		if t.far && reading > took/2 {
+			continue // says nothing of arithmetic
+		}
 		if took <= 0 || t.compute <= 0 {
 			continue
 		}

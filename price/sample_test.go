@@ -2,6 +2,7 @@ package price_test
 
 import (
 	"math"
+	"reflect"
 	"testing"
 
 	"github.com/ridge-llm/ridge/graph"
@@ -40,18 +41,92 @@ func TestFitSamples(t *testing.T) {
 			t.Fatalf("%s in %+v: %g s after the fit, %g s is right; %v", s.Node, s.Step.Seqs, got, s.Seconds, err)
 		}
 	}
-	if err := fitted.FitSteps(g, timed); err != nil {
+	// A clock that was disturbed says nothing.
+	broken := samples[len(samples)-1]
+	broken.Seconds = 1e-12
+	again, err := roof.FitSamples(append(samples, broken))
+	if err != nil || !reflect.DeepEqual(again, fitted.Fit) {
+		t.Errorf("an impossible sample makes the fit %+v, %v", again, err)
+	}
+	if err := fitted.FitSteps(g, nil, timed); err != nil {
 		t.Fatal(err)
 	}
 	if err := fitted.Validate(); err != nil {
 		t.Error(err)
 	}
-	m, err := price.New(g, &fitted)
+	m, err := price.New(g, &fitted, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range timed {
 		if got := m.Predict(s.Step); math.Abs(got-s.Seconds) > 0.12*s.Seconds {
+			t.Errorf("step %+v: %g s after the fit, %g s is right", s.Step.Seqs, got, s.Seconds)
+		}
+	}
+}
+
+// TestJoined: nodes that one launch computes pay for it once; a device that replays steps of decoding pays less in those; and
+// launches that do not add up to the graph are refused.
+func TestJoined(t *testing.T) {
+	p := *device(t, "h200")
+	g, apart := builtin(t, &p)
+	joined := []int{1, 3}
+	for n := 4; n < len(g.Nodes); n++ {
+		joined = append(joined, 1)
+	}
+	together, err := price.New(g, &p, joined)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decode := &graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 1, Past: 500}}}
+	a, b := apart.Bill(decode), together.Bill(decode)
+	if saved, launch := a.By[price.ByLaunch]-b.By[price.ByLaunch], a.Lines[2].Launch; math.Abs(saved-2*launch) > 1e-9*launch || b.Lines[2].Launch != 0 {
+		t.Errorf("three nodes in one launch save %g s and not two launches of %g s", saved, launch)
+	}
+	p.Replays, p.Fit = true, price.Typical(&p)
+	p.Fit.Replay, p.Fit.ReplayStep = 0.25, 1e-3
+	replayed, err := price.New(g, &p, joined)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := replayed.Predict(decode), b.Seconds-0.75*b.By[price.ByLaunch]+1e-3; math.Abs(got-want) > 1e-9 {
+		t.Errorf("a replayed step takes %g s; %g s are right", got, want)
+	}
+	prompt := &graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 50}}}
+	if got, want := replayed.Predict(prompt), together.Predict(prompt); math.Abs(got-want) > 1e-9*want {
+		t.Errorf("a prompt, which is not replayed, takes %g s and not %g s", got, want)
+	}
+	for _, wrong := range [][]int{{}, {1}, {len(g.Nodes) + 1}, {0}} {
+		if _, err := price.New(g, &p, wrong); err == nil {
+			t.Errorf("launches of %v nodes are believed of a graph of %d", wrong, len(g.Nodes))
+		}
+	}
+}
+
+// TestFitReplays: of a device that replays, steps of decoding and others are fitted by themselves.
+func TestFitReplays(t *testing.T) {
+	p := *device(t, "h200")
+	p.Replays, p.Fit = true, price.Typical(&p)
+	p.Fit.Replay, p.Fit.ReplayStep, p.Fit.Step = 0.3, 2e-5, 5e-5
+	g, real := builtin(t, &p)
+	var timed []price.TimedStep
+	for _, s := range []graph.Step{
+		{Logits: 1, Seqs: []graph.Seq{{New: 1, Past: 9}}}, {Logits: 3, Seqs: []graph.Seq{{New: 1, Past: 9}, {New: 1}, {New: 1, Past: 3000}}},
+		{Logits: 1, Seqs: []graph.Seq{{New: 10}}}, {Logits: 1, Seqs: []graph.Seq{{New: 500, Past: 100}}},
+	} {
+		timed = append(timed, price.TimedStep{Step: &s, Seconds: real.Predict(&s)})
+	}
+	fitted := p
+	fitted.Fit = price.Typical(&p)
+	if err := fitted.FitSteps(g, nil, timed); err != nil {
+		t.Fatal(err)
+	}
+	m, err := price.New(g, &fitted, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range timed {
+		if got := m.Predict(s.Step); math.Abs(got-s.Seconds) > 0.02*s.Seconds {
 			t.Errorf("step %+v: %g s after the fit, %g s is right", s.Step.Seqs, got, s.Seconds)
 		}
 	}

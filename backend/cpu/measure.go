@@ -49,26 +49,39 @@ func (d *Device) Peaks() (backend.Peaks, error) {
 	return p, nil
 }
 
-// RunTimed implements backend.Measurer. A launch ends for all when it ends for the last, so worker 0's clock behind the
-// barrier is everyone's.
+// RunTimed implements backend.Measurer. A launch has ended when the first worker is behind its barrier: another may wake up late,
+// and find that the first has done its part of the next launch too.
 func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []time.Duration) error {
 	if len(took) != len(launches) {
 		return fmt.Errorf("cpu: %d times for %d launches", len(took), len(launches))
 	}
 	d.count()
 	next := following(launches)
+	start := time.Now()
+	ends := make([][]time.Duration, len(d.pool.workers)) // of each worker: behind the start, and behind each launch
+	for id := range ends {
+		ends[id] = make([]time.Duration, 0, len(launches)+1)
+	}
 	d.pool.run(func(w *worker) {
-		last := time.Now()
+		mine := append(ends[w.id], time.Since(start))
 		for i, l := range launches {
 			w.next = next[i]
 			w.part, w.parts = 0, 1
 			l.(*launch).run(w, b)
 			w.sync()
-			if w.id == 0 {
-				now := time.Now()
-				took[i], last = now.Sub(last), now
-			}
+			mine = append(mine, time.Since(start))
 		}
+		ends[w.id] = mine
 	})
+	first := func(i int) time.Duration {
+		least := ends[0][i]
+		for _, worker := range ends[1:] {
+			least = min(least, worker[i])
+		}
+		return least
+	}
+	for i := range took {
+		took[i] = first(i+1) - first(i)
+	}
 	return nil
 }

@@ -34,6 +34,9 @@ type Device struct {
 var (
 	_ backend.Device   = (*Device)(nil)
 	_ backend.Measurer = (*Device)(nil)
+	_ backend.Joiner   = (*Device)(nil)
+
+	_ backend.LevelMeasurer = (*Device)(nil)
 )
 
 // Options says how to use the GPU.
@@ -108,7 +111,7 @@ func (d *Device) shared() (err error) {
 
 // Info implements backend.Device.
 func (d *Device) Info() backend.Info {
-	return backend.Info{Name: fmt.Sprintf("cuda:%d", d.ctx.Ordinal), Detail: d.ctx.String(), Memory: d.ctx.Memory, Threads: 1, Act: graph.BF16}
+	return backend.Info{Name: fmt.Sprintf("cuda:%d", d.ctx.Ordinal), Detail: d.ctx.String(), Memory: d.ctx.Memory, Threads: 1, Act: graph.BF16, Replays: true}
 }
 
 // Memory implements backend.Meter.

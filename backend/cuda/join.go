@@ -45,6 +45,35 @@ func (d *Device) join(list []backend.Launch) ([]*launch, error) {
 	return joined, nil
 }
 
+// Joined implements backend.Joiner.
+func (d *Device) Joined(launches []backend.Launch) (counts []int, err error) {
+	err = d.do(func() error {
+		list, err := d.joinedOf(launches)
+		for _, l := range list {
+			counts = append(counts, l.count)
+		}
+		return err
+	})
+	return counts, err
+}
+
+// joinedOf is join, once for each program.
+func (d *Device) joinedOf(launches []backend.Launch) ([]*launch, error) {
+	if len(launches) == 0 {
+		return nil, nil
+	}
+	st := d.steps
+	list := st.joined[&launches[0]]
+	if list == nil {
+		var err error
+		if list, err = d.join(launches); err != nil {
+			return nil, err
+		}
+		st.joined[&launches[0]] = list
+	}
+	return list, nil
+}
+
 // tensorLinear reports whether a launch is a linear layer for Hopper's tensor cores.
 func (d *Device) tensorLinear(l *launch) bool {
 	_, ok := l.node.Op.(graph.Linear)

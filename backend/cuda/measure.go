@@ -58,6 +58,35 @@ func (d *Device) Peaks() (backend.Peaks, error) {
 	return p, err
 }
 
+// cacheRuns is how many copies inside the L2 cache are timed together: one takes little more than starting it does.
+const cacheRuns = 32
+
+// Caches implements backend.LevelMeasurer: the L2 cache, at the rate of a copy that stays inside it, read and written bytes counted.
+func (d *Device) Caches() (levels []backend.Level, err error) {
+	size := int64(d.ctx.L2) / 4
+	if size == 0 {
+		return nil, nil
+	}
+	err = d.do(func() error {
+		a, err := d.noise(2 * size)
+		if err != nil {
+			return err
+		}
+		defer d.drop(a)
+		took, err := d.fastest(func() error {
+			for range cacheRuns {
+				if err := d.stream.Copy(a+driver.Ptr(size), a, size); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		levels = []backend.Level{{Name: "L2", Bytes: int64(d.ctx.L2), Read: float64(2*size*cacheRuns) / took.Seconds()}}
+		return err
+	})
+	return levels, err
+}
+
 // noise is device memory full of random bf16 numbers in ±1.
 func (d *Device) noise(n int64) (driver.Ptr, error) {
 	block, rnd := make([]byte, 8<<20), rand.New(rand.NewPCG(1, 2))

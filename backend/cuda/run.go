@@ -165,12 +165,9 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 	if err != nil {
 		return err
 	}
-	list := st.joined[&launches[0]]
-	if list == nil {
-		if list, err = d.join(launches); err != nil {
-			return err
-		}
-		st.joined[&launches[0]] = list
+	list, err := d.joinedOf(launches)
+	if err != nil {
+		return err
 	}
 	w := writer{host: slot.host, base: slot.device}
 	s := pack(&w, b, shapeOf(b, st.lim), st.lim, st.varying)

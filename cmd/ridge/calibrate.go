@@ -32,7 +32,7 @@ With --score it then times steps of a model and compares: with what the calibrat
 it has seen other steps of the model, as ridge serve does, and with a line through those other steps (a constant, tokens and
 context). No step that is scored was used for a fit.
 
-With --json it prints the profile, which --profile takes on other machines.`,
+With --json it prints the profile, which --profile takes on other machines; with --score too, every step that was scored.`,
 		Example: "  ridge calibrate\n  ridge calibrate --json > here.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -97,16 +97,16 @@ func scoreModel(out io.Writer, dev backend.Device, p *price.Profile, path string
 		return err
 	}
 	defer b.Close()
-	scores, err := calibrate.Model(dev, b.Model, b, p)
+	scored, err := calibrate.Model(dev, b.Model, b, p)
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		return json.NewEncoder(out).Encode(scores)
+		return json.NewEncoder(out).Encode(scored)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "median error of\tcount\tcalibrated\tafter other steps\tworst\ttokens and context\tworst\t\n")
-	for _, s := range scores {
+	for _, s := range scored.Scores {
 		fmt.Fprintf(w, "%s\t%d\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t\n", s.What, s.Count, 100*s.Calibrated, 100*s.Learned, 100*s.WorstLearned, 100*s.Linear, 100*s.WorstOfLinear)
 	}
 	return w.Flush()

@@ -52,7 +52,7 @@ func (r *rooflineReport) add(name, arg string, s *rooflineSetting) error {
 	if err != nil {
 		return err
 	}
-	m, err := price.New(g, r.profile)
+	m, err := price.New(g, r.profile, nil)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // version changes when what is measured, or what it means, does: profiles of another version are measured again.
-const version = 1
+const version = 2
 
 // stored is a cached profile with what it was measured on.
 type stored struct {

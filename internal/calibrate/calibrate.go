@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -24,11 +25,15 @@ func Measure(dev backend.Device, report func(string)) (*price.Profile, error) {
 			return nil, err
 		}
 	}
+	report("products from memory")
+	if samples, err = farProducts(dev, p, samples); err != nil {
+		return nil, err
+	}
 	if p.Fit, err = p.FitSamples(samples); err != nil {
 		return nil, err
 	}
 	report("whole steps")
-	if err := whole(dev, p); err != nil {
+	if err := errors.Join(whole(dev, p), logits(dev, p)); err != nil {
 		return nil, err
 	}
 	return p, p.Validate()
@@ -47,7 +52,7 @@ func peaks(dev backend.Device) (*price.Profile, error) {
 	i := dev.Info()
 	p := &price.Profile{
 		Name: i.Name, Title: i.Detail, Source: "measured by ridge calibrate",
-		FLOPs: map[price.Number]float64{}, Act: i.Act.String(), Q8: i.Q8, RoundBF16: i.BF16, Attention: price.F32,
+		FLOPs: map[price.Number]float64{}, Act: i.Act.String(), Q8: i.Q8, RoundBF16: i.BF16, Replays: i.Replays, Attention: price.F32,
 	}
 	for n, rate := range map[price.Number]float64{price.F32: peak.F32, price.BF16: peak.BF16, price.Int8: peak.Int8} {
 		if rate > 0 {

@@ -1,14 +1,22 @@
 package calibrate
 
 import (
+	"slices"
+
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// rowCounts are the rows of the steps in which products are timed.
-var rowCounts = []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
+// rowCounts are the rows of the steps in which products are timed: on a GPU up to a step's worth of a long prompt.
+func rowCounts(info backend.Info) []int {
+	counts := []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
+	if info.Replays {
+		counts = append(counts, 1024, 2048)
+	}
+	return counts
+}
 
 // seqs is a step of n sequences that go on alike; all want logits.
 func seqs(n, tokens, past int) graph.Step {
@@ -23,21 +31,46 @@ func seqs(n, tokens, past int) graph.Step {
 func products(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
 	var err error
 	for _, size := range []struct{ out, in int }{{1024, 2048}, {256, 256}} {
-		if samples, err = productsOf(dev, size.out, size.in, samples); err != nil {
+		if samples, err = productsOf(dev, size.out, size.in, rowCounts(dev.Info()), samples); err != nil {
 			return nil, err
 		}
 	}
 	return samples, nil
 }
 
-func productsOf(dev backend.Device, out, in int, samples []price.Sample) ([]price.Sample, error) {
+// Bounds of the weights that are read from memory to time it, in bytes.
+const (
+	leastFar = 256 << 20
+	mostFar  = 1 << 30
+)
+
+// farProducts times products of few rows with weights that no cache holds all of, in every format. A device whose caches are
+// not known, or larger than is reasonable to outdo, is left out.
+func farProducts(dev backend.Device, p *price.Profile, samples []price.Sample) ([]price.Sample, error) {
+	if len(p.Levels) < 2 {
+		return samples, nil
+	}
+	weights := max(p.Levels[len(p.Levels)-2].Bytes*4/3, leastFar)
+	if weights > mostFar {
+		return samples, nil
+	}
+	const in, unit = 2048, 64
+	perRow := int64(0)
+	for _, f := range quant.Formats() {
+		perRow += f.RowBytes(in)
+	}
+	return productsOf(dev, (int(weights/perRow)/unit+1)*unit, in, []int{1, 4, 16}, samples)
+}
+
+func productsOf(dev backend.Device, out, in int, rowCounts []int, samples []price.Sample) ([]price.Sample, error) {
 	y := newYard("products", dev.Info(), graph.F16)
 	y.products(out, in, quant.Formats())
 	g, err := y.finish()
 	if err != nil {
 		return nil, err
 	}
-	grid, err := newGround(dev, g, 512, 1, 512)
+	most := slices.Max(rowCounts)
+	grid, err := newGround(dev, g, most, 1, most)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +80,7 @@ func productsOf(dev backend.Device, out, in int, samples []price.Sample) ([]pric
 			return nil, err
 		}
 	}
-	return samples, nil
+	return slices.DeleteFunc(samples, apart), nil
 }
 
 // rows times the ops that treat rows one by one.

@@ -13,6 +13,23 @@ import (
 	"github.com/ridge-llm/ridge/price"
 )
 
+// Scored is how predictions of a model did.
+type Scored struct {
+	Scores []Score      `json:"scores"`
+	Steps  []ScoredStep `json:"steps"` // that were held out, those of prompts last
+}
+
+// ScoredStep is a step with what it took and what was predicted, s.
+type ScoredStep struct {
+	Tokens     int     `json:"tokens"`
+	Sequences  int     `json:"sequences"`
+	Context    int64   `json:"cache_rows"`
+	Seconds    float64 `json:"seconds"`
+	Calibrated float64 `json:"calibrated_seconds"`
+	Learned    float64 `json:"learned_seconds"`
+	Line       float64 `json:"tokens_and_context_seconds"`
+}
+
 // Score is how far predictions were from steps that were not used to make them: median and largest relative error.
 type Score struct {
 	What          string  `json:"what"`
@@ -65,7 +82,7 @@ type timedStep struct {
 }
 
 // Model scores the predictions of a profile for a model.
-func Model(dev backend.Device, m *model.Model, files plan.Tensors, p *price.Profile) ([]Score, error) {
+func Model(dev backend.Device, m *model.Model, files plan.Tensors, p *price.Profile) (*Scored, error) {
 	info := dev.Info()
 	g, err := m.Graph(model.Options{Act: info.Act, Cache: graph.F16})
 	if err != nil {
@@ -81,7 +98,7 @@ func Model(dev backend.Device, m *model.Model, files plan.Tensors, p *price.Prof
 	}
 	defer prog.Close()
 	at := ground{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(8, 9))}
-	pricing, err := price.New(prog.Graph, p)
+	pricing, err := unsampled(prog, p)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +140,25 @@ func Model(dev backend.Device, m *model.Model, files plan.Tensors, p *price.Prof
 			list[i].learned = pricing.Predict(list[i].step)
 		}
 	}
-	return score(held, chunks, lineThrough(seen)), nil
+	fit := lineThrough(seen)
+	s := &Scored{Scores: score(held, chunks, fit)}
+	for _, list := range append([][]timedStep{held}, chunks...) {
+		for _, t := range list {
+			s.Steps = append(s.Steps, ScoredStep{t.step.Tokens(), len(t.step.Seqs), t.step.CtxRows(0), t.seconds, t.calibrated, t.learned, fit(t.step)})
+		}
+	}
+	return s, nil
+}
+
+// unsampled prices a program's steps without sampling, as they are timed.
+func unsampled(prog *plan.Program, p *price.Profile) (*price.Model, error) {
+	joined, err := prog.Joined()
+	if err != nil {
+		return nil, err
+	}
+	profile, fit := *p, *p.Fit
+	fit.Logit, profile.Fit = 0, &fit
+	return price.New(prog.Graph, &profile, joined)
 }
 
 // chunksOf is a prompt as the steps that read it.

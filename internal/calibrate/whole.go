@@ -41,18 +41,21 @@ func whole(dev backend.Device, p *price.Profile) error {
 	var timed []price.TimedStep
 	w := ground{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(5, 6))}
 	logits := make([]float32, lim.Logits*prog.Vocab())
-	for _, s := range []graph.Step{seqs(1, 1, 20), seqs(1, 1, 200), seqs(4, 1, 100), seqs(8, 1, 200), seqs(1, 16, 0), seqs(1, 64, 64), seqs(1, 240, 0)} {
+	for _, s := range []graph.Step{
+		seqs(1, 1, 20), seqs(1, 1, 200), seqs(4, 1, 100), seqs(8, 1, 200),
+		seqs(1, 16, 0), seqs(4, 12, 60), seqs(1, 64, 64), mixed(4, 100, 100), seqs(1, 240, 0),
+	} {
 		took, err := w.wholeStep(&s, logits)
 		if err != nil {
 			return err
 		}
 		timed = append(timed, price.TimedStep{Step: &s, Seconds: took})
 	}
-	if err := p.FitSteps(g, timed); err != nil {
+	joined, err := prog.Joined()
+	if err != nil {
 		return err
 	}
-	p.Fit.Logit, err = sampling()
-	return err
+	return p.FitSteps(prog.Graph, joined, timed)
 }
 
 // wholeStep is the lower quartile of the time of a step with its logits, s.
@@ -65,7 +68,7 @@ func (g *ground) wholeStep(s *graph.Step, logits []float32) (float64, error) {
 		if err := g.prog.Run(&g.batch); err != nil {
 			return 0, err
 		}
-		if err := g.prog.Logits(logits, 0, s.Logits); err != nil {
+		if _, err := g.prog.Rows(logits, s.Logits); err != nil {
 			return 0, err
 		}
 		if run > 0 {
@@ -76,13 +79,59 @@ func (g *ground) wholeStep(s *graph.Step, logits []float32) (float64, error) {
 	return took[len(took)/4], nil
 }
 
-// sampledVocab is how many logits are sampled from to time that.
+// logits times what a row of logits takes beside the nodes, for each number in it: to read it, if it is not where the host
+// reads, and to choose a token.
+func logits(dev backend.Device, p *price.Profile) error {
+	read, err := reading(dev)
+	if err != nil {
+		return err
+	}
+	s := sample.Default()
+	s.Temperature, s.TopP = 0.8, 0.95
+	if p.Fit.Logit, err = sampling(s); err != nil {
+		return err
+	}
+	s.Temperature = 0
+	p.Fit.Greedy, err = sampling(s)
+	p.Fit.Logit, p.Fit.Greedy = p.Fit.Logit+read, p.Fit.Greedy+read
+	return err
+}
+
+// sampledVocab is how many logits a row has that is read and sampled from to time that.
 const sampledVocab = 32768
 
+// reading is what it takes to read a logit, s.
+func reading(dev backend.Device) (float64, error) {
+	const rows = 8
+	y := newYard("logits", dev.Info(), graph.F16)
+	x := y.Pick("picked", y.feed("x", axis("in", 64, 1)))
+	y.last = y.Linear("logits", x, y.Weight("logits.w", axis("vocab", sampledVocab, 1), axis("in", 64, 1)), nil)
+	g, err := y.Finish(y.last)
+	if err != nil {
+		return 0, err
+	}
+	grid, err := newGround(dev, g, rows, rows, pageSize)
+	if err != nil {
+		return 0, err
+	}
+	defer grid.prog.Close()
+	if grid.prog.HostReads() {
+		return 0, nil
+	}
+	var took [2]float64
+	buffer := make([]float32, rows*sampledVocab)
+	for i, n := range []int{1, rows} {
+		s := seqs(rows, 1, 0)
+		s.Logits = n
+		if took[i], err = grid.wholeStep(&s, buffer); err != nil {
+			return 0, err
+		}
+	}
+	return max(took[1]-took[0], 0) / ((rows - 1) * sampledVocab), nil
+}
+
 // sampling is what choosing a token takes for each logit, s.
-func sampling() (float64, error) {
-	p := sample.Default()
-	p.Temperature, p.TopP = 0.8, 0.95
+func sampling(p sample.Params) (float64, error) {
 	state, err := sample.NewState(p, sampledVocab, []int32{1})
 	if err != nil {
 		return 0, fmt.Errorf("calibrate: %w", err)

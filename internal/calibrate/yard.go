@@ -7,6 +7,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -49,7 +50,7 @@ func (y *yard) feed(name string, a graph.Axis) *graph.Value {
 func (y *yard) products(out, in int, formats []quant.Format) {
 	name := fmt.Sprintf("%dx%d", out, in)
 	x := y.feed(name, axis("in", in, 1))
-	x8 := x
+	x8, small := x, y.feed(name+".small", axis("small", 64, 1))
 	if y.info.Q8 {
 		x8 = y.Emit(name+".q8", graph.Quantize{}, []*graph.Value{x})[0]
 	}
@@ -61,10 +62,14 @@ func (y *yard) products(out, in int, formats []quant.Format) {
 		case y.info.BF16 && f == quant.BF16:
 			o.Round = graph.BF16
 		}
+		y.Softcap(fmt.Sprintf("%s.apart%d", name, i), small, 30) // or else a GPU would do several products in one launch
 		w := y.Weight(fmt.Sprintf("%s.%d/%s", name, i, f), axis("out", out, 1), axis("in", in, 1))
 		y.last = y.Emit(name+"."+f.String(), o, []*graph.Value{from}, w)[0]
 	}
 }
+
+// apart reports whether a sample is of what only keeps products apart.
+func apart(s price.Sample) bool { return strings.Contains(s.Node.Out[0].Name, ".apart") }
 
 // rows adds the ops that treat rows one by one, on rows of heads × size numbers.
 func (y *yard) rows(heads, size int) {

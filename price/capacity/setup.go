@@ -56,7 +56,7 @@ func New(g *graph.Graph, dev *price.Profile, l Layout, lim Limits) (*Setup, erro
 	s.Usable = int64(float64(dev.Memory().Bytes) * lim.Utilization)
 	for i := range l.Pipeline {
 		r := l.Rank(g, i)
-		m, err := price.New(r.Graph, dev)
+		m, err := price.New(r.Graph, dev, nil)
 		if err != nil {
 			return nil, err
 		}
