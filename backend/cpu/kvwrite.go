@@ -16,6 +16,9 @@ func cacheOf(c *graph.Cache, b backend.Buffer, lim backend.Limits) (*attn.Cache,
 	if lim.PageSize%attn.Block != 0 {
 		return nil, fmt.Errorf("cpu: pages of %d tokens; on the CPU they are a multiple of %d", lim.PageSize, attn.Block)
 	}
+	if c.Type == graph.I8 && (c.K.Size%4 != 0 || c.K.Size < 8) {
+		return nil, fmt.Errorf("cpu: heads of %d numbers in an int8 cache; it takes multiples of 4 from 8 on: choose --kv-type f16", c.K.Size)
+	}
 	return &attn.Cache{
 		Element: elements[c.Type], Heads: c.K.Count, KeySize: c.K.Size, ValueSize: c.V.Size, PageSize: lim.PageSize, Data: raw(b),
 	}, nil
@@ -37,7 +40,8 @@ func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	}, nil
 }
 
-// kvWriteScratch holds one head's keys in the cache's type.
+// kvWriteScratch holds one head's keys or values in the cache's type.
 func kvWriteScratch(n *graph.Node, _ backend.Limits) int64 {
-	return (2*int64(n.In[0].Cache.K.Size) + 63) / 64 * 64 // whole cache lines
+	c := n.In[0].Cache
+	return (2*int64(max(c.K.Size, c.V.Size)) + 63) / 64 * 64 // whole cache lines
 }

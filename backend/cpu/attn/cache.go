@@ -4,7 +4,6 @@ import (
 	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cpu/vec"
-	"github.com/ridge-llm/ridge/quant"
 )
 
 // Block is how many tokens lie together in a page; a page is a multiple of it.
@@ -18,7 +17,7 @@ const (
 	F32 Element = iota
 	F16
 	BF16
-	I8 // with a float32 scale for each head of a token
+	I8 // with a float32 scale for each head of a token; a byte stands for the number that is 128 less
 	elementCount
 )
 
@@ -27,7 +26,7 @@ func (e Element) Bytes() int {
 	return [...]int{4, 2, 2, 1}[e]
 }
 
-// Cache is the pages of one layer.
+// Cache is the pages of one layer. With I8 the size of a key is a multiple of 4, and at least 8.
 type Cache struct {
 	Element            Element
 	Heads              int // key heads
@@ -38,23 +37,21 @@ type Cache struct {
 
 // block is the keys of a head in one block of a page; values follow at valueOffset.
 func (c *Cache) block(page, block, head int) int {
-	size := c.scaleOffset()
+	return ((page*(c.PageSize/Block)+block)*c.Heads + head) * c.blockBytes()
+}
+
+// blockBytes is what a block takes.
+func (c *Cache) blockBytes() int {
 	if c.Element == I8 {
-		size += 2 * 4 * Block
+		return c.scaleOffset() + 2*4*Block
 	}
-	return ((page*(c.PageSize/Block)+block)*c.Heads + head) * size
+	return c.scaleOffset()
 }
 
 func (c *Cache) valueOffset() int { return Block * c.KeySize * c.Element.Bytes() }
 
 // scaleOffset is where the block's 16 scales of keys are, and then its 16 scales of values: with I8 only.
 func (c *Cache) scaleOffset() int { return Block * (c.KeySize + c.ValueSize) * c.Element.Bytes() }
-
-// at is where the keys of a head at token position start, which is a multiple of Block, given the sequence's pages.
-func (c *Cache) at(pages []int32, head, position int) *byte {
-	page, in := int(pages[position/c.PageSize]), position%c.PageSize/Block
-	return &c.Data[c.block(page, in, head)]
-}
 
 // Write stores one token's keys, [heads][key size], and values, [heads][value size], at a slot: page × PageSize + token.
 // half is scratch for a head's numbers.
@@ -71,10 +68,8 @@ func (c *Cache) Write(o vec.Ops, slot int, k, v []float32, half []uint16) {
 			continue
 		case I8:
 			scales := numbers[float32](c.Data[at+c.scaleOffset():][:2*4*Block])
-			bytes := numbers[int8](half)
-			scales[Block+in%Block] = quant.EncodeInt8(numbers[int8](values)[in%Block*c.ValueSize:], row)
-			scales[in%Block] = quant.EncodeInt8(bytes, column)
-			scatter(numbers[int8](keys)[in%Block:], bytes[:c.KeySize])
+			scales[in%Block] = c.writeKey(keys, in%Block, column, numbers[int8](half))
+			scales[Block+in%Block] = c.writeValue(values, in%Block, row, numbers[int8](half))
 			continue
 		}
 		narrow := o.NarrowF16
@@ -94,23 +89,21 @@ func scatter[T number](dst, column []T) {
 	}
 }
 
-type number interface{ float32 | uint16 | int8 }
+type number interface{ float32 | uint16 }
 
 // numbers is memory as numbers of a type.
-func numbers[T number, From byte | uint16](b []From) []T {
+func numbers[T number | int8, From byte | uint16](b []From) []T {
 	var x T
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)*int(unsafe.Sizeof(b[0]))/int(unsafe.Sizeof(x)))
 }
 
-// widen makes n numbers at src float32.
+// widen makes n numbers at src float32; bytes are multiplied as they are.
 func (c *Cache) widen(o vec.Ops, dst []float32, src *byte) {
 	switch c.Element {
 	case F32:
 		copy(dst, unsafe.Slice((*float32)(unsafe.Pointer(src)), len(dst)))
 	case F16:
 		o.WidenF16(dst, unsafe.Slice((*uint16)(unsafe.Pointer(src)), len(dst)))
-	case I8: // without their scales
-		o.WidenI8(dst, unsafe.Slice((*int8)(unsafe.Pointer(src)), len(dst)))
 	case BF16:
 		o.WidenBF16(dst, unsafe.Slice((*uint16)(unsafe.Pointer(src)), len(dst)))
 	}

@@ -19,20 +19,21 @@ const ahead = keyTile / Block
 // kernels are one tier's functions.
 type kernels struct {
 	lanes    int                         // numbers in a vector
-	products [elementCount][]productFunc // by rows - 1
+	products [elementCount][]productFunc // by rows - 1; none of I8
 	softmax  func(scores, top, sum, correct *float32, n int)
+	bytes    byteKernels
 }
 
 // generic is plain Go.
 var generic = &kernels{
 	lanes:    8,
-	products: [elementCount][]productFunc{genericProducts(readF32, 4), genericProducts(readF16, 2), genericProducts(readBF16, 2), genericProducts(readI8, 1)},
+	products: [elementCount][]productFunc{genericProducts(readF32, 4), genericProducts(readF16, 2), genericProducts(readBF16, 2)},
 	softmax:  genericSoftmax,
+	bytes:    genericBytes,
 }
 
 func readF32(p *byte) float32  { return *(*float32)(unsafe.Pointer(p)) }
 func readF16(p *byte) float32  { return quant.F16ToF32(*(*uint16)(unsafe.Pointer(p))) }
-func readI8(p *byte) float32   { return float32(int8(*p)) }
 func readBF16(p *byte) float32 { return quant.BF16ToF32(*(*uint16)(unsafe.Pointer(p))) }
 
 // genericProducts are products of one to four rows, with eight lanes.

@@ -7,22 +7,37 @@ func kernelsOf(tier gemm.Tier) *kernels {
 	switch tier {
 	case gemm.Generic:
 		return generic
-	case gemm.AVX2, gemm.AVXVNNI:
+	case gemm.AVX2:
 		return narrow
+	case gemm.AVXVNNI:
+		return narrowVNNI
 	default:
 		return wide
 	}
 }
 
 // narrow is AVX2 with FMA and F16C.
-var narrow = &kernels{
-	lanes: 8, softmax: softmaxY,
-	products: [elementCount][]productFunc{
-		F32:  {productF32x1Y, productF32x2Y, productF32x3Y, productF32x4Y, productF32x5Y, productF32x6Y},
-		F16:  {productF16x1Y, productF16x2Y, productF16x3Y, productF16x4Y, productF16x5Y, productF16x6Y},
-		BF16: {productBF16x1Y, productBF16x2Y, productBF16x3Y, productBF16x4Y, productBF16x5Y, productBF16x6Y},
-		I8:   {productI8x1Y, productI8x2Y, productI8x3Y, productI8x4Y, productI8x5Y, productI8x6Y},
-	},
+var narrow = narrowKernels(byteKernels{
+	scores:       []scoreFunc{scoresx1Y, scoresx2Y, scoresx3Y},
+	values:       []valueFunc{valuesx1Y, valuesx2Y, valuesx3Y},
+	roundQueries: roundQueriesY, roundPowers: roundPowersY,
+})
+
+var narrowVNNI = narrowKernels(byteKernels{
+	scores:       []scoreFunc{scoresx1V, scoresx2V, scoresx3V},
+	values:       []valueFunc{valuesx1V, valuesx2V, valuesx3V},
+	roundQueries: roundQueriesV, roundPowers: roundPowersV,
+})
+
+func narrowKernels(bytes byteKernels) *kernels {
+	return &kernels{
+		lanes: 8, softmax: softmaxY, bytes: bytes,
+		products: [elementCount][]productFunc{
+			F32:  {productF32x1Y, productF32x2Y, productF32x3Y, productF32x4Y, productF32x5Y, productF32x6Y},
+			F16:  {productF16x1Y, productF16x2Y, productF16x3Y, productF16x4Y, productF16x5Y, productF16x6Y},
+			BF16: {productBF16x1Y, productBF16x2Y, productBF16x3Y, productBF16x4Y, productBF16x5Y, productBF16x6Y},
+		},
+	}
 }
 
 // wide is AVX-512.
@@ -41,9 +56,10 @@ var wide = &kernels{
 			productBF16x1Z, productBF16x2Z, productBF16x3Z, productBF16x4Z, productBF16x5Z, productBF16x6Z,
 			productBF16x7Z, productBF16x8Z, productBF16x9Z, productBF16x10Z, productBF16x11Z, productBF16x12Z,
 		},
-		I8: {
-			productI8x1Z, productI8x2Z, productI8x3Z, productI8x4Z, productI8x5Z, productI8x6Z,
-			productI8x7Z, productI8x8Z, productI8x9Z, productI8x10Z, productI8x11Z, productI8x12Z,
-		},
+	},
+	bytes: byteKernels{
+		scores:       []scoreFunc{scoresx1Z, scoresx2Z, scoresx3Z, scoresx4Z, scoresx5Z, scoresx6Z},
+		values:       []valueFunc{valuesx1Z, valuesx2Z, valuesx3Z, valuesx4Z, valuesx5Z, valuesx6Z},
+		roundQueries: roundQueriesZ, roundPowers: roundPowersZ,
 	},
 }

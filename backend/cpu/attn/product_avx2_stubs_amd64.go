@@ -93,33 +93,3 @@ func productBF16x5Y(out *float32, ld int, a *float32, lda int, b **byte, pair in
 //
 //go:noescape
 func productBF16x6Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
-
-// productI8x1Y is 1 rows of start + Σ a·b over n rows of each of some blocks.
-//
-//go:noescape
-func productI8x1Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
-
-// productI8x2Y is 2 rows of start + Σ a·b over n rows of each of some blocks.
-//
-//go:noescape
-func productI8x2Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
-
-// productI8x3Y is 3 rows of start + Σ a·b over n rows of each of some blocks.
-//
-//go:noescape
-func productI8x3Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
-
-// productI8x4Y is 4 rows of start + Σ a·b over n rows of each of some blocks.
-//
-//go:noescape
-func productI8x4Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
-
-// productI8x5Y is 5 rows of start + Σ a·b over n rows of each of some blocks.
-//
-//go:noescape
-func productI8x5Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
-
-// productI8x6Y is 6 rows of start + Σ a·b over n rows of each of some blocks.
-//
-//go:noescape
-func productI8x6Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)

@@ -46,7 +46,13 @@ type Tile struct {
 	keys             []float32 // [keyTile/Block][keySize][Block], converted
 	values           []float32 // [keyTile][stride], converted
 
-	scales          [keyTile]float32 // of the tile's keys or values, where they have some
+	// Where keys and values are bytes, see byteKernels:
+	queryScale []float32 // [lane]
+	queryBias  []int32   // [lane]
+	powerScale []float32 // [lane]
+	flat       []float32 // [keySize] ones
+
+	scales          [keyTile]float32 // of the tile's values, where they are bytes
 	blocks          [2 * ahead]*byte // of the tile's keys, and of the next tile's
 	convertedKeys   [2 * ahead]*byte // where they are converted to; there is nothing to fetch ahead
 	convertedValues [1 + ahead]*byte
@@ -60,7 +66,7 @@ func (k *kernels) stride(valueSize int) int {
 // TileFloats is the memory that NewTile needs.
 func TileFloats(tier gemm.Tier, lanes, keySize, valueSize int) int {
 	stride := kernelsOf(tier).stride(valueSize)
-	return lanes*(keySize+2*stride+keyTile+7) + keyTile*(keySize+stride) + 16
+	return lanes*(keySize+2*stride+keyTile+10) + keyTile*(keySize+stride) + keySize + 16
 }
 
 // NewTile lays a tile of up to lanes lanes out in mem, which holds TileFloats.
@@ -82,9 +88,13 @@ func NewTile(tier gemm.Tier, mem []float32, lanes, keySize, valueSize int) *Tile
 	t.scores = take(lanes * keyTile)
 	t.q, t.acc, t.total = take(lanes*keySize), take(lanes*t.stride), take(lanes*t.stride)
 	t.top, t.sum, t.totalTop, t.merged, t.correct = take(lanes), take(lanes), take(lanes), take(lanes), take(lanes)
-	ints := take(2 * lanes)
-	t.low = unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(ints))), lanes)
-	t.high = unsafe.Slice((*int32)(unsafe.Pointer(&ints[lanes])), lanes)
+	t.queryScale, t.powerScale = take(lanes), take(lanes)
+	ints := func() []int32 { return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(take(lanes)))), lanes) }
+	t.low, t.high, t.queryBias = ints(), ints(), ints()
+	t.flat = take(keySize)
+	for i := range t.flat {
+		t.flat[i] = 1
+	}
 	return t
 }
 
@@ -97,6 +107,7 @@ func (t *Tile) Add(h Head, q []float32, low, high int) {
 	if h.Softcap == 0 {
 		factor *= math.Log2E
 	}
+	first := t.lanes
 	for ; len(q) > 0; q = q[t.keySize:] {
 		i := t.lanes
 		t.vec.Multiply(t.q[i*t.keySize:(i+1)*t.keySize], q, factor)
@@ -104,6 +115,9 @@ func (t *Tile) Add(h Head, q []float32, low, high int) {
 		t.totalTop[i], t.merged[i] = masked, 0
 		clear(t.total[i*t.stride : (i+1)*t.stride])
 		t.lanes++
+	}
+	if h.Cache.Element == I8 {
+		t.roundQueries(first, t.lanes)
 	}
 }
 

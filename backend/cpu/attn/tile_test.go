@@ -128,6 +128,10 @@ func testTile(t *testing.T, tier gemm.Tier, s *setting, h Head, queries, window 
 	}
 	stored := make([]float32, PartialFloats(size)*(tokens/Segment+1))
 	const head = 1
+	bound := 2e-5
+	if s.cache.Element == I8 {
+		bound = 5e-4 // queries and powers are rounded to 16 bits: see bytes.go
+	}
 	for seg := low(0) / Segment; seg*Segment < tokens; seg++ {
 		tile.Segment(h, s.pages, head, seg)
 		tile.Merge(seg)
@@ -141,7 +145,7 @@ func testTile(t *testing.T, tier gemm.Tier, s *setting, h Head, queries, window 
 		}
 		want := s.naive(q[lane*size:(lane+1)*size], head, low(lane/share), tokens-queries+lane/share+1, float64(h.Scale), float64(h.Softcap))
 		for i := range want {
-			if !(math.Abs(float64(out[i])-want[i]) < 2e-5) {
+			if !(math.Abs(float64(out[i])-want[i]) < bound) {
 				t.Fatalf("lane %d, dimension %d: %g, %g is right", lane, i, out[i], want[i])
 			}
 		}

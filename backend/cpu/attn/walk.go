@@ -1,33 +1,31 @@
 package attn
 
-import (
-	"math"
-	"unsafe"
-)
+import "math"
 
 // walk brings keys [from, to), at most keyTile of them, into the segment's results of all lanes. More keys, up to end,
 // come afterwards.
 func (t *Tile) walk(h Head, pages []int32, head, from, to, end int) {
 	c := h.Cache
-	t.find(c, pages, head, from, to, end)
-	converted := t.lanes >= manyRows && c.Element != F32 || t.valueSize%(2*t.k.lanes) != 0
+	t.find(c, pages, head, from, end)
+	bytes := c.Element == I8
+	converted := !bytes && (t.lanes >= manyRows && c.Element != F32 || t.valueSize%(2*t.k.lanes) != 0)
+	most := len(t.k.products[F32])
+	if bytes {
+		most = len(t.k.bytes.scores)
+	}
 	if converted {
 		t.convert(c, to-from)
 	}
-	most := len(t.k.products[0])
 	for lane := 0; lane < t.lanes; lane += most {
 		n := min(most, t.lanes-lane)
 		if _, high := t.bounds(lane, lane+n); high > from {
 			t.score(c, lane, n, min(to, high)-from, converted)
 		}
 	}
-	if c.Element == I8 {
-		t.scale(c, 0)
-	}
 	t.finish(h, from)
 	t.k.softmax(&t.scores[0], &t.top[0], &t.sum[0], &t.correct[0], t.lanes)
-	if c.Element == I8 {
-		t.scale(c, Block)
+	if bytes {
+		t.roundPowers(c, to-from)
 	}
 	for lane := 0; lane < t.lanes; lane += most {
 		n := min(most, t.lanes-lane)
@@ -37,14 +35,19 @@ func (t *Tile) walk(h Head, pages []int32, head, from, to, end int) {
 	}
 }
 
-// find fills the table of the tile's blocks and of those that come a tile later.
-func (t *Tile) find(c *Cache, pages []int32, head, from, to, end int) {
-	for i := range ahead {
-		p := min(from+i*Block, to-1)
-		t.blocks[i] = c.at(pages, head, p)
-		t.blocks[i+ahead] = t.blocks[i]
-		if p+keyTile < end {
-			t.blocks[i+ahead] = c.at(pages, head, p+keyTile)
+// find fills the table of the tile's blocks and of those that come a tile later. Where there is none any more, any other
+// will do.
+func (t *Tile) find(c *Cache, pages []int32, head, from, end int) {
+	perPage, size := c.PageSize/Block, c.blockBytes()
+	page, in, last := from/c.PageSize, from%c.PageSize/Block, (end-1-from)/Block
+	for i := range t.blocks {
+		if i > last {
+			t.blocks[i] = t.blocks[max(i-ahead, 0)]
+			continue
+		}
+		t.blocks[i] = &c.Data[((int(pages[page])*perPage+in)*c.Heads+head)*size]
+		if in++; in == perPage {
+			page, in = page+1, 0
 		}
 	}
 }
@@ -66,6 +69,10 @@ func (t *Tile) convert(c *Cache, n int) {
 
 // score computes the products of some lanes with the tile's first n keys.
 func (t *Tile) score(c *Cache, lane, lanes, n int, converted bool) {
+	if c.Element == I8 {
+		t.scoreBytes(c, lane, lanes, n)
+		return
+	}
 	element, table := c.Element, &t.blocks
 	if converted {
 		element, table = F32, &t.convertedKeys
@@ -78,18 +85,6 @@ func (t *Tile) score(c *Cache, lane, lanes, n int, converted bool) {
 		}
 		product(&t.scores[lane*keyTile+p], 4*keyTile, &t.q[lane*t.keySize], 4*t.keySize,
 			&table[p/Block], pair, 0, gap, Block*size, 1, t.keySize, nil, 0)
-	}
-}
-
-// scale multiplies scores with the scales of the tile's keys (first 0), or powers with those of its values (first Block).
-func (t *Tile) scale(c *Cache, first int) {
-	for i, b := range t.blocks[:ahead] {
-		scales := (*float32)(unsafe.Pointer(move(b, c.scaleOffset()+4*first)))
-		copy(t.scales[i*Block:], unsafe.Slice(scales, Block))
-	}
-	for i := range t.lanes {
-		row := t.scores[i*keyTile : (i+1)*keyTile]
-		t.vec.Scale(row, row, t.scales[:], 1)
 	}
 }
 
@@ -116,6 +111,10 @@ func (t *Tile) finish(h Head, from int) {
 
 // gather adds the tile's first n values, times the lanes' powers, to what was summed before, corrected.
 func (t *Tile) gather(c *Cache, lane, lanes, n int, converted bool) {
+	if c.Element == I8 {
+		t.gatherBytes(c, lane, lanes, n)
+		return
+	}
 	if converted {
 		product := t.k.products[F32][lanes-1]
 		for col := 0; col < t.stride; col += 2 * t.k.lanes {

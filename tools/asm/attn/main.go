@@ -11,13 +11,17 @@ import (
 )
 
 var (
-	avx512 = emit.Width{Bytes: 64, VNNI: true}
-	avx2   = emit.Width{Bytes: 32}
+	avx512  = emit.Width{Bytes: 64, VNNI: true}
+	avxVNNI = emit.Width{Bytes: 32, VNNI: true}
+	avx2    = emit.Width{Bytes: 32}
 )
 
 var files = []emit.File{
 	{Name: "product_avx512", Build: products(avx512, 12)},
 	{Name: "product_avx2", Build: products(avx2, 6)},
+	{Name: "bytes_avx512", Build: byteKernels(avx512, 6)},
+	{Name: "bytes_avxvnni", Build: byteKernels(avxVNNI, 3)},
+	{Name: "bytes_avx2", Build: byteKernels(avx2, 3)},
 	{Name: "softmax_avx512", Build: softmax(avx512)},
 	{Name: "softmax_avx2", Build: softmax(avx2)},
 }

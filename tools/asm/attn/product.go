@@ -22,10 +22,6 @@ var elements = []element{
 		w.VPMOVZXWD(m, r)
 		w.VPSLLD(Imm(16), r, r)
 	}},
-	{"I8", func(w emit.Width, m Mem, r VecPhysical) {
-		w.VPMOVSXBD(m, r)
-		w.VCVTDQ2PS(r, r)
-	}},
 }
 
 // products write out[m][two vectors] = start + Σ_k a[m][k]·b[k][two vectors] for every number of rows m up to rows;
@@ -89,18 +85,7 @@ func product(w emit.Width, e element, rows int) {
 	}
 	p.begin()
 	w.Label("block")
-	b0, b1, next0, next1 := RAX, RBX, R12, R13
-	table, pair := w.Arg("b", RDI), w.Arg("pair", RDX)
-	w.MOVQ(emit.At(table, 0), b0)
-	w.MOVQ(emit.At(table, 8*ahead), next0)
-	w.MOVQ(emit.Indexed(table, pair, 1, 0), b1)
-	w.MOVQ(emit.Indexed(table, pair, 1, 8*ahead), next1)
-	w.SUBQ(b0, next0)
-	w.SUBQ(b1, next1)
-	off, gap := w.Arg("off", RDX), w.Arg("gap", RCX)
-	w.ADDQ(off, b0)
-	w.ADDQ(off, b1)
-	w.ADDQ(gap, b1)
+	b0, b1, next0, next1 := p.block()
 	step, n := w.Arg("step", RDX), w.Arg("n", RCX)
 	w.Label("loop")
 	first := 24
@@ -134,6 +119,25 @@ func product(w emit.Width, e element, rows int) {
 	p.eachOut(func(m, v int, at Mem) { w.VMOVUPS(p.sum(m, v), at) })
 	w.VZEROUPPER()
 	w.RET()
+}
+
+// block is where the vectors of the block in hand are, and how far from them those of the one to fetch; it uses RCX, RDX
+// and RDI.
+func (p operands) block() (b0, b1, next0, next1 GPPhysical) {
+	w := p.w
+	b0, b1, next0, next1 = RAX, RBX, R12, R13
+	table, pair := w.Arg("b", RDI), w.Arg("pair", RDX)
+	w.MOVQ(emit.At(table, 0), b0)
+	w.MOVQ(emit.At(table, 8*ahead), next0)
+	w.MOVQ(emit.Indexed(table, pair, 1, 0), b1)
+	w.MOVQ(emit.Indexed(table, pair, 1, 8*ahead), next1)
+	w.SUBQ(b0, next0)
+	w.SUBQ(b1, next1)
+	off, gap := w.Arg("off", RDX), w.Arg("gap", RCX)
+	w.ADDQ(off, b0)
+	w.ADDQ(off, b1)
+	w.ADDQ(gap, b1)
+	return b0, b1, next0, next1
 }
 
 // begin sets the sums: zero (start 0), what out holds (1), or that times the row's scale (2).
