@@ -12,6 +12,9 @@ import (
 // conversion, and few enough for the second-level cache.
 const tileLanes = 96
 
+// workerTasks is how many tasks a worker should have in a step in which sequences are split.
+const workerTasks = 16
+
 // attender is a bound attention node.
 type attender struct {
 	dev      *Device
@@ -60,7 +63,10 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		head:  attn.Head{Cache: cache, Scale: float32(o.Scale), Softcap: float32(o.Softcap)},
 		share: n.In[0].Axis.Count / c.K.Count, eachPart: attn.PartialFloats(c.V.Size),
 	}
-	t.split = d.splitFor(splitShape{window: c.Window, rows: max(1, tileLanes/t.share), records: records(n, a.Limits), pageSize: a.Limits.PageSize})
+	t.split = d.splitFor(splitShape{
+		window: c.Window, rows: max(1, tileLanes/t.share), records: records(n, a.Limits), pageSize: a.Limits.PageSize,
+		tasks: (workerTasks*len(d.pool.workers) + c.K.Count - 1) / c.K.Count,
+	})
 	mem, each := floats(a.Scratch), d.tileFloats(n)
 	for range d.pool.workers {
 		t.tiles = append(t.tiles, attn.NewTile(d.tier, mem[:each], max(tileLanes, t.share), c.K.Size, c.V.Size))

@@ -13,8 +13,8 @@ import (
 
 // attentionGraph is one layer of attention over tokens that are looked up: equal tokens at equal positions have equal
 // queries, keys and values.
-func attentionGraph(t *testing.T, window int) (*graph.Graph, testkit.Weights) {
-	b := graph.NewBuilder("attention", testkit.Find, graph.F32, graph.F16)
+func attentionGraph(t *testing.T, window int, cached graph.Type) (*graph.Graph, testkit.Weights) {
+	b := graph.NewBuilder("attention", testkit.Find, graph.F32, cached)
 	vocab, kv, heads := graph.Axis{Name: "vocab", Count: 97, Size: 1}, graph.Axis{Name: "kv", Count: 2, Size: 64}, graph.Axis{Name: "heads", Count: 6, Size: 64}
 	feed := func(name string, a graph.Axis) *graph.Value {
 		return b.Embed(name, b.Weight(name+"_embd", vocab, a), 0)
@@ -97,14 +97,17 @@ func TestAttentionExact(t *testing.T) {
 		three.start()
 		defer one.Close()
 		defer three.Close()
-		for _, window := range []int{0, 333} {
-			if window > 0 && tier == gemm.Generic {
+		for _, kind := range []struct {
+			window int
+			cached graph.Type
+		}{{0, graph.F16}, {333, graph.F16}, {0, graph.I8}} {
+			if kind.window > 0 && tier == gemm.Generic {
 				continue // plain Go takes seconds
 			}
-			g, w := attentionGraph(t, window)
+			g, w := attentionGraph(t, kind.window, kind.cached)
 			want := lastRow(t, g, w, one, lim, plain, 1)
 			for name, run := range runs {
-				t.Run(fmt.Sprintf("%s/window%d/%s", name, window, tier), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/window%d/%s/%s", name, kind.window, kind.cached, tier), func(t *testing.T) {
 					got := lastRow(t, g, w, three, lim, run, 1)
 					for i := range want {
 						if want[i] != got[i] {

@@ -41,14 +41,18 @@ func compare(t *testing.T, c testkit.Case, cache graph.Type, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tolerance := c.Tolerance
+	if cache == graph.I8 {
+		tolerance = 5e-4 // queries and powers of scores are rounded to 16 bits; the cache itself has lost 4e-3
+	}
 	for _, dev := range devices {
 		got, err := testkit.Outputs(g, dev, w, lim, batches)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for step := range want {
-			if e := testkit.WorstError(got[step], want[step]); e > c.Tolerance {
-				t.Errorf("%s: step %d: relative error %.2g, at most %.2g is right", dev.Info().Detail, step, e, c.Tolerance)
+			if e := testkit.WorstError(got[step], want[step]); e > tolerance {
+				t.Errorf("%s: step %d: relative error %.2g, at most %.2g is right", dev.Info().Detail, step, e, tolerance)
 			}
 		}
 	}

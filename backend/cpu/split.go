@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -12,8 +13,8 @@ import (
 // together. All layers of a shape share it, so it is made once a step, by the first worker that asks.
 //
 // A sequence that computes many tokens becomes one task per tile of tokens. One that computes few (it decodes) becomes a
-// task per segment of keys, so that all workers can help with a long context; where several such sequences begin with
-// the same pages, one task per shared segment computes all of them, and the pages are read once.
+// task per few segments of keys, so that all workers can help with a long context; where several such sequences begin with
+// the same pages, one task for what they share computes all of them, and the pages are read once.
 type split struct {
 	shape  splitShape
 	step   atomic.Uint32 // for which the rest holds
@@ -26,6 +27,7 @@ type split struct {
 	shared []int         // of each sequence, segments that its leader reads
 	next   []int         // of each sequence, the next one with the same leader; 0: none
 	whole  []bool        // of each sequence: it is not split
+	group  int32         // segments that a task of a sequence that is split has at most
 }
 
 // splitShape is what a split depends on beside the batch.
@@ -34,6 +36,7 @@ type splitShape struct {
 	rows     int // tokens in a task
 	records  int // partial results that there is room for
 	pageSize int
+	tasks    int // wanted, so that all workers are done at about the same time; no more, since each costs something
 }
 
 // task is some tokens against segments [from, to) of a sequence's keys.
@@ -84,7 +87,7 @@ func (s *split) make(b *backend.Batch) {
 	s.record = append(s.record[:0], b.Tokens...) // for its length
 	s.shared, s.next, s.whole = s.shared[:0], s.next[:0], s.whole[:0]
 	clear(s.leader)
-	room := s.shape.records
+	room, segments := s.shape.records, 0
 	for q := range b.Seqs() {
 		need := s.need(b, q)
 		whole := need == 0 || need > room
@@ -93,8 +96,10 @@ func (s *split) make(b *backend.Batch) {
 			s.reserve(b, q, s.shape.records-room)
 			room -= need
 			s.share(b, q)
+			segments += lastSegment(b, int(b.QStart[q+1])-1) + 1 - max(s.firstSegment(b, int(b.QStart[q])), s.shared[q])
 		}
 	}
+	s.group = int32(segments / s.shape.tasks)
 	for q := range b.Seqs() {
 		if s.whole[q] {
 			s.tiles(b, q)
@@ -192,9 +197,19 @@ func (s *split) add(row, q, seg int, from *int) {
 	s.rows = append(s.rows, int32(row))
 }
 
-// flush finishes a task of one segment.
+// flush finishes a task of one segment, or adds the segment to the last task if that has the same tokens.
 func (s *split) flush(q, seg, from int) {
-	if len(s.rows) > from {
-		s.tasks = append(s.tasks, task{s.rows[from:len(s.rows):len(s.rows)], int32(q), int32(seg), int32(seg + 1), true})
+	rows := s.rows[from:len(s.rows):len(s.rows)]
+	if len(rows) == 0 {
+		return
 	}
+	if n := len(s.tasks); n > 0 {
+		last := &s.tasks[n-1]
+		if last.seq == int32(q) && last.to == int32(seg) && last.to-last.from < s.group && slices.Equal(last.rows, rows) {
+			last.to++
+			s.rows = s.rows[:from]
+			return
+		}
+	}
+	s.tasks = append(s.tasks, task{rows, int32(q), int32(seg), int32(seg + 1), true})
 }

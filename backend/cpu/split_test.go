@@ -6,7 +6,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 )
 
-// TestSplit: sequences that decode become tasks of one segment each; those that begin with the same pages share the
+// TestSplit: sequences that decode become tasks of few segments each; those that begin with the same pages share the
 // tasks of the segments they have in common; one that does not fit into the room for partial results stays whole.
 func TestSplit(t *testing.T) {
 	const seqPages = 64
@@ -22,7 +22,7 @@ func TestSplit(t *testing.T) {
 			}
 		}
 	}
-	s := (&Device{splits: map[splitShape]*split{}}).splitFor(splitShape{rows: 8, records: 10, pageSize: 16})
+	s := (&Device{splits: map[splitShape]*split{}}).splitFor(splitShape{rows: 8, records: 10, pageSize: 16, tasks: 8})
 	tasks, merges := s.of(b, 1)
 	type key struct{ seq, from, to int32 }
 	got := map[key]int{}
@@ -46,6 +46,11 @@ func TestSplit(t *testing.T) {
 	}
 	if len(merges) != 3 {
 		t.Errorf("%d tokens are merged, 3 is right", len(merges))
+	}
+	fewer := (&Device{splits: map[splitShape]*split{}}).splitFor(splitShape{rows: 8, records: 10, pageSize: 16, tasks: 3})
+	longer, _ := fewer.of(b, 1)
+	if first := longer[0]; len(longer) != 7 || first.from != 0 || first.to != 2 || len(first.rows) != 2 {
+		t.Errorf("%d tasks, of which the first is %+v; of seven it has segments 0 and 1 of two tokens", len(longer), first)
 	}
 	if again, _ := s.of(&backend.Batch{}, 1); len(again) != len(tasks) {
 		t.Error("a second layer of the step made the split anew")

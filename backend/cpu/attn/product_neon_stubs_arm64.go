@@ -93,33 +93,3 @@ func productBF16x5Q(out *float32, ld int, a *float32, lda int, b **byte, pair, o
 //
 //go:noescape
 func productBF16x6Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-
-// productI8x1Q productI8x1Q is 1 rows of start + Σ a·b over n rows of each of some blocks.
-//
-//go:noescape
-func productI8x1Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-
-// productI8x2Q productI8x2Q is 2 rows of start + Σ a·b over n rows of each of some blocks.
-//
-//go:noescape
-func productI8x2Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-
-// productI8x3Q productI8x3Q is 3 rows of start + Σ a·b over n rows of each of some blocks.
-//
-//go:noescape
-func productI8x3Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-
-// productI8x4Q productI8x4Q is 4 rows of start + Σ a·b over n rows of each of some blocks.
-//
-//go:noescape
-func productI8x4Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-
-// productI8x5Q productI8x5Q is 5 rows of start + Σ a·b over n rows of each of some blocks.
-//
-//go:noescape
-func productI8x5Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-
-// productI8x6Q productI8x6Q is 6 rows of start + Σ a·b over n rows of each of some blocks.
-//
-//go:noescape
-func productI8x6Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)

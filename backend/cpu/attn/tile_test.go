@@ -106,6 +106,59 @@ func TestTile(t *testing.T) {
 	}
 }
 
+// bound is how far the attention may be from its definition.
+func (s *setting) bound() float64 {
+	if s.cache.Element == I8 {
+		return 5e-4 // queries and powers are rounded to 16 bits: see bytes.go
+	}
+	return 2e-5
+}
+
+// TestTileLengths has two queries look at every number of keys from 1 to 257, from the first or from a later one, under
+// every tier and for every type; heads of 20 end within a vector.
+func TestTileLengths(t *testing.T) {
+	const size, most, head = 20, 257, 0
+	for _, tier := range gemm.Tiers() {
+		for e := range elementCount {
+			t.Run(fmt.Sprintf("%s/%d", tier, e), func(t *testing.T) {
+				s := newSetting(tier, e, size, most, 9)
+				h := Head{Cache: s.cache, Scale: 0.3}
+				q, out := s.k[most/2], make([]float32, size) // as good as any others
+				tile := NewTile(tier, make([]float32, TileFloats(tier, 2, size, size)), 2, size, size)
+				for high := 1; high <= most; high++ {
+					low := high % 3 * (high / 7)
+					tile.Begin()
+					tile.Add(h, q, low, high)
+					for seg := low / Segment; seg*Segment < high; seg++ {
+						tile.Segment(h, s.pages, head, seg)
+						tile.Merge(seg)
+					}
+					for lane := range 2 {
+						tile.Out(lane, out)
+						for i, want := range s.naive(q[lane*size:][:size], head, low, high, float64(h.Scale), 0) {
+							if !(math.Abs(float64(out[i])-want) < s.bound()) {
+								t.Fatalf("keys %d to %d, lane %d, dimension %d: %g, %g is right", low, high, lane, i, out[i], want)
+							}
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestExp2 compares with the definition, down to where nothing is left.
+func TestExp2(t *testing.T) {
+	for x := float32(0); x > -160; x -= 0.037 {
+		if got, want := float64(exp2(x)), math.Exp2(float64(x)); math.Abs(got-want) > 1.2e-7*want+0x1p-149 {
+			t.Errorf("2^%g is %g, not %g", x, want, got)
+		}
+	}
+	if nan := exp2(float32(math.NaN())); nan == nan {
+		t.Errorf("2^NaN is %g", nan)
+	}
+}
+
 func testTile(t *testing.T, tier gemm.Tier, s *setting, h Head, queries, window int) {
 	const share = 3
 	tokens, size := len(s.k), s.cache.KeySize
@@ -128,10 +181,7 @@ func testTile(t *testing.T, tier gemm.Tier, s *setting, h Head, queries, window 
 	}
 	stored := make([]float32, PartialFloats(size)*(tokens/Segment+1))
 	const head = 1
-	bound := 2e-5
-	if s.cache.Element == I8 {
-		bound = 5e-4 // queries and powers are rounded to 16 bits: see bytes.go
-	}
+	bound := s.bound()
 	for seg := low(0) / Segment; seg*Segment < tokens; seg++ {
 		tile.Segment(h, s.pages, head, seg)
 		tile.Merge(seg)

@@ -84,12 +84,6 @@ var generic = &kernels{
 	narrowBF16: genericNarrow(quant.F32ToBF16),
 	widenF16:   genericWiden(quant.F16ToF32),
 	widenBF16:  genericWiden(quant.BF16ToF32),
-	widenI8: func(dst *float32, src *int8, n int) {
-		to := slice(dst, 2*n)
-		for i, v := range unsafe.Slice(src, 2*n) {
-			to[i] = float32(v)
-		}
-	},
 }
 
 func slice(p *float32, n int) []float32 { return unsafe.Slice(p, n) }

@@ -49,15 +49,3 @@ func (o Ops) WidenBF16(dst []float32, src []uint16) {
 		dst[i] = quant.BF16ToF32(src[i])
 	}
 }
-
-// WidenI8 is dst = src.
-func (o Ops) WidenI8(dst []float32, src []int8) {
-	whole := len(src) / o.k.lanes
-	if whole > 0 {
-		_ = dst[len(src)-1]
-		o.k.widenI8(&dst[0], &src[0], whole)
-	}
-	for i := whole * o.k.lanes; i < len(src); i++ {
-		dst[i] = float32(src[i])
-	}
-}

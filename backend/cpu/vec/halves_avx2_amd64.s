@@ -95,24 +95,6 @@ loop:
 	VZEROUPPER
 	RET
 
-// func widenI8Y(dst *float32, src *int8, n int)
-// Requires: AVX, AVX2
-TEXT ·widenI8Y(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ n+16(FP), CX
-
-loop:
-	VPMOVSXBD (SI), Y0
-	VCVTDQ2PS Y0, Y0
-	VMOVUPS   Y0, (DI)
-	ADDQ      $0x00000020, DI
-	ADDQ      $0x00000008, SI
-	SUBQ      $0x01, CX
-	JNZ       loop
-	VZEROUPPER
-	RET
-
 // func widenBF16Y(dst *float32, src *uint16, n int)
 // Requires: AVX, AVX2
 TEXT ·widenBF16Y(SB), NOSPLIT, $0-24

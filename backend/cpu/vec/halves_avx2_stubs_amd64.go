@@ -19,11 +19,6 @@ func narrowBF16Y(dst *uint16, src *float32, n int)
 //go:noescape
 func widenF16Y(dst *float32, src *uint16, n int)
 
-// widenI8Y converts n vectors.
-//
-//go:noescape
-func widenI8Y(dst *float32, src *int8, n int)
-
 // widenBF16Y converts n vectors.
 //
 //go:noescape

@@ -117,24 +117,6 @@ loop:
 	VZEROUPPER
 	RET
 
-// func widenI8Z(dst *float32, src *int8, n int)
-// Requires: AVX, AVX512F
-TEXT ·widenI8Z(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ n+16(FP), CX
-
-loop:
-	VPMOVSXBD (SI), Z0
-	VCVTDQ2PS Z0, Z0
-	VMOVUPS   Z0, (DI)
-	ADDQ      $0x00000040, DI
-	ADDQ      $0x00000010, SI
-	SUBQ      $0x01, CX
-	JNZ       loop
-	VZEROUPPER
-	RET
-
 // func widenBF16Z(dst *float32, src *uint16, n int)
 // Requires: AVX, AVX512F
 TEXT ·widenBF16Z(SB), NOSPLIT, $0-24

@@ -19,11 +19,6 @@ func narrowBF16Z(dst *uint16, src *float32, n int)
 //go:noescape
 func widenF16Z(dst *float32, src *uint16, n int)
 
-// widenI8Z converts n vectors.
-//
-//go:noescape
-func widenI8Z(dst *float32, src *int8, n int)
-
 // widenBF16Z converts n vectors.
 //
 //go:noescape

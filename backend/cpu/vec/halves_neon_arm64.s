@@ -102,23 +102,3 @@ loop:
 	SUBS $1, R8, R8
 	BNE loop
 	RET
-
-// func widenI8Q(dst *float32, src *int8, n int)
-TEXT ·widenI8Q(SB), NOSPLIT, $0-24
-	MOVD dst+0(FP), R0
-	MOVD src+8(FP), R1
-	MOVD n+16(FP), R8
-
-loop:
-	WORD $0xfd400020 // ldr d0, [x1]
-	WORD $0x0f08a400 // sxtl v0.8h, v0.8b
-	WORD $0x0f10a401 // sxtl v1.4s, v0.4h
-	WORD $0x4f10a402 // sxtl2 v2.4s, v0.8h
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0xad000801 // stp q1, q2, [x0]
-	ADD $32, R0, R0
-	ADD $8, R1, R1
-	SUBS $1, R8, R8
-	BNE loop
-	RET

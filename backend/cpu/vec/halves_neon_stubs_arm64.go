@@ -23,8 +23,3 @@ func widenF16Q(dst *float32, src *uint16, n int)
 //
 //go:noescape
 func widenBF16Q(dst *float32, src *uint16, n int)
-
-// widenI8Q widenI8Q converts n vectors.
-//
-//go:noescape
-func widenI8Q(dst *float32, src *int8, n int)

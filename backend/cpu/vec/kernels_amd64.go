@@ -22,7 +22,7 @@ var narrow = &kernels{
 	act:     [fnCount]func(y, x *float32, n int){siluY, geluTanhY, geluErfY, reluY},
 	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulY, geluTanhMulY, geluErfMulY, reluMulY},
 	softcap: softcapY, rotateHalf: rotateHalfY, rotateAdjacent: rotateAdjacentY,
-	narrowF16: narrowF16Y, narrowBF16: narrowBF16Y, widenF16: widenF16Y, widenBF16: widenBF16Y, widenI8: widenI8Y,
+	narrowF16: narrowF16Y, narrowBF16: narrowBF16Y, widenF16: widenF16Y, widenBF16: widenBF16Y,
 }
 
 // wide is AVX-512.
@@ -33,7 +33,7 @@ var wide = &kernels{
 	act:     [fnCount]func(y, x *float32, n int){siluZ, geluTanhZ, geluErfZ, reluZ},
 	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulZ, geluTanhMulZ, geluErfMulZ, reluMulZ},
 	softcap: softcapZ, rotateHalf: rotateHalfZ, rotateAdjacent: rotateAdjacentZ,
-	narrowF16: narrowF16Z, narrowBF16: narrowBF16Z, widenF16: widenF16Z, widenBF16: widenBF16Z, widenI8: widenI8Z,
+	narrowF16: narrowF16Z, narrowBF16: narrowBF16Z, widenF16: widenF16Z, widenBF16: widenBF16Z,
 }
 
 // Pause is what to do between two looks at a number that another core will change: n times, 15 to 50 ns each.

@@ -18,7 +18,7 @@ var neon = &kernels{
 	act:     [fnCount]func(y, x *float32, n int){siluQ, geluTanhQ, geluErfQ, reluQ},
 	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulQ, geluTanhMulQ, geluErfMulQ, reluMulQ},
 	softcap: softcapQ, rotateHalf: rotateHalfQ, rotateAdjacent: rotateAdjacentQ,
-	narrowF16: narrowF16Q, narrowBF16: narrowBF16Q, widenF16: widenF16Q, widenBF16: widenBF16Q, widenI8: widenI8Q,
+	narrowF16: narrowF16Q, narrowBF16: narrowBF16Q, widenF16: widenF16Q, widenBF16: widenBF16Q,
 }
 
 // Pause is what to do between two looks at a number that another core will change: n times, 10 to 20 ns each.

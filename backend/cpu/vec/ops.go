@@ -31,7 +31,6 @@ type kernels struct {
 
 	narrowF16, narrowBF16 func(dst *uint16, src *float32, n int) // n vectors
 	widenF16, widenBF16   func(dst *float32, src *uint16, n int) // n vectors
-	widenI8               func(dst *float32, src *int8, n int)   // n vectors
 }
 
 // Dot is Σ x[i]·y[i] over the length of x.

@@ -113,17 +113,6 @@ func TestRotate(t *testing.T) {
 	})
 }
 
-func TestWidenI8(t *testing.T) {
-	each(t, func(t *testing.T, o Ops, n int, array func() []float32) {
-		x, y := make([]int8, n), array()
-		for i := range x {
-			x[i] = int8(i*37 - 128)
-		}
-		o.WidenI8(y, x)
-		check(t, "WidenI8", y, func(i int) float64 { return float64(x[i]) }, 0)
-	})
-}
-
 func TestHalves(t *testing.T) {
 	each(t, func(t *testing.T, o Ops, n int, array func() []float32) {
 		x, y := array(), array()

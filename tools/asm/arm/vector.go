@@ -114,6 +114,12 @@ func (a *Asm) Narrow32High(d, n V) { a.two(0x4e614800, "sqxtn2", "8h", "4s", d, 
 func (a *Asm) Narrow16(d, n V)     { a.two(0x0e214800, "sqxtn", "8b", "8h", d, n) }
 func (a *Asm) Narrow16High(d, n V) { a.two(0x4e214800, "sqxtn2", "16b", "8h", d, n) }
 
+// Lower16 takes the lower bytes of 16-bit words, RoundUpper16 the upper ones, rounded.
+func (a *Asm) Lower16(d, n V) { a.two(0x0e212800, "xtn", "8b", "8h", d, n) }
+func (a *Asm) RoundUpper16(d, n V) {
+	a.word(0x0f088c00|uint32(n)<<5|uint32(d), "rshrn v%d.8b, v%d.8h, #8", d, n)
+}
+
 // TopHalves takes the upper 16 bits of every word, to the low half of d or the high one.
 func (a *Asm) TopHalves(d, n V) {
 	a.word(0x0f108400|uint32(n)<<5|uint32(d), "shrn v%d.4h, v%d.4s, #16", d, n)
@@ -145,6 +151,10 @@ func (a *Asm) Mul8(d, n, m V)     { a.mixed(0x0e20c000, "smull", "8h", "8b", d, 
 func (a *Asm) Mul8High(d, n, m V) { a.mixed(0x4e20c000, "smull2", "8h", "16b", d, n, m) }
 func (a *Asm) Mla8(d, n, m V)     { a.mixed(0x0e208000, "smlal", "8h", "8b", d, n, m) }
 func (a *Asm) Mla8High(d, n, m V) { a.mixed(0x4e208000, "smlal2", "8h", "16b", d, n, m) }
+
+// Mla16 adds the four products of the low signed 16-bit words of n and m to the words of d; High takes the high ones.
+func (a *Asm) Mla16(d, n, m V)     { a.mixed(0x0e608000, "smlal", "4s", "4h", d, n, m) }
+func (a *Asm) Mla16High(d, n, m V) { a.mixed(0x4e608000, "smlal2", "4s", "8h", d, n, m) }
 
 // SumPairs16 adds neighbouring 16-bit words of n to the words of d.
 func (a *Asm) SumPairs16(d, n V) { a.two(0x4e606800, "sadalp", "4s", "8h", d, n) }

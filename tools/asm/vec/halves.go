@@ -20,11 +20,6 @@ func halves(w emit.Width) func(*emit.Asm) {
 			w.VCVTPH2PS(src, w.Reg(0))
 			w.VMOVUPS(w.Reg(0), dst)
 		})
-		convert(w, "widenI8", "func(dst *float32, src *int8, n int)", 1, 4, func(src, dst Mem) {
-			w.VPMOVSXBD(src, w.Reg(0))
-			w.VCVTDQ2PS(w.Reg(0), w.Reg(0))
-			w.VMOVUPS(w.Reg(0), dst)
-		})
 		convert(w, "widenBF16", "func(dst *float32, src *uint16, n int)", 1, 2, func(src, dst Mem) {
 			w.VPMOVZXWD(src, w.Reg(0))
 			w.VPSLLD(Imm(16), w.Reg(0), w.Reg(0))

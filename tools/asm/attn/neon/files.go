@@ -1,4 +1,4 @@
-// Package neon writes the arm64 assembly of package backend/cpu/attn, with ASIMD of the baseline. A vector of the
+// Package neon writes the arm64 assembly of package backend/cpu/attn, with ASIMD of the baseline and, for bytes, SDOT. A vector of the
 // package's functions is eight numbers, two registers, so that two of them are a block of 16 tokens.
 package neon
 
@@ -7,5 +7,7 @@ import "github.com/ridge-llm/ridge/tools/asm/arm"
 // Files of the package.
 var Files = []arm.File{
 	{Name: "product_neon", Build: products},
+	{Name: "bytes_neon", Build: byteKernels(mulls)},
+	{Name: "bytes_dotprod", Build: byteKernels(dots)},
 	{Name: "softmax_neon", Build: softmax},
 }

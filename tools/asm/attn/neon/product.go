@@ -23,12 +23,6 @@ var elements = []element{
 		a.LoadD(base, offset, v)
 		a.FromBF16(v, v)
 	}},
-	{"I8", 1, func(a *arm.Asm, base arm.R, offset int, v arm.V) {
-		a.LoadS(base, offset, v)
-		a.Words8(v, v)
-		a.Words16(v, v)
-		a.ToFloat(v, v)
-	}},
 }
 
 // mostRows × 4 registers of sums, six of a and two of b fill the register file. Four k of converted keys take 137

@@ -30,15 +30,6 @@ func halves(a *arm.Asm) {
 		a.FromBF16High(2, 0)
 		a.StorePair(1, 2, dst, 0)
 	})
-	convert(a, "widenI8", "func(dst *float32, src *int8, n int)", 32, 8, func(src, dst arm.R) {
-		a.LoadD(src, 0, 0)
-		a.Words8(0, 0)
-		a.Words16(1, 0)
-		a.Words16High(2, 0)
-		a.ToFloat(1, 1)
-		a.ToFloat(2, 2)
-		a.StorePair(1, 2, dst, 0)
-	})
 }
 
 // convert loops over vectors, of dstBytes and srcBytes.
