@@ -27,26 +27,27 @@ type bpe struct {
 	cut wordCut
 }
 
-// newBPE finishes a bpe whose options are set: it looks up the tokens that the merges and the options name.
-func newBPE(m *bpe, merges [][2]string) (*bpe, error) {
-	m.pairs = newPairTable(len(merges))
-	resolved := make([]resolvedMerge, len(merges))
-	parts := min(runtime.GOMAXPROCS(0), 1+len(merges)/10_000)
+// mergeList is merges by rank: the two tokens that merge number rank joins, or what is wrong with it. It may be asked from
+// several goroutines.
+type mergeList func(rank int) (left, right string, err error)
+
+// newBPE finishes a bpe whose options are set: it looks up the tokens that the n merges and the options name.
+func newBPE(m *bpe, n int, merges mergeList) (*bpe, error) {
+	m.pairs = newPairTable(n)
+	resolved := make([]resolvedMerge, n)
+	parts := min(runtime.GOMAXPROCS(0), 1+n/10_000)
 	var wg sync.WaitGroup
 	for part := range parts {
 		wg.Go(func() {
-			from, to := part*len(merges)/parts, (part+1)*len(merges)/parts
-			m.resolve(merges[from:to], resolved[from:to])
+			m.resolve(merges, resolved, part*n/parts, (part+1)*n/parts)
 		})
 	}
 	wg.Wait()
 	for rank, r := range resolved {
 		switch {
-		case r.left < 0 || r.right < 0:
-			return nil, fmt.Errorf("tokenizer: merge %d joins %q and %q, which are not both in the vocabulary", rank, merges[rank][0], merges[rank][1])
+		case r.left < 0 || r.right < 0 || r.joined < 0 && !r.foreign:
+			return nil, unresolved(merges, rank, r)
 		case r.foreign:
-		case r.joined < 0:
-			return nil, fmt.Errorf("tokenizer: merge %d joins %q and %q to a token that is not in the vocabulary", rank, merges[rank][0], merges[rank][1])
 		default:
 			m.pairs.set(pairKey(r.left, r.right), newMerge(uint32(rank), r.joined))
 		}
@@ -62,7 +63,7 @@ func newBPE(m *bpe, merges [][2]string) (*bpe, error) {
 		m.unk = m.vocab.id(m.unkName)
 	}
 	if m.prefix == "" && m.suffix == "" && !m.ignoreMerges {
-		m.cut = findWordCut(merges)
+		m.cut = findWordCut(n, merges)
 	}
 	return m, nil
 }
@@ -73,12 +74,17 @@ type resolvedMerge struct {
 	foreign             bool // of a token outside the byte alphabet, which no text leads to
 }
 
-// resolve looks merges up: three look-ups each, most of the time that loading takes.
-func (m *bpe) resolve(merges [][2]string, out []resolvedMerge) {
+// resolve looks merges [from, to) up: three look-ups each, most of the time that loading takes.
+func (m *bpe) resolve(merges mergeList, out []resolvedMerge, from, to int) {
 	var joined []byte
 	next := int32(-1)
-	for i, pair := range merges {
-		r := resolvedMerge{left: m.vocab.id(pair[0]), right: m.vocab.id(pair[1]), joined: -1}
+	for i := from; i < to; i++ {
+		left, right, err := merges(i)
+		if err != nil {
+			out[i] = resolvedMerge{left: -1}
+			return
+		}
+		r := resolvedMerge{left: m.vocab.id(left), right: m.vocab.id(right), joined: -1}
 		leftKey, ok1 := m.vocab.bytes(r.left)
 		rightKey, ok2 := m.vocab.bytes(r.right)
 		if r.foreign = !ok1 || !ok2; !r.foreign && len(rightKey) >= len(m.prefix) {
@@ -93,6 +99,18 @@ func (m *bpe) resolve(merges [][2]string, out []resolvedMerge) {
 		}
 		out[i] = r
 	}
+}
+
+// unresolved says what is wrong with a merge.
+func unresolved(merges mergeList, rank int, r resolvedMerge) error {
+	left, right, err := merges(rank)
+	switch {
+	case err != nil:
+		return err
+	case r.left < 0 || r.right < 0:
+		return fmt.Errorf("tokenizer: merge %d joins %q and %q, which are not both in the vocabulary", rank, left, right)
+	}
+	return fmt.Errorf("tokenizer: merge %d joins %q and %q to a token that is not in the vocabulary", rank, left, right)
 }
 
 func (m *bpe) appendIDs(dst []int32, word string, sc *scratch) ([]int32, error) {
@@ -181,9 +199,9 @@ type wordCut struct{ space string }
 
 const metaspace = "▁"
 
-func findWordCut(merges [][2]string) wordCut {
-	for _, pair := range merges {
-		if strings.HasPrefix(pair[1], metaspace) && !strings.HasSuffix(pair[0], metaspace) {
+func findWordCut(n int, merges mergeList) wordCut {
+	for rank := range n {
+		if left, right, _ := merges(rank); strings.HasPrefix(right, metaspace) && !strings.HasSuffix(left, metaspace) {
 			return wordCut{}
 		}
 	}

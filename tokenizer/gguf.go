@@ -163,9 +163,9 @@ func (g *ggufFile) bytePairs(model string) (err error) {
 	if err != nil {
 		return err
 	}
-	merges, err := g.merges()
-	if err != nil {
-		return err
+	lines, ok := g.meta[keyMerges].([]string)
+	if !ok {
+		return fmt.Errorf("tokenizer: the GGUF metadata has no list of strings %s, which a %q vocabulary needs", keyMerges, model)
 	}
 	t := g.t
 	if t.pre, err = pre.splitters(); err != nil {
@@ -191,7 +191,7 @@ func (g *ggufFile) bytePairs(model string) (err error) {
 		return err
 	}
 	b.vocab = t.vocab
-	if b, err = newBPE(b, merges); err != nil {
+	if b, err = newBPE(b, len(lines), mergeLines(lines)); err != nil {
 		return err
 	}
 	t.model = b
@@ -202,25 +202,19 @@ func (g *ggufFile) bytePairs(model string) (err error) {
 // spaces makes spaces of ▁ when decoding.
 var spaces = eachToken(func(t string, _ bool) string { return strings.ReplaceAll(t, metaspace, " ") })
 
-// merges reads "left right" lines. The space that parts them is the first one that is not the first byte: a token may be
-// a space.
-func (g *ggufFile) merges() ([][2]string, error) {
-	lines, ok := g.meta[keyMerges].([]string)
-	if !ok {
-		return nil, fmt.Errorf("tokenizer: the GGUF metadata has no list of strings %s, which a %q vocabulary needs", keyMerges, g.meta.str(keyModel))
-	}
-	merges := make([][2]string, len(lines))
-	for i, line := range lines {
-		at := -1
+// mergeLines reads "left right" lines. The space that parts them is the first one that is not the first byte: a token may
+// be a space.
+func mergeLines(lines []string) mergeList {
+	return func(rank int) (left, right string, err error) {
+		line, at := lines[rank], -1
 		if line != "" {
 			at = strings.IndexByte(line[1:], ' ') + 1
 		}
 		if at < 1 {
-			return nil, fmt.Errorf("tokenizer: %s[%d] is %q, not two tokens with a space between", keyMerges, i, line)
+			return "", "", fmt.Errorf("tokenizer: %s[%d] is %q, not two tokens with a space between", keyMerges, rank, line)
 		}
-		merges[i] = [2]string{line[:at], line[at+1:]}
+		return line[:at], line[at+1:], nil
 	}
-	return merges, nil
 }
 
 // wordPiece reads a "bert" vocabulary. It marks the tokens that start words, with ▁; here, as in the original files, ##

@@ -164,7 +164,9 @@ func (m *modelFields) bpe(t *Tokenizer, byteLevel bool) (err error) {
 		}
 		b.vocab = t.vocab
 	}
-	if b, err = newBPE(b, m.merges); err != nil {
+	if b, err = newBPE(b, len(m.merges), func(rank int) (left, right string, err error) {
+		return m.merges[rank][0], m.merges[rank][1], nil
+	}); err != nil {
 		return err
 	}
 	t.model, t.cut = b, b.cut
