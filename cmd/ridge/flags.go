@@ -42,6 +42,7 @@ func (f *modelFlags) load(ctx context.Context) (*ridge.Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer restCollector()()
 	return ridge.Load(path, f.options)
 }
 
