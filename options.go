@@ -31,6 +31,10 @@ type Options struct {
 	// Deterministic makes an answer on the CPU independent of the requests beside it also with float weights, to the last
 	// bit; see cpu.Options.
 	Deterministic bool
+
+	// Warm has Load do what the device would otherwise do in the first steps, on the CPU the packing of weights: the first token
+	// comes later, and no step takes longer than those after it.
+	Warm bool
 }
 
 // How Model.Embed makes one vector of a text: models trained for embeddings say which they were trained with.

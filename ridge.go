@@ -133,6 +133,9 @@ func (m *Model) compile(o Options) error {
 	if err != nil {
 		return err
 	}
+	if o.Warm {
+		prog.Warm()
+	}
 	m.memory, m.width, m.pooling = prog.Memory(), prog.HiddenWidth(), o.Pooling
 	profile := o.profile(m.device)
 	joined, err := prog.Joined()

@@ -79,6 +79,19 @@ func (b Buffer) Slice(off, n int64) Buffer { return Buffer{Mem: b.Mem, Off: b.Of
 // Weight is a resident weight, in whatever layout the device wants.
 type Weight interface{ Bytes() int64 }
 
+// Warmer is a device that puts work off to the first steps so that they come soon.
+type Warmer interface {
+	// Warm does that work now: steps take as long from the first on as they will later.
+	Warm()
+}
+
+// Borrower is a weight that is still read from the tensor it was placed from when its kernel is bound.
+type Borrower interface {
+	// WhenCopied has release called with each part of the tensor that the device has its own copy of from then on, by several
+	// goroutines at once.
+	WhenCopied(release func(part []byte))
+}
+
 // Kernel is one way to compute a node.
 type Kernel interface {
 	// Name says format and method: "linear q8_0 avx512".

@@ -13,7 +13,7 @@ import (
 type files map[string]quant.Tensor
 
 func (f files) Tensor(name string) (quant.Tensor, bool) { t, ok := f[name]; return t, ok }
-func (files) Release(string)                            {}
+func (files) Release([]byte)                            {}
 
 // counting is a tensor of rows × cols numbers 0, 1, 2 … in a format.
 func counting(t *testing.T, f quant.Format, rows, cols int) quant.Tensor {

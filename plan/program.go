@@ -14,10 +14,11 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// Tensors gives the tensors of a model file by the file's names. Release says that a device has its own copy of one.
+// Tensors gives the tensors of a model file by the file's names. Release says that a device has its own copy of some bytes
+// of one; bytes that are of no file are left alone.
 type Tensors interface {
 	Tensor(name string) (t quant.Tensor, ok bool)
-	Release(name string)
+	Release(part []byte)
 }
 
 // Program is a graph ready to run on a device.
@@ -133,12 +134,19 @@ func (p *Program) bind(i int, k backend.Kernel, scratch backend.Buffer, weights 
 		return fmt.Errorf("plan: kernel %s for node %s: %w", k.Name(), n, err)
 	}
 	for _, w := range n.Weights {
-		if weights[w].Bytes() > 0 {
-			files.Release(w.Source.Tensor)
-		}
+		release(files, w, weights[w])
 	}
 	p.launches[i], p.kernels[i] = l, k.Name()
 	return nil
+}
+
+// release lets go of what a kernel has its own copy of in the file, or has the weight do it when it has.
+func release(files Tensors, w *graph.Weight, placed backend.Weight) {
+	if later, ok := placed.(backend.Borrower); ok {
+		later.WhenCopied(files.Release)
+	} else if t, ok := files.Tensor(w.Source.Tensor); ok && placed.Bytes() > 0 {
+		files.Release(t.Data)
+	}
 }
 
 // unfuse takes apart the fused ops that the device has no kernel for.
@@ -196,6 +204,13 @@ func (p *Program) Memory() Memory { return p.memory }
 
 // Run computes a step. The batch must have passed Check.
 func (p *Program) Run(b *backend.Batch) error { return p.dev.Run(p.launches, b) }
+
+// Warm has the device do now what it would do in the first steps, if it puts anything off to them.
+func (p *Program) Warm() {
+	if w, ok := p.dev.(backend.Warmer); ok {
+		w.Warm()
+	}
+}
 
 // RunTimed is Run, and says how long each node of Graph took; only on devices that can measure.
 func (p *Program) RunTimed(b *backend.Batch, took []time.Duration) error {

@@ -115,11 +115,11 @@ func (s *Source) Raw(name string) (Info, []byte, error) {
 	return s.tensors[i].Info, s.tensors[i].data, nil
 }
 
-// Release says that a tensor will not be read soon: it leaves this process's memory and comes back from the file when it is
-// touched again.
-func (s *Source) Release(name string) {
-	if i, ok := s.byName[name]; ok && s.release != nil {
-		s.release(s.tensors[i].data)
+// Release says that some bytes of a tensor will not be read soon: they leave this process's memory and come back from the
+// file when they are touched again. Bytes that are of no file are left alone.
+func (s *Source) Release(part []byte) {
+	if s.release != nil {
+		s.release(part)
 	}
 }
 

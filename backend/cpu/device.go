@@ -31,6 +31,11 @@ type Device struct {
 	lent   func(int)       // what Lend was given
 	lend   func(*worker)   // runs lent; made once, like step
 	owned  []*memory       // weights in the kernels' layout
+	room   []byte          // what is left of the last of them
+	wanted int64           // bytes that the weights placed so far, and not multiplied with yet, may take of it
+	fresh  []*matrix       // those that are not packed yet
+	lot    int64           // bytes of weights that a step may pack
+	buffer int64           // bytes of the largest block of any matrix
 
 	splits map[splitShape]*split // how the step's attention is divided, for each shape of it
 }
@@ -108,6 +113,7 @@ func (d *Device) Free(b backend.Buffer) {
 // and become F32.
 func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) {
 	if t.Rows > 1 {
+		d.wanted += roomFor(t)
 		return &matrix{Tensor: t}, nil
 	}
 	v := make(vector, t.Cols)
@@ -130,6 +136,7 @@ func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
 	d.batch = b
 	d.count()
 	d.pool.run(d.step)
+	d.settle()
 	return nil
 }
 
@@ -140,7 +147,12 @@ func (d *Device) Lend(job func(thread int)) {
 }
 
 // count begins a step; 0 is no step's number.
-func (d *Device) count() { d.steps = max(1, d.steps+1) }
+func (d *Device) count() {
+	d.steps = max(1, d.steps+1)
+	for _, m := range d.fresh {
+		m.next = m.stage // whatever a step that broke off has left
+	}
+}
 
 // Read implements backend.Device.
 func (d *Device) Read(dst []float32, v *graph.Value, b backend.Buffer, from, n int) error {

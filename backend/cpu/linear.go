@@ -49,17 +49,13 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	if err := d.ready(matrix); err != nil {
 		return nil, err
 	}
-	weights, workers := matrix.weights, len(d.pool.workers)
-	blocks := &claims{blocks: blocksOf(weights, workers), taken: make([]taken, workers)}
+	weights := matrix.weights
+	p := newProduct(d, matrix, floats(a.Out[0]), biasOf(a))
 	format := gemm.Float32
 	if n.Op.(graph.Linear).Round == graph.BF16 {
 		format = gemm.ActFormatOf(d.tier, weights.Format)
 	}
-	in, x, out, bias := n.In[0], a.In[0], floats(a.Out[0]), biasOf(a)
-	multiply := func(w *worker, m, from, to int) {
-		gemm.Mul(d.tier, out, weights.Rows, weights, from, to, &w.acts, 0, m, w.scratch)
-		addBias(out, bias, m, weights.Rows, from, to)
-	}
+	in, x := n.In[0], a.In[0]
 	return func(w *worker, b *backend.Batch) {
 		m := rows(n, b)
 		if m == 0 {
@@ -71,15 +67,7 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			w.acts = gemm.FloatActs(floats(x), m, weights.Cols)
 			w.acts.Format, w.acts.Alone = format, d.alone
 		}
-		if !gemm.Streams(d.tier, weights, m) {
-			from, to := w.columns(weights.Rows)
-			multiply(w, m, from, to)
-			return
-		}
-		w.expect(weights)
-		for from, to := blocks.take(d.steps, w.id); from < to; from, to = blocks.take(d.steps, w.id) {
-			multiply(w, m, from, to)
-		}
+		p.run(w, m)
 	}, nil
 }
 

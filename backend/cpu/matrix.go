@@ -12,30 +12,50 @@ type matrix struct {
 	quant.Tensor               // where it lies in the file: what lookups read
 	weights      *gemm.Weights // what products read; nil until one is bound
 	packed       int64         // bytes that weights takes beside the file
+	stage, next  stage         // of weights, in the step under way and after it
+	release      func([]byte)  // of the file's bytes; nil: nobody wants to know
 }
+
+// stage is how far a matrix in a block format has come into the kernels' layout, see firstuse.go.
+type stage uint8
+
+const (
+	inFile stage = iota // no step has used it
+	used                // a step has, and took it through a buffer
+	due                 // the next step that uses it packs it
+	packed              // its packed weights hold it; floats, which are not packed, are there from the start
+)
+
+// span is rows [from, to) of a matrix.
+type span struct{ from, to int }
 
 // Bytes implements backend.Weight.
 func (m *matrix) Bytes() int64 { return m.packed }
 
-// ready prepares the matrix for products: floats as they lie, block formats interleaved once, by all workers.
+// WhenCopied implements backend.Borrower.
+func (m *matrix) WhenCopied(release func([]byte)) { m.release = release }
+
+// roomFor is what a tensor takes packed, in whole cache lines.
+func roomFor(t quant.Tensor) int64 { return (gemm.PackedBytes(t.Format, t.Rows, t.Cols) + 63) &^ 63 }
+
+// ready prepares the matrix for products: floats as they lie, block formats with room to be packed in.
 func (d *Device) ready(m *matrix) error {
-	if m.weights != nil {
+	if m.weights != nil { // two products share it; they must not both pack it
+		d.pack([]*matrix{m})
 		return nil
 	}
-	data := m.Data
-	if n := gemm.PackedBytes(m.Format, m.Rows, m.Cols); n > 0 {
-		packed, err := newMemory(n, 0)
+	data, n := m.Data, gemm.PackedBytes(m.Format, m.Rows, m.Cols)
+	m.stage, m.next = packed, packed
+	if n > 0 {
+		room, err := d.take(roomFor(m.Tensor))
 		if err != nil {
 			return fmt.Errorf("cpu: a weight of %d × %d: %w", m.Rows, m.Cols, err)
 		}
-		d.owned = append(d.owned, packed)
-		m.packed, data = n, packed.bytes
-		d.pool.run(func(w *worker) {
-			if from, to := w.share(m.Rows, gemm.Granule); from < to {
-				mapAhead(m.RowSpan(from, to).Data)
-				gemm.Pack(d.tier, data, m.Tensor, from, to)
-			}
-		})
+		m.packed, data = n, room[:n]
+		d.lot += n / lots
+		m.stage, m.next = inFile, inFile
+		mapAhead(m.Data)
+		d.fresh = append(d.fresh, m)
 	}
 	w, err := gemm.Packed(m.Format, m.Rows, m.Cols, data)
 	if err != nil {
@@ -43,4 +63,20 @@ func (d *Device) ready(m *matrix) error {
 	}
 	m.weights = &w
 	return nil
+}
+
+// take gives out room for packed weights. All that are wanted share one piece of memory: each by itself would begin and
+// end in small pages, and page faults took a tenth of the time to the first token.
+func (d *Device) take(n int64) ([]byte, error) {
+	if n > int64(len(d.room)) {
+		m, err := newMemory(max(n, d.wanted), 0)
+		if err != nil {
+			return nil, err
+		}
+		d.owned, d.room = append(d.owned, m), m.bytes
+	}
+	taken := d.room[:n:n]
+	d.room = d.room[n:]
+	d.wanted -= n
+	return taken, nil
 }

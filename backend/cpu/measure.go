@@ -73,6 +73,7 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 		}
 		ends[w.id] = mine
 	})
+	d.settle()
 	first := func(i int) time.Duration {
 		least := ends[0][i]
 		for _, worker := range ends[1:] {

@@ -29,6 +29,9 @@ type worker struct {
 	scratch *gemm.Scratch
 	acts    gemm.Acts     // of the product at hand
 	next    *gemm.Weights // of the product after it
+	buffer  []byte        // packed weights that are not kept, see firstuse.go
+	view    gemm.Weights  // of the buffer
+	done    span          // rows of the matrix at hand that it has packed, and not let go of in the file
 
 	part, parts int // which part of its rows it is at, see chains
 }

@@ -42,7 +42,7 @@ func (n *noise) Tensor(name string) (quant.Tensor, bool) {
 	return quant.Tensor{}, false
 }
 
-func (n *noise) Release(string) {}
+func (n *noise) Release([]byte) {}
 
 // llama8B is the graph of Llama-3.1-8B in bf16.
 func llama8B(b *graph.Builder) *graph.Value {

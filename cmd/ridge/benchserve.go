@@ -145,6 +145,7 @@ func (f *benchServeFlags) target(ctx context.Context) (stop func(), err error) {
 		o.Count, err = counter(f.tokenizer)
 		return func() {}, err
 	}
+	f.model.options.Warm = true
 	m, err := f.model.load(ctx)
 	if err != nil {
 		return nil, err

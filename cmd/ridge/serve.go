@@ -112,6 +112,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		}
 	}()
 	return server.ServeLoading(cmd.Context(), l, f.server.Log, func() (*server.Server, error) {
+		f.model.options.Warm = true
 		m, err := f.model.load(cmd.Context())
 		if err != nil {
 			return nil, err

@@ -96,6 +96,7 @@ func New(m *model.Model, files plan.Tensors, dev backend.Device, o Options) (*Be
 	if err != nil {
 		return nil, err
 	}
+	prog.Warm()
 	b := &Bench{prog: prog, info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rnd: rand.New(rand.NewPCG(1, 2))}
 	b.logits = make([]float32, o.Batch*b.vocab)
 	b.peaks, err = measurer.Peaks()

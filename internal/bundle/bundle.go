@@ -69,7 +69,7 @@ func (b *Bundle) Tensor(name string) (quant.Tensor, bool) {
 }
 
 // Release implements plan.Tensors: the device has its own copy.
-func (b *Bundle) Release(name string) { b.Source.Release(name) }
+func (b *Bundle) Release(part []byte) { b.Source.Release(part) }
 
 // Close unmaps the files.
 func (b *Bundle) Close() error { return b.Source.Close() }

@@ -36,6 +36,7 @@ func newGround(dev backend.Device, g *graph.Graph, tokens, seqs, context int) (*
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}
+	prog.Warm()
 	runtime.GC() // now, and not while a worker is timed
 	return &ground{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(3, 4))}, nil
 }

@@ -97,6 +97,7 @@ func Model(dev backend.Device, m *model.Model, files plan.Tensors, p *price.Prof
 		return nil, err
 	}
 	defer prog.Close()
+	prog.Warm()
 	at := ground{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(8, 9))}
 	pricing, err := unsampled(prog, p)
 	if err != nil {

@@ -38,6 +38,7 @@ func whole(dev backend.Device, p *price.Profile) error {
 		return err
 	}
 	defer prog.Close()
+	prog.Warm()
 	var timed []price.TimedStep
 	w := ground{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(5, 6))}
 	logits := make([]float32, lim.Logits*prog.Vocab())

@@ -114,7 +114,7 @@ func (t tensors) Tensor(name string) (quant.Tensor, bool) {
 }
 
 // Release implements plan.Tensors.
-func (t tensors) Release(string) {}
+func (t tensors) Release([]byte) {}
 
 // pattern is how many numbers are made at random before they repeat: encoding all of them would take longer than to measure.
 const pattern = 1 << 14

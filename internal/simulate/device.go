@@ -124,4 +124,4 @@ func (p paper) Tensor(string) (quant.Tensor, bool) {
 }
 
 // Release implements plan.Tensors.
-func (paper) Release(string) {}
+func (paper) Release([]byte) {}

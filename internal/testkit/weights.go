@@ -61,4 +61,4 @@ func (w Weights) Tensor(name string) (quant.Tensor, bool) {
 }
 
 // Release implements plan.Tensors.
-func (w Weights) Release(string) {}
+func (w Weights) Release([]byte) {}

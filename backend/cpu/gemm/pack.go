@@ -2,20 +2,20 @@ package gemm
 
 import "github.com/ridge-llm/ridge/quant"
 
-// Pack interleaves rows [from, to) of t into dst, the packed bytes of the whole matrix (PackedBytes long). from is a
-// multiple of Granule, and so is to unless it is t.Rows. Ranges may be packed by different goroutines. dst may be
-// t.Data itself if t.Rows is a multiple of Granule: every 32 rows then take the place they had.
+// Pack interleaves rows [from, to) of t into dst, which holds those rows alone: PackedBytes of them. from is a multiple of
+// Granule, and so is to unless it is t.Rows. dst may be the rows' own bytes in t.Data if t.Rows is a multiple of Granule:
+// every 32 rows then take the place they had. The rows that follow, if t has them, are read ahead.
 func Pack(tier Tier, dst []byte, t quant.Tensor, from, to int) {
 	p, k := packings[t.Format], tier.kernels()
-	w := Weights{Format: t.Format, Rows: t.Rows, Cols: t.Cols, data: dst}
+	w := Weights{Format: t.Format, Rows: to - from, Cols: t.Cols, data: dst}
 	rowBytes := int(t.Format.RowBytes(t.Cols))
 	var copied []byte
-	if len(dst) > 0 && &dst[0] == &t.Data[0] || to%Granule != 0 {
+	if len(dst) > 0 && &dst[0] == &t.Data[from*rowBytes] || to%Granule != 0 {
 		copied = make([]byte, Granule*rowBytes)
 	}
 	for u := from / Granule; u*Granule < to; u++ {
 		src := t.Data[u*Granule*rowBytes : min((u+1)*Granule, t.Rows)*rowBytes]
-		if k.fetchRows != nil && (u+2)*Granule <= to {
+		if k.fetchRows != nil && (u+2)*Granule <= t.Rows {
 			// Below, 32 rows are read side by side, which no prefetcher of the processor's follows.
 			k.fetchRows(address(&t.Data[(u+1)*Granule*rowBytes]), rowBytes, Granule, rowBytes)
 		}
@@ -23,7 +23,7 @@ func Pack(tier Tier, dst []byte, t quant.Tensor, from, to int) {
 			clear(copied[copy(copied, src):])
 			src = copied
 		}
-		scales, codes := w.unit(u, &p)
+		scales, codes := w.unit(u-from/Granule, &p)
 		p.packScales(k, scales, src, t.Format, rowBytes)
 		p.packCodes(k, codes, src, t.Format, rowBytes)
 	}

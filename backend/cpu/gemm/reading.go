@@ -8,6 +8,7 @@ type Reading struct {
 	at       uintptr // what is read next: in [from, to], or, once that is done, in next
 	next     span
 	on       bool // at is in next
+	loose    bool // what is read is not what the products use, see Follow
 }
 
 // span is some memory.
@@ -46,6 +47,16 @@ func (s *Scratch) Expect(w *Weights, from, to int, next *Weights, nextFrom, next
 	}
 	if w.pack != nil {
 		r.start(max(ahead, w.distance()))
+	}
+}
+
+// Follow says what the calls of Mul that follow read ahead, in order and as many bytes as they use, in place of their
+// weights: those were unpacked into the cache from what lies before it. After nothing, they read their weights again.
+func (s *Scratch) Follow(data []byte) {
+	s.reading = Reading{loose: len(data) > 0}
+	if len(data) > 0 {
+		s.reading.from, s.reading.at = address(&data[0]), address(&data[0])
+		s.reading.to = s.reading.from + uintptr(len(data))
 	}
 }
 

@@ -19,7 +19,7 @@ func (p *product) stream(pack *packing) {
 	unpacked := p.tiles(len(p.dot[pack.form])) >= pack.form.unpackTiles()
 	here := p.w.span(p.from, p.to)
 	reading := &p.s.reading
-	if here.from < reading.from || here.to > reading.to {
+	if !reading.loose && (here.from < reading.from || here.to > reading.to) {
 		reading = &Reading{from: here.from, to: here.to}
 		reading.start(p.w.distance())
 	}

@@ -48,6 +48,19 @@ func Packed(f quant.Format, rows, cols int, data []byte) (Weights, error) {
 	return w, nil
 }
 
+// Part is rows [from, to) of packed weights as weights by themselves, to be found in data. from is a multiple of Granule.
+func (w *Weights) Part(from, to int, data []byte) Weights {
+	part := *w
+	part.Rows, part.data = to-from, data
+	return part
+}
+
+// Bytes is where rows [from, to) lie. from is a multiple of Granule.
+func (w *Weights) Bytes(from, to int) []byte {
+	size := w.unitBytes()
+	return w.data[from/Granule*size : units(to)*size]
+}
+
 // unitBytes is what 32 rows take.
 func (w *Weights) unitBytes() int { return Granule * int(w.Format.RowBytes(w.Cols)) }
 
