@@ -40,6 +40,8 @@ type Info struct {
 	Q8      bool       // multiplies weights in block formats with Q8 inputs in integers, and faster so
 	BF16    bool       // multiplies BF16 weights faster when inputs are rounded to BF16
 	Replays bool       // runs steps that only decode from a recording, without a call for each launch
+
+	RowTiles []int // row counts that products are computed for, ascending: others are rounded up, beyond the last to multiples of it; nil: any
 }
 
 // Viewer is a device whose memory the host reads as its own.

@@ -1,6 +1,10 @@
 package price
 
-import "github.com/ridge-llm/ridge/graph"
+import (
+	"math"
+
+	"github.com/ridge-llm/ridge/graph"
+)
 
 // cost is what one node takes.
 type cost struct {
@@ -39,7 +43,9 @@ func (m *Model) cost(x *group, l *load, set home) cost {
 	switch x.class {
 	case Linear:
 		c.launch = x.curve.Launch
-		c.worked, c.fetched = x.curve.at(x.rows(l), x.size)*c.compute, x.curve.reading(c.slow == len(p.Levels)-1)*c.memory
+		rows := x.rows(l)
+		whole := p.wholeTiles(rows)
+		c.worked, c.fetched = x.curve.at(whole, x.size)*c.compute*whole/max(rows, 1), x.curve.reading(c.slow == len(p.Levels)-1)*c.memory
 		c.seconds = overlap(c.worked, c.fetched)
 	case Attention:
 		c.launch = x.coef.Launch
@@ -57,6 +63,20 @@ func (m *Model) cost(x *group, l *load, set home) cost {
 	}
 	c.seconds += c.launch
 	return c
+}
+
+// wholeTiles is how many rows a product of so many is computed as.
+func (p *Profile) wholeTiles(rows float64) float64 {
+	for _, tile := range p.RowTiles {
+		if rows <= float64(tile) {
+			return float64(tile)
+		}
+	}
+	if n := len(p.RowTiles); n > 0 {
+		last := float64(p.RowTiles[n-1])
+		return math.Ceil(rows/last) * last
+	}
+	return rows
 }
 
 // nearest is what a node's activations take at the nearest level, s.

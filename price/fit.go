@@ -22,7 +22,8 @@ type Fit struct {
 
 	Step   float64 `json:"step_seconds"`                   // of a step beside its nodes: filling the batch, waking the device
 	Row    float64 `json:"row_seconds"`                    // of each token row beside the nodes
-	Logit  float64 `json:"logit_seconds"`                  // of reading and sampling, for each number in a row of logits
+	Read   float64 `json:"read_seconds,omitempty"`         // of reading logits, for each
+	Logit  float64 `json:"logit_seconds"`                  // of sampling, for each number in a row of logits
 	Greedy float64 `json:"greedy_logit_seconds,omitempty"` // likewise when the most likely token is taken
 
 	// Of a device that Replays, in the steps that it does that for: × the launches' times, and Step.
@@ -39,17 +40,19 @@ type Curve struct {
 }
 
 // Point says what a product of so many rows takes with its weights at hand: × the time its arithmetic takes at the peak. Its
-// factor lies between both by the logarithm of the weight's size.
+// factor lies between those of two sizes by the logarithm of the weight's size.
 type Point struct {
 	Rows  int     `json:"rows"`
-	Small float64 `json:"small"` // of a weight of SmallWeight numbers, or fewer
-	Large float64 `json:"large"` // of LargeWeight, or more
+	Small float64 `json:"small"`          // of a weight of SmallWeight numbers, or fewer
+	Large float64 `json:"large"`          // of LargeWeight
+	Huge  float64 `json:"huge,omitempty"` // of HugeWeight, or more; 0: as Large
 }
 
-// The sizes of weights that a Point gives factors for.
+// The sizes of weights that a Point gives factors for. A processor's cores are busy with a large one; a GPU's many need a huge one.
 const (
 	SmallWeight = 1 << 16
 	LargeWeight = 1 << 21
+	HugeWeight  = 1 << 25
 )
 
 // Coef is the coefficients of a class whose terms add up.
@@ -99,12 +102,23 @@ func (c *Curve) at(rows, size float64) float64 {
 	return p[len(p)-1].at(size)
 }
 
-func (p *Point) at(size float64) float64 { return p.Small + size*(p.Large-p.Small) }
+// at is the point's factor for a size. Between a large and a huge weight it is the factor's logarithm that is a line: while some
+// of a device's processors have nothing to do, a larger product takes no longer.
+func (p *Point) at(size float64) float64 {
+	if size <= 1 || p.Huge <= 0 || p.Large <= 0 {
+		return p.Small + min(size, 1)*(p.Large-p.Small)
+	}
+	return p.Large * math.Pow(p.Huge/p.Large, size-1)
+}
 
-// sizeOf is where a weight of so many numbers lies between a small and a large one.
+// sizeOf is where a weight of so many numbers lies between a small (0), a large (1) and a huge one (2).
 func sizeOf(numbers int) float64 {
-	x := math.Log(float64(numbers)/SmallWeight) / math.Log(LargeWeight/SmallWeight)
-	return min(max(x, 0), 1)
+	log := math.Log(float64(numbers))
+	small, large, huge := math.Log(SmallWeight), math.Log(LargeWeight), math.Log(HugeWeight)
+	if log <= large {
+		return max((log-small)/(large-small), 0)
+	}
+	return min(1+(log-large)/(huge-large), 2)
 }
 
 // curve is the one for a format of weights.
@@ -133,7 +147,7 @@ func (f *Fit) validate(bad func(field string, got any, want string) error) error
 			return bad(at, fmt.Sprintf("launch_seconds %g, memory %g and far %g", c.Launch, c.Memory, c.Far), fmt.Sprintf("0 to %g s and factors of 0 to %g", maxOverhead, maxFactor))
 		}
 		for i, p := range c.Points {
-			if p.Rows < 1 || i > 0 && p.Rows <= c.Points[i-1].Rows || !within(p.Small, 0, maxFactor) || !within(p.Large, 0, maxFactor) {
+			if p.Rows < 1 || i > 0 && p.Rows <= c.Points[i-1].Rows || !within(p.Small, 0, maxFactor) || !within(p.Large, 0, maxFactor) || !within(p.Huge, 0, maxFactor) {
 				return bad(fmt.Sprintf("%s.points[%d]", at, i), fmt.Sprintf("%+v", p), fmt.Sprintf("of more rows than the one before, with factors of 0 to %g", maxFactor))
 			}
 		}
@@ -152,7 +166,7 @@ func (f *Fit) validate(bad func(field string, got any, want string) error) error
 	for _, s := range []struct {
 		name    string
 		seconds float64
-	}{{"step_seconds", f.Step}, {"row_seconds", f.Row}, {"logit_seconds", f.Logit}, {"greedy_logit_seconds", f.Greedy}, {"replay_step_seconds", f.ReplayStep}} {
+	}{{"step_seconds", f.Step}, {"row_seconds", f.Row}, {"logit_seconds", f.Logit}, {"greedy_logit_seconds", f.Greedy}, {"read_seconds", f.Read}, {"replay_step_seconds", f.ReplayStep}} {
 		if !within(s.seconds, 0, maxOverhead) {
 			return bad("fit."+s.name, s.seconds, fmt.Sprintf("0 to %g", maxOverhead))
 		}
@@ -169,7 +183,7 @@ func Typical(p *Profile) *Fit {
 	overhead := p.Launch + p.Barrier
 	return &Fit{
 		Linear: map[string]Curve{"": {Launch: overhead, Memory: 1 / 0.8, Points: []Point{
-			{1, 1 / 0.3, 1 / 0.3}, {64, 1 / 0.3, 1 / 0.45}, {256, 1 / 0.3, 1 / 0.55}, {1024, 1 / 0.3, 1 / 0.65}, {4096, 1 / 0.3, 1 / 0.7},
+			{1, 1 / 0.3, 1 / 0.3, 0}, {64, 1 / 0.3, 1 / 0.45, 0}, {256, 1 / 0.3, 1 / 0.55, 0}, {1024, 1 / 0.3, 1 / 0.65, 0}, {4096, 1 / 0.3, 1 / 0.7, 0},
 		}}},
 		Attention: Coef{Launch: overhead, Compute: 1 / 0.5, Memory: 1 / 0.75, Values: 1 / 0.7},
 		Rows:      map[string]Coef{"": {Launch: overhead, Compute: 1 / 0.5, Memory: 1 / 0.7}},
@@ -180,7 +194,7 @@ func Typical(p *Profile) *Fit {
 // Roof is the fit that changes nothing: every kernel at the roofline, launches free.
 func Roof() *Fit {
 	one := Coef{Compute: 1, Memory: 1}
-	return &Fit{Linear: map[string]Curve{"": {Memory: 1, Points: []Point{{1, 1, 1}}}}, Attention: Coef{Compute: 1, Memory: 1, Values: 1}, Rows: map[string]Coef{"": one}}
+	return &Fit{Linear: map[string]Curve{"": {Memory: 1, Points: []Point{{1, 1, 1, 0}}}}, Attention: Coef{Compute: 1, Memory: 1, Values: 1}, Rows: map[string]Coef{"": one}}
 }
 
 // coef is the coefficients of an op that treats rows one by one.

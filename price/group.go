@@ -17,7 +17,7 @@ type group struct {
 	onRows graph.Rows
 	heads  int64   // of attention's queries
 	curve  *Curve  // of a product
-	size   float64 // of its weight, small 0 to large 1
+	size   float64 // of its weight, as sizeOf
 	coef   *Coef   // of everything else
 	rides  bool    // with the node before it, in one launch
 

@@ -134,7 +134,7 @@ func (m *Model) host(l *load) float64 {
 	if m.replays(l) {
 		step = f.ReplayStep
 	}
-	return step + f.Row*float64(l.tokens) + f.Logit*m.vocab*float64(l.logits)
+	return step + f.Row*float64(l.tokens) + (f.Read+f.Logit)*m.vocab*float64(l.logits)
 }
 
 // workingSet is where what a step reads once, and the next step again, comes from: the nearest level that holds it.

@@ -33,6 +33,7 @@ type Profile struct {
 	Act       string `json:"act,omitempty"`              // element type of activations, "f32" or "bf16"; "" is f32
 	Q8        bool   `json:"q8,omitempty"`               // block formats are multiplied with Q8 inputs, in integers
 	RoundBF16 bool   `json:"round_bf16,omitempty"`       // BF16 weights are multiplied with inputs rounded to BF16
+	RowTiles  []int  `json:"row_tiles,omitempty"`        // products of rows between two of these are computed as of the larger; beyond the last, in multiples of it
 	Replays   bool   `json:"replays,omitempty"`          // steps that only decode run from a recording, without a call for each launch
 	Attention Number `json:"attention_number,omitempty"` // that attention computes in; "" is f32
 
@@ -66,6 +67,7 @@ const (
 	minRate, maxRate       = 1e6, 1e16     // bytes/s
 	maxOverhead            = 1.0           // seconds
 	minCapacity, maxMemory = 1024, 1 << 50 // bytes
+	maxTile                = 1 << 16       // rows
 )
 
 // Validate returns a sentence that names the first field that is wrong and says what is accepted.
@@ -86,6 +88,11 @@ func (p *Profile) Validate() error {
 		return bad("act", fmt.Sprintf("%q", p.Act), `"f32" or "bf16"`)
 	case p.Attention != "" && p.FLOPs[p.Attention] == 0:
 		return bad("attention_number", fmt.Sprintf("%q", p.Attention), "one of the formats in flops_per_second")
+	}
+	for i, tile := range p.RowTiles {
+		if tile < 1 || tile > maxTile || i > 0 && tile <= p.RowTiles[i-1] {
+			return bad("row_tiles", p.RowTiles, fmt.Sprintf("ascending, from 1 to %d", maxTile))
+		}
 	}
 	for n, rate := range p.FLOPs {
 		if !slices.Contains(Numbers, n) {

@@ -58,6 +58,7 @@ func TestRefused(t *testing.T) {
 		"levels[1].bytes is":         func(p *price.Profile) { p.Levels[1].Bytes = 1 << 20 },
 		"launch_seconds":             func(p *price.Profile) { p.Launch = -1 },
 		"link_bytes_per_second":      func(p *price.Profile) { p.Link = 3 },
+		"row_tiles":                  func(p *price.Profile) { p.RowTiles = []int{8, 8} },
 		"attention_number":           func(p *price.Profile) { p.Attention = price.FP8 },
 		"act is":                     func(p *price.Profile) { p.Act = "i8" },
 		`fit.linear[""]`:             func(p *price.Profile) { p.Fit = &price.Fit{} },

@@ -22,7 +22,7 @@ type terms struct {
 	key     string  // the op, or the format of a product's weights
 	rows    int     // of a product
 	far     bool    // it comes from the main memory, behind a cache
-	size    float64 // of a product's weight, 0 small to 1 large
+	size    float64 // of a product's weight, as sizeOf
 	heads   float64
 	nearest float64 // its activations at the nearest level, s
 	pairs   float64
@@ -139,31 +139,45 @@ func fitCurve(all []terms) Curve {
 	if c.Far = max(c.Far, leastMemory); math.IsInf(c.Far, 1) {
 		c.Far = 0
 	}
-	small, large := map[int][]float64{}, map[int][]float64{}
+	var bySize [3]map[int][]float64 // small, large, huge: factors by rows
+	for i := range bySize {
+		bySize[i] = map[int][]float64{}
+	}
 	for _, t := range all {
 		took, reading := t.seconds-c.Launch, c.reading(t.far)*t.memory
-		if t.far && reading > took/2 {
-			continue // says nothing of arithmetic
-		}
-		if took <= 0 || t.compute <= 0 {
+		size := sizeClass(t.size)
+		if took <= 0 || t.compute <= 0 || size < 0 {
 			continue
 		}
 		arithmetic := math.Pow(max(math.Pow(took, 4)-math.Pow(reading, 4), math.Pow(took/4, 4)), 0.25)
-		to := small
-		if t.size > 0.5 {
-			to = large
-		}
+		to := bySize[size]
 		to[t.rows] = append(to[t.rows], arithmetic/t.compute)
 	}
-	for rows, factors := range small {
+	for rows, factors := range bySize[0] {
 		p := Point{Rows: rows, Small: median(factors)}
-		if p.Large = p.Small; len(large[rows]) > 0 {
-			p.Large = median(large[rows])
+		if p.Large = p.Small; len(bySize[1][rows]) > 0 {
+			p.Large = median(bySize[1][rows])
+		}
+		if huge := bySize[2][rows]; len(huge) > 0 {
+			p.Huge = median(huge)
 		}
 		c.Points = append(c.Points, p)
 	}
 	slices.SortFunc(c.Points, func(a, b Point) int { return a.Rows - b.Rows })
 	return c
+}
+
+// sizeClass is which factor of a Point a weight of this size tells: small 0, large 1, huge 2; -1: none.
+func sizeClass(size float64) int {
+	switch {
+	case size <= 0.5:
+		return 0
+	case size <= 1.1:
+		return 1
+	case size >= 1.95:
+		return 2
+	}
+	return -1
 }
 
 func median(x []float64) float64 {

@@ -131,3 +131,25 @@ func TestFitReplays(t *testing.T) {
 		}
 	}
 }
+
+// TestRowTiles: a product of rows between two tiles takes as long as one of the larger, and only products do.
+func TestRowTiles(t *testing.T) {
+	p := *device(t, "h200")
+	p.Fit = price.Roof()
+	_, exact := builtin(t, &p)
+	p.RowTiles = []int{1, 8, 64, 128}
+	_, tiled := builtin(t, &p)
+	for rows, whole := range map[int]int{1: 1, 5: 8, 64: 64, 65: 128, 128: 128, 129: 256, 300: 384} {
+		step := func(n int) *graph.Step { return &graph.Step{Seqs: []graph.Seq{{New: n}}} }
+		got, want := tiled.Bill(step(rows)), exact.Bill(step(whole))
+		for i, l := range got.Lines {
+			compute := float64(want.Lines[i].Work.FLOPs) / p.FLOPs[l.Number]
+			if l.Class == price.Linear && l.Node.Out[0].Rows == graph.Tokens && l.Seconds < compute {
+				t.Errorf("%d rows of %s take %g s, less than the arithmetic of %d rows, %g s", rows, l.Node, l.Seconds, whole, compute)
+			}
+			if same := exact.Bill(step(rows)).Lines[i].Seconds; l.Class != price.Linear && l.Seconds != same {
+				t.Errorf("%d rows of %s take %g s instead of %g s", rows, l.Node, l.Seconds, same)
+			}
+		}
+	}
+}

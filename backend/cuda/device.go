@@ -109,9 +109,12 @@ func (d *Device) shared() (err error) {
 	return err
 }
 
+// rowTiles are the rows of the kernels for products: skinny's one by one up to 8, then the widths of gemm's tiles.
+var rowTiles = []int{1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, gemm.MaxRows}
+
 // Info implements backend.Device.
 func (d *Device) Info() backend.Info {
-	return backend.Info{Name: fmt.Sprintf("cuda:%d", d.ctx.Ordinal), Detail: d.ctx.String(), Memory: d.ctx.Memory, Threads: 1, Act: graph.BF16, Replays: true}
+	return backend.Info{Name: fmt.Sprintf("cuda:%d", d.ctx.Ordinal), Detail: d.ctx.String(), Memory: d.ctx.Memory, Threads: 1, Act: graph.BF16, Replays: true, RowTiles: rowTiles}
 }
 
 // Memory implements backend.Meter.

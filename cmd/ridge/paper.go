@@ -40,6 +40,13 @@ func (f *paperFlags) parse() error {
 
 // model finds the model's configuration; its weights need not be there.
 func (f *paperFlags) model(arg string) (*model.Model, error) {
+	if arg == "" {
+		b, err := openModel(nil)
+		if err != nil {
+			return nil, err
+		}
+		return b.Model, nil
+	}
 	if slices.Contains(model.Shapes(), strings.ToLower(arg)) {
 		return model.Shape(arg)
 	}

@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
@@ -21,6 +23,8 @@ type rooflineFlags struct {
 	plot    string
 	asJSON  bool
 	noChart bool
+	measure bool
+	options ridge.Options // of the device to measure on
 }
 
 // rooflineSetting is what a pair of steps, one that decodes and one that reads a prompt, is priced with.
@@ -34,7 +38,7 @@ type rooflineSetting struct {
 func rooflineCommand() *cobra.Command {
 	var f rooflineFlags
 	cmd := &cobra.Command{
-		Use:   "roofline MODEL",
+		Use:   "roofline [MODEL]",
 		Short: "Show what the operations of a model wait for on a device",
 		Long: `Roofline prices a step that decodes and a step that reads a prompt, and shows each operation under the device's roofs:
 arithmetic at its peak, traffic at the bandwidth of each level of memory. Left of the ridge point, where the roofs meet, an
@@ -42,15 +46,19 @@ operation waits for memory, right of it for arithmetic. The table beside it has 
 rate), bytes, intensity, bound, time, share of the step, and fraction of the roof.
 
 MODEL is a GGUF file, a Hugging Face directory, a config.json, or the name of a well-known shape; its weights need not be
-there. --compare changes something and shows both: batch=64, context=8192, prompt=64, type=Q4_0, kv-type=int8, heads=mha,
-attention=naive (scores written to memory and read again, as without tiling).`,
+there. Without one it is the built-in model. --compare changes something and shows both: batch=64, context=8192, prompt=64, type=Q4_0, kv-type=int8, heads=mha,
+attention=naive (scores written to memory and read again, as without tiling).
+
+--measure also times every operation on this machine, one after the other with a clock between them, and shows that beside its
+prediction: in the chart as the same letter, a capital one. MODEL must be there with its weights then.`,
 		Example: `  ridge roofline llama-3.2-1b --type Q4_0
   ridge roofline llama-3.1-8b --device h100-sxm --batch 64 --context 4096 --plot roofline.png
   ridge roofline llama-3.1-8b --device h100-sxm --compare attention=naive
-  ridge roofline llama-3.1-8b --device h200 --compare batch=64 --plot batch.svg`,
-		Args: cobra.ExactArgs(1),
+  ridge roofline llama-3.1-8b --device h200 --compare batch=64 --plot batch.svg
+  ridge roofline model.gguf --measure --batch 8 --context 512`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := f.report(args[0])
+			r, err := f.report(strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -73,6 +81,8 @@ attention=naive (scores written to memory and read again, as without tiling).`,
 	fl.IntVar(&f.setting.prompt, "prompt", 512, "tokens of a prompt that are read in a step")
 	fl.StringVar(&f.compare, "compare", "", "show a second setting, changed in this: name=value,…")
 	fl.StringVar(&f.plot, "plot", "", "write the chart to this .png or .svg file")
+	fl.BoolVar(&f.measure, "measure", false, "time every operation on this machine too")
+	fl.StringVar(&f.options.Backend, "backend", "", "with --device here: cpu or cuda; default cpu")
 	fl.BoolVar(&f.noChart, "no-chart", false, "print the table alone")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
 	return cmd
@@ -80,11 +90,20 @@ attention=naive (scores written to memory and read again, as without tiling).`,
 
 // report prices the setting, and the one to compare it with.
 func (f *rooflineFlags) report(arg string) (*rooflineReport, error) {
-	p, err := profileNamed(f.device)
+	if published := f.device != "here" && !strings.HasSuffix(f.device, ".json"); f.measure && (published || f.compare != "") {
+		return nil, errors.New("--measure is for --device here, or a file with a profile of this machine, and without --compare")
+	}
+	p, err := profileOn(f.device, f.options)
 	if err != nil {
 		return nil, err
 	}
 	r := &rooflineReport{Model: arg, Device: p.Name, profile: p}
+	if arg == "" {
+		r.Model = "the built-in model"
+	}
+	if f.measure {
+		return r, r.measure(arg, &f.setting, f.options)
+	}
 	settings := []rooflineSetting{f.setting}
 	if f.compare != "" {
 		other := f.setting
@@ -135,7 +154,7 @@ func (s *rooflineSetting) change(pairs string) error {
 // graph is the model's graph as it runs on the device.
 func (s *rooflineSetting) graph(arg string, p *price.Profile) (*graph.Graph, error) {
 	if s.batch < 1 || s.context < 0 || s.prompt < 1 {
-		return nil, fmt.Errorf("--batch %d, --context %d, --prompt %d: a step has at least one sequence and one token", s.batch, s.context, s.prompt)
+		return nil, s.tooSmall()
 	}
 	if err := s.paper.parse(); err != nil {
 		return nil, err
@@ -152,6 +171,10 @@ func (s *rooflineSetting) graph(arg string, p *price.Profile) (*graph.Graph, err
 		return nil, err
 	}
 	return pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16})
+}
+
+func (s *rooflineSetting) tooSmall() error {
+	return fmt.Errorf("--batch %d, --context %d, --prompt %d: a step has at least one sequence and one token", s.batch, s.context, s.prompt)
 }
 
 // steps are the two steps to price.

@@ -144,6 +144,9 @@ func (r *rooflineReport) drawStep(p *plot.Plot, i int) error {
 	p.Add(points)
 	title := fmt.Sprintf("%s %s %.3f ms", s.Name, s.Setting, 1e3*s.Seconds)
 	p.Legend.Add(title, points)
+	if err := s.drawMeasured(p, i); err != nil {
+		return err
+	}
 	var labels plotter.XYLabels
 	for near, name := range names {
 		labels.XYs, labels.Labels = append(labels.XYs, places[near]), append(labels.Labels, name)
@@ -159,6 +162,36 @@ func (r *rooflineReport) drawStep(p *plot.Plot, i int) error {
 	for _, row := range s.Rows[:min(4, len(s.Rows))] {
 		p.Legend.Add(fmt.Sprintf("   %s  %.0f %%  %s", row.Letter, 100*row.Share, row.Op))
 	}
+	return nil
+}
+
+// drawMeasured draws what was measured: a ring at the end of a line from what was predicted.
+func (s *rooflineStep) drawMeasured(p *plot.Plot, i int) error {
+	var rings plotter.XYs
+	for _, row := range s.Rows {
+		if !row.drawn() || row.Measured <= 0 {
+			continue
+		}
+		x, y := row.at()
+		from, to := plotter.XY{X: math.Pow(10, x), Y: math.Pow(10, y)}, plotter.XY{X: math.Pow(10, x), Y: math.Pow(10, row.atMeasured())}
+		line, err := plotter.NewLine(plotter.XYs{from, to})
+		if err != nil {
+			return err
+		}
+		line.Color = plotutil.Color(i)
+		p.Add(line)
+		rings = append(rings, to)
+	}
+	if len(rings) == 0 {
+		return nil
+	}
+	points, err := plotter.NewScatter(rings)
+	if err != nil {
+		return err
+	}
+	points.GlyphStyle = draw.GlyphStyle{Color: plotutil.Color(i), Radius: vg.Points(5), Shape: draw.RingGlyph{}}
+	p.Add(points)
+	p.Legend.Add(fmt.Sprintf("measured %.3f ms", 1e3*s.Measured), points)
 	return nil
 }
 

@@ -28,6 +28,8 @@ type rooflineStep struct {
 	Bytes   int64         `json:"bytes"`
 	Bound   string        `json:"bound"`
 	Rows    []rooflineRow `json:"operations"`
+
+	Measured float64 `json:"measured_seconds,omitempty"` // of all operations, one after the other
 }
 
 // rooflineRow is the operations of a step that have the same shape.
@@ -44,6 +46,9 @@ type rooflineRow struct {
 	Floor     float64 `json:"floor_seconds"`
 	Share     float64 `json:"share"`
 	OfRoof    float64 `json:"fraction_of_roof"`
+
+	Measured       float64 `json:"measured_seconds,omitempty"`
+	MeasuredOfRoof float64 `json:"measured_fraction_of_roof,omitempty"`
 }
 
 // add prices a setting's two steps.
@@ -144,19 +149,35 @@ func (r *rooflineReport) print(out io.Writer, chart bool) error {
 		if s.Setting != "" {
 			title += ", " + s.Setting
 		}
-		fmt.Fprintf(out, "\n%s: %.3f ms, at the roofline %.3f ms; %.2f GFLOP, %.2f MB; waits for %s\n", title, 1e3*s.Seconds, 1e3*s.Floor, float64(s.FLOPs)/1e9, float64(s.Bytes)/1e6, s.Bound)
+		measured := ""
+		if s.Measured > 0 {
+			measured = fmt.Sprintf("measured %.3f ms, ", 1e3*s.Measured)
+		}
+		fmt.Fprintf(out, "\n%s: %.3f ms, %sat the roofline %.3f ms; %.2f GFLOP, %.2f MB; waits for %s\n", title, 1e3*s.Seconds, measured, 1e3*s.Floor, float64(s.FLOPs)/1e9, float64(s.Bytes)/1e6, s.Bound)
 		if chart {
 			fmt.Fprint(out, r.chart(&s))
 		}
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprint(w, "\tcount\tGFLOP\tMB\tFLOP/byte\tbound\tµs\tshare\tof roof\t  operation\n")
-		for _, row := range s.Rows {
-			fmt.Fprintf(w, "%s\t%d\t%.4f\t%.3f\t%.2f\t%s\t%.1f\t%.1f %%\t%.0f %%\t  %s\n", row.Letter, row.Count, float64(row.FLOPs)/1e9, float64(row.Bytes)/1e6,
-				row.Intensity, row.Bound, 1e6*row.Seconds, 100*row.Share, 100*row.OfRoof, row.Op)
-		}
-		if err := w.Flush(); err != nil {
+		if err := s.print(out); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// print prints the table of a step.
+func (s *rooflineStep) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	measured := ""
+	if s.Measured > 0 {
+		measured = "measured µs\toff\tof roof\t"
+	}
+	fmt.Fprintf(w, "\tcount\tGFLOP\tMB\tFLOP/byte\tbound\tµs\tshare\tof roof\t%s  operation\n", measured)
+	for _, row := range s.Rows {
+		if s.Measured > 0 {
+			measured = fmt.Sprintf("%.1f\t%+.0f %%\t%.0f %%\t", 1e6*row.Measured, 100*(row.Seconds/max(row.Measured, 1e-9)-1), 100*row.MeasuredOfRoof)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%.4f\t%.3f\t%.2f\t%s\t%.1f\t%.1f %%\t%.0f %%\t%s  %s\n", row.Letter, row.Count, float64(row.FLOPs)/1e9, float64(row.Bytes)/1e6,
+			row.Intensity, row.Bound, 1e6*row.Seconds, 100*row.Share, 100*row.OfRoof, measured, row.Op)
+	}
+	return w.Flush()
 }

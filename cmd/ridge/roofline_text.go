@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"unicode"
 
 	"github.com/ridge-llm/ridge/price"
 )
@@ -31,6 +32,9 @@ func (r *rooflineReport) window() window {
 			if row.drawn() {
 				x, y := row.at()
 				w.left, w.right, w.bottom = min(w.left, x-0.4), max(w.right, x+0.4), min(w.bottom, y-0.6)
+				if row.Measured > 0 {
+					w.bottom = min(w.bottom, row.atMeasured()-0.6)
+				}
 			}
 		}
 	}
@@ -50,6 +54,9 @@ func (row *rooflineRow) at() (x, y float64) {
 	return math.Log10(row.Intensity), math.Log10(float64(row.FLOPs) / row.Seconds)
 }
 
+// atMeasured is log10 of the FLOP/s that an operation was measured at.
+func (row *rooflineRow) atMeasured() float64 { return math.Log10(float64(row.FLOPs) / row.Measured) }
+
 // chart draws a step under the roofs of its numbers and of the main memory.
 func (r *rooflineReport) chart(s *rooflineStep) string {
 	w := r.window()
@@ -66,6 +73,9 @@ func (r *rooflineReport) chart(s *rooflineStep) string {
 		row := &s.Rows[i]
 		if row.drawn() && row.Letter != "" {
 			x, y := row.at()
+			if row.Measured > 0 {
+				put(x, row.atMeasured(), unicode.ToUpper(rune(row.Letter[0])), true)
+			}
 			put(x, y, rune(row.Letter[0]), true)
 			used[row.Number] = true
 		}

@@ -35,8 +35,11 @@ type simulateFlags struct {
 	kvTokens int
 	limits   capacity.Limits
 	options  simulate.Options
+	against  string
 	asJSON   bool
 	plot     string
+
+	measured *load.Report // of --against
 }
 
 func simulateCommand() *cobra.Command {
@@ -47,6 +50,10 @@ func simulateCommand() *cobra.Command {
 		Long: `Simulate runs the engine that serves (its scheduler, page pool, prefix index and admission) on a device that computes
 nothing and says how long each step would take, so that hours of traffic are through in seconds. It prints what ridge
 bench serve prints of a real run.
+
+--against compares with what ridge bench serve --json wrote of a real run of the same trace: requests come when that sent
+them, and the command fails if throughput is off by more than a tenth, or the median or 95th percentile of TTFT or ITL by more than a fifth. A server's first steps also
+pay for memory that it touches for the first time, which is not simulated.
 
 MODEL is as for ridge plan: no weights are needed. --device is a published device, a file with a profile, or here, which
 is this machine as ridge calibrate measured it.`,
@@ -90,6 +97,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.kvTokens, "kv-tokens", 0, "tokens of cache; 0: what fits into the device's memory, and no more than all requests at their longest")
 	fl.Float64Var(&f.limits.Utilization, "gpu-memory-utilization", 0.9, "part of a device's memory that may be used")
 	fl.StringVar(&f.slo, "slo", "", "bounds of a good answer: ttft, itl (95 of 100 gaps), tpot, e2e, such as ttft=1s,itl=50ms")
+	fl.StringVar(&f.against, "against", "", "compare with the report of a real run, which ridge bench serve --json wrote; --trace and the engine's settings have to be that run's")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON, each request's times too")
 	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
 }
@@ -117,9 +125,24 @@ func (f *simulateFlags) prepare(arg string) (*model.Model, error) {
 		return nil, fmt.Errorf("--shared-prefix is %d; 0 to %d is possible", f.shared, trace.MaxTokens)
 	}
 	f.options.Trace.Shared = f.shared
+	if f.against != "" {
+		if err := f.compareWith(); err != nil {
+			return nil, err
+		}
+	}
 	f.options.Name = arg + " on " + f.device
 	f.options.Engine.Policy = sched.Policy(f.policy)
 	return f.paper.model(arg)
+}
+
+// compareWith reads the report to compare with, and makes the trace what that run sent.
+func (f *simulateFlags) compareWith() (err error) {
+	if f.measured, err = load.ReadReport(f.against); err != nil {
+		return err
+	}
+	f.options.Concurrency = f.measured.Concurrency
+	f.options.Trace, err = simulate.AsSent(f.options.Trace, f.measured)
+	return err
 }
 
 // setUp prices the model's steps on the device and finds out how many pages of cache there are.
@@ -128,6 +151,7 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 	if err != nil {
 		return err
 	}
+	p = p.Greedy() // as ridge bench serve asks
 	g, err := f.paper.graph(m, p.ActType())
 	if err != nil {
 		return err
@@ -161,14 +185,17 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 }
 
 // profileNamed is a published device, the profile in a file, or what was measured of this machine.
-func profileNamed(name string) (*price.Profile, error) {
+func profileNamed(name string) (*price.Profile, error) { return profileOn(name, ridge.Options{}) }
+
+// profileOn is profileNamed, where this machine is the device that the options choose.
+func profileOn(name string, o ridge.Options) (*price.Profile, error) {
 	switch {
 	case strings.HasSuffix(name, ".json"):
 		return price.ReadProfile(name)
 	case name != "here":
 		return price.Device(name)
 	}
-	dev, err := ridge.Options{}.Device()
+	dev, err := o.Device()
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +210,9 @@ func (f *simulateFlags) report(out io.Writer, r *simulate.Result) error {
 			return fmt.Errorf("--plot: %w", err)
 		}
 	}
+	if f.measured != nil {
+		r.Compared = simulate.Compare(f.measured, r.Report)
+	}
 	if f.asJSON {
 		return json.NewEncoder(out).Encode(r)
 	}
@@ -193,5 +223,13 @@ func (f *simulateFlags) report(out io.Writer, r *simulate.Result) error {
 	_, err := fmt.Fprintf(out, "%d steps, busy %.0f %% of the time; %d preemptions; %.1f %% of prompt tokens found in the cache of %d tokens, %d pages used again\n"+
 		"simulated in %.2f s, %.0f times as fast as real time\n",
 		s.Steps, 100*r.Busy, s.Preemptions, 100*float64(s.Found)/float64(max(s.Queried, 1)), s.Pages*s.PageSize, s.Evicted, r.Real, r.Faster)
+	if err != nil || f.measured == nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	kept, err := simulate.PrintComparison(out, r.Compared)
+	if err == nil && !kept {
+		err = errFailed
+	}
 	return err
 }

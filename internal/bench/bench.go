@@ -107,11 +107,8 @@ func New(m *model.Model, files plan.Tensors, dev backend.Device, o Options) (*Be
 func (b *Bench) Peaks() backend.Peaks { return b.peaks }
 
 // Expect has Run predict each test by the device's profile.
-func (b *Bench) Expect(p *price.Profile) error {
-	joined, err := b.prog.Joined()
-	if err == nil {
-		b.price, err = price.New(b.prog.Graph, p, joined)
-	}
+func (b *Bench) Expect(p *price.Profile) (err error) {
+	b.price, err = b.Price(p)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/price"
 )
 
 // Op is what the launches of one kind took in a step: those with the same kernel and the same weight shape.
@@ -19,8 +20,20 @@ type Op struct {
 	Fraction float64       `json:"fraction_of_limit"`
 }
 
-// Ops times every launch of a test's last step, and sums those of a kind.
-func (b *Bench) Ops(t Test, runs int) ([]Op, error) {
+// Graph is the one whose nodes are timed.
+func (b *Bench) Graph() *graph.Graph { return b.prog.Graph }
+
+// Price prices the bench's program by a device's profile.
+func (b *Bench) Price(p *price.Profile) (*price.Model, error) {
+	joined, err := b.prog.Joined()
+	if err != nil {
+		return nil, err
+	}
+	return price.New(b.prog.Graph, p, joined)
+}
+
+// Nodes is how long each node of Graph takes in a test's last step: the median over the runs.
+func (b *Bench) Nodes(t Test, runs int) ([]time.Duration, error) {
 	if err := b.fill(t.Depth, t.Batch); err != nil {
 		return nil, err
 	}
@@ -40,12 +53,26 @@ func (b *Bench) Ops(t Test, runs int) ([]Op, error) {
 			}
 		}
 	}
+	medians := make([]time.Duration, len(nodes))
+	for i := range nodes {
+		slices.Sort(took[i])
+		medians[i] = took[i][len(took[i])/2]
+	}
+	return medians, nil
+}
+
+// Ops times every launch of a test's last step, and sums those of a kind.
+func (b *Bench) Ops(t Test, runs int) ([]Op, error) {
+	medians, err := b.Nodes(t, runs)
+	if err != nil {
+		return nil, err
+	}
+	steps := b.steps(t)
+	last := steps[len(steps)-1]
 	byKind := map[string]*Op{}
 	var order []*Op
 	var total time.Duration
-	for i, n := range nodes {
-		slices.Sort(took[i])
-		median := took[i][len(took[i])/2]
+	for i, n := range b.prog.Graph.Nodes {
 		key := b.prog.Kernel(i) + shape(n)
 		if byKind[key] == nil {
 			byKind[key] = &Op{Kernel: b.prog.Kernel(i), Shape: shape(n)}
@@ -53,9 +80,9 @@ func (b *Bench) Ops(t Test, runs int) ([]Op, error) {
 		}
 		o := byKind[key]
 		o.Count++
-		o.Took += median
+		o.Took += medians[i]
 		o.Floor += b.peaks.Floor(n, last)
-		total += median
+		total += medians[i]
 	}
 	ops := make([]Op, 0, len(order))
 	for _, o := range order {

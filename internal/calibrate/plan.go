@@ -30,7 +30,12 @@ func seqs(n, tokens, past int) graph.Step {
 // products times products of every format: with weights that together fill a far cache, and such as stay near.
 func products(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
 	var err error
-	for _, size := range []struct{ out, in int }{{1024, 2048}, {256, 256}} {
+	type size struct{ out, in int }
+	sizes := []size{{1024, 2048}, {256, 256}}
+	if dev.Info().Replays { // a GPU
+		sizes = append(sizes, size{4096, 8192})
+	}
+	for _, size := range sizes {
 		if samples, err = productsOf(dev, size.out, size.in, rowCounts(dev.Info()), samples); err != nil {
 			return nil, err
 		}

@@ -83,8 +83,8 @@ func (g *ground) wholeStep(s *graph.Step, logits []float32) (float64, error) {
 // logits times what a row of logits takes beside the nodes, for each number in it: to read it, if it is not where the host
 // reads, and to choose a token.
 func logits(dev backend.Device, p *price.Profile) error {
-	read, err := reading(dev)
-	if err != nil {
+	var err error
+	if p.Fit.Read, err = reading(dev); err != nil {
 		return err
 	}
 	s := sample.Default()
@@ -94,7 +94,6 @@ func logits(dev backend.Device, p *price.Profile) error {
 	}
 	s.Temperature = 0
 	p.Fit.Greedy, err = sampling(s)
-	p.Fit.Logit, p.Fit.Greedy = p.Fit.Logit+read, p.Fit.Greedy+read
 	return err
 }
 

@@ -53,6 +53,20 @@ func kind(err error) string {
 	return "other"
 }
 
+// written is a Record as JSON, with times in milliseconds.
+type written struct {
+	At     float64   `json:"at_ms"`
+	Late   float64   `json:"late_ms"`
+	TTFT   float64   `json:"ttft_ms"`
+	E2E    float64   `json:"e2e_ms"`
+	Gaps   []float64 `json:"gaps_ms"`
+	Input  int       `json:"input_tokens"`
+	Cached int       `json:"cached_tokens"`
+	Output int       `json:"output_tokens"`
+	Asked  int       `json:"asked_tokens"`
+	Error  string    `json:"error,omitempty"`
+}
+
 // MarshalJSON implements json.Marshaler: times in milliseconds.
 func (r *Record) MarshalJSON() ([]byte, error) {
 	gaps := make([]float64, len(r.Gaps))
@@ -63,18 +77,7 @@ func (r *Record) MarshalJSON() ([]byte, error) {
 	if r.Err != nil {
 		failure = r.Err.Error()
 	}
-	return json.Marshal(struct {
-		At     float64   `json:"at_ms"`
-		Late   float64   `json:"late_ms"`
-		TTFT   float64   `json:"ttft_ms"`
-		E2E    float64   `json:"e2e_ms"`
-		Gaps   []float64 `json:"gaps_ms"`
-		Input  int       `json:"input_tokens"`
-		Cached int       `json:"cached_tokens"`
-		Output int       `json:"output_tokens"`
-		Asked  int       `json:"asked_tokens"`
-		Error  string    `json:"error,omitempty"`
-	}{ms(r.At), ms(r.Late), ms(r.TTFT), ms(r.E2E), gaps, r.Input, r.Cached, r.Output, r.Asked, failure})
+	return json.Marshal(written{ms(r.At), ms(r.Late), ms(r.TTFT), ms(r.E2E), gaps, r.Input, r.Cached, r.Output, r.Asked, failure})
 }
 
 // ms is a time in milliseconds, to the microsecond.

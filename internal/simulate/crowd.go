@@ -64,6 +64,9 @@ func (c *crowd) send() (taken bool) {
 	i := c.next
 	q, r := &c.trace.Requests[i], &c.records[i]
 	at := c.clock.since()
+	if c.concurrency == 0 {
+		at = q.At // in the middle of a step, perhaps: it has waited for the end of it
+	}
 	*r = load.Record{At: at, Input: q.Input, Asked: q.Output}
 	last := at
 	request := c.ask(i)

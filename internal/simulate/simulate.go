@@ -30,6 +30,8 @@ type Result struct {
 	Busy   float64      `json:"busy_fraction"` // of the time, in steps
 	Real   float64      `json:"real_seconds"`  // that the simulation took
 	Faster float64      `json:"times_real_time"`
+
+	Compared []Compared `json:"compared,omitempty"` // with a real run
 }
 
 // Run simulates a whole trace.

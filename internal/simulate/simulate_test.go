@@ -55,12 +55,12 @@ func TestOneRequest(t *testing.T) {
 }
 
 // TestTimeOfArrival: a request that comes when nothing is under way starts at its time, and one that comes while a step
-// runs waits for its end.
+// runs waits for its end, which counts.
 func TestTimeOfArrival(t *testing.T) {
 	tr := &trace.Trace{Name: "two", Requests: []trace.Request{{Input: 90, Output: 1}, {At: 5 * time.Second, Input: 90, Output: 1}, {At: 5*time.Second + 40*time.Millisecond, Input: 10, Output: 1}}}
 	r := run(t, Options{Trace: tr, Limits: limits, Cost: millis})
-	for i, want := range []time.Duration{100, 100, 20} {
-		at := []time.Duration{0, 5000, 5100}[i]
+	for i, want := range []time.Duration{100, 100, 80} {
+		at := []time.Duration{0, 5000, 5040}[i]
 		x := r.Report.Records[i]
 		if x.At != at*time.Millisecond || x.TTFT != want*time.Millisecond {
 			t.Errorf("request %d came at %v and had its token after %v; %v ms and %v ms are right", i, x.At, x.TTFT, at, want)
