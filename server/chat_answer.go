@@ -137,8 +137,8 @@ func (a *chatAnswer) stream(ctx context.Context, out *stream, all []job) error {
 			}
 		}
 		deltas := a.take(j, p)
-		if len(deltas) == 0 && len(c.logprobs) > 0 {
-			deltas = []delta{{}} // the token's text is held back; its probability is not
+		if len(deltas) == 0 && p.Token != nil {
+			deltas = []delta{{}} // the token's text is held back, and clients count events as tokens
 		}
 		for _, d := range deltas {
 			if err := chunk(j.index, d, c.logprobs, nil); err != nil {

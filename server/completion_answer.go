@@ -81,16 +81,13 @@ func (a *textAnswer) whole() map[string]any {
 	return body
 }
 
-// stream sends the answer as it comes.
+// stream sends the answer as it comes: an event for every token, since clients count them, also where its text is held back.
 func (a *textAnswer) stream(ctx context.Context, out *stream, all []job) error {
 	err := a.server.run(ctx, all, func(j *job, p ridge.Piece) error {
 		c := &a.choices[j.index]
 		a.take(j, p)
 		text := c.prompt + p.Text
 		c.prompt = ""
-		if text == "" && p.Finish == nil && c.logprobs == nil {
-			return nil
-		}
 		var finish any
 		if p.Finish != nil {
 			finish = c.finish

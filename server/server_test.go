@@ -158,6 +158,29 @@ func TestChat(t *testing.T) {
 	}
 }
 
+// TestEventsAreTokens: a stream has an event for every token, also for those whose text may yet become a stop string.
+func TestEventsAreTokens(t *testing.T) {
+	h, _ := start(t, ridge.Options{}, server.Options{})
+	for path, prompt := range map[string]string{
+		"/v1/completions":      `"prompt": "Once upon a time"`,
+		"/v1/chat/completions": `"messages": [{"role": "user", "content": "Tell me a story about a fox named Pip"}]`,
+	} {
+		_, text := post(t, h, path, `{`+prompt+`, "temperature": 0, "max_tokens": 12, "stop": [" there was a mall", " as of"], "stream": true}`)
+		tokens, held := 0, 0
+		for _, e := range events(t, text) {
+			if c := e.Choices[0]; c.Finish == "" && c.Delta.Role == "" {
+				tokens++
+				if c.Text+c.Delta.Content == "" {
+					held++
+				}
+			}
+		}
+		if tokens != 12 || held == 0 {
+			t.Errorf("%s: %d events of 12 tokens, %d without text; some must have none: %s", path, tokens, held, text)
+		}
+	}
+}
+
 // TestChoices: n answers share the prompt, differ by seed, and the first is what n = 1 gives.
 func TestChoices(t *testing.T) {
 	h, _ := start(t, ridge.Options{}, server.Options{})

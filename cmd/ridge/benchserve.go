@@ -39,7 +39,7 @@ func benchServeCommand() *cobra.Command {
 		Use:   "serve [URL]",
 		Short: "Measure what clients of a server get when many come",
 		Long: `Serve sends requests to a server as clients would and prints what they got: time to the first token (TTFT), time between
-tokens (ITL, between pieces of text as they arrive; TPOT, average of an answer), time to the end, throughput, and
+tokens (ITL, between events as they arrive; TPOT, average of an answer), time to the end, throughput, and
 goodput, which is the answers that kept the bounds of --slo. It also says how late it was itself in sending.
 
 URL is any server that speaks OpenAI's API: Ridge, vLLM, llama-server. Without one, it serves --model itself (by default the

@@ -17,6 +17,7 @@ type event struct {
 		Text   string `json:"text"`
 		Reason string `json:"finish_reason"`
 		Delta  struct {
+			Role             string          `json:"role"`
 			Content          string          `json:"content"`
 			ReasoningContent string          `json:"reasoning_content"`
 			Reasoning        string          `json:"reasoning"`
@@ -33,11 +34,13 @@ type event struct {
 	Error json.RawMessage `json:"error"`
 }
 
-// text reports whether the event brings some of the answer.
-func (e *event) text() bool {
+// token reports whether the event brings some of the answer: text, or a token whose text is held back. The first of a chat
+// only names the role, and the last the reason.
+func (e *event) token() bool {
 	for i := range e.Choices {
 		c := &e.Choices[i]
-		if c.Text+c.Delta.Content+c.Delta.ReasoningContent+c.Delta.Reasoning != "" || len(c.Delta.ToolCalls) > 0 {
+		text := c.Text+c.Delta.Content+c.Delta.ReasoningContent+c.Delta.Reasoning != "" || len(c.Delta.ToolCalls) > 0
+		if text || c.Reason == "" && c.Delta.Role == "" {
 			return true
 		}
 	}
@@ -64,7 +67,7 @@ func (r *Record) read(body io.Reader, sent time.Time) error {
 		if len(e.Error) > 0 && string(e.Error) != "null" {
 			return &Failure{"error in the stream", string(e.Error)}
 		}
-		if e.text() {
+		if e.token() {
 			if pieces++; pieces == 1 {
 				r.TTFT = now.Sub(sent)
 			} else {

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 	"time"
 )
@@ -23,4 +24,25 @@ func FuzzAnswer(f *testing.F) {
 		}
 		r.tpot()
 	})
+}
+
+// TestTokens: what counts as a token of an answer.
+func TestTokens(t *testing.T) {
+	for choice, want := range map[string]bool{
+		`{"text": "a"}`:                                    true,
+		`{"text": ""}`:                                     true, // held back
+		`{"text": "", "finish_reason": "stop"}`:            false,
+		`{"text": "a", "finish_reason": "stop"}`:           true,
+		`{"delta": {"role": "assistant", "content": ""}}`:  false,
+		`{"delta": {"role": "assistant", "content": "a"}}`: true,
+		`{"delta": {"tool_calls": [{"index": 0}]}}`:        true,
+		`{"delta": {"reasoning_content": "a"}}`:            true,
+		`{"delta": {}}`:                                    true,
+		`{"delta": {}, "finish_reason": "tool_calls"}`:     false,
+	} {
+		var e event
+		if err := json.Unmarshal([]byte(`{"choices": [`+choice+`]}`), &e); err != nil || e.token() != want {
+			t.Errorf("%s brings a token: %t, %v", choice, e.token(), err)
+		}
+	}
 }
