@@ -88,26 +88,17 @@ func (e *Engine) refusal(ctx context.Context, prompt int) error {
 	case e.draining:
 		return ErrDraining
 	}
-	waiting, backlog := e.published.Waiting+len(e.inbox), e.published.Backlog
-	for _, r := range e.inbox {
-		backlog += len(r.Prompt)
+	deadline, hurried := ctx.Deadline()
+	full := e.published.Waiting+len(e.inbox) >= e.maxWaiting
+	if !hurried && !full {
+		return nil
 	}
-	if waiting >= e.maxWaiting {
-		return &FullError{Waiting: waiting, Backlog: backlog, Retry: max(time.Second, e.estimate(backlog)).Round(time.Second)}
+	o := e.outlook()
+	if full {
+		return &FullError{Waiting: o.waiting, Backlog: o.backlog, Retry: max(time.Second, o.wait(0)).Round(time.Second)}
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		wait, left := e.estimate(backlog+prompt), time.Until(deadline)
-		if left <= 0 || wait > left {
-			return &LateError{Wait: wait, Left: left}
-		}
+	if wait, left := o.wait(prompt), time.Until(deadline); left <= 0 || wait > left {
+		return &LateError{Wait: wait, Left: left}
 	}
 	return nil
-}
-
-// estimate is how long so many tokens take at the speed of late; nothing before there is one. e.mu is held.
-func (e *Engine) estimate(tokens int) time.Duration {
-	if e.published.Rate <= 0 {
-		return 0
-	}
-	return time.Duration(float64(tokens) / e.published.Rate * float64(time.Second))
 }

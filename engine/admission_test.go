@@ -113,7 +113,7 @@ func TestStats(t *testing.T) {
 	s := e.Stats()
 	want := engine.Stats{
 		Pages: 64, PageSize: 16, PagesIdle: 3, Queried: 100, Found: 48, Output: 20, Computed: 59 + 11,
-		Steps: s.Steps, StepTime: s.StepTime, Rate: s.Rate, HostTime: s.HostTime,
+		Steps: s.Steps, StepTime: s.StepTime, Rate: s.Rate, Answer: 10, HostTime: s.HostTime,
 	}
 	if s != want || s.Steps < 20 || s.StepTime <= 0 || s.HostTime <= 0 || s.Rate <= 0 {
 		t.Errorf("%+v; it should be %+v", s, want)

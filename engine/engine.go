@@ -34,8 +34,10 @@ type Engine struct {
 	swap       swapping     // pages in host memory
 	swapPage   time.Duration
 	stepTokens int // at most
+	targetITL  time.Duration
 	crew       *crew
-	predictor  Predictor // may be nil
+	predicting sync.Mutex // held around the next two, which admission asks too
+	predictor  Predictor  // may be nil
 	measured   averages
 	byID       map[int64]*request
 	nextID     int64
@@ -108,7 +110,8 @@ func newEngine(prog *plan.Program, o Options) (*Engine, error) {
 	if err := e.swap.init(lim.SwapPages, lim.PageSize); err != nil {
 		return nil, err
 	}
-	if e.swapPage, e.stepTokens = o.SwapPage, settings.MaxBatchedTokens; e.swap.host != nil {
+	e.swapPage, e.targetITL, e.stepTokens = o.SwapPage, o.TargetITL, settings.MaxBatchedTokens
+	if e.swap.host != nil {
 		settings.SwapPrice = e.swapPrice
 	}
 	if e.state, err = sched.New(settings); err != nil {
@@ -259,6 +262,9 @@ func (e *Engine) end(r *request, reason sample.Reason, err error) {
 	e.state.Remove(&r.sched)
 	e.release(r)
 	delete(e.byID, r.sched.ID)
+	if r.output > 0 {
+		e.stats.ended(r.output)
+	}
 	e.changed, r.ended = true, true
 	r.forget()
 	r.finish(Final{Reason: reason, Err: err, Cached: r.cached, Output: r.output, Account: r.account.close(e.now())})

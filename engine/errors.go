@@ -23,7 +23,7 @@ func invalid(format string, args ...any) error { return &InvalidError{fmt.Sprint
 type FullError struct {
 	Waiting int           // requests
 	Backlog int           // tokens to compute before they have all begun to answer
-	Retry   time.Duration // how long that takes at the speed of late; at least a second
+	Retry   time.Duration // how long that takes, as steps are priced; at least a second
 }
 
 func (e *FullError) Error() string {
@@ -32,7 +32,7 @@ func (e *FullError) Error() string {
 
 // LateError refuses a request whose deadline would pass before its first token.
 type LateError struct {
-	Wait time.Duration // until its first token, at the speed of late
+	Wait time.Duration // until its first token at least, as steps are priced
 	Left time.Duration // until its deadline
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -16,6 +17,8 @@ type Options struct {
 	MaxWaiting int          // requests that wait at most; more are refused. 0: 4096
 	StepTokens int          // tokens in a step; 0: as many as the program was compiled for
 
+	// AgingBound is how long sched.LongestPrefix may let a request wait for the sake of others with more in the cache; 0: 10 s.
+	AgingBound time.Duration
 	// WaitingServedRatio lets requests wait until there are so many times as many as are running, or for heldSteps steps:
 	// fewer interruptions of answers by prompts. 0: nobody waits for that.
 	WaitingServedRatio float64
@@ -35,8 +38,8 @@ type Options struct {
 
 const (
 	defaultWaiting = 4096
-	agingBound     = 10e9 // ns that the longest-prefix policy may let a request wait for the sake of others
-	heldSteps      = 32   // steps that the waiting-served ratio may let requests wait for
+	defaultAging   = 10 * time.Second
+	heldSteps      = 32 // steps that the waiting-served ratio may let requests wait for
 )
 
 // index is the kv.Index that the options name.
@@ -61,6 +64,8 @@ func (o Options) check(lim backend.Limits) error {
 		return fmt.Errorf("engine: a step of %d tokens; the program was compiled for 1 to %d", o.StepTokens, lim.Tokens)
 	case o.TargetITL < 0:
 		return fmt.Errorf("engine: a target of %v between tokens; 0 (none) or more is possible", o.TargetITL)
+	case o.AgingBound < 0:
+		return fmt.Errorf("engine: the longest-prefix policy may let a request wait for %v; 0 (%v) or more is possible", o.AgingBound, defaultAging)
 	case o.SwapPage < 0:
 		return fmt.Errorf("engine: moving a page to host memory takes %v; 0 or more is possible", o.SwapPage)
 	}
@@ -72,7 +77,7 @@ func (o Options) check(lim backend.Limits) error {
 func (o Options) sched(lim backend.Limits) sched.Options {
 	s := sched.Options{
 		Policy: o.Policy, Pages: lim.Pages, PageSize: lim.PageSize, MaxContext: room(lim),
-		MaxBatchedTokens: lim.Tokens, MaxSeqs: lim.Seqs, MaxWaiting: o.waiting() + lim.Seqs, AgingBound: agingBound,
+		MaxBatchedTokens: lim.Tokens, MaxSeqs: lim.Seqs, MaxWaiting: o.waiting() + lim.Seqs, AgingBound: cmp.Or(o.AgingBound, defaultAging).Nanoseconds(),
 		WaitingServedRatio: o.WaitingServedRatio, MaxHeldSteps: heldSteps, TargetITL: float64(o.TargetITL.Microseconds()),
 	}
 	if s.Policy == "" {

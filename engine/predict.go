@@ -8,7 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// Predictor says how long a step will take. It is asked many times while a step is planned, by the engine's goroutine.
+// Predictor says how long a step will take. It is asked many times while a step is planned; one call at a time.
 type Predictor interface {
 	// Predict is how long a step of that shape will take, in seconds; 0 while there is no telling, and the engine goes by
 	// averages.
@@ -64,6 +64,8 @@ func (a *averages) Predict(s sched.Shape) float64 {
 // predict is how long a step of that shape will take, in seconds: as the predictor says or, while it cannot tell, as steps
 // of about its size took. It is 0 before the first step.
 func (e *Engine) predict(s sched.Shape) float64 {
+	e.predicting.Lock()
+	defer e.predicting.Unlock()
 	if e.predictor != nil {
 		if seconds := e.predictor.Predict(s); seconds > 0 {
 			return seconds
@@ -81,6 +83,8 @@ func (e *Engine) price(s sched.Shape) float64 {
 
 // observe notes how long the step took whose size explain has found.
 func (e *Engine) observe(took time.Duration) {
+	e.predicting.Lock()
+	defer e.predicting.Unlock()
 	e.measured.Observe(&e.size, took.Seconds())
 	if e.predictor != nil {
 		e.predictor.Observe(&e.size, took.Seconds())

@@ -10,6 +10,8 @@ type Stats struct {
 	Waiting int // requests
 	Backlog int // tokens to compute before all of them have had a first token
 
+	CacheRows int // that the running requests' next tokens attend to
+
 	Pages     int // of the cache
 	PageSize  int // tokens in one
 	PagesUsed int // by running requests
@@ -32,6 +34,7 @@ type Stats struct {
 	StepTime time.Duration // of steps of late: an average that forgets
 	HostTime time.Duration // of it, before the device was given the step and after it had done it
 	Rate     float64       // tokens per second of stepping, likewise; 0 before the first step
+	Answer   float64       // tokens of an answer, likewise, of those that have ended
 }
 
 // forget is the weight of the newest step in the averages.
@@ -53,6 +56,15 @@ func (s *Stats) record(tokens int, took, host time.Duration) {
 	s.Rate += weight * (rate - s.Rate)
 }
 
+// ended notes an answer of so many tokens.
+func (s *Stats) ended(tokens int) {
+	if s.Answer == 0 {
+		s.Answer = float64(tokens)
+		return
+	}
+	s.Answer += forget * (float64(tokens) - s.Answer)
+}
+
 // Stats returns the state after the last step.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
@@ -72,6 +84,10 @@ func (e *Engine) publish() {
 	s.Running, s.Waiting, s.Backlog = len(e.state.Running()), e.state.Waiting(), e.state.Backlog()
 	s.Pages, s.PageSize, s.PagesIdle = e.pool.Pages(), e.pool.PageSize(), e.pool.Idle()
 	s.PagesUsed = s.Pages - e.pool.Available()
+	s.CacheRows = 0
+	for _, r := range e.state.Running() {
+		s.CacheRows += r.Target
+	}
 	e.swap.count(s)
 	s.Queried, s.Found, s.Evicted = counts.Queried, counts.Found, counts.Evicted
 	e.published = *s

@@ -26,6 +26,7 @@ func addEngine(cmd *cobra.Command, o *ridge.Options) {
 	fl.IntVar(&e.StepTokens, "max-num-batched-tokens", 0, "tokens in a step; 0: 512, on a GPU 2048")
 	fl.DurationVar(&e.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms: they are read in chunks of the size that this allows; 0: chunks as large as a step")
 	fl.StringVar((*string)(&e.Policy), "policy", "fcfs", "who goes first: fcfs, priority, or longest-prefix (most in the cache)")
+	fl.DurationVar(&e.AgingBound, "aging-bound", 0, "how long --policy longest-prefix may let a request wait for others with more in the cache; 0: 10s")
 	fl.Float64Var(&e.WaitingServedRatio, "waiting-served-ratio", 0, "let requests wait until there are so many times as many as are running, for a while: answers are interrupted less often; 0: never")
 	fl.StringVar(&e.Index, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")
 	fl.Var((*budgetFlag)(&o.KV), "kv-memory", "memory for keys and values, as 4GiB or as 50% of what is free beside the weights; default: enough for --max-num-seqs requests of the whole context, but no more than 90%")

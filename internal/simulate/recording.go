@@ -31,16 +31,17 @@ type Header struct {
 	WaitingServedRatio float64        `json:"waiting_served_ratio"`
 	TargetITL          time.Duration  `json:"target_itl_ns"`
 	SwapPage           time.Duration  `json:"swap_page_ns,omitempty"`
+	AgingBound         time.Duration  `json:"aging_bound_ns,omitempty"`
 }
 
 // NewHeader describes an engine.
 func NewHeader(model string, vocab int, lim backend.Limits, o engine.Options) Header {
-	return Header{version, model, vocab, lim, o.Policy, o.Index, o.MaxWaiting, o.StepTokens, o.WaitingServedRatio, o.TargetITL, o.SwapPage}
+	return Header{version, model, vocab, lim, o.Policy, o.Index, o.MaxWaiting, o.StepTokens, o.WaitingServedRatio, o.TargetITL, o.SwapPage, o.AgingBound}
 }
 
 // options are the settings of an engine like the recorded one.
 func (h *Header) options() engine.Options {
-	return engine.Options{Policy: h.Policy, Index: h.Index, MaxWaiting: h.MaxWaiting, StepTokens: h.StepTokens, WaitingServedRatio: h.WaitingServedRatio, TargetITL: h.TargetITL, SwapPage: h.SwapPage}
+	return engine.Options{Policy: h.Policy, Index: h.Index, MaxWaiting: h.MaxWaiting, StepTokens: h.StepTokens, WaitingServedRatio: h.WaitingServedRatio, TargetITL: h.TargetITL, SwapPage: h.SwapPage, AgingBound: h.AgingBound}
 }
 
 // event is any other line: one of its fields is set.
