@@ -26,8 +26,14 @@
 // 96 VPDPBUSD, and then 12 × 2 float operations (times the weights' scale, times the activations'), so that 79 % of the
 // integer peak is the ceiling (66 % where scales stand for 16 weights, 72 % where there are minima, which are one more
 // multiply-add); loads are 1 for every 1.2 VPDPBUSD, below the two that a cycle allows. Narrow machines do 3 × 16 with
-// 16 registers. The kernels reach 70 % of the peak from a warm cache (a block takes 66 cycles, not 61, and beginning and
-// ending a tile of 32 blocks 90), and 66 % in products of 512 rows with weights and outputs from memory, on both cores.
+// 16 registers, and 6 × 16 with the float sums in memory where there are many rows: 12 integer sums hide the latency that six do
+// not, 68 instead of 60 % of the peak of the 256-bit VPDPBUSD. AVX2 alone has VPMADDUBSW, whose sums of two products
+// saturate at 16 bits; but codes of four bits leave room for sixteen products, five bits for eight and six bits for four, so
+// that tiles unpack them to such small numbers (see tools/asm/gemm's lowForm) and VPMADDWD comes once in a while: 49 % of the
+// peak of VPMADDUBSW for Q4_0, 36 % for Q6_K and 27 % for bytes, whose signs must be exchanged for each product.
+//
+// Wide kernels reach 70 % of the peak from a warm cache (a block takes 66 cycles, not 61, and beginning and ending a tile
+// of 32 blocks 90), and 66 % in products of 512 rows with weights and outputs from memory, on both cores.
 //
 // Scales and minima are expanded to float32 in scratch a chunk at a time, so that one dot kernel serves every layout of
 // scales. Up to three tiles of activations, kernels unpack codes in registers; from four on (decode batches of 19 and

@@ -36,9 +36,14 @@ type kernels struct {
 	unpack    [formCount]func(panel, w *byte, blocks int)
 	unpacked  [2]formID // what that makes of forms with scales for 32 weights, and for 16
 	scales    [scaleCount]scaleFunc
-	tile      []tileFunc // of U8, U8 with minima, S8, S8 with minima; nil where dot does it all
 	panel     []panelFunc
 	panelBF16 []panelFunc // nil without bf16 dot products
+
+	// tile multiplies codes of a form, without minima or with them, after unpackTile, where there is one, has unpacked them
+	// its way; nil where dot does it all.
+	tile       [formCount][2]tileFunc
+	unpackTile [formCount]func(panel, w *byte, blocks int)
+	leastTiles int // from how many tiles on it is used
 
 	// gatherTile copies the lines of a tile's rows, stride bytes apart, as [blocks][tileRows] lines.
 	gatherTile func(dst, src *byte, stride, blocks int)

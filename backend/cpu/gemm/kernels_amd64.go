@@ -4,9 +4,10 @@ package gemm
 func (t Tier) kernels() *kernels { return tierKernels[t] }
 
 var tierKernels = [tierCount]*kernels{
-	Generic:    genericKernels,
-	AVX2:       narrowKernels(dotsY, unpacksY, peakLoop{peakMaddY, 12 * 64}),
-	AVXVNNI:    narrowKernels(dotsV, unpacksV, peakLoop{peakDotY, 12 * 64}),
+	Generic: genericKernels,
+	AVX2:    withTiles(narrowKernels(dotsY, unpacksY, peakLoop{peakMaddY, 12 * 64}), 1, tilesY, unpackTilesY, gatherTileY),
+	AVXVNNI: withTiles(narrowKernels(dotsV, unpacksV, peakLoop{peakDotY, 12 * 64}), 5,
+		byteTiles(tilesU8V, tilesU8MinV, tilesS8V, tilesS8MinV), unpacksV, gatherTileV),
 	AVX512:     wideKernels(false),
 	AVX512BF16: wideKernels(true),
 }
@@ -52,7 +53,7 @@ func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *
 func wideKernels(bf16 bool) *kernels {
 	k := &kernels{
 		rows: Granule, dot: dotsZ, unpack: unpacksZ, unpacked: [...]formID{formU8, formS8}, lanes: 16,
-		tile: []tileFunc{tilesU8Z, tilesU8MinZ, tilesS8Z, tilesS8MinZ}, gatherTile: gatherTileZ,
+		tile: byteTiles(tilesU8Z, tilesU8MinZ, tilesS8Z, tilesS8MinZ), unpackTile: unpacksZ, leastTiles: 6, gatherTile: gatherTileZ,
 		scales: [scaleCount]scaleFunc{
 			scaleHalf: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
 				scaleHalfZ(dst, src, n, ahead, mul)

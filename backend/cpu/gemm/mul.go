@@ -41,7 +41,7 @@ func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to
 		passes := (tiles + most - 1) / most
 		share := (tiles + passes - 1) / passes
 		p.actFrom, p.actTo = actFrom, min(actFrom+share*tile, actTo)
-		if packed && p.actTo-p.actFrom <= streamRows {
+		if packed && p.actTo-p.actFrom <= streamRows && p.tileKernel(w.pack) == nil {
 			p.stream(w.pack)
 		} else if packed {
 			p.quantised(w.pack)

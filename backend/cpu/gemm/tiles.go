@@ -1,31 +1,23 @@
 package gemm
 
-// A tileFunc adds the products of tiles of tileRows rows of activations with 32 rows of unpacked weights to out, or sets
-// out to them. The activations' rows are stride bytes apart, their blocks step, and after a tile it goes on `next` bytes
+// A tileFunc adds the products of tiles of tileRows rows of activations with the rows of unpacked weights of one call, 32
+// or 16, to out, or sets out to them. The activations' rows are stride bytes apart, their blocks step, and after a tile it goes on `next` bytes
 // behind its end. Meanwhile two ranges of memory are read ahead, the next codes and the next scales; and the lines of out
 // that the next tile will need, since those lie pages apart.
 type tileFunc func(out *float32, ld int, fresh bool, w *byte, scale, mins *float32, act *byte, stride, step, next, blocks, tiles int, codes, codesEnd, scales, scalesEnd uintptr)
 
-// tileRows is how many rows of activations a tile kernel multiplies at a time, and leastTiles from how many tiles on it
-// is used: fewer do not leave the time to read the next weights ahead.
-const (
-	tileRows   = 6
-	leastTiles = 6
-)
+// tileRows is how many rows of activations a tile kernel multiplies at a time.
+const tileRows = 6
 
-// tileKernel multiplies codes of a form once they are unpacked; nil where the tier has none or there are too few rows.
+// tileKernel multiplies codes of a form; nil where the tier has none or there are too few rows.
 func (p *product) tileKernel(pack *packing) tileFunc {
-	if p.wholeTiles() < leastTiles || p.tile == nil {
+	if p.wholeTiles() < p.leastTiles {
 		return nil
 	}
-	i := 0
-	if pack.form.sub16() {
-		i = 2
-	}
 	if pack.mins {
-		i++
+		return p.tile[pack.form][1]
 	}
-	return p.tile[i]
+	return p.tile[pack.form][0]
 }
 
 // wholeTiles is how many tiles the rows of activations fill.
@@ -64,12 +56,23 @@ func (p *product) ahead(pack *packing, unit, k, n int) memory {
 
 // chunkTiles multiplies k in [k, k+n) of one unit with all rows.
 func (p *product) chunkTiles(pack *packing, tile tileFunc, unit, k, n int, a tileActs, ahead memory) {
-	c := p.ready(pack, unit, k, n, address(&p.s.panel[0]), true)
+	c := p.ready(pack, unit, k, n, address(&p.s.panel[0]), false)
 	rest := *p
 	if (unit+1)*Granule <= p.to {
+		panel, mins := c.codes, c.mins
+		if unpack := p.unpackTile[pack.form]; unpack != nil {
+			panel = &p.s.panel[0]
+			unpack(panel, c.codes, c.blocks)
+		}
 		act, next := a.at(p, k, c.blocks)
-		tile(&p.out[p.actFrom*p.ld+unit*Granule], 4*p.ld, p.fresh && k == 0, c.codes, c.scales, c.mins, act, a.stride, a.step, next,
-			c.blocks, p.wholeTiles(), ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
+		for r := 0; r < Granule; r += p.rows {
+			if c.mins != nil {
+				mins = offsetFloats(c.mins, r)
+			}
+			tile(&p.out[p.actFrom*p.ld+unit*Granule+r], 4*p.ld, p.fresh && k == 0, offset(panel, 4*r), offsetFloats(c.scales, r), mins, act,
+				a.stride, a.step, next, c.blocks, p.wholeTiles(), ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
+			ahead = memory{} // once is enough
+		}
 		rest.actFrom += p.wholeTiles() * tileRows
 	}
 	if rest.actFrom < rest.actTo {

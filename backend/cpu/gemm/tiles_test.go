@@ -17,7 +17,7 @@ func TestBitsInCompany(t *testing.T) {
 		}
 		for f := range packings {
 			t.Run(f.String(), func(t *testing.T) {
-				testCompany(t, tier, f, leastTiles*tileRows+5, gatherUnits*Granule+3, aliasBytes/lineBytes*32)
+				testCompany(t, tier, f, 6*tileRows+5, gatherUnits*Granule+3, aliasBytes/lineBytes*32)
 				testCompany(t, tier, f, passRows+2*tileRows+1, Granule+5, panelK+256)
 			})
 		}

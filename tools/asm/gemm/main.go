@@ -24,6 +24,8 @@ var files = []emit.File{
 	{Name: "scales_avx2", Build: scales(avx2)},
 	{Name: "dot_avx512", Build: dots(avx512, 6)},
 	{Name: "tiles_avx512", Build: tiles(avx512)},
+	{Name: "tiles_avxvnni", Build: narrowTiles(avxVNNI)},
+	{Name: "tiles_avx2", Build: narrowTiles(avx2)},
 	{Name: "dot_avxvnni", Build: dots(avxVNNI, 3)},
 	{Name: "dot_avx2", Build: dots(avx2, 2)},
 	{Name: "rows_avx512", Build: rows(avx512, 6)},
