@@ -33,6 +33,7 @@ const (
 type kernels struct {
 	rows      int // of weights in a call of dot and panel: 32 or 16
 	dot       [formCount][]dotFunc
+	batch     [formCount]batchFunc // nil where dot does it all
 	unpack    [formCount]func(panel, w *byte, blocks int)
 	unpacked  [2]formID // what that makes of forms with scales for 32 weights, and for 16
 	scales    [scaleCount]scaleFunc

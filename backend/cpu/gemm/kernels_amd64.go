@@ -52,7 +52,7 @@ func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *
 
 func wideKernels(bf16 bool) *kernels {
 	k := &kernels{
-		rows: Granule, dot: dotsZ, unpack: unpacksZ, unpacked: [...]formID{formU8, formS8}, lanes: 16,
+		rows: Granule, dot: dotsZ, batch: batchesZ, unpack: unpacksZ, unpacked: [...]formID{formU8, formS8}, lanes: 16,
 		tile: byteTiles(tilesU8Z, tilesU8MinZ, tilesS8Z, tilesS8MinZ), unpackTile: unpacksZ, leastTiles: 6, gatherTile: gatherTileZ,
 		scales: [scaleCount]scaleFunc{
 			scaleHalf: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
@@ -104,6 +104,16 @@ var dotsZ = [formCount][]dotFunc{
 	formU2: {dotU2x1Z, dotU2x2Z, dotU2x3Z, dotU2x4Z, dotU2x5Z, dotU2x6Z},
 	formN4: {dotN4x1Z, dotN4x2Z, dotN4x3Z, dotN4x4Z, dotN4x5Z, dotN4x6Z},
 	formM4: {dotM4x1Z, dotM4x2Z, dotM4x3Z, dotM4x4Z, dotM4x5Z, dotM4x6Z},
+}
+
+var batchesZ = [formCount]batchFunc{
+	formU4: batchU4Z,
+	formU5: batchU5Z,
+	formU6: batchU6Z,
+	formU3: batchU3Z,
+	formU2: batchU2Z,
+	formN4: batchN4Z,
+	formM4: batchM4Z,
 }
 
 var unpacksZ = [formCount]func(panel, w *byte, blocks int){

@@ -23,6 +23,7 @@ type Scratch struct {
 	mins   []float32
 	acts   []byte    // activations of one pass that were copied together: floats [floatRows][passStride], or lines
 	tile   []float32 // [6][32]: results of the last rows of a matrix that Granule does not divide
+	sums   []float32 // [streamRows][32]: results of a batch, see batched
 
 	reading Reading
 }
@@ -30,8 +31,8 @@ type Scratch struct {
 // NewScratch allocates.
 func NewScratch() *Scratch {
 	const panel, rows, acts = panelWords * planeBytes, Granule * panelWords * 4, floatRows * passStride
-	const scales, tile = panelK / 16 * Granule, 6 * Granule
-	bytes := make([]byte, 64+panel+rows+acts+4*(2*scales+tile))
+	const scales, tile, sums = panelK / 16 * Granule, 6 * Granule, streamRows * Granule
+	bytes := make([]byte, 64+panel+rows+acts+4*(2*scales+tile+sums))
 	bytes = bytes[-uintptr(unsafe.Pointer(&bytes[0]))&63:] // a vector load must not straddle two cache lines
 	floats := func(n int) []float32 {
 		f := unsafe.Slice((*float32)(unsafe.Pointer(&bytes[0])), n)
@@ -40,6 +41,6 @@ func NewScratch() *Scratch {
 	}
 	s := &Scratch{panel: bytes[:panel], rows: bytes[panel : panel+rows], acts: bytes[panel+rows : panel+rows+acts]}
 	bytes = bytes[panel+rows+acts:]
-	s.scales, s.mins, s.tile = floats(scales), floats(scales), floats(tile)
+	s.scales, s.mins, s.tile, s.sums = floats(scales), floats(scales), floats(tile), floats(sums)
 	return s
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// TestBitsInCompany multiplies many rows of activations at once, by tile kernels, and one row at a time, by dot kernels:
-// not a bit may differ. The sizes have whole tiles and a rest, whole chunks and a rest, several passes over the rows, a last
+// TestBitsInCompany multiplies many rows of activations at once, by tile and batch kernels, and one row at a time, by dot
+// kernels: not a bit may differ. The sizes have whole tiles and a rest, whole chunks and a rest, several passes over the rows, a last
 // unit that Granule does not divide, and activations that are copied together and ones that are not.
 func TestBitsInCompany(t *testing.T) {
 	eachTier(t, func(t *testing.T, tier Tier) {
@@ -18,6 +18,9 @@ func TestBitsInCompany(t *testing.T) {
 		for f := range packings {
 			t.Run(f.String(), func(t *testing.T) {
 				testCompany(t, tier, f, 6*tileRows+5, gatherUnits*Granule+3, aliasBytes/lineBytes*32)
+				for m := leastBatch; m <= leastBatch+batchRows; m++ {
+					testCompany(t, tier, f, m, 2*Granule+1, panelK+256)
+				}
 				testCompany(t, tier, f, passRows+2*tileRows+1, Granule+5, panelK+256)
 			})
 		}

@@ -52,18 +52,15 @@ var forms = []form{
 	}},
 	{name: "U5", planes: 5, masks: []byte{0x78, 0x80}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
 		c.nibble(at, j, 3, 0x78, dst)
-		c.field(at.Offset(128*4), 7-j, 0x80, tmp)
-		c.Or(tmp, dst, dst)
+		c.add(at.Offset(128*4), 7-j, 0x80, dst, tmp)
 	}},
 	{name: "U6", planes: 6, sub16: true, masks: []byte{0x3c, 0xc0}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
 		c.nibble(at, j, 2, 0x3c, dst)
-		c.field(at.Offset(128*(4+j/4)), 6-2*(j%4), 0xc0, tmp)
-		c.Or(tmp, dst, dst)
+		c.add(at.Offset(128*(4+j/4)), 6-2*(j%4), 0xc0, dst, tmp)
 	}},
 	{name: "U3", planes: 3, sub16: true, masks: []byte{0x60, 0x80}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
 		c.field(at.Offset(128*(j/4)), 5-2*(j%4), 0x60, dst)
-		c.field(at.Offset(128*2), 7-j, 0x80, tmp)
-		c.Or(tmp, dst, dst)
+		c.add(at.Offset(128*2), 7-j, 0x80, dst, tmp)
 	}},
 	{name: "U2", planes: 2, sub16: true, masks: []byte{0xc0}, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
 		c.field(at.Offset(128*(j/4)), 6-2*(j%4), 0xc0, dst)
@@ -107,4 +104,20 @@ func (c *codes) field(plane Mem, n int, mask byte, dst VecPhysical) {
 		c.Shift(n, dst)
 	}
 	c.And(c.mask[mask], dst, dst)
+}
+
+// add is dst |= (plane shifted left by n bits) & mask; tmp is overwritten.
+func (c *codes) add(plane Mem, n int, mask byte, dst, tmp VecPhysical) {
+	const orAnd = 0xf8 // the truth table of a | b & c
+	m, near := c.mask[mask].(VecPhysical)
+	switch {
+	case n == 0 && near:
+		c.VPTERNLOGD(U8(orAnd), plane, m, dst)
+	case near:
+		c.ShiftFrom(plane, n, tmp)
+		c.VPTERNLOGD(U8(orAnd), m, tmp, dst)
+	default:
+		c.field(plane, n, mask, tmp)
+		c.Or(tmp, dst, dst)
+	}
 }
