@@ -3,7 +3,6 @@ package ridge
 import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/sched"
-	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/price"
 )
@@ -19,7 +18,7 @@ func (o Options) profile(dev backend.Device) *price.Profile {
 	return calibrate.Nominal(dev)
 }
 
-// pricing is the engine's Predictor: the price of steps, corrected by those that ran.
+// pricing is the engine's Predictor: the price of steps, corrected by those that ran; it observes as the Model does.
 type pricing struct{ *price.Model }
 
 // Predict implements engine.Predictor. While recent predictions were too far off there is no telling, and the engine goes
@@ -30,9 +29,6 @@ func (p pricing) Predict(s sched.Shape) float64 {
 	}
 	return p.PredictShape(price.Shape(s))
 }
-
-// Observe implements engine.Predictor.
-func (p pricing) Observe(s *graph.Step, seconds float64) { p.Model.Observe(s, seconds) }
 
 // PriceStats says how good predictions of steps are.
 type PriceStats struct {

@@ -208,6 +208,9 @@ func (m *Model) CanCallTools() bool { return m.template != nil && m.template.Sho
 // Stats is what the engine has done and what it is at.
 func (m *Model) Stats() engine.Stats { return m.engine.Stats() }
 
+// Steps is the engine's latest steps, at most n, each with what had been predicted; the last of all is at the end.
+func (m *Model) Steps(n int) []engine.Step { return m.engine.Steps(n) }
+
 // Err is why the model takes no requests now; nil while it does.
 func (m *Model) Err() error { return m.engine.Err() }
 

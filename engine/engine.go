@@ -46,6 +46,7 @@ type Engine struct {
 	started    time.Time
 	maxWaiting int
 	stats      Stats
+	history    history
 
 	plan     sched.Plan // of the step under way, or already of the next, and what a step needs:
 	changed  bool       // what plan was made for has changed

@@ -13,8 +13,8 @@ type Predictor interface {
 	// Predict is how long a step of that shape will take, in seconds; 0 while there is no telling, and the engine goes by
 	// averages.
 	Predict(sched.Shape) float64
-	// Observe takes in how long a step took, in seconds.
-	Observe(*graph.Step, float64)
+	// Observe takes in how long a step took, in seconds, and returns what it would have predicted; 0 if it keeps no score.
+	Observe(*graph.Step, float64) (predicted float64)
 }
 
 // averages is the Predictor that knows no model: it remembers how long steps of about so many tokens took. The length of
@@ -25,15 +25,17 @@ type averages [bits.UintSize]average // by the number of bits of the tokens
 type average struct{ tokens, seconds float64 }
 
 // Observe implements Predictor.
-func (a *averages) Observe(s *graph.Step, seconds float64) {
+func (a *averages) Observe(s *graph.Step, seconds float64) (predicted float64) {
 	tokens := s.Tokens()
+	predicted = a.Predict(sched.Shape{Tokens: tokens})
 	b := &a[bits.Len(uint(tokens))]
 	if b.seconds == 0 {
 		*b = average{float64(tokens), seconds}
-		return
+		return predicted
 	}
 	b.tokens += forget * (float64(tokens) - b.tokens)
 	b.seconds += forget * (seconds - b.seconds)
+	return predicted
 }
 
 // Predict implements Predictor. Between two averages it is the line, below the first the first, since a step with few
@@ -81,12 +83,13 @@ func (e *Engine) price(s sched.Shape) float64 {
 	return seconds * 1e6
 }
 
-// observe notes how long the step took whose size explain has found.
-func (e *Engine) observe(took time.Duration) {
+// observe notes how long the step took whose size explain has found, and returns what had been predicted, s.
+func (e *Engine) observe(took time.Duration) (predicted float64) {
 	e.predicting.Lock()
 	defer e.predicting.Unlock()
-	e.measured.Observe(&e.size, took.Seconds())
+	predicted = e.measured.Observe(&e.size, took.Seconds())
 	if e.predictor != nil {
-		e.predictor.Observe(&e.size, took.Seconds())
+		predicted = e.predictor.Observe(&e.size, took.Seconds())
 	}
+	return predicted
 }

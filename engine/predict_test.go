@@ -57,8 +57,11 @@ func TestAveragesNeverShrink(t *testing.T) {
 // slope is a Predictor of a millisecond for each token.
 type slope struct{ observed int }
 
-func (s *slope) Predict(shape sched.Shape) float64   { return float64(shape.Tokens) / 1000 }
-func (s *slope) Observe(step *graph.Step, _ float64) { s.observed += step.Tokens() }
+func (s *slope) Predict(shape sched.Shape) float64 { return float64(shape.Tokens) / 1000 }
+func (s *slope) Observe(step *graph.Step, _ float64) float64 {
+	s.observed += step.Tokens()
+	return float64(step.Tokens()) / 1000
+}
 
 // TestTargetITL: beside an answer, prompts get the chunk that leaves the target; alone, all there is.
 func TestTargetITL(t *testing.T) {

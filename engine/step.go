@@ -21,9 +21,10 @@ func (e *Engine) step() error {
 		return err
 	}
 	took := e.since(began)
-	e.observe(took)
+	host := e.since(e.ready) + e.launched.Sub(began)
+	e.remember(&e.size, e.observe(took), took, host)
 	e.recorder.Stepped(took)
-	e.stats.record(len(e.batch.Tokens), took, e.since(e.ready)+e.launched.Sub(began))
+	e.stats.record(len(e.batch.Tokens), took, host)
 	return nil
 }
 

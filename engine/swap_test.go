@@ -17,8 +17,8 @@ import (
 // dear is a Predictor to whom every step takes a second, so that nothing is computed twice that can be swapped.
 type dear struct{}
 
-func (dear) Predict(sched.Shape) float64  { return 1 }
-func (dear) Observe(*graph.Step, float64) {}
+func (dear) Predict(sched.Shape) float64          { return 1 }
+func (dear) Observe(*graph.Step, float64) float64 { return 1 }
 
 // checkSwap holds both accounts of pages to what they promise.
 func checkSwap(t *testing.T, e *Engine) {

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"io/fs"
 	"net/http"
+	"strconv"
 
 	"github.com/ridge-llm/ridge/engine"
 )
@@ -32,6 +33,22 @@ func open(path string) bool {
 	}
 	return false
 }
+
+// steps is GET /steps?n=100: the latest steps, each with what had been predicted.
+func (s *Server) steps(w http.ResponseWriter, r *http.Request) {
+	n := defaultSteps
+	if text := r.URL.Query().Get("n"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 {
+			s.fail(w, r, bad("n", "n is %.40q; a whole number from 1 is possible", text))
+			return
+		}
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"steps": s.model.Steps(n)})
+}
+
+// defaultSteps is how many steps are told of unless more or fewer are asked for.
+const defaultSteps = 100
 
 // stats is GET /stats: engine.Stats as JSON, times in nanoseconds, for the page's view of the engine.
 func (s *Server) stats(w http.ResponseWriter, _ *http.Request) {

@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"regexp"
@@ -8,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/server"
 )
 
@@ -49,6 +52,34 @@ func TestPage(t *testing.T) {
 	for _, m := range regexp.MustCompile(`\bs\.([A-Z]\w+)`).FindAllStringSubmatch(texts["/engine.js"], -1) {
 		if !strings.Contains(string(data), `"`+m[1]+`":`) {
 			t.Errorf("the script reads %s, which /stats has not: %s", m[1], data)
+		}
+	}
+}
+
+// TestSteps: the latest steps are told, oldest first, and a number that is none is refused.
+func TestSteps(t *testing.T) {
+	h, m := start(t, ridge.Options{}, server.Options{})
+	if status, text := post(t, h, "/v1/completions", `{"prompt": "Once upon a time", "max_tokens": 20, "temperature": 0, "ignore_eos": true}`); status != 200 {
+		t.Fatal(text)
+	}
+	if err := m.Drain(context.Background()); err != nil { // the last step has been noted
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{"/steps": 20, "/steps?n=2": 2, "/steps?n=9999": 20, "/steps?n=0": 0, "/steps?n=x": 0} {
+		r, err := http.Get(h.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list struct{ Steps []engine.Step }
+		err = json.NewDecoder(r.Body).Decode(&list)
+		r.Body.Close()
+		if err != nil || len(list.Steps) != want || (r.StatusCode == 200) != (want > 0) {
+			t.Fatalf("%s: status %d with %d steps, %v; there are %d", path, r.StatusCode, len(list.Steps), err, want)
+		}
+		for i, s := range list.Steps {
+			if s.Requests != 1 || s.Rows < s.Tokens || s.Actual <= 0 || s.Predicted < 0 || i > 0 && s.At < list.Steps[i-1].At {
+				t.Errorf("%s: step %d is %+v", path, i, s)
+			}
 		}
 	}
 }

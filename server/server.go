@@ -88,6 +88,7 @@ func New(m *ridge.Model, o Options) *Server {
 	s.mux.HandleFunc("GET /health", s.health)
 	s.mux.HandleFunc("GET /version", s.version)
 	s.mux.HandleFunc("GET /stats", s.stats)
+	s.mux.HandleFunc("GET /steps", s.steps)
 	s.mux.Handle("GET /{$}", page())
 	s.mux.Handle("GET /page.css", page())
 	s.mux.Handle("GET /page.js", page())

@@ -26,19 +26,25 @@ type loadedModel struct {
 func psCommand() *cobra.Command {
 	var url string
 	var asJSON bool
+	var steps int
 	cmd := &cobra.Command{
 		Use:   "ps",
-		Short: "Say which models a running server has loaded",
-		Long:  "Ps asks a server, by default the one on this machine, what it has loaded. OPENAI_API_KEY is sent as key, if it is set.",
+		Short: "Say which models a running server has loaded, or what it is at",
+		Long: `Ps asks a server, by default the one on this machine, what it has loaded. With --steps it lists the engine's latest steps, each with
+what it was predicted to take and what it took. OPENAI_API_KEY is sent as key, if it is set.`,
 		Example: `  ridge ps
+  ridge ps --steps 20
   ridge ps --url http://127.0.0.1:11434   # Ollama's`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := cmd.OutOrStdout()
+			if steps > 0 {
+				return showSteps(cmd.Context(), out, url, steps, asJSON)
+			}
 			models, err := askLoaded(cmd.Context(), url)
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
 			if asJSON {
 				return json.NewEncoder(out).Encode(models)
 			}
@@ -51,38 +57,45 @@ func psCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:8000", "the server")
+	cmd.Flags().IntVar(&steps, "steps", 0, "list so many of the engine's latest steps instead; 512 are kept")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return cmd
 }
 
 // askLoaded asks a server for the models it has loaded.
 func askLoaded(ctx context.Context, url string) ([]loadedModel, error) {
+	var list struct {
+		Models []loadedModel `json:"models"`
+	}
+	err := askServer(ctx, url, "/api/ps", &list)
+	return list.Models, err
+}
+
+// askServer decodes what a server answers to GET.
+func askServer(ctx context.Context, url, path string, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/api/ps", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+path, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if key := os.Getenv("OPENAI_API_KEY"); key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("%w; is a server running there? ridge serve starts one, --url names another", err)
+		return fmt.Errorf("%w; is a server running there? ridge serve starts one, --url names another", err)
 	}
 	defer resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized:
-		return nil, fmt.Errorf("%s wants an API key; set OPENAI_API_KEY", url)
+		return fmt.Errorf("%s wants an API key; set OPENAI_API_KEY", url)
 	default:
-		return nil, fmt.Errorf("%s answers status %d to /api/ps", url, resp.StatusCode)
+		return fmt.Errorf("%s answers status %d to %s", url, resp.StatusCode, path)
 	}
-	var list struct {
-		Models []loadedModel `json:"models"`
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(answer); err != nil {
+		return fmt.Errorf("%s does not answer %s as Ridge does: %w", url, path, err)
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&list); err != nil {
-		return nil, fmt.Errorf("%s does not answer /api/ps as Ollama and Ridge do: %w", url, err)
-	}
-	return list.Models, nil
+	return nil
 }

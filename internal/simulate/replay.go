@@ -169,7 +169,7 @@ func (p *replay) Predict(sched.Shape) float64 {
 }
 
 // Observe implements engine.Predictor.
-func (p *replay) Observe(*graph.Step, float64) {}
+func (p *replay) Observe(*graph.Step, float64) float64 { return 0 }
 
 // Said implements engine.Recorder.
 func (p *replay) Said(int64, engine.Said) {}

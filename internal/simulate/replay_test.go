@@ -69,7 +69,7 @@ func (m *moods) Predict(s sched.Shape) float64 {
 	return float64(s.Tokens) * (1 + math.Mod(m.n*0.7, 3)) / 1000
 }
 
-func (m *moods) Observe(*graph.Step, float64) {}
+func (m *moods) Observe(*graph.Step, float64) float64 { return 0 }
 
 // TestReplayOfPricedChunks: what the scheduler was told of prices is in the recording, so that chunks cut by them come out
 // the same, and so do choices between swapping and computing again.

@@ -15,11 +15,28 @@ function tile(name, value) {
   return box;
 }
 
-// curve draws values from left to right, the newest at the right edge, the largest at the top.
-function curve(svg, values) {
-  const top = Math.max(...values, 1e-9);
-  const points = values.map((v, i) => `${past - values.length + i + 1},${(30 - 28 * v / top).toFixed(2)}`);
-  svg.querySelector("polyline").setAttribute("points", points.join(" "));
+// curve draws values from left to right, the newest at the right edge, top at the top.
+function curve(line, values, top) {
+  const points = values.map((v, i) => `${past - values.length + i + 1},${(30 - 28 * Math.min(v / top, 1)).toFixed(2)}`);
+  line.setAttribute("points", points.join(" "));
+}
+
+// alone draws the only curve of a picture.
+function alone(svg, values) {
+  curve(svg.querySelector("polyline"), values, Math.max(...values, 1e-9));
+}
+
+// price shows what the latest steps were predicted to take, dashed, and what they took. The highest of each hundred may
+// leave the picture, so that an interruption does not flatten the rest.
+function price(steps) {
+  const actual = steps.map(s => s.actual_ns), predicted = steps.map(s => s.predicted_ns);
+  const high = [...actual].sort((a, b) => a - b)[Math.floor(0.99 * (actual.length - 1))];
+  const top = 1.2 * Math.max(high || 0, 1);
+  const [dashed, line] = $("priced").querySelectorAll("polyline");
+  curve(dashed, predicted, top);
+  curve(line, actual, top);
+  const miss = steps.filter(s => s.predicted_ns > 0).map(s => Math.abs(s.predicted_ns - s.actual_ns) / s.actual_ns).sort((a, b) => a - b);
+  $("off").textContent = miss.length ? "predicted within " + Math.round(100 * miss[miss.length >> 1]) + " %" : "";
 }
 
 function remember(list, value) {
@@ -44,18 +61,24 @@ function display(s, now) {
   $("bar").setAttribute("aria-label", $("cache").textContent);
   $("step").textContent = (s.StepTime / 1e6).toFixed(1) + " ms";
   $("rate").textContent = output.toFixed(0) + " tokens/s";
-  curve($("steps"), history.step);
-  curve($("rates"), history.rate);
+  alone($("steps"), history.step);
+  alone($("rates"), history.rate);
   $("model").textContent = s.Model;
   $("state").textContent = "";
+}
+
+// read asks the server for something about the engine.
+async function read(what) {
+  const response = await fetch(what, { headers: headers() });
+  if (!response.ok) throw new Error(response.status === 401 ? "needs the API key" : "answers " + response.status);
+  return response.json();
 }
 
 // watch reads the stats for ever.
 async function watch() {
   try {
-    const response = await fetch("stats", { headers: headers() });
-    if (!response.ok) throw new Error(response.status === 401 ? "needs the API key" : "answers " + response.status);
-    display(await response.json(), performance.now());
+    display(await read("stats"), performance.now());
+    price((await read("steps?n=" + past)).steps);
   } catch (error) {
     $("state").textContent = error instanceof TypeError ? "the server does not answer" : "engine: " + error.message;
     if (error.message === "needs the API key") $("access").open = true;

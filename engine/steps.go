@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Step is what a step was and took.
+type Step struct {
+	At        time.Duration `json:"at_ns"` // when it ended, since the engine began
+	Requests  int           `json:"requests"`
+	Tokens    int           `json:"tokens"`
+	Logits    int           `json:"logits"`       // rows of them
+	Rows      int           `json:"cache_rows"`   // that its tokens attended to
+	Predicted time.Duration `json:"predicted_ns"` // as it was priced before it was known; 0: it was not
+	Actual    time.Duration `json:"actual_ns"`
+	Host      time.Duration `json:"host_ns"` // of it, with nothing for the device to do
+}
+
+// keptSteps is how many steps are remembered.
+const keptSteps = 512
+
+// history is the latest steps, in a ring.
+type history struct {
+	mu    sync.Mutex
+	steps [keptSteps]Step
+	made  int // of all time
+}
+
+func (h *history) put(s Step) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.steps[h.made%keptSteps] = s
+	h.made++
+}
+
+// Steps is the latest steps, at most n, the last of all at the end.
+func (e *Engine) Steps(n int) []Step {
+	h := &e.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n = max(0, min(n, h.made, keptSteps))
+	steps := make([]Step, 0, n)
+	for i := h.made - n; i < h.made; i++ {
+		steps = append(steps, h.steps[i%keptSteps])
+	}
+	return steps
+}
+
+// remember notes a step of a size.
+func (e *Engine) remember(size *graph.Step, predicted float64, took, host time.Duration) {
+	e.history.put(Step{
+		At: e.since(e.started), Requests: len(size.Seqs), Tokens: size.Tokens(), Logits: size.Logits, Rows: int(size.CtxRows(0)),
+		Predicted: seconds(predicted), Actual: took, Host: host,
+	})
+}
