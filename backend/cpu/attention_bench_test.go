@@ -18,6 +18,7 @@ func BenchmarkAttention(b *testing.B) {
 		cache                       graph.Type
 	}{
 		{"prefill512", 32, 8, 64, 512, 512, 1, 0, graph.F16},
+		{"prefill512/int8", 32, 8, 64, 512, 512, 1, 0, graph.I8},
 		{"prefill512/size128", 16, 8, 128, 512, 512, 1, 0, graph.F16},
 		{"prefill512/mha", 8, 8, 64, 512, 512, 1, 0, graph.F16},
 		{"prefill128at4096", 32, 8, 64, 128, 4096, 1, 0, graph.F16},

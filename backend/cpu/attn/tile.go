@@ -52,6 +52,7 @@ type Tile struct {
 	powerScale []float32 // [lane]
 	flat       []float32 // [keySize] ones
 
+	masked          [keyTile]float32 // scores that no lane may look at
 	scales          [keyTile]float32 // of the tile's values, where they are bytes
 	blocks          [2 * ahead]*byte // of the tile's keys, and of the next tile's
 	convertedKeys   [2 * ahead]*byte // where they are converted to; there is nothing to fetch ahead
@@ -94,6 +95,9 @@ func NewTile(tier gemm.Tier, mem []float32, lanes, keySize, valueSize int) *Tile
 	t.flat = take(keySize)
 	for i := range t.flat {
 		t.flat[i] = 1
+	}
+	for i := range t.masked {
+		t.masked[i] = masked
 	}
 	return t
 }

@@ -100,12 +100,8 @@ func (t *Tile) finish(h Head, from int) {
 			continue
 		}
 		row := t.scores[i*keyTile : (i+1)*keyTile]
-		for j := range min(low, keyTile) {
-			row[j] = masked
-		}
-		for j := max(high, 0); j < keyTile; j++ {
-			row[j] = masked
-		}
+		copy(row[:max(0, min(low, keyTile))], t.masked[:])
+		copy(row[max(0, min(high, keyTile)):], t.masked[:])
 	}
 }
 
