@@ -1880,6 +1880,20 @@ group:
 	MOVD blocks+56(FP), R5
 	MOVD mins+80(FP), R4
 	ADD R6, R0, R0
+	ADD R1<<2, R0, R7
+	ADD R1<<1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
 	ADD R6, R2, R2
 	ADD R6, R2, R2
 	ADD R6, R3, R3
@@ -3818,6 +3832,20 @@ group:
 	MOVD blocks+56(FP), R5
 	MOVD mins+80(FP), R4
 	ADD R6, R0, R0
+	ADD R1<<2, R0, R7
+	ADD R1<<1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
 	ADD R6, R2, R2
 	ADD R6, R2, R2
 	ADD R6, R3, R3

@@ -909,6 +909,20 @@ group:
 	MOVD w+24(FP), R2
 	MOVD n+64(FP), R5
 	ADD R6, R0, R0
+	ADD R1<<2, R0, R7
+	ADD R1<<1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
 	ADD R6, R2, R2
 	MOVD act+40(FP), R8
 	MOVD stride+48(FP), R7
@@ -2378,6 +2392,20 @@ group:
 	MOVD w+24(FP), R2
 	MOVD n+64(FP), R5
 	ADD R6, R0, R0
+	ADD R1<<2, R0, R7
+	ADD R1<<1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
+	WORD $0xf98000f0 // prfm pstl1keep, [x7]
+	ADD R1, R7, R7
 	ADD R6, R2, R2
 	MOVD act+40(FP), R8
 	MOVD stride+48(FP), R7

@@ -115,6 +115,9 @@ func (d *dot) pointers() {
 	d.Arg("blocks", count)
 	d.Arg("mins", mins)
 	d.AddR(column, out, out)
+	if d.rows == panelRows {
+		nextOut(d.Asm)
+	}
 	for range d.width() {
 		d.AddR(column, weights, weights)
 	}
@@ -126,6 +129,20 @@ func (d *dot) pointers() {
 	d.Arg("stride", temporary)
 	for a := 1; a < d.rows; a++ {
 		d.AddR(temporary, actRow+arm.R(a-1), actRow+arm.R(a))
+	}
+}
+
+// panelRows is how many rows of activations the tiles of many rows have.
+const panelRows = 6
+
+// nextOut calls for the part of out that the next such tile will need: its rows lie pages apart, and memory would be waited
+// for.
+func nextOut(a *arm.Asm) {
+	a.Op("ADD %v<<2, %v, %v", ld, out, temporary)
+	a.Op("ADD %v<<1, %v, %v", ld, temporary, temporary)
+	for range panelRows {
+		a.FetchToStore(temporary)
+		a.AddR(ld, temporary, temporary)
 	}
 }
 

@@ -47,6 +47,9 @@ func (p panel) function(kind string, load, clear, store, four, one func()) {
 	p.Arg("w", weights)
 	p.Arg("n", count)
 	p.AddR(column, out, out)
+	if p.rows == panelRows {
+		nextOut(p.Asm)
+	}
 	p.AddR(column, weights, weights)
 	p.Arg("act", actRow)
 	p.Arg("stride", temporary)
