@@ -40,6 +40,10 @@ func rows(w emit.Width, most int) func(*emit.Asm) {
 	}
 }
 
+// nextRows points at the next four rows of weights, at the place of the four in hand: four streams that are read ahead
+// across the ends of pages, where the processor's own reading ahead stops.
+var nextRows = R11
+
 func rowKernel(w emit.Width, e element, rows, acts int) {
 	name := fmt.Sprintf("rows%sx%dx%d%s", e.name, rows, acts, w.Suffix())
 	w.Func(name, "func(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)",
@@ -50,6 +54,7 @@ func rowKernel(w emit.Width, e element, rows, acts int) {
 	actAt := rowAddresses(w, acts, act, stride)
 	if rows > 3 {
 		w.LEAQ(Mem{Base: wStride, Index: wStride, Scale: 2}, R12)
+		w.LEAQ(Mem{Base: weights, Index: wStride, Scale: 4}, nextRows)
 	}
 	weightAt := []Mem{
 		emit.At(weights, 0), emit.Indexed(weights, wStride, 1, 0), emit.Indexed(weights, wStride, 2, 0), emit.Indexed(weights, R12, 1, 0),
@@ -71,11 +76,19 @@ func rowKernel(w emit.Width, e element, rows, acts int) {
 		if acts == 1 {
 			w.PREFETCHT0(weightAt[r].Offset(1024))
 		}
+		if rows > 3 {
+			next := weightAt[r]
+			next.Base = nextRows
+			w.PREFETCHT1(next)
+		}
 		for a := range acts {
 			w.VFMADD231PS(w.Reg(firstAct+a), w.Reg(weight), sum(r, a))
 		}
 	}
 	w.Advance(weights, e.bytes*w.Bytes/4)
+	if rows > 3 {
+		w.Advance(nextRows, e.bytes*w.Bytes/4)
+	}
 	w.Advance(act, w.Bytes)
 	if acts > 5 {
 		w.Advance(sixthRow, w.Bytes)
