@@ -76,9 +76,15 @@ func (e *Engine) predict(s sched.Shape) float64 {
 	return e.measured.Predict(s)
 }
 
-// price is what the scheduler asks, in µs.
+// Doubter is a Predictor that knows by how much of what it predicts the slowest hundredth of steps takes longer.
+type Doubter interface{ Late() float64 }
+
+// price is what the scheduler asks, in µs: with so much to spare that 99 of 100 steps take no longer.
 func (e *Engine) price(s sched.Shape) float64 {
 	seconds := e.predict(s)
+	if d, ok := e.predictor.(Doubter); ok {
+		seconds *= 1 + d.Late()
+	}
 	e.recorder.Priced(seconds)
 	return seconds * 1e6
 }

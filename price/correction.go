@@ -4,11 +4,16 @@ package price
 // squares on relative errors, so that a short step counts as much as a long one. What it forgets is limited, so that a
 // factor that no step tells anything about stays what it was.
 type correction struct {
-	factor            [partCount]float64            // of each part
-	spread            [partCount][partCount]float64 // how unsure they are: the covariance of the factors
+	factor [partCount]float64            // of each part
+	spread [partCount][partCount]float64 // how unsure they are: the covariance of the factors
+}
+
+// record is how predictions did.
+type record struct {
 	steps             int64
 	err               float64 // recent |predicted − actual| / actual, an average that forgets
 	predicted, actual float64 // of the last step, s
+	late              float64 // by how much, of what was predicted, the slowest hundredth of steps took longer
 }
 
 const (
@@ -19,6 +24,12 @@ const (
 	mostFix  = 5
 	wildStep = 4 // a step that took so many times as long, or short, as predicted is an interruption and teaches little
 	errSteps = 50
+
+	// late goes up by a large part of lateMove with a step that took longer and down by a small one with others, so that it
+	// stays where one in a hundred does (Robbins and Monro, 1951).
+	lateMove = 0.01
+	firstly  = 0.1 // late before any step
+	lateMost = 0.5
 )
 
 func (c *correction) reset() {
@@ -41,12 +52,6 @@ func (c *correction) apply(parts *[partCount]float64) float64 {
 // learn takes in a step that took so many seconds.
 func (c *correction) learn(parts *[partCount]float64, seconds float64) {
 	predicted := c.apply(parts)
-	if !(seconds > 0) || !(predicted > 0) {
-		return
-	}
-	c.predicted, c.actual = predicted, seconds
-	miss := (predicted - seconds) / seconds
-	c.note(max(miss, -miss))
 	seconds = min(max(seconds, predicted/wildStep), predicted*wildStep)
 	var x, gain [partCount]float64 // the parts relative to the time, and what a miss moves the factors by
 	for i := range parts {
@@ -71,10 +76,18 @@ func (c *correction) learn(parts *[partCount]float64, seconds float64) {
 			c.spread[i][j] -= gain[i] * gain[j] / scale
 		}
 	}
-	c.steps++
 }
 
-func (c *correction) note(miss float64) {
-	weight := max(1.0/errSteps, 1/float64(c.steps+1))
-	c.err += weight * (min(miss, wildStep) - c.err)
+// note takes in a step that took so many seconds.
+func (r *record) note(predicted, seconds float64) {
+	r.predicted, r.actual = predicted, seconds
+	miss := (predicted - seconds) / seconds
+	weight := max(1.0/errSteps, 1/float64(r.steps+1))
+	r.err += weight * (min(max(miss, -miss), wildStep) - r.err)
+	r.steps++
+	if seconds > predicted*(1+r.late) {
+		r.late = min(r.late+0.99*lateMove, lateMost)
+	} else {
+		r.late = max(r.late-0.01*lateMove, 0)
+	}
 }

@@ -5,14 +5,14 @@ import "github.com/ridge-llm/ridge/graph"
 // Explain is Predict by what the time is spent on, s. It allocates nothing.
 func (m *Model) Explain(s *graph.Step) (by [Causes]float64) {
 	l := m.measure(s)
-	set, launching := m.workingSet(&l), m.launching(&l)
+	set := m.workingSet(&l)
 	m.mu.Lock()
-	factor := m.correct.factor
+	factor := m.correct[m.kind(&l)].factor
 	m.mu.Unlock()
 	for _, x := range m.groups {
 		c := m.cost(x, &l, set)
 		nodes := float64(len(x.nodes))
-		by[ByLaunch] += factor[launching] * nodes * c.launch
+		by[ByLaunch] += factor[launchPart] * nodes * c.launch
 		by[causeOf(c.bound(), &c.work)] += factor[x.part(&c)] * nodes * (c.seconds - c.launch)
 	}
 	by[ByHost] = factor[hostPart] * m.host(&l)

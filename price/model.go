@@ -17,7 +17,8 @@ type Model struct {
 	vocab   float64
 
 	mu      sync.Mutex
-	correct correction
+	correct [2]correction // of steps that are launched, and of those that are replayed: what overlaps differs in all of them
+	record  record
 }
 
 // New prepares pricing. The graph is the one that runs, after the passes; p.Fit may be nil, which is Typical. joined is how
@@ -48,7 +49,10 @@ func New(g *graph.Graph, p *Profile, joined []int) (*Model, error) {
 	for _, x := range m.groups {
 		m.weights += x.fixed.WeightBytes * int64(len(x.nodes))
 	}
-	m.correct.reset()
+	for i := range m.correct {
+		m.correct[i].reset()
+	}
+	m.record.late = firstly
 	return m, nil
 }
 
@@ -74,7 +78,7 @@ func (m *Model) predict(l load) float64 {
 	p := m.parts(&l)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.correct.apply(&p)
+	return m.correct[m.kind(&l)].apply(&p)
 }
 
 // part is a share of a step's time that is corrected by itself.
@@ -86,7 +90,6 @@ const (
 	attentionPart
 	restPart   // of the nodes
 	launchPart // of all nodes
-	replayPart // of all nodes, in steps that are replayed
 	hostPart   // beside the nodes
 	partCount
 )
@@ -104,12 +107,12 @@ func (x *group) part(c *cost) part {
 	return arithmeticPart
 }
 
-// launching is what the launches of a step with this load count as.
-func (m *Model) launching(l *load) part {
+// kind is which correction a step with this load has.
+func (m *Model) kind(l *load) int {
 	if m.replays(l) {
-		return replayPart
+		return 1
 	}
-	return launchPart
+	return 0
 }
 
 // replays reports whether the device replays a recording for the step.
@@ -117,11 +120,11 @@ func (m *Model) replays(l *load) bool { return m.profile.Replays && l.decodes }
 
 // parts is the price of a load, uncorrected, s.
 func (m *Model) parts(l *load) (parts [partCount]float64) {
-	set, launching := m.workingSet(l), m.launching(l)
+	set := m.workingSet(l)
 	for _, x := range m.groups {
 		c := m.cost(x, l, set)
 		parts[x.part(&c)] += (c.seconds - c.launch) * float64(len(x.nodes))
-		parts[launching] += c.launch * float64(len(x.nodes))
+		parts[launchPart] += c.launch * float64(len(x.nodes))
 	}
 	parts[hostPart] = m.host(l)
 	return parts

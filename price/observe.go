@@ -8,8 +8,12 @@ func (m *Model) Observe(s *graph.Step, seconds float64) (predicted float64) {
 	parts := m.parts(&l)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	predicted = m.correct.apply(&parts)
-	m.correct.learn(&parts, seconds)
+	c := &m.correct[m.kind(&l)]
+	predicted = c.apply(&parts)
+	if seconds > 0 && predicted > 0 {
+		m.record.note(predicted, seconds)
+		c.learn(&parts, seconds)
+	}
 	return predicted
 }
 
@@ -18,14 +22,22 @@ func (m *Model) Observe(s *graph.Step, seconds float64) (predicted float64) {
 func (m *Model) Error() (ratio float64, steps int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.correct.err, m.correct.steps
+	return m.record.err, m.record.steps
 }
 
 // Last is what the last step was predicted to take and what it took, s.
 func (m *Model) Last() (predicted, actual float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.correct.predicted, m.correct.actual
+	return m.record.predicted, m.record.actual
+}
+
+// Late is by how much of what was predicted the slowest hundredth of steps took longer: who must keep a bound with 99 of 100 steps
+// plans with that much to spare.
+func (m *Model) Late() float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.record.late
 }
 
 // Trusted reports whether predictions are good enough to decide by: after a few steps, and with a recent error of no more

@@ -180,6 +180,9 @@ func TestObserve(t *testing.T) {
 	if ratio, steps := m.Error(); steps != 401 || ratio > 0.2 || !m.Trusted() {
 		t.Errorf("error %g after %d steps", ratio, steps)
 	}
+	if late := m.Late(); late < 0.02 || late > 0.25 { // times were given a standard deviation of 5 %
+		t.Errorf("the slowest hundredth of steps is said to take %.0f %% longer", 100*late)
+	}
 	for range 200 {
 		m.Observe(held, rnd.ExpFloat64()*truth(held))
 	}

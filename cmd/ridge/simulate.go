@@ -36,6 +36,7 @@ type simulateFlags struct {
 	limits   capacity.Limits
 	options  simulate.Options
 	against  string
+	sweep    bool
 	asJSON   bool
 	plot     string
 
@@ -55,6 +56,10 @@ bench serve prints of a real run.
 them, and the command fails if throughput is off by more than a tenth, or the median or 95th percentile of TTFT or ITL by more than a fifth. A server's first steps also
 pay for memory that it touches for the first time, which is not simulated.
 
+--target-itl has prompts read in chunks of the size that their price allows, as ridge serve does; --sweep compares that with
+chunks of every fixed size (--max-num-batched-tokens): which are the fastest that keep 99 of 100 gaps between tokens under the
+target. It fails if what is priced does not, or is slower than 95 % of the best fixed size that does.
+
 MODEL is as for ridge plan: no weights are needed. --device is a published device, a file with a profile, or here, which
 is this machine as ridge calibrate measured it.`,
 		Example: `  ridge simulate llama-3.1-8b --device h200 --trace conversation_trace.jsonl --first 1000 --slo ttft=2s,itl=50ms
@@ -68,6 +73,9 @@ is this machine as ridge calibrate measured it.`,
 			}
 			if err := f.setUp(m); err != nil {
 				return err
+			}
+			if f.sweep {
+				return f.runSweep(cmd.OutOrStdout())
 			}
 			r, err := simulate.Run(f.options)
 			if err != nil {
@@ -97,6 +105,8 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.kvTokens, "kv-tokens", 0, "tokens of cache; 0: what fits into the device's memory, and no more than all requests at their longest")
 	fl.Float64Var(&f.limits.Utilization, "gpu-memory-utilization", 0.9, "part of a device's memory that may be used")
 	fl.StringVar(&f.slo, "slo", "", "bounds of a good answer: ttft, itl (95 of 100 gaps), tpot, e2e, such as ttft=1s,itl=50ms")
+	fl.DurationVar(&e.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms; 0: prompts are read in chunks as large as a step")
+	fl.BoolVar(&f.sweep, "sweep", false, "with --target-itl, compare priced chunks with fixed ones of every size")
 	fl.StringVar(&f.against, "against", "", "compare with the report of a real run, which ridge bench serve --json wrote; --trace and the engine's settings have to be that run's")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON, each request's times too")
 	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
@@ -167,6 +177,11 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 		return err
 	}
 	f.options.Cost = s.Seconds
+	if f.options.Engine.TargetITL > 0 {
+		if err := f.predictBy(g, p); err != nil {
+			return err
+		}
+	}
 	const page = 16
 	lim := backend.Limits{Tokens: f.limits.StepTokens, Seqs: f.limits.Sequences, Logits: f.limits.Sequences, PageSize: page}
 	lim.SeqPages = (f.limits.Context + page - 1) / page

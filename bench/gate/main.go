@@ -1,0 +1,168 @@
+// Gate reruns two of Ridge's promises about prices on this machine, with the server and the clients in processes of their own:
+//
+//	go run ./bench/gate -ridge ./ridge -m model.gguf           simulations beside real runs of the same traces
+//	go run ./bench/gate -ridge ./ridge -m model.gguf -sweep    chunks of prompts by price beside the best fixed size
+//
+// Both need a quiet machine that ridge calibrate has measured in that state. A server is warmed up first: until it has touched its memory
+// for the first time it is slower than it will ever be again.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// workload is requests that come, and in which order.
+type workload struct {
+	name, trace string
+	concurrency int // requests under way at once; 0: they come when the trace says
+}
+
+// simulated are the workloads of the first gate: sparse and crowded arrivals, and clients that wait for their answers.
+var simulated = []workload{
+	{"poisson", "poisson:rate=2.5,n=80,in=100-300,out=10-50", 0},
+	{"bursts", "gamma:rate=2,n=60,in=50-400,out=20-60,cv=2", 0},
+	{"8 at once", "constant:n=90,in=100-400,out=20-80", 8},
+}
+
+// sweepable are those of the second, which keep the server busy: conversations, long prompts, and bursts of short ones.
+var sweepable = []workload{
+	{"chat", "constant:n=80,in=100-400,out=20-100", 8},
+	{"long prompts", "constant:n=24,in=600-1000,out=10-40", 4},
+	{"bursts", "burst:rate=8,size=8,n=60,in=50-200,out=60-150", 0},
+}
+
+// flags are what bench serve and simulate are told of the workload.
+func (w workload) flags() []string {
+	return []string{"--trace", w.trace, "--concurrency", strconv.Itoa(w.concurrency)}
+}
+
+// gate is the settings of all runs.
+type gate struct {
+	ridge, model, dir string
+	context, parallel int
+	target            string
+	near              int
+}
+
+func main() {
+	g := gate{}
+	flag.StringVar(&g.ridge, "ridge", "ridge", "the program")
+	flag.StringVar(&g.model, "m", "", "GGUF file")
+	flag.IntVar(&g.context, "ctx", 1280, "context of a request, tokens")
+	flag.IntVar(&g.parallel, "parallel", 8, "requests that run at once")
+	flag.StringVar(&g.target, "target-itl", "80ms", "with -sweep: the target for 99 of 100 gaps between tokens")
+	flag.IntVar(&g.near, "near", 1, "with -sweep: how many sizes on either side of the best to run too")
+	only := flag.String("only", "", "the workload of this name alone")
+	sweep := flag.Bool("sweep", false, "check priced chunks of prompts instead of simulations")
+	flag.Parse()
+	if g.model == "" {
+		fail("give -m FILE")
+	}
+	var err error
+	if g.dir, err = os.MkdirTemp("", "ridge-gate-"); err != nil {
+		fail("%v", err)
+	}
+	defer os.RemoveAll(g.dir)
+	list, check := simulated, g.against
+	if *sweep {
+		list, check = sweepable, g.sweep
+	}
+	for _, w := range list {
+		if *only != "" && w.name != *only {
+			continue
+		}
+		fmt.Printf("%s: %s, concurrency %d\n", w.name, w.trace, w.concurrency)
+		if err := check(w); err != nil {
+			fail("%s: %v", w.name, err)
+		}
+	}
+}
+
+// settings are what server and simulation have in common.
+func (g *gate) settings() []string {
+	return []string{"--ctx", strconv.Itoa(g.context), "--parallel", strconv.Itoa(g.parallel)}
+}
+
+// against runs a workload and has ridge simulate compare. That a bound is missed is printed and no error.
+func (g *gate) against(w workload) error {
+	report, err := g.serve(w)
+	if err != nil {
+		return err
+	}
+	args := append([]string{"simulate", g.model, "--against", report}, append(g.settings(), w.flags()...)...)
+	out, err := g.output(args...)
+	at := strings.LastIndex(out, "\n\n")
+	if at < 0 {
+		return fmt.Errorf("ridge simulate printed no comparison: %v\n%s", err, out)
+	}
+	fmt.Println(out[at+2:])
+	return nil
+}
+
+// figures are what is read of a report.
+type figures struct {
+	Rate float64 `json:"output_tokens_per_second"`
+	ITL  struct {
+		P50 float64 `json:"p50"`
+		P99 float64 `json:"p99"`
+	} `json:"itl_ms"`
+}
+
+// sweep finds the best fixed size of a step by simulating all, and runs it, its neighbours and the priced one for real.
+func (g *gate) sweep(w workload) error {
+	args := append([]string{"simulate", g.model, "--sweep", "--json", "--target-itl", g.target}, append(g.settings(), w.flags()...)...)
+	out, _ := g.output(args...) // its exit code says whether the gate is kept in simulation, and so does what it prints
+	var swept struct {
+		Fixed []struct {
+			Budget string `json:"budget"`
+		} `json:"fixed"`
+		Best *struct {
+			Budget string `json:"budget"`
+		} `json:"best_fixed"`
+		Fraction float64 `json:"priced_of_best_fixed"`
+	}
+	if err := json.Unmarshal([]byte(out), &swept); err != nil || swept.Best == nil {
+		return fmt.Errorf("no fixed budget keeps %s in simulation (%v): %s", g.target, err, out)
+	}
+	fmt.Printf("  simulated: priced reaches %.1f %% of the best fixed budget, %s\n", 100*swept.Fraction, swept.Best.Budget)
+	for i, s := range swept.Fixed {
+		if s.Budget != swept.Best.Budget {
+			continue
+		}
+		for _, near := range swept.Fixed[max(i-g.near, 0):min(i+g.near+1, len(swept.Fixed))] {
+			if err := g.print(w, near.Budget+" tokens", "--max-num-batched-tokens", near.Budget); err != nil {
+				return err
+			}
+		}
+	}
+	return g.print(w, "priced", "--target-itl", g.target)
+}
+
+// print runs a workload on a server with more settings and prints its figures.
+func (g *gate) print(w workload, name string, more ...string) error {
+	report, err := g.serve(w, more...)
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(report)
+	if err != nil {
+		return err
+	}
+	var f figures
+	if err := json.Unmarshal(data, &f); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(report), err)
+	}
+	fmt.Printf("  measured: %-12s %7.1f output tokens/s, ITL p50 %5.1f ms, p99 %6.1f ms\n", name, f.Rate, f.ITL.P50, f.ITL.P99)
+	return nil
+}
+
+func fail(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "gate: "+format+"\n", args...)
+	os.Exit(1)
+}
