@@ -3,7 +3,8 @@
 //	go run ./bench/gate -ridge ./ridge -m model.gguf           simulations beside real runs of the same traces
 //	go run ./bench/gate -ridge ./ridge -m model.gguf -sweep    chunks of prompts by price beside the best fixed size
 //
-// Both need a quiet machine that ridge calibrate has measured in that state. A server is warmed up first: until it has touched its memory
+// Both need a quiet machine that ridge calibrate has measured in that state. Simulations learn what a server's steps take from a recording of
+// other requests than those that are compared. A server is warmed up first: until it has touched its memory
 // for the first time it is slower than it will ever be again.
 package main
 
@@ -37,6 +38,9 @@ var sweepable = []workload{
 	{"bursts", "burst:rate=8,size=8,n=60,in=50-200,out=60-150", 0},
 }
 
+// teaching is the requests whose steps the simulations learn from.
+var teaching = workload{"teaching", "gamma:rate=3,n=30,in=20-500,out=5-60,cv=2,seed=7", 0}
+
 // flags are what bench serve and simulate are told of the workload.
 func (w workload) flags() []string {
 	return []string{"--trace", w.trace, "--concurrency", strconv.Itoa(w.concurrency)}
@@ -48,6 +52,7 @@ type gate struct {
 	context, parallel int
 	target            string
 	near              int
+	recording         string // of traffic that is none of the workloads, for the simulations to learn from
 }
 
 func main() {
@@ -73,6 +78,10 @@ func main() {
 	if *sweep {
 		list, check = sweepable, g.sweep
 	}
+	g.recording = filepath.Join(g.dir, "teaching.jsonl")
+	if _, err := g.serve(teaching, "--record", g.recording); err != nil {
+		fail("%v", err)
+	}
 	for _, w := range list {
 		if *only != "" && w.name != *only {
 			continue
@@ -95,7 +104,7 @@ func (g *gate) against(w workload) error {
 	if err != nil {
 		return err
 	}
-	args := append([]string{"simulate", g.model, "--against", report}, append(g.settings(), w.flags()...)...)
+	args := append([]string{"simulate", g.model, "--learn", g.recording, "--against", report}, append(g.settings(), w.flags()...)...)
 	out, err := g.output(args...)
 	at := strings.LastIndex(out, "\n\n")
 	if at < 0 {
@@ -116,7 +125,7 @@ type figures struct {
 
 // sweep finds the best fixed size of a step by simulating all, and runs it, its neighbours and the priced one for real.
 func (g *gate) sweep(w workload) error {
-	args := append([]string{"simulate", g.model, "--sweep", "--json", "--target-itl", g.target}, append(g.settings(), w.flags()...)...)
+	args := append([]string{"simulate", g.model, "--learn", g.recording, "--sweep", "--json", "--target-itl", g.target}, append(g.settings(), w.flags()...)...)
 	out, _ := g.output(args...) // its exit code says whether the gate is kept in simulation, and so does what it prints
 	var swept struct {
 		Fixed []struct {

@@ -37,6 +37,7 @@ type simulateFlags struct {
 	options  simulate.Options
 	against  string
 	sweep    bool
+	learn    string
 	asJSON   bool
 	plot     string
 
@@ -59,6 +60,9 @@ pay for memory that it touches for the first time, which is not simulated.
 --target-itl has prompts read in chunks of the size that their price allows, as ridge serve does; --sweep compares that with
 chunks of every fixed size (--max-num-batched-tokens): which are the fastest that keep 99 of 100 gaps between tokens under the
 target. It fails if what is priced does not, or is slower than 95 % of the best fixed size that does.
+
+--learn corrects the price of steps by what those of a recording took (ridge serve --record, with any other requests to the same
+model): a server's steps are slower than the same steps alone, since clients and connections want the processor too.
 
 MODEL is as for ridge plan: no weights are needed. --device is a published device, a file with a profile, or here, which
 is this machine as ridge calibrate measured it.`,
@@ -107,6 +111,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.slo, "slo", "", "bounds of a good answer: ttft, itl (95 of 100 gaps), tpot, e2e, such as ttft=1s,itl=50ms")
 	fl.DurationVar(&e.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms; 0: prompts are read in chunks as large as a step")
 	fl.BoolVar(&f.sweep, "sweep", false, "with --target-itl, compare priced chunks with fixed ones of every size")
+	fl.StringVar(&f.learn, "learn", "", "correct prices by the steps of this recording, which ridge serve --record made of the same model on this device")
 	fl.StringVar(&f.against, "against", "", "compare with the report of a real run, which ridge bench serve --json wrote; --trace and the engine's settings have to be that run's")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON, each request's times too")
 	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
@@ -177,7 +182,7 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 		return err
 	}
 	f.options.Cost = s.Seconds
-	if f.options.Engine.TargetITL > 0 {
+	if f.options.Engine.TargetITL > 0 || f.learn != "" {
 		if err := f.predictBy(g, p); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -22,18 +23,64 @@ type foresight struct{ *price.Model }
 func (f foresight) Predict(s sched.Shape) float64 { return f.PredictShape(price.Shape(s)) }
 
 // Observe implements engine.Predictor.
-func (f foresight) Observe(s *graph.Step, seconds float64) { f.Model.Observe(s, seconds) }
+func (f foresight) Observe(s *graph.Step, seconds float64) float64 {
+	return f.Model.Observe(s, seconds)
+}
 
-// predictBy has the scheduler plan chunks by the price.
+// predictBy has the scheduler plan chunks by the price, and steps take what recorded ones teach, if there are any.
 func (f *simulateFlags) predictBy(g *graph.Graph, p *price.Profile) error {
 	if f.tensor > 1 {
-		return errors.New("--target-itl is for one device; leave --tp")
+		return errors.New("--target-itl and --learn are for one device; leave --tp")
 	}
 	m, err := price.New(g, p, nil)
-	if err == nil {
-		f.options.Engine.Predictor = foresight{m}
+	if err != nil {
+		return err
 	}
-	return err
+	if f.learn == "" {
+		f.options.Engine.Predictor = foresight{m}
+		return nil
+	}
+	if err := learnFrom(m, f.learn); err != nil {
+		return err
+	}
+	f.options.Cost, f.options.Engine.Predictor = m.Predict, certain{m}
+	return nil
+}
+
+// certain is foresight of steps whose price teaches nothing, since it is what they take.
+type certain struct{ *price.Model }
+
+// Predict implements engine.Predictor.
+func (c certain) Predict(s sched.Shape) float64 { return c.PredictShape(price.Shape(s)) }
+
+// Observe implements engine.Predictor.
+func (certain) Observe(*graph.Step, float64) float64 { return 0 }
+
+// learnPasses is how often a recording is gone through: the first steps are seen with factors that know nothing yet.
+const learnPasses = 3
+
+// learnFrom has a model observe the steps of a recording.
+func learnFrom(m *price.Model, file string) error {
+	in, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("--learn: %w", err)
+	}
+	defer in.Close()
+	r, err := simulate.ReadRecording(file, in)
+	if err != nil {
+		return err
+	}
+	_, steps, err := simulate.Replay(r)
+	if err != nil {
+		return err
+	}
+	took := r.Took()
+	for range learnPasses {
+		for i := range min(len(steps), len(took)) {
+			m.Observe(&steps[i], took[i].Seconds())
+		}
+	}
+	return nil
 }
 
 // swept is a way to cut prompts into chunks, and what it came to.
