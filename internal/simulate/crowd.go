@@ -22,14 +22,35 @@ type crowd struct {
 	records     []load.Record
 
 	mu     sync.Mutex
-	next   int // the first request not sent
-	active int // sent and not ended
+	next   int             // the first request not sent
+	active int             // sent and not ended
+	free   []time.Duration // in a closed loop: when each client that waits for no answer has its next request at the server
 	ended  chan struct{}
+}
+
+// turnaround is the time from an answer's end to the next request of its client: short, but the engine has begun its next
+// step by then.
+const turnaround = time.Millisecond
+
+// due is when the next request comes; false while it depends on an answer, or all have come.
+func (c *crowd) due() (at time.Duration, known bool) {
+	switch {
+	case c.next == len(c.records):
+		return 0, false
+	case c.concurrency == 0:
+		return c.trace.Requests[c.next].At, true
+	case len(c.free) == 0:
+		return 0, false
+	}
+	return c.free[0], true
 }
 
 // start sends the first request.
 func (c *crowd) start() {
 	c.clock.reach(c.trace.Requests[0].At)
+	for range c.concurrency {
+		c.free = append(c.free, c.clock.since())
+	}
 	if !c.send() {
 		c.arrive()
 	}
@@ -39,22 +60,17 @@ func (c *crowd) start() {
 func (c *crowd) arrive() {
 	for {
 		c.mu.Lock()
-		all := c.next == len(c.records)
 		idle := c.active == 0
-		due := !all && c.trace.Requests[c.next].At <= c.clock.since()
-		if c.concurrency > 0 {
-			due = !all && c.active < c.concurrency
-		}
+		at, known := c.due()
 		c.mu.Unlock()
 		switch {
-		case all && idle:
+		case !known && idle:
 			close(c.ended)
 			return
-		case all || !due && !idle:
+		case !known || at > c.clock.since() && !idle:
 			return
-		case !due:
-			c.clock.reach(c.trace.Requests[c.next].At)
 		}
+		c.clock.reach(at)
 		c.send()
 	}
 }
@@ -63,10 +79,12 @@ func (c *crowd) arrive() {
 func (c *crowd) send() (taken bool) {
 	i := c.next
 	q, r := &c.trace.Requests[i], &c.records[i]
-	at := c.clock.since()
-	if c.concurrency == 0 {
-		at = q.At // in the middle of a step, perhaps: it has waited for the end of it
+	c.mu.Lock()
+	at, _ := c.due() // in the middle of a step, perhaps: it has waited for the end of it
+	if c.concurrency > 0 {
+		c.free = c.free[1:]
 	}
+	c.mu.Unlock()
 	*r = load.Record{At: at, Input: q.Input, Asked: q.Output}
 	last := at
 	request := c.ask(i)
@@ -107,6 +125,9 @@ func greedy() sample.Params {
 func (c *crowd) done() {
 	c.mu.Lock()
 	c.active--
+	if c.concurrency > 0 {
+		c.free = append(c.free, c.clock.since()+turnaround)
+	}
 	c.mu.Unlock()
 }
 
