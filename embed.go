@@ -6,9 +6,11 @@ import (
 	"math"
 
 	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/internal/bundle"
 )
 
-// Embedding is a text as a direction: the model's last hidden states, pooled as Options.Pooling says and normalised.
+// Embedding is a text as a direction: the model's last hidden states, pooled as the model's files or Options.Pooling say, and
+// normalised.
 type Embedding struct {
 	Vector []float32 // [Width], of length 1 (L2)
 	Tokens int       // of the text
@@ -27,7 +29,7 @@ func (m *Model) Embed(ctx context.Context, text string) (Embedding, error) {
 
 // EmbedTokens is Embed for a text that is given as token ids. Of p, Priority and Salt count.
 func (m *Model) EmbedTokens(ctx context.Context, ids []int32, p Params) (Embedding, error) {
-	pool := &pooling{vector: make([]float64, m.width), mean: m.pooling == PoolMean}
+	pool := &pooling{vector: make([]float64, m.width), how: m.pooling}
 	ended := make(chan engine.Final, 1)
 	r := engine.Request{
 		Prompt: ids, Params: Greedy().Sampling, Priority: p.Priority, Salt: p.salt(),
@@ -46,24 +48,42 @@ func (m *Model) EmbedTokens(ctx context.Context, ids []int32, p Params) (Embeddi
 	return Embedding{Vector: pool.unit(), Tokens: len(ids), Cached: f.Cached}, nil
 }
 
+// Encoder reports whether the model makes embeddings alone and generates no text.
+func (m *Model) Encoder() bool { return m.bundle.Model.Config.Encoder }
+
+// pooling is how an embedding is made of hidden states: as asked, as the model's files say, or as its kind does.
+func (o Options) pooling(b *bundle.Bundle) (string, error) {
+	if o.Pooling != "" {
+		return o.Pooling, nil
+	}
+	how, err := b.Pooling()
+	switch {
+	case err != nil || how != "":
+		return how, err
+	case b.Model.Config.Encoder:
+		return PoolMean, nil
+	}
+	return PoolLast, nil
+}
+
 // Width is how many numbers an embedding has; 0 when the model makes none.
 func (m *Model) Width() int { return m.width }
 
 // pooling makes one vector of the hidden states of a text's tokens.
 type pooling struct {
-	vector []float64 // the sum of all, or the last alone
-	mean   bool
-	seen   int // tokens
+	vector []float64 // the sum of all, the first alone, or the last
+	how    string    // one of the Pool constants
+	seen   int       // tokens
 }
 
 // take adds the rows of tokens from position from on. Those that a preemption made come again are left out.
 func (p *pooling) take(from int, rows []float32) {
 	width := len(p.vector)
 	for n := 0; n*width < len(rows); n++ {
-		if from+n < p.seen {
+		if from+n < p.seen || p.how == PoolCLS && p.seen > 0 {
 			continue
 		}
-		if !p.mean {
+		if p.how == PoolLast {
 			clear(p.vector)
 		}
 		for i, x := range rows[n*width : (n+1)*width] {

@@ -66,7 +66,7 @@ func TestEmbedRefusals(t *testing.T) {
 	if _, err := m.Embed(context.Background(), ""); err == nil || !strings.Contains(err.Error(), "empty") {
 		t.Error(err)
 	}
-	if _, err := ridge.Load("", ridge.Options{Pooling: "max"}); err == nil || !strings.Contains(err.Error(), `Pooling is "max"; last and mean are possible`) {
+	if _, err := ridge.Load("", ridge.Options{Pooling: "max"}); err == nil || !strings.Contains(err.Error(), `Pooling is "max"; last, mean and cls are possible`) {
 		t.Error(err)
 	}
 }

@@ -24,7 +24,7 @@ type Options struct {
 	KV       Budget         // memory for them
 	Swap     int64          // bytes of host memory to which preempted requests may move their part of it; 0: they are computed again
 	Template string         // chat template to use in place of the model's own; "": its own
-	Pooling  string         // what an embedding is made of: PoolLast or PoolMean; "" is PoolLast
+	Pooling  string         // what an embedding is made of: PoolLast, PoolMean or PoolCLS; "": what the model's files say, or else PoolLast, of an encoder PoolMean
 	Engine   engine.Options // of its queue, steps and index
 	Profile  *price.Profile // of the device, for pricing steps; nil: what ridge calibrate kept of it, or a guess
 
@@ -41,6 +41,7 @@ type Options struct {
 const (
 	PoolLast = "last" // the hidden state of the last token; beginnings of texts are shared through the cache
 	PoolMean = "mean" // the mean over all tokens
+	PoolCLS  = "cls"  // the hidden state of the first token, which encoders put before a text for that
 )
 
 const (
@@ -76,8 +77,8 @@ func (o Options) check() error {
 		return fmt.Errorf("ridge: Swap is %d bytes; 0 (none) or more is possible", o.Swap)
 	case o.Parallel < 0 || o.Parallel > o.stepTokens():
 		return fmt.Errorf("ridge: Parallel is %d and a step has %d tokens, one at least for each; 0 (%d) to %d is possible", o.Parallel, o.stepTokens(), defaultParallel, o.stepTokens())
-	case o.Pooling != "" && o.Pooling != PoolLast && o.Pooling != PoolMean:
-		return fmt.Errorf("ridge: Pooling is %q; last and mean are possible", o.Pooling)
+	case o.Pooling != "" && o.Pooling != PoolLast && o.Pooling != PoolMean && o.Pooling != PoolCLS:
+		return fmt.Errorf("ridge: Pooling is %q; last, mean and cls are possible", o.Pooling)
 	}
 	return o.KV.check()
 }
@@ -110,8 +111,9 @@ func (o Options) CacheType() (graph.Type, error) {
 	return 0, fmt.Errorf("ridge: Cache is %q; f16, bf16, f32 and int8 are possible", o.Cache)
 }
 
-// limits is the size of steps and contexts; setPages says how many pages there are.
-func (o Options) limits(trained int) backend.Limits {
+// limits is the size of steps and contexts; setPages says how many pages there are. whole says that a text is computed in one
+// step, as encoders do it.
+func (o Options) limits(trained int, whole bool) backend.Limits {
 	context := o.Context
 	if context == 0 {
 		context = min(trained, defaultContext)
@@ -122,5 +124,8 @@ func (o Options) limits(trained int) backend.Limits {
 	}
 	lim := backend.Limits{Tokens: o.stepTokens(), Seqs: parallel, Logits: parallel, PageSize: pageSize}
 	lim.SeqPages = (context + pageSize - 1) / pageSize
+	if whole && o.Engine.StepTokens == 0 {
+		lim.Tokens = max(lim.Tokens, lim.SeqPages*pageSize)
+	}
 	return lim
 }

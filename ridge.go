@@ -51,7 +51,7 @@ type Model struct {
 	context   int
 	limits    backend.Limits
 	memory    plan.Memory
-	pooling   string                    // Options.Pooling
+	pooling   string                    // one of the Pool constants
 	width     int                       // of an embedding
 	grammars  func() (*grammars, error) // made when first asked for
 	closing   sync.Once
@@ -117,14 +117,17 @@ func (m *Model) compile(o Options) error {
 		return err
 	}
 	info := m.device.Info()
-	g, err := m.bundle.Model.Graph(model.Options{Act: info.Act, Cache: cache, AllHidden: o.Pooling == PoolMean})
+	if m.pooling, err = o.pooling(m.bundle); err != nil {
+		return err
+	}
+	g, err := m.bundle.Model.Graph(model.Options{Act: info.Act, Cache: cache, AllHidden: m.pooling != PoolLast})
 	if err != nil {
 		return err
 	}
 	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16}); err != nil {
 		return err
 	}
-	lim := o.limits(m.bundle.Model.Config.Context)
+	lim := o.limits(m.bundle.Model.Config.Context, m.bundle.Model.Config.Encoder)
 	if err := o.setPages(&lim, m.device, g); err != nil {
 		return err
 	}
@@ -136,7 +139,7 @@ func (m *Model) compile(o Options) error {
 	if o.Warm {
 		prog.Warm()
 	}
-	m.memory, m.width, m.pooling = prog.Memory(), prog.HiddenWidth(), o.Pooling
+	m.memory, m.width = prog.Memory(), prog.HiddenWidth()
 	profile := o.profile(m.device)
 	joined, err := prog.Joined()
 	if err != nil {

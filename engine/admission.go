@@ -47,6 +47,8 @@ func (e *Engine) giveUp(r *request) {
 func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 	room := room(e.prog.Limits)
 	switch {
+	case r.Hidden == nil && e.prog.Encoder():
+		return nil, invalid("the model is an encoder: it makes embeddings of texts and generates none; ask for embeddings, or load a model that generates")
 	case len(r.Prompt) == 0:
 		return nil, invalid("the prompt is empty; it must have at least one token")
 	case r.MaxTokens < 1 && r.Hidden == nil:
@@ -60,11 +62,11 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 		return nil, err
 	}
 	for i, id := range r.Prompt {
-		if id < 0 || int(id) >= e.prog.Vocab() {
-			return nil, invalid("token %d of the prompt is %d; the vocabulary has %d", i, id, e.prog.Vocab())
+		if id < 0 || int(id) >= e.ids {
+			return nil, invalid("token %d of the prompt is %d; the vocabulary has %d", i, id, e.ids)
 		}
 	}
-	state, err := sample.NewState(r.Params, e.prog.Vocab(), r.Prompt)
+	state, err := sample.NewState(r.Params, e.ids, r.Prompt)
 	if err != nil {
 		return nil, &InvalidError{err.Error()}
 	}

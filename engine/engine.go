@@ -29,6 +29,7 @@ import (
 // engine's own, which owns the device.
 type Engine struct {
 	prog       *plan.Program
+	ids        int          // that tokens may have
 	state      *sched.State // which requests wait and run
 	pool       *kv.Pool     // whose tokens are in which page
 	swap       swapping     // pages in host memory
@@ -102,12 +103,12 @@ func newEngine(prog *plan.Program, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		prog: prog, pool: pool, predictor: o.Predictor, byID: map[int64]*request{}, maxWaiting: o.waiting(),
+		prog: prog, ids: prog.Ids(), pool: pool, predictor: o.Predictor, byID: map[int64]*request{}, maxWaiting: o.waiting(),
 		crew: newCrew(prog), changed: true, wake: make(chan struct{}, 1),
 		drained: make(chan struct{}), done: make(chan struct{}),
 	}
 	settings := o.sched(lim)
-	settings.Price = e.price
+	settings.Price, settings.Whole = e.price, prog.Encoder()
 	if err := e.swap.init(lim.SwapPages, lim.PageSize); err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (e *Engine) launch() error {
 		return err
 	}
 	e.fill()
-	if err := e.batch.Check(e.prog.Limits, e.prog.Vocab()); err != nil {
+	if err := e.batch.Check(e.prog.Limits, e.ids); err != nil {
 		return err
 	}
 	e.launched = e.now()

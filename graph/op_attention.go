@@ -40,10 +40,12 @@ func (b *Builder) KVWrite(cache, k, v *Value) *Value {
 
 // Attention lets every query look at the keys of its own sequence up to its own position, no further back than the
 // cache's window: softmax(scale × q·k, soft-capped) · v. Query heads share key heads in equal groups (MHA, GQA,
-// MQA). It stays one node so that a backend may tile it (FlashAttention) as it likes.
+// MQA). With Both they look at the keys behind them as well, as an encoder's do: its sequences are computed whole, in one
+// step, and their caches have no window. It stays one node so that a backend may tile it (FlashAttention) as it likes.
 type Attention struct {
 	simple
 	Scale   float64
+	Both    bool
 	Softcap float64 // scores become cap × tanh(score / cap); 0: none
 }
 
@@ -55,6 +57,9 @@ func (o Attention) Attrs() string {
 	s := fmt.Sprintf("scale %.6g", o.Scale)
 	if o.Softcap != 0 {
 		s += fmt.Sprintf(", softcap %g", o.Softcap)
+	}
+	if o.Both {
+		s += ", both ways"
 	}
 	return s
 }
@@ -77,6 +82,9 @@ func (o Attention) Infer(n *Node) ([]Value, error) {
 	if cache.K.Count == 0 || q.Axis.Count%cache.K.Count != 0 || cache.V.Count != cache.K.Count {
 		return nil, fmt.Errorf("%d query heads cannot share %d key heads and %d value heads equally", q.Axis.Count, cache.K.Count, cache.V.Count)
 	}
+	if o.Both && cache.Window != 0 {
+		return nil, fmt.Errorf("attention both ways over a cache with a window of %d", cache.Window)
+	}
 	return []Value{{Rows: q.Rows, Axis: Axis{q.Axis.Name, q.Axis.Count, cache.V.Size}, Type: q.Type}}, nil
 }
 
@@ -89,7 +97,11 @@ func (o Attention) Work(n *Node, s *Step) Work {
 		perPair += 3
 	}
 	heads := int64(q.Axis.Count)
-	w := traffic(n, s, heads*(s.Pairs(c.Window)*perPair+int64(s.Tokens()*c.V.Size)))
+	pairs := s.Pairs(c.Window)
+	if o.Both {
+		pairs = s.AllPairs()
+	}
+	w := traffic(n, s, heads*(pairs*perPair+int64(s.Tokens()*c.V.Size)))
 	w.CacheRead = s.CtxRows(c.Window) * c.RowBytes()
 	return w
 }

@@ -2,11 +2,13 @@ package graph
 
 import "fmt"
 
-// Embed looks up one row of its weight for every token: by the token's id, or by its position for models with learned
-// positions. The row is multiplied by Scale (Gemma's √hidden); 0 means 1.
+// Embed looks up one row of its weight for every token: by the token's id, by its position for models with learned
+// positions, or always the first one, which BERT adds to the tokens of a text that stands by itself. The row is multiplied by
+// Scale (Gemma's √hidden); 0 means 1.
 type Embed struct {
 	simple
 	ByPosition bool
+	First      bool
 	Scale      float64
 	To         Type
 }
@@ -20,6 +22,9 @@ func (o Embed) Attrs() string {
 	if o.ByPosition {
 		by = "positions"
 	}
+	if o.First {
+		by = "first row"
+	}
 	if o.Scale != 0 {
 		by += fmt.Sprintf(", scale %.6g", o.Scale)
 	}
@@ -32,6 +37,17 @@ func (o Embed) Infer(n *Node) ([]Value, error) {
 		return nil, err
 	}
 	return []Value{{Rows: Tokens, Axis: n.Weights[0].In, Type: o.To}}, nil
+}
+
+// Index is the row that token number r of a step looks up.
+func (o Embed) Index(tokens, positions []int32, r int) int {
+	switch {
+	case o.First:
+		return 0
+	case o.ByPosition:
+		return int(positions[r])
+	}
+	return int(tokens[r])
 }
 
 // Work implements Op: only the rows looked up are read.
@@ -48,6 +64,11 @@ func (o Embed) Work(n *Node, s *Step) Work {
 // Embed adds the lookup of token ids in table.
 func (b *Builder) Embed(name string, table *Weight, scale float64) *Value {
 	return b.Emit(name, Embed{Scale: scale, To: b.act}, nil, table)[0]
+}
+
+// EmbedFirst adds the first row of table for every token.
+func (b *Builder) EmbedFirst(name string, table *Weight) *Value {
+	return b.Emit(name, Embed{First: true, To: b.act}, nil, table)[0]
 }
 
 // EmbedPosition adds the lookup of positions in table.

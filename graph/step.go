@@ -59,3 +59,12 @@ func (s *Step) Pairs(window int) int64 {
 	}
 	return sum
 }
+
+// AllPairs is Pairs of attention both ways: every new query scores every key of its sequence.
+func (s *Step) AllPairs() int64 {
+	var sum int64
+	for _, q := range s.Seqs {
+		sum += int64(q.New) * int64(q.Past+q.New)
+	}
+	return sum
+}

@@ -151,7 +151,7 @@ type Options struct {
 func (m *Model) Graph(o Options) (*graph.Graph, error) {
 	b := graph.NewBuilder(m.Arch.Name, m.Find, o.Act, o.Cache)
 	g, err := b.Finish(m.Arch.Build(b, m.Config))
-	if err != nil || !o.AllHidden {
+	if err != nil || !o.AllHidden || m.Config.Encoder { // an encoder keeps them anyway
 		return g, err
 	}
 	return graph.HiddenOfAll(g)

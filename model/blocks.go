@@ -67,7 +67,7 @@ func (l layer) attend(q, k, v *graph.Value) *graph.Value {
 	if l.c.ScaleByLayer {
 		scale /= float64(l.i + 1)
 	}
-	out := l.b.Attention(l.name("attn"), q, cache, graph.Attention{Scale: scale, Softcap: l.c.AttnCap})
+	out := l.b.Attention(l.name("attn"), q, cache, graph.Attention{Scale: scale, Softcap: l.c.AttnCap, Both: l.c.Encoder})
 	return l.linear("attn_output", out, l.c.hidden(), l.c.OutBias)
 }
 

@@ -22,6 +22,9 @@ type Config struct {
 	QKVBias, OutBias, MLPBias bool
 	QKNorm                    bool // queries and keys are normalised head by head
 
+	Encoder       bool // attention looks both ways, and hidden states are all there is
+	FirstPosition int  // row of the position table that belongs to position 0
+
 	Rotation     *graph.Rotation // nil: learned positions
 	Windowed     *graph.Rotation // of layers with a window, where it is another
 	Windows      []int           // per layer, 0: looks back all the way

@@ -11,4 +11,7 @@ var registry = []*Arch{
 	&gemma3,
 	&phi3,
 	&gpt2,
+	&bert,
+	&roberta,
+	&xlmRoberta,
 }

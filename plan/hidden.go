@@ -29,6 +29,23 @@ func (p *Program) HiddenOfAll() bool {
 	return p.Graph.Hidden != nil && p.Graph.Hidden.Rows == graph.Tokens
 }
 
+// Encoder reports whether hidden states are all that the program makes: there is no text to generate.
+func (p *Program) Encoder() bool {
+	last := p.Graph.Output.From
+	_, pick := last.Op.(graph.Pick)
+	return pick && last.In[0] == p.Graph.Hidden
+}
+
+// Ids is how many token ids the model has a row for.
+func (p *Program) Ids() int {
+	for _, n := range p.Graph.Nodes {
+		if o, ok := n.Op.(graph.Embed); ok && !o.ByPosition && !o.First {
+			return n.Weights[0].Out.Len()
+		}
+	}
+	return p.Vocab()
+}
+
 // RunBody is Run without what turns hidden states into logits.
 func (p *Program) RunBody(b *backend.Batch) error { return p.dev.Run(p.body, b) }
 

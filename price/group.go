@@ -81,7 +81,7 @@ func newGroup(n *graph.Node, p *Profile, windows []int) (*group, error) {
 	}
 	for i, w := range windows {
 		for _, v := range n.In {
-			if v.Cache != nil && v.Cache.Window == w {
+			if v.Cache != nil && windowOf(n, v.Cache) == w {
 				x.window = i
 			}
 		}
@@ -118,9 +118,13 @@ func (x *group) probe(n *graph.Node) {
 	x.perToken = minus(minus(a, x.perRow), x.perPair)
 }
 
-// unwindowed is a node whose caches are looked back in without end.
+// unwindowed is a node whose caches are looked back in without end, and back alone.
 func unwindowed(n *graph.Node) *graph.Node {
 	open := *n
+	if o, ok := n.Op.(graph.Attention); ok {
+		o.Both = false
+		open.Op = o
+	}
 	open.In = append([]*graph.Value(nil), n.In...)
 	for i, v := range open.In {
 		if v.Cache != nil && v.Cache.Window > 0 {

@@ -21,12 +21,25 @@ type load struct {
 // maxWindows is how many different windows the caches of a model may have.
 const maxWindows = 8
 
+// bothWays stands among the windows for attention that looks at all of a sequence, before and behind a token.
+const bothWays = -1
+
+// windowOf is how far a node looks back in one of its inputs, a cache; or bothWays.
+func windowOf(n *graph.Node, c *graph.Cache) int {
+	if o, ok := n.Op.(graph.Attention); ok && o.Both {
+		return bothWays
+	}
+	return c.Window
+}
+
 // measure is the load of a step.
 func (m *Model) measure(s *graph.Step) load {
 	l := load{tokens: int64(s.Tokens()), logits: int64(s.Logits)}
 	l.decodes = l.tokens == int64(len(s.Seqs))
 	for i, w := range m.windows {
-		l.rows[i], l.pairs[i] = s.CtxRows(w), s.Pairs(w)
+		if l.rows[i], l.pairs[i] = s.CtxRows(max(w, 0)), s.Pairs(max(w, 0)); w == bothWays {
+			l.pairs[i] = s.AllPairs()
+		}
 	}
 	return l
 }
@@ -37,6 +50,9 @@ func (m *Model) guess(s Shape) load {
 	l := load{tokens: int64(s.Tokens), logits: int64(s.Logits), decodes: s.Tokens == s.Logits}
 	for i, w := range m.windows {
 		l.rows[i], l.pairs[i] = int64(s.Rows), int64(s.Pairs)
+		if w == bothWays {
+			l.pairs[i] *= 2
+		}
 		if w > 0 {
 			l.rows[i] = min(l.rows[i], l.tokens+(l.logits+1)*int64(w-1))
 			l.pairs[i] = min(l.pairs[i], l.tokens*int64(w))

@@ -30,10 +30,15 @@ func New(g *graph.Graph, p *Profile, joined []int) (*Model, error) {
 	p = p.complete()
 	m := &Model{profile: p, graph: g, windows: []int{0}, vocab: float64(g.Output.Axis.Len())}
 	seen := map[int]bool{0: true}
-	for _, c := range g.Caches {
-		if !seen[c.Window] {
-			seen[c.Window] = true
-			m.windows = append(m.windows, c.Window)
+	for _, n := range g.Nodes {
+		for _, v := range n.In {
+			if v.Cache == nil {
+				continue
+			}
+			if w := windowOf(n, v.Cache); !seen[w] {
+				seen[w] = true
+				m.windows = append(m.windows, w)
+			}
 		}
 	}
 	if len(m.windows) > maxWindows {

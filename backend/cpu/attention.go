@@ -20,6 +20,7 @@ type attender struct {
 	dev      *Device
 	head     attn.Head
 	window   int
+	both     bool // see graph.Attention
 	q, out   []float32
 	heads    int // query heads
 	share    int // of them per key head
@@ -59,12 +60,12 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		return nil, err
 	}
 	t := &attender{
-		dev: d, window: c.Window, q: floats(a.In[0]), out: floats(a.Out[0]), heads: n.In[0].Axis.Count,
+		dev: d, window: c.Window, both: o.Both, q: floats(a.In[0]), out: floats(a.Out[0]), heads: n.In[0].Axis.Count,
 		head:  attn.Head{Cache: cache, Scale: float32(o.Scale), Softcap: float32(o.Softcap)},
 		share: n.In[0].Axis.Count / c.K.Count, eachPart: attn.PartialFloats(c.V.Size),
 	}
 	t.split = d.splitFor(splitShape{
-		window: c.Window, rows: max(1, tileLanes/t.share), records: records(n, a.Limits), pageSize: a.Limits.PageSize,
+		window: c.Window, both: o.Both, rows: max(1, tileLanes/t.share), records: records(n, a.Limits), pageSize: a.Limits.PageSize,
 		tasks: (workerTasks*len(d.pool.workers) + c.K.Count - 1) / c.K.Count,
 	})
 	mem, each := floats(a.Scratch), d.tileFloats(n)
@@ -125,7 +126,11 @@ func (t *attender) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) {
 		if t.window > 0 {
 			low = max(0, p-t.window+1)
 		}
-		tile.Add(t.head, t.q[(int(r)*t.heads+first)*cache.KeySize:][:t.share*cache.KeySize], low, p+1)
+		end := p + 1
+		if t.both {
+			end = int(b.KVLen[k.seq])
+		}
+		tile.Add(t.head, t.q[(int(r)*t.heads+first)*cache.KeySize:][:t.share*cache.KeySize], low, end)
 	}
 	pages := b.Pages[int(k.seq)*b.SeqPages : (int(k.seq)+1)*b.SeqPages]
 	for s := int(k.from); s < int(k.to); s++ {

@@ -10,19 +10,19 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// bindEmbed decodes the rows that the step's tokens (or positions) name.
+// bindEmbed decodes the rows that the step's tokens (or positions) name. A table of one row is a vector.
 func bindEmbed(_ vec.Ops, n *graph.Node, a backend.Args) body {
 	o := n.Op.(graph.Embed)
-	table, out := a.Weights[0].(*matrix), floats(a.Out[0])
+	out, width := floats(a.Out[0]), n.Out[0].Axis.Len()
+	lookUp := func(dst []float32, _ int) { copy(dst, a.Weights[0].(vector)) }
+	if table, ok := a.Weights[0].(*matrix); ok {
+		lookUp = func(dst []float32, i int) { quant.Decode(table.Format, dst, table.Row(i)) }
+	}
 	return func(w *worker, b *backend.Batch) {
-		index := b.Tokens
-		if o.ByPosition {
-			index = b.Positions
-		}
-		from, to := w.share(len(index), 1)
+		from, to := w.share(len(b.Tokens), 1)
 		for r := from; r < to; r++ {
-			row := out[r*table.Cols : (r+1)*table.Cols]
-			quant.Decode(table.Format, row, table.Row(int(index[r])))
+			row := out[r*width : (r+1)*width]
+			lookUp(row, o.Index(b.Tokens, b.Positions, r))
 			if o.Scale != 0 {
 				for i := range row {
 					row[i] *= float32(o.Scale)

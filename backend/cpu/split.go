@@ -33,8 +33,9 @@ type split struct {
 // splitShape is what a split depends on beside the batch.
 type splitShape struct {
 	window   int
-	rows     int // tokens in a task
-	records  int // partial results that there is room for
+	both     bool // every token looks at all of its sequence, which is not split
+	rows     int  // tokens in a task
+	records  int  // partial results that there is room for
 	pageSize int
 	tasks    int // wanted, so that all workers are done at about the same time; no more, since each costs something
 }
@@ -112,7 +113,7 @@ func (s *split) make(b *backend.Batch) {
 // need is how many partial results a sequence has when it is split; 0 when there is no use in splitting it.
 func (s *split) need(b *backend.Batch, q int) int {
 	first, end := int(b.QStart[q]), int(b.QStart[q+1])
-	if end-first > s.shape.rows || s.firstSegment(b, first) == lastSegment(b, end-1) {
+	if s.shape.both || end-first > s.shape.rows || s.firstSegment(b, first) == lastSegment(b, end-1) {
 		return 0
 	}
 	n := 0
@@ -163,7 +164,11 @@ func (s *split) tiles(b *backend.Batch, q int) {
 		for i := r; i < last; i++ {
 			s.rows = append(s.rows, int32(i))
 		}
-		s.tasks = append(s.tasks, task{s.rows[from:len(s.rows):len(s.rows)], int32(q), int32(s.firstSegment(b, r)), int32(lastSegment(b, last-1) + 1), false})
+		segments := lastSegment(b, last-1) + 1
+		if s.shape.both {
+			segments = lastSegment(b, end-1) + 1
+		}
+		s.tasks = append(s.tasks, task{s.rows[from:len(s.rows):len(s.rows)], int32(q), int32(s.firstSegment(b, r)), int32(segments), false})
 	}
 }
 

@@ -50,6 +50,9 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	}
 	switch o := n.Op.(type) {
 	case graph.Embed:
+		if o.First {
+			return nil
+		}
 		return d.one("embed", bindEmbed)
 	case graph.Linear:
 		return d.linears(n)

@@ -54,6 +54,9 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 			q := d.read(n, a, 0, int(r))
 			out := make([]float32, axis.Count*c.V.Size)
 			last := int(b.Positions[r])
+			if o.Both {
+				last = length - 1
+			}
 			from := first
 			if c.Window > 0 {
 				from = max(0, last-c.Window+1)

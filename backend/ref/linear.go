@@ -6,15 +6,11 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// embed looks rows up by token id or position.
+// embed looks rows up.
 func embed(d *Device, n *graph.Node, a backend.Args) {
 	o := n.Op.(graph.Embed)
-	index := d.batch.Tokens
-	if o.ByPosition {
-		index = d.batch.Positions
-	}
-	for r, id := range index {
-		x := d.weightRow(a, 0, int(id))
+	for r := range d.batch.Tokens {
+		x := d.weightRow(a, 0, o.Index(d.batch.Tokens, d.batch.Positions, r))
 		if o.Scale != 0 {
 			for i := range x {
 				x[i] = x[i] * float32(o.Scale)

@@ -65,7 +65,7 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line; clients must send one of them")
 	fl.BoolVar(&f.noAuth, "no-auth", false, "let other machines in without a key")
 	fl.StringArrayVar(&f.server.Origins, "cors", nil, "origin of web pages that may call from a browser, or *; can be given several times")
-	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token) or mean; default: last")
+	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token), mean or cls (the first token); default: what the model's files say, or else last, of an encoder mean")
 	fl.StringVar(&f.dataDir, "data-dir", "", "folder for /v1/files and /v1/batches, or off; default: ridge/server in the user's cache folder, if it can be used")
 	fl.StringVar(&f.record, "record", "", "write all requests and scheduling decisions to this file, for ridge replay; it holds what people asked")
 	fl.BoolVar(&f.logJSON, "log-json", false, "write the log as JSON")

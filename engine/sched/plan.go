@@ -187,6 +187,9 @@ func (p *Plan) give(c Chunk) {
 func (p *Plan) chunk(computed, left int) int {
 	o := &p.state.options
 	n := min(left, p.budget)
+	if o.Whole && n < left {
+		return 0
+	}
 	if o.TargetITL > 0 && p.answers > 0 {
 		n = p.inTime(computed, left, n)
 	}

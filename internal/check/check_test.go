@@ -3,6 +3,7 @@ package check
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -35,8 +36,12 @@ func compareDir(t *testing.T, dir string, open func() backend.Device, chunk int)
 	}
 }
 
-// lengthDependent models rotate by the sequence's length at each step, so chunks of a prompt are not the whole.
-var lengthDependent = map[string]bool{"llama-dynamic": true, "llama-longrope": true, "phi3-longrope-window": true}
+// lengthDependent models rotate by the sequence's length at each step, or look at what comes after, so chunks of a prompt are
+// not the whole.
+var lengthDependent = map[string]bool{
+	"llama-dynamic": true, "llama-longrope": true, "phi3-longrope-window": true,
+	"bert": true, "roberta": true,
+}
 
 func TestSmallModels(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/*/config.json")
@@ -67,12 +72,15 @@ var supported = []string{
 	"models/stories260K/hf", "models/babyllama-tok105",
 }
 
+// encoders are reference models that run on the CPU alone.
+var encoders = []string{"reference/architectures/bert-embed"}
+
 func TestReferenceModels(t *testing.T) {
 	if _, err := os.Stat(shared); err != nil {
 		t.Skip("the reference models in ../shared are not here")
 	}
 	for name, open := range devices {
-		for _, dir := range supported {
+		for _, dir := range slices.Concat(supported, encoders) {
 			t.Run(name+"/"+dir, func(t *testing.T) { compareDir(t, filepath.Join(shared, dir), open, 0) })
 		}
 	}

@@ -40,7 +40,8 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// goldenTensors reads input_ids [n, length], logits [n, length, vocab] and greedy_ids, which continue row 0.
+// goldenTensors reads input_ids [n, length], logits [n, length, vocab] and greedy_ids, which continue row 0; of an encoder
+// last_hidden_state [n, length, hidden] in place of both.
 func goldenTensors(file string) (*golden, error) {
 	s, err := weights.Open(file)
 	if err != nil {
@@ -51,13 +52,15 @@ func goldenTensors(file string) (*golden, error) {
 	if err != nil {
 		return nil, err
 	}
-	logits, err := s.Tensor("logits")
+	var greedy []byte
+	logits, err := s.Tensor("last_hidden_state")
 	if err != nil {
-		return nil, fmt.Errorf("check: %s has no logits to compare with: %w", file, err)
-	}
-	_, greedy, err := s.Raw("greedy_ids")
-	if err != nil {
-		return nil, err
+		if logits, err = s.Tensor("logits"); err != nil {
+			return nil, fmt.Errorf("check: %s has neither logits nor last_hidden_state to compare with: %w", file, err)
+		}
+		if _, greedy, err = s.Raw("greedy_ids"); err != nil {
+			return nil, err
+		}
 	}
 	if len(info.Shape) != 2 || info.DType != "I32" || len(ids) != 4*info.Shape[0]*info.Shape[1] || logits.Rows != info.Shape[0]*info.Shape[1] {
 		return nil, fmt.Errorf("check: %s: input_ids %v %s and logits of %d rows do not belong together", file, info.Shape, info.DType, logits.Rows)

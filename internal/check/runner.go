@@ -35,7 +35,7 @@ func (r *runner) forward(tokens map[int][]int32, order []int, lastOnly bool) ([]
 			b.Pages = append(b.Pages, int32(s*lim.SeqPages+p))
 		}
 	}
-	if err := b.Check(lim, r.prog.Vocab()); err != nil {
+	if err := b.Check(lim, r.prog.Ids()); err != nil {
 		return nil, err
 	}
 	if err := r.prog.Run(b); err != nil {

@@ -108,6 +108,11 @@ func rowCases() []Case {
 	all = append(all, make1("Embed", "Embed/positions", 1e-6, func(b *graph.Builder) *graph.Value {
 		return b.EmbedPosition("e", b.Weight("t_embd", axis("positions", 80, 1), hidden))
 	})...)
+	for _, types := range []int{1, 2} {
+		all = append(all, make1("Embed", fmt.Sprintf("Embed/first of %d", types), 1e-6, func(b *graph.Builder) *graph.Value {
+			return b.EmbedFirst("e", b.Weight("t_embd", axis("types", types, 1), hidden))
+		})...)
+	}
 	all = append(all, make1("RMSNorm", "RMSNorm", 1e-5, func(b *graph.Builder) *graph.Value {
 		return b.RMSNorm("y", feed(b, "x", hidden), b.Vector("norm", hidden), 1e-6)
 	})...)
@@ -184,6 +189,16 @@ func attentionCases() []Case {
 				})
 			}
 		}
+	}
+	for i, s := range []Steps{{{1, 17}}, {{40, 530, 3}}} {
+		all = append(all, Case{
+			Name: fmt.Sprintf("Attention/both/steps%d", i), Op: "Attention", Steps: s, Tolerance: 1e-5,
+			Graph: func(b *graph.Builder) *graph.Value {
+				kv := axis("kv", 4, 16)
+				cache := b.KVWrite(b.Cache(0, kv, kv, 0), feed(b, "k", kv), feed(b, "v", kv))
+				return b.Attention("y", feed(b, "q", kv), cache, graph.Attention{Scale: 0.2, Both: true})
+			},
+		})
 	}
 	return all
 }

@@ -1,0 +1,105 @@
+package model
+
+import (
+	"math"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// bert is BERT (Devlin et al., 2018), as encoders for embeddings use it (bge, e5, gte, MiniLM …): learned positions, a row
+// for the kind of text, LayerNorm behind each block and attention both ways.
+var bert = Arch{
+	Name:  "bert",
+	HF:    []string{"BertModel", "BertForMaskedLM", "BertForSequenceClassification"},
+	Read:  func(f *fields) *Config { return readEncoder(f, 0) },
+	Names: encoderNames("bert"),
+	Build: buildEncoder,
+}
+
+// roberta is RoBERTa (Liu et al., 2019): BERT whose positions are counted from behind the padding token's.
+var roberta = Arch{
+	Name:  "bert", // GGUF files leave the rows of positions out that are not used, which makes it BERT
+	HF:    []string{"RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification", "CamembertModel"},
+	Read:  func(f *fields) *Config { return readEncoder(f, robertaOffset) },
+	Names: encoderNames("roberta"),
+	Build: buildEncoder,
+}
+
+// xlmRoberta is XLM-RoBERTa (Conneau et al., 2019), the same over another vocabulary: multilingual-e5, bge-m3.
+var xlmRoberta = Arch{
+	Name:  "bert",
+	HF:    []string{"XLMRobertaModel", "XLMRobertaForMaskedLM", "XLMRobertaForSequenceClassification"},
+	Read:  func(f *fields) *Config { return readEncoder(f, robertaOffset) },
+	Names: encoderNames("roberta"),
+	Build: buildEncoder,
+}
+
+// robertaOffset is the row of a RoBERTa position table that position 0 has: the padding token's id and one.
+const robertaOffset = 2
+
+func readEncoder(f *fields, offset int) *Config {
+	c := &Config{
+		Hidden:  f.size("hidden_size", "embedding_length"),
+		Layers:  f.size("num_hidden_layers", "block_count"),
+		Heads:   f.size("num_attention_heads", "attention.head_count"),
+		FFN:     f.size("intermediate_size", "feed_forward_length"),
+		Context: f.size("max_position_embeddings", "context_length") - offset,
+		NormEps: f.floatOr("layer_norm_eps", "attention.layer_norm_epsilon", 1e-12),
+		Vocab:   f.vocabulary(),
+		Act:     f.activation("hidden_act", graph.GeluErf),
+		QKVBias: true, OutBias: true, MLPBias: true,
+		Encoder: true, FirstPosition: offset,
+	}
+	if kind := f.word("position_embedding_type"); kind != "" && kind != "absolute" {
+		f.fail("field position_embedding_type is %q; absolute is supported", kind)
+	}
+	if f.isHF() && f.flag("is_decoder", false) {
+		f.fail("field is_decoder is true; only encoders are supported")
+	}
+	c.KVHeads, c.HeadDim = c.Heads, c.Hidden/max(c.Heads, 1)
+	c.AttnScale = 1 / math.Sqrt(float64(c.HeadDim))
+	if c.Layers <= maxLayers {
+		c.Windows = make([]int, c.Layers)
+	}
+	return c
+}
+
+// encoderNames are a BERT's weights in Hugging Face files, under the base model's name or bare.
+func encoderNames(base string) map[string]string {
+	names := map[string]string{
+		"token_embd":              "embeddings.word_embeddings",
+		"position_embd":           "embeddings.position_embeddings",
+		"token_types":             "embeddings.token_type_embeddings",
+		"token_embd_norm":         "embeddings.LayerNorm",
+		"blk.N.attn_q":            "encoder.layer.N.attention.self.query",
+		"blk.N.attn_k":            "encoder.layer.N.attention.self.key",
+		"blk.N.attn_v":            "encoder.layer.N.attention.self.value",
+		"blk.N.attn_output":       "encoder.layer.N.attention.output.dense",
+		"blk.N.attn_output_norm":  "encoder.layer.N.attention.output.LayerNorm",
+		"blk.N.ffn_up":            "encoder.layer.N.intermediate.dense",
+		"blk.N.ffn_down":          "encoder.layer.N.output.dense",
+		"blk.N.layer_output_norm": "encoder.layer.N.output.LayerNorm",
+	}
+	for stem, name := range names {
+		names[stem] = base + "." + name
+	}
+	return names
+}
+
+// buildEncoder gives the hidden states of every token; logits an encoder for embeddings has none.
+func buildEncoder(b *graph.Builder, c *Config) *graph.Value {
+	positions := graph.Axis{Name: "positions", Count: c.Context, Size: 1}
+	types := graph.Axis{Name: "types", Count: 1, Size: 1}
+	x := b.Add("embd_sum", embedding(b, c), b.EmbedPosition("pos", b.Part("position_embd.weight", c.FirstPosition, positions, c.hidden())))
+	if b.Has("token_types.weight") {
+		x = b.Add("type_sum", x, b.EmbedFirst("type", b.Part("token_types.weight", 0, types, c.hidden())))
+	}
+	x = b.LayerNorm("embd_norm", x, b.Vector("token_embd_norm.weight", c.hidden()), b.Vector("token_embd_norm.bias", c.hidden()), c.NormEps)
+	for i := range c.Layers {
+		l := layer{b, c, i}
+		x = l.layerNorm("attn_output_norm", l.add("attn_sum", x, l.selfAttention(x)))
+		x = l.layerNorm("layer_output_norm", l.add("ffn_sum", x, l.plain(x)))
+	}
+	b.Hidden(x)
+	return b.Pick("picked", x)
+}
