@@ -65,7 +65,7 @@ func (m *Model) ConstrainReply(prompt string, r Reply) (*Constraint, error) {
 	if len(r.Tools) > 0 {
 		var ok bool
 		if w.form, ok = w.style.Tools.Form(); !ok {
-			return nil, &LanguageError{Tool: -1, Err: fmt.Errorf("ridge: the chat template of %s shows no way of calling tools that Ridge knows, so calls cannot be enforced", m.name)}
+			return nil, &LanguageError{Tool: -1, Err: fmt.Errorf("ridge: the chat template of %s shows no way of calling tools that Ridge can enforce; leave them to the model (tool_choice auto, not strict, parallel_tool_calls true)", m.name)}
 		}
 	}
 	source, err := json.Marshal(map[string]any{"style": w.style, "thinks": w.thinks, "thought": w.thought, "content": r.Content.source, "tools": r.Tools, "required": r.Required, "single": r.Single})

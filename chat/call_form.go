@@ -14,7 +14,7 @@ type CallForm struct {
 	Compact                                  bool // arguments are written without spaces
 }
 
-// Form is how models of this style write calls; ok is false for NoTools.
+// Form is how models of this style write calls; ok is false for NoTools, and for styles without JSON.
 func (t ToolStyle) Form() (f CallForm, ok bool) {
 	const open, middle = `{"name": "`, `", "arguments": `
 	switch t {

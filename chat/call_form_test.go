@@ -44,6 +44,9 @@ func forms() map[ToolStyle]string {
 		f, _ := style.Form()
 		all[style] = f.Begin + f.Open + "f" + f.Middle + `{"a": 1}` + f.Close + f.End
 	}
+	all[Coder] = "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>"
+	all[Seed] = strings.NewReplacer("<tool", "<seed:tool", "</tool", "</seed:tool").Replace(all[Coder])
+	all[GLM] = "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>"
 	return all
 }
 

@@ -22,6 +22,9 @@ type OutputOptions struct {
 	Style Style
 	// Tools are the names of the tools offered. Without any, text that looks like a call is text.
 	Tools []string
+	// IsText reports whether a parameter of a tool is a text, for styles whose calls do not show it: there 1 may be "1". nil:
+	// what is JSON is JSON, and the rest texts.
+	IsText func(tool, parameter string) bool
 	// InReasoning: the prompt ends where the model is already thinking; see Style.StartsInReasoning.
 	InReasoning bool
 }
@@ -40,6 +43,7 @@ type OutputParser struct {
 	space       string // white space that is layout if a call or a change between reasoning and content follows
 	calls       int
 	call        callScanner
+	xml         xmlCall
 	raw         string // what was taken for a call, as long as it may turn out to be text
 }
 

@@ -14,6 +14,9 @@ const (
 	Devstral ToolStyle = "devstral" // [TOOL_CALLS]name[ARGS]{…}: Mistral's models since 2025
 	DeepSeek ToolStyle = "deepseek" // <｜tool▁calls▁begin｜> … <｜tool▁calls▁end｜>
 	R1       ToolStyle = "r1"       // the same with arguments in a code block: DeepSeek V3 and R1
+	Coder    ToolStyle = "coder"    // <tool_call><function=name><parameter=key>value</parameter>…</function></tool_call>: Qwen3-Coder
+	Seed     ToolStyle = "seed"     // the same in <seed:tool_call>: Seed-OSS
+	GLM      ToolStyle = "glm"      // <tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value>…</tool_call>: GLM 4.5 and later
 	Harmony  ToolStyle = "harmony"  // <|channel|>commentary to=functions.name<|message|>{…}<|call|>: gpt-oss
 )
 
@@ -40,7 +43,13 @@ func DetectStyle(template string) Style {
 		if has(mistralArgs) {
 			s.Tools = Devstral
 		}
-	case has("<tool_call>") && !has("<function=") && !has("<arg_key>"):
+	case has("<seed:tool_call>"):
+		s.Tools = Seed
+	case has("<tool_call>") && has("<function="):
+		s.Tools = Coder
+	case has("<tool_call>") && has("<arg_key>"):
+		s.Tools = GLM
+	case has("<tool_call>"):
 		s.Tools = Hermes
 	case has("<|python_tag|>") || has("<|start_header_id|>") && has("parameters"):
 		s.Tools = Llama3
@@ -75,6 +84,8 @@ func (t ToolStyle) opening() string {
 		return mistralBegin
 	case DeepSeek, R1:
 		return deepSeekBegin
+	case Coder, Seed, GLM:
+		return t.xml().begin
 	}
 	return ""
 }
@@ -88,6 +99,8 @@ func (t ToolStyle) call() state {
 		return (*OutputParser).llamaCall
 	case Mistral, Devstral:
 		return (*OutputParser).mistralCalls
+	case Coder, Seed, GLM:
+		return (*OutputParser).xmlName
 	}
 	return (*OutputParser).deepSeekCalls
 }

@@ -92,6 +92,21 @@ var outputCases = []struct {
 	{"deepseek v3.1", OutputOptions{Style: Style{DeepSeek, "<think>", "</think>"}, Tools: tools, InReasoning: true}, "hm</think><｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
 		"reasoning: hm\ncall 0: f\narguments 0: {\"a\": 1}\ncall 1: g\narguments 1: {}"},
 
+	{"coder", withTools(Coder), "I look.\n<tool_call>\n<function=f>\n<parameter=city>\nSão \"P\"\n\n</parameter>\n<parameter=n>\n3\n</parameter>\n<parameter=on>\nTrue\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=g>\n</function>\n</tool_call>",
+		"content: I look.\ncall 0: f\narguments 0: {\"city\": \"São \\\"P\\\"\\n\", \"n\": 3, \"on\": true}\ncall 1: g\narguments 1: {}"},
+	{"coder, texts", texts(Coder), "<tool_call><function=f><parameter=a>1</parameter><parameter=b>\n</parameter><parameter=c>\n\n\nx <y>\t\n\n</parameter></function></tool_call>done",
+		"call 0: f\narguments 0: {\"a\": \"1\", \"b\": \"\", \"c\": \"\\n\\nx <y>\\u0009\\n\"}\ncontent: done"},
+	{"coder, objects", withTools(Coder), "<tool_call><function=f><parameter=a>{\"b\": [1, null]}</parameter></function></tool_call>", "call 0: f\narguments 0: {\"a\": {\"b\": [1, null]}}"},
+	{"coder, not a call", withTools(Coder), "a <tool_call>\n{\"name\": \"f\"}</tool_call>", "content: a <tool_call>\n{\"name\": \"f\"}</tool_call>"},
+	{"coder, a name without end", withTools(Coder), "<tool_call><function=" + long, "content: <tool_call><function=" + long},
+	{"coder, a key without end", withTools(Coder), "<tool_call><function=f><parameter=" + long, "call 0: f\narguments 0: {}\ncontent: <parameter=" + long},
+	{"coder, cut off in a text", texts(Coder), "<tool_call><function=f><parameter=a>\nso\n", "call 0: f\narguments 0: {\"a\": \"so"},
+	{"coder, something else inside", withTools(Coder), "<tool_call><function=f>x</function>", "call 0: f\narguments 0: {}\ncontent: x</function>"},
+	{"seed", withTools(Seed), "<seed:tool_call>\n<function=f>\n<parameter=a>1.5</parameter>\n</function>\n</seed:tool_call>", "call 0: f\narguments 0: {\"a\": 1.5}"},
+	{"glm", withTools(GLM), "\n<tool_call>f\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n<arg_key>n</arg_key>\n<arg_value>3</arg_value>\n</tool_call>\n<tool_call>g\n</tool_call>", "call 0: f\narguments 0: {\"city\": \"Paris\", \"n\": 3}\ncall 1: g\narguments 1: {}"},
+	{"glm, on one line", texts(GLM), "<tool_call>f<arg_key>a</arg_key><arg_value>3</arg_value></tool_call>", "call 0: f\narguments 0: {\"a\": \"3\"}"},
+	{"glm, not a call", withTools(GLM), "<tool_call> is a tag\n", "content: <tool_call> is a tag\n"},
+
 	{"harmony", withTools(Harmony), `<|channel|>analysis<|message|>Think <b>.<|end|><|start|>assistant<|channel|>commentary<|message|>I call.<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|>`,
 		"reasoning: Think <b>.\ncontent: I call.\ncall 0: f\narguments 0: {\"a\": 1}"},
 	{"harmony, recipient first", withTools(Harmony), ` to=functions.f<|channel|>commentary json<|message|>{}<|call|>`, "call 0: f\narguments 0: {}"},
@@ -109,6 +124,13 @@ var (
 	tools = []string{"f", "g"}
 	long  = strings.Repeat("x", maxHead)
 )
+
+// texts is withTools for tools all of whose parameters are texts.
+func texts(style ToolStyle) OutputOptions {
+	o := withTools(style)
+	o.IsText = func(string, string) bool { return true }
+	return o
+}
 
 func withTools(style ToolStyle) OutputOptions {
 	return OutputOptions{Style: Style{Tools: style}, Tools: tools}
@@ -161,7 +183,9 @@ func TestDetectStyle(t *testing.T) {
 		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja":    {R1, "<think>", "</think>"},
 		"deepseek-ai-DeepSeek-V3.1.jinja":                   {DeepSeek, "<think>", "</think>"},
 		"openai-gpt-oss-120b.jinja":                         {Tools: Harmony},
-		"Qwen3-Coder.jinja":                                 {},
+		"Qwen3-Coder.jinja":                                 {Tools: Coder},
+		"GLM-4.6.jinja":                                     {GLM, "<think>", "</think>"},
+		"ByteDance-Seed-OSS.jinja":                          {Seed, "<seed:think>", "</seed:think>"},
 		"microsoft-Phi-3.5-mini-instruct.jinja":             {},
 	}
 	for source, style := range map[string]Style{
@@ -201,7 +225,7 @@ func FuzzOutput(f *testing.F) {
 	f.Fuzz(func(t *testing.T, output, style string, cut int) {
 		o := OutputOptions{Style: Style{ToolStyle(style), "<think>", "</think>"}, Tools: tools, InReasoning: cut%2 == 0}
 		switch o.Style.Tools {
-		case Hermes, Llama3, Mistral, Devstral, DeepSeek, R1, Harmony:
+		case Hermes, Llama3, Mistral, Devstral, DeepSeek, R1, Harmony, Coder, Seed, GLM:
 		default:
 			o.Tools = nil
 		}

@@ -93,7 +93,7 @@ func (q *chatRequest) job(ctx context.Context, s *Server) (all []job, o chat.Out
 	if err = q.mayWait(p.Constraint); err != nil {
 		return nil, o, err
 	}
-	o = chat.OutputOptions{Style: style, Tools: q.names(), InReasoning: style.StartsInReasoning(text)}
+	o = chat.OutputOptions{Style: style, Tools: q.names(), IsText: textParameters(q.tools), InReasoning: style.StartsInReasoning(text)}
 	p.Special = len(o.Tools) > 0 || style.ThinkOpen != "" || style.Tools == chat.Harmony
 	// The template has written the tokens around the conversation; adding them would double them.
 	ids, err := s.model.Encode(text, false)
