@@ -28,7 +28,7 @@ const maxSpaces = 256
 //   - strings that have to match a pattern or format are written with the shortest escapes
 //   - numbers with bounds are written without an exponent, others with at most two digits in it
 //   - a schema without a type is one of the types that its keywords speak of
-//   - oneOf is anyOf: that only one of the options is satisfied is not enforced
+//   - oneOf must have options that no value can satisfy two of, by type or by a required property
 //   - formats are enforced; those without a rule here are refused
 //   - annotations are skipped; all other keywords that are not enforced are refused, by name and JSON pointer
 func FromJSONSchema(schema []byte, o Options) (*Grammar, error) {
@@ -171,6 +171,9 @@ func (c *schemaCompiler) body(parts []part) (expr, error) {
 		}
 		if group := p.get("oneOf"); group != nil && !p.oneOf {
 			p.oneOf = true
+			if err := c.apart(group); err != nil {
+				return nil, err
+			}
 			return c.choice(parts, i, p, group)
 		}
 	}
