@@ -20,7 +20,7 @@ type Options struct {
 	Threads  int            // CPU threads; 0: as many as the process may use
 	Context  int            // longest prompt and answer together, in tokens; 0: the model's own, 8192 at most
 	Parallel int            // requests that run at once; 0: 8
-	Cache    string         // type of cached keys and values: f16, bf16 or f32; "" is f16
+	Cache    string         // type of cached keys and values: f16, bf16, f32, int8, or on a GPU fp8; "" is f16
 	KV       Budget         // memory for them
 	Swap     int64          // bytes of host memory to which preempted requests may move their part of it; 0: they are computed again
 	Template string         // chat template to use in place of the model's own; "": its own
@@ -87,13 +87,21 @@ func (o Options) check() error {
 func (o Options) Device() (backend.Device, error) {
 	switch o.Backend {
 	case "", "cpu":
-		return cpu.New(cpu.Options{Threads: o.Threads, Tier: os.Getenv("RIDGE_CPU"), Deterministic: o.Deterministic})
+		return opened(cpu.New(cpu.Options{Threads: o.Threads, Tier: os.Getenv("RIDGE_CPU"), Deterministic: o.Deterministic}))
 	case "cuda":
-		return cuda.New(cuda.Options{})
+		return opened(cuda.New(cuda.Options{}))
 	case "ref":
 		return ref.New(), nil
 	}
 	return nil, fmt.Errorf("ridge: Backend is %q; cpu, cuda and ref are possible", o.Backend)
+}
+
+// opened makes no backend.Device of a device that could not be opened: a nil pointer in it would not be nil.
+func opened[D backend.Device](dev D, err error) (backend.Device, error) {
+	if err != nil {
+		return nil, err
+	}
+	return dev, nil
 }
 
 // CacheType is the type of cached keys and values.
@@ -107,8 +115,13 @@ func (o Options) CacheType() (graph.Type, error) {
 		return graph.F32, nil
 	case "int8":
 		return graph.I8, nil
+	case "fp8":
+		if o.Backend == "" || o.Backend == "cpu" {
+			return 0, errors.New("ridge: Cache is fp8, which the CPU has no kernels for; int8 takes as much memory and loses less")
+		}
+		return graph.F8, nil
 	}
-	return 0, fmt.Errorf("ridge: Cache is %q; f16, bf16, f32 and int8 are possible", o.Cache)
+	return 0, fmt.Errorf("ridge: Cache is %q; f16, bf16, f32, int8 and fp8 are possible", o.Cache)
 }
 
 // limits is the size of steps and contexts; setPages says how many pages there are. whole says that a text is computed in one

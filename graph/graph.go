@@ -39,6 +39,7 @@ const (
 	BF16      // upper half of an F32
 	Q8        // int8 in blocks of 32 with an F32 scale; see Q8Block
 	I8        // int8 with an F32 scale for each head of a token: in caches only
+	F8        // e4m3, a float of eight bits, without a scale: in caches only
 )
 
 // Q8Block is how many numbers of a Q8 row share a scale. They are 127ths of the largest magnitude among them. A block
@@ -49,7 +50,7 @@ const (
 	Q8BlockBytes = 64
 )
 
-func (t Type) String() string { return [...]string{"f32", "f16", "bf16", "q8", "i8"}[t] }
+func (t Type) String() string { return [...]string{"f32", "f16", "bf16", "q8", "i8", "f8"}[t] }
 
 // RowBytes is the size in bytes of a row of n numbers; n is a multiple of Q8Block for Q8.
 func (t Type) RowBytes(n int) int64 {
@@ -58,8 +59,8 @@ func (t Type) RowBytes(n int) int64 {
 		return 4 * int64(n)
 	case Q8:
 		return int64(n/Q8Block) * Q8BlockBytes
-	case I8:
-		return int64(n) // beside the scales
+	case I8, F8:
+		return int64(n) // beside I8's scales
 	default:
 		return 2 * int64(n)
 	}
@@ -84,7 +85,7 @@ type Cache struct {
 	Name   string // "kv.0"
 	Layer  int
 	K, V   Axis // kv heads × head size
-	Type   Type // of the stored numbers: F32, F16, BF16 or I8
+	Type   Type // of the stored numbers: F32, F16, BF16, I8 or F8
 	Window int  // rows that attention looks back, itself included; 0: all of them
 }
 

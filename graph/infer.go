@@ -18,7 +18,7 @@ func matrix(v *Value) error {
 	if v.Cache != nil {
 		return fmt.Errorf("%s is a cache and a matrix is wanted", v.Name)
 	}
-	if v.Type == Q8 || v.Type == I8 {
+	if v.Type == Q8 || v.Type == I8 || v.Type == F8 {
 		return fmt.Errorf("%s is quantised and plain floats are wanted", v.Name)
 	}
 	return nil

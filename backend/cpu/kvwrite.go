@@ -19,8 +19,12 @@ func cacheOf(c *graph.Cache, b backend.Buffer, lim backend.Limits) (*attn.Cache,
 	if c.Type == graph.I8 && (c.K.Size%4 != 0 || c.K.Size < 8) {
 		return nil, fmt.Errorf("cpu: heads of %d numbers in an int8 cache; it takes multiples of 4 from 8 on: choose --kv-type f16", c.K.Size)
 	}
+	element, ok := elements[c.Type]
+	if !ok {
+		return nil, fmt.Errorf("cpu: there are no caches of %s on the CPU; f16, bf16, f32 and i8 are possible", c.Type)
+	}
 	return &attn.Cache{
-		Element: elements[c.Type], Heads: c.K.Count, KeySize: c.K.Size, ValueSize: c.V.Size, PageSize: lim.PageSize, Data: raw(b),
+		Element: element, Heads: c.K.Count, KeySize: c.K.Size, ValueSize: c.V.Size, PageSize: lim.PageSize, Data: raw(b),
 	}, nil
 }
 

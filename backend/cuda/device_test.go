@@ -2,7 +2,11 @@ package cuda
 
 import (
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/ref"
@@ -42,59 +46,87 @@ func able(d backend.Device, g *graph.Graph) bool {
 	return true
 }
 
-// TestOps compares every case of the op table with the reference: in F32, and in BF16, where both round to the same type but
-// sum in another order, so that results may differ by a rounding.
-func TestOps(t *testing.T) {
-	for _, arch := range archs {
-		t.Run(fmt.Sprint("arch", arch), func(t *testing.T) { testOps(t, gpu(t, arch)) })
-	}
+// opTest is a case of the op table with what the reference backend makes of it.
+type opTest struct {
+	name, op  string
+	graph     *graph.Graph
+	weights   plan.Tensors
+	lim       backend.Limits
+	batches   []*backend.Batch
+	want      [][]float32
+	tolerance float64
 }
 
-func testOps(t *testing.T, d *Device) {
-	tested, left := 0, 0
+// opTests is every case of the op table, in F32, and in BF16, where both sides round to the same type but sum in another order, so
+// that results may differ by a rounding; of attention with every type of cache. It is computed once, by all cores.
+var opTests = sync.OnceValues(func() (all []*opTest, err error) {
 	for i, c := range testkit.Cases() {
 		for _, act := range []graph.Type{graph.F32, graph.BF16} {
-			for _, cache := range []graph.Type{graph.F32, graph.F16, graph.BF16} {
+			for _, cache := range []graph.Type{graph.BF16, graph.F32, graph.F16, graph.I8, graph.F8} {
 				if c.Op != "Attention" && cache != graph.BF16 {
 					continue
 				}
 				g, w, lim, batches, err := c.Build(act, cache, uint64(i))
 				if err != nil && act == graph.BF16 {
-					left++ // an op of F32 only
-					continue
+					continue // an op of F32 only
 				}
 				if err != nil {
-					t.Fatal(err)
+					return nil, err
 				}
-				if !able(d, g) {
-					left++
-					continue
-				}
-				tolerance := max(c.Tolerance, 1e-6)
+				o := &opTest{fmt.Sprintf("%s/%s/%s", c.Name, act, cache), c.Op, g, w, lim, batches, nil, max(c.Tolerance, 1e-6)}
 				if act == graph.BF16 {
-					tolerance = 2e-2
+					o.tolerance = 2e-2
 				}
-				compare(t, d, fmt.Sprintf("%s/%s/%s", c.Name, act, cache), g, w, lim, batches, tolerance)
-				tested++
+				all = append(all, o)
 			}
 		}
 	}
-	t.Logf("%d cases compared; %d are of ops or types the GPU has no kernel for", tested, left)
+	return all, references(all)
+})
+
+// references computes what the reference backend makes of the cases, with all cores.
+func references(all []*opTest) error {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, o := range all {
+		group.Go(func() (err error) {
+			o.want, err = testkit.Outputs(o.graph, ref.New(), o.weights, o.lim, o.batches)
+			return err
+		})
+	}
+	return group.Wait()
 }
 
-func compare(t *testing.T, d *Device, name string, g *graph.Graph, w plan.Tensors, lim backend.Limits, batches []*backend.Batch, tolerance float64) {
+// TestOps compares every case of the op table with the reference.
+func TestOps(t *testing.T) {
+	for _, arch := range archs {
+		t.Run(fmt.Sprint("arch", arch), func(t *testing.T) {
+			d := gpu(t, arch)
+			all, err := opTests()
+			if err != nil {
+				t.Fatal(err)
+			}
+			tested := 0
+			for _, o := range all {
+				if able(d, o.graph) {
+					compare(t, d, o)
+					tested++
+				}
+			}
+			t.Logf("%d cases compared; %d are of ops or types the GPU has no kernel for", tested, len(all)-tested)
+		})
+	}
+}
+
+func compare(t *testing.T, d *Device, o *opTest) {
 	t.Helper()
-	want, err := testkit.Outputs(g, ref.New(), w, lim, batches)
+	got, err := testkit.Outputs(o.graph, d, o.weights, o.lim, o.batches)
 	if err != nil {
-		t.Fatalf("%s: %v", name, err)
+		t.Fatalf("%s: %v", o.name, err)
 	}
-	got, err := testkit.Outputs(g, d, w, lim, batches)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	for step := range want {
-		if e := testkit.WorstError(got[step], want[step]); e > tolerance {
-			t.Errorf("%s: step %d: relative error %.2g, at most %.2g is right", name, step, e, tolerance)
+	for step := range o.want {
+		if e := testkit.WorstError(got[step], o.want[step]); e > o.tolerance {
+			t.Errorf("%s: step %d: relative error %.2g, at most %.2g is right", o.name, step, e, o.tolerance)
 		}
 	}
 }
@@ -123,14 +155,8 @@ func layers(b *graph.Builder, format string, pairing graph.Pairing, headSize, di
 	return b.Linear("logits", b.Pick("picked", x), b.Weight("head", vocab, hidden), nil)
 }
 
-// TestJoined compares whole layers, whose launches are joined, over prompts, chunks, mixed steps and recorded decoding.
-func TestJoined(t *testing.T) {
-	for _, arch := range archs {
-		t.Run(fmt.Sprint("arch", arch), func(t *testing.T) { testJoined(t, gpu(t, arch)) })
-	}
-}
-
-func testJoined(t *testing.T, d *Device) {
+// joinedTests is whole layers, whose launches are joined, over prompts, chunks, mixed steps and recorded decoding.
+var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
 	steps := testkit.Steps{{150, 1, 20}, {1, 1, 1}, {1, 1, 1}, {1, 37, 0}, {1, 1, 1}, {40, 1, 1}, {1, 1, 1}}
 	for _, c := range []struct {
 		pairing               graph.Pairing
@@ -140,18 +166,35 @@ func testJoined(t *testing.T, d *Device) {
 		{graph.HalfPairs, 64, 64, 0, ""}, {graph.AdjacentPairs, 128, 128, 0, ""}, {graph.HalfPairs, 128, 64, 50, ""}, {graph.AdjacentPairs, 80, 80, 0, ""},
 		{graph.HalfPairs, 256, 256, 0, ""}, {graph.HalfPairs, 128, 128, 0, "/Q4_0"}, {graph.HalfPairs, 128, 128, 0, "/Q8_0"},
 	} {
-		for _, cache := range []graph.Type{graph.BF16, graph.F16} {
+		for _, cache := range []graph.Type{graph.BF16, graph.F16, graph.I8, graph.F8} {
 			b := graph.NewBuilder("layers", testkit.Find, graph.BF16, cache)
 			g, err := b.Finish(layers(b, c.format, c.pairing, c.headSize, c.dim, c.window))
 			if err != nil {
-				t.Fatal(err)
+				return nil, err
 			}
 			w, err := testkit.RandomWeights(g, 7)
 			if err != nil {
-				t.Fatal(err)
+				return nil, err
 			}
 			lim := testkit.LimitsFor(steps, 16)
-			compare(t, d, fmt.Sprintf("%+v %s", c, cache), g, w, lim, testkit.Sequence(steps, lim, 61, false, 7), 4e-2)
+			all = append(all, &opTest{fmt.Sprintf("%+v %s", c, cache), "", g, w, lim, testkit.Sequence(steps, lim, 61, false, 7), nil, 4e-2})
 		}
+	}
+	return all, references(all)
+})
+
+// TestJoined compares them with the reference.
+func TestJoined(t *testing.T) {
+	for _, arch := range archs {
+		t.Run(fmt.Sprint("arch", arch), func(t *testing.T) {
+			d := gpu(t, arch)
+			all, err := joinedTests()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range all {
+				compare(t, d, o)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package cuda
 import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/bytes"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/rope"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -140,26 +141,40 @@ func (d *Device) joinTurnStore(l []*launch, readers map[*graph.Value]int) (*laun
 	query, key, store := l[0].node, l[1].node, l[2].node
 	c := store.In[0].Cache
 	switch {
-	case query.In[0].Type != graph.BF16 || !halves(c.Type) || store.In[2].Type != graph.BF16,
+	case query.In[0].Type != graph.BF16 || store.In[2].Type != graph.BF16,
 		store.In[1] != key.Out[0] || readers[key.Out[0]] != 1 || query.In[1] != key.In[1],
-		query.In[0].Axis.Size != c.K.Size || !rope.TurnStoreFits(c.K.Size, q.Dim, c.V.Len()),
+		query.In[0].Axis.Size != c.K.Size,
 		overlap(l[0].args.Out[0], l[1].args.In[0]) || overlap(l[0].args.Out[0], l[2].args.In[2]):
 		return nil, 0, nil
 	}
-	fn, err := rope.TurnStore(d.loader, c.Type)
-	if err != nil {
-		return nil, 0, err
-	}
-	p := &rope.TurnStoreParams{
+	p := rope.TurnStoreParams{
 		Q: at(l[0].args.In[0]), K: at(l[1].args.In[0]), V: at(l[2].args.In[2]), Angles: at(l[0].args.In[1]), Y: at(l[0].args.Out[0]), Cache: at(l[2].args.Out[0]),
 		Heads: int32(query.In[0].Axis.Count), KVHeads: int32(c.K.Count), Size: int32(c.K.Size), VLen: int32(c.V.Len()), Dim: int32(q.Dim),
 	}
 	if q.Pairing == graph.AdjacentPairs {
 		p.Adjacent = 1
 	}
-	put := func(s *step) error {
-		p.Step = s.Step
-		return rope.LaunchTurnStore(d.stream, fn, s.tokens, p)
+	put, err := d.turnStore(c, p)
+	if put == nil || err != nil {
+		return nil, 0, err
 	}
 	return &launch{text: l[0].text + " (with keys and values to the cache)", put: put}, 3, nil
+}
+
+// turnStore finds what turns queries and keys and stores keys and values in a cache of this type; nil if there is none.
+func (d *Device) turnStore(c *graph.Cache, p rope.TurnStoreParams) (func(s *step) error, error) {
+	switch {
+	case eightBit(c.Type) && max(c.K.Size, c.V.Size) <= bytes.MaxSize:
+		return d.storeBytes(graph.BF16, c, bytes.StoreParams{
+			Q: p.Q, K: p.K, V: p.V, Angles: p.Angles, Y: p.Y, Cache: p.Cache,
+			Heads: p.Heads, KVHeads: p.KVHeads, Size: p.Size, VSize: int32(c.V.Size), Dim: p.Dim, Adjacent: p.Adjacent,
+		})
+	case halves(c.Type) && rope.TurnStoreFits(c.K.Size, int(p.Dim), c.V.Len()):
+		fn, err := rope.TurnStore(d.loader, c.Type)
+		return func(s *step) error {
+			p.Step = s.Step
+			return rope.LaunchTurnStore(d.stream, fn, s.tokens, &p)
+		}, err
+	}
+	return nil, nil
 }

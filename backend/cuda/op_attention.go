@@ -15,7 +15,7 @@ func (d *Device) attentions(n *graph.Node, o graph.Attention) []backend.Kernel {
 		return nil
 	}
 	plain := d.one("attention plain", bindAttention)
-	if n.In[0].Type != graph.BF16 || !halves(c.Type) || !decode.Fits(c.K.Size, c.V.Size) {
+	if n.In[0].Type != graph.BF16 || !decode.Fits(c.K.Size, c.V.Size, c.Type) {
 		return plain
 	}
 	name := "attention split"
@@ -23,13 +23,14 @@ func (d *Device) attentions(n *graph.Node, o graph.Attention) []backend.Kernel {
 		name = "attention split, wgmma"
 	}
 	fast := kernel{dev: d, name: name, bind: bindFlash, scratch: func(n *graph.Node, lim backend.Limits) int64 {
-		return decode.PartialBytes(d.ctx.SMs, lim.Seqs, decodeProblem(n, backend.Args{}))
+		bytes := decode.PartialBytes(d.ctx.SMs, lim.Seqs, decodeProblem(n, backend.Args{}))
+		if eightBit(c.Type) && d.hopper() {
+			bytes = max(bytes, openedBytes(c, lim))
+		}
+		return bytes
 	}}
 	return append([]backend.Kernel{fast}, plain...)
 }
-
-// halves reports whether a type is one of the two of 16 bits, which the tensor cores take.
-func halves(t graph.Type) bool { return t == graph.BF16 || t == graph.F16 }
 
 func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	o, q, c := n.Op.(graph.Attention), n.In[0], n.In[1].Cache
@@ -80,16 +81,13 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 			return one.Launch(d.stream, &s.Step, s.seqs)
 		}, err
 	}
-	many, err := prefill.New(d.loader, prefill.Problem{
-		Q: p.Q, Cache: p.Cache, Y: p.Y, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
-		Pages: a.Limits.Pages, PageSize: a.Limits.PageSize, Window: p.Window, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
-	})
+	many, err := d.bindPrompts(n, a)
 	if err != nil {
 		return nil, err
 	}
 	return func(s *step) error {
 		if s.tiles > 0 {
-			if err := many.Launch(d.stream, &s.Step, s.tiles); err != nil {
+			if err := many(s); err != nil {
 				return err
 			}
 		}
@@ -98,4 +96,24 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 		}
 		return nil
 	}, nil
+}
+
+// bindPrompts is the attention of sequences with many new tokens on Hopper's tensor cores.
+func (d *Device) bindPrompts(n *graph.Node, a backend.Args) (func(*step) error, error) {
+	p := decodeProblem(n, a)
+	problem := prefill.Problem{
+		Q: p.Q, Cache: p.Cache, Y: p.Y, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
+		Pages: a.Limits.Pages, PageSize: a.Limits.PageSize, Window: p.Window, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
+	}
+	if eightBit(p.Type) {
+		return d.bindOpened(n.In[1].Cache, a, problem)
+	}
+	k, err := prefill.New(d.loader, problem)
+	return func(s *step) error {
+		tokens := 0
+		for _, p := range s.prompts {
+			tokens += p.length
+		}
+		return k.Launch(d.stream, &s.Step, s.tiles, tokens)
+	}, err
 }

@@ -50,19 +50,3 @@ func bindPick(d *Device, n *graph.Node, a backend.Args) (func(*step) error, erro
 		return rows.Launch(d.stream, k, s.logits, p)
 	}, nil
 }
-
-func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
-	c := n.In[0].Cache
-	if size := a.Limits.PageSize; size&(size-1) != 0 {
-		return nil, fmt.Errorf("cuda: pages of %d tokens; a power of two is needed", size)
-	}
-	k, err := rows.KVWrite(d.loader, n.In[1].Type, c.Type)
-	if err != nil {
-		return nil, err
-	}
-	p := &rows.KVWriteParams{K: at(a.In[1]), V: at(a.In[2]), Cache: at(a.Out[0]), KLen: int32(c.K.Len()), VLen: int32(c.V.Len())}
-	return func(s *step) error {
-		p.Step = s.Step
-		return rows.Launch(d.stream, k, s.tokens, p)
-	}, nil
-}

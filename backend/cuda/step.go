@@ -25,8 +25,12 @@ type shape struct {
 type step struct {
 	shape
 	kernels.Step
-	rates []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
+	rates   []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
+	prompts []prompt
 }
+
+// prompt is a sequence of a step with several new tokens.
+type prompt struct{ seq, tiles, length int }
 
 // rows is how many rows launches compute for a value of this kind.
 func (s *step) rows(r graph.Rows) int {
@@ -128,6 +132,7 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 		}
 		// The last tiles of a sequence see the most keys; they go first so that the longest work starts first.
 		if n := int(to - from); n > 1 {
+			s.prompts = append(s.prompts, prompt{i, (n + tileRows - 1) / tileRows, int(kv)})
 			for t := (n + tileRows - 1) / tileRows; t > 0; t-- {
 				binary.LittleEndian.PutUint32(tiles[8*tile:], uint32(i))
 				binary.LittleEndian.PutUint32(tiles[8*tile+4:], uint32(int(from)+(t-1)*tileRows))

@@ -67,7 +67,7 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.RoPE:
 		return d.one("rope", bindRoPE)
 	case graph.KVWrite:
-		return d.one("kvwrite", bindKVWrite)
+		return d.kvWrites(n)
 	case graph.Attention:
 		return d.attentions(n, o)
 	case graph.Act, graph.ActMul, graph.Add, graph.Softcap:

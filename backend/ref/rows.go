@@ -27,6 +27,10 @@ func load(dst []float32, t graph.Type, src []byte) {
 		quant.Decode(quant.F16, dst, src)
 	case graph.BF16:
 		quant.Decode(quant.BF16, dst, src)
+	case graph.F8:
+		for i := range dst {
+			dst[i] = quant.E4M3ToF32(src[i])
+		}
 	case graph.Q8:
 		loadQ8(dst, src)
 	}
@@ -46,6 +50,10 @@ func store(dst []byte, t graph.Type, src []float32) {
 	case graph.BF16:
 		for i, x := range src {
 			binary.LittleEndian.PutUint16(dst[2*i:], quant.F32ToBF16(x))
+		}
+	case graph.F8:
+		for i, x := range src {
+			dst[i] = quant.F32ToE4M3(x)
 		}
 	}
 }

@@ -79,7 +79,7 @@ ridge calibrate has run, what the price of the steps predicts.
 	fl.StringVar(&f.shape, "shape", "", "measure random weights in this shape instead; ridge dummy --list names them")
 	fl.StringVar(&f.number, "type", "Q4_0", "number format of --shape's matrices")
 	fl.StringVar(&f.device.Backend, "backend", "", "where to compute: cpu or cuda; default cpu")
-	fl.StringVar(&f.device.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8")
+	fl.StringVar(&f.device.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU)")
 	fl.IntSliceVarP(&f.threads, "threads", "t", []int{0}, "CPU threads; 0: as many as this process may use")
 	fl.IntSliceVarP(&f.prompts, "prompt", "p", []int{512}, "lengths of prompts to read; 0: none")
 	fl.IntSliceVarP(&f.decodes, "decode", "n", []int{128}, "numbers of tokens to decode; 0: none")

@@ -16,12 +16,7 @@ import (
 func addEngine(cmd *cobra.Command, o *ridge.Options) {
 	fl, e := cmd.Flags(), &o.Engine
 	fl.IntVar(&o.Parallel, "max-num-seqs", 0, "requests that run at once; 0: 8; --parallel is the same")
-	fl.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "parallel" {
-			name = "max-num-seqs"
-		}
-		return pflag.NormalizedName(name)
-	})
+	alias(fl, "parallel", "max-num-seqs")
 	fl.IntVar(&e.MaxWaiting, "max-waiting", 0, "requests that wait at most, more get 429; 0: 4096")
 	fl.IntVar(&e.StepTokens, "max-num-batched-tokens", 0, "tokens in a step; 0: 512, on a GPU 2048")
 	fl.DurationVar(&e.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms: they are read in chunks of the size that this allows; 0: chunks as large as a step")
@@ -32,6 +27,17 @@ func addEngine(cmd *cobra.Command, o *ridge.Options) {
 	fl.Var((*budgetFlag)(&o.KV), "kv-memory", "memory for keys and values, as 4GiB or as 50% of what is free beside the weights; default: enough for --max-num-seqs requests of the whole context, but no more than 90%")
 	fl.Var((*swapFlag)(&o.Swap), "swap-space", "GiB of host memory to which requests move their keys and values when others need the pages, if that is priced below computing them again; 0: never. On a CPU it is the same memory, and a larger --kv-memory does more good")
 	fl.Float64Var(&o.KV.Total, "gpu-memory-utilization", 0, "part of the device's memory for weights, activations and cache together, in place of --kv-memory")
+}
+
+// alias gives a flag a second name.
+func alias(fl *pflag.FlagSet, second, name string) {
+	others := fl.GetNormalizeFunc()
+	fl.SetNormalizeFunc(func(fl *pflag.FlagSet, given string) pflag.NormalizedName {
+		if given == second {
+			given = name
+		}
+		return others(fl, given)
+	})
 }
 
 // budgetFlag reads a size or a percentage.

@@ -25,15 +25,15 @@ type paperFlags struct {
 func (f *paperFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.number, "type", "", "number format of the matrices, as for ridge convert; default: as the model has them")
-	fl.StringVar(&f.cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8")
+	fl.StringVar(&f.cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8")
 }
 
 // parse reads the flags that are names.
 func (f *paperFlags) parse() error {
-	types := map[string]graph.Type{"f16": graph.F16, "bf16": graph.BF16, "f32": graph.F32, "int8": graph.I8}
+	types := map[string]graph.Type{"f16": graph.F16, "bf16": graph.BF16, "f32": graph.F32, "int8": graph.I8, "fp8": graph.F8}
 	var ok bool
 	if f.kvType, ok = types[f.cache]; !ok {
-		return fmt.Errorf("--kv-type %q; f16, bf16, f32 and int8 are possible", f.cache)
+		return fmt.Errorf("--kv-type %q; f16, bf16, f32, int8 and fp8 are possible", f.cache)
 	}
 	return nil
 }

@@ -15,68 +15,73 @@ import (
 	"github.com/ridge-llm/ridge/plan"
 )
 
-// TestReferenceModelsOnGPU is TestReferenceModels on the first NVIDIA GPU.
-func TestReferenceModelsOnGPU(t *testing.T) {
+// gpuModels runs a test on the first NVIDIA GPU for each small model of testdata and each reference model that is here.
+func gpuModels(t *testing.T, test func(t *testing.T, dir string, dev backend.Device)) {
 	if _, err := cuda.Devices(); err != nil {
 		t.Skipf("no GPU to test on: %v", err)
 	}
-	if _, err := os.Stat(shared); err != nil {
-		t.Skip("the reference models in ../shared are not here")
+	files, err := filepath.Glob("testdata/*/config.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the small models are missing: %v", err)
 	}
 	for _, dir := range supported {
+		files = append(files, filepath.Join(shared, dir, "config.json"))
+	}
+	for _, file := range files {
+		dir := filepath.Dir(file)
 		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
+			if _, err := os.Stat(dir); err != nil {
+				t.Skip("the reference model is not here")
+			}
 			dev, err := cuda.New(cuda.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer dev.Close()
-			res, err := Dir(filepath.Join(shared, dir), Options{Device: dev, Cache: graph.F32})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !res.OK {
-				t.Errorf("%+v", *res)
-			}
-			t.Logf("worst error %.2g over %d rows, greedy %d of %d", res.WorstError, res.Rows, res.GreedySame, res.Greedy)
+			test(t, dir, dev)
 		})
 	}
 }
 
-// TestReferenceModelsOnGPUInBF16 runs the models as a GPU runs them fast: activations and cache in BF16. How far that takes the
-// logits of such small random models from upstream's (up to 6 %) is seen on the reference backend; the GPU may not be farther.
-func TestReferenceModelsOnGPUInBF16(t *testing.T) {
-	if _, err := cuda.Devices(); err != nil {
-		t.Skipf("no GPU to test on: %v", err)
-	}
-	if _, err := os.Stat(shared); err != nil {
-		t.Skip("the reference models in ../shared are not here")
-	}
-	for _, dir := range supported {
-		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
-			dev, err := cuda.New(cuda.Options{})
+// TestModelsOnGPU compares models with upstream, computing in F32.
+func TestModelsOnGPU(t *testing.T) {
+	gpuModels(t, func(t *testing.T, dir string, dev backend.Device) {
+		res, err := Dir(dir, Options{Device: dev, Cache: graph.F32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !res.OK {
+			t.Errorf("%+v", *res)
+		}
+		t.Logf("worst error %.2g over %d rows, greedy %d of %d", res.WorstError, res.Rows, res.GreedySame, res.Greedy)
+	})
+}
+
+// TestModelsOnGPUInBF16 runs the models as a GPU runs them fast: activations in BF16, and the cache in BF16 or in eight bits. How far
+// that takes the logits of such small random models from upstream's (up to 6 % in BF16) is seen on the reference backend; the GPU
+// may be twice as far.
+func TestModelsOnGPUInBF16(t *testing.T) {
+	gpuModels(t, func(t *testing.T, dir string, dev backend.Device) {
+		for _, cache := range []graph.Type{graph.BF16, graph.I8, graph.F8} {
+			res, err := bf16(dir, dev, cache)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer dev.Close()
-			res, err := bf16(filepath.Join(shared, dir), dev)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := bf16(filepath.Join(shared, dir), ref.New())
+			want, err := bf16(dir, ref.New(), cache)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if res.WorstError > 2*want.WorstError {
-				t.Errorf("worst error %.2g, on the reference backend %.2g: %+v", res.WorstError, want.WorstError, *res)
+				t.Errorf("cache of %s: worst error %.2g, on the reference backend %.2g: %+v", cache, res.WorstError, want.WorstError, *res)
 			}
-			t.Logf("worst error %.2g (reference backend %.2g) over %d rows, greedy %d of %d (%d)",
-				res.WorstError, want.WorstError, res.Rows, res.GreedySame, res.Greedy, want.GreedySame)
-		})
-	}
+			t.Logf("cache of %s: worst error %.2g (reference backend %.2g) over %d rows, greedy %d of %d (%d)",
+				cache, res.WorstError, want.WorstError, res.Rows, res.GreedySame, res.Greedy, want.GreedySame)
+		}
+	})
 }
 
-// bf16 compares the model in dir with its golden file, computing in BF16.
-func bf16(dir string, dev backend.Device) (*Result, error) {
+// bf16 compares the model in dir with its golden file, computing in BF16 with a cache of another type.
+func bf16(dir string, dev backend.Device, cache graph.Type) (*Result, error) {
 	g, err := readGolden(dir)
 	if err != nil {
 		return nil, err
@@ -86,7 +91,7 @@ func bf16(dir string, dev backend.Device) (*Result, error) {
 		return nil, err
 	}
 	defer b.Close()
-	gr, err := b.Model.Graph(model.Options{Act: graph.BF16, Cache: graph.BF16})
+	gr, err := b.Model.Graph(model.Options{Act: graph.BF16, Cache: cache})
 	if err != nil {
 		return nil, err
 	}

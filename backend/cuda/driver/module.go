@@ -66,12 +66,12 @@ type Kernel struct {
 
 // Attributes of CUfunction_attribute.
 const (
-	funcSharedStatic  = 1
-	funcLocalBytes    = 3
-	funcRegisters     = 4
-	funcMaxDynamic    = 8
-	funcMaxThreads    = 0
-	defaultMaxDynamic = 48 << 10 // more dynamic shared memory than this must be asked for
+	funcSharedStatic = 1
+	funcLocalBytes   = 3
+	funcRegisters    = 4
+	funcMaxDynamic   = 8
+	funcMaxThreads   = 0
+	defaultShared    = 48 << 10 // more shared memory of a block than this must be asked for
 )
 
 // Kernel finds a function and raises its limit of dynamic shared memory to what its launches will need.
@@ -80,7 +80,10 @@ func (m *Module) Kernel(name string, sharedBytes int) (*Kernel, error) {
 	cname := append([]byte(name), 0)
 	err := m.ctx.driver.call(fmt.Sprintf("finding the kernel %s in %s", name, m.name), cuModuleGetFunction,
 		uintptr(unsafe.Pointer(&k.handle)), m.handle, uintptr(unsafe.Pointer(&cname[0])))
-	if err != nil || sharedBytes <= defaultMaxDynamic {
+	if err != nil || sharedBytes == 0 {
+		return k, err
+	}
+	if r, err := k.Resources(); err != nil || sharedBytes+r.StaticShared <= defaultShared {
 		return k, err
 	}
 	return k, m.ctx.driver.call(fmt.Sprintf("giving the kernel %s %d bytes of shared memory", name, sharedBytes),

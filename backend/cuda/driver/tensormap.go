@@ -22,10 +22,10 @@ func (c *Context) MatrixMap(base Ptr, rows, cols, stride, boxRows, boxCols int) 
 	return c.tensorMap(base, []uint64{uint64(cols), uint64(rows)}, []uint64{uint64(stride)}, []uint32{uint32(boxCols), uint32(boxRows)})
 }
 
-// PlanesMap describes planes of such matrices, planeStride bytes apart; a box is of one plane.
-func (c *Context) PlanesMap(base Ptr, planes, planeStride, rows, cols, stride, boxRows, boxCols int) (TensorMap, error) {
+// PlanesMap describes planes of such matrices, planeStride bytes apart; a box is of boxPlanes planes, one behind the other.
+func (c *Context) PlanesMap(base Ptr, planes, planeStride, rows, cols, stride, boxPlanes, boxRows, boxCols int) (TensorMap, error) {
 	return c.tensorMap(base, []uint64{uint64(cols), uint64(rows), uint64(planes)}, []uint64{uint64(stride), uint64(planeStride)},
-		[]uint32{uint32(boxCols), uint32(boxRows), 1})
+		[]uint32{uint32(boxCols), uint32(boxRows), uint32(boxPlanes)})
 }
 
 // tensorMap encodes a map; sizes, strides and box go from the innermost dimension outwards.

@@ -1,7 +1,7 @@
 // Attention for any head size and element type: one warp takes one query head of one row and walks its keys 32 at a time,
 // a key a lane for the scores and a few numbers a lane for the values. It is what odd shapes run on, and the plain
 // version the tensor-core kernels are tested against.
-#include "../cuda.h"
+#include "../cache.h"
 
 struct AttendParams {
   Step step;
@@ -22,29 +22,31 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
   const Step& s = p.step;
   int seq = s.rowSeq[r], last = s.positions[r];
   int first = p.window > 0 ? maxi(0, last - p.window + 1) : 0;
-  int kv = h / (p.heads / p.kvHeads), kLen = p.kvHeads * p.kSize, vLen = p.kvHeads * p.vSize;
+  int kv = h / (p.heads / p.kvHeads);
+  Pages<C> cache = {p.cache, p.kvHeads, p.kSize, p.vSize, s.pageShift};
   float* q = qs[warp()];
   for (int i = lane(); i < p.kSize; i += 32) q[i] = toFloat(((const T*)p.q)[((long)r * p.heads + h) * p.kSize + i]);
   warpBarrier();
   float acc[MAX_SIZE / 32] = {}, top = -1e30f, sum = 0;
   for (int p0 = first; p0 <= last; p0 += 32) {
     int pos = p0 + lane();
-    float score = -1e30f;
+    float score = -1e30f, unit = 1;
     const C* v = (const C*)p.cache;
     if (pos <= last) {
-      long page = s.pages[(long)seq * s.seqPages + (pos >> s.pageShift)], at = pos & ((1 << s.pageShift) - 1);
-      const C* base = (const C*)p.cache + (page << s.pageShift) * (kLen + vLen);
-      const C* k = base + at * kLen + kv * p.kSize;
-      v = base + ((long)kLen << s.pageShift) + at * vLen + kv * p.vSize;
+      long page = s.pages[(long)seq * s.seqPages + (pos >> s.pageShift)];
+      const C* k = cache.key(page, pos, kv);
+      v = cache.value(page, pos, kv);
       score = 0;
       for (int i = 0; i < p.kSize; i++) score += q[i] * toFloat(k[i]);
       score *= p.scale;
+      if (SCALE_BYTES<C>) score *= *cache.keyScale(page, pos, kv), unit = *cache.valueScale(page, pos, kv);
       if (p.softcap != 0) score = p.softcap * tanhf(score / p.softcap);
     }
     float newTop = maxf(top, warpMax(score)), shrink = expf(top - newTop);
     float weight = pos <= last ? expf(score - newTop) : 0;
     top = newTop;
     sum = sum * shrink + warpSum(weight);
+    weight *= unit;
     UNROLL for (int i = 0; i < MAX_SIZE / 32; i++) acc[i] *= shrink;
     for (int j = 0; j < mini(32, last - p0 + 1); j++) {
       float wj;
@@ -67,3 +69,7 @@ KERNEL(128, 1) attend_f32_bf16(PARAM AttendParams p) { attend<float, bf16>(p); }
 KERNEL(128, 1) attend_bf16_f32(PARAM AttendParams p) { attend<bf16, float>(p); }
 KERNEL(128, 1) attend_bf16_f16(PARAM AttendParams p) { attend<bf16, f16>(p); }
 KERNEL(128, 1) attend_bf16_bf16(PARAM AttendParams p) { attend<bf16, bf16>(p); }
+KERNEL(128, 1) attend_f32_i8(PARAM AttendParams p) { attend<float, i8>(p); }
+KERNEL(128, 1) attend_f32_f8(PARAM AttendParams p) { attend<float, f8>(p); }
+KERNEL(128, 1) attend_bf16_i8(PARAM AttendParams p) { attend<bf16, i8>(p); }
+KERNEL(128, 1) attend_bf16_f8(PARAM AttendParams p) { attend<bf16, f8>(p); }

@@ -5,12 +5,12 @@
 // Scores are computed transposed, S' = K Q', and so is the result, O' = V' P': then K and V are the A operand of mma, which
 // every lane loads from global memory straight into registers, 16 bytes at a time, with no shared memory between. (The
 // order of d within a product does not matter as long as Q is permuted as K is.)
-#include "../cuda.h"
+#include "../cache.h"
 
 struct DecodeParams {
   Step step;
   const bf16* q;  // [T, heads × kSize]
-  const u8* cache; // bf16, or IEEE half
+  u8* cache;
   bf16* y;        // [T, heads × vSize]
   float* partial; // [seqs × groups × splits][8 heads][vSize + 2]: unscaled sums, then maximum and weight
   int* arrived;   // [seqs × groups] zeros; how many splits are done
@@ -33,10 +33,156 @@ DEVICE Vec16 loadOnce(const void* p, bool in) {
 DEVICE u32 lows(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x5410); }
 DEVICE u32 highs(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x7632); }
 
-// KC × 32 and VH × 64 are the head sizes there is room for; HALF: keys and values are IEEE halves.
-template <int KC, int VH, bool HALF> DEVICE void decode(const DecodeParams& p) {
-  constexpr int TILES = (VH + 1) / 2 * 8;
-  SHARED static float out[WARPS][HEADS][VH * 64];
+// What a warp holds of 16 keys and values, and how they are multiplied. Lane 4g + t loads of keys g and g + 8 the pieces that
+// start at its t, and of values 2t, 2t + 1, 2t + 8 and 2t + 9 the pieces that start at its g. Tile j of the result has, in rows g
+// and g + 8, what the lane's own numbers of the values go to: place says where.
+
+template <typename C> constexpr bool IEEE = false;
+template <> constexpr bool IEEE<f16> = true;
+
+// Halves are caches of 16-bit numbers: bf16, or IEEE halves. KC × 32 and VH × 64 are the head sizes there is room for.
+template <typename C, int KC, int VH> struct Halves {
+  using Number = C;
+  static constexpr bool HALF = IEEE<C>;
+  static constexpr int TILES = (VH + 1) / 2 * 8, WIDTH = VH * 64;
+  static constexpr float UNIT = 1;
+  Vec16 q[KC], k[KC][2], v[4][VH];
+
+  static DEVICE int place(int j, int i) { return (j / 8 * 2 + i / 2) * 64 + lane() / 4 * 8 + j % 8; }
+  static DEVICE void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+    if (HALF) mmaHalf(d, a0, a1, a2, a3, b0, b1);
+    else mma(d, a0, a1, a2, a3, b0, b1);
+  }
+  static DEVICE u32 pair(float first, float second) { return HALF ? packHalf(first, second) : pack(first, second); }
+  DEVICE void loadQuery(const bf16* x, bool in, int size) {
+    UNROLL for (int c = 0; c < KC; c++) {
+      int d = c * 32 + lane() % 4 * 8;
+      q[c] = loadOnce(x + d, in && d < size);
+      if (HALF) q[c] = asHalf(q[c]);
+    }
+  }
+  DEVICE void loadKeys(const Pages<C>& p, int page, int token0, int kv, int length) {
+    int token = token0 + lane() / 4, d = lane() % 4 * 8;
+    const C* x = p.key(page, token, kv) + d;
+    UNROLL for (int c = 0; c < KC; c++) UNROLL for (int half = 0; half < 2; half++)
+      k[c][half] = loadOnce(x + half * 8 * p.heads * p.kSize + c * 32, c * 32 + d < p.kSize && token + half * 8 < length);
+  }
+  DEVICE void loadValues(const Pages<C>& p, int page, int token0, int kv, int length) {
+    int d = lane() / 4 * 8;
+    const C* x = p.value(page, token0, kv) + d;
+    UNROLL for (int i = 0; i < 4; i++) {
+      int token = lane() % 4 * 2 + (i & 1) + (i / 2) * 8;
+      UNROLL for (int h = 0; h < VH; h++) v[i][h] = loadOnce(x + token * p.heads * p.vSize + h * 64, h * 64 + d < p.vSize && token0 + token < length);
+    }
+  }
+  DEVICE void scores(float (&s)[4]) {
+    UNROLL for (int c = 0; c < KC; c++) {
+      multiply(s, k[c][0].x[0], k[c][1].x[0], k[c][0].x[1], k[c][1].x[1], q[c].x[0], q[c].x[1]);
+      multiply(s, k[c][0].x[2], k[c][1].x[2], k[c][0].x[3], k[c][1].x[3], q[c].x[2], q[c].x[3]);
+    }
+  }
+  DEVICE float keyUnit(int) const { return 1; }
+  DEVICE float valueUnit(int) const { return 1; }
+  DEVICE void add(float (&o)[TILES][4], u32 b0, u32 b1) {
+    UNROLL for (int j = 0; j < TILES; j++) {
+      constexpr Vec16 none = {};
+      int h = j / 8 * 2, e = j % 8 / 2;
+      const Vec16 &x0 = v[0][h], &x1 = v[1][h], &x2 = v[2][h], &x3 = v[3][h];
+      const Vec16 &z0 = h + 1 < VH ? v[0][h + 1 < VH ? h + 1 : 0] : none, &z1 = h + 1 < VH ? v[1][h + 1 < VH ? h + 1 : 0] : none,
+                  &z2 = h + 1 < VH ? v[2][h + 1 < VH ? h + 1 : 0] : none, &z3 = h + 1 < VH ? v[3][h + 1 < VH ? h + 1 : 0] : none;
+      if (j % 2 == 0)
+        multiply(o[j], lows(x0.x[e], x1.x[e]), lows(z0.x[e], z1.x[e]), lows(x2.x[e], x3.x[e]), lows(z2.x[e], z3.x[e]), b0, b1);
+      else
+        multiply(o[j], highs(x0.x[e], x1.x[e]), highs(z0.x[e], z1.x[e]), highs(x2.x[e], x3.x[e]), highs(z2.x[e], z3.x[e]), b0, b1);
+    }
+  }
+};
+
+// opened makes IEEE halves of two eight-bit numbers that lie in the first and third byte of x, or, of e4m3, in the second and
+// fourth; of e4m3 they are 2⁻⁸ of their value. (The other bytes do not matter.) An int8 becomes 1024 + 128 + itself at first.
+DEVICE u32 opened(u32 x, i8) {
+  u32 y = (x & 0x00ff00ff) ^ 0x64806480;
+  asm("sub.f16x2 %0, %0, %1;" : "+r"(y) : "r"(0x64806480));
+  return y;
+}
+DEVICE u32 opened(u32 x, f8) { return (x >> 1 & 0x3f803f80) | (x & 0x80008000); }
+
+// Bytes are caches of eight-bit numbers, which the tensor cores get as IEEE halves. KC × 64 and VB × 32 × VW are the head sizes
+// there is room for; VW is how many words of a value a lane takes at a time.
+template <typename C, int KC, int VB, int VW> struct Bytes {
+  using Number = C;
+  static constexpr bool SCALED = SCALE_BYTES<C>;
+  static constexpr int TILES = VB * 2 * VW, WIDTH = VB * 32 * VW, SIDE = SCALED ? 1 : 0; // SIDE: 1 where the other bytes are first
+  static constexpr float UNIT = SCALED ? 1 : F8_UNIT;
+  u32 q[KC * 4][2], v[4][VB][VW];
+  Vec16 k[KC][2];
+  float kUnit[2], vUnit[4];
+
+  static DEVICE int place(int j, int i) { return (j / (2 * VW) * 8 + lane() / 4) * 4 * VW + j % (2 * VW) + i / 2 * 2 * VW; }
+  static DEVICE u32 pair(float first, float second) { return packHalf(first, second); }
+  // The query's numbers go where opened puts the keys': first those of the odd places of each four, then those of the even.
+  DEVICE void loadQuery(const bf16* x, bool in, int size) {
+    UNROLL for (int c = 0; c < KC; c++) UNROLL for (int half = 0; half < 2; half++) {
+      int d = c * 64 + lane() % 4 * 16;
+      Vec16 y = asHalf(loadOnce(x + d + half * 8, in && d < size));
+      UNROLL for (int w = 0; w < 2; w++) {
+        q[c * 4 + half * 2 + w][0] = highs(y.x[2 * w], y.x[2 * w + 1]);
+        q[c * 4 + half * 2 + w][1] = lows(y.x[2 * w], y.x[2 * w + 1]);
+      }
+    }
+  }
+  DEVICE void loadKeys(const Pages<C>& p, int page, int token0, int kv, int length) {
+    int token = token0 + lane() / 4, d = lane() % 4 * 16;
+    const C* x = p.key(page, token, kv) + d;
+    UNROLL for (int half = 0; half < 2; half++) {
+      bool in = token + half * 8 < length;
+      UNROLL for (int c = 0; c < KC; c++) k[c][half] = loadOnce(x + half * 8 * p.heads * p.kSize + c * 64, in && c * 64 + d < p.kSize);
+      kUnit[half] = SCALED && in ? *p.keyScale(page, token + half * 8, kv) : 0;
+    }
+  }
+  DEVICE void loadValues(const Pages<C>& p, int page, int token0, int kv, int length) {
+    int d = lane() / 4 * 4 * VW;
+    const C* x = p.value(page, token0, kv) + d;
+    UNROLL for (int i = 0; i < 4; i++) {
+      int token = lane() % 4 * 2 + (i & 1) + (i / 2) * 8;
+      bool in = token0 + token < length;
+      UNROLL for (int b = 0; b < VB; b++) loadWords(v[i][b], x + token * p.heads * p.vSize + b * 32 * VW, in && b * 32 * VW + d < p.vSize);
+    }
+    // Scores are transposed: a lane weighs tokens g and g + 8.
+    if (SCALED) UNROLL for (int half = 0; half < 2; half++) {
+      int token = token0 + lane() / 4 + half * 8;
+      vUnit[half] = token < length ? *p.valueScale(page, token, kv) : 0;
+    }
+  }
+  static DEVICE void loadWords(u32 (&w)[4], const void* p, bool in) {
+    Vec16 x = loadOnce(p, in);
+    UNROLL for (int i = 0; i < 4; i++) w[i] = x.x[i];
+  }
+  static DEVICE void loadWords(u32 (&w)[2], const void* p, bool in) {
+    w[0] = w[1] = 0;
+    if (in) asm volatile("ld.global.L1::no_allocate.L2::128B.v2.b32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(p) : "memory");
+  }
+  DEVICE void scores(float (&s)[4]) {
+    UNROLL for (int i = 0; i < KC * 4; i++) {
+      u32 a = k[i / 4][0].x[i % 4], b = k[i / 4][1].x[i % 4];
+      mmaHalf(s, opened(a >> 8 * SIDE, C()), opened(b >> 8 * SIDE, C()), opened(a << 8 * (1 - SIDE), C()), opened(b << 8 * (1 - SIDE), C()), q[i][0], q[i][1]);
+    }
+  }
+  DEVICE float keyUnit(int half) const { return SCALED ? kUnit[half] : UNIT; }
+  DEVICE float valueUnit(int half) const { return SCALED ? vUnit[half] : 1; }
+  DEVICE void add(float (&o)[TILES][4], u32 b0, u32 b1) {
+    UNROLL for (int j = 0; j < TILES; j++) {
+      int b = j / (2 * VW), w = j % (2 * VW) / 4, z = w + VW / 2, n = j % 4;
+      u32 choice = n * 0x11 | (n + 4) * 0x1100; // byte n of one, twice, and of the other
+      auto both = [&](int i, int w) { return opened(__nvvm_prmt(v[i][b][w], v[i + 1][b][w], choice), C()); };
+      mmaHalf(o[j], both(0, w), both(0, z), both(2, w), both(2, z), b0, b1);
+    }
+  }
+};
+
+template <typename S> DEVICE void decode(const DecodeParams& p) {
+  constexpr int TILES = S::TILES;
+  SHARED static float out[WARPS][HEADS][S::WIDTH];
   SHARED static float tops[WARPS][HEADS], sums[WARPS][HEADS];
   SHARED static float weight[HEADS][MAX_SPLITS], weighed[HEADS][MAX_SPLITS];
   SHARED static int last;
@@ -60,60 +206,27 @@ template <int KC, int VH, bool HALF> DEVICE void decode(const DecodeParams& p) {
   auto pageOf = [&](int step) { return pages[(step * STEP) >> s.pageShift]; };
   int at = step0 + blockX() * each + warp(), page = at < end ? pageOf(at) : 0, nextPage = 0;
   awaitInput();
-  Vec16 q[KC];
-  UNROLL for (int c = 0; c < KC; c++) {
-    int d = c * 32 + t * 8;
-    q[c] = loadOnce(p.q + ((long)row * p.heads + head0 + g) * p.kSize + d, g < heads && d < p.kSize);
-    if (HALF) q[c] = asHalf(q[c]);
-  }
-  auto multiply = [](float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) __attribute__((always_inline)) {
-    if (HALF) mmaHalf(d, a0, a1, a2, a3, b0, b1);
-    else mma(d, a0, a1, a2, a3, b0, b1);
-  };
-  int kLen = p.kvHeads * p.kSize, vLen = p.kvHeads * p.vSize;
-  auto keys = [&](int page, int token) { // where a token's key of this head lies; its value is at the same place of the values
-    return (const bf16*)p.cache + ((long)page << s.pageShift) * (kLen + vLen) + (token & ((1 << s.pageShift) - 1)) * kLen + kv * p.kSize;
-  };
-  auto values = [&](int page, int token) {
-    return (const bf16*)p.cache + ((long)page << s.pageShift) * (kLen + vLen) + ((long)kLen << s.pageShift) +
-           (token & ((1 << s.pageShift) - 1)) * vLen + kv * p.vSize;
-  };
-
+  Pages<typename S::Number> cache = {p.cache, p.kvHeads, p.kSize, p.vSize, s.pageShift};
+  S x;
+  x.loadQuery(p.q + ((long)row * p.heads + head0 + g) * p.kSize, g < heads, p.kSize);
   float o[TILES][4] = {}, top[2] = {-1e30f, -1e30f}, sum[2] = {0, 0};
-  Vec16 k[KC][2], v[4][VH];
-  auto loadKeys = [&](int page, int token0) {
-    const bf16* base = keys(page, token0) + g * kLen + t * 8;
-    UNROLL for (int c = 0; c < KC; c++) UNROLL for (int half = 0; half < 2; half++)
-      k[c][half] = loadOnce(base + half * 8 * kLen + c * 32, c * 32 + t * 8 < p.kSize && token0 + g + half * 8 < length);
-  };
-  auto loadValues = [&](int page, int token0) {
-    const bf16* base = values(page, token0) + g * 8;
-    UNROLL for (int i = 0; i < 4; i++) {
-      int token = t * 2 + (i & 1) + (i / 2) * 8;
-      UNROLL for (int h = 0; h < VH; h++)
-        v[i][h] = loadOnce(base + token * vLen + h * 64, h * 64 + g * 8 < p.vSize && token0 + token < length);
-    }
-  };
   if (at < end) {
-    loadKeys(page, at * STEP);
-    loadValues(page, at * STEP);
+    x.loadKeys(cache, page, at * STEP, kv, length);
+    x.loadValues(cache, page, at * STEP, kv, length);
     if (at + WARPS < end) nextPage = pageOf(at + WARPS);
   }
   for (; at < end; at += WARPS) {
     int token0 = at * STEP;
     bool more = at + WARPS < end;
     float sc[4] = {};
-    UNROLL for (int c = 0; c < KC; c++) {
-      multiply(sc, k[c][0].x[0], k[c][1].x[0], k[c][0].x[1], k[c][1].x[1], q[c].x[0], q[c].x[1]);
-      multiply(sc, k[c][0].x[2], k[c][1].x[2], k[c][0].x[3], k[c][1].x[3], q[c].x[2], q[c].x[3]);
-    }
-    if (more) loadKeys(nextPage, token0 + WARPS * STEP);
+    x.scores(sc);
+    UNROLL for (int i = 0; i < 4; i++) sc[i] *= p.scale * x.keyUnit(i / 2);
+    if (more) x.loadKeys(cache, nextPage, token0 + WARPS * STEP, kv, length);
     float now[2] = {top[0], top[1]};
     UNROLL for (int i = 0; i < 4; i++) {
       int token = token0 + g + (i / 2) * 8;
-      float x = sc[i] * p.scale;
-      if (p.softcap != 0) x = p.softcap * tanhf(x / p.softcap);
-      sc[i] = token >= first && token < length ? x * LOG2E : -1e30f;
+      if (p.softcap != 0) sc[i] = p.softcap * tanhf(sc[i] / p.softcap);
+      sc[i] = token >= first && token < length ? sc[i] * LOG2E : -1e30f;
       now[i & 1] = maxf(now[i & 1], sc[i]);
     }
     UNROLL for (int i = 0; i < 2; i++) {
@@ -126,21 +239,11 @@ template <int KC, int VH, bool HALF> DEVICE void decode(const DecodeParams& p) {
     UNROLL for (int i = 0; i < 4; i++) {
       sc[i] = sc[i] <= -1e30f ? 0 : exp2(sc[i] - top[i & 1]);
       sum[i & 1] += sc[i];
+      sc[i] *= x.valueUnit(i / 2);
     }
-    u32 b0 = transpose8(HALF ? packHalf(sc[0], sc[1]) : pack(sc[0], sc[1])), b1 = transpose8(HALF ? packHalf(sc[2], sc[3]) : pack(sc[2], sc[3]));
-    UNROLL for (int j = 0; j < TILES; j++) {
-      constexpr Vec16 none = {};
-      int h = j / 8 * 2, e = j % 8 / 2;
-      const Vec16 &x0 = v[0][h], &x1 = v[1][h], &x2 = v[2][h], &x3 = v[3][h];
-      const Vec16 &z0 = h + 1 < VH ? v[0][h + 1 < VH ? h + 1 : 0] : none, &z1 = h + 1 < VH ? v[1][h + 1 < VH ? h + 1 : 0] : none,
-                  &z2 = h + 1 < VH ? v[2][h + 1 < VH ? h + 1 : 0] : none, &z3 = h + 1 < VH ? v[3][h + 1 < VH ? h + 1 : 0] : none;
-      if (j % 2 == 0)
-        multiply(o[j], lows(x0.x[e], x1.x[e]), lows(z0.x[e], z1.x[e]), lows(x2.x[e], x3.x[e]), lows(z2.x[e], z3.x[e]), b0, b1);
-      else
-        multiply(o[j], highs(x0.x[e], x1.x[e]), highs(z0.x[e], z1.x[e]), highs(x2.x[e], x3.x[e]), highs(z2.x[e], z3.x[e]), b0, b1);
-    }
+    x.add(o, transpose8(S::pair(sc[0], sc[1])), transpose8(S::pair(sc[2], sc[3])));
     if (more) {
-      loadValues(nextPage, token0 + WARPS * STEP);
+      x.loadValues(cache, nextPage, token0 + WARPS * STEP, kv, length);
       if (at + 2 * WARPS < end) nextPage = pageOf(at + 2 * WARPS);
     }
   }
@@ -151,8 +254,8 @@ template <int KC, int VH, bool HALF> DEVICE void decode(const DecodeParams& p) {
     if (g == 0) tops[warp()][t * 2 + i] = top[i], sums[warp()][t * 2 + i] = sum[i];
   }
   UNROLL for (int j = 0; j < TILES; j++) UNROLL for (int i = 0; i < 4; i++) {
-    int h = j / 8 * 2 + i / 2;
-    if (h < VH) out[warp()][t * 2 + (i & 1)][h * 64 + g * 8 + j % 8] = o[j][i];
+    int d = S::place(j, i);
+    if (d < S::WIDTH) out[warp()][t * 2 + (i & 1)][d] = o[j][i] * S::UNIT;
   }
   barrier();
   int group = seq * gridY() + blockY(), width = p.vSize + 2;
@@ -218,11 +321,14 @@ template <int KC, int VH, bool HALF> DEVICE void decode(const DecodeParams& p) {
     p.y[((long)row * p.heads + head0 + h) * p.vSize + d] = fromFloat<bf16>(x * tops[0][h]);
   }
 }
-KERNEL(128, 3) decode64_bf16(PARAM DecodeParams p) { decode<2, 1, false>(p); }
-KERNEL(128, 3) decode96_bf16(PARAM DecodeParams p) { decode<3, 2, false>(p); }
-KERNEL(128, 3) decode128_bf16(PARAM DecodeParams p) { decode<4, 2, false>(p); }
-KERNEL(128, 2) decode256_bf16(PARAM DecodeParams p) { decode<8, 4, false>(p); }
-KERNEL(128, 3) decode64_f16(PARAM DecodeParams p) { decode<2, 1, true>(p); }
-KERNEL(128, 3) decode96_f16(PARAM DecodeParams p) { decode<3, 2, true>(p); }
-KERNEL(128, 3) decode128_f16(PARAM DecodeParams p) { decode<4, 2, true>(p); }
-KERNEL(128, 2) decode256_f16(PARAM DecodeParams p) { decode<8, 4, true>(p); }
+// KERNELS makes the four sizes of a type: heads of up to 64, 96, 128 and 256.
+#define KERNELS(type, S64, S96, S128, S256)                                       \
+  KERNEL(128, 3) decode64_##type(PARAM DecodeParams p) { decode<S64>(p); }         \
+  KERNEL(128, 3) decode96_##type(PARAM DecodeParams p) { decode<S96>(p); }         \
+  KERNEL(128, 3) decode128_##type(PARAM DecodeParams p) { decode<S128>(p); }       \
+  KERNEL(128, 2) decode256_##type(PARAM DecodeParams p) { decode<S256>(p); }
+#define SHAPE(...) __VA_ARGS__
+KERNELS(bf16, SHAPE(Halves<bf16, 2, 1>), SHAPE(Halves<bf16, 3, 2>), SHAPE(Halves<bf16, 4, 2>), SHAPE(Halves<bf16, 8, 4>))
+KERNELS(f16, SHAPE(Halves<f16, 2, 1>), SHAPE(Halves<f16, 3, 2>), SHAPE(Halves<f16, 4, 2>), SHAPE(Halves<f16, 8, 4>))
+KERNELS(i8, SHAPE(Bytes<i8, 1, 1, 2>), SHAPE(Bytes<i8, 2, 1, 4>), SHAPE(Bytes<i8, 2, 1, 4>), SHAPE(Bytes<i8, 4, 2, 4>))
+KERNELS(f8, SHAPE(Bytes<f8, 1, 1, 2>), SHAPE(Bytes<f8, 2, 1, 4>), SHAPE(Bytes<f8, 2, 1, 4>), SHAPE(Bytes<f8, 4, 2, 4>))

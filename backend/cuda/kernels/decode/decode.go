@@ -1,5 +1,5 @@
-// Package decode is attention of sequences with one new token over the paged cache: bf16, heads of up to 256, split over the
-// keys so that few sequences fill the GPU too.
+// Package decode is attention of sequences with one new token over the paged cache of numbers of 16 or 8 bits: bf16 queries, heads
+// of up to 256, split over the keys so that few sequences fill the GPU too.
 package decode
 
 import (
@@ -24,7 +24,7 @@ type Problem struct {
 	Heads, KVHeads, KSize, VSize int
 	Window                       int
 	Scale, Softcap               float64
-	Type                         graph.Type // of the cache: BF16 or F16
+	Type                         graph.Type // of the cache: BF16, F16, I8 or F8
 }
 
 const (
@@ -40,9 +40,17 @@ const (
 // MinPage is the least page size in tokens: the keys that a warp takes at a time lie in one page.
 const MinPage = 16
 
-// Fits reports whether heads of these sizes can be loaded 16 bytes at a time.
-func Fits(kSize, vSize int) bool {
-	return kSize%8 == 0 && vSize%8 == 0 && kSize <= 256 && vSize <= 256
+// Fits reports whether heads of these sizes and type can be loaded 16 bytes at a time.
+func Fits(kSize, vSize int, cache graph.Type) bool {
+	unit := 8
+	switch cache {
+	case graph.BF16, graph.F16:
+	case graph.I8, graph.F8:
+		unit = 16
+	default:
+		return false
+	}
+	return kSize%unit == 0 && vSize%unit == 0 && kSize <= 256 && vSize <= 256
 }
 
 // Kernel is a problem bound to its kernel.

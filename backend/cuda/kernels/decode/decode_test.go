@@ -28,33 +28,52 @@ func TestAgainstPlainGo(t *testing.T) {
 			{Heads: 8, KVHeads: 4, KSize: 256, VSize: 256, PageSize: 16, Length: []int{500, 77}, Window: 64, Softcap: 20},
 			{Heads: 6, KVHeads: 3, KSize: 16, VSize: 24, PageSize: 16, Length: []int{100, 2}},
 		} {
-			s.New, s.Scale = ones(len(s.Length)), 0.1
-			a := g.NewAttention(s)
-			p := problem(s, a)
-			p.Y = g.Poisoned(2 * len(a.Want))
-			k, err := New(g.Loader, p, g.Poisoned(int(PartialBytes(g.Loader.SMs(), len(s.Length), p))), g.Zeros(4*Counters(len(s.Length), p)))
-			g.Must(err)
-			for range 2 {
-				g.Must(k.Launch(g.Stream, &a.Step, len(s.Length)))
-				g.Near(fmt.Sprintf("%+v", s), g.ReadBF16(p.Y, len(a.Want)), a.Want, 6e-3)
-				g.Must(g.Stream.Fill(p.Y, 0xff, int64(2*len(a.Want))))
+			for _, s.Type = range []graph.Type{graph.BF16, graph.I8, graph.F8} {
+				if Fits(s.KSize, s.VSize, s.Type) {
+					testShape(g, s)
+				}
 			}
 		}
 	})
 }
 
+func testShape(g *gputest.GPU, s gputest.Shape) {
+	s.New, s.Scale = ones(len(s.Length)), 0.1
+	a := g.NewAttention(s)
+	p := problem(s, a)
+	p.Y = g.Poisoned(2 * len(a.Want))
+	k, err := New(g.Loader, p, g.Poisoned(int(PartialBytes(g.Loader.SMs(), len(s.Length), p))), g.Zeros(4*Counters(len(s.Length), p)))
+	g.Must(err)
+	for range 2 {
+		g.Must(k.Launch(g.Stream, &a.Step, len(s.Length)))
+		g.Near(fmt.Sprintf("%+v", s), g.ReadBF16(p.Y, len(a.Want)), a.Want, 6e-3)
+		g.Must(g.Stream.Fill(p.Y, 0xff, int64(2*len(a.Want))))
+	}
+}
+
 func problem(s gputest.Shape, a *gputest.Attention) Problem {
-	return Problem{Q: a.Q, Cache: a.Cache, Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize, Window: s.Window, Scale: s.Scale, Softcap: s.Softcap, Type: graph.BF16}
+	return Problem{Q: a.Q, Cache: a.Cache, Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize, Window: s.Window, Scale: s.Scale, Softcap: s.Softcap, Type: s.Type}
 }
 
 // BenchmarkDecode is GQA 4:1 with heads of 128 over a cache of pages of 16 in order, which is far larger than the L2 cache.
 func BenchmarkDecode(b *testing.B) {
 	gputest.Run(b, func(g *gputest.GPU) {
-		for _, c := range []struct{ seqs, length int }{{1, 128}, {1, 4096}, {1, 32768}, {8, 4096}, {32, 1024}, {64, 4096}, {128, 1024}, {256, 1024}} {
+		for _, c := range []struct {
+			seqs, length int
+			cache        graph.Type
+		}{
+			{1, 128, graph.BF16}, {1, 4096, graph.BF16}, {1, 32768, graph.BF16}, {8, 4096, graph.BF16}, {32, 1024, graph.BF16}, {64, 4096, graph.BF16},
+			{128, 1024, graph.BF16}, {256, 1024, graph.BF16},
+			{1, 4096, graph.F8}, {1, 32768, graph.F8}, {64, 4096, graph.F8}, {256, 1024, graph.F8},
+			{1, 4096, graph.I8}, {64, 4096, graph.I8}, {256, 1024, graph.I8},
+		} {
 			g.Scope(func() {
 				const page, kvHeads, heads, size, layers = 16, 8, 32, 128, 4
 				seqPages := c.length / page
-				bytes := c.seqs * c.length * kvHeads * size * 2 * 2
+				bytes := c.seqs * c.length * 2 * kvHeads * int(c.cache.RowBytes(size))
+				if c.cache == graph.I8 {
+					bytes += c.seqs * c.length * 2 * kvHeads * 4
+				}
 				var table, qStart, kvLen []int32
 				for i := range c.seqs * seqPages {
 					table = append(table, int32(i))
@@ -64,7 +83,7 @@ func BenchmarkDecode(b *testing.B) {
 				}
 				step := kernels.Step{Counts: g.Ints(int32(c.seqs), int32(c.seqs), 0), QStart: g.Ints(append(qStart, int32(c.seqs))...), KVLen: g.Ints(kvLen...),
 					Pages: g.Ints(table...), SeqPages: int32(seqPages), PageShift: 4}
-				p := Problem{Q: g.Noise(c.seqs * heads * size * 2), Y: g.Poisoned(c.seqs * heads * size * 2), Heads: heads, KVHeads: kvHeads, KSize: size, VSize: size, Scale: 0.088, Type: graph.BF16}
+				p := Problem{Q: g.Noise(c.seqs * heads * size * 2), Y: g.Poisoned(c.seqs * heads * size * 2), Heads: heads, KVHeads: kvHeads, KSize: size, VSize: size, Scale: 0.088, Type: c.cache}
 				partial, arrived := g.Poisoned(int(PartialBytes(g.Loader.SMs(), c.seqs, p))), g.Zeros(4*Counters(c.seqs, p))
 				copies := max(1, 256<<20/bytes+1)
 				var set []*Kernel
@@ -75,7 +94,7 @@ func BenchmarkDecode(b *testing.B) {
 					set = append(set, k)
 				}
 				d := g.Time(func(run int) error { return set[run%copies].Launch(g.Stream, &step, c.seqs) })
-				fmt.Printf("decode %4d × %5d  %9.1f µs  %6.2f TB/s\n", c.seqs, c.length, d.Seconds()*1e6, float64(bytes)/d.Seconds()/1e12)
+				fmt.Printf("decode %s %4d × %5d  %9.1f µs  %6.2f TB/s\n", c.cache, c.seqs, c.length, d.Seconds()*1e6, float64(bytes)/d.Seconds()/1e12)
 			})
 		}
 	})

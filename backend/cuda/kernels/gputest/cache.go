@@ -1,10 +1,15 @@
 package gputest
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // Attention is a problem of attention over a paged cache on the device, with what plain Go makes of it.
@@ -16,15 +21,17 @@ type Attention struct {
 	Want         []float64 // [rows, heads × vSize]
 	q            []float32
 	heads, vSize int
-	keys, values [][]float32 // of each sequence, [length × kvHeads × size]
+	Keys, Values [][]float32 // of each sequence, [length × kvHeads × size], as they are in the cache
 }
 
 // Shape describes an attention problem.
 type Shape struct {
 	Heads, KVHeads, KSize, VSize, PageSize, Window int
 	Scale, Softcap                                 float64
-	New, Length                                    []int // of each sequence: new tokens, and all with them
-	TileRows                                       int   // rows of a tile of prefill attention; 0 makes no tiles
+	New, Length                                    []int      // of each sequence: new tokens, and all with them
+	TileRows                                       int        // rows of a tile of prefill attention; 0 makes no tiles
+	Type                                           graph.Type // of the cache: BF16, for which F32 stands too, I8 or F8
+	InOrder                                        bool       // pages lie one behind the other
 }
 
 // NewAttention makes random queries and a cache whose pages are dealt out in disorder. Slots that no sequence owns are poison.
@@ -39,23 +46,23 @@ func (g *GPU) NewAttention(s Shape) *Attention {
 	a.Rows, a.Pages = total, pages
 	a.q = g.Random(total*s.Heads*s.KSize, 1)
 	kLen, vLen := s.KVHeads*s.KSize, s.KVHeads*s.VSize
-	cache := make([]float32, pages*s.PageSize*(kLen+vLen))
-	for i := range cache {
-		cache[i] = float32(math.NaN())
-	}
+	cache := bytes.Repeat([]byte{0xff}, pages*s.PageBytes())
 	order, table := g.Rand.Perm(pages), make([]int32, len(s.Length)*seqPages)
+	if s.InOrder {
+		slices.Sort(order)
+	}
 	var positions, rowSeq, qStart, kvLen, tiles []int32
 	for i, n := range s.Length {
 		keys, values := g.Random(n*kLen, 1), g.Random(n*vLen, 1)
-		a.keys, a.values = append(a.keys, keys), append(a.values, values)
+		a.Keys, a.Values = append(a.Keys, keys), append(a.Values, values)
 		for p := range n {
 			if p%s.PageSize == 0 {
 				table[i*seqPages+p/s.PageSize] = int32(order[0])
 				order = order[1:]
 			}
-			page, at := int(table[i*seqPages+p/s.PageSize])*s.PageSize*(kLen+vLen), p%s.PageSize
-			copy(cache[page+at*kLen:], keys[p*kLen:(p+1)*kLen])
-			copy(cache[page+s.PageSize*kLen+at*vLen:], values[p*vLen:(p+1)*vLen])
+			page := cache[int(table[i*seqPages+p/s.PageSize])*s.PageBytes():]
+			s.Store(page, p%s.PageSize, s.KSize, keys[p*kLen:(p+1)*kLen])
+			s.Store(page[s.PartBytes(s.KSize):], p%s.PageSize, s.VSize, values[p*vLen:(p+1)*vLen])
 		}
 		qStart, kvLen = append(qStart, int32(len(rowSeq))), append(kvLen, int32(n))
 		if s.TileRows > 0 && s.New[i] > 1 {
@@ -68,7 +75,7 @@ func (g *GPU) NewAttention(s Shape) *Attention {
 		}
 	}
 	qStart = append(qStart, int32(total))
-	a.Q, a.Cache, a.Tiles = g.BF16(a.q), g.BF16(cache), len(tiles)/2
+	a.Q, a.Cache, a.Tiles = g.BF16(a.q), g.put(cache), len(tiles)/2
 	a.Step = kernels.Step{
 		Counts: g.Ints(int32(total), int32(len(s.Length)), 0), Positions: g.Ints(positions...), RowSeq: g.Ints(rowSeq...),
 		QStart: g.Ints(qStart...), KVLen: g.Ints(kvLen...), Pages: g.Ints(table...), Tiles: g.Ints(append(tiles, 0)...),
@@ -78,11 +85,51 @@ func (g *GPU) NewAttention(s Shape) *Attention {
 	return a
 }
 
+// PartBytes is what the keys of a page take, or the values: heads of size numbers, and their scales.
+func (s Shape) PartBytes(size int) int {
+	switch s.Type {
+	case graph.I8:
+		return s.PageSize * s.KVHeads * (size + 4)
+	case graph.F8:
+		return s.PageSize * s.KVHeads * size
+	}
+	return 2 * s.PageSize * s.KVHeads * size
+}
+
+// PageBytes is what a page takes.
+func (s Shape) PageBytes() int { return s.PartBytes(s.KSize) + s.PartBytes(s.VSize) }
+
+// Store puts a token's keys, or values, in their part of a page, and leaves in x what they are there.
+func (s Shape) Store(part []byte, token, size int, x []float32) {
+	from, scales := token*s.KVHeads*size, part[s.PageSize*s.KVHeads*size:]
+	for h := range s.KVHeads {
+		row, at := x[h*size:(h+1)*size], from+h*size
+		switch s.Type {
+		case graph.I8:
+			codes := make([]int8, size)
+			scale := quant.EncodeInt8(codes, row)
+			binary.LittleEndian.PutUint32(scales[4*(h*s.PageSize+token):], math.Float32bits(scale))
+			for i, c := range codes {
+				part[at+i], row[i] = byte(c), float32(c)*scale
+			}
+		case graph.F8:
+			for i, v := range row {
+				part[at+i] = quant.F32ToE4M3(v)
+				row[i] = quant.E4M3ToF32(part[at+i])
+			}
+		default:
+			for i, v := range row {
+				binary.LittleEndian.PutUint16(part[2*(at+i):], quant.F32ToBF16(v))
+			}
+		}
+	}
+}
+
 // compute is attention in float64.
 func (a *Attention) compute(s Shape, positions, rowSeq []int32) {
 	share := s.Heads / s.KVHeads
 	for r := range a.Rows {
-		keys, values, last := a.keys[rowSeq[r]], a.values[rowSeq[r]], int(positions[r])
+		keys, values, last := a.Keys[rowSeq[r]], a.Values[rowSeq[r]], int(positions[r])
 		first := 0
 		if s.Window > 0 {
 			first = max(0, last-s.Window+1)

@@ -168,6 +168,17 @@ func (g *GPU) ReadF32(p driver.Ptr, n int) []float32 { return g.read(p, n, quant
 // ReadBF16 reads n BF16 numbers back.
 func (g *GPU) ReadBF16(p driver.Ptr, n int) []float32 { return g.read(p, n, quant.BF16) }
 
+// ReadF16 reads n IEEE halves back.
+func (g *GPU) ReadF16(p driver.Ptr, n int) []float32 { return g.read(p, n, quant.F16) }
+
+// ReadBytes reads n bytes back.
+func (g *GPU) ReadBytes(p driver.Ptr, n int) []byte {
+	b := make([]byte, n)
+	g.Must(g.Stream.Download(b, p))
+	g.Must(g.Stream.Synchronize())
+	return b
+}
+
 func (g *GPU) read(p driver.Ptr, n int, f quant.Format) []float32 {
 	b := make([]byte, f.RowBytes(n))
 	g.Must(g.Stream.Download(b, p))

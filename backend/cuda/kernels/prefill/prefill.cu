@@ -1,12 +1,13 @@
 // Attention of many new tokens a sequence over the paged cache, on Hopper: FlashAttention (Dao, arXiv:2307.08691; for Hopper
 // Shah et al., arXiv:2407.08608). A block takes one query head of 128 rows of one sequence; a producer warp fetches tiles of 128
-// keys and values page by page, two warpgroups take 64 rows each: scores into registers, a running softmax, and the
-// product with the values. Tiles that causality or the window hide are never fetched, and sequences of any length go in one
+// keys and values, a page at a time or pages that follow each other at once, two warpgroups take 64 rows each: scores into registers,
+// a running softmax, and the product with the values, which runs while the next scores become weights. Tiles that causality or the window hide are never fetched, and sequences of any length go in one
 // launch without padding: the tiles' list is the step's.
 #include "../hopper.h"
 
 struct PrefillParams {
-  TensorMap k, v; // the cache's keys and values: [pages, tokens of a page, kvHeads × size]
+  TensorMap k, v;       // the cache's keys and values: [pages, tokens of a page, kvHeads × size], in boxes of a page
+  TensorMap kRun, vRun; // the same in boxes of as many pages as are a tile
   Step step;
   const bf16* q; // [T, heads × kSize]
   bf16* y;       // [T, heads × vSize]
@@ -16,6 +17,13 @@ struct PrefillParams {
 };
 
 #if __CUDA_ARCH__ >= 900
+DEVICE int shuffleFrom(int v, int lane) {
+  asm volatile("shfl.sync.idx.b32 %0, %0, %1, 31, -1;" : "+r"(v) : "r"(lane));
+  return v;
+}
+template <bool B> struct Is { static constexpr bool value = B; };
+DEVICE bool allOf(bool each) { return __nvvm_vote_all_sync(-1, each); }
+
 constexpr int KEYS = 128, ROWS = 128, STAGES = 2, COLUMNS = KEYS * 128; // COLUMNS: bytes of 64 columns of a tile
 extern SHARED u8 dynamic[];
 
@@ -37,7 +45,11 @@ template <int D, bool CAP, bool HALF> DEVICE void prefill(const PrefillParams& p
   barrier();
   releaseNext();
   const Step& s = p.step;
-  int seq = s.tiles[2 * blockY()], row0 = s.tiles[2 * blockY() + 1], head = blockX(), kv = head / (p.heads / p.kvHeads);
+  // The grid is the query heads of a few key heads, then the tiles, then the next key heads: so many keys and values at a time stay
+  // in the L2 cache.
+  int share = p.heads / p.kvHeads, kv = blockZ() * (gridX() / share) + blockX() / share, head = kv * share + blockX() % share;
+  if (kv >= p.kvHeads) return;
+  int seq = s.tiles[2 * blockY()], row0 = s.tiles[2 * blockY() + 1];
   int rows = mini(ROWS, s.qStart[seq + 1] - row0), length = s.kvLen[seq];
   int pos0 = length - (s.qStart[seq + 1] - row0); // position of the first row
   int first = p.window > 0 ? maxi(0, pos0 - p.window + 1) / KEYS : 0, end = (pos0 + rows - 1) / KEYS + 1;
@@ -47,22 +59,25 @@ template <int D, bool CAP, bool HALF> DEVICE void prefill(const PrefillParams& p
     if (warp() > 0) return;
     awaitInput();
     int boxes = KEYS / p.box;
+    auto pageOf = [&](int i) { // the page of this lane's box of a tile; -1, which arrives as zeros, beyond the last token
+      int token = (end - 1 - i) * KEYS + lane() * p.box;
+      return i < end - first && lane() < boxes && token < length ? s.pages[(long)seq * s.seqPages + (token >> s.pageShift)] : -1;
+    };
+    int page = pageOf(0);
     for (int i = 0; i < end - first; i++) {
-      int stage = i % STAGES, token = (end - 1 - i) * KEYS + lane() * p.box, page = -1; // page −1 arrives as zeros
-      if (lane() < boxes && token < length) page = s.pages[(long)seq * s.seqPages + (token >> s.pageShift)];
-      int in = token & ((1 << s.pageShift) - 1);
-      if (i >= STAGES) barrierWait(kEmpty + 8 * stage, (i / STAGES + 1) & 1);
-      if (lane() == 0) barrierExpect(kFull + 8 * stage, TILE);
-      warpBarrier();
-      if (lane() < boxes)
-        UNROLL for (int h = 0; h < H; h++)
-          fetchBox3(kAt + stage * TILE + h * COLUMNS + lane() * p.box * 128, &p.k, kv * p.kSize + h * 64, in, page, kFull + 8 * stage);
-      if (i >= STAGES) barrierWait(vEmpty + 8 * stage, (i / STAGES + 1) & 1);
-      if (lane() == 0) barrierExpect(vFull + 8 * stage, TILE);
-      warpBarrier();
-      if (lane() < boxes)
-        UNROLL for (int h = 0; h < H; h++)
-          fetchBox3(vAt + stage * TILE + h * COLUMNS + lane() * p.box * 128, &p.v, kv * p.vSize + h * 64, in, page, vFull + 8 * stage);
+      int stage = i % STAGES, in = ((end - 1 - i) * KEYS + lane() * p.box) & ((1 << s.pageShift) - 1), start = shuffleFrom(page, 0);
+      bool run = boxes > 1 && allOf(lane() >= boxes || page == start + lane());
+      auto fetch = [&](u32 to, const TensorMap& one, const TensorMap& many, int column, u32 full, u32 empty) {
+        if (i >= STAGES) barrierWait(empty + 8 * stage, (i / STAGES + 1) & 1);
+        if (lane() == 0) barrierExpect(full + 8 * stage, TILE);
+        warpBarrier();
+        if (lane() < (run ? 1 : boxes))
+          UNROLL for (int h = 0; h < H; h++)
+            fetchBox3(to + stage * TILE + h * COLUMNS + lane() * p.box * 128, run ? &many : &one, column + h * 64, in, page, full + 8 * stage);
+      };
+      fetch(kAt, p.k, p.kRun, kv * p.kSize, kFull, kEmpty);
+      fetch(vAt, p.v, p.vRun, kv * p.vSize, vFull, vEmpty);
+      page = pageOf(i + 1);
     }
     return;
   }
@@ -87,8 +102,11 @@ template <int D, bool CAP, bool HALF> DEVICE void prefill(const PrefillParams& p
   int steps = end - first, skip = high < low ? steps : mini(steps, end - 1 - high / KEYS); // leading tiles beyond every row's position
   float scaled = CAP ? LOG2E : p.scale * LOG2E;
 
+  float shrink[2] = {1, 1};
+  u32 w[KEYS / 16][4]; // the weights of a tile, as A operand
+
   auto scores = [&](int i) __attribute__((always_inline)) {
-    if (i < steps) barrierWait(kFull + 8 * (i % STAGES), i / STAGES & 1); // beyond the last: a product that nobody looks at
+    barrierWait(kFull + 8 * (i % STAGES), i / STAGES & 1);
     productFence();
     u64 q = operand(qAt + group * 64 * 128), key = operand(kAt + i % STAGES * TILE);
     UNROLL for (int k = 0; k < D / 16; k++) {
@@ -98,17 +116,56 @@ template <int D, bool CAP, bool HALF> DEVICE void prefill(const PrefillParams& p
     }
     productCommit();
   };
-  auto arrived = [&]() __attribute__((always_inline)) {
-    productWait<0>();
-    UNROLL for (int j = 0; j < KEYS / 2; j++) asm volatile("" : "+f"(sc[j])::"memory");
-    UNROLL for (int j = 0; j < D / 2; j++) asm volatile("" : "+f"(o[j])::"memory");
+  auto weighted = [&](int i) __attribute__((always_inline)) { // o += w × values, after o is scaled to the new maximum
+    UNROLL for (int j = 0; j < D / 8; j++) UNROLL for (int e = 0; e < 4; e++) o[4 * j + e] *= shrink[e / 2];
+    barrierWait(vFull + 8 * (i % STAGES), i / STAGES & 1);
+    productFence();
+    u64 values = operandT(vAt + i % STAGES * TILE, COLUMNS);
+    UNROLL for (int k = 0; k < KEYS / 16; k++) {
+      if (HALF) productTHalf(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
+      else productT(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
+    }
+    productCommit();
   };
+  auto softmax = [&](int i, auto masked) __attribute__((always_inline)) {
+    int key0 = (end - 1 - i) * KEYS;
+    if (CAP) {
+      UNROLL for (int j = 0; j < KEYS / 2; j++) sc[j] = p.softcap * tanhf(sc[j] * p.scale / p.softcap);
+    }
+    if (masked.value) {
+      UNROLL for (int j = 0; j < KEYS / 2; j++) {
+        int key = key0 + j / 4 * 8 + t * 2 + (j & 1), pos = low + (warp() & 3) * 16 + g + (j & 2) * 4;
+        if (key > pos || (p.window > 0 && key <= pos - p.window)) sc[j] = -1e30f;
+      }
+    }
+    UNROLL for (int h = 0; h < 2; h++) {
+      float m = top[h];
+      UNROLL for (int j = 0; j < KEYS / 8; j++) m = maxf(m, maxf(sc[4 * j + 2 * h], sc[4 * j + 2 * h + 1]));
+      m = maxf(m, shuffleXor(m, 1));
+      m = maxf(m, shuffleXor(m, 2));
+      float shift = m <= -1e29f ? 0 : m * scaled, more = 0;
+      shrink[h] = exp2((top[h] - m) * scaled);
+      top[h] = m;
+      UNROLL for (int j = 0; j < KEYS / 8; j++) UNROLL for (int e = 0; e < 2; e++) {
+        float& x = sc[4 * j + 2 * h + e];
+        x = exp2(__builtin_fmaf(x, scaled, -shift));
+        more += x;
+      }
+      sum[h] = sum[h] * shrink[h] + more;
+    }
+  };
+  auto weights = [&]() __attribute__((always_inline)) {
+    UNROLL for (int k = 0; k < KEYS / 16; k++) UNROLL for (int e = 0; e < 4; e++)
+      w[k][e] = HALF ? packHalf(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]) : pack(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]);
+  };
+  auto scoresDone = [&]() __attribute__((always_inline)) { UNROLL for (int j = 0; j < KEYS / 2; j++) asm volatile("" : "+f"(sc[j])::"memory"); };
+  auto sumsDone = [&]() __attribute__((always_inline)) { UNROLL for (int j = 0; j < D / 2; j++) asm volatile("" : "+f"(o[j])::"memory"); };
   auto release = [&](u32 bars, int i) __attribute__((always_inline)) {
     if (lane() == 0) barrierArrive(bars + 8 * (i % STAGES));
   };
   // The warpgroups take turns: while one's products run on the tensor cores, the other computes its softmax. Each round a
-  // warpgroup waits for its turn, issues its products and gives the turn away when the first is done. (Left alone, both fall in
-  // step: both queue products, both wait, both compute exponentials.)
+  // warpgroup waits for its turn, issues its products and gives the turn away. (Left alone, both fall in step: both queue
+  // products, both wait, both compute exponentials.)
   auto takeTurn = [&]() __attribute__((always_inline)) { namedBarrier(4 + group, 256); };
   auto giveTurn = [&](int i) __attribute__((always_inline)) {
     if (group == 0 || i + 1 < steps) namedArrive(5 - group, 256);
@@ -122,62 +179,50 @@ template <int D, bool CAP, bool HALF> DEVICE void prefill(const PrefillParams& p
     barrierWait(vFull + 8 * (i % STAGES), i / STAGES & 1);
     release(vEmpty, i);
   }
-  scores(skip);
-  arrived();
-  for (int i = skip; i < steps; i++) {
-    release(kEmpty, i);
-    int key0 = (end - 1 - i) * KEYS;
-    if (CAP) {
-      UNROLL for (int j = 0; j < KEYS / 2; j++) sc[j] = p.softcap * tanhf(sc[j] * p.scale / p.softcap);
+  if (skip == steps) return; // no rows
+  if (skip == 0 && end * KEYS > length) { // zero what nobody wrote: a weight of 0 does not silence NaN
+    barrierWait(vFull, 0);
+    for (int c = me; c < (end * KEYS - length) * H * 8; c += 128) {
+      u32 to = vAt + c % H * COLUMNS + (length - (end - 1) * KEYS + c / (H * 8)) * 128 + c / H % 8 * 16;
+      asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
     }
-    if (key0 + KEYS - 1 > low || (p.window > 0 && key0 <= high - p.window)) {
-      UNROLL for (int j = 0; j < KEYS / 2; j++) {
-        int key = key0 + j / 4 * 8 + t * 2 + (j & 1), pos = low + (warp() & 3) * 16 + g + (j & 2) * 4;
-        if (key > pos || (p.window > 0 && key <= pos - p.window)) sc[j] = -1e30f;
-      }
-    }
-    UNROLL for (int h = 0; h < 2; h++) {
-      float m = top[h];
-      UNROLL for (int j = 0; j < KEYS / 8; j++) m = maxf(m, maxf(sc[4 * j + 2 * h], sc[4 * j + 2 * h + 1]));
-      m = maxf(m, shuffleXor(m, 1));
-      m = maxf(m, shuffleXor(m, 2));
-      float shrink = exp2((top[h] - m) * scaled), shift = m <= -1e29f ? 0 : m * scaled;
-      top[h] = m;
-      float more = 0;
-      UNROLL for (int j = 0; j < KEYS / 8; j++) UNROLL for (int e = 0; e < 2; e++) {
-        float& x = sc[4 * j + 2 * h + e];
-        x = exp2(__builtin_fmaf(x, scaled, -shift));
-        more += x;
-      }
-      sum[h] = sum[h] * shrink + more;
-      UNROLL for (int j = 0; j < D / 8; j++) o[4 * j + 2 * h] *= shrink, o[4 * j + 2 * h + 1] *= shrink;
-    }
-    u32 w[KEYS / 16][4];
-    UNROLL for (int k = 0; k < KEYS / 16; k++) UNROLL for (int e = 0; e < 4; e++) w[k][e] = HALF ? packHalf(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]) : pack(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]);
-    barrierWait(vFull + 8 * (i % STAGES), i / STAGES & 1);
-    u32 v = vAt + i % STAGES * TILE;
-    if (key0 + KEYS > length) { // zero what nobody wrote: a weight of 0 does not silence NaN
-      for (int c = me; c < (key0 + KEYS - length) * H * 8; c += 128) {
-        u32 to = v + c % H * COLUMNS + (length - key0 + c / (H * 8)) * 128 + c / H % 8 * 16;
-        asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
-      }
-      sharedFence();
-      namedBarrier(1 + group, 128);
-    }
-    takeTurn();
-    productFence();
-    u64 values = operandT(v, COLUMNS);
-    UNROLL for (int k = 0; k < KEYS / 16; k++) {
-      if (HALF) productTHalf(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
-      else productT(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
-    }
-    productCommit();
-    scores(i + 1);
-    productWait<1>(); // the values' product is done: the other's products may queue behind our scores
-    giveTurn(i);
-    arrived(); // nothing may be under way where the loop turns: the compiler moves registers there
-    release(vEmpty, i);
+    sharedFence();
+    namedBarrier(1 + group, 128);
   }
+  scores(skip);
+  productWait<0>();
+  scoresDone();
+  release(kEmpty, skip);
+  softmax(skip, Is<true>());
+  weights();
+  // While the weighted values of one tile are summed up, the scores of the next become weights. There may be no branch in
+  // between, or the compiler waits before it; so tiles with masked scores, the diagonal's and those at the window's end, are
+  // another loop's. Of the tiles from clear to far no score is masked.
+  int clear = end - (low + 1) / KEYS, far = p.window > 0 && high >= p.window ? end - 1 - (high - p.window) / KEYS : steps;
+  auto round = [&](int i, auto masked) __attribute__((always_inline)) {
+    takeTurn();
+    scores(i + 1);
+    weighted(i);
+    giveTurn(i);
+    productWait<1>();
+    scoresDone();
+    release(kEmpty, i + 1);
+    softmax(i + 1, masked);
+    if (sum[0] + sum[1] < 0) asm volatile("trap;"); // never; but the assembler may not put the softmax behind the wait then
+    productWait<0>(); // nothing may be under way where the loop turns: the compiler moves registers there
+    sumsDone();
+    release(vEmpty, i);
+    weights();
+  };
+  for (int i = skip; i + 1 < steps; i++) {
+    for (; i + 1 >= clear && i + 1 < mini(far, steps); i++) round(i, Is<false>());
+    if (i + 1 < steps) round(i, Is<true>());
+  }
+  takeTurn();
+  weighted(steps - 1);
+  giveTurn(steps - 1);
+  productWait<0>();
+  sumsDone();
   UNROLL for (int h = 0; h < 2; h++) {
     sum[h] += shuffleXor(sum[h], 1);
     sum[h] += shuffleXor(sum[h], 2);

@@ -10,7 +10,7 @@ import (
 
 // params mirrors PrefillParams of prefill.cu.
 type params struct {
-	K, V                                      driver.TensorMap
+	K, V, KRun, VRun                          driver.TensorMap
 	Step                                      kernels.Step
 	Q, Y                                      driver.Ptr
 	Heads, KVHeads, KSize, VSize, Window, Box int32
@@ -69,17 +69,32 @@ func New(l *kernels.Loader, p Problem) (*Kernel, error) {
 		Q: p.Q, Y: p.Y, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
 		Window: int32(p.Window), Box: int32(box), Scale: float32(p.Scale), Softcap: float32(p.Softcap),
 	}
-	page := 2 * p.PageSize * (kLen + vLen)
-	if k.base.K, err = l.Context().PlanesMap(p.Cache, p.Pages, page, p.PageSize, kLen, 2*kLen, box, 64); err != nil {
-		return nil, err
+	page, values := 2*p.PageSize*(kLen+vLen), p.Cache+driver.Ptr(2*p.PageSize*kLen)
+	for _, m := range []struct {
+		to           *driver.TensorMap
+		at           driver.Ptr
+		length, many int
+	}{
+		{&k.base.K, p.Cache, kLen, 1}, {&k.base.V, values, vLen, 1}, {&k.base.KRun, p.Cache, kLen, keys / box}, {&k.base.VRun, values, vLen, keys / box},
+	} {
+		if *m.to, err = l.Context().PlanesMap(m.at, p.Pages, page, p.PageSize, m.length, 2*m.length, m.many, box, 64); err != nil {
+			return nil, err
+		}
 	}
-	k.base.V, err = l.Context().PlanesMap(p.Cache+driver.Ptr(2*p.PageSize*kLen), p.Pages, page, p.PageSize, vLen, 2*vLen, box, 64)
-	return k, err
+	return k, nil
 }
 
-// Launch computes a step's tiles: Step.Tiles has pairs of sequence and first row, TileRows apart.
-func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, tiles int) error {
+// kept is how many bytes of keys and values should be in use at a time: what stays in the L2 cache, whose halves both
+// keep what both sides of the GPU read.
+const kept = 20 << 20
+
+// Launch computes a step's tiles: Step.Tiles has pairs of sequence and first row, TileRows apart. tokens is how many keys their
+// sequences have together.
+func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, tiles, tokens int) error {
 	p := k.base
 	p.Step = *step
-	return driver.Launch(s, k.kernel, driver.Grid{X: int(p.Heads), Y: tiles, Threads: threads, Shared: k.shared}, &p)
+	kvHeads, all := int(p.KVHeads), 2*tokens*int(p.KVHeads*(p.KSize+p.VSize))
+	passes := max(1, min(kvHeads, (all+kept-1)/kept))
+	together := (kvHeads + passes - 1) / passes
+	return driver.Launch(s, k.kernel, driver.Grid{X: int(p.Heads/p.KVHeads) * together, Y: tiles, Z: passes, Threads: threads, Shared: k.shared}, &p)
 }

@@ -16,21 +16,24 @@ func TestAgainstPlainGo(t *testing.T) {
 		if g.Ctx.Arch() != 90 {
 			t.Skip("these kernels are Hopper's; this GPU is another")
 		}
-		for _, s := range []gputest.Shape{
+		for i, s := range []gputest.Shape{
 			{Heads: 4, KVHeads: 4, KSize: 64, VSize: 64, PageSize: 16, New: []int{2, 16, 17, 300}, Length: []int{2, 16, 17, 300}},
 			{Heads: 8, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{130, 1, 64}, Length: []int{700, 1, 64}},
 			{Heads: 8, KVHeads: 8, KSize: 128, VSize: 128, PageSize: 64, New: []int{129, 333}, Length: []int{129, 777}, Window: 100},
 			{Heads: 3, KVHeads: 1, KSize: 80, VSize: 80, PageSize: 32, New: []int{200, 31}, Length: []int{201, 131}, Softcap: 5},
 			{Heads: 4, KVHeads: 2, KSize: 96, VSize: 96, PageSize: 256, New: []int{333}, Length: []int{333}, Window: 300, Softcap: 30},
 			{Heads: 6, KVHeads: 3, KSize: 16, VSize: 24, PageSize: 8, New: []int{100, 2}, Length: []int{100, 2}},
+			{Heads: 8, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{300, 60}, Length: []int{300, 400}, InOrder: true},
+			{Heads: 4, KVHeads: 4, KSize: 64, VSize: 64, PageSize: 64, New: []int{200}, Length: []int{600}, Window: 300, InOrder: true},
 		} {
 			s.Scale, s.TileRows = 0.1, TileRows
+			tokens := i % 3 << 14 // as if there were so many keys: all heads in one pass, or several
 			a := g.NewAttention(s)
 			p := Problem{Q: a.Q, Cache: a.Cache, Y: g.Poisoned(2 * len(a.Want)), Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize,
 				Pages: a.Pages, PageSize: s.PageSize, Window: s.Window, Scale: s.Scale, Softcap: s.Softcap, Type: graph.BF16}
 			k, err := New(g.Loader, p)
 			g.Must(err)
-			g.Must(k.Launch(g.Stream, &a.Step, a.Tiles))
+			g.Must(k.Launch(g.Stream, &a.Step, a.Tiles, tokens))
 			got, want := g.ReadBF16(p.Y, len(a.Want)), a.Want
 			for i, row := 0, 0; i < len(s.New); i++ { // a sequence of one new token is the decode kernel's
 				n := s.New[i] * s.Heads * s.VSize
@@ -48,7 +51,7 @@ func BenchmarkPrefill(b *testing.B) {
 	gputest.Run(b, func(g *gputest.GPU) {
 		for _, c := range []struct {
 			seqs, length, size, page int
-		}{{1, 2048, 128, 16}, {8, 2048, 128, 16}, {1, 8192, 128, 16}, {1, 8192, 128, 128}, {1, 16384, 128, 16}, {1, 8192, 64, 16}} {
+		}{{1, 2048, 128, 16}, {8, 2048, 128, 16}, {1, 8192, 128, 16}, {1, 8192, 128, 128}, {1, 16384, 128, 16}, {1, 16384, 128, 128}, {1, 8192, 64, 16}} {
 			g.Scope(func() {
 				const kvHeads, heads = 8, 32
 				page := c.page
@@ -73,7 +76,7 @@ func BenchmarkPrefill(b *testing.B) {
 					Pages: c.seqs * seqPages, PageSize: page, Scale: 0.088, Type: graph.BF16}
 				k, err := New(g.Loader, p)
 				g.Must(err)
-				d := g.Time(func(int) error { return k.Launch(g.Stream, &step, len(tiles)/2) })
+				d := g.Time(func(int) error { return k.Launch(g.Stream, &step, len(tiles)/2, c.seqs*c.length) })
 				flops := float64(c.seqs) * 4 * float64(c.length) * float64(c.length) / 2 * heads * float64(c.size)
 				fmt.Printf("pages of %d prefill %d × %5d, heads of %3d  %9.1f µs  %6.1f TFLOP/s\n", c.page, c.seqs, c.length, c.size, d.Seconds()*1e6, flops/d.Seconds()/1e12)
 			})

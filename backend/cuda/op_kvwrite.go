@@ -1,0 +1,54 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/bytes"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/rows"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// halves reports whether a type is one of the two of 16 bits, which the tensor cores take.
+func halves(t graph.Type) bool { return t == graph.BF16 || t == graph.F16 }
+
+// eightBit reports whether a cache's numbers have eight bits.
+func eightBit(t graph.Type) bool { return t == graph.I8 || t == graph.F8 }
+
+// kvWrites lists the ways to store keys and values. Two that were turned before are stored as they are turned; see join.go.
+func (d *Device) kvWrites(n *graph.Node) []backend.Kernel {
+	if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > bytes.MaxSize {
+		return nil
+	}
+	return d.one("kvwrite", bindKVWrite)
+}
+
+func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	c := n.In[0].Cache
+	if size := a.Limits.PageSize; size&(size-1) != 0 || size < 4 {
+		return nil, fmt.Errorf("cuda: pages of %d tokens; a power of two from 4 on is needed", size)
+	}
+	if eightBit(c.Type) {
+		return d.storeBytes(n.In[1].Type, c, bytes.StoreParams{
+			K: at(a.In[1]), V: at(a.In[2]), Cache: at(a.Out[0]), KVHeads: int32(c.K.Count), Size: int32(c.K.Size), VSize: int32(c.V.Size),
+		})
+	}
+	k, err := rows.KVWrite(d.loader, n.In[1].Type, c.Type)
+	if err != nil {
+		return nil, err
+	}
+	p := &rows.KVWriteParams{K: at(a.In[1]), V: at(a.In[2]), Cache: at(a.Out[0]), KLen: int32(c.K.Len()), VLen: int32(c.V.Len())}
+	return func(s *step) error {
+		p.Step = s.Step
+		return rows.Launch(d.stream, k, s.tokens, p)
+	}, nil
+}
+
+// storeBytes is the store in a cache of eight-bit numbers, of rows of type from.
+func (d *Device) storeBytes(from graph.Type, c *graph.Cache, p bytes.StoreParams) (func(*step) error, error) {
+	k, err := bytes.Store(d.loader, from, c.Type)
+	return func(s *step) error {
+		p.Step = s.Step
+		return bytes.LaunchStore(d.stream, k, s.tokens, &p)
+	}, err
+}
