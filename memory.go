@@ -6,6 +6,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // Budget says how much memory the cache of keys and values may take. The zero Budget is Options.Parallel requests of the
@@ -82,20 +83,70 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Grap
 	if err := o.setSwapPages(lim, dev, page); err != nil {
 		return err
 	}
+	if err := roomFor(g, weights, dev); err != nil {
+		return err
+	}
 	budget, err := o.KV.bytes(dev, weights)
 	if err != nil || budget < 0 {
 		return err
 	}
 	pages := int(min(budget/page, math.MaxInt32/int64(lim.PageSize)))
 	if pages < lim.SeqPages {
-		return fmt.Errorf("ridge: a request of the whole context, %d tokens, takes %d pages of %s of the cache, %s in all, and there are %s for it; lower the context to %d or make room",
-			lim.SeqPages*lim.PageSize, lim.SeqPages, size(page), size(int64(lim.SeqPages)*page), size(budget), pages*lim.PageSize)
+		return fmt.Errorf("ridge: a request of the whole context, %d tokens, takes %d pages of %s of the cache, %s in all, and there are %s for it; %smake room, or keep it in int8",
+			lim.SeqPages*lim.PageSize, lim.SeqPages, size(page), size(int64(lim.SeqPages)*page), size(budget), shorter(pages*lim.PageSize))
 	}
 	if o.KV == (Budget{}) {
 		pages = min(pages, lim.Pages)
 	}
 	lim.Pages = pages
 	return nil
+}
+
+// shorter is advice to lower the context to so many tokens, if there are any.
+func shorter(tokens int) string {
+	if tokens == 0 {
+		return ""
+	}
+	return fmt.Sprintf("lower the context to %d, ", tokens)
+}
+
+// smaller are the formats that every device keeps as they are, the best first.
+var smaller = []quant.Format{quant.Q8_0, quant.Q4_0}
+
+// roomFor refuses a model whose weights do not fit in what is free of the device's memory, and says in what format they would, with
+// a tenth to spare for the cache.
+func roomFor(g *graph.Graph, weights int64, dev backend.Device) error {
+	m, ok := dev.(backend.Meter)
+	if !ok {
+		return nil
+	}
+	free, total, err := m.Memory()
+	if err != nil {
+		return fmt.Errorf("ridge: %w", err)
+	}
+	if weights < free {
+		return nil
+	}
+	advice := "no format makes them fit: take a smaller model"
+	for _, f := range smaller {
+		if n := bytesIn(g, f); n < free-free/10 {
+			advice = fmt.Sprintf("as %s they would take %s: ridge convert --type %s", f, size(n), f)
+			break
+		}
+	}
+	return fmt.Errorf("ridge: the model's weights take %s, and of the %s of device %s %s are free; %s", size(weights), size(total), dev.Info().Name, size(free), advice)
+}
+
+// bytesIn is what the weights take with the matrices in a format, where that is smaller.
+func bytesIn(g *graph.Graph, f quant.Format) (n int64) {
+	for _, w := range g.Weights {
+		each := w.Bytes()
+		if in := w.In.Len(); w.Out.Len() > 1 && in%f.Block() == 0 {
+			each = min(each, int64(w.Out.Len())*f.RowBytes(in))
+		}
+		n += each
+	}
+	return n
 }
 
 // setSwapPages gives the space for preempted requests its size: pages of so many bytes in host memory.

@@ -220,6 +220,9 @@ func (m *Model) Err() error { return m.engine.Err() }
 // Drain refuses new requests and waits until those under way have ended, or ctx is done.
 func (m *Model) Drain(ctx context.Context) error { return m.engine.Drain(ctx) }
 
+// Wait waits until the model answers no more: nil is returned after Close, and else what broke, such as a device.
+func (m *Model) Wait() error { return m.engine.Wait() }
+
 // Close stops the engine, ending unfinished requests with ErrClosed, and unmaps the model. A second Close does nothing.
 func (m *Model) Close() error {
 	m.closing.Do(func() {

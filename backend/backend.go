@@ -4,6 +4,8 @@
 package backend
 
 import (
+	"errors"
+
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -29,6 +31,9 @@ type Device interface {
 	// Close frees all that the device holds.
 	Close() error
 }
+
+// ErrLost is in the errors of a device that will do nothing more, whatever is asked of it.
+var ErrLost = errors.New("the device is lost")
 
 // Info describes a device.
 type Info struct {

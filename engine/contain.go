@@ -1,17 +1,19 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/sched"
 )
 
 // A step fails when the device reports an error or a kernel panics. What the step was to write in the cache is then worth
 // nothing, and one of its requests may be the cause. So everything running starts over, the requests of the failed step
 // first and each alone: the one with which a step fails again ends with the error, and the others lose some time. When
-// step after step fails, it is not a request that is broken.
+// step after step fails, it is not a request that is broken; nor is it when the device is lost.
 
 // maxFailures is how many steps may fail, with none between that went well, before the engine gives up.
 const maxFailures = 3
@@ -38,6 +40,9 @@ func (e *Engine) tryStep() (err error) {
 
 // contain keeps the damage of a failed step small. It returns an error when the engine cannot go on.
 func (e *Engine) contain(err error) error {
+	if errors.Is(err, backend.ErrLost) {
+		return fmt.Errorf("engine: the engine has stopped: %w", err)
+	}
 	if e.failures++; e.failures == maxFailures {
 		return fmt.Errorf("engine: %d steps failed one after another and the engine has stopped: %w", maxFailures, err)
 	}

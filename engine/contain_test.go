@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -144,5 +145,24 @@ func TestBrokenDevice(t *testing.T) {
 	}
 	if err := e.Submit(context.Background(), request(1, 5, 5)); !errors.Is(err, broken) || !errors.Is(e.Err(), broken) {
 		t.Errorf("a later request got %v; the engine says %v", err, e.Err())
+	}
+}
+
+// TestLostDevice: a device that says it is lost is not asked again, and whoever waits for the engine's end is told.
+func TestLostDevice(t *testing.T) {
+	lost := fmt.Errorf("a kernel has faulted: %w", backend.ErrLost)
+	var steps atomic.Int32
+	e := startFaulty(t, func(*backend.Batch) error {
+		steps.Add(1)
+		return lost
+	})
+	if err := e.Submit(context.Background(), request(1, 5, 5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Wait(); !errors.Is(err, lost) || !errors.Is(e.Err(), lost) {
+		t.Errorf("the engine ended with %v and says %v", err, e.Err())
+	}
+	if n := steps.Load(); n != 1 {
+		t.Errorf("%d steps were tried", n)
 	}
 }

@@ -156,6 +156,14 @@ func (e *Engine) Close() {
 	<-e.done
 }
 
+// Wait waits until the engine has stopped: nil is returned after Close, and else why it could not go on.
+func (e *Engine) Wait() error {
+	<-e.done
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.failed
+}
+
 // Drain refuses new requests with ErrDraining and waits until all others have ended. If ctx is done first it returns
 // ctx's error; the engine goes on draining.
 func (e *Engine) Drain(ctx context.Context) error {

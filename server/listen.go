@@ -17,11 +17,9 @@ const (
 )
 
 // Serve answers on a listener until ctx is done. Then it takes nothing new, lets what is under way end, for half a
-// minute at most, and returns nil.
+// minute at most, and returns nil. When the model breaks, requests get the error, and Serve returns it.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	f := &front{}
-	f.ready.Store(s)
-	return f.serve(ctx, l, s.log, make(chan error))
+	return ServeLoading(ctx, l, s.log, func() (*Server, error) { return s, nil })
 }
 
 // ServeLoading is Serve for a server that load has yet to make. While load is at work, the listener is up and everything
@@ -36,12 +34,15 @@ func ServeLoading(ctx context.Context, l net.Listener, log *slog.Logger, load fu
 			return
 		}
 		f.ready.Store(s)
+		if err := s.model.Wait(); err != nil {
+			failed <- err
+		}
 	}()
 	return f.serve(ctx, l, log, failed)
 }
 
-// serve answers until ctx is done or loading has failed.
-func (f *front) serve(ctx context.Context, l net.Listener, log *slog.Logger, unloaded <-chan error) error {
+// serve answers until ctx is done, or loading has failed or the model.
+func (f *front) serve(ctx context.Context, l net.Listener, log *slog.Logger, broken <-chan error) error {
 	h := &http.Server{
 		Handler: f, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -51,8 +52,14 @@ func (f *front) serve(ctx context.Context, l net.Listener, log *slog.Logger, unl
 	select {
 	case err := <-failed:
 		return err
-	case err := <-unloaded:
-		return errors.Join(err, h.Close())
+	case err := <-broken:
+		if f.ready.Load() == nil {
+			return errors.Join(err, h.Close())
+		}
+		log.Error("the model has failed and the server stops", "error", err)
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+		defer cancel()
+		return errors.Join(err, h.Shutdown(limit)) // what is under way has ended with the error, which clients are still to get
 	case <-ctx.Done():
 	}
 	s := f.ready.Load()

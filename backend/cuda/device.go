@@ -150,7 +150,7 @@ func (d *Device) alloc(n int64, what string) (driver.Ptr, error) {
 		for _, bytes := range d.owned {
 			ours += bytes
 		}
-		return 0, fmt.Errorf("cuda: %s needs %s and %s of the GPU's %s are free (%s are this model's already); use a smaller model, fewer bits a weight, or a shorter context: %w",
+		return 0, fmt.Errorf("cuda: %s: %s are needed and %s of the GPU's %s are free (%s are this model's already); use a smaller model, fewer bits a weight or a shorter context, or stop what else uses the GPU: %w",
 			what, size(n), size(free), size(total), size(ours), err)
 	}
 	if err == nil {
@@ -160,10 +160,13 @@ func (d *Device) alloc(n int64, what string) (driver.Ptr, error) {
 }
 
 func size(n int64) string {
-	if n < 1<<20 {
-		return fmt.Sprintf("%d bytes", n)
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
-	return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
+	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }
 
 // Free implements backend.Device.
@@ -192,7 +195,7 @@ func (d *Device) do(f func() error) error {
 	}
 	err := d.ctx.Do(f)
 	if driver.IsFault(err) {
-		d.lost = fmt.Errorf("cuda: the GPU has faulted and must be opened anew: %w", err)
+		d.lost = fmt.Errorf("cuda: the GPU has faulted: %w: %w", backend.ErrLost, err)
 		return d.lost
 	}
 	return err

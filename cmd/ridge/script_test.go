@@ -16,9 +16,13 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the command as a user would; the scripts in testdata/script say what is typed and what must come
-// back. $MODELS is the folder of small models with upstream results; the hub that models are pulled from has the built-in one.
+// back. $MODELS is the folder of small models with upstream results, $LIBCUDA a stand-in for NVIDIA's driver; the hub that models are pulled from has the built-in one.
 func TestScripts(t *testing.T) {
 	models, err := filepath.Abs("../../internal/check/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	libcuda, err := filepath.Abs("../../backend/cuda/driver/testdata/libcuda.c")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,6 +31,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("MODELS", models)
+			e.Setenv("LIBCUDA", libcuda)
 			e.Setenv("HF_ENDPOINT", hub.URL)
 			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hf"))
 			e.Setenv("RIDGE_CPU", os.Getenv("RIDGE_CPU"))

@@ -35,7 +35,7 @@ func (d *Driver) Devices() ([]Device, error) {
 	count := new(int32)
 	err := d.call("counting the GPUs", cuDeviceGetCount, uintptr(unsafe.Pointer(count)))
 	if hasCode(err, codeNoDevice) || err == nil && *count == 0 {
-		return nil, fmt.Errorf("cuda: the NVIDIA driver is here but it finds no GPU (see nvidia-smi and CUDA_VISIBLE_DEVICES)")
+		return nil, errNoGPU
 	}
 	if err != nil {
 		return nil, err

@@ -8,12 +8,15 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 )
 
 // minVersion is the oldest CUDA version whose driver reads our PTX (ISA 8.3, CUDA 12.3, driver 545).
 const minVersion = 12030
+
+var errNoGPU = errors.New("cuda: the NVIDIA driver is here but it finds no GPU (see nvidia-smi and CUDA_VISIBLE_DEVICES)")
 
 // Driver is the opened library.
 type Driver struct {
@@ -41,7 +44,11 @@ func Open() (*Driver, error) {
 			return nil, fmt.Errorf("cuda: libcuda.so.1 (CUDA %s) has no %s; reinstall the NVIDIA driver", d.Version(), call(c))
 		}
 	}
-	if err := d.call("starting the driver", cuInit, 0); err != nil {
+	err := d.call("starting the driver", cuInit, 0)
+	if hasCode(err, codeNoDevice) {
+		return nil, errNoGPU
+	}
+	if err != nil {
 		return nil, err
 	}
 	return d, nil

@@ -12,7 +12,7 @@ import (
 func loadLibrary(fn *[numCalls]uintptr) error {
 	lib, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
-		return fmt.Errorf("cuda: no NVIDIA driver here: libcuda.so.1 could not be opened (%v)", err)
+		return fmt.Errorf("cuda: no NVIDIA driver here: libcuda.so.1 could not be opened%s", because(err))
 	}
 	for c := range fn {
 		if p, err := purego.Dlsym(lib, symbols[c]); err == nil {
@@ -20,6 +20,14 @@ func loadLibrary(fn *[numCalls]uintptr) error {
 		}
 	}
 	return nil
+}
+
+// because is the loader's reason, which it does not always give.
+func because(err error) string {
+	if err.Error() == "" {
+		return ""
+	}
+	return " (" + err.Error() + ")"
 }
 
 // syscall calls a C function of up to 15 words and returns its int result, here a CUresult. It goes through SyscallN and
