@@ -19,6 +19,8 @@ type Device struct {
 	stream *driver.Stream
 	loader *kernels.Loader
 	owned  map[driver.Ptr]int64 // device memory that Close frees, with its bytes
+	host   map[*hostMemory]bool // and host memory
+	swap   *swapper
 	upload *uploader
 	steps  *steps
 	read   reading
@@ -74,7 +76,7 @@ func New(o Options) (*Device, error) {
 	if o.Arch != 0 {
 		arch = min(arch, o.Arch)
 	}
-	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx, arch), owned: map[driver.Ptr]int64{}}
+	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx, arch), owned: map[driver.Ptr]int64{}, host: map[*hostMemory]bool{}}
 	if err := ctx.Do(d.start); err != nil {
 		return nil, errors.Join(err, ctx.Close())
 	}
@@ -87,6 +89,9 @@ func (d *Device) start() (err error) {
 	}
 	d.stream.Overlap = d.loader.Hopper()
 	if err := d.shared(); err != nil {
+		return err
+	}
+	if d.swap, err = newSwapper(d.ctx, d.stream); err != nil {
 		return err
 	}
 	d.upload = &uploader{ctx: d.ctx, stream: d.stream}
@@ -171,6 +176,11 @@ func size(n int64) string {
 
 // Free implements backend.Device.
 func (d *Device) Free(b backend.Buffer) {
+	if m, ok := b.Mem.(*hostMemory); ok && d.host[m] {
+		delete(d.host, m)
+		d.do(func() error { return errors.Join(d.swap.stream.Synchronize(), d.ctx.FreeHost(m.bytes)) })
+		return
+	}
 	p, ok := b.Mem.(driver.Ptr)
 	if _, ours := d.owned[p]; !ok || !ours {
 		return
@@ -204,7 +214,7 @@ func (d *Device) do(f func() error) error {
 // Close implements backend.Device.
 func (d *Device) Close() error {
 	err := d.ctx.Do(func() error {
-		first := d.stream.Synchronize()
+		first := errors.Join(d.stream.Synchronize(), d.swap.close())
 		d.steps.close()
 		d.upload.close()
 		if d.read.host != nil {
@@ -212,6 +222,9 @@ func (d *Device) Close() error {
 		}
 		for p := range d.owned {
 			d.ctx.Free(p)
+		}
+		for m := range d.host {
+			d.ctx.FreeHost(m.bytes)
 		}
 		d.owned = map[driver.Ptr]int64{}
 		return errors.Join(first, d.loader.Close(), d.stream.Close())

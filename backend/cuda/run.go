@@ -169,6 +169,9 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 	if err != nil {
 		return err
 	}
+	if err := d.swap.before(b, st.lim.PageSize); err != nil {
+		return err
+	}
 	w := writer{host: slot.host, base: slot.device}
 	s := pack(&w, b, shapeOf(b, st.lim), st.lim, st.varying)
 	if err := d.stream.Upload(slot.device, slot.host[:w.used]); err != nil {
