@@ -18,6 +18,7 @@ import (
 // Device is the processor with a number of threads.
 type Device struct {
 	tier   gemm.Tier
+	found  topology
 	alone  bool // products of floats sum in one order however many rows there are
 	vec    vec.Ops
 	pool   *pool
@@ -57,11 +58,11 @@ func New(o Options) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}
-	threads := o.Threads
+	found, threads := readTopology("/", processors()), o.Threads
 	if threads <= 0 {
-		threads = runtime.GOMAXPROCS(0)
+		threads = found.threads(runtime.GOMAXPROCS(0))
 	}
-	d := &Device{tier: tier, alone: o.Deterministic, pool: newPool(tier, threads)}
+	d := &Device{tier: tier, alone: o.Deterministic, found: found, pool: newPlacedPool(tier, threads, found)}
 	d.start()
 	return d, nil
 }
@@ -83,7 +84,7 @@ func (d *Device) start() {
 // Info implements backend.Device.
 func (d *Device) Info() backend.Info {
 	n := len(d.pool.workers)
-	return backend.Info{Name: "cpu", Detail: fmt.Sprintf("%s %s, %d threads", runtime.GOARCH, d.tier, n), Memory: capacity(), Threads: n, Q8: true, BF16: !d.alone && gemm.ActFormatOf(d.tier, quant.BF16) == gemm.BFloat16}
+	return backend.Info{Name: "cpu", Detail: fmt.Sprintf("%s %s, %d threads%v", runtime.GOARCH, d.tier, n, d.found), Memory: capacity(), Threads: n, Q8: true, BF16: !d.alone && gemm.ActFormatOf(d.tier, quant.BF16) == gemm.BFloat16}
 }
 
 // smallStart is how much of an allocation stays in small pages: all that a short conversation touches of a layer's cache.

@@ -33,10 +33,17 @@ type worker struct {
 	view    gemm.Weights  // of the buffer
 	done    span          // rows of the matrix at hand that it has packed, and not let go of in the file
 
+	on    []int // processors that it is bound to; nil: any
+	bound int   // the thread that is
+
 	part, parts int // which part of its rows it is at, see chains
 }
 
-func newPool(tier gemm.Tier, threads int) *pool {
+func newPool(tier gemm.Tier, threads int) *pool { return newPlacedPool(tier, threads, topology{}) }
+
+// newPlacedPool binds each worker to the processors of a NUMA node, if there are several nodes: what a worker is the first
+// to write, such as its part of packed weights, then lies in its node's memory, and stays near it.
+func newPlacedPool(tier gemm.Tier, threads int, t topology) *pool {
 	p := &pool{
 		start: gate{parties: int32(threads), patience: betweenSteps},
 		step:  gate{parties: int32(threads), patience: withinStep},
@@ -46,7 +53,11 @@ func newPool(tier gemm.Tier, threads int) *pool {
 		p.start.patience, p.step.patience, p.end.patience = alone, alone, alone
 	}
 	for i := range threads {
-		p.workers = append(p.workers, &worker{id: i, n: threads, pool: p, tier: tier, scratch: gemm.NewScratch()})
+		w := &worker{id: i, n: threads, pool: p, tier: tier, scratch: gemm.NewScratch()}
+		if len(t.nodes) > 1 {
+			w.on = t.nodes[t.place(i, threads)]
+		}
+		p.workers = append(p.workers, w)
 	}
 	for _, w := range p.workers[1:] {
 		go w.serve()
@@ -54,9 +65,10 @@ func newPool(tier gemm.Tier, threads int) *pool {
 	return p
 }
 
-// serve runs jobs until the pool is closed. The goroutine is not locked to its thread: it takes the system two wake-ups
-// instead of one to go on with a goroutine that is.
+// serve runs jobs until the pool is closed. The goroutine is not locked to its thread unless it is bound: it takes the system
+// two wake-ups instead of one to go on with a goroutine that is.
 func (w *worker) serve() {
+	w.bind()
 	for {
 		w.pool.start.wait(w)
 		if w.pool.job == nil {
@@ -71,6 +83,7 @@ func (w *worker) serve() {
 // leave it at the next barrier and run panics, with a *failure; the pool can be used again.
 func (p *pool) run(job func(*worker)) {
 	p.job = job
+	p.workers[0].bind()
 	p.start.wait(p.workers[0])
 	p.workers[0].do()
 	p.end.wait(p.workers[0])
@@ -78,6 +91,17 @@ func (p *pool) run(job func(*worker)) {
 		p.step.repair()
 		panic(f)
 	}
+}
+
+// bind keeps the goroutine on its thread, and that on the worker's node, where there are several. Worker 0 is whoever runs a
+// job, mostly the engine's goroutine.
+func (w *worker) bind() {
+	if w.on == nil || threadID() == w.bound {
+		return
+	}
+	runtime.LockOSThread()
+	bindThread(w.on)
+	w.bound = threadID()
 }
 
 // failure is the first panic of a run.

@@ -1,0 +1,145 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// topology is what of the machine the process may use.
+type topology struct {
+	nodes [][]int // of each NUMA node that has processors of ours, these, ascending; empty when nothing is known
+	quota float64 // how many processors' time the control groups grant; 0: no bound
+}
+
+// readTopology reads it from the files below root ("/", or a test's tree), given the processors of the affinity mask. Control
+// groups of version 1 and 2 are asked: Go's own GOMAXPROCS heeds version 2 alone, and never goes below two.
+func readTopology(root string, allowed []int) topology {
+	t := topology{quota: readQuota(root)}
+	dirs, _ := filepath.Glob(filepath.Join(root, "sys/devices/system/node/node[0-9]*"))
+	slices.SortFunc(dirs, func(a, b string) int {
+		if d := len(a) - len(b); d != 0 {
+			return d // node2 before node10
+		}
+		return strings.Compare(a, b)
+	})
+	for _, dir := range dirs {
+		text, err := os.ReadFile(filepath.Join(dir, "cpulist"))
+		if err != nil {
+			continue
+		}
+		ours := slices.DeleteFunc(parseList(string(text)), func(p int) bool { return !slices.Contains(allowed, p) })
+		if len(ours) > 0 {
+			t.nodes = append(t.nodes, ours)
+		}
+	}
+	if len(t.nodes) == 0 && len(allowed) > 0 {
+		t.nodes = [][]int{allowed}
+	}
+	return t
+}
+
+// maxProcessor is beyond any number that a system gives a processor.
+const maxProcessor = 1 << 16
+
+// parseList reads the kernel's lists of numbers, "0-3,8"; what cannot be read is left out.
+func parseList(text string) []int {
+	var all []int
+	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		from, err := strconv.Atoi(first)
+		to := from
+		if isRange && err == nil {
+			to, err = strconv.Atoi(last)
+		}
+		if err != nil || from < 0 || to >= maxProcessor {
+			continue
+		}
+		for ; from <= to; from++ {
+			all = append(all, from)
+		}
+	}
+	return all
+}
+
+// threads is how many workers to have when nobody says: one for each processor, but not more than the quota holds, since a
+// worker that is not let run holds up all others; and no more than most.
+func (t topology) threads(most int) int {
+	n := 0
+	for _, node := range t.nodes {
+		n += len(node)
+	}
+	if n == 0 || n > most {
+		n = most
+	}
+	if t.quota > 0 {
+		n = min(n, max(1, int(t.quota)))
+	}
+	return n
+}
+
+// place is the node of worker i of n: neighbours share one, as their parts of a matrix adjoin, and each node has workers in
+// proportion to its processors.
+func (t topology) place(i, n int) int {
+	all := 0
+	for _, node := range t.nodes {
+		all += len(node)
+	}
+	at, before := i*all/n, 0
+	for k, node := range t.nodes {
+		if before += len(node); at < before {
+			return k
+		}
+	}
+	return 0
+}
+
+// String is what was found beyond the number of threads; "" on a machine with one node and no quota.
+func (t topology) String() string {
+	s := ""
+	if len(t.nodes) > 1 {
+		s = fmt.Sprintf(" bound to %d NUMA nodes", len(t.nodes))
+	}
+	if t.quota > 0 {
+		s += fmt.Sprintf(", quota of %.3g processors", t.quota)
+	}
+	return s
+}
+
+// readQuota is the least of the quotas of the process's control groups and all groups around them; 0 when there is none.
+func readQuota(root string) float64 {
+	mounts, err := os.ReadFile(filepath.Join(root, "proc/self/mountinfo"))
+	groups, err2 := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	if err != nil || err2 != nil {
+		return 0
+	}
+	least := math.Inf(1)
+	for line := range strings.Lines(string(mounts)) {
+		m, ok := parseMount(line)
+		if !ok {
+			continue
+		}
+		for dir := m.dirOf(string(groups)); dir != ""; dir = parent(dir) {
+			if q := m.quota(filepath.Join(root, m.at, dir)); q > 0 {
+				least = min(least, q)
+			}
+		}
+	}
+	if math.IsInf(least, 1) {
+		return 0
+	}
+	return least
+}
+
+// parent is the folder around an absolute one, "" around the root.
+func parent(dir string) string {
+	if dir == "/" {
+		return ""
+	}
+	return path.Dir(dir)
+}
