@@ -23,6 +23,7 @@ type Device struct {
 	swap   *swapper
 	upload *uploader
 	steps  *steps
+	draws  *drawer
 	read   reading
 
 	// What launches that cut their work in pieces meet in, one launch after the other: the pieces of matrix products, and
@@ -95,7 +96,10 @@ func (d *Device) start() (err error) {
 		return err
 	}
 	d.upload = &uploader{ctx: d.ctx, stream: d.stream}
-	d.steps, err = newSteps(d.ctx, d.stream)
+	if d.steps, err = newSteps(d.ctx, d.stream); err != nil {
+		return err
+	}
+	d.draws, err = d.newDrawer()
 	return err
 }
 
@@ -216,6 +220,7 @@ func (d *Device) Close() error {
 	err := d.ctx.Do(func() error {
 		first := errors.Join(d.stream.Synchronize(), d.swap.close())
 		d.steps.close()
+		d.draws.close()
 		d.upload.close()
 		if d.read.host != nil {
 			d.ctx.FreeHost(d.read.host)

@@ -27,7 +27,7 @@ func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 		p.ByPosition = 1
 	}
 	return func(s *step) error {
-		p.Step = s.Step
+		p.Step, p.Fed = s.Step, d.draws.fed[1-d.steps.next]
 		return rows.Launch(d.stream, k, s.tokens, p)
 	}, nil
 }

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -37,6 +38,7 @@ type steps struct {
 type slot struct {
 	host   []byte // pinned
 	device driver.Ptr
+	began  *driver.Event
 	done   *driver.Event
 }
 
@@ -50,8 +52,10 @@ type graphKey struct {
 func newSteps(ctx *driver.Context, stream *driver.Stream) (*steps, error) {
 	st := &steps{ctx: ctx, stream: stream, joined: map[*backend.Launch][]*launch{}, graphs: map[graphKey]*driver.Graph{}}
 	for i := range st.slots {
-		var err error
-		if st.slots[i].done, err = ctx.NewEvent(); err != nil {
+		var err, failed error
+		st.slots[i].began, err = ctx.NewEvent()
+		st.slots[i].done, failed = ctx.NewEvent()
+		if err = errors.Join(err, failed); err != nil {
 			return nil, err
 		}
 	}
@@ -136,6 +140,7 @@ func (st *steps) close() {
 	st.forget()
 	for i := range st.slots {
 		st.release(&st.slots[i])
+		st.slots[i].began.Close()
 		st.slots[i].done.Close()
 	}
 }
@@ -174,6 +179,9 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 	}
 	w := writer{host: slot.host, base: slot.device}
 	s := pack(&w, b, shapeOf(b, st.lim), st.lim, st.varying)
+	if err := d.stream.Record(slot.began); err != nil {
+		return err
+	}
 	if err := d.stream.Upload(slot.device, slot.host[:w.used]); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/drawing"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -14,6 +15,8 @@ import (
 type Device struct {
 	batch   *backend.Batch
 	counted graph.Work
+	fed     []int32           // tokens that the last draws chose
+	drawn   [][]drawing.Drawn // what has not been asked for yet
 }
 
 // New is a reference device.
@@ -81,7 +84,7 @@ func (l launch) String() string { return l.text }
 
 // Run implements backend.Device.
 func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
-	d.batch = b
+	d.batch = d.told(b)
 	for _, l := range launches {
 		l.(launch).run(d)
 	}

@@ -2,7 +2,6 @@ package sample
 
 import (
 	"errors"
-	"fmt"
 	"math"
 )
 
@@ -20,12 +19,6 @@ type Choice struct {
 	Token   int32
 	Logprob float32   // ln of its probability in the untouched row; 0 unless Params.Logprobs is set
 	Top     []Logprob // Params.TopLogprobs likeliest tokens, likeliest first; valid until the next Sample
-}
-
-// Logprob is a token and the natural logarithm of its probability.
-type Logprob struct {
-	Token   int32
-	Logprob float32
 }
 
 var errNothingLeft = errors.New("sample: no token is left to choose: every logit is −Inf or NaN, or the masks and banned tokens exclude all")
@@ -46,7 +39,7 @@ func (s *Sampler) Sample(logits []float32, st *State, mask []uint32) (Choice, er
 		return Choice{}, errNothingLeft
 	}
 	if math.IsInf(float64(top), 1) {
-		return Choice{}, fmt.Errorf("sample: the logit of token %d is +Inf; the model's numbers have overflowed", best)
+		return Choice{}, infinite(int32(best))
 	}
 	choice := Choice{Token: int32(best)}
 	if !p.greedy() {
@@ -154,7 +147,7 @@ func (s *Sampler) report(choice *Choice, raw []float32, n int) {
 	sortFew(c)
 	s.top = s.top[:0]
 	for _, x := range c {
-		s.top = append(s.top, Logprob{x.id, float32(float64(x.logit) - total)})
+		s.top = append(s.top, Logprob{Token: x.id, Logprob: float32(float64(x.logit) - total)})
 	}
 	choice.Top = s.top
 }

@@ -13,6 +13,8 @@ type State struct {
 	bias    []bias   // logit_bias, by id
 	history history  // empty unless a penalty is on
 	outputs uint64   // output tokens so far
+	fixed   []fixed  // bias and Params.Late, for devices; see Draw
+	both    []uint32 // static and a grammar's mask in one, likewise
 }
 
 type bias struct {
@@ -31,6 +33,7 @@ func NewState(params Params, vocab int, prompt []int32) (*State, error) {
 		s.bias = append(s.bias, bias{id, float32(value)})
 	}
 	slices.SortFunc(s.bias, func(a, b bias) int { return int(a.id) - int(b.id) })
+	s.fixed = fix(s.bias, params.Late)
 	if params.penalised() {
 		s.history.reset(params.PenaltyWindow)
 		for _, id := range prompt {

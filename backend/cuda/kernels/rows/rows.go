@@ -12,6 +12,7 @@ import (
 type EmbedParams struct {
 	Step          kernels.Step
 	Table, Y      driver.Ptr
+	Fed           driver.Ptr // tokens that the step before chose
 	N, ByPosition int32
 	Scale         float32
 	_             int32

@@ -1,0 +1,160 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/sample"
+	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+var _ backend.Sampler = (*Device)(nil)
+
+// drawer keeps what drawing needs from one step to the next. While the device draws for one step the host lays out the draws
+// of the next, and reads what came of those of the step before: hence two of everything.
+type drawer struct {
+	ctx     *driver.Context
+	fed     [2]driver.Ptr // [maxDraws] tokens chosen by the step in each slot, for the step after it
+	rounds  [2]round
+	next    int // round of the next Draw
+	waiting int // rounds whose tokens nobody has asked for
+	params  sample.Params
+}
+
+// maxDraws is the most draws of a step.
+const maxDraws = 4096
+
+// round is the draws of one step.
+type round struct {
+	host    []byte // pinned: the draws as the kernel reads them
+	device  driver.Ptr
+	results driver.Ptr // [maxDraws] sample.Result
+	back    []byte     // pinned: the results
+	n       int
+	began   *driver.Event // the step that they belong to
+	done    *driver.Event
+}
+
+func (d *Device) newDrawer() (*drawer, error) {
+	w := &drawer{ctx: d.ctx}
+	for i := range w.rounds {
+		r := &w.rounds[i]
+		var err [4]error
+		w.fed[i], err[0] = d.alloc(4*maxDraws, "chosen tokens")
+		r.results, err[1] = d.alloc(int64(maxDraws*sample.ResultBytes), "results of drawing")
+		r.back, err[2] = d.ctx.AllocHost(maxDraws * sample.ResultBytes)
+		r.done, err[3] = d.ctx.NewEvent()
+		if err := errors.Join(err[:]...); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func (w *drawer) close() {
+	for i := range w.rounds {
+		r := &w.rounds[i]
+		r.done.Close()
+		w.ctx.FreeHost(r.back)
+		r.release(w.ctx)
+	}
+}
+
+func (r *round) release(ctx *driver.Context) error {
+	if r.host == nil {
+		return nil
+	}
+	err := errors.Join(ctx.FreeHost(r.host), ctx.Free(r.device))
+	r.host = nil
+	return err
+}
+
+// fit makes room for n bytes of draws: twice as much, since what grows is the texts that penalties look at. The round is not
+// in use.
+func (r *round) fit(ctx *driver.Context, n int) (err error) {
+	if len(r.host) >= n {
+		return nil
+	}
+	if err := r.release(ctx); err != nil {
+		return err
+	}
+	if r.host, err = ctx.AllocHost(max(2*n, 1<<20)); err != nil {
+		return err
+	}
+	r.device, err = ctx.Alloc(int64(len(r.host)))
+	return err
+}
+
+// Draws implements backend.Sampler.
+func (d *Device) Draws(v *graph.Value, most int) bool {
+	return most <= maxDraws && sample.Fits(v.Axis.Len(), v.Type)
+}
+
+// Draw implements backend.Sampler.
+func (d *Device) Draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) error {
+	w := d.draws
+	if w.waiting == len(w.rounds) || len(draws) == 0 || len(draws) > maxDraws {
+		return fmt.Errorf("cuda: %d draws while those of %d steps wait to be asked for; 1 to %d are possible, and %d steps", len(draws), w.waiting, maxDraws, len(w.rounds)-1)
+	}
+	return d.do(func() error { return d.draw(v, b, draws) })
+}
+
+func (d *Device) draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) error {
+	w, vocab := d.draws, v.Axis.Len()
+	r := &w.rounds[w.next]
+	n, places := sample.Bytes(draws, vocab)
+	if err := r.fit(d.ctx, n); err != nil {
+		return err
+	}
+	sample.Pack(r.host, draws, vocab)
+	k, err := sample.Find(d.loader, vocab, v.Type)
+	if err != nil {
+		return err
+	}
+	if err := d.stream.Upload(r.device, r.host[:n]); err != nil {
+		return err
+	}
+	step := d.steps.next
+	w.params = sample.Params{
+		Logits: at(b), Rows: r.device, Edits: r.device + driver.Ptr(places.Edits), Masks: r.device + driver.Ptr(places.Masks),
+		Fed: w.fed[1-step], Drawn: w.fed[step], Results: r.results, Vocab: int32(vocab),
+	}
+	if err := sample.Launch(d.stream, k, len(draws), &w.params); err != nil {
+		return err
+	}
+	r.n = len(draws)
+	if err := d.stream.Download(r.back[:r.n*sample.ResultBytes], r.results); err != nil {
+		return err
+	}
+	r.began = d.steps.slots[step].began
+	w.next, w.waiting = 1-w.next, w.waiting+1
+	return d.stream.Record(r.done)
+}
+
+// Drawn implements backend.Sampler.
+func (d *Device) Drawn(dst []drawing.Drawn) (took time.Duration, err error) {
+	w := d.draws
+	r := &w.rounds[(w.next+len(w.rounds)-w.waiting)%len(w.rounds)]
+	if w.waiting == 0 || r.n != len(dst) {
+		return 0, fmt.Errorf("cuda: the tokens of %d draws are asked for, and no step that waits made so many", len(dst))
+	}
+	w.waiting--
+	err = d.do(func() error {
+		if err := r.done.Synchronize(); err != nil {
+			return err
+		}
+		took, err = r.done.Since(r.began)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for i, got := range sample.Results(r.back[:r.n*sample.ResultBytes]) {
+		dst[i] = drawing.Drawn{Token: got.Token, Failure: drawing.Failure(got.Failure), Logprob: got.Logprob, Top: append(dst[i].Top[:0], got.Top[:got.Tops]...)}
+	}
+	return took, nil
+}
