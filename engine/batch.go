@@ -5,25 +5,28 @@ func (e *Engine) fill() {
 	b := &e.batch
 	b.Tokens, b.Positions, b.Slots, b.Picked = b.Tokens[:0], b.Positions[:0], b.Slots[:0], b.Picked[:0]
 	b.QStart, b.KVLen, b.RopeLen, b.Pages = append(b.QStart[:0], 0), b.KVLen[:0], b.RopeLen[:0], b.Pages[:0]
-	b.SeqPages = 1
+	b.SeqPages, b.Fed = 1, 0
+	if e.aloft > 0 {
+		b.Fed = e.fed
+	}
 	for _, r := range e.chosen {
 		b.SeqPages = max(b.SeqPages, len(r.seq.Table()))
 	}
 	for _, r := range e.chosen {
 		end := r.seq.Len()
 		for p := end - r.step; p < end; p++ {
-			b.Tokens = append(b.Tokens, r.tokens[p])
+			b.Tokens = append(b.Tokens, r.tokenAt(p))
 			b.Positions = append(b.Positions, int32(p))
 		}
 		b.Slots = e.pool.Slots(b.Slots, &r.seq, r.step)
 		r.row = -1
-		if end == len(r.tokens) {
+		if end == r.known() {
 			r.row = len(b.Picked)
 			b.Picked = append(b.Picked, int32(len(b.Tokens)-1))
 		}
 		b.QStart = append(b.QStart, int32(len(b.Tokens)))
 		b.KVLen = append(b.KVLen, int32(end))
-		b.RopeLen = append(b.RopeLen, int32(len(r.tokens)))
+		b.RopeLen = append(b.RopeLen, int32(r.known()))
 		pages := r.seq.Table()
 		b.Pages = append(b.Pages, pages...)
 		for range b.SeqPages - len(pages) {

@@ -53,6 +53,7 @@ func (e *Engine) contain(err error) error {
 	} else {
 		e.suspects = append(e.suspects, e.chosen...)
 	}
+	e.ground()
 	e.startOver()
 	return nil
 }

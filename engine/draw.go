@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/drawing"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/plan"
 )
@@ -14,8 +15,10 @@ import (
 // draw is the choice of one request's next token.
 type draw struct {
 	request *request
-	logits  []float32 // [vocab], the request's row of the step
-	emitted int       // tokens
+	logits  []float32 // [vocab], the request's row of the step; nil where the device draws
+	lot     int       // which of the device's draws it is; -1: none
+	drawn   *drawing.Drawn
+	emitted int // tokens
 	reason  sample.Reason
 	err     error
 }
@@ -37,7 +40,7 @@ func (d *draw) do(s *sample.Sampler) {
 	if d.err = r.maskErr; d.err != nil {
 		return
 	}
-	choice, err := s.Sample(d.logits, r.sampling, r.mask)
+	choice, err := d.choose(s)
 	if err == nil && r.Grammar != nil {
 		err = r.Grammar.Accept(choice.Token)
 	}
@@ -51,6 +54,14 @@ func (d *draw) do(s *sample.Sampler) {
 	if d.reason == "" && d.err == nil {
 		d.err = r.ctx.Err()
 	}
+}
+
+// choose is the token: the device's choice or, where it makes none, the sampler's.
+func (d *draw) choose(s *sample.Sampler) (sample.Choice, error) {
+	if d.drawn != nil {
+		return sample.Chosen(d.drawn)
+	}
+	return s.Sample(d.logits, d.request.sampling, d.request.mask)
 }
 
 // worthSharing is how many logits there must be before they are worth waking other threads for.

@@ -5,6 +5,8 @@
 //	step:  plan ─► batch ─► Program.Run ─► sample ─► emit
 //	                             └ meanwhile: admit, grammars' masks, the plan of the next step
 //
+// A device that samples by itself is given the next step meanwhile, as far as that can be foreseen; see flight.go.
+//
 // A request's tokens do not depend on the requests that share its steps, nor on how its prompt was cut or what of it was
 // cached: rows of a batch are computed by themselves, and the random numbers of sampling depend on the request's seed
 // and position alone. On the CPU the same holds of its logits, to the bit: with weights in block formats always, with float
@@ -52,15 +54,16 @@ type Engine struct {
 
 	plan     sched.Plan // of the step under way, or already of the next, and what a step needs:
 	changed  bool       // what plan was made for has changed
-	chosen   []*request
 	copies   []kv.Copy
-	batch    backend.Batch
-	size     graph.Step // of batch
+	flights  [2]flight
+	*flight             // the one that is being given to the device or, once it is there, the first that will come down
+	aloft    int        // steps that a device that draws has been given and that have not been collected
+	fed      int        // draws of the last of them
+	sampler  bool       // the device draws
+	size     graph.Step // of the flight's batch
 	alone    graph.Step // of one of its requests
-	launched time.Time  // when the device was given the step
-	ready    time.Time  // and when it had done it
+	ready    time.Time  // when the device had done the last step collected
 	logits   []float32  // [Limits.Logits, vocab], if they have to be copied from the device
-	draws    []draw
 	suspects []*request // whose step failed; each is tried alone
 	failures int        // steps that failed since one went well
 	hidden   []float32  // rows of one request for hidden states
@@ -127,7 +130,8 @@ func newEngine(prog *plan.Program, o Options) (*Engine, error) {
 		e.now = time.Now
 	}
 	e.started = e.now()
-	if !prog.HostReads() {
+	e.flight, e.sampler = &e.flights[0], prog.Draws()
+	if !e.sampler && !prog.HostReads() {
 		e.logits = make([]float32, lim.Logits*prog.Vocab())
 	}
 	e.publish()
@@ -200,8 +204,9 @@ func (e *Engine) serve() {
 	defer close(e.done)
 	defer e.prog.Close()
 	defer e.crew.close()
+	defer e.ground()
 	for {
-		if len(e.byID) == 0 {
+		if len(e.byID) == 0 && e.aloft == 0 {
 			<-e.wake
 		}
 		if !e.admit() {

@@ -54,6 +54,8 @@ type request struct {
 	tokens   []int32    // prompt and answer so far
 	step     int        // tokens it computes in this step
 	row      int        // of the step's logits that is its own; -1: none
+	lot      int        // its draw among those of its last step on a device that draws; -1: none
+	pending  int        // draws of steps under way, whose tokens are not among tokens yet
 	ended    bool
 	cached   int      // tokens of the prompt that were found in the cache
 	output   int      // tokens emitted

@@ -17,7 +17,7 @@ func (e *Engine) branch() {
 		d.request.siblings = nil
 		for _, s := range siblings {
 			e.begin(s)
-			if !e.state.Join(&s.sched) {
+			if s.lot < 0 || !e.state.Join(&s.sched) {
 				if err := e.queue(s); err != nil {
 					e.end(s, "", err)
 				}
@@ -27,6 +27,10 @@ func (e *Engine) branch() {
 			s.account = d.request.account
 			s.sched.Computed, s.sched.Target = len(s.tokens), len(s.tokens)+1
 			e.pool.Fork(&s.seq, &d.request.seq)
+			if e.sampler {
+				e.draws = append(e.draws, draw{request: s, lot: s.lot, drawn: &e.drawn[s.lot]})
+				continue
+			}
 			if s.Grammar != nil {
 				s.findMask(e.prog.Vocab())
 			}

@@ -37,6 +37,14 @@ type Stats struct {
 	Answer   float64       // tokens of an answer, likewise, of those that have ended
 }
 
+// Busy is the part of late steps' time in which the device was at work; 0 before the first.
+func (s *Stats) Busy() float64 {
+	if s.StepTime <= 0 {
+		return 0
+	}
+	return min(max(1-s.HostTime.Seconds()/s.StepTime.Seconds(), 0), 1)
+}
+
 // forget is the weight of the newest step in the averages.
 const forget = 0.05
 

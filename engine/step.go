@@ -2,30 +2,47 @@ package engine
 
 import "time"
 
-// step moves the requests that the plan chooses forward.
+// step moves the requests that the plan chooses forward. When the device has been given the step after it as well, the next
+// call collects that one.
 func (e *Engine) step() error {
 	began := e.now()
-	e.schedule()
-	if err := e.reserve(); err != nil {
-		return err
+	if e.aloft == 0 {
+		if err := e.takeOff(); err != nil {
+			return err
+		}
 	}
 	if len(e.chosen) == 0 {
 		e.recorder.Stepped(0)
 		return nil
 	}
-	if err := e.launch(); err != nil {
-		return err
-	}
 	e.lookAhead()
+	if e.foreseen() {
+		if err := e.takeOffNext(); err != nil {
+			return err
+		}
+	}
 	if err := e.collect(began); err != nil {
 		return err
 	}
 	took := e.since(began)
-	host := e.since(e.ready) + e.launched.Sub(began)
+	host := e.idle(began, took)
 	e.remember(&e.size, e.observe(took), took, host)
 	e.recorder.Stepped(took)
 	e.stats.record(len(e.batch.Tokens), took, host)
+	e.land()
 	return nil
+}
+
+// takeOff gives the device the step that is due, if anybody needs one.
+func (e *Engine) takeOff() error {
+	e.schedule()
+	if err := e.reserve(); err != nil {
+		return err
+	}
+	if len(e.chosen) == 0 {
+		return nil
+	}
+	return e.launch()
 }
 
 // schedule brings e.plan up to date and moves the requests between the queues as it says.
@@ -98,10 +115,14 @@ func (e *Engine) launch() error {
 		return err
 	}
 	e.launched = e.now()
+	run := e.prog.Run
 	if e.onlyHidden() {
-		return e.prog.RunBody(&e.batch)
+		run = e.prog.RunBody
 	}
-	return e.prog.Run(&e.batch)
+	if err := run(&e.batch); err != nil || !e.sampler {
+		return err
+	}
+	return e.giveDraws()
 }
 
 // lookAhead does, while a device that runs by itself is at work on a step, what does not need its results: it takes in
@@ -113,8 +134,10 @@ func (e *Engine) lookAhead() {
 		if r.row < 0 || r.ended || r.Hidden != nil {
 			continue
 		}
-		r.sched.Target++ // the token being sampled
-		if r.Grammar != nil {
+		if !e.sampler || !r.last() {
+			r.sched.Target++ // the token being sampled
+		}
+		if r.Grammar != nil && !e.sampler {
 			r.findMask(e.prog.Vocab())
 		}
 	}
@@ -124,20 +147,17 @@ func (e *Engine) lookAhead() {
 	}
 }
 
-// collect waits for the step and hands out its rows.
+// collect waits for the step and hands out its tokens.
 func (e *Engine) collect(began time.Time) error {
-	e.draws = e.draws[:0]
-	if !e.onlyHidden() {
-		vocab := e.prog.Vocab()
-		rows, err := e.prog.Rows(e.logits, len(e.batch.Picked))
-		if err != nil {
-			return err
-		}
-		for _, r := range e.chosen {
-			if r.row >= 0 && !r.ended && r.Hidden == nil {
-				e.draws = append(e.draws, draw{request: r, logits: rows[r.row*vocab:][:vocab]})
-			}
-		}
+	before, read := e.ready, e.readRows
+	if e.sampler {
+		read = e.readDrawn
+	}
+	if err := read(); err != nil {
+		return err
+	}
+	if e.launched.Before(before) { // the device was still at the step before
+		e.launched = before
 	}
 	e.ready = e.now()
 	e.explain(began)

@@ -83,6 +83,7 @@ var engineFigures = []struct {
 	{"ridge_steps_total", "Steps of the engine.", true, func(s engine.Stats) float64 { return float64(s.Steps) }},
 	{"ridge_step_tokens_total", "Tokens that steps computed.", true, func(s engine.Stats) float64 { return float64(s.Computed) }},
 	{"ridge_step_seconds", "Time of a step, averaged over those of late.", false, func(s engine.Stats) float64 { return s.StepTime.Seconds() }},
+	{"ridge_device_busy_ratio", "Part of that time in which the device was at work, 0 to 1.", false, func(s engine.Stats) float64 { return s.Busy() }},
 	{"ridge_backlog_tokens", "Tokens to compute before all waiting requests have a first token.", false, func(s engine.Stats) float64 { return float64(s.Backlog) }},
 	{"ridge_idle_pages", "Pages kept only because their tokens may be asked for again.", false, func(s engine.Stats) float64 { return float64(s.PagesIdle) }},
 }

@@ -97,15 +97,28 @@ func (d *Device) Draws(v *graph.Value, most int) bool {
 // Draw implements backend.Sampler.
 func (d *Device) Draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) error {
 	w := d.draws
-	if w.waiting == len(w.rounds) || len(draws) == 0 || len(draws) > maxDraws {
-		return fmt.Errorf("cuda: %d draws while those of %d steps wait to be asked for; 1 to %d are possible, and %d steps", len(draws), w.waiting, maxDraws, len(w.rounds)-1)
+	if w.waiting == len(w.rounds) || len(draws) > maxDraws {
+		return fmt.Errorf("cuda: %d draws while those of %d steps wait to be asked for; up to %d are possible, and %d steps", len(draws), w.waiting, maxDraws, len(w.rounds)-1)
 	}
 	return d.do(func() error { return d.draw(v, b, draws) })
 }
 
 func (d *Device) draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) error {
-	w, vocab := d.draws, v.Axis.Len()
+	w, step := d.draws, d.steps.next
 	r := &w.rounds[w.next]
+	if r.n = len(draws); r.n > 0 {
+		if err := d.launchDraws(r, v, b, draws); err != nil {
+			return err
+		}
+	}
+	r.began = d.steps.slots[step].began
+	w.next, w.waiting = 1-w.next, w.waiting+1
+	return d.stream.Record(r.done)
+}
+
+// launchDraws puts the draws of a step on the stream, behind it, and their way back.
+func (d *Device) launchDraws(r *round, v *graph.Value, b backend.Buffer, draws []drawing.Draw) error {
+	w, vocab, step := d.draws, v.Axis.Len(), d.steps.next
 	n, places := sample.Bytes(draws, vocab)
 	if err := r.fit(d.ctx, n); err != nil {
 		return err
@@ -118,7 +131,6 @@ func (d *Device) draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) er
 	if err := d.stream.Upload(r.device, r.host[:n]); err != nil {
 		return err
 	}
-	step := d.steps.next
 	w.params = sample.Params{
 		Logits: at(b), Rows: r.device, Edits: r.device + driver.Ptr(places.Edits), Masks: r.device + driver.Ptr(places.Masks),
 		Fed: w.fed[1-step], Drawn: w.fed[step], Results: r.results, Vocab: int32(vocab),
@@ -126,20 +138,14 @@ func (d *Device) draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) er
 	if err := sample.Launch(d.stream, k, len(draws), &w.params); err != nil {
 		return err
 	}
-	r.n = len(draws)
-	if err := d.stream.Download(r.back[:r.n*sample.ResultBytes], r.results); err != nil {
-		return err
-	}
-	r.began = d.steps.slots[step].began
-	w.next, w.waiting = 1-w.next, w.waiting+1
-	return d.stream.Record(r.done)
+	return d.stream.Download(r.back[:r.n*sample.ResultBytes], r.results)
 }
 
 // Drawn implements backend.Sampler.
 func (d *Device) Drawn(dst []drawing.Drawn) (took time.Duration, err error) {
 	w := d.draws
 	r := &w.rounds[(w.next+len(w.rounds)-w.waiting)%len(w.rounds)]
-	if w.waiting == 0 || r.n != len(dst) {
+	if w.waiting == 0 || dst != nil && r.n != len(dst) {
 		return 0, fmt.Errorf("cuda: the tokens of %d draws are asked for, and no step that waits made so many", len(dst))
 	}
 	w.waiting--
@@ -153,7 +159,9 @@ func (d *Device) Drawn(dst []drawing.Drawn) (took time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for i, got := range sample.Results(r.back[:r.n*sample.ResultBytes]) {
+	results := sample.Results(r.back[:r.n*sample.ResultBytes])
+	for i := range dst {
+		got := &results[i]
 		dst[i] = drawing.Drawn{Token: got.Token, Failure: drawing.Failure(got.Failure), Logprob: got.Logprob, Top: append(dst[i].Top[:0], got.Top[:got.Tops]...)}
 	}
 	return took, nil

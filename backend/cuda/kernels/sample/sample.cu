@@ -119,31 +119,29 @@ template <> DEVICE void load8(const float* p, float (&x)[8]) {
   }
 }
 
-// each calls f(id, logit) for this thread's share of a row, ids rising. BATCH loads of 8 tokens are under way at once.
+// each calls f(id, logit) for this thread's share of a row, ids rising, then for its share of the edited tokens.
 template <typename T, typename F> DEVICE void each(const View& v, F f) {
-  constexpr int BATCH = 8 / sizeof(T);
+  constexpr int BATCH = 4 / sizeof(T); // loads of 8 tokens that are under way at once
   const T* row = (const T*)v.row;
-  int groups = ceilDiv(v.vocab, 8);
-  bool wide = ((u64)row & 15) == 0;
-  for (int first = threadX(); first < groups; first += BATCH * THREADS) {
+  const u8* skip = (const u8*)v.skip;
+  int wide = ((u64)row & 15) == 0 ? v.vocab & ~7 : 0;
+  _Pragma("nounroll") for (int first = threadX() * 8; first < wide; first += BATCH * THREADS * 8) {
     float x[BATCH][8];
     UNROLL for (int b = 0; b < BATCH; b++) {
-      int at = (first + b * THREADS) * 8;
-      if (wide && at + 8 <= v.vocab) {
-        load8(row + at, x[b]);
-      } else {
-        UNROLL for (int j = 0; j < 8; j++) x[b][j] = at + j < v.vocab ? toFloat(row[at + j]) : NEVER;
-      }
+      int at = first + b * THREADS * 8;
+      if (at < wide) load8(row + at, x[b]);
     }
     UNROLL for (int b = 0; b < BATCH; b++) {
-      int group = first + b * THREADS;
-      if (group >= groups) break;
-      u32 skip = v.skip ? ((const u8*)v.skip)[group] : 0;
+      int at = first + b * THREADS * 8;
+      if (at >= wide) break;
+      u32 out = skip ? skip[at / 8] : 0;
       UNROLL for (int j = 0; j < 8; j++)
-        if (!(skip >> j & 1)) f(group * 8 + j, x[b][j]);
+        if (!(out >> j & 1)) f(at + j, x[b][j]);
     }
   }
-  for (int i = threadX(); i < v.numEdits; i += THREADS) f(v.edits[i].id, v.edits[i].value);
+  _Pragma("nounroll") for (int i = wide + threadX(); i < v.vocab; i += THREADS)
+    if (!skip || !(skip[i / 8] >> (i & 7) & 1)) f(i, toFloat(row[i]));
+  _Pragma("nounroll") for (int i = threadX(); i < v.numEdits; i += THREADS) f(v.edits[i].id, v.edits[i].value);
 }
 
 DEVICE u64 blockMin(u64 v, Shared& s) {
@@ -368,10 +366,13 @@ template <typename T> DEVICE u64 choose(const View& v, const Row& r, float top, 
     k.floor = x == 0 ? -1e-45f : __builtin_bit_cast(float, x > 0 ? bits - 1 : bits + 1);
   }
   countBins<T>(v, k, s);
-  double mass = s.mass[THREADS - 1];
-  if (r.topK > 0 && r.topK < s.tokens[THREADS - 1]) mass = find<T>(v, k, Goal{(u32)r.topK, 0}, s).mass;
-  if (r.topP < 1) mass = find<T>(v, k, Goal{0, r.topP * mass}, s).mass;
-  return find<T>(v, k, Goal{0, r.u * mass}, s).place;
+  Found f = {0, s.mass[THREADS - 1]};
+  _Pragma("nounroll") for (int filter = 0; filter < 3; filter++) { // top-k, top-p and the draw itself
+    Goal goal = {0, f.mass * (filter == 1 ? r.topP : r.u)};
+    if (filter == 0) goal.rank = r.topK < s.tokens[THREADS - 1] ? r.topK : 0;
+    if (filter == 0 ? goal.rank > 0 : filter == 2 || r.topP < 1) f = find<T>(v, k, goal, s);
+  }
+  return f.place;
 }
 
 // logarithm of x ≥ 1, to a few units in the last place of a double: x = 2^n · m, ln m = 2 artanh((m-1)/(m+1)).

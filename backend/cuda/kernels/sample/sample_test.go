@@ -229,7 +229,7 @@ func TestAgainstPlain(t *testing.T) {
 					total++
 				}
 				for i, r := range results(g, &p) {
-					if r != first[i] {
+					if fmt.Sprint(r) != fmt.Sprint(first[i]) { // the places past Tops hold NaN
 						t.Errorf("%s, draw %d: %v, then %v", p.name, i, first[i], r)
 					}
 				}

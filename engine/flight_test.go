@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/plan"
+)
+
+// mute is a device that leaves sampling to the host.
+type mute struct{ backend.Device }
+
+// onRef is an engine on the reference device, which draws if asked to; the test makes its steps.
+func onRef(t testing.TB, draws bool, lim backend.Limits, o Options) *Engine {
+	t.Helper()
+	b, err := bundle.Open("../internal/check/testdata/llama-default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	var dev backend.Device = ref.New()
+	if !draws {
+		dev = mute{dev}
+	}
+	g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := plan.Compile(g, dev, b, lim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(prog.Close)
+	e, err := newEngine(prog, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.crew.close)
+	return e
+}
+
+// someone is a request with settings of all kinds, the same for the same seed, that writes its answer to to.
+func someone(seed uint64, to *[]sample.Choice, end *Final) Request {
+	r := rand.New(rand.NewPCG(seed, 5))
+	p := sample.Default()
+	p.Seed, p.Temperature = seed, []float64{0, 0.7, 1.3}[r.IntN(3)]
+	p.TopK, p.TopP = r.IntN(3)*10, 1-0.2*float64(r.IntN(2))
+	if r.IntN(2) == 0 {
+		p.RepetitionPenalty, p.FrequencyPenalty, p.PenaltyWindow = 1.3, 0.4, r.IntN(2)*9
+	}
+	if r.IntN(3) == 0 {
+		p.Logprobs, p.TopLogprobs = true, 3
+	}
+	if r.IntN(3) == 0 {
+		p.Banned, p.MinTokens, p.Late = []int32{5, 6}, 4, []int32{7, 8, 9}
+	}
+	q := Request{Params: p, MaxTokens: 1 + r.IntN(20)}
+	for range 1 + r.IntN(40) {
+		q.Prompt = append(q.Prompt, int32(3+r.IntN(90)))
+	}
+	if r.IntN(3) == 0 {
+		for id := int32(10); id < 40; id++ {
+			q.Ends = append(q.Ends, id)
+		}
+	}
+	stop := -1 // as a stop string would
+	if r.IntN(4) == 0 {
+		stop = r.IntN(10)
+	}
+	q.Emit = func(c sample.Choice) bool {
+		c.Top = slices.Clone(c.Top)
+		*to = append(*to, c)
+		return len(*to) == stop+1
+	}
+	q.Done = func(f Final) { *end = f }
+	return q
+}
+
+// TestAhead: on a device that draws, which is given steps before those under way are collected, everybody gets the answer
+// that the host's sampler gives alone, whoever comes and goes, be there pages for all or not.
+func TestAhead(t *testing.T) {
+	const requests = 24
+	var want [requests][]sample.Choice
+	var ends [requests]Final
+	alone := onRef(t, false, backend.Limits{Tokens: 64, Seqs: 1, Logits: 1, PageSize: 4, SeqPages: 16, Pages: 16}, Options{Index: "none"})
+	for i := range want {
+		if err := alone.Submit(context.Background(), someone(uint64(i), &want[i], &ends[i])); err != nil {
+			t.Fatal(err)
+		}
+		for alone.admit(); len(alone.byID) > 0; alone.admit() {
+			mustStep(t, alone)
+		}
+	}
+	for round, o := range []Options{{}, {Index: "hash", StepTokens: 13}, {Index: "none"}, {}} {
+		lim := backend.Limits{Tokens: 64, Seqs: 6, Logits: 6, PageSize: 4, SeqPages: 16, Pages: 96}
+		if round == 3 {
+			lim.Pages = 20 // some are preempted
+		}
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			e := onRef(t, true, lim, o)
+			var got [requests][]sample.Choice
+			var final [requests]Final
+			ahead, random := 0, rand.New(rand.NewPCG(uint64(round), 1))
+			for i := range got {
+				if err := e.Submit(context.Background(), someone(uint64(i), &got[i], &final[i])); err != nil {
+					t.Fatal(err)
+				}
+				for e.admit(); random.IntN(3) > 0 && len(e.byID) > 0; e.admit() {
+					mustStep(t, e)
+					ahead += e.aloft
+				}
+			}
+			for e.admit(); len(e.byID) > 0; e.admit() {
+				mustStep(t, e)
+				ahead += e.aloft
+				if e.stats.Steps > 5000 || ahead > 5000 {
+					t.Fatal("the requests do not come to their ends")
+				}
+			}
+			for i := range got {
+				same := func(a, b sample.Choice) bool { return a.Token == b.Token && slices.EqualFunc(a.Top, b.Top, sameToken) }
+				if !slices.EqualFunc(got[i], want[i], same) || final[i].Reason != ends[i].Reason || final[i].Err != nil {
+					t.Errorf("request %d got %v (%+v); alone it got %v (%+v)", i, got[i], final[i], want[i], ends[i])
+				}
+			}
+			if ahead < 20 {
+				t.Errorf("%d steps were given to the device ahead; most should have been", ahead)
+			}
+		})
+	}
+}
+
+func sameToken(a, b sample.Logprob) bool { return a.Token == b.Token }
