@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/drawing"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
@@ -63,6 +64,9 @@ type Bench struct {
 	rnd    *rand.Rand
 	batch  backend.Batch
 	logits []float32
+
+	draws []drawing.Draw // of a step, on a device that draws
+	waits bool           // a step's tokens have not been waited for yet
 }
 
 // Options bounds what will be measured.
@@ -98,7 +102,9 @@ func New(m *model.Model, files plan.Tensors, dev backend.Device, o Options) (*Be
 	}
 	prog.Warm()
 	b := &Bench{prog: prog, info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rnd: rand.New(rand.NewPCG(1, 2))}
-	b.logits = make([]float32, o.Batch*b.vocab)
+	if !prog.Draws() {
+		b.logits = make([]float32, o.Batch*b.vocab)
+	}
 	b.peaks, err = measurer.Peaks()
 	return b, err
 }
@@ -151,6 +157,9 @@ func (b *Bench) Run(t Test, runs int) (Row, error) {
 			if err := b.step(s); err != nil {
 				return row, err
 			}
+		}
+		if err := b.finish(); err != nil {
+			return row, err
 		}
 		if i > 0 {
 			rates = append(rates, float64(tokens)/time.Since(start).Seconds())

@@ -1,14 +1,44 @@
 package bench
 
-import "github.com/ridge-llm/ridge/graph"
+import (
+	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/graph"
+)
 
-// step runs one step on random tokens and reads its logits, as sampling would.
+// step runs one step on random tokens. What sampling would look at comes to the host: the logits or, of a device that draws,
+// the likeliest tokens, and those of the step before while the device is at this one, as in the engine.
 func (b *Bench) step(s *graph.Step) error {
 	b.lay(s)
 	if err := b.prog.Run(&b.batch); err != nil {
 		return err
 	}
-	return b.prog.Logits(b.logits, 0, s.Logits)
+	if !b.prog.Draws() {
+		return b.prog.Logits(b.logits, 0, s.Logits)
+	}
+	b.draws = b.draws[:0]
+	for row := range s.Logits {
+		b.draws = append(b.draws, drawing.Draw{Row: row, TopP: 1, TypicalP: 1, Fed: -1})
+	}
+	if err := b.prog.Draw(b.draws); err != nil {
+		return err
+	}
+	under := b.waits
+	b.waits = true
+	if !under {
+		return nil
+	}
+	_, err := b.prog.Drawn(nil)
+	return err
+}
+
+// finish waits for the last step.
+func (b *Bench) finish() error {
+	if !b.waits {
+		return nil
+	}
+	b.waits = false
+	_, err := b.prog.Drawn(nil)
+	return err
 }
 
 // lay writes the batch of a step.
@@ -26,6 +56,9 @@ func (b *Bench) fill(depth, sequences int) error {
 			return err
 		}
 		b.filled += n
+	}
+	if err := b.finish(); err != nil {
+		return err
 	}
 	pages := (depth + pageSize - 1) / pageSize
 	for s := 1; s < sequences; s++ {

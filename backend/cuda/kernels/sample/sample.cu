@@ -7,6 +7,7 @@
 //   count         tokens by weight, in 64ths of an octave below the top one (bins), with the bins' masses
 //   find          once for each filter, and for the draw: which bin holds the token of that rank, or the one where the
 //                 weights come to that sum; then the bin's tokens, in order
+//   typical       a second order, of what the filters left: no bins, but parts of it cut in ever smaller parts
 //
 // Weights are 2^(-y/64). Within bin b a weight is 2^(-b/64) · (1 - d/2^20) with a whole d, so that masses of a bin are whole
 // numbers: sums do not depend on the order of threads, and the same draw gives the same token.
@@ -22,7 +23,7 @@ struct Edit {
 };
 struct Row {
   double slope;  // y of a logit
-  double topP, u;
+  double topP, typicalP, u;
   double minY;   // tokens further down are dropped; infinity: none
   int row, greedy, topK, fed;
   int mask;      // its first word; -1: none
@@ -59,6 +60,8 @@ struct Shared {
   union {
     struct { u64 place[MOST]; u32 dent[MOST]; } list;
     struct { u32 count[SUBBINS], dent[SUBBINS]; } sub;
+    struct { u64 place[MOST], weight[MOST]; } typical;
+    struct { u64 weight[SUBBINS]; u32 count[SUBBINS]; } part;
   };
   double mass[THREADS]; // of the bins up to a thread's last
   u32 tokens[THREADS];
@@ -67,11 +70,12 @@ struct Shared {
   Found found;
   u64 lo, hi;
   double base;
+  u64 weight; // of what is before
   u32 before, members;
   int bin, hit, extra;
 };
 
-static_assert(sizeof(Shared) == 51776 && sizeof(Row) == 80 && sizeof(Result) == 176, "sample.go says the same");
+static_assert(sizeof(Shared) == 55880 && sizeof(Row) == 88 && sizeof(Result) == 176, "sample.go says the same");
 
 DEVICE u32 shuffleU32(u32 v, int mask) {
   u32 y;
@@ -80,6 +84,7 @@ DEVICE u32 shuffleU32(u32 v, int mask) {
 }
 DEVICE u64 shuffleU64(u64 v, int mask) { return (u64)shuffleU32(v >> 32, mask) << 32 | shuffleU32((u32)v, mask); }
 DEVICE void sharedAdd(u32* p, u32 v) { asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(sharedAddress(p)), "r"(v) : "memory"); }
+DEVICE void sharedAdd64(u64* p, u64 v) { asm volatile("red.shared.add.u64 [%0], %1;" ::"r"(sharedAddress(p)), "l"(v) : "memory"); }
 DEVICE u32 sharedNext(u32* p) {
   u32 y;
   asm volatile("atom.shared.add.u32 %0, [%1], 1;" : "=r"(y) : "r"(sharedAddress(p)) : "memory");
@@ -357,24 +362,6 @@ template <typename T> DEVICE Found find(const View& v, const Scale& k, const Goa
   return f;
 }
 
-// choose filters the row and draws.
-template <typename T> DEVICE u64 choose(const View& v, const Row& r, float top, Shared& s) {
-  Scale k = {top, (float)r.slope, NEVER};
-  if (r.minY < 1e300) { // just under the logit at minY, so that rounding loses no token that is there
-    float x = (float)((double)top - r.minY / r.slope);
-    u32 bits = __builtin_bit_cast(u32, x);
-    k.floor = x == 0 ? -1e-45f : __builtin_bit_cast(float, x > 0 ? bits - 1 : bits + 1);
-  }
-  countBins<T>(v, k, s);
-  Found f = {0, s.mass[THREADS - 1]};
-  _Pragma("nounroll") for (int filter = 0; filter < 3; filter++) { // top-k, top-p and the draw itself
-    Goal goal = {0, f.mass * (filter == 1 ? r.topP : r.u)};
-    if (filter == 0) goal.rank = r.topK < s.tokens[THREADS - 1] ? r.topK : 0;
-    if (filter == 0 ? goal.rank > 0 : filter == 2 || r.topP < 1) f = find<T>(v, k, goal, s);
-  }
-  return f.place;
-}
-
 // logarithm of x ≥ 1, to a few units in the last place of a double: x = 2^n · m, ln m = 2 artanh((m-1)/(m+1)).
 DEVICE double logarithm(double x) {
   u64 bits = __builtin_bit_cast(u64, x);
@@ -386,6 +373,132 @@ DEVICE double logarithm(double x) {
   return n * 0.69314718055994531 + 2 * t * sum;
 }
 
+// blockAdd is the sum over all threads, in a fixed order.
+DEVICE double blockAdd(double v, Shared& s) {
+  for (int m = 16; m > 0; m /= 2) v += __builtin_bit_cast(double, shuffleU64(__builtin_bit_cast(u64, v), m));
+  barrier();
+  if (lane() == 0) s.number[warp()] = v;
+  barrier();
+  v = 0;
+  for (int w = 0; w < THREADS / 32; w++) v += s.number[w];
+  return v;
+}
+
+// Typical is the order of tokens by how near their information is to the entropy of those that the filters left.
+struct Typical {
+  Scale k;
+  u64 last;     // of those left, by placeOf
+  double shift; // ln of their mass, less their entropy
+  DEVICE bool counts(float x, int id) const { return k.counts(x) && placeOf(x, id) <= last; }
+  DEVICE u64 place(float x, int id) const {
+    float far = (float)__builtin_fabs((double)k.y(x) * 0.010830424696249145 + shift);
+    return (u64)__builtin_bit_cast(u32, far) << 32 | (u32)id;
+  }
+  // weight is of 2^40 for the likeliest.
+  DEVICE u64 weight(float x) const { return (u64)(exp2(k.y(x) * (-1.0f / 64)) * 1099511627776.0f); }
+};
+
+struct Sought { u64 place, weight; }; // a token in that order, and the weight of all that is before it with itself
+
+// seek is the first token, in the order o, with which the weights come to goal.
+template <typename T> DEVICE Sought seek(const View& v, const Typical& o, u64 goal, Shared& s) {
+  u64 lo = 0, hi = (u64)0x7f800000 << 32; // of any distance
+  if (threadX() == 0) s.weight = 0, s.members = MOST + 1;
+  barrier();
+  _Pragma("nounroll") while (s.members > MOST) {
+    int shift = 0;
+    while ((hi - lo) >> shift >= SUBBINS) shift++;
+    for (int i = threadX(); i < SUBBINS; i += THREADS) s.part.weight[i] = s.part.count[i] = 0;
+    barrier();
+    each<T>(v, [&](int id, float x) {
+      u64 place = o.place(x, id);
+      if (o.counts(x, id) && place >= lo && place <= hi) {
+        int i = (int)((place - lo) >> shift);
+        sharedAdd(&s.part.count[i], 1);
+        sharedAdd64(&s.part.weight[i], o.weight(x));
+      }
+    });
+    barrier();
+    if (threadX() == 0) {
+      u64 with = s.weight;
+      int last = 0; // that has any
+      for (int i = 0; i < SUBBINS; i++) {
+        if (s.part.count[i] == 0) continue;
+        s.weight = with, last = i;
+        with += s.part.weight[i];
+        if (with >= goal) break;
+      }
+      s.members = s.part.count[last];
+      s.lo = lo + ((u64)last << shift);
+      s.hi = s.lo + ((1ull << shift) - 1);
+    }
+    barrier();
+    lo = s.lo, hi = s.hi;
+  }
+  if (threadX() == 0) s.extra = 0;
+  barrier();
+  each<T>(v, [&](int id, float x) {
+    u64 place = o.place(x, id);
+    if (o.counts(x, id) && place >= lo && place <= hi) {
+      u32 at = sharedNext((u32*)&s.extra);
+      s.typical.place[at] = place;
+      s.typical.weight[at] = o.weight(x);
+    }
+  });
+  barrier();
+  u32 n = s.members;
+  u64 before = s.weight;
+  barrier();
+  for (u32 i = threadX(); i < n; i += THREADS) {
+    u64 own = s.typical.place[i], with = before;
+    u32 rank = 0;
+    for (u32 j = 0; j < n; j++)
+      if (s.typical.place[j] < own) rank++, with += s.typical.weight[j];
+    bool first = rank == 0 || with < goal;
+    with += s.typical.weight[i];
+    if (first && (with >= goal || rank + 1 == n)) s.lo = own, s.weight = with;
+  }
+  barrier();
+  Sought found = {s.lo, s.weight};
+  barrier();
+  return found;
+}
+
+// drawTypical draws from the tokens up to place last, of that mass.
+template <typename T> DEVICE u64 drawTypical(const View& v, const Scale& k, const Row& r, u64 last, double mass, Shared& s) {
+  Typical o = {k, last, 0};
+  double sum = 0, weights = 0;
+  each<T>(v, [&](int id, float x) {
+    if (o.counts(x, id)) sum += exp2(k.y(x) * (-1.0f / 64)) * k.y(x), weights += (double)o.weight(x);
+  });
+  sum = blockAdd(sum, s);
+  weights = blockAdd(weights, s);
+  o.shift = -sum * 0.010830424696249145 / mass; // the entropy is ln mass + ln 2/64 · sum/mass
+  Sought f = {0, (u64)weights};
+  _Pragma("nounroll") for (int draw = 0; draw < 2; draw++) // the filter, then the draw from what it leaves
+    f = seek<T>(v, o, (u64)((draw ? r.u : r.typicalP) * (double)f.weight), s);
+  return f.place;
+}
+
+// choose filters the row and draws.
+template <typename T> DEVICE u64 choose(const View& v, const Row& r, float top, Shared& s) {
+  Scale k = {top, (float)r.slope, NEVER};
+  if (r.minY < 1e300) { // just under the logit at minY, so that rounding loses no token that is there
+    float x = (float)((double)top - r.minY / r.slope);
+    u32 bits = __builtin_bit_cast(u32, x);
+    k.floor = x == 0 ? -1e-45f : __builtin_bit_cast(float, x > 0 ? bits - 1 : bits + 1);
+  }
+  countBins<T>(v, k, s);
+  Found f = {NOWHERE, s.mass[THREADS - 1]};
+  _Pragma("nounroll") for (int filter = 0; filter < 3; filter++) { // top-k, top-p and the draw itself
+    if (filter == 2 && r.typicalP < 1) return drawTypical<T>(v, k, r, f.place, f.mass, s) & 0xffffffffu;
+    Goal goal = {0, f.mass * (filter == 1 ? r.topP : r.u)};
+    if (filter == 0) goal.rank = r.topK < s.tokens[THREADS - 1] ? r.topK : 0;
+    if (filter == 0 ? goal.rank > 0 : filter == 2 || r.topP < 1) f = find<T>(v, k, goal, s);
+  }
+  return f.place;
+}
+
 // report writes the log-probabilities, from the row as the model gave it.
 template <typename T> DEVICE void report(const View& raw, const Row& r, int token, Result& out, Shared& s) {
   u64 mine = likeliest<T>(raw);
@@ -393,11 +506,7 @@ template <typename T> DEVICE void report(const View& raw, const Row& r, int toke
   float top = logitAt(best);
   double sum = 0;
   each<T>(raw, [&](int, float x) { sum += x > NEVER ? exp2((x - top) * LOG2E) : 0.0f; });
-  for (int m = 16; m > 0; m /= 2) sum += __builtin_bit_cast(double, shuffleU64(__builtin_bit_cast(u64, sum), m));
-  if (lane() == 0) s.number[warp()] = sum;
-  barrier();
-  sum = 0;
-  for (int w = 0; w < THREADS / 32; w++) sum += s.number[w];
+  sum = blockAdd(sum, s);
   double total = (double)top + logarithm(sum);
   if (threadX() == 0) out.logprob = (float)((double)toFloat(((const T*)raw.row)[token]) - total);
   int n = 0;

@@ -23,7 +23,7 @@ type Edit struct {
 
 // Row mirrors Row of sample.cu: a draw without its lists.
 type Row struct {
-	Slope, TopP, U, MinY            float64
+	Slope, TopP, TypicalP, U, MinY  float64
 	Row, Greedy, TopK, Fed          int32
 	Mask                            int32 // its first word; -1: none
 	Edits, NumEdits                 int32 // the first and how many; one more place behind them must be free
@@ -51,7 +51,7 @@ type Params struct {
 
 const (
 	threads = 512
-	shared  = 51776 // bytes of sample.cu's Shared
+	shared  = 55880 // bytes of sample.cu's Shared
 	perUnit = 64 / math.Ln2
 )
 
@@ -76,7 +76,7 @@ func Launch(s *driver.Stream, k *driver.Kernel, rows int, p *Params) error {
 // rowOf is a draw as the kernel reads it; mask and edits say where its lists lie.
 func rowOf(d *drawing.Draw, mask, edits int32) Row {
 	r := Row{
-		TopP: d.TopP, U: d.U, MinY: math.Inf(1), Row: int32(d.Row), TopK: int32(min(d.TopK, MaxVocab)), Fed: int32(d.Fed), Mask: mask, Edits: edits, NumEdits: int32(len(d.Edits)),
+		TopP: d.TopP, TypicalP: d.TypicalP, U: d.U, MinY: math.Inf(1), Row: int32(d.Row), TopK: int32(min(d.TopK, MaxVocab)), Fed: int32(d.Fed), Mask: mask, Edits: edits, NumEdits: int32(len(d.Edits)),
 		Tops: int32(d.Top), Repetition: d.Repetition, Frequency: d.Frequency, Presence: d.Presence,
 	}
 	if d.Temperature == 0 {

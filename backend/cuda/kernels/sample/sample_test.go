@@ -89,6 +89,9 @@ func random(r *rand.Rand, row, vocab int) drawing.Draw {
 	if some(3) {
 		d.MinP = r.Float64() * 0.2
 	}
+	if some(4) {
+		d.TypicalP = 0.2 + 0.7*r.Float64()
+	}
 	if some(3) {
 		d.Mask = make([]uint32, (vocab+31)/32)
 		for i := range d.Mask {
@@ -134,7 +137,7 @@ func check(t testing.TB, p *problem, i int, got Result) (near bool) {
 	want := drawing.Plain(&d, row, fed)
 	if got.Token != want.Token && want.Failure == drawing.None {
 		const eps = 3e-6
-		for n := range 27 {
+		for n := range 81 {
 			e := d
 			sign := func(i int) float64 { return eps * float64(i%3-1) }
 			e.U = max(0, d.U+sign(n))
@@ -142,6 +145,9 @@ func check(t testing.TB, p *problem, i int, got Result) (near bool) {
 				e.TopP = min(d.TopP*(1+sign(n/3)), 1)
 			}
 			e.MinP = d.MinP * (1 + sign(n/9))
+			if d.TypicalP < 1 {
+				e.TypicalP = min(d.TypicalP*(1+sign(n/27)), 1)
+			}
 			if drawing.Plain(&e, row, fed).Token == got.Token {
 				near = true
 			}
