@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -22,15 +23,20 @@ type mute struct{ backend.Device }
 // onRef is an engine on the reference device, which draws if asked to; the test makes its steps.
 func onRef(t testing.TB, draws bool, lim backend.Limits, o Options) *Engine {
 	t.Helper()
+	if !draws {
+		return on(t, mute{ref.New()}, lim, o)
+	}
+	return on(t, ref.New(), lim, o)
+}
+
+// on is an engine on a device.
+func on(t testing.TB, dev backend.Device, lim backend.Limits, o Options) *Engine {
+	t.Helper()
 	b, err := bundle.Open("../internal/check/testdata/llama-default")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	var dev backend.Device = ref.New()
-	if !draws {
-		dev = mute{dev}
-	}
 	g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32})
 	if err != nil {
 		t.Fatal(err)
@@ -140,3 +146,60 @@ func TestAhead(t *testing.T) {
 }
 
 func sameToken(a, b sample.Logprob) bool { return a.Token == b.Token }
+
+// broken is a device that fails at one of its steps.
+type broken struct {
+	*ref.Device
+	good int // steps before that
+}
+
+func (d *broken) Run(launches []backend.Launch, b *backend.Batch) error {
+	if d.good--; d.good == -1 {
+		return errors.New("broken")
+	}
+	return d.Device.Run(launches, b)
+}
+
+// TestAheadFails: when a step fails that was given to the device before the one under way was collected, all start over and
+// get their answers; and so do siblings, who draw from one row.
+func TestAheadFails(t *testing.T) {
+	const requests = 5
+	lim := backend.Limits{Tokens: 64, Seqs: 6, Logits: 6, PageSize: 4, SeqPages: 16, Pages: 96}
+	answers := func(e *Engine) (got [requests][]sample.Choice) {
+		var end [requests]Final
+		for i := range requests - 1 {
+			r, more := someone(uint64(i+30), &got[i], &end[i]), []Request(nil)
+			if i == 3 {
+				s := someone(uint64(i+31), &got[i+1], &end[i+1])
+				s.Prompt = r.Prompt
+				more = append(more, s)
+			}
+			if err := e.Submit(context.Background(), r, more...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for e.admit(); len(e.byID) > 0; e.admit() {
+			if err := e.step(); err != nil {
+				if err := e.contain(err); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i := range end {
+			if end[i].Err != nil {
+				t.Errorf("request %d ended with %v", i, end[i].Err)
+			}
+		}
+		return got
+	}
+	want := answers(onRef(t, false, lim, Options{}))
+	for good := range 12 {
+		got := answers(on(t, &broken{ref.New(), good}, lim, Options{}))
+		for i := range got {
+			same := func(a, b sample.Choice) bool { return a.Token == b.Token }
+			if !slices.EqualFunc(got[i], want[i], same) {
+				t.Errorf("failing at step %d, request %d got %v; it should get %v", good, i, got[i], want[i])
+			}
+		}
+	}
+}
