@@ -92,7 +92,7 @@ func TestAttentionExact(t *testing.T) {
 		if !slices.Contains(gemm.Tiers(), tier) {
 			continue
 		}
-		one, three := &Device{tier: tier, pool: newPool(tier, 1)}, &Device{tier: tier, pool: newPool(tier, 3)}
+		one, three := &Device{tier: tier, pool: newPool(tier, 1, topology{})}, &Device{tier: tier, pool: newPool(tier, 3, topology{})}
 		one.start()
 		three.start()
 		defer one.Close()

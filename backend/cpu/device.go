@@ -62,7 +62,7 @@ func New(o Options) (*Device, error) {
 	if threads <= 0 {
 		threads = found.threads(runtime.GOMAXPROCS(0))
 	}
-	d := &Device{tier: tier, alone: o.Deterministic, found: found, pool: newPlacedPool(tier, threads, found)}
+	d := &Device{tier: tier, alone: o.Deterministic, found: found, pool: newPool(tier, threads, found)}
 	d.start()
 	return d, nil
 }

@@ -75,7 +75,7 @@ func products(t *testing.T, d *Device, f quant.Format, n int) (*plan.Program, *w
 }
 
 func testDevice(tier gemm.Tier, threads int) *Device {
-	d := &Device{tier: tier, pool: newPool(tier, threads)}
+	d := &Device{tier: tier, pool: newPool(tier, threads, topology{})}
 	d.start()
 	return d
 }

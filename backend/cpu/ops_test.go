@@ -26,7 +26,7 @@ func TestOps(t *testing.T) {
 var devices = func() []*Device {
 	var all []*Device
 	for i, tier := range gemm.Tiers() {
-		all = append(all, &Device{tier: tier, pool: newPool(tier, 1+i%3)})
+		all = append(all, &Device{tier: tier, pool: newPool(tier, 1+i%3, topology{})})
 		all[i].start()
 	}
 	return all

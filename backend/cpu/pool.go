@@ -39,11 +39,10 @@ type worker struct {
 	part, parts int // which part of its rows it is at, see chains
 }
 
-func newPool(tier gemm.Tier, threads int) *pool { return newPlacedPool(tier, threads, topology{}) }
-
-// newPlacedPool binds each worker to the processors of a NUMA node, if there are several nodes: what a worker is the first
-// to write, such as its part of packed weights, then lies in its node's memory, and stays near it.
-func newPlacedPool(tier gemm.Tier, threads int, t topology) *pool {
+// newPool makes workers, of whom whoever calls run is the first, and binds each to the processors of a NUMA node if there are
+// several nodes: what a worker is the first to write, such as its part of packed weights, then lies in its node's memory, and
+// stays near it.
+func newPool(tier gemm.Tier, threads int, t topology) *pool {
 	p := &pool{
 		start: gate{parties: int32(threads), patience: betweenSteps},
 		step:  gate{parties: int32(threads), patience: withinStep},

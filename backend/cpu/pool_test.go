@@ -16,7 +16,7 @@ import (
 
 // TestPool: nobody passes a barrier before all have come to it, also when some come so late that the others park.
 func TestPool(t *testing.T) {
-	p := newPool(gemm.Tiers()[0], 3)
+	p := newPool(gemm.Tiers()[0], 3, topology{})
 	defer p.close()
 	for round := range 50 {
 		var arrived atomic.Int32
@@ -38,7 +38,7 @@ func TestPool(t *testing.T) {
 
 // TestBarriers: a layer as most models have it needs a barrier only where a worker reads what another wrote.
 func TestBarriers(t *testing.T) {
-	d := &Device{tier: gemm.Tiers()[0], pool: newPool(gemm.Tiers()[0], 2)}
+	d := &Device{tier: gemm.Tiers()[0], pool: newPool(gemm.Tiers()[0], 2, topology{})}
 	d.start()
 	defer d.Close()
 	p := layers(t, d, 1)
@@ -72,7 +72,7 @@ func TestBarriers(t *testing.T) {
 // TestStepAllocates: a step allocates nothing. The count is the whole process's, and the runtime allocates when it parks a
 // goroutine on a busy machine, so one try of several must be clean.
 func TestStepAllocates(t *testing.T) {
-	d := &Device{tier: gemm.Tiers()[0], pool: newPool(gemm.Tiers()[0], 2)}
+	d := &Device{tier: gemm.Tiers()[0], pool: newPool(gemm.Tiers()[0], 2, topology{})}
 	d.start()
 	defer d.Close()
 	p := layers(t, d, 2)
@@ -142,7 +142,7 @@ func layers(t testing.TB, d *Device, n int) *plan.Program {
 func BenchmarkBarrier(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		b.Run(fmt.Sprint(threads), func(b *testing.B) {
-			p := newPool(gemm.Tiers()[0], threads)
+			p := newPool(gemm.Tiers()[0], threads, topology{})
 			defer p.close()
 			b.ResetTimer()
 			p.run(func(w *worker) {
@@ -157,7 +157,7 @@ func BenchmarkBarrier(b *testing.B) {
 // TestPoolSurvives: a panic in any worker, before or after some wait for it awake or parked, comes out of run, and the next
 // run goes well.
 func TestPoolSurvives(t *testing.T) {
-	p := newPool(gemm.Tiers()[0], 3)
+	p := newPool(gemm.Tiers()[0], 3, topology{})
 	defer p.close()
 	for bad := range 3 {
 		for _, late := range []time.Duration{0, 2 * withinStep} {

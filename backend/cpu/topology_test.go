@@ -124,7 +124,7 @@ func TestBoundPool(t *testing.T) {
 		t.Skip("the processors of this system are not known")
 	}
 	nodes := [][]int{all[:1], all[len(all)-1:]}
-	p := newPlacedPool(gemm.Tiers()[0], 4, topology{nodes: nodes})
+	p := newPool(gemm.Tiers()[0], 4, topology{nodes: nodes})
 	defer p.close()
 	on := make([][]int, 4)
 	done := make(chan struct{})
