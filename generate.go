@@ -24,6 +24,7 @@ type Piece struct {
 // Finish says how an answer ended.
 type Finish struct {
 	Reason  sample.Reason  // stop or length
+	Stop    string         // the stop string that ended it; "" when something else did
 	Prompt  int            // tokens
 	Cached  int            // of them, found in the cache
 	Output  int            // tokens
@@ -111,6 +112,7 @@ type answer struct {
 	stream  *tokenizer.Stream
 	stopper *sample.Stopper
 	reason  sample.Reason // set by the stopper
+	stop    string        // the stop string found
 	prompt  int
 	started time.Time
 	first   time.Time
@@ -160,7 +162,7 @@ func (a *answer) emit(c sample.Choice) bool {
 	text := a.stopper.Push(c.Token, a.stream.Push(c.Token))
 	c.Top = append([]sample.Logprob(nil), c.Top...) // the sampler's own until now
 	a.queue.put(Piece{Text: text.Text, Token: &c}, nil)
-	a.reason = text.Reason
+	a.reason, a.stop = text.Reason, text.Match
 	return text.Reason == sample.ReasonStop || a.left.Load()
 }
 
@@ -181,7 +183,7 @@ func (a *answer) done(f engine.Final) {
 		a.queue.put(Piece{}, f.Err)
 		return
 	}
-	finish := &Finish{Reason: f.Reason, Prompt: a.prompt, Cached: f.Cached, Output: f.Output, Wall: time.Since(a.started), Account: f.Account}
+	finish := &Finish{Reason: f.Reason, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Output: f.Output, Wall: time.Since(a.started), Account: f.Account}
 	if !a.first.IsZero() {
 		finish.Prefill, finish.Decode = a.first.Sub(a.started), a.last.Sub(a.first)
 	}

@@ -28,7 +28,7 @@ func TestToolCalls(t *testing.T) {
 			each(d)
 		}
 	}
-	fresh := func() *chatAnswer { return newChatAnswer(&Server{}, &chatRequest{}, "x", o, 1) }
+	fresh := func() *chatAnswer { return newChatAnswer(&Server{}, &chatRequest{}, "x", o, make([]job, 1)) }
 
 	a := fresh()
 	var arguments [2]string

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -61,11 +62,13 @@ func (s *Server) cors(w http.ResponseWriter, r *http.Request) (done bool) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After")
 	if r.Method != http.MethodOptions {
 		return false
 	}
-	h.Set("Access-Control-Allow-Methods", "GET, POST")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, X-Request-Timeout")
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	// Clients send headers of their own (X-Stainless-Lang, Anthropic-Version); those that Ridge does not know do nothing.
+	h.Set("Access-Control-Allow-Headers", cmp.Or(r.Header.Get("Access-Control-Request-Headers"), "Authorization, Content-Type"))
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }

@@ -80,7 +80,7 @@ func (q *chatRequest) job(ctx context.Context, s *Server) (all []job, o chat.Out
 	}
 	p.Sampling.Logprobs, p.Sampling.TopLogprobs = q.Logprobs, q.TopLogprobs
 	if err := p.Sampling.Validate(s.model.Vocab()); err != nil {
-		return nil, o, bad("top_logprobs", "%s", plain(err.Error()))
+		return nil, o, about(err.Error())
 	}
 	text, err := q.prompt(ctx, s)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	a := newChatAnswer(s, &q, w.Header().Get("X-Request-Id"), o, len(all))
+	a := newChatAnswer(s, &q, w.Header().Get("X-Request-Id"), o, all)
 	if q.Stream {
 		out := newStream(w)
 		if err := a.stream(ctx, out, all); err != nil {
@@ -138,6 +138,19 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, a.whole())
 }
 
+// tokens are the prompt that the conversation becomes, as text and as token ids.
+func (q *chatRequest) tokens(ctx context.Context, s *Server) (text string, ids []int32, err error) {
+	if err = q.checkChat(s); err != nil {
+		return "", nil, err
+	}
+	if text, err = q.prompt(ctx, s); err != nil {
+		return "", nil, err
+	}
+	// The template has written the tokens around the conversation; adding them would double them.
+	ids, err = s.model.Encode(text, false)
+	return text, ids, err
+}
+
 // render is POST /v1/chat/completions/render: the prompt that a conversation becomes.
 func (s *Server) render(w http.ResponseWriter, r *http.Request) {
 	var q chatRequest
@@ -145,16 +158,7 @@ func (s *Server) render(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if err := q.checkChat(s); err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	text, err := q.prompt(r.Context(), s)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	ids, err := s.model.Encode(text, false)
+	text, ids, err := q.tokens(r.Context(), s)
 	if err != nil {
 		s.fail(w, r, err)
 		return

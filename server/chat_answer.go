@@ -18,7 +18,8 @@ type chatAnswer struct {
 	id      string
 	created int64
 	choices []chatState
-	usage   usage
+	soFar   usage
+	usage   usage // of what has finished
 }
 
 // chatState is one choice so far.
@@ -28,11 +29,12 @@ type chatState struct {
 	calls              []toolCall
 	logprobs           []tokenLogprob
 	finish             string
+	stop               string // the stop string that ended it
 	begun              bool
 }
 
-func newChatAnswer(s *Server, q *chatRequest, id string, o chat.OutputOptions, n int) *chatAnswer {
-	a := &chatAnswer{style: o.Style.Tools, server: s, request: q, id: "chatcmpl-" + id, created: time.Now().Unix(), choices: make([]chatState, n)}
+func newChatAnswer(s *Server, q *chatRequest, id string, o chat.OutputOptions, all []job) *chatAnswer {
+	a := &chatAnswer{style: o.Style.Tools, server: s, request: q, id: "chatcmpl-" + id, created: time.Now().Unix(), choices: make([]chatState, len(all)), soFar: begun(all)}
 	for i := range a.choices {
 		a.choices[i].parser = chat.NewOutputParser(o)
 	}
@@ -41,7 +43,6 @@ func newChatAnswer(s *Server, q *chatRequest, id string, o chat.OutputOptions, n
 
 // delta is what a piece adds to a message.
 type delta struct {
-	Role             string     `json:"role,omitempty"`
 	Content          string     `json:"content,omitempty"`
 	ReasoningContent string     `json:"reasoning_content,omitempty"`
 	ToolCalls        []toolCall `json:"tool_calls,omitempty"`
@@ -51,6 +52,9 @@ type delta struct {
 func (a *chatAnswer) take(j *job, p ridge.Piece) []delta {
 	c := &a.choices[j.index]
 	deltas := c.parser.Feed(p.Text)
+	if p.Token != nil {
+		a.soFar.token()
+	}
 	if p.Token != nil && a.request.Logprobs {
 		c.logprobs = append(c.logprobs, a.server.chatLogprobs(p.Token))
 	}
@@ -69,7 +73,7 @@ func (a *chatAnswer) take(j *job, p ridge.Piece) []delta {
 		out = append(out, x)
 	}
 	if p.Finish != nil {
-		c.finish = string(p.Finish.Reason)
+		c.finish, c.stop = string(p.Finish.Reason), p.Finish.Stop
 		if len(c.calls) > 0 && c.finish == "stop" {
 			c.finish = "tool_calls"
 		}
@@ -119,20 +123,22 @@ func logprobList(list []tokenLogprob) any {
 	if len(list) == 0 {
 		return nil
 	}
-	return map[string]any{"content": list}
+	return map[string]any{"content": list, "refusal": nil}
 }
 
 // stream sends the answer as it comes.
 func (a *chatAnswer) stream(ctx context.Context, out *stream, all []job) error {
-	chunk := func(index int, d delta, logprobs []tokenLogprob, finish any) error {
-		return out.send(a.head("chat.completion.chunk", []any{map[string]any{
-			"index": index, "delta": d, "logprobs": logprobList(logprobs), "finish_reason": finish}}))
+	chunk := func(index int, d any, logprobs []tokenLogprob, finish any) error {
+		event := a.head("chat.completion.chunk", []any{map[string]any{
+			"index": index, "delta": d, "logprobs": logprobList(logprobs), "finish_reason": finish}})
+		a.request.StreamOptions.tell(event, a.soFar)
+		return out.send(event)
 	}
 	err := a.server.run(ctx, all, func(j *job, p ridge.Piece) error {
 		c := &a.choices[j.index]
 		if !c.begun {
 			c.begun = true
-			if err := chunk(j.index, delta{Role: "assistant"}, nil, nil); err != nil {
+			if err := chunk(j.index, map[string]string{"role": "assistant", "content": ""}, nil, nil); err != nil {
 				return err
 			}
 		}

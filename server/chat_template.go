@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"maps"
+	"strconv"
 	"strings"
 
 	"github.com/ridge-llm/ridge/chat"
@@ -27,6 +28,13 @@ func (q *chatRequest) checkTemplate() error {
 		return bad("continue_final_message", "continue_final_message goes on in the last message, which is the %s's and must be the assistant's", last)
 	}
 	return nil
+}
+
+// thinking are the variables by which templates are told whether the model should reason: enable_thinking is Qwen's, GLM's
+// and others', thinking DeepSeek's and Granite's.
+func thinking(on bool) map[string]json.RawMessage {
+	value := json.RawMessage(strconv.FormatBool(on))
+	return map[string]json.RawMessage{"enable_thinking": value, "thinking": value}
 }
 
 // opensAnswer reports whether the prompt ends where a new answer begins.

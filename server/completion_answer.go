@@ -15,14 +15,15 @@ type textAnswer struct {
 	id      string
 	created int64
 	choices []textState
-	usage   usage
+	soFar   usage
+	usage   usage // of what has finished
 }
 
 // textState is one choice so far.
 type textState struct {
 	prompt   string // that the text begins with, for echo
 	text     strings.Builder
-	sampled  int // bytes of the tokens sampled
+	offset   int // of the next token in the text, in characters
 	tokens   int
 	logprob  float64 // of all of them, for best_of
 	logprobs *textLogprobs
@@ -30,10 +31,11 @@ type textState struct {
 }
 
 func newTextAnswer(s *Server, q *completionRequest, id string, all []job) *textAnswer {
-	a := &textAnswer{server: s, request: q, id: "cmpl-" + id, created: time.Now().Unix(), choices: make([]textState, len(all))}
+	a := &textAnswer{server: s, request: q, id: "cmpl-" + id, created: time.Now().Unix(), choices: make([]textState, len(all)), soFar: begun(all)}
 	for i := range all {
 		if q.Echo {
 			a.choices[i].prompt = q.Prompt.text(s, i/q.made(), all[i].prompt)
+			a.choices[i].offset = characters([]byte(a.choices[i].prompt))
 		}
 	}
 	return a
@@ -44,14 +46,15 @@ func (a *textAnswer) take(j *job, p ridge.Piece) {
 	c := &a.choices[j.index]
 	c.text.WriteString(p.Text)
 	if p.Token != nil {
+		a.soFar.token()
 		c.tokens, c.logprob = c.tokens+1, c.logprob+float64(p.Token.Logprob)
 	}
 	if p.Token != nil && a.request.Logprobs != nil {
 		if c.logprobs == nil {
 			c.logprobs = &textLogprobs{}
 		}
-		c.logprobs.add(a.server, p.Token, c.sampled)
-		c.sampled += len(a.server.model.Token(p.Token.Token))
+		c.logprobs.add(a.server, p.Token, c.offset)
+		c.offset += characters(a.server.model.Token(p.Token.Token))
 	}
 	if p.Finish != nil {
 		c.finish = string(p.Finish.Reason)
@@ -92,9 +95,10 @@ func (a *textAnswer) stream(ctx context.Context, out *stream, all []job) error {
 		if p.Finish != nil {
 			finish = c.finish
 		}
-		err := out.send(a.body([]any{c.choice(j.index, text, finish)}))
+		event := a.body([]any{c.choice(j.index, text, finish)})
+		a.request.StreamOptions.tell(event, a.soFar)
 		c.logprobs = nil
-		return err
+		return out.send(event)
 	})
 	if err != nil {
 		return err

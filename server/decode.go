@@ -1,10 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -29,6 +32,8 @@ func decode(w http.ResponseWriter, r *http.Request, v any) error {
 		return &apiError{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error", Message: "the body is larger than 16 MiB, the most that is read"}
 	case err != nil:
 		return bad("", "the body did not arrive whole: %v", err)
+	case len(body) == 0:
+		return bad("", "the body is empty; it should be a JSON object")
 	case !utf8.Valid(body):
 		return bad("", "the body is not valid UTF-8")
 	}
@@ -49,11 +54,21 @@ func parse(body []byte, v any) error {
 	case errors.As(err, &api):
 		return err
 	case errors.As(err, &kind):
-		return bad(kind.Field, "%s is a JSON %s and should be %s", kind.Field, kind.Value, typeName(kind))
+		field := fieldName(kind.Field)
+		return bad(field, "%s is a JSON %s and should be %s", cmp.Or(field, "the body"), kind.Value, typeName(kind))
 	case errors.As(err, &syntax):
 		return bad("", "the body is not valid JSON: %v (at byte %d)", err, syntax.Offset)
 	}
 	return bad("", "the body is not valid JSON: %v", err)
+}
+
+// embedded are the structs that requests are composed of, whose names encoding/json writes before their fields'.
+var embedded = []string{"sampling", "guides", "offer", "templateFields", "chatRequest"}
+
+// fieldName is a field's path as a client has it: "sampling.stop" is stop.
+func fieldName(path string) string {
+	parts := slices.DeleteFunc(strings.Split(path, "."), func(part string) bool { return slices.Contains(embedded, part) })
+	return strings.Join(parts, ".")
 }
 
 // typeName is what JSON calls the type that a field has.

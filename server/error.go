@@ -15,17 +15,27 @@ import (
 	"github.com/ridge-llm/ridge/engine"
 )
 
-// apiError is an error in OpenAI's shape.
+// apiError is an error in OpenAI's terms.
 type apiError struct {
-	Status  int    `json:"-"`
-	Retry   int    `json:"-"` // seconds; 0: no advice
-	Message string `json:"message"`
-	Kind    string `json:"type"`
-	Param   string `json:"param,omitempty"` // the field at fault
-	Code    string `json:"code,omitempty"`
+	Status  int
+	Retry   int // seconds; 0: no advice
+	Message string
+	Kind    string
+	Param   string // the field at fault
+	Code    string
 }
 
 func (e *apiError) Error() string { return e.Message }
+
+// MarshalJSON gives the error OpenAI's shape, in which what is not known is null.
+func (e *apiError) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Message string `json:"message"`
+		Kind    string `json:"type"`
+		Param   any    `json:"param"`
+		Code    any    `json:"code"`
+	}{e.Message, e.Kind, orNull(e.Param), orNull(e.Code)})
+}
 
 var internalError = &apiError{Status: http.StatusInternalServerError, Kind: "server_error", Code: "internal_error", Message: "the server made a mistake; its log says which"}
 
@@ -52,7 +62,7 @@ func describe(err error) *apiError {
 	case errors.As(err, &late):
 		return &apiError{Status: http.StatusServiceUnavailable, Retry: int(late.Wait.Seconds()) + 1, Kind: "server_error", Code: "deadline_unreachable", Message: err.Error()}
 	case errors.As(err, &invalid):
-		return bad("", "%s", plain(invalid.Reason))
+		return about(invalid.Reason)
 	case errors.As(err, &wrong):
 		return bad("", "%s", sentence(err))
 	case errors.Is(err, chat.ErrNoTemplate):
@@ -67,8 +77,23 @@ func describe(err error) *apiError {
 	return &apiError{Status: http.StatusInternalServerError, Kind: "server_error", Message: err.Error()}
 }
 
-// plain is a sentence about sampling for somebody who knows no packages.
-func plain(sentence string) string { return strings.TrimPrefix(sentence, "sample: ") }
+// about is a bad value of the field that a sentence about sampling begins with, for somebody who knows no packages.
+func about(sentence string) *apiError {
+	sentence = strings.TrimPrefix(sentence, "sample: ")
+	field, _, _ := strings.Cut(sentence, " ")
+	if field != "stop" && !strings.Contains(field, "_") && field != "temperature" {
+		field = "" // a word of the sentence
+	}
+	return bad(field, "%s", sentence)
+}
+
+// orNull is a text as JSON, null when there is none.
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
 
 // fail answers with an error, in the shape of the API that the path belongs to.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {

@@ -18,6 +18,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.ServeHTTP(w, r)
 		return
 	}
+	identify(w, r)
 	w.Header().Set("Retry-After", strconv.Itoa(loadingRetry))
 	if r.URL.Path == "/health" {
 		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "loading", "reason": "the model is being loaded"})

@@ -19,12 +19,12 @@ const (
 // Serve answers on a listener until ctx is done. Then it takes nothing new, lets what is under way end, for half a
 // minute at most, and returns nil. When the model breaks, requests get the error, and Serve returns it.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	return ServeLoading(ctx, l, s.log, func() (*Server, error) { return s, nil })
+	return ServeLoading(ctx, l, s.log, func() (*Server, error) { return s, nil }, func() {})
 }
 
 // ServeLoading is Serve for a server that load has yet to make. While load is at work, the listener is up and everything
-// gets 503: whoever asks /health sees that the process lives and is not ready.
-func ServeLoading(ctx context.Context, l net.Listener, log *slog.Logger, load func() (*Server, error)) error {
+// gets 503: whoever asks /health sees that the process lives and is not ready. ready is called once requests are answered.
+func ServeLoading(ctx context.Context, l net.Listener, log *slog.Logger, load func() (*Server, error), ready func()) error {
 	f := &front{}
 	failed := make(chan error, 1)
 	go func() {
@@ -34,6 +34,7 @@ func ServeLoading(ctx context.Context, l net.Listener, log *slog.Logger, load fu
 			return
 		}
 		f.ready.Store(s)
+		ready()
 		if err := s.model.Wait(); err != nil {
 			failed <- err
 		}

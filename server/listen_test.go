@@ -23,7 +23,7 @@ type listening struct {
 	returned chan error
 }
 
-func listen(t *testing.T, load func() (*server.Server, error)) *listening {
+func listen(t *testing.T, load func() (*server.Server, error), ready ...func()) *listening {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -31,7 +31,13 @@ func listen(t *testing.T, load func() (*server.Server, error)) *listening {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &listening{url: "http://" + l.Addr().String(), stop: stop, returned: make(chan error, 1)}
-	go func() { s.returned <- server.ServeLoading(ctx, l, slog.New(slog.DiscardHandler), load) }()
+	go func() {
+		s.returned <- server.ServeLoading(ctx, l, slog.New(slog.DiscardHandler), load, func() {
+			for _, f := range ready {
+				f()
+			}
+		})
+	}()
 	t.Cleanup(stop)
 	return s
 }
@@ -76,7 +82,8 @@ func TestServe(t *testing.T) {
 	defer m.Close()
 	defer hold.release()
 	loaded := make(chan struct{})
-	s := listen(t, func() (*server.Server, error) { <-loaded; return server.New(m, server.Options{}), nil })
+	ready := make(chan struct{})
+	s := listen(t, func() (*server.Server, error) { <-loaded; return server.New(m, server.Options{}), nil }, func() { close(ready) })
 	if body := s.until(t, 503); !strings.Contains(body, `"loading"`) {
 		t.Error(body)
 	}
@@ -86,7 +93,10 @@ func TestServe(t *testing.T) {
 		}
 	}
 	close(loaded)
-	s.until(t, 200)
+	<-ready
+	if status, body := s.get(t, "/health"); status != 200 {
+		t.Errorf("ready, and /health says %d %s", status, body)
+	}
 
 	r, err := http.Post(s.url+"/v1/completions", "application/json", strings.NewReader(`{"prompt": "Once", "max_tokens": 400, "ignore_eos": true, "stream": true}`))
 	if err != nil {

@@ -12,7 +12,7 @@ type tokenLogprob struct {
 	Token   string         `json:"token"`
 	Logprob float32        `json:"logprob"`
 	Bytes   []int          `json:"bytes"`
-	Top     []tokenLogprob `json:"top_logprobs,omitempty"`
+	Top     []tokenLogprob `json:"top_logprobs,omitzero"` // nil within another's
 }
 
 // text is a token as text; bytes that are no character by themselves are shown as replacement characters.
@@ -31,6 +31,7 @@ func (s *Server) logprob(id int32, logprob float32) tokenLogprob {
 // chatLogprobs are the log-probabilities of a token of a chat answer.
 func (s *Server) chatLogprobs(c *sample.Choice) tokenLogprob {
 	t := s.logprob(c.Token, c.Logprob)
+	t.Top = []tokenLogprob{}
 	for _, x := range c.Top {
 		t.Top = append(t.Top, s.logprob(x.Token, x.Logprob))
 	}
@@ -42,14 +43,24 @@ type textLogprobs struct {
 	Tokens   []string             `json:"tokens"`
 	Logprobs []float32            `json:"token_logprobs"`
 	Top      []map[string]float32 `json:"top_logprobs"`
-	Offsets  []int                `json:"text_offset"` // in bytes of the answer
+	Offsets  []int                `json:"text_offset"` // in characters
 }
 
-// add appends a token that begins at an offset.
+// characters is how many characters begin in a token, whose ends may lie within some.
+func characters(token []byte) (n int) {
+	for _, b := range token {
+		if utf8.RuneStart(b) {
+			n++
+		}
+	}
+	return n
+}
+
+// add appends a token that begins at an offset. The token itself is always among the top ones.
 func (l *textLogprobs) add(s *Server, c *sample.Choice, offset int) {
 	l.Tokens = append(l.Tokens, s.text(c.Token))
 	l.Logprobs = append(l.Logprobs, c.Logprob)
-	top := map[string]float32{}
+	top := map[string]float32{s.text(c.Token): c.Logprob}
 	for _, x := range c.Top {
 		top[s.text(x.Token)] = x.Logprob
 	}

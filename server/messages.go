@@ -26,8 +26,12 @@ type messagesRequest struct {
 		Name   string `json:"name"`
 		Single bool   `json:"disable_parallel_tool_use"`
 	} `json:"tool_choice"`
+	Thinking struct {
+		Type string `json:"type"` // enabled, adaptive or disabled; "": as the model does by itself
+	} `json:"thinking"`
 	OutputFormat json.RawMessage `json:"output_format"`
 	OutputConfig struct {
+		Effort string          `json:"effort"`
 		Format json.RawMessage `json:"format"`
 	} `json:"output_config"`
 }
@@ -90,11 +94,8 @@ func quoted(text string) json.RawMessage {
 	return data
 }
 
-// chat is the same request in OpenAI's words.
+// chat is the same request in OpenAI's words. An assistant's message at the end is the beginning of the answer.
 func (q *messagesRequest) chat() (*chatRequest, error) {
-	if q.MaxTokens == nil {
-		return nil, bad("max_tokens", "max_tokens is missing; it says how long the answer may be")
-	}
 	c := &chatRequest{sampling: sampling{
 		Model: q.Model, Stream: q.Stream, MaxTokens: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP, TopK: q.TopK, Stop: q.StopSequences}}
 	system, err := texts("system", q.System)
@@ -111,10 +112,31 @@ func (q *messagesRequest) chat() (*chatRequest, error) {
 		}
 		c.Messages = append(c.Messages, list...)
 	}
+	if n := len(c.Messages); n > 0 && c.Messages[n-1].Role == "assistant" && len(c.Messages[n-1].ToolCalls) == 0 {
+		c.ContinueFinal = true
+	}
+	if err := q.think(c); err != nil {
+		return nil, err
+	}
 	if err := q.offer(c); err != nil {
 		return nil, err
 	}
 	return c, q.format(c)
+}
+
+// think says whether the model should reason, in the words that templates know.
+func (q *messagesRequest) think(c *chatRequest) error {
+	c.ReasoningEffort = q.OutputConfig.Effort
+	switch q.Thinking.Type {
+	case "":
+	case "enabled", "adaptive":
+		c.TemplateArgs = thinking(true)
+	case "disabled":
+		c.TemplateArgs = thinking(false)
+	default:
+		return bad("thinking", "thinking.type is %q; enabled, adaptive and disabled are possible", q.Thinking.Type)
+	}
+	return nil
 }
 
 // chat is a message as OpenAI has it: results of tools are messages of their own there.
@@ -156,7 +178,7 @@ func (m *anthropicMessage) chat() ([]chatMessage, error) {
 
 // anthropicError is an error in Anthropic's shape.
 func anthropicError(e *apiError) map[string]any {
-	kind := map[int]string{400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 503: "overloaded_error"}[e.Status]
+	kind := map[int]string{400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error", 405: "invalid_request_error", 413: "request_too_large", 429: "rate_limit_error", 503: "overloaded_error"}[e.Status]
 	if kind == "" {
 		kind = "api_error"
 	}
@@ -197,6 +219,9 @@ func (s *Server) newMessagesAnswer(ctx context.Context, w http.ResponseWriter, r
 	if err := decode(w, r, &q); err != nil {
 		return nil, nil, err
 	}
+	if q.MaxTokens == nil {
+		return nil, nil, bad("max_tokens", "max_tokens is missing; it says how long the answer may be")
+	}
 	c, err := q.chat()
 	if err != nil {
 		return nil, nil, err
@@ -208,5 +233,29 @@ func (s *Server) newMessagesAnswer(ctx context.Context, w http.ResponseWriter, r
 	if err != nil {
 		return nil, nil, err
 	}
-	return &messagesAnswer{chatAnswer: newChatAnswer(s, c, w.Header().Get("X-Request-Id"), o, 1)}, all, nil
+	return &messagesAnswer{chatAnswer: newChatAnswer(s, c, w.Header().Get("X-Request-Id"), o, all)}, all, nil
+}
+
+// countTokens is POST /v1/messages/count_tokens: how many tokens a message's prompt would have.
+func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
+	var q messagesRequest
+	n := 0
+	err := decode(w, r, &q)
+	if err == nil {
+		n, err = q.count(r.Context(), s)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]int{"input_tokens": n})
+}
+
+func (q *messagesRequest) count(ctx context.Context, s *Server) (int, error) {
+	c, err := q.chat()
+	if err != nil {
+		return 0, err
+	}
+	_, ids, err := c.tokens(ctx, s)
+	return len(ids), err
 }

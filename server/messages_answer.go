@@ -15,26 +15,29 @@ type messagesAnswer struct {
 	kind  string // its type; "" when none is open
 }
 
-// stopReason is Anthropic's word for how the choice ended.
-func (c *chatState) stopReason() string {
-	switch c.finish {
-	case "length":
-		return "max_tokens"
-	case "tool_calls":
-		return "tool_use"
+// stopReason is Anthropic's word for how the choice ended, and the stop sequence if one did that.
+func (c *chatState) stopReason() (reason string, sequence any) {
+	switch {
+	case c.finish == "length":
+		return "max_tokens", nil
+	case c.finish == "tool_calls":
+		return "tool_use", nil
+	case c.stop != "":
+		return "stop_sequence", c.stop
 	}
-	return "end_turn"
+	return "end_turn", nil
 }
 
 func (a *messagesAnswer) messageID() string { return "msg_" + strings.TrimPrefix(a.id, "chatcmpl-") }
 
-func (a *messagesAnswer) tokens() map[string]int {
-	return map[string]int{"input_tokens": a.usage.Prompt - a.usage.Details.Cached, "cache_read_input_tokens": a.usage.Details.Cached, "output_tokens": a.usage.Completion}
+// anthropicUsage is usage in Anthropic's words, in which what was read from the cache is no input.
+func anthropicUsage(u usage) map[string]int {
+	return map[string]int{"input_tokens": u.Prompt - u.Details.Cached, "cache_read_input_tokens": u.Details.Cached, "cache_creation_input_tokens": 0, "output_tokens": u.Completion}
 }
 
-func (a *messagesAnswer) message(content []any, stop any) map[string]any {
+func (a *messagesAnswer) message(content []any, stop, sequence any, u usage) map[string]any {
 	return map[string]any{"id": a.messageID(), "type": "message", "role": "assistant", "model": a.server.options.Name,
-		"content": content, "stop_reason": stop, "stop_sequence": nil, "usage": a.tokens()}
+		"content": content, "stop_reason": stop, "stop_sequence": sequence, "usage": anthropicUsage(u)}
 }
 
 // whole is the answer in one piece.
@@ -54,22 +57,26 @@ func (a *messagesAnswer) whole() map[string]any {
 		}
 		content = append(content, map[string]any{"type": "tool_use", "id": call.ID, "name": call.Function.Name, "input": input})
 	}
-	return a.message(content, c.stopReason())
+	reason, sequence := c.stopReason()
+	return a.message(content, reason, sequence, a.usage)
 }
 
-// stream sends the answer as it comes: message_start, blocks, message_delta, message_stop.
+// stream sends the answer as it comes: message_start, blocks, message_delta, message_stop. A token that brings no text yet
+// is a ping, so that the client sees that the answer goes on.
 func (a *messagesAnswer) stream(ctx context.Context, out *stream, j *job) error {
 	err := a.server.run(ctx, []job{*j}, func(j *job, p ridge.Piece) error {
 		c := &a.choices[0]
 		if !c.begun {
 			c.begun = true
-			a.usage.Prompt = len(j.prompt)
-			if err := out.sendNamed("message_start", map[string]any{"type": "message_start", "message": a.message([]any{}, nil)}); err != nil {
+			if err := out.sendNamed("message_start", map[string]any{"type": "message_start", "message": a.message([]any{}, nil, nil, a.soFar)}); err != nil {
 				return err
 			}
-			a.usage.Prompt = 0 // it is counted at the end
 		}
-		for _, d := range a.take(j, p) {
+		deltas := a.take(j, p)
+		if len(deltas) == 0 && p.Token != nil {
+			return out.sendNamed("ping", map[string]string{"type": "ping"})
+		}
+		for _, d := range deltas {
 			if err := a.sendDelta(out, d); err != nil {
 				return err
 			}
@@ -82,8 +89,9 @@ func (a *messagesAnswer) stream(ctx context.Context, out *stream, j *job) error 
 	if err := a.closeBlock(out); err != nil {
 		return err
 	}
-	if err := out.sendNamed("message_delta", map[string]any{"type": "message_delta", "usage": a.tokens(),
-		"delta": map[string]any{"stop_reason": a.choices[0].stopReason(), "stop_sequence": nil}}); err != nil {
+	reason, sequence := a.choices[0].stopReason()
+	if err := out.sendNamed("message_delta", map[string]any{"type": "message_delta", "usage": anthropicUsage(a.usage),
+		"delta": map[string]any{"stop_reason": reason, "stop_sequence": sequence}}); err != nil {
 		return err
 	}
 	return out.sendNamed("message_stop", map[string]string{"type": "message_stop"})

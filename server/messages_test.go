@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ func TestMessages(t *testing.T) {
 		Content    []struct{ Type, Text string }
 		Stop       string `json:"stop_reason"`
 		Usage      struct {
+			Input  int `json:"input_tokens"`
 			Output int `json:"output_tokens"`
 		}
 	}
@@ -43,15 +45,59 @@ func TestMessages(t *testing.T) {
 	if strings.Join(names, " ") != want || streamed != a.Content[0].Text {
 		t.Errorf("events %v say %q; the whole answer is %q", names, streamed, a.Content[0].Text)
 	}
+	_, text = post(t, h, "/v1/messages/count_tokens", strings.Replace(body, `"max_tokens": 15, `, "", 1)+`}`)
+	if want := `{"input_tokens":` + strconv.Itoa(a.Usage.Input) + `}`; strings.TrimSpace(text) != want {
+		t.Errorf("count_tokens gives %s and the answer's usage %s", text, want)
+	}
 	for bad, sentence := range map[string]string{
 		`{"messages": []}`: "max_tokens is missing",
-		`{"max_tokens": 1, "messages": [{"role": "system", "content": "x"}]}`:                         "role",
-		`{"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "image"}]}]}`:           "image",
-		`{"max_tokens": 1, "messages": [{"role": "user", "content": "x"}], "tools": [{"name": "f"}]}`: "input_schema",
+		`{"max_tokens": 1, "messages": [{"role": "user", "content": "x"}], "thinking": {"type": "perhaps"}}`: "thinking.type",
+		`{"max_tokens": 1, "messages": [{"role": "system", "content": "x"}]}`:                                "role",
+		`{"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "image"}]}]}`:                  "image",
+		`{"max_tokens": 1, "messages": [{"role": "user", "content": "x"}], "tools": [{"name": "f"}]}`:        "input_schema",
 	} {
 		status, text := post(t, h, "/v1/messages", bad)
 		if status != 400 || !strings.Contains(text, sentence) || !strings.Contains(text, `"type":"error"`) {
 			t.Errorf("%s: %d %s", bad, status, text)
 		}
+	}
+}
+
+// TestMessagesStop: a stop sequence is named, whole and streamed; while text is held back for one the client gets pings; and
+// an assistant's message at the end is gone on with.
+func TestMessagesStop(t *testing.T) {
+	h, _ := start(t, ridge.Options{}, server.Options{})
+	ask := func(fields string) string {
+		t.Helper()
+		status, text := post(t, h, "/v1/messages", `{"max_tokens": 12, "temperature": 0, `+fields+`}`)
+		if status != 200 {
+			t.Fatalf("%d %s", status, text)
+		}
+		return text
+	}
+	var a struct{ Content []struct{ Text string } }
+	const story = `{"role": "user", "content": "Tell me a story about a fox named Pip"}`
+	if err := json.Unmarshal([]byte(ask(`"messages": [`+story+`]`)), &a); err != nil {
+		t.Fatal(err)
+	}
+	whole := a.Content[0].Text
+	words := strings.SplitAfterN(whole, " ", 5)
+	begun, stop := strings.TrimSuffix(strings.Join(words[:2], ""), " "), strings.TrimSpace(words[3])
+	const named = `"stop_reason":"stop_sequence","stop_sequence":`
+	for _, stream := range []string{"false", "true"} {
+		// The first is completed; the second begins with a word of the answer and goes on otherwise, so that the word is held back.
+		text := ask(`"messages": [` + story + `], "stop_sequences": ["` + stop + `", "` + strings.TrimSpace(words[2]) + ` nowhere"], "stream": ` + stream)
+		if !strings.Contains(text, named+string(quote(stop))) {
+			t.Errorf("stream %s: %s", stream, text)
+		}
+		if stream == "true" && !strings.Contains(text, "event: ping") {
+			t.Errorf("no ping: %s", text)
+		}
+	}
+	if err := json.Unmarshal([]byte(ask(`"messages": [`+story+`, {"role": "assistant", "content": "`+begun+`"}]`)), &a); err != nil {
+		t.Fatal(err)
+	}
+	if rest := a.Content[0].Text; !strings.HasPrefix(begun+rest, whole[:min(len(whole), len(begun+rest))]) {
+		t.Errorf("%q goes on with %q; the whole is %q", begun, rest, whole)
 	}
 }

@@ -3,52 +3,113 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/ridge-llm/ridge"
 )
 
-// ollamaAnswer is a chat answer told in Ollama's words: a JSON object a line.
+// ollamaAnswer is a chat answer told in Ollama's words: a JSON object a line. Clients count tokens and time by the last
+// one, so that a token whose text is held back needs no line of its own.
 type ollamaAnswer struct {
 	*chatAnswer
 	generate bool // the text is called response, not message
+	streamed bool
 	out      *stream
 	began    time.Time
+	finish   *ridge.Finish
+	looked   int          // at so many of the answer's calls
+	calls    []ollamaCall // of them that are whole
+	sent     int          // of those
 }
 
 // body is an object with a piece of the answer, or the whole.
-func (a *ollamaAnswer) body(text, thinking string, calls []ollamaCall) map[string]any {
+func (a *ollamaAnswer) body(m ollamaMessage) map[string]any {
 	b := map[string]any{"model": a.server.options.Name, "created_at": time.Now().UTC(), "done": false}
 	if !a.generate {
-		b["message"] = ollamaMessage{Role: "assistant", Content: text, Thinking: thinking, ToolCalls: calls}
+		b["message"] = m
 		return b
 	}
-	b["response"] = text
-	if thinking != "" {
-		b["thinking"] = thinking
+	b["response"] = m.Content
+	if m.Thinking != "" {
+		b["thinking"] = m.Thinking
 	}
 	return b
 }
 
-// last is the object that ends the answer: with its calls, and all of its text unless that has been streamed.
-func (a *ollamaAnswer) last(streamed bool, f *ridge.Finish) map[string]any {
-	c := &a.choices[0]
-	var calls []ollamaCall
-	for _, call := range c.calls {
-		var x ollamaCall
-		x.Function.Name, x.Function.Arguments = call.Function.Name, json.RawMessage(call.Function.Arguments)
-		if !json.Valid(x.Function.Arguments) {
-			x.Function.Arguments = quoted(call.Function.Arguments) // as the model wrote it
+// piece takes a piece of the answer, and sends what it brings if the answer is streamed.
+func (a *ollamaAnswer) piece(j *job, p ridge.Piece) error {
+	deltas := a.take(j, p)
+	a.finish = p.Finish
+	a.gather(p.Finish != nil)
+	if !a.streamed {
+		return nil
+	}
+	for _, d := range deltas {
+		if d.Content == "" && d.ReasoningContent == "" {
+			continue
 		}
-		calls = append(calls, x)
+		if err := a.send(ollamaMessage{Role: "assistant", Content: d.Content, Thinking: d.ReasoningContent}); err != nil {
+			return err
+		}
 	}
-	text, thinking := c.content.String(), c.reasoning.String()
-	if streamed {
-		text, thinking = "", ""
+	if a.sent < len(a.calls) {
+		fresh := a.calls[a.sent:]
+		a.sent = len(a.calls)
+		if err := a.send(ollamaMessage{Role: "assistant", ToolCalls: fresh}); err != nil {
+			return err
+		}
 	}
-	b := a.body(text, thinking, calls)
+	if p.Finish == nil {
+		return nil
+	}
+	return a.out.line(a.last())
+}
+
+// send sends a piece of the message, with the log-probabilities of the tokens since the one before.
+func (a *ollamaAnswer) send(m ollamaMessage) error {
+	b := a.body(m)
+	a.withLogprobs(b)
+	return a.out.line(b)
+}
+
+// withLogprobs moves the log-probabilities that have not been sent into an object.
+func (a *ollamaAnswer) withLogprobs(b map[string]any) {
+	if c := &a.choices[0]; len(c.logprobs) > 0 {
+		b["logprobs"], c.logprobs = c.logprobs, nil
+	}
+}
+
+// gather notes the calls that are whole: those before the last, at the end all. One that was cut off, or whose arguments
+// are no object, has no form in this API.
+func (a *ollamaAnswer) gather(end bool) {
+	calls := a.choices[0].calls
+	if !end && len(calls) > 0 {
+		calls = calls[:len(calls)-1]
+	}
+	for _, call := range calls[min(a.looked, len(calls)):] {
+		a.looked++
+		arguments := strings.TrimSpace(call.Function.Arguments)
+		if !strings.HasPrefix(arguments, "{") || !json.Valid([]byte(arguments)) {
+			continue
+		}
+		x := ollamaCall{ID: call.ID}
+		x.Function.Index, x.Function.Name, x.Function.Arguments = a.looked-1, call.Function.Name, json.RawMessage(arguments)
+		a.calls = append(a.calls, x)
+	}
+}
+
+// last is the object that ends the answer: with all of it, unless that has been streamed.
+func (a *ollamaAnswer) last() map[string]any {
+	c, f := &a.choices[0], a.finish
+	m := ollamaMessage{Role: "assistant"}
+	if !a.streamed {
+		m.Content, m.Thinking, m.ToolCalls = c.content.String(), c.reasoning.String(), a.calls
+	}
+	b := a.body(m)
+	a.withLogprobs(b)
 	b["done"], b["done_reason"] = true, string(f.Reason)
-	b["total_duration"], b["prompt_eval_duration"], b["eval_duration"] = time.Since(a.began), f.Prefill, f.Decode
+	b["total_duration"], b["load_duration"], b["prompt_eval_duration"], b["eval_duration"] = time.Since(a.began), 0, f.Prefill, f.Decode
 	b["prompt_eval_count"], b["eval_count"] = f.Prompt, f.Output
 	return b
 }

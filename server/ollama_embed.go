@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/ridge-llm/ridge"
@@ -19,14 +18,21 @@ type ollamaEmbed struct {
 	Dimensions *int            `json:"dimensions"`
 }
 
-// texts are the texts to embed.
+// texts are the texts to embed; of nothing there is no embedding, which is no error in this API.
 func (q *ollamaEmbed) texts(old bool) ([]string, error) {
 	var one string
 	var some []string
 	switch {
+	case old && q.Prompt == "":
+		return nil, nil
 	case old:
 		return []string{q.Prompt}, nil
+	case !present(q.Input):
+		return nil, nil
 	case json.Unmarshal(q.Input, &one) == nil:
+		if one == "" {
+			return nil, nil
+		}
 		return []string{one}, nil
 	case json.Unmarshal(q.Input, &some) == nil:
 		return some, nil
@@ -77,7 +83,7 @@ func (s *Server) answerOllamaEmbed(w http.ResponseWriter, r *http.Request, old b
 	if err := decode(w, r, &q); err != nil {
 		return nil, err
 	}
-	if err := (&sampling{Model: strings.TrimSuffix(q.Model, ":latest")}).check(s); err != nil {
+	if err := (&sampling{Model: ollamaName(q.Model)}).check(s); err != nil {
 		return nil, err
 	}
 	if err := checkDimensions(s, q.Dimensions); err != nil {
@@ -91,7 +97,10 @@ func (s *Server) answerOllamaEmbed(w http.ResponseWriter, r *http.Request, old b
 	if err != nil {
 		return nil, err
 	}
-	if old {
+	switch {
+	case old && len(vectors) == 0:
+		return map[string]any{"embedding": []float32{}}, nil
+	case old:
 		return map[string]any{"embedding": vectors[0]}, nil
 	}
 	return map[string]any{"model": s.options.Name, "embeddings": vectors, "total_duration": time.Since(began), "load_duration": 0, "prompt_eval_count": tokens}, nil

@@ -1,10 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"embed"
-	"io/fs"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/ridge-llm/ridge/engine"
 )
@@ -13,16 +14,10 @@ import (
 var web embed.FS
 
 // page serves the web page. It holds no secrets: nobody needs a key for it, only for what it calls.
-func page() http.Handler {
-	files, err := fs.Sub(web, "web")
-	if err != nil {
-		panic(err) // the folder is part of the program
-	}
-	serve := http.FileServerFS(files)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", "default-src 'self'; img-src data:; frame-ancestors 'none'")
-		serve.ServeHTTP(w, r)
-	})
+func page(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Security-Policy", "default-src 'self'; img-src data:; frame-ancestors 'none'")
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	http.ServeFileFS(w, r, web, "web/"+cmp.Or(name, "index.html"))
 }
 
 // open reports whether a path is answered without a key.

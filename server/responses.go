@@ -175,7 +175,7 @@ func (s *Server) newResponsesAnswer(ctx context.Context, w http.ResponseWriter, 
 	if err != nil {
 		return nil, nil, err
 	}
-	a := &responsesAnswer{chatAnswer: newChatAnswer(s, c, w.Header().Get("X-Request-Id"), o, 1), asked: &q}
+	a := &responsesAnswer{chatAnswer: newChatAnswer(s, c, w.Header().Get("X-Request-Id"), o, all), asked: &q}
 	if q.Stream {
 		a.out = newStream(w)
 	}

@@ -95,13 +95,6 @@ func (a *responsesAnswer) reasoningTokens() int {
 	return len(ids)
 }
 
-func orNull(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
-}
-
 func anys[T any](list []T) []any {
 	var all []any
 	for _, x := range list {

@@ -23,27 +23,6 @@ type event struct {
 	err   error
 }
 
-// usage is what a request took, in tokens.
-type usage struct {
-	Prompt     int           `json:"prompt_tokens"`
-	Completion int           `json:"completion_tokens"`
-	Total      int           `json:"total_tokens"`
-	Details    promptDetails `json:"prompt_tokens_details"`
-}
-
-type promptDetails struct {
-	Cached int `json:"cached_tokens"`
-}
-
-func (u *usage) add(j *job, f *ridge.Finish) {
-	if j.first {
-		u.Prompt += f.Prompt
-		u.Details.Cached += f.Cached
-	}
-	u.Completion += f.Output
-	u.Total = u.Prompt + u.Completion
-}
-
 // jobs are n answers to each prompt. Those to one prompt differ by their seed, and share what is cached of it.
 func jobs(prompts [][]int32, n int, p ridge.Params) []job {
 	var all []job

@@ -45,6 +45,7 @@ type sampling struct {
 
 type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
+	Continuous   bool `json:"continuous_usage_stats"` // vLLM's: usage in every event
 }
 
 // stopList is a string or some.
@@ -98,11 +99,16 @@ func (q *sampling) params(m *ridge.Model) (ridge.Params, error) {
 	s := &p.Sampling
 	set(&s.Temperature, q.Temperature)
 	set(&s.TopP, q.TopP)
-	set(&s.TopK, q.TopK)
+	if set(&s.TopK, q.TopK); s.TopK == -1 {
+		s.TopK = 0 // vLLM's and llama.cpp's way to say all
+	}
 	set(&s.MinP, q.MinP)
 	set(&s.PresencePenalty, q.PresencePenalty)
 	set(&s.FrequencyPenalty, q.FrequencyPenalty)
 	set(&s.RepetitionPenalty, q.RepetitionPenalty)
+	if s.TopP == 0 {
+		s.TopK, s.TopP = 1, 1 // nothing but the likeliest token
+	}
 	if s.Seed = rand.Uint64(); q.Seed != nil {
 		s.Seed = uint64(*q.Seed)
 	}
@@ -120,7 +126,7 @@ func (q *sampling) params(m *ridge.Model) (ridge.Params, error) {
 		s.LogitBias[int32(id)] = bias
 	}
 	if err := s.Validate(m.Vocab()); err != nil {
-		return p, bad("", "%s", plain(err.Error()))
+		return p, about(err.Error())
 	}
 	return p, q.checkEnds(m.Vocab())
 }

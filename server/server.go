@@ -1,7 +1,7 @@
 // Package server serves a model over HTTP, in the words of the OpenAI API; /v1/messages in Anthropic's,
 // /api in Ollama's.
 //
-//	request ─► id, log, key, limits (server.go, auth.go) ─► decode (chat.go, completion.go, sampling.go)
+//	request ─► id, log, key, limits (server.go, auth.go) ─► its handler (routes.go) ─► decode (chat.go, completion.go, sampling.go)
 //	        ─► run (run.go) ─► one answer (chat_answer.go, completion_answer.go) or events (stream.go)
 //
 //	batch ─► lines (batch_line.go), each like a request that came by itself ─► journal (store)
@@ -16,9 +16,9 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
+	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server/store"
@@ -43,6 +43,7 @@ type Server struct {
 	metrics   *metrics
 	batches   *batchRunner
 	explained explanations
+	about     func() (ridge.About, error) // the model's, read once
 	created   time.Time
 	mux       *http.ServeMux
 }
@@ -56,47 +57,9 @@ func New(m *ridge.Model, o Options) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.about = sync.OnceValues(m.About)
 	s.metrics = newMetrics(m, o.Name)
-	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
-	s.mux.HandleFunc("POST /v1/completions", s.completion)
-	s.mux.HandleFunc("POST /v1/chat/completions/render", s.render)
-	s.mux.HandleFunc("POST /v1/responses", s.responses)
-	s.mux.HandleFunc("POST /v1/embeddings", s.embeddings)
-	s.mux.HandleFunc("POST /v1/messages", s.messages)
-	s.mux.HandleFunc("POST /v1/files", s.kept(s.upload))
-	s.mux.HandleFunc("GET /v1/files", s.kept(s.files))
-	s.mux.HandleFunc("GET /v1/files/{id}", s.kept(s.file))
-	s.mux.HandleFunc("GET /v1/files/{id}/content", s.kept(s.fileContent))
-	s.mux.HandleFunc("DELETE /v1/files/{id}", s.kept(s.deleteFile))
-	s.mux.HandleFunc("POST /v1/batches", s.kept(s.createBatch))
-	s.mux.HandleFunc("GET /v1/batches", s.kept(s.listBatches))
-	s.mux.HandleFunc("GET /v1/batches/{id}", s.kept(s.batch))
-	s.mux.HandleFunc("POST /v1/batches/{id}/cancel", s.kept(s.cancelBatch))
-	s.mux.HandleFunc("POST /api/chat", s.ollama(false))
-	s.mux.HandleFunc("POST /api/generate", s.ollama(true))
-	s.mux.HandleFunc("POST /api/embed", s.ollamaEmbeddings(false))
-	s.mux.HandleFunc("POST /api/embeddings", s.ollamaEmbeddings(true))
-	s.mux.HandleFunc("POST /api/show", s.show)
-	s.mux.HandleFunc("GET /api/tags", s.tags)
-	s.mux.HandleFunc("GET /api/ps", s.tags)
-	s.mux.HandleFunc("GET /api/version", s.version)
-	s.mux.HandleFunc("GET /v1/models", s.models)
-	s.mux.HandleFunc("GET /v1/models/{name...}", s.oneModel)
-	s.mux.HandleFunc("POST /tokenize", s.tokenize)
-	s.mux.HandleFunc("POST /detokenize", s.detokenize)
-	s.mux.HandleFunc("GET /v1/requests/{id}/explain", s.explain)
-	s.mux.HandleFunc("GET /health", s.health)
-	s.mux.HandleFunc("GET /version", s.version)
-	s.mux.HandleFunc("GET /stats", s.stats)
-	s.mux.HandleFunc("GET /steps", s.steps)
-	s.mux.Handle("GET /{$}", page())
-	s.mux.Handle("GET /page.css", page())
-	s.mux.Handle("GET /page.js", page())
-	s.mux.Handle("GET /engine.js", page())
-	s.mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, &apiError{Status: http.StatusNotFound, Kind: "invalid_request_error", Message: "there is no " + r.Method + " " + r.URL.Path + " here"})
-	})
+	s.route()
 	if o.Store != nil {
 		s.batches = s.startBatches()
 	}
@@ -135,13 +98,22 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// ServeHTTP implements http.Handler: what all requests have in common.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// identify gives a request its id, the client's own if it has one, and sends it back.
+func identify(w http.ResponseWriter, r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	if id == "" || len(id) > 128 {
 		id = rand.Text()
 	}
 	w.Header().Set("X-Request-Id", id)
+	if strings.HasPrefix(r.URL.Path, "/v1/messages") {
+		w.Header().Set("Request-Id", id) // where Anthropic's clients look
+	}
+	return id
+}
+
+// ServeHTTP implements http.Handler: what all requests have in common.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := identify(w, r)
 	// The connection may have the deadline of an earlier answer.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	if s.guarded(w, r.WithContext(context.WithValue(r.Context(), idKey{}, id)), http.HandlerFunc(s.admitted)) {

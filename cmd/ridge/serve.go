@@ -111,6 +111,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 			f.server.Store.Close()
 		}
 	}()
+	var announcement string
 	return server.ServeLoading(cmd.Context(), l, f.server.Log, func() (*server.Server, error) {
 		f.model.options.Warm = true
 		m, err := f.model.load(cmd.Context())
@@ -126,9 +127,9 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		s := server.New(m, f.server)
 		u := func() { s.Close(); m.Close() }
 		unload.Store(&u)
-		fmt.Fprintf(os.Stderr, "ridge: serving %s on %s at http://%s/v1, context %d tokens\n", m.Name(), m.Device(), l.Addr(), m.Context())
+		announcement = fmt.Sprintf("ridge: serving %s on %s at http://%s/v1, context %d tokens\n", m.Name(), m.Device(), l.Addr(), m.Context())
 		return s, nil
-	})
+	}, func() { fmt.Fprint(os.Stderr, announcement) })
 }
 
 // openStore opens the folder of files and batches. The default one is a convenience: without it the server has none.

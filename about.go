@@ -1,0 +1,56 @@
+package ridge
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	"github.com/ridge-llm/ridge/weights"
+)
+
+// About is what a model's files say of it.
+type About struct {
+	Architecture string         // in GGUF's words: "llama"
+	Format       string         // of the files: "gguf" or "safetensors"
+	Type         string         // the format that most of its numbers are in: "Q4_0"
+	Parameters   int64          // numbers in all tensors
+	Bytes        int64          // that they take in the files
+	Config       map[string]any // the configuration under GGUF's keys, without the architecture before them: "block_count"
+	Template     string         // of chats; "" when there is none
+	Digest       string         // SHA-256 in hex of all of that and the tensors' names and shapes, though not of the weights
+}
+
+// About reads what the model's files say of it.
+func (m *Model) About() (About, error) {
+	b := m.bundle
+	a := About{Architecture: b.Model.Arch.Name, Format: "safetensors", Config: b.Model.Meta}
+	if b.Source.Kind == weights.GGUF {
+		a.Format = "gguf"
+	}
+	if m.template != nil {
+		a.Template = m.template.Source()
+	}
+	types := map[string]int64{}
+	sum := sha256.New()
+	for _, name := range b.Source.Names() {
+		info, data, err := b.Source.Raw(name)
+		if err != nil {
+			return a, err
+		}
+		n := int64(1)
+		for _, size := range info.Shape {
+			n *= int64(size)
+		}
+		a.Parameters, a.Bytes = a.Parameters+n, a.Bytes+int64(len(data))
+		types[info.DType] += n
+		if most := types[a.Type]; types[info.DType] > most {
+			a.Type = info.DType
+		}
+		fmt.Fprintln(sum, name, info.DType, info.Shape)
+	}
+	if err := json.NewEncoder(sum).Encode(a); err != nil {
+		return a, fmt.Errorf("ridge: the configuration of %s has a value that JSON cannot have: %w", m.name, err)
+	}
+	a.Digest = fmt.Sprintf("%x", sum.Sum(nil))
+	return a, nil
+}
