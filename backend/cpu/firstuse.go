@@ -26,13 +26,14 @@ type product struct {
 	d      *Device
 	matrix *matrix
 	blocks *claims
+	many   *portions
 	out    []float32 // [rows][matrix.Rows]
 	bias   vector
 }
 
 func newProduct(d *Device, m *matrix, out []float32, bias vector) *product {
 	workers := len(d.pool.workers)
-	p := &product{d, m, &claims{blocks: blocksOf(m.weights, workers), taken: make([]taken, workers)}, out, bias}
+	p := &product{d, m, &claims{blocks: blocksOf(m.weights, workers), taken: make([]taken, workers)}, newPortions(m.Rows, workers), out, bias}
 	if m.stage != packed {
 		d.buffer = max(d.buffer, gemm.PackedBytes(m.Format, min(p.blocks.block, m.Rows), m.Cols))
 	}
@@ -46,14 +47,32 @@ func (p *product) run(w *worker, m int) {
 		p.firstUse(w, m)
 		return
 	}
-	if !gemm.Streams(p.d.tier, weights, m) {
+	switch {
+	case gemm.Streams(p.d.tier, weights, m):
+		w.expect(weights)
+		for from, to := p.take(w); from < to; from, to = p.take(w) {
+			p.multiply(w, weights, m, 0, from, to)
+		}
+	case w.acts.Format == gemm.Lines:
+		p.runPasses(w, weights, m)
+	default: // floats, whose activations are copied together for every portion
 		from, to := w.columns(weights.Rows)
 		p.multiply(w, weights, m, 0, from, to)
-		return
 	}
-	w.expect(weights)
-	for from, to := p.take(w); from < to; from, to = p.take(w) {
-		p.multiply(w, weights, m, 0, from, to)
+}
+
+// runPasses computes portions of a product with many rows of activations until all are taken.
+func (p *product) runPasses(w *worker, weights *gemm.Weights, m int) {
+	rows := gemm.PassRows(m)
+	passes := (m + rows - 1) / rows
+	for {
+		part, ok := p.many.take(p.d.steps, w.id, passes)
+		if !ok {
+			return
+		}
+		first, last := part.pass*rows, min((part.pass+1)*rows, m)
+		gemm.Mul(p.d.tier, p.out, p.matrix.Rows, weights, part.from, part.to, &w.acts, first, last, w.scratch)
+		addBias(p.out, p.bias, first, last, p.matrix.Rows, part.from, part.to)
 	}
 }
 
@@ -62,7 +81,7 @@ func (p *product) take(w *worker) (from, to int) { return p.blocks.take(p.d.step
 // multiply computes outputs [from, to) of m rows; weights holds the matrix from row first on.
 func (p *product) multiply(w *worker, weights *gemm.Weights, m, first, from, to int) {
 	gemm.Mul(p.d.tier, p.out[first:], p.matrix.Rows, weights, from-first, to-first, &w.acts, 0, m, w.scratch)
-	addBias(p.out, p.bias, m, p.matrix.Rows, from, to)
+	addBias(p.out, p.bias, 0, m, p.matrix.Rows, from, to)
 }
 
 // firstUse is run for a matrix that is not packed.

@@ -62,7 +62,7 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			return
 		}
 		if in.Type == graph.Q8 {
-			w.acts = gemm.NewActs(gemm.Lines, raw(x), m, weights.Cols)
+			w.acts = gemm.TiledActs(d.tier, raw(x), m, weights.Cols)
 		} else {
 			w.acts = gemm.FloatActs(floats(x), m, weights.Cols)
 			w.acts.Format, w.acts.Alone = format, d.alone
@@ -79,12 +79,12 @@ func biasOf(a backend.Args) vector {
 	return nil
 }
 
-// addBias adds the bias to outputs [from, to) of m rows.
-func addBias(out []float32, bias vector, m, width, from, to int) {
+// addBias adds the bias to outputs [from, to) of rows [first, last).
+func addBias(out []float32, bias vector, first, last, width, from, to int) {
 	if bias == nil {
 		return
 	}
-	for r := range m {
+	for r := first; r < last; r++ {
 		row := out[r*width : (r+1)*width]
 		for o := from; o < to; o++ {
 			row[o] += bias[o]
@@ -119,7 +119,7 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 					out[r*weight.Rows+o] = d.vec.Dot(x, buffer[(o-from)*k:])
 				}
 			}
-			addBias(out, bias, m, weight.Rows, from, end)
+			addBias(out, bias, 0, m, weight.Rows, from, end)
 		}
 	}, nil
 }
@@ -137,18 +137,22 @@ func quantizeCut(n *graph.Node) cut {
 // bindQuantize rounds rows, or columns of them, to Q8.
 func bindQuantize(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	in, out, width := floats(a.In[0]), raw(a.Out[0]), n.In[0].Axis.Len()
-	line, cut := int(n.Out[0].RowBytes()), quantizeCut(n)
+	cut := quantizeCut(n)
 	return func(w *worker, b *backend.Batch) {
-		first, last, from, to := 0, rows(n, b), 0, width
+		m := rows(n, b)
+		if m == 0 {
+			return
+		}
+		first, last, from, to := 0, m, 0, width
 		if cut == cutRows {
 			first, last = w.share(last, 1)
 		} else {
 			from, to = w.columns(width)
 		}
 		first, last = w.block(first, last)
+		acts := gemm.TiledActs(d.tier, out, m, width)
 		for r := first; r < last && from < to; r++ {
-			acts := gemm.NewActs(gemm.Lines, out[r*line+from/graph.Q8Block*graph.Q8BlockBytes:], 1, to-from)
-			acts.Fill(d.tier, in[r*width+from:r*width+to], 0, 1)
+			acts.FillPart(d.tier, in[r*width+from:r*width+to], r, from)
 		}
 	}, nil
 }

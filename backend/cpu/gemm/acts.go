@@ -53,7 +53,8 @@ type Acts struct {
 	M, K   int
 	Alone  bool // a row's results are the same bits whatever other rows come along: see floats. Lines always are
 	base   *byte
-	stride int // bytes from row to row
+	stride int // bytes that a row takes
+	tiled  int // rows that lie in tiles, see TiledActs; the others lie one behind the other
 }
 
 // FloatActs is x, [m, k] row-major, as it is; x must not change while the result is used. Its format may be changed to
@@ -84,18 +85,62 @@ func NewActs(f ActFormat, buf []byte, m, k int) Acts {
 	return Acts{Format: f, M: m, K: k, base: &buf[0], stride: actStride(f, k)}
 }
 
+// TiledActs is NewActs with Lines for Mul alone, in the layout that it takes many rows in fastest: [chunk of panelK][tile of
+// tileRows rows][block][row of the tile], so that a pass reads them one behind the other. Lines of rows that are a power of two
+// apart want the same few places of the caches. Few rows, those that fill no tile, and all on tiers without tile kernels, lie
+// as NewActs lays them.
+func TiledActs(tier Tier, buf []byte, m, k int) Acts {
+	a := NewActs(Lines, buf, m, k)
+	if tiles := m / tileRows; tier.kernels().tile[formU8][0] != nil && tiles >= tier.kernels().leastTiles {
+		a.tiled = tiles * tileRows
+	}
+	return a
+}
+
 // Fill converts rows [from, to) of x, [M, K] row-major. Ranges may be filled by different goroutines.
 func (a Acts) Fill(tier Tier, x []float32, from, to int) {
-	k := tier.kernels()
 	for r := from; r < to; r++ {
-		row, dst := x[r*a.K:(r+1)*a.K], offset(a.base, r*a.stride)
+		row := x[r*a.K : (r+1)*a.K]
 		if a.Format == Lines {
-			k.quantizeLines(dst, &row[0], a.K/32)
+			a.FillPart(tier, row, r, 0)
 		} else {
-			copy(floatsAt((*float32)(unsafe.Pointer(dst)), a.K), row)
+			copy(floatsAt((*float32)(unsafe.Pointer(a.at(r, 0))), a.K), row)
 		}
 	}
 }
 
-// at is the address of row r, disp bytes in.
+// FillPart converts a part of row r, numbers from on, to Lines. From and the length of x are multiples of 32.
+func (a *Acts) FillPart(tier Tier, x []float32, r, from int) {
+	quantize := tier.kernels().quantizeLines
+	for len(x) > 0 {
+		n := len(x)
+		if r < a.tiled {
+			n = min(n, panelK-from%panelK)
+		}
+		to := a.lines(r, from)
+		quantize(to.first, to.step, &x[0], n/32)
+		x, from = x[n:], from+n
+	}
+}
+
+// at is the address of row r, disp bytes in; the row lies in no tile.
 func (a *Acts) at(r, disp int) *byte { return offset(a.base, r*a.stride+disp) }
+
+// place is where Lines of a row begin, and how many bytes on the next row's of the same tile, the next block's and the next
+// tile's do.
+type place struct {
+	first              *byte
+	stride, step, tile int
+}
+
+// lines is the place of row r from k on, as far as the chunk goes if the row lies in a tile.
+func (a *Acts) lines(r, k int) place {
+	if r >= a.tiled {
+		return place{a.at(r, k/32*lineBytes), a.stride, lineBytes, tileRows * a.stride}
+	}
+	const step = tileRows * lineBytes
+	chunk := k / panelK * panelK
+	tile := min(panelK, a.K-chunk) / 32 * step
+	disp := chunk/32*lineBytes*a.tiled + r/tileRows*tile + (k-chunk)/32*step + r%tileRows*lineBytes
+	return place{offset(a.base, disp), lineBytes, step, tile}
+}

@@ -74,12 +74,13 @@ DATA quantOrder<>+24(SB)/4, $0x00000003
 DATA quantOrder<>+28(SB)/4, $0x00000007
 GLOBL quantOrder<>(SB), RODATA|NOPTR, $32
 
-// func quantizeLines(dst *byte, src *float32, n int)
+// func quantizeLines(dst *byte, step int, src *float32, n int)
 // Requires: AVX, AVX2
-TEXT ·quantizeLines(SB), NOSPLIT, $0-24
+TEXT ·quantizeLines(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), DI
-	MOVQ    src+8(FP), SI
-	MOVQ    n+16(FP), CX
+	MOVQ    step+8(FP), DX
+	MOVQ    src+16(FP), SI
+	MOVQ    n+24(FP), CX
 	VMOVDQU quantPositive<>+0(SB), Y15
 	VMOVDQU quantOrder<>+0(SB), Y14
 	VXORPS  X13, X13, X13
@@ -141,7 +142,7 @@ loop:
 	VMULPS       X6, X4, X4
 	VMOVDQU      X4, 48(DI)
 	ADDQ         $0x00000080, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         DX, DI
 	SUBQ         $0x01, CX
 	JNZ          loop
 	VZEROUPPER

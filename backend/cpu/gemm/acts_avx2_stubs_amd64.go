@@ -4,10 +4,10 @@
 
 package gemm
 
-// quantizeLines turns n blocks of 32 activations into lines of 64 bytes.
+// quantizeLines turns n blocks of 32 activations into lines of 64 bytes, step bytes apart.
 //
 //go:noescape
-func quantizeLines(dst *byte, src *float32, n int)
+func quantizeLines(dst *byte, step int, src *float32, n int)
 
 // packHalves copies n half floats, srcStep bytes apart, of each of 32 rows, stride bytes apart, as [n][32], dstStep bytes apart.
 //

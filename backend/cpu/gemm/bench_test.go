@@ -44,7 +44,12 @@ func BenchmarkMul(b *testing.B) {
 func benchmarkMul(b *testing.B, tier Tier, weights []*Weights, arena []byte, m int) {
 	w := weights[0]
 	format := ActFormatOf(tier, w.Format)
-	acts := fillActs(tier, format, randomActs(rand.New(rand.NewPCG(2, 2)), m, w.Cols), m, w.Cols)
+	x := randomActs(rand.New(rand.NewPCG(2, 2)), m, w.Cols)
+	acts := fillActs(tier, format, x, m, w.Cols)
+	if format == Lines {
+		*acts = TiledActs(tier, make([]byte, ActBytes(Lines, m, w.Cols)), m, w.Cols)
+		acts.Fill(tier, x, 0, m)
+	}
 	out, s := make([]float32, m*w.Rows), NewScratch()
 	ops, read := Peak(tier, format, 5*time.Millisecond), PeakRead(tier, arena)
 	i := 0

@@ -38,7 +38,7 @@
 // Scales and minima are expanded to float32 in scratch a chunk at a time, so that one dot kernel serves every layout of
 // scales. Up to three tiles of activations, kernels unpack codes in registers; from four on (prefill), codes are first
 // unpacked to bytes in a 32 KiB panel (32 rows × 1,024 k) that stays in the first-level
-// cache while the tiles of up to 258 rows pass by, whose activations stay in the second. All the while memory is read
+// cache while the tiles of up to 258 rows pass by, whose activations lie one behind the other (TiledActs) and stay in the second. All the while memory is read
 // ahead (see fetching): a core that computes and reads in turns would take the sum of both times. Wide machines walk over
 // six tiles or more in one call (tileFunc), which also calls for the next tile's part of out: its rows lie pages apart, and
 // waiting for them took a fifth of a whole product's time.

@@ -51,9 +51,9 @@ func lineFloat(line []byte, at int) float32 {
 }
 
 // quantizeLinesGeneric rounds blocks of 32 activations to 127ths of their largest magnitude.
-func quantizeLinesGeneric(dst *byte, src *float32, n int) {
+func quantizeLinesGeneric(dst *byte, step int, src *float32, n int) {
 	for b := range n {
-		x, line := floatsAt(offsetFloats(src, 32*b), 32), bytesAt(offset(dst, b*lineBytes), lineBytes)
+		x, line := floatsAt(offsetFloats(src, 32*b), 32), bytesAt(offset(dst, b*step), lineBytes)
 		most := uint32(0) // of the magnitudes as integers, so that a NaN wins and shows in the scale
 		for _, v := range x {
 			most = max(most, math.Float32bits(v)&0x7fffffff)

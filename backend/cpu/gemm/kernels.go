@@ -46,9 +46,6 @@ type kernels struct {
 	unpackTile [formCount]func(panel, w *byte, blocks int)
 	leastTiles int // from how many tiles on it is used
 
-	// gatherTile copies the lines of a tile's rows, stride bytes apart, as [blocks][tileRows] lines.
-	gatherTile func(dst, src *byte, stride, blocks int)
-
 	lanes   int                     // 32-bit lanes of a row kernel's vector
 	fourRow [elementPairs][]rowFunc // four rows of weights
 	oneRow  [elementPairs]rowFunc   // one row of weights, one of activations
@@ -59,8 +56,8 @@ type kernels struct {
 	// fetchRows reads ahead into the second-level cache; nil where it is not worth it.
 	fetchRows func(p uintptr, stride, rows, bytes int)
 
-	quantizeLines func(dst *byte, src *float32, n int)
-	widenF16      func(dst *float32, src *byte, n int) // 8 n numbers
+	quantizeLines func(dst *byte, step int, src *float32, n int) // blocks of 32 to lines, step bytes apart
+	widenF16      func(dst *float32, src *byte, n int)           // 8 n numbers
 	widenBF16     func(dst *float32, src *byte, n int)
 	narrowBF16    func(dst *byte, src *float32, n int) // 16 n numbers; nil without bf16 dot products
 

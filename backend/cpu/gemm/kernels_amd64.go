@@ -5,9 +5,9 @@ func (t Tier) kernels() *kernels { return tierKernels[t] }
 
 var tierKernels = [tierCount]*kernels{
 	Generic: genericKernels,
-	AVX2:    withTiles(narrowKernels(dotsY, unpacksY, peakLoop{peakMaddY, 12 * 64}), 1, tilesY, unpackTilesY, gatherTileY),
+	AVX2:    withTiles(narrowKernels(dotsY, unpacksY, peakLoop{peakMaddY, 12 * 64}), 1, tilesY, unpackTilesY),
 	AVXVNNI: withTiles(narrowKernels(dotsV, unpacksV, peakLoop{peakDotY, 12 * 64}), 5,
-		byteTiles(tilesU8V, tilesU8MinV, tilesS8V, tilesS8MinV), unpacksV, gatherTileV),
+		byteTiles(tilesU8V, tilesU8MinV, tilesS8V, tilesS8MinV), unpacksV),
 	AVX512:     wideKernels(false),
 	AVX512BF16: wideKernels(true),
 }
@@ -53,7 +53,7 @@ func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *
 func wideKernels(bf16 bool) *kernels {
 	k := &kernels{
 		rows: Granule, dot: dotsZ, batch: batchesZ, unpack: unpacksZ, unpacked: [...]formID{formU8, formS8}, lanes: 16,
-		tile: byteTiles(tilesU8Z, tilesU8MinZ, tilesS8Z, tilesS8MinZ), unpackTile: unpacksZ, leastTiles: 6, gatherTile: gatherTileZ,
+		tile: byteTiles(tilesU8Z, tilesU8MinZ, tilesS8Z, tilesS8MinZ), unpackTile: unpacksZ, leastTiles: 6,
 		scales: [scaleCount]scaleFunc{
 			scaleHalf: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
 				scaleHalfZ(dst, src, n, ahead, mul)

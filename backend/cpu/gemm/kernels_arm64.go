@@ -32,7 +32,7 @@ func neonKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *by
 			pieceMask: packsGeneric[pieceMask],
 		},
 		packHalves:    packHalvesQ,
-		quantizeLines: quantizeLinesQ, widenF16: widenF16Q, widenBF16: widenBF16Q,
+		quantizeLines: func(dst *byte, _ int, src *float32, n int) { quantizeLinesQ(dst, src, n) }, widenF16: widenF16Q, widenBF16: widenBF16Q,
 		peaks: [...]peakLoop{Float32: {peakFMAQ, 24 * 8}, Lines: peak}, read: peakReadQ,
 	}
 }

@@ -21,6 +21,8 @@ func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to
 		panic(fmt.Sprintf("gemm: weights of %d columns times activations of %d", w.Cols, acts.K))
 	case from%Granule != 0 || to%Granule != 0 && to != w.Rows || to > w.Rows || actTo > acts.M:
 		panic(fmt.Sprintf("gemm: rows [%d, %d) of %d × rows [%d, %d) of %d cannot be multiplied on their own", from, to, w.Rows, actFrom, actTo, acts.M))
+	case acts.tiled > 0 && (actFrom%tileRows != 0 || actTo%tileRows != 0 && actTo != acts.M):
+		panic(fmt.Sprintf("gemm: rows [%d, %d) of activations in tiles of %d cannot be multiplied on their own", actFrom, actTo, tileRows))
 	case from >= to || actFrom >= actTo:
 		return
 	}
@@ -30,17 +32,14 @@ func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to
 	if packed != (acts.Format == Lines) {
 		panic(fmt.Sprintf("gemm: %v weights do not take activations of format %d", w.Format, acts.Format))
 	}
-	const tile = 6
-	most := floatRows / tile
+	most := floatRows
 	if packed {
-		most = passRows / tile
+		most = passRows
 	} else if acts.Alone {
-		most = aloneRows / tile
+		most = aloneRows
 	}
-	for tiles := (actTo - actFrom + tile - 1) / tile; actFrom < actTo; {
-		passes := (tiles + most - 1) / most
-		share := (tiles + passes - 1) / passes
-		p.actFrom, p.actTo = actFrom, min(actFrom+share*tile, actTo)
+	for pass := evenly(actTo-actFrom, most); actFrom < actTo; actFrom += pass {
+		p.actFrom, p.actTo = actFrom, min(actFrom+pass, actTo)
 		if packed && p.actTo-p.actFrom <= streamRows && p.tileKernel(w.pack) == nil {
 			p.stream(w.pack)
 		} else if packed {
@@ -48,8 +47,17 @@ func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to
 		} else {
 			p.floats()
 		}
-		actFrom, tiles = p.actTo, tiles-share
 	}
+}
+
+// PassRows is how many of m rows of Lines Mul takes through quantised weights together: it is as fast in pieces of so many.
+func PassRows(m int) int { return evenly(m, passRows) }
+
+// evenly cuts m rows into as few passes of at most `most` as it can, of whole tiles and about the same size.
+func evenly(m, most int) int {
+	tiles := (m + tileRows - 1) / tileRows
+	passes := (tiles*tileRows + most - 1) / most
+	return (tiles + passes - 1) / passes * tileRows
 }
 
 // product is one pass of MulAdd over the weights.

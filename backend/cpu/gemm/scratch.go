@@ -21,7 +21,7 @@ type Scratch struct {
 	rows   []byte    // float weights before they are interleaved, [32][panelWords] words
 	scales []float32 // [blocks][32], or [blocks][2][32]
 	mins   []float32
-	acts   []byte    // activations of one pass that were copied together: floats [floatRows][passStride], or lines
+	acts   []byte    // float activations of one pass that were copied together, [floatRows][passStride]; see tileSums, too
 	tile   []float32 // [6][32]: results of the last rows of a matrix that Granule does not divide
 	sums   []float32 // [streamRows][32]: results of a batch, see batched
 

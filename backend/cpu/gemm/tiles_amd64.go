@@ -1,8 +1,8 @@
 package gemm
 
 // withTiles adds tile kernels, which are used for so many tiles or more.
-func withTiles(k *kernels, least int, tiles [formCount][2]tileFunc, unpacks [formCount]func(panel, w *byte, blocks int), gather func(dst, src *byte, stride, blocks int)) *kernels {
-	k.tile, k.unpackTile, k.leastTiles, k.gatherTile = tiles, unpacks, least, gather
+func withTiles(k *kernels, least int, tiles [formCount][2]tileFunc, unpacks [formCount]func(panel, w *byte, blocks int)) *kernels {
+	k.tile, k.unpackTile, k.leastTiles = tiles, unpacks, least
 	return k
 }
 

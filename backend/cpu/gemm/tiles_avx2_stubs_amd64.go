@@ -68,8 +68,3 @@ func tilesL2MinY(out *float32, ld int, fresh bool, w *byte, scale *float32, mins
 //
 //go:noescape
 func unpackL2Y(panel *byte, w *byte, blocks int)
-
-// gatherTileY copies lines of 6 rows, stride bytes apart, as [blocks][6].
-//
-//go:noescape
-func gatherTileY(dst *byte, src *byte, stride int, blocks int)

@@ -1961,35 +1961,3 @@ loop:
 	JNZ          tile
 	VZEROUPPER
 	RET
-
-// func gatherTileZ(dst *byte, src *byte, stride int, blocks int)
-// Requires: AVX, AVX512F
-TEXT ·gatherTileZ(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), DX
-	MOVQ stride+16(FP), CX
-	MOVQ blocks+24(FP), R8
-	LEAQ (CX)(CX*2), R9
-	LEAQ (DX)(CX*4), R10
-	ADDQ CX, R10
-
-loop:
-	VMOVDQU64 (DX), Z0
-	VMOVDQU64 Z0, (DI)
-	VMOVDQU64 (DX)(CX*1), Z1
-	VMOVDQU64 Z1, 64(DI)
-	VMOVDQU64 (DX)(CX*2), Z2
-	VMOVDQU64 Z2, 128(DI)
-	VMOVDQU64 (DX)(R9*1), Z3
-	VMOVDQU64 Z3, 192(DI)
-	VMOVDQU64 (DX)(CX*4), Z0
-	VMOVDQU64 Z0, 256(DI)
-	VMOVDQU64 (R10), Z1
-	VMOVDQU64 Z1, 320(DI)
-	ADDQ      $0x00000180, DI
-	ADDQ      $0x00000040, DX
-	ADDQ      $0x00000040, R10
-	SUBQ      $0x01, R8
-	JNZ       loop
-	VZEROUPPER
-	RET

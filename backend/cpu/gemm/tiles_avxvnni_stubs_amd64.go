@@ -23,8 +23,3 @@ func tilesS8V(out *float32, ld int, fresh bool, w *byte, scale *float32, mins *f
 //
 //go:noescape
 func tilesS8MinV(out *float32, ld int, fresh bool, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, next int, blocks int, tiles int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
-
-// gatherTileV copies lines of 6 rows, stride bytes apart, as [blocks][6].
-//
-//go:noescape
-func gatherTileV(dst *byte, src *byte, stride int, blocks int)

@@ -8,8 +8,8 @@ import (
 )
 
 // TestBitsInCompany multiplies many rows of activations at once, by tile and batch kernels, and one row at a time, by dot
-// kernels: not a bit may differ. The sizes have whole tiles and a rest, whole chunks and a rest, several passes over the rows, a last
-// unit that Granule does not divide, and activations that are copied together and ones that are not.
+// kernels: not a bit may differ. The sizes have whole tiles and a rest, whole chunks and a rest, several passes over the rows, and a
+// last unit that Granule does not divide.
 func TestBitsInCompany(t *testing.T) {
 	eachTier(t, func(t *testing.T, tier Tier) {
 		if tier == Generic {
@@ -17,7 +17,7 @@ func TestBitsInCompany(t *testing.T) {
 		}
 		for f := range packings {
 			t.Run(f.String(), func(t *testing.T) {
-				testCompany(t, tier, f, 6*tileRows+5, gatherUnits*Granule+3, aliasBytes/lineBytes*32)
+				testCompany(t, tier, f, 6*tileRows+5, 5*Granule+3, 4*panelK)
 				for m := leastBatch; m <= leastBatch+batchRows; m++ {
 					testCompany(t, tier, f, m, 2*Granule+1, panelK+256)
 				}
@@ -29,12 +29,15 @@ func TestBitsInCompany(t *testing.T) {
 
 func testCompany(t *testing.T, tier Tier, f quant.Format, m, n, k int) {
 	rng := rand.New(rand.NewPCG(6, uint64(f)))
-	w, acts := pack(t, tier, randomTensor(rng, f, n, k)), fillActs(tier, Lines, randomActs(rng, m, k), m, k)
+	w, x := pack(t, tier, randomTensor(rng, f, n, k)), randomActs(rng, m, k)
+	acts := fillActs(tier, Lines, x, m, k)
 	together, alone, s := make([]float32, m*n), make([]float32, m*n), NewScratch()
 	for i := range together {
 		together[i], alone[i] = 3, 3
 	}
-	MulAdd(tier, together, n, w, 0, n, acts, 0, m, s)
+	tiled := TiledActs(tier, make([]byte, ActBytes(Lines, m, k)), m, k)
+	tiled.Fill(tier, x, 0, m)
+	MulAdd(tier, together, n, w, 0, n, &tiled, 0, m, s)
 	for r := 0; r < m; r += 1 + m/20 {
 		MulAdd(tier, alone, n, w, 0, n, acts, r, r+1, s)
 		for i := range n {

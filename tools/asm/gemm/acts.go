@@ -67,8 +67,8 @@ func quantize(a *emit.Asm) {
 		a.AddDatum(4*i, U32(v))
 	}
 
-	a.Func("quantizeLines", "func(dst *byte, src *float32, n int)", "quantizeLines turns n blocks of 32 activations into lines of 64 bytes.")
-	dst, src, n := a.Arg("dst", RDI), a.Arg("src", RSI), a.Arg("n", RCX)
+	a.Func("quantizeLines", "func(dst *byte, step int, src *float32, n int)", "quantizeLines turns n blocks of 32 activations into lines of 64 bytes, step bytes apart.")
+	dst, step, src, n := a.Arg("dst", RDI), a.Arg("step", RDX), a.Arg("src", RSI), a.Arg("n", RCX)
 	a.VMOVDQU(positive, Y15)
 	a.VMOVDQU(order, Y14)
 	a.VXORPS(X13, X13, X13)
@@ -126,7 +126,7 @@ func quantize(a *emit.Asm) {
 	a.VMULPS(X6, X4, X4)
 	a.VMOVDQU(X4, emit.At(dst, lineSum))
 	a.Advance(src, 128)
-	a.Advance(dst, lineBytes)
+	a.ADDQ(step, dst)
 	a.SUBQ(Imm(1), n)
 	a.JNZ(LabelRef("loop"))
 	a.VZEROUPPER()

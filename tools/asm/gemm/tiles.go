@@ -44,7 +44,6 @@ func tiles(w emit.Width) func(*emit.Asm) {
 				}
 			}
 		}
-		tile{codes: &codes{Width: w}}.gather()
 	}
 }
 
@@ -215,26 +214,4 @@ func (t tile) minima(act, mins GPPhysical) {
 			}
 		}
 	}
-}
-
-// gather writes the kernel that copies the lines of one tile together.
-func (t tile) gather() {
-	t.Func("gatherTile"+t.Suffix(), "func(dst, src *byte, stride, blocks int)",
-		fmt.Sprintf("gatherTile%s copies lines of %d rows, stride bytes apart, as [blocks][%d].", t.Suffix(), tileRows, tileRows))
-	dst, src, stride, blocks := t.Arg("dst", RDI), t.Arg("src", RDX), t.Arg("stride", RCX), t.Arg("blocks", R8)
-	t.act = rowAddresses(t.Width, tileRows, src, stride)
-	t.Label("loop")
-	for r := range tileRows {
-		for at := 0; at < lineBytes; at += t.Bytes {
-			t.Move(t.line(src, r, at), t.Reg(r%4))
-			t.Move(t.Reg(r%4), emit.At(dst, lineBytes*r+at))
-		}
-	}
-	t.Advance(dst, lineBytes*tileRows)
-	t.Advance(src, lineBytes)
-	t.Advance(sixthRow, lineBytes)
-	t.SUBQ(Imm(1), blocks)
-	t.JNZ(LabelRef("loop"))
-	t.VZEROUPPER()
-	t.RET()
 }

@@ -71,7 +71,6 @@ func narrowTiles(w emit.Width) func(*emit.Asm) {
 				lowUnpack(w, f, low, consts)
 			}
 		}
-		tile{codes: &codes{Width: w}}.gather()
 	}
 }
 
