@@ -14,14 +14,14 @@ import (
 // MaxVocab is the longest row: sums of a bin's weights must fit 32 bits.
 const MaxVocab = 1 << 18
 
-// Edit mirrors Edit of sample.cu.
+// Edit mirrors Edit of params.h.
 type Edit struct {
 	ID            int32
 	Value         float32
 	Seen, Counted int32
 }
 
-// Row mirrors Row of sample.cu: a draw without its lists.
+// Row mirrors Row of params.h: a draw without its lists.
 type Row struct {
 	Slope, TopP, TypicalP, U, MinY  float64
 	Row, Greedy, TopK, Fed          int32
@@ -31,7 +31,7 @@ type Row struct {
 	Repetition, Frequency, Presence float32
 }
 
-// Result mirrors Result of sample.cu.
+// Result mirrors Result of params.h.
 type Result struct {
 	Token, Failure int32
 	Logprob        float32
@@ -39,7 +39,7 @@ type Result struct {
 	Top            [drawing.MaxTop]drawing.Logprob
 }
 
-// Params mirrors SampleParams of sample.cu.
+// Params mirrors SampleParams of params.h.
 type Params struct {
 	Logits, Rows, Edits, Masks driver.Ptr
 	Fed                        driver.Ptr // [draws of the step before] the tokens that they chose
@@ -51,7 +51,7 @@ type Params struct {
 
 const (
 	threads = 512
-	shared  = 55880 // bytes of sample.cu's Shared
+	shared  = 55880 // bytes of block.h's Shared
 	perUnit = 64 / math.Ln2
 )
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -42,7 +43,11 @@ func Jobs(dir string) ([]Job, error) {
 		name := strings.TrimSuffix(filepath.Base(cu), ".cu")
 		sum := sha256.New()
 		fmt.Fprintln(sum, Compiler, flags)
-		for _, path := range append([]string{cu}, headers...) {
+		own, err := filepath.Glob(filepath.Join(filepath.Dir(cu), "*.h"))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range slices.Concat([]string{cu}, headers, own) {
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return nil, err

@@ -1,0 +1,36 @@
+// Masks, biases and penalties: which tokens of a row have another logit than the model gave them.
+#pragma once
+#include "view.h"
+
+// edit gives edited tokens their logits and marks them, and the masked, in the bitmap.
+template <typename T> DEVICE View edit(const SampleParams& p, const Row& r, const T* row, u32* skip, Shared& s) {
+  View v = {row, p.vocab, nullptr, p.edits + r.edits, r.numEdits};
+  if (r.mask < 0 && r.numEdits == 0 && r.fed < 0) return v;
+  v.skip = skip;
+  const u32* mask = r.mask < 0 ? nullptr : p.masks + r.mask;
+  for (int i = threadX(); i < ceilDiv(p.vocab, 32); i += THREADS) skip[i] = mask ? ~mask[i] : 0;
+  Edit* edits = p.edits + r.edits;
+  int fed = r.fed < 0 ? -1 : p.fed[r.fed];
+  if (threadX() == 0) s.extra = fed < 0 ? 0 : 1;
+  barrier();
+  for (int i = threadX(); i < r.numEdits; i += THREADS)
+    if (edits[i].id == fed) {
+      edits[i].seen++, edits[i].counted++;
+      s.extra = 0;
+    }
+  barrier();
+  v.numEdits += s.extra;
+  if (s.extra && threadX() == 0) edits[r.numEdits] = Edit{fed, 0, 1, 1};
+  barrier();
+  for (int i = threadX(); i < v.numEdits; i += THREADS) {
+    Edit& e = edits[i];
+    float x = __nvvm_add_rn_f(toFloat(row[e.id]), e.value);
+    if (e.seen > 0) x = x > 0 ? __nvvm_div_rn_f(x, r.repetition) : __nvvm_mul_rn_f(x, r.repetition);
+    if (e.counted > 0) x = __nvvm_add_rn_f(x, -__nvvm_add_rn_f(__nvvm_mul_rn_f(r.frequency, (float)e.counted), r.presence));
+    if (mask && !(mask[e.id / 32] >> (e.id & 31) & 1)) x = NEVER;
+    e.value = x;
+    sharedOr(&skip[e.id / 32], 1u << (e.id & 31));
+  }
+  barrier();
+  return v;
+}
