@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/quant"
 )
+
+func TestMirrors(t *testing.T) {
+	gputest.Mirrors(t, "bytes", map[string]uintptr{"store_": unsafe.Sizeof(StoreParams{}), "open_": unsafe.Sizeof(OpenParams{})})
+}
 
 // TestStore stores rows at scattered slots, turned and not, and compares the cache with what package quant makes of them, to the
 // byte where nothing is turned.
@@ -57,8 +61,8 @@ func testStore(g *gputest.GPU, s gputest.Shape, dim, adjacent int) {
 	want := bytes.Repeat([]byte{0xff}, pages*s.PageBytes())
 	for r, slot := range slots {
 		turn := angles[r*dim : (r+1)*dim]
-		rotate(q[r*s.Heads*s.KSize:(r+1)*s.Heads*s.KSize], s.KSize, turn, adjacent == 1)
-		rotate(k[r*s.KVHeads*s.KSize:(r+1)*s.KVHeads*s.KSize], s.KSize, turn, adjacent == 1)
+		gputest.Turn(q[r*s.Heads*s.KSize:(r+1)*s.Heads*s.KSize], s.KSize, turn, adjacent == 1)
+		gputest.Turn(k[r*s.KVHeads*s.KSize:(r+1)*s.KVHeads*s.KSize], s.KSize, turn, adjacent == 1)
 		page := want[int(slot)/s.PageSize*s.PageBytes():]
 		s.Store(page, int(slot)%s.PageSize, s.KSize, k[r*s.KVHeads*s.KSize:(r+1)*s.KVHeads*s.KSize])
 		s.Store(page[s.PartBytes(s.KSize):], int(slot)%s.PageSize, s.VSize, v[r*s.KVHeads*s.VSize:(r+1)*s.KVHeads*s.VSize])
@@ -77,21 +81,6 @@ func testStore(g *gputest.GPU, s gputest.Shape, dim, adjacent int) {
 		turned[i] = float64(x)
 	}
 	g.Near(what+": queries", g.ReadBF16(p.Y, len(q)), turned, 1e-3)
-}
-
-// rotate turns heads in place, rounding to BF16.
-func rotate(x []float32, size int, turn []float32, adjacent bool) {
-	for h := 0; h < len(x); h += size {
-		for i := range len(turn) / 2 {
-			a, b := h+i, h+i+len(turn)/2
-			if adjacent {
-				a, b = h+2*i, h+2*i+1
-			}
-			c, s := turn[2*i], turn[2*i+1]
-			x[a], x[b] = x[a]*c-x[b]*s, x[b]*c+x[a]*s
-			x[a], x[b] = quant.BF16ToF32(quant.F32ToBF16(x[a])), quant.BF16ToF32(quant.F32ToBF16(x[b]))
-		}
-	}
 }
 
 // TestOpen opens the pages of some sequences of a step: those with several new tokens, behind each other.

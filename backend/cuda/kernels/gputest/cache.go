@@ -18,9 +18,8 @@ type Attention struct {
 	Q, Cache     driver.Ptr
 	Rows         int
 	Tiles, Pages int
-	Want         []float64 // [rows, heads × vSize]
-	q            []float32
-	heads, vSize int
+	Want         []float64   // [rows, heads × vSize]
+	Queries      []float32   // [rows, heads × kSize], as Q holds them in BF16
 	Keys, Values [][]float32 // of each sequence, [length × kvHeads × size], as they are in the cache
 }
 
@@ -30,13 +29,13 @@ type Shape struct {
 	Scale, Softcap                                 float64
 	New, Length                                    []int      // of each sequence: new tokens, and all with them
 	TileRows                                       int        // rows of a tile of prefill attention; 0 makes no tiles
-	Type                                           graph.Type // of the cache: BF16, for which F32 stands too, I8 or F8
+	Type                                           graph.Type // of the cache: BF16, for which F32 stands too, F16, I8 or F8
 	InOrder                                        bool       // pages lie one behind the other
 }
 
 // NewAttention makes random queries and a cache whose pages are dealt out in disorder. Slots that no sequence owns are poison.
 func (g *GPU) NewAttention(s Shape) *Attention {
-	a := &Attention{heads: s.Heads, vSize: s.VSize}
+	a := &Attention{}
 	total, seqPages, pages := 0, 1, 0
 	for i, n := range s.Length {
 		total += s.New[i]
@@ -44,7 +43,7 @@ func (g *GPU) NewAttention(s Shape) *Attention {
 		pages += (n + s.PageSize - 1) / s.PageSize
 	}
 	a.Rows, a.Pages = total, pages
-	a.q = g.Random(total*s.Heads*s.KSize, 1)
+	a.Queries = g.Random(total*s.Heads*s.KSize, 1)
 	kLen, vLen := s.KVHeads*s.KSize, s.KVHeads*s.VSize
 	cache := bytes.Repeat([]byte{0xff}, pages*s.PageBytes())
 	order, table := g.Rand.Perm(pages), make([]int32, len(s.Length)*seqPages)
@@ -75,7 +74,7 @@ func (g *GPU) NewAttention(s Shape) *Attention {
 		}
 	}
 	qStart = append(qStart, int32(total))
-	a.Q, a.Cache, a.Tiles = g.BF16(a.q), g.put(cache), len(tiles)/2
+	a.Q, a.Cache, a.Tiles = g.BF16(a.Queries), g.put(cache), len(tiles)/2
 	a.Step = kernels.Step{
 		Counts: g.Ints(int32(total), int32(len(s.Length)), 0), Positions: g.Ints(positions...), RowSeq: g.Ints(rowSeq...),
 		QStart: g.Ints(qStart...), KVLen: g.Ints(kvLen...), Pages: g.Ints(table...), Tiles: g.Ints(append(tiles, 0)...),
@@ -117,6 +116,12 @@ func (s Shape) Store(part []byte, token, size int, x []float32) {
 				part[at+i] = quant.F32ToE4M3(v)
 				row[i] = quant.E4M3ToF32(part[at+i])
 			}
+		case graph.F16:
+			for i, v := range row {
+				half := quant.F32ToF16(v)
+				binary.LittleEndian.PutUint16(part[2*(at+i):], half)
+				row[i] = quant.F16ToF32(half)
+			}
 		default:
 			for i, v := range row {
 				binary.LittleEndian.PutUint16(part[2*(at+i):], quant.F32ToBF16(v))
@@ -135,7 +140,7 @@ func (a *Attention) compute(s Shape, positions, rowSeq []int32) {
 			first = max(0, last-s.Window+1)
 		}
 		for h := range s.Heads {
-			q := a.q[(r*s.Heads+h)*s.KSize : (r*s.Heads+h+1)*s.KSize]
+			q := a.Queries[(r*s.Heads+h)*s.KSize : (r*s.Heads+h+1)*s.KSize]
 			out, sum, top := make([]float64, s.VSize), 0.0, math.Inf(-1)
 			scores := make([]float64, last+1)
 			for p := first; p <= last; p++ {

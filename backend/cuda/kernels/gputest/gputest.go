@@ -56,13 +56,34 @@ func Run(t testing.TB, f func(g *GPU)) {
 	}
 }
 
-func (g *GPU) close() {
+func (g *GPU) free() {
 	for _, p := range g.owned {
 		g.Ctx.Free(p)
 	}
+}
+
+func (g *GPU) close() {
+	g.free()
 	g.Loader.Close()
 	g.Stream.Close()
 	g.Ctx.Close()
+}
+
+// Sub runs f as a part of the test with a name of its own, on the same GPU.
+func (g *GPU) Sub(name string, f func(g *GPU)) {
+	g.Helper()
+	g.TB.(*testing.T).Run(name, func(t *testing.T) {
+		sub := *g
+		sub.TB, sub.owned = t, nil
+		err := g.Ctx.Do(func() error {
+			defer sub.free()
+			f(&sub)
+			return g.Stream.Synchronize()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // Scope frees the memory that f took once it returns.

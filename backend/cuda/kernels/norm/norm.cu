@@ -18,7 +18,7 @@ template <typename T> DEVICE float at(const NormParams& p, long i) {
   return p.add ? toFloat(fromFloat<T>(v + toFloat(((const T*)p.add)[i]))) : v;
 }
 
-// rmsRow: 8 numbers a thread and turn when the row divides by 8, else one.
+// rmsRow takes rows of any length, a number a thread and turn.
 template <typename T> DEVICE void rmsRow(const NormParams& p) {
   SHARED static float scratch[32];
   begin();

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
@@ -12,6 +13,10 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
+
+func TestMirrors(t *testing.T) {
+	gputest.Mirrors(t, "sample", map[string]uintptr{"sample_": unsafe.Sizeof(Params{})})
+}
 
 // problem is some rows and what to draw from them.
 type problem struct {
@@ -245,17 +250,17 @@ func TestAgainstPlain(t *testing.T) {
 func againstPlain(t *testing.T, g *gputest.GPU, vocab int) {
 	total, near := 0, 0
 	for _, p := range problems(g.Rand, []int{vocab}, 16) {
-		g.Scope(func() {
+		g.Sub(p.name, func(g *gputest.GPU) {
 			first := results(g, &p)
 			for i, r := range first {
-				if check(t, &p, i, r) {
+				if check(g, &p, i, r) {
 					near++
 				}
 				total++
 			}
 			for i, r := range results(g, &p) {
 				if fmt.Sprint(r) != fmt.Sprint(first[i]) { // the places past Tops hold NaN
-					t.Errorf("%s, draw %d: %v, then %v", p.name, i, first[i], r)
+					g.Errorf("%s, draw %d: %v, then %v", p.name, i, first[i], r)
 				}
 			}
 		})

@@ -4,9 +4,14 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
 )
+
+func TestMirrors(t *testing.T) {
+	gputest.Mirrors(t, "skinny", map[string]uintptr{"skinny": unsafe.Sizeof(Params{}), "gated": unsafe.Sizeof(Params{})})
+}
 
 // weave lays eight rows of a, then eight of b, and so on, into one matrix.
 func weave(a, b []float32, rows, k int) []float32 {

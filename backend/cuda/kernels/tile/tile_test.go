@@ -4,9 +4,14 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
 )
+
+func TestMirrors(t *testing.T) {
+	gputest.Mirrors(t, "tile", map[string]uintptr{"tile": unsafe.Sizeof(Params{})})
+}
 
 func TestAgainstPlainGo(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {

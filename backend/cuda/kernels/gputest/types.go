@@ -1,0 +1,64 @@
+package gputest
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// Plain are the types of activations that kernels are made for.
+var Plain = []graph.Type{graph.F32, graph.BF16}
+
+// Precision is how far a kernel may be from the exact result, rounding its result to a type.
+func Precision(t graph.Type) float64 {
+	if t == graph.BF16 {
+		return 4e-3
+	}
+	return 1e-5
+}
+
+// Put puts numbers on the device as F32 or BF16; they should be exact in it.
+func (g *GPU) Put(t graph.Type, x []float32) driver.Ptr {
+	if t == graph.BF16 {
+		return g.BF16(x)
+	}
+	return g.F32(x)
+}
+
+// guard is how many bytes behind an output are watched.
+const guard = 64
+
+// Room is room for n numbers of a type, poisoned, as is what lies behind it.
+func (g *GPU) Room(t graph.Type, n int) driver.Ptr { return g.Poisoned(int(t.RowBytes(n)) + guard) }
+
+// Take reads such room back. What lies behind the n numbers must be as it was.
+func (g *GPU) Take(what string, t graph.Type, p driver.Ptr, n int) []float32 {
+	g.Helper()
+	size := int(t.RowBytes(n))
+	b := g.ReadBytes(p, size+guard)
+	for i, x := range b[size:] {
+		if x != 0xff {
+			g.Errorf("%s: byte %d behind the result was written", what, i)
+			break
+		}
+	}
+	formats := map[graph.Type]quant.Format{graph.F32: quant.F32, graph.BF16: quant.BF16, graph.F16: quant.F16}
+	x := make([]float32, n)
+	quant.Decode(formats[t], x, b[:size])
+	return x
+}
+
+// Turn turns heads in place by cosines and sines, one pair of them a pair of numbers, rounding to BF16 as the kernels do.
+func Turn(x []float32, size int, turn []float32, adjacent bool) {
+	for h := 0; h < len(x); h += size {
+		for i := range len(turn) / 2 {
+			a, b := h+i, h+i+len(turn)/2
+			if adjacent {
+				a, b = h+2*i, h+2*i+1
+			}
+			c, s := turn[2*i], turn[2*i+1]
+			x[a], x[b] = x[a]*c-x[b]*s, x[b]*c+x[a]*s
+			x[a], x[b] = quant.BF16ToF32(quant.F32ToBF16(x[a])), quant.BF16ToF32(quant.F32ToBF16(x[b]))
+		}
+	}
+}

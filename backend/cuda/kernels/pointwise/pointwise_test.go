@@ -1,0 +1,66 @@
+package pointwise
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+func TestMirrors(t *testing.T) {
+	gputest.Mirrors(t, "pointwise", map[string]uintptr{"pointwise_": unsafe.Sizeof(Params{})})
+}
+
+const limit = 3
+
+// functions in float64.
+var functions = map[int32]func(x, other float64) float64{
+	Act + int32(graph.Silu):     func(x, _ float64) float64 { return x / (1 + math.Exp(-x)) },
+	Act + int32(graph.GeluTanh): func(x, _ float64) float64 { return geluTanh(x) },
+	Act + int32(graph.GeluErf):  func(x, _ float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) },
+	Act + int32(graph.Relu):     func(x, _ float64) float64 { return max(x, 0) },
+
+	ActMul + int32(graph.Silu):     func(x, other float64) float64 { return x / (1 + math.Exp(-x)) * other },
+	ActMul + int32(graph.GeluTanh): func(x, other float64) float64 { return geluTanh(x) * other },
+	ActMul + int32(graph.GeluErf):  func(x, other float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) * other },
+	ActMul + int32(graph.Relu):     func(x, other float64) float64 { return max(x, 0) * other },
+
+	Add:     func(x, other float64) float64 { return x + other },
+	Softcap: func(x, _ float64) float64 { return limit * math.Tanh(x/limit) },
+}
+
+func geluTanh(x float64) float64 {
+	return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+}
+
+// TestAgainstPlainGo applies each function to numbers small and large, some of them more than a thread's eight or a block's 2,048.
+func TestAgainstPlainGo(t *testing.T) {
+	gputest.Run(t, func(g *gputest.GPU) {
+		for _, typ := range gputest.Plain {
+			k, err := New(g.Loader, typ)
+			g.Must(err)
+			for what, f := range functions {
+				for _, n := range []int{1, 2, 7, 8, 9, 15, 16, 17, 64, 255, 256, 257, 2047, 2048, 2049, 4097} {
+					name := fmt.Sprintf("function %d of %d %s", what, n, typ)
+					x, other := g.Random(n, 4), g.Random(n, 1)
+					for i := 3; i < n; i += 7 {
+						x[i] *= 16 // where exponentials overflow
+					}
+					p := &Params{X: g.Put(typ, x), Y: g.Room(typ, n), N: int64(n), What: what, Limit: limit}
+					if what == Add || what >= ActMul && what < Add {
+						p.Other = g.Put(typ, other)
+					}
+					g.Must(k.Launch(g.Stream, p))
+					want := make([]float64, n)
+					for i := range x {
+						want[i] = f(float64(x[i]), float64(other[i]))
+					}
+					g.Near(name, g.Take(name, typ, p.Y, n), want, gputest.Precision(typ))
+				}
+			}
+		}
+	})
+}
