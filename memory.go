@@ -58,7 +58,12 @@ func (b Budget) bytes(dev backend.Device, weights int64) (int64, error) {
 		return 0, fmt.Errorf("ridge: %w", err)
 	}
 	if b.Total > 0 {
-		return max(0, int64(b.Total*float64(total))-(total-free)-weights-slack), nil
+		left := int64(b.Total*float64(total)) - (total - free) - weights - slack
+		if left <= 0 {
+			return 0, fmt.Errorf("ridge: of the %s of device %s the part %g may be used; %s are in use already, the weights take %s, %s are kept for activations, and nothing is left for the cache; raise the part, or take fewer bits a weight",
+				size(total), dev.Info().Name, b.Total, size(total-free), size(weights), size(slack))
+		}
+		return left, nil
 	}
 	part := b.Part
 	if part == 0 {

@@ -56,7 +56,7 @@ func TestSetPages(t *testing.T) {
 		{"a part", Budget{Part: 0.5}, metered{free: 9 * mib}, 1024, ""},
 		{"a part of nobody knows what", Budget{Part: 0.5}, unmetered{}, 0, "device unmetered does not say"},
 		{"a utilization", Budget{Total: 0.5}, metered{free: 7 * gib, total: 8 * gib}, (4*gib - gib - gib - mib) / (4 * kib), ""},
-		{"a utilization that others use up", Budget{Total: 0.5}, metered{free: 2 * gib, total: 8 * gib}, 0, "there are 0.0 KiB"},
+		{"a utilization that others use up", Budget{Total: 0.5}, metered{free: 2 * gib, total: 8 * gib}, 0, "nothing is left for the cache"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := &graph.Graph{

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
@@ -16,7 +18,7 @@ import (
 
 // Options says how to run a model. The zero value is a good choice.
 type Options struct {
-	Backend  string         // cpu, cuda, or ref (slow, the definition of what is right); "" is cpu
+	Backend  string         // cpu, cuda, cuda:1 (the second GPU), or ref (slow, the definition of what is right); "" is cpu
 	Threads  int            // CPU threads; 0: as many as the process may use
 	Context  int            // longest prompt and answer together, in tokens; 0: the model's own, 8192 at most
 	Parallel int            // requests that run at once; 0: 8
@@ -56,7 +58,7 @@ func (o Options) stepTokens() int {
 	switch {
 	case o.Engine.StepTokens > 0:
 		return o.Engine.StepTokens
-	case o.Backend == "cuda":
+	case o.onGPU():
 		return 2048
 	}
 	return 512
@@ -67,8 +69,8 @@ func (o Options) check() error {
 	switch {
 	case o.Threads < 0:
 		return fmt.Errorf("ridge: Threads is %d; 0 (all) or more is possible", o.Threads)
-	case o.Deterministic && o.Backend == "cuda":
-		return errors.New("ridge: Deterministic is set and Backend is cuda, whose sums depend on how many rows a step has; take the CPU, or leave it")
+	case o.Deterministic && o.onGPU():
+		return errors.New("ridge: Deterministic is set and Backend is a GPU, whose sums depend on how many rows a step has; take the CPU, or leave it")
 	case o.Context < 0:
 		return fmt.Errorf("ridge: Context is %d; 0 (the model's) or more is possible", o.Context)
 	case o.Engine.StepTokens < 0 || o.Engine.StepTokens > maxStepTokens:
@@ -88,12 +90,33 @@ func (o Options) Device() (backend.Device, error) {
 	switch o.Backend {
 	case "", "cpu":
 		return opened(cpu.New(cpu.Options{Threads: o.Threads, Tier: os.Getenv("RIDGE_CPU"), Deterministic: o.Deterministic}))
-	case "cuda":
-		return opened(cuda.New(cuda.Options{}))
 	case "ref":
 		return ref.New(), nil
 	}
-	return nil, fmt.Errorf("ridge: Backend is %q; cpu, cuda and ref are possible", o.Backend)
+	if !o.onGPU() {
+		return nil, fmt.Errorf("ridge: Backend is %q; cpu, cuda and ref are possible", o.Backend)
+	}
+	ordinal, err := o.gpu()
+	if err != nil {
+		return nil, err
+	}
+	return opened(cuda.New(cuda.Options{Ordinal: ordinal}))
+}
+
+// onGPU reports whether the backend is a GPU: cuda, or cuda:1.
+func (o Options) onGPU() bool { return o.Backend == "cuda" || strings.HasPrefix(o.Backend, "cuda:") }
+
+// gpu is which GPU, as CUDA counts them.
+func (o Options) gpu() (int, error) {
+	number, given := strings.CutPrefix(o.Backend, "cuda:")
+	if !given {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("ridge: Backend is %q; behind cuda: belongs the number of a GPU, from 0 (ridge devices lists them)", o.Backend)
+	}
+	return n, nil
 }
 
 // opened makes no backend.Device of a device that could not be opened: a nil pointer in it would not be nil.

@@ -48,7 +48,7 @@ type Options struct {
 	Arch    int // run the kernels for this compute capability, 80 or 90, in place of the GPU's own; 0: its own
 }
 
-// Devices lists the GPUs, one line each; the error says why there is none to use.
+// Devices lists the GPUs, those that are too old for our kernels too; the error says why there is none.
 func Devices() ([]driver.Device, error) {
 	d, err := driver.Open()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/backend/cuda"
 )
 
 // deviceRow is what devices prints of one device: what it is, or why it cannot be used.
@@ -26,7 +27,7 @@ func devicesCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var rows []deviceRow
-			for _, name := range []string{"cpu", "cuda", "ref"} {
+			for _, name := range append(append([]string{"cpu"}, gpuNames()...), "ref") {
 				rows = append(rows, describeDevice(name))
 			}
 			if asJSON {
@@ -37,7 +38,7 @@ func devicesCommand() *cobra.Command {
 				if r.Problem != "" {
 					line = "cannot be used: " + r.Problem
 				}
-				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-5s %s\n", r.Backend, line); err != nil {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-6s %s\n", r.Backend, line); err != nil {
 					return err
 				}
 			}
@@ -46,6 +47,19 @@ func devicesCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return cmd
+}
+
+// gpuNames are the backends of the GPUs that the driver finds; cuda alone, which then says why, if it finds none.
+func gpuNames() []string {
+	all, err := cuda.Devices()
+	if err != nil {
+		return []string{"cuda"}
+	}
+	names := make([]string, len(all))
+	for i := range names {
+		names[i] = fmt.Sprintf("cuda:%d", i)
+	}
+	return names
 }
 
 // describeDevice opens a device to see whether it works.

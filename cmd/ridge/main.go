@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ func main() {
 	case errors.Is(err, errFailed):
 		os.Exit(1) // what failed has been printed
 	default:
-		fmt.Fprintln(os.Stderr, "ridge:", err)
+		fmt.Fprintln(os.Stderr, "ridge:", strings.TrimPrefix(err.Error(), "ridge: ")) // the library begins its own with its name
 		os.Exit(1)
 	}
 }

@@ -8,9 +8,10 @@ import (
 
 // Codes of CUresult that callers tell apart.
 const (
-	codeOutOfMemory = 2
-	codeNoDevice    = 100
-	codeNotReady    = 600
+	codeOutOfMemory  = 2
+	codeNoDevice     = 100
+	codeBrokenMemory = 214 // ECC_UNCORRECTABLE: an error in the GPU's memory that could not be corrected
+	codeNotReady     = 600
 
 	// From here to codeLaunchFailed lie the faults of kernels: bad addresses, time-outs, traps, broken hardware.
 	codeIllegalAddress = 700
@@ -38,10 +39,10 @@ func (e *Error) Error() string {
 // IsOutOfMemory reports whether a call failed for want of device or pinned memory.
 func IsOutOfMemory(err error) bool { return hasCode(err, codeOutOfMemory) }
 
-// IsFault reports whether a kernel has faulted. The context is lost: every later call on it fails the same way.
+// IsFault reports whether a kernel, or the memory under it, has faulted. The context is lost: every later call on it fails the same way.
 func IsFault(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && (e.Code >= codeIllegalAddress && e.Code <= codeLaunchFailed)
+	return errors.As(err, &e) && (e.Code >= codeIllegalAddress && e.Code <= codeLaunchFailed || e.Code == codeBrokenMemory)
 }
 
 func hasCode(err error, code int) bool {
