@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/sched"
@@ -40,6 +41,7 @@ func (e *Engine) tryStep() (err error) {
 
 // contain keeps the damage of a failed step small. It returns an error when the engine cannot go on.
 func (e *Engine) contain(err error) error {
+	e.ended = time.Time{}
 	if errors.Is(err, backend.ErrLost) {
 		return fmt.Errorf("engine: the engine has stopped: %w", err)
 	}

@@ -78,6 +78,7 @@ type crew struct {
 	lender   backend.Lender   // nil: the crew has threads of its own
 	start    []chan struct{}  // of each of those, beside the engine's own, thread 0
 	busy     sync.WaitGroup
+	makeWay  bool // a lent thread lets those run whom its tokens have woken, see Engine.makeWay
 }
 
 // newCrew is the crew for a program. close ends its own threads.
@@ -91,6 +92,9 @@ func newCrew(prog *plan.Program) *crew {
 	c.work = func(thread int) {
 		for i := int(c.next.Add(1)) - 1; i < len(c.draws); i = int(c.next.Add(1)) - 1 {
 			c.draws[i].do(&c.samplers[thread])
+		}
+		if thread > 0 && c.makeWay {
+			runtime.Gosched()
 		}
 	}
 	if c.lender != nil {
@@ -109,9 +113,9 @@ func newCrew(prog *plan.Program) *crew {
 	return c
 }
 
-// do carries out the draws and returns when all are done.
-func (c *crew) do(draws []draw) {
-	c.draws = draws
+// do carries out the draws of a step, which may have been a long one, and returns when all are done.
+func (c *crew) do(draws []draw, long bool) {
+	c.draws, c.makeWay = draws, long && c.lender != nil
 	c.next.Store(0)
 	switch {
 	case len(draws) < 2 || len(draws)*len(draws[0].logits) < worthSharing:

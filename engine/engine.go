@@ -63,6 +63,7 @@ type Engine struct {
 	size     graph.Step // of the flight's batch
 	alone    graph.Step // of one of its requests
 	ready    time.Time  // when the device had done the last step collected
+	ended    time.Time  // when the last step had; zero after the engine had nothing to do
 	logits   []float32  // [Limits.Logits, vocab], if they have to be copied from the device
 	suspects []*request // whose step failed; each is tried alone
 	failures int        // steps that failed since one went well
@@ -208,6 +209,7 @@ func (e *Engine) serve() {
 	for {
 		if len(e.byID) == 0 && e.aloft == 0 {
 			<-e.wake
+			e.ended = time.Time{}
 		}
 		if !e.admit() {
 			e.endAll(ErrClosed)
@@ -234,9 +236,13 @@ func (e *Engine) serve() {
 // would come late by the 10 ms after which Go takes a processor away. Short steps leave them gaps enough, and would be held up.
 const longStep = 2 * time.Millisecond
 
-// makeWay lets other goroutines run.
+// long reports whether the step whose rows have been collected was.
+func (e *Engine) long() bool { return e.ready.Sub(e.launched) > longStep }
+
+// makeWay lets other goroutines run. Threads of the device that draw do it too: who was woken by one of them is in the queue of its
+// processor, from which nobody else takes him while all are busy.
 func (e *Engine) makeWay() {
-	if e.ready.Sub(e.launched) > longStep {
+	if e.long() {
 		runtime.Gosched()
 	}
 }

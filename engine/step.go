@@ -5,13 +5,14 @@ import "time"
 // step moves the requests that the plan chooses forward. When the device has been given the step after it as well, the next
 // call collects that one.
 func (e *Engine) step() error {
-	began := e.now()
+	began := e.began()
 	if e.aloft == 0 {
 		if err := e.takeOff(); err != nil {
 			return err
 		}
 	}
 	if len(e.chosen) == 0 {
+		e.ended = time.Time{}
 		e.recorder.Stepped(0)
 		return nil
 	}
@@ -24,13 +25,23 @@ func (e *Engine) step() error {
 	if err := e.collect(began); err != nil {
 		return err
 	}
-	took := e.since(began)
+	e.ended = e.now()
+	took := e.ended.Sub(began)
 	host := e.idle(began, took)
 	e.remember(&e.size, e.observe(took), took, host)
 	e.recorder.Stepped(took)
 	e.stats.record(len(e.batch.Tokens), took, host)
 	e.land()
 	return nil
+}
+
+// began is when the step that is due began: at the end of the one before, where there was one, so that what lies between two
+// steps, when others are let onto the processor, counts too. Who waits for tokens waits for it.
+func (e *Engine) began() time.Time {
+	if e.ended.IsZero() {
+		return e.now()
+	}
+	return e.ended
 }
 
 // takeOff gives the device the step that is due, if anybody needs one.
@@ -162,7 +173,7 @@ func (e *Engine) collect(began time.Time) error {
 	e.ready = e.now()
 	e.explain(began)
 	e.branch()
-	e.crew.do(e.draws)
+	e.crew.do(e.draws, e.long())
 	for i := range e.draws {
 		d := &e.draws[i]
 		e.stats.Output += int64(d.emitted)

@@ -52,7 +52,7 @@ func (e *Engine) Steps(n int) []Step {
 // remember notes a step of a size.
 func (e *Engine) remember(size *graph.Step, predicted float64, took, host time.Duration) {
 	e.history.put(Step{
-		At: e.since(e.started), Requests: len(size.Seqs), Tokens: size.Tokens(), Logits: size.Logits, Rows: int(size.CtxRows(0)),
+		At: e.ended.Sub(e.started), Requests: len(size.Seqs), Tokens: size.Tokens(), Logits: size.Logits, Rows: int(size.CtxRows(0)),
 		Predicted: seconds(predicted), Actual: took, Host: host,
 	})
 }
