@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sched"
 )
@@ -31,15 +33,15 @@ func (c cache) HostAvailable() int {
 	return c.swap.host.Available()
 }
 
-// swapLag is what a move of pages takes beside the copying, µs: the copies of a sequence are started one by one.
-const swapLag = 50
+// SwapLag is what a move of a request's pages takes beside the copying, whose copies are started one by one.
+const SwapLag = 50 * time.Microsecond
 
 // swapPrice is what it costs to compute a request's cache again and to move it to host memory and back, µs. Pages that
 // others hold too will be found when it goes on, so only its own count for computing; moved are all.
 func (e *Engine) swapPrice(q *sched.Request) (recompute, swap float64) {
 	seq := &e.byID[q.ID].seq
 	pages := e.pool.PagesFor(q.Computed)
-	swap = 2 * (swapLag + float64(pages)*float64(e.swapPage.Nanoseconds())/1e3)
+	swap = 2e6 * (SwapLag + time.Duration(pages)*e.swapPage).Seconds()
 	own := min(e.pool.Returns(seq)*e.pool.PageSize(), q.Computed)
 	if own == 0 {
 		return 0, swap

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +35,7 @@ type simulateFlags struct {
 	policy   string
 	slo      string
 	kvTokens int
+	swap     int64 // bytes of host memory
 	limits   capacity.Limits
 	options  simulate.Options
 	against  string
@@ -107,6 +110,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.limits.Sequences, "parallel", 64, "requests that run at once")
 	fl.IntVar(&f.limits.Context, "ctx", 0, "longest prompt and answer together; 0: the model's, at most 8192")
 	fl.IntVar(&f.kvTokens, "kv-tokens", 0, "tokens of cache; 0: what fits into the device's memory, and no more than all requests at their longest")
+	fl.Var((*swapFlag)(&f.swap), "swap-space", "GiB of host memory to which requests move their keys and values when others need the pages; 0: they are computed again")
 	fl.Float64Var(&f.limits.Utilization, "gpu-memory-utilization", 0.9, "part of a device's memory that may be used")
 	fl.StringVar(&f.slo, "slo", "", "bounds of a good answer: ttft, itl (95 of 100 gaps), tpot, e2e, such as ttft=1s,itl=50ms")
 	fl.DurationVar(&e.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms; 0: prompts are read in chunks as large as a step")
@@ -200,8 +204,17 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 	if lim.Pages < 1 {
 		return errors.Join(errors.New("simulate: there is no room for a page of cache"), s.Fits(1, page))
 	}
+	f.setSwap(&lim, p, s.Memory.CacheToken*page)
 	f.options.Limits = lim
 	return nil
+}
+
+// setSwap gives preempted requests their space in host memory, for pages of so many bytes.
+func (f *simulateFlags) setSwap(lim *backend.Limits, p *price.Profile, page int64) {
+	if f.swap > 0 && page > 0 {
+		lim.SwapPages = int(min(f.swap/page, math.MaxInt32/int64(lim.PageSize)))
+		f.options.Engine.SwapPage = time.Duration(1e9 * p.Swap(page))
+	}
 }
 
 // profileNamed is a published device, the profile in a file, or what was measured of this machine.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/quant"
@@ -25,6 +26,7 @@ type device struct {
 	rows  []float32 // logits: all alike
 	steps int64
 	spent time.Duration // in steps
+	page  time.Duration // that moving a page of the cache to host memory or back takes
 }
 
 // Info implements backend.Device.
@@ -80,11 +82,16 @@ func (d *device) Copy(backend.Buffer, backend.Buffer) error { return nil }
 // AllocHost implements backend.Swapper.
 func (d *device) AllocHost(n int64, what string) (backend.Buffer, error) { return d.Alloc(n, what) }
 
-// SwapOut implements backend.Swapper.
-func (d *device) SwapOut([]backend.Move) error { return nil }
+// SwapOut implements backend.Swapper: time passes, since the step that is planned waits for the pages.
+func (d *device) SwapOut(moves []backend.Move) error {
+	if d.page > 0 {
+		d.clock.pass(engine.SwapLag + time.Duration(len(moves))*d.page)
+	}
+	return nil
+}
 
 // SwapIn implements backend.Swapper.
-func (d *device) SwapIn([]backend.Move) error { return nil }
+func (d *device) SwapIn(moves []backend.Move) error { return d.SwapOut(moves) }
 
 // Close implements backend.Device.
 func (d *device) Close() error { return nil }
@@ -98,15 +105,17 @@ func (nothing) Bind(*graph.Node, backend.Args) (backend.Launch, error) { return 
 func (nothing) String() string                                         { return "nothing" }
 func (nothing) Bytes() int64                                           { return 0 }
 
-// program compiles the least graph that an engine can run: tokens in, logits out. What the model's own graph would take
-// is the price's business.
+// program compiles the least graph that an engine can run: tokens in, logits out, and one cache, so that a page is one move. What
+// the model's own graph would take is the price's business.
 func (d *device) program(lim backend.Limits) (*plan.Program, error) {
 	d.rows = make([]float32, lim.Logits*d.vocab)
 	find := func(string) (graph.Found, bool) { return graph.Found{Format: quant.F32}, true }
 	b := graph.NewBuilder("simulated", find, graph.F32, graph.F16)
 	axis := graph.Axis{Name: "vocab", Count: d.vocab, Size: 1}
 	one := graph.Axis{Name: "hidden", Count: 1, Size: 1}
-	x := b.Pick("picked", b.Embed("embd", b.Weight("token_embd.weight", axis, one), 0))
+	x := b.Embed("embd", b.Weight("token_embd.weight", axis, one), 0)
+	b.KVWrite(b.Cache(0, one, one, 0), x, x)
+	x = b.Pick("picked", x)
 	g, err := b.Finish(b.Linear("logits", x, b.Weight("token_embd.weight", axis, one), nil))
 	if err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func Run(o Options) (*Result, error) {
 // serve simulates a trace whose requests are made by ask, of tokens below vocab.
 func serve(o Options, vocab int, ask func(i int) engine.Request) (*Result, error) {
 	began := time.Now()
-	d := &device{clock: &clock{}, vocab: vocab, cost: o.Cost}
+	d := &device{clock: &clock{}, vocab: vocab, cost: o.Cost, page: o.Engine.SwapPage}
 	prog, err := d.program(o.Limits)
 	if err != nil {
 		return nil, err

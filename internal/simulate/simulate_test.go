@@ -9,6 +9,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/trace"
 )
@@ -162,3 +163,28 @@ func TestBadPrices(t *testing.T) {
 		t.Error("there is an index called tree")
 	}
 }
+
+// TestSwappingTakesTime: all of a crowded run's time is in steps or in moving pages to host memory and back.
+func TestSwappingTakesTime(t *testing.T) {
+	o := Options{Trace: spec(t, "constant:rate=1,n=60,in=50-400,out=40-80"), Concurrency: 8, Limits: limits, Cost: millis}
+	o.Limits.Pages, o.Limits.SwapPages = 60, 60
+	const page = 300 * time.Microsecond
+	o.Engine.SwapPage, o.Engine.Predictor = page, fixed{}
+	r := run(t, o)
+	s := r.Stats
+	if s.Swaps == 0 || s.SwappedOut != s.SwappedIn {
+		t.Fatalf("%d swaps, %d pages out and %d in: this shows nothing", s.Swaps, s.SwappedOut, s.SwappedIn)
+	}
+	copying := time.Duration(s.SwappedOut+s.SwappedIn) * page
+	moving := time.Duration((1 - r.Busy) * r.Report.Seconds * 1e9)
+	if lag := moving - copying; lag < 0 || lag > time.Duration(2*s.Swaps)*engine.SwapLag+time.Microsecond {
+		t.Errorf("moving %d pages took %v, copying alone %v", s.SwappedOut+s.SwappedIn, moving, copying)
+	}
+}
+
+// fixed knows what steps cost in millis.
+type fixed struct{}
+
+func (fixed) Predict(s sched.Shape) float64 { return 0.010 + 0.001*float64(s.Tokens) }
+
+func (fixed) Observe(*graph.Step, float64) float64 { return 0 }
