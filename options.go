@@ -34,8 +34,8 @@ type Options struct {
 	// bit; see cpu.Options.
 	Deterministic bool
 
-	// Warm has Load do what the device would otherwise do in the first steps, on the CPU the packing of weights: the first token
-	// comes later, and no step takes longer than those after it.
+	// Warm has Load do what the device would otherwise do in the first steps, on the CPU the packing of weights and, beside the
+	// first requests, finding memory for the cache: the first token comes later, and no step takes longer than those after it.
 	Warm bool
 }
 

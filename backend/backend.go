@@ -92,6 +92,12 @@ type Warmer interface {
 	Warm()
 }
 
+// Toucher is a device whose memory is the system's, which looks for a place for it when it is first written to.
+type Toucher interface {
+	// Touch has the system find a place for a buffer now. What is in it stays as it is; steps may write to it meanwhile.
+	Touch(Buffer)
+}
+
 // Borrower is a weight that is still read from the tensor it was placed from when its kernel is bound.
 type Borrower interface {
 	// WhenCopied has release called with each part of the tensor that the device has its own copy of from then on, by several

@@ -33,6 +33,7 @@ type Program struct {
 	pages    map[*graph.Cache]backend.Buffer
 	owned    []backend.Buffer // arena, caches and swap space
 	swap     swapSpace
+	touching touching
 	memory   Memory
 }
 
@@ -264,6 +265,7 @@ func (p *Program) Vocab() int { return p.Graph.Output.Axis.Len() }
 
 // Close frees the program's memory; the device stays.
 func (p *Program) Close() {
+	p.touching.close()
 	for _, b := range p.owned {
 		p.dev.Free(b)
 	}

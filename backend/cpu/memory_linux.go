@@ -11,6 +11,13 @@ func adviseLargePages(data []byte) {
 	_ = unix.Madvise(data, unix.MADV_HUGEPAGE) // advice: small pages serve as well, only slower
 }
 
+// placeMemory has the system find a place for whole pages, as writing to each would.
+func placeMemory(pages []byte) {
+	if len(pages) > 0 {
+		_ = unix.Madvise(pages, unix.MADV_POPULATE_WRITE) // advice, which kernels before 5.14 do not know
+	}
+}
+
 // mapAhead maps what is about to be read of a file in one call, rather than by a fault every sixteen pages. Pages that
 // are not mapped cannot be read ahead either.
 func mapAhead(data []byte) {

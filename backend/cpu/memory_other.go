@@ -4,4 +4,6 @@ package cpu
 
 func adviseLargePages([]byte) {}
 
+func placeMemory([]byte) {}
+
 func mapAhead([]byte) {}

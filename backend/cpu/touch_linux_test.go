@@ -1,0 +1,53 @@
+package cpu
+
+import (
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestTouch: touched memory has its place and holds what it held; what lies beside it has none.
+func TestTouch(t *testing.T) {
+	dev, err := New(Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	const page, pages = 4096, 64
+	b, err := dev.Alloc(pages*page, "a test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Free(b)
+	data := raw(b)
+	data[5*page+7] = 42
+	dev.Touch(b.Slice(4*page-1, 8*page)) // whole pages of it: 4 to 10
+	if err := unix.Madvise(data[:page], unix.MADV_POPULATE_WRITE); err != nil {
+		t.Skipf("the system does not know MADV_POPULATE_WRITE: %v", err)
+	}
+	if data[5*page+7] != 42 {
+		t.Error("what was in the memory is gone")
+	}
+	there := make([]byte, pages)
+	if err := mincore(data, there); err != nil {
+		t.Fatal(err)
+	}
+	for i := 4; i < 11; i++ {
+		if there[i]&1 == 0 {
+			t.Errorf("page %d was touched and is not there", i)
+		}
+	}
+	if there[pages-1]&1 != 0 {
+		t.Errorf("page %d is there and was not touched", pages-1)
+	}
+}
+
+// mincore says of each page whether it has a place, in bit 0.
+func mincore(data, there []byte) error {
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)), uintptr(unsafe.Pointer(&there[0])))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
