@@ -26,7 +26,8 @@ func calibrateCommand() *cobra.Command {
 		Short: "Measure this machine for pricing steps",
 		Long: `Calibrate measures, in a few seconds, what this machine can do at most (arithmetic by number format, each level of its
 memory) and what Ridge's kernels reach of that, and keeps it in the user's cache directory. From then on the price of a
-step is known before it is run: ridge roofline and ridge bench show it, ridge serve plans by it.
+step is known before it is run: ridge roofline and ridge bench show it, ridge serve plans by it. Where other programs take part of
+the processors it measures once more, and says so if they still do.
 
 With --score it then times steps of a model and compares: with what the calibration alone says of them, with what it says after
 it has seen other steps of the model, as ridge serve does, and with a line through those other steps (a constant, tokens and
@@ -41,9 +42,12 @@ With --json it prints the profile, which --profile takes on other machines; with
 				return err
 			}
 			defer dev.Close()
-			p, err := calibrate.Measure(dev, func(what string) { fmt.Fprintln(os.Stderr, "ridge: measuring", what) })
+			p, disturbed, err := calibrate.Measure(dev, func(what string) { fmt.Fprintln(os.Stderr, "ridge: measuring", what) })
 			if err != nil {
 				return err
+			}
+			if disturbed != "" {
+				fmt.Fprintf(os.Stderr, "ridge: %s; prices will be too high: calibrate again when the machine is quiet\n", disturbed)
 			}
 			if err := calibrate.Save(dev, p); err != nil {
 				return err

@@ -16,7 +16,7 @@ import (
 )
 
 // version changes when what is measured, or what it means, does: profiles of another version are measured again.
-const version = 2
+const version = 3
 
 // stored is a cached profile with what it was measured on.
 type stored struct {
@@ -102,8 +102,8 @@ func Save(dev backend.Device, p *price.Profile) error {
 	return nil
 }
 
-// Profile is the device's cached profile; when there is none that can be used it is measured and kept. report is told
-// what takes time, and why.
+// Profile is the device's cached profile; when there is none that can be used it is measured and, if nobody disturbed that, kept.
+// report is told what takes time, and why.
 func Profile(dev backend.Device, report func(string)) (*price.Profile, error) {
 	p, err := Cached(dev)
 	if p != nil {
@@ -114,8 +114,13 @@ func Profile(dev backend.Device, report func(string)) (*price.Profile, error) {
 	} else {
 		report("measuring this machine once, in a few seconds")
 	}
-	if p, err = Measure(dev, func(string) {}); err != nil {
+	p, disturbed, err := Measure(dev, func(string) {})
+	switch {
+	case err != nil:
 		return nil, err
+	case disturbed != "":
+		report(disturbed + " meanwhile; the measurement is not kept, run ridge calibrate when the machine is quiet")
+		return p, nil
 	}
 	if err := Save(dev, p); err != nil {
 		report(err.Error() + "; the measurement is not kept")

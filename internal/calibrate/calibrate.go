@@ -8,8 +8,34 @@ import (
 	"github.com/ridge-llm/ridge/price"
 )
 
-// Measure makes the profile of a device in a few seconds. report is told what is being done.
-func Measure(dev backend.Device, report func(string)) (*price.Profile, error) {
+// attempts is how often a machine is measured that is used by others meanwhile.
+const attempts = 2
+
+// Measure makes the profile of a device in a few seconds, and again if others were at work on the processors meanwhile. If they
+// still were, disturbed says so, and the profile's Source does: it is of a slower machine than this one is by itself. report is told
+// what is being done.
+func Measure(dev backend.Device, report func(string)) (p *price.Profile, disturbed string, err error) {
+	for n := range attempts {
+		disturbed, err = alone(dev.Info().Threads, func() error {
+			p, err = measure(dev, report)
+			return err
+		})
+		if err != nil {
+			return nil, "", err
+		}
+		if disturbed == "" {
+			return p, "", nil
+		}
+		if n+1 < attempts {
+			report("again, since " + disturbed + " meanwhile")
+		}
+	}
+	p.Source += ", while " + disturbed
+	return p, disturbed, nil
+}
+
+// measure makes the profile, whoever else is at work.
+func measure(dev backend.Device, report func(string)) (*price.Profile, error) {
 	report("peaks and memory")
 	p, err := peaks(dev)
 	if err != nil {

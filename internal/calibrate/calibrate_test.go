@@ -46,7 +46,7 @@ func TestCache(t *testing.T) {
 	}
 	for text, broken := range map[string]string{
 		"is no profile":  string(good[:len(good)/2]),
-		"version":        strings.Replace(string(good), `"version": 2`, `"version": 0`, 1),
+		"version":        strings.Replace(string(good), `"version": 3`, `"version": 0`, 1),
 		"was measured":   strings.Replace(string(good), `"device": "`, `"device": "another `, 1),
 		"has no profile": strings.Replace(string(good), `"profile":`, `"other":`, 1),
 		"levels[0]":      strings.Replace(string(good), `"name": "memory"`, `"name": ""`, 1),
@@ -62,7 +62,7 @@ func TestCache(t *testing.T) {
 
 // TestCannotMeasure: a device without a clock is refused with its name.
 func TestCannotMeasure(t *testing.T) {
-	if _, err := calibrate.Measure(ref.New(), func(string) {}); err == nil || !strings.Contains(err.Error(), "ref") {
+	if _, _, err := calibrate.Measure(ref.New(), func(string) {}); err == nil || !strings.Contains(err.Error(), "ref") {
 		t.Errorf("the reference was measured: %v", err)
 	}
 }

@@ -41,14 +41,14 @@ func newGround(dev backend.Device, g *graph.Graph, tokens, seqs, context int) (*
 	return &ground{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(3, 4))}, nil
 }
 
-// effort bounds the runs of one step: enough for a quartile, and not longer than its share of the calibration.
+// effort bounds the runs of one step: enough for a median, and not longer than its share of the calibration.
 const (
 	minRuns = 5
 	maxRuns = 40
 	effort  = 50 * time.Millisecond
 )
 
-// time runs a step until effort is spent and returns the lower quartile of every node's times: what a machine without other work takes, as samples.
+// time runs a step until effort is spent and returns the median of every node's times, as samples.
 func (g *ground) time(s graph.Step, samples []price.Sample) ([]price.Sample, error) {
 	nodes := g.prog.Graph.Nodes
 	took := make([][]float64, len(nodes))
@@ -67,7 +67,7 @@ func (g *ground) time(s graph.Step, samples []price.Sample) ([]price.Sample, err
 	}
 	for i, n := range nodes {
 		slices.Sort(took[i])
-		samples = append(samples, price.Sample{Node: n, Step: &s, Set: g.set(&s), Seconds: took[i][len(took[i])/4]})
+		samples = append(samples, price.Sample{Node: n, Step: &s, Set: g.set(&s), Seconds: took[i][len(took[i])/2]})
 	}
 	return samples, nil
 }

@@ -43,8 +43,11 @@ func products(dev backend.Device, samples []price.Sample) ([]price.Sample, error
 	return samples, nil
 }
 
-// Bounds of the weights that are read from memory to time it, in bytes.
+// Bounds of the weights that are read from memory to time it, in bytes. They are several times as large as the last cache: one that does
+// not throw out what was used longest ago, and holds more than was measured while others used it, has a good part of a set
+// a third larger than itself.
 const (
+	farther  = 3
 	leastFar = 256 << 20
 	mostFar  = 1 << 30
 )
@@ -55,7 +58,7 @@ func farProducts(dev backend.Device, p *price.Profile, samples []price.Sample) (
 	if len(p.Levels) < 2 {
 		return samples, nil
 	}
-	weights := max(p.Levels[len(p.Levels)-2].Bytes*4/3, leastFar)
+	weights := max(p.Levels[len(p.Levels)-2].Bytes*farther, leastFar)
 	if weights > mostFar {
 		return samples, nil
 	}

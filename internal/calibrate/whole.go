@@ -59,7 +59,7 @@ func whole(dev backend.Device, p *price.Profile) error {
 	return p.FitSteps(prog.Graph, joined, timed)
 }
 
-// wholeStep is the lower quartile of the time of a step with its logits, s.
+// wholeStep is the median time of a step with its logits, s.
 func (g *ground) wholeStep(s *graph.Step, logits []float32) (float64, error) {
 	var took []float64
 	bench.Lay(&g.batch, g.lim, s, g.prog.Vocab(), g.rnd)
@@ -77,7 +77,7 @@ func (g *ground) wholeStep(s *graph.Step, logits []float32) (float64, error) {
 		}
 	}
 	slices.Sort(took)
-	return took[len(took)/4], nil
+	return took[len(took)/2], nil
 }
 
 // logits times what a row of logits takes beside the nodes, for each number in it: to read it, if it is not where the host
