@@ -4,8 +4,7 @@
 //	go run ./bench/gate -ridge ./ridge -m model.gguf -sweep    chunks of prompts by price beside the best fixed size
 //
 // Both need a quiet machine that ridge calibrate has measured in that state. Simulations learn what a server's steps take from a recording of
-// other requests than those that are compared. A server is warmed up first: until it has touched its memory
-// for the first time it is slower than it will ever be again.
+// other requests than those that are compared. A server is warmed up first.
 package main
 
 import (
@@ -16,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // workload is requests that come, and in which order.
@@ -51,7 +51,6 @@ type gate struct {
 	ridge, model, dir string
 	context, parallel int
 	target            string
-	near              int
 	recording         string // of traffic that is none of the workloads, for the simulations to learn from
 }
 
@@ -62,7 +61,6 @@ func main() {
 	flag.IntVar(&g.context, "ctx", 1280, "context of a request, tokens")
 	flag.IntVar(&g.parallel, "parallel", 8, "requests that run at once")
 	flag.StringVar(&g.target, "target-itl", "80ms", "with -sweep: the target for 99 of 100 gaps between tokens")
-	flag.IntVar(&g.near, "near", 1, "with -sweep: how many sizes on either side of the best to run too")
 	only := flag.String("only", "", "the workload of this name alone")
 	sweep := flag.Bool("sweep", false, "check priced chunks of prompts instead of simulations")
 	flag.Parse()
@@ -123,8 +121,50 @@ type figures struct {
 	} `json:"itl_ms"`
 }
 
-// sweep finds the best fixed size of a step by simulating all, and runs it, its neighbours and the priced one for real.
+// sweep searches the fastest fixed size of a step that keeps the target, from the one that is best in simulation on, and runs the priced
+// one beside it.
 func (g *gate) sweep(w workload) error {
+	sizes, best, err := g.simulatedSizes(w)
+	if err != nil {
+		return err
+	}
+	target, err := time.ParseDuration(g.target)
+	if err != nil {
+		return fmt.Errorf("-target-itl: %w", err)
+	}
+	keeps := func(f figures) bool { return f.ITL.P99 <= float64(target)/float64(time.Millisecond) }
+	var fixed figures
+	for at, step := best, 0; at >= 0 && at < len(sizes); at += step {
+		f, err := g.print(w, sizes[at]+" tokens", "--max-num-batched-tokens", sizes[at])
+		if err != nil {
+			return err
+		}
+		if keeps(f) {
+			fixed.Rate = max(fixed.Rate, f.Rate)
+		}
+		switch {
+		case step == 0 && keeps(f):
+			step = 1
+		case step == 0:
+			step = -1
+		case keeps(f) == (step < 0): // the edge
+			at = len(sizes)
+		}
+	}
+	priced, err := g.print(w, "priced", "--target-itl", g.target)
+	if err != nil {
+		return err
+	}
+	if fixed.Rate == 0 {
+		fmt.Printf("  no fixed size keeps %s; priced does: %v\n", g.target, keeps(priced))
+		return nil
+	}
+	fmt.Printf("  priced reaches %.1f %% of the best fixed size that keeps %s, and keeps it: %v\n", 100*priced.Rate/fixed.Rate, g.target, keeps(priced))
+	return nil
+}
+
+// simulatedSizes are the fixed sizes that ridge simulate tries, and which is the best that keeps the target there.
+func (g *gate) simulatedSizes(w workload) (sizes []string, best int, err error) {
 	args := append([]string{"simulate", g.model, "--learn", g.recording, "--sweep", "--json", "--target-itl", g.target}, append(g.settings(), w.flags()...)...)
 	out, _ := g.output(args...) // its exit code says whether the gate is kept in simulation, and so does what it prints
 	var swept struct {
@@ -137,38 +177,33 @@ func (g *gate) sweep(w workload) error {
 		Fraction float64 `json:"priced_of_best_fixed"`
 	}
 	if err := json.Unmarshal([]byte(out), &swept); err != nil || swept.Best == nil {
-		return fmt.Errorf("no fixed budget keeps %s in simulation (%v): %s", g.target, err, out)
+		return nil, 0, fmt.Errorf("no fixed budget keeps %s in simulation (%v): %s", g.target, err, out)
 	}
 	fmt.Printf("  simulated: priced reaches %.1f %% of the best fixed budget, %s\n", 100*swept.Fraction, swept.Best.Budget)
 	for i, s := range swept.Fixed {
-		if s.Budget != swept.Best.Budget {
-			continue
-		}
-		for _, near := range swept.Fixed[max(i-g.near, 0):min(i+g.near+1, len(swept.Fixed))] {
-			if err := g.print(w, near.Budget+" tokens", "--max-num-batched-tokens", near.Budget); err != nil {
-				return err
-			}
+		sizes = append(sizes, s.Budget)
+		if s.Budget == swept.Best.Budget {
+			best = i
 		}
 	}
-	return g.print(w, "priced", "--target-itl", g.target)
+	return sizes, best, nil
 }
 
 // print runs a workload on a server with more settings and prints its figures.
-func (g *gate) print(w workload, name string, more ...string) error {
+func (g *gate) print(w workload, name string, more ...string) (f figures, err error) {
 	report, err := g.serve(w, more...)
 	if err != nil {
-		return err
+		return f, err
 	}
 	data, err := os.ReadFile(report)
 	if err != nil {
-		return err
+		return f, err
 	}
-	var f figures
 	if err := json.Unmarshal(data, &f); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(report), err)
+		return f, fmt.Errorf("%s: %w", filepath.Base(report), err)
 	}
 	fmt.Printf("  measured: %-12s %7.1f output tokens/s, ITL p50 %5.1f ms, p99 %6.1f ms\n", name, f.Rate, f.ITL.P50, f.ITL.P99)
-	return nil
+	return f, nil
 }
 
 func fail(format string, args ...any) {

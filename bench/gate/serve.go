@@ -44,8 +44,8 @@ func (g *gate) serve(w workload, more ...string) (report string, err error) {
 	if err := await(url); err != nil {
 		return "", err
 	}
-	// As many prompts as fill the whole cache, so that all of its memory has been written once.
-	warm := fmt.Sprintf("constant:n=%d,in=%d,out=8", g.parallel+2, g.context-64)
+	// Meanwhile the server finds memory for its cache.
+	warm := fmt.Sprintf("constant:n=%d,in=%d,out=8", 2*g.parallel, min(g.context/2, 200))
 	if out, err := g.output("bench", "serve", url, "--trace", warm, "--concurrency", strconv.Itoa(g.parallel)); err != nil {
 		return "", fmt.Errorf("warming up: %w\n%s", err, out)
 	}
