@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -156,13 +157,19 @@ func (f *benchServeFlags) target(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
+	ready, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := server.New(m, server.Options{}).Serve(ctx, l); err != nil {
+		s := server.New(m, server.Options{})
+		load := func() (*server.Server, error) { return s, nil }
+		if err := server.ServeLoading(ctx, l, slog.New(slog.DiscardHandler), load, func() { close(ready) }); err != nil {
 			o.Note("the server: %v", err)
 		}
 	}()
+	select { // before that it tells clients to come again
+	case <-ready:
+	case <-ended:
+	}
 	o.URL = "http://" + l.Addr().String()
 	o.Count = func(_ context.Context, text string) (int, error) {
 		ids, err := m.Encode(text, true)
