@@ -9,13 +9,15 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// TestClaims: every row is handed out once a step, whoever is fast, and a worker's own rows come in order.
+// TestClaims: every row is handed out once a step, whoever is fast, a worker's own rows come in order, and no more at once than
+// were asked for.
 func TestClaims(t *testing.T) {
 	for _, shape := range [][2]int{{1, 32}, {32, 64}, {257, 4096}, {2048, 2048}, {1000, 8192}} {
 		for _, workers := range []int{1, 2, 3, 7} {
 			w := &gemm.Weights{Format: quant.Q4_0, Rows: shape[0], Cols: shape[1]}
 			c := &claims{blocks: blocksOf(w, workers), taken: make([]taken, workers)}
 			for step := uint32(1); step <= 3; step++ {
+				most := max(1, int(step-1)*mostBlocks)
 				times := make([]int, shape[0])
 				var mu sync.Mutex
 				var all sync.WaitGroup
@@ -26,12 +28,15 @@ func TestClaims(t *testing.T) {
 						}
 						last := 0
 						first, end := c.span(id)
-						for from, to := c.take(step, id); from < to; from, to = c.take(step, id) {
+						for from, to := c.take(step, id, most); from < to; from, to = c.take(step, id, most) {
 							mu.Lock()
 							for r := from; r < to; r++ {
 								times[r]++
 							}
 							mu.Unlock()
+							if to-from > most*c.block {
+								t.Errorf("%v, %d workers: %d rows at once, of blocks of %d", shape, workers, to-from, c.block)
+							}
 							if from >= first && to <= end {
 								if from < last {
 									t.Errorf("%v, %d workers: worker %d got rows from %d after %d", shape, workers, id, from, last)

@@ -50,7 +50,7 @@ func (p *product) run(w *worker, m int) {
 	switch {
 	case gemm.Streams(p.d.tier, weights, m):
 		w.expect(weights)
-		for from, to := p.take(w); from < to; from, to = p.take(w) {
+		for from, to := p.take(w, mostBlocks); from < to; from, to = p.take(w, mostBlocks) {
 			p.multiply(w, weights, m, 0, from, to)
 		}
 	case w.acts.Format == gemm.Lines:
@@ -76,7 +76,9 @@ func (p *product) runPasses(w *worker, weights *gemm.Weights, m int) {
 	}
 }
 
-func (p *product) take(w *worker) (from, to int) { return p.blocks.take(p.d.steps, w.id) }
+func (p *product) take(w *worker, most int) (from, to int) {
+	return p.blocks.take(p.d.steps, w.id, most)
+}
 
 // multiply computes outputs [from, to) of m rows; weights holds the matrix from row first on.
 func (p *product) multiply(w *worker, weights *gemm.Weights, m, first, from, to int) {
@@ -95,7 +97,7 @@ func (p *product) firstUse(w *worker, m int) {
 	}
 	switch {
 	case pass:
-		for from, to := p.take(w); from < to; from, to = p.take(w) {
+		for from, to := p.take(w, 1); from < to; from, to = p.take(w, 1) {
 			w.view = p.matrix.weights.Part(from, to, p.d.bufferOf(w))
 			part := p.matrix.RowSpan(from, to)
 			gemm.Pack(p.d.tier, w.view.Bytes(0, to-from), part, 0, to-from)
@@ -105,7 +107,7 @@ func (p *product) firstUse(w *worker, m int) {
 		}
 		w.scratch.Follow(nil)
 	case gemm.Streams(p.d.tier, p.matrix.weights, m):
-		for from, to := p.take(w); from < to; from, to = p.take(w) {
+		for from, to := p.take(w, 1); from < to; from, to = p.take(w, 1) {
 			p.fill(w, from, to)
 			p.multiply(w, p.matrix.weights, m, 0, from, to)
 		}

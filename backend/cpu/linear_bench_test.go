@@ -78,7 +78,7 @@ func benchmarkLinear(b *testing.B, d *Device, weights []*gemm.Weights, m int, in
 			start := time.Now()
 			w.acts, w.next = acts, weights[(i+1)%len(weights)]
 			w.expect(weights[i%len(weights)])
-			for from, to := blocks.take(uint32(i+1), w.id); from < to; from, to = blocks.take(uint32(i+1), w.id) {
+			for from, to := blocks.take(uint32(i+1), w.id, mostBlocks); from < to; from, to = blocks.take(uint32(i+1), w.id, mostBlocks) {
 				gemm.Mul(d.tier, out, weights[0].Rows, weights[i%len(weights)], from, to, &w.acts, 0, m, w.scratch)
 			}
 			busy[w.id*16] += time.Since(start)

@@ -30,6 +30,7 @@ type dot struct {
 	tmp     int
 	cast    int
 	act     [6]Mem
+	ahead   [2]GPPhysical // what is read ahead
 }
 
 // dots writes every form's kernels for 1 to most rows.
@@ -66,14 +67,12 @@ func (d *dot) start(w emit.Width, f form, consts constants) {
 	startSums(w, d.rows, out, ld, d.float)
 	mins := w.Arg("mins", R13)
 	w.Label("loop")
-	for _, from := range ahead {
-		for i := range d.aheadLines() {
-			w.PREFETCHT1(emit.At(from, 64*i))
-		}
-		w.Advance(from, 64*d.aheadLines())
-	}
+	d.ahead = ahead
 	d.block(weights, scale)
 	d.minima(mins)
+	for _, from := range ahead {
+		w.Advance(from, 64*d.aheadLines())
+	}
 	w.Advance(weights, 128*f.planes)
 	w.Advance(scale, d.scaleBytes())
 	w.Advance(act, lineBytes)
@@ -85,6 +84,26 @@ func (d *dot) start(w emit.Width, f form, consts constants) {
 	storeSums(w, d.rows, out, ld, d.float)
 	w.VZEROUPPER()
 	w.RET()
+}
+
+// nearBytes is how far ahead of the codes in use they come from the second-level cache, into which they were read ahead, to the
+// first.
+const nearBytes = 1024
+
+// fetch reads ahead for group j: a block's share is spread over its groups, since a burst would hold up the loads behind it, and
+// so would loads that have to wait for the second-level cache.
+func (d *dot) fetch(weights GPPhysical, j int) {
+	near, step := 2*d.planes, 64
+	if !d.Wide() { // the other half of each plane is for another call
+		near, step = d.planes, 128
+	}
+	for i := j * near / 8; i < (j+1)*near/8; i++ {
+		d.PREFETCHT0(emit.At(weights, nearBytes+step*i))
+	}
+	lines := d.aheadLines()
+	for i := j * 2 * lines / 8; i < (j+1)*2*lines/8; i++ {
+		d.PREFETCHT1(emit.At(d.ahead[i/lines], 64*(i%lines)))
+	}
 }
 
 // aheadLines is how many cache lines each block fetches from either of two places; product.fetch counts on it. For few
@@ -174,6 +193,7 @@ func (d *dot) bias(sub int) {
 
 // products adds group j of every row.
 func (d *dot) products(weights GPPhysical, j int) {
+	d.fetch(weights, j)
 	for v := range 2 {
 		d.group(d.codes, j, emit.At(weights, v*d.Bytes), d.Reg(d.weights+v), d.Reg(d.tmp))
 		if !d.VNNI {
