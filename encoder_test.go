@@ -2,12 +2,7 @@ package ridge_test
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
-	"fmt"
-	"io"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,81 +12,14 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/internal/convert"
-	"github.com/ridge-llm/ridge/weights/safetensors"
+	"github.com/ridge-llm/ridge/internal/testkit"
 )
 
-// encoderDir writes a random BERT of two layers with a WordPiece vocabulary, as Hugging Face lays such a model out.
+// encoderDir is a small encoder as Hugging Face lays such a model out.
 func encoderDir(t *testing.T) string {
 	t.Helper()
-	const hidden, ffn, positions = 64, 96, 48
-	words := []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "fox", "ran", "into", "the", "wood", "##s", "page", "of", "cache", "."}
-	dir, rnd := t.TempDir(), rand.New(rand.NewPCG(4, 4))
-	var all []safetensors.Output
-	add := func(name string, mean float64, shape ...int) {
-		n := 1
-		for _, s := range shape {
-			n *= s
-		}
-		data := make([]byte, 0, 4*n)
-		for range n {
-			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(mean+0.2*rnd.NormFloat64())))
-		}
-		all = append(all, safetensors.Output{Name: name, DType: "F32", Shape: shape, Data: func(w io.Writer) error {
-			_, err := w.Write(data)
-			return err
-		}})
-	}
-	linear := func(name string, out, in int) { add(name+".weight", 0, out, in); add(name+".bias", 0, out) }
-	norm := func(name string) { add(name+".weight", 1, hidden); add(name+".bias", 0, hidden) }
-	add("embeddings.word_embeddings.weight", 0, len(words), hidden)
-	add("embeddings.position_embeddings.weight", 0, positions, hidden)
-	add("embeddings.token_type_embeddings.weight", 0, 2, hidden)
-	norm("embeddings.LayerNorm")
-	for i := range 2 {
-		at := func(name string) string { return fmt.Sprintf("encoder.layer.%d.%s", i, name) }
-		for _, p := range []string{"self.query", "self.key", "self.value", "output.dense"} {
-			linear(at("attention."+p), hidden, hidden)
-		}
-		norm(at("attention.output.LayerNorm"))
-		linear(at("intermediate.dense"), ffn, hidden)
-		linear(at("output.dense"), hidden, ffn)
-		norm(at("output.LayerNorm"))
-	}
-	vocab := map[string]int{}
-	for id, word := range words {
-		vocab[word] = id
-	}
-	write := func(name string, v any) {
-		data, err := json.Marshal(v)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), data, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	type object = map[string]any
-	write("config.json", object{
-		"architectures": []string{"BertModel"}, "hidden_size": hidden, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": ffn,
-		"max_position_embeddings": positions, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "vocab_size": len(words), "type_vocab_size": 2,
-	})
-	special := func(id int, content string) object {
-		return object{"id": id, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}
-	}
-	write("tokenizer.json", object{
-		"added_tokens":   []object{special(0, "[PAD]"), special(1, "[UNK]"), special(2, "[CLS]"), special(3, "[SEP]")},
-		"normalizer":     object{"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "lowercase": true},
-		"pre_tokenizer":  object{"type": "BertPreTokenizer"},
-		"post_processor": object{"type": "BertProcessing", "sep": []any{"[SEP]", 3}, "cls": []any{"[CLS]", 2}},
-		"decoder":        object{"type": "WordPiece", "prefix": "##", "cleanup": true},
-		"model":          object{"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": vocab},
-	})
-	f, err := os.Create(filepath.Join(dir, "model.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := safetensors.Write(f, nil, all); err != nil {
+	dir := t.TempDir()
+	if err := testkit.WriteEncoder(dir, "BertModel"); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -53,6 +53,8 @@ type Model struct {
 	memory    plan.Memory
 	pooling   string                    // one of the Pool constants
 	width     int                       // of an embedding
+	head      *bundle.Head              // of a model that compares texts; nil: there is none
+	segments  int                       // that an encoder tells apart
 	grammars  func() (*grammars, error) // made when first asked for
 	closing   sync.Once
 	closed    error
@@ -122,6 +124,9 @@ func (m *Model) compile(o Options) error {
 	}
 	info := m.device.Info()
 	if m.pooling, err = o.pooling(m.bundle); err != nil {
+		return err
+	}
+	if err = m.readHead(); err != nil {
 		return err
 	}
 	g, err := m.bundle.Model.Graph(model.Options{Act: info.Act, Cache: cache, AllHidden: m.pooling != PoolLast})

@@ -15,6 +15,7 @@ import (
 type Batch struct {
 	Tokens    []int32 // [T] token ids; see Fed
 	Positions []int32 // [T] place in the sequence, from 0
+	Segments  []int32 // [T] 1 in the second of two texts that are read together, else 0; empty: all 0
 	Slots     []int32 // [T] page × PageSize + offset where this token's keys and values go
 	QStart    []int32 // [S+1]
 	KVLen     []int32 // [S] cache rows of the sequence once this step's are written
@@ -57,7 +58,7 @@ func (b *Batch) Check(lim Limits, vocab int) error {
 		return fmt.Errorf("backend: a batch of %d sequences; %d fit", s, lim.Seqs)
 	case len(b.Picked) > lim.Logits:
 		return fmt.Errorf("backend: logits of %d rows are wanted; %d fit", len(b.Picked), lim.Logits)
-	case len(b.Positions) != t || len(b.Slots) != t || len(b.QStart) != s+1 || len(b.RopeLen) != s || len(b.Pages) != s*b.SeqPages || b.SeqPages > lim.SeqPages:
+	case len(b.Positions) != t || len(b.Segments) != 0 && len(b.Segments) != t || len(b.Slots) != t || len(b.QStart) != s+1 || len(b.RopeLen) != s || len(b.Pages) != s*b.SeqPages || b.SeqPages > lim.SeqPages:
 		return fmt.Errorf("backend: the slices of a batch of %d tokens and %d sequences do not fit together", t, s)
 	case b.QStart[0] != 0 || int(b.QStart[s]) != t:
 		return fmt.Errorf("backend: sequences cover rows %d to %d of %d", b.QStart[0], b.QStart[s], t)

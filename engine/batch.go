@@ -9,14 +9,20 @@ func (e *Engine) fill() {
 	if e.aloft > 0 {
 		b.Fed = e.fed
 	}
+	pairs := false
 	for _, r := range e.chosen {
 		b.SeqPages = max(b.SeqPages, len(r.seq.Table()))
+		pairs = pairs || r.Second > 0
 	}
+	b.Segments = b.Segments[:0]
 	for _, r := range e.chosen {
 		end := r.seq.Len()
 		for p := end - r.step; p < end; p++ {
 			b.Tokens = append(b.Tokens, r.tokenAt(p))
 			b.Positions = append(b.Positions, int32(p))
+			if pairs {
+				b.Segments = append(b.Segments, r.segment(p))
+			}
 		}
 		b.Slots = e.pool.Slots(b.Slots, &r.seq, r.step)
 		r.row = -1
@@ -33,4 +39,12 @@ func (e *Engine) fill() {
 			b.Pages = append(b.Pages, 0)
 		}
 	}
+}
+
+// segment is which of a request's two texts position p belongs to.
+func (r *request) segment(p int) int32 {
+	if r.Second > 0 && p >= r.Second {
+		return 1
+	}
+	return 0
 }

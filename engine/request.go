@@ -25,6 +25,8 @@ type Request struct {
 	// Hidden, when set, makes this a request for hidden states in place of an answer, and Emit is not called: it gets the
 	// rows of the prompt's tokens from position from on, [n, width]; see embed.go.
 	Hidden func(from int, rows []float32)
+	// Second is where the second of two texts begins in the prompt, for encoders that tell them apart; 0: there is one.
+	Second int
 	// Script, if not nil, is the answer: it is said part by part, a part with each step, and nothing is drawn. For replay.
 	Script []Said
 	// Done gets the end.

@@ -50,6 +50,12 @@ func (b *Builder) Has(name string) bool {
 	return ok
 }
 
+// Rows is how many rows the model's weight of this name has; 0 when there is none, or only a shape and no weights.
+func (b *Builder) Rows(name string) int {
+	f, _ := b.find(name)
+	return f.Rows
+}
+
 // Weight asks for a matrix of out × in; a vector is 1 × its axis. Asking again for the same name gives the same
 // weight.
 func (b *Builder) Weight(name string, out, in Axis) *Weight {

@@ -3,12 +3,12 @@ package graph
 import "fmt"
 
 // Embed looks up one row of its weight for every token: by the token's id, by its position for models with learned
-// positions, or always the first one, which BERT adds to the tokens of a text that stands by itself. The row is multiplied by
-// Scale (Gemma's √hidden); 0 means 1.
+// positions, or by its segment, with which BERT tells two texts apart: 0 in the first or only one, 1 in the second. The row is
+// multiplied by Scale (Gemma's √hidden); 0 means 1.
 type Embed struct {
 	simple
 	ByPosition bool
-	First      bool
+	BySegment  bool
 	Scale      float64
 	To         Type
 }
@@ -22,8 +22,8 @@ func (o Embed) Attrs() string {
 	if o.ByPosition {
 		by = "positions"
 	}
-	if o.First {
-		by = "first row"
+	if o.BySegment {
+		by = "segments"
 	}
 	if o.Scale != 0 {
 		by += fmt.Sprintf(", scale %.6g", o.Scale)
@@ -39,11 +39,13 @@ func (o Embed) Infer(n *Node) ([]Value, error) {
 	return []Value{{Rows: Tokens, Axis: n.Weights[0].In, Type: o.To}}, nil
 }
 
-// Index is the row that token number r of a step looks up.
-func (o Embed) Index(tokens, positions []int32, r int) int {
+// Index is the row that token number r of a step looks up. Without segments all tokens are of the first.
+func (o Embed) Index(tokens, positions, segments []int32, r int) int {
 	switch {
-	case o.First:
+	case o.BySegment && len(segments) == 0:
 		return 0
+	case o.BySegment:
+		return int(segments[r])
 	case o.ByPosition:
 		return int(positions[r])
 	}
@@ -66,9 +68,9 @@ func (b *Builder) Embed(name string, table *Weight, scale float64) *Value {
 	return b.Emit(name, Embed{Scale: scale, To: b.act}, nil, table)[0]
 }
 
-// EmbedFirst adds the first row of table for every token.
-func (b *Builder) EmbedFirst(name string, table *Weight) *Value {
-	return b.Emit(name, Embed{First: true, To: b.act}, nil, table)[0]
+// EmbedSegment adds the lookup of segments in table.
+func (b *Builder) EmbedSegment(name string, table *Weight) *Value {
+	return b.Emit(name, Embed{BySegment: true, To: b.act}, nil, table)[0]
 }
 
 // EmbedPosition adds the lookup of positions in table.

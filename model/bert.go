@@ -6,8 +6,8 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// bert is BERT (Devlin et al., 2018), as encoders for embeddings use it (bge, e5, gte, MiniLM …): learned positions, a row
-// for the kind of text, LayerNorm behind each block and attention both ways.
+// bert is BERT (Devlin et al., 2018), as encoders for embeddings use it (bge, e5, gte, MiniLM …) and cross-encoders: learned
+// positions, a row for each of two texts, LayerNorm behind each block and attention both ways.
 var bert = Arch{
 	Name:  "bert",
 	HF:    []string{"BertModel", "BertForMaskedLM", "BertForSequenceClassification"},
@@ -89,10 +89,10 @@ func encoderNames(base string) map[string]string {
 // buildEncoder gives the hidden states of every token; logits an encoder for embeddings has none.
 func buildEncoder(b *graph.Builder, c *Config) *graph.Value {
 	positions := graph.Axis{Name: "positions", Count: c.Context, Size: 1}
-	types := graph.Axis{Name: "types", Count: 1, Size: 1}
+	types := graph.Axis{Name: "types", Count: min(max(b.Rows("token_types.weight"), 1), 2), Size: 1}
 	x := b.Add("embd_sum", embedding(b, c), b.EmbedPosition("pos", b.Part("position_embd.weight", c.FirstPosition, positions, c.hidden())))
 	if b.Has("token_types.weight") {
-		x = b.Add("type_sum", x, b.EmbedFirst("type", b.Part("token_types.weight", 0, types, c.hidden())))
+		x = b.Add("type_sum", x, b.EmbedSegment("type", b.Part("token_types.weight", 0, types, c.hidden())))
 	}
 	x = b.LayerNorm("embd_norm", x, b.Vector("token_embd_norm.weight", c.hidden()), b.Vector("token_embd_norm.bias", c.hidden()), c.NormEps)
 	for i := range c.Layers {

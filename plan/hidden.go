@@ -39,7 +39,7 @@ func (p *Program) Encoder() bool {
 // Ids is how many token ids the model has a row for.
 func (p *Program) Ids() int {
 	for _, n := range p.Graph.Nodes {
-		if o, ok := n.Op.(graph.Embed); ok && !o.ByPosition && !o.First {
+		if o, ok := n.Op.(graph.Embed); ok && !o.ByPosition && !o.BySegment {
 			return n.Weights[0].Out.Len()
 		}
 	}

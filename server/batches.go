@@ -21,7 +21,7 @@ func (q *batchRequest) refuses() map[string]refusal {
 }
 
 // batchEndpoints are what the lines of a batch can ask for.
-var batchEndpoints = []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"}
+var batchEndpoints = []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/rerank", "/v1/score"}
 
 const longestWindow = 7 * 24 * time.Hour
 

@@ -63,7 +63,7 @@ func parse(body []byte, v any) error {
 }
 
 // embedded are the structs that requests are composed of, whose names encoding/json writes before their fields'.
-var embedded = []string{"sampling", "guides", "offer", "templateFields", "chatRequest"}
+var embedded = []string{"sampling", "guides", "offer", "templateFields", "chatRequest", "comparison"}
 
 // fieldName is a field's path as a client has it: "sampling.stop" is stop.
 func fieldName(path string) string {

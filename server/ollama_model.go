@@ -36,7 +36,7 @@ func roughly(n int64) string {
 
 // capabilities are what can be done with the model, in Ollama's words.
 func (s *Server) capabilities() []string {
-	if s.model.Encoder() {
+	if s.model.Encoder() { // also of rerankers, for which Ollama has no word
 		return []string{"embedding"}
 	}
 	all := []string{"completion"}

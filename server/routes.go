@@ -40,6 +40,11 @@ func (s *Server) route() {
 		"GET /api/version":     s.version,
 		// vLLM's.
 		"POST /v1/chat/completions/render": s.render,
+		"POST /v1/rerank":                  s.rerank,
+		"POST /v2/rerank":                  s.rerank,
+		"POST /rerank":                     s.rerank,
+		"POST /v1/score":                   s.score,
+		"POST /score":                      s.score,
 		"POST /tokenize":                   s.tokenize,
 		"POST /detokenize":                 s.detokenize,
 		"GET /health":                      s.health,

@@ -150,7 +150,10 @@ func (g *ggufFile) addEnds(bos, eos bool) {
 	if g.meta.boolean(keyAddEOS, eos) && g.t.eos >= 0 {
 		t = append(t, []int32{g.t.eos})
 	}
-	g.t.post = t
+	if g.t.post = t; len(t) == 3 { // as RoBERTa has it; GGUF has no key for pairs
+		bos, eos := t[0], t[2]
+		g.t.joint = &joint{bos, slices.Concat(eos, eos), eos}
+	}
 }
 
 // bytePairs reads a BPE vocabulary with merges: "gpt2" over bytes, "gemma4" over runes.
@@ -246,6 +249,7 @@ func (g *ggufFile) wordPiece() (err error) {
 	t.dec = wordPieceDecoder("##", true)
 	if t.bos >= 0 && sep >= 0 {
 		t.post = wrapped(t.bos, sep)
+		t.joint = &joint{[]int32{t.bos}, []int32{sep}, []int32{sep}}
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ func FromJSON(file, config []byte) (*Tokenizer, error) {
 	if t.post, err = f.spec.PostProcessor.template(); err != nil {
 		return nil, err
 	}
+	t.joint = f.spec.PostProcessor.joint()
 	if t.dec, err = f.spec.Decoder.decoder(); err != nil {
 		return nil, err
 	}

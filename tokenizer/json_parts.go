@@ -52,6 +52,7 @@ type component struct {
 	Sep           namedID                   `json:"sep"`
 	Cls           namedID                   `json:"cls"`
 	Single        []templatePart            `json:"single"`
+	Pair          []templatePart            `json:"pair"`
 	SpecialTokens map[string]templateTokens `json:"special_tokens"`
 }
 

@@ -16,6 +16,7 @@ type Tokenizer struct {
 	model   model
 	cut     wordCut // where words may be cut once more, to be remembered better
 	post    template
+	joint   *joint        // or nil: two texts are not read together
 	dec     decoder       // or nil: tokens are joined with spaces
 	steps   *pieceDecoder // dec as a function of single tokens, or nil when it is none
 

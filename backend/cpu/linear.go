@@ -22,7 +22,7 @@ func bindEmbed(_ vec.Ops, n *graph.Node, a backend.Args) body {
 		from, to := w.share(len(b.Tokens), 1)
 		for r := from; r < to; r++ {
 			row := out[r*width : (r+1)*width]
-			lookUp(row, o.Index(b.Tokens, b.Positions, r))
+			lookUp(row, o.Index(b.Tokens, b.Positions, b.Segments, r))
 			if o.Scale != 0 {
 				for i := range row {
 					row[i] *= float32(o.Scale)

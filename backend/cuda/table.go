@@ -50,7 +50,7 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	}
 	switch o := n.Op.(type) {
 	case graph.Embed:
-		if o.First {
+		if o.BySegment {
 			return nil
 		}
 		return d.one("embed", bindEmbed)

@@ -10,7 +10,7 @@ import (
 func embed(d *Device, n *graph.Node, a backend.Args) {
 	o := n.Op.(graph.Embed)
 	for r := range d.batch.Tokens {
-		x := d.weightRow(a, 0, o.Index(d.batch.Tokens, d.batch.Positions, r))
+		x := d.weightRow(a, 0, o.Index(d.batch.Tokens, d.batch.Positions, d.batch.Segments, r))
 		if o.Scale != 0 {
 			for i := range x {
 				x[i] = x[i] * float32(o.Scale)

@@ -36,7 +36,7 @@ func serveCommand() *cobra.Command {
 		Use:   "serve [MODEL]",
 		Short: "Serve a model over HTTP with the OpenAI API",
 		Long: `Serve answers /v1/chat/completions, /v1/completions, /v1/messages (Anthropic's), /api/chat and /api/generate (Ollama's),
-/v1/responses, /v1/embeddings, /api/embed, /v1/files and /v1/batches (kept in --data-dir),
+/v1/responses, /v1/embeddings, /api/embed, /v1/rerank and /v1/score (of models that compare texts), /v1/files and /v1/batches (kept in --data-dir),
 /v1/models, /tokenize, /detokenize, /health, /version and /metrics (Prometheus); at / is a web page to chat on and to watch the engine. Requests that come together are computed together, and what their prompts begin with in common is
 computed once. Ctrl-C or SIGTERM lets what is under way end, for half a minute at most.
 

@@ -29,6 +29,9 @@ func fromHF(b *bundle.Bundle) (*file, []string, error) {
 		f.tensors = append(f.tensors, t)
 		numbers += int64(x.Rows) * int64(x.Cols)
 	}
+	if err := addHead(f, b); err != nil {
+		return nil, nil, err
+	}
 	f.meta["general.type"] = "model"
 	f.meta["general.name"] = b.Name
 	f.meta["general.size_label"] = SizeLabel(numbers)

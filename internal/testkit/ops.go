@@ -109,8 +109,8 @@ func rowCases() []Case {
 		return b.EmbedPosition("e", b.Weight("t_embd", axis("positions", 80, 1), hidden))
 	})...)
 	for _, types := range []int{1, 2} {
-		all = append(all, make1("Embed", fmt.Sprintf("Embed/first of %d", types), 1e-6, func(b *graph.Builder) *graph.Value {
-			return b.EmbedFirst("e", b.Weight("t_embd", axis("types", types, 1), hidden))
+		all = append(all, make1("Embed", fmt.Sprintf("Embed/segment of %d", types), 1e-6, func(b *graph.Builder) *graph.Value {
+			return b.EmbedSegment("e", b.Weight("t_embd", axis("types", types, 1), hidden))
 		})...)
 	}
 	all = append(all, make1("RMSNorm", "RMSNorm", 1e-5, func(b *graph.Builder) *graph.Value {

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/tokenizer"
+)
+
+// comparison is what requests for scores of pairs of texts have in common.
+type comparison struct {
+	Model    string `json:"model"`
+	Truncate *int   `json:"truncate_prompt_tokens"` // most tokens of a pair; -1 and nothing: what the context holds
+	Priority int    `json:"priority"`
+}
+
+// compare reads a request and answers it.
+func (s *Server) compare(w http.ResponseWriter, r *http.Request, q any, answer func(context.Context) (any, error)) {
+	ctx, cancel, err := deadline(r)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	defer cancel()
+	var body any
+	if err = decode(w, r, q); err == nil {
+		body, err = answer(ctx)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, body)
+}
+
+// score is how well the second text of each pair answers the first, and what that took in tokens.
+func (q *comparison) score(ctx context.Context, s *Server, texts [][2]string) (scores []float64, tokens int, err error) {
+	if err := (&sampling{Model: q.Model}).check(s); err != nil {
+		return nil, 0, err
+	}
+	limit := 0
+	switch {
+	case !s.model.Compares():
+		return nil, 0, bad("model", "the model %q was not trained to compare texts; /v1/embeddings gives vectors to compare", s.options.Name)
+	case len(texts) > maxInputs:
+		return nil, 0, bad("", "there are %d pairs; %d at most are scored at once", len(texts), maxInputs)
+	case q.Truncate != nil && *q.Truncate != -1 && *q.Truncate < 1:
+		return nil, 0, bad("truncate_prompt_tokens", "truncate_prompt_tokens is %d; -1 (what the context holds) or 1 and more are possible", *q.Truncate)
+	case q.Truncate != nil:
+		limit = *q.Truncate
+	}
+	p := ridge.Greedy()
+	if p.Priority = q.Priority; inBackground(ctx) {
+		p.Priority = backgroundPriority
+	}
+	pairs := make([]ridge.Pair, len(texts))
+	for i, two := range texts {
+		if pairs[i], err = s.model.EncodePair(two[0], two[1], limit); errors.Is(err, tokenizer.ErrNoPairs) {
+			return nil, 0, bad("model", "the files of the model %q do not say how two texts are put together", s.options.Name)
+		} else if err != nil {
+			return nil, 0, err
+		}
+		tokens += len(pairs[i].IDs)
+	}
+	scores = make([]float64, len(texts))
+	// Submitting a few at a time keeps one request from filling the queue.
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2 * maxChoices)
+	for i := range pairs {
+		group.Go(func() error {
+			return contained(func() (err error) {
+				scores[i], err = s.model.Score(ctx, pairs[i], p)
+				return err
+			})
+		})
+	}
+	if err = group.Wait(); err == nil {
+		s.metrics.prompt.Add(float64(tokens))
+	}
+	return scores, tokens, err
+}
