@@ -3,6 +3,7 @@ package grammar
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // Options says what a JSON schema leaves open.
@@ -28,7 +29,8 @@ const maxSpaces = 256
 //   - strings that have to match a pattern or format are written with the shortest escapes
 //   - numbers with bounds are written without an exponent, others with at most two digits in it
 //   - a schema without a type is one of the types that its keywords speak of
-//   - oneOf must have options that no value can satisfy two of, by type or by a required property
+//   - oneOf must have options that no value written can satisfy two of, by type, by what they require, or by the values of
+//     a property, which is then always written
 //   - formats are enforced; those without a rule here are refused
 //   - annotations are skipped; all other keywords that are not enforced are refused, by name and JSON pointer
 func FromJSONSchema(schema []byte, o Options) (*Grammar, error) {
@@ -167,14 +169,15 @@ func (c *schemaCompiler) body(parts []part) (expr, error) {
 		}
 		if group := p.get("anyOf"); group != nil && !p.anyOf {
 			p.anyOf = true
-			return c.choice(parts, i, p, group)
+			return c.choice(parts, i, p, group, nil)
 		}
 		if group := p.get("oneOf"); group != nil && !p.oneOf {
 			p.oneOf = true
-			if err := c.apart(group); err != nil {
+			always, err := c.apart(group, slices.Concat(parts[:i], []part{p}, parts[i+1:]))
+			if err != nil {
 				return nil, err
 			}
-			return c.choice(parts, i, p, group)
+			return c.choice(parts, i, p, group, always)
 		}
 	}
 	f, err := c.facts(parts)
@@ -207,13 +210,16 @@ func (c *schemaCompiler) body(parts []part) (expr, error) {
 	return options, nil
 }
 
-// choice takes each option of a group in turn, together with all other parts.
-func (c *schemaCompiler) choice(parts []part, at int, made part, group *jsonValue) (expr, error) {
+// choice takes each option of a group in turn, together with all other parts, and with what is said beside the option.
+func (c *schemaCompiler) choice(parts []part, at int, made part, group *jsonValue, beside []*jsonValue) (expr, error) {
 	var options alt
-	for _, option := range group.items {
+	for i, option := range group.items {
 		with := append([]part(nil), parts...)
 		with[at] = made
-		r, err := c.schema(append(with, part{jsonValue: option}))
+		if with = append(with, part{jsonValue: option}); beside != nil && beside[i] != nil {
+			with = append(with, part{jsonValue: beside[i]})
+		}
+		r, err := c.schema(with)
 		if err != nil {
 			return nil, err
 		}
