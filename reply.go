@@ -63,8 +63,9 @@ func (m *Model) ConstrainReply(prompt string, r Reply) (*Constraint, error) {
 	w := replyWriter{style: m.Style(), reply: r, specials: compiler.specials}
 	w.thinks, w.thought = w.style.StartsInReasoning(prompt), w.style.HasReasoned(prompt)
 	if len(r.Tools) > 0 {
-		var ok bool
-		if w.form, ok = w.style.Tools.Form(); !ok {
+		_, asJSON := w.style.Tools.Form()
+		_, asElements := w.style.Tools.Elements()
+		if !asJSON && !asElements {
 			return nil, &LanguageError{Tool: -1, Err: fmt.Errorf("ridge: the chat template of %s shows no way of calling tools that Ridge can enforce; leave them to the model (tool_choice auto, not strict, parallel_tool_calls true)", m.name)}
 		}
 	}
@@ -78,7 +79,6 @@ func (m *Model) ConstrainReply(prompt string, r Reply) (*Constraint, error) {
 // replyWriter makes the grammar of a reply.
 type replyWriter struct {
 	style           chat.Style
-	form            chat.CallForm
 	reply           Reply
 	specials        []string // names of special tokens
 	thinks, thought bool     // the prompt ends where reasoning begins, or where it is over
@@ -157,24 +157,28 @@ func (w *replyWriter) harmony(content, calls *grammar.Grammar) *grammar.Grammar 
 
 // calls is one call of a tool, or several.
 func (w *replyWriter) calls() (*grammar.Grammar, error) {
+	if elements, ok := w.style.Tools.Elements(); ok {
+		return w.elementCalls(elements)
+	}
+	form, _ := w.style.Tools.Form() // ConstrainReply has looked whether there is one
 	var options []*grammar.Grammar
 	for i, t := range w.reply.Tools {
-		arguments, err := w.arguments(t)
+		arguments, err := w.arguments(t, form.Compact)
 		if err != nil {
 			return nil, &LanguageError{Tool: i, Err: err}
 		}
-		options = append(options, grammar.Seq(grammar.Text(t.Name), w.text(w.form.Middle), arguments))
+		options = append(options, grammar.Seq(grammar.Text(t.Name), w.text(form.Middle), arguments))
 	}
-	calls := grammar.Seq(w.text(w.form.Open), grammar.Choice(options...), w.text(w.form.Close))
-	if !w.reply.Single && !w.form.Single {
-		calls = grammar.List(calls, w.text(w.form.Between))
+	calls := grammar.Seq(w.text(form.Open), grammar.Choice(options...), w.text(form.Close))
+	if !w.reply.Single && !form.Single {
+		calls = grammar.List(calls, w.text(form.Between))
 	}
-	return grammar.Seq(w.text(w.form.Begin), calls, w.text(w.form.End)), nil
+	return grammar.Seq(w.text(form.Begin), calls, w.text(form.End)), nil
 }
 
 // arguments is what a tool takes. A schema that is not to be enforced may have what cannot be.
-func (w *replyWriter) arguments(t Tool) (*grammar.Grammar, error) {
-	o := grammar.Options{Spaced: !w.form.Compact, Object: true}
+func (w *replyWriter) arguments(t Tool, compact bool) (*grammar.Grammar, error) {
+	o := grammar.Options{Spaced: !compact, Object: true}
 	switch {
 	case !t.Strict && !w.reply.Required:
 		return grammar.JSONObject(o)

@@ -18,6 +18,9 @@ const (
 	mistralTemplate = "tools [TOOL_CALLS][ARGS] [THINK] [/THINK]"
 	r1Template      = "tools <｜tool▁calls▁begin｜> ```json <think> </think>"
 	v31Template     = "tools <｜tool▁calls▁begin｜>"
+	coderTemplate   = "tools <tool_call> <function="
+	seedTemplate    = "tools <seed:tool_call> <seed:think> </seed:think>"
+	glmTemplate     = "tools <tool_call> <arg_key>"
 	gptTemplate     = "tools <|channel|> <|message|>"
 )
 
@@ -25,6 +28,8 @@ const (
 func TestConstrainReply(t *testing.T) {
 	f := Tool{Name: "f", Parameters: json.RawMessage(`{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}`)}
 	g := Tool{Name: "g"}
+	city := Tool{Name: "city", Parameters: json.RawMessage(`{"type": "object", "properties": {"name": {"type": "string"}, "kind": {"enum": ["big", "small"]},
+		"code": {"type": "string", "pattern": "^[A-Z]{2}"}, "tags": {"type": "array", "items": {"type": "string"}}}, "required": ["name"]}`)}
 	strict := f
 	strict.Strict = true
 	number := Regex("[0-9]+")
@@ -57,6 +62,20 @@ func TestConstrainReply(t *testing.T) {
 		{mistralTemplate, "", required, []string{`[TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[ARGS]{}`, `[THINK]a[/THINK][TOOL_CALLS]g[ARGS]{}`}, []string{`[TOOL_CALLS]h[ARGS]{}`}},
 		{r1Template, "", required, []string{"<think>a</think>\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": 1}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"}, []string{"<｜tool▁calls▁begin｜><｜tool▁calls▁end｜>"}},
 		{v31Template, "", single, []string{"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"}, []string{"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"}},
+
+		{coderTemplate, "", Reply{Tools: []Tool{f, g, city}, Required: true}, []string{
+			"<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=g>\n</function>\n</tool_call>",
+			"<tool_call>\n<function=city>\n<parameter=name>\nSão \"P\" < </p\n\nx\n</parameter>\n<parameter=kind>\nbig\n</parameter>\n<parameter=tags>\n[\"a\", \"b\"]\n</parameter>\n</function>\n</tool_call>",
+			"<tool_call>\n<function=city>\n<parameter=name>\n\n</parameter>\n<parameter=code>\nAB12\n</parameter>\n</function>\n</tool_call>"},
+			[]string{"", "Hi", "<tool_call>\n<function=h>\n</function>\n</tool_call>", "<tool_call>\n<function=f>\n<parameter=a>\n\"1\"\n</parameter>\n</function>\n</tool_call>", "<tool_call>\n<function=f>\n</function>\n</tool_call>",
+				"<tool_call>\n<function=g>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>", "<tool_call>\n<function=city>\n<parameter=name>\nx\n</parameter>\n<parameter=kind>\nhuge\n</parameter>\n</function>\n</tool_call>",
+				"<tool_call>\n<function=city>\n<parameter=name>\nx\n</parameter>\n<parameter=code>\nab\n</parameter>\n</function>\n</tool_call>"}},
+		{coderTemplate, "", Reply{Tools: []Tool{f, g}, Required: true, Single: true}, []string{"<tool_call>\n<function=g>\n</function>\n</tool_call>"}, []string{"<tool_call>\n<function=g>\n</function>\n</tool_call>\n<tool_call>\n<function=g>\n</function>\n</tool_call>"}},
+		{coderTemplate, "", auto, []string{"", "Hi <tool", "I call.\n<tool_call>\n<function=f>\n<parameter=a>\n12\n</parameter>\n</function>\n</tool_call>", "<tool_call>\n<function=g>\n<parameter=any>\nthing\n</parameter>\n</function>\n</tool_call>"},
+			[]string{"<tool_call>x", "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n</function>\n</tool_call>"}},
+		{seedTemplate, "", required, []string{"<seed:think>Hm.</seed:think>\n<seed:tool_call>\n<function=f>\n<parameter=a>-1</parameter>\n</function>\n</seed:tool_call>"}, []string{"<seed:tool_call>\n<function=f>\n</function>\n</seed:tool_call>", "Hi"}},
+		{glmTemplate, "", required, []string{"<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>\n<tool_call>g\n</tool_call>", "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call><tool_call>g</tool_call>"},
+			[]string{"<tool_call>f</tool_call>", "<tool_call>f<arg_key>a</arg_key><arg_value>x</arg_value></tool_call>", "<tool_call>g<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"}},
 
 		{gptTemplate, "", Reply{Content: number}, []string{thought + final + "12", thought + thought + "<|channel|>final <|constrain|>json<|message|>1", final + "1"}, []string{"12", thought, thought + final + "x", "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}"}},
 		{gptTemplate, "", required, []string{thought + "<|channel|>commentary<|message|>I call.<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\":1}"}, []string{thought + final + "12", "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}"}},

@@ -43,7 +43,7 @@ func DetectStyle(template string) Style {
 		if has(mistralArgs) {
 			s.Tools = Devstral
 		}
-	case has("<seed:tool_call>"):
+	case has(seedBegin):
 		s.Tools = Seed
 	case has("<tool_call>") && has("<function="):
 		s.Tools = Coder

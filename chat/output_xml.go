@@ -9,6 +9,11 @@ import (
 // Calls written as elements, one for each parameter: Qwen3-Coder, Seed-OSS and GLM. Values stand as they are, so that their
 // types must come from elsewhere; the arguments passed on are JSON all the same.
 
+const (
+	seedBegin = "<seed:tool_call>"
+	seedEnd   = "</seed:tool_call>"
+)
+
 // xmlForm is how a style writes such a call:
 //
 //	Begin  Function name  Key parameter KeyEnd  Value value ValueEnd  …  Close  End
@@ -25,7 +30,7 @@ func (t ToolStyle) xml() *xmlForm {
 	case Coder:
 		return &xmlForm{hermesBegin, "<function=", ">", "<parameter=", ">", "", "</parameter>", "</function>", hermesEnd}
 	case Seed:
-		return &xmlForm{"<seed:tool_call>", "<function=", ">", "<parameter=", ">", "", "</parameter>", "</function>", "</seed:tool_call>"}
+		return &xmlForm{seedBegin, "<function=", ">", "<parameter=", ">", "", "</parameter>", "</function>", seedEnd}
 	case GLM:
 		return &xmlForm{hermesBegin, "", "<\n", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "", hermesEnd}
 	}

@@ -19,7 +19,18 @@ const (
 // Serve answers on a listener until ctx is done. Then it takes nothing new, lets what is under way end, for half a
 // minute at most, and returns nil. When the model breaks, requests get the error, and Serve returns it.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	return ServeLoading(ctx, l, s.log, func() (*Server, error) { return s, nil }, func() {})
+	f := &front{}
+	f.ready.Store(s) // the first request may be here already
+	failed := make(chan error, 1)
+	go s.watch(failed)
+	return f.serve(ctx, l, s.log, failed)
+}
+
+// watch tells when the model has broken.
+func (s *Server) watch(failed chan<- error) {
+	if err := s.model.Wait(); err != nil {
+		failed <- err
+	}
 }
 
 // ServeLoading is Serve for a server that load has yet to make. While load is at work, the listener is up and everything
@@ -35,9 +46,7 @@ func ServeLoading(ctx context.Context, l net.Listener, log *slog.Logger, load fu
 		}
 		f.ready.Store(s)
 		ready()
-		if err := s.model.Wait(); err != nil {
-			failed <- err
-		}
+		s.watch(failed)
 	}()
 	return f.serve(ctx, l, log, failed)
 }

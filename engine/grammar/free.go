@@ -38,7 +38,7 @@ func (f *freeText) add(stop string) {
 	f.stop[at] = at > 0
 }
 
-// graph is the automaton without the arcs that complete a stop. Special tokens begin anew.
+// graph is the automaton without the arcs that complete a stop. Special tokens, others, begin anew; nil: there are none.
 func (f *freeText) graph(others expr) graph {
 	g := graph{final: slices.Repeat([]bool{true}, len(f.next))}
 	var letters []rune
@@ -61,7 +61,10 @@ func (f *freeText) graph(others expr) graph {
 				g.arcs = append(g.arcs, graphArc{at, to, class{{r, r}}})
 			}
 		}
-		g.arcs = append(g.arcs, graphArc{at, 0, newClass(known).not()}, graphArc{at, 0, others})
+		g.arcs = append(g.arcs, graphArc{at, 0, newClass(known).not()})
+		if others != nil {
+			g.arcs = append(g.arcs, graphArc{at, 0, others})
+		}
 	}
 	return g
 }

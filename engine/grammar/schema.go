@@ -34,17 +34,30 @@ const maxSpaces = 256
 //   - formats are enforced; those without a rule here are refused
 //   - annotations are skipped; all other keywords that are not enforced are refused, by name and JSON pointer
 func FromJSONSchema(schema []byte, o Options) (*Grammar, error) {
-	if err := checkSource("schema", string(schema)); err != nil {
+	c, parts, err := newSchemaCompiler(schema, o)
+	if err != nil {
 		return nil, err
 	}
+	r, err := c.schema(parts)
+	if err != nil {
+		return nil, fmt.Errorf("grammar: schema at %w", err)
+	}
+	return &Grammar{rules: c.rules, root: int(r)}, nil
+}
+
+// newSchemaCompiler reads a schema, as the parts that have to be satisfied.
+func newSchemaCompiler(schema []byte, o Options) (c *schemaCompiler, parts []part, err error) {
+	if err := checkSource("schema", string(schema)); err != nil {
+		return nil, nil, err
+	}
 	if o.Spaces < 0 || o.Spaces > maxSpaces {
-		return nil, fmt.Errorf("grammar: %d characters of white space; between 0 and %d are possible", o.Spaces, maxSpaces)
+		return nil, nil, fmt.Errorf("grammar: %d characters of white space; between 0 and %d are possible", o.Spaces, maxSpaces)
 	}
 	root, err := readJSON(schema)
 	if err != nil {
-		return nil, fmt.Errorf("grammar: schema: %w", err)
+		return nil, nil, fmt.Errorf("grammar: schema: %w", err)
 	}
-	c := schemaCompiler{
+	c = &schemaCompiler{
 		Options:   o,
 		root:      root,
 		index:     map[string]ref{},
@@ -61,20 +74,16 @@ func FromJSONSchema(schema []byte, o Options) (*Grammar, error) {
 		c.ws = c.shared("white space", repeat{classOf(" \t\n\r"), 0, o.Spaces})
 		c.gap = c.ws
 	}
-	parts := []part{{jsonValue: root}}
+	parts = []part{{jsonValue: root}}
 	if o.Object {
 		only, err := readJSON([]byte(`{"type":"object"}`))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		only.id = 0 // as no schema of the source has it
 		parts = append(parts, part{jsonValue: only})
 	}
-	r, err := c.schema(parts)
-	if err != nil {
-		return nil, fmt.Errorf("grammar: schema at %w", err)
-	}
-	return &Grammar{rules: c.rules, root: int(r)}, nil
+	return c, parts, nil
 }
 
 // JSONObject is any JSON object.
