@@ -12,7 +12,8 @@ import (
 )
 
 // responsesAnswer is a chat answer told in the words of the Responses API: a list of items, and a stream of events that
-// each say which item, and which part of it, they belong to.
+// each say which item, and which part of it, they belong to. The API has no event for a token whose text is held back; its
+// log-probability comes with the next text, and the usage counts it.
 type responsesAnswer struct {
 	*chatAnswer
 	asked    *responsesRequest
@@ -24,10 +25,11 @@ type responsesAnswer struct {
 
 // outputItem is an item of the answer.
 type outputItem struct {
-	kind string // message, reasoning or function_call
-	id   string
-	text strings.Builder // or the arguments of a call
-	call toolCall        // its id and name
+	kind     string // message, reasoning or function_call
+	id       string
+	text     strings.Builder // or the arguments of a call
+	call     toolCall        // its id and name
+	logprobs []tokenLogprob  // of a message's tokens, if they are wanted
 }
 
 // responseID is the answer's id, in the API's form.
@@ -121,12 +123,12 @@ func (x *outputItem) body(a *responsesAnswer, done bool) map[string]any {
 	case "message":
 		b["role"], b["content"] = "assistant", []any{}
 		if done {
-			b["content"] = []any{x.part(a)}
+			b["content"] = []any{x.part()}
 		}
 	case "reasoning":
 		b["summary"], b["content"] = []any{}, []any{}
 		if done {
-			b["content"] = []any{x.part(a)}
+			b["content"] = []any{x.part()}
 		}
 	case "function_call":
 		b["call_id"], b["name"], b["arguments"] = x.call.ID, x.call.Function.Name, x.text.String()
@@ -143,11 +145,11 @@ func (a *responsesAnswer) itemStatus(x *outputItem) string {
 }
 
 // part is the content of a message or of reasoning.
-func (x *outputItem) part(a *responsesAnswer) map[string]any {
+func (x *outputItem) part() map[string]any {
 	if x.kind == "reasoning" {
 		return map[string]any{"type": "reasoning_text", "text": x.text.String()}
 	}
-	return map[string]any{"type": "output_text", "text": x.text.String(), "annotations": []any{}, "logprobs": append([]tokenLogprob{}, a.choices[0].logprobs...)}
+	return map[string]any{"type": "output_text", "text": x.text.String(), "annotations": []any{}, "logprobs": append([]tokenLogprob{}, x.logprobs...)}
 }
 
 // begin opens an item.
@@ -161,11 +163,7 @@ func (a *responsesAnswer) begin(kind string, call toolCall) error {
 	if err := a.send("response.output_item.added", map[string]any{"output_index": len(a.items) - 1, "item": x.body(a, false)}); err != nil || kind == "function_call" {
 		return err
 	}
-	part := x.part(a)
-	if kind == "message" {
-		part["logprobs"] = []any{}
-	}
-	return a.sendPart("response.content_part.added", x, map[string]any{"part": part})
+	return a.sendPart("response.content_part.added", x, map[string]any{"part": x.part()})
 }
 
 // end closes the open item, if there is one.
@@ -175,6 +173,7 @@ func (a *responsesAnswer) end() error {
 	}
 	a.open = false
 	x := a.items[len(a.items)-1]
+	x.takeLogprobs(&a.choices[0]) // of tokens without a text of their own
 	at := map[string]any{"item_id": x.id, "output_index": len(a.items) - 1}
 	var err error
 	switch x.kind {
@@ -182,14 +181,14 @@ func (a *responsesAnswer) end() error {
 		at["name"], at["arguments"] = x.call.Function.Name, x.text.String()
 		err = a.send("response.function_call_arguments.done", at)
 	case "message":
-		part := x.part(a)
+		part := x.part()
 		err = errors.Join(
 			a.sendPart("response.output_text.done", x, map[string]any{"text": part["text"], "logprobs": part["logprobs"]}),
 			a.sendPart("response.content_part.done", x, map[string]any{"part": part}))
 	case "reasoning":
 		err = errors.Join(
 			a.sendPart("response.reasoning_text.done", x, map[string]any{"text": x.text.String()}),
-			a.sendPart("response.content_part.done", x, map[string]any{"part": x.part(a)}))
+			a.sendPart("response.content_part.done", x, map[string]any{"part": x.part()}))
 	}
 	return errors.Join(err, a.send("response.output_item.done", map[string]any{"output_index": len(a.items) - 1, "item": x.body(a, true)}))
 }
@@ -228,15 +227,27 @@ func (a *responsesAnswer) grow(d delta) error {
 	}
 	x := a.items[len(a.items)-1]
 	x.text.WriteString(text)
+	logprobs := x.takeLogprobs(&a.choices[0])
 	switch {
 	case text == "":
 		return nil
 	case kind == "function_call":
 		return a.send(event, map[string]any{"item_id": x.id, "output_index": len(a.items) - 1, "delta": text})
 	case kind == "message":
-		return a.sendPart(event, x, map[string]any{"delta": text, "logprobs": []any{}})
+		return a.sendPart(event, x, map[string]any{"delta": text, "logprobs": logprobs})
 	}
 	return a.sendPart(event, x, map[string]any{"delta": text})
+}
+
+// takeLogprobs moves the log-probabilities of the tokens since the last delta to a message, and returns them. Those of other
+// items are nobody's.
+func (x *outputItem) takeLogprobs(c *chatState) []tokenLogprob {
+	fresh := append([]tokenLogprob{}, c.logprobs...)
+	if c.logprobs = nil; x.kind != "message" {
+		return nil
+	}
+	x.logprobs = append(x.logprobs, fresh...)
+	return fresh
 }
 
 // sendPart sends an event about the only part of the newest item.

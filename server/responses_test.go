@@ -16,6 +16,7 @@ type response struct {
 	Index    int `json:"output_index"`
 	ItemID   string
 	Delta    string
+	Logprobs []json.RawMessage
 	Response *response
 	Status   string
 	Output   []struct {
@@ -66,7 +67,7 @@ func TestResponses(t *testing.T) {
 
 	_, text = post(t, h, "/v1/responses", body+`, "stream": true}`)
 	var kinds []string
-	streamed := ""
+	streamed, logprobs := "", 0
 	last := response{}
 	for line := range strings.SplitSeq(text, "\n") {
 		data, ok := strings.CutPrefix(line, "data: ")
@@ -78,9 +79,12 @@ func TestResponses(t *testing.T) {
 			t.Errorf("event %d has number %d and type %s", len(kinds), e.Number, e.Type)
 		}
 		if kinds = append(kinds, e.Type); e.Type == "response.output_text.delta" {
-			streamed += e.Delta
+			streamed, logprobs = streamed+e.Delta, logprobs+len(e.Logprobs)
 		}
 		last = e
+	}
+	if logprobs != 20 || len(last.Response.Output[0].Content[0].Logprobs) != 20 {
+		t.Errorf("the deltas have %d log-probabilities and the end %d of 20 tokens", logprobs, len(last.Response.Output[0].Content[0].Logprobs))
 	}
 	if streamed != m.Content[0].Text || last.Response == nil || last.Response.Output[0].Content[0].Text != streamed || last.Type != "response.incomplete" {
 		t.Errorf("the stream says %q and ends with %+v", streamed, last)
