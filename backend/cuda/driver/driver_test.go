@@ -2,6 +2,8 @@ package driver_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -172,4 +174,16 @@ func TestLaunchAllocatesNothing(t *testing.T) {
 		}
 		return s.Synchronize()
 	})
+}
+
+// TestIsFault: which errors end a GPU's use.
+func TestIsFault(t *testing.T) {
+	for code, want := range map[int]bool{1: false, 2: false, 100: false, 214: true, 600: false, 700: true, 715: true, 719: true, 720: false} {
+		if err := fmt.Errorf("a step: %w", &driver.Error{Code: code}); driver.IsFault(err) != want {
+			t.Errorf("code %d is a fault: %v, want %v", code, !want, want)
+		}
+	}
+	if driver.IsFault(nil) || driver.IsFault(errors.New("another")) {
+		t.Error("what is no error of a call is no fault")
+	}
 }
