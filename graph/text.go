@@ -55,7 +55,11 @@ func (n *Node) String() string {
 	if a := n.Op.Attrs(); a != "" {
 		fmt.Fprintf(&s, " {%s}", a)
 	}
-	for _, w := range n.Weights {
+	shown := n.Weights
+	if o, ok := n.Op.(MoE); ok {
+		shown = shown[:o.Each()] // of the first expert; the others' are like them
+	}
+	for _, w := range shown {
 		fmt.Fprintf(&s, "  %s [%s, %s] %s", w.Name, w.Out, w.In, w.Format)
 	}
 	return s.String()

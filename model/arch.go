@@ -20,7 +20,7 @@ type Arch struct {
 	HF    []string // entries of config.json's architectures: "LlamaForCausalLM"
 	Read  func(f *fields) *Config
 	Build func(b *graph.Builder, c *Config) *graph.Value
-	// Names maps weight stems to Hugging Face's, where they differ from commonNames; N stands for the layer.
+	// Names maps weight stems to Hugging Face's, where they differ from commonNames; N stands for the layer, E for the expert.
 	Names map[string]string
 	// TextDefaults are for multimodal models, whose configuration has the language model's under text_config, without the
 	// fields that are as transformers' class has them.
@@ -87,11 +87,14 @@ func (m *Model) imagine(name string) (graph.Found, bool) {
 	return graph.Found{Format: m.format}, true
 }
 
-// stem is a weight's name without layer number: "blk.3.attn_q.weight" → "blk.N.attn_q.weight".
+// stem is a weight's name without the numbers of layer and expert: "blk.3.ffn_up.7.weight" → "blk.N.ffn_up.E.weight".
 func stem(name string) string {
 	parts := strings.Split(name, ".")
 	if len(parts) > 2 && parts[0] == "blk" {
 		parts[1] = "N"
+		if len(parts) == 5 {
+			parts[3] = "E"
+		}
 	}
 	return strings.Join(parts, ".")
 }
@@ -111,6 +114,9 @@ func (m *Model) hfNames(name string) []string {
 	}
 	if parts[0] == "blk" {
 		hf = strings.Replace(hf, "N", parts[1], 1)
+		if len(parts) == 5 {
+			hf = strings.Replace(hf, "E", parts[3], 1)
+		}
 	}
 	hf += "." + kind
 	names := []string{hf, "language_model." + hf}

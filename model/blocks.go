@@ -78,6 +78,14 @@ func (l layer) gated(x *graph.Value) *graph.Value {
 	return l.linear("ffn_down", l.b.ActMul(l.name("ffn_act"), gate, up, l.c.Act), l.c.hidden(), l.c.MLPBias)
 }
 
+// feedForward is the block of a model that has experts or has none.
+func (l layer) feedForward(x *graph.Value) *graph.Value {
+	if l.c.Experts.Experts > 0 {
+		return l.experts(x)
+	}
+	return l.gated(x)
+}
+
 // plain is the feed-forward block down(fn(up x)).
 func (l layer) plain(x *graph.Value) *graph.Value {
 	up := l.linear("ffn_up", x, l.c.ffn(), l.c.MLPBias)
@@ -118,7 +126,7 @@ func preNorm(b *graph.Builder, c *Config) *graph.Value {
 	for i := range c.Layers {
 		l := layer{b, c, i}
 		x = l.add("attn_sum", x, l.selfAttention(l.norm("attn_norm", x)))
-		x = l.add("ffn_sum", x, l.gated(l.norm("ffn_norm", x)))
+		x = l.add("ffn_sum", x, l.feedForward(l.norm("ffn_norm", x)))
 	}
 	return rmsHead(b, c, x)
 }

@@ -22,6 +22,9 @@ type Config struct {
 	QKVBias, OutBias, MLPBias bool
 	QKNorm                    bool // queries and keys are normalised head by head
 
+	Experts   graph.MoE // of feed-forward blocks; no experts: there is one block for all
+	ExpertFFN int       // width of an expert's
+
 	Encoder       bool // attention looks both ways, and hidden states are all there is
 	FirstPosition int  // row of the position table that belongs to position 0
 
@@ -40,8 +43,14 @@ func (c *Config) hidden() graph.Axis { return graph.Axis{Name: "hidden", Count: 
 func (c *Config) heads() graph.Axis {
 	return graph.Axis{Name: "heads", Count: c.Heads, Size: c.HeadDim}
 }
-func (c *Config) kv() graph.Axis    { return graph.Axis{Name: "kv", Count: c.KVHeads, Size: c.HeadDim} }
-func (c *Config) ffn() graph.Axis   { return graph.Axis{Name: "ffn", Count: c.FFN, Size: 1} }
+func (c *Config) kv() graph.Axis  { return graph.Axis{Name: "kv", Count: c.KVHeads, Size: c.HeadDim} }
+func (c *Config) ffn() graph.Axis { return graph.Axis{Name: "ffn", Count: c.FFN, Size: 1} }
+func (c *Config) expertFFN() graph.Axis {
+	return graph.Axis{Name: "ffn", Count: c.ExpertFFN, Size: 1}
+}
+func (c *Config) perExpert() graph.Axis {
+	return graph.Axis{Name: "experts", Count: c.Experts.Experts, Size: 1}
+}
 func (c *Config) vocab() graph.Axis { return graph.Axis{Name: "vocab", Count: c.Vocab, Size: 1} }
 func (c *Config) head() graph.Axis  { return graph.Axis{Name: "head", Count: 1, Size: c.HeadDim} }
 
@@ -68,7 +77,7 @@ func (c *Config) check(f *fields) {
 	}{
 		{"vocabulary", c.Vocab, maxSize}, {"hidden size", c.Hidden, maxSize}, {"layer count", c.Layers, maxLayers},
 		{"head count", c.Heads, maxSize}, {"key head count", c.KVHeads, maxSize}, {"head size", c.HeadDim, maxSize},
-		{"feed-forward size", c.FFN, maxSize}, {"context", c.Context, maxTokens},
+		{"feed-forward size", max(c.FFN, c.ExpertFFN), maxSize}, {"context", c.Context, maxTokens},
 	} {
 		if s.n <= 0 || s.n > s.limit {
 			f.fail("its %s is %d; 1 to %d are possible", s.what, s.n, s.limit)

@@ -27,6 +27,8 @@ type Exported struct {
 	Change     graph.Change // from that file to the graph
 	Pair       *Head        // not nil: rows that turn together, half a head apart so far, become neighbours
 	Values     []float32    // not nil: the numbers themselves, which no tensor of the model's own file holds
+	Experts    int          // whose matrices lie one below the other; 0: it is no such tensor
+	Stack      []string     // not nil: in the model's own file each of them is a tensor by itself
 }
 
 // Head is how the rows of queries or keys divide into heads, and how many of a head's rows turn.
@@ -43,7 +45,7 @@ func (m *Model) Export() (*Export, error) {
 	for key, v := range m.Meta {
 		e.Meta[m.Arch.Name+"."+key] = v
 	}
-	e.Tensors = append(m.divisors(), whole(g)...)
+	e.Tensors = append(m.divisors(), m.stacked(whole(g))...)
 	back, err := FromGGUF("the GGUF file to be written", e.Meta, readBack{e})
 	if err != nil {
 		return nil, err
@@ -74,6 +76,33 @@ func whole(g *graph.Graph) []Exported {
 		list[i].Rows, list[i].Cols = max(list[i].Rows, rows), max(list[i].Cols, cols)
 	}
 	return list
+}
+
+// stacked puts the experts' matrices one below the other, as GGUF has them.
+func (m *Model) stacked(list []Exported) []Exported {
+	var all []Exported
+	at := map[string]int{}
+	for _, x := range list {
+		if strings.HasSuffix(x.Name, "_exps.weight") {
+			x.Experts = m.Config.Experts.Experts
+		}
+		name, single := strings.CutSuffix(stem(x.Name), ".E.weight")
+		if !single {
+			all = append(all, x)
+			continue
+		}
+		layer := strings.Split(x.Name, ".")[1]
+		name = strings.Replace(name, "N", layer, 1) + "_exps.weight"
+		i, known := at[name]
+		if !known {
+			i = len(all)
+			at[name] = i
+			all = append(all, Exported{Name: name, Cols: x.Cols, Format: x.Format, Tensor: x.Tensor, Experts: m.Config.Experts.Experts})
+		}
+		all[i].Rows += x.Rows
+		all[i].Stack = append(all[i].Stack, x.Tensor)
+	}
+	return all
 }
 
 // divisors are the rotation's numbers that GGUF keeps in tensors.

@@ -14,6 +14,7 @@ var llama = Arch{
 		c.Rotation = f.rotation(c, graph.AdjacentPairs)
 		if !f.isHF() { // Mistral in GGUF's naming
 			f.windows(c, f.sizeOr("", "attention.sliding_window", 0), everyLayer)
+			f.readExperts(c) // Mixtral likewise
 		}
 		return c
 	},

@@ -32,6 +32,31 @@ var qwen3 = Arch{
 	Build: preNorm,
 }
 
+// qwen3moe is Qwen3 with experts in place of the feed-forward block.
+var qwen3moe = Arch{
+	Name: "qwen3moe",
+	HF:   []string{"Qwen3MoeForCausalLM"},
+	Read: func(f *fields) *Config {
+		c := qwen3.Read(f)
+		f.readExperts(c)
+		c.ExpertFFN = f.size("moe_intermediate_size", "expert_feed_forward_length")
+		if f.isHF() { // what GGUF has no keys for
+			c.Experts.OfAll = !f.flag("norm_topk_prob", false)
+			if dense, _ := f.hf["mlp_only_layers"].([]any); len(dense) > 0 || f.sizeOr("decoder_sparse_step", "", 1) != 1 {
+				f.fail("some of its layers have no experts (mlp_only_layers, decoder_sparse_step), which is not supported")
+			}
+		}
+		return c
+	},
+	Build: preNorm,
+	Names: map[string]string{
+		"blk.N.ffn_gate_inp": "model.layers.N.mlp.gate",
+		"blk.N.ffn_gate.E":   "model.layers.N.mlp.experts.E.gate_proj",
+		"blk.N.ffn_down.E":   "model.layers.N.mlp.experts.E.down_proj",
+		"blk.N.ffn_up.E":     "model.layers.N.mlp.experts.E.up_proj",
+	},
+}
+
 // qwenWindows gives the layers from max_window_layers on a window, when the model says that it uses one.
 func qwenWindows(f *fields, c *Config) {
 	if !f.isHF() || !f.flag("use_sliding_window", false) {

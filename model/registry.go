@@ -4,8 +4,10 @@ package model
 var registry = []*Arch{
 	&llama,
 	&mistral,
+	&mixtral,
 	&qwen2,
 	&qwen3,
+	&qwen3moe,
 	&gemma,
 	&gemma2,
 	&gemma3,

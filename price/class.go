@@ -20,7 +20,7 @@ func (c Class) String() string {
 // ClassOf is a node's class.
 func ClassOf(n *graph.Node) Class {
 	switch n.Op.(type) {
-	case graph.Linear:
+	case graph.Linear, graph.MoE:
 		return Linear
 	case graph.Attention:
 		return Attention

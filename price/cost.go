@@ -43,7 +43,7 @@ func (m *Model) cost(x *group, l *load, set home) cost {
 	switch x.class {
 	case Linear:
 		c.launch = x.curve.Launch
-		rows := x.rows(l)
+		rows := x.rowsEach(l)
 		whole := p.wholeTiles(rows)
 		c.worked, c.fetched = x.curve.at(whole, x.size)*c.compute*whole/max(rows, 1), x.curve.reading(c.slow == len(p.Levels)-1)*c.memory
 		c.seconds = overlap(c.worked, c.fetched)

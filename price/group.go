@@ -2,6 +2,7 @@ package price
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/ridge-llm/ridge/graph"
@@ -20,6 +21,10 @@ type group struct {
 	size   float64 // of its weight, as sizeOf
 	coef   *Coef   // of everything else
 	rides  bool    // with the node before it, in one launch
+
+	experts graph.MoE // of such a node; no experts otherwise
+	held    int       // of them are here
+	all     float64   // bytes of those
 
 	fixed, perToken, perLogit, perRow, perPair graph.Work
 }
@@ -116,6 +121,15 @@ func (x *group) probe(n *graph.Node) {
 	x.perPair = minus(c, times(a, 2))
 	x.perRow = minus(minus(b, a), x.perPair)
 	x.perToken = minus(minus(a, x.perRow), x.perPair)
+	if o, ok := n.Op.(graph.MoE); ok {
+		x.experts, x.held = o, len(n.Weights)/o.Each()
+		for _, w := range n.Weights {
+			x.all += float64(w.Bytes())
+		}
+		for _, w := range []*graph.Work{&x.fixed, &x.perToken, &x.perLogit, &x.perRow, &x.perPair} {
+			w.WeightBytes = 0 // not linear: see work
+		}
+	}
 }
 
 // unwindowed is a node whose caches are looked back in without end, and back alone.
@@ -144,7 +158,18 @@ func (x *group) work(l *load) graph.Work {
 	plus(&w, &x.perLogit, l.logits)
 	plus(&w, &x.perRow, l.rows[x.window])
 	plus(&w, &x.perPair, l.pairs[x.window])
+	if x.experts.Experts > 0 {
+		w.WeightBytes = int64(math.Round(x.all * x.experts.Reached(l.tokens)))
+	}
 	return w
+}
+
+// rowsEach is how many rows of each weight that is read are multiplied with it.
+func (x *group) rowsEach(l *load) float64 {
+	if o := x.experts; o.Experts > 0 && l.tokens > 0 {
+		return o.Passes(l.tokens) / (o.Reached(l.tokens) * float64(x.held))
+	}
+	return x.rows(l)
 }
 
 // rows is how many rows the group's nodes make.

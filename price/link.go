@@ -20,6 +20,14 @@ func (p *Profile) AllGather(bytes int64, n int) (float64, error) {
 	return p.messages(n-1, float64(bytes)/float64(n))
 }
 
+// AllToAll is what n devices take to exchange buffers of so many bytes, an n-th of each device's for each of them, s.
+func (p *Profile) AllToAll(bytes int64, n int) (float64, error) {
+	if n <= 1 {
+		return 0, nil
+	}
+	return p.messages(1, float64(bytes)*float64(n-1)/float64(n)) // to all at once, over one link
+}
+
 // Send is what a message of so many bytes takes to another device, s.
 func (p *Profile) Send(bytes int64) (float64, error) { return p.messages(1, float64(bytes)) }
 

@@ -25,22 +25,29 @@ var Numbers = []Number{F32, TF32, F16, BF16, FP8, Int8, FP4, Int4}
 func numberOf(n *graph.Node, p *Profile) Number {
 	switch o := n.Op.(type) {
 	case graph.Linear:
-		in := n.In[0].Type
-		if in == graph.F32 {
-			in = o.Round
-		}
-		switch in {
-		case graph.Q8:
-			return Int8
-		case graph.BF16:
-			return BF16
-		case graph.F16:
-			return F16
-		}
+		return numberOfProduct(n.In[0].Type, o.Round)
+	case graph.MoE:
+		return numberOfProduct(n.In[0].Type, o.Round)
 	case graph.Attention:
 		if p.Attention != "" {
 			return p.Attention
 		}
+	}
+	return F32
+}
+
+// numberOfProduct is the format in which a product of inputs of a type runs, which it may round as it multiplies.
+func numberOfProduct(in, round graph.Type) Number {
+	if in == graph.F32 {
+		in = round
+	}
+	switch in {
+	case graph.Q8:
+		return Int8
+	case graph.BF16:
+		return BF16
+	case graph.F16:
+		return F16
 	}
 	return F32
 }

@@ -21,26 +21,25 @@ const (
 // the weights.
 const releaseBytes = 4 << 20
 
-// product is a linear node bound to its memory.
+// product is a matrix to multiply with.
 type product struct {
 	d      *Device
 	matrix *matrix
 	blocks *claims
 	many   *portions
-	out    []float32 // [rows][matrix.Rows]
 	bias   vector
 }
 
-func newProduct(d *Device, m *matrix, out []float32, bias vector) *product {
+func newProduct(d *Device, m *matrix, bias vector) *product {
 	workers := len(d.pool.workers)
-	p := &product{d, m, &claims{blocks: blocksOf(m.weights, workers), taken: make([]taken, workers)}, newPortions(m.Rows, workers), out, bias}
+	p := &product{d, m, &claims{blocks: blocksOf(m.weights, workers), taken: make([]taken, workers)}, newPortions(m.Rows, workers), bias}
 	if m.stage != packed {
 		d.buffer = max(d.buffer, gemm.PackedBytes(m.Format, min(p.blocks.block, m.Rows), m.Cols))
 	}
 	return p
 }
 
-// run computes the worker's share of m rows.
+// run computes the worker's share of m rows: of worker.acts to worker.out.
 func (p *product) run(w *worker, m int) {
 	weights, stage := p.matrix.weights, p.matrix.stage
 	if stage != packed {
@@ -71,8 +70,8 @@ func (p *product) runPasses(w *worker, weights *gemm.Weights, m int) {
 			return
 		}
 		first, last := part.pass*rows, min((part.pass+1)*rows, m)
-		gemm.Mul(p.d.tier, p.out, p.matrix.Rows, weights, part.from, part.to, &w.acts, first, last, w.scratch)
-		addBias(p.out, p.bias, first, last, p.matrix.Rows, part.from, part.to)
+		gemm.Mul(p.d.tier, w.out, p.matrix.Rows, weights, part.from, part.to, &w.acts, first, last, w.scratch)
+		addBias(w.out, p.bias, first, last, p.matrix.Rows, part.from, part.to)
 	}
 }
 
@@ -82,8 +81,8 @@ func (p *product) take(w *worker, most int) (from, to int) {
 
 // multiply computes outputs [from, to) of m rows; weights holds the matrix from row first on.
 func (p *product) multiply(w *worker, weights *gemm.Weights, m, first, from, to int) {
-	gemm.Mul(p.d.tier, p.out[first:], p.matrix.Rows, weights, from-first, to-first, &w.acts, 0, m, w.scratch)
-	addBias(p.out, p.bias, 0, m, p.matrix.Rows, from, to)
+	gemm.Mul(p.d.tier, w.out[first:], p.matrix.Rows, weights, from-first, to-first, &w.acts, 0, m, w.scratch)
+	addBias(w.out, p.bias, 0, m, p.matrix.Rows, from, to)
 }
 
 // firstUse is run for a matrix that is not packed.

@@ -86,6 +86,11 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		k.name, k.bind, k.scratch = "kvwrite", bindKVWrite, kvWriteScratch
 	case graph.Attention:
 		k.name, k.bind, k.scratch = "attention "+d.tier.String(), bindAttention, d.attentionScratch
+	case graph.MoE:
+		k.name, k.bind, k.scratch = d.moeKernel(n), bindMoE, d.moeScratchBytes
+		if k.name == "" {
+			return nil
+		}
 	case graph.Act:
 		k.blocks, k.cut = true, cutColumns
 		k.name, k.bind = "act", simple(bindAct)

@@ -50,7 +50,7 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		return nil, err
 	}
 	weights := matrix.weights
-	p := newProduct(d, matrix, floats(a.Out[0]), biasOf(a))
+	p, out := newProduct(d, matrix, biasOf(a)), floats(a.Out[0])
 	format := gemm.Float32
 	if n.Op.(graph.Linear).Round == graph.BF16 {
 		format = gemm.ActFormatOf(d.tier, weights.Format)
@@ -67,6 +67,7 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			w.acts = gemm.FloatActs(floats(x), m, weights.Cols)
 			w.acts.Format, w.acts.Alone = format, d.alone
 		}
+		w.out = out
 		p.run(w, m)
 	}, nil
 }

@@ -32,20 +32,20 @@ func raw(b backend.Buffer) []byte {
 }
 
 // floats is a buffer's bytes as F32.
-func floats(b backend.Buffer) []float32 {
-	if b.Len < 4 {
+func floats(b backend.Buffer) []float32 { return as[float32](raw(b)) }
+
+// as is bytes as numbers.
+func as[T float32 | uint16 | int32](b []byte) []T {
+	var one T
+	n := len(b) / int(unsafe.Sizeof(one))
+	if n == 0 {
 		return nil
 	}
-	return unsafe.Slice((*float32)(unsafe.Pointer(&raw(b)[0])), b.Len/4)
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
 }
 
 // halves is a buffer's bytes as 16-bit numbers.
-func halves(b backend.Buffer) []uint16 {
-	if b.Len < 2 {
-		return nil
-	}
-	return unsafe.Slice((*uint16)(unsafe.Pointer(&raw(b)[0])), b.Len/2)
-}
+func halves(b backend.Buffer) []uint16 { return as[uint16](raw(b)) }
 
 // rows is how many rows a node's first output has in a batch.
 func rows(n *graph.Node, b *backend.Batch) int { return b.Rows(n.Out[0].Rows) }

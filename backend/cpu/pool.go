@@ -28,6 +28,7 @@ type worker struct {
 	tier    gemm.Tier
 	scratch *gemm.Scratch
 	acts    gemm.Acts     // of the product at hand
+	out     []float32     // and where its results go: [rows][rows of the matrix]
 	next    *gemm.Weights // of the product after it
 	buffer  []byte        // packed weights that are not kept, see firstuse.go
 	view    gemm.Weights  // of the buffer

@@ -153,6 +153,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		f = add
 	case graph.Softcap:
 		f = softcap
+	case graph.MoE:
+		f = moe
 	case graph.Pick:
 		f = pick
 	default:

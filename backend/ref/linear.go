@@ -29,9 +29,7 @@ func linear(d *Device, n *graph.Node, a backend.Args) {
 	for r := range in {
 		in[r] = d.read(n, a, 0, r)
 		if n.Op.(graph.Linear).Round == graph.BF16 {
-			for i, v := range in[r] {
-				in[r][i] = quant.BF16ToF32(quant.F32ToBF16(v))
-			}
+			roundBF16(in[r])
 		}
 		out[r] = make([]float32, n.Out[0].Axis.Len())
 	}
@@ -57,6 +55,13 @@ func linear(d *Device, n *graph.Node, a backend.Args) {
 	}
 	for r := range out {
 		d.write(n, a, 0, r, out[r])
+	}
+}
+
+// roundBF16 rounds numbers as products of weights in BF16 may do with their inputs.
+func roundBF16(x []float32) {
+	for i, v := range x {
+		x[i] = quant.BF16ToF32(quant.F32ToBF16(v))
 	}
 }
 

@@ -14,25 +14,28 @@ const q8Scale = graph.Q8Block
 // quantize rounds rows to Q8.
 func quantize(d *Device, n *graph.Node, a backend.Args) {
 	for r := range d.rows(n) {
-		x := d.read(n, a, 0, r)
-		row := rowAt(n.Out[0], a.Out[0], r)
-		for ; len(x) > 0; x, row = x[graph.Q8Block:], row[graph.Q8BlockBytes:] {
-			var largest float32
-			for _, v := range x[:graph.Q8Block] {
-				largest = max(largest, float32(math.Abs(float64(v))))
-			}
-			d.flops(2 * graph.Q8Block) // magnitude, maximum
-			inverse := float32(0)
-			if largest != 0 {
-				inverse = 127 / largest
-			}
-			for i, v := range x[:graph.Q8Block] {
-				row[i] = byte(int8(math.RoundToEven(float64(v * inverse))))
-			}
-			d.flops(2*graph.Q8Block + 2) // scaling, rounding; two divisions
-			binary.LittleEndian.PutUint32(row[q8Scale:], math.Float32bits(largest*float32(1./127)))
-		}
+		d.storeQ8(rowAt(n.Out[0], a.Out[0], r), d.read(n, a, 0, r))
 		d.counted.ValueWrite += n.Out[0].RowBytes()
+	}
+}
+
+// storeQ8 rounds a row to Q8.
+func (d *Device) storeQ8(row []byte, x []float32) {
+	for ; len(x) > 0; x, row = x[graph.Q8Block:], row[graph.Q8BlockBytes:] {
+		var largest float32
+		for _, v := range x[:graph.Q8Block] {
+			largest = max(largest, float32(math.Abs(float64(v))))
+		}
+		d.flops(2 * graph.Q8Block) // magnitude, maximum
+		inverse := float32(0)
+		if largest != 0 {
+			inverse = 127 / largest
+		}
+		for i, v := range x[:graph.Q8Block] {
+			row[i] = byte(int8(math.RoundToEven(float64(v * inverse))))
+		}
+		d.flops(2*graph.Q8Block + 2) // scaling, rounding; two divisions
+		binary.LittleEndian.PutUint32(row[q8Scale:], math.Float32bits(largest*float32(1./127)))
 	}
 }
 

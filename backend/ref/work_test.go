@@ -31,12 +31,19 @@ func TestDeclaredWork(t *testing.T) {
 			if _, err := testkit.Outputs(g, dev, w, lim, batches); err != nil {
 				t.Fatal(err)
 			}
-			if counted := dev.Counted(); counted != declared {
+			counted := dev.Counted()
+			if c.Op == "MoE" && counted.WeightBytes != declared.WeightBytes { // which experts rows take is declared as a chance, where there is one
+				if off := float64(counted.WeightBytes) / float64(declared.WeightBytes); lim.Tokens == 1 || off < 0.6 || off > 1.4 {
+					t.Errorf("%d bytes of weights declared, %d counted", declared.WeightBytes, counted.WeightBytes)
+				}
+				counted.WeightBytes = declared.WeightBytes
+			}
+			if counted != declared {
 				t.Errorf("declared %+v\ncounted  %+v", declared, counted)
 			}
 		})
 	}
-	for _, op := range []string{"Linear", "Embed", "RMSNorm", "LayerNorm", "RoPE", "Act", "ActMul", "Add", "Softcap", "Pick", "Attention", "AddNorm"} {
+	for _, op := range []string{"Linear", "Embed", "RMSNorm", "LayerNorm", "RoPE", "Act", "ActMul", "Add", "Softcap", "Pick", "Attention", "AddNorm", "MoE"} {
 		if !seen[op] {
 			t.Errorf("the table has no case of %s", op)
 		}

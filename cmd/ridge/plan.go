@@ -19,6 +19,7 @@ type planFlags struct {
 	paper            paperFlags
 	devices, dollars []string
 	tensor, pipeline []int
+	expert           []int
 	data             int
 	trace, slo       string
 	load             capacity.Workload
@@ -40,7 +41,7 @@ func planCommand() *cobra.Command {
 fit and how long they may be, the time to a first token and between tokens, tokens per second, and what a million of them
 cost. MODEL is a GGUF file, a Hugging Face directory, a config.json, or the name of a well-known shape (ridge dummy --list).
 
-It tries every device it was given (all it knows, if none) in every layout that --tp and --pp allow, and lists what is
+It tries every device it was given (all it knows, if none) in every layout that --tp, --pp and --ep allow, and lists what is
 fast enough for --slo, the cheapest first; for the others it says in a line why they do not do. One device in one layout is
 shown in full, for growing numbers of sequences.
 
@@ -88,6 +89,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	fl.StringSliceVar(&f.dollars, "dollars", nil, "what an hour of a device costs, as name=2.5")
 	fl.IntSliceVar(&f.tensor, "tp", []int{1, 2, 4, 8}, "tensor parallelism: devices that share every layer")
 	fl.IntSliceVar(&f.pipeline, "pp", []int{1}, "pipeline parallelism: groups of devices with some of the layers each")
+	fl.IntSliceVar(&f.expert, "ep", []int{1}, "expert parallelism: devices among which the experts of a layer are divided, of one copy of the model or of several")
 	fl.IntVar(&f.data, "dp", 1, "data parallelism: copies of the model")
 	f.paper.add(cmd)
 	fl.IntVar(&f.load.Input, "input", 1024, "tokens of a prompt")

@@ -17,6 +17,7 @@ import (
 type planReport struct {
 	Model      string              `json:"model"`
 	Parameters int64               `json:"parameters"`
+	Active     int64               `json:"active_parameters"` // that a token passes
 	Workload   *capacity.Workload  `json:"workload,omitempty"`
 	SLO        capacity.SLO        `json:"slo"`
 	Rows       []planRow           `json:"rows"`
@@ -56,11 +57,13 @@ func (f *planFlags) plan(name string, m *model.Model) (*planReport, error) {
 	for _, p := range profiles {
 		for _, pp := range f.pipeline {
 			for _, tp := range f.tensor {
-				row, err := f.row(m, p, capacity.Layout{Tensor: tp, Pipeline: pp, Data: f.data}, r)
-				if err != nil {
-					return nil, err
+				for _, ep := range f.expert {
+					row, err := f.row(m, p, capacity.Layout{Tensor: tp, Pipeline: pp, Data: f.data, Expert: ep}, r)
+					if err != nil {
+						return nil, err
+					}
+					r.Rows = append(r.Rows, row)
 				}
-				r.Rows = append(r.Rows, row)
 			}
 		}
 	}
@@ -78,10 +81,7 @@ func (f *planFlags) row(m *model.Model, p *price.Profile, l capacity.Layout, r *
 	if err != nil {
 		return row, err
 	}
-	r.Parameters = 0
-	for _, w := range g.Weights {
-		r.Parameters += int64(w.Out.Len()) * int64(w.In.Len())
-	}
+	r.Parameters, r.Active = capacity.Parameters(g)
 	if f.train {
 		return f.trainingRow(row, p, g)
 	}

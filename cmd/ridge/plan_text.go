@@ -11,6 +11,9 @@ import (
 // print writes the report as tables.
 func (r *planReport) print(out io.Writer) error {
 	fmt.Fprintf(out, "%s, %.2f billion parameters", r.Model, float64(r.Parameters)/1e9)
+	if r.Active < r.Parameters {
+		fmt.Fprintf(out, ", of which a token passes %.2f", float64(r.Active)/1e9)
+	}
 	if r.Workload != nil {
 		fmt.Fprintf(out, "; prompts of %d tokens, answers of %d", r.Workload.Input, r.Workload.Output)
 	}

@@ -68,7 +68,7 @@ var supported = []string{
 	"reference/architectures/llama", "reference/architectures/llama-linear-rope", "reference/architectures/llama3-rope-scaled",
 	"reference/architectures/mistral-sliding", "reference/architectures/qwen2", "reference/architectures/qwen3",
 	"reference/architectures/gemma", "reference/architectures/gemma2", "reference/architectures/gemma3",
-	"reference/architectures/phi3", "reference/architectures/gpt2",
+	"reference/architectures/phi3", "reference/architectures/gpt2", "reference/architectures/mixtral", "reference/architectures/qwen3-moe",
 	"models/stories260K/hf", "models/babyllama-tok105",
 }
 

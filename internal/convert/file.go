@@ -49,9 +49,9 @@ func (t *tensor) quantizable() bool {
 		!strings.HasSuffix(name, "ffn_gate_inp") && !strings.HasSuffix(name, "ssm_conv1d")
 }
 
-// stem is the name without layer and ".weight": "attn_v", "token_embd".
+// stem is the name without layer and ".weight": "attn_v", "token_embd"; of experts' matrices what a single block's is called.
 func (t *tensor) stem() string {
-	name := strings.TrimSuffix(t.name, ".weight")
+	name := strings.TrimSuffix(strings.TrimSuffix(t.name, ".weight"), "_exps")
 	return name[strings.LastIndex(name, ".")+1:]
 }
 

@@ -69,6 +69,10 @@ func exported(b *bundle.Bundle, x model.Exported) (tensor, error) {
 		return t, fmt.Errorf("convert: %s has no tensor %s", b.Source.Path, x.Tensor)
 	}
 	switch {
+	case x.Stack != nil:
+		rows, err := stacked(b, x)
+		t.rows = rows
+		return t, err
 	case x.Change == graph.Transpose:
 		if q.Format.Block() != 1 {
 			return t, fmt.Errorf("convert: %s: tensor %s is in %s, which cannot be transposed; F32, F16 and BF16 can", b.Source.Path, x.Tensor, q.Format)
@@ -87,8 +91,11 @@ func exported(b *bundle.Bundle, x model.Exported) (tensor, error) {
 // inGGUF is the tensor without its numbers: a matrix in its own format, or a vector in F32.
 func inGGUF(x model.Exported) tensor {
 	t := tensor{name: x.Name, shape: []int{x.Rows, x.Cols}, format: x.Format, as: x.Format}
-	if x.Rows == 1 {
+	switch {
+	case x.Rows == 1:
 		t.shape = t.shape[1:]
+	case x.Experts > 0:
+		t.shape = []int{x.Experts, x.Rows / x.Experts, x.Cols}
 	}
 	if !t.quantizable() {
 		t.as = quant.F32
@@ -108,6 +115,29 @@ func constant(x []float32) func([]byte, int, int) []byte {
 // windows hands out rows as they are.
 func windows(q quant.Tensor) func([]byte, int, int) []byte {
 	return func(_ []byte, from, to int) []byte { return q.RowSpan(from, to).Data }
+}
+
+// stacked hands out rows of several tensors of one size as if they lay one below the other.
+func stacked(b *bundle.Bundle, x model.Exported) (func([]byte, int, int) []byte, error) {
+	var parts []quant.Tensor
+	for _, name := range x.Stack {
+		q, ok := b.Tensor(name)
+		if !ok || q.Format != x.Format || q.Rows != x.Rows/len(x.Stack) || q.Cols != x.Cols {
+			return nil, fmt.Errorf("convert: %s: tensor %s is missing or not like %s, beside which it is to lie in %s", b.Source.Path, name, x.Tensor, x.Name)
+		}
+		parts = append(parts, q)
+	}
+	each := parts[0].Rows
+	return func(buf []byte, from, to int) []byte {
+		buf = buf[:0]
+		for from < to {
+			i := from / each
+			end := min(to, (i+1)*each)
+			buf = append(buf, parts[i].RowSpan(from-i*each, end-i*each).Data...)
+			from = end
+		}
+		return buf
+	}, nil
 }
 
 // transposed hands out columns as rows.

@@ -41,6 +41,7 @@ func Cases() []Case {
 	all = append(all, roundedCases()...)
 	all = append(all, rowCases()...)
 	all = append(all, attentionCases()...)
+	all = append(all, moeCases()...)
 	return all
 }
 

@@ -20,7 +20,7 @@ func TestRanksAddUp(t *testing.T) {
 		if a, b := whole.Memory(64, 4), sum(g.Weights); a.Weights != b {
 			t.Errorf("%s: %d bytes of weights of %d", shape, a.Weights, b)
 		}
-		for _, l := range []capacity.Layout{{2, 1, 1}, {1, 2, 1}, {2, 3, 1}, {8, 1, 1}} {
+		for _, l := range []capacity.Layout{tensor(2), {Tensor: 1, Pipeline: 2, Data: 1}, {Tensor: 2, Pipeline: 3, Data: 1}, tensor(8)} {
 			if l.Check(g) != nil {
 				continue
 			}
@@ -136,9 +136,11 @@ func TestRefusals(t *testing.T) {
 		lim  capacity.Limits
 		want string
 	}{
-		{capacity.Layout{3, 1, 1}, h200, good, "cannot be divided equally among 3 devices"},
-		{capacity.Layout{0, 1, 1}, h200, good, "less than one device"},
-		{capacity.Layout{1, 29, 1}, h200, good, "29 pipeline stages for the 28 layers"},
+		{tensor(3), h200, good, "cannot be divided equally among 3 devices"},
+		{tensor(0), h200, good, "less than one device"},
+		{capacity.Layout{Tensor: 1, Pipeline: 29, Data: 1}, h200, good, "29 pipeline stages for the 28 layers"},
+		{capacity.Layout{Tensor: 2, Pipeline: 1, Data: 1, Expert: 2}, h200, good, "divides experts, and qwen2 has none"},
+		{capacity.Layout{Tensor: 1, Pipeline: 1, Data: 3, Expert: 2}, h200, good, "divides experts among 2 devices"},
 		{tensor(2), apple, good, "has no link_bytes_per_second"},
 		{tensor(1), h200, capacity.Limits{StepTokens: 512, Sequences: 8, Context: 1000, Utilization: math.NaN()}, "more than 0 and at most 1"},
 		{tensor(1), h200, capacity.Limits{Sequences: 8, Context: 1000, Utilization: 1}, "each must be 1 or more"},
@@ -161,5 +163,55 @@ func TestRecomputeKeepsLess(t *testing.T) {
 	const stream = 4096 * 2 * 100
 	if few < 32*stream || few > all/10 {
 		t.Errorf("%d bytes with recomputation, %d without; the layers' beginnings alone are %d", few, all, 32*stream)
+	}
+}
+
+// TestExpertParallel: devices that divide experts hold all of them together, once, whatever else they hold; and their rows
+// reach more of them than one device's alone.
+func TestExpertParallel(t *testing.T) {
+	g := build(t, "qwen3-30b-a3b", "", graph.BF16)
+	experts := func(l capacity.Layout) (bytes, other, flops, read int64, r *capacity.Rank) {
+		if err := l.Check(g); err != nil {
+			t.Fatal(err)
+		}
+		r = l.Rank(g, 0)
+		step := &graph.Step{Seqs: []graph.Seq{{New: 4}}}
+		for _, n := range r.Graph.Nodes {
+			if _, ok := n.Op.(graph.MoE); ok {
+				bytes += sum(n.Weights)
+				w := n.Op.Work(n, step)
+				flops, read = flops+w.FLOPs, read+w.WeightBytes
+			}
+		}
+		return bytes, sum(r.Graph.Weights) - bytes, flops, read, r
+	}
+	all, rest, work, once, _ := experts(tensor(1))
+	for _, c := range []struct {
+		l         capacity.Layout
+		devices   int64 // that divide the experts, or cut them
+		exchanged int
+	}{
+		{capacity.Layout{Tensor: 4, Pipeline: 1, Data: 1}, 4, 0},
+		{capacity.Layout{Tensor: 4, Pipeline: 1, Data: 1, Expert: 2}, 4, 0},
+		{capacity.Layout{Tensor: 4, Pipeline: 1, Data: 1, Expert: 4}, 4, 0},
+		{capacity.Layout{Tensor: 1, Pipeline: 1, Data: 8, Expert: 8}, 8, 48},
+		{capacity.Layout{Tensor: 2, Pipeline: 1, Data: 8, Expert: 16}, 16, 48},
+	} {
+		bytes, other, flops, read, r := experts(c.l)
+		if bytes*c.devices != all {
+			t.Errorf("%s: %d bytes of experts on each of %d devices, %d in all", c.l, bytes, c.devices, all)
+		}
+		if c.l.Tensor == 1 && other != rest {
+			t.Errorf("%s: %d bytes beside the experts, and a whole copy has %d", c.l, other, rest)
+		}
+		if part := float64(flops) * float64(c.l.Tensor) / float64(work); part < 0.99 || part > 1.05 {
+			t.Errorf("%s: the devices of a copy do %.2f of its work", c.l, part)
+		}
+		if len(r.Exchanged) != c.exchanged || c.l.Tensor > 1 && len(r.Reduced) != 2*48+1 {
+			t.Errorf("%s: %d values exchanged, %d summed", c.l, len(r.Exchanged), len(r.Reduced))
+		}
+		if c.exchanged > 0 && read*c.devices <= once {
+			t.Errorf("%s: the rows of several copies read %d bytes of experts, those of one %d", c.l, read*c.devices, once)
+		}
 	}
 }

@@ -59,3 +59,24 @@ func (r *Rank) live(tokens, logits int) int64 {
 	}
 	return most
 }
+
+// Parameters is how many numbers a model's weights have, and how many of them a token passes: of experts its own.
+func Parameters(g *graph.Graph) (all, active int64) {
+	of := expertWeights(g)
+	for _, w := range g.Weights {
+		n := int64(w.Out.Len()) * int64(w.In.Len())
+		if all += n; !of[w] {
+			active += n
+		}
+	}
+	for _, n := range g.Nodes {
+		if o, ok := n.Op.(graph.MoE); ok {
+			var experts int64
+			for _, w := range n.Weights {
+				experts += int64(w.Out.Len()) * int64(w.In.Len())
+			}
+			active += experts * int64(o.Top) / int64(o.Experts)
+		}
+	}
+	return all, active
+}

@@ -33,6 +33,7 @@ const (
 	zero      = "[ZeRO, figure 1](https://arxiv.org/abs/1910.02054)"
 	korthi    = "[Korthikanti et al., equation 1](https://arxiv.org/abs/2205.05198)"
 	trt       = "[TensorRT-LLM 0.6.1, performance.md](https://github.com/NVIDIA/TensorRT-LLM)"
+	localmod  = "[localmodel.run, sizes of the GGUF files](https://localmodel-run.pages.dev/model/mixtral-8x7b)"
 	trt5      = "[TensorRT-LLM 0.5, performance.md](https://github.com/NVIDIA/TensorRT-LLM)"
 )
 
@@ -133,6 +134,8 @@ func servingMemory(t *testing.T) []published {
 	llama70 := setup(t, "llama-3.1-70b", "Q4_0", "h200", tensor(1), 0.9)
 	llama2 := setup(t, "llama-2-7b", "F16", "a100-80gb", tensor(1), 0.9)
 	llama2x4 := setup(t, "llama-2-70b", "F16", "a100-80gb", tensor(4), 0.9)
+	mixtral8 := setup(t, "mixtral-8x7b", "Q8_0", "h200", tensor(1), 0.9)
+	mixtral4 := setup(t, "mixtral-8x7b", "Q4_K_M", "h200", tensor(1), 0.9)
 	qwen := setup(t, "qwen2.5-14b", "", "rtx4090", tensor(2), 0.98)
 	const each = "weights of each device"
 	return []published{
@@ -144,6 +147,8 @@ func servingMemory(t *testing.T) []published {
 		{"Llama-3.1-70B, f16 cache", "128k tokens of cache", "GiB", hfBlog, 39.06, 128000 * float64(llama70.Memory.CacheToken) / gib},
 		{"Llama-2-7B, f16, A100 80 GB", "tokens of cache", "", vllm2031, 7449 * 16, float64(llama2.CacheTokens())},
 		{"Llama-2-70B, f16, 4 × A100 80 GB", "tokens of cache", "", vllm2031, 31615 * 16, float64(llama2x4.CacheTokens())},
+		{"Mixtral-8x7B, Q8_0", "weights", "GiB", localmod, 46.22, float64(mixtral8.Memory.Weights) / gib},
+		{"Mixtral-8x7B, Q4_K_M", "weights", "GiB", localmod, 26.49, float64(mixtral4.Memory.Weights) / gib},
 		{"Qwen2.5-14B, bf16, 2 × RTX 4090", each, "GiB", vllm13061, 13.9476, float64(qwen.Memory.Weights) / gib},
 		{"Qwen2.5-14B, bf16, 2 × RTX 4090, 98 % used", "cache of the first device", "GiB", vllm13061, 8.69, float64(qwen.CacheTokens()*qwen.Memory.CacheToken) / gib},
 	}

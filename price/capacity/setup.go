@@ -60,7 +60,7 @@ func New(g *graph.Graph, dev *price.Profile, l Layout, lim Limits) (*Setup, erro
 		if err != nil {
 			return nil, err
 		}
-		if _, err := dev.AllReduce(1, l.Tensor*l.Pipeline); err != nil {
+		if _, err := dev.AllReduce(1, l.Tensor*l.Pipeline*l.across()); err != nil {
 			return nil, err
 		}
 		s.stages = append(s.stages, stage{r, m})
@@ -123,6 +123,10 @@ func (s *Setup) talk(x *stage, step *graph.Step) float64 {
 	for _, v := range x.rank.Gathered {
 		t, _ := s.Device.AllGather(bytes(v)*int64(s.Layout.Tensor), s.Layout.Tensor)
 		seconds += t
+	}
+	for _, e := range x.rank.Exchanged { // to the experts and back; each device of a copy has its part of the rows
+		t, _ := s.Device.AllToAll(bytes(e.Value)*int64(e.Top)/int64(s.Layout.Tensor), s.Layout.Expert)
+		seconds += 2 * t
 	}
 	if !x.rank.Last {
 		t, _ := s.Device.Send(bytes(x.rank.Graph.Output))

@@ -59,19 +59,25 @@ func (l Layout) TrainingMemory(g *graph.Graph, t Training) TrainingMemory {
 }
 
 func (l Layout) trainingStage(r *Rank, t Training) TrainingMemory {
-	var params int64
+	var params, experts int64
+	of := expertWeights(r.Graph)
 	for _, w := range r.Graph.Weights {
-		params += int64(w.Out.Len()) * int64(w.In.Len())
-	}
-	shared := func(stage int, bytes int64) int64 {
-		if t.Zero >= stage {
-			return (bytes + int64(l.Data) - 1) / int64(l.Data)
+		if n := int64(w.Out.Len()) * int64(w.In.Len()); of[w] {
+			experts += n
+		} else {
+			params += n
 		}
-		return bytes
+	}
+	shared := func(stage int, each int64) int64 { // of so many bytes a parameter
+		if t.Zero < stage {
+			return each * (params + experts)
+		}
+		copies, ofExperts := int64(l.Data), int64(l.Data/l.across())
+		return (each*params+copies-1)/copies + (each*experts+ofExperts-1)/ofExperts
 	}
 	tokens := int64(t.Sequences) * int64(t.Length)
 	m := TrainingMemory{
-		Parameters: shared(3, params*paramBytes), Gradients: shared(2, params*gradBytes), Optimizer: shared(1, params*optimizerBytes),
+		Parameters: shared(3, paramBytes), Gradients: shared(2, gradBytes), Optimizer: shared(1, optimizerBytes),
 		Activations: tokens * kept(r.Graph, t.Recompute),
 	}
 	if r.Last {

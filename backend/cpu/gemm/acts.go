@@ -123,6 +123,16 @@ func (a *Acts) FillPart(tier Tier, x []float32, r, from int) {
 	}
 }
 
+// CopyRow makes row r the same as row i of other Lines of as many numbers.
+func (a *Acts) CopyRow(r int, other *Acts, i int) {
+	for k := 0; k < a.K; k += panelK {
+		to, from := a.lines(r, k), other.lines(i, k)
+		for block := range min(panelK, a.K-k) / 32 {
+			*(*[lineBytes]byte)(unsafe.Pointer(offset(to.first, block*to.step))) = *(*[lineBytes]byte)(unsafe.Pointer(offset(from.first, block*from.step)))
+		}
+	}
+}
+
 // at is the address of row r, disp bytes in; the row lies in no tile.
 func (a *Acts) at(r, disp int) *byte { return offset(a.base, r*a.stride+disp) }
 

@@ -1,0 +1,161 @@
+package ref
+
+import (
+	"math"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// moe has each row pass its experts. An expert's weights are read once for all the rows that take it.
+func moe(d *Device, n *graph.Node, a backend.Args) {
+	o := n.Op.(graph.MoE)
+	rows := d.rows(n)
+	x, out := make([][]float32, rows), make([][]float64, rows)
+	takers := make([][]int, o.Experts) // rows of each expert
+	shares := make([][]float64, rows)  // of each expert
+	for r := range x {
+		x[r], out[r] = d.read(n, a, 0, r), make([]float64, n.In[0].Axis.Len())
+		if o.Round == graph.BF16 {
+			roundBF16(x[r])
+		}
+		shares[r] = d.route(o, d.read(n, a, 1, r))
+		for e, s := range shares[r] {
+			if s >= 0 {
+				takers[e] = append(takers[e], r)
+			}
+		}
+	}
+	for e, of := range takers {
+		if len(of) == 0 {
+			continue
+		}
+		p := expert{d, a, e * o.Each(), o}
+		gates, ups := p.product(graph.ExpertGate, those(x, of)), p.product(graph.ExpertUp, those(x, of))
+		for i := range gates {
+			for j := range gates[i] {
+				gates[i][j] = d.gate(o, gates[i][j], ups[i][j])
+			}
+			d.round(o.Round, gates[i])
+		}
+		for i, y := range p.product(graph.ExpertDown, gates) {
+			for j := range y {
+				out[of[i]][j] += shares[of[i]][e] * float64(y[j])
+			}
+			d.flops(2 * len(y))
+		}
+	}
+	for r := range out {
+		y := make([]float32, len(out[r]))
+		for i := range y {
+			y[i] = float32(out[r][i])
+		}
+		d.write(n, a, 0, r, y)
+	}
+}
+
+// those is some of the rows.
+func those(rows [][]float32, of []int) [][]float32 {
+	var some [][]float32
+	for _, r := range of {
+		some = append(some, rows[r])
+	}
+	return some
+}
+
+// route is each expert's share of a row; -1: it has none.
+func (d *Device) route(o graph.MoE, scores []float32) []float64 {
+	share := make([]float64, o.Experts)
+	for e := range share {
+		share[e] = -1
+	}
+	top := scores[0]
+	for _, s := range scores {
+		top = max(top, s)
+	}
+	d.flops(o.Experts)
+	var chosen, all float64
+	for range o.Top {
+		best := -1
+		for e, s := range scores {
+			if share[e] < 0 && (best < 0 || s > scores[best]) {
+				best = e
+			}
+		}
+		share[best] = math.Exp(float64(scores[best] - top))
+		chosen += share[best]
+	}
+	for _, s := range scores {
+		all += math.Exp(float64(s - top))
+	}
+	if o.OfAll {
+		chosen = all
+		d.flops(2*o.Experts + o.Top)
+	} else {
+		d.flops(3 * o.Top)
+	}
+	for e := range share {
+		if share[e] >= 0 {
+			share[e] /= chosen
+		}
+	}
+	return share
+}
+
+// gate joins an expert's two branches.
+func (d *Device) gate(o graph.MoE, gate, up float32) float32 {
+	if o.Clamp == 0 {
+		d.flops(1)
+		return float32(d.apply(o.Fn, gate) * float64(up))
+	}
+	d.flops(10)
+	g, u := min(float64(gate), o.Clamp), min(max(float64(up), -o.Clamp), o.Clamp)
+	return float32((u + 1) * g / (1 + math.Exp(-graph.Alpha*g)))
+}
+
+// round rounds what an expert's last product reads.
+func (d *Device) round(to graph.Type, x []float32) {
+	switch to {
+	case graph.BF16:
+		roundBF16(x)
+	case graph.Q8:
+		row := make([]byte, graph.Q8.RowBytes(len(x)))
+		d.storeQ8(row, x)
+		loadQ8(x, row)
+	}
+}
+
+// expert is one of a node's, whose weights begin at first.
+type expert struct {
+	d     *Device
+	a     backend.Args
+	first int
+	o     graph.MoE
+}
+
+// product multiplies rows with one of the expert's matrices and adds its bias.
+func (p expert) product(which int, x [][]float32) [][]float32 {
+	d, at := p.d, p.first+which
+	y := make([][]float32, len(x))
+	for o := range p.a.Weights[at].(weight).Rows {
+		w := d.weightRow(p.a, at, o)
+		for r := range x {
+			var sum float64
+			for i := range w {
+				sum += float64(x[r][i]) * float64(w[i])
+			}
+			d.flops(2 * len(w))
+			y[r] = append(y[r], float32(sum))
+		}
+	}
+	if p.o.Biased {
+		bias := d.weightRow(p.a, at+p.o.Each()/2, 0)
+		for r := range y {
+			for i := range bias {
+				y[r][i] += bias[i]
+			}
+			d.flops(len(bias))
+		}
+	}
+	return y
+}

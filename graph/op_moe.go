@@ -1,0 +1,149 @@
+package graph
+
+import (
+	"fmt"
+	"math"
+)
+
+// MoE is a feed-forward block of many experts, of which each row passes those Top with the highest scores (Shazeer et al.,
+// arXiv:1701.06538; of equal scores the first). The result is the sum of what they make, each times its share: softmax over
+// the scores of the chosen, or over those of all experts (OfAll), which then add up to less than one. An expert is a block
+// down(Fn(gate x) × up x). It stays one node: which rows go where is known only when the scores are.
+type MoE struct {
+	simple
+	Experts int
+	Top     int  // of them for each row
+	OfAll   bool // shares are of all experts
+	Fn      Fn   // of gates
+	Biased  bool // each of an expert's products has a bias
+	// Clamp bounds gates above and ups on both sides, and the block is then down((up x + 1) × g × sigmoid(1.702 g)) with
+	// g = gate x, as in gpt-oss; 0: none of this.
+	Clamp float64
+	// Where several devices divide the experts among them: how many this one holds, 0: all; and of how many devices rows pass
+	// them, as many of each as of its own, 0: of this one alone.
+	Held, Sources int
+	To            Type // of the result
+	// Round is what the inputs of products are rounded to: Q8, and then x has been already, or BF16, as they are multiplied;
+	// F32 leaves them.
+	Round Type
+}
+
+// Alpha is what gates are multiplied by within the sigmoid of a block with a Clamp.
+const Alpha = 1.702
+
+// An expert's weights among a MoE node's: its matrices and, of a Biased one, their biases.
+const (
+	ExpertGate = iota // [ffn, in]
+	ExpertUp          // [ffn, in]
+	ExpertDown        // [in, ffn]
+	expertMatrices
+)
+
+// Name implements Op.
+func (MoE) Name() string { return "MoE" }
+
+// Attrs implements Op.
+func (o MoE) Attrs() string {
+	s := fmt.Sprintf("%d of %d, %s", o.Top, o.Experts, o.Fn)
+	if o.OfAll {
+		s += ", shares of all"
+	}
+	if o.Clamp != 0 {
+		s += fmt.Sprintf(", clamped at %g", o.Clamp)
+	}
+	if o.Round != F32 {
+		s += ", inputs rounded to " + o.Round.String()
+	}
+	return s
+}
+
+// String is what people are told of the block.
+func (o MoE) String() string { return o.Attrs() }
+
+// Each is how many weights an expert has: matrices in the order of the constants above, then their biases likewise.
+func (o MoE) Each() int {
+	if o.Biased {
+		return 2 * expertMatrices
+	}
+	return expertMatrices
+}
+
+// held is how many experts the node has the weights of.
+func (o MoE) held() int {
+	if o.Held > 0 {
+		return o.Held
+	}
+	return o.Experts
+}
+
+// Infer implements Op: x [rows, in], scores [rows, experts], Each weights of the first expert, of the second … → [rows, in].
+func (o MoE) Infer(n *Node) ([]Value, error) {
+	if err := arity(n, 2, o.held()*o.Each(), o.held()*o.Each()); err != nil {
+		return nil, err
+	}
+	x, scores := n.In[0], n.In[1]
+	if err := matrix(scores); err != nil {
+		return nil, err
+	}
+	if x.Cache != nil || (x.Type == Q8) != (o.Round == Q8) {
+		return nil, fmt.Errorf("%s is [%s, %s] %s, and products of inputs in %s are wanted", x.Name, x.Rows, x.Axis, x.Type, o.Round)
+	}
+	if o.Top < 1 || o.Top > o.Experts || scores.Axis.Len() != o.Experts || scores.Rows != x.Rows {
+		return nil, fmt.Errorf("%d of %d experts are wanted by scores [%s, %s]", o.Top, o.Experts, scores.Rows, scores.Axis)
+	}
+	ffn := n.Weights[ExpertGate].Out.Len()
+	for i, w := range n.Weights {
+		out, in := ffn, x.Axis.Len()
+		k := i % o.Each()
+		if k%expertMatrices == ExpertDown {
+			out, in = in, out
+		}
+		if k >= expertMatrices { // a bias
+			out, in = 1, out
+		}
+		if w.Out.Len() != out || w.In.Len() != in {
+			return nil, fmt.Errorf("weight %s is %d × %d and %d × %d is wanted", w.Name, w.Out.Len(), w.In.Len(), out, in)
+		}
+	}
+	return []Value{{Rows: x.Rows, Axis: x.Axis, Type: o.To}}, nil
+}
+
+// Work implements Op. Which experts a step needs, only its scores say: as many are counted as even chances would reach.
+func (o MoE) Work(n *Node, s *Step) Work {
+	rows := int64(s.Rows(n.In[0].Rows))
+	hidden, ffn := int64(n.In[0].Axis.Len()), int64(n.Weights[ExpertGate].Out.Len())
+	perNumber := o.Fn.flops() + 1
+	if o.Clamp != 0 {
+		perNumber = Silu.flops() + 6 // three bounds, alpha, one added, product
+	}
+	expert := 6*hidden*ffn + ffn*perNumber + 2*hidden // the products, the gate, the share and the sum
+	if o.Biased {
+		expert += 2*ffn + hidden
+	}
+	if o.Round == Q8 {
+		expert += 4*ffn + 2*ffn/Q8Block // see Quantize
+	}
+	routing := int64(o.Experts) + 3*int64(o.Top) // a comparison each; exponential, sum and division of the chosen
+	if o.OfAll {
+		routing = 3*int64(o.Experts) + int64(o.Top) // comparison, exponential and sum of all
+	}
+	w := traffic(n, s, rows*routing+expert*int64(math.Round(o.Passes(rows))))
+	w.WeightBytes = int64(math.Round(float64(w.WeightBytes) * o.Reached(rows)))
+	return w
+}
+
+// Passes is how often a row of those here, or of other devices, passes one of the held experts, if chances are even.
+func (o MoE) Passes(rows int64) float64 {
+	return float64(rows) * float64(max(o.Sources, 1)) * float64(o.Top) * float64(o.held()) / float64(o.Experts)
+}
+
+// Reached is the part of the held experts that some row passes, if each row takes its experts with even chances.
+func (o MoE) Reached(rows int64) float64 {
+	return 1 - math.Pow(1-float64(o.Top)/float64(o.Experts), float64(rows)*float64(max(o.Sources, 1)))
+}
+
+// MoE adds the block; weights are as Infer says.
+func (b *Builder) MoE(name string, x, scores *Value, o MoE, weights []*Weight) *Value {
+	o.To = b.act
+	return b.Emit(name, o, []*Value{x, scores}, weights...)[0]
+}

@@ -1,0 +1,59 @@
+package testkit
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// moeCases are blocks of experts: one and several for each row, few and all of them, in floats and in block formats with
+// inputs in Q8, with biases and bounds.
+func moeCases() []Case {
+	var all []Case
+	for _, c := range []struct {
+		o       graph.MoE
+		in, ffn int
+		format  quant.Format
+	}{
+		{graph.MoE{Experts: 4, Top: 1}, 64, 96, quant.F32},
+		{graph.MoE{Experts: 8, Top: 2}, 96, 64, quant.BF16},
+		{graph.MoE{Experts: 4, Top: 2, Round: graph.BF16}, 64, 32, quant.BF16},
+		{graph.MoE{Experts: 16, Top: 5, OfAll: true}, 64, 32, quant.F32},
+		{graph.MoE{Experts: 3, Top: 3, Fn: graph.GeluTanh}, 40, 24, quant.F32},
+		{graph.MoE{Experts: 5, Top: 2, Biased: true, Clamp: 0.7}, 64, 160, quant.F32},
+		{graph.MoE{Experts: 8, Top: 2}, 256, 512, quant.Q4_0},
+		{graph.MoE{Experts: 8, Top: 3}, 512, 256, quant.Q4_K},
+		{graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 7}, 96, 64, quant.MXFP4},
+	} {
+		tolerance := 1e-5
+		if c.format.Block() > 1 {
+			c.o.Round, tolerance = graph.Q8, 2e-3 // a number in the middle between two may be rounded either way
+		}
+		if c.o.Round == graph.BF16 {
+			tolerance = 4e-3 // as in roundedCases
+		}
+		for _, steps := range rowSteps() {
+			all = append(all, Case{
+				Name: fmt.Sprintf("MoE/%d of %d/%s/rows%d", c.o.Top, c.o.Experts, c.format, LimitsFor(steps, 16).Tokens), Op: "MoE", Steps: steps, Tolerance: tolerance,
+				Graph: func(b *graph.Builder) *graph.Value {
+					hidden, ffn := axis("hidden", c.in, 1), axis("ffn", c.ffn, 1)
+					var weights []*graph.Weight
+					for e := range c.o.Experts {
+						name := func(s string) string { return fmt.Sprintf("%s%d/%s", s, e, c.format) }
+						weights = append(weights, b.Weight(name("gate"), ffn, hidden), b.Weight(name("up"), ffn, hidden), b.Weight(name("down"), hidden, ffn))
+						if c.o.Biased {
+							weights = append(weights, b.Vector(fmt.Sprint("gatebias", e), ffn), b.Vector(fmt.Sprint("upbias", e), ffn), b.Vector(fmt.Sprint("downbias", e), hidden))
+						}
+					}
+					x := feed(b, "x", hidden)
+					if c.o.Round == graph.Q8 {
+						x = b.Emit("x8", graph.Quantize{}, []*graph.Value{x})[0]
+					}
+					return b.MoE("y", x, feed(b, "scores", axis("experts", c.o.Experts, 1)), c.o, weights)
+				},
+			})
+		}
+	}
+	return all
+}
