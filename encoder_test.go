@@ -2,6 +2,7 @@ package ridge_test
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -110,6 +111,51 @@ func TestEncoderRefusals(t *testing.T) {
 		t.Errorf("steps shorter than texts gave %v", err)
 		if err == nil {
 			small.Close()
+		}
+	}
+}
+
+// TestNomic: an encoder with rotated positions and gates makes the vectors that internal/testkit/testdata/crossencoder.py computed
+// from its definition alone, from a Hugging Face directory and from the GGUF file made of it.
+func TestNomic(t *testing.T) {
+	data, err := os.ReadFile("internal/testkit/testdata/crossencoder.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want struct {
+		NomicBertModel []struct {
+			Text   string
+			Vector []float32
+		}
+	}
+	if err := json.Unmarshal(data, &want); err != nil || len(want.NomicBertModel) == 0 {
+		t.Fatalf("%d texts, %v", len(want.NomicBertModel), err)
+	}
+	ctx, dir := context.Background(), t.TempDir()
+	if err := testkit.WriteEncoder(dir, "NomicBertModel"); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "nomic.gguf")
+	if _, err := convert.Convert(ctx, dir, file, convert.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range map[string]*ridge.Model{
+		"ref": loadEncoder(t, dir, ridge.Options{Backend: "ref", Cache: "f32"}), "cpu": loadEncoder(t, dir, ridge.Options{}), "GGUF": loadEncoder(t, file, ridge.Options{}),
+	} {
+		tolerance := 2e-3 // cached keys and values are in F16
+		if name == "ref" {
+			tolerance = 1e-5
+		}
+		for _, c := range want.NomicBertModel {
+			e, err := m.Embed(ctx, c.Text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, x := range e.Vector {
+				if math.Abs(float64(x-c.Vector[i])) > tolerance {
+					t.Fatalf("%s: number %d of %q is %g, not %g", name, i, c.Text, x, c.Vector[i])
+				}
+			}
 		}
 	}
 }

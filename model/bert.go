@@ -86,19 +86,28 @@ func encoderNames(base string) map[string]string {
 	return names
 }
 
-// buildEncoder gives the hidden states of every token; logits an encoder for embeddings has none.
+// buildEncoder is BERT: attention and a plain feed-forward block.
 func buildEncoder(b *graph.Builder, c *Config) *graph.Value {
-	positions := graph.Axis{Name: "positions", Count: c.Context, Size: 1}
-	types := graph.Axis{Name: "types", Count: min(max(b.Rows("token_types.weight"), 1), 2), Size: 1}
-	x := b.Add("embd_sum", embedding(b, c), b.EmbedPosition("pos", b.Part("position_embd.weight", c.FirstPosition, positions, c.hidden())))
+	return encoder(b, c, layer.selfAttention, layer.plain)
+}
+
+// encoder gives the hidden states of every token; logits an encoder for embeddings has none. Both blocks of a layer add to the
+// stream, which is normalised behind them.
+func encoder(b *graph.Builder, c *Config, attention, feed func(l layer, x *graph.Value) *graph.Value) *graph.Value {
+	x := embedding(b, c)
+	if c.Rotation == nil {
+		positions := graph.Axis{Name: "positions", Count: c.Context, Size: 1}
+		x = b.Add("embd_sum", x, b.EmbedPosition("pos", b.Part("position_embd.weight", c.FirstPosition, positions, c.hidden())))
+	}
 	if b.Has("token_types.weight") {
+		types := graph.Axis{Name: "types", Count: min(max(b.Rows("token_types.weight"), 1), 2), Size: 1}
 		x = b.Add("type_sum", x, b.EmbedSegment("type", b.Part("token_types.weight", 0, types, c.hidden())))
 	}
 	x = b.LayerNorm("embd_norm", x, b.Vector("token_embd_norm.weight", c.hidden()), b.Vector("token_embd_norm.bias", c.hidden()), c.NormEps)
 	for i := range c.Layers {
 		l := layer{b, c, i}
-		x = l.layerNorm("attn_output_norm", l.add("attn_sum", x, l.selfAttention(x)))
-		x = l.layerNorm("layer_output_norm", l.add("ffn_sum", x, l.plain(x)))
+		x = l.layerNorm("attn_output_norm", l.add("attn_sum", x, attention(l, x)))
+		x = l.layerNorm("layer_output_norm", l.add("ffn_sum", x, feed(l, x)))
 	}
 	b.Hidden(x)
 	return b.Pick("picked", x)

@@ -16,4 +16,5 @@ var registry = []*Arch{
 	&bert,
 	&roberta,
 	&xlmRoberta,
+	&nomicBert,
 }

@@ -24,9 +24,9 @@ const (
 var encoderWords = []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "fox", "ran", "into", "the", "wood", "##s", "page", "of", "cache", "."}
 
 // WriteEncoder writes a small encoder with a WordPiece vocabulary into dir, as Hugging Face lays such models out. architecture is
-// BertModel (an encoder), BertForSequenceClassification or XLMRobertaForSequenceClassification (cross-encoders of one label).
-// Its weights come from a formula that testdata/crossencoder.py has too, which computes what such a model says from the
-// definitions in transformers alone.
+// BertModel or NomicBertModel (encoders), BertForSequenceClassification or XLMRobertaForSequenceClassification (cross-encoders of
+// one label). Its weights come from a formula that testdata/crossencoder.py has too, which computes what such a model says from
+// the published definitions alone.
 func WriteEncoder(dir, architecture string) error {
 	roberta := strings.HasPrefix(architecture, "XLMRoberta")
 	files := map[string]any{"tokenizer.json": encoderTokenizer(roberta), "config.json": encoderConfig(architecture, roberta)}
@@ -55,6 +55,12 @@ func encoderConfig(architecture string, roberta bool) object {
 	positions, types := EncoderContext, 2
 	if roberta {
 		positions, types = EncoderContext+2, 1
+	}
+	if architecture == nomic {
+		return object{
+			"architectures": []string{architecture}, "n_embd": encoderHidden, "n_layer": encoderLayers, "n_head": encoderHeads, "n_inner": encoderFFN, "n_positions": EncoderContext,
+			"layer_norm_epsilon": 1e-12, "activation_function": "swiglu", "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "vocab_size": len(encoderWords), "type_vocab_size": 2,
+		}
 	}
 	return object{
 		"architectures": []string{architecture}, "hidden_size": encoderHidden, "num_hidden_layers": encoderLayers, "num_attention_heads": encoderHeads,
@@ -85,13 +91,16 @@ func encoderTokenizer(roberta bool) object {
 	}
 }
 
+// nomic is the architecture with rotated positions and gates.
+const nomic = "NomicBertModel"
+
 func encoderTensors(architecture string, roberta bool) (all []safetensors.Output) {
 	const hidden, ffn = encoderHidden, encoderFFN
 	base, positions, types := "", EncoderContext, 2
 	switch {
 	case roberta:
 		base, positions, types = "roberta.", EncoderContext+2, 1
-	case architecture != "BertModel":
+	case architecture != "BertModel" && architecture != nomic:
 		base = "bert."
 	}
 	add := func(name string, mean, scale float64, shape ...int) {
@@ -111,6 +120,21 @@ func encoderTensors(architecture string, roberta bool) (all []safetensors.Output
 	linear := func(name string, out, in int) { add(name+".weight", 0, 0.5, out, in); add(name+".bias", 0, 0.5, out) }
 	norm := func(name string) { add(name+".weight", 1, 0.5, hidden); add(name+".bias", 0, 0.5, hidden) }
 	add(base+"embeddings.word_embeddings.weight", 0, 2, len(encoderWords), hidden)
+	if architecture == nomic {
+		add("embeddings.token_type_embeddings.weight", 0, 2, types, hidden)
+		norm("emb_ln")
+		for i := range encoderLayers {
+			at := func(name string) string { return fmt.Sprintf("encoder.layers.%d.%s", i, name) }
+			add(at("attn.Wqkv.weight"), 0, 0.5, 3*hidden, hidden)
+			add(at("attn.out_proj.weight"), 0, 0.5, hidden, hidden)
+			norm(at("norm1"))
+			add(at("mlp.fc11.weight"), 0, 0.5, ffn, hidden)
+			add(at("mlp.fc12.weight"), 0, 0.5, ffn, hidden)
+			add(at("mlp.fc2.weight"), 0, 0.5, hidden, ffn)
+			norm(at("norm2"))
+		}
+		return all
+	}
 	add(base+"embeddings.position_embeddings.weight", 0, 1, positions, hidden)
 	add(base+"embeddings.token_type_embeddings.weight", 0, 2, types, hidden)
 	norm(base + "embeddings.LayerNorm")

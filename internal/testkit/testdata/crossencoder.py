@@ -6,6 +6,13 @@ transformers (models/bert/modeling_bert.py and models/xlm_roberta/modeling_xlm_r
   head          BERT: classifier(tanh(pooler(x[0]))); XLM-RoBERTa: out_proj(tanh(dense(x[0])))
   pairs         BERT: [CLS] a [SEP] b [SEP], token types 1 from b on; XLM-RoBERTa: <s> a </s></s> b </s>, all of type 0
 
+and what the small NomicBertModel makes of a text, the mean of all hidden states with length 1, from Nomic's definition
+(huggingface.co/nomic-ai/nomic-bert-2048, modeling_hf_nomic_bert.py, written anew):
+
+  embeddings    LayerNorm(word + token_type[0])
+  each layer    x = LayerNorm(x + out_proj(attention(rotated q, rotated k, v))); x = LayerNorm(x + fc2(fc11(x) * silu(fc12(x))))
+  rotation      by halves of a head, base 1000
+
     python3 crossencoder.py > crossencoder.json
 """
 
@@ -108,8 +115,51 @@ def model(roberta):
     return score
 
 
+def rotated(x, position):
+    size = HIDDEN // HEADS
+    out = []
+    for h in range(HEADS):
+        a, b = x[h * size : h * size + size // 2], x[h * size + size // 2 : (h + 1) * size]
+        angles = [position / 1000 ** (2 * i / size) for i in range(size // 2)]
+        out += [u * math.cos(t) - v * math.sin(t) for u, v, t in zip(a, b, angles)]
+        out += [v * math.cos(t) + u * math.sin(t) for u, v, t in zip(a, b, angles)]
+    return out
+
+
+def nomic():
+    w = Weights()
+
+    def bare(out, inner):
+        return w.tensor(0, 0.5, out, inner), [0] * out
+
+    words = w.tensor(0, 2, len(WORDS), HIDDEN)
+    types = w.tensor(0, 2, 2, HIDDEN)
+    norm = w.norm()
+    layers = []
+    for _ in range(LAYERS):
+        qkv, output, norm1 = bare(3 * HIDDEN, HIDDEN), bare(HIDDEN, HIDDEN), w.norm()
+        layers.append((qkv, output, norm1, bare(FFN, HIDDEN), bare(FFN, HIDDEN), bare(HIDDEN, FFN), w.norm()))
+
+    def embed(text):
+        ids = [CLS] + [WORDS.index(word) for word in text.split()] + [SEP]
+        x = [layer_norm(norm, add(words[t], types[0])) for t in ids]
+        for qkv, output, norm1, up, gate, down, norm2 in layers:
+            three = [dense(qkv, row) for row in x]
+            q = [rotated(row[:HIDDEN], p) for p, row in enumerate(three)]
+            k = [rotated(row[HIDDEN : 2 * HIDDEN], p) for p, row in enumerate(three)]
+            mixed = attention(q, k, [row[2 * HIDDEN :] for row in three])
+            x = [layer_norm(norm1, add(row, dense(output, m))) for row, m in zip(x, mixed)]
+            silu = [[g / (1 + math.exp(-g)) for g in dense(gate, row)] for row in x]
+            x = [layer_norm(norm2, add(row, dense(down, [u * g for u, g in zip(dense(up, row), s)]))) for row, s in zip(x, silu)]
+        total = [sum(column) for column in zip(*x)]
+        length = math.sqrt(sum(v * v for v in total))
+        return [v / length for v in total]
+
+    return [{"text": text, "vector": embed(text)} for text in QUERIES[0][1]]
+
+
 def main():
-    result = {}
+    result = {"NomicBertModel": nomic()}
     for architecture, roberta in (("BertForSequenceClassification", False), ("XLMRobertaForSequenceClassification", True)):
         score = model(roberta)
         result[architecture] = [{"query": q, "documents": ds, "logits": [score(q, d) for d in ds]} for q, ds in QUERIES]
