@@ -15,7 +15,7 @@ type Options struct {
 	// learnt. It leaves them no more to choose than compact JSON. Spaces does not count then.
 	Spaced bool
 	// Open is JSON Schema's own default: an object whose schema does not speak of additionalProperties may have others
-	// than those declared. Without it, as in OpenAI's strict mode, it may not, unless it declares none at all.
+	// than those declared. Without it, as in OpenAI's strict mode, it may not, unless it has no properties at all.
 	Open bool
 	// Object leaves out what is no object, as arguments of tools must be one.
 	Object bool

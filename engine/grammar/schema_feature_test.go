@@ -37,6 +37,8 @@ func TestSchemaFeatures(t *testing.T) {
 			Options{}, []string{`{"a":3,"b":[0]}`}, []string{`{"a":2,"b":0}`, `{"a":3}`, `{"a":3,"b":0,"c":0}`}},
 		{`{"type":"object","properties":{"a":true,"b":true,"c":true},"minProperties":2,"maxProperties":2,"additionalProperties":false}`,
 			Options{}, []string{`{"a":0,"c":0}`, `{"b":0,"c":0}`}, []string{`{"a":0}`, `{"a":0,"b":0,"c":0}`, `{}`}},
+		{`{"type":"object","properties":{}}`, Options{}, []string{`{}`}, []string{`{"a":0}`}},
+		{`{"type":"object","properties":{},"additionalProperties":true}`, Options{}, []string{`{}`, `{"a":0}`}, nil},
 		{`{"type":"object","maxProperties":1}`, Options{}, []string{`{}`, `{"a":0}`}, []string{`{"a":0,"b":0}`}},
 		{`{"properties":{"a":true}}`, Options{}, []string{`{"a":"any"}`, `{}`}, []string{`1`}},
 		{`{"oneOf":[{"type":"integer"},{"type":"string"},{"type":["array","null"],"items":{"type":"integer"}}]}`, Options{}, []string{`1`, `"a"`, `[1]`, `null`}, []string{`1.5`, `true`}},

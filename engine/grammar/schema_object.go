@@ -167,14 +167,15 @@ func (c *schemaCompiler) properties(f *facts) ([]property, error) {
 // extra returns the language of a property that is not declared, or nil if there may be none.
 func (c *schemaCompiler) extra(f *facts, declared []property) (expr, error) {
 	var parts []part
-	said := false
+	said, lists := false, len(declared) > 0
 	for _, p := range f.parts {
+		lists = lists || p.get("properties") != nil // an empty list is one: tools without arguments have it
 		if s := p.get("additionalProperties"); s != nil {
 			said = true
 			parts = append(parts, part{jsonValue: s})
 		}
 	}
-	if !said && !c.Open && len(declared) > 0 || slices.ContainsFunc(parts, func(p part) bool { return p.isFalse() }) {
+	if !said && !c.Open && lists || slices.ContainsFunc(parts, func(p part) bool { return p.isFalse() }) {
 		return nil, nil
 	}
 	value, err := c.schema(parts)
