@@ -88,16 +88,20 @@ func (p *product) panelTiles(e element, unit, k, words int, acts *Acts) {
 	if e == elementBF16 || e == elementF16 {
 		bytes /= 2
 	}
-	ahead := p.address((unit+1)*Granule, k)
+	next := p.address((unit+1)*Granule, k)
 	fetched, share := 0, Granule/p.tiles(len(panel))+1
 	p.eachTile(len(panel), func(row, rows int) {
-		if p.fetchRows != nil && fetched < Granule {
-			p.fetchRows(ahead+uintptr(fetched*rowBytes), rowBytes, share, bytes)
-			fetched += share
+		ahead, step := next+uintptr(fetched*rowBytes), bytes/words
+		switch {
+		case fetched >= Granule:
+			ahead, step = address(&p.s.panel[0]), 0 // which is in the cache
+		case share > 1 && p.fetchRows != nil:
+			p.fetchRows(ahead+uintptr(rowBytes), rowBytes, share-1, bytes)
 		}
+		fetched += share
 		out, ld := p.target(unit, row, rows)
 		for r := 0; r < Granule; r += p.rows {
-			panel[rows-1](offsetFloats(out, r), ld, p.fresh && k == 0, &p.s.panel[4*r], planeBytes, acts.at(row-p.actFrom, 0), acts.stride, 4, words)
+			panel[rows-1](offsetFloats(out, r), ld, p.fresh && k == 0, &p.s.panel[4*r], planeBytes, acts.at(row-p.actFrom, 0), acts.stride, 4, words, ahead, step)
 		}
 		p.finish(unit, row, rows)
 	})

@@ -9,8 +9,9 @@ import "unsafe"
 // the format has minima, expanded like the scales, they are multiplied by the sums of the lines.
 type dotFunc func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead, ahead2 uintptr, mins *float32)
 
-// A panelFunc does so for float weights interleaved as [n][32 rows]; the pointers step by wStep and actStep bytes.
-type panelFunc func(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+// A panelFunc does so for float weights interleaved as [n][32 rows]; the pointers step by wStep and actStep bytes, and that to
+// what is read ahead, on amd64, by aheadStep.
+type panelFunc func(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // A rowFunc does so for row-major float weights, wStride bytes apart, over n whole vectors of k.
 type rowFunc func(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)

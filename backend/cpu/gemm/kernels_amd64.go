@@ -71,7 +71,10 @@ func wideKernels(bf16 bool) *kernels {
 			},
 			scaleK2: scaleK2Z,
 		},
-		panel: []panelFunc{panelF32x1Z, panelF32x2Z, panelF32x3Z, panelF32x4Z, panelF32x5Z, panelF32x6Z},
+		panel: []panelFunc{
+			panelF32x1Z, panelF32x2Z, panelF32x3Z, panelF32x4Z, panelF32x5Z, panelF32x6Z,
+			panelF32x7Z, panelF32x8Z, panelF32x9Z, panelF32x10Z, panelF32x11Z, panelF32x12Z,
+		},
 		fourRow: [elementPairs][]rowFunc{
 			elementF32:  {rowsF32x4x1Z, rowsF32x4x2Z, rowsF32x4x3Z, rowsF32x4x4Z, rowsF32x4x5Z, rowsF32x4x6Z},
 			elementF16:  {rowsF16x4x1Z, rowsF16x4x2Z, rowsF16x4x3Z, rowsF16x4x4Z, rowsF16x4x5Z, rowsF16x4x6Z},
@@ -87,7 +90,10 @@ func wideKernels(bf16 bool) *kernels {
 		peaks: [...]peakLoop{Float32: {peakFMAZ, 24 * 32}, Lines: {peakDotZ, 24 * 128}}, read: peakReadZ,
 	}
 	if bf16 {
-		k.panelBF16 = []panelFunc{panelBF16x1Z, panelBF16x2Z, panelBF16x3Z, panelBF16x4Z, panelBF16x5Z, panelBF16x6Z}
+		k.panelBF16 = []panelFunc{
+			panelBF16x1Z, panelBF16x2Z, panelBF16x3Z, panelBF16x4Z, panelBF16x5Z, panelBF16x6Z,
+			panelBF16x7Z, panelBF16x8Z, panelBF16x9Z, panelBF16x10Z, panelBF16x11Z, panelBF16x12Z,
+		}
 		k.narrowBF16 = narrowBF16
 		k.peaks[BFloat16] = peakLoop{peakBF16Z, 24 * 64}
 	}

@@ -107,7 +107,7 @@ func dotGeneric(f formID, out *float32, w *byte, scale *float32, act *byte, bloc
 	}
 }
 
-func panelGeneric(out *float32, _ int, fresh bool, w *byte, wStep int, act *byte, _ int, actStep int, n int) {
+func panelGeneric(out *float32, _ int, fresh bool, w *byte, wStep int, act *byte, _ int, actStep int, n int, _ uintptr, _ int) {
 	startGeneric(out, fresh)
 	sums := floatsAt(out, Granule)
 	for i := range n {

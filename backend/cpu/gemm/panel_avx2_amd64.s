@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func panelF32x1Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·panelF32x1Y(SB), NOSPLIT, $0-72
+// func panelF32x1Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·panelF32x1Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
 	MOVQ    w+24(FP), AX
@@ -15,6 +15,8 @@ TEXT ·panelF32x1Y(SB), NOSPLIT, $0-72
 	MOVQ    stride+48(FP), CX
 	MOVQ    actStep+56(FP), R11
 	MOVQ    n+64(FP), R8
+	MOVQ    ahead+72(FP), R14
+	MOVQ    aheadStep+80(FP), R15
 	MOVB    fresh+16(FP), R13
 	TESTB   R13, R13
 	JNZ     fresh
@@ -41,6 +43,8 @@ start:
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
+	PREFETCHT1   (R14)
+	ADDQ         R15, R14
 	VBROADCASTSS (DX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
@@ -54,9 +58,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x2Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·panelF32x2Y(SB), NOSPLIT, $0-72
+// func panelF32x2Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·panelF32x2Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
 	MOVQ    w+24(FP), AX
@@ -65,6 +69,8 @@ TEXT ·panelF32x2Y(SB), NOSPLIT, $0-72
 	MOVQ    stride+48(FP), CX
 	MOVQ    actStep+56(FP), R11
 	MOVQ    n+64(FP), R8
+	MOVQ    ahead+72(FP), R14
+	MOVQ    aheadStep+80(FP), R15
 	MOVB    fresh+16(FP), R13
 	TESTB   R13, R13
 	JNZ     fresh
@@ -105,6 +111,8 @@ start:
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
+	PREFETCHT1   (R14)
+	ADDQ         R15, R14
 	VBROADCASTSS (DX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
@@ -124,9 +132,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x3Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·panelF32x3Y(SB), NOSPLIT, $0-72
+// func panelF32x3Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·panelF32x3Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
 	MOVQ    w+24(FP), AX
@@ -135,6 +143,8 @@ TEXT ·panelF32x3Y(SB), NOSPLIT, $0-72
 	MOVQ    stride+48(FP), CX
 	MOVQ    actStep+56(FP), R11
 	MOVQ    n+64(FP), R8
+	MOVQ    ahead+72(FP), R14
+	MOVQ    aheadStep+80(FP), R15
 	MOVB    fresh+16(FP), R13
 	TESTB   R13, R13
 	JNZ     fresh
@@ -189,6 +199,8 @@ start:
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
+	PREFETCHT1   (R14)
+	ADDQ         R15, R14
 	VBROADCASTSS (DX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
@@ -214,9 +226,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x4Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·panelF32x4Y(SB), NOSPLIT, $0-72
+// func panelF32x4Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·panelF32x4Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
 	MOVQ    w+24(FP), AX
@@ -225,6 +237,8 @@ TEXT ·panelF32x4Y(SB), NOSPLIT, $0-72
 	MOVQ    stride+48(FP), CX
 	MOVQ    actStep+56(FP), R11
 	MOVQ    n+64(FP), R8
+	MOVQ    ahead+72(FP), R14
+	MOVQ    aheadStep+80(FP), R15
 	LEAQ    (CX)(CX*2), R9
 	MOVB    fresh+16(FP), R13
 	TESTB   R13, R13
@@ -294,6 +308,8 @@ start:
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
+	PREFETCHT1   (R14)
+	ADDQ         R15, R14
 	VBROADCASTSS (DX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
@@ -325,9 +341,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x5Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·panelF32x5Y(SB), NOSPLIT, $0-72
+// func panelF32x5Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·panelF32x5Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
 	MOVQ    w+24(FP), AX
@@ -336,6 +352,8 @@ TEXT ·panelF32x5Y(SB), NOSPLIT, $0-72
 	MOVQ    stride+48(FP), CX
 	MOVQ    actStep+56(FP), R11
 	MOVQ    n+64(FP), R8
+	MOVQ    ahead+72(FP), R14
+	MOVQ    aheadStep+80(FP), R15
 	LEAQ    (CX)(CX*2), R9
 	MOVB    fresh+16(FP), R13
 	TESTB   R13, R13
@@ -419,6 +437,8 @@ start:
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
+	PREFETCHT1   (R14)
+	ADDQ         R15, R14
 	VBROADCASTSS (DX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
@@ -456,9 +476,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func panelF32x6Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·panelF32x6Y(SB), NOSPLIT, $0-72
+// func panelF32x6Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·panelF32x6Y(SB), NOSPLIT, $0-88
 	MOVQ    out+0(FP), DI
 	MOVQ    ld+8(FP), SI
 	MOVQ    w+24(FP), AX
@@ -467,9 +487,10 @@ TEXT ·panelF32x6Y(SB), NOSPLIT, $0-72
 	MOVQ    stride+48(FP), CX
 	MOVQ    actStep+56(FP), R11
 	MOVQ    n+64(FP), R8
+	MOVQ    ahead+72(FP), R14
+	MOVQ    aheadStep+80(FP), R15
 	LEAQ    (CX)(CX*2), R9
-	LEAQ    (DX)(CX*4), R10
-	ADDQ    CX, R10
+	LEAQ    (CX)(CX*4), R10
 	MOVB    fresh+16(FP), R13
 	TESTB   R13, R13
 	JNZ     fresh
@@ -566,6 +587,8 @@ start:
 loop:
 	VMOVDQU      (AX), Y12
 	VMOVDQU      32(AX), Y13
+	PREFETCHT1   (R14)
+	ADDQ         R15, R14
 	VBROADCASTSS (DX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
@@ -581,12 +604,11 @@ loop:
 	VBROADCASTSS (DX)(CX*4), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS (R10), Y15
+	VBROADCASTSS (DX)(R10*1), Y15
 	VFMADD231PS  Y15, Y12, Y10
 	VFMADD231PS  Y15, Y13, Y11
 	ADDQ         BX, AX
 	ADDQ         R11, DX
-	ADDQ         R11, R10
 	SUBQ         $0x01, R8
 	JNZ          loop
 	MOVQ         out+0(FP), DI

@@ -7,29 +7,29 @@ package gemm
 // panelF32x1Y adds the products of 1 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x1Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x1Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelF32x2Y adds the products of 2 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x2Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x2Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelF32x3Y adds the products of 3 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x3Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x3Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelF32x4Y adds the products of 4 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x4Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x4Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelF32x5Y adds the products of 5 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x5Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x5Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelF32x6Y adds the products of 6 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x6Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x6Y(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)

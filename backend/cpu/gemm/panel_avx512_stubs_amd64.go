@@ -7,59 +7,119 @@ package gemm
 // panelF32x1Z adds the products of 1 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x1Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x1Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelF32x2Z adds the products of 2 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x2Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x2Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelF32x3Z adds the products of 3 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x3Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x3Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelF32x4Z adds the products of 4 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x4Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x4Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelF32x5Z adds the products of 5 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x5Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x5Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelF32x6Z adds the products of 6 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelF32x6Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelF32x6Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+
+// panelF32x7Z adds the products of 7 rows of activations with n steps of a panel to out, or sets out to them.
+//
+//go:noescape
+func panelF32x7Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+
+// panelF32x8Z adds the products of 8 rows of activations with n steps of a panel to out, or sets out to them.
+//
+//go:noescape
+func panelF32x8Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+
+// panelF32x9Z adds the products of 9 rows of activations with n steps of a panel to out, or sets out to them.
+//
+//go:noescape
+func panelF32x9Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+
+// panelF32x10Z adds the products of 10 rows of activations with n steps of a panel to out, or sets out to them.
+//
+//go:noescape
+func panelF32x10Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+
+// panelF32x11Z adds the products of 11 rows of activations with n steps of a panel to out, or sets out to them.
+//
+//go:noescape
+func panelF32x11Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+
+// panelF32x12Z adds the products of 12 rows of activations with n steps of a panel to out, or sets out to them.
+//
+//go:noescape
+func panelF32x12Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelBF16x1Z adds the products of 1 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelBF16x1Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelBF16x1Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelBF16x2Z adds the products of 2 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelBF16x2Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelBF16x2Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelBF16x3Z adds the products of 3 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelBF16x3Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelBF16x3Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelBF16x4Z adds the products of 4 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelBF16x4Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelBF16x4Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelBF16x5Z adds the products of 5 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelBF16x5Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelBF16x5Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
 // panelBF16x6Z adds the products of 6 rows of activations with n steps of a panel to out, or sets out to them.
 //
 //go:noescape
-func panelBF16x6Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
+func panelBF16x6Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+
+// panelBF16x7Z adds the products of 7 rows of activations with n steps of a panel to out, or sets out to them.
+//
+//go:noescape
+func panelBF16x7Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+
+// panelBF16x8Z adds the products of 8 rows of activations with n steps of a panel to out, or sets out to them.
+//
+//go:noescape
+func panelBF16x8Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+
+// panelBF16x9Z adds the products of 9 rows of activations with n steps of a panel to out, or sets out to them.
+//
+//go:noescape
+func panelBF16x9Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+
+// panelBF16x10Z adds the products of 10 rows of activations with n steps of a panel to out, or sets out to them.
+//
+//go:noescape
+func panelBF16x10Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+
+// panelBF16x11Z adds the products of 11 rows of activations with n steps of a panel to out, or sets out to them.
+//
+//go:noescape
+func panelBF16x11Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+
+// panelBF16x12Z adds the products of 12 rows of activations with n steps of a panel to out, or sets out to them.
+//
+//go:noescape
+func panelBF16x12Z(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)

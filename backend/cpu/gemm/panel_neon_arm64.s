@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func panelF32x1Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-TEXT ·panelF32x1Q(SB), NOSPLIT, $0-72
+// func panelF32x1Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+TEXT ·panelF32x1Q(SB), NOSPLIT, $0-88
 	MOVD $0, R6
 
 group:
@@ -105,8 +105,8 @@ done:
 	BLT group
 	RET
 
-// func panelF32x2Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-TEXT ·panelF32x2Q(SB), NOSPLIT, $0-72
+// func panelF32x2Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+TEXT ·panelF32x2Q(SB), NOSPLIT, $0-88
 	MOVD $0, R6
 
 group:
@@ -245,8 +245,8 @@ done:
 	BLT group
 	RET
 
-// func panelF32x3Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-TEXT ·panelF32x3Q(SB), NOSPLIT, $0-72
+// func panelF32x3Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+TEXT ·panelF32x3Q(SB), NOSPLIT, $0-88
 	MOVD $0, R6
 
 group:
@@ -424,8 +424,8 @@ done:
 	BLT group
 	RET
 
-// func panelF32x4Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-TEXT ·panelF32x4Q(SB), NOSPLIT, $0-72
+// func panelF32x4Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+TEXT ·panelF32x4Q(SB), NOSPLIT, $0-88
 	MOVD $0, R6
 
 group:
@@ -642,8 +642,8 @@ done:
 	BLT group
 	RET
 
-// func panelF32x5Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-TEXT ·panelF32x5Q(SB), NOSPLIT, $0-72
+// func panelF32x5Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+TEXT ·panelF32x5Q(SB), NOSPLIT, $0-88
 	MOVD $0, R6
 
 group:
@@ -899,8 +899,8 @@ done:
 	BLT group
 	RET
 
-// func panelF32x6Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-TEXT ·panelF32x6Q(SB), NOSPLIT, $0-72
+// func panelF32x6Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+TEXT ·panelF32x6Q(SB), NOSPLIT, $0-88
 	MOVD $0, R6
 
 group:
@@ -1209,8 +1209,8 @@ done:
 	BLT group
 	RET
 
-// func panelBF16x1Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-TEXT ·panelBF16x1Q(SB), NOSPLIT, $0-72
+// func panelBF16x1Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+TEXT ·panelBF16x1Q(SB), NOSPLIT, $0-88
 	MOVD $0, R6
 
 group:
@@ -1370,8 +1370,8 @@ done:
 	BLT group
 	RET
 
-// func panelBF16x2Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-TEXT ·panelBF16x2Q(SB), NOSPLIT, $0-72
+// func panelBF16x2Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+TEXT ·panelBF16x2Q(SB), NOSPLIT, $0-88
 	MOVD $0, R6
 
 group:
@@ -1545,8 +1545,8 @@ done:
 	BLT group
 	RET
 
-// func panelBF16x3Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-TEXT ·panelBF16x3Q(SB), NOSPLIT, $0-72
+// func panelBF16x3Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+TEXT ·panelBF16x3Q(SB), NOSPLIT, $0-88
 	MOVD $0, R6
 
 group:
@@ -1791,8 +1791,8 @@ done:
 	BLT group
 	RET
 
-// func panelBF16x4Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-TEXT ·panelBF16x4Q(SB), NOSPLIT, $0-72
+// func panelBF16x4Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+TEXT ·panelBF16x4Q(SB), NOSPLIT, $0-88
 	MOVD $0, R6
 
 group:
@@ -2051,8 +2051,8 @@ done:
 	BLT group
 	RET
 
-// func panelBF16x5Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-TEXT ·panelBF16x5Q(SB), NOSPLIT, $0-72
+// func panelBF16x5Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+TEXT ·panelBF16x5Q(SB), NOSPLIT, $0-88
 	MOVD $0, R6
 
 group:
@@ -2382,8 +2382,8 @@ done:
 	BLT group
 	RET
 
-// func panelBF16x6Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)
-TEXT ·panelBF16x6Q(SB), NOSPLIT, $0-72
+// func panelBF16x6Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
+TEXT ·panelBF16x6Q(SB), NOSPLIT, $0-88
 	MOVD $0, R6
 
 group:

@@ -8,8 +8,9 @@ const (
 	panelK     = 1024              // codes in a panel
 	fewK       = 512               // codes whose scales are expanded at once when nothing is unpacked
 	panelWords = 256               // 32-bit words of each row in a float panel
+	panelRows  = 12                // rows of activations that a kernel multiplies with a panel of floats at a time, at most
 	passRows   = 258               // rows of activations that share one unpacked panel of codes
-	floatRows  = 510               // likewise of floats, which take longer to interleave
+	floatRows  = 516               // likewise of floats, which take longer to interleave
 	aloneRows  = 96                // likewise of floats that are not interleaved: what the second-level cache holds
 	passStride = 4*panelWords + 64 // bytes from row to row of float activations that were copied together
 	passBytes  = 528 << 10         // of activations that one pass over the weights may use
@@ -22,7 +23,7 @@ type Scratch struct {
 	scales []float32 // [blocks][32], or [blocks][2][32]
 	mins   []float32
 	acts   []byte    // float activations of one pass that were copied together, [floatRows][passStride]; see tileSums, too
-	tile   []float32 // [6][32]: results of the last rows of a matrix that Granule does not divide
+	tile   []float32 // [panelRows][32]: results of the last rows of a matrix that Granule does not divide
 	sums   []float32 // [streamRows][32]: results of a batch, see batched
 
 	reading Reading
@@ -31,7 +32,7 @@ type Scratch struct {
 // NewScratch allocates.
 func NewScratch() *Scratch {
 	const panel, rows, acts = panelWords * planeBytes, Granule * panelWords * 4, floatRows * passStride
-	const scales, tile, sums = panelK / 16 * Granule, 6 * Granule, streamRows * Granule
+	const scales, tile, sums = panelK / 16 * Granule, panelRows * Granule, streamRows * Granule
 	bytes := make([]byte, 64+panel+rows+acts+4*(2*scales+tile+sums))
 	bytes = bytes[-uintptr(unsafe.Pointer(&bytes[0]))&63:] // a vector load must not straddle two cache lines
 	floats := func(n int) []float32 {

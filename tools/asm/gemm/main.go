@@ -31,8 +31,8 @@ var files = []emit.File{
 	{Name: "dot_avx2", Build: dots(avx2, 2)},
 	{Name: "rows_avx512", Build: rows(avx512, 6)},
 	{Name: "rows_avx2", Build: rows(avx2, 2)},
-	{Name: "panel_avx512", Build: panels(avx512)},
-	{Name: "panel_avx2", Build: panels(avx2)},
+	{Name: "panel_avx512", Build: panels(avx512, 12)},
+	{Name: "panel_avx2", Build: panels(avx2, 6)},
 	{Name: "pack_avx512", Build: packs(avx512)},
 	{Name: "pack_avx2", Build: packs(avx2)},
 }

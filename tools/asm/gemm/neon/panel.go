@@ -38,7 +38,7 @@ const step = 128
 // function writes a kernel whose steps are done four at a time by four, and one at a time by one.
 func (p panel) function(kind string, load, clear, store, four, one func()) {
 	name := fmt.Sprintf("panel%sx%dQ", kind, p.rows)
-	p.Func(name, "func(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int)",
+	p.Func(name, "func(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)",
 		fmt.Sprintf("%s adds the products of %d rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.", name, p.rows))
 	p.Set(0, column)
 	p.Label("group")
