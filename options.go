@@ -13,6 +13,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/ref"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
 )
 
@@ -29,6 +30,10 @@ type Options struct {
 	Pooling  string         // what an embedding is made of: PoolLast, PoolMean or PoolCLS; "": what the model's files say, or else PoolLast, of an encoder PoolMean
 	Engine   engine.Options // of its queue, steps and index
 	Profile  *price.Profile // of the device, for pricing steps; nil: what ridge calibrate kept of it, or a guess
+
+	// Quantization turns matrices in F32, F16 or BF16 into numbers of eight bits as they are loaded: "fp8" or "int8"; "" leaves them. See
+	// docs/quantization.md for what that costs in precision and where it is fast.
+	Quantization string
 
 	// Deterministic makes an answer on the CPU independent of the requests beside it also with float weights, to the last
 	// bit; see cpu.Options.
@@ -81,6 +86,9 @@ func (o Options) check() error {
 		return fmt.Errorf("ridge: Parallel is %d and a step has %d tokens, one at least for each; 0 (%d) to %d is possible", o.Parallel, o.stepTokens(), defaultParallel, o.stepTokens())
 	case o.Pooling != "" && o.Pooling != PoolLast && o.Pooling != PoolMean && o.Pooling != PoolCLS:
 		return fmt.Errorf("ridge: Pooling is %q; last, mean and cls are possible", o.Pooling)
+	}
+	if _, err := pass.WeightFormat(o.Quantization, graph.F32); err != nil {
+		return fmt.Errorf("ridge: Quantization: %w", err)
 	}
 	return o.KV.check()
 }

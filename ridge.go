@@ -58,6 +58,8 @@ type Model struct {
 	grammars  func() (*grammars, error) // made when first asked for
 	closing   sync.Once
 	closed    error
+
+	quantization string // Options.Quantization
 }
 
 // Load opens a GGUF file or a Hugging Face directory and starts an engine on it. An empty path is the built-in model,
@@ -133,7 +135,12 @@ func (m *Model) compile(o Options) error {
 	if err != nil {
 		return err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16}); err != nil {
+	weights, err := pass.WeightFormat(o.Quantization, info.Act)
+	if err != nil {
+		return err
+	}
+	m.quantization = o.Quantization
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights}); err != nil {
 		return err
 	}
 	lim := o.limits(m.bundle.Model.Config.Context, m.bundle.Model.Config.Encoder)
@@ -188,6 +195,9 @@ func (m *Model) Device() string {
 	i := m.device.Info()
 	return fmt.Sprintf("%s (%s)", i.Name, i.Detail)
 }
+
+// Quantization is what the weights were turned into as they were loaded, "fp8" or "int8"; "" when they are as the file has them.
+func (m *Model) Quantization() string { return m.quantization }
 
 // Encode turns text into token ids, with the tokens around it that the model expects (such as BOS) if special is
 // set. Special tokens written in the text are recognised.

@@ -19,7 +19,8 @@ type Device interface {
 	// Alloc gets n bytes of zeroed device memory; what names their use in an error. Free gives them back.
 	Alloc(n int64, what string) (Buffer, error)
 	Free(Buffer)
-	// Place makes a weight resident. t is borrowed until Close: on a CPU it is usually used where it lies.
+	// Place makes a weight resident. t is borrowed until Close: on a CPU it is usually used where it lies. Where w is of another format
+	// than t, which is in floats then, the device rounds it.
 	Place(w *graph.Weight, t quant.Tensor) (Weight, error)
 	// Run computes one step. It returns when the step is done, or, on a device that runs by itself, when it is
 	// queued: Read waits for it.

@@ -10,6 +10,7 @@ import (
 // is not known.
 type Peaks struct {
 	Int8 float64 // FLOP/s of products of int8 (a multiply-add is two)
+	FP8  float64 // of e4m3
 	BF16 float64 // of bf16
 	F32  float64 // of float32
 	Read float64 // bytes/s from memory
@@ -29,8 +30,10 @@ type Measurer interface {
 func (p Peaks) Floor(n *graph.Node, s *graph.Step) time.Duration {
 	w := n.Op.Work(n, s)
 	rate := p.F32
-	if o, ok := n.Op.(graph.Linear); ok && n.In[0].Type == graph.Q8 {
+	if o, ok := n.Op.(graph.Linear); ok && (n.In[0].Type == graph.Q8 || n.In[0].Type == graph.I8) {
 		rate = p.Int8
+	} else if ok && n.In[0].Type == graph.F8 {
+		rate = p.FP8
 	} else if ok && (n.In[0].Type == graph.BF16 || o.Round == graph.BF16) {
 		rate = max(p.BF16, p.F32)
 	}

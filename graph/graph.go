@@ -38,8 +38,8 @@ const (
 	F16       // IEEE half
 	BF16      // upper half of an F32
 	Q8        // int8 in blocks of 32 with an F32 scale; see Q8Block
-	I8        // int8 with an F32 scale for each head of a token: in caches only
-	F8        // e4m3, a float of eight bits, without a scale: in caches only
+	I8        // int8 with an F32 scale for each row of a matrix, or each head of a token in a cache
+	F8        // e4m3, a float of eight bits, with an F32 scale for each row of a matrix; without one in a cache
 )
 
 // Q8Block is how many numbers of a Q8 row share a scale. They are 127ths of the largest magnitude among them. A block
@@ -60,7 +60,7 @@ func (t Type) RowBytes(n int) int64 {
 	case Q8:
 		return int64(n/Q8Block) * Q8BlockBytes
 	case I8, F8:
-		return int64(n) // beside I8's scales
+		return int64(n) // beside scales
 	default:
 		return 2 * int64(n)
 	}
@@ -77,8 +77,15 @@ type Value struct {
 	From  *Node  // nil for the first version of a cache
 }
 
-// RowBytes is the size in bytes of one row of a matrix value.
-func (v *Value) RowBytes() int64 { return v.Type.RowBytes(v.Axis.Len()) }
+// RowBytes is the size in bytes of one row of a matrix value, with its scale if it has one. Where rows and scales lie in memory is the
+// device's affair.
+func (v *Value) RowBytes() int64 {
+	n := v.Type.RowBytes(v.Axis.Len())
+	if v.Type == I8 || v.Type == F8 {
+		n += 4
+	}
+	return n
+}
 
 // Cache is the paged key and value store of one attention layer. One node writes each version of it, in place.
 type Cache struct {

@@ -1,6 +1,10 @@
 package graph
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/quant"
+)
 
 // Linear multiplies every row by a weight, out features × in features, and adds the bias if there is one.
 type Linear struct {
@@ -20,7 +24,8 @@ func (o Linear) Attrs() string {
 	return "inputs rounded to " + o.Round.String()
 }
 
-// Infer implements Op: x [rows, in], w [out, in], bias? [1, out] → [rows, out]. x may be quantised.
+// Infer implements Op: x [rows, in], w [out, in], bias? [1, out] → [rows, out]. x may be quantised: in Q8 for w in any block format, in F8 or
+// I8 for w in FP8 or INT8.
 func (o Linear) Infer(n *Node) ([]Value, error) {
 	if err := arity(n, 1, 1, 2); err != nil {
 		return nil, err
@@ -28,6 +33,9 @@ func (o Linear) Infer(n *Node) ([]Value, error) {
 	x, w := n.In[0], n.Weights[0]
 	if x.Cache != nil {
 		return nil, fmt.Errorf("%s is a cache and a matrix is wanted", x.Name)
+	}
+	if x.Type == F8 && w.Format != quant.FP8 || x.Type == I8 && w.Format != quant.INT8 {
+		return nil, fmt.Errorf("%s is %s, which weight %s in %s is not multiplied with", x.Name, x.Type, w.Name, w.Format)
 	}
 	if x.Axis.Len() != w.In.Len() {
 		return nil, fmt.Errorf("%s has rows of %d and weight %s takes %d", x.Name, x.Axis.Len(), w.Name, w.In.Len())

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // Pass is one rewriting of a graph.
@@ -19,10 +20,13 @@ type Pass struct {
 type Options struct {
 	Q8   bool // the device multiplies block formats in integers, so inputs are quantised; see ActQuant
 	BF16 bool // the device multiplies BF16 weights faster with BF16 inputs, so inputs are rounded
+
+	Weights quant.Format // that matrices in floats are turned into; Invalid: they stay
 }
 
 // List is every pass in the order in which they run.
 var List = []Pass{
+	{"weights", "first: what inputs are rounded to follows from it", Weights},
 	{"actquant", "before fuse, which joins the quantising with what comes before it", ActQuant},
 	{"fuse", "last: it joins ops that other passes would have to take apart again", Fuse},
 }

@@ -1,6 +1,7 @@
 package pass_test
 
 import (
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/testkit"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // TestSameMeaning: a graph computes the same after the passes as before, on the reference, which runs fused ops as what
@@ -83,5 +85,55 @@ func TestActQuant(t *testing.T) {
 func TestUnknownPass(t *testing.T) {
 	if _, err := pass.Run(&graph.Graph{}, "magic", pass.Options{}); err == nil {
 		t.Error("a pass that does not exist ran")
+	}
+}
+
+// TestWeights: matrices in floats are turned, but not the one that makes logits; what reads them in BF16 rounds its inputs once.
+func TestWeights(t *testing.T) {
+	axis, odd := graph.Axis{Name: "a", Count: 64, Size: 1}, graph.Axis{Name: "odd", Count: 24, Size: 1}
+	b := graph.NewBuilder("test", testkit.Find, graph.BF16, graph.BF16)
+	x := b.Embed("x", b.Weight("embd/BF16", axis, axis), 0)
+	sum := b.Add("sum", b.Linear("q", x, b.Weight("q/BF16", axis, axis), b.Vector("bias", axis)), b.Linear("k", x, b.Weight("k/F16", axis, axis), nil))
+	narrow := b.Linear("narrow", b.Linear("wide", sum, b.Weight("wide/Q4_0", odd, axis), nil), b.Weight("narrow/BF16", axis, odd), nil)
+	g, err := b.Finish(b.Linear("logits", b.Pick("picked", narrow), b.Weight("head/BF16", axis, axis), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := g.String()
+	after, err := pass.Run(g, pass.All, pass.Options{Weights: quant.FP8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]quant.Format{}
+	for _, w := range after.Weights {
+		got[w.Name] = w.Format
+	}
+	want := map[string]quant.Format{"embd/BF16": quant.BF16, "q/BF16": quant.FP8, "bias": quant.F32, "k/F16": quant.FP8, "wide/Q4_0": quant.Q4_0, "narrow/BF16": quant.BF16, "head/BF16": quant.BF16}
+	if !maps.Equal(got, want) {
+		t.Errorf("formats are %v, want %v", got, want)
+	}
+	if n := strings.Count(after.String(), " f8 = Quantize(x)"); n != 1 || strings.Count(after.String(), "Quantize(") != 1 {
+		t.Errorf("inputs are not rounded once:\n%s", after)
+	}
+	if g.String() != before {
+		t.Error("the pass has changed the graph it was given")
+	}
+	if _, err := pass.Weights(after, pass.Options{Weights: quant.FP8}); err == nil || !strings.Contains(err.Error(), "no matrix of the model can be turned into FP8") {
+		t.Errorf("turning it again gives %v", err)
+	}
+}
+
+func TestWeightFormat(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		act  graph.Type
+		want quant.Format
+	}{{"", graph.F32, quant.Invalid}, {"fp8", graph.F32, quant.FP8}, {"fp8", graph.BF16, quant.FP8}, {"int8", graph.F32, quant.Q8_0}, {"int8", graph.BF16, quant.INT8}} {
+		if f, err := pass.WeightFormat(c.name, c.act); f != c.want || err != nil {
+			t.Errorf("%q with activations in %s is %v, %v; want %v", c.name, c.act, f, err, c.want)
+		}
+	}
+	if _, err := pass.WeightFormat("fp4", graph.F32); err == nil || !strings.Contains(err.Error(), "fp8 and int8 are possible") {
+		t.Errorf("fp4 gives %v", err)
 	}
 }

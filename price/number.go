@@ -42,8 +42,10 @@ func numberOfProduct(in, round graph.Type) Number {
 		in = round
 	}
 	switch in {
-	case graph.Q8:
+	case graph.Q8, graph.I8:
 		return Int8
+	case graph.F8:
+		return FP8
 	case graph.BF16:
 		return BF16
 	case graph.F16:

@@ -9,7 +9,7 @@ import (
 //
 //	|x − x′| ≤ Relative·m + Absolute
 //
-// where m is the largest magnitude in the block of x, or |x| itself for plain floats.
+// where m is the largest magnitude in the block of x (in its row, of FP8 and INT8), or |x| itself for plain floats.
 type Bound struct {
 	Relative float64
 	Absolute float64 // what comes on top where a scale is so small that its float type has few bits left
@@ -39,6 +39,8 @@ var bounds = [formatCount]Bound{
 	Q6_K:   {0.04, 0x1p-20, 32 * 128 * f16Max}, // 0.030
 	IQ4_NL: {0.23, 0x1p-20, 113 * f16Max},      // 0.177
 	MXFP4:  {0.25, 0x1p-128, math.Inf(1)},      // 8 units, cut off at 6
+	FP8:    {0.0358, tinyRow, 0x1.ffp127},      // half a step of 32 at 448
+	INT8:   {0.00394, tinyRow, 0x1.ffp127},     // half a step of 1/127
 }
 
 // checkNumbers finds the first number of src that f cannot hold.

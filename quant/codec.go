@@ -27,9 +27,11 @@ var codecs = [formatCount]codec{
 	Q6_K:   {decodeQ6_K, encodeQ6_K},
 	IQ4_NL: {decodeIQ4_NL, encodeIQ4_NL},
 	MXFP4:  {decodeMXFP4, encodeMXFP4},
+	FP8:    {decodeFP8, encodeFP8},
+	INT8:   {decodeINT8, encodeINT8},
 }
 
-// Decode writes the numbers of src, len(dst) of them, to dst. len(dst) is a multiple of f.Block and src holds
+// Decode writes the numbers of src, len(dst) of them, to dst. len(dst) is a multiple of f.Block (of FP8 and INT8 it is a whole row) and src holds
 // f.RowBytes(len(dst)) bytes; anything else is the caller's bug and panics. The result is exact in float32, bit for
 // bit what ggml's reference dequantisation gives (products are rounded before sums, on every architecture). Every byte
 // string decodes to something: NaN and Inf come out where a float, or the scale of a block, says so.
@@ -40,7 +42,7 @@ func Decode(f Format, dst []float32, src []byte) {
 	codecs[f].decode(dst, src)
 }
 
-// Encode writes src, whole rows, to dst in format f; the lengths are as for Decode, and anything else panics likewise.
+// Encode writes src, whole rows (of FP8 and INT8 one row), to dst in format f; the lengths are as for Decode, and anything else panics likewise.
 // Rows are independent of each other: a caller with several cores gives each its own. Codes are rounded to nearest,
 // ties to even. An error names the first number that f cannot hold: one beyond its range, or NaN or Inf where f is
 // neither F32, F16 nor BF16, which keep those. How far the result may be off is what BoundOf says.

@@ -21,7 +21,16 @@ func F32ToE4M3(x float32) byte {
 }
 
 // E4M3ToF32 is the exact value of such a float.
-func E4M3ToF32(b byte) float32 {
+func E4M3ToF32(b byte) float32 { return e4m3Values[b] }
+
+var e4m3Values = func() (all [256]float32) {
+	for i := range all {
+		all[i] = e4m3Value(byte(i))
+	}
+	return all
+}()
+
+func e4m3Value(b byte) float32 {
 	exponent, mantissa := int(b>>3&15), float64(b&7)
 	var x float64
 	switch {

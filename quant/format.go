@@ -26,6 +26,8 @@ const (
 	Q6_K
 	IQ4_NL
 	MXFP4
+	FP8
+	INT8
 	formatCount
 )
 
@@ -34,30 +36,34 @@ type layout struct {
 	name       string
 	block      int // numbers in a block
 	blockBytes int // bytes in a block
+	rowBytes   int // and behind all blocks of a row
 }
 
 var layouts = [formatCount]layout{
-	F32:    {"F32", 1, 4},
-	F16:    {"F16", 1, 2},
-	BF16:   {"BF16", 1, 2},
-	Q8_0:   {"Q8_0", 32, 34},
-	Q4_0:   {"Q4_0", 32, 18},
-	Q4_1:   {"Q4_1", 32, 20},
-	Q5_0:   {"Q5_0", 32, 22},
-	Q5_1:   {"Q5_1", 32, 24},
-	Q2_K:   {"Q2_K", 256, 84},
-	Q3_K:   {"Q3_K", 256, 110},
-	Q4_K:   {"Q4_K", 256, 144},
-	Q5_K:   {"Q5_K", 256, 176},
-	Q6_K:   {"Q6_K", 256, 210},
-	IQ4_NL: {"IQ4_NL", 32, 18},
-	MXFP4:  {"MXFP4", 32, 17},
+	F32:    {"F32", 1, 4, 0},
+	F16:    {"F16", 1, 2, 0},
+	BF16:   {"BF16", 1, 2, 0},
+	Q8_0:   {"Q8_0", 32, 34, 0},
+	Q4_0:   {"Q4_0", 32, 18, 0},
+	Q4_1:   {"Q4_1", 32, 20, 0},
+	Q5_0:   {"Q5_0", 32, 22, 0},
+	Q5_1:   {"Q5_1", 32, 24, 0},
+	Q2_K:   {"Q2_K", 256, 84, 0},
+	Q3_K:   {"Q3_K", 256, 110, 0},
+	Q4_K:   {"Q4_K", 256, 144, 0},
+	Q5_K:   {"Q5_K", 256, 176, 0},
+	Q6_K:   {"Q6_K", 256, 210, 0},
+	IQ4_NL: {"IQ4_NL", 32, 18, 0},
+	MXFP4:  {"MXFP4", 32, 17, 0},
+	FP8:    {"FP8", 16, 16, 4},
+	INT8:   {"INT8", 16, 16, 4},
 }
 
-// Formats lists every format, floats first.
+// Formats lists the formats that files of weights have, floats first. FP8 and INT8, which are made as weights are loaded, are not among
+// them.
 func Formats() []Format {
-	all := make([]Format, 0, formatCount-1)
-	for f := F32; f < formatCount; f++ {
+	all := make([]Format, 0, FP8-1)
+	for f := F32; f < FP8; f++ {
 		all = append(all, f)
 	}
 	return all
@@ -90,13 +96,19 @@ func (f Format) Block() int { return layouts[f].block }
 // BlockBytes is the size of one block in bytes.
 func (f Format) BlockBytes() int { return layouts[f].blockBytes }
 
+// ScaledFormats lists the formats whose rows have a scale each.
+func ScaledFormats() []Format { return []Format{FP8, INT8} }
+
+// ScaledRows reports whether all numbers of a row share one scale: of FP8 and INT8.
+func (f Format) ScaledRows() bool { return f == FP8 || f == INT8 }
+
 // RowBytes is the size in bytes of a row of n numbers; n must be a multiple of Block.
 func (f Format) RowBytes(n int) int64 {
 	l := layouts[f]
-	return int64(n/l.block) * int64(l.blockBytes)
+	return int64(n/l.block)*int64(l.blockBytes) + int64(l.rowBytes)
 }
 
-// BitsPerWeight is the average storage of one number in bits.
+// BitsPerWeight is the average storage of one number in bits, without what a row has beside its blocks.
 func (f Format) BitsPerWeight() float64 {
 	return 8 * float64(layouts[f].blockBytes) / float64(layouts[f].block)
 }

@@ -1,6 +1,11 @@
 package quant
 
-import "fmt"
+import (
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+)
 
 // Tensor is a matrix of rows × cols numbers in one format, row-major, each row a whole number of blocks. Data is
 // borrowed: it is usually a window into an mmapped file and must not be written.
@@ -35,4 +40,28 @@ func (t Tensor) RowSpan(from, to int) Tensor {
 func (t Tensor) Row(i int) []byte {
 	stride := t.Format.RowBytes(t.Cols)
 	return t.Data[int64(i)*stride : int64(i+1)*stride]
+}
+
+// As is t's numbers in another format, rounded by all cores; its Data is new. An error names the first number of a row that f cannot
+// hold.
+func (t Tensor) As(f Format) (Tensor, error) {
+	if f.Valid() && t.Cols%f.Block() != 0 {
+		return Tensor{}, fmt.Errorf("quant: rows of %d numbers do not divide into %s blocks of %d", t.Cols, f, f.Block())
+	}
+	as := Tensor{Format: f, Rows: t.Rows, Cols: t.Cols, Data: make([]byte, int64(t.Rows)*f.RowBytes(t.Cols))}
+	var parts errgroup.Group
+	n := min(runtime.GOMAXPROCS(0), t.Rows)
+	for i := range n {
+		parts.Go(func() error {
+			row := make([]float32, t.Cols)
+			for r := t.Rows * i / n; r < t.Rows*(i+1)/n; r++ {
+				Decode(t.Format, row, t.Row(r))
+				if err := Encode(f, as.Row(r), row); err != nil {
+					return fmt.Errorf("row %d: %w", r, err)
+				}
+			}
+			return nil
+		})
+	}
+	return as, parts.Wait()
 }

@@ -3,7 +3,11 @@ package server
 import "net/http"
 
 func (s *Server) entry() map[string]any {
-	return map[string]any{"id": s.options.Name, "object": "model", "created": s.created.Unix(), "owned_by": "ridge", "max_model_len": s.model.Context()}
+	e := map[string]any{"id": s.options.Name, "object": "model", "created": s.created.Unix(), "owned_by": "ridge", "max_model_len": s.model.Context()}
+	if q := s.model.Quantization(); q != "" {
+		e["quantization"] = q
+	}
+	return e
 }
 
 // models is GET /v1/models.

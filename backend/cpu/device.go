@@ -114,6 +114,12 @@ func (d *Device) Free(b backend.Buffer) {
 // and become F32.
 func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) {
 	if t.Rows > 1 {
+		if t.Format != w.Format {
+			var err error
+			if t, err = t.As(w.Format); err != nil {
+				return nil, fmt.Errorf("cpu: %w", err)
+			}
+		}
 		d.wanted += roomFor(t)
 		return &matrix{Tensor: t}, nil
 	}

@@ -50,7 +50,7 @@ func products(t *testing.T, d *Device, f quant.Format, n int) (*plan.Program, *w
 	x := b.Embed("embd", b.Weight("token_embd", one("vocab", 61), hidden), 0)
 	var sum *graph.Value
 	for i := range n {
-		q := b.Emit(fmt.Sprintf("q%d", i), graph.Quantize{}, []*graph.Value{x})[0]
+		q := b.Emit(fmt.Sprintf("q%d", i), graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0]
 		y := b.Linear(fmt.Sprintf("y%d", i), q, b.Weight(fmt.Sprintf("w%d/%v", i, f), wide, hidden), nil)
 		if sum == nil {
 			sum = y

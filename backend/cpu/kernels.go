@@ -51,9 +51,11 @@ func simple(f func(o vec.Ops, n *graph.Node, a backend.Args) body) bind {
 // Kernels implements backend.Device. The table below is all the CPU can do; activations are F32, and Q8 where a matrix
 // in a block format reads them.
 func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
-	for _, v := range n.Out {
-		if _, quantize := n.Op.(graph.Quantize); v.Cache == nil && v.Type != graph.F32 && !quantize {
-			return nil
+	for _, list := range [][]*graph.Value{n.In, n.Out} {
+		for _, v := range list {
+			if v.Cache == nil && v.Type != graph.F32 && v.Type != graph.Q8 {
+				return nil
+			}
 		}
 	}
 	k := kernel{dev: d}

@@ -111,7 +111,7 @@ func layers(t testing.TB, d *Device, n int) *plan.Program {
 			return b.Linear(name(to), x, b.Weight(name(to)+"/Q8_0", out, one("in", x.Axis.Len())), nil)
 		}
 		quantize := func(x *graph.Value) *graph.Value {
-			return b.Emit(x.Name+".q8", graph.Quantize{}, []*graph.Value{x})[0]
+			return b.Emit(x.Name+".q8", graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0]
 		}
 		in := quantize(b.RMSNorm(name("norm"), x, b.Vector(name("norm"), hidden), 1e-5))
 		q, k, v := linear("q", in, heads), linear("k", in, kv), linear("v", in, kv)

@@ -60,7 +60,11 @@ func (w weight) Bytes() int64 { return 0 }
 
 // Place implements backend.Device.
 func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) {
-	return weight{t}, nil
+	if t.Format == w.Format {
+		return weight{t}, nil
+	}
+	t, err := t.As(w.Format)
+	return weight{t}, err
 }
 
 // Copy implements backend.Device.

@@ -6,13 +6,18 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // q8Scale is where the scale is in a block of Q8, in bytes: behind the numbers.
 const q8Scale = graph.Q8Block
 
-// quantize rounds rows to Q8.
+// quantize rounds rows to Q8, F8 or I8.
 func quantize(d *Device, n *graph.Node, a backend.Args) {
+	if n.Op.(graph.Quantize).To != graph.Q8 {
+		quantizeRows(d, n, a)
+		return
+	}
 	for r := range d.rows(n) {
 		d.storeQ8(rowAt(n.Out[0], a.Out[0], r), d.read(n, a, 0, r))
 		d.counted.ValueWrite += n.Out[0].RowBytes()
@@ -36,6 +41,18 @@ func (d *Device) storeQ8(row []byte, x []float32) {
 		}
 		d.flops(2*graph.Q8Block + 2) // scaling, rounding; two divisions
 		binary.LittleEndian.PutUint32(row[q8Scale:], math.Float32bits(largest*float32(1./127)))
+	}
+}
+
+// quantizeRows rounds each row as rows of weights are rounded. What is not finite has no place in those: such a row's scale is no number.
+func quantizeRows(d *Device, n *graph.Node, a backend.Args) {
+	for r := range d.rows(n) {
+		x, row := d.read(n, a, 0, r), rowAt(n.Out[0], a.Out[0], r)
+		if err := quant.Encode(scaledRows[n.Out[0].Type], row, x); err != nil {
+			binary.LittleEndian.PutUint32(row[len(x):], math.Float32bits(float32(math.NaN())))
+		}
+		d.flops(4*len(x) + 2) // magnitude, maximum, scaling, rounding; two divisions
+		d.counted.ValueWrite += n.Out[0].RowBytes()
 	}
 }
 

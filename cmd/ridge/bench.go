@@ -20,6 +20,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/internal/convert"
+	"github.com/ridge-llm/ridge/pass"
 )
 
 // benchFlags say what to measure.
@@ -80,6 +81,7 @@ ridge calibrate has run, what the price of the steps predicts.
 	fl.StringVar(&f.number, "type", "Q4_0", "number format of --shape's matrices")
 	fl.StringVar(&f.device.Backend, "backend", "", "where to compute: cpu or cuda; default cpu")
 	fl.StringVar(&f.device.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU)")
+	addQuantization(fl, &f.device.Quantization)
 	fl.IntSliceVarP(&f.threads, "threads", "t", []int{0}, "CPU threads; 0: as many as this process may use")
 	fl.IntSliceVarP(&f.prompts, "prompt", "p", []int{512}, "lengths of prompts to read; 0: none")
 	fl.IntSliceVarP(&f.decodes, "decode", "n", []int{128}, "numbers of tokens to decode; 0: none")
@@ -226,7 +228,11 @@ func (f *benchFlags) bench(b *bundle.Bundle, dev backend.Device) (*bench.Bench, 
 	if err != nil {
 		return nil, err
 	}
-	o := bench.Options{Cache: cache, Batch: slices.Max(f.batches), Chunk: min(f.chunk, slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
+	weights, err := pass.WeightFormat(f.device.Quantization, dev.Info().Act)
+	if err != nil {
+		return nil, fmt.Errorf("--quantization: %w", err)
+	}
+	o := bench.Options{Cache: cache, Weights: weights, Batch: slices.Max(f.batches), Chunk: min(f.chunk, slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
 	o.Tokens = slices.Max(f.depths) + slices.Max(slices.Concat(f.prompts, f.decodes))
 	if trained := b.Model.Config.Context; o.Tokens > trained {
 		return nil, fmt.Errorf("the tests need sequences of %d tokens, and model %s was made for %d", o.Tokens, b.Name, trained)

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ridge-llm/ridge"
 )
@@ -24,7 +25,13 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	cmd.Flags().IntVarP(&f.options.Context, "ctx", "c", 0, "longest prompt and answer together, in tokens; 0: the model's own, 8192 at most")
 	cmd.Flags().StringVar(&f.options.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU); --kv-cache-dtype is the same")
 	alias(cmd.Flags(), "kv-cache-dtype", "kv-type")
+	addQuantization(cmd.Flags(), &f.options.Quantization)
 	cmd.Flags().StringVar(&f.template, "chat-template", "", "file with a chat template to use in place of the model's own")
+}
+
+// addQuantization adds vLLM's flag of the same name.
+func addQuantization(fl *pflag.FlagSet, to *string) {
+	fl.StringVarP(to, "quantization", "q", "", "turn weights into numbers of eight bits as they are loaded: fp8 or int8; default: as the file has them")
 }
 
 // load loads the model, from the hub if it is there and not here, and says so when it is the built-in one.

@@ -14,18 +14,20 @@ import (
 	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
 )
 
 // paperFlags choose a model that exists on paper: its weights need not be there.
 type paperFlags struct {
-	number, cache string
-	kvType        graph.Type
+	number, cache, quantization string
+	kvType                      graph.Type
 }
 
 func (f *paperFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.number, "type", "", "number format of the matrices, as for ridge convert; default: as the model has them")
 	fl.StringVar(&f.cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8")
+	addQuantization(fl, &f.quantization)
 }
 
 // parse reads the flags that are names.
@@ -74,21 +76,35 @@ func (f *paperFlags) model(arg string) (*model.Model, error) {
 // graph builds a model's graph as the model means it, for a type of activations.
 func (f *paperFlags) graph(m *model.Model, act graph.Type) (*graph.Graph, error) {
 	g, err := m.Graph(model.Options{Act: act, Cache: f.kvType})
-	if err != nil || f.number == "" {
-		return g, err
-	}
-	t, err := convert.ParseType(f.number)
 	if err != nil {
 		return nil, err
+	}
+	if f.number != "" {
+		if err := f.retype(m, g); err != nil {
+			return nil, err
+		}
+	}
+	weights, err := pass.WeightFormat(f.quantization, act)
+	if err != nil {
+		return nil, fmt.Errorf("--quantization: %w", err)
+	}
+	return pass.Weights(g, pass.Options{Weights: weights})
+}
+
+// retype gives the graph's matrices the formats that --type would give them in a file.
+func (f *paperFlags) retype(m *model.Model, g *graph.Graph) error {
+	t, err := convert.ParseType(f.number)
+	if err != nil {
+		return err
 	}
 	formats, err := convert.Formats(m, t)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, w := range g.Weights {
 		if format, ok := formats[w.Source.Whole]; ok {
 			w.Format = format
 		}
 	}
-	return g, nil
+	return nil
 }

@@ -46,7 +46,7 @@ operation waits for memory, right of it for arithmetic. The table beside it has 
 rate), bytes, intensity, bound, time, share of the step, and fraction of the roof.
 
 MODEL is a GGUF file, a Hugging Face directory, a config.json, or the name of a well-known shape; its weights need not be
-there. Without one it is the built-in model. --compare changes something and shows both: batch=64, context=8192, prompt=64, type=Q4_0, kv-type=int8, heads=mha,
+there. Without one it is the built-in model. --compare changes something and shows both: batch=64, context=8192, prompt=64, type=Q4_0, kv-type=int8, quantization=fp8, heads=mha,
 attention=naive (scores written to memory and read again, as without tiling).
 
 --measure also times every operation on this machine, one after the other with a clock between them, and shows that beside its
@@ -140,12 +140,14 @@ func (s *rooflineSetting) change(pairs string) error {
 			s.paper.number = value
 		case name == "kv-type":
 			s.paper.cache = value
+		case name == "quantization":
+			s.paper.quantization = value
 		case name == "heads" && value == "mha":
 			s.heads = value
 		case name == "attention" && value == "naive":
 			s.attention = value
 		default:
-			return fmt.Errorf("--compare %s: batch, context and prompt with a number, type and kv-type with a format, heads=mha and attention=naive are possible", pair)
+			return fmt.Errorf("--compare %s: batch, context and prompt with a number, type, kv-type and quantization with a format, heads=mha and attention=naive are possible", pair)
 		}
 	}
 	return nil

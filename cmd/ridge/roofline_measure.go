@@ -7,6 +7,7 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/internal/bench"
+	"github.com/ridge-llm/ridge/pass"
 )
 
 // measureRuns is how often each step is timed; the median counts.
@@ -36,7 +37,11 @@ func (r *rooflineReport) measure(arg string, s *rooflineSetting, o ridge.Options
 		return err
 	}
 	defer dev.Close()
-	m, err := bench.New(b.Model, b, dev, bench.Options{Cache: s.paper.kvType, Tokens: s.context + s.prompt, Batch: s.batch, Chunk: max(s.prompt, s.batch)})
+	weights, err := pass.WeightFormat(s.paper.quantization, dev.Info().Act)
+	if err != nil {
+		return err
+	}
+	m, err := bench.New(b.Model, b, dev, bench.Options{Cache: s.paper.kvType, Weights: weights, Tokens: s.context + s.prompt, Batch: s.batch, Chunk: max(s.prompt, s.batch)})
 	if err != nil {
 		return err
 	}

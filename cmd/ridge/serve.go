@@ -127,7 +127,11 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		s := server.New(m, f.server)
 		u := func() { s.Close(); m.Close() }
 		unload.Store(&u)
-		announcement = fmt.Sprintf("ridge: serving %s on %s at http://%s/v1, context %d tokens\n", m.Name(), m.Device(), l.Addr(), m.Context())
+		weights := ""
+		if q := m.Quantization(); q != "" {
+			weights = ", weights in " + q
+		}
+		announcement = fmt.Sprintf("ridge: serving %s on %s at http://%s/v1, context %d tokens%s\n", m.Name(), m.Device(), l.Addr(), m.Context(), weights)
 		return s, nil
 	}, func() { fmt.Fprint(os.Stderr, announcement) })
 }

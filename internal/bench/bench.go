@@ -15,6 +15,7 @@ import (
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/price"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // Test is one row to measure: sequences of depth tokens in the cache each either read Prompt tokens at once or decode
@@ -71,10 +72,11 @@ type Bench struct {
 
 // Options bounds what will be measured.
 type Options struct {
-	Cache  graph.Type
-	Tokens int // the longest sequence
-	Batch  int // the most sequences
-	Chunk  int // the most tokens of a step
+	Cache   graph.Type
+	Weights quant.Format // that matrices in floats are turned into; Invalid: they stay
+	Tokens  int          // the longest sequence
+	Batch   int          // the most sequences
+	Chunk   int          // the most tokens of a step
 }
 
 const pageSize = 16
@@ -90,7 +92,7 @@ func New(m *model.Model, files plan.Tensors, dev backend.Device, o Options) (*Be
 	if err != nil {
 		return nil, err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: o.Weights}); err != nil {
 		return nil, err
 	}
 	lim := backend.Limits{Tokens: max(o.Chunk, o.Batch), Seqs: o.Batch, Logits: o.Batch, PageSize: pageSize}

@@ -52,7 +52,7 @@ func (y *yard) products(out, in int, formats []quant.Format) {
 	x := y.feed(name, axis("in", in, 1))
 	x8, small := x, y.feed(name+".small", axis("small", 64, 1))
 	if y.info.Q8 {
-		x8 = y.Emit(name+".q8", graph.Quantize{}, []*graph.Value{x})[0]
+		x8 = y.Emit(name+".q8", graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0]
 	}
 	for i, f := range formats {
 		o, from := graph.Linear{To: y.info.Act}, x
@@ -87,7 +87,7 @@ func (y *yard) rows(heads, size int) {
 	y.Act(name+".act", x, graph.GeluTanh)
 	y.RoPE(name+".rope", h, &graph.Rotation{Name: name + ".angles", Pairing: graph.HalfPairs, Dim: size, Theta: 10000})
 	if y.info.Q8 {
-		y.Emit(name+".q8", graph.Quantize{}, []*graph.Value{x})
+		y.Emit(name+".q8", graph.Quantize{To: graph.Q8}, []*graph.Value{x})
 	}
 	y.last = y.Softcap(name+".cap", x, 30)
 }

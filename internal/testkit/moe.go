@@ -48,7 +48,7 @@ func moeCases() []Case {
 					}
 					x := feed(b, "x", hidden)
 					if c.o.Round == graph.Q8 {
-						x = b.Emit("x8", graph.Quantize{}, []*graph.Value{x})[0]
+						x = b.Emit("x8", graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0]
 					}
 					return b.MoE("y", x, feed(b, "scores", axis("experts", c.o.Experts, 1)), c.o, weights)
 				},

@@ -39,6 +39,7 @@ func Cases() []Case {
 	var all []Case
 	all = append(all, linearCases()...)
 	all = append(all, roundedCases()...)
+	all = append(all, scaledCases()...)
 	all = append(all, rowCases()...)
 	all = append(all, attentionCases()...)
 	all = append(all, moeCases()...)
@@ -64,7 +65,7 @@ func linearCases() []Case {
 							bias = b.Vector("bias", out)
 						}
 						if quantised {
-							x = b.Emit("x8", graph.Quantize{}, []*graph.Value{x})[0]
+							x = b.Emit("x8", graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0]
 						}
 						return b.Linear("y", x, b.Weight("w/"+f.String(), out, axis("in", size.in, 1)), bias)
 					}
@@ -88,6 +89,37 @@ func roundedCases() []Case {
 				return b.Emit("y", graph.Linear{Round: graph.BF16}, []*graph.Value{feed(b, "x", axis("in", 512, 1))}, w)[0]
 			},
 		})
+	}
+	return all
+}
+
+// scaledCases multiply weights in FP8 and INT8, with inputs in floats and with inputs rounded as the weights are.
+func scaledCases() []Case {
+	var all []Case
+	for _, f := range quant.ScaledFormats() {
+		for _, size := range []struct{ out, in int }{{2, 256}, {37, 512}, {136, 784}} {
+			for i, steps := range rowSteps() {
+				for _, rounded := range []bool{false, true} {
+					c := Case{Name: fmt.Sprintf("Linear/%s/%dx%d/rows%d", f, size.out, size.in, LimitsFor(steps, 16).Tokens), Op: "Linear", Steps: steps, Tolerance: 1e-5}
+					if rounded {
+						c.Name += "/rounded"
+					}
+					c.Graph = func(b *graph.Builder) *graph.Value {
+						out, x := axis("out", size.out, 1), feed(b, "x", axis("in", size.in, 1))
+						var bias *graph.Weight
+						if i%2 == 0 {
+							bias = b.Vector("bias", out)
+						}
+						if rounded {
+							to := map[quant.Format]graph.Type{quant.FP8: graph.F8, quant.INT8: graph.I8}[f]
+							x = b.Emit("x8", graph.Quantize{To: to}, []*graph.Value{x})[0]
+						}
+						return b.Linear("y", x, b.Weight("w/"+f.String(), out, axis("in", size.in, 1)), bias)
+					}
+					all = append(all, c)
+				}
+			}
+		}
 	}
 	return all
 }

@@ -41,11 +41,10 @@ func RandomWeights(g *graph.Graph, seed uint64) (Weights, error) {
 				x[i] /= float32(math.Sqrt(float64(cols)))
 			}
 		}
-		data := make([]byte, int64(rows)*w.Format.RowBytes(cols))
-		if err := quant.Encode(w.Format, data, x); err != nil {
-			return nil, err
+		t, err := quant.Tensor{Format: w.Format, Rows: rows, Cols: cols, Data: make([]byte, int64(rows)*w.Format.RowBytes(cols))}, error(nil)
+		for r := 0; r < rows && err == nil; r++ {
+			err = quant.Encode(w.Format, t.Row(r), x[r*cols:(r+1)*cols])
 		}
-		t, err := quant.NewTensor(w.Format, rows, cols, data)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,58 @@
+package quant
+
+import "math"
+
+// FP8 and INT8: rows of codes of eight bits, with one scale for all of a row.
+//
+//	codes [n]u8   e4m3 of "FP8 Formats for Deep Learning", arXiv:2209.05433, or two's complement
+//	d     f32     scale; x = d·code
+//
+// They are made of floats as weights are loaded, as vLLM makes them: the largest magnitude of a row becomes 448 or 127. A product of two
+// such rows is a product of codes, times both scales, which is how tensor cores multiply them. (ggml has no such formats.)
+
+// tinyRow: rows of smaller numbers have no scale whose inverse is a float; they become zeros.
+const tinyRow = 0x1p-116
+
+// EncodeFP8 rounds x to e4m3, to nearest, ties to even, after scaling the largest magnitude to 448, and returns the scale. A row with a number
+// that is none has such a scale.
+func EncodeFP8(dst []byte, x []float32) (scale float32) {
+	var largest float32
+	for _, v := range x {
+		largest = max(largest, v, -v)
+	}
+	if largest < tinyRow {
+		clear(dst[:len(x)])
+		return 0
+	}
+	inverse := 448 / largest
+	for i, v := range x {
+		dst[i] = F32ToE4M3(v * inverse)
+	}
+	return largest * float32(1./448)
+}
+
+func encodeFP8(dst []byte, src []float32) {
+	order.PutUint32(dst[len(src):], math.Float32bits(EncodeFP8(dst, src)))
+}
+
+func decodeFP8(dst []float32, src []byte) {
+	d := math.Float32frombits(order.Uint32(src[len(dst):]))
+	for i := range dst {
+		dst[i] = e4m3Values[src[i]] * d
+	}
+}
+
+func encodeINT8(dst []byte, src []float32) {
+	codes := make([]int8, len(src))
+	order.PutUint32(dst[len(src):], math.Float32bits(EncodeInt8(codes, src)))
+	for i, c := range codes {
+		dst[i] = byte(c)
+	}
+}
+
+func decodeINT8(dst []float32, src []byte) {
+	d := math.Float32frombits(order.Uint32(src[len(dst):]))
+	for i := range dst {
+		dst[i] = float32(int8(src[i])) * d
+	}
+}
