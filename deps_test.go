@@ -50,7 +50,7 @@ var policy = []struct {
 	{"internal/bundle", []string{"quant", "weights/...", "model", "tokenizer", "chat", "internal/builtin"}, "files become nouns"},
 	{"internal/convert", []string{"quant", "graph", "weights/...", "model", "tokenizer", "internal/bundle"}, "files to files"},
 	{"internal/simulate", []string{"quant", "graph", "backend", "plan", "engine/...", "internal/trace", "internal/load"}, "the engine on a device that computes nothing"},
-	{"internal/bench", []string{"graph", "pass", "model", "plan", "price", "backend", "backend/drawing"}, "any model on any device that can measure itself"},
+	{"internal/bench", []string{"graph", "pass", "model", "plan", "price", "quant", "backend", "backend/drawing"}, "any model on any device that can measure itself"},
 	{"internal/hub", nil, "files from the hub; it does not know what is in them"},
 	{"internal/trace", nil, "when requests come and how long they are"},
 	{"internal/load", []string{"internal/trace"}, "any server, over HTTP alone"},

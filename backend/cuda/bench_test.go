@@ -9,6 +9,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -35,7 +36,7 @@ func (n *noise) Tensor(name string) (quant.Tensor, bool) {
 	for i, w := range n.graph.Weights {
 		if w.Source.Tensor == name {
 			from := i * 4096
-			t, err := quant.NewTensor(quant.BF16, w.Out.Len(), w.In.Len(), n.block[from:int64(from)+w.Bytes()])
+			t, err := quant.NewTensor(quant.BF16, w.Out.Len(), w.In.Len(), n.block[from:int64(from)+quant.BF16.RowBytes(w.In.Len())*int64(w.Out.Len())])
 			return t, err == nil
 		}
 	}
@@ -90,12 +91,19 @@ func steady(lim backend.Limits, seqs, past, n int) *backend.Batch {
 	return b
 }
 
-// BenchmarkLlama8B prints what whole steps of Llama-3.1-8B with random weights take, beside what they must take at the
-// ceilings measured on the same machine (see bench/h200.md).
+// BenchmarkLlama8B prints what whole steps of Llama-3.1-8B with random weights take, in bf16 and turned into numbers of eight bits, beside
+// what they must take at the ceilings measured on the same machine (see bench/h200.md).
 func BenchmarkLlama8B(b *testing.B) {
 	if _, err := Devices(); err != nil {
 		b.Skipf("no GPU to measure: %v", err)
 	}
+	for _, f := range []quant.Format{quant.BF16, quant.FP8, quant.INT8} {
+		b.Run(f.String(), func(b *testing.B) { benchmarkLlama8B(b, f) })
+	}
+}
+
+// benchmarkLlama8B turns weights into a format.
+func benchmarkLlama8B(b *testing.B, f quant.Format) {
 	d, err := New(Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -107,6 +115,9 @@ func BenchmarkLlama8B(b *testing.B) {
 	builder := graph.NewBuilder("llama 8B", find, graph.BF16, graph.BF16)
 	g, err := builder.Finish(llama8B(builder))
 	if err != nil {
+		b.Fatal(err)
+	}
+	if g, err = pass.Run(g, pass.All, pass.Options{Weights: f}); err != nil {
 		b.Fatal(err)
 	}
 	lim := backend.Limits{Tokens: 8192, Seqs: 256, Logits: 256, PageSize: 16, Pages: 256 * 1100 / 16, SeqPages: 8192 / 16}

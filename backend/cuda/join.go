@@ -13,6 +13,7 @@ import (
 //
 //	Linear, Linear (, Linear) of the same rows             one launch over all their weights
 //	Linear gate, Linear up, ActMul of the two              one launch with the function at its end
+//	RMSNorm or AddNorm, Quantize of what it makes          one launch; what is not rounded is not written
 //	RoPE of queries, RoPE of keys, KVWrite                 one launch; the turned keys go straight to the cache
 //
 // What a joined launch no longer writes must have had no other reader, and what it writes must not lie where it still
@@ -31,7 +32,7 @@ func (d *Device) join(list []backend.Launch) ([]*launch, error) {
 	var joined []*launch
 	for i := 0; i < len(all); {
 		one, n, err := all[i], 1, error(nil)
-		for _, try := range []func([]*launch, map[*graph.Value]int) (*launch, int, error){d.joinGate, d.joinLinears, d.joinTurnStore} {
+		for _, try := range []func([]*launch, map[*graph.Value]int) (*launch, int, error){d.joinGate, d.joinLinears, d.joinRound, d.joinTurnStore} {
 			if l, taken, failed := try(all[i:], readers); taken > 0 || failed != nil {
 				one, n, err = l, taken, failed
 				break

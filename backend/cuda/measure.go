@@ -21,8 +21,8 @@ const (
 	peakRuns  = 8
 )
 
-// Peaks implements backend.Measurer: the memory's rate is that of a copy, read and written bytes counted; the bf16 rate that of
-// the largest product, of random numbers, which run slower than zeros.
+// Peaks implements backend.Measurer: the memory's rate is that of a copy, read and written bytes counted; the other rates those of
+// the largest products, of random numbers, which run slower than zeros.
 func (d *Device) Peaks() (backend.Peaks, error) {
 	var p backend.Peaks
 	err := d.do(func() error {
@@ -44,15 +44,17 @@ func (d *Device) Peaks() (backend.Peaks, error) {
 		if !d.hopper() {
 			return nil
 		}
-		w := gemm.Weight{W: a + peakSize*peakSize*2, Y: b, N: peakSize}
-		k, err := gemm.New(d.loader, gemm.Problem{X: a, Rows: peakSize, K: peakSize, Weights: []gemm.Weight{w}}, d.partial, d.counters)
-		if err != nil {
-			return err
+		for t, rate := range map[graph.Type]*float64{graph.BF16: &p.BF16, graph.F8: &p.FP8, graph.I8: &p.Int8} {
+			w := gemm.Weight{W: a + peakSize*peakSize*2, Scale: a, Y: b, N: peakSize}
+			k, err := gemm.New(d.loader, gemm.Problem{Type: t, X: a, XScale: a, Rows: peakSize, K: peakSize, Weights: []gemm.Weight{w}}, d.partial, d.counters)
+			if err != nil {
+				return err
+			}
+			if took, err = d.fastest(func() error { return k.Launch(d.stream, peakSize) }); err != nil {
+				return err
+			}
+			*rate = 2 * peakSize * peakSize * peakSize / took.Seconds()
 		}
-		if took, err = d.fastest(func() error { return k.Launch(d.stream, peakSize) }); err != nil {
-			return err
-		}
-		p.BF16 = 2 * peakSize * peakSize * peakSize / took.Seconds()
 		return nil
 	})
 	return p, err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/linear"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/skinny"
@@ -14,22 +15,31 @@ import (
 
 // linears lists the ways to compute a linear layer, the fastest first.
 func (d *Device) linears(n *graph.Node) []backend.Kernel {
-	plain := d.one("linear plain", bindLinear)
-	switch {
-	case !streams(n):
-		return plain
-	case d.hopper() && gemm.Fits(n.Out[0].Axis.Len(), n.In[0].Axis.Len()):
-		return append(d.one("linear skinny, wgmma", bindTensorLinear), plain...)
-	default:
-		return append(d.one("linear skinny, mma", bindTensorLinear), plain...)
+	x := n.In[0]
+	var all []backend.Kernel
+	if streams(n) {
+		name := "linear skinny, mma"
+		if d.hopper() && gemm.Fits(x.Type, n.Out[0].Axis.Len(), x.Axis.Len()) {
+			name = "linear skinny, wgmma"
+		}
+		if narrowed(x.Type) {
+			name += " " + x.Type.String()
+		}
+		all = d.one(name, bindTensorLinear)
 	}
+	if kernels.Plain(x.Type) {
+		all = append(all, d.one("linear plain", bindLinear)...)
+	}
+	return all
 }
 
 func (d *Device) hopper() bool { return d.loader.Hopper() }
 
-// streams reports whether a linear layer is one for the tensor cores: bf16 rows that load 16 bytes at a time.
+// streams reports whether a linear layer is one for the tensor cores: rows of bf16 or of numbers of eight bits that load 16 bytes at a
+// time.
 func streams(n *graph.Node) bool {
-	return n.In[0].Type == graph.BF16 && n.Out[0].Type == graph.BF16 && skinny.Fits(n.In[0].Axis.Len())
+	x := n.In[0]
+	return (x.Type == graph.BF16 || narrowed(x.Type)) && n.Out[0].Type == graph.BF16 && skinny.Fits(x.Type, x.Axis.Len())
 }
 
 // bias is the address of a linear layer's bias, 0 when it has none.
@@ -76,39 +86,41 @@ func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, e
 		return d.bindPacked(layers, act)
 	}
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
-	wide := gemm.Problem{X: at(buffer), Rows: int(buffer.Len / x.RowBytes()), K: x.Axis.Len(), Gated: act != nil}
-	few := &skinny.Params{X: at(buffer), K: int32(x.Axis.Len())}
+	wide := gemm.Problem{Type: x.Type, X: at(buffer), XScale: scalesOf(x, buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}
+	few := &skinny.Params{X: wide.X, XScale: wide.XScale, K: int32(kernels.Pairs(x.Type, wide.K))}
 	fits := d.hopper()
 	for i, l := range layers {
 		bias, err := d.bias(l.args)
 		if err != nil {
 			return nil, err
 		}
+		matrix := l.args.Weights[0].(*weight)
 		if i == 1 && act != nil { // the gate's matrix has this one woven in
-			wide.Weights[0].Bias2, few.Part[1].Bias = bias, bias
+			wide.Weights[0].Bias2, wide.Weights[0].Scale2 = bias, matrix.scales
+			few.Part[1].Bias, few.Part[1].Scale = bias, matrix.scales
 			break
 		}
 		n, y := l.node.Out[0].Axis.Len(), at(l.args.Out[0])
 		var w driver.Ptr
 		if act != nil {
 			y = at(act.args.Out[0])
-			w, err = d.woven(l.args.Weights[0].(*weight), layers[1].args.Weights[0].(*weight))
+			w, err = d.woven(matrix, layers[1].args.Weights[0].(*weight), x.Type)
 		} else {
-			w, err = d.resident(l.args.Weights[0].(*weight), graph.BF16)
+			w, err = d.resident(matrix, x.Type)
 		}
 		if err != nil {
 			return nil, err
 		}
-		wide.Weights = append(wide.Weights, gemm.Weight{W: w, Bias: bias, Y: y, N: n})
-		few.Part[i] = skinny.Part{W: w, Bias: bias, Y: y, N: int32(n)}
-		fits = fits && gemm.Fits(n, wide.K)
+		wide.Weights = append(wide.Weights, gemm.Weight{W: w, Bias: bias, Scale: matrix.scales, Y: y, N: n})
+		few.Part[i] = skinny.Part{W: w, Bias: bias, Scale: matrix.scales, Y: y, N: int32(n)}
+		fits = fits && gemm.Fits(x.Type, n, wide.K)
 	}
 	few.Parts = int32(len(wide.Weights))
 	if act != nil {
 		few.Fn = int32(act.node.Op.(graph.ActMul).Fn)
 		wide.Fn = few.Fn
 	}
-	skinnyKernel, err := skinny.New(d.loader, act != nil)
+	skinnyKernel, err := skinny.New(d.loader, x.Type, act != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -147,15 +159,16 @@ func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, e
 
 // tileRows is the kernel for many rows of a layer that Hopper's does not take.
 func (d *Device) tileRows(l *launch) (func(m int) error, error) {
-	n := l.node
-	p := &tile.Params{X: at(l.args.In[0]), Y: at(l.args.Out[0]), N: int32(n.Out[0].Axis.Len()), K: int32(n.In[0].Axis.Len())}
-	k, err := tile.Find(d.loader)
+	n, x, w := l.node, l.node.In[0], l.args.Weights[0].(*weight)
+	p := &tile.Params{X: at(l.args.In[0]), XScale: scalesOf(x, l.args.In[0]), Y: at(l.args.Out[0]), N: int32(n.Out[0].Axis.Len()), K: int32(kernels.Pairs(x.Type, x.Axis.Len()))}
+	k, err := tile.Find(d.loader, x.Type)
 	if err != nil {
 		return nil, err
 	}
-	if p.W, err = d.resident(l.args.Weights[0].(*weight), graph.BF16); err != nil {
+	if p.W, err = d.resident(w, x.Type); err != nil {
 		return nil, err
 	}
+	p.Scale = w.scales
 	if p.Bias, err = d.bias(l.args); err != nil {
 		return nil, err
 	}

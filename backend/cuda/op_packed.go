@@ -104,7 +104,7 @@ func (d *Device) openFirst(few packed.Params, format quant.Format, gated bool, r
 		return nil, err
 	}
 	parts := few.Part[:few.Parts]
-	jobs, wide, to := make([]packed.Opened, len(parts)), gemm.Problem{X: few.X, Rows: rows, K: int(few.K), Gated: gated, Fn: few.Fn}, d.opened
+	jobs, wide, to := make([]packed.Opened, len(parts)), gemm.Problem{Type: graph.BF16, X: few.X, Rows: rows, K: int(few.K), Gated: gated, Fn: few.Fn}, d.opened
 	fits := d.hopper()
 	for i, p := range parts {
 		jobs[i] = packed.Opened{W: p.W, Y: to, N: p.N, K: few.K}
@@ -114,7 +114,7 @@ func (d *Device) openFirst(few packed.Params, format quant.Format, gated bool, r
 			wide.Weights = append(wide.Weights, gemm.Weight{W: to, Bias: p.Bias, Y: p.Y, N: int(p.N)})
 			to += driver.Ptr(2 * int(p.N) * int(few.K))
 		}
-		fits = fits && gemm.Fits(int(p.N), int(few.K))
+		fits = fits && gemm.Fits(graph.BF16, int(p.N), int(few.K))
 	}
 	if gated {
 		wide.Weights = []gemm.Weight{{W: to, Bias: parts[0].Bias, Bias2: parts[1].Bias, Y: parts[0].Y, N: int(parts[0].N)}}
@@ -151,7 +151,7 @@ func (d *Device) multiplier(p gemm.Problem, fits bool) (func(m int) error, error
 	if len(p.Weights) != 1 || p.Gated {
 		return nil, fmt.Errorf("cuda: %d layers of odd sizes cannot be joined", len(p.Weights))
 	}
-	k, err := tile.Find(d.loader)
+	k, err := tile.Find(d.loader, graph.BF16)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	for _, list := range [][]*graph.Value{n.In, n.Out} {
 		for _, v := range list {
-			if v.Cache == nil && !kernels.Plain(v.Type) {
+			if v.Cache == nil && !kernels.Plain(v.Type) && !narrowed(v.Type) {
 				return nil
 			}
 		}
@@ -56,6 +56,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.one("embed", bindEmbed)
 	case graph.Linear:
 		return d.linears(n)
+	case graph.Quantize:
+		return d.rounds(n)
 	case graph.RMSNorm:
 		return d.one("rmsnorm", bindRMSNorm)
 	case graph.AddNorm:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/packed"
 	"github.com/ridge-llm/ridge/graph"
@@ -22,7 +23,10 @@ type weight struct {
 	tensor quant.Tensor
 	on     map[graph.Type]driver.Ptr
 	woven  driver.Ptr // with the up matrix, when this is a gate; see gemm.Weave
+	scales driver.Ptr // of its rows, when it is in numbers of eight bits
 	packed driver.Ptr // still quantised; see kernels/packed
+
+	wovenAs graph.Type
 }
 
 // Place implements backend.Device.
@@ -37,7 +41,10 @@ func (w *weight) Bytes() int64 {
 		n += t.RowBytes(w.tensor.Cols) * int64(w.tensor.Rows)
 	}
 	if w.woven != 0 {
-		n += 2 * graph.BF16.RowBytes(w.tensor.Cols) * int64(w.tensor.Rows)
+		n += 2 * w.wovenAs.RowBytes(w.tensor.Cols) * int64(w.tensor.Rows)
+	}
+	if w.scales != 0 {
+		n += 4 * int64(w.tensor.Rows)
 	}
 	if w.packed != 0 {
 		tiles, bytes := packed.Tiles(w.tensor)
@@ -55,10 +62,13 @@ func (w *weight) plainType(act graph.Type) graph.Type {
 	return graph.F32
 }
 
-// resident is the weight on the device as plain floats, row-major.
+// resident is the weight on the device, row-major, as plain floats, or as numbers of eight bits beside w.scales.
 func (d *Device) resident(w *weight, as graph.Type) (driver.Ptr, error) {
 	if p, ok := w.on[as]; ok {
 		return p, nil
+	}
+	if narrowed(as) {
+		return d.rounded(w, as)
 	}
 	t := w.tensor
 	p, err := d.alloc(as.RowBytes(t.Cols)*int64(t.Rows), "weight "+w.name)
@@ -78,39 +88,45 @@ func (d *Device) resident(w *weight, as graph.Type) (driver.Ptr, error) {
 	})
 }
 
-// woven is a gate and the up matrix beside it as one matrix; it takes their place on the device.
-func (d *Device) woven(gate, up *weight) (driver.Ptr, error) {
+// woven is a gate and the up matrix beside it as one matrix of numbers of a type; it takes their place on the device.
+func (d *Device) woven(gate, up *weight, as graph.Type) (driver.Ptr, error) {
 	if gate.woven != 0 {
 		return gate.woven, nil
 	}
-	a, err := d.resident(gate, graph.BF16)
+	a, err := d.resident(gate, as)
 	if err != nil {
 		return 0, err
 	}
-	b, err := d.resident(up, graph.BF16)
+	b, err := d.resident(up, as)
 	if err != nil {
 		return 0, err
 	}
 	rows, cols := gate.tensor.Rows, gate.tensor.Cols
-	p, err := d.alloc(2*graph.BF16.RowBytes(cols)*int64(rows), "weights "+gate.name+" and "+up.name)
+	p, err := d.alloc(2*as.RowBytes(cols)*int64(rows), "weights "+gate.name+" and "+up.name)
 	if err != nil {
 		return 0, err
 	}
-	if err := gemm.Weave(d.loader, d.stream, a, b, p, rows, cols); err != nil {
+	if err := gemm.Weave(d.loader, d.stream, a, b, p, rows, kernels.Pairs(as, cols)); err != nil {
 		return 0, err
 	}
-	gate.woven = p
+	gate.woven, gate.wovenAs = p, as
 	if err := d.stream.Synchronize(); err != nil {
 		return 0, err
 	}
 	for _, w := range []*weight{gate, up} {
-		if err := d.ctx.Free(w.on[graph.BF16]); err != nil {
+		if err := d.forget(w, as); err != nil {
 			return 0, err
 		}
-		delete(d.owned, w.on[graph.BF16])
-		delete(w.on, graph.BF16)
 	}
 	return p, nil
+}
+
+// forget frees the weight's copy of a type, which nothing on the device reads any more.
+func (d *Device) forget(w *weight, as graph.Type) error {
+	p := w.on[as]
+	delete(w.on, as)
+	delete(d.owned, p)
+	return d.ctx.Free(p)
 }
 
 // vector is a weight of one row as F32, whatever the file has: norms and biases are small.

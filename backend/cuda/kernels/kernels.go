@@ -73,6 +73,20 @@ func Name(base string, types ...graph.Type) string {
 	return base
 }
 
+// Folder is the folder whose module multiplies numbers of a type: base for BF16, and one for all products of each type of eight bits.
+func Folder(base string, t graph.Type) string {
+	switch t {
+	case graph.F8:
+		return "f8"
+	case graph.I8:
+		return "i8"
+	}
+	return base
+}
+
+// Pairs is how many pairs of bytes k numbers of a type take, which is how kernels for products count their depth.
+func Pairs(t graph.Type, k int) int { return int(t.RowBytes(k) / 2) }
+
 // Plain reports whether there are kernels for activations of this type.
 func Plain(t graph.Type) bool { return t == graph.F32 || t == graph.BF16 }
 

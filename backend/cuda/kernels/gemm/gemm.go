@@ -1,5 +1,5 @@
-// Package gemm is the linear layer on Hopper's tensor cores: Y = X × Wᵀ in bf16 for any number of rows, up to three weights that
-// read the same rows in one launch, or the two of a gate with its function.
+// Package gemm is the linear layer on Hopper's tensor cores: Y = X × Wᵀ in bf16, or in numbers of eight bits with a scale a row, for
+// any number of rows, up to three weights that read the same rows in one launch, or the two of a gate with its function.
 package gemm
 
 import (
@@ -7,39 +7,45 @@ import (
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
 )
 
-// part mirrors Part of gemm.cu.
+// part mirrors Part of gemm.h.
 type part struct {
-	Bias, Bias2, Y, Add driver.Ptr
-	N, Tiles            int32
+	Bias, Bias2, Scale, Scale2, Y, Add driver.Ptr
+	N, Tiles                           int32
 }
 
-// params mirrors GemmParams of gemm.cu.
+// params mirrors GemmParams of gemm.h.
 type params struct {
 	W                       [3]driver.TensorMap
 	X                       driver.TensorMap
 	Part                    [3]part
 	Partial, Arrived        driver.Ptr
+	XScale                  driver.Ptr
 	M, K, Parts, Fn         int32
 	RowTiles, Tiles, Stream int32
 	_                       int32
-	_                       [3]uint64 // the struct's size is a multiple of its maps' alignment, 64
+	_                       [4]uint64 // the struct's size is a multiple of its maps' alignment, 64
 }
 
-// Weight is a matrix of N × K bf16, row-major, with where its results go.
+// Weight is a matrix of N × K numbers, row-major, with where its results go.
 type Weight struct {
-	W     driver.Ptr
-	Bias  driver.Ptr // [N] float32, or 0
-	Bias2 driver.Ptr // of a gated problem: the up matrix's
-	Y     driver.Ptr // [rows, N] bf16
-	Add   driver.Ptr // [rows, N] bf16 that is added to the result, or 0
-	N     int
+	W      driver.Ptr
+	Bias   driver.Ptr // [N] float32, or 0
+	Bias2  driver.Ptr // of a gated problem: the up matrix's
+	Scale  driver.Ptr // [N] float32, what a number of each row counts; not of bf16
+	Scale2 driver.Ptr // of a gated problem: the up matrix's
+	Y      driver.Ptr // [rows, N] bf16
+	Add    driver.Ptr // [rows, N] bf16 that is added to the result, or 0
+	N      int
 }
 
 // Problem is what one launch computes.
 type Problem struct {
-	X       driver.Ptr // [Rows, K] bf16
+	Type    graph.Type // of the numbers of X and of weights: BF16, F8 or I8
+	X       driver.Ptr // [Rows, K]
+	XScale  driver.Ptr // [Rows] float32, what a number of each row counts; not of BF16
 	Rows    int        // that X has room for; launches use the first m
 	K       int
 	Weights []Weight // 1 to 3
@@ -50,12 +56,15 @@ type Problem struct {
 // widths are the tile widths in rows of x, and the stages of each that fit in shared memory.
 var widths = []struct{ rows, stages int }{{8, 11}, {16, 11}, {32, 9}, {64, 8}, {128, 6}, {256, 4}}
 
+// leastScaled is the narrowest tile of numbers of eight bits: fewer rows are skinny's.
+const leastScaled = 16
+
 // MaxRows is the widest tile's: PartialBytes does not grow beyond it.
 const MaxRows = 256
 
 const (
 	tileRows  = 128 // of weights in a tile
-	depth     = 64  // of k in a step
+	depth     = 64  // of k in a step, in pairs of bytes
 	workers   = 256 // threads that multiply
 	threads   = 128 + workers
 	lineBytes = 144
@@ -91,33 +100,37 @@ func PartialBytes(sms, rows int) int64 {
 // stream.
 const MaxTiles = 1 << 15
 
-// Fits reports whether the copy engine can fetch these matrices: rows must be multiples of 16 bytes.
-func Fits(n, k int) bool { return k%8 == 0 && n%8 == 0 }
+// Fits reports whether the copy engine can fetch these matrices and results can be written: rows must be multiples of 16 bytes.
+func Fits(t graph.Type, n, k int) bool { return t.RowBytes(k)%16 == 0 && n%8 == 0 }
 
 // New binds a problem. partial has PartialBytes, arrived MaxTiles zeros that stay zero between launches.
 func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, error) {
-	k := &Kernel{sms: l.SMs(), base: params{K: int32(p.K), Parts: int32(len(p.Weights)), Fn: p.Fn, Partial: partial, Arrived: arrived}}
+	pairs, folder := kernels.Pairs(p.Type, p.K), kernels.Folder("gemm", p.Type)
+	k := &Kernel{sms: l.SMs(), base: params{K: int32(pairs), XScale: p.XScale, Parts: int32(len(p.Weights)), Fn: p.Fn, Partial: partial, Arrived: arrived}}
 	name, each := "gemm", 1 // each: rows of weights for a column of Y
 	if p.Gated {
 		name, each = "gated", 2
 	}
 	var err error
 	for i, w := range p.Weights {
-		if k.base.W[i], err = l.Context().MatrixMap(w.W, each*w.N, p.K, 2*p.K, tileRows, depth); err != nil {
+		if k.base.W[i], err = l.Context().MatrixMap(w.W, each*w.N, pairs, 2*pairs, tileRows, depth); err != nil {
 			return nil, err
 		}
 		tiles := int32((each*w.N + tileRows - 1) / tileRows)
-		k.base.Part[i] = part{Bias: w.Bias, Bias2: w.Bias2, Y: w.Y, Add: w.Add, N: int32(w.N), Tiles: tiles}
+		k.base.Part[i] = part{Bias: w.Bias, Bias2: w.Bias2, Scale: w.Scale, Scale2: w.Scale2, Y: w.Y, Add: w.Add, N: int32(w.N), Tiles: tiles}
 		k.base.Tiles += tiles
 	}
 	for _, w := range widths {
+		if w.rows < leastScaled && p.Type != graph.BF16 {
+			continue
+		}
 		b := width{rows: w.rows}
 		chunk := min(w.rows, 64) // tokens of a turn of the epilogue
 		b.shared = 1024 + w.stages*(tileRows+w.rows)*depth*2 + 2*chunk*lineBytes
-		if b.kernel, err = l.Kernel("gemm", fmt.Sprint(name, w.rows), b.shared); err != nil {
+		if b.kernel, err = l.Kernel(folder, fmt.Sprint(name, w.rows), b.shared); err != nil {
 			return nil, err
 		}
-		if b.x, err = l.Context().MatrixMap(p.X, p.Rows, p.K, 2*p.K, w.rows, depth); err != nil {
+		if b.x, err = l.Context().MatrixMap(p.X, p.Rows, pairs, 2*pairs, w.rows, depth); err != nil {
 			return nil, err
 		}
 		k.widths = append(k.widths, b)
@@ -125,11 +138,11 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 			break
 		}
 	}
-	return k, k.bindPair(l, p, name)
+	return k, k.bindPair(l, p, folder, name)
 }
 
 // bindPair finds the kernel whose clusters share tiles of x, if rows may be that many and each weight has an even number of tiles.
-func (k *Kernel) bindPair(l *kernels.Loader, p Problem, name string) error {
+func (k *Kernel) bindPair(l *kernels.Loader, p Problem, folder, name string) error {
 	widest := k.widths[len(k.widths)-1]
 	for _, part := range k.base.Part[:k.base.Parts] {
 		if part.Tiles%2 != 0 || widest.rows != MaxRows {
@@ -137,10 +150,11 @@ func (k *Kernel) bindPair(l *kernels.Loader, p Problem, name string) error {
 		}
 	}
 	var err error
-	if k.half, err = l.Context().MatrixMap(p.X, p.Rows, p.K, 2*p.K, MaxRows/2, depth); err != nil {
+	pairs := int(k.base.K)
+	if k.half, err = l.Context().MatrixMap(p.X, p.Rows, pairs, 2*pairs, MaxRows/2, depth); err != nil {
 		return err
 	}
-	k.pair, err = l.Kernel("gemm", name+"256_pair", widest.shared)
+	k.pair, err = l.Kernel(folder, name+"256_pair", widest.shared)
 	return err
 }
 
@@ -187,8 +201,8 @@ type weaveParams struct {
 	Rows, Vectors int32
 }
 
-// Weave lays two matrices of rows × k bf16 into one of 2 × rows: eight rows of the gate, then the same eight of the up matrix, so
-// that both numbers of a result meet in one thread. rows divides by 8.
+// Weave lays two matrices of rows × k pairs of bytes into one of 2 × rows: eight rows of the gate, then the same eight of the up
+// matrix, so that both numbers of a result meet in one thread. rows divides by 8, and k as well.
 func Weave(l *kernels.Loader, s *driver.Stream, gate, up, to driver.Ptr, rows, k int) error {
 	kernel, err := l.Kernel("gemm", "weave", 0)
 	if err != nil {

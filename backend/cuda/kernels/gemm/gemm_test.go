@@ -7,6 +7,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 // product is x [m, k] × w [n, k]ᵀ + bias in float64.
@@ -59,7 +60,7 @@ func TestAgainstPlainGo(t *testing.T) {
 func check(g *gputest.GPU, m, k int, ns []int, gated, extra bool, partial, arrived driver.Ptr) {
 	name := fmt.Sprintf("m %d, k %d, n %v, gated %v, extra %v", m, k, ns, gated, extra)
 	x := g.Random(m*k, 1)
-	p := Problem{X: g.BF16(x), Rows: m, K: k, Gated: gated}
+	p := Problem{Type: graph.BF16, X: g.BF16(x), Rows: m, K: k, Gated: gated}
 	var want [][]float64
 	for _, n := range ns {
 		w := g.Random(n*k, 1/math.Sqrt(float64(k)))
@@ -125,7 +126,7 @@ func BenchmarkLinear(b *testing.B) {
 				mark := func() {
 					var set []*Kernel
 					for range copies {
-						p := Problem{X: g.Noise(2 * m * shape.k), Rows: m, K: shape.k, Gated: shape.gated}
+						p := Problem{Type: graph.BF16, X: g.Noise(2 * m * shape.k), Rows: m, K: shape.k, Gated: shape.gated}
 						for _, n := range shape.n {
 							if shape.gated {
 								p.Weights = []Weight{{W: g.Noise(4 * n * shape.k), Y: g.Poisoned(2 * m * n), N: n}}

@@ -130,6 +130,9 @@ func (g *GPU) put(b []byte) driver.Ptr {
 	return p
 }
 
+// Bytes puts bytes on the device.
+func (g *GPU) Bytes(b []byte) driver.Ptr { return g.put(b) }
+
 // F32 puts numbers on the device.
 func (g *GPU) F32(x []float32) driver.Ptr {
 	b := make([]byte, 4*len(x))

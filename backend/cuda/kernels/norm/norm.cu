@@ -1,6 +1,6 @@
 // Normalisation of rows. One block takes one row (or one warp one head), reads it twice (the second time from the cache)
 // and writes it once; sums are float32 in a fixed order.
-#include "../cuda.h"
+#include "../narrow/round.h"
 
 struct NormParams {
   const void* x;      // [rows, n]
@@ -9,6 +9,7 @@ struct NormParams {
   const float* weight; // [n]
   const float* bias;   // [n] or null
   void* y;            // [rows, n]
+  float* yScale;      // [rows] where y is rounded to numbers of eight bits
   int rows, n, groups; // groups of a row that are normalised one by one, n numbers each
   float eps;
 };
@@ -38,8 +39,9 @@ template <typename T> DEVICE void rmsRow(const NormParams& p) {
 KERNEL(1024, 1) rms_f32(PARAM NormParams p) { rmsRow<float>(p); }
 KERNEL(1024, 1) rms_bf16(PARAM NormParams p) { rmsRow<bf16>(p); }
 
-// rms_bf16_wide: rows of n ≤ 8192 numbers that divide by 8; a thread keeps its 8 numbers in registers between the passes.
-KERNEL(1024, 1) rms_bf16_wide(PARAM NormParams p) {
+// rmsWide: bf16 rows of n ≤ 8192 numbers that divide by 8; a thread keeps its 8 numbers in registers between the passes.
+// As f8 or i8 they are rounded to bf16 first, as if they had gone through memory.
+template <typename Y> DEVICE void rmsWide(const NormParams& p) {
   SHARED static float scratch[32];
   int i = threadX() * 8;
   bool mine = i < p.n;
@@ -65,12 +67,24 @@ KERNEL(1024, 1) rms_bf16_wide(PARAM NormParams p) {
     UNROLL for (int j = 0; j < 8; j++) squares += v[j] * v[j];
   }
   float scale = rsqrt(blockSum(squares, scratch) / p.n + p.eps);
-  if (mine) {
-    Vec16 y;
-    UNROLL for (int j = 0; j < 4; j++) y.x[j] = pack(v[2 * j] * scale * w[2 * j], v[2 * j + 1] * scale * w[2 * j + 1]);
-    *(Vec16*)((bf16*)p.y + base) = y;
+  Vec16 y;
+  UNROLL for (int j = 0; j < 4; j++) y.x[j] = pack(v[2 * j] * scale * w[2 * j], v[2 * j + 1] * scale * w[2 * j + 1]);
+  if constexpr (sizeof(Y) == 2) {
+    if (mine) *(Vec16*)((bf16*)p.y + base) = y;
+  } else {
+    float largest = 0;
+    UNROLL for (int j = 0; j < 8; j++) {
+      v[j] = j % 2 ? high(y.x[j / 2]) : low(y.x[j / 2]);
+      if (mine) largest = maxNaN(largest, __builtin_fabsf(v[j]));
+    }
+    largest = blockMax(largest, scratch);
+    if (mine) *(Codes8*)((u8*)p.y + base) = round8<Y>(v, inverseScale<Y>(largest));
+    if (threadX() == 0) p.yScale[blockX()] = largest * (1 / TOP<Y>);
   }
 }
+KERNEL(1024, 1) rms_bf16_wide(PARAM NormParams p) { rmsWide<bf16>(p); }
+KERNEL(1024, 1) rms_bf16_wide_f8(PARAM NormParams p) { rmsWide<f8>(p); }
+KERNEL(1024, 1) rms_bf16_wide_i8(PARAM NormParams p) { rmsWide<i8>(p); }
 
 // rmsGroup: one warp a group (a head).
 template <typename T> DEVICE void rmsGroup(const NormParams& p) {

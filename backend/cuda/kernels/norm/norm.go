@@ -9,9 +9,9 @@ import (
 
 // Params mirrors NormParams of norm.cu.
 type Params struct {
-	X, Add, Sum, Weight, Bias, Y driver.Ptr
-	Rows, N, Groups              int32
-	Eps                          float32
+	X, Add, Sum, Weight, Bias, Y, YScale driver.Ptr
+	Rows, N, Groups                      int32
+	Eps                                  float32
 }
 
 // Kernel is one of the family, for rows of one length.
@@ -26,12 +26,24 @@ const wideMax = 8192
 
 // RMS normalises whole rows of n numbers.
 func RMS(l *kernels.Loader, t graph.Type, n int) (*Kernel, error) {
-	if t == graph.BF16 && n%8 == 0 && n <= wideMax {
+	if t == graph.BF16 && wide(n) {
 		k, err := l.Kernel("norm", "rms_bf16_wide", 0)
 		return &Kernel{kernel: k, threads: roundUp(n/8, 32)}, err
 	}
 	k, err := l.Kernel("norm", kernels.Name("rms", t), 0)
 	return &Kernel{kernel: k, threads: rowThreads(n)}, err
+}
+
+func wide(n int) bool { return n%8 == 0 && n <= wideMax }
+
+// Rounded is RMS of BF16 rows whose result is rounded to numbers of eight bits, F8 or I8, with a scale a row; nil, without an error,
+// when there is no kernel for rows of n.
+func Rounded(l *kernels.Loader, to graph.Type, n int) (*Kernel, error) {
+	if !wide(n) {
+		return nil, nil
+	}
+	k, err := l.Kernel("norm", kernels.Name("rms_bf16_wide", to), 0)
+	return &Kernel{kernel: k, threads: roundUp(n/8, 32)}, err
 }
 
 // GroupRMS normalises each group of a row by itself.

@@ -1,25 +1,27 @@
-// Package skinny is the linear layer for 1 to 16 rows on any GPU with bf16 tensor cores: the weights stream from memory into
-// registers once.
+// Package skinny is the linear layer for 1 to 16 rows on any GPU with bf16 tensor cores: the weights, in bf16 or in numbers of
+// eight bits with a scale a row, stream from memory into registers once.
 package skinny
 
 import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 // MaxRows is how many rows of x a launch takes.
 const MaxRows = 16
 
-// Part mirrors Part of skinny.cu: one weight and where its results go.
+// Part mirrors Part of skinny.h: one weight and where its results go.
 type Part struct {
-	W, Bias, Y, Add driver.Ptr
-	N, ToF32        int32
+	W, Bias, Scale, Y, Add driver.Ptr
+	N, ToF32               int32
 }
 
-// Params mirrors SkinnyParams of skinny.cu.
+// Params mirrors SkinnyParams of skinny.h. K counts kernels.Pairs.
 type Params struct {
 	X               driver.Ptr
 	Part            [3]Part
+	XScale          driver.Ptr
 	M, K, Parts, Fn int32
 }
 
@@ -38,27 +40,28 @@ type variant struct {
 	threads int
 }
 
-// New finds the kernels. A gated problem has one weight, gate and up as gemm.Weave makes them, with N
-// the columns of Y; the up matrix's bias is the second part's.
-func New(l *kernels.Loader, gated bool) (*Kernel, error) {
+// New finds the kernels for numbers of a type, BF16, F8 or I8. A gated problem has one weight, gate and up as gemm.Weave makes them,
+// with N the columns of Y; the up matrix's bias and scales are the second part's.
+func New(l *kernels.Loader, t graph.Type, gated bool) (*Kernel, error) {
+	folder := kernels.Folder("skinny", t)
 	k := &Kernel{sms: l.SMs(), gated: gated, variants: []variant{{nil, 8, 16, 256}, {nil, 16, 32, 256}}, few: variant{nil, 8, 16, 512}}
 	names := []string{"skinny8", "skinny16"}
 	if gated {
-		names, k.variants[1].weights = []string{"gated8", "gated16"}, 16
+		names, k.variants[1].weights = []string{"skinny8_gated", "skinny16_gated"}, 16
 	}
 	for i, name := range names {
 		var err error
-		if k.variants[i].kernel, err = l.Kernel("skinny", name, 0); err != nil {
+		if k.variants[i].kernel, err = l.Kernel(folder, name, 0); err != nil {
 			return nil, err
 		}
 	}
 	var err error
-	k.few.kernel, err = l.Kernel("skinny", "skinny8_few", 0)
+	k.few.kernel, err = l.Kernel(folder, "skinny8_few", 0)
 	return k, err
 }
 
 // Fits reports whether rows of k numbers can be loaded 16 bytes at a time.
-func Fits(k int) bool { return k%8 == 0 }
+func Fits(t graph.Type, k int) bool { return t.RowBytes(k)%16 == 0 }
 
 // Launch computes p.M rows.
 func (k *Kernel) Launch(s *driver.Stream, p *Params) error {

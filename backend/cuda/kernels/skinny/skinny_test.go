@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 func TestMirrors(t *testing.T) {
@@ -66,7 +67,7 @@ func TestAgainstPlainGo(t *testing.T) {
 				}
 				want = want[:1]
 			}
-			k, err := New(g.Loader, c.gated)
+			k, err := New(g.Loader, graph.BF16, c.gated)
 			g.Must(err)
 			g.Must(k.Launch(g.Stream, &p))
 			for i, y := range want {
@@ -97,7 +98,7 @@ func BenchmarkLinear(b *testing.B) {
 						p.Part[0] = Part{W: g.Noise(2 * shape.n * shape.k), Y: g.Poisoned(2 * m * shape.n), N: int32(shape.n)}
 						set = append(set, p)
 					}
-					k, err := New(g.Loader, false)
+					k, err := New(g.Loader, graph.BF16, false)
 					g.Must(err)
 					report(g, shape.name, m, shape.n, shape.k, func(run int) error { return k.Launch(g.Stream, &set[run%copies]) })
 				})

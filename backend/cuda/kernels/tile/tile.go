@@ -1,16 +1,18 @@
-// Package tile is the linear layer for many rows on any GPU with bf16 tensor cores.
+// Package tile is the linear layer for many rows on any GPU with bf16 tensor cores, in bf16 or in numbers of eight bits with a scale a
+// row.
 package tile
 
 import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
 )
 
-// Params mirrors TileParams of tile.cu.
+// Params mirrors TileParams of tile.h. K counts kernels.Pairs.
 type Params struct {
-	X, W, Bias, Y driver.Ptr
-	M, N, K       int32
-	_             int32
+	X, W, Bias, Scale, XScale, Y driver.Ptr
+	M, N, K                      int32
+	_                            int32
 }
 
 const (
@@ -19,8 +21,10 @@ const (
 	shared  = 4 * 2 * size * 64 // four stages of rows of 64 bytes
 )
 
-// Find gets the kernel.
-func Find(l *kernels.Loader) (*driver.Kernel, error) { return l.Kernel("tile", "tile", shared) }
+// Find gets the kernel for numbers of a type: BF16, F8 or I8.
+func Find(l *kernels.Loader, t graph.Type) (*driver.Kernel, error) {
+	return l.Kernel(kernels.Folder("tile", t), "tile", shared)
+}
 
 // Launch puts it on the stream, tiles of one block of weights side by side.
 func Launch(s *driver.Stream, k *driver.Kernel, p *Params) error {

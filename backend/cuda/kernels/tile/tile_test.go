@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 func TestMirrors(t *testing.T) {
@@ -15,7 +16,7 @@ func TestMirrors(t *testing.T) {
 
 func TestAgainstPlainGo(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
-		kernel, err := Find(g.Loader)
+		kernel, err := Find(g.Loader, graph.BF16)
 		g.Must(err)
 		for _, c := range []struct{ m, n, k int }{{1, 1, 8}, {17, 50, 64}, {128, 128, 32}, {129, 257, 1000}, {300, 77, 136}, {64, 640, 2048}} {
 			x, w, bias := g.Random(c.m*c.k, 1), g.Random(c.n*c.k, 1/math.Sqrt(float64(c.k))), g.Random(c.n, 1)
@@ -39,7 +40,7 @@ func TestAgainstPlainGo(t *testing.T) {
 // BenchmarkLinear is one shape of Llama-3.1-8B.
 func BenchmarkLinear(b *testing.B) {
 	gputest.Run(b, func(g *gputest.GPU) {
-		kernel, err := Find(g.Loader)
+		kernel, err := Find(g.Loader, graph.BF16)
 		g.Must(err)
 		const n, k = 4096, 4096
 		for _, m := range []int{32, 128, 512, 2048, 8192} {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -47,7 +48,11 @@ func Jobs(dir string) ([]Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, path := range slices.Concat([]string{cu}, headers, own) {
+		borrowed, err := borrows(cu)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range slices.Concat([]string{cu}, headers, own, borrowed) {
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return nil, err
@@ -61,6 +66,18 @@ func Jobs(dir string) ([]Job, error) {
 		}
 	}
 	return jobs, nil
+}
+
+// include is a line that includes a header of another kernel's folder.
+var include = regexp.MustCompile(`(?m)^#include "(\.\./[a-z0-9]+/[a-z0-9]+\.h)"$`)
+
+// borrows lists the headers of other kernels' folders that a kernel includes.
+func borrows(cu string) (paths []string, err error) {
+	text, err := os.ReadFile(cu)
+	for _, m := range include.FindAllSubmatch(text, -1) {
+		paths = append(paths, filepath.Join(filepath.Dir(cu), string(m[1])))
+	}
+	return paths, err
 }
 
 // File is the name of the job's PTX file.

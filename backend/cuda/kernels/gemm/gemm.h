@@ -1,0 +1,281 @@
+// The linear layer on Hopper: Y = X W', bf16, for any number of rows. One producer warp keeps the copy engine fetching tiles
+// into a ring of shared memory; two warpgroups multiply them. Weights are the A operand (128 rows a tile), activations
+// the B operand (BN rows), so the same kernel streams weights for a few rows of x and fills the tensor cores for many.
+//
+// Work is dealt out two ways. Tiles in turn: block b takes tiles b, b + grid, …: no sums are split. In a stream: all tiles' k
+// steps in a row are cut into equal runs, one a block, so that every block works as long as every other whatever the
+// shape; a tile cut in pieces is added up, in the order of blocks, by the block that finishes it last.
+//
+// Rows of x beyond m are read (they are within the buffer or zero) and never stored.
+//
+// The same text multiplies numbers of eight bits (kernels/f8, kernels/i8): a Number says which instruction and how sums become
+// results. Rows are counted in pairs of bytes throughout, since that is all the copy engine sees: k is half as large for those.
+#pragma once
+#include "../hopper.h"
+
+namespace wide {
+struct Part { // one weight matrix; several that read the same x are one launch
+  const float *bias, *bias2; // [n] or null; bias2 is the up matrix's
+  const float *scale, *scale2; // [n] what a number of each row of weights counts, if they are scaled; scale2 is the up matrix's
+  bf16* y;           // [m, n]
+  const bf16* add;   // [m, n] added to the result, or null
+  int n, tiles;      // columns of Y, and tiles of rows
+};
+struct GemmParams {
+  TensorMap w[3]; // [n, k] each
+  TensorMap x;    // [rows, k]
+  Part part[3];
+  void* partial;  // stream: two tiles of sums a block
+  int* arrived;   // stream: [tiles] zeros
+  const float* xScale; // [rows] what a number of each row of x counts, if they are scaled
+  int m, k, parts, fn;
+  int rowTiles, tiles, stream; // tiles of x, tiles in all, how work is dealt out
+  int pad;
+};
+
+#if __CUDA_ARCH__ >= 900
+constexpr int BK = 64, W_BYTES = 128 * BK * 2, WORKERS = 256;
+extern SHARED u8 dynamic[];
+
+DEVICE float gate(int fn, float x) {
+  if (fn == 0) return x * reciprocal(1 + expf(-x));
+  return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
+}
+
+// Work is a block's share: count steps of BK in a row, from a step of a tile on. It is walked by increments: a division a
+// step would cost more than the step.
+struct Work {
+  int steps, count, tile, step, turn; // turn: from one tile to the next
+  DEVICE Work(const GemmParams& p, int pair) {
+    steps = ceilDiv(p.k, BK);
+    if (p.stream) {
+      int start = first(p, steps, blockX());
+      count = first(p, steps, blockX() + 1) - start;
+      tile = start / steps, step = start % steps, turn = 1;
+    } else {
+      tile = blockX() / pair, step = 0, turn = gridX() / pair;
+      count = tile < p.tiles ? ceilDiv(p.tiles - tile, turn) * steps : 0;
+    }
+  }
+  // first is the step that a block of a stream starts with.
+  static DEVICE int first(const GemmParams& p, int steps, int block) { return (int)((long)p.tiles * steps * block / gridX()); }
+  DEVICE bool next() { // whether a new tile begins
+    if (++step < steps) return false;
+    step = 0, tile += turn;
+    return true;
+  }
+};
+
+// Ring is a place in the ring of stages, and how often, modulo two, it has come round.
+template <int STAGES> struct Ring {
+  int stage = 0;
+  u32 phase = 0;
+  DEVICE void next() {
+    if (++stage == STAGES) stage = 0, phase ^= 1;
+  }
+};
+
+// Place is where a tile lies: eight row tiles of x in turn for each tile of weights, so that what runs at one time shares both.
+struct Place {
+  int part, wRow, xRow;
+  template <int BN, int PAIR> static DEVICE Place of(const GemmParams& p, int tile, int rank) {
+    constexpr int GROUP = 8;
+    Place at;
+    int perGroup = GROUP * (p.tiles / p.rowTiles), group = tile / perGroup, in = tile % perGroup;
+    int tall = mini(GROUP, p.rowTiles - group * GROUP), w = in / tall;
+    at.xRow = (group * GROUP + in % tall) * BN;
+    at.part = 0;
+    while (at.part + 1 < p.parts && w >= p.part[at.part].tiles / PAIR) w -= p.part[at.part++].tiles / PAIR;
+    at.wRow = (w * PAIR + rank) * 128;
+    return at;
+  }
+};
+
+// Scales are those of two tokens. The first is an even one, so that the second lies within the buffer's padding if nowhere else.
+struct Scales { float first, second; };
+DEVICE Scales scalesAt(const float* scale, int token) {
+  Scales s;
+  asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(s.first), "=f"(s.second) : "l"(scale + token));
+  return s;
+}
+
+// Bf16 is the Number of unscaled products.
+struct Bf16 {
+  typedef float Sum;
+  static constexpr bool SCALED = false;
+  template <int N> static DEVICE void multiply(float (&d)[N], u64 a, u64 b, int add) { product(d, a, b, add); }
+  static DEVICE void settle(float& d) { asm volatile("" : "+f"(d)::"memory"); }
+  static DEVICE float result(float sum, float, float) { return sum; }
+};
+
+// GATED: the one weight matrix has eight rows of the gate, then the same eight of the up matrix, and so on, so that a thread
+// holds both numbers of a result (rows g and g + 8 of a product) and writes one.
+//
+// PAIR 2: two blocks of a cluster take neighbouring tiles of weights and the same tile of x, of which each fetches one half for
+// both. That cuts the traffic from the L2 cache, which wide tiles run into before the tensor cores are busy, by a third.
+template <typename Number, int BN, int STAGES, bool GATED, int PAIR> DEVICE void gemm(const GemmParams& p) {
+  constexpr int X_BYTES = BN * BK * 2, STAGE = W_BYTES + X_BYTES;
+  // The epilogue: tokens of a turn, columns of Y of a warpgroup, bytes of a line of them in shared memory.
+  constexpr int CHUNK = BN < 64 ? BN : 64, COLS = GATED ? 32 : 64, LINE = COLS * 2 + 16;
+  SHARED static u64 bars[2 * STAGES];
+  SHARED static int isLast;
+  u32 ring = (sharedAddress(dynamic) + 1023) & ~1023u, full = sharedAddress(bars), empty = full + 8 * STAGES;
+  u8* stage = dynamic + (ring - sharedAddress(dynamic)) + STAGES * STAGE; // the epilogue's
+  if (threadX() == 0) {
+    for (int i = 0; i < STAGES; i++) barrierInit(full + 8 * i, 1), barrierInit(empty + 8 * i, PAIR * WORKERS / 32);
+    barrierInitDone();
+  }
+  int rank = PAIR > 1 ? clusterRank() : 0;
+  if (PAIR > 1) clusterBarrier();
+  else barrier();
+  releaseNext();
+  Work work(p, PAIR);
+
+  if (warp() < 4) { // the producer: one thread of four warps that need few registers
+    keepRegisters<40>();
+    if (threadX() == 0) {
+      u64 keep = p.rowTiles > 1 ? KEEP_LONG : KEEP_SHORT;
+      auto fetchW = [&](const Place& at, int step, int stage) {
+        u32 to = ring + stage * STAGE, bar = full + stage * 8;
+        barrierExpect(bar, STAGE);
+        fetchBox(to, &p.w[at.part], step * BK, at.wRow, bar, keep);
+      };
+      auto fetchX = [&](const Place& at, int step, int stage) {
+        u32 to = ring + stage * STAGE + W_BYTES + rank * (X_BYTES / 2);
+        if (PAIR > 1) fetchBoxPair(to, &p.x, step * BK, at.xRow + rank * (BN / 2), full + stage * 8, KEEP_LONG);
+        else fetchBox(to, &p.x, step * BK, at.xRow, full + stage * 8, KEEP_LONG);
+      };
+      int ahead = mini(STAGES, work.count); // weights do not wait for the kernel before this one
+      Work early = work;
+      Place at = Place::of<BN, PAIR>(p, work.tile, rank), earlyAt = at;
+      for (int i = 0; i < ahead; i++) {
+        fetchW(earlyAt, early.step, i);
+        if (early.next()) earlyAt = Place::of<BN, PAIR>(p, early.tile, rank);
+      }
+      awaitInput();
+      Ring<STAGES> r;
+      for (int i = 0; i < work.count; i++, r.next()) {
+        if (i >= STAGES) {
+          barrierWait(empty + r.stage * 8, r.phase ^ 1);
+          fetchW(at, work.step, r.stage);
+        }
+        fetchX(at, work.step, r.stage);
+        if (work.next()) at = Place::of<BN, PAIR>(p, work.tile, rank);
+      }
+    }
+    return;
+  }
+
+  takeRegisters<232>();
+  awaitInput();
+  int group = warp() / 4 - 1, tid = threadX() - 128, me = tid & 127, g = lane() / 4, t = lane() % 4;
+  typedef typename Number::Sum Sum;
+  Sum acc[BN / 2];
+  auto release = [&](int stage) __attribute__((always_inline)) { // to the producers that fill it: both blocks', of a pair
+    if (lane() < PAIR) {
+      if (PAIR > 1) barrierArriveAt(empty + stage * 8, lane());
+      else barrierArrive(empty + stage * 8);
+    }
+  };
+  Ring<STAGES> r;
+  int steps = work.steps;
+  for (int done = 0; done < work.count;) {
+    int tile = work.tile, n = mini(steps - work.step, work.count - done), last = 0;
+    bool head = done == 0;
+    for (int j = 0; j < n; j++) {
+      barrierWait(full + r.stage * 8, r.phase);
+      u32 at = ring + r.stage * STAGE;
+      u64 a = operand(at + group * (W_BYTES / 2)), b = operand(at + W_BYTES);
+      productFence();
+      UNROLL for (int k = 0; k < BK / 16; k++) Number::multiply(acc, a + 2 * k, b + 2 * k, j > 0 || k > 0);
+      productCommit();
+      productWait<1>(); // the step before this one is done: its stage may be filled again
+      if (j > 0) release(last);
+      last = r.stage;
+      r.next();
+    }
+    productWait<0>();
+    UNROLL for (int e = 0; e < BN / 2; e++) Number::settle(acc[e]);
+    release(last);
+    done += n, work.step = 0, work.tile += work.turn;
+
+    if (n < steps) { // a piece: hand it over, and go on with the whole tile if it was the last
+      Sum* mine = (Sum*)p.partial + ((long)blockX() * 2 + (head ? 0 : 1)) * (BN / 2) * WORKERS + tid;
+      UNROLL for (int e = 0; e < BN / 2; e++) mine[e * WORKERS] = acc[e];
+      int low = tile * steps, high = low + steps - 1; // the first and last step of the tile, and the blocks that have them
+      long all = (long)p.tiles * steps;
+      int c0 = (int)((long)low * gridX() / all), c1 = (int)((long)high * gridX() / all);
+      while (Work::first(p, steps, c0 + 1) <= low) c0++;
+      while (Work::first(p, steps, c1 + 1) <= high) c1++;
+      asm volatile("fence.acq_rel.gpu;" ::: "memory");
+      namedBarrier(3, WORKERS);
+      if (tid == 0) {
+        int before;
+        asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(p.arrived + tile) : "memory");
+        isLast = before == c1 - c0;
+        if (isLast) p.arrived[tile] = 0;
+      }
+      namedBarrier(3, WORKERS);
+      bool mineToFinish = isLast;
+      namedBarrier(3, WORKERS); // nobody writes isLast again before all have read it
+      if (!mineToFinish) continue;
+      asm volatile("fence.acq_rel.gpu;" ::: "memory");
+      UNROLL for (int e = 0; e < BN / 2; e++) acc[e] = 0;
+      for (int c = c0; c <= c1; c++) {
+        const Sum* piece = (const Sum*)p.partial + (long)(c * 2 + (Work::first(p, steps, c) >= low ? 0 : 1)) * (BN / 2) * WORKERS + tid;
+        UNROLL for (int e = 0; e < BN / 2; e++) acc[e] += __builtin_nontemporal_load(piece + e * WORKERS);
+      }
+    }
+
+    // The epilogue turns the tile so that a token's numbers lie together, 64 tokens at a time: each warpgroup lays its
+    // columns of Y in lines of shared memory and then writes them out 16 bytes a thread.
+    Place at = Place::of<BN, PAIR>(p, tile, rank);
+    const Part& part = p.part[at.part];
+    int column = (GATED ? at.wRow / 2 : at.wRow) + group * COLS, row = (warp() & 3) * (COLS / 4) + g;
+    float bias0 = 0, bias1 = 0;
+    if (part.bias && column + row < part.n) bias0 = part.bias[column + row];
+    if (GATED && part.bias2 && column + row < part.n) bias1 = part.bias2[column + row];
+    if (!GATED && part.bias && column + row + 8 < part.n) bias1 = part.bias[column + row + 8];
+    float scale0 = 1, scale1 = 1;
+    if (Number::SCALED && column + row < part.n) scale0 = part.scale[column + row];
+    if (Number::SCALED && GATED && column + row < part.n) scale1 = part.scale2[column + row];
+    if (Number::SCALED && !GATED && column + row + 8 < part.n) scale1 = part.scale[column + row + 8];
+    u8* lines = stage + group * (CHUNK * LINE);
+    Scales xs[CHUNK / 8]; // of the tokens in hand, fetched a turn ahead
+    auto fetchScales = [&](int c) __attribute__((always_inline)) {
+      UNROLL for (int j = 0; j < CHUNK / 8; j++) xs[j] = Number::SCALED ? scalesAt(p.xScale, mini(at.xRow + c * CHUNK + j * 8 + t * 2, p.m - 1 & ~1)) : Scales{1, 1};
+    };
+    fetchScales(0);
+    UNROLL for (int c = 0; c < BN / CHUNK; c++) {
+      UNROLL for (int j = 0; j < CHUNK / 8; j++) {
+        Sum* s = acc + (c * (CHUNK / 8) + j) * 4;
+        float x0 = xs[j].first, x1 = xs[j].second;
+        float d[4] = {Number::result(s[0], scale0, x0), Number::result(s[1], scale0, x1), Number::result(s[2], scale1, x0), Number::result(s[3], scale1, x1)};
+        u32* line = (u32*)(lines + (j * 8 + g) * LINE + (warp() & 3) * (COLS / 2) + t * 4);
+        if (GATED) {
+          line[0] = transpose8(pack(gate(p.fn, d[0] + bias0) * (d[2] + bias1), gate(p.fn, d[1] + bias0) * (d[3] + bias1)));
+        } else {
+          line[0] = transpose8(pack(d[0] + bias0, d[1] + bias0));
+          line[4] = transpose8(pack(d[2] + bias1, d[3] + bias1));
+        }
+      }
+      if (c + 1 < BN / CHUNK) fetchScales(c + 1);
+      namedBarrier(1 + group, 128);
+      for (int s = me; s < CHUNK * (COLS / 8); s += 128) {
+        int line = s / (COLS / 8), token = at.xRow + c * CHUNK + line, col = column + s % (COLS / 8) * 8;
+        if (token >= p.m || col >= part.n) continue;
+        Vec16 v = *(const Vec16*)(lines + line * LINE + s % (COLS / 8) * 16);
+        long to = (long)token * part.n + col;
+        if (part.add) {
+          Vec16 old = *(const Vec16*)(part.add + to);
+          UNROLL for (int e = 0; e < 4; e++) v.x[e] = pack(low(v.x[e]) + low(old.x[e]), high(v.x[e]) + high(old.x[e]));
+        }
+        *(Vec16*)(part.y + to) = v;
+      }
+      namedBarrier(1 + group, 128);
+    }
+  }
+  if (PAIR > 1) clusterBarrierLoose(); // the other block may still arrive at our barriers
+}
+#endif
+} // namespace wide

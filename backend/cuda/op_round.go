@@ -1,0 +1,136 @@
+package cuda
+
+import (
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/narrow"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/norm"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// Matrices of F8 and I8 lie on the device as codes, row by row, and behind those of all rows that there is room for the rows' scales.
+
+// narrowed reports whether numbers of a type are of eight bits with a scale a row.
+func narrowed(t graph.Type) bool { return t == graph.F8 || t == graph.I8 }
+
+// roomFor is how many rows of a value its buffer has room for.
+func roomFor(v *graph.Value, b backend.Buffer) int { return int(b.Len / v.RowBytes()) }
+
+// scalesOf is where the scales of such a value's rows are; 0 of other values.
+func scalesOf(v *graph.Value, b backend.Buffer) driver.Ptr {
+	if !narrowed(v.Type) {
+		return 0
+	}
+	return at(b) + driver.Ptr(roomFor(v, b)*v.Axis.Len())
+}
+
+// rounds lists the ways to round rows.
+func (d *Device) rounds(n *graph.Node) []backend.Kernel {
+	if x := n.In[0]; !narrowed(n.Out[0].Type) || !narrow.Fits(x.Axis.Len()) {
+		return nil
+	}
+	return d.one("round", bindRound)
+}
+
+func bindRound(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	x, y := n.In[0], n.Out[0]
+	k, err := narrow.Find(d.loader, x.Type, y.Type)
+	p := &narrow.Params{X: at(a.In[0]), Y: at(a.Out[0]), Scale: scalesOf(y, a.Out[0]), N: int32(x.Axis.Len())}
+	return func(s *step) error {
+		m := s.rows(y.Rows)
+		if m == 0 {
+			return nil
+		}
+		return narrow.Launch(d.stream, k, m, p)
+	}, err
+}
+
+// rounded is the weight on the device as codes; w.scales are its rows' scales. A weight in floats is rounded here, by the kernel that
+// rounds activations.
+func (d *Device) rounded(w *weight, as graph.Type) (driver.Ptr, error) {
+	t := w.tensor
+	codes, err := d.alloc(int64(t.Rows)*int64(t.Cols), "weight "+w.name)
+	if err != nil {
+		return 0, err
+	}
+	w.on[as] = codes
+	if w.scales, err = d.alloc(4*int64(t.Rows), "the scales of weight "+w.name); err != nil {
+		return 0, err
+	}
+	if t.Format.ScaledRows() {
+		return codes, d.uploadRounded(w, codes)
+	}
+	from := graph.F32
+	if t.Format == quant.BF16 {
+		from = graph.BF16
+	}
+	x, err := d.resident(w, from)
+	if err != nil {
+		return 0, err
+	}
+	k, err := narrow.Find(d.loader, from, as)
+	if err != nil {
+		return 0, err
+	}
+	if err := narrow.Launch(d.stream, k, t.Rows, &narrow.Params{X: x, Y: codes, Scale: w.scales, N: int32(t.Cols)}); err != nil {
+		return 0, err
+	}
+	if err := d.stream.Synchronize(); err != nil {
+		return 0, err
+	}
+	return codes, d.forget(w, from)
+}
+
+// uploadRounded sends the codes and scales of a weight that is rounded already.
+func (d *Device) uploadRounded(w *weight, codes driver.Ptr) error {
+	t := w.tensor
+	part := func(to driver.Ptr, first, size int) error {
+		return d.upload.rows(to, t.Rows, size, func(dst []byte, from, until int) {
+			for r := from; r < until; r++ {
+				copy(dst[(r-from)*size:][:size], t.Row(r)[first:])
+			}
+		})
+	}
+	if err := part(codes, 0, t.Cols); err != nil {
+		return err
+	}
+	return part(w.scales, t.Cols, 4)
+}
+
+// joinRound joins the normalisation of rows and their rounding.
+func (d *Device) joinRound(l []*launch, readers map[*graph.Value]int) (*launch, int, error) {
+	if len(l) < 2 {
+		return nil, 0, nil
+	}
+	n, q := l[0], l[1]
+	y := n.node.Out[len(n.node.Out)-1]
+	p := norm.Params{N: int32(y.Axis.Len()), Groups: 1}
+	switch o := n.node.Op.(type) {
+	case graph.RMSNorm:
+		if o.PerGroup {
+			return nil, 0, nil
+		}
+		p.Eps = float32(o.Eps)
+	case graph.AddNorm:
+		p.Eps, p.Add, p.Sum = float32(o.Eps), at(n.args.In[1]), at(n.args.Out[0])
+	default:
+		return nil, 0, nil
+	}
+	to := q.node.Out[0]
+	if _, ok := q.node.Op.(graph.Quantize); !ok || q.node.In[0] != y || readers[y] != 1 || y.Type != graph.BF16 {
+		return nil, 0, nil
+	}
+	for _, in := range n.args.In {
+		if overlap(q.args.Out[0], in) {
+			return nil, 0, nil
+		}
+	}
+	k, err := norm.Rounded(d.loader, to.Type, int(p.N))
+	if k == nil || err != nil {
+		return nil, 0, err
+	}
+	p.YScale = scalesOf(to, q.args.Out[0])
+	put, err := d.bindNorm(n.node, backend.Args{In: n.args.In, Out: q.args.Out, Weights: n.args.Weights}, k, p)
+	return &launch{text: n.text + " and its rounding", put: put}, 2, err
+}
