@@ -29,6 +29,15 @@ func TestAnthropicMessages(t *testing.T) {
 	if len(whole.Content) != 1 || whole.Content[0].AsText().Text == "" || whole.StopReason != "max_tokens" || whole.Usage.OutputTokens != 20 {
 		t.Errorf("%s", whole.RawJSON())
 	}
+	p := messageParams(fox, 20)
+	count, err := c.Messages.CountTokens(ctx, anthropic.MessageCountTokensParams{Model: p.Model, Messages: p.Messages, System: anthropic.MessageCountTokensParamsSystemUnion{OfTextBlockArray: p.System}})
+	if err != nil || count.InputTokens != whole.Usage.InputTokens {
+		t.Errorf("%v: %d tokens, and the message had %d", err, count.InputTokens, whole.Usage.InputTokens)
+	}
+	p.StopSequences = []string{"afternoon"}
+	if stopped, err := c.Messages.New(ctx, p); err != nil || stopped.StopReason != "stop_sequence" || stopped.StopSequence != "afternoon" {
+		t.Errorf("%v: %+v", err, stopped)
+	}
 	stream := c.Messages.NewStreaming(ctx, messageParams(fox, 20))
 	var sum anthropic.Message
 	for stream.Next() {

@@ -80,16 +80,28 @@ func TestOllamaTheRest(t *testing.T) {
 		t.Errorf("embeddings: %v", err)
 	}
 	list, err := c.List(ctx)
-	if err != nil || len(list.Models) != 1 || list.Models[0].Name != model {
+	if err != nil || len(list.Models) != 1 || list.Models[0].Name != model || len(list.Models[0].Digest) < 12 || list.Models[0].Details.Family != "llama" {
 		t.Errorf("list: %v %+v", err, list)
 	}
 	running, err := c.ListRunning(ctx)
-	if err != nil || len(running.Models) != 1 {
+	if err != nil || len(running.Models) != 1 || len(running.Models[0].Digest) < 12 || running.Models[0].ContextLength != 2048 {
 		t.Errorf("ps: %v %+v", err, running)
 	}
 	shown, err := c.Show(ctx, &api.ShowRequest{Model: model})
-	if err != nil || !slices.Contains(shown.Capabilities, "completion") {
+	if err != nil || !slices.Contains(shown.Capabilities, "completion") || shown.ModelInfo["llama.context_length"] != 2048. || shown.Template == "" {
 		t.Errorf("show: %v %+v", err, shown)
+	}
+	if err := c.Heartbeat(ctx); err != nil {
+		t.Errorf("heartbeat: %v", err)
+	}
+	err = c.Generate(ctx, &api.GenerateRequest{Model: model}, func(r api.GenerateResponse) error {
+		if !r.Done || r.DoneReason != "load" {
+			t.Errorf("loading: %+v", r)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("loading: %v", err)
 	}
 	if v, err := c.Version(ctx); err != nil {
 		t.Errorf("version: %v %q", err, v)
