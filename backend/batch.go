@@ -76,8 +76,9 @@ func (b *Batch) Check(lim Limits, vocab int) error {
 		if n <= 0 || kv < n || kv > b.SeqPages*lim.PageSize {
 			return fmt.Errorf("backend: sequence %d computes %d tokens of %d; its page table holds %d", i, n, kv, b.SeqPages*lim.PageSize)
 		}
-		for p := 0; p*lim.PageSize < kv; p++ {
-			if id := b.Pages[i*b.SeqPages+p]; id < 0 || int(id) >= lim.Pages {
+		pages := (kv + lim.PageSize - 1) / lim.PageSize
+		for p, id := range b.Pages[i*b.SeqPages:][:pages] { // of long texts, most of what there is to check
+			if uint(id) >= uint(lim.Pages) { // or negative
 				return fmt.Errorf("backend: sequence %d has page %d as its page %d; the cache has %d", i, id, p, lim.Pages)
 			}
 		}

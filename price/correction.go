@@ -25,11 +25,13 @@ const (
 	wildStep = 4 // a step that took so many times as long, or short, as predicted is an interruption and teaches little
 	errSteps = 50
 
-	// late goes up by a large part of lateMove with a step that took longer and down by a small one with others, so that it
-	// stays where one in a hundred does (Robbins and Monro, 1951).
-	lateMove = 0.01
-	firstly  = 0.1 // late before any step
-	lateMost = 0.5
+	// late goes up by a large part of a move with a step that took longer and down by a small one with others, so that it
+	// stays where one in a hundred does (Robbins and Monro, 1951). Moves are lateSettle over the number of steps, within bounds: a server
+	// that is slow for half a second should not have to be slow ten times before it is believed.
+	lateSettle          = 5
+	leastMove, mostMove = 0.01, 0.05
+	firstly             = 0.1 // late before any step
+	lateMost            = 0.5
 )
 
 func (c *correction) reset() {
@@ -85,9 +87,10 @@ func (r *record) note(predicted, seconds float64) {
 	weight := max(1.0/errSteps, 1/float64(r.steps+1))
 	r.err += weight * (min(max(miss, -miss), wildStep) - r.err)
 	r.steps++
+	move := min(max(lateSettle/float64(r.steps), leastMove), mostMove)
 	if seconds > predicted*(1+r.late) {
-		r.late = min(r.late+0.99*lateMove, lateMost)
+		r.late = min(r.late+0.99*move, lateMost)
 	} else {
-		r.late = max(r.late-0.01*lateMove, 0)
+		r.late = max(r.late-0.01*move, 0)
 	}
 }
