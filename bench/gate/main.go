@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,16 +27,16 @@ type workload struct {
 
 // simulated are the workloads of the first gate: sparse and crowded arrivals, and clients that wait for their answers.
 var simulated = []workload{
-	{"poisson", "poisson:rate=2.5,n=80,in=100-300,out=10-50", 0},
-	{"bursts", "gamma:rate=2,n=60,in=50-400,out=20-60,cv=2", 0},
-	{"8 at once", "constant:n=90,in=100-400,out=20-80", 8},
+	{"poisson", "poisson:rate=2.5,n=60,in=100-300,out=10-50", 0},
+	{"bursts", "gamma:rate=2,n=40,in=50-400,out=20-60,cv=2", 0},
+	{"8 at once", "constant:n=60,in=100-400,out=20-80", 8},
 }
 
 // sweepable are those of the second, which keep the server busy: conversations, long prompts, and bursts of short ones.
 var sweepable = []workload{
-	{"chat", "constant:n=80,in=100-400,out=20-100", 8},
-	{"long prompts", "constant:n=24,in=600-1000,out=10-40", 4},
-	{"bursts", "burst:rate=8,size=8,n=60,in=50-200,out=60-150", 0},
+	{"chat", "constant:n=40,in=100-400,out=20-100", 8},
+	{"long prompts", "constant:n=18,in=600-1000,out=10-40", 4},
+	{"bursts", "burst:rate=8,size=8,n=40,in=50-200,out=60-150", 0},
 }
 
 // teaching is the requests whose steps the simulations learn from.
@@ -61,7 +62,7 @@ func main() {
 	flag.IntVar(&g.context, "ctx", 1280, "context of a request, tokens")
 	flag.IntVar(&g.parallel, "parallel", 8, "requests that run at once")
 	flag.StringVar(&g.target, "target-itl", "80ms", "with -sweep: the target for 99 of 100 gaps between tokens")
-	only := flag.String("only", "", "the workload of this name alone")
+	only := flag.String("only", "", "the workloads of these names alone, with commas between")
 	sweep := flag.Bool("sweep", false, "check priced chunks of prompts instead of simulations")
 	flag.Parse()
 	if g.model == "" {
@@ -81,7 +82,7 @@ func main() {
 		fail("%v", err)
 	}
 	for _, w := range list {
-		if *only != "" && w.name != *only {
+		if *only != "" && !slices.Contains(strings.Split(*only, ","), w.name) {
 			continue
 		}
 		fmt.Printf("%s: %s, concurrency %d\n", w.name, w.trace, w.concurrency)

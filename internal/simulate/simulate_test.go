@@ -20,7 +20,7 @@ var limits = backend.Limits{Tokens: 256, Seqs: 8, Logits: 8, Pages: 512, PageSiz
 // millis costs a step 10 ms and each of its tokens 1 ms.
 func millis(s *graph.Step) float64 { return 0.010 + 0.001*float64(s.Tokens()) }
 
-func spec(t *testing.T, text string) *trace.Trace {
+func spec(t testing.TB, text string) *trace.Trace {
 	t.Helper()
 	tr, err := trace.Spec(text)
 	if err != nil {
