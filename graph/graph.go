@@ -137,9 +137,35 @@ const (
 	AsIs      Change = iota
 	Transpose        // the file holds in × out (GPT-2's Conv1D)
 	PlusOne          // the file holds w where the model multiplies by 1 + w (Gemma's norms in Hugging Face files)
+
+	// Of experts whose matrices lie one below the other, as gpt-oss' do in Hugging Face files:
+	TransposeEach // each is in × out
+	TransposeEven // likewise, and these are its columns 0, 2, 4 …
+	TransposeOdd  // and these its columns 1, 3, 5 …
+	Even          // of each row the numbers 0, 2, 4 …
+	Odd           // and 1, 3, 5 …
 )
 
-func (c Change) String() string { return [...]string{"as is", "transposed", "plus one"}[c] }
+func (c Change) String() string {
+	return [...]string{"as is", "transposed", "plus one", "each transposed", "even columns transposed", "odd columns transposed", "even columns", "odd columns"}[c]
+}
+
+// Columns is which of a tensor's columns are meant: from the first on every so many.
+func (c Change) Columns() (first, every int) {
+	switch c {
+	case TransposeEven, Even:
+		return 0, 2
+	case TransposeOdd, Odd:
+		return 1, 2
+	}
+	return 0, 1
+}
+
+// OfExperts reports whether the change takes experts' matrices apart.
+func (c Change) OfExperts() bool { return c >= TransposeEach }
+
+// Transposes reports whether what is in × out in the file is out × in in the graph.
+func (c Change) Transposes() bool { return c == Transpose || c >= TransposeEach && c <= TransposeOdd }
 
 // Node is one operation with what it reads and what it makes.
 type Node struct {

@@ -41,7 +41,9 @@ func (b *Builder) KVWrite(cache, k, v *Value) *Value {
 // Attention lets every query look at the keys of its own sequence up to its own position, no further back than the
 // cache's window: softmax(scale × q·k, soft-capped) · v. Query heads share key heads in equal groups (MHA, GQA,
 // MQA). With Both they look at the keys behind them as well, as an encoder's do: its sequences are computed whole, in one
-// step, and their caches have no window. It stays one node so that a backend may tile it (FlashAttention) as it likes.
+// step, and their caches have no window. A weight, if there is one, holds a sink for each query head: a score without a key,
+// which takes part in the softmax and adds nothing (gpt-oss; Xiao et al., arXiv:2309.17453). It stays one node so that a backend
+// may tile it (FlashAttention) as it likes.
 type Attention struct {
 	simple
 	Scale   float64
@@ -64,9 +66,9 @@ func (o Attention) Attrs() string {
 	return s
 }
 
-// Infer implements Op: q [tokens, heads × key size], cache → [tokens, heads × value size].
+// Infer implements Op: q [tokens, heads × key size], cache, sinks? [1, heads] → [tokens, heads × value size].
 func (o Attention) Infer(n *Node) ([]Value, error) {
-	if err := arity(n, 2, 0, 0); err != nil {
+	if err := arity(n, 2, 0, 1); err != nil {
 		return nil, err
 	}
 	q, cache := n.In[0], n.In[1].Cache
@@ -81,6 +83,11 @@ func (o Attention) Infer(n *Node) ([]Value, error) {
 	}
 	if cache.K.Count == 0 || q.Axis.Count%cache.K.Count != 0 || cache.V.Count != cache.K.Count {
 		return nil, fmt.Errorf("%d query heads cannot share %d key heads and %d value heads equally", q.Axis.Count, cache.K.Count, cache.V.Count)
+	}
+	if len(n.Weights) == 1 {
+		if err := vector(n.Weights[0], q.Axis.Count); err != nil {
+			return nil, err
+		}
 	}
 	if o.Both && cache.Window != 0 {
 		return nil, fmt.Errorf("attention both ways over a cache with a window of %d", cache.Window)
@@ -101,12 +108,16 @@ func (o Attention) Work(n *Node, s *Step) Work {
 	if o.Both {
 		pairs = s.AllPairs()
 	}
-	w := traffic(n, s, heads*(pairs*perPair+int64(s.Tokens()*c.V.Size)))
+	perRow := int64(c.V.Size)
+	if len(n.Weights) == 1 {
+		perRow += 3 // maximum, exponential, sum
+	}
+	w := traffic(n, s, heads*(pairs*perPair+int64(s.Tokens())*perRow))
 	w.CacheRead = s.CtxRows(c.Window) * c.RowBytes()
 	return w
 }
 
-// Attention adds the attention of queries q over a version of a cache.
-func (b *Builder) Attention(name string, q, cache *Value, o Attention) *Value {
-	return b.Emit(name, o, []*Value{q, cache})[0]
+// Attention adds the attention of queries q over a version of a cache, with sinks if they are given.
+func (b *Builder) Attention(name string, q, cache *Value, o Attention, sinks ...*Weight) *Value {
+	return b.Emit(name, o, []*Value{q, cache}, sinks...)[0]
 }

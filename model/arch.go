@@ -21,6 +21,7 @@ type Arch struct {
 	Read  func(f *fields) *Config
 	Build func(b *graph.Builder, c *Config) *graph.Value
 	// Names maps weight stems to Hugging Face's, where they differ from commonNames; N stands for the layer, E for the expert.
+	// A stem with .weight or .bias is mapped to a whole name.
 	Names map[string]string
 	// TextDefaults are for multimodal models, whose configuration has the language model's under text_config, without the
 	// fields that are as transformers' class has them.
@@ -65,15 +66,26 @@ func (m *Model) Find(name string) (graph.Found, bool) {
 		if m.Arch.Change != nil {
 			f.Source.Change = m.Arch.Change(stem(name))
 		}
-		switch f.Source.Change {
-		case graph.Transpose:
-			f.Rows, f.Cols = f.Cols, f.Rows
-		case graph.PlusOne:
-			f.Format = quant.F32 // 1 + w needs more bits than w has
-		}
+		m.reshape(&f)
 		return f, true
 	}
 	return graph.Found{}, false
+}
+
+// reshape gives a weight the size and format that its change makes of the file's.
+func (m *Model) reshape(f *graph.Found) {
+	switch c := f.Source.Change; {
+	case c == graph.Transpose:
+		f.Rows, f.Cols = f.Cols, f.Rows
+	case c == graph.PlusOne:
+		f.Format = quant.F32 // 1 + w needs more bits than w has
+	case c.OfExperts():
+		_, every := c.Columns()
+		f.Cols /= every
+		if n := m.Config.Experts.Experts; c.Transposes() {
+			f.Rows, f.Cols = n*f.Cols, f.Rows/max(n, 1)
+		}
+	}
 }
 
 // imagine finds any weight of a model without a file: matrices in the chosen format, vectors in F32.
@@ -105,6 +117,9 @@ func (m *Model) hfNames(name string) []string {
 	parts := strings.Split(name, ".")
 	kind := parts[len(parts)-1] // weight or bias
 	key := strings.TrimSuffix(stem(name), "."+kind)
+	if hf, ok := m.Arch.Names[key+"."+kind]; ok {
+		return []string{strings.Replace(hf, "N", parts[1], 1)}
+	}
 	hf, ok := m.Arch.Names[key]
 	if !ok {
 		hf, ok = commonNames[key]

@@ -21,6 +21,7 @@ type Config struct {
 
 	QKVBias, OutBias, MLPBias bool
 	QKNorm                    bool // queries and keys are normalised head by head
+	Sinks                     bool // of attention, one for each head
 
 	Experts   graph.MoE // of feed-forward blocks; no experts: there is one block for all
 	ExpertFFN int       // width of an expert's

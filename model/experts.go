@@ -34,6 +34,9 @@ func (l layer) experts(x *graph.Value) *graph.Value {
 	var weights []*graph.Weight
 	for e := range o.Experts {
 		weights = append(weights, l.expert("ffn_gate", e, ffn, hidden), l.expert("ffn_up", e, ffn, hidden), l.expert("ffn_down", e, hidden, ffn))
+		if o.Biased {
+			weights = append(weights, l.expertBias("ffn_gate", e, ffn), l.expertBias("ffn_up", e, ffn), l.expertBias("ffn_down", e, hidden))
+		}
 	}
 	return l.b.MoE(l.name("ffn_experts"), x, scores, o, weights)
 }
@@ -44,4 +47,9 @@ func (l layer) expert(stem string, e int, out, in graph.Axis) *graph.Weight {
 		return l.b.Part(all, e*out.Len(), out, in)
 	}
 	return l.matrix(fmt.Sprintf("%s.%d", stem, e), out, in)
+}
+
+// expertBias is a bias of one expert, a row among those of all.
+func (l layer) expertBias(stem string, e int, out graph.Axis) *graph.Weight {
+	return l.b.Part(l.name(stem+"_exps.bias"), e, graph.Axis{Name: "one", Count: 1, Size: 1}, out)
 }

@@ -63,7 +63,7 @@ func whole(g *graph.Graph) []Exported {
 	at := map[string]int{}
 	for _, w := range g.Weights {
 		rows, cols := w.Source.From+w.Out.Len(), w.In.Len()
-		if w.Out.Len() == 1 { // a vector, or a part of one
+		if w.Out.Len() == 1 && !strings.HasSuffix(w.Source.Whole, "_exps.bias") { // a vector, or a part of one; not one of many
 			rows, cols = 1, w.Source.From+w.In.Len()
 		}
 		name := w.Source.Whole

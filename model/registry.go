@@ -13,6 +13,7 @@ var registry = []*Arch{
 	&gemma3,
 	&phi3,
 	&gpt2,
+	&gptoss,
 	&bert,
 	&roberta,
 	&xlmRoberta,

@@ -14,7 +14,7 @@ import (
 // window into the file; only a changed one is copied.
 func (p *Program) place(files Tensors) (map[*graph.Weight]backend.Weight, error) {
 	placed := map[*graph.Weight]backend.Weight{}
-	changed := map[string]quant.Tensor{}
+	changed := map[change]quant.Tensor{}
 	for _, w := range p.Graph.Weights {
 		t, err := find(files, w, changed)
 		if err != nil {
@@ -29,19 +29,26 @@ func (p *Program) place(files Tensors) (map[*graph.Weight]backend.Weight, error)
 	return placed, nil
 }
 
+// change is a tensor of a file and what is done to it.
+type change struct {
+	tensor string
+	to     graph.Change
+}
+
 // find is the tensor that w stands for; changed keeps what other parts of the same tensor need again.
-func find(files Tensors, w *graph.Weight, changed map[string]quant.Tensor) (quant.Tensor, error) {
-	t, ok := changed[w.Source.Tensor]
+func find(files Tensors, w *graph.Weight, changed map[change]quant.Tensor) (quant.Tensor, error) {
+	key := change{w.Source.Tensor, w.Source.Change}
+	t, ok := changed[key]
 	if !ok {
 		if t, ok = files.Tensor(w.Source.Tensor); !ok {
 			return t, fmt.Errorf("plan: the file has no tensor %s for weight %s", w.Source.Tensor, w.Name)
 		}
 		if w.Source.Change != graph.AsIs {
 			var err error
-			if t, err = Changed(t, w.Source.Change); err != nil {
+			if t, err = Changed(t, w.Source.Change, w.In.Len()); err != nil {
 				return t, fmt.Errorf("plan: tensor %s: %w", w.Source.Tensor, err)
 			}
-			changed[w.Source.Tensor] = t
+			changed[key] = t
 		}
 	}
 	rows, cols := w.Out.Len(), w.In.Len()
@@ -55,8 +62,17 @@ func find(files Tensors, w *graph.Weight, changed map[string]quant.Tensor) (quan
 	}
 }
 
-// Changed is a tensor of a file turned into what the graph means by it; the data is new.
-func Changed(t quant.Tensor, c graph.Change) (quant.Tensor, error) {
+// Changed is a tensor of a file turned into what the graph means by it, rows of so many numbers; the data is new.
+func Changed(t quant.Tensor, c graph.Change, cols int) (quant.Tensor, error) {
+	if c.OfExperts() {
+		rows := t.Rows * t.Cols / cols
+		if _, every := c.Columns(); every > 1 {
+			rows /= every
+		}
+		data := make([]byte, int64(rows)*t.Format.RowBytes(cols))
+		err := ExpertRows(data, t, c, cols, 0, rows)
+		return quant.Tensor{Format: t.Format, Rows: rows, Cols: cols, Data: data}, err
+	}
 	switch c {
 	case graph.Transpose:
 		size := t.Format.BlockBytes()
@@ -83,4 +99,25 @@ func Changed(t quant.Tensor, c graph.Change) (quant.Tensor, error) {
 	default:
 		return t, nil
 	}
+}
+
+// ExpertRows writes rows [from, to), of cols numbers each, of what a change of experts' matrices makes of a tensor to dst.
+func ExpertRows(dst []byte, t quant.Tensor, c graph.Change, cols, from, to int) error {
+	if t.Format.Block() != 1 {
+		return fmt.Errorf("a tensor in %s cannot be taken apart by columns; only F32, F16 and BF16 can", t.Format)
+	}
+	size := t.Format.BlockBytes()
+	first, every := c.Columns()
+	for r := from; r < to; r++ {
+		row, column, down, right := r, first, 0, every // of the row's first number, and from each to the next
+		if c.Transposes() {
+			each := t.Cols / every // rows that one expert's matrix becomes
+			row, column, down, right = r/each*cols, first+r%each*every, 1, 0
+		}
+		for i := range cols {
+			at := (row+i*down)*t.Cols + column + i*right
+			copy(dst[((r-from)*cols+i)*size:][:size], t.Data[at*size:])
+		}
+	}
+	return nil
 }

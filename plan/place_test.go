@@ -58,7 +58,7 @@ func TestFind(t *testing.T) {
 		"plus one":       {counting(t, quant.BF16, 1, 3), 1, 3, 0, graph.PlusOne, []float32{1, 2, 3}},
 	} {
 		w := &graph.Weight{Name: "w", Out: axis(c.out), In: axis(c.in), Source: graph.Source{Tensor: "t", From: c.from, Change: c.change}}
-		got, err := find(files{"t": c.tensor}, w, map[string]quant.Tensor{})
+		got, err := find(files{"t": c.tensor}, w, map[change]quant.Tensor{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if x := decode(got); !slices.Equal(x, c.want) {
@@ -74,7 +74,7 @@ func TestFindErrors(t *testing.T) {
 		"a tensor in Q8_0 cannot be transposed": {Tensor: "t", Change: graph.Transpose},
 	} {
 		w := &graph.Weight{Name: "w", Out: axis(2), In: axis(32), Source: source}
-		if _, err := find(all, w, map[string]quant.Tensor{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := find(all, w, map[change]quant.Tensor{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v; it should say %q", err, want)
 		}
 	}

@@ -20,7 +20,8 @@ type attender struct {
 	dev      *Device
 	head     attn.Head
 	window   int
-	both     bool // see graph.Attention
+	both     bool   // see graph.Attention
+	sinks    vector // of each query head; nil: there are none
 	q, out   []float32
 	heads    int // query heads
 	share    int // of them per key head
@@ -68,6 +69,9 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		window: c.Window, both: o.Both, rows: max(1, tileLanes/t.share), records: records(n, a.Limits), pageSize: a.Limits.PageSize,
 		tasks: (workerTasks*len(d.pool.workers) + c.K.Count - 1) / c.K.Count,
 	})
+	if len(a.Weights) == 1 {
+		t.sinks = a.Weights[0].(vector)
+	}
 	mem, each := floats(a.Scratch), d.tileFloats(n)
 	for range d.pool.workers {
 		t.tiles = append(t.tiles, attn.NewTile(d.tier, mem[:each], max(tileLanes, t.share), c.K.Size, c.V.Size))
@@ -97,7 +101,8 @@ func (t *attender) run(w *worker, b *backend.Batch) {
 	for i := from; i < to; i++ {
 		m, head := merges[i/t.heads], i%t.heads
 		at := (int(m.record)*t.heads + head) * t.eachPart
-		tile.MergePartials(t.out[(int(m.row)*t.heads+head)*size:][:size], t.partials[at:], t.heads*t.eachPart, int(m.segments))
+		tile.MergePartials(t.partials[at:], t.heads*t.eachPart, int(m.segments))
+		t.write(tile, 0, head, t.out[(int(m.row)*t.heads+head)*size:][:size])
 	}
 }
 
@@ -151,7 +156,15 @@ func (t *attender) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) {
 	}
 	for i, r := range k.rows {
 		for j := range t.share {
-			tile.Out(i*t.share+j, t.out[(int(r)*t.heads+first+j)*cache.ValueSize:])
+			t.write(tile, i*t.share+j, first+j, t.out[(int(r)*t.heads+first+j)*cache.ValueSize:])
 		}
 	}
+}
+
+// write writes the result of a lane, which is of some query head.
+func (t *attender) write(tile *attn.Tile, lane, head int, out []float32) {
+	if t.sinks != nil {
+		tile.Sink(lane, t.sinks[head])
+	}
+	tile.Out(lane, out)
 }

@@ -11,7 +11,7 @@ import (
 // attentions lists the ways to compute attention, the fastest first.
 func (d *Device) attentions(n *graph.Node, o graph.Attention) []backend.Kernel {
 	c := n.In[1].Cache
-	if o.Both || c.K.Size > attend.MaxSize || c.V.Size > attend.MaxSize {
+	if o.Both || len(n.Weights) > 0 || c.K.Size > attend.MaxSize || c.V.Size > attend.MaxSize {
 		return nil
 	}
 	plain := d.one("attention plain", bindAttention)

@@ -36,6 +36,10 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 	o := n.Op.(graph.Attention)
 	c, axis, b := n.In[1].Cache, n.In[0].Axis, d.batch
 	share := axis.Count / c.K.Count // query heads of one key head
+	var sinks []float32
+	if len(n.Weights) == 1 {
+		sinks = d.weightRow(a, 0, 0)
+	}
 	for s := range b.Seqs() {
 		length := int(b.KVLen[s])
 		first := 0 // the first row that the sequence's first query may look at
@@ -62,8 +66,8 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 				from = max(0, last-c.Window+1)
 			}
 			for h := range axis.Count {
-				kv := h / share
-				d.attend(o, q[h*axis.Size:(h+1)*axis.Size], out[h*c.V.Size:(h+1)*c.V.Size],
+				kv, sink := h/share, sinks[min(h, len(sinks)):min(h+1, len(sinks))]
+				d.attend(o, sink, q[h*axis.Size:(h+1)*axis.Size], out[h*c.V.Size:(h+1)*c.V.Size],
 					keys[from:last+1], values[from:last+1], kv*c.K.Size, kv*c.V.Size)
 			}
 			d.write(n, a, 0, int(r), out)
@@ -71,10 +75,14 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 	}
 }
 
-// attend is one query head against the keys it may see, whose head starts at kOff (vOff for values) of each row.
-func (d *Device) attend(o graph.Attention, q, out []float32, keys, values [][]float32, kOff, vOff int) {
+// attend is one query head, with its sink if there is one, against the keys it may see, whose head starts at kOff (vOff for
+// values) of each row.
+func (d *Device) attend(o graph.Attention, sink, q, out []float32, keys, values [][]float32, kOff, vOff int) {
 	scores := make([]float64, len(keys))
 	top := math.Inf(-1)
+	for _, score := range sink {
+		top = float64(score)
+	}
 	for p, k := range keys {
 		for i := range q {
 			scores[p] += float64(q[i]) * float64(k[kOff+i])
@@ -96,6 +104,10 @@ func (d *Device) attend(o graph.Attention, q, out []float32, keys, values [][]fl
 			acc[i] += e * float64(v[vOff+i])
 		}
 		d.flops(2*len(out) + 2) // exponential, sum, product
+	}
+	for _, score := range sink {
+		sum += math.Exp(float64(score) - top)
+		d.flops(3) // maximum, exponential, sum
 	}
 	for i := range out {
 		out[i] = float32(acc[i] / sum)

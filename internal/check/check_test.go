@@ -69,6 +69,7 @@ var supported = []string{
 	"reference/architectures/mistral-sliding", "reference/architectures/qwen2", "reference/architectures/qwen3",
 	"reference/architectures/gemma", "reference/architectures/gemma2", "reference/architectures/gemma3",
 	"reference/architectures/phi3", "reference/architectures/gpt2", "reference/architectures/mixtral", "reference/architectures/qwen3-moe",
+	"reference/architectures/gpt-oss",
 	"models/stories260K/hf", "models/babyllama-tok105",
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // onCPU are models with operations that the GPU has no kernel for.
-var onCPU = map[string]bool{"bert": true, "roberta": true, "mixtral": true, "mixtral-window": true, "qwen3-moe": true, "qwen3moe-ofall": true}
+var onCPU = map[string]bool{"bert": true, "roberta": true, "mixtral": true, "mixtral-window": true, "qwen3-moe": true, "qwen3moe-ofall": true, "gpt-oss": true, "gptoss-yarn": true}
 
 // gpuModels runs a test on the first NVIDIA GPU for each small model of testdata and each reference model that is here.
 func gpuModels(t *testing.T, test func(t *testing.T, dir string, dev backend.Device)) {

@@ -9,6 +9,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -73,6 +74,14 @@ func exported(b *bundle.Bundle, x model.Exported) (tensor, error) {
 		rows, err := stacked(b, x)
 		t.rows = rows
 		return t, err
+	case x.Change.OfExperts():
+		if q.Format.Block() != 1 {
+			return t, fmt.Errorf("convert: %s: tensor %s is in %s, which cannot be taken apart by columns; F32, F16 and BF16 can", b.Source.Path, x.Tensor, q.Format)
+		}
+		t.rows = func(buf []byte, from, to int) []byte {
+			_ = plan.ExpertRows(buf, q, x.Change, x.Cols, from, to) // its format has been checked
+			return buf
+		}
 	case x.Change == graph.Transpose:
 		if q.Format.Block() != 1 {
 			return t, fmt.Errorf("convert: %s: tensor %s is in %s, which cannot be transposed; F32, F16 and BF16 can", b.Source.Path, x.Tensor, q.Format)
@@ -94,7 +103,7 @@ func inGGUF(x model.Exported) tensor {
 	switch {
 	case x.Rows == 1:
 		t.shape = t.shape[1:]
-	case x.Experts > 0:
+	case x.Experts > 0 && x.Rows > x.Experts:
 		t.shape = []int{x.Experts, x.Rows / x.Experts, x.Cols}
 	}
 	if !t.quantizable() {

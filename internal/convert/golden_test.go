@@ -37,7 +37,7 @@ func goldenDirs(t *testing.T) []string {
 	for _, file := range own {
 		dirs = append(dirs, filepath.Dir(file))
 	}
-	for _, name := range []string{"llama", "llama-linear-rope", "llama3-rope-scaled", "mistral-sliding", "qwen2", "qwen3", "gemma3", "phi3", "gpt2", "mixtral", "qwen3-moe"} {
+	for _, name := range []string{"llama", "llama-linear-rope", "llama3-rope-scaled", "mistral-sliding", "qwen2", "qwen3", "gemma3", "phi3", "gpt2", "mixtral", "qwen3-moe", "gpt-oss"} {
 		if dir := filepath.Join(shared, "reference/architectures", name); exists(dir) {
 			dirs = append(dirs, dir)
 		}

@@ -223,6 +223,17 @@ func attentionCases() []Case {
 			}
 		}
 	}
+	for i, s := range steps {
+		all = append(all, Case{
+			Name: fmt.Sprintf("Attention/sinks/steps%d", i), Op: "Attention", Steps: s, Tolerance: 1e-5,
+			Graph: func(b *graph.Builder) *graph.Value {
+				kv := axis("kv", 2, 16)
+				cache := b.KVWrite(b.Cache(0, kv, kv, 130*(i%2)), feed(b, "k", kv), feed(b, "v", kv))
+				q, sinks := feed(b, "q", axis("heads", 6, 16)), b.Vector("sinks", axis("heads", 6, 1))
+				return b.Attention("y", q, cache, graph.Attention{Scale: 0.2}, sinks)
+			},
+		})
+	}
 	for i, s := range []Steps{{{1, 17}}, {{40, 530, 3}}} {
 		all = append(all, Case{
 			Name: fmt.Sprintf("Attention/both/steps%d", i), Op: "Attention", Steps: s, Tolerance: 1e-5,

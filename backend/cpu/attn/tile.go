@@ -175,6 +175,13 @@ func (t *Tile) join(lane int, acc []float32, top, sum float32) {
 	t.totalTop[lane], t.merged[lane] = high, t.merged[lane]*f+sum*g
 }
 
+// Sink brings a score without a key into a lane's totals once all segments are merged: it takes its part of the sum.
+func (t *Tile) Sink(lane int, score float32) {
+	nothing := t.acc[lane*t.stride:][:t.valueSize]
+	clear(nothing)
+	t.join(lane, nothing, score*math.Log2E, 1)
+}
+
 // Out is the attention's result for a lane, once all segments are merged.
 func (t *Tile) Out(lane int, out []float32) {
 	t.vec.Multiply(out[:t.valueSize], t.total[lane*t.stride:], 1/t.merged[lane])
@@ -189,13 +196,12 @@ func (t *Tile) Partial(lane int, dst []float32) {
 	dst[t.valueSize], dst[t.valueSize+1] = t.top[lane], t.sum[lane]
 }
 
-// MergePartials merges n stored results, step floats apart, in order, and writes the attention's result.
-func (t *Tile) MergePartials(out, partials []float32, step, n int) {
+// MergePartials merges n stored results, step floats apart, in order, into lane 0.
+func (t *Tile) MergePartials(partials []float32, step, n int) {
 	clear(t.total[:t.stride])
 	t.totalTop[0], t.merged[0] = masked, 0
 	for i := range n {
 		p := partials[i*step:]
 		t.join(0, p[:t.valueSize], p[t.valueSize], p[t.valueSize+1])
 	}
-	t.Out(0, out)
 }

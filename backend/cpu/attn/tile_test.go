@@ -202,7 +202,8 @@ func testTile(t *testing.T, tier gemm.Tier, s *setting, h Head, queries, window 
 	}
 	// The last token's first lane, from partial results, must be the same to the bit.
 	from := low(queries-1) / Segment
-	tile.MergePartials(out, stored[from*PartialFloats(size):], PartialFloats(size), (tokens-1)/Segment-from+1)
+	tile.MergePartials(stored[from*PartialFloats(size):], PartialFloats(size), (tokens-1)/Segment-from+1)
+	tile.Out(0, out)
 	for i := range out {
 		if out[i] != first[i] {
 			t.Fatalf("dimension %d is %g when merged from partial results, and %g otherwise", i, out[i], first[i])

@@ -1,0 +1,52 @@
+package model
+
+import "github.com/ridge-llm/ridge/graph"
+
+// gptoss has experts with biases and bounded gates, and a sink for each attention head; every other layer looks back a window
+// only (arXiv:2508.10925). In Hugging Face files the columns of an expert's gate and up take turns.
+var gptoss = Arch{
+	Name: "gpt-oss",
+	HF:   []string{"GptOssForCausalLM"},
+	Read: func(f *fields) *Config {
+		c := llamaLike(f)
+		c.QKVBias, c.OutBias, c.Sinks = true, true, true
+		c.Rotation = f.rotation(c, graph.HalfPairs)
+		if !f.isHF() && c.Rotation != nil { // what GGUF has no key for
+			c.Rotation.Scaling.Exact = c.Rotation.Scaling.Kind == graph.YarnScaling
+		}
+		f.windows(c, f.sizeOr("sliding_window", "attention.sliding_window", 0), func(i int) bool { return i%2 == 0 })
+		f.readExperts(c)
+		c.ExpertFFN = f.sizeOr("intermediate_size", "expert_feed_forward_length", c.FFN)
+		c.Experts.Biased, c.Experts.Clamp = true, f.floatOr("swiglu_limit", "", 7)
+		if q := f.object("quantization_config"); q != nil {
+			f.fail("its experts are stored as %v in Hugging Face's layout, which is not read; take a GGUF file of it", q["quant_method"])
+		}
+		return c
+	},
+	Build: func(b *graph.Builder, c *Config) *graph.Value {
+		x := embedding(b, c)
+		for i := range c.Layers {
+			l := layer{b, c, i}
+			x = l.add("attn_sum", x, l.selfAttention(l.norm("attn_norm", x)))
+			x = l.add("ffn_sum", x, l.experts(l.norm("post_attention_norm", x)))
+		}
+		return rmsHead(b, c, x)
+	},
+	Names: map[string]string{
+		"blk.N.post_attention_norm":  "model.layers.N.post_attention_layernorm",
+		"blk.N.attn_sinks.weight":    "model.layers.N.self_attn.sinks",
+		"blk.N.ffn_gate_inp":         "model.layers.N.mlp.router",
+		"blk.N.ffn_gate_exps.weight": "model.layers.N.mlp.experts.gate_up_proj",
+		"blk.N.ffn_up_exps.weight":   "model.layers.N.mlp.experts.gate_up_proj",
+		"blk.N.ffn_down_exps.weight": "model.layers.N.mlp.experts.down_proj",
+		"blk.N.ffn_gate_exps.bias":   "model.layers.N.mlp.experts.gate_up_proj_bias",
+		"blk.N.ffn_up_exps.bias":     "model.layers.N.mlp.experts.gate_up_proj_bias",
+		"blk.N.ffn_down_exps.bias":   "model.layers.N.mlp.experts.down_proj_bias",
+	},
+	Change: func(stem string) graph.Change {
+		return map[string]graph.Change{
+			"blk.N.ffn_gate_exps.weight": graph.TransposeEven, "blk.N.ffn_up_exps.weight": graph.TransposeOdd, "blk.N.ffn_down_exps.weight": graph.TransposeEach,
+			"blk.N.ffn_gate_exps.bias": graph.Even, "blk.N.ffn_up_exps.bias": graph.Odd,
+		}[stem]
+	},
+}
