@@ -73,8 +73,7 @@ func (r *round) release(ctx *driver.Context) error {
 	return err
 }
 
-// fit makes room for n bytes of draws: twice as much, since what grows is the texts that penalties look at. The round is not
-// in use.
+// fit makes room for n bytes of draws. The round is not in use.
 func (r *round) fit(ctx *driver.Context, n int) (err error) {
 	if len(r.host) >= n {
 		return nil
@@ -82,16 +81,23 @@ func (r *round) fit(ctx *driver.Context, n int) (err error) {
 	if err := r.release(ctx); err != nil {
 		return err
 	}
-	if r.host, err = ctx.AllocHost(max(2*n, 1<<20)); err != nil {
+	if r.host, err = ctx.AllocHost(n); err != nil {
 		return err
 	}
-	r.device, err = ctx.Alloc(int64(len(r.host)))
+	r.device, err = ctx.Alloc(int64(n))
 	return err
 }
 
-// Draws implements backend.Sampler.
+// Draws implements backend.Sampler. It gets the memory for such draws, so that no step has to: a mask each, and penalties that look
+// at as many tokens as the cache holds (beginnings that texts share may make it more; the memory then grows).
 func (d *Device) Draws(v *graph.Value, most int) bool {
-	return most <= maxDraws && sample.Fits(v.Axis.Len(), v.Type)
+	if most > maxDraws || !sample.Fits(v.Axis.Len(), v.Type) {
+		return false
+	}
+	room := sample.Room(most, d.steps.lim.Pages*d.steps.lim.PageSize, v.Axis.Len())
+	return d.do(func() error {
+		return errors.Join(d.draws.rounds[0].fit(d.ctx, room), d.draws.rounds[1].fit(d.ctx, room))
+	}) == nil
 }
 
 // Draw implements backend.Sampler.
@@ -120,8 +126,10 @@ func (d *Device) draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) er
 func (d *Device) launchDraws(r *round, v *graph.Value, b backend.Buffer, draws []drawing.Draw) error {
 	w, vocab, step := d.draws, v.Axis.Len(), d.steps.next
 	n, places := sample.Bytes(draws, vocab)
-	if err := r.fit(d.ctx, n); err != nil {
-		return err
+	if n > len(r.host) {
+		if err := r.fit(d.ctx, 2*n); err != nil {
+			return err
+		}
 	}
 	sample.Pack(r.host, draws, vocab)
 	k, err := sample.Find(d.loader, vocab, v.Type)

@@ -13,14 +13,24 @@ type Places struct{ Rows, Edits, Masks int }
 func Bytes(draws []drawing.Draw, vocab int) (n int, at Places) {
 	edits, masks := 0, 0
 	for i := range draws {
-		edits += len(draws[i].Edits) + 1
+		edits += len(draws[i].Edits)
 		if draws[i].Mask != nil {
-			masks += words(vocab)
+			masks++
 		}
 	}
-	at.Edits = len(draws) * int(unsafe.Sizeof(Row{}))
-	at.Masks = at.Edits + edits*int(unsafe.Sizeof(Edit{}))
-	return at.Masks + 4*masks, at
+	return bytesOf(len(draws), edits, masks, vocab)
+}
+
+// Room is what Pack needs for so many draws, each with a mask, that have so many edits together.
+func Room(draws, edits, vocab int) int {
+	n, _ := bytesOf(draws, edits, draws, vocab)
+	return n
+}
+
+func bytesOf(draws, edits, masks, vocab int) (n int, at Places) {
+	at.Edits = draws * int(unsafe.Sizeof(Row{}))
+	at.Masks = at.Edits + (edits+draws)*int(unsafe.Sizeof(Edit{}))
+	return at.Masks + 4*masks*words(vocab), at
 }
 
 func words(vocab int) int { return (vocab + 31) / 32 }
