@@ -1,5 +1,5 @@
 // Attention of one new token a sequence over the paged cache, at memory speed. A block takes one sequence, the (up to 8) query
-// heads that share a key head, and one of `splits` parts of the keys; its four warps take 16 keys in turn. The parts of a
+// heads that share a key head, and one of `splits` parts of the keys; its four warps take 16 or 32 keys in turn. The parts of a
 // sequence meet in scratch memory, where the last block to finish adds them up, always in the same order.
 //
 // Scores are computed transposed, S' = K Q', and so is the result, O' = V' P': then K and V are the A operand of mma, which
@@ -19,7 +19,16 @@ struct DecodeParams {
   int pad;
   float scale, softcap; // softcap 0: none
 };
-constexpr int WARPS = 4, STEP = 16, HEADS = 8, MAX_SPLITS = 64;
+constexpr int WARPS = 4, HEADS = 8, MAX_SPLITS = 64;
+
+// loadPart is loadOnce of a line whose neighbour another block reads at the same time: the memory is faster with both.
+DEVICE Vec16 loadPart(const void* p, bool in) {
+  Vec16 v = {};
+  if (in)
+    asm volatile("ld.global.L1::no_allocate.L2::256B.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x[0]), "=r"(v.x[1]), "=r"(v.x[2]), "=r"(v.x[3]) : "l"(p) : "memory");
+  return v;
+}
 
 DEVICE Vec16 loadOnce(const void* p, bool in) {
   Vec16 v = {};
@@ -33,7 +42,8 @@ DEVICE Vec16 loadOnce(const void* p, bool in) {
 DEVICE u32 lows(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x5410); }
 DEVICE u32 highs(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x7632); }
 
-// What a warp holds of 16 keys and values, and how they are multiplied. Lane 4g + t loads of keys g and g + 8 the pieces that
+// What a warp holds of 16 keys and values, and how they are multiplied. It takes PARTS times as many at a time: as many bytes on
+// their way as cover the memory's latency. Lane 4g + t loads of keys g and g + 8 the pieces that
 // start at its t, and of values 2t, 2t + 1, 2t + 8 and 2t + 9 the pieces that start at its g. Tile j of the result has, in rows g
 // and g + 8, what the lane's own numbers of the values go to: place says where.
 
@@ -44,9 +54,9 @@ template <> constexpr bool IEEE<f16> = true;
 template <typename C, int KC, int VH> struct Halves {
   using Number = C;
   static constexpr bool HALF = IEEE<C>;
-  static constexpr int TILES = (VH + 1) / 2 * 8, WIDTH = VH * 64;
-  static constexpr float UNIT = 1;
-  Vec16 q[KC], k[KC][2], v[4][VH];
+  static constexpr int PARTS = 1, PRODUCTS = KC * 2, TILES = (VH + 1) / 2 * 8, WIDTH = VH * 64;
+  struct Query { Vec16 x[KC]; };
+  Vec16 k[KC][2], v[4][VH];
 
   static DEVICE int place(int j, int i) { return (j / 8 * 2 + i / 2) * 64 + lane() / 4 * 8 + j % 8; }
   static DEVICE void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
@@ -54,11 +64,11 @@ template <typename C, int KC, int VH> struct Halves {
     else mma(d, a0, a1, a2, a3, b0, b1);
   }
   static DEVICE u32 pair(float first, float second) { return HALF ? packHalf(first, second) : pack(first, second); }
-  DEVICE void loadQuery(const bf16* x, bool in, int size) {
+  static DEVICE void loadQuery(Query& q, const bf16* x, bool in, int size) {
     UNROLL for (int c = 0; c < KC; c++) {
       int d = c * 32 + lane() % 4 * 8;
-      q[c] = loadOnce(x + d, in && d < size);
-      if (HALF) q[c] = asHalf(q[c]);
+      q.x[c] = loadOnce(x + d, in && d < size);
+      if (HALF) q.x[c] = asHalf(q.x[c]);
     }
   }
   DEVICE void loadKeys(const Pages<C>& p, int page, int token0, int kv, int length) {
@@ -75,11 +85,9 @@ template <typename C, int KC, int VH> struct Halves {
       UNROLL for (int h = 0; h < VH; h++) v[i][h] = loadOnce(x + token * p.heads * p.vSize + h * 64, h * 64 + d < p.vSize && token0 + token < length);
     }
   }
-  DEVICE void scores(float (&s)[4]) {
-    UNROLL for (int c = 0; c < KC; c++) {
-      multiply(s, k[c][0].x[0], k[c][1].x[0], k[c][0].x[1], k[c][1].x[1], q[c].x[0], q[c].x[1]);
-      multiply(s, k[c][0].x[2], k[c][1].x[2], k[c][0].x[3], k[c][1].x[3], q[c].x[2], q[c].x[3]);
-    }
+  DEVICE void score(float (&s)[4], const Query& q, int i) {
+    int c = i / 2, e = i % 2 * 2;
+    multiply(s, k[c][0].x[e], k[c][1].x[e], k[c][0].x[e + 1], k[c][1].x[e + 1], q.x[c].x[e], q.x[c].x[e + 1]);
   }
   DEVICE float keyUnit(int) const { return 1; }
   DEVICE float valueUnit(int) const { return 1; }
@@ -98,37 +106,49 @@ template <typename C, int KC, int VH> struct Halves {
   }
 };
 
-// opened makes IEEE halves of two eight-bit numbers that lie in the first and third byte of x, or, of e4m3, in the second and
-// fourth; of e4m3 they are 2⁻⁸ of their value. (The other bytes do not matter.) An int8 becomes 1024 + 128 + itself at first.
-DEVICE u32 opened(u32 x, i8) {
-  u32 y = (x & 0x00ff00ff) ^ 0x64806480;
+// opened makes IEEE halves of the two eight-bit numbers in the low or the high half of x. What e4m3 becomes is UNIT times too small
+// where there is no instruction for it. The signs of int8 have been turned: such a byte is its number + 128, and the low bits of
+// a half of 1024 + 128 + its number.
+template <typename C> constexpr float UNIT = 1;
+#if __CUDA_ARCH__ < 900
+template <> constexpr float UNIT<f8> = F8_UNIT;
+#endif
+DEVICE u32 opened(u32 x, bool high, i8) {
+  u32 y = __nvvm_prmt(x, 0x64646464, high ? 0x4342 : 0x4140);
   asm("sub.f16x2 %0, %0, %1;" : "+r"(y) : "r"(0x64806480));
   return y;
 }
-DEVICE u32 opened(u32 x, f8) { return (x >> 1 & 0x3f803f80) | (x & 0x80008000); }
+DEVICE u32 opened(u32 x, bool high, f8) {
+#if __CUDA_ARCH__ >= 900
+  u32 y;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(y) : "h"((u16)(high ? x >> 16 : x)));
+  return y;
+#else
+  u32 y = __nvvm_prmt(x, 0, high ? 0x3424 : 0x1404);
+  return (y >> 1 & 0x3f803f80) | (y & 0x80008000);
+#endif
+}
+DEVICE u32 turned(u32 x, i8) { return x ^ 0x80808080; }
+DEVICE u32 turned(u32 x, f8) { return x; }
 
 // Bytes are caches of eight-bit numbers, which the tensor cores get as IEEE halves. KC × 64 and VB × 32 × VW are the head sizes
 // there is room for; VW is how many words of a value a lane takes at a time.
 template <typename C, int KC, int VB, int VW> struct Bytes {
   using Number = C;
   static constexpr bool SCALED = SCALE_BYTES<C>;
-  static constexpr int TILES = VB * 2 * VW, WIDTH = VB * 32 * VW, SIDE = SCALED ? 1 : 0; // SIDE: 1 where the other bytes are first
-  static constexpr float UNIT = SCALED ? 1 : F8_UNIT;
-  u32 q[KC * 4][2], v[4][VB][VW];
+  static constexpr int PARTS = KC > 2 ? 1 : 2, PRODUCTS = KC * 4, TILES = VB * 2 * VW, WIDTH = VB * 32 * VW;
+  struct Query { u32 x[KC * 4][2]; };
+  u32 v[4][VB][VW];
   Vec16 k[KC][2];
   float kUnit[2], vUnit[4];
 
   static DEVICE int place(int j, int i) { return (j / (2 * VW) * 8 + lane() / 4) * 4 * VW + j % (2 * VW) + i / 2 * 2 * VW; }
   static DEVICE u32 pair(float first, float second) { return packHalf(first, second); }
-  // The query's numbers go where opened puts the keys': first those of the odd places of each four, then those of the even.
-  DEVICE void loadQuery(const bf16* x, bool in, int size) {
+  static DEVICE void loadQuery(Query& q, const bf16* x, bool in, int size) {
     UNROLL for (int c = 0; c < KC; c++) UNROLL for (int half = 0; half < 2; half++) {
       int d = c * 64 + lane() % 4 * 16;
       Vec16 y = asHalf(loadOnce(x + d + half * 8, in && d < size));
-      UNROLL for (int w = 0; w < 2; w++) {
-        q[c * 4 + half * 2 + w][0] = highs(y.x[2 * w], y.x[2 * w + 1]);
-        q[c * 4 + half * 2 + w][1] = lows(y.x[2 * w], y.x[2 * w + 1]);
-      }
+      UNROLL for (int w = 0; w < 4; w++) q.x[c * 4 + half * 2 + w / 2][w % 2] = y.x[w];
     }
   }
   DEVICE void loadKeys(const Pages<C>& p, int page, int token0, int kv, int length) {
@@ -136,7 +156,7 @@ template <typename C, int KC, int VB, int VW> struct Bytes {
     const C* x = p.key(page, token, kv) + d;
     UNROLL for (int half = 0; half < 2; half++) {
       bool in = token + half * 8 < length;
-      UNROLL for (int c = 0; c < KC; c++) k[c][half] = loadOnce(x + half * 8 * p.heads * p.kSize + c * 64, in && c * 64 + d < p.kSize);
+      UNROLL for (int c = 0; c < KC; c++) k[c][half] = loadPart(x + half * 8 * p.heads * p.kSize + c * 64, in && c * 64 + d < p.kSize);
       kUnit[half] = SCALED && in ? *p.keyScale(page, token + half * 8, kv) : 0;
     }
   }
@@ -155,33 +175,35 @@ template <typename C, int KC, int VB, int VW> struct Bytes {
     }
   }
   static DEVICE void loadWords(u32 (&w)[4], const void* p, bool in) {
-    Vec16 x = loadOnce(p, in);
+    Vec16 x = loadPart(p, in);
     UNROLL for (int i = 0; i < 4; i++) w[i] = x.x[i];
   }
   static DEVICE void loadWords(u32 (&w)[2], const void* p, bool in) {
     w[0] = w[1] = 0;
     if (in) asm volatile("ld.global.L1::no_allocate.L2::128B.v2.b32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(p) : "memory");
   }
-  DEVICE void scores(float (&s)[4]) {
-    UNROLL for (int i = 0; i < KC * 4; i++) {
-      u32 a = k[i / 4][0].x[i % 4], b = k[i / 4][1].x[i % 4];
-      mmaHalf(s, opened(a >> 8 * SIDE, C()), opened(b >> 8 * SIDE, C()), opened(a << 8 * (1 - SIDE), C()), opened(b << 8 * (1 - SIDE), C()), q[i][0], q[i][1]);
-    }
+  DEVICE void score(float (&s)[4], const Query& q, int i) {
+    u32 a = turned(k[i / 4][0].x[i % 4], C()), b = turned(k[i / 4][1].x[i % 4], C());
+    mmaHalf(s, opened(a, false, C()), opened(b, false, C()), opened(a, true, C()), opened(b, true, C()), q.x[i][0], q.x[i][1]);
   }
-  DEVICE float keyUnit(int half) const { return SCALED ? kUnit[half] : UNIT; }
+  DEVICE float keyUnit(int half) const { return SCALED ? kUnit[half] : UNIT<C>; }
   DEVICE float valueUnit(int half) const { return SCALED ? vUnit[half] : 1; }
   DEVICE void add(float (&o)[TILES][4], u32 b0, u32 b1) {
-    UNROLL for (int j = 0; j < TILES; j++) {
-      int b = j / (2 * VW), w = j % (2 * VW) / 4, z = w + VW / 2, n = j % 4;
-      u32 choice = n * 0x11 | (n + 4) * 0x1100; // byte n of one, twice, and of the other
-      auto both = [&](int i, int w) { return opened(__nvvm_prmt(v[i][b][w], v[i + 1][b][w], choice), C()); };
-      mmaHalf(o[j], both(0, w), both(0, z), both(2, w), both(2, z), b0, b1);
+    UNROLL for (int b = 0; b < VB; b++) UNROLL for (int w = 0; w < VW / 2; w++) {
+      u32 a[4][4]; // [operand][byte of the word]: two tokens side by side
+      auto both = [&](u32 (&to)[4], int i, int word) {
+        u32 x = turned(v[i][b][word], C()), y = turned(v[i + 1][b][word], C());
+        u32 first = __nvvm_prmt(x, y, 0x5140), second = __nvvm_prmt(x, y, 0x7362);
+        to[0] = opened(first, false, C()), to[1] = opened(first, true, C()), to[2] = opened(second, false, C()), to[3] = opened(second, true, C());
+      };
+      both(a[0], 0, w), both(a[1], 0, w + VW / 2), both(a[2], 2, w), both(a[3], 2, w + VW / 2);
+      UNROLL for (int n = 0; n < 4; n++) mmaHalf(o[b * 2 * VW + w * 4 + n], a[0][n], a[1][n], a[2][n], a[3][n], b0, b1);
     }
   }
 };
 
 template <typename S> DEVICE void decode(const DecodeParams& p) {
-  constexpr int TILES = S::TILES;
+  constexpr int PARTS = S::PARTS, STEP = 16 * PARTS, TILES = S::TILES;
   SHARED static float out[WARPS][HEADS][S::WIDTH];
   SHARED static float tops[WARPS][HEADS], sums[WARPS][HEADS];
   SHARED static float weight[HEADS][MAX_SPLITS], weighed[HEADS][MAX_SPLITS];
@@ -197,55 +219,66 @@ template <typename S> DEVICE void decode(const DecodeParams& p) {
   if (seq >= s.counts[COUNT_SEQS] || next - row != 1) return; // no sequence, or prefill's work
   int first = p.window > 0 ? maxi(0, length - p.window) : 0;
   int step0 = first / STEP, steps = ceilDiv(length, STEP) - step0;
-  // As many splits as fill the GPU, or, of long sequences, parts of 64 steps, which even out between multiprocessors.
-  int each = maxi(ceilDiv(steps, maxi(p.fill, mini(steps / 64, p.splits))), 2 * WARPS), active = ceilDiv(steps, each);
+  // As many splits as fill the GPU, or, of long sequences, parts of 1,024 keys, which even out between multiprocessors.
+  int each = maxi(ceilDiv(steps, maxi(p.fill, mini(steps * STEP / 1024, p.splits))), 2 * WARPS / PARTS), active = ceilDiv(steps, each);
   if (blockX() >= active) return;
   int end = mini(step0 + (blockX() + 1) * each, step0 + steps);
 
   const int* pages = s.pages + (long)seq * s.seqPages;
-  auto pageOf = [&](int step) { return pages[(step * STEP) >> s.pageShift]; };
-  int at = step0 + blockX() * each + warp(), page = at < end ? pageOf(at) : 0, nextPage = 0;
+  int at = step0 + blockX() * each + warp(), page[PARTS]; // the pages of the keys to load next
+  auto findPages = [&](int step) {
+    UNROLL for (int i = 0; i < PARTS; i++) {
+      int token = step * STEP + i * 16;
+      page[i] = step < end && token < length ? pages[token >> s.pageShift] : 0;
+    }
+  };
+  findPages(at);
   awaitInput();
   Pages<typename S::Number> cache = {p.cache, p.kvHeads, p.kSize, p.vSize, s.pageShift};
-  S x;
-  x.loadQuery(p.q + ((long)row * p.heads + head0 + g) * p.kSize, g < heads, p.kSize);
+  typename S::Query q;
+  S::loadQuery(q, p.q + ((long)row * p.heads + head0 + g) * p.kSize, g < heads, p.kSize);
+  S x[PARTS];
   float o[TILES][4] = {}, top[2] = {-1e30f, -1e30f}, sum[2] = {0, 0};
-  if (at < end) {
-    x.loadKeys(cache, page, at * STEP, kv, length);
-    x.loadValues(cache, page, at * STEP, kv, length);
-    if (at + WARPS < end) nextPage = pageOf(at + WARPS);
-  }
+  auto loadKeys = [&](int step) {
+    UNROLL for (int i = 0; i < PARTS; i++) x[i].loadKeys(cache, page[i], step * STEP + i * 16, kv, length);
+  };
+  auto loadValues = [&](int step) {
+    UNROLL for (int i = 0; i < PARTS; i++) x[i].loadValues(cache, page[i], step * STEP + i * 16, kv, length);
+    findPages(step + WARPS);
+  };
+  if (at < end) loadKeys(at), loadValues(at);
   for (; at < end; at += WARPS) {
-    int token0 = at * STEP;
     bool more = at + WARPS < end;
-    float sc[4] = {};
-    x.scores(sc);
-    UNROLL for (int i = 0; i < 4; i++) sc[i] *= p.scale * x.keyUnit(i / 2);
-    if (more) x.loadKeys(cache, nextPage, token0 + WARPS * STEP, kv, length);
-    float now[2] = {top[0], top[1]};
-    UNROLL for (int i = 0; i < 4; i++) {
-      int token = token0 + g + (i / 2) * 8;
-      if (p.softcap != 0) sc[i] = p.softcap * tanhf(sc[i] / p.softcap);
-      sc[i] = token >= first && token < length ? sc[i] * LOG2E : -1e30f;
-      now[i & 1] = maxf(now[i & 1], sc[i]);
+    float sc[PARTS][4] = {}, now[2] = {top[0], top[1]};
+    UNROLL for (int i = 0; i < S::PRODUCTS; i++) UNROLL for (int n = 0; n < PARTS; n++) x[n].score(sc[n], q, i);
+    UNROLL for (int n = 0; n < PARTS; n++) UNROLL for (int i = 0; i < 4; i++) sc[n][i] *= p.scale * x[n].keyUnit(i / 2);
+    if (more) loadKeys(at + WARPS);
+    if (p.softcap != 0) {
+      UNROLL for (int n = 0; n < PARTS; n++) UNROLL for (int i = 0; i < 4; i++) sc[n][i] = p.softcap * tanhf(sc[n][i] / p.softcap);
     }
+    UNROLL for (int n = 0; n < PARTS; n++) UNROLL for (int i = 0; i < 4; i++) {
+      float& score = sc[n][i];
+      int token = at * STEP + n * 16 + g + (i / 2) * 8;
+      score = token >= first && token < length ? score * LOG2E : -1e30f;
+      now[i & 1] = maxf(now[i & 1], score);
+    }
+    UNROLL for (int m = 4; m <= 16; m *= 2) UNROLL for (int i = 0; i < 2; i++) now[i] = maxf(now[i], shuffleXor(now[i], m));
     UNROLL for (int i = 0; i < 2; i++) {
-      UNROLL for (int m = 4; m <= 16; m *= 2) now[i] = maxf(now[i], shuffleXor(now[i], m));
       float shrink = exp2(top[i] - now[i]);
       top[i] = now[i];
       sum[i] *= shrink;
       UNROLL for (int j = 0; j < TILES; j++) o[j][i] *= shrink, o[j][i + 2] *= shrink;
     }
-    UNROLL for (int i = 0; i < 4; i++) {
-      sc[i] = sc[i] <= -1e30f ? 0 : exp2(sc[i] - top[i & 1]);
-      sum[i & 1] += sc[i];
-      sc[i] *= x.valueUnit(i / 2);
+    UNROLL for (int n = 0; n < PARTS; n++) {
+      float w[4];
+      UNROLL for (int i = 0; i < 4; i++) {
+        w[i] = sc[n][i] <= -1e30f ? 0 : exp2(sc[n][i] - top[i & 1]);
+        sum[i & 1] += w[i];
+        w[i] *= x[n].valueUnit(i / 2);
+      }
+      x[n].add(o, transpose8(S::pair(w[0], w[1])), transpose8(S::pair(w[2], w[3])));
     }
-    x.add(o, transpose8(S::pair(sc[0], sc[1])), transpose8(S::pair(sc[2], sc[3])));
-    if (more) {
-      x.loadValues(cache, nextPage, token0 + WARPS * STEP, kv, length);
-      if (at + 2 * WARPS < end) nextPage = pageOf(at + 2 * WARPS);
-    }
+    if (more) loadValues(at + WARPS);
   }
 
   // The warps meet: each writes its part, then all threads add up their numbers over the warps.
@@ -255,7 +288,7 @@ template <typename S> DEVICE void decode(const DecodeParams& p) {
   }
   UNROLL for (int j = 0; j < TILES; j++) UNROLL for (int i = 0; i < 4; i++) {
     int d = S::place(j, i);
-    if (d < S::WIDTH) out[warp()][t * 2 + (i & 1)][d] = o[j][i] * S::UNIT;
+    if (d < S::WIDTH) out[warp()][t * 2 + (i & 1)][d] = o[j][i] * UNIT<typename S::Number>;
   }
   barrier();
   int group = seq * gridY() + blockY(), width = p.vSize + 2;

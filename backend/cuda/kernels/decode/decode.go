@@ -33,8 +33,8 @@ const (
 	// minPage is the least page size: the keys of a step lie in one page.
 	minPage   = 16
 	maxSplits = 64
-	// evening is the most parts a sequence is cut into for evenness alone.
-	evening = 4
+	// evening is the most parts a sequence is cut into for evenness alone, parts of evenKeys keys as decode.cu has it.
+	evening, evenKeys = 4, 1024
 )
 
 // MinPage is the least page size in tokens: the keys that a warp takes at a time lie in one page.
@@ -103,6 +103,7 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, seqs int) error {
 	p := k.base
 	p.Step, p.Fill = *step, int32(fill(k.sms, seqs, k.groups))
-	p.Splits = max(p.Fill, evening)
+	longest := step.SeqPages << step.PageShift // that any of them can be; a part has no less than evenKeys of them
+	p.Splits = max(p.Fill, min(longest/evenKeys, evening))
 	return driver.Launch(s, k.kernel, driver.Grid{X: int(p.Splits), Y: k.groups, Z: seqs, Threads: threads}, &p)
 }
