@@ -174,7 +174,7 @@ func (d *Device) turnStore(c *graph.Cache, p rope.TurnStoreParams) (func(s *step
 		fn, err := rope.TurnStore(d.loader, c.Type)
 		return func(s *step) error {
 			p.Step = s.Step
-			return rope.LaunchTurnStore(d.stream, fn, s.tokens, &p)
+			return d.apart(s, func() error { return rope.LaunchTurnStore(d.stream, fn, s.tokens, &p) })
 		}, err
 	}
 	return nil, nil
