@@ -1,9 +1,13 @@
 package cuda
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,21 +76,28 @@ func llama8B(b *graph.Builder) *graph.Value {
 	return b.Linear("logits", b.Pick("picked", n), b.Weight("head", vocab, hidden), nil)
 }
 
-// steady is a batch of sequences that each compute n tokens after past others.
-func steady(lim backend.Limits, seqs, past, n int) *backend.Batch {
+// crowd is sequences that each compute n tokens after past others.
+type crowd struct{ seqs, past, n int }
+
+// batchOf is a step of crowds.
+func batchOf(lim backend.Limits, crowds []crowd) *backend.Batch {
 	b := &backend.Batch{QStart: []int32{0}, SeqPages: lim.SeqPages}
-	each := (past + n + lim.PageSize - 1) / lim.PageSize
-	for s := range seqs {
-		for p := range lim.SeqPages {
-			b.Pages = append(b.Pages, int32((s*each+p)%lim.Pages))
+	page := 0
+	for _, c := range crowds {
+		for s := range c.seqs {
+			first := len(b.Pages)
+			for p := range lim.SeqPages {
+				b.Pages = append(b.Pages, int32((page+p)%lim.Pages))
+			}
+			page += (c.past + c.n + lim.PageSize - 1) / lim.PageSize
+			for i := range c.n {
+				p := c.past + i
+				b.Tokens, b.Positions = append(b.Tokens, int32((s*977+i*31)%128256)), append(b.Positions, int32(p))
+				b.Slots = append(b.Slots, b.Pages[first+p/lim.PageSize]*int32(lim.PageSize)+int32(p%lim.PageSize))
+			}
+			b.Picked = append(b.Picked, int32(len(b.Tokens)-1))
+			b.QStart, b.KVLen, b.RopeLen = append(b.QStart, int32(len(b.Tokens))), append(b.KVLen, int32(c.past+c.n)), append(b.RopeLen, int32(c.past+c.n))
 		}
-		for i := range n {
-			p := past + i
-			b.Tokens, b.Positions = append(b.Tokens, int32((s*977+i*31)%128256)), append(b.Positions, int32(p))
-			b.Slots = append(b.Slots, b.Pages[s*lim.SeqPages+p/lim.PageSize]*int32(lim.PageSize)+int32(p%lim.PageSize))
-		}
-		b.Picked = append(b.Picked, int32(len(b.Tokens)-1))
-		b.QStart, b.KVLen, b.RopeLen = append(b.QStart, int32(len(b.Tokens))), append(b.KVLen, int32(past+n)), append(b.RopeLen, int32(past+n))
 	}
 	return b
 }
@@ -130,16 +141,18 @@ func benchmarkLlama8B(b *testing.B, f quant.Format) {
 	defer prog.Close()
 	row := make([]float32, prog.Vocab())
 	fmt.Printf("compiled, %.1f GB of weights in %.2f s\n", float64(prog.Memory().Weights)/1e9, time.Since(start).Seconds())
-	for _, c := range []struct{ seqs, past, n int }{
-		{1, 128, 1}, {1, 4096, 1}, {2, 128, 1}, {4, 128, 1}, {8, 128, 1}, {16, 128, 1}, {32, 128, 1}, {32, 1024, 1}, {64, 1024, 1}, {128, 1024, 1}, {256, 1024, 1},
-		{1, 0, 128}, {1, 0, 512}, {1, 0, 2048}, {4, 0, 2048}, {1, 0, 8192},
+	for _, crowds := range [][]crowd{
+		{{1, 128, 1}}, {{1, 4096, 1}}, {{2, 128, 1}}, {{4, 128, 1}}, {{8, 128, 1}}, {{16, 128, 1}}, {{32, 128, 1}}, {{32, 1024, 1}}, {{64, 1024, 1}}, {{128, 1024, 1}},
+		{{256, 640, 1}}, {{256, 1024, 1}},
+		{{1, 0, 128}}, {{1, 0, 512}}, {{1, 0, 2048}}, {{4, 0, 2048}}, {{1, 0, 8192}},
+		{{255, 640, 1}, {1, 0, 512}}, {{252, 640, 1}, {3, 0, 512}, {1, 0, 256}}, // a server's: some read their prompts beside those that answer
 	} {
-		batch := steady(lim, c.seqs, c.past, c.n)
+		batch := batchOf(lim, crowds)
 		if err := batch.Check(lim, 128256); err != nil {
 			b.Fatal(err)
 		}
 		runs := 24
-		if c.n > 1 {
+		if len(batch.Tokens) > batch.Seqs() {
 			runs = 6
 		}
 		run := func(n int) (total, host time.Duration) {
@@ -160,7 +173,39 @@ func benchmarkLlama8B(b *testing.B, f quant.Format) {
 		var step graph.Step
 		batch.Step(&step)
 		work, t := g.Work(&step), total.Seconds()/float64(runs)
-		fmt.Printf("%3d × %4d after %5d  %9.3f ms (host %7.3f)  %9.0f tok/s  %5.2f TB/s  %6.1f TFLOP/s\n", c.seqs, c.n, c.past, t*1e3, host.Seconds()/float64(runs)*1e3,
-			float64(c.seqs*c.n)/t, float64(work.Bytes())/t/1e12, float64(work.FLOPs)/t/1e12)
+		fmt.Printf("%v  %9.3f ms (host %7.3f)  %9.0f tok/s  %5.2f TB/s  %6.1f TFLOP/s\n", crowds, t*1e3, host.Seconds()/float64(runs)*1e3,
+			float64(len(batch.Tokens))/t, float64(work.Bytes())/t/1e12, float64(work.FLOPs)/t/1e12)
+		if len(batch.Tokens) >= 32 {
+			printKinds(b, prog, batch)
+		}
 	}
+}
+
+// printKinds prints what each kind of launch takes by itself, all layers together.
+func printKinds(b *testing.B, prog *plan.Program, batch *backend.Batch) {
+	nodes := prog.Graph.Nodes
+	best := make([]time.Duration, len(nodes))
+	for range 4 {
+		took := make([]time.Duration, len(nodes))
+		if err := prog.RunTimed(batch, took); err != nil {
+			b.Fatal(err)
+		}
+		for i, t := range took {
+			if best[i] == 0 || t < best[i] {
+				best[i] = t
+			}
+		}
+	}
+	var sum time.Duration
+	kinds := map[string]time.Duration{}
+	for i, n := range nodes {
+		name := n.Out[0].Name
+		kinds[name[strings.LastIndexByte(name, '.')+1:]] += best[i]
+		sum += best[i]
+	}
+	fmt.Printf("        %.3f ms by launches:", sum.Seconds()*1e3)
+	for _, kind := range slices.SortedFunc(maps.Keys(kinds), func(a, b string) int { return cmp.Compare(kinds[b], kinds[a]) }) {
+		fmt.Printf(" %s %.3f", kind, kinds[kind].Seconds()*1e3)
+	}
+	fmt.Println()
 }

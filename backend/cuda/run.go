@@ -193,7 +193,7 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 }
 
 // overlapMost is the most rows of a step whose launches overlap, and apartFrom the fewest of one in which what turns queries and keys
-// does not begin before the products have ended. docs/lore.md, 77, has the measurements.
+// does not begin before the products have ended. docs/lore.md, 80, has the measurements.
 const overlapMost, apartFrom = 128, 65
 
 // apart puts a launch on the stream that, in a step of many rows, does not overlap with the one before it.

@@ -190,7 +190,7 @@ func uneven(tiles, sms, rows int) bool {
 	rounds := (tiles + sms - 1) / sms
 	busy := float64(tiles) / float64(rounds*sms)
 	if rows == MaxRows {
-		return busy < 0.75
+		return busy < 0.7
 	}
 	return busy < 0.95
 }
