@@ -3,6 +3,7 @@ package check
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -13,6 +14,7 @@ import (
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/plan"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // onCPU are models with operations that the GPU has no kernel for.
@@ -69,11 +71,11 @@ func TestModelsOnGPU(t *testing.T) {
 func TestModelsOnGPUInBF16(t *testing.T) {
 	gpuModels(t, func(t *testing.T, dir string, dev backend.Device) {
 		for _, cache := range []graph.Type{graph.BF16, graph.I8, graph.F8} {
-			res, err := bf16(dir, dev, cache)
+			res, err := bf16(dir, dev, cache, quant.Invalid)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := bf16(dir, ref.New(), cache)
+			want, err := bf16(dir, ref.New(), cache, quant.Invalid)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,8 +88,34 @@ func TestModelsOnGPUInBF16(t *testing.T) {
 	})
 }
 
-// bf16 compares the model in dir with its golden file, computing in BF16 with a cache of another type.
-func bf16(dir string, dev backend.Device, cache graph.Type) (*Result, error) {
+// TestModelsOnGPUInEightBits runs the models with weights turned into numbers of eight bits, under the same rule.
+func TestModelsOnGPUInEightBits(t *testing.T) {
+	gpuModels(t, func(t *testing.T, dir string, dev backend.Device) {
+		for _, weights := range quant.ScaledFormats() {
+			want, err := bf16(dir, ref.New(), graph.BF16, weights)
+			if err != nil && strings.Contains(err.Error(), "can be turned into") {
+				t.Logf("%s: %v", weights, err)
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := bf16(dir, dev, graph.BF16, weights)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.WorstError > 2*want.WorstError {
+				t.Errorf("weights in %s: worst error %.2g, on the reference backend %.2g: %+v", weights, res.WorstError, want.WorstError, *res)
+			}
+			t.Logf("weights in %s: worst error %.2g (reference backend %.2g) over %d rows, greedy %d of %d (%d)",
+				weights, res.WorstError, want.WorstError, res.Rows, res.GreedySame, res.Greedy, want.GreedySame)
+		}
+	})
+}
+
+// bf16 compares the model in dir with its golden file, computing in BF16 with a cache of another type, and with weights turned into a
+// format, if it is one.
+func bf16(dir string, dev backend.Device, cache graph.Type, weights quant.Format) (*Result, error) {
 	g, err := readGolden(dir)
 	if err != nil {
 		return nil, err
@@ -101,7 +129,7 @@ func bf16(dir string, dev backend.Device, cache graph.Type) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if gr, err = pass.Run(gr, pass.All, pass.Options{}); err != nil {
+	if gr, err = pass.Run(gr, pass.All, pass.Options{Weights: weights}); err != nil {
 		return nil, err
 	}
 	prog, err := plan.Compile(gr, dev, b, limits(g))
