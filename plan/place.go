@@ -66,11 +66,10 @@ func find(files Tensors, w *graph.Weight, changed map[change]quant.Tensor) (quan
 func Changed(t quant.Tensor, c graph.Change, cols int) (quant.Tensor, error) {
 	if c.OfExperts() {
 		rows := t.Rows * t.Cols / cols
-		if _, every := c.Columns(); every > 1 {
-			rows /= every
-		}
+		first, every := c.Columns()
+		rows /= every
 		data := make([]byte, int64(rows)*t.Format.RowBytes(cols))
-		err := ExpertRows(data, t, c, cols, 0, rows)
+		err := t.Gather(data, cols, 0, rows, quant.Columns{First: first, Every: every, Down: c.Transposes()})
 		return quant.Tensor{Format: t.Format, Rows: rows, Cols: cols, Data: data}, err
 	}
 	switch c {
@@ -99,25 +98,4 @@ func Changed(t quant.Tensor, c graph.Change, cols int) (quant.Tensor, error) {
 	default:
 		return t, nil
 	}
-}
-
-// ExpertRows writes rows [from, to), of cols numbers each, of what a change of experts' matrices makes of a tensor to dst.
-func ExpertRows(dst []byte, t quant.Tensor, c graph.Change, cols, from, to int) error {
-	if t.Format.Block() != 1 {
-		return fmt.Errorf("a tensor in %s cannot be taken apart by columns; only F32, F16 and BF16 can", t.Format)
-	}
-	size := t.Format.BlockBytes()
-	first, every := c.Columns()
-	for r := from; r < to; r++ {
-		row, column, down, right := r, first, 0, every // of the row's first number, and from each to the next
-		if c.Transposes() {
-			each := t.Cols / every // rows that one expert's matrix becomes
-			row, column, down, right = r/each*cols, first+r%each*every, 1, 0
-		}
-		for i := range cols {
-			at := (row+i*down)*t.Cols + column + i*right
-			copy(dst[((r-from)*cols+i)*size:][:size], t.Data[at*size:])
-		}
-	}
-	return nil
 }

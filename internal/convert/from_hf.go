@@ -9,7 +9,6 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/model"
-	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -78,8 +77,10 @@ func exported(b *bundle.Bundle, x model.Exported) (tensor, error) {
 		if q.Format.Block() != 1 {
 			return t, fmt.Errorf("convert: %s: tensor %s is in %s, which cannot be taken apart by columns; F32, F16 and BF16 can", b.Source.Path, x.Tensor, q.Format)
 		}
+		first, every := x.Change.Columns()
+		columns := quant.Columns{First: first, Every: every, Down: x.Change.Transposes()}
 		t.rows = func(buf []byte, from, to int) []byte {
-			_ = plan.ExpertRows(buf, q, x.Change, x.Cols, from, to) // its format has been checked
+			_ = q.Gather(buf, x.Cols, from, to, columns) // its format has been checked
 			return buf
 		}
 	case x.Change == graph.Transpose:
