@@ -185,16 +185,15 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 	if err := d.stream.Upload(slot.device, slot.host[:w.used]); err != nil {
 		return err
 	}
-	d.stream.Overlap = d.hopper() && s.tokens <= overlapMost
 	if err := do(list, &s); err != nil {
 		return err
 	}
 	return d.stream.Record(slot.done)
 }
 
-// overlapMost is the most rows of a step whose launches overlap, and apartFrom the fewest of one in which what turns queries and keys
-// does not begin before the products have ended. docs/lore.md, 80, has the measurements.
-const overlapMost, apartFrom = 128, 65
+// apartFrom is the fewest rows of a step in which what turns queries and keys does not begin before the products have ended.
+// docs/lore.md, 80, has the measurements.
+const apartFrom = 65
 
 // apart puts a launch on the stream that, in a step of many rows, does not overlap with the one before it.
 func (d *Device) apart(s *step, launch func() error) error {
