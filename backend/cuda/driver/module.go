@@ -36,7 +36,7 @@ func (c *Context) LoadPTX(name string, ptx []byte) (*Module, error) {
 	pin.Pin(&failure[0])
 	defer pin.Unpin()
 	m := &Module{ctx: c, name: name}
-	err := c.driver.call("assembling the kernels of "+name, cuModuleLoadDataEx, uintptr(unsafe.Pointer(&m.handle)), uintptr(unsafe.Pointer(&text[0])),
+	err := c.driver.call("assembling "+name, cuModuleLoadDataEx, uintptr(unsafe.Pointer(&m.handle)), uintptr(unsafe.Pointer(&text[0])),
 		uintptr(len(options)), uintptr(unsafe.Pointer(&options[0])), uintptr(unsafe.Pointer(&values[0])))
 	if e, ok := err.(*Error); ok {
 		e.Log = logText(failure)
@@ -47,7 +47,7 @@ func (c *Context) LoadPTX(name string, ptx []byte) (*Module, error) {
 
 // Close unloads the module; its kernels must not be running.
 func (m *Module) Close() error {
-	return m.ctx.driver.call("unloading the kernels of "+m.name, cuModuleUnload, m.handle)
+	return m.ctx.driver.call("unloading "+m.name, cuModuleUnload, m.handle)
 }
 
 func logText(b []byte) string {

@@ -26,7 +26,7 @@ const (
 	Counts
 )
 
-// Loader gives the modules of one GPU, each loaded once.
+// Loader gives the kernels of one GPU, each loaded once, as a module of its own.
 type Loader struct {
 	ctx     *driver.Context
 	arch    int
@@ -39,18 +39,22 @@ func NewLoader(ctx *driver.Context, arch int) *Loader {
 	return &Loader{ctx: ctx, arch: arch, modules: map[string]*driver.Module{}}
 }
 
-// Kernel finds a function of a folder's module; shared is the dynamic shared memory it will be launched with, in bytes.
+// Kernel loads a kernel of a folder, by itself; shared is the dynamic shared memory it will be launched with, in bytes.
 func (l *Loader) Kernel(folder, name string, shared int) (*driver.Kernel, error) {
-	m := l.modules[folder]
+	full := folder + "/" + name
+	m := l.modules[full]
 	if m == nil {
 		text, err := ptx.Find(folder, l.arch)
 		if err != nil {
 			return nil, err
 		}
-		if m, err = l.ctx.LoadPTX(folder, text); err != nil {
+		if text, err = ptx.Only(text, name); err != nil {
 			return nil, err
 		}
-		l.modules[folder] = m
+		if m, err = l.ctx.LoadPTX(full, text); err != nil {
+			return nil, err
+		}
+		l.modules[full] = m
 	}
 	return m.Kernel(name, shared)
 }

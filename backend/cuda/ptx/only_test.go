@@ -1,0 +1,47 @@
+package ptx
+
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// TestOnly cuts every kernel out: what is left has that one alone, whole, and what it names in shared memory.
+func TestOnly(t *testing.T) {
+	names, err := filepath.Glob("*.ptx")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no PTX: %v", err)
+	}
+	entry, variable := regexp.MustCompile(`\.entry (\w+)\(`), regexp.MustCompile(`\.(?:shared|const) [^;]* (_Z\w+)`)
+	for _, file := range names {
+		text, err := files.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range entry.FindAllSubmatch(text, -1) {
+			only, err := Only(text, string(m[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := entry.FindAllSubmatch(only, -1)
+			if len(left) != 1 || !bytes.Equal(left[0][1], m[1]) || bytes.Count(only, []byte("\n{")) != bytes.Count(only, []byte("\n}")) {
+				t.Errorf("%s: of %s there is left %q", file, m[1], left)
+			}
+			from := bytes.Index(text, m[0])
+			body := text[from : from+bytes.Index(text[from:], []byte("\n}"))]
+			if !bytes.Contains(only, body) {
+				t.Errorf("%s: %s is not whole", file, m[1])
+			}
+		}
+		for _, v := range variable.FindAllSubmatch(text, -1) {
+			first := entry.FindSubmatch(text)
+			if only, err := Only(text, string(first[1])); err != nil || !bytes.Contains(only, v[1]) {
+				t.Errorf("%s: the variable %s is lost (%v)", file, v[1], err)
+			}
+		}
+	}
+	if _, err := Only([]byte(".entry one()\n{\n}\n"), "two"); err == nil {
+		t.Error("a kernel that is not there is no error")
+	}
+}
