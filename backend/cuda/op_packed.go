@@ -6,6 +6,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/packed"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/tile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
@@ -20,7 +21,7 @@ const packedRows = 64
 func (d *Device) openedBytes() int64 { return min(1<<30, d.ctx.Memory/32) }
 
 // packs reports whether a layer's weight stays quantised on the device.
-func packs(w *weight) bool { return packed.Has(w.tensor.Format) }
+func packs(w *weight) bool { return packed.Has(w.tensor.Format) || slab.Has(w.tensor.Format) }
 
 // packedOnDevice is the weight in the layout of kernels/packed.
 func (d *Device) packedOnDevice(w *weight) (driver.Ptr, error) {
@@ -40,6 +41,9 @@ func (d *Device) packedOnDevice(w *weight) (driver.Ptr, error) {
 func (d *Device) bindPacked(layers []*launch, act *launch) (func(*step) error, error) {
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
 	format := layers[0].args.Weights[0].(*weight).tensor.Format
+	if slab.Has(format) {
+		return d.bindSlab(layers, act)
+	}
 	few := &packed.Params{X: at(buffer), K: int32(x.Axis.Len()), Parts: int32(len(layers))}
 	opened := int64(0)
 	for i, l := range layers {

@@ -12,6 +12,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/packed"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -24,7 +25,7 @@ type weight struct {
 	on     map[graph.Type]driver.Ptr
 	woven  driver.Ptr // with the up matrix, when this is a gate; see gemm.Weave
 	scales driver.Ptr // of its rows, when it is in numbers of eight bits
-	packed driver.Ptr // still quantised; see kernels/packed
+	packed driver.Ptr // still quantised; see kernels/packed and kernels/slab
 
 	wovenAs graph.Type
 }
@@ -47,8 +48,11 @@ func (w *weight) Bytes() int64 {
 		n += 4 * int64(w.tensor.Rows)
 	}
 	if w.packed != 0 {
-		tiles, bytes := packed.Tiles(w.tensor)
-		n += int64(tiles) * int64(bytes)
+		pieces, bytes := packed.Tiles(w.tensor)
+		if slab.Has(w.tensor.Format) {
+			pieces, bytes = slab.Slabs(w.tensor)
+		}
+		n += int64(pieces) * int64(bytes)
 	}
 	return n
 }

@@ -28,6 +28,14 @@ func (c *Context) PlanesMap(base Ptr, planes, planeStride, rows, cols, stride, b
 		[]uint32{uint32(boxCols), uint32(boxRows), uint32(boxPlanes)})
 }
 
+// ColumnsMap describes the matrix that MatrixMap does, for boxes of several times 64 columns: shared memory gets the box's rows of the
+// first 64 columns, then those of the next. cols must divide by 64.
+func (c *Context) ColumnsMap(base Ptr, rows, cols, stride, boxRows, boxCols int) (TensorMap, error) {
+	const each = 64
+	return c.tensorMap(base, []uint64{each, uint64(rows), uint64(cols / each)}, []uint64{uint64(stride), 2 * each},
+		[]uint32{each, uint32(boxRows), uint32(boxCols / each)})
+}
+
 // tensorMap encodes a map; sizes, strides and box go from the innermost dimension outwards.
 func (c *Context) tensorMap(base Ptr, sizes, strides []uint64, box []uint32) (TensorMap, error) {
 	m := new(struct {

@@ -1,4 +1,4 @@
-// The linear layer whose weights stay quantised in memory: Q4_0 and Q8_0 for 1 to 32 rows, at memory speed, and their decoding to
+// The linear layer whose weights stay quantised in memory: Q4_0 for 1 to 32 rows, at memory speed, and their decoding to
 // bf16 for more. packed.go lays a weight out in units of 16 rows × 128 columns, each one contiguous piece: the codes in the order
 // in which the lanes of a warp load them, 16 bytes at a time, then the scales.
 //
@@ -27,29 +27,11 @@ DEVICE void openFour(u32 v, u32 (&pairs)[4]) {
     asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(pairs[i]) : "r"(((v >> (4 * i)) & 0x000f000f) | 0x43004300), "r"(0x3f803f80), "r"(0xc308c308));
 }
 
-// byteFloat is byte i of v, less 128, as a float: the byte in the last bits of 2²³.
-template <int I> DEVICE float byteFloat(u32 v) {
-  u32 f;
-  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(f) : "r"(v), "r"(0x4b000000), "n"(0x7440 | I));
-  return __builtin_bit_cast(float, f) - 8388736.0f;
-}
-
 // A format: VECTORS × 16 bytes of codes a lane for half a unit (8 rows), and how to open those of a block.
 struct Q4 {
   static constexpr int VECTORS = 1;
   static DEVICE void open(const Vec16 (&v)[1], int block, u32 (&pairs)[4]) { openFour(v[0].x[block], pairs); }
 };
-struct Q8 {
-  static constexpr int VECTORS = 2;
-  static DEVICE void open(const Vec16 (&v)[2], int block, u32 (&pairs)[4]) {
-    UNROLL for (int i = 0; i < 2; i++) {
-      u32 four = v[block / 2].x[block % 2 * 2 + i];
-      pairs[2 * i] = pack(byteFloat<0>(four), byteFloat<1>(four));
-      pairs[2 * i + 1] = pack(byteFloat<2>(four), byteFloat<3>(four));
-    }
-  }
-};
-
 // Unit is what a lane (g, t) holds of a unit: rows g and g + 8, columns 8t.. of each block.
 template <typename Q> struct Unit {
   Vec16 codes[2][Q::VECTORS], scales; // scales: four of row g, four of row g + 8, as halves
@@ -184,4 +166,3 @@ template <typename Q> DEVICE void open(const OpenParams& p) {
   KERNEL(256, 2) gated32_##F(PARAM PackedParams p) { packed<Q, 8, 1, 4, 2, true>(p); } \
   KERNEL(256, 1) open_##F(PARAM OpenParams p) { open<Q>(p); }
 FAMILY(Q4_0, Q4)
-FAMILY(Q8_0, Q8)

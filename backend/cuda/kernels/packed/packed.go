@@ -1,4 +1,4 @@
-// Package packed is the linear layer whose weights stay quantised on the GPU: for up to 32 rows they stream from memory once and
+// Package packed is the linear layer whose weights stay quantised on the GPU, in Q4_0 (other formats: kernels/slab): for up to 32 rows they stream from memory once and
 // are opened in registers; for more they are opened to bf16 first.
 package packed
 

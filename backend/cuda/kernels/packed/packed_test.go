@@ -30,7 +30,7 @@ func dot(x, w []float32) (s float64) {
 
 func TestAgainstPlainGo(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
-		for _, f := range []quant.Format{quant.Q4_0, quant.Q8_0} {
+		for _, f := range []quant.Format{quant.Q4_0} {
 			for _, c := range []struct {
 				m, k  int
 				n     []int
@@ -76,7 +76,7 @@ func one(g *gputest.GPU, f quant.Format, m, k int, n []int, gated bool) {
 
 func TestOpen(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
-		for _, f := range []quant.Format{quant.Q4_0, quant.Q8_0} {
+		for _, f := range []quant.Format{quant.Q4_0} {
 			const n, k = 40, 288
 			woven, want := g.Poisoned(2*2*n*k), make([]float64, 2*n*k)
 			kernel, err := FindOpen(g.Loader, f)
@@ -102,12 +102,12 @@ func TestOpen(t *testing.T) {
 // BenchmarkRows prints what the layers of Llama-3.1-8B take at few rows, weights rotating beyond the L2 cache.
 func BenchmarkRows(b *testing.B) {
 	gputest.Run(b, func(g *gputest.GPU) {
-		for _, f := range []quant.Format{quant.Q4_0, quant.Q8_0} {
+		for _, f := range []quant.Format{quant.Q4_0} {
 			for _, shape := range []struct {
 				name string
 				n, k int
 			}{{"qkv", 6144, 4096}, {"o", 4096, 4096}, {"up", 28672, 4096}, {"down", 4096, 14336}, {"head", 128256, 4096}} {
-				bytes := tiles(shape.n) * tileUnits(shape.k) * unitBytes(f)
+				bytes := tiles(shape.n) * tileUnits(shape.k) * unitBytes
 				copies := max(2, 256<<20/bytes+1)
 				for _, m := range []int{1, 8, 16, 32} {
 					g.Scope(func() {

@@ -1,0 +1,63 @@
+// The linear layer whose weights stay quantised in memory, for 9 to 32 rows of x on GPUs before Hopper, which has wide.h.
+#pragma once
+#include "unit.h"
+
+struct RowsParams {
+  const bf16* x; // [m, k]
+  PackedPart part[3];
+  int m, k, parts, fn; // fn: graph.Fn of a gated launch, whose parts are the gate and the up matrix
+};
+
+// A block takes two tiles of 16 rows of weights (GATED: one of the gate and one of the up matrix), its warps the k between them. NT × 8 is
+// the rows of x there is room for.
+template <typename Q, int NT, bool GATED> DEVICE void rows(const RowsParams& p) {
+  constexpr int WARPS = 8, RT = 2, TILES = GATED ? 1 : RT, UNIT = 2 * Q::BYTES;
+  SHARED static float sums[WARPS][RT * NT * 128];
+  int tile = blockX() * TILES, which = 0;
+  if (!GATED)
+    while (which + 1 < p.parts && tile >= ceilDiv(p.part[which].n, 16 * TILES) * TILES) tile -= ceilDiv(p.part[which++].n, 16 * TILES) * TILES;
+  int g = lane() / 4, t = lane() % 4, n = p.part[which].n, units = unitsOf(p.k), last = ceilDiv(n, 16) - 1;
+
+  const u8* w[RT];
+  UNROLL for (int r = 0; r < RT; r++) w[r] = p.part[GATED ? r : which].w + unitAt(mini(tile + (GATED ? 0 : r), last), 0, units) * UNIT;
+  float acc[RT][NT][4] = {};
+  for (int unit = warp(); unit < units; unit += WARPS) {
+    Q a[RT][2];
+    UNROLL for (int r = 0; r < RT; r++) UNROLL for (int h = 0; h < 2; h++) a[r][h].load(InMemory{w[r] + (long)unit * SLAB * UNIT + h * Q::BYTES});
+    UNROLL for (int block = 0; block < BLOCKS; block++) {
+      u32 b[NT][4]; // columns 8i + 2t and the next, of row g
+      UNROLL for (int j = 0; j < NT; j++) UNROLL for (int i = 0; i < 4; i++) {
+        int k = unit * COLUMNS + block * 32 + i * 8 + t * 2; // past the end x counts as zero
+        b[j][i] = j * 8 + g < p.m && k < p.k ? *(const u32*)(p.x + (long)(j * 8 + g) * p.k + k) : 0;
+      }
+      UNROLL for (int r = 0; r < RT; r++) {
+        u32 top[4], bottom[4];
+        weights(a[r][0], block, top);
+        weights(a[r][1], block, bottom);
+        UNROLL for (int j = 0; j < NT; j++) UNROLL for (int s = 0; s < 4; s += 2)
+          mma(acc[r][j], top[s], bottom[s], top[s + 1], bottom[s + 1], b[j][s], b[j][s + 1]);
+      }
+    }
+  }
+
+  // The warps' sums meet in shared memory, laid out [row of x][row of weights], and are added in the warps' order.
+  UNROLL for (int r = 0; r < RT; r++) UNROLL for (int j = 0; j < NT; j++) UNROLL for (int i = 0; i < 4; i++)
+    sums[warp()][(j * 8 + t * 2 + (i & 1)) * (RT * 16) + r * 16 + g + (i / 2) * 8] = acc[r][j][i];
+  barrier();
+  for (int i = threadX(); i < RT * NT * 128; i += WARPS * 32) {
+    int m = i / (RT * 16), c = i % (RT * 16), r = c / 16;
+    if (GATED && r > 0) continue;
+    int row = (tile + r) * 16 + c % 16;
+    if (m >= p.m || row >= n) continue;
+    float v = 0, up = 0;
+    UNROLL for (int k = 0; k < WARPS; k++) v += sums[k][i];
+    const PackedPart& part = p.part[which];
+    if (part.bias) v += part.bias[row];
+    if (GATED) {
+      UNROLL for (int k = 0; k < WARPS; k++) up += sums[k][i + 16];
+      if (p.part[1].bias) up += p.part[1].bias[row];
+      v = gate(p.fn, toFloat(fromFloat<bf16>(v))) * toFloat(fromFloat<bf16>(up));
+    }
+    part.y[(long)m * n + row] = fromFloat<bf16>(v);
+  }
+}

@@ -1,0 +1,3 @@
+// The kernels for MXFP4.
+#define FORMAT Float4
+#include "kernels.h"

@@ -1,0 +1,3 @@
+// The kernels for Q6_K.
+#define FORMAT Six
+#include "kernels.h"

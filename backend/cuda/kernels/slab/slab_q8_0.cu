@@ -1,0 +1,3 @@
+// The kernels for Q8_0.
+#define FORMAT Eight
+#include "kernels.h"

@@ -1,0 +1,189 @@
+// What the kernels of this folder share: units of quantised weights, and how each format's are opened. Pack (layout.go) lays a
+// weight out in units of 16 rows (a tile) × 128 columns, each two halves of 8 rows, each half one contiguous piece: codes in the order in
+// which the lanes of a warp load them, then scales. The units of eight tiles (a slab) lie in order of columns and then of tiles.
+//
+// A format has two readings. raw gives codes, whole numbers that bf16 holds, as the A operand of the tensor cores, so that
+// scales go on the float32 sums and nothing is rounded. weights gives the numbers themselves rounded to bf16, to be multiplied in one
+// go or stored.
+#pragma once
+#include "../cuda.h"
+
+constexpr int COLUMNS = 128, BLOCKS = 4; // of a unit
+constexpr int SLAB = 8;                  // tiles
+
+// unitAt is which unit of a weight is that of a tile and a column unit, of so many.
+// unitsOf is how many units a row of k numbers has: an even number, so that the wide kernel may take two at a time.
+DEVICE int unitsOf(int k) { return ceilDiv(k, 2 * COLUMNS) * 2; }
+DEVICE long unitAt(int tile, int unit, int units) { return ((long)(tile / SLAB) * units + unit) * SLAB + tile % SLAB; }
+extern SHARED u8 dynamic[];
+
+struct PackedPart { // one weight; several that read the same x are one launch
+  const u8* w;       // [ceil(n / 128)][unitsOf(k)][8] units
+  const float* bias; // [n] or null
+  bf16* y;           // [m, n]
+  int n;
+  int tiles; // of its launch; only the wide kernel reads it
+};
+
+// Where a half of a unit lies, in shared or in device memory, and how to get 16 or 8 bytes of it.
+struct Vec8 { u32 x[2]; };
+struct InShared {
+  u32 at;
+  DEVICE Vec16 four(int offset) const {
+    Vec16 v;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x[0]), "=r"(v.x[1]), "=r"(v.x[2]), "=r"(v.x[3]) : "r"(at + offset) : "memory");
+    return v;
+  }
+  DEVICE Vec8 two(int offset) const {
+    Vec8 v;
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.x[0]), "=r"(v.x[1]) : "r"(at + offset) : "memory");
+    return v;
+  }
+};
+struct InMemory {
+  const u8* at;
+  DEVICE Vec16 four(int offset) const { return loadStream(at + offset); }
+  DEVICE Vec8 two(int offset) const {
+    Vec8 v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v2.b32 {%0, %1}, [%2];" : "=r"(v.x[0]), "=r"(v.x[1]) : "l"(at + offset));
+    return v;
+  }
+};
+
+// maskOr is (v & mask) | bits in one instruction, which the compiler does not find by itself when both are constants.
+DEVICE u32 maskOr(u32 v, u32 mask, u32 bits) {
+  u32 d;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(v), "r"(mask), "r"(bits));
+  return d;
+}
+DEVICE u32 fmaPair(u32 a, u32 b, u32 c) {
+  u32 d;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+constexpr u32 ONES = 0x3f803f80, MINUS_ZEROS = 0x80008000;
+
+DEVICE float halfFloat(u32 pair, int i) { return (float)__builtin_bit_cast(f16, (u16)(pair >> (16 * i))); }
+
+// byteFloat is byte i of v, less 128, as a float: the byte in the last bits of 2²³.
+template <int I> DEVICE float byteFloat(u32 v) {
+  u32 f;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(f) : "r"(v), "r"(0x4b000000), "n"(0x7440 | I));
+  return __builtin_bit_cast(float, f) - 8388736.0f;
+}
+
+// A format is what a lane 4g + t holds of half a unit: numbers of row g. It says:
+//   BYTES   of half a unit
+//   ABOVE   by how much raw's numbers are too large; 0, 128 or a little more
+//   SUBS    scales of a block of 32 columns: 1, or 2, each for the columns of one mma
+//   AFFINE  whether a number is scale × code + middle; otherwise it is scale × code
+
+// Whole numbers of four bits, less 8, with scales and middles. 128 + code is the code in the last bits of bf16's 128. Both are halves, one for
+// each row and block; a row's middles follow its scales.
+struct Four {
+  static constexpr int BYTES = 640, SUBS = 1;
+  static constexpr bool AFFINE = true;
+  static constexpr int ABOVE = 136;
+  Vec16 codes;
+  Vec8 scales, middles;
+  template <typename From> DEVICE void load(From from) {
+    codes = from.four(lane() * 16);
+    Vec16 both = from.four(512 + lane() / 4 * 16);
+    scales = Vec8{both.x[0], both.x[1]}, middles = Vec8{both.x[2], both.x[3]};
+  }
+  DEVICE void raw(int block, u32 (&pairs)[4]) const {
+    UNROLL for (int i = 0; i < 4; i++) pairs[i] = maskOr(codes.x[block] >> (4 * i), 0x000f000f, 0x43004300);
+  }
+  DEVICE float scale(int sub) const { return halfFloat(scales.x[sub / 2], sub % 2); }
+  DEVICE float middle(int block) const { return halfFloat(middles.x[block / 2], block % 2); }
+};
+
+// Whole numbers of eight bits, stored as code + 128; scales as above.
+struct Eight {
+  static constexpr int BYTES = 1088, SUBS = 1;
+  static constexpr bool AFFINE = false;
+  static constexpr int ABOVE = 0;
+  Vec16 codes[2];
+  Vec8 scales;
+  template <typename From> DEVICE void load(From from) {
+    UNROLL for (int v = 0; v < 2; v++) codes[v] = from.four(v * 512 + lane() * 16);
+    scales = from.two(1024 + lane() / 4 * 8);
+  }
+  DEVICE void raw(int block, u32 (&pairs)[4]) const {
+    UNROLL for (int i = 0; i < 2; i++) {
+      u32 four = codes[block / 2].x[block % 2 * 2 + i];
+      pairs[2 * i] = pack(byteFloat<0>(four), byteFloat<1>(four));
+      pairs[2 * i + 1] = pack(byteFloat<2>(four), byteFloat<3>(four));
+    }
+  }
+  DEVICE float scale(int sub) const { return halfFloat(scales.x[sub / 2], sub % 2); }
+  DEVICE float middle(int) const { return 0; }
+};
+
+// Whole numbers of six bits: the low four as in Four, then for each lane two words with the high two of two blocks each. Scales are
+// for 16 columns.
+struct Six {
+  static constexpr int BYTES = 896, SUBS = 2;
+  static constexpr bool AFFINE = false;
+  static constexpr int ABOVE = 160;
+  Vec16 codes, scales;
+  Vec8 high;
+  template <typename From> DEVICE void load(From from) {
+    codes = from.four(lane() * 16);
+    high = from.two(512 + lane() * 8);
+    scales = from.four(768 + lane() / 4 * 16);
+  }
+  DEVICE void raw(int block, u32 (&pairs)[4]) const {
+    u32 two = high.x[block / 2];
+    UNROLL for (int i = 0; i < 4; i++) {
+      int at = block % 2 * 8 + 2 * i;
+      u32 low = maskOr(codes.x[block] >> (4 * i), 0x000f000f, 0x43004300);
+      pairs[i] = maskOr(at < 4 ? two << (4 - at) : two >> (at - 4), 0x00300030, low);
+    }
+  }
+  DEVICE float scale(int sub) const { return halfFloat(scales.x[sub / 2], sub % 2); }
+  DEVICE float middle(int) const { return 0; }
+};
+
+// Floats of four bits (E2M1) under scales that are powers of two, as bf16. Sign, exponent and mantissa bit in their places of a bf16
+// stand for 2^-126 of the number, also when the exponent is 0.
+struct Float4 {
+  static constexpr int BYTES = 576, SUBS = 1;
+  static constexpr bool AFFINE = false;
+  static constexpr int ABOVE = 0;
+  Vec16 codes;
+  Vec8 scales;
+  template <typename From> DEVICE void load(From from) {
+    codes = from.four(lane() * 16);
+    scales = from.two(512 + lane() / 4 * 8);
+  }
+  DEVICE void raw(int block, u32 (&pairs)[4]) const {
+    UNROLL for (int i = 0; i < 4; i++) {
+      u32 v = codes.x[block] << (12 - 4 * i);
+      pairs[i] = fmaPair(maskOr(v, 0x80008000, (v >> 6) & 0x01c001c0), 0x7e807e80, MINUS_ZEROS); // × 2^126
+    }
+  }
+  DEVICE float scale(int sub) const { return sub % 2 ? high(scales.x[sub / 2]) : low(scales.x[sub / 2]); }
+  DEVICE float middle(int) const { return 0; }
+};
+
+// weights is the numbers of a block, as pairs of bf16. Pairs 0 and 1 are those of the block's first mma.
+template <typename Q> DEVICE void weights(const Q& q, int block, u32 (&pairs)[4]) {
+  q.raw(block, pairs);
+  u32 middles = MINUS_ZEROS;
+  if (Q::AFFINE) middles = pack(q.middle(block), q.middle(block));
+  UNROLL for (int s = 0; s < Q::SUBS; s++) {
+    float scale = q.scale(block * Q::SUBS + s);
+    u32 scales = pack(scale, scale);
+    UNROLL for (int i = 4 / Q::SUBS * s; i < 4 / Q::SUBS * (s + 1); i++) {
+      if (Q::ABOVE) pairs[i] = fmaPair(pairs[i], ONES, 0xc300c300 + (Q::ABOVE - 128) * 0x00010001);
+      pairs[i] = fmaPair(pairs[i], scales, middles);
+    }
+  }
+}
+
+// gate is a gated launch's function: 0 silu, otherwise gelu by tanh.
+DEVICE float gate(int fn, float x) {
+  if (fn == 0) return x * reciprocal(1 + expf(-x));
+  return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
+}

@@ -1,0 +1,114 @@
+package cuda
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// slabRows is up to how many rows a layer is computed from its packed weights; for more rows the weights are opened to bf16 first.
+func (d *Device) slabRows() int {
+	if d.hopper() {
+		return 256
+	}
+	return 64
+}
+
+// slabOnDevice is the weight in the layout of kernels/slab.
+func (d *Device) slabOnDevice(w *weight) (driver.Ptr, error) {
+	if w.packed != 0 {
+		return w.packed, nil
+	}
+	n, bytes := slab.Slabs(w.tensor)
+	p, err := d.alloc(int64(n)*int64(bytes), "weight "+w.name)
+	if err != nil {
+		return 0, err
+	}
+	w.packed = p
+	return p, d.upload.rows(p, n, bytes, func(dst []byte, from, to int) { slab.Pack(dst, w.tensor, from, to) })
+}
+
+// bindSlab is bindTensor for weights of one format that slab.Has.
+func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, error) {
+	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
+	format := layers[0].args.Weights[0].(*weight).tensor.Format
+	p := slab.Problem{X: at(buffer), Rows: int(buffer.Len / x.RowBytes()), K: x.Axis.Len(), Gated: act != nil}
+	opened := int64(0)
+	for _, l := range layers {
+		w, err := d.slabOnDevice(l.args.Weights[0].(*weight))
+		if err != nil {
+			return nil, err
+		}
+		bias, err := d.bias(l.args)
+		if err != nil {
+			return nil, err
+		}
+		part := slab.Part{W: w, Bias: bias, Y: at(l.args.Out[0]), N: l.node.Out[0].Axis.Len()}
+		p.Parts, opened = append(p.Parts, part), opened+2*int64(part.N)*int64(p.K)
+	}
+	if act != nil {
+		p.Parts[0].Y, p.Fn = at(act.args.Out[0]), int32(act.node.Op.(graph.ActMul).Fn)
+	}
+	few, err := slab.New(d.loader, format, p, d.partial, d.counters)
+	if err != nil {
+		return nil, err
+	}
+	many := func(m int) error { return few.Launch(d.stream, m) }
+	if opened <= d.openedBytes() {
+		if many, err = d.openSlabs(p, format); err != nil {
+			return nil, err
+		}
+	}
+	kind, most := layers[0].node.Out[0].Rows, d.slabRows()
+	return func(s *step) error {
+		if m := s.rows(kind); m > most {
+			return many(m)
+		} else {
+			return few.Launch(d.stream, m)
+		}
+	}, nil
+}
+
+// openSlabs is a layer for many rows: its weights are opened to bf16 in memory that all layers share, and multiplied from there.
+func (d *Device) openSlabs(p slab.Problem, format quant.Format) (func(m int) error, error) {
+	if d.opened == 0 {
+		var err error
+		if d.opened, err = d.alloc(d.openedBytes(), "opened weights"); err != nil {
+			return nil, err
+		}
+	}
+	open, err := slab.FindOpen(d.loader, format)
+	if err != nil {
+		return nil, err
+	}
+	jobs, wide, to := make([]slab.Opened, len(p.Parts)), gemm.Problem{Type: graph.BF16, X: p.X, Rows: p.Rows, K: p.K, Gated: p.Gated, Fn: p.Fn}, d.opened
+	fits := d.hopper()
+	for i, part := range p.Parts {
+		jobs[i] = slab.Opened{W: part.W, Y: to, N: int32(part.N), K: int32(p.K)}
+		if p.Gated {
+			jobs[i].Woven, jobs[i].Second = 1, int32(i)
+		} else {
+			wide.Weights = append(wide.Weights, gemm.Weight{W: to, Bias: part.Bias, Y: part.Y, N: part.N})
+			to += driver.Ptr(2 * part.N * p.K)
+		}
+		fits = fits && gemm.Fits(graph.BF16, part.N, p.K)
+	}
+	if p.Gated {
+		gate := p.Parts[0]
+		wide.Weights = []gemm.Weight{{W: to, Bias: gate.Bias, Bias2: p.Parts[1].Bias, Y: gate.Y, N: gate.N}}
+	}
+	multiply, err := d.multiplier(wide, fits)
+	if err != nil {
+		return nil, err
+	}
+	return func(m int) error {
+		for i := range jobs {
+			if err := slab.Open(d.stream, open, &jobs[i]); err != nil {
+				return err
+			}
+		}
+		return multiply(m)
+	}, nil
+}
