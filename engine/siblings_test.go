@@ -78,8 +78,8 @@ func TestSiblingsEndTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.admit()
+	<-e.wake // of Submit, before the next: there is room for one
 	cancel()
-	<-e.wake // of Submit
 	<-e.wake // of the caller's leaving
 	e.admit()
 	if len(ended) != 2 || len(e.byID) != 0 {
