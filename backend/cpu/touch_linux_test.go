@@ -33,6 +33,9 @@ func TestTouch(t *testing.T) {
 	if err := mincore(data, there); err != nil {
 		t.Fatal(err)
 	}
+	if there[0]&1 == 0 {
+		t.Skip("the system takes MADV_POPULATE_WRITE for nothing, as an emulator does")
+	}
 	for i := 4; i < 11; i++ {
 		if there[i]&1 == 0 {
 			t.Errorf("page %d was touched and is not there", i)
