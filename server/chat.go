@@ -101,41 +101,30 @@ func (q *chatRequest) job(ctx context.Context, s *Server) (all []job, o chat.Out
 }
 
 // chat is POST /v1/chat/completions.
-func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel, err := deadline(r)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	defer cancel()
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q chatRequest
 	if err := decode(w, r, &q); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if err := q.checkChat(s); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
-	all, o, err := q.job(ctx, s)
+	all, o, err := q.job(r.Context(), s)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	a := newChatAnswer(s, &q, w.Header().Get("X-Request-Id"), o, all)
 	if q.Stream {
 		out := newStream(w)
-		if err := a.stream(ctx, out, all); err != nil {
+		if err := a.stream(r.Context(), out, all); err != nil {
 			out.fail(s, r, err)
 		}
-		return
+		return nil, nil
 	}
-	err = s.run(ctx, all, func(j *job, p ridge.Piece) error { a.take(j, p); return nil })
-	if err != nil {
-		s.fail(w, r, err)
-		return
+	if err := s.run(r.Context(), all, func(j *job, p ridge.Piece) error { a.take(j, p); return nil }); err != nil {
+		return nil, err
 	}
-	writeJSON(w, http.StatusOK, a.whole())
+	return a.whole(), nil
 }
 
 // tokens are the prompt that the conversation becomes, as text and as token ids.
@@ -152,16 +141,14 @@ func (q *chatRequest) tokens(ctx context.Context, s *Server) (text string, ids [
 }
 
 // render is POST /v1/chat/completions/render: the prompt that a conversation becomes.
-func (s *Server) render(w http.ResponseWriter, r *http.Request) {
+func (s *Server) render(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q chatRequest
 	if err := decode(w, r, &q); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	text, ids, err := q.tokens(r.Context(), s)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"prompt": text, "token_ids": ids})
+	return map[string]any{"prompt": text, "token_ids": ids}, nil
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,25 +15,6 @@ type comparison struct {
 	Model    string `json:"model"`
 	Truncate *int   `json:"truncate_prompt_tokens"` // most tokens of a pair; -1 and nothing: what the context holds
 	Priority int    `json:"priority"`
-}
-
-// compare reads a request and answers it.
-func (s *Server) compare(w http.ResponseWriter, r *http.Request, q any, answer func(context.Context) (any, error)) {
-	ctx, cancel, err := deadline(r)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	defer cancel()
-	var body any
-	if err = decode(w, r, q); err == nil {
-		body, err = answer(ctx)
-	}
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, body)
 }
 
 // score is how well the second text of each pair answers the first, and what that took in tokens.

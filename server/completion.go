@@ -110,35 +110,25 @@ func (q *completionRequest) job(s *Server) ([]job, error) {
 }
 
 // completion is POST /v1/completions.
-func (s *Server) completion(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel, err := deadline(r)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	defer cancel()
+func (s *Server) completion(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q completionRequest
 	if err := decode(w, r, &q); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	all, err := q.job(s)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	a := newTextAnswer(s, &q, w.Header().Get("X-Request-Id"), all)
 	if q.Stream {
 		out := newStream(w)
-		if err := a.stream(ctx, out, all); err != nil {
+		if err := a.stream(r.Context(), out, all); err != nil {
 			out.fail(s, r, err)
 		}
-		return
+		return nil, nil
 	}
-	err = s.run(ctx, all, func(j *job, p ridge.Piece) error { a.take(j, p); return nil })
-	if err != nil {
-		s.fail(w, r, err)
-		return
+	if err := s.run(r.Context(), all, func(j *job, p ridge.Piece) error { a.take(j, p); return nil }); err != nil {
+		return nil, err
 	}
-	writeJSON(w, http.StatusOK, a.whole())
+	return a.whole(), nil
 }

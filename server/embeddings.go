@@ -93,28 +93,16 @@ func shorten(v []float32, n int) []float32 {
 }
 
 // embeddings is POST /v1/embeddings.
-func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel, err := deadline(r)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	defer cancel()
+func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q embeddingRequest
 	if err := decode(w, r, &q); err != nil {
-		s.fail(w, r, renamed(err, "input"))
-		return
+		return nil, renamed(err, "input")
 	}
-	body, err := q.answer(ctx, s)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, body)
+	return q.answer(r.Context(), s)
 }
 
 // answer is the whole answer.
-func (q *embeddingRequest) answer(ctx context.Context, s *Server) (map[string]any, error) {
+func (q *embeddingRequest) answer(ctx context.Context, s *Server) (any, error) {
 	if err := q.check(s); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 
@@ -54,7 +55,7 @@ func (x *explanations) get(id string) []ridge.Explanation {
 }
 
 // explain answers GET /v1/requests/{id}/explain: where the time of each of a request's answers went.
-func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
+func (s *Server) explain(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	for _, prefix := range []string{"chatcmpl-", "cmpl-", "msg_", "resp_"} {
 		if len(id) > len(prefix) && id[:len(prefix)] == prefix {
@@ -64,8 +65,8 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	all := s.explained.get(id)
 	if len(all) == 0 {
-		s.fail(w, r, &apiError{Status: http.StatusNotFound, Kind: "invalid_request_error", Message: "there is no finished request " + id + "; give the X-Request-Id of an answer, or the answer's id, of the latest 512"})
-		return
+		return nil, &apiError{Status: http.StatusNotFound, Kind: "invalid_request_error",
+			Message: fmt.Sprintf("there is no finished request %s; give the X-Request-Id of an answer, or the answer's id, of the latest %d", id, keptExplanations)}
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"id": id, "answers": all})
+	return map[string]any{"id": id, "answers": all}, nil
 }

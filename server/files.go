@@ -18,19 +18,6 @@ import (
 // maxFile is the most bytes of an uploaded file, OpenAI's limit.
 const maxFile = 512 << 20
 
-// kept is a handler of what needs the store; without one it says how to get one.
-func (s *Server) kept(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var err error = &apiError{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: "no_data_dir", Message: "this server keeps no files; start it with --data-dir DIR"}
-		if s.options.Store != nil {
-			err = h(w, r)
-		}
-		if err != nil {
-			s.fail(w, r, storeError(err))
-		}
-	}
-}
-
 // storeError gives an error of the store the API's shape.
 func storeError(err error) error {
 	var large *store.TooLargeError
@@ -46,11 +33,11 @@ func storeError(err error) error {
 }
 
 // upload is POST /v1/files: multipart/form-data with purpose and file.
-func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) upload(w http.ResponseWriter, r *http.Request) (any, error) {
 	r.Body = http.MaxBytesReader(w, &patient{r.Body, http.NewResponseController(w)}, maxFile+1<<20)
 	parts, err := r.MultipartReader()
 	if err != nil {
-		return bad("", "the body should be multipart/form-data with the fields purpose and file")
+		return nil, bad("", "the body should be multipart/form-data with the fields purpose and file")
 	}
 	var u uploading
 	defer u.drop()
@@ -60,17 +47,13 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 			break
 		}
 		if err != nil {
-			return bad("", "the form did not arrive whole: %v", err)
+			return nil, bad("", "the form did not arrive whole: %v", err)
 		}
 		if err := u.take(s.options.Store, part); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	f, err := u.keep()
-	if err == nil {
-		writeJSON(w, http.StatusOK, f)
-	}
-	return err
+	return u.keep()
 }
 
 // uploading is what a form has said so far; its fields come in any order.
@@ -158,22 +141,22 @@ func (p *patient) Read(b []byte) (int, error) {
 }
 
 // files is GET /v1/files.
-func (s *Server) files(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) files(_ http.ResponseWriter, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	list := s.options.Store.Files()
 	if purpose := q.Get("purpose"); purpose != "" {
 		list = slices.DeleteFunc(list, func(f store.File) bool { return f.Purpose != purpose })
 	}
-	return listPage(w, q, 10000, list, func(f store.File) string { return f.ID })
+	return listPage(q, 10000, list, func(f store.File) string { return f.ID })
 }
 
-// listPage answers with the part of a list, newest first, that the query asks for: limit, after and order.
-func listPage[T any](w http.ResponseWriter, q url.Values, most int, list []T, id func(T) string) error {
+// listPage is the part of a list, newest first, that the query asks for: limit, after and order.
+func listPage[T any](q url.Values, most int, list []T, id func(T) string) (any, error) {
 	limit := most
 	if text := q.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > most {
-			return bad("limit", "limit is %q; 1 to %d is possible", text, most)
+			return nil, bad("limit", "limit is %q; 1 to %d is possible", text, most)
 		}
 		limit = n
 	}
@@ -182,7 +165,7 @@ func listPage[T any](w http.ResponseWriter, q url.Values, most int, list []T, id
 	case "asc":
 		slices.Reverse(list)
 	default:
-		return bad("order", "order is %q; asc and desc are possible", order)
+		return nil, bad("order", "order is %q; asc and desc are possible", order)
 	}
 	if after := q.Get("after"); after != "" {
 		list = list[slices.IndexFunc(list, func(x T) bool { return id(x) == after })+1:]
@@ -193,29 +176,24 @@ func listPage[T any](w http.ResponseWriter, q url.Values, most int, list []T, id
 	if len(list) > 0 {
 		body["first_id"], body["last_id"] = id(list[0]), id(list[len(list)-1])
 	}
-	writeJSON(w, http.StatusOK, body)
-	return nil
+	return body, nil
 }
 
 // file is GET /v1/files/ID.
-func (s *Server) file(w http.ResponseWriter, r *http.Request) error {
-	f, err := s.options.Store.File(r.PathValue("id"))
-	if err == nil {
-		writeJSON(w, http.StatusOK, f)
-	}
-	return err
+func (s *Server) file(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.options.Store.File(r.PathValue("id"))
 }
 
 // fileContent is GET /v1/files/ID/content.
-func (s *Server) fileContent(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) fileContent(w http.ResponseWriter, r *http.Request) (any, error) {
 	f, err := s.options.Store.Open(r.PathValue("id"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	http.ServeContent(&steady{w, http.NewResponseController(w)}, r, "", time.Time{}, f)
-	return nil
+	return nil, nil
 }
 
 // steady writes an answer that may take any time, as long as the client reads.
@@ -231,16 +209,15 @@ func (s *steady) Write(b []byte) (int, error) {
 }
 
 // deleteFile is DELETE /v1/files/ID. A batch that is not over needs its input.
-func (s *Server) deleteFile(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) deleteFile(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	for _, b := range s.options.Store.Batches() {
 		if b.Input == id && !b.Status.Over() {
-			return &apiError{Status: http.StatusConflict, Kind: "invalid_request_error", Message: "batch " + b.ID + " still reads the file " + id + "; cancel it first"}
+			return nil, &apiError{Status: http.StatusConflict, Kind: "invalid_request_error", Message: "batch " + b.ID + " still reads the file " + id + "; cancel it first"}
 		}
 	}
 	if err := s.options.Store.Delete(id); err != nil {
-		return err
+		return nil, err
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"id": id, "object": "file", "deleted": true})
-	return nil
+	return map[string]any{"id": id, "object": "file", "deleted": true}, nil
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -186,35 +185,27 @@ func anthropicError(e *apiError) map[string]any {
 }
 
 // messages is POST /v1/messages.
-func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel, err := deadline(r)
+func (s *Server) messages(w http.ResponseWriter, r *http.Request) (any, error) {
+	a, all, err := s.newMessagesAnswer(w, r)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
-	defer cancel()
-	a, all, err := s.newMessagesAnswer(ctx, w, r)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	out := newStream(w)
 	if a.request.Stream {
-		if err = a.stream(ctx, out, &all[0]); err == nil {
-			return
+		out := newStream(w)
+		err := a.stream(r.Context(), out, &all[0])
+		if err != nil && out.begun {
+			_ = out.sendNamed("error", anthropicError(s.told(w, r, err))) // the client may have gone
+			return nil, nil
 		}
-	} else if err = s.run(ctx, all, func(j *job, p ridge.Piece) error { a.take(j, p); return nil }); err == nil {
-		writeJSON(w, http.StatusOK, a.whole())
-		return
+		return nil, err
 	}
-	if !out.begun {
-		s.fail(w, r, err)
-		return
+	if err := s.run(r.Context(), all, func(j *job, p ridge.Piece) error { a.take(j, p); return nil }); err != nil {
+		return nil, err
 	}
-	_ = out.sendNamed("error", anthropicError(s.told(w, r, err))) // the client may have gone
+	return a.whole(), nil
 }
 
-func (s *Server) newMessagesAnswer(ctx context.Context, w http.ResponseWriter, r *http.Request) (*messagesAnswer, []job, error) {
+func (s *Server) newMessagesAnswer(w http.ResponseWriter, r *http.Request) (*messagesAnswer, []job, error) {
 	var q messagesRequest
 	if err := decode(w, r, &q); err != nil {
 		return nil, nil, err
@@ -229,7 +220,7 @@ func (s *Server) newMessagesAnswer(ctx context.Context, w http.ResponseWriter, r
 	if err := c.checkChat(s); err != nil {
 		return nil, nil, err
 	}
-	all, o, err := c.job(ctx, s)
+	all, o, err := c.job(r.Context(), s)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -237,25 +228,15 @@ func (s *Server) newMessagesAnswer(ctx context.Context, w http.ResponseWriter, r
 }
 
 // countTokens is POST /v1/messages/count_tokens: how many tokens a message's prompt would have.
-func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
+func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q messagesRequest
-	n := 0
-	err := decode(w, r, &q)
-	if err == nil {
-		n, err = q.count(r.Context(), s)
+	if err := decode(w, r, &q); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, map[string]int{"input_tokens": n})
-}
-
-func (q *messagesRequest) count(ctx context.Context, s *Server) (int, error) {
 	c, err := q.chat()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	_, ids, err := c.tokens(ctx, s)
-	return len(ids), err
+	_, ids, err := c.tokens(r.Context(), s)
+	return map[string]int{"input_tokens": len(ids)}, err
 }

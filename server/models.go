@@ -2,6 +2,7 @@ package server
 
 import "net/http"
 
+// entry is what lists say of the model.
 func (s *Server) entry() map[string]any {
 	e := map[string]any{"id": s.options.Name, "object": "model", "created": s.created.Unix(), "owned_by": "ridge", "max_model_len": s.model.Context()}
 	if q := s.model.Quantization(); q != "" {
@@ -11,17 +12,13 @@ func (s *Server) entry() map[string]any {
 }
 
 // models is GET /v1/models.
-func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{s.entry()}})
+func (s *Server) models(http.ResponseWriter, *http.Request) (any, error) {
+	return map[string]any{"object": "list", "data": []any{s.entry()}}, nil
 }
 
 // oneModel is GET /v1/models/NAME.
-func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
-	if err := (&sampling{Model: r.PathValue("name")}).check(s); err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, s.entry())
+func (s *Server) oneModel(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.entry(), (&sampling{Model: r.PathValue("name")}).check(s)
 }
 
 // health is GET /health: whether requests are taken now.
@@ -34,6 +31,6 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 }
 
 // version is GET /version.
-func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]string{"version": s.options.Version})
+func (s *Server) version(http.ResponseWriter, *http.Request) (any, error) {
+	return map[string]string{"version": s.options.Version}, nil
 }

@@ -148,40 +148,35 @@ func (q *ollamaRequest) think(c *chatRequest, style chat.Style) error {
 func reasons(style chat.Style) bool { return style.ThinkOpen != "" || style.Tools == chat.Harmony }
 
 // ollama is POST /api/chat and, if generate is set, /api/generate: a conversation of one message.
-func (s *Server) ollama(generate bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ollama(generate bool) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
 		a := &ollamaAnswer{generate: generate, out: newStream(w), began: time.Now()}
-		if err := s.answerOllama(a, w, r); err != nil {
-			a.fail(s, r, err)
+		body, err := s.answerOllama(a, w, r)
+		if err != nil && a.out.begun {
+			_ = a.out.line(shape(r.URL.Path, s.told(w, r, err))) // the client may have gone
+			return nil, nil
 		}
+		return body, err
 	}
 }
 
-func (s *Server) answerOllama(a *ollamaAnswer, w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel, err := deadline(r)
-	if err != nil {
-		return err
-	}
-	defer cancel()
+func (s *Server) answerOllama(a *ollamaAnswer, w http.ResponseWriter, r *http.Request) (any, error) {
 	var q ollamaRequest
 	if err := decode(w, r, &q); err != nil {
-		return err
+		return nil, err
 	}
 	a.streamed = q.Stream == nil || *q.Stream
 	if q.Prompt == "" && len(q.Messages) == 0 {
-		return s.loadOllama(w, &q, a.generate)
+		return s.loadOllama(&q, a.generate)
 	}
-	all, err := a.begin(ctx, s, &q, w.Header().Get("X-Request-Id"))
+	all, err := a.begin(r.Context(), s, &q, w.Header().Get("X-Request-Id"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.run(ctx, all, a.piece); err != nil {
-		return err
+	if err := s.run(r.Context(), all, a.piece); err != nil || a.streamed {
+		return nil, err
 	}
-	if !a.streamed {
-		writeJSON(w, http.StatusOK, a.last())
-	}
-	return nil
+	return a.last(), nil
 }
 
 // begin settles what is to be made and how it is read.
@@ -219,13 +214,12 @@ func (q *ollamaRequest) raw(s *Server) ([]job, error) {
 }
 
 // loadOllama answers a request without a prompt, which Ollama's clients send to have the model loaded. It is.
-func (s *Server) loadOllama(w http.ResponseWriter, q *ollamaRequest, generate bool) error {
+func (s *Server) loadOllama(q *ollamaRequest, generate bool) (any, error) {
 	if err := (&sampling{Model: ollamaName(q.Model)}).check(s); err != nil {
-		return err
+		return nil, err
 	}
 	a := &ollamaAnswer{chatAnswer: &chatAnswer{server: s}, generate: generate}
 	b := a.body(ollamaMessage{Role: "assistant"})
 	b["done"], b["done_reason"] = true, "load"
-	writeJSON(w, http.StatusOK, b)
-	return nil
+	return b, nil
 }

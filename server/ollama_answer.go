@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 	"time"
 
@@ -122,13 +121,4 @@ func (s *stream) line(v any) error {
 	}
 	s.begin("application/x-ndjson")
 	return s.raw(append(data, '\n'))
-}
-
-// fail ends the answer with an error: as an answer of its own if nothing has been sent.
-func (a *ollamaAnswer) fail(s *Server, r *http.Request, err error) {
-	if !a.out.begun {
-		s.fail(a.out.w, r, err)
-		return
-	}
-	_ = a.out.line(shape(r.URL.Path, s.told(a.out.w, r, err))) // the client may have gone
 }

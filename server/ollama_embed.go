@@ -61,24 +61,12 @@ func (q *ollamaEmbed) tokens(s *Server, old bool) ([][]int32, error) {
 }
 
 // ollamaEmbeddings is POST /api/embed and, if old is set, /api/embeddings.
-func (s *Server) ollamaEmbeddings(old bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		began := time.Now()
-		body, err := s.answerOllamaEmbed(w, r, old, began)
-		if err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		writeJSON(w, http.StatusOK, body)
-	}
+func (s *Server) ollamaEmbeddings(old bool) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) { return s.answerOllamaEmbed(w, r, old) }
 }
 
-func (s *Server) answerOllamaEmbed(w http.ResponseWriter, r *http.Request, old bool, began time.Time) (map[string]any, error) {
-	ctx, cancel, err := deadline(r)
-	if err != nil {
-		return nil, err
-	}
-	defer cancel()
+func (s *Server) answerOllamaEmbed(w http.ResponseWriter, r *http.Request, old bool) (any, error) {
+	began := time.Now()
 	var q ollamaEmbed
 	if err := decode(w, r, &q); err != nil {
 		return nil, err
@@ -93,7 +81,7 @@ func (s *Server) answerOllamaEmbed(w http.ResponseWriter, r *http.Request, old b
 	if err != nil {
 		return nil, err
 	}
-	vectors, tokens, err := s.embed(ctx, texts, q.Dimensions, ridge.Greedy())
+	vectors, tokens, err := s.embed(r.Context(), texts, q.Dimensions, ridge.Greedy())
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -50,16 +51,15 @@ func (s *Server) capabilities() []string {
 }
 
 // tags is GET /api/tags: the one model there is.
-func (s *Server) tags(w http.ResponseWriter, r *http.Request) { s.listOllama(w, r, false) }
+func (s *Server) tags(http.ResponseWriter, *http.Request) (any, error) { return s.listOllama(false) }
 
 // ps is GET /api/ps: the same model, which is loaded.
-func (s *Server) ps(w http.ResponseWriter, r *http.Request) { s.listOllama(w, r, true) }
+func (s *Server) ps(http.ResponseWriter, *http.Request) (any, error) { return s.listOllama(true) }
 
-func (s *Server) listOllama(w http.ResponseWriter, r *http.Request, loaded bool) {
+func (s *Server) listOllama(loaded bool) (any, error) {
 	details, err := s.ollamaDetails()
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	about, _ := s.about() // without an error above
 	entry := map[string]any{"name": s.options.Name, "model": s.options.Name, "digest": about.Digest, "details": details}
@@ -74,35 +74,30 @@ func (s *Server) listOllama(w http.ResponseWriter, r *http.Request, loaded bool)
 		// It stays for as long as the server runs; clients show times far off as never.
 		entry["size"], entry["size_vram"], entry["context_length"], entry["expires_at"] = size, onGPU, s.model.Context(), s.created.AddDate(200, 0, 0)
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"models": []any{entry}})
+	return map[string]any{"models": []any{entry}}, nil
 }
 
 // show is POST /api/show: what the model's files say.
-func (s *Server) show(w http.ResponseWriter, r *http.Request) {
+func (s *Server) show(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q struct {
 		Model string `json:"model"`
 		Name  string `json:"name"` // what older clients call it
 	}
-	err := decode(w, r, &q)
-	if err == nil && q.Model == "" {
-		q.Model = q.Name
+	if err := decode(w, r, &q); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = (&sampling{Model: ollamaName(q.Model)}).check(s)
+	if err := (&sampling{Model: ollamaName(cmp.Or(q.Model, q.Name))}).check(s); err != nil {
+		return nil, err
 	}
-	details, wrong := s.ollamaDetails()
-	if err == nil {
-		err = wrong
-	}
+	details, err := s.ollamaDetails()
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	about, _ := s.about() // without an error above
 	info := map[string]any{"general.architecture": about.Architecture, "general.basename": s.model.Name(), "general.parameter_count": about.Parameters}
 	for key, value := range about.Config {
 		info[about.Architecture+"."+key] = value
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"details": details, "capabilities": s.capabilities(), "template": about.Template, "model_info": info,
-		"parameters": fmt.Sprintf("num_ctx %d", s.model.Context()), "modified_at": s.created})
+	return map[string]any{"details": details, "capabilities": s.capabilities(), "template": about.Template, "model_info": info,
+		"parameters": fmt.Sprintf("num_ctx %d", s.model.Context()), "modified_at": s.created}, nil
 }

@@ -30,25 +30,24 @@ func open(path string) bool {
 }
 
 // steps is GET /steps?n=100: the latest steps, each with what had been predicted.
-func (s *Server) steps(w http.ResponseWriter, r *http.Request) {
+func (s *Server) steps(_ http.ResponseWriter, r *http.Request) (any, error) {
 	n := defaultSteps
 	if text := r.URL.Query().Get("n"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil || n < 1 {
-			s.fail(w, r, bad("n", "n is %.40q; a whole number from 1 is possible", text))
-			return
+			return nil, bad("n", "n is %.40q; a whole number from 1 is possible", text)
 		}
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"steps": s.model.Steps(n)})
+	return map[string]any{"steps": s.model.Steps(n)}, nil
 }
 
 // defaultSteps is how many steps are told of unless more or fewer are asked for.
 const defaultSteps = 100
 
 // stats is GET /stats: engine.Stats as JSON, times in nanoseconds, for the page's view of the engine.
-func (s *Server) stats(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, struct {
+func (s *Server) stats(http.ResponseWriter, *http.Request) (any, error) {
+	return struct {
 		Model string
 		engine.Stats
-	}{s.options.Name, s.model.Stats()})
+	}{s.options.Name, s.model.Stats()}, nil
 }

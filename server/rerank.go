@@ -53,9 +53,12 @@ type ranked struct {
 }
 
 // rerank is POST /v1/rerank, /v2/rerank and /rerank: documents in the order of how well they answer a query.
-func (s *Server) rerank(w http.ResponseWriter, r *http.Request) {
+func (s *Server) rerank(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q rerankRequest
-	s.compare(w, r, &q, func(ctx context.Context) (any, error) { return q.answer(ctx, s, w.Header().Get("X-Request-Id")) })
+	if err := decode(w, r, &q); err != nil {
+		return nil, err
+	}
+	return q.answer(r.Context(), s, w.Header().Get("X-Request-Id"))
 }
 
 func (q *rerankRequest) answer(ctx context.Context, s *Server, id string) (any, error) {
@@ -113,9 +116,12 @@ func (l *textList) UnmarshalJSON(b []byte) error {
 }
 
 // score is POST /v1/score and /score.
-func (s *Server) score(w http.ResponseWriter, r *http.Request) {
+func (s *Server) score(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q scoreRequest
-	s.compare(w, r, &q, func(ctx context.Context) (any, error) { return q.answer(ctx, s, w.Header().Get("X-Request-Id")) })
+	if err := decode(w, r, &q); err != nil {
+		return nil, err
+	}
+	return q.answer(r.Context(), s, w.Header().Get("X-Request-Id"))
 }
 
 func (q *scoreRequest) answer(ctx context.Context, s *Server, id string) (any, error) {

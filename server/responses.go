@@ -1,13 +1,10 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
-
-	"github.com/ridge-llm/ridge"
 )
 
 // responsesRequest is the body of POST /v1/responses. Nothing is kept between requests: the whole conversation comes with
@@ -134,32 +131,24 @@ func (q *responsesRequest) format(c *chatRequest) error {
 }
 
 // responses is POST /v1/responses.
-func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel, err := deadline(r)
+func (s *Server) responses(w http.ResponseWriter, r *http.Request) (any, error) {
+	a, all, err := s.newResponsesAnswer(w, r)
 	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	defer cancel()
-	a, all, err := s.newResponsesAnswer(ctx, w, r)
-	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	if a.asked.Stream {
-		if err := a.stream(ctx, all); err != nil {
+		if err := a.stream(r.Context(), all); err != nil {
 			a.fail(r, err)
 		}
-		return
+		return nil, nil
 	}
-	if err = s.run(ctx, all, func(j *job, p ridge.Piece) error { return a.add(j, p) }); err != nil {
-		s.fail(w, r, err)
-		return
+	if err := s.run(r.Context(), all, a.add); err != nil {
+		return nil, err
 	}
-	writeJSON(w, http.StatusOK, a.response(a.status()))
+	return a.response(a.status()), nil
 }
 
-func (s *Server) newResponsesAnswer(ctx context.Context, w http.ResponseWriter, r *http.Request) (*responsesAnswer, []job, error) {
+func (s *Server) newResponsesAnswer(w http.ResponseWriter, r *http.Request) (*responsesAnswer, []job, error) {
 	var q responsesRequest
 	if err := decode(w, r, &q); err != nil {
 		return nil, nil, err
@@ -171,7 +160,7 @@ func (s *Server) newResponsesAnswer(ctx context.Context, w http.ResponseWriter, 
 	if err := c.checkChat(s); err != nil {
 		return nil, nil, err
 	}
-	all, o, err := c.job(ctx, s)
+	all, o, err := c.job(r.Context(), s)
 	if err != nil {
 		return nil, nil, err
 	}

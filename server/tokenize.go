@@ -13,16 +13,14 @@ type tokenizeRequest struct {
 func (q *tokenizeRequest) refuses() map[string]refusal { return nil }
 
 // tokenize is POST /tokenize: the token ids that a text becomes, or the prompt of a conversation.
-func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
+func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q tokenizeRequest
 	if err := decode(w, r, &q); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	ids, err := q.ids(r, s)
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	body := map[string]any{"tokens": append([]int32{}, ids...), "count": len(ids), "max_model_len": s.model.Context(), "token_strs": nil}
 	if q.Strings {
@@ -32,7 +30,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 		}
 		body["token_strs"] = texts
 	}
-	writeJSON(w, http.StatusOK, body)
+	return body, nil
 }
 
 func (q *tokenizeRequest) ids(r *http.Request, s *Server) (ids []int32, err error) {
@@ -47,19 +45,17 @@ func (q *tokenizeRequest) ids(r *http.Request, s *Server) (ids []int32, err erro
 }
 
 // detokenize is POST /detokenize: {"tokens": ids} to {"prompt": text}.
-func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) {
+func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q struct {
 		Tokens []int32 `json:"tokens"`
 	}
 	if err := decode(w, r, &q); err != nil {
-		s.fail(w, r, err)
-		return
+		return nil, err
 	}
 	for i, id := range q.Tokens {
 		if id < 0 || int(id) >= s.model.Vocab() {
-			s.fail(w, r, bad("tokens", "token %d is %d; the vocabulary has %d", i, id, s.model.Vocab()))
-			return
+			return nil, bad("tokens", "token %d is %d; the vocabulary has %d", i, id, s.model.Vocab())
 		}
 	}
-	writeJSON(w, http.StatusOK, map[string]string{"prompt": s.model.Decode(q.Tokens)})
+	return map[string]string{"prompt": s.model.Decode(q.Tokens)}, nil
 }
