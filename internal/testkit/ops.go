@@ -256,5 +256,10 @@ func (c Case) Build(act, cache graph.Type, seed uint64) (*graph.Graph, Weights, 
 		return nil, nil, lim, nil, err
 	}
 	w, err := RandomWeights(g, seed)
-	return g, w, lim, Sequence(c.Steps, lim, tableVocab, false, seed), err
+	return g, w, lim, c.Batches(lim, seed), err
+}
+
+// Batches are a case's steps with random tokens.
+func (c Case) Batches(lim backend.Limits, seed uint64) []*backend.Batch {
+	return Sequence(c.Steps, lim, tableVocab, false, seed)
 }

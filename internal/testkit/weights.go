@@ -32,14 +32,15 @@ func RandomWeights(g *graph.Graph, seed uint64) (Weights, error) {
 	for _, w := range g.Weights {
 		rows, cols := w.Out.Len(), w.In.Len()
 		x := make([]float32, rows*cols)
+		mean, size := float32(0), float32(1)
+		switch {
+		case rows == 1:
+			mean, size = 1, 0.1
+		case !strings.Contains(w.Name, "embd"):
+			size = float32(1 / math.Sqrt(float64(cols)))
+		}
 		for i := range x {
-			x[i] = float32(rnd.NormFloat64())
-			switch {
-			case rows == 1:
-				x[i] = 1 + 0.1*x[i]
-			case !strings.Contains(w.Name, "embd"):
-				x[i] /= float32(math.Sqrt(float64(cols)))
-			}
+			x[i] = mean + size*float32(rnd.NormFloat64())
 		}
 		t, err := quant.Tensor{Format: w.Format, Rows: rows, Cols: cols, Data: make([]byte, int64(rows)*w.Format.RowBytes(cols))}, error(nil)
 		for r := 0; r < rows && err == nil; r++ {
