@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // fill writes the step's batch.
 func (e *Engine) fill() {
 	b := &e.batch
@@ -33,11 +35,11 @@ func (e *Engine) fill() {
 		b.QStart = append(b.QStart, int32(len(b.Tokens)))
 		b.KVLen = append(b.KVLen, int32(end))
 		b.RopeLen = append(b.RopeLen, int32(r.known()))
-		pages := r.seq.Table()
-		b.Pages = append(b.Pages, pages...)
-		for range b.SeqPages - len(pages) {
-			b.Pages = append(b.Pages, 0)
-		}
+		// What follows a shorter table is what an earlier step left there: for long contexts, clearing it would take longer than all
+		// else here.
+		at := len(b.Pages)
+		b.Pages = slices.Grow(b.Pages, b.SeqPages)[:at+b.SeqPages]
+		copy(b.Pages[at:], r.seq.Table())
 	}
 }
 

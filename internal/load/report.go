@@ -84,6 +84,11 @@ func NewReport(o Options, model string, records []Record, took time.Duration) *R
 	r := &Report{URL: o.URL, Model: model, Trace: o.Trace.Name, Concurrency: o.Concurrency, Seed: o.Seed, Seconds: max(took.Seconds(), 1e-9),
 		Requests: len(records), Errors: map[string]int{}, Records: records}
 	var ttft, itl, tpot, e2e, late []time.Duration
+	gaps := 0
+	for i := range records {
+		gaps += len(records[i].Gaps)
+	}
+	itl = make([]time.Duration, 0, gaps) // millions, of a long trace
 	met, pieces := 0, 0
 	for i := range records {
 		x := &records[i]

@@ -92,6 +92,7 @@ func (c *crowd) send() (taken bool) {
 		now := c.clock.since()
 		if r.Output == 0 {
 			r.TTFT = now - at
+			r.Gaps = make([]time.Duration, 0, min(q.Output-1, 1<<12)) // most answers are no longer
 		} else {
 			r.Gaps = append(r.Gaps, now-last)
 		}
@@ -133,7 +134,7 @@ func (c *crowd) done() {
 
 // prompt is the tokens of a request's prompt: the same for the same segments, and different for others.
 func prompt(t *trace.Trace, i int) []int32 {
-	var tokens []int32
+	tokens := make([]int32, 0, t.Requests[i].Input)
 	for _, s := range t.Segments(i) {
 		var z uint64
 		for j := range s.Tokens {

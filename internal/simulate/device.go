@@ -23,7 +23,7 @@ type device struct {
 	cost  func(*graph.Step) float64 // s
 	ran   func()                    // after each step
 	step  graph.Step
-	rows  []float32 // logits: all alike
+	rows  []float32 // logits
 	steps int64
 	spent time.Duration // in steps
 	page  time.Duration // that moving a page of the cache to host memory or back takes
@@ -61,13 +61,9 @@ func (d *device) Run(_ []backend.Launch, b *backend.Batch) error {
 	return nil
 }
 
-// View implements backend.Viewer: logits that are all alike, so that every token drawn is the first.
+// View implements backend.Viewer: logits that nobody draws from, since answers are recited.
 func (d *device) View(_ *graph.Value, _ backend.Buffer, n int) ([]float32, error) {
-	rows := d.rows[:n*d.vocab]
-	if d.vocab == small { // nobody draws from larger ones: answers are recited
-		clear(rows)
-	}
-	return rows, nil
+	return d.rows[:n*d.vocab], nil
 }
 
 // Read implements backend.Device.

@@ -188,3 +188,14 @@ type fixed struct{}
 func (fixed) Predict(s sched.Shape) float64 { return 0.010 + 0.001*float64(s.Tokens) }
 
 func (fixed) Observe(*graph.Step, float64) float64 { return 0 }
+
+// TestAnswerEndsWithTheContext: a prompt of 1,000 tokens leaves 24 of 1,024 for an answer that was to have 100, and a short one beside it
+// gets all that it asks for.
+func TestAnswerEndsWithTheContext(t *testing.T) {
+	o := Options{Trace: spec(t, "constant:rate=1,n=2,in=1000,out=100"), Limits: limits, Cost: millis}
+	o.Trace.Requests[1].Input = 10
+	r := run(t, o).Report
+	if a, b := &r.Records[0], &r.Records[1]; a.Err != nil || a.Output != 24 || len(a.Gaps) != 23 || b.Err != nil || b.Output != 100 {
+		t.Errorf("answers of %d tokens (%v) and %d (%v)", a.Output, a.Err, b.Output, b.Err)
+	}
+}
