@@ -88,21 +88,19 @@ func TestAttentionExact(t *testing.T) {
 		},
 	}
 	plain := []*backend.Batch{batchOf(tokens, own, seqPages, part{1, 0, length}), batchOf(tokens, own, seqPages, last)}
-	for _, tier := range []gemm.Tier{gemm.Generic, gemm.AVX2, gemm.AVX512} {
-		if !slices.Contains(gemm.Tiers(), tier) {
+	for _, tier := range []gemm.Tier{gemm.Generic, gemm.AVX2, gemm.AVX512, gemm.NEON, gemm.DotProd} { // others attend as these do
+		if !slices.Contains(tiers(), tier) {
 			continue
 		}
-		one, three := &Device{tier: tier, pool: newPool(tier, 1, topology{})}, &Device{tier: tier, pool: newPool(tier, 3, topology{})}
-		one.start()
-		three.start()
+		one, three := testDevice(tier, 1), testDevice(tier, 3)
 		defer one.Close()
 		defer three.Close()
 		for _, kind := range []struct {
 			window int
 			cached graph.Type
 		}{{0, graph.F16}, {333, graph.F16}, {0, graph.I8}} {
-			if kind.window > 0 && tier == gemm.Generic {
-				continue // plain Go takes seconds
+			if kind.window > 0 && (tier == gemm.Generic || testing.Short()) {
+				continue // plain Go takes seconds, and so does what is emulated
 			}
 			g, w := attentionGraph(t, kind.window, kind.cached)
 			want := lastRow(t, g, w, one, lim, plain, 1)

@@ -100,7 +100,7 @@ func rowsOf(t *testing.T, p *plan.Program, m int) []uint32 {
 // TestFirstUse: whether weights pass through the buffer, are packed on the way or were packed before makes no difference to
 // the last bit, under any tier, in any format, for steps of few rows, of some that still pass, and of many.
 func TestFirstUse(t *testing.T) {
-	for i, tier := range gemm.Tiers() {
+	for i, tier := range tiers() {
 		for _, f := range quant.Formats() {
 			if gemm.PackedBytes(f, 32, 256) == 0 || i > 0 && f != quant.Q4_K && f != quant.Q6_K {
 				continue

@@ -23,7 +23,7 @@ func moeCases() []Case {
 		{graph.MoE{Experts: 3, Top: 3, Fn: graph.GeluTanh}, 40, 24, quant.F32},
 		{graph.MoE{Experts: 5, Top: 2, Biased: true, Clamp: 0.7}, 64, 160, quant.F32},
 		{graph.MoE{Experts: 8, Top: 2}, 256, 512, quant.Q4_0},
-		{graph.MoE{Experts: 8, Top: 3}, 512, 256, quant.Q4_K},
+		{graph.MoE{Experts: 8, Top: 3}, 256, 256, quant.Q4_K},
 		{graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 7}, 96, 64, quant.MXFP4},
 	} {
 		tolerance := 1e-5
