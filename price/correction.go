@@ -13,7 +13,8 @@ type record struct {
 	steps             int64
 	err               float64 // recent |predicted − actual| / actual, an average that forgets
 	predicted, actual float64 // of the last step, s
-	late              float64 // by how much, of what was predicted, the slowest hundredth of steps took longer
+	slow              float64 // actual / predicted of the latest steps, an average that forgets within a few
+	late              float64 // by how much of predicted · slow the slowest hundredth of steps took longer
 }
 
 const (
@@ -30,8 +31,12 @@ const (
 	// that is slow for half a second should not have to be slow ten times before it is believed.
 	lateSettle          = 5
 	leastMove, mostMove = 0.01, 0.05
-	firstly             = 0.1 // late before any step
+	firstly             = 0.2 // late before any step: who begins with less is late until it has grown
 	lateMost            = 0.5
+
+	// Steps are slow together: a host takes its processors away for a second. What the last three or four took says what the next will.
+	slowWeight = 0.3
+	slowMost   = 2 // a step that took longer than that counts as that
 )
 
 func (c *correction) reset() {
@@ -88,9 +93,13 @@ func (r *record) note(predicted, seconds float64) {
 	r.err += weight * (min(max(miss, -miss), wildStep) - r.err)
 	r.steps++
 	move := min(max(lateSettle/float64(r.steps), leastMove), mostMove)
-	if seconds > predicted*(1+r.late) {
+	if seconds > predicted*(1+r.margin()) {
 		r.late = min(r.late+0.99*move, lateMost)
 	} else {
 		r.late = max(r.late-0.01*move, 0)
 	}
+	r.slow += slowWeight * (min(seconds/predicted, slowMost) - r.slow)
 }
+
+// margin is what has to be added to a prediction, in parts of it, for 99 of 100 steps to take no longer.
+func (r *record) margin() float64 { return max(r.slow, 1)*(1+r.late) - 1 }

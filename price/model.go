@@ -57,7 +57,7 @@ func New(g *graph.Graph, p *Profile, joined []int) (*Model, error) {
 	for i := range m.correct {
 		m.correct[i].reset()
 	}
-	m.record.late = firstly
+	m.record.late, m.record.slow = firstly, 1
 	return m, nil
 }
 

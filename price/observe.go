@@ -32,12 +32,12 @@ func (m *Model) Last() (predicted, actual float64) {
 	return m.record.predicted, m.record.actual
 }
 
-// Late is by how much of what was predicted the slowest hundredth of steps took longer: who must keep a bound with 99 of 100 steps
-// plans with that much to spare.
+// Late is by how much of what was predicted the slowest hundredth of steps takes longer, as things are: who must keep a bound with 99 of
+// 100 steps plans with that much to spare.
 func (m *Model) Late() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.record.late
+	return m.record.margin()
 }
 
 // Trusted reports whether predictions are good enough to decide by: after a few steps, and with a recent error of no more

@@ -172,16 +172,20 @@ func TestObserve(t *testing.T) {
 		s := randomStep(rnd)
 		m.Observe(s, truth(s)*(1+0.05*rnd.NormFloat64()))
 	}
+	late := m.Late()
+	if late < 0.02 || late > 0.25 { // times were given a standard deviation of 5 %
+		t.Errorf("the slowest hundredth of steps is said to take %.0f %% longer", 100*late)
+	}
 	m.Observe(randomStep(rnd), 10) // a machine that was asleep
+	if asleep := m.Late(); asleep < late+0.2 {
+		t.Errorf("right after a pause steps are expected %.0f %% late, before it %.0f %%", 100*asleep, 100*late)
+	}
 	held := &graph.Step{Logits: 8, Seqs: []graph.Seq{{New: 200, Past: 2000}, {New: 1, Past: 4000}}}
 	if got, want := m.Predict(held), truth(held); math.Abs(got-want) > 0.1*want {
 		t.Errorf("predicted %g s after learning, %g s is right", got, want)
 	}
 	if ratio, steps := m.Error(); steps != 401 || ratio > 0.2 || !m.Trusted() {
 		t.Errorf("error %g after %d steps", ratio, steps)
-	}
-	if late := m.Late(); late < 0.02 || late > 0.25 { // times were given a standard deviation of 5 %
-		t.Errorf("the slowest hundredth of steps is said to take %.0f %% longer", 100*late)
 	}
 	for range 200 {
 		m.Observe(held, rnd.ExpFloat64()*truth(held))
@@ -258,5 +262,45 @@ func TestExplainIsPredict(t *testing.T) {
 			t.Errorf("a floor of %g s, the bill's is %g s", floor, want)
 		}
 		m.Observe(s, 3*m.Predict(s))
+	}
+}
+
+// TestLearnAtOnce: factors that fit a recording as a whole do not end with its last mood, as Observe's do, nor follow pauses: half of the
+// steps take longer than predicted.
+func TestLearnAtOnce(t *testing.T) {
+	_, m := builtin(t, device(t, "zen4"))
+	_, truth := builtin(t, device(t, "zen4"))
+	rnd := rand.New(rand.NewPCG(5, 6))
+	var steps []graph.Step
+	var took []float64
+	for i := range 300 {
+		s := randomStep(rnd)
+		seconds := 1.5 * truth.Predict(s)
+		switch {
+		case i >= 250:
+			seconds *= 1.3 // a machine that gets slow towards the end
+		case i%20 == 0:
+			seconds *= 5 // and pauses
+		}
+		steps, took = append(steps, *s), append(took, seconds)
+	}
+	m.Observe(&steps[0], 10*took[0]) // is forgotten
+	m.Learn(steps, took)
+	longer := 0
+	for i := range steps {
+		if took[i] > m.Predict(&steps[i])*1.001 {
+			longer++
+		}
+		if got := m.Predict(&steps[i]) / truth.Predict(&steps[i]); got < 1.45 || got > 1.55 {
+			t.Fatalf("step %d is predicted at %.2f times the profile's price; most took 1.5 times", i, got)
+		}
+	}
+	if longer > len(steps)/2 {
+		t.Errorf("%d of %d steps took longer than predicted", longer, len(steps))
+	}
+	before := m.Predict(&steps[0])
+	m.Learn(nil, nil)
+	if got, want := m.Predict(&steps[0]), truth.Predict(&steps[0]); math.Abs(got-want) > 1e-9*want || before == got {
+		t.Errorf("after learning from nothing %g s, the profile says %g s", got, want)
 	}
 }
