@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"time"
 )
@@ -15,45 +14,64 @@ import (
 // ready is how long a server may take to load its model.
 const ready = 2 * time.Minute
 
-// serve starts a server, warms it up, sends it the workload, and returns the file with the clients' report.
-func (g *gate) serve(w workload, more ...string) (report string, err error) {
+// server is a running ridge serve.
+type server struct {
+	gate *gate
+	url  string
+	stop func()
+}
+
+// start starts a server with more settings and warms it up.
+func (g *gate) start(more ...string) (*server, error) {
 	address, err := free()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	args := append([]string{"serve", g.model, "--listen", address, "--data-dir", "off"}, append(g.settings(), more...)...)
-	server := exec.CommandContext(ctx, g.ridge, args...)
-	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
-	log, err := os.Create(filepath.Join(g.dir, "server.log"))
+	g.servers++
+	log, err := os.Create(g.file("server%d.log", g.servers))
 	if err != nil {
-		stop()
-		return "", err
+		return nil, err
 	}
-	defer log.Close()
-	server.Stderr = log
-	if err := server.Start(); err != nil {
-		stop()
-		return "", err
+	ctx, interrupt := context.WithCancel(context.Background())
+	args := append([]string{"serve", g.model, "--listen", address, "--data-dir", "off"}, append(g.settings(), more...)...)
+	process := exec.CommandContext(ctx, g.ridge, args...)
+	process.Cancel = func() error { return process.Process.Signal(os.Interrupt) }
+	process.Stderr = log
+	if err := process.Start(); err != nil {
+		interrupt()
+		return nil, err
 	}
-	defer func() {
-		stop()
-		_ = server.Wait() // it was interrupted
-	}()
-	url := "http://" + address
-	if err := await(url); err != nil {
-		return "", err
+	s := &server{g, "http://" + address, func() {
+		interrupt()
+		_ = process.Wait() // it was interrupted
+		_ = log.Close()
+	}}
+	if err := s.warm(); err != nil {
+		s.stop()
+		return nil, err
 	}
-	// Meanwhile the server finds memory for its cache.
-	warm := fmt.Sprintf("constant:n=%d,in=%d,out=8", 2*g.parallel, min(g.context/2, 200))
-	if out, err := g.output("bench", "serve", url, "--trace", warm, "--concurrency", strconv.Itoa(g.parallel)); err != nil {
-		return "", fmt.Errorf("warming up: %w\n%s", err, out)
+	return s, nil
+}
+
+// warm waits until the server has its model, and sends it requests; meanwhile it finds memory for its cache.
+func (s *server) warm() error {
+	if err := await(s.url); err != nil {
+		return err
 	}
-	report = filepath.Join(g.dir, "report.json")
-	if out, err := g.output(append([]string{"bench", "serve", url, "--json", report}, w.flags()...)...); err != nil {
-		return "", fmt.Errorf("ridge bench serve: %w\n%s", err, out)
+	g := s.gate
+	warm := fmt.Sprintf("constant:n=%d,in=%d,out=8", 2*g.parallel, min(g.context/2, 100))
+	if out, err := g.output("bench", "serve", s.url, "--trace", warm, "--concurrency", strconv.Itoa(g.parallel)); err != nil {
+		return fmt.Errorf("warming up: %w\n%s", err, out)
 	}
-	return report, nil
+	return nil
+}
+
+// load sends the server a workload and writes the clients' report to a file.
+func (s *server) load(w workload, report string) error {
+	if out, err := s.gate.output(append([]string{"bench", "serve", s.url, "--json", report}, w.flags()...)...); err != nil {
+		return fmt.Errorf("%s: ridge bench serve: %w\n%s", w.name, err, out)
+	}
+	return nil
 }
 
 // free is an address that nobody listens on.

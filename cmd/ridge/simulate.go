@@ -40,11 +40,24 @@ type simulateFlags struct {
 	options  simulate.Options
 	against  string
 	sweep    bool
-	learn    string
+	learn    []string
 	asJSON   bool
 	plot     string
 
-	measured *load.Report // of --against
+	measured *load.Report   // of --against
+	renew    []func() error // makes anew, before each simulation, what the one before left a mark on
+}
+
+// run simulates, with the scheduler keeping to a target by price, or to a fixed number of tokens a step; 0: not.
+func (f *simulateFlags) run(target time.Duration, stepTokens int) (*simulate.Result, error) {
+	for _, renew := range f.renew {
+		if err := renew(); err != nil {
+			return nil, err
+		}
+	}
+	o := f.options
+	o.Engine.TargetITL, o.Engine.StepTokens = target, stepTokens
+	return simulate.Run(o)
 }
 
 func simulateCommand() *cobra.Command {
@@ -84,7 +97,7 @@ is this machine as ridge calibrate measured it.`,
 			if f.sweep {
 				return f.runSweep(cmd.OutOrStdout())
 			}
-			r, err := simulate.Run(f.options)
+			r, err := f.run(f.options.Engine.TargetITL, f.options.Engine.StepTokens)
 			if err != nil {
 				return err
 			}
@@ -115,7 +128,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.slo, "slo", "", "bounds of a good answer: ttft, itl (95 of 100 gaps), tpot, e2e, such as ttft=1s,itl=50ms")
 	fl.DurationVar(&e.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms; 0: prompts are read in chunks as large as a step")
 	fl.BoolVar(&f.sweep, "sweep", false, "with --target-itl, compare priced chunks with fixed ones of every size")
-	fl.StringVar(&f.learn, "learn", "", "correct prices by the steps of this recording, which ridge serve --record made of the same model on this device")
+	fl.StringArrayVar(&f.learn, "learn", nil, "correct prices by the steps of this recording, which ridge serve --record made of the same model on this device")
 	fl.StringVar(&f.against, "against", "", "compare with the report of a real run, which ridge bench serve --json wrote; --trace and the engine's settings have to be that run's")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON, each request's times too")
 	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
@@ -186,8 +199,14 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 		return err
 	}
 	f.options.Cost = s.Seconds
-	if f.options.Engine.TargetITL > 0 || f.learn != "" {
-		if err := f.predictBy(g, p); err != nil {
+	if f.tensor > 1 && (f.options.Engine.TargetITL > 0 || len(f.learn) > 0) {
+		return errors.New("--target-itl and --learn are for one device; leave --tp")
+	}
+	if f.options.Engine.TargetITL > 0 {
+		f.predictBy(g, p)
+	}
+	if len(f.learn) > 0 {
+		if err := f.learnFrom(g, p); err != nil {
 			return err
 		}
 	}

@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"text/tabwriter"
 	"time"
 
 	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/simulate"
 	"github.com/ridge-llm/ridge/price"
 )
 
-// foresight is the Predictor of a simulation, whose steps take what they are priced at.
+// foresight is the Predictor of a simulation.
 type foresight struct{ *price.Model }
 
 // Predict implements engine.Predictor.
@@ -27,60 +25,13 @@ func (f foresight) Observe(s *graph.Step, seconds float64) float64 {
 	return f.Model.Observe(s, seconds)
 }
 
-// predictBy has the scheduler plan chunks by the price, and steps take what recorded ones teach, if there are any.
-func (f *simulateFlags) predictBy(g *graph.Graph, p *price.Profile) error {
-	if f.tensor > 1 {
-		return errors.New("--target-itl and --learn are for one device; leave --tp")
-	}
-	m, err := price.New(g, p, nil)
-	if err != nil {
-		return err
-	}
-	if f.learn == "" {
+// predictBy has the scheduler plan chunks by a price that learns from the simulated steps, as a server's does from its own.
+func (f *simulateFlags) predictBy(g *graph.Graph, p *price.Profile) {
+	f.renew = append(f.renew, func() error {
+		m, err := price.New(g, p, nil)
 		f.options.Engine.Predictor = foresight{m}
-		return nil
-	}
-	if err := learnFrom(m, f.learn); err != nil {
 		return err
-	}
-	f.options.Cost, f.options.Engine.Predictor = m.Predict, certain{m}
-	return nil
-}
-
-// certain is foresight of steps whose price teaches nothing, since it is what they take.
-type certain struct{ *price.Model }
-
-// Predict implements engine.Predictor.
-func (c certain) Predict(s sched.Shape) float64 { return c.PredictShape(price.Shape(s)) }
-
-// Observe implements engine.Predictor.
-func (certain) Observe(*graph.Step, float64) float64 { return 0 }
-
-// learnPasses is how often a recording is gone through: the first steps are seen with factors that know nothing yet.
-const learnPasses = 3
-
-// learnFrom has a model observe the steps of a recording.
-func learnFrom(m *price.Model, file string) error {
-	in, err := os.Open(file)
-	if err != nil {
-		return fmt.Errorf("--learn: %w", err)
-	}
-	defer in.Close()
-	r, err := simulate.ReadRecording(file, in)
-	if err != nil {
-		return err
-	}
-	_, steps, err := simulate.Replay(r)
-	if err != nil {
-		return err
-	}
-	took := r.Took()
-	for range learnPasses {
-		for i := range min(len(steps), len(took)) {
-			m.Observe(&steps[i], took[i].Seconds())
-		}
-	}
-	return nil
+	})
 }
 
 // swept is a way to cut prompts into chunks, and what it came to.
@@ -151,9 +102,7 @@ func (f *simulateFlags) runSweep(out io.Writer) error {
 
 // try simulates one budget.
 func (f *simulateFlags) try(name string, target time.Duration, budget int) (swept, error) {
-	o := f.options
-	o.Engine.TargetITL, o.Engine.StepTokens = target, budget
-	r, err := simulate.Run(o)
+	r, err := f.run(target, budget)
 	if err != nil {
 		return swept{}, err
 	}
