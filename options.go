@@ -35,8 +35,8 @@ type Options struct {
 	// docs/quantization.md for what that costs in precision and where it is fast.
 	Quantization string
 
-	// Deterministic makes an answer on the CPU independent of the requests beside it also with float weights, to the last
-	// bit; see cpu.Options.
+	// Deterministic makes an answer on the CPU independent of the requests beside it, to the last bit, whatever its weights'
+	// format; see cpu.Options.
 	Deterministic bool
 
 	// Warm has Load do what the device would otherwise do in the first steps, on the CPU the packing of weights and, beside the

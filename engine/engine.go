@@ -9,8 +9,9 @@
 //
 // A request's tokens do not depend on the requests that share its steps, nor on how its prompt was cut or what of it was
 // cached: rows of a batch are computed by themselves, and the random numbers of sampling depend on the request's seed
-// and position alone. On the CPU the same holds of its logits, to the bit: with weights in block formats always, with float
-// weights when the device is asked for it (cpu.Options.Deterministic).
+// and position alone. On the CPU the same holds of its logits, to the bit: with weights in Q8_0 always, with others when the
+// device is asked for it (cpu.Options.Deterministic). Where it is not, logits differ by what rounding explains, and so may tokens
+// that are about as likely as others.
 package engine
 
 import (

@@ -30,7 +30,7 @@ func (d *Device) runChain(w *worker, i int) {
 	for part := range parts {
 		w.part, w.parts = part, parts
 		for j, l := range chain {
-			w.next = d.next[i+j]
+			w.next, w.rounding = d.next[i+j], l.(*launch).rounding
 			l.(*launch).run(w, d.batch)
 		}
 	}

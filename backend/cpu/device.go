@@ -19,7 +19,7 @@ import (
 type Device struct {
 	tier   gemm.Tier
 	found  topology
-	alone  bool // products of floats sum in one order however many rows there are
+	alone  bool // products round and sum in one way however many rows there are
 	vec    vec.Ops
 	pool   *pool
 	batch  *backend.Batch
@@ -47,8 +47,8 @@ type Options struct {
 	Tier    string // instructions to use at most, by the name of a gemm.Tier; "": the best there are
 
 	// Deterministic makes what a sequence gets independent of the sequences beside it, and of how its prompt is cut into
-	// steps, to the last bit. With weights in block formats it always is; with float weights prompts take a quarter longer
-	// for it (512 rows: 106 instead of 137 Gflop/s a core).
+	// steps, to the last bit. Of weights in block formats Q8_0 always gives that; with others, and with floats, prompts take a fifth to a
+	// third longer for it: products of many rows are not wide (see gemm.WideActs), and floats are not interleaved.
 	Deterministic bool
 }
 
@@ -139,6 +139,7 @@ func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
 	if unsafe.SliceData(launches) != unsafe.SliceData(d.list) || len(launches) != len(d.list) {
 		d.list, d.wait, d.next = launches, barriers(launches), following(launches)
 		d.chains = chains(launches, d.wait)
+		agree(launches)
 	}
 	d.batch = b
 	d.count()
@@ -205,6 +206,8 @@ type launch struct {
 	touches []access
 	blocks  bool          // run computes the rows of worker.block only
 	weights *gemm.Weights // of a product; nil otherwise
+
+	rounding rounding // of what it makes or takes in Q8
 }
 
 // following is, for each launch, the first matrix that is multiplied with after it, in this step or the next.

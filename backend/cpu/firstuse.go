@@ -55,14 +55,14 @@ func (p *product) run(w *worker, m int) {
 	case w.acts.Format == gemm.Lines:
 		p.runPasses(w, weights, m)
 	default: // floats, whose activations are copied together for every portion
-		from, to := w.columns(weights.Rows)
+		from, to := w.share(weights.Rows, gemm.Granule)
 		p.multiply(w, weights, m, 0, from, to)
 	}
 }
 
 // runPasses computes portions of a product with many rows of activations until all are taken.
 func (p *product) runPasses(w *worker, weights *gemm.Weights, m int) {
-	rows := gemm.PassRows(m)
+	rows := w.acts.PassRows()
 	passes := (m + rows - 1) / rows
 	for {
 		part, ok := p.many.take(p.d.steps, w.id, passes)
@@ -131,7 +131,7 @@ func (p *product) fill(w *worker, from, to int) {
 
 // fillShare is fill for the worker's share of the rows.
 func (p *product) fillShare(w *worker) (from, to int) {
-	from, to = w.columns(p.matrix.Rows)
+	from, to = w.share(p.matrix.Rows, gemm.Granule)
 	for at := from; at < to; at += gemm.Granule {
 		p.fill(w, at, min(at+gemm.Granule, to))
 	}

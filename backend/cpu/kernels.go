@@ -36,7 +36,7 @@ func (k kernel) Scratch(n *graph.Node, lim backend.Limits) int64 {
 // Bind implements backend.Kernel.
 func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 	run, err := k.bind(k.dev, n, a)
-	l := &launch{text: n.Out[0].Name, run: run, touches: accesses(n, a, k.cut), blocks: k.blocks}
+	l := &launch{text: n.Out[0].Name, run: run, touches: accesses(n, a, k.cut), blocks: k.blocks, rounding: k.dev.roundingOf(n)}
 	if _, ok := n.Op.(graph.Linear); ok {
 		l.weights = a.Weights[0].(*matrix).weights
 	}

@@ -62,7 +62,7 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			return
 		}
 		if in.Type == graph.Q8 {
-			w.acts = gemm.TiledActs(d.tier, raw(x), m, weights.Cols)
+			w.acts = w.rounding.acts(d, raw(x), m, weights.Cols)
 		} else {
 			w.acts = gemm.FloatActs(floats(x), m, weights.Cols)
 			w.acts.Format, w.acts.Alone = format, d.alone
@@ -104,7 +104,7 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	in, out, scratch, k := floats(a.In[0]), floats(a.Out[0]), floats(a.Scratch), weight.Cols
 	return func(w *worker, b *backend.Batch) {
 		m := rows(n, b)
-		from, to := w.columns(weight.Rows)
+		from, to := w.share(weight.Rows, gemm.Granule)
 		if m == 0 {
 			return
 		}
@@ -151,7 +151,7 @@ func bindQuantize(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			from, to = w.columns(width)
 		}
 		first, last = w.block(first, last)
-		acts := gemm.TiledActs(d.tier, out, m, width)
+		acts := w.rounding.acts(d, out, m, width)
 		for r := first; r < last && from < to; r++ {
 			acts.FillPart(d.tier, in[r*width+from:r*width+to], r, from)
 		}

@@ -57,6 +57,7 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 	}
 	d.count()
 	next := following(launches)
+	agree(launches)
 	start := time.Now()
 	ends := make([][]time.Duration, len(d.pool.workers)) // of each worker: behind the start, and behind each launch
 	for id := range ends {
@@ -65,7 +66,7 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 	d.pool.run(func(w *worker) {
 		mine := append(ends[w.id], time.Since(start))
 		for i, l := range launches {
-			w.next = next[i]
+			w.next, w.rounding = next[i], l.(*launch).rounding
 			w.part, w.parts = 0, 1
 			l.(*launch).run(w, b)
 			w.sync()

@@ -23,16 +23,17 @@ type pool struct {
 
 // worker is one of the pool's threads.
 type worker struct {
-	id, n   int // its number, and how many there are
-	pool    *pool
-	tier    gemm.Tier
-	scratch *gemm.Scratch
-	acts    gemm.Acts     // of the product at hand
-	out     []float32     // and where its results go: [rows][rows of the matrix]
-	next    *gemm.Weights // of the product after it
-	buffer  []byte        // packed weights that are not kept, see firstuse.go
-	view    gemm.Weights  // of the buffer
-	done    span          // rows of the matrix at hand that it has packed, and not let go of in the file
+	id, n    int // its number, and how many there are
+	pool     *pool
+	tier     gemm.Tier
+	scratch  *gemm.Scratch
+	acts     gemm.Acts     // of the product at hand
+	out      []float32     // and where its results go: [rows][rows of the matrix]
+	next     *gemm.Weights // of the product after it
+	rounding rounding      // of the launch at hand
+	buffer   []byte        // packed weights that are not kept, see firstuse.go
+	view     gemm.Weights  // of the buffer
+	done     span          // rows of the matrix at hand that it has packed, and not let go of in the file
 
 	on    []int // processors that it is bound to; nil: any
 	bound int   // the thread that is
@@ -152,5 +153,16 @@ func (w *worker) expect(weights *gemm.Weights) {
 	w.scratch.Expect(weights, from, to, w.next, nextFrom, nextTo)
 }
 
-// columns is the worker's part of the columns of a matrix: the rows of the weight that makes them.
-func (w *worker) columns(n int) (from, to int) { return w.share(n, gemm.Granule) }
+// columns is the worker's part of n columns of all rows.
+func (w *worker) columns(n int) (from, to int) { return w.share(n, columnGranule(n, w.n)) }
+
+// columnGranule is the step in which n columns are divided among workers: groups of numbers that may share a scale where each
+// worker gets some of them.
+func columnGranule(n, workers int) int {
+	for group := 128; group > gemm.Granule; group /= 2 {
+		if n%group == 0 && n/group >= 4*workers {
+			return group
+		}
+	}
+	return gemm.Granule
+}

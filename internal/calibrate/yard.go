@@ -50,15 +50,12 @@ func (y *yard) feed(name string, a graph.Axis) *graph.Value {
 func (y *yard) products(out, in int, formats []quant.Format) {
 	name := fmt.Sprintf("%dx%d", out, in)
 	x := y.feed(name, axis("in", in, 1))
-	x8, small := x, y.feed(name+".small", axis("small", 64, 1))
-	if y.info.Q8 {
-		x8 = y.Emit(name+".q8", graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0]
-	}
+	small := y.feed(name+".small", axis("small", 64, 1))
 	for i, f := range formats {
 		o, from := graph.Linear{To: y.info.Act}, x
 		switch {
 		case y.info.Q8 && f.Block() > 1:
-			from = x8
+			from = y.Emit(name+".q8."+f.String(), graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0] // each as its format wants it
 		case y.info.BF16 && f == quant.BF16:
 			o.Round = graph.BF16
 		}

@@ -51,10 +51,11 @@ func ActFormatOf(tier Tier, f quant.Format) ActFormat {
 type Acts struct {
 	Format ActFormat
 	M, K   int
-	Alone  bool // a row's results are the same bits whatever other rows come along: see floats. Lines always are
+	Alone  bool // a row's results are the same bits whatever other rows come along: see floats. Lines are, unless they are wide
 	base   *byte
 	stride int // bytes that a row takes
 	tiled  int // rows that lie in tiles, see TiledActs; the others lie one behind the other
+	group  int // numbers of a row that share a scale, see WideActs; 0: lines
 }
 
 // FloatActs is x, [m, k] row-major, as it is; x must not change while the result is used. Its format may be changed to
@@ -111,6 +112,10 @@ func (a Acts) Fill(tier Tier, x []float32, from, to int) {
 
 // FillPart converts a part of row r, numbers from on, to Lines. From and the length of x are multiples of 32.
 func (a *Acts) FillPart(tier Tier, x []float32, r, from int) {
+	if a.group > 0 {
+		a.fillWide(tier.kernels(), x, r, from)
+		return
+	}
 	quantize := tier.kernels().quantizeLines
 	for len(x) > 0 {
 		n := len(x)

@@ -34,20 +34,26 @@ func BenchmarkMul(b *testing.B) {
 				}
 				weights = append(weights, &w)
 			}
-			for _, m := range []int{1, 2, 4, 8, 16, 32, 512} {
-				b.Run(fmt.Sprintf("%v/%v/%d", tier, f, m), func(b *testing.B) { benchmarkMul(b, tier, weights, arena, m) })
+			for _, m := range []int{1, 2, 4, 8, 16, 32, 64, 512} {
+				b.Run(fmt.Sprintf("%v/%v/%d", tier, f, m), func(b *testing.B) { benchmarkMul(b, tier, weights, arena, m, 0) })
+				if group := WideGroup(tier, f, k); group > 0 && Wide(m) {
+					b.Run(fmt.Sprintf("%v/%v/%d/wide", tier, f, m), func(b *testing.B) { benchmarkMul(b, tier, weights, arena, m, group) })
+				}
 			}
 		}
 	}
 }
 
-func benchmarkMul(b *testing.B, tier Tier, weights []*Weights, arena []byte, m int) {
+func benchmarkMul(b *testing.B, tier Tier, weights []*Weights, arena []byte, m, group int) {
 	w := weights[0]
 	format := ActFormatOf(tier, w.Format)
 	x := randomActs(rand.New(rand.NewPCG(2, 2)), m, w.Cols)
 	acts := fillActs(tier, format, x, m, w.Cols)
 	if format == Lines {
 		*acts = TiledActs(tier, make([]byte, ActBytes(Lines, m, w.Cols)), m, w.Cols)
+		if group > 0 {
+			*acts = WideActs(make([]byte, ActBytes(Lines, m, w.Cols)), m, w.Cols, group)
+		}
 		acts.Fill(tier, x, 0, m)
 	}
 	out, s := make([]float32, m*w.Rows), NewScratch()

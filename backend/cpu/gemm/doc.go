@@ -43,6 +43,10 @@
 // six tiles or more in one call (tileFunc), which also calls for the next tile's part of out: its rows lie pages apart, and
 // waiting for them took a fifth of a whole product's time.
 //
+// From 36 rows on, wide machines round codes of up to six bits once more, to bytes whose scales stand for 64 or 128 numbers, and activations
+// likewise (WideActs): a block of 128 k costs 384 VPDPBUSD and 24 float operations, 94 % of the peak, in every such format. They reach 80 %
+// from cache; docs/adr/004 has what that loses in precision. What is said above of tiles holds for Q8_0, and where bits must not depend on company.
+//
 // Decode batches of 7 to 35 rows have kernels of their own on wide machines (batchFunc): sixteen registers hold the codes of
 // a block of 32 k × 32 features, unpacked once, and the rows pass by four at a time, with their float sums in memory. Of
 // Q4_0, a block is 26 operations to unpack and 20 a row, 13 + 10 m cycles for m rows; tiles of six would unpack in each. From a

@@ -47,6 +47,13 @@ type kernels struct {
 	unpackTile [formCount]func(panel, w *byte, blocks int)
 	leastTiles int // from how many tiles on it is used
 
+	// What wide products need; nil where there are none. Scales and minima of groups become ratios and offsets in their place, and
+	// wide scales; rescale unpacks codes by those; quantizeWide rounds blocks × groups of a row of activations.
+	ratios       func(scales, mins, wide *float32, lines, groups int)
+	rescale      [formCount]func(panel, w *byte, ratios, offsets *float32, blocks int)
+	wideTile     wideFunc
+	quantizeWide func(head, codes *byte, src *float32, blocks, groups int)
+
 	lanes   int                     // 32-bit lanes of a row kernel's vector
 	fourRow [elementPairs][]rowFunc // four rows of weights
 	oneRow  [elementPairs]rowFunc   // one row of weights, one of activations

@@ -54,6 +54,7 @@ func wideKernels(bf16 bool) *kernels {
 	k := &kernels{
 		rows: Granule, dot: dotsZ, batch: batchesZ, unpack: unpacksZ, unpacked: [...]formID{formU8, formS8}, lanes: 16,
 		tile: byteTiles(tilesU8Z, tilesU8MinZ, tilesS8Z, tilesS8MinZ), unpackTile: unpacksZ, leastTiles: 6,
+		ratios: ratiosZ, rescale: rescalesZ, wideTile: tilesWideZ, quantizeWide: quantizeWideZ,
 		scales: [scaleCount]scaleFunc{
 			scaleHalf: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
 				scaleHalfZ(dst, src, n, ahead, mul)
@@ -130,6 +131,16 @@ var unpacksZ = [formCount]func(panel, w *byte, blocks int){
 	formU2: unpackU2Z,
 	formN4: unpackN4Z,
 	formM4: unpackM4Z,
+}
+
+var rescalesZ = [formCount]func(panel, w *byte, ratios, offsets *float32, blocks int){
+	formU4: rescaleU4Z,
+	formU5: rescaleU5Z,
+	formU6: rescaleU6Z,
+	formU3: rescaleU3Z,
+	formU2: rescaleU2Z,
+	formN4: rescaleN4Z,
+	formM4: rescaleM4Z,
 }
 
 var dotsV = [formCount][]dotFunc{

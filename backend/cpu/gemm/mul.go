@@ -21,7 +21,7 @@ func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to
 		panic(fmt.Sprintf("gemm: weights of %d columns times activations of %d", w.Cols, acts.K))
 	case from%Granule != 0 || to%Granule != 0 && to != w.Rows || to > w.Rows || actTo > acts.M:
 		panic(fmt.Sprintf("gemm: rows [%d, %d) of %d × rows [%d, %d) of %d cannot be multiplied on their own", from, to, w.Rows, actFrom, actTo, acts.M))
-	case acts.tiled > 0 && (actFrom%tileRows != 0 || actTo%tileRows != 0 && actTo != acts.M):
+	case (acts.tiled > 0 || acts.group > 0) && (actFrom%tileRows != 0 || actTo%tileRows != 0 && actTo != acts.M):
 		panic(fmt.Sprintf("gemm: rows [%d, %d) of activations in tiles of %d cannot be multiplied on their own", actFrom, actTo, tileRows))
 	case from >= to || actFrom >= actTo:
 		return
@@ -34,13 +34,15 @@ func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to
 	}
 	most := floatRows
 	if packed {
-		most = passRows
+		most = acts.passRows()
 	} else if acts.Alone {
 		most = aloneRows
 	}
 	for pass := evenly(actTo-actFrom, most); actFrom < actTo; actFrom += pass {
 		p.actFrom, p.actTo = actFrom, min(actFrom+pass, actTo)
-		if packed && p.actTo-p.actFrom <= streamRows && p.tileKernel(w.pack) == nil {
+		if packed && acts.group > 0 {
+			p.wide(w.pack)
+		} else if packed && p.actTo-p.actFrom <= streamRows && p.tileKernel(w.pack) == nil {
 			p.stream(w.pack)
 		} else if packed {
 			p.quantised(w.pack)
@@ -50,8 +52,15 @@ func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to
 	}
 }
 
-// PassRows is how many of m rows of Lines Mul takes through quantised weights together: it is as fast in pieces of so many.
-func PassRows(m int) int { return evenly(m, passRows) }
+// PassRows is how many rows of Lines Mul takes through quantised weights together: it is as fast in pieces of so many.
+func (a *Acts) PassRows() int { return evenly(a.M, a.passRows()) }
+
+func (a *Acts) passRows() int {
+	if a.group > 0 {
+		return wideRows
+	}
+	return passRows
+}
 
 // evenly cuts m rows into as few passes of at most `most` as it can, of whole tiles and about the same size.
 func evenly(m, most int) int {

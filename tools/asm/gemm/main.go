@@ -24,6 +24,7 @@ var files = []emit.File{
 	{Name: "scales_avx2", Build: scales(avx2)},
 	{Name: "dot_avx512", Build: dots(avx512, 6)},
 	{Name: "tiles_avx512", Build: tiles(avx512)},
+	{Name: "wide_avx512", Build: wides(avx512)},
 	{Name: "batch_avx512", Build: batches(avx512)},
 	{Name: "tiles_avxvnni", Build: narrowTiles(avxVNNI)},
 	{Name: "tiles_avx2", Build: narrowTiles(avx2)},

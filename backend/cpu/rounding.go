@@ -1,0 +1,83 @@
+package cpu
+
+import (
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// rounding is how a launch makes a value in Q8, or takes one: where a step has rows enough, with one scale for a group of numbers
+// (see gemm.WideActs), of 64 or more; otherwise in lines, as all take it.
+type rounding struct {
+	made  bool
+	most  int // numbers that may share a scale; 0: lines only
+	group int // that do: what the launches that make and read a value have in common
+}
+
+// acts are m rows of k numbers of such a value in its memory.
+func (r rounding) acts(d *Device, at []byte, m, k int) gemm.Acts {
+	if r.group > 0 && gemm.Wide(m) {
+		return gemm.WideActs(at, m, k, r.group)
+	}
+	return gemm.TiledActs(d.tier, at, m, k)
+}
+
+// roundingOf is what a node's launch can do; that of a block of experts takes lines.
+func (d *Device) roundingOf(n *graph.Node) (r rounding) {
+	switch n.Op.(type) {
+	case graph.Quantize:
+		r.made = true
+		if k := n.In[0].Axis.Len(); !d.alone {
+			r.most = k
+			if quantizeCut(n) == cutColumns {
+				r.most = columnGranule(k, len(d.pool.workers))
+			}
+		}
+	case graph.Linear:
+		if in := n.In[0]; in.Type == graph.Q8 && !d.alone {
+			r.most = gemm.WideGroup(d.tier, n.Weights[0].Format, in.Axis.Len())
+		}
+	}
+	return r
+}
+
+// agree chooses the groups of every value in Q8: the smallest that any launch allows that makes or reads it.
+func agree(launches []backend.Launch) {
+	for i, l := range launches {
+		maker := l.(*launch)
+		if !maker.rounding.made {
+			continue
+		}
+		at := maker.touches[1].at // behind its input
+		users := []*launch{maker}
+		for _, l := range launches[i+1:] {
+			reads, writes := l.(*launch).uses(at)
+			if writes {
+				break
+			}
+			if reads {
+				users = append(users, l.(*launch))
+			}
+		}
+		group := maker.rounding.most
+		for _, l := range users[1:] {
+			group = min(group, l.rounding.most)
+		}
+		if len(users) == 1 || group <= gemm.Granule {
+			group = 0
+		}
+		for _, l := range users {
+			l.rounding.group = group
+		}
+	}
+}
+
+// uses reports whether the launch reads any of a buffer, and whether it writes any.
+func (l *launch) uses(at backend.Buffer) (reads, writes bool) {
+	for _, x := range l.touches {
+		if x.at.Mem == at.Mem && x.at.Off < at.Off+at.Len && at.Off < x.at.Off+x.at.Len {
+			reads, writes = reads || !x.write, writes || x.write
+		}
+	}
+	return reads, writes
+}
