@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/attend"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/decode"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/prefill"
@@ -9,9 +10,9 @@ import (
 )
 
 // attentions lists the ways to compute attention, the fastest first.
-func (d *Device) attentions(n *graph.Node, o graph.Attention) []backend.Kernel {
+func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 	c := n.In[1].Cache
-	if o.Both || len(n.Weights) > 0 || c.K.Size > attend.MaxSize || c.V.Size > attend.MaxSize {
+	if c.K.Size > attend.MaxSize || c.V.Size > attend.MaxSize {
 		return nil
 	}
 	plain := d.one("attention plain", bindAttention)
@@ -38,15 +39,30 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error,
 	if err != nil {
 		return nil, err
 	}
+	sinks, err := d.sinks(a)
+	if err != nil {
+		return nil, err
+	}
 	p := &attend.Params{
-		Q: at(a.In[0]), Cache: at(a.In[1]), Y: at(a.Out[0]),
+		Q: at(a.In[0]), Cache: at(a.In[1]), Y: at(a.Out[0]), Sinks: sinks,
 		Heads: int32(q.Axis.Count), KVHeads: int32(c.K.Count), KSize: int32(c.K.Size), VSize: int32(c.V.Size),
 		Window: int32(c.Window), Scale: float32(o.Scale), Softcap: float32(o.Softcap),
+	}
+	if o.Both {
+		p.Both = 1
 	}
 	return func(s *step) error {
 		p.Step = s.Step
 		return attend.Launch(d.stream, k, s.tokens, p)
 	}, nil
+}
+
+// sinks is the address of a node's sinks, [heads] float32, 0 when it has none.
+func (d *Device) sinks(a backend.Args) (driver.Ptr, error) {
+	if len(a.Weights) == 0 {
+		return 0, nil
+	}
+	return d.vector(a.Weights[0])
 }
 
 // decodeProblem is the node as the decode kernel sees it; without memory it serves to size the scratch.
@@ -67,7 +83,12 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 	if a.Limits.PageSize < decode.MinPage || decode.Counters(a.Limits.Seqs, decodeProblem(n, a)) > counters {
 		return bindAttention(d, n, a)
 	}
+	sinks, err := d.sinks(a)
+	if err != nil {
+		return nil, err
+	}
 	p := decodeProblem(n, a)
+	p.Sinks = sinks
 	one, err := decode.New(d.loader, p, at(a.Scratch), d.counters)
 	if err != nil {
 		return nil, err
@@ -81,7 +102,7 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 			return one.Launch(d.stream, &s.Step, s.seqs)
 		}, err
 	}
-	many, err := d.bindPrompts(n, a)
+	many, err := d.bindPrompts(n, a, p)
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +120,10 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 }
 
 // bindPrompts is the attention of sequences with many new tokens on Hopper's tensor cores.
-func (d *Device) bindPrompts(n *graph.Node, a backend.Args) (func(*step) error, error) {
-	p := decodeProblem(n, a)
+func (d *Device) bindPrompts(n *graph.Node, a backend.Args, p decode.Problem) (func(*step) error, error) {
 	problem := prefill.Problem{
-		Q: p.Q, Cache: p.Cache, Y: p.Y, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
-		Pages: a.Limits.Pages, PageSize: a.Limits.PageSize, Window: p.Window, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
+		Q: p.Q, Cache: p.Cache, Y: p.Y, Sinks: p.Sinks, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
+		Pages: a.Limits.Pages, PageSize: a.Limits.PageSize, Window: p.Window, Both: n.Op.(graph.Attention).Both, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
 	}
 	if eightBit(p.Type) {
 		return d.bindOpened(n.In[1].Cache, a, problem)

@@ -71,7 +71,7 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.KVWrite:
 		return d.kvWrites(n)
 	case graph.Attention:
-		return d.attentions(n, o)
+		return d.attentions(n)
 	case graph.Act, graph.ActMul, graph.Add, graph.Softcap:
 		return d.one("pointwise", bindPointwise)
 	case graph.Pick:

@@ -234,6 +234,26 @@ func attentionCases() []Case {
 			},
 		})
 	}
+	for _, h := range []struct{ heads, kv, size int }{{16, 2, 64}, {6, 1, 80}, {6, 2, 96}, {4, 2, 128}, {2, 1, 256}} {
+		for _, both := range []bool{false, true} {
+			window, limit, s := 70, 2.0, steps[2]
+			if both {
+				window, s = 0, Steps{{150, 1, 20}}
+			}
+			if h.size == 64 {
+				limit = 0
+			}
+			all = append(all, Case{
+				Name: fmt.Sprintf("Attention/sinks/%d:%dx%d/both %v", h.heads, h.kv, h.size, both), Op: "Attention", Steps: s, Tolerance: 1e-5,
+				Graph: func(b *graph.Builder) *graph.Value {
+					kv := axis("kv", h.kv, h.size)
+					cache := b.KVWrite(b.Cache(0, kv, kv, window), feed(b, "k", kv), feed(b, "v", kv))
+					q, sinks := feed(b, "q", axis("heads", h.heads, h.size)), b.Vector("sinks", axis("heads", h.heads, 1))
+					return b.Attention("y", q, cache, graph.Attention{Scale: 0.2, Softcap: limit, Both: both}, sinks)
+				},
+			})
+		}
+	}
 	for i, s := range []Steps{{{1, 17}}, {{40, 530, 3}}} {
 		all = append(all, Case{
 			Name: fmt.Sprintf("Attention/both/steps%d", i), Op: "Attention", Steps: s, Tolerance: 1e-5,

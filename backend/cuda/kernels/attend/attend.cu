@@ -8,9 +8,10 @@ struct AttendParams {
   const void* q; // [T, heads × kSize]
   u8* cache;
   void* y; // [T, heads × vSize]
+  const float* sinks; // [heads] a score without a key, or null
   int heads, kvHeads, kSize, vSize, window;
   float scale, softcap; // softcap 0: none
-  int pad;
+  int both; // queries look at the keys behind them as well
 };
 constexpr int MAX_SIZE = 256;
 
@@ -20,14 +21,14 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
   int r = blockX(), h = blockY() * 4 + warp();
   if (r >= p.step.counts[COUNT_TOKENS] || h >= p.heads) return;
   const Step& s = p.step;
-  int seq = s.rowSeq[r], last = s.positions[r];
+  int seq = s.rowSeq[r], last = p.both ? s.kvLen[seq] - 1 : s.positions[r];
   int first = p.window > 0 ? maxi(0, last - p.window + 1) : 0;
   int kv = h / (p.heads / p.kvHeads);
   Pages<C> cache = {p.cache, p.kvHeads, p.kSize, p.vSize, s.pageShift};
   float* q = qs[warp()];
   for (int i = lane(); i < p.kSize; i += 32) q[i] = toFloat(((const T*)p.q)[((long)r * p.heads + h) * p.kSize + i]);
   warpBarrier();
-  float acc[MAX_SIZE / 32] = {}, top = -1e30f, sum = 0;
+  float acc[MAX_SIZE / 32] = {}, top = p.sinks ? p.sinks[h] : -1e30f, sum = p.sinks ? 1 : 0;
   for (int p0 = first; p0 <= last; p0 += 32) {
     int pos = p0 + lane();
     float score = -1e30f, unit = 1;

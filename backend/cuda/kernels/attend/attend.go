@@ -13,10 +13,10 @@ const MaxSize = 256
 // Params mirrors AttendParams of attend.cu.
 type Params struct {
 	Step                                 kernels.Step
-	Q, Cache, Y                          driver.Ptr
+	Q, Cache, Y, Sinks                   driver.Ptr // Sinks: [Heads] float32, or 0
 	Heads, KVHeads, KSize, VSize, Window int32
 	Scale, Softcap                       float32
-	_                                    int32
+	Both                                 int32 // 1: queries look at the keys behind them as well
 }
 
 // Find gets the kernel for queries and a cache of these types.

@@ -14,6 +14,7 @@ struct DecodeParams {
   bf16* y;        // [T, heads × vSize]
   float* partial; // [seqs × groups × splits][8 heads][vSize + 2]: unscaled sums, then maximum and weight
   int* arrived;   // [seqs × groups] zeros; how many splits are done
+  const float* sinks; // [heads] a score without a key, or null
   int heads, kvHeads, kSize, vSize, window;
   int splits, fill; // the most parts a sequence is cut into, and how many of each fill the GPU
   int pad;
@@ -293,10 +294,12 @@ template <typename S> DEVICE void decode(const DecodeParams& p) {
   barrier();
   int group = seq * gridY() + blockY(), width = p.vSize + 2;
   float* mine = p.partial + ((long)group * p.splits + blockX()) * HEADS * width;
+  auto sink = [&](int h) { return p.sinks ? p.sinks[head0 + h] * LOG2E : -1e30f; };
   for (int i = threadX(); i < heads * p.vSize; i += WARPS * 32) {
     int h = i / p.vSize, d = i % p.vSize;
-    float m = tops[0][h], l = 0, x = 0;
-    UNROLL for (int w = 1; w < WARPS; w++) m = maxf(m, tops[w][h]);
+    float alone = active == 1 ? sink(h) : -1e30f, m = alone, l, x = 0; // of several splits, the sink joins their sum
+    UNROLL for (int w = 0; w < WARPS; w++) m = maxf(m, tops[w][h]);
+    l = alone > -1e30f ? exp2(alone - m) : 0;
     UNROLL for (int w = 0; w < WARPS; w++) {
       float f = exp2(tops[w][h] - m);
       l += sums[w][h] * f;
@@ -327,7 +330,7 @@ template <typename S> DEVICE void decode(const DecodeParams& p) {
   for (int i = threadX(); i < heads * active; i += WARPS * 32) weight[i / active][i % active] = all[((long)(i % active) * HEADS + i / active) * width + p.vSize];
   barrier();
   if (warp() == 0 && lane() < heads) {
-    float m = -1e30f;
+    float m = sink(lane());
     for (int n = 0; n < active; n++) m = maxf(m, weight[lane()][n]);
     sums[0][lane()] = m;
   }
@@ -340,7 +343,7 @@ template <typename S> DEVICE void decode(const DecodeParams& p) {
   }
   barrier();
   if (warp() == 0 && lane() < heads) {
-    float l = 0;
+    float l = exp2(sink(lane()) - sums[0][lane()]);
     for (int n = 0; n < active; n++) l += weighed[lane()][n];
     tops[0][lane()] = 1 / l;
   }

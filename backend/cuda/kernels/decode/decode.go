@@ -11,7 +11,7 @@ import (
 // params mirrors DecodeParams of decode.cu.
 type params struct {
 	Step                                 kernels.Step
-	Q, Cache, Y, Partial, Arrived        driver.Ptr
+	Q, Cache, Y, Partial, Arrived, Sinks driver.Ptr
 	Heads, KVHeads, KSize, VSize, Window int32
 	Splits, Fill                         int32
 	_                                    int32
@@ -21,6 +21,7 @@ type params struct {
 // Problem is what a launch computes.
 type Problem struct {
 	Q, Cache, Y                  driver.Ptr
+	Sinks                        driver.Ptr // [Heads] float32: scores without a key; or 0
 	Heads, KVHeads, KSize, VSize int
 	Window                       int
 	Scale, Softcap               float64
@@ -93,7 +94,7 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 	}
 	kernel, err := l.Kernel("decode", kernels.Name(name, p.Type), 0)
 	return &Kernel{sms: l.SMs(), kernel: kernel, groups: groups(p), base: params{
-		Q: p.Q, Cache: p.Cache, Y: p.Y, Partial: partial, Arrived: arrived,
+		Q: p.Q, Cache: p.Cache, Y: p.Y, Partial: partial, Arrived: arrived, Sinks: p.Sinks,
 		Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize), Window: int32(p.Window),
 		Scale: float32(p.Scale), Softcap: float32(p.Softcap),
 	}}, err

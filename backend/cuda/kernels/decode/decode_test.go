@@ -3,6 +3,7 @@ package decode
 import (
 	"fmt"
 	"testing"
+	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
@@ -17,6 +18,10 @@ func ones(n int) []int {
 	return x
 }
 
+func TestMirrors(t *testing.T) {
+	gputest.Mirrors(t, "decode", map[string]uintptr{"decode": unsafe.Sizeof(params{})})
+}
+
 func TestAgainstPlainGo(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		for _, s := range []gputest.Shape{
@@ -27,6 +32,11 @@ func TestAgainstPlainGo(t *testing.T) {
 			{Heads: 16, KVHeads: 2, KSize: 96, VSize: 96, PageSize: 16, Length: []int{333}},
 			{Heads: 8, KVHeads: 4, KSize: 256, VSize: 256, PageSize: 16, Length: []int{500, 77}, Window: 64, Softcap: 20},
 			{Heads: 6, KVHeads: 3, KSize: 16, VSize: 24, PageSize: 16, Length: []int{100, 2}},
+			{Heads: 64, KVHeads: 8, KSize: 64, VSize: 64, PageSize: 16, Length: []int{5000, 1, 40}, Sinks: true},
+			{Heads: 64, KVHeads: 8, KSize: 64, VSize: 64, PageSize: 16, Length: []int{500, 100, 3}, Window: 128, Sinks: true, Softcap: 4},
+			{Heads: 18, KVHeads: 2, KSize: 96, VSize: 96, PageSize: 32, Length: []int{900}, Sinks: true},
+			{Heads: 4, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, Length: []int{20, 300}, Sinks: true},
+			{Heads: 8, KVHeads: 4, KSize: 256, VSize: 256, PageSize: 16, Length: []int{300, 77}, Sinks: true},
 		} {
 			for _, s.Type = range []graph.Type{graph.BF16, graph.I8, graph.F8} {
 				if Fits(s.KSize, s.VSize, s.Type) {
@@ -52,7 +62,7 @@ func testShape(g *gputest.GPU, s gputest.Shape) {
 }
 
 func problem(s gputest.Shape, a *gputest.Attention) Problem {
-	return Problem{Q: a.Q, Cache: a.Cache, Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize, Window: s.Window, Scale: s.Scale, Softcap: s.Softcap, Type: s.Type}
+	return Problem{Q: a.Q, Cache: a.Cache, Sinks: a.Sinks, Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize, Window: s.Window, Scale: s.Scale, Softcap: s.Softcap, Type: s.Type}
 }
 
 // BenchmarkDecode is GQA 4:1 with heads of 128 over a cache of pages of 16 in order, which is far larger than the L2 cache.

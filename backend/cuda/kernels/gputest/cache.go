@@ -16,6 +16,7 @@ import (
 type Attention struct {
 	Step         kernels.Step
 	Q, Cache     driver.Ptr
+	Sinks        driver.Ptr // 0 without them
 	Rows         int
 	Tiles, Pages int
 	Want         []float64   // [rows, heads × vSize]
@@ -31,6 +32,7 @@ type Shape struct {
 	TileRows                                       int        // rows of a tile of prefill attention; 0 makes no tiles
 	Type                                           graph.Type // of the cache: BF16, for which F32 stands too, F16, I8 or F8
 	InOrder                                        bool       // pages lie one behind the other
+	Sinks, Both                                    bool       // see graph.Attention
 }
 
 // NewAttention makes random queries and a cache whose pages are dealt out in disorder. Slots that no sequence owns are poison.
@@ -80,7 +82,12 @@ func (g *GPU) NewAttention(s Shape) *Attention {
 		QStart: g.Ints(qStart...), KVLen: g.Ints(kvLen...), Pages: g.Ints(table...), Tiles: g.Ints(append(tiles, 0)...),
 		SeqPages: int32(seqPages), PageShift: int32(math.Log2(float64(s.PageSize)) + 0.5),
 	}
-	a.compute(s, positions, rowSeq)
+	var sinks []float32
+	if s.Sinks {
+		sinks = g.Random(s.Heads, 2)
+		a.Sinks = g.F32(sinks)
+	}
+	a.compute(s, positions, rowSeq, sinks)
 	return a
 }
 
@@ -131,10 +138,13 @@ func (s Shape) Store(part []byte, token, size int, x []float32) {
 }
 
 // compute is attention in float64.
-func (a *Attention) compute(s Shape, positions, rowSeq []int32) {
+func (a *Attention) compute(s Shape, positions, rowSeq []int32, sinks []float32) {
 	share := s.Heads / s.KVHeads
 	for r := range a.Rows {
 		keys, values, last := a.Keys[rowSeq[r]], a.Values[rowSeq[r]], int(positions[r])
+		if s.Both {
+			last = s.Length[rowSeq[r]] - 1
+		}
 		first := 0
 		if s.Window > 0 {
 			first = max(0, last-s.Window+1)
@@ -152,6 +162,10 @@ func (a *Attention) compute(s Shape, positions, rowSeq []int32) {
 					scores[p] = s.Softcap * math.Tanh(scores[p]/s.Softcap)
 				}
 				top = max(top, scores[p])
+			}
+			if sinks != nil {
+				top = max(top, float64(sinks[h]))
+				sum = math.Exp(float64(sinks[h]) - top)
 			}
 			for p := first; p <= last; p++ {
 				e := math.Exp(scores[p] - top)

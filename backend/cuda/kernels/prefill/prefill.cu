@@ -11,9 +11,11 @@ struct PrefillParams {
   Step step;
   const bf16* q; // [T, heads × kSize]
   bf16* y;       // [T, heads × vSize]
+  const float* sinks; // [heads] a score without a key, or null
   int heads, kvHeads, kSize, vSize, window;
   int box; // tokens of a fetch: those of a page, at most KEYS
   float scale, softcap;
+  int both; // queries look at the keys behind them as well
 };
 
 #if __CUDA_ARCH__ >= 900
@@ -52,7 +54,7 @@ template <int D, bool CAP, bool HALF> DEVICE void prefill(const PrefillParams& p
   int seq = s.tiles[2 * blockY()], row0 = s.tiles[2 * blockY() + 1];
   int rows = mini(ROWS, s.qStart[seq + 1] - row0), length = s.kvLen[seq];
   int pos0 = length - (s.qStart[seq + 1] - row0); // position of the first row
-  int first = p.window > 0 ? maxi(0, pos0 - p.window + 1) / KEYS : 0, end = (pos0 + rows - 1) / KEYS + 1;
+  int first = p.window > 0 ? maxi(0, pos0 - p.window + 1) / KEYS : 0, end = (p.both ? length - 1 : pos0 + rows - 1) / KEYS + 1;
 
   if (warp() < 4) { // the producer: a warp, a lane a box
     keepRegisters<24>();
@@ -99,7 +101,9 @@ template <int D, bool CAP, bool HALF> DEVICE void prefill(const PrefillParams& p
   float o[D / 2], sc[KEYS / 2], top[2] = {-1e30f, -1e30f}, sum[2] = {0, 0};
   UNROLL for (int i = 0; i < D / 2; i++) o[i] = 0;
   int low = pos0 + group * 64, high = mini(low + 63, pos0 + rows - 1); // the positions of this warpgroup's rows
-  int steps = end - first, skip = high < low ? steps : mini(steps, end - 1 - high / KEYS); // leading tiles beyond every row's position
+  bool none = high < low;
+  if (p.both) low = high = length - 1; // how far they look
+  int steps = end - first, skip = none ? steps : mini(steps, end - 1 - high / KEYS); // leading tiles beyond every row's position
   float scaled = CAP ? LOG2E : p.scale * LOG2E;
 
   float shrink[2] = {1, 1};
@@ -134,7 +138,7 @@ template <int D, bool CAP, bool HALF> DEVICE void prefill(const PrefillParams& p
     }
     if (masked.value) {
       UNROLL for (int j = 0; j < KEYS / 2; j++) {
-        int key = key0 + j / 4 * 8 + t * 2 + (j & 1), pos = low + (warp() & 3) * 16 + g + (j & 2) * 4;
+        int key = key0 + j / 4 * 8 + t * 2 + (j & 1), pos = p.both ? low : low + (warp() & 3) * 16 + g + (j & 2) * 4;
         if (key > pos || (p.window > 0 && key <= pos - p.window)) sc[j] = -1e30f;
       }
     }
@@ -230,6 +234,10 @@ template <int D, bool CAP, bool HALF> DEVICE void prefill(const PrefillParams& p
     if (row >= rows) continue;
     u32* y = (u32*)(p.y + ((long)(row0 + row) * p.heads + head) * p.vSize);
     float f = 1 / sum[h];
+    if (p.sinks) {
+      float mine = top[h] * scaled, sink = p.sinks[head] * LOG2E, m = maxf(mine, sink), e = exp2(mine - m);
+      f = e / (sum[h] * e + exp2(sink - m));
+    }
     UNROLL for (int j = 0; j < D / 8; j++)
       if (j * 8 < p.vSize) y[j * 4 + t] = pack(o[4 * j + 2 * h] * f, o[4 * j + 2 * h + 1] * f);
   }

@@ -12,18 +12,21 @@ import (
 type params struct {
 	K, V, KRun, VRun                          driver.TensorMap
 	Step                                      kernels.Step
-	Q, Y                                      driver.Ptr
+	Q, Y, Sinks                               driver.Ptr
 	Heads, KVHeads, KSize, VSize, Window, Box int32
 	Scale, Softcap                            float32
-	_                                         [6]uint64 // the size is a multiple of 64
+	Both, _                                   int32
+	_                                         [4]uint64 // the size is a multiple of 64
 }
 
 // Problem is what a launch computes.
 type Problem struct {
 	Q, Cache, Y                  driver.Ptr
+	Sinks                        driver.Ptr // [Heads] float32: scores without a key; or 0
 	Heads, KVHeads, KSize, VSize int
 	Pages, PageSize              int // of the cache
 	Window                       int
+	Both                         bool // queries look at the keys behind them as well
 	Scale, Softcap               float64
 	Type                         graph.Type // of the cache: BF16 or F16
 }
@@ -66,8 +69,11 @@ func New(l *kernels.Loader, p Problem) (*Kernel, error) {
 	}
 	box, kLen, vLen := min(p.PageSize, keys), p.KVHeads*p.KSize, p.KVHeads*p.VSize
 	k.base = params{
-		Q: p.Q, Y: p.Y, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
+		Q: p.Q, Y: p.Y, Sinks: p.Sinks, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
 		Window: int32(p.Window), Box: int32(box), Scale: float32(p.Scale), Softcap: float32(p.Softcap),
+	}
+	if p.Both {
+		k.base.Both = 1
 	}
 	page, values := 2*p.PageSize*(kLen+vLen), p.Cache+driver.Ptr(2*p.PageSize*kLen)
 	for _, m := range []struct {

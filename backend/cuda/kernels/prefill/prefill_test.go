@@ -4,12 +4,17 @@ import (
 	"fmt"
 	"math/bits"
 	"testing"
+	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
 	"github.com/ridge-llm/ridge/graph"
 )
+
+func TestMirrors(t *testing.T) {
+	gputest.Mirrors(t, "prefill", map[string]uintptr{"prefill": unsafe.Sizeof(params{})})
+}
 
 func TestAgainstPlainGo(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
@@ -25,12 +30,17 @@ func TestAgainstPlainGo(t *testing.T) {
 			{Heads: 6, KVHeads: 3, KSize: 16, VSize: 24, PageSize: 8, New: []int{100, 2}, Length: []int{100, 2}},
 			{Heads: 8, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{300, 60}, Length: []int{300, 400}, InOrder: true},
 			{Heads: 4, KVHeads: 4, KSize: 64, VSize: 64, PageSize: 64, New: []int{200}, Length: []int{600}, Window: 300, InOrder: true},
+			{Heads: 16, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{150, 40}, Length: []int{400, 40}, Sinks: true},
+			{Heads: 16, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{150, 1, 40}, Length: []int{400, 1, 40}, Window: 128, Sinks: true},
+			{Heads: 4, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{200}, Length: []int{260}, Window: 70, Softcap: 4, Sinks: true},
+			{Heads: 4, KVHeads: 4, KSize: 64, VSize: 64, PageSize: 16, New: []int{300, 128, 7}, Length: []int{300, 128, 7}, Both: true},
+			{Heads: 2, KVHeads: 1, KSize: 128, VSize: 128, PageSize: 64, New: []int{70, 513}, Length: []int{70, 513}, Both: true, Sinks: true, Softcap: 4},
 		} {
 			s.Scale, s.TileRows = 0.1, TileRows
 			tokens := i % 3 << 14 // as if there were so many keys: all heads in one pass, or several
 			a := g.NewAttention(s)
-			p := Problem{Q: a.Q, Cache: a.Cache, Y: g.Poisoned(2 * len(a.Want)), Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize,
-				Pages: a.Pages, PageSize: s.PageSize, Window: s.Window, Scale: s.Scale, Softcap: s.Softcap, Type: graph.BF16}
+			p := Problem{Q: a.Q, Cache: a.Cache, Sinks: a.Sinks, Y: g.Poisoned(2 * len(a.Want)), Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize,
+				Pages: a.Pages, PageSize: s.PageSize, Window: s.Window, Both: s.Both, Scale: s.Scale, Softcap: s.Softcap, Type: graph.BF16}
 			k, err := New(g.Loader, p)
 			g.Must(err)
 			g.Must(k.Launch(g.Stream, &a.Step, a.Tiles, tokens))
