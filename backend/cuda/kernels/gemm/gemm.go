@@ -53,8 +53,12 @@ type Problem struct {
 	Fn      int32    // a gated problem's graph.Fn: silu or gelu_tanh
 }
 
-// widths are the tile widths in rows of x, and the stages of each that fit in shared memory.
-var widths = []struct{ rows, stages int }{{8, 11}, {16, 11}, {32, 9}, {64, 8}, {128, 6}, {256, 4}}
+// widths are the tile widths in rows of x, the stages of each that fit in shared memory, and the part of the time that teams must be
+// busy, or the last round goes as a stream. (Of several tiles of x, those of a stream read their weights from memory more than once.)
+var widths = []struct {
+	rows, stages int
+	busy         float64
+}{{8, 11, 0.95}, {16, 11, 0.95}, {32, 9, 0.95}, {64, 8, 0.95}, {128, 6, 0.95}, {256, 4, 0.65}}
 
 // leastScaled is the narrowest tile of numbers of eight bits: fewer rows are skinny's.
 const leastScaled = 16
@@ -81,6 +85,7 @@ type Kernel struct {
 
 type width struct {
 	rows   int
+	busy   float64
 	shared int
 	kernel *driver.Kernel
 	x      driver.TensorMap
@@ -96,8 +101,7 @@ func PartialBytes(sms, rows int) int64 {
 	return 0
 }
 
-// MaxTiles is how many zeroed int32 counters launches may use: tiles × row tiles of the largest launch that is dealt out as a
-// stream.
+// MaxTiles is how many zeroed int32 counters launches may use.
 const MaxTiles = 1 << 15
 
 // Fits reports whether the copy engine can fetch these matrices and results can be written: rows must be multiples of 16 bytes.
@@ -124,7 +128,7 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 		if w.rows < leastScaled && p.Type != graph.BF16 {
 			continue
 		}
-		b := width{rows: w.rows}
+		b := width{rows: w.rows, busy: w.busy}
 		chunk := min(w.rows, 64) // tokens of a turn of the epilogue
 		b.shared = 1024 + w.stages*(tileRows+w.rows)*depth*2 + 2*chunk*lineBytes
 		if b.kernel, err = l.Kernel(folder, fmt.Sprint(name, w.rows), b.shared); err != nil {
@@ -167,32 +171,31 @@ func (k *Kernel) Launch(s *driver.Stream, m int) error {
 			break
 		}
 	}
-	p := k.base
+	p, kernel, cluster := k.base, w.kernel, 1
 	p.X, p.M = w.x, int32(m)
 	p.RowTiles = int32((m + w.rows - 1) / w.rows)
 	p.Tiles *= p.RowTiles
-	blocks := min(int(p.Tiles), k.sms)
-	if int(p.Tiles) <= MaxTiles && uneven(int(p.Tiles), k.sms, w.rows) {
-		p.Stream, blocks = 1, min(k.sms, int(p.Tiles)*((int(p.K)+depth-1)/depth)) // each block has a step
+	if w.rows == MaxRows && k.pair != nil {
+		kernel, cluster, p.X = k.pair, 2, k.half
+		p.Tiles /= 2
 	}
-	grid := driver.Grid{X: blocks, Threads: threads, Shared: w.shared}
-	if w.rows == MaxRows && p.Stream == 0 && k.pair != nil {
-		p.X, p.Tiles = k.half, p.Tiles/2
-		grid.X, grid.Cluster = min(k.sms, blocks)/2*2, 2
-		return driver.Launch(s, k.pair, grid, &p)
-	}
-	return driver.Launch(s, w.kernel, grid, &p)
+	var teams int
+	teams, p.Stream = share(k.sms/cluster, p.Tiles, (p.K+depth-1)/depth, w.busy)
+	return driver.Launch(s, kernel, driver.Grid{X: teams * cluster, Threads: threads, Shared: w.shared, Cluster: cluster}, &p)
 }
 
-// uneven reports whether dealing whole tiles out leaves so many multiprocessors idle in the last round that cutting tiles, whose
-// pieces go through memory, is worth it.
-func uneven(tiles, sms, rows int) bool {
-	rounds := (tiles + sms - 1) / sms
-	busy := float64(tiles) / float64(rounds*sms)
-	if rows == MaxRows {
-		return busy < 0.7
+// share deals tiles of so many steps out to at most `most` teams of blocks: how many teams, and how many of the tiles go as a stream.
+// Those are the tiles of a last round that would leave teams idle for too much of the time; busy is how much of it is enough.
+func share(most int, tiles, steps int32, busy float64) (teams int, stream int32) {
+	n := int32(most)
+	rounds, rest := (tiles+n-1)/n, tiles%n
+	if float64(tiles) >= busy*float64(rounds*n) || tiles > n && rest*steps < n {
+		return int(min(n, tiles)), 0
 	}
-	return busy < 0.95
+	if rest < n/8 || busy > 0.9 { // many pieces of few tiles would take longer than few of many
+		rest = tiles
+	}
+	return int(min(n, tiles*steps)), rest
 }
 
 // weaveParams mirrors WeaveParams of gemm.cu.

@@ -2,9 +2,9 @@
 // into a ring of shared memory; two warpgroups multiply them. Weights are the A operand (128 rows a tile), activations
 // the B operand (BN rows), so the same kernel streams weights for a few rows of x and fills the tensor cores for many.
 //
-// Work is dealt out two ways. Tiles in turn: block b takes tiles b, b + grid, …: no sums are split. In a stream: all tiles' k
-// steps in a row are cut into equal runs, one a block, so that every block works as long as every other whatever the
-// shape; a tile cut in pieces is added up, in the order of blocks, by the block that finishes it last.
+// Work is dealt out two ways. Whole tiles in turn: block b takes tiles b, b + grid, …: no sums are split. The tiles that would
+// leave blocks idle in a last round go as a stream, before the others: their k steps in a row are cut into equal runs, one a block. A
+// tile cut in pieces is added up, in the order of blocks, by the block that is done with its piece last.
 //
 // Rows of x beyond m are read (they are within the buffer or zero) and never stored.
 //
@@ -25,11 +25,11 @@ struct GemmParams {
   TensorMap w[3]; // [n, k] each
   TensorMap x;    // [rows, k]
   Part part[3];
-  void* partial;  // stream: two tiles of sums a block
-  int* arrived;   // stream: [tiles] zeros
+  void* partial;  // two tiles of sums a block
+  int* arrived;   // [stream] zeros, or of pairs of blocks [stream × 2]
   const float* xScale; // [rows] what a number of each row of x counts, if they are scaled
   int m, k, parts, fn;
-  int rowTiles, tiles, stream; // tiles of x, tiles in all, how work is dealt out
+  int rowTiles, tiles, stream; // tiles of x, tiles in all, and how many of them go as a stream; of pairs of blocks, pairs of tiles
   int pad;
 };
 
@@ -37,32 +37,43 @@ struct GemmParams {
 constexpr int BK = 64, W_BYTES = 128 * BK * 2, WORKERS = 256;
 extern SHARED u8 dynamic[];
 
-DEVICE float gate(int fn, float x) {
-  if (fn == 0) return x * reciprocal(1 + expf(-x));
-  return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
-}
+// Gate is a gated problem's function, x sigmoid(x (a + b x²)): silu, or gelu by its tanh, since (1 + tanh(u)) / 2 is sigmoid(2u).
+struct Gate {
+  float a, b; // times -log2 e
+  DEVICE Gate(int fn) : a(-LOG2E * (fn == 0 ? 1 : 1.5957691216057308f)), b(-LOG2E * (fn == 0 ? 0 : 0.07135481627260f)) {}
+  DEVICE float operator()(float x) const { return x * reciprocal(1 + exp2(x * __builtin_fmaf(b, minf(x * x, 1e30f), a))); }
+};
 
-// Work is a block's share: count steps of BK in a row, from a step of a tile on. It is walked by increments: a division a
-// step would cost more than the step.
+// Team is a block among all that share the work, or its cluster among all clusters.
+struct Team { int mine, all; };
+
+// Work is a team's share: a run of the stream's steps, then whole tiles. It is walked by increments: a division a step would cost more
+// than the step.
 struct Work {
-  int steps, count, tile, step, turn; // turn: from one tile to the next
-  DEVICE Work(const GemmParams& p, int pair) {
-    steps = ceilDiv(p.k, BK);
-    if (p.stream) {
-      int start = first(p, steps, blockX());
-      count = first(p, steps, blockX() + 1) - start;
-      tile = start / steps, step = start % steps, turn = 1;
-    } else {
-      tile = blockX() / pair, step = 0, turn = gridX() / pair;
-      count = tile < p.tiles ? ceilDiv(p.tiles - tile, turn) * steps : 0;
-    }
+  int steps, count;       // of BK in a tile, and in all
+  int tile, step;         // where it stands
+  int left, whole, turn;  // steps left of the run; the first whole tile, and from one to the next
+  DEVICE Work(const GemmParams& p, Team team) : steps(ceilDiv(p.k, BK)), step(0), whole(p.stream + team.mine), turn(team.all) {
+    int start = first(p, steps, team, team.mine);
+    left = first(p, steps, team, team.mine + 1) - start;
+    count = left + (whole < p.tiles ? ceilDiv(p.tiles - whole, turn) * steps : 0);
+    tile = whole;
+    if (left > 0) tile = start / steps, step = start % steps;
   }
-  // first is the step that a block of a stream starts with.
-  static DEVICE int first(const GemmParams& p, int steps, int block) { return (int)((long)p.tiles * steps * block / gridX()); }
+  // first is the step that a team's run starts with.
+  static DEVICE int first(const GemmParams& p, int steps, Team team, int which) { return (int)((long)p.stream * steps * which / team.all); }
   DEVICE bool next() { // whether a new tile begins
-    if (++step < steps) return false;
-    step = 0, tile += turn;
-    return true;
+    if (left == 1 || step + 1 == steps) return skip(1), true;
+    step++;
+    if (left > 0) left--;
+    return false;
+  }
+  // here is how many steps it stands before of the tile at hand; skip goes on behind them.
+  DEVICE int here() const { return left > 0 ? mini(left, steps - step) : steps; }
+  DEVICE void skip(int n) {
+    step = 0;
+    if (left <= 0) tile += turn;
+    else tile = (left -= n) > 0 ? tile + 1 : whole;
   }
 };
 
@@ -108,6 +119,108 @@ struct Bf16 {
   static DEVICE float result(float sum, float, float) { return sum; }
 };
 
+// Writer turns a tile so that a token's numbers lie together, CHUNK tokens at a time: each warpgroup lays its columns of Y in
+// lines of shared memory and then writes them out 16 bytes a thread.
+template <typename Number, int BN, bool GATED> struct Writer {
+  // CHUNK: tokens of a turn; COLS: columns of Y of a warpgroup; LINE: bytes of a line of them.
+  static constexpr int CHUNK = BN < 64 ? BN : 64, COLS = GATED ? 32 : 64, LINE = COLS * 2 + 16;
+  const Part& part;
+  const float* xScale;
+  u8* lines;
+  Gate gate;
+  int group, column, row0, m;
+  float bias0 = 0, bias1 = 0, scale0 = 1, scale1 = 1;
+  Scales xs[CHUNK / 8]; // of the tokens in hand
+
+  DEVICE Writer(const GemmParams& p, const Place& at, u8* stage) : part(p.part[at.part]), xScale(p.xScale), gate(p.fn), group(warp() / 4 - 1), row0(at.xRow), m(p.m) {
+    lines = stage + group * (CHUNK * LINE);
+    column = (GATED ? at.wRow / 2 : at.wRow) + group * COLS;
+    int col = column + (warp() & 3) * (COLS / 4) + lane() / 4, col1 = GATED ? col : col + 8;
+    const float *b1 = GATED ? part.bias2 : part.bias, *s1 = GATED ? part.scale2 : part.scale;
+    if (part.bias && col < part.n) bias0 = part.bias[col];
+    if (b1 && col1 < part.n) bias1 = b1[col1];
+    if (Number::SCALED && col < part.n) scale0 = part.scale[col];
+    if (Number::SCALED && col1 < part.n) scale1 = s1[col1];
+    fetchScales(0);
+  }
+  DEVICE void fetchScales(int c) { // of turn c; asked for a turn ahead
+    UNROLL for (int j = 0; j < CHUNK / 8; j++)
+      xs[j] = Number::SCALED ? scalesAt(xScale, mini(row0 + c * CHUNK + j * 8 + lane() % 4 * 2, m - 1 & ~1)) : Scales{1, 1};
+  }
+  // lay takes the lane's sums of tokens 8j to 8j + 7 of the turn.
+  DEVICE void lay(int j, const typename Number::Sum* s) {
+    float x0 = xs[j].first, x1 = xs[j].second;
+    float d[4] = {Number::result(s[0], scale0, x0), Number::result(s[1], scale0, x1), Number::result(s[2], scale1, x0), Number::result(s[3], scale1, x1)};
+    u32* line = (u32*)(lines + (j * 8 + lane() / 4) * LINE + (warp() & 3) * (COLS / 2) + lane() % 4 * 4);
+    if (GATED) {
+      line[0] = transpose8(pack(gate(d[0] + bias0) * (d[2] + bias1), gate(d[1] + bias0) * (d[3] + bias1)));
+    } else {
+      line[0] = transpose8(pack(d[0] + bias0, d[1] + bias0));
+      line[4] = transpose8(pack(d[2] + bias1, d[3] + bias1));
+    }
+  }
+  // write stores the lines of turn c.
+  DEVICE void write(int c) {
+    namedBarrier(1 + group, 128);
+    for (int s = threadX() & 127; s < CHUNK * (COLS / 8); s += 128) {
+      int line = s / (COLS / 8), token = row0 + c * CHUNK + line, col = column + s % (COLS / 8) * 8;
+      if (token >= m || col >= part.n) continue;
+      Vec16 v = *(const Vec16*)(lines + line * LINE + s % (COLS / 8) * 16);
+      long to = (long)token * part.n + col;
+      if (part.add) {
+        Vec16 old = *(const Vec16*)(part.add + to);
+        UNROLL for (int e = 0; e < 4; e++) v.x[e] = pack(low(v.x[e]) + low(old.x[e]), high(v.x[e]) + high(old.x[e]));
+      }
+      *(Vec16*)(part.y + to) = v;
+    }
+    namedBarrier(1 + group, 128);
+  }
+};
+
+// Pieces of a tile that teams of the stream share, in scratch memory. A block has two places: one for the tile that it begins
+// with, one for the tile that it ends with.
+template <typename Sum, int BN, int PAIR> struct Pieces {
+  static constexpr int VECTORS = BN / 8; // of four numbers a thread
+  const GemmParams& p;
+  Team team;
+  int steps, rank, tid;
+
+  DEVICE Vec16* place(int which, bool head) const { return (Vec16*)p.partial + (long)((which * PAIR + rank) * 2 + (head ? 0 : 1)) * VECTORS * WORKERS + tid; }
+  // join writes the block's piece of a tile; if it was the last to come, it gets the sum of all pieces back.
+  DEVICE bool join(int tile, bool head, Sum* acc, int& isLast) const {
+    auto start = [&](int which) { return Work::first(p, steps, team, which); };
+    Vec16* mine = place(team.mine, head);
+    UNROLL for (int j = 0; j < VECTORS; j++) mine[j * WORKERS] = *(const Vec16*)(acc + 4 * j);
+    int low = tile * steps, high = low + steps - 1; // the first and last step of the tile, and the teams that have them
+    long all = (long)p.stream * steps;
+    int c0 = (int)((long)low * team.all / all), c1 = (int)((long)high * team.all / all);
+    while (start(c0 + 1) <= low) c0++;
+    while (start(c1 + 1) <= high) c1++;
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    namedBarrier(3, WORKERS);
+    if (tid == 0) {
+      int before;
+      asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(p.arrived + tile * PAIR + rank) : "memory");
+      isLast = before == c1 - c0;
+      if (isLast) p.arrived[tile * PAIR + rank] = 0;
+    }
+    namedBarrier(3, WORKERS);
+    bool mineToFinish = isLast;
+    namedBarrier(3, WORKERS); // nobody writes isLast again before all have read it
+    if (!mineToFinish) return false;
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    UNROLL for (int e = 0; e < BN / 2; e++) acc[e] = 0;
+    for (int c = c0; c <= c1; c++) {
+      const Vec16* piece = place(c, start(c) >= low);
+      UNROLL for (int j = 0; j < VECTORS; j++) {
+        Vec16 v = piece[j * WORKERS];
+        UNROLL for (int e = 0; e < 4; e++) acc[4 * j + e] += __builtin_bit_cast(Sum, v.x[e]);
+      }
+    }
+    return true;
+  }
+};
+
 // GATED: the one weight matrix has eight rows of the gate, then the same eight of the up matrix, and so on, so that a thread
 // holds both numbers of a result (rows g and g + 8 of a product) and writes one.
 //
@@ -115,8 +228,7 @@ struct Bf16 {
 // both. That cuts the traffic from the L2 cache, which wide tiles run into before the tensor cores are busy, by a third.
 template <typename Number, int BN, int STAGES, bool GATED, int PAIR> DEVICE void gemm(const GemmParams& p) {
   constexpr int X_BYTES = BN * BK * 2, STAGE = W_BYTES + X_BYTES;
-  // The epilogue: tokens of a turn, columns of Y of a warpgroup, bytes of a line of them in shared memory.
-  constexpr int CHUNK = BN < 64 ? BN : 64, COLS = GATED ? 32 : 64, LINE = COLS * 2 + 16;
+  using Out = Writer<Number, BN, GATED>;
   SHARED static u64 bars[2 * STAGES];
   SHARED static int isLast;
   u32 ring = (sharedAddress(dynamic) + 1023) & ~1023u, full = sharedAddress(bars), empty = full + 8 * STAGES;
@@ -129,7 +241,8 @@ template <typename Number, int BN, int STAGES, bool GATED, int PAIR> DEVICE void
   if (PAIR > 1) clusterBarrier();
   else barrier();
   releaseNext();
-  Work work(p, PAIR);
+  Team team = {blockX() / PAIR, gridX() / PAIR};
+  Work work(p, team);
 
   if (warp() < 4) { // the producer: one thread of four warps that need few registers
     keepRegisters<40>();
@@ -168,9 +281,9 @@ template <typename Number, int BN, int STAGES, bool GATED, int PAIR> DEVICE void
 
   takeRegisters<232>();
   awaitInput();
-  int group = warp() / 4 - 1, tid = threadX() - 128, me = tid & 127, g = lane() / 4, t = lane() % 4;
+  int group = warp() / 4 - 1;
   typedef typename Number::Sum Sum;
-  Sum acc[BN / 2];
+  alignas(16) Sum acc[BN / 2];
   auto release = [&](int stage) __attribute__((always_inline)) { // to the producers that fill it: both blocks', of a pair
     if (lane() < PAIR) {
       if (PAIR > 1) barrierArriveAt(empty + stage * 8, lane());
@@ -179,8 +292,9 @@ template <typename Number, int BN, int STAGES, bool GATED, int PAIR> DEVICE void
   };
   Ring<STAGES> r;
   int steps = work.steps;
+  Pieces<Sum, BN, PAIR> pieces = {p, team, steps, rank, (int)threadX() - 128};
   for (int done = 0; done < work.count;) {
-    int tile = work.tile, n = mini(steps - work.step, work.count - done), last = 0;
+    int tile = work.tile, n = work.here(), last = 0;
     bool head = done == 0;
     for (int j = 0; j < n; j++) {
       barrierWait(full + r.stage * 8, r.phase);
@@ -197,82 +311,16 @@ template <typename Number, int BN, int STAGES, bool GATED, int PAIR> DEVICE void
     productWait<0>();
     UNROLL for (int e = 0; e < BN / 2; e++) Number::settle(acc[e]);
     release(last);
-    done += n, work.step = 0, work.tile += work.turn;
+    done += n;
+    work.skip(n);
 
-    if (n < steps) { // a piece: hand it over, and go on with the whole tile if it was the last
-      Sum* mine = (Sum*)p.partial + ((long)blockX() * 2 + (head ? 0 : 1)) * (BN / 2) * WORKERS + tid;
-      UNROLL for (int e = 0; e < BN / 2; e++) mine[e * WORKERS] = acc[e];
-      int low = tile * steps, high = low + steps - 1; // the first and last step of the tile, and the blocks that have them
-      long all = (long)p.tiles * steps;
-      int c0 = (int)((long)low * gridX() / all), c1 = (int)((long)high * gridX() / all);
-      while (Work::first(p, steps, c0 + 1) <= low) c0++;
-      while (Work::first(p, steps, c1 + 1) <= high) c1++;
-      asm volatile("fence.acq_rel.gpu;" ::: "memory");
-      namedBarrier(3, WORKERS);
-      if (tid == 0) {
-        int before;
-        asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(p.arrived + tile) : "memory");
-        isLast = before == c1 - c0;
-        if (isLast) p.arrived[tile] = 0;
-      }
-      namedBarrier(3, WORKERS);
-      bool mineToFinish = isLast;
-      namedBarrier(3, WORKERS); // nobody writes isLast again before all have read it
-      if (!mineToFinish) continue;
-      asm volatile("fence.acq_rel.gpu;" ::: "memory");
-      UNROLL for (int e = 0; e < BN / 2; e++) acc[e] = 0;
-      for (int c = c0; c <= c1; c++) {
-        const Sum* piece = (const Sum*)p.partial + (long)(c * 2 + (Work::first(p, steps, c) >= low ? 0 : 1)) * (BN / 2) * WORKERS + tid;
-        UNROLL for (int e = 0; e < BN / 2; e++) acc[e] += __builtin_nontemporal_load(piece + e * WORKERS);
-      }
-    }
-
-    // The epilogue turns the tile so that a token's numbers lie together, 64 tokens at a time: each warpgroup lays its
-    // columns of Y in lines of shared memory and then writes them out 16 bytes a thread.
+    if (n < steps && !pieces.join(tile, head, acc, isLast)) continue;
     Place at = Place::of<BN, PAIR>(p, tile, rank);
-    const Part& part = p.part[at.part];
-    int column = (GATED ? at.wRow / 2 : at.wRow) + group * COLS, row = (warp() & 3) * (COLS / 4) + g;
-    float bias0 = 0, bias1 = 0;
-    if (part.bias && column + row < part.n) bias0 = part.bias[column + row];
-    if (GATED && part.bias2 && column + row < part.n) bias1 = part.bias2[column + row];
-    if (!GATED && part.bias && column + row + 8 < part.n) bias1 = part.bias[column + row + 8];
-    float scale0 = 1, scale1 = 1;
-    if (Number::SCALED && column + row < part.n) scale0 = part.scale[column + row];
-    if (Number::SCALED && GATED && column + row < part.n) scale1 = part.scale2[column + row];
-    if (Number::SCALED && !GATED && column + row + 8 < part.n) scale1 = part.scale[column + row + 8];
-    u8* lines = stage + group * (CHUNK * LINE);
-    Scales xs[CHUNK / 8]; // of the tokens in hand, fetched a turn ahead
-    auto fetchScales = [&](int c) __attribute__((always_inline)) {
-      UNROLL for (int j = 0; j < CHUNK / 8; j++) xs[j] = Number::SCALED ? scalesAt(p.xScale, mini(at.xRow + c * CHUNK + j * 8 + t * 2, p.m - 1 & ~1)) : Scales{1, 1};
-    };
-    fetchScales(0);
-    UNROLL for (int c = 0; c < BN / CHUNK; c++) {
-      UNROLL for (int j = 0; j < CHUNK / 8; j++) {
-        Sum* s = acc + (c * (CHUNK / 8) + j) * 4;
-        float x0 = xs[j].first, x1 = xs[j].second;
-        float d[4] = {Number::result(s[0], scale0, x0), Number::result(s[1], scale0, x1), Number::result(s[2], scale1, x0), Number::result(s[3], scale1, x1)};
-        u32* line = (u32*)(lines + (j * 8 + g) * LINE + (warp() & 3) * (COLS / 2) + t * 4);
-        if (GATED) {
-          line[0] = transpose8(pack(gate(p.fn, d[0] + bias0) * (d[2] + bias1), gate(p.fn, d[1] + bias0) * (d[3] + bias1)));
-        } else {
-          line[0] = transpose8(pack(d[0] + bias0, d[1] + bias0));
-          line[4] = transpose8(pack(d[2] + bias1, d[3] + bias1));
-        }
-      }
-      if (c + 1 < BN / CHUNK) fetchScales(c + 1);
-      namedBarrier(1 + group, 128);
-      for (int s = me; s < CHUNK * (COLS / 8); s += 128) {
-        int line = s / (COLS / 8), token = at.xRow + c * CHUNK + line, col = column + s % (COLS / 8) * 8;
-        if (token >= p.m || col >= part.n) continue;
-        Vec16 v = *(const Vec16*)(lines + line * LINE + s % (COLS / 8) * 16);
-        long to = (long)token * part.n + col;
-        if (part.add) {
-          Vec16 old = *(const Vec16*)(part.add + to);
-          UNROLL for (int e = 0; e < 4; e++) v.x[e] = pack(low(v.x[e]) + low(old.x[e]), high(v.x[e]) + high(old.x[e]));
-        }
-        *(Vec16*)(part.y + to) = v;
-      }
-      namedBarrier(1 + group, 128);
+    Out out(p, at, stage);
+    UNROLL for (int c = 0; c < BN / Out::CHUNK; c++) {
+      UNROLL for (int j = 0; j < Out::CHUNK / 8; j++) out.lay(j, acc + (c * (Out::CHUNK / 8) + j) * 4);
+      if (c + 1 < BN / Out::CHUNK) out.fetchScales(c + 1);
+      out.write(c);
     }
   }
   if (PAIR > 1) clusterBarrierLoose(); // the other block may still arrive at our barriers

@@ -48,7 +48,8 @@ func TestAgainstPlainGo(t *testing.T) {
 			{m: 300, k: 576, n: []int{640}}, {m: 2100, k: 128, n: []int{256}, extra: true},
 			{m: 5, k: 256, n: []int{200, 200}, gated: true}, {m: 40, k: 320, n: []int{704, 704}, gated: true, extra: true},
 			{m: 130, k: 192, n: []int{344, 344}, gated: true}, {m: 700, k: 128, n: []int{448, 448}, gated: true},
-			// enough tiles for pairs of blocks
+			// a stream of pairs, a stream before whole tiles, and enough tiles for pairs without one
+			{m: 256, k: 1000, n: []int{512, 256}, extra: true}, {m: 250, k: 448, n: []int{1024, 1024}, gated: true}, {m: 1200, k: 320, n: []int{4096}, extra: true},
 			{m: 2600, k: 72, n: []int{2560}, extra: true}, {m: 1300, k: 200, n: []int{1536, 512, 512}}, {m: 1300, k: 136, n: []int{1280, 1280}, gated: true, extra: true},
 		} {
 			check(g, c.m, c.k, c.n, c.gated, c.extra, partial, arrived)
@@ -119,7 +120,7 @@ func BenchmarkLinear(b *testing.B) {
 				total += n
 			}
 			copies := max(1, 256<<20/(total*shape.k*2)+1)
-			for _, m := range []int{1, 8, 16, 32, 64, 128, 256, 512, 2048, 8192} {
+			for _, m := range []int{1, 8, 16, 32, 64, 128, 256, 512, 768, 1280, 2048, 8192} {
 				if shape.name == "head" && m > 256 {
 					continue
 				}
@@ -146,4 +147,32 @@ func BenchmarkLinear(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestShare needs no GPU: every team has a step, teams that deal whole tiles deal equally many, and a stream is only where many would
+// be idle.
+func TestShare(t *testing.T) {
+	for _, busy := range []float64{0.65, 0.95} {
+		for tiles := int32(1); tiles < 1200; tiles++ {
+			for _, steps := range []int32{1, 3, 64, 224} {
+				teams, stream := share(66, tiles, steps, busy)
+				n := int32(teams)
+				switch {
+				case n < 1 || n > 66 || stream > tiles || stream > MaxTiles/2:
+					t.Fatalf("%d tiles of %d steps: %d teams, a stream of %d", tiles, steps, teams, stream)
+				case stream == 0 && n != min(tiles, 66):
+					t.Fatalf("%d tiles of %d steps: %d teams", tiles, steps, teams)
+				case stream > 0 && (stream*steps < n || (tiles-stream)%n != 0):
+					t.Fatalf("%d tiles of %d steps: a stream of %d for %d teams leaves some without work", tiles, steps, stream, teams)
+				case stream > 0 && float64(tiles) >= busy*float64((tiles+65)/66*66):
+					t.Fatalf("%d tiles of %d steps: a stream of %d, though most teams are busy", tiles, steps, stream)
+				}
+			}
+		}
+	}
+	for tiles, want := range map[int32]int32{16: 16, 24: 24, 32: 32, 48: 0, 72: 72, 80: 14, 112: 0, 128: 0} { // what was measured, see bench/h200.md
+		if _, stream := share(66, tiles, 64, 0.65); stream != want {
+			t.Errorf("%d pairs of tiles of 256 rows: a stream of %d, want %d", tiles, stream, want)
+		}
+	}
 }
