@@ -1,15 +1,13 @@
 package cuda
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
@@ -175,37 +173,58 @@ func benchmarkLlama8B(b *testing.B, f quant.Format) {
 		work, t := g.Work(&step), total.Seconds()/float64(runs)
 		fmt.Printf("%v  %9.3f ms (host %7.3f)  %9.0f tok/s  %5.2f TB/s  %6.1f TFLOP/s\n", crowds, t*1e3, host.Seconds()/float64(runs)*1e3,
 			float64(len(batch.Tokens))/t, float64(work.Bytes())/t/1e12, float64(work.FLOPs)/t/1e12)
-		if len(batch.Tokens) >= 32 {
-			printKinds(b, prog, batch)
+		if crowds[0].past < 1024 {
+			printKinds(b, d, batch)
 		}
 	}
 }
 
-// printKinds prints what each kind of launch takes by itself, all layers together.
-func printKinds(b *testing.B, prog *plan.Program, batch *backend.Batch) {
-	nodes := prog.Graph.Nodes
-	best := make([]time.Duration, len(nodes))
-	for range 4 {
-		took := make([]time.Duration, len(nodes))
-		if err := prog.RunTimed(batch, took); err != nil {
+// printKinds prints what all layers' launches of each kind take together, recorded as one graph and replayed.
+func printKinds(b *testing.B, d *Device, batch *backend.Batch) {
+	kinds, order := map[string][]*launch{}, []string(nil)
+	for first, list := range d.steps.joined { // the one program's
+		for _, l := range list {
+			_, name, ok := strings.Cut(l.text, ".")
+			if !ok {
+				name = l.text
+			}
+			if kinds[name] == nil {
+				order = append(order, name)
+			}
+			kinds[name] = append(kinds[name], l)
+		}
+		if err := d.do(func() error {
+			return d.stepWith(unsafe.Slice(first, 1), batch, func(_ []*launch, s *step) error {
+				for _, name := range order {
+					took, err := d.replays(kinds[name], s)
+					if err != nil {
+						return err
+					}
+					fmt.Printf("        %8.3f ms  %d × %s\n", took.Seconds()*1e3, len(kinds[name]), name)
+				}
+				return nil
+			})
+		}); err != nil {
 			b.Fatal(err)
 		}
-		for i, t := range took {
-			if best[i] == 0 || t < best[i] {
-				best[i] = t
+	}
+}
+
+// replays is what one replay of the launches takes.
+func (d *Device) replays(list []*launch, s *step) (time.Duration, error) {
+	const runs = 10
+	g, err := d.stream.Capture(func() error { return put(list, s) })
+	if err != nil {
+		return 0, err
+	}
+	defer g.Close()
+	took, err := d.fastest(func() error {
+		for range runs {
+			if err := d.stream.Replay(g); err != nil {
+				return err
 			}
 		}
-	}
-	var sum time.Duration
-	kinds := map[string]time.Duration{}
-	for i, n := range nodes {
-		name := n.Out[0].Name
-		kinds[name[strings.LastIndexByte(name, '.')+1:]] += best[i]
-		sum += best[i]
-	}
-	fmt.Printf("        %.3f ms by launches:", sum.Seconds()*1e3)
-	for _, kind := range slices.SortedFunc(maps.Keys(kinds), func(a, b string) int { return cmp.Compare(kinds[b], kinds[a]) }) {
-		fmt.Printf(" %s %.3f", kind, kinds[kind].Seconds()*1e3)
-	}
-	fmt.Println()
+		return nil
+	})
+	return took / runs, err
 }

@@ -1,9 +1,12 @@
 package cuda
 
 import (
+	"slices"
+
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/bytes"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/decode"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/rope"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -15,6 +18,7 @@ import (
 //	Linear gate, Linear up, ActMul of the two              one launch with the function at its end
 //	RMSNorm or AddNorm, Quantize of what it makes          one launch; what is not rounded is not written
 //	RoPE of queries, RoPE of keys, KVWrite                 one launch; the turned keys go straight to the cache
+//	the same and Attention                                 one launch where few sequences decode; turned queries are not written either
 //
 // What a joined launch no longer writes must have had no other reader, and what it writes must not lie where it still
 // reads: the plan reuses memory as if each node ran by itself.
@@ -32,7 +36,7 @@ func (d *Device) join(list []backend.Launch) ([]*launch, error) {
 	var joined []*launch
 	for i := 0; i < len(all); {
 		one, n, err := all[i], 1, error(nil)
-		for _, try := range []func([]*launch, map[*graph.Value]int) (*launch, int, error){d.joinGate, d.joinLinears, d.joinRound, d.joinTurnStore} {
+		for _, try := range []func([]*launch, map[*graph.Value]int) (*launch, int, error){d.joinGate, d.joinLinears, d.joinRound, d.joinTurn} {
 			if l, taken, failed := try(all[i:], readers); taken > 0 || failed != nil {
 				one, n, err = l, taken, failed
 				break
@@ -126,6 +130,60 @@ func (d *Device) joinLinears(l []*launch, _ map[*graph.Value]int) (*launch, int,
 	}
 	put, err := d.bindTensor(l[:n], nil)
 	return &launch{text: l[0].text + " and what reads the same", put: put}, n, err
+}
+
+// joinTurn joins what turns queries and keys with the store and, if it can, with the attention behind it.
+func (d *Device) joinTurn(l []*launch, readers map[*graph.Value]int) (*launch, int, error) {
+	store, n, err := d.joinTurnStore(l, readers)
+	if n == 0 || err != nil || len(l) == n {
+		return store, n, err
+	}
+	whole, err := d.turnAttend(l, readers)
+	if whole == nil || err != nil {
+		return store, n, err
+	}
+	attend := l[n]
+	return &launch{text: attend.text + " (with what turns and stores)", put: func(s *step) error {
+		if s.recorded && s.tokens <= turning {
+			return whole.Launch(d.stream, &s.Step, s.seqs)
+		}
+		if err := store.put(s); err != nil {
+			return err
+		}
+		return attend.put(s)
+	}}, n + 1, nil
+}
+
+// turning is the most sequences whose attention turns and stores as well: it has two blocks a multiprocessor where there are three without,
+// which costs more than a launch once the memory's bandwidth counts.
+const turning = 32
+
+// turnAttend is the kernel for few sequences of one new token that turns queries and keys, stores keys and values and attends, of launches
+// that joinTurnStore joins and the one behind them; nil if there is none.
+func (d *Device) turnAttend(l []*launch, readers map[*graph.Value]int) (*decode.Kernel, error) {
+	q, k, store, attend := l[0], l[1], l[2], l[3]
+	o, ok := attend.node.Op.(graph.Attention)
+	if !ok || o.Both || !d.hopper() || attend.node.In[0] != q.node.Out[0] || attend.node.In[1] != store.node.Out[0] || readers[q.node.Out[0]] != 1 {
+		return nil, nil
+	}
+	turn, lim := q.node.Op.(graph.RoPE), attend.args.Limits
+	p := decodeProblem(attend.node, attend.args)
+	p.Q = at(q.args.In[0])
+	rows, y, scratch := q.args.In[0], attend.args.Out[0], attend.args.Scratch
+	late := []backend.Buffer{k.args.In[0], store.args.In[2]} // what is read later than the plan thinks
+	switch {
+	case !decode.FitsTurning(p, turn.Dim) || lim.PageSize < decode.MinPage,
+		decode.Counters(turning, p) > counters,
+		slices.ContainsFunc(late, func(b backend.Buffer) bool { return overlap(b, y) || overlap(b, scratch) }),
+		overlap(rows, scratch) || overlap(rows, y) && (y.Off != rows.Off || p.KSize != p.VSize): // in place every block reads its queries before their results are written
+		return nil, nil
+	}
+	var err error
+	if p.Sinks, err = d.sinks(attend.args); err != nil {
+		return nil, err
+	}
+	fresh := decode.Fresh{Keys: at(k.args.In[0]), Values: at(store.args.In[2]), Angles: at(q.args.In[1]), Adjacent: turn.Pairing == graph.AdjacentPairs}
+	return decode.NewTurning(d.loader, p, fresh, at(scratch), d.counters)
 }
 
 // joinTurnStore joins the turning of queries and keys and the store of keys and values.

@@ -19,6 +19,11 @@ struct DecodeParams {
   int splits, fill; // the most parts a sequence is cut into, and how many of each fill the GPU
   int pad;
   float scale, softcap; // softcap 0: none
+  // Of a launch that turns queries and keys and stores keys and values itself: what is new in this step, not turned yet, in rows
+  // like the cache's, and the angles to turn by, [T, kSize / 2 × 2].
+  const bf16 *newKeys, *newValues;
+  const float* angles;
+  int adjacent, pad2; // adjacent: pairs are neighbours, not halves of a head
 };
 constexpr int WARPS = 4, HEADS = 8, MAX_SPLITS = 64;
 
@@ -65,12 +70,78 @@ template <typename C, int KC, int VH> struct Halves {
     else mma(d, a0, a1, a2, a3, b0, b1);
   }
   static DEVICE u32 pair(float first, float second) { return HALF ? packHalf(first, second) : pack(first, second); }
-  static DEVICE void loadQuery(Query& q, const bf16* x, bool in, int size) {
+  static DEVICE void loadRaw(Query& q, const bf16* x, bool in, int size) {
     UNROLL for (int c = 0; c < KC; c++) {
       int d = c * 32 + lane() % 4 * 8;
       q.x[c] = loadOnce(x + d, in && d < size);
-      if (HALF) q.x[c] = asHalf(q.x[c]);
     }
+  }
+  static DEVICE void finish(Query& q) {
+    if (HALF) UNROLL for (int c = 0; c < KC; c++) q.x[c] = asHalf(q.x[c]);
+  }
+  static DEVICE void loadQuery(Query& q, const bf16* x, bool in, int size) {
+    loadRaw(q, x, in, size);
+    finish(q);
+  }
+
+  // Turn holds the cosines and sines of what a lane has of a head of KC × 32 numbers: both halves of its pairs.
+  struct Turn {
+    float x[KC * 8];
+    DEVICE Turn(const float* angles, bool adjacent) {
+      UNROLL for (int c = 0; c < KC; c++) {
+        const float* from = adjacent ? angles + (c * 32 + lane() % 4 * 8) : angles + (c / 2 * 32 + lane() % 4 * 8) * 2 + c % 2 * 8;
+        UNROLL for (int i = 0; i < 2; i++) {
+          Vec16 v = loadOnce(from + i * 4, true);
+          UNROLL for (int e = 0; e < 4; e++) x[c * 8 + i * 4 + e] = __builtin_bit_cast(float, v.x[e]);
+        }
+      }
+    }
+    DEVICE void operator()(Query& q, bool adjacent) const {
+      if (adjacent) {
+        UNROLL for (int i = 0; i < KC * 4; i++) {
+          u32& pair = q.x[i / 4].x[i % 4];
+          float c = x[2 * i], s = x[2 * i + 1];
+          pair = pack(low(pair) * c - high(pair) * s, high(pair) * c + low(pair) * s);
+        }
+        return;
+      }
+      UNROLL for (int i = 0; i < KC * 2; i++) {
+        u32 &one = q.x[i / 4].x[i % 4], &two = q.x[i / 4 + KC / 2].x[i % 4];
+        const float* t = x + i * 4; // of two pairs
+        u32 turned = pack(low(one) * t[0] - low(two) * t[1], high(one) * t[2] - high(two) * t[3]);
+        two = pack(low(two) * t[0] + low(one) * t[1], high(two) * t[2] + high(one) * t[3]);
+        one = turned;
+      }
+    }
+  };
+  // Fresh is the key and value of the step's own token, which are not in the cache yet.
+  struct Fresh {
+    Query k;
+    Vec16 v[VH];
+    DEVICE void load(const bf16* key, const bf16* value, int kSize, int vSize) {
+      loadRaw(k, key, true, kSize);
+      UNROLL for (int h = 0; h < VH; h++) {
+        int d = h * 64 + lane() / 4 * 8;
+        v[h] = loadOnce(value + d, d < vSize);
+        if (HALF) v[h] = asHalf(v[h]);
+      }
+    }
+    DEVICE void store(C* key, C* value, int kSize, int vSize) const {
+      UNROLL for (int c = 0; c < KC; c++) {
+        int d = c * 32 + lane() % 4 * 8;
+        if (lane() < 4 && d < kSize) *(Vec16*)(key + d) = k.x[c];
+      }
+      UNROLL for (int h = 0; h < VH; h++) {
+        int d = h * 64 + lane() / 4 * 8;
+        if (lane() % 4 == 0 && d < vSize) *(Vec16*)(value + d) = v[h];
+      }
+    }
+  };
+  DEVICE void put(const Fresh& f, int token) { // as the token's, of the 16 at hand
+    UNROLL for (int half = 0; half < 2; half++)
+      if (lane() / 4 + half * 8 == token) UNROLL for (int c = 0; c < KC; c++) k[c][half] = f.k.x[c];
+    UNROLL for (int i = 0; i < 4; i++)
+      if (lane() % 4 * 2 + (i & 1) + (i / 2) * 8 == token) UNROLL for (int h = 0; h < VH; h++) v[i][h] = f.v[h];
   }
   DEVICE void loadKeys(const Pages<C>& p, int page, int token0, int kv, int length) {
     int token = token0 + lane() / 4, d = lane() % 4 * 8;
@@ -139,6 +210,7 @@ template <typename C, int KC, int VB, int VW> struct Bytes {
   static constexpr bool SCALED = SCALE_BYTES<C>;
   static constexpr int PARTS = KC > 2 ? 1 : 2, PRODUCTS = KC * 4, TILES = VB * 2 * VW, WIDTH = VB * 32 * VW;
   struct Query { u32 x[KC * 4][2]; };
+  struct Fresh {}; // keys and values are rounded to eight bits elsewhere
   u32 v[4][VB][VW];
   Vec16 k[KC][2];
   float kUnit[2], vUnit[4];
@@ -203,7 +275,9 @@ template <typename C, int KC, int VB, int VW> struct Bytes {
   }
 };
 
-template <typename S> DEVICE void decode(const DecodeParams& p) {
+// TURN: the launch turns queries and keys and stores the step's own keys and values in the cache too. All other keys and values are
+// there before the step begins, so they are fetched before the kernel ahead of this one has ended.
+template <typename S, bool TURN> DEVICE void decode(const DecodeParams& p) {
   constexpr int PARTS = S::PARTS, STEP = 16 * PARTS, TILES = S::TILES;
   SHARED static float out[WARPS][HEADS][S::WIDTH];
   SHARED static float tops[WARPS][HEADS], sums[WARPS][HEADS];
@@ -221,7 +295,8 @@ template <typename S> DEVICE void decode(const DecodeParams& p) {
   int first = p.window > 0 ? maxi(0, length - p.window) : 0;
   int step0 = first / STEP, steps = ceilDiv(length, STEP) - step0;
   // As many splits as fill the GPU, or, of long sequences, parts of 1,024 keys, which even out between multiprocessors.
-  int each = maxi(ceilDiv(steps, maxi(p.fill, mini(steps * STEP / 1024, p.splits))), 2 * WARPS / PARTS), active = ceilDiv(steps, each);
+  // A few hundred keys are one part: adding parts up takes longer than reading another three times 64.
+  int each = maxi(ceilDiv(steps, maxi(p.fill, mini(steps * STEP / 1024, p.splits))), (steps <= 5 * WARPS / PARTS ? 5 : 2) * WARPS / PARTS), active = ceilDiv(steps, each);
   if (blockX() >= active) return;
   int end = mini(step0 + (blockX() + 1) * each, step0 + steps);
 
@@ -234,22 +309,46 @@ template <typename S> DEVICE void decode(const DecodeParams& p) {
     }
   };
   findPages(at);
-  awaitInput();
+  int cached = TURN ? length - 1 : length; // tokens in the cache
   Pages<typename S::Number> cache = {p.cache, p.kvHeads, p.kSize, p.vSize, s.pageShift};
   typename S::Query q;
-  S::loadQuery(q, p.q + ((long)row * p.heads + head0 + g) * p.kSize, g < heads, p.kSize);
   S x[PARTS];
   float o[TILES][4] = {}, top[2] = {-1e30f, -1e30f}, sum[2] = {0, 0};
   auto loadKeys = [&](int step) {
-    UNROLL for (int i = 0; i < PARTS; i++) x[i].loadKeys(cache, page[i], step * STEP + i * 16, kv, length);
+    UNROLL for (int i = 0; i < PARTS; i++) x[i].loadKeys(cache, page[i], step * STEP + i * 16, kv, cached);
   };
   auto loadValues = [&](int step) {
-    UNROLL for (int i = 0; i < PARTS; i++) x[i].loadValues(cache, page[i], step * STEP + i * 16, kv, length);
+    UNROLL for (int i = 0; i < PARTS; i++) x[i].loadValues(cache, page[i], step * STEP + i * 16, kv, cached);
     findPages(step + WARPS);
   };
-  if (at < end) loadKeys(at), loadValues(at);
+  const bf16* query = p.q + ((long)row * p.heads + head0 + g) * p.kSize;
+  int lastStep = (length - 1) / STEP;
+  bool owner = lastStep < end && lastStep >= at && (lastStep - at) % WARPS == 0; // of the step's own token
+  typename S::Fresh fresh;
+  if constexpr (TURN) {
+    int lastPage = owner ? pages[(length - 1) >> s.pageShift] : 0;
+    if (at < end) loadKeys(at), loadValues(at);
+    awaitInput();
+    S::loadRaw(q, query, g < heads, p.kSize);
+    typename S::Turn turn(p.angles + (long)row * p.kSize, p.adjacent);
+    if (owner) {
+      fresh.load(p.newKeys + ((long)row * p.kvHeads + kv) * p.kSize, p.newValues + ((long)row * p.kvHeads + kv) * p.vSize, p.kSize, p.vSize);
+      turn(fresh.k, p.adjacent);
+      S::finish(fresh.k);
+      if (blockY() % blocksPerKV == 0) fresh.store(cache.key(lastPage, length - 1, kv), cache.value(lastPage, length - 1, kv), p.kSize, p.vSize);
+    }
+    turn(q, p.adjacent);
+    S::finish(q);
+  } else {
+    awaitInput();
+    S::loadQuery(q, query, g < heads, p.kSize);
+    if (at < end) loadKeys(at), loadValues(at);
+  }
   for (; at < end; at += WARPS) {
     bool more = at + WARPS < end;
+    if constexpr (TURN) {
+      if (owner && at == lastStep) x[0].put(fresh, (length - 1) % STEP);
+    }
     float sc[PARTS][4] = {}, now[2] = {top[0], top[1]};
     UNROLL for (int i = 0; i < S::PRODUCTS; i++) UNROLL for (int n = 0; n < PARTS; n++) x[n].score(sc[n], q, i);
     UNROLL for (int n = 0; n < PARTS; n++) UNROLL for (int i = 0; i < 4; i++) sc[n][i] *= p.scale * x[n].keyUnit(i / 2);
@@ -359,12 +458,18 @@ template <typename S> DEVICE void decode(const DecodeParams& p) {
 }
 // KERNELS makes the four sizes of a type: heads of up to 64, 96, 128 and 256.
 #define KERNELS(type, S64, S96, S128, S256)                                       \
-  KERNEL(128, 3) decode64_##type(PARAM DecodeParams p) { decode<S64>(p); }         \
-  KERNEL(128, 3) decode96_##type(PARAM DecodeParams p) { decode<S96>(p); }         \
-  KERNEL(128, 3) decode128_##type(PARAM DecodeParams p) { decode<S128>(p); }       \
-  KERNEL(128, 2) decode256_##type(PARAM DecodeParams p) { decode<S256>(p); }
+  KERNEL(128, 3) decode64_##type(PARAM DecodeParams p) { decode<S64, false>(p); }  \
+  KERNEL(128, 3) decode96_##type(PARAM DecodeParams p) { decode<S96, false>(p); }  \
+  KERNEL(128, 3) decode128_##type(PARAM DecodeParams p) { decode<S128, false>(p); } \
+  KERNEL(128, 2) decode256_##type(PARAM DecodeParams p) { decode<S256, false>(p); }
 #define SHAPE(...) __VA_ARGS__
 KERNELS(bf16, SHAPE(Halves<bf16, 2, 1>), SHAPE(Halves<bf16, 3, 2>), SHAPE(Halves<bf16, 4, 2>), SHAPE(Halves<bf16, 8, 4>))
 KERNELS(f16, SHAPE(Halves<f16, 2, 1>), SHAPE(Halves<f16, 3, 2>), SHAPE(Halves<f16, 4, 2>), SHAPE(Halves<f16, 8, 4>))
 KERNELS(i8, SHAPE(Bytes<i8, 1, 1, 2>), SHAPE(Bytes<i8, 2, 1, 4>), SHAPE(Bytes<i8, 2, 1, 4>), SHAPE(Bytes<i8, 4, 2, 4>))
 KERNELS(f8, SHAPE(Bytes<f8, 1, 1, 2>), SHAPE(Bytes<f8, 2, 1, 4>), SHAPE(Bytes<f8, 2, 1, 4>), SHAPE(Bytes<f8, 4, 2, 4>))
+#if __CUDA_ARCH__ >= 900 // where launches overlap
+KERNEL(128, 2) decode64_turn_bf16(PARAM DecodeParams p) { decode<Halves<bf16, 2, 1>, true>(p); }
+KERNEL(128, 2) decode64_turn_f16(PARAM DecodeParams p) { decode<Halves<f16, 2, 1>, true>(p); }
+KERNEL(128, 2) decode128_turn_bf16(PARAM DecodeParams p) { decode<Halves<bf16, 4, 2>, true>(p); }
+KERNEL(128, 2) decode128_turn_f16(PARAM DecodeParams p) { decode<Halves<f16, 4, 2>, true>(p); }
+#endif

@@ -3,6 +3,8 @@
 package decode
 
 import (
+	"fmt"
+
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/graph"
@@ -16,6 +18,8 @@ type params struct {
 	Splits, Fill                         int32
 	_                                    int32
 	Scale, Softcap                       float32
+	NewKeys, NewValues, Angles           driver.Ptr
+	Adjacent, _                          int32
 }
 
 // Problem is what a launch computes.
@@ -26,6 +30,13 @@ type Problem struct {
 	Window                       int
 	Scale, Softcap               float64
 	Type                         graph.Type // of the cache: BF16, F16, I8 or F8
+}
+
+// Fresh is what a launch reads that turns queries and keys and stores keys and values itself. Queries are not turned yet either.
+type Fresh struct {
+	Keys, Values driver.Ptr // [T, KVHeads × KSize] and [T, KVHeads × VSize] bf16: the step's own, not turned
+	Angles       driver.Ptr // [T, KSize / 2 × 2] float32: cosine and sine of each pair
+	Adjacent     bool       // pairs are neighbours, not halves of a head
 }
 
 const (
@@ -81,6 +92,21 @@ func PartialBytes(sms, seqs int, p Problem) int64 {
 // Counters is how many zeroed int32 a launch for seqs sequences uses.
 func Counters(seqs int, p Problem) int { return seqs * groups(p) }
 
+// FitsTurning reports whether there is a kernel that turns heads of this size whole and stores in such a cache.
+func FitsTurning(p Problem, dim int) bool {
+	return (p.Type == graph.BF16 || p.Type == graph.F16) && dim == p.KSize && (dim == 64 || dim == 128) && p.VSize <= dim && Fits(p.KSize, p.VSize, p.Type)
+}
+
+// NewTurning is New with the turning and the store of what is fresh in the same launch.
+func NewTurning(l *kernels.Loader, p Problem, f Fresh, partial, arrived driver.Ptr) (*Kernel, error) {
+	k, err := newKernel(l, p, fmt.Sprintf("decode%d_turn", p.KSize), partial, arrived)
+	k.base.NewKeys, k.base.NewValues, k.base.Angles = f.Keys, f.Values, f.Angles
+	if f.Adjacent {
+		k.base.Adjacent = 1
+	}
+	return k, err
+}
+
 // New binds a problem. partial has PartialBytes; arrived has Counters zeros that stay zero between launches.
 func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, error) {
 	name := "decode256"
@@ -92,6 +118,10 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 	case size <= 128:
 		name = "decode128"
 	}
+	return newKernel(l, p, name, partial, arrived)
+}
+
+func newKernel(l *kernels.Loader, p Problem, name string, partial, arrived driver.Ptr) (*Kernel, error) {
 	kernel, err := l.Kernel("decode", kernels.Name(name, p.Type), 0)
 	return &Kernel{sms: l.SMs(), kernel: kernel, groups: groups(p), base: params{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Partial: partial, Arrived: arrived, Sinks: p.Sinks,

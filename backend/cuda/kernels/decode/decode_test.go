@@ -2,9 +2,12 @@ package decode
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 	"unsafe"
 
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
 	"github.com/ridge-llm/ridge/graph"
@@ -59,6 +62,85 @@ func testShape(g *gputest.GPU, s gputest.Shape) {
 		g.Near(fmt.Sprintf("%+v", s), g.ReadBF16(p.Y, len(a.Want)), a.Want, 6e-3)
 		g.Must(g.Stream.Fill(p.Y, 0xff, int64(2*len(a.Want))))
 	}
+}
+
+// TestTurning gives the kernel queries and keys that are not turned yet, and a cache without the step's own token.
+func TestTurning(t *testing.T) {
+	gputest.Run(t, func(g *gputest.GPU) {
+		if g.Ctx.Arch() != 90 {
+			t.Skip("only Hopper's launches are joined so")
+		}
+		for i, s := range []gputest.Shape{
+			{Heads: 4, KVHeads: 4, KSize: 64, VSize: 64, Length: []int{1, 16, 17, 300}},
+			{Heads: 32, KVHeads: 8, KSize: 128, VSize: 128, Length: []int{5000, 1, 65, 321}},
+			{Heads: 32, KVHeads: 8, KSize: 128, VSize: 128, Length: []int{129}},
+			{Heads: 12, KVHeads: 1, KSize: 128, VSize: 72, Length: []int{777, 130}, Window: 100, Softcap: 5},
+			{Heads: 64, KVHeads: 8, KSize: 64, VSize: 64, Length: []int{500, 1300}, Sinks: true},
+		} {
+			for _, s.Type = range []graph.Type{graph.BF16, graph.F16} {
+				s.New, s.Scale, s.PageSize, s.InOrder = ones(len(s.Length)), 0.1, 16, true
+				g.Scope(func() { testTurning(g, s, i%2 == 1) })
+			}
+		}
+	})
+}
+
+func testTurning(g *gputest.GPU, s gputest.Shape, adjacent bool) {
+	what := fmt.Sprintf("%+v", s)
+	a, seqs := g.NewAttention(s), len(s.Length)
+	kLen, vLen := s.KVHeads*s.KSize, s.KVHeads*s.VSize
+	var angles, newKeys, newValues, keys, values []float32
+	var keysAt, valuesAt []driver.Ptr
+	page := 0
+	for i, n := range s.Length {
+		var back []float32
+		for j := range s.KSize / 2 {
+			sin, cos := math.Sincos(float64(n*(j+1)) * 0.37)
+			angles, back = append(angles, float32(cos), float32(sin)), append(back, float32(cos), float32(-sin))
+		}
+		key := a.Keys[i][(n-1)*kLen:]
+		keys = append(keys, key...)
+		value := a.Values[i][(n-1)*vLen:]
+		values, newValues = append(values, value...), append(newValues, value...)
+		key = slices.Clone(key)
+		gputest.Turn(key, s.KSize, back, adjacent)
+		gputest.Turn(a.Queries[i*s.Heads*s.KSize:(i+1)*s.Heads*s.KSize], s.KSize, back, adjacent)
+		newKeys = append(newKeys, key...)
+		at := a.Cache + driver.Ptr((page+(n-1)/16)*s.PageBytes())
+		keysAt = append(keysAt, at+driver.Ptr((n-1)%16*kLen*2))
+		valuesAt = append(valuesAt, at+driver.Ptr(s.PartBytes(s.KSize)+(n-1)%16*vLen*2))
+		page += (n + 15) / 16
+	}
+	for i := range s.Length {
+		g.Must(g.Stream.Fill(keysAt[i], 0xff, int64(2*kLen)))
+		g.Must(g.Stream.Fill(valuesAt[i], 0xff, int64(2*vLen)))
+	}
+	p := problem(s, a)
+	p.Q, p.Y = g.BF16(a.Queries), g.Poisoned(2*len(a.Want))
+	fresh := Fresh{Keys: g.BF16(newKeys), Values: g.BF16(newValues), Angles: g.F32(angles), Adjacent: adjacent}
+	k, err := NewTurning(g.Loader, p, fresh, g.Poisoned(int(PartialBytes(g.Loader.SMs(), seqs, p))), g.Zeros(4*Counters(seqs, p)))
+	g.Must(err)
+	read := g.ReadBF16
+	if s.Type == graph.F16 {
+		read = g.ReadF16
+	}
+	for range 2 {
+		g.Must(k.Launch(g.Stream, &a.Step, seqs))
+		g.Near(what, g.ReadBF16(p.Y, len(a.Want)), a.Want, 2e-2)
+		g.Must(g.Stream.Fill(p.Y, 0xff, int64(2*len(a.Want))))
+		for i := range s.Length {
+			g.Near(what+" keys", read(keysAt[i], kLen), wide(keys[i*kLen:(i+1)*kLen]), 1e-2)
+			g.Near(what+" values", read(valuesAt[i], vLen), wide(values[i*vLen:(i+1)*vLen]), 6e-3)
+		}
+	}
+}
+
+func wide(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
 }
 
 func problem(s gputest.Shape, a *gputest.Attention) Problem {
