@@ -23,11 +23,14 @@ func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 	if o.Scale != 0 {
 		p.Scale = float32(o.Scale)
 	}
-	if o.ByPosition {
-		p.ByPosition = 1
-	}
 	return func(s *step) error {
-		p.Step, p.Fed = s.Step, d.draws.fed[1-d.steps.next]
+		p.Step, p.Fed, p.Index = s.Step, d.draws.fed[1-d.steps.next], s.Tokens
+		switch {
+		case o.BySegment:
+			p.Index = s.segments
+		case o.ByPosition:
+			p.Index = s.Positions
+		}
 		return rows.Launch(d.stream, k, s.tokens, p)
 	}, nil
 }

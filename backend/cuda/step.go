@@ -25,8 +25,9 @@ type shape struct {
 type step struct {
 	shape
 	kernels.Step
-	rates   []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
-	prompts []prompt
+	segments driver.Ptr   // [T] int32; see backend.Batch
+	rates    []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
+	prompts  []prompt
 }
 
 // prompt is a sequence of a step with several new tokens.
@@ -103,7 +104,7 @@ func (w *writer) ints(n int, from []int32) driver.Ptr {
 // stepBytes bounds what a step's data takes.
 func stepBytes(lim backend.Limits, pairs int) int {
 	const arrays, pad = 16, 16
-	ints := kernels.Counts + 4*lim.Tokens + 3*lim.Seqs + 1 + lim.Seqs*lim.SeqPages + lim.Logits + 2*(lim.Tokens/tileRows+lim.Seqs) + lim.Seqs*pairs
+	ints := kernels.Counts + 5*lim.Tokens + 3*lim.Seqs + 1 + lim.Seqs*lim.SeqPages + lim.Logits + 2*(lim.Tokens/tileRows+lim.Seqs) + lim.Seqs*pairs
 	return 4*ints + arrays*pad
 }
 
@@ -114,6 +115,8 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 	s.Tokens = w.ints(sh.tokens, b.Tokens)
 	s.Positions = w.ints(sh.tokens, b.Positions)
 	s.Slots = w.ints(sh.tokens, b.Slots)
+	clear(w.host[w.used:][:4*sh.tokens]) // where segments are not told, all tokens are of the first
+	s.segments = w.ints(sh.tokens, b.Segments)
 	rowSeq, p := w.array(sh.tokens)
 	s.RowSeq = p
 	s.QStart = w.ints(sh.seqs+1, b.QStart)

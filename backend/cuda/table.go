@@ -50,9 +50,6 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	}
 	switch o := n.Op.(type) {
 	case graph.Embed:
-		if o.BySegment {
-			return nil
-		}
 		return d.one("embed", bindEmbed)
 	case graph.Linear:
 		return d.linears(n)
@@ -74,6 +71,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.attentions(n)
 	case graph.Act, graph.ActMul, graph.Add, graph.Softcap:
 		return d.one("pointwise", bindPointwise)
+	case graph.MoE:
+		return d.moes(n)
 	case graph.Pick:
 		return d.one("pick", bindPick)
 	default:

@@ -27,6 +27,8 @@ type weight struct {
 	scales driver.Ptr // of its rows, when it is in numbers of eight bits
 	packed driver.Ptr // still quantised; see kernels/packed and kernels/slab
 
+	expertBytes int64 // of packed, when it is among those of other experts; see kernels/moe
+
 	wovenAs graph.Type
 }
 
@@ -47,7 +49,9 @@ func (w *weight) Bytes() int64 {
 	if w.scales != 0 {
 		n += 4 * int64(w.tensor.Rows)
 	}
-	if w.packed != 0 {
+	if w.expertBytes != 0 {
+		n += w.expertBytes
+	} else if w.packed != 0 {
 		pieces, bytes := packed.Tiles(w.tensor)
 		if slab.Has(w.tensor.Format) {
 			pieces, bytes = slab.Slabs(w.tensor)

@@ -37,6 +37,8 @@ type Result struct {
 	Greedy     int     `json:"greedy_tokens"`
 	GreedySame int     `json:"greedy_tokens_same"` // before the first that differs
 	OK         bool    `json:"ok"`
+
+	errors []float64 // of each row
 }
 
 // Dir compares the model in dir with the golden file in the same place.
@@ -140,12 +142,13 @@ func (res *Result) compare(index int, got, want []float32, vocab int) {
 	for row := 0; row*vocab < len(want); row++ {
 		res.Rows++
 		g, w := got[row*vocab:(row+1)*vocab], want[row*vocab:(row+1)*vocab]
-		var top float64
+		var top, worst float64
 		for _, x := range w {
 			top = max(top, math.Abs(float64(x)))
 		}
 		for i := range w {
 			e := math.Abs(float64(g[i])-float64(w[i])) / top
+			worst = max(worst, e)
 			if e > res.WorstError || math.IsNaN(e) {
 				res.WorstError, res.WorstCase, res.WorstRow, res.WorstToken, res.Got, res.Want = e, index, row, i, g[i], w[i]
 				if math.IsNaN(e) {
@@ -153,6 +156,7 @@ func (res *Result) compare(index int, got, want []float32, vocab int) {
 				}
 			}
 		}
+		res.errors = append(res.errors, worst)
 	}
 }
 

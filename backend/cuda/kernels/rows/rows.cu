@@ -7,7 +7,8 @@ struct EmbedParams {
   const void* table; // [vocab, n]
   void* y;           // [T, n]
   const int* fed;    // tokens that the step before chose: token -1-i of this step is the one that its draw i did
-  int n, byPosition;
+  const int* index;  // [T] rows of the table
+  int n;
   float scale;
 };
 
@@ -15,7 +16,7 @@ template <typename W, typename T> DEVICE void embed(const EmbedParams& p) {
   begin();
   int r = blockX();
   if (r >= p.step.counts[COUNT_TOKENS]) return;
-  long id = (p.byPosition ? p.step.positions : p.step.tokens)[r];
+  long id = p.index[r];
   if (id < 0) id = p.fed[-1 - id];
   for (int i = threadX(); i < p.n; i += threads())
     ((T*)p.y)[(long)r * p.n + i] = fromFloat<T>(toFloat(((const W*)p.table)[id * p.n + i]) * p.scale);

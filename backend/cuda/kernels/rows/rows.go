@@ -10,12 +10,12 @@ import (
 
 // EmbedParams mirrors EmbedParams of rows.cu.
 type EmbedParams struct {
-	Step          kernels.Step
-	Table, Y      driver.Ptr
-	Fed           driver.Ptr // tokens that the step before chose
-	N, ByPosition int32
-	Scale         float32
-	_             int32
+	Step     kernels.Step
+	Table, Y driver.Ptr
+	Fed      driver.Ptr // tokens that the step before chose
+	Index    driver.Ptr // [T] int32, rows of the table: the step's tokens, positions or segments
+	N        int32
+	Scale    float32
 }
 
 // PickParams mirrors PickParams of rows.cu.

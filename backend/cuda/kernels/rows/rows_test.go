@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
 	"github.com/ridge-llm/ridge/graph"
@@ -27,6 +28,7 @@ func TestEmbed(t *testing.T) {
 		const vocab, scale = 11, 3.5
 		ids, positions, fed := []int32{3, 0, 10, -2, -1}, []int32{7, 8, 0, 1, 10}, []int32{9, 4}
 		looked := [][]int32{{3, 0, 10, 4, 9}, positions}
+		index := []driver.Ptr{g.Ints(append(ids, 0, 0)...), g.Ints(append(positions, 0, 0)...)}
 		for _, from := range gputest.Plain {
 			for _, to := range gputest.Plain {
 				k, err := Embed(g.Loader, from, to)
@@ -36,8 +38,8 @@ func TestEmbed(t *testing.T) {
 						what := fmt.Sprintf("rows of %d, %s to %s, by position %d", n, from, to, byPosition)
 						table := g.Random(vocab*n, 1)
 						p := &EmbedParams{
-							Step:  kernels.Step{Counts: g.Ints(int32(len(ids)), 1, 0), Tokens: g.Ints(append(ids, 0, 0)...), Positions: g.Ints(append(positions, 0, 0)...)},
-							Table: g.Put(from, table), Y: g.Room(to, len(ids)*n), Fed: g.Ints(fed...), N: int32(n), ByPosition: int32(byPosition), Scale: scale,
+							Step:  kernels.Step{Counts: g.Ints(int32(len(ids)), 1, 0)},
+							Table: g.Put(from, table), Y: g.Room(to, len(ids)*n), Fed: g.Ints(fed...), Index: index[byPosition], N: int32(n), Scale: scale,
 						}
 						g.Must(Launch(g.Stream, k, len(ids)+unused, p))
 						var want []float64

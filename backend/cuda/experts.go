@@ -1,0 +1,80 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/moe"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// The same matrix of all experts of a block lies in one piece, one expert behind the other, so that kernels find an expert's by its
+// number.
+
+// expertsOf is the weights with this place of each expert of a node.
+func expertsOf(a backend.Args, o graph.MoE, place int) []*weight {
+	var list []*weight
+	for e := range o.Experts {
+		list = append(list, a.Weights[e*o.Each()+place].(*weight))
+	}
+	return list
+}
+
+// expertSlabs is matrices on the device as moe.Pack lays them out in a form.
+func (d *Device) expertSlabs(list []*weight, form quant.Format) (driver.Ptr, error) {
+	first := list[0]
+	if first.packed != 0 {
+		return first.packed, nil
+	}
+	like := first.tensor
+	if form == quant.BF16 {
+		like.Format = form
+	}
+	slabs, bytes := moe.Slabs(like)
+	p, err := d.alloc(int64(len(list))*int64(slabs)*int64(bytes), fmt.Sprintf("%d weights from %s on", len(list), first.name))
+	if err != nil {
+		return 0, err
+	}
+	for i, w := range list {
+		w.packed, w.expertBytes = p+driver.Ptr(i*slabs*bytes), int64(slabs)*int64(bytes)
+	}
+	return p, d.upload.rows(p, len(list)*slabs, bytes, func(dst []byte, from, to int) {
+		for s := from; s < to; s++ {
+			moe.Pack(dst[(s-from)*bytes:][:bytes], list[s/slabs].tensor, form, s%slabs, s%slabs+1)
+		}
+	})
+}
+
+// expertRows is matrices, or biases, on the device as floats of a type, row-major.
+func (d *Device) expertRows(list []*weight, as graph.Type) (driver.Ptr, error) {
+	first := list[0]
+	if p := first.on[as]; p != 0 {
+		return p, nil
+	}
+	rows, size := first.tensor.Rows, int(as.RowBytes(first.tensor.Cols))
+	p, err := d.alloc(int64(len(list))*int64(rows)*int64(size), fmt.Sprintf("%d weights from %s on", len(list), first.name))
+	if err != nil {
+		return 0, err
+	}
+	for i, w := range list {
+		w.on[as] = p + driver.Ptr(i*rows*size)
+	}
+	return p, d.upload.rows(p, len(list)*rows, size, func(dst []byte, from, to int) {
+		row := make([]float32, first.tensor.Cols)
+		for r := from; r < to; r++ {
+			t := list[r/rows].tensor
+			quant.Decode(t.Format, row, t.Row(r%rows))
+			encode(dst[(r-from)*size:], row, as)
+		}
+	})
+}
+
+// expertBiases is the biases of the matrices with this place, 0 when there are none.
+func (d *Device) expertBiases(a backend.Args, o graph.MoE, place int) (driver.Ptr, error) {
+	if !o.Biased {
+		return 0, nil
+	}
+	return d.expertRows(expertsOf(a, o, o.Each()/2+place), graph.F32)
+}

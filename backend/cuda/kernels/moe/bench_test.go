@@ -1,0 +1,125 @@
+package moe
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// BenchmarkBlock prints what a block of experts and its parts take in the shapes of well-known models: random scores, other ones in each
+// run, so that each run has other experts. The rate is that of the weights that some row needs; for many rows the arithmetic's.
+func BenchmarkBlock(b *testing.B) {
+	gputest.Run(b, func(g *gputest.GPU) {
+		for _, c := range []struct {
+			name    string
+			o       graph.MoE
+			in, ffn int
+			formats []quant.Format
+		}{
+			{"Qwen3-30B-A3B", graph.MoE{Experts: 128, Top: 8}, 2048, 768, []quant.Format{quant.BF16, quant.Q4_K}},
+			{"gpt-oss-20b", graph.MoE{Experts: 32, Top: 4, Biased: true, Clamp: 7}, 2880, 2880, []quant.Format{quant.MXFP4}},
+			{"Mixtral-8x7B", graph.MoE{Experts: 8, Top: 2}, 4096, 14336, []quant.Format{quant.BF16}},
+		} {
+			for _, f := range c.formats {
+				g.Scope(func() {
+					bench := newBench(g, c.o, f, c.in, c.ffn)
+					for _, rows := range []int{1, 8, 32, 128, 2048} {
+						fmt.Printf("%-13s %-5s rows %4d: %s\n", c.name, f, rows, bench.rows(rows))
+					}
+				})
+			}
+		}
+	})
+}
+
+type bench struct {
+	*gputest.GPU
+	o                        graph.MoE
+	f                        quant.Format
+	in, ffn                  int
+	gate, up, down, bias     driver.Ptr
+	x, joined, results, sums driver.Ptr
+}
+
+const benchRows = 2048
+
+func newBench(g *gputest.GPU, o graph.MoE, f quant.Format, in, ffn int) *bench {
+	each, eachDown := int(Bytes(f, ffn, in)), int(Bytes(f, in, ffn))
+	b := &bench{GPU: g, o: o, f: f, in: in, ffn: ffn, gate: g.Noise(o.Experts * each), up: g.Noise(o.Experts * each), down: g.Noise(o.Experts * eachDown)}
+	b.x, b.joined = g.Noise(2*benchRows*in), g.Noise(2*benchRows*o.Top*ffn)
+	b.results, b.sums = g.Noise(2*benchRows*o.Top*in), g.Noise(2*benchRows*in)
+	if o.Biased {
+		b.bias = g.Zeros(4 * o.Experts * max(in, ffn))
+	}
+	return b
+}
+
+// rows times a step of so many rows.
+func (b *bench) rows(rows int) (line string) {
+	sets := 16
+	if rows > 128 {
+		sets = 2
+	}
+	b.Scope(func() {
+		var route, gated, down, sum []func() error
+		experts, each, slots := 0, Each(b.o, rows, true), benchRows*b.o.Top
+		for range sets {
+			scores := b.Random(rows*b.o.Experts, 1)
+			for _, of := range deal(scores, b.o).rows {
+				experts += min(1, len(of))
+			}
+			s, step := room(b.GPU, b.o, rows), &kernels.Step{Counts: b.Ints(int32(rows), 0, 0)}
+			router, err := NewRouter(b.Loader, graph.BF16, b.BF16(scores), b.o, kernels.CountTokens, s)
+			b.Must(err)
+			first, err := NewExperts(b.Loader, Product{X: b.x, Sorted: b.results, Slots: slots, W: b.gate, Up: b.up, Bias: b.bias, UpBias: b.bias, Y: b.joined, N: b.ffn, K: b.in, Format: b.f}, b.o, s)
+			b.Must(err)
+			last, err := NewExperts(b.Loader, Product{X: b.joined, BySlot: true, Slots: slots, W: b.down, Bias: b.bias, Y: b.results, N: b.in, K: b.ffn, Format: b.f}, b.o, s)
+			b.Must(err)
+			summer, err := NewSummer(b.Loader, graph.BF16, b.results, b.sums, b.in, b.o, kernels.CountTokens, s)
+			b.Must(err)
+			sorter, err := NewSorter(b.Loader, b.x, b.results, b.in, b.o, s)
+			b.Must(err)
+			route = append(route, func() error { return router.Launch(b.Stream, step, rows, each) })
+			gated = append(gated, func() error {
+				if each > MostUnsorted {
+					b.Must(sorter.Launch(b.Stream, rows*b.o.Top))
+				}
+				return first.Launch(b.Stream, rows, each)
+			})
+			down = append(down, func() error { return last.Launch(b.Stream, rows, each) })
+			sum = append(sum, func() error { return summer.Launch(b.Stream, step, rows) })
+		}
+		all := b.time(route, gated, down, sum)
+		matrix := float64(b.in) * float64(b.ffn)
+		bytes := float64(experts) / float64(sets) * (2*float64(Bytes(b.f, b.ffn, b.in)) + float64(Bytes(b.f, b.in, b.ffn)))
+		line = fmt.Sprintf("%8.1f µs, %5.2f TB/s, %5.0f TFLOP/s (route %.1f, gated %.1f, down %.1f, sum %.1f)", micro(all), bytes/all.Seconds()/1e12,
+			6*matrix*float64(rows*b.o.Top)/all.Seconds()/1e12, micro(b.time(route)), micro(b.time(gated)), micro(b.time(down)), micro(b.time(sum)))
+	})
+	return line
+}
+
+func micro(d time.Duration) float64 { return d.Seconds() * 1e6 }
+
+// time is what one of each of some launches takes, in a recorded graph of all sets.
+func (b *bench) time(parts ...[]func() error) time.Duration {
+	sets := len(parts[0])
+	recorded, err := b.Stream.Capture(func() error {
+		for i := range sets {
+			for _, part := range parts {
+				if err := part[i](); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	b.Must(err)
+	defer recorded.Close()
+	return b.Time(func(int) error { return b.Stream.Replay(recorded) }) / time.Duration(sets)
+}

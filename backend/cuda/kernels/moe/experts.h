@@ -1,0 +1,123 @@
+// One product of experts with the rows that pass them, 8 × NT of them at most in a job: out = w × x, or fn(gate × x) × (up × x). The
+// weights of an expert stream from memory once for its rows, packed as kernels/slab has them, or in bf16 in the same order; they are
+// opened in registers, where they are the A operand of the tensor cores.
+//
+// A warp takes a tile of 16 rows of weights (and of the up matrix), or shares it with others: each then has every split-th unit of 128
+// columns. What the rows have in those columns a warp lays out in shared memory itself, a unit ahead.
+#pragma once
+#include "../slab/unit.h"
+#include "joined.h"
+#include "job.h"
+
+struct ExpertsParams {
+  const bf16* x;    // [rows, k]
+  const int* row;   // [slots] the row of x of each; null: x has a row for each slot
+  const int* total;   // see RouteParams
+  const Vec16* jobs;
+  const u8 *w, *up; // units of each expert, one expert after the other; up: null, or of the same shape
+  const float *bias, *upBias; // [experts, n] or null
+  bf16* y;          // [slots, n]
+  long stride;      // bytes of an expert's units
+  int n, k, each, split;
+  int fn;           // graph.Fn of a gated product
+  float clamp;      // see graph.MoE
+};
+
+// Numbers in bf16, as they are: eight of a row for each lane and block.
+struct Sixteen {
+  static constexpr int BYTES = 2048, SUBS = 1, ABOVE = 0;
+  static constexpr bool AFFINE = false;
+  Vec16 codes[BLOCKS];
+  template <typename From> DEVICE void load(From from) {
+    UNROLL for (int b = 0; b < BLOCKS; b++) codes[b] = from.four(b * 512 + lane() * 16);
+  }
+};
+DEVICE void weights(const Sixteen& q, int block, u32 (&pairs)[4]) {
+  UNROLL for (int i = 0; i < 4; i++) pairs[i] = q.codes[block].x[i];
+}
+
+constexpr int LINE = COLUMNS * 2 + 16; // a row's columns of a unit; neighbours start four banks apart
+constexpr int WARPS = 4;
+
+template <typename Q, int NT, bool GATED> DEVICE void experts(const ExpertsParams& p) {
+  constexpr int RT = GATED ? 2 : 1, UNIT = 2 * Q::BYTES, STAGE = NT * 8 * LINE, PITCH = 20;
+  static_assert(2 * STAGE >= RT * NT * 8 * PITCH * 4, "the sums lie where x lay");
+  begin();
+  int group = WARPS / p.split, allTiles = ceilDiv(p.n, 16), units = unitsOf(p.k);
+  Job job;
+  if (!job.find(p, blockX(), ceilDiv(allTiles, group))) return;
+  int g = lane() / 4, t = lane() % 4, tile = mini(job.tiles * group + warp() / p.split, allTiles - 1);
+
+  const u8* w[RT];
+  w[0] = p.w + job.expert * p.stride + unitAt(tile, 0, units) * UNIT;
+  if (GATED) w[RT - 1] = p.up + job.expert * p.stride + unitAt(tile, 0, units) * UNIT;
+  float acc[RT][NT][4] = {};
+  auto load = [&](Q (&q)[RT][2], int unit) __attribute__((always_inline)) {
+    UNROLL for (int r = 0; r < RT; r++) UNROLL for (int h = 0; h < 2; h++) q[r][h].load(InMemory{w[r] + (long)unit * SLAB * UNIT + h * Q::BYTES});
+  };
+  Q even[RT][2], odd[RT][2];
+  int unit = warp() % p.split, at = 0;
+  if (unit < units) load(even, unit);
+
+  u32 stage = sharedAddress(dynamic) + warp() * 2 * STAGE;
+  const bf16* x[NT * 4]; // the rows of which a lane copies 16 bytes of a unit
+  UNROLL for (int i = 0; i < NT * 4; i++) {
+    int s = job.slot + mini(2 * i + lane() / 16, job.count - 1);
+    x[i] = p.x + (long)(p.row ? p.row[s] : s) * p.k;
+  }
+  auto fetch = [&](int unit, int at) __attribute__((always_inline)) {
+    int k = unit * COLUMNS + lane() % 16 * 8;
+    UNROLL for (int i = 0; i < NT * 4; i++) {
+      bool in = 2 * i + lane() / 16 < job.count && k < p.k;
+      copyAsync16(stage + at * STAGE + (2 * i + lane() / 16) * LINE + lane() % 16 * 16, x[i] + (in ? k : 0), in);
+    }
+    copyCommit();
+  };
+  if (unit < units) fetch(unit, 0);
+  // turn multiplies a unit while the next one is on its way; it reports whether there is one.
+  auto turn = [&](Q (&q)[RT][2], Q (&later)[RT][2]) __attribute__((always_inline)) {
+    unit += p.split;
+    if (unit < units) load(later, unit), fetch(unit, at ^ 1);
+    else copyCommit();
+    copyWait<1>();
+    warpBarrier();
+    UNROLL for (int b = 0; b < BLOCKS; b++) {
+      u32 open[RT][2][4];
+      UNROLL for (int r = 0; r < RT; r++) UNROLL for (int h = 0; h < 2; h++) weights(q[r][h], b, open[r][h]);
+      UNROLL for (int j = 0; j < NT; j++) {
+        u32 v[4];
+        loadMatrix4(v, stage + at * STAGE + (j * 8 + lane() % 8) * LINE + b * 64 + lane() / 8 * 16);
+        UNROLL for (int r = 0; r < RT; r++) {
+          u32(&top)[4] = open[r][0], (&bottom)[4] = open[r][1];
+          UNROLL for (int s = 0; s < 4; s += 2) mma(acc[r][j], top[s], bottom[s], top[s + 1], bottom[s + 1], v[s], v[s + 1]);
+        }
+      }
+    }
+    warpBarrier(); // all lanes have read what the next turn's copies overwrite
+    at ^= 1;
+    return unit < units;
+  };
+  if (unit < units)
+    while (turn(even, odd) && turn(odd, even)) {}
+
+  // The sums of the warps that share a tile are added in their order. They lie by slots, PITCH apart.
+  copyWait<0>();
+  barrier();
+  float* sums = (float*)dynamic;
+  constexpr int SUMS = NT * 8 * PITCH;
+  UNROLL for (int r = 0; r < RT; r++) UNROLL for (int j = 0; j < NT; j++) UNROLL for (int i = 0; i < 4; i++)
+    sums[(warp() * RT + r) * SUMS + (j * 8 + t * 2 + (i & 1)) * PITCH + g + i / 2 * 8] = acc[r][j][i];
+  barrier();
+  for (int i = threadX(); i < group * NT * 128; i += WARPS * 32) {
+    int in = i / (NT * 128), s = i % (NT * 128) / 16, c = i % 16, row = (job.tiles * group + in) * 16 + c;
+    if (s >= job.count || row >= p.n) continue;
+    auto total = [&](int r, const float* bias) {
+      float v = 0;
+      for (int part = 0; part < p.split; part++) v += sums[((in * p.split + part) * RT + r) * SUMS + s * PITCH + c];
+      return bias ? v + bias[(long)job.expert * p.n + row] : v;
+    };
+    float v = total(0, p.bias);
+    if (GATED) v = joined(p.fn, p.clamp, v, total(RT - 1, p.upBias));
+    p.y[(long)(job.slot + s) * p.n + row] = fromFloat<bf16>(v);
+  }
+}

@@ -1,0 +1,243 @@
+package moe
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+func TestMirrors(t *testing.T) {
+	gputest.Mirrors(t, "moe", map[string]uintptr{
+		"route_": unsafe.Sizeof(routeParams{}), "deal": unsafe.Sizeof(routeParams{}), "sort": unsafe.Sizeof(sortParams{}), "sum_": unsafe.Sizeof(sumParams{}),
+		"plain_": unsafe.Sizeof(plainParams{}), "join_": unsafe.Sizeof(joinParams{}),
+	})
+	few, wide := unsafe.Sizeof(expertsParams{}), unsafe.Sizeof(wideParams{})
+	for _, folder := range forms {
+		gputest.Mirrors(t, folder, map[string]uintptr{"gated": few, "one": few, "gated64": wide, "gated128": wide, "one64": wide, "one128": wide})
+	}
+}
+
+// room is memory for so many rows.
+func room(g *gputest.GPU, o graph.MoE, rows int) Slots {
+	n := 4 * rows * o.Top
+	return Slots{
+		Chosen: g.Poisoned(n), Share: g.Poisoned(n), Slot: g.Poisoned(n), Row: g.Poisoned(n),
+		First: g.Poisoned(4 * (o.Experts + 1)), Total: g.Poisoned(4), Jobs: g.Poisoned(JobBytes * Jobs(o, rows, LeastEach)),
+	}
+}
+
+// dealt is what the router should make of scores: each row's experts and shares, and each expert's rows.
+type dealt struct {
+	chosen [][]int
+	shares []float64
+	rows   [][]int
+}
+
+func deal(scores []float32, o graph.MoE) dealt {
+	d := dealt{rows: make([][]int, o.Experts)}
+	for r := range len(scores) / o.Experts {
+		row := scores[r*o.Experts : (r+1)*o.Experts]
+		order := make([]int, o.Experts)
+		for e := range order {
+			order[e] = e
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			switch {
+			case row[a] > row[b]:
+				return -1
+			case row[a] < row[b]:
+				return 1
+			}
+			return 0
+		})
+		sum := 0.0
+		for k, e := range order {
+			if k < o.Top || o.OfAll {
+				sum += math.Exp(float64(row[e] - row[order[0]]))
+			}
+		}
+		for _, e := range order[:o.Top] {
+			d.shares = append(d.shares, math.Exp(float64(row[e]-row[order[0]]))/sum)
+			d.rows[e] = append(d.rows[e], r)
+		}
+		d.chosen = append(d.chosen, order[:o.Top])
+	}
+	return d
+}
+
+// ints reads whole numbers back.
+func ints(g *gputest.GPU, p driver.Ptr, n int) []int {
+	var x []int
+	for _, v := range g.ReadF32(p, n) {
+		x = append(x, int(math.Float32bits(v)))
+	}
+	return x
+}
+
+// TestRouter: of equal scores the first, and rows beyond the step's count are left alone.
+func TestRouter(t *testing.T) {
+	gputest.Run(t, func(g *gputest.GPU) {
+		for _, o := range []graph.MoE{{Experts: 8, Top: 2}, {Experts: 128, Top: 8}, {Experts: 33, Top: 33}, {Experts: 1000, Top: 5, OfAll: true}, {Experts: 1, Top: 1}} {
+			for _, rows := range []int{1, 5, aloneRows, 77, 700} {
+				for _, each := range []int{8, 64} {
+					g.Scope(func() { against(g, o, rows, each) })
+				}
+			}
+		}
+	})
+}
+
+func against(g *gputest.GPU, o graph.MoE, rows, each int) {
+	const more = 3 // rows that the launch is for, beyond those of the step
+	what := fmt.Sprintf("%v, %d rows", o, rows)
+	scores := g.Random(rows*o.Experts, 1)
+	for i := range scores { // many of them equal
+		scores[i] = float32(math.Round(float64(scores[i])*16) / 16)
+	}
+	want, s := deal(scores, o), room(g, o, rows+more)
+	r, err := NewRouter(g.Loader, graph.BF16, g.BF16(append(scores, make([]float32, more*o.Experts)...)), o, kernels.CountLogits, s)
+	g.Must(err)
+	g.Must(r.Launch(g.Stream, &kernels.Step{Counts: g.Ints(0, 0, int32(rows))}, rows+more, each))
+	g.Near(what, g.ReadF32(s.Share, rows*o.Top), want.shares, 1e-6)
+	var chosen, first, jobs, row []int
+	slots := make([]int, rows*o.Top)
+	for r := range rows {
+		chosen = append(chosen, want.chosen[r]...)
+	}
+	for e, of := range want.rows {
+		from, before := len(row), len(jobs)/4
+		first = append(first, from)
+		for _, r := range of {
+			slots[r*o.Top+slices.Index(want.chosen[r], e)] = len(row)
+			row = append(row, r)
+		}
+		for range (len(of) + each - 1) / each {
+			jobs = append(jobs, e, before, from, len(row))
+		}
+	}
+	first = append(first, len(row))
+	if most := Jobs(o, rows, each); len(jobs)/4 > most {
+		g.Errorf("%s: %d jobs, and %d are said to be the most", what, len(jobs)/4, most)
+	}
+	for _, c := range []struct {
+		name string
+		at   driver.Ptr
+		want []int
+	}{{"experts", s.Chosen, chosen}, {"slots", s.Slot, slots}, {"rows", s.Row, row}, {"first slots", s.First, first}, {"how many jobs", s.Total, []int{len(jobs) / 4}}, {"jobs", s.Jobs, jobs}} {
+		if got := ints(g, c.at, len(c.want)); !slices.Equal(got, c.want) {
+			g.Fatalf("%s: %s are %v and should be %v", what, c.name, got, c.want)
+		}
+	}
+}
+
+// TestBlock compares whole blocks with plain Go, in every form, for jobs of every size.
+func TestBlock(t *testing.T) {
+	gputest.Run(t, func(g *gputest.GPU) {
+		for _, f := range []quant.Format{quant.BF16, quant.Q4_0, quant.Q4_K, quant.Q8_0, quant.Q6_K, quant.MXFP4} {
+			for _, c := range []struct {
+				o             graph.MoE
+				rows, in, ffn int
+			}{
+				{graph.MoE{Experts: 8, Top: 2}, 1, 512, 256}, {graph.MoE{Experts: 16, Top: 4}, 9, 768, 512}, {graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 1}, 40, 256, 768},
+				{graph.MoE{Experts: 3, Top: 1, Fn: graph.GeluTanh}, 150, 512, 256}, {graph.MoE{Experts: 6, Top: 3, OfAll: true}, 150, 512, 256},
+				{graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 2}, 500, 256, 256},
+			} {
+				g.Scope(func() { block(g, f, c.o, c.rows, c.in, c.ffn) })
+			}
+		}
+	})
+}
+
+// stack is a matrix of all experts on the device, and its numbers.
+func stack(g *gputest.GPU, f quant.Format, experts, rows, cols int) (driver.Ptr, [][]float32) {
+	var all []byte
+	var plain [][]float32
+	for range experts {
+		w, x := matrix(g, g.Rand, f, rows, cols)
+		n, bytes := Slabs(w)
+		packed := make([]byte, n*bytes)
+		Pack(packed, w, Form(f), 0, n)
+		all, plain = append(all, packed...), append(plain, x)
+	}
+	return g.Bytes(all), plain
+}
+
+func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
+	x, scores := g.Random(rows*in, 1), g.Random(rows*o.Experts, 1)
+	s, route := room(g, o, rows), deal(scores, o)
+	gate, gates := stack(g, f, o.Experts, ffn, in)
+	up, ups := stack(g, f, o.Experts, ffn, in)
+	down, downs := stack(g, f, o.Experts, in, ffn)
+	biases := [3][]float32{g.Random(o.Experts*ffn, 1), g.Random(o.Experts*ffn, 1), g.Random(o.Experts*in, 1)}
+	results := g.Poisoned(2 * rows * o.Top * in)
+	first := Product{X: g.BF16(x), Sorted: results, W: gate, Up: up, Y: g.Poisoned(2 * rows * o.Top * ffn), N: ffn, K: in, Slots: rows * o.Top, Format: Form(f)}
+	last := Product{X: first.Y, BySlot: true, W: down, Y: results, N: in, K: ffn, Slots: rows * o.Top, Format: Form(f)}
+	if o.Biased {
+		first.Bias, first.UpBias, last.Bias = g.F32(biases[0]), g.F32(biases[1]), g.F32(biases[2])
+	} else {
+		clear(biases[0])
+		clear(biases[1])
+		clear(biases[2])
+	}
+	y := g.Poisoned(2 * rows * in)
+	step := &kernels.Step{Counts: g.Ints(int32(rows), 0, 0)}
+	router, err := NewRouter(g.Loader, graph.BF16, g.BF16(scores), o, kernels.CountTokens, s)
+	g.Must(err)
+	gated, err := NewExperts(g.Loader, first, o, s)
+	g.Must(err)
+	one, err := NewExperts(g.Loader, last, o, s)
+	g.Must(err)
+	sorter, err := NewSorter(g.Loader, first.X, first.Sorted, in, o, s)
+	g.Must(err)
+	sum, err := NewSummer(g.Loader, graph.BF16, last.Y, y, in, o, kernels.CountTokens, s)
+	g.Must(err)
+	each := Each(o, rows, Sorts(g.Loader, ffn, in) && Sorts(g.Loader, in, ffn))
+	g.Must(router.Launch(g.Stream, step, rows, each))
+	if each > MostUnsorted {
+		g.Must(sorter.Launch(g.Stream, rows*o.Top))
+	}
+	g.Must(gated.Launch(g.Stream, rows, each))
+	g.Must(one.Launch(g.Stream, rows, each))
+	g.Must(sum.Launch(g.Stream, step, rows))
+	want := make([]float64, rows*in)
+	for r := range rows {
+		for k, e := range route.chosen[r] {
+			joined := make([]float32, ffn)
+			for i := range joined {
+				a := dot(x[r*in:(r+1)*in], gates[e][i*in:]) + float64(biases[0][e*ffn+i])
+				b := dot(x[r*in:(r+1)*in], ups[e][i*in:]) + float64(biases[1][e*ffn+i])
+				joined[i] = float32(joinedOf(o, a, b))
+			}
+			for i := range in {
+				want[r*in+i] += route.shares[r*o.Top+k] * (dot(joined, downs[e][i*ffn:]) + float64(biases[2][e*in+i]))
+			}
+		}
+	}
+	g.Near(fmt.Sprintf("%s, %v, %d rows, %d × %d", f, o, rows, in, ffn), g.ReadBF16(y, rows*in), want, 1e-2)
+}
+
+func dot(x, w []float32) (s float64) {
+	for i := range x {
+		s += float64(x[i]) * float64(w[i])
+	}
+	return s
+}
+
+func joinedOf(o graph.MoE, gate, up float64) float64 {
+	switch {
+	case o.Clamp != 0:
+		gate, up = min(gate, o.Clamp), min(max(up, -o.Clamp), o.Clamp)
+		return (up + 1) * gate / (1 + math.Exp(-graph.Alpha*gate))
+	case o.Fn == graph.GeluTanh:
+		return 0.5 * gate * (1 + math.Tanh(0.7978845608028654*(gate+0.044715*gate*gate*gate))) * up
+	}
+	return gate / (1 + math.Exp(-gate)) * up
+}

@@ -1,0 +1,161 @@
+// Which rows pass which experts. A slot is one expert of one row; slots lie expert by expert, and within an expert by rows, so that
+// each product of an expert has its rows together. A job is up to `each` slots of one expert. All of it stays on the device: how many
+// jobs a step has is read there by launches that have blocks for as many as there can be.
+#pragma once
+#include "../cuda.h"
+
+struct RouteParams {
+  Step step;
+  const void* scores; // [rows, experts]
+  int* chosen;        // [rows × top] experts, the best first
+  float* share;       // [rows × top] of them in the row's result
+  int* slot;          // [rows × top] where they are
+  int* row;           // [slots] the row that a slot is of
+  int* first;         // [experts + 1] slots of an expert begin here
+  int* total;         // how many jobs there are
+  Vec16* jobs;        // [jobs] of each the expert, the expert's first job, its first slot, and where its slots end
+  int count;          // rows are the step's counts[count]
+  int experts, top, ofAll, each;
+};
+
+constexpr int MAX_EXPERTS = 1024, MAX_TOP = 64, ROUTE_THREADS = 512, ALONE_ROWS = 32;
+
+DEVICE u32 warpMaxOf(u32 v) {
+  u32 d;
+  asm volatile("redux.sync.max.u32 %0, %1, -1;" : "=r"(d) : "r"(v));
+  return d;
+}
+DEVICE u32 warpMinOf(u32 v) {
+  u32 d;
+  asm volatile("redux.sync.min.u32 %0, %1, -1;" : "=r"(d) : "r"(v));
+  return d;
+}
+DEVICE int shuffleUp(int v, int by) { // a lane's own where there is none so far below
+  int y;
+  asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, -1;" : "=r"(y) : "r"(v), "r"(by));
+  return y;
+}
+DEVICE u32 ballot(bool v) {
+  u32 b;
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %1, 0;\n\tvote.sync.ballot.b32 %0, p, -1;\n\t}" : "=r"(b) : "r"((int)v));
+  return b;
+}
+DEVICE int ones(u32 v) { return __builtin_popcount(v); }
+
+// A score as a whole number in the same order, and back. Those of numbers are above 0.
+DEVICE u32 ordered(float s) {
+  u32 b = __builtin_bit_cast(u32, s + 0.0f); // -0 is 0
+  return b >> 31 ? ~b : b | 0x80000000;
+}
+DEVICE float score(u32 o) { return __builtin_bit_cast(float, o >> 31 ? o & 0x7fffffff : ~o); }
+
+// choose finds a row's experts: those with the highest scores, of equal scores the first. A warp does it, each lane for PER experts, every
+// 32nd; what has been found is set to 0.
+template <typename T, int PER> DEVICE void choose(const RouteParams& p, int r, int* keep) {
+  const T* scores = (const T*)p.scores + (long)r * p.experts;
+  u32 left[PER];
+  UNROLL for (int i = 0; i < PER; i++) left[i] = lane() + 32 * i < p.experts ? ordered(toFloat(scores[lane() + 32 * i])) : 0;
+  auto best = [&] {
+    u32 m = 0;
+    UNROLL for (int i = 0; i < PER; i++) m = m > left[i] ? m : left[i];
+    return warpMaxOf(m);
+  };
+  float top = score(best()), sum = 0, power[MAX_TOP / 32] = {}; // lane l keeps those of its choices l, l + 32, …
+  if (p.ofAll) {
+    UNROLL for (int i = 0; i < PER; i++) sum += left[i] ? expf(score(left[i]) - top) : 0;
+    sum = warpSum(sum);
+  }
+  for (int k = 0; k < p.top; k++) {
+    u32 most = best(), at = MAX_EXPERTS;
+    UNROLL for (int i = PER - 1; i >= 0; i--) at = left[i] == most ? lane() + 32 * i : at;
+    at = most ? warpMinOf(at) : 0; // scores that are no numbers: any expert, as the result is none either
+    UNROLL for (int i = 0; i < PER; i++) left[i] = lane() + 32 * i == at ? 0 : left[i];
+    float x = expf(score(most) - top);
+    if (!p.ofAll) sum += x;
+    UNROLL for (int i = 0; i < MAX_TOP / 32; i++) power[i] = k == lane() + 32 * i ? x : power[i];
+    if (lane() == 0) p.chosen[r * p.top + k] = at;
+    if (keep && lane() == 0) keep[r * p.top + k] = at;
+  }
+  UNROLL for (int i = 0; i < MAX_TOP / 32; i++)
+    if (lane() + 32 * i < p.top) p.share[r * p.top + lane() + 32 * i] = power[i] / sum;
+}
+
+// Four experts of what was chosen, from slot i on; -1 beyond the end.
+DEVICE Vec16 fourAt(const int* chosen, int i, int end) {
+  if (i + 4 <= end) return *(const Vec16*)(chosen + i);
+  Vec16 v;
+  UNROLL for (int j = 0; j < 4; j++) v.x[j] = i + j < end ? chosen[i + j] : -1;
+  return v;
+}
+
+// deal gives slots to the rows' experts. Every block counts for itself how many rows each expert has; a warp then lays out the slots of
+// some experts, in the order of rows.
+DEVICE void deal(const RouteParams& p, int rows, const int* chosen) {
+  SHARED static int count[MAX_EXPERTS], first[MAX_EXPERTS + 1], job[MAX_EXPERTS + 1];
+  int slots = rows * p.top;
+  for (int e = threadX(); e < p.experts; e += threads()) count[e] = 0;
+  barrier();
+  for (int i = threadX() * 4; i < slots; i += threads() * 4) {
+    Vec16 v = fourAt(chosen, i, slots);
+    UNROLL for (int j = 0; j < 4; j++)
+      if ((int)v.x[j] >= 0) asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(sharedAddress(count + v.x[j])) : "memory");
+  }
+  barrier();
+  if (warp() == 0) { // a lane has a run of experts
+    int run = ceilDiv(p.experts, 32), from = mini(lane() * run, p.experts), to = mini(from + run, p.experts);
+    int before = 0, jobs = 0;
+    for (int e = from; e < to; e++) before += count[e], jobs += ceilDiv(count[e], p.each);
+    int mine = before, mineJobs = jobs;
+    UNROLL for (int by = 1; by < 32; by *= 2) {
+      int a = shuffleUp(before, by), j = shuffleUp(jobs, by);
+      if (lane() >= by) before += a, jobs += j;
+    }
+    if (lane() == 31) first[p.experts] = before, job[p.experts] = jobs;
+    before -= mine, jobs -= mineJobs;
+    for (int e = from; e < to; e++) {
+      first[e] = before, job[e] = jobs;
+      before += count[e], jobs += ceilDiv(count[e], p.each);
+    }
+  }
+  barrier();
+  if (blockX() == 0) {
+    for (int e = threadX(); e <= p.experts; e += threads()) p.first[e] = first[e];
+    if (threadX() == 0) *p.total = job[p.experts];
+  }
+  u32 below = (1u << lane()) - 1;
+  for (int e = blockX() * (threads() / 32) + warp(); e < p.experts; e += gridX() * (threads() / 32)) {
+    int to = first[e], end = first[e + 1], jobs = job[e + 1] - job[e];
+    for (int j = lane(); j < jobs; j += 32) p.jobs[job[e] + j] = Vec16{(u32)e, (u32)job[e], (u32)to, (u32)end};
+    if (jobs == 0) continue;
+    Vec16 next = fourAt(chosen, lane() * 4, slots);
+    for (int i = lane() * 4; to < end; i += 128) {
+      Vec16 v = next;
+      next = fourAt(chosen, i + 128, slots);
+      u32 all[4];
+      int s = to;
+      UNROLL for (int j = 0; j < 4; j++) all[j] = ballot((int)v.x[j] == e), s += ones(all[j] & below), to += ones(all[j]);
+      UNROLL for (int j = 0; j < 4; j++) {
+        if (!(all[j] >> lane() & 1)) continue;
+        p.row[s] = (i + j) / p.top;
+        p.slot[i + j] = s++;
+      }
+    }
+  }
+}
+
+// route finds the experts of rows, a warp for each. A launch of one block deals the slots too.
+template <typename T> DEVICE void route(const RouteParams& p) {
+  SHARED alignas(16) static int kept[ALONE_ROWS * MAX_TOP];
+  begin();
+  bool alone = gridX() == 1;
+  int rows = p.step.counts[p.count];
+  for (int r = blockX() * (ROUTE_THREADS / 32) + warp(); r < rows; r += gridX() * (ROUTE_THREADS / 32)) {
+    int* keep = alone ? kept : (int*)0;
+    if (p.experts <= 128) choose<T, 4>(p, r, keep);
+    else if (p.experts <= 256) choose<T, 8>(p, r, keep);
+    else choose<T, MAX_EXPERTS / 32>(p, r, keep);
+  }
+  if (!alone) return;
+  barrier();
+  deal(p, rows, kept);
+}

@@ -1,0 +1,112 @@
+package moe
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// wideParams mirrors WideExpertsParams of wide.h.
+type wideParams struct {
+	X               driver.TensorMap
+	Total, Jobs     driver.Ptr
+	W, Up           driver.Ptr
+	Bias, UpBias, Y driver.Ptr
+	Stride          int64
+	N, K, Each, Fn  int32
+	Clamp           float32
+	_               int32
+	_               [5]uint64 // the struct's size is a multiple of its map's alignment, 64
+}
+
+// wide is a product bound to the kernels of wide.h.
+type wide struct {
+	base  wideParams
+	op    graph.MoE
+	sms   int
+	runs  int // tiles of weights
+	sizes [len(wideSizes)]struct {
+		kernel *driver.Kernel
+		shared int
+		x      driver.TensorMap
+	}
+}
+
+// wideSizes are how many slots a job of the kernels of wide.h has.
+var wideSizes = [...]int{64, 128}
+
+const wideThreads = 384
+
+// Sorts reports whether products of this size have kernels for large jobs, which want rows sorted by experts.
+func Sorts(l *kernels.Loader, n, k int) bool { return l.Hopper() && k%64 == 0 && n%8 == 0 }
+
+func newWide(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*wide, error) {
+	w := &wide{op: o, sms: l.SMs(), base: wideParams{
+		Total: s.Total, Jobs: s.Jobs, W: p.W, Up: p.Up, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y,
+		Stride: Bytes(p.Format, p.N, p.K), N: int32(p.N), K: int32(p.K), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
+	}}
+	name, tile, x := "one", slabRows, p.Sorted
+	if p.BySlot {
+		x = p.X
+	}
+	if p.Up != 0 {
+		name, tile = "gated", slabRows/2
+	}
+	w.runs = (p.N + tile - 1) / tile
+	for i, each := range wideSizes {
+		size := &w.sizes[i]
+		size.shared = wideShared(p.Format, each)
+		var err error
+		if size.kernel, err = l.Kernel(forms[p.Format], fmt.Sprint(name, each), size.shared); err != nil {
+			return nil, err
+		}
+		if size.x, err = l.Context().ColumnsMap(x, p.Slots, p.K, 2*p.K, each, columns); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// wideShared is the shared memory of a block, in bytes, by the words of wide.h.
+func wideShared(f quant.Format, each int) int {
+	const lines = 32 * (128*2 + 16)
+	unit := int(Bytes(f, slabRows, 2*columns)) / (2 * slabTiles)
+	stage := (2*each*128 + slabTiles*unit + 1023) / 1024 * 1024
+	return 1024 + min((224<<10-lines)/stage, 8)*stage + lines
+}
+
+func (w *wide) launch(s *driver.Stream, rows, each int) error {
+	at := 0
+	for wideSizes[at] < each {
+		at++
+	}
+	size, p := &w.sizes[at], w.base
+	p.X, p.Each = size.x, int32(each)
+	return driver.Launch(s, size.kernel, driver.Grid{X: min(w.sms, w.runs*Jobs(w.op, rows, each)), Threads: wideThreads, Shared: size.shared}, &p)
+}
+
+// sortParams mirrors SortParams of moe.cu.
+type sortParams struct {
+	X, Row, First, Y driver.Ptr
+	N, Experts       int32
+}
+
+// Sorter copies each slot its row.
+type Sorter struct {
+	kernel *driver.Kernel
+	p      sortParams
+}
+
+// NewSorter binds rows x [rows, n] bf16, n divisible by 8, and where those of the slots go [slots, n].
+func NewSorter(l *kernels.Loader, x, y driver.Ptr, n int, o graph.MoE, s Slots) (*Sorter, error) {
+	k, err := l.Kernel("moe", "sort", 0)
+	return &Sorter{k, sortParams{X: x, Row: s.Row, First: s.First, Y: y, N: int32(n), Experts: int32(o.Experts)}}, err
+}
+
+// Launch does up to so many slots.
+func (k *Sorter) Launch(s *driver.Stream, slots int) error {
+	return driver.Launch(s, k.kernel, driver.Grid{X: (slots + 7) / 8, Threads: 256}, &k.p)
+}
