@@ -48,7 +48,7 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 			}
 		}
 	}
-	switch o := n.Op.(type) {
+	switch n.Op.(type) {
 	case graph.Embed:
 		return d.one("embed", bindEmbed)
 	case graph.Linear:
