@@ -3,20 +3,26 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
 )
 
+// graphFlags say which graph to print, and for which step its cost.
+type graphFlags struct {
+	paper                 paperFlags
+	after, device         string
+	cost                  bool
+	tokens, context, seqs int
+}
+
 func graphCommand() *cobra.Command {
-	var after, device string
-	var cost bool
-	var tokens, context, seqs int
+	var f graphFlags
 	cmd := &cobra.Command{
 		Use:   "graph [MODEL]",
 		Short: "Print the operations of one step of a model, and what they cost",
@@ -24,57 +30,71 @@ func graphCommand() *cobra.Command {
 With --cost it prints, for a step of the given size, each operation's arithmetic (FLOPs: a multiply-add is two) and the
 bytes it must at least read and write; with --device also how long it is expected to take there, and what it waits for.
 
+MODEL is as for ridge plan: no weights are needed. Without one it is the built-in model.
+
 --after says after which pass to look; the passes run in this order: ` + pass.Names() + `.`,
 		Example: `  ridge graph model.gguf
   ridge graph model.gguf --after fuse
   ridge graph model.gguf --cost --tokens 1 --context 4096 --seqs 8
-  ridge graph model.gguf --after all --cost --device h200`,
+  ridge graph llama-3.1-8b --type Q4_0 --after all --cost --device h200`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if tokens < 1 || context < 0 || seqs < 1 {
-				return fmt.Errorf("--tokens %d, --context %d, --seqs %d: a step has at least one token and one sequence", tokens, context, seqs)
-			}
-			b, err := openModel(args)
-			if err != nil {
-				return err
-			}
-			defer b.Close()
-			act, passes := graph.F32, pass.Options{Q8: true}
-			var p *price.Profile
-			if device != "" {
-				if p, err = profileNamed(device); err != nil {
-					return err
-				}
-				act, passes = p.ActType(), pass.Options{Q8: p.Q8, BF16: p.RoundBF16}
-			}
-			g, err := b.Model.Graph(model.Options{Act: act, Cache: graph.F16})
-			if err != nil {
-				return err
-			}
-			if g, err = pass.Run(g, after, passes); err != nil {
-				return err
-			}
-			if !cost {
-				_, err = io.WriteString(cmd.OutOrStdout(), g.String())
-				return err
-			}
-			step := &graph.Step{Logits: seqs}
-			for range seqs {
-				step.Seqs = append(step.Seqs, graph.Seq{New: tokens, Past: context})
-			}
-			if p != nil {
-				return printPrice(cmd.OutOrStdout(), g, step, p)
-			}
-			return printCost(cmd.OutOrStdout(), g, step)
+			return f.run(cmd.OutOrStdout(), strings.Join(args, ""))
 		},
 	}
-	cmd.Flags().StringVar(&after, "after", "", "show the graph after this pass, or after all; default: as the model builds it")
-	cmd.Flags().BoolVar(&cost, "cost", false, "print FLOPs and bytes of each operation")
-	cmd.Flags().StringVar(&device, "device", "", "with --cost, price each operation too, on a published device, a file with a profile, or here")
-	cmd.Flags().IntVar(&tokens, "tokens", 1, "new tokens of each sequence in the step")
-	cmd.Flags().IntVar(&context, "context", 0, "tokens of each sequence that are in the cache already")
-	cmd.Flags().IntVar(&seqs, "seqs", 1, "sequences in the step")
+	f.paper.add(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&f.after, "after", "", "show the graph after this pass, or after all; default: as the model builds it")
+	fl.BoolVar(&f.cost, "cost", false, "print FLOPs and bytes of each operation")
+	fl.StringVar(&f.device, "device", "", "with --cost, price each operation too, on a published device, a file with a profile, or here")
+	fl.IntVar(&f.tokens, "tokens", 1, "new tokens of each sequence in the step")
+	fl.IntVar(&f.context, "context", 0, "tokens of each sequence that are in the cache already")
+	fl.IntVar(&f.seqs, "seqs", 1, "sequences in the step")
 	return cmd
+}
+
+// run prints the graph of a model, or what its operations cost.
+func (f *graphFlags) run(out io.Writer, arg string) error {
+	if f.tokens < 1 || f.context < 0 || f.seqs < 1 {
+		return fmt.Errorf("--tokens %d, --context %d, --seqs %d: a step has at least one token and one sequence", f.tokens, f.context, f.seqs)
+	}
+	if err := checkStep(f.seqs, f.tokens, f.context); err != nil {
+		return err
+	}
+	if err := f.paper.parse(); err != nil {
+		return err
+	}
+	m, err := f.paper.model(arg)
+	if err != nil {
+		return err
+	}
+	act, passes := graph.F32, pass.Options{Q8: true}
+	var p *price.Profile
+	if f.device != "" {
+		if p, err = profileNamed(f.device); err != nil {
+			return err
+		}
+		act, passes = p.ActType(), pass.Options{Q8: p.Q8, BF16: p.RoundBF16}
+	}
+	g, err := f.paper.graph(m, act)
+	if err != nil {
+		return err
+	}
+	if g, err = pass.Run(g, f.after, passes); err != nil {
+		return err
+	}
+	if !f.cost {
+		_, err = io.WriteString(out, g.String())
+		return err
+	}
+	step := &graph.Step{Logits: f.seqs}
+	for range f.seqs {
+		step.Seqs = append(step.Seqs, graph.Seq{New: f.tokens, Past: f.context})
+	}
+	if p != nil {
+		return printPrice(out, g, step, p)
+	}
+	return printCost(out, g, step)
 }
 
 // printCost prints a node a line with its work, and the sum.

@@ -59,14 +59,18 @@ func (f *paperFlags) model(arg string) (*model.Model, error) {
 	if strings.EqualFold(filepath.Ext(config), ".json") {
 		data, err := os.ReadFile(config)
 		if err != nil {
-			return nil, fmt.Errorf("%w", err)
+			return nil, err
 		}
 		return model.FromConfig(config, data)
 	}
-	if _, err := os.Stat(arg); errors.Is(err, os.ErrNotExist) {
+	path, err := modelPath(arg)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("there is no file %s, and no shape of that name; shapes are %s", arg, strings.Join(model.Shapes(), ", "))
 	}
-	b, err := bundle.Open(arg)
+	b, err := bundle.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,15 +38,17 @@ type planFlags struct {
 func planCommand() *cobra.Command {
 	var f planFlags
 	cmd := &cobra.Command{
-		Use:   "plan MODEL",
+		Use:   "plan [MODEL]",
 		Short: "Say what a model takes and gives on devices that need not be here",
 		Long: `Plan computes, from a model's config.json or GGUF metadata alone, what it takes to serve it: memory by purpose, how many sequences
 fit and how long they may be, the time to a first token and between tokens, tokens per second, and what a million of them
-cost. MODEL is a GGUF file, a Hugging Face directory, a config.json, or the name of a well-known shape (ridge dummy --list).
+cost. MODEL is a GGUF file, a Hugging Face directory, a config.json, or the name of a well-known shape (ridge dummy --list);
+without it, the built-in model.
 
 It tries every device it was given (all it knows, if none) in every layout that --tp, --pp and --ep allow, and lists what is
-fast enough for --slo, the cheapest first; for the others it says in a line why they do not do. One device in one layout is
-shown in full, for growing numbers of sequences.
+fast enough for --slo, the cheapest first (what an hour of a device costs is for --dollars to say; without, the most tokens a
+second of a device first); for the others it says in a line why they do not do. One device in one layout is shown in full, for
+growing numbers of sequences. The exit code is 1 when nothing does.
 
 --train plans for training with Adam in mixed precision instead.
 
@@ -53,16 +58,20 @@ others measured.`,
   ridge plan llama-3.1-70b --device h100-sxm --tp 4 --type BF16 --input 2048 --output 256 --plot plan.png
   ridge plan ./config.json --device h200,b200 --dollars h200=3.5,b200=5.5 --slo itl=30ms
   ridge plan llama-3.1-8b --device a100-80gb --dp 8 --train --zero 3 --recompute`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.parse(); err != nil {
 				return err
 			}
-			m, err := f.paper.model(args[0])
+			name := strings.Join(args, "")
+			m, err := f.paper.model(name)
 			if err != nil {
 				return err
 			}
-			r, err := f.plan(args[0], m)
+			if given := cmd.Flags().Changed; !given("input") && !given("output") && f.trace == "" {
+				f.shorten(m.Config.Context)
+			}
+			r, err := f.plan(cmp.Or(name, "the built-in model"), m)
 			if err != nil {
 				return err
 			}
@@ -74,13 +83,26 @@ others measured.`,
 			if f.asJSON {
 				e := json.NewEncoder(cmd.OutOrStdout())
 				e.SetIndent("", "  ")
-				return e.Encode(r)
+				err = e.Encode(r)
+			} else {
+				err = r.print(cmd.OutOrStdout())
 			}
-			return r.print(cmd.OutOrStdout())
+			return errors.Join(err, r.nothing(f.slo))
 		},
 	}
 	f.add(cmd)
 	return cmd
+}
+
+// shorten makes the default lengths fit into a model's context.
+func (f *planFlags) shorten(context int) {
+	if f.limits.Context > 0 {
+		context = f.limits.Context
+	}
+	if f.load.Input+f.load.Output > context && context >= 4 {
+		f.load.Output = min(f.load.Output, context/4)
+		f.load.Input = min(f.load.Input, context-f.load.Output)
+	}
 }
 
 func (f *planFlags) add(cmd *cobra.Command) {
@@ -92,7 +114,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	fl.IntSliceVar(&f.expert, "ep", []int{1}, "expert parallelism: devices among which the experts of a layer are divided, of one copy of the model or of several")
 	fl.IntVar(&f.data, "dp", 1, "data parallelism: copies of the model")
 	f.paper.add(cmd)
-	fl.IntVar(&f.load.Input, "input", 1024, "tokens of a prompt")
+	fl.IntVar(&f.load.Input, "input", 1024, "tokens of a prompt; of a model with a short context at most three quarters of it by default")
 	fl.IntVar(&f.load.Output, "output", 256, "tokens of an answer")
 	fl.StringVar(&f.trace, "trace", "", "take the mean lengths of this trace instead: a file, or a spec such as poisson:rate=4,n=200,in=512,out=128")
 	fl.StringVar(&f.slo, "slo", "", "what must be kept: ttft=1s,itl=50ms")
@@ -109,7 +131,10 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.plot, "plot", "", "write a plot of throughput against latency to this .png or .svg file")
 }
 
-// parse reads the flags that are more than numbers.
+// maxDevices is the most devices of a layout in one direction.
+const maxDevices = 1 << 16
+
+// parse reads the flags that are more than numbers, and checks those that are.
 func (f *planFlags) parse() (err error) {
 	if f.trace != "" {
 		t, err := trace.Load(f.trace)
@@ -123,10 +148,21 @@ func (f *planFlags) parse() (err error) {
 	switch {
 	case f.load.Input < 1 || f.load.Output < 1:
 		return fmt.Errorf("--input %d and --output %d: both must be 1 token or more", f.load.Input, f.load.Output)
-	case len(f.batch) > 0 && slices.Min(f.batch) < 1:
-		return fmt.Errorf("--batch has %d; 1 or more is possible", slices.Min(f.batch))
+	case f.load.Input > trace.MaxTokens || f.load.Output > trace.MaxTokens:
+		return fmt.Errorf("--input %d and --output %d: at most %d tokens are possible", f.load.Input, f.load.Output, trace.MaxTokens)
 	case f.limits.Context < 0:
 		return fmt.Errorf("--max-model-len %d; 1 or more is possible, and 0 for the model's own", f.limits.Context)
+	}
+	for _, l := range []struct {
+		flag string
+		list []int
+		most int
+	}{{"tp", f.tensor, maxDevices}, {"pp", f.pipeline, maxDevices}, {"ep", f.expert, maxDevices}, {"dp", []int{f.data}, maxDevices}, {"batch", f.batch, maxStepSeqs}} {
+		for _, n := range l.list {
+			if n < 1 || n > l.most {
+				return fmt.Errorf("--%s has %d; 1 to %d is possible", l.flag, n, l.most)
+			}
+		}
 	}
 	f.limits.Sequences = f.limits.StepTokens
 	if err := f.paper.parse(); err != nil {
@@ -178,8 +214,8 @@ func (f *planFlags) profiles() ([]*price.Profile, error) {
 	for _, d := range f.dollars {
 		name, value, _ := strings.Cut(d, "=")
 		at := slices.IndexFunc(all, func(p *price.Profile) bool { return p.Name == name })
-		var cost float64
-		if _, err := fmt.Sscanf(value, "%g", &cost); err != nil || at < 0 {
+		cost, err := strconv.ParseFloat(value, 64)
+		if err != nil || at < 0 {
 			return nil, fmt.Errorf("--dollars has %q; a number for one of the devices is possible, as in h100-sxm=2.5", d)
 		}
 		with := *all[at]

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -36,6 +37,7 @@ type planRow struct {
 	Best       *capacity.Estimate       `json:"best,omitempty"` // with as many sequences as fit and keep the promise
 	Why        string                   `json:"why_not,omitempty"`
 	setup      *capacity.Setup
+	missed     *capacity.Estimate // of one sequence, which fits and is too slow
 }
 
 // plan tries every device in every layout.
@@ -95,13 +97,18 @@ func (f *planFlags) row(m *model.Model, p *price.Profile, l capacity.Layout, r *
 	}
 	row.setup, row.Usable, row.Memory = s, s.Usable, &s.Memory
 	row.MaxContext, row.MaxBatch = s.MaxContext(), s.MaxBatch(f.load)
+	if m.Config.Encoder {
+		row.Why = fmt.Sprintf("%s is an encoder and writes no answers: ridge roofline prices its steps", m.Arch.Name)
+		return row, nil
+	}
 	if err := s.Fits(1, f.load.Input+f.load.Output); err != nil {
 		row.Why = err.Error()
 		return row, nil
 	}
 	best, ok := s.Best(f.load, f.promise)
 	if !ok {
-		row.Why = f.promise.Missed(s.Estimate(f.load, 1))
+		alone := s.Estimate(f.load, 1)
+		row.Why, row.missed = f.promise.Missed(alone), &alone
 		return row, nil
 	}
 	row.Best = &best
@@ -157,6 +164,25 @@ func (f *planFlags) batches(row planRow) []capacity.Estimate {
 		all = append(all, row.setup.Estimate(f.load, n))
 	}
 	return all
+}
+
+// nothing says that nothing does, and what would have to change; nil when something does.
+func (r *planReport) nothing(slo string) error {
+	var nearest *planRow
+	off := func(row *planRow) float64 { return r.SLO.Off(*row.missed) }
+	for i := range r.Rows {
+		switch row := &r.Rows[i]; {
+		case row.Why == "":
+			return nil
+		case row.missed != nil && (nearest == nil || off(row) < off(nearest)):
+			nearest = row
+		}
+	}
+	if nearest == nil {
+		return fmt.Errorf("plan: %s cannot be run as asked on any device that was tried", r.Model)
+	}
+	return fmt.Errorf("plan: nothing keeps --slo %s; the nearest is %s %s, where one sequence alone has ttft=%sms and itl=%sms",
+		slo, nearest.Device, nearest.Layout, inMillis(nearest.missed.TTFT), inMillis(nearest.missed.ITL))
 }
 
 // errNothingToDraw refuses a plot without a point.

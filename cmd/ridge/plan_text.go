@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/ridge-llm/ridge/price/capacity"
@@ -10,9 +11,9 @@ import (
 
 // print writes the report as tables.
 func (r *planReport) print(out io.Writer) error {
-	fmt.Fprintf(out, "%s, %.2f billion parameters", r.Model, float64(r.Parameters)/1e9)
+	fmt.Fprintf(out, "%s, %s parameters", r.Model, large(r.Parameters))
 	if r.Active < r.Parameters {
-		fmt.Fprintf(out, ", of which a token passes %.2f", float64(r.Active)/1e9)
+		fmt.Fprintf(out, ", of which a token passes %s", large(r.Active))
 	}
 	if r.Workload != nil {
 		fmt.Fprintf(out, "; prompts of %d tokens, answers of %d", r.Workload.Input, r.Workload.Output)
@@ -25,28 +26,70 @@ func (r *planReport) print(out io.Writer) error {
 		r.printMemory(out, r.Rows[0])
 		return r.printBatches(out)
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "device\tlayout\tweights\tKV/token\tlongest\tsequences\tTTFT ms\tITL ms\ttok/s\t$/Mtok\t\n")
-	for _, row := range r.Rows {
-		if row.Why != "" {
-			continue
-		}
-		b, m := row.Best, row.Memory
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d of %d\t%.0f\t%.1f\t%.0f\t%s\t\n", row.Device, row.Layout, capacity.Bytes(m.Weights),
-			capacity.Bytes(m.CacheToken), row.MaxContext, b.Batch, row.MaxBatch, b.TTFT*1e3, b.ITL*1e3, b.Rate, dollars(b.Dollars))
-	}
-	if err := w.Flush(); err != nil {
+	if err := r.printRows(out); err != nil {
 		return err
 	}
 	return r.printRefused(out)
 }
 
-// dollars is a sum of money; nothing when it is not known.
+// large is a number of parameters as people say it.
+func large(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.2f billion", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.2f million", float64(n)/1e6)
+	}
+	return fmt.Sprint(n)
+}
+
+// printRows shows what does, the best first.
+func (r *planReport) printRows(out io.Writer) error {
+	does := slices.DeleteFunc(slices.Clone(r.Rows), func(row planRow) bool { return row.Why != "" })
+	if len(does) == 0 {
+		return nil
+	}
+	priced := slices.ContainsFunc(does, func(row planRow) bool { return row.Best.Dollars > 0 })
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "device\tlayout\tweights\tKV/token\tlongest\tsequences\tTTFT ms\tITL ms\ttok/s\t", header(priced), "\n")
+	for _, row := range does {
+		b, m := row.Best, row.Memory
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d of %d\t%s\t%s\t%.0f\t%s\n", row.Device, row.Layout, capacity.Bytes(m.Weights),
+			capacity.Bytes(m.CacheToken), row.MaxContext, b.Batch, row.MaxBatch, inMillis(b.TTFT), inMillis(b.ITL), b.Rate, dollars(b.Dollars))
+	}
+	err := w.Flush()
+	if err == nil && !priced && len(does) > 1 {
+		_, err = fmt.Fprintln(out, "sorted by tokens/s of a device; --dollars NAME=2.5 (an hour's price) sorts by what a million tokens cost")
+	}
+	return err
+}
+
+// header is the column of costs, where they are known.
+func header(priced bool) string {
+	if !priced {
+		return ""
+	}
+	return "$/Mtok\t"
+}
+
+// inMillis is a time in milliseconds with three digits.
+func inMillis(seconds float64) string {
+	switch ms := 1e3 * seconds; {
+	case ms >= 99.95:
+		return fmt.Sprintf("%.0f", ms)
+	case ms >= 9.995:
+		return fmt.Sprintf("%.1f", ms)
+	default:
+		return fmt.Sprintf("%.2f", ms)
+	}
+}
+
+// dollars is a cell with a sum of money; no cell when it is not known.
 func dollars(x float64) string {
 	if x == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.3f", x)
+	return fmt.Sprintf("%.3f\t", x)
 }
 
 // printRefused says of each row that does not do why.
@@ -74,7 +117,8 @@ func (r *planReport) printMemory(out io.Writer, row planRow) {
 // printBatches shows growing numbers of sequences.
 func (r *planReport) printBatches(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "sequences\tTTFT ms\tITL ms\ttok/s\trequests/s\tcache\t$/Mtok\tmost time\t\n")
+	priced := r.Batches[0].Dollars > 0
+	fmt.Fprint(w, "sequences\tTTFT ms\tITL ms\ttok/s\trequests/s\tcache\t", header(priced), "most time\t\n")
 	for _, e := range r.Batches {
 		note := ""
 		if !r.SLO.Meets(e) {
@@ -83,7 +127,7 @@ func (r *planReport) printBatches(out io.Writer) error {
 		if e.Batch > r.Rows[0].MaxBatch {
 			note = "  does not fit"
 		}
-		fmt.Fprintf(w, "%d\t%.0f\t%.2f\t%.0f\t%.2f\t%s\t%s\t%s%s\t\n", e.Batch, e.TTFT*1e3, e.ITL*1e3, e.Rate, e.Requests, capacity.Bytes(e.Cache), dollars(e.Dollars), e.Bound, note)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%.0f\t%.2f\t%s\t%s%s\t%s\n", e.Batch, inMillis(e.TTFT), inMillis(e.ITL), e.Rate, e.Requests, capacity.Bytes(e.Cache), dollars(e.Dollars), e.Bound, note)
 	}
 	return w.Flush()
 }

@@ -155,8 +155,8 @@ func (s *rooflineSetting) change(pairs string) error {
 
 // graph is the model's graph as it runs on the device.
 func (s *rooflineSetting) graph(arg string, p *price.Profile) (*graph.Graph, error) {
-	if s.batch < 1 || s.context < 0 || s.prompt < 1 {
-		return nil, s.tooSmall()
+	if err := s.check(); err != nil {
+		return nil, err
 	}
 	if err := s.paper.parse(); err != nil {
 		return nil, err
@@ -175,8 +175,14 @@ func (s *rooflineSetting) graph(arg string, p *price.Profile) (*graph.Graph, err
 	return pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16})
 }
 
-func (s *rooflineSetting) tooSmall() error {
-	return fmt.Errorf("--batch %d, --context %d, --prompt %d: a step has at least one sequence and one token", s.batch, s.context, s.prompt)
+func (s *rooflineSetting) check() error {
+	if s.batch < 1 || s.context < 0 || s.prompt < 1 {
+		return fmt.Errorf("--batch %d, --context %d, --prompt %d: a step has at least one sequence and one token, and no fewer than 0 before", s.batch, s.context, s.prompt)
+	}
+	if err := checkStep(s.batch, 1, s.context); err != nil {
+		return err
+	}
+	return checkStep(1, s.prompt, s.context)
 }
 
 // steps are the two steps to price.

@@ -18,11 +18,11 @@ func (r *rooflineReport) measure(arg string, s *rooflineSetting, o ridge.Options
 	if err := s.paper.parse(); err != nil {
 		return err
 	}
-	switch {
-	case s.paper.number != "":
+	if s.paper.number != "" {
 		return errors.New("--measure times a file as it is, and --type prices another format; leave one of them (ridge convert changes a file)")
-	case s.batch < 1 || s.context < 0 || s.prompt < 1:
-		return s.tooSmall()
+	}
+	if err := s.check(); err != nil {
+		return err
 	}
 	b, err := openModel(pathArgs(arg))
 	if err != nil {

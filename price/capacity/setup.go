@@ -33,6 +33,9 @@ type Limits struct {
 	Utilization float64 // of a device's memory, 0 to 1
 }
 
+// maxStep is the most tokens and sequences of a step.
+const maxStep = 1 << 20
+
 // Check says what is wrong with the limits.
 func (lim Limits) Check() error {
 	if !(lim.Utilization > 0 && lim.Utilization <= 1) {
@@ -40,6 +43,9 @@ func (lim Limits) Check() error {
 	}
 	if lim.StepTokens < 1 || lim.Sequences < 1 || lim.Context < 1 {
 		return fmt.Errorf("capacity: steps of %d tokens and %d sequences, contexts of %d; each must be 1 or more", lim.StepTokens, lim.Sequences, lim.Context)
+	}
+	if lim.StepTokens > maxStep || lim.Sequences > maxStep {
+		return fmt.Errorf("capacity: steps of %d tokens and %d sequences; at most %d are possible", lim.StepTokens, lim.Sequences, maxStep)
 	}
 	return nil
 }
@@ -90,8 +96,12 @@ func (s *Setup) Fits(sequences, tokens int) error {
 		return fmt.Errorf("a sequence of %d tokens is longer than the model's context of %d", tokens, s.Context)
 	}
 	if need := m.Weights + m.Activations + cache; need > s.Usable {
-		return fmt.Errorf("%s of weights, %s of activations and %s of cache for %d sequences of %d tokens are %s on each %s, of whose %s may be used %s",
-			Bytes(m.Weights), Bytes(m.Activations), Bytes(cache), sequences, tokens, Bytes(need), s.Device.Name, Bytes(s.Device.Memory().Bytes), Bytes(s.Usable))
+		who := fmt.Sprintf("%d sequences", sequences)
+		if sequences == 1 {
+			who = "one sequence"
+		}
+		return fmt.Errorf("%s of weights, %s of activations and %s of cache for %s of %d tokens are %s on each %s, of whose %s may be used %s",
+			Bytes(m.Weights), Bytes(m.Activations), Bytes(cache), who, tokens, Bytes(need), s.Device.Name, Bytes(s.Device.Memory().Bytes), Bytes(s.Usable))
 	}
 	return nil
 }

@@ -15,10 +15,27 @@ func (o SLO) Meets(e Estimate) bool {
 
 // Missed says in a line what an estimate misses.
 func (o SLO) Missed(e Estimate) string {
-	if o.TTFT != 0 && e.TTFT > o.TTFT {
-		return fmt.Sprintf("%d sequences wait %.0f ms for a first token, and %.0f ms are promised", e.Batch, e.TTFT*1e3, o.TTFT*1e3)
+	who := fmt.Sprintf("%d sequences together wait", e.Batch)
+	if e.Batch == 1 {
+		who = "one sequence alone waits"
 	}
-	return fmt.Sprintf("%d sequences wait %.1f ms between tokens, and %.1f ms are promised", e.Batch, e.ITL*1e3, o.ITL*1e3)
+	what, took, promised := "between tokens", e.ITL, o.ITL
+	if o.TTFT != 0 && e.TTFT > o.TTFT {
+		what, took, promised = "for a first token", e.TTFT, o.TTFT
+	}
+	return fmt.Sprintf("%s %.4g ms %s, and %.4g ms are promised", who, took*1e3, what, promised*1e3)
+}
+
+// Off is how far an estimate is from the promise: 2 where something takes twice as long as promised.
+func (o SLO) Off(e Estimate) float64 {
+	off := 0.0
+	if o.TTFT > 0 {
+		off = e.TTFT / o.TTFT
+	}
+	if o.ITL > 0 {
+		off = max(off, e.ITL/o.ITL)
+	}
+	return off
 }
 
 // Best is the estimate with the highest rate among numbers of sequences that fit and keep the promise; false when not even

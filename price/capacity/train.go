@@ -36,6 +36,9 @@ func (m TrainingMemory) Total() int64 {
 	return m.Parameters + m.Gradients + m.Optimizer + m.Activations + m.Logits
 }
 
+// maxMicroBatch is the most tokens of a micro-batch: with them the bytes of the largest models stay within 64 bits.
+const maxMicroBatch = 1 << 32
+
 // Check says what is wrong with the settings.
 func (t Training) Check() error {
 	if t.Zero < 0 || t.Zero > 3 {
@@ -43,6 +46,9 @@ func (t Training) Check() error {
 	}
 	if t.Sequences < 1 || t.Length < 1 {
 		return fmt.Errorf("capacity: a micro-batch of %d sequences of %d tokens; both must be 1 or more", t.Sequences, t.Length)
+	}
+	if float64(t.Sequences)*float64(t.Length) > maxMicroBatch {
+		return fmt.Errorf("capacity: a micro-batch of %d sequences of %d tokens; at most %d tokens in all are possible", t.Sequences, t.Length, int64(maxMicroBatch))
 	}
 	return nil
 }
