@@ -66,6 +66,9 @@ ridge calibrate has run, what the price of the steps predicts.
   ridge bench --shape llama-3.2-1b --type Q4_0 --ops`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.shape == "" && cmd.Flags().Changed("type") {
+				return errors.New("--type is the format of --shape's random weights; a file has its own (ridge convert changes it)")
+			}
 			path, done, err := f.file(cmd.Context())
 			if err != nil {
 				return err
@@ -82,11 +85,11 @@ ridge calibrate has run, what the price of the steps predicts.
 	fl.StringVar(&f.device.Backend, "backend", "", "where to compute: cpu or cuda; default cpu")
 	fl.StringVar(&f.device.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU)")
 	addQuantization(fl, &f.device.Quantization)
-	fl.IntSliceVarP(&f.threads, "threads", "t", []int{0}, "CPU threads; 0: as many as this process may use")
-	fl.IntSliceVarP(&f.prompts, "prompt", "p", []int{512}, "lengths of prompts to read; 0: none")
-	fl.IntSliceVarP(&f.decodes, "decode", "n", []int{128}, "numbers of tokens to decode; 0: none")
-	fl.IntSliceVarP(&f.depths, "depth", "d", []int{0}, "tokens in the cache before")
-	fl.IntSliceVarP(&f.batches, "batch", "b", []int{1}, "sequences that decode together")
+	addInts(fl, &f.threads, "threads", "t", []int{0}, "CPU threads; 0: as many as this process may use")
+	addInts(fl, &f.prompts, "prompt", "p", []int{512}, "lengths of prompts to read; 0: none")
+	addInts(fl, &f.decodes, "decode", "n", []int{128}, "numbers of tokens to decode; 0: none")
+	addInts(fl, &f.depths, "depth", "d", []int{0}, "tokens in the cache before")
+	addInts(fl, &f.batches, "batch", "b", []int{1}, "sequences that decode together")
 	fl.IntVarP(&f.runs, "runs", "r", 3, "runs of each test, after one that does not count")
 	fl.IntVar(&f.chunk, "chunk", 512, "most tokens of a step")
 	fl.BoolVar(&f.ops, "ops", false, "time each kernel of a step")
@@ -250,8 +253,16 @@ func pathArgs(path string) []string {
 
 // print prints the report for people.
 func (r *benchReport) print(out io.Writer) error {
-	fmt.Fprintf(out, "%s on %s; at most %.0f Gop/s int8, %.0f Gflop/s bf16, %.0f Gflop/s f32, %.1f GB/s read\n",
-		r.Model, r.Device, r.Peaks.Int8/1e9, r.Peaks.BF16/1e9, r.Peaks.F32/1e9, r.Peaks.Read/1e9)
+	fmt.Fprintf(out, "%s on %s; at most ", r.Model, r.Device)
+	for _, peak := range []struct {
+		rate       float64
+		unit, name string
+	}{{r.Peaks.Int8, "Gop/s", "int8"}, {r.Peaks.FP8, "GFLOP/s", "fp8"}, {r.Peaks.BF16, "GFLOP/s", "bf16"}, {r.Peaks.F32, "GFLOP/s", "f32"}} {
+		if peak.rate > 0 {
+			fmt.Fprintf(out, "%.0f %s %s, ", peak.rate/1e9, peak.unit, peak.name)
+		}
+	}
+	fmt.Fprintf(out, "%.1f GB/s read\n", r.Peaks.Read/1e9)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if len(r.Rows) > 0 {
 		fmt.Fprint(w, "test\tbatch\ttokens/s\tlowest\thighest\tlimit\tof limit\tpredicted\toff\t\n")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/engine/sched"
 )
 
 // addEngine adds the settings of an engine that serves many.
@@ -20,7 +21,7 @@ func addEngine(cmd *cobra.Command, o *ridge.Options) {
 	fl.IntVar(&e.MaxWaiting, "max-waiting", 0, "requests that wait at most, more get 429; 0: 4096")
 	fl.IntVar(&e.StepTokens, "max-num-batched-tokens", 0, "tokens in a step; 0: 512, on a GPU 2048")
 	fl.DurationVar(&e.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms: they are read in chunks of the size that this allows; 0: chunks as large as a step")
-	fl.StringVar((*string)(&e.Policy), "policy", "fcfs", "who goes first: fcfs, priority, or longest-prefix (most in the cache)")
+	addPolicy(fl, &e.Policy, sched.FCFS)
 	fl.DurationVar(&e.AgingBound, "aging-bound", 0, "how long --policy longest-prefix may let a request wait for others with more in the cache; 0: 10s")
 	fl.Float64Var(&e.WaitingServedRatio, "waiting-served-ratio", 0, "let requests wait until there are so many times as many as are running, for a while: answers are interrupted less often; 0: never")
 	fl.StringVar(&e.Index, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")

@@ -17,7 +17,8 @@ import (
 
 // replayFlags are what of a recording is to be altered.
 type replayFlags struct {
-	kv, policy, index  string
+	kv, index          string
+	policy             sched.Policy
 	stepTokens         int
 	parallel           int
 	waitingServedRatio float64
@@ -63,7 +64,7 @@ recorded steps did.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.kv, "kv", "", "cache: so many times the recorded one (2x, 0.5x), or tokens")
-	fl.StringVar(&f.policy, "policy", "", "who goes first: fcfs, priority, or longest-prefix")
+	addPolicy(fl, &f.policy, "")
 	fl.StringVar(&f.index, "prefix-index", "", "how cached beginnings are found: radix, hash, or none")
 	fl.IntVar(&f.stepTokens, "max-num-batched-tokens", 0, "tokens of a step")
 	fl.IntVar(&f.parallel, "parallel", 0, "requests that run at once")
@@ -125,7 +126,7 @@ func (f *replayFlags) alter(cmd *cobra.Command, r *simulate.Recording) (simulate
 		s.Limits.Pages = pages
 	}
 	if is("policy") {
-		s.Engine.Policy = sched.Policy(f.policy)
+		s.Engine.Policy = f.policy
 	}
 	if is("prefix-index") {
 		s.Engine.Index = f.index

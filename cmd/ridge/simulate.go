@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,7 +33,6 @@ type simulateFlags struct {
 	tensor   int
 	trace    traceFlags
 	shared   int
-	policy   string
 	slo      string
 	kvTokens int
 	swap     int64 // bytes of host memory
@@ -63,7 +63,7 @@ func (f *simulateFlags) run(target time.Duration, stepTokens int) (*simulate.Res
 func simulateCommand() *cobra.Command {
 	var f simulateFlags
 	cmd := &cobra.Command{
-		Use:   "simulate MODEL",
+		Use:   "simulate [MODEL]",
 		Short: "Serve a trace in virtual time",
 		Long: `Simulate runs the engine that serves (its scheduler, page pool, prefix index and admission) on a device that computes
 nothing and says how long each step would take, so that hours of traffic are through in seconds. It prints what ridge
@@ -80,14 +80,14 @@ target. It fails if what is priced does not, or is slower than 95 % of the best 
 --learn corrects the price of steps by what those of a recording took (ridge serve --record, with any other requests to the same
 model): a server's steps are slower than the same steps alone, since clients and connections want the processor too.
 
-MODEL is as for ridge plan: no weights are needed. --device is a published device, a file with a profile, or here, which
+MODEL is as for ridge plan: no weights are needed; without it, it is the built-in model. --device is a published device, a file with a profile, or here, which
 is this machine as ridge calibrate measured it.`,
 		Example: `  ridge simulate llama-3.1-8b --device h200 --trace conversation_trace.jsonl --first 1000 --slo ttft=2s,itl=50ms
   ridge simulate llama-3.1-8b --device h200 --trace poisson:rate=20,n=2000,in=512,out=256 --policy longest-prefix
   ridge simulate model.gguf --device here --concurrency 16 --trace constant:n=32,in=200,out=64`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := f.prepare(args[0])
+			m, err := f.prepare(strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -116,12 +116,12 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.tensor, "tp", 1, "tensor parallelism: devices that share every layer")
 	fl.IntVar(&f.options.Concurrency, "concurrency", 0, "keep so many requests under way, whatever the trace's times; 0: go by those")
 	fl.IntVar(&f.shared, "shared-prefix", 0, "tokens that all prompts begin with, part of their length")
-	fl.StringVar(&f.policy, "policy", "fcfs", "who goes first: fcfs, priority, or longest-prefix")
+	addPolicy(fl, &e.Policy, sched.FCFS)
 	fl.StringVar(&e.Index, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")
 	fl.IntVar(&e.MaxWaiting, "max-waiting", 0, "requests that wait at most, more are refused; 0: 4096")
 	fl.IntVar(&f.limits.StepTokens, "max-num-batched-tokens", 512, "tokens of a step")
 	fl.IntVar(&f.limits.Sequences, "parallel", 64, "requests that run at once")
-	fl.IntVar(&f.limits.Context, "ctx", 0, "longest prompt and answer together; 0: the model's, at most 8192")
+	fl.IntVar(&f.limits.Context, "ctx", 0, "longest prompt and answer together; 0: the model's, at most 8192 or the longest request of the trace")
 	fl.IntVar(&f.kvTokens, "kv-tokens", 0, "tokens of cache; 0: what fits into the device's memory, and no more than all requests at their longest")
 	fl.Var((*swapFlag)(&f.swap), "swap-space", "GiB of host memory to which requests move their keys and values when others need the pages; 0: they are computed again")
 	fl.Float64Var(&f.limits.Utilization, "gpu-memory-utilization", 0.9, "part of a device's memory that may be used")
@@ -162,8 +162,7 @@ func (f *simulateFlags) prepare(arg string) (*model.Model, error) {
 			return nil, err
 		}
 	}
-	f.options.Name = arg + " on " + f.device
-	f.options.Engine.Policy = sched.Policy(f.policy)
+	f.options.Name = cmp.Or(arg, "the built-in model") + " on " + f.device
 	return f.paper.model(arg)
 }
 
@@ -192,7 +191,7 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 		return err
 	}
 	if f.limits.Context == 0 {
-		f.limits.Context = min(m.Config.Context, 8192)
+		f.limits.Context = min(m.Config.Context, f.longest())
 	}
 	s, err := capacity.New(g, p, capacity.Layout{Tensor: f.tensor, Pipeline: 1, Data: 1}, f.limits)
 	if err != nil {
@@ -221,11 +220,26 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 		lim.Pages = f.kvTokens / page
 	}
 	if lim.Pages < 1 {
-		return errors.Join(errors.New("simulate: there is no room for a page of cache"), s.Fits(1, page))
+		if err := s.Fits(1, page); err != nil {
+			return fmt.Errorf("simulate: there is no room for a page of cache: %w", err)
+		}
+		return fmt.Errorf("--kv-tokens is %d; a page of the cache has %d", f.kvTokens, page)
 	}
 	f.setSwap(&lim, p, s.Memory.CacheToken*page)
 	f.options.Limits = lim
 	return nil
+}
+
+// longest is how long requests may be by default: as long as ridge serve lets them be, and as the trace's are, but for
+// comparison with a server that refused those.
+func (f *simulateFlags) longest() int {
+	most := 8192
+	if f.against == "" {
+		for _, r := range f.options.Trace.Requests {
+			most = max(most, r.Input+r.Output)
+		}
+	}
+	return most
 }
 
 // setSwap gives preempted requests their space in host memory, for pages of so many bytes.

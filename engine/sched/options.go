@@ -14,6 +14,23 @@ const (
 	LongestPrefix Policy = "longest-prefix" // of the oldest 64, the one with most tokens in the cache
 )
 
+// ParsePolicy reads a policy's name; "lpm" (longest prefix match) is what SGLang calls LongestPrefix.
+func ParsePolicy(name string) (Policy, error) {
+	p := Policy(name)
+	if name == "lpm" {
+		p = LongestPrefix
+	}
+	return p, p.check()
+}
+
+func (p Policy) check() error {
+	switch p {
+	case FCFS, ByPriority, LongestPrefix:
+		return nil
+	}
+	return fmt.Errorf("sched: unknown policy %q; there are %q, %q and %q (or \"lpm\")", p, FCFS, ByPriority, LongestPrefix)
+}
+
 // Options are a State's settings.
 type Options struct {
 	Policy Policy
@@ -48,10 +65,8 @@ type Options struct {
 
 // Validate returns a sentence naming the first setting that is wrong.
 func (o *Options) Validate() error {
-	switch o.Policy {
-	case FCFS, ByPriority, LongestPrefix:
-	default:
-		return fmt.Errorf("sched: unknown policy %q; there are %q, %q and %q", o.Policy, FCFS, ByPriority, LongestPrefix)
+	if err := o.Policy.check(); err != nil {
+		return err
 	}
 	for _, count := range []struct {
 		name  string

@@ -28,15 +28,7 @@ func (r *Report) Print(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "\n%.2f requests/s, %.1f input tokens/s (%.0f %% of them cached), %.1f output tokens/s\n",
 		r.RequestRate, r.InputRate, 100*float64(r.Cached)/float64(max(r.Input, 1)), r.OutputRate)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "ms\tmean\tp50\tp90\tp95\tp99\tmax\t\n")
-	for _, row := range []struct {
-		name string
-		s    Summary
-	}{{"TTFT", r.TTFT}, {"ITL", r.ITL}, {"TPOT", r.TPOT}, {"end to end", r.E2E}, {"sent late", r.Late}} {
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", row.name, row.s.Mean, row.s.P50, row.s.P90, row.s.P95, row.s.P99, row.s.Max)
-	}
-	if err := w.Flush(); err != nil {
+	if err := r.printTimes(out); err != nil {
 		return err
 	}
 	if r.ITL.P50 > 0 {
@@ -55,4 +47,21 @@ func (r *Report) Print(out io.Writer) error {
 		fmt.Fprintf(out, "the generator itself was late: 1 request in 100 was sent %.0f ms after its time; take a lower rate, or another machine for it\n", r.Late.P99)
 	}
 	return nil
+}
+
+// printTimes prints the table of times, without rows of which there is nothing: a simulation is never late.
+func (r *Report) printTimes(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if r.Completed > 0 {
+		fmt.Fprint(w, "ms\tmean\tp50\tp90\tp95\tp99\tmax\t\n")
+	}
+	for _, row := range []struct {
+		name string
+		s    Summary
+	}{{"TTFT", r.TTFT}, {"ITL", r.ITL}, {"TPOT", r.TPOT}, {"end to end", r.E2E}, {"sent late", r.Late}} {
+		if r.Completed > 0 && row.s.Max > 0 {
+			fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", row.name, row.s.Mean, row.s.P50, row.s.P90, row.s.P95, row.s.P99, row.s.Max)
+		}
+	}
+	return w.Flush()
 }
