@@ -35,8 +35,10 @@ func (b Budget) check() error {
 		return fmt.Errorf("ridge: the cache is to take %d bytes, the part %g of what is free and what the part %g of the device leaves; choose one", b.Bytes, b.Part, b.Total)
 	case b.Bytes < 0:
 		return fmt.Errorf("ridge: a cache of %d bytes; 0 (as much as the requests can fill) or more is possible", b.Bytes)
-	case !(b.Part >= 0 && b.Part <= 1) || !(b.Total >= 0 && b.Total <= 1):
-		return fmt.Errorf("ridge: the parts of the memory for the cache are %g and %g; 0 to 1 is possible", b.Part, b.Total)
+	case !(b.Part >= 0 && b.Part <= 1):
+		return fmt.Errorf("ridge: the cache is to take the part %g of what is free; more than 0 and at most 1 is possible", b.Part)
+	case !(b.Total >= 0 && b.Total <= 1):
+		return fmt.Errorf("ridge: the part %g of the device's memory is to be used (gpu-memory-utilization); more than 0 and at most 1 is possible", b.Total)
 	}
 	return nil
 }

@@ -2,16 +2,19 @@ package price
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// Profile is what a device can do. As JSON it is the file that --profile takes.
+// Profile is what a device can do. As JSON it is the file that --device takes.
 type Profile struct {
 	Name   string `json:"name"`            // as it is chosen by, "h200"
 	Title  string `json:"title,omitempty"` // for people, "NVIDIA H200 SXM"
@@ -165,9 +168,36 @@ func ParseProfile(data []byte) (*Profile, error) {
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil {
-		return nil, fmt.Errorf("price: a profile is a JSON object such as `ridge calibrate --json` prints: %w", err)
+		return nil, fmt.Errorf("price: a profile is a JSON object such as `ridge calibrate --json` prints: %w", plainly(err))
 	}
 	return &p, p.Validate()
+}
+
+// plainly is an error of encoding/json without the names of Go's types.
+func plainly(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, io.EOF):
+		return errors.New("this one is empty")
+	case !errors.As(err, &wrong):
+		return err
+	case wrong.Field == "":
+		return fmt.Errorf("this one is a JSON %s", wrong.Value)
+	}
+	want := "a number"
+	switch wrong.Type.Kind() {
+	case reflect.Int64, reflect.Int:
+		want = "a whole number"
+	case reflect.String:
+		want = "a text"
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Slice, reflect.Array:
+		want = "a list"
+	case reflect.Map, reflect.Struct, reflect.Pointer:
+		want = "an object"
+	}
+	return fmt.Errorf("%s is a JSON %s; it must be %s", wrong.Field, wrong.Value, want)
 }
 
 // Greedy is the profile for steps whose requests all take the most likely token, which needs less than sampling does.

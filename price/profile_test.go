@@ -102,6 +102,25 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// TestNotJSON: what is no profile is refused in words, without the names of Go's types.
+func TestNotJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                              "this one is empty",
+		"[]":                            "this one is a JSON array",
+		"oops":                          "invalid character",
+		`{"launch_seconds": "fast"}`:    "launch_seconds is a JSON string; it must be a number",
+		`{"levels": [{"bytes": 1e99}]}`: "levels.bytes is a JSON number 1e99; it must be a whole number",
+		`{"levels": 3}`:                 "levels is a JSON number; it must be a list",
+		`{"flops_per_second": []}`:      "flops_per_second is a JSON array; it must be an object",
+		`{"name": 7}`:                   "name is a JSON number; it must be a text",
+		`{"q8": 1}`:                     "q8 is a JSON number; it must be true or false",
+	} {
+		if _, err := price.ParseProfile([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // TestCollectives: a ring over two devices moves the buffer once each way; without a link there is a sentence.
 func TestCollectives(t *testing.T) {
 	p := *device(t, "h100-sxm")

@@ -52,11 +52,17 @@ type Options struct {
 	Deterministic bool
 }
 
+// maxThreads is the most threads of a Device, far above the processors of any machine.
+const maxThreads = 4096
+
 // New is the processor as a device.
 func New(o Options) (*Device, error) {
 	tier, err := gemm.Choose(o.Tier)
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
+	}
+	if o.Threads > maxThreads {
+		return nil, fmt.Errorf("cpu: %d threads; at most %d are possible", o.Threads, maxThreads)
 	}
 	found, threads := readTopology("/", processors()), o.Threads
 	if threads <= 0 {

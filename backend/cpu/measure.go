@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -18,12 +19,16 @@ func (d *Device) Peaks() (backend.Peaks, error) {
 		return backend.Peaks{}, fmt.Errorf("cpu: measuring the memory's bandwidth: %w", err)
 	}
 	defer m.free()
-	n := len(d.pool.workers)
+	n := min(len(d.pool.workers), runtime.GOMAXPROCS(0)) // more would each think that a processor is theirs alone
 	each := peakBytes / n
 	var p backend.Peaks
 	rates := make([]float64, n)
 	all := func(f func(w *worker) float64) float64 {
-		d.pool.run(func(w *worker) { rates[w.id] = f(w) })
+		d.pool.run(func(w *worker) {
+			if w.id < n {
+				rates[w.id] = f(w)
+			}
+		})
 		sum := 0.0
 		for _, r := range rates {
 			sum += r

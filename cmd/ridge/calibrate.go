@@ -33,7 +33,8 @@ With --score it then times steps of a model and compares: with what the calibrat
 it has seen other steps of the model, as ridge serve does, and with a line through those other steps (a constant, tokens and
 context). No step that is scored was used for a fit.
 
-With --json it prints the profile, which --profile takes on other machines; with --score too, every step that was scored.`,
+With --json it prints the profile, a file with which --device of other commands takes, here or on other machines; with --score
+too, every step that was scored.`,
 		Example: "  ridge calibrate\n  ridge calibrate --json > here.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,14 +81,14 @@ func printProfile(out io.Writer, p *price.Profile) error {
 	for _, l := range p.Levels {
 		fmt.Fprintf(w, "%s\t%.1f MiB\t%.1f GB/s\n", l.Name, float64(l.Bytes)/(1<<20), l.Rate/1e9)
 	}
-	fmt.Fprint(w, "\nweights\tfraction of the arithmetic's peak by rows, weights of 2M numbers\t\n")
+	fmt.Fprint(w, "\nweights\tfraction of the arithmetic's peak by rows, weights of 2M numbers\n")
 	for _, format := range slices.Sorted(maps.Keys(p.Fit.Linear)) {
 		if format == "" {
 			continue
 		}
 		fmt.Fprintf(w, "%s\t", format)
 		for _, point := range p.Fit.Linear[format].Points {
-			fmt.Fprintf(w, "%d: %.0f %%  ", point.Rows, 100/point.Large)
+			fmt.Fprintf(w, "%d: %.0f %%\t", point.Rows, 100/point.Large)
 		}
 		fmt.Fprint(w, "\n")
 	}

@@ -40,5 +40,5 @@ func Choose(name string) (Tier, error) {
 			return t, nil
 		}
 	}
-	return Generic, fmt.Errorf("gemm: no kernels called %q run on this machine; it has %v", name, have)
+	return Generic, fmt.Errorf("gemm: no kernels called %q run on this machine (RIDGE_CPU); it has %v", name, have)
 }
