@@ -63,6 +63,9 @@ func benchmarkLinear(b *testing.B, d *Device, weights []*gemm.Weights, m int, in
 	w := weights[0]
 	format := gemm.ActFormatOf(d.tier, w.Format)
 	acts := gemm.NewActs(format, make([]byte, gemm.ActBytes(format, m, w.Cols)), m, w.Cols)
+	if format == gemm.Lines {
+		acts = gemm.TiledActs(d.tier, make([]byte, gemm.ActBytes(format, m, w.Cols)), m, w.Cols)
+	}
 	x := make([]float32, m*w.Cols)
 	for i := range x {
 		x[i] = float32(i*2654435761>>16&0xff) - 128

@@ -53,8 +53,9 @@ type Acts struct {
 	M, K   int
 	Alone  bool // a row's results are the same bits whatever other rows come along: see floats. Lines are, unless they are wide
 	base   *byte
-	stride int // bytes that a row takes
-	tiled  int // rows that lie in tiles, see TiledActs; the others lie one behind the other
+	stride int // bytes from row to row
+	step   int // bytes from block to block of Lines
+	tiled  int // rows that lie in tiles, see TiledActs; the others lie as stride and step say
 	group  int // numbers of a row that share a scale, see WideActs; 0: lines
 }
 
@@ -83,17 +84,20 @@ func NewActs(f ActFormat, buf []byte, m, k int) Acts {
 	if len(buf) < ActBytes(f, m, k) || m <= 0 || k <= 0 || f == Lines && k%32 != 0 {
 		panic(fmt.Sprintf("gemm: %d bytes do not hold %d rows of %d activations in format %d", len(buf), m, k, f))
 	}
-	return Acts{Format: f, M: m, K: k, base: &buf[0], stride: actStride(f, k)}
+	return Acts{Format: f, M: m, K: k, base: &buf[0], stride: actStride(f, k), step: lineBytes}
 }
 
-// TiledActs is NewActs with Lines for Mul alone, in the layout that it takes many rows in fastest: [chunk of panelK][tile of
-// tileRows rows][block][row of the tile], so that a pass reads them one behind the other. Lines of rows that are a power of two
-// apart want the same few places of the caches. Few rows, those that fill no tile, and all on tiers without tile kernels, lie
-// as NewActs lays them.
+// TiledActs is NewActs with Lines for Mul alone, in the layout that it takes them in fastest, in which products read them one
+// behind the other; lines of rows that are a power of two apart want the same few places of the caches. A batch lies as
+// [block][row], many rows as [chunk of panelK][tile of tileRows rows][block][row of the tile]. Fewer rows, those that fill no
+// tile, and all on tiers without such kernels, lie as NewActs lays them.
 func TiledActs(tier Tier, buf []byte, m, k int) Acts {
-	a := NewActs(Lines, buf, m, k)
-	if tiles := m / tileRows; tier.kernels().tile[formU8][0] != nil && tiles >= tier.kernels().leastTiles {
+	a, kernels := NewActs(Lines, buf, m, k), tier.kernels()
+	switch tiles := m / tileRows; {
+	case kernels.tile[formU8][0] != nil && tiles >= kernels.leastTiles:
 		a.tiled = tiles * tileRows
+	case kernels.batch[formU8] != nil && m >= leastBatch:
+		a.stride, a.step = lineBytes, m*lineBytes
 	}
 	return a
 }
@@ -138,7 +142,10 @@ func (a *Acts) CopyRow(r int, other *Acts, i int) {
 	}
 }
 
-// at is the address of row r, disp bytes in; the row lies in no tile.
+// beside reports whether rows lie as [block][row]; see TiledActs.
+func (a *Acts) beside() bool { return a.step > lineBytes }
+
+// at is the address of row r, disp bytes in; the row lies by itself.
 func (a *Acts) at(r, disp int) *byte { return offset(a.base, r*a.stride+disp) }
 
 // place is where Lines of a row begin, and how many bytes on the next row's of the same tile, the next block's and the next
@@ -151,7 +158,7 @@ type place struct {
 // lines is the place of row r from k on, as far as the chunk goes if the row lies in a tile.
 func (a *Acts) lines(r, k int) place {
 	if r >= a.tiled {
-		return place{a.at(r, k/32*lineBytes), a.stride, lineBytes, tileRows * a.stride}
+		return place{a.at(r, k/32*a.step), a.stride, a.step, tileRows * a.stride}
 	}
 	const step = tileRows * lineBytes
 	chunk := k / panelK * panelK

@@ -1,16 +1,27 @@
 package gemm
 
-// A batchFunc adds the products of any number of rows of activation lines, stride bytes apart, with 32 rows of weights to
+// A batchFunc adds the products of groups of rows of activation lines, stride bytes apart, with 32 rows of weights to
 // sums, [rows][32]: codes at w, expanded scales at scale, and minima at mins where the format has them, which is nil
-// otherwise. Meanwhile it reads memory ahead: every batchRows rows fetch from ahead on, which then moves by step bytes.
-type batchFunc func(sums *float32, rows int, w *byte, scale, mins *float32, act *byte, stride, blocks int, ahead uintptr, step int)
+// otherwise. Blocks of activations are step bytes apart. Meanwhile memory is read ahead: aheadStep bytes for each block, from ahead on.
+type batchFunc func(sums *float32, groups uint64, w *byte, scale, mins *float32, act *byte, stride, step, blocks int, ahead uintptr, aheadStep int)
 
-// batchRows is how many rows of activations a batch kernel has in hand at a time, and leastBatch from how many rows on it
-// is used: fewer fit into one tile of a dot kernel.
+// batchRows is how many rows of activations a batch kernel has in hand at a time, at most, and leastBatch from how many rows on
+// it is used: fewer fit into one tile of a dot kernel.
 const (
-	batchRows  = 4
+	batchRows  = 6
 	leastBatch = 7
 )
+
+// batchGroups divides rows evenly among as few groups as there may be: byte i of the result is how many have batchRows - i rows.
+func batchGroups(rows int) uint64 {
+	count := (rows + batchRows - 1) / batchRows
+	size, larger := rows/count, rows%count
+	groups := uint64(count-larger) << (8 * (batchRows - size))
+	if larger > 0 {
+		groups |= uint64(larger) << (8 * (batchRows - size - 1))
+	}
+	return groups
+}
 
 // batched multiplies packed weights with a batch of lines, whose codes are unpacked once for all rows. The sums of a unit
 // lie together while it is in hand: rows of out lie pages apart, where they would evict each other from the first-level cache.
@@ -18,26 +29,26 @@ func (p *product) batched(pack *packing, batch batchFunc, reading *Reading) {
 	for unit := p.from / Granule; unit*Granule < p.to; unit++ {
 		p.startSums(unit)
 		for k := 0; k < p.w.Cols; k += panelK {
+			if k+panelK >= p.w.Cols {
+				p.expectSums(unit)
+			}
 			p.batchChunk(pack, batch, unit, k, min(panelK, p.w.Cols-k), reading)
 		}
-		p.eachSum(unit, func(sums, out []float32) { copy(out, sums) })
+		p.storeSums(unit)
 	}
 }
 
 // batchChunk multiplies k in [k, k+n) of one unit of 32 rows with all rows of activations.
 func (p *product) batchChunk(pack *packing, batch batchFunc, unit, k, n int, reading *Reading) {
-	rows, idle := p.actTo-p.actFrom, address(&p.s.panel[0])
+	idle := address(&p.s.panel[0])
 	c := p.ready(pack, unit, k, n, idle, false)
 	bytes := n/p.w.Format.Block()*pack.bytes + c.blocks*pack.form.blockBytes()
-	ahead, step := reading.take(bytes, idle), 0
+	ahead, aheadStep := reading.take(bytes, idle), 0
 	if ahead != idle {
-		turns := c.blocks * (rows / batchRows)
-		if pack.form.sub16() {
-			turns *= 2
-		}
-		step = (bytes + turns - 1) / turns
+		aheadStep = (bytes + c.blocks - 1) / c.blocks
 	}
-	batch(&p.s.sums[0], rows, c.codes, c.scales, c.mins, p.acts.at(p.actFrom, k/32*lineBytes), p.acts.stride, c.blocks, ahead, step)
+	act := p.acts.lines(p.actFrom, k)
+	batch(&p.s.sums[0], batchGroups(p.actTo-p.actFrom), c.codes, c.scales, c.mins, act.first, act.stride, act.step, c.blocks, ahead, aheadStep)
 }
 
 // startSums sets a unit's sums to zero, or to what out holds.
@@ -47,6 +58,22 @@ func (p *product) startSums(unit int) {
 		return
 	}
 	p.eachSum(unit, func(sums, out []float32) { copy(sums, out) })
+}
+
+// expectSums calls for the part of out that a unit's sums are for, which is seldom near.
+func (p *product) expectSums(unit int) {
+	if n := unit * Granule; n+Granule <= p.to {
+		p.expectBatch(&p.out[p.actFrom*p.ld+n], 4*p.ld, p.actTo-p.actFrom)
+	}
+}
+
+// storeSums writes a unit's sums to out.
+func (p *product) storeSums(unit int) {
+	if n := unit * Granule; n+Granule <= p.to {
+		p.storeBatch(&p.out[p.actFrom*p.ld+n], 4*p.ld, &p.s.sums[0], p.actTo-p.actFrom)
+		return
+	}
+	p.eachSum(unit, func(sums, out []float32) { copy(out, sums) })
 }
 
 // eachSum goes through the rows of a unit's sums and of the part of out they are for.

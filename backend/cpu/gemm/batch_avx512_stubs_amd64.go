@@ -4,37 +4,57 @@
 
 package gemm
 
-// batchU4Z adds the products of rows of activations with 32 rows of U4 weights to sums, [rows][32].
+// batchU8Z adds the products of groups of rows of activations with 32 rows of U8 weights to sums, [rows][32].
 //
 //go:noescape
-func batchU4Z(sums *float32, rows int, w *byte, scale *float32, mins *float32, act *byte, stride int, blocks int, ahead uintptr, step int)
+func batchU8Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
 
-// batchU5Z adds the products of rows of activations with 32 rows of U5 weights to sums, [rows][32].
+// batchS8Z adds the products of groups of rows of activations with 32 rows of S8 weights to sums, [rows][32].
 //
 //go:noescape
-func batchU5Z(sums *float32, rows int, w *byte, scale *float32, mins *float32, act *byte, stride int, blocks int, ahead uintptr, step int)
+func batchS8Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
 
-// batchU6Z adds the products of rows of activations with 32 rows of U6 weights to sums, [rows][32].
+// batchU4Z adds the products of groups of rows of activations with 32 rows of U4 weights to sums, [rows][32].
 //
 //go:noescape
-func batchU6Z(sums *float32, rows int, w *byte, scale *float32, mins *float32, act *byte, stride int, blocks int, ahead uintptr, step int)
+func batchU4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
 
-// batchU3Z adds the products of rows of activations with 32 rows of U3 weights to sums, [rows][32].
+// batchU5Z adds the products of groups of rows of activations with 32 rows of U5 weights to sums, [rows][32].
 //
 //go:noescape
-func batchU3Z(sums *float32, rows int, w *byte, scale *float32, mins *float32, act *byte, stride int, blocks int, ahead uintptr, step int)
+func batchU5Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
 
-// batchU2Z adds the products of rows of activations with 32 rows of U2 weights to sums, [rows][32].
+// batchU6Z adds the products of groups of rows of activations with 32 rows of U6 weights to sums, [rows][32].
 //
 //go:noescape
-func batchU2Z(sums *float32, rows int, w *byte, scale *float32, mins *float32, act *byte, stride int, blocks int, ahead uintptr, step int)
+func batchU6Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
 
-// batchN4Z adds the products of rows of activations with 32 rows of N4 weights to sums, [rows][32].
+// batchU3Z adds the products of groups of rows of activations with 32 rows of U3 weights to sums, [rows][32].
 //
 //go:noescape
-func batchN4Z(sums *float32, rows int, w *byte, scale *float32, mins *float32, act *byte, stride int, blocks int, ahead uintptr, step int)
+func batchU3Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
 
-// batchM4Z adds the products of rows of activations with 32 rows of M4 weights to sums, [rows][32].
+// batchU2Z adds the products of groups of rows of activations with 32 rows of U2 weights to sums, [rows][32].
 //
 //go:noescape
-func batchM4Z(sums *float32, rows int, w *byte, scale *float32, mins *float32, act *byte, stride int, blocks int, ahead uintptr, step int)
+func batchU2Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+
+// batchN4Z adds the products of groups of rows of activations with 32 rows of N4 weights to sums, [rows][32].
+//
+//go:noescape
+func batchN4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+
+// batchM4Z adds the products of groups of rows of activations with 32 rows of M4 weights to sums, [rows][32].
+//
+//go:noescape
+func batchM4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+
+// storeBatch copies sums, [rows][32], to out, whose rows lie ld bytes apart.
+//
+//go:noescape
+func storeBatch(out *float32, ld int, sums *float32, rows int)
+
+// expectBatch brings rows of 32 numbers, ld bytes apart, here to be written.
+//
+//go:noescape
+func expectBatch(out *float32, ld int, rows int)

@@ -47,10 +47,11 @@
 // likewise (WideActs): a block of 128 k costs 384 VPDPBUSD and 24 float operations, 94 % of the peak, in every such format. They reach 80 %
 // from cache; docs/adr/004 has what that loses in precision. What is said above of tiles holds for Q8_0, and where bits must not depend on company.
 //
-// Decode batches of 7 to 35 rows have kernels of their own on wide machines (batchFunc): sixteen registers hold the codes of
-// a block of 32 k × 32 features, unpacked once, and the rows pass by four at a time, with their float sums in memory. Of
-// Q4_0, a block is 26 operations to unpack and 20 a row, 13 + 10 m cycles for m rows; tiles of six would unpack in each. From a
-// warm cache it takes 17 + 10.8 m, so 16 rows run at 67 % of the peak (Q6_K at 54 %, with 39 + 12 m cycles to do).
+// Decode batches of 7 to 35 rows have kernels of their own on wide machines (batchFunc): registers hold the codes of
+// a block of 32 k × 32 features, unpacked once, and the rows pass by up to six at a time, with their float sums in memory; their
+// activations lie block by block, [block][row]. Of Q4_0, a block is 26 operations to unpack and 20 a row, 13 + 10 m cycles for m
+// rows. From the first-level cache it takes 187 cycles for 16 rows and 361 for 32, 69 and 71 % of the peak (Q6_K 259 and 482); in whole
+// products from memory, on both cores, 224 and 403.
 //
 // # Float weights: as they lie
 //

@@ -32,14 +32,17 @@ const (
 
 // kernels is everything one tier provides. Slices of functions are indexed by activation rows less one.
 type kernels struct {
-	rows      int // of weights in a call of dot and panel: 32 or 16
-	dot       [formCount][]dotFunc
-	batch     [formCount]batchFunc // nil where dot does it all
-	unpack    [formCount]func(panel, w *byte, blocks int)
-	unpacked  [2]formID // what that makes of forms with scales for 32 weights, and for 16
-	scales    [scaleCount]scaleFunc
-	panel     []panelFunc
-	panelBF16 []panelFunc // nil without bf16 dot products
+	rows  int // of weights in a call of dot and panel: 32 or 16
+	dot   [formCount][]dotFunc
+	batch [formCount]batchFunc // of every form, or of none: dot does it all
+
+	storeBatch  func(out *float32, ld int, sums *float32, rows int) // with batch: sums, [rows][32], go to out
+	expectBatch func(out *float32, ld int, rows int)                // calls for the memory that will be stored to
+	unpack      [formCount]func(panel, w *byte, blocks int)
+	unpacked    [2]formID // what that makes of forms with scales for 32 weights, and for 16
+	scales      [scaleCount]scaleFunc
+	panel       []panelFunc
+	panelBF16   []panelFunc // nil without bf16 dot products
 
 	// tile multiplies codes of a form, without minima or with them, after unpackTile, where there is one, has unpacked them
 	// its way; nil where dot does it all.

@@ -52,7 +52,7 @@ func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *
 
 func wideKernels(bf16 bool) *kernels {
 	k := &kernels{
-		rows: Granule, dot: dotsZ, batch: batchesZ, unpack: unpacksZ, unpacked: [...]formID{formU8, formS8}, lanes: 16,
+		rows: Granule, dot: dotsZ, batch: batchesZ, storeBatch: storeBatch, expectBatch: expectBatch, unpack: unpacksZ, unpacked: [...]formID{formU8, formS8}, lanes: 16,
 		tile: byteTiles(tilesU8Z, tilesU8MinZ, tilesS8Z, tilesS8MinZ), unpackTile: unpacksZ, leastTiles: 6,
 		ratios: ratiosZ, rescale: rescalesZ, wideTile: tilesWideZ, quantizeWide: quantizeWideZ,
 		scales: [scaleCount]scaleFunc{
@@ -114,6 +114,8 @@ var dotsZ = [formCount][]dotFunc{
 }
 
 var batchesZ = [formCount]batchFunc{
+	formU8: batchU8Z,
+	formS8: batchS8Z,
 	formU4: batchU4Z,
 	formU5: batchU5Z,
 	formU6: batchU6Z,

@@ -23,6 +23,8 @@ func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to
 		panic(fmt.Sprintf("gemm: rows [%d, %d) of %d × rows [%d, %d) of %d cannot be multiplied on their own", from, to, w.Rows, actFrom, actTo, acts.M))
 	case (acts.tiled > 0 || acts.group > 0) && (actFrom%tileRows != 0 || actTo%tileRows != 0 && actTo != acts.M):
 		panic(fmt.Sprintf("gemm: rows [%d, %d) of activations in tiles of %d cannot be multiplied on their own", actFrom, actTo, tileRows))
+	case acts.beside() && (actFrom != 0 || actTo != acts.M):
+		panic(fmt.Sprintf("gemm: rows [%d, %d) of a batch of %d cannot be multiplied on their own", actFrom, actTo, acts.M))
 	case from >= to || actFrom >= actTo:
 		return
 	}

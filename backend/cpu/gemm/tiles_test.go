@@ -18,7 +18,7 @@ func TestBitsInCompany(t *testing.T) {
 		for f := range packings {
 			t.Run(f.String(), func(t *testing.T) {
 				testCompany(t, tier, f, 6*tileRows+5, 5*Granule+3, 4*panelK)
-				for m := leastBatch; m <= leastBatch+batchRows; m++ {
+				for m := leastBatch; m <= streamRows; m += 1 + m/14 {
 					testCompany(t, tier, f, m, 2*Granule+1, panelK+256)
 				}
 				testCompany(t, tier, f, passRows+2*tileRows+1, Granule+5, panelK+256)

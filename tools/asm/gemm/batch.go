@@ -9,27 +9,31 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// batchRows is how many rows of activations a batch kernel has in hand at a time: their eight integer sums hide the latency
-// of a product.
-const batchRows = 4
-
-// Registers of the batch kernels.
-const (
-	batchCode   = 0  // sixteen: the codes of a block, two for each group of k
-	batchInt    = 16 // eight: integer sums, two for each row
-	batchScale  = 24 // two
-	batchOffset = 26 // two
-	batchCast   = 28 // two
-	batchMask   = 30 // two
-)
-
 // batch is a kernel that takes any number of rows of activations past each block of weights, whose codes it unpacks once,
 // into registers. The float sums are in memory, compact: they are touched once a block. Its float operations and their
 // order are those of the dot kernels, so that a row's result does not depend on how many rows come along.
+//
+// Rows go by in groups of up to six, whose twelve integer sums hide the latency of a product. They and the sixteen codes of a
+// block leave four registers, so that scales, and all masks but one, are operands in memory; with a scale for 16 weights there
+// are eight codes at a time, and room for all.
 type batch struct {
 	*codes
+	first batchRegisters
 	label int
 }
+
+// batchRegisters are the first registers of each kind, and how many there are for broadcasts. Codes are in the first of all;
+// scale 0: they are in memory, and so are masks beyond the last register.
+type batchRegisters struct{ int, offset, cast, casts, scale, mask int }
+
+// Registers of the batch kernels for either width of scales.
+var (
+	batchRegisters32 = batchRegisters{int: 16, offset: 28, cast: 30, casts: 1, mask: 31}
+	batchRegisters16 = batchRegisters{int: 8, offset: 20, cast: 22, casts: 2, scale: 24, mask: 26}
+)
+
+// batchGroups is how many rows a group may have: byte i of the argument says how many groups of batchGroups[i] rows there are.
+var batchGroups = []int{6, 5, 4, 3}
 
 // batches writes every form's.
 func batches(w emit.Width) func(*emit.Asm) {
@@ -37,35 +41,38 @@ func batches(w emit.Width) func(*emit.Asm) {
 		w.Asm = a
 		consts := writeConstants(w)
 		for _, f := range forms {
-			if f.planes < 8 {
-				b := batch{}
-				b.kernel(w, f, consts)
+			b := batch{first: batchRegisters32}
+			if f.sub16 {
+				b.first = batchRegisters16
 			}
+			b.kernel(w, f, consts)
 		}
+		storeBatch(w)
 	}
 }
 
 // kernel writes one of them. Registers: RDI sums, RAX codes, RBX scales, R13 minima, RDX activations, RCX their rows' distance
-// and R9 three times that, R8 blocks left, R11 and R12 what is read ahead and its step, RSI and R10 activations and sums of
-// the rows in hand, R15 rows left.
+// and R9 three times that, R8 blocks left, R11 what is read ahead and R14 the end of that, RSI and R12 the first and fourth row of
+// a group and R10 its sums, R15 groups left.
 func (b *batch) kernel(w emit.Width, f form, consts constants) {
 	name := "batch" + f.name + w.Suffix()
-	w.Func(name, "func(sums *float32, rows int, w *byte, scale, mins *float32, act *byte, stride, blocks int, ahead uintptr, step int)",
-		fmt.Sprintf("%s adds the products of rows of activations with 32 rows of %s weights to sums, [rows][32].", name, f.name))
+	w.Func(name, "func(sums *float32, groups uint64, w *byte, scale, mins *float32, act *byte, stride, step, blocks int, ahead uintptr, aheadStep int)",
+		fmt.Sprintf("%s adds the products of groups of rows of activations with 32 rows of %s weights to sums, [rows][32].", name, f.name))
 	sums, weights, scale, mins := w.Arg("sums", RDI), w.Arg("w", RAX), w.Arg("scale", RBX), w.Arg("mins", R13)
 	act, stride, blocks := w.Arg("act", RDX), w.Arg("stride", RCX), w.Arg("blocks", R8)
-	ahead, step := w.Arg("ahead", R11), w.Arg("step", R12)
+	aheadEnd := w.Arg("ahead", R14)
 	w.LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, R9)
-	b.codes = consts.codes(w, f, batchMask)
+	b.codes = consts.codes(w, f, b.first.mask)
 	w.Label("loop")
+	w.MOVQ(aheadEnd, R11)
+	w.ADDQ(w.Slot("aheadStep"), aheadEnd)
 	for sub := range b.subs() {
 		b.unpack(weights, scale, sub)
 		w.MOVQ(act, RSI)
 		w.MOVQ(sums, R10)
-		w.Arg("rows", R15)
-		b.eachGroup(batchRows, sub, ahead, step)
-		b.eachGroup(2, sub, ahead, step)
-		b.eachGroup(1, sub, ahead, step)
+		for i, rows := range batchGroups {
+			b.eachGroup(i, rows, sub)
+		}
 	}
 	w.Advance(weights, 128*f.planes)
 	w.Advance(scale, 128*b.subs())
@@ -73,7 +80,7 @@ func (b *batch) kernel(w emit.Width, f form, consts constants) {
 	w.JZ(LabelRef("next"))
 	w.Advance(mins, 128*b.subs())
 	w.Label("next")
-	w.Advance(act, lineBytes)
+	w.ADDQ(w.Slot("step"), act)
 	w.SUBQ(Imm(1), blocks)
 	w.JNZ(LabelRef("loop"))
 	w.VZEROUPPER()
@@ -93,47 +100,66 @@ func (b *batch) groups(sub int) (from, to int) {
 	return sub * 8 / b.subs(), (sub + 1) * 8 / b.subs()
 }
 
-func (b *batch) code(j, v int) VecPhysical { return b.Reg(batchCode + 2*j + v) }
-func (b *batch) int(a, v int) VecPhysical  { return b.Reg(batchInt + 2*a + v) }
+func (b *batch) code(j, v int) VecPhysical { return b.Reg(2*(j%(8/b.subs())) + v) }
+func (b *batch) int(a, v int) VecPhysical  { return b.Reg(b.first.int + 2*a + v) }
+func (b *batch) offset(v int) VecPhysical  { return b.Reg(b.first.offset + v) }
+func (b *batch) cast(i int) VecPhysical    { return b.Reg(b.first.cast + i%b.first.casts) }
+
+// scale is those of vector v's rows.
+func (b *batch) scale(sub, v int) Op {
+	if b.first.scale > 0 {
+		return b.Reg(b.first.scale + v)
+	}
+	return emit.At(RBX, sub*128+v*b.Bytes)
+}
 
 // unpack readies the codes and scales of a block, or of half of one.
 func (b *batch) unpack(weights, scale GPPhysical, sub int) {
 	from, to := b.groups(sub)
 	for j := from; j < to; j++ {
 		for v := range 2 {
-			b.group(b.codes, j, emit.At(weights, v*b.Bytes), b.code(j, v), b.Reg(batchCast+v))
+			b.group(b.codes, j, emit.At(weights, v*b.Bytes), b.code(j, v), b.cast(v))
 		}
 	}
 	for v := range 2 {
-		b.VMOVUPS(emit.At(scale, sub*128+v*b.Bytes), b.Reg(batchScale+v))
-		b.VMULPS(b.magic, b.Reg(batchScale+v), b.Reg(batchOffset+v))
+		dst := b.offset(v)
+		if r, near := b.scale(sub, v).(VecPhysical); near {
+			dst = r
+		}
+		b.VMOVUPS(emit.At(scale, sub*128+v*b.Bytes), dst)
+		b.VMULPS(b.magic, dst, b.offset(v))
 	}
 }
 
-// eachGroup goes through the rows that are left, some at a time.
-func (b *batch) eachGroup(rows, sub int, ahead, step GPPhysical) {
+// eachGroup goes through the groups of so many rows.
+func (b *batch) eachGroup(i, rows, sub int) {
 	b.label++
 	again, done := fmt.Sprintf("again%d", b.label), fmt.Sprintf("done%d", b.label)
-	b.SUBQ(Imm(uint64(rows)), R15)
-	b.JLT(LabelRef(done))
+	b.Arg("groups", R15)
+	b.SHRQ(U8(8*i), R15)
+	b.ANDQ(Imm(255), R15)
+	b.JZ(LabelRef(done))
 	b.Label(again)
-	at := [batchRows]Mem{emit.At(RSI, 0), emit.Indexed(RSI, RCX, 1, 0), emit.Indexed(RSI, RCX, 2, 0), emit.Indexed(RSI, R9, 1, 0)}
-	b.block(at[:rows], sub, ahead)
-	if rows == batchRows {
-		b.LEAQ(Mem{Base: RSI, Index: RCX, Scale: 4}, RSI)
-		b.ADDQ(step, ahead)
-	} else {
-		b.LEAQ(Mem{Base: RSI, Index: RCX, Scale: uint8(rows)}, RSI)
+	third := Mem{Base: RSI, Index: R9, Scale: 1}
+	act := []Mem{emit.At(RSI, 0), emit.Indexed(RSI, RCX, 1, 0), emit.Indexed(RSI, RCX, 2, 0),
+		emit.At(R12, 0), emit.Indexed(R12, RCX, 1, 0), emit.Indexed(R12, RCX, 2, 0)}
+	b.LEAQ(third, R12)
+	b.block(act[:rows], sub)
+	b.LEAQ(third, RSI)
+	switch rows - 3 {
+	case 3:
+		b.LEAQ(third, RSI)
+	case 2, 1:
+		b.LEAQ(Mem{Base: RSI, Index: RCX, Scale: uint8(rows - 3)}, RSI)
 	}
 	b.Advance(R10, 128*rows)
-	b.SUBQ(Imm(uint64(rows)), R15)
-	b.JGE(LabelRef(again))
+	b.SUBQ(Imm(1), R15)
+	b.JNZ(LabelRef(again))
 	b.Label(done)
-	b.Advance(R15, rows)
 }
 
 // block multiplies the codes in hand with some rows.
-func (b *batch) block(act []Mem, sub int, ahead GPPhysical) {
+func (b *batch) block(act []Mem, sub int) {
 	bias := lineBias
 	if b.sub16 {
 		bias = lineBias16 + 4*sub
@@ -146,24 +172,25 @@ func (b *batch) block(act []Mem, sub int, ahead GPPhysical) {
 	from, to := b.groups(sub)
 	lines := b.aheadLines()
 	for j := from; j < to; j++ {
-		for i := (j - from) * lines / (to - from); i < (j-from+1)*lines/(to-from) && len(act) == batchRows; i++ {
-			b.PREFETCHT1(emit.At(ahead, 64*i))
+		for i := (j - from) * lines / (to - from); i < (j-from+1)*lines/(to-from); i++ {
+			b.PREFETCHT1(emit.At(R11, 64*i))
 		}
 		for a := range act {
-			cast := b.Reg(batchCast + a%2)
-			b.VPBROADCASTD(act[a].Offset(4*j), cast)
+			b.VPBROADCASTD(act[a].Offset(4*j), b.cast(a))
 			for v := range 2 {
-				b.Dot(cast, b.code(j, v), b.int(a, v))
+				b.Dot(b.cast(a), b.code(j, v), b.int(a, v))
 			}
 		}
 	}
+	b.Advance(R11, 64*lines)
+	b.CMPQ(R11, R14)
+	b.CMOVQCC(b.Slot("sums"), R11) // which are in the cache: the block's share has been read
 	for a := range act {
-		cast := b.Reg(batchCast + a%2)
-		b.VBROADCASTSS(act[a].Offset(lineScale), cast)
+		b.VBROADCASTSS(act[a].Offset(lineScale), b.cast(a))
 		for v := range 2 {
 			sum := b.int(a, v)
-			b.VFMSUB132PS(b.Reg(batchScale+v), b.Reg(batchOffset+v), sum)
-			b.VFMADD213PS(emit.At(R10, 128*a+v*b.Bytes), cast, sum)
+			b.VFMSUB132PS(b.scale(sub, v), b.offset(v), sum)
+			b.VFMADD213PS(emit.At(R10, 128*a+v*b.Bytes), b.cast(a), sum)
 		}
 	}
 	if sub == b.subs()-1 {
@@ -176,8 +203,9 @@ func (b *batch) block(act []Mem, sub int, ahead GPPhysical) {
 	}
 }
 
-// aheadLines is how many cache lines every four rows read ahead, so that eight rows read all that a block takes.
-func (b *batch) aheadLines() int { return (b.planes + b.subs()) / b.subs() }
+// aheadLines is how many cache lines a group reads ahead: half of what a block takes in memory, since every block sees two
+// groups at least, or one twice.
+func (b *batch) aheadLines() int { return b.planes + 1 }
 
 // minima adds minimum × scale × sum of the activations, where there are minima.
 func (b *batch) minima(act []Mem) {
@@ -191,12 +219,41 @@ func (b *batch) minima(act []Mem) {
 	}
 	for sub := range b.subs() {
 		for a := range act {
-			cast := b.Reg(batchCast + a%2)
-			b.VBROADCASTSS(act[a].Offset(at+4*sub), cast)
+			b.VBROADCASTSS(act[a].Offset(at+4*sub), b.cast(a))
 			for v := range 2 {
-				b.VFMADD231PS(emit.At(R13, 128*sub+v*b.Bytes), cast, b.int(a, v))
+				b.VFMADD231PS(emit.At(R13, 128*sub+v*b.Bytes), b.cast(a), b.int(a, v))
 			}
 		}
 	}
 	b.Label(none)
+}
+
+// storeBatch writes the kernel that brings the sums of a batch where they belong, and the one that calls for that memory before.
+func storeBatch(w emit.Width) {
+	w.Func("storeBatch", "func(out *float32, ld int, sums *float32, rows int)",
+		"storeBatch copies sums, [rows][32], to out, whose rows lie ld bytes apart.")
+	out, ld, sums, rows := w.Arg("out", RDI), w.Arg("ld", RSI), w.Arg("sums", RAX), w.Arg("rows", RCX)
+	w.Label("loop")
+	for v := range 2 {
+		w.VMOVUPS(emit.At(sums, v*w.Bytes), w.Reg(v))
+		w.VMOVUPS(w.Reg(v), emit.At(out, v*w.Bytes))
+	}
+	w.Advance(sums, 128)
+	w.ADDQ(ld, out)
+	w.SUBQ(Imm(1), rows)
+	w.JNZ(LabelRef("loop"))
+	w.VZEROUPPER()
+	w.RET()
+
+	w.Func("expectBatch", "func(out *float32, ld int, rows int)",
+		"expectBatch brings rows of 32 numbers, ld bytes apart, here to be written.")
+	out, ld, rows = w.Arg("out", RDI), w.Arg("ld", RSI), w.Arg("rows", RCX)
+	w.Label("loop")
+	for v := range 2 {
+		w.PREFETCHW(out, v*w.Bytes)
+	}
+	w.ADDQ(ld, out)
+	w.SUBQ(Imm(1), rows)
+	w.JNZ(LabelRef("loop"))
+	w.RET()
 }

@@ -46,12 +46,12 @@ func writeConstants(w emit.Width) constants {
 	return c
 }
 
-// codes readies the constants of a form: in registers from first on if the width has registers to spare.
+// codes readies the constants of a form: in registers from first on as far as the width has any, and then in memory.
 func (c constants) codes(w emit.Width, f form, first int) *codes {
 	k := &codes{Width: w, form: f, mask: map[byte]Op{}, flip: c.mask[0x80], ones: c.ones, magic: c.magic}
 	for _, b := range f.masks {
 		k.mask[b] = c.mask[b]
-		if w.Wide() {
+		if w.Wide() && first < 32 {
 			w.Move(c.mask[b], w.Reg(first))
 			k.mask[b] = w.Reg(first)
 			first++
@@ -59,7 +59,7 @@ func (c constants) codes(w emit.Width, f form, first int) *codes {
 	}
 	if f.table != nil {
 		k.table = c.table[f.name]
-		if w.Wide() {
+		if w.Wide() && first < 32 {
 			w.Move(c.table[f.name], w.Reg(first))
 			k.table = w.Reg(first)
 		}

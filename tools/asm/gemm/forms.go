@@ -113,9 +113,12 @@ func (c *codes) add(plane Mem, n int, mask byte, dst, tmp VecPhysical) {
 	switch {
 	case n == 0 && near:
 		c.VPTERNLOGD(U8(orAnd), plane, m, dst)
-	case near:
+	case n == 0 && c.Wide():
+		c.Move(plane, tmp)
+		c.VPTERNLOGD(U8(orAnd), c.mask[mask], tmp, dst)
+	case c.Wide():
 		c.ShiftFrom(plane, n, tmp)
-		c.VPTERNLOGD(U8(orAnd), m, tmp, dst)
+		c.VPTERNLOGD(U8(orAnd), c.mask[mask], tmp, dst)
 	default:
 		c.field(plane, n, mask, tmp)
 		c.Or(tmp, dst, dst)
