@@ -77,8 +77,9 @@ pay for memory that it touches for the first time, which is not simulated.
 chunks of every fixed size (--max-num-batched-tokens): which are the fastest that keep 99 of 100 gaps between tokens under the
 target. It fails if what is priced does not, or is slower than 95 % of the best fixed size that does.
 
---learn corrects the price of steps by what those of a recording took (ridge serve --record, with any other requests to the same
-model): a server's steps are slower than the same steps alone, since clients and connections want the processor too.
+--learn has steps take what those of a recording took (ridge serve --record, with any requests to the same model): the price that
+fits them all, and for each step one of the misses that steps of about its cost had. A server's steps are slower than the same steps alone, since clients and
+connections want the processor too, and some are much slower. It may be given several times.
 
 MODEL is as for ridge plan: no weights are needed; without it, it is the built-in model. --device is a published device, a file with a profile, or here, which
 is this machine as ridge calibrate measured it.`,
@@ -128,7 +129,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.slo, "slo", "", "bounds of a good answer: ttft, itl (95 of 100 gaps), tpot, e2e, such as ttft=1s,itl=50ms")
 	fl.DurationVar(&e.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms; 0: prompts are read in chunks as large as a step")
 	fl.BoolVar(&f.sweep, "sweep", false, "with --target-itl, compare priced chunks with fixed ones of every size")
-	fl.StringArrayVar(&f.learn, "learn", nil, "correct prices by the steps of this recording, which ridge serve --record made of the same model on this device")
+	fl.StringArrayVar(&f.learn, "learn", nil, "let steps take what those of this recording took, which ridge serve --record made of the same model on this device")
 	fl.StringVar(&f.against, "against", "", "compare with the report of a real run, which ridge bench serve --json wrote; --trace and the engine's settings have to be that run's")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON, each request's times too")
 	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
