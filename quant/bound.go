@@ -5,25 +5,23 @@ import (
 	"math"
 )
 
-// Bound says how far a number may be off after Encode and Decode:
+// bound says how far a number may be off after Encode and Decode:
 //
-//	|x − x′| ≤ Relative·m + Absolute
+//	|x − x′| ≤ relative·m + absolute
 //
 // where m is the largest magnitude in the block of x (in its row, of FP8 and INT8), or |x| itself for plain floats.
-type Bound struct {
-	Relative float64
-	Absolute float64 // what comes on top where a scale is so small that its float type has few bits left
-	Limit    float64 // the magnitude from which on Encode refuses a number
+type bound struct {
+	relative float64
+	absolute float64 // what comes on top where a scale is so small that its float type has few bits left
+	limit    float64 // the magnitude from which on Encode refuses a number
 }
-
-// BoundOf is the bound of a format's round trip. For most formats it follows from the layout. The encoders of the K
-// formats and IQ4_NL search for the smallest squared error of a whole block; their bounds are about a third above the
-// worst that a hill climb over blocks found, and are not proven.
-func BoundOf(f Format) Bound { return bounds[f] }
 
 const f16Max = 65504
 
-var bounds = [formatCount]Bound{
+// bounds are what a round trip in each format may lose. For most they follow from the layout. The encoders of the K formats and IQ4_NL
+// search for the smallest squared error of a whole block; their bounds are about a third above the worst that a hill climb
+// over blocks found, and are not proven.
+var bounds = [formatCount]bound{
 	F32:    {0, 0, math.Inf(1)},
 	F16:    {0x1p-11, 0x1p-25, 65520},          // half a unit of 11 bits; half of the smallest number; rounds to Inf
 	BF16:   {0x1p-8, 0x1p-134, 0x1.ffp127},     // likewise of 8 bits
@@ -45,7 +43,7 @@ var bounds = [formatCount]Bound{
 
 // checkNumbers finds the first number of src that f cannot hold.
 func checkNumbers(f Format, src []float32) error {
-	limit := float32(bounds[f].Limit)
+	limit := float32(bounds[f].limit)
 	float := f.Block() == 1
 	for i, v := range src {
 		if max(v, -v) < limit { // false for NaN

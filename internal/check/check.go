@@ -41,10 +41,7 @@ type Result struct {
 	errors []float64 // of each row
 }
 
-// Dir compares the model in dir with the golden file in the same place.
-func Dir(dir string, o Options) (*Result, error) { return Model(dir, dir, o) }
-
-// Model compares the model at path with the golden file in dir: the same model as it was before it was converted.
+// Model compares the model at path with the golden file in dir: the model's own directory, or of what it was converted from.
 func Model(path, dir string, o Options) (*Result, error) {
 	g, err := readGolden(dir)
 	if err != nil {

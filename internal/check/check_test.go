@@ -27,7 +27,7 @@ var devices = map[string]func() backend.Device{
 func compareDir(t *testing.T, dir string, open func() backend.Device, chunk int) {
 	dev := open()
 	defer dev.Close()
-	res, err := Dir(dir, Options{Device: dev, Cache: graph.F32, Chunk: chunk})
+	res, err := Model(dir, dir, Options{Device: dev, Cache: graph.F32, Chunk: chunk})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestReferenceGGUF(t *testing.T) {
 
 func TestMissingGolden(t *testing.T) {
 	dev := ref.New()
-	if _, err := Dir(t.TempDir(), Options{Device: dev}); err == nil {
+	if _, err := Model(t.TempDir(), t.TempDir(), Options{Device: dev}); err == nil {
 		t.Fatal("an empty directory passed")
 	}
 }

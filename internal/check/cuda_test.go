@@ -56,7 +56,7 @@ func gpuModels(t *testing.T, test func(t *testing.T, dir string, dev backend.Dev
 // TestModelsOnGPU compares models with upstream, computing in F32.
 func TestModelsOnGPU(t *testing.T) {
 	gpuModels(t, func(t *testing.T, dir string, dev backend.Device) {
-		res, err := Dir(dir, Options{Device: dev, Cache: graph.F32})
+		res, err := Model(dir, dir, Options{Device: dev, Cache: graph.F32})
 		if err != nil {
 			t.Fatal(err)
 		}

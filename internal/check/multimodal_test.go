@@ -45,7 +45,7 @@ func TestLanguagePart(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "golden.safetensors"), golden, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		res, err := Dir(dir, Options{Device: ref.New(), Cache: graph.F32})
+		res, err := Model(dir, dir, Options{Device: ref.New(), Cache: graph.F32})
 		if err != nil {
 			t.Fatal(err)
 		}
