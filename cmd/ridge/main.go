@@ -21,6 +21,9 @@ func main() {
 	case err == nil:
 	case errors.Is(err, errFailed):
 		os.Exit(1) // what failed has been printed
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(os.Stderr, "ridge: stopped by a signal") // whatever was interrupted has words of its own for it
+		os.Exit(1)
 	default:
 		fmt.Fprintln(os.Stderr, "ridge:", strings.TrimPrefix(err.Error(), "ridge: ")) // the library begins its own with its name
 		os.Exit(1)
