@@ -92,7 +92,7 @@ func TestBombs(t *testing.T) {
 				}
 			}
 			// It takes a second at most; the machine may have ten other things to do.
-			if took := time.Since(begin); took > 20*time.Second {
+			if took := time.Since(begin); took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
 			t.Logf("%v: %.200v", time.Since(begin), err)
