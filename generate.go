@@ -39,12 +39,7 @@ func (m *Model) Generate(ctx context.Context, prompt string, p Params) iter.Seq2
 	return m.answer(ctx, p, func() ([]int32, error) { return m.Encode(prompt, true) })
 }
 
-// GenerateTokens continues a text that is given as token ids.
-func (m *Model) GenerateTokens(ctx context.Context, prompt []int32, p Params) iter.Seq2[Piece, error] {
-	return m.answer(ctx, p, func() ([]int32, error) { return prompt, nil })
-}
-
-// GenerateMany makes several answers to one prompt, which is computed once. All begin now, whether or not their pieces are
+// GenerateMany makes several answers to one prompt, given as token ids, which is computed once. All begin now, whether or not their pieces are
 // being read; ctx ends them all, leaving the loop over one ends that.
 func (m *Model) GenerateMany(ctx context.Context, prompt []int32, all []Params) ([]iter.Seq2[Piece, error], error) {
 	var answers []iter.Seq2[Piece, error]

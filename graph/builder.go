@@ -158,9 +158,6 @@ func (b *Builder) fail(format string, args ...any) {
 	}
 }
 
-// Fail records an error of the model's own, such as a configuration it cannot express.
-func (b *Builder) Fail(format string, args ...any) { b.fail(format, args...) }
-
 // caller is the nearest line of code outside this package: the model's.
 func (b *Builder) caller() string {
 	var pcs [8]uintptr

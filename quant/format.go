@@ -107,8 +107,3 @@ func (f Format) RowBytes(n int) int64 {
 	l := layouts[f]
 	return int64(n/l.block)*int64(l.blockBytes) + int64(l.rowBytes)
 }
-
-// BitsPerWeight is the average storage of one number in bits, without what a row has beside its blocks.
-func (f Format) BitsPerWeight() float64 {
-	return 8 * float64(layouts[f].blockBytes) / float64(layouts[f].block)
-}

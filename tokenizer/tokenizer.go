@@ -62,14 +62,6 @@ func (t *Tokenizer) Token(id int32) (text string, ok bool) {
 	return t.vocab.text(id)
 }
 
-// ID is the inverse of Token.
-func (t *Tokenizer) ID(token string) (id int32, ok bool) {
-	if id, ok := t.added.ids[token]; ok {
-		return id, true
-	}
-	id = t.vocab.id(token)
-	return id, id >= 0
-}
 
 // BOS is the id of the token that starts a text, EOS of the one that ends it; ok is false when the files name none.
 func (t *Tokenizer) BOS() (id int32, ok bool) { return t.bos, t.bos >= 0 }

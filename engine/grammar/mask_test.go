@@ -190,7 +190,7 @@ func checkWalk(t *rapid.T, a *Automaton, o *oracle, written string) {
 			if got := mask[id/32]>>(id%32)&1 == 1; got != want {
 				t.Fatalf("after %q: token %q is allowed: %v, want %v", written, b, got, want)
 			}
-			if c := m.Clone(); (c.Accept(int32(id)) == nil) != want {
+			if c := m.clone(); (c.Accept(int32(id)) == nil) != want {
 				t.Fatalf("after %q: token %q is accepted: %v, want %v", written, b, !want, want)
 			}
 			if want && !v.isEnd(int32(id)) {

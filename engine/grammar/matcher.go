@@ -1,25 +1,13 @@
 package grammar
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Matcher follows one text through an automaton. It is used by one goroutine at a time.
 type Matcher struct {
 	a     *Automaton
 	at    *position
 	ended bool // by an end token
-	past  []past
 }
-
-// past is what a matcher was before a token.
-type past struct {
-	at    *position
-	ended bool
-}
-
-// MaxRollback is how many tokens a matcher can take back.
-const MaxRollback = 256
 
 // Start returns a matcher at the beginning of a text.
 func (a *Automaton) Start() (*Matcher, error) {
@@ -100,10 +88,6 @@ func (m *Matcher) Accept(token int32) error {
 		}
 		next = p
 	}
-	if len(m.past) >= 2*MaxRollback {
-		m.past = append(m.past[:0], m.past[MaxRollback:]...)
-	}
-	m.past = append(m.past, past{m.at, m.ended})
 	m.at, m.ended = next, ended
 	return nil
 }
@@ -131,24 +115,3 @@ func (m *Matcher) Done() bool { return m.at.done || m.ended }
 
 // Closed tells whether the text is complete and nothing but its end may follow.
 func (m *Matcher) Closed() bool { return m.ended || m.at.done && len(m.at.items) == 0 }
-
-// Clone returns a matcher at the same place that goes its own way.
-func (m *Matcher) Clone() *Matcher {
-	c := *m
-	c.past = append([]past(nil), m.past...)
-	return &c
-}
-
-// Rollback takes back the last n tokens, at most MaxRollback.
-func (m *Matcher) Rollback(n int) error {
-	if n < 0 || n > len(m.past) || n > MaxRollback {
-		return fmt.Errorf("grammar: %d tokens cannot be taken back; %d can", n, min(len(m.past), MaxRollback))
-	}
-	if n == 0 {
-		return nil
-	}
-	at := len(m.past) - n
-	m.at, m.ended = m.past[at].at, m.past[at].ended
-	m.past = m.past[:at]
-	return nil
-}

@@ -124,37 +124,6 @@ func TestForcedTokens(t *testing.T) {
 	}
 }
 
-func TestRollbackAndClone(t *testing.T) {
-	g, err := FromRegex(`(ab|ac){0,1000}`)
-	m := mustStart(t, g, err)
-	for range 500 {
-		for _, b := range []byte("ab") {
-			if err := m.Accept(int32(b)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	c := m.Clone()
-	if err := m.Accept(256); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Rollback(2); err != nil { // the end and a b
-		t.Fatal(err)
-	}
-	if m.Done() || m.Accept('c') != nil || !m.Done() {
-		t.Error("after a rollback the text does not go on from there")
-	}
-	if !c.Done() || c.Accept('c') == nil {
-		t.Error("a clone moved with the matcher it was made from")
-	}
-	if err := m.Rollback(MaxRollback + 1); err == nil {
-		t.Error("more tokens were taken back than are kept")
-	}
-	if err := m.Rollback(MaxRollback); err != nil || m.Accept('a') != nil {
-		t.Errorf("taking back %d tokens: %v", MaxRollback, err)
-	}
-}
-
 func TestMatcherRefusals(t *testing.T) {
 	v, err := NewVocabulary(Tokens{Bytes: [][]byte{nil, []byte("a"), {}, []byte("end"), []byte("a")}, Ends: []int32{3}})
 	if err != nil {
@@ -214,7 +183,7 @@ func TestManyMatchers(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			m := first.Clone()
+			m := first.clone()
 			rng := testRand(fmt.Sprint(i))
 			for range 20 {
 				if text, ok := write(t, m, rng, 30); ok && !reads(m, text) {

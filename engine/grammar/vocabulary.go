@@ -112,9 +112,6 @@ func (v *Vocabulary) spell(t Tokens) [][]byte {
 	return v.bytes
 }
 
-// Size is the number of tokens.
-func (v *Vocabulary) Size() int { return v.size }
-
 // MaskWords is the length of a mask: a bit per token.
 func (v *Vocabulary) MaskWords() int { return (v.size + 31) / 32 }
 

@@ -82,7 +82,7 @@ func TestRealVocabulary(t *testing.T) {
 		}
 		for id := range int32(v.size) {
 			got := mask[id/32]>>(id%32)&1 == 1
-			if want := m.Clone().Accept(id) == nil; got != want {
+			if want := m.clone().Accept(id) == nil; got != want {
 				t.Fatalf("after %q: token %q is allowed: %v, want %v", text, v.bytes[id], got, want)
 			}
 		}

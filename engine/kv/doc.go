@@ -5,7 +5,7 @@
 // token at position p uses, its slot, is table[p/PageSize]*PageSize + p%PageSize.
 //
 //	free ──Append──► held by one or more sequences ──Publish──► held, and in the index
-//	  ▲                    │ Free, Truncate                            │ Free, Truncate
+//	  ▲                    │ Free                                      │ Free
 //	  └────────────────────┘                                           ▼
 //	  └──────────────── evicted when pages run out ──────────── idle: only the index knows it
 //

@@ -167,14 +167,6 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 				}
 			}
 		},
-		"truncate": func(t *rapid.T) {
-			if r := draw(t, &m.running); r != nil {
-				length := rapid.IntRange(0, r.Len()).Draw(t, "length")
-				pool.Truncate(&r.Seq, length)
-				r.tokens = r.tokens[:max(length, 1)]
-				m.running = append(m.running, r)
-			}
-		},
 		"fork": func(t *rapid.T) {
 			if r := draw(t, &m.running); r != nil {
 				child := &request{tokens: slices.Clone(r.tokens)}

@@ -61,29 +61,13 @@ func (p *Pool) Slots(dst []int32, s *Seq, n int) []int32 {
 	return dst
 }
 
-// Truncate forgets the tokens from position length on: those that speculation proposed and the model refused. length
-// must not be more than s.Len().
-func (p *Pool) Truncate(s *Seq, length int) {
-	keep := p.PagesFor(length)
-	p.releaseFrom(s, keep)
-	s.length = length
-	s.settled = min(s.settled, length)
-	s.published = min(s.published, keep)
-}
-
-// Free lets go of all pages. Those in the index stay there, idle, until they are evicted.
+// Free lets go of all pages, the last first: the index takes the order of release for the order of use, and must evict the end
+// of a text before its beginning. Those in the index stay there, idle, until they are evicted.
 func (p *Pool) Free(s *Seq) {
-	p.releaseFrom(s, 0)
-	*s = Seq{pages: s.pages}
-}
-
-// releaseFrom lets go of the pages from place keep on, the last first: the index takes the order of release for the
-// order of use, and must evict the end of a text before its beginning.
-func (p *Pool) releaseFrom(s *Seq, keep int) {
-	for i := len(s.pages) - 1; i >= keep; i-- {
+	for i := len(s.pages) - 1; i >= 0; i-- {
 		p.release(s.pages[i])
 	}
-	s.pages = s.pages[:keep]
+	*s = Seq{pages: s.pages[:0]}
 }
 
 // Returns is the number of pages that Free would make available: those that no other sequence holds.
@@ -119,7 +103,7 @@ func (p *Pool) Move(s *Seq, to *Pool, copies []Copy) ([]Copy, bool) {
 	if len(s.pages) > to.Available() {
 		return copies, false
 	}
-	// The last page first, as in releaseFrom.
+	// The last page first, as in Free.
 	for i := len(s.pages) - 1; i >= 0; i-- {
 		old := s.pages[i]
 		s.pages[i] = to.take()

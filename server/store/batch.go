@@ -34,11 +34,10 @@ type Batch struct {
 // Status is where a batch stands.
 type Status string
 
-// The stages of a batch. The first three and Cancelling are left again; a batch in one of the others is over.
+// The stages of a batch. The first two and Cancelling are left again; a batch in one of the others is over.
 const (
 	Validating Status = "validating"
 	InProgress Status = "in_progress"
-	Finalizing Status = "finalizing"
 	Cancelling Status = "cancelling"
 	Completed  Status = "completed"
 	Failed     Status = "failed"
