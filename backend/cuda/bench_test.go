@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -10,26 +9,34 @@ import (
 	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// noise gives every weight of a model from one block of random numbers, each from a place of its own.
+// noise gives every weight of a model from one block of random numbers in a format, each from a place of its own.
 type noise struct {
-	graph *graph.Graph
-	block []byte
+	graph  *graph.Graph
+	format quant.Format
+	block  []byte
 }
 
-func newNoise(g *graph.Graph) *noise {
+func newNoise(b *testing.B, g *graph.Graph, f quant.Format) *noise {
+	const numbers, most = 4 << 20, 129 << 22 // of a piece; of the largest weight and a place
 	rnd := rand.New(rand.NewPCG(3, 4))
-	n := &noise{graph: g, block: make([]byte, 1200<<20)}
-	for i := 0; i < 8<<20; i += 2 {
-		binary.LittleEndian.PutUint16(n.block[i:], quant.F32ToBF16(float32(rnd.NormFloat64()*0.02)))
+	x := make([]float32, numbers)
+	for i := range x {
+		x[i] = float32(rnd.NormFloat64() * 0.02)
 	}
-	for i := 8 << 20; i < len(n.block); i += 8 << 20 {
-		copy(n.block[i:], n.block[:8<<20])
+	n := &noise{graph: g, format: f, block: make([]byte, f.RowBytes(most))}
+	piece := n.block[:f.RowBytes(numbers)]
+	if err := quant.Encode(f, piece, x); err != nil {
+		b.Fatal(err)
+	}
+	for at := len(piece); at < len(n.block); at += len(piece) {
+		copy(n.block[at:], piece)
 	}
 	return n
 }
@@ -37,8 +44,8 @@ func newNoise(g *graph.Graph) *noise {
 func (n *noise) Tensor(name string) (quant.Tensor, bool) {
 	for i, w := range n.graph.Weights {
 		if w.Source.Tensor == name {
-			from := i * 4096
-			t, err := quant.NewTensor(quant.BF16, w.Out.Len(), w.In.Len(), n.block[from:int64(from)+quant.BF16.RowBytes(w.In.Len())*int64(w.Out.Len())])
+			from := n.format.RowBytes(i * 2048)
+			t, err := quant.NewTensor(n.format, w.Out.Len(), w.In.Len(), n.block[from:][:n.format.RowBytes(w.In.Len())*int64(w.Out.Len())])
 			return t, err == nil
 		}
 	}
@@ -100,37 +107,41 @@ func batchOf(lim backend.Limits, crowds []crowd) *backend.Batch {
 	return b
 }
 
-// BenchmarkLlama8B prints what whole steps of Llama-3.1-8B with random weights take, in bf16 and turned into numbers of eight bits, beside
+// BenchmarkLlama8B prints what whole steps of Llama-3.1-8B with random weights take, in bf16, turned into numbers of eight bits, and packed, beside
 // what they must take at the ceilings measured on the same machine (see bench/h200.md).
 func BenchmarkLlama8B(b *testing.B) {
 	if _, err := Devices(); err != nil {
 		b.Skipf("no GPU to measure: %v", err)
 	}
-	for _, f := range []quant.Format{quant.BF16, quant.FP8, quant.INT8} {
+	for _, f := range []quant.Format{quant.BF16, quant.FP8, quant.INT8, quant.Q4_0, quant.Q4_K, quant.MXFP4, quant.Q6_K, quant.Q8_0} {
 		b.Run(f.String(), func(b *testing.B) { benchmarkLlama8B(b, f) })
 	}
 }
 
-// benchmarkLlama8B turns weights into a format.
+// benchmarkLlama8B has weights in a format that stays packed, or turns bf16 into one.
 func benchmarkLlama8B(b *testing.B, f quant.Format) {
 	d, err := New(Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer d.Close()
+	stored, made := quant.BF16, f
+	if slab.Has(f) {
+		stored, made = f, quant.Invalid
+	}
 	find := func(name string) (graph.Found, bool) {
-		return graph.Found{Format: quant.BF16, Source: graph.Source{Tensor: name}}, true
+		return graph.Found{Format: stored, Source: graph.Source{Tensor: name}}, true
 	}
 	builder := graph.NewBuilder("llama 8B", find, graph.BF16, graph.BF16)
 	g, err := builder.Finish(llama8B(builder))
 	if err != nil {
 		b.Fatal(err)
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Weights: f}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Weights: made}); err != nil {
 		b.Fatal(err)
 	}
 	lim := backend.Limits{Tokens: 8192, Seqs: 256, Logits: 256, PageSize: 16, Pages: 256 * 1100 / 16, SeqPages: 8192 / 16}
-	files := newNoise(g)
+	files := newNoise(b, g, stored)
 	start := time.Now()
 	prog, err := plan.Compile(g, d, files, lim)
 	if err != nil {

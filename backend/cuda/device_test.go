@@ -152,7 +152,7 @@ func compare(t *testing.T, d *Device, o *opTest) {
 	}
 }
 
-// layers is a decoder with everything that is joined: q, k and v; turning and storing; gate, up and function. format, "/Q4_0", say, is
+// layers is a decoder with everything that is joined: q, k and v; turning and storing; gate, up and function; from attention to attention. format, "/Q4_0", say, is
 // that of its matrices.
 func layers(b *graph.Builder, format string, pairing graph.Pairing, headSize, dim, window int) *graph.Value {
 	axis := func(name string, count, size int) graph.Axis { return graph.Axis{Name: name, Count: count, Size: size} }
@@ -162,26 +162,30 @@ func layers(b *graph.Builder, format string, pairing graph.Pairing, headSize, di
 	}
 	r := &graph.Rotation{Name: "angles", Pairing: pairing, Dim: dim, Theta: 10000}
 	x := b.Embed("embd", b.Weight("t_embd", vocab, hidden), 0)
+	n := b.RMSNorm("norm", x, b.Vector("norm", hidden), 1e-5)
 	for i := range 2 {
 		at := func(s string) string { return fmt.Sprintf("%d.%s", i, s) }
 		linear := func(name string, x *graph.Value, out graph.Axis) *graph.Value {
 			return b.Linear(at(name), x, b.Weight(at(name)+format, out, x.Axis), nil)
 		}
-		n := b.RMSNorm(at("norm"), x, b.Vector(at("norm"), hidden), 1e-5)
+		addNorm := func(name string, x, y *graph.Value) (sum, norm *graph.Value) {
+			out := b.Emit(at(name), graph.AddNorm{Eps: 1e-5}, []*graph.Value{x, y}, b.Vector(at(name), hidden))
+			return out[0], out[1]
+		}
 		q, k, v := linear("q", n, heads), linear("k", n, kv), linear("v", n, kv)
 		q, k = b.RoPE(at("q.rot"), q, r), b.RoPE(at("k.rot"), k, r)
 		cache := b.KVWrite(b.Cache(i, kv, kv, window), k, v)
 		o := b.Attention(at("attn"), q, cache, graph.Attention{Scale: 0.125})
-		sums := b.Emit(at("sum"), graph.AddNorm{Eps: 1e-5}, []*graph.Value{x, linear("o", o, hidden)}, b.Vector(at("norm2"), hidden))
-		gate, up := linear("gate", sums[1], ffn), linear("up", sums[1], ffn)
-		x = b.Add(at("out"), sums[0], linear("down", b.ActMul(at("act"), gate, up, graph.Silu), hidden))
+		x, n = addNorm("sum", x, linear("o", o, hidden))
+		gate, up := linear("gate", n, ffn), linear("up", n, ffn)
+		x, n = addNorm("out", x, linear("down", b.ActMul(at("act"), gate, up, graph.Silu), hidden))
 	}
-	return b.Linear("logits", b.Pick("picked", x), b.Weight("head", vocab, hidden), nil)
+	return b.Linear("logits", b.Pick("picked", n), b.Weight("head", vocab, hidden), nil)
 }
 
 // joinedTests is whole layers, whose launches are joined, over prompts, chunks, mixed steps and recorded decoding.
 var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
-	steps := testkit.Steps{{150, 1, 20}, {1, 1, 1}, {1, 1, 1}, {1, 37, 0}, {1, 1, 1}, {40, 1, 1}, {1, 1, 1}}
+	steps := testkit.Steps{{150, 1, 20}, {1, 1, 1}, {1, 1, 1}, {1, 37, 0}, {1, 1, 1}, {40, 1, 1}, {1, 1, 1}, {1, 0, 0}, {1, 0, 1}, {1, 1, 0}, {0, 1, 0}}
 	for _, c := range []struct {
 		pairing               graph.Pairing
 		headSize, dim, window int

@@ -83,7 +83,7 @@ func bindTensorLinear(d *Device, n *graph.Node, a backend.Args) (func(*step) err
 // feed-forward block, which become one matrix, and act is what joins their results.
 func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, error) {
 	if packs(layers[0].args.Weights[0].(*weight)) {
-		return d.bindPacked(layers, act)
+		return d.bindSlab(layers, act)
 	}
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
 	wide := gemm.Problem{Type: x.Type, X: at(buffer), XScale: scalesOf(x, buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}

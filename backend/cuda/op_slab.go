@@ -1,9 +1,12 @@
 package cuda
 
 import (
+	"fmt"
+
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/tile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -15,6 +18,13 @@ func (d *Device) slabRows() int {
 	}
 	return 64
 }
+
+// packs reports whether a layer's weight stays quantised on the device.
+func packs(w *weight) bool { return slab.Has(w.tensor.Format) }
+
+// openedBytes is the room for weights opened to bf16, for a 32nd of the GPU's memory at most. A layer that needs more is computed in
+// groups of rows however many they are.
+func (d *Device) openedBytes() int64 { return min(1<<30, d.ctx.Memory/32) }
 
 // slabOnDevice is the weight in the layout of kernels/slab.
 func (d *Device) slabOnDevice(w *weight) (driver.Ptr, error) {
@@ -110,5 +120,35 @@ func (d *Device) openSlabs(p slab.Problem, format quant.Format) (func(m int) err
 			}
 		}
 		return multiply(m)
+	}, nil
+}
+
+// multiplier is a product with weights that the launch before it writes. The kernels for Hopper fetch weights before they wait for
+// that launch, as weights never change elsewhere; so this one may not start early.
+func (d *Device) multiplier(p gemm.Problem, fits bool) (func(m int) error, error) {
+	if fits {
+		k, err := gemm.New(d.loader, p, d.partial, d.counters)
+		if err != nil {
+			return nil, err
+		}
+		return func(m int) error {
+			overlap := d.stream.Overlap
+			d.stream.Overlap = false
+			defer func() { d.stream.Overlap = overlap }()
+			return k.Launch(d.stream, m)
+		}, nil
+	}
+	if len(p.Weights) != 1 || p.Gated {
+		return nil, fmt.Errorf("cuda: %d layers of odd sizes cannot be joined", len(p.Weights))
+	}
+	k, err := tile.Find(d.loader, graph.BF16)
+	if err != nil {
+		return nil, err
+	}
+	w := p.Weights[0]
+	t := &tile.Params{X: p.X, W: w.W, Bias: w.Bias, Y: w.Y, N: int32(w.N), K: int32(p.K)}
+	return func(m int) error {
+		t.M = int32(m)
+		return tile.Launch(d.stream, k, t)
 	}, nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/packed"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
@@ -25,7 +24,7 @@ type weight struct {
 	on     map[graph.Type]driver.Ptr
 	woven  driver.Ptr // with the up matrix, when this is a gate; see gemm.Weave
 	scales driver.Ptr // of its rows, when it is in numbers of eight bits
-	packed driver.Ptr // still quantised; see kernels/packed and kernels/slab
+	packed driver.Ptr // still quantised; see kernels/slab
 
 	expertBytes int64 // of packed, when it is among those of other experts; see kernels/moe
 
@@ -52,10 +51,7 @@ func (w *weight) Bytes() int64 {
 	if w.expertBytes != 0 {
 		n += w.expertBytes
 	} else if w.packed != 0 {
-		pieces, bytes := packed.Tiles(w.tensor)
-		if slab.Has(w.tensor.Format) {
-			pieces, bytes = slab.Slabs(w.tensor)
-		}
+		pieces, bytes := slab.Slabs(w.tensor)
 		n += int64(pieces) * int64(bytes)
 	}
 	return n

@@ -1,17 +1,20 @@
 // Every kernel of a format. A .cu file of each format includes this with FORMAT defined, so that a model's start assembles only what it uses.
+#include "digits.h"
 #include "few.h"
 #include "open.h"
 #include "rows.h"
 #include "wide.h"
 
-// Shared memory of a block: room for two or three units of each warp under way at least; more would keep the small kernels between away.
+// Shared memory of a block for 8 rows: room for two or three units of each warp under way at least; more made it slower.
 #if __CUDA_ARCH__ >= 900
-constexpr int ONE_ROOM = 131 * 1024, EIGHT_ROOM = (FORMAT::BYTES <= 640 ? 163 : 195) * 1024;
+constexpr int EIGHT_ROOM = (FORMAT::BYTES <= 640 ? 163 : 195) * 1024;
 #else
-constexpr int ONE_ROOM = 98 * 1024, EIGHT_ROOM = 98 * 1024;
+constexpr int EIGHT_ROOM = 98 * 1024;
 #endif
-KERNEL((Few<FORMAT, true, ONE_ROOM>::WARPS * 32), 1) one(PARAM FewParams p) { few<FORMAT, true, ONE_ROOM>(p); }
-KERNEL((Few<FORMAT, false, EIGHT_ROOM>::WARPS * 32), 1) eight(PARAM FewParams p) { few<FORMAT, false, EIGHT_ROOM>(p); }
+KERNEL((FEW_WARPS * 32), 1) one(PARAM FewParams p) { digits<FORMAT, 1>(p); }
+KERNEL((FEW_WARPS * 32), 1) two(PARAM FewParams p) { digits<FORMAT, 2>(p); }
+KERNEL((FEW_WARPS * 32), 1) four(PARAM FewParams p) { digits<FORMAT, 4>(p); }
+KERNEL((FEW_WARPS * 32), 1) eight(PARAM FewParams p) { few<FORMAT, EIGHT_ROOM>(p); }
 KERNEL(256, 1) open(PARAM OpenParams p) { open<FORMAT>(p); }
 #if __CUDA_ARCH__ >= 900
 KERNEL(384, 1) wide16(PARAM WideParams p) { wide<FORMAT, 16>(p); }

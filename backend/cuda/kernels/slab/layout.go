@@ -15,7 +15,7 @@ import "github.com/ridge-llm/ridge/quant"
 //
 // Lane 4g + t holds row g and, of each block, columns 8i + 2t + e, where i is 0 to 3 and e is 0 or 1: what the tensor cores' mma wants of
 // it. Eight codes of four bits lie in a word with that column at bit 4i + 16e; of eight bits, in byte 2i + e; two high bits of a code
-// at bit 2(4b + i) + 16e, b being the block's place of two. Rows and columns that fill up a unit are zeros. MXFP4's scales are bf16.
+// in byte i/2 + 2e, at bit 4b + 2(i%2), b being the block's place of two. Rows and columns that fill up a unit are zeros. MXFP4's scales are bf16.
 const (
 	tileRows  = 16
 	halfRows  = tileRows / 2
@@ -33,16 +33,18 @@ type layout struct {
 	bytes   int    // of a half
 	scales  int    // where they start
 	each    int    // bytes of a row's scales, and middles
+	subs    int    // scales of a block
 	read    func(to *line, row []byte, unit int)
 	codes   func(from *line, half []byte, g int)
 }
 
 var layouts = map[quant.Format]layout{
-	quant.Q4_1:  {"slab_q4_affine", 640, 512, 16, readQ4_1, (*line).putFour},
-	quant.Q4_K:  {"slab_q4_affine", 640, 512, 16, readQ4_K, (*line).putFour},
-	quant.MXFP4: {"slab_mxfp4", 576, 512, 8, readMXFP4, (*line).putFour},
-	quant.Q8_0:  {"slab_q8_0", 1088, 1024, 8, readQ8_0, (*line).putEight},
-	quant.Q6_K:  {"slab_q6_k", 896, 768, 16, readQ6_K, (*line).putSix},
+	quant.Q4_0:  {"slab_q4_0", 576, 512, 8, 1, readQ4_0, (*line).putFour},
+	quant.Q4_1:  {"slab_q4_affine", 640, 512, 16, 1, readQ4_1, (*line).putFour},
+	quant.Q4_K:  {"slab_q4_affine", 640, 512, 16, 1, readQ4_K, (*line).putFour},
+	quant.MXFP4: {"slab_mxfp4", 576, 512, 8, 1, readMXFP4, (*line).putFour},
+	quant.Q8_0:  {"slab_q8_0", 1088, 1024, 8, 1, readQ8_0, (*line).putEight},
+	quant.Q6_K:  {"slab_q6_k", 896, 768, 16, 2, readQ6_K, (*line).putSix},
 }
 
 // Has reports whether there are kernels for a format.

@@ -59,6 +59,8 @@ func number(slabs []byte, f quant.Format, cols, row, column int) float32 {
 		return binary.LittleEndian.Uint32(half[lane*16+block*4:]) >> (4*i + 16*e) & 15
 	}
 	switch f {
+	case quant.Q4_0:
+		return scale(block) * float32(int(four())-8)
 	case quant.Q4_1, quant.Q4_K:
 		return scale(block)*float32(int(four())-8) + scale(4+block)
 	case quant.MXFP4:
@@ -67,7 +69,7 @@ func number(slabs []byte, f quant.Format, cols, row, column int) float32 {
 	case quant.Q8_0:
 		return scale(block) * float32(int(half[block/2*512+lane*16+block%2*8+2*i+e])-128)
 	}
-	two := binary.LittleEndian.Uint32(half[512+lane*8+block/2*4:]) >> (2*(block%2*4+i) + 16*e) & 3
+	two := binary.LittleEndian.Uint32(half[512+lane*8+block/2*4:]) >> (8*(i/2+2*e) + block%2*4 + i%2*2) & 3
 	return scale(in/16) * float32(int(four()|two<<4)-32)
 }
 

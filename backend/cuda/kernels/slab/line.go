@@ -49,8 +49,12 @@ func (l *line) putSix(half []byte, g int) {
 	for b, w := range &l.two {
 		four := w[0] | w[1]<<2 | w[2]<<4 | w[3]<<6 // byte 2t + e: of the columns 8i + 2t + e
 		for t := range 4 {
-			at := half[512+(4*g+t)*8+b/2*4+b%2:]
-			at[0], at[2] = byte(four>>(16*t)), byte(four>>(16*t+8))
+			word := half[512+(4*g+t)*8+b/2*4:]
+			for e := range 2 {
+				codes := byte(four >> (16*t + 8*e))
+				word[2*e] |= codes & 15 << (b % 2 * 4)
+				word[2*e+1] |= codes >> 4 << (b % 2 * 4)
+			}
 		}
 	}
 }

@@ -10,6 +10,12 @@ func blocks(row []byte, unit, bytes int) []byte {
 
 func sixteen(b []byte) [2]uint64 { return [2]uint64{order.Uint64(b), order.Uint64(b[8:])} }
 
+func readQ4_0(to *line, row []byte, unit int) {
+	for i, b := 0, blocks(row, unit, 18); len(b) > 0; i, b = i+1, b[18:] {
+		to.scales[i], to.four[i] = order.Uint16(b), sixteen(b[2:])
+	}
+}
+
 // readQ4_1 stores the middle of a block's range, code 8, instead of its floor: it is small, so that little is lost when it is rounded.
 func readQ4_1(to *line, row []byte, unit int) {
 	for i, b := 0, blocks(row, unit, 20); len(b) > 0; i, b = i+1, b[20:] {

@@ -33,17 +33,18 @@ type Problem struct {
 // Kernel is a problem bound to its kernels: few for up to 8 rows, wide or rows for more.
 type Kernel struct {
 	base    few
-	one     fewKernel // for one row
-	eight   fewKernel
-	threads int // of a block of those two
+	few     []fewKernel // for more and more rows
+	threads int         // of a block of those
 	wide    *wide
 	rows    *rows
 }
 
-// fewKernel is a kernel of few.h with the shared memory of a block, in bytes.
+// fewKernel is a kernel of digits.h or few.h for up to so many rows.
 type fewKernel struct {
+	name   string
 	kernel *driver.Kernel
-	room   int
+	rows   int
+	room   int // the shared memory of a block, in bytes
 }
 
 // part mirrors PackedPart of unit.h.
@@ -52,7 +53,7 @@ type part struct {
 	N, Tiles   int32
 }
 
-// few mirrors FewParams of few.h.
+// few mirrors FewParams of ring.h.
 type few struct {
 	X               driver.Ptr
 	Part            [3]part
@@ -61,40 +62,17 @@ type few struct {
 	Turn, Tiles, Each, Units int32
 }
 
-// fewRows is how many rows of x a launch of few.h takes.
+// fewRows is how many rows of x a launch of few takes.
 const fewRows = 8
 
 // New binds a problem to the kernels for a format that Has. partial and arrived are as gemm.New has them.
 func New(l *kernels.Loader, f quant.Format, p Problem, partial, arrived driver.Ptr) (*Kernel, error) {
 	lay := layouts[f]
-	k := &Kernel{base: few{X: p.X, K: int32(p.K), Parts: int32(len(p.Parts)), Fn: p.Fn, Turn: 1, Units: int32(tileUnits(p.K))}}
-	for i, w := range p.Parts {
-		k.base.Part[i] = part{W: w.W, Bias: w.Bias, Y: w.Y, N: int32(w.N), Tiles: k.base.Tiles}
-		k.base.Tiles += int32(tiles(w.N))
-	}
-	for i := len(p.Parts); i < len(k.base.Part); i++ {
-		k.base.Part[i].Tiles = math.MaxInt32
-	}
-	if p.Gated {
-		k.base.Turn = 2
-	}
-	groups := int(k.base.Tiles / k.base.Turn)
-	k.base.Each = int32((groups+l.SMs()-1)/l.SMs()) * k.base.Turn
-	// As kernels.h has them.
-	k.threads, k.one.room, k.eight.room = 16*32, 131<<10, 163<<10
-	if lay.bytes > 640 {
-		k.eight.room = 195 << 10
-	}
-	if !l.Hopper() {
-		k.threads, k.one.room, k.eight.room = 8*32, 98<<10, 98<<10
+	k := &Kernel{base: newFew(l, p)}
+	if err := k.findFew(l, lay); err != nil {
+		return nil, err
 	}
 	var err error
-	if k.one.kernel, err = l.Kernel(lay.kernels, "one", k.one.room); err != nil {
-		return nil, err
-	}
-	if k.eight.kernel, err = l.Kernel(lay.kernels, "eight", k.eight.room); err != nil {
-		return nil, err
-	}
 	switch {
 	case !l.Hopper():
 		k.rows, err = newRows(l, lay, p)
@@ -102,6 +80,24 @@ func New(l *kernels.Loader, f quant.Format, p Problem, partial, arrived driver.P
 		k.wide, err = newWide(l, lay, p, partial, arrived)
 	}
 	return k, err
+}
+
+// newFew deals a problem's tiles out to a block a multiprocessor.
+func newFew(l *kernels.Loader, p Problem) few {
+	b := few{X: p.X, K: int32(p.K), Parts: int32(len(p.Parts)), Fn: p.Fn, Turn: 1, Units: int32(tileUnits(p.K))}
+	for i, w := range p.Parts {
+		b.Part[i] = part{W: w.W, Bias: w.Bias, Y: w.Y, N: int32(w.N), Tiles: b.Tiles}
+		b.Tiles += int32(tiles(w.N))
+	}
+	for i := len(p.Parts); i < len(b.Part); i++ {
+		b.Part[i].Tiles = math.MaxInt32
+	}
+	if p.Gated {
+		b.Turn = 2
+	}
+	groups := int(b.Tiles / b.Turn)
+	b.Each = int32((groups+l.SMs()-1)/l.SMs()) * b.Turn
+	return b
 }
 
 func fits(p Problem) bool {
@@ -140,12 +136,58 @@ func (k *Kernel) Launch(s *driver.Stream, m int) error {
 	return nil
 }
 
-// launch computes up to fewRows rows with the kernels of few.h.
-func (k *Kernel) launch(s *driver.Stream, p few, m int) error {
-	v := &k.eight
-	if m == 1 {
-		v = &k.one
+// findFew gets the kernels for up to 8 rows. Those of digits.h keep all of x in shared memory, where it may find no room.
+func (k *Kernel) findFew(l *kernels.Loader, lay layout) error {
+	b := blockOf(l, lay)
+	k.threads = 32 * b.warps
+	for _, v := range []fewKernel{{name: "one", rows: 1}, {name: "two", rows: 2}, {name: "four", rows: 4}, {name: "eight", rows: fewRows, room: b.eight}} {
+		if v.rows < fewRows {
+			v.room = b.digits(lay, v.rows, int(k.base.Units))
+		}
+		if v.room > b.most {
+			continue
+		}
+		var err error
+		if v.kernel, err = l.Kernel(lay.kernels, v.name, b.most); err != nil { // launches of the same kernel differ in their room
+			return err
+		}
+		k.few = append(k.few, v)
 	}
+	return nil
+}
+
+// block is a block of the kernels for few rows, as ring.h, digits.h and kernels.h have it; shared memory in bytes. Blocks take the least at
+// least, so that no two fit on a multiprocessor: where two fit two come, and other multiprocessors have none.
+type block struct{ warps, ring, eight, least, most int }
+
+func blockOf(l *kernels.Loader, lay layout) block {
+	switch {
+	case !l.Hopper():
+		return block{warps: 8, ring: 56 << 10, eight: 98 << 10, most: 98 << 10}
+	case lay.bytes > 640:
+		return block{warps: 16, ring: 93 << 10, eight: 195 << 10, least: 116 << 10, most: 226 << 10}
+	}
+	return block{warps: 16, ring: 93 << 10, eight: 163 << 10, least: 116 << 10, most: 226 << 10}
+}
+
+// digits is the shared memory of a block of digits.h.
+func (b block) digits(lay layout, rows, units int) int {
+	unit, round := 2*lay.bytes, 4
+	if rows == 1 {
+		round = 8
+	}
+	rings := b.warps * unit * max(3, b.ring/(b.warps*unit))
+	sums := (round*b.warps*(16*rows+1)*4 + 15) / 16 * 16
+	return max(b.least, rings+2*sums+b.warps*((units+b.warps-1)/b.warps)*(lay.subs*rows)*(32*8+4*8))
+}
+
+// launch computes up to fewRows rows.
+func (k *Kernel) launch(s *driver.Stream, p few, m int) error {
+	at := 0
+	for k.few[at].rows < m {
+		at++
+	}
+	v := k.few[at]
 	p.M = int32(m)
 	return driver.Launch(s, v.kernel, driver.Grid{X: int((p.Tiles + p.Each - 1) / p.Each), Threads: k.threads, Shared: v.room}, &p)
 }

@@ -28,7 +28,7 @@ func upload(g *gputest.GPU, w quant.Tensor) driver.Ptr {
 // TestMirrors holds parameters in Go and in C++ together.
 func TestMirrors(t *testing.T) {
 	for _, lay := range layouts {
-		gputest.Mirrors(t, lay.kernels, map[string]uintptr{"one": unsafe.Sizeof(few{}), "eight": unsafe.Sizeof(few{}), "open": unsafe.Sizeof(Opened{}),
+		gputest.Mirrors(t, lay.kernels, map[string]uintptr{"one": unsafe.Sizeof(few{}), "two": unsafe.Sizeof(few{}), "four": unsafe.Sizeof(few{}), "eight": unsafe.Sizeof(few{}), "open": unsafe.Sizeof(Opened{}),
 			"rows": unsafe.Sizeof(rowsParams{}), "gated": unsafe.Sizeof(rowsParams{}), "wide": unsafe.Sizeof(wideParams{})})
 	}
 }
@@ -60,9 +60,9 @@ func TestAgainstPlainGo(t *testing.T) {
 					n     []int
 					gated bool
 				}{
-					{m: 1, k: 256, n: []int{5}}, {m: 3, k: 768, n: []int{321}}, {m: 8, k: 4096, n: []int{50}}, {m: 1, k: 1024, n: []int{512, 128, 120}},
+					{m: 1, k: 256, n: []int{5}}, {m: 2, k: 512, n: []int{2210}}, {m: 3, k: 768, n: []int{321}}, {m: 4, k: 14336, n: []int{144}}, {m: 4, k: 256, n: []int{9000}}, {m: 1, k: 14336, n: []int{48}}, {m: 8, k: 4096, n: []int{50}}, {m: 1, k: 1024, n: []int{512, 128, 120}},
 					{m: 7, k: 14336, n: []int{48}}, {m: 9, k: 1024, n: []int{77, 5}}, {m: 16, k: 768, n: []int{136}}, {m: 31, k: 2048, n: []int{40, 77}},
-					{m: 5, k: 256, n: []int{200, 200}, gated: true}, {m: 16, k: 1280, n: []int{88, 88}, gated: true}, {m: 1, k: 256, n: []int{4504, 4504}, gated: true},
+					{m: 5, k: 256, n: []int{200, 200}, gated: true}, {m: 16, k: 1280, n: []int{88, 88}, gated: true}, {m: 1, k: 256, n: []int{4504, 4504}, gated: true}, {m: 2, k: 256, n: []int{2504, 2504}, gated: true}, {m: 4, k: 256, n: []int{4504, 4504}, gated: true},
 					{m: 32, k: 1280, n: []int{200, 200}, gated: true}, {m: 64, k: 2048, n: []int{256, 136}}, {m: 33, k: 512, n: []int{512}}, {m: 100, k: 1024, n: []int{264}}, {m: 250, k: 768, n: []int{136}},
 				} {
 					one(g, arch, f, c.m, c.k, c.n, c.gated)
@@ -129,23 +129,25 @@ func TestOpen(t *testing.T) {
 
 // BenchmarkRows prints what the layers of Llama-3.1-8B take at few rows, weights rotating beyond the L2 cache.
 func BenchmarkRows(b *testing.B) {
-	gputest.Run(b, func(g *gputest.GPU) {
-		bench := bench{GPU: g, weights: g.Noise(weightBytes), x: g.Noise(2 * 256 * 14336), y: g.Poisoned(2 * 256 * 128256),
-			partial: g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), arrived: g.Zeros(4 * gemm.MaxTiles)}
-		for _, f := range formats() {
-			if f == quant.Q4_1 { // the kernels of Q4_K
-				continue
-			}
-			for _, layer := range layers {
-				fmt.Printf("%-5s %-7s", f, layer.name)
-				for _, m := range []int{1, 8, 16, 32, 64} {
-					d, bytes := bench.time(&layer, f, m)
-					fmt.Printf("  %2d: %6.1f µs %4.2f TB/s", m, d.Seconds()*1e6, float64(bytes)/d.Seconds()/1e12)
-				}
-				fmt.Println()
-			}
+	for _, f := range formats() {
+		if f == quant.Q4_1 { // the kernels of Q4_K
+			continue
 		}
-	})
+		b.Run(f.String(), func(b *testing.B) { gputest.Run(b, func(g *gputest.GPU) { benchmarkRows(g, f) }) })
+	}
+}
+
+func benchmarkRows(g *gputest.GPU, f quant.Format) {
+	bench := bench{GPU: g, weights: g.Noise(weightBytes), x: g.Noise(2 * 256 * 14336), y: g.Poisoned(2 * 256 * 128256),
+		partial: g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), arrived: g.Zeros(4 * gemm.MaxTiles)}
+	for _, layer := range layers {
+		fmt.Printf("%-5s %-7s", f, layer.name)
+		for _, m := range []int{1, 2, 4, 8, 16, 32, 64} {
+			d, bytes := bench.time(&layer, f, m)
+			fmt.Printf("  %2d: %6.1f µs %4.2f TB/s", m, d.Seconds()*1e6, float64(bytes)/d.Seconds()/1e12)
+		}
+		fmt.Println()
+	}
 }
 
 type layer struct {

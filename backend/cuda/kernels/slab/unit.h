@@ -2,9 +2,9 @@
 // weight out in units of 16 rows (a tile) × 128 columns, each two halves of 8 rows, each half one contiguous piece: codes in the order in
 // which the lanes of a warp load them, then scales. The units of eight tiles (a slab) lie in order of columns and then of tiles.
 //
-// A format has two readings. raw gives codes, whole numbers that bf16 holds, as the A operand of the tensor cores, so that
-// scales go on the float32 sums and nothing is rounded. weights gives the numbers themselves rounded to bf16, to be multiplied in one
-// go or stored.
+// A format has three readings. bytes gives codes as bytes, as the A operand of the tensor cores' products of whole numbers. raw gives them
+// as whole numbers that bf16 holds. With both, scales go on the sums and nothing is rounded. weights gives the numbers themselves
+// rounded to bf16, to be multiplied in one go or stored.
 #pragma once
 #include "../cuda.h"
 
@@ -14,7 +14,7 @@ constexpr int SLAB = 8;                  // tiles
 // unitAt is which unit of a weight is that of a tile and a column unit, of so many.
 // unitsOf is how many units a row of k numbers has: an even number, so that the wide kernel may take two at a time.
 DEVICE int unitsOf(int k) { return ceilDiv(k, 2 * COLUMNS) * 2; }
-DEVICE long unitAt(int tile, int unit, int units) { return ((long)(tile / SLAB) * units + unit) * SLAB + tile % SLAB; }
+DEVICE u64 unitAt(u32 tile, u32 unit, u32 units) { return (tile / SLAB * units + unit) * SLAB + tile % SLAB; } // in 32 bits: far cheaper
 extern SHARED u8 dynamic[];
 
 struct PackedPart { // one weight; several that read the same x are one launch
@@ -37,6 +37,11 @@ struct InShared {
   DEVICE Vec8 two(int offset) const {
     Vec8 v;
     asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.x[0]), "=r"(v.x[1]) : "r"(at + offset) : "memory");
+    return v;
+  }
+  DEVICE u16 one(int offset) const {
+    u16 v;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(at + offset) : "memory");
     return v;
   }
 };
@@ -63,7 +68,16 @@ DEVICE u32 fmaPair(u32 a, u32 b, u32 c) {
 }
 constexpr u32 ONES = 0x3f803f80, MINUS_ZEROS = 0x80008000;
 
-DEVICE float halfFloat(u32 pair, int i) { return (float)__builtin_bit_cast(f16, (u16)(pair >> (16 * i))); }
+DEVICE float halfFloat(u16 bits) { return (float)__builtin_bit_cast(f16, bits); }
+DEVICE float halfFloat(u32 pair, int i) { return halfFloat((u16)(pair >> (16 * i))); }
+
+// choose makes four bytes of the eight of a and b; each digit of which names one.
+DEVICE u32 choose(u32 a, u32 b, u32 which) {
+  u32 d;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(which));
+  return d;
+}
+constexpr u32 LOW_HALVES = 0x0f0f0f0f; // of bytes
 
 // byteFloat is byte i of v, less 128, as a float: the byte in the last bits of 2²³.
 template <int I> DEVICE float byteFloat(u32 v) {
@@ -73,41 +87,57 @@ template <int I> DEVICE float byteFloat(u32 v) {
 }
 
 // A format is what a lane 4g + t holds of half a unit: numbers of row g. It says:
-//   BYTES   of half a unit
-//   ABOVE   by how much raw's numbers are too large; 0, 128 or a little more
-//   SUBS    scales of a block of 32 columns: 1, or 2, each for the columns of one mma
-//   AFFINE  whether a number is scale × code + middle; otherwise it is scale × code
+//   BYTES    of half a unit
+//   SCALES   where its rows' scales begin, and EACH the bytes of a row's; middles, one for each block, follow its scales
+//   SUBS     scales of a block of 32 columns: 1, or 2, each for the columns of one mma
+//   AFFINE   whether a number is scale × code + middle; otherwise it is scale × code
+//   ABOVE    by how much raw's numbers are too large; 0, 128 or a little more
+//   BIAS     by how much those of bytes are, which are STEPS of a scale
+//   ORDER    which of its eight columns 8i + 2t + e of a block, as 2i + e, the bytes are of: digit n is that of byte n
 
-// Whole numbers of four bits, less 8, with scales and middles. 128 + code is the code in the last bits of bf16's 128. Both are halves, one for
-// each row and block; a row's middles follow its scales.
-struct Four {
-  static constexpr int BYTES = 640, SUBS = 1;
-  static constexpr bool AFFINE = true;
-  static constexpr int ABOVE = 136;
+// Whole numbers of four bits, less 8, with scales and perhaps middles, all halves. 128 + code is the code in the last bits of bf16's 128.
+template <bool MIDDLES> struct Nibbles {
+  static constexpr int BYTES = MIDDLES ? 640 : 576, SCALES = 512, EACH = MIDDLES ? 16 : 8, SUBS = 1, ABOVE = 136, BIAS = 8;
+  static constexpr bool AFFINE = MIDDLES;
+  static constexpr float STEPS = 1;
+  static constexpr u32 ORDER = 0x73625140;
   Vec16 codes;
   Vec8 scales, middles;
+  template <typename From> DEVICE void loadCodes(From from) { codes = from.four(lane() * 16); }
   template <typename From> DEVICE void load(From from) {
-    codes = from.four(lane() * 16);
-    Vec16 both = from.four(512 + lane() / 4 * 16);
-    scales = Vec8{both.x[0], both.x[1]}, middles = Vec8{both.x[2], both.x[3]};
+    loadCodes(from);
+    if (MIDDLES) {
+      Vec16 both = from.four(SCALES + lane() / 4 * EACH);
+      scales = Vec8{both.x[0], both.x[1]}, middles = Vec8{both.x[2], both.x[3]};
+    } else {
+      scales = from.two(SCALES + lane() / 4 * EACH);
+    }
   }
   DEVICE void raw(int block, u32 (&pairs)[4]) const {
     UNROLL for (int i = 0; i < 4; i++) pairs[i] = maskOr(codes.x[block] >> (4 * i), 0x000f000f, 0x43004300);
   }
+  DEVICE void bytes(int block, u32 (&words)[2]) const { words[0] = codes.x[block] & LOW_HALVES, words[1] = codes.x[block] >> 4 & LOW_HALVES; }
+  static DEVICE float number(u16 bits) { return halfFloat(bits); }
   DEVICE float scale(int sub) const { return halfFloat(scales.x[sub / 2], sub % 2); }
-  DEVICE float middle(int block) const { return halfFloat(middles.x[block / 2], block % 2); }
+  DEVICE float middle(int block) const { return MIDDLES ? halfFloat(middles.x[block / 2], block % 2) : 0; }
 };
+using Four = Nibbles<true>;
+using FourPlain = Nibbles<false>;
 
 // Whole numbers of eight bits, stored as code + 128; scales as above.
 struct Eight {
-  static constexpr int BYTES = 1088, SUBS = 1;
+  static constexpr int BYTES = 1088, SCALES = 1024, EACH = 8, SUBS = 1, ABOVE = 0, BIAS = 128;
   static constexpr bool AFFINE = false;
-  static constexpr int ABOVE = 0;
+  static constexpr float STEPS = 1;
+  static constexpr u32 ORDER = 0x76543210;
   Vec16 codes[2];
   Vec8 scales;
-  template <typename From> DEVICE void load(From from) {
+  template <typename From> DEVICE void loadCodes(From from) {
     UNROLL for (int v = 0; v < 2; v++) codes[v] = from.four(v * 512 + lane() * 16);
-    scales = from.two(1024 + lane() / 4 * 8);
+  }
+  template <typename From> DEVICE void load(From from) {
+    loadCodes(from);
+    scales = from.two(SCALES + lane() / 4 * EACH);
   }
   DEVICE void raw(int block, u32 (&pairs)[4]) const {
     UNROLL for (int i = 0; i < 2; i++) {
@@ -116,6 +146,10 @@ struct Eight {
       pairs[2 * i + 1] = pack(byteFloat<2>(four), byteFloat<3>(four));
     }
   }
+  DEVICE void bytes(int block, u32 (&words)[2]) const {
+    UNROLL for (int i = 0; i < 2; i++) words[i] = codes[block / 2].x[block % 2 * 2 + i];
+  }
+  static DEVICE float number(u16 bits) { return halfFloat(bits); }
   DEVICE float scale(int sub) const { return halfFloat(scales.x[sub / 2], sub % 2); }
   DEVICE float middle(int) const { return 0; }
 };
@@ -123,39 +157,46 @@ struct Eight {
 // Whole numbers of six bits: the low four as in Four, then for each lane two words with the high two of two blocks each. Scales are
 // for 16 columns.
 struct Six {
-  static constexpr int BYTES = 896, SUBS = 2;
+  static constexpr int BYTES = 896, SCALES = 768, EACH = 16, SUBS = 2, ABOVE = 160, BIAS = 32;
   static constexpr bool AFFINE = false;
-  static constexpr int ABOVE = 160;
+  static constexpr float STEPS = 1;
+  static constexpr u32 ORDER = 0x73625140;
   Vec16 codes, scales;
   Vec8 high;
+  template <typename From> DEVICE void loadCodes(From from) { codes = from.four(lane() * 16), high = from.two(512 + lane() * 8); }
   template <typename From> DEVICE void load(From from) {
-    codes = from.four(lane() * 16);
-    high = from.two(512 + lane() * 8);
-    scales = from.four(768 + lane() / 4 * 16);
+    loadCodes(from);
+    scales = from.four(SCALES + lane() / 4 * EACH);
   }
+  static DEVICE u32 moved(u32 v, int from, int to) { return from < to ? v << (to - from) : v >> (from - to); }
   DEVICE void raw(int block, u32 (&pairs)[4]) const {
-    u32 two = high.x[block / 2];
     UNROLL for (int i = 0; i < 4; i++) {
-      int at = block % 2 * 8 + 2 * i;
       u32 low = maskOr(codes.x[block] >> (4 * i), 0x000f000f, 0x43004300);
-      pairs[i] = maskOr(at < 4 ? two << (4 - at) : two >> (at - 4), 0x00300030, low);
+      pairs[i] = maskOr(moved(high.x[block / 2], i / 2 * 8 + block % 2 * 4 + i % 2 * 2, 4), 0x00300030, low);
     }
   }
+  DEVICE void bytes(int block, u32 (&words)[2]) const {
+    UNROLL for (int i = 0; i < 2; i++)
+      words[i] = maskOr(moved(high.x[block / 2], block % 2 * 4 + i * 2, 4), 0x30303030, codes.x[block] >> (4 * i) & LOW_HALVES);
+  }
+  static DEVICE float number(u16 bits) { return halfFloat(bits); }
   DEVICE float scale(int sub) const { return halfFloat(scales.x[sub / 2], sub % 2); }
   DEVICE float middle(int) const { return 0; }
 };
 
 // Floats of four bits (E2M1) under scales that are powers of two, as bf16. Sign, exponent and mantissa bit in their places of a bf16
-// stand for 2^-126 of the number, also when the exponent is 0.
+// stand for 2^-126 of the number, also when the exponent is 0. As bytes they are 12 more than its double.
 struct Float4 {
-  static constexpr int BYTES = 576, SUBS = 1;
+  static constexpr int BYTES = 576, SCALES = 512, EACH = 8, SUBS = 1, ABOVE = 0, BIAS = 12;
   static constexpr bool AFFINE = false;
-  static constexpr int ABOVE = 0;
+  static constexpr float STEPS = 0.5f;
+  static constexpr u32 ORDER = 0x75316420;
   Vec16 codes;
   Vec8 scales;
+  template <typename From> DEVICE void loadCodes(From from) { codes = from.four(lane() * 16); }
   template <typename From> DEVICE void load(From from) {
-    codes = from.four(lane() * 16);
-    scales = from.two(512 + lane() / 4 * 8);
+    loadCodes(from);
+    scales = from.two(SCALES + lane() / 4 * EACH);
   }
   DEVICE void raw(int block, u32 (&pairs)[4]) const {
     UNROLL for (int i = 0; i < 4; i++) {
@@ -163,7 +204,16 @@ struct Float4 {
       pairs[i] = fmaPair(maskOr(v, 0x80008000, (v >> 6) & 0x01c001c0), 0x7e807e80, MINUS_ZEROS); // × 2^126
     }
   }
-  DEVICE float scale(int sub) const { return sub % 2 ? high(scales.x[sub / 2]) : low(scales.x[sub / 2]); }
+  DEVICE void bytes(int block, u32 (&words)[2]) const {
+    UNROLL for (int i = 0; i < 2; i++) {
+      u32 v = codes.x[block] >> (16 * i), size = v & 0x7777;
+      u32 plus = choose(0x0f0e0d0c, 0x18141210, size), minus = choose(0x090a0b0c, 0x00040608, size);
+      u32 signs = choose(0x80808080, 0x80808080, v); // a byte is 0xff where the code's sign is set, and 0x80 elsewhere
+      words[i] = (plus & ~signs) | (minus & signs);
+    }
+  }
+  static DEVICE float number(u16 bits) { return __builtin_bit_cast(float, (u32)bits << 16); }
+  DEVICE float scale(int sub) const { return sub % 2 ? ::high(scales.x[sub / 2]) : ::low(scales.x[sub / 2]); }
   DEVICE float middle(int) const { return 0; }
 };
 

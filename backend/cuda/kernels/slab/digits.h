@@ -1,0 +1,209 @@
+// The linear layer on packed weights for 1 to 4 rows of x, in whole numbers: x becomes numbers of two digits of eight bits, with a scale for
+// each run of columns in which weights have one scale, so that the tensor cores multiply codes as they are, and exactly. An x is off by
+// at most 2^-16 of the largest of its run.
+//
+// A slot is such a run of a row of x. A product of 16 rows of weights has eight columns: the high and the low digits of four slots, a group. A
+// block of weights is multiplied by its own slots, with zeros in place of the others'.
+#pragma once
+#include "ring.h"
+
+// Ahead is a warp's way through memory, a ring's depth ahead of what it computes: its units of one tile after the other.
+template <int UNIT> struct Ahead {
+  const u8* at;
+  int tile, end, unit, from, to;
+  DEVICE void find(const FewParams& p) {
+    int t = tile, which = findPart(p, t);
+    at = p.part[which].w + unitAt(t, unit, p.units) * UNIT;
+  }
+  DEVICE void ask(const FewParams& p, u32 place) {
+    if (tile < end) {
+      fetchUnit<UNIT>(place, at);
+      at += SLAB * UNIT;
+      if (++unit == to) {
+        unit = from;
+        if (++tile < end) find(p);
+      }
+    }
+    copyCommit();
+  }
+};
+
+DEVICE u32 maxPair(u32 a, u32 b) { // of bf16, or NaN if one is
+  u32 d;
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
+DEVICE u32 shuffleBits(u32 v, int mask) { return __builtin_bit_cast(u32, shuffleXor(__builtin_bit_cast(float, v), mask)); }
+constexpr u32 ABS = 0x7fff7fff;
+#if __CUDA_ARCH__ >= 900
+constexpr int RING = 93 << 10; // bytes of a block's rings together
+#else
+constexpr int RING = 56 << 10;
+#endif
+
+// Digits is how a block's shared memory is shared: rings, sums, and for each warp the slots of its columns.
+template <typename Q, int X_ROWS> struct Digits {
+  static constexpr int ROWS = X_ROWS;                                // 1, 2 or 4
+  static constexpr int GROUPS = BLOCKS * Q::SUBS * ROWS / 4;         // of a unit
+  static constexpr int GROUP = 32 * 8 + 4 * 8;                       // bytes: each lane's digits; each slot's scale and its sum, see Slots
+  static constexpr int ROUND = ROWS == 1 ? 8 : 4;                    // tiles whose sums are added at once; even
+  static constexpr int OUT = 16 * ROWS, SLOT = OUT + 1;
+  static constexpr int SUMS = (ROUND * FEW_WARPS * SLOT * 4 + 15) / 16 * 16; // of a round; there are two
+  static constexpr int UNIT = 2 * Q::BYTES;
+  static constexpr int DEPTH = RING / (FEW_WARPS * UNIT) < 3 ? 3 : RING / (FEW_WARPS * UNIT); // of a ring, in units
+};
+
+// Slots is two groups of a warp's, of which each lane has eight columns of one slot, or nothing.
+template <typename F, typename Q> struct Slots {
+  int group, groups;
+  u32 pairs[4];
+  static DEVICE int quarter() { return lane() / 4 % 4; } // which of the group's slots
+  // ask has the nth two groups of a warp, whose columns begin at a unit, on their way.
+  DEVICE void ask(const FewParams& p, int unit, int n, int all) {
+    groups = all, group = 2 * n + lane() / 16;
+    int row = quarter() % F::ROWS, run = (group % F::GROUPS * 4 + quarter()) / F::ROWS;
+    int k = (unit + group / F::GROUPS) * COLUMNS + run / Q::SUBS * 32 + lane() % 4 * 2;
+    bool any = group < groups && k < p.k && row < p.m;
+    const bf16* at = p.x + (long)row * p.k + k;
+    UNROLL for (int i = 0; i < 4; i++) pairs[i] = any && (Q::SUBS == 1 || run % 2 == i / 2) ? *(const u32*)(at + 8 * i) : 0;
+  }
+  // layOut writes digits, and for each slot its scale and, in such scales, BIAS times what its numbers add up to, negative.
+  DEVICE void layOut(u32 xs) const {
+    constexpr u32 MAGIC = 0x4b400000 + 128; // 1.5 × 2^23: a number added to it is whole, in the last bits; 128 makes the low digit signed
+    u32 top = maxPair(maxPair(pairs[0] & ABS, pairs[1] & ABS), maxPair(pairs[2] & ABS, pairs[3] & ABS));
+    top = maxPair(top, choose(top, top, 0x1032));
+    top = maxPair(top, shuffleBits(top, 1));
+    top = maxPair(top, shuffleBits(top, 2));
+    float most = low(top) == 0 ? 1 : low(top), steps = 32512 * reciprocal(most);
+    u32 v[8], sum = 0;
+    UNROLL for (int i = 0; i < 8; i++) {
+      float x = i % 2 ? high(pairs[i / 2]) : low(pairs[i / 2]);
+      v[i] = __builtin_bit_cast(u32, __builtin_fmaf(x, steps, __builtin_bit_cast(float, MAGIC)));
+      sum += v[i] - MAGIC;
+    }
+    sum += shuffleBits(sum, 1);
+    sum += shuffleBits(sum, 2);
+    if (group >= groups) return;
+    u32 to = xs + group * F::GROUP;
+    UNROLL for (int digit = 0; digit < 2; digit++) { // the high ones first
+      u32 words[2];
+      UNROLL for (int w = 0; w < 2; w++) {
+        auto two = [&](int n) { return choose(v[Q::ORDER >> (16 * w + 4 * n) & 15], v[Q::ORDER >> (16 * w + 4 * n + 4) & 15], digit ? 0x0040 : 0x0051); };
+        words[w] = choose(two(0), two(2), 0x5410) ^ (digit ? 0x80808080 : 0);
+      }
+      storeShared(to + (quarter() * 8 + digit * 4 + lane() % 4) * 8, words[0], words[1]);
+    }
+    float scale = most * (Q::STEPS / 32512);
+    if (lane() % 4 == 0)
+      storeShared(to + 256 + quarter() * 8, __builtin_bit_cast(u32, scale), __builtin_bit_cast(u32, (float)(int)sum * scale * -Q::BIAS));
+  }
+};
+
+// layOutRows makes a warp's slots.
+template <typename F, typename Q> DEVICE void layOutRows(const FewParams& p, u32 xs, int from, int groups) {
+  constexpr int COUNT = 4; // under way at once
+  for (int i = 0, all = ceilDiv(groups, 2); i < all; i += COUNT) {
+    Slots<F, Q> slots[COUNT];
+    UNROLL for (int n = 0; n < COUNT; n++)
+      if (i + n < all) slots[n].ask(p, from, i + n, groups);
+    UNROLL for (int n = 0; n < COUNT; n++)
+      if (i + n < all) slots[n].layOut(xs);
+  }
+}
+
+// dotBytes is D[16 × 8] += A[16 × 32] × B[32 × 8], whole numbers: A without sign, B with one.
+DEVICE void dotBytes(int (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// Scales is those of a unit that a lane wants: for each group, of its slot's columns and of rows g and g + 8.
+template <typename F, typename Q> struct Scales {
+  u16 scales[F::GROUPS][2], middles[F::GROUPS][2];
+  DEVICE void load(u32 unit) {
+    UNROLL for (int j = 0; j < F::GROUPS; j++) UNROLL for (int h = 0; h < 2; h++) {
+      InShared row = {unit + h * Q::BYTES + Q::SCALES + lane() / 4 * Q::EACH + lane() % 4 / F::ROWS * 2};
+      scales[j][h] = row.one(4 * j / F::ROWS * 2);
+      if (Q::AFFINE) middles[j][h] = row.one(4 * j / F::ROWS * 2 + Q::EACH / 2);
+    }
+  }
+};
+
+// multiply adds a unit's products to acc: of rows g and g + 8 by the slot's row of x.
+template <typename F, typename Q> DEVICE void multiplyDigits(float (&acc)[2], const Q (&q)[2], const Scales<F, Q>& s, u32 xs) {
+  constexpr int OF_BLOCK = F::ROWS * Q::SUBS; // slots
+  UNROLL for (int j = 0; j < F::GROUPS; j++) {
+    Vec8 digits = InShared{xs + lane() * 8}.two(j * F::GROUP), slot = InShared{xs + lane() % 4 * 8}.two(j * F::GROUP + 256);
+    int sums[4] = {};
+    UNROLL for (int block = 4 * j / OF_BLOCK; block <= (4 * j + 3) / OF_BLOCK; block++) {
+      u32 top[2], bottom[2];
+      q[0].bytes(block, top);
+      q[1].bytes(block, bottom);
+      bool mine = OF_BLOCK >= 4 || (4 * j + lane() / 8) / OF_BLOCK == block;
+      dotBytes(sums, top[0], bottom[0], top[1], bottom[1], mine ? digits.x[0] : 0, mine ? digits.x[1] : 0);
+    }
+    float scale = __builtin_bit_cast(float, slot.x[0]), less = __builtin_bit_cast(float, slot.x[1]);
+    UNROLL for (int h = 0; h < 2; h++) {
+      acc[h] += Q::number(s.scales[j][h]) * (scale * (float)(sums[2 * h] * 256 + sums[2 * h + 1]) + less);
+      if (Q::AFFINE) acc[h] += Q::number(s.middles[j][h]) * (less * (-1.0f / Q::BIAS));
+    }
+  }
+}
+
+// storeSums adds the lanes that have slots of the same row of x, and writes [16 rows of weights][rows of x].
+template <int ROWS> DEVICE void storeSums(float* to, float (&acc)[2]) {
+  int g = lane() / 4, t = lane() % 4;
+  if (ROWS == 4) {
+    to[g * 4 + t] = acc[0], to[g * 4 + t + 32] = acc[1];
+    return;
+  }
+  bool second = t & ROWS; // the half of the lanes that goes on with row g + 8
+  float v = (second ? acc[1] : acc[0]) + shuffleXor(second ? acc[0] : acc[1], ROWS);
+  if (ROWS == 1) v += shuffleXor(v, 2);
+  if (ROWS == 2 || t < 2) to[(g + (second ? 8 : 0)) * ROWS + t % ROWS] = v;
+}
+
+template <typename Q, int ROWS> DEVICE void digits(const FewParams& p) {
+  using F = Digits<Q, ROWS>;
+  constexpr int UNIT = F::UNIT, DEPTH = F::DEPTH, LINE = F::GROUPS * F::GROUP, SUMS = FEW_WARPS * DEPTH * UNIT;
+  SHARED static u64 meetings[4];
+  releaseNext();
+  int first = blockX() * p.each, end = mini(first + p.each, p.tiles);
+  int from = p.units * warp() / FEW_WARPS, to = p.units * (warp() + 1) / FEW_WARPS;
+  u32 ring = sharedAddress(dynamic) + warp() * DEPTH * UNIT, place = ring;
+  Ahead<UNIT> ahead = {nullptr, first, from < to ? end : first, from, from, to};
+  ahead.find(p);
+  _Pragma("nounroll") for (int i = 0; i < DEPTH; i++) ahead.ask(p, ring + i * UNIT);
+  Rounds<F> rounds;
+  rounds.init(meetings, dynamic + SUMS);
+  barrier();
+
+  u32 xs = sharedAddress(dynamic) + SUMS + 2 * F::SUMS + warp() * (ceilDiv(p.units, FEW_WARPS) * LINE);
+  awaitInput();
+  layOutRows<F, Q>(p, xs, from, (to - from) * F::GROUPS);
+  warpBarrier();
+  int round = first;
+  for (; round < end; round += F::ROUND) {
+    int tiles = mini(F::ROUND, end - round);
+    for (int tile = 0; tile < tiles; tile++) {
+      float acc[2] = {};
+      u32 at = xs;
+      _Pragma("nounroll") for (int unit = from; unit < to; unit++, at += LINE) {
+        copyWait<DEPTH - 1>();
+        warpBarrier();
+        Q q[2];
+        Scales<F, Q> scales;
+        UNROLL for (int h = 0; h < 2; h++) q[h].loadCodes(InShared{place + h * Q::BYTES});
+        scales.load(place);
+        warpBarrier();
+        ahead.ask(p, place);
+        if ((place += UNIT) == ring + DEPTH * UNIT) place = ring;
+        multiplyDigits<F, Q>(acc, q, scales, at);
+      }
+      if (tile == 0 && round > first) rounds.addLast(p, round - F::ROUND);
+      storeSums<ROWS>(rounds.mine(tile), acc);
+    }
+    rounds.done();
+  }
+  rounds.end(p, round - F::ROUND, end - (round - F::ROUND));
+}

@@ -1,0 +1,111 @@
+// What the kernels for up to 8 rows of x share. A block has a run of tiles (16 rows of weights each), and each of its warps a run of the
+// units of every tile: so a warp needs its own columns of x alone, which it lays out in shared memory itself. Weights come through a ring
+// of units of each warp's own, from before the launch that makes x has ended. The warps' sums of some tiles, a round, are added while they
+// are at the next, so that none waits for another before the end.
+#pragma once
+#include "unit.h"
+
+struct FewParams {
+  const bf16* x;       // [m, k]
+  PackedPart part[3];
+  int m, k, parts, fn; // fn: graph.Fn of a gated launch, whose two parts are the gate and the up matrix
+  int turn;            // 2 in a gated launch: tiles of its parts by turns; otherwise 1
+  int tiles, each;     // of all parts; of a block, except the last
+  int units;           // of a row
+};
+
+#if __CUDA_ARCH__ >= 900
+constexpr int FEW_WARPS = 16; // of a block
+#else
+constexpr int FEW_WARPS = 8;
+#endif
+
+// findPart is the part that a tile of the launch is of; tile becomes that of the part.
+DEVICE int findPart(const FewParams& p, int& tile) {
+  if (p.turn == 2) {
+    int which = tile & 1;
+    tile >>= 1;
+    return which;
+  }
+  int which = (tile >= p.part[1].tiles) + (tile >= p.part[2].tiles);
+  tile -= p.part[which].tiles;
+  return which;
+}
+
+// fetchUnit asks for a unit; it comes with the next group of copies.
+template <int UNIT> DEVICE void fetchUnit(u32 to, const u8* from) {
+  u32 to16 = to + lane() * 16;
+  const u8* from16 = from + lane() * 16;
+  UNROLL for (int i = 0; i < ceilDiv(UNIT, 512); i++)
+    if (UNIT % 512 == 0 || i < UNIT / 512 || lane() < UNIT % 512 / 16)
+      asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(to16 + i * 512), "l"(from16 + i * 512) : "memory");
+}
+DEVICE void storeShared(u32 at, u32 v) { asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(v) : "memory"); }
+DEVICE void storeShared(u32 at, u32 v, u32 w) { asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(at), "r"(v), "r"(w) : "memory"); }
+DEVICE void storeShared(u32 at, const Vec16& v) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x[0]), "r"(v.x[1]), "r"(v.x[2]), "r"(v.x[3]) : "memory");
+}
+
+// A meeting is where the warps of a block say that they are done with something, round by round, and others wait for all of them.
+DEVICE void meetingInit(u32 at, int warps) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(warps) : "memory"); }
+DEVICE void meetingDone(u32 at) { // by a whole warp
+  warpBarrier();
+  if (lane() == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+}
+DEVICE void meetingWait(u32 at, int round) {
+#if __CUDA_ARCH__ >= 900
+#define TRY "mbarrier.try_wait"
+#else
+#define TRY "mbarrier.test_wait"
+#endif
+  asm volatile("{\n\t.reg .pred done;\n\tagain:\n\t" TRY ".parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra again;\n\t}" ::"r"(at), "r"(round & 1) : "memory");
+#undef TRY
+}
+
+// finish adds the warps' sums of a round's tiles, in the same order each time, and writes results. Two lanes have half of the warps each; in a
+// gated launch two more have those of the up matrix.
+template <typename F> DEVICE void finish(const FewParams& p, const float* sums, int first, int tiles) {
+  for (int i = threadX(); i < tiles * F::OUT * 2; i += FEW_WARPS * 32) {
+    int second = p.turn == 2 ? i >> 1 & 1 : 0, j = i >> p.turn, tile = j / F::OUT * p.turn + second, number = j % F::OUT;
+    const float* half = sums + (tile * FEW_WARPS + i % 2 * (FEW_WARPS / 2)) * F::SLOT + number;
+    float v = 0;
+    UNROLL for (int w = 0; w < FEW_WARPS / 2; w++) v += half[w * F::SLOT];
+    v += shuffleXor(v, 1);
+    int t = first + tile, which = findPart(p, t), row = t * 16 + number / F::ROWS, m = number % F::ROWS;
+    const PackedPart& part = p.part[which];
+    bool wanted = row < part.n && m < p.m;
+    if (wanted && part.bias) v += part.bias[row];
+    if (p.turn == 2) {
+      float up = shuffleXor(v, 2);
+      v = gate(p.fn, toFloat(fromFloat<bf16>(v))) * toFloat(fromFloat<bf16>(up));
+    }
+    if (wanted && i % 2 == 0 && second == 0) part.y[(long)m * part.n + row] = fromFloat<bf16>(v);
+  }
+}
+
+// Rounds is where the warps of a block meet, round by round: F::ROUND tiles whose sums, [tiles][warps][F::SLOT], lie in one of two places.
+template <typename F> struct Rounds {
+  u32 there, added; // of each of two rounds: its sums are there; they have been added
+  float* sums;
+  int count;        // rounds done
+  DEVICE void init(u64* four, u8* at) {
+    there = sharedAddress(four), added = there + 16, sums = (float*)at, count = 0;
+    if (threadX() < 4) meetingInit(there + threadX() * 8, FEW_WARPS);
+  }
+  DEVICE float* of(int round) const { return sums + round % 2 * (F::SUMS / 4); }
+  DEVICE float* mine(int tile) const { return of(count) + (tile * FEW_WARPS + warp()) * F::SLOT; }
+  // addLast adds the sums of the round before, whose first tile is given; a warp calls it when it has been busy with this round for a while:
+  // by then the others are through with that one, and with adding the one before that.
+  DEVICE void addLast(const FewParams& p, int first) {
+    meetingWait(there + (count - 1) % 2 * 8, (count - 1) / 2);
+    finish<F>(p, of(count - 1), first, F::ROUND);
+    meetingDone(added + (count - 1) % 2 * 8);
+    if (count > 1) meetingWait(added + count % 2 * 8, count / 2 - 1);
+  }
+  DEVICE void done() { meetingDone(there + count++ % 2 * 8); }
+  DEVICE void end(const FewParams& p, int first, int tiles) {
+    meetingWait(there + (count - 1) % 2 * 8, (count - 1) / 2);
+    finish<F>(p, of(count - 1), first, tiles);
+    meetingDone(added + (count - 1) % 2 * 8);
+  }
+};
