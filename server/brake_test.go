@@ -9,23 +9,32 @@ import (
 )
 
 // brake is a Recorder that holds the engine still after some steps, until it is let go: a request that runs then is under way as
-// long as a test needs it, however fast or loaded the machine is. With a pace it slows the engine down instead.
+// long as a test needs it, however fast or loaded the machine is.
 type brake struct {
-	pace  time.Duration // added to every step
-	after int           // steps that go by first
-	free  chan struct{}
-	once  sync.Once
+	turn  *sync.Cond
+	after int // steps that go by first; negative: all
 }
 
-func newBrake(after int) *brake { return &brake{after: after, free: make(chan struct{})} }
+func newBrake(after int) *brake { return &brake{turn: sync.NewCond(&sync.Mutex{}), after: after} }
 
-func (b *brake) release() { b.once.Do(func() { close(b.free) }) }
+// release lets the engine go.
+func (b *brake) release() { b.hold(-1) }
+
+// hold has the engine stop after some more steps.
+func (b *brake) hold(after int) {
+	b.turn.L.Lock()
+	defer b.turn.L.Unlock()
+	b.after = after
+	b.turn.Broadcast()
+}
 
 func (b *brake) Stepped(time.Duration) {
-	time.Sleep(b.pace)
-	if b.after--; b.after < 0 {
-		<-b.free
+	b.turn.L.Lock()
+	defer b.turn.L.Unlock()
+	for b.after == 0 {
+		b.turn.Wait()
 	}
+	b.after = max(b.after-1, -1)
 }
 
 func (b *brake) Admitted(int64, time.Duration, *engine.Request) {}
