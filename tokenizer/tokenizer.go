@@ -62,7 +62,6 @@ func (t *Tokenizer) Token(id int32) (text string, ok bool) {
 	return t.vocab.text(id)
 }
 
-
 // BOS is the id of the token that starts a text, EOS of the one that ends it; ok is false when the files name none.
 func (t *Tokenizer) BOS() (id int32, ok bool) { return t.bos, t.bos >= 0 }
 func (t *Tokenizer) EOS() (id int32, ok bool) { return t.eos, t.eos >= 0 }

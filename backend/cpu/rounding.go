@@ -7,7 +7,7 @@ import (
 )
 
 // rounding is how a launch makes a value in Q8, or takes one: where a step has rows enough, with one scale for a group of numbers
-// (see gemm.WideActs), of 64 or more; otherwise in lines, as all take it.
+// (see gemm.WideActs); otherwise in lines, as all take it.
 type rounding struct {
 	made  bool
 	most  int // numbers that may share a scale; 0: lines only
@@ -27,15 +27,16 @@ func (d *Device) roundingOf(n *graph.Node) (r rounding) {
 	switch n.Op.(type) {
 	case graph.Quantize:
 		r.made = true
-		if k := n.In[0].Axis.Len(); !d.alone {
-			r.most = k
-			if quantizeCut(n) == cutColumns {
-				r.most = columnGranule(k, len(d.pool.workers))
-			}
+		r.most = n.In[0].Axis.Len()
+		if quantizeCut(n) == cutColumns {
+			r.most = columnGranule(r.most, len(d.pool.workers))
 		}
 	case graph.Linear:
-		if in := n.In[0]; in.Type == graph.Q8 && !d.alone {
+		if in := n.In[0]; in.Type == graph.Q8 {
 			r.most = gemm.WideGroup(d.tier, n.Weights[0].Format, in.Axis.Len())
+			if d.alone && r.most > graph.Q8Block {
+				r.most = 0
+			}
 		}
 	}
 	return r
@@ -63,7 +64,7 @@ func agree(launches []backend.Launch) {
 		for _, l := range users[1:] {
 			group = min(group, l.rounding.most)
 		}
-		if len(users) == 1 || group <= gemm.Granule {
+		if len(users) == 1 {
 			group = 0
 		}
 		for _, l := range users {

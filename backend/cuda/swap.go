@@ -28,6 +28,7 @@ type swapper struct {
 	last    int             // the number of the last part
 	settled int             // parts up to this number are done, or the steps wait for them
 	out, in partOf
+	copies  driver.Copies // of the part at hand
 }
 
 // swapPart is copies with a mark behind them.
@@ -85,8 +86,8 @@ func hostBytes(b backend.Buffer) []byte { return b.Mem.(*hostMemory).bytes[b.Off
 // SwapOut implements backend.Swapper.
 func (d *Device) SwapOut(moves []backend.Move) error {
 	return d.do(func() error {
-		return d.swap.queue(moves, func(m backend.Move) (backend.Buffer, *partOf, error) {
-			return m.Src, &d.swap.out, d.swap.stream.Download(hostBytes(m.Dst), at(m.Src))
+		return d.swap.queue(moves, &d.swap.out, func(m backend.Move) (device backend.Buffer, to, from driver.Ptr) {
+			return m.Src, driver.Host(hostBytes(m.Dst)), at(m.Src)
 		})
 	})
 }
@@ -94,15 +95,15 @@ func (d *Device) SwapOut(moves []backend.Move) error {
 // SwapIn implements backend.Swapper.
 func (d *Device) SwapIn(moves []backend.Move) error {
 	return d.do(func() error {
-		return d.swap.queue(moves, func(m backend.Move) (backend.Buffer, *partOf, error) {
-			return m.Dst, &d.swap.in, d.swap.stream.Upload(at(m.Dst), hostBytes(m.Src))
+		return d.swap.queue(moves, &d.swap.in, func(m backend.Move) (device backend.Buffer, to, from driver.Ptr) {
+			return m.Dst, at(m.Dst), driver.Host(hostBytes(m.Src))
 		})
 	})
 }
 
 // queue puts copies on the stream. The list has the pages of one cache, then the same pages of the next, and so on; a part is some
 // pages of all caches. The last go first: those are the pages that the engine uses again first.
-func (s *swapper) queue(moves []backend.Move, copyOne func(backend.Move) (device backend.Buffer, touched *partOf, err error)) error {
+func (s *swapper) queue(moves []backend.Move, touched *partOf, ends func(backend.Move) (device backend.Buffer, to, from driver.Ptr)) error {
 	if len(moves) == 0 {
 		return nil
 	}
@@ -122,10 +123,8 @@ func (s *swapper) queue(moves []backend.Move, copyOne func(backend.Move) (device
 				n := neighbours(of[i:min(to, len(of))])
 				m := of[i]
 				m.Src.Len, m.Dst.Len = m.Src.Len*int64(n), m.Dst.Len*int64(n)
-				device, touched, err := copyOne(m)
-				if err != nil {
-					return err
-				}
+				device, dst, src := ends(m)
+				s.copies.Add(dst, src, device.Len)
 				each := device.Len / int64(n) // page p of a cache is at p pages' length from its beginning
 				for p := range n {
 					touched.note(int(device.Off/each)+p, s.last)
@@ -133,7 +132,9 @@ func (s *swapper) queue(moves []backend.Move, copyOne func(backend.Move) (device
 				i += n
 			}
 		}
-		if err := s.mark(); err != nil {
+		err := s.stream.CopyAll(&s.copies)
+		s.copies.Clear()
+		if err = errors.Join(err, s.mark()); err != nil {
 			return err
 		}
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"image/color"
-	"path/filepath"
-	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -16,8 +14,8 @@ import (
 
 // draw plots throughput against latency: a line for each layout, along growing numbers of sequences.
 func (r *planReport) draw(file string) error {
-	if ext := strings.ToLower(filepath.Ext(file)); ext != ".png" && ext != ".svg" {
-		return fmt.Errorf("--plot %s: its name must end in .png or .svg", file)
+	if err := checkChart(file); err != nil {
+		return err
 	}
 	if r.Workload == nil {
 		return fmt.Errorf("--plot shows serving; with --train there is nothing to plot")
@@ -25,8 +23,11 @@ func (r *planReport) draw(file string) error {
 	p := plot.New()
 	p.Title.Text = fmt.Sprintf("%s, prompts of %d tokens, answers of %d", r.Model, r.Workload.Input, r.Workload.Output)
 	p.X.Label.Text = "time between tokens, ms"
+	if r.Batches != nil {
+		p.X.Label.Text += " (beside each point the sequences under way)"
+	}
 	p.Y.Label.Text = "output tokens/s for each device"
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, steps125{}
 	p.Y.Min = 0
 	p.Legend.Padding = vg.Points(2)
 	p.Add(plotter.NewGrid())
@@ -43,6 +44,11 @@ func (r *planReport) draw(file string) error {
 		line.Dashes, points.Shape = plotutil.Dashes(drawn/7), plotutil.Shape(drawn)
 		p.Add(line, points)
 		p.Legend.Add(row.Device+" "+row.Layout.String(), line, points)
+		if r.Batches != nil { // a single line has room to name its points
+			if err := nameSizes(p, r.Batches, points.XYs); err != nil {
+				return err
+			}
+		}
 		drawn++
 	}
 	if drawn == 0 {
@@ -58,7 +64,29 @@ func (r *planReport) draw(file string) error {
 		p.Legend.Add("promised", promise)
 	}
 	p.Y.Max *= 1.05
-	return p.Save(22*vg.Centimeter, 14*vg.Centimeter, file)
+	if drawn > 2 {
+		p.X.Max *= 2.5 // room for the names, right of the curves
+	}
+	return saveChart(p, 22*vg.Centimeter, 14*vg.Centimeter, file)
+}
+
+// nameSizes writes the number of sequences beside each point.
+func nameSizes(p *plot.Plot, sizes []capacity.Estimate, at plotter.XYs) error {
+	names := plotter.XYLabels{}
+	for i, xy := range at {
+		if i < len(sizes) && sizes[i].ITL*1e3 == xy.X {
+			names.XYs, names.Labels = append(names.XYs, xy), append(names.Labels, fmt.Sprint(sizes[i].Batch))
+		}
+	}
+	labels, err := plotter.NewLabels(names)
+	if err == nil {
+		labels.Offset = vg.Point{X: vg.Points(5), Y: vg.Points(-11)}
+		for i := range labels.TextStyle {
+			labels.TextStyle[i].Font.Variant = "Sans"
+		}
+		p.Add(labels)
+	}
+	return err
 }
 
 // maxLines is how many layouts a plot shows: the best.
@@ -73,6 +101,9 @@ func (r *planReport) curve(row planRow) plotter.XYs {
 	most := row.setup.MostUseful(*r.Workload)
 	for n := 1; n < most; n *= 2 {
 		add(row.setup.Estimate(*r.Workload, n))
+		if last := len(xys) - 1; last > 0 && xys[last].Y < xys[last-1].Y {
+			return xys // steps so full of answers that they have no room for prompts: more sequences give less
+		}
 	}
 	add(row.setup.Estimate(*r.Workload, most))
 	return xys

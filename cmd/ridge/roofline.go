@@ -46,7 +46,7 @@ operation waits for memory, right of it for arithmetic. The table beside it has 
 rate), bytes, intensity, bound, time, share of the step, and fraction of the roof.
 
 MODEL is a GGUF file, a Hugging Face directory, a config.json, or the name of a well-known shape; its weights need not be
-there. Without one it is the built-in model. --compare changes something and shows both: batch=64, context=8192, prompt=64, type=Q4_0, kv-type=int8, quantization=fp8, heads=mha,
+there. Without one it is the built-in model. --compare changes something and shows both, then side by side: batch=64, context=8192, prompt=64, type=Q4_0, kv-type=int8, quantization=fp8, heads=mha,
 attention=naive (scores written to memory and read again, as without tiling).
 
 --measure also times every operation on this machine, one after the other with a clock between them, and shows that beside its

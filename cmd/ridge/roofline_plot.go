@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"image/color"
 	"math"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
@@ -20,8 +18,8 @@ import (
 // draw writes the chart of all steps: a roof for each number format and memory level, a mark for each operation, whose size
 // does not matter and whose letter is the table's.
 func (r *rooflineReport) draw(file string) error {
-	if ext := strings.ToLower(filepath.Ext(file)); ext != ".png" && ext != ".svg" {
-		return fmt.Errorf("--plot %s: its name must end in .png or .svg", file)
+	if err := checkChart(file); err != nil {
+		return err
 	}
 	w := r.window()
 	p := plot.New()
@@ -42,45 +40,28 @@ func (r *rooflineReport) draw(file string) error {
 			return err
 		}
 	}
-	return p.Save(26*vg.Centimeter, 17*vg.Centimeter, file)
+	return saveChart(p, 28*vg.Centimeter, 19*vg.Centimeter, file)
 }
 
-// drawRoofs draws and names the device's limits.
+// drawRoofs draws and names the device's limits, and marks where they meet.
 func (r *rooflineReport) drawRoofs(p *plot.Plot) error {
-	grey := color.Gray{90}
-	line := func(from, to plotter.XY, dashes []vg.Length) error {
-		l, err := plotter.NewLine(plotter.XYs{from, to})
-		if err == nil {
-			l.Color, l.Dashes = grey, dashes
-			p.Add(l)
-		}
-		return err
+	names, ridges := plotter.XYLabels{}, plotter.XYLabels{}
+	name := func(to *plotter.XYLabels, x, y float64, text string) {
+		to.XYs, to.Labels = append(to.XYs, plotter.XY{X: x, Y: y}), append(to.Labels, text)
 	}
-	peak, names := 0.0, plotter.XYLabels{}
-	label := func(x, y float64, text string) {
-		names.XYs, names.Labels = append(names.XYs, plotter.XY{X: x, Y: y}), append(names.Labels, text)
-	}
-	rates := map[float64][]string{} // formats of one rate share a roof
-	for _, n := range price.Numbers {
-		if rate := r.profile.FLOPs[n]; rate > 0 {
-			rates[rate] = append(rates[rate], string(n))
-			peak = max(peak, rate)
-		}
-	}
-	memory := r.profile.Memory().Rate
+	roofs := roofsOf(r.profile)
+	memory, peak := r.profile.Memory().Rate, roofs[len(roofs)-1].rate
 	last := 0.0
-	var order []float64
-	for rate := range rates {
-		order = append(order, rate)
-	}
-	slices.Sort(order)
-	for _, rate := range order {
-		if err := line(plotter.XY{X: max(rate/memory/4, p.X.Min), Y: rate}, plotter.XY{X: p.X.Max, Y: rate}, nil); err != nil {
+	for _, f := range roofs {
+		if err := drawRoof(p, plotter.XY{X: max(f.rate/fastest(r.profile), p.X.Min), Y: f.rate}, plotter.XY{X: p.X.Max, Y: f.rate}, nil); err != nil {
 			return err
 		}
-		if rate > 1.25*last { // names of roofs that all but touch would lie on one another
-			label(p.X.Max/12, rate*1.06, strings.Join(rates[rate], ", ")+" "+price.Rate(rate)+"FLOP/s")
-			last = rate
+		if f.rate > 1.25*last { // names of roofs that all but touch would lie on one another
+			name(&names, p.X.Max, f.rate*1.06, f.names+" "+rated(f.rate, "FLOP/s"))
+			if ridge := f.rate / memory; ridge > p.X.Min && ridge < p.X.Max {
+				name(&ridges, ridge, f.rate*1.06, fmt.Sprintf("ridge %.3g ", ridge))
+			}
+			last = f.rate
 		}
 	}
 	for i, l := range r.profile.Levels {
@@ -91,20 +72,54 @@ func (r *rooflineReport) drawRoofs(p *plot.Plot) error {
 		if i == len(r.profile.Levels)-1 {
 			dashes = nil
 		}
-		if err := line(start(p, l.Rate), plotter.XY{X: peak / l.Rate, Y: peak}, dashes); err != nil {
+		if err := drawRoof(p, start(p, l.Rate), plotter.XY{X: peak / l.Rate, Y: peak}, dashes); err != nil {
 			return err
 		}
 		y := max(p.Y.Min*math.Pow(10, 0.15+0.25*float64(i)), p.X.Min*l.Rate) // one above the other, as the lines may be close
-		label(y/l.Rate*1.15, y, l.Name+" "+price.Rate(l.Rate)+"B/s")
+		name(&names, y/l.Rate*1.15, y, l.Name+" "+rated(l.Rate, "B/s"))
 	}
-	if ridge := peak / memory; ridge < p.X.Max {
-		label(max(ridge/14, p.X.Min), peak*1.06, fmt.Sprintf("ridge point %.0f", ridge))
+	if err := drawNames(p, names, func(i int) text.XAlignment {
+		if names.XYs[i].X == p.X.Max {
+			return text.XRight
+		}
+		return text.XLeft
+	}); err != nil || len(ridges.XYs) == 0 {
+		return err
 	}
-	text, err := plotter.NewLabels(names)
+	points := plotter.XYs{}
+	for _, xy := range ridges.XYs {
+		points = append(points, plotter.XY{X: xy.X, Y: xy.X * memory})
+	}
+	dots, err := plotter.NewScatter(points)
+	if err != nil {
+		return err
+	}
+	dots.GlyphStyle = draw.GlyphStyle{Color: color.Gray{90}, Radius: vg.Points(3), Shape: draw.CircleGlyph{}}
+	p.Add(dots)
+	return drawNames(p, ridges, func(int) text.XAlignment { return text.XRight })
+}
+
+// drawRoof draws a limit.
+func drawRoof(p *plot.Plot, from, to plotter.XY, dashes []vg.Length) error {
+	l, err := plotter.NewLine(plotter.XYs{from, to})
 	if err == nil {
-		p.Add(text)
+		l.Color, l.Dashes = color.Gray{90}, dashes
+		p.Add(l)
 	}
 	return err
+}
+
+// drawNames writes names, each with its place to its left, right or middle.
+func drawNames(p *plot.Plot, names plotter.XYLabels, align func(i int) text.XAlignment) error {
+	labels, err := plotter.NewLabels(names)
+	if err != nil {
+		return err
+	}
+	for i := range labels.TextStyle {
+		labels.TextStyle[i].XAlign, labels.TextStyle[i].Font.Variant = align(i), "Sans"
+	}
+	p.Add(labels)
+	return nil
 }
 
 // start is where the line of a bandwidth enters the plot.
@@ -151,14 +166,14 @@ func (r *rooflineReport) drawStep(p *plot.Plot, i int) error {
 	for near, name := range names {
 		labels.XYs, labels.Labels = append(labels.XYs, places[near]), append(labels.Labels, name)
 	}
-	text, err := plotter.NewLabels(labels)
+	letters, err := plotter.NewLabels(labels)
 	if err != nil {
 		return err
 	}
-	for k := range text.TextStyle {
-		text.TextStyle[k].Color = plotutil.Color(i)
+	for k := range letters.TextStyle {
+		letters.TextStyle[k].Color, letters.TextStyle[k].Font.Variant = plotutil.Color(i), "Sans"
 	}
-	p.Add(text)
+	p.Add(letters)
 	for _, row := range s.Rows[:min(4, len(s.Rows))] {
 		p.Legend.Add(fmt.Sprintf("   %s  %.0f %%  %s", row.Letter, 100*row.Share, row.Op))
 	}

@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/price"
@@ -139,45 +137,4 @@ func opName(n *graph.Node) string {
 		return name + " " + n.Out[0].Cache.K.String()
 	}
 	return name + " " + n.Out[0].Axis.String()
-}
-
-// print prints the charts and the tables.
-func (r *rooflineReport) print(out io.Writer, chart bool) error {
-	fmt.Fprintf(out, "%s on %s (%s)\n", r.Model, r.profile.Name, r.profile.Source)
-	for _, s := range r.Steps {
-		title := s.Name
-		if s.Setting != "" {
-			title += ", " + s.Setting
-		}
-		measured := ""
-		if s.Measured > 0 {
-			measured = fmt.Sprintf("measured %.3f ms, ", 1e3*s.Measured)
-		}
-		fmt.Fprintf(out, "\n%s: %.3f ms, %sat the roofline %.3f ms; %.2f GFLOP, %.2f MB; waits for %s\n", title, 1e3*s.Seconds, measured, 1e3*s.Floor, float64(s.FLOPs)/1e9, float64(s.Bytes)/1e6, s.Bound)
-		if chart {
-			fmt.Fprint(out, r.chart(&s))
-		}
-		if err := s.print(out); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// print prints the table of a step.
-func (s *rooflineStep) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	measured := ""
-	if s.Measured > 0 {
-		measured = "measured µs\toff\tof roof\t"
-	}
-	fmt.Fprintf(w, "\tcount\tGFLOP\tMB\tFLOP/byte\tbound\tµs\tshare\tof roof\t%s  operation\n", measured)
-	for _, row := range s.Rows {
-		if s.Measured > 0 {
-			measured = fmt.Sprintf("%.1f\t%+.0f %%\t%.0f %%\t", 1e6*row.Measured, 100*(row.Seconds/max(row.Measured, 1e-9)-1), 100*row.MeasuredOfRoof)
-		}
-		fmt.Fprintf(w, "%s\t%d\t%.4f\t%.3f\t%.2f\t%s\t%.1f\t%.1f %%\t%.0f %%\t%s  %s\n", row.Letter, row.Count, float64(row.FLOPs)/1e9, float64(row.Bytes)/1e6,
-			row.Intensity, row.Bound, 1e6*row.Seconds, 100*row.Share, 100*row.OfRoof, measured, row.Op)
-	}
-	return w.Flush()
 }

@@ -3,8 +3,8 @@
 // There are no phases. A request has computed tokens, whose keys and values are in the cache, and a target: the tokens
 // it knows, prompt and answer so far. A step gives each chosen request some of the tokens in between; whoever reaches
 // its target gets logits, and with the sampled token a target one further. That one rule covers a prompt read in
-// chunks, a beginning found in the cache, a token at a time, several speculated ones, and starting over after
-// preemption.
+// chunks, a beginning found in the cache, a token at a time, several about which a grammar leaves no choice, and starting
+// over after preemption.
 //
 // Plan is pure: it looks at the queues, the pages and the price of a step, and writes down what to do. It reads no
 // clock (the time is an argument), touches no device and changes nothing but the Plan it fills. So the same function
@@ -20,7 +20,7 @@
 //
 //	state.Plan(&plan, cache, now)
 //	state.Commit(&plan)
-//	batch := e.apply(&plan)     // kv: free the preempted; open, append and publish the chosen; slots and tables
-//	logits, err := e.run(batch)
-//	e.sample(logits)            // Target++ or state.Remove
+//	e.reserve()  // kv: free the preempted; open, append and publish the chosen
+//	e.launch()   // slots and tables go into the batch, which the device gets
+//	e.collect()  // draws from its logits: Target++ or state.Remove
 package sched

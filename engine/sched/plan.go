@@ -26,8 +26,8 @@ type Preemption struct {
 	Swap    bool // its pages go to host memory; otherwise they are freed, and it is computed again
 }
 
-// short is the most tokens a request may have left to be served before prompts: one that is answering, a speculated
-// few, or the end of a prompt. It keeps prompts from delaying answers and is small enough not to be worth cutting.
+// short is the most tokens a request may have left to be served before prompts: one that is answering, the few
+// that a grammar left no choice about, or the end of a prompt. It keeps prompts from delaying answers and is small enough not to be worth cutting.
 const short = 8
 
 // planner is the state of one planning.

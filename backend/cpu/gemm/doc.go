@@ -45,7 +45,7 @@
 //
 // From 36 rows on, wide machines round codes of up to six bits once more, to bytes whose scales stand for 64 or 128 numbers, and activations
 // likewise (WideActs): a block of 128 k costs 384 VPDPBUSD and 24 float operations, 94 % of the peak, in every such format. They reach 80 %
-// from cache; docs/adr/004 has what that loses in precision. What is said above of tiles holds for Q8_0, and where bits must not depend on company.
+// from cache; docs/adr/004 has what that loses in precision. Q8_0 takes the same way with its own scales, every 32.
 //
 // Decode batches of 7 to 35 rows have kernels of their own on wide machines (batchFunc): registers hold the codes of
 // a block of 32 k × 32 features, unpacked once, and the rows pass by up to six at a time, with their float sums in memory; their

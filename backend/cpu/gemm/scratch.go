@@ -34,7 +34,7 @@ type Scratch struct {
 // NewScratch allocates.
 func NewScratch() *Scratch {
 	const panel, rows, acts = panelWords * planeBytes, Granule * panelWords * 4, floatRows * passStride
-	const scales, wide, tile, sums = panelK / 16 * Granule, panelK / 64 * Granule, panelRows * Granule, streamRows * Granule
+	const scales, wide, tile, sums = panelK / 16 * Granule, panelK / 32 * Granule, panelRows * Granule, streamRows * Granule
 	bytes := make([]byte, 64+panel+rows+acts+4*(2*scales+wide+tile+sums))
 	bytes = bytes[-uintptr(unsafe.Pointer(&bytes[0]))&63:] // a vector load must not straddle two cache lines
 	floats := func(n int) []float32 {

@@ -35,9 +35,7 @@ func testCompany(t *testing.T, tier Tier, f quant.Format, m, n, k int) {
 	for i := range together {
 		together[i], alone[i] = 3, 3
 	}
-	tiled := TiledActs(tier, make([]byte, ActBytes(Lines, m, k)), m, k)
-	tiled.Fill(tier, x, 0, m)
-	MulAdd(tier, together, n, w, 0, n, &tiled, 0, m, s)
+	MulAdd(tier, together, n, w, 0, n, companyActs(tier, f, x, m, k), 0, m, s)
 	for r := 0; r < m; r += 1 + m/20 {
 		MulAdd(tier, alone, n, w, 0, n, acts, r, r+1, s)
 		for i := range n {
@@ -46,4 +44,14 @@ func testCompany(t *testing.T, tier Tier, f quant.Format, m, n, k int) {
 			}
 		}
 	}
+}
+
+// companyActs lays many rows out as a device would that is to keep their bits.
+func companyActs(tier Tier, f quant.Format, x []float32, m, k int) *Acts {
+	a := TiledActs(tier, make([]byte, ActBytes(Lines, m, k)), m, k)
+	if WideGroup(tier, f, k) == 32 && Wide(m) {
+		a = WideActs(make([]byte, ActBytes(Lines, m, k)), m, k, 32)
+	}
+	a.Fill(tier, x, 0, m)
+	return &a
 }

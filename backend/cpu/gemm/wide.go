@@ -18,21 +18,22 @@ const leastWide = 36
 // Wide reports whether m rows are enough for wide products.
 func Wide(m int) bool { return m >= leastWide }
 
-// wideGroups is how many numbers share a scale in wide products, chosen so that rounding adds little to what a format has lost. Q8_0
-// is not among them: it is as exact as bytes can be.
+// wideGroups is how many numbers share a scale in wide products, chosen so that rounding adds little to what a format has lost. Q8_0,
+// as exact as bytes can be, keeps its own scales, and its products their bits: it gains from where wide activations lie.
 var wideGroups = map[quant.Format]int{
+	quant.Q8_0: 32,
 	quant.Q2_K: 128, quant.Q3_K: 128, quant.Q4_0: 128, quant.Q4_1: 128, quant.Q4_K: 128, quant.IQ4_NL: 128, quant.MXFP4: 128,
 	quant.Q5_0: 64, quant.Q5_1: 64, quant.Q5_K: 64, quant.Q6_K: 64,
 }
 
-// WideGroup is how many numbers of a row of k may share a scale in products with weights of format f; 0: such products cannot be
-// wide.
+// WideGroup is how many numbers of a row of k may share a scale in products with weights of format f; 32: none but those that do in lines;
+// 0: such products cannot be wide.
 func WideGroup(tier Tier, f quant.Format, k int) int {
 	group := wideGroups[f]
 	for group > 32 && k%group != 0 {
 		group /= 2
 	}
-	if group <= 32 || tier.kernels().wideTile == nil {
+	if tier.kernels().wideTile == nil {
 		return 0
 	}
 	return group
@@ -52,7 +53,7 @@ func wideBytes(group int) int { return wideHead + group/32*wideBlock }
 // of so many numbers.
 func WideActs(buf []byte, m, k, group int) Acts {
 	a := NewActs(Lines, buf, m, k)
-	if m < leastWide || group < 64 || k%group != 0 || panelK%group != 0 {
+	if m < leastWide || group < 32 || k%group != 0 || panelK%group != 0 {
 		panic(fmt.Sprintf("gemm: %d rows of %d activations cannot share scales in groups of %d", m, k, group))
 	}
 	a.group = group
@@ -103,9 +104,9 @@ func (p *product) wide(pack *packing) {
 
 // chunkWide multiplies k in [k, k+n) of one unit with all rows.
 func (p *product) chunkWide(pack *packing, unit, k, n int, ahead memory) {
-	p.unpackWide(pack, unit, k, n)
+	codes, scales := p.unpackWide(pack, unit, k, n)
 	tile := func(out *float32, ld, row, tiles int) {
-		p.wideTile(out, ld, p.fresh && k == 0, &p.s.panel[0], &p.s.wide[0], p.acts.wide(row, k), p.acts.group/32, n/p.acts.group, tiles,
+		p.wideTile(out, ld, p.fresh && k == 0, codes, scales, p.acts.wide(row, k), p.acts.group/32, n/p.acts.group, tiles,
 			ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
 	}
 	rows := p.actTo - p.actFrom
@@ -124,14 +125,17 @@ func (p *product) chunkWide(pack *packing, unit, k, n int, ahead memory) {
 	}
 }
 
-// unpackWide leaves the codes of k in [k, k+n) of one unit in the panel, with one scale for each group.
-func (p *product) unpackWide(pack *packing, unit, k, n int) {
+// unpackWide gives the codes of k in [k, k+n) of one unit as bytes, with one scale for each group and row.
+func (p *product) unpackWide(pack *packing, unit, k, n int) (codes *byte, scales *float32) {
 	if pack.form == formM4 { // whose numbers are unpacked ten times as large, to fill a byte
 		tenth := *pack
 		tenth.mul /= 10
 		pack = &tenth
 	}
 	c := p.ready(pack, unit, k, n, address(&p.s.panel[0]), false)
+	if pack.form == formU8 && p.acts.group == 32 {
+		return c.codes, c.scales
+	}
 	group, lines := p.acts.group, p.acts.group/32
 	if pack.form.sub16() {
 		lines *= 2
@@ -142,6 +146,7 @@ func (p *product) unpackWide(pack *packing, unit, k, n int) {
 	}
 	p.ratios(c.scales, &mins[0], &p.s.wide[0], lines, n/group)
 	p.rescale[pack.form](&p.s.panel[0], c.codes, c.scales, &mins[0], c.blocks)
+	return &p.s.panel[0], &p.s.wide[0]
 }
 
 // eachWideSum goes through what rows first and on have in out of a unit.

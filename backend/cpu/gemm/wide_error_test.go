@@ -27,6 +27,9 @@ func TestWideError(t *testing.T) {
 				if group == 0 {
 					t.Skip("this tier has no wide products")
 				}
+				if f == quant.Q8_0 {
+					continue // which has the products of lines
+				}
 				rng := rand.New(rand.NewPCG(9, 1))
 				x, exact := randomActs(rng, leastWide, k), randomActs(rng, 32, k)
 				for i := 77; i < len(x); i += 512 {

@@ -20,7 +20,7 @@ func eachWide(t *testing.T, test func(t *testing.T, tier Tier, f quant.Format, g
 			if group == 0 {
 				t.Skip("this tier has no wide products")
 			}
-			for ; group >= 64; group /= 2 {
+			for ; group >= 32; group /= 2 {
 				t.Run(fmt.Sprintf("%v/%d", f, group), func(t *testing.T) { test(t, tier, f, group) })
 			}
 		}
@@ -51,7 +51,7 @@ func TestWideActs(t *testing.T) {
 		if tier.kernels().wideTile == nil {
 			t.Skip("this tier has no wide products")
 		}
-		for _, group := range []int{64, 128, 256} {
+		for _, group := range []int{32, 64, 128, 256} {
 			const m, k = leastWide + 1, panelK + 512
 			x := randomActs(rand.New(rand.NewPCG(6, 6)), m, k)
 			clear(x[k : k+group]) // a group of zeros has scale 0
@@ -96,10 +96,10 @@ func wideWeights(tier Tier, tensor quant.Tensor, w *Weights, group int) (rounded
 		row := make([]float64, w.Cols)
 		quant.Decode(tensor.Format, own, tensor.Row(n))
 		for chunk := 0; chunk < w.Cols; chunk += panelK {
-			p.unpackWide(w.pack, n/Granule, chunk, min(panelK, w.Cols-chunk))
+			codes, scales := p.unpackWide(w.pack, n/Granule, chunk, min(panelK, w.Cols-chunk))
 			for i := range min(panelK, w.Cols-chunk) {
-				scale := float64(s.wide[i/group*Granule+n%Granule])
-				row[chunk+i] = scale * (float64(s.panel[i/4*planeBytes+4*(n%Granule)+i%4]) - 128)
+				scale := float64(*offsetFloats(scales, i/group*Granule+n%Granule))
+				row[chunk+i] = scale * (float64(*offset(codes, i/4*planeBytes+4*(n%Granule)+i%4)) - 128)
 				if scale > 0 {
 					furthest = max(furthest, math.Abs(row[chunk+i]-float64(own[chunk+i]))/scale)
 				}

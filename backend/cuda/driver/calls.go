@@ -25,6 +25,8 @@ const (
 	cuMemcpyHtoDAsync
 	cuMemcpyDtoHAsync
 	cuMemcpyDtoDAsync
+	cuMemcpyAsync
+	cuMemcpyBatchAsync
 	cuMemsetD8Async
 	cuStreamCreate
 	cuStreamDestroy
@@ -76,6 +78,8 @@ var symbols = [numCalls]string{
 	cuMemcpyHtoDAsync:          "cuMemcpyHtoDAsync_v2",
 	cuMemcpyDtoHAsync:          "cuMemcpyDtoHAsync_v2",
 	cuMemcpyDtoDAsync:          "cuMemcpyDtoDAsync_v2",
+	cuMemcpyAsync:              "cuMemcpyAsync",
+	cuMemcpyBatchAsync:         "cuMemcpyBatchAsync",
 	cuMemsetD8Async:            "cuMemsetD8Async",
 	cuStreamCreate:             "cuStreamCreate",
 	cuStreamDestroy:            "cuStreamDestroy_v2",
@@ -102,5 +106,8 @@ var symbols = [numCalls]string{
 	cuGraphDestroy:             "cuGraphDestroy",
 	cuTensorMapEncodeTiled:     "cuTensorMapEncodeTiled",
 }
+
+// optional are the calls that older drivers lack; who uses one can do without.
+var optional = map[call]bool{cuMemcpyBatchAsync: true} // since CUDA 12.8
 
 func (c call) String() string { return symbols[c] }

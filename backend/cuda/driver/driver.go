@@ -40,7 +40,7 @@ func Open() (*Driver, error) {
 			versionString(d.version), versionString(minVersion))
 	}
 	for c, fn := range d.fn {
-		if fn == 0 {
+		if fn == 0 && !optional[call(c)] {
 			return nil, fmt.Errorf("cuda: libcuda.so.1 (CUDA %s) has no %s; reinstall the NVIDIA driver", d.Version(), call(c))
 		}
 	}
