@@ -14,7 +14,8 @@ type record struct {
 	err               float64 // recent |predicted − actual| / actual, an average that forgets
 	predicted, actual float64 // of the last step, s
 	slow              float64 // actual / predicted of the latest steps, an average that forgets within a few
-	late              float64 // by how much of predicted · slow the slowest hundredth of steps took longer
+	planned           float64 // how many steps had part of a prompt beside answers
+	late              float64 // by how much of predicted · slow the slowest two-hundredth of those took longer
 }
 
 const (
@@ -27,10 +28,12 @@ const (
 	errSteps = 50
 
 	// late goes up by a large part of a move with a step that took longer and down by a small one with others, so that it
-	// stays where one in a hundred does (Robbins and Monro, 1951). Moves are lateSettle over the number of steps, within bounds: a server
-	// that is slow for half a second should not have to be slow ten times before it is believed.
+	// stays where lateShare of the steps do (Robbins and Monro, 1951): half of the hundredth that may be late, since it is never quite where it should be.
+	// Moves are lateSettle over the number of steps, within bounds: a server that is slow for half a second should not have to be slow ten times
+	// before it is believed. Steps that only decode do not count: a pause is more to them than to those whose size the price decides.
+	lateShare           = 0.005
 	lateSettle          = 5
-	leastMove, mostMove = 0.01, 0.05
+	leastMove, mostMove = 0.02, 0.1
 	firstly             = 0.2 // late before any step: who begins with less is late until it has grown
 	lateMost            = 0.5
 
@@ -85,18 +88,21 @@ func (c *correction) learn(parts *[partCount]float64, seconds float64) {
 	}
 }
 
-// note takes in a step that took so many seconds.
-func (r *record) note(predicted, seconds float64) {
+// note takes in a step that took so many seconds; planned says that it had part of a prompt beside answers.
+func (r *record) note(predicted, seconds float64, planned bool) {
 	r.predicted, r.actual = predicted, seconds
 	miss := (predicted - seconds) / seconds
 	weight := max(1.0/errSteps, 1/float64(r.steps+1))
 	r.err += weight * (min(max(miss, -miss), wildStep) - r.err)
 	r.steps++
-	move := min(max(lateSettle/float64(r.steps), leastMove), mostMove)
-	if seconds > predicted*(1+r.margin()) {
-		r.late = min(r.late+0.99*move, lateMost)
-	} else {
-		r.late = max(r.late-0.01*move, 0)
+	if planned {
+		r.planned++
+		move := min(max(lateSettle/r.planned, leastMove), mostMove)
+		if seconds > predicted*(1+r.margin()) {
+			r.late = min(r.late+(1-lateShare)*move, lateMost)
+		} else {
+			r.late = max(r.late-lateShare*move, 0)
+		}
 	}
 	r.slow += slowWeight * (min(seconds/predicted, slowMost) - r.slow)
 }

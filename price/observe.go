@@ -11,7 +11,7 @@ func (m *Model) Observe(s *graph.Step, seconds float64) (predicted float64) {
 	c := &m.correct[m.kind(&l)]
 	predicted = c.apply(&parts)
 	if seconds > 0 && predicted > 0 {
-		m.record.note(predicted, seconds)
+		m.record.note(predicted, seconds, !l.decodes && len(s.Seqs) > 1 && s.Logits > 0)
 		c.learn(&parts, seconds)
 	}
 	return predicted
@@ -32,8 +32,8 @@ func (m *Model) Last() (predicted, actual float64) {
 	return m.record.predicted, m.record.actual
 }
 
-// Late is by how much of what was predicted the slowest hundredth of steps takes longer, as things are: who must keep a bound with 99 of
-// 100 steps plans with that much to spare.
+// Late is by how much of what was predicted the slowest hundredth of steps with prompts beside answers takes longer, as things are: who must
+// keep a bound with 99 of 100 such steps plans with that much to spare.
 func (m *Model) Late() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -168,7 +168,7 @@ func TestObserve(t *testing.T) {
 		return sum + bill.Host
 	}
 	rnd := rand.New(rand.NewPCG(3, 4))
-	for range 400 {
+	for range 600 {
 		s := randomStep(rnd)
 		m.Observe(s, truth(s)*(1+0.05*rnd.NormFloat64()))
 	}
@@ -184,7 +184,7 @@ func TestObserve(t *testing.T) {
 	if got, want := m.Predict(held), truth(held); math.Abs(got-want) > 0.1*want {
 		t.Errorf("predicted %g s after learning, %g s is right", got, want)
 	}
-	if ratio, steps := m.Error(); steps != 401 || ratio > 0.2 || !m.Trusted() {
+	if ratio, steps := m.Error(); steps != 601 || ratio > 0.2 || !m.Trusted() {
 		t.Errorf("error %g after %d steps", ratio, steps)
 	}
 	for range 200 {
