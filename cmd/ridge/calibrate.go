@@ -27,7 +27,7 @@ func calibrateCommand() *cobra.Command {
 		Long: `Calibrate measures, in a few seconds, what this machine can do at most (arithmetic by number format, each level of its
 memory) and what Ridge's kernels reach of that, and keeps it in the user's cache directory. From then on the price of a
 step is known before it is run: ridge roofline and ridge bench show it, ridge serve plans by it. Where other programs take part of
-the processors it measures once more, and says so if they still do.
+the processors it measures once more if that is done soon, and says so if they still do.
 
 With --score it then times steps of a model and compares: with what the calibration alone says of them, with what it says after
 it has seen other steps of the model, as ridge serve does, and with a line through those other steps (a constant, tokens and

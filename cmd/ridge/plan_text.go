@@ -107,9 +107,9 @@ func (r *planReport) printRefused(out io.Writer) error {
 // printMemory shows where the memory of a device goes.
 func (r *planReport) printMemory(out io.Writer, row planRow) {
 	m := row.Memory
-	free := row.Usable - m.Weights - m.Activations
-	fmt.Fprintf(out, "%s, %s: of each device's memory %s may be used: %s weights, %s activations, %s cache\n", row.Device, row.Layout,
-		capacity.Bytes(row.Usable), capacity.Bytes(m.Weights), capacity.Bytes(m.Activations), capacity.Bytes(free))
+	free := row.Usable - m.Fixed()
+	fmt.Fprintf(out, "%s, %s: of each device's memory %s may be used: %s weights, %s activations, %s workspace, %s cache\n", row.Device, row.Layout,
+		capacity.Bytes(row.Usable), capacity.Bytes(m.Weights), capacity.Bytes(m.Activations), capacity.Bytes(m.Workspace), capacity.Bytes(free))
 	fmt.Fprintf(out, "a token takes %s of cache; room for %d: %d sequences of %d, or one of %d\n\n", capacity.Bytes(m.CacheToken),
 		free/max(m.CacheToken, 1), row.MaxBatch, r.Workload.Input+r.Workload.Output, row.MaxContext)
 }

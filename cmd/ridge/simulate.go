@@ -267,7 +267,7 @@ func profileOn(name string, o ridge.Options) (*price.Profile, error) {
 		return nil, err
 	}
 	defer dev.Close()
-	return calibrate.Profile(dev, func(what string) { fmt.Fprintln(os.Stderr, "ridge: measuring", what) })
+	return calibrate.Profile(dev, func(what string) { fmt.Fprintln(os.Stderr, "ridge:", what) })
 }
 
 // report prints what the simulation came to.

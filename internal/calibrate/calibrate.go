@@ -3,18 +3,23 @@ package calibrate
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/price"
 )
 
-// attempts is how often a machine is measured that is used by others meanwhile.
-const attempts = 2
+// A machine that is used by others meanwhile is measured once more, unless that would not end within ten seconds.
+const (
+	attempts    = 2
+	repeatAfter = 5 * time.Second
+)
 
 // Measure makes the profile of a device in a few seconds, and again if others were at work on the processors meanwhile. If they
 // still were, disturbed says so, and the profile's Source does: it is of a slower machine than this one is by itself. report is told
 // what is being done.
 func Measure(dev backend.Device, report func(string)) (p *price.Profile, disturbed string, err error) {
+	start := time.Now()
 	for n := range attempts {
 		disturbed, err = alone(dev.Info().Threads, func() error {
 			p, err = measure(dev, report)
@@ -26,9 +31,10 @@ func Measure(dev backend.Device, report func(string)) (p *price.Profile, disturb
 		if disturbed == "" {
 			return p, "", nil
 		}
-		if n+1 < attempts {
-			report("again, since " + disturbed + " meanwhile")
+		if n+1 == attempts || time.Since(start) > repeatAfter {
+			break
 		}
+		report("again, since " + disturbed + " meanwhile")
 	}
 	p.Source += ", while " + disturbed
 	return p, disturbed, nil

@@ -215,3 +215,23 @@ func TestExpertParallel(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkspace: of 32 heads of 64 a sequence has results with two numbers each in float32, beside its page table and a step's
+// four numbers a token; all of it is taken off what the cache may have.
+func TestWorkspace(t *testing.T) {
+	p, err := price.Device("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := capacity.New(build(t, "llama-3.2-1b", "", p.ActType()), p, tensor(1), capacity.Limits{StepTokens: 100, Sequences: 10, Context: 150, Utilization: 0.9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := s.Memory
+	if want := int64(100*4*4 + 10*(10*4+32*(64+2)*4)); m.Workspace != want {
+		t.Errorf("the workspace has %d bytes; %d are right", m.Workspace, want)
+	}
+	if got, want := s.CacheTokens(), (s.Usable-m.Weights-m.Activations-m.Workspace)/m.CacheToken; got != want {
+		t.Errorf("there is room for %d tokens; %d are right", got, want)
+	}
+}

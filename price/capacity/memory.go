@@ -7,6 +7,31 @@ type Memory struct {
 	Weights     int64 `json:"weights"`
 	CacheToken  int64 `json:"cache_per_token"` // keys and values of one token
 	Activations int64 `json:"activations"`     // values of the largest step that live at the same time
+	Workspace   int64 `json:"workspace"`       // what kernels need beside: a step's numbers, page tables, results of attention that are not merged yet
+}
+
+// Fixed is what does not grow with the tokens in the cache.
+func (m Memory) Fixed() int64 { return m.Weights + m.Activations + m.Workspace }
+
+// Tokens have an id, a position, a sequence and a place in the cache; pages are of 16 tokens.
+const (
+	numbersOfToken = 4 * 4 // bytes
+	pageTokens     = 16
+	pageEntry      = 4 // bytes
+)
+
+// workspace is what kernels need beside values: for each token of a step its numbers, for each sequence its page table, and for each
+// of its heads a float32 result with its largest score and sum, of keys whose other part another processor of the device reads.
+func workspace(g *graph.Graph, lim Limits) int64 {
+	var heads int64 // bytes of one sequence in the attention that needs most
+	for _, n := range g.Nodes {
+		if _, ok := n.Op.(graph.Attention); ok {
+			v := n.In[1].Cache.V
+			heads = max(heads, 4*int64(n.In[0].Axis.Count)*int64(v.Size+2))
+		}
+	}
+	pages := int64((lim.Context + pageTokens - 1) / pageTokens)
+	return int64(lim.StepTokens)*numbersOfToken + int64(lim.Sequences)*(pages*pageEntry+heads)
 }
 
 // Memory is what a device of a stage holds when steps have at most tokens rows, of which logits are wanted.

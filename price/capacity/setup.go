@@ -62,15 +62,17 @@ func New(g *graph.Graph, dev *price.Profile, l Layout, lim Limits) (*Setup, erro
 	s.Usable = int64(float64(dev.Memory().Bytes) * lim.Utilization)
 	for i := range l.Pipeline {
 		r := l.Rank(g, i)
-		m, err := price.New(r.Graph, dev, nil)
+		priced, err := price.New(r.Graph, dev, nil)
 		if err != nil {
 			return nil, err
 		}
 		if _, err := dev.AllReduce(1, l.Tensor*l.Pipeline*l.across()); err != nil {
 			return nil, err
 		}
-		s.stages = append(s.stages, stage{r, m})
-		if m := r.Memory(lim.StepTokens, lim.Sequences); m.Weights+m.Activations > s.Memory.Weights+s.Memory.Activations {
+		s.stages = append(s.stages, stage{r, priced})
+		m := r.Memory(lim.StepTokens, lim.Sequences)
+		m.Workspace = workspace(r.Graph, lim)
+		if m.Fixed() > s.Memory.Fixed() {
 			cache := max(m.CacheToken, s.Memory.CacheToken)
 			s.Memory = m
 			s.Memory.CacheToken = cache
@@ -81,7 +83,7 @@ func New(g *graph.Graph, dev *price.Profile, l Layout, lim Limits) (*Setup, erro
 
 // CacheTokens is how many tokens of cache a copy of the model has room for; negative when it has not even its weights'.
 func (s *Setup) CacheTokens() int64 {
-	free := s.Usable - s.Memory.Weights - s.Memory.Activations
+	free := s.Usable - s.Memory.Fixed()
 	if free < 0 {
 		return free
 	}
@@ -95,13 +97,13 @@ func (s *Setup) Fits(sequences, tokens int) error {
 	if tokens > s.Context {
 		return fmt.Errorf("a sequence of %d tokens is longer than the model's context of %d", tokens, s.Context)
 	}
-	if need := m.Weights + m.Activations + cache; need > s.Usable {
+	if need := m.Fixed() + cache; need > s.Usable {
 		who := fmt.Sprintf("%d sequences", sequences)
 		if sequences == 1 {
 			who = "one sequence"
 		}
-		return fmt.Errorf("%s of weights, %s of activations and %s of cache for %s of %d tokens are %s on each %s, of whose %s may be used %s",
-			Bytes(m.Weights), Bytes(m.Activations), Bytes(cache), who, tokens, Bytes(need), s.Device.Name, Bytes(s.Device.Memory().Bytes), Bytes(s.Usable))
+		return fmt.Errorf("%s of weights, %s of activations, %s of workspace and %s of cache for %s of %d tokens are %s on each %s, of whose %s may be used %s",
+			Bytes(m.Weights), Bytes(m.Activations), Bytes(m.Workspace), Bytes(cache), who, tokens, Bytes(need), s.Device.Name, Bytes(s.Device.Memory().Bytes), Bytes(s.Usable))
 	}
 	return nil
 }
