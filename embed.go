@@ -30,22 +30,25 @@ func (m *Model) Embed(ctx context.Context, text string) (Embedding, error) {
 // EmbedTokens is Embed for a text that is given as token ids. Of p, Priority and Salt count.
 func (m *Model) EmbedTokens(ctx context.Context, ids []int32, p Params) (Embedding, error) {
 	pool := &pooling{vector: make([]float64, m.width), how: m.pooling}
-	ended := make(chan engine.Final, 1)
-	r := engine.Request{
-		Prompt: ids, Params: Greedy().Sampling, Priority: p.Priority, Salt: p.salt(),
-		Hidden: pool.take, Done: func(f engine.Final) { ended <- f },
-	}
-	if err := m.engine.Submit(ctx, r); err != nil {
+	f, err := m.pool(ctx, pool, engine.Request{Prompt: ids, Priority: p.Priority, Salt: p.salt()})
+	if err != nil {
 		return Embedding{}, err
+	}
+	return Embedding{Vector: pool.unit(), Tokens: len(ids), Cached: f.Cached}, nil
+}
+
+// pool computes a request's prompt and has its hidden states pooled.
+func (m *Model) pool(ctx context.Context, to *pooling, r engine.Request) (engine.Final, error) {
+	ended := make(chan engine.Final, 1)
+	r.Params, r.Hidden, r.Done = Greedy().Sampling, to.take, func(f engine.Final) { ended <- f }
+	if err := m.engine.Submit(ctx, r); err != nil {
+		return engine.Final{}, err
 	}
 	f := <-ended
 	if errors.Is(f.Err, engine.ErrClosed) {
 		f.Err = ErrClosed
 	}
-	if f.Err != nil {
-		return Embedding{}, f.Err
-	}
-	return Embedding{Vector: pool.unit(), Tokens: len(ids), Cached: f.Cached}, nil
+	return f, f.Err
 }
 
 // Encoder reports whether the model makes embeddings alone and generates no text.

@@ -2,7 +2,6 @@ package ridge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -48,22 +47,12 @@ func (m *Model) Score(ctx context.Context, pair Pair, p Params) (float64, error)
 		return 0, &engine.InvalidError{Reason: "the model was not trained to compare texts: it has no classifier of one label"}
 	}
 	first := &pooling{vector: make([]float64, m.width), how: PoolCLS}
-	ended := make(chan engine.Final, 1)
-	r := engine.Request{
-		Prompt: pair.IDs, Params: Greedy().Sampling, Priority: p.Priority, Hidden: first.take, Done: func(f engine.Final) { ended <- f },
-	}
+	r := engine.Request{Prompt: pair.IDs, Priority: p.Priority}
 	if m.segments > 1 {
 		r.Second = pair.Begin
 	}
-	if err := m.engine.Submit(ctx, r); err != nil {
+	if _, err := m.pool(ctx, first, r); err != nil {
 		return 0, err
-	}
-	f := <-ended
-	if errors.Is(f.Err, engine.ErrClosed) {
-		f.Err = ErrClosed
-	}
-	if f.Err != nil {
-		return 0, f.Err
 	}
 	hidden := make([]float32, len(first.vector))
 	for i, x := range first.vector {
