@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -49,6 +51,9 @@ func (s *session) set(line string) error {
 	number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 	if err != nil {
 		return fmt.Errorf("/set %s wants a number after the name, not %q", name, value)
+	}
+	if counts := []string{"top-k", "seed", "max-tokens"}; slices.Contains(counts, name) && (number != math.Trunc(number) || number < 0 || number > math.MaxInt32) {
+		return fmt.Errorf("/set %s wants a whole number from 0 to %d, not %s", name, math.MaxInt32, strings.TrimSpace(value))
 	}
 	p := s.params
 	switch name {
