@@ -19,9 +19,6 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// onCPU are models with operations that the GPU has no kernel for.
-var onCPU = map[string]bool{"bert": true, "roberta": true, "gpt-oss": true, "gptoss-yarn": true}
-
 // gpuModels runs a test on the first NVIDIA GPU for each small model of testdata and each reference model that is here.
 func gpuModels(t *testing.T, test func(t *testing.T, dir string, dev backend.Device)) {
 	if _, err := cuda.Devices(); err != nil {
@@ -37,9 +34,6 @@ func gpuModels(t *testing.T, test func(t *testing.T, dir string, dev backend.Dev
 	for _, file := range files {
 		dir := filepath.Dir(file)
 		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
-			if onCPU[filepath.Base(dir)] {
-				t.Skip("encoders and attention with sinks run on the CPU alone")
-			}
 			if _, err := os.Stat(dir); err != nil {
 				t.Skip("the reference model is not here")
 			}

@@ -62,13 +62,10 @@ func Each(o graph.MoE, rows int, sorts bool) int {
 			return s
 		}
 	}
-	switch {
-	case !sorts:
-		return MostUnsorted
-	case even <= 96:
-		return wideSizes[0]
+	if sorts {
+		return wideEach
 	}
-	return wideSizes[1]
+	return MostUnsorted
 }
 
 // MostUnsorted is the largest job of the kernels that find the rows of x themselves.
@@ -105,7 +102,7 @@ func NewExperts(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*Experts, e
 // would be too few for several rounds of blocks.
 func (k *Experts) Launch(s *driver.Stream, rows, each int) error {
 	if each > MostUnsorted {
-		return k.wide.launch(s, rows, each)
+		return k.wide.launch(s, rows)
 	}
 	at := 0
 	for sizes[at] < each {

@@ -39,9 +39,38 @@ DEVICE void weights(const Sixteen& q, int block, u32 (&pairs)[4]) {
 constexpr int LINE = COLUMNS * 2 + 16; // a row's columns of a unit; neighbours start four banks apart
 constexpr int WARPS = 4;
 
+// Raw multiplies a block's codes as they are, ABOVE too large, and puts scales and middles on the sums: scale × (sum of codes × x) +
+// (middle - scale × ABOVE) × (sum of x). That takes fewer instructions than scaling the weights, and rounds nothing.
+template <typename Q, int NT> struct Raw {
+  template <int RT> static DEVICE void multiply(float (&acc)[RT][NT][4], const Q (&q)[RT][2], int block, const u32 (&v)[NT][4]) {
+    constexpr int STEP = 4 / Q::SUBS; // pairs that share a scale
+    UNROLL for (int sub = 0; sub < Q::SUBS; sub++) {
+      float all[NT][4]; // the sums of x
+      UNROLL for (int j = 0; j < NT; j++) {
+        UNROLL for (int i = 0; i < 4; i++) all[j][i] = 0;
+        UNROLL for (int s = sub * STEP; s < (sub + 1) * STEP; s += 2) mma(all[j], ONES, ONES, ONES, ONES, v[j][s], v[j][s + 1]);
+      }
+      UNROLL for (int r = 0; r < RT; r++) {
+        u32 top[4], bottom[4];
+        q[r][0].raw(block, top);
+        q[r][1].raw(block, bottom);
+        float scale[2], rest[2];
+        UNROLL for (int h = 0; h < 2; h++) scale[h] = q[r][h].scale(block * Q::SUBS + sub), rest[h] = q[r][h].middle(block) - scale[h] * Q::ABOVE;
+        UNROLL for (int j = 0; j < NT; j++) {
+          float sum[4] = {};
+          UNROLL for (int s = sub * STEP; s < (sub + 1) * STEP; s += 2) mma(sum, top[s], bottom[s], top[s + 1], bottom[s + 1], v[j][s], v[j][s + 1]);
+          UNROLL for (int i = 0; i < 4; i++) acc[r][j][i] += scale[i / 2] * sum[i];
+          UNROLL for (int i = 0; i < 4; i++) acc[r][j][i] += rest[i / 2] * all[j][i];
+        }
+      }
+    }
+  }
+};
+
 template <typename Q, int NT, bool GATED> DEVICE void experts(const ExpertsParams& p) {
   constexpr int RT = GATED ? 2 : 1, UNIT = 2 * Q::BYTES, STAGE = NT * 8 * LINE, PITCH = 20;
   static_assert(2 * STAGE >= RT * NT * 8 * PITCH * 4, "the sums lie where x lay");
+  constexpr bool RAW = Q::ABOVE && NT <= 2; // see Raw; for more rows it costs more than it saves
   begin();
   int group = WARPS / p.split, allTiles = ceilDiv(p.n, 16), units = unitsOf(p.k);
   Job job;
@@ -82,14 +111,17 @@ template <typename Q, int NT, bool GATED> DEVICE void experts(const ExpertsParam
     copyWait<1>();
     warpBarrier();
     UNROLL for (int b = 0; b < BLOCKS; b++) {
-      u32 open[RT][2][4];
-      UNROLL for (int r = 0; r < RT; r++) UNROLL for (int h = 0; h < 2; h++) weights(q[r][h], b, open[r][h]);
-      UNROLL for (int j = 0; j < NT; j++) {
-        u32 v[4];
-        loadMatrix4(v, stage + at * STAGE + (j * 8 + lane() % 8) * LINE + b * 64 + lane() / 8 * 16);
+      u32 v[NT][4];
+      UNROLL for (int j = 0; j < NT; j++) loadMatrix4(v[j], stage + at * STAGE + (j * 8 + lane() % 8) * LINE + b * 64 + lane() / 8 * 16);
+      if constexpr (RAW) {
+        Raw<Q, NT>::multiply(acc, q, b, v);
+      } else {
         UNROLL for (int r = 0; r < RT; r++) {
-          u32(&top)[4] = open[r][0], (&bottom)[4] = open[r][1];
-          UNROLL for (int s = 0; s < 4; s += 2) mma(acc[r][j], top[s], bottom[s], top[s + 1], bottom[s + 1], v[s], v[s + 1]);
+          u32 top[4], bottom[4];
+          weights(q[r][0], b, top);
+          weights(q[r][1], b, bottom);
+          UNROLL for (int j = 0; j < NT; j++) UNROLL for (int s = 0; s < 4; s += 2)
+            mma(acc[r][j], top[s], bottom[s], top[s + 1], bottom[s + 1], v[j][s], v[j][s + 1]);
         }
       }
     }

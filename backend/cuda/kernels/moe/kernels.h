@@ -10,8 +10,6 @@ KERNEL(128, 4) one8(PARAM ExpertsParams p) { experts<FORMAT, 1, false>(p); }
 KERNEL(128, 4) one16(PARAM ExpertsParams p) { experts<FORMAT, 2, false>(p); }
 KERNEL(128, 3) one32(PARAM ExpertsParams p) { experts<FORMAT, 4, false>(p); }
 #if __CUDA_ARCH__ >= 900
-KERNEL(384, 1) gated64(PARAM WideExpertsParams p) { wideExperts<FORMAT, 64, true>(p); }
-KERNEL(384, 1) gated128(PARAM WideExpertsParams p) { wideExperts<FORMAT, 128, true>(p); }
-KERNEL(384, 1) one64(PARAM WideExpertsParams p) { wideExperts<FORMAT, 64, false>(p); }
-KERNEL(384, 1) one128(PARAM WideExpertsParams p) { wideExperts<FORMAT, 128, false>(p); }
+KERNEL(384, 1) gated128(PARAM WideExpertsParams p) { wideExperts<FORMAT, true>(p); }
+KERNEL(384, 1) one128(PARAM WideExpertsParams p) { wideExperts<FORMAT, false>(p); }
 #endif

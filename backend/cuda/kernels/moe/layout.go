@@ -26,17 +26,13 @@ func units(cols int) int { return (cols + 2*columns - 1) / (2 * columns) * 2 }
 
 // forms are the formats that experts are kept in, with the folder of their kernels.
 var forms = map[quant.Format]string{
-	quant.BF16: "experts_bf16", quant.Q4_1: "experts_q4_affine", quant.Q4_K: "experts_q4_affine", quant.MXFP4: "experts_mxfp4",
+	quant.BF16: "experts_bf16", quant.Q4_0: "experts_q4_0", quant.Q4_1: "experts_q4_affine", quant.Q4_K: "experts_q4_affine", quant.MXFP4: "experts_mxfp4",
 	quant.Q8_0: "experts_q8_0", quant.Q6_K: "experts_q6_k",
 }
 
-// Form is the format that experts in a file's format are kept in: their own, or for Q4_0, whose blocks are Q4_1's with another floor,
-// that one, or BF16.
+// Form is the format that experts in a file's format are kept in: their own, or BF16.
 func Form(f quant.Format) quant.Format {
-	switch {
-	case f == quant.Q4_0:
-		return quant.Q4_1
-	case slab.Has(f) && forms[f] != "":
+	if forms[f] != "" {
 		return f
 	}
 	return quant.BF16
@@ -59,28 +55,11 @@ func Bytes(f quant.Format, rows, cols int) int64 {
 
 // Pack writes slabs from to to-1 of a matrix, whatever it is in, in a form: its own or BF16. dst is overwritten.
 func Pack(dst []byte, t quant.Tensor, form quant.Format, from, to int) {
-	switch {
-	case form == quant.BF16:
+	if form == quant.BF16 {
 		packFloats(dst, t, from, to)
-	case t.Format == quant.Q4_0:
-		rows := t.RowSpan(from*slabRows, min(to*slabRows, t.Rows))
-		slab.Pack(dst, withFloor(rows), 0, to-from)
-	default:
+	} else {
 		slab.Pack(dst, t, from, to)
 	}
-}
-
-// withFloor is a matrix in Q4_0 as one in Q4_1, whose numbers are code × scale + floor; here the floor is -8 × scale.
-func withFloor(t quant.Tensor) quant.Tensor {
-	const from, to = 18, 20 // bytes of a block
-	y := quant.Tensor{Format: quant.Q4_1, Rows: t.Rows, Cols: t.Cols, Data: make([]byte, len(t.Data)/from*to)}
-	for i := range len(t.Data) / from {
-		src, dst := t.Data[i*from:(i+1)*from], y.Data[i*to:(i+1)*to]
-		copy(dst, src[:2])
-		binary.LittleEndian.PutUint16(dst[2:], quant.F32ToF16(-8*quant.F16ToF32(binary.LittleEndian.Uint16(src))))
-		copy(dst[4:], src[2:])
-	}
-	return y
 }
 
 // packFloats is Pack in BF16.

@@ -59,16 +59,3 @@ func TestPackInBF16(t *testing.T) {
 		}
 	}
 }
-
-// TestWithFloor: the same numbers, to the bit.
-func TestWithFloor(t *testing.T) {
-	w, x := matrix(t, rand.New(rand.NewPCG(3, 4)), quant.Q4_0, 5, 96)
-	y := withFloor(w)
-	got := make([]float32, len(x))
-	quant.Decode(y.Format, got, y.Data)
-	for i := range x {
-		if got[i] != x[i] {
-			t.Fatalf("number %d is %g and should be %g", i, got[i], x[i])
-		}
-	}
-}

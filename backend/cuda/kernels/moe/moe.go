@@ -45,7 +45,7 @@ type Router struct {
 
 // aloneRows is up to how many rows one block does all of it.
 const (
-	aloneRows    = 32
+	aloneRows    = 16
 	routeThreads = 512
 	routeWarps   = routeThreads / 32
 )
@@ -74,7 +74,7 @@ func (r *Router) Launch(s *driver.Stream, step *kernels.Step, rows, each int) er
 	if err := driver.Launch(s, r.route, driver.Grid{X: blocks, Threads: routeThreads}, &r.p); err != nil || blocks == 1 {
 		return err
 	}
-	return driver.Launch(s, r.deal, driver.Grid{X: (int(r.p.Experts) + routeWarps - 1) / routeWarps, Threads: routeThreads}, &r.p)
+	return driver.Launch(s, r.deal, driver.Grid{X: int(r.p.Experts), Threads: routeThreads}, &r.p)
 }
 
 // Jobs is the most jobs that rows of so many can make.

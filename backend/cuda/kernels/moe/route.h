@@ -18,7 +18,7 @@ struct RouteParams {
   int experts, top, ofAll, each;
 };
 
-constexpr int MAX_EXPERTS = 1024, MAX_TOP = 64, ROUTE_THREADS = 512, ALONE_ROWS = 32;
+constexpr int MAX_EXPERTS = 1024, MAX_TOP = 64, ROUTE_THREADS = 512, ALONE_ROWS = 16;
 
 DEVICE u32 warpMaxOf(u32 v) {
   u32 d;
@@ -88,30 +88,53 @@ DEVICE Vec16 fourAt(const int* chosen, int i, int end) {
   return v;
 }
 
-// deal gives slots to the rows' experts. Every block counts for itself how many rows each expert has; a warp then lays out the slots of
-// some experts, in the order of rows.
-DEVICE void deal(const RouteParams& p, int rows, const int* chosen) {
-  SHARED static int count[MAX_EXPERTS], first[MAX_EXPERTS + 1], job[MAX_EXPERTS + 1];
-  int slots = rows * p.top;
-  for (int e = threadX(); e < p.experts; e += threads()) count[e] = 0;
-  barrier();
-  for (int i = threadX() * 4; i < slots; i += threads() * 4) {
-    Vec16 v = fourAt(chosen, i, slots);
-    UNROLL for (int j = 0; j < 4; j++)
-      if ((int)v.x[j] >= 0) asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(sharedAddress(count + v.x[j])) : "memory");
+// layOut gives an expert's slots, from `to` on, to those of the choices [from, end) that are of it. A warp does it, four choices a lane.
+DEVICE void layOut(const RouteParams& p, const int* chosen, int expert, int from, int end, int to) {
+  u32 below = (1u << lane()) - 1, inverse = 0xffffffffu / p.top + 1; // i / top, as i × top < 2^32
+  Vec16 next = fourAt(chosen, from + lane() * 4, end);
+  for (int base = from; base < end; base += 128) {
+    int i = base + lane() * 4, s = to;
+    Vec16 v = next;
+    next = fourAt(chosen, i + 128, end);
+    u32 all[4];
+    UNROLL for (int j = 0; j < 4; j++) all[j] = ballot((int)v.x[j] == expert), s += ones(all[j] & below), to += ones(all[j]);
+    UNROLL for (int j = 0; j < 4; j++) {
+      if (!(all[j] >> lane() & 1)) continue;
+      p.row[s] = p.top == 1 ? i + j : (int)((u64)(i + j) * inverse >> 32);
+      p.slot[i + j] = s++;
+    }
   }
+}
+
+// deal gives slots to the rows' experts. Every block counts for itself how many rows each expert has. Where there is one block, its warps lay
+// out some experts each; otherwise a block has one expert, and its warps parts of the choices.
+DEVICE void deal(const RouteParams& p, int rows, const int* chosen) {
+  constexpr int WARPS = ROUTE_THREADS / 32;
+  SHARED static int count[MAX_EXPERTS], first[MAX_EXPERTS + 1], job[MAX_EXPERTS + 1], found[WARPS];
+  int slots = rows * p.top, part = ceilDiv(slots, WARPS * 128) * 128, from = mini(warp() * part, slots), end = mini(from + part, slots), mine = 0;
+  for (int e = threadX(); e < p.experts; e += ROUTE_THREADS) count[e] = 0;
+  barrier();
+  for (int i = from + lane() * 4; i < end; i += 128) {
+    Vec16 v = fourAt(chosen, i, end);
+    UNROLL for (int j = 0; j < 4; j++) {
+      mine += (int)v.x[j] == blockX();
+      if ((int)v.x[j] >= 0) asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(sharedAddress(count + v.x[j])) : "memory");
+    }
+  }
+  mine = (int)warpSum((float)mine);
+  if (lane() == 0) found[warp()] = mine;
   barrier();
   if (warp() == 0) { // a lane has a run of experts
     int run = ceilDiv(p.experts, 32), from = mini(lane() * run, p.experts), to = mini(from + run, p.experts);
     int before = 0, jobs = 0;
     for (int e = from; e < to; e++) before += count[e], jobs += ceilDiv(count[e], p.each);
-    int mine = before, mineJobs = jobs;
+    int own = before, ownJobs = jobs;
     UNROLL for (int by = 1; by < 32; by *= 2) {
       int a = shuffleUp(before, by), j = shuffleUp(jobs, by);
       if (lane() >= by) before += a, jobs += j;
     }
     if (lane() == 31) first[p.experts] = before, job[p.experts] = jobs;
-    before -= mine, jobs -= mineJobs;
+    before -= own, jobs -= ownJobs;
     for (int e = from; e < to; e++) {
       first[e] = before, job[e] = jobs;
       before += count[e], jobs += ceilDiv(count[e], p.each);
@@ -119,28 +142,19 @@ DEVICE void deal(const RouteParams& p, int rows, const int* chosen) {
   }
   barrier();
   if (blockX() == 0) {
-    for (int e = threadX(); e <= p.experts; e += threads()) p.first[e] = first[e];
+    for (int e = threadX(); e <= p.experts; e += ROUTE_THREADS) p.first[e] = first[e];
+    for (int e = warp(); e < p.experts; e += WARPS)
+      for (int j = job[e] + lane(); j < job[e + 1]; j += 32) p.jobs[j] = Vec16{(u32)e, (u32)job[e], (u32)first[e], (u32)first[e + 1]};
     if (threadX() == 0) *p.total = job[p.experts];
   }
-  u32 below = (1u << lane()) - 1;
-  for (int e = blockX() * (threads() / 32) + warp(); e < p.experts; e += gridX() * (threads() / 32)) {
-    int to = first[e], end = first[e + 1], jobs = job[e + 1] - job[e];
-    for (int j = lane(); j < jobs; j += 32) p.jobs[job[e] + j] = Vec16{(u32)e, (u32)job[e], (u32)to, (u32)end};
-    if (jobs == 0) continue;
-    Vec16 next = fourAt(chosen, lane() * 4, slots);
-    for (int i = lane() * 4; to < end; i += 128) {
-      Vec16 v = next;
-      next = fourAt(chosen, i + 128, slots);
-      u32 all[4];
-      int s = to;
-      UNROLL for (int j = 0; j < 4; j++) all[j] = ballot((int)v.x[j] == e), s += ones(all[j] & below), to += ones(all[j]);
-      UNROLL for (int j = 0; j < 4; j++) {
-        if (!(all[j] >> lane() & 1)) continue;
-        p.row[s] = (i + j) / p.top;
-        p.slot[i + j] = s++;
-      }
-    }
+  if (gridX() == 1) {
+    for (int e = warp(); e < p.experts; e += WARPS)
+      if (count[e] > 0) layOut(p, chosen, e, 0, slots, first[e]);
+    return;
   }
+  int to = first[blockX()];
+  for (int w = 0; w < warp(); w++) to += found[w];
+  if (mine > 0) layOut(p, chosen, blockX(), from, end, to);
 }
 
 // route finds the experts of rows, a warp for each. A launch of one block deals the slots too.

@@ -22,21 +22,18 @@ type wideParams struct {
 	_               [5]uint64 // the struct's size is a multiple of its map's alignment, 64
 }
 
-// wide is a product bound to the kernels of wide.h.
+// wide is a product bound to the kernel of wide.h.
 type wide struct {
-	base  wideParams
-	op    graph.MoE
-	sms   int
-	runs  int // tiles of weights
-	sizes [len(wideSizes)]struct {
-		kernel *driver.Kernel
-		shared int
-		x      driver.TensorMap
-	}
+	base   wideParams
+	op     graph.MoE
+	sms    int
+	runs   int // tiles of weights
+	kernel *driver.Kernel
+	shared int
 }
 
-// wideSizes are how many slots a job of the kernels of wide.h has.
-var wideSizes = [...]int{64, 128}
+// wideEach is how many slots a job of that kernel has.
+const wideEach = 128
 
 const wideThreads = 384
 
@@ -46,7 +43,7 @@ func Sorts(l *kernels.Loader, n, k int) bool { return l.Hopper() && k%64 == 0 &&
 func newWide(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*wide, error) {
 	w := &wide{op: o, sms: l.SMs(), base: wideParams{
 		Total: s.Total, Jobs: s.Jobs, W: p.W, Up: p.Up, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y,
-		Stride: Bytes(p.Format, p.N, p.K), N: int32(p.N), K: int32(p.K), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
+		Stride: Bytes(p.Format, p.N, p.K), N: int32(p.N), K: int32(p.K), Each: wideEach, Fn: int32(o.Fn), Clamp: float32(o.Clamp),
 	}}
 	name, tile, x := "one", slabRows, p.Sorted
 	if p.BySlot {
@@ -55,37 +52,24 @@ func newWide(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*wide, error) 
 	if p.Up != 0 {
 		name, tile = "gated", slabRows/2
 	}
-	w.runs = (p.N + tile - 1) / tile
-	for i, each := range wideSizes {
-		size := &w.sizes[i]
-		size.shared = wideShared(p.Format, each)
-		var err error
-		if size.kernel, err = l.Kernel(forms[p.Format], fmt.Sprint(name, each), size.shared); err != nil {
-			return nil, err
-		}
-		if size.x, err = l.Context().ColumnsMap(x, p.Slots, p.K, 2*p.K, each, columns); err != nil {
-			return nil, err
-		}
+	w.runs, w.shared = (p.N+tile-1)/tile, wideShared(p.Format)
+	var err error
+	if w.kernel, err = l.Kernel(forms[p.Format], fmt.Sprint(name, wideEach), w.shared); err != nil {
+		return nil, err
 	}
-	return w, nil
+	w.base.X, err = l.Context().ColumnsMap(x, p.Slots, p.K, 2*p.K, wideEach, columns)
+	return w, err
 }
 
 // wideShared is the shared memory of a block, in bytes, by the words of wide.h.
-func wideShared(f quant.Format, each int) int {
-	const lines = 32 * (128*2 + 16)
+func wideShared(f quant.Format) int {
 	unit := int(Bytes(f, slabRows, 2*columns)) / (2 * slabTiles)
-	stage := (2*each*128 + slabTiles*unit + 1023) / 1024 * 1024
-	return 1024 + min((224<<10-lines)/stage, 8)*stage + lines
+	stage := (2*wideEach*128 + slabTiles*unit + 1023) / 1024 * 1024
+	return 1024 + min((224<<10)/stage, 8)*stage
 }
 
-func (w *wide) launch(s *driver.Stream, rows, each int) error {
-	at := 0
-	for wideSizes[at] < each {
-		at++
-	}
-	size, p := &w.sizes[at], w.base
-	p.X, p.Each = size.x, int32(each)
-	return driver.Launch(s, size.kernel, driver.Grid{X: min(w.sms, w.runs*Jobs(w.op, rows, each)), Threads: wideThreads, Shared: size.shared}, &p)
+func (w *wide) launch(s *driver.Stream, rows int) error {
+	return driver.Launch(s, w.kernel, driver.Grid{X: min(w.sms, w.runs*Jobs(w.op, rows, wideEach)), Threads: wideThreads, Shared: w.shared}, &w.base)
 }
 
 // sortParams mirrors SortParams of moe.cu.
