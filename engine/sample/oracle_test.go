@@ -10,40 +10,7 @@ import (
 // decides below about 1e-6, and tests then look away.
 func oracle(row []float32, p *Params, prompt, output []int32, mask []uint32) (tokens []outcome, margin float64) {
 	margin = math.Inf(1)
-	logits := make([]float64, len(row))
-	for i, x := range row {
-		logits[i] = float64(x)
-		allowed := len(p.Allowed) == 0 || slices.Contains(p.Allowed, int32(i))
-		if mask != nil && mask[i/32]>>(i%32)&1 == 0 || !allowed || slices.Contains(p.Banned, int32(i)) {
-			logits[i] = math.Inf(-1)
-		}
-		logits[i] += p.LogitBias[int32(i)]
-	}
-	all := slices.Concat(prompt, output)
-	counted := output
-	if p.PenaltyWindow > 0 {
-		all = all[max(0, len(all)-p.PenaltyWindow):]
-		counted = all
-	}
-	for i := range logits {
-		n := 0
-		for _, id := range counted {
-			if int(id) == i {
-				n++
-			}
-		}
-		if slices.Contains(all, int32(i)) {
-			if logits[i] > 0 {
-				logits[i] /= p.RepetitionPenalty
-			} else {
-				logits[i] *= p.RepetitionPenalty
-			}
-		}
-		if n > 0 {
-			logits[i] -= p.FrequencyPenalty*float64(n) + p.PresencePenalty
-		}
-	}
-	for i, x := range logits {
+	for i, x := range penalised(row, p, prompt, output, mask) {
 		if x > math.Inf(-1) {
 			tokens = append(tokens, outcome{int32(i), float64(float32(x)) / max(p.Temperature, 1e-9)})
 		}
@@ -90,6 +57,44 @@ func oracle(row []float32, p *Params, prompt, output []int32, mask []uint32) (to
 		tokens = normalise(firstMass(tokens, p.TypicalP, near))
 	}
 	return tokens, margin
+}
+
+// penalised are the logits with biases and penalties; what may not be drawn is -Inf.
+func penalised(row []float32, p *Params, prompt, output []int32, mask []uint32) []float64 {
+	logits := make([]float64, len(row))
+	for i, x := range row {
+		logits[i] = float64(x)
+		allowed := len(p.Allowed) == 0 || slices.Contains(p.Allowed, int32(i))
+		if mask != nil && mask[i/32]>>(i%32)&1 == 0 || !allowed || slices.Contains(p.Banned, int32(i)) {
+			logits[i] = math.Inf(-1)
+		}
+		logits[i] += p.LogitBias[int32(i)]
+	}
+	all := slices.Concat(prompt, output)
+	counted := output
+	if p.PenaltyWindow > 0 {
+		all = all[max(0, len(all)-p.PenaltyWindow):]
+		counted = all
+	}
+	for i := range logits {
+		n := 0
+		for _, id := range counted {
+			if int(id) == i {
+				n++
+			}
+		}
+		if slices.Contains(all, int32(i)) {
+			if logits[i] > 0 {
+				logits[i] /= p.RepetitionPenalty
+			} else {
+				logits[i] *= p.RepetitionPenalty
+			}
+		}
+		if n > 0 {
+			logits[i] -= p.FrequencyPenalty*float64(n) + p.PresencePenalty
+		}
+	}
+	return logits
 }
 
 type outcome struct {

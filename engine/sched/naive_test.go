@@ -33,6 +33,9 @@ func naive(s *State, c Cache) string {
 	panic("unreachable: without any of the running, the plan is made")
 }
 
+// isLess reports whether moving is cheaper than computing again.
+func isLess(again, move float64) bool { return move < again }
+
 // naiveWithout plans with some requests preempted. It reports false if a short one lacks pages, or if nothing moves
 // though something runs. first, if not nil, is to get one token.
 func naiveWithout(s *State, c Cache, preempted []*Request, first *Request) (string, bool) {
@@ -41,12 +44,10 @@ func naiveWithout(s *State, c Cache, preempted []*Request, first *Request) (stri
 	pages, host, budget := c.Available(), c.HostAvailable(), o.MaxBatchedTokens
 	for _, r := range preempted {
 		pages += c.Returns(r)
-		swap := false
-		if n := o.pagesFor(r.Computed); o.SwapPrice != nil && n <= host {
-			if again, move := o.SwapPrice(r); move < again {
-				swap = true
-				host -= n
-			}
+		n := o.pagesFor(r.Computed)
+		swap := o.SwapPrice != nil && n <= host && isLess(o.SwapPrice(r))
+		if swap {
+			host -= n
 		}
 		fmt.Fprintf(&plan, "preempt %d %t\n", r.ID, swap)
 	}

@@ -124,13 +124,7 @@ func TestPlans(t *testing.T) {
 	prompt := func(n int) *Request { return &Request{Target: n} }
 	a, b, c := answering(20), answering(47), answering(48)
 	long, middle, other, next := reading(64, 500), reading(64, 85), reading(32, 90), prompt(40)
-	tests := []struct {
-		name             string
-		change           func(*Options)
-		running, waiting []*Request
-		chunks           []wantChunk
-		preempt          []*Request
-	}{
+	tests := []planTest{
 		{"answers first, then prompts as they came, then the queue", func(o *Options) { o.MaxBatchedTokens = 512 },
 			[]*Request{long, a, b}, []*Request{next},
 			[]wantChunk{{a, 1, true, false}, {b, 1, true, false}, {long, 436, true, false}, {next, 40, true, true}}, nil},
@@ -190,37 +184,48 @@ func TestPlans(t *testing.T) {
 			[]wantChunk{{middle, 1, false, false}}, []*Request{other}},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			clone := map[*Request]*Request{}
-			copies := func(list []*Request) (out []*Request) {
-				for _, r := range list {
-					clone[r] = &Request{Arrived: r.Arrived, Priority: r.Priority, Computed: r.Computed, Target: r.Target, Cached: r.Cached}
-					out = append(out, clone[r])
-				}
-				return out
-			}
-			o := baseOptions()
-			if test.change != nil {
-				test.change(&o)
-			}
-			s, cache := newState(t, o, copies(test.running), copies(test.waiting))
-			var plan Plan
-			s.Plan(&plan, cache, 100)
-			if len(plan.Chunks) != len(test.chunks) || len(plan.Preempt) != len(test.preempt) {
-				t.Fatalf("%d chunks, %d preempted: %+v", len(plan.Chunks), len(plan.Preempt), plan)
-			}
-			for i, want := range test.chunks { // a nil request stands for any
-				got := plan.Chunks[i]
-				if want.r != nil && got.Request != clone[want.r] || got.Tokens != want.tokens || got.Logits != want.logits || got.Admit != want.admit {
-					t.Errorf("chunk %d is %+v of %+v; want %+v", i, got, got.Request, want)
-				}
-			}
-			for i, want := range test.preempt {
-				if want != nil && plan.Preempt[i].Request != clone[want] {
-					t.Errorf("%+v is preempted", plan.Preempt[i].Request)
-				}
-			}
-		})
+		t.Run(test.name, test.run)
+	}
+}
+
+// planTest is a state of the queues and what Plan is to make of it.
+type planTest struct {
+	name             string
+	change           func(*Options) // of baseOptions; nil: nothing
+	running, waiting []*Request
+	chunks           []wantChunk
+	preempt          []*Request // a nil request stands for any
+}
+
+func (test planTest) run(t *testing.T) {
+	clone := map[*Request]*Request{}
+	copies := func(list []*Request) (out []*Request) {
+		for _, r := range list {
+			clone[r] = &Request{Arrived: r.Arrived, Priority: r.Priority, Computed: r.Computed, Target: r.Target, Cached: r.Cached}
+			out = append(out, clone[r])
+		}
+		return out
+	}
+	o := baseOptions()
+	if test.change != nil {
+		test.change(&o)
+	}
+	s, cache := newState(t, o, copies(test.running), copies(test.waiting))
+	var plan Plan
+	s.Plan(&plan, cache, 100)
+	if len(plan.Chunks) != len(test.chunks) || len(plan.Preempt) != len(test.preempt) {
+		t.Fatalf("%d chunks, %d preempted: %+v", len(plan.Chunks), len(plan.Preempt), plan)
+	}
+	for i, want := range test.chunks { // a nil request stands for any
+		got := plan.Chunks[i]
+		if want.r != nil && got.Request != clone[want.r] || got.Tokens != want.tokens || got.Logits != want.logits || got.Admit != want.admit {
+			t.Errorf("chunk %d is %+v of %+v; want %+v", i, got, got.Request, want)
+		}
+	}
+	for i, want := range test.preempt {
+		if want != nil && plan.Preempt[i].Request != clone[want] {
+			t.Errorf("%+v is preempted", plan.Preempt[i].Request)
+		}
 	}
 }
 
