@@ -12,7 +12,7 @@ struct DecodeParams {
   const bf16* q;  // [T, heads × kSize]
   u8* cache;
   bf16* y;        // [T, heads × vSize]
-  float* partial; // [seqs × groups × splits][8 heads][vSize + 2]: unscaled sums, then maximum and weight
+  float* partial; // [seqs × groups × splits][8 heads][vSize + 4]: unscaled sums, then maximum and weight, and two unused
   int* arrived;   // [seqs × groups] zeros; how many splits are done
   const float* sinks; // [heads] a score without a key, or null
   int heads, kvHeads, kSize, vSize, window;
@@ -26,6 +26,7 @@ struct DecodeParams {
   int adjacent, pad2; // adjacent: pairs are neighbours, not halves of a head
 };
 constexpr int WARPS = 4, HEADS = 8, MAX_SPLITS = 64;
+struct alignas(16) Numbers { float x[4]; };
 
 // loadPart is loadOnce of a line whose neighbour another block reads at the same time: the memory is faster with both.
 DEVICE Vec16 loadPart(const void* p, bool in) {
@@ -281,7 +282,7 @@ template <typename S, bool TURN> DEVICE void decode(const DecodeParams& p) {
   constexpr int PARTS = S::PARTS, STEP = 16 * PARTS, TILES = S::TILES;
   SHARED static float out[WARPS][HEADS][S::WIDTH];
   SHARED static float tops[WARPS][HEADS], sums[WARPS][HEADS];
-  SHARED static float weight[HEADS][MAX_SPLITS], weighed[HEADS][MAX_SPLITS];
+  SHARED static float partTop[HEADS][MAX_SPLITS], partSum[HEADS][MAX_SPLITS], weight[HEADS][MAX_SPLITS]; // of the parts of a sequence
   SHARED static int last;
   releaseNext();
   const Step& s = p.step;
@@ -391,7 +392,7 @@ template <typename S, bool TURN> DEVICE void decode(const DecodeParams& p) {
     if (d < S::WIDTH) out[warp()][t * 2 + (i & 1)][d] = o[j][i] * UNIT<typename S::Number>;
   }
   barrier();
-  int group = seq * gridY() + blockY(), width = p.vSize + 2;
+  int group = seq * gridY() + blockY(), width = p.vSize + 4;
   float* mine = p.partial + ((long)group * p.splits + blockX()) * HEADS * width;
   auto sink = [&](int h) { return p.sinks ? p.sinks[head0 + h] * LOG2E : -1e30f; };
   for (int i = threadX(); i < heads * p.vSize; i += WARPS * 32) {
@@ -426,34 +427,34 @@ template <typename S, bool TURN> DEVICE void decode(const DecodeParams& p) {
   if (!last) return;
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
   const float* all = p.partial + (long)group * p.splits * HEADS * width;
-  for (int i = threadX(); i < heads * active; i += WARPS * 32) weight[i / active][i % active] = all[((long)(i % active) * HEADS + i / active) * width + p.vSize];
-  barrier();
-  if (warp() == 0 && lane() < heads) {
-    float m = sink(lane());
-    for (int n = 0; n < active; n++) m = maxf(m, weight[lane()][n]);
-    sums[0][lane()] = m;
+  for (int i = threadX(); i < heads * active; i += WARPS * 32) {
+    int h = i / active, n = i % active;
+    const float* part = all + ((long)n * HEADS + h) * width + p.vSize;
+    partTop[h][n] = part[0], partSum[h][n] = part[1];
   }
   barrier();
   for (int i = threadX(); i < heads * active; i += WARPS * 32) {
     int h = i / active, n = i % active;
-    float f = exp2(weight[h][n] - sums[0][h]);
-    weight[h][n] = f;
-    weighed[h][n] = f * all[((long)n * HEADS + h) * width + p.vSize + 1];
+    float m = sink(h);
+    for (int e = 0; e < active; e++) m = maxf(m, partTop[h][e]);
+    weight[h][n] = exp2(partTop[h][n] - m);
+    if (n == 0) sums[0][h] = exp2(sink(h) - m);
   }
   barrier();
-  if (warp() == 0 && lane() < heads) {
-    float l = exp2(sink(lane()) - sums[0][lane()]);
-    for (int n = 0; n < active; n++) l += weighed[lane()][n];
-    tops[0][lane()] = 1 / l;
-  }
-  barrier();
-  for (int i = threadX(); i < heads * p.vSize; i += WARPS * 32) {
+  for (int i = threadX() * 4; i < heads * p.vSize; i += WARPS * 32 * 4) {
     int h = i / p.vSize, d = i % p.vSize;
     const float* one = all + (long)h * width + d;
-    float x = 0;
+    float l = sums[0][h];
+    Numbers x = {};
 #pragma unroll 16
-    for (int n = 0; n < active; n++) x += one[(long)n * HEADS * width] * weight[h][n];
-    p.y[((long)row * p.heads + head0 + h) * p.vSize + d] = fromFloat<bf16>(x * tops[0][h]);
+    for (int n = 0; n < active; n++) {
+      float w = weight[h][n];
+      Numbers part = *(const Numbers*)(one + (long)n * HEADS * width);
+      l += w * partSum[h][n];
+      UNROLL for (int e = 0; e < 4; e++) x.x[e] += w * part.x[e];
+    }
+    u32* y = (u32*)(p.y + ((long)row * p.heads + head0 + h) * p.vSize + d);
+    y[0] = pack(x.x[0] / l, x.x[1] / l), y[1] = pack(x.x[2] / l, x.x[3] / l);
   }
 }
 // KERNELS makes the four sizes of a type: heads of up to 64, 96, 128 and 256.

@@ -86,7 +86,7 @@ func PartialBytes(sms, seqs int, p Problem) int64 {
 	for s := 1; s <= seqs; s++ {
 		most = max(most, s*groups(p)*max(fill(sms, s, groups(p)), evening))
 	}
-	return int64(most) * heads * int64(p.VSize+2) * 4
+	return int64(most) * heads * int64(p.VSize+4) * 4
 }
 
 // Counters is how many zeroed int32 a launch for seqs sequences uses.
