@@ -118,3 +118,14 @@ func TestDummyVocabularies(t *testing.T) {
 		t.Error("256 bytes fit into 200 tokens")
 	}
 }
+
+// TestDummyBiasesOfExperts: a row of zeros each, handed out in parts.
+func TestDummyBiasesOfExperts(t *testing.T) {
+	b := &tensor{name: "blk.0.ffn_gate_exps.bias", shape: []int{3, 5}, as: quant.F32}
+	if err := (pools{}).fill(b); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.rows(nil, 1, 3); !bytes.Equal(got, make([]byte, 2*5*4)) {
+		t.Errorf("two rows of five numbers are %d bytes: %v", len(got), got)
+	}
+}

@@ -34,8 +34,9 @@ type poolKey struct {
 // how the rows are divided over cores.
 func (p pools) fill(t *tensor) error {
 	switch {
-	case strings.HasSuffix(t.name, ".bias"):
-		t.rows = constant(make([]float32, t.shape[0]))
+	case strings.HasSuffix(t.name, ".bias"): // in F32, of experts a row each
+		_, cols := t.size()
+		t.rows = func(_ []byte, from, to int) []byte { return make([]byte, 4*cols*(to-from)) }
 		return nil
 	case len(t.shape) == 1:
 		ones := make([]float32, t.shape[0])
