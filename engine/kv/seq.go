@@ -55,8 +55,12 @@ func (p *Pool) Append(s *Seq, n int, copies []Copy) ([]Copy, bool) {
 
 // Slots appends the cache rows of the sequence's last n tokens to dst.
 func (p *Pool) Slots(dst []int32, s *Seq, n int) []int32 {
-	for at := s.length - n; at < s.length; at++ {
-		dst = append(dst, s.pages[at/p.pageSize]*int32(p.pageSize)+int32(at%p.pageSize))
+	for at := s.length - n; at < s.length; {
+		i := at / p.pageSize
+		first := s.pages[i]*int32(p.pageSize) - int32(i*p.pageSize)
+		for end := min((i+1)*p.pageSize, s.length); at < end; at++ {
+			dst = append(dst, first+int32(at))
+		}
 	}
 	return dst
 }

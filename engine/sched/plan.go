@@ -145,7 +145,7 @@ func (p *Plan) admit(now int64) {
 		return
 	}
 	queue := picker{state: p.state, now: now}
-	for ; room > 0; room-- {
+	for ; room > 0 && p.budget > 0; room-- { // without tokens to give, what the cache has need not be looked up
 		r := queue.next()
 		if r == nil {
 			return
