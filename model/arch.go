@@ -37,12 +37,13 @@ type Tensors interface {
 
 // Model is an architecture with its configuration and the file its weights come from.
 type Model struct {
-	Arch   *Arch
-	Config *Config
-	HF     bool           // the file uses Hugging Face's names
-	Meta   map[string]any // the configuration as GGUF metadata
-	files  Tensors        // nil: there are no weights, only a shape
-	format quant.Format   // of matrices when there are no weights
+	Arch    *Arch
+	Config  *Config
+	HF      bool           // the file uses Hugging Face's names
+	Meta    map[string]any // the configuration as GGUF metadata
+	files   Tensors        // nil: there are no weights, only a shape
+	format  quant.Format   // of matrices when there are no weights
+	experts quant.Format   // likewise of experts, where it is another; else Invalid
 }
 
 // Find implements graph.Finder over the model's file.
@@ -95,6 +96,9 @@ func (m *Model) imagine(name string) (graph.Found, bool) {
 	}
 	if strings.HasSuffix(name, ".bias") || strings.Contains(name, "norm") {
 		return graph.Found{Format: quant.F32}, true
+	}
+	if m.experts != quant.Invalid && strings.HasSuffix(name, "_exps.weight") {
+		return graph.Found{Format: m.experts}, true
 	}
 	return graph.Found{Format: m.format}, true
 }
@@ -213,10 +217,13 @@ func FromGGUF(name string, meta map[string]any, files Tensors) (*Model, error) {
 func read(a *Arch, f *fields, files Tensors, hf bool) (*Model, error) {
 	c := a.Read(f)
 	c.check(f)
+	if files != nil && f.experts != quant.Invalid {
+		f.fail("its experts are stored as %v in Hugging Face's layout, which is not read; take a GGUF file of it", f.experts)
+	}
 	if f.err != nil {
 		return nil, f.err
 	}
-	return &Model{Arch: a, Config: c, HF: hf, Meta: f.written, files: files}, nil
+	return &Model{Arch: a, Config: c, HF: hf, Meta: f.written, files: files, experts: f.experts}, nil
 }
 
 // HFNames lists the Hugging Face architectures that are supported, GGUFNames those of GGUF files.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // fields reads a configuration. Every call names the field in config.json and, without the architecture's prefix, in
@@ -17,6 +19,7 @@ type fields struct {
 	gguf    map[string]any
 	files   Tensors
 	written map[string]any
+	experts quant.Format // that experts are stored in, in a layout of Hugging Face's that is not read; Invalid: as other weights
 	err     error
 }
 

@@ -1,6 +1,9 @@
 package model
 
-import "github.com/ridge-llm/ridge/graph"
+import (
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
 
 // gptoss has experts with biases and bounded gates, and a sink for each attention head; every other layer looks back a window
 // only (arXiv:2508.10925). In Hugging Face files the columns of an expert's gate and up take turns.
@@ -18,8 +21,10 @@ var gptoss = Arch{
 		f.readExperts(c)
 		c.ExpertFFN = f.sizeOr("intermediate_size", "expert_feed_forward_length", c.FFN)
 		c.Experts.Biased, c.Experts.Clamp = true, f.floatOr("swiglu_limit", "", 7)
-		if q := f.object("quantization_config"); q != nil {
-			f.fail("its experts are stored as %v in Hugging Face's layout, which is not read; take a GGUF file of it", q["quant_method"])
+		if q := f.object("quantization_config"); q != nil && q["quant_method"] == "mxfp4" {
+			f.experts = quant.MXFP4
+		} else if q != nil {
+			f.fail("its experts are stored as %v, which is not known; mxfp4 is", q["quant_method"])
 		}
 		return c
 	},
