@@ -46,11 +46,13 @@ template <typename Q, int X_ROWS> struct Digits {
   static constexpr int ROWS = X_ROWS;                                // 1, 2 or 4
   static constexpr int GROUPS = BLOCKS * Q::SUBS * ROWS / 4;         // of a unit
   static constexpr int GROUP = 32 * 8 + 4 * 8;                       // bytes: each lane's digits; each slot's scale and its sum, see Slots
-  static constexpr int ROUND = ROWS == 1 ? 8 : 4;                    // tiles whose sums are added at once; even
+  static constexpr int RUNS = FEW_WARPS;                             // of columns that a tile is cut in
+  static constexpr int ROUND = 8 / ROWS;                             // tiles whose sums are added at once; even
   static constexpr int OUT = 16 * ROWS, SLOT = OUT + 1;
   static constexpr int SUMS = (ROUND * FEW_WARPS * SLOT * 4 + 15) / 16 * 16; // of a round; there are two
   static constexpr int UNIT = 2 * Q::BYTES;
-  static constexpr int DEPTH = RING / (FEW_WARPS * UNIT) < 3 ? 3 : RING / (FEW_WARPS * UNIT); // of a ring, in units
+  static constexpr int ROOM = ROWS == 4 ? RING * 8 / 9 : RING;       // so that four rows of 14336 fit beside it
+  static constexpr int DEPTH = ROOM / (FEW_WARPS * UNIT) < 3 ? 3 : ROOM / (FEW_WARPS * UNIT); // of a ring, in units
 };
 
 // Slots is two groups of a warp's, of which each lane has eight columns of one slot, or nothing.

@@ -1,20 +1,22 @@
-// The linear layer on packed weights for up to 8 rows of x in bf16. A warp goes through its columns in phases, of as many units as it has
-// room for x of; in a round phases come before tiles.
+// The linear layer on packed weights for up to 8 rows of x in bf16. Two warps have the same run of columns, and tiles by turns: with more
+// columns there is less to do for each tile beside multiplying. They go through their columns in phases, of as many units as there is room
+// for x of; in a round phases come before tiles.
 #pragma once
 #include "ring.h"
 
 // Few is how a block's shared memory, ROOM bytes, is shared.
 template <typename Q, int ROOM> struct Few {
   static constexpr int ROWS = 8;
-  static constexpr int LINES = 16;                       // for each warp: a unit's columns of a row of x each
+  static constexpr int RUNS = FEW_WARPS / 2;
+  static constexpr int LINES = 32;                       // for each run: a unit's columns of a row of x each
   static constexpr int LINE = COLUMNS * 2 + 16;          // so that neighbouring lines start four banks apart
   static constexpr int SCALES = BLOCKS * Q::SUBS;        // of a row of a unit
-  static constexpr int OFFSETS = Q::ABOVE ? 8 * SCALES * 16 : 0; // for each warp: see offset
-  static constexpr int ROUND = 2;                        // tiles whose sums are added at once; even
+  static constexpr int OFFSETS = Q::ABOVE ? LINES / 2 * SCALES * 16 : 0; // for each run: see offset
+  static constexpr int ROUND = 4;                        // tiles whose sums are added at once; even
   static constexpr int OUT = 16 * ROWS, SLOT = OUT + 1;  // numbers of a sum, and its place: finish's loads fall on all banks
-  static constexpr int SUMS = (ROUND * FEW_WARPS * SLOT * 4 + 15) / 16 * 16; // of a round; there are two
+  static constexpr int SUMS = (ROUND * RUNS * SLOT * 4 + 15) / 16 * 16; // of a round; there are two
   static constexpr int UNIT = 2 * Q::BYTES;
-  static constexpr int DEPTH = (ROOM - 2 * SUMS - FEW_WARPS * (LINES * LINE + OFFSETS)) / (FEW_WARPS * UNIT); // of a ring, in units
+  static constexpr int DEPTH = (ROOM - 2 * SUMS - RUNS * (LINES * LINE + OFFSETS)) / (FEW_WARPS * UNIT); // of a ring, in units
 };
 
 // dot is mma that the compiler may move, and whose sum starts at c.
@@ -27,42 +29,46 @@ DEVICE void dot(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1, c
 // Fetch is a warp's way through memory, a ring's depth ahead of what it computes: rounds of tiles, in a round phases of units, in a phase tiles.
 template <typename F> struct Fetch {
   const u8* at;
-  int end, from, to, step;      // tiles of the block; units of the warp, and of a phase
+  int end, from, to, step;      // tiles of the block; units of the run, and of a phase
+  int second;                   // whether the warp is the second of its run
   int round, phase, tile, unit; // where it is; round and phase by their first tile and unit
   DEVICE void find(const FewParams& p) {
     int t = tile, which = findPart(p, t);
     at = p.part[which].w + unitAt(t, unit, p.units) * F::UNIT;
   }
   DEVICE void ask(const FewParams& p, u32 stage) {
-    if (round < end) {
+    if (tile < end) {
       fetchUnit<F::UNIT>(stage, at);
       at += SLAB * F::UNIT;
       if (++unit == mini(phase + step, to)) {
-        if (++tile == mini(round + F::ROUND, end)) {
+        if ((tile += 2) >= mini(round + F::ROUND, end)) {
           if ((phase += step) >= to) phase = from, round += F::ROUND;
-          tile = round;
+          tile = round + second;
         }
         unit = phase;
-        if (round < end) find(p);
+        if (tile < end) find(p);
       }
     }
     copyCommit();
   }
 };
 
-// Columns is the columns of x of a phase's units: lines of 2^shift rows of each unit, of which lanes hold 16 bytes a time.
+DEVICE void pairBarrier(int run) { asm volatile("bar.sync %0, 64;" ::"r"(run + 1) : "memory"); } // of a run's two warps
+
+// Columns is the columns of x of a phase's units: lines of 2^shift rows of each unit, of which each warp of a run has half, and lanes 16 bytes a time.
 template <typename F> struct Columns {
-  static constexpr int LOADS = F::LINES / 2;
+  static constexpr int LOADS = F::LINES / 4;
   Vec16 v[LOADS];
+  static DEVICE int line(int i) { return warp() / F::RUNS * (F::LINES / 2) + 2 * i + lane() / 16; }
   DEVICE void load(const FewParams& p, int shift, int unit, int units) { // all under way at once
     UNROLL for (int i = 0; i < LOADS; i++) {
       v[i] = Vec16{};
-      int line = 2 * i + lane() / 16, in = line >> shift, row = line & ((1 << shift) - 1), k = (unit + in) * COLUMNS + lane() % 16 * 8;
+      int in = line(i) >> shift, row = line(i) & ((1 << shift) - 1), k = (unit + in) * COLUMNS + lane() % 16 * 8;
       if (in < units && row < p.m && k < p.k) v[i] = *(const Vec16*)(p.x + (long)row * p.k + k);
     }
   }
   DEVICE void layOut(u32 xs) const { // as ldmatrix will want them
-    UNROLL for (int i = 0; i < LOADS; i++) storeShared(xs + (2 * i + lane() / 16) * F::LINE + lane() % 16 * 16, v[i]);
+    UNROLL for (int i = 0; i < LOADS; i++) storeShared(xs + line(i) * F::LINE + lane() % 16 * 16, v[i]);
   }
 };
 
@@ -110,19 +116,19 @@ template <typename Q, int ROOM> DEVICE void few(const FewParams& p) {
   constexpr int UNIT = F::UNIT, DEPTH = F::DEPTH;
   SHARED static u64 meetings[4];
   releaseNext();
-  int first = blockX() * p.each, end = mini(first + p.each, p.tiles);
-  int from = p.units * warp() / FEW_WARPS, to = p.units * (warp() + 1) / FEW_WARPS;
+  int first = blockX() * p.each, end = mini(first + p.each, p.tiles), run = warp() % F::RUNS, second = warp() / F::RUNS;
+  int from = p.units * run / F::RUNS, to = p.units * (run + 1) / F::RUNS;
   int shift = p.m <= 2 ? 1 : p.m <= 4 ? 2 : 3, step = F::LINES >> shift; // rows of x there is room for, as a power of two; units of a phase
   u32 ring = sharedAddress(dynamic) + warp() * DEPTH * UNIT, stage = ring;
-  Fetch<F> ahead = {nullptr, from < to ? end : first, from, to, step, first, from, first, from};
-  ahead.find(p);
+  Fetch<F> ahead = {nullptr, end, from, to, step, second, first, from, from < to ? first + second : end, from};
+  if (ahead.tile < end) ahead.find(p);
   _Pragma("nounroll") for (int i = 0; i < DEPTH; i++) ahead.ask(p, ring + i * UNIT);
   constexpr int SUMS = FEW_WARPS * DEPTH * UNIT, XS = SUMS + 2 * F::SUMS;
   Rounds<F> rounds;
   rounds.init(meetings, dynamic + SUMS);
   barrier();
 
-  u32 xs = sharedAddress(dynamic) + XS + warp() * (F::LINES * F::LINE + F::OFFSETS);
+  u32 xs = sharedAddress(dynamic) + XS + run * (F::LINES * F::LINE + F::OFFSETS);
   u32 xLane = xs + (lane() % 8 & ((1 << shift) - 1)) * F::LINE + lane() / 8 * 16; // a unit's are LINE << shift apart
   int quads = (1 << shift) / 2, stride = quads * 16;
   u32 offsetLane = xs + F::LINES * F::LINE + mini(lane() % 4, quads - 1) * 16;
@@ -133,21 +139,22 @@ template <typename Q, int ROOM> DEVICE void few(const FewParams& p) {
   int round = first;
   for (; round < end; round += F::ROUND) {
     int tiles = mini(F::ROUND, end - round);
+    bool added = round == first;
     for (int phase = from; phase == from || phase < to; phase += step) {
       int units = mini(step, to - phase);
       if (!whole || round == first) {
-        warpBarrier();
+        pairBarrier(run);
         columns.layOut(xs);
-        warpBarrier();
+        pairBarrier(run);
         if (Q::ABOVE) {
-          for (int i = 0; i < units; i++) UNROLL for (int b = 0; b < BLOCKS; b++)
+          for (int i = second; i < units; i += 2) UNROLL for (int b = 0; b < BLOCKS; b++)
             offset<Q>(xLane + (i << shift) * F::LINE + b * 64, offsetLane + (i * F::SCALES + b * Q::SUBS) * stride, stride, lane() < quads);
-          warpBarrier();
+          pairBarrier(run);
         }
         int next = phase + step < to ? phase + step : from;
         if (!whole) columns.load(p, shift, next, mini(step, to - next));
       }
-      for (int tile = 0; tile < tiles; tile++) {
+      for (int tile = second; tile < tiles; tile += 2) {
         float acc[4] = {};
         _Pragma("nounroll") for (int i = 0; i < units; i++) {
           copyWait<DEPTH - 1>();
@@ -159,7 +166,7 @@ template <typename Q, int ROOM> DEVICE void few(const FewParams& p) {
           if ((stage += UNIT) == ring + DEPTH * UNIT) stage = ring;
           multiply<Q>(acc, q, xLane + (i << shift) * F::LINE, offsetLane + i * F::SCALES * stride, stride);
         }
-        if (phase == from && tile == 0 && round > first) rounds.addLast(p, round - F::ROUND);
+        if (!added) rounds.addLast(p, round - F::ROUND), added = true;
         float* mine = rounds.mine(tile) + lane() / 4 * 8 + lane() % 4 * 2;
         UNROLL for (int h = 0; h < 2; h++) UNROLL for (int e = 0; e < 2; e++) {
           float* one = mine + h * 64 + e;
@@ -167,6 +174,7 @@ template <typename Q, int ROOM> DEVICE void few(const FewParams& p) {
         }
       }
     }
+    if (!added) rounds.addLast(p, round - F::ROUND);
     rounds.done();
   }
   rounds.end(p, round - F::ROUND, end - (round - F::ROUND));

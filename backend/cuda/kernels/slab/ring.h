@@ -1,5 +1,5 @@
 // What the kernels for up to 8 rows of x share. A block has a run of tiles (16 rows of weights each), and each of its warps a run of the
-// units of every tile: so a warp needs its own columns of x alone, which it lays out in shared memory itself. Weights come through a ring
+// units of every tile (of every second one in few.h): so a warp needs its own columns of x alone, which it lays out in shared memory itself. Weights come through a ring
 // of units of each warp's own, from before the launch that makes x has ended. The warps' sums of some tiles, a round, are added while they
 // are at the next, so that none waits for another before the end.
 #pragma once
@@ -67,9 +67,9 @@ DEVICE void meetingWait(u32 at, int round) {
 template <typename F> DEVICE void finish(const FewParams& p, const float* sums, int first, int tiles) {
   for (int i = threadX(); i < tiles * F::OUT * 2; i += FEW_WARPS * 32) {
     int second = p.turn == 2 ? i >> 1 & 1 : 0, j = i >> p.turn, tile = j / F::OUT * p.turn + second, number = j % F::OUT;
-    const float* half = sums + (tile * FEW_WARPS + i % 2 * (FEW_WARPS / 2)) * F::SLOT + number;
+    const float* half = sums + (tile * F::RUNS + i % 2 * (F::RUNS / 2)) * F::SLOT + number;
     float v = 0;
-    UNROLL for (int w = 0; w < FEW_WARPS / 2; w++) v += half[w * F::SLOT];
+    UNROLL for (int w = 0; w < F::RUNS / 2; w++) v += half[w * F::SLOT];
     v += shuffleXor(v, 1);
     int t = first + tile, which = findPart(p, t), row = t * 16 + number / F::ROWS, m = number % F::ROWS;
     const PackedPart& part = p.part[which];
@@ -83,7 +83,8 @@ template <typename F> DEVICE void finish(const FewParams& p, const float* sums, 
   }
 }
 
-// Rounds is where the warps of a block meet, round by round: F::ROUND tiles whose sums, [tiles][warps][F::SLOT], lie in one of two places.
+// Rounds is where the warps of a block meet, round by round: F::ROUND tiles whose sums, [tiles][F::RUNS][F::SLOT], lie in one of two
+// places; F::RUNS is the runs of columns that a tile is cut in, a warp each.
 template <typename F> struct Rounds {
   u32 there, added; // of each of two rounds: its sums are there; they have been added
   float* sums;
@@ -93,7 +94,7 @@ template <typename F> struct Rounds {
     if (threadX() < 4) meetingInit(there + threadX() * 8, FEW_WARPS);
   }
   DEVICE float* of(int round) const { return sums + round % 2 * (F::SUMS / 4); }
-  DEVICE float* mine(int tile) const { return of(count) + (tile * FEW_WARPS + warp()) * F::SLOT; }
+  DEVICE float* mine(int tile) const { return of(count) + (tile * F::RUNS + warp() % F::RUNS) * F::SLOT; }
   // addLast adds the sums of the round before, whose first tile is given; a warp calls it when it has been busy with this round for a while:
   // by then the others are through with that one, and with adding the one before that.
   DEVICE void addLast(const FewParams& p, int first) {

@@ -172,11 +172,11 @@ func blockOf(l *kernels.Loader, lay layout) block {
 
 // digits is the shared memory of a block of digits.h.
 func (b block) digits(lay layout, rows, units int) int {
-	unit, round := 2*lay.bytes, 4
-	if rows == 1 {
-		round = 8
+	unit, ring, round := 2*lay.bytes, b.ring, 8/rows
+	if rows == 4 {
+		ring = ring * 8 / 9
 	}
-	rings := b.warps * unit * max(3, b.ring/(b.warps*unit))
+	rings := b.warps * unit * max(3, ring/(b.warps*unit))
 	sums := (round*b.warps*(16*rows+1)*4 + 15) / 16 * 16
 	return max(b.least, rings+2*sums+b.warps*((units+b.warps-1)/b.warps)*(lay.subs*rows)*(32*8+4*8))
 }
