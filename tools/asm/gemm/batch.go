@@ -175,6 +175,11 @@ func (b *batch) block(act []Mem, sub int) {
 		for i := (j - from) * lines / (to - from); i < (j-from+1)*lines/(to-from); i++ {
 			b.PREFETCHT1(emit.At(R11, 64*i))
 		}
+		for i := range 2 {
+			if b.planes == 8 { // bytes come from the next block in time: no unpacking hides their way
+				b.PREFETCHT0(emit.At(RAX, 128*(8+j)+64*i))
+			}
+		}
 		for a := range act {
 			b.VPBROADCASTD(act[a].Offset(4*j), b.cast(a))
 			for v := range 2 {
