@@ -11,7 +11,7 @@ import (
 
 // wideParams mirrors WideExpertsParams of wide.h.
 type wideParams struct {
-	X               driver.TensorMap
+	X, Few          driver.TensorMap
 	Total, Jobs     driver.Ptr
 	W, Up           driver.Ptr
 	Bias, UpBias, Y driver.Ptr
@@ -32,8 +32,11 @@ type wide struct {
 	shared int
 }
 
-// wideEach is how many slots a job of that kernel has.
-const wideEach = 128
+// wideEach is how many slots a job of that kernel has; up to wideFew are fetched in smaller boxes.
+const (
+	wideEach = 128
+	wideFew  = 32
+)
 
 const wideThreads = 384
 
@@ -57,7 +60,10 @@ func newWide(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*wide, error) 
 	if w.kernel, err = l.Kernel(forms[p.Format], fmt.Sprint(name, wideEach), w.shared); err != nil {
 		return nil, err
 	}
-	w.base.X, err = l.Context().ColumnsMap(x, p.Slots, p.K, 2*p.K, wideEach, columns)
+	if w.base.X, err = l.Context().ColumnsMap(x, p.Slots, p.K, 2*p.K, wideEach, columns); err != nil {
+		return nil, err
+	}
+	w.base.Few, err = l.Context().ColumnsMap(x, p.Slots, p.K, 2*p.K, wideFew, columns)
 	return w, err
 }
 

@@ -8,7 +8,8 @@
 #include "experts.h"
 
 struct WideExpertsParams {
-  TensorMap x; // [slots, k], in boxes of WIDE slots × 128 columns
+  TensorMap x;   // [slots, k], in boxes of WIDE slots × 128 columns
+  TensorMap few; // likewise in boxes of FEW slots, for jobs that have no more
   const int* total;
   const Vec16* jobs;
   const u8 *w, *up;
@@ -21,7 +22,7 @@ struct WideExpertsParams {
   long pad8[5]; // the struct's size is a multiple of its map's alignment, 64
 };
 
-constexpr int WIDE = 128; // slots of a job
+constexpr int WIDE = 128, FEW = 32; // slots
 
 #if __CUDA_ARCH__ >= 900
 // Halves is the two halves of units that are a warp's 16 rows, in shared memory; open makes the A operands of their columns from 64 × side on.
@@ -81,8 +82,9 @@ template <typename Q, bool GATED> struct Wide {
         begin();
         if (what == 0) {
           if (unit == 0) jobs[at % AHEAD] = job;
-          barrierExpect(bar, 2 * X_BYTES);
-          fetchBox3(to, &p.x, 0, job.slot, unit * 2, bar);
+          bool few = job.count <= FEW;
+          barrierExpect(bar, few ? 2 * FEW * 128 : 2 * X_BYTES);
+          fetchBox3(to, few ? &p.few : &p.x, 0, job.slot, unit * 2, bar);
         } else {
           constexpr int BYTES = SLAB * UNIT / (GATED ? 2 : 1);
           barrierExpect(bar, BYTES);
@@ -120,7 +122,7 @@ template <typename Q, bool GATED> struct Wide {
         if (side == 1 && unit > 0 && lane() == 0) barrierArrive(empty + before(r.stage) * 8); // and so are all of the stage before
         halves.open(a[side], side);
         productFence();
-        UNROLL for (int k = 0; k < 4; k++) opened(acc, a[side][k], operand(at + side * X_BYTES) + 2 * k);
+        UNROLL for (int k = 0; k < 4; k++) opened(acc, a[side][k], operand(at + side * (N <= FEW ? FEW : WIDE) * 128) + 2 * k);
         productCommit();
       }
       r.next();
@@ -173,7 +175,7 @@ template <typename Q, bool GATED> DEVICE void wideExperts(const WideExpertsParam
     Job job = jobs[at % W::AHEAD];
     if (job.count == 0) return;
     if (job.count <= 16) w.template tile<16>(p, job);
-    else if (job.count <= 32) w.template tile<32>(p, job);
+    else if (job.count <= FEW) w.template tile<FEW>(p, job);
     else if (job.count <= 64) w.template tile<64>(p, job);
     else w.template tile<WIDE>(p, job);
   }
