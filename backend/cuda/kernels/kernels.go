@@ -30,13 +30,14 @@ const (
 type Loader struct {
 	ctx     *driver.Context
 	arch    int
+	texts   map[string][]byte // PTX of the folders that were asked for
 	modules map[string]*driver.Module
 }
 
 // NewLoader is a Loader for a GPU. arch is the compute capability to load kernels for: the GPU's own, or an older one, which tests
 // use to see on one GPU what others run.
 func NewLoader(ctx *driver.Context, arch int) *Loader {
-	return &Loader{ctx: ctx, arch: arch, modules: map[string]*driver.Module{}}
+	return &Loader{ctx: ctx, arch: arch, texts: map[string][]byte{}, modules: map[string]*driver.Module{}}
 }
 
 // Kernel loads a kernel of a folder, by itself; shared is the dynamic shared memory it will be launched with, in bytes.
@@ -44,7 +45,7 @@ func (l *Loader) Kernel(folder, name string, shared int) (*driver.Kernel, error)
 	full := folder + "/" + name
 	m := l.modules[full]
 	if m == nil {
-		text, err := ptx.Find(folder, l.arch)
+		text, err := l.text(folder)
 		if err != nil {
 			return nil, err
 		}
@@ -57,6 +58,14 @@ func (l *Loader) Kernel(folder, name string, shared int) (*driver.Kernel, error)
 		l.modules[full] = m
 	}
 	return m.Kernel(name, shared)
+}
+
+// text is the PTX of a folder, expanded once.
+func (l *Loader) text(folder string) (text []byte, err error) {
+	if l.texts[folder] == nil {
+		l.texts[folder], err = ptx.Find(folder, l.arch)
+	}
+	return l.texts[folder], err
 }
 
 // SMs is the number of the GPU's multiprocessors, which launches that fill it divide by.

@@ -9,13 +9,13 @@ import (
 
 // TestOnly cuts every kernel out: what is left has that one alone, whole, and what it names in shared memory.
 func TestOnly(t *testing.T) {
-	names, err := filepath.Glob("*.ptx")
+	names, err := filepath.Glob("*.ptx.gz")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no PTX: %v", err)
 	}
 	entry, variable := regexp.MustCompile(`\.entry (\w+)\(`), regexp.MustCompile(`\.(?:shared|const) [^;]* (_Z\w+)`)
 	for _, file := range names {
-		text, err := files.ReadFile(file)
+		text, err := read(file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package ptx
 
 import (
 	"bytes"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -20,22 +19,22 @@ func TestTextIsOfTheSource(t *testing.T) {
 		t.Fatal("no kernels found")
 	}
 	for _, j := range jobs {
-		text, err := files.ReadFile(j.File())
+		file, err := files.ReadFile(j.File())
 		if err != nil {
 			t.Errorf("%v; run go generate ./backend/cuda/ptx", err)
 			continue
 		}
-		if want := j.Header(); !bytes.HasPrefix(text, []byte(want)) {
+		if origin, err := source.Origin(bytes.NewReader(file)); err != nil || origin != j.Origin() {
 			t.Errorf("%s was not made from the source as it is now; run go generate ./backend/cuda/ptx", j.File())
 		}
 	}
-	made, err := filepath.Glob("*.ptx")
+	made, err := filepath.Glob("*.ptx.gz")
 	if err != nil || len(made) != len(jobs) {
 		t.Errorf("there are %d PTX files for %d jobs (%v); delete what has no source", len(made), len(jobs), err)
 	}
 }
 
-// TestTextIsWhatTheCompilerMakes rebuilds everything and compares byte for byte.
+// TestTextIsWhatTheCompilerMakes rebuilds everything and compares text byte for byte.
 func TestTextIsWhatTheCompilerMakes(t *testing.T) {
 	if _, err := exec.LookPath(source.Compiler); err != nil {
 		t.Skipf("%s is not installed, so the PTX is not rebuilt (Debian: apt-get install %s)", source.Compiler, source.Compiler)
@@ -48,14 +47,16 @@ func TestTextIsWhatTheCompilerMakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, j := range jobs {
-		want, err := j.Compile()
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		got, err := os.ReadFile(j.File())
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what %s makes of the source (%v); run go generate ./backend/cuda/ptx", j.File(), source.Compiler, err)
-		}
+		t.Run(j.File(), func(t *testing.T) {
+			t.Parallel()
+			want, err := j.Compile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := read(j.File())
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("this is not what %s makes of the source (%v); run go generate ./backend/cuda/ptx", source.Compiler, err)
+			}
+		})
 	}
 }

@@ -2,9 +2,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/ridge-llm/ridge/backend/cuda/ptx/source"
 )
@@ -23,14 +23,20 @@ func build() error {
 		return err
 	}
 	for _, j := range jobs {
-		if old, err := os.ReadFile(j.File()); err == nil && strings.HasPrefix(string(old), j.Header()) {
-			continue
+		if old, err := os.ReadFile(j.File()); err == nil {
+			if origin, err := source.Origin(bytes.NewReader(old)); err == nil && origin == j.Origin() {
+				continue
+			}
 		}
 		text, err := j.Compile()
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(j.File(), text, 0o644); err != nil {
+		packed, err := j.Pack(text)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(j.File(), packed, 0o644); err != nil {
 			return err
 		}
 	}
