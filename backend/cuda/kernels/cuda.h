@@ -17,7 +17,7 @@ typedef _Float16 f16;
 
 struct alignas(16) Vec16 { u32 x[4]; }; // 16 bytes: the widest load and store
 
-// Step is what kernels may read of the step at hand; device.go fills it. Counts live in memory and not in launches, so
+// Step is what kernels may read of the step at hand; step.go fills it. Counts live in memory and not in launches, so
 // that a recorded graph serves every step of its bucket.
 struct Step {
   const int* counts;    // tokens, sequences, logits

@@ -16,6 +16,15 @@ DEVICE void barrierWait(u32 bar, u32 phase) {
                ::"r"(bar), "r"(phase) : "memory");
 }
 
+// Ring is where one is in a ring of stages: phase turns with each round, as the barriers of its stages count.
+template <int STAGES> struct Ring {
+  int stage = 0;
+  u32 phase = 0;
+  DEVICE void next() {
+    if (++stage == STAGES) stage = 0, phase ^= 1;
+  }
+};
+
 // How long the L2 cache should keep what is fetched.
 constexpr u64 KEEP_SHORT = 0x12F0000000000000, KEEP_LONG = 0x14F0000000000000;
 

@@ -77,15 +77,6 @@ struct Work {
   }
 };
 
-// Ring is a place in the ring of stages, and how often, modulo two, it has come round.
-template <int STAGES> struct Ring {
-  int stage = 0;
-  u32 phase = 0;
-  DEVICE void next() {
-    if (++stage == STAGES) stage = 0, phase ^= 1;
-  }
-};
-
 // Place is where a tile lies: eight row tiles of x in turn for each tile of weights, so that what runs at one time shares both.
 struct Place {
   int part, wRow, xRow;

@@ -41,15 +41,6 @@ struct Work {
   }
 };
 
-// Ring is a place in the ring of stages, and how often, modulo two, it has come round.
-template <int STAGES> struct Ring {
-  int stage = 0;
-  u32 phase = 0;
-  DEVICE void next() {
-    if (++stage == STAGES) stage = 0, phase ^= 1;
-  }
-};
-
 // Place is where a tile lies. All tiles of x of a tile of weights follow each other, so that weights are read from memory once.
 struct Place {
   int part, tile, xRow; // tile: of its part
