@@ -7,7 +7,7 @@ import (
 
 // GGUF returns the metadata by which FromGGUF and llama.cpp make the same tokenizer: keys as in the file, values of type
 // string, bool, uint32, []string, []float32, []int32 and []uint8. rows is the number of rows of the model's embedding
-// table; ids below it without a token get a placeholder. What the format cannot say is refused by name, not approximated,
+// table; ids below it without a token get one of type unused. What the format cannot say is refused by name, not approximated,
 // with one exception: added tokens that take white space with them are told by keys of our own (tokenizer.ridge.…), which
 // other programs do not read.
 func (t *Tokenizer) GGUF(rows int) (map[string]any, error) {

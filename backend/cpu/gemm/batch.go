@@ -27,7 +27,7 @@ func batchGroups(rows int) uint64 {
 // lie together while it is in hand: rows of out lie pages apart, where they would evict each other from the first-level cache.
 func (p *product) batched(pack *packing, batch batchFunc, reading *Reading) {
 	for unit := p.from / Granule; unit*Granule < p.to; unit++ {
-		p.startSums(unit)
+		clear(p.s.sums[:(p.actTo-p.actFrom)*Granule])
 		for k := 0; k < p.w.Cols; k += panelK {
 			if k+panelK >= p.w.Cols {
 				p.expectSums(unit)
@@ -51,15 +51,6 @@ func (p *product) batchChunk(pack *packing, batch batchFunc, unit, k, n int, rea
 	batch(&p.s.sums[0], batchGroups(p.actTo-p.actFrom), c.codes, c.scales, c.mins, act.first, act.stride, act.step, c.blocks, ahead, aheadStep)
 }
 
-// startSums sets a unit's sums to zero, or to what out holds.
-func (p *product) startSums(unit int) {
-	if p.fresh {
-		clear(p.s.sums[:(p.actTo-p.actFrom)*Granule])
-		return
-	}
-	p.eachSum(unit, func(sums, out []float32) { copy(sums, out) })
-}
-
 // expectSums calls for the part of out that a unit's sums are for, which is seldom near.
 func (p *product) expectSums(unit int) {
 	if n := unit * Granule; n+Granule <= p.to {
@@ -73,13 +64,7 @@ func (p *product) storeSums(unit int) {
 		p.storeBatch(&p.out[p.actFrom*p.ld+n], 4*p.ld, &p.s.sums[0], p.actTo-p.actFrom)
 		return
 	}
-	p.eachSum(unit, func(sums, out []float32) { copy(out, sums) })
-}
-
-// eachSum goes through the rows of a unit's sums and of the part of out they are for.
-func (p *product) eachSum(unit int, do func(sums, out []float32)) {
-	n := unit * Granule
 	for row := p.actFrom; row < p.actTo; row++ {
-		do(p.s.sums[(row-p.actFrom)*Granule:][:Granule], p.out[row*p.ld+n:row*p.ld+min(n+Granule, p.to)])
+		copy(p.out[row*p.ld+unit*Granule:row*p.ld+p.to], p.s.sums[(row-p.actFrom)*Granule:])
 	}
 }

@@ -101,7 +101,7 @@ func (p *product) panelTiles(e element, unit, k, words int, acts *Acts) {
 		fetched += share
 		out, ld := p.target(unit, row, rows)
 		for r := 0; r < Granule; r += p.rows {
-			panel[rows-1](offsetFloats(out, r), ld, p.fresh && k == 0, &p.s.panel[4*r], planeBytes, acts.at(row-p.actFrom, 0), acts.stride, 4, words, ahead, step)
+			panel[rows-1](offsetFloats(out, r), ld, k == 0, &p.s.panel[4*r], planeBytes, acts.at(row-p.actFrom, 0), acts.stride, 4, words, ahead, step)
 		}
 		p.finish(unit, row, rows)
 	})

@@ -7,15 +7,6 @@ import "fmt"
 // Lines, floats take Float32 or BFloat16. Ranges may be computed by different goroutines, each
 // with its own Scratch. Nothing is allocated. A call that breaks these rules is a bug of the caller's and panics.
 func Mul(tier Tier, out []float32, ld int, w *Weights, from, to int, acts *Acts, actFrom, actTo int, s *Scratch) {
-	multiply(tier, true, out, ld, w, from, to, acts, actFrom, actTo, s)
-}
-
-// MulAdd is Mul, except that the products are added to what out holds.
-func MulAdd(tier Tier, out []float32, ld int, w *Weights, from, to int, acts *Acts, actFrom, actTo int, s *Scratch) {
-	multiply(tier, false, out, ld, w, from, to, acts, actFrom, actTo, s)
-}
-
-func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to int, acts *Acts, actFrom, actTo int, s *Scratch) {
 	switch {
 	case w.Cols != acts.K:
 		panic(fmt.Sprintf("gemm: weights of %d columns times activations of %d", w.Cols, acts.K))
@@ -29,7 +20,7 @@ func multiply(tier Tier, fresh bool, out []float32, ld int, w *Weights, from, to
 		return
 	}
 	_ = out[(actTo-1)*ld+to-1] // the kernels do not check
-	p := product{kernels: tier.kernels(), out: out, ld: ld, w: w, from: from, to: to, acts: acts, fresh: fresh, s: s}
+	p := product{kernels: tier.kernels(), out: out, ld: ld, w: w, from: from, to: to, acts: acts, s: s}
 	packed := w.pack != nil
 	if packed != (acts.Format == Lines) {
 		panic(fmt.Sprintf("gemm: %v weights do not take activations of format %d", w.Format, acts.Format))
@@ -71,7 +62,7 @@ func evenly(m, most int) int {
 	return (tiles + passes - 1) / passes * tileRows
 }
 
-// product is one pass of MulAdd over the weights.
+// product is one pass of Mul over the weights.
 type product struct {
 	*kernels
 	out            []float32
@@ -80,7 +71,6 @@ type product struct {
 	from, to       int
 	acts           *Acts
 	actFrom, actTo int
-	fresh          bool // out starts from zero, not from what it holds
 	s              *Scratch
 }
 
@@ -101,9 +91,9 @@ func (p *product) eachTile(most int, do func(row, rows int)) {
 	}
 }
 
-// start clears the sums, where they are to start from zero and the kernels only add.
+// start clears the sums, where the kernels only add.
 func (p *product) start() {
-	for row := p.actFrom; p.fresh && row < p.actTo; row++ {
+	for row := p.actFrom; row < p.actTo; row++ {
 		clear(p.out[row*p.ld+p.from : row*p.ld+p.to])
 	}
 }

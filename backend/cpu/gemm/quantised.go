@@ -72,7 +72,7 @@ func (p *product) dots(c chunk, unit, k int, fetch fetching) {
 			if m != nil {
 				m = offsetFloats(m, r)
 			}
-			dot[rows-1](offsetFloats(out, r), ld, p.fresh && k == 0, offset(c.codes, 4*r), offsetFloats(c.scales, r), act, p.acts.stride, c.blocks, ahead[0], ahead[1], m)
+			dot[rows-1](offsetFloats(out, r), ld, k == 0, offset(c.codes, 4*r), offsetFloats(c.scales, r), act, p.acts.stride, c.blocks, ahead[0], ahead[1], m)
 		}
 		p.finish(unit, row, rows)
 	})

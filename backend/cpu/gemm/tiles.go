@@ -70,7 +70,7 @@ func (p *product) chunkTiles(pack *packing, tile tileFunc, unit, k, n int, ahead
 		if c.mins != nil {
 			mins = offsetFloats(c.mins, r)
 		}
-		tile(offsetFloats(out, r), ld, p.fresh && k == 0, offset(panel, 4*r), offsetFloats(c.scales, r), mins, act.first,
+		tile(offsetFloats(out, r), ld, k == 0, offset(panel, 4*r), offsetFloats(c.scales, r), mins, act.first,
 			act.stride, act.step, act.tile-c.blocks*act.step, c.blocks, whole/tileRows, ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
 		ahead = memory{} // once is enough
 	}

@@ -35,9 +35,9 @@ func testCompany(t *testing.T, tier Tier, f quant.Format, m, n, k int) {
 	for i := range together {
 		together[i], alone[i] = 3, 3
 	}
-	MulAdd(tier, together, n, w, 0, n, companyActs(tier, f, x, m, k), 0, m, s)
+	Mul(tier, together, n, w, 0, n, companyActs(tier, f, x, m, k), 0, m, s)
 	for r := 0; r < m; r += 1 + m/20 {
-		MulAdd(tier, alone, n, w, 0, n, acts, r, r+1, s)
+		Mul(tier, alone, n, w, 0, n, acts, r, r+1, s)
 		for i := range n {
 			if at := r*n + i; together[at] != alone[at] {
 				t.Fatalf("%d × %d: row %d, feature %d is %g among %d rows and %g alone", n, k, r, i, together[at], m, alone[at])

@@ -106,7 +106,7 @@ func (p *product) wide(pack *packing) {
 func (p *product) chunkWide(pack *packing, unit, k, n int, ahead memory) {
 	codes, scales := p.unpackWide(pack, unit, k, n)
 	tile := func(out *float32, ld, row, tiles int) {
-		p.wideTile(out, ld, p.fresh && k == 0, codes, scales, p.acts.wide(row, k), p.acts.group/32, n/p.acts.group, tiles,
+		p.wideTile(out, ld, k == 0, codes, scales, p.acts.wide(row, k), p.acts.group/32, n/p.acts.group, tiles,
 			ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
 	}
 	rows := p.actTo - p.actFrom
