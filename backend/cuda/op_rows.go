@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/rows"
 	"github.com/ridge-llm/ridge/graph"
@@ -36,15 +34,11 @@ func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 }
 
 func bindPick(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
-	bytes := n.Out[0].RowBytes()
-	if bytes%4 != 0 {
-		return nil, fmt.Errorf("cuda: rows of %s take %d bytes, no multiple of 4", n.Out[0].Name, bytes)
-	}
-	k, err := rows.Pick(d.loader)
+	k, words, err := rows.Pick(d.loader, n.Out[0].RowBytes())
 	if err != nil {
 		return nil, err
 	}
-	p := &rows.PickParams{X: at(a.In[0]), Y: at(a.Out[0]), Words: int32(bytes / 4)}
+	p := &rows.PickParams{X: at(a.In[0]), Y: at(a.Out[0]), Words: words}
 	return func(s *step) error {
 		if s.logits == 0 {
 			return nil

@@ -1,6 +1,7 @@
 // Attention for any head size and element type: one warp takes one query head of one row and walks its keys 32 at a time,
-// a key a lane for the scores and a few numbers a lane for the values. It is what odd shapes run on, and the plain
-// version the tensor-core kernels are tested against.
+// a key a lane for the scores and a few numbers a lane for the values; values of more than 256 numbers are shared by the blocks
+// along Z, each of which makes the scores anew. It is what odd shapes run on, and the plain version the tensor-core kernels are
+// tested against.
 #include "../cache.h"
 
 struct AttendParams {
@@ -13,7 +14,7 @@ struct AttendParams {
   float scale, softcap; // softcap 0: none
   int both; // queries look at the keys behind them as well
 };
-constexpr int MAX_SIZE = 256;
+constexpr int MAX_SIZE = 512, BLOCK_SIZE = 256; // numbers of a head, and those of its values that a block takes
 
 template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
   SHARED static float qs[4][MAX_SIZE];
@@ -23,12 +24,12 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
   const Step& s = p.step;
   int seq = s.rowSeq[r], last = p.both ? s.kvLen[seq] - 1 : s.positions[r];
   int first = p.window > 0 ? maxi(0, last - p.window + 1) : 0;
-  int kv = h / (p.heads / p.kvHeads);
+  int kv = h / (p.heads / p.kvHeads), begins = blockZ() * BLOCK_SIZE + lane(); // the lane's first number of the values
   Pages<C> cache = {p.cache, p.kvHeads, p.kSize, p.vSize, s.pageShift};
   float* q = qs[warp()];
   for (int i = lane(); i < p.kSize; i += 32) q[i] = toFloat(((const T*)p.q)[((long)r * p.heads + h) * p.kSize + i]);
   warpBarrier();
-  float acc[MAX_SIZE / 32] = {}, top = p.sinks ? p.sinks[h] : -1e30f, sum = p.sinks ? 1 : 0;
+  float acc[BLOCK_SIZE / 32] = {}, top = p.sinks ? p.sinks[h] : -1e30f, sum = p.sinks ? 1 : 0;
   for (int p0 = first; p0 <= last; p0 += 32) {
     int pos = p0 + lane();
     float score = -1e30f, unit = 1;
@@ -48,7 +49,7 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
     top = newTop;
     sum = sum * shrink + warpSum(weight);
     weight *= unit;
-    UNROLL for (int i = 0; i < MAX_SIZE / 32; i++) acc[i] *= shrink;
+    UNROLL for (int i = 0; i < BLOCK_SIZE / 32; i++) acc[i] *= shrink;
     for (int j = 0; j < mini(32, last - p0 + 1); j++) {
       float wj;
       u64 vj;
@@ -57,12 +58,12 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
       asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, -1;" : "=r"(l2) : "r"(lo), "r"(j));
       asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, -1;" : "=r"(h2) : "r"(hi), "r"(j));
       vj = (u64)h2 << 32 | l2;
-      UNROLL for (int i = 0; i < MAX_SIZE / 32; i++)
-        if (i * 32 + lane() < p.vSize) acc[i] += wj * toFloat(((const C*)vj)[i * 32 + lane()]);
+      UNROLL for (int i = 0; i < BLOCK_SIZE / 32; i++)
+        if (begins + i * 32 < p.vSize) acc[i] += wj * toFloat(((const C*)vj)[begins + i * 32]);
     }
   }
-  UNROLL for (int i = 0; i < MAX_SIZE / 32; i++)
-    if (i * 32 + lane() < p.vSize) ((T*)p.y)[((long)r * p.heads + h) * p.vSize + i * 32 + lane()] = fromFloat<T>(acc[i] / sum);
+  UNROLL for (int i = 0; i < BLOCK_SIZE / 32; i++)
+    if (begins + i * 32 < p.vSize) ((T*)p.y)[((long)r * p.heads + h) * p.vSize + begins + i * 32] = fromFloat<T>(acc[i] / sum);
 }
 KERNEL(128, 1) attend_f32_f32(PARAM AttendParams p) { attend<float, float>(p); }
 KERNEL(128, 1) attend_f32_f16(PARAM AttendParams p) { attend<float, f16>(p); }

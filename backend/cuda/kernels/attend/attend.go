@@ -1,4 +1,4 @@
-// Package attend is attention for any head size up to 256 and any element types, without tensor cores.
+// Package attend is attention for any head size up to 512 and any element types, without tensor cores.
 package attend
 
 import (
@@ -8,7 +8,10 @@ import (
 )
 
 // MaxSize is the largest head it takes, of keys and of values.
-const MaxSize = 256
+const MaxSize = 512
+
+// blockSize is how many numbers of a head's values a block takes.
+const blockSize = 256
 
 // Params mirrors AttendParams of attend.cu.
 type Params struct {
@@ -24,7 +27,7 @@ func Find(l *kernels.Loader, q, cache graph.Type) (*driver.Kernel, error) {
 	return l.Kernel("attend", kernels.Name("attend", q, cache), 0)
 }
 
-// Launch puts it on the stream: a warp a row and head, four heads a block.
+// Launch puts it on the stream: a warp a row, head and blockSize values, four heads a block.
 func Launch(s *driver.Stream, k *driver.Kernel, rows int, p *Params) error {
-	return driver.Launch(s, k, driver.Grid{X: rows, Y: (int(p.Heads) + 3) / 4, Threads: 128}, p)
+	return driver.Launch(s, k, driver.Grid{X: rows, Y: (int(p.Heads) + 3) / 4, Z: (int(p.VSize) + blockSize - 1) / blockSize, Threads: 128}, p)
 }

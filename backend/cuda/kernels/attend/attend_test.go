@@ -22,6 +22,7 @@ func TestAgainstPlainGo(t *testing.T) {
 			{Heads: 6, KVHeads: 3, KSize: 80, VSize: 24, PageSize: 32, New: []int{33, 1}, Length: []int{33, 129}, Softcap: 2},
 			{Heads: 8, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{31, 1, 2}, Length: []int{31, 257, 66}, Window: 33},
 			{Heads: 4, KVHeads: 4, KSize: 255, VSize: 256, PageSize: 16, New: []int{1, 9}, Length: []int{64, 65}, Window: 9, Softcap: 20},
+			{Heads: 4, KVHeads: 2, KSize: 512, VSize: 500, PageSize: 16, New: []int{3, 1}, Length: []int{33, 40}},
 			{Heads: 6, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{40, 1}, Length: []int{40, 70}, Window: 33, Softcap: 3, Sinks: true},
 			{Heads: 4, KVHeads: 4, KSize: 48, VSize: 48, PageSize: 16, New: []int{40, 1, 100}, Length: []int{40, 1, 100}, Both: true, Sinks: true},
 		} {

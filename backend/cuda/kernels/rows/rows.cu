@@ -28,17 +28,19 @@ KERNEL(256, 1) embed_bf16_bf16(PARAM EmbedParams p) { embed<bf16, bf16>(p); }
 
 struct PickParams {
   Step step;
-  const u32* x; // [T, words] rows as 4-byte words
-  u32* y;       // [L, words]
+  const void* x; // [T, words]
+  void* y;       // [L, words]
   int words, pad;
 };
-KERNEL(256, 1) pick(PARAM PickParams p) {
+template <typename W> DEVICE void pick(const PickParams& p) {
   begin();
   int r = blockX();
   if (r >= p.step.counts[COUNT_LOGITS]) return;
   long from = p.step.picked[r];
-  for (int i = threadX(); i < p.words; i += threads()) p.y[(long)r * p.words + i] = p.x[from * p.words + i];
+  for (int i = threadX(); i < p.words; i += threads()) ((W*)p.y)[(long)r * p.words + i] = ((const W*)p.x)[from * p.words + i];
 }
+KERNEL(256, 1) pick_u32(PARAM PickParams p) { pick<u32>(p); }
+KERNEL(256, 1) pick_u16(PARAM PickParams p) { pick<u16>(p); } // odd rows of 16-bit numbers
 
 struct KVWriteParams {
   Step step;

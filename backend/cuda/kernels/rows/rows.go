@@ -22,7 +22,7 @@ type EmbedParams struct {
 type PickParams struct {
 	Step  kernels.Step
 	X, Y  driver.Ptr
-	Words int32 // of 4 bytes in a row
+	Words int32 // in a row, of the size that Pick says
 	_     int32
 }
 
@@ -40,8 +40,15 @@ func Embed(l *kernels.Loader, table, to graph.Type) (*driver.Kernel, error) {
 	return l.Kernel("rows", kernels.Name("embed", table, to), 0)
 }
 
-// Pick finds the kernel that copies rows.
-func Pick(l *kernels.Loader) (*driver.Kernel, error) { return l.Kernel("rows", "pick", 0) }
+// Pick finds the kernel that copies rows of so many bytes, an even number, and how many of the words it copies they are.
+func Pick(l *kernels.Loader, rowBytes int64) (k *driver.Kernel, words int32, err error) {
+	if rowBytes%4 != 0 {
+		k, err = l.Kernel("rows", "pick_u16", 0)
+		return k, int32(rowBytes / 2), err
+	}
+	k, err = l.Kernel("rows", "pick_u32", 0)
+	return k, int32(rowBytes / 4), err
+}
 
 // KVWrite finds the kernel that stores keys and values of one type in a cache of another.
 func KVWrite(l *kernels.Loader, from, cache graph.Type) (*driver.Kernel, error) {

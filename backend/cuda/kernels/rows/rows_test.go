@@ -16,7 +16,7 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "rows", map[string]uintptr{"embed_": unsafe.Sizeof(EmbedParams{}), "pick": unsafe.Sizeof(PickParams{}), "kv_write_": unsafe.Sizeof(KVWriteParams{})})
+	gputest.Mirrors(t, "rows", map[string]uintptr{"embed_": unsafe.Sizeof(EmbedParams{}), "pick_": unsafe.Sizeof(PickParams{}), "kv_write_": unsafe.Sizeof(KVWriteParams{})})
 }
 
 // unused is how many rows more than a step has a launch may cover: they are left alone.
@@ -59,26 +59,32 @@ func TestEmbed(t *testing.T) {
 // TestPick copies rows to the bit, some of them twice.
 func TestPick(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
-		k, err := Pick(g.Loader)
-		g.Must(err)
-		picked := []int32{4, 0, 4, 2}
-		for _, words := range []int{1, 3, 255, 256, 257, 2048} {
-			what := fmt.Sprintf("rows of %d words", words)
-			x := g.Random(5*words, 1)
-			p := &PickParams{
-				Step: kernels.Step{Counts: g.Ints(5, 1, int32(len(picked))), Picked: g.Ints(append(picked, 0, 0)...)},
-				X:    g.F32(x), Y: g.Room(graph.F32, len(picked)*words), Words: int32(words),
+		for _, of := range gputest.Plain {
+			for _, n := range []int{1, 3, 255, 256, 257, 2048} {
+				testPick(g, of, n)
 			}
-			g.Must(Launch(g.Stream, k, len(picked)+unused, p))
-			var want []float64
-			for _, r := range picked {
-				for _, v := range x[int(r)*words : (int(r)+1)*words] {
-					want = append(want, float64(v))
-				}
-			}
-			g.Near(what, g.Take(what, graph.F32, p.Y, len(want)), want, 0)
 		}
 	})
+}
+
+func testPick(g *gputest.GPU, of graph.Type, n int) {
+	what := fmt.Sprintf("rows of %d %s", n, of)
+	picked := []int32{4, 0, 4, 2}
+	k, words, err := Pick(g.Loader, of.RowBytes(n))
+	g.Must(err)
+	x := g.Random(5*n, 1)
+	p := &PickParams{
+		Step: kernels.Step{Counts: g.Ints(5, 1, int32(len(picked))), Picked: g.Ints(append(picked, 0, 0)...)},
+		X:    g.Put(of, x), Y: g.Room(of, len(picked)*n), Words: words,
+	}
+	g.Must(Launch(g.Stream, k, len(picked)+unused, p))
+	var want []float64
+	for _, r := range picked {
+		for _, v := range x[int(r)*n : (int(r)+1)*n] {
+			want = append(want, float64(v))
+		}
+	}
+	g.Near(what, g.Take(what, of, p.Y, len(want)), want, 0)
 }
 
 // TestKVWrite stores rows at scattered slots and compares the whole cache.
