@@ -62,6 +62,12 @@ type Joiner interface {
 	Joined(launches []Launch) ([]int, error)
 }
 
+// Refuser is a device that says why it cannot compute something.
+type Refuser interface {
+	// Refusal is why there are no Kernels for a node, and what to do if anything can be done but taking another device.
+	Refusal(n *graph.Node) string
+}
+
 // Meter is a device that knows how much memory it has.
 type Meter interface {
 	// Memory is how many bytes can be allocated now, and how many there are in all.

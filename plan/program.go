@@ -68,7 +68,7 @@ func (p *Program) build(files Tensors) error {
 	for i, n := range p.Graph.Nodes {
 		candidates := p.dev.Kernels(n)
 		if len(candidates) == 0 {
-			return fmt.Errorf("plan: device %s has no kernel for node %s", p.dev.Info().Name, n)
+			return p.refusal(n)
 		}
 		kernels[i] = candidates[0]
 		scratch[i] = kernels[i].Scratch(n, p.Limits)
@@ -100,6 +100,15 @@ func (p *Program) build(files Tensors) error {
 	}
 	p.cutHead()
 	return nil
+}
+
+// refusal is the error that the device cannot compute a node.
+func (p *Program) refusal(n *graph.Node) error {
+	why := ""
+	if r, ok := p.dev.(backend.Refuser); ok {
+		why = ": " + r.Refusal(n)
+	}
+	return fmt.Errorf("plan: device %s has no kernel for node %s%s", p.dev.Info().Name, n, why)
 }
 
 // heaviestFirst is the nodes in the order in which to bind them. While a kernel brings a weight into its own layout both are

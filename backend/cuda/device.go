@@ -38,6 +38,7 @@ var (
 	_ backend.Device   = (*Device)(nil)
 	_ backend.Measurer = (*Device)(nil)
 	_ backend.Joiner   = (*Device)(nil)
+	_ backend.Refuser  = (*Device)(nil)
 
 	_ backend.LevelMeasurer = (*Device)(nil)
 )

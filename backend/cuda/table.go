@@ -1,8 +1,13 @@
 package cuda
 
 import (
+	"fmt"
+
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/attend"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/bytes"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/moe"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -78,6 +83,25 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	default:
 		return nil
 	}
+}
+
+// Refusal implements backend.Refuser.
+func (d *Device) Refusal(n *graph.Node) string {
+	switch o := n.Op.(type) {
+	case graph.Attention:
+		if c := n.In[1].Cache; max(c.K.Size, c.V.Size) > attend.MaxSize {
+			return fmt.Sprintf("its heads have %d numbers, and %d is the most on a GPU; the CPU has no such limit", max(c.K.Size, c.V.Size), attend.MaxSize)
+		}
+	case graph.KVWrite:
+		if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > bytes.MaxSize {
+			return fmt.Sprintf("its heads have %d numbers, and %d is the most in a cache of %s on a GPU; choose --kv-type f16", max(c.K.Size, c.V.Size), bytes.MaxSize, c.Type)
+		}
+	case graph.MoE:
+		if o.Experts > moe.MaxExperts || o.Top > moe.MaxTop {
+			return fmt.Sprintf("it chooses %d of %d experts, and %d of %d is the most on a GPU; the CPU has no such limit", o.Top, o.Experts, moe.MaxTop, moe.MaxExperts)
+		}
+	}
+	return "kernels compute with f32 and bf16, and bf16 results of rows in f8 and i8"
 }
 
 func (d *Device) one(name string, b bind) []backend.Kernel {

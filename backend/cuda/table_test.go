@@ -1,0 +1,144 @@
+package cuda
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/bytes"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/testkit"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// leftOut is why the GPU need not compute a case of the op table; "" if it must. This is the whole list.
+func leftOut(g *graph.Graph) string {
+	for _, n := range g.Nodes {
+		switch op := n.Op.(type) {
+		case graph.Quantize:
+			if op.To == graph.Q8 {
+				return "rows in Q8 are for devices whose Info says so, CPUs"
+			}
+		case graph.Linear:
+			if narrowed(n.In[0].Type) && op.To == graph.F32 {
+				return "rows are rounded to eight bits only where activations are in BF16"
+			}
+		case graph.KVWrite:
+			if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > bytes.MaxSize {
+				return "heads of such a size are refused in a cache of eight bits"
+			}
+		}
+	}
+	return ""
+}
+
+// table is a device that knows what it can do and no more: there need not be a GPU.
+func table(arch int) *Device { return &Device{loader: kernels.NewLoader(nil, arch)} }
+
+// TestEveryOpHasAKernel: the GPU computes every op of the op table in every variant, but for those on the list, and for all that it
+// does not compute it says why.
+func TestEveryOpHasAKernel(t *testing.T) {
+	reasons := map[string]int{}
+	eachCase(func(c testkit.Case, _ int, act, cache graph.Type) {
+		b := graph.NewBuilder(c.Name, testkit.Find, act, cache)
+		g, err := b.Finish(c.Graph(b))
+		if err != nil {
+			return // an op of F32 only
+		}
+		reason := leftOut(g)
+		reasons[reason]++
+		for _, arch := range []int{90, 80} {
+			d := table(arch)
+			for _, n := range g.Nodes {
+				if len(d.Kernels(n)) > 0 {
+					continue
+				}
+				if reason == "" {
+					t.Errorf("%s in %s, cache of %s: compute capability %d has no kernel for %s", c.Name, act, cache, arch, n)
+				}
+				if d.Refusal(n) == "" {
+					t.Errorf("%s is refused without a reason", n)
+				}
+			}
+		}
+	})
+	t.Logf("%d cases have kernels; others, by why they are left out:", reasons[""])
+	delete(reasons, "")
+	t.Log(reasons)
+}
+
+// TestEveryModelHasKernels: every well-known model can be computed, with caches of every type and weights turned into every format.
+func TestEveryModelHasKernels(t *testing.T) {
+	for _, name := range model.Shapes() {
+		m, err := model.Shape(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			act, cache graph.Type
+			weights    quant.Format
+		}{
+			{graph.F32, graph.F16, quant.Invalid}, {graph.BF16, graph.F16, quant.Invalid}, {graph.BF16, graph.F32, quant.Invalid},
+			{graph.BF16, graph.I8, quant.FP8}, {graph.BF16, graph.F8, quant.INT8},
+		} {
+			g, err := m.Graph(model.Options{Act: c.act, Cache: c.cache})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if g, err = pass.Run(g, pass.All, pass.Options{Weights: c.weights}); err != nil {
+				t.Fatal(err)
+			}
+			for _, arch := range []int{90, 80} {
+				allComputed(t, fmt.Sprintf("%s in %s, cache of %s, weights in %s", name, c.act, c.cache, c.weights), table(arch), g)
+			}
+		}
+	}
+}
+
+// allComputed fails the test if there is no kernel for a node of the graph.
+func allComputed(t *testing.T, what string, d *Device, g *graph.Graph) {
+	t.Helper()
+	for _, n := range g.Nodes {
+		if len(d.Kernels(n)) == 0 {
+			t.Errorf("%s: there is no kernel for %s: %s", what, n, d.Refusal(n))
+			return
+		}
+	}
+}
+
+// TestRefusals: what a model might want and does not get is refused with a sentence that names what is at fault.
+func TestRefusals(t *testing.T) {
+	axis := func(count, size int) graph.Axis { return graph.Axis{Name: "a", Count: count, Size: size} }
+	for want, build := range map[string]func(b *graph.Builder) *graph.Value{
+		"its heads have 640 numbers, and 512 is the most on a GPU; the CPU has no such limit": func(b *graph.Builder) *graph.Value {
+			x := b.Embed("x", b.Weight("embd", axis(9, 1), axis(1, 640)), 0)
+			return b.Attention("y", x, b.KVWrite(b.Cache(0, axis(1, 640), axis(1, 640), 0), x, x), graph.Attention{Scale: 1})
+		},
+		"its heads have 320 numbers, and 256 is the most in a cache of i8 on a GPU; choose --kv-type f16": func(b *graph.Builder) *graph.Value {
+			x := b.Embed("x", b.Weight("embd", axis(9, 1), axis(1, 320)), 0)
+			return b.KVWrite(b.Cache(0, axis(1, 320), axis(1, 320), 0), x, x)
+		},
+		"it chooses 65 of 128 experts, and 64 of 1024 is the most on a GPU; the CPU has no such limit": func(b *graph.Builder) *graph.Value {
+			x := b.Embed("x", b.Weight("embd", axis(9, 1), axis(16, 1)), 0)
+			var weights []*graph.Weight
+			for e := range 128 {
+				for _, name := range []string{"gate", "up", "down"} {
+					weights = append(weights, b.Weight(fmt.Sprint(name, e), axis(16, 1), axis(16, 1)))
+				}
+			}
+			return b.MoE("y", x, b.Embed("scores", b.Weight("scores_embd", axis(9, 1), axis(128, 1)), 0), graph.MoE{Experts: 128, Top: 65}, weights)
+		},
+	} {
+		cache := graph.F16
+		if want[len(want)-3:] == "f16" {
+			cache = graph.I8
+		}
+		b := graph.NewBuilder("refused", testkit.Find, graph.BF16, cache)
+		v := build(b)
+		if d := table(90); len(d.Kernels(v.From)) > 0 || d.Refusal(v.From) != want {
+			t.Errorf("%d kernels, refused with %q; %q should be said", len(d.Kernels(v.From)), d.Refusal(v.From), want)
+		}
+	}
+}
