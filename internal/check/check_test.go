@@ -73,7 +73,7 @@ var supported = []string{
 	"models/stories260K/hf", "models/babyllama-tok105",
 }
 
-// encoders are reference models that run on the CPU alone.
+// encoders are reference models that read texts and write none.
 var encoders = []string{"reference/architectures/bert-embed"}
 
 func TestReferenceModels(t *testing.T) {

@@ -19,8 +19,9 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// gpuModels runs a test on the first NVIDIA GPU for each small model of testdata and each reference model that is here.
-func gpuModels(t *testing.T, test func(t *testing.T, dir string, dev backend.Device)) {
+// gpuModels runs a test on the first NVIDIA GPU for each small model of testdata and each reference model that is here, and for others
+// of the shared folder.
+func gpuModels(t *testing.T, others []string, test func(t *testing.T, dir string, dev backend.Device)) {
 	if _, err := cuda.Devices(); err != nil {
 		t.Skipf("no GPU to test on: %v", err)
 	}
@@ -28,7 +29,7 @@ func gpuModels(t *testing.T, test func(t *testing.T, dir string, dev backend.Dev
 	if err != nil || len(files) == 0 {
 		t.Fatalf("the small models are missing: %v", err)
 	}
-	for _, dir := range supported {
+	for _, dir := range slices.Concat(supported, encoders, others) {
 		files = append(files, filepath.Join(shared, dir, "config.json"))
 	}
 	for _, file := range files {
@@ -47,9 +48,9 @@ func gpuModels(t *testing.T, test func(t *testing.T, dir string, dev backend.Dev
 	}
 }
 
-// TestModelsOnGPU compares models with upstream, computing in F32.
+// TestModelsOnGPU compares models with upstream, computing in F32 with a cache in F32.
 func TestModelsOnGPU(t *testing.T) {
-	gpuModels(t, func(t *testing.T, dir string, dev backend.Device) {
+	gpuModels(t, []string{"models/demo"}, func(t *testing.T, dir string, dev backend.Device) {
 		res, err := Model(dir, dir, Options{Device: dev, Cache: graph.F32})
 		if err != nil {
 			t.Fatal(err)
@@ -61,12 +62,34 @@ func TestModelsOnGPU(t *testing.T) {
 	})
 }
 
-// TestModelsOnGPUInBF16 runs the models as a GPU runs them fast: activations in BF16, and the cache in BF16 or in eight bits. How far
+// TestModelsOnGPUWithOtherCaches computes in F32 with caches that lose something. How much is seen on the reference backend; the GPU may
+// lose twice that.
+func TestModelsOnGPUWithOtherCaches(t *testing.T) {
+	gpuModels(t, nil, func(t *testing.T, dir string, dev backend.Device) {
+		for _, cache := range []graph.Type{graph.F16, graph.BF16, graph.I8, graph.F8} {
+			res, err := Model(dir, dir, Options{Device: dev, Cache: cache})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := Model(dir, dir, Options{Device: ref.New(), Cache: cache})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !(res.WorstError <= 2*want.WorstError+Tolerance) {
+				t.Errorf("cache of %s: worst error %.2g, on the reference backend %.2g: %+v", cache, res.WorstError, want.WorstError, *res)
+			}
+			t.Logf("cache of %s: worst error %.2g (reference backend %.2g) over %d rows, greedy %d of %d (%d)",
+				cache, res.WorstError, want.WorstError, res.Rows, res.GreedySame, res.Greedy, want.GreedySame)
+		}
+	})
+}
+
+// TestModelsOnGPUInBF16 runs the models as a GPU runs them fast: activations in BF16, and the cache in 16 or eight bits. How far
 // that takes the logits of such small random models from upstream's (up to 6 % in BF16) is seen on the reference backend; the GPU
 // may be twice as far.
 func TestModelsOnGPUInBF16(t *testing.T) {
-	gpuModels(t, func(t *testing.T, dir string, dev backend.Device) {
-		for _, cache := range []graph.Type{graph.BF16, graph.I8, graph.F8} {
+	gpuModels(t, nil, func(t *testing.T, dir string, dev backend.Device) {
+		for _, cache := range []graph.Type{graph.F16, graph.BF16, graph.I8, graph.F8} {
 			res, err := bf16(dir, dev, cache, quant.Invalid)
 			if err != nil {
 				t.Fatal(err)
@@ -86,7 +109,7 @@ func TestModelsOnGPUInBF16(t *testing.T) {
 
 // TestModelsOnGPUInEightBits runs the models with weights turned into numbers of eight bits, under the same rule.
 func TestModelsOnGPUInEightBits(t *testing.T) {
-	gpuModels(t, func(t *testing.T, dir string, dev backend.Device) {
+	gpuModels(t, nil, func(t *testing.T, dir string, dev backend.Device) {
 		for _, weights := range quant.ScaledFormats() {
 			want, err := bf16(dir, ref.New(), graph.BF16, weights)
 			if err != nil && strings.Contains(err.Error(), "can be turned into") {
