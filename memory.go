@@ -3,6 +3,7 @@ package ridge
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
@@ -24,21 +25,26 @@ const (
 )
 
 func (b Budget) check() error {
-	given := 0
-	for _, is := range []bool{b.Bytes != 0, b.Part != 0, b.Total != 0} {
-		if is {
-			given++
+	var given []string
+	for _, one := range []struct {
+		is   bool
+		what string
+	}{
+		{b.Bytes != 0, size(b.Bytes)}, {b.Part != 0, fmt.Sprintf("the part %g of what is free", b.Part)}, {b.Total != 0, fmt.Sprintf("what the part %g of the device's memory leaves", b.Total)},
+	} {
+		if one.is {
+			given = append(given, one.what)
 		}
 	}
 	switch {
-	case given > 1:
-		return fmt.Errorf("ridge: the cache is to take %d bytes, the part %g of what is free and what the part %g of the device leaves; choose one", b.Bytes, b.Part, b.Total)
+	case len(given) > 1:
+		return fmt.Errorf("ridge: the cache is to take %s; choose one", strings.Join(given, " and also "))
 	case b.Bytes < 0:
 		return fmt.Errorf("ridge: a cache of %d bytes; 0 (as much as the requests can fill) or more is possible", b.Bytes)
 	case !(b.Part >= 0 && b.Part <= 1):
 		return fmt.Errorf("ridge: the cache is to take the part %g of what is free; more than 0 and at most 1 is possible", b.Part)
 	case !(b.Total >= 0 && b.Total <= 1):
-		return fmt.Errorf("ridge: the part %g of the device's memory is to be used (gpu-memory-utilization); more than 0 and at most 1 is possible", b.Total)
+		return fmt.Errorf("ridge: the part %g of the device's memory is to be used (--gpu-memory-utilization); more than 0 and at most 1 is possible", b.Total)
 	}
 	return nil
 }
@@ -62,8 +68,12 @@ func (b Budget) bytes(dev backend.Device, weights int64) (int64, error) {
 	if b.Total > 0 {
 		left := int64(b.Total*float64(total)) - (total - free) - weights - slack
 		if left <= 0 {
-			return 0, fmt.Errorf("ridge: of the %s of device %s the part %g may be used; %s are in use already, the weights take %s, %s are kept for activations, and nothing is left for the cache; raise the part, or take fewer bits a weight",
-				size(total), dev.Info().Name, b.Total, size(total-free), size(weights), size(slack))
+			raise := "raise the part, "
+			if b.Total == 1 {
+				raise = ""
+			}
+			return 0, fmt.Errorf("ridge: of the %s of device %s the part %g may be used; %s are in use already, the weights take %s, %s are kept for activations, and nothing is left for the cache; %sstop what else uses it, or take fewer bits a weight",
+				size(total), dev.Info().Name, b.Total, size(total-free), size(weights), size(slack), raise)
 		}
 		return left, nil
 	}

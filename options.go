@@ -102,7 +102,7 @@ func (o Options) Device() (backend.Device, error) {
 		return ref.New(), nil
 	}
 	if !o.onGPU() {
-		return nil, fmt.Errorf("ridge: Backend is %q; cpu, cuda and ref are possible", o.Backend)
+		return nil, fmt.Errorf("ridge: Backend is %q; cpu, cuda (cuda:1 is the second GPU) and ref are possible", o.Backend)
 	}
 	ordinal, err := o.gpu()
 	if err != nil {

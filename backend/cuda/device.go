@@ -68,7 +68,7 @@ func New(o Options) (*Device, error) {
 		return nil, fmt.Errorf("cuda: there is no GPU %d; the last one is GPU %d", o.Ordinal, len(all)-1)
 	}
 	if arch := all[o.Ordinal].Arch(); arch < 80 {
-		return nil, fmt.Errorf("cuda: %s is too old: compute capability 8.0 (Ampere) or newer is needed", all[o.Ordinal])
+		return nil, fmt.Errorf("cuda: %s is too old: compute capability 8.0 (Ampere) or newer is needed; take another GPU, or --backend cpu", all[o.Ordinal])
 	}
 	ctx, err := all[o.Ordinal].Open()
 	if err != nil {

@@ -74,7 +74,7 @@ func (d *Device) AllocHost(n int64, what string) (backend.Buffer, error) {
 		return err
 	})
 	if err != nil {
-		return backend.Buffer{}, fmt.Errorf("cuda: %s needs %s of host memory that stays in place: %w", what, size(n), err)
+		return backend.Buffer{}, fmt.Errorf("cuda: %s: %s of host memory that stays in place are not to be had; lower --swap-space: %w", what, size(n), err)
 	}
 	d.host[m] = true
 	return backend.Buffer{Mem: m, Len: n}, nil

@@ -27,7 +27,7 @@ func addEngine(cmd *cobra.Command, o *ridge.Options) {
 	fl.StringVar(&e.Index, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")
 	fl.Var((*budgetFlag)(&o.KV), "kv-memory", "memory for keys and values, as 4GiB or as 50% of what is free beside the weights; default: enough for --max-num-seqs requests of the whole context, but no more than 90%")
 	fl.Var((*swapFlag)(&o.Swap), "swap-space", "GiB of host memory to which requests move their keys and values when others need the pages, if that is priced below computing them again; 0: never. On a CPU it is the same memory, and a larger --kv-memory does more good")
-	fl.Float64Var(&o.KV.Total, "gpu-memory-utilization", 0, "part of the device's memory for weights, activations and cache together, in place of --kv-memory")
+	fl.Var((*shareFlag)(&o.KV.Total), "gpu-memory-utilization", "part of the device's memory for weights, activations and cache together, above 0 and up to 1, in place of --kv-memory")
 }
 
 // alias gives a flag a second name.
@@ -84,15 +84,43 @@ func (s *swapFlag) String() string { return strconv.FormatFloat(float64(*s)/(1<<
 
 // Set implements pflag.Value.
 func (s *swapFlag) Set(text string) error {
-	if n, err := strconv.ParseFloat(text, 64); err == nil {
-		if text = text + "GiB"; n == 0 {
-			*s = 0
-			return nil
-		}
+	number, err := strconv.ParseFloat(text, 64)
+	if err == nil && number == 0 {
+		*s = 0
+		return nil
 	}
-	n, err := parseSize(text)
-	*s = swapFlag(n)
-	return err
+	n, failed := parseSize(text)
+	if err == nil {
+		n, failed = parseSize(text + "GiB")
+	}
+	if *s = swapFlag(n); failed != nil {
+		return fmt.Errorf("%q is no size such as 16 (GiB), 512MiB or 1.5GB; 0 is none", text)
+	}
+	return nil
+}
+
+// shareFlag reads a part of something.
+type shareFlag float64
+
+// Type implements pflag.Value.
+func (*shareFlag) Type() string { return "part" }
+
+// String implements pflag.Value.
+func (s *shareFlag) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return fmt.Sprint(float64(*s))
+}
+
+// Set implements pflag.Value.
+func (s *shareFlag) Set(text string) error {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(x > 0 && x <= 1) {
+		return fmt.Errorf("%q is no part such as 0.9; more than 0 and at most 1 is possible", text)
+	}
+	*s = shareFlag(x)
+	return nil
 }
 
 // parseSize reads a number of bytes with a unit: 4GiB, 512MiB, 1.5GB.

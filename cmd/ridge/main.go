@@ -48,6 +48,7 @@ named, so that everything can be tried at once.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(
 		runCommand(), serveCommand(), pullCommand(), listCommand(), rmCommand(), psCommand(),
 		benchCommand(), calibrateCommand(), rooflineCommand(), showCommand(), graphCommand(), planCommand(), simulateCommand(), replayCommand(), checkCommand(),

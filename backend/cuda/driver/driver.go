@@ -36,7 +36,7 @@ func Open() (*Driver, error) {
 	}
 	d.version = int(*version)
 	if d.version < minVersion {
-		return nil, fmt.Errorf("cuda: the NVIDIA driver is too old: it speaks CUDA %s and CUDA %s is needed; install driver 545 or newer",
+		return nil, fmt.Errorf("cuda: the NVIDIA driver is too old: it speaks CUDA %s and CUDA %s is needed; install driver 545 or newer, or take --backend cpu",
 			versionString(d.version), versionString(minVersion))
 	}
 	for c, fn := range d.fn {

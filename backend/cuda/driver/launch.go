@@ -74,7 +74,7 @@ func (s *Stream) launchBytes(k *Kernel, g Grid, params []byte) error {
 	l.args = [4]uintptr{uintptr(unsafe.Pointer(c)), k.handle, uintptr(unsafe.Pointer(&l.list)), 0}
 	if code := syscall(s.ctx.driver.fn[cuLaunchKernelEx], l.args[:]...); code != 0 {
 		doing := fmt.Sprintf("launching the kernel %s on %d×%d×%d blocks of %d threads with %d bytes of shared memory",
-			k.Name, g.X, g.Y, g.Z, g.Threads, g.Shared)
+			k.Name, c.grid[0], c.grid[1], c.grid[2], g.Threads, g.Shared)
 		return s.ctx.driver.newError(doing, cuLaunchKernelEx, code)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 func loadLibrary(fn *[numCalls]uintptr) error {
 	lib, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
-		return fmt.Errorf("cuda: no NVIDIA driver here: libcuda.so.1 could not be opened%s", because(err))
+		return fmt.Errorf("cuda: no NVIDIA driver is here%s; install driver 545 or newer, start a container with its GPU (docker run --gpus all), or take --backend cpu", because(err))
 	}
 	for c := range fn {
 		if p, err := purego.Dlsym(lib, symbols[c]); err == nil {
