@@ -168,7 +168,6 @@ template <int ROWS> DEVICE void storeSums(float* to, float (&acc)[2]) {
 template <typename Q, int ROWS> DEVICE void digits(const FewParams& p) {
   using F = Digits<Q, ROWS>;
   constexpr int UNIT = F::UNIT, DEPTH = F::DEPTH, LINE = F::GROUPS * F::GROUP, SUMS = FEW_WARPS * DEPTH * UNIT;
-  SHARED static u64 meetings[4];
   releaseNext();
   int first = blockX() * p.each, end = mini(first + p.each, p.tiles);
   int from = p.units * warp() / FEW_WARPS, to = p.units * (warp() + 1) / FEW_WARPS;
@@ -177,8 +176,7 @@ template <typename Q, int ROWS> DEVICE void digits(const FewParams& p) {
   ahead.find(p);
   _Pragma("nounroll") for (int i = 0; i < DEPTH; i++) ahead.ask(p, ring + i * UNIT);
   Rounds<F> rounds;
-  rounds.init(meetings, dynamic + SUMS);
-  barrier();
+  rounds.init(dynamic + SUMS);
 
   u32 xs = sharedAddress(dynamic) + SUMS + 2 * F::SUMS + warp() * (ceilDiv(p.units, FEW_WARPS) * LINE);
   awaitInput();

@@ -114,7 +114,6 @@ template <typename Q, int ROOM> DEVICE void few(const FewParams& p) {
   using F = Few<Q, ROOM>;
   static_assert(F::DEPTH >= 2);
   constexpr int UNIT = F::UNIT, DEPTH = F::DEPTH;
-  SHARED static u64 meetings[4];
   releaseNext();
   int first = blockX() * p.each, end = mini(first + p.each, p.tiles), run = warp() % F::RUNS, second = warp() / F::RUNS;
   int from = p.units * run / F::RUNS, to = p.units * (run + 1) / F::RUNS;
@@ -125,8 +124,7 @@ template <typename Q, int ROOM> DEVICE void few(const FewParams& p) {
   _Pragma("nounroll") for (int i = 0; i < DEPTH; i++) ahead.ask(p, ring + i * UNIT);
   constexpr int SUMS = FEW_WARPS * DEPTH * UNIT, XS = SUMS + 2 * F::SUMS;
   Rounds<F> rounds;
-  rounds.init(meetings, dynamic + SUMS);
-  barrier();
+  rounds.init(dynamic + SUMS);
 
   u32 xs = sharedAddress(dynamic) + XS + run * (F::LINES * F::LINE + F::OFFSETS);
   u32 xLane = xs + (lane() % 8 & ((1 << shift) - 1)) * F::LINE + lane() / 8 * 16; // a unit's are LINE << shift apart

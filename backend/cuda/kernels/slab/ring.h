@@ -1,7 +1,7 @@
 // What the kernels for up to 8 rows of x share. A block has a run of tiles (16 rows of weights each), and each of its warps a run of the
 // units of every tile (of every second one in few.h): so a warp needs its own columns of x alone, which it lays out in shared memory itself. Weights come through a ring
 // of units of each warp's own, from before the launch that makes x has ended. The warps' sums of some tiles, a round, are added while they
-// are at the next, so that none waits for another before the end.
+// are at the next, so that nobody waits long for another before the end.
 #pragma once
 #include "unit.h"
 
@@ -46,22 +46,6 @@ DEVICE void storeShared(u32 at, const Vec16& v) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x[0]), "r"(v.x[1]), "r"(v.x[2]), "r"(v.x[3]) : "memory");
 }
 
-// A meeting is where the warps of a block say that they are done with something, round by round, and others wait for all of them.
-DEVICE void meetingInit(u32 at, int warps) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(warps) : "memory"); }
-DEVICE void meetingDone(u32 at) { // by a whole warp
-  warpBarrier();
-  if (lane() == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
-}
-DEVICE void meetingWait(u32 at, int round) {
-#if __CUDA_ARCH__ >= 900
-#define TRY "mbarrier.try_wait"
-#else
-#define TRY "mbarrier.test_wait"
-#endif
-  asm volatile("{\n\t.reg .pred done;\n\tagain:\n\t" TRY ".parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra again;\n\t}" ::"r"(at), "r"(round & 1) : "memory");
-#undef TRY
-}
-
 // finish adds the warps' sums of a round's tiles, in the same order each time, and writes results. Two lanes have half of the warps each; in a
 // gated launch two more have those of the up matrix.
 template <typename F> DEVICE void finish(const FewParams& p, const float* sums, int first, int tiles) {
@@ -84,29 +68,20 @@ template <typename F> DEVICE void finish(const FewParams& p, const float* sums, 
 }
 
 // Rounds is where the warps of a block meet, round by round: F::ROUND tiles whose sums, [tiles][F::RUNS][F::SLOT], lie in one of two
-// places; F::RUNS is the runs of columns that a tile is cut in, a warp each.
+// places; F::RUNS is the runs of columns that a tile is cut in, a warp each. They meet once a round: whoever is past that has added the round
+// before the last, whose place is the next to be written.
 template <typename F> struct Rounds {
-  u32 there, added; // of each of two rounds: its sums are there; they have been added
   float* sums;
-  int count;        // rounds done
-  DEVICE void init(u64* four, u8* at) {
-    there = sharedAddress(four), added = there + 16, sums = (float*)at, count = 0;
-    if (threadX() < 4) meetingInit(there + threadX() * 8, FEW_WARPS);
-  }
+  int count; // rounds done
+  DEVICE void init(u8* at) { sums = (float*)at, count = 0; }
   DEVICE float* of(int round) const { return sums + round % 2 * (F::SUMS / 4); }
   DEVICE float* mine(int tile) const { return of(count) + (tile * F::RUNS + warp() % F::RUNS) * F::SLOT; }
   // addLast adds the sums of the round before, whose first tile is given; a warp calls it when it has been busy with this round for a while:
-  // by then the others are through with that one, and with adding the one before that.
-  DEVICE void addLast(const FewParams& p, int first) {
-    meetingWait(there + (count - 1) % 2 * 8, (count - 1) / 2);
-    finish<F>(p, of(count - 1), first, F::ROUND);
-    meetingDone(added + (count - 1) % 2 * 8);
-    if (count > 1) meetingWait(added + count % 2 * 8, count / 2 - 1);
-  }
-  DEVICE void done() { meetingDone(there + count++ % 2 * 8); }
-  DEVICE void end(const FewParams& p, int first, int tiles) {
-    meetingWait(there + (count - 1) % 2 * 8, (count - 1) / 2);
+  // by then the others are through with that one.
+  DEVICE void addLast(const FewParams& p, int first) const { end(p, first, F::ROUND); }
+  DEVICE void done() { count++; }
+  DEVICE void end(const FewParams& p, int first, int tiles) const {
+    barrier();
     finish<F>(p, of(count - 1), first, tiles);
-    meetingDone(added + (count - 1) % 2 * 8);
   }
 };
