@@ -7,6 +7,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/size"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -30,7 +31,7 @@ func (b Budget) check() error {
 		is   bool
 		what string
 	}{
-		{b.Bytes != 0, size(b.Bytes)}, {b.Part != 0, fmt.Sprintf("the part %g of what is free", b.Part)}, {b.Total != 0, fmt.Sprintf("what the part %g of the device's memory leaves", b.Total)},
+		{b.Bytes != 0, size.Text(b.Bytes)}, {b.Part != 0, fmt.Sprintf("the part %g of what is free", b.Part)}, {b.Total != 0, fmt.Sprintf("what the part %g of the device's memory leaves", b.Total)},
 	} {
 		if one.is {
 			given = append(given, one.what)
@@ -73,7 +74,7 @@ func (b Budget) bytes(dev backend.Device, weights int64) (int64, error) {
 				raise = ""
 			}
 			return 0, fmt.Errorf("ridge: of the %s of device %s the part %g may be used; %s are in use already, the weights take %s, %s are kept for activations, and nothing is left for the cache; %sstop what else uses it, or take fewer bits a weight",
-				size(total), dev.Info().Name, b.Total, size(total-free), size(weights), size(slack), raise)
+				size.Text(total), dev.Info().Name, b.Total, size.Text(total-free), size.Text(weights), size.Text(slack), raise)
 		}
 		return left, nil
 	}
@@ -110,7 +111,7 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Grap
 	pages := int(min(budget/page, math.MaxInt32/int64(lim.PageSize)))
 	if pages < lim.SeqPages {
 		return fmt.Errorf("ridge: a request of the whole context, %d tokens, takes %d pages of %s of the cache, %s in all, and there are %s for it; %smake room, or keep it in int8",
-			lim.SeqPages*lim.PageSize, lim.SeqPages, size(page), size(int64(lim.SeqPages)*page), size(budget), shorter(pages*lim.PageSize))
+			lim.SeqPages*lim.PageSize, lim.SeqPages, size.Text(page), size.Text(int64(lim.SeqPages)*page), size.Text(budget), shorter(pages*lim.PageSize))
 	}
 	if o.KV == (Budget{}) {
 		pages = min(pages, lim.Pages)
@@ -147,11 +148,11 @@ func roomFor(g *graph.Graph, weights int64, dev backend.Device) error {
 	advice := "no format makes them fit: take a smaller model"
 	for _, f := range smaller {
 		if n := bytesIn(g, f); n < free-free/10 {
-			advice = fmt.Sprintf("as %s they would take %s: ridge convert --type %s", f, size(n), f)
+			advice = fmt.Sprintf("as %s they would take %s: ridge convert --type %s", f, size.Text(n), f)
 			break
 		}
 	}
-	return fmt.Errorf("ridge: the model's weights take %s, and of the %s of device %s %s are free; %s", size(weights), size(total), dev.Info().Name, size(free), advice)
+	return fmt.Errorf("ridge: the model's weights take %s, and of the %s of device %s %s are free; %s", size.Text(weights), size.Text(total), dev.Info().Name, size.Text(free), advice)
 }
 
 // bytesIn is what the weights take with the matrices in a format, where that is smaller.
@@ -172,23 +173,12 @@ func (o Options) setSwapPages(lim *backend.Limits, dev backend.Device, page int6
 		return nil
 	}
 	if _, ok := dev.(backend.Swapper); !ok {
-		return fmt.Errorf("ridge: Swap is %s and device %s cannot move its cache to host memory; leave it out", size(o.Swap), dev.Info().Name)
+		return fmt.Errorf("ridge: Swap is %s and device %s cannot move its cache to host memory; leave it out", size.Text(o.Swap), dev.Info().Name)
 	}
 	pages := o.Swap / page
 	if pages < 1 {
-		return fmt.Errorf("ridge: Swap is %s and a page of the cache takes %s; 0 (none) or at least a page is possible", size(o.Swap), size(page))
+		return fmt.Errorf("ridge: Swap is %s and a page of the cache takes %s; 0 (none) or at least a page is possible", size.Text(o.Swap), size.Text(page))
 	}
 	lim.SwapPages = int(min(pages, math.MaxInt32/int64(lim.PageSize)))
 	return nil
-}
-
-// size is a number of bytes for people.
-func size(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }

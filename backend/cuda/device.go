@@ -11,6 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/size"
 )
 
 // Device is one GPU.
@@ -161,22 +162,12 @@ func (d *Device) alloc(n int64, what string) (driver.Ptr, error) {
 			ours += bytes
 		}
 		return 0, fmt.Errorf("cuda: %s: %s are needed and %s of the GPU's %s are free (%s are this model's already); use a smaller model, fewer bits a weight or a shorter context, or stop what else uses the GPU: %w",
-			what, size(n), size(free), size(total), size(ours), err)
+			what, size.Text(n), size.Text(free), size.Text(total), size.Text(ours), err)
 	}
 	if err == nil {
 		d.owned[p] = n
 	}
 	return p, err
-}
-
-func size(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }
 
 // Free implements backend.Device.

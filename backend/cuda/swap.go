@@ -6,6 +6,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/internal/size"
 )
 
 // Pages of the cache go to host memory and back on a stream of their own, beside the steps. A copy waits for the steps given before
@@ -74,7 +75,7 @@ func (d *Device) AllocHost(n int64, what string) (backend.Buffer, error) {
 		return err
 	})
 	if err != nil {
-		return backend.Buffer{}, fmt.Errorf("cuda: %s: %s of host memory that stays in place are not to be had; lower --swap-space: %w", what, size(n), err)
+		return backend.Buffer{}, fmt.Errorf("cuda: %s: %s of host memory that stays in place are not to be had; lower --swap-space: %w", what, size.Text(n), err)
 	}
 	d.host[m] = true
 	return backend.Buffer{Mem: m, Len: n}, nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/engine/sched"
+	"github.com/ridge-llm/ridge/internal/size"
 )
 
 // addEngine adds the settings of an engine that serves many.
@@ -68,7 +68,7 @@ func (b *budgetFlag) Set(text string) error {
 		b.Part, b.Bytes = percent/100, 0
 		return nil
 	}
-	n, err := parseSize(text)
+	n, err := size.Parse(text)
 	b.Bytes, b.Part = n, 0
 	return err
 }
@@ -89,9 +89,9 @@ func (s *swapFlag) Set(text string) error {
 		*s = 0
 		return nil
 	}
-	n, failed := parseSize(text)
+	n, failed := size.Parse(text)
 	if err == nil {
-		n, failed = parseSize(text + "GiB")
+		n, failed = size.Parse(text + "GiB")
 	}
 	if *s = swapFlag(n); failed != nil {
 		return fmt.Errorf("%q is no size such as 16 (GiB), 512MiB or 1.5GB; 0 is none", text)
@@ -121,20 +121,4 @@ func (s *shareFlag) Set(text string) error {
 	}
 	*s = shareFlag(x)
 	return nil
-}
-
-// parseSize reads a number of bytes with a unit: 4GiB, 512MiB, 1.5GB.
-func parseSize(text string) (int64, error) {
-	at := strings.IndexFunc(text, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
-	if at < 0 {
-		at = len(text)
-	}
-	n, err := strconv.ParseFloat(text[:at], 64)
-	unit, known := map[string]float64{
-		"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
-	}[text[at:]]
-	if bytes := n * unit; err == nil && known && bytes >= 1 && bytes < math.MaxInt64 {
-		return int64(bytes), nil
-	}
-	return 0, fmt.Errorf("%q is no size such as 4GiB, 512MiB or 1.5GB", text)
 }

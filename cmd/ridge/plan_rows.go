@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/size"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
@@ -128,7 +129,7 @@ func (f *planFlags) trainingRow(row planRow, p *price.Profile, g *graph.Graph) (
 	t := row.Layout.TrainingMemory(g, f.training)
 	row.Training = &t
 	if t.Total() > row.Usable {
-		row.Why = "it takes " + capacity.Bytes(t.Total()) + " on each " + p.Name + ", of whose " + capacity.Bytes(p.Memory().Bytes) + " may be used " + capacity.Bytes(row.Usable)
+		row.Why = "it takes " + size.Text(t.Total()) + " on each " + p.Name + ", of whose " + size.Text(p.Memory().Bytes) + " may be used " + size.Text(row.Usable)
 	}
 	return row, nil
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"github.com/ridge-llm/ridge/price/capacity"
+	"github.com/ridge-llm/ridge/internal/size"
 )
 
 // print writes the report as tables.
@@ -54,8 +54,8 @@ func (r *planReport) printRows(out io.Writer) error {
 	fmt.Fprint(w, "device\tlayout\tweights\tKV/token\tlongest\tsequences\tTTFT ms\tITL ms\ttok/s\t", header(priced), "\n")
 	for _, row := range does {
 		b, m := row.Best, row.Memory
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d of %d\t%s\t%s\t%.0f\t%s\n", row.Device, row.Layout, capacity.Bytes(m.Weights),
-			capacity.Bytes(m.CacheToken), row.MaxContext, b.Batch, row.MaxBatch, inMillis(b.TTFT), inMillis(b.ITL), b.Rate, dollars(b.Dollars))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d of %d\t%s\t%s\t%.0f\t%s\n", row.Device, row.Layout, size.Text(m.Weights),
+			size.Text(m.CacheToken), row.MaxContext, b.Batch, row.MaxBatch, inMillis(b.TTFT), inMillis(b.ITL), b.Rate, dollars(b.Dollars))
 	}
 	err := w.Flush()
 	if err == nil && !priced && len(does) > 1 {
@@ -109,8 +109,8 @@ func (r *planReport) printMemory(out io.Writer, row planRow) {
 	m := row.Memory
 	free := row.Usable - m.Fixed()
 	fmt.Fprintf(out, "%s, %s: of each device's memory %s may be used: %s weights, %s activations, %s workspace, %s cache\n", row.Device, row.Layout,
-		capacity.Bytes(row.Usable), capacity.Bytes(m.Weights), capacity.Bytes(m.Activations), capacity.Bytes(m.Workspace), capacity.Bytes(free))
-	fmt.Fprintf(out, "a token takes %s of cache; room for %d: %d sequences of %d, or one of %d\n\n", capacity.Bytes(m.CacheToken),
+		size.Text(row.Usable), size.Text(m.Weights), size.Text(m.Activations), size.Text(m.Workspace), size.Text(free))
+	fmt.Fprintf(out, "a token takes %s of cache; room for %d: %d sequences of %d, or one of %d\n\n", size.Text(m.CacheToken),
 		free/max(m.CacheToken, 1), row.MaxBatch, r.Workload.Input+r.Workload.Output, row.MaxContext)
 }
 
@@ -127,7 +127,7 @@ func (r *planReport) printBatches(out io.Writer) error {
 		if e.Batch > r.Rows[0].MaxBatch {
 			note = "  does not fit"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%.0f\t%.2f\t%s\t%s%s\t%s\n", e.Batch, inMillis(e.TTFT), inMillis(e.ITL), e.Rate, e.Requests, capacity.Bytes(e.Cache), dollars(e.Dollars), e.Bound, note)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%.0f\t%.2f\t%s\t%s%s\t%s\n", e.Batch, inMillis(e.TTFT), inMillis(e.ITL), e.Rate, e.Requests, size.Text(e.Cache), dollars(e.Dollars), e.Bound, note)
 	}
 	return w.Flush()
 }
@@ -143,7 +143,7 @@ func (r *planReport) printTraining(out io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s\t%s", row.Device, row.Layout)
 		for _, n := range []int64{t.Parameters, t.Gradients, t.Optimizer, t.Activations, t.Logits, t.Total(), row.Usable} {
-			fmt.Fprint(w, "\t", capacity.Bytes(n))
+			fmt.Fprint(w, "\t", size.Text(n))
 		}
 		fmt.Fprint(w, "\t\n")
 	}

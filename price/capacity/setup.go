@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/size"
 	"github.com/ridge-llm/ridge/price"
 )
 
@@ -103,7 +104,7 @@ func (s *Setup) Fits(sequences, tokens int) error {
 			who = "one sequence"
 		}
 		return fmt.Errorf("%s of weights, %s of activations, %s of workspace and %s of cache for %s of %d tokens are %s on each %s, of whose %s may be used %s",
-			Bytes(m.Weights), Bytes(m.Activations), Bytes(m.Workspace), Bytes(cache), who, tokens, Bytes(need), s.Device.Name, Bytes(s.Device.Memory().Bytes), Bytes(s.Usable))
+			size.Text(m.Weights), size.Text(m.Activations), size.Text(m.Workspace), size.Text(cache), who, tokens, size.Text(need), s.Device.Name, size.Text(s.Device.Memory().Bytes), size.Text(s.Usable))
 	}
 	return nil
 }

@@ -1,8 +1,9 @@
 package driver
 
 import (
-	"fmt"
 	"unsafe"
+
+	"github.com/ridge-llm/ridge/internal/size"
 )
 
 // Ptr is an address in device memory, 256-byte aligned as Alloc returns it.
@@ -18,7 +19,7 @@ func (c *Context) MemInfo() (free, total int64, err error) {
 // Alloc takes n bytes of device memory. They hold anything at all until written.
 func (c *Context) Alloc(n int64) (Ptr, error) {
 	p := new(Ptr)
-	err := c.driver.call(fmt.Sprintf("allocating %d bytes of device memory", n), cuMemAlloc, uintptr(unsafe.Pointer(p)), uintptr(max(n, 1)))
+	err := c.driver.call("allocating "+size.Text(n)+" of device memory", cuMemAlloc, uintptr(unsafe.Pointer(p)), uintptr(max(n, 1)))
 	return *p, err
 }
 
@@ -31,7 +32,7 @@ func (c *Context) Free(p Ptr) error {
 // stopping the host. It is not the garbage collector's: give it back with FreeHost.
 func (c *Context) AllocHost(n int) ([]byte, error) {
 	p := new(unsafe.Pointer)
-	err := c.driver.call(fmt.Sprintf("allocating %d bytes of pinned host memory", n), cuMemHostAlloc, uintptr(unsafe.Pointer(p)), uintptr(max(n, 1)), 0)
+	err := c.driver.call("allocating "+size.Text(int64(n))+" of pinned host memory", cuMemHostAlloc, uintptr(unsafe.Pointer(p)), uintptr(max(n, 1)), 0)
 	if err != nil {
 		return nil, err
 	}
