@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"image/color"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -186,22 +187,27 @@ func addLabel(p *plot.Plot, x, y float64, words string) error {
 	return nil
 }
 
-// logTicks marks 1, 2 and 5 of every power of ten; only powers where there are many.
+// logTicks marks powers of ten, or 1, 2 and 5 times them, or more multiples: the fewest that leave no large part of the axis without a label; and
+// round numbers at equal distances on an axis that all of them leave empty.
 type logTicks struct{}
 
 // Ticks implements plot.Ticker.
 func (logTicks) Ticks(low, high float64) []plot.Tick {
-	var ticks []plot.Tick
-	multiples := []float64{1, 2, 5}
-	if high/low > 2000 {
-		multiples = multiples[:1]
-	}
-	for power := 1e-3; power <= high; power *= 10 {
-		for _, m := range multiples {
-			if x := m * power; x >= low && x <= high {
-				ticks = append(ticks, plot.Tick{Value: x, Label: fmt.Sprintf("%.4g", x)})
+	const fewest, bare = 3, 0.4
+	for _, multiples := range [][]float64{{1}, {1, 2, 5}, {1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8}} {
+		var ticks []plot.Tick
+		last, gap := low, 1.0 // the largest factor between neighbours, ends included
+		for power := math.Pow(10, math.Floor(math.Log10(low))); power <= high; power *= 10 {
+			for _, m := range multiples {
+				if x := m * power; x >= low && x <= high {
+					ticks = append(ticks, plot.Tick{Value: x, Label: fmt.Sprintf("%.4g", x)})
+					last, gap = x, max(gap, x/last)
+				}
 			}
 		}
+		if len(ticks) >= fewest && math.Log(max(gap, high/last)) <= bare*math.Log(high/low) {
+			return ticks
+		}
 	}
-	return ticks
+	return plot.DefaultTicks{}.Ticks(low, high)
 }
