@@ -96,9 +96,6 @@ func (f Format) Block() int { return layouts[f].block }
 // BlockBytes is the size of one block in bytes.
 func (f Format) BlockBytes() int { return layouts[f].blockBytes }
 
-// ScaledFormats lists the formats whose rows have a scale each.
-func ScaledFormats() []Format { return []Format{FP8, INT8} }
-
 // ScaledRows reports whether all numbers of a row share one scale: of FP8 and INT8.
 func (f Format) ScaledRows() bool { return f == FP8 || f == INT8 }
 

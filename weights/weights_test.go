@@ -10,18 +10,23 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ridge-llm/ridge/internal/testkit/tensorfile"
 	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights/gguf"
-	"github.com/ridge-llm/ridge/weights/safetensors"
 )
+
+// counting is n bytes: 0, 1, 2 …
+func counting(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i)
+	}
+	return b
+}
 
 func bytesOf(n int) func(io.Writer) error {
 	return func(w io.Writer) error {
-		b := make([]byte, n)
-		for i := range b {
-			b[i] = byte(i)
-		}
-		_, err := w.Write(b)
+		_, err := w.Write(counting(n))
 		return err
 	}
 }
@@ -41,13 +46,11 @@ func writeGGUF(t *testing.T, path string) {
 
 func writeSafetensors(t *testing.T, path string) {
 	t.Helper()
-	err := WriteFile(path, func(w io.Writer) error {
-		return safetensors.Write(w, nil, []safetensors.Output{
-			{Name: "w", DType: "BF16", Shape: []int{2, 3}, Data: bytesOf(12)},
-			{Name: "one", DType: "F32", Data: bytesOf(4)},
-			{Name: "ids", DType: "I32", Shape: []int{2}, Data: bytesOf(8)},
-			{Name: "none", DType: "F32", Shape: []int{0, 2}, Data: bytesOf(0)},
-		})
+	err := tensorfile.Write(path, []tensorfile.Tensor{
+		{Name: "w", DType: "BF16", Shape: []int{2, 3}, Data: counting(12)},
+		{Name: "one", DType: "F32", Data: counting(4)},
+		{Name: "ids", DType: "I32", Shape: []int{2}, Data: counting(8)},
+		{Name: "none", DType: "F32", Shape: []int{0, 2}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -2,14 +2,13 @@ package check
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend/ref"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/weights"
+	"github.com/ridge-llm/ridge/internal/testkit/tensorfile"
 	"github.com/ridge-llm/ridge/weights/safetensors"
 )
 
@@ -63,18 +62,15 @@ func renamed(t *testing.T, from, to, prefix string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	var out []safetensors.Output
+	var out []tensorfile.Tensor
 	for _, s := range f.Tensors {
 		name := prefix + s.Name
 		if prefix != "language_model." {
 			name = prefix + s.Name[len("model."):]
 		}
-		out = append(out, safetensors.Output{Name: name, DType: s.DType, Shape: s.Shape, Data: func(w io.Writer) error {
-			_, err := w.Write(s.Data)
-			return err
-		}})
+		out = append(out, tensorfile.Tensor{Name: name, DType: string(s.DType), Shape: s.Shape, Data: s.Data})
 	}
-	if err := weights.WriteFile(to, func(w io.Writer) error { return safetensors.Write(w, nil, out) }); err != nil {
+	if err := tensorfile.Write(to, out); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,13 +4,12 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/ridge-llm/ridge/weights/safetensors"
+	"github.com/ridge-llm/ridge/internal/testkit/tensorfile"
 )
 
 // Sizes of the encoders that WriteEncoder writes.
@@ -39,14 +38,7 @@ func WriteEncoder(dir, architecture string) error {
 			return err
 		}
 	}
-	f, err := os.Create(filepath.Join(dir, "model.safetensors"))
-	if err != nil {
-		return err
-	}
-	if err := safetensors.Write(f, nil, encoderTensors(architecture, roberta)); err != nil {
-		return err
-	}
-	return f.Close()
+	return tensorfile.Write(filepath.Join(dir, "model.safetensors"), encoderTensors(architecture, roberta))
 }
 
 type object = map[string]any
@@ -94,7 +86,7 @@ func encoderTokenizer(roberta bool) object {
 // nomic is the architecture with rotated positions and gates.
 const nomic = "NomicBertModel"
 
-func encoderTensors(architecture string, roberta bool) (all []safetensors.Output) {
+func encoderTensors(architecture string, roberta bool) (all []tensorfile.Tensor) {
 	const hidden, ffn = encoderHidden, encoderFFN
 	base, positions, types := "", EncoderContext, 2
 	switch {
@@ -112,10 +104,7 @@ func encoderTensors(architecture string, roberta bool) (all []safetensors.Output
 		for i := range n {
 			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(mean+scale*formula(len(all), i))))
 		}
-		all = append(all, safetensors.Output{Name: name, DType: "F32", Shape: shape, Data: func(w io.Writer) error {
-			_, err := w.Write(data)
-			return err
-		}})
+		all = append(all, tensorfile.Tensor{Name: name, DType: "F32", Shape: shape, Data: data})
 	}
 	linear := func(name string, out, in int) { add(name+".weight", 0, 0.5, out, in); add(name+".bias", 0, 0.5, out) }
 	norm := func(name string) { add(name+".weight", 1, 0.5, hidden); add(name+".bias", 0, 0.5, hidden) }

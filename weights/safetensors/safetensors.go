@@ -1,4 +1,4 @@
-// Package safetensors reads and writes files of the safetensors format (github.com/huggingface/safetensors):
+// Package safetensors reads files of the safetensors format (github.com/huggingface/safetensors):
 //
 //	header length u64, little endian
 //	header, JSON: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [from, to]}, …, "__metadata__": {"k": "v"}}
