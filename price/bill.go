@@ -116,13 +116,6 @@ func causeOf(b Bound, w *graph.Work) Cause {
 	return ByValues
 }
 
-// Communicate adds time that devices spend on exchanging what the graph of one of them does not show, s.
-func (b *Bill) Communicate(seconds float64) {
-	b.Floor += seconds
-	b.Seconds += seconds
-	b.By[ByCommunication] += seconds
-}
-
 // Bound is what most of the step's time is spent on.
 func (b *Bill) Bound() Bound {
 	by := [...]float64{

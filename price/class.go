@@ -17,8 +17,8 @@ func (c Class) String() string {
 	return [...]string{"linear", "attention", "pointwise", "lookup"}[c]
 }
 
-// ClassOf is a node's class.
-func ClassOf(n *graph.Node) Class {
+// classOf is a node's class.
+func classOf(n *graph.Node) Class {
 	switch n.Op.(type) {
 	case graph.Linear, graph.MoE:
 		return Linear

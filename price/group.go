@@ -77,7 +77,7 @@ func keyOf(n *graph.Node) string {
 }
 
 func newGroup(n *graph.Node, p *Profile, windows []int) (*group, error) {
-	x := &group{class: ClassOf(n), number: numberOf(n, p), onRows: graph.Tokens}
+	x := &group{class: classOf(n), number: numberOf(n, p), onRows: graph.Tokens}
 	if p.FLOPs[x.number] == 0 {
 		return nil, fmt.Errorf("price: profile %q has no rate of %s arithmetic, in which node %s computes; give flops_per_second.%s", p.Name, x.number, n, x.number)
 	}

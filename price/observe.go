@@ -41,13 +41,13 @@ func (m *Model) Late() float64 {
 }
 
 // Trusted reports whether predictions are good enough to decide by: after a few steps, and with a recent error of no more
-// than TrustedError. Consumers go by plain thresholds when they are not.
+// than trustedError. Consumers go by plain thresholds when they are not.
 func (m *Model) Trusted() bool {
 	err, steps := m.Error()
-	return steps >= trustedSteps && err <= TrustedError
+	return steps >= trustedSteps && err <= trustedError
 }
 
-// TrustedError is the largest recent error with which predictions are decided by.
-const TrustedError = 0.35
+// trustedError is the largest recent error with which predictions are decided by.
+const trustedError = 0.35
 
 const trustedSteps = 8

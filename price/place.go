@@ -22,7 +22,7 @@ func placesOf(g *graph.Graph, joined []int) ([]place, error) {
 		}
 		numbers := 0
 		for _, node := range g.Nodes[at : at+n] {
-			if ClassOf(node) == Linear {
+			if classOf(node) == Linear {
 				numbers += node.Weights[0].Out.Len() * node.Weights[0].In.Len()
 			}
 		}

@@ -47,12 +47,6 @@ func (p *Profile) terms(s Sample) (terms, error) {
 	return t, nil
 }
 
-// PredictSample is what the profile's fit says of a sample, s.
-func (p *Profile) PredictSample(s Sample) (float64, error) {
-	t, err := p.complete().terms(s)
-	return t.cost.seconds, err
-}
-
 // FitSamples finds the coefficients with which the profile's roofline comes nearest to the samples, by relative error.
 // Classes without samples stay Typical.
 func (p *Profile) FitSamples(samples []Sample) (*Fit, error) {
