@@ -69,9 +69,9 @@ func (b Budget) bytes(dev backend.Device, weights int64) (int64, error) {
 	if b.Total > 0 {
 		left := int64(b.Total*float64(total)) - (total - free) - weights - slack
 		if left <= 0 {
-			raise := "raise the part, "
-			if b.Total == 1 {
-				raise = ""
+			raise := ""
+			if free > weights+slack {
+				raise = "raise the part, "
 			}
 			return 0, fmt.Errorf("ridge: of the %s of device %s the part %g may be used; %s are in use already, the weights take %s, %s are kept for activations, and nothing is left for the cache; %sstop what else uses it, or take fewer bits a weight",
 				size.Text(total), dev.Info().Name, b.Total, size.Text(total-free), size.Text(weights), size.Text(slack), raise)
@@ -125,7 +125,7 @@ func shorter(tokens int) string {
 	if tokens == 0 {
 		return ""
 	}
-	return fmt.Sprintf("lower the context to %d, ", tokens)
+	return fmt.Sprintf("lower the context to %d (--ctx), ", tokens)
 }
 
 // smaller are the formats that every device keeps as they are, the best first.
@@ -145,12 +145,18 @@ func roomFor(g *graph.Graph, weights int64, dev backend.Device) error {
 	if weights < free {
 		return nil
 	}
-	advice := "no format makes them fit: take a smaller model"
+	advice, alone := "no format makes them fit: take a smaller model", weights < total-total/10
+	if alone {
+		advice = "take a smaller model"
+	}
 	for _, f := range smaller {
 		if n := bytesIn(g, f); n < free-free/10 {
 			advice = fmt.Sprintf("as %s they would take %s: ridge convert --type %s", f, size.Text(n), f)
 			break
 		}
+	}
+	if alone {
+		advice += ", or stop what else uses it"
 	}
 	return fmt.Errorf("ridge: the model's weights take %s, and of the %s of device %s %s are free; %s", size.Text(weights), size.Text(total), dev.Info().Name, size.Text(free), advice)
 }

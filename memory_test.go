@@ -46,9 +46,10 @@ func TestSetPages(t *testing.T) {
 		{"all requests", Budget{}, metered{free: gib}, 4 * 64, ""},
 		{"no meter", Budget{}, unmetered{}, 4 * 64, ""},
 		{"little is free", Budget{}, metered{free: 1*mib + 400*kib}, 90, ""},
-		{"too little is free", Budget{}, metered{free: 1*mib + 100*kib}, 0, "takes 64 pages of 4.0 KiB of the cache, 256.0 KiB in all, and there are 90.0 KiB for it; lower the context to 352"},
+		{"too little is free", Budget{}, metered{free: 1*mib + 100*kib}, 0, "takes 64 pages of 4.0 KiB of the cache, 256.0 KiB in all, and there are 90.0 KiB for it; lower the context to 352 (--ctx), make room"},
 		{"nothing is free for a request", Budget{}, metered{free: 1*mib + 2*kib}, 0, "there are 1.8 KiB for it; make room, or keep it in int8"},
-		{"the weights do not fit", Budget{}, metered{free: 900 * kib, total: 2 * mib}, 0, "weights take 1.0 MiB, and of the 2.0 MiB of device metered 900.0 KiB are free; as Q8_0 they would take 272.0 KiB: ridge convert --type Q8_0"},
+		{"the weights do not fit", Budget{}, metered{free: 900 * kib, total: 2 * mib}, 0, "weights take 1.0 MiB, and of the 2.0 MiB of device metered 900.0 KiB are free; as Q8_0 they would take 272.0 KiB: ridge convert --type Q8_0, or stop what else uses it"},
+		{"they would if the device were free", Budget{}, metered{free: 100 * kib, total: 2 * mib}, 0, "100.0 KiB are free; take a smaller model, or stop what else uses it"},
 		{"they would in fewer bits", Budget{}, metered{free: 200 * kib}, 0, "as Q4_0 they would take 144.0 KiB"},
 		{"they never fit", Budget{}, metered{free: 100 * kib}, 0, "take a smaller model"},
 		{"bytes", Budget{Bytes: 8 * mib}, unmetered{}, 2048, ""},
@@ -56,7 +57,8 @@ func TestSetPages(t *testing.T) {
 		{"a part", Budget{Part: 0.5}, metered{free: 9 * mib}, 1024, ""},
 		{"a part of nobody knows what", Budget{Part: 0.5}, unmetered{}, 0, "device unmetered does not say"},
 		{"a utilization", Budget{Total: 0.5}, metered{free: 7 * gib, total: 8 * gib}, (4*gib - gib - gib - mib) / (4 * kib), ""},
-		{"a utilization that others use up", Budget{Total: 0.5}, metered{free: 2 * gib, total: 8 * gib}, 0, "nothing is left for the cache"},
+		{"a utilization that others use up", Budget{Total: 0.5}, metered{free: 2 * gib, total: 8 * gib}, 0, "nothing is left for the cache; raise the part, stop what else uses it, or take fewer bits a weight"},
+		{"a utilization that no part is enough for", Budget{Total: 0.5}, metered{free: gib, total: 8 * gib}, 0, "nothing is left for the cache; stop what else uses it, or"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := &graph.Graph{

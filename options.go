@@ -75,7 +75,7 @@ func (o Options) check() error {
 	case o.Threads < 0:
 		return fmt.Errorf("ridge: Threads is %d; 0 (all) or more is possible", o.Threads)
 	case o.Deterministic && o.onGPU():
-		return errors.New("ridge: Deterministic is set and Backend is a GPU, whose sums depend on how many rows a step has; take the CPU, or leave it")
+		return errors.New("ridge: Deterministic is set and Backend is a GPU, whose sums depend on how many rows a step has; take the CPU, or leave Deterministic out")
 	case o.Context < 0:
 		return fmt.Errorf("ridge: Context is %d; 0 (the model's) or more is possible", o.Context)
 	case o.Engine.StepTokens < 0 || o.Engine.StepTokens > maxStepTokens:

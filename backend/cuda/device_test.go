@@ -87,8 +87,8 @@ var opTests = sync.OnceValues(func() (all []*opTest, failed error) {
 	return all, failed
 })
 
-// variant says which kernels a case runs: its op, their names, the weights' formats, the sizes of heads, and whether rows are one, few or
-// many. With -short, as the sanitizer has it, one case of each is tested.
+// variant says which kernels a case runs: its op, their names, whether rows are one, few or many, and, where kernels are made for them, the
+// weights' formats and the sizes of heads. With -short, as the sanitizer has it, one case of each is tested.
 func (o *opTest) variant(d *Device) string {
 	rows := "many rows"
 	switch {
@@ -99,14 +99,21 @@ func (o *opTest) variant(d *Device) string {
 	}
 	s := []string{o.op, rows}
 	for _, n := range o.graph.Nodes {
-		for _, k := range d.Kernels(n) {
-			s = append(s, k.Name())
+		name, attention := d.Kernels(n)[0].Name(), n.Op.Name() == "Attention"
+		switch s = append(s, name); {
+		case attention:
+			s = append(s, fmt.Sprint(len(n.Weights) > 0, n.Op.(graph.Attention).Both))
+		default:
+			s = append(s, n.Op.Attrs())
+		}
+		if strings.Contains(name, "plain") {
+			continue
 		}
 		for _, w := range n.Weights[:min(1, len(n.Weights))] {
 			s = append(s, w.Format.String())
 		}
-		if _, ok := n.Op.(graph.Attention); ok {
-			s = append(s, fmt.Sprint(n.In[1].Cache.K.Size, len(n.Weights) > 0, n.Op.(graph.Attention).Both))
+		if attention {
+			s = append(s, fmt.Sprint(n.In[1].Cache.K.Size))
 		}
 	}
 	return strings.Join(s, ", ")
@@ -141,11 +148,12 @@ func TestOps(t *testing.T) {
 			variants := map[string]bool{}
 			tested := 0
 			for _, o := range all {
-				if v := o.variant(d); leftOut(o.graph) == "" && !(testing.Short() && variants[v]) {
-					ops[o.op] = append(ops[o.op], o)
-					variants[v] = true
-					tested++
+				if leftOut(o.graph) != "" || testing.Short() && variants[o.variant(d)] {
+					continue
 				}
+				ops[o.op] = append(ops[o.op], o)
+				variants[o.variant(d)] = true
+				tested++
 			}
 			for _, op := range slices.Sorted(maps.Keys(ops)) {
 				t.Run(op, func(t *testing.T) {
