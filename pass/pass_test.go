@@ -123,17 +123,45 @@ func TestWeights(t *testing.T) {
 	}
 }
 
+// TestWeightsInFourBits: rows of a multiple of 128 are turned, and what meets them is not rounded.
+func TestWeightsInFourBits(t *testing.T) {
+	axis, odd := graph.Axis{Name: "a", Count: 128, Size: 1}, graph.Axis{Name: "odd", Count: 192, Size: 1}
+	b := graph.NewBuilder("test", testkit.Find, graph.BF16, graph.BF16)
+	x := b.Embed("x", b.Weight("embd/BF16", axis, axis), 0)
+	back := b.Linear("narrow", b.Linear("wide", x, b.Weight("wide/BF16", odd, axis), nil), b.Weight("narrow/BF16", axis, odd), nil)
+	g, err := b.Finish(b.Linear("logits", b.Pick("picked", back), b.Weight("head/BF16", axis, axis), nil))
+	if err == nil {
+		g, err = pass.Run(g, pass.All, pass.Options{Weights: quant.INT4})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range g.Weights {
+		want := quant.BF16
+		if w.Name == "wide/BF16" {
+			want = quant.INT4
+		}
+		if w.Format != want {
+			t.Errorf("%s is in %s, want %s", w.Name, w.Format, want)
+		}
+	}
+	if strings.Contains(g.String(), "Quantize(") {
+		t.Errorf("inputs are rounded:\n%s", g)
+	}
+}
+
 func TestWeightFormat(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		act  graph.Type
 		want quant.Format
-	}{{"", graph.F32, quant.Invalid}, {"fp8", graph.F32, quant.FP8}, {"fp8", graph.BF16, quant.FP8}, {"int8", graph.F32, quant.Q8_0}, {"int8", graph.BF16, quant.INT8}} {
+	}{{"", graph.F32, quant.Invalid}, {"fp8", graph.F32, quant.FP8}, {"fp8", graph.BF16, quant.FP8}, {"int8", graph.F32, quant.Q8_0}, {"int8", graph.BF16, quant.INT8},
+		{"int4", graph.F32, quant.Q4_0}, {"int4", graph.BF16, quant.INT4}} {
 		if f, err := pass.WeightFormat(c.name, c.act); f != c.want || err != nil {
 			t.Errorf("%q with activations in %s is %v, %v; want %v", c.name, c.act, f, err, c.want)
 		}
 	}
-	if _, err := pass.WeightFormat("fp4", graph.F32); err == nil || !strings.Contains(err.Error(), "fp8 and int8 are possible") {
+	if _, err := pass.WeightFormat("fp4", graph.F32); err == nil || !strings.Contains(err.Error(), "fp8, int8 and int4 are possible") {
 		t.Errorf("fp4 gives %v", err)
 	}
 }

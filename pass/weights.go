@@ -7,8 +7,8 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// WeightFormat is the format of Options.Weights that goes by a name of vLLM's --quantization: "fp8" is FP8, "int8" is INT8, or Q8_0 on a
-// device with activations in F32, a CPU, whose kernels multiply integers in blocks. "" is Invalid: weights stay.
+// WeightFormat is the format of Options.Weights that goes by a name of --quantization: "fp8" is FP8, "int8" is INT8 and "int4" INT4, or
+// Q8_0 and Q4_0 on a device with activations in F32, a CPU, whose kernels multiply integers in blocks of 32. "" is Invalid: weights stay.
 func WeightFormat(name string, act graph.Type) (quant.Format, error) {
 	switch {
 	case name == "":
@@ -19,13 +19,17 @@ func WeightFormat(name string, act graph.Type) (quant.Format, error) {
 		return quant.Q8_0, nil
 	case name == "int8":
 		return quant.INT8, nil
+	case name == "int4" && act == graph.F32:
+		return quant.Q4_0, nil
+	case name == "int4":
+		return quant.INT4, nil
 	}
-	return quant.Invalid, fmt.Errorf("weights cannot be turned into %q as they are loaded; fp8 and int8 are possible", name)
+	return quant.Invalid, fmt.Errorf("weights cannot be turned into %q as they are loaded; fp8, int8 and int4 are possible", name)
 }
 
 // Weights turns matrices in F32, F16 or BF16 into the format that the options name: those of linear layers, except the one that makes
 // logits, whose errors go straight into what is drawn, and those whose rows do not divide into the format's blocks. Tables that tokens
-// are looked up in stay. It is what vLLM's --quantization turns, by the same rule.
+// are looked up in stay. It is what vLLM's --quantization turns, by the same rule. What meets a matrix in INT4 is not rounded.
 func Weights(g *graph.Graph, o Options) (*graph.Graph, error) {
 	if o.Weights == quant.Invalid {
 		return g, nil

@@ -39,6 +39,7 @@ var bounds = [formatCount]bound{
 	MXFP4:  {0.25, 0x1p-128, math.Inf(1)},      // 8 units, cut off at 6
 	FP8:    {0.0358, tinyRow, 0x1.ffp127},      // half a step of 32 at 448
 	INT8:   {0.00394, tinyRow, 0x1.ffp127},     // half a step of 1/127
+	INT4:   {0.301, 0x1p-22, 8 * f16Max},       // the largest number by a step of a tenth, its mirror image on code 15
 }
 
 // checkNumbers finds the first number of src that f cannot hold.

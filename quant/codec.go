@@ -29,6 +29,7 @@ var codecs = [formatCount]codec{
 	MXFP4:  {decodeMXFP4, encodeMXFP4},
 	FP8:    {decodeFP8, encodeFP8},
 	INT8:   {decodeINT8, encodeINT8},
+	INT4:   {decodeINT4, encodeINT4},
 }
 
 // Decode writes the numbers of src, len(dst) of them, to dst. len(dst) is a multiple of f.Block (of FP8 and INT8 it is a whole row) and src holds

@@ -69,7 +69,7 @@ func worst(t *testing.T, f Format, x []float32) float64 {
 func TestRoundTripBound(t *testing.T) {
 	rows := hardRows()
 	r := rand.New(rand.NewPCG(9, 9))
-	for _, f := range Formats() {
+	for _, f := range append(Formats(), INT4) {
 		for name, x := range rows {
 			if over := worst(t, f, x); over > 0 {
 				t.Errorf("%s, row %q: %v past the bound", f, name, over)
@@ -97,7 +97,7 @@ func TestRoundTripBound(t *testing.T) {
 
 // TestZerosStayZero wants a row of zeros back as zeros exactly, in every format.
 func TestZerosStayZero(t *testing.T) {
-	for _, f := range Formats() {
+	for _, f := range append(Formats(), INT4) {
 		x := make([]float32, 256)
 		b := bytes.Repeat([]byte{0xff}, int(f.RowBytes(256))) // what was there before must not matter
 		if err := Encode(f, b, x); err != nil {
@@ -221,7 +221,7 @@ func BenchmarkEncode(b *testing.B) {
 	for i := range x {
 		x[i] = float32(r.NormFloat64())
 	}
-	for _, f := range Formats() {
+	for _, f := range append(Formats(), INT4) {
 		b.Run(f.String(), func(b *testing.B) {
 			dst := make([]byte, f.RowBytes(len(x)))
 			b.SetBytes(int64(4 * len(x)))

@@ -28,6 +28,7 @@ const (
 	MXFP4
 	FP8
 	INT8
+	INT4
 	formatCount
 )
 
@@ -57,10 +58,11 @@ var layouts = [formatCount]layout{
 	MXFP4:  {"MXFP4", 32, 17, 0},
 	FP8:    {"FP8", 16, 16, 4},
 	INT8:   {"INT8", 16, 16, 4},
+	INT4:   {"INT4", int4Block, int4Bytes, 0},
 }
 
-// Formats lists the formats that files of weights have, floats first. FP8 and INT8, which are made as weights are loaded, are not among
-// them.
+// Formats lists the formats that files of weights have, floats first. FP8, INT8 and INT4, which are made as weights are loaded, are not
+// among them.
 func Formats() []Format {
 	all := make([]Format, 0, FP8-1)
 	for f := F32; f < FP8; f++ {

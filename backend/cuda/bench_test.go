@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/plan"
@@ -113,22 +112,21 @@ func BenchmarkLlama8B(b *testing.B) {
 	if _, err := Devices(); err != nil {
 		b.Skipf("no GPU to measure: %v", err)
 	}
-	for _, f := range []quant.Format{quant.BF16, quant.FP8, quant.INT8, quant.Q4_0, quant.Q4_K, quant.MXFP4, quant.Q6_K, quant.Q8_0} {
-		b.Run(f.String(), func(b *testing.B) { benchmarkLlama8B(b, f) })
+	for _, f := range []quant.Format{quant.BF16, quant.Q4_0, quant.Q4_K, quant.MXFP4, quant.Q6_K, quant.Q8_0, quant.INT4} {
+		b.Run(f.String(), func(b *testing.B) { benchmarkLlama8B(b, f, quant.Invalid) })
+	}
+	for _, f := range []quant.Format{quant.FP8, quant.INT8, quant.INT4} {
+		b.Run("turned into "+f.String(), func(b *testing.B) { benchmarkLlama8B(b, quant.BF16, f) })
 	}
 }
 
-// benchmarkLlama8B has weights in a format that stays packed, or turns bf16 into one.
-func benchmarkLlama8B(b *testing.B, f quant.Format) {
+// benchmarkLlama8B has all weights, the head's too, in a format, and turns those of the layers into another one.
+func benchmarkLlama8B(b *testing.B, stored, made quant.Format) {
 	d, err := New(Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer d.Close()
-	stored, made := quant.BF16, f
-	if slab.Has(f) {
-		stored, made = f, quant.Invalid
-	}
 	find := func(name string) (graph.Found, bool) {
 		return graph.Found{Format: stored, Source: graph.Source{Tensor: name}}, true
 	}

@@ -188,7 +188,7 @@ func compare(t *testing.T, d *Device, o *opTest) {
 func layers(b *graph.Builder, format string, pairing graph.Pairing, headSize, dim, window int) *graph.Value {
 	axis := func(name string, count, size int) graph.Axis { return graph.Axis{Name: name, Count: count, Size: size} }
 	vocab, hidden, heads, kv, ffn := axis("vocab", 61, 1), axis("hidden", 256, 1), axis("heads", 4, headSize), axis("kv", 2, headSize), axis("ffn", 480, 1)
-	if strings.HasSuffix(format, "_K") {
+	if strings.HasSuffix(format, "_K") || format == "/INT4" {
 		ffn.Count = 512 // their blocks
 	}
 	r := &graph.Rotation{Name: "angles", Pairing: pairing, Dim: dim, Theta: 10000}
@@ -225,7 +225,7 @@ var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
 		{graph.HalfPairs, 64, 64, 0, ""}, {graph.AdjacentPairs, 128, 128, 0, ""}, {graph.HalfPairs, 128, 64, 50, ""}, {graph.AdjacentPairs, 80, 80, 0, ""},
 		{graph.HalfPairs, 256, 256, 0, ""}, {graph.HalfPairs, 128, 128, 0, "/Q4_0"}, {graph.HalfPairs, 128, 128, 0, "/Q8_0"},
 		{graph.HalfPairs, 128, 128, 0, "/Q4_1"}, {graph.HalfPairs, 128, 128, 0, "/MXFP4"}, {graph.HalfPairs, 128, 128, 0, "/Q4_K"}, {graph.HalfPairs, 128, 128, 0, "/Q6_K"},
-		{graph.HalfPairs, 128, 128, 0, "/FP8"}, {graph.HalfPairs, 128, 128, 0, "/INT8"},
+		{graph.HalfPairs, 128, 128, 0, "/FP8"}, {graph.HalfPairs, 128, 128, 0, "/INT8"}, {graph.HalfPairs, 128, 128, 0, "/INT4"},
 	} {
 		for _, cache := range []graph.Type{graph.BF16, graph.F16, graph.I8, graph.F8} {
 			b := graph.NewBuilder("layers", testkit.Find, graph.BF16, cache)

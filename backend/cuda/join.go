@@ -89,7 +89,7 @@ func (d *Device) tensorLinear(l *launch) bool {
 // alike reports whether two linear layers keep their weights in layouts that one kernel reads.
 func alike(a, b *launch) bool {
 	v, w := a.args.Weights[0].(*weight), b.args.Weights[0].(*weight)
-	return packs(v) == packs(w) && (!packs(v) || v.tensor.Format == w.tensor.Format)
+	return packs(v) == packs(w) && (!packs(v) || v.format == w.format)
 }
 
 // overlap reports whether two buffers share memory.

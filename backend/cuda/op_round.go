@@ -5,6 +5,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/narrow"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/norm"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -61,10 +62,7 @@ func (d *Device) rounded(w *weight, as graph.Type) (driver.Ptr, error) {
 	if t.Format.ScaledRows() {
 		return codes, d.uploadRounded(w, codes)
 	}
-	from := graph.F32
-	if t.Format == quant.BF16 {
-		from = graph.BF16
-	}
+	from := floatsOf(t)
 	x, err := d.resident(w, from)
 	if err != nil {
 		return 0, err
@@ -80,6 +78,37 @@ func (d *Device) rounded(w *weight, as graph.Type) (driver.Ptr, error) {
 		return 0, err
 	}
 	return codes, d.forget(w, from)
+}
+
+// floatsOf is the type in which a tensor of floats goes to the device to be rounded there.
+func floatsOf(t quant.Tensor) graph.Type {
+	if t.Format == quant.BF16 {
+		return graph.BF16
+	}
+	return graph.F32
+}
+
+// roundSlabs rounds a weight in floats to INT4, into the bytes of its slabs.
+func (d *Device) roundSlabs(w *weight, bytes int64) error {
+	from := floatsOf(w.tensor)
+	x, err := d.resident(w, from)
+	if err != nil {
+		return err
+	}
+	k, err := slab.FindRound(d.loader, from)
+	if err != nil {
+		return err
+	}
+	if err := d.stream.Fill(w.packed, 0, bytes); err != nil {
+		return err
+	}
+	if err := slab.Round(d.stream, k, &slab.Rounded{X: x, W: w.packed, N: int32(w.tensor.Rows), K: int32(w.tensor.Cols)}); err != nil {
+		return err
+	}
+	if err := d.stream.Synchronize(); err != nil {
+		return err
+	}
+	return d.forget(w, from)
 }
 
 // uploadRounded sends the codes and scales of a weight that is rounded already.

@@ -20,7 +20,7 @@ func (d *Device) slabRows() int {
 }
 
 // packs reports whether a layer's weight stays quantised on the device.
-func packs(w *weight) bool { return slab.Has(w.tensor.Format) }
+func packs(w *weight) bool { return slab.Has(w.format) }
 
 // openedBytes is the room for weights opened to bf16, for a 32nd of the GPU's memory at most. A layer that needs more is computed in
 // groups of rows however many they are.
@@ -31,19 +31,22 @@ func (d *Device) slabOnDevice(w *weight) (driver.Ptr, error) {
 	if w.packed != 0 {
 		return w.packed, nil
 	}
-	n, bytes := slab.Slabs(w.tensor)
+	n, bytes := slab.Slabs(w.meant())
 	p, err := d.alloc(int64(n)*int64(bytes), "weight "+w.name)
 	if err != nil {
 		return 0, err
 	}
 	w.packed = p
+	if w.tensor.Format != w.format {
+		return p, d.roundSlabs(w, int64(n)*int64(bytes))
+	}
 	return p, d.upload.rows(p, n, bytes, func(dst []byte, from, to int) { slab.Pack(dst, w.tensor, from, to) })
 }
 
 // bindSlab is bindTensor for weights of one format that slab.Has.
 func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, error) {
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
-	format := layers[0].args.Weights[0].(*weight).tensor.Format
+	format := layers[0].args.Weights[0].(*weight).format
 	p := slab.Problem{X: at(buffer), Rows: int(buffer.Len / x.RowBytes()), K: x.Axis.Len(), Gated: act != nil}
 	opened := int64(0)
 	for _, l := range layers {

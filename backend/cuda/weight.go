@@ -20,7 +20,8 @@ import (
 // are read in one layout only.
 type weight struct {
 	name   string
-	tensor quant.Tensor
+	tensor quant.Tensor // as files have it
+	format quant.Format // as the graph means it
 	on     map[graph.Type]driver.Ptr
 	woven  driver.Ptr // with the up matrix, when this is a gate; see gemm.Weave
 	scales driver.Ptr // of its rows, when it is in numbers of eight bits
@@ -33,7 +34,14 @@ type weight struct {
 
 // Place implements backend.Device.
 func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) {
-	return &weight{name: w.Name, tensor: t, on: map[graph.Type]driver.Ptr{}}, nil
+	return &weight{name: w.Name, tensor: t, format: w.Format, on: map[graph.Type]driver.Ptr{}}, nil
+}
+
+// meant is the weight in the graph's format; Data is the file's, in another one where the device turns it.
+func (w *weight) meant() quant.Tensor {
+	t := w.tensor
+	t.Format = w.format
+	return t
 }
 
 // Bytes implements backend.Weight: what the weight takes on the device, once kernels have bound it.
@@ -51,7 +59,7 @@ func (w *weight) Bytes() int64 {
 	if w.expertBytes != 0 {
 		n += w.expertBytes
 	} else if w.packed != 0 {
-		pieces, bytes := slab.Slabs(w.tensor)
+		pieces, bytes := slab.Slabs(w.meant())
 		n += int64(pieces) * int64(bytes)
 	}
 	return n

@@ -107,10 +107,10 @@ func TestModelsOnGPUInBF16(t *testing.T) {
 	})
 }
 
-// TestModelsOnGPUInEightBits runs the models with weights turned into numbers of eight bits, under the same rule.
-func TestModelsOnGPUInEightBits(t *testing.T) {
+// TestModelsOnGPUTurned runs the models with weights turned into numbers of eight and four bits, under the same rule.
+func TestModelsOnGPUTurned(t *testing.T) {
 	gpuModels(t, nil, func(t *testing.T, dir string, dev backend.Device) {
-		for _, weights := range []quant.Format{quant.FP8, quant.INT8} {
+		for _, weights := range []quant.Format{quant.FP8, quant.INT8, quant.INT4} {
 			want, err := bf16(dir, ref.New(), graph.BF16, weights)
 			if err != nil && strings.Contains(err.Error(), "can be turned into") {
 				t.Logf("%s: %v", weights, err)

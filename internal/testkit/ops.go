@@ -40,6 +40,7 @@ func Cases() []Case {
 	all = append(all, linearCases()...)
 	all = append(all, roundedCases()...)
 	all = append(all, scaledCases()...)
+	all = append(all, groupCases()...)
 	all = append(all, rowCases()...)
 	all = append(all, attentionCases()...)
 	all = append(all, moeCases()...)
@@ -119,6 +120,27 @@ func scaledCases() []Case {
 					all = append(all, c)
 				}
 			}
+		}
+	}
+	return all
+}
+
+// groupCases multiply weights in INT4 with inputs in floats.
+func groupCases() []Case {
+	var all []Case
+	for _, size := range []struct{ out, in int }{{2, 256}, {37, 512}, {136, 640}} {
+		for i, steps := range rowSteps() {
+			all = append(all, Case{
+				Name: fmt.Sprintf("Linear/INT4/%dx%d/rows%d", size.out, size.in, LimitsFor(steps, 16).Tokens), Op: "Linear", Steps: steps, Tolerance: 1e-5,
+				Graph: func(b *graph.Builder) *graph.Value {
+					out, in := axis("out", size.out, 1), axis("in", size.in, 1)
+					var bias *graph.Weight
+					if i%2 == 0 {
+						bias = b.Vector("bias", out)
+					}
+					return b.Linear("y", feed(b, "x", in), b.Weight("w/INT4", out, in), bias)
+				},
+			})
 		}
 	}
 	return all

@@ -3,7 +3,8 @@
 // at most 2^-16 of the largest of its run.
 //
 // A slot is such a run of a row of x. A product of 16 rows of weights has eight columns: the high and the low digits of four slots, a group. A
-// block of weights is multiplied by its own slots, with zeros in place of the others'.
+// block of weights is multiplied by its own slots, with zeros in place of the others'. Where a unit's row has one scale (WHOLE), a group is
+// one slot, in four blocks; a product's columns are the slots of all rows of x, again and again when these are fewer than four.
 #pragma once
 #include "ring.h"
 
@@ -59,11 +60,12 @@ template <typename Q, int X_ROWS> struct Digits {
 template <typename F, typename Q> struct Slots {
   int group, groups;
   u32 pairs[4];
-  static DEVICE int quarter() { return lane() / 4 % 4; } // which of the group's slots
+  static DEVICE int quarter() { return lane() / 4 % 4; } // which of the group's slots, or blocks
   // ask has the nth two groups of a warp, whose columns begin at a unit, on their way.
   DEVICE void ask(const FewParams& p, int unit, int n, int all) {
     groups = all, group = 2 * n + lane() / 16;
     int row = quarter() % F::ROWS, run = (group % F::GROUPS * 4 + quarter()) / F::ROWS;
+    if (WHOLE<Q>) row = group % F::GROUPS, run = quarter();
     int k = (unit + group / F::GROUPS) * COLUMNS + run / Q::SUBS * 32 + lane() % 4 * 2;
     bool any = group < groups && k < p.k && row < p.m;
     const bf16* at = p.x + (long)row * p.k + k;
@@ -76,6 +78,7 @@ template <typename F, typename Q> struct Slots {
     top = maxPair(top, choose(top, top, 0x1032));
     top = maxPair(top, shuffleBits(top, 1));
     top = maxPair(top, shuffleBits(top, 2));
+    if (WHOLE<Q>) top = maxPair(top, shuffleBits(top, 4)), top = maxPair(top, shuffleBits(top, 8));
     float most = low(top) == 0 ? 1 : low(top), steps = 32512 * reciprocal(most);
     u32 v[8], sum = 0;
     UNROLL for (int i = 0; i < 8; i++) {
@@ -85,6 +88,7 @@ template <typename F, typename Q> struct Slots {
     }
     sum += shuffleBits(sum, 1);
     sum += shuffleBits(sum, 2);
+    if (WHOLE<Q>) sum += shuffleBits(sum, 4), sum += shuffleBits(sum, 8);
     if (group >= groups) return;
     u32 to = xs + group * F::GROUP;
     UNROLL for (int digit = 0; digit < 2; digit++) { // the high ones first
@@ -93,10 +97,11 @@ template <typename F, typename Q> struct Slots {
         auto two = [&](int n) { return choose(v[Q::ORDER >> (16 * w + 4 * n) & 15], v[Q::ORDER >> (16 * w + 4 * n + 4) & 15], digit ? 0x0040 : 0x0051); };
         words[w] = choose(two(0), two(2), 0x5410) ^ (digit ? 0x80808080 : 0);
       }
-      storeShared(to + (quarter() * 8 + digit * 4 + lane() % 4) * 8, words[0], words[1]);
+      int column = digit * 4 + lane() % 4;
+      storeShared(to + (WHOLE<Q> ? quarter() / 2 * 128 + column * 16 + quarter() % 2 * 8 : quarter() * 64 + column * 8), words[0], words[1]);
     }
     float scale = most * (Q::STEPS / 32512);
-    if (lane() % 4 == 0)
+    if (lane() % (WHOLE<Q> ? 16 : 4) == 0)
       storeShared(to + 256 + quarter() * 8, __builtin_bit_cast(u32, scale), __builtin_bit_cast(u32, (float)(int)sum * scale * -Q::BIAS));
   }
 };
@@ -121,15 +126,21 @@ DEVICE void dotBytes(int (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1
 
 // Scales is those of a unit that a lane wants: for each group, of its slot's columns and of rows g and g + 8.
 template <typename F, typename Q> struct Scales {
-  u16 scales[F::GROUPS][2], middles[F::GROUPS][2];
+  static constexpr int COUNT = WHOLE<Q> ? 1 : F::GROUPS;
+  u16 scales[COUNT][2], middles[COUNT][2];
   DEVICE void load(u32 unit) {
-    UNROLL for (int j = 0; j < F::GROUPS; j++) UNROLL for (int h = 0; h < 2; h++) {
-      InShared row = {unit + h * Q::BYTES + Q::SCALES + lane() / 4 * Q::EACH + lane() % 4 / F::ROWS * 2};
+    UNROLL for (int j = 0; j < COUNT; j++) UNROLL for (int h = 0; h < 2; h++) {
+      InShared row = {unit + h * Q::BYTES + Q::SCALES + lane() / 4 * Q::EACH + (WHOLE<Q> ? 0 : lane() % 4 / F::ROWS * 2)};
       scales[j][h] = row.one(4 * j / F::ROWS * 2);
       if (Q::AFFINE) middles[j][h] = row.one(4 * j / F::ROWS * 2 + Q::EACH / 2);
     }
   }
 };
+
+// number is what sums of products come to, of high digits and of low ones, with a slot's scale and what its BIAS adds.
+DEVICE float number(int high, int low, const Vec8& slot) {
+  return __builtin_bit_cast(float, slot.x[0]) * (float)(high * 256 + low) + __builtin_bit_cast(float, slot.x[1]);
+}
 
 // multiply adds a unit's products to acc: of rows g and g + 8 by the slot's row of x.
 template <typename F, typename Q> DEVICE void multiplyDigits(float (&acc)[2], const Q (&q)[2], const Scales<F, Q>& s, u32 xs) {
@@ -144,24 +155,39 @@ template <typename F, typename Q> DEVICE void multiplyDigits(float (&acc)[2], co
       bool mine = OF_BLOCK >= 4 || (4 * j + lane() / 8) / OF_BLOCK == block;
       dotBytes(sums, top[0], bottom[0], top[1], bottom[1], mine ? digits.x[0] : 0, mine ? digits.x[1] : 0);
     }
-    float scale = __builtin_bit_cast(float, slot.x[0]), less = __builtin_bit_cast(float, slot.x[1]);
     UNROLL for (int h = 0; h < 2; h++) {
-      acc[h] += Q::number(s.scales[j][h]) * (scale * (float)(sums[2 * h] * 256 + sums[2 * h + 1]) + less);
-      if (Q::AFFINE) acc[h] += Q::number(s.middles[j][h]) * (less * (-1.0f / Q::BIAS));
+      acc[h] += Q::number(s.scales[j][h]) * number(sums[2 * h], sums[2 * h + 1], slot);
+      if (Q::AFFINE) acc[h] += Q::number(s.middles[j][h]) * (__builtin_bit_cast(float, slot.x[1]) * (-1.0f / Q::BIAS));
     }
   }
 }
 
-// storeSums adds the lanes that have slots of the same row of x, and writes [16 rows of weights][rows of x].
-template <int ROWS> DEVICE void storeSums(float* to, float (&acc)[2]) {
+// multiplyWhole is multiplyDigits with one scale a row: it scales once.
+template <typename F, typename Q> DEVICE void multiplyWhole(float (&acc)[2], const Q (&q)[2], const Scales<F, Q>& s, u32 xs) {
+  InShared mine = {xs + lane() / 8 % F::ROWS * F::GROUP + lane() % 8 * 16};
+  Vec16 digits[2] = {mine.four(0), mine.four(128)};
+  Vec8 slot = InShared{xs + lane() % F::ROWS * F::GROUP}.two(256);
+  int sums[4] = {};
+  UNROLL for (int block = 0; block < BLOCKS; block++) {
+    u32 top[2], bottom[2];
+    q[0].bytes(block, top);
+    q[1].bytes(block, bottom);
+    dotBytes(sums, top[0], bottom[0], top[1], bottom[1], digits[block / 2].x[block % 2 * 2], digits[block / 2].x[block % 2 * 2 + 1]);
+  }
+  UNROLL for (int h = 0; h < 2; h++) acc[h] += Q::number(s.scales[0][h]) * number(sums[2 * h], sums[2 * h + 1], slot);
+}
+
+// storeSums adds the lanes that have slots of the same row of x, unless they have the same slot, and writes [16 rows of weights][rows of x].
+template <int ROWS, bool SAME> DEVICE void storeSums(float* to, float (&acc)[2]) {
   int g = lane() / 4, t = lane() % 4;
   if (ROWS == 4) {
     to[g * 4 + t] = acc[0], to[g * 4 + t + 32] = acc[1];
     return;
   }
   bool second = t & ROWS; // the half of the lanes that goes on with row g + 8
-  float v = (second ? acc[1] : acc[0]) + shuffleXor(second ? acc[0] : acc[1], ROWS);
-  if (ROWS == 1) v += shuffleXor(v, 2);
+  float v = second ? acc[1] : acc[0];
+  if (!SAME) v += shuffleXor(second ? acc[0] : acc[1], ROWS);
+  if (!SAME && ROWS == 1) v += shuffleXor(v, 2);
   if (ROWS == 2 || t < 2) to[(g + (second ? 8 : 0)) * ROWS + t % ROWS] = v;
 }
 
@@ -198,10 +224,11 @@ template <typename Q, int ROWS> DEVICE void digits(const FewParams& p) {
         warpBarrier();
         ahead.ask(p, place);
         if ((place += UNIT) == ring + DEPTH * UNIT) place = ring;
-        multiplyDigits<F, Q>(acc, q, scales, at);
+        if constexpr (WHOLE<Q>) multiplyWhole<F, Q>(acc, q, scales, at);
+        else multiplyDigits<F, Q>(acc, q, scales, at);
       }
       if (tile == 0 && round > first) rounds.addLast(p, round - F::ROUND);
-      storeSums<ROWS>(rounds.mine(tile), acc);
+      storeSums<ROWS, WHOLE<Q>>(rounds.mine(tile), acc);
     }
     rounds.done();
   }

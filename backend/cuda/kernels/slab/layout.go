@@ -6,7 +6,7 @@ import "github.com/ridge-llm/ridge/quant"
 // A half is one contiguous piece, whose codes come in the order in which the lanes of a warp load them, 16 or 8 bytes each:
 //
 //	four    [32 lanes][4 blocks of 32 columns][4]u8  codes of four bits
-//	        [8 rows][4]f16                           scales; Q4_1 and Q4_K: [8 rows][2][4]f16, scales and then middles, the numbers of code 8
+//	        [8 rows][4]f16                           scales; Q4_1 and Q4_K: [8 rows][2][4]f16, scales and then middles, the numbers of code 8; INT4: [8 rows]f16
 //	eight   [2][32 lanes][2 blocks][8]u8             codes of eight bits, each + 128
 //	        [8 rows][4]f16                           scales
 //	six     [32 lanes][4 blocks][4]u8                the low four bits of codes of six
@@ -42,6 +42,7 @@ var layouts = map[quant.Format]layout{
 	quant.Q4_0:  {"slab_q4_0", 576, 512, 8, 1, readQ4_0, (*line).putFour},
 	quant.Q4_1:  {"slab_q4_affine", 640, 512, 16, 1, readQ4_1, (*line).putFour},
 	quant.Q4_K:  {"slab_q4_affine", 640, 512, 16, 1, readQ4_K, (*line).putFour},
+	quant.INT4:  {"slab_int4", 528, 512, 2, 1, readINT4, (*line).putFour},
 	quant.MXFP4: {"slab_mxfp4", 576, 512, 8, 1, readMXFP4, (*line).putFour},
 	quant.Q8_0:  {"slab_q8_0", 1088, 1024, 8, 1, readQ8_0, (*line).putEight},
 	quant.Q6_K:  {"slab_q6_k", 896, 768, 16, 2, readQ6_K, (*line).putSix},

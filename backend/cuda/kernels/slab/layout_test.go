@@ -39,7 +39,7 @@ func random(t testing.TB, rnd *rand.Rand, f quant.Format, rows, cols int) (quant
 // formats are all that Has.
 func formats() []quant.Format {
 	var all []quant.Format
-	for _, f := range quant.Formats() {
+	for _, f := range append(quant.Formats(), quant.INT4) {
 		if Has(f) {
 			all = append(all, f)
 		}
@@ -59,6 +59,8 @@ func number(slabs []byte, f quant.Format, cols, row, column int) float32 {
 		return binary.LittleEndian.Uint32(half[lane*16+block*4:]) >> (4*i + 16*e) & 15
 	}
 	switch f {
+	case quant.INT4:
+		return scale(0) * float32(int(four())-8)
 	case quant.Q4_0:
 		return scale(block) * float32(int(four())-8)
 	case quant.Q4_1, quant.Q4_K:
@@ -77,10 +79,10 @@ func TestPack(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, f := range formats() {
 		tolerance := 0.0
-		if f.Block() > 32 || f == quant.Q4_1 { // their scales are rounded to half precision
+		if f.Block() > 128 || f == quant.Q4_1 { // their scales are rounded to half precision
 			tolerance = 1e-4
 		}
-		for _, size := range [][2]int{{16, 128}, {2, 256}, {37, 512}, {50, 96}, {17, 768}, {300, 256}} {
+		for _, size := range [][2]int{{16, 128}, {2, 256}, {37, 512}, {50, 96}, {21, 384}, {17, 768}, {300, 256}} {
 			if size[1]%f.Block() != 0 {
 				continue
 			}

@@ -16,6 +16,16 @@ func readQ4_0(to *line, row []byte, unit int) {
 	}
 }
 
+func readINT4(to *line, row []byte, unit int) {
+	const bytes = 66
+	if b := row[min(unit*bytes, len(row)):]; len(b) > 0 {
+		to.scales[0] = order.Uint16(b)
+		for i := range to.four {
+			to.four[i] = sixteen(b[2+16*i:])
+		}
+	}
+}
+
 // readQ4_1 stores the middle of a block's range, code 8, instead of its floor: it is small, so that little is lost when it is rounded.
 func readQ4_1(to *line, row []byte, unit int) {
 	for i, b := 0, blocks(row, unit, 20); len(b) > 0; i, b = i+1, b[20:] {

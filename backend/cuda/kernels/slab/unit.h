@@ -48,6 +48,7 @@ struct InShared {
 struct InMemory {
   const u8* at;
   DEVICE Vec16 four(int offset) const { return loadStream(at + offset); }
+  DEVICE u16 one(int offset) const { return __builtin_nontemporal_load((const u16*)(at + offset)); }
   DEVICE Vec8 two(int offset) const {
     Vec8 v;
     asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v2.b32 {%0, %1}, [%2];" : "=r"(v.x[0]), "=r"(v.x[1]) : "l"(at + offset));
@@ -88,12 +89,15 @@ template <int I> DEVICE float byteFloat(u32 v) {
 
 // A format is what a lane 4g + t holds of half a unit: numbers of row g. It says:
 //   BYTES    of half a unit
-//   SCALES   where its rows' scales begin, and EACH the bytes of a row's; middles, one for each block, follow its scales
+//   SCALES   where its rows' scales begin, and EACH the bytes of a row's; middles, one for each block, follow its scales. With 2 bytes all
+//            columns of a row have one scale (WHOLE)
 //   SUBS     scales of a block of 32 columns: 1, or 2, each for the columns of one mma
 //   AFFINE   whether a number is scale × code + middle; otherwise it is scale × code
 //   ABOVE    by how much raw's numbers are too large; 0, 128 or a little more
 //   BIAS     by how much those of bytes are, which are STEPS of a scale
 //   ORDER    which of its eight columns 8i + 2t + e of a block, as 2i + e, the bytes are of: digit n is that of byte n
+
+template <typename Q> constexpr bool WHOLE = Q::EACH == 2;
 
 // Whole numbers of four bits, less 8, with scales and perhaps middles, all halves. 128 + code is the code in the last bits of bf16's 128.
 template <bool MIDDLES> struct Nibbles {
@@ -123,6 +127,14 @@ template <bool MIDDLES> struct Nibbles {
 };
 using Four = Nibbles<true>;
 using FourPlain = Nibbles<false>;
+
+// The same with one scale, a half, for all columns of a row.
+struct FourWhole : Nibbles<false> {
+  static constexpr int BYTES = 528, EACH = 2;
+  u16 one;
+  template <typename From> DEVICE void load(From from) { loadCodes(from), one = from.one(SCALES + lane() / 4 * EACH); }
+  DEVICE float scale(int) const { return halfFloat(one); }
+};
 
 // Whole numbers of eight bits, stored as code + 128; scales as above.
 struct Eight {

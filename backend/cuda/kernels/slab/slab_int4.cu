@@ -1,0 +1,3 @@
+// The kernels for INT4.
+#define FORMAT FourWhole
+#include "kernels.h"
