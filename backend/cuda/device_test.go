@@ -17,6 +17,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/testkit"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/plan"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // archs are the compute capabilities whose kernels are tested: the GPU's own, and the oldest.
@@ -225,13 +226,17 @@ var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
 		{graph.HalfPairs, 64, 64, 0, ""}, {graph.AdjacentPairs, 128, 128, 0, ""}, {graph.HalfPairs, 128, 64, 50, ""}, {graph.AdjacentPairs, 80, 80, 0, ""},
 		{graph.HalfPairs, 256, 256, 0, ""}, {graph.HalfPairs, 128, 128, 0, "/Q4_0"}, {graph.HalfPairs, 128, 128, 0, "/Q8_0"},
 		{graph.HalfPairs, 128, 128, 0, "/Q4_1"}, {graph.HalfPairs, 128, 128, 0, "/MXFP4"}, {graph.HalfPairs, 128, 128, 0, "/Q4_K"}, {graph.HalfPairs, 128, 128, 0, "/Q6_K"},
-		{graph.HalfPairs, 128, 128, 0, "/FP8"}, {graph.HalfPairs, 128, 128, 0, "/INT8"}, {graph.HalfPairs, 128, 128, 0, "/INT4"},
+		{graph.HalfPairs, 128, 128, 0, "/FP8"}, {graph.HalfPairs, 128, 128, 0, "/INT8"}, {graph.HalfPairs, 128, 128, 0, "/INT4"}, {graph.HalfPairs, 128, 128, 0, "/BF16"},
 	} {
 		for _, cache := range []graph.Type{graph.BF16, graph.F16, graph.I8, graph.F8} {
 			b := graph.NewBuilder("layers", testkit.Find, graph.BF16, cache)
 			g, err := b.Finish(layers(b, c.format, c.pairing, c.headSize, c.dim, c.window))
 			if err == nil {
-				g, err = pass.ActQuant(g, pass.Options{}) // rounds what meets FP8 and INT8
+				var o pass.Options
+				if c.format == "/BF16" {
+					o.Weights = quant.INT4 // the device rounds them
+				}
+				g, err = pass.Run(g, "actquant", o) // and what meets FP8 and INT8
 			}
 			if err != nil {
 				return nil, err
