@@ -31,8 +31,8 @@ type Options struct {
 	Engine   engine.Options // of its queue, steps and index
 	Profile  *price.Profile // of the device, for pricing steps; nil: what ridge calibrate kept of it, or a guess
 
-	// Quantization turns matrices in F32, F16 or BF16 into numbers of eight bits as they are loaded: "fp8" or "int8"; "" leaves them. See
-	// docs/quantization.md for what that costs in precision and where it is fast.
+	// Quantization turns matrices in F32, F16 or BF16 into numbers of eight or four bits as they are loaded: "fp8", "int8" or "int4"; ""
+	// leaves them. See docs/quantization.md for what that costs in precision and where it is fast.
 	Quantization string
 
 	// Deterministic makes an answer on the CPU independent of the requests beside it, to the last bit, whatever its weights'

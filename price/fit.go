@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // Fit is how far kernels stay from a device's roofline: a few coefficients for each class of nodes. A time is
@@ -121,9 +123,12 @@ func sizeOf(numbers int) float64 {
 	return min(1+(log-large)/(huge-large), 2)
 }
 
-// curve is the one for a format of weights.
+// curve is the one for a format of weights. INT4, which no file has to be measured with, is multiplied as Q4_0 is.
 func (f *Fit) curve(format string) *Curve {
 	c, ok := f.Linear[format]
+	if !ok && format == quant.INT4.String() {
+		c, ok = f.Linear[quant.Q4_0.String()]
+	}
 	if !ok {
 		c = f.Linear[""]
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/testkit"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
@@ -129,6 +130,33 @@ func builtin(t testing.TB, p *price.Profile) (*graph.Graph, *price.Model) {
 		t.Fatal(err)
 	}
 	return g, m
+}
+
+// TestFourBits: weights in INT4 have no curve of their own, and are priced as the same kernels with Q4_0 are.
+func TestFourBits(t *testing.T) {
+	p := *device(t, "h200")
+	b := graph.NewBuilder("test", testkit.Find, p.ActType(), graph.F16)
+	axis := graph.Axis{Name: "a", Count: 4096, Size: 1}
+	g, err := b.Finish(b.Linear("y", b.Pick("picked", b.Embed("x", b.Weight("embd", axis, axis), 0)), b.Weight("w/INT4", axis, axis), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seconds := func(curves map[string]price.Curve) float64 {
+		fit := *price.Roof()
+		fit.Linear = curves
+		p.Fit = &fit
+		m, err := price.New(g, &p, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Predict(&graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 1}}})
+	}
+	slow := price.Curve{Memory: 50, Points: []price.Point{{Rows: 1, Small: 1, Large: 1}}}
+	fast := price.Curve{Memory: 1, Points: slow.Points}
+	as, other := seconds(map[string]price.Curve{"": fast, "Q4_0": slow}), seconds(map[string]price.Curve{"": slow, "Q4_0": fast})
+	if as < 10*other || seconds(map[string]price.Curve{"": slow}) < 10*other {
+		t.Errorf("as Q4_0 it takes %g s, not as Q4_0 %g s", as, other)
+	}
 }
 
 // TestPredict: a prediction is the bill's sum, from a step and from a scheduler's shape of it, and allocates nothing.
