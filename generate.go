@@ -117,7 +117,7 @@ type answer struct {
 
 func (m *Model) newAnswer(ids []int32, p Params) (*answer, error) {
 	if p.MaxTokens < 0 {
-		return nil, fmt.Errorf("ridge: MaxTokens is %d; 0 (no limit) or more is possible", p.MaxTokens)
+		return nil, fmt.Errorf("ridge: MaxTokens (--max-tokens) is %d; 0 (no limit) or more is possible", p.MaxTokens)
 	}
 	stopper, err := sample.NewStopper(sample.Stop{Strings: p.Stop, Tokens: p.StopIDs, Include: p.IncludeStop, MaxTokens: m.room(ids, p)})
 	if err != nil {

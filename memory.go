@@ -179,11 +179,11 @@ func (o Options) setSwapPages(lim *backend.Limits, dev backend.Device, page int6
 		return nil
 	}
 	if _, ok := dev.(backend.Swapper); !ok {
-		return fmt.Errorf("ridge: Swap is %s and device %s cannot move its cache to host memory; leave it out", size.Text(o.Swap), dev.Info().Name)
+		return fmt.Errorf("ridge: Swap (--swap-space) is %s and device %s cannot move its cache to host memory; leave it out", size.Text(o.Swap), dev.Info().Name)
 	}
 	pages := o.Swap / page
 	if pages < 1 {
-		return fmt.Errorf("ridge: Swap is %s and a page of the cache takes %s; 0 (none) or at least a page is possible", size.Text(o.Swap), size.Text(page))
+		return fmt.Errorf("ridge: Swap (--swap-space) is %s and a page of the cache takes %s; 0 (none) or at least a page is possible", size.Text(o.Swap), size.Text(page))
 	}
 	lim.SwapPages = int(min(pages, math.MaxInt32/int64(lim.PageSize)))
 	return nil

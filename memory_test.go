@@ -81,7 +81,7 @@ func TestSetPages(t *testing.T) {
 	if (Options{Backend: "cuda", Deterministic: true}).check() == nil {
 		t.Error("a GPU was asked for what it cannot do")
 	}
-	for swap, want := range map[int64]string{-1: "Swap is -1", 100: "a page of the cache takes 4.0 KiB", 1 << 20: ""} {
+	for swap, want := range map[int64]string{-1: "Swap (--swap-space) is -1", 100: "a page of the cache takes 4.0 KiB", 1 << 20: ""} {
 		lim := backend.Limits{Seqs: 4, PageSize: 16, SeqPages: 64}
 		g := &graph.Graph{Caches: []*graph.Cache{{K: axis(32), V: axis(32), Type: graph.F32}}}
 		o := Options{Swap: swap}

@@ -77,13 +77,13 @@ func (o Options) check() error {
 	case o.Deterministic && o.onGPU():
 		return errors.New("ridge: Deterministic is set and Backend is a GPU, whose sums depend on how many rows a step has; take the CPU, or leave Deterministic out")
 	case o.Context < 0:
-		return fmt.Errorf("ridge: Context is %d; 0 (the model's) or more is possible", o.Context)
+		return fmt.Errorf("ridge: Context (--ctx) is %d; 0 (the model's) or more is possible", o.Context)
 	case o.Engine.StepTokens < 0 || o.Engine.StepTokens > maxStepTokens:
-		return fmt.Errorf("ridge: a step of %d tokens; 0 (%d) to %d is possible", o.Engine.StepTokens, Options{Backend: o.Backend}.stepTokens(), maxStepTokens)
+		return fmt.Errorf("ridge: a step of %d tokens (--max-num-batched-tokens); 0 (%d) to %d is possible", o.Engine.StepTokens, Options{Backend: o.Backend}.stepTokens(), maxStepTokens)
 	case o.Swap < 0:
-		return fmt.Errorf("ridge: Swap is %d bytes; 0 (none) or more is possible", o.Swap)
+		return fmt.Errorf("ridge: Swap (--swap-space) is %d bytes; 0 (none) or more is possible", o.Swap)
 	case o.Parallel < 0 || o.Parallel > o.stepTokens():
-		return fmt.Errorf("ridge: Parallel is %d and a step has %d tokens, one at least for each; 0 (%d) to %d is possible", o.Parallel, o.stepTokens(), defaultParallel, o.stepTokens())
+		return fmt.Errorf("ridge: Parallel (--max-num-seqs) is %d and a step has %d tokens, one at least for each; 0 (%d) to %d is possible", o.Parallel, o.stepTokens(), defaultParallel, o.stepTokens())
 	case o.Pooling != "" && o.Pooling != PoolLast && o.Pooling != PoolMean && o.Pooling != PoolCLS:
 		return fmt.Errorf("ridge: Pooling is %q; last, mean and cls are possible", o.Pooling)
 	}
@@ -148,11 +148,11 @@ func (o Options) CacheType() (graph.Type, error) {
 		return graph.I8, nil
 	case "fp8":
 		if o.Backend == "" || o.Backend == "cpu" {
-			return 0, errors.New("ridge: Cache is fp8, which the CPU has no kernels for; int8 takes as much memory and loses less")
+			return 0, errors.New("ridge: Cache (--kv-type) is fp8, which the CPU has no kernels for; int8 takes as much memory and loses less")
 		}
 		return graph.F8, nil
 	}
-	return 0, fmt.Errorf("ridge: Cache is %q; f16, bf16, f32, int8 and fp8 are possible", o.Cache)
+	return 0, fmt.Errorf("ridge: Cache (--kv-type) is %q; f16, bf16, f32, int8 and fp8 are possible", o.Cache)
 }
 
 // limits is the size of steps and contexts; setPages says how many pages there are. whole says that a text is computed in one

@@ -80,7 +80,7 @@ ridge calibrate has run, what the price of the steps predicts.
 	fl.StringVarP(&f.model, "model", "m", "", "GGUF file or Hugging Face directory; default: the built-in model")
 	fl.StringVar(&f.shape, "shape", "", "measure random weights in this shape instead; ridge dummy --list names them")
 	fl.StringVar(&f.number, "type", "Q4_0", "number format of --shape's matrices")
-	fl.StringVar(&f.device.Backend, "backend", "", "where to compute: cpu or cuda; default cpu")
+	fl.StringVar(&f.device.Backend, "backend", "", "where to compute: cpu or cuda (cuda:1 is the second GPU); default cpu")
 	fl.StringVar(&f.device.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU)")
 	addQuantization(fl, &f.device.Quantization)
 	addInts(fl, &f.threads, "threads", "t", []int{0}, "CPU threads; 0: as many as this process may use")

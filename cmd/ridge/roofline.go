@@ -82,7 +82,7 @@ prediction: in the chart as the same letter, a capital one. MODEL must be there 
 	fl.StringVar(&f.compare, "compare", "", "show a second setting, changed in this: name=value,…")
 	fl.StringVar(&f.plot, "plot", "", "write the chart to this .png or .svg file")
 	fl.BoolVar(&f.measure, "measure", false, "time every operation on this machine too")
-	fl.StringVar(&f.options.Backend, "backend", "", "with --device here: cpu or cuda; default cpu")
+	fl.StringVar(&f.options.Backend, "backend", "", "with --device here: cpu or cuda (cuda:1 is the second GPU); default cpu")
 	fl.BoolVar(&f.noChart, "no-chart", false, "print the table alone")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
 	return cmd

@@ -85,7 +85,7 @@ const pageSize = 16
 func New(m *model.Model, files plan.Tensors, dev backend.Device, o Options) (*Bench, error) {
 	measurer, ok := dev.(backend.Measurer)
 	if !ok {
-		return nil, fmt.Errorf("bench: device %s cannot measure its own peaks", dev.Info().Name)
+		return nil, fmt.Errorf("bench: device %s cannot measure its own peaks; take cpu or cuda", dev.Info().Name)
 	}
 	info := dev.Info()
 	g, err := m.Graph(model.Options{Act: info.Act, Cache: o.Cache})
