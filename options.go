@@ -58,8 +58,9 @@ const (
 	maxStepTokens   = 1 << 16
 )
 
-// stepTokens is how many rows a step may have: what a chunk of a long prompt is. A GPU needs more of them to be busy.
-func (o Options) stepTokens() int {
+// StepTokens is how many rows a step may have, at most: what a chunk of a long prompt is. It is Engine.StepTokens, or where that is 0, 512 on
+// the CPU and 2,048 on a GPU, which needs more of them to be busy.
+func (o Options) StepTokens() int {
 	switch {
 	case o.Engine.StepTokens > 0:
 		return o.Engine.StepTokens
@@ -79,11 +80,11 @@ func (o Options) check() error {
 	case o.Context < 0:
 		return fmt.Errorf("ridge: Context (--ctx) is %d; 0 (the model's) or more is possible", o.Context)
 	case o.Engine.StepTokens < 0 || o.Engine.StepTokens > maxStepTokens:
-		return fmt.Errorf("ridge: a step of %d tokens (--max-num-batched-tokens); 0 (%d) to %d is possible", o.Engine.StepTokens, Options{Backend: o.Backend}.stepTokens(), maxStepTokens)
+		return fmt.Errorf("ridge: a step of %d tokens (--max-num-batched-tokens); 0 (%d) to %d is possible", o.Engine.StepTokens, Options{Backend: o.Backend}.StepTokens(), maxStepTokens)
 	case o.Swap < 0:
 		return fmt.Errorf("ridge: Swap (--swap-space) is %d bytes; 0 (none) or more is possible", o.Swap)
-	case o.Parallel < 0 || o.Parallel > o.stepTokens():
-		return fmt.Errorf("ridge: Parallel (--max-num-seqs) is %d and a step has %d tokens, one at least for each; 0 (%d) to %d is possible", o.Parallel, o.stepTokens(), defaultParallel, o.stepTokens())
+	case o.Parallel < 0 || o.Parallel > o.StepTokens():
+		return fmt.Errorf("ridge: Parallel (--max-num-seqs) is %d and a step has %d tokens, one at least for each; 0 (%d) to %d is possible", o.Parallel, o.StepTokens(), defaultParallel, o.StepTokens())
 	case o.Pooling != "" && o.Pooling != PoolLast && o.Pooling != PoolMean && o.Pooling != PoolCLS:
 		return fmt.Errorf("ridge: Pooling is %q; last, mean and cls are possible", o.Pooling)
 	}
@@ -164,9 +165,9 @@ func (o Options) limits(trained int, whole bool) backend.Limits {
 	}
 	parallel := o.Parallel
 	if parallel == 0 {
-		parallel = min(defaultParallel, o.stepTokens())
+		parallel = min(defaultParallel, o.StepTokens())
 	}
-	lim := backend.Limits{Tokens: o.stepTokens(), Seqs: parallel, Logits: parallel, PageSize: pageSize}
+	lim := backend.Limits{Tokens: o.StepTokens(), Seqs: parallel, Logits: parallel, PageSize: pageSize}
 	lim.SeqPages = (context + pageSize - 1) / pageSize
 	if whole && o.Engine.StepTokens == 0 {
 		lim.Tokens = max(lim.Tokens, lim.SeqPages*pageSize)

@@ -28,7 +28,7 @@ type benchFlags struct {
 	threads              []int
 	prompts, decodes     []int
 	depths, batches      []int
-	runs, chunk          int
+	runs                 int
 	ops, asJSON          bool
 }
 
@@ -89,7 +89,7 @@ ridge calibrate has run, what the price of the steps predicts.
 	addInts(fl, &f.depths, "depth", "d", []int{0}, "tokens in the cache before")
 	addInts(fl, &f.batches, "batch", "b", []int{1}, "sequences that decode together")
 	fl.IntVarP(&f.runs, "runs", "r", 3, "runs of each test, after one that does not count")
-	fl.IntVar(&f.chunk, "chunk", 512, "most tokens of a step")
+	fl.IntVar(&f.device.Engine.StepTokens, "chunk", 0, "most tokens of a step; 0: what ridge serve starts with, 512 on the CPU and 2048 on a GPU")
 	fl.BoolVar(&f.ops, "ops", false, "time each kernel of a step")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
 	return cmd
@@ -132,8 +132,10 @@ func (f *benchFlags) check() error {
 	switch n := slices.Min(f.batches); {
 	case n < 1:
 		return fmt.Errorf("--batch has %d; 1 or more is possible", n)
-	case f.runs < 1 || f.chunk < 1:
-		return fmt.Errorf("--runs %d and --chunk %d must be 1 or more", f.runs, f.chunk)
+	case f.runs < 1:
+		return fmt.Errorf("--runs is %d; 1 or more is possible", f.runs)
+	case f.device.Engine.StepTokens < 0:
+		return fmt.Errorf("--chunk is %d; 0 or more is possible", f.device.Engine.StepTokens)
 	case len(f.prompts)+len(f.decodes) == 0:
 		return errors.New("--prompt 0 and --decode 0 leave nothing to measure")
 	}
@@ -233,7 +235,7 @@ func (f *benchFlags) bench(b *bundle.Bundle, dev backend.Device) (*bench.Bench, 
 	if err != nil {
 		return nil, fmt.Errorf("--quantization: %w", err)
 	}
-	o := bench.Options{Cache: cache, Weights: weights, Batch: slices.Max(f.batches), Chunk: min(f.chunk, slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
+	o := bench.Options{Cache: cache, Weights: weights, Batch: slices.Max(f.batches), Chunk: min(f.device.StepTokens(), slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
 	o.Tokens = slices.Max(f.depths) + slices.Max(slices.Concat(f.prompts, f.decodes))
 	if trained := b.Model.Config.Context; o.Tokens > trained {
 		return nil, fmt.Errorf("the tests need sequences of %d tokens, and model %s was made for %d", o.Tokens, b.Name, trained)
