@@ -45,7 +45,8 @@ func gpu(t *testing.T, arch int) *Device {
 type opTest struct {
 	name, op  string // the op with its types: what tests are chosen by, as the sanitizer does
 	graph     *graph.Graph
-	weights   plan.Tensors
+	seed      uint64
+	weights   plan.Tensors // nil: random ones are made when they are first needed
 	lim       backend.Limits
 	batches   []*backend.Batch
 	want      [][]float32
@@ -69,14 +70,15 @@ func eachCase(do func(c testkit.Case, number int, act, cache graph.Type)) {
 // opTests is all of them.
 var opTests = sync.OnceValues(func() (all []*opTest, failed error) {
 	eachCase(func(c testkit.Case, i int, act, cache graph.Type) {
-		g, w, lim, batches, err := c.Build(act, cache, uint64(i))
+		g, err := c.Built(act, cache)
 		if err != nil {
 			if act == graph.F32 { // otherwise it is an op of F32 only
 				failed = err
 			}
 			return
 		}
-		o := &opTest{fmt.Sprintf("%s/%s/%s", c.Name, act, cache), fmt.Sprintf("%s/%s", c.Op, act), g, w, lim, batches, nil, max(c.Tolerance, 1e-6)}
+		lim, seed := testkit.LimitsFor(c.Steps, 16), uint64(i)
+		o := &opTest{fmt.Sprintf("%s/%s/%s", c.Name, act, cache), fmt.Sprintf("%s/%s", c.Op, act), g, seed, nil, lim, c.Batches(lim, seed), nil, max(c.Tolerance, 1e-6)}
 		if c.Op == "Attention" {
 			o.op += fmt.Sprintf("/%s", cache)
 		}
@@ -120,7 +122,7 @@ func (o *opTest) variant(d *Device) string {
 	return strings.Join(s, ", ")
 }
 
-// references computes what the reference backend makes of the cases, once, with all cores.
+// references makes the cases' weights and computes what the reference backend makes of the cases, once, with all cores.
 func references(all []*opTest) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -129,6 +131,11 @@ func references(all []*opTest) error {
 			continue
 		}
 		group.Go(func() (err error) {
+			if o.weights == nil {
+				if o.weights, err = testkit.RandomWeights(o.graph, o.seed); err != nil {
+					return err
+				}
+			}
 			o.want, err = testkit.Outputs(o.graph, ref.New(), o.weights, o.lim, o.batches)
 			return err
 		})
@@ -250,7 +257,7 @@ var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
 			if c.format == "/FP8" || c.format == "/INT8" {
 				tolerance = 1e-1 // a number of BF16 that differs by a rounding may become the next of few codes
 			}
-			all = append(all, &opTest{fmt.Sprintf("%+v %s", c, cache), "", g, w, lim, testkit.Sequence(steps, lim, 61, false, 7), nil, tolerance})
+			all = append(all, &opTest{fmt.Sprintf("%+v %s", c, cache), "", g, 0, w, lim, testkit.Sequence(steps, lim, 61, false, 7), nil, tolerance})
 		}
 	}
 	return all, references(all)

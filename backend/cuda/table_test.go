@@ -42,8 +42,7 @@ func table(arch int) *Device { return &Device{loader: kernels.NewLoader(nil, arc
 func TestEveryOpHasAKernel(t *testing.T) {
 	reasons := map[string]int{}
 	eachCase(func(c testkit.Case, _ int, act, cache graph.Type) {
-		b := graph.NewBuilder(c.Name, testkit.Find, act, cache)
-		g, err := b.Finish(c.Graph(b))
+		g, err := c.Built(act, cache)
 		if err != nil {
 			return // an op of F32 only
 		}
@@ -81,7 +80,7 @@ func TestEveryModelHasKernels(t *testing.T) {
 			weights    quant.Format
 		}{
 			{graph.F32, graph.F16, quant.Invalid}, {graph.BF16, graph.F16, quant.Invalid}, {graph.BF16, graph.F32, quant.Invalid},
-			{graph.BF16, graph.I8, quant.FP8}, {graph.BF16, graph.F8, quant.INT8},
+			{graph.BF16, graph.I8, quant.FP8}, {graph.BF16, graph.F8, quant.INT8}, {graph.BF16, graph.BF16, quant.INT4},
 		} {
 			g, err := m.Graph(model.Options{Act: c.act, Cache: c.cache})
 			if err != nil {
