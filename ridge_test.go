@@ -114,10 +114,10 @@ func TestLeaveEarly(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	m := load(t, ridge.Options{Context: 64})
 	for want, set := range map[string]func(*ridge.Params) string{
-		"the context is 64": func(*ridge.Params) string { return strings.Repeat("word ", 100) },
-		"top_p":             func(p *ridge.Params) string { p.Sampling.TopP = -1; return "x" },
-		"MaxTokens (--max-tokens) is -1":   func(p *ridge.Params) string { p.MaxTokens = -1; return "x" },
-		"stop string 0":     func(p *ridge.Params) string { p.Stop = []string{""}; return "x" },
+		"the context is 64":              func(*ridge.Params) string { return strings.Repeat("word ", 100) },
+		"top_p":                          func(p *ridge.Params) string { p.Sampling.TopP = -1; return "x" },
+		"MaxTokens (--max-tokens) is -1": func(p *ridge.Params) string { p.MaxTokens = -1; return "x" },
+		"stop string 0":                  func(p *ridge.Params) string { p.Stop = []string{""}; return "x" },
 	} {
 		p := m.Defaults()
 		prompt := set(&p)
