@@ -185,8 +185,8 @@ template <int ROWS, bool SAME> DEVICE void storeSums(float* to, float (&acc)[2])
     return;
   }
   bool second = t & ROWS; // the half of the lanes that goes on with row g + 8
-  float v = second ? acc[1] : acc[0];
-  if (!SAME) v += shuffleXor(second ? acc[0] : acc[1], ROWS);
+  float top = acc[0], bottom = acc[1], v = second ? bottom : top; // chosen as acc[second] it would lie in local memory
+  if (!SAME) v += shuffleXor(second ? top : bottom, ROWS);
   if (!SAME && ROWS == 1) v += shuffleXor(v, 2);
   if (ROWS == 2 || t < 2) to[(g + (second ? 8 : 0)) * ROWS + t % ROWS] = v;
 }

@@ -61,9 +61,11 @@ template <typename F> struct Columns {
   Vec16 v[LOADS];
   static DEVICE int line(int i) { return warp() / F::RUNS * (F::LINES / 2) + 2 * i + lane() / 16; }
   DEVICE void load(const FewParams& p, int shift, int unit, int units) { // all under way at once
+    int first = line(0);
+    asm volatile("" : "+r"(first)); // or the compiler keeps an address for each load, and has no registers left
     UNROLL for (int i = 0; i < LOADS; i++) {
       v[i] = Vec16{};
-      int in = line(i) >> shift, row = line(i) & ((1 << shift) - 1), k = (unit + in) * COLUMNS + lane() % 16 * 8;
+      int in = (first + 2 * i) >> shift, row = (first + 2 * i) & ((1 << shift) - 1), k = (unit + in) * COLUMNS + lane() % 16 * 8;
       if (in < units && row < p.m && k < p.k) v[i] = *(const Vec16*)(p.x + (long)row * p.k + k);
     }
   }
