@@ -123,7 +123,7 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 func (d *Device) bindPrompts(n *graph.Node, a backend.Args, p decode.Problem) (func(*step) error, error) {
 	problem := prefill.Problem{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Sinks: p.Sinks, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
-		Pages: a.Limits.Pages, PageSize: a.Limits.PageSize, Window: p.Window, Both: n.Op.(graph.Attention).Both, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
+		Tokens: a.Limits.Tokens, Pages: a.Limits.Pages, PageSize: a.Limits.PageSize, Taken: d.counters, Window: p.Window, Both: n.Op.(graph.Attention).Both, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
 	}
 	if eightBit(p.Type) {
 		return d.bindOpened(n.In[1].Cache, a, problem)

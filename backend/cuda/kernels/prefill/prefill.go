@@ -10,13 +10,13 @@ import (
 
 // params mirrors PrefillParams of prefill.cu.
 type params struct {
-	K, V, KRun, VRun                          driver.TensorMap
+	Q, K, V, KRun, VRun                       driver.TensorMap
 	Step                                      kernels.Step
-	Q, Y, Sinks                               driver.Ptr
+	Y, Sinks, Taken                           driver.Ptr
 	Heads, KVHeads, KSize, VSize, Window, Box int32
 	Scale, Softcap                            float32
-	Both, _                                   int32
-	_                                         [4]uint64 // the size is a multiple of 64
+	Both, Tiles, Items, Together              int32
+	_                                         [3]uint64 // the size is a multiple of 64
 }
 
 // Problem is what a launch computes.
@@ -24,11 +24,13 @@ type Problem struct {
 	Q, Cache, Y                  driver.Ptr
 	Sinks                        driver.Ptr // [Heads] float32: scores without a key; or 0
 	Heads, KVHeads, KSize, VSize int
+	Tokens                       int // rows that Q has room for
 	Pages, PageSize              int // of the cache
 	Window                       int
 	Both                         bool // queries look at the keys behind them as well
 	Scale, Softcap               float64
 	Type                         graph.Type // of the cache: BF16 or F16
+	Taken                        driver.Ptr // an int32, 0 between launches
 }
 
 const (
@@ -36,7 +38,7 @@ const (
 	TileRows = 128
 
 	keys    = 128
-	stages  = 2
+	slots   = 2 // tiles whose queries are on the device
 	threads = 384
 )
 
@@ -51,29 +53,33 @@ type Kernel struct {
 	kernel *driver.Kernel
 	base   params
 	shared int
+	sms    int
 }
 
 // New binds a problem.
 func New(l *kernels.Loader, p Problem) (*Kernel, error) {
-	name, halves := "prefill128", 2
+	name, halves, stages := "prefill128", 2, 2
 	if max(p.KSize, p.VSize) <= 64 {
-		name, halves = "prefill64", 1
+		name, halves, stages = "prefill64", 1, 4
 	}
 	if p.Softcap != 0 {
 		name += "_cap"
 	}
-	k := &Kernel{shared: 1024 + halves*keys*128*(1+2*stages)}
+	k := &Kernel{shared: 1024 + halves*keys*128*(slots+2*stages), sms: l.SMs()}
 	var err error
 	if k.kernel, err = l.Kernel("prefill", kernels.Name(name, p.Type), k.shared); err != nil {
 		return nil, err
 	}
 	box, kLen, vLen := min(p.PageSize, keys), p.KVHeads*p.KSize, p.KVHeads*p.VSize
 	k.base = params{
-		Q: p.Q, Y: p.Y, Sinks: p.Sinks, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
+		Y: p.Y, Sinks: p.Sinks, Taken: p.Taken, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
 		Window: int32(p.Window), Box: int32(box), Scale: float32(p.Scale), Softcap: float32(p.Softcap),
 	}
 	if p.Both {
 		k.base.Both = 1
+	}
+	if k.base.Q, err = l.Context().PlanesMap(p.Q, p.Tokens, 2*p.Heads*p.KSize, p.Heads, p.KSize, 2*p.KSize, TileRows, 1, 64); err != nil {
+		return nil, err
 	}
 	page, values := 2*p.PageSize*(kLen+vLen), p.Cache+driver.Ptr(2*p.PageSize*kLen)
 	for _, m := range []struct {
@@ -101,6 +107,9 @@ func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, tiles, tokens int)
 	p.Step = *step
 	kvHeads, all := int(p.KVHeads), 2*tokens*int(p.KVHeads*(p.KSize+p.VSize))
 	passes := max(1, min(kvHeads, (all+kept-1)/kept))
-	together := (kvHeads + passes - 1) / passes
-	return driver.Launch(s, k.kernel, driver.Grid{X: int(p.Heads/p.KVHeads) * together, Y: tiles, Z: passes, Threads: threads, Shared: k.shared}, &p)
+	for kvHeads%passes != 0 {
+		passes++
+	}
+	p.Together, p.Tiles, p.Items = p.Heads/int32(passes), int32(tiles), p.Heads*int32(tiles)
+	return driver.Launch(s, k.kernel, driver.Grid{X: min(k.sms, int(p.Items)), Y: 1, Z: 1, Threads: threads, Shared: k.shared}, &p)
 }

@@ -21,6 +21,7 @@ func TestAgainstPlainGo(t *testing.T) {
 		if g.Ctx.Arch() != 90 {
 			t.Skip("these kernels are Hopper's; this GPU is another")
 		}
+		taken := g.Zeros(4)
 		for i, s := range []gputest.Shape{
 			{Heads: 4, KVHeads: 4, KSize: 64, VSize: 64, PageSize: 16, New: []int{2, 16, 17, 300}, Length: []int{2, 16, 17, 300}},
 			{Heads: 8, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{130, 1, 64}, Length: []int{700, 1, 64}},
@@ -34,26 +35,38 @@ func TestAgainstPlainGo(t *testing.T) {
 			{Heads: 16, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{150, 1, 40}, Length: []int{400, 1, 40}, Window: 128, Sinks: true},
 			{Heads: 4, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{200}, Length: []int{260}, Window: 70, Softcap: 4, Sinks: true},
 			{Heads: 4, KVHeads: 4, KSize: 64, VSize: 64, PageSize: 16, New: []int{300, 128, 7}, Length: []int{300, 128, 7}, Both: true},
+			{Heads: 32, KVHeads: 4, KSize: 16, VSize: 16, PageSize: 16, New: []int{700, 513, 130}, Length: []int{700, 600, 130}},
+			{Heads: 32, KVHeads: 4, KSize: 72, VSize: 72, PageSize: 16, New: []int{300, 90, 330}, Length: []int{300, 400, 330}, Window: 200},
+			{Heads: 32, KVHeads: 4, KSize: 72, VSize: 72, PageSize: 16, New: []int{300, 90, 330}, Length: []int{300, 400, 330}},
+			{Heads: 8, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{130, 1, 64}, Length: []int{700, 1, 64}},
 			{Heads: 2, KVHeads: 1, KSize: 128, VSize: 128, PageSize: 64, New: []int{70, 513}, Length: []int{70, 513}, Both: true, Sinks: true, Softcap: 4},
 		} {
 			s.Scale, s.TileRows = 0.1, TileRows
-			tokens := i % 3 << 14 // as if there were so many keys: all heads in one pass, or several
-			a := g.NewAttention(s)
-			p := Problem{Q: a.Q, Cache: a.Cache, Sinks: a.Sinks, Y: g.Poisoned(2 * len(a.Want)), Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize,
-				Pages: a.Pages, PageSize: s.PageSize, Window: s.Window, Both: s.Both, Scale: s.Scale, Softcap: s.Softcap, Type: graph.BF16}
-			k, err := New(g.Loader, p)
-			g.Must(err)
-			g.Must(k.Launch(g.Stream, &a.Step, a.Tiles, tokens))
-			got, want := g.ReadBF16(p.Y, len(a.Want)), a.Want
-			for i, row := 0, 0; i < len(s.New); i++ { // a sequence of one new token is the decode kernel's
-				n := s.New[i] * s.Heads * s.VSize
-				if s.New[i] > 1 {
-					g.Near(fmt.Sprintf("%+v sequence %d", s, i), got[row:row+n], want[row:row+n], 6e-3)
-				}
-				row += n
-			}
+			s.Type = []graph.Type{graph.BF16, graph.F16}[i%2]
+			g.Scope(func() { testShape(g, s, i%3<<14, taken) })
 		}
 	})
+}
+
+// testShape compares a problem with plain Go, as if there were so many keys: all heads are together, or a few at a time.
+func testShape(g *gputest.GPU, s gputest.Shape, tokens int, taken driver.Ptr) {
+	a := g.NewAttention(s)
+	p := Problem{Q: a.Q, Cache: a.Cache, Sinks: a.Sinks, Y: g.Poisoned(2 * len(a.Want)), Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize,
+		Tokens: a.Rows, Pages: a.Pages, PageSize: s.PageSize, Taken: taken, Window: s.Window, Both: s.Both, Scale: s.Scale, Softcap: s.Softcap, Type: s.Type}
+	k, err := New(g.Loader, p)
+	g.Must(err)
+	for range 2 { // the second begins with the count that the first left
+		g.Must(k.Launch(g.Stream, &a.Step, a.Tiles, tokens))
+		got, want := g.ReadBF16(p.Y, len(a.Want)), a.Want
+		for i, row := 0, 0; i < len(s.New); i++ { // a sequence of one new token is the decode kernel's
+			n := s.New[i] * s.Heads * s.VSize
+			if s.New[i] > 1 {
+				g.Near(fmt.Sprintf("%+v sequence %d", s, i), got[row:row+n], want[row:row+n], 6e-3)
+			}
+			row += n
+		}
+		g.Must(g.Stream.Fill(p.Y, 0xff, int64(2*len(a.Want))))
+	}
 }
 
 // BenchmarkPrefill is causal attention of whole prompts with pages of 16 in order. Four query heads share a key head.
@@ -61,7 +74,10 @@ func BenchmarkPrefill(b *testing.B) {
 	gputest.Run(b, func(g *gputest.GPU) {
 		for _, c := range []struct {
 			seqs, length, size, page int
-		}{{1, 2048, 128, 16}, {8, 2048, 128, 16}, {1, 8192, 128, 16}, {1, 8192, 128, 128}, {1, 16384, 128, 16}, {1, 16384, 128, 128}, {1, 8192, 64, 16}} {
+		}{
+			{1, 2048, 128, 16}, {1, 4096, 128, 16}, {1, 8192, 128, 16}, {1, 8192, 128, 128}, {1, 16384, 128, 16}, {8, 2048, 128, 16}, {4, 4096, 128, 16}, {32, 512, 128, 16},
+			{1, 2048, 64, 16}, {1, 4096, 64, 16}, {1, 8192, 64, 16}, {1, 16384, 64, 16}, {8, 2048, 64, 16}, {4, 4096, 64, 16}, {32, 512, 64, 16},
+		} {
 			g.Scope(func() {
 				const kvHeads, heads = 8, 32
 				page := c.page
@@ -83,7 +99,7 @@ func BenchmarkPrefill(b *testing.B) {
 				cacheBytes := c.seqs * c.length * kvHeads * c.size * 2 * 2
 				q := func() driver.Ptr { return g.Noise(c.seqs * c.length * heads * c.size * 2) }
 				p := Problem{Q: q(), Y: q(), Cache: g.Noise(cacheBytes), Heads: heads, KVHeads: kvHeads, KSize: c.size, VSize: c.size,
-					Pages: c.seqs * seqPages, PageSize: page, Scale: 0.088, Type: graph.BF16}
+					Pages: c.seqs * seqPages, PageSize: page, Scale: 0.088, Type: graph.BF16, Tokens: c.seqs * c.length, Taken: g.Zeros(4)}
 				k, err := New(g.Loader, p)
 				g.Must(err)
 				d := g.Time(func(int) error { return k.Launch(g.Stream, &step, len(tiles)/2, c.seqs*c.length) })

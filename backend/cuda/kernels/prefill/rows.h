@@ -1,0 +1,239 @@
+// What a warpgroup does with its 64 rows of a tile.
+#pragma once
+#include "tiles.h"
+
+#if __CUDA_ARCH__ >= 900
+DEVICE Vec16 loadShared(u32 at) {
+  Vec16 v;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x[0]), "=r"(v.x[1]), "=r"(v.x[2]), "=r"(v.x[3]) : "r"(at) : "memory");
+  return v;
+}
+DEVICE void storeShared(u32 at, Vec16 v) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x[0]), "r"(v.x[1]), "r"(v.x[2]), "r"(v.x[3]) : "memory");
+}
+// storeMatrix4 stores four 8×8 matrices of 16-bit numbers, held as mma holds them; lane 8i + r says where row r of matrix i goes.
+DEVICE void storeMatrix4(u32 at, const u32 (&x)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+}
+
+// D: 64 or 128, the head size rounded up; what is beyond the true size is zero in Q and never stored. CAP: scores are
+// soft-capped. HALF: keys and values are IEEE halves.
+template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
+  static constexpr int H = D / 64;
+  // With large heads the warpgroups take turns: while one's products run on the tensor cores, the other computes its softmax. Each
+  // round a warpgroup waits for its turn, issues its products and gives the turn away. (Left alone, both fall in step: both queue
+  // products, both wait, both compute exponentials. With small heads exponentials take the longest, and waiting costs 3 %.)
+  static constexpr bool TURNS = D > 64;
+
+  const PrefillParams& p;
+  const Block<H, STAGES>& at;
+  int group, me, g, t; // which warpgroup, and its thread; the thread's row and column in its warp's products
+  float scaled;        // of scores, for powers of two
+  // A tile's:
+  u32 q;                         // where its queries lie
+  int before, end;               // runs of keys of the tiles before, and where the tile's own end
+  int length, low, high;         // the sequence's keys; the last key that the first and the last row look at
+  float o[D / 2], sc[KEYS / 2];  // the result and the scores of 128 keys, as wgmma leaves them
+  float top[2], sum[2], shrink[2]; // of the thread's two rows: largest score, sum of weights, and what the sums before are worth
+  u32 w[KEYS / 16][4];           // the weights of 128 keys, as A operand
+
+  DEVICE Rows(const PrefillParams& p, const Block<H, STAGES>& at) : p(p), at(at) {
+    group = warp() / 4 - 1, me = threadX() & 127, g = lane() / 4, t = lane() % 4, before = 0;
+    scaled = CAP ? LOG2E : p.scale * LOG2E;
+    if (group == 1) giveTurn();
+  }
+  DEVICE void takeTurn() const {
+    if (TURNS) namedBarrier(4 + group, 256);
+  }
+  DEVICE void giveTurn() const {
+    if (TURNS) namedArrive(5 - group, 256);
+  }
+  DEVICE void together() const { namedBarrier(1 + group, 128); } // the warpgroup's threads
+  DEVICE int stage(int i) const { return (before + i) % STAGES; }
+  DEVICE u32 phase(int i) const { return (before + i) / STAGES & 1; }
+  DEVICE void release(u32 bars, int i) const {
+    if (lane() == 0) barrierArrive(bars + 8 * stage(i));
+  }
+
+  DEVICE void scores(int i) {
+    barrierWait(at.kFull + 8 * stage(i), phase(i));
+    productFence();
+    u64 query = operand(q), key = operand(at.k + stage(i) * at.RUN);
+    UNROLL for (int k = 0; k < D / 16; k++) {
+      int off = (k / 4 * COLUMNS + k % 4 * 32) / 16;
+      if (HALF) productHalf(sc, query + off, key + off, k > 0);
+      else product(sc, query + off, key + off, k > 0);
+    }
+    productCommit();
+  }
+  DEVICE void weighted(int i) { // o += w × values
+    barrierWait(at.vFull + 8 * stage(i), phase(i));
+    productFence();
+    u64 values = operandT(at.v + stage(i) * at.RUN, COLUMNS);
+    UNROLL for (int k = 0; k < KEYS / 16; k++) {
+      if (HALF) productTHalf(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
+      else productT(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
+    }
+    productCommit();
+  }
+  DEVICE void scoresDone() { UNROLL for (int j = 0; j < KEYS / 2; j++) asm volatile("" : "+f"(sc[j])::"memory"); }
+  DEVICE void sumsDone() { UNROLL for (int j = 0; j < D / 2; j++) asm volatile("" : "+f"(o[j])::"memory"); }
+
+  template <bool MASKED> DEVICE void softmax(int i) {
+    if (CAP) {
+      UNROLL for (int j = 0; j < KEYS / 2; j++) sc[j] = p.softcap * tanhf(sc[j] * p.scale / p.softcap);
+    }
+    if (MASKED) {
+      UNROLL for (int j = 0; j < KEYS / 2; j++) {
+        int key = (end - 1 - i) * KEYS + j / 4 * 8 + t * 2 + (j & 1), pos = p.both ? low : low + (warp() & 3) * 16 + g + (j & 2) * 4;
+        if (key > pos || (p.window > 0 && key <= pos - p.window)) sc[j] = -1e30f;
+      }
+    }
+    UNROLL for (int h = 0; h < 2; h++) {
+      float m = top[h];
+      UNROLL for (int j = 0; j < KEYS / 8; j++) m = maxf(m, maxf(sc[4 * j + 2 * h], sc[4 * j + 2 * h + 1]));
+      m = maxf(m, shuffleXor(m, 1));
+      m = maxf(m, shuffleXor(m, 2));
+      float shift = m <= -1e29f ? 0 : m * scaled, more = 0;
+      shrink[h] = exp2((top[h] - m) * scaled);
+      top[h] = m;
+      UNROLL for (int j = 0; j < KEYS / 8; j++) UNROLL for (int e = 0; e < 2; e++) {
+        float& x = sc[4 * j + 2 * h + e];
+        x = exp2(__builtin_fmaf(x, scaled, -shift));
+        more += x;
+      }
+      sum[h] = sum[h] * shrink[h] + more;
+    }
+  }
+  DEVICE void weights() { // and o scaled to the new maximum
+    UNROLL for (int k = 0; k < KEYS / 16; k++) UNROLL for (int e = 0; e < 4; e++)
+      w[k][e] = HALF ? packHalf(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]) : pack(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]);
+    UNROLL for (int j = 0; j < D / 2; j++) o[j] *= shrink[j / 2 % 2];
+  }
+  template <bool MASKED> DEVICE void round(int i) {
+    takeTurn();
+    scores(i + 1);
+    weighted(i);
+    giveTurn();
+    productWait<1>();
+    scoresDone();
+    release(at.kEmpty, i + 1);
+    softmax<MASKED>(i + 1);
+    if (sum[0] + sum[1] < 0) asm volatile("trap;"); // never; but the assembler may not put the softmax behind the wait then
+    productWait<0>(); // nothing may be under way where the loop turns: the compiler moves registers there
+    sumsDone();
+    release(at.vEmpty, i);
+    weights();
+  }
+
+  // queriesToHalves turns bf16 into what the cache has.
+  DEVICE void queriesToHalves() const {
+    for (int i = me; i < 64 * H * 8; i += 128) {
+      u32 from = q + i / 512 * COLUMNS + i % 512 * 16;
+      storeShared(from, asHalf(loadShared(from)));
+    }
+    sharedFence();
+    together();
+  }
+  // clearValues zeroes what nobody wrote behind the last token: a weight of 0 does not silence NaN.
+  DEVICE void clearValues() const {
+    barrierWait(at.vFull + 8 * stage(0), phase(0));
+    for (int c = me; c < (end * KEYS - length) * H * 8; c += 128)
+      storeShared(at.v + stage(0) * at.RUN + c % H * COLUMNS + (length - (end - 1) * KEYS + c / (H * 8)) * 128 + c / H % 8 * 16, {});
+    sharedFence();
+    together();
+  }
+  // pass lets the leading runs of keys go that lie beyond the position of every row.
+  DEVICE void pass(int skip) const {
+    for (int i = 0; i < skip; i++) {
+      takeTurn();
+      giveTurn();
+      barrierWait(at.kFull + 8 * stage(i), phase(i));
+      release(at.kEmpty, i);
+      barrierWait(at.vFull + 8 * stage(i), phase(i));
+      release(at.vEmpty, i);
+    }
+  }
+  DEVICE void attend(int skip, int steps) {
+    UNROLL for (int i = 0; i < D / 2; i++) o[i] = 0;
+    scores(skip);
+    productWait<0>();
+    scoresDone();
+    release(at.kEmpty, skip);
+    softmax<true>(skip);
+    weights();
+    // While the weighted values of one run of keys are summed up, the scores of the next become weights. There may be no branch in
+    // between, or the compiler waits before it; so runs with masked scores, the diagonal's and those at the window's end, are
+    // another loop's. Of those from clear to far no score is masked.
+    int clear = end - (low + 1) / KEYS, far = p.window > 0 && high >= p.window ? end - 1 - (high - p.window) / KEYS : steps;
+    for (int i = skip; i + 1 < steps; i++) {
+      for (; i + 1 >= clear && i + 1 < mini(far, steps); i++) round<false>(i);
+      if (i + 1 < steps) round<true>(i);
+    }
+    takeTurn();
+    weighted(steps - 1);
+    giveTurn();
+    productWait<0>();
+    sumsDone();
+    release(at.vEmpty, steps - 1);
+  }
+
+  // store takes the result through where its queries were, so that it is stored in lines of 16 bytes a lane.
+  DEVICE void store(const Tile& tile) {
+    together();
+    int row0 = (warp() & 3) * 16;
+    UNROLL for (int h = 0; h < 2; h++) {
+      sum[h] += shuffleXor(sum[h], 1);
+      sum[h] += shuffleXor(sum[h], 2);
+      shrink[h] = reciprocal(sum[h]);
+      if (p.sinks) {
+        float mine = top[h] * scaled, sink = p.sinks[tile.head] * LOG2E, m = maxf(mine, sink), e = exp2(mine - m);
+        shrink[h] = e * reciprocal(sum[h] * e + exp2(sink - m));
+      }
+    }
+    auto place = [&](int c, int r) { return q + c / 8 * COLUMNS + r * 128 + ((c ^ r) & 7) * 16; }; // of 16 bytes, swizzled
+    UNROLL for (int j = 0; j < D / 8; j += 2) {
+      u32 x[4];
+      UNROLL for (int i = 0; i < 4; i++) x[i] = pack(o[4 * j + 2 * i] * shrink[i % 2], o[4 * j + 2 * i + 1] * shrink[i % 2]);
+      storeMatrix4(place(j + lane() / 16, row0 + lane() % 16), x);
+    }
+    warpBarrier();
+    constexpr int LINE = D / 8; // lanes that store a row
+    int rows = tile.rows - group * 64 - row0, c = lane() % LINE;
+    bf16* y = p.y + ((long)(tile.row0 + group * 64 + row0) * p.heads + tile.head) * p.vSize + c * 8;
+    UNROLL for (int i = lane() / LINE; i < 16; i += 32 / LINE) {
+      Vec16 x = loadShared(place(c, row0 + i));
+      if (i < rows && c * 8 < p.vSize) *(Vec16*)(y + (long)i * p.heads * p.vSize) = x;
+    }
+    sharedFence();
+    warpBarrier();
+  }
+
+  // compute is the work of a warpgroup.
+  DEVICE void compute() {
+    for (int n = 0;; n++) {
+      int slot = n % SLOTS;
+      barrierWait(at.known + 8 * slot, n / SLOTS & 1);
+      const Tile& tile = at.tiles[slot];
+      end = tile.end, length = tile.length;
+      if (end == 0) break;
+      int steps = end - tile.first;
+      low = tile.pos0 + group * 64, high = mini(low + 63, tile.pos0 + tile.rows - 1);
+      bool none = high < low;
+      if (p.both) low = high = length - 1;
+      int skip = none ? steps : mini(steps, end - 1 - high / KEYS);
+      q = at.q + slot * at.RUN + group * 64 * 128;
+      UNROLL for (int h = 0; h < 2; h++) top[h] = -1e30f, sum[h] = 0;
+      barrierWait(at.qFull + 8 * slot, n / SLOTS & 1);
+      if (HALF) queriesToHalves();
+      pass(skip);
+      if (skip == 0 && end * KEYS > length) clearValues();
+      if (skip < steps) attend(skip, steps);
+      before += steps;
+      store(tile);
+      if (lane() == 0) barrierArrive(at.done + 8 * slot);
+    }
+    if (group == 0) takeTurn(); // the other's last
+  }
+};
+#endif
