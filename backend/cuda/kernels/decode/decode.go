@@ -4,6 +4,7 @@ package decode
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
@@ -45,8 +46,9 @@ const (
 	// minPage is the least page size: the keys of a step lie in one page.
 	minPage   = 16
 	maxSplits = 64
-	// evening is the most parts a sequence is cut into for evenness alone, parts of evenKeys keys as decode.cu has it.
-	evening, evenKeys = 4, 1024
+	// evenKeys is the least that a part of a long sequence has for evenness, as decode.cu has it.
+	evenKeys = 512
+	mostEven = 6 // parts for evenness
 )
 
 // MinPage is the least page size in tokens: the keys that a warp takes at a time lie in one page.
@@ -67,24 +69,46 @@ func Fits(kSize, vSize int, cache graph.Type) bool {
 
 // Kernel is a problem bound to its kernel.
 type Kernel struct {
-	sms    int
-	kernel *driver.Kernel
-	base   params
-	groups int // blocks of one sequence and split
+	kernel   *driver.Kernel
+	base     params
+	groups   int // blocks of one sequence and split
+	resident int // blocks at a time
 }
 
 // groups is how many blocks share the query heads of one sequence.
 func groups(p Problem) int { return p.KVHeads * ((p.Heads/p.KVHeads + heads - 1) / heads) }
 
-// fill is how many parts of each of seqs sequences give every multiprocessor two blocks, whose loads in flight cover the
-// memory's latency.
-func fill(sms, seqs, groups int) int { return min((2*sms+seqs*groups-1)/(seqs*groups), maxSplits) }
+// resident is how many blocks are on all multiprocessors at a time, whose loads in flight cover the memory's latency.
+func resident(sms int, p Problem) int {
+	switch {
+	case max(p.KSize, p.VSize) > 128:
+		return 2 * sms
+	case p.Type == graph.I8 || p.Type == graph.F8:
+		return 4 * sms
+	}
+	return 3 * sms
+}
+
+// fill is how many parts of each of seqs sequences are there at a time.
+func fill(resident, seqs, groups int) int { return max(1, min(resident/(seqs*groups), maxSplits)) }
+
+// even is into how few parts, most at most, seqs long sequences are cut so that, part after part, multiprocessors have work to the end.
+func even(resident, seqs, groups, most int) int {
+	best, busiest := 1, 0.0
+	for n := 1; n <= min(most, mostEven); n++ {
+		rounds := float64(n*seqs*groups) / float64(resident)
+		if busy := rounds / math.Ceil(rounds); busy > busiest+0.1 { // each part costs 5 µs
+			best, busiest = n, busy
+		}
+	}
+	return best
+}
 
 // PartialBytes is the scratch for up to seqs sequences.
 func PartialBytes(sms, seqs int, p Problem) int64 {
-	most := 0
+	most, blocks := 0, resident(sms, p)
 	for s := 1; s <= seqs; s++ {
-		most = max(most, s*groups(p)*max(fill(sms, s, groups(p)), evening))
+		most = max(most, s*groups(p)*max(fill(blocks, s, groups(p)), even(blocks, s, groups(p), mostEven)))
 	}
 	return int64(most) * heads * int64(p.VSize+4) * 4
 }
@@ -123,7 +147,7 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 
 func newKernel(l *kernels.Loader, p Problem, name string, partial, arrived driver.Ptr) (*Kernel, error) {
 	kernel, err := l.Kernel("decode", kernels.Name(name, p.Type), 0)
-	return &Kernel{sms: l.SMs(), kernel: kernel, groups: groups(p), base: params{
+	return &Kernel{resident: resident(l.SMs(), p), kernel: kernel, groups: groups(p), base: params{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Partial: partial, Arrived: arrived, Sinks: p.Sinks,
 		Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize), Window: int32(p.Window),
 		Scale: float32(p.Scale), Softcap: float32(p.Softcap),
@@ -133,8 +157,8 @@ func newKernel(l *kernels.Loader, p Problem, name string, partial, arrived drive
 // Launch computes the sequences of a step that have one new token; seqs is how many sequences the step has.
 func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, seqs int) error {
 	p := k.base
-	p.Step, p.Fill = *step, int32(fill(k.sms, seqs, k.groups))
-	longest := step.SeqPages << step.PageShift // that any of them can be; a part has no less than evenKeys of them
-	p.Splits = max(p.Fill, min(longest/evenKeys, evening))
+	p.Step, p.Fill = *step, int32(fill(k.resident, seqs, k.groups))
+	longest := int(step.SeqPages) << step.PageShift // that any of them can be; a part has no less than evenKeys of them
+	p.Splits = max(p.Fill, int32(even(k.resident, seqs, k.groups, longest/evenKeys)))
 	return driver.Launch(s, k.kernel, driver.Grid{X: int(p.Splits), Y: k.groups, Z: seqs, Threads: threads}, &p)
 }

@@ -153,11 +153,13 @@ func BenchmarkDecode(b *testing.B) {
 		for _, c := range []struct {
 			seqs, length int
 			cache        graph.Type
+			turning      bool
 		}{
-			{1, 128, graph.BF16}, {1, 4096, graph.BF16}, {1, 32768, graph.BF16}, {8, 4096, graph.BF16}, {32, 1024, graph.BF16}, {64, 4096, graph.BF16},
-			{128, 1024, graph.BF16}, {256, 1024, graph.BF16},
-			{1, 4096, graph.F8}, {1, 32768, graph.F8}, {64, 4096, graph.F8}, {256, 1024, graph.F8},
-			{1, 4096, graph.I8}, {64, 4096, graph.I8}, {256, 1024, graph.I8},
+			{1, 128, graph.BF16, false}, {1, 4096, graph.BF16, false}, {1, 32768, graph.BF16, false}, {8, 4096, graph.BF16, false}, {32, 1024, graph.BF16, false},
+			{64, 4096, graph.BF16, false}, {128, 1024, graph.BF16, false}, {256, 1024, graph.BF16, false},
+			{1, 128, graph.BF16, true}, {1, 4096, graph.BF16, true}, {1, 32768, graph.BF16, true}, {32, 1024, graph.BF16, true}, {64, 4096, graph.BF16, true},
+			{1, 4096, graph.F8, false}, {1, 32768, graph.F8, false}, {64, 4096, graph.F8, false}, {256, 1024, graph.F8, false},
+			{1, 4096, graph.I8, false}, {1, 32768, graph.I8, false}, {64, 4096, graph.I8, false}, {256, 1024, graph.I8, false},
 		} {
 			g.Scope(func() {
 				const page, kvHeads, heads, size, layers = 16, 8, 32, 128, 4
@@ -177,16 +179,24 @@ func BenchmarkDecode(b *testing.B) {
 					Pages: g.Ints(table...), SeqPages: int32(seqPages), PageShift: 4}
 				p := Problem{Q: g.Noise(c.seqs * heads * size * 2), Y: g.Poisoned(c.seqs * heads * size * 2), Heads: heads, KVHeads: kvHeads, KSize: size, VSize: size, Scale: 0.088, Type: c.cache}
 				partial, arrived := g.Poisoned(int(PartialBytes(g.Loader.SMs(), c.seqs, p))), g.Zeros(4*Counters(c.seqs, p))
+				fresh := Fresh{Keys: g.Noise(c.seqs * kvHeads * size * 2), Values: g.Noise(c.seqs * kvHeads * size * 2), Angles: g.Noise(c.seqs * size * 4)}
 				copies := max(1, 256<<20/bytes+1)
 				var set []*Kernel
 				for range copies {
 					p.Cache = g.Noise(bytes)
 					k, err := New(g.Loader, p, partial, arrived)
+					if c.turning {
+						k, err = NewTurning(g.Loader, p, fresh, partial, arrived)
+					}
 					g.Must(err)
 					set = append(set, k)
 				}
 				d := g.Time(func(run int) error { return set[run%copies].Launch(g.Stream, &step, c.seqs) })
-				fmt.Printf("decode %s %4d × %5d  %9.1f µs  %6.2f TB/s\n", c.cache, c.seqs, c.length, d.Seconds()*1e6, float64(bytes)/d.Seconds()/1e12)
+				what := c.cache.String()
+				if c.turning {
+					what += ", turning,"
+				}
+				fmt.Printf("decode %s %4d × %5d  %9.1f µs  %6.2f TB/s\n", what, c.seqs, c.length, d.Seconds()*1e6, float64(bytes)/d.Seconds()/1e12)
 			})
 		}
 	})

@@ -24,6 +24,16 @@ DEVICE u32 opened(u32 x, bool high, f8) {
   return (y >> 1 & 0x3f803f80) | (y & 0x80008000);
 #endif
 }
+// mmaBytes is D[16×8] += A[16×32] × B[32×8] of int8, exactly; four neighbours of k are a word. Otherwise lanes hold what they do for mma.
+DEVICE void mmaBytes(int (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+DEVICE float shuffleFrom(float v, int lane) {
+  float y;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, -1;" : "=f"(y) : "f"(v), "r"(lane));
+  return y;
+}
 DEVICE u32 turned(u32 x, i8) { return x ^ 0x80808080; }
 DEVICE u32 turned(u32 x, f8) { return x; }
 
@@ -32,58 +42,92 @@ DEVICE u32 turned(u32 x, f8) { return x; }
 template <typename C, int KC, int VB, int VW> struct Bytes {
   using Number = C;
   static constexpr bool SCALED = SCALE_BYTES<C>;
-  static constexpr int PARTS = KC > 2 ? 1 : 2, PRODUCTS = KC * 4, TILES = VB * 2 * VW, WIDTH = VB * 32 * VW;
-  struct Query { u32 x[KC * 4][2]; };
+  static constexpr int PRODUCTS = SCALED ? KC * 2 : KC * 4, TILES = VB * 2 * VW, WIDTH = VB * 32 * VW;
+  struct Query { u32 x[KC * 4][2]; float unit[2]; };
+  struct Scores { float x[4]; int high[4], low[4]; };
   struct Fresh {}; // keys and values are rounded to eight bits elsewhere
   u32 v[4][VB][VW];
   Vec16 k[KC][2];
-  float kUnit[2], vUnit[4];
+  float kUnit[2], vUnit[2];
 
   static DEVICE int place(int j, int i) { return (j / (2 * VW) * 8 + lane() / 4) * 4 * VW + j % (2 * VW) + i / 2 * 2 * VW; }
   static DEVICE u32 pair(float first, float second) { return packHalf(first, second); }
   static DEVICE void loadQuery(Query& q, const bf16* x, bool in, int size) {
+    Vec16 y[KC][2];
     UNROLL for (int c = 0; c < KC; c++) UNROLL for (int half = 0; half < 2; half++) {
       int d = c * 64 + lane() % 4 * 16;
-      Vec16 y = asHalf(loadOnce(x + d + half * 8, in && d < size));
-      UNROLL for (int w = 0; w < 4; w++) q.x[c * 4 + half * 2 + w / 2][w % 2] = y.x[w];
+      y[c][half] = loadOnce(x + d + half * 8, in && d < size);
+    }
+    if constexpr (SCALED) return round(q, y);
+    UNROLL for (int c = 0; c < KC; c++) UNROLL for (int half = 0; half < 2; half++) {
+      Vec16 h = asHalf(y[c][half]);
+      UNROLL for (int w = 0; w < 4; w++) q.x[c * 4 + half * 2 + w / 2][w % 2] = h.x[w];
     }
   }
-  DEVICE void loadKeys(const Pages<C>& p, int page, int token0, int kv, int length) {
-    int token = token0 + lane() / 4, d = lane() % 4 * 16;
-    const C* x = p.key(page, token, kv) + d;
+  // round makes a head's query whole numbers of 16 bits, which int8 keys are multiplied with exactly: two digits of eight bits, x[][0] the
+  // high ones. Each word has four.
+  static DEVICE void round(Query& q, const Vec16 (&y)[KC][2]) {
+    float most = 1e-20f;
+    auto number = [&](int i) { u32 v = y[i / 16][i / 8 % 2].x[i / 2 % 4]; return i % 2 ? high(v) : low(v); };
+    UNROLL for (int i = 0; i < KC * 16; i++) most = maxf(most, __builtin_fabsf(number(i)));
+    most = maxf(most, shuffleXor(most, 1));
+    most = maxf(most, shuffleXor(most, 2));
+    float to = 32512 / most;
+    UNROLL for (int w = 0; w < KC * 4; w++) {
+      u32 digits[2] = {0, 0};
+      UNROLL for (int e = 0; e < 4; e++) {
+        int n = (int)__builtin_rintf(number(w * 4 + e) * to), top = (n + 128) >> 8;
+        digits[0] |= (top & 255) << 8 * e, digits[1] |= (n & 255) << 8 * e;
+      }
+      q.x[w][0] = digits[0], q.x[w][1] = digits[1];
+    }
+    UNROLL for (int i = 0; i < 2; i++) q.unit[i] = shuffleFrom(most, (lane() % 4 * 2 + i) * 4) / 32512;
+  }
+  static DEVICE Places<C> places(const Pages<C>& p, int kv) { return {p, kv, lane() % 4 * 16, lane() / 4, lane() / 4 * 4 * VW, lane() % 4 * 2}; }
+  DEVICE void loadKeys(const Places<C>& p, int page, int token0, int size) {
+    const u8* start = p.start(page);
+    const u8* x = start + (p.key + p.in(token0) * p.kRow);
     UNROLL for (int half = 0; half < 2; half++) {
-      bool in = token + half * 8 < length;
-      UNROLL for (int c = 0; c < KC; c++) k[c][half] = loadPart(x + half * 8 * p.heads * p.kSize + c * 64, in && c * 64 + d < p.kSize);
-      kUnit[half] = SCALED && in ? *p.keyScale(page, token + half * 8, kv) : 0;
+      UNROLL for (int c = 0; c < KC; c++) load<true>(k[c][half], x + half * 8 * p.kRow + c * 64, c * 64 + lane() % 4 * 16 < size);
+      if (SCALED) kUnit[half] = *(const float*)(start + (p.kScale + p.in(token0) * 4) + half * 32);
     }
   }
-  DEVICE void loadValues(const Pages<C>& p, int page, int token0, int kv, int length) {
-    int d = lane() / 4 * 4 * VW;
-    const C* x = p.value(page, token0, kv) + d;
-    UNROLL for (int i = 0; i < 4; i++) {
-      int token = lane() % 4 * 2 + (i & 1) + (i / 2) * 8;
-      bool in = token0 + token < length;
-      UNROLL for (int b = 0; b < VB; b++) loadWords(v[i][b], x + token * p.heads * p.vSize + b * 32 * VW, in && b * 32 * VW + d < p.vSize);
-    }
+  DEVICE void loadValues(const Places<C>& p, int page, int token0, int size) {
+    const u8* start = p.start(page);
+    const u8* x = start + (p.value + p.in(token0) * p.vRow);
+    UNROLL for (int i = 0; i < 4; i++)
+      UNROLL for (int b = 0; b < VB; b++) loadWords(v[i][b], x + (i % 2 + i / 2 * 8) * p.vRow + b * 32 * VW, b * 32 * VW + lane() / 4 * 4 * VW < size);
     // Scores are transposed: a lane weighs tokens g and g + 8.
-    if (SCALED) UNROLL for (int half = 0; half < 2; half++) {
-      int token = token0 + lane() / 4 + half * 8;
-      vUnit[half] = token < length ? *p.valueScale(page, token, kv) : 0;
+    if (SCALED) UNROLL for (int half = 0; half < 2; half++) vUnit[half] = *(const float*)(start + (p.vScale + p.in(token0) * 4) + half * 32);
+  }
+  static DEVICE void loadWords(u32 (&w)[4], const u8* p, bool in) {
+    asm volatile("{\n\t.reg .pred in;\n\tsetp.ne.b32 in, %5, 0;\n\t@in ld.global.L1::no_allocate.L2::256B.v4.b32 {%0, %1, %2, %3}, [%4];\n\t}"
+                 : "+r"(w[0]), "+r"(w[1]), "+r"(w[2]), "+r"(w[3]) : "l"(p), "r"((int)in) : "memory");
+  }
+  static DEVICE void loadWords(u32 (&w)[2], const u8* p, bool in) {
+    asm volatile("{\n\t.reg .pred in;\n\tsetp.ne.b32 in, %3, 0;\n\t@in ld.global.L1::no_allocate.L2::128B.v2.b32 {%0, %1}, [%2];\n\t}"
+                 : "+r"(w[0]), "+r"(w[1]) : "l"(p), "r"((int)in) : "memory");
+  }
+  DEVICE void keep(int n) {
+    UNROLL for (int i = 0; i < 4; i++)
+      if (lane() % 4 * 2 + i % 2 + i / 2 * 8 >= n) UNROLL for (int b = 0; b < VB; b++) UNROLL for (int w = 0; w < VW; w++) v[i][b][w] = 0;
+    UNROLL for (int half = 0; half < 2; half++)
+      if (lane() / 4 + half * 8 >= n) vUnit[half] = 0;
+  }
+  // score adds the products of 16 numbers of a head, or of 32 int8.
+  DEVICE void score(Scores& s, const Query& q, int i) {
+    if constexpr (SCALED) {
+      const Vec16 &x = k[i / 2][0], &y = k[i / 2][1];
+      int w = i % 2 * 2;
+      mmaBytes(s.high, x.x[w], y.x[w], x.x[w + 1], y.x[w + 1], q.x[2 * i][0], q.x[2 * i + 1][0]);
+      mmaBytes(s.low, x.x[w], y.x[w], x.x[w + 1], y.x[w + 1], q.x[2 * i][1], q.x[2 * i + 1][1]);
+    } else {
+      u32 a = k[i / 4][0].x[i % 4], b = k[i / 4][1].x[i % 4];
+      mmaHalf(s.x, opened(a, false, C()), opened(b, false, C()), opened(a, true, C()), opened(b, true, C()), q.x[i][0], q.x[i][1]);
     }
   }
-  static DEVICE void loadWords(u32 (&w)[4], const void* p, bool in) {
-    Vec16 x = loadPart(p, in);
-    UNROLL for (int i = 0; i < 4; i++) w[i] = x.x[i];
-  }
-  static DEVICE void loadWords(u32 (&w)[2], const void* p, bool in) {
-    w[0] = w[1] = 0;
-    if (in) asm volatile("ld.global.L1::no_allocate.L2::128B.v2.b32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(p) : "memory");
-  }
-  DEVICE void score(float (&s)[4], const Query& q, int i) {
-    u32 a = turned(k[i / 4][0].x[i % 4], C()), b = turned(k[i / 4][1].x[i % 4], C());
-    mmaHalf(s, opened(a, false, C()), opened(b, false, C()), opened(a, true, C()), opened(b, true, C()), q.x[i][0], q.x[i][1]);
-  }
-  DEVICE float keyUnit(int half) const { return SCALED ? kUnit[half] : UNIT<C>; }
+  DEVICE float scoreOf(const Scores& s, int i) const { return SCALED ? (float)(s.high[i] * 256 + s.low[i]) * kUnit[i / 2] : s.x[i]; }
+  static DEVICE float unit(const Query& q, int head) { return SCALED ? q.unit[head] : UNIT<C>; }
   DEVICE float valueUnit(int half) const { return SCALED ? vUnit[half] : 1; }
   DEVICE void add(float (&o)[TILES][4], u32 b0, u32 b1) {
     UNROLL for (int b = 0; b < VB; b++) UNROLL for (int w = 0; w < VW / 2; w++) {

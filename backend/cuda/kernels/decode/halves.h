@@ -5,13 +5,15 @@
 constexpr int HEADS = 8;
 struct alignas(16) Numbers { float x[4]; };
 
-// loadPart is loadOnce of a line whose neighbour another block reads at the same time: the memory is faster with both.
-DEVICE Vec16 loadPart(const void* p, bool in) {
-  Vec16 v = {};
-  if (in)
-    asm volatile("ld.global.L1::no_allocate.L2::256B.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x[0]), "=r"(v.x[1]), "=r"(v.x[2]), "=r"(v.x[3]) : "l"(p) : "memory");
-  return v;
+// load takes 16 bytes of a key or a value, and leaves v as it is where the head has no such part. NEAR: another block reads the rest
+// of the line at the same time, and the memory is faster with both.
+template <bool NEAR> DEVICE void load(Vec16& v, const u8* p, bool in) {
+  if (NEAR)
+    asm volatile("{\n\t.reg .pred in;\n\tsetp.ne.b32 in, %5, 0;\n\t@in ld.global.L1::no_allocate.L2::256B.v4.b32 {%0, %1, %2, %3}, [%4];\n\t}"
+                 : "+r"(v.x[0]), "+r"(v.x[1]), "+r"(v.x[2]), "+r"(v.x[3]) : "l"(p), "r"((int)in) : "memory");
+  else
+    asm volatile("{\n\t.reg .pred in;\n\tsetp.ne.b32 in, %5, 0;\n\t@in ld.global.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];\n\t}"
+                 : "+r"(v.x[0]), "+r"(v.x[1]), "+r"(v.x[2]), "+r"(v.x[3]) : "l"(p), "r"((int)in) : "memory");
 }
 
 DEVICE Vec16 loadOnce(const void* p, bool in) {
@@ -26,9 +28,30 @@ DEVICE Vec16 loadOnce(const void* p, bool in) {
 DEVICE u32 lows(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x5410); }
 DEVICE u32 highs(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x7632); }
 
-// What a warp holds of 16 keys and values, and how they are multiplied. It takes PARTS times as many at a time: as many bytes on
-// their way as cover the memory's latency. Lane 4g + t loads of keys g and g + 8 the pieces that
-// start at its t, and of values 2t, 2t + 1, 2t + 8 and 2t + 9 the pieces that start at its g. Tile j of the result has, in rows g
+// Places is where a lane's pieces of keys and values lie, in bytes: what does not change from step to step.
+template <typename C> struct Places {
+  const u8* cache;
+  u32 page, kRow, vRow; // from page to page, and from token to token
+  u32 key, value;       // the lane's first, from the start of a page
+  u32 kScale, vScale;   // those of the lane's token's numbers
+  int mask;             // tokens of a page, less one
+
+  // k and v are where the lane's pieces of a head begin, and its tokens are kToken and vToken of 16.
+  DEVICE Places(const Pages<C>& p, int kv, int k, int kToken, int v, int vToken) {
+    cache = p.cache, mask = (1 << p.shift) - 1;
+    page = p.part(p.kSize) + p.part(p.vSize), kRow = p.heads * p.kSize * sizeof(C), vRow = p.heads * p.vSize * sizeof(C);
+    key = kv * p.kSize * (int)sizeof(C) + k + kToken * kRow;
+    value = p.part(p.kSize) + kv * p.vSize * (int)sizeof(C) + v + vToken * vRow;
+    u32 scale = ((kv << p.shift) + kToken) * 4;
+    kScale = (kRow << p.shift) + scale, vScale = p.part(p.kSize) + (vRow << p.shift) + scale;
+  }
+  DEVICE const u8* start(int at) const { return cache + (u64)(u32)at * page; }
+  DEVICE u32 in(int token) const { return token & mask; }
+};
+
+// What a warp holds of 16 keys and values, and how they are multiplied. Lane 4g + t loads of keys g and g + 8 the pieces that
+// start at its t, and of values 2t, 2t + 1, 2t + 8 and 2t + 9 the pieces that start at its g. All 16 are loaded, also those
+// that are not the sequence's: they lie in its page. Tile j of the result has, in rows g
 // and g + 8, what the lane's own numbers of the values go to: place says where.
 
 template <typename C> constexpr bool IEEE = false;
@@ -38,8 +61,9 @@ template <> constexpr bool IEEE<f16> = true;
 template <typename C, int KC, int VH> struct Halves {
   using Number = C;
   static constexpr bool HALF = IEEE<C>;
-  static constexpr int PARTS = 1, PRODUCTS = KC * 2, TILES = (VH + 1) / 2 * 8, WIDTH = VH * 64;
+  static constexpr int PRODUCTS = KC * 2, TILES = (VH + 1) / 2 * 8, WIDTH = VH * 64;
   struct Query { Vec16 x[KC]; };
+  struct Scores { float x[4]; };
   Vec16 k[KC][2], v[4][VH];
 
   static DEVICE int place(int j, int i) { return (j / 8 * 2 + i / 2) * 64 + lane() / 4 * 8 + j % 8; }
@@ -121,25 +145,28 @@ template <typename C, int KC, int VH> struct Halves {
     UNROLL for (int i = 0; i < 4; i++)
       if (lane() % 4 * 2 + (i & 1) + (i / 2) * 8 == token) UNROLL for (int h = 0; h < VH; h++) v[i][h] = f.v[h];
   }
-  DEVICE void loadKeys(const Pages<C>& p, int page, int token0, int kv, int length) {
-    int token = token0 + lane() / 4, d = lane() % 4 * 8;
-    const C* x = p.key(page, token, kv) + d;
-    UNROLL for (int c = 0; c < KC; c++) UNROLL for (int half = 0; half < 2; half++)
-      k[c][half] = loadOnce(x + half * 8 * p.heads * p.kSize + c * 32, c * 32 + d < p.kSize && token + half * 8 < length);
+  static DEVICE Places<C> places(const Pages<C>& p, int kv) { return {p, kv, lane() % 4 * 16, lane() / 4, lane() / 4 * 16, lane() % 4 * 2}; }
+  DEVICE void loadKeys(const Places<C>& p, int page, int token0, int size) {
+    const u8* x = p.start(page) + (p.key + p.in(token0) * p.kRow);
+    UNROLL for (int half = 0; half < 2; half++)
+      UNROLL for (int c = 0; c < KC; c++) load<false>(k[c][half], x + half * 8 * p.kRow + c * 64, c * 32 + lane() % 4 * 8 < size);
   }
-  DEVICE void loadValues(const Pages<C>& p, int page, int token0, int kv, int length) {
-    int d = lane() / 4 * 8;
-    const C* x = p.value(page, token0, kv) + d;
-    UNROLL for (int i = 0; i < 4; i++) {
-      int token = lane() % 4 * 2 + (i & 1) + (i / 2) * 8;
-      UNROLL for (int h = 0; h < VH; h++) v[i][h] = loadOnce(x + token * p.heads * p.vSize + h * 64, h * 64 + d < p.vSize && token0 + token < length);
-    }
+  DEVICE void loadValues(const Places<C>& p, int page, int token0, int size) {
+    const u8* x = p.start(page) + (p.value + p.in(token0) * p.vRow);
+    UNROLL for (int i = 0; i < 4; i++)
+      UNROLL for (int h = 0; h < VH; h++) load<false>(v[i][h], x + (i % 2 + i / 2 * 8) * p.vRow + h * 128, h * 64 + lane() / 4 * 8 < size);
   }
-  DEVICE void score(float (&s)[4], const Query& q, int i) {
+  // keep clears the values of tokens from n on: a weight of 0 does not silence what is not a number.
+  DEVICE void keep(int n) {
+    UNROLL for (int i = 0; i < 4; i++)
+      if (lane() % 4 * 2 + i % 2 + i / 2 * 8 >= n) UNROLL for (int h = 0; h < VH; h++) v[i][h] = {};
+  }
+  DEVICE void score(Scores& s, const Query& q, int i) {
     int c = i / 2, e = i % 2 * 2;
-    multiply(s, k[c][0].x[e], k[c][1].x[e], k[c][0].x[e + 1], k[c][1].x[e + 1], q.x[c].x[e], q.x[c].x[e + 1]);
+    multiply(s.x, k[c][0].x[e], k[c][1].x[e], k[c][0].x[e + 1], k[c][1].x[e + 1], q.x[c].x[e], q.x[c].x[e + 1]);
   }
-  DEVICE float keyUnit(int) const { return 1; }
+  DEVICE float scoreOf(const Scores& s, int i) const { return s.x[i]; }
+  static DEVICE float unit(const Query&, int) { return 1; } // of what scoreOf says, for each of a lane's two heads
   DEVICE float valueUnit(int) const { return 1; }
   DEVICE void add(float (&o)[TILES][4], u32 b0, u32 b1) {
     UNROLL for (int j = 0; j < TILES; j++) {
