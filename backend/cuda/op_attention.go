@@ -3,8 +3,10 @@ package cuda
 import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/attend"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/decode"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/flash"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/prefill"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -16,16 +18,16 @@ func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 		return nil
 	}
 	plain := d.one("attention plain", bindAttention)
-	if n.In[0].Type != graph.BF16 || !decode.Fits(c.K.Size, c.V.Size, c.Type) {
+	if n.In[0].Type != graph.BF16 || !decode.Fits(c.K.Size, c.V.Size, c.Type) || !flash.Fits(c.K.Size, c.V.Size) {
 		return plain
 	}
-	name := "attention split"
-	if d.hopper() && prefill.Fits(c.K.Size, c.V.Size) {
+	name := "attention split, mma"
+	if d.hopper() {
 		name = "attention split, wgmma"
 	}
 	fast := kernel{dev: d, name: name, bind: bindFlash, scratch: func(n *graph.Node, lim backend.Limits) int64 {
 		bytes := decode.PartialBytes(d.ctx.SMs, lim.Seqs, decodeProblem(n, backend.Args{}))
-		if eightBit(c.Type) && d.hopper() {
+		if eightBit(c.Type) {
 			bytes = max(bytes, openedBytes(c, lim))
 		}
 		return bytes
@@ -93,15 +95,6 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 	if err != nil {
 		return nil, err
 	}
-	if !d.hopper() || !prefill.Fits(p.KSize, p.VSize) {
-		plain, err := bindAttention(d, n, a)
-		return func(s *step) error {
-			if s.tiles > 0 {
-				return plain(s)
-			}
-			return one.Launch(d.stream, &s.Step, s.seqs)
-		}, err
-	}
 	many, err := d.bindPrompts(n, a, p)
 	if err != nil {
 		return nil, err
@@ -119,7 +112,23 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 	}, nil
 }
 
-// bindPrompts is the attention of sequences with many new tokens on Hopper's tensor cores.
+// prompts is a kernel for sequences with many new tokens: see prefill.Kernel.
+type prompts interface {
+	Launch(s *driver.Stream, step *kernels.Step, tiles, tokens int) error
+}
+
+// findPrompts binds the fastest one.
+func (d *Device) findPrompts(p prefill.Problem) (prompts, error) {
+	switch {
+	case !d.hopper():
+		return flash.New(d.loader, p)
+	case prefill.Fits(p.KSize, p.VSize):
+		return prefill.New(d.loader, p)
+	}
+	return flash.NewWide(d.loader, p)
+}
+
+// bindPrompts is the attention of sequences with many new tokens on the tensor cores.
 func (d *Device) bindPrompts(n *graph.Node, a backend.Args, p decode.Problem) (func(*step) error, error) {
 	problem := prefill.Problem{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Sinks: p.Sinks, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
@@ -128,7 +137,7 @@ func (d *Device) bindPrompts(n *graph.Node, a backend.Args, p decode.Problem) (f
 	if eightBit(p.Type) {
 		return d.bindOpened(n.In[1].Cache, a, problem)
 	}
-	k, err := prefill.New(d.loader, problem)
+	k, err := d.findPrompts(problem)
 	return func(s *step) error {
 		tokens := 0
 		for _, p := range s.prompts {

@@ -34,7 +34,7 @@ func (d *Device) bindOpened(c *graph.Cache, a backend.Args, p prefill.Problem) (
 	if err != nil {
 		return nil, err
 	}
-	attend, err := prefill.New(d.loader, p)
+	attend, err := d.findPrompts(p)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,149 @@
+// Attention of many new tokens a sequence over the paged cache on any GPU with bf16 tensor cores: FlashAttention-2 (Dao,
+// arXiv:2307.08691) with mma.sync and cp.async. A block takes one query head of 128 rows of one sequence; its warps share the rows and
+// all look at the same tile of keys and values in shared memory. While a tile's scores are computed its values are on their way, and
+// while its values are summed up the next keys are. Tiles that causality or the window hide are never fetched, and sequences of any
+// length go in one launch without padding: the tiles' list is the step's.
+#pragma once
+#include "band.h"
+
+struct FlashParams {
+  Step step;
+  const bf16* q; // [T, heads × kSize]
+  const u8* cache;
+  bf16* y; // [T, heads × vSize]
+  const float* sinks; // [heads] a score without a key, or null
+  int heads, kvHeads, kSize, vSize, window;
+  float scale, softcap; // softcap 0: none
+  int both; // queries look at the keys behind them as well
+};
+
+constexpr int RUN = 16; // tokens that lie in one page together, at least
+extern SHARED u8 dynamic[];
+
+// quad is four numbers of a band: what a product adds to.
+template <int N> DEVICE float (&quad(float (&x)[N], int j))[4] { return *(float(*)[4])&x[4 * j]; }
+
+// Bf16 and Half are the numbers of keys and values; queries and weights become the same.
+struct Bf16 {
+  static DEVICE Vec16 query(Vec16 x) { return x; }
+  static DEVICE u32 pair(float a, float b) { return pack(a, b); }
+  static DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma(d, a[0], a[1], a[2], a[3], b0, b1); }
+};
+struct Half {
+  static DEVICE Vec16 query(Vec16 x) { return asHalf(x); }
+  static DEVICE u32 pair(float a, float b) { return packHalf(a, b); }
+  static DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mmaHalf(d, a[0], a[1], a[2], a[3], b0, b1); }
+};
+
+// Source copies tiles of keys and values from their pages to shared memory, in lines of LINE bytes.
+template <int D, int KEYS, int THREADS, int LINE> struct Source {
+  const FlashParams& p;
+  const Work& work;
+  u32 kPart, page;       // bytes of a page: of its keys, and of all
+  int found[KEYS / RUN]; // the pages of a tile's runs of tokens
+
+  DEVICE Source(const FlashParams& p, const Work& work) : p(p), work(work) {
+    kPart = 2 * p.kvHeads * p.kSize << p.step.pageShift, page = kPart + (2 * p.kvHeads * p.vSize << p.step.pageShift);
+  }
+  // find looks up the pages of a tile, for the copies of it that follow.
+  DEVICE void find(int tile) {
+    UNROLL for (int j = 0; j < KEYS / RUN; j++) {
+      int token = tile * KEYS + j * RUN;
+      found[j] = token < work.length ? p.step.pages[(long)work.seq * p.step.seqPages + (token >> p.step.pageShift)] : 0;
+    }
+  }
+  DEVICE void keys(u32 to, int tile) { copy(to, tile, 0, p.kSize); }
+  DEVICE void values(u32 to, int tile) { copy(to, tile, kPart, p.vSize); }
+  // copy starts the copy of what lies `part` bytes into the pages; what is beyond the last token, and beyond a head, arrives as zeros.
+  DEVICE void copy(u32 to, int tile, u32 part, int size) {
+    constexpr int CHUNKS = D / 8;
+    u32 token = 2 * p.kvHeads * size; // bytes
+    const u8* run[KEYS / RUN];
+    UNROLL for (int j = 0; j < KEYS / RUN; j++)
+      run[j] = p.cache + (u64)found[j] * page + (part + ((tile * KEYS + j * RUN) & ((1 << p.step.pageShift) - 1)) * token);
+    UNROLL for (int i = 0; i < ceilDiv(RUN * CHUNKS, THREADS); i++) {
+      int at = i * THREADS + threadX(), row = at / CHUNKS, chunk = at % CHUNKS;
+      if (RUN * CHUNKS % THREADS != 0 && row >= RUN) break;
+      u32 off = row * token + work.kv * size * 2 + chunk * 16;
+      int left = chunk * 8 < size ? work.length - row - tile * KEYS : 0; // tokens from this one to the last
+      UNROLL for (int j = 0; j < KEYS / RUN; j++) copyAsync16(to + (j * RUN + row) * LINE + chunk * 16, run[j] + off, j * RUN < left);
+    }
+    copyCommit();
+  }
+};
+
+// D: the head size rounded up; what is beyond the true size is zero in shared memory and never stored. KEYS: of a tile. BANDS:
+// 16 rows each, of a warp: two share what is read of keys and values, one needs fewer registers. Lines of shared memory are 16
+// bytes longer than a head, so that eight of them, what ldmatrix reads at a time, begin in different banks.
+template <int D, int KEYS, int BANDS, typename N> DEVICE void flash(const FlashParams& p) {
+  constexpr int THREADS = ROWS / (16 * BANDS) * 32, CHUNKS = D / 8, LINE = D * 2 + 16;
+  u32 qAt = sharedAddress(dynamic), kAt = qAt + ROWS * LINE, vAt = kAt + KEYS * LINE;
+  begin();
+  Work work(p, KEYS);
+  if (work.kv >= p.kvHeads) return;
+  Source<D, KEYS, THREADS, LINE> source(p, work);
+  source.find(work.last);
+  source.keys(kAt, work.last);
+  for (int i = threadX(); i < ROWS * CHUNKS; i += THREADS) {
+    int row = i / CHUNKS, chunk = i % CHUNKS;
+    Vec16 x = {};
+    if (row < work.rows && chunk * 8 < p.kSize) x = N::query(*(const Vec16*)(p.q + ((long)(work.row0 + row) * p.heads + work.head) * p.kSize + chunk * 8));
+    storeShared(qAt + row * LINE + chunk * 16, x);
+  }
+
+  Band<D, KEYS> band[BANDS];
+  UNROLL for (int b = 0; b < BANDS; b++) band[b].start();
+  int myRow = uniform(warp()) * BANDS * 16, g = lane() / 4;
+  int low = work.pos0 + myRow, high = mini(low + BANDS * 16, work.pos0 + work.rows) - 1; // the positions of this warp's rows
+  bool none = high < low;
+  if (p.both) low = high = work.length - 1; // how far they look
+  int bandStep = p.both ? 0 : 16, rowStep = bandStep / 2, mine = p.both ? low : low + g;
+  float scaled = p.softcap != 0 ? LOG2E : p.scale * LOG2E;
+  // Where this lane reads of 16 lines of 32 bytes, four 8 × 8 matrices: down first, or, of keys, across first, so that the two
+  // registers that a product takes are neighbours.
+  u32 down = lane() % 16 * LINE + lane() / 16 * 16, across = (lane() / 16 * 8 + lane() % 8) * LINE + lane() / 8 % 2 * 16, qMine = qAt + myRow * LINE + down;
+
+  for (int tile = work.last; tile >= work.first; tile--) {
+    int key0 = tile * KEYS;
+    copyWait<0>();
+    barrier(); // the keys are here, and nobody reads the last values any more
+    source.values(vAt, tile);
+    if (tile > work.first) source.find(tile - 1);
+    auto turn = [&]() __attribute__((always_inline)) {
+      copyWait<0>();
+      barrier(); // the values are here, and nobody reads the keys any more
+      if (tile > work.first) source.keys(kAt, tile - 1);
+    };
+    if (none || key0 > high || (p.window > 0 && key0 + KEYS - 1 <= low - p.window)) { // no row of this warp sees any of these keys
+      turn();
+      continue;
+    }
+    UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < KEYS / 2; i++) band[b].score[i] = 0;
+    UNROLL for (int k = 0; k < D / 16; k++) {
+      u32 q[BANDS][4], key[4];
+      UNROLL for (int b = 0; b < BANDS; b++) loadMatrix4(q[b], qMine + b * 16 * LINE + k * 32);
+      UNROLL for (int n = 0; n < KEYS / 16; n++) {
+        loadMatrix4(key, kAt + across + n * 16 * LINE + k * 32);
+        UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < 2; i++) N::multiply(quad(band[b].score, 2 * n + i), q[b], key[2 * i], key[2 * i + 1]);
+      }
+    }
+    turn();
+    bool edge = key0 + KEYS - 1 > low || (p.window > 0 && key0 <= high - p.window);
+    UNROLL for (int b = 0; b < BANDS; b++) {
+      if (p.softcap != 0) band[b].cap(p.scale, p.softcap);
+      if (edge) band[b].hide(key0, mine + b * bandStep, rowStep, p.window);
+      band[b].soften(scaled);
+      if (!allOf(band[b].shrink[0] == 1 && band[b].shrink[1] == 1)) band[b].rescale(); // few tiles bring a larger score
+    }
+    UNROLL for (int k = 0; k < KEYS / 16; k++) {
+      u32 w[BANDS][4], value[4];
+      UNROLL for (int b = 0; b < BANDS; b++) band[b].template weights<N>(w[b], k);
+      UNROLL for (int n = 0; n < D / 16; n++) {
+        loadMatrix4T(value, vAt + down + k * 16 * LINE + n * 32);
+        UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < 2; i++) N::multiply(quad(band[b].out, 2 * n + i), w[b], value[2 * i], value[2 * i + 1]);
+      }
+    }
+  }
+
+  UNROLL for (int b = 0; b < BANDS; b++) band[b].store(p, work, myRow + b * 16, scaled);
+}
