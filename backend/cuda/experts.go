@@ -22,15 +22,16 @@ func expertsOf(a backend.Args, o graph.MoE, place int) []*weight {
 	return list
 }
 
-// expertSlabs is matrices on the device as moe.Pack lays them out in a form.
-func (d *Device) expertSlabs(list []*weight, form quant.Format) (driver.Ptr, error) {
+// expertSlabs is matrices on the device as moe.Pack lays them out in a form, or gates and up matrices as moe.PackWoven does.
+func (d *Device) expertSlabs(list, ups []*weight, form quant.Format) (driver.Ptr, error) {
 	first := list[0]
 	if first.packed != 0 {
 		return first.packed, nil
 	}
 	like := first.tensor
-	if form == quant.BF16 {
-		like.Format = form
+	like.Format = form
+	if ups != nil {
+		like.Rows *= 2
 	}
 	slabs, bytes := moe.Slabs(like)
 	p, err := d.alloc(int64(len(list))*int64(slabs)*int64(bytes), fmt.Sprintf("%d weights from %s on", len(list), first.name))
@@ -39,10 +40,21 @@ func (d *Device) expertSlabs(list []*weight, form quant.Format) (driver.Ptr, err
 	}
 	for i, w := range list {
 		w.packed, w.expertBytes = p+driver.Ptr(i*slabs*bytes), int64(slabs)*int64(bytes)
+		if ups != nil { // each of the two has half
+			w.expertBytes /= 2
+			ups[i].packed, ups[i].expertBytes = w.packed, w.expertBytes
+		}
 	}
 	return p, d.upload.rows(p, len(list)*slabs, bytes, func(dst []byte, from, to int) {
-		for s := from; s < to; s++ {
-			moe.Pack(dst[(s-from)*bytes:][:bytes], list[s/slabs].tensor, form, s%slabs, s%slabs+1)
+		for s := from; s < to; {
+			i, n := s/slabs, min(slabs-s%slabs, to-s)
+			of := dst[(s-from)*bytes:][:n*bytes]
+			if ups != nil {
+				moe.PackWoven(of, list[i].tensor, ups[i].tensor, form, s%slabs, s%slabs+n)
+			} else {
+				moe.Pack(of, list[i].tensor, form, s%slabs, s%slabs+n)
+			}
+			s += n
 		}
 	})
 }

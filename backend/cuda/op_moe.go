@@ -78,13 +78,16 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error
 	m := moeRoom(n, a.Limits, at(a.Scratch), false)
 	ffn, slots := n.Weights[graph.ExpertGate].Out.Len(), a.Limits.Rows(rows)*o.Top
 	gate, down := formOf(n, graph.ExpertGate, graph.ExpertUp), formOf(n, graph.ExpertDown)
-	form := [3]quant.Format{graph.ExpertGate: gate, graph.ExpertUp: gate, graph.ExpertDown: down}
-	var w, bias [3]driver.Ptr
-	for i := range w {
-		var err error
-		if w[i], err = d.expertSlabs(expertsOf(a, o, i), form[i]); err != nil {
-			return nil, err
-		}
+	woven, err := d.expertSlabs(expertsOf(a, o, graph.ExpertGate), expertsOf(a, o, graph.ExpertUp), gate)
+	if err != nil {
+		return nil, err
+	}
+	downs, err := d.expertSlabs(expertsOf(a, o, graph.ExpertDown), nil, down)
+	if err != nil {
+		return nil, err
+	}
+	var bias [3]driver.Ptr
+	for i := range bias {
 		if bias[i], err = d.expertBiases(a, o, i); err != nil {
 			return nil, err
 		}
@@ -93,18 +96,26 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error
 	if err != nil {
 		return nil, err
 	}
-	gated, err := moe.NewExperts(d.loader, moe.Product{
-		X: at(a.In[0]), Sorted: m.down, Slots: slots, W: w[graph.ExpertGate], Up: w[graph.ExpertUp], Y: m.gate, N: ffn, K: x.Axis.Len(),
+	first := moe.Product{
+		X: at(a.In[0]), Sorted: m.down, Slots: slots, W: woven, Gated: true, Y: m.gate, N: ffn, K: x.Axis.Len(),
 		Bias: bias[graph.ExpertGate], UpBias: bias[graph.ExpertUp], Format: gate,
-	}, o, m.Slots)
+	}
+	second := moe.Product{
+		X: m.gate, BySlot: true, Slots: slots, W: downs, Y: m.down, N: x.Axis.Len(), K: ffn, Bias: bias[graph.ExpertDown], Format: down,
+	}
+	gated, err := moe.NewExperts(d.loader, first, o, m.Slots)
 	if err != nil {
 		return nil, err
 	}
-	last, err := moe.NewExperts(d.loader, moe.Product{
-		X: m.gate, BySlot: true, Slots: slots, W: w[graph.ExpertDown], Y: m.down, N: x.Axis.Len(), K: ffn, Bias: bias[graph.ExpertDown], Format: down,
-	}, o, m.Slots)
+	last, err := moe.NewExperts(d.loader, second, o, m.Slots)
 	if err != nil {
 		return nil, err
+	}
+	var single *moe.Single
+	if moe.Singles(o, x.Axis.Len(), ffn) {
+		if single, err = moe.NewSingle(d.loader, n.In[1].Type, at(a.In[1]), first, second, at(a.Out[0]), o); err != nil {
+			return nil, err
+		}
 	}
 	sorter, err := moe.NewSorter(d.loader, at(a.In[0]), m.down, x.Axis.Len(), o, m.Slots)
 	if err != nil {
@@ -114,11 +125,14 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error
 	if err != nil {
 		return nil, err
 	}
-	sorts := moe.Sorts(d.loader, ffn, x.Axis.Len()) && moe.Sorts(d.loader, x.Axis.Len(), ffn)
+	sorts := moe.Sorts(d.loader, o, ffn, x.Axis.Len()) && moe.Sorts(d.loader, o, x.Axis.Len(), ffn)
 	return func(s *step) error {
 		r := s.rows(rows)
 		if r == 0 {
 			return nil
+		}
+		if single != nil && r <= moe.MostSingle {
+			return single.Launch(d.stream, r)
 		}
 		each := moe.Each(o, r, sorts)
 		if err := router.Launch(d.stream, &s.Step, r, each); err != nil {

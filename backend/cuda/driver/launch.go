@@ -13,7 +13,7 @@ type Grid struct {
 	Cluster int // blocks along X that share what the copy engine fetches; 0 means none (sm_90)
 }
 
-const maxParams = 1024 // bytes of kernel parameters we carry; the hardware takes 4096
+const maxParams = 2048 // bytes of kernel parameters we carry; the hardware takes 4096
 
 // launch is what one cuLaunchKernelEx reads, kept per stream so that a launch allocates nothing and its addresses are
 // always the heap's. The layout of config is CUlaunchConfig's.

@@ -2,6 +2,7 @@ package moe
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,11 +28,20 @@ func BenchmarkBlock(b *testing.B) {
 			{"Mixtral-8x7B", graph.MoE{Experts: 8, Top: 2}, 4096, 14336, []quant.Format{quant.BF16}},
 		} {
 			for _, f := range c.formats {
-				g.Scope(func() {
-					bench := newBench(g, c.o, f, c.in, c.ffn)
-					for _, rows := range []int{1, 8, 32, 128, 2048} {
-						fmt.Printf("%-13s %-5s rows %4d: %s\n", c.name, f, rows, bench.rows(rows))
-					}
+				b.Run(fmt.Sprint(c.name, "/", f), func(b *testing.B) {
+					g.Must(g.Ctx.Do(func() error {
+						g.Scope(func() {
+							bench := newBench(g, c.o, f, c.in, c.ffn)
+							for _, rows := range []int{1, 2, 4, 8, 16, 32, 128, 2048} {
+								each := Each(c.o, rows, true)
+								fmt.Printf("%-13s %-5s rows %4d, jobs of %3d: %s\n", c.name, f, rows, each, bench.rows(rows, each))
+								if rows >= 16 && each < wideEach {
+									fmt.Printf("%-13s %-5s rows %4d, jobs of %3d: %s\n", c.name, f, rows, wideEach, bench.rows(rows, wideEach))
+								}
+							}
+						})
+						return nil
+					}))
 				})
 			}
 		}
@@ -43,15 +53,15 @@ type bench struct {
 	o                        graph.MoE
 	f                        quant.Format
 	in, ffn                  int
-	gate, up, down, bias     driver.Ptr
+	gate, down, bias         driver.Ptr
 	x, joined, results, sums driver.Ptr
 }
 
 const benchRows = 2048
 
 func newBench(g *gputest.GPU, o graph.MoE, f quant.Format, in, ffn int) *bench {
-	each, eachDown := int(Bytes(f, ffn, in)), int(Bytes(f, in, ffn))
-	b := &bench{GPU: g, o: o, f: f, in: in, ffn: ffn, gate: g.Noise(o.Experts * each), up: g.Noise(o.Experts * each), down: g.Noise(o.Experts * eachDown)}
+	each, eachDown := int(Bytes(f, 2*ffn, in)), int(Bytes(f, in, ffn))
+	b := &bench{GPU: g, o: o, f: f, in: in, ffn: ffn, gate: g.Noise(o.Experts * each), down: g.Noise(o.Experts * eachDown)}
 	b.x, b.joined = g.Noise(2*benchRows*in), g.Noise(2*benchRows*o.Top*ffn)
 	b.results, b.sums = g.Noise(2*benchRows*o.Top*in), g.Noise(2*benchRows*in)
 	if o.Biased {
@@ -60,15 +70,15 @@ func newBench(g *gputest.GPU, o graph.MoE, f quant.Format, in, ffn int) *bench {
 	return b
 }
 
-// rows times a step of so many rows.
-func (b *bench) rows(rows int) (line string) {
+// rows times a step of so many rows, dealt in jobs of each.
+func (b *bench) rows(rows, each int) (line string) {
 	sets := 16
 	if rows > 128 {
 		sets = 2
 	}
 	b.Scope(func() {
-		var route, gated, down, sum []func() error
-		experts, each, slots := 0, Each(b.o, rows, true), benchRows*b.o.Top
+		var route, gated, down, sum, singles, singleGated []func() error
+		experts, slots := 0, benchRows*b.o.Top
 		for range sets {
 			scores := b.Random(rows*b.o.Experts, 1)
 			for _, of := range deal(scores, b.o).rows {
@@ -77,7 +87,7 @@ func (b *bench) rows(rows int) (line string) {
 			s, step := room(b.GPU, b.o, rows), &kernels.Step{Counts: b.Ints(int32(rows), 0, 0)}
 			router, err := NewRouter(b.Loader, graph.BF16, b.BF16(scores), b.o, kernels.CountTokens, s)
 			b.Must(err)
-			first, err := NewExperts(b.Loader, Product{X: b.x, Sorted: b.results, Slots: slots, W: b.gate, Up: b.up, Bias: b.bias, UpBias: b.bias, Y: b.joined, N: b.ffn, K: b.in, Format: b.f}, b.o, s)
+			first, err := NewExperts(b.Loader, Product{X: b.x, Sorted: b.results, Slots: slots, W: b.gate, Gated: true, Bias: b.bias, UpBias: b.bias, Y: b.joined, N: b.ffn, K: b.in, Format: b.f}, b.o, s)
 			b.Must(err)
 			last, err := NewExperts(b.Loader, Product{X: b.joined, BySlot: true, Slots: slots, W: b.down, Bias: b.bias, Y: b.results, N: b.in, K: b.ffn, Format: b.f}, b.o, s)
 			b.Must(err)
@@ -94,19 +104,30 @@ func (b *bench) rows(rows int) (line string) {
 			})
 			down = append(down, func() error { return last.Launch(b.Stream, rows, each) })
 			sum = append(sum, func() error { return summer.Launch(b.Stream, step, rows) })
+			if rows > 8 {
+				continue
+			}
+			single, err := NewSingle(b.Loader, graph.BF16, router.p.Scores, Product{X: b.x, W: b.gate, Gated: true, Bias: b.bias, UpBias: b.bias, Y: b.joined, N: b.ffn, K: b.in, Format: b.f},
+				Product{X: b.joined, W: b.down, Bias: b.bias, N: b.in, K: b.ffn, Format: b.f}, b.sums, b.o)
+			b.Must(err)
+			singles = append(singles, func() error { return single.Launch(b.Stream, rows) })
+			singleGated = append(singleGated, func() error { return single.gated.launch(b.Stream, rows) })
 		}
 		all := b.time(route, gated, down, sum)
 		matrix := float64(b.in) * float64(b.ffn)
-		bytes := float64(experts) / float64(sets) * (2*float64(Bytes(b.f, b.ffn, b.in)) + float64(Bytes(b.f, b.in, b.ffn)))
+		bytes := float64(experts) / float64(sets) * (float64(Bytes(b.f, 2*b.ffn, b.in)) + float64(Bytes(b.f, b.in, b.ffn)))
 		line = fmt.Sprintf("%8.1f µs, %5.2f TB/s, %5.0f TFLOP/s (route %.1f, gated %.1f, down %.1f, sum %.1f)", micro(all), bytes/all.Seconds()/1e12,
 			6*matrix*float64(rows*b.o.Top)/all.Seconds()/1e12, micro(b.time(route)), micro(b.time(gated)), micro(b.time(down)), micro(b.time(sum)))
+		if singles != nil {
+			line += fmt.Sprintf("; each by itself %.1f (gated %.1f)", micro(b.time(singles)), micro(b.time(singleGated)))
+		}
 	})
 	return line
 }
 
 func micro(d time.Duration) float64 { return d.Seconds() * 1e6 }
 
-// time is what one of each of some launches takes, in a recorded graph of all sets.
+// time is what one of each of some launches takes: the median of some replays of a recorded graph of all sets.
 func (b *bench) time(parts ...[]func() error) time.Duration {
 	sets := len(parts[0])
 	recorded, err := b.Stream.Capture(func() error {
@@ -121,5 +142,22 @@ func (b *bench) time(parts ...[]func() error) time.Duration {
 	})
 	b.Must(err)
 	defer recorded.Close()
-	return b.Time(func(int) error { return b.Stream.Replay(recorded) }) / time.Duration(sets)
+	start, err := b.Ctx.NewEvent()
+	b.Must(err)
+	stop, err := b.Ctx.NewEvent()
+	b.Must(err)
+	defer start.Close()
+	defer stop.Close()
+	var times []time.Duration
+	for range 7 {
+		b.Must(b.Stream.Record(start))
+		b.Must(b.Stream.Replay(recorded))
+		b.Must(b.Stream.Record(stop))
+		b.Must(stop.Synchronize())
+		d, err := stop.Since(start)
+		b.Must(err)
+		times = append(times, d)
+	}
+	slices.Sort(times)
+	return times[len(times)/2] / time.Duration(sets)
 }

@@ -14,8 +14,8 @@ type Product struct {
 	X      driver.Ptr // [rows, K] bf16; or, when BySlot, [slots, K]
 	BySlot bool
 	Sorted driver.Ptr // [slots, K] bf16: rows of X as Sorter copies them; X itself when BySlot
-	W      driver.Ptr // [experts] of N × K, as Pack lays them out
-	Up     driver.Ptr // likewise the up matrices of a gated product; otherwise 0
+	W      driver.Ptr // [experts] of N × K, as Pack lays them out, or of a gated product as PackWoven does
+	Gated  bool
 	Y      driver.Ptr // [slots, N] bf16
 	N, K   int
 	Slots  int // that Sorted and Y have room for
@@ -24,19 +24,28 @@ type Product struct {
 	Format       quant.Format
 }
 
+// bytes is what an expert's weights take.
+func (p Product) bytes() int64 {
+	if p.Gated {
+		return Bytes(p.Format, 2*p.N, p.K)
+	}
+	return Bytes(p.Format, p.N, p.K)
+}
+
 // expertsParams mirrors ExpertsParams of experts.h.
 type expertsParams struct {
-	X, Row, Total, Jobs    driver.Ptr
-	W, Up, Bias, UpBias, Y driver.Ptr
-	Stride                 int64
-	N, K, Each, Split, Fn  int32
-	Clamp                  float32
+	X, Row, Total, Jobs   driver.Ptr
+	W, Bias, UpBias, Y    driver.Ptr
+	Stride                int64
+	N, K, Each, Split, Fn int32
+	Clamp                 float32
 }
 
 // Experts is a product bound to its kernels, one for each size of a job.
 type Experts struct {
 	base    expertsParams
 	op      graph.MoE
+	form    quant.Format
 	sms     int
 	kernels [len(sizes)]*driver.Kernel
 	wide    *wide // for larger jobs
@@ -47,8 +56,14 @@ var sizes = [...]int{8, 16, MostUnsorted}
 
 const warps = 4 // of a block of experts.h
 
-// sharedOf is the shared memory of a block, in bytes: two units' columns of the job's rows for each warp.
-func sharedOf(each int) int { return warps * 2 * each * (2*columns + 16) }
+// sharedOf is the shared memory of a block, in bytes: two units' columns of the job's rows for each warp, in lines as experts.h has them.
+func sharedOf(f quant.Format, each int) int {
+	line := 2*columns + 16
+	if f == quant.BF16 {
+		line = 2*columns + 64
+	}
+	return warps * 2 * each * line
+}
 
 // LeastEach is the smallest size of a job.
 const LeastEach = 8
@@ -73,24 +88,23 @@ const MostUnsorted = 32
 
 // NewExperts binds a product.
 func NewExperts(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*Experts, error) {
-	k := &Experts{op: o, sms: l.SMs(), base: expertsParams{
-		X: p.X, Total: s.Total, Jobs: s.Jobs, W: p.W, Up: p.Up, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y,
-		Stride: Bytes(p.Format, p.N, p.K), N: int32(p.N), K: int32(p.K), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
+	k := &Experts{op: o, form: p.Format, sms: l.SMs(), base: expertsParams{
+		X: p.X, Total: s.Total, Jobs: s.Jobs, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
 	}}
 	if !p.BySlot {
 		k.base.Row = s.Row
 	}
 	name := "one"
-	if p.Up != 0 {
+	if p.Gated {
 		name = "gated"
 	}
 	for i, size := range sizes {
 		var err error
-		if k.kernels[i], err = l.Kernel(forms[p.Format], fmt.Sprint(name, size), sharedOf(size)); err != nil {
+		if k.kernels[i], err = l.Kernel(forms[p.Format], fmt.Sprint(name, size), sharedOf(p.Format, size)); err != nil {
 			return nil, err
 		}
 	}
-	if !Sorts(l, p.N, p.K) {
+	if !Sorts(l, o, p.N, p.K) {
 		return k, nil
 	}
 	var err error
@@ -115,5 +129,5 @@ func (k *Experts) Launch(s *driver.Stream, rows, each int) error {
 	}
 	group := warps / int(p.Split)
 	runs := (tiles(int(p.N)) + group - 1) / group
-	return driver.Launch(s, k.kernels[at], driver.Grid{X: runs * Jobs(k.op, rows, each), Threads: warps * 32, Shared: sharedOf(each)}, &p)
+	return driver.Launch(s, k.kernels[at], driver.Grid{X: runs * Jobs(k.op, rows, each), Threads: warps * 32, Shared: sharedOf(k.form, each)}, &p)
 }

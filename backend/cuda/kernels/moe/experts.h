@@ -2,7 +2,7 @@
 // weights of an expert stream from memory once for its rows, packed as kernels/slab has them, or in bf16 in the same order; they are
 // opened in registers, where they are the A operand of the tensor cores.
 //
-// A warp takes a tile of 16 rows of weights (and of the up matrix), or shares it with others: each then has every split-th unit of 128
+// A warp takes a tile of 16 rows of weights (of a gated product two, of 16 rows of each matrix), or shares it with others: each then has every split-th unit of 128
 // columns. What the rows have in those columns a warp lays out in shared memory itself, a unit ahead.
 #pragma once
 #include "../slab/unit.h"
@@ -14,30 +14,46 @@ struct ExpertsParams {
   const int* row;   // [slots] the row of x of each; null: x has a row for each slot
   const int* total;   // see RouteParams
   const Vec16* jobs;
-  const u8 *w, *up; // units of each expert, one expert after the other; up: null, or of the same shape
+  const u8* w;      // slabs of each expert, one expert after the other; of a gated product eight rows of the gate and of the up matrix by turns
   const float *bias, *upBias; // [experts, n] or null
   bf16* y;          // [slots, n]
-  long stride;      // bytes of an expert's units
+  long stride;      // bytes of an expert's slabs
   int n, k, each, split;
   int fn;           // graph.Fn of a gated product
   float clamp;      // see graph.MoE
 };
 
-// Numbers in bf16, as they are: eight of a row for each lane and block.
+// Numbers in bf16, as they are: eight neighbours of a row for each lane and block. Layout.go says how they lie.
 struct Sixteen {
   static constexpr int BYTES = 2048, SUBS = 1, ABOVE = 0;
   static constexpr bool AFFINE = false;
   Vec16 codes[BLOCKS];
   template <typename From> DEVICE void load(From from) {
-    UNROLL for (int b = 0; b < BLOCKS; b++) codes[b] = from.four(b * 512 + lane() * 16);
+    UNROLL for (int b = 0; b < BLOCKS; b++) codes[b] = from.four(b / 2 * (SLAB * BYTES) + b % 2 * 512 + lane() % 4 * 128 + lane() / 4 * 16);
   }
 };
 DEVICE void weights(const Sixteen& q, int block, u32 (&pairs)[4]) {
   UNROLL for (int i = 0; i < 4; i++) pairs[i] = q.codes[block].x[i];
 }
 
-constexpr int LINE = COLUMNS * 2 + 16; // a row's columns of a unit; neighbours start four banks apart
+// Whether numbers are opened in registers; and how far the halves of a tile are apart in a slab.
+template <typename Q> constexpr bool OPENED = true;
+template <> constexpr bool OPENED<Sixteen> = false;
+template <typename Q> constexpr int APART = OPENED<Q> ? Q::BYTES : Q::BYTES / 2;
+
+// A row's columns of a unit. Neighbours start four banks apart, as ldmatrix wants them, or 16, for 16 bytes a lane.
+template <typename Q> constexpr int LINE = COLUMNS * 2 + (OPENED<Q> ? 16 : 64);
 constexpr int WARPS = 4;
+
+// rowsOf is the B operands of a block of 32 columns and eight rows, in the order of columns that weights gives.
+template <typename Q> DEVICE void rowsOf(u32 (&v)[4], u32 at) {
+  if (OPENED<Q>) {
+    loadMatrix4(v, at + lane() % 8 * LINE<Q> + lane() / 8 * 16);
+  } else {
+    Vec16 four = InShared{at + lane() / 4 * LINE<Q>}.four(lane() % 4 * 16);
+    UNROLL for (int i = 0; i < 4; i++) v[i] = four.x[i];
+  }
+}
 
 // Raw multiplies a block's codes as they are, ABOVE too large, and puts scales and middles on the sums: scale × (sum of codes × x) +
 // (middle - scale × ABOVE) × (sum of x). That takes fewer instructions than scaling the weights, and rounds nothing.
@@ -68,21 +84,19 @@ template <typename Q, int NT> struct Raw {
 };
 
 template <typename Q, int NT, bool GATED> DEVICE void experts(const ExpertsParams& p) {
-  constexpr int RT = GATED ? 2 : 1, UNIT = 2 * Q::BYTES, STAGE = NT * 8 * LINE, PITCH = 20;
+  constexpr int RT = GATED ? 2 : 1, UNIT = 2 * Q::BYTES, STAGE = NT * 8 * LINE<Q>, PITCH = 20;
   static_assert(2 * STAGE >= RT * NT * 8 * PITCH * 4, "the sums lie where x lay");
   constexpr bool RAW = Q::ABOVE && NT <= 2; // see Raw; for more rows it costs more than it saves
   begin();
-  int group = WARPS / p.split, allTiles = ceilDiv(p.n, 16), units = unitsOf(p.k);
+  int group = WARPS / p.split, allTiles = ceilDiv(p.n, 16), units = ceilDiv(p.k, COLUMNS);
   Job job;
   if (!job.find(p, blockX(), ceilDiv(allTiles, group))) return;
   int g = lane() / 4, t = lane() % 4, tile = mini(job.tiles * group + warp() / p.split, allTiles - 1);
 
-  const u8* w[RT];
-  w[0] = p.w + job.expert * p.stride + unitAt(tile, 0, units) * UNIT;
-  if (GATED) w[RT - 1] = p.up + job.expert * p.stride + unitAt(tile, 0, units) * UNIT;
+  const u8* w = p.w + job.expert * p.stride + (long)(RT * tile / SLAB * unitsOf(p.k)) * (SLAB * UNIT) + RT * tile % SLAB * (2 * APART<Q>);
   float acc[RT][NT][4] = {};
   auto load = [&](Q (&q)[RT][2], int unit) __attribute__((always_inline)) {
-    UNROLL for (int r = 0; r < RT; r++) UNROLL for (int h = 0; h < 2; h++) q[r][h].load(InMemory{w[r] + (long)unit * SLAB * UNIT + h * Q::BYTES});
+    UNROLL for (int r = 0; r < RT; r++) UNROLL for (int h = 0; h < 2; h++) q[r][h].load(InMemory{w + (long)unit * SLAB * UNIT + (2 * r + h) * APART<Q>});
   };
   Q even[RT][2], odd[RT][2];
   int unit = warp() % p.split, at = 0;
@@ -98,7 +112,7 @@ template <typename Q, int NT, bool GATED> DEVICE void experts(const ExpertsParam
     int k = unit * COLUMNS + lane() % 16 * 8;
     UNROLL for (int i = 0; i < NT * 4; i++) {
       bool in = 2 * i + lane() / 16 < job.count && k < p.k;
-      copyAsync16(stage + at * STAGE + (2 * i + lane() / 16) * LINE + lane() % 16 * 16, x[i] + (in ? k : 0), in);
+      copyAsync16(stage + at * STAGE + (2 * i + lane() / 16) * LINE<Q> + lane() % 16 * 16, x[i] + (in ? k : 0), in);
     }
     copyCommit();
   };
@@ -112,7 +126,7 @@ template <typename Q, int NT, bool GATED> DEVICE void experts(const ExpertsParam
     warpBarrier();
     UNROLL for (int b = 0; b < BLOCKS; b++) {
       u32 v[NT][4];
-      UNROLL for (int j = 0; j < NT; j++) loadMatrix4(v[j], stage + at * STAGE + (j * 8 + lane() % 8) * LINE + b * 64 + lane() / 8 * 16);
+      UNROLL for (int j = 0; j < NT; j++) rowsOf<Q>(v[j], stage + at * STAGE + j * 8 * LINE<Q> + b * 64);
       if constexpr (RAW) {
         Raw<Q, NT>::multiply(acc, q, b, v);
       } else {
@@ -143,13 +157,14 @@ template <typename Q, int NT, bool GATED> DEVICE void experts(const ExpertsParam
   for (int i = threadX(); i < group * NT * 128; i += WARPS * 32) {
     int in = i / (NT * 128), s = i % (NT * 128) / 16, c = i % 16, row = (job.tiles * group + in) * 16 + c;
     if (s >= job.count || row >= p.n) continue;
-    auto total = [&](int r, const float* bias) {
+    auto total = [&](int at, const float* bias) {
       float v = 0;
-      for (int part = 0; part < p.split; part++) v += sums[((in * p.split + part) * RT + r) * SUMS + s * PITCH + c];
+      for (int part = 0; part < p.split; part++) v += sums[(in * p.split + part) * RT * SUMS + s * PITCH + at];
       return bias ? v + bias[(long)job.expert * p.n + row] : v;
     };
-    float v = total(0, p.bias);
-    if (GATED) v = joined(p.fn, p.clamp, v, total(RT - 1, p.upBias));
+    int at = GATED ? c / 8 * SUMS + c % 8 : c; // of the gate, and the up matrix's eight on
+    float v = total(at, p.bias);
+    if (GATED) v = joined(p.fn, p.clamp, v, total(at + 8, p.upBias));
     p.y[(long)(job.slot + s) * p.n + row] = fromFloat<bf16>(v);
   }
 }

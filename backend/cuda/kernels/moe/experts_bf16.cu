@@ -1,5 +1,4 @@
 // The kernels for experts in BF16.
 #include "../slab/unit.h"
-#include "../slab/wide.h"
 #define FORMAT Sixteen
 #include "kernels.h"

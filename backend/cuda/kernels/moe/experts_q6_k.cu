@@ -1,5 +1,4 @@
 // The kernels for experts in Q6_K.
 #include "../slab/unit.h"
-#include "../slab/wide.h"
 #define FORMAT Six
 #include "kernels.h"

@@ -1,5 +1,4 @@
 // The kernels for experts in Q8_0.
 #include "../slab/unit.h"
-#include "../slab/wide.h"
 #define FORMAT Eight
 #include "kernels.h"

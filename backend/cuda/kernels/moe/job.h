@@ -9,13 +9,17 @@ struct Job {
   // find takes block number b of a launch with so many runs of tiles a job; it reports whether there is work for it.
   template <typename P> DEVICE bool find(const P& p, int b, int runs) {
     int any = b / runs;
-    Vec16 j = p.jobs[any];
+    Vec16 noted = p.jobs[any];
     if (any >= *p.total) return false;
-    expert = j.x[0];
-    int in = b - (int)j.x[1] * runs, end = j.x[3], jobs = ceilDiv(end - (int)j.x[2], p.each);
-    tiles = in / jobs;
-    slot = j.x[2] + in % jobs * p.each;
-    count = mini(p.each, end - slot);
+    read(noted, b, runs, p.each);
     return true;
+  }
+  // read is find with what is noted of the job already at hand.
+  DEVICE void read(const Vec16& noted, int b, int runs, int each) {
+    expert = noted.x[0];
+    int in = b - (int)noted.x[1] * runs, end = noted.x[3], jobs = ceilDiv(end - (int)noted.x[2], each);
+    tiles = in / jobs;
+    slot = noted.x[2] + in % jobs * each;
+    count = mini(each, end - slot);
   }
 };

@@ -7,18 +7,21 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// An expert's matrix lies on the device in slabs, as kernels/slab has them. Formats that slab does not know are kept in BF16, in slabs of
-// the same order whose halves of units are
+// An expert's matrix lies on the device in slabs, as kernels/slab has them: columns by columns, of each 16 pieces of eight rows. Formats that
+// slab does not know are kept in BF16, where a piece has 64 columns (of others 128):
 //
-//	[4 blocks of 32 columns][32 lanes][4 columns of two]bf16
+//	[8][8 rows][8 columns]bf16
 //
-// where lane 4g + t has row g, columns 8i + 2t and 8i + 2t + 1 at place i.
+// as Hopper's tensor cores take it from shared memory. Gate and up matrix are one, of eight rows of each by turns.
 const (
-	halfBytes = 2048 // in BF16
-	tileRows  = 16
-	slabTiles = 8
-	slabRows  = slabTiles * tileRows
-	columns   = 128
+	pieceBytes = 1024 // in BF16
+	pieceRows  = 8
+	pieceCols  = 64
+	tileRows   = 16
+	slabTiles  = 8
+	slabRows   = slabTiles * tileRows
+	slabPieces = slabRows / pieceRows
+	columns    = 128
 )
 
 func tiles(rows int) int { return (rows + tileRows - 1) / tileRows }
@@ -42,7 +45,7 @@ func Form(f quant.Format) quant.Format {
 func Slabs(t quant.Tensor) (n, bytes int) {
 	t.Format = Form(t.Format)
 	if t.Format == quant.BF16 {
-		return (t.Rows + slabRows - 1) / slabRows, units(t.Cols) * slabTiles * 2 * halfBytes
+		return (t.Rows + slabRows - 1) / slabRows, units(t.Cols) * columns * slabRows * 2
 	}
 	return slab.Slabs(t)
 }
@@ -62,6 +65,28 @@ func Pack(dst []byte, t quant.Tensor, form quant.Format, from, to int) {
 	}
 }
 
+// PackWoven is Pack of a gate and an up matrix of one shape as one of twice as many rows. dst is overwritten.
+func PackWoven(dst []byte, gate, up quant.Tensor, form quant.Format, from, to int) {
+	like := gate
+	like.Format = form
+	_, bytes := Slabs(like)
+	piece := pieceBytes
+	if form != quant.BF16 {
+		piece = bytes / (units(gate.Cols) * slabPieces)
+	}
+	both := make([]byte, 2*bytes) // a slab of each, of which a woven one takes half
+	for s := from; s < to; s++ {
+		if s == from || s%2 == 0 {
+			Pack(both[:bytes], gate, form, s/2, s/2+1)
+			Pack(both[bytes:], up, form, s/2, s/2+1)
+		}
+		for i := range bytes / piece {
+			at := i%2*bytes + (i/slabPieces*slabPieces+s%2*slabPieces/2+i%slabPieces/2)*piece
+			copy(dst[(s-from)*bytes+i*piece:][:piece], both[at:])
+		}
+	}
+}
+
 // packFloats is Pack in BF16.
 func packFloats(dst []byte, t quant.Tensor, from, to int) {
 	cols := units(t.Cols) * columns
@@ -77,16 +102,9 @@ func packFloats(dst []byte, t quant.Tensor, from, to int) {
 				binary.LittleEndian.PutUint16(row[2*i:], quant.F32ToBF16(x))
 			}
 		}
-		half, g := dst[(r/slabRows-from)*bytes+r%slabRows/8*halfBytes:], r%8
-		for unit := range cols / columns {
-			for b := range 4 {
-				block, lanes := row[unit*256+b*64:][:64], half[unit*slabTiles*2*halfBytes+b*512+g*64:][:64]
-				for i := range 4 {
-					for t := range 4 {
-						copy(lanes[t*16+i*4:][:4], block[i*16+t*4:])
-					}
-				}
-			}
+		first := dst[(r/slabRows-from)*bytes+r%slabRows/pieceRows*pieceBytes:] // the row's first piece
+		for c := 0; c < cols; c += 8 {
+			copy(first[c/pieceCols*slabPieces*pieceBytes+c%pieceCols/8*128+r%pieceRows*16:][:16], row[2*c:])
 		}
 	}
 }

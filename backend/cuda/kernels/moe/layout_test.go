@@ -1,6 +1,7 @@
 package moe
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 
@@ -35,19 +36,17 @@ func TestPackInBF16(t *testing.T) {
 	for _, f := range []quant.Format{quant.BF16, quant.F16, quant.Q5_0} {
 		const rows, cols = 150, 288
 		w, x := matrix(t, rnd, f, rows, cols)
-		n, bytes := Slabs(w)
-		if want := Bytes(f, rows, cols); n != 2 || int64(n*bytes) != want {
-			t.Fatalf("%s: %d slabs of %d bytes, and %d bytes in all", f, n, bytes, want)
+		n, size := Slabs(w)
+		if want := Bytes(f, rows, cols); n != 2 || int64(n*size) != want {
+			t.Fatalf("%s: %d slabs of %d bytes, and %d bytes in all", f, n, size, want)
 		}
-		packed := make([]byte, n*bytes)
+		packed := make([]byte, n*size)
 		for s := range n {
-			Pack(packed[s*bytes:(s+1)*bytes], w, quant.BF16, s, s+1)
+			Pack(packed[s*size:(s+1)*size], w, quant.BF16, s, s+1)
 		}
 		for r := range n * slabRows {
 			for c := range units(cols) * columns {
-				in := c % columns
-				block, i, lane, e := in/32, in%32/8, 4*(r%8)+in%8/2, in%2
-				at := ((r/slabRows*units(cols)+c/columns)*slabTiles*2+r%slabRows/8)*halfBytes + block*512 + lane*16 + i*4 + e*2
+				at := ((r/slabRows*units(cols)*2+c/pieceCols)*slabPieces+r%slabRows/8)*pieceBytes + c%pieceCols/8*128 + r%8*16 + c%8*2
 				want := float32(0)
 				if r < rows && c < cols {
 					want = quant.BF16ToF32(quant.F32ToBF16(x[r*cols+c]))
@@ -56,6 +55,36 @@ func TestPackInBF16(t *testing.T) {
 					t.Fatalf("%s: row %d, column %d is %g and should be %g", f, r, c, got, want)
 				}
 			}
+		}
+	}
+}
+
+// TestPackWoven compares with the matrix that has the rows of both by turns.
+func TestPackWoven(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, f := range []quant.Format{quant.BF16, quant.F16, quant.Q4_0, quant.Q4_K, quant.Q6_K, quant.Q8_0, quant.MXFP4} {
+		const rows, cols = 168, 512
+		gate, _ := matrix(t, rnd, f, rows, cols)
+		up, _ := matrix(t, rnd, f, rows, cols)
+		var data []byte
+		for r := 0; r < rows; r += 8 {
+			for _, w := range []quant.Tensor{gate, up} {
+				for i := range 8 {
+					data = append(data, w.Row(r+i)...)
+				}
+			}
+		}
+		both, err := quant.NewTensor(f, 2*rows, cols, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, size := Slabs(both)
+		want, got := make([]byte, n*size), make([]byte, n*size)
+		Pack(want, both, Form(f), 0, n)
+		PackWoven(got, gate, up, Form(f), 0, 1)
+		PackWoven(got[size:], gate, up, Form(f), 1, n)
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s: a woven matrix is packed otherwise than the rows of both by turns", f)
 		}
 	}
 }

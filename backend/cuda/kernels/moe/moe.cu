@@ -10,6 +10,7 @@
 #include "../cuda.h"
 #include "route.h"
 #include "plain.h"
+#include "vec.h"
 
 KERNEL(512, 1) route_f32(PARAM RouteParams p) { route<float>(p); }
 KERNEL(512, 1) route_bf16(PARAM RouteParams p) { route<bf16>(p); }
@@ -33,7 +34,13 @@ KERNEL(256, 1) sort(PARAM SortParams p) {
   if (slot >= p.first[p.experts]) return;
   const Vec16* from = (const Vec16*)(p.x + (long)p.row[slot] * p.n);
   Vec16* to = (Vec16*)(p.y + (long)slot * p.n);
-  for (int i = lane(); i < p.n / 8; i += 32) to[i] = from[i];
+  constexpr int COUNT = 4; // on their way at once
+  for (int i = lane(); i < p.n / 8; i += 32 * COUNT) {
+    Vec16 v[COUNT];
+    UNROLL for (int j = 0; j < COUNT; j++) v[j] = loadVec(from + mini(i + 32 * j, p.n / 8 - 1));
+    UNROLL for (int j = 0; j < COUNT; j++)
+      if (i + 32 * j < p.n / 8) storeVec(to + i + 32 * j, v[j]);
+  }
 }
 
 struct SumParams {

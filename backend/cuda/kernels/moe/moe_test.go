@@ -21,7 +21,7 @@ func TestMirrors(t *testing.T) {
 	})
 	few, wide := unsafe.Sizeof(expertsParams{}), unsafe.Sizeof(wideParams{})
 	for _, folder := range forms {
-		gputest.Mirrors(t, folder, map[string]uintptr{"gated": few, "one": few, "gated128": wide, "one128": wide})
+		gputest.Mirrors(t, folder, map[string]uintptr{"gated": few, "one": few, "gated256": wide, "one256": wide, "single_": unsafe.Sizeof(singleParams{})})
 	}
 }
 
@@ -142,30 +142,45 @@ func against(g *gputest.GPU, o graph.MoE, rows, each int) {
 func TestBlock(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		for _, f := range []quant.Format{quant.BF16, quant.Q4_0, quant.Q4_K, quant.Q8_0, quant.Q6_K, quant.MXFP4} {
-			for _, c := range []struct {
-				o             graph.MoE
-				rows, in, ffn int
-			}{
-				{graph.MoE{Experts: 8, Top: 2}, 1, 512, 256}, {graph.MoE{Experts: 16, Top: 4}, 9, 768, 512}, {graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 1}, 40, 256, 768},
-				{graph.MoE{Experts: 3, Top: 1, Fn: graph.GeluTanh}, 150, 512, 256}, {graph.MoE{Experts: 6, Top: 3, OfAll: true}, 150, 512, 256},
-				{graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 2}, 500, 256, 256},
-			} {
-				g.Scope(func() { block(g, f, c.o, c.rows, c.in, c.ffn) })
-			}
+			g.Sub(f.String(), func(g *gputest.GPU) {
+				for _, c := range []struct {
+					o             graph.MoE
+					rows, in, ffn int
+				}{
+					{graph.MoE{Experts: 8, Top: 2}, 1, 512, 256}, {graph.MoE{Experts: 16, Top: 4}, 9, 768, 512}, {graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 1}, 40, 256, 768},
+					{graph.MoE{Experts: 3, Top: 1, Fn: graph.GeluTanh}, 150, 512, 256}, {graph.MoE{Experts: 6, Top: 3, OfAll: true}, 150, 512, 256},
+					{graph.MoE{Experts: 150, Top: 5, Biased: true, Clamp: 7, OfAll: true}, 2, 256, 256}, {graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 2}, 500, 256, 256},
+					{graph.MoE{Experts: 5, Top: 2}, 700, 320, 96},
+				} {
+					if c.ffn%f.Block() != 0 || c.in%f.Block() != 0 {
+						continue
+					}
+					g.Scope(func() { block(g, f, c.o, c.rows, c.in, c.ffn) })
+				}
+			})
 		}
 	})
 }
 
-// stack is a matrix of all experts on the device, and its numbers.
-func stack(g *gputest.GPU, f quant.Format, experts, rows, cols int) (driver.Ptr, [][]float32) {
+// stack is matrices of all experts on the device, as pack makes them of one or two of each, and their numbers.
+func stack(g *gputest.GPU, f quant.Format, experts, each, rows, cols int) (driver.Ptr, [][]float32) {
 	var all []byte
 	var plain [][]float32
 	for range experts {
 		w, x := matrix(g, g.Rand, f, rows, cols)
-		n, bytes := Slabs(w)
-		packed := make([]byte, n*bytes)
-		Pack(packed, w, Form(f), 0, n)
-		all, plain = append(all, packed...), append(plain, x)
+		plain = append(plain, x)
+		if each == 1 {
+			n, bytes := Slabs(w)
+			packed := make([]byte, n*bytes)
+			Pack(packed, w, Form(f), 0, n)
+			all = append(all, packed...)
+			continue
+		}
+		up, y := matrix(g, g.Rand, f, rows, cols)
+		plain = append(plain, y)
+		packed := make([]byte, Bytes(Form(f), 2*rows, cols))
+		PackWoven(packed, w, up, Form(f), 0, (2*rows+slabRows-1)/slabRows)
+		all = append(all, packed...)
 	}
 	return g.Bytes(all), plain
 }
@@ -173,12 +188,11 @@ func stack(g *gputest.GPU, f quant.Format, experts, rows, cols int) (driver.Ptr,
 func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	x, scores := g.Random(rows*in, 1), g.Random(rows*o.Experts, 1)
 	s, route := room(g, o, rows), deal(scores, o)
-	gate, gates := stack(g, f, o.Experts, ffn, in)
-	up, ups := stack(g, f, o.Experts, ffn, in)
-	down, downs := stack(g, f, o.Experts, in, ffn)
+	gate, gates := stack(g, f, o.Experts, 2, ffn, in)
+	down, downs := stack(g, f, o.Experts, 1, in, ffn)
 	biases := [3][]float32{g.Random(o.Experts*ffn, 1), g.Random(o.Experts*ffn, 1), g.Random(o.Experts*in, 1)}
 	results := g.Poisoned(2 * rows * o.Top * in)
-	first := Product{X: g.BF16(x), Sorted: results, W: gate, Up: up, Y: g.Poisoned(2 * rows * o.Top * ffn), N: ffn, K: in, Slots: rows * o.Top, Format: Form(f)}
+	first := Product{X: g.BF16(x), Sorted: results, W: gate, Gated: true, Y: g.Poisoned(2 * rows * o.Top * ffn), N: ffn, K: in, Slots: rows * o.Top, Format: Form(f)}
 	last := Product{X: first.Y, BySlot: true, W: down, Y: results, N: in, K: ffn, Slots: rows * o.Top, Format: Form(f)}
 	if o.Biased {
 		first.Bias, first.UpBias, last.Bias = g.F32(biases[0]), g.F32(biases[1]), g.F32(biases[2])
@@ -199,7 +213,7 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	g.Must(err)
 	sum, err := NewSummer(g.Loader, graph.BF16, last.Y, y, in, o, kernels.CountTokens, s)
 	g.Must(err)
-	each := Each(o, rows, Sorts(g.Loader, ffn, in) && Sorts(g.Loader, in, ffn))
+	each := Each(o, rows, Sorts(g.Loader, o, ffn, in) && Sorts(g.Loader, o, in, ffn))
 	g.Must(router.Launch(g.Stream, step, rows, each))
 	if each > MostUnsorted {
 		g.Must(sorter.Launch(g.Stream, rows*o.Top))
@@ -212,8 +226,8 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 		for k, e := range route.chosen[r] {
 			joined := make([]float32, ffn)
 			for i := range joined {
-				a := dot(x[r*in:(r+1)*in], gates[e][i*in:]) + float64(biases[0][e*ffn+i])
-				b := dot(x[r*in:(r+1)*in], ups[e][i*in:]) + float64(biases[1][e*ffn+i])
+				a := dot(x[r*in:(r+1)*in], gates[2*e][i*in:]) + float64(biases[0][e*ffn+i])
+				b := dot(x[r*in:(r+1)*in], gates[2*e+1][i*in:]) + float64(biases[1][e*ffn+i])
 				joined[i] = float32(joinedOf(o, a, b))
 			}
 			for i := range in {
@@ -221,7 +235,17 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 			}
 		}
 	}
-	g.Near(fmt.Sprintf("%s, %v, %d rows, %d × %d", f, o, rows, in, ffn), g.ReadBF16(y, rows*in), want, 1e-2)
+	what := fmt.Sprintf("%s, %v, %d rows, %d × %d", f, o, rows, in, ffn)
+	g.Near(what, g.ReadBF16(y, rows*in), want, 1e-2)
+	if rows > 2*MostSingle {
+		return
+	}
+	y = g.Poisoned(2 * rows * in)
+	single, err := NewSingle(g.Loader, graph.BF16, g.BF16(scores), first, last, y, o)
+	g.Must(err)
+	g.Must(g.Stream.Fill(first.Y, 0xff, int64(2*rows*o.Top*ffn)))
+	g.Must(single.Launch(g.Stream, rows))
+	g.Near(what+", each by itself", g.ReadBF16(y, rows*in), want, 1e-2)
 }
 
 func dot(x, w []float32) (s float64) {

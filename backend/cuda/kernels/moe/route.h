@@ -50,34 +50,43 @@ DEVICE u32 ordered(float s) {
 DEVICE float score(u32 o) { return __builtin_bit_cast(float, o >> 31 ? o & 0x7fffffff : ~o); }
 
 // choose finds a row's experts: those with the highest scores, of equal scores the first. A warp does it, each lane for PER experts, every
-// 32nd; what has been found is set to 0.
-template <typename T, int PER> DEVICE void choose(const RouteParams& p, int r, int* keep) {
-  const T* scores = (const T*)p.scores + (long)r * p.experts;
+// 32nd; what has been found is set to 0. found is told of each, with its place; lane l gets the shares of places l, l + 32, …
+template <typename T, int PER, typename Found> DEVICE void choose(const T* scores, int experts, int top, bool ofAll, Found found, float (&shares)[MAX_TOP / 32]) {
   u32 left[PER];
-  UNROLL for (int i = 0; i < PER; i++) left[i] = lane() + 32 * i < p.experts ? ordered(toFloat(scores[lane() + 32 * i])) : 0;
+  UNROLL for (int i = 0; i < PER; i++) left[i] = lane() + 32 * i < experts ? ordered(toFloat(scores[lane() + 32 * i])) : 0;
   auto best = [&] {
     u32 m = 0;
     UNROLL for (int i = 0; i < PER; i++) m = m > left[i] ? m : left[i];
     return warpMaxOf(m);
   };
-  float top = score(best()), sum = 0, power[MAX_TOP / 32] = {}; // lane l keeps those of its choices l, l + 32, …
-  if (p.ofAll) {
-    UNROLL for (int i = 0; i < PER; i++) sum += left[i] ? expf(score(left[i]) - top) : 0;
+  float highest = score(best()), sum = 0, power[MAX_TOP / 32] = {};
+  if (ofAll) {
+    UNROLL for (int i = 0; i < PER; i++) sum += left[i] ? expf(score(left[i]) - highest) : 0;
     sum = warpSum(sum);
   }
-  for (int k = 0; k < p.top; k++) {
+  for (int k = 0; k < top; k++) {
     u32 most = best(), at = MAX_EXPERTS;
     UNROLL for (int i = PER - 1; i >= 0; i--) at = left[i] == most ? lane() + 32 * i : at;
     at = most ? warpMinOf(at) : 0; // scores that are no numbers: any expert, as the result is none either
     UNROLL for (int i = 0; i < PER; i++) left[i] = lane() + 32 * i == at ? 0 : left[i];
-    float x = expf(score(most) - top);
-    if (!p.ofAll) sum += x;
+    float x = expf(score(most) - highest);
+    if (!ofAll) sum += x;
     UNROLL for (int i = 0; i < MAX_TOP / 32; i++) power[i] = k == lane() + 32 * i ? x : power[i];
-    if (lane() == 0) p.chosen[r * p.top + k] = at;
-    if (keep && lane() == 0) keep[r * p.top + k] = at;
+    found(k, at);
   }
+  UNROLL for (int i = 0; i < MAX_TOP / 32; i++) shares[i] = power[i] / sum;
+}
+
+// chooseRow notes a row's experts, also in keep if that is given.
+template <typename T, int PER> DEVICE void chooseRow(const RouteParams& p, int r, int* keep) {
+  float shares[MAX_TOP / 32];
+  auto found = [&](int k, int expert) {
+    if (lane() == 0) p.chosen[r * p.top + k] = expert;
+    if (keep && lane() == 0) keep[r * p.top + k] = expert;
+  };
+  choose<T, PER>((const T*)p.scores + (long)r * p.experts, p.experts, p.top, p.ofAll, found, shares);
   UNROLL for (int i = 0; i < MAX_TOP / 32; i++)
-    if (lane() + 32 * i < p.top) p.share[r * p.top + lane() + 32 * i] = power[i] / sum;
+    if (lane() + 32 * i < p.top) p.share[r * p.top + lane() + 32 * i] = shares[i];
 }
 
 // Four experts of what was chosen, from slot i on; -1 beyond the end.
@@ -165,9 +174,9 @@ template <typename T> DEVICE void route(const RouteParams& p) {
   int rows = p.step.counts[p.count];
   for (int r = blockX() * (ROUTE_THREADS / 32) + warp(); r < rows; r += gridX() * (ROUTE_THREADS / 32)) {
     int* keep = alone ? kept : (int*)0;
-    if (p.experts <= 128) choose<T, 4>(p, r, keep);
-    else if (p.experts <= 256) choose<T, 8>(p, r, keep);
-    else choose<T, MAX_EXPERTS / 32>(p, r, keep);
+    if (p.experts <= 128) chooseRow<T, 4>(p, r, keep);
+    else if (p.experts <= 256) chooseRow<T, 8>(p, r, keep);
+    else chooseRow<T, MAX_EXPERTS / 32>(p, r, keep);
   }
   if (!alone) return;
   barrier();

@@ -2,6 +2,7 @@ package moe
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
@@ -11,15 +12,14 @@ import (
 
 // wideParams mirrors WideExpertsParams of wide.h.
 type wideParams struct {
-	X, Few          driver.TensorMap
-	Total, Jobs     driver.Ptr
-	W, Up           driver.Ptr
-	Bias, UpBias, Y driver.Ptr
-	Stride          int64
-	N, K, Each, Fn  int32
-	Clamp           float32
-	_               int32
-	_               [5]uint64 // the struct's size is a multiple of its map's alignment, 64
+	X                          [wideEach / wideStep]driver.TensorMap
+	Total, Jobs                driver.Ptr
+	W, Bias, UpBias, Y         driver.Ptr
+	Stride                     int64
+	N, K, Each                 int32
+	Steep, Curved, Limit, More float32
+	_                          int32
+	_                          [5]uint64 // the struct's size is a multiple of its maps' alignment, 64
 }
 
 // wide is a product bound to the kernel of wide.h.
@@ -27,55 +27,73 @@ type wide struct {
 	base   wideParams
 	op     graph.MoE
 	sms    int
-	runs   int // tiles of weights
+	runs   int // tiles of weights, by twos
 	kernel *driver.Kernel
 	shared int
 }
 
-// wideEach is how many slots a job of that kernel has; up to wideFew are fetched in smaller boxes.
 const (
-	wideEach = 128
-	wideFew  = 32
+	wideEach    = 256 // slots of a job
+	wideStep    = 32  // slots by which products are wider
+	wideThreads = 384
 )
 
-const wideThreads = 384
-
 // Sorts reports whether products of this size have kernels for large jobs, which want rows sorted by experts.
-func Sorts(l *kernels.Loader, n, k int) bool { return l.Hopper() && k%64 == 0 && n%8 == 0 }
+func Sorts(l *kernels.Loader, o graph.MoE, n, k int) bool {
+	return l.Hopper() && k%8 == 0 && n%8 == 0 && (o.Clamp != 0 || o.Fn == graph.Silu || o.Fn == graph.GeluTanh)
+}
 
 func newWide(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*wide, error) {
 	w := &wide{op: o, sms: l.SMs(), base: wideParams{
-		Total: s.Total, Jobs: s.Jobs, W: p.W, Up: p.Up, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y,
-		Stride: Bytes(p.Format, p.N, p.K), N: int32(p.N), K: int32(p.K), Each: wideEach, Fn: int32(o.Fn), Clamp: float32(o.Clamp),
+		Total: s.Total, Jobs: s.Jobs, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K), Each: wideEach,
 	}}
+	w.base.setGate(o)
 	name, tile, x := "one", slabRows, p.Sorted
 	if p.BySlot {
 		x = p.X
 	}
-	if p.Up != 0 {
+	if p.Gated {
 		name, tile = "gated", slabRows/2
 	}
-	w.runs, w.shared = (p.N+tile-1)/tile, wideShared(p.Format)
+	w.runs, w.shared = (p.N+2*tile-1)/(2*tile), wideShared(p.Format)
 	var err error
 	if w.kernel, err = l.Kernel(forms[p.Format], fmt.Sprint(name, wideEach), w.shared); err != nil {
 		return nil, err
 	}
-	if w.base.X, err = l.Context().ColumnsMap(x, p.Slots, p.K, 2*p.K, wideEach, columns); err != nil {
-		return nil, err
+	for i := range w.base.X {
+		if w.base.X[i], err = l.Context().MatrixMap(x, p.Slots, p.K, 2*p.K, (i+1)*wideStep/2, pieceCols); err != nil {
+			return nil, err
+		}
 	}
-	w.base.Few, err = l.Context().ColumnsMap(x, p.Slots, p.K, 2*p.K, wideFew, columns)
-	return w, err
+	return w, nil
+}
+
+// setGate gives WideGate's numbers.
+func (p *wideParams) setGate(o graph.MoE) {
+	const log2e = math.Log2E
+	p.Steep, p.Limit = -log2e, float32(math.Inf(1))
+	switch {
+	case o.Clamp != 0:
+		p.Steep, p.Limit, p.More = -log2e*graph.Alpha, float32(o.Clamp), 1
+	case o.Fn == graph.GeluTanh: // (1 + tanh(u)) / 2 is sigmoid(2u)
+		p.Steep, p.Curved = -log2e*2*0.7978845608028654, -log2e*2*0.7978845608028654*0.044715
+	}
 }
 
 // wideShared is the shared memory of a block, in bytes, by the words of wide.h.
 func wideShared(f quant.Format) int {
-	unit := int(Bytes(f, slabRows, 2*columns)) / (2 * slabTiles)
-	stage := (2*wideEach*128 + slabTiles*unit + 1023) / 1024 * 1024
-	return 1024 + min((224<<10)/stage, 8)*stage
+	const x, lines = wideEach * 2 * pieceCols, 2 * 64 * (2*64 + 16)
+	stages, w := 5, int(Bytes(f, slabRows, 2*columns))/2
+	if f == quant.BF16 {
+		stages, w = 4, w/2
+	}
+	used := 1024 + lines + stages*x
+	return used + min((226<<10-used)/w, 4)*w
 }
 
 func (w *wide) launch(s *driver.Stream, rows int) error {
-	return driver.Launch(s, w.kernel, driver.Grid{X: min(w.sms, w.runs*Jobs(w.op, rows, wideEach)), Threads: wideThreads, Shared: w.shared}, &w.base)
+	clusters := min(w.sms/2, w.runs*Jobs(w.op, rows, wideEach))
+	return driver.Launch(s, w.kernel, driver.Grid{X: 2 * clusters, Threads: wideThreads, Shared: w.shared, Cluster: 2}, &w.base)
 }
 
 // sortParams mirrors SortParams of moe.cu.

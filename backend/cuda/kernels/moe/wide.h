@@ -1,183 +1,263 @@
-// The products of experts.h on Hopper, for jobs of up to 128 slots: a warp for each operand keeps the copy engine fetching units of weights
-// and tiles of x into a ring of shared memory; two warpgroups open the units in registers, which are the A operand of their products,
-// and take x from shared memory. x has a row for each slot. A box of x that goes beyond an expert's slots has those of the next expert,
-// which are multiplied, as far as the narrowest product that holds the job's own goes, and not stored. Blocks take tiles in turn: 128 rows
-// of weights, or 64 of the gate and 64 of the up matrix, by one job.
+// The products of experts.h on Hopper, for jobs of up to 256 slots. Blocks work in clusters of two, which take neighbouring tiles of an
+// expert's weights, 128 rows each, and the same job: of its rows of x each block fetches one half for both. One thread keeps the copy engine
+// fetching weights, another x, into rings of shared memory; two warpgroups multiply them, 64 columns a step. Weights in bf16 are the A operand as they lie
+// in shared memory; others a warp opens in registers. The products are as wide as the job, in steps of 32 slots: what lies beyond its last one, of the next
+// expert, is multiplied and not stored. x has a row for each slot.
 #pragma once
-#include "../slab/wide.h"
 #include "experts.h"
+#include "products.h"
+#include "vec.h"
+
+constexpr int NARROW = 32, WIDTHS = 8; // jobs are 1 to WIDTHS times as wide
+constexpr int WORKERS = 8;             // warps that multiply
 
 struct WideExpertsParams {
-  TensorMap x;   // [slots, k], in boxes of WIDE slots × 128 columns
-  TensorMap few; // likewise in boxes of FEW slots, for jobs that have no more
+  TensorMap x[WIDTHS]; // [slots, k], in boxes of 64 columns × half of a job of each width
   const int* total;
   const Vec16* jobs;
-  const u8 *w, *up;
+  const u8* w;
   const float *bias, *upBias;
   bf16* y;
   long stride;
-  int n, k, each, fn;
-  float clamp;
+  int n, k, each;
+  float steep, curved, limit, more; // see Gate
   int pad;
-  long pad8[5]; // the struct's size is a multiple of its map's alignment, 64
+  long pad8[5]; // the struct's size is a multiple of its maps' alignment, 64
 };
-
-constexpr int WIDE = 128, FEW = 32; // slots
 
 #if __CUDA_ARCH__ >= 900
-// Halves is the two halves of units that are a warp's 16 rows, in shared memory; open makes the A operands of their columns from 64 × side on.
+// storeMatrix4T stores four 8×8 matrices of 16-bit numbers, held as mma holds one, transposed: lane 8i + r says where row r of matrix i goes.
+DEVICE void storeMatrix4T(u32 at, const u32 (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
+
+// fetchWeights starts the copy of bytes in a row, which are read once or a few times soon after each other.
+DEVICE void fetchWeights(u32 to, const u8* from, int bytes, u32 bar) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
+               ::"r"(to), "l"(from), "r"(bytes), "r"(bar), "l"(KEEP_SHORT) : "memory");
+}
+
+// WideGate is a gated product's function: gate sigmoid(gate (a + b gate²)) (up + more), of numbers that are cut at a limit. Silu, gelu by tanh and gpt-oss's are of that kind.
+struct WideGate {
+  float steep, curved, limit, more; // the first two times -log2 e
+  DEVICE float operator()(float gate, float up) const {
+    gate = minf(gate, limit), up = minf(maxf(up, -limit), limit);
+    return (up + more) * gate * reciprocal(1 + exp2(gate * __builtin_fmaf(curved, minf(gate * gate, 1e30f), steep)));
+  }
+};
+
+// Tour is a cluster's way through the tiles. What is noted of the next job is asked for a tile ahead.
+template <int ROWS> struct Tour {
+  const WideExpertsParams& p;
+  int runs, at, end;
+  Vec16 noted;
+  DEVICE Tour(const WideExpertsParams& p) : p(p), runs(ceilDiv(p.n, 2 * ROWS)), at(blockX() / 2), end(*p.total * runs) { ask(); }
+  DEVICE void ask() {
+    if (at < end) noted = p.jobs[at / runs];
+  }
+  DEVICE bool next(Job& job) {
+    if (at >= end) return false;
+    job.read(noted, at, runs, p.each);
+    job.tiles = job.tiles * 2 + clusterRank();
+    at += gridX() / 2;
+    ask();
+    return true;
+  }
+};
+
+// Halves is the two halves of units that are a warp's 16 rows; open makes the A operands of a block of 32 of their columns.
 template <typename Q> struct Halves {
   Q q[2];
-  DEVICE void load(u32 top, u32 bottom) { q[0].load(InShared{top}), q[1].load(InShared{bottom}); }
-  DEVICE void open(u32 (&a)[4][4], int side) const {
-    UNROLL for (int b = 0; b < 2; b++) {
-      u32 top[4], bottom[4];
-      weights(q[0], side * 2 + b, top);
-      weights(q[1], side * 2 + b, bottom);
-      UNROLL for (int s = 0; s < 2; s++) {
-        u32(&to)[4] = a[2 * b + s];
-        to[0] = top[2 * s], to[1] = bottom[2 * s], to[2] = top[2 * s + 1], to[3] = bottom[2 * s + 1];
-      }
-    }
-  }
-};
-template <> struct Halves<Sixteen> { // no registers are to spare for what needs no opening
-  u32 top, bottom;
-  DEVICE void load(u32 t, u32 b) { top = t, bottom = b; }
-  DEVICE void open(u32 (&a)[4][4], int side) const {
-    UNROLL for (int b = 0; b < 2; b++) {
-      int at = (side * 2 + b) * 512 + lane() * 16;
-      Vec16 v = InShared{top}.four(at), w = InShared{bottom}.four(at);
-      UNROLL for (int s = 0; s < 2; s++) {
-        u32(&to)[4] = a[2 * b + s];
-        to[0] = v.x[2 * s], to[1] = w.x[2 * s], to[2] = v.x[2 * s + 1], to[3] = w.x[2 * s + 1];
-      }
-    }
+  DEVICE void load(u32 unit) { q[0].load(InShared{unit}), q[1].load(InShared{unit + Q::BYTES}); }
+  DEVICE void open(u32 (&a)[2][4], int block) const {
+    u32 top[4], bottom[4];
+    weights(q[0], block, top);
+    weights(q[1], block, bottom);
+    UNROLL for (int s = 0; s < 2; s++) a[s][0] = top[2 * s], a[s][1] = bottom[2 * s], a[s][2] = top[2 * s + 1], a[s][3] = bottom[2 * s + 1];
   }
 };
 
-// Wide is a warp's part of the tiles.
 template <typename Q, bool GATED> struct Wide {
-  static constexpr int UNIT = 2 * Q::BYTES, X_BYTES = WIDE * 128; // of 64 columns
-  static constexpr int STAGE = (2 * X_BYTES + SLAB * UNIT + 1023) / 1024 * 1024, ROWS = GATED ? 64 : 128;
-  static constexpr int ROOM = 224 * 1024, STAGES = ROOM / STAGE < 8 ? ROOM / STAGE : 8;
-  u32 ring, full, empty; // in shared memory: stages, and barriers for each
-  Job* jobs;             // in shared memory, AHEAD of them: that of each tile, from who fetches x
-  int units;             // of a row
-  Ring<STAGES> r;
-  static constexpr int AHEAD = 8; // more tiles than have a stage in the ring
+  static constexpr int SIDES = OPENED<Q> ? 2 : 1; // steps of a stage of weights
+  static constexpr int ROWS = GATED ? 64 : 128;   // results of a tile
+  static constexpr int X_STAGE = NARROW * WIDTHS * 128, W_STAGE = 2 * Q::BYTES * SLAB * SIDES / 2;
+  static constexpr int CHUNK = 64, COLS = ROWS / 2, LINE = 64 * 2 + 16, LINES = 2 * CHUNK * LINE; // see store
+  static constexpr int XS = OPENED<Q> ? 5 : 4, ROOM = 226 * 1024 - 1024 - LINES - XS * X_STAGE;
+  static constexpr int WS = ROOM / W_STAGE < 4 ? ROOM / W_STAGE : 4;
+  static constexpr int SHARED_BYTES = 1024 + XS * X_STAGE + WS * W_STAGE + LINES; // wide.go knows it
+  u32 xs, ws;                           // rings of stages in shared memory
+  u32 xFull, xEmpty, wFull, wEmpty;     // barriers of each
+  u8* lines;
+  Ring<XS> x;
+  Ring<WS> w;
+  int steps;
 
-  // fetch is a producer's work: what 0 is x, 1 and 2 are the matrices.
-  DEVICE void fetch(const WideExpertsParams& p, int what) {
-    Job job;
-    int runs = ceilDiv(p.n, ROWS), fetched = 0, at = 0;
-    auto begin = [&] { // of a stage, once it is empty
-      if (fetched++ >= STAGES) barrierWait(empty + r.stage * 8, r.phase ^ 1);
-    };
-    for (int tile = blockX(); job.find(p, tile, runs); tile += gridX(), at++) {
-      const u8* from = what < 2 ? p.w : p.up; // a gated tile has half a slab of each matrix
-      from += job.expert * p.stride + (GATED ? (long)(job.tiles / 2) * units * SLAB + job.tiles % 2 * (SLAB / 2) : (long)job.tiles * units * SLAB) * UNIT;
-      for (int unit = 0; unit < units; unit++, r.next()) {
-        u32 to = ring + r.stage * STAGE, bar = full + r.stage * 8;
-        begin();
-        if (what == 0) {
-          if (unit == 0) jobs[at % AHEAD] = job;
-          bool few = job.count <= FEW;
-          barrierExpect(bar, few ? 2 * FEW * 128 : 2 * X_BYTES);
-          fetchBox3(to, few ? &p.few : &p.x, 0, job.slot, unit * 2, bar);
-        } else {
-          constexpr int BYTES = SLAB * UNIT / (GATED ? 2 : 1);
-          barrierExpect(bar, BYTES);
-          fetchUnits(to + 2 * X_BYTES + (what - 1) * BYTES, from, BYTES, bar);
-          from += SLAB * UNIT;
-        }
-      }
-    }
-    begin(); // the end is a job without slots
-    if (what == 0) jobs[at % AHEAD].count = 0;
-    barrierArrive(full + r.stage * 8);
+  // widthOf is the width of a product for so many slots. (With more widths than five of weights that are opened the assembler runs out of registers.)
+  static DEVICE int widthOf(int slots) {
+    int least = ceilDiv(slots, NARROW);
+    return !OPENED<Q> ? least : least == 3 ? 4 : least > 5 ? WIDTHS : least;
   }
 
-  // tile multiplies one, for a job of up to N slots, and stores it. Its first stage has come.
-  template <int N> DEVICE void tile(const WideExpertsParams& p, const Job& job) {
-    int group = warp() / 4 - 1, in = warp() % 4, g = lane() / 4, t = lane() % 4;
-    int column = job.tiles * ROWS + (GATED ? in * 16 + group * 8 : (group * 4 + in) * 16);
-    long biases = (long)job.expert * p.n;
-    auto biasOf = [&](const float* bias, int row) { return bias && row < p.n ? bias[biases + row] : 0; };
-    float bias0 = biasOf(p.bias, column + g), bias1 = GATED ? biasOf(p.upBias, column + g) : biasOf(p.bias, column + 8 + g);
-
-    // A warp's 16 rows are a unit's; in a gated tile they are eight of the gate's (half 0 of A) and the same eight of the up matrix's, from
-    // two units, of which the one warpgroup takes the first halves and the other the second.
-    u32 top = (GATED ? in * UNIT + group * Q::BYTES : (group * 4 + in) * UNIT) + 2 * X_BYTES;
-    u32 bottom = top + (GATED ? 4 * UNIT : Q::BYTES);
-    float acc[N / 2] = {};
-    u32 a[2][4][4]; // one side's operands are made while the other's are multiplied
-    for (int unit = 0; unit < units; unit++) {
-      barrierWait(full + r.stage * 8, r.phase);
-      u32 at = ring + r.stage * STAGE;
-      Halves<Q> halves;
-      halves.load(at + top, at + bottom);
-      UNROLL for (int side = 0; side < 2; side++) {
-        productWait<1>(); // the last products that read a[side] are done
-        if (side == 1 && unit > 0 && lane() == 0) barrierArrive(empty + before(r.stage) * 8); // and so are all of the stage before
-        halves.open(a[side], side);
-        productFence();
-        UNROLL for (int k = 0; k < 4; k++) opened(acc, a[side][k], operand(at + side * (N <= FEW ? FEW : WIDE) * 128) + 2 * k);
-        productCommit();
+  DEVICE void fetchX(const WideExpertsParams& p) {
+    Tour<ROWS> tour(p);
+    Job job;
+    for (int fetched = 0, rank = clusterRank(); tour.next(job);) {
+      int width = widthOf(job.count), half = width * NARROW / 2;
+      for (int step = 0; step < steps; step++, x.next()) {
+        u32 to = xs + x.stage * X_STAGE, bar = xFull + x.stage * 8;
+        if (fetched++ >= XS) barrierWait(xEmpty + x.stage * 8, x.phase ^ 1);
+        barrierExpect(bar, 2 * half * 128);
+        fetchBoxPair(to + rank * half * 128, &p.x[width - 1], step * 64, job.slot + rank * half, bar, KEEP_LONG);
       }
-      r.next();
+    }
+  }
+  DEVICE void fetchW(const WideExpertsParams& p) {
+    Tour<ROWS> tour(p);
+    Job job;
+    int slabs = ceilDiv(p.n, ROWS), columns = unitsOf(p.k) * 2 / SIDES;
+    for (int fetched = 0; tour.next(job);) {
+      const u8* from = p.w + job.expert * p.stride + (long)(mini(job.tiles, slabs - 1) * columns) * W_STAGE;
+      for (int step = 0; step < steps; step += SIDES, w.next()) {
+        u32 bar = wFull + w.stage * 8;
+        if (fetched++ >= WS) barrierWait(wEmpty + w.stage * 8, w.phase ^ 1);
+        barrierExpect(bar, W_STAGE);
+        fetchWeights(ws + w.stage * W_STAGE, from, W_STAGE, bar);
+        from += W_STAGE;
+      }
+    }
+  }
+
+  // releaseX hands a stage of x back to both blocks, as each fills a half of it.
+  DEVICE void releaseX(int stage) {
+    if (lane() < 2) barrierArriveAt(xEmpty + stage * 8, lane());
+  }
+  DEVICE void releaseW(int stage) {
+    if (lane() == 0) barrierArrive(wEmpty + stage * 8);
+  }
+
+  // tile multiplies one, for a job of up to N slots, and stores it.
+  template <int N> DEVICE void tile(const WideExpertsParams& p, const Job& job) {
+    int group = warp() / 4 - 1;
+    float acc[N / 2] = {};
+    int last = 0, lastW = 0; // stages
+    if constexpr (OPENED<Q>) {
+      Halves<Q> halves;
+      u32 a[2][2][4]; // one block's operands are made while the other's are multiplied
+      for (int step = 0; step < steps; step += 2) {
+        barrierWait(wFull + w.stage * 8, w.phase);
+        halves.load(ws + w.stage * W_STAGE + (warp() - 4) * (2 * Q::BYTES));
+        UNROLL for (int block = 0; block < BLOCKS; block++) {
+          if (block == 2 && step + 1 == steps) break;
+          if (block % 2 == 0) barrierWait(xFull + x.stage * 8, x.phase);
+          productWait<1>(); // the last products that read a[block % 2] are done
+          if (block % 2 == 1 && (step > 0 || block > 1)) releaseX(last); // and so are those of the stage before
+          halves.open(a[block % 2], block);
+          productFence();
+          UNROLL for (int k = 0; k < 2; k++) multiply(acc, a[block % 2][k], operand(xs + x.stage * X_STAGE) + block % 2 * 4 + 2 * k);
+          productCommit();
+          if (block % 2 == 1) last = x.stage, x.next();
+        }
+        warpBarrier(); // all lanes have opened what they loaded
+        releaseW(w.stage);
+        w.next();
+      }
+    } else {
+      for (int step = 0; step < steps; step++) {
+        barrierWait(wFull + w.stage * 8, w.phase);
+        barrierWait(xFull + x.stage * 8, x.phase);
+        u64 a = unswizzled(ws + w.stage * W_STAGE + group * (W_STAGE / 2), 1024), b = operand(xs + x.stage * X_STAGE);
+        productFence();
+        UNROLL for (int k = 0; k < 4; k++) multiply(acc, a + 16 * k, b + 2 * k);
+        productCommit();
+        productWait<1>(); // the step before is done
+        if (step > 0) releaseX(last), releaseW(lastW);
+        last = x.stage, lastW = w.stage;
+        x.next(), w.next();
+      }
     }
     productWait<0>();
     UNROLL for (int e = 0; e < N / 2; e++) asm volatile("" : "+f"(acc[e])::"memory");
-    if (lane() == 0) barrierArrive(empty + before(r.stage) * 8);
+    releaseX(last);
+    if (!OPENED<Q>) releaseW(lastW);
+    store<N>(p, job, acc);
+  }
 
-    // Turned, a lane has two neighbouring numbers of slot 8j + g; no warp waits for another.
-    bf16* y = p.y + (long)(job.slot + g) * p.n + column + t * 2;
-    UNROLL for (int j = 0; j < N / 8; j++) {
-      float* d = acc + j * 4;
-      bool in0 = j * 8 + g < job.count && column < p.n, in1 = in0 && column + 8 < p.n; // n divides by eight
-      u32* to = (u32*)(y + (long)j * 8 * p.n);
-      if (GATED) {
-        u32 v = transpose8(pack(joined(p.fn, p.clamp, d[0] + bias0, d[2] + bias1), joined(p.fn, p.clamp, d[1] + bias0, d[3] + bias1)));
-        if (in0) *to = v;
-      } else {
-        u32 v = transpose8(pack(d[0] + bias0, d[1] + bias0)), w = transpose8(pack(d[2] + bias1, d[3] + bias1));
-        if (in0) *to = v;
-        if (in1) to[4] = w;
-      }
+  DEVICE void run(const WideExpertsParams& p, const Job& job) {
+    switch (widthOf(job.count)) {
+    case 1: return tile<32>(p, job);
+    case 2: return tile<64>(p, job);
+    case 4: return tile<128>(p, job);
+    case 5: return tile<160>(p, job);
+    case 8: return tile<256>(p, job);
+    }
+    if constexpr (!OPENED<Q>) switch (widthOf(job.count)) {
+    case 3: return tile<96>(p, job);
+    case 6: return tile<192>(p, job);
+    case 7: return tile<224>(p, job);
     }
   }
-  static DEVICE int before(int stage) { return stage == 0 ? STAGES - 1 : stage - 1; }
+
+  // store turns the tile so that a slot's numbers lie together, CHUNK slots at a time: each warpgroup lays its COLS results of each in lines of
+  // shared memory and then writes them out 16 bytes a thread.
+  template <int N> DEVICE void store(const WideExpertsParams& p, const Job& job, const float (&acc)[N / 2]) {
+    int group = warp() / 4 - 1, in = warp() % 4, first = job.tiles * ROWS + group * COLS, row = first + in * (COLS / 4) + lane() / 4;
+    long biases = (long)job.expert * p.n;
+    auto biasOf = [&](const float* bias, int row) { return bias && row < p.n ? bias[biases + row] : 0; };
+    float bias0 = biasOf(p.bias, row), bias1 = GATED ? biasOf(p.upBias, row) : biasOf(p.bias, row + 8);
+    WideGate gate = {p.steep, p.curved, p.limit, p.more};
+    u8* mine = lines + group * (CHUNK * LINE);
+    // A lane says where one row of a transposed matrix goes: of four of a gated tile four times eight slots, otherwise twice those of 16 columns.
+    int matrix = lane() / 8, slot = (GATED ? matrix : matrix / 2) * 8 + lane() % 8;
+    u32 to = sharedAddress(mine) + slot * LINE + (in * (COLS / 4) + (GATED ? 0 : matrix % 2 * 8)) * 2;
+    UNROLL for (int c = 0; c < N; c += CHUNK) {
+      int slots = mini(job.count - c, CHUNK);
+      if (slots <= 0) break;
+      constexpr int STEP = GATED ? 4 : 2; // eights of slots
+      UNROLL for (int j = 0; j < mini(CHUNK, N - c) / 8; j += STEP) {
+        u32 v[4];
+        UNROLL for (int i = 0; i < 4; i++) {
+          const float* d = acc + (c / 8 + j + (GATED ? i : i / 2)) * 4;
+          if (GATED) v[i] = pack(gate(d[0] + bias0, d[2] + bias1), gate(d[1] + bias0, d[3] + bias1));
+          else if (i % 2 == 0) v[i] = pack(d[0] + bias0, d[1] + bias0);
+          else v[i] = pack(d[2] + bias1, d[3] + bias1);
+        }
+        storeMatrix4T(to + j * 8 * LINE, v);
+      }
+      namedBarrier(1 + group, 128);
+      for (int s = threadX() % 128; s < slots * (COLS / 8); s += 128) {
+        int line = s / (COLS / 8), column = s % (COLS / 8) * 8;
+        Vec16 eight = InShared{sharedAddress(mine) + line * LINE + column * 2}.four(0);
+        if (first + column < p.n) storeVec(p.y + (long)(job.slot + c + line) * p.n + first + column, eight);
+      }
+      namedBarrier(1 + group, 128);
+    }
+  }
 };
 
 template <typename Q, bool GATED> DEVICE void wideExperts(const WideExpertsParams& p) {
   typedef Wide<Q, GATED> W;
-  SHARED static u64 bars[2 * W::STAGES];
-  SHARED static Job jobs[W::AHEAD];
+  SHARED static u64 bars[2 * (W::XS + W::WS)];
   W w;
-  w.jobs = jobs;
-  w.ring = (sharedAddress(dynamic) + 1023) & ~1023u, w.full = sharedAddress(bars), w.empty = w.full + 8 * W::STAGES;
-  w.units = unitsOf(p.k);
+  w.xFull = sharedAddress(bars), w.xEmpty = w.xFull + 8 * W::XS, w.wFull = w.xEmpty + 8 * W::XS, w.wEmpty = w.wFull + 8 * W::WS;
+  w.xs = (sharedAddress(dynamic) + 1023) & ~1023u, w.ws = w.xs + W::XS * W::X_STAGE;
+  w.lines = dynamic + (w.ws + W::WS * W::W_STAGE - sharedAddress(dynamic));
+  w.steps = ceilDiv(p.k, 64);
   if (threadX() == 0) {
-    for (int i = 0; i < W::STAGES; i++) barrierInit(w.full + 8 * i, 2 + GATED), barrierInit(w.empty + 8 * i, WORKERS / 32);
+    for (int i = 0; i < W::XS; i++) barrierInit(w.xFull + 8 * i, 1), barrierInit(w.xEmpty + 8 * i, 2 * WORKERS);
+    for (int i = 0; i < W::WS; i++) barrierInit(w.wFull + 8 * i, 1), barrierInit(w.wEmpty + 8 * i, WORKERS);
     barrierInitDone();
   }
-  barrier();
+  clusterBarrier();
   begin();
-  if (warp() < 4) { // producers, which need few registers: one thread for x, one for each matrix
-    keepRegisters<40>();
-    if (lane() == 0 && warp() <= 1 + GATED) w.fetch(p, warp());
+  if (warp() < 4) { // producers, which need few registers
+    keepRegisters<24>();
+    if (threadX() == 0) w.fetchX(p);
+    if (threadX() == 32) w.fetchW(p);
     return;
   }
-  takeRegisters<232>();
-  for (int at = 0;; at++) {
-    barrierWait(w.full + w.r.stage * 8, w.r.phase);
-    Job job = jobs[at % W::AHEAD];
-    if (job.count == 0) return;
-    if (job.count <= 16) w.template tile<16>(p, job);
-    else if (job.count <= FEW) w.template tile<FEW>(p, job);
-    else if (job.count <= 64) w.template tile<64>(p, job);
-    else w.template tile<WIDE>(p, job);
-  }
+  takeRegisters<240>();
+  Tour<W::ROWS> tour(p);
+  for (Job job; tour.next(job);) w.run(p, job);
+  clusterBarrierLoose(); // the other block may still arrive at our barriers
 }
 #endif

@@ -1,0 +1,98 @@
+package moe
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// MostSingle is up to how many rows are computed each by itself.
+const MostSingle = 4
+
+// What single.h has room for.
+const (
+	maxSingleTop     = 32
+	maxSingleExperts = 256
+	maxGatedWarps    = 8
+	maxDownWarps     = 16
+	maxSingleShared  = 200 << 10 // bytes
+)
+
+// singleParams mirrors SingleParams of single.h.
+type singleParams struct {
+	Scores, X, W, Bias, UpBias, Y driver.Ptr
+	Stride                        int64
+	N, K, Experts, Top, OfAll, Fn int32
+	Clamp                         float32
+	Wide                          int32
+}
+
+// Single is a whole block for a few rows: it chooses their experts itself.
+type Single struct {
+	gated, down singleProduct
+}
+
+type singleProduct struct {
+	p      singleParams
+	kernel *driver.Kernel
+	blocks int // for a row
+	warps  int // of a block
+	shared int
+}
+
+// Singles reports whether a few rows of a block of this size can be computed by themselves.
+func Singles(o graph.MoE, in, ffn int) bool {
+	return o.Top <= maxSingleTop && o.Experts <= maxSingleExperts && in%8 == 0 && ffn%8 == 0 && o.Top*lineBytes(ffn) <= maxSingleShared && lineBytes(in) <= maxSingleShared
+}
+
+// lineBytes is what a row of x takes in shared memory.
+func lineBytes(k int) int { return (k + columns - 1) / columns * columns * 2 }
+
+// NewSingle binds a block's products, of which the second has the first's results by slots, and y [rows, N of the second]. scores is of type t.
+func NewSingle(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, down Product, y driver.Ptr, o graph.MoE) (*Single, error) {
+	down.Y = y
+	s := &Single{gated: newSingleProduct(l, t, scores, gated, o, maxGatedWarps), down: newSingleProduct(l, t, scores, down, o, maxDownWarps)}
+	var err error
+	if s.gated.kernel, err = l.Kernel(forms[gated.Format], "single_gated", maxSingleShared); err != nil {
+		return nil, err
+	}
+	s.down.kernel, err = l.Kernel(forms[down.Format], "single_down", maxSingleShared)
+	return s, err
+}
+
+// newSingleProduct deals a product's units out to so many warps as are at work at once, up to most in a block.
+func newSingleProduct(l *kernels.Loader, t graph.Type, scores driver.Ptr, p Product, o graph.MoE, most int) singleProduct {
+	s := singleProduct{blocks: tiles(p.N), warps: 1, shared: lineBytes(p.K), p: singleParams{
+		Scores: scores, X: p.X, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K),
+		Experts: int32(o.Experts), Top: int32(o.Top), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
+	}}
+	if o.OfAll {
+		s.p.OfAll = 1
+	}
+	if t == graph.F32 {
+		s.p.Wide = 1
+	}
+	units := (p.K + columns - 1) / columns
+	if p.Gated {
+		s.blocks *= o.Top
+	} else {
+		units *= o.Top
+		s.shared *= o.Top
+	}
+	for s.warps < most && 4*s.warps <= units && 2*s.warps*s.blocks <= 16*l.SMs() {
+		s.warps *= 2
+	}
+	return s
+}
+
+// Launch computes so many rows.
+func (k *Single) Launch(s *driver.Stream, rows int) error {
+	if err := k.gated.launch(s, rows); err != nil {
+		return err
+	}
+	return k.down.launch(s, rows)
+}
+
+func (k *singleProduct) launch(s *driver.Stream, rows int) error {
+	return driver.Launch(s, k.kernel, driver.Grid{X: k.blocks, Y: rows, Threads: 32 * k.warps, Shared: k.shared}, &k.p)
+}
