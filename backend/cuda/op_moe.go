@@ -73,84 +73,94 @@ func formOf(n *graph.Node, places ...int) quant.Format {
 	return form
 }
 
+// boundMoE is a block's kernels.
+type boundMoE struct {
+	op          graph.MoE
+	form        quant.Format // of gate and up matrices
+	rows        graph.Rows
+	sorts       bool
+	router      *moe.Router
+	sorter      *moe.Sorter
+	gated, down *moe.Experts
+	sum         *moe.Summer
+	single      *moe.Single // a row or two by themselves; or nil
+}
+
 func bindMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
-	o, x, rows := n.Op.(graph.MoE), n.In[0], n.In[0].Rows
-	m := moeRoom(n, a.Limits, at(a.Scratch), false)
-	ffn, slots := n.Weights[graph.ExpertGate].Out.Len(), a.Limits.Rows(rows)*o.Top
-	gate, down := formOf(n, graph.ExpertGate, graph.ExpertUp), formOf(n, graph.ExpertDown)
-	woven, err := d.expertSlabs(expertsOf(a, o, graph.ExpertGate), expertsOf(a, o, graph.ExpertUp), gate)
+	o, x := n.Op.(graph.MoE), n.In[0]
+	m, in, ffn := moeRoom(n, a.Limits, at(a.Scratch), false), x.Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
+	gated, down, err := d.moeProducts(n, a, m)
 	if err != nil {
 		return nil, err
 	}
-	downs, err := d.expertSlabs(expertsOf(a, o, graph.ExpertDown), nil, down)
-	if err != nil {
+	b := &boundMoE{op: o, form: gated.Format, rows: x.Rows, sorts: moe.Sorts(d.loader, o, ffn, in)}
+	if b.router, err = moe.NewRouter(d.loader, n.In[1].Type, at(a.In[1]), o, countOf(x.Rows), m.Slots); err != nil {
 		return nil, err
 	}
-	var bias [3]driver.Ptr
-	for i := range bias {
-		if bias[i], err = d.expertBiases(a, o, i); err != nil {
+	if b.gated, err = moe.NewExperts(d.loader, gated, o, m.Slots); err != nil {
+		return nil, err
+	}
+	if b.down, err = moe.NewExperts(d.loader, down, o, m.Slots); err != nil {
+		return nil, err
+	}
+	if b.sorter, err = moe.NewSorter(d.loader, gated.X, gated.Sorted, in, o, m.Slots); err != nil {
+		return nil, err
+	}
+	if b.sum, err = moe.NewSummer(d.loader, x.Type, m.down, at(a.Out[0]), in, o, countOf(x.Rows), m.Slots); err != nil {
+		return nil, err
+	}
+	if moe.Singles(o, in, ffn) {
+		if b.single, err = moe.NewSingle(d.loader, n.In[1].Type, at(a.In[1]), gated, down, at(a.Out[0]), o); err != nil {
 			return nil, err
 		}
 	}
-	router, err := moe.NewRouter(d.loader, n.In[1].Type, at(a.In[1]), o, countOf(rows), m.Slots)
-	if err != nil {
-		return nil, err
+	return func(s *step) error { return b.launch(d.stream, s) }, nil
+}
+
+// moeProducts puts a block's weights on the device: the gated product and the one behind it.
+func (d *Device) moeProducts(n *graph.Node, a backend.Args, m moeMemory) (gated, down moe.Product, err error) {
+	o, in, ffn := n.Op.(graph.MoE), n.In[0].Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
+	slots := a.Limits.Rows(n.In[0].Rows) * o.Top
+	gated = moe.Product{X: at(a.In[0]), Sorted: m.down, Slots: slots, Gated: true, Y: m.gate, N: ffn, K: in, Format: formOf(n, graph.ExpertGate, graph.ExpertUp)}
+	down = moe.Product{X: m.gate, BySlot: true, Slots: slots, Y: m.down, N: in, K: ffn, Format: formOf(n, graph.ExpertDown)}
+	if gated.W, err = d.expertSlabs(expertsOf(a, o, graph.ExpertGate), expertsOf(a, o, graph.ExpertUp), gated.Format); err != nil {
+		return gated, down, err
 	}
-	first := moe.Product{
-		X: at(a.In[0]), Sorted: m.down, Slots: slots, W: woven, Gated: true, Y: m.gate, N: ffn, K: x.Axis.Len(),
-		Bias: bias[graph.ExpertGate], UpBias: bias[graph.ExpertUp], Format: gate,
+	if down.W, err = d.expertSlabs(expertsOf(a, o, graph.ExpertDown), nil, down.Format); err != nil {
+		return gated, down, err
 	}
-	second := moe.Product{
-		X: m.gate, BySlot: true, Slots: slots, W: downs, Y: m.down, N: x.Axis.Len(), K: ffn, Bias: bias[graph.ExpertDown], Format: down,
-	}
-	gated, err := moe.NewExperts(d.loader, first, o, m.Slots)
-	if err != nil {
-		return nil, err
-	}
-	last, err := moe.NewExperts(d.loader, second, o, m.Slots)
-	if err != nil {
-		return nil, err
-	}
-	var single *moe.Single
-	if moe.Singles(o, x.Axis.Len(), ffn) {
-		if single, err = moe.NewSingle(d.loader, n.In[1].Type, at(a.In[1]), first, second, at(a.Out[0]), o); err != nil {
-			return nil, err
+	for place, bias := range [...]*driver.Ptr{graph.ExpertGate: &gated.Bias, graph.ExpertUp: &gated.UpBias, graph.ExpertDown: &down.Bias} {
+		if *bias, err = d.expertBiases(a, o, place); err != nil {
+			return gated, down, err
 		}
 	}
-	sorter, err := moe.NewSorter(d.loader, at(a.In[0]), m.down, x.Axis.Len(), o, m.Slots)
-	if err != nil {
-		return nil, err
+	return gated, down, nil
+}
+
+func (b *boundMoE) launch(stream *driver.Stream, s *step) error {
+	r := s.rows(b.rows)
+	if r == 0 {
+		return nil
 	}
-	sum, err := moe.NewSummer(d.loader, x.Type, m.down, at(a.Out[0]), x.Axis.Len(), o, countOf(rows), m.Slots)
-	if err != nil {
-		return nil, err
+	if b.single != nil && r <= moe.MostSingle {
+		return b.single.Launch(stream, r)
 	}
-	sorts := moe.Sorts(d.loader, o, ffn, x.Axis.Len()) && moe.Sorts(d.loader, o, x.Axis.Len(), ffn)
-	return func(s *step) error {
-		r := s.rows(rows)
-		if r == 0 {
-			return nil
-		}
-		if single != nil && r <= moe.MostSingle {
-			return single.Launch(d.stream, r)
-		}
-		each := moe.Each(o, r, sorts)
-		if err := router.Launch(d.stream, &s.Step, r, each); err != nil {
+	each := moe.Each(b.op, b.form, r, b.sorts)
+	if err := b.router.Launch(stream, &s.Step, r, each); err != nil {
+		return err
+	}
+	if each > moe.MostUnsorted {
+		if err := b.sorter.Launch(stream, r*b.op.Top); err != nil {
 			return err
 		}
-		if each > moe.MostUnsorted {
-			if err := sorter.Launch(d.stream, r*o.Top); err != nil {
-				return err
-			}
-		}
-		if err := gated.Launch(d.stream, r, each); err != nil {
-			return err
-		}
-		if err := last.Launch(d.stream, r, each); err != nil {
-			return err
-		}
-		return sum.Launch(d.stream, &s.Step, r)
-	}, nil
+	}
+	if err := b.gated.Launch(stream, r, each); err != nil {
+		return err
+	}
+	if err := b.down.Launch(stream, r, each); err != nil {
+		return err
+	}
+	return b.sum.Launch(stream, &s.Step, r)
 }
 
 // bindPlainMoE binds the kernels for any floats.

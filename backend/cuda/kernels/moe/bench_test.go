@@ -33,10 +33,10 @@ func BenchmarkBlock(b *testing.B) {
 						g.Scope(func() {
 							bench := newBench(g, c.o, f, c.in, c.ffn)
 							for _, rows := range []int{1, 2, 4, 8, 16, 32, 128, 2048} {
-								each := Each(c.o, rows, true)
+								each := Each(c.o, f, rows, true)
 								fmt.Printf("%-13s %-5s rows %4d, jobs of %3d: %s\n", c.name, f, rows, each, bench.rows(rows, each))
-								if rows >= 16 && each < wideEach {
-									fmt.Printf("%-13s %-5s rows %4d, jobs of %3d: %s\n", c.name, f, rows, wideEach, bench.rows(rows, wideEach))
+								if rows >= 4 && each < wideLess {
+									fmt.Printf("%-13s %-5s rows %4d, jobs of %3d: %s\n", c.name, f, rows, wideLess, bench.rows(rows, wideLess))
 								}
 							}
 						})

@@ -69,16 +69,19 @@ func sharedOf(f quant.Format, each int) int {
 const LeastEach = 8
 
 // Each is the size of a job that suits so many rows: that of an expert with an even share of them, or somewhat more. Jobs of more than
-// MostUnsorted slots are for products that Sorts.
-func Each(o graph.MoE, rows int, sorts bool) int {
+// MostUnsorted slots are for products that Sorts; weights in BF16, which need no opening, gain by them with fewer slots.
+func Each(o graph.MoE, form quant.Format, rows int, sorts bool) int {
 	even := (rows*o.Top + o.Experts - 1) / o.Experts
+	if sorts && (even >= 8 || form == quant.BF16 && rows >= 16) {
+		if even <= wideLess*7/8 { // few experts have an eighth more than that
+			return wideLess
+		}
+		return wideEach
+	}
 	for _, s := range sizes {
 		if rows <= s || 3*even <= 2*s {
 			return s
 		}
-	}
-	if sorts {
-		return wideEach
 	}
 	return MostUnsorted
 }
@@ -98,13 +101,17 @@ func NewExperts(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*Experts, e
 	if p.Gated {
 		name = "gated"
 	}
+	sorts := Sorts(l, o, p.N, p.K)
 	for i, size := range sizes {
+		if sorts && size == MostUnsorted {
+			break // Each takes larger ones instead
+		}
 		var err error
 		if k.kernels[i], err = l.Kernel(forms[p.Format], fmt.Sprint(name, size), sharedOf(p.Format, size)); err != nil {
 			return nil, err
 		}
 	}
-	if !Sorts(l, o, p.N, p.K) {
+	if !sorts {
 		return k, nil
 	}
 	var err error
@@ -116,7 +123,7 @@ func NewExperts(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*Experts, e
 // would be too few for several rounds of blocks.
 func (k *Experts) Launch(s *driver.Stream, rows, each int) error {
 	if each > MostUnsorted {
-		return k.wide.launch(s, rows)
+		return k.wide.launch(s, rows, each)
 	}
 	at := 0
 	for sizes[at] < each {

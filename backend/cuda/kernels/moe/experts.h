@@ -28,8 +28,8 @@ struct Sixteen {
   static constexpr int BYTES = 2048, SUBS = 1, ABOVE = 0;
   static constexpr bool AFFINE = false;
   Vec16 codes[BLOCKS];
-  template <typename From> DEVICE void load(From from) {
-    UNROLL for (int b = 0; b < BLOCKS; b++) codes[b] = from.four(b / 2 * (SLAB * BYTES) + b % 2 * 512 + lane() % 4 * 128 + lane() / 4 * 16);
+  template <typename From> DEVICE void load(From from, int step = SLAB * BYTES) { // step: from 64 columns to the next
+    UNROLL for (int b = 0; b < BLOCKS; b++) codes[b] = from.four(b / 2 * step + b % 2 * 512 + lane() % 4 * 128 + lane() / 4 * 16);
   }
 };
 DEVICE void weights(const Sixteen& q, int block, u32 (&pairs)[4]) {

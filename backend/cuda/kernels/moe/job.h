@@ -14,10 +14,10 @@ struct Job {
     read(noted, b, runs, p.each);
     return true;
   }
-  // read is find with what is noted of the job already at hand.
-  DEVICE void read(const Vec16& noted, int b, int runs, int each) {
+  // read is find with what is noted of the job already at hand. An expert's jobs are of one size, so that they take blocks equally long.
+  DEVICE void read(const Vec16& noted, int b, int runs, int most) {
     expert = noted.x[0];
-    int in = b - (int)noted.x[1] * runs, end = noted.x[3], jobs = ceilDiv(end - (int)noted.x[2], each);
+    int in = b - (int)noted.x[1] * runs, end = noted.x[3], slots = end - (int)noted.x[2], jobs = ceilDiv(slots, most), each = ceilDiv(slots, jobs);
     tiles = in / jobs;
     slot = noted.x[2] + in % jobs * each;
     count = mini(each, end - slot);

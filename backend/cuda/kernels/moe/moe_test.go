@@ -213,7 +213,7 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	g.Must(err)
 	sum, err := NewSummer(g.Loader, graph.BF16, last.Y, y, in, o, kernels.CountTokens, s)
 	g.Must(err)
-	each := Each(o, rows, Sorts(g.Loader, o, ffn, in) && Sorts(g.Loader, o, in, ffn))
+	each := Each(o, Form(f), rows, Sorts(g.Loader, o, ffn, in) && Sorts(g.Loader, o, in, ffn))
 	g.Must(router.Launch(g.Stream, step, rows, each))
 	if each > MostUnsorted {
 		g.Must(sorter.Launch(g.Stream, rows*o.Top))

@@ -49,27 +49,44 @@ DEVICE u32 ordered(float s) {
 }
 DEVICE float score(u32 o) { return __builtin_bit_cast(float, o >> 31 ? o & 0x7fffffff : ~o); }
 
+// Ranked is what experts are compared by: of equal scores the first is the highest. 0 is none. Those of bf16 say all in one word, so that the
+// highest is found in one step, of floats in two.
+template <typename T> struct Ranked {
+  u32 word;
+  DEVICE Ranked(float s, int) : word(ordered(s)) {}
+  static DEVICE float scoreOf(u32 most) { return score(most); }
+};
+template <> struct Ranked<bf16> {
+  u32 word;
+  DEVICE Ranked(float s, int expert) : word((ordered(s) & 0xffff0000) | (0xffff - expert)) {}
+  static DEVICE float scoreOf(u32 most) { return score(most >> 31 ? most & 0xffff0000 : most | 0xffff); }
+};
+
 // choose finds a row's experts: those with the highest scores, of equal scores the first. A warp does it, each lane for PER experts, every
 // 32nd; what has been found is set to 0. found is told of each, with its place; lane l gets the shares of places l, l + 32, …
 template <typename T, int PER, typename Found> DEVICE void choose(const T* scores, int experts, int top, bool ofAll, Found found, float (&shares)[MAX_TOP / 32]) {
   u32 left[PER];
-  UNROLL for (int i = 0; i < PER; i++) left[i] = lane() + 32 * i < experts ? ordered(toFloat(scores[lane() + 32 * i])) : 0;
+  UNROLL for (int i = 0; i < PER; i++) left[i] = lane() + 32 * i < experts ? Ranked<T>(toFloat(scores[lane() + 32 * i]), lane() + 32 * i).word : 0;
   auto best = [&] {
     u32 m = 0;
     UNROLL for (int i = 0; i < PER; i++) m = m > left[i] ? m : left[i];
     return warpMaxOf(m);
   };
-  float highest = score(best()), sum = 0, power[MAX_TOP / 32] = {};
+  float highest = Ranked<T>::scoreOf(best()), sum = 0, power[MAX_TOP / 32] = {};
   if (ofAll) {
-    UNROLL for (int i = 0; i < PER; i++) sum += left[i] ? expf(score(left[i]) - highest) : 0;
+    UNROLL for (int i = 0; i < PER; i++) sum += left[i] ? expf(Ranked<T>::scoreOf(left[i]) - highest) : 0;
     sum = warpSum(sum);
   }
   for (int k = 0; k < top; k++) {
     u32 most = best(), at = MAX_EXPERTS;
-    UNROLL for (int i = PER - 1; i >= 0; i--) at = left[i] == most ? lane() + 32 * i : at;
-    at = most ? warpMinOf(at) : 0; // scores that are no numbers: any expert, as the result is none either
+    if constexpr (sizeof(T) == 2) {
+      at = most ? 0xffff - (most & 0xffff) : 0; // scores that are no numbers: any expert, as the result is none either
+    } else {
+      UNROLL for (int i = PER - 1; i >= 0; i--) at = left[i] == most ? lane() + 32 * i : at;
+      at = most ? warpMinOf(at) : 0;
+    }
     UNROLL for (int i = 0; i < PER; i++) left[i] = lane() + 32 * i == at ? 0 : left[i];
-    float x = expf(score(most) - highest);
+    float x = expf(Ranked<T>::scoreOf(most) - highest);
     if (!ofAll) sum += x;
     UNROLL for (int i = 0; i < MAX_TOP / 32; i++) power[i] = k == lane() + 32 * i ? x : power[i];
     found(k, at);

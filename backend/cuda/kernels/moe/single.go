@@ -4,10 +4,11 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // MostSingle is up to how many rows are computed each by itself.
-const MostSingle = 4
+const MostSingle = 2
 
 // What single.h has room for.
 const (
@@ -15,7 +16,8 @@ const (
 	maxSingleExperts = 256
 	maxGatedWarps    = 8
 	maxDownWarps     = 16
-	maxSingleShared  = 200 << 10 // bytes
+	maxSingleLines   = 64 << 10  // bytes of rows of x
+	maxSingleShared  = 224 << 10 // bytes
 )
 
 // singleParams mirrors SingleParams of single.h.
@@ -24,7 +26,7 @@ type singleParams struct {
 	Stride                        int64
 	N, K, Experts, Top, OfAll, Fn int32
 	Clamp                         float32
-	Wide                          int32
+	Wide, Depth, _                int32
 }
 
 // Single is a whole block for a few rows: it chooses their experts itself.
@@ -42,7 +44,7 @@ type singleProduct struct {
 
 // Singles reports whether a few rows of a block of this size can be computed by themselves.
 func Singles(o graph.MoE, in, ffn int) bool {
-	return o.Top <= maxSingleTop && o.Experts <= maxSingleExperts && in%8 == 0 && ffn%8 == 0 && o.Top*lineBytes(ffn) <= maxSingleShared && lineBytes(in) <= maxSingleShared
+	return o.Top <= maxSingleTop && o.Experts <= maxSingleExperts && in%8 == 0 && ffn%8 == 0 && o.Top*lineBytes(ffn) <= maxSingleLines && lineBytes(in) <= maxSingleLines
 }
 
 // lineBytes is what a row of x takes in shared memory.
@@ -62,7 +64,7 @@ func NewSingle(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, down P
 
 // newSingleProduct deals a product's units out to so many warps as are at work at once, up to most in a block.
 func newSingleProduct(l *kernels.Loader, t graph.Type, scores driver.Ptr, p Product, o graph.MoE, most int) singleProduct {
-	s := singleProduct{blocks: tiles(p.N), warps: 1, shared: lineBytes(p.K), p: singleParams{
+	s := singleProduct{blocks: tiles(p.N), warps: 1, p: singleParams{
 		Scores: scores, X: p.X, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K),
 		Experts: int32(o.Experts), Top: int32(o.Top), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
 	}}
@@ -72,16 +74,23 @@ func newSingleProduct(l *kernels.Loader, t graph.Type, scores driver.Ptr, p Prod
 	if t == graph.F32 {
 		s.p.Wide = 1
 	}
-	units := (p.K + columns - 1) / columns
+	units, lines, unit := (p.K+columns-1)/columns, 1, int(Bytes(p.Format, slabRows, 2*columns))/(2*slabTiles)
 	if p.Gated {
 		s.blocks *= o.Top
+		unit *= 2
 	} else {
 		units *= o.Top
-		s.shared *= o.Top
+		lines = o.Top
 	}
 	for s.warps < most && 4*s.warps <= units && 2*s.warps*s.blocks <= 16*l.SMs() {
 		s.warps *= 2
 	}
+	depth := 4 // as single.h has it
+	if p.Format == quant.BF16 {
+		depth = 2
+	}
+	s.p.Depth = int32(min(depth, (units+s.warps-1)/s.warps))
+	s.shared = lines*lineBytes(p.K) + s.warps*int(s.p.Depth)*unit
 	return s
 }
 

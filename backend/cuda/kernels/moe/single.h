@@ -4,11 +4,12 @@
 //   single_gated   scores → the row's experts, chosen by every block; x, gate, up → [rows × top, ffn]
 //   single_down    the same choice; that, down → share × results, added up, → y
 //
-// A block has a tile of 16 rows of weights (of a gated product two, of 16 rows of each matrix), whose units its warps have in turn. The one row
-// is all columns of B.
+// A block has a tile of 16 rows of weights (of a gated product two, of 16 rows of each matrix), whose units its warps have in turn. They come
+// through a ring of each warp's own, so that most of what a warp wants is asked for at once. The one row is all columns of B.
 #pragma once
 #include "experts.h"
 #include "route.h"
+#include "vec.h"
 
 struct SingleParams {
   const void* scores; // [rows, experts]
@@ -19,7 +20,8 @@ struct SingleParams {
   long stride;
   int n, k, experts, top, ofAll, fn;
   float clamp;
-  int wide; // whether scores are float32, not bf16
+  int wide;  // whether scores are float32, not bf16
+  int depth; // of a warp's ring, in units: single's DEPTH, or as many as it has
 };
 
 constexpr int MAX_SINGLE_TOP = 32, MAX_SINGLE_EXPERTS = 256, MAX_SINGLE_WARPS = 16;
@@ -80,19 +82,19 @@ template <typename Q, int RT> DEVICE void addUnit(float (&acc)[RT][2], const Q (
   if (Q::ABOVE == 0) UNROLL for (int r = 0; r < RT; r++) acc[r][0] += dots[r][0], acc[r][1] += dots[r][2];
 }
 
-// copyRows brings rows of x to shared memory, a line of whole units each.
+// copyRows brings rows of x to shared memory, a line of whole units each. It does not wait for weights on their way, as a group of copies would.
 DEVICE void copyRows(const SingleParams& p, const bf16* from, int rows, int line) {
   for (int i = threadX(); i < rows * (line / 16); i += threads()) {
     int row = i / (line / 16), k = i % (line / 16) * 8;
     bool in = k < p.k;
-    copyAsync16(sharedAddress(dynamic) + i * 16, from + (long)row * p.k + (in ? k : 0), in);
+    Vec16 v = {};
+    if (in) v = loadVec(from + (long)row * p.k + k);
+    *(Vec16*)(dynamic + i * 16) = v;
   }
-  copyCommit();
-  copyWait<0>();
 }
 
 template <typename Q, bool GATED> DEVICE void single(const SingleParams& p) {
-  constexpr int RT = GATED ? 2 : 1, UNIT = 2 * Q::BYTES;
+  constexpr int RT = GATED ? 2 : 1, UNIT = 2 * Q::BYTES, STAGE = RT * UNIT, DEPTH = OPENED<Q> ? 4 : 2;
   SHARED static Choice choice;
   SHARED static float sums[MAX_SINGLE_WARPS][RT][16];
   int row = blockY(), warps = threads() / 32, units = ceilDiv(p.k, COLUMNS), line = units * COLUMNS * 2, all = GATED ? units : p.top * units;
@@ -105,37 +107,48 @@ template <typename Q, bool GATED> DEVICE void single(const SingleParams& p) {
     if (p.wide) choice.make<float>(p, row);
     else choice.make<bf16>(p, row);
   }
+  u32 xs = sharedAddress(dynamic), ring = xs + (GATED ? 1 : p.top) * line + warp() * p.depth * STAGE, end = ring + p.depth * STAGE, place = ring;
   if (GATED) copyRows(p, p.x + (long)row * p.k, 1, line);
   barrier();
 
-  const u8* w = p.w + (long)(RT * tile / SLAB * unitsOf(p.k)) * (SLAB * UNIT) + RT * tile % SLAB * (2 * APART<Q>);
-  auto load = [&](Q (&q)[RT][2], int i) __attribute__((always_inline)) {
-    int expert = choice.expert[GATED ? which : i / units];
-    const u8* at = w + expert * p.stride + (long)(GATED ? i : i % units) * (SLAB * UNIT);
-    UNROLL for (int r = 0; r < RT; r++) UNROLL for (int h = 0; h < 2; h++) q[r][h].load(InMemory{at + (2 * r + h) * APART<Q>});
+  const u8* w = p.w + (long)(RT * tile / SLAB * unitsOf(p.k)) * (SLAB * UNIT) + RT * tile % SLAB * (2 * APART<Q>) + lane() * 16;
+  int asked = warp();
+  auto ask = [&](u32 to) __attribute__((always_inline)) { // for the warp's next unit, if there is one
+    if (asked < all) {
+      int expert = choice.expert[GATED ? which : asked / units];
+      const u8* from = w + expert * p.stride + (long)(GATED ? asked : asked % units) * (SLAB * UNIT);
+      constexpr int PIECES = OPENED<Q> ? 1 : 2, PIECE = STAGE / PIECES; // in a row
+      UNROLL for (int piece = 0; piece < PIECES; piece++) UNROLL for (int i = 0; i < ceilDiv(PIECE, 512); i++)
+        if (PIECE % 512 == 0 || i < PIECE / 512 || lane() < PIECE % 512 / 16)
+          copyAsync16(to + lane() * 16 + piece * PIECE + i * 512, from + piece * (SLAB * UNIT / 2) + i * 512, true);
+      asked += warps;
+    }
+    copyCommit();
   };
-  Q even[RT][2], odd[RT][2];
-  int i = warp();
-  if (i < all) load(even, i);
+  for (int i = 0; i < DEPTH; i++) ask(ring + mini(i, p.depth - 1) * STAGE);
   if (!GATED) {
     awaitInput();
     copyRows(p, p.x + (long)row * p.top * p.k, p.top, line);
     barrier();
   }
   float acc[RT][2] = {};
-  // turn multiplies a unit while the next one is on its way; it reports whether there is one.
-  auto turn = [&](const Q (&q)[RT][2], Q (&later)[RT][2]) __attribute__((always_inline)) {
-    int now = i;
-    i += warps;
-    if (i < all) load(later, i);
+  for (int i = warp(); i < all; i += warps) {
+    copyWait<DEPTH - 1>();
+    warpBarrier();
+    Q q[RT][2];
+    UNROLL for (int r = 0; r < RT; r++) UNROLL for (int h = 0; h < 2; h++) {
+      InShared half = {place + (2 * r + h) * APART<Q>};
+      if constexpr (OPENED<Q>) q[r][h].load(half);
+      else q[r][h].load(half, STAGE / 2);
+    }
     float more[RT][2] = {};
-    addUnit<Q, RT>(more, q, sharedAddress(dynamic) + now * (COLUMNS * 2));
-    float share = GATED ? 1 : choice.share[now / units];
+    addUnit<Q, RT>(more, q, xs + i * (COLUMNS * 2));
+    float share = GATED ? 1 : choice.share[i / units];
     UNROLL for (int r = 0; r < RT; r++) UNROLL for (int h = 0; h < 2; h++) acc[r][h] += share * more[r][h];
-    return i < all;
-  };
-  if (i < all)
-    while (turn(even, odd) && turn(odd, even)) {}
+    warpBarrier(); // all lanes have read what is asked for now
+    ask(place);
+    if ((place += STAGE) == end) place = ring;
+  }
 
   if (lane() % 4 == 0)
     UNROLL for (int r = 0; r < RT; r++) UNROLL for (int h = 0; h < 2; h++) sums[warp()][r][lane() / 4 + 8 * h] = acc[r][h];

@@ -7,7 +7,6 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/quant"
 )
 
 // wideParams mirrors WideExpertsParams of wide.h.
@@ -29,12 +28,13 @@ type wide struct {
 	sms    int
 	runs   int // tiles of weights, by twos
 	kernel *driver.Kernel
-	shared int
 }
 
 const (
 	wideEach    = 256 // slots of a job
-	wideStep    = 32  // slots by which products are wider
+	wideLess    = 160 // of one where more of the block's memory should go to weights on their way; divisible by wideStep
+	wideShared  = 226 << 10
+	wideStep    = 32 // slots by which products are wider
 	wideThreads = 384
 )
 
@@ -45,7 +45,7 @@ func Sorts(l *kernels.Loader, o graph.MoE, n, k int) bool {
 
 func newWide(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*wide, error) {
 	w := &wide{op: o, sms: l.SMs(), base: wideParams{
-		Total: s.Total, Jobs: s.Jobs, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K), Each: wideEach,
+		Total: s.Total, Jobs: s.Jobs, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K),
 	}}
 	w.base.setGate(o)
 	name, tile, x := "one", slabRows, p.Sorted
@@ -55,9 +55,9 @@ func newWide(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*wide, error) 
 	if p.Gated {
 		name, tile = "gated", slabRows/2
 	}
-	w.runs, w.shared = (p.N+2*tile-1)/(2*tile), wideShared(p.Format)
+	w.runs = (p.N + 2*tile - 1) / (2 * tile)
 	var err error
-	if w.kernel, err = l.Kernel(forms[p.Format], fmt.Sprint(name, wideEach), w.shared); err != nil {
+	if w.kernel, err = l.Kernel(forms[p.Format], fmt.Sprint(name, wideEach), wideShared); err != nil {
 		return nil, err
 	}
 	for i := range w.base.X {
@@ -80,20 +80,10 @@ func (p *wideParams) setGate(o graph.MoE) {
 	}
 }
 
-// wideShared is the shared memory of a block, in bytes, by the words of wide.h.
-func wideShared(f quant.Format) int {
-	const x, lines = wideEach * 2 * pieceCols, 2 * 64 * (2*64 + 16)
-	stages, w := 5, int(Bytes(f, slabRows, 2*columns))/2
-	if f == quant.BF16 {
-		stages, w = 4, w/2
-	}
-	used := 1024 + lines + stages*x
-	return used + min((226<<10-used)/w, 4)*w
-}
-
-func (w *wide) launch(s *driver.Stream, rows int) error {
-	clusters := min(w.sms/2, w.runs*Jobs(w.op, rows, wideEach))
-	return driver.Launch(s, w.kernel, driver.Grid{X: 2 * clusters, Threads: wideThreads, Shared: w.shared, Cluster: 2}, &w.base)
+func (w *wide) launch(s *driver.Stream, rows, each int) error {
+	w.base.Each = int32(each)
+	clusters := min(w.sms/2, w.runs*Jobs(w.op, rows, each))
+	return driver.Launch(s, w.kernel, driver.Grid{X: 2 * clusters, Threads: wideThreads, Shared: wideShared, Cluster: 2}, &w.base)
 }
 
 // sortParams mirrors SortParams of moe.cu.

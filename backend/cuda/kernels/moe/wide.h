@@ -77,19 +77,27 @@ template <typename Q> struct Halves {
   }
 };
 
+// Turn is where one is in a ring; see Ring.
+struct Turn {
+  int stage = 0;
+  u32 phase = 0;
+  DEVICE void next(int stages) {
+    if (++stage == stages) stage = 0, phase ^= 1;
+  }
+};
+
 template <typename Q, bool GATED> struct Wide {
   static constexpr int SIDES = OPENED<Q> ? 2 : 1; // steps of a stage of weights
   static constexpr int ROWS = GATED ? 64 : 128;   // results of a tile
-  static constexpr int X_STAGE = NARROW * WIDTHS * 128, W_STAGE = 2 * Q::BYTES * SLAB * SIDES / 2;
+  static constexpr int W_STAGE = 2 * Q::BYTES * SLAB * SIDES / 2;
   static constexpr int CHUNK = 64, COLS = ROWS / 2, LINE = 64 * 2 + 16, LINES = 2 * CHUNK * LINE; // see store
-  static constexpr int XS = OPENED<Q> ? 5 : 4, ROOM = 226 * 1024 - 1024 - LINES - XS * X_STAGE;
-  static constexpr int WS = ROOM / W_STAGE < 4 ? ROOM / W_STAGE : 4;
-  static constexpr int SHARED_BYTES = 1024 + XS * X_STAGE + WS * W_STAGE + LINES; // wide.go knows it
-  u32 xs, ws;                           // rings of stages in shared memory
-  u32 xFull, xEmpty, wFull, wEmpty;     // barriers of each
+  static constexpr int XS = OPENED<Q> ? 5 : 4, MOST_WS = 8; // stages of x; of weights, at most
+  static constexpr int ROOM = 226 * 1024 - 1024 - LINES;    // wide.go has it too
+  int xStage, wStages;              // bytes of a stage of x, as wide as jobs may be; stages of weights, in what that leaves
+  u32 xs, ws;                       // rings of stages in shared memory
+  u32 xFull, xEmpty, wFull, wEmpty; // barriers of each
   u8* lines;
-  Ring<XS> x;
-  Ring<WS> w;
+  Turn x, w;
   int steps;
 
   // widthOf is the width of a product for so many slots. (With more widths than five of weights that are opened the assembler runs out of registers.)
@@ -103,8 +111,8 @@ template <typename Q, bool GATED> struct Wide {
     Job job;
     for (int fetched = 0, rank = clusterRank(); tour.next(job);) {
       int width = widthOf(job.count), half = width * NARROW / 2;
-      for (int step = 0; step < steps; step++, x.next()) {
-        u32 to = xs + x.stage * X_STAGE, bar = xFull + x.stage * 8;
+      for (int step = 0; step < steps; step++, x.next(XS)) {
+        u32 to = xs + x.stage * xStage, bar = xFull + x.stage * 8;
         if (fetched++ >= XS) barrierWait(xEmpty + x.stage * 8, x.phase ^ 1);
         barrierExpect(bar, 2 * half * 128);
         fetchBoxPair(to + rank * half * 128, &p.x[width - 1], step * 64, job.slot + rank * half, bar, KEEP_LONG);
@@ -117,9 +125,9 @@ template <typename Q, bool GATED> struct Wide {
     int slabs = ceilDiv(p.n, ROWS), columns = unitsOf(p.k) * 2 / SIDES;
     for (int fetched = 0; tour.next(job);) {
       const u8* from = p.w + job.expert * p.stride + (long)(mini(job.tiles, slabs - 1) * columns) * W_STAGE;
-      for (int step = 0; step < steps; step += SIDES, w.next()) {
+      for (int step = 0; step < steps; step += SIDES, w.next(wStages)) {
         u32 bar = wFull + w.stage * 8;
-        if (fetched++ >= WS) barrierWait(wEmpty + w.stage * 8, w.phase ^ 1);
+        if (fetched++ >= wStages) barrierWait(wEmpty + w.stage * 8, w.phase ^ 1);
         barrierExpect(bar, W_STAGE);
         fetchWeights(ws + w.stage * W_STAGE, from, W_STAGE, bar);
         from += W_STAGE;
@@ -153,26 +161,26 @@ template <typename Q, bool GATED> struct Wide {
           if (block % 2 == 1 && (step > 0 || block > 1)) releaseX(last); // and so are those of the stage before
           halves.open(a[block % 2], block);
           productFence();
-          UNROLL for (int k = 0; k < 2; k++) multiply(acc, a[block % 2][k], operand(xs + x.stage * X_STAGE) + block % 2 * 4 + 2 * k);
+          UNROLL for (int k = 0; k < 2; k++) multiply(acc, a[block % 2][k], operand(xs + x.stage * xStage) + block % 2 * 4 + 2 * k);
           productCommit();
-          if (block % 2 == 1) last = x.stage, x.next();
+          if (block % 2 == 1) last = x.stage, x.next(XS);
         }
         warpBarrier(); // all lanes have opened what they loaded
         releaseW(w.stage);
-        w.next();
+        w.next(wStages);
       }
     } else {
       for (int step = 0; step < steps; step++) {
         barrierWait(wFull + w.stage * 8, w.phase);
         barrierWait(xFull + x.stage * 8, x.phase);
-        u64 a = unswizzled(ws + w.stage * W_STAGE + group * (W_STAGE / 2), 1024), b = operand(xs + x.stage * X_STAGE);
+        u64 a = unswizzled(ws + w.stage * W_STAGE + group * (W_STAGE / 2), 1024), b = operand(xs + x.stage * xStage);
         productFence();
         UNROLL for (int k = 0; k < 4; k++) multiply(acc, a + 16 * k, b + 2 * k);
         productCommit();
         productWait<1>(); // the step before is done
         if (step > 0) releaseX(last), releaseW(lastW);
         last = x.stage, lastW = w.stage;
-        x.next(), w.next();
+        x.next(XS), w.next(wStages);
       }
     }
     productWait<0>();
@@ -236,15 +244,15 @@ template <typename Q, bool GATED> struct Wide {
 
 template <typename Q, bool GATED> DEVICE void wideExperts(const WideExpertsParams& p) {
   typedef Wide<Q, GATED> W;
-  SHARED static u64 bars[2 * (W::XS + W::WS)];
+  SHARED static u64 bars[2 * (W::XS + W::MOST_WS)];
   W w;
-  w.xFull = sharedAddress(bars), w.xEmpty = w.xFull + 8 * W::XS, w.wFull = w.xEmpty + 8 * W::XS, w.wEmpty = w.wFull + 8 * W::WS;
-  w.xs = (sharedAddress(dynamic) + 1023) & ~1023u, w.ws = w.xs + W::XS * W::X_STAGE;
-  w.lines = dynamic + (w.ws + W::WS * W::W_STAGE - sharedAddress(dynamic));
-  w.steps = ceilDiv(p.k, 64);
+  w.xStage = p.each * 128, w.wStages = mini((W::ROOM - W::XS * w.xStage) / W::W_STAGE, W::MOST_WS), w.steps = ceilDiv(p.k, 64);
+  w.xFull = sharedAddress(bars), w.xEmpty = w.xFull + 8 * W::XS, w.wFull = w.xEmpty + 8 * W::XS, w.wEmpty = w.wFull + 8 * W::MOST_WS;
+  w.xs = (sharedAddress(dynamic) + 1023) & ~1023u, w.ws = w.xs + W::XS * w.xStage;
+  w.lines = dynamic + (w.ws + w.wStages * W::W_STAGE - sharedAddress(dynamic));
   if (threadX() == 0) {
     for (int i = 0; i < W::XS; i++) barrierInit(w.xFull + 8 * i, 1), barrierInit(w.xEmpty + 8 * i, 2 * WORKERS);
-    for (int i = 0; i < W::WS; i++) barrierInit(w.wFull + 8 * i, 1), barrierInit(w.wEmpty + 8 * i, WORKERS);
+    for (int i = 0; i < w.wStages; i++) barrierInit(w.wFull + 8 * i, 1), barrierInit(w.wEmpty + 8 * i, WORKERS);
     barrierInitDone();
   }
   clusterBarrier();
