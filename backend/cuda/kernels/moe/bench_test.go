@@ -35,7 +35,7 @@ func BenchmarkBlock(b *testing.B) {
 							for _, rows := range []int{1, 2, 4, 8, 16, 32, 128, 2048} {
 								each := Each(c.o, f, rows, true)
 								fmt.Printf("%-13s %-5s rows %4d, jobs of %3d: %s\n", c.name, f, rows, each, bench.rows(rows, each))
-								if rows >= 4 && each < wideLess {
+								if rows >= 2 && each < wideLess && f == quant.BF16 {
 									fmt.Printf("%-13s %-5s rows %4d, jobs of %3d: %s\n", c.name, f, rows, wideLess, bench.rows(rows, wideLess))
 								}
 							}
@@ -77,7 +77,7 @@ func (b *bench) rows(rows, each int) (line string) {
 		sets = 2
 	}
 	b.Scope(func() {
-		var route, gated, down, sum, singles, singleGated []func() error
+		var route, sort, gated, down, sum, singles, singleGated []func() error
 		experts, slots := 0, benchRows*b.o.Top
 		for range sets {
 			scores := b.Random(rows*b.o.Experts, 1)
@@ -104,20 +104,26 @@ func (b *bench) rows(rows, each int) (line string) {
 			})
 			down = append(down, func() error { return last.Launch(b.Stream, rows, each) })
 			sum = append(sum, func() error { return summer.Launch(b.Stream, step, rows) })
+			sort = append(sort, func() error { return sorter.Launch(b.Stream, rows*b.o.Top) })
 			if rows > 8 {
 				continue
 			}
 			single, err := NewSingle(b.Loader, graph.BF16, router.p.Scores, Product{X: b.x, W: b.gate, Gated: true, Bias: b.bias, UpBias: b.bias, Y: b.joined, N: b.ffn, K: b.in, Format: b.f},
 				Product{X: b.joined, W: b.down, Bias: b.bias, N: b.in, K: b.ffn, Format: b.f}, b.sums, b.o)
-			b.Must(err)
+			if b.Must(err); single == nil {
+				continue
+			}
 			singles = append(singles, func() error { return single.Launch(b.Stream, rows) })
 			singleGated = append(singleGated, func() error { return single.gated.launch(b.Stream, rows) })
 		}
 		all := b.time(route, gated, down, sum)
 		matrix := float64(b.in) * float64(b.ffn)
 		bytes := float64(experts) / float64(sets) * (float64(Bytes(b.f, 2*b.ffn, b.in)) + float64(Bytes(b.f, b.in, b.ffn)))
-		line = fmt.Sprintf("%8.1f µs, %5.2f TB/s, %5.0f TFLOP/s (route %.1f, gated %.1f, down %.1f, sum %.1f)", micro(all), bytes/all.Seconds()/1e12,
+		line = fmt.Sprintf("%8.1f µs, %5.2f TB/s, %5.0f TFLOP/s (route %.1f, sort and gated %.1f, down %.1f, sum %.1f)", micro(all), bytes/all.Seconds()/1e12,
 			6*matrix*float64(rows*b.o.Top)/all.Seconds()/1e12, micro(b.time(route)), micro(b.time(gated)), micro(b.time(down)), micro(b.time(sum)))
+		if each > MostUnsorted {
+			line += fmt.Sprintf("; sort %.1f", micro(b.time(sort)))
+		}
 		if singles != nil {
 			line += fmt.Sprintf("; each by itself %.1f (gated %.1f)", micro(b.time(singles)), micro(b.time(singleGated)))
 		}

@@ -72,7 +72,7 @@ const LeastEach = 8
 // MostUnsorted slots are for products that Sorts; weights in BF16, which need no opening, gain by them with fewer slots.
 func Each(o graph.MoE, form quant.Format, rows int, sorts bool) int {
 	even := (rows*o.Top + o.Experts - 1) / o.Experts
-	if sorts && (even >= 8 || form == quant.BF16 && rows >= 16) {
+	if sorts && (even >= 8 || form == quant.BF16 && rows >= 4) {
 		if even <= wideLess*7/8 { // few experts have an eighth more than that
 			return wideLess
 		}

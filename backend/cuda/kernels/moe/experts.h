@@ -1,5 +1,5 @@
 // One product of experts with the rows that pass them, 8 × NT of them at most in a job: out = w × x, or fn(gate × x) × (up × x). The
-// weights of an expert stream from memory once for its rows, packed as kernels/slab has them, or in bf16 in the same order; they are
+// weights of an expert stream from memory once for its rows, packed as kernels/slab has them or in bf16 as layout.go says; they are
 // opened in registers, where they are the A operand of the tensor cores.
 //
 // A warp takes a tile of 16 rows of weights (of a gated product two, of 16 rows of each matrix), or shares it with others: each then has every split-th unit of 128
@@ -23,7 +23,7 @@ struct ExpertsParams {
   float clamp;      // see graph.MoE
 };
 
-// Numbers in bf16, as they are: eight neighbours of a row for each lane and block. Layout.go says how they lie.
+// Numbers in bf16, as they are: eight neighbours of a row for each lane and block. layout.go says how they lie.
 struct Sixteen {
   static constexpr int BYTES = 2048, SUBS = 1, ABOVE = 0;
   static constexpr bool AFFINE = false;

@@ -7,6 +7,8 @@
 //   gated   x, gate, up → [slots, ffn]         experts_*.cu, by the weights' format
 //   one     that, down → [slots, in]
 //   sum     share × those → y
+//
+// A row or two may do with two launches instead; see single.h.
 #include "../cuda.h"
 #include "route.h"
 #include "plain.h"

@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// MostSingle is up to how many rows are computed each by itself.
+// MostSingle is up to how many rows are computed each by itself, where that gains at all; see NewSingle.
 const MostSingle = 2
 
 // What single.h has room for.
@@ -18,6 +18,7 @@ const (
 	maxDownWarps     = 16
 	maxSingleLines   = 64 << 10  // bytes of rows of x
 	maxSingleShared  = 224 << 10 // bytes
+	maxSingleUnits   = 4         // of a warp
 )
 
 // singleParams mirrors SingleParams of single.h.
@@ -39,6 +40,7 @@ type singleProduct struct {
 	kernel *driver.Kernel
 	blocks int // for a row
 	warps  int // of a block
+	units  int // of a warp
 	shared int
 }
 
@@ -51,9 +53,14 @@ func Singles(o graph.MoE, in, ffn int) bool {
 func lineBytes(k int) int { return (k + columns - 1) / columns * columns * 2 }
 
 // NewSingle binds a block's products, of which the second has the first's results by slots, and y [rows, N of the second]. scores is of type t.
+// It is nil where a warp would have more than a few units: then more launches do better (gpt-oss-20b, one row: 45 µs, others 37), while
+// Qwen3-30B-A3B gains (16 and 23).
 func NewSingle(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, down Product, y driver.Ptr, o graph.MoE) (*Single, error) {
 	down.Y = y
 	s := &Single{gated: newSingleProduct(l, t, scores, gated, o, maxGatedWarps), down: newSingleProduct(l, t, scores, down, o, maxDownWarps)}
+	if s.gated.units > maxSingleUnits || s.down.units > maxSingleUnits {
+		return nil, nil
+	}
 	var err error
 	if s.gated.kernel, err = l.Kernel(forms[gated.Format], "single_gated", maxSingleShared); err != nil {
 		return nil, err
@@ -89,7 +96,8 @@ func newSingleProduct(l *kernels.Loader, t graph.Type, scores driver.Ptr, p Prod
 	if p.Format == quant.BF16 {
 		depth = 2
 	}
-	s.p.Depth = int32(min(depth, (units+s.warps-1)/s.warps))
+	s.units = (units + s.warps - 1) / s.warps
+	s.p.Depth = int32(min(depth, s.units))
 	s.shared = lines*lineBytes(p.K) + s.warps*int(s.p.Depth)*unit
 	return s
 }
