@@ -46,6 +46,7 @@ const (
 	cuFuncSetAttribute
 	cuFuncGetAttribute
 	cuOccupancyMaxActiveBlocks
+	cuOccupancyMaxClusters
 	cuLaunchKernelEx
 	cuGraphInstantiate
 	cuGraphLaunch
@@ -99,6 +100,7 @@ var symbols = [numCalls]string{
 	cuFuncSetAttribute:         "cuFuncSetAttribute",
 	cuFuncGetAttribute:         "cuFuncGetAttribute",
 	cuOccupancyMaxActiveBlocks: "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+	cuOccupancyMaxClusters:     "cuOccupancyMaxActiveClusters",
 	cuLaunchKernelEx:           "cuLaunchKernelEx",
 	cuGraphInstantiate:         "cuGraphInstantiateWithFlags",
 	cuGraphLaunch:              "cuGraphLaunch",

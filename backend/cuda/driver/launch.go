@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"runtime"
 	"unsafe"
 )
 
@@ -45,6 +46,19 @@ const (
 	attrCluster = 4 // CLUSTER_DIMENSION
 	attrOverlap = 6 // PROGRAMMATIC_STREAM_SERIALIZATION
 )
+
+// ClustersAtOnce is how many clusters of so many blocks of a grid the GPU runs at once: fewer than its multiprocessors would give, as a cluster's
+// are neighbours.
+func (k *Kernel) ClustersAtOnce(g Grid) (int, error) {
+	l, n := &launch{attrs: [2]launchAttr{{id: attrCluster, value: [16]uint32{uint32(g.Cluster), 1, 1}}}}, new(int32)
+	c := &l.config
+	c.grid, c.block, c.shared = [3]uint32{uint32(g.X), 1, 1}, [3]uint32{uint32(g.Threads), 1, 1}, uint32(g.Shared)
+	c.attrs, c.numAttrs = uintptr(unsafe.Pointer(&l.attrs)), 1
+	err := k.ctx.driver.call("asking how many clusters of the kernel "+k.Name+" run at once", cuOccupancyMaxClusters,
+		uintptr(unsafe.Pointer(n)), k.handle, uintptr(unsafe.Pointer(c)))
+	runtime.KeepAlive(l)
+	return int(*n), err
+}
 
 // Launch puts a kernel on the stream. params mirrors the kernel's one struct parameter field by field: pointers as Ptr,
 // the rest as the Go number of the same size, which both languages lay out alike.

@@ -17,10 +17,12 @@ KERNEL((FEW_WARPS * 32), 1) four(PARAM FewParams p) { digits<FORMAT, 4>(p); }
 KERNEL((FEW_WARPS * 32), 1) eight(PARAM FewParams p) { few<FORMAT, EIGHT_ROOM>(p); }
 KERNEL(256, 1) open(PARAM OpenParams p) { open<FORMAT>(p); }
 #if __CUDA_ARCH__ >= 900
-KERNEL(384, 1) wide16(PARAM WideParams p) { wide<FORMAT, 16>(p); }
-KERNEL(384, 1) wide32(PARAM WideParams p) { wide<FORMAT, 32>(p); }
+KERNEL(640, 1) wide8(PARAM WideParams p) { wide<FORMAT, 8>(p); }
+KERNEL(640, 1) wide16(PARAM WideParams p) { wide<FORMAT, 16>(p); }
+KERNEL(640, 1) wide32(PARAM WideParams p) { wide<FORMAT, 32>(p); }
 KERNEL(384, 1) wide64(PARAM WideParams p) { wide<FORMAT, 64>(p); }
 KERNEL(384, 1) wide128(PARAM WideParams p) { wide<FORMAT, 128>(p); }
+KERNEL(384, 1) wide256(PARAM WideParams p) { wide<FORMAT, 256>(p); }
 #else
 KERNEL(256, 2) rows16(PARAM RowsParams p) { rows<FORMAT, 2, false>(p); }
 KERNEL(256, 2) rows32(PARAM RowsParams p) { rows<FORMAT, 4, false>(p); }

@@ -30,7 +30,7 @@ type Problem struct {
 	Fn    int32  // a gated problem's graph.Fn: silu or gelu_tanh
 }
 
-// Kernel is a problem bound to its kernels: few for up to 8 rows, wide or rows for more.
+// Kernel is a problem bound to its kernels: few for up to 4 rows, wide for more; where that does not fit, few up to 8, and on older GPUs rows.
 type Kernel struct {
 	base    few
 	few     []fewKernel // for more and more rows
@@ -62,8 +62,11 @@ type few struct {
 	Turn, Tiles, Each, Units int32
 }
 
-// fewRows is how many rows of x a launch of few takes.
-const fewRows = 8
+// fewRows is how many rows of x a launch of few takes; from more than digitRows on, wide is faster.
+const (
+	fewRows   = 8
+	digitRows = 4
+)
 
 // New binds a problem to the kernels for a format that Has. partial and arrived are as gemm.New has them.
 func New(l *kernels.Loader, f quant.Format, p Problem, partial, arrived driver.Ptr) (*Kernel, error) {
@@ -115,7 +118,7 @@ func (k *Kernel) Launch(s *driver.Stream, m int) error {
 	for m > 0 {
 		n := min(m, fewRows)
 		switch {
-		case m > fewRows && k.wide != nil:
+		case m > digitRows && k.wide != nil:
 			return k.wide.launch(s, m)
 		case m > fewRows && k.rows != nil:
 			n = min(m, rowsMost)

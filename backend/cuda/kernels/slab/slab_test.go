@@ -63,7 +63,7 @@ func TestAgainstPlainGo(t *testing.T) {
 					{m: 1, k: 256, n: []int{5}}, {m: 2, k: 512, n: []int{2210}}, {m: 3, k: 768, n: []int{321}}, {m: 4, k: 14336, n: []int{144}}, {m: 4, k: 256, n: []int{9000}}, {m: 1, k: 14336, n: []int{48}}, {m: 8, k: 4096, n: []int{50}}, {m: 1, k: 1024, n: []int{512, 128, 120}},
 					{m: 7, k: 14336, n: []int{48}}, {m: 9, k: 1024, n: []int{77, 5}}, {m: 16, k: 768, n: []int{136}}, {m: 31, k: 2048, n: []int{40, 77}},
 					{m: 5, k: 256, n: []int{200, 200}, gated: true}, {m: 16, k: 1280, n: []int{88, 88}, gated: true}, {m: 1, k: 256, n: []int{4504, 4504}, gated: true}, {m: 2, k: 256, n: []int{2504, 2504}, gated: true}, {m: 4, k: 256, n: []int{4504, 4504}, gated: true},
-					{m: 32, k: 1280, n: []int{200, 200}, gated: true}, {m: 64, k: 2048, n: []int{256, 136}}, {m: 33, k: 512, n: []int{512}}, {m: 100, k: 1024, n: []int{264}}, {m: 250, k: 768, n: []int{136}},
+					{m: 32, k: 1280, n: []int{200, 200}, gated: true}, {m: 64, k: 2048, n: []int{256, 136}}, {m: 33, k: 512, n: []int{512}}, {m: 100, k: 1024, n: []int{264}}, {m: 250, k: 768, n: []int{136}}, {m: 12, k: 4096, n: []int{264, 136}}, {m: 600, k: 256, n: []int{136}},
 				} {
 					one(g, arch, f, c.m, c.k, c.n, c.gated)
 				}
@@ -72,7 +72,7 @@ func TestAgainstPlainGo(t *testing.T) {
 	})
 }
 
-func one(g *gputest.GPU, arch string, f quant.Format, m, k int, n []int, gated bool) {
+func one(g *gputest.GPU, arch string, f quant.Format, m, k int, n []int, gated bool, change ...func(*Kernel)) {
 	x := g.Random(m*k, 1)
 	p := Problem{X: g.BF16(x), Rows: m, K: k, Gated: gated}
 	var want [][]float64
@@ -94,12 +94,38 @@ func one(g *gputest.GPU, arch string, f quant.Format, m, k int, n []int, gated b
 	}
 	kernel, err := New(g.Loader, f, p, g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), g.Zeros(4*gemm.MaxTiles))
 	g.Must(err)
+	for _, c := range change {
+		c(kernel)
+	}
 	for run := range 2 { // the second finds the counters as the first left them
 		g.Must(kernel.Launch(g.Stream, m))
 		for i, y := range want {
 			g.Near(fmt.Sprintf("%s %s, m %d, k %d, n %v, gated %v, part %d, run %d", arch, f, m, k, n, gated, i, run), g.ReadBF16(p.Parts[i].Y, len(y)), y, 6e-3)
 		}
 	}
+}
+
+// TestClusters has two clusters of each size go through more tiles than they have places for other blocks' sums.
+func TestClusters(t *testing.T) {
+	gputest.Run(t, func(g *gputest.GPU) {
+		if !g.Loader.Hopper() {
+			t.Skip("only Hopper's kernels split tiles between the blocks of a cluster")
+		}
+		for splits := range 4 {
+			two := func(k *Kernel) {
+				for i := range k.wide.widths {
+					clear(k.wide.widths[i].clusters)
+					if v := &k.wide.widths[i]; v.clusters != nil {
+						v.clusters[splits] = 2
+					}
+				}
+			}
+			for _, m := range []int{7, 16, 30} {
+				one(g, fmt.Sprint("clusters of ", 1<<splits, " blocks"), quant.Q4_0, m, 2304, []int{600, 264}, false, two)
+				one(g, fmt.Sprint("clusters of ", 1<<splits, " blocks"), quant.Q4_0, m, 2304, []int{520, 520}, true, two)
+			}
+		}
+	})
 }
 
 func TestOpen(t *testing.T) {
@@ -138,11 +164,14 @@ func BenchmarkRows(b *testing.B) {
 }
 
 func benchmarkRows(g *gputest.GPU, f quant.Format) {
-	bench := bench{GPU: g, weights: g.Noise(weightBytes), x: g.Noise(2 * 256 * 14336), y: g.Poisoned(2 * 256 * 128256),
+	bench := bench{GPU: g, weights: g.Noise(weightBytes), x: g.Noise(2 * mostRows * 14336), y: g.Poisoned(2 * mostRows * 128256),
 		partial: g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), arrived: g.Zeros(4 * gemm.MaxTiles)}
 	for _, layer := range layers {
 		fmt.Printf("%-5s %-7s", f, layer.name)
-		for _, m := range []int{1, 2, 4, 8, 16, 32, 64} {
+		for _, m := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, mostRows} {
+			if m > 64 && layer.name == "head" {
+				continue // nobody wants the logits of a prompt
+			}
 			d, bytes := bench.time(&layer, f, m)
 			fmt.Printf("  %2d: %6.1f µs %4.2f TB/s", m, d.Seconds()*1e6, float64(bytes)/d.Seconds()/1e12)
 		}
@@ -162,8 +191,10 @@ var layers = []layer{
 	{"head", []int{128256}, 4096, false},
 }
 
-// weightBytes is room for two copies of the largest layer in the widest format.
-const weightBytes = 1200 << 20
+const (
+	weightBytes = 1200 << 20 // room for two copies of the largest layer in the widest format
+	mostRows    = 1024       // that are measured
+)
 
 // bench is what all layers are timed with.
 type bench struct {
@@ -175,7 +206,7 @@ type bench struct {
 func (b *bench) time(l *layer, f quant.Format, m int) (time.Duration, int) {
 	var set []*Kernel
 	bytes, at := 0, 0
-	for at+bytes <= weightBytes && len(set) < 100 {
+	for at+bytes <= weightBytes && len(set) < 40 {
 		p, y := Problem{X: b.x, Rows: m, K: l.k, Gated: l.gated}, b.y
 		from := at
 		for _, n := range l.n {

@@ -2,6 +2,7 @@ package slab
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
@@ -14,12 +15,6 @@ type wide struct {
 	widths []width
 }
 
-type width struct {
-	rows, shared int
-	kernel       *driver.Kernel
-	x            driver.TensorMap
-}
-
 // wideParams mirrors WideParams of wide.h.
 type wideParams struct {
 	X                              driver.TensorMap
@@ -27,13 +22,66 @@ type wideParams struct {
 	Partial, Arrived               driver.Ptr
 	M, K, Parts, Fn                int32
 	RowTiles, Tiles, Stream, Gated int32
-	_                              [6]uint64 // the struct's size is a multiple of its map's alignment, 64
+	Splits                         int32
+	_                              int32
+	_                              [5]uint64 // the struct's size is a multiple of its map's alignment, 64
 }
 
 const (
 	wideTile    = 128 // rows of weights in a tile; half of them the gate's in a gated one
-	wideThreads = 384
+	wideWorkers = 256 // threads of a team, which multiply
+	wideRoom    = 224 << 10
 )
+
+// width is how a block for tiles of so many rows of x works, and where it does: by the words of wide.h's WideBlock.
+type width struct {
+	rows     int
+	most     int     // rows that it is for
+	teams    int     // of threads that multiply
+	units    int     // of columns in a step
+	splits   bool    // whether clusters may cut the columns of a tile
+	ends     float64 // where they may not: what adding up a stream's pieces through memory takes, in steps, measured
+	shared   int     // bytes
+	kernel   *driver.Kernel
+	x        driver.TensorMap
+	clusters []int // where it splits: how many of 1, 2, 4 and 8 blocks run at once
+}
+
+func widthOf(lay layout, rows int) width {
+	v := width{rows: rows, most: rows, teams: 1, units: 2, splits: rows <= 32}
+	if v.splits {
+		v.teams = 2
+	}
+	switch rows {
+	case 64:
+		v.ends = 6
+	case 128:
+		v.ends, v.most = 3.5, 512 // measured: tiles of 256 are cut in more pieces
+	case 256:
+		v.ends, v.units, v.most = 8, 1, math.MaxInt
+	}
+	lines, handed, inboxes := min(rows, 32)*(wideTile*2+16), (v.teams-1)*rows/2*wideWorkers*4, 0
+	x, weights := 2*v.units*rows*128, v.units*slabTiles*2*lay.bytes // of a step
+	if v.splits {
+		inboxes = 2 * 7 * rows / 2 * 32 * 4
+	}
+	room := wideRoom - lines - handed - inboxes
+	xs := min(room/(x+weights), 12) // stages
+	ws := xs
+	if v.splits {
+		switch {
+		case rows < 32:
+			xs = 128 / rows
+		case weights > 20<<10:
+			xs = 4
+		default:
+			xs = 5
+		}
+		ws = (room - xs*x) / weights
+	}
+	v.shared = 1024 + xs*x + ws*weights + lines + handed + inboxes
+	return v
+}
 
 func newWide(l *kernels.Loader, lay layout, p Problem, partial, arrived driver.Ptr) (*wide, error) {
 	w := &wide{sms: l.SMs(), base: wideParams{K: int32(p.K), Parts: int32(len(p.Parts)), Fn: p.Fn, Partial: partial, Arrived: arrived}}
@@ -48,39 +96,48 @@ func newWide(l *kernels.Loader, lay layout, p Problem, partial, arrived driver.P
 			w.base.Tiles += n
 		}
 	}
-	for _, rows := range []int{16, 32, 64, 128} {
-		one := width{rows: rows, shared: wideShared(lay, rows)}
+	for _, rows := range []int{8, 16, 32, 64, 128, 256} {
+		v := widthOf(lay, rows)
 		var err error
-		if one.kernel, err = l.Kernel(lay.kernels, fmt.Sprint("wide", rows), one.shared); err != nil {
+		if v.kernel, err = l.Kernel(lay.kernels, fmt.Sprint("wide", rows), v.shared); err != nil {
 			return nil, err
 		}
-		if one.x, err = l.Context().ColumnsMap(p.X, p.Rows, p.K, 2*p.K, rows, 2*columns); err != nil {
+		if v.x, err = l.Context().ColumnsMap(p.X, p.Rows, p.K, 2*p.K, rows, v.units*columns); err != nil {
 			return nil, err
 		}
-		w.widths = append(w.widths, one)
+		if err = v.findClusters(w.sms); err != nil {
+			return nil, err
+		}
+		w.widths = append(w.widths, v)
 	}
 	return w, nil
 }
 
-// wideShared is the shared memory of a block, in bytes, by the words of wide.h.
-func wideShared(lay layout, rows int) int {
-	lines := min(rows, 32) * (wideTile*2 + 16)
-	stage := (4*rows*128 + 2*slabTiles*2*lay.bytes + 1023) / 1024 * 1024
-	return 1024 + min((224<<10-lines)/stage, 12)*stage + lines
+// grid is that of a launch with so many clusters of 1 << splits blocks.
+func (v *width) grid(clusters, splits int) driver.Grid {
+	return driver.Grid{X: clusters << splits, Threads: 128 + v.teams*wideWorkers, Shared: v.shared, Cluster: 1 << splits}
+}
+
+func (v *width) findClusters(sms int) error {
+	if !v.splits {
+		return nil
+	}
+	v.clusters = []int{sms}
+	for splits := 1; splits <= 3; splits++ {
+		n, err := v.kernel.ClustersAtOnce(v.grid(sms>>splits, splits))
+		if err != nil {
+			return err
+		}
+		v.clusters = append(v.clusters, n)
+	}
+	return nil
 }
 
 func (w *wide) launch(s *driver.Stream, m int) error {
-	at := 0
-	for at < len(w.widths)-1 && m > w.widths[at].rows {
-		at++
-	}
-	v, p := &w.widths[at], w.base
+	d := w.deal(m)
+	v, p := &w.widths[d.width], w.base
 	p.X, p.M, p.RowTiles = v.x, int32(m), int32((m+v.rows-1)/v.rows)
 	p.Tiles *= p.RowTiles
-	blocks := min(int(p.Tiles), w.sms)
-	rounds := (int(p.Tiles) + w.sms - 1) / w.sms
-	if float64(p.Tiles) < 0.95*float64(rounds*w.sms) { // so few would work in the last round that cutting tiles, whose pieces go through memory, is worth it
-		p.Stream, blocks = 1, min(w.sms, int(p.Tiles)*tileUnits(int(p.K))/2) // each block has a step
-	}
-	return driver.Launch(s, v.kernel, driver.Grid{X: blocks, Threads: wideThreads, Shared: v.shared}, &p)
+	p.Splits, p.Stream = int32(d.splits), d.stream
+	return driver.Launch(s, v.kernel, v.grid(d.clusters, d.splits), &p)
 }
