@@ -16,6 +16,7 @@ import (
 //
 //	Linear, Linear (, Linear) of the same rows             one launch over all their weights
 //	Linear gate, Linear up, ActMul of the two              one launch with the function at its end
+//	Linear, AddNorm, Linear …                              the norm is no launch in steps of few rows; see join_norm.go
 //	RMSNorm or AddNorm, Quantize of what it makes          one launch; what is not rounded is not written
 //	RoPE of queries, RoPE of keys, KVWrite                 one launch; the turned keys go straight to the cache
 //	the same and Attention                                 one launch where few sequences decode; turned queries are not written either
@@ -33,15 +34,12 @@ func (d *Device) join(list []backend.Launch) ([]*launch, error) {
 			readers[v]++
 		}
 	}
+	if err := d.findFolds(all, readers); err != nil {
+		return nil, err
+	}
 	var joined []*launch
 	for i := 0; i < len(all); {
-		one, n, err := all[i], 1, error(nil)
-		for _, try := range []func([]*launch, map[*graph.Value]int) (*launch, int, error){d.joinGate, d.joinLinears, d.joinRound, d.joinTurn} {
-			if l, taken, failed := try(all[i:], readers); taken > 0 || failed != nil {
-				one, n, err = l, taken, failed
-				break
-			}
-		}
+		one, n, err := d.joinOne(all[i:], readers)
 		if err != nil {
 			return nil, err
 		}
@@ -49,6 +47,16 @@ func (d *Device) join(list []backend.Launch) ([]*launch, error) {
 		joined, i = append(joined, one), i+n
 	}
 	return joined, nil
+}
+
+// joinOne joins the first launch with what it can be joined with; it gives how many that were, 1 if none.
+func (d *Device) joinOne(l []*launch, readers map[*graph.Value]int) (*launch, int, error) {
+	for _, try := range []func([]*launch, map[*graph.Value]int) (*launch, int, error){d.joinNorm, d.joinSum, d.joinGate, d.joinLinears, d.joinRound, d.joinTurn} {
+		if one, n, err := try(l, readers); n > 0 || err != nil {
+			return one, n, err
+		}
+	}
+	return l[0], 1, nil
 }
 
 // Joined implements backend.Joiner.
@@ -125,7 +133,10 @@ func (d *Device) joinLinears(l []*launch, _ map[*graph.Value]int) (*launch, int,
 	for n < min(3, len(l)) && d.tensorLinear(l[n]) && alike(l[0], l[n]) && l[n].node.In[0] == l[0].node.In[0] && !overlap(l[n].args.Out[0], l[0].args.In[0]) {
 		n++
 	}
-	if n < 2 {
+	if n == 0 && l[0].fold != nil && d.foldRows(l[0]) > 0 {
+		n = 1 // apart from the others, but it reads what they do
+	}
+	if n == 0 || n == 1 && l[0].fold == nil {
 		return nil, 0, nil
 	}
 	put, err := d.bindTensor(l[:n], nil)

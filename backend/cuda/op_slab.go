@@ -73,6 +73,14 @@ func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, err
 	if err != nil {
 		return nil, err
 	}
+	var normed *slab.Kernel
+	if f := layers[0].fold; f != nil {
+		p := p
+		p.X, p.Norm, p.Eps = at(f.x), f.weight, f.eps
+		if normed, err = slab.Folded(d.loader, format, p); err != nil {
+			return nil, err
+		}
+	}
 	many := func(m int) error { return few.Launch(d.stream, m) }
 	if opened <= d.openedBytes() {
 		if many, err = d.openSlabs(p, format); err != nil {
@@ -81,9 +89,12 @@ func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, err
 	}
 	kind, most := layers[0].node.Out[0].Rows, d.slabRows(format)
 	return func(s *step) error {
-		if m := s.rows(kind); m > most {
+		switch m := s.rows(kind); {
+		case m > most:
 			return many(m)
-		} else {
+		case m <= foldedRows(layers):
+			return normed.Launch(d.stream, m)
+		default:
 			return few.Launch(d.stream, m)
 		}
 	}, nil

@@ -16,6 +16,7 @@ type launch struct {
 	count int         // how many of the program's launches it is
 	node  *graph.Node // what it computes and where, for joining it with its neighbours; nil once joined
 	args  backend.Args
+	fold  *fold // of the normalisation that the node is, or that makes its input; nil unless it is folded
 }
 
 // String implements backend.Launch.

@@ -16,16 +16,12 @@ template <int UNIT> struct Ahead {
     int t = tile, which = findPart(p, t);
     at = p.part[which].w + unitAt(t, unit, p.units) * UNIT;
   }
-  DEVICE void ask(const FewParams& p, u32 place) {
-    if (tile < end) {
-      fetchUnit<UNIT>(place, at);
-      at += SLAB * UNIT;
-      if (++unit == to) {
-        unit = from;
-        if (++tile < end) find(p);
-      }
-    }
-    copyCommit();
+  DEVICE bool any() const { return tile < end; }
+  DEVICE void next(const FewParams& p) {
+    at += SLAB * UNIT;
+    if (++unit < to) return;
+    unit = from;
+    if (++tile < end) find(p);
   }
 };
 
@@ -54,25 +50,56 @@ template <typename Q, int X_ROWS> struct Digits {
   static constexpr int UNIT = 2 * Q::BYTES;
   static constexpr int ROOM = ROWS == 4 ? RING * 8 / 9 : RING;       // so that four rows of 14336 fit beside it
   static constexpr int DEPTH = ROOM / (FEW_WARPS * UNIT) < 3 ? 3 : ROOM / (FEW_WARPS * UNIT); // of a ring, in units
+  static constexpr int EARLY = (DEPTH + 1) / 2; // of them, asked for before x, which would have to wait for more
 };
 
-// Slots is two groups of a warp's, of which each lane has eight columns of one slot, or nothing.
+// Slots is two groups of a warp's, of which each lane has eight columns of one slot, or nothing: first eight in a row, as they are read, and then
+// those that it has of weights.
 template <typename F, typename Q> struct Slots {
   int group, groups;
-  u32 pairs[4];
+  Vec16 x;
+  Vec16 norm[2]; // the weights to normalise with
   static DEVICE int quarter() { return lane() / 4 % 4; } // which of the group's slots, or blocks
-  // ask has the nth two groups of a warp, whose columns begin at a unit, on their way.
-  DEVICE void ask(const FewParams& p, int unit, int n, int all) {
-    groups = all, group = 2 * n + lane() / 16;
-    int row = quarter() % F::ROWS, run = (group % F::GROUPS * 4 + quarter()) / F::ROWS;
-    if (WHOLE<Q>) row = group % F::GROUPS, run = quarter();
-    int k = (unit + group / F::GROUPS) * COLUMNS + run / Q::SUBS * 32 + lane() % 4 * 2;
-    bool any = group < groups && k < p.k && row < p.m;
-    const bf16* at = p.x + (long)row * p.k + k;
-    UNROLL for (int i = 0; i < 4; i++) pairs[i] = any && (Q::SUBS == 1 || run % 2 == i / 2) ? *(const u32*)(at + 8 * i) : 0;
+  DEVICE int row() const { return WHOLE<Q> ? group % F::GROUPS : quarter() % F::ROWS; }
+  DEVICE void find(int n, int all) { groups = all, group = 2 * n + lane() / 16; } // the nth two of a warp's
+  DEVICE int run() const { return WHOLE<Q> ? quarter() : (group % F::GROUPS * 4 + quarter()) / F::ROWS; }
+  // column is where a lane's eight begin, and p.k if it has none; unit is the warp's first.
+  DEVICE int column(const FewParams& p, int unit) const {
+    int k = (unit + group / F::GROUPS) * COLUMNS + run() / Q::SUBS * 32 + lane() % 4 * 8;
+    return group < groups && k < p.k && (Q::SUBS == 1 || run() % 2 == lane() % 4 / 2) ? k : p.k;
+  }
+  // askNorm and ask have weights and x on their way.
+  DEVICE void askNorm(const FewParams& p, int unit) {
+    int k = column(p, unit);
+    UNROLL for (int i = 0; i < 2; i++) norm[i] = k < p.k ? *(const Vec16*)(p.norm + k + 4 * i) : Vec16{};
+  }
+  DEVICE void ask(const FewParams& p, int unit) {
+    int k = column(p, unit);
+    x = k < p.k && row() < p.m ? *(const Vec16*)(p.x + (long)row() * p.k + k) : Vec16{};
+  }
+  // weigh multiplies x by the weights and gives the sum of the squares it had. What is left of a normalisation is one number for a row.
+  DEVICE float weigh() {
+    float sum = 0;
+    UNROLL for (int i = 0; i < 4; i++) {
+      float a = low(x.x[i]), b = high(x.x[i]);
+      sum += a * a + b * b;
+      x.x[i] = pack(a * __builtin_bit_cast(float, norm[i / 2].x[i % 2 * 2]), b * __builtin_bit_cast(float, norm[i / 2].x[i % 2 * 2 + 1]));
+    }
+    return sum;
+  }
+  // turn gives lane t of four the pairs t of all of them.
+  DEVICE void turn() {
+    UNROLL for (int mask = 1; mask < 4; mask *= 2) UNROLL for (int i = 0; i < 4; i++) {
+      if (i & mask) continue;
+      bool upper = lane() & mask;
+      u32 got = shuffleBits(upper ? x.x[i] : x.x[i + mask], mask);
+      x.x[i] = upper ? got : x.x[i], x.x[i + mask] = upper ? x.x[i + mask] : got;
+    }
   }
   // layOut writes digits, and for each slot its scale and, in such scales, BIAS times what its numbers add up to, negative.
-  DEVICE void layOut(u32 xs) const {
+  DEVICE void layOut(u32 xs) {
+    turn();
+    const u32(&pairs)[4] = x.x;
     constexpr u32 MAGIC = 0x4b400000 + 128; // 1.5 × 2^23: a number added to it is whole, in the last bits; 128 makes the low digit signed
     u32 top = maxPair(maxPair(pairs[0] & ABS, pairs[1] & ABS), maxPair(pairs[2] & ABS, pairs[3] & ABS));
     top = maxPair(top, choose(top, top, 0x1032));
@@ -82,8 +109,8 @@ template <typename F, typename Q> struct Slots {
     float most = low(top) == 0 ? 1 : low(top), steps = 32512 * reciprocal(most);
     u32 v[8], sum = 0;
     UNROLL for (int i = 0; i < 8; i++) {
-      float x = i % 2 ? high(pairs[i / 2]) : low(pairs[i / 2]);
-      v[i] = __builtin_bit_cast(u32, __builtin_fmaf(x, steps, __builtin_bit_cast(float, MAGIC)));
+      float one = i % 2 ? high(pairs[i / 2]) : low(pairs[i / 2]);
+      v[i] = __builtin_bit_cast(u32, __builtin_fmaf(one, steps, __builtin_bit_cast(float, MAGIC)));
       sum += v[i] - MAGIC;
     }
     sum += shuffleBits(sum, 1);
@@ -106,15 +133,34 @@ template <typename F, typename Q> struct Slots {
   }
 };
 
-// layOutRows makes a warp's slots.
-template <typename F, typename Q> DEVICE void layOutRows(const FewParams& p, u32 xs, int from, int groups) {
-  constexpr int COUNT = 4; // under way at once
-  for (int i = 0, all = ceilDiv(groups, 2); i < all; i += COUNT) {
+// layOutRows makes a warp's slots of x, once it is there; it does what is given when x is on its way. NORM: x is normalised but for what rootMean finds.
+template <typename F, typename Q, bool NORM, typename Then> DEVICE void layOutRows(const FewParams& p, u32 xs, int from, int groups, Then then) {
+  constexpr int COUNT = NORM ? F::ROWS : 4; // under way at once: all, where a row has 4096 numbers, without too many registers
+  constexpr int TURNS = WHOLE<Q> && F::ROWS == 4 ? 2 : 1; // of rows that a lane has
+  float sums[TURNS] = {};
+  int i = 0, all = ceilDiv(groups, 2);
+  do {
     Slots<F, Q> slots[COUNT];
+    UNROLL for (int n = 0; n < COUNT; n++) {
+      slots[n].find(i + n, groups);
+      if (NORM && i + n < all) slots[n].askNorm(p, from);
+    }
+    if (i == 0) awaitInput();
     UNROLL for (int n = 0; n < COUNT; n++)
-      if (i + n < all) slots[n].ask(p, from, i + n, groups);
-    UNROLL for (int n = 0; n < COUNT; n++)
-      if (i + n < all) slots[n].layOut(xs);
+      if (i + n < all) slots[n].ask(p, from);
+    if (i == 0) then();
+    UNROLL for (int n = 0; n < COUNT; n++) {
+      if (i + n >= all) continue;
+      if (NORM) sums[n % TURNS] += slots[n].weigh();
+      slots[n].layOut(xs);
+    }
+  } while ((i += COUNT) < all);
+  if (!NORM) return;
+  UNROLL for (int turn = 0; turn < TURNS; turn++) {
+    UNROLL for (int mask = 1; mask < 32; mask *= 2) // of the lanes that have the same row
+      if (WHOLE<Q> ? mask < 16 || F::ROWS == 1 : mask < 4 || mask >= 4 * F::ROWS) sums[turn] += shuffleXor(sums[turn], mask);
+    int step = WHOLE<Q> ? 16 : 4, row = lane() / step;
+    if (lane() % step == 0 && row < F::ROWS) squares[2 * turn + row][warp()] = sums[turn];
   }
 }
 
@@ -191,39 +237,46 @@ template <int ROWS, bool SAME> DEVICE void storeSums(float* to, float (&acc)[2])
   if (ROWS == 2 || t < 2) to[(g + (second ? 8 : 0)) * ROWS + t % ROWS] = v;
 }
 
-template <typename Q, int ROWS> DEVICE void digits(const FewParams& p) {
+template <typename Q, int ROWS, bool NORM> DEVICE void digits(const FewParams& p) {
   using F = Digits<Q, ROWS>;
   constexpr int UNIT = F::UNIT, DEPTH = F::DEPTH, LINE = F::GROUPS * F::GROUP, SUMS = FEW_WARPS * DEPTH * UNIT;
   releaseNext();
   int first = blockX() * p.each, end = mini(first + p.each, p.tiles);
   int from = p.units * warp() / FEW_WARPS, to = p.units * (warp() + 1) / FEW_WARPS;
-  u32 ring = sharedAddress(dynamic) + warp() * DEPTH * UNIT, place = ring;
+  Pipe<UNIT, DEPTH> pipe;
+  pipe.init(sharedAddress(dynamic) + warp() * DEPTH * UNIT);
   Ahead<UNIT> ahead = {nullptr, first, from < to ? end : first, from, from, to};
   ahead.find(p);
-  _Pragma("nounroll") for (int i = 0; i < DEPTH; i++) ahead.ask(p, ring + i * UNIT);
+  auto ask = [&](int from, int to) {
+    _Pragma("nounroll") for (int i = from; i < to; i++) {
+      if (ahead.any()) pipe.first(i, ahead.at), ahead.next(p);
+      pipe.asked();
+    }
+  };
+  ask(0, F::EARLY);
   Rounds<F> rounds;
   rounds.init(dynamic + SUMS);
 
   u32 xs = sharedAddress(dynamic) + SUMS + 2 * F::SUMS + warp() * (ceilDiv(p.units, FEW_WARPS) * LINE);
-  awaitInput();
-  layOutRows<F, Q>(p, xs, from, (to - from) * F::GROUPS);
+  layOutRows<F, Q, NORM>(p, xs, from, (to - from) * F::GROUPS, [&] { ask(F::EARLY, DEPTH); });
   warpBarrier();
   int round = first;
   for (; round < end; round += F::ROUND) {
     int tiles = mini(F::ROUND, end - round);
+    rounds.begin(p, round, tiles);
     for (int tile = 0; tile < tiles; tile++) {
       float acc[2] = {};
       u32 at = xs;
       _Pragma("nounroll") for (int unit = from; unit < to; unit++, at += LINE) {
-        copyWait<DEPTH - 1>();
-        warpBarrier();
+        pipe.wait();
         Q q[2];
         Scales<F, Q> scales;
-        UNROLL for (int h = 0; h < 2; h++) q[h].loadCodes(InShared{place + h * Q::BYTES});
-        scales.load(place);
+        UNROLL for (int h = 0; h < 2; h++) q[h].loadCodes(InShared{pipe.place + h * Q::BYTES});
+        scales.load(pipe.place);
         warpBarrier();
-        ahead.ask(p, place);
-        if ((place += UNIT) == ring + DEPTH * UNIT) place = ring;
+        if (ahead.any()) pipe.again(ahead.at), ahead.next(p);
+        pipe.asked();
+        pipe.next();
         if constexpr (WHOLE<Q>) multiplyWhole<F, Q>(acc, q, scales, at);
         else multiplyDigits<F, Q>(acc, q, scales, at);
       }

@@ -11,9 +11,12 @@ constexpr int EIGHT_ROOM = (FORMAT::BYTES <= 640 ? 163 : 195) * 1024;
 #else
 constexpr int EIGHT_ROOM = 98 * 1024;
 #endif
-KERNEL((FEW_WARPS * 32), 1) one(PARAM FewParams p) { digits<FORMAT, 1>(p); }
-KERNEL((FEW_WARPS * 32), 1) two(PARAM FewParams p) { digits<FORMAT, 2>(p); }
-KERNEL((FEW_WARPS * 32), 1) four(PARAM FewParams p) { digits<FORMAT, 4>(p); }
+KERNEL((FEW_WARPS * 32), 1) one(PARAM FewParams p) { digits<FORMAT, 1, false>(p); }
+KERNEL((FEW_WARPS * 32), 1) two(PARAM FewParams p) { digits<FORMAT, 2, false>(p); }
+KERNEL((FEW_WARPS * 32), 1) four(PARAM FewParams p) { digits<FORMAT, 4, false>(p); }
+KERNEL((FEW_WARPS * 32), 1) one_norm(PARAM FewParams p) { digits<FORMAT, 1, true>(p); }
+KERNEL((FEW_WARPS * 32), 1) two_norm(PARAM FewParams p) { digits<FORMAT, 2, true>(p); }
+KERNEL((FEW_WARPS * 32), 1) four_norm(PARAM FewParams p) { digits<FORMAT, 4, true>(p); }
 KERNEL((FEW_WARPS * 32), 1) eight(PARAM FewParams p) { few<FORMAT, EIGHT_ROOM>(p); }
 KERNEL(256, 1) open(PARAM OpenParams p) { open<FORMAT>(p); }
 #if __CUDA_ARCH__ >= 900

@@ -28,6 +28,11 @@ type Problem struct {
 	Parts []Part // 1 to 3
 	Gated bool   // the parts are a gate and the up matrix, of which the first's Y = fn(gate) × up
 	Fn    int32  // a gated problem's graph.Fn: silu or gelu_tanh
+
+	// What Folded does of its neighbours' work.
+	Norm     driver.Ptr // [K] float32, the weights that rows of X are normalised with (RMSNorm) before they are multiplied; or 0
+	Eps      float32    // of that
+	Residual driver.Ptr // [Rows, N] bf16, added to the Y of the only part; or 0
 }
 
 // Kernel is a problem bound to its kernels: few for up to 4 rows, wide for more; where that does not fit, few up to 8, and on older GPUs rows.
@@ -60,6 +65,10 @@ type few struct {
 	M, K, Parts, Fn int32
 
 	Turn, Tiles, Each, Units int32
+
+	Eps            float32
+	_              int32
+	Norm, Residual driver.Ptr
 }
 
 // fewRows is how many rows of x a launch of few takes; from more than digitRows on, wide is faster.
@@ -87,7 +96,7 @@ func New(l *kernels.Loader, f quant.Format, p Problem, partial, arrived driver.P
 
 // newFew deals a problem's tiles out to a block a multiprocessor.
 func newFew(l *kernels.Loader, p Problem) few {
-	b := few{X: p.X, K: int32(p.K), Parts: int32(len(p.Parts)), Fn: p.Fn, Turn: 1, Units: int32(tileUnits(p.K))}
+	b := few{X: p.X, K: int32(p.K), Parts: int32(len(p.Parts)), Fn: p.Fn, Turn: 1, Units: int32(tileUnits(p.K)), Eps: p.Eps, Norm: p.Norm, Residual: p.Residual}
 	for i, w := range p.Parts {
 		b.Part[i] = part{W: w.W, Bias: w.Bias, Y: w.Y, N: int32(w.N), Tiles: b.Tiles}
 		b.Tiles += int32(tiles(w.N))
@@ -142,13 +151,21 @@ func (k *Kernel) Launch(s *driver.Stream, m int) error {
 // findFew gets the kernels for up to 8 rows. Those of digits.h keep all of x in shared memory, where it may find no room.
 func (k *Kernel) findFew(l *kernels.Loader, lay layout) error {
 	b := blockOf(l, lay)
+	if err := k.findDigits(l, lay, b, ""); err != nil {
+		return err
+	}
+	eight, err := l.Kernel(lay.kernels, "eight", b.most)
+	k.few = append(k.few, fewKernel{name: "eight", kernel: eight, rows: fewRows, room: b.eight})
+	return err
+}
+
+// findDigits gets the kernels of digits.h that find room, with what their names end in.
+func (k *Kernel) findDigits(l *kernels.Loader, lay layout, b block, end string) error {
 	k.threads = 32 * b.warps
-	for _, v := range []fewKernel{{name: "one", rows: 1}, {name: "two", rows: 2}, {name: "four", rows: 4}, {name: "eight", rows: fewRows, room: b.eight}} {
-		if v.rows < fewRows {
-			v.room = b.digits(lay, v.rows, int(k.base.Units))
-		}
+	for i, name := range digitNames {
+		v := fewKernel{name: name + end, rows: 1 << i, room: b.digits(lay, 1<<i, int(k.base.Units))}
 		if v.room > b.most {
-			continue
+			break
 		}
 		var err error
 		if v.kernel, err = l.Kernel(lay.kernels, v.name, b.most); err != nil { // launches of the same kernel differ in their room
@@ -157,6 +174,31 @@ func (k *Kernel) findFew(l *kernels.Loader, lay layout) error {
 		k.few = append(k.few, v)
 	}
 	return nil
+}
+
+// digitNames are the kernels of digits.h, for 1, 2 and 4 rows.
+var digitNames = [...]string{"one", "two", "four"}
+
+// Folds is the most rows that Folded takes of k numbers each.
+func Folds(l *kernels.Loader, f quant.Format, k int) (rows int) {
+	lay := layouts[f]
+	b := blockOf(l, lay)
+	for i := range digitNames {
+		if b.digits(lay, 1<<i, tileUnits(k)) <= b.most {
+			rows = 1 << i
+		}
+	}
+	return rows
+}
+
+// Folded is New for a problem with a neighbour's work, for up to Folds rows.
+func Folded(l *kernels.Loader, f quant.Format, p Problem) (*Kernel, error) {
+	lay := layouts[f]
+	k, end := &Kernel{base: newFew(l, p)}, ""
+	if p.Norm != 0 {
+		end = "_norm"
+	}
+	return k, k.findDigits(l, lay, blockOf(l, lay), end)
 }
 
 // block is a block of the kernels for few rows, as ring.h, digits.h and kernels.h have it; shared memory in bytes. Blocks take the least at

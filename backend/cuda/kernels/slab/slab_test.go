@@ -40,6 +40,24 @@ func dot(x, w []float32) (s float64) {
 	return s
 }
 
+// plainRows is m rows of x times a weight, and a bias.
+func plainRows(x, w, bias []float32, m, k int) []float64 {
+	n := len(bias)
+	y := make([]float64, m*n)
+	for j := range y {
+		y[j] = dot(x[j/n*k:(j/n+1)*k], w[j%n*k:(j%n+1)*k]) + float64(bias[j%n])
+	}
+	return y
+}
+
+// gate is silu of the first of two results, times the second.
+func gate(y [][]float64) [][]float64 {
+	for i, v := range y[0] {
+		y[0][i] = v / (1 + math.Exp(-v)) * y[1][i]
+	}
+	return y[:1]
+}
+
 // archs runs f with the kernels of the GPU and with those of the oldest.
 func archs(g *gputest.GPU, f func(what string)) {
 	f("own")
@@ -80,17 +98,10 @@ func one(g *gputest.GPU, arch string, f quant.Format, m, k int, n []int, gated b
 		w, plain := random(g, g.Rand, f, n, k)
 		bias := g.Random(n, 1)
 		p.Parts = append(p.Parts, Part{W: upload(g, w), Bias: g.F32(bias), Y: g.Poisoned(2 * m * n), N: n})
-		y := make([]float64, m*n)
-		for j := range y {
-			y[j] = dot(x[j/n*k:(j/n+1)*k], plain[j%n*k:(j%n+1)*k]) + float64(bias[j%n])
-		}
-		want = append(want, y)
+		want = append(want, plainRows(x, plain, bias, m, k))
 	}
 	if gated {
-		for i, v := range want[0] {
-			want[0][i] = v / (1 + math.Exp(-v)) * want[1][i]
-		}
-		want = want[:1]
+		want = gate(want)
 	}
 	kernel, err := New(g.Loader, f, p, g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), g.Zeros(4*gemm.MaxTiles))
 	g.Must(err)
