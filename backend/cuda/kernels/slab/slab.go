@@ -184,9 +184,10 @@ func Folds(l *kernels.Loader, f quant.Format, k int) (rows int) {
 	lay := layouts[f]
 	b := blockOf(l, lay)
 	for i := range digitNames {
-		if b.digits(lay, 1<<i, tileUnits(k)) <= b.most {
-			rows = 1 << i
+		if b.digits(lay, 1<<i, tileUnits(k)) > b.most {
+			break
 		}
+		rows = 1 << i
 	}
 	return rows
 }
