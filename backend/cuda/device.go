@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/size"
 )
@@ -27,10 +28,10 @@ type Device struct {
 	draws  *drawer
 	read   reading
 
-	// What launches that cut their work in pieces meet in, one launch after the other: the pieces of matrix products, and
-	// counters that are zero between launches.
-	partial, counters driver.Ptr
-	opened            driver.Ptr // weights opened to bf16, one layer at a time; 0 without quantised layers
+	// What launches that cut their work in pieces meet in, one launch after the other: the pieces of matrix products, those of
+	// gemm's (all 0xff between launches), and counters that are zero between launches.
+	partial, sums, counters driver.Ptr
+	opened                  driver.Ptr // weights opened to bf16, one layer at a time; 0 without quantised layers
 
 	lost error // the fault after which the GPU answers nothing but errors
 }
@@ -106,7 +107,7 @@ func (d *Device) start() (err error) {
 }
 
 // counters is how many there are.
-const counters = max(1<<17, gemm.MaxTiles)
+const counters = max(1<<17, slab.MaxTiles)
 
 // shared gets the memory that launches share.
 func (d *Device) shared() (err error) {
@@ -116,8 +117,14 @@ func (d *Device) shared() (err error) {
 	if err := d.stream.Fill(d.counters, 0, 4*counters); err != nil {
 		return err
 	}
-	d.partial, err = d.alloc(gemm.PartialBytes(d.ctx.SMs, gemm.MaxRows), "the pieces of matrix products")
-	return err
+	pieces := gemm.PartialBytes(d.ctx.SMs, gemm.MaxRows)
+	if d.partial, err = d.alloc(pieces, "the pieces of packed products"); err != nil {
+		return err
+	}
+	if d.sums, err = d.alloc(pieces, "the pieces of matrix products"); err != nil {
+		return err
+	}
+	return d.stream.Fill(d.sums, 0xff, pieces)
 }
 
 // rowTiles are the rows of the kernels for products: skinny's one by one up to 8, then the widths of gemm's tiles.

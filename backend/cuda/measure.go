@@ -46,7 +46,7 @@ func (d *Device) Peaks() (backend.Peaks, error) {
 		}
 		for t, rate := range map[graph.Type]*float64{graph.BF16: &p.BF16, graph.F8: &p.FP8, graph.I8: &p.Int8} {
 			w := gemm.Weight{W: a + peakSize*peakSize*2, Scale: a, Y: b, N: peakSize}
-			k, err := gemm.New(d.loader, gemm.Problem{Type: t, X: a, XScale: a, Rows: peakSize, K: peakSize, Weights: []gemm.Weight{w}}, d.partial, d.counters)
+			k, err := gemm.New(d.loader, gemm.Problem{Type: t, X: a, XScale: a, Rows: peakSize, K: peakSize, Weights: []gemm.Weight{w}}, d.sums)
 			if err != nil {
 				return err
 			}

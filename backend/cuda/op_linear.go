@@ -127,7 +127,7 @@ func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, e
 	var many func(m int) error
 	switch {
 	case fits:
-		k, err := gemm.New(d.loader, wide, d.partial, d.counters)
+		k, err := gemm.New(d.loader, wide, d.sums)
 		if err != nil {
 			return nil, err
 		}

@@ -146,7 +146,7 @@ func (d *Device) openSlabs(p slab.Problem, format quant.Format) (func(m int) err
 // that launch, as weights never change elsewhere; so this one may not start early.
 func (d *Device) multiplier(p gemm.Problem, fits bool) (func(m int) error, error) {
 	if fits {
-		k, err := gemm.New(d.loader, p, d.partial, d.counters)
+		k, err := gemm.New(d.loader, p, d.sums)
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,7 @@ type Device struct {
 	L2          int   // bytes
 	Memory      int64 // bytes on the board
 	SharedBlock int   // bytes of shared memory a block may opt in to
+	MPS         bool  // kernels of other processes may run beside ours, as NVIDIA's Multi-Process Service has it
 
 	driver *Driver
 	handle int32
@@ -28,6 +29,7 @@ const (
 	attrMajor       = 75
 	attrMinor       = 76
 	attrSharedOptin = 97
+	attrMPS         = 133
 )
 
 // Devices lists the GPUs. No GPU at all is an error, with the reason.
@@ -74,6 +76,9 @@ func (d *Driver) device(ordinal int) (Device, error) {
 		}
 		*to = int(*value)
 	}
+	shared := new(int32)
+	err := d.call(doing, cuDeviceGetAttribute, uintptr(unsafe.Pointer(shared)), attrMPS, uintptr(*handle))
+	dev.MPS = err == nil && *shared != 0 // drivers before CUDA 12.3 do not know the question
 	return dev, nil
 }
 

@@ -29,6 +29,8 @@ KERNEL(384, 1) gated32(PARAM GemmParams p) { gemm<Bf16, 32, 9, true, 1>(p); }
 KERNEL(384, 1) gated64(PARAM GemmParams p) { gemm<Bf16, 64, 8, true, 1>(p); }
 KERNEL(384, 1) gated128(PARAM GemmParams p) { gemm<Bf16, 128, 6, true, 1>(p); }
 KERNEL(384, 1) gated256(PARAM GemmParams p) { gemm<Bf16, 256, 4, true, 1>(p); }
-KERNEL(384, 1) gemm256_pair(PARAM GemmParams p) { gemm<Bf16, 256, 4, false, 2>(p); }
-KERNEL(384, 1) gated256_pair(PARAM GemmParams p) { gemm<Bf16, 256, 4, true, 2>(p); }
+KERNEL(384, 1) gemm_pair128(PARAM GemmParams p) { gemm<Bf16, 128, 6, false, 2>(p); }
+KERNEL(384, 1) gemm_pair256(PARAM GemmParams p) { gemm<Bf16, 256, 4, false, 2>(p); }
+KERNEL(384, 1) gated_pair128(PARAM GemmParams p) { gemm<Bf16, 128, 6, true, 2>(p); }
+KERNEL(384, 1) gated_pair256(PARAM GemmParams p) { gemm<Bf16, 256, 4, true, 2>(p); }
 #endif

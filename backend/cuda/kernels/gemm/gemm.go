@@ -4,6 +4,7 @@ package gemm
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
@@ -21,12 +22,11 @@ type params struct {
 	W                       [3]driver.TensorMap
 	X                       driver.TensorMap
 	Part                    [3]part
-	Partial, Arrived        driver.Ptr
-	XScale                  driver.Ptr
+	Sums, XScale            driver.Ptr
 	M, K, Parts, Fn         int32
 	RowTiles, Tiles, Stream int32
-	_                       int32
-	_                       [4]uint64 // the struct's size is a multiple of its maps' alignment, 64
+	Gap                     int32
+	_                       [5]uint64 // the struct's size is a multiple of its maps' alignment, 64
 }
 
 // Weight is a matrix of N × K numbers, row-major, with where its results go.
@@ -53,15 +53,20 @@ type Problem struct {
 	Fn      int32    // a gated problem's graph.Fn: silu or gelu_tanh
 }
 
-// widths are the tile widths in rows of x, the stages of each that fit in shared memory, and the part of the time that teams must be
-// busy, or the last round goes as a stream. (Of several tiles of x, those of a stream read their weights from memory more than once.)
-var widths = []struct {
+// widths are the tile widths in rows of x, the stages of each that fit in shared memory, and what a step of a tile takes and what
+// adding up the pieces of one costs, in the time of a step of 128 rows (0.37 µs on an H200).
+var widths = []shape{{8, 11, 1, 4}, {16, 11, 1, 4}, {32, 9, 1, 4}, {64, 8, 1, 4}, {128, 6, 1, 13}, {256, 4, 1.8, 22}}
+
+type shape struct {
 	rows, stages int
-	busy         float64
-}{{8, 11, 0.95}, {16, 11, 0.95}, {32, 9, 0.95}, {64, 8, 0.95}, {128, 6, 0.95}, {256, 4, 0.65}}
+	step, join   float64
+}
 
 // leastScaled is the narrowest tile of numbers of eight bits: fewer rows are skinny's.
 const leastScaled = 16
+
+// leastPaired is the narrowest tile that clusters of two blocks share, if the weights' tiles pair and rows are more.
+const leastPaired = 128
 
 // MaxRows is the widest tile's: PartialBytes does not grow beyond it.
 const MaxRows = 256
@@ -77,15 +82,14 @@ const (
 // Kernel is a problem bound to its kernels, one for each tile width that its rows may need.
 type Kernel struct {
 	sms    int
+	alone  bool // no other kernel holds multiprocessors while this one runs, so blocks may wait for each other
 	widths []width
 	base   params
-	pair   *driver.Kernel // the widest, in clusters of two blocks; nil when the weights' tiles do not pair
-	half   driver.TensorMap
 }
 
 type width struct {
-	rows   int
-	busy   float64
+	shape
+	team   int // blocks that share tiles of x, as a cluster
 	shared int
 	kernel *driver.Kernel
 	x      driver.TensorMap
@@ -101,16 +105,13 @@ func PartialBytes(sms, rows int) int64 {
 	return 0
 }
 
-// MaxTiles is how many zeroed int32 counters launches may use.
-const MaxTiles = 1 << 15
-
 // Fits reports whether the copy engine can fetch these matrices and results can be written: rows must be multiples of 16 bytes.
 func Fits(t graph.Type, n, k int) bool { return t.RowBytes(k)%16 == 0 && n%8 == 0 }
 
-// New binds a problem. partial has PartialBytes, arrived MaxTiles zeros that stay zero between launches.
-func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, error) {
+// New binds a problem. sums is PartialBytes full of 0xff, which they are again after each launch.
+func New(l *kernels.Loader, p Problem, sums driver.Ptr) (*Kernel, error) {
 	pairs, folder := kernels.Pairs(p.Type, p.K), kernels.Folder("gemm", p.Type)
-	k := &Kernel{sms: l.SMs(), base: params{K: int32(pairs), XScale: p.XScale, Parts: int32(len(p.Weights)), Fn: p.Fn, Partial: partial, Arrived: arrived}}
+	k := &Kernel{sms: l.SMs(), alone: !l.Context().MPS, base: params{K: int32(pairs), XScale: p.XScale, Parts: int32(len(p.Weights)), Fn: p.Fn, Sums: sums}}
 	name, each := "gemm", 1 // each: rows of weights for a column of Y
 	if p.Gated {
 		name, each = "gated", 2
@@ -124,78 +125,133 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 		k.base.Part[i] = part{Bias: w.Bias, Bias2: w.Bias2, Scale: w.Scale, Scale2: w.Scale2, Y: w.Y, Add: w.Add, N: int32(w.N), Tiles: tiles}
 		k.base.Tiles += tiles
 	}
+	even := k.even()
 	for _, w := range widths {
 		if w.rows < leastScaled && p.Type != graph.BF16 {
 			continue
 		}
-		b := width{rows: w.rows, busy: w.busy}
-		chunk := min(w.rows, 64) // tokens of a turn of the epilogue
-		b.shared = 1024 + w.stages*(tileRows+w.rows)*depth*2 + 2*chunk*lineBytes
-		if b.kernel, err = l.Kernel(folder, fmt.Sprint(name, w.rows), b.shared); err != nil {
+		if w.rows <= leastPaired || !even {
+			err = k.bind(l, p, folder, name, w, 1)
+		}
+		if err == nil && even && w.rows >= leastPaired && p.Rows > leastPaired {
+			err = k.bind(l, p, folder, name+"_pair", w, 2)
+		}
+		if err != nil {
 			return nil, err
 		}
-		if b.x, err = l.Context().MatrixMap(p.X, p.Rows, pairs, 2*pairs, w.rows, depth); err != nil {
-			return nil, err
-		}
-		k.widths = append(k.widths, b)
 		if w.rows >= p.Rows {
 			break
 		}
 	}
-	return k, k.bindPair(l, p, folder, name)
+	return k, nil
 }
 
-// bindPair finds the kernel whose clusters share tiles of x, if rows may be that many and each weight has an even number of tiles.
-func (k *Kernel) bindPair(l *kernels.Loader, p Problem, folder, name string) error {
-	widest := k.widths[len(k.widths)-1]
-	for _, part := range k.base.Part[:k.base.Parts] {
-		if part.Tiles%2 != 0 || widest.rows != MaxRows {
-			return nil
-		}
-	}
-	var err error
-	pairs := int(k.base.K)
-	if k.half, err = l.Context().MatrixMap(p.X, p.Rows, pairs, 2*pairs, MaxRows/2, depth); err != nil {
+// bind adds the kernel for a width in teams of so many blocks.
+func (k *Kernel) bind(l *kernels.Loader, p Problem, folder, name string, w shape, team int) (err error) {
+	b := width{shape: w, team: team}
+	chunk := max(8, w.rows/4) // tokens of a turn of the epilogue
+	b.shared = 1024 + w.stages*(tileRows+w.rows)*depth*2 + 2*chunk*lineBytes
+	if b.kernel, err = l.Kernel(folder, fmt.Sprint(name, w.rows), b.shared); err != nil {
 		return err
 	}
-	k.pair, err = l.Kernel(folder, name+"256_pair", widest.shared)
+	pairs := int(k.base.K)
+	b.x, err = l.Context().MatrixMap(p.X, p.Rows, pairs, 2*pairs, w.rows/team, depth)
+	k.widths = append(k.widths, b)
 	return err
+}
+
+// even reports whether each weight has an even number of tiles, so that pairs of blocks can take them.
+func (k *Kernel) even() bool {
+	for _, p := range k.base.Part[:k.base.Parts] {
+		if p.Tiles%2 != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Launch computes the first m rows.
 func (k *Kernel) Launch(s *driver.Stream, m int) error {
-	w := &k.widths[len(k.widths)-1]
+	w, d := k.choose(m)
+	p := k.base
+	p.X, p.M = w.x, int32(m)
+	p.RowTiles, p.Tiles = w.tiles(&p, m)
+	p.Stream, p.Gap = d.stream, d.gap
+	return driver.Launch(s, w.kernel, driver.Grid{X: d.teams * w.team, Threads: threads, Shared: w.shared, Cluster: w.team}, &p)
+}
+
+// choose finds the width for m rows and how its tiles are dealt out: the narrowest that takes them, or the faster of the two widest.
+func (k *Kernel) choose(m int) (w *width, d deal) {
+	steps := (k.base.K + depth - 1) / depth
 	for i := range k.widths {
-		if m <= k.widths[i].rows {
-			w = &k.widths[i]
+		c := &k.widths[i]
+		if m > c.rows && c.team == 1 && i+1 < len(k.widths) {
+			continue
+		}
+		join := c.join
+		if c.team == 1 && m <= leastPaired {
+			join = 4 // hidden in part: weights take longer to come than to be multiplied
+		}
+		if !k.alone {
+			join = math.Inf(1)
+		}
+		_, tiles := c.tiles(&k.base, m)
+		if e := share(k.sms/c.team, tiles, steps, c.step, join); w == nil || e.cost < d.cost {
+			w, d = c, e
+		}
+		if m <= c.rows {
 			break
 		}
 	}
-	p, kernel, cluster := k.base, w.kernel, 1
-	p.X, p.M = w.x, int32(m)
-	p.RowTiles = int32((m + w.rows - 1) / w.rows)
-	p.Tiles *= p.RowTiles
-	if w.rows == MaxRows && k.pair != nil {
-		kernel, cluster, p.X = k.pair, 2, k.half
-		p.Tiles /= 2
-	}
-	var teams int
-	teams, p.Stream = share(k.sms/cluster, p.Tiles, (p.K+depth-1)/depth, w.busy)
-	return driver.Launch(s, kernel, driver.Grid{X: teams * cluster, Threads: threads, Shared: w.shared, Cluster: cluster}, &p)
+	return w, d
 }
 
-// share deals tiles of so many steps out to at most `most` teams of blocks: how many teams, and how many of the tiles go as a stream.
-// Those are the tiles of a last round that would leave teams idle for too much of the time; busy is how much of it is enough.
-func share(most int, tiles, steps int32, busy float64) (teams int, stream int32) {
+// tiles is how many tiles there are for m rows: along the rows, and in all, of teams' weights.
+func (w *width) tiles(p *params, m int) (rows, all int32) {
+	rows = int32((m + w.rows - 1) / w.rows)
+	return rows, p.Tiles / int32(w.team) * rows
+}
+
+// deal is how tiles are dealt out: to how many teams of blocks, how many of the tiles go as a stream, the gap between those, and what it
+// costs, in steps.
+type deal struct {
+	teams       int
+	stream, gap int32
+	cost        float64
+}
+
+const (
+	mostPieces = 8  // of a tile: more take longer to add up than they save
+	gap        = 4  // steps that a team loses when it goes on into the next tile of a stream
+	uneven     = 14 // what waiting for those teams costs all, beside join
+)
+
+// share deals tiles of so many steps out to at most `most` teams of blocks. Whole tiles in turn leave teams idle in the last round; or
+// that round's tiles go as a stream, which has to be added up.
+func share(most int, tiles, steps int32, step, join float64) deal {
 	n := int32(most)
-	rounds, rest := (tiles+n-1)/n, tiles%n
-	if float64(tiles) >= busy*float64(rounds*n) || tiles > n && rest*steps < n {
-		return int(min(n, tiles)), 0
+	whole := deal{teams: int(min(n, tiles)), cost: float64((tiles+n-1)/n*steps) * step}
+	rest := tiles % n
+	if tiles > n && rest*mostPieces < n {
+		rest = min(rest+n, tiles)
 	}
-	if rest < n/8 || busy > 0.9 { // many pieces of few tiles would take longer than few of many
-		rest = tiles
+	cut := deal{teams: most, stream: rest, gap: gap, cost: join + uneven}
+	if rest == tiles {
+		n = min(n, tiles*min(mostPieces, steps))
+		if n%tiles*16 <= n { // the teams of one tile share with no other
+			n -= n % tiles
+			cut.gap, cut.cost = 0, join
+		}
+		cut.teams = int(n)
 	}
-	return int(min(n, tiles*steps)), rest
+	if rest*steps < n*2*gap {
+		cut.gap = 0
+	}
+	cut.cost += (float64((tiles-rest)/n*steps) + float64(rest*steps)/float64(n)) * step
+	if rest == 0 || rest*steps < n || whole.cost <= cut.cost {
+		return whole
+	}
+	return cut
 }
 
 // weaveParams mirrors WeaveParams of gemm.cu.

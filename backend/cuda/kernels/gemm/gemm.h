@@ -3,38 +3,18 @@
 // the B operand (BN rows), so the same kernel streams weights for a few rows of x and fills the tensor cores for many.
 //
 // Work is dealt out two ways. Whole tiles in turn: block b takes tiles b, b + grid, …: no sums are split. The tiles that would
-// leave blocks idle in a last round go as a stream, before the others: their k steps in a row are cut into equal runs, one a block. A
-// tile cut in pieces is added up, in the order of blocks, by the block that is done with its piece last.
+// leave blocks idle in a last round go as a stream, before the others: their k steps in a row are cut into runs, one a block. A
+// tile cut in pieces is added up by those who have them, each a part (pieces.h), in an order that depends on the launch alone.
 //
 // Rows of x beyond m are read (they are within the buffer or zero) and never stored.
 //
 // The same text multiplies numbers of eight bits (kernels/f8, kernels/i8): a Number says which instruction and how sums become
 // results. Rows are counted in pairs of bytes throughout, since that is all the copy engine sees: k is half as large for those.
 #pragma once
-#include "../hopper.h"
+#include "pieces.h"
 
 namespace wide {
-struct Part { // one weight matrix; several that read the same x are one launch
-  const float *bias, *bias2; // [n] or null; bias2 is the up matrix's
-  const float *scale, *scale2; // [n] what a number of each row of weights counts, if they are scaled; scale2 is the up matrix's
-  bf16* y;           // [m, n]
-  const bf16* add;   // [m, n] added to the result, or null
-  int n, tiles;      // columns of Y, and tiles of rows
-};
-struct GemmParams {
-  TensorMap w[3]; // [n, k] each
-  TensorMap x;    // [rows, k]
-  Part part[3];
-  void* partial;  // two tiles of sums a block
-  int* arrived;   // [stream] zeros, or of pairs of blocks [stream × 2]
-  const float* xScale; // [rows] what a number of each row of x counts, if they are scaled
-  int m, k, parts, fn;
-  int rowTiles, tiles, stream; // tiles of x, tiles in all, and how many of them go as a stream; of pairs of blocks, pairs of tiles
-  int pad;
-};
-
 #if __CUDA_ARCH__ >= 900
-constexpr int BK = 64, W_BYTES = 128 * BK * 2, WORKERS = 256;
 extern SHARED u8 dynamic[];
 
 // Gate is a gated problem's function, x sigmoid(x (a + b x²)): silu, or gelu by its tanh, since (1 + tanh(u)) / 2 is sigmoid(2u).
@@ -42,55 +22,6 @@ struct Gate {
   float a, b; // times -log2 e
   DEVICE Gate(int fn) : a(-LOG2E * (fn == 0 ? 1 : 1.5957691216057308f)), b(-LOG2E * (fn == 0 ? 0 : 0.07135481627260f)) {}
   DEVICE float operator()(float x) const { return x * reciprocal(1 + exp2(x * __builtin_fmaf(b, minf(x * x, 1e30f), a))); }
-};
-
-// Team is a block among all that share the work, or its cluster among all clusters.
-struct Team { int mine, all; };
-
-// Work is a team's share: a run of the stream's steps, then whole tiles. It is walked by increments: a division a step would cost more
-// than the step.
-struct Work {
-  int steps, count;       // of BK in a tile, and in all
-  int tile, step;         // where it stands
-  int left, whole, turn;  // steps left of the run; the first whole tile, and from one to the next
-  DEVICE Work(const GemmParams& p, Team team) : steps(ceilDiv(p.k, BK)), step(0), whole(p.stream + team.mine), turn(team.all) {
-    int start = first(p, steps, team, team.mine);
-    left = first(p, steps, team, team.mine + 1) - start;
-    count = left + (whole < p.tiles ? ceilDiv(p.tiles - whole, turn) * steps : 0);
-    tile = whole;
-    if (left > 0) tile = start / steps, step = start % steps;
-  }
-  // first is the step that a team's run starts with.
-  static DEVICE int first(const GemmParams& p, int steps, Team team, int which) { return (int)((long)p.stream * steps * which / team.all); }
-  DEVICE bool next() { // whether a new tile begins
-    if (left == 1 || step + 1 == steps) return skip(1), true;
-    step++;
-    if (left > 0) left--;
-    return false;
-  }
-  // here is how many steps it stands before of the tile at hand; skip goes on behind them.
-  DEVICE int here() const { return left > 0 ? mini(left, steps - step) : steps; }
-  DEVICE void skip(int n) {
-    step = 0;
-    if (left <= 0) tile += turn;
-    else tile = (left -= n) > 0 ? tile + 1 : whole;
-  }
-};
-
-// Place is where a tile lies: eight row tiles of x in turn for each tile of weights, so that what runs at one time shares both.
-struct Place {
-  int part, wRow, xRow;
-  template <int BN, int PAIR> static DEVICE Place of(const GemmParams& p, int tile, int rank) {
-    constexpr int GROUP = 8;
-    Place at;
-    int perGroup = GROUP * (p.tiles / p.rowTiles), group = tile / perGroup, in = tile % perGroup;
-    int tall = mini(GROUP, p.rowTiles - group * GROUP), w = in / tall;
-    at.xRow = (group * GROUP + in % tall) * BN;
-    at.part = 0;
-    while (at.part + 1 < p.parts && w >= p.part[at.part].tiles / PAIR) w -= p.part[at.part++].tiles / PAIR;
-    at.wRow = (w * PAIR + rank) * 128;
-    return at;
-  }
 };
 
 // Scales are those of two tokens. The first is an even one, so that the second lies within the buffer's padding if nowhere else.
@@ -114,7 +45,7 @@ struct Bf16 {
 // lines of shared memory and then writes them out 16 bytes a thread.
 template <typename Number, int BN, bool GATED> struct Writer {
   // CHUNK: tokens of a turn; COLS: columns of Y of a warpgroup; LINE: bytes of a line of them.
-  static constexpr int CHUNK = BN < 64 ? BN : 64, COLS = GATED ? 32 : 64, LINE = COLS * 2 + 16;
+  static constexpr int CHUNK = BN < 32 ? 8 : BN / 4, TURNS = BN / CHUNK, COLS = GATED ? 32 : 64, LINE = COLS * 2 + 16;
   const Part& part;
   const float* xScale;
   u8* lines;
@@ -132,9 +63,8 @@ template <typename Number, int BN, bool GATED> struct Writer {
     if (b1 && col1 < part.n) bias1 = b1[col1];
     if (Number::SCALED && col < part.n) scale0 = part.scale[col];
     if (Number::SCALED && col1 < part.n) scale1 = s1[col1];
-    fetchScales(0);
   }
-  DEVICE void fetchScales(int c) { // of turn c; asked for a turn ahead
+  DEVICE void fetchScales(int c) { // of turn c; where all turns are written, asked for a turn ahead
     UNROLL for (int j = 0; j < CHUNK / 8; j++)
       xs[j] = Number::SCALED ? scalesAt(xScale, mini(row0 + c * CHUNK + j * 8 + lane() % 4 * 2, m - 1 & ~1)) : Scales{1, 1};
   }
@@ -166,49 +96,16 @@ template <typename Number, int BN, bool GATED> struct Writer {
     }
     namedBarrier(1 + group, 128);
   }
-};
-
-// Pieces of a tile that teams of the stream share, in scratch memory. A block has two places: one for the tile that it begins
-// with, one for the tile that it ends with.
-template <typename Sum, int BN, int PAIR> struct Pieces {
-  static constexpr int VECTORS = BN / 8; // of four numbers a thread
-  const GemmParams& p;
-  Team team;
-  int steps, rank, tid;
-
-  DEVICE Vec16* place(int which, bool head) const { return (Vec16*)p.partial + (long)((which * PAIR + rank) * 2 + (head ? 0 : 1)) * VECTORS * WORKERS + tid; }
-  // join writes the block's piece of a tile; if it was the last to come, it gets the sum of all pieces back.
-  DEVICE bool join(int tile, bool head, Sum* acc, int& isLast) const {
-    auto start = [&](int which) { return Work::first(p, steps, team, which); };
-    Vec16* mine = place(team.mine, head);
-    UNROLL for (int j = 0; j < VECTORS; j++) mine[j * WORKERS] = *(const Vec16*)(acc + 4 * j);
-    int low = tile * steps, high = low + steps - 1; // the first and last step of the tile, and the teams that have them
-    long all = (long)p.stream * steps;
-    int c0 = (int)((long)low * team.all / all), c1 = (int)((long)high * team.all / all);
-    while (start(c0 + 1) <= low) c0++;
-    while (start(c1 + 1) <= high) c1++;
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
-    namedBarrier(3, WORKERS);
-    if (tid == 0) {
-      int before;
-      asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(p.arrived + tile * PAIR + rank) : "memory");
-      isLast = before == c1 - c0;
-      if (isLast) p.arrived[tile * PAIR + rank] = 0;
+  // finish writes the turns whose bits are in mine, or all: without a branch the next turn's numbers are made during the stores of this one.
+  template <bool ALL> DEVICE void finish(const typename Number::Sum* acc, u32 mine) {
+    if (ALL) fetchScales(0);
+    UNROLL for (int c = 0; c < TURNS; c++) {
+      if (!ALL && !(mine >> c & 1)) continue;
+      if (!ALL) fetchScales(c);
+      UNROLL for (int j = 0; j < CHUNK / 8; j++) lay(j, acc + (c * (CHUNK / 8) + j) * 4);
+      if (ALL && c + 1 < TURNS) fetchScales(c + 1);
+      write(c);
     }
-    namedBarrier(3, WORKERS);
-    bool mineToFinish = isLast;
-    namedBarrier(3, WORKERS); // nobody writes isLast again before all have read it
-    if (!mineToFinish) return false;
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
-    UNROLL for (int e = 0; e < BN / 2; e++) acc[e] = 0;
-    for (int c = c0; c <= c1; c++) {
-      const Vec16* piece = place(c, start(c) >= low);
-      UNROLL for (int j = 0; j < VECTORS; j++) {
-        Vec16 v = piece[j * WORKERS];
-        UNROLL for (int e = 0; e < 4; e++) acc[4 * j + e] += __builtin_bit_cast(Sum, v.x[e]);
-      }
-    }
-    return true;
   }
 };
 
@@ -221,7 +118,6 @@ template <typename Number, int BN, int STAGES, bool GATED, int PAIR> DEVICE void
   constexpr int X_BYTES = BN * BK * 2, STAGE = W_BYTES + X_BYTES;
   using Out = Writer<Number, BN, GATED>;
   SHARED static u64 bars[2 * STAGES];
-  SHARED static int isLast;
   u32 ring = (sharedAddress(dynamic) + 1023) & ~1023u, full = sharedAddress(bars), empty = full + 8 * STAGES;
   u8* stage = dynamic + (ring - sharedAddress(dynamic)) + STAGES * STAGE; // the epilogue's
   if (threadX() == 0) {
@@ -283,7 +179,7 @@ template <typename Number, int BN, int STAGES, bool GATED, int PAIR> DEVICE void
   };
   Ring<STAGES> r;
   int steps = work.steps;
-  Pieces<Sum, BN, PAIR> pieces = {p, team, steps, rank, (int)threadX() - 128};
+  Pieces<Sum, BN, PAIR, Out::TURNS> pieces = {p, team, steps, rank, (int)threadX() - 128};
   for (int done = 0; done < work.count;) {
     int tile = work.tile, n = work.here(), last = 0;
     bool head = done == 0;
@@ -305,14 +201,11 @@ template <typename Number, int BN, int STAGES, bool GATED, int PAIR> DEVICE void
     done += n;
     work.skip(n);
 
-    if (n < steps && !pieces.join(tile, head, acc, isLast)) continue;
-    Place at = Place::of<BN, PAIR>(p, tile, rank);
-    Out out(p, at, stage);
-    UNROLL for (int c = 0; c < BN / Out::CHUNK; c++) {
-      UNROLL for (int j = 0; j < Out::CHUNK / 8; j++) out.lay(j, acc + (c * (Out::CHUNK / 8) + j) * 4);
-      if (c + 1 < BN / Out::CHUNK) out.fetchScales(c + 1);
-      out.write(c);
-    }
+    u32 mine = n < steps ? pieces.join(tile, head, acc) : ~0u;
+    if (mine == 0) continue;
+    Out out(p, Place::of<BN, PAIR>(p, tile, rank), stage);
+    if (n == steps) out.template finish<true>(acc, mine);
+    else out.template finish<false>(acc, mine);
   }
   if (PAIR > 1) clusterBarrierLoose(); // the other block may still arrive at our barriers
 }

@@ -28,7 +28,7 @@ var layers = []struct {
 // gemm's.
 func BenchmarkLinear(b *testing.B) {
 	gputest.Run(b, func(g *gputest.GPU) {
-		partial, arrived := g.Zeros(int(gemm.PartialBytes(g.Loader.SMs(), 8192))), g.Zeros(4*gemm.MaxTiles)
+		sums := g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), 8192)))
 		for _, l := range layers {
 			total := 0
 			for _, n := range l.n {
@@ -40,7 +40,7 @@ func BenchmarkLinear(b *testing.B) {
 					g.Scope(func() {
 						var set []func() error
 						for range copies {
-							set = append(set, launch(g, t, m, l.k, l.n, l.gated, partial, arrived))
+							set = append(set, launch(g, t, m, l.k, l.n, l.gated, sums))
 						}
 						d := g.Time(func(run int) error { return set[run%copies]() })
 						bytes, flops := float64(total)*float64(l.k)+float64(m)*float64(l.k+2*total), 2*float64(m)*float64(total)*float64(l.k)
@@ -53,7 +53,7 @@ func BenchmarkLinear(b *testing.B) {
 }
 
 // launch is a product of fresh random matrices. A gated one has n rows of gate and up together.
-func launch(g *gputest.GPU, t graph.Type, m, k int, parts []int, gated bool, partial, arrived driver.Ptr) func() error {
+func launch(g *gputest.GPU, t graph.Type, m, k int, parts []int, gated bool, sums driver.Ptr) func() error {
 	x, xScale := codes(g, t, m*k), g.F32(g.Random(m, 1))
 	wide := gemm.Problem{Type: t, X: x, XScale: xScale, Rows: m, K: k, Gated: gated}
 	few := &skinny.Params{X: x, XScale: xScale, M: int32(m), K: int32(kernels.Pairs(t, k)), Parts: int32(len(parts))}
@@ -75,7 +75,7 @@ func launch(g *gputest.GPU, t graph.Type, m, k int, parts []int, gated bool, par
 		g.Must(err)
 		return func() error { return s.Launch(g.Stream, few) }
 	}
-	w, err := gemm.New(g.Loader, wide, partial, arrived)
+	w, err := gemm.New(g.Loader, wide, sums)
 	g.Must(err)
 	return func() error { return w.Launch(g.Stream, m) }
 }
@@ -102,11 +102,11 @@ func codes(g *gputest.GPU, t graph.Type, n int) driver.Ptr {
 // BenchmarkError prints how far products are off, beside exact sums of the same codes: what the tensor cores lose in their sums.
 func BenchmarkError(b *testing.B) {
 	gputest.Run(b, func(g *gputest.GPU) {
-		partial, arrived := g.Zeros(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), g.Zeros(4*gemm.MaxTiles)
+		sums := g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows)))
 		for _, t := range types {
 			for _, k := range []int{1024, 4096, 14336} {
 				p := newProblem(g, t, shape{m: 64, k: k, n: []int{256}})
-				w, err := gemm.New(g.Loader, p.wide(), partial, arrived)
+				w, err := gemm.New(g.Loader, p.wide(), sums)
 				g.Must(err)
 				g.Must(w.Launch(g.Stream, p.m))
 				var diff, norm float64

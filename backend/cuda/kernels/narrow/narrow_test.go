@@ -207,7 +207,7 @@ func TestWide(t *testing.T) {
 		if !g.Loader.Hopper() {
 			t.Skip("these kernels are Hopper's; this GPU is another")
 		}
-		partial, arrived := g.Zeros(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), g.Zeros(4*gemm.MaxTiles)
+		sums := g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows)))
 		for _, s := range []shape{
 			{m: 1, k: 128, n: []int{64}}, {m: 9, k: 144, n: []int{320}}, {m: 13, k: 2000, n: []int{512, 128, 128}}, {m: 17, k: 1280, n: []int{136}},
 			{m: 33, k: 4096, n: []int{384}}, {m: 64, k: 1024, n: []int{768, 256, 256}}, {m: 100, k: 640, n: []int{1000}}, {m: 200, k: 896, n: []int{520}},
@@ -218,9 +218,9 @@ func TestWide(t *testing.T) {
 			for _, typ := range types {
 				g.Scope(func() {
 					p := newProblem(g, typ, s)
-					k, err := gemm.New(g.Loader, p.wide(), partial, arrived)
+					k, err := gemm.New(g.Loader, p.wide(), sums)
 					g.Must(err)
-					for range 2 { // so that the counters are seen to be zero again
+					for range 2 { // so that the scratch is seen to be empty again
 						g.Must(k.Launch(g.Stream, s.m))
 						p.compare(g, "gemm")
 					}

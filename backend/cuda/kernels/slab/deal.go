@@ -1,10 +1,6 @@
 package slab
 
-import (
-	"math"
-
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
-)
+import "math"
 
 // deal is how a launch's work is dealt out: to clusters of 1 << splits blocks, which cut the columns of whole tiles between them, or, where
 // stream is 1, to blocks as equal runs of the steps of all tiles.
@@ -29,7 +25,7 @@ func (w *wide) deal(m int) deal {
 	}
 	d.clusters = min(tiles, w.sms)
 	rounds := (tiles + w.sms - 1) / w.sms
-	if float64(tiles*steps)/float64(w.sms)+v.ends < float64(rounds*steps) && tiles <= gemm.MaxTiles {
+	if float64(tiles*steps)/float64(w.sms)+v.ends < float64(rounds*steps) && tiles <= MaxTiles {
 		d.clusters, d.stream = min(tiles*steps, w.sms), 1
 	}
 	return d

@@ -77,7 +77,8 @@ const (
 	digitRows = 4
 )
 
-// New binds a problem to the kernels for a format that Has. partial and arrived are as gemm.New has them.
+// New binds a problem to the kernels for a format that Has. partial has gemm.PartialBytes, arrived MaxTiles zeros that stay zero between
+// launches.
 func New(l *kernels.Loader, f quant.Format, p Problem, partial, arrived driver.Ptr) (*Kernel, error) {
 	lay := layouts[f]
 	k := &Kernel{base: newFew(l, p)}

@@ -103,7 +103,7 @@ func one(g *gputest.GPU, arch string, f quant.Format, m, k int, n []int, gated b
 	if gated {
 		want = gate(want)
 	}
-	kernel, err := New(g.Loader, f, p, g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), g.Zeros(4*gemm.MaxTiles))
+	kernel, err := New(g.Loader, f, p, g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), g.Zeros(4*MaxTiles))
 	g.Must(err)
 	for _, c := range change {
 		c(kernel)
@@ -176,7 +176,7 @@ func BenchmarkRows(b *testing.B) {
 
 func benchmarkRows(g *gputest.GPU, f quant.Format) {
 	bench := bench{GPU: g, weights: g.Noise(weightBytes), x: g.Noise(2 * mostRows * 14336), y: g.Poisoned(2 * mostRows * 128256),
-		partial: g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), arrived: g.Zeros(4 * gemm.MaxTiles)}
+		partial: g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), arrived: g.Zeros(4 * MaxTiles)}
 	for _, layer := range layers {
 		fmt.Printf("%-5s %-7s", f, layer.name)
 		for _, m := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, mostRows} {

@@ -33,6 +33,9 @@ const (
 	wideRoom    = 224 << 10
 )
 
+// MaxTiles is how many zeroed int32 counters launches may use.
+const MaxTiles = 1 << 15
+
 // width is how a block for tiles of so many rows of x works, and where it does: by the words of wide.h's WideBlock.
 type width struct {
 	rows     int
