@@ -4,15 +4,18 @@ package driver
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/ebitengine/purego"
 )
 
 // loadLibrary opens libcuda.so.1 and looks up every call. A call the library lacks stays 0.
 func loadLibrary(fn *[numCalls]uintptr) error {
+	runtime.LockOSThread() // the loader tells the thread that asked why it refused, and no other
+	defer runtime.UnlockOSThread()
 	lib, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
-		return fmt.Errorf("cuda: no NVIDIA driver is here%s; install driver 545 or newer, start a container with its GPU (docker run --gpus all), or take --backend cpu", because(err))
+		return fmt.Errorf("cuda: no NVIDIA driver is here (%w); install driver 545 or newer, start a container with its GPU (docker run --gpus all), or take --backend cpu", err)
 	}
 	for c := range fn {
 		if p, err := purego.Dlsym(lib, symbols[c]); err == nil {
@@ -20,14 +23,6 @@ func loadLibrary(fn *[numCalls]uintptr) error {
 		}
 	}
 	return nil
-}
-
-// because is the loader's reason, which it does not always give.
-func because(err error) string {
-	if err.Error() == "" {
-		return ""
-	}
-	return " (" + err.Error() + ")"
 }
 
 // syscall calls a C function of up to 15 words and returns its int result, here a CUresult. It goes through SyscallN and

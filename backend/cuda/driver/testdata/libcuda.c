@@ -105,6 +105,7 @@ int cuModuleGetFunction(void **f, void *m, const char *name) { *f = &lost; retur
 int cuFuncSetAttribute(void *f, int attribute, int v) { return work(); }
 int cuFuncGetAttribute(int *v, int attribute, void *f) { *v = 0; return work(); }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int threads, uint64_t shared) { *n = 1; return work(); }
+int cuOccupancyMaxActiveClusters(int *n, void *f, const void *config) { *n = 1; return work(); }
 
 // A fault shows at a later call than the launch's own, as on a GPU.
 int cuLaunchKernelEx(const void *config, void *f, void **params, void **extra) {

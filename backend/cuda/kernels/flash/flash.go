@@ -116,8 +116,8 @@ type order struct {
 }
 
 func orderOf(l *kernels.Loader, p prefill.Problem) order {
-	// A third of the cache: the halves of a large one both keep what both sides of the GPU read.
-	return order{heads: p.Heads, kvHeads: p.KVHeads, token: 2 * p.KVHeads * (p.KSize + p.VSize), kept: l.Context().L2 / 3}
+	// A third of the cache: the halves of a large one both keep what both sides of the GPU read. A GPU shared out in parts may say 0.
+	return order{heads: p.Heads, kvHeads: p.KVHeads, token: 2 * p.KVHeads * (p.KSize + p.VSize), kept: max(l.Context().L2/3, 1<<20)}
 }
 
 // grid is the query heads of as many key heads as are kept, then the tiles, then the next key heads.
