@@ -1,5 +1,5 @@
 // Package slab is the linear layer whose weights stay quantised on the GPU, packed in slabs that serve few rows, wgmma and opening alike:
-// for up to a few hundred rows they are opened in registers; for more they are opened to bf16 first, by Open.
+// for up to some 256 rows, or 1,024 of formats of four bits, they are opened in registers; for more they are opened to bf16 first, by Open.
 package slab
 
 import (
