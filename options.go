@@ -89,7 +89,7 @@ func (o Options) check() error {
 		return fmt.Errorf("ridge: Pooling is %q; last, mean and cls are possible", o.Pooling)
 	}
 	if _, err := pass.WeightFormat(o.Quantization, graph.F32); err != nil {
-		return fmt.Errorf("ridge: Quantization: %w", err)
+		return fmt.Errorf("ridge: Quantization (--quantization): %w", err)
 	}
 	return o.KV.check()
 }
