@@ -117,6 +117,9 @@ func (d *Device) shared() (err error) {
 	if err := d.stream.Fill(d.counters, 0, 4*counters); err != nil {
 		return err
 	}
+	if !d.hopper() {
+		return nil // other kernels do not cut tiles
+	}
 	pieces := gemm.PartialBytes(d.ctx.SMs, gemm.MaxRows)
 	if d.partial, err = d.alloc(pieces, "the pieces of packed products"); err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -163,20 +162,11 @@ func BenchmarkDecode(b *testing.B) {
 		} {
 			g.Scope(func() {
 				const page, kvHeads, heads, size, layers = 16, 8, 32, 128, 4
-				seqPages := c.length / page
 				bytes := c.seqs * c.length * 2 * kvHeads * int(c.cache.RowBytes(size))
 				if c.cache == graph.I8 {
 					bytes += c.seqs * c.length * 2 * kvHeads * 4
 				}
-				var table, qStart, kvLen []int32
-				for i := range c.seqs * seqPages {
-					table = append(table, int32(i))
-				}
-				for i := range c.seqs {
-					qStart, kvLen = append(qStart, int32(i)), append(kvLen, int32(c.length))
-				}
-				step := kernels.Step{Counts: g.Ints(int32(c.seqs), int32(c.seqs), 0), QStart: g.Ints(append(qStart, int32(c.seqs))...), KVLen: g.Ints(kvLen...),
-					Pages: g.Ints(table...), SeqPages: int32(seqPages), PageShift: 4}
+				step, _ := g.Step(gputest.Crowd{Seqs: c.seqs, Length: c.length, New: 1, Page: page})
 				p := Problem{Q: g.Noise(c.seqs * heads * size * 2), Y: g.Poisoned(c.seqs * heads * size * 2), Heads: heads, KVHeads: kvHeads, KSize: size, VSize: size, Scale: 0.088, Type: c.cache}
 				partial, arrived := g.Poisoned(int(PartialBytes(g.Loader.SMs(), c.seqs, p))), g.Zeros(4*Counters(c.seqs, p))
 				fresh := Fresh{Keys: g.Noise(c.seqs * kvHeads * size * 2), Values: g.Noise(c.seqs * kvHeads * size * 2), Angles: g.Noise(c.seqs * size * 4)}

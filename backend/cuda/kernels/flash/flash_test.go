@@ -2,7 +2,6 @@ package flash
 
 import (
 	"fmt"
-	"math/bits"
 	"testing"
 	"unsafe"
 
@@ -137,26 +136,13 @@ func BenchmarkFlash(b *testing.B) {
 // whole times whole prompts, with the buffers of p.
 func whole(g *gputest.GPU, w way, p prefill.Problem, size, seqs, length int) {
 	s := gputest.Shape{Heads: 32, KVHeads: 8, KSize: size, VSize: size, PageSize: 16, Scale: 0.088, Type: graph.BF16}
-	seqPages := length / s.PageSize
-	var table, qStart, kvLen, tiles []int32
-	for i := range seqs * seqPages {
-		table = append(table, int32(i))
-	}
-	for i := range seqs {
-		qStart, kvLen = append(qStart, int32(i*length)), append(kvLen, int32(length))
-	}
-	for t := length/rows - 1; t >= 0; t-- {
-		for i := range seqs {
-			tiles = append(tiles, int32(i), int32(i*length+t*rows))
-		}
-	}
-	step := kernels.Step{Counts: g.Ints(int32(seqs*length), int32(seqs), 0), QStart: g.Ints(append(qStart, int32(seqs*length))...), KVLen: g.Ints(kvLen...),
-		Pages: g.Ints(table...), Tiles: g.Ints(tiles...), SeqPages: int32(seqPages), PageShift: int32(bits.Len(uint(s.PageSize)) - 1)}
+	crowd := gputest.Crowd{Seqs: seqs, Length: length, New: length, Page: s.PageSize, TileRows: rows}
+	step, tiles := g.Step(crowd)
 	full := problem(s)
-	full.Q, full.Y, full.Cache, full.Pages = p.Q, p.Y, p.Cache, len(table)
+	full.Q, full.Y, full.Cache, full.Pages = p.Q, p.Y, p.Cache, crowd.Pages()
 	k, err := w.bind(full)
 	g.Must(err)
-	d := g.Time(func(int) error { return k.Launch(g.Stream, &step, len(tiles)/2, seqs*length) })
+	d := g.Time(func(int) error { return k.Launch(g.Stream, &step, tiles, crowd.Tokens()) })
 	flops := float64(seqs) * 4 * float64(length) * float64(length) / 2 * float64(s.Heads*size)
 	fmt.Printf("%-16s %d × %5d  %9.1f µs  %6.1f TFLOP/s\n", w.name, seqs, length, d.Seconds()*1e6, flops/d.Seconds()/1e12)
 }

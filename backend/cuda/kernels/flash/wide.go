@@ -8,7 +8,7 @@ import (
 
 // wideParams mirrors WideParams of wide.cu.
 type wideParams struct {
-	K, V, KRun, VRun                          driver.TensorMap
+	Maps                                      prefill.Maps
 	Step                                      kernels.Step
 	Q, Y, Sinks                               driver.Ptr
 	Heads, KVHeads, KSize, VSize, Window, Box int32
@@ -36,31 +36,19 @@ func NewWide(l *kernels.Loader, p prefill.Problem) (*Wide, error) {
 	if p.Softcap != 0 {
 		name += "_cap"
 	}
-	box, kLen, vLen := min(p.PageSize, wideKeys&-wideKeys), p.KVHeads*p.KSize, p.KVHeads*p.VSize
+	maps, box, err := p.Maps(l, wideKeys)
+	if err != nil {
+		return nil, err
+	}
 	k := &Wide{order: orderOf(l, p), base: wideParams{
-		Q: p.Q, Y: p.Y, Sinks: p.Sinks, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
+		Maps: maps, Q: p.Q, Y: p.Y, Sinks: p.Sinks, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
 		Window: int32(p.Window), Box: int32(box), Scale: float32(p.Scale), Softcap: float32(p.Softcap),
 	}}
 	if p.Both {
 		k.base.Both = 1
 	}
-	var err error
-	if k.kernel, err = l.Kernel("wide", kernels.Name(name, p.Type), wideShared); err != nil {
-		return nil, err
-	}
-	page, values := p.PageSize*k.token, p.Cache+driver.Ptr(2*p.PageSize*kLen)
-	for _, m := range []struct {
-		to           *driver.TensorMap
-		at           driver.Ptr
-		length, many int
-	}{
-		{&k.base.K, p.Cache, kLen, 1}, {&k.base.V, values, vLen, 1}, {&k.base.KRun, p.Cache, kLen, wideKeys / box}, {&k.base.VRun, values, vLen, wideKeys / box},
-	} {
-		if *m.to, err = l.Context().PlanesMap(m.at, p.Pages, page, p.PageSize, m.length, 2*m.length, m.many, box, 64); err != nil {
-			return nil, err
-		}
-	}
-	return k, nil
+	k.kernel, err = l.Kernel("wide", kernels.Name(name, p.Type), wideShared)
+	return k, err
 }
 
 // Launch computes a step's tiles, as Kernel's does.

@@ -10,7 +10,8 @@ import (
 
 // params mirrors PrefillParams of prefill.cu.
 type params struct {
-	Q, K, V, KRun, VRun                       driver.TensorMap
+	Q                                         driver.TensorMap
+	Maps                                      Maps
 	Step                                      kernels.Step
 	Y, Sinks, Taken                           driver.Ptr
 	Heads, KVHeads, KSize, VSize, Window, Box int32
@@ -66,13 +67,12 @@ func New(l *kernels.Loader, p Problem) (*Kernel, error) {
 		name += "_cap"
 	}
 	k := &Kernel{shared: 1024 + halves*keys*128*(slots+2*stages), sms: l.SMs()}
-	var err error
-	if k.kernel, err = l.Kernel("prefill", kernels.Name(name, p.Type), k.shared); err != nil {
+	maps, box, err := p.Maps(l, keys)
+	if err != nil {
 		return nil, err
 	}
-	box, kLen, vLen := min(p.PageSize, keys), p.KVHeads*p.KSize, p.KVHeads*p.VSize
 	k.base = params{
-		Y: p.Y, Sinks: p.Sinks, Taken: p.Taken, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
+		Maps: maps, Y: p.Y, Sinks: p.Sinks, Taken: p.Taken, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
 		Window: int32(p.Window), Box: int32(box), Scale: float32(p.Scale), Softcap: float32(p.Softcap),
 	}
 	if p.Both {
@@ -81,19 +81,8 @@ func New(l *kernels.Loader, p Problem) (*Kernel, error) {
 	if k.base.Q, err = l.Context().PlanesMap(p.Q, p.Tokens, 2*p.Heads*p.KSize, p.Heads, p.KSize, 2*p.KSize, TileRows, 1, 64); err != nil {
 		return nil, err
 	}
-	page, values := 2*p.PageSize*(kLen+vLen), p.Cache+driver.Ptr(2*p.PageSize*kLen)
-	for _, m := range []struct {
-		to           *driver.TensorMap
-		at           driver.Ptr
-		length, many int
-	}{
-		{&k.base.K, p.Cache, kLen, 1}, {&k.base.V, values, vLen, 1}, {&k.base.KRun, p.Cache, kLen, keys / box}, {&k.base.VRun, values, vLen, keys / box},
-	} {
-		if *m.to, err = l.Context().PlanesMap(m.at, p.Pages, page, p.PageSize, m.length, 2*m.length, m.many, box, 64); err != nil {
-			return nil, err
-		}
-	}
-	return k, nil
+	k.kernel, err = l.Kernel("prefill", kernels.Name(name, p.Type), k.shared)
+	return k, err
 }
 
 // kept is how many bytes of keys and values should be in use at a time: what stays in the L2 cache, whose halves both

@@ -2,12 +2,10 @@ package prefill
 
 import (
 	"fmt"
-	"math/bits"
 	"testing"
 	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -80,29 +78,15 @@ func BenchmarkPrefill(b *testing.B) {
 		} {
 			g.Scope(func() {
 				const kvHeads, heads = 8, 32
-				page := c.page
-				seqPages := c.length / page
-				var table, qStart, kvLen, tiles []int32
-				for i := range c.seqs * seqPages {
-					table = append(table, int32(i))
-				}
-				for i := range c.seqs {
-					qStart, kvLen = append(qStart, int32(i*c.length)), append(kvLen, int32(c.length))
-				}
-				for t := c.length/TileRows - 1; t >= 0; t-- {
-					for i := range c.seqs {
-						tiles = append(tiles, int32(i), int32(i*c.length+t*TileRows))
-					}
-				}
-				step := kernels.Step{Counts: g.Ints(int32(c.seqs*c.length), int32(c.seqs), 0), QStart: g.Ints(append(qStart, int32(c.seqs*c.length))...), KVLen: g.Ints(kvLen...),
-					Pages: g.Ints(table...), Tiles: g.Ints(tiles...), SeqPages: int32(seqPages), PageShift: int32(bits.Len(uint(page)) - 1)}
+				crowd := gputest.Crowd{Seqs: c.seqs, Length: c.length, New: c.length, Page: c.page, TileRows: TileRows}
+				step, tiles := g.Step(crowd)
 				cacheBytes := c.seqs * c.length * kvHeads * c.size * 2 * 2
 				q := func() driver.Ptr { return g.Noise(c.seqs * c.length * heads * c.size * 2) }
 				p := Problem{Q: q(), Y: q(), Cache: g.Noise(cacheBytes), Heads: heads, KVHeads: kvHeads, KSize: c.size, VSize: c.size,
-					Pages: c.seqs * seqPages, PageSize: page, Scale: 0.088, Type: graph.BF16, Tokens: c.seqs * c.length, Taken: g.Zeros(4)}
+					Pages: crowd.Pages(), PageSize: c.page, Scale: 0.088, Type: graph.BF16, Tokens: crowd.Tokens(), Taken: g.Zeros(4)}
 				k, err := New(g.Loader, p)
 				g.Must(err)
-				d := g.Time(func(int) error { return k.Launch(g.Stream, &step, len(tiles)/2, c.seqs*c.length) })
+				d := g.Time(func(int) error { return k.Launch(g.Stream, &step, tiles, crowd.Tokens()) })
 				flops := float64(c.seqs) * 4 * float64(c.length) * float64(c.length) / 2 * heads * float64(c.size)
 				fmt.Printf("pages of %d prefill %d × %5d, heads of %3d  %9.1f µs  %6.1f TFLOP/s\n", c.page, c.seqs, c.length, c.size, d.Seconds()*1e6, flops/d.Seconds()/1e12)
 			})

@@ -48,15 +48,7 @@ func normed(g *gputest.GPU, arch string, f quant.Format, m, k int, n []int, gate
 		}
 	}
 	var want [][]float64
-	for _, n := range n {
-		w, plain := random(g, g.Rand, f, n, k)
-		bias := g.Random(n, 1)
-		p.Parts = append(p.Parts, Part{W: upload(g, w), Bias: g.F32(bias), Y: g.Poisoned(2 * m * n), N: n})
-		want = append(want, plainRows(rows, plain, bias, m, k))
-	}
-	if gated {
-		want = gate(want)
-	}
+	p.Parts, want = parts(g, f, rows, m, k, n, gated)
 	kernel, err := Folded(g.Loader, f, p)
 	g.Must(err)
 	g.Must(kernel.Launch(g.Stream, m))

@@ -90,19 +90,25 @@ func TestAgainstPlainGo(t *testing.T) {
 	})
 }
 
-func one(g *gputest.GPU, arch string, f quant.Format, m, k int, n []int, gated bool, change ...func(*Kernel)) {
-	x := g.Random(m*k, 1)
-	p := Problem{X: g.BF16(x), Rows: m, K: k, Gated: gated}
-	var want [][]float64
+// parts makes random weights of n rows each, and what plain Go makes of them and of m rows of x.
+func parts(g *gputest.GPU, f quant.Format, x []float32, m, k int, n []int, gated bool) (all []Part, want [][]float64) {
 	for _, n := range n {
 		w, plain := random(g, g.Rand, f, n, k)
 		bias := g.Random(n, 1)
-		p.Parts = append(p.Parts, Part{W: upload(g, w), Bias: g.F32(bias), Y: g.Poisoned(2 * m * n), N: n})
+		all = append(all, Part{W: upload(g, w), Bias: g.F32(bias), Y: g.Poisoned(2 * m * n), N: n})
 		want = append(want, plainRows(x, plain, bias, m, k))
 	}
 	if gated {
 		want = gate(want)
 	}
+	return all, want
+}
+
+func one(g *gputest.GPU, arch string, f quant.Format, m, k int, n []int, gated bool, change ...func(*Kernel)) {
+	x := g.Random(m*k, 1)
+	p := Problem{X: g.BF16(x), Rows: m, K: k, Gated: gated}
+	var want [][]float64
+	p.Parts, want = parts(g, f, x, m, k, n, gated)
 	kernel, err := New(g.Loader, f, p, g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), g.Zeros(4*MaxTiles))
 	g.Must(err)
 	for _, c := range change {
