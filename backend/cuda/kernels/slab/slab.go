@@ -82,9 +82,6 @@ const (
 func New(l *kernels.Loader, f quant.Format, p Problem, partial, arrived driver.Ptr) (*Kernel, error) {
 	lay := layouts[f]
 	k := &Kernel{base: newFew(l, p)}
-	if err := k.findFew(l, lay); err != nil {
-		return nil, err
-	}
 	var err error
 	switch {
 	case !l.Hopper():
@@ -92,7 +89,10 @@ func New(l *kernels.Loader, f quant.Format, p Problem, partial, arrived driver.P
 	case fits(p):
 		k.wide, err = newWide(l, lay, p, partial, arrived)
 	}
-	return k, err
+	if err != nil {
+		return nil, err
+	}
+	return k, k.findFew(l, lay)
 }
 
 // newFew deals a problem's tiles out to a block a multiprocessor.
@@ -149,10 +149,11 @@ func (k *Kernel) Launch(s *driver.Stream, m int) error {
 	return nil
 }
 
-// findFew gets the kernels for up to 8 rows. Those of digits.h keep all of x in shared memory, where it may find no room.
+// findFew gets the kernels for up to 8 rows. Those of digits.h keep all of x in shared memory, where it may find no room; the one for 8 is only
+// assembled, which takes the driver its time, where the others leave something to it.
 func (k *Kernel) findFew(l *kernels.Loader, lay layout) error {
 	b := blockOf(l, lay)
-	if err := k.findDigits(l, lay, b, ""); err != nil {
+	if err := k.findDigits(l, lay, b, ""); err != nil || k.wide != nil && len(k.few) == len(digitNames) {
 		return err
 	}
 	eight, err := l.Kernel(lay.kernels, "eight", b.most)
