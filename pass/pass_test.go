@@ -118,8 +118,10 @@ func TestWeights(t *testing.T) {
 	if g.String() != before {
 		t.Error("the pass has changed the graph it was given")
 	}
-	if _, err := pass.Weights(after, pass.Options{Weights: quant.FP8}); err == nil || !strings.Contains(err.Error(), "no matrix of the model can be turned into FP8") {
-		t.Errorf("turning it again gives %v", err)
+	for f, named := range map[quant.Format]string{quant.FP8: "FP8:", quant.Q4_0: "Q4_0, which int4 is on a CPU:"} {
+		if _, err := pass.Weights(after, pass.Options{Weights: f}); err == nil || !strings.Contains(err.Error(), "no matrix of the model can be turned into "+named) {
+			t.Errorf("weights that are turned already, into %s: %v", f, err)
+		}
 	}
 }
 

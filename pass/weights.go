@@ -49,7 +49,18 @@ func Weights(g *graph.Graph, o Options) (*graph.Graph, error) {
 		return true
 	})
 	if err == nil && turned == 0 {
-		return nil, fmt.Errorf("no matrix of the model can be turned into %s: only those in F32, F16 and BF16 can, with rows of a multiple of %d numbers", o.Weights, o.Weights.Block())
+		return nil, fmt.Errorf("no matrix of the model can be turned into %s: only those in F32, F16 and BF16 can, with rows of a multiple of %d numbers", asked(o.Weights), o.Weights.Block())
 	}
 	return after, err
+}
+
+// asked is a format with the name that WeightFormat was asked for it by, where that is another.
+func asked(f quant.Format) string {
+	switch f {
+	case quant.Q8_0:
+		return "Q8_0, which int8 is on a CPU"
+	case quant.Q4_0:
+		return "Q4_0, which int4 is on a CPU"
+	}
+	return f.String()
 }
