@@ -78,6 +78,10 @@ func (d *Device) sumRows(l []*launch, readers map[*graph.Value]int) int {
 		return 0
 	}
 	product, sum := l[len(l)-2], l[len(l)-1]
+	most := d.foldRows(product)
+	if most == 0 {
+		return 0
+	}
 	other := 1 - sum.summand(product)
 	if other > 1 || product.fold != nil || readers[product.node.Out[0]] != 1 || sum.node.Out[0].Type != graph.BF16 {
 		return 0
@@ -86,7 +90,7 @@ func (d *Device) sumRows(l []*launch, readers map[*graph.Value]int) int {
 	if overlap(to, product.args.In[0]) || overlap(to, residual) && to.Off != residual.Off {
 		return 0
 	}
-	return d.foldRows(product)
+	return most
 }
 
 // summand is which of a sum's two inputs a product makes; -1 if neither.

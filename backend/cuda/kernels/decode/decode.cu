@@ -148,8 +148,8 @@ KERNELS(f16, 3, SHAPE(Halves<f16, 2, 1>), SHAPE(Halves<f16, 3, 2>), SHAPE(Halves
 KERNELS(i8, 4, SHAPE(Bytes<i8, 1, 1, 2>), SHAPE(Bytes<i8, 2, 1, 4>), SHAPE(Bytes<i8, 2, 1, 4>), SHAPE(Bytes<i8, 4, 2, 4>))
 KERNELS(f8, 4, SHAPE(Bytes<f8, 1, 1, 2>), SHAPE(Bytes<f8, 2, 1, 4>), SHAPE(Bytes<f8, 2, 1, 4>), SHAPE(Bytes<f8, 4, 2, 4>))
 #if __CUDA_ARCH__ >= 900 // where launches overlap
-KERNEL(128, 3) decode64_turn_bf16(PARAM DecodeParams p) { decode<Halves<bf16, 2, 1>, true>(p); }
-KERNEL(128, 3) decode64_turn_f16(PARAM DecodeParams p) { decode<Halves<f16, 2, 1>, true>(p); }
-KERNEL(128, 3) decode128_turn_bf16(PARAM DecodeParams p) { decode<Halves<bf16, 4, 2>, true>(p); }
-KERNEL(128, 3) decode128_turn_f16(PARAM DecodeParams p) { decode<Halves<f16, 4, 2>, true>(p); }
+KERNEL(128, 2) decode64_turn_bf16(PARAM DecodeParams p) { decode<Halves<bf16, 2, 1>, true>(p); }
+KERNEL(128, 2) decode64_turn_f16(PARAM DecodeParams p) { decode<Halves<f16, 2, 1>, true>(p); }
+KERNEL(128, 2) decode128_turn_bf16(PARAM DecodeParams p) { decode<Halves<bf16, 4, 2>, true>(p); }
+KERNEL(128, 2) decode128_turn_f16(PARAM DecodeParams p) { decode<Halves<f16, 4, 2>, true>(p); }
 #endif

@@ -79,9 +79,10 @@ type Kernel struct {
 func groups(p Problem) int { return p.KVHeads * ((p.Heads/p.KVHeads + heads - 1) / heads) }
 
 // resident is how many blocks are on all multiprocessors at a time, whose loads in flight cover the memory's latency.
-func resident(sms int, p Problem) int {
+// Kernels that turn hold the step's own key and value too, for which three blocks have no registers.
+func resident(sms int, p Problem, turning bool) int {
 	switch {
-	case max(p.KSize, p.VSize) > 128:
+	case turning, max(p.KSize, p.VSize) > 128:
 		return 2 * sms
 	case p.Type == graph.I8 || p.Type == graph.F8:
 		return 4 * sms
@@ -104,11 +105,14 @@ func even(resident, seqs, groups, most int) int {
 	return best
 }
 
-// PartialBytes is the scratch for up to seqs sequences.
+// PartialBytes is the scratch for up to seqs sequences, with turning and without.
 func PartialBytes(sms, seqs int, p Problem) int64 {
-	most, blocks := 0, resident(sms, p)
-	for s := 1; s <= seqs; s++ {
-		most = max(most, s*groups(p)*max(fill(blocks, s, groups(p)), even(blocks, s, groups(p), mostEven)))
+	most := 0
+	for _, turning := range []bool{false, true} {
+		blocks := resident(sms, p, turning)
+		for s := 1; s <= seqs; s++ {
+			most = max(most, s*groups(p)*max(fill(blocks, s, groups(p)), even(blocks, s, groups(p), mostEven)))
+		}
 	}
 	return int64(most) * heads * int64(p.VSize+4) * 4
 }
@@ -123,7 +127,7 @@ func FitsTurning(p Problem, dim int) bool {
 
 // NewTurning is New with the turning and the store of what is fresh in the same launch.
 func NewTurning(l *kernels.Loader, p Problem, f Fresh, partial, arrived driver.Ptr) (*Kernel, error) {
-	k, err := newKernel(l, p, fmt.Sprintf("decode%d_turn", p.KSize), partial, arrived)
+	k, err := newKernel(l, p, fmt.Sprintf("decode%d_turn", p.KSize), true, partial, arrived)
 	k.base.NewKeys, k.base.NewValues, k.base.Angles = f.Keys, f.Values, f.Angles
 	if f.Adjacent {
 		k.base.Adjacent = 1
@@ -142,12 +146,12 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 	case size <= 128:
 		name = "decode128"
 	}
-	return newKernel(l, p, name, partial, arrived)
+	return newKernel(l, p, name, false, partial, arrived)
 }
 
-func newKernel(l *kernels.Loader, p Problem, name string, partial, arrived driver.Ptr) (*Kernel, error) {
+func newKernel(l *kernels.Loader, p Problem, name string, turning bool, partial, arrived driver.Ptr) (*Kernel, error) {
 	kernel, err := l.Kernel("decode", kernels.Name(name, p.Type), 0)
-	return &Kernel{resident: resident(l.SMs(), p), kernel: kernel, groups: groups(p), base: params{
+	return &Kernel{resident: resident(l.SMs(), p, turning), kernel: kernel, groups: groups(p), base: params{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Partial: partial, Arrived: arrived, Sinks: p.Sinks,
 		Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize), Window: int32(p.Window),
 		Scale: float32(p.Scale), Softcap: float32(p.Softcap),

@@ -156,7 +156,8 @@ func BenchmarkDecode(b *testing.B) {
 		}{
 			{1, 128, graph.BF16, false}, {1, 4096, graph.BF16, false}, {1, 32768, graph.BF16, false}, {8, 4096, graph.BF16, false}, {32, 1024, graph.BF16, false},
 			{64, 4096, graph.BF16, false}, {128, 1024, graph.BF16, false}, {256, 1024, graph.BF16, false},
-			{1, 128, graph.BF16, true}, {1, 4096, graph.BF16, true}, {1, 32768, graph.BF16, true}, {32, 1024, graph.BF16, true}, {64, 4096, graph.BF16, true},
+			{1, 128, graph.BF16, true}, {1, 4096, graph.BF16, true}, {1, 32768, graph.BF16, true}, {8, 128, graph.BF16, true}, {8, 1024, graph.BF16, true}, {32, 128, graph.BF16, true},
+			{32, 1024, graph.BF16, true}, {32, 4096, graph.BF16, true},
 			{1, 4096, graph.F8, false}, {1, 32768, graph.F8, false}, {64, 4096, graph.F8, false}, {256, 1024, graph.F8, false},
 			{1, 4096, graph.I8, false}, {1, 32768, graph.I8, false}, {64, 4096, graph.I8, false}, {256, 1024, graph.I8, false},
 		} {
