@@ -28,15 +28,7 @@ type Measurer interface {
 // multiplies, or the weights and cache rows it must read at the memory's, whichever is longer. Activations are taken to
 // stay in caches.
 func (p Peaks) Floor(n *graph.Node, s *graph.Step) time.Duration {
-	w := n.Op.Work(n, s)
-	rate := p.F32
-	if o, ok := n.Op.(graph.Linear); ok && (n.In[0].Type == graph.Q8 || n.In[0].Type == graph.I8) {
-		rate = p.Int8
-	} else if ok && n.In[0].Type == graph.F8 {
-		rate = p.FP8
-	} else if ok && (n.In[0].Type == graph.BF16 || o.Round == graph.BF16) {
-		rate = max(p.BF16, p.F32)
-	}
+	w, rate := n.Op.Work(n, s), p.rate(n)
 	var seconds float64
 	if rate > 0 {
 		seconds = float64(w.FLOPs) / rate
@@ -45,4 +37,31 @@ func (p Peaks) Floor(n *graph.Node, s *graph.Step) time.Duration {
 		seconds = max(seconds, float64(w.WeightBytes+w.CacheRead+w.CacheWrite)/p.Read)
 	}
 	return time.Duration(seconds * 1e9)
+}
+
+// rate is the peak of the numbers that a node multiplies; 0 if it is not known.
+func (p Peaks) rate(n *graph.Node) float64 {
+	round := graph.F32
+	switch o := n.Op.(type) {
+	case graph.Linear:
+		round = o.Round
+	case graph.MoE:
+		round = o.Round
+	case graph.Attention:
+	default:
+		return p.F32
+	}
+	in := n.In[0].Type
+	if in == graph.F32 {
+		in = round
+	}
+	switch in {
+	case graph.Q8, graph.I8:
+		return p.Int8
+	case graph.F8:
+		return p.FP8
+	case graph.BF16:
+		return max(p.BF16, p.F32)
+	}
+	return p.F32
 }
