@@ -1,13 +1,106 @@
 package cuda
 
 import (
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
+	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/plan"
+	"github.com/ridge-llm/ridge/quant"
 )
+
+// layers is a decoder with everything that is joined: q, k and v; turning and storing; gate, up and function; from attention to attention. format, "/Q4_0", say, is
+// that of its matrices.
+func layers(b *graph.Builder, format string, pairing graph.Pairing, headSize, dim, window int) *graph.Value {
+	axis := func(name string, count, size int) graph.Axis { return graph.Axis{Name: name, Count: count, Size: size} }
+	vocab, hidden, heads, kv, ffn := axis("vocab", 61, 1), axis("hidden", 256, 1), axis("heads", 4, headSize), axis("kv", 2, headSize), axis("ffn", 480, 1)
+	if strings.HasSuffix(format, "_K") || format == "/INT4" || format == "/BF16" {
+		ffn.Count = 512 // their blocks
+	}
+	r := &graph.Rotation{Name: "angles", Pairing: pairing, Dim: dim, Theta: 10000}
+	x := b.Embed("embd", b.Weight("t_embd", vocab, hidden), 0)
+	n := b.RMSNorm("norm", x, b.Vector("norm", hidden), 1e-5)
+	for i := range 2 {
+		at := func(s string) string { return fmt.Sprintf("%d.%s", i, s) }
+		linear := func(name string, x *graph.Value, out graph.Axis) *graph.Value {
+			return b.Linear(at(name), x, b.Weight(at(name)+format, out, x.Axis), nil)
+		}
+		addNorm := func(name string, x, y *graph.Value) (sum, norm *graph.Value) {
+			out := b.Emit(at(name), graph.AddNorm{Eps: 1e-5}, []*graph.Value{x, y}, b.Vector(at(name), hidden))
+			return out[0], out[1]
+		}
+		q, k, v := linear("q", n, heads), linear("k", n, kv), linear("v", n, kv)
+		q, k = b.RoPE(at("q.rot"), q, r), b.RoPE(at("k.rot"), k, r)
+		cache := b.KVWrite(b.Cache(i, kv, kv, window), k, v)
+		o := b.Attention(at("attn"), q, cache, graph.Attention{Scale: 0.125})
+		x, n = addNorm("sum", x, linear("o", o, hidden))
+		gate, up := linear("gate", n, ffn), linear("up", n, ffn)
+		x, n = addNorm("out", x, linear("down", b.ActMul(at("act"), gate, up, graph.Silu), hidden))
+	}
+	return b.Linear("logits", b.Pick("picked", n), b.Weight("head", vocab, hidden), nil)
+}
+
+// joinedTests is whole layers, whose launches are joined, over prompts, chunks, mixed steps and recorded decoding.
+var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
+	steps := testkit.Steps{{150, 1, 20}, {1, 1, 1}, {1, 1, 1}, {1, 37, 0}, {1, 1, 1}, {40, 1, 1}, {1, 1, 1}, {1, 0, 0}, {1, 0, 1}, {1, 1, 0}, {0, 1, 0}}
+	for _, c := range []struct {
+		pairing               graph.Pairing
+		headSize, dim, window int
+		format                string
+	}{
+		{graph.HalfPairs, 64, 64, 0, ""}, {graph.AdjacentPairs, 128, 128, 0, ""}, {graph.HalfPairs, 128, 64, 50, ""}, {graph.AdjacentPairs, 80, 80, 0, ""},
+		{graph.HalfPairs, 256, 256, 0, ""}, {graph.HalfPairs, 128, 128, 0, "/Q4_0"}, {graph.HalfPairs, 128, 128, 0, "/Q8_0"},
+		{graph.HalfPairs, 128, 128, 0, "/Q4_1"}, {graph.HalfPairs, 128, 128, 0, "/MXFP4"}, {graph.HalfPairs, 128, 128, 0, "/Q4_K"}, {graph.HalfPairs, 128, 128, 0, "/Q6_K"},
+		{graph.HalfPairs, 128, 128, 0, "/FP8"}, {graph.HalfPairs, 128, 128, 0, "/INT8"}, {graph.HalfPairs, 128, 128, 0, "/INT4"}, {graph.HalfPairs, 128, 128, 0, "/BF16"},
+	} {
+		for _, cache := range []graph.Type{graph.BF16, graph.F16, graph.I8, graph.F8} {
+			b := graph.NewBuilder("layers", testkit.Find, graph.BF16, cache)
+			files, err := b.Finish(layers(b, c.format, c.pairing, c.headSize, c.dim, c.window))
+			if err != nil {
+				return nil, err
+			}
+			var o pass.Options
+			if c.format == "/BF16" {
+				o.Weights = quant.INT4 // the device rounds them
+			}
+			g, err := pass.Run(files, "actquant", o) // and what meets FP8 and INT8
+			if err != nil {
+				return nil, err
+			}
+			lim := testkit.LimitsFor(steps, 16)
+			tolerance := 4e-2
+			if c.format == "/FP8" || c.format == "/INT8" {
+				tolerance = 1e-1 // a number of BF16 that differs by a rounding may become the next of few codes
+			}
+			all = append(all, &opTest{fmt.Sprintf("%+v %s", c, cache), "", g, files, 7, nil, lim, testkit.Sequence(steps, lim, 61, false, 7), nil, tolerance})
+		}
+	}
+	return all, nil
+})
+
+// TestJoined compares them with the reference.
+func TestJoined(t *testing.T) {
+	for _, arch := range archs {
+		t.Run(fmt.Sprint("arch", arch), func(t *testing.T) {
+			d := gpu(t, arch)
+			all, err := joinedTests()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := references(all); err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range all {
+				compare(t, d, o)
+			}
+		})
+	}
+}
 
 // TestJoinedCounts: pricing is told of launches that together stand for every node once, with fewer launches than nodes.
 func TestJoinedCounts(t *testing.T) {

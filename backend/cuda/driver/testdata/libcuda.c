@@ -1,17 +1,22 @@
-// A stand-in for NVIDIA's driver, for tests of what goes wrong: a GPU of compute capability 8.0 whose memory is the host's and whose
-// kernels do nothing. The environment says how it is broken:
+// A stand-in for NVIDIA's driver, for tests without a GPU: one whose memory is the host's and whose kernels do nothing. It refuses kernels that
+// are not in the PTX, and launches of shapes that a GPU refuses. The environment says what it is like and how it is broken:
 //
 //	FAKE_VERSION  the CUDA version it speaks, such as 12000; default 13000
 //	FAKE_GPUS     how many GPUs there are; default 1
-//	FAKE_MB       the GPU's memory in MiB; default 1024
+//	FAKE_ARCH     their compute capability; default 80
+//	FAKE_SMS      their multiprocessors; default 4
+//	FAKE_MB       a GPU's memory in MiB; default 1024
 //	FAKE_USED     MiB of it that another process holds
 //	FAKE_FAULT    the launch, counted from 1, that faults; every call after it fails
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OK, INVALID = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, LAUNCH_FAILED = 719 };
+enum { OK, INVALID = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, LAUNCH_FAILED = 719 };
+enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, SHARED_OPTIN = 97 }; // of CUdevice_attribute
+enum { SHARED = 48 << 10, MOST_SHARED = 227 << 10 };                      // bytes of shared memory a block has unasked, and at most
 typedef uint64_t ptr;
 
 static int64_t setting(const char *name, int64_t otherwise) {
@@ -19,20 +24,20 @@ static int64_t setting(const char *name, int64_t otherwise) {
   return s && *s ? atoll(s) : otherwise;
 }
 
-static int lost;         // a kernel has faulted
-static int64_t launches; // so far
-static int64_t held;     // bytes
+static _Atomic int lost;         // a kernel has faulted
+static _Atomic int64_t launches; // so far
+static _Atomic int64_t held;     // bytes
 
 static int work(void) { return lost ? LAUNCH_FAILED : OK; }
 
 int cuInit(unsigned flags) { return setting("FAKE_GPUS", 1) ? OK : NO_DEVICE; }
 int cuDriverGetVersion(int *v) { *v = (int)setting("FAKE_VERSION", 13000); return OK; }
 int cuGetErrorName(int code, const char **s) {
-  *s = code == LAUNCH_FAILED ? "CUDA_ERROR_LAUNCH_FAILED" : code == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : code == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_INVALID_VALUE";
+  *s = code == LAUNCH_FAILED ? "CUDA_ERROR_LAUNCH_FAILED" : code == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : code == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : code == NOT_FOUND ? "CUDA_ERROR_NOT_FOUND" : "CUDA_ERROR_INVALID_VALUE";
   return OK;
 }
 int cuGetErrorString(int code, const char **s) {
-  *s = code == LAUNCH_FAILED ? "unspecified launch failure" : code == OUT_OF_MEMORY ? "out of memory" : code == NO_DEVICE ? "no CUDA-capable device is detected" : "invalid argument";
+  *s = code == LAUNCH_FAILED ? "unspecified launch failure" : code == OUT_OF_MEMORY ? "out of memory" : code == NO_DEVICE ? "no CUDA-capable device is detected" : code == NOT_FOUND ? "named symbol not found" : "invalid argument";
   return OK;
 }
 int cuDeviceGetCount(int *n) { *n = (int)setting("FAKE_GPUS", 1); return OK; }
@@ -40,10 +45,17 @@ int cuDeviceGet(int *d, int i) { *d = i; return OK; }
 int cuDeviceGetName(char *s, int n, int d) { strncpy(s, "Stand-in", n); return OK; }
 int cuDeviceTotalMem_v2(uint64_t *n, int d) { *n = setting("FAKE_MB", 1024) << 20; return OK; }
 int cuDeviceGetAttribute(int *v, int attribute, int d) {
-  *v = attribute == 16 ? 4 : attribute == 75 ? 8 : attribute == 97 ? 99 << 10 : 0; // multiprocessors, compute capability, shared memory
+  int arch = (int)setting("FAKE_ARCH", 80);
+  switch (attribute) {
+  case MULTIPROCESSORS: *v = (int)setting("FAKE_SMS", 4); break;
+  case MAJOR: *v = arch / 10; break;
+  case MINOR: *v = arch % 10; break;
+  case SHARED_OPTIN: *v = MOST_SHARED; break;
+  default: *v = 0;
+  }
   return OK;
 }
-int cuDevicePrimaryCtxRetain(void **c, int d) { *c = &lost; return OK; }
+int cuDevicePrimaryCtxRetain(void **c, int d) { *c = (void *)&lost; return OK; }
 int cuDevicePrimaryCtxRelease_v2(int d) { return OK; }
 int cuCtxSetCurrent(void *c) { return OK; }
 int cuCtxSynchronize(void) { return work(); }
@@ -57,7 +69,7 @@ int cuMemAlloc_v2(ptr *p, uint64_t n) {
   uint64_t free, total;
   cuMemGetInfo_v2(&free, &total);
   if (lost) return LAUNCH_FAILED;
-  int64_t *block = n > free ? NULL : malloc(n + 256);
+  int64_t *block = n > free ? NULL : calloc(1, n + 256);
   if (!block) return OUT_OF_MEMORY;
   *block = n;
   held += n;
@@ -86,35 +98,98 @@ int cuMemsetD8Async(ptr to, unsigned char b, uint64_t n, void *s) {
   return work();
 }
 
-int cuStreamCreate(void **s, unsigned flags) { *s = &lost; return work(); }
+int cuStreamCreate(void **s, unsigned flags) { *s = (void *)&lost; return work(); }
 int cuStreamDestroy_v2(void *s) { return work(); }
 int cuStreamSynchronize(void *s) { return work(); }
 int cuStreamWaitEvent(void *s, void *e, unsigned flags) { return work(); }
 int cuStreamBeginCapture_v2(void *s, int mode) { return work(); }
-int cuStreamEndCapture(void *s, void **g) { *g = &lost; return work(); }
-int cuEventCreate(void **e, unsigned flags) { *e = &lost; return work(); }
+int cuStreamEndCapture(void *s, void **g) { *g = (void *)&lost; return work(); }
+int cuEventCreate(void **e, unsigned flags) { *e = (void *)&lost; return work(); }
 int cuEventDestroy_v2(void *e) { return work(); }
 int cuEventRecord(void *e, void *s) { return work(); }
 int cuEventQuery(void *e) { return work(); }
 int cuEventSynchronize(void *e) { return work(); }
 int cuEventElapsedTime(float *ms, void *a, void *b) { *ms = 1; return work(); }
 
-int cuModuleLoadDataEx(void **m, const void *text, unsigned n, void *names, void *values) { *m = &lost; return work(); }
-int cuModuleUnload(void *m) { return work(); }
-int cuModuleGetFunction(void **f, void *m, const char *name) { *f = &lost; return work(); }
-int cuFuncSetAttribute(void *f, int attribute, int v) { return work(); }
-int cuFuncGetAttribute(int *v, int attribute, void *f) { *v = 0; return work(); }
+// A module is one kernel or more, each with the threads that its text allows a block and the dynamic shared memory that was asked for.
+typedef struct kernel {
+  struct kernel *next;
+  char name[256];
+  unsigned threads, shared;
+} kernel;
+typedef struct { kernel *first; } module;
+
+int cuModuleLoadDataEx(module **m, const char *text, unsigned n, void *names, void *values) {
+  static const char entry[] = ".visible .entry ";
+  if (lost) return LAUNCH_FAILED;
+  *m = calloc(1, sizeof **m);
+  while ((text = strstr(text, entry))) {
+    text += sizeof entry - 1;
+    kernel *k = calloc(1, sizeof *k);
+    *k = (kernel){.next = (*m)->first, .threads = 1024, .shared = SHARED};
+    sscanf(text, "%255[^( ]", k->name);
+    const char *body = strchr(text, '{'), *most = strstr(text, ".maxntid ");
+    if (most && most < body) k->threads = atoi(most + 9);
+    (*m)->first = k;
+  }
+  return OK;
+}
+int cuModuleUnload(module *m) {
+  for (kernel *k = m->first, *next; k; k = next) next = k->next, free(k);
+  free(m);
+  return work();
+}
+int cuModuleGetFunction(kernel **f, module *m, const char *name) {
+  for (*f = m->first; *f && strcmp((*f)->name, name); *f = (*f)->next) {
+  }
+  return *f ? work() : NOT_FOUND;
+}
+int cuFuncSetAttribute(kernel *f, int attribute, int v) {
+  if (v > MOST_SHARED) return INVALID;
+  f->shared = v;
+  return work();
+}
+int cuFuncGetAttribute(int *v, int attribute, kernel *f) { *v = 0; return work(); }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int threads, uint64_t shared) { *n = 1; return work(); }
-int cuOccupancyMaxActiveClusters(int *n, void *f, const void *config) { *n = 1; return work(); }
+
+enum { CLUSTER = 4 }; // of CUlaunchAttributeID
+typedef struct { int id, unused; unsigned value[16]; } attribute; // CUlaunchAttribute
+typedef struct {
+  unsigned grid[3], block[3], shared;
+  void *stream;
+  const attribute *attributes;
+  unsigned count;
+} config; // CUlaunchConfig
+
+// clusterOf is how many blocks along x share what they fetch; 1 where the launch does not say.
+static unsigned clusterOf(const config *c) {
+  for (unsigned i = 0; i < c->count; i++)
+    if (c->attributes[i].id == CLUSTER) return c->attributes[i].value[0];
+  return 1;
+}
+int cuOccupancyMaxActiveClusters(int *n, kernel *f, const config *c) { *n = (int)setting("FAKE_SMS", 4) / clusterOf(c); return work(); }
 
 // A fault shows at a later call than the launch's own, as on a GPU.
-int cuLaunchKernelEx(const void *config, void *f, void **params, void **extra) {
+static int launched(void) {
   int code = work();
   if (++launches == setting("FAKE_FAULT", -1)) lost = 1;
   return code;
 }
-int cuGraphInstantiateWithFlags(void **x, void *g, uint64_t flags) { *x = &lost; return work(); }
-int cuGraphLaunch(void *x, void *s) { return cuLaunchKernelEx(0, 0, 0, 0); }
+int cuLaunchKernelEx(const config *c, kernel *f, void **params, void **extra) {
+  unsigned threads = c->block[0] * c->block[1] * c->block[2];
+  if (!c->grid[0] || !c->grid[1] || !c->grid[2] || c->grid[0] > INT32_MAX || c->grid[1] > 65535 || c->grid[2] > 65535) return INVALID;
+  if (!threads || threads > f->threads || c->shared > f->shared || c->grid[0] % clusterOf(c)) return INVALID;
+  return launched();
+}
+int cuGraphInstantiateWithFlags(void **x, void *g, uint64_t flags) { *x = (void *)&lost; return work(); }
+int cuGraphLaunch(void *x, void *s) { return launched(); }
 int cuGraphExecDestroy(void *x) { return work(); }
 int cuGraphDestroy(void *g) { return work(); }
-int cuTensorMapEncodeTiled() { return work(); }
+
+// A matrix of 16-bit numbers in boxes whose rows are 128 bytes at most, as the pattern of shared memory has them.
+int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, ptr base, const uint64_t *sizes, const uint64_t *strides, const unsigned *box) {
+  if (base % 16 || box[0] > 64) return INVALID;
+  for (unsigned i = 0; i < rank; i++)
+    if (!sizes[i] || sizes[i] >> 32 || !box[i] || box[i] > 256 || (i && strides[i - 1] % 16)) return INVALID;
+  return work();
+}

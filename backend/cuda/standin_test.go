@@ -1,0 +1,82 @@
+package cuda
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/testkit"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// TestOnStandIn has a stand-in for NVIDIA's driver, whose kernels do nothing, run the cases of the op table and whole layers: all that the host does
+// for a step is done, from compiling, joining and recording to the launches' shapes, on machines without a GPU too. What kernels compute is
+// compared in TestOps and TestJoined, on a GPU. It is a process of its own because the loader looks for libraries where it was told to at its start.
+func TestOnStandIn(t *testing.T) {
+	if os.Getenv("RIDGE_TEST_STANDIN") != "" {
+		for _, arch := range archs {
+			onStandIn(t, arch)
+		}
+		return
+	}
+	const source = "driver/testdata/libcuda.c"
+	cc, missing := exec.LookPath("cc")
+	_, elsewhere := os.Stat(source)
+	if missing != nil || elsewhere != nil || runtime.GOOS != "linux" {
+		t.Skip("the stand-in for NVIDIA's driver is a Linux library, made with a C compiler from its source in this folder")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command(cc, "-shared", "-fPIC", "-O1", "-o", filepath.Join(dir, "libcuda.so.1"), source).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^(TestOnStandIn|TestJoinedCounts|TestSwap)$", "-test.timeout=5m")
+	cmd.Env = append(os.Environ(), "RIDGE_TEST_STANDIN=1", "LD_LIBRARY_PATH="+dir, "FAKE_ARCH=90", "FAKE_SMS=132", "FAKE_MB=4096")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// onStandIn runs them; of the kernels for an older GPU than the stand-in is, one case of each variant.
+func onStandIn(t *testing.T, arch int) {
+	d, err := New(Options{Arch: arch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := opTests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := joinedTests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range append(chosen(all, d, arch != 0), layers...) {
+		t.Run(fmt.Sprintf("arch%d/%s", arch, o.name), func(t *testing.T) {
+			if _, err := testkit.Outputs(o.graph, d, zeros{o.files}, o.lim, o.batches); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// zeros are weights whose every byte is 0, for what does not look at numbers.
+type zeros struct{ graph *graph.Graph }
+
+func (z zeros) Tensor(name string) (quant.Tensor, bool) {
+	for _, w := range z.graph.Weights {
+		if w.Source.Tensor == name {
+			rows, cols := w.Out.Len(), w.In.Len()
+			return quant.Tensor{Format: w.Format, Rows: rows, Cols: cols, Data: make([]byte, int64(rows)*w.Format.RowBytes(cols))}, true
+		}
+	}
+	return quant.Tensor{}, false
+}
+
+func (zeros) Release([]byte) {}
