@@ -1,6 +1,6 @@
 // Caches of eight-bit numbers: keys and values are rounded as they are stored, a warp a head, and a prompt's pages are opened to
 // IEEE halves for the tensor cores of its attention.
-#include "../cache.h"
+#include "../narrow/round.h"
 
 constexpr int MAX_EACH = 8; // numbers of a lane, so heads of up to 256
 
@@ -24,11 +24,6 @@ template <typename C> DEVICE void put(const float (&x)[MAX_EACH], C* to, float* 
     if (lane() == 0) *scale = largest * (float)(1.0 / 127);
   }
   UNROLL for (int i = 0; i < MAX_EACH; i++) if (lane() + 32 * i < size) to[lane() + 32 * i] = fromFloat<C>(x[i] * inverse);
-}
-template <> DEVICE i8 fromFloat(float x) {
-  int n;
-  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(n) : "f"(x));
-  return {(signed char)n};
 }
 
 // A warp takes a head of a row: of the queries, which it turns, of the keys, which it turns and stores, or of the values.
@@ -78,7 +73,7 @@ struct OpenParams {
   int seq0, pages; // the first sequence to open; how many opened pages the longest takes
 };
 
-// openPart opens the keys or values of one head and token, eight numbers a thread.
+// openEight is eight numbers of a key or value as halves; unit is what an int8 counts.
 template <typename C> DEVICE Vec16 openEight(const C* from, float unit) {
   Vec16 y;
   C x[8];

@@ -5,6 +5,7 @@
 // Scores are computed transposed, S' = K Q', and so is the result, O' = V' P': then K and V are the A operand of mma, which
 // every lane loads from global memory straight into registers, 16 bytes at a time, with no shared memory between. (The
 // order of d within a product does not matter as long as Q is permuted as K is.)
+#include "../narrow/narrow.h"
 #include "eightbit.h"
 #include "meet.h"
 

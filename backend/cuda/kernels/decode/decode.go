@@ -41,14 +41,11 @@ type Fresh struct {
 }
 
 const (
-	heads   = 8 // query heads of a block
-	threads = 128
-	// minPage is the least page size: the keys of a step lie in one page.
-	minPage   = 16
-	maxSplits = 64
-	// evenKeys is the least that a part of a long sequence has for evenness, as decode.cu has it.
-	evenKeys = 512
-	mostEven = 6 // parts for evenness
+	heads     = 8 // query heads of a block
+	threads   = 128
+	maxSplits = 64  // parts of a sequence, as meet.h has it
+	evenKeys  = 512 // the least that a part of a long sequence has for evenness, as decode.cu has it
+	mostEven  = 6   // parts for evenness
 )
 
 // MinPage is the least page size in tokens: the keys that a warp takes at a time lie in one page.

@@ -24,11 +24,6 @@ DEVICE u32 opened(u32 x, bool high, f8) {
   return (y >> 1 & 0x3f803f80) | (y & 0x80008000);
 #endif
 }
-// mmaBytes is D[16×8] += A[16×32] × B[32×8] of int8, exactly; four neighbours of k are a word. Otherwise lanes hold what they do for mma.
-DEVICE void mmaBytes(int (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
 DEVICE float shuffleFrom(float v, int lane) {
   float y;
   asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, -1;" : "=f"(y) : "f"(v), "r"(lane));
@@ -114,13 +109,13 @@ template <typename C, int KC, int VB, int VW> struct Bytes {
     UNROLL for (int half = 0; half < 2; half++)
       if (lane() / 4 + half * 8 >= n) vUnit[half] = 0;
   }
-  // score adds the products of 16 numbers of a head, or of 32 int8.
+  // score adds the products of 16 numbers of a head, or, exactly, of 32 int8: four neighbours are a word there, else lanes hold what they do for mma.
   DEVICE void score(Scores& s, const Query& q, int i) {
     if constexpr (SCALED) {
       const Vec16 &x = k[i / 2][0], &y = k[i / 2][1];
       int w = i % 2 * 2;
-      mmaBytes(s.high, x.x[w], y.x[w], x.x[w + 1], y.x[w + 1], q.x[2 * i][0], q.x[2 * i + 1][0]);
-      mmaBytes(s.low, x.x[w], y.x[w], x.x[w + 1], y.x[w + 1], q.x[2 * i][1], q.x[2 * i + 1][1]);
+      mma8(s.high, x.x[w], y.x[w], x.x[w + 1], y.x[w + 1], q.x[2 * i][0], q.x[2 * i + 1][0]);
+      mma8(s.low, x.x[w], y.x[w], x.x[w + 1], y.x[w + 1], q.x[2 * i][1], q.x[2 * i + 1][1]);
     } else {
       u32 a = k[i / 4][0].x[i % 4], b = k[i / 4][1].x[i % 4];
       mmaHalf(s.x, opened(a, false, C()), opened(b, false, C()), opened(a, true, C()), opened(b, true, C()), q.x[i][0], q.x[i][1]);

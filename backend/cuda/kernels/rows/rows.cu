@@ -49,7 +49,7 @@ struct KVWriteParams {
   int kLen, vLen;
 };
 
-// kvRow is where token `slot` of a cache begins.
+// keyRow and valueRow are where the keys and values of the token in a slot of the cache begin.
 template <typename C> DEVICE C* keyRow(u8* cache, const Step& s, int slot, int kLen, int vLen) {
   long page = slot >> s.pageShift, at = slot & ((1 << s.pageShift) - 1);
   return (C*)cache + ((page << s.pageShift) * (kLen + vLen) + at * kLen);
