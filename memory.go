@@ -39,7 +39,7 @@ func (b Budget) check() error {
 	}
 	switch {
 	case len(given) > 1:
-		return fmt.Errorf("ridge: the cache is to take %s; choose one", strings.Join(given, " and also "))
+		return fmt.Errorf("ridge: the cache is to take %s; choose one of --kv-memory and --gpu-memory-utilization", strings.Join(given, " and also "))
 	case b.Bytes < 0:
 		return fmt.Errorf("ridge: a cache of %d bytes; 0 (as much as the requests can fill) or more is possible", b.Bytes)
 	case !(b.Part >= 0 && b.Part <= 1):

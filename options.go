@@ -103,7 +103,7 @@ func (o Options) Device() (backend.Device, error) {
 		return ref.New(), nil
 	}
 	if !o.onGPU() {
-		return nil, fmt.Errorf("ridge: Backend is %q; cpu, cuda (cuda:1 is the second GPU) and ref are possible", o.Backend)
+		return nil, fmt.Errorf("ridge: Backend (--backend) is %q; cpu, cuda (cuda:1 is the second GPU) and ref are possible", o.Backend)
 	}
 	ordinal, err := o.gpu()
 	if err != nil {
@@ -123,7 +123,7 @@ func (o Options) gpu() (int, error) {
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("ridge: Backend is %q; behind cuda: belongs the number of a GPU, from 0 (ridge devices lists them)", o.Backend)
+		return 0, fmt.Errorf("ridge: Backend (--backend) is %q; behind cuda: belongs the number of a GPU, from 0 (ridge devices lists them)", o.Backend)
 	}
 	return n, nil
 }

@@ -60,6 +60,9 @@ func Devices() ([]driver.Device, error) {
 	return d.Devices()
 }
 
+// oldest is the least compute capability that our kernels run on, times ten.
+const oldest = 80
+
 // New opens a GPU.
 func New(o Options) (*Device, error) {
 	all, err := Devices()
@@ -69,8 +72,9 @@ func New(o Options) (*Device, error) {
 	if o.Ordinal < 0 || o.Ordinal >= len(all) {
 		return nil, fmt.Errorf("cuda: there is no GPU %d; the last one is GPU %d", o.Ordinal, len(all)-1)
 	}
-	if arch := all[o.Ordinal].Arch(); arch < 80 {
-		return nil, fmt.Errorf("cuda: %s is too old: compute capability 8.0 (Ampere) or newer is needed; take another GPU, or --backend cpu", all[o.Ordinal])
+	if g := all[o.Ordinal]; g.Arch() < oldest {
+		return nil, fmt.Errorf("cuda: GPU %d (%s) is too old: it has compute capability %d.%d, and %d.%d (Ampere) or newer is needed; take another GPU, or --backend cpu",
+			g.Ordinal, g.Name, g.Major, g.Minor, oldest/10, oldest%10)
 	}
 	ctx, err := all[o.Ordinal].Open()
 	if err != nil {
@@ -171,7 +175,7 @@ func (d *Device) alloc(n int64, what string) (driver.Ptr, error) {
 		for _, bytes := range d.owned {
 			ours += bytes
 		}
-		return 0, fmt.Errorf("cuda: %s: %s are needed and %s of the GPU's %s are free (%s are this model's already); use a smaller model, fewer bits a weight or a shorter context, or stop what else uses the GPU: %w",
+		return 0, fmt.Errorf("cuda: %s: %s are needed and %s of the GPU's %s are free (%s are ours already); take a smaller model, fewer bits a weight, a shorter context or less for the cache (--kv-memory), or stop what else uses the GPU: %w",
 			what, size.Text(n), size.Text(free), size.Text(total), size.Text(ours), err)
 	}
 	if err == nil {

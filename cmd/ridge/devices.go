@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,7 +67,7 @@ func gpuNames() []string {
 func describeDevice(name string) deviceRow {
 	d, err := ridge.Options{Backend: name}.Device()
 	if err != nil {
-		return deviceRow{Backend: name, Problem: err.Error()}
+		return deviceRow{Backend: name, Problem: strings.TrimPrefix(err.Error(), "cuda: ")}
 	}
 	defer d.Close()
 	i := d.Info()

@@ -21,7 +21,8 @@ func screen() (width int, terminal bool) {
 // print prints the charts and the tables, and what a comparison comes to.
 func (r *rooflineReport) print(out io.Writer, chart bool) error {
 	width, terminal := screen()
-	fmt.Fprintf(out, "%s on %s (%s)\n", r.Model, r.profile.Name, r.profile.Source)
+	source, _, _ := strings.Cut(r.profile.Source, ";") // what follows are details, for who looks into price/devices.json
+	fmt.Fprintf(out, "%s on %s (%s)\n", r.Model, r.profile.Name, source)
 	for _, s := range r.Steps {
 		title := s.Name
 		if s.Setting != "" {
