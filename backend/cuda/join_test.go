@@ -2,11 +2,12 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
-	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
 	"github.com/ridge-llm/ridge/pass"
@@ -102,7 +103,8 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// TestJoinedCounts: pricing is told of launches that together stand for every node once, with fewer launches than nodes.
+// TestJoinedCounts: pricing is told of launches that together stand for every node once, with fewer launches than nodes, and each node
+// of a step that is timed has its share of its launch's time.
 func TestJoinedCounts(t *testing.T) {
 	d := gpu(t, 0)
 	b := graph.NewBuilder("layers", testkit.Find, graph.BF16, graph.BF16)
@@ -114,7 +116,9 @@ func TestJoinedCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Compile(g, d, w, backend.Limits{Tokens: 16, Seqs: 1, Logits: 1, Pages: 4, PageSize: 16, SeqPages: 4})
+	steps := testkit.Steps{{16}, {1}}
+	lim := testkit.LimitsFor(steps, 16)
+	p, err := plan.Compile(g, d, w, lim)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,5 +133,14 @@ func TestJoinedCounts(t *testing.T) {
 	}
 	if sum != len(p.Graph.Nodes) || len(counts) >= sum {
 		t.Errorf("launches of %v nodes, of a graph of %d", counts, len(p.Graph.Nodes))
+	}
+	for i, batch := range testkit.Sequence(steps, lim, 61, false, 7) {
+		took := make([]time.Duration, len(p.Graph.Nodes))
+		if err := p.RunTimed(batch, took); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Min(took) <= 0 {
+			t.Errorf("step %d: nodes took %v", i, took)
+		}
 	}
 }

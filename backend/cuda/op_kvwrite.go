@@ -12,7 +12,7 @@ import (
 // halves reports whether a type is one of the two of 16 bits, which the tensor cores take.
 func halves(t graph.Type) bool { return t == graph.BF16 || t == graph.F16 }
 
-// eightBit reports whether a cache's numbers have eight bits.
+// eightBit reports whether numbers of a type have eight bits: of rows with a scale each, and of a cache.
 func eightBit(t graph.Type) bool { return t == graph.I8 || t == graph.F8 }
 
 // kvWrites lists the ways to store keys and values. Two that were turned before are stored as they are turned; see join.go.

@@ -22,7 +22,7 @@ func (d *Device) linears(n *graph.Node) []backend.Kernel {
 		if d.hopper() && gemm.Fits(x.Type, n.Out[0].Axis.Len(), x.Axis.Len()) {
 			name = "linear skinny, wgmma"
 		}
-		if narrowed(x.Type) {
+		if eightBit(x.Type) {
 			name += " " + x.Type.String()
 		}
 		all = d.one(name, bindTensorLinear)
@@ -39,7 +39,7 @@ func (d *Device) hopper() bool { return d.loader.Hopper() }
 // time.
 func streams(n *graph.Node) bool {
 	x := n.In[0]
-	return (x.Type == graph.BF16 || narrowed(x.Type)) && n.Out[0].Type == graph.BF16 && skinny.Fits(x.Type, x.Axis.Len())
+	return (x.Type == graph.BF16 || eightBit(x.Type)) && n.Out[0].Type == graph.BF16 && skinny.Fits(x.Type, x.Axis.Len())
 }
 
 // bias is the address of a linear layer's bias, 0 when it has none.

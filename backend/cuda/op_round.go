@@ -12,15 +12,12 @@ import (
 
 // Matrices of F8 and I8 lie on the device as codes, row by row, and behind those of all rows that there is room for the rows' scales.
 
-// narrowed reports whether numbers of a type are of eight bits with a scale a row.
-func narrowed(t graph.Type) bool { return t == graph.F8 || t == graph.I8 }
-
 // roomFor is how many rows of a value its buffer has room for.
 func roomFor(v *graph.Value, b backend.Buffer) int { return int(b.Len / v.RowBytes()) }
 
 // scalesOf is where the scales of such a value's rows are; 0 of other values.
 func scalesOf(v *graph.Value, b backend.Buffer) driver.Ptr {
-	if !narrowed(v.Type) {
+	if !eightBit(v.Type) {
 		return 0
 	}
 	return at(b) + driver.Ptr(roomFor(v, b)*v.Axis.Len())
@@ -28,7 +25,7 @@ func scalesOf(v *graph.Value, b backend.Buffer) driver.Ptr {
 
 // rounds lists the ways to round rows.
 func (d *Device) rounds(n *graph.Node) []backend.Kernel {
-	if x := n.In[0]; !narrowed(n.Out[0].Type) || !narrow.Fits(x.Axis.Len()) {
+	if x := n.In[0]; !eightBit(n.Out[0].Type) || !narrow.Fits(x.Axis.Len()) {
 		return nil
 	}
 	return d.one("round", bindRound)

@@ -52,7 +52,7 @@ func (d *Device) slabOnDevice(w *weight) (driver.Ptr, error) {
 func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, error) {
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
 	format := layers[0].args.Weights[0].(*weight).format
-	p := slab.Problem{X: at(buffer), Rows: int(buffer.Len / x.RowBytes()), K: x.Axis.Len(), Gated: act != nil}
+	p := slab.Problem{X: at(buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}
 	opened := int64(0)
 	for _, l := range layers {
 		w, err := d.slabOnDevice(l.args.Weights[0].(*weight))

@@ -48,7 +48,7 @@ func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	for _, list := range [][]*graph.Value{n.In, n.Out} {
 		for _, v := range list {
-			if v.Cache == nil && !kernels.Plain(v.Type) && !narrowed(v.Type) {
+			if v.Cache == nil && !kernels.Plain(v.Type) && !eightBit(v.Type) {
 				return nil
 			}
 		}

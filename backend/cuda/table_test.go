@@ -22,7 +22,7 @@ func leftOut(g *graph.Graph) string {
 				return "rows in Q8 are for devices whose Info says so, CPUs"
 			}
 		case graph.Linear:
-			if narrowed(n.In[0].Type) && op.To == graph.F32 {
+			if eightBit(n.In[0].Type) && op.To == graph.F32 {
 				return "rows are rounded to eight bits only where activations are in BF16"
 			}
 		case graph.KVWrite:

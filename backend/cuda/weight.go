@@ -79,7 +79,7 @@ func (d *Device) resident(w *weight, as graph.Type) (driver.Ptr, error) {
 	if p, ok := w.on[as]; ok {
 		return p, nil
 	}
-	if narrowed(as) {
+	if eightBit(as) {
 		return d.rounded(w, as)
 	}
 	t := w.tensor
