@@ -155,7 +155,7 @@ func (d *Device) joinTurn(l []*launch, readers map[*graph.Value]int) (*launch, i
 	}
 	attend := l[n]
 	return &launch{text: attend.text + " (with what turns and stores)", put: func(s *step) error {
-		if s.recorded && s.tokens <= turning {
+		if s.recorded && whole.Gains(s.tokens) {
 			return whole.Launch(d.stream, &s.Step, s.seqs)
 		}
 		if err := store.put(s); err != nil {
@@ -164,10 +164,6 @@ func (d *Device) joinTurn(l []*launch, readers map[*graph.Value]int) (*launch, i
 		return attend.put(s)
 	}}, n + 1, nil
 }
-
-// turning is the most sequences whose attention turns and stores as well: it has two blocks a multiprocessor where there are three without,
-// which costs more than a launch once the memory's bandwidth counts.
-const turning = 32
 
 // turnAttend is the kernel for few sequences of one new token that turns queries and keys, stores keys and values and attends, of launches
 // that joinTurnStore joins and the one behind them; nil if there is none.
@@ -184,7 +180,7 @@ func (d *Device) turnAttend(l []*launch, readers map[*graph.Value]int) (*decode.
 	late := []backend.Buffer{k.args.In[0], store.args.In[2]} // what is read later than the plan thinks
 	switch {
 	case !decode.FitsTurning(p, turn.Dim) || lim.PageSize < decode.MinPage,
-		decode.Counters(turning, p) > counters,
+		decode.Counters(lim.Seqs, p) > counters,
 		slices.ContainsFunc(late, func(b backend.Buffer) bool { return overlap(b, y) || overlap(b, scratch) }),
 		overlap(rows, scratch) || overlap(rows, y) && (y.Off != rows.Off || p.KSize != p.VSize): // in place every block reads its queries before their results are written
 		return nil, nil

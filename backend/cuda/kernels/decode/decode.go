@@ -132,6 +132,14 @@ func NewTurning(l *kernels.Loader, p Problem, f Fresh, partial, arrived driver.P
 	return k, err
 }
 
+// Gains reports whether a kernel that turns is faster for so many sequences than one that does not and a launch before it: it has two
+// blocks a multiprocessor where the other has three, so that depends on whose last round is the fuller.
+func (k *Kernel) Gains(seqs int) bool {
+	rounds := func(resident int) int { return (seqs*k.groups + resident - 1) / resident * resident }
+	sms := k.resident / 2
+	return rounds(2*sms) < rounds(3*sms) && seqs*k.groups <= 4*sms
+}
+
 // New binds a problem. partial has PartialBytes; arrived has Counters zeros that stay zero between launches.
 func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, error) {
 	name := "decode256"

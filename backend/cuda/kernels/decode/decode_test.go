@@ -134,6 +134,20 @@ func testTurning(g *gputest.GPU, s gputest.Shape, adjacent bool) {
 	}
 }
 
+// TestGains holds the choice against what an H200 took, 8 key heads of 128 (bench/h200.md): up to 33 sequences fill one round of 264 blocks,
+// and 50 to 66 a second, where the other kernel would begin one of 396 anew.
+func TestGains(t *testing.T) {
+	k := &Kernel{resident: 2 * 132, groups: 8}
+	for _, c := range []struct {
+		seqs int
+		want bool
+	}{{1, true}, {33, true}, {34, false}, {49, false}, {50, true}, {66, true}, {67, false}, {128, false}, {256, false}} {
+		if got := k.Gains(c.seqs); got != c.want {
+			t.Errorf("%d sequences: %v", c.seqs, got)
+		}
+	}
+}
+
 func wide(x []float32) []float64 {
 	y := make([]float64, len(x))
 	for i, v := range x {
