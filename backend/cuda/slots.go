@@ -1,0 +1,133 @@
+package cuda
+
+import (
+	"errors"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// steps keeps what steps need from one to the next: their data on host and device, and the recorded graphs.
+type steps struct {
+	ctx     *driver.Context
+	stream  *driver.Stream
+	lim     backend.Limits    // the largest that a kernel was bound with
+	varying []*graph.Rotation // rotations whose frequencies go with a step's data
+	slots   [2]slot           // one is filled while the device still reads the other
+	next    int
+	picked  int                           // rows of logits of the last step
+	joined  map[*backend.Launch][]*launch // each program's launches as they are put on the stream
+	graphs  map[graphKey]*driver.Graph
+}
+
+// slot holds one step's data.
+type slot struct {
+	host   []byte // pinned
+	device driver.Ptr
+	began  *driver.Event
+	done   *driver.Event
+}
+
+// graphKey tells recorded graphs apart: by program, shape and where the step's data lies.
+type graphKey struct {
+	program *backend.Launch
+	shape   shape
+	slot    int
+}
+
+func newSteps(ctx *driver.Context, stream *driver.Stream) (*steps, error) {
+	st := &steps{ctx: ctx, stream: stream, joined: map[*backend.Launch][]*launch{}, graphs: map[graphKey]*driver.Graph{}}
+	for i := range st.slots {
+		var err, failed error
+		st.slots[i].began, err = ctx.NewEvent()
+		st.slots[i].done, failed = ctx.NewEvent()
+		if err = errors.Join(err, failed); err != nil {
+			return nil, err
+		}
+	}
+	return st, nil
+}
+
+// need notes the limits a kernel is bound with, before the first step.
+func (st *steps) need(lim backend.Limits) {
+	m := &st.lim
+	m.Tokens, m.Seqs, m.Logits = max(m.Tokens, lim.Tokens), max(m.Seqs, lim.Seqs), max(m.Logits, lim.Logits)
+	m.Pages, m.PageSize, m.SeqPages = max(m.Pages, lim.Pages), lim.PageSize, max(m.SeqPages, lim.SeqPages)
+}
+
+// vary notes a rotation whose frequencies depend on the sequence; the index finds them in step.rates.
+func (st *steps) vary(r *graph.Rotation) int {
+	for i, v := range st.varying {
+		if v == r {
+			return i
+		}
+	}
+	st.varying = append(st.varying, r)
+	return len(st.varying) - 1
+}
+
+// slot is a slot the device is done with, large enough for any step.
+func (st *steps) slot() (*slot, error) {
+	st.next = 1 - st.next
+	s := &st.slots[st.next]
+	pairs := 0
+	for _, r := range st.varying {
+		pairs += r.Dim/2 + 4
+	}
+	if n := stepBytes(st.lim, pairs); len(s.host) < n {
+		return s, st.grow(n)
+	}
+	return s, s.done.Synchronize()
+}
+
+// grow makes both slots n bytes large.
+func (st *steps) grow(n int) error {
+	st.forget()
+	if err := st.stream.Synchronize(); err != nil {
+		return err
+	}
+	for i := range st.slots {
+		s := &st.slots[i]
+		if err := st.release(s); err != nil {
+			return err
+		}
+		var err error
+		if s.host, err = st.ctx.AllocHost(n); err != nil {
+			return err
+		}
+		if s.device, err = st.ctx.Alloc(int64(n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (st *steps) release(s *slot) error {
+	if s.host == nil {
+		return nil
+	}
+	if err := st.ctx.FreeHost(s.host); err != nil {
+		return err
+	}
+	s.host = nil
+	return st.ctx.Free(s.device)
+}
+
+// forget drops the recorded graphs, because something they point to moves.
+func (st *steps) forget() {
+	for _, g := range st.graphs {
+		g.Close()
+	}
+	clear(st.graphs)
+	clear(st.joined)
+}
+
+func (st *steps) close() {
+	st.forget()
+	for i := range st.slots {
+		st.release(&st.slots[i])
+		st.slots[i].began.Close()
+		st.slots[i].done.Close()
+	}
+}
