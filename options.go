@@ -42,6 +42,8 @@ type Options struct {
 	// Warm has Load do what the device would otherwise do in the first steps, on the CPU the packing of weights and, beside the
 	// first requests, finding memory for the cache: the first token comes later, and no step takes longer than those after it.
 	Warm bool
+
+	Note func(text string) // is told what loading waits for where that takes long, perhaps by another goroutine; nil: nobody is
 }
 
 // How Model.Embed makes one vector of a text: models trained for embeddings say which they were trained with.
@@ -109,7 +111,7 @@ func (o Options) Device() (backend.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return opened(cuda.New(cuda.Options{Ordinal: ordinal}))
+	return opened(cuda.New(cuda.Options{Ordinal: ordinal, Note: o.Note}))
 }
 
 // onGPU reports whether the backend is a GPU: cuda, or cuda:1.

@@ -112,7 +112,8 @@ func (p *Program) refusal(n *graph.Node) error {
 }
 
 // heaviestFirst is the nodes in the order in which to bind them. While a kernel brings a weight into its own layout both are
-// in memory; doing the largest first keeps the most that is ever needed near what stays.
+// in memory; doing the largest first keeps the most that is ever needed near what stays. Those without weights come before
+// all: what a device makes ready for them beside the caller is then made while weights are copied.
 func (p *Program) heaviestFirst() []int {
 	weight := make([]int64, len(p.Graph.Nodes))
 	order := make([]int, len(p.Graph.Nodes))
@@ -122,7 +123,12 @@ func (p *Program) heaviestFirst() []int {
 			weight[i] += w.Bytes()
 		}
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(weight[j], weight[i]) })
+	slices.SortStableFunc(order, func(i, j int) int {
+		if weight[i] == 0 || weight[j] == 0 {
+			return cmp.Compare(weight[i], weight[j])
+		}
+		return cmp.Compare(weight[j], weight[i])
+	})
 	return order
 }
 

@@ -49,6 +49,8 @@ var (
 type Options struct {
 	Ordinal int // which GPU, as CUDA counts them
 	Arch    int // run the kernels for this compute capability, 80 or 90, in place of the GPU's own; 0: its own
+
+	Note func(text string) // is told what takes long, perhaps by another goroutine; nil: nobody is
 }
 
 // Devices lists the GPUs, those that are too old for our kernels too; the error says why there is none.
@@ -85,6 +87,9 @@ func New(o Options) (*Device, error) {
 		arch = min(arch, o.Arch)
 	}
 	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx, arch), owned: map[driver.Ptr]int64{}, host: map[*hostMemory]bool{}}
+	if o.Note != nil {
+		d.loader.WhenSlow(func() { o.Note("assembling kernels for this GPU, which its driver keeps for the next start") })
+	}
 	if err := ctx.Do(d.start); err != nil {
 		return nil, errors.Join(err, ctx.Close())
 	}

@@ -100,6 +100,17 @@ func (d *Device) Draws(v *graph.Value, most int) bool {
 	}) == nil
 }
 
+// expectDraws asks for the kernel that draws from what a node makes, if those are logits. It takes the driver as long to assemble as any, so it
+// should not be last.
+func (d *Device) expectDraws(n *graph.Node) error {
+	v := n.Out[0]
+	if _, ok := n.Op.(graph.Linear); !ok || v.Rows != graph.Logits || !sample.Fits(v.Axis.Len(), v.Type) {
+		return nil
+	}
+	_, err := sample.Find(d.loader, v.Axis.Len(), v.Type)
+	return err
+}
+
 // Draw implements backend.Sampler.
 func (d *Device) Draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) error {
 	w := d.draws

@@ -83,6 +83,9 @@ func (d *Device) joinedOf(launches []backend.Launch) ([]*launch, error) {
 		if list, err = d.join(launches); err != nil {
 			return nil, err
 		}
+		if err = d.loader.Wait(); err != nil { // a program's last kernels have been asked for
+			return nil, err
+		}
 		st.joined[&launches[0]] = list
 	}
 	return list, nil

@@ -38,8 +38,10 @@ func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 	var put func(*step) error
 	err := k.dev.do(func() (err error) {
 		k.dev.steps.need(a.Limits)
-		put, err = k.bind(k.dev, n, a)
-		return err
+		if put, err = k.bind(k.dev, n, a); err != nil {
+			return err
+		}
+		return k.dev.expectDraws(n)
 	})
 	return &launch{text: n.Out[0].Name, put: put, node: n, args: a}, err
 }

@@ -50,6 +50,7 @@ func (f *modelFlags) load(ctx context.Context) (*ridge.Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.options.Note = func(text string) { fmt.Fprintln(os.Stderr, "ridge:", text) }
 	defer restCollector()()
 	return ridge.Load(path, f.options)
 }

@@ -40,12 +40,12 @@ const (
 	cuEventQuery
 	cuEventSynchronize
 	cuEventElapsedTime
-	cuModuleLoadDataEx
-	cuModuleUnload
-	cuModuleGetFunction
+	cuLibraryLoadData
+	cuLibraryUnload
+	cuLibraryGetKernel
+	cuKernelGetFunction
 	cuFuncSetAttribute
 	cuFuncGetAttribute
-	cuOccupancyMaxActiveBlocks
 	cuOccupancyMaxClusters
 	cuLaunchKernelEx
 	cuGraphInstantiate
@@ -58,55 +58,55 @@ const (
 
 // symbols gives each call's exported name. The _v2 names are the current ABI: cuda.h maps the plain names to them.
 var symbols = [numCalls]string{
-	cuInit:                     "cuInit",
-	cuDriverGetVersion:         "cuDriverGetVersion",
-	cuGetErrorName:             "cuGetErrorName",
-	cuGetErrorString:           "cuGetErrorString",
-	cuDeviceGetCount:           "cuDeviceGetCount",
-	cuDeviceGet:                "cuDeviceGet",
-	cuDeviceGetName:            "cuDeviceGetName",
-	cuDeviceTotalMem:           "cuDeviceTotalMem_v2",
-	cuDeviceGetAttribute:       "cuDeviceGetAttribute",
-	cuDevicePrimaryCtxRetain:   "cuDevicePrimaryCtxRetain",
-	cuDevicePrimaryCtxRelease:  "cuDevicePrimaryCtxRelease_v2",
-	cuCtxSetCurrent:            "cuCtxSetCurrent",
-	cuCtxSynchronize:           "cuCtxSynchronize",
-	cuMemGetInfo:               "cuMemGetInfo_v2",
-	cuMemAlloc:                 "cuMemAlloc_v2",
-	cuMemFree:                  "cuMemFree_v2",
-	cuMemHostAlloc:             "cuMemHostAlloc",
-	cuMemFreeHost:              "cuMemFreeHost",
-	cuMemcpyHtoDAsync:          "cuMemcpyHtoDAsync_v2",
-	cuMemcpyDtoHAsync:          "cuMemcpyDtoHAsync_v2",
-	cuMemcpyDtoDAsync:          "cuMemcpyDtoDAsync_v2",
-	cuMemcpyAsync:              "cuMemcpyAsync",
-	cuMemcpyBatchAsync:         "cuMemcpyBatchAsync",
-	cuMemsetD8Async:            "cuMemsetD8Async",
-	cuStreamCreate:             "cuStreamCreate",
-	cuStreamDestroy:            "cuStreamDestroy_v2",
-	cuStreamSynchronize:        "cuStreamSynchronize",
-	cuStreamWaitEvent:          "cuStreamWaitEvent",
-	cuStreamBeginCapture:       "cuStreamBeginCapture_v2",
-	cuStreamEndCapture:         "cuStreamEndCapture",
-	cuEventCreate:              "cuEventCreate",
-	cuEventDestroy:             "cuEventDestroy_v2",
-	cuEventRecord:              "cuEventRecord",
-	cuEventQuery:               "cuEventQuery",
-	cuEventSynchronize:         "cuEventSynchronize",
-	cuEventElapsedTime:         "cuEventElapsedTime",
-	cuModuleLoadDataEx:         "cuModuleLoadDataEx",
-	cuModuleUnload:             "cuModuleUnload",
-	cuModuleGetFunction:        "cuModuleGetFunction",
-	cuFuncSetAttribute:         "cuFuncSetAttribute",
-	cuFuncGetAttribute:         "cuFuncGetAttribute",
-	cuOccupancyMaxActiveBlocks: "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-	cuOccupancyMaxClusters:     "cuOccupancyMaxActiveClusters",
-	cuLaunchKernelEx:           "cuLaunchKernelEx",
-	cuGraphInstantiate:         "cuGraphInstantiateWithFlags",
-	cuGraphLaunch:              "cuGraphLaunch",
-	cuGraphExecDestroy:         "cuGraphExecDestroy",
-	cuGraphDestroy:             "cuGraphDestroy",
-	cuTensorMapEncodeTiled:     "cuTensorMapEncodeTiled",
+	cuInit:                    "cuInit",
+	cuDriverGetVersion:        "cuDriverGetVersion",
+	cuGetErrorName:            "cuGetErrorName",
+	cuGetErrorString:          "cuGetErrorString",
+	cuDeviceGetCount:          "cuDeviceGetCount",
+	cuDeviceGet:               "cuDeviceGet",
+	cuDeviceGetName:           "cuDeviceGetName",
+	cuDeviceTotalMem:          "cuDeviceTotalMem_v2",
+	cuDeviceGetAttribute:      "cuDeviceGetAttribute",
+	cuDevicePrimaryCtxRetain:  "cuDevicePrimaryCtxRetain",
+	cuDevicePrimaryCtxRelease: "cuDevicePrimaryCtxRelease_v2",
+	cuCtxSetCurrent:           "cuCtxSetCurrent",
+	cuCtxSynchronize:          "cuCtxSynchronize",
+	cuMemGetInfo:              "cuMemGetInfo_v2",
+	cuMemAlloc:                "cuMemAlloc_v2",
+	cuMemFree:                 "cuMemFree_v2",
+	cuMemHostAlloc:            "cuMemHostAlloc",
+	cuMemFreeHost:             "cuMemFreeHost",
+	cuMemcpyHtoDAsync:         "cuMemcpyHtoDAsync_v2",
+	cuMemcpyDtoHAsync:         "cuMemcpyDtoHAsync_v2",
+	cuMemcpyDtoDAsync:         "cuMemcpyDtoDAsync_v2",
+	cuMemcpyAsync:             "cuMemcpyAsync",
+	cuMemcpyBatchAsync:        "cuMemcpyBatchAsync",
+	cuMemsetD8Async:           "cuMemsetD8Async",
+	cuStreamCreate:            "cuStreamCreate",
+	cuStreamDestroy:           "cuStreamDestroy_v2",
+	cuStreamSynchronize:       "cuStreamSynchronize",
+	cuStreamWaitEvent:         "cuStreamWaitEvent",
+	cuStreamBeginCapture:      "cuStreamBeginCapture_v2",
+	cuStreamEndCapture:        "cuStreamEndCapture",
+	cuEventCreate:             "cuEventCreate",
+	cuEventDestroy:            "cuEventDestroy_v2",
+	cuEventRecord:             "cuEventRecord",
+	cuEventQuery:              "cuEventQuery",
+	cuEventSynchronize:        "cuEventSynchronize",
+	cuEventElapsedTime:        "cuEventElapsedTime",
+	cuLibraryLoadData:         "cuLibraryLoadData",
+	cuLibraryUnload:           "cuLibraryUnload",
+	cuLibraryGetKernel:        "cuLibraryGetKernel",
+	cuKernelGetFunction:       "cuKernelGetFunction",
+	cuFuncSetAttribute:        "cuFuncSetAttribute",
+	cuFuncGetAttribute:        "cuFuncGetAttribute",
+	cuOccupancyMaxClusters:    "cuOccupancyMaxActiveClusters",
+	cuLaunchKernelEx:          "cuLaunchKernelEx",
+	cuGraphInstantiate:        "cuGraphInstantiateWithFlags",
+	cuGraphLaunch:             "cuGraphLaunch",
+	cuGraphExecDestroy:        "cuGraphExecDestroy",
+	cuGraphDestroy:            "cuGraphDestroy",
+	cuTensorMapEncodeTiled:    "cuTensorMapEncodeTiled",
 }
 
 // optional are the calls that older drivers lack; who uses one can do without.

@@ -36,7 +36,7 @@ func (c *Context) Synchronize() error {
 	return c.driver.call("waiting for the GPU", cuCtxSynchronize)
 }
 
-// Close gives the context back. Memory, streams and modules of it must not be used again.
+// Close gives the context back. Memory, streams and kernels of it must not be used again.
 func (c *Context) Close() error {
 	return c.driver.call("closing the GPU", cuDevicePrimaryCtxRelease, uintptr(c.Device.handle))
 }

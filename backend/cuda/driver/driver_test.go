@@ -73,20 +73,22 @@ type addParams struct {
 
 func TestLaunchCaptureReplay(t *testing.T) {
 	gpu(t, func(c *driver.Context) error {
-		m, err := c.LoadPTX("the test", []byte(addOne))
-		if err != nil {
+		a := driver.NewAssembler(c)
+		if err := addThrice(t, c, a); err != nil {
 			return err
 		}
-		if err := addThrice(t, c, m); err != nil {
-			return err
-		}
-		return m.Close()
+		return a.Close()
 	})
 }
 
+// text is what an Assembler asks for.
+func text(ptx string) func() ([]byte, error) {
+	return func() ([]byte, error) { return []byte(ptx), nil }
+}
+
 // addThrice runs the kernel once directly and twice from a recorded graph of one launch.
-func addThrice(t *testing.T, c *driver.Context, m *driver.Module) error {
-	k, err := m.Kernel("add", 0)
+func addThrice(t *testing.T, c *driver.Context, a *driver.Assembler) error {
+	k, err := a.Kernel("test", "add", text(addOne))
 	if err != nil {
 		return err
 	}
@@ -137,21 +139,23 @@ func TestErrorsCarryTheDriversSentence(t *testing.T) {
 		if !driver.IsOutOfMemory(err) || !strings.Contains(err.Error(), "CUDA_ERROR_OUT_OF_MEMORY") {
 			t.Errorf("allocating a pebibyte gave %v", err)
 		}
-		_, err = c.LoadPTX("nonsense", []byte(strings.Replace(addOne, "add.f32", "no.such", 1)))
-		if err == nil || !strings.Contains(err.Error(), "no.such") && !strings.Contains(err.Error(), "line 14") {
+		a := driver.NewAssembler(c)
+		if _, err := a.Kernel("nonsense", "add", text(strings.Replace(addOne, "add.f32", "no.such", 1))); err != nil {
+			return err
+		}
+		err = a.Wait()
+		if err == nil || !strings.Contains(err.Error(), "assembling nonsense/add") || !strings.Contains(err.Error(), "no.such") && !strings.Contains(err.Error(), "line 14") {
 			t.Errorf("wrong PTX gave %v", err)
 		}
-		return nil
+		return a.Close()
 	})
 }
 
 func TestLaunchAllocatesNothing(t *testing.T) {
 	gpu(t, func(c *driver.Context) error {
-		m, err := c.LoadPTX("the test", []byte(addOne))
-		if err != nil {
-			return err
-		}
-		k, err := m.Kernel("add", 0)
+		a := driver.NewAssembler(c)
+		defer a.Close()
+		k, err := a.Kernel("test", "add", text(addOne))
 		if err != nil {
 			return err
 		}

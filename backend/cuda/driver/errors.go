@@ -25,7 +25,7 @@ type Error struct {
 	Code     int    // the CUresult
 	Name     string // the code's name: "CUDA_ERROR_OUT_OF_MEMORY"
 	Sentence string // the driver's own sentence: "out of memory"
-	Log      string // the compiler's log, for modules only
+	Log      string // the assembler's, of kernels that it refuses
 }
 
 func (e *Error) Error() string {

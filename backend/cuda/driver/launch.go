@@ -50,6 +50,9 @@ const (
 // ClustersAtOnce is how many clusters of so many blocks of a grid the GPU runs at once: fewer than its multiprocessors would give, as a cluster's
 // are neighbours.
 func (k *Kernel) ClustersAtOnce(g Grid) (int, error) {
+	if err := k.wait(); err != nil {
+		return 0, err
+	}
 	l, n := &launch{attrs: [2]launchAttr{{id: attrCluster, value: [16]uint32{uint32(g.Cluster), 1, 1}}}}, new(int32)
 	c := &l.config
 	c.grid, c.block, c.shared = [3]uint32{uint32(g.X), 1, 1}, [3]uint32{uint32(g.Threads), 1, 1}, uint32(g.Shared)
@@ -69,6 +72,9 @@ func Launch[T any](s *Stream, k *Kernel, g Grid, params *T) error {
 func (s *Stream) launchBytes(k *Kernel, g Grid, params []byte) error {
 	if len(params) > maxParams {
 		return fmt.Errorf("cuda: the kernel %s takes %d bytes of parameters and %d is the limit", k.Name, len(params), maxParams)
+	}
+	if err := k.wait(); err != nil {
+		return err
 	}
 	l := s.launch
 	c := &l.config

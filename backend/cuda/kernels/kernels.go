@@ -3,7 +3,7 @@
 package kernels
 
 import (
-	"errors"
+	"sync"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/ptx"
@@ -26,47 +26,62 @@ const (
 	Counts
 )
 
-// Loader gives the kernels of one GPU, each loaded once, as a module of its own.
+// Loader gives the kernels of one GPU, each loaded once, by itself.
 type Loader struct {
-	ctx     *driver.Context
-	arch    int
-	texts   map[string][]byte // PTX of the folders that were asked for
-	modules map[string]*driver.Module
+	ctx       *driver.Context
+	arch      int
+	texts     map[string]func() ([]byte, error) // PTX of the folders that were asked for
+	kernels   map[string]*driver.Kernel
+	assembler *driver.Assembler
 }
 
 // NewLoader is a Loader for a GPU. arch is the compute capability to load kernels for: the GPU's own, or an older one, which tests
 // use to see on one GPU what others run.
 func NewLoader(ctx *driver.Context, arch int) *Loader {
-	return &Loader{ctx: ctx, arch: arch, texts: map[string][]byte{}, modules: map[string]*driver.Module{}}
+	return &Loader{
+		ctx: ctx, arch: arch, texts: map[string]func() ([]byte, error){}, kernels: map[string]*driver.Kernel{}, assembler: driver.NewAssembler(ctx),
+	}
 }
 
-// Kernel loads a kernel of a folder, by itself; shared is the dynamic shared memory it will be launched with, in bytes.
+// Kernel loads a kernel of a folder beside the caller: launches wait for it. shared is the dynamic shared memory it will be
+// launched with, in bytes. The error may be another kernel's; see driver.Assembler.
 func (l *Loader) Kernel(folder, name string, shared int) (*driver.Kernel, error) {
 	full := folder + "/" + name
-	m := l.modules[full]
-	if m == nil {
-		text, err := l.text(folder)
+	k := l.kernels[full]
+	if k == nil {
+		text := l.text(folder)
+		var err error
+		k, err = l.assembler.Kernel(folder, name, func() ([]byte, error) {
+			all, err := text()
+			if err != nil {
+				return nil, err
+			}
+			return ptx.Only(all, name)
+		})
 		if err != nil {
 			return nil, err
 		}
-		if text, err = ptx.Only(text, name); err != nil {
-			return nil, err
-		}
-		if m, err = l.ctx.LoadPTX(full, text); err != nil {
-			return nil, err
-		}
-		l.modules[full] = m
+		l.kernels[full] = k
 	}
-	return m.Kernel(name, shared)
+	k.Room(shared)
+	return k, nil
 }
 
 // text is the PTX of a folder, expanded once.
-func (l *Loader) text(folder string) (text []byte, err error) {
-	if l.texts[folder] == nil {
-		l.texts[folder], err = ptx.Find(folder, l.arch)
+func (l *Loader) text(folder string) func() ([]byte, error) {
+	text := l.texts[folder]
+	if text == nil {
+		text = sync.OnceValues(func() ([]byte, error) { return ptx.Find(folder, l.arch) })
+		l.texts[folder] = text
 	}
-	return l.texts[folder], err
+	return text
 }
+
+// WhenSlow has slow called, by another goroutine, when kernels take longer than a second, which they do until the driver has kept them.
+func (l *Loader) WhenSlow(slow func()) { l.assembler.WhenSlow(slow) }
+
+// Wait waits until all kernels asked for can be launched; its error names one that cannot.
+func (l *Loader) Wait() error { return l.assembler.Wait() }
 
 // SMs is the number of the GPU's multiprocessors, which launches that fill it divide by.
 func (l *Loader) SMs() int { return l.ctx.SMs }
@@ -103,11 +118,5 @@ func Pairs(t graph.Type, k int) int { return int(t.RowBytes(k) / 2) }
 // Plain reports whether there are kernels for activations of this type.
 func Plain(t graph.Type) bool { return t == graph.F32 || t == graph.BF16 }
 
-// Close unloads all modules; no kernel may be running.
-func (l *Loader) Close() error {
-	var errs []error
-	for _, m := range l.modules {
-		errs = append(errs, m.Close())
-	}
-	return errors.Join(errs...)
-}
+// Close unloads all kernels; none may be running.
+func (l *Loader) Close() error { return l.assembler.Close() }

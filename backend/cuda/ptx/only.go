@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Only is a folder's PTX without the kernels other than one. The driver assembles whole modules, some of them for seconds; a model
+// Only is a folder's PTX without the kernels other than one. The driver assembles whole texts, some of them for seconds; a model
 // launches few of a folder's kernels. What the kernels share, variables at the beginning, stays.
 func Only(text []byte, kernel string) ([]byte, error) {
 	var kept []byte

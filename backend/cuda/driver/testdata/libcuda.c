@@ -8,11 +8,14 @@
 //	FAKE_MB       a GPU's memory in MiB; default 1024
 //	FAKE_USED     MiB of it that another process holds
 //	FAKE_FAULT    the launch, counted from 1, that faults; every call after it fails
+//	FAKE_SLOW     milliseconds that assembling the first kernel takes
+//	FAKE_REFUSE   a word; kernels whose text has it are not assembled
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { OK, INVALID = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, LAUNCH_FAILED = 719 };
 enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, SHARED_OPTIN = 97 }; // of CUdevice_attribute
@@ -27,6 +30,7 @@ static int64_t setting(const char *name, int64_t otherwise) {
 static _Atomic int lost;         // a kernel has faulted
 static _Atomic int64_t launches; // so far
 static _Atomic int64_t held;     // bytes
+static _Atomic int libraries;    // so far
 
 static int work(void) { return lost ? LAUNCH_FAILED : OK; }
 
@@ -111,46 +115,52 @@ int cuEventQuery(void *e) { return work(); }
 int cuEventSynchronize(void *e) { return work(); }
 int cuEventElapsedTime(float *ms, void *a, void *b) { *ms = 1; return work(); }
 
-// A module is one kernel or more, each with the threads that its text allows a block and the dynamic shared memory that was asked for.
+// A library is one kernel or more, each with the threads that its text allows a block and the dynamic shared memory that was asked for.
 typedef struct kernel {
   struct kernel *next;
   char name[256];
   unsigned threads, shared;
 } kernel;
-typedef struct { kernel *first; } module;
+typedef struct {
+  kernel *first;
+  int refused; // that it cannot be assembled shows when a kernel is asked for
+} library;
 
-int cuModuleLoadDataEx(module **m, const char *text, unsigned n, void *names, void *values) {
+int cuLibraryLoadData(library **l, const char *text, void *names, void *values, unsigned n, void *options, void *optionValues, unsigned m) {
   static const char entry[] = ".visible .entry ";
   if (lost) return LAUNCH_FAILED;
-  *m = calloc(1, sizeof **m);
+  if (!libraries++) usleep(1000 * setting("FAKE_SLOW", 0));
+  *l = calloc(1, sizeof **l);
+  const char *word = getenv("FAKE_REFUSE");
+  (*l)->refused = word && *word && strstr(text, word);
   while ((text = strstr(text, entry))) {
     text += sizeof entry - 1;
     kernel *k = calloc(1, sizeof *k);
-    *k = (kernel){.next = (*m)->first, .threads = 1024, .shared = SHARED};
+    *k = (kernel){.next = (*l)->first, .threads = 1024, .shared = SHARED};
     sscanf(text, "%255[^( ]", k->name);
     const char *body = strchr(text, '{'), *most = strstr(text, ".maxntid ");
     if (most && most < body) k->threads = atoi(most + 9);
-    (*m)->first = k;
+    (*l)->first = k;
   }
   return OK;
 }
-int cuModuleUnload(module *m) {
-  for (kernel *k = m->first, *next; k; k = next) next = k->next, free(k);
-  free(m);
+int cuLibraryUnload(library *l) {
+  for (kernel *k = l->first, *next; k; k = next) next = k->next, free(k);
+  free(l);
   return work();
 }
-int cuModuleGetFunction(kernel **f, module *m, const char *name) {
-  for (*f = m->first; *f && strcmp((*f)->name, name); *f = (*f)->next) {
+int cuLibraryGetKernel(kernel **k, library *l, const char *name) {
+  for (*k = l->first; *k && strcmp((*k)->name, name); *k = (*k)->next) {
   }
-  return *f ? work() : NOT_FOUND;
+  return l->refused ? INVALID : *k ? work() : NOT_FOUND;
 }
+int cuKernelGetFunction(kernel **f, kernel *k) { *f = k; return work(); }
 int cuFuncSetAttribute(kernel *f, int attribute, int v) {
   if (v > MOST_SHARED) return INVALID;
   f->shared = v;
   return work();
 }
 int cuFuncGetAttribute(int *v, int attribute, kernel *f) { *v = 0; return work(); }
-int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int threads, uint64_t shared) { *n = 1; return work(); }
 
 enum { CLUSTER = 4 }; // of CUlaunchAttributeID
 typedef struct { int id, unused; unsigned value[16]; } attribute; // CUlaunchAttribute

@@ -108,10 +108,12 @@ func newWide(l *kernels.Loader, lay layout, p Problem, partial, arrived driver.P
 		if v.x, err = l.Context().ColumnsMap(p.X, p.Rows, p.K, 2*p.K, rows, v.units*columns); err != nil {
 			return nil, err
 		}
-		if err = v.findClusters(w.sms); err != nil {
+		w.widths = append(w.widths, v)
+	}
+	for i := range w.widths { // when all have been asked for, as this waits for them
+		if err := w.widths[i].findClusters(w.sms); err != nil {
 			return nil, err
 		}
-		w.widths = append(w.widths, v)
 	}
 	return w, nil
 }

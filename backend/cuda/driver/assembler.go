@@ -1,0 +1,175 @@
+package driver
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// Assembler turns PTX into machine code for a GPU, several kernels side by side and all beside its caller: one takes the driver 20 to
+// 1,500 ms of a core, and a model has some thirty. The driver keeps what it assembled on disk (~/.nv/ComputeCache, or CUDA_CACHE_PATH), by
+// text, driver and GPU, so that only the first start on a machine takes so long.
+type Assembler struct {
+	ctx     *Context
+	turns   chan struct{} // as many as are assembled at a time
+	kernels []*Kernel
+
+	mu     sync.Mutex
+	coming int         // kernels that are being assembled or wait for a turn
+	alarm  *time.Timer // runs while there are any
+	slow   func()      // what it calls; or nil
+	failed error       // why no more are begun
+}
+
+var errClosed = errors.New("cuda: the GPU has been closed")
+
+const (
+	mostTurns = 16 // an assembler takes some 100 MB
+	patience  = time.Second
+)
+
+// NewAssembler is an Assembler for a GPU.
+func NewAssembler(ctx *Context) *Assembler {
+	return &Assembler{ctx: ctx, turns: make(chan struct{}, min(runtime.GOMAXPROCS(0), mostTurns))}
+}
+
+// WhenSlow has slow called, by a goroutine of its own, each time that there has been a kernel on its way for a second without a break.
+func (a *Assembler) WhenSlow(slow func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.slow = slow
+}
+
+// Kernel gives a kernel at once. It is assembled from the text that holds it alone, and what uses it waits for that and gets its error. in is
+// what the kernel is part of, for messages. The error is that of a kernel asked for before, so that a start that cannot succeed ends early.
+func (a *Assembler) Kernel(in, name string, text func() ([]byte, error)) (*Kernel, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failed != nil {
+		return nil, a.failed
+	}
+	k := &Kernel{Name: name, ctx: a.ctx, done: make(chan struct{})}
+	a.kernels = append(a.kernels, k)
+	if a.coming++; a.coming == 1 && a.slow != nil {
+		a.alarm = time.AfterFunc(patience, a.slow)
+	}
+	go func() {
+		a.turns <- struct{}{}
+		if k.err = a.stopped(); k.err == nil {
+			k.err = a.load(k, in, text)
+		}
+		a.stop(k.err)
+		<-a.turns
+		a.came()
+		close(k.done)
+	}()
+	return k, nil
+}
+
+func (a *Assembler) load(k *Kernel, in string, text func() ([]byte, error)) error {
+	ptx, err := text()
+	if err != nil {
+		return err
+	}
+	return a.ctx.Do(func() error { return k.assemble(in+"/"+k.Name, ptx) })
+}
+
+// stop says why, unless that is nil, no kernel is to be begun any more.
+func (a *Assembler) stop(why error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failed == nil {
+		a.failed = why
+	}
+}
+
+func (a *Assembler) stopped() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failed
+}
+
+// came notes that a kernel is on its way no more.
+func (a *Assembler) came() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.coming--; a.coming == 0 && a.alarm != nil {
+		a.alarm.Stop()
+	}
+}
+
+// Wait waits until all kernels can be launched. Its error is the first's that failed.
+func (a *Assembler) Wait() error {
+	for _, k := range a.kernels {
+		if err := k.wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close unloads all kernels; none may be running. Those not begun never will be.
+func (a *Assembler) Close() error {
+	a.stop(errClosed)
+	var failed []error
+	for _, k := range a.kernels {
+		<-k.done
+		if k.library != 0 {
+			failed = append(failed, a.ctx.driver.call("unloading "+k.Name, cuLibraryUnload, k.library))
+		}
+	}
+	a.kernels = nil
+	return errors.Join(failed...)
+}
+
+// Options of CUjit_option.
+const (
+	jitErrorLog     = 5
+	jitErrorLogSize = 6
+)
+
+// assemble makes the kernel of its text; full is for messages. The error carries the assembler's log.
+//
+// The text goes to the driver as a library. Modules (cuModuleLoadData) belong to a context, which is locked while one of them is assembled:
+// 16 threads took longer for 32 kernels than one. And it goes there whole and not through the driver's linker (cuLinkAddData), although that
+// would hand out the machine code: the linker assembles for separate compilation, ignores setmaxnreg and puts a wait after every wgmma.
+func (k *Kernel) assemble(full string, ptx []byte) error {
+	text := append(bytes.Clone(ptx), 0) // the driver reads a C string
+	failure := make([]byte, 16<<10)
+	options := []int32{jitErrorLog, jitErrorLogSize}
+	values := []uintptr{uintptr(unsafe.Pointer(&failure[0])), uintptr(len(failure))}
+	var pin runtime.Pinner // the driver assembles, and writes its log, at the first call that needs it to
+	defer pin.Unpin()
+	pin.Pin(&text[0])
+	pin.Pin(&failure[0])
+	pin.Pin(&options[0])
+	pin.Pin(&values[0])
+	d, doing, name, kernel := k.ctx.driver, "assembling "+full, append([]byte(k.Name), 0), new(uintptr)
+	err := d.call(doing, cuLibraryLoadData, uintptr(unsafe.Pointer(&k.library)), uintptr(unsafe.Pointer(&text[0])),
+		uintptr(unsafe.Pointer(&options[0])), uintptr(unsafe.Pointer(&values[0])), uintptr(len(options)), 0, 0, 0)
+	if err == nil {
+		err = d.call(doing, cuLibraryGetKernel, uintptr(unsafe.Pointer(kernel)), k.library, uintptr(unsafe.Pointer(&name[0])))
+	}
+	if err == nil {
+		err = d.call(doing, cuKernelGetFunction, uintptr(unsafe.Pointer(&k.handle)), *kernel)
+	}
+	if e, ok := err.(*Error); ok {
+		e.Log = logText(failure)
+		return e
+	}
+	static := new(int32)
+	err = d.call("reading the shared memory of "+full, cuFuncGetAttribute, uintptr(unsafe.Pointer(static)), funcSharedStatic, k.handle)
+	k.given = defaultShared - int(*static)
+	return err
+}
+
+func logText(b []byte) string {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return strings.TrimSpace(string(b))
+}
