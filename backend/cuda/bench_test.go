@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -15,43 +16,63 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// noise gives every weight of a model from one block of random numbers in a format, each from a place of its own.
-type noise struct {
-	graph  *graph.Graph
-	format quant.Format
-	block  []byte
+// noise gives every tensor of a model from a block of random numbers in its format, each from a place of its own. Norms in F32
+// are ones, other vectors in F32 zeros.
+type noise map[string]quant.Tensor
+
+func newNoise(b *testing.B, g *graph.Graph) noise {
+	n, blocks := noise{}, map[quant.Format][]byte{}
+	for i, w := range g.Weights {
+		rows, cols := w.Source.From+w.Out.Len(), w.In.Len() // of the tensor up to the end of this part of it
+		if n[w.Source.Tensor].Rows >= rows {
+			continue
+		}
+		var data []byte
+		switch {
+		case w.Out.Len() == 1 && w.Format == quant.F32 && strings.Contains(w.Name, "norm"):
+			data = bytes.Repeat([]byte{0, 0, 0x80, 0x3f}, rows*cols)
+		case w.Out.Len() == 1 && w.Format == quant.F32:
+			data = make([]byte, 4*rows*cols)
+		default:
+			if blocks[w.Format] == nil {
+				blocks[w.Format] = randomBlock(b, w.Format)
+			}
+			data = blocks[w.Format][w.Format.RowBytes(i%1024*2048):][:int64(rows)*w.Format.RowBytes(cols)]
+		}
+		t, err := quant.NewTensor(w.Format, rows, cols, data)
+		if err != nil {
+			b.Fatal(err)
+		}
+		n[w.Source.Tensor] = t
+	}
+	return n
 }
 
-func newNoise(b *testing.B, g *graph.Graph, f quant.Format) *noise {
-	const numbers, most = 4 << 20, 129 << 22 // of a piece; of the largest weight and a place
+// randomBlock is a piece of random numbers, again and again, long enough for the largest weight of a model from any place.
+func randomBlock(b *testing.B, f quant.Format) []byte {
+	const numbers, most = 1 << 20, 600 << 20
 	rnd := rand.New(rand.NewPCG(3, 4))
 	x := make([]float32, numbers)
 	for i := range x {
 		x[i] = float32(rnd.NormFloat64() * 0.02)
 	}
-	n := &noise{graph: g, format: f, block: make([]byte, f.RowBytes(most))}
-	piece := n.block[:f.RowBytes(numbers)]
+	block := make([]byte, f.RowBytes(most))
+	piece := block[:f.RowBytes(numbers)]
 	if err := quant.Encode(f, piece, x); err != nil {
 		b.Fatal(err)
 	}
-	for at := len(piece); at < len(n.block); at += len(piece) {
-		copy(n.block[at:], piece)
+	for at := len(piece); at < len(block); at += len(piece) {
+		copy(block[at:], piece)
 	}
-	return n
+	return block
 }
 
-func (n *noise) Tensor(name string) (quant.Tensor, bool) {
-	for i, w := range n.graph.Weights {
-		if w.Source.Tensor == name {
-			from := n.format.RowBytes(i * 2048)
-			t, err := quant.NewTensor(n.format, w.Out.Len(), w.In.Len(), n.block[from:][:n.format.RowBytes(w.In.Len())*int64(w.Out.Len())])
-			return t, err == nil
-		}
-	}
-	return quant.Tensor{}, false
+func (n noise) Tensor(name string) (quant.Tensor, bool) {
+	t, ok := n[name]
+	return t, ok
 }
 
-func (n *noise) Release([]byte) {}
+func (n noise) Release([]byte) {}
 
 // llama8B is the graph of Llama-3.1-8B in bf16.
 func llama8B(b *graph.Builder) *graph.Value {
@@ -139,7 +160,17 @@ func benchmarkLlama8B(b *testing.B, stored, made quant.Format) {
 		b.Fatal(err)
 	}
 	lim := backend.Limits{Tokens: 8192, Seqs: 256, Logits: 256, PageSize: 16, Pages: 256 * 1100 / 16, SeqPages: 8192 / 16}
-	files := newNoise(b, g, stored)
+	printSteps(b, d, g, lim, [][]crowd{
+		{{1, 128, 1}}, {{1, 4096, 1}}, {{2, 128, 1}}, {{4, 128, 1}}, {{8, 128, 1}}, {{16, 128, 1}}, {{32, 128, 1}}, {{32, 1024, 1}}, {{64, 1024, 1}}, {{128, 1024, 1}},
+		{{256, 640, 1}}, {{256, 1024, 1}},
+		{{1, 0, 128}}, {{1, 0, 512}}, {{1, 0, 2048}}, {{4, 0, 2048}}, {{1, 0, 8192}},
+		{{255, 640, 1}, {1, 0, 512}}, {{252, 640, 1}, {3, 0, 512}, {1, 0, 256}}, // a server's: some read their prompts beside those that answer
+	})
+}
+
+// printSteps prints what steps of a model with random weights take, and their launches by kind.
+func printSteps(b *testing.B, d *Device, g *graph.Graph, lim backend.Limits, steps [][]crowd) {
+	files := newNoise(b, g)
 	start := time.Now()
 	prog, err := plan.Compile(g, d, files, lim)
 	if err != nil {
@@ -148,14 +179,9 @@ func benchmarkLlama8B(b *testing.B, stored, made quant.Format) {
 	defer prog.Close()
 	row := make([]float32, prog.Vocab())
 	fmt.Printf("compiled, %.1f GB of weights in %.2f s\n", float64(prog.Memory().Weights)/1e9, time.Since(start).Seconds())
-	for _, crowds := range [][]crowd{
-		{{1, 128, 1}}, {{1, 4096, 1}}, {{2, 128, 1}}, {{4, 128, 1}}, {{8, 128, 1}}, {{16, 128, 1}}, {{32, 128, 1}}, {{32, 1024, 1}}, {{64, 1024, 1}}, {{128, 1024, 1}},
-		{{256, 640, 1}}, {{256, 1024, 1}},
-		{{1, 0, 128}}, {{1, 0, 512}}, {{1, 0, 2048}}, {{4, 0, 2048}}, {{1, 0, 8192}},
-		{{255, 640, 1}, {1, 0, 512}}, {{252, 640, 1}, {3, 0, 512}, {1, 0, 256}}, // a server's: some read their prompts beside those that answer
-	} {
+	for _, crowds := range steps {
 		batch := batchOf(lim, crowds)
-		if err := batch.Check(lim, 128256); err != nil {
+		if err := batch.Check(lim, prog.Vocab()); err != nil {
 			b.Fatal(err)
 		}
 		runs := 24
@@ -193,9 +219,9 @@ func printKinds(b *testing.B, d *Device, batch *backend.Batch) {
 	kinds, order := map[string][]*launch{}, []string(nil)
 	for first, list := range d.steps.joined { // the one program's
 		for _, l := range list {
-			_, name, ok := strings.Cut(l.text, ".")
-			if !ok {
-				name = l.text
+			name := strings.TrimPrefix(l.text, "blk.")
+			if _, of, ok := strings.Cut(name, "."); ok {
+				name = of
 			}
 			if kinds[name] == nil {
 				order = append(order, name)
