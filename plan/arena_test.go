@@ -76,7 +76,7 @@ func TestArrange(t *testing.T) {
 				}
 			}
 		}
-		if l.size > sum/2 {
+		if l.size > sum*5/9 {
 			t.Errorf("%s: the arena takes %d bytes and all values together %d", name, l.size, sum)
 		}
 	}

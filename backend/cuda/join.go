@@ -20,6 +20,7 @@ import (
 //	RMSNorm or AddNorm, Quantize of what it makes          one launch; what is not rounded is not written
 //	RoPE of queries, RoPE of keys, KVWrite                 one launch; the turned keys go straight to the cache
 //	the same and Attention                                 one launch where few sequences decode; turned queries are not written either
+//	RMSNorm of each head of those before                   the same launch, where it is one
 //
 // What a joined launch no longer writes must have had no other reader, and what it writes must not lie where it still
 // reads: the plan reuses memory as if each node ran by itself.
@@ -51,7 +52,7 @@ func (d *Device) join(list []backend.Launch) ([]*launch, error) {
 
 // joinOne joins the first launch with what it can be joined with; it gives how many that were, 1 if none.
 func (d *Device) joinOne(l []*launch, readers map[*graph.Value]int) (*launch, int, error) {
-	for _, try := range []func([]*launch, map[*graph.Value]int) (*launch, int, error){d.joinNorm, d.joinSum, d.joinGate, d.joinLinears, d.joinRound, d.joinTurn} {
+	for _, try := range []func([]*launch, map[*graph.Value]int) (*launch, int, error){d.joinHeads, d.joinNorm, d.joinSum, d.joinGate, d.joinLinears, d.joinRound, d.joinTurn} {
 		if one, n, err := try(l, readers); n > 0 || err != nil {
 			return one, n, err
 		}
@@ -152,7 +153,7 @@ func (d *Device) joinTurn(l []*launch, readers map[*graph.Value]int) (*launch, i
 	if n == 0 || err != nil || len(l) == n {
 		return store, n, err
 	}
-	whole, err := d.turnAttend(l, readers)
+	whole, err := d.turnAttend(nil, l, readers)
 	if whole == nil || err != nil {
 		return store, n, err
 	}
@@ -168,19 +169,66 @@ func (d *Device) joinTurn(l []*launch, readers map[*graph.Value]int) (*launch, i
 	}}, n + 1, nil
 }
 
+// joinHeads joins the normalisation of each head of queries and of keys with what joinTurn joins, where one launch does it all.
+func (d *Device) joinHeads(l []*launch, readers map[*graph.Value]int) (*launch, int, error) {
+	if len(l) < 6 {
+		return nil, 0, nil
+	}
+	norms, turned := l[:2], l[2:]
+	for i, norm := range norms {
+		o, ok := norm.node.Op.(graph.RMSNorm)
+		_, turns := turned[i].node.Op.(graph.RoPE)
+		if !ok || !turns || !o.PerGroup || o != norms[0].node.Op || norm.node.Out[0].Type != graph.BF16 || readers[norm.node.Out[0]] != 1 || turned[i].node.In[0] != norm.node.Out[0] {
+			return nil, 0, nil
+		}
+	}
+	store, n, err := d.joinTurnStore(turned, readers)
+	if n == 0 || err != nil {
+		return nil, 0, err
+	}
+	attend := turned[n]
+	whole, err := d.turnAttend(norms, turned, readers)
+	if whole == nil || err != nil {
+		return nil, 0, err
+	}
+	return &launch{text: attend.text + " (with what normalises, turns and stores)", put: func(s *step) error {
+		if s.recorded && whole.Gains(s.tokens) {
+			return whole.Launch(d.stream, &s.Step, s.seqs)
+		}
+		for _, l := range []*launch{norms[0], norms[1], store, attend} {
+			if err := l.put(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, 2 + n + 1, nil
+}
+
 // turnAttend is the kernel for few sequences of one new token that turns queries and keys, stores keys and values and attends, of launches
-// that joinTurnStore joins and the one behind them; nil if there is none.
-func (d *Device) turnAttend(l []*launch, readers map[*graph.Value]int) (*decode.Kernel, error) {
+// that joinTurnStore joins and the one behind them; nil if there is none. norms are those of queries and of keys, which it does as well, or nil.
+func (d *Device) turnAttend(norms, l []*launch, readers map[*graph.Value]int) (*decode.Kernel, error) {
 	q, k, store, attend := l[0], l[1], l[2], l[3]
 	o, ok := attend.node.Op.(graph.Attention)
 	if !ok || o.Both || !d.hopper() || attend.node.In[0] != q.node.Out[0] || attend.node.In[1] != store.node.Out[0] || readers[q.node.Out[0]] != 1 {
 		return nil, nil
 	}
 	turn, lim := q.node.Op.(graph.RoPE), attend.args.Limits
+	rows, keys := q.args.In[0], k.args.In[0]
+	fresh := decode.Fresh{Values: at(store.args.In[2]), Angles: at(q.args.In[1]), Adjacent: turn.Pairing == graph.AdjacentPairs}
+	if norms != nil {
+		var err error
+		if fresh.QueryNorm, err = d.vector(norms[0].args.Weights[0]); err != nil {
+			return nil, err
+		}
+		if fresh.KeyNorm, err = d.vector(norms[1].args.Weights[0]); err != nil {
+			return nil, err
+		}
+		rows, keys, fresh.Eps = norms[0].args.In[0], norms[1].args.In[0], float32(norms[0].node.Op.(graph.RMSNorm).Eps)
+	}
 	p := decodeProblem(attend.node, attend.args)
-	p.Q = at(q.args.In[0])
-	rows, y, scratch := q.args.In[0], attend.args.Out[0], attend.args.Scratch
-	late := []backend.Buffer{k.args.In[0], store.args.In[2]} // what is read later than the plan thinks
+	p.Q, fresh.Keys = at(rows), at(keys)
+	y, scratch := attend.args.Out[0], attend.args.Scratch
+	late := []backend.Buffer{keys, store.args.In[2]} // what is read later than the plan thinks
 	switch {
 	case !decode.FitsTurning(p, turn.Dim) || lim.PageSize < decode.MinPage,
 		decode.Counters(lim.Seqs, p) > counters,
@@ -192,7 +240,6 @@ func (d *Device) turnAttend(l []*launch, readers map[*graph.Value]int) (*decode.
 	if p.Sinks, err = d.sinks(attend.args); err != nil {
 		return nil, err
 	}
-	fresh := decode.Fresh{Keys: at(k.args.In[0]), Values: at(store.args.In[2]), Angles: at(q.args.In[1]), Adjacent: turn.Pairing == graph.AdjacentPairs}
 	return decode.NewTurning(d.loader, p, fresh, at(scratch), d.counters)
 }
 

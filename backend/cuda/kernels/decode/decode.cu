@@ -11,9 +11,9 @@
 
 DEVICE bool anyOf(bool each) { return __nvvm_vote_any_sync(-1, each); }
 
-// TURN: the launch turns queries and keys and stores the step's own keys and values in the cache too. All other keys and values are
-// there before the step begins, so they are fetched before the kernel ahead of this one has ended.
-template <typename S, bool TURN> DEVICE void decode(const DecodeParams& p) {
+// TURN: the launch turns queries and keys and stores the step's own keys and values in the cache too; NORM: it normalises their heads
+// before that. All other keys and values are there before the step begins, so they are fetched before the kernel ahead of this one has ended.
+template <typename S, bool TURN, bool NORM = false> DEVICE void decode(const DecodeParams& p) {
   constexpr int STEP = 16, TILES = S::TILES; // STEP: keys that a warp takes at a time
   SHARED static Warps<S::WIDTH> warps;
   SHARED static Parts parts;
@@ -59,15 +59,21 @@ template <typename S, bool TURN> DEVICE void decode(const DecodeParams& p) {
   if constexpr (TURN) {
     int lastPage = owner ? pages[(length - 1) >> s.pageShift] : 0;
     if (at < end) loadKeys(at), loadValues(at);
+    auto norms = [&] {
+      if constexpr (NORM) return typename S::Norms{p.queryNorm, p.keyNorm};
+      else return 0;
+    }();
     awaitInput();
     S::loadRaw(q, query, g < heads, p.kSize);
     typename S::Turn turn(p.angles + (long)row * p.kSize, p.adjacent);
     if (owner) {
       fresh.load(p.newKeys + ((long)row * p.kvHeads + kv) * p.kSize, p.newValues + ((long)row * p.kvHeads + kv) * p.vSize, p.kSize, p.vSize);
+      if constexpr (NORM) norms.keys(fresh.k, p.eps);
       turn(fresh.k, p.adjacent);
       S::finish(fresh.k);
       if (blockY() % blocksPerKV == 0) fresh.store(cache.key(lastPage, length - 1, kv), cache.value(lastPage, length - 1, kv), p.kSize, p.vSize);
     }
+    if constexpr (NORM) norms.queries(q, p.eps);
     turn(q, p.adjacent);
     S::finish(q);
   } else {
@@ -153,4 +159,8 @@ KERNEL(128, 2) decode64_turn_bf16(PARAM DecodeParams p) { decode<Halves<bf16, 2,
 KERNEL(128, 2) decode64_turn_f16(PARAM DecodeParams p) { decode<Halves<f16, 2, 1>, true>(p); }
 KERNEL(128, 2) decode128_turn_bf16(PARAM DecodeParams p) { decode<Halves<bf16, 4, 2>, true>(p); }
 KERNEL(128, 2) decode128_turn_f16(PARAM DecodeParams p) { decode<Halves<f16, 4, 2>, true>(p); }
+KERNEL(128, 2) decode64_turn_norm_bf16(PARAM DecodeParams p) { decode<Halves<bf16, 2, 1>, true, true>(p); }
+KERNEL(128, 2) decode64_turn_norm_f16(PARAM DecodeParams p) { decode<Halves<f16, 2, 1>, true, true>(p); }
+KERNEL(128, 2) decode128_turn_norm_bf16(PARAM DecodeParams p) { decode<Halves<bf16, 4, 2>, true, true>(p); }
+KERNEL(128, 2) decode128_turn_norm_f16(PARAM DecodeParams p) { decode<Halves<f16, 4, 2>, true, true>(p); }
 #endif

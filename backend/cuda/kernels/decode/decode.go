@@ -20,7 +20,9 @@ type params struct {
 	_                                    int32
 	Scale, Softcap                       float32
 	NewKeys, NewValues, Angles           driver.Ptr
-	Adjacent, _                          int32
+	Adjacent                             int32
+	Eps                                  float32
+	QueryNorm, KeyNorm                   driver.Ptr
 }
 
 // Problem is what a launch computes.
@@ -38,6 +40,9 @@ type Fresh struct {
 	Keys, Values driver.Ptr // [T, KVHeads × KSize] and [T, KVHeads × VSize] bf16: the step's own, not turned
 	Angles       driver.Ptr // [T, KSize / 2 × 2] float32: cosine and sine of each pair
 	Adjacent     bool       // pairs are neighbours, not halves of a head
+
+	QueryNorm, KeyNorm driver.Ptr // [KSize] float32: weights that each head is normalised with (RMSNorm) before it is turned; or 0, both
+	Eps                float32    // of that
 }
 
 const (
@@ -122,10 +127,15 @@ func FitsTurning(p Problem, dim int) bool {
 	return (p.Type == graph.BF16 || p.Type == graph.F16) && dim == p.KSize && (dim == 64 || dim == 128) && p.VSize <= dim && Fits(p.KSize, p.VSize, p.Type)
 }
 
-// NewTurning is New with the turning and the store of what is fresh in the same launch.
+// NewTurning is New with the turning, and normalisation if there is one, and the store of what is fresh in the same launch.
 func NewTurning(l *kernels.Loader, p Problem, f Fresh, partial, arrived driver.Ptr) (*Kernel, error) {
-	k, err := newKernel(l, p, fmt.Sprintf("decode%d_turn", p.KSize), true, partial, arrived)
+	name := fmt.Sprintf("decode%d_turn", p.KSize)
+	if f.QueryNorm != 0 {
+		name += "_norm"
+	}
+	k, err := newKernel(l, p, name, true, partial, arrived)
 	k.base.NewKeys, k.base.NewValues, k.base.Angles = f.Keys, f.Values, f.Angles
+	k.base.QueryNorm, k.base.KeyNorm, k.base.Eps = f.QueryNorm, f.KeyNorm, f.Eps
 	if f.Adjacent {
 		k.base.Adjacent = 1
 	}

@@ -78,14 +78,34 @@ func TestTurning(t *testing.T) {
 		} {
 			for _, s.Type = range []graph.Type{graph.BF16, graph.F16} {
 				s.New, s.Scale, s.PageSize, s.InOrder = ones(len(s.Length)), 0.1, 16, true
-				g.Scope(func() { testTurning(g, s, i%2 == 1) })
+				for _, norm := range []bool{false, true} {
+					g.Scope(func() { testTurning(g, s, i%2 == 1, norm) })
+				}
 			}
 		}
 	})
 }
 
-func testTurning(g *gputest.GPU, s gputest.Shape, adjacent bool) {
-	what := fmt.Sprintf("%+v", s)
+// unnormed is weights, and heads of numbers that normalised with these and eps give x. Weights of more than the numbers leave room for eps.
+func unnormed(g *gputest.GPU, x []float32, size int, eps float64) (weights, before []float32) {
+	for range size {
+		weights = append(weights, 3+g.Rand.Float32())
+	}
+	for at := 0; at < len(x); at += size {
+		mean := 0.0
+		for i, v := range x[at : at+size] {
+			v /= weights[i]
+			before, mean = append(before, v), mean+float64(v*v)/float64(size)
+		}
+		for i := range size {
+			before[at+i] *= float32(math.Sqrt(eps / (1 - mean)))
+		}
+	}
+	return weights, before
+}
+
+func testTurning(g *gputest.GPU, s gputest.Shape, adjacent, norm bool) {
+	what := fmt.Sprintf("%+v, normalised: %v", s, norm)
 	a, seqs := g.NewAttention(s), len(s.Length)
 	kLen, vLen := s.KVHeads*s.KSize, s.KVHeads*s.VSize
 	var angles, newKeys, newValues, keys, values []float32
@@ -117,6 +137,13 @@ func testTurning(g *gputest.GPU, s gputest.Shape, adjacent bool) {
 	p := problem(s, a)
 	p.Q, p.Y = g.BF16(a.Queries), g.Poisoned(2*len(a.Want))
 	fresh := Fresh{Keys: g.BF16(newKeys), Values: g.BF16(newValues), Angles: g.F32(angles), Adjacent: adjacent}
+	if norm {
+		fresh.Eps = 0.5
+		weights, before := unnormed(g, a.Queries, s.KSize, 0.5)
+		p.Q, fresh.QueryNorm = g.BF16(before), g.F32(weights)
+		weights, before = unnormed(g, newKeys, s.KSize, 0.5)
+		fresh.Keys, fresh.KeyNorm = g.BF16(before), g.F32(weights)
+	}
 	k, err := NewTurning(g.Loader, p, fresh, g.Poisoned(int(PartialBytes(g.Loader.SMs(), seqs, p))), g.Zeros(4*Counters(seqs, p)))
 	g.Must(err)
 	read := g.ReadBF16

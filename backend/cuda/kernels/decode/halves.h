@@ -86,6 +86,28 @@ template <typename C, int KC, int VH> struct Halves {
     finish(q);
   }
 
+  // Norm holds the weights with which each head of KC × 32 numbers is normalised by itself (RMSNorm), those of a lane's numbers.
+  struct Norm {
+    float w[KC * 8];
+    DEVICE Norm(const float* from) {
+      UNROLL for (int i = 0; i < KC * 8; i++) w[i] = from[i / 8 * 32 + lane() % 4 * 8 + i % 8];
+    }
+    DEVICE void operator()(Query& q, float eps) const {
+      float sum = 0;
+      UNROLL for (int i = 0; i < KC * 4; i++) {
+        u32 pair = q.x[i / 4].x[i % 4];
+        sum += low(pair) * low(pair) + high(pair) * high(pair);
+      }
+      sum += shuffleXor(sum, 1);
+      sum += shuffleXor(sum, 2);
+      float scale = rsqrt(sum / (KC * 32) + eps);
+      UNROLL for (int i = 0; i < KC * 4; i++) {
+        u32& pair = q.x[i / 4].x[i % 4];
+        pair = pack(low(pair) * scale * w[2 * i], high(pair) * scale * w[2 * i + 1]);
+      }
+    }
+  };
+  struct Norms { Norm queries, keys; };
   // Turn holds the cosines and sines of what a lane has of a head of KC × 32 numbers: both halves of its pairs.
   struct Turn {
     float x[KC * 8];

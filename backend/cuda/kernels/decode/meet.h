@@ -18,7 +18,9 @@ struct DecodeParams {
   // like the cache's, and the angles to turn by, [T, kSize / 2 × 2].
   const bf16 *newKeys, *newValues;
   const float* angles;
-  int adjacent, pad2; // adjacent: pairs are neighbours, not halves of a head
+  int adjacent; // pairs are neighbours, not halves of a head
+  float eps;    // and of one that normalises each head of those first, with these weights, [kSize]
+  const float *queryNorm, *keyNorm;
 };
 constexpr int WARPS = 4, MAX_SPLITS = 64;
 
