@@ -17,6 +17,7 @@ import (
 //	Linear, Linear (, Linear) of the same rows             one launch over all their weights
 //	Linear gate, Linear up, ActMul of the two              one launch with the function at its end
 //	Linear, AddNorm, Linear …                              the norm is no launch in steps of few rows; see join_norm.go
+//	AddNorm, Linear, MoE, AddNorm                          two launches fewer, in steps of few rows; see join_experts.go
 //	RMSNorm or AddNorm, Quantize of what it makes          one launch; what is not rounded is not written
 //	RoPE of queries, RoPE of keys, KVWrite                 one launch; the turned keys go straight to the cache
 //	the same and Attention                                 one launch where few sequences decode; turned queries are not written either
@@ -52,7 +53,7 @@ func (d *Device) join(list []backend.Launch) ([]*launch, error) {
 
 // joinOne joins the first launch with what it can be joined with; it gives how many that were, 1 if none.
 func (d *Device) joinOne(l []*launch, readers map[*graph.Value]int) (*launch, int, error) {
-	for _, try := range []func([]*launch, map[*graph.Value]int) (*launch, int, error){d.joinHeads, d.joinNorm, d.joinSum, d.joinGate, d.joinLinears, d.joinRound, d.joinTurn} {
+	for _, try := range []func([]*launch, map[*graph.Value]int) (*launch, int, error){d.joinScores, d.joinExperts, d.joinHeads, d.joinNorm, d.joinSum, d.joinGate, d.joinLinears, d.joinRound, d.joinTurn} {
 		if one, n, err := try(l, readers); n > 0 || err != nil {
 			return one, n, err
 		}

@@ -46,6 +46,44 @@ func layers(b *graph.Builder, format string, pairing graph.Pairing, headSize, di
 	return b.Linear("logits", b.Pick("picked", n), b.Weight("head", vocab, hidden), nil)
 }
 
+// expertLayers is a decoder of experts whose attention normalises its heads. Rows pass all experts, so that two right answers do not part.
+func expertLayers(b *graph.Builder, format string) *graph.Value {
+	axis := func(name string, count, size int) graph.Axis { return graph.Axis{Name: name, Count: count, Size: size} }
+	vocab, hidden, heads, kv, ffn, each := axis("vocab", 61, 1), axis("hidden", 256, 1), axis("heads", 4, 128), axis("kv", 2, 128), axis("ffn", 512, 1), axis("experts", 4, 1)
+	r := &graph.Rotation{Name: "angles", Pairing: graph.HalfPairs, Dim: 128, Theta: 10000}
+	x := b.Embed("embd", b.Weight("t_embd", vocab, hidden), 0)
+	n := b.RMSNorm("norm", x, b.Vector("norm", hidden), 1e-5)
+	for i := range 3 {
+		at := func(s string) string { return fmt.Sprintf("%d.%s", i, s) }
+		linear := func(name string, x *graph.Value, out graph.Axis) *graph.Value {
+			return b.Linear(at(name), x, b.Weight(at(name)+format, out, x.Axis), nil)
+		}
+		addNorm := func(name string, x, y *graph.Value) (sum, norm *graph.Value) {
+			out := b.Emit(at(name), graph.AddNorm{Eps: 1e-5}, []*graph.Value{x, y}, b.Vector(at(name), hidden))
+			return out[0], out[1]
+		}
+		headNorm := func(name string, x *graph.Value) *graph.Value {
+			return b.Emit(at(name), graph.RMSNorm{Eps: 1e-6, PerGroup: true}, []*graph.Value{x}, b.Vector(at(name), axis("head", 1, 128)))[0]
+		}
+		q, k, v := linear("q", n, heads), linear("k", n, kv), linear("v", n, kv)
+		q, k = headNorm("q.norm", q), headNorm("k.norm", k)
+		q, k = b.RoPE(at("q.rot"), q, r), b.RoPE(at("k.rot"), k, r)
+		cache := b.KVWrite(b.Cache(i, kv, kv, 0), k, v)
+		o := b.Attention(at("attn"), q, cache, graph.Attention{Scale: 0.0884})
+		x, n = addNorm("sum", x, linear("o", o, hidden))
+		scores := b.Linear(at("router"), n, b.Weight(at("router")+"/BF16", each, hidden), b.Vector(at("router.bias"), each))
+		var weights []*graph.Weight
+		for e := range each.Count {
+			of := func(s string, out, in graph.Axis) *graph.Weight {
+				return b.Weight(fmt.Sprintf("%d.%s.%d%s", i, s, e, format), out, in)
+			}
+			weights = append(weights, of("gate", ffn, hidden), of("up", ffn, hidden), of("down", hidden, ffn))
+		}
+		x, n = addNorm("out", x, b.MoE(at("experts"), n, scores, graph.MoE{Experts: each.Count, Top: each.Count}, weights))
+	}
+	return b.Linear("logits", b.Pick("picked", n), b.Weight("head", vocab, hidden), nil)
+}
+
 // joinedTests is whole layers, whose launches are joined, over prompts, chunks, mixed steps and recorded decoding.
 var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
 	steps := testkit.Steps{{150, 1, 20}, {1, 1, 1}, {1, 1, 1}, {1, 37, 0}, {1, 1, 1}, {40, 1, 1}, {1, 1, 1}, {1, 0, 0}, {1, 0, 1}, {1, 1, 0}, {0, 1, 0}}
@@ -80,6 +118,15 @@ var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
 			}
 			all = append(all, &opTest{fmt.Sprintf("%+v %s", c, cache), "", g, files, 7, nil, lim, testkit.Sequence(steps, lim, 61, false, 7), nil, tolerance})
 		}
+	}
+	for _, format := range []string{"/BF16", "/Q4_0", "/MXFP4"} {
+		b := graph.NewBuilder("expert layers", testkit.Find, graph.BF16, graph.BF16)
+		g, err := b.Finish(expertLayers(b, format))
+		if err != nil {
+			return nil, err
+		}
+		lim := testkit.LimitsFor(steps, 16)
+		all = append(all, &opTest{"experts" + format, "", g, g, 7, nil, lim, testkit.Sequence(steps, lim, 61, false, 7), nil, 4e-2})
 	}
 	return all, nil
 })

@@ -16,17 +16,23 @@ func (d *Device) moes(n *graph.Node) []backend.Kernel {
 		return nil
 	}
 	plain := kernel{dev: d, name: "moe plain", bind: bindPlainMoE, scratch: func(n *graph.Node, lim backend.Limits) int64 { return moeRoom(n, lim, 0, true).bytes }}
-	if x.Type != graph.BF16 || x.Axis.Len()%8 != 0 || n.Weights[graph.ExpertGate].Out.Len()%8 != 0 {
+	if !tensorExperts(n) {
 		return []backend.Kernel{plain}
 	}
 	name := "moe " + formOf(n, graph.ExpertGate, graph.ExpertUp).String() + ", mma"
 	return []backend.Kernel{kernel{dev: d, name: name, bind: bindMoE, scratch: func(n *graph.Node, lim backend.Limits) int64 { return moeRoom(n, lim, 0, false).bytes }}, plain}
 }
 
+// tensorExperts reports whether a block's products are for the tensor cores: rows in BF16 that load 16 bytes at a time.
+func tensorExperts(n *graph.Node) bool {
+	return n.In[0].Type == graph.BF16 && n.In[0].Axis.Len()%8 == 0 && n.Weights[graph.ExpertGate].Out.Len()%8 == 0
+}
+
 // moeMemory is where a block of experts works.
 type moeMemory struct {
 	moe.Slots
 	gate, up driver.Ptr // [slots, ffn]; up: of a plain block
+	noted    driver.Ptr // of few rows
 	down     driver.Ptr // [slots, in]; before it has results, the slots' rows, where they are sorted
 	bytes    int64
 }
@@ -44,6 +50,7 @@ func moeRoom(n *graph.Node, lim backend.Limits, base driver.Ptr, plain bool) (m 
 	m.Chosen, m.Share, m.Slot, m.Row = take(4*slots), take(4*slots), take(4*slots), take(4*slots)
 	m.First, m.Total = take(4*int64(o.Experts+1)), take(4)
 	m.Jobs = take(moe.JobBytes * int64(moe.Jobs(o, rows, moe.LeastEach)))
+	m.noted = take(moe.FewBytes)
 	m.gate = take(slots * t.RowBytes(ffn))
 	if plain {
 		m.up = take(slots * t.RowBytes(ffn))
@@ -82,11 +89,20 @@ type boundMoE struct {
 	router      *moe.Router
 	sorter      *moe.Sorter
 	gated, down *moe.Experts
-	sum         *moe.Summer
-	single      *moe.Single // a row or two by themselves; or nil
+	sum         func(stream *driver.Stream, s *step, rows int, few bool) error // few: of the results of few
+	few         *moe.Few                                                       // up to so many rows; or nil
+	fewRows     int
+	single      *moe.Single // up to so many rows by themselves; or nil
+	singleRows  int
 }
 
 func bindMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	b, err := d.bindExperts(n, a, nil)
+	return func(s *step) error { return b.launch(d.stream, s) }, err
+}
+
+// bindExperts binds a block's kernels. With to it has its results added to others and normalised.
+func (d *Device) bindExperts(n *graph.Node, a backend.Args, to *moe.Normed) (*boundMoE, error) {
 	o, x := n.Op.(graph.MoE), n.In[0]
 	m, in, ffn := moeRoom(n, a.Limits, at(a.Scratch), false), x.Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
 	gated, down, err := d.moeProducts(n, a, m)
@@ -106,15 +122,37 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error
 	if b.sorter, err = moe.NewSorter(d.loader, gated.X, gated.Sorted, in, o, m.Slots); err != nil {
 		return nil, err
 	}
-	if b.sum, err = moe.NewSummer(d.loader, x.Type, m.down, at(a.Out[0]), in, o, countOf(x.Rows), m.Slots); err != nil {
+	if b.sum, err = d.bindExpertSum(n, a, m, to); err != nil {
 		return nil, err
+	}
+	b.singleRows = moe.MostSingle
+	if b.fewRows = moe.FewRows(d.loader, o, gated, down); b.fewRows > 0 {
+		if b.few, err = moe.NewFew(d.loader, n.In[1].Type, at(a.In[1]), gated, down, o, countOf(x.Rows), m.Share, m.noted); err != nil {
+			return nil, err
+		}
+		b.singleRows = 1
 	}
 	if moe.Singles(o, in, ffn) {
 		if b.single, err = moe.NewSingle(d.loader, n.In[1].Type, at(a.In[1]), gated, down, at(a.Out[0]), o); err != nil {
 			return nil, err
 		}
 	}
-	return func(s *step) error { return b.launch(d.stream, s) }, nil
+	return b, nil
+}
+
+// bindExpertSum binds what adds up each row's results.
+func (d *Device) bindExpertSum(n *graph.Node, a backend.Args, m moeMemory, to *moe.Normed) (func(*driver.Stream, *step, int, bool) error, error) {
+	o, x := n.Op.(graph.MoE), n.In[0]
+	if to != nil {
+		sum, err := moe.NewSumNormer(d.loader, m.down, x.Axis.Len(), o, countOf(x.Rows), m.Slots, *to)
+		return func(stream *driver.Stream, s *step, rows int, few bool) error {
+			return sum.Launch(stream, &s.Step, rows, few)
+		}, err
+	}
+	sum, err := moe.NewSummer(d.loader, x.Type, m.down, at(a.Out[0]), x.Axis.Len(), o, countOf(x.Rows), m.Slots)
+	return func(stream *driver.Stream, s *step, rows int, few bool) error {
+		return sum.Launch(stream, &s.Step, rows, few)
+	}, err
 }
 
 // moeProducts puts a block's weights on the device: the gated product and the one behind it.
@@ -137,13 +175,22 @@ func (d *Device) moeProducts(n *graph.Node, a backend.Args, m moeMemory) (gated,
 	return gated, down, nil
 }
 
+// alone reports whether so many rows are computed each by itself, and summed up likewise.
+func (b *boundMoE) alone(rows int) bool { return b.single != nil && rows <= b.singleRows }
+
 func (b *boundMoE) launch(stream *driver.Stream, s *step) error {
 	r := s.rows(b.rows)
 	if r == 0 {
 		return nil
 	}
-	if b.single != nil && r <= moe.MostSingle {
+	if b.alone(r) {
 		return b.single.Launch(stream, r)
+	}
+	if r <= b.fewRows {
+		if err := b.few.Launch(stream, &s.Step, r); err != nil {
+			return err
+		}
+		return b.sum(stream, s, r, true)
 	}
 	each := moe.Each(b.op, b.form, r, b.sorts)
 	if err := b.router.Launch(stream, &s.Step, r, each); err != nil {
@@ -160,7 +207,7 @@ func (b *boundMoE) launch(stream *driver.Stream, s *step) error {
 	if err := b.down.Launch(stream, r, each); err != nil {
 		return err
 	}
-	return b.sum.Launch(stream, &s.Step, r)
+	return b.sum(stream, s, r, false)
 }
 
 // bindPlainMoE binds the kernels for any floats.
@@ -219,6 +266,6 @@ func bindPlainMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, 
 		if err := bound[graph.ExpertDown].Launch(d.stream, r); err != nil {
 			return err
 		}
-		return sum.Launch(d.stream, &s.Step, r)
+		return sum.Launch(d.stream, &s.Step, r, false)
 	}, nil
 }

@@ -23,9 +23,9 @@ func BenchmarkBlock(b *testing.B) {
 			in, ffn int
 			formats []quant.Format
 		}{
-			{"Qwen3-30B-A3B", graph.MoE{Experts: 128, Top: 8}, 2048, 768, []quant.Format{quant.BF16, quant.Q4_K}},
+			{"Qwen3-30B-A3B", graph.MoE{Experts: 128, Top: 8}, 2048, 768, []quant.Format{quant.BF16, quant.Q4_0, quant.Q4_K}},
 			{"gpt-oss-20b", graph.MoE{Experts: 32, Top: 4, Biased: true, Clamp: 7}, 2880, 2880, []quant.Format{quant.MXFP4}},
-			{"Mixtral-8x7B", graph.MoE{Experts: 8, Top: 2}, 4096, 14336, []quant.Format{quant.BF16}},
+			{"Mixtral-8x7B", graph.MoE{Experts: 8, Top: 2}, 4096, 14336, []quant.Format{quant.BF16, quant.Q4_0}},
 		} {
 			for _, f := range c.formats {
 				b.Run(fmt.Sprint(c.name, "/", f), func(b *testing.B) {
@@ -77,7 +77,7 @@ func (b *bench) rows(rows, each int) (line string) {
 		sets = 2
 	}
 	b.Scope(func() {
-		var route, sort, gated, down, sum, singles, singleGated []func() error
+		var route, sort, gated, down, sum, singles, singleGated, few, fewGated, fewDown []func() error
 		experts, slots := 0, benchRows*b.o.Top
 		for range sets {
 			scores := b.Random(rows*b.o.Experts, 1)
@@ -103,8 +103,16 @@ func (b *bench) rows(rows, each int) (line string) {
 				return first.Launch(b.Stream, rows, each)
 			})
 			down = append(down, func() error { return last.Launch(b.Stream, rows, each) })
-			sum = append(sum, func() error { return summer.Launch(b.Stream, step, rows) })
+			sum = append(sum, func() error { return summer.Launch(b.Stream, step, rows, false) })
 			sort = append(sort, func() error { return sorter.Launch(b.Stream, rows*b.o.Top) })
+			if rows <= FewRows(b.Loader, b.o, Product{Format: b.f, K: b.in}, Product{Format: b.f, K: b.ffn}) {
+				k, err := NewFew(b.Loader, graph.BF16, router.p.Scores, Product{X: b.x, W: b.gate, Gated: true, Bias: b.bias, UpBias: b.bias, Y: b.joined, N: b.ffn, K: b.in, Format: b.f},
+					Product{X: b.joined, W: b.down, Bias: b.bias, Y: b.results, N: b.in, K: b.ffn, Format: b.f}, b.o, kernels.CountTokens, s.Share, b.Poisoned(FewBytes))
+				b.Must(err)
+				few = append(few, func() error { return k.Launch(b.Stream, step, rows) })
+				fewGated = append(fewGated, func() error { return k.gated.launch(b.Stream, step, b.o, rows) })
+				fewDown = append(fewDown, func() error { return k.down.launch(b.Stream, step, b.o, rows) })
+			}
 			if rows > 8 {
 				continue
 			}
@@ -123,6 +131,10 @@ func (b *bench) rows(rows, each int) (line string) {
 			6*matrix*float64(rows*b.o.Top)/all.Seconds()/1e12, micro(b.time(route)), micro(b.time(gated)), micro(b.time(down)), micro(b.time(sum)))
 		if each > MostUnsorted {
 			line += fmt.Sprintf("; sort %.1f", micro(b.time(sort)))
+		}
+		if few != nil {
+			took := b.time(few, sum)
+			line += fmt.Sprintf("; few %.1f, %.2f TB/s (gated %.1f, down %.1f)", micro(took), bytes/took.Seconds()/1e12, micro(b.time(fewGated)), micro(b.time(fewDown)))
 		}
 		if singles != nil {
 			line += fmt.Sprintf("; each by itself %.1f (gated %.1f)", micro(b.time(singles)), micro(b.time(singleGated)))

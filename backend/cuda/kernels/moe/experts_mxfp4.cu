@@ -1,4 +1,4 @@
 // The kernels for experts in MXFP4.
 #include "../slab/unit.h"
 #define FORMAT Float4
-#include "kernels.h"
+#include "packed.h"

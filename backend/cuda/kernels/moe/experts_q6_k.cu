@@ -1,4 +1,4 @@
 // The kernels for experts in Q6_K.
 #include "../slab/unit.h"
 #define FORMAT Six
-#include "kernels.h"
+#include "packed.h"

@@ -1,4 +1,4 @@
 // The kernels for experts in Q8_0.
 #include "../slab/unit.h"
 #define FORMAT Eight
-#include "kernels.h"
+#include "packed.h"

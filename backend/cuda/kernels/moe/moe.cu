@@ -1,6 +1,7 @@
 // Blocks of many experts (graph.MoE): a step's rows are dealt to the experts they pass, the experts' products run over those rows,
 // and each row's results are added up, times their shares.
 //
+//   scores  rows → their sum with others, normalised → scores; where an AddNorm and the router stand before the block
 //   route   scores → chosen, share; and, where one block is enough, what deal does
 //   deal    chosen → slots and jobs
 //   sort    x → a copy of its row for every slot, which large jobs want
@@ -11,9 +12,11 @@
 // A row or two may do with two launches instead; see single.h.
 #include "../cuda.h"
 #include "route.h"
+#include "scores.h"
 #include "plain.h"
 #include "vec.h"
 
+KERNEL(256, 1) scores(PARAM ScoresParams p) { scoreRow(p); }
 KERNEL(512, 1) route_f32(PARAM RouteParams p) { route<float>(p); }
 KERNEL(512, 1) route_bf16(PARAM RouteParams p) { route<bf16>(p); }
 KERNEL(512, 1) deal(PARAM RouteParams p) {
@@ -48,7 +51,7 @@ KERNEL(256, 1) sort(PARAM SortParams p) {
 struct SumParams {
   Step step;
   const void* down;   // [slots, n]
-  const int* slot;    // [rows × top]
+  const int* slot;    // [rows × top]; null: they are in order
   const float* share; // [rows × top]
   void* y;            // [rows, n]
   int n, top, count, pad;
@@ -59,13 +62,13 @@ template <typename T> DEVICE void sum(const SumParams& p) {
   begin();
   int r = blockY(), i = (blockX() * 128 + threadX()) * 8;
   if (r >= p.step.counts[p.count] || i >= p.n) return;
-  const int* slot = p.slot + r * p.top;
+  auto slot = [&](int k) { return p.slot ? p.slot[r * p.top + k] : r * p.top + k; };
   const float* share = p.share + r * p.top;
   T* y = (T*)p.y + (long)r * p.n + i;
   if (p.n % 8 != 0) {
     for (int j = 0; j < mini(8, p.n - i); j++) {
       float acc = 0;
-      for (int k = 0; k < p.top; k++) acc += share[k] * toFloat(((const T*)p.down)[(long)slot[k] * p.n + i + j]);
+      for (int k = 0; k < p.top; k++) acc += share[k] * toFloat(((const T*)p.down)[(long)slot(k) * p.n + i + j]);
       y[j] = fromFloat<T>(acc);
     }
     return;
@@ -75,7 +78,7 @@ template <typename T> DEVICE void sum(const SumParams& p) {
   float acc[8] = {};
   for (int k0 = 0; k0 < p.top; k0 += 4) {
     UNROLL for (int k = 0; k < 4; k++) {
-      const Vec16* from = (const Vec16*)((const T*)p.down + (long)slot[mini(k0 + k, p.top - 1)] * p.n + i);
+      const Vec16* from = (const Vec16*)((const T*)p.down + (long)slot(mini(k0 + k, p.top - 1)) * p.n + i);
       UNROLL for (int j = 0; j < WORDS; j++) ((Vec16*)v[k])[j] = from[j];
     }
     UNROLL for (int k = 0; k < 4; k++) {
@@ -87,6 +90,65 @@ template <typename T> DEVICE void sum(const SumParams& p) {
   UNROLL for (int j = 0; j < 8; j++) v[0][j] = fromFloat<T>(acc[j]);
   UNROLL for (int j = 0; j < WORDS; j++) ((Vec16*)y)[j] = ((Vec16*)v[0])[j];
 }
+// SumNormParams is of a sum whose rows are added to others and normalised right away, as an AddNorm behind the block does.
+struct SumNormParams {
+  SumParams of;         // its y receives what they normalise to
+  const bf16* residual; // [rows, n]
+  bf16* total;          // [rows, n] receives the residual with the sum
+  const float* weight;  // [n]
+  float eps;
+  int early; // shares are there before the launch before this one has ended, as behind few.h's
+};
+
+// sum_norm: a block has a row, of n ≤ 4096 numbers in eights, eight a thread.
+KERNEL(512, 1) sum_norm(PARAM SumNormParams p) {
+  SHARED static float scratch[32];
+  constexpr int COUNT = 8; // results on their way at once
+  const SumParams& of = p.of;
+  int r = blockX(), i = threadX() * 8;
+  bool mine = i < of.n;
+  float weight[8] = {}, share[COUNT];
+  long slot[COUNT];
+  auto note = [&](int k0) {
+    UNROLL for (int k = 0; k < COUNT; k++) {
+      int j = r * of.top + mini(k0 + k, of.top - 1);
+      share[k] = of.share[j], slot[k] = of.slot ? of.slot[j] : j;
+    }
+  };
+  if (mine) UNROLL for (int j = 0; j < 8; j++) weight[j] = p.weight[i + j];
+  releaseNext();
+  bool there = r < of.step.counts[of.count];
+  if (there && p.early) note(0);
+  awaitInput();
+  if (!there) return;
+  if (!p.early) note(0);
+  long at = (long)r * of.n + i;
+  float acc[8] = {}, squares = 0;
+  if (mine) {
+    Vec16 to = loadVec(p.residual + at);
+    for (int k0 = 0; k0 < of.top; k0 += COUNT) {
+      if (k0 > 0) note(k0);
+      Vec16 v[COUNT];
+      UNROLL for (int k = 0; k < COUNT; k++) v[k] = loadVec((const bf16*)of.down + slot[k] * of.n + i);
+      UNROLL for (int k = 0; k < COUNT; k++) {
+        if (k0 + k >= of.top) break;
+        UNROLL for (int j = 0; j < 4; j++) acc[2 * j] += share[k] * low(v[k].x[j]), acc[2 * j + 1] += share[k] * high(v[k].x[j]);
+      }
+    }
+    UNROLL for (int j = 0; j < 4; j++) {
+      u32 sum = pack(acc[2 * j], acc[2 * j + 1]); // rounded as if it had gone through memory
+      to.x[j] = pack(low(to.x[j]) + low(sum), high(to.x[j]) + high(sum));
+      acc[2 * j] = low(to.x[j]), acc[2 * j + 1] = high(to.x[j]);
+    }
+    storeVec(p.total + at, to);
+    UNROLL for (int j = 0; j < 8; j++) squares += acc[j] * acc[j];
+  }
+  float scale = rsqrt(blockSum(squares, scratch) / of.n + p.eps);
+  Vec16 y;
+  UNROLL for (int j = 0; j < 4; j++) y.x[j] = pack(acc[2 * j] * scale * weight[2 * j], acc[2 * j + 1] * scale * weight[2 * j + 1]);
+  if (mine) storeVec((bf16*)of.y + at, y);
+}
+
 KERNEL(128, 1) sum_f32(PARAM SumParams p) { sum<float>(p); }
 KERNEL(128, 1) sum_bf16(PARAM SumParams p) { sum<bf16>(p); }
 

@@ -102,9 +102,56 @@ func NewSummer(l *kernels.Loader, t graph.Type, down, y driver.Ptr, n int, o gra
 	return &Summer{k, sumParams{Down: down, Slot: s.Slot, Share: s.Share, Y: y, N: int32(n), Top: int32(o.Top), Count: int32(count)}}, err
 }
 
-// Launch does up to so many rows.
-func (k *Summer) Launch(s *driver.Stream, step *kernels.Step, rows int) error {
+// Launch does up to so many rows. Those of Few are in order.
+func (k *Summer) Launch(s *driver.Stream, step *kernels.Step, rows int, few bool) error {
 	const threads, each = 128, 8 * 128
-	k.p.Step = *step
-	return driver.Launch(s, k.kernel, driver.Grid{X: (int(k.p.N) + each - 1) / each, Y: rows, Threads: threads}, &k.p)
+	p := k.p
+	if p.Step = *step; few {
+		p.Slot = 0
+	}
+	return driver.Launch(s, k.kernel, driver.Grid{X: (int(p.N) + each - 1) / each, Y: rows, Threads: threads}, &p)
+}
+
+// sumNormParams mirrors SumNormParams of moe.cu.
+type sumNormParams struct {
+	of                      sumParams
+	Residual, Total, Weight driver.Ptr
+	Eps                     float32
+	Early                   int32
+}
+
+// Normed is what happens to rows of sums in the same launch: they are added to others in BF16, and what that gives is normalised (RMSNorm).
+type Normed struct {
+	Residual driver.Ptr // [rows, n]
+	Total    driver.Ptr // [rows, n] receives their sum with Y
+	Weight   driver.Ptr // [n] float32
+	Y        driver.Ptr // [rows, n] receives what that normalises to
+	Eps      float32
+}
+
+// NormedFits reports whether sums of n numbers can be normalised so.
+func NormedFits(n int) bool { return n%8 == 0 && n <= 4096 }
+
+// SumNormer is a Summer with a normalisation behind it.
+type SumNormer struct {
+	kernel *driver.Kernel
+	p      sumNormParams
+}
+
+// NewSumNormer is NewSummer of BF16 for sums that go on as Normed says.
+func NewSumNormer(l *kernels.Loader, down driver.Ptr, n int, o graph.MoE, count int, s Slots, to Normed) (*SumNormer, error) {
+	k, err := l.Kernel("moe", "sum_norm", 0)
+	return &SumNormer{k, sumNormParams{
+		of:       sumParams{Down: down, Slot: s.Slot, Share: s.Share, Y: to.Y, N: int32(n), Top: int32(o.Top), Count: int32(count)},
+		Residual: to.Residual, Total: to.Total, Weight: to.Weight, Eps: to.Eps,
+	}}, err
+}
+
+// Launch does up to so many rows, of Few's slots or others.
+func (k *SumNormer) Launch(s *driver.Stream, step *kernels.Step, rows int, few bool) error {
+	p := k.p
+	if p.of.Step = *step; few {
+		p.of.Slot, p.Early = 0, 1
+	}
+	return driver.Launch(s, k.kernel, driver.Grid{X: rows, Threads: (int(p.of.N)/8 + 31) / 32 * 32}, &p)
 }

@@ -16,12 +16,17 @@ import (
 
 func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "moe", map[string]uintptr{
-		"route_": unsafe.Sizeof(routeParams{}), "deal": unsafe.Sizeof(routeParams{}), "sort": unsafe.Sizeof(sortParams{}), "sum_": unsafe.Sizeof(sumParams{}),
+		"route_": unsafe.Sizeof(routeParams{}), "deal": unsafe.Sizeof(routeParams{}), "sort": unsafe.Sizeof(sortParams{}), "sum_f32": unsafe.Sizeof(sumParams{}),
+		"sum_bf16": unsafe.Sizeof(sumParams{}), "sum_norm": unsafe.Sizeof(sumNormParams{}), "scores": unsafe.Sizeof(Scores{}),
 		"plain_": unsafe.Sizeof(plainParams{}), "join_": unsafe.Sizeof(joinParams{}),
 	})
 	few, wide := unsafe.Sizeof(expertsParams{}), unsafe.Sizeof(wideParams{})
-	for _, folder := range forms {
-		gputest.Mirrors(t, folder, map[string]uintptr{"gated": few, "one": few, "gated256": wide, "one256": wide, "single_": unsafe.Sizeof(singleParams{})})
+	for f, folder := range forms {
+		kernels := map[string]uintptr{"gated": few, "one": few, "gated256": wide, "one256": wide, "single_": unsafe.Sizeof(singleParams{})}
+		if f != quant.BF16 {
+			kernels["few"] = unsafe.Sizeof(fewParams{})
+		}
+		gputest.Mirrors(t, folder, kernels)
 	}
 }
 
@@ -150,7 +155,8 @@ func TestBlock(t *testing.T) {
 					{graph.MoE{Experts: 8, Top: 2}, 1, 512, 256}, {graph.MoE{Experts: 8, Top: 3}, 9, 768, 256}, {graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 1}, 40, 256, 768},
 					{graph.MoE{Experts: 3, Top: 1, Fn: graph.GeluTanh}, 150, 512, 256}, {graph.MoE{Experts: 6, Top: 3, OfAll: true}, 150, 512, 256},
 					{graph.MoE{Experts: 150, Top: 5, Biased: true, Clamp: 7, OfAll: true}, 2, 64, 96}, {graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 2}, 500, 256, 256},
-					{graph.MoE{Experts: 5, Top: 2}, 700, 320, 96},
+					{graph.MoE{Experts: 5, Top: 2}, 700, 320, 96}, {graph.MoE{Experts: 12, Top: 4, Biased: true, Clamp: 7}, 5, 1056, 352},
+					{graph.MoE{Experts: 40, Top: 8, OfAll: true}, 10, 512, 768}, {graph.MoE{Experts: 9, Top: 3}, 2, 256, 2304},
 				} {
 					if c.ffn%f.Block() != 0 || c.in%f.Block() != 0 {
 						continue
@@ -220,7 +226,7 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	}
 	g.Must(gated.Launch(g.Stream, rows, each))
 	g.Must(one.Launch(g.Stream, rows, each))
-	g.Must(sum.Launch(g.Stream, step, rows))
+	g.Must(sum.Launch(g.Stream, step, rows, false))
 	want := make([]float64, rows*in)
 	for r := range rows {
 		for k, e := range route.chosen[r] {
@@ -237,6 +243,21 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	}
 	what := fmt.Sprintf("%s, %v, %d rows, %d × %d", f, o, rows, in, ffn)
 	g.Near(what, g.ReadBF16(y, rows*in), want, 1e-2)
+	for _, sms := range []int{g.Loader.SMs(), 3} { // with so few blocks each has many rounds
+		if rows > FewRows(g.Loader, o, first, last) {
+			break
+		}
+		few, err := NewFew(g.Loader, graph.BF16, router.p.Scores, first, last, o, kernels.CountTokens, s.Share, g.Poisoned(FewBytes))
+		g.Must(err)
+		few.gated.sms, few.down.sms = sms, sms
+		g.Must(g.Stream.Fill(first.Y, 0xff, int64(2*rows*o.Top*ffn)))
+		g.Must(g.Stream.Fill(results, 0xff, int64(2*rows*o.Top*in)))
+		g.Must(g.Stream.Fill(y, 0xff, int64(2*rows*in)))
+		g.Must(g.Stream.Fill(s.Share, 0xff, int64(4*rows*o.Top)))
+		g.Must(few.Launch(g.Stream, step, rows))
+		g.Must(sum.Launch(g.Stream, step, rows, true))
+		g.Near(fmt.Sprintf("%s, few, %d blocks", what, sms), g.ReadBF16(y, rows*in), want, 1e-2)
+	}
 	if rows > 2*MostSingle {
 		return
 	}

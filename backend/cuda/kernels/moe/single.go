@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// MostSingle is up to how many rows are computed each by itself, where that gains at all; see NewSingle.
+// MostSingle is up to how many rows are computed each by itself, where that gains at all; see NewSingle. Where there is Few, it gains with one row.
 const MostSingle = 2
 
 // What single.h has room for.

@@ -217,12 +217,9 @@ struct Float4 {
     }
   }
   DEVICE void bytes(int block, u32 (&words)[2]) const {
-    UNROLL for (int i = 0; i < 2; i++) {
-      u32 v = codes.x[block] >> (16 * i), size = v & 0x7777;
-      u32 plus = choose(0x0f0e0d0c, 0x18141210, size), minus = choose(0x090a0b0c, 0x00040608, size);
-      u32 signs = choose(0x80808080, 0x80808080, v); // a byte is 0xff where the code's sign is set, and 0x80 elsewhere
-      words[i] = (plus & ~signs) | (minus & signs);
-    }
+    u32 v = codes.x[block], other = v ^ 0x88888888; // choose gives 0 where a sign is set, which is that of one or of the other
+    UNROLL for (int i = 0; i < 2; i++)
+      words[i] = choose(0x0f0e0d0c, 0x18141210, v >> (16 * i)) | choose(0x090a0b0c, 0x00040608, other >> (16 * i));
   }
   static DEVICE float number(u16 bits) { return __builtin_bit_cast(float, (u32)bits << 16); }
   DEVICE float scale(int sub) const { return sub % 2 ? ::high(scales.x[sub / 2]) : ::low(scales.x[sub / 2]); }
