@@ -15,16 +15,23 @@ import (
 	"time"
 )
 
-// TestServeFault serves on a stand-in of a GPU, one of whose kernels faults: requests end with the error, and the server with them.
-func TestServeFault(t *testing.T) {
+// standIn makes a stand-in of a GPU's driver and gives the folder that it lies in.
+func standIn(t *testing.T) (dir string) {
+	t.Helper()
 	cc, err := exec.LookPath("cc")
 	if err != nil || runtime.GOOS != "linux" {
 		t.Skip("the stand-in for NVIDIA's driver is a Linux library, made with a C compiler")
 	}
-	dir := t.TempDir()
+	dir = t.TempDir()
 	if out, err := exec.Command(cc, "-shared", "-fPIC", "-o", filepath.Join(dir, "libcuda.so.1"), "../../backend/cuda/driver/testdata/libcuda.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return dir
+}
+
+// TestServeFault serves on a stand-in of a GPU, one of whose kernels faults: requests end with the error, and the server with them.
+func TestServeFault(t *testing.T) {
+	dir := standIn(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // a guard against hanging only
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "ridge", "serve", "--backend", "cuda", "--data-dir", "off", "--listen", "127.0.0.1:0")

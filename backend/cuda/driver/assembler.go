@@ -21,7 +21,7 @@ type Assembler struct {
 	mu     sync.Mutex
 	coming int         // kernels that are being assembled or wait for a turn
 	alarm  *time.Timer // runs while there are any
-	slow   func()      // what it calls; or nil
+	slow   func()      // what it calls, once; or nil
 	failed error       // why no more are begun
 }
 
@@ -37,11 +37,22 @@ func NewAssembler(ctx *Context) *Assembler {
 	return &Assembler{ctx: ctx, turns: make(chan struct{}, min(runtime.GOMAXPROCS(0), mostTurns))}
 }
 
-// WhenSlow has slow called, by a goroutine of its own, each time that there has been a kernel on its way for a second without a break.
+// WhenSlow has slow called, by a goroutine of its own, the first time that there has been a kernel on its way for a second without a break.
 func (a *Assembler) WhenSlow(slow func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.slow = slow
+}
+
+// tell calls slow if it has not been called.
+func (a *Assembler) tell() {
+	a.mu.Lock()
+	slow := a.slow
+	a.slow = nil
+	a.mu.Unlock()
+	if slow != nil {
+		slow()
+	}
 }
 
 // Kernel gives a kernel at once. It is assembled from the text that holds it alone, and what uses it waits for that and gets its error. in is
@@ -55,7 +66,7 @@ func (a *Assembler) Kernel(in, name string, text func() ([]byte, error)) (*Kerne
 	k := &Kernel{Name: name, ctx: a.ctx, done: make(chan struct{})}
 	a.kernels = append(a.kernels, k)
 	if a.coming++; a.coming == 1 && a.slow != nil {
-		a.alarm = time.AfterFunc(patience, a.slow)
+		a.alarm = time.AfterFunc(patience, a.tell)
 	}
 	go func() {
 		a.turns <- struct{}{}

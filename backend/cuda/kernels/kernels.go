@@ -77,7 +77,7 @@ func (l *Loader) text(folder string) func() ([]byte, error) {
 	return text
 }
 
-// WhenSlow has slow called, by another goroutine, when kernels take longer than a second, which they do until the driver has kept them.
+// WhenSlow has slow called, by another goroutine and once, when kernels take longer than a second, which they do until the driver has kept them.
 func (l *Loader) WhenSlow(slow func()) { l.assembler.WhenSlow(slow) }
 
 // Wait waits until all kernels asked for can be launched; its error names one that cannot.
