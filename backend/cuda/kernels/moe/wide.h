@@ -139,9 +139,7 @@ template <typename Q, bool GATED> struct Wide {
   DEVICE void releaseX(int stage) {
     if (lane() < 2) barrierArriveAt(xEmpty + stage * 8, lane());
   }
-  DEVICE void releaseW(int stage) {
-    if (lane() == 0) barrierArrive(wEmpty + stage * 8);
-  }
+  DEVICE void releaseW(int stage) { barrierArrive(wEmpty + stage * 8); } // by each thread, for what it has read
 
   // tile multiplies one, for a job of up to N slots, and stores it.
   template <int N> DEVICE void tile(const WideExpertsParams& p, const Job& job) {
@@ -165,7 +163,6 @@ template <typename Q, bool GATED> struct Wide {
           productCommit();
           if (block % 2 == 1) last = x.stage, x.next(XS);
         }
-        warpBarrier(); // all lanes have opened what they loaded
         releaseW(w.stage);
         w.next(wStages);
       }
@@ -252,7 +249,7 @@ template <typename Q, bool GATED> DEVICE void wideExperts(const WideExpertsParam
   w.lines = dynamic + (w.ws + w.wStages * W::W_STAGE - sharedAddress(dynamic));
   if (threadX() == 0) {
     for (int i = 0; i < W::XS; i++) barrierInit(w.xFull + 8 * i, 1), barrierInit(w.xEmpty + 8 * i, 2 * WORKERS);
-    for (int i = 0; i < w.wStages; i++) barrierInit(w.wFull + 8 * i, 1), barrierInit(w.wEmpty + 8 * i, WORKERS);
+    for (int i = 0; i < w.wStages; i++) barrierInit(w.wFull + 8 * i, 1), barrierInit(w.wEmpty + 8 * i, WORKERS * 32);
     barrierInitDone();
   }
   clusterBarrier();

@@ -214,7 +214,7 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
     for (int n = 0;; n++) {
       int slot = n % SLOTS;
       barrierWait(at.known + 8 * slot, n / SLOTS & 1);
-      const Tile& tile = at.tiles[slot];
+      const Tile tile = Tile::read(at.tiles[slot]);
       end = tile.end, length = tile.length;
       if (end == 0) break;
       int steps = end - tile.first;
@@ -230,7 +230,7 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
       if (skip == 0 && end * KEYS > length) clearValues();
       if (skip < steps) attend(skip, steps);
       before += steps;
-      store(tile);
+      store(Tile::read(at.tiles[slot])); // again, rather than keep its numbers
       if (lane() == 0) barrierArrive(at.done + 8 * slot);
     }
     if (group == 0) takeTurn(); // the other's last

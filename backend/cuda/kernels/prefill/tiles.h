@@ -29,7 +29,18 @@ DEVICE int shuffleFrom(int v, int lane) {
 
 // Tile is 128 rows of a query head: their first row and how many there are, the position of the first, and which runs of 128 of the
 // sequence's `length` keys they look at. end is 0 where there are no more tiles.
-struct alignas(16) Tile { int head, seq, row0, rows, pos0, length, first, end; };
+struct alignas(16) Tile {
+  int head, seq, row0, rows, pos0, length, first, end;
+
+  // read is the tile in a place that is given back by a warp's first lane, which therefore reads it for all.
+  static DEVICE Tile read(const Tile& place) {
+    Tile t = {};
+    if (lane() == 0) t = place;
+    int* fields = &t.head;
+    UNROLL for (int i = 0; i < 8; i++) asm volatile("shfl.sync.idx.b32 %0, %0, 0, 31, -1;" : "+r"(fields[i]));
+    return t;
+  }
+};
 
 DEVICE Tile tileOf(const PrefillParams& p, int item) {
   // The order is the query heads of a few key heads, then the rows, then the next key heads: so many keys and values at a time
@@ -105,8 +116,7 @@ template <int H, int STAGES> struct Block {
     int boxes = KEYS / p.box, fetched = 0;
     for (int n = 0;; n++) {
       barrierWait(known + 8 * (n % SLOTS), n / SLOTS & 1);
-      Tile t = tiles[n % SLOTS];
-      warpBarrier();
+      Tile t = Tile::read(tiles[n % SLOTS]);
       if (lane() == 0) barrierArrive(done + 8 * (n % SLOTS));
       if (t.end == 0) return;
       int kv = t.head / (p.heads / p.kvHeads);

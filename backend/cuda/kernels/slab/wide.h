@@ -299,7 +299,7 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
   bool clusters = W::CLUSTERS && p.splits > 0;
   if (threadX() < 2 * X_STAGES + 2 * STAGES + 2) { // a thread a barrier: one after the other would take as long as a step
     xs.init<X_STAGES>(threadX(), 1, W::TEAMS * WORKERS / 32);
-    ws.init<STAGES>(threadX() - 2 * X_STAGES, 1 + p.gated, W::TEAMS * WORKERS / 32);
+    ws.init<STAGES>(threadX() - 2 * X_STAGES, 1 + p.gated, W::TEAMS * WORKERS);
     int box = threadX() - 2 * X_STAGES - 2 * STAGES;
     if (box >= 0) barrierInit(exchange.filled + 8 * box, 1);
     barrierInitDone();
@@ -340,9 +340,8 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
       barrierWait(xs.full + rx.stage * 8, rx.phase);
       barrierWait(ws.full + r.stage * 8, r.phase);
       multiplyStep<W, Q>(acc, xs.at + rx.stage * W::X_STAGE, ws.at + r.stage * W::STAGE, halves, me.team);
-      if (lane() != 0) continue;
-      barrierArrive(ws.empty + r.stage * 8);
-      if (!keeps) barrierArrive(xs.empty + rx.stage * 8);
+      barrierArrive(ws.empty + r.stage * 8); // each thread for what it has read; x is read by the warpgroup's products
+      if (!keeps && lane() == 0) barrierArrive(xs.empty + rx.stage * 8);
     }
     done += n, work.step = work.from, work.tile += work.turn;
     if (W::TEAMS == 2 && !handOver(acc, lines + W::LINE * W::LINES, me, head, done == work.count)) continue;
