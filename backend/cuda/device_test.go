@@ -41,7 +41,7 @@ func gpu(t *testing.T, arch int) *Device {
 
 // opTest is a case of the op table with what the reference backend makes of it.
 type opTest struct {
-	name, op  string // the op with its types: what tests are chosen by, as the sanitizer does
+	name, op  string // the op with its types
 	graph     *graph.Graph
 	files     *graph.Graph // the graph with its weights as files have them
 	seed      uint64
@@ -167,21 +167,37 @@ func TestOps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ops, some := map[string][]*opTest{}, chosen(all, d, testing.Short())
-			for _, o := range some {
-				ops[o.op] = append(ops[o.op], o)
-			}
-			for _, op := range slices.Sorted(maps.Keys(ops)) {
-				t.Run(op, func(t *testing.T) {
-					if err := references(ops[op]); err != nil {
-						t.Fatal(err)
-					}
-					for _, o := range ops[op] {
-						compare(t, d, o)
-					}
-				})
-			}
+			some := chosen(all, d, testing.Short())
+			compareAll(t, d, some)
 			t.Logf("%d of %d cases", len(some), len(all))
+		})
+	}
+}
+
+// test is what the case is a part of and chosen by, as the sanitizer does: the op with its types, and the weights' format where it has many.
+func (o *opTest) test() string {
+	for _, n := range o.graph.Nodes {
+		if name := n.Op.Name(); (name == "Linear" || name == "MoE") && strings.HasPrefix(o.op, name) {
+			return fmt.Sprintf("%s/%s", o.op, n.Weights[0].Format)
+		}
+	}
+	return o.op
+}
+
+// compareAll compares cases with the reference.
+func compareAll(t *testing.T, d *Device, all []*opTest) {
+	tests := map[string][]*opTest{}
+	for _, o := range all {
+		tests[o.test()] = append(tests[o.test()], o)
+	}
+	for _, name := range slices.Sorted(maps.Keys(tests)) {
+		t.Run(name, func(t *testing.T) {
+			if err := references(tests[name]); err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range tests[name] {
+				compare(t, d, o)
+			}
 		})
 	}
 }

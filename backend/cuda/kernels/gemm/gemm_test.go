@@ -30,6 +30,7 @@ func product(x, w, bias []float32, m, n, k int) []float64 {
 
 func silu(x float64) float64 { return x / (1 + math.Exp(-x)) }
 
+// TestAgainstPlainGo: with -short, as the sanitizer has it, one problem for each kernel, and for each way to deal tiles out.
 func TestAgainstPlainGo(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		if g.Ctx.Arch() != 90 {
@@ -41,26 +42,31 @@ func TestAgainstPlainGo(t *testing.T) {
 			n     []int
 			gated bool
 			extra bool // bias and add
+			short bool
 		}{
-			{m: 1, k: 64, n: []int{64}}, {m: 3, k: 72, n: []int{320}, extra: true}, {m: 8, k: 4096, n: []int{264}},
-			{m: 13, k: 1000, n: []int{512, 128, 128}}, {m: 17, k: 640, n: []int{136}, extra: true}, {m: 33, k: 2048, n: []int{384}},
-			{m: 64, k: 512, n: []int{768, 256, 256}, extra: true}, {m: 100, k: 320, n: []int{1000}}, {m: 200, k: 448, n: []int{520}, extra: true},
-			{m: 300, k: 576, n: []int{640}}, {m: 2100, k: 128, n: []int{256}, extra: true},
-			{m: 5, k: 256, n: []int{200, 200}, gated: true}, {m: 40, k: 320, n: []int{704, 704}, gated: true, extra: true},
-			{m: 130, k: 192, n: []int{344, 344}, gated: true}, {m: 700, k: 128, n: []int{448, 448}, gated: true},
+			{m: 1, k: 64, n: []int{64}, short: true}, {m: 3, k: 72, n: []int{320}, extra: true}, {m: 8, k: 4096, n: []int{264}},
+			{m: 13, k: 1000, n: []int{512, 128, 128}, short: true}, {m: 17, k: 640, n: []int{136}, extra: true, short: true}, {m: 33, k: 2048, n: []int{384}, short: true},
+			{m: 64, k: 512, n: []int{768, 256, 256}, extra: true}, {m: 100, k: 320, n: []int{1000}, short: true}, {m: 200, k: 448, n: []int{520}, extra: true, short: true},
+			{m: 300, k: 576, n: []int{640}}, {m: 2100, k: 128, n: []int{256}, extra: true, short: true},
+			{m: 5, k: 256, n: []int{200, 200}, gated: true, short: true}, {m: 12, k: 128, n: []int{136, 136}, gated: true, short: true}, {m: 20, k: 128, n: []int{136, 136}, gated: true, short: true}, {m: 100, k: 128, n: []int{136, 136}, gated: true, short: true},
+			{m: 40, k: 320, n: []int{704, 704}, gated: true, extra: true, short: true},
+			{m: 130, k: 192, n: []int{344, 344}, gated: true, short: true}, {m: 700, k: 128, n: []int{448, 448}, gated: true, short: true},
 			// a stream of pairs, a stream before whole tiles, and enough tiles for pairs without one
-			{m: 256, k: 1000, n: []int{512, 256}, extra: true}, {m: 250, k: 448, n: []int{1024, 1024}, gated: true}, {m: 1200, k: 320, n: []int{4096}, extra: true},
+			{m: 256, k: 1000, n: []int{512, 256}, extra: true, short: true}, {m: 250, k: 448, n: []int{1024, 1024}, gated: true}, {m: 1200, k: 320, n: []int{4096}, extra: true},
 			{m: 16, k: 4096, n: []int{2560}}, // a stream with gaps, since no team's tiles are its own
-			{m: 2600, k: 72, n: []int{2560}, extra: true}, {m: 1300, k: 200, n: []int{1536, 512, 512}}, {m: 1300, k: 136, n: []int{1280, 1280}, gated: true, extra: true},
+			{m: 2600, k: 72, n: []int{2560}, extra: true, short: true}, {m: 1300, k: 200, n: []int{1536, 512, 512}}, {m: 1300, k: 136, n: []int{1280, 1280}, gated: true, extra: true, short: true},
 		} {
-			check(g, c.m, c.k, c.n, c.gated, c.extra, sums)
+			if testing.Short() && !c.short {
+				continue
+			}
+			name := fmt.Sprintf("m %d, k %d, n %v, gated %v, extra %v", c.m, c.k, c.n, c.gated, c.extra)
+			g.Sub(name, func(g *gputest.GPU) { check(g, name, c.m, c.k, c.n, c.gated, c.extra, sums) })
 		}
 	})
 }
 
 // check runs one problem twice, so that the scratch is seen to be empty again after a launch.
-func check(g *gputest.GPU, m, k int, ns []int, gated, extra bool, sums driver.Ptr) {
-	name := fmt.Sprintf("m %d, k %d, n %v, gated %v, extra %v", m, k, ns, gated, extra)
+func check(g *gputest.GPU, name string, m, k int, ns []int, gated, extra bool, sums driver.Ptr) {
 	x := g.Random(m*k, 1)
 	p := Problem{Type: graph.BF16, X: g.BF16(x), Rows: m, K: k, Gated: gated}
 	var want [][]float64

@@ -212,7 +212,8 @@ func TestWide(t *testing.T) {
 			{m: 1, k: 128, n: []int{64}}, {m: 9, k: 144, n: []int{320}}, {m: 13, k: 2000, n: []int{512, 128, 128}}, {m: 17, k: 1280, n: []int{136}},
 			{m: 33, k: 4096, n: []int{384}}, {m: 64, k: 1024, n: []int{768, 256, 256}}, {m: 100, k: 640, n: []int{1000}}, {m: 200, k: 896, n: []int{520}},
 			{m: 300, k: 1152, n: []int{640}}, {m: 2100, k: 256, n: []int{256}}, {m: 2600, k: 144, n: []int{2560}}, {m: 1300, k: 400, n: []int{1536, 512, 512}},
-			{m: 9, k: 512, n: []int{200, 200}, gated: true}, {m: 40, k: 640, n: []int{704, 704}, gated: true}, {m: 130, k: 384, n: []int{344, 344}, gated: true},
+			{m: 9, k: 512, n: []int{200, 200}, gated: true}, {m: 20, k: 128, n: []int{136, 136}, gated: true}, {m: 100, k: 128, n: []int{136, 136}, gated: true},
+			{m: 40, k: 640, n: []int{704, 704}, gated: true}, {m: 130, k: 384, n: []int{344, 344}, gated: true},
 			{m: 700, k: 256, n: []int{448, 448}, gated: true}, {m: 1300, k: 272, n: []int{1280, 1280}, gated: true},
 		} {
 			for _, typ := range types {
@@ -236,6 +237,7 @@ func TestFew(t *testing.T) {
 			l := loader(g, arch)
 			for _, s := range []shape{
 				{m: 1, k: 128, n: []int{64}}, {m: 3, k: 144, n: []int{321}}, {m: 8, k: 4096, n: []int{50}}, {m: 1, k: 4096, n: []int{512, 128, 120}}, {m: 9, k: 2000, n: []int{77, 5}},
+				{m: 2, k: 128, n: []int{4300}}, // enough for blocks of 256 threads
 				{m: 16, k: 1280, n: []int{136}}, {m: 5, k: 512, n: []int{200, 200}, gated: true}, {m: 16, k: 2672, n: []int{88, 88}, gated: true},
 			} {
 				for _, typ := range types {

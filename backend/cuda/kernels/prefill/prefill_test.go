@@ -38,6 +38,8 @@ func TestAgainstPlainGo(t *testing.T) {
 			{Heads: 32, KVHeads: 4, KSize: 72, VSize: 72, PageSize: 16, New: []int{300, 90, 330}, Length: []int{300, 400, 330}},
 			{Heads: 8, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{130, 1, 64}, Length: []int{700, 1, 64}},
 			{Heads: 2, KVHeads: 1, KSize: 128, VSize: 128, PageSize: 64, New: []int{70, 513}, Length: []int{70, 513}, Both: true, Sinks: true, Softcap: 4},
+			{Heads: 2, KVHeads: 1, KSize: 64, VSize: 64, PageSize: 16, New: []int{40, 130}, Length: []int{40, 200}, Softcap: 4},
+			{Heads: 2, KVHeads: 1, KSize: 64, VSize: 64, PageSize: 16, New: []int{140, 30}, Length: []int{340, 60}, Softcap: 4},
 		} {
 			s.Scale, s.TileRows = 0.1, TileRows
 			s.Type = []graph.Type{graph.BF16, graph.F16}[i%2]

@@ -9,26 +9,26 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// TestFolded compares products with the normalisation before them, and with the sum behind them, with plain Go.
+// TestFolded compares products with the normalisation before them, and with the sum behind them, with plain Go; with -short, as the sanitizer
+// has it, one for each kernel.
 func TestFolded(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
-		archs(g, func(arch string) {
-			for _, f := range formats() {
-				for _, c := range []struct {
-					m, k  int
-					n     []int
-					gated bool
-				}{
-					{m: 1, k: 256, n: []int{40}}, {m: 1, k: 4096, n: []int{512, 120, 136}}, {m: 2, k: 4096, n: []int{40}}, {m: 3, k: 5120, n: []int{24}}, {m: 4, k: 8192, n: []int{50}},
-					{m: 1, k: 512, n: []int{4504, 4504}, gated: true}, {m: 4, k: 768, n: []int{2504, 2504}, gated: true}, {m: 1, k: 256, n: []int{17000}}, {m: 4, k: 256, n: []int{9000}},
-				} {
-					if c.m > Folds(g.Loader, f, c.k) {
-						continue
-					}
-					normed(g, arch, f, c.m, c.k, c.n, c.gated)
-					if len(c.n) == 1 {
-						summed(g, arch, f, c.m, c.k, c.n[0])
-					}
+		eachFormat(g, func(g *gputest.GPU, arch string, f quant.Format) {
+			for _, c := range []struct {
+				m, k  int
+				n     []int
+				gated bool
+				short bool
+			}{
+				{m: 1, k: 256, n: []int{40}, short: true}, {m: 1, k: 4096, n: []int{512, 120, 136}}, {m: 2, k: 4096, n: []int{40}, short: true}, {m: 3, k: 5120, n: []int{24}, short: true}, {m: 4, k: 8192, n: []int{50}},
+				{m: 1, k: 512, n: []int{4504, 4504}, gated: true}, {m: 4, k: 768, n: []int{2504, 2504}, gated: true}, {m: 1, k: 256, n: []int{17000}}, {m: 4, k: 256, n: []int{9000}, short: true},
+			} {
+				if c.m > Folds(g.Loader, f, c.k) || testing.Short() && !c.short {
+					continue
+				}
+				normed(g, arch, f, c.m, c.k, c.n, c.gated)
+				if len(c.n) == 1 {
+					summed(g, arch, f, c.m, c.k, c.n[0])
 				}
 			}
 		})

@@ -69,20 +69,31 @@ func archs(g *gputest.GPU, f func(what string)) {
 	g.Loader, g.Stream.Overlap = loader, overlap
 }
 
+// eachFormat runs f for each format with each of those kernels, as tests of their own.
+func eachFormat(g *gputest.GPU, do func(g *gputest.GPU, arch string, f quant.Format)) {
+	archs(g, func(arch string) {
+		for _, f := range formats() {
+			g.Sub(fmt.Sprint(arch, "/", f), func(g *gputest.GPU) { do(g, arch, f) })
+		}
+	})
+}
+
+// TestAgainstPlainGo: with -short, as the sanitizer has it, problems that launch each kernel once.
 func TestAgainstPlainGo(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
-		archs(g, func(arch string) {
-			for _, f := range formats() {
-				for _, c := range []struct {
-					m, k  int
-					n     []int
-					gated bool
-				}{
-					{m: 1, k: 256, n: []int{5}}, {m: 2, k: 512, n: []int{2210}}, {m: 3, k: 768, n: []int{321}}, {m: 4, k: 14336, n: []int{144}}, {m: 4, k: 256, n: []int{9000}}, {m: 1, k: 14336, n: []int{48}}, {m: 8, k: 4096, n: []int{50}}, {m: 1, k: 1024, n: []int{512, 128, 120}},
-					{m: 7, k: 14336, n: []int{48}}, {m: 9, k: 1024, n: []int{77, 5}}, {m: 16, k: 768, n: []int{136}}, {m: 31, k: 2048, n: []int{40, 77}},
-					{m: 5, k: 256, n: []int{200, 200}, gated: true}, {m: 16, k: 1280, n: []int{88, 88}, gated: true}, {m: 1, k: 256, n: []int{4504, 4504}, gated: true}, {m: 2, k: 256, n: []int{2504, 2504}, gated: true}, {m: 4, k: 256, n: []int{4504, 4504}, gated: true},
-					{m: 32, k: 1280, n: []int{200, 200}, gated: true}, {m: 64, k: 2048, n: []int{256, 136}}, {m: 33, k: 512, n: []int{512}}, {m: 100, k: 1024, n: []int{264}}, {m: 250, k: 768, n: []int{136}}, {m: 12, k: 4096, n: []int{264, 136}}, {m: 600, k: 256, n: []int{136}},
-				} {
+		eachFormat(g, func(g *gputest.GPU, arch string, f quant.Format) {
+			for _, c := range []struct {
+				m, k  int
+				n     []int
+				gated bool
+				short bool
+			}{
+				{m: 1, k: 256, n: []int{5}, short: true}, {m: 2, k: 512, n: []int{2210}, short: true}, {m: 3, k: 768, n: []int{321}, short: true}, {m: 4, k: 14336, n: []int{144}}, {m: 4, k: 256, n: []int{9000}}, {m: 1, k: 14336, n: []int{48}}, {m: 8, k: 4096, n: []int{50}, short: true}, {m: 1, k: 1024, n: []int{512, 128, 120}},
+				{m: 7, k: 14336, n: []int{48}}, {m: 9, k: 1024, n: []int{77, 5}}, {m: 16, k: 768, n: []int{136}, short: true}, {m: 31, k: 2048, n: []int{40, 77}},
+				{m: 5, k: 256, n: []int{200, 200}, gated: true, short: true}, {m: 16, k: 1280, n: []int{88, 88}, gated: true, short: true}, {m: 1, k: 256, n: []int{4504, 4504}, gated: true}, {m: 2, k: 256, n: []int{2504, 2504}, gated: true}, {m: 4, k: 256, n: []int{4504, 4504}, gated: true},
+				{m: 32, k: 1280, n: []int{200, 200}, gated: true, short: true}, {m: 64, k: 2048, n: []int{256, 136}}, {m: 33, k: 512, n: []int{512}, short: true}, {m: 100, k: 1024, n: []int{264}, short: true}, {m: 250, k: 768, n: []int{136}}, {m: 12, k: 4096, n: []int{264, 136}}, {m: 600, k: 256, n: []int{136}, short: true},
+			} {
+				if !testing.Short() || c.short {
 					one(g, arch, f, c.m, c.k, c.n, c.gated)
 				}
 			}
@@ -122,7 +133,8 @@ func one(g *gputest.GPU, arch string, f quant.Format, m, k int, n []int, gated b
 	}
 }
 
-// TestClusters has two clusters of each size go through more tiles than they have places for other blocks' sums.
+// TestClusters has two clusters of each size go through more tiles than they have places for other blocks' sums; with -short, as the sanitizer
+// has it, with one width of tiles each.
 func TestClusters(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		if !g.Loader.Hopper() {
@@ -137,10 +149,17 @@ func TestClusters(t *testing.T) {
 					}
 				}
 			}
-			for _, m := range []int{7, 16, 30} {
-				one(g, fmt.Sprint("clusters of ", 1<<splits, " blocks"), quant.Q4_0, m, 2304, []int{600, 264}, false, two)
-				one(g, fmt.Sprint("clusters of ", 1<<splits, " blocks"), quant.Q4_0, m, 2304, []int{520, 520}, true, two)
+			rows := []int{7, 16, 30}
+			if testing.Short() {
+				rows = rows[splits%3:][:1]
 			}
+			what := fmt.Sprint("clusters of ", 1<<splits, " blocks")
+			g.Sub(what, func(g *gputest.GPU) {
+				for _, m := range rows {
+					one(g, what, quant.Q4_0, m, 2304, []int{600, 264}, false, two)
+					one(g, what, quant.Q4_0, m, 2304, []int{520, 520}, true, two)
+				}
+			})
 		}
 	})
 }
