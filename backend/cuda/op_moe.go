@@ -32,7 +32,6 @@ func tensorExperts(n *graph.Node) bool {
 type moeMemory struct {
 	moe.Slots
 	gate, up driver.Ptr // [slots, ffn]; up: of a plain block
-	noted    driver.Ptr // of few rows
 	down     driver.Ptr // [slots, in]; before it has results, the slots' rows, where they are sorted
 	bytes    int64
 }
@@ -50,7 +49,6 @@ func moeRoom(n *graph.Node, lim backend.Limits, base driver.Ptr, plain bool) (m 
 	m.Chosen, m.Share, m.Slot, m.Row = take(4*slots), take(4*slots), take(4*slots), take(4*slots)
 	m.First, m.Total = take(4*int64(o.Experts+1)), take(4)
 	m.Jobs = take(moe.JobBytes * int64(moe.Jobs(o, rows, moe.LeastEach)))
-	m.noted = take(moe.FewBytes)
 	m.gate = take(slots * t.RowBytes(ffn))
 	if plain {
 		m.up = take(slots * t.RowBytes(ffn))
@@ -127,7 +125,7 @@ func (d *Device) bindExperts(n *graph.Node, a backend.Args, to *moe.Normed) (*bo
 	}
 	b.singleRows = moe.MostSingle
 	if b.fewRows = moe.FewRows(d.loader, o, gated, down); b.fewRows > 0 {
-		if b.few, err = moe.NewFew(d.loader, n.In[1].Type, at(a.In[1]), gated, down, o, countOf(x.Rows), m.Share, m.noted); err != nil {
+		if b.few, err = moe.NewFew(d.loader, n.In[1].Type, at(a.In[1]), gated, down, o, countOf(x.Rows), m.Share); err != nil {
 			return nil, err
 		}
 		b.singleRows = 1

@@ -107,7 +107,7 @@ func (b *bench) rows(rows, each int) (line string) {
 			sort = append(sort, func() error { return sorter.Launch(b.Stream, rows*b.o.Top) })
 			if rows <= FewRows(b.Loader, b.o, Product{Format: b.f, K: b.in}, Product{Format: b.f, K: b.ffn}) {
 				k, err := NewFew(b.Loader, graph.BF16, router.p.Scores, Product{X: b.x, W: b.gate, Gated: true, Bias: b.bias, UpBias: b.bias, Y: b.joined, N: b.ffn, K: b.in, Format: b.f},
-					Product{X: b.joined, W: b.down, Bias: b.bias, Y: b.results, N: b.in, K: b.ffn, Format: b.f}, b.o, kernels.CountTokens, s.Share, b.Poisoned(FewBytes))
+					Product{X: b.joined, W: b.down, Bias: b.bias, Y: b.results, N: b.in, K: b.ffn, Format: b.f}, b.o, kernels.CountTokens, s.Share)
 				b.Must(err)
 				few = append(few, func() error { return k.Launch(b.Stream, step, rows) })
 				fewGated = append(fewGated, func() error { return k.gated.launch(b.Stream, step, b.o, rows) })

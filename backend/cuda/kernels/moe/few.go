@@ -17,21 +17,17 @@ const (
 	fewRows    = 32
 	fewEach    = 4 // slots of a job
 
-	fewNote  = 32                    // bytes of a job's note
-	fewNoted = fewNote*fewJobs + 128 // in a block's shared memory
+	fewNoted = 32*fewJobs + 128 // bytes of a block's jobs
 )
-
-// FewBytes is what the first of Few's products notes for the second.
-const FewBytes = fewNote * (fewJobs + 1)
 
 // fewParams mirrors FewExpertsParams of few.h.
 type fewParams struct {
-	X, Scores, Counts, Notes, Share, W, Bias, UpBias, Y driver.Ptr
-	Stride                                              int64
-	N, K, Rows, Count, Runs                             int32
-	Experts, Top, OfAll, Wide, Fn                       int32
-	Clamp                                               float32
-	Each                                                int32 // 1, 2 or 4
+	X, Scores, Counts, Share, W, Bias, UpBias, Y driver.Ptr
+	Stride                                       int64
+	N, K, Rows, Count, Runs                      int32
+	Experts, Top, OfAll, Wide, Fn                int32
+	Clamp                                        float32
+	Each                                         int32 // 1, 2 or 4
 }
 
 // Few is a block's products for few rows, in any format of whole numbers.
@@ -88,13 +84,13 @@ func FewRows(l *kernels.Loader, o graph.MoE, gated, down Product) int {
 }
 
 // NewFew binds a block's products, of which the second has the first's results by slots. scores is of type t; count is as for NewRouter. It
-// writes shares, [slots] float32, and notes, FewBytes.
-func NewFew(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, down Product, o graph.MoE, count int, share, notes driver.Ptr) (*Few, error) {
+// writes shares, [slots] float32.
+func NewFew(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, down Product, o graph.MoE, count int, share driver.Ptr) (*Few, error) {
 	k := &Few{op: o}
 	for i, p := range []Product{gated, down} {
 		to := [...]*fewProduct{&k.gated, &k.down}[i]
 		*to = fewProduct{block: fewBlockOf(l, p.Format), tiles: tiles(p.N), units: (p.K + columns - 1) / columns, sms: l.SMs(), base: fewParams{
-			X: p.X, Scores: scores, Notes: notes, Share: share, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(),
+			X: p.X, Scores: scores, Share: share, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(),
 			N: int32(p.N), K: int32(p.K), Count: int32(count), Experts: int32(o.Experts), Top: int32(o.Top), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
 		}}
 		if p.Gated {

@@ -6,8 +6,8 @@
 // to such groups of warps in turn; a warp lays out its columns of x anew where the job changes. A warp has a ring of units, and sums meet in
 // rounds, likewise as in kernels/slab.
 //
-// Every block of the first product chooses the rows' experts itself and deals their slots, in order of rows: that takes it two microseconds, and
-// a launch that does it twice that. The first block notes the jobs for the second product.
+// Every block chooses the rows' experts itself and deals their slots, in order of rows: that takes a microsecond or two, those of the second
+// product while the first is at its end, and a launch that does it takes twice that.
 #pragma once
 #include "../slab/digits.h"
 #include "joined.h"
@@ -25,8 +25,7 @@ struct FewExpertsParams {
   const bf16* x;      // [rows, k], or of the second product [slots, k]
   const void* scores; // [rows, experts]
   const int* counts;  // see Step
-  Note* notes;        // [jobs], and how many there are in place of one more
-  float* share;       // [slots] of the first product's rows
+  float* share;       // [slots] is written with the first product
   const u8* w;        // as in ExpertsParams
   const float *bias, *upBias; // [experts, n] or null
   bf16* y;            // [slots, n]
@@ -50,37 +49,34 @@ DEVICE void syncWarps(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"
 struct Choices {
   u32 rows[FEW_EXPERTS];
   u8 place[FEW_ROWS][FEW_EXPERTS];
-  int jobs[FEW_EXPERTS / 32]; // of so many experts
 };
 
 // Dealt is a launch's jobs.
 struct Dealt {
   Note jobs[FEW_JOBS];
-  int total, pad[31]; // what follows begins at a multiple of 128 bytes
-  // read gets what the first product has noted; all of it is asked for at once.
-  DEVICE void read(const FewExpertsParams& p) {
-    for (int i = threadX(); i < 2 * mini(p.rows * p.top, FEW_JOBS); i += threads()) ((Vec16*)jobs)[i] = ((const Vec16*)p.notes)[i]; // beyond the total anything
-    if (threadX() == 0) total = p.notes[FEW_JOBS].expert;
-    barrier();
-  }
+  int total, before[FEW_EXPERTS / 32], pad[23]; // before: of so many experts each; what follows begins at a multiple of 128 bytes
   // decide chooses the experts of rows, a warp for each, and deals.
-  template <typename T> DEVICE void decide(const FewExpertsParams& p, Choices& c) {
+  template <typename T> DEVICE void decide(const FewExpertsParams& p, Choices& c, int rows, bool keep) {
     for (int e = threadX(); e < FEW_EXPERTS; e += threads()) c.rows[e] = 0;
-    int rows = mini(p.rows, p.counts[p.count]);
-    barrier();
+    if (rows > 1) barrier();
     for (int r = warp(); r < rows; r += FEW_WARPS) {
       const T* scores = (const T*)p.scores + (long)r * p.experts;
       float shares[MAX_TOP / 32];
       auto found = [&](int k, int e) {
         if (lane() != 0) return;
-        asm volatile("red.shared.or.b32 [%0], %1;" ::"r"(sharedAddress(c.rows + e)), "r"(1u << r) : "memory");
+        if (rows == 1) jobs[k] = Note{e, 1, 0, 0, {k, 0, 0, 0}};
+        else asm volatile("red.shared.or.b32 [%0], %1;" ::"r"(sharedAddress(c.rows + e)), "r"(1u << r) : "memory");
         c.place[r][e] = k;
       };
       if (p.experts <= 128) choose<T, 4>(scores, p.experts, p.top, p.ofAll, found, shares);
       else choose<T, FEW_EXPERTS / 32>(scores, p.experts, p.top, p.ofAll, found, shares);
-      if (blockX() == 0 && lane() < p.top) p.share[r * p.top + lane()] = shares[0];
+      if (keep && lane() < p.top) p.share[r * p.top + lane()] = shares[0];
     }
+    if (rows <= 1 && threadX() == 0) total = rows * p.top; // there is nothing to deal
     barrier();
+    if (rows > 1) deal(p, c);
+  }
+  DEVICE void deal(const FewExpertsParams& p, const Choices& c) {
     int e = threadX();
     u32 mine = e < FEW_EXPERTS ? c.rows[e] : 0;
     int own = ceilDiv(ones(mine), 4), job = own;
@@ -88,13 +84,13 @@ struct Dealt {
       int below = shuffleUp(job, by);
       if (lane() >= by) job += below;
     }
-    if (lane() == 31 && e < FEW_EXPERTS) c.jobs[warp()] = job;
+    if (lane() == 31 && e < FEW_EXPERTS) before[warp()] = job;
     barrier();
-    for (int w = 0; w < mini(warp(), FEW_EXPERTS / 32); w++) job += c.jobs[w];
+    for (int w = 0; w < mini(warp(), FEW_EXPERTS / 32); w++) job += before[w];
     if (e == FEW_EXPERTS - 1) total = job;
     job -= own;
     for (int left = own; left > 0; left--, job++) { // of one size, as far as that goes
-      Note n = {e, ceilDiv(ones(mine), left), 0};
+      Note n = {e, ceilDiv(ones(mine), left)};
       UNROLL for (int i = 0; i < 4; i++) {
         int r = i < n.count ? __builtin_ctz(mine) : 0;
         n.slot[i] = r * p.top + c.place[r][e], n.rows |= r << (8 * i);
@@ -103,9 +99,6 @@ struct Dealt {
       jobs[job] = n;
     }
     barrier();
-    if (blockX() != 0) return;
-    for (int i = threadX(); i < 2 * total; i += threads()) ((Vec16*)p.notes)[i] = ((Vec16*)jobs)[i];
-    if (threadX() == 0) p.notes[FEW_JOBS].expert = total;
   }
 };
 
@@ -163,11 +156,12 @@ template <typename Q, bool GATED> DEVICE void fewExperts(const FewExpertsParams&
   constexpr int UNIT = F::UNIT, DEPTH = F::DEPTH, EARLY = F::EARLY, ROWS_OF = GATED ? 8 : 16; // of a tile
   Dealt& dealt = *(Dealt*)dynamic;
   Choices& choices = *(Choices*)(dynamic + sizeof(Dealt)); // where weights lie later
-  awaitInput(); // before what follows may begin: what adds up the results reads shares before the second product has ended
-  releaseNext();
-  if (!GATED) dealt.read(p);
-  else if (p.wide) dealt.decide<float>(p, choices);
-  else dealt.decide<bf16>(p, choices);
+  int rows = mini(p.rows, p.counts[p.count]); // the step's data came before any kernel of it
+  // The scores are of a launch before the first product. That has ended once the first lets the second start.
+  if (GATED) awaitInput(), releaseNext();
+  bool keep = GATED && blockX() == 0;
+  if (p.wide) dealt.decide<float>(p, choices, rows, keep);
+  else dealt.decide<bf16>(p, choices, rows, keep);
 
   int tiles = ceilDiv(p.n, ROWS_OF), units = ceilDiv(p.k, COLUMNS), each = ceilDiv(dealt.total * tiles, gridX());
   int first = blockX() * each, end = mini(first + each, dealt.total * tiles);
@@ -185,6 +179,7 @@ template <typename Q, bool GATED> DEVICE void fewExperts(const FewExpertsParams&
     }
   };
   ask(0, EARLY);
+  if (!GATED) awaitInput(), releaseNext(); // what adds up the results reads shares before this launch has ended
 
   u32 sums = sharedAddress(dynamic) + sizeof(Dealt) + FEW_WARPS * DEPTH * UNIT, xs = sums + 2 * FEW_SUMS + warp() * (ceilDiv(units, p.runs) * p.each * Q::SUBS * F::GROUP);
   // multiply adds a tile's products with a job's rows; lane 4g + t gets those of row t of x with rows g and g + 8 of the tile.

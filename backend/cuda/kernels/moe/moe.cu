@@ -2,6 +2,7 @@
 // and each row's results are added up, times their shares.
 //
 //   scores  rows → their sum with others, normalised → scores; where an AddNorm and the router stand before the block
+//   few_*   of few rows: scores → chosen, slots, jobs; and the products below, in whole numbers; see few.h
 //   route   scores → chosen, share; and, where one block is enough, what deal does
 //   deal    chosen → slots and jobs
 //   sort    x → a copy of its row for every slot, which large jobs want
@@ -16,7 +17,7 @@
 #include "plain.h"
 #include "vec.h"
 
-KERNEL(256, 1) scores(PARAM ScoresParams p) { scoreRow(p); }
+KERNEL(256, 2) scores(PARAM ScoresParams p) { scoreRow(p); }
 KERNEL(512, 1) route_f32(PARAM RouteParams p) { route<float>(p); }
 KERNEL(512, 1) route_bf16(PARAM RouteParams p) { route<bf16>(p); }
 KERNEL(512, 1) deal(PARAM RouteParams p) {

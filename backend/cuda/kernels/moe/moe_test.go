@@ -247,7 +247,7 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 		if rows > FewRows(g.Loader, o, first, last) {
 			break
 		}
-		few, err := NewFew(g.Loader, graph.BF16, router.p.Scores, first, last, o, kernels.CountTokens, s.Share, g.Poisoned(FewBytes))
+		few, err := NewFew(g.Loader, graph.BF16, router.p.Scores, first, last, o, kernels.CountTokens, s.Share)
 		g.Must(err)
 		few.gated.sms, few.down.sms = sms, sms
 		g.Must(g.Stream.Fill(first.Y, 0xff, int64(2*rows*o.Top*ffn)))
