@@ -13,8 +13,8 @@ import (
 
 // part mirrors Part of gemm.h.
 type part struct {
-	Bias, Bias2, Scale, Scale2, Y, Add driver.Ptr
-	N, Tiles                           int32
+	Bias, Bias2, Scale, Scale2, Y driver.Ptr
+	N, Tiles                      int32
 }
 
 // params mirrors GemmParams of gemm.h.
@@ -26,7 +26,6 @@ type params struct {
 	M, K, Parts, Fn         int32
 	RowTiles, Tiles, Stream int32
 	Gap                     int32
-	_                       [5]uint64 // the struct's size is a multiple of its maps' alignment, 64
 }
 
 // Weight is a matrix of N × K numbers, row-major, with where its results go.
@@ -37,7 +36,6 @@ type Weight struct {
 	Scale  driver.Ptr // [N] float32, what a number of each row counts; not of bf16
 	Scale2 driver.Ptr // of a gated problem: the up matrix's
 	Y      driver.Ptr // [rows, N] bf16
-	Add    driver.Ptr // [rows, N] bf16 that is added to the result, or 0
 	N      int
 }
 
@@ -122,7 +120,7 @@ func New(l *kernels.Loader, p Problem, sums driver.Ptr) (*Kernel, error) {
 			return nil, err
 		}
 		tiles := int32((each*w.N + tileRows - 1) / tileRows)
-		k.base.Part[i] = part{Bias: w.Bias, Bias2: w.Bias2, Scale: w.Scale, Scale2: w.Scale2, Y: w.Y, Add: w.Add, N: int32(w.N), Tiles: tiles}
+		k.base.Part[i] = part{Bias: w.Bias, Bias2: w.Bias2, Scale: w.Scale, Scale2: w.Scale2, Y: w.Y, N: int32(w.N), Tiles: tiles}
 		k.base.Tiles += tiles
 	}
 	even := k.even()

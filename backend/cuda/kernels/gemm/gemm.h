@@ -86,13 +86,7 @@ template <typename Number, int BN, bool GATED> struct Writer {
     for (int s = threadX() & 127; s < CHUNK * (COLS / 8); s += 128) {
       int line = s / (COLS / 8), token = row0 + c * CHUNK + line, col = column + s % (COLS / 8) * 8;
       if (token >= m || col >= part.n) continue;
-      Vec16 v = *(const Vec16*)(lines + line * LINE + s % (COLS / 8) * 16);
-      long to = (long)token * part.n + col;
-      if (part.add) {
-        Vec16 old = *(const Vec16*)(part.add + to);
-        UNROLL for (int e = 0; e < 4; e++) v.x[e] = pack(low(v.x[e]) + low(old.x[e]), high(v.x[e]) + high(old.x[e]));
-      }
-      *(Vec16*)(part.y + to) = v;
+      *(Vec16*)(part.y + (long)token * part.n + col) = *(const Vec16*)(lines + line * LINE + s % (COLS / 8) * 16);
     }
     namedBarrier(1 + group, 128);
   }

@@ -41,32 +41,32 @@ func TestAgainstPlainGo(t *testing.T) {
 			m, k  int
 			n     []int
 			gated bool
-			extra bool // bias and add
+			bias  bool
 			short bool
 		}{
-			{m: 1, k: 64, n: []int{64}, short: true}, {m: 3, k: 72, n: []int{320}, extra: true}, {m: 8, k: 4096, n: []int{264}},
-			{m: 13, k: 1000, n: []int{512, 128, 128}, short: true}, {m: 17, k: 640, n: []int{136}, extra: true, short: true}, {m: 33, k: 2048, n: []int{384}, short: true},
-			{m: 64, k: 512, n: []int{768, 256, 256}, extra: true}, {m: 100, k: 320, n: []int{1000}, short: true}, {m: 200, k: 448, n: []int{520}, extra: true, short: true},
-			{m: 300, k: 576, n: []int{640}}, {m: 2100, k: 128, n: []int{256}, extra: true, short: true},
+			{m: 1, k: 64, n: []int{64}, short: true}, {m: 3, k: 72, n: []int{320}, bias: true}, {m: 8, k: 4096, n: []int{264}},
+			{m: 13, k: 1000, n: []int{512, 128, 128}, short: true}, {m: 17, k: 640, n: []int{136}, bias: true, short: true}, {m: 33, k: 2048, n: []int{384}, short: true},
+			{m: 64, k: 512, n: []int{768, 256, 256}, bias: true}, {m: 100, k: 320, n: []int{1000}, short: true}, {m: 200, k: 448, n: []int{520}, bias: true, short: true},
+			{m: 300, k: 576, n: []int{640}}, {m: 2100, k: 128, n: []int{256}, bias: true, short: true},
 			{m: 5, k: 256, n: []int{200, 200}, gated: true, short: true}, {m: 12, k: 128, n: []int{136, 136}, gated: true, short: true}, {m: 20, k: 128, n: []int{136, 136}, gated: true, short: true}, {m: 100, k: 128, n: []int{136, 136}, gated: true, short: true},
-			{m: 40, k: 320, n: []int{704, 704}, gated: true, extra: true, short: true},
+			{m: 40, k: 320, n: []int{704, 704}, gated: true, bias: true, short: true},
 			{m: 130, k: 192, n: []int{344, 344}, gated: true, short: true}, {m: 700, k: 128, n: []int{448, 448}, gated: true, short: true},
 			// a stream of pairs, a stream before whole tiles, and enough tiles for pairs without one
-			{m: 256, k: 1000, n: []int{512, 256}, extra: true, short: true}, {m: 250, k: 448, n: []int{1024, 1024}, gated: true}, {m: 1200, k: 320, n: []int{4096}, extra: true},
+			{m: 256, k: 1000, n: []int{512, 256}, bias: true, short: true}, {m: 250, k: 448, n: []int{1024, 1024}, gated: true}, {m: 1200, k: 320, n: []int{4096}, bias: true},
 			{m: 16, k: 4096, n: []int{2560}}, // a stream with gaps, since no team's tiles are its own
-			{m: 2600, k: 72, n: []int{2560}, extra: true, short: true}, {m: 1300, k: 200, n: []int{1536, 512, 512}}, {m: 1300, k: 136, n: []int{1280, 1280}, gated: true, extra: true, short: true},
+			{m: 2600, k: 72, n: []int{2560}, bias: true, short: true}, {m: 1300, k: 200, n: []int{1536, 512, 512}}, {m: 1300, k: 136, n: []int{1280, 1280}, gated: true, bias: true, short: true},
 		} {
 			if testing.Short() && !c.short {
 				continue
 			}
-			name := fmt.Sprintf("m %d, k %d, n %v, gated %v, extra %v", c.m, c.k, c.n, c.gated, c.extra)
-			g.Sub(name, func(g *gputest.GPU) { check(g, name, c.m, c.k, c.n, c.gated, c.extra, sums) })
+			name := fmt.Sprintf("m %d, k %d, n %v, gated %v, bias %v", c.m, c.k, c.n, c.gated, c.bias)
+			g.Sub(name, func(g *gputest.GPU) { check(g, name, c.m, c.k, c.n, c.gated, c.bias, sums) })
 		}
 	})
 }
 
 // check runs one problem twice, so that the scratch is seen to be empty again after a launch.
-func check(g *gputest.GPU, name string, m, k int, ns []int, gated, extra bool, sums driver.Ptr) {
+func check(g *gputest.GPU, name string, m, k int, ns []int, gated, biased bool, sums driver.Ptr) {
 	x := g.Random(m*k, 1)
 	p := Problem{Type: graph.BF16, X: g.BF16(x), Rows: m, K: k, Gated: gated}
 	var want [][]float64
@@ -74,18 +74,11 @@ func check(g *gputest.GPU, name string, m, k int, ns []int, gated, extra bool, s
 		w := g.Random(n*k, 1/math.Sqrt(float64(k)))
 		one := Weight{W: g.BF16(w), Y: g.Poisoned(2 * m * n), N: n}
 		var bias []float32
-		if extra {
+		if biased {
 			bias = g.Random(n, 1)
 			one.Bias = g.F32(bias)
 		}
 		y := product(x, w, bias, m, n, k)
-		if extra && !gated {
-			add := g.Random(m*n, 1)
-			one.Add = g.BF16(add)
-			for i := range y {
-				y[i] += float64(add[i])
-			}
-		}
 		p.Weights = append(p.Weights, one)
 		want = append(want, y)
 	}

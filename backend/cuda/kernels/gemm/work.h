@@ -7,7 +7,6 @@ struct Part { // one weight matrix; several that read the same x are one launch
   const float *bias, *bias2; // [n] or null; bias2 is the up matrix's
   const float *scale, *scale2; // [n] what a number of each row of weights counts, if they are scaled; scale2 is the up matrix's
   bf16* y;           // [m, n]
-  const bf16* add;   // [m, n] added to the result, or null
   int n, tiles;      // columns of Y, and tiles of rows
 };
 struct GemmParams {

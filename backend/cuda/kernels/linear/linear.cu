@@ -1,4 +1,4 @@
-// The linear layer for any pairing of element types, on the ordinary float32 units: what f32 activations and weights of
+// The linear layer on the ordinary float32 units: what f32 activations and weights of
 // no faster kernel run on, and the plain version the tensor-core kernels are tested against.
 #include "../cuda.h"
 
@@ -43,5 +43,4 @@ template <typename X, typename W> DEVICE void linear(const LinearParams& p) {
 }
 KERNEL(256, 1) linear_f32_f32(PARAM LinearParams p) { linear<float, float>(p); }
 KERNEL(256, 1) linear_f32_bf16(PARAM LinearParams p) { linear<float, bf16>(p); }
-KERNEL(256, 1) linear_bf16_f32(PARAM LinearParams p) { linear<bf16, float>(p); }
 KERNEL(256, 1) linear_bf16_bf16(PARAM LinearParams p) { linear<bf16, bf16>(p); }

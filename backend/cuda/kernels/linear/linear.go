@@ -1,4 +1,4 @@
-// Package linear is the linear layer on the ordinary arithmetic units, for every pairing of f32 and bf16.
+// Package linear is the linear layer on the ordinary arithmetic units: rows of f32 with weights of f32 or bf16, and all in bf16.
 package linear
 
 import (

@@ -24,12 +24,11 @@ func TestAgainstPlainGo(t *testing.T) {
 			all = all[:2]
 		}
 		for _, c := range all {
-			for _, x := range gputest.Plain {
+			for _, y := range gputest.Plain {
 				for _, w := range gputest.Plain {
-					for _, y := range gputest.Plain {
-						g.Scope(func() { against(g, c.m, c.n, c.k, x, w, y) })
-					}
+					g.Scope(func() { against(g, c.m, c.n, c.k, graph.F32, w, y) })
 				}
+				g.Scope(func() { against(g, c.m, c.n, c.k, graph.BF16, graph.BF16, y) })
 			}
 		}
 	})

@@ -22,7 +22,6 @@ template <typename W, typename T> DEVICE void embed(const EmbedParams& p) {
     ((T*)p.y)[(long)r * p.n + i] = fromFloat<T>(toFloat(((const W*)p.table)[id * p.n + i]) * p.scale);
 }
 KERNEL(256, 1) embed_f32_f32(PARAM EmbedParams p) { embed<float, float>(p); }
-KERNEL(256, 1) embed_f32_bf16(PARAM EmbedParams p) { embed<float, bf16>(p); }
 KERNEL(256, 1) embed_bf16_f32(PARAM EmbedParams p) { embed<bf16, float>(p); }
 KERNEL(256, 1) embed_bf16_bf16(PARAM EmbedParams p) { embed<bf16, bf16>(p); }
 

@@ -29,8 +29,11 @@ func TestEmbed(t *testing.T) {
 		ids, positions, fed := []int32{3, 0, 10, -2, -1}, []int32{7, 8, 0, 1, 10}, []int32{9, 4}
 		looked := [][]int32{{3, 0, 10, 4, 9}, positions}
 		index := []driver.Ptr{g.Ints(append(ids, 0, 0)...), g.Ints(append(positions, 0, 0)...)}
-		for _, from := range gputest.Plain {
-			for _, to := range gputest.Plain {
+		for _, to := range gputest.Plain {
+			for _, from := range gputest.Plain {
+				if from == graph.F32 && to == graph.BF16 {
+					continue // tables for rows of bf16 are in bf16
+				}
 				k, err := Embed(g.Loader, from, to)
 				g.Must(err)
 				for _, n := range []int{1, 7, 64, 255, 256, 257, 1000} {

@@ -13,8 +13,8 @@ const MaxRows = 16
 
 // Part mirrors Part of skinny.h: one weight and where its results go.
 type Part struct {
-	W, Bias, Scale, Y, Add driver.Ptr
-	N, ToF32               int32
+	W, Bias, Scale, Y driver.Ptr
+	N, _              int32
 }
 
 // Params mirrors SkinnyParams of skinny.h. K counts kernels.Pairs.

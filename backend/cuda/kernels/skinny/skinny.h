@@ -15,9 +15,8 @@ struct Part { // one weight matrix; several that read the same x are one launch
   const bf16* w;     // [n, k]
   const float* bias; // [n] or null
   const float* scale; // [n] what a number of each row of weights counts, if they are scaled
-  void* y;           // [m, n]
-  const bf16* add;   // [m, n] added to the result, or null
-  int n, toF32;
+  bf16* y;           // [m, n]
+  int n, pad;
 };
 struct SkinnyParams {
   const bf16* x; // [m, k]
@@ -111,10 +110,7 @@ template <typename Number, int WARPS, int DEEP, int NT, int RT, bool GATED> DEVI
       if (p.part[1].bias) up += p.part[1].bias[row];
       v = gate(p.fn, toFloat(fromFloat<bf16>(v))) * toFloat(fromFloat<bf16>(up));
     }
-    long at = (long)m * n + row;
-    if (part.add) v = toFloat(fromFloat<bf16>(v)) + toFloat(part.add[at]);
-    if (part.toF32) ((float*)part.y)[at] = v;
-    else ((bf16*)part.y)[at] = fromFloat<bf16>(v);
+    part.y[(long)m * n + row] = fromFloat<bf16>(v);
   }
 }
 } // namespace few
