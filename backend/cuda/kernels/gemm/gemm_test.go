@@ -170,7 +170,7 @@ func TestShare(t *testing.T) {
 			}
 		}
 	}
-	for tiles, want := range map[int32]int32{16: 16, 24: 24, 32: 32, 48: 0, 72: 72, 80: 14, 112: 0, 128: 0} { // what was measured, see bench/h200.md
+	for tiles, want := range map[int32]int32{16: 16, 24: 24, 32: 32, 48: 0, 72: 72, 80: 14, 112: 0, 128: 0} { // what was faster when it was measured; docs/lore.md, 82, has some of it
 		if d := share(66, tiles, 64, 1.8, 22); d.stream != want {
 			t.Errorf("%d pairs of tiles of 256 rows: a stream of %d, want %d", tiles, d.stream, want)
 		}
