@@ -89,7 +89,7 @@ func expertLayers(b *graph.Builder, format string) *graph.Value {
 var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
 	steps := testkit.Steps{{150, 1, 20}, {1, 1, 1}, {1, 1, 1}, {1, 37, 0}, {1, 1, 1}, {40, 1, 1}, {1, 1, 1}, {1, 0, 0}, {1, 0, 1}, {1, 1, 0}, {0, 1, 0}}
 	if testing.Short() {
-		steps = steps[:5]
+		steps = steps[:3]
 	}
 	for i, c := range []struct {
 		pairing               graph.Pairing

@@ -11,11 +11,11 @@ import (
 	"github.com/ridge-llm/ridge/internal/testkit"
 )
 
-// TestSwap: a cache that was away in host memory between steps holds what it held.
+// TestSwap: a cache that was away in host memory between steps holds what it held. With -short, as the sanitizer has it, in a ninth of the cases.
 func TestSwap(t *testing.T) {
 	d := gpu(t, 0)
 	for i, c := range testkit.Cases() {
-		if c.Op != "Attention" {
+		if c.Op != "Attention" || testing.Short() && i%9 != 0 {
 			continue
 		}
 		g, w, lim, batches, err := c.Build(graph.BF16, []graph.Type{graph.BF16, graph.I8}[i%2], uint64(i))

@@ -87,11 +87,14 @@ func ints(g *gputest.GPU, p driver.Ptr, n int) []int {
 	return x
 }
 
-// TestRouter: of equal scores the first, and rows beyond the step's count are left alone.
+// TestRouter: of equal scores the first, and rows beyond the step's count are left alone. With -short, as the sanitizer has it, few rows.
 func TestRouter(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		for _, o := range []graph.MoE{{Experts: 8, Top: 2}, {Experts: 128, Top: 8}, {Experts: 33, Top: 33}, {Experts: 1000, Top: 5, OfAll: true}, {Experts: 1, Top: 1}} {
 			for _, rows := range []int{1, 5, aloneRows, 77, 700} {
+				if testing.Short() && rows > 77 {
+					continue
+				}
 				for _, each := range []int{8, 64} {
 					g.Scope(func() { against(g, o, rows, each) })
 				}

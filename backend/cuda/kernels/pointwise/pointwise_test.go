@@ -36,14 +36,19 @@ func geluTanh(x float64) float64 {
 	return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 }
 
-// TestAgainstPlainGo applies each function to numbers small and large, some of them more than a thread's eight or a block's 2,048.
+// TestAgainstPlainGo applies each function to numbers small and large, some of them more than a thread's eight or a block's 2,048; with -short, as
+// the sanitizer has it, to few.
 func TestAgainstPlainGo(t *testing.T) {
+	sizes := []int{2049, 9, 1, 2, 7, 8, 15, 16, 17, 64, 255, 256, 257, 2047, 2048, 4097}
+	if testing.Short() {
+		sizes = sizes[:2]
+	}
 	gputest.Run(t, func(g *gputest.GPU) {
 		for _, typ := range gputest.Plain {
 			k, err := New(g.Loader, typ)
 			g.Must(err)
 			for what, f := range functions {
-				for _, n := range []int{1, 2, 7, 8, 9, 15, 16, 17, 64, 255, 256, 257, 2047, 2048, 2049, 4097} {
+				for _, n := range sizes {
 					name := fmt.Sprintf("function %d of %d %s", what, n, typ)
 					x, other := g.Random(n, 4), g.Random(n, 1)
 					for i := 3; i < n; i += 7 {
