@@ -5,13 +5,18 @@
 // A slot is such a run of a row of x. A product of 16 rows of weights has eight columns: the high and the low digits of four slots, a group. A
 // block of weights is multiplied by its own slots, with zeros in place of the others'. Where a unit's row has one scale (WHOLE), a group is
 // one slot, in four blocks; a product's columns are the slots of all rows of x, again and again when these are fewer than four.
+//
+// Digits of several rows take long to make, and every block makes those of all of x. In a PAIR two blocks of a cluster have half of the columns each and twice as
+// many tiles, one round of them: two warps share a run of columns and its digits and take tiles by turns, and each block adds up half of the tiles, whose other sums
+// the other block's warps write there.
 #pragma once
+#include "../hopper.h"
 #include "ring.h"
 
 // Ahead is a warp's way through memory, a ring's depth ahead of what it computes: its units of one tile after the other.
 template <int UNIT> struct Ahead {
   const u8* at;
-  int tile, end, unit, from, to;
+  int tile, end, step, unit, from, to;
   DEVICE void find(const FewParams& p) {
     int t = tile, which = findPart(p, t);
     at = p.part[which].w + unitAt(t, unit, p.units) * UNIT;
@@ -21,7 +26,7 @@ template <int UNIT> struct Ahead {
     at += SLAB * UNIT;
     if (++unit < to) return;
     unit = from;
-    if (++tile < end) find(p);
+    if ((tile += step) < end) find(p);
   }
 };
 
@@ -38,13 +43,15 @@ constexpr int RING = 93 << 10; // bytes of a block's rings together
 constexpr int RING = 56 << 10;
 #endif
 
-// Digits is how a block's shared memory is shared: rings, sums, and for each warp the slots of its columns.
-template <typename Q, int X_ROWS> struct Digits {
+// Digits is how a block's shared memory is shared: rings, sums, and for each run of columns its slots.
+template <typename Q, int X_ROWS, bool PAIR = false> struct Digits {
   static constexpr int ROWS = X_ROWS;                                // 1, 2 or 4
   static constexpr int GROUPS = BLOCKS * Q::SUBS * ROWS / 4;         // of a unit
   static constexpr int GROUP = 32 * 8 + 4 * 8;                       // bytes: each lane's digits; each slot's scale and its sum, see Slots
   static constexpr int RUNS = FEW_WARPS;                             // of columns that a tile is cut in
-  static constexpr int ROUND = 8 / ROWS;                             // tiles whose sums are added at once; even
+  static constexpr int SHARE = PAIR ? 2 : 1;                         // warps that have the same run; blocks that have the same tile
+  static constexpr int OWN = RUNS / SHARE;                           // runs of a block
+  static constexpr int ROUND = 8 / ROWS;                             // tiles whose sums a block adds at once; even
   static constexpr int OUT = 16 * ROWS, SLOT = OUT + 1;
   static constexpr int SUMS = (ROUND * FEW_WARPS * SLOT * 4 + 15) / 16 * 16; // of a round; there are two
   static constexpr int UNIT = 2 * Q::BYTES;
@@ -133,16 +140,16 @@ template <typename F, typename Q> struct Slots {
   }
 };
 
-// layOutRows makes a warp's slots of x, once it is there; it does what is given when x is on its way. NORM: x is normalised but for what rootMean finds.
+// layOutRows makes a warp's slots of x, once it is there; it does what is given when x is on its way. The warps of a run take its groups two by two, by turns. NORM: x is normalised but for what rootMean finds.
 template <typename F, typename Q, bool NORM, typename Then> DEVICE void layOutRows(const FewParams& p, u32 xs, int from, int groups, Then then) {
   constexpr int COUNT = NORM ? F::ROWS : 4; // under way at once: all, where a row has 4096 numbers, without too many registers
   constexpr int TURNS = WHOLE<Q> && F::ROWS == 4 ? 2 : 1; // of rows that a lane has
   float sums[TURNS] = {};
-  int i = 0, all = ceilDiv(groups, 2);
+  int i = 0, all = ceilDiv(ceilDiv(groups, 2) - warp() / F::OWN, F::SHARE);
   do {
     Slots<F, Q> slots[COUNT];
     UNROLL for (int n = 0; n < COUNT; n++) {
-      slots[n].find(i + n, groups);
+      slots[n].find((i + n) * F::SHARE + warp() / F::OWN, groups);
       if (NORM && i + n < all) slots[n].askNorm(p, from);
     }
     if (i == 0) awaitInput();
@@ -223,48 +230,78 @@ template <typename F, typename Q> DEVICE void multiplyWhole(float (&acc)[2], con
   UNROLL for (int h = 0; h < 2; h++) acc[h] += Q::number(s.scales[0][h]) * number(sums[2 * h], sums[2 * h + 1], slot);
 }
 
-// storeSums adds the lanes that have slots of the same row of x, unless they have the same slot, and writes [16 rows of weights][rows of x].
-template <int ROWS, bool SAME> DEVICE void storeSums(float* to, float (&acc)[2]) {
+// storeSums adds the lanes that have slots of the same row of x, unless they have the same slot, and stores [16 rows of weights][rows of x].
+template <int ROWS, bool SAME, typename Store> DEVICE void storeSums(float (&acc)[2], Store store) {
   int g = lane() / 4, t = lane() % 4;
   if (ROWS == 4) {
-    to[g * 4 + t] = acc[0], to[g * 4 + t + 32] = acc[1];
+    store(g * 4 + t, acc[0]), store(g * 4 + t + 32, acc[1]);
     return;
   }
   bool second = t & ROWS; // the half of the lanes that goes on with row g + 8
   float top = acc[0], bottom = acc[1], v = second ? bottom : top; // chosen as acc[second] it would lie in local memory
   if (!SAME) v += shuffleXor(second ? top : bottom, ROWS);
   if (!SAME && ROWS == 1) v += shuffleXor(v, 2);
-  if (ROWS == 2 || t < 2) to[(g + (second ? 8 : 0)) * ROWS + t % ROWS] = v;
+  if (ROWS == 2 || t < 2) store((g + (second ? 8 : 0)) * ROWS + t % ROWS, v);
 }
 
-template <typename Q, int ROWS, bool NORM> DEVICE void digits(const FewParams& p) {
-  using F = Digits<Q, ROWS>;
+// Mail is what a block of a pair gets from the other: sums, whose bytes a barrier counts, so that no fence is needed.
+struct Mail {
+  u32 bar;
+  // open says how many words there will be; the other block has said so too when opened returns, and may be sent its own.
+  DEVICE void open(int words) {
+    SHARED static u64 arrived[16]; // one, and as much as keeps the rings at multiples of 128 bytes
+    bar = sharedAddress(arrived);
+    if (threadX() == 0) {
+      barrierInit(bar, 1);
+      barrierInitDone();
+      barrierExpect(bar, 4 * words);
+    }
+    barrier();
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+  }
+  DEVICE void opened() const { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+  DEVICE void send(int block, u32 place, float v) const {
+    asm volatile("{\n\t.reg .b32 there, bar;\n\tmapa.shared::cluster.u32 there, %0, %3;\n\tmapa.shared::cluster.u32 bar, %1, %3;\n\t"
+                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [there], %2, [bar];\n\t}"
+                 ::"r"(place), "r"(bar), "f"(v), "r"(block) : "memory");
+  }
+  DEVICE void await() const { barrierWait(bar, 0); }
+};
+
+template <typename Q, int ROWS, bool NORM, bool PAIR = false> DEVICE void digits(const FewParams& p) {
+  using F = Digits<Q, ROWS, PAIR>;
   constexpr int UNIT = F::UNIT, DEPTH = F::DEPTH, LINE = F::GROUPS * F::GROUP, SUMS = FEW_WARPS * DEPTH * UNIT;
+  static_assert(!PAIR || !NORM);
   releaseNext();
-  int first = blockX() * p.each, end = mini(first + p.each, p.tiles);
-  int from = p.units * warp() / FEW_WARPS, to = p.units * (warp() + 1) / FEW_WARPS;
+  int first = blockX() / F::SHARE * p.each, end = mini(first + p.each, p.tiles), rank = PAIR ? blockX() % 2 : 0;
+  int run = rank * F::OWN + warp() % F::OWN, from = p.units * run / F::RUNS, to = p.units * (run + 1) / F::RUNS;
+  Mail mail;
+  if constexpr (PAIR) mail.open(maxi(0, mini(F::ROUND, end - first - rank * F::ROUND)) * F::OWN * F::OUT);
   Pipe<UNIT, DEPTH> pipe;
   pipe.init(sharedAddress(dynamic) + warp() * DEPTH * UNIT);
-  Ahead<UNIT> ahead = {nullptr, first, from < to ? end : first, from, from, to};
-  ahead.find(p);
+  int second = warp() / F::OWN; // of the run's warps
+  Ahead<UNIT> ahead = {nullptr, first + second, from < to ? end : first, F::SHARE, from, from, to};
+  if (!PAIR || ahead.any()) ahead.find(p);
   auto ask = [&](int from, int to) {
     _Pragma("nounroll") for (int i = from; i < to; i++) {
       if (ahead.any()) pipe.first(i, ahead.at), ahead.next(p);
       pipe.asked();
     }
   };
-  ask(0, F::EARLY);
+  const int early = NORM && (end - first) * (to - from) <= 2 * F::EARLY ? mini(F::EARLY, 2) : F::EARLY; // where units are few, x comes last
+  ask(0, early);
   Rounds<F> rounds;
   rounds.init(dynamic + SUMS);
 
-  u32 xs = sharedAddress(dynamic) + SUMS + 2 * F::SUMS + warp() * (ceilDiv(p.units, FEW_WARPS) * LINE);
-  layOutRows<F, Q, NORM>(p, xs, from, (to - from) * F::GROUPS, [&] { ask(F::EARLY, DEPTH); });
-  warpBarrier();
+  u32 xs = sharedAddress(dynamic) + SUMS + 2 * F::SUMS + warp() % F::OWN * (ceilDiv(p.units, F::RUNS) * LINE);
+  layOutRows<F, Q, NORM>(p, xs, from, (to - from) * F::GROUPS, [&] { ask(early, DEPTH); });
+  if constexpr (PAIR) namedBarrier(1 + warp() % F::OWN, 64), mail.opened();
+  else warpBarrier();
   int round = first;
-  for (; round < end; round += F::ROUND) {
-    int tiles = mini(F::ROUND, end - round);
-    rounds.begin(p, round, tiles);
-    for (int tile = 0; tile < tiles; tile++) {
+  for (; round < end; round += F::ROUND * F::SHARE) {
+    int mine = round + rank * F::ROUND, tiles = mini(F::ROUND * F::SHARE, end - round);
+    rounds.begin(p, mine, mini(F::ROUND, end - mine));
+    for (int tile = second; tile < tiles; tile += F::SHARE) {
       float acc[2] = {};
       u32 at = xs;
       _Pragma("nounroll") for (int unit = from; unit < to; unit++, at += LINE) {
@@ -280,10 +317,16 @@ template <typename Q, int ROWS, bool NORM> DEVICE void digits(const FewParams& p
         if constexpr (WHOLE<Q>) multiplyWhole<F, Q>(acc, q, scales, at);
         else multiplyDigits<F, Q>(acc, q, scales, at);
       }
-      if (tile == 0 && round > first) rounds.addLast(p, round - F::ROUND);
-      storeSums<ROWS, WHOLE<Q>>(rounds.mine(tile), acc);
+      if (!PAIR && tile == 0 && round > first) rounds.addLast(p, round - F::ROUND);
+      float* to = rounds.place(tile % F::ROUND, run);
+      storeSums<ROWS, WHOLE<Q>>(acc, [&](int i, float v) {
+        if (PAIR && tile / F::ROUND != rank) mail.send(1 - rank, sharedAddress(to + i), v);
+        else to[i] = v;
+      });
     }
     rounds.done();
   }
-  rounds.end(p, round - F::ROUND, end - (round - F::ROUND));
+  if constexpr (PAIR) mail.await();
+  int last = PAIR ? first + rank * F::ROUND : round - F::ROUND;
+  rounds.end(p, last, mini(F::ROUND, end - last));
 }

@@ -17,6 +17,10 @@ KERNEL((FEW_WARPS * 32), 1) four(PARAM FewParams p) { digits<FORMAT, 4, false>(p
 KERNEL((FEW_WARPS * 32), 1) one_norm(PARAM FewParams p) { digits<FORMAT, 1, true>(p); }
 KERNEL((FEW_WARPS * 32), 1) two_norm(PARAM FewParams p) { digits<FORMAT, 2, true>(p); }
 KERNEL((FEW_WARPS * 32), 1) four_norm(PARAM FewParams p) { digits<FORMAT, 4, true>(p); }
+#if __CUDA_ARCH__ >= 900
+KERNEL((FEW_WARPS * 32), 1) two_pair(PARAM FewParams p) { digits<FORMAT, 2, false, true>(p); }
+KERNEL((FEW_WARPS * 32), 1) four_pair(PARAM FewParams p) { digits<FORMAT, 4, false, true>(p); }
+#endif
 KERNEL((FEW_WARPS * 32), 1) eight(PARAM FewParams p) { few<FORMAT, EIGHT_ROOM>(p); }
 KERNEL(256, 1) open(PARAM OpenParams p) { open<FORMAT>(p); }
 #if __CUDA_ARCH__ >= 900

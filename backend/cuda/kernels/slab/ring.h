@@ -103,7 +103,8 @@ template <typename F> struct Rounds {
     if (r.wanted) ahead = toFloat(p.residual[r.at(p)]);
   }
   DEVICE float* of(int round) const { return sums + round % 2 * (F::SUMS / 4); }
-  DEVICE float* mine(int tile) const { return of(count) + (tile * F::RUNS + warp() % F::RUNS) * F::SLOT; }
+  DEVICE float* place(int tile, int run) const { return of(count) + (tile * F::RUNS + run) * F::SLOT; }
+  DEVICE float* mine(int tile) const { return place(tile, warp() % F::RUNS); }
   // addLast adds the sums of the round before, whose first tile is given; a warp calls it when it has been busy with this round for a while:
   // by then the others are through with that one.
   DEVICE void addLast(const FewParams& p, int first) const { end(p, first, F::ROUND); }

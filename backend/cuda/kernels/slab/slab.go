@@ -40,6 +40,7 @@ type Kernel struct {
 	base    few
 	few     []fewKernel // for more and more rows
 	threads int         // of a block of those
+	sms     int
 	wide    *wide
 	rows    *rows
 }
@@ -49,6 +50,7 @@ type fewKernel struct {
 	name   string
 	kernel *driver.Kernel
 	rows   int
+	blocks int // that have a tile together: 2 are a pair of digits.h
 	room   int // the shared memory of a block, in bytes
 }
 
@@ -81,7 +83,7 @@ const (
 // launches.
 func New(l *kernels.Loader, f quant.Format, p Problem, partial, arrived driver.Ptr) (*Kernel, error) {
 	lay := layouts[f]
-	k := &Kernel{base: newFew(l, p)}
+	k := &Kernel{base: newFew(p), sms: l.SMs()}
 	var err error
 	switch {
 	case !l.Hopper():
@@ -95,8 +97,7 @@ func New(l *kernels.Loader, f quant.Format, p Problem, partial, arrived driver.P
 	return k, k.findFew(l, lay)
 }
 
-// newFew deals a problem's tiles out to a block a multiprocessor.
-func newFew(l *kernels.Loader, p Problem) few {
+func newFew(p Problem) few {
 	b := few{X: p.X, K: int32(p.K), Parts: int32(len(p.Parts)), Fn: p.Fn, Turn: 1, Units: int32(tileUnits(p.K)), Eps: p.Eps, Norm: p.Norm, Residual: p.Residual}
 	for i, w := range p.Parts {
 		b.Part[i] = part{W: w.W, Bias: w.Bias, Y: w.Y, N: int32(w.N), Tiles: b.Tiles}
@@ -108,8 +109,6 @@ func newFew(l *kernels.Loader, p Problem) few {
 	if p.Gated {
 		b.Turn = 2
 	}
-	groups := int(b.Tiles / b.Turn)
-	b.Each = int32((groups+l.SMs()-1)/l.SMs()) * b.Turn
 	return b
 }
 
@@ -157,7 +156,7 @@ func (k *Kernel) findFew(l *kernels.Loader, lay layout) error {
 		return err
 	}
 	eight, err := l.Kernel(lay.kernels, "eight", b.most)
-	k.few = append(k.few, fewKernel{name: "eight", kernel: eight, rows: fewRows, room: b.eight})
+	k.few = append(k.few, fewKernel{name: "eight", kernel: eight, rows: fewRows, blocks: 1, room: b.eight})
 	return err
 }
 
@@ -165,7 +164,11 @@ func (k *Kernel) findFew(l *kernels.Loader, lay layout) error {
 func (k *Kernel) findDigits(l *kernels.Loader, lay layout, b block, end string) error {
 	k.threads = 32 * b.warps
 	for i, name := range digitNames {
-		v := fewKernel{name: name + end, rows: 1 << i, room: b.digits(lay, 1<<i, int(k.base.Units))}
+		v := fewKernel{name: name + end, rows: 1 << i, blocks: 1}
+		if l.Hopper() && k.pairs(v.rows) {
+			v.name, v.blocks = name+"_pair", 2
+		}
+		v.room = b.digits(lay, v.rows, v.blocks, int(k.base.Units))
 		if v.room > b.most {
 			break
 		}
@@ -178,6 +181,14 @@ func (k *Kernel) findDigits(l *kernels.Loader, lay layout, b block, end string) 
 	return nil
 }
 
+// pairs reports whether a launch for so many rows is dealt out to pairs of blocks: one whose rows' digits take long to make, and whose tiles are one round.
+func (k *Kernel) pairs(rows int) bool {
+	return rows > 1 && k.base.Norm == 0 && k.base.Turn == 1 && int(k.base.Tiles) <= k.sms/2*2*roundTiles(rows)
+}
+
+// roundTiles is how many tiles' sums a block of digits.h adds up at a time.
+func roundTiles(rows int) int { return 8 / rows }
+
 // digitNames are the kernels of digits.h, for 1, 2 and 4 rows.
 var digitNames = [...]string{"one", "two", "four"}
 
@@ -186,7 +197,7 @@ func Folds(l *kernels.Loader, f quant.Format, k int) (rows int) {
 	lay := layouts[f]
 	b := blockOf(l, lay)
 	for i := range digitNames {
-		if b.digits(lay, 1<<i, tileUnits(k)) > b.most {
+		if b.digits(lay, 1<<i, 1, tileUnits(k)) > b.most {
 			break
 		}
 		rows = 1 << i
@@ -197,7 +208,7 @@ func Folds(l *kernels.Loader, f quant.Format, k int) (rows int) {
 // Folded is New for a problem with a neighbour's work, for up to Folds rows.
 func Folded(l *kernels.Loader, f quant.Format, p Problem) (*Kernel, error) {
 	lay := layouts[f]
-	k, end := &Kernel{base: newFew(l, p)}, ""
+	k, end := &Kernel{base: newFew(p), sms: l.SMs()}, ""
 	if p.Norm != 0 {
 		end = "_norm"
 	}
@@ -218,24 +229,25 @@ func blockOf(l *kernels.Loader, lay layout) block {
 	return block{warps: 16, ring: 93 << 10, eight: 163 << 10, least: 116 << 10, most: 226 << 10}
 }
 
-// digits is the shared memory of a block of digits.h.
-func (b block) digits(lay layout, rows, units int) int {
-	unit, ring, round := 2*lay.bytes, b.ring, 8/rows
+// digits is the shared memory of a block of digits.h, of so many that have a tile together.
+func (b block) digits(lay layout, rows, blocks, units int) int {
+	unit, ring, runs := 2*lay.bytes, b.ring, b.warps/blocks
 	if rows == 4 {
 		ring = ring * 8 / 9
 	}
 	rings := b.warps * unit * max(3, ring/(b.warps*unit))
-	sums := (round*b.warps*(16*rows+1)*4 + 15) / 16 * 16
-	return max(b.least, rings+2*sums+b.warps*((units+b.warps-1)/b.warps)*(lay.subs*rows)*(32*8+4*8))
+	sums := (roundTiles(rows)*b.warps*(16*rows+1)*4 + 15) / 16 * 16
+	return max(b.least, rings+2*sums+runs*((units+b.warps-1)/b.warps)*(lay.subs*rows)*(32*8+4*8))
 }
 
-// launch computes up to fewRows rows.
+// launch computes up to fewRows rows, dealing tiles out to a block a multiprocessor.
 func (k *Kernel) launch(s *driver.Stream, p few, m int) error {
 	at := 0
 	for k.few[at].rows < m {
 		at++
 	}
 	v := k.few[at]
-	p.M = int32(m)
-	return driver.Launch(s, v.kernel, driver.Grid{X: int((p.Tiles + p.Each - 1) / p.Each), Threads: k.threads, Shared: v.room}, &p)
+	teams, groups := k.sms/v.blocks, int(p.Tiles/p.Turn)
+	p.M, p.Each = int32(m), int32((groups+teams-1)/teams)*p.Turn
+	return driver.Launch(s, v.kernel, driver.Grid{X: int((p.Tiles+p.Each-1)/p.Each) * v.blocks, Cluster: v.blocks, Threads: k.threads, Shared: v.room}, &p)
 }
