@@ -297,15 +297,15 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
   u8* lines = dynamic + (ws.at - sharedAddress(dynamic)) + STAGES * W::STAGE;
   Exchange<W> exchange = {p.splits, blockX() & ((1 << p.splits) - 1), 0, sharedAddress(lines) + W::LINE * W::LINES + W::HANDED, ws.empty + 8 * STAGES};
   bool clusters = W::CLUSTERS && p.splits > 0;
-  if (threadX() < 2 * X_STAGES + 2 * STAGES + 2) { // a thread a barrier: one after the other would take as long as a step
+  int box = threadX() - 2 * X_STAGES - 2 * STAGES; // of Exchange, whose barriers come last
+  if (box < 2) { // a thread a barrier: one after the other would take as long as a step
     xs.init<X_STAGES>(threadX(), 1, W::TEAMS * WORKERS / 32);
     ws.init<STAGES>(threadX() - 2 * X_STAGES, 1 + p.gated, W::TEAMS * WORKERS);
-    int box = threadX() - 2 * X_STAGES - 2 * STAGES;
     if (box >= 0) barrierInit(exchange.filled + 8 * box, 1);
     barrierInitDone();
-    if (clusters && box >= 0) exchange.expect(box);
   }
   barrier();
+  if (clusters && (box == 0 || box == 1)) exchange.expect(box);
   releaseNext();
   if (clusters) asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
   Work work(p, W::UNITS);
