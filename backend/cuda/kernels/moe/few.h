@@ -54,7 +54,9 @@ struct Choices {
 // Dealt is a launch's jobs.
 struct Dealt {
   Note jobs[FEW_JOBS];
-  int total, before[FEW_EXPERTS / 32], pad[23]; // before: of so many experts each; what follows begins at a multiple of 128 bytes
+  // before: of so many experts each; aligned, or the assembler's wide loads take along total, which another thread writes. What follows begins at a
+  // multiple of 128 bytes.
+  int before[FEW_EXPERTS / 32], total, pad[23];
   // decide chooses the experts of rows, a warp for each, and deals.
   template <typename T> DEVICE void decide(const FewExpertsParams& p, Choices& c, int rows, bool keep) {
     for (int e = threadX(); e < FEW_EXPERTS; e += threads()) c.rows[e] = 0;
