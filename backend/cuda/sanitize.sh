@@ -8,6 +8,8 @@
 #
 # The tools work on the host, and slowly, so tests are cut in many that go side by side, a process each, on all GPUs that are there (those of
 # CUDA_VISIBLE_DEVICES, if it is set), and are run with -test.short: few small cases that launch every kernel.
+# An H200 gets through some 100 of racecheck's 11,000 launches a second and 200 of memcheck's, so both tools should take three to four minutes on
+# one and two on two.
 #
 # TOOLS='racecheck' runs one tool, ONLY='slab|Attention' the tests whose line in the table matches, JOBS=8 so many at a time (16 for each GPU, but
 # not more than processors), LIMIT=60 ends a test after so many seconds (300).
