@@ -29,9 +29,9 @@ type Device struct {
 	read   reading
 
 	// What launches that cut their work in pieces meet in, one launch after the other: the pieces of matrix products, those of
-	// gemm's (all 0xff between launches), and counters that are zero between launches.
-	partial, sums, counters driver.Ptr
-	opened                  driver.Ptr // weights opened to bf16, one layer at a time; 0 without quantised layers
+	// gemm's (all 0xff between launches), counters that are zero between launches, and squares of rows from one launch to the next.
+	partial, sums, counters, squares driver.Ptr
+	opened                           driver.Ptr // weights opened to bf16, one layer at a time; 0 without quantised layers
 
 	lost error // the fault after which the GPU answers nothing but errors
 }
@@ -131,6 +131,9 @@ func (d *Device) shared() (err error) {
 	}
 	pieces := gemm.PartialBytes(d.ctx.SMs, gemm.MaxRows)
 	if d.partial, err = d.alloc(pieces, "the pieces of packed products"); err != nil {
+		return err
+	}
+	if d.squares, err = d.alloc(slab.SquaresBytes, "the squares of rows"); err != nil {
 		return err
 	}
 	if d.sums, err = d.alloc(pieces, "the pieces of matrix products"); err != nil {

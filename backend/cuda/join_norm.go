@@ -16,7 +16,8 @@ import (
 //	Linear, AddNorm        in steps of few rows one launch, which writes the sum and not what it normalises to
 //	RMSNorm, Linear …      one launch
 //
-// Steps of more rows run the nodes one by one.
+// In steps of some more, up to slab.Sums, the product before leaves the rows weighed, and those behind scale their results. Steps of still more rows run
+// the nodes one by one.
 
 // fold is a normalisation that is done so.
 type fold struct {
@@ -24,6 +25,9 @@ type fold struct {
 	x      backend.Buffer // what is normalised
 	weight driver.Ptr
 	eps    float32
+
+	scaled bool         // whether all that read it can also scale what a summed product made
+	summed *slab.Kernel // for steps of rows that slab.Sums: that product; nil if there is none
 }
 
 // findFolds gives each normalisation that can be folded, and what reads it, its fold.
@@ -49,6 +53,9 @@ func (d *Device) findFolds(all []*launch, readers map[*graph.Value]int) error {
 		if f.rows == 0 || len(behind) == 0 {
 			continue
 		}
+		f.scaled = !slices.ContainsFunc(behind, func(l *launch) bool {
+			return !slab.FitsBehind(d.loader, l.node.Out[0].Axis.Len(), l.node.In[0].Axis.Len())
+		})
 		var err error
 		if f.weight, err = d.vector(l.args.Weights[0]); err != nil {
 			return err
@@ -149,11 +156,14 @@ func (d *Device) joinSum(l []*launch, _ map[*graph.Value]int) (*launch, int, err
 		return nil, 0, nil
 	}
 	product, sum := l[0], l[1]
-	few, err := d.bindSum(product, at(sum.args.In[1-sum.summand(product)]), at(sum.args.Out[0]))
-	rows, most := product.node.Out[0].Rows, sum.fold.rows
+	few, err := d.bindSum(product, sum)
+	rows, f := product.node.Out[0].Rows, sum.fold
 	return &launch{text: product.text + " (with the sum)", put: func(s *step) error {
-		if m := s.rows(rows); m <= most {
+		switch m := s.rows(rows); {
+		case m <= f.rows:
 			return few.Launch(d.stream, m)
+		case f.summed != nil && slab.Sums(m):
+			return f.summed.Launch(d.stream, m)
 		}
 		if err := product.put(s); err != nil {
 			return err
@@ -162,9 +172,10 @@ func (d *Device) joinSum(l []*launch, _ map[*graph.Value]int) (*launch, int, err
 	}}, 2, err
 }
 
-// bindSum binds a product of few rows whose result is added to residual.
-func (d *Device) bindSum(product *launch, residual, to driver.Ptr) (*slab.Kernel, error) {
-	in, out, w := product.node.In[0], product.node.Out[0], product.args.Weights[0].(*weight)
+// bindSum binds a product whose result is added to what a sum adds it to: for few rows, and for more if all behind it can do their part.
+func (d *Device) bindSum(product, sum *launch) (*slab.Kernel, error) {
+	x, residual, to, normed := product.args.In[0], sum.args.In[1-sum.summand(product)], sum.args.Out[0], sum.args.Out[1]
+	in, out, w, f := product.node.In[0], product.node.Out[0], product.args.Weights[0].(*weight), sum.fold
 	bias, err := d.bias(product.args)
 	if err != nil {
 		return nil, err
@@ -173,9 +184,15 @@ func (d *Device) bindSum(product *launch, residual, to driver.Ptr) (*slab.Kernel
 	if err != nil {
 		return nil, err
 	}
-	return slab.Folded(d.loader, w.format, slab.Problem{
-		X: at(product.args.In[0]), K: in.Axis.Len(), Parts: []slab.Part{{W: on, Bias: bias, Y: to, N: out.Axis.Len()}}, Residual: residual,
-	})
+	p := slab.Problem{
+		X: at(x), Rows: int(x.Len / in.RowBytes()), K: in.Axis.Len(), Parts: []slab.Part{{W: on, Bias: bias, Y: at(to), N: out.Axis.Len()}}, Residual: at(residual),
+	}
+	if f.scaled && !overlap(normed, x) && (!overlap(normed, residual) || normed.Off == residual.Off) {
+		if f.summed, err = slab.Summed(d.loader, w.format, p, f.weight, at(normed), d.scratch()); err != nil {
+			return nil, err
+		}
+	}
+	return slab.Folded(d.loader, w.format, p)
 }
 
 // joinNorm joins a normalisation that is folded and what reads it.

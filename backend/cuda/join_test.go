@@ -87,7 +87,7 @@ func expertLayers(b *graph.Builder, format string) *graph.Value {
 // joinedTests is whole layers, whose launches are joined, over prompts, chunks, mixed steps and recorded decoding; with -short, as the sanitizer
 // has it, a few steps, each layer with a cache of one type.
 var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
-	steps := testkit.Steps{{150, 1, 20}, {1, 1, 1}, {1, 1, 1}, {1, 37, 0}, {1, 1, 1}, {40, 1, 1}, {1, 1, 1}, {1, 0, 0}, {1, 0, 1}, {1, 1, 0}, {0, 1, 0}}
+	steps := testkit.Steps{{150, 1, 20}, {1, 1, 1}, {1, 9, 1}, {1, 37, 0}, {1, 1, 1}, {40, 1, 1}, {12, 8, 12}, {1, 1, 1}, {1, 0, 0}, {1, 0, 1}, {1, 1, 0}, {0, 1, 0}}
 	if testing.Short() {
 		steps = steps[:3]
 	}

@@ -48,6 +48,11 @@ func (d *Device) slabOnDevice(w *weight) (driver.Ptr, error) {
 	return p, d.upload.rows(p, n, bytes, func(dst []byte, from, to int) { slab.Pack(dst, w.tensor, from, to) })
 }
 
+// scratch is what kernels/slab's launches share.
+func (d *Device) scratch() slab.Scratch {
+	return slab.Scratch{Partial: d.partial, Sums: d.sums, Arrived: d.counters, Squares: d.squares}
+}
+
 // bindSlab is bindTensor for weights of one format that slab.Has.
 func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, error) {
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
@@ -69,7 +74,7 @@ func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, err
 	if act != nil {
 		p.Parts[0].Y, p.Fn = at(act.args.Out[0]), int32(act.node.Op.(graph.ActMul).Fn)
 	}
-	few, err := slab.New(d.loader, format, p, d.partial, d.counters)
+	few, err := slab.New(d.loader, format, p, d.scratch())
 	if err != nil {
 		return nil, err
 	}
@@ -87,13 +92,15 @@ func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, err
 			return nil, err
 		}
 	}
-	kind, most := layers[0].node.Out[0].Rows, d.slabRows(format)
+	kind, most, f := layers[0].node.Out[0].Rows, d.slabRows(format), layers[0].fold
 	return func(s *step) error {
 		switch m := s.rows(kind); {
 		case m > most:
 			return many(m)
 		case m <= foldedRows(layers):
 			return normed.Launch(d.stream, m)
+		case f != nil && f.summed != nil && slab.Sums(m):
+			return few.LaunchBehind(d.stream, m, f.summed, f.eps)
 		default:
 			return few.Launch(d.stream, m)
 		}

@@ -22,13 +22,23 @@ func TestSplit(t *testing.T) {
 		{"one tile of one step", 1, 1, 1, 0},
 		{"three steps, fewer than eight blocks", 15, 3, 15, 1},
 	} {
-		clusters, splits := v.split(c.tiles, c.steps)
+		clusters, splits, _ := v.split(c.tiles, c.steps, 0)
 		if clusters != c.clusters || splits != c.splits {
 			t.Errorf("%s: %d tiles of %d steps went to %d clusters of %d blocks; want %d of %d", c.name, c.tiles, c.steps, clusters, 1<<splits, c.clusters, 1<<c.splits)
 		}
 	}
+	for _, c := range []struct {
+		name             string
+		tiles, steps     int
+		clusters, splits int
+		apart            bool
+	}{{"o", 32, 16, 32, 1, false}, {"down", 32, 56, 32, 2, true}, {"more tiles than four blocks each have room for", 34, 56, 15, 3, false}} {
+		if clusters, splits, apart := v.split(c.tiles, c.steps, 132); clusters != c.clusters || splits != c.splits || apart != c.apart {
+			t.Errorf("%s: went to %d times %d blocks, apart %v; want %d times %d, %v", c.name, clusters, 1<<splits, apart, c.clusters, 1<<c.splits, c.apart)
+		}
+	}
 	v.clusters = []int{132, 66, 32, 16} // as other chips have them
-	if clusters, splits := v.split(32, 56); clusters != 32 || splits != 2 {
+	if clusters, splits, _ := v.split(32, 56, 0); clusters != 32 || splits != 2 {
 		t.Errorf("down went to %d clusters of %d blocks where 32 of 4 run at once", clusters, 1<<splits)
 	}
 }

@@ -71,3 +71,64 @@ func summed(g *gputest.GPU, arch string, f quant.Format, m, k, n int) {
 	g.Must(kernel.Launch(g.Stream, m))
 	g.Near(fmt.Sprintf("%s %s added, m %d, k %d, n %d", arch, f, m, k, n), g.ReadBF16(sum, m*n), want, 8e-3)
 }
+
+// TestSummed compares two products with a sum and a normalisation between them, done by both, with plain Go.
+func TestSummed(t *testing.T) {
+	gputest.Run(t, func(g *gputest.GPU) {
+		if !g.Loader.Hopper() {
+			t.Skip("only Hopper's kernels take more rows than Folded")
+		}
+		for _, f := range formats() {
+			for _, c := range []struct {
+				m, k, hidden int
+				n            []int
+				gated        bool
+			}{
+				{m: 5, k: 256, hidden: 256, n: []int{40}}, {m: 8, k: 2048, hidden: 512, n: []int{512, 120, 136}}, {m: 16, k: 768, hidden: 1280, n: []int{264, 264}, gated: true},
+				{m: 32, k: 512, hidden: 2304, n: []int{48, 8}},
+			} {
+				behind(g, f, c.m, c.k, c.hidden, c.n, c.gated)
+			}
+		}
+		for _, hidden := range []int{64, 576, 2112} { // tiles that are not full
+			behind(g, quant.Q4_0, 13, 1024, hidden, []int{136}, false)
+		}
+	})
+}
+
+// behind is a product added to a residual in place, and one of its normalised rows.
+func behind(g *gputest.GPU, f quant.Format, m, k, hidden int, n []int, gated bool) {
+	const eps = 1e-2
+	what := fmt.Sprintf("%s, m %d, k %d, hidden %d, n %v, gated %v", f, m, k, hidden, n, gated)
+	x, residual, scale := g.Random(m*k, 1), g.Random(m*hidden, 4), g.Random(hidden, 1)
+	w, plain := random(g, g.Rand, f, hidden, k)
+	bias, sum, weighed, s := g.Random(hidden, 1), g.BF16(residual), g.Poisoned(2*m*hidden), scratch(g)
+	want := plainRows(x, plain, bias, m, k)
+	for i := range want {
+		want[i] += float64(residual[i])
+	}
+	weight := g.F32(scale)
+	first, err := Summed(g.Loader, f, Problem{X: g.BF16(x), Rows: m, K: k, Parts: []Part{{W: upload(g, w), Bias: g.F32(bias), Y: sum, N: hidden}}, Residual: sum}, weight, weighed, s)
+	g.Must(err)
+	g.Must(first.Launch(g.Stream, m))
+	got := g.ReadBF16(sum, m*hidden)
+	g.Near(what+", the sum", got, want, 8e-3)
+
+	rows := make([]float32, m*hidden)
+	for r := range m {
+		row := got[r*hidden : (r+1)*hidden]
+		root := math.Sqrt(dot(row, row)/float64(hidden) + eps)
+		for i, v := range row {
+			rows[r*hidden+i] = float32(float64(v*scale[i]) / root)
+		}
+	}
+	p := Problem{X: weighed, Rows: m, K: hidden, Gated: gated}
+	var after [][]float64
+	p.Parts, after = parts(g, f, rows, m, hidden, n, gated)
+	second, err := New(g.Loader, f, p, s)
+	g.Must(err)
+	g.Must(second.LaunchBehind(g.Stream, m, first, eps))
+	for i, y := range after {
+		g.Near(fmt.Sprintf("%s, part %d", what, i), g.ReadBF16(p.Parts[i].Y, len(y)), y, 8e-3)
+	}
+}

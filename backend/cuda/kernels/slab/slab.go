@@ -35,6 +35,14 @@ type Problem struct {
 	Residual driver.Ptr // [Rows, N] bf16, added to the Y of the only part; or 0
 }
 
+// Scratch is device memory that the launches of all problems share.
+type Scratch struct {
+	Partial driver.Ptr // gemm.PartialBytes, whatever they hold
+	Sums    driver.Ptr // as many, full of 0xff between launches
+	Arrived driver.Ptr // MaxTiles int32, zeros between launches
+	Squares driver.Ptr // SquaresBytes, from a Summed launch to those behind it
+}
+
 // Kernel is a problem bound to its kernels: few for up to 4 rows, wide for more; where that does not fit, few up to 8, and on older GPUs rows.
 type Kernel struct {
 	base    few
@@ -79,9 +87,8 @@ const (
 	digitRows = 4
 )
 
-// New binds a problem to the kernels for a format that Has. partial has gemm.PartialBytes, arrived MaxTiles zeros that stay zero between
-// launches.
-func New(l *kernels.Loader, f quant.Format, p Problem, partial, arrived driver.Ptr) (*Kernel, error) {
+// New binds a problem to the kernels for a format that Has.
+func New(l *kernels.Loader, f quant.Format, p Problem, s Scratch) (*Kernel, error) {
 	lay := layouts[f]
 	k := &Kernel{base: newFew(p), sms: l.SMs()}
 	var err error
@@ -89,7 +96,7 @@ func New(l *kernels.Loader, f quant.Format, p Problem, partial, arrived driver.P
 	case !l.Hopper():
 		k.rows, err = newRows(l, lay, p)
 	case fits(p):
-		k.wide, err = newWide(l, lay, p, partial, arrived)
+		k.wide, err = newWide(l, lay, p, s)
 	}
 	if err != nil {
 		return nil, err

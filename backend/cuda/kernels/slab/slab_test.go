@@ -115,12 +115,18 @@ func parts(g *gputest.GPU, f quant.Format, x []float32, m, k int, n []int, gated
 	return all, want
 }
 
+// scratch is what launches share.
+func scratch(g *gputest.GPU) Scratch {
+	pieces := int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))
+	return Scratch{Partial: g.Poisoned(pieces), Sums: g.Poisoned(pieces), Arrived: g.Zeros(4 * MaxTiles), Squares: g.Poisoned(SquaresBytes)}
+}
+
 func one(g *gputest.GPU, arch string, f quant.Format, m, k int, n []int, gated bool, change ...func(*Kernel)) {
 	x := g.Random(m*k, 1)
 	p := Problem{X: g.BF16(x), Rows: m, K: k, Gated: gated}
 	var want [][]float64
 	p.Parts, want = parts(g, f, x, m, k, n, gated)
-	kernel, err := New(g.Loader, f, p, g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), g.Zeros(4*MaxTiles))
+	kernel, err := New(g.Loader, f, p, scratch(g))
 	g.Must(err)
 	for _, c := range change {
 		c(kernel)
@@ -142,6 +148,7 @@ func TestClusters(t *testing.T) {
 		}
 		for splits := range 4 {
 			two := func(k *Kernel) {
+				k.wide.alone = false
 				for i := range k.wide.widths {
 					clear(k.wide.widths[i].clusters)
 					if v := &k.wide.widths[i]; v.clusters != nil {
@@ -160,6 +167,26 @@ func TestClusters(t *testing.T) {
 					one(g, what, quant.Q4_0, m, 2304, []int{520, 520}, true, two)
 				}
 			})
+		}
+	})
+}
+
+// TestApart has blocks that are no clusters exchange sums, of which more than a tile's at one time.
+func TestApart(t *testing.T) {
+	gputest.Run(t, func(g *gputest.GPU) {
+		if !g.Loader.Hopper() || g.Ctx.MPS {
+			t.Skip("blocks wait for each other only on Hopper, and where nothing else runs")
+		}
+		apart := func(k *Kernel) {
+			for i := range k.wide.widths {
+				clear(k.wide.widths[i].clusters)
+			}
+		}
+		for _, m := range []int{7, 16, 30} {
+			for _, k := range []int{512, 2304} { // two blocks, and four
+				one(g, "blocks apart", quant.Q4_0, m, k, []int{600, 264}, false, apart)
+				one(g, "blocks apart", quant.Q4_0, m, k, []int{520, 520}, true, apart)
+			}
 		}
 	})
 }
@@ -201,7 +228,7 @@ func BenchmarkRows(b *testing.B) {
 
 func benchmarkRows(g *gputest.GPU, f quant.Format) {
 	bench := bench{GPU: g, weights: g.Noise(weightBytes), x: g.Noise(2 * mostRows * 14336), y: g.Poisoned(2 * mostRows * 128256),
-		partial: g.Poisoned(int(gemm.PartialBytes(g.Loader.SMs(), gemm.MaxRows))), arrived: g.Zeros(4 * MaxTiles)}
+		scratch: scratch(g)}
 	for _, layer := range layers {
 		fmt.Printf("%-5s %-7s", f, layer.name)
 		for _, m := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, mostRows} {
@@ -235,7 +262,8 @@ const (
 // bench is what all layers are timed with.
 type bench struct {
 	*gputest.GPU
-	weights, x, y, partial, arrived driver.Ptr
+	weights, x, y driver.Ptr
+	scratch       Scratch
 }
 
 // time is what a launch takes, with the bytes of weights that it reads; copies of the layer lie one behind the other.
@@ -250,7 +278,7 @@ func (b *bench) time(l *layer, f quant.Format, m int) (time.Duration, int) {
 			at, y = at+tiles(n)*tileUnits(l.k)*unitBytes(f), y+driver.Ptr(2*m*n)
 		}
 		bytes = at - from
-		k, err := New(b.Loader, f, p, b.partial, b.arrived)
+		k, err := New(b.Loader, f, p, b.scratch)
 		b.Must(err)
 		set = append(set, k)
 	}

@@ -12,19 +12,25 @@ import (
 type wide struct {
 	base   wideParams
 	sms    int
+	alone  bool // on the GPU, so that blocks may wait for each other
 	widths []width
 }
 
-// wideParams mirrors WideParams of wide.h.
+// wideParams mirrors WideParams of work.h.
 type wideParams struct {
 	X                              driver.TensorMap
 	Part                           [3]part
 	Partial, Arrived               driver.Ptr
 	M, K, Parts, Fn                int32
 	RowTiles, Tiles, Stream, Gated int32
-	Splits                         int32
-	_                              int32
-	_                              [5]uint64 // the struct's size is a multiple of its map's alignment, 64
+	Rounds, More                   int32
+	Splits, Apart                  int32
+	Sums                           driver.Ptr
+
+	Residual, Weight, Weighed, Squares driver.Ptr
+	Pieces                             int32
+	Eps                                float32
+	_                                  [6]uint64 // the struct's size is a multiple of its map's alignment, 64
 }
 
 const (
@@ -36,7 +42,7 @@ const (
 // MaxTiles is how many zeroed int32 counters launches may use.
 const MaxTiles = 1 << 15
 
-// width is how a block for tiles of so many rows of x works, and where it does: by the words of wide.h's WideBlock.
+// width is how a block for tiles of so many rows of x works, and where it does: by the words of work.h's WideBlock.
 type width struct {
 	rows     int
 	most     int     // rows that it is for
@@ -54,6 +60,9 @@ func widthOf(lay layout, rows int) width {
 	v := width{rows: rows, most: rows, teams: 1, units: 2, splits: rows <= 32}
 	if v.splits {
 		v.teams = 2
+		if lay.bytes >= 640 {
+			v.units = 1
+		}
 	}
 	switch rows {
 	case 64:
@@ -72,22 +81,20 @@ func widthOf(lay layout, rows int) width {
 	xs := min(room/(x+weights), 12) // stages
 	ws := xs
 	if v.splits {
-		switch {
-		case rows < 32:
-			xs = 128 / rows
-		case weights > 20<<10:
-			xs = 4
-		default:
-			xs = 5
+		xs = 8 / v.units
+		if rows < 32 {
+			xs = 256 / (rows * v.units)
 		}
-		ws = (room - xs*x) / weights
+		ws = (room - xs*x) / weights / v.teams * v.teams
 	}
 	v.shared = 1024 + xs*x + ws*weights + lines + handed + inboxes
 	return v
 }
 
-func newWide(l *kernels.Loader, lay layout, p Problem, partial, arrived driver.Ptr) (*wide, error) {
-	w := &wide{sms: l.SMs(), base: wideParams{K: int32(p.K), Parts: int32(len(p.Parts)), Fn: p.Fn, Partial: partial, Arrived: arrived}}
+func newWide(l *kernels.Loader, lay layout, p Problem, s Scratch) (*wide, error) {
+	w := &wide{sms: l.SMs(), alone: !l.Context().MPS, base: wideParams{
+		K: int32(p.K), Parts: int32(len(p.Parts)), Fn: p.Fn, Partial: s.Partial, Arrived: s.Arrived, Sums: s.Sums, Squares: s.Squares,
+	}}
 	tile := wideTile
 	if p.Gated {
 		w.base.Gated, tile = 1, wideTile/2
@@ -138,11 +145,19 @@ func (v *width) findClusters(sms int) error {
 	return nil
 }
 
-func (w *wide) launch(s *driver.Stream, m int) error {
+func (w *wide) launch(s *driver.Stream, m int) error { return w.launchOf(s, m, w.base) }
+
+// launchOf launches m rows with parameters that base has and some more.
+func (w *wide) launchOf(s *driver.Stream, m int, p wideParams) error {
 	d := w.deal(m)
-	v, p := &w.widths[d.width], w.base
+	v := &w.widths[d.width]
 	p.X, p.M, p.RowTiles = v.x, int32(m), int32((m+v.rows-1)/v.rows)
 	p.Tiles *= p.RowTiles
 	p.Splits, p.Stream = int32(d.splits), d.stream
-	return driver.Launch(s, v.kernel, v.grid(d.clusters, d.splits), &p)
+	p.Rounds, p.More = p.Tiles/int32(d.clusters), p.Tiles%int32(d.clusters)
+	grid := v.grid(d.clusters, d.splits)
+	if d.apart {
+		p.Apart, grid.Cluster = 1, 0
+	}
+	return driver.Launch(s, v.kernel, grid, &p)
 }

@@ -2,83 +2,12 @@
 // units of weights into rings of shared memory; pairs of warpgroups open the units in registers, which are the A operand of their products,
 // and take x from shared memory.
 //
-// For up to 32 rows the blocks of a cluster cut the columns of a tile between them, and send each other their sums. For more work is dealt
+// For up to 32 rows some blocks, of a cluster or not, cut the columns of a tile between them and send each other their sums. For more work is dealt
 // out as in gemm.h: whole tiles, or a stream of steps in equal runs, whose pieces of a tile go through memory.
 #pragma once
-#include "../hopper.h"
+#include "exchange.h"
 #include "opened.h"
-
-struct WideParams {
-  TensorMap x; // [rows, k]
-  PackedPart part[3];
-  float* partial; // stream: two tiles a block
-  int* arrived;   // stream: [tiles] zeros
-  int m, k, parts, fn;
-  int rowTiles, tiles, stream; // tiles of x, tiles in all, how work is dealt out
-  int gated; // the two parts are the gate and the up matrix; a tile has 64 rows of each
-  int splits; // blocks of a cluster, as a power of two
-};
-
-constexpr int WORKERS = 256; // threads of two warpgroups, a team: 64 of a tile's rows each
-
-// WideBlock is how a block for tiles of BN tokens works.
-template <typename Q, int BN> struct WideBlock {
-  static constexpr bool CLUSTERS = BN <= 32;
-  static constexpr int TEAMS = BN <= 32 ? 2 : 1;  // two, with half of a step's columns each, where registers allow: four warps hide each other's latencies
-  static constexpr int UNITS = BN <= 128 ? 2 : 1; // of columns in a step
-  static constexpr int SIDES = 2 * UNITS / TEAMS; // boxes of 64 columns that a team takes of a step
-  static constexpr int BOX = BN * 128, X_STAGE = 2 * UNITS * BOX;                // of x: 64 columns; a step's
-  static constexpr int UNIT = 2 * Q::BYTES, STAGE = UNITS * SLAB * UNIT;         // a step's weights
-  static constexpr int LINE = 128 * 2 + 16, LINES = BN < 32 ? BN : 32;           // the epilogue's, in bytes and tokens
-  static constexpr int SUMS = BN / 2;                                            // of a thread
-  static constexpr int HANDED = (TEAMS - 1) * SUMS * WORKERS * 4;                // the second team's sums
-  static constexpr int SENT = SUMS * 32 * 4, INBOX = CLUSTERS ? 7 * SENT : 0;    // a warp's sums; those that come from other blocks: there are two boxes
-  static constexpr int ROOM = 224 * 1024 - LINE * LINES - HANDED - 2 * INBOX;    // for both rings
-  static constexpr int EVEN = ROOM / (X_STAGE + STAGE) < 12 ? ROOM / (X_STAGE + STAGE) : 12;
-  static constexpr int KEPT = BN < 32 ? 128 / BN : STAGE > 20480 ? 4 : 5;        // steps' x that stay there where a block's tiles have no more
-  static constexpr int X_STAGES = CLUSTERS ? KEPT : EVEN, STAGES = CLUSTERS ? (ROOM - X_STAGES * X_STAGE) / STAGE : EVEN;
-  static_assert(STAGES >= 2);
-};
-
-// Work is a block's share: count steps in a row, from a step of a tile on; of each tile steps from to to-1. It is walked by increments: a
-// division a step would cost more than the step.
-struct Work {
-  int steps, from, to, count, tile, step, turn; // steps: of a tile; turn: from one tile to the next
-  DEVICE Work(const WideParams& p, int units) { // of a step
-    steps = to = unitsOf(p.k) / units, from = 0;
-    if (p.stream) {
-      int start = first(p, steps, blockX());
-      count = first(p, steps, blockX() + 1) - start;
-      tile = start / steps, step = start % steps, turn = 1;
-    } else {
-      int rank = blockX() & ((1 << p.splits) - 1);
-      from = steps * rank >> p.splits, to = steps * (rank + 1) >> p.splits;
-      tile = blockX() >> p.splits, step = from, turn = gridX() >> p.splits;
-      count = tile < p.tiles ? ceilDiv(p.tiles - tile, turn) * (to - from) : 0;
-    }
-  }
-  // first is the step that a block of a stream starts with.
-  static DEVICE int first(const WideParams& p, int steps, int block) { return (int)((long)p.tiles * steps * block / gridX()); }
-  DEVICE bool next() { // whether a new tile begins
-    if (++step < to) return false;
-    step = from, tile += turn;
-    return true;
-  }
-};
-
-// Place is where a tile lies. All tiles of x of a tile of weights follow each other, so that weights are read from memory once.
-struct Place {
-  int part, tile, xRow; // tile: of its part
-  template <int BN> static DEVICE Place of(const WideParams& p, int tile) {
-    Place at;
-    at.xRow = tile % p.rowTiles * BN;
-    at.tile = tile / p.rowTiles;
-    at.part = 0;
-    if (!p.gated)
-      while (at.part + 1 < p.parts && at.tile >= p.part[at.part].tiles) at.tile -= p.part[at.part++].tiles;
-    return at;
-  }
-};
+#include "rest.h"
 
 // ofFirstLane is what all lanes hold alike, so that the compiler knows.
 DEVICE int ofFirstLane(int v) {
@@ -100,9 +29,11 @@ struct Stages {
   }
 };
 
-// fetchInput brings x, fetchWeights a part's weights, by one thread each.
-template <typename W, int BN> DEVICE void fetchInput(const WideParams& p, Work& work, const Stages& s, bool keeps) {
+// fetchInput brings x, fetchWeights a part's weights, by one thread each, once all threads are together.
+template <typename W, int BN, typename Together> DEVICE void fetchInput(const WideParams& p, Work& work, const Stages& s, bool keeps, Together together) {
   Place at = Place::of<BN>(p, work.tile);
+  together();
+  if (lane() != 0) return;
   awaitInput();
   Ring<W::X_STAGES> r;
   for (int i = 0, count = keeps ? mini(work.to - work.from, work.count) : work.count; i < count; i++, r.next()) {
@@ -112,7 +43,7 @@ template <typename W, int BN> DEVICE void fetchInput(const WideParams& p, Work& 
     if (work.next()) at = Place::of<BN>(p, work.tile);
   }
 }
-template <typename W, int BN> DEVICE void fetchWeights(const WideParams& p, Work& work, const Stages& s, int second) { // they do not wait for the launch before this one
+template <typename W, int BN, typename Together> DEVICE void fetchWeights(const WideParams& p, Work& work, const Stages& s, int second, Together together) {
   constexpr int HALF = SLAB / 2 * W::UNIT;
   Place at = Place::of<BN>(p, work.tile);
   auto find = [&] { // a gated tile has half a slab of each part
@@ -120,6 +51,8 @@ template <typename W, int BN> DEVICE void fetchWeights(const WideParams& p, Work
                    : p.part[at.part].w + ((long)at.tile * work.steps + work.step) * W::STAGE;
   };
   const u8* from = find();
+  together();
+  if (lane() != 0) return; // the other does not wait for the launch before this one
   Ring<W::STAGES> r;
   for (int i = 0; i < work.count; i++, r.next()) {
     u32 to = s.at + r.stage * W::STAGE, bar = s.full + r.stage * 8;
@@ -136,18 +69,23 @@ template <typename W, int BN> DEVICE void fetchWeights(const WideParams& p, Work
   }
 }
 
-// Worker is which of a block's threads that multiply one is.
+// Worker is which of a block's threads that multiply one is. It is asked for anew behind each tile's products: what follows from it would
+// take registers of the products' loop.
 struct Worker {
-  int team, id, group, in; // id: of the team; group: its warpgroup; in: the warp of that
+  int team, id, group, in, lane; // id: of the team; group: its warpgroup; in: the warp of that
   template <int TEAMS> static DEVICE Worker of() {
-    int n = threadX() - 128;
-    return {TEAMS == 2 ? ofFirstLane(n / WORKERS) : 0, n % WORKERS, n % WORKERS / 128, warp() % 4};
+    int n;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(n));
+    n -= 128;
+    return {TEAMS == 2 ? ofFirstLane(n / WORKERS) : 0, n % WORKERS, n % WORKERS / 128, n / 32 % 4, n % 32};
   }
+  // row is which of a tile's eight times 16 rows are the warp's.
+  DEVICE int row(bool gated) const { return gated ? in * 2 + group : group * 4 + in; }
 };
 
-// multiplyStep adds the products of a step's x and weights: halves is where the two halves of the warp's rows lie among these.
-template <typename W, typename Q> DEVICE void multiplyStep(float (&acc)[W::SUMS], u32 x, u32 stage, const u32 (&halves)[2], int team) {
-  x += team * (W::SIDES * W::BOX);
+// multiplyStep adds the products of a step's x, whose first description has that low word, and weights: halves is where the two halves of the warp's rows lie
+// among these.
+template <typename W, typename Q> DEVICE void multiplyStep(float (&acc)[W::SUMS], u32 first, u32 stage, const u32 (&halves)[2]) {
   Q q[2];
   u32 a[2][4][4]; // one is opened while the other is multiplied
   UNROLL for (int side = 0; side < W::SIDES; side++) {
@@ -165,7 +103,7 @@ template <typename W, typename Q> DEVICE void multiplyStep(float (&acc)[W::SUMS]
       }
     }
     productFence();
-    UNROLL for (int k = 0; k < 4; k++) opened(acc, a[side % 2][k], operand(x + side * W::BOX) + 2 * k);
+    UNROLL for (int k = 0; k < 4; k++) opened(acc, a[side % 2][k], first + (side * (W::BOX / 16) + 2 * k));
     productCommit();
   }
   productWait<0>();
@@ -218,47 +156,14 @@ template <int SUMS> DEVICE bool streamed(const WideParams& p, float (&acc)[SUMS]
   return true;
 }
 
-// Exchange is how the blocks of a cluster add up their sums of a tile: each finishes an equal part of its warps' rows, and all others send it theirs.
-// A block has two inboxes, for tiles by turns: who sends for a tile has what it needed of the others for the tile before, and these
-// had finished the one before that.
-template <typename W> struct Exchange {
-  int splits, rank, count; // count: of tiles
-  u32 inbox, filled;       // filled: a barrier for each inbox
-  DEVICE int senders() const { return (1 << splits) - 1; }
-  DEVICE int warps() const { return 8 >> splits; } // that a block finishes the rows of
-  DEVICE bool mine(int row) const { return row >> (3 - splits) == rank; } // row: of a tile's eight times 16
-  DEVICE void expect(int box) const { barrierExpect(filled + box * 8, senders() * warps() * W::SENT); }
-  // add sends a warp's sums to the block that finishes them, or adds what the others have sent.
-  DEVICE void add(float (&acc)[W::SUMS], int row) {
-    int box = count & 1, owner = row >> (3 - splits), nth = row & (warps() - 1);
-    u32 at = inbox + box * W::INBOX + lane() * 16, bar = filled + box * 8;
-    if (owner != rank) {
-      u32 there, barThere;
-      at += ((rank - (rank > owner)) * warps() + nth) * W::SENT;
-      asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(owner));
-      asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(barThere) : "r"(bar), "r"(owner));
-      UNROLL for (int e = 0; e < W::SUMS; e += 4)
-        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];"
-                     ::"r"(there + e * 128), "f"(acc[e]), "f"(acc[e + 1]), "f"(acc[e + 2]), "f"(acc[e + 3]), "r"(barThere) : "memory");
-    } else {
-      barrierWait(bar, count / 2 & 1);
-      if (nth == 0 && lane() == 0) expect(box);
-      for (int s = 0; s < senders(); s++) UNROLL for (int e = 0; e < W::SUMS; e += 4) {
-        Vec16 four = InShared{at + (s * warps() + nth) * W::SENT}.four(e * 128);
-        UNROLL for (int i = 0; i < 4; i++) acc[e + i] += __builtin_bit_cast(float, four.x[i]);
-      }
-    }
-    count++;
-  }
-};
-
 // writeOut writes a tile, turned so that a token's numbers lie together, some tokens at a time: the warps lay their columns of Y in lines of
-// shared memory, and all write them out 16 bytes a thread. row is which of the tile's eight times 16 rows the warp has; of its columns of Y,
-// from skip on, 8 << pieces are written.
-template <typename W, int BN> DEVICE void writeOut(const WideParams& p, float (&acc)[W::SUMS], int tile, u8* lines, int id, int row, bool mine, int skip, int pieces) {
+// shared memory, and all write them out 16 bytes a thread. mine is whether the block finishes the warp's rows; of the tile's columns of Y, from skip on,
+// 8 << pieces are written, which are a piece of their rows.
+template <typename W, int BN>
+DEVICE void writeOut(const WideParams& p, float (&acc)[W::SUMS], int tile, u8* lines, const Worker& me, bool mine, int skip, int pieces, const Rest<W>& rest, int piece) {
   Place at = Place::of<BN>(p, tile);
   const PackedPart& part = p.part[at.part];
-  int g = lane() / 4, t = lane() % 4, first = row * (p.gated ? 8 : 16), column = at.tile * (p.gated ? 64 : 128);
+  int g = me.lane / 4, t = me.lane % 4, first = me.row(p.gated) * (p.gated ? 8 : 16), column = at.tile * (p.gated ? 64 : 128);
   const float* second = p.gated ? p.part[1].bias : part.bias;
   int row0 = first + g, row1 = p.gated ? row0 : row0 + 8;
   float bias0 = part.bias && column + row0 < part.n ? part.bias[column + row0] : 0;
@@ -279,7 +184,8 @@ template <typename W, int BN> DEVICE void writeOut(const WideParams& p, float (&
       }
     }
     namedBarrier(1, WORKERS);
-    for (int s = id; s < W::LINES << pieces; s += WORKERS) {
+    if (W::CLUSTERS) rest.write(p, part, lines, skip, piece);
+    else for (int s = me.id; s < W::LINES << pieces; s += WORKERS) {
       int line = s >> pieces, token = at.xRow + c * W::LINES + line, from = skip + (s & ((1 << pieces) - 1)) * 8;
       if (token >= p.m || column + from >= part.n) continue;
       *(Vec16*)(part.y + (long)token * part.n + column + from) = *(const Vec16*)(lines + line * W::LINE + from * 2);
@@ -292,62 +198,83 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
   using W = WideBlock<Q, BN>;
   constexpr int UNIT = W::UNIT, X_STAGES = W::X_STAGES, STAGES = W::STAGES;
   SHARED static u64 bars[2 * X_STAGES + 2 * STAGES + 2];
+  SHARED static float scales[W::CLUSTERS ? BN : 1];
   u32 ring = (sharedAddress(dynamic) + 1023) & ~1023u, bar = sharedAddress(bars);
   Stages xs = {ring, bar, bar + 8 * X_STAGES}, ws = {ring + X_STAGES * W::X_STAGE, bar + 16 * X_STAGES, bar + 16 * X_STAGES + 8 * STAGES};
   u8* lines = dynamic + (ws.at - sharedAddress(dynamic)) + STAGES * W::STAGE;
   Exchange<W> exchange = {p.splits, blockX() & ((1 << p.splits) - 1), 0, sharedAddress(lines) + W::LINE * W::LINES + W::HANDED, ws.empty + 8 * STAGES};
-  bool clusters = W::CLUSTERS && p.splits > 0;
-  int box = threadX() - 2 * X_STAGES - 2 * STAGES; // of Exchange, whose barriers come last
-  if (box < 2) { // a thread a barrier: one after the other would take as long as a step
-    xs.init<X_STAGES>(threadX(), 1, W::TEAMS * WORKERS / 32);
-    ws.init<STAGES>(threadX() - 2 * X_STAGES, 1 + p.gated, W::TEAMS * WORKERS);
-    if (box >= 0) barrierInit(exchange.filled + 8 * box, 1);
-    barrierInitDone();
-  }
-  barrier();
-  if (clusters && (box == 0 || box == 1)) exchange.expect(box);
-  releaseNext();
-  if (clusters) asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-  Work work(p, W::UNITS);
-  bool keeps = W::CLUSTERS && work.to - work.from <= X_STAGES; // x stays where it is
+  bool clusters = W::CLUSTERS && p.splits > 0 && !p.apart;
+  auto together = [&] { // the barriers are made
+    barrier();
+    releaseNext();
+    if (clusters) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+  };
+  auto staying = [&](const Work& work) { return W::CLUSTERS && work.to - work.from <= X_STAGES; }; // x stays where it is
 
   if (warp() < 4) { // producers, which need few registers: one thread for x, one for each part of a tile's weights
-    keepRegisters<W::TEAMS == 2 ? 24 : 40>();
-    if (lane() != 0 || warp() > 1 + p.gated) return;
-    if (warp() == 0) fetchInput<W, BN>(p, work, xs, keeps);
-    else fetchWeights<W, BN>(p, work, ws, warp() - 1);
+    keepRegisters<W::TEAMS == 2 ? 32 : 40>();
+    Work work(p, W::UNITS, !W::CLUSTERS);
+    if (warp() == 0) return fetchInput<W, BN>(p, work, xs, staying(work), together);
+    if (warp() <= 1 + p.gated) return fetchWeights<W, BN>(p, work, ws, warp() - 1, together);
+    together();
+    if (clusters && warp() == 3 && lane() < 2) exchange.expect(lane());
+    if (W::CLUSTERS && p.weight && warp() == 3 && lane() < 4 && work.tile * 128 + lane() * 32 < p.part[0].n) // read from memory at the end, they would take long
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(p.weight + work.tile * 128 + lane() * 32));
     return;
   }
 
+  // Meanwhile the others make the barriers, a warp each: lanes would do it one after the other, which takes 2,800 cycles.
+  for (int i = ofFirstLane(warp()) - 4; i < 2 * X_STAGES + 2 * STAGES + 2; i += W::TEAMS * WORKERS / 32) {
+    xs.init<X_STAGES>(i, 1, WORKERS / 32);
+    ws.init<STAGES>(i - 2 * X_STAGES, 1 + p.gated, WORKERS);
+    if (i >= 2 * X_STAGES + 2 * STAGES) barrierInit(bar + 8 * i, 1);
+  }
+  barrierInitDone();
+  together();
   takeRegisters<W::TEAMS == 2 ? 112 : 232>();
+  Work work(p, W::UNITS, !W::CLUSTERS);
+  bool keeps = staying(work);
   awaitInput();
   Worker me = Worker::of<W::TEAMS>();
   if (clusters && me.team == 0) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); // the others have their barriers ready
+  if (W::CLUSTERS && p.pieces) findScales(p, scales, warp() - 4, W::TEAMS * WORKERS / 32); // whose readers meet all warps in handOver
   // A warp's 16 rows are a unit's; in a gated tile they are eight of the gate's (half 0 of A) and the same eight of the up matrix's, from
   // two units, of which the one warpgroup takes the first halves and the other the second.
-  u32 top = (p.gated ? me.in * UNIT + me.group * Q::BYTES : (me.group * 4 + me.in) * UNIT) + me.team * (SLAB * UNIT);
+  u32 top = (p.gated ? me.in * UNIT + me.group * Q::BYTES : (me.group * 4 + me.in) * UNIT);
   u32 halves[2] = {top, top + (p.gated ? 4 * UNIT : Q::BYTES)};
-  int row = p.gated ? me.in * 2 + me.group : me.group * 4 + me.in, pieces = (p.gated ? 3 : 4) - p.splits; // 8 << pieces columns of Y are the block's
+  int team = me.team, pieces = (p.gated ? 3 : 4) - p.splits; // 8 << pieces columns of Y are the block's
   float acc[W::SUMS];
-  Ring<X_STAGES> rx;
-  Ring<STAGES> r;
-  for (int done = 0; done < work.count;) {
-    int tile = work.tile, n = mini(work.to - work.step, work.count - done);
+  u32 firstX = ofFirstLane(operand(xs.at)); // descriptors are made in uniform registers
+  Ring<X_STAGES / W::TEAMS> rx; // over stages that are the team's
+  Ring<STAGES / W::TEAMS> r;
+  for (int done = 0; done < work.count; exchange.count++) {
+    int tile = W::CLUSTERS ? (blockX() >> p.splits) + exchange.count * (gridX() >> p.splits) : work.tile;
+    int n = W::CLUSTERS ? work.to - work.from : mini(work.to - work.step, work.count - done);
     bool head = done == 0;
     UNROLL for (int e = 0; e < W::SUMS; e++) acc[e] = 0;
+    int j = (team - done) & (W::TEAMS - 1), shift = keeps ? j : team;
     if (keeps) rx = {};
-    for (int j = 0; j < n; j++, rx.next(), r.next()) {
-      barrierWait(xs.full + rx.stage * 8, rx.phase);
-      barrierWait(ws.full + r.stage * 8, r.phase);
-      multiplyStep<W, Q>(acc, xs.at + rx.stage * W::X_STAGE, ws.at + r.stage * W::STAGE, halves, me.team);
-      barrierArrive(ws.empty + r.stage * 8); // each thread for what it has read; x is read by the warpgroup's products
-      if (!keeps && lane() == 0) barrierArrive(xs.empty + rx.stage * 8);
+    for (; j < n; j += W::TEAMS, rx.next(), r.next()) {
+      int x = rx.stage * W::TEAMS + shift, w = r.stage * W::TEAMS + team;
+      barrierWait(xs.full + x * 8, rx.phase);
+      barrierWait(ws.full + w * 8, r.phase);
+      multiplyStep<W, Q>(acc, firstX + ofFirstLane(x) * (W::X_STAGE / 16), ws.at + w * W::STAGE, halves);
+      barrierArrive(ws.empty + w * 8); // each thread for what it has read; x is read by the warpgroup's products
+      if (!keeps && lane() == 0) barrierArrive(xs.empty + x * 8);
     }
-    done += n, work.step = work.from, work.tile += work.turn;
+    done += n;
+    if (!W::CLUSTERS) work.step = work.from, work.tile += work.turn;
+    me = Worker::of<W::TEAMS>();
+    int row = me.row(p.gated);
     if (W::TEAMS == 2 && !handOver(acc, lines + W::LINE * W::LINES, me, head, done == work.count)) continue;
-    if (clusters) exchange.add(acc, row);
+    Rest<W> rest = {{}, {}, me.id, Place::of<BN>(p, tile).tile * (p.gated ? 64 : 128) + (exchange.rank * 8 << pieces), pieces};
+    if (BN < 32) rest.fetch(p); // while sums are on their way; the widest tile has no registers for that
+    if (clusters) exchange.add(acc, row, me.lane);
+    else if (W::CLUSTERS && p.apart) Apart<W>{p.sums, p.splits, tile, exchange.rank}.add(acc, row, me.lane);
+    if (BN == 32) rest.fetch(p);
     if (!W::CLUSTERS && n < work.steps && !streamed(p, acc, tile, work.steps, head, me.id)) continue;
     UNROLL for (int e = 0; e < W::SUMS; e++) acc[e] *= Opener<Q>::COUNT;
-    writeOut<W, BN>(p, acc, tile, lines, me.id, row, exchange.mine(row), exchange.rank * 8 << pieces, pieces);
+    if (W::CLUSTERS && p.pieces) UNROLL for (int e = 0; e < W::SUMS; e++) acc[e] *= scales[e / 4 * 8 + me.lane % 4 * 2 + e % 2];
+    writeOut<W, BN>(p, acc, tile, lines, me, exchange.mine(row), exchange.rank * 8 << pieces, pieces, rest, tile << p.splits | exchange.rank);
   }
 }
