@@ -318,10 +318,10 @@ template <typename Q, int ROWS, bool NORM, bool PAIR = false> DEVICE void digits
         else multiplyDigits<F, Q>(acc, q, scales, at);
       }
       if (!PAIR && tile == 0 && round > first) rounds.addLast(p, round - F::ROUND);
-      float* to = rounds.place(tile % F::ROUND, run);
+      float* sums = rounds.place(tile % F::ROUND, run);
       storeSums<ROWS, WHOLE<Q>>(acc, [&](int i, float v) {
-        if (PAIR && tile / F::ROUND != rank) mail.send(1 - rank, sharedAddress(to + i), v);
-        else to[i] = v;
+        if (PAIR && tile / F::ROUND != rank) mail.send(1 - rank, sharedAddress(sums + i), v);
+        else sums[i] = v;
       });
     }
     rounds.done();

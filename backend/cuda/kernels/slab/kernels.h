@@ -18,6 +18,7 @@ KERNEL((FEW_WARPS * 32), 1) one_norm(PARAM FewParams p) { digits<FORMAT, 1, true
 KERNEL((FEW_WARPS * 32), 1) two_norm(PARAM FewParams p) { digits<FORMAT, 2, true>(p); }
 KERNEL((FEW_WARPS * 32), 1) four_norm(PARAM FewParams p) { digits<FORMAT, 4, true>(p); }
 #if __CUDA_ARCH__ >= 900
+KERNEL((FEW_WARPS * 32), 1) one_pair(PARAM FewParams p) { digits<FORMAT, 1, false, true>(p); }
 KERNEL((FEW_WARPS * 32), 1) two_pair(PARAM FewParams p) { digits<FORMAT, 2, false, true>(p); }
 KERNEL((FEW_WARPS * 32), 1) four_pair(PARAM FewParams p) { digits<FORMAT, 4, false, true>(p); }
 #endif

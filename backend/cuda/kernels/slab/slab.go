@@ -190,7 +190,7 @@ func (k *Kernel) findDigits(l *kernels.Loader, lay layout, b block, end string) 
 
 // pairs reports whether a launch for so many rows is dealt out to pairs of blocks: one whose rows' digits take long to make, and whose tiles are one round.
 func (k *Kernel) pairs(rows int) bool {
-	return rows > 1 && k.base.Norm == 0 && k.base.Turn == 1 && int(k.base.Tiles) <= k.sms/2*2*roundTiles(rows)
+	return k.base.Norm == 0 && k.base.Turn == 1 && int(k.base.Tiles) <= k.sms/2*2*roundTiles(rows)
 }
 
 // roundTiles is how many tiles' sums a block of digits.h adds up at a time.

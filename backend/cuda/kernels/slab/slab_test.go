@@ -90,7 +90,7 @@ func TestAgainstPlainGo(t *testing.T) {
 			}{
 				{m: 1, k: 256, n: []int{5}, short: true}, {m: 2, k: 512, n: []int{2210}, short: true}, {m: 3, k: 768, n: []int{321}, short: true}, {m: 4, k: 14336, n: []int{144}}, {m: 4, k: 256, n: []int{4200}}, {m: 2, k: 1024, n: []int{512, 128, 120}}, {m: 4, k: 256, n: []int{9000}}, {m: 1, k: 14336, n: []int{48}}, {m: 8, k: 4096, n: []int{50}, short: true}, {m: 1, k: 1024, n: []int{512, 128, 120}},
 				{m: 7, k: 14336, n: []int{48}}, {m: 9, k: 1024, n: []int{77, 5}}, {m: 16, k: 768, n: []int{136}, short: true}, {m: 31, k: 2048, n: []int{40, 77}},
-				{m: 5, k: 256, n: []int{200, 200}, gated: true, short: true}, {m: 16, k: 1280, n: []int{88, 88}, gated: true, short: true}, {m: 1, k: 256, n: []int{4504, 4504}, gated: true}, {m: 2, k: 256, n: []int{2504, 2504}, gated: true, short: true}, {m: 4, k: 256, n: []int{4504, 4504}, gated: true, short: true},
+				{m: 5, k: 256, n: []int{200, 200}, gated: true, short: true}, {m: 16, k: 1280, n: []int{88, 88}, gated: true, short: true}, {m: 1, k: 256, n: []int{4504, 4504}, gated: true, short: true}, {m: 2, k: 256, n: []int{2504, 2504}, gated: true, short: true}, {m: 4, k: 256, n: []int{4504, 4504}, gated: true, short: true},
 				{m: 32, k: 1280, n: []int{200, 200}, gated: true, short: true}, {m: 64, k: 2048, n: []int{256, 136}}, {m: 33, k: 512, n: []int{512}, short: true}, {m: 100, k: 1024, n: []int{264}, short: true}, {m: 250, k: 768, n: []int{136}}, {m: 12, k: 4096, n: []int{264, 136}}, {m: 600, k: 256, n: []int{136}, short: true},
 			} {
 				if !testing.Short() || c.short {
