@@ -3,8 +3,8 @@
 //
 // The tiles (16 rows of weights) of all jobs, one job after the other, are dealt out to the blocks evenly, a run for each, so that the weights
 // of any number of experts come from memory at one rate. Of a block's warps `runs` share each tile, a run of its units each, and the tiles go
-// to such groups of warps in turn; a warp lays out its columns of x anew where the job changes. A warp has a ring of units, and sums meet in
-// rounds, likewise as in kernels/slab.
+// to such groups of warps in turn; a warp lays out its columns of x anew where the job changes, and has a ring of units, as in kernels/slab. The
+// warps of a group meet at a barrier of their own, where one of them, each in turn, adds up their sums.
 //
 // Every block chooses the rows' experts itself and deals their slots, in order of rows: that takes a microsecond or two, those of the second
 // product while the first is at its end, and a launch that does it takes twice that.
@@ -153,6 +153,33 @@ template <typename Q, int ROWS, bool GATED, typename Then> DEVICE void layOutJob
   }
 }
 
+// addUp adds the sums of a group's warps, of which this is `run`, in their order; it reports whether this warp has them, which is so if mine.
+DEVICE bool addUp(const FewExpertsParams& p, float (&acc)[2], u32 place, int group, int run, bool mine) {
+  place += (group * p.runs * 32 + lane()) * 8;
+  storeShared(place + run * 256, __builtin_bit_cast(u32, acc[0]), __builtin_bit_cast(u32, acc[1]));
+  syncWarps(group + 1, p.runs * 32);
+  if (!mine) return false;
+  acc[0] = acc[1] = 0;
+  for (int r = 0; r < p.runs; r++) {
+    Vec8 v = InShared{place}.two(r * 256);
+    UNROLL for (int h = 0; h < 2; h++) acc[h] += __builtin_bit_cast(float, v.x[h]);
+  }
+  return true;
+}
+
+// write makes results of a lane's sums, of row n of the weights and, of ungated ones, of row n + 8.
+template <bool GATED> DEVICE void write(const FewExpertsParams& p, const Note& job, const float (&acc)[2], const float (&bias)[2], int n, int count) {
+  if (lane() % 4 >= count) return;
+  bf16* y = p.y + (long)job.slot[lane() % 4] * p.n;
+  float first = acc[0] + bias[0], second = acc[1] + bias[1];
+  if (GATED) {
+    if (n < p.n) y[n] = fromFloat<bf16>(joined(p.fn, p.clamp, first, second));
+  } else {
+    if (n < p.n) y[n] = fromFloat<bf16>(first);
+    if (n + 8 < p.n) y[n + 8] = fromFloat<bf16>(second);
+  }
+}
+
 template <typename Q, bool GATED> DEVICE void fewExperts(const FewExpertsParams& p) {
   using F = Digits<Q, 4>; // for the sizes that all have
   constexpr int UNIT = F::UNIT, DEPTH = F::DEPTH, EARLY = F::EARLY, ROWS_OF = GATED ? 8 : 16; // of a tile
@@ -202,7 +229,7 @@ template <typename Q, bool GATED> DEVICE void fewExperts(const FewExpertsParams&
     }
     UNROLL for (int mask = R::ROWS; mask < 4; mask *= 2) UNROLL for (int h = 0; h < 2; h++) acc[h] += shuffleXor(acc[h], mask);
   };
-  int job = -1, t = lane() % 4;
+  int job = -1;
   const Note* at = dealt.jobs;
   int count = 0;
   for (int turn = 0; walk.any(); turn++, walk.next(tiles)) {
@@ -217,8 +244,7 @@ template <typename Q, bool GATED> DEVICE void fewExperts(const FewExpertsParams&
       else layOutJob<Q, 4, GATED>(p, *at, xs, from, to - from, then);
       warpBarrier();
     }
-    // Of the warps that share the tiles one adds up, in turn; it wants biases.
-    bool mine = turn % p.runs == run;
+    bool mine = turn % p.runs == run; // to add up, for which it wants biases
     int n = walk.in * ROWS_OF + lane() / 4, second = GATED ? n : n + 8;
     float acc[2] = {}, bias[2] = {};
     if (mine && p.bias) {
@@ -228,25 +254,8 @@ template <typename Q, bool GATED> DEVICE void fewExperts(const FewExpertsParams&
     if (count == 1) multiply(Rows<1>{}, acc);
     else if (count == 2) multiply(Rows<2>{}, acc);
     else multiply(Rows<4>{}, acc);
-    if (p.runs > 1) {
-      u32 place = sums + turn % 2 * FEW_SUMS + (group * p.runs * 32 + lane()) * 8;
-      storeShared(place + run * 256, __builtin_bit_cast(u32, acc[0]), __builtin_bit_cast(u32, acc[1]));
-      syncWarps(group + 1, p.runs * 32); // once a turn, with two places: whoever is past it has read what lay there the turn before
-      if (!mine) continue;
-      acc[0] = acc[1] = 0;
-      for (int r = 0; r < p.runs; r++) {
-        Vec8 v = InShared{place}.two(r * 256);
-        UNROLL for (int h = 0; h < 2; h++) acc[h] += __builtin_bit_cast(float, v.x[h]);
-      }
-    }
-    if (t >= count) continue;
-    bf16* y = p.y + (long)at->slot[t] * p.n;
-    UNROLL for (int h = 0; h < 2; h++) acc[h] += bias[h];
-    if (GATED) {
-      if (n < p.n) y[n] = fromFloat<bf16>(joined(p.fn, p.clamp, acc[0], acc[1]));
-    } else {
-      if (n < p.n) y[n] = fromFloat<bf16>(acc[0]);
-      if (second < p.n) y[second] = fromFloat<bf16>(acc[1]);
-    }
+    // Two places do with one barrier a turn: whoever is past it has read what lay there the turn before.
+    if (p.runs > 1 && !addUp(p, acc, sums + turn % 2 * FEW_SUMS, group, run, mine)) continue;
+    write<GATED>(p, *at, acc, bias, n, count);
   }
 }
