@@ -82,14 +82,8 @@ func llama8B(b *graph.Builder) *graph.Value {
 	x := b.Embed("embd", b.Weight("embd", vocab, hidden), 0)
 	n := b.RMSNorm("norm", x, b.Vector("norm", hidden), 1e-5)
 	for i := range 32 {
-		at := func(s string) string { return fmt.Sprintf("%d.%s", i, s) }
-		linear := func(name string, x *graph.Value, out graph.Axis) *graph.Value {
-			return b.Linear(at(name), x, b.Weight(at(name), out, x.Axis), nil)
-		}
-		addNorm := func(name string, x, y *graph.Value) (sum, norm *graph.Value) {
-			out := b.Emit(at(name), graph.AddNorm{Eps: 1e-5}, []*graph.Value{x, y}, b.Vector(at(name), hidden))
-			return out[0], out[1]
-		}
+		l := layer{b, i, ""}
+		at, linear, addNorm := l.at, l.linear, l.addNorm
 		q, k, v := linear("q", n, heads), linear("k", n, kv), linear("v", n, kv)
 		q, k = b.RoPE(at("q.rot"), q, r), b.RoPE(at("k.rot"), k, r)
 		cache := b.KVWrite(b.Cache(i, kv, kv, 0), k, v)

@@ -15,6 +15,27 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
+// layer builds the nodes of one layer of a test's or a benchmark's model; format, "/Q4_0", say, is behind the names of its matrices.
+type layer struct {
+	*graph.Builder
+	number int
+	format string
+}
+
+// at is the name of one of the layer's nodes.
+func (l layer) at(name string) string { return fmt.Sprintf("%d.%s", l.number, name) }
+
+// linear is x [rows, in] times a matrix [out, in].
+func (l layer) linear(name string, x *graph.Value, out graph.Axis) *graph.Value {
+	return l.Linear(l.at(name), x, l.Weight(l.at(name)+l.format, out, x.Axis), nil)
+}
+
+// addNorm is x + y and its normalisation.
+func (l layer) addNorm(name string, x, y *graph.Value) (sum, norm *graph.Value) {
+	out := l.Emit(l.at(name), graph.AddNorm{Eps: 1e-5}, []*graph.Value{x, y}, l.Vector(l.at(name), x.Axis))
+	return out[0], out[1]
+}
+
 // layers is a decoder with everything that is joined: q, k and v; turning and storing; gate, up and function; from attention to attention. format, "/Q4_0", say, is
 // that of its matrices.
 func layers(b *graph.Builder, format string, pairing graph.Pairing, headSize, dim, window int) *graph.Value {
@@ -27,14 +48,8 @@ func layers(b *graph.Builder, format string, pairing graph.Pairing, headSize, di
 	x := b.Embed("embd", b.Weight("t_embd", vocab, hidden), 0)
 	n := b.RMSNorm("norm", x, b.Vector("norm", hidden), 1e-5)
 	for i := range 2 {
-		at := func(s string) string { return fmt.Sprintf("%d.%s", i, s) }
-		linear := func(name string, x *graph.Value, out graph.Axis) *graph.Value {
-			return b.Linear(at(name), x, b.Weight(at(name)+format, out, x.Axis), nil)
-		}
-		addNorm := func(name string, x, y *graph.Value) (sum, norm *graph.Value) {
-			out := b.Emit(at(name), graph.AddNorm{Eps: 1e-5}, []*graph.Value{x, y}, b.Vector(at(name), hidden))
-			return out[0], out[1]
-		}
+		l := layer{b, i, format}
+		at, linear, addNorm := l.at, l.linear, l.addNorm
 		q, k, v := linear("q", n, heads), linear("k", n, kv), linear("v", n, kv)
 		q, k = b.RoPE(at("q.rot"), q, r), b.RoPE(at("k.rot"), k, r)
 		cache := b.KVWrite(b.Cache(i, kv, kv, window), k, v)
@@ -54,14 +69,8 @@ func expertLayers(b *graph.Builder, format string) *graph.Value {
 	x := b.Embed("embd", b.Weight("t_embd", vocab, hidden), 0)
 	n := b.RMSNorm("norm", x, b.Vector("norm", hidden), 1e-5)
 	for i := range 3 {
-		at := func(s string) string { return fmt.Sprintf("%d.%s", i, s) }
-		linear := func(name string, x *graph.Value, out graph.Axis) *graph.Value {
-			return b.Linear(at(name), x, b.Weight(at(name)+format, out, x.Axis), nil)
-		}
-		addNorm := func(name string, x, y *graph.Value) (sum, norm *graph.Value) {
-			out := b.Emit(at(name), graph.AddNorm{Eps: 1e-5}, []*graph.Value{x, y}, b.Vector(at(name), hidden))
-			return out[0], out[1]
-		}
+		l := layer{b, i, format}
+		at, linear, addNorm := l.at, l.linear, l.addNorm
 		headNorm := func(name string, x *graph.Value) *graph.Value {
 			return b.Emit(at(name), graph.RMSNorm{Eps: 1e-6, PerGroup: true}, []*graph.Value{x}, b.Vector(at(name), axis("head", 1, 128)))[0]
 		}

@@ -29,13 +29,13 @@ func standIn(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestServeFault serves on a stand-in of a GPU, one of whose kernels faults: requests end with the error, and the server with them.
-func TestServeFault(t *testing.T) {
-	dir := standIn(t)
+// startOn starts ridge on the stand-in of a folder, which reads setting from its environment, and gives the lines of its standard error.
+func startOn(t *testing.T, dir, setting string, args ...string) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // a guard against hanging only
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "ridge", "serve", "--backend", "cuda", "--data-dir", "off", "--listen", "127.0.0.1:0")
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "FAKE_FAULT=300")
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, "ridge", args...)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, setting)
 	cmd.WaitDelay = time.Minute
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -44,7 +44,13 @@ func TestServeFault(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewReader(stderr)
+	return cmd, bufio.NewReader(stderr)
+}
+
+// TestServeFault serves on a stand-in of a GPU, one of whose kernels faults: requests end with the error, and the server with them.
+func TestServeFault(t *testing.T) {
+	dir := standIn(t)
+	cmd, lines := startOn(t, dir, "FAKE_FAULT=300", "serve", "--backend", "cuda", "--data-dir", "off", "--listen", "127.0.0.1:0")
 	url := ""
 	for address := regexp.MustCompile(`http://[^/]+`); url == ""; {
 		line, err := lines.ReadString('\n')
