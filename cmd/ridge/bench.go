@@ -115,6 +115,9 @@ func (f *benchFlags) file(ctx context.Context) (path string, done func(), err er
 	path = filepath.Join(dir, f.shape+"-"+f.number+".gguf")
 	if _, err := convert.Dummy(ctx, f.shape, path, convert.Options{Type: t}); err != nil {
 		done()
+		if errors.Is(err, convert.ErrFull) {
+			err = fmt.Errorf("%w (TMPDIR says where)", err)
+		}
 		return "", nil, err
 	}
 	return path, done, nil

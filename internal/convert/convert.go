@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/disk"
+	"github.com/ridge-llm/ridge/internal/size"
 	"github.com/ridge-llm/ridge/weights"
 )
 
@@ -14,7 +17,12 @@ import (
 type Options struct {
 	Type     Type
 	Progress func(done, all int64) // called while writing: bytes of tensors so far and in all; may be nil
+
+	Free func(dir string) (int64, error) // bytes that fit on the disk that a folder is on; nil: disk.Free
 }
+
+// ErrFull is the error of a file that was not begun, as it would not fit.
+var ErrFull = errors.New("the disk has no room")
 
 // Result is what was written.
 type Result struct {
@@ -51,16 +59,24 @@ func Convert(ctx context.Context, in, out string, o Options) (*Result, error) {
 		return nil, err
 	}
 	notes = append(notes, f.choose(o.Type)...)
-	return f.finish(ctx, out, notes, o.Progress)
+	return f.finish(ctx, out, notes, o)
 }
 
-// finish writes the file and sums up.
-func (f *file) finish(ctx context.Context, out string, notes []string, progress func(done, all int64)) (*Result, error) {
+// finish writes the file, if there is room for it, and sums up.
+func (f *file) finish(ctx context.Context, out string, notes []string, o Options) (*Result, error) {
 	r := &Result{Tensors: len(f.tensors), Notes: notes}
 	for i := range f.tensors {
 		r.Bytes += f.tensors[i].bytes()
 	}
-	return r, f.write(ctx, out, progress)
+	free := o.Free
+	if free == nil {
+		free = disk.Free
+	}
+	// What is not known does not stop anybody; a folder that is not there has a better error than this.
+	if room, err := free(filepath.Dir(out)); err == nil && r.Bytes > room {
+		return nil, fmt.Errorf("convert: %w for %s: it takes %s and %s are free; make room, or choose another disk or a smaller type", ErrFull, out, size.Text(r.Bytes), size.Text(room))
+	}
+	return r, f.write(ctx, out, o.Progress)
 }
 
 // differ refuses to write over the file that is read.

@@ -42,7 +42,7 @@ func Dummy(ctx context.Context, shape, out string, o Options) (*Result, error) {
 			return nil, fmt.Errorf("convert: %s: %w", t.name, err)
 		}
 	}
-	return f.finish(ctx, out, notes, o.Progress)
+	return f.finish(ctx, out, notes, o)
 }
 
 // outlineOf is the file that a model would be, without the numbers of its matrices, and how many there are.

@@ -2,8 +2,11 @@ package convert
 
 import (
 	"bytes"
+	"errors"
 	"math"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ridge-llm/ridge/internal/bundle"
@@ -14,7 +17,8 @@ import (
 // TestDummy writes the smallest shape in a mixture, opens it as a model, and looks at what matters of its numbers.
 func TestDummy(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "m.gguf")
-	if _, err := Dummy(t.Context(), "smollm2-135m", out, Options{Type: mustType(t, "Q4_K_M")}); err != nil {
+	unknown := func(string) (int64, error) { return 0, errors.ErrUnsupported }
+	if _, err := Dummy(t.Context(), "smollm2-135m", out, Options{Type: mustType(t, "Q4_K_M"), Free: unknown}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := bundle.Open(out)
@@ -50,6 +54,24 @@ func TestDummy(t *testing.T) {
 		t.Error("a norm is not 1")
 	}
 	dummyEncodes(t, b)
+}
+
+// TestDummyFits: what the disk has no room for is refused before it is begun, with the file, its size and what is free.
+func TestDummyFits(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "m.gguf")
+	var asked string
+	free := func(of string) (int64, error) {
+		asked = of
+		return 3 << 30, nil
+	}
+	_, err := Dummy(t.Context(), "llama-3.1-8b", out, Options{Type: mustType(t, "Q4_0"), Free: free})
+	if want := "convert: the disk has no room for " + out + ": it takes 4.33 GiB and 3.00 GiB are free"; !errors.Is(err, ErrFull) || !strings.HasPrefix(err.Error(), want) || asked != dir {
+		t.Errorf("%v, of the disk of %s; want %s", err, asked, want)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left %v (%v)", left, err)
+	}
 }
 
 // dummyEncodes: English text becomes pieces of a few letters and comes back.

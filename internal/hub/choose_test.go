@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ridge-llm/ridge/internal/disk"
 )
 
 // TestChoose: names as repositories on the hub have them.
@@ -58,7 +60,7 @@ func TestChoose(t *testing.T) {
 // TestSpace: what does not fit on the disk is refused before it is begun.
 func TestSpace(t *testing.T) {
 	p := &pull{hub: &Hub{Dir: "here"}, ref: Ref{"a/b", "main", ""}, dir: t.TempDir(), model: &Model{Files: []File{{Path: "x.gguf", Size: maxSize, Hash: "00"}}}}
-	if _, err := freeSpace(p.dir); err != nil {
+	if _, err := disk.Free(p.dir); err != nil {
 		t.Skip("this system does not say how much fits")
 	}
 	if err := p.checkSpace(); err == nil || !strings.Contains(err.Error(), "a/b needs another 17.6 TB in here, and ") {

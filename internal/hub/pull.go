@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/ridge-llm/ridge/internal/disk"
 )
 
 // Status is how far a pull has come.
@@ -97,7 +99,7 @@ func (p *pull) checkSpace() error {
 		missing += f.Size
 	}
 	p.done.Store(p.had)
-	free, err := freeSpace(p.dir)
+	free, err := disk.Free(p.dir)
 	if err == nil && missing > free {
 		return fmt.Errorf("hub: %s needs another %s in %s, and %s are free there; make room, or set HF_HOME to another disk", p.ref, Bytes(missing), p.hub.Dir, Bytes(free))
 	}

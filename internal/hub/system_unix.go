@@ -42,12 +42,3 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		}
 	}
 }
-
-// freeSpace is how many bytes fit on the disk that a folder is on.
-func freeSpace(dir string) (int64, error) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
-		return 0, err
-	}
-	return int64(s.Bavail) * int64(s.Bsize), nil
-}
