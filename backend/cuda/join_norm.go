@@ -10,14 +10,15 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// In steps of few rows a normalisation between packed weights is no launch of its own. The products behind it read all of each row anyway, so they find its scale
-// and weigh it themselves; the sum that an AddNorm makes is added by the product before it, which has it at hand:
+// In steps of few rows a normalisation between packed weights is no launch of its own. The products behind it read all of each row
+// anyway, so they find its scale and weigh it themselves; the sum that an AddNorm makes is added by the product before it, which has it
+// at hand:
 //
 //	Linear, AddNorm        in steps of few rows one launch, which writes the sum and not what it normalises to
 //	RMSNorm, Linear …      one launch
 //
-// In steps of some more, up to slab.Sums, the product before leaves the rows weighed, and those behind scale their results. Steps of still more rows run
-// the nodes one by one.
+// In steps of some more, those of slab.Sums, the product before leaves the rows weighed, and those behind scale their results. Steps of
+// still more rows run the nodes one by one.
 
 // fold is a normalisation that is done so.
 type fold struct {

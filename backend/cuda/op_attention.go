@@ -28,7 +28,7 @@ func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 	fast := kernel{dev: d, name: name, bind: bindFlash, scratch: func(n *graph.Node, lim backend.Limits) int64 {
 		bytes := decode.PartialBytes(d.ctx.SMs, lim.Seqs, decodeProblem(n, backend.Args{}))
 		if eightBit(c.Type) {
-			bytes = max(bytes, openedBytes(c, lim))
+			bytes = max(bytes, openedPagesBytes(c, lim))
 		}
 		return bytes
 	}}
@@ -132,7 +132,8 @@ func (d *Device) findPrompts(p prefill.Problem) (prompts, error) {
 func (d *Device) bindPrompts(n *graph.Node, a backend.Args, p decode.Problem) (func(*step) error, error) {
 	problem := prefill.Problem{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Sinks: p.Sinks, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
-		Tokens: a.Limits.Tokens, Pages: a.Limits.Pages, PageSize: a.Limits.PageSize, Taken: d.counters, Window: p.Window, Both: n.Op.(graph.Attention).Both, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
+		Tokens: a.Limits.Tokens, Pages: a.Limits.Pages, PageSize: a.Limits.PageSize, Taken: d.counters,
+		Window: p.Window, Both: n.Op.(graph.Attention).Both, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
 	}
 	if eightBit(p.Type) {
 		return d.bindOpened(n.In[1].Cache, a, problem)

@@ -124,20 +124,9 @@ func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, e
 	if err != nil {
 		return nil, err
 	}
-	var many func(m int) error
-	switch {
-	case fits:
-		k, err := gemm.New(d.loader, wide, d.sums)
-		if err != nil {
-			return nil, err
-		}
-		many = func(m int) error { return k.Launch(d.stream, m) }
-	case len(layers) == 1:
-		if many, err = d.tileRows(layers[0]); err != nil {
-			return nil, err
-		}
-	default:
-		return nil, fmt.Errorf("cuda: %d layers of odd sizes cannot be joined", len(layers))
+	many, err := d.bindProduct(wide, fits)
+	if err != nil {
+		return nil, err
 	}
 	most := 8 // rows up to which the skinny kernel is faster; see bench/h200.md
 	if !fits {
@@ -157,23 +146,20 @@ func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, e
 	}, nil
 }
 
-// tileRows is the kernel for many rows of a layer that Hopper's does not take.
-func (d *Device) tileRows(l *launch) (func(m int) error, error) {
-	n, x, w := l.node, l.node.In[0], l.args.Weights[0].(*weight)
-	p := &tile.Params{X: at(l.args.In[0]), XScale: scalesOf(x, l.args.In[0]), Y: at(l.args.Out[0]), N: int32(n.Out[0].Axis.Len()), K: int32(kernels.Pairs(x.Type, x.Axis.Len()))}
-	k, err := tile.Find(d.loader, x.Type)
-	if err != nil {
-		return nil, err
+// bindProduct binds the product of many rows: Hopper's kernel, which all its matrices must fit, or the one for a single matrix elsewhere.
+func (d *Device) bindProduct(p gemm.Problem, fits bool) (func(m int) error, error) {
+	if fits {
+		k, err := gemm.New(d.loader, p, d.sums)
+		return func(m int) error { return k.Launch(d.stream, m) }, err
 	}
-	if p.W, err = d.resident(w, x.Type); err != nil {
-		return nil, err
+	if len(p.Weights) != 1 || p.Gated {
+		return nil, fmt.Errorf("cuda: %d layers of odd sizes cannot be joined", len(p.Weights))
 	}
-	p.Scale = w.scales
-	if p.Bias, err = d.bias(l.args); err != nil {
-		return nil, err
-	}
+	k, err := tile.Find(d.loader, p.Type)
+	w := p.Weights[0]
+	t := &tile.Params{X: p.X, XScale: p.XScale, W: w.W, Scale: w.Scale, Bias: w.Bias, Y: w.Y, N: int32(w.N), K: int32(kernels.Pairs(p.Type, p.K))}
 	return func(m int) error {
-		p.M = int32(m)
-		return tile.Launch(d.stream, k, p)
-	}, nil
+		t.M = int32(m)
+		return tile.Launch(d.stream, k, t)
+	}, err
 }

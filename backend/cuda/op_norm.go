@@ -8,16 +8,19 @@ import (
 
 func bindRMSNorm(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	o, x := n.Op.(graph.RMSNorm), n.In[0]
-	width, groups := x.Axis.Len(), 1
-	k, err := norm.RMS(d.loader, x.Type, width)
+	p := norm.Params{N: int32(x.Axis.Len()), Groups: 1, Eps: float32(o.Eps)}
+	var k *norm.Kernel
+	var err error
 	if o.PerGroup {
-		width, groups = x.Axis.Size, x.Axis.Count
+		p.N, p.Groups = int32(x.Axis.Size), int32(x.Axis.Count)
 		k, err = norm.GroupRMS(d.loader, x.Type)
+	} else {
+		k, err = norm.RMS(d.loader, x.Type, x.Axis.Len())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return d.bindNorm(n, a, k, norm.Params{N: int32(width), Groups: int32(groups), Eps: float32(o.Eps)})
+	return d.bindNorm(n, a, k, p)
 }
 
 func bindAddNorm(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {

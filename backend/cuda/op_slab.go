@@ -1,12 +1,9 @@
 package cuda
 
 import (
-	"fmt"
-
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/tile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -119,8 +116,8 @@ func (d *Device) openSlabs(p slab.Problem, format quant.Format) (func(m int) err
 	if err != nil {
 		return nil, err
 	}
-	jobs, wide, to := make([]slab.Opened, len(p.Parts)), gemm.Problem{Type: graph.BF16, X: p.X, Rows: p.Rows, K: p.K, Gated: p.Gated, Fn: p.Fn}, d.opened
-	fits := d.hopper()
+	wide := gemm.Problem{Type: graph.BF16, X: p.X, Rows: p.Rows, K: p.K, Gated: p.Gated, Fn: p.Fn}
+	jobs, to, fits := make([]slab.Opened, len(p.Parts)), d.opened, d.hopper()
 	for i, part := range p.Parts {
 		jobs[i] = slab.Opened{W: part.W, Y: to, N: int32(part.N), K: int32(p.K)}
 		if p.Gated {
@@ -135,7 +132,7 @@ func (d *Device) openSlabs(p slab.Problem, format quant.Format) (func(m int) err
 		gate := p.Parts[0]
 		wide.Weights = []gemm.Weight{{W: to, Bias: gate.Bias, Bias2: p.Parts[1].Bias, Y: gate.Y, N: gate.N}}
 	}
-	multiply, err := d.multiplier(wide, fits)
+	multiply, err := d.bindProduct(wide, fits)
 	if err != nil {
 		return nil, err
 	}
@@ -145,36 +142,7 @@ func (d *Device) openSlabs(p slab.Problem, format quant.Format) (func(m int) err
 				return err
 			}
 		}
-		return multiply(m)
-	}, nil
-}
-
-// multiplier is a product with weights that the launch before it writes. The kernels for Hopper fetch weights before they wait for
-// that launch, as weights never change elsewhere; so this one may not start early.
-func (d *Device) multiplier(p gemm.Problem, fits bool) (func(m int) error, error) {
-	if fits {
-		k, err := gemm.New(d.loader, p, d.sums)
-		if err != nil {
-			return nil, err
-		}
-		return func(m int) error {
-			overlap := d.stream.Overlap
-			d.stream.Overlap = false
-			defer func() { d.stream.Overlap = overlap }()
-			return k.Launch(d.stream, m)
-		}, nil
-	}
-	if len(p.Weights) != 1 || p.Gated {
-		return nil, fmt.Errorf("cuda: %d layers of odd sizes cannot be joined", len(p.Weights))
-	}
-	k, err := tile.Find(d.loader, graph.BF16)
-	if err != nil {
-		return nil, err
-	}
-	w := p.Weights[0]
-	t := &tile.Params{X: p.X, W: w.W, Bias: w.Bias, Y: w.Y, N: int32(w.N), K: int32(p.K)}
-	return func(m int) error {
-		t.M = int32(m)
-		return tile.Launch(d.stream, k, t)
+		// Hopper's kernels fetch weights before they wait for the launch ahead of them, as weights never change elsewhere.
+		return d.inOrder(func() error { return multiply(m) })
 	}, nil
 }

@@ -20,8 +20,8 @@ func openedPages(lim backend.Limits) int {
 	return (max(leastOpened, lim.PageSize*lim.SeqPages) + bytes.PageSize - 1) / bytes.PageSize
 }
 
-// openedBytes is the scratch memory: opened pages, and a table of them for each sequence.
-func openedBytes(c *graph.Cache, lim backend.Limits) int64 {
+// openedPagesBytes is the scratch memory: opened pages, and a table of them for each sequence.
+func openedPagesBytes(c *graph.Cache, lim backend.Limits) int64 {
 	pages := int64(openedPages(lim))
 	return pages*bytes.PageSize*2*int64(c.K.Len()+c.V.Len()) + 4*pages*int64(lim.Seqs)
 }

@@ -72,11 +72,18 @@ const apartFrom = 65
 
 // apart puts a launch on the stream that, in a step of many rows, does not overlap with the one before it.
 func (d *Device) apart(s *step, launch func() error) error {
+	if s.tokens < apartFrom {
+		return launch()
+	}
+	return d.inOrder(launch)
+}
+
+// inOrder puts a launch on the stream that does not begin before the one ahead of it has ended.
+func (d *Device) inOrder(launch func() error) error {
 	overlap := d.stream.Overlap
-	d.stream.Overlap = overlap && s.tokens < apartFrom
-	err := launch()
-	d.stream.Overlap = overlap
-	return err
+	d.stream.Overlap = false
+	defer func() { d.stream.Overlap = overlap }()
+	return launch()
 }
 
 // replay launches the graph of this shape, recording it when it is the first.

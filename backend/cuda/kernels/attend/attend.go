@@ -15,11 +15,13 @@ const blockSize = 256
 
 // Params mirrors AttendParams of attend.cu.
 type Params struct {
-	Step                                 kernels.Step
-	Q, Cache, Y, Sinks                   driver.Ptr // Sinks: [Heads] float32, or 0
-	Heads, KVHeads, KSize, VSize, Window int32
-	Scale, Softcap                       float32
-	Both                                 int32 // 1: queries look at the keys behind them as well
+	Step                         kernels.Step
+	Q, Cache, Y                  driver.Ptr // [T, Heads × KSize]; pages, see cache.h; [T, Heads × VSize]
+	Sinks                        driver.Ptr // [Heads] float32: scores without a key; or 0
+	Heads, KVHeads, KSize, VSize int32
+	Window                       int32   // keys that a query sees, its own the last; 0: all
+	Scale, Softcap               float32 // of scores; Softcap 0: none
+	Both                         int32   // 1: queries look at the keys behind them as well
 }
 
 // Find gets the kernel for queries and a cache of these types.

@@ -11,7 +11,7 @@ import (
 const (
 	// MaxSize is the largest head.
 	MaxSize = 256
-	// PageSize is the tokens of an opened page.
+	// PageSize is the tokens of an opened page, 2^PageShift.
 	PageSize  = 1 << PageShift
 	PageShift = 7
 
@@ -22,7 +22,9 @@ const (
 // StoreParams mirrors StoreParams of bytes.cu. Heads and Dim are 0 where keys and values are only stored.
 type StoreParams struct {
 	Step                                       kernels.Step
-	Q, K, V, Angles, Y, Cache                  driver.Ptr
+	Q, K, V                                    driver.Ptr // [T, Heads × Size], [T, KVHeads × Size], [T, KVHeads × VSize]
+	Angles                                     driver.Ptr // [T, Dim/2 × 2] float32: cosine and sine of each pair
+	Y, Cache                                   driver.Ptr // Y: [T, Heads × Size], turned; it may be Q
 	Heads, KVHeads, Size, VSize, Dim, Adjacent int32
 }
 
@@ -40,9 +42,10 @@ func LaunchStore(s *driver.Stream, k *driver.Kernel, rows int, p *StoreParams) e
 // OpenParams mirrors OpenParams of bytes.cu.
 type OpenParams struct {
 	Step                        kernels.Step
-	Cache, Opened, Table        driver.Ptr
+	Cache, Opened               driver.Ptr // Opened: pages of PageSize tokens in IEEE halves
+	Table                       driver.Ptr // [sequences × Pages] int32, which of these are a sequence's
 	Heads, KSize, VSize, Window int32
-	FirstSeq, Pages             int32
+	FirstSeq, Pages             int32 // the first sequence to open; opened pages of the longest
 }
 
 // Open finds the kernel that opens a cache of this type.

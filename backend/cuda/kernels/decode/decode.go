@@ -11,7 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// params mirrors DecodeParams of decode.cu.
+// params mirrors DecodeParams of meet.h.
 type params struct {
 	Step                                 kernels.Step
 	Q, Cache, Y, Partial, Arrived, Sinks driver.Ptr
@@ -27,11 +27,12 @@ type params struct {
 
 // Problem is what a launch computes.
 type Problem struct {
-	Q, Cache, Y                  driver.Ptr
+	Q, Y                         driver.Ptr // [T, Heads × KSize] and [T, Heads × VSize] bf16
+	Cache                        driver.Ptr // pages of the tokens' keys, [KVHeads × KSize] each, and then their values; see cache.h
 	Sinks                        driver.Ptr // [Heads] float32: scores without a key; or 0
 	Heads, KVHeads, KSize, VSize int
-	Window                       int
-	Scale, Softcap               float64
+	Window                       int        // keys that a query sees, its own the last; 0: all
+	Scale, Softcap               float64    // of scores; Softcap 0: none
 	Type                         graph.Type // of the cache: BF16, F16, I8 or F8
 }
 

@@ -9,9 +9,11 @@ import (
 
 // Params mirrors NormParams of norm.cu.
 type Params struct {
-	X, Add, Sum, Weight, Bias, Y, YScale driver.Ptr
-	Rows, N, Groups                      int32
-	Eps                                  float32
+	X, Add, Sum     driver.Ptr // [Rows, Groups × N]; Add, to which X is added first, and Sum, which receives that, may be 0
+	Weight, Bias    driver.Ptr // [N] float32; Bias may be 0
+	Y, YScale       driver.Ptr // [Rows, Groups × N]; of rounded rows [Rows] float32: what their numbers count
+	Rows, N, Groups int32      // Groups: of a row, N numbers each, that are normalised one by one
+	Eps             float32
 }
 
 // Kernel is one of the family, for rows of one length.

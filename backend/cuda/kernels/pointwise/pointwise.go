@@ -9,13 +9,13 @@ import (
 
 // Params mirrors PointwiseParams of pointwise.cu.
 type Params struct {
-	X, Other, Y driver.Ptr
+	X, Other, Y driver.Ptr // [N]; Other, the second input, 0 for functions of one
 	N           int64
 	What        int32 // Act or ActMul plus a graph.Fn; Add; Softcap
 	Limit       float32
 }
 
-// The functions.
+// What Params.What may be.
 const (
 	Act     = 0
 	ActMul  = 16

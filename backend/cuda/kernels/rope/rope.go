@@ -10,7 +10,8 @@ import (
 // AnglesParams mirrors AnglesParams of rope.cu.
 type AnglesParams struct {
 	Step               kernels.Step
-	Frequencies, Y     driver.Ptr
+	Frequencies        driver.Ptr // [Pairs] float32, or, with PerSequence 1, [sequences, Pairs]: radians a position
+	Y                  driver.Ptr // [T, Pairs × 2] float32: cosine and sine, times Magnitude
 	Pairs, PerSequence int32
 	Magnitude          float32
 	_                  int32
@@ -18,7 +19,7 @@ type AnglesParams struct {
 
 // Params mirrors RopeParams of rope.cu.
 type Params struct {
-	X, Angles, Y               driver.Ptr
+	X, Angles, Y               driver.Ptr // [rows, Heads × Size], [rows, Dim/2 × 2] float32, [rows, Heads × Size]
 	Heads, Size, Dim, Adjacent int32
 }
 
@@ -45,7 +46,9 @@ func LaunchRope(s *driver.Stream, k *driver.Kernel, rows int, p *Params) error {
 // TurnStoreParams mirrors TurnStoreParams of rope.cu.
 type TurnStoreParams struct {
 	Step                                      kernels.Step
-	Q, K, V, Angles, Y, Cache                 driver.Ptr
+	Q, K, V                                   driver.Ptr // [T, Heads × Size], [T, KVHeads × Size], [T, VLen] bf16
+	Angles                                    driver.Ptr // [T, Dim/2 × 2] float32: cosine and sine of each pair
+	Y, Cache                                  driver.Ptr // Y: [T, Heads × Size] bf16, queries turned
 	Heads, KVHeads, Size, VLen, Dim, Adjacent int32
 }
 

@@ -11,8 +11,8 @@ import (
 // EmbedParams mirrors EmbedParams of rows.cu.
 type EmbedParams struct {
 	Step     kernels.Step
-	Table, Y driver.Ptr
-	Fed      driver.Ptr // tokens that the step before chose
+	Table, Y driver.Ptr // [vocab, N] and [T, N]; Y is scaled
+	Fed      driver.Ptr // [draws of the step before] int32: the tokens that they chose
 	Index    driver.Ptr // [T] int32, rows of the table: the step's tokens, positions or segments
 	N        int32
 	Scale    float32
@@ -21,15 +21,15 @@ type EmbedParams struct {
 // PickParams mirrors PickParams of rows.cu.
 type PickParams struct {
 	Step  kernels.Step
-	X, Y  driver.Ptr
-	Words int32 // in a row, of the size that Pick says
+	X, Y  driver.Ptr // [T, Words], [logits, Words]
+	Words int32      // in a row, of the size that Pick says
 	_     int32
 }
 
 // KVWriteParams mirrors KVWriteParams of rows.cu.
 type KVWriteParams struct {
 	Step        kernels.Step
-	K, V, Cache driver.Ptr
+	K, V, Cache driver.Ptr // [T, KLen], [T, VLen], pages; see cache.h
 	KLen, VLen  int32
 }
 
