@@ -8,7 +8,7 @@ import (
 )
 
 // align is the least distance of values in the arena, in bytes: a cache line on CPUs, and what vector loads and bulk
-// copies of GPUs ask for.
+// copies of GPUs ask for. The arena ends at a multiple of it as well: what lies behind a value up to there may be read.
 const align = 256
 
 // linger is for how many nodes longer a place is not given to another value: launches near one another then touch the same
@@ -63,8 +63,11 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 			l.size = max(l.size, l.scratch[i].off+l.scratch[i].size)
 		}
 	}
+	l.size = aligned(l.size)
 	return l
 }
+
+func aligned(n int64) int64 { return (n + align - 1) / align * align }
 
 // tenant is a span that is taken up to and including node until.
 type tenant struct {
@@ -81,7 +84,7 @@ func fit(live []tenant, size int64) span {
 		if at+size <= t.off {
 			break
 		}
-		at = max(at, (t.off+t.size+align-1)/align*align)
+		at = max(at, aligned(t.off+t.size))
 	}
 	return span{at, size}
 }

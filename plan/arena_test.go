@@ -48,6 +48,9 @@ func TestArrange(t *testing.T) {
 			scratch[i] = int64(i%3) * 1000
 		}
 		l := arrange(g, testLimits, scratch)
+		if l.size%align != 0 {
+			t.Errorf("%s: the arena ends at %d, within the room of its last value", name, l.size)
+		}
 		made, last := map[*graph.Value]int{}, map[*graph.Value]int{}
 		for i, n := range g.Nodes {
 			for _, v := range n.Out {

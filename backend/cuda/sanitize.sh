@@ -12,7 +12,8 @@
 # one and two on two.
 #
 # TOOLS='racecheck' runs one tool, ONLY='slab|Attention' the tests whose line in the table matches, JOBS=8 so many at a time (16 for each GPU, but
-# not more than processors), LIMIT=60 ends a test after so many seconds (300).
+# not more than processors), LIMIT=60 ends a test after so many seconds (300), LOGS=FOLDER keeps what the tool said there and not in a temporary
+# folder.
 set -euo pipefail
 command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not on the PATH; it comes with the CUDA toolkit" >&2; exit 1; }
 folder=${1:+$(realpath "$1")}
@@ -22,10 +23,26 @@ if [ -z "$folder" ]; then
   trap 'rm -rf "$folder"' EXIT
   CGO_ENABLED=0 go test -c -o "$folder/" . ./kernels/...
 fi
-logs=$(mktemp -d)
+if [ -n "${LOGS:-}" ]; then
+  mkdir -p "$LOGS"
+  logs=$(realpath "$LOGS")
+  rm -f "$logs"/*.row # of an earlier run
+else
+  logs=$(mktemp -d)
+fi
 gpus=${CUDA_VISIBLE_DEVICES:-$(nvidia-smi --query-gpu=index --format=csv,noheader | paste -sd,)}
 count=$(tr ',' '\n' <<<"$gpus" | wc -l)
 jobs=$((16 * count < $(nproc) ? 16 * count : $(nproc)))
+
+# complaint is the first in a log, with the line behind it, which names the kernel: "at gemm64+0x1230".
+complaint() { # log
+  awk '/^========= (Error|Warning|Invalid|Program hit|Barrier|[A-Z].*not supported)/ {
+    text = substr($0, 11)
+    if ((getline) > 0 && sub(/^=========  +/, "")) text = text " " $0
+    print substr(text, 1, 190)
+    exit
+  }' "$1"
+}
 
 # one runs one test under one tool and writes its row: name, result, seconds, the first complaint.
 one() {
@@ -39,7 +56,7 @@ one() {
   [ "$tool" = memcheck ] && flags+=(--ignore-getprocaddress-notfound)
   begin=$SECONDS result=clean
   timeout -k 5 "${LIMIT:-300}" compute-sanitizer "${flags[@]}" "$FOLDER/$binary.test" -test.short -test.v -test.run "$run" -test.skip "$skip" >"$log" 2>&1 && code=0 || code=$?
-  complaint=$(grep -m1 -E '^========= (Error|Warning|Invalid|Program hit|Barrier|[A-Z].*not supported)' "$log" | cut -c11-200 || true)
+  complaint=$(complaint "$log")
   if [ "$code" = 124 ]; then
     result="did not end"
   elif grep -q 'before first instrumented API call' "$log" && grep -q '^PASS' "$log"; then
@@ -54,7 +71,7 @@ one() {
   fi
   printf '%s\t%s\t%d s\t%s\n' "$name" "${result# }" $((SECONDS - begin)) "$complaint" | tee "$log.row" >&2
 }
-export -f one
+export -f one complaint
 export FOLDER=$folder LOGS=$logs GPUS=$gpus COUNT=$count
 
 job() { # tool, binary, tests, tests left out, folder to run in

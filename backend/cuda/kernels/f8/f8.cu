@@ -1,31 +1,4 @@
-// The linear layer in e4m3 with a scale for each row of weights and of x; see gemm.h, skinny.h and tile.h.
-#include "../narrow/narrow.h"
-#include "../gemm/work.h"
-#include "../gemm/pieces.h"
-#include "../gemm/gemm.h"
-#include "../skinny/skinny.h"
-#include "../tile/tile.h"
-
-#if __CUDA_ARCH__ >= 900
-KERNEL(384, 1) gemm16(PARAM wide::GemmParams p) { wide::gemm<F8, 16, 11, false, 1>(p); }
-KERNEL(384, 1) gemm32(PARAM wide::GemmParams p) { wide::gemm<F8, 32, 9, false, 1>(p); }
-KERNEL(384, 1) gemm64(PARAM wide::GemmParams p) { wide::gemm<F8, 64, 8, false, 1>(p); }
-KERNEL(384, 1) gemm128(PARAM wide::GemmParams p) { wide::gemm<F8, 128, 6, false, 1>(p); }
-KERNEL(384, 1) gemm256(PARAM wide::GemmParams p) { wide::gemm<F8, 256, 4, false, 1>(p); }
-KERNEL(384, 1) gemm_pair128(PARAM wide::GemmParams p) { wide::gemm<F8, 128, 6, false, 2>(p); }
-KERNEL(384, 1) gemm_pair256(PARAM wide::GemmParams p) { wide::gemm<F8, 256, 4, false, 2>(p); }
-KERNEL(384, 1) gated16(PARAM wide::GemmParams p) { wide::gemm<F8, 16, 11, true, 1>(p); }
-KERNEL(384, 1) gated32(PARAM wide::GemmParams p) { wide::gemm<F8, 32, 9, true, 1>(p); }
-KERNEL(384, 1) gated64(PARAM wide::GemmParams p) { wide::gemm<F8, 64, 8, true, 1>(p); }
-KERNEL(384, 1) gated128(PARAM wide::GemmParams p) { wide::gemm<F8, 128, 6, true, 1>(p); }
-KERNEL(384, 1) gated256(PARAM wide::GemmParams p) { wide::gemm<F8, 256, 4, true, 1>(p); }
-KERNEL(384, 1) gated_pair128(PARAM wide::GemmParams p) { wide::gemm<F8, 128, 6, true, 2>(p); }
-KERNEL(384, 1) gated_pair256(PARAM wide::GemmParams p) { wide::gemm<F8, 256, 4, true, 2>(p); }
-#endif
-
-KERNEL(256, 3) skinny8(PARAM few::SkinnyParams p) { few::skinny<F8Opened, 8, 2, 1, 1, false>(p); }
-KERNEL(512, 1) skinny8_few(PARAM few::SkinnyParams p) { few::skinny<F8Opened, 16, 2, 1, 1, false>(p); }
-KERNEL(256, 2) skinny16(PARAM few::SkinnyParams p) { few::skinny<F8Opened, 8, 2, 2, 2, false>(p); }
-KERNEL(256, 2) skinny8_gated(PARAM few::SkinnyParams p) { few::skinny<F8Opened, 8, 2, 1, 2, true>(p); }
-KERNEL(256, 2) skinny16_gated(PARAM few::SkinnyParams p) { few::skinny<F8Opened, 8, 2, 2, 2, true>(p); }
-KERNEL(256, 2) tile(PARAM tiled::TileParams p) { tiled::tile<F8Opened>(p); }
+// The linear layer in e4m3.
+#define WGMMA F8
+#define MMA F8Opened
+#include "../narrow/products.h"

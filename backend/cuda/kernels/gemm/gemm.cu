@@ -17,13 +17,11 @@ KERNEL(256, 1) weave(PARAM WeaveParams p) {
   }
 }
 
-KERNEL(384, 1) gemm8(PARAM GemmParams p) { gemm<Bf16, 8, 11, false, 1>(p); }
 KERNEL(384, 1) gemm16(PARAM GemmParams p) { gemm<Bf16, 16, 11, false, 1>(p); }
 KERNEL(384, 1) gemm32(PARAM GemmParams p) { gemm<Bf16, 32, 9, false, 1>(p); }
 KERNEL(384, 1) gemm64(PARAM GemmParams p) { gemm<Bf16, 64, 8, false, 1>(p); }
 KERNEL(384, 1) gemm128(PARAM GemmParams p) { gemm<Bf16, 128, 6, false, 1>(p); }
 KERNEL(384, 1) gemm256(PARAM GemmParams p) { gemm<Bf16, 256, 4, false, 1>(p); }
-KERNEL(384, 1) gated8(PARAM GemmParams p) { gemm<Bf16, 8, 11, true, 1>(p); }
 KERNEL(384, 1) gated16(PARAM GemmParams p) { gemm<Bf16, 16, 11, true, 1>(p); }
 KERNEL(384, 1) gated32(PARAM GemmParams p) { gemm<Bf16, 32, 9, true, 1>(p); }
 KERNEL(384, 1) gated64(PARAM GemmParams p) { gemm<Bf16, 64, 8, true, 1>(p); }

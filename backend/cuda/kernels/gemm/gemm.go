@@ -43,7 +43,7 @@ type Weight struct {
 type Problem struct {
 	Type    graph.Type // of the numbers of X and of weights: BF16, F8 or I8
 	X       driver.Ptr // [Rows, K]
-	XScale  driver.Ptr // [Rows] float32, what a number of each row counts; not of BF16
+	XScale  driver.Ptr // [Rows, rounded up to an even number] float32, what a number of each row counts; not of BF16. They are read by twos
 	Rows    int        // that X has room for; launches use the first m
 	K       int
 	Weights []Weight // 1 to 3
@@ -53,15 +53,12 @@ type Problem struct {
 
 // widths are the tile widths in rows of x, the stages of each that fit in shared memory, and what a step of a tile takes and what
 // adding up the pieces of one costs, in the time of a step of 128 rows (0.37 µs on an H200).
-var widths = []shape{{8, 11, 1, 4}, {16, 11, 1, 4}, {32, 9, 1, 4}, {64, 8, 1, 4}, {128, 6, 1, 13}, {256, 4, 1.8, 22}}
+var widths = []shape{{16, 11, 1, 4}, {32, 9, 1, 4}, {64, 8, 1, 4}, {128, 6, 1, 13}, {256, 4, 1.8, 22}}
 
 type shape struct {
 	rows, stages int
 	step, join   float64
 }
-
-// leastScaled is the narrowest tile of numbers of eight bits: fewer rows are skinny's.
-const leastScaled = 16
 
 // leastPaired is the narrowest tile that clusters of two blocks share, if the weights' tiles pair and rows are more.
 const leastPaired = 128
@@ -74,7 +71,7 @@ const (
 	depth     = 64  // of k in a step, in pairs of bytes
 	workers   = 256 // threads that multiply
 	threads   = 128 + workers
-	lineBytes = 144
+	lineBytes = 144 // of a token's 64 columns of Y in shared memory, and 16 so that neighbours start on other banks
 )
 
 // Kernel is a problem bound to its kernels, one for each tile width that its rows may need.
@@ -93,7 +90,7 @@ type width struct {
 	x      driver.TensorMap
 }
 
-// PartialBytes is the scratch that launches for up to rows rows need on a GPU with so many multiprocessors.
+// PartialBytes is the scratch that launches for up to rows rows need on a GPU with so many multiprocessors: two tiles' sums for each.
 func PartialBytes(sms, rows int) int64 {
 	for _, w := range widths {
 		if rows <= w.rows || w.rows == MaxRows {
@@ -109,7 +106,9 @@ func Fits(t graph.Type, n, k int) bool { return t.RowBytes(k)%16 == 0 && n%8 == 
 // New binds a problem. sums is PartialBytes full of 0xff, which they are again after each launch.
 func New(l *kernels.Loader, p Problem, sums driver.Ptr) (*Kernel, error) {
 	pairs, folder := kernels.Pairs(p.Type, p.K), kernels.Folder("gemm", p.Type)
-	k := &Kernel{sms: l.SMs(), alone: !l.Context().MPS, base: params{K: int32(pairs), XScale: p.XScale, Parts: int32(len(p.Weights)), Fn: p.Fn, Sums: sums}}
+	k := &Kernel{sms: l.SMs(), alone: !l.Context().MPS, base: params{
+		K: int32(pairs), XScale: p.XScale, Parts: int32(len(p.Weights)), Fn: p.Fn, Sums: sums,
+	}}
 	name, each := "gemm", 1 // each: rows of weights for a column of Y
 	if p.Gated {
 		name, each = "gated", 2
@@ -125,9 +124,6 @@ func New(l *kernels.Loader, p Problem, sums driver.Ptr) (*Kernel, error) {
 	}
 	even := k.even()
 	for _, w := range widths {
-		if w.rows < leastScaled && p.Type != graph.BF16 {
-			continue
-		}
 		if w.rows <= leastPaired || !even {
 			err = k.bind(l, p, folder, name, w, 1)
 		}

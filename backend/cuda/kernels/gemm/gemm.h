@@ -8,9 +8,10 @@
 //
 // Rows of x beyond m are read (they are within the buffer or zero) and never stored.
 //
-// The same text multiplies numbers of eight bits (kernels/f8, kernels/i8): a Number says which instruction and how sums become
-// results. Rows are counted in pairs of bytes throughout, since that is all the copy engine sees: k is half as large for those.
+// The same text multiplies numbers of eight bits (kernels/f8, kernels/i8); see number.h.
 #pragma once
+#include "../fn.h"
+#include "../number.h"
 #include "pieces.h"
 
 namespace wide {
@@ -20,26 +21,17 @@ extern SHARED u8 dynamic[];
 // Gate is a gated problem's function, x sigmoid(x (a + b x²)): silu, or gelu by its tanh, since (1 + tanh(u)) / 2 is sigmoid(2u).
 struct Gate {
   float a, b; // times -log2 e
-  DEVICE Gate(int fn) : a(-LOG2E * (fn == 0 ? 1 : 1.5957691216057308f)), b(-LOG2E * (fn == 0 ? 0 : 0.07135481627260f)) {}
+  DEVICE Gate(int fn) : a(-LOG2E * (fn == SILU ? 1 : 1.5957691216057308f)), b(-LOG2E * (fn == SILU ? 0 : 0.07135481627260f)) {}
   DEVICE float operator()(float x) const { return x * reciprocal(1 + exp2(x * __builtin_fmaf(b, minf(x * x, 1e30f), a))); }
 };
 
-// Scales are those of two tokens. The first is an even one, so that the second lies within the buffer's padding if nowhere else.
+// Scales are those of two tokens, of which the first is even. Of an odd number the last is read with what lies behind it (gemm.go's XScale).
 struct Scales { float first, second; };
 DEVICE Scales scalesAt(const float* scale, int token) {
   Scales s;
   asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(s.first), "=f"(s.second) : "l"(scale + token));
   return s;
 }
-
-// Bf16 is the Number of unscaled products.
-struct Bf16 {
-  typedef float Sum;
-  static constexpr bool SCALED = false;
-  template <int N> static DEVICE void multiply(float (&d)[N], u64 a, u64 b, int add) { product(d, a, b, add); }
-  static DEVICE void settle(float& d) { asm volatile("" : "+f"(d)::"memory"); }
-  static DEVICE float result(float sum, float, float) { return sum; }
-};
 
 // Writer turns a tile so that a token's numbers lie together, CHUNK tokens at a time: each warpgroup lays its columns of Y in
 // lines of shared memory and then writes them out 16 bytes a thread.
@@ -54,8 +46,9 @@ template <typename Number, int BN, bool GATED> struct Writer {
   float bias0 = 0, bias1 = 0, scale0 = 1, scale1 = 1;
   Scales xs[CHUNK / 8]; // of the tokens in hand
 
-  DEVICE Writer(const GemmParams& p, const Place& at, u8* stage) : part(p.part[at.part]), xScale(p.xScale), gate(p.fn), group(warp() / 4 - 1), row0(at.xRow), m(p.m) {
-    lines = stage + group * (CHUNK * LINE);
+  DEVICE Writer(const GemmParams& p, const Place& at, u8* all) // all: both warpgroups' lines
+      : part(p.part[at.part]), xScale(p.xScale), gate(p.fn), group(warp() / 4 - 1), row0(at.xRow), m(p.m) {
+    lines = all + group * (CHUNK * LINE);
     column = (GATED ? at.wRow / 2 : at.wRow) + group * COLS;
     int col = column + (warp() & 3) * (COLS / 4) + lane() / 4, col1 = GATED ? col : col + 8;
     const float *b1 = GATED ? part.bias2 : part.bias, *s1 = GATED ? part.scale2 : part.scale;
@@ -66,7 +59,7 @@ template <typename Number, int BN, bool GATED> struct Writer {
   }
   DEVICE void fetchScales(int c) { // of turn c; where all turns are written, asked for a turn ahead
     UNROLL for (int j = 0; j < CHUNK / 8; j++)
-      xs[j] = Number::SCALED ? scalesAt(xScale, mini(row0 + c * CHUNK + j * 8 + lane() % 4 * 2, m - 1 & ~1)) : Scales{1, 1};
+      xs[j] = Number::SCALED ? scalesAt(xScale, mini(row0 + c * CHUNK + j * 8 + lane() % 4 * 2, (m - 1) & ~1)) : Scales{1, 1};
   }
   // lay takes the lane's sums of tokens 8j to 8j + 7 of the turn.
   DEVICE void lay(int j, const typename Number::Sum* s) {
@@ -103,17 +96,54 @@ template <typename Number, int BN, bool GATED> struct Writer {
   }
 };
 
+// Stages is a ring in shared memory: the first one, and for each the barrier that tells when it is full and when it is empty again. A stage has
+// a step's weights, W_BYTES, and behind them its x.
+struct Stages { u32 at, full, empty; };
+
+// fetchTiles keeps the copy engine busy with all of a block's work. One thread runs it.
+template <int BN, int STAGES, int PAIR> DEVICE void fetchTiles(const GemmParams& p, Work work, int rank, Stages s) {
+  constexpr int X_BYTES = BN * BK * 2, STAGE = W_BYTES + X_BYTES;
+  u64 keep = p.rowTiles > 1 ? KEEP_LONG : KEEP_SHORT;
+  auto fetchW = [&](const Place& at, int step, int stage) {
+    u32 to = s.at + stage * STAGE, bar = s.full + stage * 8;
+    barrierExpect(bar, STAGE);
+    fetchBox(to, &p.w[at.part], step * BK, at.wRow, bar, keep);
+  };
+  auto fetchX = [&](const Place& at, int step, int stage) {
+    u32 to = s.at + stage * STAGE + W_BYTES + rank * (X_BYTES / 2);
+    if (PAIR > 1) fetchBoxPair(to, &p.x, step * BK, at.xRow + rank * (BN / 2), s.full + stage * 8, KEEP_LONG);
+    else fetchBox(to, &p.x, step * BK, at.xRow, s.full + stage * 8, KEEP_LONG);
+  };
+  int ahead = mini(STAGES, work.count); // weights do not wait for the kernel before this one
+  Work early = work;
+  Place at = Place::of<BN, PAIR>(p, work.tile, rank), earlyAt = at;
+  for (int i = 0; i < ahead; i++) {
+    fetchW(earlyAt, early.step, i);
+    if (early.next()) earlyAt = Place::of<BN, PAIR>(p, early.tile, rank);
+  }
+  awaitInput();
+  Ring<STAGES> r;
+  for (int i = 0; i < work.count; i++, r.next()) {
+    if (i >= STAGES) {
+      barrierWait(s.empty + r.stage * 8, r.phase ^ 1);
+      fetchW(at, work.step, r.stage);
+    }
+    fetchX(at, work.step, r.stage);
+    if (work.next()) at = Place::of<BN, PAIR>(p, work.tile, rank);
+  }
+}
+
 // GATED: the one weight matrix has eight rows of the gate, then the same eight of the up matrix, and so on, so that a thread
 // holds both numbers of a result (rows g and g + 8 of a product) and writes one.
 //
 // PAIR 2: two blocks of a cluster take neighbouring tiles of weights and the same tile of x, of which each fetches one half for
 // both. That cuts the traffic from the L2 cache, which wide tiles run into before the tensor cores are busy, by a third.
 template <typename Number, int BN, int STAGES, bool GATED, int PAIR> DEVICE void gemm(const GemmParams& p) {
-  constexpr int X_BYTES = BN * BK * 2, STAGE = W_BYTES + X_BYTES;
+  constexpr int STAGE = W_BYTES + BN * BK * 2;
   using Out = Writer<Number, BN, GATED>;
   SHARED static u64 bars[2 * STAGES];
   u32 ring = (sharedAddress(dynamic) + 1023) & ~1023u, full = sharedAddress(bars), empty = full + 8 * STAGES;
-  u8* stage = dynamic + (ring - sharedAddress(dynamic)) + STAGES * STAGE; // the epilogue's
+  u8* lines = dynamic + (ring - sharedAddress(dynamic)) + STAGES * STAGE; // the Writers'
   if (threadX() == 0) {
     for (int i = 0; i < STAGES; i++) barrierInit(full + 8 * i, 1), barrierInit(empty + 8 * i, PAIR * WORKERS / 32);
     barrierInitDone();
@@ -127,36 +157,7 @@ template <typename Number, int BN, int STAGES, bool GATED, int PAIR> DEVICE void
 
   if (warp() < 4) { // the producer: one thread of four warps that need few registers
     keepRegisters<40>();
-    if (threadX() == 0) {
-      u64 keep = p.rowTiles > 1 ? KEEP_LONG : KEEP_SHORT;
-      auto fetchW = [&](const Place& at, int step, int stage) {
-        u32 to = ring + stage * STAGE, bar = full + stage * 8;
-        barrierExpect(bar, STAGE);
-        fetchBox(to, &p.w[at.part], step * BK, at.wRow, bar, keep);
-      };
-      auto fetchX = [&](const Place& at, int step, int stage) {
-        u32 to = ring + stage * STAGE + W_BYTES + rank * (X_BYTES / 2);
-        if (PAIR > 1) fetchBoxPair(to, &p.x, step * BK, at.xRow + rank * (BN / 2), full + stage * 8, KEEP_LONG);
-        else fetchBox(to, &p.x, step * BK, at.xRow, full + stage * 8, KEEP_LONG);
-      };
-      int ahead = mini(STAGES, work.count); // weights do not wait for the kernel before this one
-      Work early = work;
-      Place at = Place::of<BN, PAIR>(p, work.tile, rank), earlyAt = at;
-      for (int i = 0; i < ahead; i++) {
-        fetchW(earlyAt, early.step, i);
-        if (early.next()) earlyAt = Place::of<BN, PAIR>(p, early.tile, rank);
-      }
-      awaitInput();
-      Ring<STAGES> r;
-      for (int i = 0; i < work.count; i++, r.next()) {
-        if (i >= STAGES) {
-          barrierWait(empty + r.stage * 8, r.phase ^ 1);
-          fetchW(at, work.step, r.stage);
-        }
-        fetchX(at, work.step, r.stage);
-        if (work.next()) at = Place::of<BN, PAIR>(p, work.tile, rank);
-      }
-    }
+    if (threadX() == 0) fetchTiles<BN, STAGES, PAIR>(p, work, rank, {ring, full, empty});
     return;
   }
 
@@ -197,7 +198,7 @@ template <typename Number, int BN, int STAGES, bool GATED, int PAIR> DEVICE void
 
     u32 mine = n < steps ? pieces.join(tile, head, acc) : ~0u;
     if (mine == 0) continue;
-    Out out(p, Place::of<BN, PAIR>(p, tile, rank), stage);
+    Out out(p, Place::of<BN, PAIR>(p, tile, rank), lines);
     if (n == steps) out.template finish<true>(acc, mine);
     else out.template finish<false>(acc, mine);
   }

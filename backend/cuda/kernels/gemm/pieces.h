@@ -1,35 +1,13 @@
 // How blocks add up a tile whose steps they share.
 #pragma once
+#include "../words.h"
 #include "work.h"
 
 namespace wide {
 #if __CUDA_ARCH__ >= 900
-// EMPTY is a word of the scratch that holds no sum. leave makes a sum a word that is not EMPTY, and take adds what a word holds.
-constexpr u32 EMPTY = 0xffffffff;
-DEVICE u32 leave(float sum) { // the only NaN that comes out of an addition is 0x7fffffff
-  u32 word;
-  asm volatile("add.rn.f32 %0, %1, 0f00000000;" : "=r"(word) : "f"(sum));
-  return word;
-}
-DEVICE void take(float& sum, u32 word) { sum += __builtin_bit_cast(float, word); }
-DEVICE u32 leave(int sum) { return sum ^ 0x7fffffff; } // the least integer would be EMPTY; it takes a depth of 133,000
-DEVICE void take(int& sum, u32 word) { sum += (int)(word ^ 0x7fffffff); }
-
-// anyLane tells all lanes whether v holds in one.
-DEVICE bool anyLane(bool v) {
-  u32 y;
-  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %1, 0;\n\tvote.sync.any.pred p, p, -1;\n\tselp.b32 %0, 1, 0, p;\n\t}" : "=r"(y) : "r"((u32)v));
-  return y != 0;
-}
-
 // Pieces of a tile that teams of the stream share, in scratch memory. A block has two places: one for the tile that it begins
 // with, one for the tile that it ends with. Those whose runs end in the tile each write some of its turns (Writer's): all leave
-// their sums of these in the scratch, and who writes a turn adds them to its own.
-//
-// A word of the scratch says itself whether it has come: who has read it makes it EMPTY again, which no sum is, so all are between
-// launches. That needs no fence, no counter and no barrier. But blocks wait for each other, and must all be on the GPU at one time: a
-// grid has at most a block for each multiprocessor, and those of the launches before and after neither wait for it nor keep it out. Beside
-// kernels of other processes (MPS) that does not hold, and gemm.go cuts no tiles.
+// their sums of these in the scratch (words.h), and who writes a turn adds them to its own.
 template <typename Sum, int BN, int PAIR, int TURNS> struct Pieces {
   static constexpr int EACH = BN / 8 / TURNS, AT_ONCE = EACH < 4 ? EACH : 4, OTHERS = 3; // vectors of a turn, fetched at one time, and of how many pieces
   const GemmParams& p;
@@ -37,14 +15,6 @@ template <typename Sum, int BN, int PAIR, int TURNS> struct Pieces {
   int steps, rank, tid;
 
   DEVICE Vec16* place(int which, bool head) const { return (Vec16*)p.sums + (long)((which * PAIR + rank) * 2 + (head ? 0 : 1)) * (BN / 8) * WORKERS + tid; }
-  static DEVICE void put(Vec16* to, Vec16 v) {
-    asm volatile("st.relaxed.gpu.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x[0]), "r"(v.x[1]), "r"(v.x[2]), "r"(v.x[3]) : "memory");
-  }
-  static DEVICE Vec16 look(const Vec16* at) {
-    Vec16 v;
-    asm volatile("ld.relaxed.gpu.global.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x[0]), "=r"(v.x[1]), "=r"(v.x[2]), "=r"(v.x[3]) : "l"(at) : "memory");
-    return v;
-  }
   static DEVICE bool missing(Vec16 v) { return v.x[0] == EMPTY || v.x[1] == EMPTY || v.x[2] == EMPTY || v.x[3] == EMPTY; }
 
   // join leaves the block's sums of a tile to those who write them, and adds theirs to what the block itself writes: the turns
@@ -96,7 +66,7 @@ template <typename Sum, int BN, int PAIR, int TURNS> struct Pieces {
         if (o < pieces) UNROLL for (int i = 0; i < N; i++) v[o][i] = look(from[o] + (j + i) * WORKERS);
       UNROLL for (int o = 0; o < OTHERS; o++)
         if (o < pieces) UNROLL for (int i = 0; i < N; i++) again |= missing(v[o][i]);
-    } while (anyLane(again)); // all lanes alike, or the compiler keeps nothing in uniform registers, which the products' loop needs
+    } while (anyLane(again));
   }
   // add adds what was fetched, and empties its places.
   template <int N> static DEVICE void add(Sum* acc, const Vec16 (&v)[OTHERS][N], const Vec16* const (&from)[OTHERS], int j, int pieces) {

@@ -6,8 +6,8 @@ namespace wide {
 struct Part { // one weight matrix; several that read the same x are one launch
   const float *bias, *bias2; // [n] or null; bias2 is the up matrix's
   const float *scale, *scale2; // [n] what a number of each row of weights counts, if they are scaled; scale2 is the up matrix's
-  bf16* y;           // [m, n]
-  int n, tiles;      // columns of Y, and tiles of rows
+  bf16* y;      // [m, n]
+  int n, tiles; // columns of Y, and tiles of 128 rows of weights
 };
 struct GemmParams {
   TensorMap w[3]; // [n, k] each
@@ -15,7 +15,7 @@ struct GemmParams {
   Part part[3];
   void* sums;     // two tiles of sums a block, EMPTY between launches (see Pieces)
   const float* xScale; // [rows] what a number of each row of x counts, if they are scaled
-  int m, k, parts, fn;
+  int m, k, parts, fn; // k: in pairs of bytes (number.h); fn: graph.Fn of a gated launch
   int rowTiles, tiles, stream; // tiles of x, tiles in all, and how many of them go as a stream; of pairs of blocks, pairs of tiles
   int gap; // what giving a piece of one tile away and going on with the next costs, in steps
 };
@@ -51,7 +51,7 @@ struct Work {
     if (left > 0) left--;
     return false;
   }
-  // here is how many steps it stands before of the tile at hand; skip goes on behind them.
+  // here is how many steps of the tile at hand are its own, from where it stands; skip goes on behind them.
   DEVICE int here() const { return left > 0 ? mini(left, steps - step) : steps; }
   DEVICE void skip(int n) {
     step = 0;

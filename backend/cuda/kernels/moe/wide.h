@@ -31,12 +31,6 @@ DEVICE void storeMatrix4T(u32 at, const u32 (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
 
-// fetchWeights starts the copy of bytes in a row, which are read once or a few times soon after each other.
-DEVICE void fetchWeights(u32 to, const u8* from, int bytes, u32 bar) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
-               ::"r"(to), "l"(from), "r"(bytes), "r"(bar), "l"(KEEP_SHORT) : "memory");
-}
-
 // WideGate is a gated product's function: gate sigmoid(gate (a + b gate²)) (up + more), of numbers that are cut at a limit. Silu, gelu by tanh and gpt-oss's are of that kind.
 struct WideGate {
   float steep, curved, limit, more; // the first two times -log2 e
@@ -129,7 +123,7 @@ template <typename Q, bool GATED> struct Wide {
         u32 bar = wFull + w.stage * 8;
         if (fetched++ >= wStages) barrierWait(wEmpty + w.stage * 8, w.phase ^ 1);
         barrierExpect(bar, W_STAGE);
-        fetchWeights(ws + w.stage * W_STAGE, from, W_STAGE, bar);
+        fetchBytes(ws + w.stage * W_STAGE, from, W_STAGE, bar);
         from += W_STAGE;
       }
     }

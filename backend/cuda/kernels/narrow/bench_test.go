@@ -54,7 +54,7 @@ func BenchmarkLinear(b *testing.B) {
 
 // launch is a product of fresh random matrices. A gated one has n rows of gate and up together.
 func launch(g *gputest.GPU, t graph.Type, m, k int, parts []int, gated bool, sums driver.Ptr) func() error {
-	x, xScale := codes(g, t, m*k), g.F32(g.Random(m, 1))
+	x, xScale := codes(g, t, m*k), g.F32(g.Random(m+m%2, 1))
 	wide := gemm.Problem{Type: t, X: x, XScale: xScale, Rows: m, K: k, Gated: gated}
 	few := &skinny.Params{X: x, XScale: xScale, M: int32(m), K: int32(kernels.Pairs(t, k)), Parts: int32(len(parts))}
 	for i, rows := range parts {

@@ -1,5 +1,5 @@
 // Pointwise functions, 8 numbers a thread; the last numbers, if they are fewer, one by one.
-#include "../cuda.h"
+#include "../fn.h"
 
 struct PointwiseParams {
   const void* x;
@@ -9,14 +9,13 @@ struct PointwiseParams {
   int fn;     // what, as below
   float limit; // soft cap
 };
-enum { SILU, GELU_TANH, GELU_ERF, RELU }; // graph.Fn
 enum { ACT = 0, ACT_MUL = 16, ADD = 32, SOFTCAP = 48 };
 
 DEVICE float activation(int fn, float x) {
   switch (fn) {
-  case SILU: return x * reciprocal(1 + expf(-x));
-  case GELU_TANH: return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
-  case GELU_ERF: return 0.5f * x * (1 + erff(x * 0.7071067811865476f));
+  case SILU: return silu(x);
+  case GELU_TANH: return geluTanh(x);
+  case GELU_ERF: return geluErf(x);
   default: return maxf(x, 0);
   }
 }

@@ -8,8 +8,11 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// MaxRows is how many rows of x a launch takes.
-const MaxRows = 16
+// MaxRows is how many rows of x a launch takes, MaxGated how many one of a gated problem.
+const (
+	MaxRows  = 16
+	MaxGated = 8
+)
 
 // Part mirrors Part of skinny.h: one weight and where its results go.
 type Part struct {
@@ -25,39 +28,41 @@ type Params struct {
 	M, K, Parts, Fn int32
 }
 
-// Kernel is the family: for up to 8 rows and up to 16, plain or gated.
+// Kernel is a problem's kernels.
 type Kernel struct {
-	variants []variant
-	few      variant // for up to 8 rows and few weights: more warps share the k of a block
+	variants []variant // for more and more rows
 	sms      int
-	gated    bool
 }
 
+// variant is a kernel of skinny.cu.
 type variant struct {
+	name    string
+	rows    int  // of x, at most
+	weights int  // rows of weights in a block
+	threads int  // in a block
+	few     bool // for few weights: more warps share the k of a block
 	kernel  *driver.Kernel
-	rows    int // of x
-	weights int // rows of weights in a block
-	threads int
 }
 
 // New finds the kernels for numbers of a type, BF16, F8 or I8. A gated problem has one weight, gate and up as gemm.Weave makes them,
 // with N the columns of Y; the up matrix's bias and scales are the second part's.
 func New(l *kernels.Loader, t graph.Type, gated bool) (*Kernel, error) {
-	folder := kernels.Folder("skinny", t)
-	k := &Kernel{sms: l.SMs(), gated: gated, variants: []variant{{nil, 8, 16, 256}, {nil, 16, 32, 256}}, few: variant{nil, 8, 16, 512}}
-	names := []string{"skinny8", "skinny16"}
+	k := &Kernel{sms: l.SMs(), variants: []variant{
+		{name: "skinny8_few", rows: 8, weights: 16, threads: 512, few: true},
+		{name: "skinny8", rows: 8, weights: 16, threads: 256},
+		{name: "skinny16", rows: MaxRows, weights: 32, threads: 256},
+	}}
 	if gated {
-		names, k.variants[1].weights = []string{"skinny8_gated", "skinny16_gated"}, 16
+		k.variants = []variant{{name: "skinny8_gated", rows: MaxGated, weights: 16, threads: 256}}
 	}
-	for i, name := range names {
+	for i := range k.variants {
+		v := &k.variants[i]
 		var err error
-		if k.variants[i].kernel, err = l.Kernel(folder, name, 0); err != nil {
+		if v.kernel, err = l.Kernel(kernels.Folder("skinny", t), v.name, 0); err != nil {
 			return nil, err
 		}
 	}
-	var err error
-	k.few.kernel, err = l.Kernel(folder, "skinny8_few", 0)
-	return k, err
+	return k, nil
 }
 
 // Fits reports whether rows of k numbers can be loaded 16 bytes at a time.
@@ -65,15 +70,12 @@ func Fits(t graph.Type, k int) bool { return t.RowBytes(k)%16 == 0 }
 
 // Launch computes p.M rows.
 func (k *Kernel) Launch(s *driver.Stream, p *Params) error {
-	v := &k.variants[0]
-	if int(p.M) > v.rows {
-		v = &k.variants[1]
+	at := 0
+	for int(p.M) > k.variants[at].rows || k.variants[at].few && k.variants[at].blocks(p) > 2*k.sms {
+		at++
 	}
-	blocks := v.blocks(p)
-	if !k.gated && int(p.M) <= k.few.rows && blocks <= 2*k.sms {
-		v = &k.few
-	}
-	return driver.Launch(s, v.kernel, driver.Grid{X: blocks, Threads: v.threads}, p)
+	v := &k.variants[at]
+	return driver.Launch(s, v.kernel, driver.Grid{X: v.blocks(p), Threads: v.threads}, p)
 }
 
 func (v *variant) blocks(p *Params) int {

@@ -5,43 +5,30 @@
 // is permuted alike, lane t of a quad may take any eight. So each lane loads 8 neighbouring numbers, 16 bytes, of a row, and
 // no shuffle or shared memory stands between the memory and the tensor core.
 //
-// The same text multiplies numbers of eight bits (kernels/f8, kernels/i8): a Number says with which instruction. Rows are counted in
-// pairs of bytes throughout: k is half as large for those.
+// The same text multiplies numbers of eight bits (kernels/f8, kernels/i8); see number.h.
 #pragma once
-#include "../cuda.h"
+#include "../fn.h"
+#include "../number.h"
 
 namespace few {
 struct Part { // one weight matrix; several that read the same x are one launch
-  const bf16* w;     // [n, k]
-  const float* bias; // [n] or null
+  const bf16* w;      // [n, k]
+  const float* bias;  // [n] or null
   const float* scale; // [n] what a number of each row of weights counts, if they are scaled
-  bf16* y;           // [m, n]
+  bf16* y;            // [m, n]
   int n, pad;
 };
 struct SkinnyParams {
   const bf16* x; // [m, k]
-  Part part[3];
+  Part part[3];  // of a gated launch one matrix, woven of two, and the up matrix's bias and scale in part[1]
   const float* xScale; // [m] what a number of each row of x counts, if they are scaled
-  int m, k, parts, fn; // fn: graph.Fn of a gated launch, which has one matrix, woven of two, and the up matrix's bias and scale in part[1]
+  int m, k, parts, fn; // k: in pairs of bytes (number.h); fn: graph.Fn of a gated launch
 };
 
 constexpr int CHUNK = 64; // k of one turn of a warp
 
-DEVICE float gate(int fn, float x) {
-  if (fn == 0) return x * reciprocal(1 + expf(-x));
-  return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
-}
-
-// Bf16 is the Number of unscaled products.
-struct Bf16 {
-  typedef float Sum;
-  static constexpr bool SCALED = false;
-  static DEVICE void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) { mma(d, a0, a1, a2, a3, b0, b1); }
-  static DEVICE float result(float sum, float, float) { return sum; }
-};
-
-// A block takes RT × 16 rows of weights (RT = 2 and GATED: 16 of the gate's and the same 16 of the up matrix, which lie in turns of eight), its WARPS
-// warps the k between them, DEEP chunks of loads in flight each. NT × 8 is the rows of x there is room for.
+// A block takes RT × 16 rows of weights (RT = 2 and GATED: 16 of the gate's and the same 16 of the up matrix, which lie in turns of eight), its
+// WARPS warps the k between them, DEEP chunks of loads in flight each. NT × 8 is the rows of x there is room for.
 template <typename Number, int WARPS, int DEEP, int NT, int RT, bool GATED> DEVICE void skinny(const SkinnyParams& p) {
   typedef typename Number::Sum Sum;
   SHARED static Sum sums[WARPS][RT * NT * 128];

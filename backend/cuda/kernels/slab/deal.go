@@ -2,8 +2,8 @@ package slab
 
 import "math"
 
-// deal is how a launch's work is dealt out: to clusters of 1 << splits blocks, which cut the columns of whole tiles between them (apart: which are no
-// clusters of the hardware, each with one tile), or, where stream is 1, to blocks as equal runs of the steps of all tiles.
+// deal is how a launch's work is dealt out: to clusters of 1 << splits blocks, which cut the columns of whole tiles between them (apart: which
+// are no clusters of the hardware, each with one tile), or, where stream is 1, to blocks as equal runs of the steps of all tiles.
 type deal struct {
 	width            int // of wide.widths
 	clusters, splits int
@@ -40,8 +40,8 @@ func (w *wide) apart() int {
 	return w.sms
 }
 
-// What a tile takes beside its steps, in steps of 256 columns (0.55 µs on an H200): adding up what two teams or two blocks have and writing it, and adding up
-// what more blocks have. Measured with the layers of Llama-3.1-8B in Q4_0, 8 to 32 rows.
+// What a tile takes beside its steps, in steps of 256 columns (0.55 µs on an H200): adding up what two teams or two blocks have and writing it,
+// and adding up what more blocks have. Measured with the layers of Llama-3.1-8B in Q4_0, 8 to 32 rows.
 const (
 	tileEnds    = 0.5
 	moreBlocks  = 0.7 // for each doubling

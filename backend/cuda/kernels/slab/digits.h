@@ -6,9 +6,9 @@
 // block of weights is multiplied by its own slots, with zeros in place of the others'. Where a unit's row has one scale (WHOLE), a group is
 // one slot, in four blocks; a product's columns are the slots of all rows of x, again and again when these are fewer than four.
 //
-// Digits of several rows take long to make, and every block makes those of all of x. In a PAIR two blocks of a cluster have half of the columns each and twice as
-// many tiles, one round of them: two warps share a run of columns and its digits and take tiles by turns, and each block adds up half of the tiles, whose other sums
-// the other block's warps write there.
+// Digits of several rows take long to make, and every block makes those of all of x. In a PAIR two blocks of a cluster have half of the
+// columns each and twice as many tiles, one round of them: two warps share a run of columns and its digits and take tiles by turns, and each
+// block adds up half of the tiles, whose other sums the other block's warps write there.
 #pragma once
 #include "../hopper.h"
 #include "ring.h"
@@ -140,7 +140,8 @@ template <typename F, typename Q> struct Slots {
   }
 };
 
-// layOutRows makes a warp's slots of x, once it is there; it does what is given when x is on its way. The warps of a run take its groups two by two, by turns. NORM: x is normalised but for what rootMean finds.
+// layOutRows makes a warp's slots of x, once it is there, and calls then when x is on its way. The warps of a run take its groups two by two,
+// by turns. NORM: x is normalised but for what rootMean finds.
 template <typename F, typename Q, bool NORM, typename Then> DEVICE void layOutRows(const FewParams& p, u32 xs, int from, int groups, Then then) {
   constexpr int COUNT = NORM ? F::ROWS : 4; // under way at once: all, where a row has 4096 numbers, without too many registers
   constexpr int TURNS = WHOLE<Q> && F::ROWS == 4 ? 2 : 1; // of rows that a lane has
@@ -257,9 +258,9 @@ struct Mail {
       barrierExpect(bar, 4 * words);
     }
     barrier();
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    clusterArrive();
   }
-  DEVICE void opened() const { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+  DEVICE void opened() const { clusterAwait(); }
   DEVICE void send(int block, u32 place, float v) const {
     asm volatile("{\n\t.reg .b32 there, bar;\n\tmapa.shared::cluster.u32 there, %0, %3;\n\tmapa.shared::cluster.u32 bar, %1, %3;\n\t"
                  "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [there], %2, [bar];\n\t}"

@@ -1,7 +1,7 @@
-// How the few blocks that cut the columns of a tile between them add up their sums of it: each finishes an equal part of its warps' rows, and
-// all others send it theirs.
+// How the few blocks that cut the columns of a tile between them add up their sums of it: in a cluster by Exchange, otherwise by Apart.
 #pragma once
 #include "../hopper.h"
+#include "../words.h"
 #include "unit.h"
 
 // Exchange is how the blocks of a cluster add up their sums of a tile: each finishes an equal part of its warps' rows, and all others send it theirs.
@@ -37,30 +37,11 @@ template <typename W> struct Exchange {
   }
 };
 
-// anyLane tells all lanes whether v holds in one.
-DEVICE bool anyLane(bool v) {
-  u32 y;
-  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %1, 0;\n\tvote.sync.any.pred p, p, -1;\n\tselp.b32 %0, 1, 0, p;\n\t}" : "=r"(y) : "r"((u32)v));
-  return y != 0;
-}
-
-// EMPTY is a word of the scratch that holds no sum; the only NaN that comes out of an addition is 0x7fffffff.
-constexpr u32 EMPTY = 0xffffffff;
-DEVICE void leaveWords(Vec16* to, Vec16 v) {
-  asm volatile("st.relaxed.gpu.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x[0]), "r"(v.x[1]), "r"(v.x[2]), "r"(v.x[3]) : "memory");
-}
-DEVICE Vec16 lookAt(const Vec16* at) {
-  Vec16 v;
-  asm volatile("ld.relaxed.gpu.global.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x[0]), "=r"(v.x[1]), "=r"(v.x[2]), "=r"(v.x[3]) : "l"(at) : "memory");
-  return v;
-}
-
 // Apart is an exchange of blocks that are no cluster, of two or four, a tile each time: there may be as many as there are multiprocessors, where
-// clusters leave some without work. Sums go through memory, whose words say themselves whether they have come (gemm/pieces.h, which says
-// as well when blocks may wait for each other): who has read one makes it EMPTY again.
+// clusters leave some without work. Sums go through memory (words.h, which says when blocks may wait for each other).
 template <typename W> struct Apart {
-  static constexpr int OTHERS = 3, EACH = W::SENT / 16; // of a tile; vectors of a warp's sums
-  Vec16* sums;
+  static constexpr int OTHERS = 3, EACH = W::SENT / 16; // blocks but for one, of four; vectors of a warp's sums
+  Vec16* sums; // [tiles][8 rows][OTHERS senders][EACH], EMPTY between launches; row: of a tile's eight times 16
   int splits, tile, rank;
   DEVICE Vec16* place(int row, int sender, int lane) const { return sums + ((tile * 8 + row) * OTHERS + sender) * EACH + lane; }
   DEVICE void add(float (&acc)[W::SUMS], int row, int lane) const {
@@ -69,8 +50,8 @@ template <typename W> struct Apart {
       Vec16* to = place(row, rank - (rank > owner), lane);
       UNROLL for (int e = 0; e < W::SUMS; e += 4) {
         Vec16 v;
-        UNROLL for (int i = 0; i < 4; i++) asm volatile("add.rn.f32 %0, %1, 0f00000000;" : "=r"(v.x[i]) : "f"(acc[e + i]));
-        leaveWords(to + e * 8, v);
+        UNROLL for (int i = 0; i < 4; i++) v.x[i] = leave(acc[e + i]);
+        put(to + e * 8, v);
       }
       return;
     }
@@ -81,15 +62,15 @@ template <typename W> struct Apart {
       do {
         again = false;
         UNROLL for (int s = 0; s < OTHERS; s++)
-          if (s + 1 < 1 << splits) UNROLL for (int j = 0; j < ONCE; j++) v[s][j] = lookAt(place(row, s, lane) + (e + j) * 32);
+          if (s + 1 < 1 << splits) UNROLL for (int j = 0; j < ONCE; j++) v[s][j] = look(place(row, s, lane) + (e + j) * 32);
         UNROLL for (int s = 0; s < OTHERS; s++)
           if (s + 1 < 1 << splits) UNROLL for (int j = 0; j < ONCE; j++) UNROLL for (int i = 0; i < 4; i++) again |= v[s][j].x[i] == EMPTY;
       } while (anyLane(again));
       UNROLL for (int s = 0; s < OTHERS; s++) {
         if (s + 1 >= 1 << splits) continue;
         UNROLL for (int j = 0; j < ONCE; j++) {
-          leaveWords(place(row, s, lane) + (e + j) * 32, {EMPTY, EMPTY, EMPTY, EMPTY});
-          UNROLL for (int i = 0; i < 4; i++) acc[4 * (e + j) + i] += __builtin_bit_cast(float, v[s][j].x[i]);
+          put(place(row, s, lane) + (e + j) * 32, {EMPTY, EMPTY, EMPTY, EMPTY});
+          UNROLL for (int i = 0; i < 4; i++) take(acc[4 * (e + j) + i], v[s][j].x[i]);
         }
       }
     }

@@ -55,7 +55,8 @@ template <typename F> struct Fetch {
 
 DEVICE void pairBarrier(int run) { asm volatile("bar.sync %0, 64;" ::"r"(run + 1) : "memory"); } // of a run's two warps
 
-// Columns is the columns of x of a phase's units: lines of 2^shift rows of each unit, of which each warp of a run has half, and lanes 16 bytes a time.
+// Columns is the columns of x of a phase's units: lines of 2^shift rows of each unit, of which each warp of a run has half, and lanes 16
+// bytes a time.
 template <typename F> struct Columns {
   static constexpr int LOADS = F::LINES / 4;
   Vec16 v[LOADS];

@@ -20,8 +20,9 @@ func TestFolded(t *testing.T) {
 				gated bool
 				short bool
 			}{
-				{m: 1, k: 256, n: []int{40}, short: true}, {m: 1, k: 4096, n: []int{512, 120, 136}}, {m: 2, k: 4096, n: []int{40}, short: true}, {m: 3, k: 5120, n: []int{24}, short: true}, {m: 4, k: 8192, n: []int{50}},
-				{m: 1, k: 512, n: []int{4504, 4504}, gated: true}, {m: 4, k: 768, n: []int{2504, 2504}, gated: true}, {m: 1, k: 256, n: []int{17000}}, {m: 4, k: 256, n: []int{9000}, short: true},
+				{m: 1, k: 256, n: []int{40}, short: true}, {m: 1, k: 4096, n: []int{512, 120, 136}}, {m: 2, k: 4096, n: []int{40}, short: true},
+				{m: 3, k: 5120, n: []int{24}, short: true}, {m: 4, k: 8192, n: []int{50}}, {m: 1, k: 512, n: []int{4504, 4504}, gated: true},
+				{m: 4, k: 768, n: []int{2504, 2504}, gated: true}, {m: 1, k: 256, n: []int{17000}}, {m: 4, k: 256, n: []int{9000}, short: true},
 			} {
 				if c.m > Folds(g.Loader, f, c.k) || testing.Short() && !c.short {
 					continue

@@ -32,8 +32,6 @@ KERNEL(384, 1) wide64(PARAM WideParams p) { wide<FORMAT, 64>(p); }
 KERNEL(384, 1) wide128(PARAM WideParams p) { wide<FORMAT, 128>(p); }
 KERNEL(384, 1) wide256(PARAM WideParams p) { wide<FORMAT, 256>(p); }
 #else
-KERNEL(256, 2) rows16(PARAM RowsParams p) { rows<FORMAT, 2, false>(p); }
-KERNEL(256, 2) rows32(PARAM RowsParams p) { rows<FORMAT, 4, false>(p); }
-KERNEL(256, 2) gated16(PARAM RowsParams p) { rows<FORMAT, 2, true>(p); }
-KERNEL(256, 2) gated32(PARAM RowsParams p) { rows<FORMAT, 4, true>(p); }
+KERNEL(256, 2) rows16(PARAM RowsParams p) { rows<FORMAT, 2>(p); }
+KERNEL(256, 2) rows32(PARAM RowsParams p) { rows<FORMAT, 4>(p); }
 #endif

@@ -11,8 +11,9 @@ template <int UNIT> DEVICE void fetchUnit(u32 to, const u8* from) {
       asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(to16 + i * 512), "l"(from16 + i * 512) : "memory");
 }
 
-// Pipe is a ring of DEPTH units in shared memory that one warp fills and reads. The units of the first round are asked for by first, one by one; then each is waited
-// for, read, and its place given to the one DEPTH further by again, where there is one. asked ends both, with or without a unit; next goes on to the next place.
+// Pipe is a ring of DEPTH units in shared memory that one warp fills and reads. The units of the first round are asked for by first, one by
+// one; then each is waited for, read, and its place given to the one DEPTH further by again, where there is one. asked ends both, with or
+// without a unit; next goes on to the next place.
 template <int UNIT, int DEPTH> struct Pipe {
   u32 ring, place;
   DEVICE void init(u32 units) { ring = place = units; }

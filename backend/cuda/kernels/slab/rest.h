@@ -2,8 +2,8 @@
 #pragma once
 #include "work.h"
 
-// Rest is what a thread has to do with a tile for up to 32 rows once its numbers lie in lines: to add the residual, fetched while blocks still exchange sums, to
-// write, and to leave what the normalisation behind needs. Lanes that have the same line are neighbours.
+// Rest is what a thread has to do with a tile for up to 32 rows once its numbers lie in lines: to add the residual, fetched while blocks
+// still exchange sums, to write, and to leave what the normalisation behind needs. Lanes that have the same line are neighbours.
 template <typename W> struct Rest {
   static constexpr int COUNT = (W::LINES * 16 + WORKERS - 1) / WORKERS; // of 16 bytes
   Vec16 residual[COUNT], weight[2];

@@ -1,7 +1,7 @@
 // What the kernels for up to 8 rows of x share. A block has a run of tiles (16 rows of weights each), and each of its warps a run of the
-// units of every tile (of every second one in few.h): so a warp needs its own columns of x alone, which it lays out in shared memory itself. Weights come through a ring
-// of units of each warp's own, from before the launch that makes x has ended. The warps' sums of some tiles, a round, are added while they
-// are at the next, so that nobody waits long for another before the end.
+// units of every tile (of every second one in few.h): so a warp needs its own columns of x alone, which it lays out in shared memory itself.
+// Weights come through a ring of units of each warp's own, from before the launch that makes x has ended. The warps' sums of some tiles, a
+// round, are added while they are at the next, so that nobody waits long for another before the end.
 #pragma once
 #include "pipe.h"
 
@@ -13,8 +13,8 @@ struct FewParams {
   int tiles, each;     // of all parts; of a block, except the last
   int units;           // of a row
   // Of a launch of digits.h that does a neighbour's work as well:
-  float eps;           // in the root of norm's mean
-  const float* norm;   // [k]: x is normalised first, with these weights; or null
+  float eps;            // in the root of norm's mean
+  const float* norm;    // [k]: x is normalised first, with these weights; or null
   const bf16* residual; // [m, n]: added to the result of the one part; or null
 };
 
@@ -42,7 +42,7 @@ DEVICE void storeShared(u32 at, const Vec16& v) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x[0]), "r"(v.x[1]), "r"(v.x[2]), "r"(v.x[3]) : "memory");
 }
 
-// squares are of x, each row's, what each warp has of them.
+// squares are sums of the squares of x, for each row what each warp has of them.
 SHARED static float squares[8][FEW_WARPS];
 
 // rootMean is what a row of x must be multiplied by to be normalised.

@@ -4,22 +4,18 @@
 
 struct RowsParams {
   const bf16* x; // [m, k]
-  PackedPart part[3];
-  int m, k, parts, fn; // fn: graph.Fn of a gated launch, whose parts are the gate and the up matrix
+  PackedPart part;
+  int m, k;
 };
 
-// A block takes two tiles of 16 rows of weights (GATED: one of the gate and one of the up matrix), its warps the k between them. NT × 8 is
-// the rows of x there is room for.
-template <typename Q, int NT, bool GATED> DEVICE void rows(const RowsParams& p) {
-  constexpr int WARPS = 8, RT = 2, TILES = GATED ? 1 : RT, UNIT = 2 * Q::BYTES;
+// A block takes two tiles of 16 rows of weights, its warps the k between them. NT × 8 is the rows of x there is room for.
+template <typename Q, int NT> DEVICE void rows(const RowsParams& p) {
+  constexpr int WARPS = 8, RT = 2, UNIT = 2 * Q::BYTES;
   SHARED static float sums[WARPS][RT * NT * 128];
-  int tile = blockX() * TILES, which = 0;
-  if (!GATED)
-    while (which + 1 < p.parts && tile >= ceilDiv(p.part[which].n, 16 * TILES) * TILES) tile -= ceilDiv(p.part[which++].n, 16 * TILES) * TILES;
-  int g = lane() / 4, t = lane() % 4, n = p.part[which].n, units = unitsOf(p.k), last = ceilDiv(n, 16) - 1;
+  int tile = blockX() * RT, g = lane() / 4, t = lane() % 4, n = p.part.n, units = unitsOf(p.k), last = ceilDiv(n, 16) - 1;
 
   const u8* w[RT];
-  UNROLL for (int r = 0; r < RT; r++) w[r] = p.part[GATED ? r : which].w + unitAt(mini(tile + (GATED ? 0 : r), last), 0, units) * UNIT;
+  UNROLL for (int r = 0; r < RT; r++) w[r] = p.part.w + unitAt(mini(tile + r, last), 0, units) * UNIT;
   float acc[RT][NT][4] = {};
   for (int unit = warp(); unit < units; unit += WARPS) {
     Q a[RT][2];
@@ -45,19 +41,11 @@ template <typename Q, int NT, bool GATED> DEVICE void rows(const RowsParams& p) 
     sums[warp()][(j * 8 + t * 2 + (i & 1)) * (RT * 16) + r * 16 + g + (i / 2) * 8] = acc[r][j][i];
   barrier();
   for (int i = threadX(); i < RT * NT * 128; i += WARPS * 32) {
-    int m = i / (RT * 16), c = i % (RT * 16), r = c / 16;
-    if (GATED && r > 0) continue;
-    int row = (tile + r) * 16 + c % 16;
+    int m = i / (RT * 16), row = tile * 16 + i % (RT * 16);
     if (m >= p.m || row >= n) continue;
-    float v = 0, up = 0;
+    float v = 0;
     UNROLL for (int k = 0; k < WARPS; k++) v += sums[k][i];
-    const PackedPart& part = p.part[which];
-    if (part.bias) v += part.bias[row];
-    if (GATED) {
-      UNROLL for (int k = 0; k < WARPS; k++) up += sums[k][i + 16];
-      if (p.part[1].bias) up += p.part[1].bias[row];
-      v = gate(p.fn, toFloat(fromFloat<bf16>(v))) * toFloat(fromFloat<bf16>(up));
-    }
-    part.y[(long)m * n + row] = fromFloat<bf16>(v);
+    if (p.part.bias) v += p.part.bias[row];
+    p.part.y[(long)m * n + row] = fromFloat<bf16>(v);
   }
 }

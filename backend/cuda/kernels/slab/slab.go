@@ -43,7 +43,8 @@ type Scratch struct {
 	Squares driver.Ptr // SquaresBytes, from a Summed launch to those behind it
 }
 
-// Kernel is a problem bound to its kernels: few for up to 4 rows, wide for more; where that does not fit, few up to 8, and on older GPUs rows.
+// Kernel is a problem bound to its kernels: few for up to 4 rows, wide for more; where that does not fit few for all, 8 at a time, but on older
+// GPUs rows for more than 8.
 type Kernel struct {
 	base    few
 	few     []fewKernel // for more and more rows
@@ -62,7 +63,7 @@ type fewKernel struct {
 	room   int // the shared memory of a block, in bytes
 }
 
-// part mirrors PackedPart of unit.h.
+// part mirrors PackedPart of unit.h. Tiles is, in few, how many of 16 rows the parts before it have; in wide, how many of wideTile it has.
 type part struct {
 	W, Bias, Y driver.Ptr
 	N, Tiles   int32
@@ -93,9 +94,9 @@ func New(l *kernels.Loader, f quant.Format, p Problem, s Scratch) (*Kernel, erro
 	k := &Kernel{base: newFew(p), sms: l.SMs()}
 	var err error
 	switch {
-	case !l.Hopper():
-		k.rows, err = newRows(l, lay, p)
-	case fits(p):
+	case !l.Hopper() && len(p.Parts) == 1: // as all are there: only Hopper joins layers
+		k.rows, err = newRows(l, lay)
+	case l.Hopper() && fits(p):
 		k.wide, err = newWide(l, lay, p, s)
 	}
 	if err != nil {
@@ -111,7 +112,7 @@ func newFew(p Problem) few {
 		b.Tiles += int32(tiles(w.N))
 	}
 	for i := len(p.Parts); i < len(b.Part); i++ {
-		b.Part[i].Tiles = math.MaxInt32
+		b.Part[i].Tiles = math.MaxInt32 // so that no tile is of it
 	}
 	if p.Gated {
 		b.Turn = 2
@@ -188,7 +189,8 @@ func (k *Kernel) findDigits(l *kernels.Loader, lay layout, b block, end string) 
 	return nil
 }
 
-// pairs reports whether a launch for so many rows is dealt out to pairs of blocks: one whose rows' digits take long to make, and whose tiles are one round.
+// pairs reports whether a launch for so many rows is dealt out to pairs of blocks: one whose rows' digits take long to make, and whose tiles
+// are one round.
 func (k *Kernel) pairs(rows int) bool {
 	return k.base.Norm == 0 && k.base.Turn == 1 && int(k.base.Tiles) <= k.sms/2*2*roundTiles(rows)
 }

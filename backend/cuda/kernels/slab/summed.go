@@ -6,8 +6,9 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// A normalisation between two products of 5 to 32 rows is done by both, in wide.h: the first adds the residual, multiplies what that makes by the normalisation's
-// weights, and leaves the sums of its squares over pieces of each row; the second adds these up and multiplies its results by the scale that they give.
+// A normalisation between two products of 5 to 32 rows is done by both, in wide.h: the first adds the residual, multiplies what that makes by
+// the normalisation's weights, and leaves the sums of its squares over pieces of each row; the second adds these up and multiplies its results
+// by the scale that they give.
 
 // summedRows is the most rows of a launch that does so, summedTiles the most pieces of a row.
 const (
@@ -35,7 +36,8 @@ func Summed(l *kernels.Loader, f quant.Format, p Problem, weight, weighed driver
 	return &Kernel{wide: w}, nil
 }
 
-// LaunchBehind is Launch of rows that Sums where X is what another kernel weighed: its rows are still to be divided by the root of their mean square and eps.
+// LaunchBehind is Launch of rows that Sums where X is what another kernel weighed: its rows are still to be divided by the root of their mean
+// square and eps.
 func (k *Kernel) LaunchBehind(s *driver.Stream, m int, sum *Kernel, eps float32) error {
 	p, d := k.wide.base, sum.wide.deal(m)
 	p.Pieces, p.Eps = sum.wide.base.Tiles<<d.splits, eps

@@ -6,23 +6,24 @@
 // as whole numbers that bf16 holds. With both, scales go on the sums and nothing is rounded. weights gives the numbers themselves
 // rounded to bf16, to be multiplied in one go or stored.
 #pragma once
-#include "../cuda.h"
+#include "../fn.h"
 
 constexpr int COLUMNS = 128, BLOCKS = 4; // of a unit
 constexpr int SLAB = 8;                  // tiles
 
-// unitAt is which unit of a weight is that of a tile and a column unit, of so many.
+extern SHARED u8 dynamic[];
+
 // unitsOf is how many units a row of k numbers has: an even number, so that the wide kernel may take two at a time.
 DEVICE int unitsOf(int k) { return ceilDiv(k, 2 * COLUMNS) * 2; }
+// unitAt is where a unit of a tile lies, counted in units, in a weight whose rows have so many.
 DEVICE u64 unitAt(u32 tile, u32 unit, u32 units) { return (tile / SLAB * units + unit) * SLAB + tile % SLAB; } // in 32 bits: far cheaper
-extern SHARED u8 dynamic[];
 
 struct PackedPart { // one weight; several that read the same x are one launch
   const u8* w;       // [ceil(n / 128)][unitsOf(k)][8] units
   const float* bias; // [n] or null
   bf16* y;           // [m, n]
   int n;
-  int tiles; // of its launch; only the wide kernel reads it
+  int tiles; // ring.h: 16 rows each, of the parts before this one; wide.h: a block's, of this one
 };
 
 // Where a half of a unit lies, in shared or in device memory, and how to get 16 or 8 bytes of it.
@@ -72,7 +73,7 @@ constexpr u32 ONES = 0x3f803f80, MINUS_ZEROS = 0x80008000;
 DEVICE float halfFloat(u16 bits) { return (float)__builtin_bit_cast(f16, bits); }
 DEVICE float halfFloat(u32 pair, int i) { return halfFloat((u16)(pair >> (16 * i))); }
 
-// choose makes four bytes of the eight of a and b; each digit of which names one.
+// choose makes four bytes of the eight of a and b; each hexadecimal digit of which names one.
 DEVICE u32 choose(u32 a, u32 b, u32 which) {
   u32 d;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(which));
@@ -239,10 +240,4 @@ template <typename Q> DEVICE void weights(const Q& q, int block, u32 (&pairs)[4]
       pairs[i] = fmaPair(pairs[i], scales, middles);
     }
   }
-}
-
-// gate is a gated launch's function: 0 silu, otherwise gelu by tanh.
-DEVICE float gate(int fn, float x) {
-  if (fn == 0) return x * reciprocal(1 + expf(-x));
-  return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
 }

@@ -15,10 +15,6 @@ DEVICE int ofFirstLane(int v) {
   asm volatile("shfl.sync.idx.b32 %0, %1, 0, 0x1f, -1;" : "=r"(d) : "r"(v));
   return d;
 }
-DEVICE void fetchUnits(u32 to, const u8* from, int bytes, u32 bar) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
-               ::"r"(to), "l"(from), "r"(bytes), "r"(bar), "l"(KEEP_SHORT) : "memory");
-}
 
 // Stages is a ring in shared memory: of x, boxes, or of weights, units.
 struct Stages {
@@ -59,10 +55,10 @@ template <typename W, int BN, typename Together> DEVICE void fetchWeights(const 
     if (i >= W::STAGES) barrierWait(s.empty + r.stage * 8, r.phase ^ 1);
     if (p.gated) {
       barrierExpect(bar, W::STAGE / 2);
-      UNROLL for (int u = 0; u < W::UNITS; u++) fetchUnits(to + (2 * u + second) * HALF, from + 2 * u * HALF, HALF, bar);
+      UNROLL for (int u = 0; u < W::UNITS; u++) fetchBytes(to + (2 * u + second) * HALF, from + 2 * u * HALF, HALF, bar);
     } else {
       barrierExpect(bar, W::STAGE);
-      fetchUnits(to, from, W::STAGE, bar);
+      fetchBytes(to, from, W::STAGE, bar);
     }
     from += W::STAGE;
     if (work.next()) at = Place::of<BN>(p, work.tile), from = find();
@@ -207,7 +203,7 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
   auto together = [&] { // the barriers are made
     barrier();
     releaseNext();
-    if (clusters) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    if (clusters) clusterArrive();
   };
   auto staying = [&](const Work& work) { return W::CLUSTERS && work.to - work.from <= X_STAGES; }; // x stays where it is
 
@@ -236,7 +232,7 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
   bool keeps = staying(work);
   awaitInput();
   Worker me = Worker::of<W::TEAMS>();
-  if (clusters && me.team == 0) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); // the others have their barriers ready
+  if (clusters && me.team == 0) clusterAwait(); // the others have their barriers ready
   if (W::CLUSTERS && p.pieces) findScales(p, scales, warp() - 4, W::TEAMS * WORKERS / 32); // whose readers meet all warps in handOver
   // A warp's 16 rows are a unit's; in a gated tile they are eight of the gate's (half 0 of A) and the same eight of the up matrix's, from
   // two units, of which the one warpgroup takes the first halves and the other the second.

@@ -8,14 +8,15 @@ struct WideParams {
   PackedPart part[3];
   float* partial; // stream: two tiles a block
   int* arrived;   // stream: [tiles] zeros
-  int m, k, parts, fn;
-  int rowTiles, tiles, stream; // tiles of x, tiles in all, how work is dealt out
+  int m, k, parts, fn; // fn: graph.Fn of a gated launch
+  int rowTiles, tiles, stream; // tiles of x, tiles in all; whether work is dealt out as a stream (see Work)
   int gated; // the two parts are the gate and the up matrix; a tile has 64 rows of each
   int rounds, more; // no stream: tiles of each cluster, and how many clusters have one more
   int splits, apart; // blocks that cut a tile's columns, as a power of two; whether they are no cluster
   Vec16* sums; // apart: their places for sums (see Apart)
-  // Up to 32 rows, a neighbour's work: sums and normalisation as join_norm.go has them. A launch that adds to the residual leaves what it makes, y, also
-  // multiplied by the normalisation's weights, and the sums of y's squares over each of a row's pieces; the next one takes that as its x.
+  // Up to 32 rows, a neighbour's work: sums and normalisation as join_norm.go has them. A launch that adds to the residual leaves what it
+  // makes, y, also multiplied by the normalisation's weights, and the sums of y's squares over each of a row's pieces; the next one takes
+  // that as its x.
   const bf16* residual; // [m, n] added to the results, or null
   const float* weight;  // [n] those weights, or null
   bf16* weighed;        // [m, n] with weight: y × weight

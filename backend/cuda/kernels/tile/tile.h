@@ -2,10 +2,9 @@
 // cp.async in shared memory, mma.sync. Hopper has a better one in gemm.cu; this is what Ampere, Ada and Blackwell run on, and
 // Hopper for weights whose number of rows does not divide by eight.
 //
-// The same text multiplies numbers of eight bits (kernels/f8, kernels/i8): a Number says with which instruction. Rows are counted in
-// pairs of bytes throughout: k is half as large for those.
+// The same text multiplies numbers of eight bits (kernels/f8, kernels/i8); see number.h.
 #pragma once
-#include "../cuda.h"
+#include "../number.h"
 
 namespace tiled {
 struct TileParams {
@@ -14,15 +13,7 @@ struct TileParams {
   const float* bias; // [n] or null
   const float *scale, *xScale; // [n], [m]: what a number of each row of w and x counts, if they are scaled
   bf16* y;           // [m, n]
-  int m, n, k, pad;
-};
-
-// Bf16 is the Number of unscaled products.
-struct Bf16 {
-  typedef float Sum;
-  static constexpr bool SCALED = false;
-  static DEVICE void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) { mma(d, a0, a1, a2, a3, b0, b1); }
-  static DEVICE float result(float sum, float, float) { return sum; }
+  int m, n, k, pad;  // k: in pairs of bytes (number.h)
 };
 
 constexpr int BM = 128, BN = 128, BK = 32, STAGES = 4, LINE = BK * 2, STAGE = (BM + BN) * LINE;

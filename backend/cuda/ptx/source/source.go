@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -34,53 +33,46 @@ type Job struct {
 
 // Jobs lists what there is to compile in dir: each NAME.cu in a folder of its own or a family's, for each target.
 func Jobs(dir string) ([]Job, error) {
-	headers, err := filepath.Glob(filepath.Join(dir, "*.h"))
-	if err != nil {
-		return nil, err
-	}
 	kernels, err := filepath.Glob(filepath.Join(dir, "*", "*.cu"))
 	if err != nil {
 		return nil, err
 	}
 	var jobs []Job
 	for _, cu := range kernels {
-		name := strings.TrimSuffix(filepath.Base(cu), ".cu")
 		sum := sha256.New()
 		fmt.Fprintln(sum, Compiler, flags)
-		own, err := filepath.Glob(filepath.Join(filepath.Dir(cu), "*.h"))
-		if err != nil {
+		if err := addText(sum, cu, map[string]bool{}); err != nil {
 			return nil, err
-		}
-		borrowed, err := borrows(cu)
-		if err != nil {
-			return nil, err
-		}
-		for _, path := range slices.Concat([]string{cu}, headers, own, borrowed) {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return nil, err
-			}
-			fmt.Fprintln(sum, filepath.Base(path), len(text))
-			sum.Write(text)
 		}
 		hash := hex.EncodeToString(sum.Sum(nil))
 		for _, target := range targets {
-			jobs = append(jobs, Job{Name: name, Target: target, dir: filepath.Dir(cu), hash: hash})
+			jobs = append(jobs, Job{Name: strings.TrimSuffix(filepath.Base(cu), ".cu"), Target: target, dir: filepath.Dir(cu), hash: hash})
 		}
 	}
 	return jobs, nil
 }
 
-// include is a line that includes a header of another kernel's folder.
-var include = regexp.MustCompile(`(?m)^#include "(\.\./[a-z0-9]+/[a-z0-9]+\.h)"$`)
+// include is a line that includes a header, by its path from the file that it stands in. There are no others: clang runs without CUDA's own.
+var include = regexp.MustCompile(`(?m)^#include "([^"]+)"$`)
 
-// borrows lists the headers of other kernels' folders that a kernel includes.
-func borrows(cu string) (paths []string, err error) {
-	text, err := os.ReadFile(cu)
-	for _, m := range include.FindAllSubmatch(text, -1) {
-		paths = append(paths, filepath.Join(filepath.Dir(cu), string(m[1])))
+// addText adds the text of a source to a hash, and of the headers that it includes and that these include, each once.
+func addText(sum io.Writer, path string, seen map[string]bool) error {
+	if seen[path] {
+		return nil
 	}
-	return paths, err
+	seen[path] = true
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(sum, filepath.Base(path), len(text))
+	sum.Write(text)
+	for _, m := range include.FindAllSubmatch(text, -1) {
+		if err := addText(sum, filepath.Join(filepath.Dir(path), string(m[1])), seen); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // File is the name of the job's PTX file, which is compressed: text of two dozen megabytes is four so.

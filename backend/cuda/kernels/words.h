@@ -1,0 +1,36 @@
+// Sums that blocks hand to each other through memory, whose words say themselves whether they have come: who has read one makes it EMPTY
+// again, which no sum is, so all are between launches. That needs no fence, no counter and no barrier. But blocks wait for each other, and
+// must all be on the GPU at one time: a grid has at most a block for each multiprocessor, and those of the launches before and after neither
+// wait for it nor keep it out. Beside kernels of other processes (MPS) that does not hold, and the Go side lets no blocks wait.
+#pragma once
+#include "cuda.h"
+
+constexpr u32 EMPTY = 0xffffffff; // a word that holds no sum
+
+// leave makes a sum a word that is not EMPTY, and take adds what a word holds.
+DEVICE u32 leave(float sum) { // the only NaN that comes out of an addition is 0x7fffffff
+  u32 word;
+  asm volatile("add.rn.f32 %0, %1, 0f00000000;" : "=r"(word) : "f"(sum));
+  return word;
+}
+DEVICE void take(float& sum, u32 word) { sum += __builtin_bit_cast(float, word); }
+DEVICE u32 leave(int sum) { return sum ^ 0x7fffffff; } // the least integer would be EMPTY; it takes a depth of 133,000
+DEVICE void take(int& sum, u32 word) { sum += (int)(word ^ 0x7fffffff); }
+
+// put writes four words, look reads them as they are at the time.
+DEVICE void put(Vec16* to, Vec16 v) {
+  asm volatile("st.relaxed.gpu.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x[0]), "r"(v.x[1]), "r"(v.x[2]), "r"(v.x[3]) : "memory");
+}
+DEVICE Vec16 look(const Vec16* at) {
+  Vec16 v;
+  asm volatile("ld.relaxed.gpu.global.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x[0]), "=r"(v.x[1]), "=r"(v.x[2]), "=r"(v.x[3]) : "l"(at) : "memory");
+  return v;
+}
+
+// anyLane tells all lanes whether v holds in one. Whoever looks again and again does so with all lanes alike: otherwise the compiler keeps
+// nothing in uniform registers, which the products' loops need.
+DEVICE bool anyLane(bool v) {
+  u32 y;
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %1, 0;\n\tvote.sync.any.pred p, p, -1;\n\tselp.b32 %0, 1, 0, p;\n\t}" : "=r"(y) : "r"((u32)v));
+  return y != 0;
+}
