@@ -51,14 +51,15 @@ type Problem struct {
 	Fn      int32    // a gated problem's graph.Fn: silu or gelu_tanh
 }
 
-// widths are the tile widths in rows of x, the stages of each that fit in shared memory, and what a step of a tile takes and what
-// adding up the pieces of one costs, in the time of a step of 128 rows (0.37 µs on an H200).
-var widths = []shape{{16, 11, 1, 4}, {32, 9, 1, 4}, {64, 8, 1, 4}, {128, 6, 1, 13}, {256, 4, 1.8, 22}}
-
+// shape is a tile width.
 type shape struct {
-	rows, stages int
-	step, join   float64
+	rows   int     // of x
+	stages int     // that fit in shared memory
+	step   float64 // what a step takes, in the time of one of 128 rows (0.37 µs on an H200)
+	join   float64 // what adding up the pieces of a tile costs, in the same
 }
+
+var widths = []shape{{16, 11, 1, 4}, {32, 9, 1, 4}, {64, 8, 1, 4}, {128, 6, 1, 13}, {256, 4, 1.8, 22}}
 
 // leastPaired is the narrowest tile that clusters of two blocks share, if the weights' tiles pair and rows are more.
 const leastPaired = 128

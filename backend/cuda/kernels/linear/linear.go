@@ -9,8 +9,8 @@ import (
 
 // Params mirrors LinearParams of linear.cu.
 type Params struct {
-	X, W, Bias, Y  driver.Ptr
-	M, N, K, ToF32 int32
+	X, W, Bias, Y  driver.Ptr // [M, K], [N, K], [N] float32 or 0, [M, N]
+	M, N, K, ToF32 int32      // ToF32: whether Y is float32, not bf16
 }
 
 // Find gets the kernel for rows and weights of these types.

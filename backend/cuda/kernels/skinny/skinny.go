@@ -16,16 +16,19 @@ const (
 
 // Part mirrors Part of skinny.h: one weight and where its results go.
 type Part struct {
-	W, Bias, Scale, Y driver.Ptr
-	N, _              int32
+	W     driver.Ptr // [N, K]
+	Bias  driver.Ptr // [N] float32, or 0
+	Scale driver.Ptr // [N] float32, what a number of each row counts; not of BF16
+	Y     driver.Ptr // [M, N] bf16
+	N, _  int32
 }
 
 // Params mirrors SkinnyParams of skinny.h. K counts kernels.Pairs.
 type Params struct {
-	X               driver.Ptr
+	X               driver.Ptr // [M, K]
 	Part            [3]Part
-	XScale          driver.Ptr
-	M, K, Parts, Fn int32
+	XScale          driver.Ptr // [M] float32, what a number of each row counts; not of BF16
+	M, K, Parts, Fn int32      // Fn: a gated problem's graph.Fn
 }
 
 // Kernel is a problem's kernels.

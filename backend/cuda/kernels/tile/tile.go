@@ -10,9 +10,11 @@ import (
 
 // Params mirrors TileParams of tile.h. K counts kernels.Pairs.
 type Params struct {
-	X, W, Bias, Scale, XScale, Y driver.Ptr
-	M, N, K                      int32
-	_                            int32
+	X, W, Bias    driver.Ptr // [M, K], [N, K], [N] float32 or 0
+	Scale, XScale driver.Ptr // [N] and [M] float32, what a number of each row of W and X counts; not of BF16
+	Y             driver.Ptr // [M, N] bf16
+	M, N, K       int32
+	_             int32
 }
 
 const (
