@@ -27,25 +27,24 @@ const (
 func tiles(rows int) int     { return (rows + tileRows - 1) / tileRows }
 func tileUnits(cols int) int { return (cols + 2*columns - 1) / (2 * columns) * 2 } // even, for wide.h
 
-// layout says how a format's halves look and how its file's blocks are read.
+// layout says how a format's halves look and how they are made of its file's rows.
 type layout struct {
 	kernels string // the kernels' name
 	bytes   int    // of a half
 	scales  int    // where they start
 	each    int    // bytes of a row's scales, and middles
 	subs    int    // scales of a block
-	read    func(to *line, row []byte, unit int)
-	codes   func(from *line, half []byte, g int)
+	pack    func(to *line, row []byte, unit int)
 }
 
 var layouts = map[quant.Format]layout{
-	quant.Q4_0:  {"slab_q4_0", 576, 512, 8, 1, readQ4_0, (*line).putFour},
-	quant.Q4_1:  {"slab_q4_affine", 640, 512, 16, 1, readQ4_1, (*line).putFour},
-	quant.Q4_K:  {"slab_q4_affine", 640, 512, 16, 1, readQ4_K, (*line).putFour},
-	quant.INT4:  {"slab_int4", 528, 512, 2, 1, readINT4, (*line).putFour},
-	quant.MXFP4: {"slab_mxfp4", 576, 512, 8, 1, readMXFP4, (*line).putFour},
-	quant.Q8_0:  {"slab_q8_0", 1088, 1024, 8, 1, readQ8_0, (*line).putEight},
-	quant.Q6_K:  {"slab_q6_k", 896, 768, 16, 2, readQ6_K, (*line).putSix},
+	quant.Q4_0:  {"slab_q4_0", 576, 512, 8, 1, packQ4_0},
+	quant.Q4_1:  {"slab_q4_affine", 640, 512, 16, 1, packQ4_1},
+	quant.Q4_K:  {"slab_q4_affine", 640, 512, 16, 1, packQ4_K},
+	quant.INT4:  {"slab_int4", 528, 512, 2, 1, packINT4},
+	quant.MXFP4: {"slab_mxfp4", 576, 512, 8, 1, packMXFP4},
+	quant.Q8_0:  {"slab_q8_0", 1088, 1024, 8, 1, packQ8_0},
+	quant.Q6_K:  {"slab_q6_k", 896, 768, 16, 2, packQ6_K},
 }
 
 // Has reports whether there are kernels for a format.
@@ -58,21 +57,21 @@ func Slabs(t quant.Tensor) (n, bytes int) {
 	return (t.Rows + slabRows - 1) / slabRows, tileUnits(t.Cols) * slabTiles * unitBytes(t.Format)
 }
 
-// Pack writes slabs from to to-1 of a weight in a format that Has. dst is overwritten.
+// Pack writes slabs from to to-1 of a weight in a format that Has. dst is overwritten. It goes along eight rows at a time, so that it reads in order
+// and writes whole pieces.
 func Pack(dst []byte, t quant.Tensor, from, to int) {
-	_, bytes := Slabs(t)
-	clear(dst[:(to-from)*bytes])
-	l := layouts[t.Format]
+	const halves = slabRows / halfRows
+	l, units, row := layouts[t.Format], tileUnits(t.Cols), int(t.Format.RowBytes(t.Cols))
 	var one line
-	for row := from * slabRows; row < min(to*slabRows, t.Rows); row++ {
-		slab := dst[(row/slabRows-from)*bytes:][:bytes]
-		for unit := range tileUnits(t.Cols) {
-			one = line{}
-			l.read(&one, t.Row(row), unit)
-			half, g := slab[(unit*slabTiles*2+row%slabRows/halfRows)*l.bytes:][:l.bytes], row%halfRows
-			l.codes(&one, half, g)
-			for i := range l.each / 2 {
-				order.PutUint16(half[l.scales+g*l.each+2*i:], one.scales[i])
+	for h := from * halves; h < to*halves; h++ {
+		first := dst[((h/halves-from)*units*halves+h%halves)*l.bytes:]
+		rows := t.Data[min(h*halfRows, t.Rows)*row : min((h+1)*halfRows, t.Rows)*row]
+		for unit := range units {
+			half := first[unit*halves*l.bytes:][:l.bytes]
+			clear(half)
+			for g := range len(rows) / row {
+				one = line{half, g, half[l.scales+g*l.each:][:l.each]}
+				l.pack(&one, rows[g*row:(g+1)*row], unit)
 			}
 		}
 	}
