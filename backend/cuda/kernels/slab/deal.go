@@ -12,7 +12,7 @@ type deal struct {
 }
 
 // deal says how m rows are dealt out.
-func (w *wide) deal(m int) deal {
+func (w *wide) deal(m int) (deal, error) {
 	at := 0
 	for m > w.widths[at].most {
 		at++
@@ -21,15 +21,18 @@ func (w *wide) deal(m int) deal {
 	tiles, steps := int(w.base.Tiles)*((m+v.rows-1)/v.rows), tileUnits(int(w.base.K))/v.units
 	d := deal{width: at}
 	if v.splits {
-		d.clusters, d.splits, d.apart = v.split(tiles, steps, w.apart())
-		return d
+		err := v.findClusters(w.sms)
+		if err == nil {
+			d.clusters, d.splits, d.apart = v.split(tiles, steps, w.apart())
+		}
+		return d, err
 	}
 	d.clusters = min(tiles, w.sms)
 	rounds := (tiles + w.sms - 1) / w.sms
 	if float64(tiles*steps)/float64(w.sms)+v.ends < float64(rounds*steps) && tiles <= MaxTiles {
 		d.clusters, d.stream = min(tiles*steps, w.sms), 1
 	}
-	return d
+	return d, nil
 }
 
 // apart is how many blocks may exchange sums that are no cluster: all must be on the GPU at one time.

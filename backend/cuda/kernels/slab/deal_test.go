@@ -53,7 +53,7 @@ func TestDeal(t *testing.T) {
 		m, rows, clusters int
 		stream            int32
 	}{{40, 64, 132, 0}, {128, 128, 132, 1}, {512, 128, 132, 0}, {513, 256, 132, 1}, {1024, 256, 132, 0}} {
-		if d := w.deal(c.m); w.widths[d.width].rows != c.rows || d.clusters != c.clusters || d.stream != c.stream || d.splits != 0 {
+		if d, err := w.deal(c.m); err != nil || w.widths[d.width].rows != c.rows || d.clusters != c.clusters || d.stream != c.stream || d.splits != 0 {
 			t.Errorf("%d rows: tiles of %d on %d blocks, stream %d; want %d, %d, %d", c.m, w.widths[d.width].rows, d.clusters, d.stream, c.rows, c.clusters, c.stream)
 		}
 	}

@@ -153,10 +153,8 @@ func TestClusters(t *testing.T) {
 			two := func(k *Kernel) {
 				k.wide.alone = false
 				for i := range k.wide.widths {
-					clear(k.wide.widths[i].clusters)
-					if v := &k.wide.widths[i]; v.clusters != nil {
-						v.clusters[splits] = 2
-					}
+					k.wide.widths[i].clusters = make([]int, 4)
+					k.wide.widths[i].clusters[splits] = 2
 				}
 			}
 			rows := []int{7, 16, 30}
@@ -182,7 +180,7 @@ func TestApart(t *testing.T) {
 		}
 		apart := func(k *Kernel) {
 			for i := range k.wide.widths {
-				clear(k.wide.widths[i].clusters)
+				k.wide.widths[i].clusters = make([]int, 4)
 			}
 		}
 		for _, m := range []int{7, 16, 30} {

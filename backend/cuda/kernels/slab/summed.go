@@ -39,7 +39,11 @@ func Summed(l *kernels.Loader, f quant.Format, p Problem, weight, weighed driver
 // LaunchBehind is Launch of rows that Sums where X is what another kernel weighed: its rows are still to be divided by the root of their mean
 // square and eps.
 func (k *Kernel) LaunchBehind(s *driver.Stream, m int, sum *Kernel, eps float32) error {
-	p, d := k.wide.base, sum.wide.deal(m)
+	d, err := sum.wide.deal(m)
+	if err != nil {
+		return err
+	}
+	p := k.wide.base
 	p.Pieces, p.Eps = sum.wide.base.Tiles<<d.splits, eps
 	return k.wide.launchOf(s, m, p)
 }

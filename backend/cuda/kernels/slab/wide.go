@@ -53,7 +53,7 @@ type width struct {
 	shared   int     // bytes
 	kernel   *driver.Kernel
 	x        driver.TensorMap
-	clusters []int // where it splits: how many of 1, 2, 4 and 8 blocks run at once
+	clusters []int // where it splits: how many of 1, 2, 4 and 8 blocks run at once; see findClusters
 }
 
 func widthOf(lay layout, rows int) width {
@@ -117,11 +117,6 @@ func newWide(l *kernels.Loader, lay layout, p Problem, s Scratch) (*wide, error)
 		}
 		w.widths = append(w.widths, v)
 	}
-	for i := range w.widths { // when all have been asked for, as this waits for them
-		if err := w.widths[i].findClusters(w.sms); err != nil {
-			return nil, err
-		}
-	}
 	return w, nil
 }
 
@@ -130,18 +125,20 @@ func (v *width) grid(clusters, splits int) driver.Grid {
 	return driver.Grid{X: clusters << splits, Threads: 128 + v.teams*wideWorkers, Shared: v.shared, Cluster: 1 << splits}
 }
 
+// findClusters asks how many clusters run at once, before the first launch: only an assembled kernel knows.
 func (v *width) findClusters(sms int) error {
-	if !v.splits {
+	if v.clusters != nil {
 		return nil
 	}
-	v.clusters = []int{sms}
+	clusters := []int{sms}
 	for splits := 1; splits <= 3; splits++ {
 		n, err := v.kernel.ClustersAtOnce(v.grid(sms>>splits, splits))
 		if err != nil {
 			return err
 		}
-		v.clusters = append(v.clusters, n)
+		clusters = append(clusters, n)
 	}
+	v.clusters = clusters
 	return nil
 }
 
@@ -149,7 +146,10 @@ func (w *wide) launch(s *driver.Stream, m int) error { return w.launchOf(s, m, w
 
 // launchOf launches m rows with parameters that base has and some more.
 func (w *wide) launchOf(s *driver.Stream, m int, p wideParams) error {
-	d := w.deal(m)
+	d, err := w.deal(m)
+	if err != nil {
+		return err
+	}
 	v := &w.widths[d.width]
 	p.X, p.M, p.RowTiles = v.x, int32(m), int32((m+v.rows-1)/v.rows)
 	p.Tiles *= p.RowTiles
