@@ -107,7 +107,9 @@ func (d *Device) start() (err error) {
 	if d.swap, err = newSwapper(d.ctx, d.stream); err != nil {
 		return err
 	}
-	d.upload = &uploader{ctx: d.ctx, stream: d.stream}
+	if d.upload, err = newUploader(d.ctx); err != nil {
+		return err
+	}
 	if d.steps, err = newSteps(d.ctx, d.stream); err != nil {
 		return err
 	}
@@ -194,6 +196,7 @@ func (d *Device) alloc(n int64, what string) (driver.Ptr, error) {
 
 // Free implements backend.Device.
 func (d *Device) Free(b backend.Buffer) {
+	<-d.upload.last // who gives back a program's memory may close its files next
 	if m, ok := b.Mem.(*hostMemory); ok && d.host[m] {
 		delete(d.host, m)
 		d.do(func() error { return errors.Join(d.swap.stream.Synchronize(), d.ctx.FreeHost(m.bytes)) })

@@ -45,7 +45,7 @@ func (d *Device) expertSlabs(list, ups []*weight, form quant.Format) (driver.Ptr
 			ups[i].packed, ups[i].expertBytes = w.packed, w.expertBytes
 		}
 	}
-	return p, d.upload.rows(p, len(list)*slabs, bytes, func(dst []byte, from, to int) {
+	d.upload.rows(p, len(list)*slabs, bytes, func(dst []byte, from, to int) {
 		for s := from; s < to; {
 			i, n := s/slabs, min(slabs-s%slabs, to-s)
 			of := dst[(s-from)*bytes:][:n*bytes]
@@ -57,6 +57,7 @@ func (d *Device) expertSlabs(list, ups []*weight, form quant.Format) (driver.Ptr
 			s += n
 		}
 	})
+	return p, nil
 }
 
 // expertRows is matrices, or biases, on the device as floats of a type, row-major.
@@ -73,7 +74,7 @@ func (d *Device) expertRows(list []*weight, as graph.Type) (driver.Ptr, error) {
 	for i, w := range list {
 		w.on[as] = p + driver.Ptr(i*rows*size)
 	}
-	return p, d.upload.rows(p, len(list)*rows, size, func(dst []byte, from, to int) {
+	d.upload.rows(p, len(list)*rows, size, func(dst []byte, from, to int) {
 		row := make([]float32, first.tensor.Cols)
 		for r := from; r < to; r++ {
 			t := list[r/rows].tensor
@@ -81,6 +82,7 @@ func (d *Device) expertRows(list []*weight, as graph.Type) (driver.Ptr, error) {
 			encode(dst[(r-from)*size:], row, as)
 		}
 	})
+	return p, nil
 }
 
 // expertBiases is the biases of the matrices with this place, 0 when there are none.

@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"errors"
+
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/graph"
@@ -82,7 +84,7 @@ func (d *Device) joinedOf(launches []backend.Launch) ([]*launch, error) {
 		if list, err = d.join(launches); err != nil {
 			return nil, err
 		}
-		if err = d.loader.Wait(); err != nil { // a program's last kernels have been asked for
+		if err = errors.Join(d.upload.wait(), d.loader.Wait()); err != nil { // a program's last weights and kernels have been asked for
 			return nil, err
 		}
 		st.joined[&launches[0]] = list

@@ -88,7 +88,7 @@ func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, e
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
 	wide := gemm.Problem{Type: x.Type, X: at(buffer), XScale: scalesOf(x, buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}
 	few := &skinny.Params{X: wide.X, XScale: wide.XScale, K: int32(kernels.Pairs(x.Type, wide.K))}
-	fits := d.hopper()
+	fits, weave := d.hopper(), func() error { return nil }
 	for i, l := range layers {
 		bias, err := d.bias(l.args)
 		if err != nil {
@@ -104,7 +104,7 @@ func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, e
 		var w driver.Ptr
 		if act != nil {
 			y = at(act.args.Out[0])
-			w, err = d.woven(matrix, layers[1].args.Weights[0].(*weight), x.Type)
+			w, weave, err = d.woven(matrix, layers[1].args.Weights[0].(*weight), x.Type)
 		} else {
 			w, err = d.resident(matrix, x.Type)
 		}
@@ -126,6 +126,9 @@ func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, e
 	}
 	many, err := d.bindProduct(wide, fits)
 	if err != nil {
+		return nil, err
+	}
+	if err := weave(); err != nil {
 		return nil, err
 	}
 	most := 8 // rows up to which the skinny kernel is faster; see bench/h200.md

@@ -46,7 +46,8 @@ func (d *Device) table(numbers []float32, what string) (driver.Ptr, error) {
 	if err != nil {
 		return 0, err
 	}
-	return p, d.upload.bytes(p, raw)
+	d.upload.bytes(p, raw)
+	return p, nil
 }
 
 func bindRoPE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {

@@ -58,7 +58,8 @@ func (d *Device) rounded(w *weight, as graph.Type) (driver.Ptr, error) {
 		return 0, err
 	}
 	if t.Format.ScaledRows() {
-		return codes, d.uploadRounded(w, codes)
+		d.uploadRounded(w, codes)
+		return codes, nil
 	}
 	from := floatsOf(t)
 	x, err := d.resident(w, from)
@@ -67,6 +68,9 @@ func (d *Device) rounded(w *weight, as graph.Type) (driver.Ptr, error) {
 	}
 	k, err := narrow.Find(d.loader, from, as)
 	if err != nil {
+		return 0, err
+	}
+	if err := d.upload.wait(); err != nil {
 		return 0, err
 	}
 	if err := narrow.Launch(d.stream, k, t.Rows, &narrow.Params{X: x, Y: codes, Scale: w.scales, N: int32(t.Cols)}); err != nil {
@@ -100,6 +104,9 @@ func (d *Device) roundSlabs(w *weight, bytes int64) error {
 	if err := d.stream.Fill(w.packed, 0, bytes); err != nil {
 		return err
 	}
+	if err := d.upload.wait(); err != nil {
+		return err
+	}
 	if err := slab.Round(d.stream, k, &slab.Rounded{X: x, W: w.packed, N: int32(w.tensor.Rows), K: int32(w.tensor.Cols)}); err != nil {
 		return err
 	}
@@ -110,17 +117,15 @@ func (d *Device) roundSlabs(w *weight, bytes int64) error {
 }
 
 // uploadRounded sends the codes and scales of a weight that is rounded already.
-func (d *Device) uploadRounded(w *weight, codes driver.Ptr) error {
+func (d *Device) uploadRounded(w *weight, codes driver.Ptr) {
 	t := w.tensor
-	part := func(to driver.Ptr, first, size int) error {
-		return d.upload.rows(to, t.Rows, size, func(dst []byte, from, until int) {
+	part := func(to driver.Ptr, first, size int) {
+		d.upload.rows(to, t.Rows, size, func(dst []byte, from, until int) {
 			for r := from; r < until; r++ {
 				copy(dst[(r-from)*size:][:size], t.Row(r)[first:])
 			}
 		})
 	}
-	if err := part(codes, 0, t.Cols); err != nil {
-		return err
-	}
-	return part(w.scales, t.Cols, 4)
+	part(codes, 0, t.Cols)
+	part(w.scales, t.Cols, 4)
 }

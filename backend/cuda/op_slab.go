@@ -42,7 +42,8 @@ func (d *Device) slabOnDevice(w *weight) (driver.Ptr, error) {
 	if w.tensor.Format != w.format {
 		return p, d.roundSlabs(w, int64(n)*int64(bytes))
 	}
-	return p, d.upload.rows(p, n, bytes, func(dst []byte, from, to int) { slab.Pack(dst, w.tensor, from, to) })
+	d.upload.rows(p, n, bytes, func(dst []byte, from, to int) { slab.Pack(dst, w.tensor, from, to) })
+	return p, nil
 }
 
 // scratch is what kernels/slab's launches share.

@@ -9,13 +9,44 @@ import (
 )
 
 // uploader copies host memory to the device through two pinned buffers: while the copy engine reads one, the host fills
-// the other.
+// the other. It does so beside its caller, who goes on binding kernels, which are then assembled meanwhile.
 type uploader struct {
 	ctx    *driver.Context
 	stream *driver.Stream
-	buf    [2][]byte
-	done   [2]*driver.Event
-	next   int
+	last   chan struct{} // closed when all that was asked for so far has been copied from where it lay
+	failed error         // why nothing more is copied
+
+	buf  [2][]byte
+	done [2]*driver.Event
+	next int
+}
+
+func newUploader(ctx *driver.Context) (*uploader, error) {
+	u := &uploader{ctx: ctx, last: make(chan struct{})}
+	close(u.last)
+	var err error
+	u.stream, err = ctx.NewStream()
+	return u, err
+}
+
+// later has do done when all that was asked for before has been.
+func (u *uploader) later(do func() error) {
+	before, done := u.last, make(chan struct{})
+	u.last = done
+	go func() {
+		defer close(done)
+		if <-before; u.failed == nil {
+			u.failed = u.ctx.Do(do)
+		}
+	}()
+}
+
+// wait waits until all is on the device. What reads it there comes after.
+func (u *uploader) wait() error {
+	if <-u.last; u.failed != nil {
+		return u.failed
+	}
+	return u.stream.Synchronize()
 }
 
 const uploadChunk = 16 << 20 // bytes
@@ -44,38 +75,28 @@ func (u *uploader) buffer(n int) (b []byte, done *driver.Event, err error) {
 	return u.buf[i][:n], u.done[i], nil
 }
 
-// bytes copies b.
-func (u *uploader) bytes(to driver.Ptr, b []byte) error {
-	for len(b) > 0 {
-		n := min(len(b), uploadChunk)
-		buf, done, err := u.buffer(n)
-		if err != nil {
-			return err
-		}
-		parallel(n, 1<<20, func(from, to int) { copy(buf[from:to], b[from:to]) })
-		if err := u.send(to, buf, done); err != nil {
-			return err
-		}
-		to, b = to+driver.Ptr(n), b[n:]
-	}
-	return nil
+// bytes copies b, which stays as it is.
+func (u *uploader) bytes(to driver.Ptr, b []byte) {
+	u.rows(to, len(b), 1, func(dst []byte, from, to int) { copy(dst, b[from:to]) })
 }
 
 // rows copies rows of rowBytes that fill makes, several side by side.
-func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte, from, to int)) error {
+func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte, from, to int)) {
 	each := max(1, uploadChunk/rowBytes)
-	for r := 0; r < rows; r += each {
-		n := min(each, rows-r)
-		buf, done, err := u.buffer(n * rowBytes)
-		if err != nil {
-			return err
+	u.later(func() error {
+		for r := 0; r < rows; r += each {
+			n := min(each, rows-r)
+			buf, done, err := u.buffer(n * rowBytes)
+			if err != nil {
+				return err
+			}
+			parallel(n, 1+(1<<18)/rowBytes, func(from, to int) { fill(buf[from*rowBytes:to*rowBytes], r+from, r+to) })
+			if err := u.send(to+driver.Ptr(r*rowBytes), buf, done); err != nil {
+				return err
+			}
 		}
-		parallel(n, 1+(1<<18)/rowBytes, func(from, to int) { fill(buf[from*rowBytes:to*rowBytes], r+from, r+to) })
-		if err := u.send(to+driver.Ptr(r*rowBytes), buf, done); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // parallel cuts n things into parts of at least so many and does them with several goroutines: one cannot keep a PCIe 5 link
@@ -101,6 +122,7 @@ func (u *uploader) send(to driver.Ptr, buf []byte, done *driver.Event) error {
 }
 
 func (u *uploader) close() {
+	<-u.last
 	for i := range u.buf {
 		if u.done[i] != nil {
 			u.done[i].Close()
@@ -109,4 +131,5 @@ func (u *uploader) close() {
 			u.ctx.FreeHost(u.buf[i])
 		}
 	}
+	u.stream.Close()
 }

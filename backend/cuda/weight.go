@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -27,11 +28,20 @@ type weight struct {
 	expertBytes int64 // of packed, when it is among those of other experts; see kernels/moe
 
 	wovenAs graph.Type
+	upload  *uploader // of its device
 }
 
 // Place implements backend.Device.
 func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) {
-	return &weight{name: w.Name, tensor: t, format: w.Format, on: map[graph.Type]driver.Ptr{}}, nil
+	return &weight{name: w.Name, tensor: t, format: w.Format, on: map[graph.Type]driver.Ptr{}, upload: d.upload}, nil
+}
+
+// WhenCopied implements backend.Borrower.
+func (w *weight) WhenCopied(release func(part []byte)) {
+	w.upload.later(func() error {
+		release(w.tensor.Data)
+		return nil
+	})
 }
 
 // meant is the weight in the graph's format; Data is the file's, in another one where the device turns it.
@@ -86,48 +96,48 @@ func (d *Device) resident(w *weight, as graph.Type) (driver.Ptr, error) {
 	}
 	w.on[as] = p
 	if t.Format == quant.BF16 && as == graph.BF16 || t.Format == quant.F32 && as == graph.F32 {
-		return p, d.upload.bytes(p, t.Data)
+		d.upload.bytes(p, t.Data)
+		return p, nil
 	}
-	return p, d.upload.rows(p, t.Rows, int(as.RowBytes(t.Cols)), func(dst []byte, from, to int) {
+	d.upload.rows(p, t.Rows, int(as.RowBytes(t.Cols)), func(dst []byte, from, to int) {
 		row := make([]float32, t.Cols)
 		for r := from; r < to; r++ {
 			quant.Decode(t.Format, row, t.Row(r))
 			encode(dst[(r-from)*int(as.RowBytes(t.Cols)):], row, as)
 		}
 	})
+	return p, nil
 }
 
-// woven is a gate and the up matrix beside it as one matrix of numbers of a type; it takes their place on the device.
-func (d *Device) woven(gate, up *weight, as graph.Type) (driver.Ptr, error) {
+// woven is a place for a gate and the up matrix beside it as one matrix of numbers of a type, and what lays them there and frees theirs. That
+// waits for weights to come, so that kernels should have been asked for before.
+func (d *Device) woven(gate, up *weight, as graph.Type) (p driver.Ptr, weave func() error, err error) {
 	if gate.woven != 0 {
-		return gate.woven, nil
+		return gate.woven, func() error { return nil }, nil
 	}
 	a, err := d.resident(gate, as)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	b, err := d.resident(up, as)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	rows, cols := gate.tensor.Rows, gate.tensor.Cols
-	p, err := d.alloc(2*as.RowBytes(cols)*int64(rows), "weights "+gate.name+" and "+up.name)
-	if err != nil {
-		return 0, err
-	}
-	if err := gemm.Weave(d.loader, d.stream, a, b, p, rows, kernels.Pairs(as, cols)); err != nil {
-		return 0, err
-	}
+	p, err = d.alloc(2*as.RowBytes(cols)*int64(rows), "weights "+gate.name+" and "+up.name)
 	gate.woven, gate.wovenAs = p, as
-	if err := d.stream.Synchronize(); err != nil {
-		return 0, err
-	}
-	for _, w := range []*weight{gate, up} {
-		if err := d.forget(w, as); err != nil {
-			return 0, err
+	return p, func() error {
+		if err := d.upload.wait(); err != nil {
+			return err
 		}
-	}
-	return p, nil
+		if err := gemm.Weave(d.loader, d.stream, a, b, p, rows, kernels.Pairs(as, cols)); err != nil {
+			return err
+		}
+		if err := d.stream.Synchronize(); err != nil {
+			return err
+		}
+		return errors.Join(d.forget(gate, as), d.forget(up, as))
+	}, err
 }
 
 // forget frees the weight's copy of a type, which nothing on the device reads any more.
@@ -152,6 +162,6 @@ func encode(dst []byte, src []float32, as graph.Type) {
 		return
 	}
 	for i, x := range src {
-		binary.LittleEndian.PutUint16(dst[2*i:], quant.F32ToBF16(x))
+		binary.LittleEndian.PutUint16(dst[2*i:2*i+2], quant.F32ToBF16(x))
 	}
 }
