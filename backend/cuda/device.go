@@ -196,7 +196,7 @@ func (d *Device) alloc(n int64, what string) (driver.Ptr, error) {
 
 // Free implements backend.Device.
 func (d *Device) Free(b backend.Buffer) {
-	<-d.upload.last // who gives back a program's memory may close its files next
+	d.upload.settle() // who gives back a program's memory may close its files next
 	if m, ok := b.Mem.(*hostMemory); ok && d.host[m] {
 		delete(d.host, m)
 		d.do(func() error { return errors.Join(d.swap.stream.Synchronize(), d.ctx.FreeHost(m.bytes)) })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 )
@@ -13,8 +14,9 @@ import (
 type uploader struct {
 	ctx    *driver.Context
 	stream *driver.Stream
-	last   chan struct{} // closed when all that was asked for so far has been copied from where it lay
-	failed error         // why nothing more is copied
+	last   chan struct{}  // closed when all that was asked for so far has been copied from where it lay
+	failed error          // why nothing more is copied
+	beside sync.WaitGroup // what is done to sources that have been copied
 
 	buf  [2][]byte
 	done [2]*driver.Event
@@ -39,6 +41,20 @@ func (u *uploader) later(do func() error) {
 			u.failed = u.ctx.Do(do)
 		}
 	}()
+}
+
+// release has do done once all that was asked for before has been copied, beside the copying: unmapping 16 GB takes 0.3 s.
+func (u *uploader) release(do func()) {
+	u.later(func() error {
+		u.beside.Go(do)
+		return nil
+	})
+}
+
+// settle waits until nothing that was to be copied is looked at any more.
+func (u *uploader) settle() {
+	<-u.last
+	u.beside.Wait()
 }
 
 // wait waits until all is on the device. What reads it there comes after.
@@ -99,17 +115,25 @@ func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte,
 	})
 }
 
-// parallel cuts n things into parts of at least so many and does them with several goroutines: one cannot keep a PCIe 5 link
-// busy, and pages of a mapped file fault in faster side by side.
-func parallel(n, least int, do func(from, to int)) {
-	parts := min(runtime.GOMAXPROCS(0), 8, n/least)
-	if parts <= 1 {
+// mostParts is how many goroutines make a chunk: with 16 on as many cores weights in Q4_0 take 0.8 s where 8 take 1.2.
+const mostParts = 16
+
+// parallel deals n things out, so many at a time, to several goroutines: one cannot keep a PCIe 5 link busy, and pages of a mapped file fault
+// in faster side by side.
+func parallel(n, each int, do func(from, to int)) {
+	if n <= each {
 		do(0, n)
 		return
 	}
 	var wg sync.WaitGroup
-	for i := range parts {
-		wg.Go(func() { do(n*i/parts, n*(i+1)/parts) })
+	var dealt atomic.Int64
+	next := func() int { return int(dealt.Add(int64(each))) - each }
+	for range min(runtime.GOMAXPROCS(0), mostParts, (n+each-1)/each) {
+		wg.Go(func() {
+			for from := next(); from < n; from = next() {
+				do(from, min(from+each, n))
+			}
+		})
 	}
 	wg.Wait()
 }
@@ -122,7 +146,7 @@ func (u *uploader) send(to driver.Ptr, buf []byte, done *driver.Event) error {
 }
 
 func (u *uploader) close() {
-	<-u.last
+	u.settle()
 	for i := range u.buf {
 		if u.done[i] != nil {
 			u.done[i].Close()

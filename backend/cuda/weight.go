@@ -38,10 +38,7 @@ func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) 
 
 // WhenCopied implements backend.Borrower.
 func (w *weight) WhenCopied(release func(part []byte)) {
-	w.upload.later(func() error {
-		release(w.tensor.Data)
-		return nil
-	})
+	w.upload.release(func() { release(w.tensor.Data) })
 }
 
 // meant is the weight in the graph's format; Data is the file's, in another one where the device turns it.

@@ -74,14 +74,13 @@ func PackWoven(dst []byte, gate, up quant.Tensor, form quant.Format, from, to in
 	if form != quant.BF16 {
 		piece = bytes / (units(gate.Cols) * slabPieces)
 	}
-	both := make([]byte, 2*bytes) // a slab of each, of which a woven one takes half
+	both := make([]byte, 2*bytes) // a slab of each, half full
 	for s := from; s < to; s++ {
-		if s == from || s%2 == 0 {
-			Pack(both[:bytes], gate, form, s/2, s/2+1)
-			Pack(both[bytes:], up, form, s/2, s/2+1)
-		}
+		first, end := min(s*slabRows/2, gate.Rows), min((s+1)*slabRows/2, gate.Rows)
+		Pack(both[:bytes], gate.RowSpan(first, end), form, 0, 1)
+		Pack(both[bytes:], up.RowSpan(first, end), form, 0, 1)
 		for i := range bytes / piece {
-			at := i%2*bytes + (i/slabPieces*slabPieces+s%2*slabPieces/2+i%slabPieces/2)*piece
+			at := i%2*bytes + (i/slabPieces*slabPieces+i%slabPieces/2)*piece
 			copy(dst[(s-from)*bytes+i*piece:][:piece], both[at:])
 		}
 	}

@@ -11,7 +11,7 @@ func blocks(row []byte, unit, bytes int) []byte {
 }
 
 func packQ4_0(to *line, row []byte, unit int) {
-	for i, b := 0, blocks(row, unit, 18); len(b) >= 18; i, b = i+1, b[18:] {
+	for i, b := 0, blocks(row, unit, 18); len(b) > 0; i, b = i+1, b[18:] {
 		order.PutUint16(to.scales[2*i:], order.Uint16(b))
 		to.putFour(i, order.Uint64(b[2:]), order.Uint64(b[10:]))
 	}
