@@ -22,8 +22,8 @@ KERNEL(384, 1) gated_pair128(PARAM wide::GemmParams p) { wide::gemm<WGMMA, 128, 
 KERNEL(384, 1) gated_pair256(PARAM wide::GemmParams p) { wide::gemm<WGMMA, 256, 4, true, 2>(p); }
 #endif
 
-KERNEL(256, 3) skinny8(PARAM few::SkinnyParams p) { few::skinny<MMA, 8, 2, 1, 1, false>(p); }
-KERNEL(512, 1) skinny8_few(PARAM few::SkinnyParams p) { few::skinny<MMA, 16, 2, 1, 1, false>(p); }
-KERNEL(256, 2) skinny16(PARAM few::SkinnyParams p) { few::skinny<MMA, 8, 2, 2, 2, false>(p); }
-KERNEL(256, 2) skinny8_gated(PARAM few::SkinnyParams p) { few::skinny<MMA, 8, 2, 1, 2, true>(p); }
+KERNEL(256, 3) skinny8(PARAM few::SkinnyParams p) { few::skinny<MMA, 8, 1, 1, false>(p); }
+KERNEL(512, 1) skinny8_few(PARAM few::SkinnyParams p) { few::skinny<MMA, 16, 1, 1, false>(p); }
+KERNEL(256, 2) skinny16(PARAM few::SkinnyParams p) { few::skinny<MMA, 8, 2, 2, false>(p); }
+KERNEL(256, 2) skinny8_gated(PARAM few::SkinnyParams p) { few::skinny<MMA, 8, 1, 2, true>(p); }
 KERNEL(256, 2) tile(PARAM tiled::TileParams p) { tiled::tile<MMA>(p); }

@@ -25,11 +25,12 @@ struct SkinnyParams {
   int m, k, parts, fn; // k: in pairs of bytes (number.h); fn: graph.Fn of a gated launch
 };
 
-constexpr int CHUNK = 64; // k of one turn of a warp
+constexpr int CHUNK = 64; // of k, that a warp multiplies at a time
+constexpr int DEEP = 2;   // chunks of a warp whose loads are under way at once
 
 // A block takes RT × 16 rows of weights (RT = 2 and GATED: 16 of the gate's and the same 16 of the up matrix, which lie in turns of eight), its
-// WARPS warps the k between them, DEEP chunks of loads in flight each. NT × 8 is the rows of x there is room for.
-template <typename Number, int WARPS, int DEEP, int NT, int RT, bool GATED> DEVICE void skinny(const SkinnyParams& p) {
+// WARPS warps the k between them. NT × 8 is the rows of x there is room for.
+template <typename Number, int WARPS, int NT, int RT, bool GATED> DEVICE void skinny(const SkinnyParams& p) {
   typedef typename Number::Sum Sum;
   SHARED static Sum sums[WARPS][RT * NT * 128];
   releaseNext();
