@@ -149,7 +149,10 @@ var rowTiles = []int{1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, gemm.MaxRows}
 
 // Info implements backend.Device.
 func (d *Device) Info() backend.Info {
-	return backend.Info{Name: fmt.Sprintf("cuda:%d", d.ctx.Ordinal), Detail: d.ctx.String(), Memory: d.ctx.Memory, Threads: 1, Act: graph.BF16, Replays: true, RowTiles: rowTiles}
+	return backend.Info{
+		Name: fmt.Sprintf("cuda:%d", d.ctx.Ordinal), Detail: d.ctx.String(), Memory: d.ctx.Memory,
+		Threads: 1, Act: graph.BF16, Replays: true, RowTiles: rowTiles,
+	}
 }
 
 // Memory implements backend.Meter.
@@ -173,7 +176,7 @@ func (d *Device) Alloc(n int64, what string) (backend.Buffer, error) {
 	return backend.Buffer{Mem: p, Len: n}, err
 }
 
-// alloc gets device memory and remembers to free it. Want of memory is told with the sums.
+// alloc gets device memory, which Close frees at the latest. Its error says how much there is and what of it is ours.
 func (d *Device) alloc(n int64, what string) (driver.Ptr, error) {
 	if n < 0 {
 		return 0, fmt.Errorf("cuda: %d bytes for %s", n, what)
@@ -185,13 +188,20 @@ func (d *Device) alloc(n int64, what string) (driver.Ptr, error) {
 		for _, bytes := range d.owned {
 			ours += bytes
 		}
-		return 0, fmt.Errorf("cuda: %s: %s are needed and %s of the GPU's %s are free (%s are ours already); take a smaller model, fewer bits a weight, a shorter context or less for the cache (--kv-memory), or stop what else uses the GPU: %w",
+		return 0, fmt.Errorf("cuda: %s: %s are needed and %s of the GPU's %s are free (%s are ours already); take a smaller model, fewer bits "+
+			"a weight, a shorter context or less for the cache (--kv-memory), or stop what else uses the GPU: %w",
 			what, size.Text(n), size.Text(free), size.Text(total), size.Text(ours), err)
 	}
 	if err == nil {
 		d.owned[p] = n
 	}
 	return p, err
+}
+
+// drop frees what alloc got. No recorded step may hold its address.
+func (d *Device) drop(p driver.Ptr) error {
+	delete(d.owned, p)
+	return d.ctx.Free(p)
 }
 
 // Free implements backend.Device.
@@ -206,10 +216,9 @@ func (d *Device) Free(b backend.Buffer) {
 	if _, ours := d.owned[p]; !ok || !ours {
 		return
 	}
-	delete(d.owned, p)
 	d.do(func() error {
 		d.steps.forget() // recorded steps may hold the address
-		return d.ctx.Free(p)
+		return d.drop(p)
 	})
 }
 

@@ -106,12 +106,6 @@ func (d *Device) noise(n int64) (driver.Ptr, error) {
 	return p, d.stream.Synchronize()
 }
 
-// drop frees what alloc got.
-func (d *Device) drop(p driver.Ptr) {
-	delete(d.owned, p)
-	d.ctx.Free(p)
-}
-
 // fastest is the least of a few times that f's work takes on the device.
 func (d *Device) fastest(f func() error) (time.Duration, error) {
 	var times []time.Duration
@@ -136,7 +130,7 @@ func (d *Device) clock(n int) ([]*driver.Event, error) {
 	for i := range events {
 		var err error
 		if events[i], err = d.ctx.NewEvent(); err != nil {
-			return nil, err
+			return nil, errors.Join(err, stop(events[:i]))
 		}
 	}
 	return events, nil

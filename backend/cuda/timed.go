@@ -15,12 +15,15 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 	if len(took) != len(launches) {
 		return fmt.Errorf("cuda: %d times for %d launches", len(took), len(launches))
 	}
-	return d.do(func() error {
+	return d.do(func() (err error) {
 		clock, err := d.clock(len(launches) + 1)
 		if err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, stop(clock)) }()
+		var joined []*launch
 		if err := d.stepWith(launches, b, func(list []*launch, s *step) error {
+			joined = list
 			for i, l := range list {
 				if err := errors.Join(d.stream.Record(clock[i]), l.put(s)); err != nil {
 					return err
@@ -28,7 +31,7 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 			}
 			return d.stream.Record(clock[len(list)])
 		}); err != nil {
-			return errors.Join(err, stop(clock))
+			return err
 		}
 		if err := d.stream.Synchronize(); err != nil {
 			return err
@@ -36,7 +39,7 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 		var size graph.Step
 		b.Step(&size)
 		at := 0
-		for i, l := range d.steps.joined[&launches[0]] {
+		for i, l := range joined {
 			together, err := clock[i+1].Since(clock[i])
 			if err != nil {
 				return err
@@ -44,7 +47,7 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 			share(took[at:at+l.count], launches[at:at+l.count], together, &size)
 			at += l.count
 		}
-		return stop(clock)
+		return nil
 	})
 }
 

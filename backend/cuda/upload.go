@@ -140,7 +140,7 @@ func parallel(n, each int, do func(from, to int)) {
 
 func (u *uploader) send(to driver.Ptr, buf []byte, done *driver.Event) error {
 	if err := u.stream.Upload(to, buf); err != nil {
-		return fmt.Errorf("sending a weight: %w", err)
+		return fmt.Errorf("cuda: sending weights: %w", err)
 	}
 	return u.stream.Record(done)
 }

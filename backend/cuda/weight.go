@@ -141,8 +141,7 @@ func (d *Device) woven(gate, up *weight, as graph.Type) (p driver.Ptr, weave fun
 func (d *Device) forget(w *weight, as graph.Type) error {
 	p := w.on[as]
 	delete(w.on, as)
-	delete(d.owned, p)
-	return d.ctx.Free(p)
+	return d.drop(p)
 }
 
 // vector is a weight of one row as F32, whatever the file has: norms and biases are small.
