@@ -72,7 +72,7 @@ func widthOf(lay layout, rows int) width {
 	case 256:
 		v.ends, v.units, v.most = 8, 1, math.MaxInt
 	}
-	lines, handed, inboxes := min(rows, 32)*(wideTile*2+16), (v.teams-1)*rows/2*wideWorkers*4, 0
+	lines, handed, inboxes := min(rows, 32)*(wideTile*2+16), 2*(v.teams-1)*rows/2*wideWorkers*4, 0
 	x, weights := 2*v.units*rows*128, v.units*slabTiles*2*lay.bytes // of a step
 	if v.splits {
 		inboxes = 2 * 7 * rows / 2 * 32 * 4

@@ -106,18 +106,14 @@ template <typename W, typename Q> DEVICE void multiplyStep(float (&acc)[W::SUMS]
   UNROLL for (int e = 0; e < W::SUMS; e++) asm volatile("" : "+f"(acc[e])::"memory");
 }
 
-// handOver gives the second team's sums to the first; it is whether the thread goes on with them.
-template <int SUMS> DEVICE bool handOver(float (&acc)[SUMS], u8* room, const Worker& me, bool first, bool last) {
-  float* handed = (float*)room + me.id;
-  if (me.team == 1) {
-    if (!first) namedBarrier(5, 2 * WORKERS); // those of the tile before have been taken
-    UNROLL for (int e = 0; e < SUMS; e++) handed[e * WORKERS] = acc[e];
-    namedArrive(4, 2 * WORKERS);
-    return false;
-  }
+// handOver gives the second team's sums of the nth tile to the first; it is whether the thread goes on with them. They have two places by turns: when the
+// teams meet, the first has taken those of the tile before.
+template <int SUMS> DEVICE bool handOver(float (&acc)[SUMS], u8* room, const Worker& me, int nth) {
+  float* handed = (float*)room + (nth & 1) * SUMS * WORKERS + me.id;
+  if (me.team == 1) UNROLL for (int e = 0; e < SUMS; e++) handed[e * WORKERS] = acc[e];
   namedBarrier(4, 2 * WORKERS);
+  if (me.team == 1) return false;
   UNROLL for (int e = 0; e < SUMS; e++) acc[e] += handed[e * WORKERS];
-  if (!last) namedArrive(5, 2 * WORKERS);
   return true;
 }
 
@@ -210,12 +206,13 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
   if (warp() < 4) { // producers, which need few registers: one thread for x, one for each part of a tile's weights
     keepRegisters<W::TEAMS == 2 ? 32 : 40>();
     Work work(p, W::UNITS, !W::CLUSTERS);
-    if (warp() == 0) return fetchInput<W, BN>(p, work, xs, staying(work), together);
-    if (warp() <= 1 + p.gated) return fetchWeights<W, BN>(p, work, ws, warp() - 1, together);
-    together();
-    if (clusters && warp() == 3 && lane() < 2) exchange.expect(lane());
+    if (warp() == 0) fetchInput<W, BN>(p, work, xs, staying(work), together);
+    else if (warp() <= 1 + p.gated) fetchWeights<W, BN>(p, work, ws, warp() - 1, together);
+    else together();
+    if (clusters && warp() == 3 && lane() == 0) exchange.expect(0), exchange.expect(1);
     if (W::CLUSTERS && p.weight && warp() == 3 && lane() < 4 && work.tile * 128 + lane() * 32 < p.part[0].n) // read from memory at the end, they would take long
       asm volatile("prefetch.global.L2 [%0];" ::"l"(p.weight + work.tile * 128 + lane() * 32));
+    if (clusters) asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); // no thread leaves before all are there: racecheck would not follow
     return;
   }
 
@@ -262,7 +259,7 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
     if (!W::CLUSTERS) work.step = work.from, work.tile += work.turn;
     me = Worker::of<W::TEAMS>();
     int row = me.row(p.gated);
-    if (W::TEAMS == 2 && !handOver(acc, lines + W::LINE * W::LINES, me, head, done == work.count)) continue;
+    if (W::TEAMS == 2 && !handOver(acc, lines + W::LINE * W::LINES, me, exchange.count)) continue;
     Rest<W> rest = {{}, {}, me.id, Place::of<BN>(p, tile).tile * (p.gated ? 64 : 128) + (exchange.rank * 8 << pieces), pieces};
     if (BN < 32) rest.fetch(p); // while sums are on their way; the widest tile has no registers for that
     if (clusters) exchange.add(acc, row, me.lane);
@@ -273,4 +270,5 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
     if (W::CLUSTERS && p.pieces) UNROLL for (int e = 0; e < W::SUMS; e++) acc[e] *= scales[e / 4 * 8 + me.lane % 4 * 2 + e % 2];
     writeOut<W, BN>(p, acc, tile, lines, me, exchange.mine(row), exchange.rank * 8 << pieces, pieces, rest, tile << p.splits | exchange.rank);
   }
+  if (clusters && team == 1) clusterAwait();
 }

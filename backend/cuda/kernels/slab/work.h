@@ -37,7 +37,7 @@ template <typename Q, int BN> struct WideBlock {
   static constexpr int UNIT = 2 * Q::BYTES, STAGE = UNITS * SLAB * UNIT;         // a step's weights
   static constexpr int LINE = 128 * 2 + 16, LINES = BN < 32 ? BN : 32;           // the epilogue's, in bytes and tokens
   static constexpr int SUMS = BN / 2;                                            // of a thread
-  static constexpr int HANDED = (TEAMS - 1) * SUMS * WORKERS * 4;                // the second team's sums
+  static constexpr int HANDED = (TEAMS - 1) * 2 * SUMS * WORKERS * 4;            // the second team's sums, of two tiles
   static constexpr int SENT = SUMS * 32 * 4, INBOX = CLUSTERS ? 7 * SENT : 0;    // a warp's sums; those that come from other blocks: there are two boxes
   static constexpr int ROOM = 224 * 1024 - LINE * LINES - HANDED - 2 * INBOX;    // for both rings
   static constexpr int EVEN = ROOM / (X_STAGE + STAGE) < 12 ? ROOM / (X_STAGE + STAGE) : 12;
