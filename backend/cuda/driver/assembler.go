@@ -28,7 +28,7 @@ type Assembler struct {
 var errClosed = errors.New("cuda: the GPU has been closed")
 
 const (
-	mostTurns = 16 // with 8 on 16 cores, the first start of an 8B model in Q4_0 takes 2.8 s in place of 2.1
+	mostTurns = 16 // with 8 on 16 cores, the first start of an 8B model in Q4_0 takes 2.4 to 2.9 s in place of 2.0
 	patience  = time.Second
 )
 
