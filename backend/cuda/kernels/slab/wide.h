@@ -206,13 +206,12 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
   if (warp() < 4) { // producers, which need few registers: one thread for x, one for each part of a tile's weights
     keepRegisters<W::TEAMS == 2 ? 32 : 40>();
     Work work(p, W::UNITS, !W::CLUSTERS);
-    if (warp() == 0) fetchInput<W, BN>(p, work, xs, staying(work), together);
-    else if (warp() <= 1 + p.gated) fetchWeights<W, BN>(p, work, ws, warp() - 1, together);
-    else together();
+    if (warp() == 0) return fetchInput<W, BN>(p, work, xs, staying(work), together);
+    if (warp() <= 1 + p.gated) return fetchWeights<W, BN>(p, work, ws, warp() - 1, together);
+    together();
     if (clusters && warp() == 3 && lane() == 0) exchange.expect(0), exchange.expect(1);
     if (W::CLUSTERS && p.weight && warp() == 3 && lane() < 4 && work.tile * 128 + lane() * 32 < p.part[0].n) // read from memory at the end, they would take long
       asm volatile("prefetch.global.L2 [%0];" ::"l"(p.weight + work.tile * 128 + lane() * 32));
-    if (clusters) asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); // no thread leaves before all are there: racecheck would not follow
     return;
   }
 
@@ -229,7 +228,7 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
   bool keeps = staying(work);
   awaitInput();
   Worker me = Worker::of<W::TEAMS>();
-  if (clusters && me.team == 0) clusterAwait(); // the others have their barriers ready
+  if (clusters) clusterAwait(); // the others have their barriers ready; both teams wait, or racecheck never ends (docs/lore.md, 121)
   if (W::CLUSTERS && p.pieces) findScales(p, scales, warp() - 4, W::TEAMS * WORKERS / 32); // whose readers meet all warps in handOver
   // A warp's 16 rows are a unit's; in a gated tile they are eight of the gate's (half 0 of A) and the same eight of the up matrix's, from
   // two units, of which the one warpgroup takes the first halves and the other the second.
@@ -270,5 +269,4 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
     if (W::CLUSTERS && p.pieces) UNROLL for (int e = 0; e < W::SUMS; e++) acc[e] *= scales[e / 4 * 8 + me.lane % 4 * 2 + e % 2];
     writeOut<W, BN>(p, acc, tile, lines, me, exchange.mine(row), exchange.rank * 8 << pieces, pieces, rest, tile << p.splits | exchange.rank);
   }
-  if (clusters && team == 1) clusterAwait();
 }
