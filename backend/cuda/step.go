@@ -8,6 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/prefill"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -25,12 +26,13 @@ type shape struct {
 type step struct {
 	shape
 	kernels.Step
+	ids      driver.Ptr   // [T] int32, tokens: what an embedding looks up, as are positions and segments
 	segments driver.Ptr   // [T] int32; see backend.Batch
 	rates    []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
 	prompts  []prompt
 }
 
-// prompt is a sequence of a step with several new tokens.
+// prompt is a sequence of a step with several new tokens: which of the step's, its tiles of attention, and its keys.
 type prompt struct{ seq, tiles, length int }
 
 // rows is how many rows launches compute for a value of this kind.
@@ -41,8 +43,8 @@ func (s *step) rows(r graph.Rows) int {
 	return s.tokens
 }
 
-// tileRows is how many rows of one sequence a block of prefill attention takes.
-const tileRows = 128
+// tilesOf is how many tiles of attention a prompt of n new tokens makes.
+func tilesOf(n int) int { return (n + prefill.TileRows - 1) / prefill.TileRows }
 
 // shapeOf rounds a batch of decoding up to its bucket; other batches are launched as they are.
 func shapeOf(b *backend.Batch, lim backend.Limits) shape {
@@ -50,7 +52,7 @@ func shapeOf(b *backend.Batch, lim backend.Limits) shape {
 	for i, kv := range b.KVLen {
 		s.seqPages = max(s.seqPages, (int(kv)+lim.PageSize-1)/lim.PageSize)
 		if n := int(b.QStart[i+1] - b.QStart[i]); n > 1 {
-			s.tiles += (n + tileRows - 1) / tileRows
+			s.tiles += tilesOf(n)
 		} else {
 			s.decodes++
 		}
@@ -103,8 +105,8 @@ func (w *writer) ints(n int, from []int32) driver.Ptr {
 
 // stepBytes bounds what a step's data takes.
 func stepBytes(lim backend.Limits, pairs int) int {
-	const arrays, pad = 16, 16
-	ints := kernels.Counts + 5*lim.Tokens + 3*lim.Seqs + 1 + lim.Seqs*lim.SeqPages + lim.Logits + 2*(lim.Tokens/tileRows+lim.Seqs) + lim.Seqs*pairs
+	const arrays, pad = 11, 16 // those of pack but the rates, whose padding is in pairs
+	ints := kernels.Counts + 5*lim.Tokens + 2*lim.Seqs + 1 + lim.Seqs*lim.SeqPages + lim.Logits + 2*(lim.Tokens/prefill.TileRows+lim.Seqs) + lim.Seqs*pairs
 	return 4*ints + arrays*pad
 }
 
@@ -112,7 +114,7 @@ func stepBytes(lim backend.Limits, pairs int) int {
 func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*graph.Rotation) step {
 	s := step{shape: sh}
 	s.Counts = w.ints(kernels.Counts, []int32{int32(len(b.Tokens)), int32(b.Seqs()), int32(len(b.Picked))})
-	s.Tokens = w.ints(sh.tokens, b.Tokens)
+	s.ids = w.ints(sh.tokens, b.Tokens)
 	s.Positions = w.ints(sh.tokens, b.Positions)
 	s.Slots = w.ints(sh.tokens, b.Slots)
 	clear(w.host[w.used:][:4*sh.tokens]) // where segments are not told, all tokens are of the first
@@ -121,7 +123,6 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 	s.RowSeq = p
 	s.QStart = w.ints(sh.seqs+1, b.QStart)
 	s.KVLen = w.ints(sh.seqs, b.KVLen)
-	s.RopeLen = w.ints(sh.seqs, b.RopeLen)
 	s.Picked = w.ints(sh.logits, b.Picked)
 	tiles, p := w.array(2 * sh.tiles)
 	s.Tiles = p
@@ -135,10 +136,10 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 		}
 		// The last tiles of a sequence see the most keys; they go first so that the longest work starts first.
 		if n := int(to - from); n > 1 {
-			s.prompts = append(s.prompts, prompt{i, (n + tileRows - 1) / tileRows, int(kv)})
-			for t := (n + tileRows - 1) / tileRows; t > 0; t-- {
+			s.prompts = append(s.prompts, prompt{seq: i, tiles: tilesOf(n), length: int(kv)})
+			for t := tilesOf(n) - 1; t >= 0; t-- {
 				binary.LittleEndian.PutUint32(tiles[8*tile:], uint32(i))
-				binary.LittleEndian.PutUint32(tiles[8*tile+4:], uint32(int(from)+(t-1)*tileRows))
+				binary.LittleEndian.PutUint32(tiles[8*tile+4:], uint32(int(from)+t*prefill.TileRows))
 				tile++
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/prefill"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
 )
@@ -84,7 +85,7 @@ func checkPacked(t *testing.T, b *backend.Batch, s *step, lim backend.Limits, at
 		}
 	}
 	same("counts", s.Counts, []int32{kernels.CountTokens: int32(tokens), kernels.CountSeqs: int32(seqs), kernels.CountLogits: int32(len(b.Picked))})
-	same("tokens", s.Tokens, b.Tokens)
+	same("tokens", s.ids, b.Tokens)
 	same("positions", s.Positions, b.Positions)
 	same("slots", s.Slots, b.Slots)
 	same("first rows", s.QStart, b.QStart)
@@ -93,7 +94,7 @@ func checkPacked(t *testing.T, b *backend.Batch, s *step, lim backend.Limits, at
 	covered := make([]int, tokens) // by tiles
 	for i := range s.tiles {
 		seq, first := at(s.Tiles, 2*s.tiles)[2*i], at(s.Tiles, 2*s.tiles)[2*i+1]
-		for r := first; r < min(first+tileRows, b.QStart[seq+1]); r++ {
+		for r := first; r < min(first+prefill.TileRows, b.QStart[seq+1]); r++ {
 			covered[r]++
 		}
 	}

@@ -21,13 +21,11 @@ struct alignas(16) Vec16 { u32 x[4]; }; // 16 bytes: the widest load and store
 // that a recorded graph serves every step of its bucket.
 struct Step {
   const int* counts;    // tokens, sequences, logits
-  const int* tokens;    // [T] ids
   const int* positions; // [T]
   const int* slots;     // [T]
   const int* rowSeq;    // [T] which sequence the row is of
   const int* qStart;    // [S+1]
   const int* kvLen;     // [S]
-  const int* ropeLen;   // [S]
   const int* pages;     // [S × seqPages]
   const int* picked;    // [L]
   const int* tiles;     // [n × 2] prefill attention's work: sequence, first row
@@ -100,6 +98,27 @@ DEVICE float shuffleXor(float v, int mask) {
   asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, -1;" : "=f"(y) : "f"(v), "r"(mask));
   return y;
 }
+// shuffleFrom gives all lanes what one of them has.
+DEVICE float shuffleFrom(float v, int lane) {
+  float y;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, -1;" : "=f"(y) : "f"(v), "r"(lane));
+  return y;
+}
+DEVICE int shuffleFrom(int v, int lane) {
+  asm volatile("shfl.sync.idx.b32 %0, %0, %1, 31, -1;" : "+r"(v) : "r"(lane));
+  return v;
+}
+DEVICE u64 shuffleFrom(u64 v, int lane) {
+  u32 low = shuffleFrom((int)v, lane), high = shuffleFrom((int)(v >> 32), lane);
+  return (u64)high << 32 | low;
+}
+// uniform is v of lane 0: what all lanes have alike, and the compiler need not keep for each.
+DEVICE int uniform(int v) {
+  asm volatile("shfl.sync.idx.b32 %0, %0, 0, 31, -1;" : "+r"(v));
+  return v;
+}
+DEVICE bool anyOf(bool each) { return __nvvm_vote_any_sync(-1, each); }
+DEVICE bool allOf(bool each) { return __nvvm_vote_all_sync(-1, each); }
 DEVICE float warpSum(float v) {
   UNROLL for (int m = 16; m > 0; m /= 2) v += shuffleXor(v, m);
   return v;

@@ -12,7 +12,7 @@ import (
 
 // Step mirrors Step of cuda.h: where the step's data lies on the device.
 type Step struct {
-	Counts, Tokens, Positions, Slots, RowSeq, QStart, KVLen, RopeLen, Pages, Picked, Tiles driver.Ptr
+	Counts, Positions, Slots, RowSeq, QStart, KVLen, Pages, Picked, Tiles driver.Ptr
 
 	SeqPages  int32
 	PageShift int32

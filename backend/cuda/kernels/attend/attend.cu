@@ -51,15 +51,10 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
     weight *= unit;
     UNROLL for (int i = 0; i < BLOCK_SIZE / 32; i++) acc[i] *= shrink;
     for (int j = 0; j < mini(32, last - p0 + 1); j++) {
-      float wj;
-      u64 vj;
-      u32 lo = (u32)(u64)v, hi = (u32)((u64)v >> 32), l2, h2;
-      asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, -1;" : "=f"(wj) : "f"(weight), "r"(j));
-      asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, -1;" : "=r"(l2) : "r"(lo), "r"(j));
-      asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, -1;" : "=r"(h2) : "r"(hi), "r"(j));
-      vj = (u64)h2 << 32 | l2;
+      float weightJ = shuffleFrom(weight, j);
+      const C* valueJ = (const C*)shuffleFrom((u64)v, j);
       UNROLL for (int i = 0; i < BLOCK_SIZE / 32; i++)
-        if (begins + i * 32 < p.vSize) acc[i] += wj * toFloat(((const C*)vj)[begins + i * 32]);
+        if (begins + i * 32 < p.vSize) acc[i] += weightJ * toFloat(valueJ[begins + i * 32]);
     }
   }
   UNROLL for (int i = 0; i < BLOCK_SIZE / 32; i++)

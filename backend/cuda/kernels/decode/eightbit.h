@@ -2,13 +2,18 @@
 #pragma once
 #include "halves.h"
 
-// opened makes IEEE halves of the two eight-bit numbers in the low or the high half of x. What e4m3 becomes is UNIT times too small
-// where there is no instruction for it. The signs of int8 have been turned: such a byte is its number + 128, and the low bits of
-// a half of 1024 + 128 + its number.
+// UNIT is how much too small a number of the cache is as a product sees it: e4m3 where there is no instruction that opens it.
 template <typename C> constexpr float UNIT = 1;
 #if __CUDA_ARCH__ < 900
 template <> constexpr float UNIT<f8> = F8_UNIT;
 #endif
+
+// turned prepares four numbers of a value for opened: it turns the signs of int8.
+DEVICE u32 turned(u32 x, i8) { return x ^ 0x80808080; }
+DEVICE u32 turned(u32 x, f8) { return x; }
+
+// opened makes IEEE halves of the two eight-bit numbers in the low or the high half of x, UNIT times too small. An int8 whose sign
+// has been turned is its number + 128: the low bits of a half of 1024 + 128 + its number.
 DEVICE u32 opened(u32 x, bool high, i8) {
   u32 y = __nvvm_prmt(x, 0x64646464, high ? 0x4342 : 0x4140);
   asm("sub.f16x2 %0, %0, %1;" : "+r"(y) : "r"(0x64806480));
@@ -24,13 +29,6 @@ DEVICE u32 opened(u32 x, bool high, f8) {
   return (y >> 1 & 0x3f803f80) | (y & 0x80008000);
 #endif
 }
-DEVICE float shuffleFrom(float v, int lane) {
-  float y;
-  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, -1;" : "=f"(y) : "f"(v), "r"(lane));
-  return y;
-}
-DEVICE u32 turned(u32 x, i8) { return x ^ 0x80808080; }
-DEVICE u32 turned(u32 x, f8) { return x; }
 
 // Bytes are caches of eight-bit numbers, which the tensor cores get as IEEE halves. KC × 64 and VB × 32 × VW are the head sizes
 // there is room for; VW is how many words of a value a lane takes at a time.

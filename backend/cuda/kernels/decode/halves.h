@@ -2,8 +2,7 @@
 #pragma once
 #include "../cache.h"
 
-constexpr int HEADS = 8;
-struct alignas(16) Numbers { float x[4]; };
+constexpr int HEADS = 8; // query heads of a block, the columns of its products
 
 // load takes 16 bytes of a key or a value, and leaves v as it is where the head has no such part. NEAR: another block reads the rest
 // of the line at the same time, and the memory is faster with both.
@@ -24,7 +23,7 @@ DEVICE Vec16 loadOnce(const void* p, bool in) {
   return v;
 }
 
-// first and second 16-bit halves of two registers, side by side
+// The low and the high 16-bit halves of two registers, side by side.
 DEVICE u32 lows(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x5410); }
 DEVICE u32 highs(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x7632); }
 
@@ -49,15 +48,15 @@ template <typename C> struct Places {
   DEVICE u32 in(int token) const { return token & mask; }
 };
 
-// What a warp holds of 16 keys and values, and how they are multiplied. Lane 4g + t loads of keys g and g + 8 the pieces that
-// start at its t, and of values 2t, 2t + 1, 2t + 8 and 2t + 9 the pieces that start at its g. All 16 are loaded, also those
-// that are not the sequence's: they lie in its page. Tile j of the result has, in rows g
-// and g + 8, what the lane's own numbers of the values go to: place says where.
-
 template <typename C> constexpr bool IEEE = false;
 template <> constexpr bool IEEE<f16> = true;
 
-// Halves are caches of 16-bit numbers: bf16, or IEEE halves. KC × 32 and VH × 64 are the head sizes there is room for.
+// Halves is what a warp holds of 16 keys and values, and how they are multiplied, for caches of 16-bit numbers: bf16, or IEEE halves.
+// KC × 32 and VH × 64 are the head sizes there is room for. (Bytes, in eightbit.h, is the same for numbers of eight bits.)
+//
+// Lane 4g + t loads of keys g and g + 8 the pieces that start at its t, and of values 2t, 2t + 1, 2t + 8 and 2t + 9 the pieces that
+// start at its g. All 16 are loaded, also those that are not the sequence's: they lie in its page. Tile j of the result has, in rows g
+// and g + 8, what the lane's own numbers of the values go to: place says where.
 template <typename C, int KC, int VH> struct Halves {
   using Number = C;
   static constexpr bool HALF = IEEE<C>;

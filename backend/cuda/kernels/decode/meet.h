@@ -22,7 +22,8 @@ struct DecodeParams {
   float eps;    // and of one that normalises each head of those first, with these weights, [kSize]
   const float *queryNorm, *keyNorm;
 };
-constexpr int WARPS = 4, MAX_SPLITS = 64;
+constexpr int WARPS = 4, MAX_SPLITS = 64; // MAX_SPLITS: parts of a sequence; decode.go says the same
+struct alignas(16) Numbers { float x[4]; };
 
 // Share is what a block computes: query heads from head0 on of a sequence whose query is in this row, in one of `active` parts.
 struct Share { int row, head0, heads, group, active; };

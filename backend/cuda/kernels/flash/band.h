@@ -5,12 +5,15 @@
 constexpr int ROWS = 128;        // of a block
 constexpr float HIDDEN = -1e30f; // the score of a key that a row does not see
 
-// uniform is v of lane 0: what all lanes have alike, and the compiler need not keep for each.
-DEVICE int uniform(int v) {
-  asm volatile("shfl.sync.idx.b32 %0, %0, 0, 31, -1;" : "+r"(v));
-  return v;
-}
-DEVICE bool allOf(bool each) { return __nvvm_vote_all_sync(-1, each); }
+// Bf16 and Half are the numbers of keys and values; queries and weights become the same.
+struct Bf16 {
+  static DEVICE Vec16 query(Vec16 x) { return x; }
+  static DEVICE u32 pair(float a, float b) { return pack(a, b); }
+};
+struct Half {
+  static DEVICE Vec16 query(Vec16 x) { return asHalf(x); }
+  static DEVICE u32 pair(float a, float b) { return packHalf(a, b); }
+};
 
 // Work is what a block computes: one query head of up to 128 rows of one sequence, and which tiles of keys these see.
 struct Work {
@@ -32,6 +35,11 @@ struct Work {
   }
 };
 
+DEVICE Vec16 loadShared(u32 at) {
+  Vec16 x;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x[0]), "=r"(x.x[1]), "=r"(x.x[2]), "=r"(x.x[3]) : "r"(at) : "memory");
+  return x;
+}
 DEVICE void storeShared(u32 at, Vec16 x) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(x.x[0]), "r"(x.x[1]), "r"(x.x[2]), "r"(x.x[3]) : "memory");
 }

@@ -23,17 +23,8 @@ extern SHARED u8 dynamic[];
 // quad is four numbers of a band: what a product adds to.
 template <int N> DEVICE float (&quad(float (&x)[N], int j))[4] { return *(float(*)[4])&x[4 * j]; }
 
-// Bf16 and Half are the numbers of keys and values; queries and weights become the same.
-struct Bf16 {
-  static DEVICE Vec16 query(Vec16 x) { return x; }
-  static DEVICE u32 pair(float a, float b) { return pack(a, b); }
-  static DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma(d, a[0], a[1], a[2], a[3], b0, b1); }
-};
-struct Half {
-  static DEVICE Vec16 query(Vec16 x) { return asHalf(x); }
-  static DEVICE u32 pair(float a, float b) { return packHalf(a, b); }
-  static DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mmaHalf(d, a[0], a[1], a[2], a[3], b0, b1); }
-};
+DEVICE void multiply(Bf16, float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma(d, a[0], a[1], a[2], a[3], b0, b1); }
+DEVICE void multiply(Half, float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mmaHalf(d, a[0], a[1], a[2], a[3], b0, b1); }
 
 // Source copies tiles of keys and values from their pages to shared memory, in lines of LINE bytes.
 template <int D, int KEYS, int THREADS, int LINE> struct Source {
@@ -124,7 +115,7 @@ template <int D, int KEYS, int BANDS, typename N> DEVICE void flash(const FlashP
       UNROLL for (int b = 0; b < BANDS; b++) loadMatrix4(q[b], qMine + b * 16 * LINE + k * 32);
       UNROLL for (int n = 0; n < KEYS / 16; n++) {
         loadMatrix4(key, kAt + across + n * 16 * LINE + k * 32);
-        UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < 2; i++) N::multiply(quad(band[b].score, 2 * n + i), q[b], key[2 * i], key[2 * i + 1]);
+        UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < 2; i++) multiply(N(), quad(band[b].score, 2 * n + i), q[b], key[2 * i], key[2 * i + 1]);
       }
     }
     turn();
@@ -140,7 +131,7 @@ template <int D, int KEYS, int BANDS, typename N> DEVICE void flash(const FlashP
       UNROLL for (int b = 0; b < BANDS; b++) band[b].template weights<N>(w[b], k);
       UNROLL for (int n = 0; n < D / 16; n++) {
         loadMatrix4T(value, vAt + down + k * 16 * LINE + n * 32);
-        UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < 2; i++) N::multiply(quad(band[b].out, 2 * n + i), w[b], value[2 * i], value[2 * i + 1]);
+        UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < 2; i++) multiply(N(), quad(band[b].out, 2 * n + i), w[b], value[2 * i], value[2 * i + 1]);
       }
     }
   }

@@ -27,18 +27,10 @@ template <bool B> struct Is { static constexpr bool value = B; };
 template <int N> DEVICE void settle(float (&x)[N]) { // products have written x: nothing may be moved across
   UNROLL for (int i = 0; i < N; i++) asm volatile("" : "+f"(x[i])::"memory");
 }
-struct Bf16 {
-  static DEVICE Vec16 query(Vec16 x) { return x; }
-  static DEVICE u32 pair(float a, float b) { return pack(a, b); }
-  static DEVICE void scores(float (&d)[KEYS / 2], u64 a, u64 b, int add) { product(d, a, b, add); }
-  static DEVICE void sum(float (&d)[D / 2], const u32 (&a)[4], u64 b) { productT(d, a[0], a[1], a[2], a[3], b); }
-};
-struct Half {
-  static DEVICE Vec16 query(Vec16 x) { return asHalf(x); }
-  static DEVICE u32 pair(float a, float b) { return packHalf(a, b); }
-  static DEVICE void scores(float (&d)[KEYS / 2], u64 a, u64 b, int add) { productHalf(d, a, b, add); }
-  static DEVICE void sum(float (&d)[D / 2], const u32 (&a)[4], u64 b) { productTHalf(d, a[0], a[1], a[2], a[3], b); }
-};
+DEVICE void multiply(Bf16, float (&d)[KEYS / 2], u64 a, u64 b, int add) { product(d, a, b, add); }
+DEVICE void multiply(Half, float (&d)[KEYS / 2], u64 a, u64 b, int add) { productHalf(d, a, b, add); }
+DEVICE void multiply(Bf16, float (&d)[D / 2], const u32 (&a)[4], u64 b) { productT(d, a[0], a[1], a[2], a[3], b); }
+DEVICE void multiply(Half, float (&d)[D / 2], const u32 (&a)[4], u64 b) { productTHalf(d, a[0], a[1], a[2], a[3], b); }
 
 // Room is where a block keeps queries and its rings of tiles of keys and of values, and the barriers that say of each that it has
 // come and that it is free.
@@ -93,7 +85,8 @@ struct Room {
     sharedFence();
     namedBarrier(1 + group, 128);
   }
-  // clearValues zeroes what nobody wrote in the first tile, from line `from` on: a weight of 0 does not silence NaN.
+  // clearValues zeroes what nobody wrote in the first tile, from line `from` on: a weight of 0 does not silence NaN. Where both
+  // warpgroups look at that tile, both write the same zeros: neither waits for the other.
   DEVICE void clearValues(int from, int group) const {
     awaitValues(0);
     for (int c = threadX() & 127; c < (KEYS - from) * PANELS * 8; c += 128)
@@ -138,7 +131,7 @@ template <bool CAP, typename N> DEVICE void wide(const WideParams& p) {
     room.awaitKeys(i);
     productFence();
     u64 q = operand(room.q + group * 64 * 128), key = operand(room.k + i % STAGES * TILE);
-    UNROLL for (int k = 0; k < D / 16; k++) N::scores(band.score, q + (k / 4 * Q_PANEL + k % 4 * 32) / 16, key + (k / 4 * PANEL + k % 4 * 32) / 16, k > 0);
+    UNROLL for (int k = 0; k < D / 16; k++) multiply(N(), band.score, q + (k / 4 * Q_PANEL + k % 4 * 32) / 16, key + (k / 4 * PANEL + k % 4 * 32) / 16, k > 0);
     productCommit();
   };
   auto weighted = [&](int i) __attribute__((always_inline)) { // out += w × values, after it is brought to the new maximum
@@ -146,7 +139,7 @@ template <bool CAP, typename N> DEVICE void wide(const WideParams& p) {
     room.awaitValues(i);
     productFence();
     u64 values = operandT(room.v + i % STAGES * TILE, PANEL);
-    UNROLL for (int k = 0; k < KEYS / 16; k++) N::sum(band.out, w[k], values + k * 2048 / 16);
+    UNROLL for (int k = 0; k < KEYS / 16; k++) multiply(N(), band.out, w[k], values + k * 2048 / 16);
     productCommit();
   };
   auto soften = [&](int i, auto edge) __attribute__((always_inline)) {

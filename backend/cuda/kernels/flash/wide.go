@@ -14,7 +14,7 @@ type wideParams struct {
 	Heads, KVHeads, KSize, VSize, Window, Box int32
 	Scale, Softcap                            float32
 	Both                                      int32
-	_                                         [9]int32 // the size is a multiple of 64
+	_                                         [13]int32 // the size is a multiple of 64
 }
 
 const (

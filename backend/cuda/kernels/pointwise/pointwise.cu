@@ -2,14 +2,14 @@
 #include "../fn.h"
 
 struct PointwiseParams {
-  const void* x;
-  const void* other; // the second input; null for functions of one
-  void* y;
+  const void* x;     // [n]
+  const void* other; // [n] the second input; null for functions of one
+  void* y;           // [n]
   long n;
-  int fn;     // what, as below
+  int what;    // as below
   float limit; // soft cap
 };
-enum { ACT = 0, ACT_MUL = 16, ADD = 32, SOFTCAP = 48 };
+enum { ACT = 0, ACT_MUL = 16, ADD = 32, SOFTCAP = 48 }; // ACT and ACT_MUL plus a function of fn.h
 
 DEVICE float activation(int fn, float x) {
   switch (fn) {
@@ -40,10 +40,10 @@ template <typename T> DEVICE void pointwise(const PointwiseParams& p) {
       ((Vec16*)a)[j] = ((const Vec16*)(x + i))[j];
       ((Vec16*)b)[j] = other ? ((const Vec16*)(other + i))[j] : Vec16{};
     }
-    UNROLL for (int j = 0; j < 8; j++) a[j] = fromFloat<T>(one(p.fn, p.limit, toFloat(a[j]), toFloat(b[j])));
+    UNROLL for (int j = 0; j < 8; j++) a[j] = fromFloat<T>(one(p.what, p.limit, toFloat(a[j]), toFloat(b[j])));
     UNROLL for (int j = 0; j < 8 * (int)sizeof(T) / 16; j++)((Vec16*)(y + i))[j] = ((Vec16*)a)[j];
   } else {
-    for (; i < p.n; i++) y[i] = fromFloat<T>(one(p.fn, p.limit, toFloat(x[i]), other ? toFloat(other[i]) : 0));
+    for (; i < p.n; i++) y[i] = fromFloat<T>(one(p.what, p.limit, toFloat(x[i]), other ? toFloat(other[i]) : 0));
   }
 }
 KERNEL(256, 1) pointwise_f32(PARAM PointwiseParams p) { pointwise<float>(p); }

@@ -8,7 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// params mirrors PrefillParams of prefill.cu.
+// params mirrors PrefillParams of tiles.h.
 type params struct {
 	Q                                         driver.TensorMap
 	Maps                                      Maps
@@ -17,19 +17,20 @@ type params struct {
 	Heads, KVHeads, KSize, VSize, Window, Box int32
 	Scale, Softcap                            float32
 	Both, Tiles, Items, Together              int32
-	_                                         [3]uint64 // the size is a multiple of 64
+	_                                         [5]uint64 // the size is a multiple of 64
 }
 
 // Problem is what a launch computes.
 type Problem struct {
-	Q, Cache, Y                  driver.Ptr
+	Q, Y                         driver.Ptr // [Tokens, Heads × KSize] and [Tokens, Heads × VSize] bf16
+	Cache                        driver.Ptr // [Pages] of PageSize tokens' keys, [KVHeads × KSize] each, and then their values
 	Sinks                        driver.Ptr // [Heads] float32: scores without a key; or 0
 	Heads, KVHeads, KSize, VSize int
-	Tokens                       int // rows that Q has room for
-	Pages, PageSize              int // of the cache
-	Window                       int
-	Both                         bool // queries look at the keys behind them as well
-	Scale, Softcap               float64
+	Tokens                       int        // rows that Q has room for
+	Pages, PageSize              int        // of the cache
+	Window                       int        // keys that a query sees, its own the last; 0: all
+	Both                         bool       // queries look at the keys behind them as well
+	Scale, Softcap               float64    // of scores; Softcap 0: none
 	Type                         graph.Type // of the cache: BF16 or F16
 	Taken                        driver.Ptr // an int32, 0 between launches
 }
@@ -39,7 +40,7 @@ const (
 	TileRows = 128
 
 	keys    = 128
-	slots   = 2 // tiles whose queries are on the device
+	slots   = 2 // tiles whose queries a block has in shared memory
 	threads = 384
 )
 

@@ -3,19 +3,12 @@
 #include "tiles.h"
 
 #if __CUDA_ARCH__ >= 900
-DEVICE Vec16 loadShared(u32 at) {
-  Vec16 v;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x[0]), "=r"(v.x[1]), "=r"(v.x[2]), "=r"(v.x[3]) : "r"(at) : "memory");
-  return v;
-}
-DEVICE void storeShared(u32 at, Vec16 v) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x[0]), "r"(v.x[1]), "r"(v.x[2]), "r"(v.x[3]) : "memory");
-}
 // storeMatrix4 stores four 8×8 matrices of 16-bit numbers, held as mma holds them; lane 8i + r says where row r of matrix i goes.
 DEVICE void storeMatrix4(u32 at, const u32 (&x)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
 }
 
+// Rows has scores, weights and sums of its own where flash has Band: with that, prompts took 0.6 % longer (docs/lore.md, 122).
 // D: 64 or 128, the head size rounded up; what is beyond the true size is zero in Q and never stored. CAP: scores are
 // soft-capped. HALF: keys and values are IEEE halves.
 template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
@@ -76,6 +69,7 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
     }
     productCommit();
   }
+  // Of what products have written nothing may be moved across these.
   DEVICE void scoresDone() { UNROLL for (int j = 0; j < KEYS / 2; j++) asm volatile("" : "+f"(sc[j])::"memory"); }
   DEVICE void sumsDone() { UNROLL for (int j = 0; j < D / 2; j++) asm volatile("" : "+f"(o[j])::"memory"); }
 
@@ -86,7 +80,7 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
     if (MASKED) {
       UNROLL for (int j = 0; j < KEYS / 2; j++) {
         int key = (end - 1 - i) * KEYS + j / 4 * 8 + t * 2 + (j & 1), pos = p.both ? low : low + (warp() & 3) * 16 + g + (j & 2) * 4;
-        if (key > pos || (p.window > 0 && key <= pos - p.window)) sc[j] = -1e30f;
+        if (key > pos || (p.window > 0 && key <= pos - p.window)) sc[j] = HIDDEN;
       }
     }
     UNROLL for (int h = 0; h < 2; h++) {
@@ -135,7 +129,8 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
     sharedFence();
     together();
   }
-  // clearValues zeroes what nobody wrote behind the last token: a weight of 0 does not silence NaN.
+  // clearValues zeroes what nobody wrote behind the last token: a weight of 0 does not silence NaN. Where both warpgroups look at the
+  // sequence's last run, both write the same zeros: neither waits for the other.
   DEVICE void clearValues() const {
     barrierWait(at.vFull + 8 * stage(0), phase(0));
     for (int c = me; c < (end * KEYS - length) * H * 8; c += 128)
@@ -223,7 +218,7 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
       if (p.both) low = high = length - 1;
       int skip = none ? steps : mini(steps, end - 1 - high / KEYS);
       q = at.q + slot * at.RUN + group * 64 * 128;
-      UNROLL for (int h = 0; h < 2; h++) top[h] = -1e30f, sum[h] = 0;
+      UNROLL for (int h = 0; h < 2; h++) top[h] = HIDDEN, sum[h] = 0;
       barrierWait(at.qFull + 8 * slot, n / SLOTS & 1);
       if (HALF) queriesToHalves();
       pass(skip);

@@ -1,5 +1,6 @@
 // The work of a launch: tiles, which blocks take as they come, and what a block's warps know of them in shared memory.
 #pragma once
+#include "../flash/band.h"
 #include "../hopper.h"
 
 struct PrefillParams {
@@ -19,13 +20,8 @@ struct PrefillParams {
 };
 
 #if __CUDA_ARCH__ >= 900
-constexpr int KEYS = 128, ROWS = 128, COLUMNS = KEYS * 128; // COLUMNS: bytes of 64 columns of 128 rows or keys
-constexpr int SLOTS = 2;                                    // tiles a block knows of: the one at hand and the next
-
-DEVICE int shuffleFrom(int v, int lane) {
-  asm volatile("shfl.sync.idx.b32 %0, %0, %1, 31, -1;" : "+r"(v) : "r"(lane));
-  return v;
-}
+constexpr int KEYS = 128, COLUMNS = KEYS * 128; // COLUMNS: bytes of 64 columns of 128 rows or keys
+constexpr int SLOTS = 2;                        // tiles a block knows of: the one at hand and the next
 
 // Tile is 128 rows of a query head: their first row and how many there are, the position of the first, and which runs of 128 of the
 // sequence's `length` keys they look at. end is 0 where there are no more tiles.
@@ -37,7 +33,7 @@ struct alignas(16) Tile {
     Tile t = {};
     if (lane() == 0) t = place;
     int* fields = &t.head;
-    UNROLL for (int i = 0; i < 8; i++) asm volatile("shfl.sync.idx.b32 %0, %0, 0, 31, -1;" : "+r"(fields[i]));
+    UNROLL for (int i = 0; i < 8; i++) fields[i] = uniform(fields[i]);
     return t;
   }
 };
@@ -127,7 +123,7 @@ template <int H, int STAGES> struct Block {
       int page = pageOf(t.end - 1);
       for (int run = t.end - 1; run >= t.first; run--, fetched++) {
         int stage = fetched % STAGES, in = (run * KEYS + lane() * p.box) & ((1 << s.pageShift) - 1), start = shuffleFrom(page, 0);
-        bool whole = boxes > 1 && __nvvm_vote_all_sync(-1, lane() >= boxes || page == start + lane());
+        bool whole = boxes > 1 && allOf(lane() >= boxes || page == start + lane());
         auto fetchRun = [&](u32 to, const TensorMap& one, const TensorMap& many, int column, u32 full, u32 empty) {
           if (fetched >= STAGES) barrierWait(empty + 8 * stage, (fetched / STAGES + 1) & 1);
           if (lane() == 0) barrierExpect(full + 8 * stage, RUN);

@@ -1,5 +1,5 @@
 // Rotary position embedding: the angles once a step, then the turning of every head by them.
-#include "../cuda.h"
+#include "../cache.h"
 
 struct AnglesParams {
   Step step;
@@ -66,7 +66,7 @@ struct TurnStoreParams {
   const bf16 *q, *k, *v; // [T, heads × size], [T, kvHeads × size], [T, vLen]
   const float* angles;   // [T, dim/2 × 2]
   bf16* y;               // [T, heads × size] queries, turned
-  u16* cache;            // bf16, or IEEE half
+  u8* cache;             // bf16, or IEEE half
   int heads, kvHeads, size, vLen, dim, adjacent;
 };
 
@@ -83,20 +83,19 @@ template <bool HALF> DEVICE void turnStore(const TurnStoreParams& p) {
   int r = blockX(), i = threadX() + blockY() * 256;
   if (r >= p.step.counts[COUNT_TOKENS]) return;
   int turning = p.dim / 16, units = turning + (p.size - p.dim) / 8, half = p.dim / 2;
-  int kLen = p.kvHeads * p.size, slot = p.step.slots[r];
-  long page = slot >> p.step.pageShift, at = slot & ((1 << p.step.pageShift) - 1);
-  u16* keys = p.cache + (page << p.step.pageShift) * (kLen + p.vLen);
+  int kLen = p.kvHeads * p.size, slot = p.step.slots[r], page = slot >> p.step.pageShift;
+  Pages<u16> cache = {p.cache, 1, kLen, p.vLen, p.step.pageShift}; // all heads of a token as one
   if (i >= (p.heads + p.kvHeads) * units) {
     int e = (i - (p.heads + p.kvHeads) * units) * 8;
     if (e >= p.vLen) return;
     Vec16 v = *(const Vec16*)(p.v + (long)r * p.vLen + e);
-    *(Vec16*)(keys + ((long)kLen << p.step.pageShift) + at * p.vLen + e) = HALF ? asHalf(v) : v;
+    *(Vec16*)(cache.value(page, slot, 0) + e) = HALF ? asHalf(v) : v;
     return;
   }
   int head = i / units, u = i % units;
   const bf16* x = head < p.heads ? p.q + ((long)r * p.heads + head) * p.size : p.k + (long)r * kLen + (head - p.heads) * p.size;
   bool toCache = head >= p.heads;
-  u16* y = toCache ? keys + at * kLen + (head - p.heads) * p.size : (u16*)p.y + ((long)r * p.heads + head) * p.size;
+  u16* y = toCache ? cache.key(page, slot, 0) + (head - p.heads) * p.size : (u16*)p.y + ((long)r * p.heads + head) * p.size;
   if (u >= turning) {
     int e = p.dim + (u - turning) * 8;
     Vec16 v = *(const Vec16*)(x + e);

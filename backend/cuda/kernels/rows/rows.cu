@@ -1,6 +1,6 @@
 // Moving rows: embedding lookup, picking the rows whose logits are wanted, and storing keys and values. These guard
 // against rows beyond the step's count, because a recorded graph launches for its whole bucket.
-#include "../cuda.h"
+#include "../cache.h"
 
 struct EmbedParams {
   Step step;
@@ -29,7 +29,7 @@ struct PickParams {
   Step step;
   const void* x; // [T, words]
   void* y;       // [L, words]
-  int words, pad;
+  int words;
 };
 template <typename W> DEVICE void pick(const PickParams& p) {
   begin();
@@ -44,27 +44,17 @@ KERNEL(256, 1) pick_u16(PARAM PickParams p) { pick<u16>(p); } // odd rows of 16-
 struct KVWriteParams {
   Step step;
   const void *k, *v; // [T, kLen], [T, vLen]
-  u8* cache;         // pages: keys of the page's tokens, then their values
+  u8* cache;
   int kLen, vLen;
 };
-
-// keyRow and valueRow are where the keys and values of the token in a slot of the cache begin.
-template <typename C> DEVICE C* keyRow(u8* cache, const Step& s, int slot, int kLen, int vLen) {
-  long page = slot >> s.pageShift, at = slot & ((1 << s.pageShift) - 1);
-  return (C*)cache + ((page << s.pageShift) * (kLen + vLen) + at * kLen);
-}
-template <typename C> DEVICE C* valueRow(u8* cache, const Step& s, int slot, int kLen, int vLen) {
-  long page = slot >> s.pageShift, at = slot & ((1 << s.pageShift) - 1);
-  return (C*)cache + ((page << s.pageShift) * (kLen + vLen) + ((long)kLen << s.pageShift) + at * vLen);
-}
 
 template <typename T, typename C> DEVICE void kvWrite(const KVWriteParams& p) {
   begin();
   int r = blockX();
   if (r >= p.step.counts[COUNT_TOKENS]) return;
-  int slot = p.step.slots[r];
-  C* k = keyRow<C>(p.cache, p.step, slot, p.kLen, p.vLen);
-  C* v = valueRow<C>(p.cache, p.step, slot, p.kLen, p.vLen);
+  Pages<C> cache = {p.cache, 1, p.kLen, p.vLen, p.step.pageShift}; // all heads of a token as one
+  int slot = p.step.slots[r], page = slot >> p.step.pageShift;
+  C *k = cache.key(page, slot, 0), *v = cache.value(page, slot, 0);
   for (int i = threadX(); i < p.kLen; i += threads()) k[i] = fromFloat<C>(toFloat(((const T*)p.k)[(long)r * p.kLen + i]));
   for (int i = threadX(); i < p.vLen; i += threads()) v[i] = fromFloat<C>(toFloat(((const T*)p.v)[(long)r * p.vLen + i]));
 }

@@ -2,7 +2,9 @@
 #pragma once
 #include "params.h"
 
-constexpr int THREADS = 512, BINS = 4096, OWN = BINS / THREADS, MOST = 1024, SUBBINS = 1024;
+constexpr int THREADS = 512, BINS = 4096, OWN = BINS / THREADS; // OWN: bins that a thread adds up
+constexpr int MOST = 1024;    // tokens that are put in order by looking at all for each
+constexpr int SUBBINS = 1024; // parts that more tokens are cut into, until one has few enough
 constexpr float UNIT = 1048576.0f; // of a bin's weights
 
 struct Found { // a token, and all that is before it with itself
@@ -14,21 +16,23 @@ struct Found { // a token, and all that is before it with itself
 struct Shared {
   u32 count[BINS], dent[BINS]; // tokens of a bin, and the sum of their d
   union {
-    struct { u64 place[MOST]; u32 dent[MOST]; } list;
-    struct { u32 count[SUBBINS], dent[SUBBINS]; } sub;
-    struct { u64 place[MOST], weight[MOST]; } typical;
+    struct { u64 place[MOST]; u32 dent[MOST]; } list;                // find.h: the tokens to put in order
+    struct { u32 count[SUBBINS], dent[SUBBINS]; } sub;               // and parts of a bin
+    struct { u64 place[MOST], weight[MOST]; } typical;               // typical.h: likewise
     struct { u64 weight[SUBBINS]; u32 count[SUBBINS]; } part;
   };
   double mass[THREADS]; // of the bins up to a thread's last
-  u32 tokens[THREADS];
-  u64 word[32];
-  double number[32];
+  u32 tokens[THREADS];  // in these
+  u64 word[32];         // blockMin's, of each warp
+  double number[32];    // blockAdd's
   Found found;
-  u64 lo, hi;
-  double base;
-  u64 weight; // of what is before
-  u32 before, members;
-  int bin, hit, extra;
+  u64 lo, hi;         // places between which what is looked for lies
+  double base;        // the mass of what is before them
+  u64 weight;         // or its weight
+  u32 before;         // or its tokens
+  u32 members;        // tokens between them
+  int bin, hit;       // the goal's bin, and the thread that has it
+  int extra;          // tokens listed so far; while edits are made, whether there is one more
 };
 
 static_assert(sizeof(Shared) == 55880, "sample.go says the same");

@@ -16,7 +16,7 @@
 #include "report.h"
 #include "typical.h"
 
-// choose filters the row and draws.
+// choose filters the row and draws: the token is the low half of what it gives.
 template <typename T> DEVICE u64 choose(const View& v, const Row& r, float top, Shared& s) {
   Scale k = {top, (float)r.slope, NEVER};
   if (r.minY < 1e300) { // just under the logit at minY, so that rounding loses no token that is there
@@ -27,7 +27,7 @@ template <typename T> DEVICE u64 choose(const View& v, const Row& r, float top, 
   countBins<T>(v, k, s);
   Found f = {NOWHERE, s.mass[THREADS - 1]};
   _Pragma("nounroll") for (int filter = 0; filter < 3; filter++) { // top-k, top-p and the draw itself
-    if (filter == 2 && r.typicalP < 1) return drawTypical<T>(v, k, r, f.place, f.mass, s) & 0xffffffffu;
+    if (filter == 2 && r.typicalP < 1) return drawTypical<T>(v, k, r, f.place, f.mass, s);
     Goal goal = {0, f.mass * (filter == 1 ? r.topP : r.u)};
     if (filter == 0) goal.rank = r.topK < s.tokens[THREADS - 1] ? r.topK : 0;
     if (filter == 0 ? goal.rank > 0 : filter == 2 || r.topP < 1) f = find<T>(v, k, goal, s);
