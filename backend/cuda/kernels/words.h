@@ -17,7 +17,8 @@ DEVICE void take(float& sum, u32 word) { sum += __builtin_bit_cast(float, word);
 DEVICE u32 leave(int sum) { return sum ^ 0x7fffffff; } // the least integer would be EMPTY; it takes a depth of 133,000
 DEVICE void take(int& sum, u32 word) { sum += (int)(word ^ 0x7fffffff); }
 
-// put writes four words, look reads them as they are at the time.
+// put writes four words, look reads them as they are at the time. Who looks until none is EMPTY does so with all lanes alike (anyOf): otherwise
+// the compiler keeps nothing in uniform registers, which the products' loops need.
 DEVICE void put(Vec16* to, Vec16 v) {
   asm volatile("st.relaxed.gpu.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x[0]), "r"(v.x[1]), "r"(v.x[2]), "r"(v.x[3]) : "memory");
 }
@@ -25,12 +26,4 @@ DEVICE Vec16 look(const Vec16* at) {
   Vec16 v;
   asm volatile("ld.relaxed.gpu.global.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x[0]), "=r"(v.x[1]), "=r"(v.x[2]), "=r"(v.x[3]) : "l"(at) : "memory");
   return v;
-}
-
-// anyLane tells all lanes whether v holds in one. Whoever looks again and again does so with all lanes alike: otherwise the compiler keeps
-// nothing in uniform registers, which the products' loops need.
-DEVICE bool anyLane(bool v) {
-  u32 y;
-  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %1, 0;\n\tvote.sync.any.pred p, p, -1;\n\tselp.b32 %0, 1, 0, p;\n\t}" : "=r"(y) : "r"((u32)v));
-  return y != 0;
 }

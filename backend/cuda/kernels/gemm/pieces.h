@@ -66,7 +66,7 @@ template <typename Sum, int BN, int PAIR, int TURNS> struct Pieces {
         if (o < pieces) UNROLL for (int i = 0; i < N; i++) v[o][i] = look(from[o] + (j + i) * WORKERS);
       UNROLL for (int o = 0; o < OTHERS; o++)
         if (o < pieces) UNROLL for (int i = 0; i < N; i++) again |= missing(v[o][i]);
-    } while (anyLane(again));
+    } while (anyOf(again));
   }
   // add adds what was fetched, and empties its places.
   template <int N> static DEVICE void add(Sum* acc, const Vec16 (&v)[OTHERS][N], const Vec16* const (&from)[OTHERS], int j, int pieces) {

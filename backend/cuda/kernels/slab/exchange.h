@@ -65,7 +65,7 @@ template <typename W> struct Apart {
           if (s + 1 < 1 << splits) UNROLL for (int j = 0; j < ONCE; j++) v[s][j] = look(place(row, s, lane) + (e + j) * 32);
         UNROLL for (int s = 0; s < OTHERS; s++)
           if (s + 1 < 1 << splits) UNROLL for (int j = 0; j < ONCE; j++) UNROLL for (int i = 0; i < 4; i++) again |= v[s][j].x[i] == EMPTY;
-      } while (anyLane(again));
+      } while (anyOf(again));
       UNROLL for (int s = 0; s < OTHERS; s++) {
         if (s + 1 >= 1 << splits) continue;
         UNROLL for (int j = 0; j < ONCE; j++) {
