@@ -143,7 +143,7 @@ func one(g *gputest.GPU, arch string, f quant.Format, m, k int, n []int, gated b
 }
 
 // TestClusters has two clusters of each size go through more tiles than they have places for other blocks' sums; with -short, as the sanitizer
-// has it, with one width of tiles each.
+// has it, with one width of tiles each, and two steps of a tile for each block.
 func TestClusters(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		if !g.Loader.Hopper() {
@@ -157,15 +157,15 @@ func TestClusters(t *testing.T) {
 					k.wide.widths[i].clusters[splits] = 2
 				}
 			}
-			rows := []int{7, 16, 30}
+			rows, k, n := []int{7, 16, 30}, 2304, 520
 			if testing.Short() {
-				rows = rows[splits%3:][:1]
+				rows, k, n = rows[splits%3:][:1], 512<<splits, 264
 			}
 			what := fmt.Sprint("clusters of ", 1<<splits, " blocks")
 			g.Sub(what, func(g *gputest.GPU) {
 				for _, m := range rows {
-					one(g, what, quant.Q4_0, m, 2304, []int{600, 264}, false, two)
-					one(g, what, quant.Q4_0, m, 2304, []int{520, 520}, true, two)
+					one(g, what, quant.Q4_0, m, k, []int{n + 80, 264}, false, two)
+					one(g, what, quant.Q4_0, m, k, []int{n, n}, true, two)
 				}
 			})
 		}
