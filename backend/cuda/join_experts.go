@@ -11,7 +11,8 @@ import (
 // A block of experts has a normalisation before it and one behind it, which are joined with its own launches:
 //
 //	AddNorm, Linear of it that scores experts     in steps of few rows one launch
-//	MoE, AddNorm                                  what adds up the experts' results does the rest
+//	MoE, AddNorm                                  what adds up the experts' results does the rest, or, of a row that is
+//	                                              computed by itself, adds it: those behind normalise (join_norm.go)
 
 // scoredRows is up to how many rows are normalised and scored in one launch: each is normalised by several blocks.
 const scoredRows = 32
@@ -65,24 +66,37 @@ func (d *Device) joinScores(l []*launch, _ map[*graph.Value]int) (*launch, int, 
 	}}, 2, nil
 }
 
-// joinExperts joins a block of experts with the sum and the normalisation behind it.
-func (d *Device) joinExperts(l []*launch, readers map[*graph.Value]int) (*launch, int, error) {
-	if len(l) < 2 || l[1].fold != nil {
-		return nil, 0, nil
+// normsExperts reports whether a block of experts can be joined with the sum and the normalisation behind it.
+func normsExperts(experts, sum *launch, readers map[*graph.Value]int) bool {
+	_, isMoE := experts.node.Op.(graph.MoE)
+	_, isNorm := sum.node.Op.(graph.AddNorm)
+	if !isMoE || !isNorm || !tensorExperts(experts.node) {
+		return false
 	}
-	_, isMoE := l[0].node.Op.(graph.MoE)
-	norm, isNorm := l[1].node.Op.(graph.AddNorm)
-	if !isMoE || !isNorm || !tensorExperts(l[0].node) {
+	y, other := experts.node.Out[0], 1-sum.summand(experts)
+	return other <= 1 && readers[y] == 1 && moe.NormedFits(y.Axis.Len()) &&
+		!slices.ContainsFunc(sum.args.Out, func(b backend.Buffer) bool { return overlap(b, experts.args.Scratch) || overlap(b, sum.args.In[other]) })
+}
+
+// sumExpertRows is sumRows for a block of experts: rows that are computed by themselves.
+func (d *Device) sumExpertRows(experts, sum *launch, readers map[*graph.Value]int) int {
+	if !normsExperts(experts, sum, readers) || overlap(sum.args.Out[0], experts.args.In[1]) { // scores are read until the end
+		return 0
+	}
+	gated, down := expertSizes(experts.node)
+	return moe.SingleRows(d.loader, experts.node.Op.(graph.MoE), gated, down)
+}
+
+// joinExperts joins a block of experts with the sum and the normalisation behind it, or with the sum alone in steps of few rows, if the normalisation is folded.
+func (d *Device) joinExperts(l []*launch, readers map[*graph.Value]int) (*launch, int, error) {
+	if len(l) < 2 || !normsExperts(l[0], l[1], readers) {
 		return nil, 0, nil
 	}
 	experts, sum := l[0], l[1]
-	y, other := experts.node.Out[0], 1-sum.summand(experts)
-	switch {
-	case other > 1 || readers[y] != 1 || !moe.NormedFits(y.Axis.Len()),
-		slices.ContainsFunc(sum.args.Out, func(b backend.Buffer) bool { return overlap(b, experts.args.Scratch) || overlap(b, sum.args.In[other]) }):
-		return nil, 0, nil
+	y := experts.node.Out[0]
+	to := moe.Normed{
+		Residual: at(sum.args.In[1-sum.summand(experts)]), Total: at(sum.args.Out[0]), Y: at(sum.args.Out[1]), Eps: float32(sum.node.Op.(graph.AddNorm).Eps),
 	}
-	to := moe.Normed{Residual: at(sum.args.In[other]), Total: at(sum.args.Out[0]), Y: at(sum.args.Out[1]), Eps: float32(norm.Eps)}
 	var err error
 	if to.Weight, err = d.vector(sum.args.Weights[0]); err != nil {
 		return nil, 0, err
@@ -91,8 +105,9 @@ func (d *Device) joinExperts(l []*launch, readers map[*graph.Value]int) (*launch
 	if err != nil {
 		return nil, 0, err
 	}
+	folded := foldedRows(l[1:])
 	return &launch{text: experts.text + " (with the sum and its normalisation)", put: func(s *step) error {
-		if b.alone(s.rows(y.Rows)) {
+		if r := s.rows(y.Rows); r > folded && b.alone(r) {
 			if err := experts.put(s); err != nil {
 				return err
 			}

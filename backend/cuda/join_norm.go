@@ -15,6 +15,7 @@ import (
 // at hand:
 //
 //	Linear, AddNorm        in steps of few rows one launch, which writes the sum and not what it normalises to
+//	MoE, AddNorm           the same; see join_experts.go
 //	RMSNorm, Linear …      one launch
 //
 // In steps of some more, those of slab.Sums, the product before leaves the rows weighed, and those behind scale their results. Steps of
@@ -80,12 +81,15 @@ func (d *Device) foldRows(l *launch) int {
 	return slab.Folds(d.loader, w.format, l.node.In[0].Axis.Len())
 }
 
-// sumRows is up to how many rows the last launch but one can add what the last, an AddNorm, does.
+// sumRows is up to how many rows the last launch but one, a product or a block of experts, can add what the last, an AddNorm, does.
 func (d *Device) sumRows(l []*launch, readers map[*graph.Value]int) int {
 	if len(l) < 2 {
 		return 0
 	}
 	product, sum := l[len(l)-2], l[len(l)-1]
+	if _, ok := product.node.Op.(graph.MoE); ok {
+		return d.sumExpertRows(product, sum, readers)
+	}
 	most := d.foldRows(product)
 	if most == 0 {
 		return 0

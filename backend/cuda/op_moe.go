@@ -99,7 +99,7 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error
 	return func(s *step) error { return b.launch(d.stream, s) }, err
 }
 
-// bindExperts binds a block's kernels. With to it has its results added to others and normalised.
+// bindExperts binds a block's kernels. With to it has its results added to others and normalised; those of rows that are alone it only adds.
 func (d *Device) bindExperts(n *graph.Node, a backend.Args, to *moe.Normed) (*boundMoE, error) {
 	o, x := n.Op.(graph.MoE), n.In[0]
 	m, in, ffn := moeRoom(n, a.Limits, at(a.Scratch), false), x.Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
@@ -123,15 +123,17 @@ func (d *Device) bindExperts(n *graph.Node, a backend.Args, to *moe.Normed) (*bo
 	if b.sum, err = d.bindExpertSum(n, a, m, to); err != nil {
 		return nil, err
 	}
-	b.singleRows = moe.MostSingle
 	if b.fewRows = moe.FewRows(d.loader, o, gated, down); b.fewRows > 0 {
 		if b.few, err = moe.NewFew(d.loader, n.In[1].Type, at(a.In[1]), gated, down, o, countOf(x.Rows), m.Share); err != nil {
 			return nil, err
 		}
-		b.singleRows = 1
 	}
-	if moe.Singles(o, in, ffn) {
-		if b.single, err = moe.NewSingle(d.loader, n.In[1].Type, at(a.In[1]), gated, down, at(a.Out[0]), o); err != nil {
+	if b.singleRows = moe.SingleRows(d.loader, o, gated, down); b.singleRows > 0 {
+		y, residual := at(a.Out[0]), driver.Ptr(0)
+		if to != nil {
+			y, residual = to.Total, to.Residual
+		}
+		if b.single, err = moe.NewSingle(d.loader, n.In[1].Type, at(a.In[1]), gated, down, y, residual, o); err != nil {
 			return nil, err
 		}
 	}
@@ -153,12 +155,19 @@ func (d *Device) bindExpertSum(n *graph.Node, a backend.Args, m moeMemory, to *m
 	}, err
 }
 
+// expertSizes is a block's products without their memory.
+func expertSizes(n *graph.Node) (gated, down moe.Product) {
+	in, ffn := n.In[0].Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
+	return moe.Product{Gated: true, N: ffn, K: in, Format: formOf(n, graph.ExpertGate, graph.ExpertUp)}, moe.Product{N: in, K: ffn, Format: formOf(n, graph.ExpertDown)}
+}
+
 // moeProducts puts a block's weights on the device: the gated product and the one behind it.
 func (d *Device) moeProducts(n *graph.Node, a backend.Args, m moeMemory) (gated, down moe.Product, err error) {
-	o, in, ffn := n.Op.(graph.MoE), n.In[0].Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
+	o := n.Op.(graph.MoE)
 	slots := a.Limits.Rows(n.In[0].Rows) * o.Top
-	gated = moe.Product{X: at(a.In[0]), Sorted: m.down, Slots: slots, Gated: true, Y: m.gate, N: ffn, K: in, Format: formOf(n, graph.ExpertGate, graph.ExpertUp)}
-	down = moe.Product{X: m.gate, BySlot: true, Slots: slots, Y: m.down, N: in, K: ffn, Format: formOf(n, graph.ExpertDown)}
+	gated, down = expertSizes(n)
+	gated.X, gated.Sorted, gated.Slots, gated.Y = at(a.In[0]), m.down, slots, m.gate
+	down.X, down.BySlot, down.Slots, down.Y = m.gate, true, slots, m.down
 	if gated.W, err = d.expertSlabs(expertsOf(a, o, graph.ExpertGate), expertsOf(a, o, graph.ExpertUp), gated.Format); err != nil {
 		return gated, down, err
 	}
@@ -174,7 +183,7 @@ func (d *Device) moeProducts(n *graph.Node, a backend.Args, m moeMemory) (gated,
 }
 
 // alone reports whether so many rows are computed each by itself, and summed up likewise.
-func (b *boundMoE) alone(rows int) bool { return b.single != nil && rows <= b.singleRows }
+func (b *boundMoE) alone(rows int) bool { return rows <= b.singleRows }
 
 func (b *boundMoE) launch(stream *driver.Stream, s *step) error {
 	r := s.rows(b.rows)

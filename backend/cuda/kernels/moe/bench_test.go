@@ -79,6 +79,8 @@ func (b *bench) rows(rows, each int) (line string) {
 	b.Scope(func() {
 		var route, sort, gated, down, sum, singles, singleGated, few, fewGated, fewDown []func() error
 		experts, slots := 0, benchRows*b.o.Top
+		to := Product{X: b.x, Sorted: b.results, Slots: slots, W: b.gate, Gated: true, Bias: b.bias, UpBias: b.bias, Y: b.joined, N: b.ffn, K: b.in, Format: b.f}
+		back := Product{X: b.joined, BySlot: true, Slots: slots, W: b.down, Bias: b.bias, Y: b.results, N: b.in, K: b.ffn, Format: b.f}
 		for range sets {
 			scores := b.Random(rows*b.o.Experts, 1)
 			for _, of := range deal(scores, b.o).rows {
@@ -87,9 +89,9 @@ func (b *bench) rows(rows, each int) (line string) {
 			s, step := room(b.GPU, b.o, rows), &kernels.Step{Counts: b.Ints(int32(rows), 0, 0)}
 			router, err := NewRouter(b.Loader, graph.BF16, b.BF16(scores), b.o, kernels.CountTokens, s)
 			b.Must(err)
-			first, err := NewExperts(b.Loader, Product{X: b.x, Sorted: b.results, Slots: slots, W: b.gate, Gated: true, Bias: b.bias, UpBias: b.bias, Y: b.joined, N: b.ffn, K: b.in, Format: b.f}, b.o, s)
+			first, err := NewExperts(b.Loader, to, b.o, s)
 			b.Must(err)
-			last, err := NewExperts(b.Loader, Product{X: b.joined, BySlot: true, Slots: slots, W: b.down, Bias: b.bias, Y: b.results, N: b.in, K: b.ffn, Format: b.f}, b.o, s)
+			last, err := NewExperts(b.Loader, back, b.o, s)
 			b.Must(err)
 			summer, err := NewSummer(b.Loader, graph.BF16, b.results, b.sums, b.in, b.o, kernels.CountTokens, s)
 			b.Must(err)
@@ -105,22 +107,18 @@ func (b *bench) rows(rows, each int) (line string) {
 			down = append(down, func() error { return last.Launch(b.Stream, rows, each) })
 			sum = append(sum, func() error { return summer.Launch(b.Stream, step, rows, false) })
 			sort = append(sort, func() error { return sorter.Launch(b.Stream, rows*b.o.Top) })
-			if rows <= FewRows(b.Loader, b.o, Product{Format: b.f, K: b.in}, Product{Format: b.f, K: b.ffn}) {
-				k, err := NewFew(b.Loader, graph.BF16, router.p.Scores, Product{X: b.x, W: b.gate, Gated: true, Bias: b.bias, UpBias: b.bias, Y: b.joined, N: b.ffn, K: b.in, Format: b.f},
-					Product{X: b.joined, W: b.down, Bias: b.bias, Y: b.results, N: b.in, K: b.ffn, Format: b.f}, b.o, kernels.CountTokens, s.Share)
+			if rows <= FewRows(b.Loader, b.o, to, back) {
+				k, err := NewFew(b.Loader, graph.BF16, router.p.Scores, to, back, b.o, kernels.CountTokens, s.Share)
 				b.Must(err)
 				few = append(few, func() error { return k.Launch(b.Stream, step, rows) })
 				fewGated = append(fewGated, func() error { return k.gated.launch(b.Stream, step, b.o, rows) })
 				fewDown = append(fewDown, func() error { return k.down.launch(b.Stream, step, b.o, rows) })
 			}
-			if rows > 8 {
+			if rows > 8 || SingleRows(b.Loader, b.o, to, back) == 0 {
 				continue
 			}
-			single, err := NewSingle(b.Loader, graph.BF16, router.p.Scores, Product{X: b.x, W: b.gate, Gated: true, Bias: b.bias, UpBias: b.bias, Y: b.joined, N: b.ffn, K: b.in, Format: b.f},
-				Product{X: b.joined, W: b.down, Bias: b.bias, N: b.in, K: b.ffn, Format: b.f}, b.sums, b.o)
-			if b.Must(err); single == nil {
-				continue
-			}
+			single, err := NewSingle(b.Loader, graph.BF16, router.p.Scores, to, back, b.sums, 0, b.o)
+			b.Must(err)
 			singles = append(singles, func() error { return single.Launch(b.Stream, rows) })
 			singleGated = append(singleGated, func() error { return single.gated.launch(b.Stream, rows) })
 		}

@@ -2,6 +2,7 @@ package moe
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
@@ -20,11 +21,12 @@ const (
 	fewNoted = 32*fewJobs + 128 // bytes of a block's jobs
 )
 
-// fewParams mirrors FewExpertsParams of few.h.
+// fewParams mirrors FewExpertsParams of dealt.h.
 type fewParams struct {
 	X, Scores, Counts, Share, W, Bias, UpBias, Y driver.Ptr
 	Stride                                       int64
-	N, K, Rows, Count, Runs                      int32
+	N, K, Rows, Count, RunsLog                   int32
+	OfTiles, OfGrid                              uint32
 	Experts, Top, OfAll, Wide, Fn                int32
 	Clamp                                        float32
 	Each                                         int32 // 1, 2 or 4
@@ -124,9 +126,13 @@ func (k *fewProduct) launch(s *driver.Stream, step *kernels.Step, o graph.MoE, r
 		each = rows // 1 or 2
 	}
 	runs := k.runs(each, float64(o.Experts)*o.Reached(int64(rows)))
-	p.Counts, p.Rows, p.Each, p.Runs = step.Counts, int32(rows), int32(each), int32(runs)
+	p.Counts, p.Rows, p.Each, p.RunsLog = step.Counts, int32(rows), int32(each), int32(bits.TrailingZeros(uint(runs)))
+	p.OfTiles, p.OfGrid = inverse(k.tiles), inverse(k.sms)
 	return driver.Launch(s, k.kernel, driver.Grid{X: k.sms, Threads: 32 * k.block.warps, Shared: k.block.shared(each, (k.units+runs-1)/runs)}, &p)
 }
+
+// inverse is what divided of few.h divides by d with; 0 stands for 1.
+func inverse(d int) uint32 { return uint32((1<<32 + int64(d) - 1) / int64(d)) }
 
 // runs is in how many runs of columns a tile is best cut, where there are so many jobs: that with which a warp has least to do. What it has to
 // do with a tile beside its units is as much as half a unit.

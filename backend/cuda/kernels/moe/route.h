@@ -62,20 +62,28 @@ template <> struct Ranked<bf16> {
   static DEVICE float scoreOf(u32 most) { return score(most >> 31 ? most & 0xffff0000 : most | 0xffff); }
 };
 
-// choose finds a row's experts: those with the highest scores, of equal scores the first. A warp does it, each lane for PER experts, every
-// 32nd; what has been found is set to 0. found is told of each, with its place; lane l gets the shares of places l, l + 32, …
-template <typename T, int PER, typename Found> DEVICE void choose(const T* scores, int experts, int top, bool ofAll, Found found, float (&shares)[MAX_TOP / 32]) {
-  u32 left[PER];
+// Chosen is a row's experts, the best first: lane l has those of places l, l + 32, … and their shares in the row's result.
+template <int PLACES> struct Chosen {
+  int expert[PLACES];
+  float share[PLACES];
+};
+
+// choose finds a row's experts: those with the highest scores, of equal scores the first. A warp does it, each lane for PER experts, every 32nd; what has been
+// found is set to 0. Each place waits for the one before, so shares, which not everyone wants, are left for the end.
+template <typename T, int PER, int PLACES> DEVICE Chosen<PLACES> choose(const T* scores, int experts, int top, bool ofAll, bool shares) {
+  u32 left[PER], word[PLACES] = {}, highest = 0;
+  Chosen<PLACES> c = {};
   UNROLL for (int i = 0; i < PER; i++) left[i] = lane() + 32 * i < experts ? Ranked<T>(toFloat(scores[lane() + 32 * i]), lane() + 32 * i).word : 0;
   auto best = [&] {
     u32 m = 0;
     UNROLL for (int i = 0; i < PER; i++) m = m > left[i] ? m : left[i];
     return warpMaxOf(m);
   };
-  float highest = Ranked<T>::scoreOf(best()), sum = 0, power[MAX_TOP / 32] = {};
-  if (ofAll) {
-    UNROLL for (int i = 0; i < PER; i++) sum += left[i] ? expf(Ranked<T>::scoreOf(left[i]) - highest) : 0;
-    sum = warpSum(sum);
+  auto power = [&](u32 word) { return word ? expf(Ranked<T>::scoreOf(word) - Ranked<T>::scoreOf(highest)) : 0; };
+  float sum = 0;
+  if (ofAll && shares) {
+    highest = best();
+    UNROLL for (int i = 0; i < PER; i++) sum += power(left[i]);
   }
   for (int k = 0; k < top; k++) {
     u32 most = best(), at = MAX_EXPERTS;
@@ -86,24 +94,32 @@ template <typename T, int PER, typename Found> DEVICE void choose(const T* score
       at = most ? warpMinOf(at) : 0;
     }
     UNROLL for (int i = 0; i < PER; i++) left[i] = lane() + 32 * i == at ? 0 : left[i];
-    float x = expf(Ranked<T>::scoreOf(most) - highest);
-    if (!ofAll) sum += x;
-    UNROLL for (int i = 0; i < MAX_TOP / 32; i++) power[i] = k == lane() + 32 * i ? x : power[i];
-    found(k, at);
+    UNROLL for (int i = 0; i < PLACES; i++) {
+      bool mine = k == lane() + 32 * i;
+      word[i] = mine ? most : word[i], c.expert[i] = mine ? at : c.expert[i];
+    }
+    if (k == 0) highest = most;
   }
-  UNROLL for (int i = 0; i < MAX_TOP / 32; i++) shares[i] = power[i] / sum;
+  if (!shares) return c;
+  UNROLL for (int i = 0; i < PLACES; i++) {
+    c.share[i] = power(word[i]);
+    if (!ofAll) sum += c.share[i];
+  }
+  sum = warpSum(sum);
+  UNROLL for (int i = 0; i < PLACES; i++) c.share[i] /= sum;
+  return c;
 }
 
 // chooseRow notes a row's experts, also in keep if that is given.
 template <typename T, int PER> DEVICE void chooseRow(const RouteParams& p, int r, int* keep) {
-  float shares[MAX_TOP / 32];
-  auto found = [&](int k, int expert) {
-    if (lane() == 0) p.chosen[r * p.top + k] = expert;
-    if (keep && lane() == 0) keep[r * p.top + k] = expert;
-  };
-  choose<T, PER>((const T*)p.scores + (long)r * p.experts, p.experts, p.top, p.ofAll, found, shares);
-  UNROLL for (int i = 0; i < MAX_TOP / 32; i++)
-    if (lane() + 32 * i < p.top) p.share[r * p.top + lane() + 32 * i] = shares[i];
+  constexpr int PLACES = MAX_TOP / 32;
+  Chosen<PLACES> c = choose<T, PER, PLACES>((const T*)p.scores + (long)r * p.experts, p.experts, p.top, p.ofAll, true);
+  UNROLL for (int i = 0; i < PLACES; i++) {
+    int k = lane() + 32 * i, at = r * p.top + k;
+    if (k >= p.top) continue;
+    p.chosen[at] = c.expert[i], p.share[at] = c.share[i];
+    if (keep) keep[at] = c.expert[i];
+  }
 }
 
 // Four experts of what was chosen, from slot i on; -1 beyond the end.

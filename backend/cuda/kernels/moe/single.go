@@ -7,9 +7,6 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// MostSingle is up to how many rows are computed each by itself, where that gains at all; see NewSingle. Where there is Few, it gains with one row.
-const MostSingle = 2
-
 // What single.h has room for.
 const (
 	maxSingleTop     = 32
@@ -23,11 +20,11 @@ const (
 
 // singleParams mirrors SingleParams of single.h.
 type singleParams struct {
-	Scores, X, W, Bias, UpBias, Y driver.Ptr
-	Stride                        int64
-	N, K, Experts, Top, OfAll, Fn int32
-	Clamp                         float32
-	Wide, Depth, _                int32
+	Scores, X, W, Bias, UpBias, Y, Residual driver.Ptr
+	Stride                                  int64
+	N, K, Experts, Top, OfAll, Fn           int32
+	Clamp                                   float32
+	Wide, Depth, _                          int32
 }
 
 // Single is a whole block for a few rows: it chooses their experts itself.
@@ -44,22 +41,40 @@ type singleProduct struct {
 	shared int
 }
 
-// Singles reports whether a few rows of a block of this size can be computed by themselves.
-func Singles(o graph.MoE, in, ffn int) bool {
-	return o.Top <= maxSingleTop && o.Experts <= maxSingleExperts && in%8 == 0 && ffn%8 == 0 && o.Top*lineBytes(ffn) <= maxSingleLines && lineBytes(in) <= maxSingleLines
+// SingleRows is up to how many rows of a block of these products are computed each by itself. Beside Few that gains with one row; it loses where a warp
+// would have more than a few units (gpt-oss-20b, one row: 45 µs, others 37; Qwen3-30B-A3B 16 and 23).
+func SingleRows(l *kernels.Loader, o graph.MoE, gated, down Product) int {
+	if o.Top > maxSingleTop || o.Experts > maxSingleExperts || gated.K%8 != 0 || down.K%8 != 0 || o.Top*lineBytes(down.K) > maxSingleLines || lineBytes(gated.K) > maxSingleLines {
+		return 0
+	}
+	s := newSingle(l, gated, down, o)
+	switch {
+	case s.gated.units > maxSingleUnits || s.down.units > maxSingleUnits:
+		return 0
+	case FewRows(l, o, gated, down) > 0:
+		return 1
+	}
+	return 2
 }
 
 // lineBytes is what a row of x takes in shared memory.
 func lineBytes(k int) int { return (k + columns - 1) / columns * columns * 2 }
 
-// NewSingle binds a block's products, of which the second has the first's results by slots, and y [rows, N of the second]. scores is of type t.
-// It is nil where a warp would have more than a few units: then more launches do better (gpt-oss-20b, one row: 45 µs, others 37), while
-// Qwen3-30B-A3B gains (16 and 23).
-func NewSingle(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, down Product, y driver.Ptr, o graph.MoE) (*Single, error) {
+// newSingle deals out a block's products.
+func newSingle(l *kernels.Loader, gated, down Product, o graph.MoE) *Single {
+	return &Single{gated: newSingleProduct(l, gated, o, maxGatedWarps), down: newSingleProduct(l, down, o, maxDownWarps)}
+}
+
+// NewSingle binds a block's products, of which the second has the first's results by slots, and y [rows, N of the second]. scores is of type t;
+// residual, like y, is added to the results, unless it is 0.
+func NewSingle(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, down Product, y, residual driver.Ptr, o graph.MoE) (*Single, error) {
 	down.Y = y
-	s := &Single{gated: newSingleProduct(l, t, scores, gated, o, maxGatedWarps), down: newSingleProduct(l, t, scores, down, o, maxDownWarps)}
-	if s.gated.units > maxSingleUnits || s.down.units > maxSingleUnits {
-		return nil, nil
+	s := newSingle(l, gated, down, o)
+	s.down.p.Residual = residual
+	for _, p := range []*singleParams{&s.gated.p, &s.down.p} {
+		if p.Scores = scores; t == graph.F32 {
+			p.Wide = 1
+		}
 	}
 	var err error
 	if s.gated.kernel, err = l.Kernel(forms[gated.Format], "single_gated", maxSingleShared); err != nil {
@@ -70,16 +85,13 @@ func NewSingle(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, down P
 }
 
 // newSingleProduct deals a product's units out to so many warps as are at work at once, up to most in a block.
-func newSingleProduct(l *kernels.Loader, t graph.Type, scores driver.Ptr, p Product, o graph.MoE, most int) singleProduct {
+func newSingleProduct(l *kernels.Loader, p Product, o graph.MoE, most int) singleProduct {
 	s := singleProduct{blocks: tiles(p.N), warps: 1, p: singleParams{
-		Scores: scores, X: p.X, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K),
+		X: p.X, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K),
 		Experts: int32(o.Experts), Top: int32(o.Top), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
 	}}
 	if o.OfAll {
 		s.p.OfAll = 1
-	}
-	if t == graph.F32 {
-		s.p.Wide = 1
 	}
 	units, lines, unit := (p.K+columns-1)/columns, 1, int(Bytes(p.Format, slabRows, 2*columns))/(2*slabTiles)
 	if p.Gated {

@@ -17,6 +17,7 @@ struct SingleParams {
   const u8* w;        // as in ExpertsParams
   const float *bias, *upBias; // [experts, n] or null
   bf16* y;            // [rows × top, n], or [rows, n]
+  const bf16* residual; // [rows, n] is added to the last product's sums; or null
   long stride;
   int n, k, experts, top, ofAll, fn;
   float clamp;
@@ -30,15 +31,12 @@ constexpr int MAX_SINGLE_TOP = 32, MAX_SINGLE_EXPERTS = 256, MAX_SINGLE_WARPS = 
 struct Choice {
   int expert[MAX_SINGLE_TOP];
   float share[MAX_SINGLE_TOP];
-  template <typename T> DEVICE void make(const SingleParams& p, int row) { // by a warp
+  template <typename T> DEVICE void make(const SingleParams& p, int row, bool shares) { // by a warp
     const T* scores = (const T*)p.scores + (long)row * p.experts;
-    float shares[MAX_TOP / 32];
-    auto found = [&](int k, int e) {
-      if (lane() == 0) expert[k] = e;
-    };
-    if (p.experts <= 128) choose<T, 4>(scores, p.experts, p.top, p.ofAll, found, shares);
-    else choose<T, MAX_SINGLE_EXPERTS / 32>(scores, p.experts, p.top, p.ofAll, found, shares);
-    if (lane() < p.top) share[lane()] = shares[0];
+    Chosen<1> c;
+    if (p.experts <= 128) c = choose<T, 4, 1>(scores, p.experts, p.top, p.ofAll, shares);
+    else c = choose<T, MAX_SINGLE_EXPERTS / 32, 1>(scores, p.experts, p.top, p.ofAll, shares);
+    if (lane() < p.top) expert[lane()] = c.expert[0], share[lane()] = c.share[0];
   }
 };
 
@@ -99,13 +97,15 @@ template <typename Q, bool GATED> DEVICE void single(const SingleParams& p) {
   SHARED static float sums[MAX_SINGLE_WARPS][RT][16];
   int row = blockY(), warps = threads() / 32, units = ceilDiv(p.k, COLUMNS), line = units * COLUMNS * 2, all = GATED ? units : p.top * units;
   int runs = ceilDiv(p.n, 16), which = blockX() / runs, tile = blockX() % runs, slot = row * p.top + which;
+  float residual = 0; // is there since before the first
+  if (!GATED && p.residual && threadX() < 16 && tile * 16 + threadX() < p.n) residual = toFloat(p.residual[(long)row * p.n + tile * 16 + threadX()]);
   // The scores are of the launch before the first. That has ended once the first lets the second start, which may then choose and ask for
   // its weights while the first is at work.
   if (GATED) awaitInput();
   releaseNext();
   if (warp() == 0) {
-    if (p.wide) choice.make<float>(p, row);
-    else choice.make<bf16>(p, row);
+    if (p.wide) choice.make<float>(p, row, !GATED);
+    else choice.make<bf16>(p, row, !GATED);
   }
   u32 xs = sharedAddress(dynamic), ring = xs + (GATED ? 1 : p.top) * line + warp() * p.depth * STAGE, end = ring + p.depth * STAGE, place = ring;
   if (GATED) copyRows(p, p.x + (long)row * p.k, 1, line);
@@ -167,6 +167,7 @@ template <typename Q, bool GATED> DEVICE void single(const SingleParams& p) {
   } else {
     float v = total(0, c);
     if (p.bias) for (int k = 0; k < p.top; k++) v += choice.share[k] * p.bias[(long)choice.expert[k] * p.n + at];
+    if (p.residual) v = toFloat(fromFloat<bf16>(v)) + residual; // rounded as if it had gone through memory
     p.y[(long)row * p.n + at] = fromFloat<bf16>(v);
   }
 }
