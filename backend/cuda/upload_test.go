@@ -10,7 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 )
 
-// TestUpload copies more than a buffer holds, and rows of which three fill one, and does what was asked for in between in between. After an error
+// TestUpload copies more than a buffer holds, and rows of which three fill one, and does in between what was asked for in between. After an error
 // nothing more is done, and whoever waits is told.
 func TestUpload(t *testing.T) {
 	const rowBytes = uploadChunk / 3

@@ -122,7 +122,6 @@ func (d *Device) woven(gate, up *weight, as graph.Type) (p driver.Ptr, weave fun
 	}
 	rows, cols := gate.tensor.Rows, gate.tensor.Cols
 	p, err = d.alloc(2*as.RowBytes(cols)*int64(rows), "weights "+gate.name+" and "+up.name)
-	gate.woven, gate.wovenAs = p, as
 	return p, func() error {
 		if err := d.upload.wait(); err != nil {
 			return err
@@ -133,6 +132,7 @@ func (d *Device) woven(gate, up *weight, as graph.Type) (p driver.Ptr, weave fun
 		if err := d.stream.Synchronize(); err != nil {
 			return err
 		}
+		gate.woven, gate.wovenAs = p, as // not before: who tries again after an error must not take it for woven
 		return errors.Join(d.forget(gate, as), d.forget(up, as))
 	}, err
 }
