@@ -22,7 +22,7 @@ type About struct {
 
 // About reads what the model's files say of it.
 func (m *Model) About() (About, error) {
-	b := m.bundle
+	b := m.dir
 	a := About{Architecture: b.Model.Arch.Name, Format: "safetensors", Config: b.Model.Meta}
 	if b.Source.Kind == weights.GGUF {
 		a.Format = "gguf"

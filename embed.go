@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/ridge-llm/ridge/engine"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 )
 
 // Embedding is a text as a direction: the model's last hidden states, pooled as the model's files or Options.Pooling say, and
@@ -52,10 +52,10 @@ func (m *Model) pool(ctx context.Context, to *pooling, r engine.Request) (engine
 }
 
 // Encoder reports whether the model makes embeddings alone and generates no text.
-func (m *Model) Encoder() bool { return m.bundle.Model.Config.Encoder }
+func (m *Model) Encoder() bool { return m.dir.Model.Config.Encoder }
 
 // pooling is how an embedding is made of hidden states: as asked, as the model's files say, or as its kind does.
-func (o Options) pooling(b *bundle.Bundle) (string, error) {
+func (o Options) pooling(b *modeldir.Dir) (string, error) {
 	if o.Pooling != "" {
 		return o.Pooling, nil
 	}

@@ -27,11 +27,11 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/chat"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
-	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/tokenizer"
 )
@@ -39,21 +39,21 @@ import (
 // Model is a loaded model with its engine.
 type Model struct {
 	name      string
-	bundle    *bundle.Bundle
+	dir       *modeldir.Dir
 	device    backend.Device
 	engine    *engine.Engine
 	settings  engine.Options // of engine
 	price     *price.Model   // nil: steps cannot be priced
 	tokenizer *tokenizer.Tokenizer
 	template  *chat.Template // nil: the model brings none
-	advice    bundle.Generation
+	advice    modeldir.Generation
 	ends      []int32
 	context   int
 	limits    backend.Limits
-	memory    plan.Memory
+	memory    compile.Memory
 	pooling   string                    // one of the Pool constants
 	width     int                       // of an embedding
-	head      *bundle.Head              // of a model that compares texts; nil: there is none
+	head      *modeldir.Head            // of a model that compares texts; nil: there is none
 	segments  int                       // that an encoder tells apart
 	grammars  func() (*grammars, error) // made when first asked for
 	closing   sync.Once
@@ -72,7 +72,7 @@ func Load(path string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{name: b.Name, bundle: b}
+	m := &Model{name: b.Name, dir: b}
 	m.grammars = sync.OnceValues(m.newGrammars)
 	if err := m.start(o); err != nil {
 		m.Close()
@@ -81,11 +81,11 @@ func Load(path string, o Options) (*Model, error) {
 	return m, nil
 }
 
-func open(path string) (*bundle.Bundle, error) {
+func open(path string) (*modeldir.Dir, error) {
 	if path == "" {
-		return bundle.Builtin()
+		return modeldir.Builtin()
 	}
-	return bundle.Open(path)
+	return modeldir.Open(path)
 }
 
 // start reads the text side of the model and compiles the number side, side by side: either takes as long as the other.
@@ -98,13 +98,13 @@ func (m *Model) start(o Options) error {
 
 // readText reads what turns text into tokens and back.
 func (m *Model) readText(o Options) (err error) {
-	if m.tokenizer, err = m.bundle.Tokenizer(); err != nil {
+	if m.tokenizer, err = m.dir.Tokenizer(); err != nil {
 		return err
 	}
-	if m.template, err = m.bundle.Template(m.tokenizer, o.Template); err != nil {
+	if m.template, err = m.dir.Template(m.tokenizer, o.Template); err != nil {
 		return err
 	}
-	if m.advice, err = m.bundle.Generation(); err != nil {
+	if m.advice, err = m.dir.Generation(); err != nil {
 		return err
 	}
 	m.ends = slices.Compact(slices.Sorted(slices.Values(append(m.tokenizer.Ends(), m.advice.Ends...))))
@@ -125,13 +125,13 @@ func (m *Model) compile(o Options) error {
 		return err
 	}
 	info := m.device.Info()
-	if m.pooling, err = o.pooling(m.bundle); err != nil {
+	if m.pooling, err = o.pooling(m.dir); err != nil {
 		return err
 	}
 	if err = m.readHead(); err != nil {
 		return err
 	}
-	g, err := m.bundle.Model.Graph(model.Options{Act: info.Act, Cache: cache, AllHidden: m.pooling != PoolLast})
+	g, err := m.dir.Model.Graph(model.Options{Act: info.Act, Cache: cache, AllHidden: m.pooling != PoolLast})
 	if err != nil {
 		return err
 	}
@@ -143,12 +143,12 @@ func (m *Model) compile(o Options) error {
 	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights}); err != nil {
 		return err
 	}
-	lim := o.limits(m.bundle.Model.Config.Context, m.bundle.Model.Config.Encoder)
+	lim := o.limits(m.dir.Model.Config.Context, m.dir.Model.Config.Encoder)
 	if err := o.setPages(&lim, m.device, g); err != nil {
 		return err
 	}
 	m.context, m.limits = lim.SeqPages*lim.PageSize, lim
-	prog, err := plan.Compile(g, m.device, m.bundle, lim)
+	prog, err := compile.Compile(g, m.device, m.dir, lim)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (m *Model) Limits() backend.Limits { return m.limits }
 func (m *Model) EngineOptions() engine.Options { return m.settings }
 
 // Vocab is how many tokens the model knows: the width of a row of logits.
-func (m *Model) Vocab() int { return m.bundle.Model.Config.Vocab }
+func (m *Model) Vocab() int { return m.dir.Model.Config.Vocab }
 
 // Device describes where the model runs: "cpu (amd64, 2 threads)".
 func (m *Model) Device() string {
@@ -252,7 +252,7 @@ func (m *Model) Close() error {
 		if m.device != nil {
 			m.closed = m.device.Close()
 		}
-		m.closed = errors.Join(m.closed, m.bundle.Close())
+		m.closed = errors.Join(m.closed, m.dir.Close())
 	})
 	return m.closed
 }

@@ -70,9 +70,9 @@ func (m *Model) readHead() (err error) {
 	if !m.Encoder() {
 		return nil
 	}
-	if types, ok := m.bundle.Model.Find("token_types.weight"); ok {
+	if types, ok := m.dir.Model.Find("token_types.weight"); ok {
 		m.segments = types.Rows
 	}
-	m.head, err = m.bundle.Head()
+	m.head, err = m.dir.Head()
 	return err
 }

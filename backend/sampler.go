@@ -3,7 +3,7 @@ package backend
 import (
 	"time"
 
-	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -15,9 +15,9 @@ type Sampler interface {
 	// Draw makes draws from the rows of v that the last step computed; the logits stay as they are. Like Run it may return
 	// when the work is queued. The next step may have the tokens before anybody has seen them: Batch.Fed. No draws at all mark
 	// the end of a step that nobody draws from.
-	Draw(v *graph.Value, b Buffer, draws []drawing.Draw) error
+	Draw(v *graph.Value, b Buffer, draws []sampling.Draw) error
 	// Drawn waits for the oldest Draw whose tokens have not been asked for, and writes them to dst, one for each of its
 	// draws; dst[i].Top is reused. With nil they are dropped. Two may be outstanding. It returns how long the device worked on
 	// that step and its draws.
-	Drawn(dst []drawing.Drawn) (time.Duration, error)
+	Drawn(dst []sampling.Drawn) (time.Duration, error)
 }

@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 )
 
 // BenchmarkStep is a step of so many answers: ns/op, and of those the ones in which the device has nothing to do. MODEL is
 // a model's path; without it the built-in one is measured.
 func BenchmarkStep(b *testing.B) {
-	open := bundle.Builtin
+	open := modeldir.Builtin
 	if path := os.Getenv("MODEL"); path != "" {
-		open = func() (*bundle.Bundle, error) { return bundle.Open(path) }
+		open = func() (*modeldir.Dir, error) { return modeldir.Open(path) }
 	}
 	for _, temperature := range []float64{0, 0.8} {
 		for _, n := range []int{1, 16, 32} {

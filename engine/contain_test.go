@@ -10,11 +10,11 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
-	"github.com/ridge-llm/ridge/plan"
 )
 
 // faulty is a device whose steps fail when fail says so, after they have written who knows what.
@@ -32,7 +32,7 @@ func (d *faulty) Run(launches []backend.Launch, b *backend.Batch) error {
 
 func startFaulty(t *testing.T, fail func(*backend.Batch) error) *engine.Engine {
 	t.Helper()
-	b, err := bundle.Open("../internal/check/testdata/llama-default")
+	b, err := modeldir.Open("../internal/check/testdata/llama-default")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func startFaulty(t *testing.T, fail func(*backend.Batch) error) *engine.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog, err := plan.Compile(g, &faulty{dev, fail}, b, roomy)
+	prog, err := compile.Compile(g, &faulty{dev, fail}, b, roomy)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/backend/sampling"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/sample"
-	"github.com/ridge-llm/ridge/plan"
 )
 
 // draw is the choice of one request's next token.
@@ -17,7 +17,7 @@ type draw struct {
 	request *request
 	logits  []float32 // [vocab], the request's row of the step; nil where the device draws
 	lot     int       // which of the device's draws it is; -1: none
-	drawn   *drawing.Drawn
+	drawn   *sampling.Drawn
 	emitted int // tokens
 	reason  sample.Reason
 	err     error
@@ -82,7 +82,7 @@ type crew struct {
 }
 
 // newCrew is the crew for a program. close ends its own threads.
-func newCrew(prog *plan.Program) *crew {
+func newCrew(prog *compile.Program) *crew {
 	c := &crew{}
 	threads := 0
 	if c.lender, threads = prog.Lender(); c.lender == nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // A request with Hidden set ends when its prompt is computed: it gets hidden states, of the last token alone or, from a
-// program that keeps those of all (plan.Program.HiddenOfAll), of every token in order. After a preemption rows come
+// program that keeps those of all (compile.Program.HiddenOfAll), of every token in order. After a preemption rows come
 // again, from position 0.
 
 // wantsAll reports whether a request must see the rows of all its tokens: none of them may come from the cache.

@@ -10,11 +10,11 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
 	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
-	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights"
 )
@@ -60,7 +60,7 @@ func upstream(t *testing.T) (ids []int32, logits, head [][]float32) {
 // embedder is an engine that keeps the hidden states of the last token or of all.
 func embedder(t *testing.T, dev backend.Device, all bool, lim backend.Limits) *engine.Engine {
 	t.Helper()
-	b, err := bundle.Open(embedModel)
+	b, err := modeldir.Open(embedModel)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func embedder(t *testing.T, dev backend.Device, all bool, lim backend.Limits) *e
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog, err := plan.Compile(g, dev, b, lim)
+	prog, err := compile.Compile(g, dev, b, lim)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,17 +22,17 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/plan"
 )
 
 // Engine runs requests on one program. Submit and Stats may be called from any goroutine; everything else happens in the
 // engine's own, which owns the device.
 type Engine struct {
-	prog       *plan.Program
+	prog       *compile.Program
 	ids        int          // that tokens may have
 	state      *sched.State // which requests wait and run
 	pool       *kv.Pool     // whose tokens are in which page
@@ -85,7 +85,7 @@ type Engine struct {
 }
 
 // New starts an engine on a program, which the engine owns from then on.
-func New(prog *plan.Program, o Options) (*Engine, error) {
+func New(prog *compile.Program, o Options) (*Engine, error) {
 	e, err := newEngine(prog, o)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func New(prog *plan.Program, o Options) (*Engine, error) {
 }
 
 // newEngine is an engine whose goroutine does not run.
-func newEngine(prog *plan.Program, o Options) (*Engine, error) {
+func newEngine(prog *compile.Program, o Options) (*Engine, error) {
 	lim := prog.Limits
 	if err := o.check(lim); err != nil {
 		return nil, err

@@ -11,12 +11,12 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
-	"github.com/ridge-llm/ridge/plan"
 )
 
 // start is an engine on a small random model.
@@ -27,7 +27,7 @@ func start(t *testing.T, lim backend.Limits) *engine.Engine {
 
 func startWith(t *testing.T, lim backend.Limits, o engine.Options) *engine.Engine {
 	t.Helper()
-	b, err := bundle.Open("../internal/check/testdata/llama-default")
+	b, err := modeldir.Open("../internal/check/testdata/llama-default")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func startWith(t *testing.T, lim backend.Limits, o engine.Options) *engine.Engin
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog, err := plan.Compile(g, dev, b, lim)
+	prog, err := compile.Compile(g, dev, b, lim)
 	if err != nil {
 		t.Fatal(err)
 	}

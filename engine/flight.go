@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/backend/sampling"
 )
 
 // A device that draws tokens itself (backend.Sampler) need not wait for the host between steps. While it is at work on step n
@@ -22,9 +22,9 @@ type flight struct {
 	draws    []draw    // on a device that draws made when it was given the step, else when its rows were read
 
 	// On a device that draws:
-	lots  []drawing.Draw
-	drawn []drawing.Drawn // one for each of lots
-	took  time.Duration   // that the device was at work on the step
+	lots  []sampling.Draw
+	drawn []sampling.Drawn // one for each of lots
+	took  time.Duration    // that the device was at work on the step
 }
 
 // foreseen reports whether the step that is planned can be given to the device before the one under way is collected. It
@@ -107,7 +107,7 @@ func (e *Engine) addLot(r *request, row, fed int) {
 	if r.lot < cap(e.lots) {
 		e.lots = e.lots[:r.lot+1] // with the lists of an earlier draw, to be used again
 	} else {
-		e.lots = append(e.lots, drawing.Draw{})
+		e.lots = append(e.lots, sampling.Draw{})
 	}
 	r.sampling.Draw(&e.lots[r.lot], r.mask, fed)
 	e.lots[r.lot].Row = row
@@ -116,7 +116,7 @@ func (e *Engine) addLot(r *request, row, fed int) {
 // readDrawn waits for the tokens of the step.
 func (e *Engine) readDrawn() (err error) {
 	for len(e.drawn) < len(e.lots) {
-		e.drawn = append(e.drawn, drawing.Drawn{})
+		e.drawn = append(e.drawn, sampling.Drawn{})
 	}
 	if e.took, err = e.prog.Drawn(e.drawn[:len(e.lots)]); err != nil {
 		return err

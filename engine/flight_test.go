@@ -10,11 +10,11 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
-	"github.com/ridge-llm/ridge/plan"
 )
 
 // mute is a device that leaves sampling to the host.
@@ -32,7 +32,7 @@ func onRef(t testing.TB, draws bool, lim backend.Limits, o Options) *Engine {
 // on is an engine on a device.
 func on(t testing.TB, dev backend.Device, lim backend.Limits, o Options) *Engine {
 	t.Helper()
-	b, err := bundle.Open("../internal/check/testdata/llama-default")
+	b, err := modeldir.Open("../internal/check/testdata/llama-default")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func on(t testing.TB, dev backend.Device, lim backend.Limits, o Options) *Engine
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog, err := plan.Compile(g, dev, b, lim)
+	prog, err := compile.Compile(g, dev, b, lim)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 )
 
 // TestWait: a newcomer waits for the prompts before its own, and for a place.
@@ -24,7 +24,7 @@ func TestWait(t *testing.T) {
 // TestOutlook: at a millisecond a token, in steps of 100 tokens or, beside an answer, of 50 ms.
 func TestOutlook(t *testing.T) {
 	lim := backend.Limits{Tokens: 100, Seqs: 2, Logits: 2, PageSize: 16, SeqPages: 20, Pages: 60}
-	e := still(t, bundle.Builtin, lim, Options{TargetITL: 50 * time.Millisecond, Predictor: &slope{}, MaxWaiting: 1})
+	e := still(t, modeldir.Builtin, lim, Options{TargetITL: 50 * time.Millisecond, Predictor: &slope{}, MaxWaiting: 1})
 	at := func() outlook {
 		e.mu.Lock()
 		defer e.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 )
 
 func stepOf(tokens int) *graph.Step { return &graph.Step{Seqs: []graph.Seq{{New: tokens}}} }
@@ -67,7 +67,7 @@ func (s *slope) Observe(step *graph.Step, _ float64) float64 {
 func TestTargetITL(t *testing.T) {
 	var clock slope
 	lim := backend.Limits{Tokens: 256, Seqs: 4, Logits: 4, PageSize: 16, SeqPages: 16, Pages: 64}
-	e := still(t, bundle.Builtin, lim, Options{TargetITL: 50 * time.Millisecond, Predictor: &clock})
+	e := still(t, modeldir.Builtin, lim, Options{TargetITL: 50 * time.Millisecond, Predictor: &clock})
 	submit := func(n, out int) {
 		t.Helper()
 		prompt := make([]int32, n)

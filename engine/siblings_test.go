@@ -7,7 +7,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/sample"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 )
 
 // TestSiblings: further answers to a prompt are those that would have come had they been asked for alone, and the prompt
@@ -32,7 +32,7 @@ func TestSiblings(t *testing.T) {
 		}
 	}
 	var want [n][]int32
-	alone := still(t, bundle.Builtin, backend.Limits{Tokens: 128, Seqs: 1, Logits: 1, PageSize: 16, SeqPages: 8, Pages: 8}, Options{Index: "none"})
+	alone := still(t, modeldir.Builtin, backend.Limits{Tokens: 128, Seqs: 1, Logits: 1, PageSize: 16, SeqPages: 8, Pages: 8}, Options{Index: "none"})
 	for i := range n {
 		if err := alone.Submit(context.Background(), ask(i, &want[i])); err != nil {
 			t.Fatal(err)
@@ -45,7 +45,7 @@ func TestSiblings(t *testing.T) {
 		"few pages":    {Tokens: 64, Seqs: 8, Logits: 8, PageSize: 16, SeqPages: 8, Pages: 9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := still(t, bundle.Builtin, lim, Options{})
+			e := still(t, modeldir.Builtin, lim, Options{})
 			var got [n][]int32
 			var siblings []Request
 			for i := 1; i < n; i++ {
@@ -69,7 +69,7 @@ func TestSiblings(t *testing.T) {
 
 // TestSiblingsEndTogether: when a request is given up before its prompt is computed, so are its siblings.
 func TestSiblingsEndTogether(t *testing.T) {
-	e := still(t, bundle.Builtin, backend.Limits{Tokens: 64, Seqs: 8, Logits: 8, PageSize: 16, SeqPages: 8, Pages: 64}, Options{})
+	e := still(t, modeldir.Builtin, backend.Limits{Tokens: 64, Seqs: 8, Logits: 8, PageSize: 16, SeqPages: 8, Pages: 64}, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	r := greedy([]int32{5, 6, 7}, 5)

@@ -9,24 +9,24 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/internal/convert"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
-	"github.com/ridge-llm/ridge/plan"
 )
 
 // still is an engine whose goroutine does not run: the test makes its steps.
-func still(t testing.TB, open func() (*bundle.Bundle, error), lim backend.Limits, o Options) *Engine {
+func still(t testing.TB, open func() (*modeldir.Dir, error), lim backend.Limits, o Options) *Engine {
 	t.Helper()
 	return stillOn(t, open, lim, o, func(d backend.Device) backend.Device { return d })
 }
 
 // stillOn is still on what wrap makes of the device.
-func stillOn(t testing.TB, open func() (*bundle.Bundle, error), lim backend.Limits, o Options, wrap func(backend.Device) backend.Device) *Engine {
+func stillOn(t testing.TB, open func() (*modeldir.Dir, error), lim backend.Limits, o Options, wrap func(backend.Device) backend.Device) *Engine {
 	t.Helper()
 	b, err := open()
 	if err != nil {
@@ -43,7 +43,7 @@ func stillOn(t testing.TB, open func() (*bundle.Bundle, error), lim backend.Limi
 	if g, err = pass.Run(g, pass.All, pass.Options{Q8: dev.Info().Q8}); err != nil {
 		t.Fatal(err)
 	}
-	prog, err := plan.Compile(g, wrap(dev), b, lim)
+	prog, err := compile.Compile(g, wrap(dev), b, lim)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func greedy(prompt []int32, n int) Request {
 // TestStepAllocatesNothing: a step in which nobody comes or goes allocates nothing beside what the device's launches do.
 func TestStepAllocatesNothing(t *testing.T) {
 	lim := backend.Limits{Tokens: 128, Seqs: 8, Logits: 8, PageSize: 16, SeqPages: 16, Pages: 128}
-	e := still(t, bundle.Builtin, lim, Options{})
+	e := still(t, modeldir.Builtin, lim, Options{})
 	for i := range 8 {
 		if err := e.Submit(context.Background(), greedy([]int32{int32(10 + i), 20, 30}, 240)); err != nil {
 			t.Fatal(err)
@@ -134,13 +134,13 @@ func (a *answer) record(e *Engine, r Request) Request {
 // is cut into chunks, whether its beginning was cached, and whether it was preempted; with weights of every
 // kind, since the device is asked for that.
 func TestDeterministic(t *testing.T) {
-	models := map[string]func() (*bundle.Bundle, error){
-		"builtin": bundle.Builtin,
-		"f32":     func() (*bundle.Bundle, error) { return bundle.Open("../internal/check/testdata/llama-default") },
+	models := map[string]func() (*modeldir.Dir, error){
+		"builtin": modeldir.Builtin,
+		"f32":     func() (*modeldir.Dir, error) { return modeldir.Open("../internal/check/testdata/llama-default") },
 	}
 	for _, name := range []string{"BF16", "Q4_0", "Q4_K_M"} {
 		path := requantised(t, name)
-		models[name] = func() (*bundle.Bundle, error) { return bundle.Open(path) }
+		models[name] = func() (*modeldir.Dir, error) { return modeldir.Open(path) }
 	}
 	for name, open := range models {
 		t.Run(name, func(t *testing.T) {

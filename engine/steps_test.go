@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 )
 
 // TestStepsLeaveNoTimeOut: while there is work, a step begins where the one before ended, whatever happened between; after a
@@ -13,7 +13,7 @@ import (
 func TestStepsLeaveNoTimeOut(t *testing.T) {
 	now := time.Unix(1, 0)
 	lim := backend.Limits{Tokens: 64, Seqs: 2, Logits: 2, PageSize: 16, SeqPages: 8, Pages: 16}
-	e := still(t, bundle.Builtin, lim, Options{Clock: func() time.Time {
+	e := still(t, modeldir.Builtin, lim, Options{Clock: func() time.Time {
 		now = now.Add(time.Millisecond)
 		return now
 	}})

@@ -11,7 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 )
 
 // dear is a Predictor to whom every step takes a second, so that nothing is computed twice that can be swapped.
@@ -65,14 +65,14 @@ func TestSwap(t *testing.T) {
 	var ends [requests]error
 	roomy := tight
 	roomy.Pages, roomy.SwapPages = 64, 0
-	e := still(t, bundle.Builtin, roomy, Options{})
+	e := still(t, modeldir.Builtin, roomy, Options{})
 	crowdOf(t, e, always, want[:], ends[:])
 	for len(e.byID) > 0 {
 		mustStep(t, e)
 	}
 	for _, index := range []string{"radix", "hash", "none"} {
 		got = [requests]answer{}
-		e = still(t, bundle.Builtin, tight, Options{Index: index, Predictor: dear{}})
+		e = still(t, modeldir.Builtin, tight, Options{Index: index, Predictor: dear{}})
 		crowdOf(t, e, always, got[:], ends[:])
 		for len(e.byID) > 0 {
 			if err := e.step(); err != nil {
@@ -94,7 +94,7 @@ func TestSwap(t *testing.T) {
 // TestSwapOrCompute: what is cheaper is done.
 func TestSwapOrCompute(t *testing.T) {
 	for page, swapped := range map[time.Duration]bool{time.Microsecond: true, time.Minute: false} {
-		e := still(t, bundle.Builtin, tight, Options{Predictor: dear{}, SwapPage: page})
+		e := still(t, modeldir.Builtin, tight, Options{Predictor: dear{}, SwapPage: page})
 		var answers [4]answer
 		var ends [4]error
 		crowdOf(t, e, always, answers[:], ends[:])
@@ -111,7 +111,7 @@ func TestSwapOrCompute(t *testing.T) {
 
 // TestSwappedGiveUp: a request whose caller goes while it is swapped out leaves nothing behind.
 func TestSwappedGiveUp(t *testing.T) {
-	e := still(t, bundle.Builtin, tight, Options{Predictor: dear{}})
+	e := still(t, modeldir.Builtin, tight, Options{Predictor: dear{}})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var answers [6]answer
@@ -156,14 +156,14 @@ func TestSwapFails(t *testing.T) {
 	var ends [requests]error
 	roomy := tight
 	roomy.Pages, roomy.SwapPages = 64, 0
-	e := still(t, bundle.Builtin, roomy, Options{})
+	e := still(t, modeldir.Builtin, roomy, Options{})
 	crowdOf(t, e, always, want[:], ends[:])
 	for len(e.byID) > 0 {
 		mustStep(t, e)
 	}
 	for nth := 1; nth <= 4; nth++ {
 		var got [requests]answer
-		e := stillOn(t, bundle.Builtin, tight, Options{Predictor: dear{}}, func(d backend.Device) backend.Device {
+		e := stillOn(t, modeldir.Builtin, tight, Options{Predictor: dear{}}, func(d backend.Device) backend.Device {
 			return &stiff{d, d.(backend.Swapper), nth}
 		})
 		crowdOf(t, e, always, got[:], ends[:])

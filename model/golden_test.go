@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 )
@@ -23,7 +23,7 @@ func TestGraphs(t *testing.T) {
 	for _, config := range configs {
 		dir := filepath.Dir(config)
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			b, err := bundle.Open(dir)
+			b, err := modeldir.Open(dir)
 			if err != nil {
 				t.Fatal(err)
 			}

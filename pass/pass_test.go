@@ -8,7 +8,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend/ref"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/internal/testkit"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
@@ -25,7 +25,7 @@ func TestSameMeaning(t *testing.T) {
 	steps := testkit.Steps{{9, 20}, {1, 1}}
 	lim := testkit.LimitsFor(steps, 16)
 	for _, file := range dirs {
-		b, err := bundle.Open(filepath.Dir(file))
+		b, err := modeldir.Open(filepath.Dir(file))
 		if err != nil {
 			t.Fatal(err)
 		}

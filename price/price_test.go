@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/internal/testkit"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
@@ -15,7 +15,7 @@ import (
 )
 
 // graphFor is a model's graph as a device runs it.
-func graphFor(t *testing.T, b *bundle.Bundle, p *price.Profile) *graph.Graph {
+func graphFor(t *testing.T, b *modeldir.Dir, p *price.Profile) *graph.Graph {
 	t.Helper()
 	g, err := b.Model.Graph(model.Options{Act: p.ActType(), Cache: graph.F16})
 	if err != nil {
@@ -60,7 +60,7 @@ func TestBillIsDeclaredWork(t *testing.T) {
 	}
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for _, file := range append(files, large...) {
-		b, err := bundle.Open(filepath.Dir(file))
+		b, err := modeldir.Open(filepath.Dir(file))
 		if err != nil {
 			continue // an architecture that the registry does not have
 		}
@@ -113,7 +113,7 @@ func checkBill(t *testing.T, b *price.Bill) {
 // builtin is the built-in model priced on a device.
 func builtin(t testing.TB, p *price.Profile) (*graph.Graph, *price.Model) {
 	t.Helper()
-	b, err := bundle.Builtin()
+	b, err := modeldir.Builtin()
 	if err != nil {
 		t.Fatal(err)
 	}

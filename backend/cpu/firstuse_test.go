@@ -10,9 +10,9 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
-	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -23,7 +23,7 @@ type watched struct {
 	released [][]byte
 }
 
-// Release implements plan.Tensors; workers call it at once.
+// Release implements compile.Tensors; workers call it at once.
 func (w *watched) Release(part []byte) {
 	w.mu.Lock()
 	w.released = append(w.released, part)
@@ -42,7 +42,7 @@ func (w *watched) bytes(t quant.Tensor) int {
 }
 
 // products is a chain of n products in a block format; the matrices' rows are no multiple of what is packed together.
-func products(t *testing.T, d *Device, f quant.Format, n int) (*plan.Program, *watched) {
+func products(t *testing.T, d *Device, f quant.Format, n int) (*compile.Program, *watched) {
 	t.Helper()
 	b := graph.NewBuilder("products", testkit.Find, graph.F32, graph.F16)
 	one := func(name string, size int) graph.Axis { return graph.Axis{Name: name, Count: size, Size: 1} }
@@ -67,7 +67,7 @@ func products(t *testing.T, d *Device, f quant.Format, n int) (*plan.Program, *w
 		t.Fatal(err)
 	}
 	w := &watched{Weights: random}
-	p, err := plan.Compile(g, d, w, backend.Limits{Tokens: 200, Seqs: 1, Logits: 200, Pages: 16, PageSize: 16, SeqPages: 16})
+	p, err := compile.Compile(g, d, w, backend.Limits{Tokens: 200, Seqs: 1, Logits: 200, Pages: 16, PageSize: 16, SeqPages: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func testDevice(tier gemm.Tier, threads int) *Device {
 }
 
 // rowsOf is the output of a step of m tokens.
-func rowsOf(t *testing.T, p *plan.Program, m int) []uint32 {
+func rowsOf(t *testing.T, p *compile.Program, m int) []uint32 {
 	t.Helper()
 	if err := p.Run(testkit.Sequence(testkit.Steps{{m}}, p.Limits, 61, true, 5)[0]); err != nil {
 		t.Fatal(err)

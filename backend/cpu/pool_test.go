@@ -9,9 +9,9 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
-	"github.com/ridge-llm/ridge/plan"
 )
 
 // TestPool: nobody passes a barrier before all have come to it, also when some come so late that the others park.
@@ -93,7 +93,7 @@ func TestStepAllocates(t *testing.T) {
 }
 
 // layers is a small model: attention and a gated feed-forward block, n times.
-func layers(t testing.TB, d *Device, n int) *plan.Program {
+func layers(t testing.TB, d *Device, n int) *compile.Program {
 	b := graph.NewBuilder("layers", testkit.Find, graph.F32, graph.F16)
 	one := func(name string, size int) graph.Axis { return graph.Axis{Name: name, Count: size, Size: 1} }
 	hidden, ffn := one("hidden", 256), one("ffn", 512)
@@ -131,7 +131,7 @@ func layers(t testing.TB, d *Device, n int) *plan.Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Compile(g, d, w, backend.Limits{Tokens: 301, Seqs: 2, Logits: 1, Pages: 48, PageSize: 16, SeqPages: 24})
+	p, err := compile.Compile(g, d, w, backend.Limits{Tokens: 301, Seqs: 2, Logits: 1, Pages: 48, PageSize: 16, SeqPages: 24})
 	if err != nil {
 		t.Fatal(err)
 	}

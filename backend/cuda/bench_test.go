@@ -10,9 +10,9 @@ import (
 	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/pass"
-	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -166,7 +166,7 @@ func benchmarkLlama8B(b *testing.B, stored, made quant.Format) {
 func printSteps(b *testing.B, d *Device, g *graph.Graph, lim backend.Limits, steps [][]crowd) {
 	files := newNoise(b, g)
 	start := time.Now()
-	prog, err := plan.Compile(g, d, files, lim)
+	prog, err := compile.Compile(g, d, files, lim)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
-	"github.com/ridge-llm/ridge/plan"
 )
 
 // archs are the compute capabilities whose kernels are tested: the GPU's own, and the oldest.
@@ -45,7 +45,7 @@ type opTest struct {
 	graph     *graph.Graph
 	files     *graph.Graph // the graph with its weights as files have them
 	seed      uint64
-	weights   plan.Tensors // random, made when they are first needed
+	weights   compile.Tensors // random, made when they are first needed
 	lim       backend.Limits
 	batches   []*backend.Batch
 	want      [][]float32

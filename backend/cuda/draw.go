@@ -8,7 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/sample"
-	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -112,7 +112,7 @@ func (d *Device) expectDraws(n *graph.Node) error {
 }
 
 // Draw implements backend.Sampler.
-func (d *Device) Draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) error {
+func (d *Device) Draw(v *graph.Value, b backend.Buffer, draws []sampling.Draw) error {
 	w := d.draws
 	if w.waiting == len(w.rounds) || len(draws) > maxDraws {
 		return fmt.Errorf("cuda: %d draws while those of %d steps wait to be asked for; up to %d are possible, and %d steps", len(draws), w.waiting, maxDraws, len(w.rounds)-1)
@@ -120,7 +120,7 @@ func (d *Device) Draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) er
 	return d.do(func() error { return d.draw(v, b, draws) })
 }
 
-func (d *Device) draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) error {
+func (d *Device) draw(v *graph.Value, b backend.Buffer, draws []sampling.Draw) error {
 	w, step := d.draws, d.steps.next
 	r := &w.rounds[w.next]
 	if r.n = len(draws); r.n > 0 {
@@ -134,7 +134,7 @@ func (d *Device) draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) er
 }
 
 // launchDraws puts the draws of a step on the stream, behind it, and their way back.
-func (d *Device) launchDraws(r *round, v *graph.Value, b backend.Buffer, draws []drawing.Draw) error {
+func (d *Device) launchDraws(r *round, v *graph.Value, b backend.Buffer, draws []sampling.Draw) error {
 	w, vocab, step := d.draws, v.Axis.Len(), d.steps.next
 	n, places := sample.Bytes(draws, vocab)
 	if n > len(r.host) {
@@ -161,7 +161,7 @@ func (d *Device) launchDraws(r *round, v *graph.Value, b backend.Buffer, draws [
 }
 
 // Drawn implements backend.Sampler.
-func (d *Device) Drawn(dst []drawing.Drawn) (took time.Duration, err error) {
+func (d *Device) Drawn(dst []sampling.Drawn) (took time.Duration, err error) {
 	w := d.draws
 	r := &w.rounds[(w.next+len(w.rounds)-w.waiting)%len(w.rounds)]
 	if w.waiting == 0 || dst != nil && r.n != len(dst) {
@@ -181,7 +181,7 @@ func (d *Device) Drawn(dst []drawing.Drawn) (took time.Duration, err error) {
 	results := sample.Results(r.back[:r.n*sample.ResultBytes])
 	for i := range dst {
 		got := &results[i]
-		dst[i] = drawing.Drawn{Token: got.Token, Failure: drawing.Failure(got.Failure), Logprob: got.Logprob, Top: append(dst[i].Top[:0], got.Top[:got.Tops]...)}
+		dst[i] = sampling.Drawn{Token: got.Token, Failure: sampling.Failure(got.Failure), Logprob: got.Logprob, Top: append(dst[i].Top[:0], got.Top[:got.Tops]...)}
 	}
 	return took, nil
 }

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/backend/drawing"
 	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/backend/sampling"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
-	"github.com/ridge-llm/ridge/plan"
 )
 
 // TestDraws has the reference and the GPU answer three prompts, each step given to the device before anybody has seen the
@@ -51,19 +51,19 @@ func answers(t *testing.T, dev backend.Device) (tokens [4][]int32) {
 	}
 	lim := testkit.LimitsFor(steps, 16)
 	lim.Logits = 4
-	p, err := plan.Compile(g, dev, w, lim)
+	p, err := compile.Compile(g, dev, w, lim)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
 	batches := testkit.Sequence(steps, lim, 61, false, 7)
 	collect := func() {
-		out := make([]drawing.Drawn, 4)
+		out := make([]sampling.Drawn, 4)
 		if _, err := p.Drawn(out); err != nil {
 			t.Fatal(err)
 		}
 		for i, o := range out {
-			if o.Failure != drawing.None || i > 0 && len(o.Top) != 2 {
+			if o.Failure != sampling.None || i > 0 && len(o.Top) != 2 {
 				t.Errorf("draw %d gave %+v", i, o)
 			}
 			tokens[i] = append(tokens[i], o.Token)
@@ -74,9 +74,9 @@ func answers(t *testing.T, dev backend.Device) (tokens [4][]int32) {
 		for s := range 3 {
 			batch.Picked = append(batch.Picked, batch.QStart[s+1]-1)
 		}
-		var draws []drawing.Draw
+		var draws []sampling.Draw
 		for i, row := range []int{0, 1, 2, 1} {
-			d := drawing.Draw{Row: row, TopP: 1, TypicalP: 1, Repetition: 1, Fed: -1, U: float64(n*7%20) / 20}
+			d := sampling.Draw{Row: row, TopP: 1, TypicalP: 1, Repetition: 1, Fed: -1, U: float64(n*7%20) / 20}
 			if i > 0 {
 				d.Temperature, d.TopK, d.Logprob, d.Top = 0.9, 10, true, 2
 			}

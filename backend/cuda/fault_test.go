@@ -10,9 +10,9 @@ import (
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/rows"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
-	"github.com/ridge-llm/ridge/plan"
 )
 
 // TestFault has a kernel write where no memory is, in a process of its own, since a GPU's context does not survive that. From then on
@@ -39,7 +39,7 @@ func TestFault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog, err := plan.Compile(g, d, w, lim)
+	prog, err := compile.Compile(g, d, w, lim)
 	if err != nil {
 		t.Fatal(err)
 	}

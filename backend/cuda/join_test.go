@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
 	"github.com/ridge-llm/ridge/pass"
-	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -181,7 +181,7 @@ func TestJoinedCounts(t *testing.T) {
 	}
 	steps := testkit.Steps{{16}, {1}}
 	lim := testkit.LimitsFor(steps, 16)
-	p, err := plan.Compile(g, d, w, lim)
+	p, err := compile.Compile(g, d, w, lim)
 	if err != nil {
 		t.Fatal(err)
 	}

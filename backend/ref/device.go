@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -15,8 +15,8 @@ import (
 type Device struct {
 	batch   *backend.Batch
 	counted graph.Work
-	fed     []int32           // tokens that the last draws chose
-	drawn   [][]drawing.Drawn // what has not been asked for yet
+	fed     []int32            // tokens that the last draws chose
+	drawn   [][]sampling.Drawn // what has not been asked for yet
 }
 
 // New is a reference device.

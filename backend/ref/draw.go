@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -15,9 +15,9 @@ var _ backend.Sampler = (*Device)(nil)
 func (d *Device) Draws(*graph.Value, int) bool { return true }
 
 // Draw implements backend.Sampler, by the definition.
-func (d *Device) Draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) error {
+func (d *Device) Draw(v *graph.Value, b backend.Buffer, draws []sampling.Draw) error {
 	row := make([]float32, v.Axis.Len())
-	var made []drawing.Drawn
+	var made []sampling.Drawn
 	for i := range draws {
 		if err := d.Read(row, v, b, draws[i].Row, 1); err != nil {
 			return err
@@ -26,7 +26,7 @@ func (d *Device) Draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) er
 		if draws[i].Fed >= 0 {
 			fed = d.fed[draws[i].Fed]
 		}
-		made = append(made, drawing.Plain(&draws[i], row, fed))
+		made = append(made, sampling.Plain(&draws[i], row, fed))
 	}
 	d.drawn = append(d.drawn, made)
 	d.fed = d.fed[:0]
@@ -37,7 +37,7 @@ func (d *Device) Draw(v *graph.Value, b backend.Buffer, draws []drawing.Draw) er
 }
 
 // Drawn implements backend.Sampler.
-func (d *Device) Drawn(dst []drawing.Drawn) (time.Duration, error) {
+func (d *Device) Drawn(dst []sampling.Drawn) (time.Duration, error) {
 	if len(d.drawn) == 0 || dst != nil && len(d.drawn[0]) != len(dst) {
 		return 0, fmt.Errorf("ref: %d draws are asked for and no step made so many", len(dst))
 	}

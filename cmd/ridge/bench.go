@@ -15,9 +15,9 @@ import (
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/internal/bench"
-	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/internal/convert"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/pass"
 )
 
@@ -229,7 +229,7 @@ func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
 }
 
 // bench compiles the model for the largest test.
-func (f *benchFlags) bench(b *bundle.Bundle, dev backend.Device) (*bench.Bench, error) {
+func (f *benchFlags) bench(b *modeldir.Dir, dev backend.Device) (*bench.Bench, error) {
 	cache, err := f.device.CacheType()
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/ridge-llm/ridge/internal/load"
+	"github.com/ridge-llm/ridge/internal/loadgen"
 	"github.com/ridge-llm/ridge/internal/trace"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/tokenizer"
@@ -25,7 +25,7 @@ import (
 type benchServeFlags struct {
 	model     modelFlags
 	trace     traceFlags
-	load      load.Options
+	load      loadgen.Options
 	tokenizer string
 	slo       string
 	shared    int
@@ -88,12 +88,12 @@ func (f *benchServeFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	o := &f.load
 	if f.slo != "" {
-		if o.SLO, err = load.ParseSLO(f.slo); err != nil {
+		if o.SLO, err = loadgen.ParseSLO(f.slo); err != nil {
 			return err
 		}
 	}
 	if f.plot != "" {
-		if err := load.CheckPlot(f.plot); err != nil {
+		if err := loadgen.CheckPlot(f.plot); err != nil {
 			return err
 		}
 	}
@@ -113,7 +113,7 @@ func (f *benchServeFlags) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer stop()
-	r, err := load.Run(ctx, *o)
+	r, err := loadgen.Run(ctx, *o)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (f *benchServeFlags) target(ctx context.Context) (stop func(), err error) {
 }
 
 // counter counts tokens as a model on this machine does.
-func counter(path string) (load.Counter, error) {
+func counter(path string) (loadgen.Counter, error) {
 	tok, err := openTokenizer(path)
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func counter(path string) (load.Counter, error) {
 }
 
 // report prints the report and writes the files that were asked for. Lost requests make the command fail.
-func (f *benchServeFlags) report(out io.Writer, r *load.Report) error {
+func (f *benchServeFlags) report(out io.Writer, r *loadgen.Report) error {
 	if f.asJSON != "-" {
 		if err := r.Print(out); err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 )
 
@@ -90,20 +90,20 @@ func (m metaLine) short() string {
 }
 
 // openModel opens the named model or the built-in one.
-func openModel(args []string) (*bundle.Bundle, error) {
+func openModel(args []string) (*modeldir.Dir, error) {
 	if len(args) == 0 {
 		fmt.Fprintln(os.Stderr, "ridge: no model named, using the built-in one")
-		return bundle.Builtin()
+		return modeldir.Builtin()
 	}
 	path, err := modelPath(args[0])
 	if err != nil {
 		return nil, err
 	}
-	return bundle.Open(path)
+	return modeldir.Open(path)
 }
 
 // readContents looks at everything in a model.
-func readContents(b *bundle.Bundle, tensors, metadata bool) (*contents, error) {
+func readContents(b *modeldir.Dir, tensors, metadata bool) (*contents, error) {
 	g, err := b.Model.Graph(model.Options{Cache: graph.F16})
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func sizesOf(c *model.Config) sizes {
 }
 
 // samplingText is what the model's authors recommend, "" for nothing.
-func samplingText(b *bundle.Bundle) (string, error) {
+func samplingText(b *modeldir.Dir) (string, error) {
 	g, err := b.Generation()
 	if err != nil {
 		return "", err

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/weights"
 )
 
@@ -29,7 +29,7 @@ type specialToken struct {
 }
 
 // readText looks at the tokenizer and the templates; a model may have neither.
-func (c *contents) readText(b *bundle.Bundle) error {
+func (c *contents) readText(b *modeldir.Dir) error {
 	if b.Source.Kind == weights.GGUF && b.Source.Metadata["tokenizer.ggml.tokens"] == nil {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (t *tokenizerContents) special() string {
 }
 
 // tokenizerKind is the family of the vocabulary as the file names it.
-func tokenizerKind(b *bundle.Bundle) string {
+func tokenizerKind(b *modeldir.Dir) string {
 	if b.Source.Kind == weights.GGUF {
 		kind, _ := b.Source.Metadata["tokenizer.ggml.model"].(string)
 		if pre, ok := b.Source.Metadata["tokenizer.ggml.pre"].(string); ok {

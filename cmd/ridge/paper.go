@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/internal/convert"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 )
@@ -70,7 +70,7 @@ func (f *paperFlags) model(arg string) (*model.Model, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("there is no file %s, and no shape of that name; shapes are %s", arg, strings.Join(model.Shapes(), ", "))
 	}
-	b, err := bundle.Open(path)
+	b, err := modeldir.Open(path)
 	if err != nil {
 		return nil, err
 	}

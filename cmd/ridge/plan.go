@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ridge-llm/ridge/internal/load"
+	"github.com/ridge-llm/ridge/internal/loadgen"
 	"github.com/ridge-llm/ridge/internal/trace"
 	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/price/capacity"
@@ -191,7 +191,7 @@ func parseSLO(s string) (capacity.SLO, error) {
 	if s == "" {
 		return capacity.SLO{}, nil
 	}
-	o, err := load.ParseSLO(s)
+	o, err := loadgen.ParseSLO(s)
 	if err == nil && (o.TPOT != 0 || o.E2E != 0) {
 		err = fmt.Errorf("--slo %s: only ttft and itl can be planned for", s)
 	}

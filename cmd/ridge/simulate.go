@@ -17,7 +17,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/internal/calibrate"
-	"github.com/ridge-llm/ridge/internal/load"
+	"github.com/ridge-llm/ridge/internal/loadgen"
 	"github.com/ridge-llm/ridge/internal/simulate"
 	"github.com/ridge-llm/ridge/internal/trace"
 	"github.com/ridge-llm/ridge/model"
@@ -44,8 +44,8 @@ type simulateFlags struct {
 	asJSON   bool
 	plot     string
 
-	measured *load.Report   // of --against
-	renew    []func() error // makes anew, before each simulation, what the one before left a mark on
+	measured *loadgen.Report // of --against
+	renew    []func() error  // makes anew, before each simulation, what the one before left a mark on
 }
 
 // run simulates, with the scheduler keeping to a target by price, or to a fixed number of tokens a step; 0: not.
@@ -141,13 +141,13 @@ func (f *simulateFlags) prepare(arg string) (*model.Model, error) {
 		return nil, err
 	}
 	if f.plot != "" {
-		if err := load.CheckPlot(f.plot); err != nil {
+		if err := loadgen.CheckPlot(f.plot); err != nil {
 			return nil, err
 		}
 	}
 	var err error
 	if f.slo != "" {
-		if f.options.SLO, err = load.ParseSLO(f.slo); err != nil {
+		if f.options.SLO, err = loadgen.ParseSLO(f.slo); err != nil {
 			return nil, err
 		}
 	}
@@ -169,7 +169,7 @@ func (f *simulateFlags) prepare(arg string) (*model.Model, error) {
 
 // compareWith reads the report to compare with, and makes the trace what that run sent.
 func (f *simulateFlags) compareWith() (err error) {
-	if f.measured, err = load.ReadReport(f.against); err != nil {
+	if f.measured, err = loadgen.ReadReport(f.against); err != nil {
 		return err
 	}
 	f.options.Concurrency = f.measured.Concurrency

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/tokenizer"
 )
 
@@ -65,7 +65,7 @@ The tokens that the model expects around a text (such as BOS) are added unless -
 // openTokenizer reads the tokenizer of a model, or a tokenizer.json by itself.
 func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	if path == "" {
-		b, err := bundle.Builtin()
+		b, err := modeldir.Builtin()
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func openTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bundle.OpenTokenizer(path)
+	return modeldir.OpenTokenizer(path)
 }
 
 func encodeJSON(in io.Reader, out io.Writer, t *tokenizer.Tokenizer, o tokenizer.Options) error {

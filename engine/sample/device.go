@@ -5,22 +5,22 @@ import (
 	"math"
 	"slices"
 
-	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/backend/sampling"
 )
 
 // Logprob is a token and the natural logarithm of its probability.
-type Logprob = drawing.Logprob
+type Logprob = sampling.Logprob
 
 // Draw says what Sample would do with the state's next row, for a device that does it: it fills d but for Row, reusing its
 // lists. mask is as in Sample, as long as the vocabulary, and must stay as it is until the device has taken the draw. fed, if
 // not negative, is the draw of the step before from which the state's last token is still to come: Observe has not been told.
-func (s *State) Draw(d *drawing.Draw, mask []uint32, fed int) {
+func (s *State) Draw(d *sampling.Draw, mask []uint32, fed int) {
 	p := &s.params
 	outputs := s.outputs
 	if fed >= 0 {
 		outputs++
 	}
-	*d = drawing.Draw{
+	*d = sampling.Draw{
 		Temperature: p.Temperature, TopK: p.TopK, TopP: p.TopP, MinP: p.MinP, TypicalP: p.TypicalP, U: uniform(p.Seed, outputs),
 		Mask: s.masked(mask), Edits: s.edits(d.Edits[:0], outputs < uint64(p.MinTokens), fed >= 0), Fed: -1,
 		Repetition: float32(p.RepetitionPenalty), Frequency: float32(p.FrequencyPenalty), Presence: float32(p.PresencePenalty),
@@ -51,7 +51,7 @@ func (s *State) masked(mask []uint32) []uint32 {
 
 // edits lists what bias, the ban on an early end and penalties do to the row. With fed a token more will have been seen, and
 // the oldest leaves a window that is full.
-func (s *State) edits(list []drawing.Edit, early, fed bool) []drawing.Edit {
+func (s *State) edits(list []sampling.Edit, early, fed bool) []sampling.Edit {
 	leaves := int32(-1)
 	if h := &s.history; fed && h.limit > 0 && len(h.window) == h.limit {
 		leaves = h.window[h.oldest]
@@ -62,7 +62,7 @@ func (s *State) edits(list []drawing.Edit, early, fed bool) []drawing.Edit {
 			e.counted--
 		}
 		if value != 0 || e.seen > 0 {
-			list = append(list, drawing.Edit{ID: id, Add: value, Seen: e.seen, Counted: e.counted})
+			list = append(list, sampling.Edit{ID: id, Add: value, Seen: e.seen, Counted: e.counted})
 		}
 	}
 	for _, f := range s.fixed {
@@ -121,11 +121,11 @@ func (h *history) count(id int32) entry {
 }
 
 // Chosen is what a device drew, as Sample would return it; valid as long as d.
-func Chosen(d *drawing.Drawn) (Choice, error) {
+func Chosen(d *sampling.Drawn) (Choice, error) {
 	switch d.Failure {
-	case drawing.Empty:
+	case sampling.Empty:
 		return Choice{}, errNothingLeft
-	case drawing.Infinite:
+	case sampling.Infinite:
 		return Choice{}, infinite(d.Token)
 	}
 	return Choice{Token: d.Token, Logprob: d.Logprob, Top: d.Top}, nil

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/backend/sampling"
 	"pgregory.net/rapid"
 )
 
@@ -37,12 +37,12 @@ func TestDrawIsSample(t *testing.T) {
 		for _, id := range output[:last] {
 			st.Observe(id)
 		}
-		var ahead, now drawing.Draw
+		var ahead, now sampling.Draw
 		st.Draw(&ahead, mask, 7)
-		early := drawing.Plain(&ahead, logits, output[last])
+		early := sampling.Plain(&ahead, logits, output[last])
 		st.Observe(output[last])
 		st.Draw(&now, mask, -1)
-		known := drawing.Plain(&now, logits, 0)
+		known := sampling.Plain(&now, logits, 0)
 		if early.Token != known.Token || early.Failure != known.Failure {
 			t.Fatalf("drew %+v before the last token was known and %+v after", early, known)
 		}
@@ -68,8 +68,8 @@ func TestDrawIsSample(t *testing.T) {
 }
 
 // unambiguous reports whether the random number is clear of the border between two tokens.
-func unambiguous(d *drawing.Draw, logits []float32) bool {
+func unambiguous(d *sampling.Draw, logits []float32) bool {
 	low, high := *d, *d
 	low.U, high.U = max(0, d.U-1e-6), d.U+1e-6
-	return drawing.Plain(&low, logits, 0).Token == drawing.Plain(&high, logits, 0).Token
+	return sampling.Plain(&low, logits, 0).Token == sampling.Plain(&high, logits, 0).Token
 }

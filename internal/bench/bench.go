@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/backend/sampling"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
-	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -55,7 +55,7 @@ type Row struct {
 
 // Bench is a model on a device, ready to be measured.
 type Bench struct {
-	prog   *plan.Program
+	prog   *compile.Program
 	price  *price.Model // nil: there is no profile of the device
 	peaks  backend.Peaks
 	info   backend.Info
@@ -66,8 +66,8 @@ type Bench struct {
 	batch  backend.Batch
 	logits []float32
 
-	draws []drawing.Draw // of a step, on a device that draws
-	waits bool           // a step's tokens have not been waited for yet
+	draws []sampling.Draw // of a step, on a device that draws
+	waits bool            // a step's tokens have not been waited for yet
 }
 
 // Options bounds what will be measured.
@@ -82,7 +82,7 @@ type Options struct {
 const pageSize = 16
 
 // New compiles a model for a device and measures the device's peaks.
-func New(m *model.Model, files plan.Tensors, dev backend.Device, o Options) (*Bench, error) {
+func New(m *model.Model, files compile.Tensors, dev backend.Device, o Options) (*Bench, error) {
 	measurer, ok := dev.(backend.Measurer)
 	if !ok {
 		return nil, fmt.Errorf("bench: device %s cannot measure its own peaks; take cpu or cuda", dev.Info().Name)
@@ -98,7 +98,7 @@ func New(m *model.Model, files plan.Tensors, dev backend.Device, o Options) (*Be
 	lim := backend.Limits{Tokens: max(o.Chunk, o.Batch), Seqs: o.Batch, Logits: o.Batch, PageSize: pageSize}
 	lim.SeqPages = o.Tokens/pageSize + 1
 	lim.Pages = lim.SeqPages * o.Batch
-	prog, err := plan.Compile(g, dev, files, lim)
+	prog, err := compile.Compile(g, dev, files, lim)
 	if err != nil {
 		return nil, err
 	}

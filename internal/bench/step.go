@@ -1,7 +1,7 @@
 package bench
 
 import (
-	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -17,7 +17,7 @@ func (b *Bench) step(s *graph.Step) error {
 	}
 	b.draws = b.draws[:0]
 	for row := range s.Logits {
-		b.draws = append(b.draws, drawing.Draw{Row: row, TopP: 1, TypicalP: 1, Fed: -1})
+		b.draws = append(b.draws, sampling.Draw{Row: row, TopP: 1, TypicalP: 1, Fed: -1})
 	}
 	if err := b.prog.Draw(b.draws); err != nil {
 		return err

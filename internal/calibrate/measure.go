@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/bench"
-	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/price"
 )
 
 // ground is a graph compiled for a device, to be timed.
 type ground struct {
-	prog  *plan.Program
+	prog  *compile.Program
 	lim   backend.Limits
 	batch backend.Batch
 	rnd   *rand.Rand
@@ -32,7 +32,7 @@ func newGround(dev backend.Device, g *graph.Graph, tokens, seqs, context int) (*
 	}
 	lim := backend.Limits{Tokens: tokens, Seqs: seqs, Logits: seqs, PageSize: pageSize, SeqPages: (context + pageSize - 1) / pageSize}
 	lim.Pages = lim.SeqPages * seqs
-	prog, err := plan.Compile(g, dev, w, lim)
+	prog, err := compile.Compile(g, dev, w, lim)
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}

@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
-	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/price"
 )
 
@@ -82,7 +82,7 @@ type timedStep struct {
 }
 
 // Model scores the predictions of a profile for a model.
-func Model(dev backend.Device, m *model.Model, files plan.Tensors, p *price.Profile) (*Scored, error) {
+func Model(dev backend.Device, m *model.Model, files compile.Tensors, p *price.Profile) (*Scored, error) {
 	info := dev.Info()
 	g, err := m.Graph(model.Options{Act: info.Act, Cache: graph.F16})
 	if err != nil {
@@ -92,7 +92,7 @@ func Model(dev backend.Device, m *model.Model, files plan.Tensors, p *price.Prof
 		return nil, err
 	}
 	lim := backend.Limits{Tokens: scoreChunk + scoreSeqs, Seqs: scoreSeqs, Logits: scoreSeqs, PageSize: pageSize, SeqPages: scoreContext / pageSize, Pages: scoreSeqs * scoreContext / pageSize}
-	prog, err := plan.Compile(g, dev, files, lim)
+	prog, err := compile.Compile(g, dev, files, lim)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func Model(dev backend.Device, m *model.Model, files plan.Tensors, p *price.Prof
 }
 
 // unsampled prices a program's steps without sampling, as they are timed.
-func unsampled(prog *plan.Program, p *price.Profile) (*price.Model, error) {
+func unsampled(prog *compile.Program, p *price.Profile) (*price.Model, error) {
 	joined, err := prog.Joined()
 	if err != nil {
 		return nil, err

@@ -7,20 +7,20 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/bench"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
-	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/price"
 )
 
 // whole times steps of the built-in model and finds what remains of the launches when a program runs by itself, without
 // a clock between them, and what a step takes beside its nodes.
 func whole(dev backend.Device, p *price.Profile) error {
-	b, err := bundle.Builtin()
+	b, err := modeldir.Builtin()
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func whole(dev backend.Device, p *price.Profile) error {
 		return err
 	}
 	lim := backend.Limits{Tokens: 256, Seqs: 8, Logits: 8, PageSize: pageSize, SeqPages: 16, Pages: 128}
-	prog, err := plan.Compile(g, dev, b, lim)
+	prog, err := compile.Compile(g, dev, b, lim)
 	if err != nil {
 		return err
 	}

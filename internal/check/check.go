@@ -6,11 +6,11 @@ import (
 	"math"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
-	"github.com/ridge-llm/ridge/plan"
 )
 
 // Options says how to compute.
@@ -47,7 +47,7 @@ func Model(path, dir string, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := bundle.Open(path)
+	b, err := modeldir.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func Model(path, dir string, o Options) (*Result, error) {
 }
 
 // compareModel computes every golden case with the bundle's model.
-func compareModel(b *bundle.Bundle, g *golden, o Options) (*Result, error) {
+func compareModel(b *modeldir.Dir, g *golden, o Options) (*Result, error) {
 	gr, err := b.Model.Graph(graphOptions(o))
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func compareModel(b *bundle.Bundle, g *golden, o Options) (*Result, error) {
 		return nil, err
 	}
 	lim := limits(g)
-	prog, err := plan.Compile(gr, o.Device, b, lim)
+	prog, err := compile.Compile(gr, o.Device, b, lim)
 	if err != nil {
 		return nil, err
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda"
 	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
-	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -139,7 +139,7 @@ func bf16(dir string, dev backend.Device, cache graph.Type, weights quant.Format
 	if err != nil {
 		return nil, err
 	}
-	b, err := bundle.Open(dir)
+	b, err := modeldir.Open(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func bf16(dir string, dev backend.Device, cache graph.Type, weights quant.Format
 	if gr, err = pass.Run(gr, pass.All, pass.Options{Weights: weights}); err != nil {
 		return nil, err
 	}
-	prog, err := plan.Compile(gr, dev, b, limits(g))
+	prog, err := compile.Compile(gr, dev, b, limits(g))
 	if err != nil {
 		return nil, err
 	}

@@ -2,12 +2,12 @@ package check
 
 import (
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/plan"
+	"github.com/ridge-llm/ridge/compile"
 )
 
 // runner drives a program without an engine: sequence s owns the pages from s × SeqPages on.
 type runner struct {
-	prog   *plan.Program
+	prog   *compile.Program
 	past   []int // tokens of each sequence in the cache
 	logits []float32
 }

@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ridge-llm/ridge/internal/bundle"
 	"github.com/ridge-llm/ridge/internal/disk"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/internal/size"
 	"github.com/ridge-llm/ridge/weights"
 )
@@ -48,8 +48,8 @@ func Convert(ctx context.Context, in, out string, o Options) (*Result, error) {
 	if kind == weights.GGUF {
 		f, notes, err = fromGGUF(s)
 	} else {
-		var b *bundle.Bundle
-		if b, err = bundle.Open(in); err != nil {
+		var b *modeldir.Dir
+		if b, err = modeldir.Open(in); err != nil {
 			return nil, err
 		}
 		defer b.Close()

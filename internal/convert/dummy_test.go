@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/tokenizer"
 )
@@ -21,7 +21,7 @@ func TestDummy(t *testing.T) {
 	if _, err := Dummy(t.Context(), "smollm2-135m", out, Options{Type: mustType(t, "Q4_K_M"), Free: unknown}); err != nil {
 		t.Fatal(err)
 	}
-	b, err := bundle.Open(out)
+	b, err := modeldir.Open(out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestDummyFits(t *testing.T) {
 }
 
 // dummyEncodes: English text becomes pieces of a few letters and comes back.
-func dummyEncodes(t *testing.T, b *bundle.Bundle) {
+func dummyEncodes(t *testing.T, b *modeldir.Dir) {
 	tok, err := b.Tokenizer()
 	if err != nil {
 		t.Fatal(err)

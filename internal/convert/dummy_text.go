@@ -3,7 +3,7 @@ package convert
 import (
 	"fmt"
 
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 )
 
 // dummySpecial are the tokens at the end of a dummy's vocabulary; the last ends a text.
@@ -50,7 +50,7 @@ func dummyText(meta map[string]any, n int) error {
 	meta["tokenizer.ggml.eos_token_id"] = uint32(n - 1)
 	meta["tokenizer.ggml.bos_token_id"] = uint32(n - len(dummySpecial))
 	meta["tokenizer.ggml.add_bos_token"] = false
-	meta[bundle.TemplateKey] = dummyTemplate
+	meta[modeldir.TemplateKey] = dummyTemplate
 	return nil
 }
 

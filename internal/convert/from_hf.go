@@ -7,14 +7,14 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/quant"
 )
 
 // fromHF is a Hugging Face model as a file: what its graph reads, under GGUF's names. Matrices keep their format;
 // vectors become F32.
-func fromHF(b *bundle.Bundle) (*file, []string, error) {
+func fromHF(b *modeldir.Dir) (*file, []string, error) {
 	e, err := b.Model.Export()
 	if err != nil {
 		return nil, nil, err
@@ -58,7 +58,7 @@ func SizeLabel(n int64) string {
 }
 
 // exported is a tensor of the model's own file, to be written as x says.
-func exported(b *bundle.Bundle, x model.Exported) (tensor, error) {
+func exported(b *modeldir.Dir, x model.Exported) (tensor, error) {
 	t := inGGUF(x)
 	if x.Values != nil {
 		t.rows = constant(x.Values)
@@ -128,7 +128,7 @@ func windows(q quant.Tensor) func([]byte, int, int) []byte {
 }
 
 // stacked hands out rows of several tensors of one size as if they lay one below the other.
-func stacked(b *bundle.Bundle, x model.Exported) (func([]byte, int, int) []byte, error) {
+func stacked(b *modeldir.Dir, x model.Exported) (func([]byte, int, int) []byte, error) {
 	var parts []quant.Tensor
 	for _, name := range x.Stack {
 		q, ok := b.Tensor(name)

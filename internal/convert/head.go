@@ -3,7 +3,7 @@ package convert
 import (
 	"fmt"
 
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 )
 
@@ -11,7 +11,7 @@ import (
 const rankPooling = uint32(4)
 
 // addHead adds the head of a model that compares texts, under llama.cpp's names.
-func addHead(f *file, b *bundle.Bundle) error {
+func addHead(f *file, b *modeldir.Dir) error {
 	dense, out := b.HeadLayers()
 	if out == "" || !b.Model.Config.Encoder {
 		return nil

@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/tokenizer"
 )
 
 // addText adds what turns text into tokens and back: the tokenizer, the chat template and the settings for sampling that
 // the model's authors recommend. A model without a tokenizer becomes a file without one, with a note.
-func addText(meta map[string]any, b *bundle.Bundle) (notes []string, err error) {
+func addText(meta map[string]any, b *modeldir.Dir) (notes []string, err error) {
 	t, err := b.Tokenizer()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -35,36 +35,36 @@ func addText(meta map[string]any, b *bundle.Bundle) (notes []string, err error) 
 }
 
 // addTemplates adds the chat templates.
-func addTemplates(meta map[string]any, b *bundle.Bundle, t *tokenizer.Tokenizer) error {
+func addTemplates(meta map[string]any, b *modeldir.Dir, t *tokenizer.Tokenizer) error {
 	s, err := b.TemplateSources(t)
 	if s.Default != "" {
-		meta[bundle.TemplateKey] = s.Default
+		meta[modeldir.TemplateKey] = s.Default
 	}
 	if s.ToolUse != "" {
-		meta[bundle.ToolTemplateKey] = s.ToolUse
+		meta[modeldir.ToolTemplateKey] = s.ToolUse
 	}
 	return err
 }
 
 // addSampling adds what generation_config.json says: how to sample, and the tokens that end an answer where t does not
 // know them by their names.
-func addSampling(meta map[string]any, b *bundle.Bundle, t *tokenizer.Tokenizer) (notes []string, err error) {
+func addSampling(meta map[string]any, b *modeldir.Dir, t *tokenizer.Tokenizer) (notes []string, err error) {
 	g, err := b.Generation()
 	if err != nil {
 		return nil, err
 	}
 	for key, v := range map[string]*float64{
-		bundle.TemperatureKey: g.Temperature, bundle.TopPKey: g.TopP, bundle.MinPKey: g.MinP, bundle.RepetitionPenaltyKey: g.RepetitionPenalty,
+		modeldir.TemperatureKey: g.Temperature, modeldir.TopPKey: g.TopP, modeldir.MinPKey: g.MinP, modeldir.RepetitionPenaltyKey: g.RepetitionPenalty,
 	} {
 		if v != nil {
 			meta[key] = float32(*v)
 		}
 	}
 	if g.TopK != nil {
-		meta[bundle.TopKKey] = int32(*g.TopK)
+		meta[modeldir.TopKKey] = int32(*g.TopK)
 	}
 	if g.Greedy {
-		meta[bundle.TemperatureKey] = float32(0)
+		meta[modeldir.TemperatureKey] = float32(0)
 	}
 	places := []string{"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}
 	for _, id := range g.Ends {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/tokenizer"
 )
 
@@ -50,7 +50,7 @@ func TestText(t *testing.T) {
 			t.Errorf("note %q", note)
 		}
 	}
-	b, err := bundle.Open(s.Path)
+	b, err := modeldir.Open(s.Path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ridge-llm/ridge/internal/bundle"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -60,7 +60,7 @@ func runs(list []string) []string {
 
 func demoFile(t *testing.T) *file {
 	t.Helper()
-	b, err := bundle.Builtin()
+	b, err := modeldir.Builtin()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"math"
 	"text/tabwriter"
 
-	"github.com/ridge-llm/ridge/internal/load"
+	"github.com/ridge-llm/ridge/internal/loadgen"
 	"github.com/ridge-llm/ridge/internal/trace"
 )
 
@@ -29,7 +29,7 @@ const (
 )
 
 // Compare puts what was simulated beside what was measured.
-func Compare(measured, simulated *load.Report) []Compared {
+func Compare(measured, simulated *loadgen.Report) []Compared {
 	var all []Compared
 	add := func(what string, m, s, bound float64) {
 		off := 0.0
@@ -64,7 +64,7 @@ func PrintComparison(out io.Writer, all []Compared) (kept bool, err error) {
 
 // AsSent is a trace as the clients of a real run sent it: when each request really went out, of how many tokens the server
 // found its prompt, and how long the answer was. What prompts have in common is the trace's.
-func AsSent(t *trace.Trace, r *load.Report) (*trace.Trace, error) {
+func AsSent(t *trace.Trace, r *loadgen.Report) (*trace.Trace, error) {
 	if len(r.Records) != len(t.Requests) {
 		return nil, fmt.Errorf("simulate: the report has %d requests and trace %s has %d; give the trace that the report is of (%s)", len(r.Records), t.Name, len(t.Requests), r.Trace)
 	}

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/load"
+	"github.com/ridge-llm/ridge/internal/loadgen"
 )
 
 // reportOf writes a simulation's report to a file, as a real run writes its own, and reads it back.
-func reportOf(t *testing.T, r *load.Report) *load.Report {
+func reportOf(t *testing.T, r *loadgen.Report) *loadgen.Report {
 	t.Helper()
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -24,7 +24,7 @@ func reportOf(t *testing.T, r *load.Report) *load.Report {
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	back, err := load.ReadReport(file)
+	back, err := loadgen.ReadReport(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestCompare(t *testing.T) {
 	if q := sent.Requests[3]; q.At != report.Records[3].At+30*time.Millisecond || q.Input != 77 || q.Output != o.Trace.Requests[3].Output {
 		t.Errorf("request 3 is %+v; the report says %+v", q, report.Records[3])
 	}
-	report.Records[5].Err = &load.Failure{Kind: "timed out"}
+	report.Records[5].Err = &loadgen.Failure{Kind: "timed out"}
 	if _, err := AsSent(o.Trace, report); err == nil || !strings.Contains(err.Error(), "request 5") {
 		t.Errorf("a run with a lost request: %v", err)
 	}
@@ -82,7 +82,7 @@ func TestReportComesBack(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := load.ReadReport(file); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := loadgen.ReadReport(file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a file of %q: %v", text, err)
 		}
 	}

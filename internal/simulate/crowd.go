@@ -7,7 +7,7 @@ import (
 
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/sample"
-	"github.com/ridge-llm/ridge/internal/load"
+	"github.com/ridge-llm/ridge/internal/loadgen"
 	"github.com/ridge-llm/ridge/internal/trace"
 )
 
@@ -19,7 +19,7 @@ type crowd struct {
 	concurrency int                        // requests under way at once; 0: as they come
 	engine      *engine.Engine
 	clock       *clock
-	records     []load.Record
+	records     []loadgen.Record
 
 	mu     sync.Mutex
 	next   int             // the first request not sent
@@ -85,7 +85,7 @@ func (c *crowd) send() (taken bool) {
 		c.free = c.free[1:]
 	}
 	c.mu.Unlock()
-	*r = load.Record{At: at, Input: q.Input, Asked: q.Output}
+	*r = loadgen.Record{At: at, Input: q.Input, Asked: q.Output}
 	last := at
 	request := c.ask(i)
 	request.Emit = func(sample.Choice) bool {
@@ -109,7 +109,7 @@ func (c *crowd) send() (taken bool) {
 	c.next, c.active = i+1, c.active+1
 	c.mu.Unlock()
 	if err := c.engine.Submit(context.Background(), request); err != nil {
-		r.Err = &load.Failure{Kind: "refused", Message: err.Error()}
+		r.Err = &loadgen.Failure{Kind: "refused", Message: err.Error()}
 		c.done()
 		return false
 	}

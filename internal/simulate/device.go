@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/plan"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -103,7 +103,7 @@ func (nothing) Bytes() int64                                           { return 
 
 // program compiles the least graph that an engine can run: tokens in, logits out, and one cache, so that a page is one move. What
 // the model's own graph would take is the price's business.
-func (d *device) program(lim backend.Limits) (*plan.Program, error) {
+func (d *device) program(lim backend.Limits) (*compile.Program, error) {
 	d.rows = make([]float32, lim.Logits*d.vocab)
 	find := func(string) (graph.Found, bool) { return graph.Found{Format: quant.F32}, true }
 	b := graph.NewBuilder("simulated", find, graph.F32, graph.F16)
@@ -116,17 +116,17 @@ func (d *device) program(lim backend.Limits) (*plan.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan.Compile(g, d, paper{d.vocab}, lim)
+	return compile.Compile(g, d, paper{d.vocab}, lim)
 }
 
 // paper is the file of that graph's only weight.
 type paper struct{ vocab int }
 
-// Tensor implements plan.Tensors.
+// Tensor implements compile.Tensors.
 func (p paper) Tensor(string) (quant.Tensor, bool) {
 	t, err := quant.NewTensor(quant.F32, p.vocab, 1, make([]byte, 4*p.vocab))
 	return t, err == nil
 }
 
-// Release implements plan.Tensors.
+// Release implements compile.Tensors.
 func (paper) Release([]byte) {}

@@ -10,7 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/load"
+	"github.com/ridge-llm/ridge/internal/loadgen"
 	"github.com/ridge-llm/ridge/internal/trace"
 )
 
@@ -21,17 +21,17 @@ type Options struct {
 	Limits      backend.Limits            // of the program that would run
 	Engine      engine.Options            // of the engine; its clock is the simulation's
 	Cost        func(*graph.Step) float64 // how long a step takes, s
-	SLO         load.SLO
+	SLO         loadgen.SLO
 	Name        string // of model and device, for the report
 }
 
 // Result is what a simulation came to.
 type Result struct {
-	Report *load.Report `json:"report"`
-	Stats  engine.Stats `json:"engine"`
-	Busy   float64      `json:"busy_fraction"` // of the time, in steps
-	Real   float64      `json:"real_seconds"`  // that the simulation took
-	Faster float64      `json:"times_real_time"`
+	Report *loadgen.Report `json:"report"`
+	Stats  engine.Stats    `json:"engine"`
+	Busy   float64         `json:"busy_fraction"` // of the time, in steps
+	Real   float64         `json:"real_seconds"`  // that the simulation took
+	Faster float64         `json:"times_real_time"`
 
 	Compared []Compared `json:"compared,omitempty"` // with a real run
 }
@@ -79,13 +79,13 @@ func serve(o Options, vocab int, ask func(i int) engine.Request) (*Result, error
 		prog.Close()
 		return nil, err
 	}
-	c := &crowd{trace: o.Trace, ask: ask, concurrency: o.Concurrency, engine: e, clock: d.clock, records: make([]load.Record, len(o.Trace.Requests)), ended: make(chan struct{})}
+	c := &crowd{trace: o.Trace, ask: ask, concurrency: o.Concurrency, engine: e, clock: d.clock, records: make([]loadgen.Record, len(o.Trace.Requests)), ended: make(chan struct{})}
 	d.ran = c.arrive
 	c.start()
 	<-c.ended
 	span := c.span()
 	e.Close()
-	r := &Result{Report: load.NewReport(load.Options{Trace: o.Trace, Concurrency: o.Concurrency, SLO: o.SLO, URL: "simulated"}, o.Name, c.records, span)}
+	r := &Result{Report: loadgen.NewReport(loadgen.Options{Trace: o.Trace, Concurrency: o.Concurrency, SLO: o.SLO, URL: "simulated"}, o.Name, c.records, span)}
 	r.Stats = e.Stats()
 	r.Busy = d.spent.Seconds() / max(span.Seconds(), 1e-9)
 	r.Real = time.Since(began).Seconds()

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/plan"
 )
 
 // Steps lists, for each step, how many new tokens each sequence computes; 0 leaves a sequence out.
@@ -73,13 +73,13 @@ func LimitsFor(steps Steps, pageSize int) backend.Limits {
 }
 
 // Outputs runs the batches on a device and returns the output's rows of every step.
-func Outputs(g *graph.Graph, dev backend.Device, w plan.Tensors, lim backend.Limits, batches []*backend.Batch) ([][]float32, error) {
-	return outputs(g, dev, w, lim, batches, func(*plan.Program) error { return nil })
+func Outputs(g *graph.Graph, dev backend.Device, w compile.Tensors, lim backend.Limits, batches []*backend.Batch) ([][]float32, error) {
+	return outputs(g, dev, w, lim, batches, func(*compile.Program) error { return nil })
 }
 
 // outputs is Outputs, with something done before every step.
-func outputs(g *graph.Graph, dev backend.Device, w plan.Tensors, lim backend.Limits, batches []*backend.Batch, before func(*plan.Program) error) ([][]float32, error) {
-	prog, err := plan.Compile(g, dev, w, lim)
+func outputs(g *graph.Graph, dev backend.Device, w compile.Tensors, lim backend.Limits, batches []*backend.Batch, before func(*compile.Program) error) ([][]float32, error) {
+	prog, err := compile.Compile(g, dev, w, lim)
 	if err != nil {
 		return nil, err
 	}

@@ -2,13 +2,13 @@ package testkit
 
 import (
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/plan"
 )
 
 // SwappedOutputs is Outputs of a backend.Swapper, with the whole cache away in host memory, and others' numbers in its
 // pages, between every two steps. The result must be the same.
-func SwappedOutputs(g *graph.Graph, dev backend.Device, w plan.Tensors, lim backend.Limits, batches []*backend.Batch) ([][]float32, error) {
+func SwappedOutputs(g *graph.Graph, dev backend.Device, w compile.Tensors, lim backend.Limits, batches []*backend.Batch) ([][]float32, error) {
 	lim.SwapPages = lim.Pages + 1
 	var device, host []int32
 	for p := range lim.Pages {
@@ -19,7 +19,7 @@ func SwappedOutputs(g *graph.Graph, dev backend.Device, w plan.Tensors, lim back
 			host[p] = int32(lim.Pages - p)
 		}
 	}
-	return outputs(g, dev, w, lim, batches, func(p *plan.Program) error {
+	return outputs(g, dev, w, lim, batches, func(p *compile.Program) error {
 		if err := p.SwapOut(device, host); err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
-	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -36,7 +36,7 @@ type Result struct {
 	Token, Failure int32
 	Logprob        float32
 	Tops           int32
-	Top            [drawing.MaxTop]drawing.Logprob
+	Top            [sampling.MaxTop]sampling.Logprob
 }
 
 // Params mirrors SampleParams of params.h.
@@ -74,7 +74,7 @@ func Launch(s *driver.Stream, k *driver.Kernel, rows int, p *Params) error {
 }
 
 // rowOf is a draw as the kernel reads it; mask and edits say where its lists lie.
-func rowOf(d *drawing.Draw, mask, edits int32) Row {
+func rowOf(d *sampling.Draw, mask, edits int32) Row {
 	r := Row{
 		TopP: d.TopP, TypicalP: d.TypicalP, U: d.U, MinY: math.Inf(1),
 		Row: int32(d.Row), TopK: int32(min(d.TopK, MaxVocab)), Fed: int32(d.Fed), Mask: mask,

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
-	"github.com/ridge-llm/ridge/backend/drawing"
+	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -24,7 +24,7 @@ type problem struct {
 	vocab int
 	typ   graph.Type
 	rows  []float32 // [n × vocab]
-	draws []drawing.Draw
+	draws []sampling.Draw
 	fed   []int32
 }
 
@@ -75,8 +75,8 @@ func problems(r *rand.Rand, vocabs []int, each int) (all []problem) {
 }
 
 // random is a draw with some of the settings on.
-func random(r *rand.Rand, row, vocab int) drawing.Draw {
-	d := drawing.Draw{Row: row, Temperature: 1, TopP: 1, TypicalP: 1, U: r.Float64(), Repetition: 1, Fed: -1}
+func random(r *rand.Rand, row, vocab int) sampling.Draw {
+	d := sampling.Draw{Row: row, Temperature: 1, TopP: 1, TypicalP: 1, U: r.Float64(), Repetition: 1, Fed: -1}
 	some := func(n int) bool { return r.IntN(n) == 0 }
 	if some(5) {
 		d.Temperature = 0
@@ -109,7 +109,7 @@ func random(r *rand.Rand, row, vocab int) drawing.Draw {
 		for range r.IntN(min(vocab, 900)) {
 			id := int32(r.IntN(vocab))
 			if !seen[id] {
-				d.Edits = append(d.Edits, drawing.Edit{ID: id, Seen: int32(r.IntN(3)), Counted: int32(r.IntN(3))})
+				d.Edits = append(d.Edits, sampling.Edit{ID: id, Seen: int32(r.IntN(3)), Counted: int32(r.IntN(3))})
 			}
 			seen[id] = true
 		}
@@ -125,7 +125,7 @@ func random(r *rand.Rand, row, vocab int) drawing.Draw {
 		}
 	}
 	if some(3) {
-		d.Logprob, d.Top = true, r.IntN(drawing.MaxTop+1)
+		d.Logprob, d.Top = true, r.IntN(sampling.MaxTop+1)
 	}
 	return d
 }
@@ -139,8 +139,8 @@ func check(t testing.TB, p *problem, i int, got Result) (near bool) {
 	if d.Fed >= 0 {
 		fed = p.fed[d.Fed]
 	}
-	want := drawing.Plain(&d, row, fed)
-	if got.Token != want.Token && want.Failure == drawing.None {
+	want := sampling.Plain(&d, row, fed)
+	if got.Token != want.Token && want.Failure == sampling.None {
 		near = isNear(d, row, fed, got.Token)
 		if !near {
 			t.Errorf("%s, draw %d: token %d, want %d: %+v", p.name, i, got.Token, want.Token, short(d))
@@ -149,10 +149,10 @@ func check(t testing.TB, p *problem, i int, got Result) (near bool) {
 		want.Token = got.Token
 		if d.Logprob {
 			d.Temperature, d.Mask, d.Edits, d.Fed = 0, only(p.vocab, got.Token), nil, -1
-			want = drawing.Plain(&d, row, fed)
+			want = sampling.Plain(&d, row, fed)
 		}
 	}
-	if got.Failure != int32(want.Failure) || want.Failure == drawing.None && !(math.Abs(float64(got.Logprob-want.Logprob)) < 1e-4) || int(got.Tops) != len(want.Top) {
+	if got.Failure != int32(want.Failure) || want.Failure == sampling.None && !(math.Abs(float64(got.Logprob-want.Logprob)) < 1e-4) || int(got.Tops) != len(want.Top) {
 		t.Errorf("%s, draw %d: %+v, want %+v: %+v", p.name, i, got, want, short(d))
 		return near
 	}
@@ -167,7 +167,7 @@ func check(t testing.TB, p *problem, i int, got Result) (near bool) {
 
 // isNear reports whether the definition gives a token when settings are off by a few millionths. The typical order of a large
 // vocabulary is dense: there neighbours change places by rounding too, so it looks a few tokens further.
-func isNear(d drawing.Draw, row []float32, fed, token int32) bool {
+func isNear(d sampling.Draw, row []float32, fed, token int32) bool {
 	turns := 1
 	if d.TypicalP < 1 {
 		turns = 5
@@ -184,7 +184,7 @@ func isNear(d drawing.Draw, row []float32, fed, token int32) bool {
 		if d.TypicalP < 1 {
 			e.TypicalP = min(d.TypicalP*(1+sign(n/27)), 1)
 		}
-		if drawing.Plain(&e, row, fed).Token == token {
+		if sampling.Plain(&e, row, fed).Token == token {
 			return true
 		}
 	}
@@ -199,7 +199,7 @@ func only(vocab int, id int32) []uint32 {
 }
 
 // short is a draw without its long lists.
-func short(d drawing.Draw) drawing.Draw {
+func short(d sampling.Draw) sampling.Draw {
 	if d.Mask != nil {
 		d.Mask = d.Mask[:1]
 	}
@@ -303,12 +303,12 @@ func BenchmarkSample(b *testing.B) {
 
 type benchCase struct {
 	name string
-	draw drawing.Draw
+	draw sampling.Draw
 }
 
 // cases are the settings worth timing.
 func cases(r *rand.Rand, vocab int) []benchCase {
-	plain := drawing.Draw{Temperature: 0.8, TopP: 1, TypicalP: 1, Repetition: 1, Fed: -1}
+	plain := sampling.Draw{Temperature: 0.8, TopP: 1, TypicalP: 1, Repetition: 1, Fed: -1}
 	greedy, topP, all, logprobs := plain, plain, plain, plain
 	greedy.Temperature = 0
 	topP.TopP, topP.TopK = 0.95, 40
@@ -317,7 +317,7 @@ func cases(r *rand.Rand, vocab int) []benchCase {
 		all.Mask[i] = r.Uint32()
 	}
 	for i := range 512 {
-		all.Edits = append(all.Edits, drawing.Edit{ID: int32(i * 250), Seen: 1, Counted: 1})
+		all.Edits = append(all.Edits, sampling.Edit{ID: int32(i * 250), Seen: 1, Counted: 1})
 	}
 	logprobs.Temperature, logprobs.Logprob, logprobs.Top = 0, true, 5
 	return []benchCase{{"greedy", greedy}, {"temperature", plain}, {"top-k 40, top-p", topP}, {"mask, 512 edits, all filters", all}, {"greedy, 5 log-probabilities", logprobs}}

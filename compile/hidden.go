@@ -1,0 +1,55 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// cutHead notes which launches a step needs that wants hidden states and no logits.
+func (p *Program) cutHead() {
+	if p.Graph.Hidden == nil {
+		return
+	}
+	last := slices.Index(p.Graph.Nodes, p.Graph.Hidden.From)
+	p.body = slices.Clone(p.launches[:last+1])
+}
+
+// HiddenWidth is the width of a row of hidden states; 0 when the model has none.
+func (p *Program) HiddenWidth() int {
+	if p.Graph.Hidden == nil {
+		return 0
+	}
+	return p.Graph.Hidden.Axis.Len()
+}
+
+// HiddenOfAll reports whether there is a row of hidden states for every token of a step, and not only for those picked.
+func (p *Program) HiddenOfAll() bool {
+	return p.Graph.Hidden != nil && p.Graph.Hidden.Rows == graph.Tokens
+}
+
+// Encoder reports whether hidden states are all that the program makes: there is no text to generate.
+func (p *Program) Encoder() bool {
+	last := p.Graph.Output.From
+	_, pick := last.Op.(graph.Pick)
+	return pick && last.In[0] == p.Graph.Hidden
+}
+
+// Ids is how many token ids the model has a row for.
+func (p *Program) Ids() int {
+	for _, n := range p.Graph.Nodes {
+		if o, ok := n.Op.(graph.Embed); ok && !o.ByPosition && !o.BySegment {
+			return n.Weights[0].Out.Len()
+		}
+	}
+	return p.Vocab()
+}
+
+// RunBody is Run without what turns hidden states into logits.
+func (p *Program) RunBody(b *backend.Batch) error { return p.dev.Run(p.body, b) }
+
+// Hidden copies n rows of the step's hidden states from row from on to dst, as F32; it waits for the step.
+func (p *Program) Hidden(dst []float32, from, n int) error {
+	return p.dev.Read(dst, p.Graph.Hidden, p.where[p.Graph.Hidden], from, n)
+}

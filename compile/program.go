@@ -1,0 +1,297 @@
+// Package compile turns a graph and a device into a Program: weights made resident, a kernel chosen for every node, and
+// memory laid out once for the largest step, so that running a step is a loop over launches and allocates nothing.
+package compile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// Tensors gives the tensors of a model file by the file's names. Release says that a device has its own copy of some bytes
+// of one; bytes that are of no file are left alone.
+type Tensors interface {
+	Tensor(name string) (t quant.Tensor, ok bool)
+	Release(part []byte)
+}
+
+// Program is a graph ready to run on a device.
+type Program struct {
+	Graph    *graph.Graph
+	Limits   backend.Limits
+	dev      backend.Device
+	launches []backend.Launch
+	body     []backend.Launch // those up to the hidden states; a list of its own, since devices tell programs apart by theirs
+	kernels  []string         // of each launch
+	where    map[*graph.Value]backend.Buffer
+	pages    map[*graph.Cache]backend.Buffer
+	owned    []backend.Buffer // arena, caches and swap space
+	swap     swapSpace
+	touching touching
+	memory   Memory
+}
+
+// Memory is what a program takes on its device, in bytes.
+type Memory struct {
+	Weights int64 // beside the model file itself, which a CPU uses where it is mapped
+	Caches  int64
+	Arena   int64 // activations and the kernels' scratch
+	Swap    int64 // in host memory, of pages swapped out
+}
+
+// Compile makes a Program. The limits' Pages must be set: the caches are allocated here.
+func Compile(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limits) (*Program, error) {
+	p := &Program{Graph: g, Limits: lim, dev: dev, where: map[*graph.Value]backend.Buffer{}}
+	if err := p.build(files); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Program) build(files Tensors) error {
+	if err := p.unfuse(); err != nil {
+		return err
+	}
+	weights, err := p.place(files)
+	if err != nil {
+		return err
+	}
+	kernels := make([]backend.Kernel, len(p.Graph.Nodes))
+	scratch := make([]int64, len(p.Graph.Nodes))
+	for i, n := range p.Graph.Nodes {
+		candidates := p.dev.Kernels(n)
+		if len(candidates) == 0 {
+			return p.refusal(n)
+		}
+		kernels[i] = candidates[0]
+		scratch[i] = kernels[i].Scratch(n, p.Limits)
+	}
+	if err := p.allocCaches(); err != nil {
+		return err
+	}
+	if err := p.allocSwap(); err != nil {
+		return err
+	}
+	layout := arrange(p.Graph, p.Limits, scratch)
+	arena, err := p.alloc(layout.size, "activations")
+	if err != nil {
+		return err
+	}
+	p.memory.Arena = layout.size
+	for v, at := range layout.values {
+		p.where[v] = arena.Slice(at.off, at.size)
+	}
+	p.launches, p.kernels = make([]backend.Launch, len(kernels)), make([]string, len(kernels))
+	for _, i := range p.heaviestFirst() {
+		scratch := arena.Slice(layout.scratch[i].off, layout.scratch[i].size)
+		if err := p.bind(i, kernels[i], scratch, weights, files); err != nil {
+			return err
+		}
+	}
+	for _, w := range weights {
+		p.memory.Weights += w.Bytes()
+	}
+	p.cutHead()
+	return nil
+}
+
+// refusal is the error that the device cannot compute a node.
+func (p *Program) refusal(n *graph.Node) error {
+	why := ""
+	if r, ok := p.dev.(backend.Refuser); ok {
+		why = ": " + r.Refusal(n)
+	}
+	return fmt.Errorf("compile: device %s has no kernel for node %s%s", p.dev.Info().Name, n, why)
+}
+
+// heaviestFirst is the nodes in the order in which to bind them. While a kernel brings a weight into its own layout both are
+// in memory; doing the largest first keeps the most that is ever needed near what stays. Those without weights come before
+// all: what a device makes ready for them beside the caller is then made while weights are copied.
+func (p *Program) heaviestFirst() []int {
+	weight := make([]int64, len(p.Graph.Nodes))
+	order := make([]int, len(p.Graph.Nodes))
+	for i, n := range p.Graph.Nodes {
+		order[i] = i
+		for _, w := range n.Weights {
+			weight[i] += w.Bytes()
+		}
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		if weight[i] == 0 || weight[j] == 0 {
+			return cmp.Compare(weight[i], weight[j])
+		}
+		return cmp.Compare(weight[j], weight[i])
+	})
+	return order
+}
+
+// bind makes the launch of node i. A weight that the kernel has its own copy of is let go of in the file.
+func (p *Program) bind(i int, k backend.Kernel, scratch backend.Buffer, weights map[*graph.Weight]backend.Weight, files Tensors) error {
+	n := p.Graph.Nodes[i]
+	a := backend.Args{Limits: p.Limits, Scratch: scratch}
+	for _, v := range n.In {
+		a.In = append(a.In, p.buffer(v))
+	}
+	for _, v := range n.Out {
+		a.Out = append(a.Out, p.buffer(v))
+	}
+	for _, w := range n.Weights {
+		a.Weights = append(a.Weights, weights[w])
+	}
+	l, err := k.Bind(n, a)
+	if err != nil {
+		return fmt.Errorf("compile: kernel %s for node %s: %w", k.Name(), n, err)
+	}
+	for _, w := range n.Weights {
+		release(files, w, weights[w])
+	}
+	p.launches[i], p.kernels[i] = l, k.Name()
+	return nil
+}
+
+// release lets go of what a kernel has its own copy of in the file, or has the weight do it when it has.
+func release(files Tensors, w *graph.Weight, placed backend.Weight) {
+	if later, ok := placed.(backend.Borrower); ok {
+		later.WhenCopied(files.Release)
+	} else if t, ok := files.Tensor(w.Source.Tensor); ok && placed.Bytes() > 0 {
+		files.Release(t.Data)
+	}
+}
+
+// unfuse takes apart the fused ops that the device has no kernel for.
+func (p *Program) unfuse() error {
+	g, err := graph.Rewrite(p.Graph, func(r *graph.Rewriter, n *graph.Node) bool {
+		return len(p.dev.Kernels(n)) == 0 && r.Unfuse(n)
+	})
+	p.Graph = g
+	return err
+}
+
+func (p *Program) buffer(v *graph.Value) backend.Buffer {
+	if v.Cache != nil {
+		return p.pages[v.Cache]
+	}
+	return p.where[v]
+}
+
+func (p *Program) alloc(n int64, what string) (backend.Buffer, error) {
+	b, err := p.dev.Alloc(n, what)
+	if err == nil {
+		p.owned = append(p.owned, b)
+	}
+	return b, err
+}
+
+// allocCaches gets the pages of every cache.
+func (p *Program) allocCaches() error {
+	p.pages = map[*graph.Cache]backend.Buffer{}
+	for _, c := range p.Graph.Caches {
+		n := int64(p.Limits.Pages) * p.Limits.PageBytes(c)
+		b, err := p.alloc(n, "cache "+c.Name)
+		if err != nil {
+			return err
+		}
+		p.pages[c] = b
+		p.memory.Caches += n
+	}
+	return nil
+}
+
+// CopyPage copies a page in every cache, in order with the steps.
+func (p *Program) CopyPage(from, to int32) error {
+	for c, b := range p.pages {
+		n := p.Limits.PageBytes(c)
+		if err := p.dev.Copy(b.Slice(int64(to)*n, n), b.Slice(int64(from)*n, n)); err != nil {
+			return fmt.Errorf("compile: copying page %d of cache %s: %w", from, c.Name, err)
+		}
+	}
+	return nil
+}
+
+// Memory is what the program takes on its device.
+func (p *Program) Memory() Memory { return p.memory }
+
+// Run computes a step. The batch must have passed Check.
+func (p *Program) Run(b *backend.Batch) error { return p.dev.Run(p.launches, b) }
+
+// Warm has the device do now what it would do in the first steps, if it puts anything off to them.
+func (p *Program) Warm() {
+	if w, ok := p.dev.(backend.Warmer); ok {
+		w.Warm()
+	}
+}
+
+// RunTimed is Run, and says how long each node of Graph took; only on devices that can measure.
+func (p *Program) RunTimed(b *backend.Batch, took []time.Duration) error {
+	m, ok := p.dev.(backend.Measurer)
+	if !ok {
+		return fmt.Errorf("compile: device %s cannot time its launches", p.dev.Info().Name)
+	}
+	return m.RunTimed(p.launches, b, took)
+}
+
+// Joined is how many nodes of Graph each launch on the device computes, in order; nil: one each.
+func (p *Program) Joined() ([]int, error) {
+	if j, ok := p.dev.(backend.Joiner); ok {
+		return j.Joined(p.launches)
+	}
+	return nil, nil
+}
+
+// Kernel is the name of the kernel chosen for a node of Graph.
+func (p *Program) Kernel(node int) string { return p.kernels[node] }
+
+// Logits copies n rows of the step's logits from row from on to dst, as F32; it waits for the step.
+func (p *Program) Logits(dst []float32, from, n int) error {
+	return p.dev.Read(dst, p.Graph.Output, p.where[p.Graph.Output], from, n)
+}
+
+// Rows is the first n rows of the step's logits: where they lie, if the host can read them there, or else copied to buffer.
+// They are the caller's to write over, until the next step. It waits for the step.
+func (p *Program) Rows(buffer []float32, n int) ([]float32, error) {
+	if v, ok := p.dev.(backend.Viewer); ok {
+		return v.View(p.Graph.Output, p.where[p.Graph.Output], n)
+	}
+	buffer = buffer[:n*p.Vocab()]
+	return buffer, p.Logits(buffer, 0, n)
+}
+
+// HostReads reports whether Rows needs no buffer.
+func (p *Program) HostReads() bool {
+	_, ok := p.dev.(backend.Viewer)
+	return ok
+}
+
+// Lender is the device, if it lends its threads out between steps; or else nil.
+func (p *Program) Lender() (l backend.Lender, threads int) {
+	l, _ = p.dev.(backend.Lender)
+	return l, p.dev.Info().Threads
+}
+
+// Vocab is the width of a row of logits.
+func (p *Program) Vocab() int { return p.Graph.Output.Axis.Len() }
+
+// Close frees the program's memory; the device stays.
+func (p *Program) Close() {
+	p.touching.close()
+	for _, b := range p.owned {
+		p.dev.Free(b)
+	}
+	p.owned = nil
+}
+
+// String is the program as text: a launch a line with the kernel chosen.
+func (p *Program) String() string {
+	var s strings.Builder
+	for i, l := range p.launches {
+		fmt.Fprintf(&s, "%3d  %-28s %s\n", i, p.kernels[i], l)
+	}
+	return s.String()
+}

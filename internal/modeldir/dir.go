@@ -1,0 +1,75 @@
+// Package modeldir opens a model with all that lies around it: weights, architecture, tokenizer, chat template and the
+// settings its authors recommend. It is where files become Ridge's own nouns.
+package modeldir
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights"
+)
+
+// Dir is an opened model. Its weights are mapped, not read.
+type Dir struct {
+	Name   string // for people: the file's or folder's name
+	Source *weights.Source
+	Model  *model.Model
+}
+
+// Open opens a GGUF file, a .safetensors file beside its config.json, or a Hugging Face directory.
+func Open(path string) (*Dir, error) {
+	s, err := weights.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return fromSource(nameOf(path), s)
+}
+
+// nameOf is what people call the model at a path: its file's or folder's name, or, of a folder in the cache of Hugging Face's tools
+// (models--ORG--REPO/snapshots/COMMIT), the repository's.
+func nameOf(path string) string {
+	path = filepath.Clean(path)
+	if snapshots := filepath.Dir(path); filepath.Base(snapshots) == "snapshots" {
+		if repo, ok := strings.CutPrefix(filepath.Base(filepath.Dir(snapshots)), "models--"); ok {
+			return strings.Replace(repo, "--", "/", 1)
+		}
+	}
+	return strings.TrimSuffix(filepath.Base(path), ".gguf")
+}
+
+// fromSource finds out which architecture a source holds; it owns the source from then on.
+func fromSource(name string, s *weights.Source) (*Dir, error) {
+	d := &Dir{Name: name, Source: s}
+	var err error
+	switch {
+	case s.Kind == weights.GGUF:
+		d.Model, err = model.FromGGUF(s.Path, s.Metadata, d)
+	case s.Config == nil:
+		err = fmt.Errorf("modeldir: %s has no config.json beside it, which says what architecture it is", s.Path)
+	default:
+		d.Model, err = model.FromHF(filepath.Join(s.Path, "config.json"), s.Config, d)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// Tensor implements model.Tensors and compile.Tensors.
+func (d *Dir) Tensor(name string) (quant.Tensor, bool) {
+	if _, ok := d.Source.Info(name); !ok {
+		return quant.Tensor{}, false
+	}
+	t, err := d.Source.Tensor(name)
+	return t, err == nil
+}
+
+// Release implements compile.Tensors: the device has its own copy.
+func (d *Dir) Release(part []byte) { d.Source.Release(part) }
+
+// Close unmaps the files.
+func (d *Dir) Close() error { return d.Source.Close() }
