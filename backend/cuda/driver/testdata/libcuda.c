@@ -10,6 +10,7 @@
 //	FAKE_FAULT    the launch, counted from 1, that faults; every call after it fails
 //	FAKE_WAIT     a file; the first kernel is assembled when there is one
 //	FAKE_REFUSE   a word; kernels whose text has it are not assembled
+//	FAKE_LOG      a file; each launch adds a line: the kernel, its grid, the threads of a block, the blocks of a cluster
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -191,6 +192,12 @@ int cuLaunchKernelEx(const config *c, kernel *f, void **params, void **extra) {
   unsigned threads = c->block[0] * c->block[1] * c->block[2];
   if (!c->grid[0] || !c->grid[1] || !c->grid[2] || c->grid[0] > INT32_MAX || c->grid[1] > 65535 || c->grid[2] > 65535) return INVALID;
   if (!threads || threads > f->threads || c->shared > f->shared || c->grid[0] % clusterOf(c)) return INVALID;
+  const char *file = getenv("FAKE_LOG");
+  FILE *log = file && *file ? fopen(file, "a") : NULL;
+  if (log) {
+    fprintf(log, "%s %ux%ux%u %u %u\n", f->name, c->grid[0], c->grid[1], c->grid[2], threads, clusterOf(c));
+    fclose(log);
+  }
   return launched();
 }
 int cuGraphInstantiateWithFlags(void **x, void *g, uint64_t flags) { *x = (void *)&lost; return work(); }
