@@ -14,16 +14,16 @@ import (
 // r at position p attends to positions 0..p of its sequence; they lie in the cache at
 // Pages[s×SeqPages + p/PageSize]×PageSize + p%PageSize, this step's tokens included.
 type Batch struct {
-	Tokens    []int32 // [T] token ids; see Fed
-	Positions []int32 // [T] place in the sequence, from 0
-	Segments  []int32 // [T] 1 in the second of two texts that are read together, else 0; empty: all 0
-	Slots     []int32 // [T] page × PageSize + offset where this token's keys and values go
-	QStart    []int32 // [S+1]
-	KVLen     []int32 // [S] cache rows of the sequence once this step's are written
-	RopeLen   []int32 // [S] tokens known of the sequence, for rotations that depend on its length
-	Pages     []int32 // [S × SeqPages] page ids; entries beyond KVLen do not matter
-	SeqPages  int
-	Picked    []int32 // [L] rows whose logits are wanted, ascending
+	Tokens        []int32 // [T] token ids; see Fed
+	Positions     []int32 // [T] place in the sequence, from 0
+	Segments      []int32 // [T] 1 in the second of two texts that are read together, else 0; empty: all 0
+	Slots         []int32 // [T] page × PageSize + offset where this token's keys and values go
+	QStart        []int32 // [S+1]
+	KVLen         []int32 // [S] cache rows of the sequence once this step's are written
+	RopeLen       []int32 // [S] tokens known of the sequence, for rotations that depend on its length
+	Pages         []int32 // [S × SeqPages] page ids; entries beyond KVLen do not matter
+	SeqPages      int
+	LogitsIndices []int32 // [L] rows whose logits are wanted, ascending
 	// Fed is how many draws a Sampler made from the step before. Token -1-i stands for the one that draw i chose.
 	Fed int
 }
@@ -34,7 +34,7 @@ func (b *Batch) Seqs() int { return len(b.KVLen) }
 // Rows is how many rows a value of this kind has in the step.
 func (b *Batch) Rows(r graph.Rows) int {
 	if r == graph.Logits {
-		return len(b.Picked)
+		return len(b.LogitsIndices)
 	}
 	return len(b.Tokens)
 }
@@ -46,7 +46,7 @@ func (b *Batch) Step(s *graph.Step) {
 		n := int(b.QStart[i+1] - b.QStart[i])
 		s.Seqs = append(s.Seqs, graph.Seq{New: n, Past: int(b.KVLen[i]) - n})
 	}
-	s.Logits = len(b.Picked)
+	s.Logits = len(b.LogitsIndices)
 }
 
 // Check says what is wrong with a batch, so that a mistake of the engine's is a sentence and not a wild read.
@@ -57,8 +57,8 @@ func (b *Batch) Check(lim Limits, vocab int) error {
 		return fmt.Errorf("backend: a batch of %d tokens; 1 to %d fit", t, lim.Tokens)
 	case s > lim.Seqs:
 		return fmt.Errorf("backend: a batch of %d sequences; %d fit", s, lim.Seqs)
-	case len(b.Picked) > lim.Logits:
-		return fmt.Errorf("backend: logits of %d rows are wanted; %d fit", len(b.Picked), lim.Logits)
+	case len(b.LogitsIndices) > lim.Logits:
+		return fmt.Errorf("backend: logits of %d rows are wanted; %d fit", len(b.LogitsIndices), lim.Logits)
 	case len(b.Positions) != t || len(b.Segments) != 0 && len(b.Segments) != t || len(b.Slots) != t || len(b.QStart) != s+1 || len(b.RopeLen) != s || len(b.Pages) != s*b.SeqPages || b.SeqPages > lim.SeqPages:
 		return fmt.Errorf("backend: the slices of a batch of %d tokens and %d sequences do not fit together", t, s)
 	case b.QStart[0] != 0 || int(b.QStart[s]) != t:
@@ -83,7 +83,7 @@ func (b *Batch) Check(lim Limits, vocab int) error {
 			return fmt.Errorf("backend: sequence %d has page %d as its page %d; the cache has %d", i, table[p], p, lim.Pages)
 		}
 	}
-	for _, r := range b.Picked {
+	for _, r := range b.LogitsIndices {
 		if r < 0 || int(r) >= t {
 			return fmt.Errorf("backend: logits of row %d are wanted; the batch has %d", r, t)
 		}

@@ -24,7 +24,7 @@ func (p *Program) HiddenWidth() int {
 	return p.Graph.Hidden.Axis.Len()
 }
 
-// HiddenOfAll reports whether there is a row of hidden states for every token of a step, and not only for those picked.
+// HiddenOfAll reports whether there is a row of hidden states for every token of a step, and not only for the selected ones.
 func (p *Program) HiddenOfAll() bool {
 	return p.Graph.Hidden != nil && p.Graph.Hidden.Rows == graph.Tokens
 }
@@ -32,8 +32,8 @@ func (p *Program) HiddenOfAll() bool {
 // Encoder reports whether hidden states are all that the program makes: there is no text to generate.
 func (p *Program) Encoder() bool {
 	last := p.Graph.Output.From
-	_, pick := last.Op.(graph.Pick)
-	return pick && last.In[0] == p.Graph.Hidden
+	_, selects := last.Op.(graph.SelectRows)
+	return selects && last.In[0] == p.Graph.Hidden
 }
 
 // Ids is how many token ids the model has a row for.

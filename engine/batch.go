@@ -5,7 +5,7 @@ import "slices"
 // fill writes the step's batch.
 func (e *Engine) fill() {
 	b := &e.batch
-	b.Tokens, b.Positions, b.Slots, b.Picked = b.Tokens[:0], b.Positions[:0], b.Slots[:0], b.Picked[:0]
+	b.Tokens, b.Positions, b.Slots, b.LogitsIndices = b.Tokens[:0], b.Positions[:0], b.Slots[:0], b.LogitsIndices[:0]
 	b.QStart, b.KVLen, b.RopeLen, b.Pages = append(b.QStart[:0], 0), b.KVLen[:0], b.RopeLen[:0], b.Pages[:0]
 	b.SeqPages, b.Fed = 1, 0
 	if e.aloft > 0 {
@@ -29,8 +29,8 @@ func (e *Engine) fill() {
 		b.Slots = e.pool.Slots(b.Slots, &r.seq, r.step)
 		r.row = -1
 		if end == r.known() {
-			r.row = len(b.Picked)
-			b.Picked = append(b.Picked, int32(len(b.Tokens)-1))
+			r.row = len(b.LogitsIndices)
+			b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
 		}
 		b.QStart = append(b.QStart, int32(len(b.Tokens)))
 		b.KVLen = append(b.KVLen, int32(end))

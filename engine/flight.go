@@ -144,7 +144,7 @@ func (e *Engine) readRows() error {
 		return nil
 	}
 	vocab := e.prog.Vocab()
-	rows, err := e.prog.Rows(e.logits, len(e.batch.Picked))
+	rows, err := e.prog.Rows(e.logits, len(e.batch.LogitsIndices))
 	if err != nil {
 		return err
 	}

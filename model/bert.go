@@ -110,5 +110,5 @@ func encoder(b *graph.Builder, c *Config, attention, feed func(l layer, x *graph
 		x = l.layerNorm("layer_output_norm", l.add("ffn_sum", x, feed(l, x)))
 	}
 	b.Hidden(x)
-	return b.Pick("picked", x)
+	return b.SelectRows("selected", x)
 }

@@ -118,9 +118,9 @@ func logits(b *graph.Builder, c *Config, x *graph.Value) *graph.Value {
 	return y
 }
 
-// rmsHead picks the rows, normalises them and makes logits.
+// rmsHead selects the rows, normalises them and makes logits.
 func rmsHead(b *graph.Builder, c *Config, x *graph.Value) *graph.Value {
-	x = b.RMSNorm("output_norm", b.Pick("picked", x), b.Vector("output_norm.weight", c.hidden()), c.NormEps)
+	x = b.RMSNorm("output_norm", b.SelectRows("selected", x), b.Vector("output_norm.weight", c.hidden()), c.NormEps)
 	return logits(b, c, x)
 }
 

@@ -63,7 +63,7 @@ var gpt2 = Arch{
 			x = l.add("ffn_sum", x, l.plain(l.layerNorm("ffn_norm", x)))
 		}
 		w, bias := b.Vector("output_norm.weight", c.hidden()), b.Vector("output_norm.bias", c.hidden())
-		return logits(b, c, b.LayerNorm("output_norm", b.Pick("picked", x), w, bias, c.NormEps))
+		return logits(b, c, b.LayerNorm("output_norm", b.SelectRows("selected", x), w, bias, c.NormEps))
 	},
 }
 

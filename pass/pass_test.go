@@ -95,7 +95,7 @@ func TestWeights(t *testing.T) {
 	x := b.Embed("x", b.Weight("embd/BF16", axis, axis), 0)
 	sum := b.Add("sum", b.Linear("q", x, b.Weight("q/BF16", axis, axis), b.Vector("bias", axis)), b.Linear("k", x, b.Weight("k/F16", axis, axis), nil))
 	narrow := b.Linear("narrow", b.Linear("wide", sum, b.Weight("wide/Q4_0", odd, axis), nil), b.Weight("narrow/BF16", axis, odd), nil)
-	g, err := b.Finish(b.Linear("logits", b.Pick("picked", narrow), b.Weight("head/BF16", axis, axis), nil))
+	g, err := b.Finish(b.Linear("logits", b.SelectRows("selected", narrow), b.Weight("head/BF16", axis, axis), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestWeightsInFourBits(t *testing.T) {
 	b := graph.NewBuilder("test", testkit.Find, graph.BF16, graph.BF16)
 	x := b.Embed("x", b.Weight("embd/BF16", axis, axis), 0)
 	back := b.Linear("narrow", b.Linear("wide", x, b.Weight("wide/BF16", odd, axis), nil), b.Weight("narrow/BF16", axis, odd), nil)
-	g, err := b.Finish(b.Linear("logits", b.Pick("picked", back), b.Weight("head/BF16", axis, axis), nil))
+	g, err := b.Finish(b.Linear("logits", b.SelectRows("selected", back), b.Weight("head/BF16", axis, axis), nil))
 	if err == nil {
 		g, err = pass.Run(g, pass.All, pass.Options{Weights: quant.INT4})
 	}

@@ -10,7 +10,7 @@ const (
 	Linear    Class = iota // products with weights
 	Attention              // scores and sums over the cache
 	Pointwise              // norms, rotations, gates, quantising, cache writes: rows by themselves
-	Lookup                 // rows fetched: embeddings, picked rows
+	Lookup                 // rows fetched: embeddings, selected rows
 )
 
 func (c Class) String() string {
@@ -24,7 +24,7 @@ func classOf(n *graph.Node) Class {
 		return Linear
 	case graph.Attention:
 		return Attention
-	case graph.Embed, graph.Pick:
+	case graph.Embed, graph.SelectRows:
 		return Lookup
 	}
 	return Pointwise

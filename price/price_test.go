@@ -137,7 +137,7 @@ func TestFourBits(t *testing.T) {
 	p := *device(t, "h200")
 	b := graph.NewBuilder("test", testkit.Find, p.ActType(), graph.F16)
 	axis := graph.Axis{Name: "a", Count: 4096, Size: 1}
-	g, err := b.Finish(b.Linear("y", b.Pick("picked", b.Embed("x", b.Weight("embd", axis, axis), 0)), b.Weight("w/INT4", axis, axis), nil))
+	g, err := b.Finish(b.Linear("y", b.SelectRows("selected", b.Embed("x", b.Weight("embd", axis, axis), 0)), b.Weight("w/INT4", axis, axis), nil))
 	if err != nil {
 		t.Fatal(err)
 	}

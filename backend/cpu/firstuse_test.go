@@ -58,7 +58,7 @@ func products(t *testing.T, d *Device, f quant.Format, n int) (*compile.Program,
 			sum = b.Add(fmt.Sprintf("sum%d", i), sum, y)
 		}
 	}
-	g, err := b.Finish(b.Pick("picked", sum))
+	g, err := b.Finish(b.SelectRows("selected", sum))
 	if err != nil {
 		t.Fatal(err)
 	}

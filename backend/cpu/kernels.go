@@ -105,8 +105,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.Softcap:
 		k.blocks, k.cut = true, cutColumns
 		k.name, k.bind = "softcap", simple(bindSoftcap)
-	case graph.Pick:
-		k.name, k.bind = "pick", simple(bindPick)
+	case graph.SelectRows:
+		k.name, k.bind = "select rows", simple(bindSelectRows)
 	default:
 		return nil
 	}

@@ -158,13 +158,13 @@ func bindQuantize(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	}, nil
 }
 
-// bindPick copies the rows whose logits are wanted.
-func bindPick(_ vec.Ops, n *graph.Node, a backend.Args) body {
+// bindSelectRows copies the rows whose logits are wanted.
+func bindSelectRows(_ vec.Ops, n *graph.Node, a backend.Args) body {
 	in, out, width := floats(a.In[0]), floats(a.Out[0]), n.Out[0].Axis.Len()
 	return func(w *worker, b *backend.Batch) {
-		from, to := w.share(len(b.Picked), 1)
+		from, to := w.share(len(b.LogitsIndices), 1)
 		for i := from; i < to; i++ {
-			r := int(b.Picked[i])
+			r := int(b.LogitsIndices[i])
 			copy(out[i*width:(i+1)*width], in[r*width:(r+1)*width])
 		}
 	}

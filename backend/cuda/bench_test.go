@@ -92,7 +92,7 @@ func llama8B(b *graph.Builder) *graph.Value {
 		gate, up := linear("gate", n, ffn), linear("up", n, ffn)
 		x, n = addNorm("out", x, linear("down", b.ActMul(at("act"), gate, up, graph.Silu), hidden))
 	}
-	return b.Linear("logits", b.Pick("picked", n), b.Weight("head", vocab, hidden), nil)
+	return b.Linear("logits", b.SelectRows("selected", n), b.Weight("head", vocab, hidden), nil)
 }
 
 // crowd is sequences that each compute n tokens after past others.
@@ -114,7 +114,7 @@ func batchOf(lim backend.Limits, crowds []crowd) *backend.Batch {
 				b.Tokens, b.Positions = append(b.Tokens, int32((s*977+i*31)%128256)), append(b.Positions, int32(p))
 				b.Slots = append(b.Slots, b.Pages[first+p/lim.PageSize]*int32(lim.PageSize)+int32(p%lim.PageSize))
 			}
-			b.Picked = append(b.Picked, int32(len(b.Tokens)-1))
+			b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
 			b.QStart, b.KVLen, b.RopeLen = append(b.QStart, int32(len(b.Tokens))), append(b.KVLen, int32(c.past+c.n)), append(b.RopeLen, int32(c.past+c.n))
 		}
 	}

@@ -70,9 +70,9 @@ func answers(t *testing.T, dev backend.Device) (tokens [4][]int32) {
 		}
 	}
 	for n, batch := range batches {
-		batch.Picked = batch.Picked[:0]
+		batch.LogitsIndices = batch.LogitsIndices[:0]
 		for s := range 3 {
-			batch.Picked = append(batch.Picked, batch.QStart[s+1]-1)
+			batch.LogitsIndices = append(batch.LogitsIndices, batch.QStart[s+1]-1)
 		}
 		var draws []sampling.Draw
 		for i, row := range []int{0, 1, 2, 1} {

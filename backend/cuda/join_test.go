@@ -58,7 +58,7 @@ func layers(b *graph.Builder, format string, pairing graph.Pairing, headSize, di
 		gate, up := linear("gate", n, ffn), linear("up", n, ffn)
 		x, n = addNorm("out", x, linear("down", b.ActMul(at("act"), gate, up, graph.Silu), hidden))
 	}
-	return b.Linear("logits", b.Pick("picked", n), b.Weight("head", vocab, hidden), nil)
+	return b.Linear("logits", b.SelectRows("selected", n), b.Weight("head", vocab, hidden), nil)
 }
 
 // expertLayers is a decoder of experts whose attention normalises its heads. Rows pass all experts, so that two right answers do not part.
@@ -90,7 +90,7 @@ func expertLayers(b *graph.Builder, format string) *graph.Value {
 		}
 		x, n = addNorm("out", x, b.MoE(at("experts"), n, scores, graph.MoE{Experts: each.Count, Top: each.Count}, weights))
 	}
-	return b.Linear("logits", b.Pick("picked", n), b.Weight("head", vocab, hidden), nil)
+	return b.Linear("logits", b.SelectRows("selected", n), b.Weight("head", vocab, hidden), nil)
 }
 
 // joinedTests is whole layers, whose launches are joined, over prompts, chunks, mixed steps and recorded decoding; with -short, as the sanitizer

@@ -40,7 +40,7 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 		return nil
 	}
 	st := d.steps
-	st.picked, d.read.rows = len(b.Picked), 0
+	st.picked, d.read.rows = len(b.LogitsIndices), 0
 	slot, err := st.slot()
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func tilesOf(n int) int { return (n + prefill.TileRows - 1) / prefill.TileRows }
 
 // shapeOf rounds a batch of decoding up to its bucket; other batches are launched as they are.
 func shapeOf(b *backend.Batch, lim backend.Limits) shape {
-	s := shape{tokens: len(b.Tokens), seqs: b.Seqs(), logits: len(b.Picked), seqPages: 1}
+	s := shape{tokens: len(b.Tokens), seqs: b.Seqs(), logits: len(b.LogitsIndices), seqPages: 1}
 	for i, kv := range b.KVLen {
 		s.seqPages = max(s.seqPages, (int(kv)+lim.PageSize-1)/lim.PageSize)
 		if n := int(b.QStart[i+1] - b.QStart[i]); n > 1 {
@@ -113,7 +113,7 @@ func stepBytes(lim backend.Limits, pairs int) int {
 // pack lays a batch out for a shape.
 func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*graph.Rotation) step {
 	s := step{shape: sh}
-	s.Counts = w.ints(kernels.Counts, []int32{int32(len(b.Tokens)), int32(b.Seqs()), int32(len(b.Picked))})
+	s.Counts = w.ints(kernels.Counts, []int32{int32(len(b.Tokens)), int32(b.Seqs()), int32(len(b.LogitsIndices))})
 	s.ids = w.ints(sh.tokens, b.Tokens)
 	s.Positions = w.ints(sh.tokens, b.Positions)
 	s.Slots = w.ints(sh.tokens, b.Slots)
@@ -123,7 +123,7 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 	s.RowSeq = p
 	s.QStart = w.ints(sh.seqs+1, b.QStart)
 	s.KVLen = w.ints(sh.seqs, b.KVLen)
-	s.Picked = w.ints(sh.logits, b.Picked)
+	s.Picked = w.ints(sh.logits, b.LogitsIndices)
 	tiles, p := w.array(2 * sh.tiles)
 	s.Tiles = p
 	pages, p := w.array(sh.seqs * sh.seqPages)

@@ -84,13 +84,13 @@ func checkPacked(t *testing.T, b *backend.Batch, s *step, lim backend.Limits, at
 			t.Errorf("%s are %v, want %v", what, got, want)
 		}
 	}
-	same("counts", s.Counts, []int32{kernels.CountTokens: int32(tokens), kernels.CountSeqs: int32(seqs), kernels.CountLogits: int32(len(b.Picked))})
+	same("counts", s.Counts, []int32{kernels.CountTokens: int32(tokens), kernels.CountSeqs: int32(seqs), kernels.CountLogits: int32(len(b.LogitsIndices))})
 	same("tokens", s.ids, b.Tokens)
 	same("positions", s.Positions, b.Positions)
 	same("slots", s.Slots, b.Slots)
 	same("first rows", s.QStart, b.QStart)
 	same("lengths", s.KVLen, b.KVLen)
-	same("picked rows", s.Picked, b.Picked)
+	same("picked rows", s.Picked, b.LogitsIndices)
 	covered := make([]int, tokens) // by tiles
 	for i := range s.tiles {
 		seq, first := at(s.Tiles, 2*s.tiles)[2*i], at(s.Tiles, 2*s.tiles)[2*i+1]

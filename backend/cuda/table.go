@@ -80,7 +80,7 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.one("pointwise", bindPointwise)
 	case graph.MoE:
 		return d.moes(n)
-	case graph.Pick:
+	case graph.SelectRows:
 		return d.one("pick", bindPick)
 	default:
 		return nil

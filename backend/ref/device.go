@@ -159,7 +159,7 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		f = softcap
 	case graph.MoE:
 		f = moe
-	case graph.Pick:
+	case graph.SelectRows:
 		f = pick
 	default:
 		return nil

@@ -40,7 +40,7 @@ func TestDeclaredWork(t *testing.T) {
 			}
 		})
 	}
-	for _, op := range []string{"Linear", "Embed", "RMSNorm", "LayerNorm", "RoPE", "Act", "ActMul", "Add", "Softcap", "Pick", "Attention", "AddNorm", "MoE"} {
+	for _, op := range []string{"Linear", "Embed", "RMSNorm", "LayerNorm", "RoPE", "Act", "ActMul", "Add", "Softcap", "SelectRows", "Attention", "AddNorm", "MoE"} {
 		if !seen[op] {
 			t.Errorf("the table has no case of %s", op)
 		}

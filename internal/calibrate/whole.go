@@ -104,7 +104,7 @@ const sampledVocab = 32768
 func reading(dev backend.Device) (float64, error) {
 	const rows = 8
 	y := newYard("logits", dev.Info(), graph.F16)
-	x := y.Pick("picked", y.feed("x", axis("in", 64, 1)))
+	x := y.SelectRows("selected", y.feed("x", axis("in", 64, 1)))
 	y.last = y.Linear("logits", x, y.Weight("logits.w", axis("vocab", sampledVocab, 1), axis("in", 64, 1)), nil)
 	g, err := y.Finish(y.last)
 	if err != nil {

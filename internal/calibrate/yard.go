@@ -99,7 +99,7 @@ func (y *yard) attention(layer, heads, kv, size int) {
 }
 
 // finish ends the graph; all of its nodes run, though only one makes its output.
-func (y *yard) finish() (*graph.Graph, error) { return y.Finish(y.Pick("out", y.last)) }
+func (y *yard) finish() (*graph.Graph, error) { return y.Finish(y.SelectRows("out", y.last)) }
 
 // tensors are the random weights of a graph, by their names.
 type tensors map[string]quant.Tensor

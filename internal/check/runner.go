@@ -24,7 +24,7 @@ func (r *runner) forward(tokens map[int][]int32, order []int, lastOnly bool) ([]
 			b.Positions = append(b.Positions, int32(p))
 			b.Slots = append(b.Slots, int32(s*lim.SeqPages*lim.PageSize+p))
 			if !lastOnly || i == len(tokens[s])-1 {
-				b.Picked = append(b.Picked, int32(len(b.Tokens)-1))
+				b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
 			}
 		}
 		r.past[s] += len(tokens[s])
@@ -41,12 +41,12 @@ func (r *runner) forward(tokens map[int][]int32, order []int, lastOnly bool) ([]
 	if err := r.prog.Run(b); err != nil {
 		return nil, err
 	}
-	n := len(b.Picked) * r.prog.Vocab()
+	n := len(b.LogitsIndices) * r.prog.Vocab()
 	if cap(r.logits) < n {
 		r.logits = make([]float32, n)
 	}
 	r.logits = r.logits[:n]
-	return r.logits, r.prog.Logits(r.logits, 0, len(b.Picked))
+	return r.logits, r.prog.Logits(r.logits, 0, len(b.LogitsIndices))
 }
 
 // greedy computes n tokens that follow sequence s, whose last token so far is last.

@@ -111,7 +111,7 @@ func (d *device) program(lim backend.Limits) (*compile.Program, error) {
 	one := graph.Axis{Name: "hidden", Count: 1, Size: 1}
 	x := b.Embed("embd", b.Weight("token_embd.weight", axis, one), 0)
 	b.KVWrite(b.Cache(0, one, one, 0), x, x)
-	x = b.Pick("picked", x)
+	x = b.SelectRows("selected", x)
 	g, err := b.Finish(b.Linear("logits", x, b.Weight("token_embd.weight", axis, one), nil))
 	if err != nil {
 		return nil, err

@@ -217,11 +217,11 @@ func rowCases() []Case {
 	all = append(all, make1("Softcap", "Softcap", 1e-5, func(b *graph.Builder) *graph.Value {
 		return b.Softcap("y", feed(b, "x", hidden), 1.5)
 	})...)
-	all = append(all, make1("Pick", "Pick/odd", 0, func(b *graph.Builder) *graph.Value {
-		return b.Pick("y", feed(b, "x", axis("hidden", 33, 1)))
+	all = append(all, make1("SelectRows", "SelectRows/odd", 0, func(b *graph.Builder) *graph.Value {
+		return b.SelectRows("y", feed(b, "x", axis("hidden", 33, 1)))
 	})...)
-	all = append(all, make1("Pick", "Pick", 0, func(b *graph.Builder) *graph.Value {
-		return b.Pick("y", feed(b, "x", hidden))
+	all = append(all, make1("SelectRows", "SelectRows", 0, func(b *graph.Builder) *graph.Value {
+		return b.SelectRows("y", feed(b, "x", hidden))
 	})...)
 	return all
 }

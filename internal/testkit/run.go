@@ -32,7 +32,7 @@ func Sequence(steps Steps, lim backend.Limits, vocab int, all bool, seed uint64)
 				b.Positions = append(b.Positions, int32(p))
 				b.Slots = append(b.Slots, int32(page(p)*lim.PageSize+p%lim.PageSize))
 				if all || i == n-1 {
-					b.Picked = append(b.Picked, int32(len(b.Tokens)-1))
+					b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
 				}
 			}
 			past[s] += n

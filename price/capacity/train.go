@@ -131,7 +131,7 @@ func kept(g *graph.Graph, recompute bool) int64 {
 // needed tells the ops whose gradient depends on their inputs. Sums and rotations by fixed angles do not.
 func needed(op graph.Op) bool {
 	switch op.(type) {
-	case graph.Add, graph.RoPE, graph.Pick, graph.Embed, graph.Angles:
+	case graph.Add, graph.RoPE, graph.SelectRows, graph.Embed, graph.Angles:
 		return false
 	}
 	return true
