@@ -14,7 +14,7 @@ import (
 // r at position p attends to positions 0..p of its sequence; they lie in the cache at
 // Pages[s×SeqPages + p/PageSize]×PageSize + p%PageSize, this step's tokens included.
 type Batch struct {
-	Tokens        []int32 // [T] token ids; see Fed
+	Tokens        []int32 // [T] token ids, or placeholders: see FutureTokens
 	Positions     []int32 // [T] place in the sequence, from 0
 	Segments      []int32 // [T] 1 in the second of two texts that are read together, else 0; empty: all 0
 	Slots         []int32 // [T] page × PageSize + offset where this token's keys and values go
@@ -24,8 +24,9 @@ type Batch struct {
 	Pages         []int32 // [S × SeqPages] page ids; entries beyond KVLen do not matter
 	SeqPages      int
 	LogitsIndices []int32 // [L] rows whose logits are wanted, ascending
-	// Fed is how many draws a Sampler made from the step before. Token -1-i stands for the one that draw i chose.
-	Fed int
+	// FutureTokens is how many tokens the previous step samples (backend.Sampler) that the host has not read yet. Token -1-i is the
+	// placeholder of the one with sample index i; the device puts the token in its place.
+	FutureTokens int
 }
 
 // Seqs is the number of sequences.
@@ -65,8 +66,8 @@ func (b *Batch) Check(lim Limits, vocab int) error {
 		return fmt.Errorf("backend: sequences cover rows %d to %d of %d", b.QStart[0], b.QStart[s], t)
 	}
 	for r, id := range b.Tokens {
-		if int(id) < -b.Fed || int(id) >= vocab {
-			return fmt.Errorf("backend: row %d has token %d; the vocabulary has %d and the step before drew %d", r, id, vocab, b.Fed)
+		if int(id) < -b.FutureTokens || int(id) >= vocab {
+			return fmt.Errorf("backend: row %d has token %d; the vocabulary has %d and the previous step samples %d", r, id, vocab, b.FutureTokens)
 		}
 		if b.Slots[r] < 0 || int(b.Slots[r]) >= lim.Pages*lim.PageSize {
 			return fmt.Errorf("backend: row %d writes slot %d of %d", r, b.Slots[r], lim.Pages*lim.PageSize)

@@ -7,9 +7,9 @@ func (e *Engine) fill() {
 	b := &e.batch
 	b.Tokens, b.Positions, b.Slots, b.LogitsIndices = b.Tokens[:0], b.Positions[:0], b.Slots[:0], b.LogitsIndices[:0]
 	b.QStart, b.KVLen, b.RopeLen, b.Pages = append(b.QStart[:0], 0), b.KVLen[:0], b.RopeLen[:0], b.Pages[:0]
-	b.SeqPages, b.Fed = 1, 0
+	b.SeqPages, b.FutureTokens = 1, 0
 	if e.aloft > 0 {
-		b.Fed = e.fed
+		b.FutureTokens = e.fed
 	}
 	pairs := false
 	for _, r := range e.chosen {

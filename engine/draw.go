@@ -17,7 +17,7 @@ type draw struct {
 	request *request
 	logits  []float32 // [vocab], the request's row of the step; nil where the device draws
 	lot     int       // which of the device's draws it is; -1: none
-	drawn   *sampling.Drawn
+	drawn   *sampling.Result
 	emitted int // tokens
 	reason  sample.Reason
 	err     error
@@ -59,7 +59,7 @@ func (d *draw) do(s *sample.Sampler) {
 // choose is the token: the device's choice or, where it makes none, the sampler's.
 func (d *draw) choose(s *sample.Sampler) (sample.Choice, error) {
 	if d.drawn != nil {
-		return sample.Chosen(d.drawn)
+		return sample.FromResult(d.drawn)
 	}
 	return s.Sample(d.logits, d.request.sampling, d.request.mask)
 }

@@ -132,7 +132,7 @@ func newEngine(prog *compile.Program, o Options) (*Engine, error) {
 		e.now = time.Now
 	}
 	e.started = e.now()
-	e.flight, e.sampler = &e.flights[0], prog.Draws()
+	e.flight, e.sampler = &e.flights[0], prog.CanSample()
 	if !e.sampler && !prog.HostReads() {
 		e.logits = make([]float32, lim.Logits*prog.Vocab())
 	}

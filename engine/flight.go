@@ -22,9 +22,9 @@ type flight struct {
 	draws    []draw    // on a device that draws made when it was given the step, else when its rows were read
 
 	// On a device that draws:
-	lots  []sampling.Draw
-	drawn []sampling.Drawn // one for each of lots
-	took  time.Duration    // that the device was at work on the step
+	lots  []sampling.Sample
+	drawn []sampling.Result // one for each of lots
+	took  time.Duration     // that the device was at work on the step
 }
 
 // foreseen reports whether the step that is planned can be given to the device before the one under way is collected. It
@@ -85,7 +85,7 @@ func (e *Engine) giveDraws() error {
 			}
 		}
 	}
-	if err := e.prog.Draw(e.lots); err != nil {
+	if err := e.prog.Sample(e.lots); err != nil {
 		return err
 	}
 	e.aloft++
@@ -107,18 +107,18 @@ func (e *Engine) addLot(r *request, row, fed int) {
 	if r.lot < cap(e.lots) {
 		e.lots = e.lots[:r.lot+1] // with the lists of an earlier draw, to be used again
 	} else {
-		e.lots = append(e.lots, sampling.Draw{})
+		e.lots = append(e.lots, sampling.Sample{})
 	}
-	r.sampling.Draw(&e.lots[r.lot], r.mask, fed)
+	r.sampling.Describe(&e.lots[r.lot], r.mask, fed)
 	e.lots[r.lot].Row = row
 }
 
 // readDrawn waits for the tokens of the step.
 func (e *Engine) readDrawn() (err error) {
 	for len(e.drawn) < len(e.lots) {
-		e.drawn = append(e.drawn, sampling.Drawn{})
+		e.drawn = append(e.drawn, sampling.Result{})
 	}
-	if e.took, err = e.prog.Drawn(e.drawn[:len(e.lots)]); err != nil {
+	if e.took, err = e.prog.SampleResults(e.drawn[:len(e.lots)]); err != nil {
 		return err
 	}
 	e.aloft--
@@ -175,7 +175,7 @@ func (e *Engine) land() {
 func (e *Engine) ground() {
 	for ; e.aloft > 0; e.aloft-- {
 		// Whatever went wrong has been said where it did.
-		_, _ = e.prog.Drawn(nil)
+		_, _ = e.prog.SampleResults(nil)
 	}
 	for _, r := range e.byID {
 		r.pending = 0

@@ -88,9 +88,9 @@ func (r *round) fit(ctx *driver.Context, n int) (err error) {
 	return err
 }
 
-// Draws implements backend.Sampler. It gets the memory for such draws, so that no step has to: a mask each, and penalties that look
+// CanSample implements backend.Sampler. It gets the memory for such draws, so that no step has to: a mask each, and penalties that look
 // at as many tokens as the cache holds (beginnings that texts share may make it more; the memory then grows).
-func (d *Device) Draws(v *graph.Value, most int) bool {
+func (d *Device) CanSample(v *graph.Value, most int) bool {
 	if most > maxDraws || !sample.Fits(v.Axis.Len(), v.Type) {
 		return false
 	}
@@ -111,8 +111,8 @@ func (d *Device) expectDraws(n *graph.Node) error {
 	return err
 }
 
-// Draw implements backend.Sampler.
-func (d *Device) Draw(v *graph.Value, b backend.Buffer, draws []sampling.Draw) error {
+// Sample implements backend.Sampler.
+func (d *Device) Sample(v *graph.Value, b backend.Buffer, draws []sampling.Sample) error {
 	w := d.draws
 	if w.waiting == len(w.rounds) || len(draws) > maxDraws {
 		return fmt.Errorf("cuda: %d draws while those of %d steps wait to be asked for; up to %d are possible, and %d steps", len(draws), w.waiting, maxDraws, len(w.rounds)-1)
@@ -120,7 +120,7 @@ func (d *Device) Draw(v *graph.Value, b backend.Buffer, draws []sampling.Draw) e
 	return d.do(func() error { return d.draw(v, b, draws) })
 }
 
-func (d *Device) draw(v *graph.Value, b backend.Buffer, draws []sampling.Draw) error {
+func (d *Device) draw(v *graph.Value, b backend.Buffer, draws []sampling.Sample) error {
 	w, step := d.draws, d.steps.next
 	r := &w.rounds[w.next]
 	if r.n = len(draws); r.n > 0 {
@@ -134,7 +134,7 @@ func (d *Device) draw(v *graph.Value, b backend.Buffer, draws []sampling.Draw) e
 }
 
 // launchDraws puts the draws of a step on the stream, behind it, and their way back.
-func (d *Device) launchDraws(r *round, v *graph.Value, b backend.Buffer, draws []sampling.Draw) error {
+func (d *Device) launchDraws(r *round, v *graph.Value, b backend.Buffer, draws []sampling.Sample) error {
 	w, vocab, step := d.draws, v.Axis.Len(), d.steps.next
 	n, places := sample.Bytes(draws, vocab)
 	if n > len(r.host) {
@@ -160,8 +160,8 @@ func (d *Device) launchDraws(r *round, v *graph.Value, b backend.Buffer, draws [
 	return d.stream.Download(r.back[:r.n*sample.ResultBytes], r.results)
 }
 
-// Drawn implements backend.Sampler.
-func (d *Device) Drawn(dst []sampling.Drawn) (took time.Duration, err error) {
+// SampleResults implements backend.Sampler.
+func (d *Device) SampleResults(dst []sampling.Result) (took time.Duration, err error) {
 	w := d.draws
 	r := &w.rounds[(w.next+len(w.rounds)-w.waiting)%len(w.rounds)]
 	if w.waiting == 0 || dst != nil && r.n != len(dst) {
@@ -181,7 +181,7 @@ func (d *Device) Drawn(dst []sampling.Drawn) (took time.Duration, err error) {
 	results := sample.Results(r.back[:r.n*sample.ResultBytes])
 	for i := range dst {
 		got := &results[i]
-		dst[i] = sampling.Drawn{Token: got.Token, Failure: sampling.Failure(got.Failure), Logprob: got.Logprob, Top: append(dst[i].Top[:0], got.Top[:got.Tops]...)}
+		dst[i] = sampling.Result{Token: got.Token, Failure: sampling.Failure(got.Failure), Logprob: got.Logprob, Top: append(dst[i].Top[:0], got.Top[:got.Tops]...)}
 	}
 	return took, nil
 }

@@ -58,8 +58,8 @@ func answers(t *testing.T, dev backend.Device) (tokens [4][]int32) {
 	defer p.Close()
 	batches := testkit.Sequence(steps, lim, 61, false, 7)
 	collect := func() {
-		out := make([]sampling.Drawn, 4)
-		if _, err := p.Drawn(out); err != nil {
+		out := make([]sampling.Result, 4)
+		if _, err := p.SampleResults(out); err != nil {
 			t.Fatal(err)
 		}
 		for i, o := range out {
@@ -74,15 +74,15 @@ func answers(t *testing.T, dev backend.Device) (tokens [4][]int32) {
 		for s := range 3 {
 			batch.LogitsIndices = append(batch.LogitsIndices, batch.QStart[s+1]-1)
 		}
-		var draws []sampling.Draw
+		var draws []sampling.Sample
 		for i, row := range []int{0, 1, 2, 1} {
-			d := sampling.Draw{Row: row, TopP: 1, TypicalP: 1, Repetition: 1, Fed: -1, U: float64(n*7%20) / 20}
+			d := sampling.Sample{Row: row, TopP: 1, TypicalP: 1, Repetition: 1, Future: -1, U: float64(n*7%20) / 20}
 			if i > 0 {
 				d.Temperature, d.TopK, d.Logprob, d.Top = 0.9, 10, true, 2
 			}
 			if n > 0 && i < 3 {
-				batch.Tokens[i], batch.Fed = int32(-1-i), 4
-				d.Frequency, d.Fed = 0.5, i
+				batch.Tokens[i], batch.FutureTokens = int32(-1-i), 4
+				d.Frequency, d.Future = 0.5, i
 			}
 			draws = append(draws, d)
 		}
@@ -92,7 +92,7 @@ func answers(t *testing.T, dev backend.Device) (tokens [4][]int32) {
 		if err := p.Run(batch); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Draw(draws); err != nil {
+		if err := p.Sample(draws); err != nil {
 			t.Fatal(err)
 		}
 		if n > 0 {

@@ -15,8 +15,8 @@ import (
 type Device struct {
 	batch   *backend.Batch
 	counted graph.Work
-	fed     []int32            // tokens that the last draws chose
-	drawn   [][]sampling.Drawn // what has not been asked for yet
+	sampled []int32             // tokens of the last step
+	results [][]sampling.Result // not read yet
 }
 
 // New is a reference device.
@@ -88,7 +88,7 @@ func (l launch) String() string { return l.text }
 
 // Run implements backend.Device.
 func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
-	d.batch = d.told(b)
+	d.batch = d.resolve(b)
 	for _, l := range launches {
 		l.(launch).run(d)
 	}

@@ -13,7 +13,7 @@ type State struct {
 	bias    []bias   // logit_bias, by id
 	history history  // empty unless a penalty is on
 	outputs uint64   // output tokens so far
-	fixed   []fixed  // bias and Params.Late, for devices; see Draw
+	fixed   []fixed  // bias and Params.Late, for devices; see Describe
 	both    []uint32 // static and a grammar's mask in one, likewise
 }
 

@@ -66,8 +66,8 @@ type Bench struct {
 	batch  backend.Batch
 	logits []float32
 
-	draws []sampling.Draw // of a step, on a device that draws
-	waits bool            // a step's tokens have not been waited for yet
+	samples []sampling.Sample // of a step, on a device that samples
+	waits   bool              // a step's tokens have not been waited for yet
 }
 
 // Options bounds what will be measured.
@@ -104,7 +104,7 @@ func New(m *model.Model, files compile.Tensors, dev backend.Device, o Options) (
 	}
 	prog.Warm()
 	b := &Bench{prog: prog, info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rnd: rand.New(rand.NewPCG(1, 2))}
-	if !prog.Draws() {
+	if !prog.CanSample() {
 		b.logits = make([]float32, o.Batch*b.vocab)
 	}
 	b.peaks, err = measurer.Peaks()

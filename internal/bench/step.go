@@ -5,21 +5,21 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// step runs one step on random tokens. What sampling would look at comes to the host: the logits or, of a device that draws,
+// step runs one step on random tokens. What sampling would look at comes to the host: the logits or, of a device that samples,
 // the likeliest tokens, and those of the step before while the device is at this one, as in the engine.
 func (b *Bench) step(s *graph.Step) error {
 	b.lay(s)
 	if err := b.prog.Run(&b.batch); err != nil {
 		return err
 	}
-	if !b.prog.Draws() {
+	if !b.prog.CanSample() {
 		return b.prog.Logits(b.logits, 0, s.Logits)
 	}
-	b.draws = b.draws[:0]
+	b.samples = b.samples[:0]
 	for row := range s.Logits {
-		b.draws = append(b.draws, sampling.Draw{Row: row, TopP: 1, TypicalP: 1, Fed: -1})
+		b.samples = append(b.samples, sampling.Sample{Row: row, TopP: 1, TypicalP: 1, Future: -1})
 	}
-	if err := b.prog.Draw(b.draws); err != nil {
+	if err := b.prog.Sample(b.samples); err != nil {
 		return err
 	}
 	under := b.waits
@@ -27,7 +27,7 @@ func (b *Bench) step(s *graph.Step) error {
 	if !under {
 		return nil
 	}
-	_, err := b.prog.Drawn(nil)
+	_, err := b.prog.SampleResults(nil)
 	return err
 }
 
@@ -37,7 +37,7 @@ func (b *Bench) finish() error {
 		return nil
 	}
 	b.waits = false
-	_, err := b.prog.Drawn(nil)
+	_, err := b.prog.SampleResults(nil)
 	return err
 }
 

@@ -10,7 +10,7 @@ import (
 type Places struct{ Rows, Edits, Masks int }
 
 // Bytes is what Pack needs for these draws from rows of vocab logits, and where it puts things.
-func Bytes(draws []sampling.Draw, vocab int) (n int, at Places) {
+func Bytes(draws []sampling.Sample, vocab int) (n int, at Places) {
 	edits, masks := 0, 0
 	for i := range draws {
 		edits += len(draws[i].Edits)
@@ -36,7 +36,7 @@ func bytesOf(draws, edits, masks, vocab int) (n int, at Places) {
 func words(vocab int) int { return (vocab + 31) / 32 }
 
 // Pack writes draws as the kernel reads them. dst is aligned to 16 bytes and as long as Bytes says.
-func Pack(dst []byte, draws []sampling.Draw, vocab int) {
+func Pack(dst []byte, draws []sampling.Sample, vocab int) {
 	n, at := Bytes(draws, vocab)
 	rows := part[Row](dst[at.Rows:at.Edits])
 	edits := part[Edit](dst[at.Edits:at.Masks])

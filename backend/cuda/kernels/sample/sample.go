@@ -74,10 +74,10 @@ func Launch(s *driver.Stream, k *driver.Kernel, rows int, p *Params) error {
 }
 
 // rowOf is a draw as the kernel reads it; mask and edits say where its lists lie.
-func rowOf(d *sampling.Draw, mask, edits int32) Row {
+func rowOf(d *sampling.Sample, mask, edits int32) Row {
 	r := Row{
 		TopP: d.TopP, TypicalP: d.TypicalP, U: d.U, MinY: math.Inf(1),
-		Row: int32(d.Row), TopK: int32(min(d.TopK, MaxVocab)), Fed: int32(d.Fed), Mask: mask,
+		Row: int32(d.Row), TopK: int32(min(d.TopK, MaxVocab)), Fed: int32(d.Future), Mask: mask,
 		Edits: edits, NumEdits: int32(len(d.Edits)), Tops: int32(d.Top),
 		Repetition: d.Repetition, Frequency: d.Frequency, Presence: d.Presence,
 	}

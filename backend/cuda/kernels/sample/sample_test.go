@@ -24,7 +24,7 @@ type problem struct {
 	vocab int
 	typ   graph.Type
 	rows  []float32 // [n × vocab]
-	draws []sampling.Draw
+	draws []sampling.Sample
 	fed   []int32
 }
 
@@ -75,8 +75,8 @@ func problems(r *rand.Rand, vocabs []int, each int) (all []problem) {
 }
 
 // random is a draw with some of the settings on.
-func random(r *rand.Rand, row, vocab int) sampling.Draw {
-	d := sampling.Draw{Row: row, Temperature: 1, TopP: 1, TypicalP: 1, U: r.Float64(), Repetition: 1, Fed: -1}
+func random(r *rand.Rand, row, vocab int) sampling.Sample {
+	d := sampling.Sample{Row: row, Temperature: 1, TopP: 1, TypicalP: 1, U: r.Float64(), Repetition: 1, Future: -1}
 	some := func(n int) bool { return r.IntN(n) == 0 }
 	if some(5) {
 		d.Temperature = 0
@@ -121,7 +121,7 @@ func random(r *rand.Rand, row, vocab int) sampling.Draw {
 			}
 		}
 		if some(2) {
-			d.Fed = row
+			d.Future = row
 		}
 	}
 	if some(3) {
@@ -136,10 +136,10 @@ func check(t testing.TB, p *problem, i int, got Result) (near bool) {
 	d := p.draws[i]
 	row := p.rows[d.Row*p.vocab : (d.Row+1)*p.vocab]
 	fed := int32(0)
-	if d.Fed >= 0 {
-		fed = p.fed[d.Fed]
+	if d.Future >= 0 {
+		fed = p.fed[d.Future]
 	}
-	want := sampling.Plain(&d, row, fed)
+	want := sampling.Reference(&d, row, fed)
 	if got.Token != want.Token && want.Failure == sampling.None {
 		near = isNear(d, row, fed, got.Token)
 		if !near {
@@ -148,8 +148,8 @@ func check(t testing.TB, p *problem, i int, got Result) (near bool) {
 		}
 		want.Token = got.Token
 		if d.Logprob {
-			d.Temperature, d.Mask, d.Edits, d.Fed = 0, only(p.vocab, got.Token), nil, -1
-			want = sampling.Plain(&d, row, fed)
+			d.Temperature, d.Mask, d.Edits, d.Future = 0, only(p.vocab, got.Token), nil, -1
+			want = sampling.Reference(&d, row, fed)
 		}
 	}
 	if got.Failure != int32(want.Failure) || want.Failure == sampling.None && !(math.Abs(float64(got.Logprob-want.Logprob)) < 1e-4) || int(got.Tops) != len(want.Top) {
@@ -167,7 +167,7 @@ func check(t testing.TB, p *problem, i int, got Result) (near bool) {
 
 // isNear reports whether the definition gives a token when settings are off by a few millionths. The typical order of a large
 // vocabulary is dense: there neighbours change places by rounding too, so it looks a few tokens further.
-func isNear(d sampling.Draw, row []float32, fed, token int32) bool {
+func isNear(d sampling.Sample, row []float32, fed, token int32) bool {
 	turns := 1
 	if d.TypicalP < 1 {
 		turns = 5
@@ -184,7 +184,7 @@ func isNear(d sampling.Draw, row []float32, fed, token int32) bool {
 		if d.TypicalP < 1 {
 			e.TypicalP = min(d.TypicalP*(1+sign(n/27)), 1)
 		}
-		if sampling.Plain(&e, row, fed).Token == token {
+		if sampling.Reference(&e, row, fed).Token == token {
 			return true
 		}
 	}
@@ -199,7 +199,7 @@ func only(vocab int, id int32) []uint32 {
 }
 
 // short is a draw without its long lists.
-func short(d sampling.Draw) sampling.Draw {
+func short(d sampling.Sample) sampling.Sample {
 	if d.Mask != nil {
 		d.Mask = d.Mask[:1]
 	}
@@ -303,12 +303,12 @@ func BenchmarkSample(b *testing.B) {
 
 type benchCase struct {
 	name string
-	draw sampling.Draw
+	draw sampling.Sample
 }
 
 // cases are the settings worth timing.
 func cases(r *rand.Rand, vocab int) []benchCase {
-	plain := sampling.Draw{Temperature: 0.8, TopP: 1, TypicalP: 1, Repetition: 1, Fed: -1}
+	plain := sampling.Sample{Temperature: 0.8, TopP: 1, TypicalP: 1, Repetition: 1, Future: -1}
 	greedy, topP, all, logprobs := plain, plain, plain, plain
 	greedy.Temperature = 0
 	topP.TopP, topP.TopK = 0.95, 40

@@ -11,18 +11,18 @@ import (
 // Logprob is a token and the natural logarithm of its probability.
 type Logprob = sampling.Logprob
 
-// Draw says what Sample would do with the state's next row, for a device that does it: it fills d but for Row, reusing its
-// lists. mask is as in Sample, as long as the vocabulary, and must stay as it is until the device has taken the draw. fed, if
-// not negative, is the draw of the step before from which the state's last token is still to come: Observe has not been told.
-func (s *State) Draw(d *sampling.Draw, mask []uint32, fed int) {
+// Describe says what Sampler.Sample would do with the state's next row, for a device that does it: it fills d but for Row, reusing its
+// lists. mask is as in Sample, as long as the vocabulary, and must stay as it is until the device has taken the sample. future, if
+// not negative, is the index of the previous step's sample that will be the state's last token: Observe has not been told of it.
+func (s *State) Describe(d *sampling.Sample, mask []uint32, future int) {
 	p := &s.params
 	outputs := s.outputs
-	if fed >= 0 {
+	if future >= 0 {
 		outputs++
 	}
-	*d = sampling.Draw{
+	*d = sampling.Sample{
 		Temperature: p.Temperature, TopK: p.TopK, TopP: p.TopP, MinP: p.MinP, TypicalP: p.TypicalP, U: uniform(p.Seed, outputs),
-		Mask: s.masked(mask), Edits: s.edits(d.Edits[:0], outputs < uint64(p.MinTokens), fed >= 0), Fed: -1,
+		Mask: s.masked(mask), Edits: s.edits(d.Edits[:0], outputs < uint64(p.MinTokens), future >= 0), Future: -1,
 		Repetition: float32(p.RepetitionPenalty), Frequency: float32(p.FrequencyPenalty), Presence: float32(p.PresencePenalty),
 		Logprob: p.Logprobs, Top: p.TopLogprobs,
 	}
@@ -30,7 +30,7 @@ func (s *State) Draw(d *sampling.Draw, mask []uint32, fed int) {
 		d.Temperature = 0
 	}
 	if p.penalised() {
-		d.Fed = fed
+		d.Future = future
 	}
 }
 
@@ -49,11 +49,11 @@ func (s *State) masked(mask []uint32) []uint32 {
 	return s.both
 }
 
-// edits lists what bias, the ban on an early end and penalties do to the row. With fed a token more will have been seen, and
+// edits lists what bias, the ban on an early end and penalties do to the row. With future, one token more will have been seen, and
 // the oldest leaves a window that is full.
-func (s *State) edits(list []sampling.Edit, early, fed bool) []sampling.Edit {
+func (s *State) edits(list []sampling.Edit, early, future bool) []sampling.Edit {
 	leaves := int32(-1)
-	if h := &s.history; fed && h.limit > 0 && len(h.window) == h.limit {
+	if h := &s.history; future && h.limit > 0 && len(h.window) == h.limit {
 		leaves = h.window[h.oldest]
 	}
 	add := func(id int32, value float32, e entry) {
@@ -120,8 +120,8 @@ func (h *history) count(id int32) entry {
 	return entry{}
 }
 
-// Chosen is what a device drew, as Sample would return it; valid as long as d.
-func Chosen(d *sampling.Drawn) (Choice, error) {
+// FromResult is what a device sampled, as Sampler.Sample would return it; valid as long as d.
+func FromResult(d *sampling.Result) (Choice, error) {
 	switch d.Failure {
 	case sampling.Empty:
 		return Choice{}, errNothingLeft

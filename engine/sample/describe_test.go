@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDrawIsSample: what Draw tells a device leads, by the definition of drawing, to the token that Sample chooses, whether
-// the last token of the output is known when the draw is made or not.
-func TestDrawIsSample(t *testing.T) {
+// TestDescribeIsSample: what Describe tells a device leads, by the definition (sampling.Reference), to the token that Sample chooses, whether
+// the last token of the output is known when the sample is described or not.
+func TestDescribeIsSample(t *testing.T) {
 	var s Sampler
 	rapid.Check(t, func(t *rapid.T) {
 		vocab := rapid.IntRange(1, 200).Draw(t, "vocab")
@@ -37,17 +37,17 @@ func TestDrawIsSample(t *testing.T) {
 		for _, id := range output[:last] {
 			st.Observe(id)
 		}
-		var ahead, now sampling.Draw
-		st.Draw(&ahead, mask, 7)
-		early := sampling.Plain(&ahead, logits, output[last])
+		var ahead, now sampling.Sample
+		st.Describe(&ahead, mask, 7)
+		early := sampling.Reference(&ahead, logits, output[last])
 		st.Observe(output[last])
-		st.Draw(&now, mask, -1)
-		known := sampling.Plain(&now, logits, 0)
+		st.Describe(&now, mask, -1)
+		known := sampling.Reference(&now, logits, 0)
 		if early.Token != known.Token || early.Failure != known.Failure {
-			t.Fatalf("drew %+v before the last token was known and %+v after", early, known)
+			t.Fatalf("sampled %+v before the last token was known and %+v after", early, known)
 		}
 		want, err := s.Sample(slices.Clone(logits), st, mask)
-		if got, failed := Chosen(&known); (failed == nil) != (err == nil) {
+		if got, failed := FromResult(&known); (failed == nil) != (err == nil) {
 			t.Fatalf("the device says %+v, %v; Sample %+v, %v", got, failed, want, err)
 		}
 		if err != nil || !unambiguous(&now, logits) {
@@ -57,7 +57,7 @@ func TestDrawIsSample(t *testing.T) {
 			return
 		}
 		if known.Token != want.Token || math.Abs(float64(known.Logprob-want.Logprob)) > 1e-5 || len(known.Top) != len(want.Top) {
-			t.Fatalf("the device draws %+v; Sample %+v", known, want)
+			t.Fatalf("the device samples %+v; Sample %+v", known, want)
 		}
 		for i := range want.Top {
 			if known.Top[i].Token != want.Top[i].Token {
@@ -68,8 +68,8 @@ func TestDrawIsSample(t *testing.T) {
 }
 
 // unambiguous reports whether the random number is clear of the border between two tokens.
-func unambiguous(d *sampling.Draw, logits []float32) bool {
+func unambiguous(d *sampling.Sample, logits []float32) bool {
 	low, high := *d, *d
 	low.U, high.U = max(0, d.U-1e-6), d.U+1e-6
-	return sampling.Plain(&low, logits, 0).Token == sampling.Plain(&high, logits, 0).Token
+	return sampling.Reference(&low, logits, 0).Token == sampling.Reference(&high, logits, 0).Token
 }

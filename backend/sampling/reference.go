@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// token is one that may be drawn.
+// token is one that may be sampled.
 type token struct {
 	id     int32
 	order  float32 // the larger the likelier, or the more typical
 	weight float64
 }
 
-// before is the one order of tokens.
+// before orders tokens, likeliest first.
 func before(a, b token) int {
 	if a.order != b.order {
 		return cmp.Compare(b.order, a.order)
@@ -21,45 +21,45 @@ func before(a, b token) int {
 	return cmp.Compare(a.id, b.id)
 }
 
-// Plain makes a draw from its row, [vocab], by the definition: a whole softmax in float64 and a whole sort. fed is the token
-// that d.Fed stands for.
-func Plain(d *Draw, row []float32, fed int32) Drawn {
-	tokens := list(d.adjusted(row, fed))
+// Reference samples a token from its row, [vocab], by the definition: a whole softmax in float64 and a whole sort. future is the token
+// that s.Future stands for.
+func Reference(s *Sample, row []float32, future int32) Result {
+	tokens := list(s.adjusted(row, future))
 	if len(tokens) == 0 {
-		return Drawn{Failure: Empty}
+		return Result{Failure: Empty}
 	}
 	slices.SortFunc(tokens, before)
 	if math.IsInf(float64(tokens[0].order), 1) {
-		return Drawn{Token: tokens[0].id, Failure: Infinite}
+		return Result{Token: tokens[0].id, Failure: Infinite}
 	}
-	out := Drawn{Token: tokens[0].id}
-	if d.Temperature > 0 {
-		out.Token = d.choose(tokens)
+	out := Result{Token: tokens[0].id}
+	if s.Temperature > 0 {
+		out.Token = s.choose(tokens)
 	}
-	if d.Logprob {
-		out.report(row, d.Top)
+	if s.Logprob {
+		out.report(row, s.Top)
 	}
 	return out
 }
 
 // adjusted is the row after mask, edits and penalties.
-func (d *Draw) adjusted(row []float32, fed int32) []float32 {
+func (s *Sample) adjusted(row []float32, future int32) []float32 {
 	x := slices.Clone(row)
-	edits := d.Edits
-	if d.Fed >= 0 {
+	edits := s.Edits
+	if s.Future >= 0 {
 		edits = slices.Clone(edits)
-		at := slices.IndexFunc(edits, func(e Edit) bool { return e.ID == fed })
+		at := slices.IndexFunc(edits, func(e Edit) bool { return e.ID == future })
 		if at < 0 {
-			at, edits = len(edits), append(edits, Edit{ID: fed})
+			at, edits = len(edits), append(edits, Edit{ID: future})
 		}
 		edits[at].Seen++
 		edits[at].Counted++
 	}
 	for _, e := range edits {
-		x[e.ID] = d.Apply(e, x[e.ID])
+		x[e.ID] = s.Apply(e, x[e.ID])
 	}
 	for i := range x {
-		if d.Mask != nil && d.Mask[i/32]>>(i%32)&1 == 0 {
+		if s.Mask != nil && s.Mask[i/32]>>(i%32)&1 == 0 {
 			x[i] = float32(math.Inf(-1))
 		}
 	}
@@ -76,18 +76,18 @@ func list(row []float32) (tokens []token) {
 	return tokens
 }
 
-// choose filters the tokens, likeliest first, and draws one.
-func (d *Draw) choose(tokens []token) int32 {
+// choose filters the tokens, likeliest first, and samples one.
+func (s *Sample) choose(tokens []token) int32 {
 	top := float64(tokens[0].order)
 	for i := range tokens {
-		tokens[i].weight = math.Exp((float64(tokens[i].order) - top) / d.Temperature)
+		tokens[i].weight = math.Exp((float64(tokens[i].order) - top) / s.Temperature)
 	}
-	tokens = slices.DeleteFunc(tokens, func(t token) bool { return t.weight < d.MinP })
-	if d.TopK > 0 && d.TopK < len(tokens) {
-		tokens = tokens[:d.TopK]
+	tokens = slices.DeleteFunc(tokens, func(t token) bool { return t.weight < s.MinP })
+	if s.TopK > 0 && s.TopK < len(tokens) {
+		tokens = tokens[:s.TopK]
 	}
-	tokens = reach(tokens, d.TopP)
-	if d.TypicalP < 1 {
+	tokens = reach(tokens, s.TopP)
+	if s.TypicalP < 1 {
 		mass, entropy := sum(tokens), 0.0
 		for _, t := range tokens {
 			if q := t.weight / mass; q > 0 {
@@ -98,9 +98,9 @@ func (d *Draw) choose(tokens []token) int32 {
 			tokens[i].order = -float32(math.Abs(math.Log(t.weight/mass) + entropy))
 		}
 		slices.SortFunc(tokens, before)
-		tokens = reach(tokens, d.TypicalP)
+		tokens = reach(tokens, s.TypicalP)
 	}
-	tokens = tokens[:max(1, len(reach(tokens, d.U)))]
+	tokens = tokens[:max(1, len(reach(tokens, s.U)))]
 	return tokens[len(tokens)-1].id
 }
 
@@ -126,7 +126,7 @@ func sum(tokens []token) (mass float64) {
 }
 
 // report fills in the log-probabilities.
-func (out *Drawn) report(row []float32, n int) {
+func (out *Result) report(row []float32, n int) {
 	tokens := list(row)
 	slices.SortFunc(tokens, before)
 	var mass float64

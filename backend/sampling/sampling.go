@@ -1,16 +1,16 @@
-// Package sampling says how one token is chosen from a row of logits, for devices that choose where the logits lie. A Draw is
-// all that a choice depends on, numbers only, so that it can be sent to a device; Plain is what each number means, in a few
-// lines of Go that nobody waits for. engine/sample keeps the requests' states and makes Draws of them.
+// Package sampling says how one token is sampled from a row of logits, for devices that sample where the logits lie. A Sample
+// is all that the choice depends on, numbers only, so that it can be sent to a device; Reference is what each number means, in a
+// few lines of Go that are not meant to be fast. engine/sample keeps the requests' states and makes Samples of them.
 package sampling
 
-// MaxTop is how many of the likeliest tokens a Draw may ask for.
+// MaxTop is how many of the likeliest tokens a Sample may ask for.
 const MaxTop = 20
 
-// Draw is one choice of a token. The steps and their order are those of package engine/sample: mask, edits, greedy or
+// Sample is one token to be sampled. The steps and their order are those of package engine/sample: mask, edits, greedy or
 // temperature, min-p, top-k, top-p, typical-p, and the token at which the weights, summed from the likeliest down, reach
 // the part U of all that are left. Of equal logits the lower id is the likelier.
-type Draw struct {
-	Row int // of the step's logits
+type Sample struct {
+	Row int // of the step's logits; several Samples may have the same
 
 	Temperature          float64 // 0: the likeliest token is chosen and nothing below matters but Mask, Edits and Logprob
 	TopK                 int     // 0: all
@@ -21,9 +21,9 @@ type Draw struct {
 	Edits []Edit   // of distinct tokens
 	// Repetition (> 0), Frequency and Presence are the penalties of tokens that Edits says have been seen.
 	Repetition, Frequency, Presence float32
-	// Fed is the draw of the step before, by its place there, whose token counts as seen, and counted, once more than Edits
-	// says: it was not known when this draw was made. -1: none.
-	Fed int
+	// Future is the index of the previous step's sample whose token counts as seen, and counted, once more than Edits
+	// says: it was not known when this Sample was made. -1: none.
+	Future int
 
 	Logprob bool // report the token's log-probability in the row as the model gave it
 	Top     int  // and those of so many of the likeliest, up to MaxTop
@@ -36,8 +36,8 @@ type Edit struct {
 	Seen, Counted int32 // times that repetition, and that frequency and presence, look at
 }
 
-// Drawn is what came of a Draw.
-type Drawn struct {
+// Result is the token that was sampled.
+type Result struct {
 	Token   int32
 	Failure Failure
 	Logprob float32   // if asked for
@@ -61,17 +61,17 @@ const (
 )
 
 // Apply is the logit of an edited token.
-func (d *Draw) Apply(e Edit, x float32) float32 {
+func (s *Sample) Apply(e Edit, x float32) float32 {
 	x += e.Add
 	if e.Seen > 0 {
 		if x > 0 {
-			x /= d.Repetition
+			x /= s.Repetition
 		} else {
-			x *= d.Repetition
+			x *= s.Repetition
 		}
 	}
 	if e.Counted > 0 {
-		x -= float32(d.Frequency*float32(e.Counted)) + d.Presence
+		x -= float32(s.Frequency*float32(e.Counted)) + s.Presence
 	}
 	return x
 }
