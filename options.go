@@ -31,7 +31,7 @@ type Options struct {
 	Engine   engine.Options // of its queue, steps and index
 	Profile  *price.Profile // of the device, for pricing steps; nil: what ridge calibrate kept of it, or a guess
 
-	// Quantization turns matrices in F32, F16 or BF16 into numbers of eight or four bits as they are loaded: "fp8", "int8" or "int4"; ""
+	// Quantization quantises matrices in F32, F16 or BF16 to eight or four bits on load: "fp8", "int8" or "int4"; ""
 	// leaves them. See docs/quantization.md for what that costs in precision and where it is fast.
 	Quantization string
 
@@ -90,7 +90,7 @@ func (o Options) check() error {
 	case o.Pooling != "" && o.Pooling != PoolLast && o.Pooling != PoolMean && o.Pooling != PoolCLS:
 		return fmt.Errorf("ridge: Pooling is %q; last, mean and cls are possible", o.Pooling)
 	}
-	if _, err := pass.WeightFormat(o.Quantization, graph.F32); err != nil {
+	if _, err := pass.OnLoadFormat(o.Quantization, graph.F32); err != nil {
 		return fmt.Errorf("ridge: Quantization (--quantization): %w", err)
 	}
 	return o.KV.check()

@@ -135,7 +135,7 @@ func (m *Model) compile(o Options) error {
 	if err != nil {
 		return err
 	}
-	weights, err := pass.WeightFormat(o.Quantization, info.Act)
+	weights, err := pass.OnLoadFormat(o.Quantization, info.Act)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (m *Model) Device() string {
 	return fmt.Sprintf("%s (%s)", i.Name, i.Detail)
 }
 
-// Quantization is what the weights were turned into as they were loaded, "fp8", "int8" or "int4"; "" when they are as the file has them.
+// Quantization is what the weights were quantised to on load, "fp8", "int8" or "int4"; "" when they are as the file has them.
 func (m *Model) Quantization() string { return m.quantization }
 
 // Encode turns text into token ids, with the tokens around it that the model expects (such as BOS) if special is

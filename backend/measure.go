@@ -44,9 +44,9 @@ func (p Peaks) rate(n *graph.Node) float64 {
 	round := graph.F32
 	switch o := n.Op.(type) {
 	case graph.Linear:
-		round = o.Round
+		round = o.ActType
 	case graph.MoE:
-		round = o.Round
+		round = o.ActType
 	case graph.Attention:
 	default:
 		return p.F32

@@ -9,8 +9,8 @@ import (
 // Linear multiplies every row by a weight, out features × in features, and adds the bias if there is one.
 type Linear struct {
 	simple
-	To    Type // of the result
-	Round Type // what inputs are rounded to as they are multiplied: BF16, or F32, which leaves them
+	To      Type // of the result
+	ActType Type // dtype that activations are multiplied in: BF16, or F32, which leaves them as they are
 }
 
 // Name implements Op.
@@ -18,10 +18,10 @@ func (Linear) Name() string { return "Linear" }
 
 // Attrs implements Op.
 func (o Linear) Attrs() string {
-	if o.Round == F32 {
+	if o.ActType == F32 {
 		return ""
 	}
-	return "inputs rounded to " + o.Round.String()
+	return "activations in " + o.ActType.String()
 }
 
 // Infer implements Op: x [rows, in], w [out, in], bias? [1, out] → [rows, out]. x may be quantised: in Q8 for w in any block format, in F8 or

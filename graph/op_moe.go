@@ -23,13 +23,13 @@ type MoE struct {
 	// them, as many of each as of its own, 0: of this one alone.
 	Held, Sources int
 	To            Type // of the result
-	// Round is what the inputs of products are rounded to: Q8, and then x has been already, or BF16, as they are multiplied;
-	// F32 leaves them.
-	Round Type
+	// ActType is the dtype that activations are multiplied in: Q8, and then x has been quantised already, or BF16, rounded as they
+	// are multiplied; F32 leaves them as they are.
+	ActType Type
 }
 
-// Alpha is what gates are multiplied by within the sigmoid of a block with a Clamp.
-const Alpha = 1.702
+// SwiGLUAlpha scales gates within the sigmoid of a block with a Clamp.
+const SwiGLUAlpha = 1.702
 
 // An expert's weights among a MoE node's: its matrices and, of a Biased one, their biases.
 const (
@@ -51,8 +51,8 @@ func (o MoE) Attrs() string {
 	if o.Clamp != 0 {
 		s += fmt.Sprintf(", clamped at %g", o.Clamp)
 	}
-	if o.Round != F32 {
-		s += ", inputs rounded to " + o.Round.String()
+	if o.ActType != F32 {
+		s += ", activations in " + o.ActType.String()
 	}
 	return s
 }
@@ -85,8 +85,8 @@ func (o MoE) Infer(n *Node) ([]Value, error) {
 	if err := matrix(scores); err != nil {
 		return nil, err
 	}
-	if x.Cache != nil || (x.Type == Q8) != (o.Round == Q8) {
-		return nil, fmt.Errorf("%s is [%s, %s] %s, and products of inputs in %s are wanted", x.Name, x.Rows, x.Axis, x.Type, o.Round)
+	if x.Cache != nil || (x.Type == Q8) != (o.ActType == Q8) {
+		return nil, fmt.Errorf("%s is [%s, %s] %s, and products of inputs in %s are wanted", x.Name, x.Rows, x.Axis, x.Type, o.ActType)
 	}
 	if o.Top < 1 || o.Top > o.Experts || scores.Axis.Len() != o.Experts || scores.Rows != x.Rows {
 		return nil, fmt.Errorf("%d of %d experts are wanted by scores [%s, %s]", o.Top, o.Experts, scores.Rows, scores.Axis)
@@ -120,7 +120,7 @@ func (o MoE) Work(n *Node, s *Step) Work {
 	if o.Biased {
 		expert += 2*ffn + hidden
 	}
-	if o.Round == Q8 {
+	if o.ActType == Q8 {
 		expert += 4*ffn + 2*ffn/Q8Block // see Quantize
 	}
 	routing := int64(o.Experts) + 3*int64(o.Top) // a comparison each; exponential, sum and division of the chosen

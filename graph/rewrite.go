@@ -5,16 +5,16 @@ import "github.com/ridge-llm/ridge/quant"
 // Rewriter copies a graph node by node, so that a pass can put other nodes in place of some. Passes speak of the old
 // graph's values; the Rewriter knows what stands for them in the new one.
 type Rewriter struct {
-	b      *Builder
-	by     map[*Value]*Value
-	turned map[*Weight]*Weight // into other formats
+	b           *Builder
+	by          map[*Value]*Value
+	requantised map[*Weight]*Weight // into other formats
 }
 
 // Rewrite makes a new graph: visit is called for every node in order and either returns false, which keeps the node,
 // or has emitted (or left out) what it wants instead. Weights and caches are shared with the old graph, which stays
 // as it is; weights that nothing uses any more are dropped.
 func Rewrite(g *Graph, visit func(r *Rewriter, n *Node) bool) (*Graph, error) {
-	r := &Rewriter{b: NewBuilder(g.Name, nil, F32, F32), by: map[*Value]*Value{}, turned: map[*Weight]*Weight{}}
+	r := &Rewriter{b: NewBuilder(g.Name, nil, F32, F32), by: map[*Value]*Value{}, requantised: map[*Weight]*Weight{}}
 	r.b.g.Caches = g.Caches
 	for _, n := range g.Nodes {
 		for _, v := range n.In {
@@ -33,7 +33,7 @@ func Rewrite(g *Graph, visit func(r *Rewriter, n *Node) bool) (*Graph, error) {
 		}
 	}
 	for _, w := range g.Weights {
-		for _, w := range []*Weight{w, r.turned[w]} {
+		for _, w := range []*Weight{w, r.requantised[w]} {
 			if used[w] {
 				r.b.g.Weights = append(r.b.g.Weights, w)
 			}
@@ -72,15 +72,15 @@ func (r *Rewriter) Replace(old, now []*Value) {
 	}
 }
 
-// Turned is a weight in another format, one and the same however often it is asked for. The device turns the numbers of the file
-// into it.
-func (r *Rewriter) Turned(w *Weight, f quant.Format) *Weight {
-	if r.turned[w] == nil {
+// Requantised is a weight in another format, one and the same however often it is asked for. The device quantises the numbers of the
+// file on load.
+func (r *Rewriter) Requantised(w *Weight, f quant.Format) *Weight {
+	if r.requantised[w] == nil {
 		now := *w
 		now.Format = f
-		r.turned[w] = &now
+		r.requantised[w] = &now
 	}
-	return r.turned[w]
+	return r.requantised[w]
 }
 
 // Unfuse puts the simpler ops that a node stands for in its place; false when the node is no fusion.

@@ -77,11 +77,11 @@ func rounding(op graph.Op, to graph.Type) graph.Op {
 	switch o := op.(type) {
 	case graph.Linear:
 		if to == graph.BF16 {
-			o.Round = to
+			o.ActType = to
 		}
 		return o
 	case graph.MoE:
-		o.Round = to
+		o.ActType = to
 		return o
 	}
 	return op

@@ -19,14 +19,14 @@ type Pass struct {
 // Options is what passes depend on beside the graph.
 type Options struct {
 	Q8   bool // the device multiplies block formats in integers, so inputs are quantised; see ActQuant
-	BF16 bool // the device multiplies BF16 weights faster with BF16 inputs, so inputs are rounded
+	BF16 bool // the device multiplies BF16 weights faster with BF16 inputs, so activations are rounded
 
-	Weights quant.Format // that matrices in floats are turned into; Invalid: they stay
+	Weights quant.Format // that matrices in floats are quantised to on load; Invalid: they stay as they are
 }
 
 // List is every pass in the order in which they run.
 var List = []Pass{
-	{"weights", "first: what inputs are rounded to follows from it", Weights},
+	{"weightquant", "first: the dtype of activations follows from it", WeightQuant},
 	{"actquant", "before fuse, which joins the quantising with what comes before it", ActQuant},
 	{"fuse", "last: it joins ops that other passes would have to take apart again", Fuse},
 }

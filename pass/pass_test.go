@@ -88,7 +88,7 @@ func TestUnknownPass(t *testing.T) {
 	}
 }
 
-// TestWeights: matrices in floats are turned, but not the one that makes logits; what reads them in BF16 rounds its inputs once.
+// TestWeights: matrices in floats are quantised, but not the one that makes logits; what reads them in BF16 quantises its inputs once.
 func TestWeights(t *testing.T) {
 	axis, odd := graph.Axis{Name: "a", Count: 64, Size: 1}, graph.Axis{Name: "odd", Count: 24, Size: 1}
 	b := graph.NewBuilder("test", testkit.Find, graph.BF16, graph.BF16)
@@ -119,13 +119,13 @@ func TestWeights(t *testing.T) {
 		t.Error("the pass has changed the graph it was given")
 	}
 	for f, named := range map[quant.Format]string{quant.FP8: "FP8:", quant.Q4_0: "Q4_0, which int4 is on a CPU:"} {
-		if _, err := pass.Weights(after, pass.Options{Weights: f}); err == nil || !strings.Contains(err.Error(), "no matrix of the model can be turned into "+named) {
-			t.Errorf("weights that are turned already, into %s: %v", f, err)
+		if _, err := pass.WeightQuant(after, pass.Options{Weights: f}); err == nil || !strings.Contains(err.Error(), "no matrix of the model can be quantised to "+named) {
+			t.Errorf("weights that are quantised already, to %s: %v", f, err)
 		}
 	}
 }
 
-// TestWeightsInFourBits: rows of a multiple of 128 are turned, and what meets them is not rounded.
+// TestWeightsInFourBits: rows of a multiple of 128 are quantised, and their inputs are not.
 func TestWeightsInFourBits(t *testing.T) {
 	axis, odd := graph.Axis{Name: "a", Count: 128, Size: 1}, graph.Axis{Name: "odd", Count: 192, Size: 1}
 	b := graph.NewBuilder("test", testkit.Find, graph.BF16, graph.BF16)
@@ -159,11 +159,11 @@ func TestWeightFormat(t *testing.T) {
 		want quant.Format
 	}{{"", graph.F32, quant.Invalid}, {"fp8", graph.F32, quant.FP8}, {"fp8", graph.BF16, quant.FP8}, {"int8", graph.F32, quant.Q8_0}, {"int8", graph.BF16, quant.INT8},
 		{"int4", graph.F32, quant.Q4_0}, {"int4", graph.BF16, quant.INT4}} {
-		if f, err := pass.WeightFormat(c.name, c.act); f != c.want || err != nil {
+		if f, err := pass.OnLoadFormat(c.name, c.act); f != c.want || err != nil {
 			t.Errorf("%q with activations in %s is %v, %v; want %v", c.name, c.act, f, err, c.want)
 		}
 	}
-	if _, err := pass.WeightFormat("fp4", graph.F32); err == nil || !strings.Contains(err.Error(), "fp8, int8 and int4 are possible") {
+	if _, err := pass.OnLoadFormat("fp4", graph.F32); err == nil || !strings.Contains(err.Error(), "possible are fp8, int8, int4") {
 		t.Errorf("fp4 gives %v", err)
 	}
 }

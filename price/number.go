@@ -25,9 +25,9 @@ var Numbers = []Number{F32, TF32, F16, BF16, FP8, Int8, FP4, Int4}
 func numberOf(n *graph.Node, p *Profile) Number {
 	switch o := n.Op.(type) {
 	case graph.Linear:
-		return numberOfProduct(n.In[0].Type, o.Round)
+		return numberOfProduct(n.In[0].Type, o.ActType)
 	case graph.MoE:
-		return numberOfProduct(n.In[0].Type, o.Round)
+		return numberOfProduct(n.In[0].Type, o.ActType)
 	case graph.Attention:
 		if p.Attention != "" {
 			return p.Attention

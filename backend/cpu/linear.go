@@ -52,7 +52,7 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	weights := matrix.weights
 	p, out := newProduct(d, matrix, biasOf(a)), floats(a.Out[0])
 	format := gemm.Float32
-	if n.Op.(graph.Linear).Round == graph.BF16 {
+	if n.Op.(graph.Linear).ActType == graph.BF16 {
 		format = gemm.ActFormatOf(d.tier, weights.Format)
 	}
 	in, x := n.In[0], a.In[0]

@@ -35,7 +35,7 @@ type moe struct {
 func (d *Device) moeKernel(n *graph.Node) string {
 	o := n.Op.(graph.MoE)
 	for i, w := range n.Weights {
-		if i%o.Each() <= graph.ExpertDown && (w.Format.Block() > 1) != (o.Round == graph.Q8) {
+		if i%o.Each() <= graph.ExpertDown && (w.Format.Block() > 1) != (o.ActType == graph.Q8) {
 			return ""
 		}
 	}
@@ -46,7 +46,7 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	o := n.Op.(graph.MoE)
 	m := &moe{dev: d, op: o, in: n.In[0].Axis.Len(), ffn: n.Weights[graph.ExpertGate].Out.Len(), x: raw(a.In[0]), scores: floats(a.In[1]), out: raw(a.Out[0])}
 	m.line, m.wide = int(n.In[0].RowBytes()), 4*m.ffn
-	switch o.Round {
+	switch o.ActType {
 	case graph.Q8:
 		m.format, m.wide = gemm.Lines, int(graph.Q8.RowBytes(m.ffn))
 	case graph.BF16:
@@ -162,8 +162,8 @@ func (m *moe) join(gate, up []float32) {
 	if c := float32(m.op.Clamp); c != 0 {
 		// (u + 1) g σ(αg) is silu(αg) × (u + 1) / α
 		for i, g := range gate {
-			gate[i] = min(g, c) * graph.Alpha
-			up[i] = (min(max(up[i], -c), c) + 1) * (1 / graph.Alpha)
+			gate[i] = min(g, c) * graph.SwiGLUAlpha
+			up[i] = (min(max(up[i], -c), c) + 1) * (1 / graph.SwiGLUAlpha)
 		}
 		fn = vec.Silu
 	}

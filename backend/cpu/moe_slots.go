@@ -46,7 +46,7 @@ func (d *Device) layOut(n *graph.Node, lim backend.Limits, memory []byte, s *moe
 	s.x = take(int64(slots) * n.In[0].RowBytes())
 	gate := take(4 * int64(slots*ffn))
 	s.gate, s.up = as[float32](gate), as[float32](take(4*int64(slots*ffn)))
-	if o.Round == graph.Q8 {
+	if o.ActType == graph.Q8 {
 		s.gated = take(int64(slots) * graph.Q8.RowBytes(ffn))
 	} else {
 		s.gated = gate

@@ -121,7 +121,7 @@ func batchOf(lim backend.Limits, crowds []crowd) *backend.Batch {
 	return b
 }
 
-// BenchmarkLlama8B prints what whole steps of Llama-3.1-8B with random weights take, in bf16, turned into numbers of eight bits, and packed, beside
+// BenchmarkLlama8B prints what whole steps of Llama-3.1-8B with random weights take, in bf16, quantised to eight bits on load, and packed, beside
 // what they must take at the ceilings measured on the same machine (see bench/h200.md).
 func BenchmarkLlama8B(b *testing.B) {
 	if _, err := Devices(); err != nil {
@@ -131,11 +131,11 @@ func BenchmarkLlama8B(b *testing.B) {
 		b.Run(f.String(), func(b *testing.B) { benchmarkLlama8B(b, f, quant.Invalid) })
 	}
 	for _, f := range []quant.Format{quant.FP8, quant.INT8, quant.INT4} {
-		b.Run("turned into "+f.String(), func(b *testing.B) { benchmarkLlama8B(b, quant.BF16, f) })
+		b.Run("quantised to "+f.String(), func(b *testing.B) { benchmarkLlama8B(b, quant.BF16, f) })
 	}
 }
 
-// benchmarkLlama8B has all weights, the head's too, in a format, and turns those of the layers into another one.
+// benchmarkLlama8B has all weights, the head's too, in a format, and quantises those of the layers to another one.
 func benchmarkLlama8B(b *testing.B, stored, made quant.Format) {
 	d, err := New(Options{})
 	if err != nil {

@@ -67,7 +67,7 @@ func TestEveryOpHasAKernel(t *testing.T) {
 	t.Log(reasons)
 }
 
-// TestEveryModelHasKernels: every well-known model can be computed, with caches of every type and weights turned into every format.
+// TestEveryModelHasKernels: every well-known model can be computed, with caches of every type and weights quantised on load to every format.
 func TestEveryModelHasKernels(t *testing.T) {
 	for _, name := range model.Shapes() {
 		m, err := model.Shape(name)

@@ -28,7 +28,7 @@ func linear(d *Device, n *graph.Node, a backend.Args) {
 	out := make([][]float32, rows)
 	for r := range in {
 		in[r] = d.read(n, a, 0, r)
-		if n.Op.(graph.Linear).Round == graph.BF16 {
+		if n.Op.(graph.Linear).ActType == graph.BF16 {
 			roundBF16(in[r])
 		}
 		out[r] = make([]float32, n.Out[0].Axis.Len())

@@ -16,7 +16,7 @@ func moe(d *Device, n *graph.Node, a backend.Args) {
 	shares := make([][]float64, rows)  // of each expert
 	for r := range x {
 		x[r], out[r] = d.read(n, a, 0, r), make([]float64, n.In[0].Axis.Len())
-		if o.Round == graph.BF16 {
+		if o.ActType == graph.BF16 {
 			roundBF16(x[r])
 		}
 		shares[r] = d.route(o, d.read(n, a, 1, r))
@@ -36,7 +36,7 @@ func moe(d *Device, n *graph.Node, a backend.Args) {
 			for j := range gates[i] {
 				gates[i][j] = d.gate(o, gates[i][j], ups[i][j])
 			}
-			d.round(o.Round, gates[i])
+			d.round(o.ActType, gates[i])
 		}
 		for i, y := range p.product(graph.ExpertDown, gates) {
 			for j := range y {
@@ -110,7 +110,7 @@ func (d *Device) gate(o graph.MoE, gate, up float32) float32 {
 	}
 	d.flops(10)
 	g, u := min(float64(gate), o.Clamp), min(max(float64(up), -o.Clamp), o.Clamp)
-	return float32((u + 1) * g / (1 + math.Exp(-graph.Alpha*g)))
+	return float32((u + 1) * g / (1 + math.Exp(-graph.SwiGLUAlpha*g)))
 }
 
 // round rounds what an expert's last product reads.

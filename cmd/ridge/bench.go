@@ -234,7 +234,7 @@ func (f *benchFlags) bench(b *modeldir.Dir, dev backend.Device) (*bench.Bench, e
 	if err != nil {
 		return nil, err
 	}
-	weights, err := pass.WeightFormat(f.device.Quantization, dev.Info().Act)
+	weights, err := pass.OnLoadFormat(f.device.Quantization, dev.Info().Act)
 	if err != nil {
 		return nil, fmt.Errorf("--quantization: %w", err)
 	}

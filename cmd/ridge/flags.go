@@ -31,7 +31,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 
 // addQuantization adds vLLM's flag of the same name.
 func addQuantization(fl *pflag.FlagSet, to *string) {
-	fl.StringVarP(to, "quantization", "q", "", "turn weights into numbers of eight or four bits as they are loaded: fp8, int8 or int4; default: as the file has them")
+	fl.StringVarP(to, "quantization", "q", "", "quantise weights to eight or four bits on load: fp8, int8 or int4; default: as the file has them")
 }
 
 // load loads the model, from the hub if it is there and not here, and says so when it is the built-in one.

@@ -88,11 +88,11 @@ func (f *paperFlags) graph(m *model.Model, act graph.Type) (*graph.Graph, error)
 			return nil, err
 		}
 	}
-	weights, err := pass.WeightFormat(f.quantization, act)
+	weights, err := pass.OnLoadFormat(f.quantization, act)
 	if err != nil {
 		return nil, fmt.Errorf("--quantization: %w", err)
 	}
-	return pass.Weights(g, pass.Options{Weights: weights})
+	return pass.WeightQuant(g, pass.Options{Weights: weights})
 }
 
 // retype gives the graph's matrices the formats that --type would give them in a file.

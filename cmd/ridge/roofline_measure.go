@@ -37,7 +37,7 @@ func (r *rooflineReport) measure(arg string, s *rooflineSetting, o ridge.Options
 		return err
 	}
 	defer dev.Close()
-	weights, err := pass.WeightFormat(s.paper.quantization, dev.Info().Act)
+	weights, err := pass.OnLoadFormat(s.paper.quantization, dev.Info().Act)
 	if err != nil {
 		return err
 	}

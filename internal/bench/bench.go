@@ -73,7 +73,7 @@ type Bench struct {
 // Options bounds what will be measured.
 type Options struct {
 	Cache   graph.Type
-	Weights quant.Format // that matrices in floats are turned into; Invalid: they stay
+	Weights quant.Format // that matrices in floats are quantised to on load; Invalid: they stay as they are
 	Tokens  int          // the longest sequence
 	Batch   int          // the most sequences
 	Chunk   int          // the most tokens of a step

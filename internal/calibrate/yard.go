@@ -57,7 +57,7 @@ func (y *yard) products(out, in int, formats []quant.Format) {
 		case y.info.Q8 && f.Block() > 1:
 			from = y.Emit(name+".q8."+f.String(), graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0] // each as its format wants it
 		case y.info.BF16 && f == quant.BF16:
-			o.Round = graph.BF16
+			o.ActType = graph.BF16
 		}
 		y.Softcap(fmt.Sprintf("%s.apart%d", name, i), small, 30) // or else a GPU would do several products in one launch
 		w := y.Weight(fmt.Sprintf("%s.%d/%s", name, i, f), axis("out", out, 1), axis("in", in, 1))

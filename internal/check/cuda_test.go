@@ -107,12 +107,12 @@ func TestModelsOnGPUInBF16(t *testing.T) {
 	})
 }
 
-// TestModelsOnGPUTurned runs the models with weights turned into numbers of eight and four bits, under the same rule.
-func TestModelsOnGPUTurned(t *testing.T) {
+// TestModelsOnGPUQuantised runs the models with weights quantised to eight and four bits on load, under the same rule.
+func TestModelsOnGPUQuantised(t *testing.T) {
 	gpuModels(t, nil, func(t *testing.T, dir string, dev backend.Device) {
 		for _, weights := range []quant.Format{quant.FP8, quant.INT8, quant.INT4} {
 			want, err := bf16(dir, ref.New(), graph.BF16, weights)
-			if err != nil && strings.Contains(err.Error(), "can be turned into") {
+			if err != nil && strings.Contains(err.Error(), "can be quantised to") {
 				t.Logf("%s: %v", weights, err)
 				continue
 			}
@@ -132,7 +132,7 @@ func TestModelsOnGPUTurned(t *testing.T) {
 	})
 }
 
-// bf16 compares the model in dir with its golden file, computing in BF16 with a cache of another type, and with weights turned into a
+// bf16 compares the model in dir with its golden file, computing in BF16 with a cache of another type, and with weights quantised to a
 // format, if it is one.
 func bf16(dir string, dev backend.Device, cache graph.Type, weights quant.Format) (*Result, error) {
 	g, err := readGolden(dir)

@@ -97,7 +97,7 @@ func roundedCases() []Case {
 			Name: fmt.Sprintf("Linear/BF16 rounded/rows%d", LimitsFor(steps, 16).Tokens), Op: "Linear", Steps: steps, Tolerance: 4e-3,
 			Graph: func(b *graph.Builder) *graph.Value {
 				w := b.Weight("w/BF16", axis("out", 70, 1), axis("in", 512, 1))
-				return b.Emit("y", graph.Linear{Round: graph.BF16}, []*graph.Value{feed(b, "x", axis("in", 512, 1))}, w)[0]
+				return b.Emit("y", graph.Linear{ActType: graph.BF16}, []*graph.Value{feed(b, "x", axis("in", 512, 1))}, w)[0]
 			},
 		})
 	}

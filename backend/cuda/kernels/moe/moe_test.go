@@ -290,7 +290,7 @@ func joinedOf(o graph.MoE, gate, up float64) float64 {
 	switch {
 	case o.Clamp != 0:
 		gate, up = min(gate, o.Clamp), min(max(up, -o.Clamp), o.Clamp)
-		return (up + 1) * gate / (1 + math.Exp(-graph.Alpha*gate))
+		return (up + 1) * gate / (1 + math.Exp(-graph.SwiGLUAlpha*gate))
 	case o.Fn == graph.GeluTanh:
 		return 0.5 * gate * (1 + math.Tanh(0.7978845608028654*(gate+0.044715*gate*gate*gate))) * up
 	}

@@ -31,7 +31,7 @@ func NewPlain(l *kernels.Loader, x, w graph.Type, p Product, o graph.MoE, s Slot
 	if !p.BySlot {
 		k.p.Row = s.Row
 	}
-	if o.Round == graph.BF16 {
+	if o.ActType == graph.BF16 {
 		k.p.Round = 1
 	}
 	var err error

@@ -74,7 +74,7 @@ func (p *wideParams) setGate(o graph.MoE) {
 	p.Steep, p.Limit = -log2e, float32(math.Inf(1))
 	switch {
 	case o.Clamp != 0:
-		p.Steep, p.Limit, p.More = -log2e*graph.Alpha, float32(o.Clamp), 1
+		p.Steep, p.Limit, p.More = -log2e*graph.SwiGLUAlpha, float32(o.Clamp), 1
 	case o.Fn == graph.GeluTanh: // (1 + tanh(u)) / 2 is sigmoid(2u)
 		p.Steep, p.Curved = -log2e*2*0.7978845608028654, -log2e*2*0.7978845608028654*0.044715
 	}
