@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ridge-llm/ridge/engine/grammar/grammartest"
 )
 
 // thirty is a schema of thirty fields of ten kinds, and an answer.
@@ -57,7 +59,9 @@ func benchAnswers() map[string]benchAnswer {
 			return FromRegex(`(\w+@\w+\.(com|org)), \d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z: [^\n]{1,500}`)
 		},
 			`ada@lovelace.org, 2024-02-29T23:59:59Z: The engine weaves algebraical patterns, just as the loom weaves flowers.`},
-		"choices":          {func() (*Grammar, error) { return FromChoices([]string{"positive", "negative", "neutral", "mixed"}) }, `neutral`},
+		"choices": {func() (*Grammar, error) {
+			return FromChoices([]string{"positive", "negative", "neutral", "mixed"})
+		}, `neutral`},
 		"text with a call": {call, strings.Trim(prose, `"`) + " <b> <tool_call>\n" + values + "\n</tool_call>"},
 	}
 }
@@ -70,12 +74,12 @@ type benchAnswer struct {
 // BenchmarkMask measures a mask and an Accept per token of an answer, over 128,256 tokens. "first" is the first request
 // with a grammar, as Cache.Get leaves it; the other figures are of requests that follow it.
 func BenchmarkMask(b *testing.B) {
-	v := needLlama3(b)
+	vocabulary, v := grammartest.Llama3(b)
 	mask := make([]uint32, v.MaskWords())
 	answers := benchAnswers()
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
 		c := answers[name]
-		tokens := v.longestFirst([]byte(c.text))
+		tokens := grammartest.Split(vocabulary, c.text)
 		b.Run(name, func(b *testing.B) {
 			run := func(a *Automaton) (took []time.Duration) {
 				m, err := a.Start()
@@ -126,23 +130,10 @@ func BenchmarkMask(b *testing.B) {
 
 // BenchmarkVocabulary measures what a model pays once.
 func BenchmarkVocabulary(b *testing.B) {
-	v := needLlama3(b)
+	tokens, _ := grammartest.Llama3(b)
 	for b.Loop() {
-		if _, err := NewVocabulary(Tokens{Bytes: v.bytes, Ends: v.ends}); err != nil {
+		if _, err := NewVocabulary(tokens); err != nil {
 			b.Fatal(err)
 		}
 	}
-	nodes := 0
-	for _, band := range v.bands {
-		nodes += len(band.trie.nodes)
-	}
-	b.ReportMetric(float64(nodes), "nodes")
-	b.Logf("bands: %s", bandSizes(v))
-}
-
-func bandSizes(v *Vocabulary) (s string) {
-	for _, b := range v.bands {
-		s += fmt.Sprintf(" ≤%d bytes: %d nodes;", b.longest, len(b.trie.nodes))
-	}
-	return s
 }

@@ -1,28 +1,38 @@
 package grammar
 
-import "slices"
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/ridge-llm/ridge/engine/grammar/syntax"
+)
 
 // Grammars of parts, for answers that are more than one language: reasoning before JSON, calls of tools.
 
 // Text is the grammar of exactly one text, which is valid UTF-8.
-func Text(s string) *Grammar { return single(text(s)) }
+func Text(s string) *Grammar { return syntax.Single(syntax.Text(s)) }
 
 // Space is white space of at most so many characters, perhaps none.
-func Space(most int) *Grammar { return single(repeat{classOf(" \t\r\n"), 0, most}) }
+func Space(most int) *Grammar {
+	return syntax.Single(syntax.Repeat{X: syntax.ClassOf(" \t\r\n"), Min: 0, Max: most})
+}
 
 // Special is the grammar of one special token, by its name in Tokens.Special.
-func Special(name string) *Grammar { return single(special(name)) }
+func Special(name string) *Grammar { return syntax.Single(special(name)) }
 
-func single(x expr) *Grammar { return &Grammar{rules: []rule{{name: "root", body: x}}} }
-
-func special(name string) expr { return seq{marker{}, text(name), marker{}} }
+func special(name string) syntax.Expr {
+	return syntax.Seq{syntax.Marker{}, syntax.Text(name), syntax.Marker{}}
+}
 
 // Seq is texts of all parts, one after the other.
-func Seq(parts ...*Grammar) *Grammar { return join(parts, func(x []expr) expr { return seq(x) }) }
+func Seq(parts ...*Grammar) *Grammar {
+	return syntax.Join(parts, func(x []syntax.Expr) syntax.Expr { return syntax.Seq(x) })
+}
 
 // Choice is a text of any one of the options.
 func Choice(options ...*Grammar) *Grammar {
-	return join(options, func(x []expr) expr { return alt(x) })
+	return syntax.Join(options, func(x []syntax.Expr) syntax.Expr { return syntax.Alt(x) })
 }
 
 // Optional is a text of g or nothing.
@@ -30,62 +40,42 @@ func Optional(g *Grammar) *Grammar { return Choice(g, Text("")) }
 
 // List is one text of g or more, with a separator between them.
 func List(g, separator *Grammar) *Grammar {
-	return join([]*Grammar{g, separator}, func(x []expr) expr { return seq{x[0], star(seq{x[1], x[0]})} })
+	return syntax.Join([]*Grammar{g, separator}, func(x []syntax.Expr) syntax.Expr { return syntax.Seq{x[0], syntax.Star(syntax.Seq{x[1], x[0]})} })
 }
 
-// join puts the rules of several grammars together under a new root.
-func join(parts []*Grammar, root func([]expr) expr) *Grammar {
-	g := &Grammar{}
-	var refs []expr
-	for _, p := range parts {
-		base := ref(len(g.rules))
-		for _, r := range p.rules {
-			g.rules = append(g.rules, r.shifted(base))
-		}
-		refs = append(refs, ref(p.root)+base)
+// FromChoices is the grammar of exactly these texts.
+func FromChoices(choices []string) (*Grammar, error) {
+	if len(choices) == 0 {
+		return nil, errors.New("grammar: the list of choices is empty; give at least one")
 	}
-	g.root = len(g.rules)
-	g.rules = append(g.rules, rule{name: "root", body: root(refs)})
-	return g
+	var options syntax.Alt
+	size := 0
+	for i, c := range choices {
+		size += len(c)
+		if size > syntax.MaxSource {
+			return nil, fmt.Errorf("grammar: the choices have more than %d bytes", syntax.MaxSource)
+		}
+		if !utf8.ValidString(c) {
+			return nil, fmt.Errorf("grammar: choice %d is not valid UTF-8", i)
+		}
+		options = append(options, syntax.Text(c))
+	}
+	return &Grammar{Rules: []syntax.Rule{{Name: "root", Body: options}}}, nil
 }
 
-// shifted is the rule where rule i is called i + by.
-func (r rule) shifted(by ref) rule {
-	r.body = shift(r.body, by)
-	if r.times != nil {
-		t := *r.times
-		t.body += int(by)
-		r.times = &t
+// AnyText is any text without special tokens.
+func AnyText() *Grammar { return syntax.Single(syntax.Star(syntax.AnyRune)) }
+
+// Without is any text without special tokens in which stop does not come; "": any text.
+func Without(stop string) *Grammar {
+	if stop == "" {
+		return AnyText()
 	}
-	return r
+	return syntax.Single(syntax.Without([]string{stop}, nil))
 }
 
-func shift(x expr, by ref) expr {
-	all := func(list []expr) []expr {
-		list = slices.Clone(list)
-		for i := range list {
-			list[i] = shift(list[i], by)
-		}
-		return list
-	}
-	switch x := x.(type) {
-	case ref:
-		return x + by
-	case seq:
-		return seq(all(x))
-	case alt:
-		return alt(all(x))
-	case repeat:
-		x.x = shift(x.x, by)
-		return x
-	case graph:
-		x.arcs = slices.Clone(x.arcs)
-		for i, a := range x.arcs {
-			if a.x != nil {
-				x.arcs[i].x = shift(a.x, by)
-			}
-		}
-		return x
-	}
-	return x // the others call no rules
+// Free is any text, special tokens included, in which none of the stops comes: what a model writes before something
+// that it has to write in a form. A stop is a text, or the name of a special token.
+func Free(texts, specials []string) *Grammar {
+	return syntax.Single(syntax.Without(texts, syntax.Seq{syntax.Marker{}, syntax.OtherText(specials), syntax.Marker{}}))
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ridge-llm/ridge/engine/grammar/grammartest"
 )
 
 // markedVocabulary has a token for every byte, an end (256), and two special tokens, <call> and <think>.
@@ -92,7 +94,7 @@ func TestCompose(t *testing.T) {
 func TestFree(t *testing.T) {
 	stops := []string{"aba", "bb", "abcab", "cc"}
 	g := Free(stops, nil)
-	m := mustStart(t, g, nil)
+	m := grammartest.MustStart(t, g, nil)
 	rng := rand.New(rand.NewPCG(1, 2))
 	free := 0
 	for range 3000 {
@@ -104,7 +106,7 @@ func TestFree(t *testing.T) {
 		if want {
 			free++
 		}
-		if reads(m, text.String()) != want {
+		if grammartest.Reads(m, text.String()) != want {
 			t.Fatalf("%q is free: %v, want %v", text.String(), !want, want)
 		}
 	}

@@ -1,45 +1,56 @@
 package grammar
 
 import (
-	"errors"
-	"fmt"
-	"unicode/utf8"
+	"github.com/ridge-llm/ridge/engine/grammar/automaton"
+	"github.com/ridge-llm/ridge/engine/grammar/gbnf"
+	"github.com/ridge-llm/ridge/engine/grammar/regex"
+	"github.com/ridge-llm/ridge/engine/grammar/schema"
+	"github.com/ridge-llm/ridge/engine/grammar/syntax"
 )
 
-// Grammar is a language, as rules. It is made by one of the From functions and does not change afterwards.
-type Grammar struct {
-	rules []rule
-	root  int
+type (
+	// Grammar is a language, as rules over code points. It does not change.
+	Grammar = syntax.Grammar
+	// Options says how JSON is written and what a schema leaves open.
+	Options = schema.Options
+	// Element is a property of an object that is written as an element of its own.
+	Element = schema.Element
+
+	// Tokens is what a tokenizer says of its tokens.
+	Tokens = automaton.Tokens
+	// Vocabulary is the tokens of a model, prepared for masks.
+	Vocabulary = automaton.Vocabulary
+	// Automaton is a grammar compiled for a vocabulary, shared by all requests with that grammar.
+	Automaton = automaton.Automaton
+	// Matcher follows the answer of one request: Mask, Accept, Forced, Done.
+	Matcher = automaton.Matcher
+	// Cache keeps the automata of recent sources.
+	Cache = automaton.Cache
+)
+
+// FromJSONSchema is the grammar of the JSON texts that satisfy a schema; see schema.Parse.
+func FromJSONSchema(source []byte, o Options) (*Grammar, error) { return schema.Parse(source, o) }
+
+// JSONObject is any JSON object.
+func JSONObject(o Options) (*Grammar, error) { return schema.Object(o) }
+
+// Elements is the properties of an object for models that write them as elements; see schema.Elements.
+func Elements(source []byte, o Options, end string) ([]Element, error) {
+	return schema.Elements(source, o, end)
 }
 
-// rule is a named language. If times is set, the rule is that many of the rule body names: its state is a counter.
-type rule struct {
-	name  string // for error messages: as the source calls it, or where in the source it stands
-	body  expr
-	times *times
-}
+// FromRegex is the grammar of the texts that match a pattern as a whole; see regex.Parse.
+func FromRegex(pattern string) (*Grammar, error) { return regex.Parse(pattern) }
 
-type times struct {
-	body     int // rule
-	min, max int // max < 0: no upper bound
-}
+// FromGBNF is the language of the rule root of a grammar in llama.cpp's notation; see gbnf.Parse.
+func FromGBNF(source string) (*Grammar, error) { return gbnf.Parse(source) }
 
-// FromChoices is the grammar of exactly these texts.
-func FromChoices(choices []string) (*Grammar, error) {
-	if len(choices) == 0 {
-		return nil, errors.New("grammar: the list of choices is empty; give at least one")
-	}
-	var options alt
-	size := 0
-	for i, c := range choices {
-		size += len(c)
-		if size > maxSource {
-			return nil, fmt.Errorf("grammar: the choices have more than %d bytes", maxSource)
-		}
-		if !utf8.ValidString(c) {
-			return nil, fmt.Errorf("grammar: choice %d is not valid UTF-8", i)
-		}
-		options = append(options, text(c))
-	}
-	return &Grammar{rules: []rule{{name: "root", body: options}}}, nil
-}
+// NewVocabulary makes a vocabulary, which keeps the parts of t: they must not be changed.
+func NewVocabulary(t Tokens) (*Vocabulary, error) { return automaton.NewVocabulary(t) }
+
+// Compile makes the automaton of a grammar for a vocabulary. The error says what is wrong with the grammar: no text
+// satisfies it, a rule begins with itself, or it needs too many states.
+func Compile(g *Grammar, v *Vocabulary) (*Automaton, error) { return automaton.Compile(g, v) }
+
+// NewCache makes a cache that keeps up to limit bytes of automata, and one automaton whatever its size.
+func NewCache(v *Vocabulary, limit int) *Cache { return automaton.NewCache(v, limit) }

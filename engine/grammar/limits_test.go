@@ -5,18 +5,22 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ridge-llm/ridge/engine/grammar/grammartest"
 )
 
 // bombs are grammars that are small and make much of themselves.
 var bombs = map[string]func() (*Grammar, error){
 	"exponential determinisation": func() (*Grammar, error) { return FromRegex(`(a|b)*a(a|b){40}`) },
-	"nested counters":             func() (*Grammar, error) { return FromRegex(`(([a-c]*[a-d]){300}){300}(a|b|abab){200}(b|a){12}a.{40}`) },
-	"ambiguous counters":          func() (*Grammar, error) { return FromRegex(`((a{0,1000}){0,1000}){0,1000}`) },
-	"counters begun anywhere":     func() (*Grammar, error) { return FromRegex(`.*[a-z]{900}.*`) },
-	"all of Unicode, often":       func() (*Grammar, error) { return FromRegex(strings.Repeat(`[\p{L}\p{N}]\P{L}`, 2000)) },
-	"large counts":                func() (*Grammar, error) { return FromRegex(`(a{1000000000}){1000000000}`) },
-	"many alternatives":           func() (*Grammar, error) { return FromRegex(strings.Repeat(`a|b|`, 200_000) + "c") },
-	"many anchors":                func() (*Grammar, error) { return FromRegex(strings.Repeat(`(a?|$)`, 1000)) },
+	"nested counters": func() (*Grammar, error) {
+		return FromRegex(`(([a-c]*[a-d]){300}){300}(a|b|abab){200}(b|a){12}a.{40}`)
+	},
+	"ambiguous counters":      func() (*Grammar, error) { return FromRegex(`((a{0,1000}){0,1000}){0,1000}`) },
+	"counters begun anywhere": func() (*Grammar, error) { return FromRegex(`.*[a-z]{900}.*`) },
+	"all of Unicode, often":   func() (*Grammar, error) { return FromRegex(strings.Repeat(`[\p{L}\p{N}]\P{L}`, 2000)) },
+	"large counts":            func() (*Grammar, error) { return FromRegex(`(a{1000000000}){1000000000}`) },
+	"many alternatives":       func() (*Grammar, error) { return FromRegex(strings.Repeat(`a|b|`, 200_000) + "c") },
+	"many anchors":            func() (*Grammar, error) { return FromRegex(strings.Repeat(`(a?|$)`, 1000)) },
 	"quantifiers": func() (*Grammar, error) {
 		return FromRegex(strings.Repeat(`(`, 100) + "a" + strings.Repeat(`{9})`, 100))
 	},
@@ -82,7 +86,7 @@ func TestBombs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()
 			g, err := make()
-			m, err := start(t, g, err)
+			m, err := grammartest.Start(t, g, err)
 			if err == nil {
 				mask := [9]uint32{}
 				for range 100 {
@@ -103,7 +107,9 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-func schemaOf(text string) (*Grammar, error) { return FromJSONSchema([]byte(text), Options{}) }
+func schemaOf(text string) (*Grammar, error) {
+	return FromJSONSchema([]byte(text), Options{})
+}
 
 // first is the first token from a on that a mask allows, or the first at all.
 func first(mask []uint32) int32 {

@@ -4,17 +4,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ridge-llm/ridge/engine/grammar/grammartest"
 )
 
 func TestChoices(t *testing.T) {
 	g, err := FromChoices([]string{"yes", "no", "not now", "no", "ä\"\n"})
-	m := mustStart(t, g, err)
+	m := grammartest.MustStart(t, g, err)
 	for text, want := range map[string]bool{"yes": true, "no": true, "not now": true, "not": false, "ä\"\n": true, "": false, "yesno": false} {
-		if got := reads(m, text); got != want {
+		if got := grammartest.Reads(m, text); got != want {
 			t.Errorf("%q is a choice: %v, want %v", text, got, want)
 		}
 	}
@@ -28,7 +29,7 @@ func TestChoices(t *testing.T) {
 
 func TestForced(t *testing.T) {
 	g, err := FromRegex(`abc(d|ef)ghij|abx`)
-	m := mustStart(t, g, err)
+	m := grammartest.MustStart(t, g, err)
 	want := func(text string) {
 		t.Helper()
 		got := ""
@@ -175,31 +176,8 @@ func TestMatcherRefusals(t *testing.T) {
 	}
 }
 
-// Matchers of one automaton share what it knows; run with -race.
-func TestManyMatchers(t *testing.T) {
-	g, err := FromGBNF(arithmetic)
-	first := mustStart(t, g, err)
-	first.a.memory = 20_000 // so that it forgets now and then
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			m := first.clone()
-			rng := testRand(fmt.Sprint(i))
-			for range 20 {
-				if text, ok := write(t, m, rng, 30); ok && !reads(m, text) {
-					t.Errorf("wrote %q, but does not read it", text)
-				}
-			}
-		})
-	}
-	all.Wait()
-	if first.a.age < 2 {
-		t.Error("the automaton never forgot")
-	}
-}
-
 func Example() {
-	v := exampleVocabulary()
+	v := grammartest.ExampleVocabulary()
 	g, err := FromChoices([]string{"yes", "no", "not now"})
 	if err != nil {
 		panic(err) // a sentence for the client: status 400
@@ -227,4 +205,20 @@ func Example() {
 	// 0001000000000 done=false
 	// 1010100000000 done=false
 	// 0000000000001 done=true
+}
+
+func ExampleFromRegex() {
+	g, _ := FromRegex(`v\d+(\.\d+){0,2}`)
+	a, _ := Compile(g, grammartest.ExampleVocabulary())
+	m, _ := a.Start()
+	for _, token := range []int32{1, 3, 4} { // v, 2, .
+		err := m.Accept(token)
+		fmt.Println(err, m.Done())
+	}
+	fmt.Println(m.Accept(10)) // n
+	// Output:
+	// <nil> false
+	// <nil> true
+	// <nil> false
+	// grammar: token 10 ("n") is not allowed by the grammar here
 }

@@ -1,0 +1,128 @@
+package schema
+
+import "strconv"
+
+// facts is what parts say together.
+type facts struct {
+	parts   []part
+	types   jsonTypes
+	enum    []*jsonValue // nil: any value
+	numbers numberFacts
+	strings stringFacts
+	items   sizes // of an array
+	members sizes // of an object
+}
+
+// sizes is bounds of a count; max < 0 is none.
+type sizes struct{ min, max int }
+
+func (s *sizes) atLeast(v *jsonValue) {
+	n, _ := strconv.Atoi(v.text)
+	s.min = max(s.min, n)
+}
+
+func (s *sizes) atMost(v *jsonValue) {
+	n, _ := strconv.Atoi(v.text)
+	if s.max < 0 || n < s.max {
+		s.max = n
+	}
+}
+
+// impossible reports whether no count satisfies the bounds.
+func (s sizes) impossible() bool { return s.max >= 0 && s.min > s.max }
+
+// facts puts together what all parts say about everything but the items of arrays and the properties of objects, which
+// are taken part by part.
+func (c *compiler) facts(parts []part) (*facts, error) {
+	f := &facts{parts: parts, types: anyType}
+	f.items.max, f.members.max, f.strings.length.max = -1, -1, -1
+	var typed bool
+	var spoken jsonTypes // types that keywords speak of
+	for _, p := range parts {
+		if err := c.look(1 + len(p.keys)); err != nil {
+			return nil, err
+		}
+		for i, key := range p.keys {
+			v := p.items[i]
+			if key == "enum" {
+				if err := c.look(len(v.items)); err != nil {
+					return nil, err
+				}
+			}
+			spoken |= keywords[key].types
+			typed = typed || key == "type" || key == "enum" || key == "const"
+			if err := f.add(key, v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !typed && spoken != 0 {
+		f.types &= spoken
+	}
+	return f, nil
+}
+
+func (f *facts) add(key string, v *jsonValue) error {
+	switch key {
+	case "type":
+		f.types &= typesOf(v)
+	case "enum":
+		f.only(v.items)
+	case "const":
+		f.only([]*jsonValue{v})
+	case "minItems":
+		f.items.atLeast(v)
+	case "maxItems":
+		f.items.atMost(v)
+	case "minProperties":
+		f.members.atLeast(v)
+	case "maxProperties":
+		f.members.atMost(v)
+	case "minLength":
+		f.strings.length.atLeast(v)
+	case "maxLength":
+		f.strings.length.atMost(v)
+	case "pattern", "format":
+		f.strings.forms = append(f.strings.forms, v)
+	case "minimum":
+		f.numbers.atLeast(v, false)
+	case "exclusiveMinimum":
+		f.numbers.atLeast(v, true)
+	case "maximum":
+		f.numbers.atMost(v, false)
+	case "exclusiveMaximum":
+		f.numbers.atMost(v, true)
+	case "multipleOf":
+		return f.numbers.multiple(v)
+	}
+	return nil
+}
+
+func typesOf(v *jsonValue) (types jsonTypes) {
+	if v.kind == jsonString {
+		return typeNames[v.text]
+	}
+	for _, name := range v.items {
+		types |= typeNames[name.text]
+	}
+	return types
+}
+
+// only keeps of the values allowed so far those that are among others too.
+func (f *facts) only(others []*jsonValue) {
+	if f.enum == nil {
+		f.enum = others
+		return
+	}
+	among := map[string]bool{}
+	for _, v := range others {
+		among[v.canonical()] = true
+	}
+	both := []*jsonValue{}
+	for _, v := range f.enum {
+		if among[v.canonical()] {
+			both = append(both, v)
+		}
+	}
+	f.enum = both
+}

@@ -1,0 +1,81 @@
+package syntax
+
+import "slices"
+
+// Grammar is a language, as rules. It is made by one of the From functions and does not change afterwards.
+type Grammar struct {
+	Rules []Rule
+	Root  int
+}
+
+// Rule is a named language. If times is set, the rule is that many of the rule body names: its state is a counter.
+type Rule struct {
+	Name  string // for error messages: as the source calls it, or where in the source it stands
+	Body  Expr
+	Times *Times
+}
+
+type Times struct {
+	Body     int // rule
+	Min, Max int // max < 0: no upper bound
+}
+
+// Single is the grammar of one expression that calls no rules.
+func Single(x Expr) *Grammar { return &Grammar{Rules: []Rule{{Name: "root", Body: x}}} }
+
+// Join puts the rules of several grammars together under a new root.
+func Join(parts []*Grammar, root func([]Expr) Expr) *Grammar {
+	g := &Grammar{}
+	var refs []Expr
+	for _, p := range parts {
+		base := Ref(len(g.Rules))
+		for _, r := range p.Rules {
+			g.Rules = append(g.Rules, r.shifted(base))
+		}
+		refs = append(refs, Ref(p.Root)+base)
+	}
+	g.Root = len(g.Rules)
+	g.Rules = append(g.Rules, Rule{Name: "root", Body: root(refs)})
+	return g
+}
+
+// shifted is the rule where rule i is called i + by.
+func (r Rule) shifted(by Ref) Rule {
+	r.Body = shift(r.Body, by)
+	if r.Times != nil {
+		t := *r.Times
+		t.Body += int(by)
+		r.Times = &t
+	}
+	return r
+}
+
+func shift(x Expr, by Ref) Expr {
+	all := func(list []Expr) []Expr {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i] = shift(list[i], by)
+		}
+		return list
+	}
+	switch x := x.(type) {
+	case Ref:
+		return x + by
+	case Seq:
+		return Seq(all(x))
+	case Alt:
+		return Alt(all(x))
+	case Repeat:
+		x.X = shift(x.X, by)
+		return x
+	case Graph:
+		x.Arcs = slices.Clone(x.Arcs)
+		for i, a := range x.Arcs {
+			if a.X != nil {
+				x.Arcs[i].X = shift(a.X, by)
+			}
+		}
+		return x
+	}
+	return x // the others call no rules
+}
