@@ -34,7 +34,7 @@ func (m *Model) Explain(f *Finish) Explanation {
 		}
 	}
 	a := &f.Account
-	add("before the engine", f.Wall-a.Sum())
+	add("template and tokenizing", f.Wall-a.Sum())
 	add("queue", a.Queue)
 	for c := range price.Causes {
 		add("prefill: "+c.String(), a.Prefill[c])
@@ -42,9 +42,9 @@ func (m *Model) Explain(f *Finish) Explanation {
 	for c := range price.Causes {
 		add("decode: "+c.String(), a.Decode[c])
 	}
-	add("neighbours", a.Neighbours)
+	add("other requests in the batch", a.Neighbours)
 	add("preempted", a.Preempted)
-	add("host", a.Host)
+	add("CPU overhead", a.Host)
 	if m.price != nil {
 		x.Saved = m.alone(0, f.Cached, m.price.Predict)
 		x.Floor = m.alone(f.Cached, f.Prompt, m.price.Floor) + m.answerFloor(f)

@@ -54,7 +54,7 @@ func TestExplain(t *testing.T) {
 		if !(x.Floor > 0) || x.Floor > x.Wall {
 			t.Errorf("a floor of %g s for %g s", x.Floor, x.Wall)
 		}
-		return 1 - parts["before the engine"]/x.Wall, parts
+		return 1 - parts["template and tokenizing"]/x.Wall, parts
 	}
 	best := 0.0
 	for range 3 { // a busy machine may hold a goroutine up before it comes to the engine
@@ -72,14 +72,14 @@ func TestExplain(t *testing.T) {
 	neighbours := 0.0
 	for _, x := range explained(t, m, 4) {
 		_, parts := check(x)
-		neighbours += parts["neighbours"]
+		neighbours += parts["other requests in the batch"]
 	}
 	if neighbours == 0 {
 		t.Error("four answers at once and none had neighbours")
 	}
 	again := explained(t, m, 1)[0]
 	_, parts := check(again)
-	if again.Cached == 0 || !(again.Saved > 0) || parts["neighbours"] > 0.01*again.Wall {
+	if again.Cached == 0 || !(again.Saved > 0) || parts["other requests in the batch"] > 0.01*again.Wall {
 		t.Errorf("an answer alone, to a prompt that is in the cache: %+v", again)
 	}
 }

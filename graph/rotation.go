@@ -62,14 +62,20 @@ func (r *Rotation) Varies() bool {
 // String is the rotation's attributes in the graph's text.
 func (r *Rotation) String() string {
 	s := fmt.Sprintf("theta %g, %d %s", r.Theta, r.Dim, r.Pairing)
-	if c := r.Scaling; c.Kind != NoScaling {
-		s += fmt.Sprintf(", %s", c.Kind)
-		if c.Factor != 0 {
-			s += fmt.Sprintf(" ×%g", c.Factor)
-		}
-		if c.OrigContext != 0 {
-			s += fmt.Sprintf(" from %d", c.OrigContext)
-		}
+	if r.Scaling.Kind != NoScaling {
+		s += ", " + r.Scaling.String()
+	}
+	return s
+}
+
+// String is the scaling as text, "yarn ×4 from 4096".
+func (c Scaling) String() string {
+	s := c.Kind.String()
+	if c.Factor != 0 {
+		s += fmt.Sprintf(" ×%g", c.Factor)
+	}
+	if c.OrigContext != 0 {
+		s += fmt.Sprintf(" from %d", c.OrigContext)
 	}
 	return s
 }

@@ -22,11 +22,11 @@ type cost struct {
 }
 
 // cost prices one node of a group in a step with a working set of so many bytes.
-func (m *Model) cost(x *group, l *load, set home) cost {
+func (m *Model) cost(x *group, l *load, set residency) cost {
 	p := m.profile
 	w := x.work(l)
 	c := cost{work: w, compute: float64(w.FLOPs) / p.FLOPs[x.number]}
-	near := p.home(w.ValueRead + w.ValueWrite)
+	near := p.residency(w.ValueRead + w.ValueWrite)
 	var far, values, all traffic
 	far.add(set, w.WeightBytes+w.CacheRead+w.CacheWrite)
 	values.add(near, w.ValueRead+w.ValueWrite)

@@ -23,9 +23,9 @@ func (p *Profile) FitSteps(g *graph.Graph, joined []int, timed []TimedStep) erro
 		if l := m.measure(t.Step); m.replays(&l) {
 			kind = 1
 		}
-		bill := m.Bill(t.Step)
-		launch := bill.By[ByLaunch]
-		left := t.Seconds - (bill.Seconds - bill.Host - launch)
+		breakdown := m.Breakdown(t.Step)
+		launch := breakdown.By[ByLaunch]
+		left := t.Seconds - (breakdown.Seconds - breakdown.Host - launch)
 		if left = max(left, t.Seconds/100); launch > 0 {
 			all[kind] = append(all[kind], []float64{launch / left, 1 / left})
 		}

@@ -64,13 +64,13 @@ func New(g *graph.Graph, p *Profile, joined []int) (*Model, error) {
 // Profile is the device.
 func (m *Model) Profile() *Profile { return m.profile }
 
-// Price is the bill of one step; use a Model for many.
-func Price(g *graph.Graph, s *graph.Step, p *Profile) (*Bill, error) {
+// Price is the breakdown of one step; use a Model for many.
+func Price(g *graph.Graph, s *graph.Step, p *Profile) (*Breakdown, error) {
 	m, err := New(g, p, nil)
 	if err != nil {
 		return nil, err
 	}
-	return m.Bill(s), nil
+	return m.Breakdown(s), nil
 }
 
 // Predict is how long a step takes, in seconds. It allocates nothing.
@@ -146,10 +146,10 @@ func (m *Model) host(l *load) float64 {
 }
 
 // workingSet is where what a step reads once, and the next step again, comes from: the nearest level that holds it.
-func (m *Model) workingSet(l *load) home {
+func (m *Model) workingSet(l *load) residency {
 	set := m.weights
 	for _, x := range m.groups {
 		set += x.perRow.CacheRead * l.rows[x.window] * int64(len(x.nodes))
 	}
-	return m.profile.home(set)
+	return m.profile.residency(set)
 }

@@ -50,9 +50,9 @@ func randomStep(rnd *rand.Rand) *graph.Step {
 	return s
 }
 
-// TestBillIsDeclaredWork: the work on a bill, which is a sum of coefficients, is what every op declares for the step
+// TestBreakdownIsDeclaredWork: the work on a breakdown, which is a sum of coefficients, is what every op declares for the step
 // (which backend/ref's test holds equal to what it counts): every architecture, windows and all.
-func TestBillIsDeclaredWork(t *testing.T) {
+func TestBreakdownIsDeclaredWork(t *testing.T) {
 	files, _ := filepath.Glob("../internal/check/testdata/*/config.json")
 	large, _ := filepath.Glob("../../shared/reference/architectures/*/config.json")
 	if len(files) == 0 {
@@ -72,24 +72,24 @@ func TestBillIsDeclaredWork(t *testing.T) {
 			}
 			for range 20 {
 				s := randomStep(rnd)
-				bill := m.Bill(s)
-				for i, line := range bill.Lines {
+				breakdown := m.Breakdown(s)
+				for i, line := range breakdown.Lines {
 					if want := g.Nodes[i].Op.Work(g.Nodes[i], s); line.Work != want {
 						t.Fatalf("%s: %s in %+v:\npriced   %+v\ndeclared %+v", file, g.Nodes[i], *s, line.Work, want)
 					}
 				}
-				if want := g.Work(s); bill.Work != want {
-					t.Errorf("%s: the sum is %+v and not %+v", file, bill.Work, want)
+				if want := g.Work(s); breakdown.Work != want {
+					t.Errorf("%s: the sum is %+v and not %+v", file, breakdown.Work, want)
 				}
-				checkBill(t, bill)
+				checkBreakdown(t, breakdown)
 			}
 		}
 		b.Close()
 	}
 }
 
-// checkBill: bytes by level are all the bytes, times add up, nothing is no number.
-func checkBill(t *testing.T, b *price.Bill) {
+// checkBreakdown: bytes by level are all the bytes, times add up, nothing is no number.
+func checkBreakdown(t *testing.T, b *price.Breakdown) {
 	t.Helper()
 	var moved int64
 	for i := range b.Read {
@@ -159,17 +159,17 @@ func TestFourBits(t *testing.T) {
 	}
 }
 
-// TestPredict: a prediction is the bill's sum, from a step and from a scheduler's shape of it, and allocates nothing.
+// TestPredict: a prediction is the breakdown's sum, from a step and from a scheduler's shape of it, and allocates nothing.
 func TestPredict(t *testing.T) {
 	_, m := builtin(t, device(t, "zen4"))
 	s := &graph.Step{Logits: 3, Seqs: []graph.Seq{{New: 1, Past: 100}, {New: 1, Past: 7}, {New: 64, Past: 16}}}
-	want := m.Bill(s).Seconds
+	want := m.Breakdown(s).Seconds
 	if got := m.Predict(s); math.Abs(got-want) > 1e-9*want {
-		t.Errorf("predicted %g s, the bill says %g s", got, want)
+		t.Errorf("predicted %g s, the breakdown says %g s", got, want)
 	}
 	shape := price.Shape{Tokens: 66, Logits: 3, Rows: int(s.CtxRows(0)), Pairs: int(s.Pairs(0))}
 	if got := m.PredictShape(shape); math.Abs(got-want) > 1e-9*want {
-		t.Errorf("predicted %g s of the shape, the bill says %g s", got, want)
+		t.Errorf("predicted %g s of the shape, the breakdown says %g s", got, want)
 	}
 	if n := testing.AllocsPerRun(100, func() { m.Predict(s); m.PredictShape(shape); m.Observe(s, want) }); n != 0 {
 		t.Errorf("a prediction allocates %g times", n)
@@ -182,8 +182,8 @@ func TestObserve(t *testing.T) {
 	_, m := builtin(t, device(t, "zen4"))
 	_, slow := builtin(t, device(t, "zen4"))
 	truth := func(s *graph.Step) float64 {
-		bill, sum := slow.Bill(s), 0.0
-		for _, l := range bill.Lines {
+		breakdown, sum := slow.Breakdown(s), 0.0
+		for _, l := range breakdown.Lines {
 			switch l.Class {
 			case price.Linear:
 				sum += 1.6 * l.Seconds
@@ -193,7 +193,7 @@ func TestObserve(t *testing.T) {
 				sum += 1.2 * l.Seconds
 			}
 		}
-		return sum + bill.Host
+		return sum + breakdown.Host
 	}
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 600 {
@@ -244,14 +244,14 @@ func TestBound(t *testing.T) {
 	roof := *device(t, "h200")
 	roof.Fit = price.Roof()
 	_, m := builtin(t, &roof)
-	decode := m.Bill(&graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 1, Past: 500}}})
+	decode := m.Breakdown(&graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 1, Past: 500}}})
 	if decode.Bound() != price.Memory || decode.By[price.ByWeights] == 0 {
 		t.Errorf("decoding waits for %s: %v", decode.Bound(), decode.By)
 	}
 	slow := roof
 	slow.FLOPs = map[price.Number]float64{price.F32: 1e9, price.BF16: 1e9}
 	_, m = builtin(t, &slow)
-	prompt := m.Bill(&graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 4000}}})
+	prompt := m.Breakdown(&graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 4000}}})
 	if prompt.Bound() != price.Compute {
 		t.Errorf("a prompt waits for %s: %v", prompt.Bound(), prompt.By)
 	}
@@ -260,17 +260,17 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestUnfuse: attention that keeps its scores in memory moves each four times for every head, and the bill still adds up.
-func TestUnfuse(t *testing.T) {
+// TestScoreTraffic: attention that keeps its scores in memory moves each four times for every head, and the breakdown still adds up.
+func TestScoreTraffic(t *testing.T) {
 	g, m := builtin(t, device(t, "zen4"))
 	s := &graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 100, Past: 50}}}
-	tiled, naive := m.Bill(s), m.Bill(s)
-	m.Unfuse(naive, s)
+	tiled, naive := m.Breakdown(s), m.Breakdown(s)
+	m.AddScoreTraffic(naive, s)
 	want := int64(len(g.Caches)) * 4 * s.Pairs(0) * 4 * 4 // layers, heads, pairs, bytes, passes
 	if got := naive.Work.Bytes() - tiled.Work.Bytes(); got != want {
 		t.Errorf("%d bytes more, %d are right", got, want)
 	}
-	checkBill(t, naive)
+	checkBreakdown(t, naive)
 }
 
 // TestExplainIsPredict: what a step is explained by adds up to what is predicted, before and after learning.
@@ -285,8 +285,8 @@ func TestExplainIsPredict(t *testing.T) {
 		if want := m.Predict(s); math.Abs(sum-want) > 1e-9*want {
 			t.Errorf("explained %g s, predicted %g s", sum, want)
 		}
-		if floor, want := m.Floor(s), m.Bill(s).Floor; math.Abs(floor-want) > 1e-9*want {
-			t.Errorf("a floor of %g s, the bill's is %g s", floor, want)
+		if floor, want := m.Floor(s), m.Breakdown(s).Floor; math.Abs(floor-want) > 1e-9*want {
+			t.Errorf("a floor of %g s, the breakdown's is %g s", floor, want)
 		}
 		m.Observe(s, 3*m.Predict(s))
 	}

@@ -37,7 +37,7 @@ func (p *Profile) terms(s Sample) (terms, error) {
 		return terms{}, err
 	}
 	l := m.measure(s.Step)
-	t := terms{cost: m.cost(x, &l, p.home(s.Set)), class: x.class, key: s.Node.Op.Name(), seconds: s.Seconds}
+	t := terms{cost: m.cost(x, &l, p.residency(s.Set)), class: x.class, key: s.Node.Op.Name(), seconds: s.Seconds}
 	t.nearest = p.nearest(&t.work)
 	t.rows, t.size, t.heads, t.pairs = int(x.rows(&l)), x.size, float64(x.heads), float64(l.pairs[0])
 	if x.class == Linear {

@@ -24,11 +24,11 @@ func TestFitSamples(t *testing.T) {
 	var timed []price.TimedStep
 	for _, q := range []graph.Seq{{New: 1}, {New: 1, Past: 3000}, {New: 8}, {New: 64, Past: 100}, {New: 300}, {New: 300, Past: 3000}} {
 		s := &graph.Step{Logits: 1, Seqs: []graph.Seq{q}}
-		bill := real.Bill(s)
-		for _, l := range bill.Lines {
+		breakdown := real.Breakdown(s)
+		for _, l := range breakdown.Lines {
 			samples = append(samples, price.Sample{Node: l.Node, Step: s, Set: g.Work(s).WeightBytes + g.Work(s).CacheRead, Seconds: l.Seconds})
 		}
-		timed = append(timed, price.TimedStep{Step: s, Seconds: bill.Seconds - 0.4*bill.By[price.ByLaunch] + 5e-5})
+		timed = append(timed, price.TimedStep{Step: s, Seconds: breakdown.Seconds - 0.4*breakdown.By[price.ByLaunch] + 5e-5})
 	}
 	fitted := roof
 	var err error
@@ -79,7 +79,7 @@ func TestJoined(t *testing.T) {
 		t.Fatal(err)
 	}
 	decode := &graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 1, Past: 500}}}
-	a, b := apart.Bill(decode), together.Bill(decode)
+	a, b := apart.Breakdown(decode), together.Breakdown(decode)
 	if saved, launch := a.By[price.ByLaunch]-b.By[price.ByLaunch], a.Lines[2].Launch; math.Abs(saved-2*launch) > 1e-9*launch || b.Lines[2].Launch != 0 {
 		t.Errorf("three nodes in one launch save %g s and not two launches of %g s", saved, launch)
 	}
@@ -141,13 +141,13 @@ func TestRowTiles(t *testing.T) {
 	_, tiled := builtin(t, &p)
 	for rows, whole := range map[int]int{1: 1, 5: 8, 64: 64, 65: 128, 128: 128, 129: 256, 300: 384} {
 		step := func(n int) *graph.Step { return &graph.Step{Seqs: []graph.Seq{{New: n}}} }
-		got, want := tiled.Bill(step(rows)), exact.Bill(step(whole))
+		got, want := tiled.Breakdown(step(rows)), exact.Breakdown(step(whole))
 		for i, l := range got.Lines {
 			compute := float64(want.Lines[i].Work.FLOPs) / p.FLOPs[l.Number]
 			if l.Class == price.Linear && l.Node.Out[0].Rows == graph.Tokens && l.Seconds < compute {
 				t.Errorf("%d rows of %s take %g s, less than the arithmetic of %d rows, %g s", rows, l.Node, l.Seconds, whole, compute)
 			}
-			if same := exact.Bill(step(rows)).Lines[i].Seconds; l.Class != price.Linear && l.Seconds != same {
+			if same := exact.Breakdown(step(rows)).Lines[i].Seconds; l.Class != price.Linear && l.Seconds != same {
 				t.Errorf("%d rows of %s take %g s instead of %g s", rows, l.Node, l.Seconds, same)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/internal/bench"
+	"github.com/ridge-llm/ridge/bench/throughput"
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/internal/modeldir"
@@ -34,17 +34,17 @@ type benchFlags struct {
 
 // benchReport is what bench prints as JSON: one for each number of threads.
 type benchReport struct {
-	Model  string        `json:"model"`
-	Device string        `json:"device"`
-	Peaks  backend.Peaks `json:"peaks"`
-	Rows   []bench.Row   `json:"rows,omitempty"`
-	Ops    []benchOps    `json:"ops,omitempty"`
+	Model  string           `json:"model"`
+	Device string           `json:"device"`
+	Peaks  backend.Peaks    `json:"peaks"`
+	Rows   []throughput.Row `json:"rows,omitempty"`
+	Ops    []benchOps       `json:"ops,omitempty"`
 }
 
 type benchOps struct {
-	Test bench.Test `json:"test"`
-	Name string     `json:"name"`
-	Ops  []bench.Op `json:"ops"`
+	Test throughput.Test `json:"test"`
+	Name string          `json:"name"`
+	Ops  []throughput.Op `json:"ops"`
 }
 
 func benchCommand() *cobra.Command {
@@ -146,15 +146,15 @@ func (f *benchFlags) check() error {
 }
 
 // tests is every combination that was asked for.
-func (f *benchFlags) tests() []bench.Test {
-	var all []bench.Test
+func (f *benchFlags) tests() []throughput.Test {
+	var all []throughput.Test
 	for _, d := range f.depths {
 		for _, p := range f.prompts {
-			all = append(all, bench.Test{Prompt: p, Depth: d, Batch: 1})
+			all = append(all, throughput.Test{Prompt: p, Depth: d, Batch: 1})
 		}
 		for _, n := range f.decodes {
 			for _, b := range f.batches {
-				all = append(all, bench.Test{Decode: n, Depth: d, Batch: b})
+				all = append(all, throughput.Test{Decode: n, Depth: d, Batch: b})
 			}
 		}
 	}
@@ -229,7 +229,7 @@ func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
 }
 
 // bench compiles the model for the largest test.
-func (f *benchFlags) bench(b *modeldir.Dir, dev backend.Device) (*bench.Bench, error) {
+func (f *benchFlags) bench(b *modeldir.Dir, dev backend.Device) (*throughput.Runner, error) {
 	cache, err := f.device.CacheType()
 	if err != nil {
 		return nil, err
@@ -238,12 +238,12 @@ func (f *benchFlags) bench(b *modeldir.Dir, dev backend.Device) (*bench.Bench, e
 	if err != nil {
 		return nil, fmt.Errorf("--quantization: %w", err)
 	}
-	o := bench.Options{Cache: cache, Weights: weights, Batch: slices.Max(f.batches), Chunk: min(f.device.StepTokens(), slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
+	o := throughput.Options{Cache: cache, Weights: weights, Batch: slices.Max(f.batches), Chunk: min(f.device.StepTokens(), slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
 	o.Tokens = slices.Max(f.depths) + slices.Max(slices.Concat(f.prompts, f.decodes))
 	if trained := b.Model.Config.Context; o.Tokens > trained {
 		return nil, fmt.Errorf("the tests need sequences of %d tokens, and model %s was made for %d", o.Tokens, b.Name, trained)
 	}
-	return bench.New(b.Model, b, dev, o)
+	return throughput.New(b.Model, b, dev, o)
 }
 
 // pathArgs is a path as arguments for openModel, to which none means the built-in model.

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/ridge-llm/ridge/internal/bench"
+	"github.com/ridge-llm/ridge/bench/throughput"
 )
 
 // print prints the report for people.
@@ -48,7 +48,7 @@ func (r *benchReport) print(out io.Writer) error {
 
 // printCached explains rows above their limit, which is that of the memory.
 func (r *benchReport) printCached(w *tabwriter.Writer) error {
-	if !slices.ContainsFunc(r.Rows, func(row bench.Row) bool { return row.Fraction > 1 }) {
+	if !slices.ContainsFunc(r.Rows, func(row throughput.Row) bool { return row.Fraction > 1 }) {
 		return nil
 	}
 	if err := w.Flush(); err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/internal/bench"
+	"github.com/ridge-llm/ridge/bench/throughput"
 )
 
 // TestBenchText: peaks that a device has not are left out, and a fraction above the limit is explained.
@@ -14,7 +14,7 @@ func TestBenchText(t *testing.T) {
 	r := benchReport{Model: "m", Device: "cpu", Peaks: backend.Peaks{F32: 2e9, Read: 3e9}}
 	for _, fraction := range []float64{0.9, 1.1} {
 		var out strings.Builder
-		r.Rows = []bench.Row{{Test: bench.Test{Decode: 8, Batch: 1}, Median: fraction, Limit: 1, Fraction: fraction}}
+		r.Rows = []throughput.Row{{Test: throughput.Test{Decode: 8, Batch: 1}, Median: fraction, Limit: 1, Fraction: fraction}}
 		if err := r.print(&out); err != nil {
 			t.Fatal(err)
 		}

@@ -151,9 +151,22 @@ func sizesOf(c *model.Config) sizes {
 		}
 	}
 	if c.Rotation != nil {
-		s.Positions = "rotary, " + c.Rotation.String()
+		s.Positions = ropeText(c.Rotation)
 	}
 	return s
+}
+
+// ropeText is "RoPE, theta 10000, 64 dims, interleaved", with its scaling behind.
+func ropeText(r *graph.Rotation) string {
+	pairs := "half"
+	if r.Pairing == graph.AdjacentPairs {
+		pairs = "interleaved"
+	}
+	text := fmt.Sprintf("RoPE, theta %g, %d dims, %s", r.Theta, r.Dim, pairs)
+	if r.Scaling.Kind != graph.NoScaling {
+		text += ", scaling " + r.Scaling.String()
+	}
+	return text
 }
 
 // samplingText is what the model's authors recommend, "" for nothing.

@@ -14,8 +14,8 @@ func printExplanation(out io.Writer, x ridge.Explanation) {
 	for _, p := range x.Parts {
 		fmt.Fprintf(w, "%s\t%.2f ms\t%.1f %%\t\n", p.What, 1e3*p.Seconds, 100*p.Share)
 	}
-	fmt.Fprintf(w, "in all\t%.2f ms\t\t\n", 1e3*x.Wall)
-	fmt.Fprintf(w, "least possible here\t%.2f ms\t%.1f %%\t\n", 1e3*x.Floor, 100*x.Floor/max(x.Wall, 1e-9))
+	fmt.Fprintf(w, "total\t%.2f ms\t\t\n", 1e3*x.Wall)
+	fmt.Fprintf(w, "roofline\t%.2f ms\t%.1f %%\t\n", 1e3*x.Floor, 100*x.Floor/max(x.Wall, 1e-9))
 	if x.Cached > 0 {
 		fmt.Fprintf(w, "saved by %d cached tokens\t%.2f ms\t\t\n", x.Cached, 1e3*x.Saved)
 	}

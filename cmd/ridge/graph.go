@@ -15,7 +15,7 @@ import (
 
 // graphFlags say which graph to print, and for which step its cost.
 type graphFlags struct {
-	paper                 paperFlags
+	shape                 modelShapeFlags
 	after, device         string
 	cost                  bool
 	tokens, context, seqs int
@@ -42,7 +42,7 @@ MODEL is as for ridge plan: no weights are needed. Without one it is the built-i
 			return f.run(cmd.OutOrStdout(), strings.Join(args, ""))
 		},
 	}
-	f.paper.add(cmd)
+	f.shape.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&f.after, "after", "", "show the graph after this pass, or after all; default: as the model builds it")
 	fl.BoolVar(&f.cost, "cost", false, "print FLOPs and bytes of each operation")
@@ -61,10 +61,10 @@ func (f *graphFlags) run(out io.Writer, arg string) error {
 	if err := checkStep(f.seqs, f.tokens, f.context); err != nil {
 		return err
 	}
-	if err := f.paper.parse(); err != nil {
+	if err := f.shape.parse(); err != nil {
 		return err
 	}
-	m, err := f.paper.model(arg)
+	m, err := f.shape.model(arg)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (f *graphFlags) run(out io.Writer, arg string) error {
 		}
 		act, passes = p.ActType(), pass.Options{Q8: p.Q8, BF16: p.RoundBF16}
 	}
-	g, err := f.paper.graph(m, act)
+	g, err := f.shape.graph(m, act)
 	if err != nil {
 		return err
 	}

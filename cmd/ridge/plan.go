@@ -17,9 +17,9 @@ import (
 	"github.com/ridge-llm/ridge/price/capacity"
 )
 
-// planFlags say what to plan for.
+// planFlags are the settings of plan.
 type planFlags struct {
-	paper            paperFlags
+	shape            modelShapeFlags
 	devices, dollars []string
 	tensor, pipeline []int
 	expert           []int
@@ -39,21 +39,20 @@ func planCommand() *cobra.Command {
 	var f planFlags
 	cmd := &cobra.Command{
 		Use:   "plan [MODEL]",
-		Short: "Say what a model takes and gives on devices that need not be here",
-		Long: `Plan computes, from a model's config.json or GGUF metadata alone, what it takes to serve it: memory by purpose, how many sequences
-fit and how long they may be, the time to a first token and between tokens, tokens per second, and what a million of them
-cost. MODEL is a GGUF file, a Hugging Face directory, a config.json, or the name of a well-known shape (ridge dummy --list);
-without it, the built-in model.
+		Short: "Estimate memory, latency and cost on any device",
+		Long: `Plan estimates, from a model's config.json or GGUF metadata alone, what serving it needs: memory by purpose, the number and
+length of sequences that fit, TTFT and ITL, tokens per second, and the cost of a million tokens. MODEL is a GGUF file, a Hugging Face
+directory, a config.json, or the name of a well-known shape (ridge dummy --list); without it, the built-in model.
 
-It tries every device it was given (all it knows, if none) in every layout that --tp, --pp and --ep allow, and lists what is
-fast enough for --slo, the cheapest first (what an hour of a device costs is for --dollars to say; without, the most tokens a
-second of a device first); for the others it says in a line why they do not do. One device in one layout is shown in full, for
-growing numbers of sequences. The exit code is 1 when nothing does.
+It tries every --device (by default every published GPU) in every layout that --tp, --pp and --ep give, and lists those that meet
+--slo, the cheapest first (--dollars gives the price of an hour of a device; without it, the most tokens per second and device
+first). For each of the others it prints the reason in a line. One device in one layout is shown in full, for several batch sizes.
+The exit code is 1 if no layout meets --slo.
 
---train plans for training with Adam in mixed precision instead.
+--train estimates the memory of training with Adam in mixed precision instead.
 
-Times are the price of the model's own steps at the device's published peaks; docs/price.md says how far that is from what
-others measured.`,
+Times are predicted by the cost model of docs/price.md at the device's published peaks; docs/published.md compares them with
+figures that others measured.`,
 		Example: `  ridge plan llama-3.1-70b --slo ttft=2s,itl=50ms
   ridge plan llama-3.1-70b --device h100-sxm --tp 4 --type BF16 --input 2048 --output 256 --plot plan.png
   ridge plan ./config.json --device h200,b200 --dollars h200=3.5,b200=5.5 --slo itl=30ms
@@ -64,7 +63,7 @@ others measured.`,
 				return err
 			}
 			name := strings.Join(args, "")
-			m, err := f.paper.model(name)
+			m, err := f.shape.model(name)
 			if err != nil {
 				return err
 			}
@@ -87,14 +86,14 @@ others measured.`,
 			} else {
 				err = r.print(cmd.OutOrStdout())
 			}
-			return errors.Join(err, r.nothing(f.slo))
+			return errors.Join(err, r.noneMeets(f.slo))
 		},
 	}
 	f.add(cmd)
 	return cmd
 }
 
-// shorten makes the default lengths fit into a model's context.
+// shorten reduces the default lengths to fit a model's context.
 func (f *planFlags) shorten(context int) {
 	if f.limits.Context > 0 {
 		context = f.limits.Context
@@ -107,24 +106,24 @@ func (f *planFlags) shorten(context int) {
 
 func (f *planFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.devices, "device", nil, "devices: published ones, files with profiles, or here (this machine, measured); default: all published GPUs")
-	fl.StringSliceVar(&f.dollars, "dollars", nil, "what an hour of a device costs, as name=2.5")
+	fl.StringSliceVar(&f.devices, "device", nil, "devices: published names, profile files, or here (this machine, measured); default: all published GPUs")
+	fl.StringSliceVar(&f.dollars, "dollars", nil, "price of an hour of a device, as name=2.5")
 	addInts(fl, &f.tensor, "tp", "", []int{1, 2, 4, 8}, "tensor parallelism: devices that share every layer")
-	addInts(fl, &f.pipeline, "pp", "", []int{1}, "pipeline parallelism: groups of devices with some of the layers each")
-	addInts(fl, &f.expert, "ep", "", []int{1}, "expert parallelism: devices among which the experts of a layer are divided, of one copy of the model or of several")
-	fl.IntVar(&f.data, "dp", 1, "data parallelism: copies of the model")
-	f.paper.add(cmd)
+	addInts(fl, &f.pipeline, "pp", "", []int{1}, "pipeline parallelism: stages, each with a range of the layers")
+	addInts(fl, &f.expert, "ep", "", []int{1}, "expert parallelism: devices among which the experts of each layer are divided, within a replica (up to --tp) or across replicas")
+	fl.IntVar(&f.data, "dp", 1, "data parallelism: replicas of the model")
+	f.shape.add(cmd)
 	fl.IntVar(&f.load.Input, "input", 1024, "tokens of a prompt; of a model with a short context at most three quarters of it by default")
 	fl.IntVar(&f.load.Output, "output", 256, "tokens of an answer")
-	fl.StringVar(&f.trace, "trace", "", "take the mean lengths of this trace instead: a file, or a spec such as poisson:rate=4,n=200,in=512,out=128")
-	fl.StringVar(&f.slo, "slo", "", "what must be kept: ttft=1s,itl=50ms")
-	addInts(fl, &f.batch, "batch", "", nil, "numbers of sequences to show; default: powers of two up to what fits")
-	fl.IntVar(&f.limits.StepTokens, "max-num-batched-tokens", 2048, "tokens of a step")
+	fl.StringVar(&f.trace, "trace", "", "use the mean lengths of this trace: a file, or a spec such as poisson:rate=4,n=200,in=512,out=128")
+	fl.StringVar(&f.slo, "slo", "", "latency limits to meet: ttft=1s,itl=50ms")
+	addInts(fl, &f.batch, "batch", "", nil, "batch sizes to show; default: powers of two up to what fits")
+	fl.IntVar(&f.limits.StepTokens, "max-num-batched-tokens", 2048, "most tokens of a step")
 	fl.Float64Var(&f.limits.Utilization, "gpu-memory-utilization", 0.9, "part of a device's memory that may be used")
 	fl.IntVar(&f.limits.Context, "max-model-len", 0, "longest sequence; 0: the model's")
 	fl.BoolVar(&f.train, "train", false, "plan for training")
 	fl.IntVar(&f.training.Zero, "zero", 0, "with --train: ZeRO stage, 0 to 3")
-	fl.BoolVar(&f.training.Recompute, "recompute", false, "with --train: compute activations again on the way back")
+	fl.BoolVar(&f.training.Recompute, "recompute", false, "with --train: recompute activations in the backward pass")
 	fl.IntVar(&f.training.Sequences, "micro-batch", 1, "with --train: sequences of a micro-batch on a device")
 	fl.IntVar(&f.training.Length, "length", 2048, "with --train: tokens of a sequence")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
@@ -165,7 +164,7 @@ func (f *planFlags) parse() (err error) {
 		}
 	}
 	f.limits.Sequences = f.limits.StepTokens
-	if err := f.paper.parse(); err != nil {
+	if err := f.shape.parse(); err != nil {
 		return err
 	}
 	f.promise, err = parseSLO(f.slo)
@@ -198,7 +197,7 @@ func parseSLO(s string) (capacity.SLO, error) {
 	return capacity.SLO{TTFT: o.TTFT.Seconds(), ITL: o.ITL.Seconds()}, err
 }
 
-// profiles are the devices to try, with what they cost.
+// profiles are the devices to try, with their prices.
 func (f *planFlags) profiles() ([]*price.Profile, error) {
 	var all []*price.Profile
 	if len(f.devices) == 0 {

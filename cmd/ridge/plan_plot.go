@@ -21,10 +21,10 @@ func (r *planReport) draw(file string) error {
 		return fmt.Errorf("--plot shows serving; with --train there is nothing to plot")
 	}
 	p := plot.New()
-	p.Title.Text = fmt.Sprintf("%s, prompts of %d tokens, answers of %d", r.Model, r.Workload.Input, r.Workload.Output)
+	p.Title.Text = fmt.Sprintf("%s, %d prompt tokens, %d output tokens", r.Model, r.Workload.Input, r.Workload.Output)
 	p.X.Label.Text = "time between tokens, ms"
 	if r.Batches != nil {
-		p.X.Label.Text += " (beside each point the sequences under way)"
+		p.X.Label.Text += " (labels: batch size)"
 	}
 	p.Y.Label.Text = "output tokens/s for each device"
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, steps125{}
@@ -55,13 +55,13 @@ func (r *planReport) draw(file string) error {
 		return errNothingToDraw
 	}
 	if r.SLO.ITL > 0 {
-		promise, err := plotter.NewLine(plotter.XYs{{X: r.SLO.ITL * 1e3, Y: p.Y.Min}, {X: r.SLO.ITL * 1e3, Y: p.Y.Max}})
+		limit, err := plotter.NewLine(plotter.XYs{{X: r.SLO.ITL * 1e3, Y: p.Y.Min}, {X: r.SLO.ITL * 1e3, Y: p.Y.Max}})
 		if err != nil {
 			return err
 		}
-		promise.Color, promise.Dashes = color.Gray{100}, []vg.Length{vg.Points(4), vg.Points(4)}
-		p.Add(promise)
-		p.Legend.Add("promised", promise)
+		limit.Color, limit.Dashes = color.Gray{100}, []vg.Length{vg.Points(4), vg.Points(4)}
+		p.Add(limit)
+		p.Legend.Add("limit", limit)
 	}
 	p.Y.Max *= 1.05
 	if drawn > 2 {

@@ -19,7 +19,7 @@ import (
 type planReport struct {
 	Model      string              `json:"model"`
 	Parameters int64               `json:"parameters"`
-	Active     int64               `json:"active_parameters"` // that a token passes
+	Active     int64               `json:"active_parameters"` // used by one token
 	Workload   *capacity.Workload  `json:"workload,omitempty"`
 	SLO        capacity.SLO        `json:"slo"`
 	Rows       []planRow           `json:"rows"`
@@ -35,13 +35,13 @@ type planRow struct {
 	Training   *capacity.TrainingMemory `json:"training,omitempty"`
 	MaxBatch   int                      `json:"max_batch,omitempty"`
 	MaxContext int                      `json:"max_context,omitempty"`
-	Best       *capacity.Estimate       `json:"best,omitempty"` // with as many sequences as fit and keep the promise
+	Best       *capacity.Estimate       `json:"best,omitempty"` // with the batch of the highest rate that fits and meets the SLO
 	Why        string                   `json:"why_not,omitempty"`
 	setup      *capacity.Setup
-	missed     *capacity.Estimate // of one sequence, which fits and is too slow
+	missed     *capacity.Estimate // of one sequence, which fits but is too slow
 }
 
-// plan tries every device in every layout.
+// plan estimates every device in every layout.
 func (f *planFlags) plan(name string, m *model.Model) (*planReport, error) {
 	profiles, err := f.profiles()
 	if err != nil {
@@ -77,10 +77,10 @@ func (f *planFlags) plan(name string, m *model.Model) (*planReport, error) {
 	return r, nil
 }
 
-// row plans one layout over devices of one kind. What cannot be is said in the row.
+// row estimates one layout over devices of one kind. The reason why a layout is impossible is kept in the row.
 func (f *planFlags) row(m *model.Model, p *price.Profile, l capacity.Layout, r *planReport) (planRow, error) {
 	row := planRow{Device: p.Name, Layout: l}
-	g, err := f.paper.graph(m, p.ActType())
+	g, err := f.shape.graph(m, p.ActType())
 	if err != nil {
 		return row, err
 	}
@@ -99,7 +99,7 @@ func (f *planFlags) row(m *model.Model, p *price.Profile, l capacity.Layout, r *
 	row.setup, row.Usable, row.Memory = s, s.Usable, &s.Memory
 	row.MaxContext, row.MaxBatch = s.MaxContext(), s.MaxBatch(f.load)
 	if m.Config.Encoder {
-		row.Why = fmt.Sprintf("%s is an encoder and writes no answers: ridge roofline prices its steps", m.Arch.Name)
+		row.Why = fmt.Sprintf("%s is an encoder and generates no tokens: ridge roofline prices its steps", m.Arch.Name)
 		return row, nil
 	}
 	if err := s.Fits(1, f.load.Input+f.load.Output); err != nil {
@@ -129,12 +129,12 @@ func (f *planFlags) trainingRow(row planRow, p *price.Profile, g *graph.Graph) (
 	t := row.Layout.TrainingMemory(g, f.training)
 	row.Training = &t
 	if t.Total() > row.Usable {
-		row.Why = "it takes " + size.Text(t.Total()) + " on each " + p.Name + ", of whose " + size.Text(p.Memory().Bytes) + " may be used " + size.Text(row.Usable)
+		row.Why = "it needs " + size.Text(t.Total()) + " on each " + p.Name + ", " + size.Text(row.Usable) + " of " + size.Text(p.Memory().Bytes) + " usable"
 	}
 	return row, nil
 }
 
-// byCost puts what works first, by what a million tokens cost; where that is not known, by tokens per second and device.
+// byCost orders rows: those that meet the SLO first, by cost of a million tokens or, without a price, by tokens per second and device.
 func byCost(a, b planRow) int {
 	cost := func(r planRow) float64 {
 		switch {
@@ -167,8 +167,8 @@ func (f *planFlags) batches(row planRow) []capacity.Estimate {
 	return all
 }
 
-// nothing says that nothing does, and what would have to change; nil when something does.
-func (r *planReport) nothing(slo string) error {
+// noneMeets is the error that no row meets the SLO, with the row that comes nearest; nil when one does.
+func (r *planReport) noneMeets(slo string) error {
 	var nearest *planRow
 	off := func(row *planRow) float64 { return r.SLO.Off(*row.missed) }
 	for i := range r.Rows {
@@ -180,9 +180,9 @@ func (r *planReport) nothing(slo string) error {
 		}
 	}
 	if nearest == nil {
-		return fmt.Errorf("plan: %s cannot be run as asked on any device that was tried", r.Model)
+		return fmt.Errorf("plan: %s fits no device and layout that was tried", r.Model)
 	}
-	return fmt.Errorf("plan: nothing keeps --slo %s; the nearest is %s %s, where one sequence alone has ttft=%sms and itl=%sms",
+	return fmt.Errorf("plan: nothing meets --slo %s; the nearest is %s %s, with ttft=%sms and itl=%sms for one sequence",
 		slo, nearest.Device, nearest.Layout, inMillis(nearest.missed.TTFT), inMillis(nearest.missed.ITL))
 }
 

@@ -13,10 +13,10 @@ import (
 func (r *planReport) print(out io.Writer) error {
 	fmt.Fprintf(out, "%s, %s parameters", r.Model, large(r.Parameters))
 	if r.Active < r.Parameters {
-		fmt.Fprintf(out, ", of which a token passes %s", large(r.Active))
+		fmt.Fprintf(out, ", %s active", large(r.Active))
 	}
 	if r.Workload != nil {
-		fmt.Fprintf(out, "; prompts of %d tokens, answers of %d", r.Workload.Input, r.Workload.Output)
+		fmt.Fprintf(out, "; %d prompt tokens, %d output tokens", r.Workload.Input, r.Workload.Output)
 	}
 	fmt.Fprintln(out)
 	if r.Workload == nil {
@@ -32,7 +32,7 @@ func (r *planReport) print(out io.Writer) error {
 	return r.printRefused(out)
 }
 
-// large is a number of parameters as people say it.
+// large is a number of parameters in millions or billions.
 func large(n int64) string {
 	switch {
 	case n >= 1e9:
@@ -43,23 +43,23 @@ func large(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// printRows shows what does, the best first.
+// printRows shows the rows that meet the SLO, the best first.
 func (r *planReport) printRows(out io.Writer) error {
-	does := slices.DeleteFunc(slices.Clone(r.Rows), func(row planRow) bool { return row.Why != "" })
-	if len(does) == 0 {
+	fitting := slices.DeleteFunc(slices.Clone(r.Rows), func(row planRow) bool { return row.Why != "" })
+	if len(fitting) == 0 {
 		return nil
 	}
-	priced := slices.ContainsFunc(does, func(row planRow) bool { return row.Best.Dollars > 0 })
+	priced := slices.ContainsFunc(fitting, func(row planRow) bool { return row.Best.Dollars > 0 })
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "device\tlayout\tweights\tKV/token\tlongest\tsequences\tTTFT ms\tITL ms\ttok/s\t", header(priced), "\n")
-	for _, row := range does {
+	for _, row := range fitting {
 		b, m := row.Best, row.Memory
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d of %d\t%s\t%s\t%.0f\t%s\n", row.Device, row.Layout, size.Text(m.Weights),
 			size.Text(m.CacheToken), row.MaxContext, b.Batch, row.MaxBatch, inMillis(b.TTFT), inMillis(b.ITL), b.Rate, dollars(b.Dollars))
 	}
 	err := w.Flush()
-	if err == nil && !priced && len(does) > 1 {
-		_, err = fmt.Fprintln(out, "sorted by tokens/s of a device; --dollars NAME=2.5 (an hour's price) sorts by what a million tokens cost")
+	if err == nil && !priced && len(fitting) > 1 {
+		_, err = fmt.Fprintln(out, "sorted by tokens/s per device; --dollars NAME=2.5 (price of an hour) sorts by cost of a million tokens")
 	}
 	return err
 }
@@ -92,7 +92,7 @@ func dollars(x float64) string {
 	return fmt.Sprintf("%.3f\t", x)
 }
 
-// printRefused says of each row that does not do why.
+// printRefused prints why each of the other rows was left out.
 func (r *planReport) printRefused(out io.Writer) error {
 	for _, row := range r.Rows {
 		if row.Why != "" {
@@ -104,25 +104,25 @@ func (r *planReport) printRefused(out io.Writer) error {
 	return nil
 }
 
-// printMemory shows where the memory of a device goes.
+// printMemory shows the memory of a device by purpose.
 func (r *planReport) printMemory(out io.Writer, row planRow) {
 	m := row.Memory
 	free := row.Usable - m.Fixed()
-	fmt.Fprintf(out, "%s, %s: of each device's memory %s may be used: %s weights, %s activations, %s workspace, %s cache\n", row.Device, row.Layout,
+	fmt.Fprintf(out, "%s, %s: %s usable on each device: %s weights, %s activations, %s workspace, %s cache\n", row.Device, row.Layout,
 		size.Text(row.Usable), size.Text(m.Weights), size.Text(m.Activations), size.Text(m.Workspace), size.Text(free))
-	fmt.Fprintf(out, "a token takes %s of cache; room for %d: %d sequences of %d, or one of %d\n\n", size.Text(m.CacheToken),
+	fmt.Fprintf(out, "%s of cache per token; room for %d tokens: %d sequences of %d, or one of %d\n\n", size.Text(m.CacheToken),
 		free/max(m.CacheToken, 1), row.MaxBatch, r.Workload.Input+r.Workload.Output, row.MaxContext)
 }
 
-// printBatches shows growing numbers of sequences.
+// printBatches shows estimates for several batch sizes.
 func (r *planReport) printBatches(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	priced := r.Batches[0].Dollars > 0
-	fmt.Fprint(w, "sequences\tTTFT ms\tITL ms\ttok/s\trequests/s\tcache\t", header(priced), "most time\t\n")
+	fmt.Fprint(w, "sequences\tTTFT ms\tITL ms\ttok/s\trequests/s\tcache\t", header(priced), "bound\t\n")
 	for _, e := range r.Batches {
 		note := ""
 		if !r.SLO.Meets(e) {
-			note = "  misses --slo"
+			note = "  over --slo"
 		}
 		if e.Batch > r.Rows[0].MaxBatch {
 			note = "  does not fit"
@@ -135,7 +135,7 @@ func (r *planReport) printBatches(out io.Writer) error {
 // printTraining shows the memory of training.
 func (r *planReport) printTraining(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "device\tlayout\tparameters\tgradients\toptimizer\tactivations\tlogits\tin all\tusable\t\n")
+	fmt.Fprint(w, "device\tlayout\tparameters\tgradients\toptimizer\tactivations\tlogits\ttotal\tusable\t\n")
 	for _, row := range r.Rows {
 		t := row.Training
 		if t == nil {

@@ -29,7 +29,7 @@ func psCommand() *cobra.Command {
 	var steps int
 	cmd := &cobra.Command{
 		Use:   "ps",
-		Short: "Say which models a running server has loaded, or what it is at",
+		Short: "List the models of a running server, or its latest engine steps",
 		Long: `Ps asks a server, by default the one on this machine, what it has loaded. With --steps it lists the engine's latest steps, each with
 what it was predicted to take and what it took. OPENAI_API_KEY is sent as key, if it is set.`,
 		Example: `  ridge ps

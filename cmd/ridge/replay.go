@@ -15,7 +15,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/simulate"
 )
 
-// replayFlags are what of a recording is to be altered.
+// replayFlags are the settings to change.
 type replayFlags struct {
 	kv, index          string
 	policy             sched.Policy
@@ -29,21 +29,20 @@ type replayFlags struct {
 type replayReport struct {
 	Check   *simulate.Check  `json:"check"`
 	Same    *simulate.Result `json:"simulated_as_recorded,omitempty"`
-	Altered *simulate.Result `json:"altered,omitempty"`
+	Changed *simulate.Result `json:"changed,omitempty"`
 }
 
 func replayCommand() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay RECORDING",
-		Short: "Run a recorded server again, as it was or with one thing altered",
+		Short: "Replay a recorded server, as it was or with a setting changed",
 		Long: `Replay takes what ridge serve --record wrote and runs the engine's scheduler on it again, in virtual time and without the
 model: the same requests come at the same moments, get the same answers, and every decision is compared with the recorded
 one.
 
-With one or more of --kv, --policy, --prefix-index, --max-num-batched-tokens, --parallel and --waiting-served-ratio it then shows what would have
-been with that: the recorded requests are simulated with the old settings and with the new, on steps that cost what the
-recorded steps did.`,
+With one or more of --kv, --policy, --prefix-index, --max-num-batched-tokens, --parallel and --waiting-served-ratio it then
+simulates the recorded requests with the old settings and with the new, on steps that take as long as the recorded ones.`,
 		Example: `  ridge serve model.gguf --record run.jsonl
   ridge replay run.jsonl
   ridge replay run.jsonl --kv 2x
@@ -91,7 +90,7 @@ func (f *replayFlags) run(cmd *cobra.Command, r *simulate.Recording) error {
 		if report.Same, err = r.Run(r.Settings(), cost, "as recorded"); err != nil {
 			return err
 		}
-		if report.Altered, err = r.Run(settings, cost, "altered"); err != nil {
+		if report.Changed, err = r.Run(settings, cost, "changed"); err != nil {
 			return err
 		}
 	}
@@ -167,12 +166,12 @@ func (r *replayReport) print(out io.Writer) error {
 	} else {
 		fmt.Fprintf(out, "%d of %d steps are decided as recorded, then %s\n", c.Same, c.Steps, c.Differs)
 	}
-	if r.Altered == nil {
+	if r.Changed == nil {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "\nsimulated\tanswered\ttok/s\tTTFT p50 ms\tp95\tITL p50\tp95\tcached\tpreempted\tsteps\t\n")
-	for _, x := range []*simulate.Result{r.Same, r.Altered} {
+	for _, x := range []*simulate.Result{r.Same, r.Changed} {
 		p, s := x.Report, x.Stats
 		fmt.Fprintf(w, "%s\t%d of %d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f %%\t%d\t%d\t\n", p.Model, p.Completed, p.Requests, p.OutputRate,
 			p.TTFT.P50, p.TTFT.P95, p.ITL.P50, p.ITL.P95, 100*float64(s.Found)/float64(max(s.Queried, 1)), s.Preemptions, s.Steps)

@@ -29,7 +29,7 @@ type rooflineFlags struct {
 
 // rooflineSetting is what a pair of steps, one that decodes and one that reads a prompt, is priced with.
 type rooflineSetting struct {
-	paper                  paperFlags
+	shape                  modelShapeFlags
 	batch, context, prompt int
 	heads                  string // "mha": a key head for every query head
 	attention              string // "naive": scores go through memory
@@ -74,7 +74,7 @@ prediction: in the chart as the same letter, a capital one. MODEL must be there 
 		},
 	}
 	fl := cmd.Flags()
-	f.setting.paper.add(cmd)
+	f.setting.shape.add(cmd)
 	fl.StringVar(&f.device, "device", "here", "a published device, a file with a profile, or here (this machine, measured)")
 	fl.IntVar(&f.setting.batch, "batch", 1, "sequences that decode together")
 	fl.IntVar(&f.setting.context, "context", 1024, "tokens of each that are in the cache")
@@ -137,11 +137,11 @@ func (s *rooflineSetting) change(pairs string) error {
 			}
 			*number = n
 		case name == "type":
-			s.paper.number = value
+			s.shape.number = value
 		case name == "kv-type":
-			s.paper.cache = value
+			s.shape.cache = value
 		case name == "quantization":
-			s.paper.quantization = value
+			s.shape.quantization = value
 		case name == "heads" && value == "mha":
 			s.heads = value
 		case name == "attention" && value == "naive":
@@ -158,17 +158,17 @@ func (s *rooflineSetting) graph(arg string, p *price.Profile) (*graph.Graph, err
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	if err := s.paper.parse(); err != nil {
+	if err := s.shape.parse(); err != nil {
 		return nil, err
 	}
-	m, err := s.paper.model(arg)
+	m, err := s.shape.model(arg)
 	if err != nil {
 		return nil, err
 	}
 	if s.heads == "mha" {
 		m.Config.KVHeads = m.Config.Heads
 	}
-	g, err := s.paper.graph(m, p.ActType())
+	g, err := s.shape.graph(m, p.ActType())
 	if err != nil {
 		return nil, err
 	}

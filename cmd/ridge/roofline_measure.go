@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge"
-	"github.com/ridge-llm/ridge/internal/bench"
+	"github.com/ridge-llm/ridge/bench/throughput"
 	"github.com/ridge-llm/ridge/pass"
 )
 
@@ -15,10 +15,10 @@ const measureRuns = 9
 
 // measure times every operation of the setting's two steps on this machine and prices the program that was timed.
 func (r *rooflineReport) measure(arg string, s *rooflineSetting, o ridge.Options) error {
-	if err := s.paper.parse(); err != nil {
+	if err := s.shape.parse(); err != nil {
 		return err
 	}
-	if s.paper.number != "" {
+	if s.shape.number != "" {
 		return errors.New("--measure times a file as it is, and --type prices another format; leave one of them (ridge convert changes a file)")
 	}
 	if err := s.check(); err != nil {
@@ -37,11 +37,11 @@ func (r *rooflineReport) measure(arg string, s *rooflineSetting, o ridge.Options
 		return err
 	}
 	defer dev.Close()
-	weights, err := pass.OnLoadFormat(s.paper.quantization, dev.Info().Act)
+	weights, err := pass.OnLoadFormat(s.shape.quantization, dev.Info().Act)
 	if err != nil {
 		return err
 	}
-	m, err := bench.New(b.Model, b, dev, bench.Options{Cache: s.paper.kvType, Weights: weights, Tokens: s.context + s.prompt, Batch: s.batch, Chunk: max(s.prompt, s.batch)})
+	m, err := throughput.New(b.Model, b, dev, throughput.Options{Cache: s.shape.kvType, Weights: weights, Tokens: s.context + s.prompt, Batch: s.batch, Chunk: max(s.prompt, s.batch)})
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (r *rooflineReport) measure(arg string, s *rooflineSetting, o ridge.Options
 		return err
 	}
 	steps := s.steps()
-	for _, test := range []bench.Test{{Decode: 1, Depth: s.context, Batch: s.batch}, {Prompt: s.prompt, Depth: s.context, Batch: 1}} {
+	for _, test := range []throughput.Test{{Decode: 1, Depth: s.context, Batch: s.batch}, {Prompt: s.prompt, Depth: s.context, Batch: 1}} {
 		took, err := m.Nodes(test, measureRuns)
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func (r *rooflineReport) measure(arg string, s *rooflineSetting, o ridge.Options
 		if test.Decode > 0 {
 			kind = "decode"
 		}
-		step := r.step(kind, "", pricing.Bill(steps[kind]))
+		step := r.step(kind, "", pricing.Breakdown(steps[kind]))
 		step.timed(m, took)
 		r.Steps = append(r.Steps, step)
 	}
@@ -68,7 +68,7 @@ func (r *rooflineReport) measure(arg string, s *rooflineSetting, o ridge.Options
 }
 
 // timed adds what the operations of a step took.
-func (s *rooflineStep) timed(m *bench.Bench, took []time.Duration) {
+func (s *rooflineStep) timed(m *throughput.Runner, took []time.Duration) {
 	at := map[string]*rooflineRow{}
 	for i := range s.Rows {
 		at[s.Rows[i].Op] = &s.Rows[i]

@@ -61,11 +61,11 @@ func (r *rooflineReport) add(name, arg string, s *rooflineSetting) error {
 	}
 	steps := s.steps()
 	for _, kind := range []string{"decode", "prefill"} {
-		bill := m.Bill(steps[kind])
+		breakdown := m.Breakdown(steps[kind])
 		if s.attention == "naive" {
-			m.Unfuse(bill, steps[kind])
+			m.AddScoreTraffic(breakdown, steps[kind])
 		}
-		if s := r.step(kind, name, bill); !r.has(&s) {
+		if s := r.step(kind, name, breakdown); !r.has(&s) {
 			r.Steps = append(r.Steps, s)
 		}
 	}
@@ -79,8 +79,8 @@ func (r *rooflineReport) has(s *rooflineStep) bool {
 	})
 }
 
-// step sums a bill's lines by kind, the longest first.
-func (r *rooflineReport) step(kind, name string, b *price.Bill) rooflineStep {
+// step sums a breakdown's lines by kind, the longest first.
+func (r *rooflineReport) step(kind, name string, b *price.Breakdown) rooflineStep {
 	s := rooflineStep{Name: kind, Setting: name, Seconds: b.Seconds, Floor: b.Floor, FLOPs: b.Work.FLOPs, Bytes: b.Work.Bytes(), Bound: b.Bound().String()}
 	at := map[string]int{}
 	for i := range b.Lines {

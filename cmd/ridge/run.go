@@ -17,13 +17,13 @@ import (
 
 // runFlags are the settings of run.
 type runFlags struct {
-	model    modelFlags
-	sampling samplingFlags
-	guide    guideFlags
-	system   string
-	raw      bool
-	verbose  bool
-	explain  bool
+	model      modelFlags
+	sampling   samplingFlags
+	structured structuredOutputFlags
+	system     string
+	raw        bool
+	verbose    bool
+	explain    bool
 }
 
 func runCommand() *cobra.Command {
@@ -61,14 +61,14 @@ one must come after --model or on standard input. Without either it uses the sma
 				return err
 			}
 			if !given {
-				return (&session{model: m, params: params, guide: &f.guide, system: f.system, verbose: f.verbose}).loop()
+				return (&session{model: m, params: params, structured: &f.structured, system: f.system, verbose: f.verbose}).loop()
 			}
 			return f.once(cmd.Context(), m, params, prompt)
 		},
 	}
 	f.model.add(cmd)
 	f.sampling.add(cmd)
-	f.guide.add(cmd)
+	f.structured.add(cmd)
 	cmd.Flags().StringVar(&f.system, "system", "", "system message that goes before the conversation")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "continue the prompt as it is, without the chat template")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print tokens and tokens/s at the end")
@@ -103,7 +103,7 @@ func (f *runFlags) once(ctx context.Context, m *ridge.Model, p ridge.Params, pro
 		if f.system != "" {
 			return errors.New("--system needs a chat template; with --raw, or a model without one, write it into the prompt")
 		}
-		if err := f.guide.constrain(ctx, m, &p, nil); err != nil {
+		if err := f.structured.constrain(ctx, m, &p, nil); err != nil {
 			return err
 		}
 		finish, err := stream(os.Stdout, m.Generate(ctx, prompt, p), nil)
@@ -114,7 +114,7 @@ func (f *runFlags) once(ctx context.Context, m *ridge.Model, p ridge.Params, pro
 		messages = append(messages, chat.Message{Role: "system", Content: f.system})
 	}
 	messages = append(messages, chat.Message{Role: "user", Content: prompt})
-	if err := f.guide.constrain(ctx, m, &p, messages); err != nil {
+	if err := f.structured.constrain(ctx, m, &p, messages); err != nil {
 		return err
 	}
 	finish, err := stream(os.Stdout, m.Chat(ctx, messages, p), nil)

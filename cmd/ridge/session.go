@@ -17,13 +17,13 @@ import (
 
 // session is a conversation on a terminal.
 type session struct {
-	model    *ridge.Model
-	params   ridge.Params
-	guide    *guideFlags
-	system   string
-	verbose  bool
-	messages []chat.Message
-	input    *input
+	model      *ridge.Model
+	params     ridge.Params
+	structured *structuredOutputFlags
+	system     string
+	verbose    bool
+	messages   []chat.Message
+	input      *input
 }
 
 // loop reads and answers until the user leaves.
@@ -68,7 +68,7 @@ func (s *session) say(text string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	turn := append(s.conversation(), chat.Message{Role: "user", Content: text})
-	if err := s.guide.constrain(ctx, s.model, &s.params, turn); err != nil {
+	if err := s.structured.constrain(ctx, s.model, &s.params, turn); err != nil {
 		fmt.Fprintln(os.Stderr, "ridge:", err)
 		return
 	}

@@ -17,9 +17,9 @@ func showCommand() *cobra.Command {
 	var tensors, metadata, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show [MODEL]",
-		Short: "Say what is in a model file",
+		Short: "Show what is in a model file",
 		Long: `Show says what a GGUF file or a Hugging Face directory holds: architecture, sizes, number formats, tokenizer, chat
-template, and what a token takes in the cache of keys and values. Without MODEL it shows the built-in one.`,
+template, and the KV cache size of a token. Without MODEL it shows the built-in one.`,
 		Example: `  ridge show model.gguf
   ridge show ./Qwen3-4B --tensors
   ridge show model.gguf --json --metadata`,
@@ -56,7 +56,7 @@ func (c *contents) print(out io.Writer) error {
 	row("architecture", "%s, %s parameters", c.Architecture, convert.SizeLabel(c.Parameters))
 	row("weights", "%s, %.2f bits each: %s", hub.Bytes(c.Bytes), c.BitsPerWeight, c.Formats)
 	s := c.Sizes
-	row("layers", "%d of %d numbers, feed-forward %d (%s)", s.Layers, s.Hidden, s.FFN, s.Activation)
+	row("sizes", "%d layers, hidden size %d, feed-forward %d (%s)", s.Layers, s.Hidden, s.FFN, s.Activation)
 	row("attention", "%d heads of %d, %d key-value heads%s", s.Heads, s.HeadDim, s.KVHeads, c.windowText())
 	row("positions", "%s", s.Positions)
 	row("context", "%d tokens; the cache takes %s a token in F16", s.Context, hub.Bytes(c.CacheBytes))

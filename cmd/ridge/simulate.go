@@ -28,7 +28,7 @@ import (
 
 // simulateFlags are the settings of simulate.
 type simulateFlags struct {
-	paper    paperFlags
+	shape    modelShapeFlags
 	device   string
 	tensor   int
 	trace    traceFlags
@@ -45,7 +45,7 @@ type simulateFlags struct {
 	plot     string
 
 	measured *loadgen.Report // of --against
-	renew    []func() error  // makes anew, before each simulation, what the one before left a mark on
+	renew    []func() error  // reset state that a simulation changes, before each one
 }
 
 // run simulates, with the scheduler keeping to a target by price, or to a fixed number of tokens a step; 0: not.
@@ -64,25 +64,25 @@ func simulateCommand() *cobra.Command {
 	var f simulateFlags
 	cmd := &cobra.Command{
 		Use:   "simulate [MODEL]",
-		Short: "Serve a trace in virtual time",
-		Long: `Simulate runs the engine that serves (its scheduler, page pool, prefix index and admission) on a device that computes
-nothing and says how long each step would take, so that hours of traffic are through in seconds. It prints what ridge
-bench serve prints of a real run.
+		Short: "Simulate serving a trace, in virtual time",
+		Long: `Simulate runs the serving engine (scheduler, page pool, prefix index, admission) on a device that computes nothing and
+takes the predicted time of each step, so that hours of traffic are simulated in seconds. It prints the same report as
+ridge bench serve.
 
---against compares with what ridge bench serve --json wrote of a real run of the same trace: requests come when that sent
-them, and the command fails if throughput is off by more than a tenth, or the median or 95th percentile of TTFT or ITL by more than a fifth. A server's first steps also
-pay for memory that it touches for the first time, which is not simulated.
+--against compares with a report that ridge bench serve --json wrote of a real run of the same trace. Requests arrive at the times
+of that run. The command fails if throughput differs by more than 10 %, or the median or 95th percentile of TTFT or ITL by more
+than 20 %. Page faults of a server's first steps are not simulated.
 
---target-itl has prompts read in chunks of the size that their price allows, as ridge serve does; --sweep compares that with
-chunks of every fixed size (--max-num-batched-tokens): which are the fastest that keep 99 of 100 gaps between tokens under the
-target. It fails if what is priced does not, or is slower than 95 % of the best fixed size that does.
+--target-itl limits prefill chunks to the size that keeps the predicted step time under the target, as ridge serve does; --sweep
+compares that with every fixed chunk size (--max-num-batched-tokens). It fails if the predicted sizes miss the target at the 99th
+percentile of ITL, or reach less than 95 % of the throughput of the best fixed size that meets it.
 
---learn has steps take what those of a recording took (ridge serve --record, with any requests to the same model): the price that
-fits them all, and for each step one of the misses that steps of about its cost had. A server's steps are slower than the same steps alone, since clients and
-connections want the processor too, and some are much slower. It may be given several times.
+--learn fits step times to a recording (ridge serve --record, any requests to the same model): each step takes its fitted prediction
+times an error that recorded steps of similar cost had. Steps of a server are slower than the same steps alone, since HTTP
+connections use the CPU too. The flag may be repeated.
 
-MODEL is as for ridge plan: no weights are needed; without it, it is the built-in model. --device is a published device, a file with a profile, or here, which
-is this machine as ridge calibrate measured it.`,
+MODEL is as for ridge plan: no weights are needed; without it, it is the built-in model. --device is a published device, a profile file, or here (this
+machine as ridge calibrate measured it).`,
 		Example: `  ridge simulate llama-3.1-8b --device h200 --trace conversation_trace.jsonl --first 1000 --slo ttft=2s,itl=50ms
   ridge simulate llama-3.1-8b --device h200 --trace poisson:rate=20,n=2000,in=512,out=256 --policy longest-prefix
   ridge simulate model.gguf --device here --concurrency 16 --trace constant:n=32,in=200,out=64`,
@@ -110,34 +110,34 @@ is this machine as ridge calibrate measured it.`,
 }
 
 func (f *simulateFlags) add(cmd *cobra.Command) {
-	f.paper.add(cmd)
+	f.shape.add(cmd)
 	f.trace.add(cmd, "poisson:rate=4,n=500,in=512,out=128")
 	fl, e := cmd.Flags(), &f.options.Engine
 	fl.StringVar(&f.device, "device", "here", "device: a published one, a file with a profile, or here")
 	fl.IntVar(&f.tensor, "tp", 1, "tensor parallelism: devices that share every layer")
-	fl.IntVar(&f.options.Concurrency, "concurrency", 0, "keep so many requests under way, whatever the trace's times; 0: go by those")
-	fl.IntVar(&f.shared, "shared-prefix", 0, "tokens that all prompts begin with, part of their length")
+	fl.IntVar(&f.options.Concurrency, "concurrency", 0, "keep this many requests running and ignore the trace's arrival times; 0: use them")
+	fl.IntVar(&f.shared, "shared-prefix", 0, "tokens of a prefix that all prompts share, part of their length")
 	addPolicy(fl, &e.Policy, sched.FCFS)
-	fl.StringVar(&e.Index, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")
-	fl.IntVar(&e.MaxWaiting, "max-waiting", 0, "requests that wait at most, more are refused; 0: 4096")
-	fl.IntVar(&f.limits.StepTokens, "max-num-batched-tokens", 512, "tokens of a step")
-	fl.IntVar(&f.limits.Sequences, "parallel", 64, "requests that run at once")
+	fl.StringVar(&e.Index, "prefix-index", "radix", "prefix cache index: radix, hash, or none")
+	fl.IntVar(&e.MaxWaiting, "max-waiting", 0, "longest queue; further requests are refused; 0: 4096")
+	fl.IntVar(&f.limits.StepTokens, "max-num-batched-tokens", 512, "most tokens of a step")
+	fl.IntVar(&f.limits.Sequences, "parallel", 64, "most requests that run at once")
 	fl.IntVar(&f.limits.Context, "ctx", 0, "longest prompt and answer together; 0: the model's, at most 8192 or the longest request of the trace")
-	fl.IntVar(&f.kvTokens, "kv-tokens", 0, "tokens of cache; 0: what fits into the device's memory, and no more than all requests at their longest")
-	fl.Var((*swapFlag)(&f.swap), "swap-space", "GiB of host memory to which requests move their keys and values when others need the pages; 0: they are computed again")
+	fl.IntVar(&f.kvTokens, "kv-tokens", 0, "tokens of cache; 0: as many as fit, at most enough for all requests at their longest")
+	fl.Var((*swapFlag)(&f.swap), "swap-space", "GiB of host memory for the pages of preempted requests; 0: they are recomputed")
 	fl.Float64Var(&f.limits.Utilization, "gpu-memory-utilization", 0.9, "part of a device's memory that may be used")
-	fl.StringVar(&f.slo, "slo", "", "bounds of a good answer: ttft, itl (95 of 100 gaps), tpot, e2e, such as ttft=1s,itl=50ms")
-	fl.DurationVar(&e.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms; 0: prompts are read in chunks as large as a step")
-	fl.BoolVar(&f.sweep, "sweep", false, "with --target-itl, compare priced chunks with fixed ones of every size")
-	fl.StringArrayVar(&f.learn, "learn", nil, "let steps take what those of this recording took, which ridge serve --record made of the same model on this device")
-	fl.StringVar(&f.against, "against", "", "compare with the report of a real run, which ridge bench serve --json wrote; --trace and the engine's settings have to be that run's")
+	fl.StringVar(&f.slo, "slo", "", "latency limits for goodput: ttft, itl (95th percentile), tpot, e2e, such as ttft=1s,itl=50ms")
+	fl.DurationVar(&e.TargetITL, "target-itl", 0, "ITL that prefill chunks must leave to decoding requests, such as 50ms; 0: chunks fill the step")
+	fl.BoolVar(&f.sweep, "sweep", false, "with --target-itl, compare predicted chunk sizes with every fixed size")
+	fl.StringArrayVar(&f.learn, "learn", nil, "fit step times to this recording of ridge serve --record, of the same model and device")
+	fl.StringVar(&f.against, "against", "", "compare with a report that ridge bench serve --json wrote; --trace and engine settings must be those of that run")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON, each request's times too")
 	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
 }
 
 // prepare reads the flags, the trace and the model's configuration.
 func (f *simulateFlags) prepare(arg string) (*model.Model, error) {
-	if err := f.paper.parse(); err != nil {
+	if err := f.shape.parse(); err != nil {
 		return nil, err
 	}
 	if f.plot != "" {
@@ -164,7 +164,7 @@ func (f *simulateFlags) prepare(arg string) (*model.Model, error) {
 		}
 	}
 	f.options.Name = cmp.Or(arg, "the built-in model") + " on " + f.device
-	return f.paper.model(arg)
+	return f.shape.model(arg)
 }
 
 // compareWith reads the report to compare with, and makes the trace what that run sent.
@@ -177,14 +177,14 @@ func (f *simulateFlags) compareWith() (err error) {
 	return err
 }
 
-// setUp prices the model's steps on the device and finds out how many pages of cache there are.
+// setUp prices the model's steps on the device and computes the number of cache pages.
 func (f *simulateFlags) setUp(m *model.Model) error {
 	p, err := profileNamed(f.device)
 	if err != nil {
 		return err
 	}
 	p = p.Greedy() // as ridge bench serve asks
-	g, err := f.paper.graph(m, p.ActType())
+	g, err := f.shape.graph(m, p.ActType())
 	if err != nil {
 		return err
 	}
@@ -231,8 +231,8 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 	return nil
 }
 
-// longest is how long requests may be by default: as long as ridge serve lets them be, and as the trace's are, but for
-// comparison with a server that refused those.
+// longest is the default context: that of ridge serve, or the longest request of the trace, which a server to compare with
+// may have refused.
 func (f *simulateFlags) longest() int {
 	most := 8192
 	if f.against == "" {
@@ -270,7 +270,7 @@ func profileOn(name string, o ridge.Options) (*price.Profile, error) {
 	return calibrate.Profile(dev, func(what string) { fmt.Fprintln(os.Stderr, "ridge:", what) })
 }
 
-// report prints what the simulation came to.
+// report prints the results.
 func (f *simulateFlags) report(out io.Writer, r *simulate.Result) error {
 	if f.plot != "" {
 		if err := r.Report.Plot(f.plot); err != nil {
@@ -287,7 +287,7 @@ func (f *simulateFlags) report(out io.Writer, r *simulate.Result) error {
 		return err
 	}
 	s := &r.Stats
-	_, err := fmt.Fprintf(out, "%d steps, busy %.0f %% of the time; %d preemptions; %.1f %% of prompt tokens found in the cache of %d tokens, %d pages used again\n"+
+	_, err := fmt.Fprintf(out, "%d steps, busy %.0f %% of the time; %d preemptions; %.1f %% of prompt tokens found in the cache of %d tokens, %d pages evicted and reused\n"+
 		"simulated in %.2f s, %.0f times as fast as real time\n",
 		s.Steps, 100*r.Busy, s.Preemptions, 100*float64(s.Found)/float64(max(s.Queried, 1)), s.Pages*s.PageSize, s.Evicted, r.Real, r.Faster)
 	if err != nil || f.measured == nil {

@@ -14,29 +14,29 @@ import (
 	"github.com/ridge-llm/ridge/price"
 )
 
-// foresight is the Predictor of a simulation.
-type foresight struct{ *price.Model }
+// predictor is the Predictor of a simulation.
+type predictor struct{ *price.Model }
 
 // Predict implements engine.Predictor.
-func (f foresight) Predict(s sched.Shape) float64 { return f.PredictShape(price.Shape(s)) }
+func (p predictor) Predict(s sched.Shape) float64 { return p.PredictShape(price.Shape(s)) }
 
 // Observe implements engine.Predictor.
-func (f foresight) Observe(s *graph.Step, seconds float64) float64 {
-	return f.Model.Observe(s, seconds)
+func (p predictor) Observe(s *graph.Step, seconds float64) float64 {
+	return p.Model.Observe(s, seconds)
 }
 
 // predictBy has the scheduler plan chunks by a price that learns from the simulated steps, as a server's does from its own.
 func (f *simulateFlags) predictBy(g *graph.Graph, p *price.Profile) {
 	f.renew = append(f.renew, func() error {
 		m, err := price.New(g, p, nil)
-		f.options.Engine.Predictor = foresight{m}
+		f.options.Engine.Predictor = predictor{m}
 		return err
 	})
 }
 
-// swept is a way to cut prompts into chunks, and what it came to.
+// swept is a chunk size, fixed or predicted, with its results.
 type swept struct {
-	Budget string  `json:"budget"` // tokens of a step, or priced
+	Budget string  `json:"budget"` // tokens of a step, or predicted
 	Rate   float64 `json:"output_tokens_per_second"`
 	ITL99  float64 `json:"itl_p99_ms"`
 	TTFT95 float64 `json:"ttft_p95_ms"`
@@ -45,14 +45,14 @@ type swept struct {
 
 // sweepResult is what --sweep prints.
 type sweepResult struct {
-	Target   float64 `json:"target_itl_ms"`
-	Priced   swept   `json:"priced"`
-	Fixed    []swept `json:"fixed"`
-	Best     *swept  `json:"best_fixed"` // of those under the target; null: none is
-	Fraction float64 `json:"priced_of_best_fixed"`
+	Target    float64 `json:"target_itl_ms"`
+	Predicted swept   `json:"predicted"`
+	Fixed     []swept `json:"fixed"`
+	Best      *swept  `json:"best_fixed"` // of those under the target; null: none is
+	Fraction  float64 `json:"predicted_of_best_fixed"`
 }
 
-// enough is the part of the best fixed budget's throughput that a priced one has to reach: issue 5's gate.
+// enough is the fraction of the best fixed size's throughput that predicted sizes must reach (issue 5).
 const enough = 0.95
 
 // budgets are the fixed ones to try: from a token for each sequence and a page of a prompt up, four to a doubling.
@@ -71,7 +71,7 @@ func (f *simulateFlags) runSweep(out io.Writer) error {
 	}
 	r := sweepResult{Target: float64(target) / float64(time.Millisecond)}
 	var err error
-	if r.Priced, err = f.try("priced", target, 0); err != nil {
+	if r.Predicted, err = f.try("predicted", target, 0); err != nil {
 		return err
 	}
 	for _, n := range budgets(f.limits.Sequences, f.limits.StepTokens) {
@@ -87,14 +87,14 @@ func (f *simulateFlags) runSweep(out io.Writer) error {
 		}
 	}
 	if r.Best != nil {
-		r.Fraction = r.Priced.Rate / r.Best.Rate
+		r.Fraction = r.Predicted.Rate / r.Best.Rate
 	}
 	if f.asJSON {
 		err = json.NewEncoder(out).Encode(r)
 	} else {
 		err = r.print(out)
 	}
-	if err == nil && (!r.Priced.Kept || r.Best != nil && r.Fraction < enough) {
+	if err == nil && (!r.Predicted.Kept || r.Best != nil && r.Fraction < enough) {
 		err = errFailed
 	}
 	return err
@@ -113,7 +113,7 @@ func (f *simulateFlags) try(name string, target time.Duration, budget int) (swep
 func (r *sweepResult) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "tokens of a step\toutput tokens/s\tITL p99, ms\tTTFT p95, ms\tunder %g ms\t\n", r.Target)
-	for _, s := range append([]swept{r.Priced}, r.Fixed...) {
+	for _, s := range append([]swept{r.Predicted}, r.Fixed...) {
 		kept := "no"
 		if s.Kept {
 			kept = "yes"
@@ -124,9 +124,9 @@ func (r *sweepResult) print(out io.Writer) error {
 		return err
 	}
 	if r.Best == nil {
-		_, err := fmt.Fprintln(out, "no fixed budget keeps the target")
+		_, err := fmt.Fprintln(out, "no fixed size is under the target")
 		return err
 	}
-	_, err := fmt.Fprintf(out, "priced reaches %.1f %% of the best fixed budget that keeps the target, %s tokens\n", 100*r.Fraction, r.Best.Budget)
+	_, err := fmt.Fprintf(out, "predicted sizes reach %.1f %% of the throughput of the best fixed size under the target, %s tokens\n", 100*r.Fraction, r.Best.Budget)
 	return err
 }

@@ -17,8 +17,8 @@ import (
 // TestLearnFrom: a server whose steps take twice their price is learnt from its recording, and one that does not replay is refused.
 func TestLearnFrom(t *testing.T) {
 	var f simulateFlags
-	f.paper.kvType = graph.F16
-	m, err := f.paper.model("")
+	f.shape.kvType = graph.F16
+	m, err := f.shape.model("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestLearnFrom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := f.paper.graph(m, p.ActType())
+	g, err := f.shape.graph(m, p.ActType())
 	if err != nil {
 		t.Fatal(err)
 	}

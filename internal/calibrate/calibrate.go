@@ -65,7 +65,7 @@ func measure(dev backend.Device, report func(string)) (*price.Profile, error) {
 		return nil, err
 	}
 	report("whole steps")
-	if err := errors.Join(whole(dev, p), logits(dev, p)); err != nil {
+	if err := errors.Join(wholeSteps(dev, p), logits(dev, p)); err != nil {
 		return nil, err
 	}
 	return p, p.Validate()

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/bench/throughput"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bench"
 	"github.com/ridge-llm/ridge/price"
 )
 
-// ground is a graph compiled for a device, to be timed.
-type ground struct {
+// runner is a graph compiled for a device, to be timed.
+type runner struct {
 	prog  *compile.Program
 	lim   backend.Limits
 	batch backend.Batch
@@ -24,8 +24,8 @@ type ground struct {
 
 const pageSize = 16
 
-// newGround compiles a graph for steps of up to so many tokens and sequences of up to context each.
-func newGround(dev backend.Device, g *graph.Graph, tokens, seqs, context int) (*ground, error) {
+// newRunner compiles a graph for steps of up to so many tokens and sequences of up to context each.
+func newRunner(dev backend.Device, g *graph.Graph, tokens, seqs, context int) (*runner, error) {
 	w, err := randomTensors(g)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func newGround(dev backend.Device, g *graph.Graph, tokens, seqs, context int) (*
 	}
 	prog.Warm()
 	runtime.GC() // now, and not while a worker is timed
-	return &ground{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(3, 4))}, nil
+	return &runner{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(3, 4))}, nil
 }
 
 // effort bounds the runs of one step: enough for a median, and not longer than its share of the calibration.
@@ -49,14 +49,14 @@ const (
 )
 
 // time runs a step until effort is spent and returns the median of every node's times, as samples.
-func (g *ground) time(s graph.Step, samples []price.Sample) ([]price.Sample, error) {
-	nodes := g.prog.Graph.Nodes
+func (r *runner) time(s graph.Step, samples []price.Sample) ([]price.Sample, error) {
+	nodes := r.prog.Graph.Nodes
 	took := make([][]float64, len(nodes))
 	times := make([]time.Duration, len(nodes))
-	bench.Lay(&g.batch, g.lim, &s, yardVocab, g.rnd)
+	throughput.FillBatch(&r.batch, r.lim, &s, tableRows, r.rnd)
 	start := time.Now()
 	for run := 0; run <= maxRuns && (run <= minRuns || time.Since(start) < effort); run++ {
-		if err := g.prog.RunTimed(&g.batch, times); err != nil {
+		if err := r.prog.RunTimed(&r.batch, times); err != nil {
 			return nil, err
 		}
 		for i, t := range times {
@@ -67,13 +67,13 @@ func (g *ground) time(s graph.Step, samples []price.Sample) ([]price.Sample, err
 	}
 	for i, n := range nodes {
 		slices.Sort(took[i])
-		samples = append(samples, price.Sample{Node: n, Step: &s, Set: g.set(&s), Seconds: took[i][len(took[i])/2]})
+		samples = append(samples, price.Sample{Node: n, Step: &s, Set: r.set(&s), Seconds: took[i][len(took[i])/2]})
 	}
 	return samples, nil
 }
 
 // set is what a step of the graph reads again in the next, in bytes.
-func (g *ground) set(s *graph.Step) int64 {
-	w := g.prog.Graph.Work(s)
+func (r *runner) set(s *graph.Step) int64 {
+	w := r.prog.Graph.Work(s)
 	return w.WeightBytes + w.CacheRead
 }

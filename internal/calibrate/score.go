@@ -98,7 +98,7 @@ func Model(dev backend.Device, m *model.Model, files compile.Tensors, p *price.P
 	}
 	defer prog.Close()
 	prog.Warm()
-	at := ground{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(8, 9))}
+	at := runner{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(8, 9))}
 	pricing, err := unsampled(prog, p)
 	if err != nil {
 		return nil, err

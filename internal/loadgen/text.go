@@ -32,7 +32,7 @@ func (r *Report) Print(out io.Writer) error {
 		return err
 	}
 	if r.ITL.P50 > 0 {
-		fmt.Fprintf(out, "ITL p99 is %.1f times its median; %.2f tokens a piece\n", r.ITL.P99/r.ITL.P50, r.PieceTokens)
+		fmt.Fprintf(out, "ITL p99 is %.1f times its median; %.2f tokens per event\n", r.ITL.P99/r.ITL.P50, r.PieceTokens)
 	}
 	if g := r.Goodput; g != nil {
 		fmt.Fprintf(out, "goodput under %s: %.2f requests/s, %d requests (%.1f %%)\n", g.SLO, g.Rate, g.Met, 100*g.Fraction)

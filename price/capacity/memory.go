@@ -2,26 +2,26 @@ package capacity
 
 import "github.com/ridge-llm/ridge/graph"
 
-// Memory is what one device holds while it serves, in bytes, by purpose. It is that of the fullest device.
+// Memory is what one device holds while it serves, in bytes, by purpose: that of the device with the most.
 type Memory struct {
 	Weights     int64 `json:"weights"`
 	CacheToken  int64 `json:"cache_per_token"` // keys and values of one token
 	Activations int64 `json:"activations"`     // values of the largest step that live at the same time
-	Workspace   int64 `json:"workspace"`       // what kernels need beside: a step's numbers, page tables, results of attention that are not merged yet
+	Workspace   int64 `json:"workspace"`       // of kernels: step data, page tables, split-KV partial results
 }
 
 // Fixed is what does not grow with the tokens in the cache.
 func (m Memory) Fixed() int64 { return m.Weights + m.Activations + m.Workspace }
 
-// Tokens have an id, a position, a sequence and a place in the cache; pages are of 16 tokens.
+// Step data of a token: id, position, sequence and slot. A page has 16 tokens.
 const (
-	numbersOfToken = 4 * 4 // bytes
-	pageTokens     = 16
-	pageEntry      = 4 // bytes
+	stepDataBytes = 4 * 4 // bytes
+	pageTokens    = 16
+	pageEntry     = 4 // bytes
 )
 
-// workspace is what kernels need beside values: for each token of a step its numbers, for each sequence its page table, and for each
-// of its heads a float32 result with its largest score and sum, of keys whose other part another processor of the device reads.
+// workspace is what kernels need beside values: step data of each token, a page table for each sequence, and for each of its heads
+// the partial result of split-KV attention: value size float32 numbers with row maximum and sum.
 func workspace(g *graph.Graph, lim Limits) int64 {
 	var heads int64 // bytes of one sequence in the attention that needs most
 	for _, n := range g.Nodes {
@@ -31,7 +31,7 @@ func workspace(g *graph.Graph, lim Limits) int64 {
 		}
 	}
 	pages := int64((lim.Context + pageTokens - 1) / pageTokens)
-	return int64(lim.StepTokens)*numbersOfToken + int64(lim.Sequences)*(pages*pageEntry+heads)
+	return int64(lim.StepTokens)*stepDataBytes + int64(lim.Sequences)*(pages*pageEntry+heads)
 }
 
 // Memory is what a device of a stage holds when steps have at most tokens rows, of which logits are wanted.
@@ -85,7 +85,7 @@ func (r *Rank) live(tokens, logits int) int64 {
 	return most
 }
 
-// Parameters is how many numbers a model's weights have, and how many of them a token passes: of experts its own.
+// Parameters is how many parameters a model has, and how many of them are active: used by one token.
 func Parameters(g *graph.Graph) (all, active int64) {
 	of := expertWeights(g)
 	for _, w := range g.Weights {

@@ -13,20 +13,19 @@ type Workload struct {
 	Output int `json:"output"`
 }
 
-// Estimate is what a Setup gives when it always has so many sequences under way and prompts are read in chunks between
-// the answers' tokens.
+// Estimate is the performance of a Setup in steady state, with Batch sequences running and chunked prefill beside decoding.
 type Estimate struct {
-	Batch    int     `json:"batch"`               // sequences under way on each copy of the model
-	TTFT     float64 `json:"ttft_seconds"`        // to a first token beside the other sequences, without waiting in a queue
+	Batch    int     `json:"batch"`               // running sequences on each replica
+	TTFT     float64 `json:"ttft_seconds"`        // to a first token beside the other sequences, without queueing
 	ITL      float64 `json:"itl_seconds"`         // from token to token
-	Rate     float64 `json:"output_tokens_per_s"` // of all copies together
+	Rate     float64 `json:"output_tokens_per_s"` // of all replicas together
 	Requests float64 `json:"requests_per_s"`      // likewise
 	Dollars  float64 `json:"dollars_per_million"` // output tokens; 0 when the device's price is not known
 	Bound    string  `json:"bound"`               // what most of a step's time goes to
-	Cache    int64   `json:"cache_bytes"`         // of the sequences at their longest, on the fullest device
+	Cache    int64   `json:"cache_bytes"`         // of the sequences at their longest, on the device with the most
 }
 
-// MaxBatch is how many sequences fit on each copy at their longest; 0 when not even one does.
+// MaxBatch is how many sequences fit on each replica at their longest; 0 when not even one does.
 func (s *Setup) MaxBatch(w Workload) int {
 	if s.Fits(1, w.Input+w.Output) != nil {
 		return 0
@@ -39,20 +38,20 @@ func (s *Setup) MaxContext() int {
 	return int(min(max(s.CacheTokens(), 0), int64(s.Context)))
 }
 
-// Estimate is for batch sequences on each copy.
+// Estimate is for batch sequences on each replica.
 func (s *Setup) Estimate(w Workload, batch int) Estimate {
-	// A pipeline is kept full by as many groups of sequences as it has stages; each step moves one group.
+	// A full pipeline has as many micro-batches in flight as it has stages; each step moves one of them.
 	stages := s.Layout.Pipeline
 	group := max((batch+stages-1)/stages, 1)
-	step, reading := s.steady(w, group)
+	step, prefill := s.steady(w, group)
 	whole, slowest := s.pass(step)
 	itl := max(whole, slowest*float64(stages))
-	answers := float64(batch)
-	if w.Input > 0 && reading < float64(group)*float64(w.Input)/float64(w.Output) {
-		// Steps are full of prompts: answers come as fast as prompts are read.
-		answers *= reading * float64(w.Output) / (float64(group) * float64(w.Input))
+	rate := float64(batch)
+	if w.Input > 0 && prefill < float64(group)*float64(w.Input)/float64(w.Output) {
+		// Prefill fills the steps: the output rate is bound by it.
+		rate *= prefill * float64(w.Output) / (float64(group) * float64(w.Input))
 	}
-	e := Estimate{Batch: batch, ITL: itl, Rate: answers / itl * float64(s.Layout.Data), TTFT: itl/2 + s.first(w, group)}
+	e := Estimate{Batch: batch, ITL: itl, Rate: rate / itl * float64(s.Layout.Data), TTFT: itl/2 + s.first(w, group)}
 	e.Requests = e.Rate / float64(w.Output)
 	e.Bound = s.bound(step)
 	e.Cache = int64(batch) * int64(w.Input+w.Output) * s.Memory.CacheToken
@@ -62,25 +61,25 @@ func (s *Setup) Estimate(w Workload, batch int) Estimate {
 	return e
 }
 
-// steady is the step that a group of sequences repeats: each gets a token at a mean context, and for each that ends a
-// prompt is read, a part of it in every step. It also returns how many prompt tokens that is on average.
-func (s *Setup) steady(w Workload, group int) (step *graph.Step, reading float64) {
+// steady is the step that a micro-batch repeats: each sequence decodes a token at the mean context, and for each that ends a new
+// prompt is prefilled, a part of it in every step. It also returns how many prompt tokens a step has on average.
+func (s *Setup) steady(w Workload, group int) (step *graph.Step, prefill float64) {
 	step = &graph.Step{Logits: group}
 	for range group {
 		step.Seqs = append(step.Seqs, graph.Seq{New: 1, Past: w.Input + w.Output/2})
 	}
-	reading = float64(group) * float64(w.Input) / float64(w.Output)
-	reading = min(reading, float64(max(s.budget-group, 1)))
-	for left := int(math.Round(reading)); left > 0; {
+	prefill = float64(group) * float64(w.Input) / float64(w.Output)
+	prefill = min(prefill, float64(max(s.budget-group, 1)))
+	for left := int(math.Round(prefill)); left > 0; {
 		n := min(left, w.Input)
 		step.Seqs = append(step.Seqs, graph.Seq{New: n, Past: (w.Input - n) / 2})
 		left -= n
 	}
-	return step, reading
+	return step, prefill
 }
 
-// first is how long a whole prompt takes in chunks that fill the steps of a group. Chunks grow dearer evenly, as they see
-// more of the prompt, so the mean of the first and the last is that of all.
+// first is how long a whole prompt takes in chunks that fill the steps of a micro-batch. The cost of a chunk grows linearly with
+// the part of the prompt before it, so the mean of the first and the last is that of all.
 func (s *Setup) first(w Workload, group int) float64 {
 	chunk := max(s.budget-group, 1)
 	count := (w.Input + chunk - 1) / chunk
@@ -101,11 +100,11 @@ func (s *Setup) first(w Workload, group int) float64 {
 	return float64(count-1)*(at(0)+at(last-chunk))/2 + at(last)
 }
 
-// bound is what most of a step's time goes to.
+// bound is the cause of most of a step's time.
 func (s *Setup) bound(step *graph.Step) string {
 	var by [price.Causes]float64
 	for i := range s.stages {
-		b := s.stages[i].price.Bill(step)
+		b := s.stages[i].price.Breakdown(step)
 		for c, t := range b.By {
 			by[c] += t
 		}

@@ -8,19 +8,19 @@ import (
 	"github.com/ridge-llm/ridge/price"
 )
 
-// Setup is a model on devices of one kind: what it takes and how long its steps are.
+// Setup is a model in a layout over devices of one kind: its memory and the predicted time of its steps.
 type Setup struct {
 	Device  *price.Profile
 	Layout  Layout
 	Usable  int64  // bytes of a device that may be used
-	Memory  Memory // of the fullest device, cache apart
+	Memory  Memory // of the device with the most, without the cache
 	Context int    // longest sequence of the model
 
 	stages []stage
 	budget int // tokens of a step
 }
 
-// stage is one pipeline stage, all of whose devices do the same.
+// stage is one pipeline stage. All of its devices have equal parts.
 type stage struct {
 	rank  *Rank
 	price *price.Model
@@ -40,7 +40,7 @@ const maxStep = 1 << 20
 // Check says what is wrong with the limits.
 func (lim Limits) Check() error {
 	if !(lim.Utilization > 0 && lim.Utilization <= 1) {
-		return fmt.Errorf("capacity: %g of a device's memory is to be used; more than 0 and at most 1 is possible", lim.Utilization)
+		return fmt.Errorf("capacity: %g of a device's memory is to be used; it must be more than 0 and at most 1", lim.Utilization)
 	}
 	if lim.StepTokens < 1 || lim.Sequences < 1 || lim.Context < 1 {
 		return fmt.Errorf("capacity: steps of %d tokens and %d sequences, contexts of %d; each must be 1 or more", lim.StepTokens, lim.Sequences, lim.Context)
@@ -51,7 +51,7 @@ func (lim Limits) Check() error {
 	return nil
 }
 
-// New prices a graph, the one after the passes, in a layout over devices. It does not ask whether the model fits.
+// New prices a graph in a layout over devices. It does not check whether the model fits.
 func New(g *graph.Graph, dev *price.Profile, l Layout, lim Limits) (*Setup, error) {
 	if err := l.Check(g); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func New(g *graph.Graph, dev *price.Profile, l Layout, lim Limits) (*Setup, erro
 	return s, nil
 }
 
-// CacheTokens is how many tokens of cache a copy of the model has room for; negative when it has not even its weights'.
+// CacheTokens is how many tokens of cache one replica has room for; negative when its weights do not fit.
 func (s *Setup) CacheTokens() int64 {
 	free := s.Usable - s.Memory.Fixed()
 	if free < 0 {
@@ -91,7 +91,7 @@ func (s *Setup) CacheTokens() int64 {
 	return free / max(s.Memory.CacheToken, 1)
 }
 
-// Fits says in a line why sequences of so many tokens do not fit together; nil when they do.
+// Fits is an error with the reason if so many sequences of so many tokens each do not fit.
 func (s *Setup) Fits(sequences, tokens int) error {
 	m := s.Memory
 	cache := int64(sequences) * int64(tokens) * m.CacheToken
@@ -99,12 +99,12 @@ func (s *Setup) Fits(sequences, tokens int) error {
 		return fmt.Errorf("a sequence of %d tokens is longer than the model's context of %d", tokens, s.Context)
 	}
 	if need := m.Fixed() + cache; need > s.Usable {
-		who := fmt.Sprintf("%d sequences", sequences)
+		what := fmt.Sprintf("%d sequences", sequences)
 		if sequences == 1 {
-			who = "one sequence"
+			what = "one sequence"
 		}
-		return fmt.Errorf("%s of weights, %s of activations, %s of workspace and %s of cache for %s of %d tokens are %s on each %s, of whose %s may be used %s",
-			size.Text(m.Weights), size.Text(m.Activations), size.Text(m.Workspace), size.Text(cache), who, tokens, size.Text(need), s.Device.Name, size.Text(s.Device.Memory().Bytes), size.Text(s.Usable))
+		return fmt.Errorf("%s of weights, %s of activations, %s of workspace and %s of cache for %s of %d tokens need %s on each %s; %s of %s usable",
+			size.Text(m.Weights), size.Text(m.Activations), size.Text(m.Workspace), size.Text(cache), what, tokens, size.Text(need), s.Device.Name, size.Text(s.Usable), size.Text(s.Device.Memory().Bytes))
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (s *Setup) pass(step *graph.Step) (whole, slowest float64) {
 	return whole, slowest
 }
 
-// talk is what the devices of a stage say to one another and to the next stage, s. The link is known: New has asked.
+// talk is the time of communication within a stage and to the next one, s. New has checked that the link is known.
 func (s *Setup) talk(x *stage, step *graph.Step) float64 {
 	seconds := 0.0
 	bytes := func(v *graph.Value) int64 { return int64(step.Rows(v.Rows)) * v.RowBytes() }

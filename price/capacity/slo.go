@@ -2,31 +2,31 @@ package capacity
 
 import "fmt"
 
-// SLO is what a service promises, in seconds; 0 promises nothing.
+// SLO is latency limits in seconds; 0 is no limit.
 type SLO struct {
 	TTFT float64 `json:"ttft_seconds,omitempty"`
 	ITL  float64 `json:"itl_seconds,omitempty"`
 }
 
-// Meets reports whether an estimate keeps the promise.
+// Meets reports whether an estimate is within the limits.
 func (o SLO) Meets(e Estimate) bool {
 	return (o.TTFT == 0 || e.TTFT <= o.TTFT) && (o.ITL == 0 || e.ITL <= o.ITL)
 }
 
-// Missed says in a line what an estimate misses.
+// Missed is a sentence about the limit that an estimate is over.
 func (o SLO) Missed(e Estimate) string {
-	who := fmt.Sprintf("%d sequences together wait", e.Batch)
+	batch := fmt.Sprintf("%d sequences", e.Batch)
 	if e.Batch == 1 {
-		who = "one sequence alone waits"
+		batch = "one sequence"
 	}
-	what, took, promised := "between tokens", e.ITL, o.ITL
+	what, took, limit := "ITL", e.ITL, o.ITL
 	if o.TTFT != 0 && e.TTFT > o.TTFT {
-		what, took, promised = "for a first token", e.TTFT, o.TTFT
+		what, took, limit = "TTFT", e.TTFT, o.TTFT
 	}
-	return fmt.Sprintf("%s %.4g ms %s, and %.4g ms are promised", who, took*1e3, what, promised*1e3)
+	return fmt.Sprintf("%.4g ms %s with %s, over the %.4g ms %s limit", took*1e3, what, batch, limit*1e3, what)
 }
 
-// Off is how far an estimate is from the promise: 2 where something takes twice as long as promised.
+// Off is the largest ratio of an estimate to its limit: 2 where something takes twice as long as the limit.
 func (o SLO) Off(e Estimate) float64 {
 	off := 0.0
 	if o.TTFT > 0 {
@@ -38,8 +38,8 @@ func (o SLO) Off(e Estimate) float64 {
 	return off
 }
 
-// Best is the estimate with the highest rate among numbers of sequences that fit and keep the promise; false when not even
-// one sequence does. More sequences are not always better: a step that is full of answers has no room to read prompts.
+// Best is the estimate with the highest rate among batch sizes that fit and meet the SLO; false when not even one sequence
+// does. A larger batch is not always faster: a step full of decoding sequences leaves no tokens for prefill.
 func (s *Setup) Best(w Workload, o SLO) (Estimate, bool) {
 	var best Estimate
 	for n, limit := 1, s.MostUseful(w); n <= limit; n = next(n, limit) {
@@ -50,12 +50,12 @@ func (s *Setup) Best(w Workload, o SLO) (Estimate, bool) {
 	return best, best.Batch > 0
 }
 
-// MostUseful is the largest number of sequences that is worth trying: that fit, and of which each gets a token in a step.
+// MostUseful is the largest batch worth trying: it fits, and a step has a token for each of its sequences.
 func (s *Setup) MostUseful(w Workload) int {
 	return min(s.MaxBatch(w), s.budget*s.Layout.Pipeline)
 }
 
-// next is the next number of sequences to try, an eighth more, and the limit itself before what lies beyond.
+// next is the next batch size to try: an eighth more, and at most limit.
 func next(n, limit int) int {
 	more := n + max(n/8, 1)
 	if n < limit && more > limit {

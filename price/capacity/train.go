@@ -9,8 +9,8 @@ import (
 // Training is how a model is trained, as far as memory depends on it: mixed precision with Adam, whose states are a copy of
 // the parameters and two moments in F32 (Micikevicius et al., arXiv:1710.03740).
 type Training struct {
-	Zero      int  // what data-parallel devices divide among them instead of all holding it: 0 nothing, 1 optimiser states, 2 gradients too, 3 parameters too (Rajbhandari et al., arXiv:1910.02054)
-	Recompute bool // keep only what goes from layer to layer, and compute the rest again on the way back (Chen et al., arXiv:1604.06174)
+	Zero      int  // what data-parallel devices shard: 0 nothing, 1 optimiser states, 2 gradients too, 3 parameters too (Rajbhandari et al., arXiv:1910.02054)
+	Recompute bool // keep only the inputs of layers, and recompute the rest in the backward pass (Chen et al., arXiv:1604.06174)
 	Sequences int  // of one micro-batch on a device
 	Length    int  // tokens of a sequence
 }
@@ -22,12 +22,12 @@ const (
 	optimizerBytes = 12
 )
 
-// TrainingMemory is what one device holds while it trains, in bytes: that of the fullest device.
+// TrainingMemory is what one device holds while it trains, in bytes: that of the device with the most.
 type TrainingMemory struct {
 	Parameters  int64 `json:"parameters"`
 	Gradients   int64 `json:"gradients"`
 	Optimizer   int64 `json:"optimizer"`
-	Activations int64 `json:"activations"` // kept from the way forward for the way back
+	Activations int64 `json:"activations"` // kept from the forward pass for the backward pass
 	Logits      int64 `json:"logits"`      // of all tokens with their gradient, in F32
 }
 
@@ -92,8 +92,8 @@ func (l Layout) trainingStage(r *Rank, t Training) TrainingMemory {
 	return m
 }
 
-// kept is how many bytes a token leaves behind for the way back. Without recomputation that is every value that some
-// gradient is computed from, once; with it what every layer begins with, and one whole layer while it is computed again.
+// kept is how many bytes of activations a token keeps for the backward pass. Without recomputation that is every value that some
+// gradient is computed from, once; with it the input of every layer, and one whole layer while it is recomputed.
 func kept(g *graph.Graph, recompute bool) int64 {
 	byLayer := map[int]int64{}
 	var begins, all int64

@@ -1,4 +1,4 @@
-package bench
+package throughput
 
 import (
 	"fmt"
@@ -21,30 +21,30 @@ type Op struct {
 }
 
 // Graph is the one whose nodes are timed.
-func (b *Bench) Graph() *graph.Graph { return b.prog.Graph }
+func (r *Runner) Graph() *graph.Graph { return r.prog.Graph }
 
 // Price prices the bench's program by a device's profile.
-func (b *Bench) Price(p *price.Profile) (*price.Model, error) {
-	joined, err := b.prog.Joined()
+func (r *Runner) Price(p *price.Profile) (*price.Model, error) {
+	joined, err := r.prog.Joined()
 	if err != nil {
 		return nil, err
 	}
-	return price.New(b.prog.Graph, p, joined)
+	return price.New(r.prog.Graph, p, joined)
 }
 
 // Nodes is how long each node of Graph takes in a test's last step: the median over the runs.
-func (b *Bench) Nodes(t Test, runs int) ([]time.Duration, error) {
-	if err := b.fill(t.Depth, t.Batch); err != nil {
+func (r *Runner) Nodes(t Test, runs int) ([]time.Duration, error) {
+	if err := r.fillCache(t.Depth, t.Batch); err != nil {
 		return nil, err
 	}
-	steps := b.steps(t)
+	steps := r.steps(t)
 	last := steps[len(steps)-1]
-	nodes := b.prog.Graph.Nodes
+	nodes := r.prog.Graph.Nodes
 	took := make([][]time.Duration, len(nodes))
 	times := make([]time.Duration, len(nodes))
 	for i := range runs + 1 {
-		b.lay(last)
-		if err := b.prog.RunTimed(&b.batch, times); err != nil {
+		r.fillBatch(last)
+		if err := r.prog.RunTimed(&r.batch, times); err != nil {
 			return nil, err
 		}
 		for n := range nodes {
@@ -62,26 +62,26 @@ func (b *Bench) Nodes(t Test, runs int) ([]time.Duration, error) {
 }
 
 // Ops times every launch of a test's last step, and sums those of a kind.
-func (b *Bench) Ops(t Test, runs int) ([]Op, error) {
-	medians, err := b.Nodes(t, runs)
+func (r *Runner) Ops(t Test, runs int) ([]Op, error) {
+	medians, err := r.Nodes(t, runs)
 	if err != nil {
 		return nil, err
 	}
-	steps := b.steps(t)
+	steps := r.steps(t)
 	last := steps[len(steps)-1]
 	byKind := map[string]*Op{}
 	var order []*Op
 	var total time.Duration
-	for i, n := range b.prog.Graph.Nodes {
-		key := b.prog.Kernel(i) + shape(n)
+	for i, n := range r.prog.Graph.Nodes {
+		key := r.prog.Kernel(i) + shape(n)
 		if byKind[key] == nil {
-			byKind[key] = &Op{Kernel: b.prog.Kernel(i), Shape: shape(n)}
+			byKind[key] = &Op{Kernel: r.prog.Kernel(i), Shape: shape(n)}
 			order = append(order, byKind[key])
 		}
 		o := byKind[key]
 		o.Count++
 		o.Took += medians[i]
-		o.Floor += b.peaks.Floor(n, last)
+		o.Floor += r.peaks.Floor(n, last)
 		total += medians[i]
 	}
 	ops := make([]Op, 0, len(order))

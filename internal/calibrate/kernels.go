@@ -71,20 +71,20 @@ func farProducts(dev backend.Device, p *price.Profile, samples []price.Sample) (
 }
 
 func productsOf(dev backend.Device, out, in int, rowCounts []int, samples []price.Sample) ([]price.Sample, error) {
-	y := newYard("products", dev.Info(), graph.F16)
+	y := newBenchGraph("products", dev.Info(), graph.F16)
 	y.products(out, in, quant.Formats())
 	g, err := y.finish()
 	if err != nil {
 		return nil, err
 	}
 	most := slices.Max(rowCounts)
-	grid, err := newGround(dev, g, most, 1, most)
+	run, err := newRunner(dev, g, most, 1, most)
 	if err != nil {
 		return nil, err
 	}
-	defer grid.prog.Close()
+	defer run.prog.Close()
 	for _, n := range rowCounts {
-		if samples, err = grid.time(seqs(1, n, 0), samples); err != nil {
+		if samples, err = run.time(seqs(1, n, 0), samples); err != nil {
 			return nil, err
 		}
 	}
@@ -93,7 +93,7 @@ func productsOf(dev backend.Device, out, in int, rowCounts []int, samples []pric
 
 // rows times the ops that treat rows one by one.
 func rows(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
-	y := newYard("rows", dev.Info(), graph.F16)
+	y := newBenchGraph("rows", dev.Info(), graph.F16)
 	for _, heads := range []int{4, 32} {
 		y.rows(heads, 64)
 	}
@@ -101,13 +101,13 @@ func rows(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	grid, err := newGround(dev, g, 512, 1, 512)
+	run, err := newRunner(dev, g, 512, 1, 512)
 	if err != nil {
 		return nil, err
 	}
-	defer grid.prog.Close()
+	defer run.prog.Close()
 	for _, n := range []int{1, 8, 64, 512} {
-		if samples, err = grid.time(seqs(1, n, 0), samples); err != nil {
+		if samples, err = run.time(seqs(1, n, 0), samples); err != nil {
 			return nil, err
 		}
 	}
@@ -116,7 +116,7 @@ func rows(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
 
 // attention times attention over caches of several shapes, decoding and reading prompts.
 func attention(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
-	y := newYard("attention", dev.Info(), graph.F16)
+	y := newBenchGraph("attention", dev.Info(), graph.F16)
 	for i, a := range []struct{ heads, kv, size int }{{8, 2, 64}, {4, 4, 64}, {8, 2, 128}, {32, 8, 64}} {
 		y.attention(i, a.heads, a.kv, a.size)
 	}
@@ -124,16 +124,16 @@ func attention(dev backend.Device, samples []price.Sample) ([]price.Sample, erro
 	if err != nil {
 		return nil, err
 	}
-	grid, err := newGround(dev, g, 512, 8, 4096)
+	run, err := newRunner(dev, g, 512, 8, 4096)
 	if err != nil {
 		return nil, err
 	}
-	defer grid.prog.Close()
+	defer run.prog.Close()
 	for _, s := range []graph.Step{
 		seqs(1, 1, 31), seqs(1, 1, 500), seqs(1, 1, 4000), seqs(4, 1, 500), seqs(8, 1, 2000),
 		seqs(1, 32, 0), seqs(1, 128, 0), seqs(1, 512, 0), seqs(1, 128, 1000), seqs(1, 512, 2000), seqs(4, 16, 300),
 	} {
-		if samples, err = grid.time(s, samples); err != nil {
+		if samples, err = run.time(s, samples); err != nil {
 			return nil, err
 		}
 	}

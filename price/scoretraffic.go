@@ -6,9 +6,9 @@ import "github.com/ridge-llm/ridge/graph"
 // the product with the values (Dao et al., arXiv:2205.14135, section 3.1).
 const scorePasses = 4
 
-// Unfuse adds to a step's bill what attention costs that keeps its scores in memory, as plain matrix products and a softmax
+// AddScoreTraffic adds to a step's breakdown what attention costs that keeps its scores in memory, as plain matrix products and a softmax
 // would: every pair of a token and a cache row goes back and forth for every head, in F32.
-func (m *Model) Unfuse(b *Bill, s *graph.Step) {
+func (m *Model) AddScoreTraffic(b *Breakdown, s *graph.Step) {
 	l := m.measure(s)
 	for _, x := range m.groups {
 		if x.class != Attention {
@@ -16,12 +16,12 @@ func (m *Model) Unfuse(b *Bill, s *graph.Step) {
 		}
 		scores := 4 * x.heads * l.pairs[x.window]
 		var moved traffic
-		moved.add(m.profile.home(scores), scorePasses*scores)
+		moved.add(m.profile.residency(scores), scorePasses*scores)
 		more, _, slow := m.profile.seconds(&moved)
 		for _, n := range x.nodes {
 			for i := range b.Lines {
 				if b.Lines[i].Node == n {
-					b.unfuse(&b.Lines[i], &moved, more, slow)
+					b.addScores(&b.Lines[i], &moved, more, slow)
 				}
 			}
 		}
@@ -29,8 +29,8 @@ func (m *Model) Unfuse(b *Bill, s *graph.Step) {
 	b.Intensity = intensity(b.Work)
 }
 
-// unfuse adds traffic that takes so many seconds to a line, half of it read.
-func (b *Bill) unfuse(l *Line, moved *traffic, seconds float64, slow int) {
+// addScores adds traffic that takes so many seconds to a line, half of it read.
+func (b *Breakdown) addScores(l *Line, moved *traffic, seconds float64, slow int) {
 	for i, bytes := range moved {
 		l.Read[i] += bytes / 2
 		l.Write[i] += bytes - bytes/2

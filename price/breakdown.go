@@ -2,7 +2,7 @@ package price
 
 import "github.com/ridge-llm/ridge/graph"
 
-// Line is what one node costs in a step.
+// Line is the cost of one node in a step.
 type Line struct {
 	Node   *graph.Node
 	Class  Class
@@ -28,17 +28,17 @@ const (
 	ByCache         // reading keys and values
 	ByValues        // reading and writing activations
 	ByLaunch
-	ByHost // beside the nodes: batch, sampling
+	ByHost // CPU overhead beside the nodes: batch, sampling
 	ByCommunication
 	Causes
 )
 
 func (c Cause) String() string {
-	return [...]string{"compute", "weights", "kv", "activations", "launch", "host", "communication"}[c]
+	return [...]string{"compute", "weights", "kv", "activations", "launch", "CPU overhead", "communication"}[c]
 }
 
-// Bill is what a step costs.
-type Bill struct {
+// Breakdown is the cost of a step, node by node and by cause.
+type Breakdown struct {
 	Lines       []Line
 	Levels      []Level // that Read and Write count
 	Work        graph.Work
@@ -50,8 +50,8 @@ type Bill struct {
 	By          [Causes]float64 // Seconds by what they are spent on
 }
 
-// Bill prices every node of a step.
-func (m *Model) Bill(s *graph.Step) *Bill {
+// Breakdown prices every node of a step.
+func (m *Model) Breakdown(s *graph.Step) *Breakdown {
 	l := m.measure(s)
 	set := m.workingSet(&l)
 	byNode := make(map[*graph.Node]Line, len(m.graph.Nodes))
@@ -63,7 +63,7 @@ func (m *Model) Bill(s *graph.Step) *Bill {
 			byNode[n] = line
 		}
 	}
-	b := &Bill{Levels: m.profile.Levels, Host: m.host(&l)}
+	b := &Breakdown{Levels: m.profile.Levels, Host: m.host(&l)}
 	for _, n := range m.graph.Nodes {
 		b.add(byNode[n])
 	}
@@ -89,7 +89,7 @@ func intensity(w graph.Work) float64 {
 	return 0
 }
 
-func (b *Bill) add(l Line) {
+func (b *Breakdown) add(l Line) {
 	b.Lines = append(b.Lines, l)
 	b.Work = b.Work.Plus(l.Work)
 	for i := range l.Read {
@@ -102,7 +102,7 @@ func (b *Bill) add(l Line) {
 	b.By[causeOf(l.Bound, &l.Work)] += l.Seconds - l.Launch
 }
 
-// causeOf is what a node with this bound waits for once it is launched.
+// causeOf is the cause of the time of a node with this bound, its launch apart.
 func causeOf(b Bound, w *graph.Work) Cause {
 	values, cache := w.ValueRead+w.ValueWrite, w.CacheRead+w.CacheWrite
 	switch {
@@ -117,7 +117,7 @@ func causeOf(b Bound, w *graph.Work) Cause {
 }
 
 // Bound is what most of the step's time is spent on.
-func (b *Bill) Bound() Bound {
+func (b *Breakdown) Bound() Bound {
 	by := [...]float64{
 		Compute:       b.By[ByCompute],
 		Memory:        b.By[ByWeights] + b.By[ByCache] + b.By[ByValues],

@@ -7,19 +7,19 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/bench/throughput"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/internal/bench"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
 )
 
-// whole times steps of the built-in model and finds what remains of the launches when a program runs by itself, without
+// wholeSteps times steps of the built-in model and finds what remains of the launches when a program runs by itself, without
 // a clock between them, and what a step takes beside its nodes.
-func whole(dev backend.Device, p *price.Profile) error {
+func wholeSteps(dev backend.Device, p *price.Profile) error {
 	b, err := modeldir.Builtin()
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func whole(dev backend.Device, p *price.Profile) error {
 	defer prog.Close()
 	prog.Warm()
 	var timed []price.TimedStep
-	w := ground{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(5, 6))}
+	w := runner{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(5, 6))}
 	logits := make([]float32, lim.Logits*prog.Vocab())
 	for _, s := range []graph.Step{
 		seqs(1, 1, 20), seqs(1, 1, 200), seqs(4, 1, 100), seqs(8, 1, 200),
@@ -60,16 +60,16 @@ func whole(dev backend.Device, p *price.Profile) error {
 }
 
 // wholeStep is the median time of a step with its logits, s.
-func (g *ground) wholeStep(s *graph.Step, logits []float32) (float64, error) {
+func (r *runner) wholeStep(s *graph.Step, logits []float32) (float64, error) {
 	var took []float64
-	bench.Lay(&g.batch, g.lim, s, g.prog.Vocab(), g.rnd)
+	throughput.FillBatch(&r.batch, r.lim, s, r.prog.Vocab(), r.rnd)
 	start := time.Now()
 	for run := 0; run <= maxRuns && (run <= minRuns || time.Since(start) < effort); run++ {
 		begin := time.Now()
-		if err := g.prog.Run(&g.batch); err != nil {
+		if err := r.prog.Run(&r.batch); err != nil {
 			return 0, err
 		}
-		if _, err := g.prog.Rows(logits, s.Logits); err != nil {
+		if _, err := r.prog.Rows(logits, s.Logits); err != nil {
 			return 0, err
 		}
 		if run > 0 {
@@ -103,19 +103,19 @@ const sampledVocab = 32768
 // reading is what it takes to read a logit, s.
 func reading(dev backend.Device) (float64, error) {
 	const rows = 8
-	y := newYard("logits", dev.Info(), graph.F16)
+	y := newBenchGraph("logits", dev.Info(), graph.F16)
 	x := y.SelectRows("selected", y.feed("x", axis("in", 64, 1)))
 	y.last = y.Linear("logits", x, y.Weight("logits.w", axis("vocab", sampledVocab, 1), axis("in", 64, 1)), nil)
 	g, err := y.Finish(y.last)
 	if err != nil {
 		return 0, err
 	}
-	grid, err := newGround(dev, g, rows, rows, pageSize)
+	run, err := newRunner(dev, g, rows, rows, pageSize)
 	if err != nil {
 		return 0, err
 	}
-	defer grid.prog.Close()
-	if grid.prog.HostReads() {
+	defer run.prog.Close()
+	if run.prog.HostReads() {
 		return 0, nil
 	}
 	var took [2]float64
@@ -123,7 +123,7 @@ func reading(dev backend.Device) (float64, error) {
 	for i, n := range []int{1, rows} {
 		s := seqs(rows, 1, 0)
 		s.Logits = n
-		if took[i], err = grid.wholeStep(&s, buffer); err != nil {
+		if took[i], err = run.wholeStep(&s, buffer); err != nil {
 			return 0, err
 		}
 	}

@@ -1,6 +1,6 @@
 // Package bench measures how fast a model runs on a device, and puts the limit beside every figure: what the same
 // machine, measured in the same minute, could do at most.
-package bench
+package throughput
 
 import (
 	"fmt"
@@ -53,8 +53,8 @@ type Row struct {
 	Predicted float64 `json:"predicted_tokens_per_second,omitempty"`
 }
 
-// Bench is a model on a device, ready to be measured.
-type Bench struct {
+// Runner is a model on a device, ready to be measured.
+type Runner struct {
 	prog   *compile.Program
 	price  *price.Model // nil: there is no profile of the device
 	peaks  backend.Peaks
@@ -82,10 +82,10 @@ type Options struct {
 const pageSize = 16
 
 // New compiles a model for a device and measures the device's peaks.
-func New(m *model.Model, files compile.Tensors, dev backend.Device, o Options) (*Bench, error) {
+func New(m *model.Model, files compile.Tensors, dev backend.Device, o Options) (*Runner, error) {
 	measurer, ok := dev.(backend.Measurer)
 	if !ok {
-		return nil, fmt.Errorf("bench: device %s cannot measure its own peaks; take cpu or cuda", dev.Info().Name)
+		return nil, fmt.Errorf("throughput: device %s cannot measure its own peaks; take cpu or cuda", dev.Info().Name)
 	}
 	info := dev.Info()
 	g, err := m.Graph(model.Options{Act: info.Act, Cache: o.Cache})
@@ -103,64 +103,64 @@ func New(m *model.Model, files compile.Tensors, dev backend.Device, o Options) (
 		return nil, err
 	}
 	prog.Warm()
-	b := &Bench{prog: prog, info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rnd: rand.New(rand.NewPCG(1, 2))}
+	r := &Runner{prog: prog, info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rnd: rand.New(rand.NewPCG(1, 2))}
 	if !prog.CanSample() {
-		b.logits = make([]float32, o.Batch*b.vocab)
+		r.logits = make([]float32, o.Batch*r.vocab)
 	}
-	b.peaks, err = measurer.Peaks()
-	return b, err
+	r.peaks, err = measurer.Peaks()
+	return r, err
 }
 
 // Peaks is what the device could do when New measured it.
-func (b *Bench) Peaks() backend.Peaks { return b.peaks }
+func (r *Runner) Peaks() backend.Peaks { return r.peaks }
 
 // Expect has Run predict each test by the device's profile.
-func (b *Bench) Expect(p *price.Profile) (err error) {
-	b.price, err = b.Price(p)
+func (r *Runner) Expect(p *price.Profile) (err error) {
+	r.price, err = r.Price(p)
 	return err
 }
 
 // predict is how long steps should take, s; 0 without a profile.
-func (b *Bench) predict(steps []*graph.Step) float64 {
-	if b.price == nil {
+func (r *Runner) predict(steps []*graph.Step) float64 {
+	if r.price == nil {
 		return 0
 	}
 	sum := 0.0
 	for _, s := range steps {
-		sum += b.price.Predict(s)
+		sum += r.price.Predict(s)
 	}
 	return sum
 }
 
 // Close frees the program.
-func (b *Bench) Close() { b.prog.Close() }
+func (r *Runner) Close() { r.prog.Close() }
 
 // Run measures a test so many times, after one run that does not count.
-func (b *Bench) Run(t Test, runs int) (Row, error) {
-	if err := b.fill(t.Depth, t.Batch); err != nil {
+func (r *Runner) Run(t Test, runs int) (Row, error) {
+	if err := r.fillCache(t.Depth, t.Batch); err != nil {
 		return Row{}, err
 	}
-	row := Row{Test: t, Threads: b.info.Threads, Runs: runs}
-	steps := b.steps(t)
+	row := Row{Test: t, Threads: r.info.Threads, Runs: runs}
+	steps := r.steps(t)
 	var limit time.Duration
 	tokens := 0
 	for _, s := range steps {
-		limit += b.floor(s)
+		limit += r.floor(s)
 		tokens += s.Tokens()
 	}
 	row.Limit = float64(tokens) / limit.Seconds()
-	if seconds := b.predict(steps); seconds > 0 {
+	if seconds := r.predict(steps); seconds > 0 {
 		row.Predicted = float64(tokens) / seconds
 	}
 	var rates []float64
 	for i := range runs + 1 {
 		start := time.Now()
 		for _, s := range steps {
-			if err := b.step(s); err != nil {
+			if err := r.step(s); err != nil {
 				return row, err
 			}
 		}
-		if err := b.finish(); err != nil {
+		if err := r.finish(); err != nil {
 			return row, err
 		}
 		if i > 0 {
@@ -174,7 +174,7 @@ func (b *Bench) Run(t Test, runs int) (Row, error) {
 }
 
 // steps is a test as the steps it takes.
-func (b *Bench) steps(t Test) []*graph.Step {
+func (r *Runner) steps(t Test) []*graph.Step {
 	var all []*graph.Step
 	if t.Decode > 0 {
 		for i := range t.Decode {
@@ -187,7 +187,7 @@ func (b *Bench) steps(t Test) []*graph.Step {
 		return all
 	}
 	for at := 0; at < t.Prompt; {
-		n := min(max(b.chunk/t.Batch, 1), t.Prompt-at)
+		n := min(max(r.chunk/t.Batch, 1), t.Prompt-at)
 		s := &graph.Step{Logits: t.Batch}
 		for range t.Batch {
 			s.Seqs = append(s.Seqs, graph.Seq{New: n, Past: t.Depth + at})
@@ -199,10 +199,10 @@ func (b *Bench) steps(t Test) []*graph.Step {
 }
 
 // floor is the least time of a step.
-func (b *Bench) floor(s *graph.Step) time.Duration {
+func (r *Runner) floor(s *graph.Step) time.Duration {
 	var sum time.Duration
-	for _, n := range b.prog.Graph.Nodes {
-		sum += b.peaks.Floor(n, s)
+	for _, n := range r.prog.Graph.Nodes {
+		sum += r.peaks.Floor(n, s)
 	}
 	return sum
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/ridge-llm/ridge/chat"
 )
 
-// guideFlags name the language that an answer must be in.
-type guideFlags struct {
+// structuredOutputFlags give the grammar that an answer must follow.
+type structuredOutputFlags struct {
 	json                   bool
 	schema, grammar, regex string
 }
 
-func (f *guideFlags) add(cmd *cobra.Command) {
+func (f *structuredOutputFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.json, "json", false, "answer with a JSON object")
 	cmd.Flags().StringVar(&f.schema, "json-schema", "", "answer with JSON that satisfies this schema: a file, or the schema itself")
-	cmd.Flags().StringVar(&f.grammar, "grammar", "", "answer in the language of this GBNF file")
+	cmd.Flags().StringVar(&f.grammar, "grammar", "", "answer that matches the grammar of this GBNF file")
 	cmd.Flags().StringVar(&f.regex, "regex", "", "answer with a text that matches this expression as a whole")
 	cmd.MarkFlagsMutuallyExclusive("json", "json-schema", "grammar", "regex")
 }
 
 // language reads what was given; any text when nothing was.
-func (f *guideFlags) language() (ridge.Language, error) {
+func (f *structuredOutputFlags) language() (ridge.Language, error) {
 	switch {
 	case f.json:
 		return ridge.JSONObject(), nil
@@ -52,7 +52,7 @@ func (f *guideFlags) language() (ridge.Language, error) {
 }
 
 // constrain holds the answers to a conversation, or with none the text that continues a prompt, to the language.
-func (f *guideFlags) constrain(ctx context.Context, m *ridge.Model, p *ridge.Params, conversation []chat.Message) error {
+func (f *structuredOutputFlags) constrain(ctx context.Context, m *ridge.Model, p *ridge.Params, conversation []chat.Message) error {
 	l, err := f.language()
 	if err != nil || l.Any() {
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// yardVocab is how many rows the tables have that feed the graphs.
-const yardVocab = 64
+// tableRows is how many rows the tables have that feed the graphs.
+const tableRows = 64
 
 // find is a graph.Finder that has every weight, in the format that its name says behind a slash; F32 otherwise.
 func find(name string) (graph.Found, bool) {
@@ -29,25 +29,25 @@ func axis(name string, count, size int) graph.Axis {
 	return graph.Axis{Name: name, Count: count, Size: size}
 }
 
-// yard builds graphs to measure with.
-type yard struct {
+// benchGraph builds graphs to measure with.
+type benchGraph struct {
 	*graph.Builder
 	info backend.Info
 	last *graph.Value
 }
 
-func newYard(name string, info backend.Info, cache graph.Type) *yard {
-	return &yard{Builder: graph.NewBuilder(name, find, info.Act, cache), info: info}
+func newBenchGraph(name string, info backend.Info, cache graph.Type) *benchGraph {
+	return &benchGraph{Builder: graph.NewBuilder(name, find, info.Act, cache), info: info}
 }
 
 // feed is rows of random numbers.
-func (y *yard) feed(name string, a graph.Axis) *graph.Value {
-	y.last = y.Embed(name, y.Weight(name+".table", axis("vocab", yardVocab, 1), a), 0)
+func (y *benchGraph) feed(name string, a graph.Axis) *graph.Value {
+	y.last = y.Embed(name, y.Weight(name+".table", axis("vocab", tableRows, 1), a), 0)
 	return y.last
 }
 
 // products multiplies rows of in numbers with a matrix of out rows in each of the formats.
-func (y *yard) products(out, in int, formats []quant.Format) {
+func (y *benchGraph) products(out, in int, formats []quant.Format) {
 	name := fmt.Sprintf("%dx%d", out, in)
 	x := y.feed(name, axis("in", in, 1))
 	small := y.feed(name+".small", axis("small", 64, 1))
@@ -69,7 +69,7 @@ func (y *yard) products(out, in int, formats []quant.Format) {
 func apart(s price.Sample) bool { return strings.Contains(s.Node.Out[0].Name, ".apart") }
 
 // rows adds the ops that treat rows one by one, on rows of heads × size numbers.
-func (y *yard) rows(heads, size int) {
+func (y *benchGraph) rows(heads, size int) {
 	name := fmt.Sprintf("rows%dx%d", heads, size)
 	hidden, perHead := axis("hidden", heads*size, 1), axis("heads", heads, size)
 	x, z := y.feed(name+".x", hidden), y.feed(name+".z", hidden)
@@ -90,7 +90,7 @@ func (y *yard) rows(heads, size int) {
 }
 
 // attention adds a cache with its writing, and attention over it.
-func (y *yard) attention(layer, heads, kv, size int) {
+func (y *benchGraph) attention(layer, heads, kv, size int) {
 	name := fmt.Sprintf("attention%d:%dx%d", heads, kv, size)
 	keys := axis("kv", kv, size)
 	q, k, v := y.feed(name+".q", axis("heads", heads, size)), y.feed(name+".k", keys), y.feed(name+".v", keys)
@@ -99,7 +99,7 @@ func (y *yard) attention(layer, heads, kv, size int) {
 }
 
 // finish ends the graph; all of its nodes run, though only one makes its output.
-func (y *yard) finish() (*graph.Graph, error) { return y.Finish(y.SelectRows("out", y.last)) }
+func (y *benchGraph) finish() (*graph.Graph, error) { return y.Finish(y.SelectRows("out", y.last)) }
 
 // tensors are the random weights of a graph, by their names.
 type tensors map[string]quant.Tensor

@@ -17,13 +17,13 @@ import (
 	"github.com/ridge-llm/ridge/pass"
 )
 
-// paperFlags choose a model that exists on paper: its weights need not be there.
-type paperFlags struct {
+// modelShapeFlags choose a model that exists on paper: its weights need not be there.
+type modelShapeFlags struct {
 	number, cache, quantization string
 	kvType                      graph.Type
 }
 
-func (f *paperFlags) add(cmd *cobra.Command) {
+func (f *modelShapeFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.number, "type", "", "number format of the matrices, as for ridge convert; default: as the model has them")
 	fl.StringVar(&f.cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8")
@@ -31,7 +31,7 @@ func (f *paperFlags) add(cmd *cobra.Command) {
 }
 
 // parse reads the flags that are names.
-func (f *paperFlags) parse() error {
+func (f *modelShapeFlags) parse() error {
 	types := map[string]graph.Type{"f16": graph.F16, "bf16": graph.BF16, "f32": graph.F32, "int8": graph.I8, "fp8": graph.F8}
 	var ok bool
 	if f.kvType, ok = types[f.cache]; !ok {
@@ -41,7 +41,7 @@ func (f *paperFlags) parse() error {
 }
 
 // model finds the model's configuration; its weights need not be there.
-func (f *paperFlags) model(arg string) (*model.Model, error) {
+func (f *modelShapeFlags) model(arg string) (*model.Model, error) {
 	if arg == "" {
 		b, err := openModel(nil)
 		if err != nil {
@@ -78,7 +78,7 @@ func (f *paperFlags) model(arg string) (*model.Model, error) {
 }
 
 // graph builds a model's graph as the model means it, for a type of activations.
-func (f *paperFlags) graph(m *model.Model, act graph.Type) (*graph.Graph, error) {
+func (f *modelShapeFlags) graph(m *model.Model, act graph.Type) (*graph.Graph, error) {
 	g, err := m.Graph(model.Options{Act: act, Cache: f.kvType})
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (f *paperFlags) graph(m *model.Model, act graph.Type) (*graph.Graph, error)
 }
 
 // retype gives the graph's matrices the formats that --type would give them in a file.
-func (f *paperFlags) retype(m *model.Model, g *graph.Graph) error {
+func (f *modelShapeFlags) retype(m *model.Model, g *graph.Graph) error {
 	t, err := convert.ParseType(f.number)
 	if err != nil {
 		return err

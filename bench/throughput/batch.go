@@ -1,4 +1,4 @@
-package bench
+package throughput
 
 import (
 	"math/rand/v2"
@@ -7,9 +7,9 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// Lay writes the batch of a step, with random tokens of a vocabulary: sequence i has the pages from i × SeqPages on, and
+// FillBatch writes the batch of a step, with random tokens of a vocabulary: sequence i has the pages from i × SeqPages on, and
 // the first sequences want logits.
-func Lay(t *backend.Batch, lim backend.Limits, s *graph.Step, vocab int, rnd *rand.Rand) {
+func FillBatch(t *backend.Batch, lim backend.Limits, s *graph.Step, vocab int, rnd *rand.Rand) {
 	t.Tokens, t.Positions, t.Slots, t.LogitsIndices = t.Tokens[:0], t.Positions[:0], t.Slots[:0], t.LogitsIndices[:0]
 	t.QStart, t.KVLen, t.RopeLen, t.Pages = append(t.QStart[:0], 0), t.KVLen[:0], t.RopeLen[:0], t.Pages[:0]
 	t.SeqPages = lim.SeqPages

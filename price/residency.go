@@ -1,7 +1,7 @@
 package price
 
-// home is where bytes are that a step reads again and again: in a level, but for the share that lies one level further.
-type home struct {
+// residency is where bytes are that a step reads again and again: in a level, but for the share that lies one level further.
+type residency struct {
 	level  int
 	beyond float64 // 0 to 1
 }
@@ -13,23 +13,23 @@ const (
 	holdsNothing = 1.25
 )
 
-// home is the nearest level that holds some of so many bytes.
-func (p *Profile) home(bytes int64) home {
+// residency is the nearest level that holds some of so many bytes.
+func (p *Profile) residency(bytes int64) residency {
 	last := len(p.Levels) - 1
 	for i := range p.Levels[:last] {
 		full := float64(bytes) / float64(p.Levels[i].Bytes)
 		if full < holdsNothing {
-			return home{i, max(full-holdsAll, 0) / (holdsNothing - holdsAll)}
+			return residency{i, max(full-holdsAll, 0) / (holdsNothing - holdsAll)}
 		}
 	}
-	return home{level: last}
+	return residency{level: last}
 }
 
 // traffic is bytes by level.
 type traffic [MaxLevels]int64
 
 // add puts bytes where they are.
-func (t *traffic) add(h home, bytes int64) {
+func (t *traffic) add(h residency, bytes int64) {
 	if h.beyond > 0 {
 		beyond := int64(h.beyond * float64(bytes))
 		t[h.level+1] += beyond

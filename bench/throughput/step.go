@@ -1,0 +1,72 @@
+package throughput
+
+import (
+	"github.com/ridge-llm/ridge/backend/sampling"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// step runs one step on random tokens. What sampling would look at comes to the host: the logits or, of a device that samples,
+// the likeliest tokens, and those of the step before while the device is at this one, as in the engine.
+func (r *Runner) step(s *graph.Step) error {
+	r.fillBatch(s)
+	if err := r.prog.Run(&r.batch); err != nil {
+		return err
+	}
+	if !r.prog.CanSample() {
+		return r.prog.Logits(r.logits, 0, s.Logits)
+	}
+	r.samples = r.samples[:0]
+	for row := range s.Logits {
+		r.samples = append(r.samples, sampling.Sample{Row: row, TopP: 1, TypicalP: 1, Future: -1})
+	}
+	if err := r.prog.Sample(r.samples); err != nil {
+		return err
+	}
+	pending := r.waits
+	r.waits = true
+	if !pending {
+		return nil
+	}
+	_, err := r.prog.SampleResults(nil)
+	return err
+}
+
+// finish waits for the last step.
+func (r *Runner) finish() error {
+	if !r.waits {
+		return nil
+	}
+	r.waits = false
+	_, err := r.prog.SampleResults(nil)
+	return err
+}
+
+// fillBatch writes the batch of a step.
+func (r *Runner) fillBatch(s *graph.Step) { FillBatch(&r.batch, r.prog.Limits, s, r.vocab, r.rnd) }
+
+// fillCache sees to it that the first sequences have real keys and values of depth tokens: sequence 0 computes them, and the
+// others get a copy of its pages, which are their own to read.
+func (r *Runner) fillCache(depth, sequences int) error {
+	if depth == 0 {
+		return nil
+	}
+	for r.filled < depth {
+		n := min(r.chunk, depth-r.filled)
+		if err := r.step(&graph.Step{Seqs: []graph.Seq{{New: n, Past: r.filled}}, Logits: 1}); err != nil {
+			return err
+		}
+		r.filled += n
+	}
+	if err := r.finish(); err != nil {
+		return err
+	}
+	pages := (depth + pageSize - 1) / pageSize
+	for s := 1; s < sequences; s++ {
+		for p := range pages {
+			if err := r.prog.CopyPage(int32(p), int32(s*r.prog.Limits.SeqPages+p)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
