@@ -9,8 +9,8 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
+	densesm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_sm90"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/size"
 )
@@ -118,7 +118,7 @@ func (d *Device) start() (err error) {
 }
 
 // counters is how many there are.
-const counters = max(1<<17, slab.MaxTiles)
+const counters = max(1<<17, packed.MaxTiles)
 
 // shared gets the memory that launches share.
 func (d *Device) shared() (err error) {
@@ -131,11 +131,11 @@ func (d *Device) shared() (err error) {
 	if !d.hopper() {
 		return nil // other kernels do not cut tiles
 	}
-	pieces := gemm.PartialBytes(d.ctx.SMs, gemm.MaxRows)
+	pieces := densesm90.PartialBytes(d.ctx.SMs, densesm90.MaxRows)
 	if d.partial, err = d.alloc(pieces, "the pieces of packed products"); err != nil {
 		return err
 	}
-	if d.squares, err = d.alloc(slab.SquaresBytes, "the squares of rows"); err != nil {
+	if d.squares, err = d.alloc(packed.SquaresBytes, "the squares of rows"); err != nil {
 		return err
 	}
 	if d.sums, err = d.alloc(pieces, "the pieces of matrix products"); err != nil {
@@ -145,7 +145,7 @@ func (d *Device) shared() (err error) {
 }
 
 // rowTiles are the rows of the kernels for products: skinny's one by one up to 8, then the widths of gemm's tiles.
-var rowTiles = []int{1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, gemm.MaxRows}
+var rowTiles = []int{1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, densesm90.MaxRows}
 
 // Info implements backend.Device.
 func (d *Device) Info() backend.Info {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/sample"
+	samplekernel "github.com/ridge-llm/ridge/backend/cuda/kernels/sampling"
 	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -22,7 +22,7 @@ type drawer struct {
 	rounds  [2]round
 	next    int // round of the next Draw
 	waiting int // rounds whose tokens nobody has asked for
-	params  sample.Params
+	params  samplekernel.Params
 }
 
 // maxDraws is the most draws of a step.
@@ -32,7 +32,7 @@ const maxDraws = 4096
 type round struct {
 	host    []byte // pinned: the draws as the kernel reads them
 	device  driver.Ptr
-	results driver.Ptr // [maxDraws] sample.Result
+	results driver.Ptr // [maxDraws] samplekernel.Result
 	back    []byte     // pinned: the results
 	n       int
 	began   *driver.Event // the step that they belong to
@@ -45,8 +45,8 @@ func (d *Device) newDrawer() (*drawer, error) {
 		r := &w.rounds[i]
 		var err [4]error
 		w.fed[i], err[0] = d.alloc(4*maxDraws, "chosen tokens")
-		r.results, err[1] = d.alloc(int64(maxDraws*sample.ResultBytes), "results of drawing")
-		r.back, err[2] = d.ctx.AllocHost(maxDraws * sample.ResultBytes)
+		r.results, err[1] = d.alloc(int64(maxDraws*samplekernel.ResultBytes), "results of drawing")
+		r.back, err[2] = d.ctx.AllocHost(maxDraws * samplekernel.ResultBytes)
 		r.done, err[3] = d.ctx.NewEvent()
 		if err := errors.Join(err[:]...); err != nil {
 			return nil, err
@@ -91,10 +91,10 @@ func (r *round) fit(ctx *driver.Context, n int) (err error) {
 // CanSample implements backend.Sampler. It gets the memory for such draws, so that no step has to: a mask each, and penalties that look
 // at as many tokens as the cache holds (beginnings that texts share may make it more; the memory then grows).
 func (d *Device) CanSample(v *graph.Value, most int) bool {
-	if most > maxDraws || !sample.Fits(v.Axis.Len(), v.Type) {
+	if most > maxDraws || !samplekernel.Fits(v.Axis.Len(), v.Type) {
 		return false
 	}
-	room := sample.Room(most, d.steps.lim.Pages*d.steps.lim.PageSize, v.Axis.Len())
+	room := samplekernel.Room(most, d.steps.lim.Pages*d.steps.lim.PageSize, v.Axis.Len())
 	return d.do(func() error {
 		return errors.Join(d.draws.rounds[0].fit(d.ctx, room), d.draws.rounds[1].fit(d.ctx, room))
 	}) == nil
@@ -104,10 +104,10 @@ func (d *Device) CanSample(v *graph.Value, most int) bool {
 // should not be last.
 func (d *Device) expectDraws(n *graph.Node) error {
 	v := n.Out[0]
-	if _, ok := n.Op.(graph.Linear); !ok || v.Rows != graph.Logits || !sample.Fits(v.Axis.Len(), v.Type) {
+	if _, ok := n.Op.(graph.Linear); !ok || v.Rows != graph.Logits || !samplekernel.Fits(v.Axis.Len(), v.Type) {
 		return nil
 	}
-	_, err := sample.Find(d.loader, v.Axis.Len(), v.Type)
+	_, err := samplekernel.Find(d.loader, v.Axis.Len(), v.Type)
 	return err
 }
 
@@ -136,28 +136,28 @@ func (d *Device) draw(v *graph.Value, b backend.Buffer, draws []sampling.Sample)
 // launchDraws puts the draws of a step on the stream, behind it, and their way back.
 func (d *Device) launchDraws(r *round, v *graph.Value, b backend.Buffer, draws []sampling.Sample) error {
 	w, vocab, step := d.draws, v.Axis.Len(), d.steps.next
-	n, places := sample.Bytes(draws, vocab)
+	n, places := samplekernel.Bytes(draws, vocab)
 	if n > len(r.host) {
 		if err := r.fit(d.ctx, 2*n); err != nil {
 			return err
 		}
 	}
-	sample.Pack(r.host, draws, vocab)
-	k, err := sample.Find(d.loader, vocab, v.Type)
+	samplekernel.Pack(r.host, draws, vocab)
+	k, err := samplekernel.Find(d.loader, vocab, v.Type)
 	if err != nil {
 		return err
 	}
 	if err := d.stream.Upload(r.device, r.host[:n]); err != nil {
 		return err
 	}
-	w.params = sample.Params{
+	w.params = samplekernel.Params{
 		Logits: at(b), Rows: r.device, Edits: r.device + driver.Ptr(places.Edits), Masks: r.device + driver.Ptr(places.Masks),
 		Fed: w.fed[1-step], Drawn: w.fed[step], Results: r.results, Vocab: int32(vocab),
 	}
-	if err := sample.Launch(d.stream, k, len(draws), &w.params); err != nil {
+	if err := samplekernel.Launch(d.stream, k, len(draws), &w.params); err != nil {
 		return err
 	}
-	return d.stream.Download(r.back[:r.n*sample.ResultBytes], r.results)
+	return d.stream.Download(r.back[:r.n*samplekernel.ResultBytes], r.results)
 }
 
 // SampleResults implements backend.Sampler.
@@ -178,7 +178,7 @@ func (d *Device) SampleResults(dst []sampling.Result) (took time.Duration, err e
 	if err != nil {
 		return 0, err
 	}
-	results := sample.Results(r.back[:r.n*sample.ResultBytes])
+	results := samplekernel.Results(r.back[:r.n*samplekernel.ResultBytes])
 	for i := range dst {
 		got := &results[i]
 		dst[i] = sampling.Result{Token: got.Token, Failure: sampling.Failure(got.Failure), Logprob: got.Logprob, Top: append(dst[i].Top[:0], got.Top[:got.Tops]...)}

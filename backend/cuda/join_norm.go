@@ -6,7 +6,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -18,7 +18,7 @@ import (
 //	MoE, AddNorm           the same; see join_experts.go
 //	RMSNorm, Linear …      one launch
 //
-// In steps of some more, those of slab.Sums, the product before leaves the rows weighed, and those behind scale their results. Steps of
+// In steps of some more, those of packed.Sums, the product before leaves the rows weighed, and those behind scale their results. Steps of
 // still more rows run the nodes one by one.
 
 // fold is a normalisation that is done so.
@@ -28,8 +28,8 @@ type fold struct {
 	weight driver.Ptr
 	eps    float32
 
-	scaled bool         // whether all that read it can also scale what a summed product made
-	summed *slab.Kernel // for steps of rows that slab.Sums: that product; nil if there is none
+	scaled bool           // whether all that read it can also scale what a summed product made
+	summed *packed.Kernel // for steps of rows that packed.Sums: that product; nil if there is none
 }
 
 // findFolds gives each normalisation that can be folded, and what reads it, its fold.
@@ -56,7 +56,7 @@ func (d *Device) findFolds(all []*launch, readers map[*graph.Value]int) error {
 			continue
 		}
 		f.scaled = !slices.ContainsFunc(behind, func(l *launch) bool {
-			return !slab.FitsBehind(d.loader, l.node.Out[0].Axis.Len(), l.node.In[0].Axis.Len())
+			return !packed.FitsBehind(d.loader, l.node.Out[0].Axis.Len(), l.node.In[0].Axis.Len())
 		})
 		var err error
 		if f.weight, err = d.vector(l.args.Weights[0]); err != nil {
@@ -76,9 +76,9 @@ func (d *Device) foldRows(l *launch) int {
 	}
 	w := l.args.Weights[0].(*weight)
 	if !packs(w) {
-		return 0 // a launch of its own costs less than what each of kernels/skinny's many blocks would have to read
+		return 0 // a launch of its own costs less than what each of kernels/gemm/skinny's many blocks would have to read
 	}
-	return slab.Folds(d.loader, w.format, l.node.In[0].Axis.Len())
+	return packed.Folds(d.loader, w.format, l.node.In[0].Axis.Len())
 }
 
 // sumRows is up to how many rows the last launch but one, a product or a block of experts, can add what the last, an AddNorm, does.
@@ -167,7 +167,7 @@ func (d *Device) joinSum(l []*launch, _ map[*graph.Value]int) (*launch, int, err
 		switch m := s.rows(rows); {
 		case m <= f.rows:
 			return few.Launch(d.stream, m)
-		case f.summed != nil && slab.Sums(m):
+		case f.summed != nil && packed.Sums(m):
 			return f.summed.Launch(d.stream, m)
 		}
 		if err := product.put(s); err != nil {
@@ -178,7 +178,7 @@ func (d *Device) joinSum(l []*launch, _ map[*graph.Value]int) (*launch, int, err
 }
 
 // bindSum binds a product whose result is added to what a sum adds it to: for few rows, and for more if all behind it can do their part.
-func (d *Device) bindSum(product, sum *launch) (*slab.Kernel, error) {
+func (d *Device) bindSum(product, sum *launch) (*packed.Kernel, error) {
 	x, residual, to, normed := product.args.In[0], sum.args.In[1-sum.summand(product)], sum.args.Out[0], sum.args.Out[1]
 	in, out, w, f := product.node.In[0], product.node.Out[0], product.args.Weights[0].(*weight), sum.fold
 	bias, err := d.bias(product.args)
@@ -189,15 +189,15 @@ func (d *Device) bindSum(product, sum *launch) (*slab.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := slab.Problem{
-		X: at(x), Rows: int(x.Len / in.RowBytes()), K: in.Axis.Len(), Parts: []slab.Part{{W: on, Bias: bias, Y: at(to), N: out.Axis.Len()}}, Residual: at(residual),
+	p := packed.Problem{
+		X: at(x), Rows: int(x.Len / in.RowBytes()), K: in.Axis.Len(), Parts: []packed.Part{{W: on, Bias: bias, Y: at(to), N: out.Axis.Len()}}, Residual: at(residual),
 	}
 	if f.scaled && !overlap(normed, x) && (!overlap(normed, residual) || normed.Off == residual.Off) {
-		if f.summed, err = slab.Summed(d.loader, w.format, p, f.weight, at(normed), d.scratch()); err != nil {
+		if f.summed, err = packed.Summed(d.loader, w.format, p, f.weight, at(normed), d.scratch()); err != nil {
 			return nil, err
 		}
 	}
-	return slab.Folded(d.loader, w.format, p)
+	return packed.Folded(d.loader, w.format, p)
 }
 
 // joinNorm joins a normalisation that is folded and what reads it.

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/bytes"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/decode"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/attention/decode"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/kv8"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/rope"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -146,8 +146,8 @@ func (d *Device) joinTurnStore(l []*launch, readers map[*graph.Value]int) (*laun
 // turnStore finds what turns queries and keys and stores keys and values in a cache of this type; nil if there is none.
 func (d *Device) turnStore(c *graph.Cache, p rope.TurnStoreParams) (func(s *step) error, error) {
 	switch {
-	case eightBit(c.Type) && max(c.K.Size, c.V.Size) <= bytes.MaxSize:
-		return d.storeBytes(graph.BF16, c, bytes.StoreParams{
+	case eightBit(c.Type) && max(c.K.Size, c.V.Size) <= kv8.MaxSize:
+		return d.storeBytes(graph.BF16, c, kv8.StoreParams{
 			Q: p.Q, K: p.K, V: p.V, Angles: p.Angles, Y: p.Y, Cache: p.Cache,
 			Heads: p.Heads, KVHeads: p.KVHeads, Size: p.Size, VSize: int32(c.V.Size), Dim: p.Dim, Adjacent: p.Adjacent,
 		})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
+	densesm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_sm90"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -44,8 +44,8 @@ func (d *Device) Peaks() (backend.Peaks, error) {
 			return nil
 		}
 		for t, rate := range map[graph.Type]*float64{graph.BF16: &p.BF16, graph.F8: &p.FP8, graph.I8: &p.Int8} {
-			w := gemm.Weight{W: a + peakSize*peakSize*2, Scale: a, Y: b, N: peakSize}
-			k, err := gemm.New(d.loader, gemm.Problem{Type: t, X: a, XScale: a, Rows: peakSize, K: peakSize, Weights: []gemm.Weight{w}}, d.sums)
+			w := densesm90.Weight{W: a + peakSize*peakSize*2, Scale: a, Y: b, N: peakSize}
+			k, err := densesm90.New(d.loader, densesm90.Problem{Type: t, X: a, XScale: a, Rows: peakSize, K: peakSize, Weights: []densesm90.Weight{w}}, d.sums)
 			if err != nil {
 				return err
 			}

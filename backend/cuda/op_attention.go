@@ -4,21 +4,21 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/attend"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/decode"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/flash"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/prefill"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/attention/decode"
+	prefillsm80 "github.com/ridge-llm/ridge/backend/cuda/kernels/attention/prefill_sm80"
+	prefillsm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/attention/prefill_sm90"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/attention/simt"
 	"github.com/ridge-llm/ridge/graph"
 )
 
 // attentions lists the ways to compute attention, the fastest first.
 func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 	c := n.In[1].Cache
-	if c.K.Size > attend.MaxSize || c.V.Size > attend.MaxSize {
+	if c.K.Size > simt.MaxSize || c.V.Size > simt.MaxSize {
 		return nil
 	}
 	plain := d.one("attention plain", bindAttention)
-	if n.In[0].Type != graph.BF16 || !decode.Fits(c.K.Size, c.V.Size, c.Type) || !flash.Fits(c.K.Size, c.V.Size) {
+	if n.In[0].Type != graph.BF16 || !decode.Fits(c.K.Size, c.V.Size, c.Type) || !prefillsm80.Fits(c.K.Size, c.V.Size) {
 		return plain
 	}
 	name := "attention split, mma"
@@ -37,7 +37,7 @@ func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 
 func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	o, q, c := n.Op.(graph.Attention), n.In[0], n.In[1].Cache
-	k, err := attend.Find(d.loader, q.Type, c.Type)
+	k, err := simt.Find(d.loader, q.Type, c.Type)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error,
 	if err != nil {
 		return nil, err
 	}
-	p := &attend.Params{
+	p := &simt.Params{
 		Q: at(a.In[0]), Cache: at(a.In[1]), Y: at(a.Out[0]), Sinks: sinks,
 		Heads: int32(q.Axis.Count), KVHeads: int32(c.K.Count), KSize: int32(c.K.Size), VSize: int32(c.V.Size),
 		Window: int32(c.Window), Scale: float32(o.Scale), Softcap: float32(o.Softcap),
@@ -55,7 +55,7 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error,
 	}
 	return func(s *step) error {
 		p.Step = s.Step
-		return attend.Launch(d.stream, k, s.tokens, p)
+		return simt.Launch(d.stream, k, s.tokens, p)
 	}, nil
 }
 
@@ -112,25 +112,25 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 	}, nil
 }
 
-// prompts is a kernel for sequences with many new tokens: see prefill.Kernel.
+// prompts is a kernel for sequences with many new tokens: see prefillsm90.Kernel.
 type prompts interface {
 	Launch(s *driver.Stream, step *kernels.Step, tiles, tokens int) error
 }
 
 // findPrompts binds the fastest one.
-func (d *Device) findPrompts(p prefill.Problem) (prompts, error) {
+func (d *Device) findPrompts(p prefillsm90.Problem) (prompts, error) {
 	switch {
 	case !d.hopper():
-		return flash.New(d.loader, p)
-	case prefill.Fits(p.KSize, p.VSize):
-		return prefill.New(d.loader, p)
+		return prefillsm80.New(d.loader, p)
+	case prefillsm90.Fits(p.KSize, p.VSize):
+		return prefillsm90.New(d.loader, p)
 	}
-	return flash.NewWide(d.loader, p)
+	return prefillsm80.NewWide(d.loader, p)
 }
 
 // bindPrompts is the attention of sequences with many new tokens on the tensor cores.
 func (d *Device) bindPrompts(n *graph.Node, a backend.Args, p decode.Problem) (func(*step) error, error) {
-	problem := prefill.Problem{
+	problem := prefillsm90.Problem{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Sinks: p.Sinks, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
 		Tokens: a.Limits.Tokens, Pages: a.Limits.Pages, PageSize: a.Limits.PageSize, Taken: d.counters,
 		Window: p.Window, Both: n.Op.(graph.Attention).Both, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,

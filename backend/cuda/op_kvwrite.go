@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/bytes"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/kv8"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/rows"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -17,7 +17,7 @@ func eightBit(t graph.Type) bool { return t == graph.I8 || t == graph.F8 }
 
 // kvWrites lists the ways to store keys and values. Two that were turned before are stored as they are turned; see join_turn.go.
 func (d *Device) kvWrites(n *graph.Node) []backend.Kernel {
-	if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > bytes.MaxSize {
+	if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize {
 		return nil
 	}
 	return d.one("kvwrite", bindKVWrite)
@@ -29,7 +29,7 @@ func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (func(*step) error, e
 		return nil, fmt.Errorf("cuda: pages of %d tokens; a power of two from 4 on is needed", size)
 	}
 	if eightBit(c.Type) {
-		return d.storeBytes(n.In[1].Type, c, bytes.StoreParams{
+		return d.storeBytes(n.In[1].Type, c, kv8.StoreParams{
 			K: at(a.In[1]), V: at(a.In[2]), Cache: at(a.Out[0]), KVHeads: int32(c.K.Count), Size: int32(c.K.Size), VSize: int32(c.V.Size),
 		})
 	}
@@ -45,10 +45,10 @@ func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (func(*step) error, e
 }
 
 // storeBytes is the store in a cache of eight-bit numbers, of rows of type from.
-func (d *Device) storeBytes(from graph.Type, c *graph.Cache, p bytes.StoreParams) (func(*step) error, error) {
-	k, err := bytes.Store(d.loader, from, c.Type)
+func (d *Device) storeBytes(from graph.Type, c *graph.Cache, p kv8.StoreParams) (func(*step) error, error) {
+	k, err := kv8.Store(d.loader, from, c.Type)
 	return func(s *step) error {
 		p.Step = s.Step
-		return bytes.LaunchStore(d.stream, k, s.tokens, &p)
+		return kv8.LaunchStore(d.stream, k, s.tokens, &p)
 	}, err
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/linear"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/skinny"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/tile"
+	densesimt "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_simt"
+	densesm80 "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_sm80"
+	densesm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_sm90"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/skinny"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -19,7 +19,7 @@ func (d *Device) linears(n *graph.Node) []backend.Kernel {
 	var all []backend.Kernel
 	if streams(n) {
 		name := "linear skinny, mma"
-		if d.hopper() && gemm.Fits(x.Type, n.Out[0].Axis.Len(), x.Axis.Len()) {
+		if d.hopper() && densesm90.Fits(x.Type, n.Out[0].Axis.Len(), x.Axis.Len()) {
 			name = "linear skinny, wgmma"
 		}
 		if eightBit(x.Type) {
@@ -53,11 +53,11 @@ func (d *Device) bias(a backend.Args) (driver.Ptr, error) {
 func bindLinear(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	x, out, w := n.In[0], n.Out[0], a.Weights[0].(*weight)
 	as := w.plainType(x.Type)
-	p := &linear.Params{X: at(a.In[0]), Y: at(a.Out[0]), N: int32(out.Axis.Len()), K: int32(x.Axis.Len())}
+	p := &densesimt.Params{X: at(a.In[0]), Y: at(a.Out[0]), N: int32(out.Axis.Len()), K: int32(x.Axis.Len())}
 	if out.Type == graph.F32 {
 		p.ToF32 = 1
 	}
-	k, err := linear.Find(d.loader, x.Type, as)
+	k, err := densesimt.Find(d.loader, x.Type, as)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (func(*step) error, er
 		if p.M = int32(s.rows(out.Rows)); p.M == 0 {
 			return nil
 		}
-		return linear.Launch(d.stream, k, p)
+		return densesimt.Launch(d.stream, k, p)
 	}, nil
 }
 
@@ -86,7 +86,7 @@ func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, e
 		return d.bindSlab(layers, act)
 	}
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
-	wide := gemm.Problem{Type: x.Type, X: at(buffer), XScale: scalesOf(x, buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}
+	wide := densesm90.Problem{Type: x.Type, X: at(buffer), XScale: scalesOf(x, buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}
 	few := &skinny.Params{X: wide.X, XScale: wide.XScale, K: int32(kernels.Pairs(x.Type, wide.K))}
 	fits, weave := d.hopper(), func() error { return nil }
 	for i, l := range layers {
@@ -111,9 +111,9 @@ func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, e
 		if err != nil {
 			return nil, err
 		}
-		wide.Weights = append(wide.Weights, gemm.Weight{W: w, Bias: bias, Scale: matrix.scales, Y: y, N: n})
+		wide.Weights = append(wide.Weights, densesm90.Weight{W: w, Bias: bias, Scale: matrix.scales, Y: y, N: n})
 		few.Part[i] = skinny.Part{W: w, Bias: bias, Scale: matrix.scales, Y: y, N: int32(n)}
-		fits = fits && gemm.Fits(x.Type, n, wide.K)
+		fits = fits && densesm90.Fits(x.Type, n, wide.K)
 	}
 	few.Parts = int32(len(wide.Weights))
 	if act != nil {
@@ -150,19 +150,19 @@ func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, e
 }
 
 // bindProduct binds the product of many rows: Hopper's kernel, which all its matrices must fit, or the one for a single matrix elsewhere.
-func (d *Device) bindProduct(p gemm.Problem, fits bool) (func(m int) error, error) {
+func (d *Device) bindProduct(p densesm90.Problem, fits bool) (func(m int) error, error) {
 	if fits {
-		k, err := gemm.New(d.loader, p, d.sums)
+		k, err := densesm90.New(d.loader, p, d.sums)
 		return func(m int) error { return k.Launch(d.stream, m) }, err
 	}
 	if len(p.Weights) != 1 || p.Gated {
 		return nil, fmt.Errorf("cuda: %d layers of odd sizes cannot be joined", len(p.Weights))
 	}
-	k, err := tile.Find(d.loader, p.Type)
+	k, err := densesm80.Find(d.loader, p.Type)
 	w := p.Weights[0]
-	t := &tile.Params{X: p.X, XScale: p.XScale, W: w.W, Scale: w.Scale, Bias: w.Bias, Y: w.Y, N: int32(w.N), K: int32(kernels.Pairs(p.Type, p.K))}
+	t := &densesm80.Params{X: p.X, XScale: p.XScale, W: w.W, Scale: w.Scale, Bias: w.Bias, Y: w.Y, N: int32(w.N), K: int32(kernels.Pairs(p.Type, p.K))}
 	return func(m int) error {
 		t.M = int32(m)
-		return tile.Launch(d.stream, k, t)
+		return densesm80.Launch(d.stream, k, t)
 	}, err
 }

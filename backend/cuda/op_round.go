@@ -3,8 +3,8 @@ package cuda
 import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/narrow"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
+	pertoken "github.com/ridge-llm/ridge/backend/cuda/kernels/quant/per_token"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -26,7 +26,7 @@ func scalesOf(v *graph.Value, b backend.Buffer) driver.Ptr {
 
 // rounds lists the ways to round rows.
 func (d *Device) rounds(n *graph.Node) []backend.Kernel {
-	if x := n.In[0]; !eightBit(n.Out[0].Type) || !narrow.Fits(x.Axis.Len()) {
+	if x := n.In[0]; !eightBit(n.Out[0].Type) || !pertoken.Fits(x.Axis.Len()) {
 		return nil
 	}
 	return d.one("round", bindRound)
@@ -34,14 +34,14 @@ func (d *Device) rounds(n *graph.Node) []backend.Kernel {
 
 func bindRound(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	x, y := n.In[0], n.Out[0]
-	k, err := narrow.Find(d.loader, x.Type, y.Type)
-	p := &narrow.Params{X: at(a.In[0]), Y: at(a.Out[0]), Scale: scalesOf(y, a.Out[0]), N: int32(x.Axis.Len())}
+	k, err := pertoken.Find(d.loader, x.Type, y.Type)
+	p := &pertoken.Params{X: at(a.In[0]), Y: at(a.Out[0]), Scale: scalesOf(y, a.Out[0]), N: int32(x.Axis.Len())}
 	return func(s *step) error {
 		m := s.rows(y.Rows)
 		if m == 0 {
 			return nil
 		}
-		return narrow.Launch(d.stream, k, m, p)
+		return pertoken.Launch(d.stream, k, m, p)
 	}, err
 }
 
@@ -66,14 +66,14 @@ func (d *Device) rounded(w *weight, as graph.Type) (driver.Ptr, error) {
 	if err != nil {
 		return 0, err
 	}
-	k, err := narrow.Find(d.loader, from, as)
+	k, err := pertoken.Find(d.loader, from, as)
 	if err != nil {
 		return 0, err
 	}
 	if err := d.upload.wait(); err != nil {
 		return 0, err
 	}
-	if err := narrow.Launch(d.stream, k, t.Rows, &narrow.Params{X: x, Y: codes, Scale: w.scales, N: int32(t.Cols)}); err != nil {
+	if err := pertoken.Launch(d.stream, k, t.Rows, &pertoken.Params{X: x, Y: codes, Scale: w.scales, N: int32(t.Cols)}); err != nil {
 		return 0, err
 	}
 	if err := d.stream.Synchronize(); err != nil {
@@ -97,7 +97,7 @@ func (d *Device) roundSlabs(w *weight, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	k, err := slab.FindRound(d.loader, from)
+	k, err := packed.FindRound(d.loader, from)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (d *Device) roundSlabs(w *weight, bytes int64) error {
 	if err := d.upload.wait(); err != nil {
 		return err
 	}
-	if err := slab.Round(d.stream, k, &slab.Rounded{X: x, W: w.packed, N: int32(w.tensor.Rows), K: int32(w.tensor.Cols)}); err != nil {
+	if err := packed.Round(d.stream, k, &packed.Rounded{X: x, W: w.packed, N: int32(w.tensor.Rows), K: int32(w.tensor.Cols)}); err != nil {
 		return err
 	}
 	if err := d.stream.Synchronize(); err != nil {

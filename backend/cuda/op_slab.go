@@ -2,8 +2,8 @@ package cuda
 
 import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
+	densesm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_sm90"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -22,18 +22,18 @@ func (d *Device) slabRows(f quant.Format) int {
 }
 
 // packs reports whether a layer's weight stays quantised on the device.
-func packs(w *weight) bool { return slab.Has(w.format) }
+func packs(w *weight) bool { return packed.Has(w.format) }
 
 // openedBytes is the room for weights opened to bf16, for a 32nd of the GPU's memory at most. A layer that needs more is computed in
 // groups of rows however many they are.
 func (d *Device) openedBytes() int64 { return min(1<<30, d.ctx.Memory/32) }
 
-// slabOnDevice is the weight in the layout of kernels/slab.
+// slabOnDevice is the weight in the layout of kernels/gemm/packed.
 func (d *Device) slabOnDevice(w *weight) (driver.Ptr, error) {
 	if w.packed != 0 {
 		return w.packed, nil
 	}
-	n, bytes := slab.Slabs(w.meant())
+	n, bytes := packed.Slabs(w.meant())
 	p, err := d.alloc(int64(n)*int64(bytes), "weight "+w.name)
 	if err != nil {
 		return 0, err
@@ -42,20 +42,20 @@ func (d *Device) slabOnDevice(w *weight) (driver.Ptr, error) {
 	if w.tensor.Format != w.format {
 		return p, d.roundSlabs(w, int64(n)*int64(bytes))
 	}
-	d.upload.rows(p, n, bytes, func(dst []byte, from, to int) { slab.Pack(dst, w.tensor, from, to) })
+	d.upload.rows(p, n, bytes, func(dst []byte, from, to int) { packed.Pack(dst, w.tensor, from, to) })
 	return p, nil
 }
 
-// scratch is what kernels/slab's launches share.
-func (d *Device) scratch() slab.Scratch {
-	return slab.Scratch{Partial: d.partial, Sums: d.sums, Arrived: d.counters, Squares: d.squares}
+// scratch is what kernels/gemm/packed's launches share.
+func (d *Device) scratch() packed.Scratch {
+	return packed.Scratch{Partial: d.partial, Sums: d.sums, Arrived: d.counters, Squares: d.squares}
 }
 
-// bindSlab is bindTensor for weights of one format that slab.Has.
+// bindSlab is bindTensor for weights of one format that packed.Has.
 func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, error) {
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
 	format := layers[0].args.Weights[0].(*weight).format
-	p := slab.Problem{X: at(buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}
+	p := packed.Problem{X: at(buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}
 	opened := int64(0)
 	for _, l := range layers {
 		w, err := d.slabOnDevice(l.args.Weights[0].(*weight))
@@ -66,21 +66,21 @@ func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, err
 		if err != nil {
 			return nil, err
 		}
-		part := slab.Part{W: w, Bias: bias, Y: at(l.args.Out[0]), N: l.node.Out[0].Axis.Len()}
+		part := packed.Part{W: w, Bias: bias, Y: at(l.args.Out[0]), N: l.node.Out[0].Axis.Len()}
 		p.Parts, opened = append(p.Parts, part), opened+2*int64(part.N)*int64(p.K)
 	}
 	if act != nil {
 		p.Parts[0].Y, p.Fn = at(act.args.Out[0]), int32(act.node.Op.(graph.ActMul).Fn)
 	}
-	few, err := slab.New(d.loader, format, p, d.scratch())
+	few, err := packed.New(d.loader, format, p, d.scratch())
 	if err != nil {
 		return nil, err
 	}
-	var normed *slab.Kernel
+	var normed *packed.Kernel
 	if f := layers[0].fold; f != nil {
 		p := p
 		p.X, p.Norm, p.Eps = at(f.x), f.weight, f.eps
-		if normed, err = slab.Folded(d.loader, format, p); err != nil {
+		if normed, err = packed.Folded(d.loader, format, p); err != nil {
 			return nil, err
 		}
 	}
@@ -97,7 +97,7 @@ func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, err
 			return many(m)
 		case m <= foldedRows(layers):
 			return normed.Launch(d.stream, m)
-		case f != nil && f.summed != nil && slab.Sums(m):
+		case f != nil && f.summed != nil && packed.Sums(m):
 			return few.LaunchBehind(d.stream, m, f.summed, f.eps)
 		default:
 			return few.Launch(d.stream, m)
@@ -106,32 +106,32 @@ func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, err
 }
 
 // openSlabs is a layer for many rows: its weights are opened to bf16 in memory that all layers share, and multiplied from there.
-func (d *Device) openSlabs(p slab.Problem, format quant.Format) (func(m int) error, error) {
+func (d *Device) openSlabs(p packed.Problem, format quant.Format) (func(m int) error, error) {
 	if d.opened == 0 {
 		var err error
 		if d.opened, err = d.alloc(d.openedBytes(), "opened weights"); err != nil {
 			return nil, err
 		}
 	}
-	open, err := slab.FindOpen(d.loader, format)
+	open, err := packed.FindOpen(d.loader, format)
 	if err != nil {
 		return nil, err
 	}
-	wide := gemm.Problem{Type: graph.BF16, X: p.X, Rows: p.Rows, K: p.K, Gated: p.Gated, Fn: p.Fn}
-	jobs, to, fits := make([]slab.Opened, len(p.Parts)), d.opened, d.hopper()
+	wide := densesm90.Problem{Type: graph.BF16, X: p.X, Rows: p.Rows, K: p.K, Gated: p.Gated, Fn: p.Fn}
+	jobs, to, fits := make([]packed.Opened, len(p.Parts)), d.opened, d.hopper()
 	for i, part := range p.Parts {
-		jobs[i] = slab.Opened{W: part.W, Y: to, N: int32(part.N), K: int32(p.K)}
+		jobs[i] = packed.Opened{W: part.W, Y: to, N: int32(part.N), K: int32(p.K)}
 		if p.Gated {
 			jobs[i].Woven, jobs[i].Second = 1, int32(i)
 		} else {
-			wide.Weights = append(wide.Weights, gemm.Weight{W: to, Bias: part.Bias, Y: part.Y, N: part.N})
+			wide.Weights = append(wide.Weights, densesm90.Weight{W: to, Bias: part.Bias, Y: part.Y, N: part.N})
 			to += driver.Ptr(2 * part.N * p.K)
 		}
-		fits = fits && gemm.Fits(graph.BF16, part.N, p.K)
+		fits = fits && densesm90.Fits(graph.BF16, part.N, p.K)
 	}
 	if p.Gated {
 		gate := p.Parts[0]
-		wide.Weights = []gemm.Weight{{W: to, Bias: gate.Bias, Bias2: p.Parts[1].Bias, Y: gate.Y, N: gate.N}}
+		wide.Weights = []densesm90.Weight{{W: to, Bias: gate.Bias, Bias2: p.Parts[1].Bias, Y: gate.Y, N: gate.N}}
 	}
 	multiply, err := d.bindProduct(wide, fits)
 	if err != nil {
@@ -139,7 +139,7 @@ func (d *Device) openSlabs(p slab.Problem, format quant.Format) (func(m int) err
 	}
 	return func(m int) error {
 		for i := range jobs {
-			if err := slab.Open(d.stream, open, &jobs[i]); err != nil {
+			if err := packed.Open(d.stream, open, &jobs[i]); err != nil {
 				return err
 			}
 		}

@@ -3,8 +3,8 @@ package cuda
 import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/bytes"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/prefill"
+	prefillsm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/attention/prefill_sm90"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/kv8"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -17,20 +17,20 @@ const leastOpened = 16 << 10
 
 // openedPages is how many opened pages there is room for: those of the longest sequence at least.
 func openedPages(lim backend.Limits) int {
-	return (max(leastOpened, lim.PageSize*lim.SeqPages) + bytes.PageSize - 1) / bytes.PageSize
+	return (max(leastOpened, lim.PageSize*lim.SeqPages) + kv8.PageSize - 1) / kv8.PageSize
 }
 
 // openedPagesBytes is the scratch memory: opened pages, and a table of them for each sequence.
 func openedPagesBytes(c *graph.Cache, lim backend.Limits) int64 {
 	pages := int64(openedPages(lim))
-	return pages*bytes.PageSize*2*int64(c.K.Len()+c.V.Len()) + 4*pages*int64(lim.Seqs)
+	return pages*kv8.PageSize*2*int64(c.K.Len()+c.V.Len()) + 4*pages*int64(lim.Seqs)
 }
 
 // bindOpened is the attention of prompts on such a cache; p is as if the cache were read where it lies.
-func (d *Device) bindOpened(c *graph.Cache, a backend.Args, p prefill.Problem) (func(*step) error, error) {
+func (d *Device) bindOpened(c *graph.Cache, a backend.Args, p prefillsm90.Problem) (func(*step) error, error) {
 	room := openedPages(a.Limits)
-	p.Cache, p.Pages, p.PageSize, p.Type = at(a.Scratch), room, bytes.PageSize, graph.F16
-	open, err := bytes.Open(d.loader, c.Type)
+	p.Cache, p.Pages, p.PageSize, p.Type = at(a.Scratch), room, kv8.PageSize, graph.F16
+	open, err := kv8.Open(d.loader, c.Type)
 	if err != nil {
 		return nil, err
 	}
@@ -38,21 +38,21 @@ func (d *Device) bindOpened(c *graph.Cache, a backend.Args, p prefill.Problem) (
 	if err != nil {
 		return nil, err
 	}
-	o := &bytes.OpenParams{
-		Cache: at(a.In[1]), Opened: p.Cache, Table: p.Cache + driver.Ptr(room*bytes.PageSize*2*(c.K.Len()+c.V.Len())),
+	o := &kv8.OpenParams{
+		Cache: at(a.In[1]), Opened: p.Cache, Table: p.Cache + driver.Ptr(room*kv8.PageSize*2*(c.K.Len()+c.V.Len())),
 		Heads: int32(c.K.Count), KSize: int32(c.K.Size), VSize: int32(c.V.Size), Window: int32(c.Window),
 	}
 	return func(s *step) error {
 		tiles := 0
 		for _, g := range together(s.prompts, room) {
 			o.Step, o.FirstSeq, o.Pages = s.Step, int32(g.first), int32(g.longest)
-			if err := bytes.LaunchOpen(d.stream, open, g.last-g.first+1, o); err != nil {
+			if err := kv8.LaunchOpen(d.stream, open, g.last-g.first+1, o); err != nil {
 				return err
 			}
 			view := s.Step
-			view.Pages, view.SeqPages, view.PageShift = o.Table, o.Pages, bytes.PageShift
+			view.Pages, view.SeqPages, view.PageShift = o.Table, o.Pages, kv8.PageShift
 			view.Tiles += driver.Ptr(8 * tiles)
-			if err := attend.Launch(d.stream, &view, g.tiles, g.pages*bytes.PageSize); err != nil {
+			if err := attend.Launch(d.stream, &view, g.tiles, g.pages*kv8.PageSize); err != nil {
 				return err
 			}
 			tiles += g.tiles
@@ -68,7 +68,7 @@ type group struct{ first, last, tiles, pages, longest int }
 func together(prompts []prompt, room int) []group {
 	var all []group
 	for _, p := range prompts {
-		pages := (p.length + bytes.PageSize - 1) / bytes.PageSize
+		pages := (p.length + kv8.PageSize - 1) / kv8.PageSize
 		if n := len(all); n == 0 || all[n-1].pages+pages > room {
 			all = append(all, group{first: p.seq})
 		}

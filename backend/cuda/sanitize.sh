@@ -11,7 +11,7 @@
 # An H200 gets through some 100 of racecheck's 11,000 launches a second and 200 of memcheck's, so both tools should take three to four minutes on
 # one and two on two.
 #
-# TOOLS='racecheck' runs one tool, ONLY='slab|Attention' the tests whose line in the table matches, JOBS=8 so many at a time (16 for each GPU, but
+# TOOLS='racecheck' runs one tool, ONLY='packed|Attention' the tests whose line in the table matches, JOBS=8 so many at a time (16 for each GPU, but
 # not more than processors), LIMIT=60 ends a test after so many seconds (300), LOGS=FOLDER keeps what the tool said there and not in a temporary
 # folder.
 set -euo pipefail
@@ -101,14 +101,14 @@ list() {
     done
     for path in "$folder"/*.test; do
       binary=$(basename "$path" .test)
-      at=$PWD/kernels/$binary cut='Mirrors'
+      at=$(find "$PWD/kernels" -type d -name "$binary") cut='Mirrors'
       case $binary in
-      slab)
+      packed)
         for arch in own sm_80; do
-          parts "$tool" slab "^TestAgainstPlainGo\$/^$arch\$" "$at" 'Q4_0|Q4_1' 'Q4_K|Q6_K' 'Q8_0|MXFP4'
-          job "$tool" slab "^TestFolded\$/^$arch\$" '^$' "$at"
+          parts "$tool" packed "^TestAgainstPlainGo\$/^$arch\$" "$at" 'Q4_0|Q4_1' 'Q4_K|Q6_K' 'Q8_0|MXFP4'
+          job "$tool" packed "^TestFolded\$/^$arch\$" '^$' "$at"
         done
-        parts "$tool" slab '^TestClusters$' "$at" 'clusters_of_[12]_blocks'
+        parts "$tool" packed '^TestClusters$' "$at" 'clusters_of_[12]_blocks'
         cut+='|AgainstPlainGo|Folded|Clusters' ;;
       moe)
         parts "$tool" moe '^TestBlock$' "$at" 'BF16|Q4_0|Q4_K'

@@ -8,7 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/prefill"
+	prefillsm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/attention/prefill_sm90"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -44,7 +44,7 @@ func (s *step) rows(r graph.Rows) int {
 }
 
 // tilesOf is how many tiles of attention a prompt of n new tokens makes.
-func tilesOf(n int) int { return (n + prefill.TileRows - 1) / prefill.TileRows }
+func tilesOf(n int) int { return (n + prefillsm90.TileRows - 1) / prefillsm90.TileRows }
 
 // shapeOf rounds a batch of decoding up to its bucket; other batches are launched as they are.
 func shapeOf(b *backend.Batch, lim backend.Limits) shape {
@@ -106,7 +106,7 @@ func (w *writer) ints(n int, from []int32) driver.Ptr {
 // stepBytes bounds what a step's data takes.
 func stepBytes(lim backend.Limits, pairs int) int {
 	const arrays, pad = 11, 16 // those of pack but the rates, whose padding is in pairs
-	ints := kernels.Counts + 5*lim.Tokens + 2*lim.Seqs + 1 + lim.Seqs*lim.SeqPages + lim.Logits + 2*(lim.Tokens/prefill.TileRows+lim.Seqs) + lim.Seqs*pairs
+	ints := kernels.Counts + 5*lim.Tokens + 2*lim.Seqs + 1 + lim.Seqs*lim.SeqPages + lim.Logits + 2*(lim.Tokens/prefillsm90.TileRows+lim.Seqs) + lim.Seqs*pairs
 	return 4*ints + arrays*pad
 }
 
@@ -139,7 +139,7 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 			s.prompts = append(s.prompts, prompt{seq: i, tiles: tilesOf(n), length: int(kv)})
 			for t := tilesOf(n) - 1; t >= 0; t-- {
 				binary.LittleEndian.PutUint32(tiles[8*tile:], uint32(i))
-				binary.LittleEndian.PutUint32(tiles[8*tile+4:], uint32(int(from)+t*prefill.TileRows))
+				binary.LittleEndian.PutUint32(tiles[8*tile+4:], uint32(int(from)+t*prefillsm90.TileRows))
 				tile++
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/prefill"
+	prefillsm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/attention/prefill_sm90"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
 )
@@ -94,7 +94,7 @@ func checkPacked(t *testing.T, b *backend.Batch, s *step, lim backend.Limits, at
 	covered := make([]int, tokens) // by tiles
 	for i := range s.tiles {
 		seq, first := at(s.Tiles, 2*s.tiles)[2*i], at(s.Tiles, 2*s.tiles)[2*i+1]
-		for r := first; r < min(first+prefill.TileRows, b.QStart[seq+1]); r++ {
+		for r := first; r < min(first+prefillsm90.TileRows, b.QStart[seq+1]); r++ {
 			covered[r]++
 		}
 	}

@@ -5,9 +5,9 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/attend"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/bytes"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/attention/simt"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/moe"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/kv8"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -91,12 +91,12 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 func (d *Device) Refusal(n *graph.Node) string {
 	switch o := n.Op.(type) {
 	case graph.Attention:
-		if c := n.In[1].Cache; max(c.K.Size, c.V.Size) > attend.MaxSize {
-			return fmt.Sprintf("its heads have %d numbers, and %d is the most on a GPU; the CPU has no such limit", max(c.K.Size, c.V.Size), attend.MaxSize)
+		if c := n.In[1].Cache; max(c.K.Size, c.V.Size) > simt.MaxSize {
+			return fmt.Sprintf("its heads have %d numbers, and %d is the most on a GPU; the CPU has no such limit", max(c.K.Size, c.V.Size), simt.MaxSize)
 		}
 	case graph.KVWrite:
-		if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > bytes.MaxSize {
-			return fmt.Sprintf("its heads have %d numbers, and %d is the most in a cache of %s on a GPU; choose --kv-type f16", max(c.K.Size, c.V.Size), bytes.MaxSize, c.Type)
+		if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize {
+			return fmt.Sprintf("its heads have %d numbers, and %d is the most in a cache of %s on a GPU; choose --kv-type f16", max(c.K.Size, c.V.Size), kv8.MaxSize, c.Type)
 		}
 	case graph.MoE:
 		if o.Experts > moe.MaxExperts || o.Top > moe.MaxTop {

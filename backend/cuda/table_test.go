@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/bytes"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/kv8"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
 	"github.com/ridge-llm/ridge/model"
@@ -26,7 +26,7 @@ func leftOut(g *graph.Graph) string {
 				return "rows are rounded to eight bits only where activations are in BF16"
 			}
 		case graph.KVWrite:
-			if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > bytes.MaxSize {
+			if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize {
 				return "heads of such a size are refused in a cache of eight bits"
 			}
 		}

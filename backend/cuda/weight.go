@@ -8,8 +8,8 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm"
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
+	densesm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_sm90"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -21,9 +21,9 @@ type weight struct {
 	tensor quant.Tensor // as files have it
 	format quant.Format // as the graph means it
 	on     map[graph.Type]driver.Ptr
-	woven  driver.Ptr // with the up matrix, when this is a gate; see gemm.Weave
+	woven  driver.Ptr // with the up matrix, when this is a gate; see densesm90.Weave
 	scales driver.Ptr // of its rows, when it is in numbers of eight bits
-	packed driver.Ptr // still quantised; see kernels/slab
+	packed driver.Ptr // still quantised; see kernels/gemm/packed
 
 	expertBytes int64 // of packed, when it is among those of other experts; see kernels/moe
 
@@ -63,7 +63,7 @@ func (w *weight) Bytes() int64 {
 	if w.expertBytes != 0 {
 		n += w.expertBytes
 	} else if w.packed != 0 {
-		pieces, bytes := slab.Slabs(w.meant())
+		pieces, bytes := packed.Slabs(w.meant())
 		n += int64(pieces) * int64(bytes)
 	}
 	return n
@@ -126,7 +126,7 @@ func (d *Device) woven(gate, up *weight, as graph.Type) (p driver.Ptr, weave fun
 		if err := d.upload.wait(); err != nil {
 			return err
 		}
-		if err := gemm.Weave(d.loader, d.stream, a, b, p, rows, kernels.Pairs(as, cols)); err != nil {
+		if err := densesm90.Weave(d.loader, d.stream, a, b, p, rows, kernels.Pairs(as, cols)); err != nil {
 			return err
 		}
 		if err := d.stream.Synchronize(); err != nil {

@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -9,8 +10,18 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/ptx/source"
 )
 
+// complain reports PTX that is older than its source: an error under continuous integration (CI=true), which sees what is to be published, and a line
+// of the log elsewhere, since PTX is rebuilt once for many changes of kernels.
+func complain(t *testing.T) func(format string, args ...any) {
+	if os.Getenv("CI") == "true" {
+		return t.Errorf
+	}
+	return t.Logf
+}
+
 // TestTextIsOfTheSource needs no compiler: each file names the hash of the source it was made from.
 func TestTextIsOfTheSource(t *testing.T) {
+	complain := complain(t)
 	jobs, err := source.Jobs("../kernels")
 	if err != nil {
 		t.Fatal(err)
@@ -21,16 +32,16 @@ func TestTextIsOfTheSource(t *testing.T) {
 	for _, j := range jobs {
 		file, err := files.ReadFile(j.File())
 		if err != nil {
-			t.Errorf("%v; run go generate ./backend/cuda/ptx", err)
+			complain("%v; run go generate ./backend/cuda/ptx", err)
 			continue
 		}
 		if origin, err := source.Origin(bytes.NewReader(file)); err != nil || origin != j.Origin() {
-			t.Errorf("%s was not made from the source as it is now; run go generate ./backend/cuda/ptx", j.File())
+			complain("%s was not made from the source as it is now; run go generate ./backend/cuda/ptx", j.File())
 		}
 	}
 	made, err := filepath.Glob("*.ptx.gz")
 	if err != nil || len(made) != len(jobs) {
-		t.Errorf("there are %d PTX files for %d jobs (%v); delete what has no source", len(made), len(jobs), err)
+		complain("there are %d PTX files for %d jobs (%v); delete what has no source", len(made), len(jobs), err)
 	}
 }
 
@@ -55,7 +66,7 @@ func TestTextIsWhatTheCompilerMakes(t *testing.T) {
 			}
 			got, err := read(j.File())
 			if err != nil || !bytes.Equal(got, want) {
-				t.Errorf("this is not what %s makes of the source (%v); run go generate ./backend/cuda/ptx", source.Compiler, err)
+				complain(t)("this is not what %s makes of the source (%v); run go generate ./backend/cuda/ptx", source.Compiler, err)
 			}
 		})
 	}

@@ -1,7 +1,7 @@
 // How a block of few.h knows what there is to do: it chooses the rows' experts itself and deals their slots, in order of rows. That takes a microsecond or two,
 // those of the second product while the first is at its end, and a launch that does it takes twice that.
 #pragma once
-#include "../slab/ring.h"
+#include "../gemm/packed/ring.h"
 #include "route.h"
 
 // Note is a job as blocks know it.

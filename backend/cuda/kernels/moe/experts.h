@@ -1,11 +1,11 @@
 // One product of experts with the rows that pass them, 8 × NT of them at most in a job: out = w × x, or fn(gate × x) × (up × x). The
-// weights of an expert stream from memory once for its rows, packed as kernels/slab has them or in bf16 as layout.go says; they are
+// weights of an expert stream from memory once for its rows, packed as kernels/gemm/packed has them or in bf16 as layout.go says; they are
 // opened in registers, where they are the A operand of the tensor cores.
 //
 // A warp takes a tile of 16 rows of weights (of a gated product two, of 16 rows of each matrix), or shares it with others: each then has every split-th unit of 128
 // columns. What the rows have in those columns a warp lays out in shared memory itself, a unit ahead.
 #pragma once
-#include "../slab/unit.h"
+#include "../gemm/packed/unit.h"
 #include "joined.h"
 #include "job.h"
 

@@ -1,4 +1,4 @@
 // The kernels for experts in BF16.
-#include "../slab/unit.h"
+#include "../gemm/packed/unit.h"
 #define FORMAT Sixteen
 #include "kernels.h"

@@ -1,5 +1,5 @@
 // The kernels for experts in MXFP4.
-#include "../slab/unit.h"
+#include "../gemm/packed/unit.h"
 
 // AddedFloat4 is Float4 whose bytes are put together by additions, which the multipliers do: what opens codes and all else that is not arithmetic share one pipe, and
 // one row's products wait for that.

@@ -1,4 +1,4 @@
 // The kernels for experts in Q4_0.
-#include "../slab/unit.h"
+#include "../gemm/packed/unit.h"
 #define FORMAT FourPlain
 #include "packed.h"

@@ -1,4 +1,4 @@
 // The kernels for experts in Q6_K.
-#include "../slab/unit.h"
+#include "../gemm/packed/unit.h"
 #define FORMAT Six
 #include "packed.h"

@@ -1,4 +1,4 @@
 // The kernels for experts in Q8_0.
-#include "../slab/unit.h"
+#include "../gemm/packed/unit.h"
 #define FORMAT Eight
 #include "packed.h"

@@ -1,12 +1,12 @@
-// A product of experts with few rows each: jobs of one or of up to four slots, multiplied as whole numbers, as kernels/slab has it for one to
+// A product of experts with few rows each: jobs of one or of up to four slots, multiplied as whole numbers, as kernels/gemm/packed has it for one to
 // four rows (see ../slab/digits.h). out = w × x, or fn(gate × x) × (up × x).
 //
 // The tiles (16 rows of weights) of all jobs, one job after the other, are dealt out to the blocks evenly, a run for each (see Run), so that the weights
 // of any number of experts come from memory at one rate. Of a block's warps `runs` share each tile, a run of its units each, and the tiles go
-// to such groups of warps in turn; a warp lays out its columns of x anew where the job changes, and has a ring of units, as in kernels/slab. The
+// to such groups of warps in turn; a warp lays out its columns of x anew where the job changes, and has a ring of units, as in kernels/gemm/packed. The
 // warps of a group meet at a barrier of their own, where one of them, each in turn, adds up their sums.
 #pragma once
-#include "../slab/digits.h"
+#include "../gemm/packed/digits.h"
 #include "dealt.h"
 #include "joined.h"
 

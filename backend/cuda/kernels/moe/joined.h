@@ -1,6 +1,6 @@
 // How an expert's two branches become one.
 #pragma once
-#include "../fn.h"
+#include "../activation.h"
 
 constexpr float ALPHA = 1.702f; // graph.Alpha
 

@@ -3,11 +3,11 @@ package moe
 import (
 	"encoding/binary"
 
-	"github.com/ridge-llm/ridge/backend/cuda/kernels/slab"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// An expert's matrix lies on the device in slabs, as kernels/slab has them: columns by columns, of each 16 pieces of eight rows. Formats that
+// An expert's matrix lies on the device in slabs, as kernels/gemm/packed has them: columns by columns, of each 16 pieces of eight rows. Formats that
 // slab does not know are kept in BF16, where a piece has 64 columns (of others 128):
 //
 //	[8][8 rows][8 columns]bf16
@@ -47,7 +47,7 @@ func Slabs(t quant.Tensor) (n, bytes int) {
 	if t.Format == quant.BF16 {
 		return (t.Rows + slabRows - 1) / slabRows, units(t.Cols) * columns * slabRows * 2
 	}
-	return slab.Slabs(t)
+	return packed.Slabs(t)
 }
 
 // Bytes is what a matrix takes in the form of a format.
@@ -61,7 +61,7 @@ func Pack(dst []byte, t quant.Tensor, form quant.Format, from, to int) {
 	if form == quant.BF16 {
 		packFloats(dst, t, from, to)
 	} else {
-		slab.Pack(dst, t, from, to)
+		packed.Pack(dst, t, from, to)
 	}
 }
 

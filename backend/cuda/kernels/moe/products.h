@@ -2,7 +2,7 @@
 // B lies in shared memory; A too, or in registers as mma's. Thread 32w + 4g + t of the warpgroup holds in d[4j + i] row 16w + g + 8(i/2),
 // column 8j + 2t + i%2.
 #pragma once
-#include "../hopper.h"
+#include "../sm90.h"
 
 // unswizzled describes a K-major tile in shared memory that consists of pieces of eight rows × eight columns, each 128 bytes in a row; the
 // next eight columns follow, and the next eight rows come `rows` bytes on. 256 bytes further is the next k16.

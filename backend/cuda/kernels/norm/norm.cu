@@ -1,6 +1,6 @@
 // Normalisation of rows. One block takes one row (or one warp one head), reads it twice (the second time from the cache)
 // and writes it once; sums are float32 in a fixed order.
-#include "../narrow/round.h"
+#include "../quant/per_token/round.h"
 
 struct NormParams {
   const void* x;      // [rows, n]

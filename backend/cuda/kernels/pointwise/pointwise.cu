@@ -1,5 +1,5 @@
 // Pointwise functions, 8 numbers a thread; the last numbers, if they are fewer, one by one.
-#include "../fn.h"
+#include "../activation.h"
 
 struct PointwiseParams {
   const void* x;     // [n]
@@ -9,7 +9,7 @@ struct PointwiseParams {
   int what;    // as below
   float limit; // soft cap
 };
-enum { ACT = 0, ACT_MUL = 16, ADD = 32, SOFTCAP = 48 }; // ACT and ACT_MUL plus a function of fn.h
+enum { ACT = 0, ACT_MUL = 16, ADD = 32, SOFTCAP = 48 }; // ACT and ACT_MUL plus a function of activation.h
 
 DEVICE float activation(int fn, float x) {
   switch (fn) {

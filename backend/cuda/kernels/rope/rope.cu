@@ -1,5 +1,5 @@
 // Rotary position embedding: the angles once a step, then the turning of every head by them.
-#include "../cache.h"
+#include "../kv_cache.h"
 
 struct AnglesParams {
   Step step;

@@ -1,6 +1,6 @@
 // Moving rows: embedding lookup, picking the rows whose logits are wanted, and storing keys and values. These guard
 // against rows beyond the step's count, because a recorded graph launches for its whole bucket.
-#include "../cache.h"
+#include "../kv_cache.h"
 
 struct EmbedParams {
   Step step;

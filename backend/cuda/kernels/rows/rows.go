@@ -29,7 +29,7 @@ type PickParams struct {
 // KVWriteParams mirrors KVWriteParams of rows.cu.
 type KVWriteParams struct {
 	Step        kernels.Step
-	K, V, Cache driver.Ptr // [T, KLen], [T, VLen], pages; see cache.h
+	K, V, Cache driver.Ptr // [T, KLen], [T, VLen], pages; see kv_cache.h
 	KLen, VLen  int32
 }
 

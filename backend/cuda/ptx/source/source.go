@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,14 +32,20 @@ type Job struct {
 	hash         string // of everything that goes in
 }
 
-// Jobs lists what there is to compile in dir: each NAME.cu in a folder of its own or a family's, for each target.
+// Jobs lists what there is to compile below dir: each NAME.cu, for each target.
 func Jobs(dir string) ([]Job, error) {
-	kernels, err := filepath.Glob(filepath.Join(dir, "*", "*.cu"))
+	var sources []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".cu" {
+			sources = append(sources, path)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	var jobs []Job
-	for _, cu := range kernels {
+	for _, cu := range sources {
 		sum := sha256.New()
 		fmt.Fprintln(sum, Compiler, flags)
 		if err := addText(sum, cu, map[string]bool{}); err != nil {

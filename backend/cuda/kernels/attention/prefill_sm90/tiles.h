@@ -1,0 +1,142 @@
+// The work of a launch: tiles, which blocks take as they come, and what a block's warps know of them in shared memory.
+#pragma once
+#include "../prefill_sm80/band.h"
+#include "../../sm90.h"
+
+struct PrefillParams {
+  TensorMap q;          // the queries: [T, heads, kSize], in boxes of 128 rows of 64 columns of a head
+  TensorMap k, v;       // the cache's keys and values: [pages, tokens of a page, kvHeads × size], in boxes of a page
+  TensorMap kRun, vRun; // the same in boxes of as many pages as are fetched together
+  Step step;
+  bf16* y;            // [T, heads × vSize]
+  const float* sinks; // [heads] a score without a key, or null
+  int* taken;         // 0: how many tiles have been taken beyond each block's first
+  int heads, kvHeads, kSize, vSize, window;
+  int box; // tokens of a fetch: those of a page, at most KEYS
+  float scale, softcap;
+  int both;         // queries look at the keys behind them as well
+  int tiles, items; // of the step's list; and all: tiles, times query heads
+  int together;     // query heads whose tiles are mixed
+};
+
+#if __CUDA_ARCH__ >= 900
+constexpr int KEYS = 128, COLUMNS = KEYS * 128; // COLUMNS: bytes of 64 columns of 128 rows or keys
+constexpr int SLOTS = 2;                        // tiles a block knows of: the one at hand and the next
+
+// Tile is 128 rows of a query head: their first row and how many there are, the position of the first, and which runs of 128 of the
+// sequence's `length` keys they look at. end is 0 where there are no more tiles.
+struct alignas(16) Tile {
+  int head, seq, row0, rows, pos0, length, first, end;
+
+  // read is the tile in a place that is given back by a warp's first lane, which therefore reads it for all.
+  static DEVICE Tile read(const Tile& place) {
+    Tile t = {};
+    if (lane() == 0) t = place;
+    int* fields = &t.head;
+    UNROLL for (int i = 0; i < 8; i++) fields[i] = uniform(fields[i]);
+    return t;
+  }
+};
+
+DEVICE Tile tileOf(const PrefillParams& p, int item) {
+  // The order is the query heads of a few key heads, then the rows, then the next key heads: so many keys and values at a time
+  // stay in the L2 cache.
+  const Step& s = p.step;
+  int at = item / p.together;
+  Tile t;
+  t.head = at / p.tiles * p.together + item % p.together;
+  at %= p.tiles;
+  t.seq = s.tiles[2 * at], t.row0 = s.tiles[2 * at + 1];
+  int left = s.qStart[t.seq + 1] - t.row0;
+  t.rows = mini(ROWS, left), t.length = s.kvLen[t.seq];
+  t.pos0 = t.length - left;
+  t.first = p.window > 0 ? maxi(0, t.pos0 - p.window + 1) / KEYS : 0;
+  t.end = (p.both ? t.length - 1 : t.pos0 + t.rows - 1) / KEYS + 1;
+  return t;
+}
+
+// Block is where a block's things lie in shared memory. H: heads are H × 64 columns. STAGES: runs of keys, and of values, on their way.
+template <int H, int STAGES> struct Block {
+  static constexpr int RUN = H * COLUMNS, BARRIERS = 4 * STAGES + 3 * SLOTS; // RUN: bytes of 128 rows, keys or values
+  u32 q, k, v;                        // queries of SLOTS tiles, keys and values, each [half][128]
+  u32 kFull, vFull, kEmpty, vEmpty;   // barriers of STAGES
+  u32 known, qFull, done;             // barriers of SLOTS: of tiles, of their queries, and by all who read them
+  Tile* tiles;                        // [SLOTS]
+
+  DEVICE Block(u32 memory, u32 barriers, Tile* tiles) : tiles(tiles) {
+    q = (memory + 1023) & ~1023u, k = q + SLOTS * RUN, v = k + STAGES * RUN;
+    kFull = barriers, vFull = kFull + 8 * STAGES, kEmpty = vFull + 8 * STAGES, vEmpty = kEmpty + 8 * STAGES;
+    known = vEmpty + 8 * STAGES, qFull = known + 8 * SLOTS, done = qFull + 8 * SLOTS;
+  }
+  DEVICE void init() const { // by one thread; eight warps compute, one fetches
+    for (int i = 0; i < STAGES; i++) {
+      barrierInit(kFull + 8 * i, 1), barrierInit(vFull + 8 * i, 1);
+      barrierInit(kEmpty + 8 * i, 8), barrierInit(vEmpty + 8 * i, 8);
+    }
+    for (int i = 0; i < SLOTS; i++) barrierInit(known + 8 * i, 1), barrierInit(qFull + 8 * i, 1), barrierInit(done + 8 * i, 9);
+    barrierInitDone();
+  }
+
+  // choose is the work of a warp: it takes tile after tile for the block, a tile ahead, and fetches their queries.
+  DEVICE void choose(const PrefillParams& p) const {
+    int item = blockX();
+    for (int n = 0;; n++) {
+      int slot = n % SLOTS, next = 0;
+      Tile t = {};
+      if (item < p.items) {
+        t = tileOf(p, item);
+        if (lane() == 0) { // every block comes once more than it gets a tile; the last to come clears the count
+          asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(next) : "l"(p.taken) : "memory");
+          if (next == p.items - 1) *p.taken = 0;
+          next += gridX();
+        }
+        next = shuffleFrom(next, 0);
+      }
+      if (n >= SLOTS) barrierWait(done + 8 * slot, (n / SLOTS + 1) & 1);
+      if (lane() == 0) {
+        tiles[slot] = t;
+        barrierArrive(known + 8 * slot);
+        if (t.end > 0) {
+          barrierExpect(qFull + 8 * slot, RUN);
+          for (int h = 0; h < H; h++) fetchBox3(q + slot * RUN + h * COLUMNS, &p.q, h * 64, t.head, t.row0, qFull + 8 * slot);
+        }
+      }
+      if (t.end == 0) return;
+      item = next;
+    }
+  }
+
+  // fetch is the work of a warp: it fetches the keys and values of the block's tiles, a lane a box.
+  DEVICE void fetch(const PrefillParams& p) const {
+    const Step& s = p.step;
+    int boxes = KEYS / p.box, fetched = 0;
+    for (int n = 0;; n++) {
+      barrierWait(known + 8 * (n % SLOTS), n / SLOTS & 1);
+      Tile t = Tile::read(tiles[n % SLOTS]);
+      if (lane() == 0) barrierArrive(done + 8 * (n % SLOTS));
+      if (t.end == 0) return;
+      int kv = t.head / (p.heads / p.kvHeads);
+      auto pageOf = [&](int run) { // the page of this lane's box of 128 keys; -1, which arrives as zeros, beyond the last token
+        int token = run * KEYS + lane() * p.box;
+        return run >= t.first && lane() < boxes && token < t.length ? s.pages[(long)t.seq * s.seqPages + (token >> s.pageShift)] : -1;
+      };
+      int page = pageOf(t.end - 1);
+      for (int run = t.end - 1; run >= t.first; run--, fetched++) {
+        int stage = fetched % STAGES, in = (run * KEYS + lane() * p.box) & ((1 << s.pageShift) - 1), start = shuffleFrom(page, 0);
+        bool whole = boxes > 1 && allOf(lane() >= boxes || page == start + lane());
+        auto fetchRun = [&](u32 to, const TensorMap& one, const TensorMap& many, int column, u32 full, u32 empty) {
+          if (fetched >= STAGES) barrierWait(empty + 8 * stage, (fetched / STAGES + 1) & 1);
+          if (lane() == 0) barrierExpect(full + 8 * stage, RUN);
+          warpBarrier();
+          if (lane() < (whole ? 1 : boxes))
+            UNROLL for (int h = 0; h < H; h++)
+              fetchBox3(to + stage * RUN + h * COLUMNS + lane() * p.box * 128, whole ? &many : &one, column + h * 64, in, page, full + 8 * stage);
+        };
+        fetchRun(k, p.k, p.kRun, kv * p.kSize, kFull, kEmpty);
+        fetchRun(v, p.v, p.vRun, kv * p.vSize, vFull, vEmpty);
+        page = pageOf(run - 1);
+      }
+    }
+  }
+};
+#endif

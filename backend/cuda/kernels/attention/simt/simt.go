@@ -1,0 +1,35 @@
+// Package simt is attention for any head size up to 512 and any element types, without tensor cores.
+package simt
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// MaxSize is the largest head it takes, of keys and of values.
+const MaxSize = 512
+
+// blockSize is how many numbers of a head's values a block takes.
+const blockSize = 256
+
+// Params mirrors AttendParams of attend.cu.
+type Params struct {
+	Step                         kernels.Step
+	Q, Cache, Y                  driver.Ptr // [T, Heads × KSize]; pages, see kv_cache.h; [T, Heads × VSize]
+	Sinks                        driver.Ptr // [Heads] float32: scores without a key; or 0
+	Heads, KVHeads, KSize, VSize int32
+	Window                       int32   // keys that a query sees, its own the last; 0: all
+	Scale, Softcap               float32 // of scores; Softcap 0: none
+	Both                         int32   // 1: queries look at the keys behind them as well
+}
+
+// Find gets the kernel for queries and a cache of these types.
+func Find(l *kernels.Loader, q, cache graph.Type) (*driver.Kernel, error) {
+	return l.Kernel("attend", kernels.Name("attend", q, cache), 0)
+}
+
+// Launch puts it on the stream: a warp a row, head and blockSize values, four heads a block.
+func Launch(s *driver.Stream, k *driver.Kernel, rows int, p *Params) error {
+	return driver.Launch(s, k, driver.Grid{X: rows, Y: (int(p.Heads) + 3) / 4, Z: (int(p.VSize) + blockSize - 1) / blockSize, Threads: 128}, p)
+}

@@ -1,4 +1,0 @@
-// The linear layer in e4m3.
-#define WGMMA F8
-#define MMA F8Opened
-#include "../narrow/products.h"

@@ -1,0 +1,208 @@
+// Package densesm90 is the linear layer on Hopper's tensor cores: Y = X × Wᵀ in bf16, or in numbers of eight bits with a scale a row, for
+// any number of rows, up to three weights that read the same rows in one launch, or the two of a gate with its function.
+package densesm90
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// part mirrors Part of gemm.h.
+type part struct {
+	Bias, Bias2, Scale, Scale2, Y driver.Ptr
+	N, Tiles                      int32
+}
+
+// params mirrors GemmParams of gemm.h.
+type params struct {
+	W                       [3]driver.TensorMap
+	X                       driver.TensorMap
+	Part                    [3]part
+	Sums, XScale            driver.Ptr
+	M, K, Parts, Fn         int32
+	RowTiles, Tiles, Stream int32
+	Gap                     int32
+}
+
+// Weight is a matrix of N × K numbers, row-major, with where its results go.
+type Weight struct {
+	W      driver.Ptr
+	Bias   driver.Ptr // [N] float32, or 0
+	Bias2  driver.Ptr // of a gated problem: the up matrix's
+	Scale  driver.Ptr // [N] float32, what a number of each row counts; not of bf16
+	Scale2 driver.Ptr // of a gated problem: the up matrix's
+	Y      driver.Ptr // [rows, N] bf16
+	N      int
+}
+
+// Problem is what one launch computes.
+type Problem struct {
+	Type    graph.Type // of the numbers of X and of weights: BF16, F8 or I8
+	X       driver.Ptr // [Rows, K]
+	XScale  driver.Ptr // [Rows, rounded up to an even number] float32, what a number of each row counts; not of BF16. They are read by twos
+	Rows    int        // that X has room for; launches use the first m
+	K       int
+	Weights []Weight // 1 to 3
+	Gated   bool     // the one weight is gate and up as Weave makes them, 2N rows, and Y = fn(gate) × up
+	Fn      int32    // a gated problem's graph.Fn: silu or gelu_tanh
+}
+
+// shape is a tile width.
+type shape struct {
+	rows   int     // of x
+	stages int     // that fit in shared memory
+	step   float64 // what a step takes, in the time of one of 128 rows (0.37 µs on an H200)
+	join   float64 // what adding up the pieces of a tile costs, in the same
+}
+
+var widths = []shape{{16, 11, 1, 4}, {32, 9, 1, 4}, {64, 8, 1, 4}, {128, 6, 1, 13}, {256, 4, 1.8, 22}}
+
+// leastPaired is the narrowest tile that clusters of two blocks share, if the weights' tiles pair and rows are more.
+const leastPaired = 128
+
+// MaxRows is the widest tile's: PartialBytes does not grow beyond it.
+const MaxRows = 256
+
+const (
+	tileRows  = 128 // of weights in a tile
+	depth     = 64  // of k in a step, in pairs of bytes
+	workers   = 256 // threads that multiply
+	threads   = 128 + workers
+	lineBytes = 144 // of a token's 64 columns of Y in shared memory, and 16 so that neighbours start on other banks
+)
+
+// Kernel is a problem bound to its kernels, one for each tile width that its rows may need.
+type Kernel struct {
+	sms    int
+	alone  bool // no other kernel holds multiprocessors while this one runs, so blocks may wait for each other
+	widths []width
+	base   params
+}
+
+type width struct {
+	shape
+	team   int // blocks that share tiles of x, as a cluster
+	shared int
+	kernel *driver.Kernel
+	x      driver.TensorMap
+}
+
+// PartialBytes is the scratch that launches for up to rows rows need on a GPU with so many multiprocessors: two tiles' sums for each.
+func PartialBytes(sms, rows int) int64 {
+	for _, w := range widths {
+		if rows <= w.rows || w.rows == MaxRows {
+			return int64(sms) * 2 * int64(w.rows) / 2 * workers * 4
+		}
+	}
+	return 0
+}
+
+// Fits reports whether the copy engine can fetch these matrices and results can be written: rows must be multiples of 16 bytes.
+func Fits(t graph.Type, n, k int) bool { return t.RowBytes(k)%16 == 0 && n%8 == 0 }
+
+// New binds a problem. sums is PartialBytes full of 0xff, which they are again after each launch.
+func New(l *kernels.Loader, p Problem, sums driver.Ptr) (*Kernel, error) {
+	pairs, folder := kernels.Pairs(p.Type, p.K), kernels.Folder("gemm", p.Type)
+	k := &Kernel{sms: l.SMs(), alone: !l.Context().MPS, base: params{
+		K: int32(pairs), XScale: p.XScale, Parts: int32(len(p.Weights)), Fn: p.Fn, Sums: sums,
+	}}
+	name, each := "gemm", 1 // each: rows of weights for a column of Y
+	if p.Gated {
+		name, each = "gated", 2
+	}
+	var err error
+	for i, w := range p.Weights {
+		if k.base.W[i], err = l.Context().MatrixMap(w.W, each*w.N, pairs, 2*pairs, tileRows, depth); err != nil {
+			return nil, err
+		}
+		tiles := int32((each*w.N + tileRows - 1) / tileRows)
+		k.base.Part[i] = part{Bias: w.Bias, Bias2: w.Bias2, Scale: w.Scale, Scale2: w.Scale2, Y: w.Y, N: int32(w.N), Tiles: tiles}
+		k.base.Tiles += tiles
+	}
+	even := k.even()
+	for _, w := range widths {
+		if w.rows <= leastPaired || !even {
+			err = k.bind(l, p, folder, name, w, 1)
+		}
+		if err == nil && even && w.rows >= leastPaired && p.Rows > leastPaired {
+			err = k.bind(l, p, folder, name+"_pair", w, 2)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if w.rows >= p.Rows {
+			break
+		}
+	}
+	return k, nil
+}
+
+// bind adds the kernel for a width in teams of so many blocks.
+func (k *Kernel) bind(l *kernels.Loader, p Problem, folder, name string, w shape, team int) (err error) {
+	b := width{shape: w, team: team}
+	chunk := max(8, w.rows/4) // tokens of a turn of the epilogue
+	b.shared = 1024 + w.stages*(tileRows+w.rows)*depth*2 + 2*chunk*lineBytes
+	if b.kernel, err = l.Kernel(folder, fmt.Sprint(name, w.rows), b.shared); err != nil {
+		return err
+	}
+	pairs := int(k.base.K)
+	b.x, err = l.Context().MatrixMap(p.X, p.Rows, pairs, 2*pairs, w.rows/team, depth)
+	k.widths = append(k.widths, b)
+	return err
+}
+
+// even reports whether each weight has an even number of tiles, so that pairs of blocks can take them.
+func (k *Kernel) even() bool {
+	for _, p := range k.base.Part[:k.base.Parts] {
+		if p.Tiles%2 != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Launch computes the first m rows.
+func (k *Kernel) Launch(s *driver.Stream, m int) error {
+	w, d := k.choose(m)
+	p := k.base
+	p.X, p.M = w.x, int32(m)
+	p.RowTiles, p.Tiles = w.tiles(&p, m)
+	p.Stream, p.Gap = d.stream, d.gap
+	return driver.Launch(s, w.kernel, driver.Grid{X: d.teams * w.team, Threads: threads, Shared: w.shared, Cluster: w.team}, &p)
+}
+
+// choose finds the width for m rows and how its tiles are dealt out: the narrowest that takes them, or the faster of the two widest.
+func (k *Kernel) choose(m int) (w *width, d deal) {
+	steps := (k.base.K + depth - 1) / depth
+	for i := range k.widths {
+		c := &k.widths[i]
+		if m > c.rows && c.team == 1 && i+1 < len(k.widths) {
+			continue
+		}
+		join := c.join
+		if c.team == 1 && m <= leastPaired {
+			join = 4 // hidden in part: weights take longer to come than to be multiplied
+		}
+		if !k.alone {
+			join = math.Inf(1)
+		}
+		_, tiles := c.tiles(&k.base, m)
+		if e := share(k.sms/c.team, tiles, steps, c.step, join); w == nil || e.cost < d.cost {
+			w, d = c, e
+		}
+		if m <= c.rows {
+			break
+		}
+	}
+	return w, d
+}
+
+// tiles is how many tiles there are for m rows: along the rows, and in all, of teams' weights.
+func (w *width) tiles(p *params, m int) (rows, all int32) {
+	rows = int32((m + w.rows - 1) / w.rows)
+	return rows, p.Tiles / int32(w.team) * rows
+}

@@ -1,0 +1,118 @@
+package packed
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// random is a weight of random codes and scales, with the numbers it stands for.
+func random(t testing.TB, rnd *rand.Rand, f quant.Format, rows, cols int) (quant.Tensor, []float32) {
+	t.Helper()
+	x := make([]float32, rows*cols)
+	for i := range x {
+		x[i] = float32(rnd.NormFloat64()) / 32
+	}
+	each := int(f.RowBytes(cols))
+	data := make([]byte, each*rows)
+	var wg sync.WaitGroup
+	for r := range rows {
+		wg.Go(func() {
+			if err := quant.Encode(f, data[r*each:(r+1)*each], x[r*cols:(r+1)*cols]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	w, err := quant.NewTensor(f, rows, cols, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quant.Decode(f, x, data)
+	return w, x
+}
+
+// formats are all that Has.
+func formats() []quant.Format {
+	var all []quant.Format
+	for _, f := range append(quant.Formats(), quant.INT4) {
+		if Has(f) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// number reads a number back out of packed slabs, by the words of layout.go.
+func number(slabs []byte, f quant.Format, cols, row, column int) float32 {
+	l := layouts[f]
+	half := slabs[((row/128*tileUnits(cols)+column/128)*16+row%128/8)*l.bytes:][:l.bytes]
+	in := column % 128
+	block, i, t, e := in/32, in%32/8, in%8/2, in%2
+	lane, at := 4*(row%8)+t, l.scales+row%8*l.each
+	scale := func(n int) float32 { return quant.F16ToF32(binary.LittleEndian.Uint16(half[at+2*n:])) }
+	four := func() uint32 {
+		return binary.LittleEndian.Uint32(half[lane*16+block*4:]) >> (4*i + 16*e) & 15
+	}
+	switch f {
+	case quant.INT4:
+		return scale(0) * float32(int(four())-8)
+	case quant.Q4_0:
+		return scale(block) * float32(int(four())-8)
+	case quant.Q4_1, quant.Q4_K:
+		return scale(block)*float32(int(four())-8) + scale(4+block)
+	case quant.MXFP4:
+		levels := [16]float32{0, .5, 1, 1.5, 2, 3, 4, 6, 0, -.5, -1, -1.5, -2, -3, -4, -6}
+		return quant.BF16ToF32(binary.LittleEndian.Uint16(half[at+2*block:])) * levels[four()]
+	case quant.Q8_0:
+		return scale(block) * float32(int(half[block/2*512+lane*16+block%2*8+2*i+e])-128)
+	}
+	two := binary.LittleEndian.Uint32(half[512+lane*8+block/2*4:]) >> (8*(i/2+2*e) + block%2*4 + i%2*2) & 3
+	return scale(in/16) * float32(int(four()|two<<4)-32)
+}
+
+func TestPack(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, f := range formats() {
+		tolerance := 0.0
+		if f.Block() > 128 || f == quant.Q4_1 { // their scales are rounded to half precision
+			tolerance = 1e-4
+		}
+		for _, size := range [][2]int{{16, 128}, {2, 256}, {37, 512}, {50, 96}, {21, 384}, {17, 768}, {300, 256}} {
+			if size[1]%f.Block() != 0 {
+				continue
+			}
+			w, want := random(t, rnd, f, size[0], size[1])
+			n, bytes := Slabs(w)
+			slabs := make([]byte, n*bytes)
+			for i := range n { // one by one, as several goroutines do
+				Pack(slabs[i*bytes:], w, i, i+1)
+			}
+			for i, x := range want {
+				if got := number(slabs, f, size[1], i/size[1], i%size[1]); math.Abs(float64(got-x)) > tolerance {
+					t.Fatalf("%s %v: number %d of row %d is %g, want %g", f, size, i%size[1], i/size[1], got, x)
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkPack counts weights, not bytes.
+func BenchmarkPack(b *testing.B) {
+	for _, f := range formats() {
+		b.Run(f.String(), func(b *testing.B) {
+			const rows, cols = 256, 4096
+			w, _ := quant.NewTensor(f, rows, cols, make([]byte, f.RowBytes(cols)*rows))
+			n, bytes := Slabs(w)
+			dst := make([]byte, n*bytes)
+			b.SetBytes(rows * cols)
+			for b.Loop() {
+				Pack(dst, w, 0, n)
+			}
+		})
+	}
+}

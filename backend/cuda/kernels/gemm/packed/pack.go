@@ -1,0 +1,108 @@
+package packed
+
+import "github.com/ridge-llm/ridge/quant"
+
+// What puts a row's part of a unit in row g of a half, a function for each format. The half was zeros.
+
+// blocks gives the blocks, of the given bytes, of a unit of a row in a format whose blocks have 32 numbers.
+func blocks(row []byte, unit, bytes int) []byte {
+	from := min(unit*(columns/32)*bytes, len(row))
+	return row[from:min(from+columns/32*bytes, len(row))]
+}
+
+func packQ4_0(to *line, row []byte, unit int) {
+	for i, b := 0, blocks(row, unit, 18); len(b) > 0; i, b = i+1, b[18:] {
+		order.PutUint16(to.scales[2*i:], order.Uint16(b))
+		to.putFour(i, order.Uint64(b[2:]), order.Uint64(b[10:]))
+	}
+}
+
+func packINT4(to *line, row []byte, unit int) {
+	const bytes = 66
+	if b := row[min(unit*bytes, len(row)):]; len(b) > 0 {
+		order.PutUint16(to.scales, order.Uint16(b))
+		for i := range 4 {
+			to.putFour(i, order.Uint64(b[2+16*i:]), order.Uint64(b[10+16*i:]))
+		}
+	}
+}
+
+// packQ4_1 stores the middle of a block's range, code 8, instead of its floor: it is small, so that little is lost when it is rounded.
+func packQ4_1(to *line, row []byte, unit int) {
+	for i, b := 0, blocks(row, unit, 20); len(b) > 0; i, b = i+1, b[20:] {
+		scale, floor := quant.F16ToF32(order.Uint16(b)), quant.F16ToF32(order.Uint16(b[2:]))
+		order.PutUint16(to.scales[2*i:], order.Uint16(b))
+		putHalf(to.scales[8+2*i:], floor+8*scale)
+		to.putFour(i, order.Uint64(b[4:]), order.Uint64(b[12:]))
+	}
+}
+
+// packQ8_0 adds 128 to the signed codes.
+func packQ8_0(to *line, row []byte, unit int) {
+	const add = 0x8080808080808080
+	for i, b := 0, blocks(row, unit, 34); len(b) > 0; i, b = i+1, b[34:] {
+		order.PutUint16(to.scales[2*i:], order.Uint16(b))
+		to.putEight(i, order.Uint64(b[2:])^add, order.Uint64(b[10:])^add, order.Uint64(b[18:])^add, order.Uint64(b[26:])^add)
+	}
+}
+
+// packMXFP4 writes the scale 2^(e-127) as bf16; the least is not a normal number there.
+func packMXFP4(to *line, row []byte, unit int) {
+	for i, b := 0, blocks(row, unit, 17); len(b) > 0; i, b = i+1, b[17:] {
+		scale := uint16(b[0]) << 7
+		if b[0] == 0 {
+			scale = 1 << 6
+		}
+		order.PutUint16(to.scales[2*i:], scale)
+		to.putFour(i, order.Uint64(b[1:]), order.Uint64(b[9:]))
+	}
+}
+
+// putFolded is putFour of 32 bytes that have a code each, up bits up.
+func (l *line) putFolded(block int, b []byte, up int) {
+	fold := func(low, high []byte) uint64 {
+		return order.Uint64(low)>>(up&7)&lowHalves | order.Uint64(high)>>(up&7)&lowHalves<<4
+	}
+	b = b[:32]
+	l.putFour(block, fold(b, b[16:]), fold(b[8:], b[24:]))
+}
+
+// packQ4_K multiplies out the scales and minima of six bits; scales and middles are rounded to half precision, by at most one part in 2048.
+func packQ4_K(to *line, row []byte, unit int) {
+	const bytes = 144
+	b := row[unit/2*bytes:][:bytes]
+	d, floor, packed := quant.F16ToF32(order.Uint16(b)), quant.F16ToF32(order.Uint16(b[2:])), b[4:16]
+	for i := range 4 {
+		scale, minimum := packed[i]&63, packed[i+4]&63
+		if unit%2 == 1 {
+			scale, minimum = packed[i+8]&15|packed[i]>>6<<4, packed[i+8]>>4|packed[i+4]>>6<<4
+		}
+		s := d * float32(scale)
+		putHalf(to.scales[2*i:], s)
+		putHalf(to.scales[8+2*i:], 8*s-floor*float32(minimum))
+		to.putFolded(i, b[16+64*(unit%2)+i/2*32:], i%2*4)
+	}
+}
+
+// packQ6_K multiplies scales out likewise.
+func packQ6_K(to *line, row []byte, unit int) {
+	const bytes = 210
+	b, h := row[unit/2*bytes:][:bytes], unit%2
+	d := quant.F16ToF32(order.Uint16(b[208:]))
+	for i := range 8 {
+		putHalf(to.scales[2*i:], d*float32(int8(b[192+8*h+i])))
+	}
+	for i := range 4 {
+		to.putFolded(i, b[64*h+i%2*32:], i/2*4)
+	}
+	two := b[128+32*h:][:32]
+	high := func(block int) uint64 {
+		up := 2 * block & 7
+		return order.Uint64(two)>>up&lowTwos | order.Uint64(two[8:])>>up&lowTwos<<2 | order.Uint64(two[16:])>>up&lowTwos<<4 | order.Uint64(two[24:])>>up&lowTwos<<6
+	}
+	to.putTwo(0, high(0), high(1))
+	to.putTwo(2, high(2), high(3))
+}
+
+// putHalf writes a number in half precision; what is too large becomes the largest number.
+func putHalf(to []byte, v float32) { order.PutUint16(to, quant.F32ToF16(max(min(v, 65504), -65504))) }

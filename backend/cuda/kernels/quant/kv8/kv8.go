@@ -1,0 +1,59 @@
+// Package kv8 is caches of eight-bit numbers: keys and values are rounded as they are stored, and a prompt's pages are opened to
+// IEEE halves for the kernels that read no others.
+package kv8
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+const (
+	// MaxSize is the largest head.
+	MaxSize = 256
+	// PageSize is the tokens of an opened page, 2^PageShift.
+	PageSize  = 1 << PageShift
+	PageShift = 7
+
+	threads       = 256
+	headsPerBlock = threads / 32
+)
+
+// StoreParams mirrors StoreParams of bytes.cu. Heads and Dim are 0 where keys and values are only stored.
+type StoreParams struct {
+	Step                                       kernels.Step
+	Q, K, V                                    driver.Ptr // [T, Heads × Size], [T, KVHeads × Size], [T, KVHeads × VSize]
+	Angles                                     driver.Ptr // [T, Dim/2 × 2] float32: cosine and sine of each pair
+	Y, Cache                                   driver.Ptr // Y: [T, Heads × Size], turned; it may be Q
+	Heads, KVHeads, Size, VSize, Dim, Adjacent int32
+}
+
+// Store finds the kernel that turns and stores rows of one type in a cache of another, I8 or F8.
+func Store(l *kernels.Loader, from, cache graph.Type) (*driver.Kernel, error) {
+	return l.Kernel("bytes", kernels.Name("store", from, cache), 0)
+}
+
+// LaunchStore puts it on the stream, a warp a head.
+func LaunchStore(s *driver.Stream, k *driver.Kernel, rows int, p *StoreParams) error {
+	heads := int(p.Heads + 2*p.KVHeads)
+	return driver.Launch(s, k, driver.Grid{X: rows, Y: (heads + headsPerBlock - 1) / headsPerBlock, Threads: threads}, p)
+}
+
+// OpenParams mirrors OpenParams of bytes.cu.
+type OpenParams struct {
+	Step                        kernels.Step
+	Cache, Opened               driver.Ptr // Opened: pages of PageSize tokens in IEEE halves
+	Table                       driver.Ptr // [sequences × Pages] int32, which of these are a sequence's
+	Heads, KSize, VSize, Window int32
+	FirstSeq, Pages             int32 // the first sequence to open; opened pages of the longest
+}
+
+// Open finds the kernel that opens a cache of this type.
+func Open(l *kernels.Loader, cache graph.Type) (*driver.Kernel, error) {
+	return l.Kernel("bytes", kernels.Name("open", cache), 0)
+}
+
+// LaunchOpen puts it on the stream for seqs sequences, of which the longest takes p.Pages opened pages.
+func LaunchOpen(s *driver.Stream, k *driver.Kernel, seqs int, p *OpenParams) error {
+	return driver.Launch(s, k, driver.Grid{X: int(p.Pages), Y: seqs, Threads: threads}, p)
+}

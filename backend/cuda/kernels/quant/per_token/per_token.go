@@ -1,0 +1,30 @@
+// Package pertoken rounds rows to numbers of eight bits, e4m3 or signed bytes, with a scale each: what the products of kernels/gemm/w8a8
+// takes. The largest number of a row becomes the largest there is, 448 or 127.
+package pertoken
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Params mirrors RoundParams of narrow.cu.
+type Params struct {
+	X, Y, Scale driver.Ptr // [rows, n], [rows, n] and [rows]
+	N           int32
+	_           int32
+}
+
+// Fits reports whether rows of n numbers can be rounded: 8 numbers are read at a time.
+func Fits(n int) bool { return n%8 == 0 }
+
+// Find gets the kernel that rounds rows of from, F32 or BF16, to F8 or I8.
+func Find(l *kernels.Loader, from, to graph.Type) (*driver.Kernel, error) {
+	return l.Kernel("narrow", kernels.Name("round", from, to), 0)
+}
+
+// Launch rounds so many rows.
+func Launch(s *driver.Stream, k *driver.Kernel, rows int, p *Params) error {
+	threads := min(1024, (int(p.N)/8+31)/32*32)
+	return driver.Launch(s, k, driver.Grid{X: rows, Threads: threads}, p)
+}
