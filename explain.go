@@ -42,7 +42,7 @@ func (m *Model) Explain(f *Finish) Explanation {
 	for c := range price.Causes {
 		add("decode: "+c.String(), a.Decode[c])
 	}
-	add("other requests in the batch", a.Neighbours)
+	add("other requests in the batch", a.OtherRequests)
 	add("preempted", a.Preempted)
 	add("CPU overhead", a.Host)
 	if m.price != nil {

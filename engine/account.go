@@ -8,19 +8,19 @@ import (
 )
 
 // Account is where a request's time went, from Submit to Done; the parts add up to all of it. A request's part of a step
-// that it shared is what the step would have taken for it alone; the rest is its neighbours'.
+// that it shared is what the step would have taken for it alone; the rest counts as other requests'.
 type Account struct {
-	Queue      time.Duration               // before its first step
-	Preempted  time.Duration               // without its pages, which others had
-	Neighbours time.Duration               // others' part of its steps, and steps that it had no part in
-	Host       time.Duration               // between steps: planning, sampling, handing out
-	Prefill    [price.Causes]time.Duration // its part of the steps before its first token, by what they waited for
-	Decode     [price.Causes]time.Duration // and of those after it
+	Queue         time.Duration               // before its first step
+	Preempted     time.Duration               // without its pages, which others had
+	OtherRequests time.Duration               // others' part of its steps, and steps that it had no part in
+	Host          time.Duration               // between steps: scheduling, sampling, handing out
+	Prefill       [price.Causes]time.Duration // its part of the steps before its first token, by what they waited for
+	Decode        [price.Causes]time.Duration // and of those after it
 }
 
 // Sum is all the time.
 func (a *Account) Sum() time.Duration {
-	sum := a.Queue + a.Preempted + a.Neighbours + a.Host
+	sum := a.Queue + a.Preempted + a.OtherRequests + a.Host
 	for i := range a.Prefill {
 		sum += a.Prefill[i] + a.Decode[i]
 	}
@@ -64,7 +64,7 @@ func (e *Engine) explain(began time.Time) {
 			to[c] += part
 			left -= part
 		}
-		r.account.Neighbours += left
+		r.account.OtherRequests += left
 		r.account.until, r.account.step, r.account.preempted = e.ready, e.stats.Steps+1, false
 	}
 }
@@ -105,7 +105,7 @@ func (r *request) wait(began, launched time.Time, steps int64) {
 	case a.step == steps: // it took part in the one before
 		a.Host += gap
 	default:
-		a.Neighbours += gap
+		a.OtherRequests += gap
 	}
 }
 

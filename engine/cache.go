@@ -2,7 +2,7 @@ package engine
 
 import "github.com/ridge-llm/ridge/engine/sched"
 
-// cache answers what planning asks of the account of pages; it implements sched.Cache.
+// cache answers what scheduling asks of the account of pages; it implements sched.Cache.
 type cache struct{ *Engine }
 
 // Available implements sched.Cache.

@@ -63,35 +63,35 @@ func (e *Engine) contain(err error) error {
 // startOver has all running requests wait again with nothing computed, and forgets what is cached: the failed step may
 // have been about to write it.
 func (e *Engine) startOver() {
-	var plan sched.Plan
+	var schedule sched.Schedule
 	e.forgetSwapped()
 	for _, q := range e.state.Running() {
 		r := e.byID[q.ID]
 		e.release(r)
 		q.Target = len(r.tokens)
-		plan.Preempt = append(plan.Preempt, sched.Preemption{Request: q})
+		schedule.Preempt = append(schedule.Preempt, sched.Preemption{Request: q})
 	}
-	e.state.Commit(&plan)
+	e.state.Commit(&schedule)
 	e.pool.Flush()
 	e.changed = true
 }
 
-// planSuspect plans a step of the first suspect alone, who gets all the pages. It reports whether there is one.
-func (e *Engine) planSuspect() bool {
+// scheduleSuspect schedules a step of the first suspect alone, who gets all the pages. It reports whether there is one.
+func (e *Engine) scheduleSuspect() bool {
 	e.suspects = slices.DeleteFunc(e.suspects, func(r *request) bool { return r.ended })
 	if len(e.suspects) == 0 {
 		return false
 	}
 	q := &e.suspects[0].sched
 	running := slices.Contains(e.state.Running(), q)
-	e.plan.Preempt, e.plan.Chunks = e.plan.Preempt[:0], e.plan.Chunks[:0]
+	e.schedule.Preempt, e.schedule.Chunks = e.schedule.Preempt[:0], e.schedule.Chunks[:0]
 	if !running {
 		for _, other := range e.state.Running() {
-			e.plan.Preempt = append(e.plan.Preempt, sched.Preemption{Request: other})
+			e.schedule.Preempt = append(e.schedule.Preempt, sched.Preemption{Request: other})
 		}
 	}
 	n := min(q.Target-q.Computed, e.prog.Limits.Tokens)
-	e.plan.Chunks = append(e.plan.Chunks, sched.Chunk{Request: q, Tokens: n, Admit: !running})
+	e.schedule.Chunks = append(e.schedule.Chunks, sched.Chunk{Request: q, Tokens: n, Admit: !running})
 	return true
 }
 

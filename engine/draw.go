@@ -33,8 +33,8 @@ func (d *draw) do(s *sample.Sampler) {
 	}()
 	before := r.output
 	defer func() { d.emitted = r.output - before }()
-	if r.Script != nil {
-		d.reason, d.err = r.recite()
+	if r.Forced != nil {
+		d.reason, d.err = r.emitForced()
 		return
 	}
 	if d.err = r.maskErr; d.err != nil {

@@ -2,8 +2,8 @@
 // in steps. In every step each chosen request moves some tokens forward; there are no phases: reading a prompt in
 // chunks, going on from a cached prefix, decoding and starting over after preemption are all "some tokens forward".
 //
-//	step:  plan ─► batch ─► Program.Run ─► sample ─► emit
-//	                             └ meanwhile: admit, grammars' masks, the plan of the next step
+//	step:  schedule ─► batch ─► Program.Run ─► sample ─► emit
+//	                             └ meanwhile: admit, grammars' masks, the schedule of the next step
 //
 // A device that samples by itself is given the next step meanwhile, as far as that can be foreseen; see flight.go.
 //
@@ -53,8 +53,8 @@ type Engine struct {
 	stats      Stats
 	history    history
 
-	plan     sched.Plan // of the step under way, or already of the next, and what a step needs:
-	changed  bool       // what plan was made for has changed
+	schedule sched.Schedule // of the step under way, or already of the next, and what a step needs:
+	changed  bool           // what schedule was made for has changed
 	copies   []kv.Copy
 	flights  [2]flight
 	*flight             // the one that is being given to the device or, once it is there, the first that will come down

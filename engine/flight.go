@@ -8,8 +8,8 @@ import (
 )
 
 // A device that draws tokens itself (backend.Sampler) need not wait for the host between steps. While it is at work on step n
-// the engine plans step n+1 as if everybody went on, and gives it to the device: a token that step n is still to choose is named
-// by its place among that step's draws. Only then are the tokens of step n collected. So planning, handing out and turning tokens
+// the engine schedules step n+1 as if everybody went on, and gives it to the device: a token that step n is still to choose is named
+// by its place among that step's draws. Only then are the tokens of step n collected. So scheduling, handing out and turning tokens
 // into text cost no time as long as they take less than a step. Who ends by a token of step n was in step n+1 for nothing: one
 // row is computed that nobody looks at, and since the device does one step after the other, pages given back early are
 // safe. Steps that need what the host makes of the tokens are not given ahead: see foreseen.
@@ -27,15 +27,15 @@ type flight struct {
 	took  time.Duration     // that the device was at work on the step
 }
 
-// foreseen reports whether the step that is planned can be given to the device before the one under way is collected. It
+// foreseen reports whether the step that is scheduled can be given to the device before the one under way is collected. It
 // cannot when a token of that one decides what may come next (grammars, scripts), when rows must be read before the next
 // step overwrites them, when siblings are about to join, or when somebody is to give back pages.
 func (e *Engine) foreseen() bool {
-	if _, ok := e.recorder.(unrecorded); !ok || !e.sampler || len(e.suspects) > 0 || len(e.plan.Preempt) > 0 {
+	if _, ok := e.recorder.(unrecorded); !ok || !e.sampler || len(e.suspects) > 0 || len(e.schedule.Preempt) > 0 {
 		return false
 	}
 	for _, r := range e.chosen {
-		if r.Hidden != nil || r.row >= 0 && !r.ended && (r.Grammar != nil || r.Script != nil || len(r.siblings) > 0) {
+		if r.Hidden != nil || r.row >= 0 && !r.ended && (r.Grammar != nil || r.Forced != nil || len(r.siblings) > 0) {
 			return false
 		}
 	}
@@ -73,7 +73,7 @@ func (e *Engine) giveDraws() error {
 		if r.lot = -1; r.row < 0 || r.Hidden != nil {
 			continue
 		}
-		if r.Script == nil {
+		if r.Forced == nil {
 			e.addLot(r, r.row, fed)
 		}
 		e.draws = append(e.draws, draw{request: r, lot: r.lot})

@@ -8,7 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// Predictor says how long a step will take. It is asked many times while a step is planned; one call at a time.
+// Predictor says how long a step will take. It is asked many times while a step is scheduled; one call at a time.
 type Predictor interface {
 	// Predict is how long a step of that shape will take, in seconds; 0 while there is no telling, and the engine goes by
 	// averages.

@@ -35,7 +35,7 @@ func TestAveragesFindALine(t *testing.T) {
 	}
 }
 
-// TestAveragesNeverShrink: whatever was measured, more tokens are not predicted to take less time; the planner's search
+// TestAveragesNeverShrink: whatever was measured, more tokens are not predicted to take less time; the builder's search
 // for the largest chunk relies on it.
 func TestAveragesNeverShrink(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

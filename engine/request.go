@@ -27,8 +27,8 @@ type Request struct {
 	Hidden func(from int, rows []float32)
 	// Second is where the second of two texts begins in the prompt, for encoders that tell them apart; 0: there is one.
 	Second int
-	// Script, if not nil, is the answer: it is said part by part, a part with each step, and nothing is drawn. For replay.
-	Script []Said
+	// Forced, if not nil, is the answer: one StepOutput comes with each step, and nothing is sampled. For replay.
+	Forced []StepOutput
 	// Done gets the end.
 	Done func(Final)
 }

@@ -2,7 +2,7 @@ package engine
 
 import "time"
 
-// step moves the requests that the plan chooses forward. When the device has been given the step after it as well, the next
+// step moves the requests that the schedule chooses forward. When the device has been given the step after it as well, the next
 // call collects that one.
 func (e *Engine) step() error {
 	began := e.began()
@@ -46,7 +46,7 @@ func (e *Engine) began() time.Time {
 
 // takeOff gives the device the step that is due, if anybody needs one.
 func (e *Engine) takeOff() error {
-	e.schedule()
+	e.commitSchedule()
 	if err := e.reserve(); err != nil {
 		return err
 	}
@@ -56,30 +56,30 @@ func (e *Engine) takeOff() error {
 	return e.launch()
 }
 
-// schedule brings e.plan up to date and moves the requests between the queues as it says.
-func (e *Engine) schedule() {
-	if e.changed && !e.planSuspect() {
-		e.planNext()
+// commitSchedule brings e.schedule up to date and moves the requests between the queues as it says.
+func (e *Engine) commitSchedule() {
+	if e.changed && !e.scheduleSuspect() {
+		e.scheduleNext()
 	}
-	e.recorder.Planned(&e.plan)
-	e.state.Commit(&e.plan)
+	e.recorder.Scheduled(&e.schedule)
+	e.state.Commit(&e.schedule)
 	e.changed = true
 }
 
-// planNext plans a step from where the requests stand.
-func (e *Engine) planNext() {
+// scheduleNext schedules a step from where the requests stand.
+func (e *Engine) scheduleNext() {
 	e.state.Refresh(cache{e})
-	e.state.Plan(&e.plan, cache{e}, int64(e.since(e.started)))
+	e.state.Schedule(&e.schedule, cache{e}, int64(e.since(e.started)))
 }
 
-// reserve carries the plan out on the account of pages. A request for which there turns out to be no page, because
-// another of the same plan found more in the cache than was foreseen, waits for the next step.
+// reserve carries the schedule out on the account of pages. A request for which there turns out to be no page, because
+// another of the same schedule found more in the cache than was foreseen, waits for the next step.
 func (e *Engine) reserve() error {
 	e.chosen, e.copies = e.chosen[:0], e.copies[:0]
 	if err := e.preempt(); err != nil {
 		return err
 	}
-	for _, c := range e.plan.Chunks {
+	for _, c := range e.schedule.Chunks {
 		r := e.byID[c.Request.ID]
 		if r.away {
 			if err := e.swapIn(r); err != nil {
@@ -137,8 +137,8 @@ func (e *Engine) launch() error {
 }
 
 // lookAhead does, while a device that runs by itself is at work on a step, what does not need its results: it takes in
-// what was submitted, finds out which tokens grammars allow, and plans the next step as if everybody went on. If after
-// all somebody does not, or somebody comes, the next step is planned again.
+// what was submitted, finds out which tokens grammars allow, and schedules the next step as if everybody went on. If after
+// all somebody does not, or somebody comes, the next step is scheduled again.
 func (e *Engine) lookAhead() {
 	e.admit()
 	for _, r := range e.chosen {
@@ -153,7 +153,7 @@ func (e *Engine) lookAhead() {
 		}
 	}
 	if len(e.suspects) == 0 {
-		e.planNext()
+		e.scheduleNext()
 		e.changed = false
 	}
 }
@@ -177,8 +177,8 @@ func (e *Engine) collect(began time.Time) error {
 	for i := range e.draws {
 		d := &e.draws[i]
 		e.stats.Output += int64(d.emitted)
-		e.recorder.Said(d.request.sched.ID, d.said())
-		e.changed = e.changed || d.emitted > 1 // tokens that the plan knows nothing of
+		e.recorder.Output(d.request.sched.ID, d.output())
+		e.changed = e.changed || d.emitted > 1 // tokens that the schedule knows nothing of
 		if d.reason != "" || d.err != nil {
 			e.end(d.request, d.reason, d.err)
 		}

@@ -54,11 +54,11 @@ func (e *Engine) swapPrice(q *sched.Request) (recompute, swap float64) {
 	return float64(steps) * e.price(shape), swap
 }
 
-// preempt takes the pages of the requests that the plan chose for it, those to be swapped out after copying them.
+// preempt takes the pages of the requests that the schedule chose for it, those to be swapped out after copying them.
 func (e *Engine) preempt() error {
 	s := &e.swap
 	s.copies = s.copies[:0]
-	for _, p := range e.plan.Preempt {
+	for _, p := range e.schedule.Preempt {
 		r := e.byID[p.Request.ID]
 		r.account.preempted = true
 		e.stats.Preemptions++
@@ -92,7 +92,7 @@ func (e *Engine) swapIn(r *request) error {
 		s.host.Free(&r.seq)
 		return nil
 	}
-	// Pages that it gets may have been copied from in this step's plan.
+	// Pages that it gets may have been copied from in this step's schedule.
 	if err := e.copyPages(); err != nil {
 		return err
 	}

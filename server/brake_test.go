@@ -40,5 +40,5 @@ func (b *brake) Stepped(time.Duration) {
 func (b *brake) Admitted(int64, time.Duration, *engine.Request) {}
 func (b *brake) Left(int64)                                     {}
 func (b *brake) Priced(float64)                                 {}
-func (b *brake) Planned(*sched.Plan)                            {}
-func (b *brake) Said(int64, engine.Said)                        {}
+func (b *brake) Scheduled(*sched.Schedule)                      {}
+func (b *brake) Output(int64, engine.StepOutput)                {}

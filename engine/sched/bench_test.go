@@ -22,7 +22,7 @@ func busy(t testing.TB, policy Policy) (*State, Cache) {
 			t.Fatal(err)
 		}
 		if i < 256 {
-			s.Commit(&Plan{Chunks: []Chunk{{Request: r, Admit: true}}})
+			s.Commit(&Schedule{Chunks: []Chunk{{Request: r, Admit: true}}})
 			if r.Computed = r.Target - 1; i%16 == 15 {
 				r.Computed = r.Target - 50
 			}
@@ -48,17 +48,17 @@ func BenchmarkStep(b *testing.B) {
 	for _, policy := range []Policy{FCFS, ByPriority, LongestPrefix} {
 		b.Run(string(policy), func(b *testing.B) {
 			s, cache := busy(b, policy)
-			var plan Plan
+			var schedule Schedule
 			b.ReportAllocs()
 			for b.Loop() {
-				turn(b, s, &plan, cache)
+				turn(b, s, &schedule, cache)
 			}
 		})
 	}
 }
 
 // turn ends two requests, puts two like them in the queue, and schedules a step.
-func turn(t testing.TB, s *State, plan *Plan, cache Cache) {
+func turn(t testing.TB, s *State, schedule *Schedule, cache Cache) {
 	for range 2 {
 		r := s.running[len(s.running)/2]
 		s.Remove(r)
@@ -68,10 +68,10 @@ func turn(t testing.TB, s *State, plan *Plan, cache Cache) {
 		}
 	}
 	s.Refresh(cache)
-	s.Plan(plan, cache, 0)
-	s.Commit(plan)
+	s.Schedule(schedule, cache, 0)
+	s.Commit(schedule)
 	admitted := 0
-	for _, c := range plan.Chunks {
+	for _, c := range schedule.Chunks {
 		if c.Admit {
 			admitted++
 			c.Request.Computed = c.Request.Target - 1
@@ -85,11 +85,11 @@ func turn(t testing.TB, s *State, plan *Plan, cache Cache) {
 func TestNoAllocations(t *testing.T) {
 	for _, policy := range []Policy{FCFS, ByPriority, LongestPrefix} {
 		s, cache := busy(t, policy)
-		var plan Plan
+		var schedule Schedule
 		for range 10 {
-			turn(t, s, &plan, cache)
+			turn(t, s, &schedule, cache)
 		}
-		if allocs := testing.AllocsPerRun(200, func() { turn(t, s, &plan, cache) }); allocs != 0 {
+		if allocs := testing.AllocsPerRun(200, func() { turn(t, s, &schedule, cache) }); allocs != 0 {
 			t.Errorf("%s: %v allocations per step", policy, allocs)
 		}
 	}

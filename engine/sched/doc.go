@@ -6,11 +6,11 @@
 // chunks, a beginning found in the cache, a token at a time, several about which a grammar leaves no choice, and starting
 // over after preemption.
 //
-// Plan is pure: it looks at the queues, the pages and the price of a step, and writes down what to do. It reads no
-// clock (the time is an argument), touches no device and changes nothing but the Plan it fills. So the same function
+// Schedule is pure: it looks at the queues, the pages and the price of a step, and writes down what to do. It reads no
+// clock (the time is an argument), touches no device and changes nothing but the Schedule it fills. So the same function
 // runs in the server, in the simulator and in replay. Commit then moves the requests between the queues.
 //
-// A plan is made in this order:
+// A schedule is made in this order:
 //
 //  1. running requests with few tokens left, the oldest first; if pages run out the newest is preempted
 //  2. running requests in the middle of their prompt, in chunks, of what is left of the budget and the pages
@@ -18,8 +18,8 @@
 //
 // The engine's step is then (kv is package engine/kv; see the example):
 //
-//	state.Plan(&plan, cache, now)
-//	state.Commit(&plan)
+//	state.Schedule(&schedule, cache, now)
+//	state.Commit(&schedule)
 //	e.reserve()  // kv: free the preempted; open, append and publish the chosen
 //	e.launch()   // slots and tables go into the batch, which the device gets
 //	e.collect()  // draws from its logits: Target++ or state.Remove

@@ -37,11 +37,11 @@ func Example() {
 	submit(2, 70, 2)
 	submit(3, 500, 100)
 
-	var plan sched.Plan
+	var schedule sched.Schedule
 	for step := 1; len(state.Running())+state.Waiting() > 0; step++ {
-		state.Plan(&plan, cache, 0)
-		state.Commit(&plan)
-		for _, c := range plan.Chunks { // the engine: kv.Open or Extend, Append, Publish; then one batch of all
+		state.Schedule(&schedule, cache, 0)
+		state.Commit(&schedule)
+		for _, c := range schedule.Chunks { // the engine: kv.Open or Extend, Append, Publish; then one batch of all
 			r := c.Request
 			fmt.Println("step", step, "request", r.ID, "tokens", r.Computed, "to", r.Computed+c.Tokens, "logits", c.Logits)
 			cache.available -= cache.Need(r, c.Tokens)

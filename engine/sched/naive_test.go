@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naive plans by definition, by trying: as few preemptions as let every short request move, and for each prompt the
+// naive schedules by definition, by trying: as few preemptions as let every short request move, and for each prompt the
 // longest chunk that the rules allow. It knows neither prices nor the longest-prefix policy.
 func naive(s *State, c Cache) string {
 	worst := slices.Clone(s.running)
@@ -20,27 +20,27 @@ func naive(s *State, c Cache) string {
 		return -1
 	})
 	for k := range len(worst) + 1 {
-		if plan, ok := naiveWithout(s, c, worst[:k], nil); ok {
-			return plan
+		if schedule, ok := naiveWithout(s, c, worst[:k], nil); ok {
+			return schedule
 		}
 	}
 	// Only prompts run, and no page is left for any of them. The first to run is served, whatever it takes.
 	for k := range len(worst) + 1 {
-		if plan, ok := naiveWithout(s, c, worst[:k], s.running[0]); ok {
-			return plan
+		if schedule, ok := naiveWithout(s, c, worst[:k], s.running[0]); ok {
+			return schedule
 		}
 	}
-	panic("unreachable: without any of the running, the plan is made")
+	panic("unreachable: without any of the running, the schedule is made")
 }
 
 // isLess reports whether moving is cheaper than computing again.
 func isLess(again, move float64) bool { return move < again }
 
-// naiveWithout plans with some requests preempted. It reports false if a short one lacks pages, or if nothing moves
+// naiveWithout schedules with some requests preempted. It reports false if a short one lacks pages, or if nothing moves
 // though something runs. first, if not nil, is to get one token.
 func naiveWithout(s *State, c Cache, preempted []*Request, first *Request) (string, bool) {
 	o := &s.options
-	var plan strings.Builder
+	var schedule strings.Builder
 	pages, host, budget := c.Available(), c.HostAvailable(), o.MaxBatchedTokens
 	for _, r := range preempted {
 		pages += c.Returns(r)
@@ -49,14 +49,14 @@ func naiveWithout(s *State, c Cache, preempted []*Request, first *Request) (stri
 		if swap {
 			host -= n
 		}
-		fmt.Fprintf(&plan, "preempt %d %t\n", r.ID, swap)
+		fmt.Fprintf(&schedule, "preempt %d %t\n", r.ID, swap)
 	}
 	moved, promised := false, 0
 	give := func(r *Request, n, need int) {
 		pages -= need
 		budget -= n
 		moved = true
-		fmt.Fprintf(&plan, "%d +%d\n", r.ID, n)
+		fmt.Fprintf(&schedule, "%d +%d\n", r.ID, n)
 	}
 	serve := func(r *Request, n int) bool {
 		if need := c.Need(r, n); need <= pages {
@@ -87,7 +87,7 @@ func naiveWithout(s *State, c Cache, preempted []*Request, first *Request) (stri
 		return "", false
 	}
 	if len(preempted) > 0 {
-		return plan.String(), true
+		return schedule.String(), true
 	}
 	if !moved && len(s.running) > 0 {
 		return "", false
@@ -115,11 +115,11 @@ func naiveWithout(s *State, c Cache, preempted []*Request, first *Request) (stri
 		give(r, n, need(n))
 		seqs++
 	}
-	return plan.String(), true
+	return schedule.String(), true
 }
 
-// written is a plan in the words of naive.
-func written(p *Plan) string {
+// written is a schedule in the words of naive.
+func written(p *Schedule) string {
 	var text strings.Builder
 	for _, v := range p.Preempt {
 		fmt.Fprintf(&text, "preempt %d %t\n", v.Request.ID, v.Swap)
@@ -144,9 +144,9 @@ func TestAgainstNaive(t *testing.T) {
 				s.submit(t)
 			}
 			want := naive(s.state, s.cache)
-			s.state.Plan(&s.plan, s.cache, s.now)
-			if got := written(&s.plan); got != want {
-				t.Fatalf("planned\n%swant\n%s", got, want)
+			s.state.Schedule(&s.schedule, s.cache, s.now)
+			if got := written(&s.schedule); got != want {
+				t.Fatalf("scheduled\n%swant\n%s", got, want)
 			}
 			if err := s.step(); err != nil {
 				t.Fatal(err)

@@ -1,7 +1,7 @@
 package sched
 
-// firstToGo is the running request that is preempted next: the one that the policy would admit last.
-func (p *Plan) firstToGo() int {
+// victim is the running request that is preempted next: the one that the policy would admit last.
+func (p *Schedule) victim() int {
 	last := -1
 	for i, r := range p.state.running {
 		if !p.dropped[i] && (last < 0 || p.state.waiting.less(p.state.running[last], r)) {
@@ -11,8 +11,8 @@ func (p *Plan) firstToGo() int {
 	return last
 }
 
-// preempt plans to take a running request's pages, and takes back what the plan gave it.
-func (p *Plan) preempt(i int) {
+// preempt schedules to take a running request's pages, and takes back what the schedule gave it.
+func (p *Schedule) preempt(i int) {
 	o := &p.state.options
 	r := p.state.running[i]
 	p.dropped[i] = true

@@ -4,7 +4,7 @@ package sched
 // Computed and Target true; while it waits they must not change. It must not be copied while a State knows it.
 type Request struct {
 	ID       int64 // the engine's; only printed
-	Arrived  int64 // ns, on the clock that Plan's now is read from
+	Arrived  int64 // ns, on the clock that Schedule's now is read from
 	Priority int   // for the priority policy: lower goes first
 
 	Computed int  // tokens whose keys and values are in the cache
@@ -29,8 +29,8 @@ const (
 // left is the number of tokens that stand between a request and its next logits.
 func (r *Request) left() int { return r.Target - r.Computed }
 
-// Cache is what planning asks of the account of pages, mostly numbers that engine/kv knows. It answers for the moment,
-// and is not told of the plan.
+// Cache is what scheduling asks of the account of pages, mostly numbers that engine/kv knows. It answers for the moment,
+// and is not told of the schedule.
 type Cache interface {
 	// Available is the number of pages that can be given out.
 	Available() int

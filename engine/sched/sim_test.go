@@ -6,11 +6,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// simulation is an engine without a model: it carries out plans on a cache that only counts, and draws how long
+// simulation is an engine without a model: it carries out schedules on a cache that only counts, and draws how long
 // answers are.
 type simulation struct {
 	state    *State
-	plan     Plan
+	schedule Schedule
 	cache    *counting
 	now      int64
 	all      []*Request
@@ -74,22 +74,22 @@ func (c *counting) take(r *Request, n int) {
 	}
 }
 
-// step plans, checks the plan against what it promises, and carries it out.
+// step schedules, checks the schedule against what it promises, and carries it out.
 func (s *simulation) step() error {
 	s.now++
 	s.state.Refresh(s.cache)
-	s.state.Plan(&s.plan, s.cache, s.now)
+	s.state.Schedule(&s.schedule, s.cache, s.now)
 	if err := s.check(); err != nil {
 		return err
 	}
-	s.state.Commit(&s.plan)
-	for _, p := range s.plan.Preempt {
+	s.state.Commit(&s.schedule)
+	for _, p := range s.schedule.Preempt {
 		if p.Swap {
 			s.cache.host -= (p.Request.Computed + s.cache.size - 1) / s.cache.size
 		}
 		s.cache.release(p.Request)
 	}
-	for _, c := range s.plan.Chunks {
+	for _, c := range s.schedule.Chunks {
 		r := c.Request
 		switch {
 		case r.Swapped:
@@ -103,7 +103,7 @@ func (s *simulation) step() error {
 		n := min(c.Tokens, r.left())
 		need := s.cache.Need(r, n)
 		if need > s.cache.Available() {
-			return fmt.Errorf("request %d needs %d pages for its %d tokens; the plan leaves it %d", r.ID, need, n, s.cache.Available())
+			return fmt.Errorf("request %d needs %d pages for its %d tokens; the schedule leaves it %d", r.ID, need, n, s.cache.Available())
 		}
 		s.cache.take(r, need)
 		if r.Computed += n; r.Computed < r.Target {
@@ -129,12 +129,12 @@ func (s *simulation) finish(r *Request) {
 	s.finished[r] = true
 }
 
-// check holds the plan to its rules.
+// check holds the schedule to its rules.
 func (s *simulation) check() error {
 	o := &s.state.options
 	seen := map[*Request]bool{}
 	pages, host := s.cache.Available(), s.cache.host
-	for _, p := range s.plan.Preempt {
+	for _, p := range s.schedule.Preempt {
 		pages += s.cache.Returns(p.Request)
 		if p.Swap {
 			host -= o.pagesFor(p.Request.Computed)
@@ -144,8 +144,8 @@ func (s *simulation) check() error {
 		}
 		seen[p.Request] = true
 	}
-	tokens, seqs := 0, len(s.state.running)-len(s.plan.Preempt)
-	for _, c := range s.plan.Chunks {
+	tokens, seqs := 0, len(s.state.running)-len(s.schedule.Preempt)
+	for _, c := range s.schedule.Chunks {
 		if seen[c.Request] || c.Tokens < 1 || c.Tokens > c.Request.left() || c.Admit != (c.Request.place == waiting) {
 			return fmt.Errorf("request %d: chunk %+v", c.Request.ID, c)
 		}
@@ -154,16 +154,16 @@ func (s *simulation) check() error {
 		pages -= c.pages
 		if c.Admit {
 			seqs++
-			if len(s.plan.Preempt) > 0 {
+			if len(s.schedule.Preempt) > 0 {
 				return fmt.Errorf("request %d is admitted while others are preempted", c.Request.ID)
 			}
 		}
 	}
-	if tokens > o.MaxBatchedTokens || seqs > o.MaxSeqs || tokens != s.plan.Shape.Tokens {
-		return fmt.Errorf("%d tokens (shape: %d) of %d, %d requests of %d", tokens, s.plan.Shape.Tokens, o.MaxBatchedTokens, seqs, o.MaxSeqs)
+	if tokens > o.MaxBatchedTokens || seqs > o.MaxSeqs || tokens != s.schedule.Shape.Tokens {
+		return fmt.Errorf("%d tokens (shape: %d) of %d, %d requests of %d", tokens, s.schedule.Shape.Tokens, o.MaxBatchedTokens, seqs, o.MaxSeqs)
 	}
-	if p := &s.plan; p.available != pages || p.host != host || p.budget != o.MaxBatchedTokens-tokens || pages < 0 || host < 0 {
-		return fmt.Errorf("the plan leaves %d pages, %d host pages, %d tokens; it counts %d, %d, %d", pages, host, o.MaxBatchedTokens-tokens, p.available, p.host, p.budget)
+	if p := &s.schedule; p.available != pages || p.host != host || p.budget != o.MaxBatchedTokens-tokens || pages < 0 || host < 0 {
+		return fmt.Errorf("the schedule leaves %d pages, %d host pages, %d tokens; it counts %d, %d, %d", pages, host, o.MaxBatchedTokens-tokens, p.available, p.host, p.budget)
 	}
 	for _, r := range s.state.running {
 		if r.left() == 1 && !seen[r] {

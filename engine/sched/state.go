@@ -132,7 +132,7 @@ func (s *State) Backlog() int {
 	return n
 }
 
-// Refresh asks the cache again what it has for a few of the oldest waiting requests, in turn. Call it before Plan; it
+// Refresh asks the cache again what it has for a few of the oldest waiting requests, in turn. Call it before Schedule; it
 // does something under the longest-prefix policy only.
 func (s *State) Refresh(cache Cache) {
 	const few = 4
@@ -147,11 +147,11 @@ func (s *State) Refresh(cache Cache) {
 	}
 }
 
-// Commit moves the requests as plan says: the preempted wait again, in their old place in the order, with nothing
+// Commit moves the requests as schedule says: the preempted wait again, in their old place in the order, with nothing
 // computed unless they are swapped out; the admitted run. The engine brings Computed up to date when it has carried
 // out the chunks.
-func (s *State) Commit(plan *Plan) {
-	for _, p := range plan.Preempt {
+func (s *State) Commit(schedule *Schedule) {
+	for _, p := range schedule.Preempt {
 		r := p.Request
 		at := slices.Index(s.running, r)
 		s.running = slices.Delete(s.running, at, at+1)
@@ -162,7 +162,7 @@ func (s *State) Commit(plan *Plan) {
 		s.enqueue(r)
 	}
 	s.held++
-	for _, c := range plan.Chunks {
+	for _, c := range schedule.Chunks {
 		if c.Admit {
 			s.dequeue(c.Request)
 			c.Request.place = running

@@ -23,7 +23,7 @@ func (r *Recording) Settings() Settings { return Settings{r.Limits, r.options()}
 func (r *Recording) Took() []time.Duration {
 	var took []time.Duration
 	for _, s := range r.steps {
-		if len(s.plan.Chunks) > 0 && s.took > 0 {
+		if len(s.schedule.Chunks) > 0 && s.took > 0 {
 			took = append(took, s.took)
 		}
 	}
@@ -39,28 +39,28 @@ func (r *Recording) Run(s Settings, cost func(*graph.Step) float64, name string)
 	}
 	return serve(Options{Trace: tr, Limits: s.Limits, Engine: s.Engine, Cost: cost, Name: name}, r.Vocab, func(i int) engine.Request {
 		q := r.requests[r.order[i]]
-		return engine.Request{Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Script: q.whole()}
+		return engine.Request{Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Forced: q.whole()}
 	})
 }
 
 // tokens is how many the answer has.
 func (q *recorded) tokens() (n int) {
-	for _, s := range q.script {
+	for _, s := range q.outputs {
 		n += len(s.Tokens)
 	}
 	return n
 }
 
 // whole is the answer with an end: one that was cut off ends where it was.
-func (q *recorded) whole() []engine.Said {
-	script := append([]engine.Said{}, q.script...)
-	if len(script) == 0 {
-		return append(script, engine.Said{Reason: sample.ReasonStop})
+func (q *recorded) whole() []engine.StepOutput {
+	outputs := append([]engine.StepOutput{}, q.outputs...)
+	if len(outputs) == 0 {
+		return append(outputs, engine.StepOutput{Reason: sample.ReasonStop})
 	}
-	last := &script[len(script)-1]
+	last := &outputs[len(outputs)-1]
 	last.Err = ""
 	if last.Reason == "" {
 		last.Reason = sample.ReasonStop
 	}
-	return script
+	return outputs
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// small is how many tokens simulated prompts are made of: so few that drawing one takes no time.
+// small is how many tokens simulated prompts are made of: so few that sampling one takes no time.
 const small = 256
 
 // device implements backend.Device and backend.Viewer. Memory has no bytes and kernels do nothing; a step takes the time
@@ -61,7 +61,7 @@ func (d *device) Run(_ []backend.Launch, b *backend.Batch) error {
 	return nil
 }
 
-// View implements backend.Viewer: logits that nobody draws from, since answers are recited.
+// View implements backend.Viewer: logits that no token is sampled from, since outputs are forced.
 func (d *device) View(_ *graph.Value, _ backend.Buffer, n int) ([]float32, error) {
 	return d.rows[:n*d.vocab], nil
 }
@@ -78,7 +78,7 @@ func (d *device) Copy(backend.Buffer, backend.Buffer) error { return nil }
 // AllocHost implements backend.Swapper.
 func (d *device) AllocHost(n int64, what string) (backend.Buffer, error) { return d.Alloc(n, what) }
 
-// SwapOut implements backend.Swapper: time passes, since the step that is planned waits for the pages.
+// SwapOut implements backend.Swapper: time passes, since the step that is scheduled waits for the pages.
 func (d *device) SwapOut(moves []backend.Move) error {
 	if d.page > 0 {
 		d.clock.pass(engine.SwapLag + time.Duration(len(moves))*d.page)
@@ -116,17 +116,17 @@ func (d *device) program(lim backend.Limits) (*compile.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compile.Compile(g, d, paper{d.vocab}, lim)
+	return compile.Compile(g, d, weightFile{d.vocab}, lim)
 }
 
-// paper is the file of that graph's only weight.
-type paper struct{ vocab int }
+// weightFile is the file of that graph's only weight.
+type weightFile struct{ vocab int }
 
 // Tensor implements compile.Tensors.
-func (p paper) Tensor(string) (quant.Tensor, bool) {
+func (p weightFile) Tensor(string) (quant.Tensor, bool) {
 	t, err := quant.NewTensor(quant.F32, p.vocab, 1, make([]byte, 4*p.vocab))
 	return t, err == nil
 }
 
 // Release implements compile.Tensors.
-func (paper) Release([]byte) {}
+func (weightFile) Release([]byte) {}

@@ -2,5 +2,5 @@
 // that computes nothing and says how long a step would take. A trace of hours is through in seconds, and the report is the
 // one that `ridge bench serve` prints of a real run.
 //
-//	trace ─► crowd (crowd.go) ─► engine.Engine ─► device (device.go) ─► clock (clock.go)
+//	trace ─► workload (workload.go) ─► engine.Engine ─► device (device.go) ─► clock (clock.go)
 package simulate

@@ -21,16 +21,16 @@ type Recording struct {
 
 // step is what was recorded of one step.
 type step struct {
-	before []event // that the engine saw before it planned the step, or while the one before ran: see during
-	during []event // while the step ran, after it was planned
-	plan   *decision
-	took   time.Duration
+	before   []event // that the engine saw before it scheduled the step, or while the one before ran: see during
+	during   []event // while the step ran, after it was scheduled
+	schedule *decision
+	took     time.Duration
 }
 
 // recorded is a request with its whole answer.
 type recorded struct {
 	admitted
-	script []engine.Said
+	outputs []engine.StepOutput
 }
 
 // maxLine bounds a line of a recording: a prompt of ten million tokens fits.
@@ -111,20 +111,20 @@ func (r *Recording) take(now *step, e event) error {
 			return fmt.Errorf("request %d leaves and never came", *e.Left)
 		}
 		now.add(e)
-	case e.Planned != nil:
-		if now.plan != nil {
-			return errors.New("a step is planned before the one before has ended")
+	case e.Scheduled != nil:
+		if now.schedule != nil {
+			return errors.New("a step is scheduled before the one before has ended")
 		}
-		now.plan = e.Planned
-	case e.Said != nil:
-		q := r.requests[e.Said.ID]
+		now.schedule = e.Scheduled
+	case e.Output != nil:
+		q := r.requests[e.Output.ID]
 		if q == nil {
-			return fmt.Errorf("request %d answers and never came", e.Said.ID)
+			return fmt.Errorf("request %d answers and never came", e.Output.ID)
 		}
-		q.script = append(q.script, e.Said.Said)
+		q.outputs = append(q.outputs, e.Output.StepOutput)
 	case e.Stepped != nil:
-		if now.plan == nil || *e.Stepped < 0 {
-			return errors.New("a step ends that was not planned, or took no time")
+		if now.schedule == nil || *e.Stepped < 0 {
+			return errors.New("a step ends that was not scheduled, or took no time")
 		}
 		now.took = *e.Stepped
 		r.steps = append(r.steps, *now)
@@ -135,9 +135,9 @@ func (r *Recording) take(now *step, e event) error {
 	return nil
 }
 
-// add puts an event before or into the step, by whether it is planned.
+// add puts an event before or into the step, by whether it is scheduled.
 func (s *step) add(e event) {
-	if s.plan == nil {
+	if s.schedule == nil {
 		s.before = append(s.before, e)
 	} else {
 		s.during = append(s.during, e)

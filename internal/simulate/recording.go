@@ -46,11 +46,11 @@ func (h *Header) options() engine.Options {
 
 // event is any other line: one of its fields is set.
 type event struct {
-	Admitted *admitted      `json:"admitted,omitempty"`
-	Left     *int64         `json:"left,omitempty"`
-	Planned  *decision      `json:"planned,omitempty"`
-	Said     *said          `json:"said,omitempty"`
-	Stepped  *time.Duration `json:"stepped_ns,omitempty"`
+	Admitted  *admitted      `json:"admitted,omitempty"`
+	Left      *int64         `json:"left,omitempty"`
+	Scheduled *decision      `json:"planned,omitempty"`
+	Output    *output        `json:"said,omitempty"`
+	Stepped   *time.Duration `json:"stepped_ns,omitempty"`
 }
 
 // admitted is a request that joined the queue.
@@ -64,20 +64,20 @@ type admitted struct {
 	Hidden    bool          `json:"hidden,omitempty"` // it wants hidden states
 }
 
-// decision is a plan: what each request gets, and who is preempted.
+// decision is a schedule: what each request gets, and who is preempted.
 type decision struct {
 	Chunks  [][2]int64 `json:"chunks"` // request, tokens
 	Preempt []int64    `json:"preempt,omitempty"`
-	Prices  []float64  `json:"prices,omitempty"` // that the scheduler was told since the plan before, s
+	Prices  []float64  `json:"prices,omitempty"` // that the scheduler was told since the schedule before, s
 }
 
-type said struct {
+type output struct {
 	ID int64 `json:"id"`
-	engine.Said
+	engine.StepOutput
 }
 
-// decisionOf copies what a plan decides.
-func decisionOf(p *sched.Plan) *decision {
+// decisionOf copies what a schedule decides.
+func decisionOf(p *sched.Schedule) *decision {
 	d := &decision{Chunks: make([][2]int64, 0, len(p.Chunks))}
 	for _, c := range p.Chunks {
 		d.Chunks = append(d.Chunks, [2]int64{c.Request.ID, int64(c.Tokens)})
@@ -139,21 +139,21 @@ func (w *Writer) Left(id int64) { w.put(event{Left: &id}) }
 // Priced implements engine.Recorder.
 func (w *Writer) Priced(seconds float64) { w.prices = append(w.prices, seconds) }
 
-// Planned implements engine.Recorder.
-func (w *Writer) Planned(p *sched.Plan) {
+// Scheduled implements engine.Recorder.
+func (w *Writer) Scheduled(p *sched.Schedule) {
 	if w.idle = empty(p); !w.idle {
 		d := decisionOf(p)
 		d.Prices = w.prices
-		w.put(event{Planned: d})
+		w.put(event{Scheduled: d})
 		w.prices = w.prices[:0]
 	}
 }
 
-// empty reports whether a plan moves nobody. Such are not recorded: how often an engine wakes for nothing is chance.
-func empty(p *sched.Plan) bool { return len(p.Chunks)+len(p.Preempt) == 0 }
+// empty reports whether a schedule moves nobody. Such are not recorded: how often an engine wakes for nothing is chance.
+func empty(p *sched.Schedule) bool { return len(p.Chunks)+len(p.Preempt) == 0 }
 
-// Said implements engine.Recorder.
-func (w *Writer) Said(id int64, s engine.Said) { w.put(event{Said: &said{id, s}}) }
+// Output implements engine.Recorder.
+func (w *Writer) Output(id int64, s engine.StepOutput) { w.put(event{Output: &output{id, s}}) }
 
 // flushTime is how much of a recording may be in memory only.
 const flushTime = time.Second

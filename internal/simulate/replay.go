@@ -63,7 +63,7 @@ func Replay(r *Recording) (*Check, []graph.Step, error) {
 	o := r.options()
 	o.Clock, o.Recorder, o.Predictor = p.clock.Now, p, p
 	for _, s := range r.steps {
-		p.prices = append(p.prices, s.plan.Prices...)
+		p.prices = append(p.prices, s.schedule.Prices...)
 	}
 	if p.engine, err = engine.New(prog, o); err != nil {
 		prog.Close()
@@ -90,7 +90,7 @@ func (p *replay) wait() {
 		}
 		now := p.progress.Load()
 		if now == before {
-			p.check.Differs = fmt.Sprintf("step %d: nobody needs anything; recorded is %v", now, p.r.steps[now].plan.Chunks)
+			p.check.Differs = fmt.Sprintf("step %d: nobody needs anything; recorded is %v", now, p.r.steps[now].schedule.Chunks)
 			return
 		}
 		before = now
@@ -115,12 +115,12 @@ func (p *replay) deliver(events []event) {
 func (p *replay) submit(q *recorded) {
 	c := &caller{Context: context.Background()}
 	p.leaving[q.ID] = c
-	script := q.script
-	if script == nil {
-		script = []engine.Said{}
+	outputs := q.outputs
+	if outputs == nil {
+		outputs = []engine.StepOutput{}
 	}
 	err := p.engine.Submit(c, engine.Request{
-		Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Script: script,
+		Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Forced: outputs,
 		Emit: func(sample.Choice) bool { return false },
 		Done: func(engine.Final) {},
 	})
@@ -171,18 +171,18 @@ func (p *replay) Predict(sched.Shape) float64 {
 // Observe implements engine.Predictor.
 func (p *replay) Observe(*graph.Step, float64) float64 { return 0 }
 
-// Said implements engine.Recorder.
-func (p *replay) Said(int64, engine.Said) {}
+// Output implements engine.Recorder.
+func (p *replay) Output(int64, engine.StepOutput) {}
 
-// Planned implements engine.Recorder: it compares.
-func (p *replay) Planned(plan *sched.Plan) {
-	if p.idle = empty(plan); p.idle {
+// Scheduled implements engine.Recorder: it compares.
+func (p *replay) Scheduled(schedule *sched.Schedule) {
+	if p.idle = empty(schedule); p.idle {
 		return
 	}
 	if p.at >= len(p.r.steps) || p.check.Differs != "" {
 		return
 	}
-	now, then := decisionOf(plan), p.r.steps[p.at].plan
+	now, then := decisionOf(schedule), p.r.steps[p.at].schedule
 	for i := range now.Chunks {
 		now.Chunks[i][0] = p.ids[now.Chunks[i][0]]
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// record simulates a crowd on a small cache and records it.
+// record simulates a workload on a small cache and records it.
 func record(t *testing.T, policy sched.Policy, index string) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -94,7 +94,7 @@ func TestReplayOfPricedChunks(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for i := range r.steps {
-		r.steps[i].plan.Prices = nil
+		r.steps[i].schedule.Prices = nil
 	}
 	if c, _, err := Replay(r); err != nil || c.Differs == "" {
 		t.Errorf("without the prices %+v, %v: the test shows nothing", c, err)

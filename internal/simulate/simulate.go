@@ -48,19 +48,19 @@ func Run(o Options) (*Result, error) {
 	longest := newAnswer(o.Trace, room)
 	return serve(o, small, func(i int) engine.Request {
 		q := &o.Trace.Requests[i]
-		said := longest[len(longest)-max(min(q.Output, room-q.Input), 1):]
-		return engine.Request{Prompt: prompt(o.Trace, i), MaxTokens: q.Output, Params: greedy(), Script: said}
+		forced := longest[len(longest)-max(min(q.Output, room-q.Input), 1):]
+		return engine.Request{Prompt: prompt(o.Trace, i), MaxTokens: q.Output, Params: greedy(), Forced: forced}
 	})
 }
 
-// newAnswer is the longest answer of a trace, as far as room allows, a token a step; the others are how it ends. Reciting is faster than drawing.
-func newAnswer(t *trace.Trace, room int) []engine.Said {
+// newAnswer is the longest answer of a trace, as far as room allows, a token a step; the others are how it ends. Forcing them is faster than sampling.
+func newAnswer(t *trace.Trace, room int) []engine.StepOutput {
 	n := 1
 	for i := range t.Requests {
 		q := &t.Requests[i]
 		n = max(n, min(q.Output, room-q.Input))
 	}
-	answer := slices.Repeat([]engine.Said{{Tokens: make([]int32, 1)}}, n)
+	answer := slices.Repeat([]engine.StepOutput{{Tokens: make([]int32, 1)}}, n)
 	answer[n-1].Reason = sample.ReasonLength
 	return answer
 }
@@ -79,7 +79,7 @@ func serve(o Options, vocab int, ask func(i int) engine.Request) (*Result, error
 		prog.Close()
 		return nil, err
 	}
-	c := &crowd{trace: o.Trace, ask: ask, concurrency: o.Concurrency, engine: e, clock: d.clock, records: make([]loadgen.Record, len(o.Trace.Requests)), ended: make(chan struct{})}
+	c := &workload{trace: o.Trace, ask: ask, concurrency: o.Concurrency, engine: e, clock: d.clock, records: make([]loadgen.Record, len(o.Trace.Requests)), ended: make(chan struct{})}
 	d.ran = c.arrive
 	c.start()
 	<-c.ended

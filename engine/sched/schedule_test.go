@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEveryRequestEnds drives random loads through random settings: every plan keeps its rules, nobody is lost, and
+// TestEveryRequestEnds drives random loads through random settings: every schedule keeps its rules, nobody is lost, and
 // when no more come everything is finished in bounded time.
 func TestEveryRequestEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -51,21 +51,21 @@ func TestEveryRequestEnds(t *testing.T) {
 	})
 }
 
-// TestPlanIsPure: planning twice gives one plan, and changes nothing that a later planning could see.
-func TestPlanIsPure(t *testing.T) {
+// TestScheduleIsPure: scheduling twice gives the same schedule, and changes nothing that a later one could see.
+func TestScheduleIsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSimulation(t)
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {
 			s.submit(t)
 			before := snapshot(s.state)
-			var first, second Plan
-			s.state.Plan(&first, s.cache, s.now)
-			s.state.Plan(&second, s.cache, s.now)
+			var first, second Schedule
+			s.state.Schedule(&first, s.cache, s.now)
+			s.state.Schedule(&second, s.cache, s.now)
 			if !slices.Equal(first.Chunks, second.Chunks) || !slices.Equal(first.Preempt, second.Preempt) || first.Shape != second.Shape {
-				t.Fatalf("two plans of one state:\n%+v\n%+v", first, second)
+				t.Fatalf("two schedules of one state:\n%+v\n%+v", first, second)
 			}
 			if after := snapshot(s.state); !reflect.DeepEqual(before, after) {
-				t.Fatalf("planning changed the state:\n%+v\n%+v", before, after)
+				t.Fatalf("scheduling changed the state:\n%+v\n%+v", before, after)
 			}
 			if err := s.step(); err != nil {
 				t.Fatal(err)
@@ -103,7 +103,7 @@ func newState(t *testing.T, o Options, inRunning, inWaiting []*Request) (*State,
 			t.Fatal(err)
 		}
 		if i < len(inRunning) {
-			s.Commit(&Plan{Chunks: []Chunk{{Request: r, Admit: true}}})
+			s.Commit(&Schedule{Chunks: []Chunk{{Request: r, Admit: true}}})
 			r.Computed = computed
 			c.own[r] = o.pagesFor(computed)
 		}
@@ -124,7 +124,7 @@ func TestPlans(t *testing.T) {
 	prompt := func(n int) *Request { return &Request{Target: n} }
 	a, b, c := answering(20), answering(47), answering(48)
 	long, middle, other, next := reading(64, 500), reading(64, 85), reading(32, 90), prompt(40)
-	tests := []planTest{
+	tests := []scheduleTest{
 		{"answers first, then prompts as they came, then the queue", func(o *Options) { o.MaxBatchedTokens = 512 },
 			[]*Request{long, a, b}, []*Request{next},
 			[]wantChunk{{a, 1, true, false}, {b, 1, true, false}, {long, 436, true, false}, {next, 40, true, true}}, nil},
@@ -188,8 +188,8 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// planTest is a state of the queues and what Plan is to make of it.
-type planTest struct {
+// scheduleTest is a state of the queues and what Schedule is to make of it.
+type scheduleTest struct {
 	name             string
 	change           func(*Options) // of baseOptions; nil: nothing
 	running, waiting []*Request
@@ -197,7 +197,7 @@ type planTest struct {
 	preempt          []*Request // a nil request stands for any
 }
 
-func (test planTest) run(t *testing.T) {
+func (test scheduleTest) run(t *testing.T) {
 	clone := map[*Request]*Request{}
 	copies := func(list []*Request) (out []*Request) {
 		for _, r := range list {
@@ -211,20 +211,20 @@ func (test planTest) run(t *testing.T) {
 		test.change(&o)
 	}
 	s, cache := newState(t, o, copies(test.running), copies(test.waiting))
-	var plan Plan
-	s.Plan(&plan, cache, 100)
-	if len(plan.Chunks) != len(test.chunks) || len(plan.Preempt) != len(test.preempt) {
-		t.Fatalf("%d chunks, %d preempted: %+v", len(plan.Chunks), len(plan.Preempt), plan)
+	var schedule Schedule
+	s.Schedule(&schedule, cache, 100)
+	if len(schedule.Chunks) != len(test.chunks) || len(schedule.Preempt) != len(test.preempt) {
+		t.Fatalf("%d chunks, %d preempted: %+v", len(schedule.Chunks), len(schedule.Preempt), schedule)
 	}
 	for i, want := range test.chunks { // a nil request stands for any
-		got := plan.Chunks[i]
+		got := schedule.Chunks[i]
 		if want.r != nil && got.Request != clone[want.r] || got.Tokens != want.tokens || got.Logits != want.logits || got.Admit != want.admit {
 			t.Errorf("chunk %d is %+v of %+v; want %+v", i, got, got.Request, want)
 		}
 	}
 	for i, want := range test.preempt {
-		if want != nil && plan.Preempt[i].Request != clone[want] {
-			t.Errorf("%+v is preempted", plan.Preempt[i].Request)
+		if want != nil && schedule.Preempt[i].Request != clone[want] {
+			t.Errorf("%+v is preempted", schedule.Preempt[i].Request)
 		}
 	}
 }
@@ -241,12 +241,12 @@ func TestSwapOrRecompute(t *testing.T) {
 		old, newest := &Request{Computed: 64, Target: 65}, &Request{Computed: 48, Target: 49}
 		s, cache := newState(t, o, []*Request{old, newest}, nil)
 		cache.host = test.host
-		var plan Plan
-		s.Plan(&plan, cache, 0)
-		if want := []Preemption{{newest, test.want}}; !slices.Equal(plan.Preempt, want) {
-			t.Errorf("%+v: %+v", test, plan.Preempt)
+		var schedule Schedule
+		s.Schedule(&schedule, cache, 0)
+		if want := []Preemption{{newest, test.want}}; !slices.Equal(schedule.Preempt, want) {
+			t.Errorf("%+v: %+v", test, schedule.Preempt)
 		}
-		s.Commit(&plan)
+		s.Commit(&schedule)
 		if newest.Swapped != test.want || (newest.Computed == 48) != test.want || s.Waiting() != 1 {
 			t.Errorf("%+v: after it %+v", test, newest)
 		}
@@ -310,9 +310,9 @@ func TestLongestPrefixIsRefreshed(t *testing.T) {
 	s, cache := newState(t, o, nil, []*Request{odd, even})
 	even.ID, cache.common = 2, 3 // even ones have the common beginning
 	s.Refresh(cache)
-	var plan Plan
-	s.Plan(&plan, cache, 0)
-	if got := plan.Chunks[0]; got.Request != even || got.Tokens != 52 {
+	var schedule Schedule
+	s.Schedule(&schedule, cache, 0)
+	if got := schedule.Chunks[0]; got.Request != even || got.Tokens != 52 {
 		t.Errorf("first is %+v of %+v; want 52 tokens of the one with 48 in the cache", got, got.Request)
 	}
 }

@@ -7,29 +7,29 @@ func (s *State) heldBack() bool {
 		float64(s.waiting.len()) < o.WaitingServedRatio*float64(len(s.running))
 }
 
-// picker goes through the waiting requests in the order of the policy, without changing the queue.
-type picker struct {
+// waitingOrder goes through the waiting requests in the order of the policy, without changing the queue.
+type waitingOrder struct {
 	state  *State
 	now    int64
-	picked int          // requests returned
+	taken  int          // requests returned
 	marked [window]bool // of the oldest, those returned: for the longest-prefix policy
 }
 
 // next is the next request to admit, or nil.
-func (p *picker) next() *Request {
+func (p *waitingOrder) next() *Request {
 	items := p.state.waiting.items()
 	if p.state.options.Policy == LongestPrefix {
 		return p.longestPrefix(items[:min(window, len(items))])
 	}
-	if p.picked == len(items) {
+	if p.taken == len(items) {
 		return nil
 	}
-	p.picked++
-	return items[p.picked-1]
+	p.taken++
+	return items[p.taken-1]
 }
 
 // longestPrefix is the oldest of those that have waited too long or, if none has, the one with most in the cache.
-func (p *picker) longestPrefix(items []*Request) *Request {
+func (p *waitingOrder) longestPrefix(items []*Request) *Request {
 	best := -1
 	for i, r := range items {
 		if p.marked[i] {

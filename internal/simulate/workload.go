@@ -11,9 +11,9 @@ import (
 	"github.com/ridge-llm/ridge/internal/trace"
 )
 
-// crowd sends the requests of a trace when their time has come and notes what each gets. All but the first are sent from
+// workload sends the requests of a trace when their time has come and notes what each gets. All but the first are sent from
 // the engine's own goroutine, between steps, so that a simulation is the same every time.
-type crowd struct {
+type workload struct {
 	trace       *trace.Trace
 	ask         func(i int) engine.Request // request i, without Emit and Done
 	concurrency int                        // requests under way at once; 0: as they come
@@ -33,63 +33,63 @@ type crowd struct {
 const turnaround = time.Millisecond
 
 // due is when the next request comes; false while it depends on an answer, or all have come.
-func (c *crowd) due() (at time.Duration, known bool) {
+func (w *workload) due() (at time.Duration, known bool) {
 	switch {
-	case c.next == len(c.records):
+	case w.next == len(w.records):
 		return 0, false
-	case c.concurrency == 0:
-		return c.trace.Requests[c.next].At, true
-	case len(c.free) == 0:
+	case w.concurrency == 0:
+		return w.trace.Requests[w.next].At, true
+	case len(w.free) == 0:
 		return 0, false
 	}
-	return c.free[0], true
+	return w.free[0], true
 }
 
 // start sends the first request.
-func (c *crowd) start() {
-	c.clock.reach(c.trace.Requests[0].At)
-	for range c.concurrency {
-		c.free = append(c.free, c.clock.since())
+func (w *workload) start() {
+	w.clock.reach(w.trace.Requests[0].At)
+	for range w.concurrency {
+		w.free = append(w.free, w.clock.since())
 	}
-	if !c.send() {
-		c.arrive()
+	if !w.send() {
+		w.arrive()
 	}
 }
 
 // arrive sends what has come by now. Where nothing is under way any more it waits for the next request first.
-func (c *crowd) arrive() {
+func (w *workload) arrive() {
 	for {
-		c.mu.Lock()
-		idle := c.active == 0
-		at, known := c.due()
-		c.mu.Unlock()
+		w.mu.Lock()
+		idle := w.active == 0
+		at, known := w.due()
+		w.mu.Unlock()
 		switch {
 		case !known && idle:
-			close(c.ended)
+			close(w.ended)
 			return
-		case !known || at > c.clock.since() && !idle:
+		case !known || at > w.clock.since() && !idle:
 			return
 		}
-		c.clock.reach(at)
-		c.send()
+		w.clock.reach(at)
+		w.send()
 	}
 }
 
 // send submits the next request. One that is refused has ended; send says so.
-func (c *crowd) send() (taken bool) {
-	i := c.next
-	q, r := &c.trace.Requests[i], &c.records[i]
-	c.mu.Lock()
-	at, _ := c.due() // in the middle of a step, perhaps: it has waited for the end of it
-	if c.concurrency > 0 {
-		c.free = c.free[1:]
+func (w *workload) send() (taken bool) {
+	i := w.next
+	q, r := &w.trace.Requests[i], &w.records[i]
+	w.mu.Lock()
+	at, _ := w.due() // in the middle of a step, perhaps: it has waited for the end of it
+	if w.concurrency > 0 {
+		w.free = w.free[1:]
 	}
-	c.mu.Unlock()
+	w.mu.Unlock()
 	*r = loadgen.Record{At: at, Input: q.Input, Asked: q.Output}
 	last := at
-	request := c.ask(i)
+	request := w.ask(i)
 	request.Emit = func(sample.Choice) bool {
-		now := c.clock.since()
+		now := w.clock.since()
 		if r.Output == 0 {
 			r.TTFT = now - at
 			r.Gaps = make([]time.Duration, 0, min(q.Output-1, 1<<12)) // most answers are no longer
@@ -101,16 +101,16 @@ func (c *crowd) send() (taken bool) {
 		return false
 	}
 	request.Done = func(f engine.Final) {
-		r.E2E, r.Cached, r.Err = c.clock.since()-at, f.Cached, f.Err
-		c.done()
-		c.arrive()
+		r.E2E, r.Cached, r.Err = w.clock.since()-at, f.Cached, f.Err
+		w.done()
+		w.arrive()
 	}
-	c.mu.Lock()
-	c.next, c.active = i+1, c.active+1
-	c.mu.Unlock()
-	if err := c.engine.Submit(context.Background(), request); err != nil {
+	w.mu.Lock()
+	w.next, w.active = i+1, w.active+1
+	w.mu.Unlock()
+	if err := w.engine.Submit(context.Background(), request); err != nil {
 		r.Err = &loadgen.Failure{Kind: "refused", Message: err.Error()}
-		c.done()
+		w.done()
 		return false
 	}
 	return true
@@ -123,13 +123,13 @@ func greedy() sample.Params {
 	return p
 }
 
-func (c *crowd) done() {
-	c.mu.Lock()
-	c.active--
-	if c.concurrency > 0 {
-		c.free = append(c.free, c.clock.since()+turnaround)
+func (w *workload) done() {
+	w.mu.Lock()
+	w.active--
+	if w.concurrency > 0 {
+		w.free = append(w.free, w.clock.since()+turnaround)
 	}
-	c.mu.Unlock()
+	w.mu.Unlock()
 }
 
 // prompt is the tokens of a request's prompt: the same for the same segments, and different for others.
@@ -148,4 +148,4 @@ func prompt(t *trace.Trace, i int) []int32 {
 }
 
 // span is the time from the first request to the last answer's end.
-func (c *crowd) span() time.Duration { return c.clock.since() - c.trace.Requests[0].At }
+func (w *workload) span() time.Duration { return w.clock.since() - w.trace.Requests[0].At }

@@ -1,12 +1,12 @@
 package sched
 
-// Plan is what a step does. Its memory is reused by the next planning into it.
-type Plan struct {
+// Schedule is what a step does. Its memory is reused when it is filled again.
+type Schedule struct {
 	Preempt []Preemption // to be carried out first: it frees the pages that the chunks take
 	Chunks  []Chunk      // in the order in which to give out pages
 	Shape   Shape        // of the step, if the cache has no more for the admitted than Match said
 
-	planner
+	builder
 }
 
 // Chunk moves one request some tokens forward.
@@ -30,11 +30,11 @@ type Preemption struct {
 // that a grammar left no choice about, or the end of a prompt. It keeps prompts from delaying answers and is small enough not to be worth cutting.
 const short = 8
 
-// planner is the state of one planning.
-type planner struct {
+// builder is the state while one Schedule is made.
+type builder struct {
 	state     *State
 	cache     Cache
-	available int    // pages, after what is planned
+	available int    // pages, after what is scheduled
 	host      int    // host pages, likewise
 	budget    int    // tokens left
 	promised  int    // pages that running prompts will still take
@@ -43,19 +43,19 @@ type planner struct {
 	dropped   []bool // per running request: it is preempted
 }
 
-// Plan fills plan with what the next step should do. now is on the clock of Request.Arrived, ns.
-func (s *State) Plan(plan *Plan, cache Cache, now int64) {
+// Schedule fills out with what the next step should do. now is on the clock of Request.Arrived, ns.
+func (s *State) Schedule(out *Schedule, cache Cache, now int64) {
 	n := len(s.running)
-	*plan = Plan{
-		Preempt: plan.Preempt[:0],
-		Chunks:  plan.Chunks[:0],
-		planner: planner{
+	*out = Schedule{
+		Preempt: out.Preempt[:0],
+		Chunks:  out.Chunks[:0],
+		builder: builder{
 			state: s, cache: cache,
 			available: cache.Available(),
 			host:      cache.HostAvailable(),
 			budget:    s.options.MaxBatchedTokens,
-			chunkOf:   zeroed(plan.chunkOf, n),
-			dropped:   zeroed(plan.dropped, n),
+			chunkOf:   zeroed(out.chunkOf, n),
+			dropped:   zeroed(out.dropped, n),
 		},
 	}
 	first := 0 // running requests to serve first, each with one token at least
@@ -67,23 +67,23 @@ func (s *State) Plan(plan *Plan, cache Cache, now int64) {
 	for i, r := range s.running {
 		if r.left() <= short {
 			first--
-			plan.serve(i, min(r.left(), plan.budget-first))
+			out.serve(i, min(r.left(), out.budget-first))
 		}
 	}
-	plan.answers = len(plan.Chunks)
+	out.answers = len(out.Chunks)
 	stuck := -1
 	for i, r := range s.running {
-		if r.left() > short && !plan.dropped[i] && !plan.readOn(i) && stuck < 0 {
+		if r.left() > short && !out.dropped[i] && !out.prefill(i) && stuck < 0 {
 			stuck = i
 		}
 	}
-	if stuck >= 0 && plan.Shape.Tokens == 0 {
-		plan.serve(stuck, 1) // nothing moves at all: somebody has to go
+	if stuck >= 0 && out.Shape.Tokens == 0 {
+		out.serve(stuck, 1) // nothing moves at all: a request has to be preempted
 	}
-	if len(plan.Preempt) == 0 {
-		plan.admit(now)
+	if len(out.Preempt) == 0 {
+		out.admit(now)
 	}
-	plan.compact()
+	out.compact()
 }
 
 func zeroed[T any](slice []T, n int) []T {
@@ -97,14 +97,14 @@ func zeroed[T any](slice []T, n int) []T {
 
 // serve gives running request i its next n tokens, and preempts others for their pages if need be, or the request
 // itself if it is the first to go.
-func (p *Plan) serve(i, n int) {
+func (p *Schedule) serve(i, n int) {
 	if p.dropped[i] || n <= 0 {
 		return
 	}
 	r := p.state.running[i]
 	need := p.cache.Need(r, n)
 	for need > p.available {
-		victim := p.firstToGo()
+		victim := p.victim()
 		p.preempt(victim)
 		if victim == i {
 			return
@@ -114,9 +114,9 @@ func (p *Plan) serve(i, n int) {
 	p.chunkOf[i] = len(p.Chunks)
 }
 
-// readOn gives running request i, which is in the middle of its prompt, the chunk for which there are tokens, pages
+// prefill gives running request i, which is in the middle of its prompt, the chunk for which there are tokens, pages
 // and time. It reports whether there was one.
-func (p *Plan) readOn(i int) bool {
+func (p *Schedule) prefill(i int) bool {
 	r := p.state.running[i]
 	left := r.left()
 	whole := p.cache.Need(r, left)
@@ -138,13 +138,13 @@ func (p *Plan) readOn(i int) bool {
 }
 
 // admit takes waiting requests while all their tokens will have pages.
-func (p *Plan) admit(now int64) {
+func (p *Schedule) admit(now int64) {
 	o := &p.state.options
 	room := o.MaxSeqs - len(p.state.running)
 	if p.state.heldBack() {
 		return
 	}
-	queue := picker{state: p.state, now: now}
+	queue := waitingOrder{state: p.state, now: now}
 	for ; room > 0 && p.budget > 0; room-- { // without tokens to give, what the cache has need not be looked up
 		r := queue.next()
 		if r == nil {
@@ -174,8 +174,8 @@ func (p *Plan) admit(now int64) {
 	}
 }
 
-// give puts a chunk into the plan.
-func (p *Plan) give(c Chunk) {
+// give puts a chunk into the schedule.
+func (p *Schedule) give(c Chunk) {
 	p.available -= c.pages
 	p.budget -= c.Tokens
 	p.Shape = p.Shape.add(c.from, c.Tokens, c.Logits)
@@ -184,7 +184,7 @@ func (p *Plan) give(c Chunk) {
 
 // chunk is how many of the left tokens after those computed the step has room for. A part of what is left ends with a
 // page, so that others can share all of it.
-func (p *Plan) chunk(computed, left int) int {
+func (p *Schedule) chunk(computed, left int) int {
 	o := &p.state.options
 	n := min(left, p.budget)
 	if o.Whole && n < left {
@@ -201,7 +201,7 @@ func (p *Plan) chunk(computed, left int) int {
 
 // inTime is the most tokens, up to n, with which the step still ends in the target time; but the first prompt in a
 // step gets a page's worth whatever the time, so that it ends at last.
-func (p *Plan) inTime(computed, left, n int) int {
+func (p *Schedule) inTime(computed, left, n int) int {
 	o := &p.state.options
 	fits := 0
 	if len(p.Chunks) == p.answers {
@@ -219,7 +219,7 @@ func (p *Plan) inTime(computed, left, n int) int {
 }
 
 // compact takes out the chunks of the preempted.
-func (p *Plan) compact() {
+func (p *Schedule) compact() {
 	kept := p.Chunks[:0]
 	for _, c := range p.Chunks {
 		if c.Tokens > 0 {
