@@ -166,7 +166,11 @@ func (m *Model) compile(o Options) error {
 	if m.price, err = price.New(prog.Graph, profile, joined); err == nil && o.Engine.Predictor == nil {
 		o.Engine.Predictor = pricing{m.price}
 	}
-	o.Engine.SwapPage = time.Duration(1e9 * profile.Swap(prog.PageBytes()))
+	var page int64
+	for group := range prog.Groups() {
+		page += prog.PageBytes(group)
+	}
+	o.Engine.SwapPage = time.Duration(1e9 * profile.Swap(page))
 	m.settings = o.Engine
 	m.engine, err = engine.New(prog, o.Engine)
 	return err

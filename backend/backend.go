@@ -141,10 +141,31 @@ type Limits struct {
 	Tokens    int // rows of a step
 	Seqs      int // sequences of a step
 	Logits    int // rows whose logits are wanted
-	Pages     int // pages of the cache
+	Pages     int // pages of the caches of a group that keeps all rows
 	PageSize  int // tokens in a page
 	SeqPages  int // pages of one sequence, so its longest context is SeqPages × PageSize
-	SwapPages int // pages of host memory for sequences that wait; more than 0 only on a Swapper
+	SwapPages int // likewise of host memory, for sequences that wait; more than 0 only on a Swapper
+	// Groups has the pages of each of the graph's cache groups, where some have fewer. Empty: all are as above.
+	Groups []GroupLimits `json:",omitempty"`
+}
+
+// GroupLimits is Limits.Pages and Limits.SwapPages of a cache group.
+type GroupLimits struct{ Pages, SwapPages int }
+
+// GroupPages is the pages of a cache group.
+func (l Limits) GroupPages(group int) int {
+	if len(l.Groups) == 0 {
+		return l.Pages
+	}
+	return l.Groups[group].Pages
+}
+
+// GroupSwapPages is the pages of host memory of a cache group.
+func (l Limits) GroupSwapPages(group int) int {
+	if len(l.Groups) == 0 {
+		return l.SwapPages
+	}
+	return l.Groups[group].SwapPages
 }
 
 // Rows is the most rows a value of this kind can have.

@@ -10,24 +10,55 @@ import (
 // Batch is the data of one step: which tokens of which sequences are computed, where their keys and values go, and
 // what each may look at. The engine fills it anew each step; its slices are reused.
 //
-// Rows of one sequence are consecutive, in the order of positions: sequence s has rows QStart[s] to QStart[s+1]. Row
-// r at position p attends to positions 0..p of its sequence; they lie in the cache at
-// Pages[s×SeqPages + p/PageSize]×PageSize + p%PageSize, this step's tokens included.
+// Rows of one sequence are consecutive, in the order of its tokens: sequence s has rows QStart[s] to QStart[s+1]. Row r is
+// the sequence's token number k = KVLen[s] - QStart[s+1] + r, its key index: it attends to tokens 0..k of its sequence, or
+// to those of them that are in the window. Token k lies in the caches of a group at
+// Pages[s×SeqPages + k/PageSize]×PageSize + k%PageSize of the group's table, this step's tokens included. Positions are for
+// rotations and embeddings alone.
 type Batch struct {
-	Tokens        []int32 // [T] token ids, or placeholders: see FutureTokens
-	Positions     []int32 // [T] place in the sequence, from 0
-	Segments      []int32 // [T] 1 in the second of two texts that are read together, else 0; empty: all 0
-	Slots         []int32 // [T] page × PageSize + offset where this token's keys and values go
-	QStart        []int32 // [S+1]
-	KVLen         []int32 // [S] cache rows of the sequence once this step's are written
-	RopeLen       []int32 // [S] tokens known of the sequence, for rotations that depend on its length
-	Pages         []int32 // [S × SeqPages] page ids; entries beyond KVLen do not matter
-	SeqPages      int
-	LogitsIndices []int32 // [L] rows whose logits are wanted, ascending
+	Tokens    []int32 // [T] token ids; or placeholders: see FutureTokens
+	Positions []int32 // [T] what rotations and embeddings by position take for the token's place in its text, from 0
+	Segments  []int32 // [T] 1 in the second of two texts that are read together, else 0; empty: all 0
+	QStart    []int32 // [S+1]
+	KVLen     []int32 // [S] tokens of the sequence that are in the cache once this step's are written
+	RopeLen   []int32 // [S] tokens known of the sequence, for rotations that depend on its length
+	Tables    []Table // of each of the graph's cache groups; a single one stands for all of them
+	SeqPages  int     // length of a sequence's row in Table.Pages
+	// LogitsIndices are the rows whose logits are wanted, [L], ascending. A sequence may have none, one or several.
+	LogitsIndices []int32
 	// FutureTokens is how many tokens the previous step samples (backend.Sampler) that the host has not read yet. Token -1-i is the
 	// placeholder of the one with sample index i; the device puts the token in its place.
 	FutureTokens int
 }
+
+// Table says where a group of caches has the tokens of the batch's sequences. A page that lies wholly before the windows of all the
+// step's rows of its sequence is not part of any result, and need not be held; its entry is a page of the cache all the same, the
+// first that is held: kernels read keys by the tile and may touch some that they mask.
+type Table struct {
+	Slots []int32 // [T] page × PageSize + offset where this step's keys and values go
+	Pages []int32 // [S × SeqPages] page ids; entries beyond KVLen do not matter
+}
+
+// Reset empties the batch and gives it so many tables; memory is kept.
+func (b *Batch) Reset(tables, seqPages int) {
+	b.Tokens, b.Positions, b.Segments, b.LogitsIndices = b.Tokens[:0], b.Positions[:0], b.Segments[:0], b.LogitsIndices[:0]
+	b.QStart, b.KVLen, b.RopeLen = append(b.QStart[:0], 0), b.KVLen[:0], b.RopeLen[:0]
+	b.SeqPages, b.FutureTokens = seqPages, 0
+	for len(b.Tables) < tables {
+		b.Tables = append(b.Tables, Table{})
+	}
+	b.Tables = b.Tables[:tables]
+	for i := range b.Tables {
+		t := &b.Tables[i]
+		t.Slots, t.Pages = t.Slots[:0], t.Pages[:0]
+	}
+}
+
+// Table is the table of a cache group.
+func (b *Batch) Table(group int) *Table { return &b.Tables[min(group, len(b.Tables)-1)] }
+
+// Past is how many tokens of sequence s were in the cache before this step.
+func (b *Batch) Past(s int) int { return int(b.KVLen[s] - (b.QStart[s+1] - b.QStart[s])) }
 
 // Seqs is the number of sequences.
 func (b *Batch) Seqs() int { return len(b.KVLen) }
@@ -44,8 +75,7 @@ func (b *Batch) Rows(r graph.Rows) int {
 func (b *Batch) Step(s *graph.Step) {
 	s.Seqs = s.Seqs[:0]
 	for i := range b.KVLen {
-		n := int(b.QStart[i+1] - b.QStart[i])
-		s.Seqs = append(s.Seqs, graph.Seq{New: n, Past: int(b.KVLen[i]) - n})
+		s.Seqs = append(s.Seqs, graph.Seq{New: int(b.QStart[i+1] - b.QStart[i]), Past: b.Past(i)})
 	}
 	s.Logits = len(b.LogitsIndices)
 }
@@ -60,8 +90,10 @@ func (b *Batch) Check(lim Limits, vocab int) error {
 		return fmt.Errorf("backend: a batch of %d sequences; %d fit", s, lim.Seqs)
 	case len(b.LogitsIndices) > lim.Logits:
 		return fmt.Errorf("backend: logits of %d rows are wanted; %d fit", len(b.LogitsIndices), lim.Logits)
-	case len(b.Positions) != t || len(b.Segments) != 0 && len(b.Segments) != t || len(b.Slots) != t || len(b.QStart) != s+1 || len(b.RopeLen) != s || len(b.Pages) != s*b.SeqPages || b.SeqPages > lim.SeqPages:
+	case len(b.Positions) != t || len(b.Segments) != 0 && len(b.Segments) != t || len(b.QStart) != s+1 || len(b.RopeLen) != s || b.SeqPages > lim.SeqPages:
 		return fmt.Errorf("backend: the slices of a batch of %d tokens and %d sequences do not fit together", t, s)
+	case len(b.Tables) != 1 && len(b.Tables) != len(lim.Groups):
+		return fmt.Errorf("backend: a batch with %d page tables; one, or one for each of %d cache groups, is needed", len(b.Tables), len(lim.Groups))
 	case b.QStart[0] != 0 || int(b.QStart[s]) != t:
 		return fmt.Errorf("backend: sequences cover rows %d to %d of %d", b.QStart[0], b.QStart[s], t)
 	}
@@ -69,24 +101,42 @@ func (b *Batch) Check(lim Limits, vocab int) error {
 		if int(id) < -b.FutureTokens || int(id) >= vocab {
 			return fmt.Errorf("backend: row %d has token %d; the vocabulary has %d and the previous step samples %d", r, id, vocab, b.FutureTokens)
 		}
-		if b.Slots[r] < 0 || int(b.Slots[r]) >= lim.Pages*lim.PageSize {
-			return fmt.Errorf("backend: row %d writes slot %d of %d", r, b.Slots[r], lim.Pages*lim.PageSize)
-		}
 	}
 	for i := range b.KVLen {
 		n, kv := int(b.QStart[i+1]-b.QStart[i]), int(b.KVLen[i])
 		if n <= 0 || kv < n || kv > b.SeqPages*lim.PageSize {
 			return fmt.Errorf("backend: sequence %d computes %d tokens of %d; its page table holds %d", i, n, kv, b.SeqPages*lim.PageSize)
 		}
-		pages := (kv + lim.PageSize - 1) / lim.PageSize
-		if table := b.Pages[i*b.SeqPages:][:pages]; !below(table, lim.Pages) {
-			p := slices.IndexFunc(table, func(id int32) bool { return uint(id) >= uint(lim.Pages) })
-			return fmt.Errorf("backend: sequence %d has page %d as its page %d; the cache has %d", i, table[p], p, lim.Pages)
+	}
+	for i := range b.Tables {
+		if err := b.checkTable(lim, i); err != nil {
+			return err
 		}
 	}
 	for _, r := range b.LogitsIndices {
 		if r < 0 || int(r) >= t {
 			return fmt.Errorf("backend: logits of row %d are wanted; the batch has %d", r, t)
+		}
+	}
+	return nil
+}
+
+// checkTable says what is wrong with the table of a cache group.
+func (b *Batch) checkTable(lim Limits, group int) error {
+	table, limit := &b.Tables[group], lim.GroupPages(group)
+	if len(table.Slots) != len(b.Tokens) || len(table.Pages) != b.Seqs()*b.SeqPages {
+		return fmt.Errorf("backend: table %d has %d slots and %d pages for a batch of %d tokens and %d sequences of %d pages", group, len(table.Slots), len(table.Pages), len(b.Tokens), b.Seqs(), b.SeqPages)
+	}
+	for r, slot := range table.Slots {
+		if slot < 0 || int(slot) >= limit*lim.PageSize {
+			return fmt.Errorf("backend: row %d writes slot %d of %d", r, slot, limit*lim.PageSize)
+		}
+	}
+	for i, kv := range b.KVLen {
+		used := (int(kv) + lim.PageSize - 1) / lim.PageSize
+		if pages := table.Pages[i*b.SeqPages:][:used]; !below(pages, limit) {
+			p := slices.IndexFunc(pages, func(id int32) bool { return uint(id) >= uint(limit) })
+			return fmt.Errorf("backend: sequence %d has page %d as its page %d; the cache has %d", i, pages[p], p, limit)
 		}
 	}
 	return nil

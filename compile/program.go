@@ -30,6 +30,7 @@ type Program struct {
 	body     []backend.Launch // those up to the hidden states; a list of its own, since devices tell programs apart by theirs
 	kernels  []string         // of each launch
 	where    map[*graph.Value]backend.Buffer
+	groups   []graph.CacheGroup
 	pages    map[*graph.Cache]backend.Buffer
 	owned    []backend.Buffer // arena, caches and swap space
 	swap     swapSpace
@@ -58,6 +59,10 @@ func Compile(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limi
 func (p *Program) build(files Tensors) error {
 	if err := p.unfuse(); err != nil {
 		return err
+	}
+	p.groups = p.Graph.CacheGroups()
+	if n := len(p.Limits.Groups); n != 0 && n != len(p.groups) {
+		return fmt.Errorf("compile: limits for %d cache groups; the graph has %d", n, len(p.groups))
 	}
 	weights, err := p.place(files)
 	if err != nil {
@@ -193,7 +198,7 @@ func (p *Program) alloc(n int64, what string) (backend.Buffer, error) {
 func (p *Program) allocCaches() error {
 	p.pages = map[*graph.Cache]backend.Buffer{}
 	for _, c := range p.Graph.Caches {
-		n := int64(p.Limits.Pages) * p.Limits.PageBytes(c)
+		n := int64(p.Limits.GroupPages(c.Group)) * p.Limits.PageBytes(c)
 		b, err := p.alloc(n, "cache "+c.Name)
 		if err != nil {
 			return err
@@ -204,16 +209,19 @@ func (p *Program) allocCaches() error {
 	return nil
 }
 
-// CopyPage copies a page in every cache, in order with the steps.
-func (p *Program) CopyPage(from, to int32) error {
-	for c, b := range p.pages {
-		n := p.Limits.PageBytes(c)
+// CopyPage copies a page in every cache of a group, in order with the steps.
+func (p *Program) CopyPage(group int, from, to int32) error {
+	for _, c := range p.groups[group].Caches {
+		b, n := p.pages[c], p.Limits.PageBytes(c)
 		if err := p.dev.Copy(b.Slice(int64(to)*n, n), b.Slice(int64(from)*n, n)); err != nil {
 			return fmt.Errorf("compile: copying page %d of cache %s: %w", from, c.Name, err)
 		}
 	}
 	return nil
 }
+
+// Groups is the graph's cache groups.
+func (p *Program) Groups() []graph.CacheGroup { return p.groups }
 
 // Memory is what the program takes on its device.
 func (p *Program) Memory() Memory { return p.memory }

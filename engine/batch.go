@@ -5,18 +5,16 @@ import "slices"
 // fill writes the step's batch.
 func (e *Engine) fill() {
 	b := &e.batch
-	b.Tokens, b.Positions, b.Slots, b.LogitsIndices = b.Tokens[:0], b.Positions[:0], b.Slots[:0], b.LogitsIndices[:0]
-	b.QStart, b.KVLen, b.RopeLen, b.Pages = append(b.QStart[:0], 0), b.KVLen[:0], b.RopeLen[:0], b.Pages[:0]
-	b.SeqPages, b.FutureTokens = 1, 0
+	seqPages, pairs := 1, false
+	for _, r := range e.chosen {
+		seqPages = max(seqPages, len(r.seq.Table()))
+		pairs = pairs || r.Second > 0
+	}
+	b.Reset(1, seqPages)
 	if e.aloft > 0 {
 		b.FutureTokens = e.fed
 	}
-	pairs := false
-	for _, r := range e.chosen {
-		b.SeqPages = max(b.SeqPages, len(r.seq.Table()))
-		pairs = pairs || r.Second > 0
-	}
-	b.Segments = b.Segments[:0]
+	table := b.Table(0)
 	for _, r := range e.chosen {
 		end := r.seq.Len()
 		for p := end - r.step; p < end; p++ {
@@ -26,7 +24,7 @@ func (e *Engine) fill() {
 				b.Segments = append(b.Segments, r.segment(p))
 			}
 		}
-		b.Slots = e.pool.Slots(b.Slots, &r.seq, r.step)
+		table.Slots = e.pool.Slots(table.Slots, &r.seq, r.step)
 		r.row = -1
 		if end == r.known() {
 			r.row = len(b.LogitsIndices)
@@ -37,9 +35,9 @@ func (e *Engine) fill() {
 		b.RopeLen = append(b.RopeLen, int32(r.known()))
 		// What follows a shorter table is what an earlier step left there: for long contexts, clearing it would take longer than all
 		// else here.
-		at := len(b.Pages)
-		b.Pages = slices.Grow(b.Pages, b.SeqPages)[:at+b.SeqPages]
-		copy(b.Pages[at:], r.seq.Table())
+		at := len(table.Pages)
+		table.Pages = slices.Grow(table.Pages, b.SeqPages)[:at+b.SeqPages]
+		copy(table.Pages[at:], r.seq.Table())
 	}
 }
 

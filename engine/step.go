@@ -108,8 +108,10 @@ func (e *Engine) reserve() error {
 // copyPages has the device make the copies of pages that are due.
 func (e *Engine) copyPages() error {
 	for _, c := range e.copies {
-		if err := e.prog.CopyPage(c.From, c.To); err != nil {
-			return err
+		for group := range e.prog.Groups() {
+			if err := e.prog.CopyPage(group, c.From, c.To); err != nil {
+				return err
+			}
 		}
 	}
 	e.copies = e.copies[:0]

@@ -78,7 +78,12 @@ func (e *Engine) preempt() error {
 	}
 	e.stats.SwappedOut += int64(len(s.copies))
 	s.split()
-	return e.prog.SwapOut(s.from, s.to)
+	for group := range e.prog.Groups() {
+		if err := e.prog.SwapOut(group, s.from, s.to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // swapIn brings an admitted request's pages back from host memory. If there are too few pages after all, it has to be
@@ -98,7 +103,12 @@ func (e *Engine) swapIn(r *request) error {
 	}
 	e.stats.SwappedIn += int64(len(s.copies))
 	s.split()
-	return e.prog.SwapIn(s.from, s.to)
+	for group := range e.prog.Groups() {
+		if err := e.prog.SwapIn(group, s.from, s.to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *swapping) split() {

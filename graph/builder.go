@@ -110,9 +110,21 @@ var one = Axis{Name: "one", Count: 1, Size: 1}
 
 // Cache declares the key and value store of a layer and returns its first version.
 func (b *Builder) Cache(layer int, k, v Axis, window int) *Value {
-	c := &Cache{Name: fmt.Sprintf("kv.%d", layer), Layer: layer, K: k, V: v, Type: b.cacheAs, Window: window}
+	c := &Cache{Name: fmt.Sprintf("kv.%d", layer), Layer: layer, K: k, V: v, Type: b.cacheAs, Window: window, Group: b.cacheGroup(window)}
 	b.g.Caches = append(b.g.Caches, c)
 	return b.value(Value{Cache: c}, c.Name)
+}
+
+// cacheGroup is the group of caches with this window; they are numbered in the order of their first layers.
+func (b *Builder) cacheGroup(window int) int {
+	next := 0
+	for _, c := range b.g.Caches {
+		if c.Window == window {
+			return c.Group
+		}
+		next = max(next, c.Group+1)
+	}
+	return next
 }
 
 // Emit adds a node and returns what it makes, named name (name, name.1 … when there are several).

@@ -87,27 +87,6 @@ func (v *Value) RowBytes() int64 {
 	return n
 }
 
-// Cache is the paged key and value store of one attention layer. One node writes each version of it, in place.
-type Cache struct {
-	Name   string // "kv.0"
-	Layer  int
-	K, V   Axis // kv heads × head size
-	Type   Type // of the stored numbers: F32, F16, BF16, I8 or F8
-	Window int  // rows that attention looks back, itself included; 0: all of them
-}
-
-// RowBytes is what one token takes in this cache, keys and values together, in bytes.
-func (c *Cache) RowBytes() int64 { return c.PartBytes(c.K) + c.PartBytes(c.V) }
-
-// PartBytes is what a token's keys take (axis K), or its values (V), scales included, in bytes.
-func (c *Cache) PartBytes(a Axis) int64 {
-	n := c.Type.RowBytes(a.Len())
-	if c.Type == I8 {
-		n += 4 * int64(a.Count)
-	}
-	return n
-}
-
 // Weight is a matrix that a model brings along, out features × in features. Its number format is a property of the
 // weight: nodes do not know it and backends choose their kernel by it.
 type Weight struct {

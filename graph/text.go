@@ -10,10 +10,14 @@ import (
 func (g *Graph) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "graph %s\n", g.Name)
+	groups := len(g.CacheGroups())
 	for _, c := range g.Caches {
 		fmt.Fprintf(&s, "  cache %s  k %s  v %s  %s", c.Name, c.K, c.V, c.Type)
 		if c.Window > 0 {
 			fmt.Fprintf(&s, "  window %d", c.Window)
+		}
+		if groups > 1 {
+			fmt.Fprintf(&s, "  group %d", c.Group)
 		}
 		s.WriteByte('\n')
 	}

@@ -52,6 +52,9 @@ func (g *Graph) Verify() error {
 			}
 		}
 	}
+	if err := g.checkCacheGroups(); err != nil {
+		return err
+	}
 	if g.Output == nil || !made[g.Output] {
 		return fmt.Errorf("graph %s: its output is made by none of its nodes", g.Name)
 	}

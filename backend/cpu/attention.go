@@ -20,6 +20,7 @@ type attender struct {
 	dev      *Device
 	head     attn.Head
 	window   int
+	group    int    // of caches
 	both     bool   // see graph.Attention
 	sinks    vector // of each query head; nil: there are none
 	q, out   []float32
@@ -61,12 +62,12 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		return nil, err
 	}
 	t := &attender{
-		dev: d, window: c.Window, both: o.Both, q: floats(a.In[0]), out: floats(a.Out[0]), heads: n.In[0].Axis.Count,
+		dev: d, window: c.Window, group: c.Group, both: o.Both, q: floats(a.In[0]), out: floats(a.Out[0]), heads: n.In[0].Axis.Count,
 		head:  attn.Head{Cache: cache, Scale: float32(o.Scale), Softcap: float32(o.Softcap)},
 		share: n.In[0].Axis.Count / c.K.Count, eachPart: attn.PartialFloats(c.V.Size),
 	}
 	t.split = d.splitFor(splitShape{
-		window: c.Window, both: o.Both, rows: max(1, tileLanes/t.share), records: records(n, a.Limits), pageSize: a.Limits.PageSize,
+		window: c.Window, group: c.Group, both: o.Both, rows: max(1, tileLanes/t.share), records: records(n, a.Limits), pageSize: a.Limits.PageSize,
 		tasks: (workerTasks*len(d.pool.workers) + c.K.Count - 1) / c.K.Count,
 	})
 	if len(a.Weights) == 1 {
@@ -126,7 +127,7 @@ func (t *attender) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) {
 	tile.Begin()
 	cache, first := t.head.Cache, kv*t.share
 	for _, r := range k.rows {
-		p := int(b.Positions[r])
+		p := int(t.split.keys[r])
 		low := 0
 		if t.window > 0 {
 			low = max(0, p-t.window+1)
@@ -137,7 +138,7 @@ func (t *attender) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) {
 		}
 		tile.Add(t.head, t.q[(int(r)*t.heads+first)*cache.KeySize:][:t.share*cache.KeySize], low, end)
 	}
-	pages := b.Pages[int(k.seq)*b.SeqPages : (int(k.seq)+1)*b.SeqPages]
+	pages := b.Table(t.group).Pages[int(k.seq)*b.SeqPages : (int(k.seq)+1)*b.SeqPages]
 	for s := int(k.from); s < int(k.to); s++ {
 		tile.Segment(t.head, pages, kv, s)
 		if !k.split {
@@ -145,7 +146,7 @@ func (t *attender) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) {
 			continue
 		}
 		for i, r := range k.rows {
-			record := int(t.split.record[r]) + s - t.split.firstSegment(b, int(r))
+			record := int(t.split.record[r]) + s - t.split.firstSegment(int(r))
 			for j := range t.share {
 				tile.Partial(i*t.share+j, t.partials[(record*t.heads+first+j)*t.eachPart:][:t.eachPart])
 			}

@@ -52,7 +52,9 @@ func (c attentionCase) node() (*graph.Node, *graph.Cache) {
 
 // batch is a step in which every sequence computes its last tokens. Its pages lie anywhere.
 func (c attentionCase) batch(lim backend.Limits) *backend.Batch {
-	batch := &backend.Batch{QStart: []int32{0}, SeqPages: lim.SeqPages}
+	batch := &backend.Batch{}
+	batch.Reset(1, lim.SeqPages)
+	table := batch.Table(0)
 	for s := range c.seqs {
 		for i := range c.new {
 			batch.Tokens = append(batch.Tokens, 0)
@@ -65,7 +67,7 @@ func (c attentionCase) batch(lim backend.Limits) *backend.Batch {
 			if p*16 < c.common {
 				page = p
 			}
-			batch.Pages = append(batch.Pages, int32(page*7919%lim.Pages))
+			table.Pages = append(table.Pages, int32(page*7919%lim.Pages))
 		}
 	}
 	return batch

@@ -36,16 +36,18 @@ type part struct{ seq, from, to int }
 
 // batchOf lays the parts out; page tables are the sequences'.
 func batchOf(tokens, pages [][]int32, seqPages int, parts ...part) *backend.Batch {
-	b := &backend.Batch{QStart: []int32{0}, SeqPages: seqPages}
+	b := &backend.Batch{}
+	b.Reset(1, seqPages)
+	table := b.Table(0)
 	for _, p := range parts {
 		for i := p.from; i < p.to; i++ {
 			b.Tokens = append(b.Tokens, tokens[p.seq][i])
 			b.Positions = append(b.Positions, int32(i))
-			b.Slots = append(b.Slots, pages[p.seq][i/16]*16+int32(i%16))
+			table.Slots = append(table.Slots, pages[p.seq][i/16]*16+int32(i%16))
 		}
 		b.QStart = append(b.QStart, int32(len(b.Tokens)))
 		b.KVLen, b.RopeLen = append(b.KVLen, int32(p.to)), append(b.RopeLen, int32(p.to))
-		b.Pages = append(b.Pages, pages[p.seq]...)
+		table.Pages = append(table.Pages, pages[p.seq]...)
 	}
 	return b
 }
@@ -127,7 +129,7 @@ func lastRow(t *testing.T, g *graph.Graph, w testkit.Weights, d *Device, lim bac
 	}
 	b, out, width := batches[len(batches)-1], outs[len(outs)-1], g.Output.Axis.Len()
 	for s := range b.Seqs() {
-		if row := int(b.QStart[s+1]) - 1; b.KVLen[s] == 581 && (b.Seqs() == 1 || b.Pages[s*b.SeqPages+lim.SeqPages-1] == int32((seq*lim.SeqPages+lim.SeqPages-1)*7%lim.Pages)) {
+		if row := int(b.QStart[s+1]) - 1; b.KVLen[s] == 581 && (b.Seqs() == 1 || b.Table(0).Pages[s*b.SeqPages+lim.SeqPages-1] == int32((seq*lim.SeqPages+lim.SeqPages-1)*7%lim.Pages)) {
 			return out[row*width : (row+1)*width]
 		}
 	}

@@ -30,6 +30,7 @@ func cacheOf(c *graph.Cache, b backend.Buffer, lim backend.Limits) (*attn.Cache,
 
 // bindKVWrite stores the step's keys and values at their slots.
 func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (body, error) {
+	group := n.In[0].Cache.Group
 	cache, err := cacheOf(n.In[0].Cache, a.Out[0], a.Limits)
 	if err != nil {
 		return nil, err
@@ -37,9 +38,10 @@ func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	k, v, scratch := floats(a.In[1]), floats(a.In[2]), halves(a.Scratch)
 	kLen, vLen, each := cache.Heads*cache.KeySize, cache.Heads*cache.ValueSize, len(scratch)/len(d.pool.workers)
 	return func(w *worker, b *backend.Batch) {
-		from, to := w.shareOfRows(len(b.Slots))
+		slots := b.Table(group).Slots
+		from, to := w.shareOfRows(len(slots))
 		for r := from; r < to; r++ {
-			cache.Write(d.vec, int(b.Slots[r]), k[r*kLen:(r+1)*kLen], v[r*vLen:(r+1)*vLen], scratch[w.id*each:(w.id+1)*each])
+			cache.Write(d.vec, int(slots[r]), k[r*kLen:(r+1)*kLen], v[r*vLen:(r+1)*vLen], scratch[w.id*each:(w.id+1)*each])
 		}
 	}, nil
 }

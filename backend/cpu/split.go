@@ -22,6 +22,7 @@ type split struct {
 	tasks  []task
 	merges []merge
 	rows   []int32       // of all tasks
+	keys   []int32       // of each token: its key index
 	record []int32       // of each token that is split: its first partial result
 	leader map[int32]int // by first page, the sequence that reads shared segments for others
 	shared []int         // of each sequence, segments that its leader reads
@@ -33,6 +34,7 @@ type split struct {
 // splitShape is what a split depends on beside the batch.
 type splitShape struct {
 	window   int
+	group    int  // of caches: its page table says what sequences share
 	both     bool // every token looks at all of its sequence, which is not split
 	rows     int  // tokens in a task
 	records  int  // partial results that there is room for
@@ -73,21 +75,27 @@ func (s *split) of(b *backend.Batch, step uint32) ([]task, []merge) {
 }
 
 // firstSegment is where a token's keys start.
-func (s *split) firstSegment(b *backend.Batch, row int) int {
+func (s *split) firstSegment(row int) int {
 	if s.shape.window == 0 {
 		return 0
 	}
-	return max(0, int(b.Positions[row])-s.shape.window+1) / attn.Segment
+	return max(0, int(s.keys[row])-s.shape.window+1) / attn.Segment
 }
 
 // lastSegment is where they end.
-func lastSegment(b *backend.Batch, row int) int { return int(b.Positions[row]) / attn.Segment }
+func (s *split) lastSegment(row int) int { return int(s.keys[row]) / attn.Segment }
 
 func (s *split) make(b *backend.Batch) {
 	s.tasks, s.merges, s.rows = s.tasks[:0], s.merges[:0], s.rows[:0]
 	s.record = append(s.record[:0], b.Tokens...) // for its length
 	s.shared, s.next, s.whole = s.shared[:0], s.next[:0], s.whole[:0]
 	clear(s.leader)
+	s.keys = s.keys[:0]
+	for q, end := range b.KVLen {
+		for k := int32(b.Past(q)); k < end; k++ {
+			s.keys = append(s.keys, k)
+		}
+	}
 	room, segments := s.shape.records, 0
 	for q := range b.Seqs() {
 		need := s.need(b, q)
@@ -97,7 +105,7 @@ func (s *split) make(b *backend.Batch) {
 			s.reserve(b, q, s.shape.records-room)
 			room -= need
 			s.share(b, q)
-			segments += lastSegment(b, int(b.QStart[q+1])-1) + 1 - max(s.firstSegment(b, int(b.QStart[q])), s.shared[q])
+			segments += s.lastSegment(int(b.QStart[q+1])-1) + 1 - max(s.firstSegment(int(b.QStart[q])), s.shared[q])
 		}
 	}
 	s.group = int32(segments / s.shape.tasks)
@@ -113,12 +121,12 @@ func (s *split) make(b *backend.Batch) {
 // need is how many partial results a sequence has when it is split; 0 when there is no use in splitting it.
 func (s *split) need(b *backend.Batch, q int) int {
 	first, end := int(b.QStart[q]), int(b.QStart[q+1])
-	if s.shape.both || end-first > s.shape.rows || s.firstSegment(b, first) == lastSegment(b, end-1) {
+	if s.shape.both || end-first > s.shape.rows || s.firstSegment(first) == s.lastSegment(end-1) {
 		return 0
 	}
 	n := 0
 	for r := first; r < end; r++ {
-		n += lastSegment(b, r) - s.firstSegment(b, r) + 1
+		n += s.lastSegment(r) - s.firstSegment(r) + 1
 	}
 	return n
 }
@@ -126,7 +134,7 @@ func (s *split) need(b *backend.Batch, q int) int {
 // reserve gives the sequence's tokens their partial results.
 func (s *split) reserve(b *backend.Batch, q, at int) {
 	for r := int(b.QStart[q]); r < int(b.QStart[q+1]); r++ {
-		n := lastSegment(b, r) - s.firstSegment(b, r) + 1
+		n := s.lastSegment(r) - s.firstSegment(r) + 1
 		s.record[r] = int32(at)
 		s.merges = append(s.merges, merge{int32(r), int32(at), int32(n)})
 		at += n
@@ -138,14 +146,15 @@ func (s *split) share(b *backend.Batch, q int) {
 	if s.shape.window != 0 {
 		return
 	}
-	mine := b.Pages[q*b.SeqPages : (q+1)*b.SeqPages]
+	table := b.Table(s.shape.group).Pages
+	mine := table[q*b.SeqPages : (q+1)*b.SeqPages]
 	l, ok := s.leader[mine[0]]
 	if !ok {
 		s.leader[mine[0]] = q
 		return
 	}
-	theirs := b.Pages[l*b.SeqPages : (l+1)*b.SeqPages]
-	seen := int(min(b.Positions[b.QStart[q]], b.Positions[b.QStart[l]]))
+	theirs := table[l*b.SeqPages : (l+1)*b.SeqPages]
+	seen := min(b.Past(q), b.Past(l))
 	pages := 0
 	for (pages+1)*s.shape.pageSize <= seen && mine[pages] == theirs[pages] {
 		pages++
@@ -164,21 +173,21 @@ func (s *split) tiles(b *backend.Batch, q int) {
 		for i := r; i < last; i++ {
 			s.rows = append(s.rows, int32(i))
 		}
-		segments := lastSegment(b, last-1) + 1
+		segments := s.lastSegment(last-1) + 1
 		if s.shape.both {
-			segments = lastSegment(b, end-1) + 1
+			segments = s.lastSegment(end-1) + 1
 		}
-		s.tasks = append(s.tasks, task{s.rows[from:len(s.rows):len(s.rows)], int32(q), int32(s.firstSegment(b, r)), int32(segments), false})
+		s.tasks = append(s.tasks, task{s.rows[from:len(s.rows):len(s.rows)], int32(q), int32(s.firstSegment(r)), int32(segments), false})
 	}
 }
 
 // segments makes the tasks of a sequence that is split: its own segments, and with them those that it leads.
 func (s *split) segments(b *backend.Batch, q int) {
 	first, last := int(b.QStart[q]), int(b.QStart[q+1])-1
-	for seg := max(s.firstSegment(b, first), s.shared[q]); seg <= lastSegment(b, last); seg++ {
+	for seg := max(s.firstSegment(first), s.shared[q]); seg <= s.lastSegment(last); seg++ {
 		from := len(s.rows)
 		for r := first; r <= last; r++ {
-			if s.firstSegment(b, r) <= seg && seg <= lastSegment(b, r) {
+			if s.firstSegment(r) <= seg && seg <= s.lastSegment(r) {
 				s.add(r, q, seg, &from)
 			}
 		}

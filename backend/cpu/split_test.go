@@ -10,15 +10,17 @@ import (
 // tasks of the segments they have in common; one that does not fit into the room for partial results stays whole.
 func TestSplit(t *testing.T) {
 	const seqPages = 64
-	b := &backend.Batch{QStart: []int32{0}, SeqPages: seqPages}
+	b := &backend.Batch{}
+	b.Reset(1, seqPages)
+	table := b.Table(0)
 	for s, position := range []int32{600, 700, 600, 5, 1000} {
 		b.Tokens, b.Positions = append(b.Tokens, 0), append(b.Positions, position)
 		b.QStart, b.KVLen = append(b.QStart, int32(s+1)), append(b.KVLen, position+1)
 		for p := range int32(seqPages) {
 			if s == 2 && p < 33 { // two segments and a page of sequence 0
-				b.Pages = append(b.Pages, p)
+				table.Pages = append(table.Pages, p)
 			} else {
-				b.Pages = append(b.Pages, int32(s*seqPages)+p)
+				table.Pages = append(table.Pages, int32(s*seqPages)+p)
 			}
 		}
 	}

@@ -100,19 +100,21 @@ type crowd struct{ seqs, past, n int }
 
 // batchOf is a step of crowds.
 func batchOf(lim backend.Limits, crowds []crowd) *backend.Batch {
-	b := &backend.Batch{QStart: []int32{0}, SeqPages: lim.SeqPages}
+	b := &backend.Batch{}
+	b.Reset(1, lim.SeqPages)
+	table := b.Table(0)
 	page := 0
 	for _, c := range crowds {
 		for s := range c.seqs {
-			first := len(b.Pages)
+			first := len(table.Pages)
 			for p := range lim.SeqPages {
-				b.Pages = append(b.Pages, int32((page+p)%lim.Pages))
+				table.Pages = append(table.Pages, int32((page+p)%lim.Pages))
 			}
 			page += (c.past + c.n + lim.PageSize - 1) / lim.PageSize
 			for i := range c.n {
 				p := c.past + i
 				b.Tokens, b.Positions = append(b.Tokens, int32((s*977+i*31)%128256)), append(b.Positions, int32(p))
-				b.Slots = append(b.Slots, b.Pages[first+p/lim.PageSize]*int32(lim.PageSize)+int32(p%lim.PageSize))
+				table.Slots = append(table.Slots, table.Pages[first+p/lim.PageSize]*int32(lim.PageSize)+int32(p%lim.PageSize))
 			}
 			b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
 			b.QStart, b.KVLen, b.RopeLen = append(b.QStart, int32(len(b.Tokens))), append(b.KVLen, int32(c.past+c.n)), append(b.RopeLen, int32(c.past+c.n))

@@ -63,7 +63,7 @@ func TestFault(t *testing.T) {
 	}
 	start := time.Now()
 	row := make([]float32, prog.Vocab())
-	for name, again := range map[string]error{"Run": prog.Run(batches[0]), "Read": prog.Logits(row, 0, 1), "Copy": prog.CopyPage(0, 0)} {
+	for name, again := range map[string]error{"Run": prog.Run(batches[0]), "Read": prog.Logits(row, 0, 1), "Copy": prog.CopyPage(0, 0, 0)} {
 		if again == nil || !strings.Contains(again.Error(), "the GPU has faulted") {
 			t.Errorf("%s after the fault gave %v", name, again)
 		}

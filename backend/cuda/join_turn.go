@@ -23,7 +23,8 @@ func (d *Device) joinTurn(l []*launch, readers map[*graph.Value]int) (*launch, i
 	attend := l[n]
 	return &launch{text: attend.text + " (with what turns and stores)", put: func(s *step) error {
 		if s.recorded && whole.Gains(s.tokens) {
-			return whole.Launch(d.stream, &s.Step, s.seqs)
+			view := s.of(attend.node.In[1].Cache)
+			return whole.Launch(d.stream, &view, s.seqs)
 		}
 		if err := store.put(s); err != nil {
 			return err
@@ -57,7 +58,8 @@ func (d *Device) joinHeads(l []*launch, readers map[*graph.Value]int) (*launch, 
 	}
 	return &launch{text: attend.text + " (with what normalises, turns and stores)", put: func(s *step) error {
 		if s.recorded && whole.Gains(s.tokens) {
-			return whole.Launch(d.stream, &s.Step, s.seqs)
+			view := s.of(attend.node.In[1].Cache)
+			return whole.Launch(d.stream, &view, s.seqs)
 		}
 		for _, l := range []*launch{norms[0], norms[1], store, attend} {
 			if err := l.put(s); err != nil {
@@ -154,7 +156,7 @@ func (d *Device) turnStore(c *graph.Cache, p rope.TurnStoreParams) (func(s *step
 	case halves(c.Type) && rope.TurnStoreFits(c.K.Size, int(p.Dim), c.V.Len()):
 		fn, err := rope.TurnStore(d.loader, c.Type)
 		return func(s *step) error {
-			p.Step = s.Step
+			p.Step = s.of(c)
 			return d.apart(s, func() error { return rope.LaunchTurnStore(d.stream, fn, s.tokens, &p) })
 		}, err
 	}

@@ -54,7 +54,7 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error,
 		p.Both = 1
 	}
 	return func(s *step) error {
-		p.Step = s.Step
+		p.Step = s.of(c)
 		return simt.Launch(d.stream, k, s.tokens, p)
 	}, nil
 }
@@ -106,7 +106,8 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 			}
 		}
 		if s.decodes > 0 {
-			return one.Launch(d.stream, &s.Step, s.seqs)
+			view := s.of(n.In[1].Cache)
+			return one.Launch(d.stream, &view, s.seqs)
 		}
 		return nil
 	}, nil
@@ -132,7 +133,7 @@ func (d *Device) findPrompts(p prefillsm90.Problem) (prompts, error) {
 func (d *Device) bindPrompts(n *graph.Node, a backend.Args, p decode.Problem) (func(*step) error, error) {
 	problem := prefillsm90.Problem{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Sinks: p.Sinks, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
-		Tokens: a.Limits.Tokens, Pages: a.Limits.Pages, PageSize: a.Limits.PageSize, Taken: d.counters,
+		Tokens: a.Limits.Tokens, Pages: a.Limits.GroupPages(n.In[1].Cache.Group), PageSize: a.Limits.PageSize, Taken: d.counters,
 		Window: p.Window, Both: n.Op.(graph.Attention).Both, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
 	}
 	if eightBit(p.Type) {
@@ -144,6 +145,7 @@ func (d *Device) bindPrompts(n *graph.Node, a backend.Args, p decode.Problem) (f
 		for _, p := range s.prompts {
 			tokens += p.length
 		}
-		return k.Launch(d.stream, &s.Step, s.tiles, tokens)
+		view := s.of(n.In[1].Cache)
+		return k.Launch(d.stream, &view, s.tiles, tokens)
 	}, err
 }

@@ -39,7 +39,7 @@ func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (func(*step) error, e
 	}
 	p := &rows.KVWriteParams{K: at(a.In[1]), V: at(a.In[2]), Cache: at(a.Out[0]), KLen: int32(c.K.Len()), VLen: int32(c.V.Len())}
 	return func(s *step) error {
-		p.Step = s.Step
+		p.Step = s.of(c)
 		return rows.Launch(d.stream, k, s.tokens, p)
 	}, nil
 }
@@ -48,7 +48,7 @@ func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (func(*step) error, e
 func (d *Device) storeBytes(from graph.Type, c *graph.Cache, p kv8.StoreParams) (func(*step) error, error) {
 	k, err := kv8.Store(d.loader, from, c.Type)
 	return func(s *step) error {
-		p.Step = s.Step
+		p.Step = s.of(c)
 		return kv8.LaunchStore(d.stream, k, s.tokens, &p)
 	}, err
 }

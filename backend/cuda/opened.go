@@ -43,13 +43,13 @@ func (d *Device) bindOpened(c *graph.Cache, a backend.Args, p prefillsm90.Proble
 		Heads: int32(c.K.Count), KSize: int32(c.K.Size), VSize: int32(c.V.Size), Window: int32(c.Window),
 	}
 	return func(s *step) error {
-		tiles := 0
+		tiles, step := 0, s.of(c)
 		for _, g := range together(s.prompts, room) {
-			o.Step, o.FirstSeq, o.Pages = s.Step, int32(g.first), int32(g.longest)
+			o.Step, o.FirstSeq, o.Pages = step, int32(g.first), int32(g.longest)
 			if err := kv8.LaunchOpen(d.stream, open, g.last-g.first+1, o); err != nil {
 				return err
 			}
-			view := s.Step
+			view := step
 			view.Pages, view.SeqPages, view.PageShift = o.Table, o.Pages, kv8.PageShift
 			view.Tiles += driver.Ptr(8 * tiles)
 			if err := attend.Launch(d.stream, &view, g.tiles, g.pages*kv8.PageSize); err != nil {

@@ -54,6 +54,9 @@ func (st *steps) need(lim backend.Limits) {
 	m := &st.lim
 	m.Tokens, m.Seqs, m.Logits = max(m.Tokens, lim.Tokens), max(m.Seqs, lim.Seqs), max(m.Logits, lim.Logits)
 	m.Pages, m.PageSize, m.SeqPages = max(m.Pages, lim.Pages), lim.PageSize, max(m.SeqPages, lim.SeqPages)
+	if len(lim.Groups) > len(m.Groups) {
+		m.Groups = lim.Groups // for their number
+	}
 }
 
 // vary notes a rotation whose frequencies depend on the sequence; the index finds them in step.rates.

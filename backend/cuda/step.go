@@ -16,7 +16,8 @@ import (
 // recorded graph. Rows beyond the true counts are computed from whatever lies there, or skipped, and never looked at.
 type shape struct {
 	tokens, seqs, logits int
-	seqPages             int // row length of the page table
+	seqPages             int // row length of the page tables
+	tables               int // page tables: one of each cache group, or one of all
 	tiles                int // of prefill attention
 	decodes              int // sequences of one new token; 0 or all of seqs
 	recorded             bool
@@ -25,15 +26,23 @@ type shape struct {
 // step is one step on its way: its shape, and where its data lies on the device.
 type step struct {
 	shape
-	kernels.Step
-	ids      driver.Ptr   // [T] int32, tokens: what an embedding looks up, as are positions and segments
-	segments driver.Ptr   // [T] int32; see backend.Batch
-	rates    []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
-	prompts  []prompt
+	kernels.Step              // with the slots and pages of the first cache group; see of
+	ids          driver.Ptr   // [T] int32, tokens: what an embedding looks up, as are positions and segments
+	segments     driver.Ptr   // [T] int32; see backend.Batch
+	rates        []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
+	prompts      []prompt
 }
 
 // prompt is a sequence of a step with several new tokens: which of the step's, its tiles of attention, and its keys.
 type prompt struct{ seq, tiles, length int }
+
+// of is the step as launches on a cache see it: with the slots and pages of its group.
+func (s *step) of(c *graph.Cache) kernels.Step {
+	view, group := s.Step, min(c.Group, s.tables-1)
+	view.Slots += driver.Ptr(group * arrayBytes(s.tokens))
+	view.Pages += driver.Ptr(group * arrayBytes(s.seqs*s.seqPages))
+	return view
+}
 
 // rows is how many rows launches compute for a value of this kind.
 func (s *step) rows(r graph.Rows) int {
@@ -48,7 +57,7 @@ func tilesOf(n int) int { return (n + prefillsm90.TileRows - 1) / prefillsm90.Ti
 
 // shapeOf rounds a batch of decoding up to its bucket; other batches are launched as they are.
 func shapeOf(b *backend.Batch, lim backend.Limits) shape {
-	s := shape{tokens: len(b.Tokens), seqs: b.Seqs(), logits: len(b.LogitsIndices), seqPages: 1}
+	s := shape{tokens: len(b.Tokens), seqs: b.Seqs(), logits: len(b.LogitsIndices), seqPages: 1, tables: len(b.Tables)}
 	for i, kv := range b.KVLen {
 		s.seqPages = max(s.seqPages, (int(kv)+lim.PageSize-1)/lim.PageSize)
 		if n := int(b.QStart[i+1] - b.QStart[i]); n > 1 {
@@ -88,10 +97,13 @@ type writer struct {
 	used int
 }
 
+// arrayBytes is what an array of n numbers takes.
+func arrayBytes(n int) int { return (4*n + 15) / 16 * 16 }
+
 // array makes room for n numbers, 16-byte aligned, and returns it with its device address.
 func (w *writer) array(n int) ([]byte, driver.Ptr) {
 	from := w.used
-	w.used += (4*n + 15) / 16 * 16
+	w.used += arrayBytes(n)
 	return w.host[from : from+4*n], w.base + driver.Ptr(from)
 }
 
@@ -105,9 +117,10 @@ func (w *writer) ints(n int, from []int32) driver.Ptr {
 
 // stepBytes bounds what a step's data takes.
 func stepBytes(lim backend.Limits, pairs int) int {
-	const arrays, pad = 11, 16 // those of pack but the rates, whose padding is in pairs
-	ints := kernels.Counts + 5*lim.Tokens + 2*lim.Seqs + 1 + lim.Seqs*lim.SeqPages + lim.Logits + 2*(lim.Tokens/prefillsm90.TileRows+lim.Seqs) + lim.Seqs*pairs
-	return 4*ints + arrays*pad
+	const arrays, ofTable, pad = 9, 2, 16 // those of pack but the rates, whose padding is in pairs
+	tables := max(1, len(lim.Groups))
+	ints := kernels.Counts + 4*lim.Tokens + 2*lim.Seqs + 1 + tables*(lim.Tokens+lim.Seqs*lim.SeqPages) + lim.Logits + 2*(lim.Tokens/prefillsm90.TileRows+lim.Seqs) + lim.Seqs*pairs
+	return 4*ints + (arrays+tables*ofTable)*pad
 }
 
 // pack lays a batch out for a shape.
@@ -116,7 +129,6 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 	s.Counts = w.ints(kernels.Counts, []int32{int32(len(b.Tokens)), int32(b.Seqs()), int32(len(b.LogitsIndices))})
 	s.ids = w.ints(sh.tokens, b.Tokens)
 	s.Positions = w.ints(sh.tokens, b.Positions)
-	s.Slots = w.ints(sh.tokens, b.Slots)
 	clear(w.host[w.used:][:4*sh.tokens]) // where segments are not told, all tokens are of the first
 	s.segments = w.ints(sh.tokens, b.Segments)
 	rowSeq, p := w.array(sh.tokens)
@@ -126,8 +138,7 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 	s.Picked = w.ints(sh.logits, b.LogitsIndices)
 	tiles, p := w.array(2 * sh.tiles)
 	s.Tiles = p
-	pages, p := w.array(sh.seqs * sh.seqPages)
-	s.Pages = p
+	packTables(w, &s, b, lim.PageSize)
 	tile := 0
 	for i, kv := range b.KVLen {
 		from, to := b.QStart[i], b.QStart[i+1]
@@ -143,10 +154,6 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 				tile++
 			}
 		}
-		used := (int(kv) + lim.PageSize - 1) / lim.PageSize
-		for j, id := range b.Pages[i*b.SeqPages : i*b.SeqPages+used] {
-			binary.LittleEndian.PutUint32(pages[4*(i*sh.seqPages+j):], uint32(id))
-		}
 	}
 	for _, r := range varying {
 		rates, p := w.array(sh.seqs * r.Dim / 2)
@@ -161,4 +168,26 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 	s.Step.SeqPages = int32(sh.seqPages)
 	s.PageShift = int32(bits.Len(uint(lim.PageSize)) - 1)
 	return s
+}
+
+// packTables lays the tables out: the slots of all cache groups one behind the other, then their pages.
+func packTables(w *writer, s *step, b *backend.Batch, pageSize int) {
+	for i := range b.Tables {
+		p := w.ints(s.tokens, b.Tables[i].Slots)
+		if i == 0 {
+			s.Slots = p
+		}
+	}
+	for i := range b.Tables {
+		pages, p := w.array(s.seqs * s.seqPages)
+		if i == 0 {
+			s.Pages = p
+		}
+		for seq, kv := range b.KVLen {
+			used := (int(kv) + pageSize - 1) / pageSize
+			for j, id := range b.Tables[i].Pages[seq*b.SeqPages : seq*b.SeqPages+used] {
+				binary.LittleEndian.PutUint32(pages[4*(seq*s.seqPages+j):], uint32(id))
+			}
+		}
+	}
 }

@@ -44,6 +44,9 @@ func TestPack(t *testing.T) {
 		varying := []*graph.Rotation{rotation, rotation}[:rnd.IntN(3)]
 		steps := randomSteps(rnd)
 		lim := testkit.LimitsFor(steps, 4<<rnd.IntN(3))
+		for range rnd.IntN(4) {
+			lim.Groups = append(lim.Groups, backend.GroupLimits{Pages: lim.Pages})
+		}
 		room := stepBytes(lim, len(varying)*(rotation.Dim/2+4))
 		for _, b := range testkit.Sequence(steps, lim, 50, rnd.IntN(2) == 0, rnd.Uint64()) {
 			w := writer{host: make([]byte, room+1<<10), base: base}
@@ -87,7 +90,9 @@ func checkPacked(t *testing.T, b *backend.Batch, s *step, lim backend.Limits, at
 	same("counts", s.Counts, []int32{kernels.CountTokens: int32(tokens), kernels.CountSeqs: int32(seqs), kernels.CountLogits: int32(len(b.LogitsIndices))})
 	same("tokens", s.ids, b.Tokens)
 	same("positions", s.Positions, b.Positions)
-	same("slots", s.Slots, b.Slots)
+	for g := range b.Tables {
+		same("slots", s.of(&graph.Cache{Group: g}).Slots, b.Tables[g].Slots)
+	}
 	same("first rows", s.QStart, b.QStart)
 	same("lengths", s.KVLen, b.KVLen)
 	same("picked rows", s.Picked, b.LogitsIndices)
@@ -109,7 +114,9 @@ func checkPacked(t *testing.T, b *backend.Batch, s *step, lim backend.Limits, at
 			}
 		}
 		used := (int(b.KVLen[i]) + lim.PageSize - 1) / lim.PageSize
-		same("pages", s.Pages+driver.Ptr(4*i*int(s.SeqPages)), b.Pages[i*b.SeqPages:i*b.SeqPages+used])
+		for g := range b.Tables {
+			same("pages", s.of(&graph.Cache{Group: g}).Pages+driver.Ptr(4*i*int(s.SeqPages)), b.Tables[g].Pages[i*b.SeqPages:i*b.SeqPages+used])
+		}
 		for _, p := range s.rates {
 			perPosition, _ := rotation.Frequencies(int(b.RopeLen[i]))
 			for j, bits := range at(p+driver.Ptr(4*i*len(perPosition)), len(perPosition)) {

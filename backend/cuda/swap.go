@@ -38,7 +38,8 @@ type swapPart struct {
 	done   *driver.Event
 }
 
-// partOf says which part is the last to touch a page.
+// partOf says which part is the last to touch a page. Pages of the same number in different cache groups are not told apart: a step
+// may wait for a copy that it need not wait for, which happens only around preemptions.
 type partOf []int
 
 func (u *partOf) note(page, part int) {
@@ -187,13 +188,16 @@ func (s *swapper) before(b *backend.Batch, pageSize int) error {
 		return nil
 	}
 	need := 0
-	for _, slot := range b.Slots {
-		need = max(need, s.out.page(int(slot)/pageSize))
-	}
-	for i, length := range b.KVLen {
-		used := (int(length) + pageSize - 1) / pageSize
-		for _, page := range b.Pages[i*b.SeqPages : i*b.SeqPages+used] {
-			need = max(need, s.in.page(int(page)))
+	for t := range b.Tables {
+		table := &b.Tables[t]
+		for _, slot := range table.Slots {
+			need = max(need, s.out.page(int(slot)/pageSize))
+		}
+		for i, length := range b.KVLen {
+			used := (int(length) + pageSize - 1) / pageSize
+			for _, page := range table.Pages[i*b.SeqPages : i*b.SeqPages+used] {
+				need = max(need, s.in.page(int(page)))
+			}
 		}
 	}
 	return s.await(need)

@@ -24,7 +24,7 @@ func cacheRow(c *graph.Cache, b backend.Buffer, pageSize int, slot int, values b
 // kvWrite stores the step's keys and values at their slots.
 func kvWrite(d *Device, n *graph.Node, a backend.Args) {
 	c := n.In[0].Cache
-	for r, slot := range d.batch.Slots {
+	for r, slot := range d.batch.Table(c.Group).Slots {
 		storeHeads(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), false), c.Type, c.K, d.read(n, a, 1, r))
 		storeHeads(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), true), c.Type, c.V, d.read(n, a, 2, r))
 		d.counted.CacheWrite += c.RowBytes()
@@ -35,6 +35,7 @@ func kvWrite(d *Device, n *graph.Node, a backend.Args) {
 func attention(d *Device, n *graph.Node, a backend.Args) {
 	o := n.Op.(graph.Attention)
 	c, axis, b := n.In[1].Cache, n.In[0].Axis, d.batch
+	pages := b.Table(c.Group).Pages
 	share := axis.Count / c.K.Count // query heads of one key head
 	var sinks []float32
 	if len(n.Weights) == 1 {
@@ -44,11 +45,11 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 		length := int(b.KVLen[s])
 		first := 0 // the first row that the sequence's first query may look at
 		if c.Window > 0 {
-			first = max(0, int(b.Positions[b.QStart[s]])-c.Window+1)
+			first = max(0, b.Past(s)-c.Window+1)
 		}
 		keys, values := make([][]float32, length), make([][]float32, length)
 		for p := first; p < length; p++ {
-			slot := int(b.Pages[s*b.SeqPages+p/a.Limits.PageSize])*a.Limits.PageSize + p%a.Limits.PageSize
+			slot := int(pages[s*b.SeqPages+p/a.Limits.PageSize])*a.Limits.PageSize + p%a.Limits.PageSize
 			keys[p], values[p] = make([]float32, c.K.Len()), make([]float32, c.V.Len())
 			loadHeads(keys[p], c.Type, c.K, cacheRow(c, a.In[1], a.Limits.PageSize, slot, false))
 			loadHeads(values[p], c.Type, c.V, cacheRow(c, a.In[1], a.Limits.PageSize, slot, true))
@@ -57,7 +58,7 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 		for r := b.QStart[s]; r < b.QStart[s+1]; r++ {
 			q := d.read(n, a, 0, int(r))
 			out := make([]float32, axis.Count*c.V.Size)
-			last := int(b.Positions[r])
+			last := b.Past(s) + int(r-b.QStart[s])
 			if o.Both {
 				last = length - 1
 			}

@@ -63,8 +63,10 @@ func (r *Runner) fillCache(depth, sequences int) error {
 	pages := (depth + pageSize - 1) / pageSize
 	for s := 1; s < sequences; s++ {
 		for p := range pages {
-			if err := r.prog.CopyPage(int32(p), int32(s*r.prog.Limits.SeqPages+p)); err != nil {
-				return err
+			for group := range r.prog.Groups() {
+				if err := r.prog.CopyPage(group, int32(p), int32(s*r.prog.Limits.SeqPages+p)); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -16,13 +16,15 @@ type runner struct {
 // sequence's last row alone, as rows of Vocab numbers that are valid until the next call.
 func (r *runner) forward(tokens map[int][]int32, order []int, lastOnly bool) ([]float32, error) {
 	lim := r.prog.Limits
-	b := &backend.Batch{QStart: []int32{0}, SeqPages: lim.SeqPages}
+	b := &backend.Batch{}
+	b.Reset(1, lim.SeqPages)
+	table := b.Table(0)
 	for _, s := range order {
 		for i, id := range tokens[s] {
 			p := r.past[s] + i
 			b.Tokens = append(b.Tokens, id)
 			b.Positions = append(b.Positions, int32(p))
-			b.Slots = append(b.Slots, int32(s*lim.SeqPages*lim.PageSize+p))
+			table.Slots = append(table.Slots, int32(s*lim.SeqPages*lim.PageSize+p))
 			if !lastOnly || i == len(tokens[s])-1 {
 				b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
 			}
@@ -32,7 +34,7 @@ func (r *runner) forward(tokens map[int][]int32, order []int, lastOnly bool) ([]
 		b.KVLen = append(b.KVLen, int32(r.past[s]))
 		b.RopeLen = append(b.RopeLen, int32(r.past[s]))
 		for p := range lim.SeqPages {
-			b.Pages = append(b.Pages, int32(s*lim.SeqPages+p))
+			table.Pages = append(table.Pages, int32(s*lim.SeqPages+p))
 		}
 	}
 	if err := b.Check(lim, r.prog.Ids()); err != nil {

@@ -12,36 +12,44 @@ import (
 // Steps lists, for each step, how many new tokens each sequence computes; 0 leaves a sequence out.
 type Steps [][]int
 
-// Sequence lays out the steps as batches: token ids at random below vocab, pages handed out in a scrambled order, and
-// logits wanted of every sequence's last row and, with all, of every row.
+// Sequence lays out the steps as batches: token ids at random below vocab, pages handed out in a scrambled order, another
+// for each of lim.Groups, and logits wanted of every sequence's last row and, with all, of every row.
 func Sequence(steps Steps, lim backend.Limits, vocab int, all bool, seed uint64) []*backend.Batch {
 	rnd := rand.New(rand.NewPCG(seed, 2))
-	order := rnd.Perm(lim.Pages)
+	orders := [][]int{rnd.Perm(lim.Pages)}
+	for len(orders) < len(lim.Groups) {
+		orders = append(orders, rnd.Perm(lim.Pages))
+	}
 	past := make([]int, len(steps[0]))
 	var batches []*backend.Batch
 	for _, step := range steps {
-		b := &backend.Batch{QStart: []int32{0}, SeqPages: lim.SeqPages}
+		b := &backend.Batch{}
+		b.Reset(len(orders), lim.SeqPages)
 		for s, n := range step {
 			if n == 0 {
 				continue
 			}
-			page := func(p int) int { return order[s*lim.SeqPages+p/lim.PageSize] }
 			for i := range n {
 				p := past[s] + i
 				b.Tokens = append(b.Tokens, int32(rnd.IntN(vocab)))
 				b.Positions = append(b.Positions, int32(p))
-				b.Slots = append(b.Slots, int32(page(p)*lim.PageSize+p%lim.PageSize))
 				if all || i == n-1 {
 					b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
+				}
+			}
+			for g, order := range orders {
+				table := b.Table(g)
+				for p := past[s]; p < past[s]+n; p++ {
+					table.Slots = append(table.Slots, int32(order[s*lim.SeqPages+p/lim.PageSize]*lim.PageSize+p%lim.PageSize))
+				}
+				for p := range lim.SeqPages {
+					table.Pages = append(table.Pages, int32(order[s*lim.SeqPages+p]))
 				}
 			}
 			past[s] += n
 			b.QStart = append(b.QStart, int32(len(b.Tokens)))
 			b.KVLen = append(b.KVLen, int32(past[s]))
 			b.RopeLen = append(b.RopeLen, int32(past[s]))
-			for p := range lim.SeqPages {
-				b.Pages = append(b.Pages, int32(order[s*lim.SeqPages+p]))
-			}
 		}
 		batches = append(batches, b)
 	}

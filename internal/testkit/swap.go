@@ -20,19 +20,24 @@ func SwappedOutputs(g *graph.Graph, dev backend.Device, w compile.Tensors, lim b
 		}
 	}
 	return outputs(g, dev, w, lim, batches, func(p *compile.Program) error {
-		if err := p.SwapOut(device, host); err != nil {
-			return err
-		}
-		for i := range device {
-			if err := p.CopyPage(int32((i+1)%lim.Pages), int32(i)); err != nil {
+		for group := range p.Groups() {
+			if err := p.SwapOut(group, device, host); err != nil {
+				return err
+			}
+			for i := range device {
+				if err := p.CopyPage(group, int32((i+1)%lim.Pages), int32(i)); err != nil {
+					return err
+				}
+			}
+			// In two parts, as for two sequences.
+			half := lim.Pages / 2
+			if err := p.SwapIn(group, host[half:], device[half:]); err != nil {
+				return err
+			}
+			if err := p.SwapIn(group, host[:half], device[:half]); err != nil {
 				return err
 			}
 		}
-		// In two parts, as for two sequences.
-		half := lim.Pages / 2
-		if err := p.SwapIn(host[half:], device[half:]); err != nil {
-			return err
-		}
-		return p.SwapIn(host[:half], device[:half])
+		return nil
 	})
 }

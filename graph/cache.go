@@ -1,0 +1,75 @@
+package graph
+
+import "fmt"
+
+// Cache is the paged key and value store of one attention layer. One node writes each version of it, in place.
+type Cache struct {
+	Name   string // "kv.0"
+	Layer  int
+	K, V   Axis // kv heads × head size
+	Type   Type // of the stored numbers: F32, F16, BF16, I8 or F8
+	Window int  // rows that attention looks back, itself included; 0: all of them
+	Group  int  // which of Graph.CacheGroups it belongs to
+}
+
+// RowBytes is what one token takes in this cache, keys and values together, in bytes.
+func (c *Cache) RowBytes() int64 { return c.PartBytes(c.K) + c.PartBytes(c.V) }
+
+// PartBytes is what a token's keys take (axis K), or its values (V), scales included, in bytes.
+func (c *Cache) PartBytes(a Axis) int64 {
+	n := c.Type.RowBytes(a.Len())
+	if c.Type == I8 {
+		n += 4 * int64(a.Count)
+	}
+	return n
+}
+
+// CacheGroup is the caches of the layers that need the same rows of a sequence kept. They share page tables: page p of a
+// sequence is the same page id in each of them.
+type CacheGroup struct {
+	Window int // rows that are kept, counted back from the newest; 0: all of them
+	Caches []*Cache
+}
+
+// CacheGroups is the graph's cache groups, by Cache.Group.
+func (g *Graph) CacheGroups() []CacheGroup {
+	var groups []CacheGroup
+	for _, c := range g.Caches {
+		for c.Group >= len(groups) {
+			groups = append(groups, CacheGroup{})
+		}
+		groups[c.Group].Window = c.Window
+		groups[c.Group].Caches = append(groups[c.Group].Caches, c)
+	}
+	return groups
+}
+
+// checkCacheGroups checks that caches of one group need the same rows.
+func (g *Graph) checkCacheGroups() error {
+	groups := g.CacheGroups()
+	for _, c := range g.Caches {
+		if c.Window != groups[c.Group].Window {
+			return fmt.Errorf("graph %s: cache %s has a window of %d and shares cache group %d with one of %d", g.Name, c.Name, c.Window, c.Group, groups[c.Group].Window)
+		}
+	}
+	return nil
+}
+
+// RowBytes is what one token takes in all caches of the group, in bytes.
+func (c *CacheGroup) RowBytes() (n int64) {
+	for _, one := range c.Caches {
+		n += one.RowBytes()
+	}
+	return n
+}
+
+// SeqPages is how many pages a sequence of so many tokens holds between two steps: all of them or, with a window, those
+// that the next token's window touches, wherever in its page that token is.
+func (c *CacheGroup) SeqPages(tokens, pageSize int) int {
+	pages := (tokens + pageSize - 1) / pageSize
+	if c.Window > 0 {
+		// The window-1 rows before the next one, and the page that is being filled.
+		pages = min(pages, (c.Window+pageSize-3)/pageSize+1)
+	}
+	return pages
+}
