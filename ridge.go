@@ -29,6 +29,7 @@ import (
 	"github.com/ridge-llm/ridge/chat"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/grammar/language"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
@@ -51,11 +52,11 @@ type Model struct {
 	context   int
 	limits    backend.Limits
 	memory    compile.Memory
-	pooling   string                    // one of the Pool constants
-	width     int                       // of an embedding
-	head      *modeldir.Head            // of a model that compares texts; nil: there is none
-	segments  int                       // that an encoder tells apart
-	grammars  func() (*grammars, error) // made when first asked for
+	pooling   string                             // one of the Pool constants
+	width     int                                // of an embedding
+	head      *modeldir.Head                     // of a model that compares texts; nil: there is none
+	segments  int                                // that an encoder tells apart
+	languages func() (*language.Compiler, error) // made when first asked for
 	closing   sync.Once
 	closed    error
 
@@ -73,7 +74,7 @@ func Load(path string, o Options) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{name: b.Name, dir: b}
-	m.grammars = sync.OnceValues(m.newGrammars)
+	m.languages = sync.OnceValues(m.newLanguages)
 	if err := m.start(o); err != nil {
 		m.Close()
 		return nil, err

@@ -1,4 +1,6 @@
-package ridge
+// Package reply makes the grammar of all that a model may write in answer to a prompt: reasoning, content and calls of tools, in
+// the style of its chat template.
+package reply
 
 import (
 	"encoding/json"
@@ -7,14 +9,15 @@ import (
 
 	"github.com/ridge-llm/ridge/chat"
 	"github.com/ridge-llm/ridge/engine/grammar"
+	"github.com/ridge-llm/ridge/engine/grammar/language"
 )
 
 // Reply says what an answer in a chat has to be. Reasoning, where the model's style has it, may come first in any case.
 type Reply struct {
-	Content  Language // of what is no call
-	Tools    []Tool   // that may be called
-	Required bool     // the answer is calls and nothing else
-	Single   bool     // one call at most
+	Content  language.Language // of what is no call
+	Tools    []Tool            // that may be called
+	Required bool              // the answer is calls and nothing else
+	Single   bool              // one call at most
 }
 
 // Tool is a tool as far as its calls are concerned.
@@ -24,25 +27,8 @@ type Tool struct {
 	Strict     bool            // the arguments satisfy the schema even where a call is the model's own choice
 }
 
-// LanguageError is what is wrong with a language: it cannot be read, or cannot be enforced.
-type LanguageError struct {
-	Tool int // whose parameters it is about; -1: the content
-	Err  error
-}
-
-// Error implements error.
-func (e *LanguageError) Error() string {
-	if e.Tool < 0 {
-		return e.Err.Error()
-	}
-	return fmt.Sprintf("the parameters of tool %d: %v", e.Tool, e.Err)
-}
-
-// Unwrap gives the error itself.
-func (e *LanguageError) Unwrap() error { return e.Err }
-
-// free reports whether nothing has to be enforced.
-func (r *Reply) free() bool {
+// Free reports whether nothing has to be enforced.
+func (r Reply) Free() bool {
 	strict := r.Single && len(r.Tools) > 0
 	for _, t := range r.Tools {
 		strict = strict || t.Strict
@@ -50,45 +36,39 @@ func (r *Reply) free() bool {
 	return r.Content.Any() && !r.Required && !strict
 }
 
-// ConstrainReply is Constrain for the answer to a rendered prompt, in the model's own style. What cannot be enforced is
-// refused with a *LanguageError.
-func (m *Model) ConstrainReply(prompt string, r Reply) (*Constraint, error) {
-	if r.free() {
-		return nil, nil
-	}
-	compiler, err := m.grammars()
-	if err != nil {
-		return nil, err
-	}
-	w := replyWriter{style: m.Style(), reply: r, specials: compiler.specials}
-	w.thinks, w.thought = w.style.StartsInReasoning(prompt), w.style.HasReasoned(prompt)
+// Language is the language of the answer to a rendered prompt, in a model's own style. It is asked for only where something
+// has to be enforced (not Free). specials is the names of the model's special tokens, model its name for errors. What
+// cannot be enforced is refused with a *language.Error, here or when it is compiled.
+func (r Reply) Language(style chat.Style, prompt string, specials []string, model string) (language.Language, error) {
+	w := writer{style: style, reply: r, specials: specials}
+	w.thinks, w.thought = style.StartsInReasoning(prompt), style.HasReasoned(prompt)
 	if len(r.Tools) > 0 {
-		_, asJSON := w.style.Tools.Form()
-		_, asElements := w.style.Tools.Elements()
+		_, asJSON := style.Tools.Form()
+		_, asElements := style.Tools.Elements()
 		if !asJSON && !asElements {
-			return nil, &LanguageError{Tool: -1, Err: fmt.Errorf("ridge: the chat template of %s shows no way of calling tools that Ridge can enforce; leave them to the model (tool_choice auto, not strict, parallel_tool_calls true)", m.name)}
+			return language.Language{}, &language.Error{Tool: -1, Err: fmt.Errorf("ridge: the chat template of %s shows no way of calling tools that Ridge can enforce; leave them to the model (tool_choice auto, not strict, parallel_tool_calls true)", model)}
 		}
 	}
-	source, err := json.Marshal(map[string]any{"style": w.style, "thinks": w.thinks, "thought": w.thought, "content": r.Content.source, "tools": r.Tools, "required": r.Required, "single": r.Single})
+	source, err := json.Marshal(map[string]any{"style": style, "thinks": w.thinks, "thought": w.thought, "content": r.Content.Source(), "tools": r.Tools, "required": r.Required, "single": r.Single})
 	if err != nil {
-		return nil, &LanguageError{Tool: -1, Err: err}
+		return language.Language{}, &language.Error{Tool: -1, Err: err}
 	}
-	return compiler.constraint("reply\x00"+string(source), w.grammar)
+	return language.New("reply\x00"+string(source), w.grammar), nil
 }
 
-// replyWriter makes the grammar of a reply.
-type replyWriter struct {
+// writer makes the grammar of a reply.
+type writer struct {
 	style           chat.Style
 	reply           Reply
 	specials        []string // names of special tokens
 	thinks, thought bool     // the prompt ends where reasoning begins, or where it is over
 }
 
-func (w *replyWriter) grammar() (*grammar.Grammar, error) {
+func (w *writer) grammar() (*grammar.Grammar, error) {
 	var content, calls *grammar.Grammar
 	var err error
 	if !w.reply.Content.Any() {
-		if content, err = w.reply.Content.read(written); err != nil {
+		if content, err = w.reply.Content.Grammar(); err != nil {
 			return nil, err
 		}
 	}
@@ -108,7 +88,7 @@ func (w *replyWriter) grammar() (*grammar.Grammar, error) {
 }
 
 // body is the answer behind the reasoning.
-func (w *replyWriter) body(content, calls *grammar.Grammar) (*grammar.Grammar, error) {
+func (w *writer) body(content, calls *grammar.Grammar) (*grammar.Grammar, error) {
 	switch {
 	case calls == nil:
 		return content, nil
@@ -124,7 +104,7 @@ func (w *replyWriter) body(content, calls *grammar.Grammar) (*grammar.Grammar, e
 }
 
 // thinking puts reasoning before an answer, as far as the prompt leaves it to come.
-func (w *replyWriter) thinking(answer *grammar.Grammar) *grammar.Grammar {
+func (w *writer) thinking(answer *grammar.Grammar) *grammar.Grammar {
 	if w.style.ThinkClose == "" || w.thought {
 		return answer
 	}
@@ -136,7 +116,7 @@ func (w *replyWriter) thinking(answer *grammar.Grammar) *grammar.Grammar {
 }
 
 // harmony is thoughts and preambles, and then a final message or a call.
-func (w *replyWriter) harmony(content, calls *grammar.Grammar) *grammar.Grammar {
+func (w *writer) harmony(content, calls *grammar.Grammar) *grammar.Grammar {
 	message := func(header string) *grammar.Grammar {
 		return grammar.Seq(w.text(header), grammar.AnyText(), w.text(chat.HarmonyNext))
 	}
@@ -156,16 +136,16 @@ func (w *replyWriter) harmony(content, calls *grammar.Grammar) *grammar.Grammar 
 }
 
 // calls is one call of a tool, or several.
-func (w *replyWriter) calls() (*grammar.Grammar, error) {
+func (w *writer) calls() (*grammar.Grammar, error) {
 	if elements, ok := w.style.Tools.Elements(); ok {
 		return w.elementCalls(elements)
 	}
-	form, _ := w.style.Tools.Form() // ConstrainReply has looked whether there is one
+	form, _ := w.style.Tools.Form() // Language has checked that there is one
 	var options []*grammar.Grammar
 	for i, t := range w.reply.Tools {
 		arguments, err := w.arguments(t, form.Compact)
 		if err != nil {
-			return nil, &LanguageError{Tool: i, Err: err}
+			return nil, &language.Error{Tool: i, Err: err}
 		}
 		options = append(options, grammar.Seq(grammar.Text(t.Name), w.text(form.Middle), arguments))
 	}
@@ -177,7 +157,7 @@ func (w *replyWriter) calls() (*grammar.Grammar, error) {
 }
 
 // arguments is what a tool takes. A schema that is not to be enforced may have what cannot be.
-func (w *replyWriter) arguments(t Tool, compact bool) (*grammar.Grammar, error) {
+func (w *writer) arguments(t Tool, compact bool) (*grammar.Grammar, error) {
 	o := grammar.Options{Spaced: !compact, Object: true}
 	switch {
 	case !t.Strict && !w.reply.Required:
@@ -189,7 +169,7 @@ func (w *replyWriter) arguments(t Tool, compact bool) (*grammar.Grammar, error) 
 }
 
 // text is a text in which the names of special tokens stand for those.
-func (w *replyWriter) text(s string) *grammar.Grammar {
+func (w *writer) text(s string) *grammar.Grammar {
 	var parts []*grammar.Grammar
 	for s != "" {
 		at, name := len(s), ""
@@ -210,7 +190,7 @@ func (w *replyWriter) text(s string) *grammar.Grammar {
 }
 
 // free is any text in which the tag does not come.
-func (w *replyWriter) free(tag string) *grammar.Grammar {
+func (w *writer) free(tag string) *grammar.Grammar {
 	for _, special := range w.specials {
 		if special == tag {
 			return grammar.Free(nil, []string{tag})

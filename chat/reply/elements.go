@@ -1,4 +1,4 @@
-package ridge
+package reply
 
 import (
 	"slices"
@@ -6,15 +6,16 @@ import (
 
 	"github.com/ridge-llm/ridge/chat"
 	"github.com/ridge-llm/ridge/engine/grammar"
+	"github.com/ridge-llm/ridge/engine/grammar/language"
 )
 
 // elementCalls is one call written as elements, or several.
-func (w *replyWriter) elementCalls(f chat.ElementForm) (*grammar.Grammar, error) {
+func (w *writer) elementCalls(f chat.ElementForm) (*grammar.Grammar, error) {
 	var options []*grammar.Grammar
 	for i, t := range w.reply.Tools {
 		arguments, err := w.elements(f, t)
 		if err != nil {
-			return nil, &LanguageError{Tool: i, Err: err}
+			return nil, &language.Error{Tool: i, Err: err}
 		}
 		options = append(options, grammar.Seq(grammar.Text(t.Name), w.layout(f.Named), arguments))
 	}
@@ -26,7 +27,7 @@ func (w *replyWriter) elementCalls(f chat.ElementForm) (*grammar.Grammar, error)
 }
 
 // elements is what a tool takes, an element each. Of a schema that is not to be enforced nothing is: any elements may come.
-func (w *replyWriter) elements(f chat.ElementForm, t Tool) (*grammar.Grammar, error) {
+func (w *writer) elements(f chat.ElementForm, t Tool) (*grammar.Grammar, error) {
 	end := f.ValueEnd
 	if slices.Contains(w.specials, end) {
 		end = "" // special tokens are in no text
@@ -41,7 +42,7 @@ func (w *replyWriter) elements(f chat.ElementForm, t Tool) (*grammar.Grammar, er
 	if t.Parameters == nil {
 		return grammar.Text(""), nil
 	}
-	list, err := grammar.Elements(t.Parameters, written, end)
+	list, err := grammar.Elements(t.Parameters, language.Written, end)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (w *replyWriter) elements(f chat.ElementForm, t Tool) (*grammar.Grammar, er
 }
 
 // layout is text in which "\n?" is a line break that may be missing.
-func (w *replyWriter) layout(s string) *grammar.Grammar {
+func (w *writer) layout(s string) *grammar.Grammar {
 	var parts []*grammar.Grammar
 	for i, part := range strings.Split(s, "\n?") {
 		if i > 0 {
