@@ -55,7 +55,7 @@ func (b Budget) bytes(dev backend.Device, weights int64) (int64, error) {
 	if b.Bytes > 0 {
 		return b.Bytes, nil
 	}
-	m, ok := dev.(backend.Meter)
+	m, ok := dev.(backend.MemoryInfo)
 	if !ok {
 		if b.Part > 0 || b.Total > 0 {
 			return 0, fmt.Errorf("ridge: device %s does not say how much memory is free; give the cache's size in bytes", dev.Info().Name)
@@ -134,7 +134,7 @@ var smaller = []quant.Format{quant.Q8_0, quant.Q4_0}
 // roomFor refuses a model whose weights do not fit in what is free of the device's memory, and says in what format they would, with
 // a tenth to spare for the cache.
 func roomFor(g *graph.Graph, weights int64, dev backend.Device) error {
-	m, ok := dev.(backend.Meter)
+	m, ok := dev.(backend.MemoryInfo)
 	if !ok {
 		return nil
 	}

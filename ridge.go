@@ -112,9 +112,9 @@ func (m *Model) readText(o Options) (err error) {
 	return nil
 }
 
-// touchedAhead is how much of the cache's memory is there before steps need it, in bytes: the whole cache of small models, whose
+// prefaultedAhead is how much of the cache's memory is there before steps need it, in bytes: the whole cache of small models, whose
 // short steps would be long ones otherwise, and no more of a large one than it is going to use soon.
-const touchedAhead = 1 << 30
+const prefaultedAhead = 1 << 30
 
 // compile makes the model's graph a program of the chosen device and starts an engine on it.
 func (m *Model) compile(o Options) error {
@@ -155,7 +155,7 @@ func (m *Model) compile(o Options) error {
 	}
 	if o.Warm {
 		prog.Warm()
-		prog.TouchAhead(touchedAhead)
+		prog.PrefaultAhead(prefaultedAhead)
 	}
 	m.memory, m.width = prog.Memory(), prog.HiddenWidth()
 	profile := o.profile(m.device)

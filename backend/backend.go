@@ -68,14 +68,14 @@ type Refuser interface {
 	Refusal(n *graph.Node) string
 }
 
-// Meter is a device that knows how much memory it has.
-type Meter interface {
+// MemoryInfo is a device that knows how much memory it has.
+type MemoryInfo interface {
 	// Memory is how many bytes can be allocated now, and how many there are in all.
 	Memory() (free, total int64, err error)
 }
 
-// Lender is a device that computes with the processor's threads, which wait awake between steps for the next.
-type Lender interface {
+// ThreadLender is a device that computes with the processor's threads, which wait awake between steps for the next.
+type ThreadLender interface {
 	// Lend has each of the device's Info.Threads threads, numbered from 0, do job, and returns when all have.
 	Lend(job func(thread int))
 }
@@ -99,14 +99,14 @@ type Warmer interface {
 	Warm()
 }
 
-// Toucher is a device whose memory is the system's, which looks for a place for it when it is first written to.
-type Toucher interface {
-	// Touch has the system find a place for a buffer now. What is in it stays as it is; steps may write to it meanwhile.
-	Touch(Buffer)
+// Prefaulter is a device whose memory is the system's, which looks for a place for it when it is first written to.
+type Prefaulter interface {
+	// Prefault has the system find a place for a buffer now. What is in it stays as it is; steps may write to it meanwhile.
+	Prefault(Buffer)
 }
 
-// Borrower is a weight that is still read from the tensor it was placed from when its kernel is bound.
-type Borrower interface {
+// DeferredUpload is a weight that is still read from the tensor it was placed from when its kernel is bound.
+type DeferredUpload interface {
 	// WhenCopied has release called with each part of the tensor that the device has its own copy of from then on, by several
 	// goroutines at once.
 	WhenCopied(release func(part []byte))

@@ -23,19 +23,19 @@ type Tensors interface {
 
 // Program is a graph ready to run on a device.
 type Program struct {
-	Graph    *graph.Graph
-	Limits   backend.Limits
-	dev      backend.Device
-	launches []backend.Launch
-	body     []backend.Launch // those up to the hidden states; a list of its own, since devices tell programs apart by theirs
-	kernels  []string         // of each launch
-	where    map[*graph.Value]backend.Buffer
-	groups   []graph.CacheGroup
-	pages    map[*graph.Cache]backend.Buffer
-	owned    []backend.Buffer // arena, caches and swap space
-	swap     swapSpace
-	touching touching
-	memory   Memory
+	Graph       *graph.Graph
+	Limits      backend.Limits
+	dev         backend.Device
+	launches    []backend.Launch
+	body        []backend.Launch // those up to the hidden states; a list of its own, since devices tell programs apart by theirs
+	kernels     []string         // of each launch
+	where       map[*graph.Value]backend.Buffer
+	groups      []graph.CacheGroup
+	pages       map[*graph.Cache]backend.Buffer
+	owned       []backend.Buffer // arena, caches and swap space
+	swap        swapSpace
+	prefaulting prefaulting
+	memory      Memory
 }
 
 // Memory is what a program takes on its device, in bytes.
@@ -163,7 +163,7 @@ func (p *Program) bind(i int, k backend.Kernel, scratch backend.Buffer, weights 
 
 // release lets go of what a kernel has its own copy of in the file, or has the weight do it when it has.
 func release(files Tensors, w *graph.Weight, placed backend.Weight) {
-	if later, ok := placed.(backend.Borrower); ok {
+	if later, ok := placed.(backend.DeferredUpload); ok {
 		later.WhenCopied(files.Release)
 	} else if t, ok := files.Tensor(w.Source.Tensor); ok && placed.Bytes() > 0 {
 		files.Release(t.Data)
@@ -278,8 +278,8 @@ func (p *Program) HostReads() bool {
 }
 
 // Lender is the device, if it lends its threads out between steps; or else nil.
-func (p *Program) Lender() (l backend.Lender, threads int) {
-	l, _ = p.dev.(backend.Lender)
+func (p *Program) Lender() (l backend.ThreadLender, threads int) {
+	l, _ = p.dev.(backend.ThreadLender)
 	return l, p.dev.Info().Threads
 }
 
@@ -288,7 +288,7 @@ func (p *Program) Vocab() int { return p.Graph.Output.Axis.Len() }
 
 // Close frees the program's memory; the device stays.
 func (p *Program) Close() {
-	p.touching.close()
+	p.prefaulting.close()
 	for _, b := range p.owned {
 		p.dev.Free(b)
 	}

@@ -73,10 +73,10 @@ const worthSharing = 1 << 15
 type crew struct {
 	samplers []sample.Sampler // one for each thread
 	draws    []draw
-	next     atomic.Int32     // the first of draws that nobody has begun
-	work     func(thread int) // makes draws until there are none left
-	lender   backend.Lender   // nil: the crew has threads of its own
-	start    []chan struct{}  // of each of those, beside the engine's own, thread 0
+	next     atomic.Int32         // the first of draws that nobody has begun
+	work     func(thread int)     // makes draws until there are none left
+	lender   backend.ThreadLender // nil: the crew has threads of its own
+	start    []chan struct{}      // of each of those, beside the engine's own, thread 0
 	busy     sync.WaitGroup
 	makeWay  bool // a lent thread lets those run whom its tokens have woken, see Engine.makeWay
 }

@@ -40,15 +40,15 @@ func (b *Builder) KVWrite(cache, k, v *Value) *Value {
 
 // Attention lets every query look at the keys of its own sequence up to its own position, no further back than the
 // cache's window: softmax(scale × q·k, soft-capped) · v. Query heads share key heads in equal groups (MHA, GQA,
-// MQA). With Both they look at the keys behind them as well, as an encoder's do: its sequences are computed whole, in one
+// MQA). With Bidirectional they look at the keys behind them as well, as an encoder's do: its sequences are computed whole, in one
 // step, and their caches have no window. A weight, if there is one, holds a sink for each query head: a score without a key,
 // which takes part in the softmax and adds nothing (gpt-oss; Xiao et al., arXiv:2309.17453). It stays one node so that a backend
 // may tile it (FlashAttention) as it likes.
 type Attention struct {
 	simple
-	Scale   float64
-	Both    bool
-	Softcap float64 // scores become cap × tanh(score / cap); 0: none
+	Scale         float64
+	Bidirectional bool
+	Softcap       float64 // scores become cap × tanh(score / cap); 0: none
 }
 
 // Name implements Op.
@@ -60,8 +60,8 @@ func (o Attention) Attrs() string {
 	if o.Softcap != 0 {
 		s += fmt.Sprintf(", softcap %g", o.Softcap)
 	}
-	if o.Both {
-		s += ", both ways"
+	if o.Bidirectional {
+		s += ", bidirectional"
 	}
 	return s
 }
@@ -89,8 +89,8 @@ func (o Attention) Infer(n *Node) ([]Value, error) {
 			return nil, err
 		}
 	}
-	if o.Both && cache.Window != 0 {
-		return nil, fmt.Errorf("attention both ways over a cache with a window of %d", cache.Window)
+	if o.Bidirectional && cache.Window != 0 {
+		return nil, fmt.Errorf("bidirectional attention over a cache with a window of %d", cache.Window)
 	}
 	return []Value{{Rows: q.Rows, Axis: Axis{q.Axis.Name, q.Axis.Count, cache.V.Size}, Type: q.Type}}, nil
 }
@@ -105,7 +105,7 @@ func (o Attention) Work(n *Node, s *Step) Work {
 	}
 	heads := int64(q.Axis.Count)
 	pairs := s.Pairs(c.Window)
-	if o.Both {
+	if o.Bidirectional {
 		pairs = s.AllPairs()
 	}
 	perRow := int64(c.V.Size)

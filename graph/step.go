@@ -60,7 +60,7 @@ func (s *Step) Pairs(window int) int64 {
 	return sum
 }
 
-// AllPairs is Pairs of attention both ways: every new query scores every key of its sequence.
+// AllPairs is Pairs of bidirectional attention: every new query scores every key of its sequence.
 func (s *Step) AllPairs() int64 {
 	var sum int64
 	for _, q := range s.Seqs {

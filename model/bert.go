@@ -7,7 +7,7 @@ import (
 )
 
 // bert is BERT (Devlin et al., 2018), as encoders for embeddings use it (bge, e5, gte, MiniLM …) and cross-encoders: learned
-// positions, a row for each of two texts, LayerNorm behind each block and attention both ways.
+// positions, a row for each of two texts, LayerNorm after each block and bidirectional attention.
 var bert = Arch{
 	Name:  "bert",
 	HF:    []string{"BertModel", "BertForMaskedLM", "BertForSequenceClassification"},

@@ -71,7 +71,7 @@ func (l layer) attend(q, k, v *graph.Value) *graph.Value {
 	if l.c.Sinks {
 		sinks = append(sinks, l.b.Vector(l.name("attn_sinks.weight"), graph.Axis{Name: "heads", Count: l.c.Heads, Size: 1}))
 	}
-	out := l.b.Attention(l.name("attn"), q, cache, graph.Attention{Scale: scale, Softcap: l.c.AttnCap, Both: l.c.Encoder}, sinks...)
+	out := l.b.Attention(l.name("attn"), q, cache, graph.Attention{Scale: scale, Softcap: l.c.AttnCap, Bidirectional: l.c.Encoder}, sinks...)
 	return l.linear("attn_output", out, l.c.hidden(), l.c.OutBias)
 }
 

@@ -26,7 +26,7 @@ type Config struct {
 	Experts   graph.MoE // of feed-forward blocks; no experts: there is one block for all
 	ExpertFFN int       // width of an expert's
 
-	Encoder       bool // attention looks both ways, and hidden states are all there is
+	Encoder       bool // attention is bidirectional, and hidden states are all there is
 	FirstPosition int  // row of the position table that belongs to position 0
 
 	Rotation     *graph.Rotation // nil: learned positions

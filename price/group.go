@@ -136,7 +136,7 @@ func (x *group) probe(n *graph.Node) {
 func unwindowed(n *graph.Node) *graph.Node {
 	open := *n
 	if o, ok := n.Op.(graph.Attention); ok {
-		o.Both = false
+		o.Bidirectional = false
 		open.Op = o
 	}
 	open.In = append([]*graph.Value(nil), n.In...)

@@ -26,7 +26,7 @@ const bothWays = -1
 
 // windowOf is how far a node looks back in one of its inputs, a cache; or bothWays.
 func windowOf(n *graph.Node, c *graph.Cache) int {
-	if o, ok := n.Op.(graph.Attention); ok && o.Both {
+	if o, ok := n.Op.(graph.Attention); ok && o.Bidirectional {
 		return bothWays
 	}
 	return c.Window

@@ -62,12 +62,12 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		return nil, err
 	}
 	t := &attender{
-		dev: d, window: c.Window, group: c.Group, both: o.Both, q: floats(a.In[0]), out: floats(a.Out[0]), heads: n.In[0].Axis.Count,
+		dev: d, window: c.Window, group: c.Group, both: o.Bidirectional, q: floats(a.In[0]), out: floats(a.Out[0]), heads: n.In[0].Axis.Count,
 		head:  attn.Head{Cache: cache, Scale: float32(o.Scale), Softcap: float32(o.Softcap)},
 		share: n.In[0].Axis.Count / c.K.Count, eachPart: attn.PartialFloats(c.V.Size),
 	}
 	t.split = d.splitFor(splitShape{
-		window: c.Window, group: c.Group, both: o.Both, rows: max(1, tileLanes/t.share), records: records(n, a.Limits), pageSize: a.Limits.PageSize,
+		window: c.Window, group: c.Group, both: o.Bidirectional, rows: max(1, tileLanes/t.share), records: records(n, a.Limits), pageSize: a.Limits.PageSize,
 		tasks: (workerTasks*len(d.pool.workers) + c.K.Count - 1) / c.K.Count,
 	})
 	if len(a.Weights) == 1 {

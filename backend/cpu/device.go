@@ -154,7 +154,7 @@ func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
 	return nil
 }
 
-// Lend implements backend.Lender.
+// Lend implements backend.ThreadLender.
 func (d *Device) Lend(job func(thread int)) {
 	d.lent = job
 	d.pool.run(d.lend)

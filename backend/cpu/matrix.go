@@ -32,7 +32,7 @@ type span struct{ from, to int }
 // Bytes implements backend.Weight.
 func (m *matrix) Bytes() int64 { return m.packed }
 
-// WhenCopied implements backend.Borrower.
+// WhenCopied implements backend.DeferredUpload.
 func (m *matrix) WhenCopied(release func([]byte)) { m.release = release }
 
 // roomFor is what a tensor takes packed, in whole cache lines.

@@ -155,7 +155,7 @@ func (d *Device) Info() backend.Info {
 	}
 }
 
-// Memory implements backend.Meter.
+// Memory implements backend.MemoryInfo.
 func (d *Device) Memory() (free, total int64, err error) {
 	err = d.do(func() (err error) {
 		free, total, err = d.ctx.MemInfo()

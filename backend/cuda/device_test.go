@@ -120,7 +120,7 @@ func (o *opTest) variant(d *Device) string {
 		name, attention := d.Kernels(n)[0].Name(), n.Op.Name() == "Attention"
 		switch s = append(s, name); {
 		case attention:
-			s = append(s, fmt.Sprint(len(n.Weights) > 0, n.Op.(graph.Attention).Both))
+			s = append(s, fmt.Sprint(len(n.Weights) > 0, n.Op.(graph.Attention).Bidirectional))
 		default:
 			s = append(s, n.Op.Attrs())
 		}

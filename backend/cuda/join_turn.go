@@ -75,7 +75,7 @@ func (d *Device) joinHeads(l []*launch, readers map[*graph.Value]int) (*launch, 
 func (d *Device) turnAttend(norms, l []*launch, readers map[*graph.Value]int) (*decode.Kernel, error) {
 	q, k, store, attend := l[0], l[1], l[2], l[3]
 	o, ok := attend.node.Op.(graph.Attention)
-	if !ok || o.Both || !d.hopper() || attend.node.In[0] != q.node.Out[0] || attend.node.In[1] != store.node.Out[0] || readers[q.node.Out[0]] != 1 {
+	if !ok || o.Bidirectional || !d.hopper() || attend.node.In[0] != q.node.Out[0] || attend.node.In[1] != store.node.Out[0] || readers[q.node.Out[0]] != 1 {
 		return nil, nil
 	}
 	turn, lim := q.node.Op.(graph.RoPE), attend.args.Limits

@@ -50,7 +50,7 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error,
 		Heads: int32(q.Axis.Count), KVHeads: int32(c.K.Count), KSize: int32(c.K.Size), VSize: int32(c.V.Size),
 		Window: int32(c.Window), Scale: float32(o.Scale), Softcap: float32(o.Softcap),
 	}
-	if o.Both {
+	if o.Bidirectional {
 		p.Both = 1
 	}
 	return func(s *step) error {
@@ -134,7 +134,7 @@ func (d *Device) bindPrompts(n *graph.Node, a backend.Args, p decode.Problem) (f
 	problem := prefillsm90.Problem{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Sinks: p.Sinks, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
 		Tokens: a.Limits.Tokens, Pages: a.Limits.GroupPages(n.In[1].Cache.Group), PageSize: a.Limits.PageSize, Taken: d.counters,
-		Window: p.Window, Both: n.Op.(graph.Attention).Both, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
+		Window: p.Window, Both: n.Op.(graph.Attention).Bidirectional, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
 	}
 	if eightBit(p.Type) {
 		return d.bindOpened(n.In[1].Cache, a, problem)

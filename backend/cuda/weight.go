@@ -36,7 +36,7 @@ func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) 
 	return &weight{name: w.Name, tensor: t, format: w.Format, on: map[graph.Type]driver.Ptr{}, upload: d.upload}, nil
 }
 
-// WhenCopied implements backend.Borrower.
+// WhenCopied implements backend.DeferredUpload.
 func (w *weight) WhenCopied(release func(part []byte)) {
 	w.upload.release(func() { release(w.tensor.Data) })
 }

@@ -59,7 +59,7 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 			q := d.read(n, a, 0, int(r))
 			out := make([]float32, axis.Count*c.V.Size)
 			last := b.Past(s) + int(r-b.QStart[s])
-			if o.Both {
+			if o.Bidirectional {
 				last = length - 1
 			}
 			from := first

@@ -284,7 +284,7 @@ func attentionCases() []Case {
 					kv := axis("kv", h.kv, h.size)
 					cache := b.KVWrite(b.Cache(0, kv, kv, window), feed(b, "k", kv), feed(b, "v", kv))
 					q, sinks := feed(b, "q", axis("heads", h.heads, h.size)), b.Vector("sinks", axis("heads", h.heads, 1))
-					return b.Attention("y", q, cache, graph.Attention{Scale: 0.2, Softcap: limit, Both: both}, sinks)
+					return b.Attention("y", q, cache, graph.Attention{Scale: 0.2, Softcap: limit, Bidirectional: both}, sinks)
 				},
 			})
 		}
@@ -295,7 +295,7 @@ func attentionCases() []Case {
 			Graph: func(b *graph.Builder) *graph.Value {
 				kv := axis("kv", 4, 16)
 				cache := b.KVWrite(b.Cache(0, kv, kv, 0), feed(b, "k", kv), feed(b, "v", kv))
-				return b.Attention("y", feed(b, "q", kv), cache, graph.Attention{Scale: 0.2, Both: true})
+				return b.Attention("y", feed(b, "q", kv), cache, graph.Attention{Scale: 0.2, Bidirectional: true})
 			},
 		})
 	}

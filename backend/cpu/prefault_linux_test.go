@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTouch: touched memory has its place and holds what it held; what lies beside it has none.
-func TestTouch(t *testing.T) {
+// TestPrefault: prefaulted memory has its place and holds what it held; what lies beside it has none.
+func TestPrefault(t *testing.T) {
 	dev, err := New(Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -22,7 +22,7 @@ func TestTouch(t *testing.T) {
 	defer dev.Free(b)
 	data := raw(b)
 	data[5*page+7] = 42
-	dev.Touch(b.Slice(4*page-1, 8*page)) // whole pages of it: 4 to 10
+	dev.Prefault(b.Slice(4*page-1, 8*page)) // whole pages of it: 4 to 10
 	if err := unix.Madvise(data[:page], unix.MADV_POPULATE_WRITE); err != nil {
 		t.Skipf("the system does not know MADV_POPULATE_WRITE: %v", err)
 	}
@@ -38,11 +38,11 @@ func TestTouch(t *testing.T) {
 	}
 	for i := 4; i < 11; i++ {
 		if there[i]&1 == 0 {
-			t.Errorf("page %d was touched and is not there", i)
+			t.Errorf("page %d was prefaulted and is not there", i)
 		}
 	}
 	if there[pages-1]&1 != 0 {
-		t.Errorf("page %d is there and was not touched", pages-1)
+		t.Errorf("page %d is there and was not prefaulted", pages-1)
 	}
 }
 

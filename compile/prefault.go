@@ -7,24 +7,24 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 )
 
-// touching is the goroutine that goes ahead of the steps in new memory.
-type touching struct {
+// prefaulting is the goroutine that goes ahead of the steps in new memory.
+type prefaulting struct {
 	stop atomic.Bool
 	done sync.WaitGroup
 }
 
-// stride is how much of a cache is touched at a time: a large page of the system's.
+// stride is how much of a cache is prefaulted at a time: a large page of the system's.
 const stride = 2 << 20
 
-// TouchAhead has places found for the caches' memory before steps write to it, up to so many bytes in all, where a device's memory
+// PrefaultAhead has places found for the caches' memory before steps write to it, up to so many bytes in all, where a device's memory
 // only gets them then. A step that is the first in a large page of every layer takes tens of milliseconds longer. It
 // returns at once; the pages that are given out first come first.
-func (p *Program) TouchAhead(most int64) {
-	device, ok := p.dev.(backend.Toucher)
+func (p *Program) PrefaultAhead(most int64) {
+	device, ok := p.dev.(backend.Prefaulter)
 	if !ok {
 		return
 	}
-	p.touching.done.Go(func() {
+	p.prefaulting.done.Go(func() {
 		for from, more := int64(0), true; more; from += stride {
 			more = false
 			for _, c := range p.Graph.Caches {
@@ -33,10 +33,10 @@ func (p *Program) TouchAhead(most int64) {
 				if n <= 0 {
 					continue
 				}
-				if p.touching.stop.Load() {
+				if p.prefaulting.stop.Load() {
 					return
 				}
-				device.Touch(b.Slice(from, n))
+				device.Prefault(b.Slice(from, n))
 				most -= n
 				more = true
 			}
@@ -44,8 +44,8 @@ func (p *Program) TouchAhead(most int64) {
 	})
 }
 
-// close waits until nothing is touched any more.
-func (t *touching) close() {
+// close waits until nothing is prefaulted any more.
+func (t *prefaulting) close() {
 	t.stop.Store(true)
 	t.done.Wait()
 }

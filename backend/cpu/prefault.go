@@ -7,8 +7,8 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 )
 
-// Touch implements backend.Toucher. Where the system does not know how, the first step that writes to the memory finds its place.
-func (d *Device) Touch(b backend.Buffer) { placeMemory(wholePages(raw(b))) }
+// Prefault implements backend.Prefaulter. Where the system does not know how, the first step that writes to the memory finds its place.
+func (d *Device) Prefault(b backend.Buffer) { placeMemory(wholePages(raw(b))) }
 
 // wholePages is the part of some memory that is whole pages of the system's.
 func wholePages(data []byte) []byte {
