@@ -31,6 +31,7 @@ type Builder struct {
 	values  map[string]int // how often a value's name was asked for
 	shared  map[*Rotation]*Value
 	nextID  int
+	layer   int // of the nodes built now
 	err     error
 }
 
@@ -40,7 +41,7 @@ func NewBuilder(name string, find Finder, act, cache Type) *Builder {
 	return &Builder{
 		act: act, cacheAs: cache,
 		g: &Graph{Name: name}, find: find,
-		names: map[string]*Weight{}, values: map[string]int{}, shared: map[*Rotation]*Value{},
+		names: map[string]*Weight{}, values: map[string]int{}, shared: map[*Rotation]*Value{}, layer: NoLayer,
 	}
 }
 
@@ -127,13 +128,16 @@ func (b *Builder) cacheGroup(window int) int {
 	return next
 }
 
+// Layer sets the layer that the nodes built from here on belong to, from 0; NoLayer: none.
+func (b *Builder) Layer(i int) { b.layer = i }
+
 // Emit adds a node and returns what it makes, named name (name, name.1 … when there are several).
 func (b *Builder) Emit(name string, op Op, in []*Value, weights ...*Weight) []*Value {
 	return b.emit(b.caller(), name, op, in, weights)
 }
 
 func (b *Builder) emit(at, name string, op Op, in []*Value, weights []*Weight) []*Value {
-	n := &Node{Op: op, In: in, Weights: weights, At: at}
+	n := &Node{Op: op, In: in, Weights: weights, Layer: b.layer, At: at}
 	outs, err := op.Infer(n)
 	if err != nil && b.err == nil {
 		b.err = fmt.Errorf("graph %s, %s: %s %s: %w", b.g.Name, at, op.Name(), name, err)

@@ -152,7 +152,20 @@ type Node struct {
 	In      []*Value
 	Weights []*Weight
 	Out     []*Value
+	Layer   int    // the layer that it belongs to, from 0; NoLayer outside, as embeddings and heads are
 	At      string // where in the model's code it was built, "llama.go:31"
+}
+
+// NoLayer is the Layer of nodes outside layers.
+const NoLayer = -1
+
+// Layers is how many layers the graph has.
+func (g *Graph) Layers() int {
+	n := 0
+	for _, node := range g.Nodes {
+		n = max(n, node.Layer+1)
+	}
+	return n
 }
 
 // Graph is one step of a model: nodes in an order in which they can run.

@@ -78,7 +78,10 @@ func (o RoPE) Work(n *Node, s *Step) Work {
 func (b *Builder) RoPE(name string, x *Value, r *Rotation) *Value {
 	angles, ok := b.shared[r]
 	if !ok {
+		layer := b.layer
+		b.layer = NoLayer // of all layers
 		angles = b.Emit(r.Name, Angles{Rotation: r}, nil)[0]
+		b.layer = layer
 		b.shared[r] = angles
 	}
 	return b.Emit(name, RoPE{Pairing: r.Pairing, Dim: r.Dim}, []*Value{x, angles})[0]

@@ -22,6 +22,7 @@ func Rewrite(g *Graph, visit func(r *Rewriter, n *Node) bool) (*Graph, error) {
 				r.by[v] = r.b.value(Value{Cache: v.Cache}, v.Name)
 			}
 		}
+		r.b.layer = n.Layer
 		if !visit(r, n) {
 			r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, n.Op, r.Of(n.In), n.Weights))
 		}

@@ -105,10 +105,11 @@ func encoder(b *graph.Builder, c *Config, attention, feed func(l layer, x *graph
 	}
 	x = b.LayerNorm("embd_norm", x, b.Vector("token_embd_norm.weight", c.hidden()), b.Vector("token_embd_norm.bias", c.hidden()), c.NormEps)
 	for i := range c.Layers {
-		l := layer{b, c, i}
+		l := newLayer(b, c, i)
 		x = l.layerNorm("attn_output_norm", l.add("attn_sum", x, attention(l, x)))
 		x = l.layerNorm("layer_output_norm", l.add("ffn_sum", x, feed(l, x)))
 	}
+	b.Layer(graph.NoLayer)
 	b.Hidden(x)
 	return b.SelectRows("selected", x)
 }

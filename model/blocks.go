@@ -13,6 +13,12 @@ type layer struct {
 	i int
 }
 
+// newLayer begins layer i: nodes that are built from here on belong to it.
+func newLayer(b *graph.Builder, c *Config, i int) layer {
+	b.Layer(i)
+	return layer{b, c, i}
+}
+
 // name is the layer's name for a value or weight: "blk.3.attn_q".
 func (l layer) name(s string) string { return fmt.Sprintf("blk.%d.%s", l.i, s) }
 
@@ -120,6 +126,7 @@ func logits(b *graph.Builder, c *Config, x *graph.Value) *graph.Value {
 
 // rmsHead selects the rows, normalises them and makes logits.
 func rmsHead(b *graph.Builder, c *Config, x *graph.Value) *graph.Value {
+	b.Layer(graph.NoLayer)
 	x = b.RMSNorm("output_norm", b.SelectRows("selected", x), b.Vector("output_norm.weight", c.hidden()), c.NormEps)
 	return logits(b, c, x)
 }
@@ -128,7 +135,7 @@ func rmsHead(b *graph.Builder, c *Config, x *graph.Value) *graph.Value {
 func preNorm(b *graph.Builder, c *Config) *graph.Value {
 	x := embedding(b, c)
 	for i := range c.Layers {
-		l := layer{b, c, i}
+		l := newLayer(b, c, i)
 		x = l.add("attn_sum", x, l.selfAttention(l.norm("attn_norm", x)))
 		x = l.add("ffn_sum", x, l.feedForward(l.norm("ffn_norm", x)))
 	}

@@ -77,7 +77,7 @@ var sandwichNames = map[string]string{
 func sandwich(b *graph.Builder, c *Config) *graph.Value {
 	x := embedding(b, c)
 	for i := range c.Layers {
-		l := layer{b, c, i}
+		l := newLayer(b, c, i)
 		x = l.add("attn_sum", x, l.norm("post_attention_norm", l.selfAttention(l.norm("attn_norm", x))))
 		x = l.add("ffn_sum", x, l.norm("post_ffw_norm", l.gated(l.norm("ffn_norm", x))))
 	}

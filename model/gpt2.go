@@ -57,11 +57,12 @@ var gpt2 = Arch{
 		positions := graph.Axis{Name: "positions", Count: c.Context, Size: 1}
 		x := b.Add("embd_sum", embedding(b, c), b.EmbedPosition("pos", b.Weight("position_embd.weight", positions, c.hidden())))
 		for i := range c.Layers {
-			l := layer{b, c, i}
+			l := newLayer(b, c, i)
 			q, k, v := l.fusedQKV(l.layerNorm("attn_norm", x), true)
 			x = l.add("attn_sum", x, l.attend(q, k, v))
 			x = l.add("ffn_sum", x, l.plain(l.layerNorm("ffn_norm", x)))
 		}
+		b.Layer(graph.NoLayer)
 		w, bias := b.Vector("output_norm.weight", c.hidden()), b.Vector("output_norm.bias", c.hidden())
 		return logits(b, c, b.LayerNorm("output_norm", b.SelectRows("selected", x), w, bias, c.NormEps))
 	},

@@ -31,7 +31,7 @@ var gptoss = Arch{
 	Build: func(b *graph.Builder, c *Config) *graph.Value {
 		x := embedding(b, c)
 		for i := range c.Layers {
-			l := layer{b, c, i}
+			l := newLayer(b, c, i)
 			x = l.add("attn_sum", x, l.selfAttention(l.norm("attn_norm", x)))
 			x = l.add("ffn_sum", x, l.experts(l.norm("post_attention_norm", x)))
 		}

@@ -19,7 +19,7 @@ var phi3 = Arch{
 	Build: func(b *graph.Builder, c *Config) *graph.Value {
 		x := embedding(b, c)
 		for i := range c.Layers {
-			l := layer{b, c, i}
+			l := newLayer(b, c, i)
 			q, k, v := l.fusedQKV(l.norm("attn_norm", x), false)
 			x = l.add("attn_sum", x, l.attend(q, k, v))
 			h := l.norm("ffn_norm", x)

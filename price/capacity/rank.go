@@ -1,11 +1,6 @@
 package capacity
 
-import (
-	"strconv"
-	"strings"
-
-	"github.com/ridge-llm/ridge/graph"
-)
+import "github.com/ridge-llm/ridge/graph"
 
 // Exchange is a value whose rows pass so many experts each.
 type Exchange struct {
@@ -34,8 +29,8 @@ func (l Layout) Rank(g *graph.Graph, s int) *Rank {
 	}
 	at := 0
 	for _, n := range g.Nodes {
-		if layer, ok := layerOf(n); ok {
-			at = l.stage(layer, len(g.Caches))
+		if n.Layer != graph.NoLayer {
+			at = l.stage(n.Layer, g.Layers())
 		} else if out := n.Out[0]; out.Cache == nil && out.Rows == graph.Logits {
 			at = l.Pipeline - 1 // the head
 		}
@@ -49,22 +44,6 @@ func (l Layout) Rank(g *graph.Graph, s int) *Rank {
 	return c.Rank
 }
 
-// layerOf is the layer that a node belongs to, by its cache or its name; false outside layers.
-func layerOf(n *graph.Node) (int, bool) {
-	for _, v := range n.Out {
-		if v.Cache != nil {
-			return v.Cache.Layer, true
-		}
-		if rest, ok := strings.CutPrefix(v.Name, "blk."); ok {
-			number, _, _ := strings.Cut(rest, ".")
-			if layer, err := strconv.Atoi(number); err == nil {
-				return layer, true
-			}
-		}
-	}
-	return 0, false
-}
-
 // cutter copies nodes with their axes cut.
 type cutter struct {
 	Layout
@@ -75,7 +54,7 @@ type cutter struct {
 }
 
 func (c *cutter) add(n *graph.Node) {
-	part := &graph.Node{Op: n.Op, At: n.At}
+	part := &graph.Node{Op: n.Op, Layer: n.Layer, At: n.At}
 	weights, pieces := n.Weights, c.Tensor
 	moe, experts := n.Op.(graph.MoE)
 	if experts {

@@ -100,10 +100,7 @@ func kept(g *graph.Graph, recompute bool) int64 {
 	seen := map[*graph.Value]bool{}
 	begun := map[int]bool{}
 	for _, n := range g.Nodes {
-		layer, inside := layerOf(n)
-		if !inside {
-			layer = -1
-		}
+		layer := n.Layer
 		for _, v := range n.In {
 			if v.Cache != nil || seen[v] || !needed(n.Op) {
 				continue
@@ -112,7 +109,7 @@ func kept(g *graph.Graph, recompute bool) int64 {
 			bytes := v.RowBytes()
 			all += bytes
 			byLayer[layer] += bytes
-			if inside && !begun[layer] {
+			if layer != graph.NoLayer && !begun[layer] {
 				begun[layer] = true
 				begins += bytes
 			}
