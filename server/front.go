@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
+
+	"github.com/ridge-llm/ridge/server/api"
 )
 
 // front stands before a server that may not be there yet.
@@ -21,9 +23,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	identify(w, r)
 	w.Header().Set("Retry-After", strconv.Itoa(loadingRetry))
 	if r.URL.Path == "/health" {
-		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "loading", "reason": "the model is being loaded"})
+		api.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "loading", "reason": "the model is being loaded"})
 		return
 	}
-	e := &apiError{Status: http.StatusServiceUnavailable, Kind: "server_error", Code: "loading", Message: "the model is being loaded; try again soon"}
-	writeJSON(w, e.Status, shape(r.URL.Path, e))
+	e := &api.Error{Status: http.StatusServiceUnavailable, Kind: "server_error", Code: "loading", Message: "the model is being loaded; try again soon"}
+	api.WriteJSON(w, e.Status, shape(r.URL.Path, e))
 }

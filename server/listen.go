@@ -23,12 +23,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	f.ready.Store(s) // the first request may be here already
 	failed := make(chan error, 1)
 	go s.watch(failed)
-	return f.serve(ctx, l, s.log, failed)
+	return f.serve(ctx, l, s.Log, failed)
 }
 
 // watch tells when the model has broken.
 func (s *Server) watch(failed chan<- error) {
-	if err := s.model.Wait(); err != nil {
+	if err := s.Wait(); err != nil {
 		failed <- err
 	}
 }
@@ -82,13 +82,13 @@ func (f *front) serve(ctx context.Context, l net.Listener, log *slog.Logger, bro
 
 // stop takes nothing new and waits for what is under way. What is not done in time is cut off.
 func (s *Server) stop(ctx context.Context, h *http.Server) error {
-	s.log.Info("stopping", "running", s.model.Stats().Running, "waiting", s.model.Stats().Waiting)
+	s.Log.Info("stopping", "running", s.Stats().Running, "waiting", s.Stats().Waiting)
 	s.Close() // what is under way of batches is given up: it is done again
 	limit, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
-	err := errors.Join(s.model.Drain(limit), h.Shutdown(limit))
+	err := errors.Join(s.Drain(limit), h.Shutdown(limit))
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.log.Warn("requests were cut off", "running", s.model.Stats().Running)
+		s.Log.Warn("requests were cut off", "running", s.Stats().Running)
 		return h.Close()
 	}
 	return err

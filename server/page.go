@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/server/api"
 )
 
 //go:embed web
@@ -35,10 +36,10 @@ func (s *Server) steps(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if text := r.URL.Query().Get("n"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil || n < 1 {
-			return nil, bad("n", "n is %.40q; a whole number from 1 is possible", text)
+			return nil, api.Invalid("n", "n is %.40q; a whole number from 1 is possible", text)
 		}
 	}
-	return map[string]any{"steps": s.model.Steps(n)}, nil
+	return map[string]any{"steps": s.Steps(n)}, nil
 }
 
 // defaultSteps is how many steps are told of unless more or fewer are asked for.
@@ -49,5 +50,5 @@ func (s *Server) stats(http.ResponseWriter, *http.Request) (any, error) {
 	return struct {
 		Model string
 		engine.Stats
-	}{s.options.Name, s.model.Stats()}, nil
+	}{s.Service.Name, s.Stats()}, nil
 }

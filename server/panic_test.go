@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/serving"
 )
 
 // TestPanic: a panic answers its request with 500 in its API's shape; a stream under way gets an error event, or at least
@@ -19,21 +21,21 @@ func TestPanic(t *testing.T) {
 	}
 	defer m.Close()
 	s := New(m, Options{})
-	broken := []job{{prompt: []int32{1}, params: ridge.Params{Constraint: &ridge.Constraint{}}}} // which no client can send
+	broken := []serving.Job{{Prompt: []int32{1}, Params: ridge.Params{Constraint: &ridge.Constraint{}}}} // which no client can send
 	s.mux.HandleFunc("GET /v1/messages/panic", func(http.ResponseWriter, *http.Request) { panic("of a handler") })
 	s.mux.HandleFunc("GET /api/submitting", func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, s.run(r.Context(), broken, func(*job, ridge.Piece) error { return nil }))
+		s.Fail(w, r, s.Run(r.Context(), broken, func(*serving.Job, ridge.Piece) error { return nil }))
 	})
 	s.mux.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) {
-		out := newStream(w)
-		if err := out.send("first"); err != nil {
+		out := api.NewStream(w)
+		if err := out.Send("first"); err != nil {
 			t.Error(err)
 		}
-		fine := []job{{prompt: []int32{1}, params: ridge.Greedy()}}
-		out.fail(s, r, s.run(r.Context(), fine, func(*job, ridge.Piece) error { panic("of a reader of the answer") }))
+		fine := []serving.Job{{Prompt: []int32{1}, Params: ridge.Greedy()}}
+		out.Fail(s.Responder, r, s.Run(r.Context(), fine, func(*serving.Job, ridge.Piece) error { panic("of a reader of the answer") }))
 	})
 	s.mux.HandleFunc("GET /cut", func(w http.ResponseWriter, r *http.Request) {
-		if err := newStream(w).send("first"); err != nil {
+		if err := api.NewStream(w).Send("first"); err != nil {
 			t.Error(err)
 		}
 		panic("of a handler")

@@ -5,62 +5,45 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/ridge-llm/ridge/server/anthropic"
+	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/ollama"
+	"github.com/ridge-llm/ridge/server/openai"
+	"github.com/ridge-llm/ridge/server/vllm"
 )
 
-// route says who answers what.
+// route registers every endpoint: those of the APIs, and the server's own.
 func (s *Server) route() {
-	for pattern, handler := range map[string]http.HandlerFunc{
-		// OpenAI's API.
-		"POST /v1/chat/completions":    s.timed(s.chat),
-		"POST /v1/completions":         s.timed(s.completion),
-		"POST /v1/responses":           s.timed(s.responses),
-		"POST /v1/embeddings":          s.timed(s.embeddings),
-		"GET /v1/models":               s.handle(s.models),
-		"GET /v1/models/{name...}":     s.handle(s.oneModel),
-		"POST /v1/files":               s.kept(s.upload),
-		"GET /v1/files":                s.kept(s.files),
-		"GET /v1/files/{id}":           s.kept(s.file),
-		"GET /v1/files/{id}/content":   s.kept(s.fileContent),
-		"DELETE /v1/files/{id}":        s.kept(s.deleteFile),
-		"POST /v1/batches":             s.kept(s.createBatch),
-		"GET /v1/batches":              s.kept(s.listBatches),
-		"GET /v1/batches/{id}":         s.kept(s.batch),
-		"POST /v1/batches/{id}/cancel": s.kept(s.cancelBatch),
-		// Anthropic's.
-		"POST /v1/messages":              s.timed(s.messages),
-		"POST /v1/messages/count_tokens": s.handle(s.countTokens),
-		// Ollama's.
-		"POST /api/chat":       s.timed(s.ollama(false)),
-		"POST /api/generate":   s.timed(s.ollama(true)),
-		"POST /api/embed":      s.timed(s.ollamaEmbeddings(false)),
-		"POST /api/embeddings": s.timed(s.ollamaEmbeddings(true)),
-		"POST /api/show":       s.handle(s.show),
-		"GET /api/tags":        s.handle(s.tags),
-		"GET /api/ps":          s.handle(s.ps),
-		"GET /api/version":     s.handle(s.version),
-		// vLLM's.
-		"POST /v1/chat/completions/render": s.handle(s.render),
-		"POST /v1/rerank":                  s.timed(s.rerank),
-		"POST /v2/rerank":                  s.timed(s.rerank),
-		"POST /rerank":                     s.timed(s.rerank),
-		"POST /v1/score":                   s.timed(s.score),
-		"POST /score":                      s.timed(s.score),
-		"POST /tokenize":                   s.handle(s.tokenize),
-		"POST /detokenize":                 s.handle(s.detokenize),
-		"GET /health":                      s.health,
-		"GET /version":                     s.handle(s.version),
-		"GET /metrics":                     promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP,
-		// Ridge's own.
-		"GET /v1/requests/{id}/explain": s.handle(s.explain),
-		"GET /stats":                    s.handle(s.stats),
-		"GET /steps":                    s.handle(s.steps),
+	for _, routes := range []map[string]http.HandlerFunc{
+		openai.New(s.Service, s.Responder).Routes(),
+		vllm.New(s.Service, s.Responder).Routes(),
+		anthropic.New(s.Service, s.Responder).Routes(),
+		ollama.New(s.Service, s.Responder).Routes(),
+		s.batches.Routes(),
+		s.own(),
+	} {
+		for pattern, handler := range routes {
+			s.mux.HandleFunc(pattern, handler)
+		}
+	}
+}
+
+// own are the endpoints that belong to no API.
+func (s *Server) own() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"GET /health":                   s.health,
+		"GET /version":                  s.Handle(s.version),
+		"GET /api/version":              s.Handle(s.version),
+		"GET /metrics":                  promhttp.HandlerFor(s.Registry(), promhttp.HandlerOpts{}).ServeHTTP,
+		"GET /v1/requests/{id}/explain": s.Handle(s.explain),
+		"GET /stats":                    s.Handle(s.stats),
+		"GET /steps":                    s.Handle(s.steps),
 		"GET /{$}":                      page,
 		"GET /page.css":                 page,
 		"GET /page.js":                  page,
 		"GET /engine.js":                page,
 		everywhere:                      s.nowhere,
-	} {
-		s.mux.HandleFunc(pattern, handler)
 	}
 }
 
@@ -72,7 +55,7 @@ func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
 	methods := s.methods(r)
 	what := r.Method + " " + r.URL.Path
 	if len(methods) == 0 {
-		s.fail(w, r, &apiError{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: "not_found", Message: "there is no " + what + " here"})
+		s.Fail(w, r, &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: "not_found", Message: "there is no " + what + " here"})
 		return
 	}
 	allowed := strings.Join(methods, ", ")
@@ -81,7 +64,7 @@ func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	s.fail(w, r, &apiError{Status: http.StatusMethodNotAllowed, Kind: "invalid_request_error", Code: "method_not_allowed", Message: "there is no " + what + " here; use " + allowed})
+	s.Fail(w, r, &api.Error{Status: http.StatusMethodNotAllowed, Kind: "invalid_request_error", Code: "method_not_allowed", Message: "there is no " + what + " here; use " + allowed})
 }
 
 // methods are those that a request's path has.
@@ -94,4 +77,15 @@ func (s *Server) methods(r *http.Request) (all []string) {
 		}
 	}
 	return all
+}
+
+// shape is an error as clients of a path's API expect it.
+func shape(path string, e *api.Error) any {
+	switch {
+	case strings.HasPrefix(path, "/v1/messages"):
+		return anthropic.Error(e)
+	case strings.HasPrefix(path, "/api/"):
+		return ollama.Error(e)
+	}
+	return map[string]any{"error": e}
 }

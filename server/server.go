@@ -1,26 +1,29 @@
-// Package server serves a model over HTTP, in the words of the OpenAI API; /v1/messages in Anthropic's,
-// /api in Ollama's.
+// Package server serves a model over HTTP: OpenAI's API, /v1/messages as Anthropic's, /api as Ollama's.
 //
-//	request ─► id, log, key, limits (server.go, auth.go) ─► its handler (routes.go) ─► decode (chat.go, completion.go, sampling.go)
-//	        ─► run (run.go) ─► one answer (chat_answer.go, completion_answer.go) or events (stream.go)
+//	request ─► id, log, key, limits (server.go, auth.go) ─► the API's endpoint (routes.go) ─► decode (api)
+//	        ─► run (serving) ─► one answer or events, in the API's words
 //
-//	batch ─► lines (batch_line.go), each like a request that came by itself ─► journal (store)
+//	openai, anthropic, ollama, vllm   an API each: its requests, answers and endpoints
+//	api                               what they share on the side of HTTP
+//	serving                           what they share on the side of the model
+//	batch, store                      files and batches; each line is like a request that came by itself
 //
-// A client that goes away ends its requests within a step of the engine. Errors have OpenAI's shape (error.go).
+// A client that goes away ends its requests within a step of the engine.
 package server
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/batch"
+	"github.com/ridge-llm/ridge/server/serving"
 	"github.com/ridge-llm/ridge/server/store"
 )
 
@@ -36,16 +39,12 @@ type Options struct {
 
 // Server answers HTTP requests with one model.
 type Server struct {
-	model     *ridge.Model
-	options   Options
-	keys      keys
-	log       *slog.Logger
-	metrics   *metrics
-	batches   *batchRunner
-	explained explanations
-	about     func() (ridge.About, error) // the model's, read once
-	created   time.Time
-	mux       *http.ServeMux
+	*serving.Service
+	*api.Responder
+	options Options
+	keys    keys
+	batches *batch.API
+	mux     *http.ServeMux
 }
 
 // New makes the server of a model, which stays the caller's to close.
@@ -53,25 +52,25 @@ func New(m *ridge.Model, o Options) *Server {
 	if o.Name == "" {
 		o.Name = m.Name()
 	}
-	s := &Server{model: m, options: o, keys: newKeys(o.Keys), log: o.Log, created: time.Now(), mux: http.NewServeMux()}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s.about = sync.OnceValues(m.About)
-	s.metrics = newMetrics(m, o.Name)
+	s := &Server{
+		Service: serving.New(m, o.Name), Responder: &api.Responder{Log: o.Log, Shape: shape},
+		options: o, keys: newKeys(o.Keys), mux: http.NewServeMux()}
+	s.batches = batch.New(s.Service, s.Responder, o.Store, http.HandlerFunc(s.line))
 	s.route()
-	if o.Store != nil {
-		s.batches = s.startBatches()
-	}
+	s.batches.Start()
 	return s
 }
 
 // Close ends the work on batches, which goes on when a server is made with the same store again.
 func (s *Server) Close() {
-	if s.batches != nil {
-		s.batches.close()
-	}
+	s.batches.Close()
 }
+
+// line answers a line of a batch as if it had come by itself.
+func (s *Server) line(w http.ResponseWriter, r *http.Request) { s.guarded(w, r, s.mux) }
 
 // statusWriter remembers the status for the log, and whether the answer has begun.
 type statusWriter struct {
@@ -116,7 +115,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := identify(w, r)
 	// The connection may have the deadline of an earlier answer.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	if s.guarded(w, r.WithContext(context.WithValue(r.Context(), idKey{}, id)), http.HandlerFunc(s.admitted)) {
+	if s.guarded(w, r.WithContext(api.WithID(r.Context(), id)), http.HandlerFunc(s.admitted)) {
 		panic(http.ErrAbortHandler) // so that the client does not take what it has for the whole
 	}
 }
@@ -125,7 +124,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) guarded(rw http.ResponseWriter, r *http.Request, h http.Handler) (cut bool) {
 	began := time.Now()
 	w := &statusWriter{ResponseWriter: rw}
-	log := s.log.With("id", w.Header().Get("X-Request-Id"))
+	log := s.Log.With("id", w.Header().Get("X-Request-Id"))
 	defer func() {
 		if p := recover(); p != nil {
 			if errors.Is(asError(p), http.ErrAbortHandler) {
@@ -133,7 +132,7 @@ func (s *Server) guarded(rw http.ResponseWriter, r *http.Request, h http.Handler
 			}
 			log.Error("a request panicked", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 			if cut = w.status != 0; !cut {
-				s.fail(w, r, internalError)
+				s.Fail(w, r, api.InternalError)
 			}
 		}
 		log.Info("request", "method", r.Method, "path", r.URL.Path, "status", w.status, "took", time.Since(began))
@@ -149,7 +148,7 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request) {
 	}
 	if !open(r.URL.Path) && !s.keys.allow(r) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		s.fail(w, r, &apiError{Status: http.StatusUnauthorized, Kind: "authentication_error", Code: "invalid_api_key", Message: "the API key is missing or wrong; send it as Authorization: Bearer KEY"})
+		s.Fail(w, r, &api.Error{Status: http.StatusUnauthorized, Kind: "authentication_error", Code: "invalid_api_key", Message: "the API key is missing or wrong; send it as Authorization: Bearer KEY"})
 		return
 	}
 	s.mux.ServeHTTP(w, r)

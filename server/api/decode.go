@@ -1,0 +1,105 @@
+package api
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	MaxBody  = 16 << 20         // bytes
+	BodyTime = 60 * time.Second // for a body to arrive
+)
+
+// Decode reads a request's JSON body into v.
+func Decode(w http.ResponseWriter, r *http.Request, v any) error {
+	c := http.NewResponseController(w)
+	// Writers without deadlines, as tests have, take their time.
+	_ = c.SetReadDeadline(time.Now().Add(BodyTime))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	if err == nil {
+		_ = c.SetReadDeadline(time.Time{}) // from now on reading only watches for the client's leaving
+	} // else net/http would wait for the rest of the body without end
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return &Error{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error", Message: "the body is larger than 16 MiB, the most that is read"}
+	case err != nil:
+		return Invalid("", "the body did not arrive whole: %v", err)
+	case len(body) == 0:
+		return Invalid("", "the body is empty; it should be a JSON object")
+	case !utf8.Valid(body):
+		return Invalid("", "the body is not valid UTF-8")
+	}
+	return parse(body, v)
+}
+
+// parse decodes JSON with an error that names the field.
+func parse(body []byte, v any) error {
+	err := json.Unmarshal(body, v)
+	var (
+		api    *Error
+		kind   *json.UnmarshalTypeError
+		syntax *json.SyntaxError
+	)
+	switch {
+	case err == nil:
+		return refuseFields(body, v)
+	case errors.As(err, &api):
+		return err
+	case errors.As(err, &kind):
+		field := fieldName(kind.Field, v)
+		return Invalid(field, "%s is a JSON %s and should be %s", cmp.Or(field, "the body"), kind.Value, typeName(kind))
+	case errors.As(err, &syntax):
+		return Invalid("", "the body is not valid JSON: %v (at byte %d)", err, syntax.Offset)
+	}
+	return Invalid("", "the body is not valid JSON: %v", err)
+}
+
+// fieldName is a field's path as a client has it. encoding/json writes the names of embedded structs before those of their
+// fields: "Sampling.stop" is stop.
+func fieldName(path string, request any) string {
+	embedded := embeddedIn(reflect.TypeOf(request))
+	parts := slices.DeleteFunc(strings.Split(path, "."), func(part string) bool { return slices.Contains(embedded, part) })
+	return strings.Join(parts, ".")
+}
+
+// embeddedIn is the names of the structs that a request is composed of.
+func embeddedIn(t reflect.Type) (names []string) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Anonymous {
+			names = append(append(names, f.Name), embeddedIn(f.Type)...)
+		}
+	}
+	return names
+}
+
+// typeName is what JSON calls the type that a field has.
+func typeName(e *json.UnmarshalTypeError) string {
+	switch k := e.Type.Kind().String(); k {
+	case "int", "int32", "int64", "uint64":
+		return "a whole number in range"
+	case "float64":
+		return "a number"
+	case "bool":
+		return "true or false"
+	case "slice":
+		return "an array"
+	case "string":
+		return "a string"
+	}
+	return "an object"
+}

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/chat"
+	"github.com/ridge-llm/ridge/engine"
+)
+
+// Error is an error in OpenAI's terms.
+type Error struct {
+	Status  int
+	Retry   int // seconds; 0: no advice
+	Message string
+	Kind    string
+	Param   string // the field at fault
+	Code    string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// MarshalJSON gives the error OpenAI's shape, in which what is not known is null.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Message string `json:"message"`
+		Kind    string `json:"type"`
+		Param   any    `json:"param"`
+		Code    any    `json:"code"`
+	}{e.Message, e.Kind, OrNull(e.Param), OrNull(e.Code)})
+}
+
+// InternalError is what clients are told of a panic.
+var InternalError = &Error{Status: http.StatusInternalServerError, Kind: "server_error", Code: "internal_error", Message: "the server made a mistake; its log says which"}
+
+// Invalid is an error of the client's in one field.
+func Invalid(param, format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
+// describe gives any error the API's shape.
+func describe(err error) *Error {
+	var (
+		api     *Error
+		full    *engine.FullError
+		late    *engine.LateError
+		panics  *engine.PanicError
+		invalid *engine.InvalidError
+		wrong   *ridge.LanguageError
+	)
+	switch {
+	case errors.As(err, &api):
+		return api
+	case errors.As(err, &full):
+		return &Error{Status: http.StatusTooManyRequests, Retry: int(full.Retry.Seconds()), Kind: "rate_limit_error", Code: "queue_full", Message: err.Error()}
+	case errors.As(err, &late):
+		return &Error{Status: http.StatusServiceUnavailable, Retry: int(late.Wait.Seconds()) + 1, Kind: "server_error", Code: "deadline_unreachable", Message: err.Error()}
+	case errors.As(err, &invalid):
+		return InvalidSampling(invalid.Reason)
+	case errors.As(err, &wrong):
+		return Invalid("", "%s", Sentence(err))
+	case errors.Is(err, chat.ErrNoTemplate):
+		return Invalid("messages", "%s", chat.ErrNoTemplate)
+	case errors.As(err, &panics):
+		return InternalError
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Status: http.StatusGatewayTimeout, Kind: "server_error", Code: "timeout", Message: "the time that x-request-timeout allows is over"}
+	case errors.Is(err, engine.ErrDraining), errors.Is(err, ridge.ErrClosed), errors.Is(err, engine.ErrClosed):
+		return &Error{Status: http.StatusServiceUnavailable, Retry: 5, Kind: "server_error", Code: "shutting_down", Message: err.Error()}
+	}
+	return &Error{Status: http.StatusInternalServerError, Kind: "server_error", Message: err.Error()}
+}
+
+// InvalidSampling is a bad value of the field that a sentence about sampling begins with, without the name of the package.
+func InvalidSampling(sentence string) *Error {
+	sentence = strings.TrimPrefix(sentence, "sample: ")
+	field, _, _ := strings.Cut(sentence, " ")
+	if field != "stop" && !strings.Contains(field, "_") && field != "temperature" {
+		field = "" // a word of the sentence
+	}
+	return Invalid(field, "%s", sentence)
+}
+
+// Responder answers requests, with errors in the shape of the API that their path belongs to.
+type Responder struct {
+	Log   *slog.Logger
+	Shape func(path string, e *Error) any
+}
+
+// Fail answers with an error, in the shape of the API that the path belongs to.
+func (s *Responder) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := s.Error(w, r, err)
+	e.advise(w)
+	WriteJSON(w, e.Status, s.Shape(r.URL.Path, e))
+}
+
+// Error is describe, and notes in the log what is the server's own fault.
+func (s *Responder) Error(w http.ResponseWriter, r *http.Request, err error) *Error {
+	e := describe(err)
+	if e.Status < 500 {
+		return e
+	}
+	args := []any{"id", w.Header().Get("X-Request-Id"), "path", r.URL.Path, "error", err}
+	var p *engine.PanicError
+	if errors.As(err, &p) {
+		args = append(args, "stack", string(p.Stack))
+	}
+	s.Log.Error("request failed", args...)
+	return e
+}
+
+// advise says when to try again, if that is known.
+func (e *Error) advise(w http.ResponseWriter) {
+	if e.Retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.Retry))
+	}
+}
+
+// WriteJSON answers with v as JSON.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	// Writers without deadlines, as tests have, take their time.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(WriteTime))
+	w.WriteHeader(status)
+	// An error here means that the client has disconnected.
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// Sentence is an error about a language without the name of the package.
+func Sentence(err error) string { return strings.TrimPrefix(err.Error(), "grammar: ") }

@@ -1,0 +1,130 @@
+// Package batch is OpenAI's API of files and batches, and what works the batches off.
+package batch
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/serving"
+	"github.com/ridge-llm/ridge/server/store"
+)
+
+// API is the endpoints of files and batches, and the work on batches.
+type API struct {
+	*serving.Service
+	*api.Responder
+	store   *store.Store // nil: there are none
+	handler http.Handler // answers the lines
+	runner  *runner      // nil without a store
+}
+
+// New makes the endpoints. handler answers the lines of batches.
+func New(s *serving.Service, r *api.Responder, st *store.Store, handler http.Handler) *API {
+	return &API{Service: s, Responder: r, store: st, handler: handler}
+}
+
+// Start begins the work on batches, those in the store first. handler must be able to answer.
+func (s *API) Start() {
+	if s.store != nil {
+		s.runner = s.startBatches()
+	}
+}
+
+// Routes are the endpoints by their patterns.
+func (s *API) Routes() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"POST /v1/files":               s.kept(s.upload),
+		"GET /v1/files":                s.kept(s.files),
+		"GET /v1/files/{id}":           s.kept(s.file),
+		"GET /v1/files/{id}/content":   s.kept(s.fileContent),
+		"DELETE /v1/files/{id}":        s.kept(s.deleteFile),
+		"POST /v1/batches":             s.kept(s.createBatch),
+		"GET /v1/batches":              s.kept(s.listBatches),
+		"GET /v1/batches/{id}":         s.kept(s.batch),
+		"POST /v1/batches/{id}/cancel": s.kept(s.cancelBatch),
+	}
+}
+
+// Close ends the work on batches, which goes on when they are made with the same store again.
+func (s *API) Close() {
+	if s.runner != nil {
+		s.runner.close()
+	}
+}
+
+// kept is handle for what needs the store; without one it says how to get one.
+func (s *API) kept(e api.Endpoint) http.HandlerFunc {
+	return s.Handle(func(w http.ResponseWriter, r *http.Request) (any, error) {
+		if s.store == nil {
+			return nil, &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: "no_data_dir", Message: "this server keeps no files; start it with --data-dir DIR"}
+		}
+		body, err := e(w, r)
+		return body, storeError(err)
+	})
+}
+
+// request is the body of POST /v1/batches.
+type request struct {
+	Input    string            `json:"input_file_id"`
+	Endpoint string            `json:"endpoint"`
+	Window   string            `json:"completion_window"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+func (q *request) Refuses() map[string]api.Refusal {
+	return map[string]api.Refusal{"output_expires_after": {Harmless: "", Why: "output files stay until they are deleted"}}
+}
+
+// batchEndpoints are what the lines of a batch can ask for.
+var batchEndpoints = []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/rerank", "/v1/score"}
+
+const longestWindow = 7 * 24 * time.Hour
+
+// createBatch is POST /v1/batches. The input is read, and refused if need be, by the runner.
+func (s *API) createBatch(w http.ResponseWriter, r *http.Request) (any, error) {
+	var q request
+	if err := api.Decode(w, r, &q); err != nil {
+		return nil, err
+	}
+	f, err := s.store.File(q.Input)
+	window, werr := time.ParseDuration(q.Window)
+	switch {
+	case err != nil:
+		return nil, api.Invalid("input_file_id", "there is no file %q; upload it to /v1/files first", q.Input)
+	case f.Purpose != "batch":
+		return nil, api.Invalid("input_file_id", "the file %q has the purpose %q; it must be batch", q.Input, f.Purpose)
+	case !slices.Contains(batchEndpoints, q.Endpoint):
+		return nil, api.Invalid("endpoint", "endpoint is %q; possible are %q", q.Endpoint, batchEndpoints)
+	case werr != nil || window < time.Second || window > longestWindow:
+		return nil, api.Invalid("completion_window", "completion_window is %q; 24h is usual, 1s to %v is possible", q.Window, longestWindow)
+	case len(q.Metadata) > 16:
+		return nil, api.Invalid("metadata", "metadata has %d entries; 16 are possible", len(q.Metadata))
+	}
+	now := time.Now()
+	b, err := s.store.NewBatch(store.Batch{
+		Input: q.Input, Endpoint: q.Endpoint, Window: q.Window, Metadata: q.Metadata,
+		Status: store.Validating, Created: now.Unix(), Expires: now.Add(window).Unix(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.runner.wake()
+	return b, nil
+}
+
+// listBatches is GET /v1/batches.
+func (s *API) listBatches(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return listPage(r.URL.Query(), 100, s.store.Batches(), func(b store.Batch) string { return b.ID })
+}
+
+// batch is GET /v1/batches/ID.
+func (s *API) batch(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.store.Batch(r.PathValue("id"))
+}
+
+// cancelBatch is POST /v1/batches/ID/cancel. What is under way of it is given up; what is finished stays.
+func (s *API) cancelBatch(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.runner.cancel(r.PathValue("id"))
+}

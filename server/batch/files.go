@@ -1,0 +1,224 @@
+package batch
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/store"
+)
+
+// maxFile is the most bytes of an uploaded file, OpenAI's limit.
+const maxFile = 512 << 20
+
+// storeError gives an error of the store the API's shape.
+func storeError(err error) error {
+	var large *store.TooLargeError
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: "not_found", Message: strings.TrimPrefix(err.Error(), "store: not found: ")}
+	case errors.As(err, &large):
+		return &api.Error{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error", Param: "file", Message: strings.TrimPrefix(err.Error(), "store: ")}
+	case store.IsFull(err):
+		return &api.Error{Status: http.StatusInsufficientStorage, Kind: "server_error", Code: "disk_full", Message: "there is no room on the server's disk for this; nothing was kept of it: " + strings.TrimPrefix(err.Error(), "store: ")}
+	}
+	return err
+}
+
+// upload is POST /v1/files: multipart/form-data with purpose and file.
+func (s *API) upload(w http.ResponseWriter, r *http.Request) (any, error) {
+	r.Body = http.MaxBytesReader(w, &patient{r.Body, http.NewResponseController(w)}, maxFile+1<<20)
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return nil, api.Invalid("", "the body should be multipart/form-data with the fields purpose and file")
+	}
+	var u uploading
+	defer u.drop()
+	for {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, api.Invalid("", "the form did not arrive whole: %v", err)
+		}
+		if err := u.take(s.store, part); err != nil {
+			return nil, err
+		}
+	}
+	return u.keep()
+}
+
+// uploading is what a form has said so far; its fields come in any order.
+type uploading struct {
+	purpose string
+	expires time.Time
+	name    string
+	content *store.Upload
+}
+
+// keep makes the content a file.
+func (u *uploading) keep() (f store.File, err error) {
+	switch {
+	case u.purpose != "batch":
+		return f, api.Invalid("purpose", "purpose is %q; files are taken for purpose batch only", u.purpose)
+	case u.content == nil:
+		return f, api.Invalid("file", "there is no field file in the form")
+	}
+	content := u.content
+	u.content = nil
+	return content.Keep(u.name, u.purpose, u.expires)
+}
+
+// drop forgets a content that has not become a file.
+func (u *uploading) drop() {
+	if u.content != nil {
+		_ = u.content.Drop() // what is left of it is removed at the next start
+	}
+}
+
+// take reads a field of the form.
+func (u *uploading) take(st *store.Store, part *multipart.Part) (err error) {
+	if part.FormName() == "file" {
+		if u.content != nil {
+			return api.Invalid("file", "there are two fields file in the form")
+		}
+		u.name = cmp.Or(part.FileName(), "file")
+		u.content, err = st.Receive(part, maxFile)
+		return unfinished(err)
+	}
+	value, err := io.ReadAll(io.LimitReader(part, 1<<10))
+	if err != nil {
+		return api.Invalid("", "the form did not arrive whole: %v", err)
+	}
+	switch part.FormName() {
+	case "purpose":
+		u.purpose = string(value)
+	case "expires_after[anchor]":
+		if string(value) != "created_at" {
+			return api.Invalid("expires_after", "expires_after[anchor] is %q; created_at is possible", value)
+		}
+	case "expires_after[seconds]":
+		n, err := strconv.ParseInt(string(value), 10, 32)
+		if err != nil || n < 1 {
+			return api.Invalid("expires_after", "expires_after[seconds] is %q; it should be a whole number above 0", value)
+		}
+		u.expires = time.Now().Add(time.Duration(n) * time.Second)
+	}
+	return nil
+}
+
+// unfinished tells a client's failing to send from the store's failing to keep.
+func unfinished(err error) error {
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return &store.TooLargeError{Limit: maxFile}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return api.Invalid("file", "the file did not arrive whole; nothing was kept of it")
+	}
+	return err
+}
+
+// patient reads a body that may take any time, as long as something comes.
+type patient struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+// Read implements io.Reader.
+func (p *patient) Read(b []byte) (int, error) {
+	// Writers without deadlines, as tests have, take their time.
+	_ = p.control.SetReadDeadline(time.Now().Add(api.BodyTime))
+	return p.ReadCloser.Read(b)
+}
+
+// files is GET /v1/files.
+func (s *API) files(_ http.ResponseWriter, r *http.Request) (any, error) {
+	q := r.URL.Query()
+	list := s.store.Files()
+	if purpose := q.Get("purpose"); purpose != "" {
+		list = slices.DeleteFunc(list, func(f store.File) bool { return f.Purpose != purpose })
+	}
+	return listPage(q, 10000, list, func(f store.File) string { return f.ID })
+}
+
+// listPage is the part of a list, newest first, that the query asks for: limit, after and order.
+func listPage[T any](q url.Values, most int, list []T, id func(T) string) (any, error) {
+	limit := most
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > most {
+			return nil, api.Invalid("limit", "limit is %q; 1 to %d is possible", text, most)
+		}
+		limit = n
+	}
+	switch order := q.Get("order"); order {
+	case "", "desc":
+	case "asc":
+		slices.Reverse(list)
+	default:
+		return nil, api.Invalid("order", "order is %q; asc and desc are possible", order)
+	}
+	if after := q.Get("after"); after != "" {
+		list = list[slices.IndexFunc(list, func(x T) bool { return id(x) == after })+1:]
+	}
+	more := len(list) > limit
+	list = append([]T{}, list[:min(limit, len(list))]...)
+	body := map[string]any{"object": "list", "data": list, "has_more": more, "first_id": nil, "last_id": nil}
+	if len(list) > 0 {
+		body["first_id"], body["last_id"] = id(list[0]), id(list[len(list)-1])
+	}
+	return body, nil
+}
+
+// file is GET /v1/files/ID.
+func (s *API) file(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.store.File(r.PathValue("id"))
+}
+
+// fileContent is GET /v1/files/ID/content.
+func (s *API) fileContent(w http.ResponseWriter, r *http.Request) (any, error) {
+	f, err := s.store.Open(r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(&steady{w, http.NewResponseController(w)}, r, "", time.Time{}, f)
+	return nil, nil
+}
+
+// steady writes an answer that may take any time, as long as the client reads.
+type steady struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+// Write implements io.Writer.
+func (s *steady) Write(b []byte) (int, error) {
+	_ = s.control.SetWriteDeadline(time.Now().Add(api.WriteTime))
+	return s.ResponseWriter.Write(b)
+}
+
+// deleteFile is DELETE /v1/files/ID. A batch that is not over needs its input.
+func (s *API) deleteFile(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	for _, b := range s.store.Batches() {
+		if b.Input == id && !b.Status.Over() {
+			return nil, &api.Error{Status: http.StatusConflict, Kind: "invalid_request_error", Message: "batch " + b.ID + " still reads the file " + id + "; cancel it first"}
+		}
+	}
+	if err := s.store.Delete(id); err != nil {
+		return nil, err
+	}
+	return map[string]any{"id": id, "object": "file", "deleted": true}, nil
+}

@@ -1,0 +1,21 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/ridge-llm/ridge/server/api"
+)
+
+// health is GET /health: whether requests are taken now.
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	if err := s.Service.Err(); err != nil {
+		api.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "stopping", "reason": err.Error()})
+		return
+	}
+	api.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// version is GET /version.
+func (s *Server) version(http.ResponseWriter, *http.Request) (any, error) {
+	return map[string]string{"version": s.options.Version}, nil
+}

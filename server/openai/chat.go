@@ -1,0 +1,143 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/chat"
+	"github.com/ridge-llm/ridge/chat/jinja"
+	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/serving"
+)
+
+// ChatRequest is the body of POST /v1/chat/completions.
+type ChatRequest struct {
+	Sampling
+	ToolFields
+	Messages            []ChatMessage              `json:"messages"`
+	MaxCompletionTokens *int                       `json:"max_completion_tokens"`
+	Logprobs            bool                       `json:"logprobs"`
+	TopLogprobs         int                        `json:"top_logprobs"`
+	TemplateArgs        map[string]json.RawMessage `json:"chat_template_kwargs"`
+	templateFields
+
+	guide structured
+}
+
+// CheckChat refuses what can be seen to be wrong, and settles which tools may be called.
+func (q *ChatRequest) CheckChat(s *serving.Service) error {
+	if err := q.Check(s); err != nil {
+		return err
+	}
+	if q.MaxCompletionTokens != nil {
+		if *q.MaxCompletionTokens < 1 {
+			return api.Invalid("max_completion_tokens", "max_completion_tokens is %d; it must be 1 or more", *q.MaxCompletionTokens)
+		}
+		q.MaxTokens = q.MaxCompletionTokens
+	}
+	if len(q.Messages) == 0 {
+		return api.Invalid("messages", "messages is missing or empty; there must be one at least")
+	}
+	var err error
+	if q.guide, err = q.language(); err != nil {
+		return err
+	}
+	if err := q.checkTemplate(); err != nil {
+		return err
+	}
+	return q.ToolFields.read(s.Model)
+}
+
+// prompt renders the conversation.
+func (q *ChatRequest) prompt(ctx context.Context, s *serving.Service) (string, error) {
+	r := chat.Request{Tools: q.Tools, Documents: q.Documents, AddGenerationPrompt: q.opensAnswer(), Extra: q.templateArgs()}
+	for i := range q.Messages {
+		m, err := q.Messages[i].message(i)
+		if err != nil {
+			return "", err
+		}
+		r.Messages = append(r.Messages, m)
+	}
+	text, err := s.Render(ctx, r)
+	var refused *jinja.Error
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case errors.As(err, &refused):
+		return "", api.Invalid("messages", "the model's chat template refuses the conversation: %v", refused)
+	case err == nil && q.ContinueFinal:
+		return q.openEnd(text, r.Messages)
+	}
+	return text, err
+}
+
+// Job is what to make, and how to read what comes.
+func (q *ChatRequest) Job(ctx context.Context, s *serving.Service) (all []serving.Job, o chat.OutputOptions, err error) {
+	p, err := q.params(s.Model)
+	if err != nil {
+		return nil, o, err
+	}
+	p.Sampling.Logprobs, p.Sampling.TopLogprobs = q.Logprobs, q.TopLogprobs
+	if err := p.Sampling.Validate(s.Vocab()); err != nil {
+		return nil, o, api.InvalidSampling(err.Error())
+	}
+	text, err := q.prompt(ctx, s)
+	if err != nil {
+		return nil, o, err
+	}
+	style := s.Style()
+	if p.Constraint, err = q.constraint(s.Model, text, q.guide); err != nil {
+		return nil, o, err
+	}
+	if err = q.mayWait(p.Constraint); err != nil {
+		return nil, o, err
+	}
+	o = chat.OutputOptions{Style: style, Tools: q.names(), IsText: textParameters(q.tools), InReasoning: style.StartsInReasoning(text)}
+	p.Special = len(o.Tools) > 0 || style.ThinkOpen != "" || style.Tools == chat.Harmony
+	// The template has written the tokens around the conversation; adding them would double them.
+	ids, err := s.Encode(text, false)
+	return serving.Jobs([][]int32{ids}, q.choices(), p), o, err
+}
+
+// chat is POST /v1/chat/completions.
+func (s *API) chat(w http.ResponseWriter, r *http.Request) (any, error) {
+	var q ChatRequest
+	if err := api.Decode(w, r, &q); err != nil {
+		return nil, err
+	}
+	if err := q.CheckChat(s.Service); err != nil {
+		return nil, err
+	}
+	all, o, err := q.Job(r.Context(), s.Service)
+	if err != nil {
+		return nil, err
+	}
+	a := NewChatAnswer(s.Service, &q, w.Header().Get("X-Request-Id"), o, all)
+	if q.Stream {
+		out := api.NewStream(w)
+		if err := a.stream(r.Context(), out, all); err != nil {
+			out.Fail(s.Responder, r, err)
+		}
+		return nil, nil
+	}
+	if err := s.Run(r.Context(), all, func(j *serving.Job, p ridge.Piece) error { a.Take(j, p); return nil }); err != nil {
+		return nil, err
+	}
+	return a.whole(), nil
+}
+
+// Tokens are the prompt that the conversation becomes, as text and as token ids.
+func (q *ChatRequest) Tokens(ctx context.Context, s *serving.Service) (text string, ids []int32, err error) {
+	if err = q.CheckChat(s); err != nil {
+		return "", nil, err
+	}
+	if text, err = q.prompt(ctx, s); err != nil {
+		return "", nil, err
+	}
+	// The template has written the tokens around the conversation; adding them would double them.
+	ids, err = s.Encode(text, false)
+	return text, ids, err
+}

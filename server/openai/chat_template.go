@@ -1,0 +1,70 @@
+package openai
+
+import (
+	"encoding/json"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/ridge-llm/ridge/chat"
+	"github.com/ridge-llm/ridge/server/api"
+)
+
+// templateFields are the fields of a chat request that say how its prompt is written.
+type templateFields struct {
+	ReasoningEffort string            `json:"reasoning_effort"` // a variable of templates that know it
+	Documents       []json.RawMessage `json:"documents"`
+	AddGeneration   *bool             `json:"add_generation_prompt"`  // default true
+	ContinueFinal   bool              `json:"continue_final_message"` // the answer goes on in the last message
+}
+
+func (q *ChatRequest) checkTemplate() error {
+	if !q.ContinueFinal {
+		return nil
+	}
+	if q.AddGeneration != nil && *q.AddGeneration {
+		return api.Invalid("continue_final_message", "continue_final_message goes on in the last message and add_generation_prompt begins another; set one of them")
+	}
+	if last := q.Messages[len(q.Messages)-1].Role; last != "assistant" {
+		return api.Invalid("continue_final_message", "continue_final_message goes on in the last message, which is the %s's and must be the assistant's", last)
+	}
+	return nil
+}
+
+// Thinking are the variables by which templates are told whether the model should reason: enable_thinking is Qwen's, GLM's
+// and others', thinking DeepSeek's and Granite's.
+func Thinking(on bool) map[string]json.RawMessage {
+	value := json.RawMessage(strconv.FormatBool(on))
+	return map[string]json.RawMessage{"enable_thinking": value, "thinking": value}
+}
+
+// opensAnswer reports whether the prompt ends where a new answer begins.
+func (q *ChatRequest) opensAnswer() bool {
+	return !q.ContinueFinal && (q.AddGeneration == nil || *q.AddGeneration)
+}
+
+// templateArgs are the variables that the request gives the template.
+func (q *ChatRequest) templateArgs() map[string]json.RawMessage {
+	if q.ReasoningEffort == "" {
+		return q.TemplateArgs
+	}
+	args := map[string]json.RawMessage{"reasoning_effort": api.Quoted(q.ReasoningEffort)}
+	maps.Copy(args, q.TemplateArgs)
+	return args
+}
+
+// openEnd cuts off what the template wrote after the last message's text, so that the answer goes on in it.
+func (q *ChatRequest) openEnd(prompt string, messages []chat.Message) (string, error) {
+	m := messages[len(messages)-1]
+	text := m.Content
+	if n := len(m.Parts); n > 0 {
+		text = m.Parts[n-1].Text
+	}
+	// Templates often trim what they write.
+	for _, form := range []string{text, strings.TrimSpace(text)} {
+		if at := strings.LastIndex(prompt, form); form != "" && at >= 0 {
+			return prompt[:at+len(form)], nil
+		}
+	}
+	return "", api.Invalid("continue_final_message", "the model's chat template does not write the last message's text as it is, so there is nothing to go on with")
+}

@@ -1,0 +1,136 @@
+package openai
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/serving"
+)
+
+// CompletionRequest is the body of POST /v1/completions.
+type CompletionRequest struct {
+	Sampling
+	Prompt   PromptList `json:"prompt"`
+	Logprobs *int       `json:"logprobs"`
+	Echo     bool       `json:"echo"`
+	BestOf   *int       `json:"best_of"`
+	// SkipSpecial leaves special tokens out of the text; default true.
+	SkipSpecial *bool `json:"skip_special_tokens"`
+}
+
+// PromptList is a text, some texts, token ids, or some lists of token ids.
+type PromptList struct {
+	Texts []string
+	ids   [][]int32
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *PromptList) UnmarshalJSON(b []byte) error {
+	var text string
+	var ids []int32
+	switch {
+	case json.Unmarshal(b, &text) == nil:
+		l.Texts = []string{text}
+	case json.Unmarshal(b, &l.Texts) == nil:
+	case json.Unmarshal(b, &ids) == nil:
+		l.Texts, l.ids = nil, [][]int32{ids}
+	case json.Unmarshal(b, &l.ids) == nil:
+		l.Texts = nil
+	default:
+		return api.Invalid("prompt", "prompt should be a string, token ids, or an array of either")
+	}
+	return nil
+}
+
+// text is prompt i as text; ids is what it became.
+func (l *PromptList) text(s *serving.Service, i int, ids []int32) string {
+	if i -= len(l.ids); i >= 0 {
+		return l.Texts[i]
+	}
+	return s.Decode(ids)
+}
+
+// tokens are all prompts as token ids.
+func (l *PromptList) tokens(m *ridge.Model) ([][]int32, error) {
+	all := l.ids
+	for _, text := range l.Texts {
+		ids, err := m.Encode(text, true)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ids)
+	}
+	if len(all) == 0 {
+		return nil, api.Invalid("prompt", "prompt is missing or empty")
+	}
+	return all, nil
+}
+
+// Job is what to make.
+func (q *CompletionRequest) Job(s *serving.Service) ([]serving.Job, error) {
+	if err := q.Check(s); err != nil {
+		return nil, err
+	}
+	if err := q.checkBest(); err != nil {
+		return nil, err
+	}
+	p, err := q.params(s.Model)
+	if err != nil {
+		return nil, err
+	}
+	if q.MaxTokens == nil {
+		p.MaxTokens = 16 // OpenAI's default for completions
+	}
+	if q.Logprobs != nil {
+		p.Sampling.Logprobs, p.Sampling.TopLogprobs = true, *q.Logprobs
+		if err := p.Sampling.Validate(s.Vocab()); err != nil {
+			return nil, api.Invalid("logprobs", "logprobs is %d; 0 to 20 is possible", *q.Logprobs)
+		}
+	}
+	guide, err := q.language()
+	if err != nil {
+		return nil, err
+	}
+	if p.Constraint, err = guide.constraint(s.Model); err != nil {
+		return nil, err
+	}
+	if err := q.mayWait(p.Constraint); err != nil {
+		return nil, err
+	}
+	p.Special = q.SkipSpecial != nil && !*q.SkipSpecial
+	p.Sampling.Logprobs = p.Sampling.Logprobs || q.made() > q.choices()
+	prompts, err := q.Prompt.tokens(s.Model)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(prompts) * q.made(); n > MaxChoices {
+		return nil, api.Invalid("prompt", "%d prompts with n %d are %d answers; %d at most are made at once", len(prompts), q.made(), n, MaxChoices)
+	}
+	return serving.Jobs(prompts, q.made(), p), nil
+}
+
+// completion is POST /v1/completions.
+func (s *API) completion(w http.ResponseWriter, r *http.Request) (any, error) {
+	var q CompletionRequest
+	if err := api.Decode(w, r, &q); err != nil {
+		return nil, err
+	}
+	all, err := q.Job(s.Service)
+	if err != nil {
+		return nil, err
+	}
+	a := newTextAnswer(s.Service, &q, w.Header().Get("X-Request-Id"), all)
+	if q.Stream {
+		out := api.NewStream(w)
+		if err := a.stream(r.Context(), out, all); err != nil {
+			out.Fail(s.Responder, r, err)
+		}
+		return nil, nil
+	}
+	if err := s.Run(r.Context(), all, func(j *serving.Job, p ridge.Piece) error { a.take(j, p); return nil }); err != nil {
+		return nil, err
+	}
+	return a.whole(), nil
+}

@@ -1,0 +1,116 @@
+package openai
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/serving"
+)
+
+// textAnswer is the answer to a completion request as it is made.
+type textAnswer struct {
+	service *serving.Service
+	request *CompletionRequest
+	id      string
+	created int64
+	choices []textState
+	soFar   Usage
+	usage   Usage // of what has finished
+}
+
+// textState is one choice so far.
+type textState struct {
+	prompt   string // that the text begins with, for echo
+	text     strings.Builder
+	offset   int // of the next token in the text, in characters
+	tokens   int
+	logprob  float64 // of all of them, for best_of
+	logprobs *textLogprobs
+	finish   string
+}
+
+func newTextAnswer(s *serving.Service, q *CompletionRequest, id string, all []serving.Job) *textAnswer {
+	a := &textAnswer{service: s, request: q, id: "cmpl-" + id, created: time.Now().Unix(), choices: make([]textState, len(all)), soFar: begun(all)}
+	for i := range all {
+		if q.Echo {
+			a.choices[i].prompt = q.Prompt.text(s, i/q.made(), all[i].Prompt)
+			a.choices[i].offset = characters([]byte(a.choices[i].prompt))
+		}
+	}
+	return a
+}
+
+// take adds a piece to its choice.
+func (a *textAnswer) take(j *serving.Job, p ridge.Piece) {
+	c := &a.choices[j.Index]
+	c.text.WriteString(p.Text)
+	if p.Token != nil {
+		a.soFar.token()
+		c.tokens, c.logprob = c.tokens+1, c.logprob+float64(p.Token.Logprob)
+	}
+	if p.Token != nil && a.request.Logprobs != nil {
+		if c.logprobs == nil {
+			c.logprobs = &textLogprobs{}
+		}
+		c.logprobs.add(a.service, p.Token, c.offset)
+		c.offset += characters(a.service.Token(p.Token.Token))
+	}
+	if p.Finish != nil {
+		c.finish = string(p.Finish.Reason)
+		a.usage.add(j, p.Finish)
+	}
+}
+
+func (a *textAnswer) body(choices []any) map[string]any {
+	return map[string]any{"id": a.id, "object": "text_completion", "created": a.created, "model": a.service.Name, "choices": choices}
+}
+
+// choice is a choice in OpenAI's shape.
+func (c *textState) choice(index int, text string, finish any) map[string]any {
+	return map[string]any{"index": index, "text": text, "logprobs": c.logprobs, "finish_reason": finish}
+}
+
+// whole is the answer in one piece.
+func (a *textAnswer) whole() map[string]any {
+	choices := []any{}
+	best := a.best()
+	for i := range best {
+		c := &best[i]
+		choices = append(choices, c.choice(i, c.prompt+c.text.String(), c.finish))
+	}
+	body := a.body(choices)
+	body["usage"] = a.usage
+	return body
+}
+
+// stream sends the answer as it comes: an event for every token, since clients count them, also where its text is held back.
+func (a *textAnswer) stream(ctx context.Context, out *api.Stream, all []serving.Job) error {
+	err := a.service.Run(ctx, all, func(j *serving.Job, p ridge.Piece) error {
+		c := &a.choices[j.Index]
+		a.take(j, p)
+		text := c.prompt + p.Text
+		c.prompt = ""
+		var finish any
+		if p.Finish != nil {
+			finish = c.finish
+		}
+		event := a.body([]any{c.choice(j.Index, text, finish)})
+		a.request.StreamOptions.tell(event, a.soFar)
+		c.logprobs = nil
+		return out.Send(event)
+	})
+	if err != nil {
+		return err
+	}
+	if o := a.request.StreamOptions; o != nil && o.IncludeUsage {
+		last := a.body([]any{})
+		last["usage"] = a.usage
+		if err := out.Send(last); err != nil {
+			return err
+		}
+	}
+	return out.End()
+}

@@ -1,0 +1,56 @@
+package openai
+
+import (
+	"maps"
+
+	"github.com/ridge-llm/ridge/server/api"
+)
+
+// commonRefusals are those of chat answers and completions.
+var commonRefusals = map[string]api.Refusal{
+	"prompt_logprobs":               {Harmless: "false", Why: "log-probabilities are kept of the answer only"},
+	"service_tier":                  {Harmless: `"auto" "default"`, Why: "there is one tier; priority orders requests under --policy priority"},
+	"use_beam_search":               {Harmless: "false", Why: "answers are sampled; best_of on /v1/completions chooses among several"},
+	"length_penalty":                {Harmless: "1 1.0", Why: "it is for beam search"},
+	"early_stopping":                {Harmless: "false", Why: "it is for beam search"},
+	"truncate_prompt_tokens":        {Harmless: "", Why: "prompts are never cut; shorten yours"},
+	"bad_words":                     {Harmless: "[]", Why: "forbid tokens with logit_bias -100"},
+	"logits_processors":             {Harmless: "[]", Why: "no code is run for a request; logit_bias and guided_* steer answers"},
+	"spaces_between_special_tokens": {Harmless: "true", Why: "text is decoded as the tokenizer does it"},
+	"return_token_ids":              {Harmless: "false", Why: "logprobs name the tokens"},
+	"return_tokens_as_token_ids":    {Harmless: "false", Why: "logprobs name the tokens"},
+	"kv_transfer_params":            {Harmless: "", Why: "one process does all the work"},
+	"prompt_embeds":                 {Harmless: "", Why: "prompts are text or token ids"},
+}
+
+// chatRefusals are those of chat answers alone.
+var chatRefusals = merged(commonRefusals, map[string]api.Refusal{
+	"audio":               {Harmless: "", Why: "only text is made"},
+	"modalities":          {Harmless: `["text"]`, Why: "only text is made"},
+	"prediction":          {Harmless: "", Why: "no predicted output is used"},
+	"functions":           {Harmless: "[]", Why: "use tools"},
+	"function_call":       {Harmless: `"auto" "none"`, Why: "use tool_choice"},
+	"web_search_options":  {Harmless: "", Why: "there is no web search here"},
+	"verbosity":           {Harmless: `"medium"`, Why: "say in the conversation how long answers should be"},
+	"store":               {Harmless: "false", Why: "answers are not kept"},
+	"echo":                {Harmless: "false", Why: "the conversation is not repeated in the answer"},
+	"chat_template":       {Harmless: "", Why: "the template is chosen when the server starts (--chat-template)"},
+	"mm_processor_kwargs": {Harmless: "", Why: "only text is read"},
+	"add_special_tokens":  {Harmless: "false", Why: "the chat template writes the special tokens"},
+	"skip_special_tokens": {Harmless: "true", Why: "special tokens are what tool calls and reasoning are told from; /v1/completions can show them"},
+})
+
+// completionRefusals are those of completions alone.
+var completionRefusals = merged(commonRefusals, map[string]api.Refusal{
+	"suffix":             {Harmless: `""`, Why: "text is continued, not filled in; models for that have tokens of their own to write into the prompt"},
+	"add_special_tokens": {Harmless: "true", Why: "give the prompt as token ids to choose yourself"},
+})
+
+func merged(a, b map[string]api.Refusal) map[string]api.Refusal {
+	m := maps.Clone(a)
+	maps.Copy(m, b)
+	return m
+}
+
+func (q *ChatRequest) Refuses() map[string]api.Refusal       { return chatRefusals }
+func (q *CompletionRequest) Refuses() map[string]api.Refusal { return completionRefusals }

@@ -1,0 +1,175 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/serving"
+)
+
+// responsesRequest is the body of POST /v1/responses. Nothing is kept between requests: the whole conversation comes with
+// each. It is turned into a chat request.
+type responsesRequest struct {
+	Model        string             `json:"model"`
+	Input        json.RawMessage    `json:"input"` // a string or items
+	Instructions string             `json:"instructions"`
+	MaxTokens    *int               `json:"max_output_tokens"`
+	Temperature  *float64           `json:"temperature"`
+	TopP         *float64           `json:"top_p"`
+	TopLogprobs  int                `json:"top_logprobs"`
+	Include      []string           `json:"include"`
+	Stream       bool               `json:"stream"`
+	Tools        []json.RawMessage  `json:"tools"`
+	ToolChoice   json.RawMessage    `json:"tool_choice"`
+	Parallel     *bool              `json:"parallel_tool_calls"`
+	Metadata     map[string]string  `json:"metadata"` // the client's labels, sent back
+	Reasoning    responsesReasoning `json:"reasoning"`
+	Text         struct {
+		Format    json.RawMessage `json:"format"`
+		Verbosity string          `json:"verbosity"`
+	} `json:"text"`
+}
+
+type responsesReasoning struct {
+	Effort  *string `json:"effort"`
+	Summary *string `json:"summary"`
+}
+
+// logprobsOfText is the one thing that include can ask for.
+const logprobsOfText = "message.output_text.logprobs"
+
+// responsesRefusals are the fields that are not done. Most would need what came before to be kept.
+var responsesRefusals = map[string]api.Refusal{
+	"store":                {Harmless: "false", Why: "nothing is kept between requests; set it to false and send the whole conversation as input"},
+	"previous_response_id": {Harmless: `""`, Why: "nothing is kept between requests; send the whole conversation as input"},
+	"conversation":         {Harmless: "", Why: "nothing is kept between requests; send the whole conversation as input"},
+	"background":           {Harmless: "false", Why: "an answer lives as long as its request; for work without a client there is /v1/batches"},
+	"prompt":               {Harmless: "", Why: "no prompts are kept here; send instructions and input"},
+	"truncation":           {Harmless: `"disabled"`, Why: "conversations are never cut; shorten yours"},
+	"max_tool_calls":       {Harmless: "", Why: "tools are called by the client, who can count"},
+	"service_tier":         {Harmless: `"auto" "default"`, Why: "there is one tier"},
+	"context_management":   {Harmless: "[]", Why: "conversations are never cut; shorten yours"},
+}
+
+func (q *responsesRequest) Refuses() map[string]api.Refusal { return responsesRefusals }
+
+// chat is the same request in the words of chat completions.
+func (q *responsesRequest) chat() (*ChatRequest, error) {
+	for _, name := range q.Include {
+		if name != logprobsOfText {
+			return nil, api.Invalid("include", "include has %q; %s is all that can be asked for", name, logprobsOfText)
+		}
+	}
+	if q.Text.Verbosity != "" && q.Text.Verbosity != "medium" {
+		return nil, api.Invalid("text.verbosity", "text.verbosity is %q; say in the instructions how long answers should be", q.Text.Verbosity)
+	}
+	if q.MaxTokens != nil && *q.MaxTokens < 1 {
+		return nil, api.Invalid("max_output_tokens", "max_output_tokens is %d; it must be 1 or more", *q.MaxTokens)
+	}
+	c := &ChatRequest{Sampling: Sampling{Model: q.Model, Stream: q.Stream, MaxTokens: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP}}
+	c.Logprobs, c.TopLogprobs = q.TopLogprobs > 0 || slices.Contains(q.Include, logprobsOfText), q.TopLogprobs
+	api.Set(&c.ReasoningEffort, q.Reasoning.Effort)
+	if q.Instructions != "" {
+		c.Messages = append(c.Messages, ChatMessage{Role: "system", Content: api.Quoted(q.Instructions)})
+	}
+	if err := q.messages(c); err != nil {
+		return nil, err
+	}
+	if err := q.offer(c); err != nil {
+		return nil, err
+	}
+	return c, q.format(c)
+}
+
+// offer puts the tools, which lie flat here, into chat's words.
+func (q *responsesRequest) offer(c *ChatRequest) error {
+	c.Fields, c.Parallel, c.ToolChoice = ToolFieldNames{"tools[%d].name", "tools[%d].parameters"}, q.Parallel, q.ToolChoice
+	for i, raw := range q.Tools {
+		var t struct {
+			Type string `json:"type"`
+		}
+		if json.Unmarshal(raw, &t) != nil || t.Type != "function" {
+			return api.Invalid(fmt.Sprintf("tools[%d].type", i), "tools[%d].type is %q; only function is supported", i, t.Type)
+		}
+		c.Tools = append(c.Tools, fmt.Appendf(nil, `{"type": "function", "function": %s}`, raw))
+	}
+	var named struct {
+		Type string `json:"type"`
+		Name string `json:"name"`
+	}
+	if json.Unmarshal(q.ToolChoice, &named) == nil && named.Type == "function" {
+		c.ToolChoice = fmt.Appendf(nil, `{"type": "function", "function": {"name": %s}}`, api.Quoted(named.Name))
+	}
+	return nil
+}
+
+// format reads text.format: {"type": "json_schema", "name": …, "schema": …}.
+func (q *responsesRequest) format(c *ChatRequest) error {
+	if !api.Present(q.Text.Format) {
+		return nil
+	}
+	var f struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"schema"`
+	}
+	if json.Unmarshal(q.Text.Format, &f) != nil {
+		return api.Invalid("text.format", `text.format should be {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "name": …, "schema": …}`)
+	}
+	switch f.Type {
+	case "text":
+	case "json_object":
+		c.ResponseFormat = json.RawMessage(`{"type": "json_object"}`)
+	case "json_schema":
+		if !api.Present(f.Schema) {
+			return api.Invalid("text.format.schema", "text.format.schema is missing")
+		}
+		c.GuidedJSON, c.JsonField = f.Schema, "text.format.schema"
+	default:
+		return api.Invalid("text.format.type", "text.format.type is %q; text, json_object and json_schema are possible", f.Type)
+	}
+	return nil
+}
+
+// responses is POST /v1/responses.
+func (s *API) responses(w http.ResponseWriter, r *http.Request) (any, error) {
+	a, all, err := s.newResponsesAnswer(w, r)
+	if err != nil {
+		return nil, err
+	}
+	if a.asked.Stream {
+		if err := a.stream(r.Context(), all); err != nil {
+			a.fail(r, err)
+		}
+		return nil, nil
+	}
+	if err := s.Run(r.Context(), all, a.add); err != nil {
+		return nil, err
+	}
+	return a.response(a.status()), nil
+}
+
+func (s *API) newResponsesAnswer(w http.ResponseWriter, r *http.Request) (*responsesAnswer, []serving.Job, error) {
+	var q responsesRequest
+	if err := api.Decode(w, r, &q); err != nil {
+		return nil, nil, err
+	}
+	c, err := q.chat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.CheckChat(s.Service); err != nil {
+		return nil, nil, err
+	}
+	all, o, err := c.Job(r.Context(), s.Service)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &responsesAnswer{ChatAnswer: NewChatAnswer(s.Service, c, w.Header().Get("X-Request-Id"), o, all), asked: &q, responder: s.Responder}
+	if q.Stream {
+		a.out = api.NewStream(w)
+	}
+	return a, all, nil
+}

@@ -1,0 +1,152 @@
+package openai
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/serving"
+)
+
+// Sampling is what requests for completions and for chat answers have in common.
+type Sampling struct {
+	Model         string         `json:"model"`
+	Stream        bool           `json:"stream"`
+	StreamOptions *streamOptions `json:"stream_options"`
+
+	N         *int     `json:"n"`
+	MaxTokens *int     `json:"max_tokens"`
+	Seed      *int64   `json:"seed"`
+	Stop      stopList `json:"stop"`
+
+	Temperature       *float64           `json:"temperature"`
+	TopP              *float64           `json:"top_p"`
+	TopK              *int               `json:"top_k"`
+	MinP              *float64           `json:"min_p"`
+	PresencePenalty   *float64           `json:"presence_penalty"`
+	FrequencyPenalty  *float64           `json:"frequency_penalty"`
+	RepetitionPenalty *float64           `json:"repetition_penalty"`
+	LogitBias         map[string]float64 `json:"logit_bias"`
+	IgnoreEnd         bool               `json:"ignore_eos"`
+	MinTokens         int                `json:"min_tokens"`
+	StopIDs           []int32            `json:"stop_token_ids"`
+	IncludeStop       bool               `json:"include_stop_str_in_output"`
+	AllowedIDs        []int32            `json:"allowed_token_ids"`
+
+	StructuredFields
+
+	Priority  int    `json:"priority"`
+	CacheSalt string `json:"cache_salt"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+	Continuous   bool `json:"continuous_usage_stats"` // vLLM's: usage in every event
+}
+
+// stopList is a string or some.
+type stopList []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *stopList) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		if *l = nil; string(b) != "null" {
+			*l = stopList{one}
+		}
+		return nil
+	}
+	if json.Unmarshal(b, (*[]string)(l)) != nil {
+		return api.Invalid("stop", "stop should be a string or an array of strings")
+	}
+	return nil
+}
+
+// MaxChoices is the most answers one request may ask for, OpenAI's limit.
+const MaxChoices = 128
+
+// Check refuses what can be seen to be wrong before a prompt is made.
+func (q *Sampling) Check(s *serving.Service) error {
+	if q.Model != "" && q.Model != s.Name {
+		return &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Param: "model", Code: "model_not_found", Message: "there is no model " + strconv.Quote(q.Model) + " here; there is " + strconv.Quote(s.Name)}
+	}
+	if n := q.choices(); n < 1 || n > MaxChoices {
+		return api.Invalid("n", "n is %d; 1 to %d is possible", n, MaxChoices)
+	}
+	if q.MaxTokens != nil && *q.MaxTokens < 1 {
+		return api.Invalid("max_tokens", "max_tokens is %d; it must be 1 or more", *q.MaxTokens)
+	}
+	if q.StreamOptions != nil && !q.Stream {
+		return api.Invalid("stream_options", "stream_options are for streams; set stream")
+	}
+	return nil
+}
+
+func (q *Sampling) choices() int {
+	if q.N == nil {
+		return 1
+	}
+	return *q.N
+}
+
+// params is the model's recommended sampling with what the request sets.
+func (q *Sampling) params(m *ridge.Model) (ridge.Params, error) {
+	p := m.Defaults()
+	s := &p.Sampling
+	api.Set(&s.Temperature, q.Temperature)
+	api.Set(&s.TopP, q.TopP)
+	if api.Set(&s.TopK, q.TopK); s.TopK == -1 {
+		s.TopK = 0 // vLLM's and llama.cpp's way to say all
+	}
+	api.Set(&s.MinP, q.MinP)
+	api.Set(&s.PresencePenalty, q.PresencePenalty)
+	api.Set(&s.FrequencyPenalty, q.FrequencyPenalty)
+	api.Set(&s.RepetitionPenalty, q.RepetitionPenalty)
+	if s.TopP == 0 {
+		s.TopK, s.TopP = 1, 1 // nothing but the likeliest token
+	}
+	if s.Seed = rand.Uint64(); q.Seed != nil {
+		s.Seed = uint64(*q.Seed)
+	}
+	api.Set(&p.MaxTokens, q.MaxTokens)
+	p.Stop, p.IgnoreEnd, p.Priority, p.Salt = q.Stop, q.IgnoreEnd, q.Priority, q.CacheSalt
+	p.StopIDs, p.IncludeStop, p.MinTokens, s.Allowed = q.StopIDs, q.IncludeStop, q.MinTokens, q.AllowedIDs
+	for text, bias := range q.LogitBias {
+		id, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return p, api.Invalid("logit_bias", "logit_bias has the key %q; keys are token ids", text)
+		}
+		if s.LogitBias == nil {
+			s.LogitBias = map[int32]float64{}
+		}
+		s.LogitBias[int32(id)] = bias
+	}
+	if err := s.Validate(m.Vocab()); err != nil {
+		return p, api.InvalidSampling(err.Error())
+	}
+	return p, q.checkEnds(m.Vocab())
+}
+
+// checkEnds refuses ends of the answer that cannot be.
+func (q *Sampling) checkEnds(vocab int) error {
+	if q.MinTokens < 0 || q.MaxTokens != nil && q.MinTokens > *q.MaxTokens {
+		return api.Invalid("min_tokens", "min_tokens is %d; it must be 0 or more, and not above the most tokens the answer may have", q.MinTokens)
+	}
+	for _, id := range q.StopIDs {
+		if id < 0 || int(id) >= vocab {
+			return api.Invalid("stop_token_ids", "stop_token_ids has %d; the vocabulary has tokens 0 to %d", id, vocab-1)
+		}
+	}
+	return nil
+}
+
+// mayWait refuses min_tokens for an answer in a language, which says itself where it may end.
+func (q *Sampling) mayWait(c *ridge.Constraint) error {
+	if c != nil && q.MinTokens > 0 {
+		return api.Invalid("min_tokens", "min_tokens is %d, but the answer must be in a language, which says itself where it may end", q.MinTokens)
+	}
+	return nil
+}

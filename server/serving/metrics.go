@@ -1,0 +1,125 @@
+package serving
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/engine"
+)
+
+// metrics are the server's figures, under the names that vLLM gives them (its docs, "Production Metrics"), so that
+// dashboards and routers made for it work. What is Ridge's own begins with ridge_.
+type metrics struct {
+	registry         *prometheus.Registry
+	ttft, itl, whole prometheus.Observer
+	success          *prometheus.CounterVec
+	prompt, output   prometheus.Counter
+}
+
+func newMetrics(m *ridge.Model, name string) *metrics {
+	r := prometheus.NewRegistry()
+	labels := prometheus.Labels{"model_name": name}
+	histogram := func(name, help string, from float64) prometheus.Observer {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: labels, Buckets: prometheus.ExponentialBuckets(from, 2, 16)})
+		r.MustRegister(h)
+		return h
+	}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels})
+		r.MustRegister(c)
+		return c
+	}
+	x := &metrics{
+		registry: r,
+		ttft:     histogram("vllm:time_to_first_token_seconds", "Time from a request's arrival to its first token.", 0.001),
+		itl:      histogram("vllm:inter_token_latency_seconds", "Time between two tokens of an answer.", 0.0005),
+		whole:    histogram("vllm:e2e_request_latency_seconds", "Time from a request's arrival to its end.", 0.005),
+		prompt:   counter("vllm:prompt_tokens_total", "Tokens of prompts answered."),
+		output:   counter("vllm:generation_tokens_total", "Tokens of answers."),
+		success: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "vllm:request_success_total", Help: "Answers finished.", ConstLabels: labels}, []string{"finished_reason"}),
+	}
+	r.MustRegister(x.success)
+	for _, g := range engineFigures {
+		get := func() float64 { return g.value(m.Stats()) }
+		if g.counter {
+			r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: g.name, Help: g.help, ConstLabels: labels}, get))
+			continue
+		}
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help, ConstLabels: labels}, get))
+	}
+	for _, g := range priceFigures {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help, ConstLabels: labels}, func() float64 { return g.value(m.PriceStats()) }))
+	}
+	s := m.Stats()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "vllm:cache_config_info", Help: "Size of the cache.", ConstLabels: prometheus.Labels{
+		"model_name": name, "block_size": strconv.Itoa(s.PageSize), "num_gpu_blocks": strconv.Itoa(s.Pages)}})
+	info.Set(1)
+	r.MustRegister(info)
+	return x
+}
+
+// engineFigures are read off the engine when they are asked for.
+var engineFigures = []struct {
+	name, help string
+	counter    bool
+	value      func(engine.Stats) float64
+}{
+	{"vllm:num_requests_running", "Requests running.", false, func(s engine.Stats) float64 { return float64(s.Running) }},
+	{"vllm:num_requests_waiting", "Requests waiting.", false, func(s engine.Stats) float64 { return float64(s.Waiting) }},
+	{"vllm:kv_cache_usage_perc", "Part of the cache that running requests hold, 0 to 1.", false, func(s engine.Stats) float64 { return float64(s.PagesUsed) / float64(s.Pages) }},
+	{"vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.", true, func(s engine.Stats) float64 { return float64(s.Queried) }},
+	{"vllm:prefix_cache_hits_total", "Prompt tokens found in the cache.", true, func(s engine.Stats) float64 { return float64(s.Found) }},
+	{"vllm:num_preemptions_total", "Requests that had to give up their pages.", true, func(s engine.Stats) float64 { return float64(s.Preemptions) }},
+	{"vllm:num_requests_swapped", "Requests whose pages are in host memory.", false, func(s engine.Stats) float64 { return float64(s.Swapped) }},
+	{"vllm:cpu_cache_usage_perc", "Part of the swap space that such requests hold, 0 to 1.", false, func(s engine.Stats) float64 { return float64(s.HostUsed) / float64(max(s.HostPages, 1)) }},
+	{"ridge_preemptions_swapped_total", "Preemptions by moving pages to host memory.", true, func(s engine.Stats) float64 { return float64(s.Swaps) }},
+	{"ridge_preemptions_recomputed_total", "Preemptions by computing again.", true, func(s engine.Stats) float64 { return float64(s.Preemptions - s.Swaps) }},
+	{"ridge_swapped_out_pages_total", "Pages moved to host memory.", true, func(s engine.Stats) float64 { return float64(s.SwappedOut) }},
+	{"ridge_swapped_in_pages_total", "Pages moved back from host memory.", true, func(s engine.Stats) float64 { return float64(s.SwappedIn) }},
+	{"ridge_steps_total", "Steps of the engine.", true, func(s engine.Stats) float64 { return float64(s.Steps) }},
+	{"ridge_step_tokens_total", "Tokens that steps computed.", true, func(s engine.Stats) float64 { return float64(s.Computed) }},
+	{"ridge_step_seconds", "Time of a step, averaged over those of late.", false, func(s engine.Stats) float64 { return s.StepTime.Seconds() }},
+	{"ridge_device_busy_ratio", "Part of that time in which the device was at work, 0 to 1.", false, func(s engine.Stats) float64 { return s.Busy() }},
+	{"ridge_backlog_tokens", "Tokens to compute before all waiting requests have a first token.", false, func(s engine.Stats) float64 { return float64(s.Backlog) }},
+	{"ridge_idle_pages", "Pages kept only because their tokens may be asked for again.", false, func(s engine.Stats) float64 { return float64(s.PagesIdle) }},
+}
+
+// priceFigures say how good predictions of steps are.
+var priceFigures = []struct {
+	name, help string
+	value      func(ridge.PriceStats) float64
+}{
+	{"ridge_price_error_ratio", "Error of predicted step times of late, |predicted - actual| / actual.", func(s ridge.PriceStats) float64 { return s.Error }},
+	{"ridge_price_predicted_seconds", "Predicted time of the last step.", func(s ridge.PriceStats) float64 { return s.Predicted }},
+	{"ridge_price_actual_seconds", "Time of the last step.", func(s ridge.PriceStats) float64 { return s.Actual }},
+	{"ridge_price_trusted", "1 while predictions are good enough to plan steps by, else 0.", func(s ridge.PriceStats) float64 {
+		if s.Trusted {
+			return 1
+		}
+		return 0
+	}},
+}
+
+// token notes that a token came for a request that arrived at began; last is when the one before it did.
+func (m *metrics) token(began time.Time, last *time.Time) {
+	now := time.Now()
+	if last.IsZero() {
+		m.ttft.Observe(now.Sub(began).Seconds())
+	} else {
+		m.itl.Observe(now.Sub(*last).Seconds())
+	}
+	*last = now
+}
+
+func (m *metrics) finished(j *Job, f *ridge.Finish, took time.Duration) {
+	m.whole.Observe(took.Seconds())
+	m.success.WithLabelValues(string(f.Reason)).Inc()
+	m.output.Add(float64(f.Output))
+	if j.First {
+		m.prompt.Add(float64(f.Prompt))
+	}
+}

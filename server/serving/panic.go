@@ -1,0 +1,18 @@
+package serving
+
+import (
+	"runtime/debug"
+
+	"github.com/ridge-llm/ridge/engine"
+)
+
+// Contained calls f; a panic in it is an error of its request alone. Handlers are guarded anyway, but a stream that has
+// begun should end with an error that its client can read, and a panic in a goroutine would end the process.
+func Contained(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &engine.PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}

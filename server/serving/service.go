@@ -1,0 +1,151 @@
+// Package serving is a model as a server has it: it runs the answers of a request side by side, counts them in the metrics, and
+// keeps the explanations of the latest.
+package serving
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ridge-llm/ridge"
+)
+
+// Service is a model as it is served: under a name, with metrics, and with explanations of its latest answers.
+type Service struct {
+	*ridge.Model
+	Name      string                      // as clients call the model
+	Created   time.Time                   // when serving began
+	About     func() (ridge.About, error) // the model's, read once
+	metrics   *metrics
+	explained explanations
+}
+
+// New serves a model, which stays the caller's to close, under a name.
+func New(m *ridge.Model, name string) *Service {
+	return &Service{Model: m, Name: name, Created: time.Now(), About: sync.OnceValues(m.About), metrics: newMetrics(m, name)}
+}
+
+// Registry is the metrics to be collected.
+func (s *Service) Registry() *prometheus.Registry { return s.metrics.registry }
+
+// CountPrompt counts tokens of a request without an answer in tokens.
+func (s *Service) CountPrompt(tokens int) { s.metrics.prompt.Add(float64(tokens)) }
+
+// Job is one answer to make.
+type Job struct {
+	Index  int // of the choice
+	Prompt []int32
+	Params ridge.Params
+	First  bool // of those with its prompt: the one whose prompt counts in the usage
+}
+
+// event is a piece of a choice.
+type event struct {
+	job   *Job
+	piece ridge.Piece
+	err   error
+}
+
+// Jobs are n answers to each prompt. Those to one prompt differ by their seed, and share what is cached of it.
+func Jobs(prompts [][]int32, n int, p ridge.Params) []Job {
+	var all []Job
+	for _, prompt := range prompts {
+		for i := range n {
+			j := Job{Index: len(all), Prompt: prompt, Params: p, First: i == 0}
+			j.Params.Sampling.Seed += uint64(i)
+			all = append(all, j)
+		}
+	}
+	return all
+}
+
+// begin submits the jobs, those to one prompt together: it is computed once.
+func (s *Service) begin(ctx context.Context, all []Job) (answers []iter.Seq2[ridge.Piece, error], err error) {
+	for len(all) > 0 {
+		params := []ridge.Params{all[0].Params}
+		for len(params) < len(all) && !all[len(params)].First {
+			params = append(params, all[len(params)].Params)
+		}
+		some, err := s.GenerateMany(ctx, all[0].Prompt, params)
+		if err != nil {
+			return nil, err
+		}
+		answers, all = append(answers, some...), all[len(params):]
+	}
+	return answers, nil
+}
+
+// Run makes all answers side by side and hands their pieces to each, in the order in which they come, until all have
+// finished or one fails.
+func (s *Service) Run(ctx context.Context, all []Job, each func(*Job, ridge.Piece) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events := make(chan event, 16)
+	if InBackground(ctx) {
+		for i := range all {
+			all[i].Params.Priority = BackgroundPriority
+		}
+	}
+	var answers []iter.Seq2[ridge.Piece, error]
+	err := Contained(func() (err error) {
+		answers, err = s.begin(ctx, all)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, answer := range answers {
+		j := &all[i]
+		send := func(p ridge.Piece, err error) bool {
+			select {
+			case events <- event{j, p, err}:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
+		go answer(send)
+	}
+	began := time.Now()
+	last := make([]time.Time, len(all))
+	for left := len(all); left > 0; {
+		var e event
+		select {
+		case e = <-events:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if e.err != nil {
+			return e.err
+		}
+		if e.piece.Token != nil {
+			s.metrics.token(began, &last[e.job.Index])
+		}
+		if e.piece.Finish != nil {
+			left--
+			s.metrics.finished(e.job, e.piece.Finish, time.Since(began))
+			s.explained.put(ctx, s.Explain(e.piece.Finish))
+		}
+		if err := Contained(func() error { return each(e.job, e.piece) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// backgroundKey marks the context of work that no client waits for.
+type backgroundKey struct{}
+
+// Background is a context for the requests of batches.
+func Background(ctx context.Context) context.Context {
+	return context.WithValue(ctx, backgroundKey{}, true)
+}
+
+// InBackground reports whether a request belongs to a batch.
+func InBackground(ctx context.Context) bool { return ctx.Value(backgroundKey{}) != nil }
+
+// BackgroundPriority comes after every priority that clients use, under the policy that looks at it.
+const BackgroundPriority = 1 << 30

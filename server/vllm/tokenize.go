@@ -1,0 +1,80 @@
+package vllm
+
+import (
+	"net/http"
+
+	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/openai"
+	"github.com/ridge-llm/ridge/server/serving"
+)
+
+// tokenizeRequest is the body of POST /tokenize: a text, or a conversation.
+type tokenizeRequest struct {
+	openai.ChatRequest         // of which messages, tools and the template's variables count
+	Prompt             *string `json:"prompt"`
+	Special            *bool   `json:"add_special_tokens"` // around a prompt: those that the model expects; default true
+	Strings            bool    `json:"return_token_strs"`
+}
+
+func (q *tokenizeRequest) Refuses() map[string]api.Refusal { return nil }
+
+// tokenize is POST /tokenize: the token ids that a text becomes, or the prompt of a conversation.
+func (s *API) tokenize(w http.ResponseWriter, r *http.Request) (any, error) {
+	var q tokenizeRequest
+	if err := api.Decode(w, r, &q); err != nil {
+		return nil, err
+	}
+	ids, err := q.ids(r, s.Service)
+	if err != nil {
+		return nil, err
+	}
+	body := map[string]any{"tokens": append([]int32{}, ids...), "count": len(ids), "max_model_len": s.Context(), "token_strs": nil}
+	if q.Strings {
+		texts := []string{}
+		for _, id := range ids {
+			texts = append(texts, openai.TokenText(s.Service, id))
+		}
+		body["token_strs"] = texts
+	}
+	return body, nil
+}
+
+func (q *tokenizeRequest) ids(r *http.Request, s *serving.Service) (ids []int32, err error) {
+	switch {
+	case q.Prompt != nil:
+		return s.Encode(*q.Prompt, q.Special == nil || *q.Special)
+	case len(q.Messages) == 0:
+		return nil, api.Invalid("prompt", "prompt, the text to tokenize, is missing, and so are messages")
+	}
+	_, ids, err = q.Tokens(r.Context(), s)
+	return ids, err
+}
+
+// detokenize is POST /detokenize: {"tokens": ids} to {"prompt": text}.
+func (s *API) detokenize(w http.ResponseWriter, r *http.Request) (any, error) {
+	var q struct {
+		Tokens []int32 `json:"tokens"`
+	}
+	if err := api.Decode(w, r, &q); err != nil {
+		return nil, err
+	}
+	for i, id := range q.Tokens {
+		if id < 0 || int(id) >= s.Vocab() {
+			return nil, api.Invalid("tokens", "token %d is %d; the vocabulary has %d", i, id, s.Vocab())
+		}
+	}
+	return map[string]string{"prompt": s.Decode(q.Tokens)}, nil
+}
+
+// render is POST /v1/chat/completions/render: the prompt that a conversation becomes.
+func (s *API) render(w http.ResponseWriter, r *http.Request) (any, error) {
+	var q openai.ChatRequest
+	if err := api.Decode(w, r, &q); err != nil {
+		return nil, err
+	}
+	text, ids, err := q.Tokens(r.Context(), s.Service)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"prompt": text, "token_ids": ids}, nil
+}
