@@ -21,7 +21,7 @@ type weight struct {
 	tensor quant.Tensor // as files have it
 	format quant.Format // as the graph means it
 	on     map[graph.Type]driver.Ptr
-	woven  driver.Ptr // with the up matrix, when this is a gate; see densesm90.Weave
+	woven  driver.Ptr // with the up matrix, when this is a gate; see densesm90.Interleave
 	scales driver.Ptr // of its rows, when it is in numbers of eight bits
 	packed driver.Ptr // still quantised; see kernels/gemm/packed
 
@@ -126,7 +126,7 @@ func (d *Device) woven(gate, up *weight, as graph.Type) (p driver.Ptr, weave fun
 		if err := d.upload.wait(); err != nil {
 			return err
 		}
-		if err := densesm90.Weave(d.loader, d.stream, a, b, p, rows, kernels.Pairs(as, cols)); err != nil {
+		if err := densesm90.Interleave(d.loader, d.stream, a, b, p, rows, kernels.Pairs(as, cols)); err != nil {
 			return err
 		}
 		if err := d.stream.Synchronize(); err != nil {

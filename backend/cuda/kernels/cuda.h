@@ -18,7 +18,7 @@ typedef _Float16 f16;
 struct alignas(16) Vec16 { u32 x[4]; }; // 16 bytes: the widest load and store
 
 // Step is what kernels may read of the step at hand; step.go fills it. Counts live in memory and not in launches, so
-// that a recorded graph serves every step of its bucket.
+// that a CUDA graph serves every step of its bucket.
 struct Step {
   const int* counts;    // tokens, sequences, logits
   const int* positions; // [T]
@@ -46,16 +46,17 @@ DEVICE int warp() { return threadX() >> 5; }
 DEVICE void barrier() { __syncthreads(); }
 DEVICE void warpBarrier() { asm volatile("bar.warp.sync -1;" ::: "memory"); }
 
-// A kernel launched on a stream with Overlap may start while the one before it still runs. awaitInput holds it until that
-// one's writes can be read; releaseNext lets the next one start. Both do nothing in an ordinary launch.
+// Programmatic dependent launch: a kernel launched on a stream with Overlap may start while the one before it still runs. gridDependencyWait
+// (griddepcontrol.wait) holds it until that one's writes can be read; launchDependents (griddepcontrol.launch_dependents) lets the next one start. Both
+// do nothing in an ordinary launch.
 #if __CUDA_ARCH__ >= 900
-DEVICE void awaitInput() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-DEVICE void releaseNext() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-DEVICE void begin() { releaseNext(); awaitInput(); }
+DEVICE void gridDependencyWait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+DEVICE void launchDependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+DEVICE void launchDependentsAndWait() { launchDependents(); gridDependencyWait(); }
 #else
-DEVICE void awaitInput() {}
-DEVICE void releaseNext() {}
-DEVICE void begin() {}
+DEVICE void gridDependencyWait() {}
+DEVICE void launchDependents() {}
+DEVICE void launchDependentsAndWait() {}
 #endif
 
 DEVICE float minf(float a, float b) { return __builtin_fminf(a, b); }
@@ -98,7 +99,7 @@ DEVICE float shuffleXor(float v, int mask) {
   asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, -1;" : "=f"(y) : "f"(v), "r"(mask));
   return y;
 }
-// shuffleFrom gives all lanes what one of them has.
+// shuffleFrom broadcasts the value of one lane.
 DEVICE float shuffleFrom(float v, int lane) {
   float y;
   asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, -1;" : "=f"(y) : "f"(v), "r"(lane));
@@ -112,13 +113,13 @@ DEVICE u64 shuffleFrom(u64 v, int lane) {
   u32 low = shuffleFrom((int)v, lane), high = shuffleFrom((int)(v >> 32), lane);
   return (u64)high << 32 | low;
 }
-// uniform is v of lane 0: what all lanes have alike, and the compiler need not keep for each.
+// uniform is v of lane 0: what all lanes have alike, so that the compiler keeps it in a uniform register.
 DEVICE int uniform(int v) {
   asm volatile("shfl.sync.idx.b32 %0, %0, 0, 31, -1;" : "+r"(v));
   return v;
 }
-DEVICE bool anyOf(bool each) { return __nvvm_vote_any_sync(-1, each); }
-DEVICE bool allOf(bool each) { return __nvvm_vote_all_sync(-1, each); }
+DEVICE bool anySync(bool each) { return __nvvm_vote_any_sync(-1, each); }
+DEVICE bool allSync(bool each) { return __nvvm_vote_all_sync(-1, each); }
 DEVICE float warpSum(float v) {
   UNROLL for (int m = 16; m > 0; m /= 2) v += shuffleXor(v, m);
   return v;
@@ -158,19 +159,19 @@ DEVICE u32 pack(float first, float second) {
   return p;
 }
 
-DEVICE u32 packHalf(float first, float second) {
+DEVICE u32 packF16(float first, float second) {
   u32 p;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(p) : "f"(second), "f"(first));
   return p;
 }
-// asHalf turns pairs of bf16 into pairs of IEEE half.
-DEVICE Vec16 asHalf(Vec16 v) {
-  UNROLL for (int i = 0; i < 4; i++) v.x[i] = packHalf(low(v.x[i]), high(v.x[i]));
+// bf16ToF16 converts pairs of bf16 to pairs of IEEE half.
+DEVICE Vec16 bf16ToF16(Vec16 v) {
+  UNROLL for (int i = 0; i < 4; i++) v.x[i] = packF16(low(v.x[i]), high(v.x[i]));
   return v;
 }
 
-// Weights are read once: they should not push anything else out of the caches.
-DEVICE Vec16 loadStream(const void* p) {
+// loadNoAllocate loads weights, which are read once and should not push anything else out of the caches.
+DEVICE Vec16 loadNoAllocate(const void* p) {
   Vec16 v;
   asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.x[0]), "=r"(v.x[1]), "=r"(v.x[2]), "=r"(v.x[3]) : "l"(p));
@@ -187,31 +188,31 @@ DEVICE void mma(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// mmaHalf is mma of IEEE halves.
-DEVICE void mmaHalf(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+// mmaF16 is mma of IEEE halves.
+DEVICE void mmaF16(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// transpose8 turns an 8×8 matrix of 16-bit numbers, held as mma holds one, into its transpose.
+// transpose8 transposes an 8×8 matrix of 16-bit numbers, held as mma holds one.
 DEVICE u32 transpose8(u32 v) {
   u32 y;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(v));
   return y;
 }
 
-DEVICE void copyAsync16(u32 to, const void* from, bool valid) { // zeros when not valid
+DEVICE void cpAsync16(u32 to, const void* from, bool valid) { // zeros when not valid
   int n = valid ? 16 : 0;
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(n) : "memory");
 }
-DEVICE void copyCommit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int N> DEVICE void copyWait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+DEVICE void cpAsyncCommit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> DEVICE void cpAsyncWait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
-DEVICE void loadMatrix4(u32 (&r)[4], u32 at) {
+DEVICE void ldmatrix4(u32 (&r)[4], u32 at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
 }
-DEVICE void loadMatrix4T(u32 (&r)[4], u32 at) {
+DEVICE void ldmatrix4Trans(u32 (&r)[4], u32 at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
 }

@@ -1,4 +1,4 @@
-// Where keys and values lie in a layer's cache, and its numbers of eight bits.
+// The layout of a layer's paged KV cache, and its 8-bit element types.
 #pragma once
 #include "cuda.h"
 
@@ -25,7 +25,7 @@ template <> DEVICE f8 fromFloat(float x) {
   return {(u8)(sign | ((a + 0x7ffff + (a >> 20 & 1)) >> 20) - (120 << 3))};
 }
 
-// Pages is a cache: each page holds the keys of its tokens, [tokens][heads × kSize], and their scales, [heads][tokens], if its
+// Pages is a paged KV cache: each page holds the keys of its tokens, [tokens][heads × kSize], and their scales, [heads][tokens], if its
 // numbers have any; then the values likewise. A page has 2^shift tokens.
 template <typename C> struct Pages {
   u8* cache;

@@ -48,7 +48,7 @@ constexpr int WARPS = 4;
 // rowsOf is the B operands of a block of 32 columns and eight rows, in the order of columns that weights gives.
 template <typename Q> DEVICE void rowsOf(u32 (&v)[4], u32 at) {
   if (OPENED<Q>) {
-    loadMatrix4(v, at + lane() % 8 * LINE<Q> + lane() / 8 * 16);
+    ldmatrix4(v, at + lane() % 8 * LINE<Q> + lane() / 8 * 16);
   } else {
     Vec16 four = InShared{at + lane() / 4 * LINE<Q>}.four(lane() % 4 * 16);
     UNROLL for (int i = 0; i < 4; i++) v[i] = four.x[i];
@@ -87,7 +87,7 @@ template <typename Q, int NT, bool GATED> DEVICE void experts(const ExpertsParam
   constexpr int RT = GATED ? 2 : 1, UNIT = 2 * Q::BYTES, STAGE = NT * 8 * LINE<Q>, PITCH = 20;
   static_assert(2 * STAGE >= RT * NT * 8 * PITCH * 4, "the sums lie where x lay");
   constexpr bool RAW = Q::ABOVE && NT <= 2; // see Raw; for more rows it costs more than it saves
-  begin();
+  launchDependentsAndWait();
   int group = WARPS / p.split, allTiles = ceilDiv(p.n, 16), units = ceilDiv(p.k, COLUMNS);
   Job job;
   if (!job.find(p, blockX(), ceilDiv(allTiles, group))) return;
@@ -112,17 +112,17 @@ template <typename Q, int NT, bool GATED> DEVICE void experts(const ExpertsParam
     int k = unit * COLUMNS + lane() % 16 * 8;
     UNROLL for (int i = 0; i < NT * 4; i++) {
       bool in = 2 * i + lane() / 16 < job.count && k < p.k;
-      copyAsync16(stage + at * STAGE + (2 * i + lane() / 16) * LINE<Q> + lane() % 16 * 16, x[i] + (in ? k : 0), in);
+      cpAsync16(stage + at * STAGE + (2 * i + lane() / 16) * LINE<Q> + lane() % 16 * 16, x[i] + (in ? k : 0), in);
     }
-    copyCommit();
+    cpAsyncCommit();
   };
   if (unit < units) fetch(unit, 0);
   // turn multiplies a unit while the next one is on its way; it reports whether there is one.
   auto turn = [&](Q (&q)[RT][2], Q (&later)[RT][2]) __attribute__((always_inline)) {
     unit += p.split;
     if (unit < units) load(later, unit), fetch(unit, at ^ 1);
-    else copyCommit();
-    copyWait<1>();
+    else cpAsyncCommit();
+    cpAsyncWait<1>();
     warpBarrier();
     UNROLL for (int b = 0; b < BLOCKS; b++) {
       u32 v[NT][4];
@@ -147,7 +147,7 @@ template <typename Q, int NT, bool GATED> DEVICE void experts(const ExpertsParam
     while (turn(even, odd) && turn(odd, even)) {}
 
   // The sums of the warps that share a tile are added in their order. They lie by slots, PITCH apart.
-  copyWait<0>();
+  cpAsyncWait<0>();
   barrier();
   float* sums = (float*)dynamic;
   constexpr int SUMS = NT * 8 * PITCH;

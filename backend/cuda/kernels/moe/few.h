@@ -120,7 +120,7 @@ template <typename Q, bool GATED> DEVICE void fewExperts(const FewExpertsParams&
   Choices& choices = *(Choices*)(dynamic + sizeof(Dealt)); // where weights lie later
   int rows = mini(p.rows, p.counts[p.count]); // the step's data came before any kernel of it
   // The scores are of a launch before the first product. That has ended once the first lets the second start.
-  if (GATED) awaitInput(), releaseNext();
+  if (GATED) gridDependencyWait(), launchDependents();
   bool keep = GATED && blockX() == 0;
   if (p.wide) dealt.decide<float>(p, choices, rows, keep);
   else dealt.decide<bf16>(p, choices, rows, keep);
@@ -142,7 +142,7 @@ template <typename Q, bool GATED> DEVICE void fewExperts(const FewExpertsParams&
     }
   };
   ask(0, EARLY);
-  if (!GATED) awaitInput(), releaseNext(); // what adds up the results reads shares before this launch has ended
+  if (!GATED) gridDependencyWait(), launchDependents(); // what adds up the results reads shares before this launch has ended
 
   u32 sums = sharedAddress(dynamic) + sizeof(Dealt) + FEW_WARPS * DEPTH * UNIT, xs = sums + 2 * FEW_SUMS + warp() * (((units + runs - 1) >> p.runsLog) * p.each * Q::SUBS * F::GROUP);
   // multiply adds a tile's products with a job's rows; lane 4g + t gets those of row t of x with rows g and g + 8 of the tile.

@@ -21,7 +21,7 @@ KERNEL(256, 2) scores(PARAM ScoresParams p) { scoreRow(p); }
 KERNEL(512, 1) route_f32(PARAM RouteParams p) { route<float>(p); }
 KERNEL(512, 1) route_bf16(PARAM RouteParams p) { route<bf16>(p); }
 KERNEL(512, 1) deal(PARAM RouteParams p) {
-  begin();
+  launchDependentsAndWait();
   deal(p, p.step.counts[p.count], p.chosen);
 }
 
@@ -35,7 +35,7 @@ struct SortParams {
 
 // A warp copies a row.
 KERNEL(256, 1) sort(PARAM SortParams p) {
-  begin();
+  launchDependentsAndWait();
   int slot = blockX() * 8 + warp();
   if (slot >= p.first[p.experts]) return;
   const Vec16* from = (const Vec16*)(p.x + (long)p.row[slot] * p.n);
@@ -60,7 +60,7 @@ struct SumParams {
 
 // sum adds up a row's results in the order of its scores, eight numbers a thread. Four results are on their way at a time.
 template <typename T> DEVICE void sum(const SumParams& p) {
-  begin();
+  launchDependentsAndWait();
   int r = blockY(), i = (blockX() * 128 + threadX()) * 8;
   if (r >= p.step.counts[p.count] || i >= p.n) return;
   auto slot = [&](int k) { return p.slot ? p.slot[r * p.top + k] : r * p.top + k; };
@@ -117,10 +117,10 @@ KERNEL(512, 1) sum_norm(PARAM SumNormParams p) {
     }
   };
   if (mine) UNROLL for (int j = 0; j < 8; j++) weight[j] = p.weight[i + j];
-  releaseNext();
+  launchDependents();
   bool there = r < of.step.counts[of.count];
   if (there && p.early) note(0);
-  awaitInput();
+  gridDependencyWait();
   if (!there) return;
   if (!p.early) note(0);
   long at = (long)r * of.n + i;

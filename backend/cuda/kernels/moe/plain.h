@@ -24,7 +24,7 @@ template <typename X, typename W> DEVICE void plain(const PlainParams& p) {
   constexpr int TILE = 64, DEPTH = 16;
   SHARED static float xs[DEPTH][TILE + 4], ws[DEPTH][TILE + 4];
   SHARED static int rows[TILE];
-  begin();
+  launchDependentsAndWait();
   Job job;
   if (!job.find(p, blockX(), ceilDiv(p.n, TILE))) return;
   int n0 = job.tiles * TILE, tx = threadX() % 16, ty = threadX() / 16;
@@ -65,7 +65,7 @@ struct JoinParams {
 
 // join makes fn(gate) × up of every slot, a block for a number of slots.
 template <typename T> DEVICE void join(const JoinParams& p) {
-  begin();
+  launchDependentsAndWait();
   long all = (long)p.first[p.experts] * p.n;
   T* gate = (T*)p.gate;
   for (long i = (long)blockX() * 256 + threadX(); i < all; i += (long)gridX() * 256)

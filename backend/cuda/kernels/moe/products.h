@@ -11,12 +11,12 @@ DEVICE u64 unswizzled(u32 address, u64 rows) { return (u64)((address & 0x3ffff) 
 // Both products of a width: N slots, N / 2 sums a thread.
 #define PRODUCTS(n, sums)                                                                                                                   \
   DEVICE void multiply(float (&d)[sums], u64 a, u64 b) {                                                                                    \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" NAMES##sums "}, %[a], %[b], 1, 1, 1, 0, 0;"                   \
-                 : SUMS##sums("+f") : [a] "l"(a), [b] "l"(b));                                                                              \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" ACC_NAMES##sums "}, %[a], %[b], 1, 1, 1, 0, 0;"                   \
+                 : ACC_OPERANDS##sums("+f") : [a] "l"(a), [b] "l"(b));                                                                              \
   }                                                                                                                                         \
   DEVICE void multiply(float (&d)[sums], const u32 (&a)[4], u64 b) {                                                                        \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" NAMES##sums "}, {%[a0],%[a1],%[a2],%[a3]}, %[b], 1, 1, 1, 0;" \
-                 : SUMS##sums("+f") : [a0] "r"(a[0]), [a1] "r"(a[1]), [a2] "r"(a[2]), [a3] "r"(a[3]), [b] "l"(b));                          \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" ACC_NAMES##sums "}, {%[a0],%[a1],%[a2],%[a3]}, %[b], 1, 1, 1, 0;" \
+                 : ACC_OPERANDS##sums("+f") : [a0] "r"(a[0]), [a1] "r"(a[1]), [a2] "r"(a[2]), [a3] "r"(a[3]), [b] "l"(b));                          \
   }
 PRODUCTS(32, 16)
 PRODUCTS(64, 32)

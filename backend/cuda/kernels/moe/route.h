@@ -202,7 +202,7 @@ DEVICE void deal(const RouteParams& p, int rows, const int* chosen) {
 // route finds the experts of rows, a warp for each. A launch of one block deals the slots too.
 template <typename T> DEVICE void route(const RouteParams& p) {
   SHARED alignas(16) static int kept[ALONE_ROWS * MAX_TOP];
-  begin();
+  launchDependentsAndWait();
   bool alone = gridX() == 1;
   int rows = p.step.counts[p.count];
   for (int r = blockX() * (ROUTE_THREADS / 32) + warp(); r < rows; r += gridX() * (ROUTE_THREADS / 32)) {

@@ -25,12 +25,12 @@ DEVICE void scoreRow(const ScoresParams& p) {
   SHARED static float scratch[32];
   int r = blockY(), expert = blockX() * (SCORES_THREADS / 32) + warp(), count = p.n / 8;
   Vec16 w[OF_WEIGHT];
-  UNROLL for (int i = 0; i < OF_WEIGHT; i++) w[i] = expert < p.experts && lane() + 32 * i < count ? loadStream(p.w + (long)expert * p.n + (lane() + 32 * i) * 8) : Vec16{};
+  UNROLL for (int i = 0; i < OF_WEIGHT; i++) w[i] = expert < p.experts && lane() + 32 * i < count ? loadNoAllocate(p.w + (long)expert * p.n + (lane() + 32 * i) * 8) : Vec16{};
   float norm[EACH][8] = {};
   UNROLL for (int i = 0; i < EACH; i++) UNROLL for (int j = 0; j < 8; j++)
     if (threadX() + i * SCORES_THREADS < count) norm[i][j] = p.norm[(threadX() + i * SCORES_THREADS) * 8 + j];
   float bias = p.bias && expert < p.experts ? p.bias[expert] : 0;
-  begin();
+  launchDependentsAndWait();
   Vec16 v[EACH], add[EACH];
   float squares = 0;
   UNROLL for (int i = 0; i < EACH; i++) {

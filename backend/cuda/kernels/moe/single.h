@@ -46,7 +46,7 @@ template <typename Q, int RT> DEVICE void addUnit(float (&acc)[RT][2], const Q (
   UNROLL for (int b = 0; b < BLOCKS; b++) {
     u32 v[4];
     if (OPENED<Q>) {
-      loadMatrix4(v, at + b * 64 + lane() / 8 * 16); // eight times the same row
+      ldmatrix4(v, at + b * 64 + lane() / 8 * 16); // eight times the same row
     } else {
       Vec16 four = InShared{at + b * 64}.four(lane() % 4 * 16);
       UNROLL for (int i = 0; i < 4; i++) v[i] = four.x[i];
@@ -101,8 +101,8 @@ template <typename Q, bool GATED> DEVICE void single(const SingleParams& p) {
   if (!GATED && p.residual && threadX() < 16 && tile * 16 + threadX() < p.n) residual = toFloat(p.residual[(long)row * p.n + tile * 16 + threadX()]);
   // The scores are of the launch before the first. That has ended once the first lets the second start, which may then choose and ask for
   // its weights while the first is at work.
-  if (GATED) awaitInput();
-  releaseNext();
+  if (GATED) gridDependencyWait();
+  launchDependents();
   if (warp() == 0) {
     if (p.wide) choice.make<float>(p, row, !GATED);
     else choice.make<bf16>(p, row, !GATED);
@@ -120,20 +120,20 @@ template <typename Q, bool GATED> DEVICE void single(const SingleParams& p) {
       constexpr int PIECES = OPENED<Q> ? 1 : 2, PIECE = STAGE / PIECES; // in a row
       UNROLL for (int piece = 0; piece < PIECES; piece++) UNROLL for (int i = 0; i < ceilDiv(PIECE, 512); i++)
         if (PIECE % 512 == 0 || i < PIECE / 512 || lane() < PIECE % 512 / 16)
-          copyAsync16(to + lane() * 16 + piece * PIECE + i * 512, from + piece * (SLAB * UNIT / 2) + i * 512, true);
+          cpAsync16(to + lane() * 16 + piece * PIECE + i * 512, from + piece * (SLAB * UNIT / 2) + i * 512, true);
       asked += warps;
     }
-    copyCommit();
+    cpAsyncCommit();
   };
   for (int i = 0; i < DEPTH; i++) ask(ring + mini(i, p.depth - 1) * STAGE);
   if (!GATED) {
-    awaitInput();
+    gridDependencyWait();
     copyRows(p, p.x + (long)row * p.top * p.k, p.top, line);
     barrier();
   }
   float acc[RT][2] = {};
   for (int i = warp(); i < all; i += warps) {
-    copyWait<DEPTH - 1>();
+    cpAsyncWait<DEPTH - 1>();
     warpBarrier();
     Q q[RT][2];
     UNROLL for (int r = 0; r < RT; r++) UNROLL for (int h = 0; h < 2; h++) {

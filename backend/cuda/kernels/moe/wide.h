@@ -71,7 +71,7 @@ template <typename Q> struct Halves {
   }
 };
 
-// Turn is where one is in a ring; see Ring.
+// Turn is where one is in a ring; see PipelineState.
 struct Turn {
   int stage = 0;
   u32 phase = 0;
@@ -107,9 +107,9 @@ template <typename Q, bool GATED> struct Wide {
       int width = widthOf(job.count), half = width * NARROW / 2;
       for (int step = 0; step < steps; step++, x.next(XS)) {
         u32 to = xs + x.stage * xStage, bar = xFull + x.stage * 8;
-        if (fetched++ >= XS) barrierWait(xEmpty + x.stage * 8, x.phase ^ 1);
-        barrierExpect(bar, 2 * half * 128);
-        fetchBoxPair(to + rank * half * 128, &p.x[width - 1], step * 64, job.slot + rank * half, bar, KEEP_LONG);
+        if (fetched++ >= XS) mbarrierWait(xEmpty + x.stage * 8, x.phase ^ 1);
+        mbarrierExpectTx(bar, 2 * half * 128);
+        tmaLoadMulticast(to + rank * half * 128, &p.x[width - 1], step * 64, job.slot + rank * half, bar, EVICT_LAST);
       }
     }
   }
@@ -121,9 +121,9 @@ template <typename Q, bool GATED> struct Wide {
       const u8* from = p.w + job.expert * p.stride + (long)(mini(job.tiles, slabs - 1) * columns) * W_STAGE;
       for (int step = 0; step < steps; step += SIDES, w.next(wStages)) {
         u32 bar = wFull + w.stage * 8;
-        if (fetched++ >= wStages) barrierWait(wEmpty + w.stage * 8, w.phase ^ 1);
-        barrierExpect(bar, W_STAGE);
-        fetchBytes(ws + w.stage * W_STAGE, from, W_STAGE, bar);
+        if (fetched++ >= wStages) mbarrierWait(wEmpty + w.stage * 8, w.phase ^ 1);
+        mbarrierExpectTx(bar, W_STAGE);
+        tmaLoadBulk(ws + w.stage * W_STAGE, from, W_STAGE, bar);
         from += W_STAGE;
       }
     }
@@ -131,9 +131,9 @@ template <typename Q, bool GATED> struct Wide {
 
   // releaseX hands a stage of x back to both blocks, as each fills a half of it.
   DEVICE void releaseX(int stage) {
-    if (lane() < 2) barrierArriveAt(xEmpty + stage * 8, lane());
+    if (lane() < 2) mbarrierArriveRemote(xEmpty + stage * 8, lane());
   }
-  DEVICE void releaseW(int stage) { barrierArrive(wEmpty + stage * 8); } // by each thread, for what it has read
+  DEVICE void releaseW(int stage) { mbarrierArrive(wEmpty + stage * 8); } // by each thread, for what it has read
 
   // tile multiplies one, for a job of up to N slots, and stores it.
   template <int N> DEVICE void tile(const WideExpertsParams& p, const Job& job) {
@@ -144,17 +144,17 @@ template <typename Q, bool GATED> struct Wide {
       Halves<Q> halves;
       u32 a[2][2][4]; // one block's operands are made while the other's are multiplied
       for (int step = 0; step < steps; step += 2) {
-        barrierWait(wFull + w.stage * 8, w.phase);
+        mbarrierWait(wFull + w.stage * 8, w.phase);
         halves.load(ws + w.stage * W_STAGE + (warp() - 4) * (2 * Q::BYTES));
         UNROLL for (int block = 0; block < BLOCKS; block++) {
           if (block == 2 && step + 1 == steps) break;
-          if (block % 2 == 0) barrierWait(xFull + x.stage * 8, x.phase);
-          productWait<1>(); // the last products that read a[block % 2] are done
+          if (block % 2 == 0) mbarrierWait(xFull + x.stage * 8, x.phase);
+          wgmmaWait<1>(); // the last products that read a[block % 2] are done
           if (block % 2 == 1 && (step > 0 || block > 1)) releaseX(last); // and so are those of the stage before
           halves.open(a[block % 2], block);
-          productFence();
-          UNROLL for (int k = 0; k < 2; k++) multiply(acc, a[block % 2][k], operand(xs + x.stage * xStage) + block % 2 * 4 + 2 * k);
-          productCommit();
+          wgmmaFence();
+          UNROLL for (int k = 0; k < 2; k++) multiply(acc, a[block % 2][k], smemDescriptor(xs + x.stage * xStage) + block % 2 * 4 + 2 * k);
+          wgmmaCommit();
           if (block % 2 == 1) last = x.stage, x.next(XS);
         }
         releaseW(w.stage);
@@ -162,19 +162,19 @@ template <typename Q, bool GATED> struct Wide {
       }
     } else {
       for (int step = 0; step < steps; step++) {
-        barrierWait(wFull + w.stage * 8, w.phase);
-        barrierWait(xFull + x.stage * 8, x.phase);
-        u64 a = unswizzled(ws + w.stage * W_STAGE + group * (W_STAGE / 2), 1024), b = operand(xs + x.stage * xStage);
-        productFence();
+        mbarrierWait(wFull + w.stage * 8, w.phase);
+        mbarrierWait(xFull + x.stage * 8, x.phase);
+        u64 a = unswizzled(ws + w.stage * W_STAGE + group * (W_STAGE / 2), 1024), b = smemDescriptor(xs + x.stage * xStage);
+        wgmmaFence();
         UNROLL for (int k = 0; k < 4; k++) multiply(acc, a + 16 * k, b + 2 * k);
-        productCommit();
-        productWait<1>(); // the step before is done
+        wgmmaCommit();
+        wgmmaWait<1>(); // the step before is done
         if (step > 0) releaseX(last), releaseW(lastW);
         last = x.stage, lastW = w.stage;
         x.next(XS), w.next(wStages);
       }
     }
-    productWait<0>();
+    wgmmaWait<0>();
     UNROLL for (int e = 0; e < N / 2; e++) asm volatile("" : "+f"(acc[e])::"memory");
     releaseX(last);
     if (!OPENED<Q>) releaseW(lastW);
@@ -222,13 +222,13 @@ template <typename Q, bool GATED> struct Wide {
         }
         storeMatrix4T(to + j * 8 * LINE, v);
       }
-      namedBarrier(1 + group, 128);
+      namedBarrierSync(1 + group, 128);
       for (int s = threadX() % 128; s < slots * (COLS / 8); s += 128) {
         int line = s / (COLS / 8), column = s % (COLS / 8) * 8;
         Vec16 eight = InShared{sharedAddress(mine) + line * LINE + column * 2}.four(0);
         if (first + column < p.n) storeVec(p.y + (long)(job.slot + c + line) * p.n + first + column, eight);
       }
-      namedBarrier(1 + group, 128);
+      namedBarrierSync(1 + group, 128);
     }
   }
 };
@@ -242,21 +242,21 @@ template <typename Q, bool GATED> DEVICE void wideExperts(const WideExpertsParam
   w.xs = (sharedAddress(dynamic) + 1023) & ~1023u, w.ws = w.xs + W::XS * w.xStage;
   w.lines = dynamic + (w.ws + w.wStages * W::W_STAGE - sharedAddress(dynamic));
   if (threadX() == 0) {
-    for (int i = 0; i < W::XS; i++) barrierInit(w.xFull + 8 * i, 1), barrierInit(w.xEmpty + 8 * i, 2 * WORKERS);
-    for (int i = 0; i < w.wStages; i++) barrierInit(w.wFull + 8 * i, 1), barrierInit(w.wEmpty + 8 * i, WORKERS * 32);
-    barrierInitDone();
+    for (int i = 0; i < W::XS; i++) mbarrierInit(w.xFull + 8 * i, 1), mbarrierInit(w.xEmpty + 8 * i, 2 * WORKERS);
+    for (int i = 0; i < w.wStages; i++) mbarrierInit(w.wFull + 8 * i, 1), mbarrierInit(w.wEmpty + 8 * i, WORKERS * 32);
+    mbarrierInitFence();
   }
   clusterBarrier();
-  begin();
+  launchDependentsAndWait();
   if (warp() < 4) { // producers, which need few registers
-    keepRegisters<24>();
+    setmaxnregDec<24>();
     if (threadX() == 0) w.fetchX(p);
     if (threadX() == 32) w.fetchW(p);
     return;
   }
-  takeRegisters<240>();
+  setmaxnregInc<240>();
   Tour<W::ROWS> tour(p);
   for (Job job; tour.next(job);) w.run(p, job);
-  clusterBarrierLoose(); // the other block may still arrive at our barriers
+  clusterBarrierUnaligned(); // the other block may still arrive at our barriers
 }
 #endif

@@ -22,7 +22,7 @@ template <typename T> DEVICE float at(const NormParams& p, long i) {
 // rmsRow takes rows of any length, a number a thread and turn.
 template <typename T> DEVICE void rmsRow(const NormParams& p) {
   SHARED static float scratch[32];
-  begin();
+  launchDependentsAndWait();
   long base = (long)blockX() * p.n;
   float squares = 0;
   for (int i = threadX(); i < p.n; i += threads()) {
@@ -50,7 +50,7 @@ template <typename Y> DEVICE void rmsWide(const NormParams& p) {
   if (mine) {
     UNROLL for (int j = 0; j < 8; j++) w[j] = p.weight[i + j];
   }
-  begin();
+  launchDependentsAndWait();
   long base = (long)blockX() * p.n + i;
   float squares = 0;
   if (mine) {
@@ -88,7 +88,7 @@ KERNEL(1024, 1) rms_bf16_wide_i8(PARAM NormParams p) { rmsWide<i8>(p); }
 
 // rmsGroup: one warp a group (a head).
 template <typename T> DEVICE void rmsGroup(const NormParams& p) {
-  begin();
+  launchDependentsAndWait();
   long g = (long)blockX() * (threads() / 32) + warp();
   if (g >= (long)p.rows * p.groups) return;
   const T* x = (const T*)p.x + g * p.n;
@@ -106,7 +106,7 @@ KERNEL(128, 1) rms_group_bf16(PARAM NormParams p) { rmsGroup<bf16>(p); }
 // layerRow centres before it squares: the two-pass sum keeps its digits when the mean is large.
 template <typename T> DEVICE void layerRow(const NormParams& p) {
   SHARED static float scratch[32];
-  begin();
+  launchDependentsAndWait();
   long base = (long)blockX() * p.n;
   float sum = 0, squares = 0;
   for (int i = threadX(); i < p.n; i += threads()) sum += at<T>(p, base + i);

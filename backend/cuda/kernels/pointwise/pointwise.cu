@@ -30,7 +30,7 @@ DEVICE float one(int what, float limit, float x, float other) {
 }
 
 template <typename T> DEVICE void pointwise(const PointwiseParams& p) {
-  begin();
+  launchDependentsAndWait();
   long i = ((long)blockX() * threads() + threadX()) * 8;
   const T *x = (const T*)p.x, *other = (const T*)p.other;
   T* y = (T*)p.y;

@@ -12,7 +12,7 @@ struct AnglesParams {
 // The angle is a float32 product, as the reference has it, and may be 100,000 radians: it is reduced to one turn in
 // float64 before the hardware's sine and cosine, which are good to 5e-7 there.
 KERNEL(128, 1) angles(PARAM AnglesParams p) {
-  begin();
+  launchDependentsAndWait();
   int r = blockX();
   if (r >= p.step.counts[COUNT_TOKENS]) return;
   const float* f = p.frequencies + (p.perSequence ? (long)p.step.rowSeq[r] * p.pairs : 0);
@@ -39,7 +39,7 @@ struct RopeParams {
 
 // One thread turns one pair, or copies one number that does not turn.
 template <typename T> DEVICE void rope(const RopeParams& p) {
-  begin();
+  launchDependentsAndWait();
   long r = blockX();
   int half = p.dim / 2, rest = p.size - p.dim, work = half + rest;
   for (int i = threadX() + blockY() * threads(); i < p.heads * work; i += threads() * gridY()) {
@@ -79,7 +79,7 @@ DEVICE void turnPair(bf16& one, bf16& two, float c, float s) {
 // turnStore turns queries and keys and stores keys and values in the cache, so that the turned keys never lie in between. A
 // thread turns eight pairs, or copies eight numbers: dim divides by 16, what does not turn and vLen by 8.
 template <bool HALF> DEVICE void turnStore(const TurnStoreParams& p) {
-  begin();
+  launchDependentsAndWait();
   int r = blockX(), i = threadX() + blockY() * 256;
   if (r >= p.step.counts[COUNT_TOKENS]) return;
   int turning = p.dim / 16, units = turning + (p.size - p.dim) / 8, half = p.dim / 2;
@@ -89,7 +89,7 @@ template <bool HALF> DEVICE void turnStore(const TurnStoreParams& p) {
     int e = (i - (p.heads + p.kvHeads) * units) * 8;
     if (e >= p.vLen) return;
     Vec16 v = *(const Vec16*)(p.v + (long)r * p.vLen + e);
-    *(Vec16*)(cache.value(page, slot, 0) + e) = HALF ? asHalf(v) : v;
+    *(Vec16*)(cache.value(page, slot, 0) + e) = HALF ? bf16ToF16(v) : v;
     return;
   }
   int head = i / units, u = i % units;
@@ -99,7 +99,7 @@ template <bool HALF> DEVICE void turnStore(const TurnStoreParams& p) {
   if (u >= turning) {
     int e = p.dim + (u - turning) * 8;
     Vec16 v = *(const Vec16*)(x + e);
-    *(Vec16*)(y + e) = HALF && toCache ? asHalf(v) : v;
+    *(Vec16*)(y + e) = HALF && toCache ? bf16ToF16(v) : v;
     return;
   }
   int first = p.adjacent ? u * 16 : u * 8, second = p.adjacent ? first + 8 : first + half;
@@ -114,8 +114,8 @@ template <bool HALF> DEVICE void turnStore(const TurnStoreParams& p) {
     UNROLL for (int j = 0; j < 8; j++) turnPair(a[j], a[j + 8], turn[2 * j], turn[2 * j + 1]);
   }
   Vec16 v = ((Vec16*)a)[0], later = ((Vec16*)a)[1];
-  *(Vec16*)(y + first) = HALF && toCache ? asHalf(v) : v;
-  *(Vec16*)(y + second) = HALF && toCache ? asHalf(later) : later;
+  *(Vec16*)(y + first) = HALF && toCache ? bf16ToF16(v) : v;
+  *(Vec16*)(y + second) = HALF && toCache ? bf16ToF16(later) : later;
 }
 KERNEL(256, 1) turn_store_bf16(PARAM TurnStoreParams p) { turnStore<false>(p); }
 KERNEL(256, 1) turn_store_f16(PARAM TurnStoreParams p) { turnStore<true>(p); }

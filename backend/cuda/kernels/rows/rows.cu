@@ -13,7 +13,7 @@ struct EmbedParams {
 };
 
 template <typename W, typename T> DEVICE void embed(const EmbedParams& p) {
-  begin();
+  launchDependentsAndWait();
   int r = blockX();
   if (r >= p.step.counts[COUNT_TOKENS]) return;
   long id = p.index[r];
@@ -32,7 +32,7 @@ struct PickParams {
   int words;
 };
 template <typename W> DEVICE void pick(const PickParams& p) {
-  begin();
+  launchDependentsAndWait();
   int r = blockX();
   if (r >= p.step.counts[COUNT_LOGITS]) return;
   long from = p.step.picked[r];
@@ -49,7 +49,7 @@ struct KVWriteParams {
 };
 
 template <typename T, typename C> DEVICE void kvWrite(const KVWriteParams& p) {
-  begin();
+  launchDependentsAndWait();
   int r = blockX();
   if (r >= p.step.counts[COUNT_TOKENS]) return;
   Pages<C> cache = {p.cache, 1, p.kLen, p.vLen, p.step.pageShift}; // all heads of a token as one

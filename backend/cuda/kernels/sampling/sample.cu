@@ -39,7 +39,7 @@ template <typename T> DEVICE void sample(const SampleParams& p) {
   extern SHARED u64 memory[];
   Shared& s = *(Shared*)memory;
   u32* skip = (u32*)(&s + 1);
-  begin();
+  launchDependentsAndWait();
   const Row& r = p.rows[blockX()];
   Result& out = p.results[blockX()];
   const T* row = (const T*)p.logits + (long)r.row * p.vocab;

@@ -49,7 +49,7 @@ template <typename S> struct Sums {
   DEVICE void add(S& x, const float (&score)[4]) {
     float now[2] = {-1e30f, -1e30f}, w[4];
     UNROLL for (int i = 0; i < 4; i++) now[i & 1] = maxf(now[i & 1], score[i]);
-    if (anyOf(now[0] > top[0] + slack[0] || now[1] > top[1] + slack[1])) raise(now);
+    if (anySync(now[0] > top[0] + slack[0] || now[1] > top[1] + slack[1])) raise(now);
     UNROLL for (int i = 0; i < 4; i++) {
       w[i] = exp2(__builtin_fmaf(score[i], unit[i & 1], -shift[i & 1]));
       sum[i & 1] += w[i];
@@ -75,7 +75,7 @@ template <typename S> struct Sums {
 template <typename S, bool TURN, bool NORM = false> DEVICE void decode(const DecodeParams& p) {
   SHARED static Warps<S::WIDTH> warps;
   SHARED static Parts parts;
-  releaseNext();
+  launchDependents();
   const Step& s = p.step;
   int share = p.heads / p.kvHeads, blocksPerKV = ceilDiv(share, HEADS);
   int kv = blockY() / blocksPerKV, head0 = kv * share + blockY() % blocksPerKV * HEADS;
@@ -113,7 +113,7 @@ template <typename S, bool TURN, bool NORM = false> DEVICE void decode(const Dec
       if constexpr (NORM) return typename S::Norms{p.queryNorm, p.keyNorm};
       else return 0;
     }();
-    awaitInput();
+    gridDependencyWait();
     S::loadRaw(q, query, g < heads, p.kSize);
     typename S::Turn turn(p.angles + (long)row * p.kSize, p.adjacent);
     if (owner) {
@@ -127,7 +127,7 @@ template <typename S, bool TURN, bool NORM = false> DEVICE void decode(const Dec
     turn(q, p.adjacent);
     S::finish(q);
   } else {
-    awaitInput();
+    gridDependencyWait();
     S::loadQuery(q, query, g < heads, p.kSize);
     if (at < end) loadKeys(at), loadValues(at);
   }

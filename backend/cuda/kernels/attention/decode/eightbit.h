@@ -44,7 +44,7 @@ template <typename C, int KC, int VB, int VW> struct Bytes {
   float kUnit[2], vUnit[2];
 
   static DEVICE int place(int j, int i) { return (j / (2 * VW) * 8 + lane() / 4) * 4 * VW + j % (2 * VW) + i / 2 * 2 * VW; }
-  static DEVICE u32 pair(float first, float second) { return packHalf(first, second); }
+  static DEVICE u32 pair(float first, float second) { return packF16(first, second); }
   static DEVICE void loadQuery(Query& q, const bf16* x, bool in, int size) {
     Vec16 y[KC][2];
     UNROLL for (int c = 0; c < KC; c++) UNROLL for (int half = 0; half < 2; half++) {
@@ -53,7 +53,7 @@ template <typename C, int KC, int VB, int VW> struct Bytes {
     }
     if constexpr (SCALED) return round(q, y);
     UNROLL for (int c = 0; c < KC; c++) UNROLL for (int half = 0; half < 2; half++) {
-      Vec16 h = asHalf(y[c][half]);
+      Vec16 h = bf16ToF16(y[c][half]);
       UNROLL for (int w = 0; w < 4; w++) q.x[c * 4 + half * 2 + w / 2][w % 2] = h.x[w];
     }
   }
@@ -112,11 +112,11 @@ template <typename C, int KC, int VB, int VW> struct Bytes {
     if constexpr (SCALED) {
       const Vec16 &x = k[i / 2][0], &y = k[i / 2][1];
       int w = i % 2 * 2;
-      mma8(s.high, x.x[w], y.x[w], x.x[w + 1], y.x[w + 1], q.x[2 * i][0], q.x[2 * i + 1][0]);
-      mma8(s.low, x.x[w], y.x[w], x.x[w + 1], y.x[w + 1], q.x[2 * i][1], q.x[2 * i + 1][1]);
+      mmaS8(s.high, x.x[w], y.x[w], x.x[w + 1], y.x[w + 1], q.x[2 * i][0], q.x[2 * i + 1][0]);
+      mmaS8(s.low, x.x[w], y.x[w], x.x[w + 1], y.x[w + 1], q.x[2 * i][1], q.x[2 * i + 1][1]);
     } else {
       u32 a = k[i / 4][0].x[i % 4], b = k[i / 4][1].x[i % 4];
-      mmaHalf(s.x, opened(a, false, C()), opened(b, false, C()), opened(a, true, C()), opened(b, true, C()), q.x[i][0], q.x[i][1]);
+      mmaF16(s.x, opened(a, false, C()), opened(b, false, C()), opened(a, true, C()), opened(b, true, C()), q.x[i][0], q.x[i][1]);
     }
   }
   DEVICE float scoreOf(const Scores& s, int i) const { return SCALED ? (float)(s.high[i] * 256 + s.low[i]) * kUnit[i / 2] : s.x[i]; }
@@ -131,7 +131,7 @@ template <typename C, int KC, int VB, int VW> struct Bytes {
         to[0] = opened(first, false, C()), to[1] = opened(first, true, C()), to[2] = opened(second, false, C()), to[3] = opened(second, true, C());
       };
       both(a[0], 0, w), both(a[1], 0, w + VW / 2), both(a[2], 2, w), both(a[3], 2, w + VW / 2);
-      UNROLL for (int n = 0; n < 4; n++) mmaHalf(o[b * 2 * VW + w * 4 + n], a[0][n], a[1][n], a[2][n], a[3][n], b0, b1);
+      UNROLL for (int n = 0; n < 4; n++) mmaF16(o[b * 2 * VW + w * 4 + n], a[0][n], a[1][n], a[2][n], a[3][n], b0, b1);
     }
   }
 };

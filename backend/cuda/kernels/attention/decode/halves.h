@@ -67,10 +67,10 @@ template <typename C, int KC, int VH> struct Halves {
 
   static DEVICE int place(int j, int i) { return (j / 8 * 2 + i / 2) * 64 + lane() / 4 * 8 + j % 8; }
   static DEVICE void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-    if (HALF) mmaHalf(d, a0, a1, a2, a3, b0, b1);
+    if (HALF) mmaF16(d, a0, a1, a2, a3, b0, b1);
     else mma(d, a0, a1, a2, a3, b0, b1);
   }
-  static DEVICE u32 pair(float first, float second) { return HALF ? packHalf(first, second) : pack(first, second); }
+  static DEVICE u32 pair(float first, float second) { return HALF ? packF16(first, second) : pack(first, second); }
   static DEVICE void loadRaw(Query& q, const bf16* x, bool in, int size) {
     UNROLL for (int c = 0; c < KC; c++) {
       int d = c * 32 + lane() % 4 * 8;
@@ -78,7 +78,7 @@ template <typename C, int KC, int VH> struct Halves {
     }
   }
   static DEVICE void finish(Query& q) {
-    if (HALF) UNROLL for (int c = 0; c < KC; c++) q.x[c] = asHalf(q.x[c]);
+    if (HALF) UNROLL for (int c = 0; c < KC; c++) q.x[c] = bf16ToF16(q.x[c]);
   }
   static DEVICE void loadQuery(Query& q, const bf16* x, bool in, int size) {
     loadRaw(q, x, in, size);
@@ -146,7 +146,7 @@ template <typename C, int KC, int VH> struct Halves {
       UNROLL for (int h = 0; h < VH; h++) {
         int d = h * 64 + lane() / 4 * 8;
         v[h] = loadOnce(value + d, d < vSize);
-        if (HALF) v[h] = asHalf(v[h]);
+        if (HALF) v[h] = bf16ToF16(v[h]);
       }
     }
     DEVICE void store(C* key, C* value, int kSize, int vSize) const {

@@ -11,8 +11,8 @@ struct Bf16 {
   static DEVICE u32 pair(float a, float b) { return pack(a, b); }
 };
 struct Half {
-  static DEVICE Vec16 query(Vec16 x) { return asHalf(x); }
-  static DEVICE u32 pair(float a, float b) { return packHalf(a, b); }
+  static DEVICE Vec16 query(Vec16 x) { return bf16ToF16(x); }
+  static DEVICE u32 pair(float a, float b) { return packF16(a, b); }
 };
 
 // Work is what a block computes: one query head of up to 128 rows of one sequence, and which tiles of keys these see.

@@ -24,7 +24,7 @@ extern SHARED u8 dynamic[];
 template <int N> DEVICE float (&quad(float (&x)[N], int j))[4] { return *(float(*)[4])&x[4 * j]; }
 
 DEVICE void multiply(Bf16, float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma(d, a[0], a[1], a[2], a[3], b0, b1); }
-DEVICE void multiply(Half, float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mmaHalf(d, a[0], a[1], a[2], a[3], b0, b1); }
+DEVICE void multiply(Half, float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mmaF16(d, a[0], a[1], a[2], a[3], b0, b1); }
 
 // Source copies tiles of keys and values from their pages to shared memory, in lines of LINE bytes.
 template <int D, int KEYS, int THREADS, int LINE> struct Source {
@@ -57,9 +57,9 @@ template <int D, int KEYS, int THREADS, int LINE> struct Source {
       if (RUN * CHUNKS % THREADS != 0 && row >= RUN) break;
       u32 off = row * token + work.kv * size * 2 + chunk * 16;
       int left = chunk * 8 < size ? work.length - row - tile * KEYS : 0; // tokens from this one to the last
-      UNROLL for (int j = 0; j < KEYS / RUN; j++) copyAsync16(to + (j * RUN + row) * LINE + chunk * 16, run[j] + off, j * RUN < left);
+      UNROLL for (int j = 0; j < KEYS / RUN; j++) cpAsync16(to + (j * RUN + row) * LINE + chunk * 16, run[j] + off, j * RUN < left);
     }
-    copyCommit();
+    cpAsyncCommit();
   }
 };
 
@@ -69,7 +69,7 @@ template <int D, int KEYS, int THREADS, int LINE> struct Source {
 template <int D, int KEYS, int BANDS, typename N> DEVICE void flash(const FlashParams& p) {
   constexpr int THREADS = ROWS / (16 * BANDS) * 32, CHUNKS = D / 8, LINE = D * 2 + 16;
   u32 qAt = sharedAddress(dynamic), kAt = qAt + ROWS * LINE, vAt = kAt + KEYS * LINE;
-  begin();
+  launchDependentsAndWait();
   Work work(p, KEYS);
   if (work.kv >= p.kvHeads) return;
   Source<D, KEYS, THREADS, LINE> source(p, work);
@@ -96,12 +96,12 @@ template <int D, int KEYS, int BANDS, typename N> DEVICE void flash(const FlashP
 
   for (int tile = work.last; tile >= work.first; tile--) {
     int key0 = tile * KEYS;
-    copyWait<0>();
+    cpAsyncWait<0>();
     barrier(); // the keys are here, and nobody reads the last values any more
     source.values(vAt, tile);
     if (tile > work.first) source.find(tile - 1);
     auto turn = [&]() __attribute__((always_inline)) {
-      copyWait<0>();
+      cpAsyncWait<0>();
       barrier(); // the values are here, and nobody reads the keys any more
       if (tile > work.first) source.keys(kAt, tile - 1);
     };
@@ -112,9 +112,9 @@ template <int D, int KEYS, int BANDS, typename N> DEVICE void flash(const FlashP
     UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < KEYS / 2; i++) band[b].score[i] = 0;
     UNROLL for (int k = 0; k < D / 16; k++) {
       u32 q[BANDS][4], key[4];
-      UNROLL for (int b = 0; b < BANDS; b++) loadMatrix4(q[b], qMine + b * 16 * LINE + k * 32);
+      UNROLL for (int b = 0; b < BANDS; b++) ldmatrix4(q[b], qMine + b * 16 * LINE + k * 32);
       UNROLL for (int n = 0; n < KEYS / 16; n++) {
-        loadMatrix4(key, kAt + across + n * 16 * LINE + k * 32);
+        ldmatrix4(key, kAt + across + n * 16 * LINE + k * 32);
         UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < 2; i++) multiply(N(), quad(band[b].score, 2 * n + i), q[b], key[2 * i], key[2 * i + 1]);
       }
     }
@@ -124,13 +124,13 @@ template <int D, int KEYS, int BANDS, typename N> DEVICE void flash(const FlashP
       if (p.softcap != 0) band[b].cap(p.scale, p.softcap);
       if (edge) band[b].hide(key0, mine + b * bandStep, rowStep, p.window);
       band[b].soften(scaled);
-      if (!allOf(band[b].shrink[0] == 1 && band[b].shrink[1] == 1)) band[b].rescale(); // few tiles bring a larger score
+      if (!allSync(band[b].shrink[0] == 1 && band[b].shrink[1] == 1)) band[b].rescale(); // few tiles bring a larger score
     }
     UNROLL for (int k = 0; k < KEYS / 16; k++) {
       u32 w[BANDS][4], value[4];
       UNROLL for (int b = 0; b < BANDS; b++) band[b].template weights<N>(w[b], k);
       UNROLL for (int n = 0; n < D / 16; n++) {
-        loadMatrix4T(value, vAt + down + k * 16 * LINE + n * 32);
+        ldmatrix4Trans(value, vAt + down + k * 16 * LINE + n * 32);
         UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < 2; i++) multiply(N(), quad(band[b].out, 2 * n + i), w[b], value[2 * i], value[2 * i + 1]);
       }
     }

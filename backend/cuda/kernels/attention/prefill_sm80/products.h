@@ -2,10 +2,10 @@
 #pragma once
 #include "../../sm90.h"
 
-#define NAMES40 NAMES32 ",%32,%33,%34,%35,%36,%37,%38,%39"
-#define SUMS40(kind) SUMS32(kind), FOUR_SUMS(kind, 32), FOUR_SUMS(kind, 36)
+#define ACC_NAMES40 ACC_NAMES32 ",%32,%33,%34,%35,%36,%37,%38,%39"
+#define ACC_OPERANDS40(kind) ACC_OPERANDS32(kind), FOUR_OPERANDS(kind, 32), FOUR_OPERANDS(kind, 36)
 
-PRODUCT(product, "bf16", 80, 40)
-PRODUCT(productHalf, "f16", 80, 40)
-PRODUCT_T(productT, "bf16", 256, 128)
-PRODUCT_T(productTHalf, "f16", 256, 128)
+WGMMA_SS(wgmma, "bf16", 80, 40)
+WGMMA_SS(wgmmaF16, "f16", 80, 40)
+WGMMA_RS_TRANS(wgmmaRSTrans, "bf16", 256, 128)
+WGMMA_RS_TRANS(wgmmaRSTransF16, "f16", 256, 128)

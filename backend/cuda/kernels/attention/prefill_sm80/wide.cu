@@ -27,10 +27,10 @@ template <bool B> struct Is { static constexpr bool value = B; };
 template <int N> DEVICE void settle(float (&x)[N]) { // products have written x: nothing may be moved across
   UNROLL for (int i = 0; i < N; i++) asm volatile("" : "+f"(x[i])::"memory");
 }
-DEVICE void multiply(Bf16, float (&d)[KEYS / 2], u64 a, u64 b, int add) { product(d, a, b, add); }
-DEVICE void multiply(Half, float (&d)[KEYS / 2], u64 a, u64 b, int add) { productHalf(d, a, b, add); }
-DEVICE void multiply(Bf16, float (&d)[D / 2], const u32 (&a)[4], u64 b) { productT(d, a[0], a[1], a[2], a[3], b); }
-DEVICE void multiply(Half, float (&d)[D / 2], const u32 (&a)[4], u64 b) { productTHalf(d, a[0], a[1], a[2], a[3], b); }
+DEVICE void multiply(Bf16, float (&d)[KEYS / 2], u64 a, u64 b, int add) { wgmma(d, a, b, add); }
+DEVICE void multiply(Half, float (&d)[KEYS / 2], u64 a, u64 b, int add) { wgmmaF16(d, a, b, add); }
+DEVICE void multiply(Bf16, float (&d)[D / 2], const u32 (&a)[4], u64 b) { wgmmaRSTrans(d, a[0], a[1], a[2], a[3], b); }
+DEVICE void multiply(Half, float (&d)[D / 2], const u32 (&a)[4], u64 b) { wgmmaRSTransF16(d, a[0], a[1], a[2], a[3], b); }
 
 // Room is where a block keeps queries and its rings of tiles of keys and of values, and the barriers that say of each that it has
 // come and that it is free.
@@ -42,16 +42,16 @@ struct Room {
     kFull = bars, vFull = kFull + 8 * STAGES, kEmpty = vFull + 8 * STAGES, vEmpty = kEmpty + 8 * STAGES;
   }
   DEVICE void init() {
-    for (int i = 0; i < 2 * STAGES; i++) barrierInit(kFull + 8 * i, 1), barrierInit(kEmpty + 8 * i, 8); // eight warps hand a tile back
-    barrierInitDone();
+    for (int i = 0; i < 2 * STAGES; i++) mbarrierInit(kFull + 8 * i, 1), mbarrierInit(kEmpty + 8 * i, 8); // eight warps hand a tile back
+    mbarrierInitFence();
   }
-  DEVICE void awaitKeys(int i) const { barrierWait(kFull + 8 * (i % STAGES), i / STAGES & 1); }
-  DEVICE void awaitValues(int i) const { barrierWait(vFull + 8 * (i % STAGES), i / STAGES & 1); }
+  DEVICE void awaitKeys(int i) const { mbarrierWait(kFull + 8 * (i % STAGES), i / STAGES & 1); }
+  DEVICE void awaitValues(int i) const { mbarrierWait(vFull + 8 * (i % STAGES), i / STAGES & 1); }
   DEVICE void releaseKeys(int i) const {
-    if (lane() == 0) barrierArrive(kEmpty + 8 * (i % STAGES));
+    if (lane() == 0) mbarrierArrive(kEmpty + 8 * (i % STAGES));
   }
   DEVICE void releaseValues(int i) const {
-    if (lane() == 0) barrierArrive(vEmpty + 8 * (i % STAGES));
+    if (lane() == 0) mbarrierArrive(vEmpty + 8 * (i % STAGES));
   }
 
   // produce fetches all tiles, with a warp, a lane a box, or with one fetch pages that follow each other.
@@ -61,16 +61,16 @@ struct Room {
       int token = (work.last - i) * KEYS + lane() * p.box, in = token & ((1 << s.pageShift) - 1);
       bool mine = lane() < KEYS / p.box; // beyond the last token is no page: zeros arrive
       int page = mine && token < work.length ? s.pages[(long)work.seq * s.seqPages + (token >> s.pageShift)] : -1, start = uniform(page);
-      bool run = p.box == 1 << s.pageShift && allOf(!mine || page == start + lane());
+      bool run = p.box == 1 << s.pageShift && allSync(!mine || page == start + lane());
       auto fetch = [&](u32 to, const TensorMap& one, const TensorMap& many, int column, u32 full) {
-        if (lane() == 0) barrierExpect(full, TILE);
+        if (lane() == 0) mbarrierExpectTx(full, TILE);
         warpBarrier();
         if (run ? lane() == 0 : mine)
-          UNROLL for (int h = 0; h < PANELS; h++) fetchBox3(to + h * PANEL + lane() * p.box * 128, run ? &many : &one, column + h * 64, in, page, full);
+          UNROLL for (int h = 0; h < PANELS; h++) tmaLoad3D(to + h * PANEL + lane() * p.box * 128, run ? &many : &one, column + h * 64, in, page, full);
       };
-      if (i >= STAGES) barrierWait(kEmpty + 8 * (i % STAGES), (i / STAGES + 1) & 1);
+      if (i >= STAGES) mbarrierWait(kEmpty + 8 * (i % STAGES), (i / STAGES + 1) & 1);
       fetch(k + i % STAGES * TILE, p.k, p.kRun, work.kv * p.kSize, kFull + 8 * (i % STAGES));
-      if (i >= STAGES) barrierWait(vEmpty + 8 * (i % STAGES), (i / STAGES + 1) & 1);
+      if (i >= STAGES) mbarrierWait(vEmpty + 8 * (i % STAGES), (i / STAGES + 1) & 1);
       fetch(v + i % STAGES * TILE, p.v, p.vRun, work.kv * p.vSize, vFull + 8 * (i % STAGES));
     }
   }
@@ -82,8 +82,8 @@ struct Room {
       if (row < work.rows && c * 8 < p.kSize) x = N::query(*(const Vec16*)(p.q + ((long)(work.row0 + row) * p.heads + work.head) * p.kSize + c * 8));
       storeShared(q + c / 8 * Q_PANEL + row * 128 + ((c % 8) ^ (r & 7)) * 16, x);
     }
-    sharedFence();
-    namedBarrier(1 + group, 128);
+    fenceProxyAsync();
+    namedBarrierSync(1 + group, 128);
   }
   // clearValues zeroes what nobody wrote in the first tile, from line `from` on: a weight of 0 does not silence NaN. Where both
   // warpgroups look at that tile, both write the same zeros: neither waits for the other.
@@ -91,8 +91,8 @@ struct Room {
     awaitValues(0);
     for (int c = threadX() & 127; c < (KEYS - from) * PANELS * 8; c += 128)
       storeShared(v + c % PANELS * PANEL + (from + c / (PANELS * 8)) * 128 + c / PANELS % 8 * 16, Vec16{});
-    sharedFence();
-    namedBarrier(1 + group, 128);
+    fenceProxyAsync();
+    namedBarrierSync(1 + group, 128);
   }
 };
 
@@ -102,19 +102,19 @@ template <bool CAP, typename N> DEVICE void wide(const WideParams& p) {
   Room room(sharedAddress(bars));
   if (threadX() == 0) room.init();
   barrier();
-  releaseNext();
+  launchDependents();
   Work work(p, KEYS);
   if (work.kv >= p.kvHeads) return;
   if (uniform(warp()) < 4) {
-    keepRegisters<40>();
+    setmaxnregDec<40>();
     if (warp() > 0) return;
-    awaitInput();
+    gridDependencyWait();
     room.produce(p, work);
     return;
   }
 
-  takeRegisters<232>();
-  awaitInput();
+  setmaxnregInc<232>();
+  gridDependencyWait();
   int mine = uniform(warp()), group = mine / 4 - 1;
   room.loadQueries<N>(p, work, group);
   Band<D, KEYS> band;
@@ -129,18 +129,18 @@ template <bool CAP, typename N> DEVICE void wide(const WideParams& p) {
 
   auto scores = [&](int i) __attribute__((always_inline)) {
     room.awaitKeys(i);
-    productFence();
-    u64 q = operand(room.q + group * 64 * 128), key = operand(room.k + i % STAGES * TILE);
+    wgmmaFence();
+    u64 q = smemDescriptor(room.q + group * 64 * 128), key = smemDescriptor(room.k + i % STAGES * TILE);
     UNROLL for (int k = 0; k < D / 16; k++) multiply(N(), band.score, q + (k / 4 * Q_PANEL + k % 4 * 32) / 16, key + (k / 4 * PANEL + k % 4 * 32) / 16, k > 0);
-    productCommit();
+    wgmmaCommit();
   };
   auto weighted = [&](int i) __attribute__((always_inline)) { // out += w × values, after it is brought to the new maximum
     band.rescale();
     room.awaitValues(i);
-    productFence();
-    u64 values = operandT(room.v + i % STAGES * TILE, PANEL);
+    wgmmaFence();
+    u64 values = smemDescriptorTrans(room.v + i % STAGES * TILE, PANEL);
     UNROLL for (int k = 0; k < KEYS / 16; k++) multiply(N(), band.out, w[k], values + k * 2048 / 16);
-    productCommit();
+    wgmmaCommit();
   };
   auto soften = [&](int i, auto edge) __attribute__((always_inline)) {
     if (CAP) band.cap(p.scale, p.softcap);
@@ -149,11 +149,11 @@ template <bool CAP, typename N> DEVICE void wide(const WideParams& p) {
   };
   auto weights = [&]() __attribute__((always_inline)) { UNROLL for (int k = 0; k < KEYS / 16; k++) band.template weights<N>(w[k], k); };
   // The warpgroups take turns: while one's products run on the tensor cores, the other computes its weights.
-  auto takeTurn = [&]() __attribute__((always_inline)) { namedBarrier(4 + group, 256); };
+  auto takeTurn = [&]() __attribute__((always_inline)) { namedBarrierSync(4 + group, 256); };
   auto giveTurn = [&](int i) __attribute__((always_inline)) {
-    if (group == 0 || i + 1 < steps) namedArrive(5 - group, 256);
+    if (group == 0 || i + 1 < steps) namedBarrierArrive(5 - group, 256);
   };
-  if (group == 1) namedArrive(4, 256);
+  if (group == 1) namedBarrierArrive(4, 256);
   for (int i = 0; i < skip; i++) {
     takeTurn();
     giveTurn(i);
@@ -166,7 +166,7 @@ template <bool CAP, typename N> DEVICE void wide(const WideParams& p) {
   int known = work.length - work.last * KEYS; // tokens of the last tile
   if (skip == 0 && known < KEYS) room.clearValues(known, group);
   scores(skip);
-  productWait<0>();
+  wgmmaWait<0>();
   settle(band.score);
   room.releaseKeys(skip);
   soften(skip, Is<true>());
@@ -179,12 +179,12 @@ template <bool CAP, typename N> DEVICE void wide(const WideParams& p) {
     scores(i + 1);
     weighted(i);
     giveTurn(i);
-    productWait<1>();
+    wgmmaWait<1>();
     settle(band.score);
     room.releaseKeys(i + 1);
     soften(i + 1, edge);
     if (band.sum[0] + band.sum[1] < 0) asm volatile("trap;"); // never; but the assembler may not put this behind the wait then
-    productWait<0>(); // nothing may be under way where the loop turns: the compiler moves registers there
+    wgmmaWait<0>(); // nothing may be under way where the loop turns: the compiler moves registers there
     settle(band.out);
     room.releaseValues(i);
     weights();
@@ -196,7 +196,7 @@ template <bool CAP, typename N> DEVICE void wide(const WideParams& p) {
   takeTurn();
   weighted(steps - 1);
   giveTurn(steps - 1);
-  productWait<0>();
+  wgmmaWait<0>();
   settle(band.out);
   band.store(p, work, group * 64 + (mine & 3) * 16, scaled);
 }

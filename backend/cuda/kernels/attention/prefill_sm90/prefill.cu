@@ -16,16 +16,16 @@ template <int D, int STAGES, bool CAP, bool HALF> DEVICE void prefill(const Pref
   const Block<D / 64, STAGES> at(sharedAddress(dynamic), sharedAddress(barriers), tiles);
   if (threadX() == 0) at.init();
   barrier();
-  releaseNext();
+  launchDependents();
   if (warp() < 4) {
-    keepRegisters<40>();
-    awaitInput();
+    setmaxnregDec<40>();
+    gridDependencyWait();
     if (warp() == 0) at.fetch(p);
     if (warp() == 1) at.choose(p);
     return;
   }
-  takeRegisters<232>();
-  awaitInput(); // what is written here may still be read by the launch before
+  setmaxnregInc<232>();
+  gridDependencyWait(); // what is written here may still be read by the launch before
   Rows<D, STAGES, CAP, HALF> rows(p, at);
   rows.compute();
 }

@@ -36,38 +36,38 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
     if (group == 1) giveTurn();
   }
   DEVICE void takeTurn() const {
-    if (TURNS) namedBarrier(4 + group, 256);
+    if (TURNS) namedBarrierSync(4 + group, 256);
   }
   DEVICE void giveTurn() const {
-    if (TURNS) namedArrive(5 - group, 256);
+    if (TURNS) namedBarrierArrive(5 - group, 256);
   }
-  DEVICE void together() const { namedBarrier(1 + group, 128); } // the warpgroup's threads
+  DEVICE void together() const { namedBarrierSync(1 + group, 128); } // the warpgroup's threads
   DEVICE int stage(int i) const { return (before + i) % STAGES; }
   DEVICE u32 phase(int i) const { return (before + i) / STAGES & 1; }
   DEVICE void release(u32 bars, int i) const {
-    if (lane() == 0) barrierArrive(bars + 8 * stage(i));
+    if (lane() == 0) mbarrierArrive(bars + 8 * stage(i));
   }
 
   DEVICE void scores(int i) {
-    barrierWait(at.kFull + 8 * stage(i), phase(i));
-    productFence();
-    u64 query = operand(q), key = operand(at.k + stage(i) * at.RUN);
+    mbarrierWait(at.kFull + 8 * stage(i), phase(i));
+    wgmmaFence();
+    u64 query = smemDescriptor(q), key = smemDescriptor(at.k + stage(i) * at.RUN);
     UNROLL for (int k = 0; k < D / 16; k++) {
       int off = (k / 4 * COLUMNS + k % 4 * 32) / 16;
-      if (HALF) productHalf(sc, query + off, key + off, k > 0);
-      else product(sc, query + off, key + off, k > 0);
+      if (HALF) wgmmaF16(sc, query + off, key + off, k > 0);
+      else wgmma(sc, query + off, key + off, k > 0);
     }
-    productCommit();
+    wgmmaCommit();
   }
   DEVICE void weighted(int i) { // o += w × values
-    barrierWait(at.vFull + 8 * stage(i), phase(i));
-    productFence();
-    u64 values = operandT(at.v + stage(i) * at.RUN, COLUMNS);
+    mbarrierWait(at.vFull + 8 * stage(i), phase(i));
+    wgmmaFence();
+    u64 values = smemDescriptorTrans(at.v + stage(i) * at.RUN, COLUMNS);
     UNROLL for (int k = 0; k < KEYS / 16; k++) {
-      if (HALF) productTHalf(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
-      else productT(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
+      if (HALF) wgmmaRSTransF16(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
+      else wgmmaRSTrans(o, w[k][0], w[k][1], w[k][2], w[k][3], values + k * 2048 / 16);
     }
-    productCommit();
+    wgmmaCommit();
   }
   // Of what products have written nothing may be moved across these.
   DEVICE void scoresDone() { UNROLL for (int j = 0; j < KEYS / 2; j++) asm volatile("" : "+f"(sc[j])::"memory"); }
@@ -101,7 +101,7 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
   }
   DEVICE void weights() { // and o scaled to the new maximum
     UNROLL for (int k = 0; k < KEYS / 16; k++) UNROLL for (int e = 0; e < 4; e++)
-      w[k][e] = HALF ? packHalf(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]) : pack(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]);
+      w[k][e] = HALF ? packF16(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]) : pack(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]);
     UNROLL for (int j = 0; j < D / 2; j++) o[j] *= shrink[j / 2 % 2];
   }
   template <bool MASKED> DEVICE void round(int i) {
@@ -109,12 +109,12 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
     scores(i + 1);
     weighted(i);
     giveTurn();
-    productWait<1>();
+    wgmmaWait<1>();
     scoresDone();
     release(at.kEmpty, i + 1);
     softmax<MASKED>(i + 1);
     if (sum[0] + sum[1] < 0) asm volatile("trap;"); // never; but the assembler may not put the softmax behind the wait then
-    productWait<0>(); // nothing may be under way where the loop turns: the compiler moves registers there
+    wgmmaWait<0>(); // nothing may be under way where the loop turns: the compiler moves registers there
     sumsDone();
     release(at.vEmpty, i);
     weights();
@@ -124,18 +124,18 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
   DEVICE void queriesToHalves() const {
     for (int i = me; i < 64 * H * 8; i += 128) {
       u32 from = q + i / 512 * COLUMNS + i % 512 * 16;
-      storeShared(from, asHalf(loadShared(from)));
+      storeShared(from, bf16ToF16(loadShared(from)));
     }
-    sharedFence();
+    fenceProxyAsync();
     together();
   }
   // clearValues zeroes what nobody wrote behind the last token: a weight of 0 does not silence NaN. Where both warpgroups look at the
   // sequence's last run, both write the same zeros: neither waits for the other.
   DEVICE void clearValues() const {
-    barrierWait(at.vFull + 8 * stage(0), phase(0));
+    mbarrierWait(at.vFull + 8 * stage(0), phase(0));
     for (int c = me; c < (end * KEYS - length) * H * 8; c += 128)
       storeShared(at.v + stage(0) * at.RUN + c % H * COLUMNS + (length - (end - 1) * KEYS + c / (H * 8)) * 128 + c / H % 8 * 16, {});
-    sharedFence();
+    fenceProxyAsync();
     together();
   }
   // pass lets the leading runs of keys go that lie beyond the position of every row.
@@ -143,16 +143,16 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
     for (int i = 0; i < skip; i++) {
       takeTurn();
       giveTurn();
-      barrierWait(at.kFull + 8 * stage(i), phase(i));
+      mbarrierWait(at.kFull + 8 * stage(i), phase(i));
       release(at.kEmpty, i);
-      barrierWait(at.vFull + 8 * stage(i), phase(i));
+      mbarrierWait(at.vFull + 8 * stage(i), phase(i));
       release(at.vEmpty, i);
     }
   }
   DEVICE void attend(int skip, int steps) {
     UNROLL for (int i = 0; i < D / 2; i++) o[i] = 0;
     scores(skip);
-    productWait<0>();
+    wgmmaWait<0>();
     scoresDone();
     release(at.kEmpty, skip);
     softmax<true>(skip);
@@ -168,7 +168,7 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
     takeTurn();
     weighted(steps - 1);
     giveTurn();
-    productWait<0>();
+    wgmmaWait<0>();
     sumsDone();
     release(at.vEmpty, steps - 1);
   }
@@ -200,7 +200,7 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
       Vec16 x = loadShared(place(c, row0 + i));
       if (i < rows && c * 8 < p.vSize) *(Vec16*)(y + (long)i * p.heads * p.vSize) = x;
     }
-    sharedFence();
+    fenceProxyAsync();
     warpBarrier();
   }
 
@@ -208,7 +208,7 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
   DEVICE void compute() {
     for (int n = 0;; n++) {
       int slot = n % SLOTS;
-      barrierWait(at.known + 8 * slot, n / SLOTS & 1);
+      mbarrierWait(at.known + 8 * slot, n / SLOTS & 1);
       const Tile tile = Tile::read(at.tiles[slot]);
       end = tile.end, length = tile.length;
       if (end == 0) break;
@@ -219,14 +219,14 @@ template <int D, int STAGES, bool CAP, bool HALF> struct Rows {
       int skip = none ? steps : mini(steps, end - 1 - high / KEYS);
       q = at.q + slot * at.RUN + group * 64 * 128;
       UNROLL for (int h = 0; h < 2; h++) top[h] = HIDDEN, sum[h] = 0;
-      barrierWait(at.qFull + 8 * slot, n / SLOTS & 1);
+      mbarrierWait(at.qFull + 8 * slot, n / SLOTS & 1);
       if (HALF) queriesToHalves();
       pass(skip);
       if (skip == 0 && end * KEYS > length) clearValues();
       if (skip < steps) attend(skip, steps);
       before += steps;
       store(Tile::read(at.tiles[slot])); // again, rather than keep its numbers
-      if (lane() == 0) barrierArrive(at.done + 8 * slot);
+      if (lane() == 0) mbarrierArrive(at.done + 8 * slot);
     }
     if (group == 0) takeTurn(); // the other's last
   }

@@ -70,11 +70,11 @@ template <int H, int STAGES> struct Block {
   }
   DEVICE void init() const { // by one thread; eight warps compute, one fetches
     for (int i = 0; i < STAGES; i++) {
-      barrierInit(kFull + 8 * i, 1), barrierInit(vFull + 8 * i, 1);
-      barrierInit(kEmpty + 8 * i, 8), barrierInit(vEmpty + 8 * i, 8);
+      mbarrierInit(kFull + 8 * i, 1), mbarrierInit(vFull + 8 * i, 1);
+      mbarrierInit(kEmpty + 8 * i, 8), mbarrierInit(vEmpty + 8 * i, 8);
     }
-    for (int i = 0; i < SLOTS; i++) barrierInit(known + 8 * i, 1), barrierInit(qFull + 8 * i, 1), barrierInit(done + 8 * i, 9);
-    barrierInitDone();
+    for (int i = 0; i < SLOTS; i++) mbarrierInit(known + 8 * i, 1), mbarrierInit(qFull + 8 * i, 1), mbarrierInit(done + 8 * i, 9);
+    mbarrierInitFence();
   }
 
   // choose is the work of a warp: it takes tile after tile for the block, a tile ahead, and fetches their queries.
@@ -92,13 +92,13 @@ template <int H, int STAGES> struct Block {
         }
         next = shuffleFrom(next, 0);
       }
-      if (n >= SLOTS) barrierWait(done + 8 * slot, (n / SLOTS + 1) & 1);
+      if (n >= SLOTS) mbarrierWait(done + 8 * slot, (n / SLOTS + 1) & 1);
       if (lane() == 0) {
         tiles[slot] = t;
-        barrierArrive(known + 8 * slot);
+        mbarrierArrive(known + 8 * slot);
         if (t.end > 0) {
-          barrierExpect(qFull + 8 * slot, RUN);
-          for (int h = 0; h < H; h++) fetchBox3(q + slot * RUN + h * COLUMNS, &p.q, h * 64, t.head, t.row0, qFull + 8 * slot);
+          mbarrierExpectTx(qFull + 8 * slot, RUN);
+          for (int h = 0; h < H; h++) tmaLoad3D(q + slot * RUN + h * COLUMNS, &p.q, h * 64, t.head, t.row0, qFull + 8 * slot);
         }
       }
       if (t.end == 0) return;
@@ -111,9 +111,9 @@ template <int H, int STAGES> struct Block {
     const Step& s = p.step;
     int boxes = KEYS / p.box, fetched = 0;
     for (int n = 0;; n++) {
-      barrierWait(known + 8 * (n % SLOTS), n / SLOTS & 1);
+      mbarrierWait(known + 8 * (n % SLOTS), n / SLOTS & 1);
       Tile t = Tile::read(tiles[n % SLOTS]);
-      if (lane() == 0) barrierArrive(done + 8 * (n % SLOTS));
+      if (lane() == 0) mbarrierArrive(done + 8 * (n % SLOTS));
       if (t.end == 0) return;
       int kv = t.head / (p.heads / p.kvHeads);
       auto pageOf = [&](int run) { // the page of this lane's box of 128 keys; -1, which arrives as zeros, beyond the last token
@@ -123,14 +123,14 @@ template <int H, int STAGES> struct Block {
       int page = pageOf(t.end - 1);
       for (int run = t.end - 1; run >= t.first; run--, fetched++) {
         int stage = fetched % STAGES, in = (run * KEYS + lane() * p.box) & ((1 << s.pageShift) - 1), start = shuffleFrom(page, 0);
-        bool whole = boxes > 1 && allOf(lane() >= boxes || page == start + lane());
+        bool whole = boxes > 1 && allSync(lane() >= boxes || page == start + lane());
         auto fetchRun = [&](u32 to, const TensorMap& one, const TensorMap& many, int column, u32 full, u32 empty) {
-          if (fetched >= STAGES) barrierWait(empty + 8 * stage, (fetched / STAGES + 1) & 1);
-          if (lane() == 0) barrierExpect(full + 8 * stage, RUN);
+          if (fetched >= STAGES) mbarrierWait(empty + 8 * stage, (fetched / STAGES + 1) & 1);
+          if (lane() == 0) mbarrierExpectTx(full + 8 * stage, RUN);
           warpBarrier();
           if (lane() < (whole ? 1 : boxes))
             UNROLL for (int h = 0; h < H; h++)
-              fetchBox3(to + stage * RUN + h * COLUMNS + lane() * p.box * 128, whole ? &many : &one, column + h * 64, in, page, full + 8 * stage);
+              tmaLoad3D(to + stage * RUN + h * COLUMNS + lane() * p.box * 128, whole ? &many : &one, column + h * 64, in, page, full + 8 * stage);
         };
         fetchRun(k, p.k, p.kRun, kv * p.kSize, kFull, kEmpty);
         fetchRun(v, p.v, p.vRun, kv * p.vSize, vFull, vEmpty);

@@ -18,7 +18,7 @@ constexpr int MAX_SIZE = 512, BLOCK_SIZE = 256; // numbers of a head, and those 
 
 template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
   SHARED static float qs[4][MAX_SIZE];
-  begin();
+  launchDependentsAndWait();
   int r = blockX(), h = blockY() * 4 + warp();
   if (r >= p.step.counts[COUNT_TOKENS] || h >= p.heads) return;
   const Step& s = p.step;

@@ -1,4 +1,4 @@
-// Package densesimt is the linear layer on the ordinary arithmetic units: rows of f32 with weights of f32 or bf16, and all in bf16.
+// Package densesimt is the SIMT fallback GEMM, without tensor cores: rows of f32 with weights of f32 or bf16, and all in bf16.
 package densesimt
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// Params mirrors LinearParams of linear.cu.
+// Params mirrors GemmParams of linear.cu.
 type Params struct {
 	X, W, Bias, Y  driver.Ptr // [M, K], [N, K], [N] float32 or 0, [M, N]
 	M, N, K, ToF32 int32      // ToF32: whether Y is float32, not bf16

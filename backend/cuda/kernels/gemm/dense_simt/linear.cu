@@ -1,8 +1,8 @@
-// The linear layer on the ordinary float32 units: what f32 activations and weights of
-// no faster kernel run on, and the plain version the tensor-core kernels are tested against.
+// SIMT fallback GEMM, on the float32 units: for f32 activations and weights that no faster kernel takes,
+// and the plain version that the tensor-core kernels are tested against.
 #include "../../cuda.h"
 
-struct LinearParams {
+struct GemmParams {
   const void* x;     // [m, k]
   const void* w;     // [n, k]
   const float* bias; // [n] or null
@@ -13,9 +13,9 @@ struct LinearParams {
 constexpr int TILE = 64, DEPTH = 16;
 
 // A block computes 64 × 64 results; each of its 256 threads 4 × 4 of them.
-template <typename X, typename W> DEVICE void linear(const LinearParams& p) {
+template <typename X, typename W> DEVICE void linear(const GemmParams& p) {
   SHARED static float xs[DEPTH][TILE + 4], ws[DEPTH][TILE + 4];
-  begin();
+  launchDependentsAndWait();
   int m0 = blockY() * TILE, n0 = blockX() * TILE, tx = threadX() % 16, ty = threadX() / 16;
   float acc[4][4] = {};
   for (int k0 = 0; k0 < p.k; k0 += DEPTH) {
@@ -41,6 +41,6 @@ template <typename X, typename W> DEVICE void linear(const LinearParams& p) {
     else ((bf16*)p.y)[(long)m * p.n + n] = fromFloat<bf16>(v);
   }
 }
-KERNEL(256, 1) linear_f32_f32(PARAM LinearParams p) { linear<float, float>(p); }
-KERNEL(256, 1) linear_f32_bf16(PARAM LinearParams p) { linear<float, bf16>(p); }
-KERNEL(256, 1) linear_bf16_bf16(PARAM LinearParams p) { linear<bf16, bf16>(p); }
+KERNEL(256, 1) linear_f32_f32(PARAM GemmParams p) { linear<float, float>(p); }
+KERNEL(256, 1) linear_f32_bf16(PARAM GemmParams p) { linear<float, bf16>(p); }
+KERNEL(256, 1) linear_bf16_bf16(PARAM GemmParams p) { linear<bf16, bf16>(p); }

@@ -1,5 +1,4 @@
-// Package densesm80 is the linear layer for many rows on any GPU with bf16 tensor cores, in bf16 or in numbers of eight bits with a scale a
-// row.
+// Package densesm80 is dense GEMM by mma.sync on any GPU with bf16 tensor cores, in bf16 or in 8 bits with a scale a row.
 package densesm80
 
 import (
@@ -8,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// Params mirrors TileParams of tile.h. K counts kernels.Pairs.
+// Params mirrors GemmParams of tile.h. K counts kernels.Pairs.
 type Params struct {
 	X, W, Bias    driver.Ptr // [M, K], [N, K], [N] float32 or 0
 	Scale, XScale driver.Ptr // [N] and [M] float32, what a number of each row of W and X counts; not of BF16

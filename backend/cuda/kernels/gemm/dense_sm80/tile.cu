@@ -1,5 +1,5 @@
-// The linear layer for many rows in bf16; see tile.h.
-#include "tile.h"
-using namespace tiled;
+// Dense GEMM with mma.sync in bf16; see gemm.h.
+#include "gemm.h"
+using namespace dense_sm80;
 
-KERNEL(256, 2) tile(PARAM TileParams p) { tile<Bf16>(p); }
+KERNEL(256, 2) tile(PARAM GemmParams p) { tile<MmaBf16>(p); }

@@ -1,5 +1,6 @@
-// Package densesm90 is the linear layer on Hopper's tensor cores: Y = X × Wᵀ in bf16, or in numbers of eight bits with a scale a row, for
-// any number of rows, up to three weights that read the same rows in one launch, or the two of a gate with its function.
+// Package densesm90 is dense GEMM on Hopper: Y = X × Wᵀ by wgmma and TMA in a persistent, warp-specialised kernel with stream-K, in bf16 or in 8 bits
+// with a scale a row, for any number of rows; up to three weights that read the same rows in one launch (fused QKV), or gate and up with the
+// activation as the epilogue (SwiGLU, GeGLU).
 package densesm90
 
 import (
@@ -19,13 +20,13 @@ type part struct {
 
 // params mirrors GemmParams of gemm.h.
 type params struct {
-	W                       [3]driver.TensorMap
-	X                       driver.TensorMap
-	Part                    [3]part
-	Sums, XScale            driver.Ptr
-	M, K, Parts, Fn         int32
-	RowTiles, Tiles, Stream int32
-	Gap                     int32
+	W                            [3]driver.TensorMap
+	X                            driver.TensorMap
+	Part                         [3]part
+	Sums, XScale                 driver.Ptr
+	M, K, Parts, Fn              int32
+	RowTiles, Tiles, StreamTiles int32
+	SwitchCost                   int32
 }
 
 // Weight is a matrix of N × K numbers, row-major, with where its results go.
@@ -47,7 +48,7 @@ type Problem struct {
 	Rows    int        // that X has room for; launches use the first m
 	K       int
 	Weights []Weight // 1 to 3
-	Gated   bool     // the one weight is gate and up as Weave makes them, 2N rows, and Y = fn(gate) × up
+	Gated   bool     // the one weight is gate and up as Interleave makes them, 2N rows, and Y = fn(gate) × up
 	Fn      int32    // a gated problem's graph.Fn: silu or gelu_tanh
 }
 
@@ -56,52 +57,52 @@ type shape struct {
 	rows   int     // of x
 	stages int     // that fit in shared memory
 	step   float64 // what a step takes, in the time of one of 128 rows (0.37 µs on an H200)
-	join   float64 // what adding up the pieces of a tile costs, in the same
+	fixup  float64 // what the stream-K fix-up of a tile costs, in the same
 }
 
 var widths = []shape{{16, 11, 1, 4}, {32, 9, 1, 4}, {64, 8, 1, 4}, {128, 6, 1, 13}, {256, 4, 1.8, 22}}
 
-// leastPaired is the narrowest tile that clusters of two blocks share, if the weights' tiles pair and rows are more.
+// leastPaired is the narrowest tile for clusters of two blocks with TMA multicast, if the weights' tiles pair and rows are more.
 const leastPaired = 128
 
 // MaxRows is the widest tile's: PartialBytes does not grow beyond it.
 const MaxRows = 256
 
 const (
-	tileRows  = 128 // of weights in a tile
-	depth     = 64  // of k in a step, in pairs of bytes
-	workers   = 256 // threads that multiply
-	threads   = 128 + workers
-	lineBytes = 144 // of a token's 64 columns of Y in shared memory, and 16 so that neighbours start on other banks
+	tileRows  = 128             // of weights in a tile
+	depth     = 64              // of k in a step, in pairs of bytes
+	consumers = 256             // threads that multiply: two warpgroups
+	threads   = 128 + consumers // the producer warpgroup, and those
+	lineBytes = 144             // of a token's 64 columns of Y in shared memory, and 16 so that neighbours start on other banks
 )
 
 // Kernel is a problem bound to its kernels, one for each tile width that its rows may need.
 type Kernel struct {
 	sms    int
-	alone  bool // no other kernel holds multiprocessors while this one runs, so blocks may wait for each other
+	alone  bool // no other process (MPS) holds multiprocessors while this one runs, so blocks may wait for each other
 	widths []width
 	base   params
 }
 
 type width struct {
 	shape
-	team   int // blocks that share tiles of x, as a cluster
-	shared int
-	kernel *driver.Kernel
-	x      driver.TensorMap
+	cluster int // blocks of a cluster, which share tiles of x by TMA multicast
+	shared  int
+	kernel  *driver.Kernel
+	x       driver.TensorMap
 }
 
-// PartialBytes is the scratch that launches for up to rows rows need on a GPU with so many multiprocessors: two tiles' sums for each.
+// PartialBytes is the scratch for stream-K partial sums of launches for up to rows rows on a GPU with so many multiprocessors: two tiles each.
 func PartialBytes(sms, rows int) int64 {
 	for _, w := range widths {
 		if rows <= w.rows || w.rows == MaxRows {
-			return int64(sms) * 2 * int64(w.rows) / 2 * workers * 4
+			return int64(sms) * 2 * int64(w.rows) / 2 * consumers * 4
 		}
 	}
 	return 0
 }
 
-// Fits reports whether the copy engine can fetch these matrices and results can be written: rows must be multiples of 16 bytes.
+// Fits reports whether TMA can load these matrices and results can be written: rows must be multiples of 16 bytes.
 func Fits(t graph.Type, n, k int) bool { return t.RowBytes(k)%16 == 0 && n%8 == 0 }
 
 // New binds a problem. sums is PartialBytes full of 0xff, which they are again after each launch.
@@ -141,16 +142,16 @@ func New(l *kernels.Loader, p Problem, sums driver.Ptr) (*Kernel, error) {
 	return k, nil
 }
 
-// bind adds the kernel for a width in teams of so many blocks.
-func (k *Kernel) bind(l *kernels.Loader, p Problem, folder, name string, w shape, team int) (err error) {
-	b := width{shape: w, team: team}
-	chunk := max(8, w.rows/4) // tokens of a turn of the epilogue
+// bind adds the kernel for a width in clusters of so many blocks.
+func (k *Kernel) bind(l *kernels.Loader, p Problem, folder, name string, w shape, cluster int) (err error) {
+	b := width{shape: w, cluster: cluster}
+	chunk := max(8, w.rows/4) // tokens of a chunk of the epilogue
 	b.shared = 1024 + w.stages*(tileRows+w.rows)*depth*2 + 2*chunk*lineBytes
 	if b.kernel, err = l.Kernel(folder, fmt.Sprint(name, w.rows), b.shared); err != nil {
 		return err
 	}
 	pairs := int(k.base.K)
-	b.x, err = l.Context().MatrixMap(p.X, p.Rows, pairs, 2*pairs, w.rows/team, depth)
+	b.x, err = l.Context().MatrixMap(p.X, p.Rows, pairs, 2*pairs, w.rows/cluster, depth)
 	k.widths = append(k.widths, b)
 	return err
 }
@@ -171,27 +172,27 @@ func (k *Kernel) Launch(s *driver.Stream, m int) error {
 	p := k.base
 	p.X, p.M = w.x, int32(m)
 	p.RowTiles, p.Tiles = w.tiles(&p, m)
-	p.Stream, p.Gap = d.stream, d.gap
-	return driver.Launch(s, w.kernel, driver.Grid{X: d.teams * w.team, Threads: threads, Shared: w.shared, Cluster: w.team}, &p)
+	p.StreamTiles, p.SwitchCost = d.streamTiles, d.switchCost
+	return driver.Launch(s, w.kernel, driver.Grid{X: d.clusters * w.cluster, Threads: threads, Shared: w.shared, Cluster: w.cluster}, &p)
 }
 
-// choose finds the width for m rows and how its tiles are dealt out: the narrowest that takes them, or the faster of the two widest.
-func (k *Kernel) choose(m int) (w *width, d deal) {
+// choose finds the width for m rows and the schedule of its tiles: the narrowest that takes them, or the faster of the two widest.
+func (k *Kernel) choose(m int) (w *width, d schedule) {
 	steps := (k.base.K + depth - 1) / depth
 	for i := range k.widths {
 		c := &k.widths[i]
-		if m > c.rows && c.team == 1 && i+1 < len(k.widths) {
+		if m > c.rows && c.cluster == 1 && i+1 < len(k.widths) {
 			continue
 		}
-		join := c.join
-		if c.team == 1 && m <= leastPaired {
-			join = 4 // hidden in part: weights take longer to come than to be multiplied
+		fixup := c.fixup
+		if c.cluster == 1 && m <= leastPaired {
+			fixup = 4 // hidden in part: weights take longer to come than to be multiplied
 		}
 		if !k.alone {
-			join = math.Inf(1)
+			fixup = math.Inf(1)
 		}
 		_, tiles := c.tiles(&k.base, m)
-		if e := share(k.sms/c.team, tiles, steps, c.step, join); w == nil || e.cost < d.cost {
+		if e := newSchedule(k.sms/c.cluster, tiles, steps, c.step, fixup); w == nil || e.cost < d.cost {
 			w, d = c, e
 		}
 		if m <= c.rows {
@@ -201,8 +202,8 @@ func (k *Kernel) choose(m int) (w *width, d deal) {
 	return w, d
 }
 
-// tiles is how many tiles there are for m rows: along the rows, and in all, of teams' weights.
+// tiles is how many tiles there are for m rows: along the rows, and in all; with clusters, of a cluster's weights.
 func (w *width) tiles(p *params, m int) (rows, all int32) {
 	rows = int32((m + w.rows - 1) / w.rows)
-	return rows, p.Tiles / int32(w.team) * rows
+	return rows, p.Tiles / int32(w.cluster) * rows
 }

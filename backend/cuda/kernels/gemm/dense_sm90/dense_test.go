@@ -30,7 +30,7 @@ func product(x, w, bias []float32, m, n, k int) []float64 {
 
 func silu(x float64) float64 { return x / (1 + math.Exp(-x)) }
 
-// TestAgainstPlainGo: with -short, as the sanitizer has it, one problem for each kernel, and for each way to deal tiles out.
+// TestAgainstPlainGo: with -short, as the sanitizer has it, one problem for each kernel, and for each kind of schedule.
 func TestAgainstPlainGo(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		if g.Ctx.Arch() != 90 {
@@ -54,7 +54,7 @@ func TestAgainstPlainGo(t *testing.T) {
 			{m: 130, k: 192, n: []int{344, 344}, gated: true, short: true}, {m: 700, k: 128, n: []int{448, 448}, gated: true, short: true},
 			// a stream of pairs, a stream before whole tiles, and enough tiles for pairs without one
 			{m: 256, k: 1000, n: []int{512, 256}, bias: true, short: true}, {m: 250, k: 448, n: []int{1024, 1024}, gated: true}, {m: 1200, k: 320, n: []int{4096}, bias: true},
-			{m: 16, k: 4096, n: []int{2560}}, // a stream with gaps, since no team's tiles are its own
+			{m: 16, k: 4096, n: []int{2560}}, // stream-K with switch costs, since clusters share tiles with several others
 			{m: 2600, k: 72, n: []int{2560}, bias: true, short: true}, {m: 1300, k: 200, n: []int{1536, 512, 512}},
 			{m: 1300, k: 136, n: []int{1280, 1280}, gated: true, bias: true, short: true},
 		} {
@@ -88,9 +88,9 @@ func check(g *gputest.GPU, name string, m, k int, ns []int, gated, biased bool, 
 		for i := range want[0] {
 			want[0][i] = silu(want[0][i]) * want[1][i]
 		}
-		up, woven := p.Weights[1], g.Poisoned(2*2*ns[0]*k)
-		g.Must(Weave(g.Loader, g.Stream, p.Weights[0].W, up.W, woven, ns[0], k))
-		p.Weights[0].W, p.Weights[0].Bias2 = woven, up.Bias
+		up, interleaved := p.Weights[1], g.Poisoned(2*2*ns[0]*k)
+		g.Must(Interleave(g.Loader, g.Stream, p.Weights[0].W, up.W, interleaved, ns[0], k))
+		p.Weights[0].W, p.Weights[0].Bias2 = interleaved, up.Bias
 		want, p.Weights = want[:1], p.Weights[:1]
 	}
 	kernel, err := New(g.Loader, p, sums)
@@ -151,22 +151,22 @@ func BenchmarkLinear(b *testing.B) {
 	})
 }
 
-// TestShare needs no GPU: every team has a step, teams that deal whole tiles deal equally many, no tile is cut in too many pieces, and a
+// TestSchedule needs no GPU: every cluster has a step, schedules of whole tiles deal equally many, no tile is split too often, and a
 // stream is only where it costs less than whole tiles.
-func TestShare(t *testing.T) {
+func TestSchedule(t *testing.T) {
 	for _, most := range []int{66, 132} {
 		for _, w := range widths {
 			for tiles := int32(1); tiles < 1200; tiles++ {
 				for _, steps := range []int32{1, 3, 64, 224} {
-					d := share(most, tiles, steps, w.step, w.join)
-					n, whole := int32(d.teams), float64((tiles+int32(most)-1)/int32(most)*steps)*w.step
+					d := newSchedule(most, tiles, steps, w.step, w.fixup)
+					n, whole := int32(d.clusters), float64((tiles+int32(most)-1)/int32(most)*steps)*w.step
 					switch {
-					case n < 1 || d.teams > most || d.stream > tiles || d.cost > whole:
-						t.Fatalf("%d tiles of %d steps: %d teams, a stream of %d that costs %g, and whole tiles %g", tiles, steps, n, d.stream, d.cost, whole)
-					case d.stream == 0 && n != min(tiles, int32(most)):
-						t.Fatalf("%d tiles of %d steps: %d teams", tiles, steps, n)
-					case d.stream > 0 && (d.stream*steps < n || (tiles-d.stream)%n != 0 || n > mostPieces*d.stream):
-						t.Fatalf("%d tiles of %d steps: a stream of %d for %d teams", tiles, steps, d.stream, n)
+					case n < 1 || d.clusters > most || d.streamTiles > tiles || d.cost > whole:
+						t.Fatalf("%d tiles of %d steps: %d clusters, %d stream-K tiles that costs %g, and whole tiles %g", tiles, steps, n, d.streamTiles, d.cost, whole)
+					case d.streamTiles == 0 && n != min(tiles, int32(most)):
+						t.Fatalf("%d tiles of %d steps: %d clusters", tiles, steps, n)
+					case d.streamTiles > 0 && (d.streamTiles*steps < n || (tiles-d.streamTiles)%n != 0 || n > mostSplits*d.streamTiles):
+						t.Fatalf("%d tiles of %d steps: %d stream-K tiles for %d clusters", tiles, steps, d.streamTiles, n)
 					}
 				}
 			}
@@ -174,8 +174,8 @@ func TestShare(t *testing.T) {
 	}
 	// What was faster when it was measured; docs/lore.md, 82, has some of it.
 	for tiles, want := range map[int32]int32{16: 16, 24: 24, 32: 32, 48: 0, 72: 72, 80: 14, 112: 0, 128: 0} {
-		if d := share(66, tiles, 64, 1.8, 22); d.stream != want {
-			t.Errorf("%d pairs of tiles of 256 rows: a stream of %d, want %d", tiles, d.stream, want)
+		if d := newSchedule(66, tiles, 64, 1.8, 22); d.streamTiles != want {
+			t.Errorf("%d pairs of tiles of 256 rows: %d stream-K tiles, want %d", tiles, d.streamTiles, want)
 		}
 	}
 }

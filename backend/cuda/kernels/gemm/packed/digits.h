@@ -153,7 +153,7 @@ template <typename F, typename Q, bool NORM, typename Then> DEVICE void layOutRo
       slots[n].find((i + n) * F::SHARE + warp() / F::OWN, groups);
       if (NORM && i + n < all) slots[n].askNorm(p, from);
     }
-    if (i == 0) awaitInput();
+    if (i == 0) gridDependencyWait();
     UNROLL for (int n = 0; n < COUNT; n++)
       if (i + n < all) slots[n].ask(p, from);
     if (i == 0) then();
@@ -253,27 +253,27 @@ struct Mail {
     SHARED static u64 arrived[16]; // one, and as much as keeps the rings at multiples of 128 bytes
     bar = sharedAddress(arrived);
     if (threadX() == 0) {
-      barrierInit(bar, 1);
-      barrierInitDone();
-      barrierExpect(bar, 4 * words);
+      mbarrierInit(bar, 1);
+      mbarrierInitFence();
+      mbarrierExpectTx(bar, 4 * words);
     }
     barrier();
-    clusterArrive();
+    clusterArriveRelaxed();
   }
-  DEVICE void opened() const { clusterAwait(); }
+  DEVICE void opened() const { clusterWait(); }
   DEVICE void send(int block, u32 place, float v) const {
     asm volatile("{\n\t.reg .b32 there, bar;\n\tmapa.shared::cluster.u32 there, %0, %3;\n\tmapa.shared::cluster.u32 bar, %1, %3;\n\t"
                  "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [there], %2, [bar];\n\t}"
                  ::"r"(place), "r"(bar), "f"(v), "r"(block) : "memory");
   }
-  DEVICE void await() const { barrierWait(bar, 0); }
+  DEVICE void await() const { mbarrierWait(bar, 0); }
 };
 
 template <typename Q, int ROWS, bool NORM, bool PAIR = false> DEVICE void digits(const FewParams& p) {
   using F = Digits<Q, ROWS, PAIR>;
   constexpr int UNIT = F::UNIT, DEPTH = F::DEPTH, LINE = F::GROUPS * F::GROUP, SUMS = FEW_WARPS * DEPTH * UNIT;
   static_assert(!PAIR || !NORM);
-  releaseNext();
+  launchDependents();
   int first = blockX() / F::SHARE * p.each, end = mini(first + p.each, p.tiles), rank = PAIR ? blockX() % 2 : 0;
   int run = rank * F::OWN + warp() % F::OWN, from = p.units * run / F::RUNS, to = p.units * (run + 1) / F::RUNS;
   Mail mail;
@@ -296,7 +296,7 @@ template <typename Q, int ROWS, bool NORM, bool PAIR = false> DEVICE void digits
 
   u32 xs = sharedAddress(dynamic) + SUMS + 2 * F::SUMS + warp() % F::OWN * (ceilDiv(p.units, F::RUNS) * LINE);
   layOutRows<F, Q, NORM>(p, xs, from, (to - from) * F::GROUPS, [&] { ask(early, DEPTH); });
-  if constexpr (PAIR) namedBarrier(1 + warp() % F::OWN, 64), mail.opened();
+  if constexpr (PAIR) namedBarrierSync(1 + warp() % F::OWN, 64), mail.opened();
   else warpBarrier();
   int round = first;
   for (; round < end; round += F::ROUND * F::SHARE) {

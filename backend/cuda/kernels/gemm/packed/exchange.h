@@ -13,7 +13,7 @@ template <typename W> struct Exchange {
   DEVICE int senders() const { return (1 << splits) - 1; }
   DEVICE int warps() const { return 8 >> splits; } // that a block finishes the rows of
   DEVICE bool mine(int row) const { return row >> (3 - splits) == rank; } // row: of a tile's eight times 16
-  DEVICE void expect(int box) const { barrierExpect(filled + box * 8, senders() * warps() * W::SENT); }
+  DEVICE void expect(int box) const { mbarrierExpectTx(filled + box * 8, senders() * warps() * W::SENT); }
   // add sends a warp's sums to the block that finishes them, or adds what the others have sent.
   DEVICE void add(float (&acc)[W::SUMS], int row, int lane) {
     int box = count & 1, owner = row >> (3 - splits), nth = row & (warps() - 1);
@@ -27,7 +27,7 @@ template <typename W> struct Exchange {
         asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];"
                      ::"r"(there + e * 128), "f"(acc[e]), "f"(acc[e + 1]), "f"(acc[e + 2]), "f"(acc[e + 3]), "r"(barThere) : "memory");
     } else {
-      barrierWait(bar, count / 2 & 1);
+      mbarrierWait(bar, count / 2 & 1);
       if (nth == 0 && lane == 0) expect(box);
       for (int s = 0; s < senders(); s++) UNROLL for (int e = 0; e < W::SUMS; e += 4) {
         Vec16 four = InShared{at + (s * warps() + nth) * W::SENT}.four(e * 128);
@@ -50,8 +50,8 @@ template <typename W> struct Apart {
       Vec16* to = place(row, rank - (rank > owner), lane);
       UNROLL for (int e = 0; e < W::SUMS; e += 4) {
         Vec16 v;
-        UNROLL for (int i = 0; i < 4; i++) v.x[i] = leave(acc[e + i]);
-        put(to + e * 8, v);
+        UNROLL for (int i = 0; i < 4; i++) v.x[i] = encodePartial(acc[e + i]);
+        storePartial(to + e * 8, v);
       }
       return;
     }
@@ -62,15 +62,15 @@ template <typename W> struct Apart {
       do {
         again = false;
         UNROLL for (int s = 0; s < OTHERS; s++)
-          if (s + 1 < 1 << splits) UNROLL for (int j = 0; j < ONCE; j++) v[s][j] = look(place(row, s, lane) + (e + j) * 32);
+          if (s + 1 < 1 << splits) UNROLL for (int j = 0; j < ONCE; j++) v[s][j] = loadPartial(place(row, s, lane) + (e + j) * 32);
         UNROLL for (int s = 0; s < OTHERS; s++)
           if (s + 1 < 1 << splits) UNROLL for (int j = 0; j < ONCE; j++) UNROLL for (int i = 0; i < 4; i++) again |= v[s][j].x[i] == EMPTY;
-      } while (anyOf(again));
+      } while (anySync(again));
       UNROLL for (int s = 0; s < OTHERS; s++) {
         if (s + 1 >= 1 << splits) continue;
         UNROLL for (int j = 0; j < ONCE; j++) {
-          put(place(row, s, lane) + (e + j) * 32, {EMPTY, EMPTY, EMPTY, EMPTY});
-          UNROLL for (int i = 0; i < 4; i++) take(acc[4 * (e + j) + i], v[s][j].x[i]);
+          storePartial(place(row, s, lane) + (e + j) * 32, {EMPTY, EMPTY, EMPTY, EMPTY});
+          UNROLL for (int i = 0; i < 4; i++) addPartial(acc[4 * (e + j) + i], v[s][j].x[i]);
         }
       }
     }

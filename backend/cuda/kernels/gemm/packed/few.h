@@ -49,7 +49,7 @@ template <typename F> struct Fetch {
         if (tile < end) find(p);
       }
     }
-    copyCommit();
+    cpAsyncCommit();
   }
 };
 
@@ -80,7 +80,7 @@ template <typename F> struct Columns {
 template <typename Q> DEVICE void offset(u32 xLane, u32 to, int stride, bool mine) {
   constexpr u32 one = 0xc300 + Q::ABOVE - 128, all = one << 16 | one; // -ABOVE as bf16, for ABOVE from 128 to 255
   u32 x[4];
-  loadMatrix4(x, xLane);
+  ldmatrix4(x, xLane);
   float sums[Q::SUBS][4];
   const float zeros[4] = {};
   UNROLL for (int s = 0; s < 2; s++) dot(sums[s % Q::SUBS], all, all, all, all, x[2 * s], x[2 * s + 1], s < Q::SUBS ? zeros : sums[0]);
@@ -95,7 +95,7 @@ template <typename Q> DEVICE void offset(u32 xLane, u32 to, int stride, bool min
 template <typename Q> DEVICE void multiply(float (&acc)[4], const Q (&q)[2], u32 xLane, u32 offsetLane, int stride) {
   UNROLL for (int block = 0; block < BLOCKS; block++) {
     u32 x[4], top[4], bottom[4];
-    loadMatrix4(x, xLane + block * 64);
+    ldmatrix4(x, xLane + block * 64);
     q[0].raw(block, top);
     q[1].raw(block, bottom);
     float dots[Q::SUBS][4], above[Q::SUBS][4] = {};
@@ -117,7 +117,7 @@ template <typename Q, int ROOM> DEVICE void few(const FewParams& p) {
   using F = Few<Q, ROOM>;
   static_assert(F::DEPTH >= 2);
   constexpr int UNIT = F::UNIT, DEPTH = F::DEPTH;
-  releaseNext();
+  launchDependents();
   int first = blockX() * p.each, end = mini(first + p.each, p.tiles), run = warp() % F::RUNS, second = warp() / F::RUNS;
   int from = p.units * run / F::RUNS, to = p.units * (run + 1) / F::RUNS;
   int shift = p.m <= 2 ? 1 : p.m <= 4 ? 2 : 3, step = F::LINES >> shift; // rows of x there is room for, as a power of two; units of a phase
@@ -134,7 +134,7 @@ template <typename Q, int ROOM> DEVICE void few(const FewParams& p) {
   int quads = (1 << shift) / 2, stride = quads * 16;
   u32 offsetLane = xs + F::LINES * F::LINE + mini(lane() % 4, quads - 1) * 16;
   bool whole = to - from <= step; // there is one phase, laid out once
-  awaitInput();
+  gridDependencyWait();
   Columns<F> columns; // of the next phase
   columns.load(p, shift, from, mini(step, to - from));
   int round = first;
@@ -158,7 +158,7 @@ template <typename Q, int ROOM> DEVICE void few(const FewParams& p) {
       for (int tile = second; tile < tiles; tile += 2) {
         float acc[4] = {};
         _Pragma("nounroll") for (int i = 0; i < units; i++) {
-          copyWait<DEPTH - 1>();
+          cpAsyncWait<DEPTH - 1>();
           warpBarrier();
           Q q[2];
           UNROLL for (int h = 0; h < 2; h++) q[h].load(InShared{stage + h * Q::BYTES});

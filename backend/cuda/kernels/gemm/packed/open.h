@@ -12,7 +12,7 @@ struct OpenParams {
 template <typename Q> DEVICE void open(const OpenParams& p) {
   constexpr int WARPS = 8, PITCH = COLUMNS * 2 + 16;
   SHARED alignas(16) static u8 all[WARPS][2 * 8 * PITCH];
-  begin();
+  launchDependentsAndWait();
   int units = unitsOf(p.k), unit = blockX() * WARPS + warp();
   if (unit >= units * ceilDiv(p.n, 16)) return;
   int tile = unit / units, column = unit % units;

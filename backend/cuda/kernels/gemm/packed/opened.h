@@ -86,8 +86,8 @@ template <> struct Opener<Six> {
 #define OPENED(n, sums)                                                                                                              \
   DEVICE void opened(float (&d)[sums], const u32 (&a)[4], u32 b) {                                                                   \
     asm volatile("{\n\t.reg .b64 b;\n\tmov.b64 b, {%[b], 0x40000040};\n\twgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" \
-                 NAMES##sums "}, {%[a0],%[a1],%[a2],%[a3]}, b, 1, 1, 1, 0;\n\t}"                                                     \
-                 : SUMS##sums("+f") : [a0] "r"(a[0]), [a1] "r"(a[1]), [a2] "r"(a[2]), [a3] "r"(a[3]), [b] "r"(b));                   \
+                 ACC_NAMES##sums "}, {%[a0],%[a1],%[a2],%[a3]}, b, 1, 1, 1, 0;\n\t}"                                                     \
+                 : ACC_OPERANDS##sums("+f") : [a0] "r"(a[0]), [a1] "r"(a[1]), [a2] "r"(a[2]), [a3] "r"(a[3]), [b] "r"(b));                   \
   }
 OPENED(8, 4)
 OPENED(16, 8)

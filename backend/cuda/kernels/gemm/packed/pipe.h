@@ -19,9 +19,9 @@ template <int UNIT, int DEPTH> struct Pipe {
   DEVICE void init(u32 units) { ring = place = units; }
   DEVICE void first(int i, const u8* from) { fetchUnit<UNIT>(ring + i * UNIT, from); }
   DEVICE void again(const u8* from) { fetchUnit<UNIT>(place, from); }
-  DEVICE void asked() { copyCommit(); } // also where there is nothing left to ask for: what has come is known by counting
+  DEVICE void asked() { cpAsyncCommit(); } // also where there is nothing left to ask for: what has come is known by counting
   DEVICE void wait() {
-    copyWait<DEPTH - 1>();
+    cpAsyncWait<DEPTH - 1>();
     warpBarrier();
   }
   DEVICE void next() {

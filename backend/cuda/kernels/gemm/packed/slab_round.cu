@@ -56,7 +56,7 @@ DEVICE u16 bestScale(const float (&v)[4], float peak) {
 
 // A warp rounds a row's part of a unit, four columns a lane.
 template <typename T> DEVICE void round(const RoundParams& p) {
-  begin();
+  launchDependentsAndWait();
   int units = p.k / COLUMNS, job = blockX() * (threads() / 32) + warp(), row = job / units, unit = job % units;
   if (row >= p.n) return;
   FourNumbers<T> four = *(const FourNumbers<T>*)((const T*)p.x + (long)row * p.k + unit * COLUMNS + lane() * 4);

@@ -48,7 +48,7 @@ struct InShared {
 };
 struct InMemory {
   const u8* at;
-  DEVICE Vec16 four(int offset) const { return loadStream(at + offset); }
+  DEVICE Vec16 four(int offset) const { return loadNoAllocate(at + offset); }
   DEVICE u16 one(int offset) const { return __builtin_nontemporal_load((const u16*)(at + offset)); }
   DEVICE Vec8 two(int offset) const {
     Vec8 v;

@@ -21,7 +21,7 @@ struct Stages {
   u32 at, full, empty; // empty, full: barriers
   // init makes the nth of all these barriers; full ones come first.
   template <int COUNT> DEVICE void init(int nth, int writers, int readers) const {
-    if (nth >= 0 && nth < 2 * COUNT) barrierInit(full + 8 * nth, nth < COUNT ? writers : readers);
+    if (nth >= 0 && nth < 2 * COUNT) mbarrierInit(full + 8 * nth, nth < COUNT ? writers : readers);
   }
 };
 
@@ -30,12 +30,12 @@ template <typename W, int BN, typename Together> DEVICE void fetchInput(const Wi
   Place at = Place::of<BN>(p, work.tile);
   together();
   if (lane() != 0) return;
-  awaitInput();
-  Ring<W::X_STAGES> r;
+  gridDependencyWait();
+  PipelineState<W::X_STAGES> r;
   for (int i = 0, count = keeps ? mini(work.to - work.from, work.count) : work.count; i < count; i++, r.next()) {
-    if (i >= W::X_STAGES) barrierWait(s.empty + r.stage * 8, r.phase ^ 1);
-    barrierExpect(s.full + r.stage * 8, W::X_STAGE);
-    fetchBox3(s.at + r.stage * W::X_STAGE, &p.x, 0, at.xRow, work.step * 2 * W::UNITS, s.full + r.stage * 8);
+    if (i >= W::X_STAGES) mbarrierWait(s.empty + r.stage * 8, r.phase ^ 1);
+    mbarrierExpectTx(s.full + r.stage * 8, W::X_STAGE);
+    tmaLoad3D(s.at + r.stage * W::X_STAGE, &p.x, 0, at.xRow, work.step * 2 * W::UNITS, s.full + r.stage * 8);
     if (work.next()) at = Place::of<BN>(p, work.tile);
   }
 }
@@ -49,16 +49,16 @@ template <typename W, int BN, typename Together> DEVICE void fetchWeights(const 
   const u8* from = find();
   together();
   if (lane() != 0) return; // the other does not wait for the launch before this one
-  Ring<W::STAGES> r;
+  PipelineState<W::STAGES> r;
   for (int i = 0; i < work.count; i++, r.next()) {
     u32 to = s.at + r.stage * W::STAGE, bar = s.full + r.stage * 8;
-    if (i >= W::STAGES) barrierWait(s.empty + r.stage * 8, r.phase ^ 1);
+    if (i >= W::STAGES) mbarrierWait(s.empty + r.stage * 8, r.phase ^ 1);
     if (p.gated) {
-      barrierExpect(bar, W::STAGE / 2);
-      UNROLL for (int u = 0; u < W::UNITS; u++) fetchBytes(to + (2 * u + second) * HALF, from + 2 * u * HALF, HALF, bar);
+      mbarrierExpectTx(bar, W::STAGE / 2);
+      UNROLL for (int u = 0; u < W::UNITS; u++) tmaLoadBulk(to + (2 * u + second) * HALF, from + 2 * u * HALF, HALF, bar);
     } else {
-      barrierExpect(bar, W::STAGE);
-      fetchBytes(to, from, W::STAGE, bar);
+      mbarrierExpectTx(bar, W::STAGE);
+      tmaLoadBulk(to, from, W::STAGE, bar);
     }
     from += W::STAGE;
     if (work.next()) at = Place::of<BN>(p, work.tile), from = find();
@@ -87,7 +87,7 @@ template <typename W, typename Q> DEVICE void multiplyStep(float (&acc)[W::SUMS]
   UNROLL for (int side = 0; side < W::SIDES; side++) {
     if (side % 2 == 0)
       UNROLL for (int h = 0; h < 2; h++) q[h].load(InShared{stage + halves[h] + side / 2 * (SLAB * W::UNIT)});
-    if (side >= 2) productWait<1>();
+    if (side >= 2) wgmmaWait<1>();
     Opener<Q> upper(q[0]), lower(q[1]);
     UNROLL for (int b = 0; b < 2; b++) {
       u32 top[4], bottom[4];
@@ -98,11 +98,11 @@ template <typename W, typename Q> DEVICE void multiplyStep(float (&acc)[W::SUMS]
         to[0] = top[2 * s], to[1] = bottom[2 * s], to[2] = top[2 * s + 1], to[3] = bottom[2 * s + 1];
       }
     }
-    productFence();
+    wgmmaFence();
     UNROLL for (int k = 0; k < 4; k++) opened(acc, a[side % 2][k], first + (side * (W::BOX / 16) + 2 * k));
-    productCommit();
+    wgmmaCommit();
   }
-  productWait<0>();
+  wgmmaWait<0>();
   UNROLL for (int e = 0; e < W::SUMS; e++) asm volatile("" : "+f"(acc[e])::"memory");
 }
 
@@ -111,7 +111,7 @@ template <typename W, typename Q> DEVICE void multiplyStep(float (&acc)[W::SUMS]
 template <int SUMS> DEVICE bool handOver(float (&acc)[SUMS], u8* room, const Worker& me, int nth) {
   float* handed = (float*)room + (nth & 1) * SUMS * WORKERS + me.id;
   if (me.team == 1) UNROLL for (int e = 0; e < SUMS; e++) handed[e * WORKERS] = acc[e];
-  namedBarrier(4, 2 * WORKERS);
+  namedBarrierSync(4, 2 * WORKERS);
   if (me.team == 1) return false;
   UNROLL for (int e = 0; e < SUMS; e++) acc[e] += handed[e * WORKERS];
   return true;
@@ -128,16 +128,16 @@ template <int SUMS> DEVICE bool streamed(const WideParams& p, float (&acc)[SUMS]
   while (Work::first(p, steps, c0 + 1) <= low) c0++;
   while (Work::first(p, steps, c1 + 1) <= high) c1++;
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
-  namedBarrier(3, WORKERS);
+  namedBarrierSync(3, WORKERS);
   if (id == 0) {
     int before;
     asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(p.arrived + tile) : "memory");
     isLast = before == c1 - c0;
     if (isLast) p.arrived[tile] = 0;
   }
-  namedBarrier(3, WORKERS);
+  namedBarrierSync(3, WORKERS);
   bool whole = isLast;
-  namedBarrier(3, WORKERS); // nobody writes isLast again before all have read it
+  namedBarrierSync(3, WORKERS); // nobody writes isLast again before all have read it
   if (!whole) return false;
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
   UNROLL for (int e = 0; e < SUMS; e++) acc[e] = 0;
@@ -175,14 +175,14 @@ DEVICE void writeOut(const WideParams& p, float (&acc)[W::SUMS], int tile, u8* l
         line[4] = transpose8(pack(d[2] + bias1, d[3] + bias1));
       }
     }
-    namedBarrier(1, WORKERS);
+    namedBarrierSync(1, WORKERS);
     if (W::CLUSTERS) rest.write(p, part, lines, skip, piece);
     else for (int s = me.id; s < W::LINES << pieces; s += WORKERS) {
       int line = s >> pieces, token = at.xRow + c * W::LINES + line, from = skip + (s & ((1 << pieces) - 1)) * 8;
       if (token >= p.m || column + from >= part.n) continue;
       *(Vec16*)(part.y + (long)token * part.n + column + from) = *(const Vec16*)(lines + line * W::LINE + from * 2);
     }
-    namedBarrier(1, WORKERS);
+    namedBarrierSync(1, WORKERS);
   }
 }
 
@@ -198,13 +198,13 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
   bool clusters = W::CLUSTERS && p.splits > 0 && !p.apart;
   auto together = [&] { // the barriers are made
     barrier();
-    releaseNext();
-    if (clusters) clusterArrive();
+    launchDependents();
+    if (clusters) clusterArriveRelaxed();
   };
   auto staying = [&](const Work& work) { return W::CLUSTERS && work.to - work.from <= X_STAGES; }; // x stays where it is
 
   if (warp() < 4) { // producers, which need few registers: one thread for x, one for each part of a tile's weights
-    keepRegisters<W::TEAMS == 2 ? 32 : 40>();
+    setmaxnregDec<W::TEAMS == 2 ? 32 : 40>();
     Work work(p, W::UNITS, !W::CLUSTERS);
     if (warp() == 0) return fetchInput<W, BN>(p, work, xs, staying(work), together);
     if (warp() <= 1 + p.gated) return fetchWeights<W, BN>(p, work, ws, warp() - 1, together);
@@ -219,16 +219,16 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
   for (int i = ofFirstLane(warp()) - 4; i < 2 * X_STAGES + 2 * STAGES + 2; i += W::TEAMS * WORKERS / 32) {
     xs.init<X_STAGES>(i, 1, WORKERS / 32);
     ws.init<STAGES>(i - 2 * X_STAGES, 1 + p.gated, WORKERS);
-    if (i >= 2 * X_STAGES + 2 * STAGES) barrierInit(bar + 8 * i, 1);
+    if (i >= 2 * X_STAGES + 2 * STAGES) mbarrierInit(bar + 8 * i, 1);
   }
-  barrierInitDone();
+  mbarrierInitFence();
   together();
-  takeRegisters<W::TEAMS == 2 ? 112 : 232>();
+  setmaxnregInc<W::TEAMS == 2 ? 112 : 232>();
   Work work(p, W::UNITS, !W::CLUSTERS);
   bool keeps = staying(work);
-  awaitInput();
+  gridDependencyWait();
   Worker me = Worker::of<W::TEAMS>();
-  if (clusters) clusterAwait(); // the others have their barriers ready; both teams wait, or racecheck never ends (docs/lore.md, 121)
+  if (clusters) clusterWait(); // the others have their barriers ready; both teams wait, or racecheck never ends (docs/lore.md, 121)
   if (W::CLUSTERS && p.pieces) findScales(p, scales, warp() - 4, W::TEAMS * WORKERS / 32); // whose readers meet all warps in handOver
   // A warp's 16 rows are a unit's; in a gated tile they are eight of the gate's (half 0 of A) and the same eight of the up matrix's, from
   // two units, of which the one warpgroup takes the first halves and the other the second.
@@ -236,9 +236,9 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
   u32 halves[2] = {top, top + (p.gated ? 4 * UNIT : Q::BYTES)};
   int team = me.team, pieces = (p.gated ? 3 : 4) - p.splits; // 8 << pieces columns of Y are the block's
   float acc[W::SUMS];
-  u32 firstX = ofFirstLane(operand(xs.at)); // descriptors are made in uniform registers
-  Ring<X_STAGES / W::TEAMS> rx; // over stages that are the team's
-  Ring<STAGES / W::TEAMS> r;
+  u32 firstX = ofFirstLane(smemDescriptor(xs.at)); // descriptors are made in uniform registers
+  PipelineState<X_STAGES / W::TEAMS> rx; // over stages that are the team's
+  PipelineState<STAGES / W::TEAMS> r;
   for (int done = 0; done < work.count; exchange.count++) {
     int tile = W::CLUSTERS ? (blockX() >> p.splits) + exchange.count * (gridX() >> p.splits) : work.tile;
     int n = W::CLUSTERS ? work.to - work.from : mini(work.to - work.step, work.count - done);
@@ -248,11 +248,11 @@ template <typename Q, int BN> DEVICE void wide(const WideParams& p) {
     if (keeps) rx = {};
     for (; j < n; j += W::TEAMS, rx.next(), r.next()) {
       int x = rx.stage * W::TEAMS + shift, w = r.stage * W::TEAMS + team;
-      barrierWait(xs.full + x * 8, rx.phase);
-      barrierWait(ws.full + w * 8, r.phase);
+      mbarrierWait(xs.full + x * 8, rx.phase);
+      mbarrierWait(ws.full + w * 8, r.phase);
       multiplyStep<W, Q>(acc, firstX + ofFirstLane(x) * (W::X_STAGE / 16), ws.at + w * W::STAGE, halves);
-      barrierArrive(ws.empty + w * 8); // each thread for what it has read; x is read by the warpgroup's products
-      if (!keeps && lane() == 0) barrierArrive(xs.empty + x * 8);
+      mbarrierArrive(ws.empty + w * 8); // each thread for what it has read; x is read by the warpgroup's products
+      if (!keeps && lane() == 0) mbarrierArrive(xs.empty + x * 8);
     }
     done += n;
     if (!W::CLUSTERS) work.step = work.from, work.tile += work.turn;

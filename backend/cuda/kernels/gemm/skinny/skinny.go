@@ -1,5 +1,5 @@
-// Package skinny is the linear layer for 1 to 16 rows on any GPU with bf16 tensor cores: the weights, in bf16 or in numbers of
-// eight bits with a scale a row, stream from memory into registers once.
+// Package skinny is skinny GEMM, for 1 to 16 rows, on any GPU with bf16 tensor cores: the weights, in bf16 or in 8 bits with a scale a row, stream
+// from memory into registers once.
 package skinny
 
 import (
@@ -47,7 +47,7 @@ type variant struct {
 	kernel  *driver.Kernel
 }
 
-// New finds the kernels for numbers of a type, BF16, F8 or I8. A gated problem has one weight, gate and up as gemm.Weave makes them,
+// New finds the kernels for numbers of a type, BF16, F8 or I8. A gated problem has one weight, gate and up as densesm90.Interleave makes them,
 // with N the columns of Y; the up matrix's bias and scales are the second part's.
 func New(l *kernels.Loader, t graph.Type, gated bool) (*Kernel, error) {
 	k := &Kernel{sms: l.SMs(), variants: []variant{

@@ -1,16 +1,16 @@
-// The linear layer for 1 to 16 rows of activations: it reads every weight once, at memory speed. The weights are the A
-// operand of the tensor cores' mma, straight from global memory into registers, and the few rows of x are its B.
+// Skinny GEMM, for 1 to 16 rows of activations: it reads every weight once, at memory speed. The weights are the A
+// operand of mma.sync, straight from global memory into registers, and the few rows of x are its B.
 //
 // mma wants A's columns (k) in a fixed order over the lanes, but the sum over k does not care for the order: as long as x
 // is permuted alike, lane t of a quad may take any eight. So each lane loads 8 neighbouring numbers, 16 bytes, of a row, and
 // no shuffle or shared memory stands between the memory and the tensor core.
 //
-// The same text multiplies numbers of eight bits (kernels/gemm/w8a8); see mma_ops.h.
+// The same template makes the 8-bit kernels of gemm/w8a8; see mma_ops.h.
 #pragma once
 #include "../../activation.h"
 #include "../../mma_ops.h"
 
-namespace few {
+namespace skinny_gemm {
 struct Part { // one weight matrix; several that read the same x are one launch
   const bf16* w;      // [n, k]
   const float* bias;  // [n] or null
@@ -20,20 +20,20 @@ struct Part { // one weight matrix; several that read the same x are one launch
 };
 struct SkinnyParams {
   const bf16* x; // [m, k]
-  Part part[3];  // of a gated launch one matrix, woven of two, and the up matrix's bias and scale in part[1]
+  Part part[3];  // of a gated launch one matrix, gate and up interleaved, and the up matrix's bias and scale in part[1]
   const float* xScale; // [m] what a number of each row of x counts, if they are scaled
   int m, k, parts, fn; // k: in pairs of bytes (mma_ops.h); fn: graph.Fn of a gated launch
 };
 
 constexpr int CHUNK = 64; // of k, that a warp multiplies at a time
-constexpr int DEEP = 2;   // chunks of a warp whose loads are under way at once
+constexpr int DEEP = 2;   // chunks of a warp whose loads are in flight at once
 
-// A block takes RT × 16 rows of weights (RT = 2 and GATED: 16 of the gate's and the same 16 of the up matrix, which lie in turns of eight), its
-// WARPS warps the k between them. NT × 8 is the rows of x there is room for.
-template <typename Number, int WARPS, int NT, int RT, bool GATED> DEVICE void skinny(const SkinnyParams& p) {
-  typedef typename Number::Sum Sum;
-  SHARED static Sum sums[WARPS][RT * NT * 128];
-  releaseNext();
+// A block takes RT × 16 rows of weights (RT = 2 and GATED: 16 of the gate's and the same 16 of the up matrix, interleaved by eights); its
+// WARPS warps split the k between them. NT × 8 is the rows of x there is room for.
+template <typename MmaOp, int WARPS, int NT, int RT, bool GATED> DEVICE void skinny(const SkinnyParams& p) {
+  typedef typename MmaOp::Accumulator Accumulator;
+  SHARED static Accumulator sums[WARPS][RT * NT * 128];
+  launchDependents();
   constexpr int ROWS = GATED ? 16 : 16 * RT;
   int tile = blockX(), which = 0;
   if (!GATED)
@@ -46,7 +46,7 @@ template <typename Number, int WARPS, int NT, int RT, bool GATED> DEVICE void sk
     if (GATED) row = (row0 + half * 8) * 2 + r * 8 + g, last = 2 * n - 1;
     w[r][half] = p.part[which].w + (long)mini(row, last) * p.k + t * 8;
   }
-  Sum acc[RT][NT][4] = {};
+  Accumulator acc[RT][NT][4] = {};
   Vec16 a[DEEP][RT][2][2]; // [chunk][row tile][rows g, g+8][first and second 32 of the chunk]
 
   auto load = [&](int chunk) {
@@ -54,12 +54,12 @@ template <typename Number, int WARPS, int NT, int RT, bool GATED> DEVICE void sk
       int k = (chunk + d * WARPS) * CHUNK + h * 32;
       bool in = k + t * 8 < p.k;
       UNROLL for (int r = 0; r < RT; r++) UNROLL for (int half = 0; half < 2; half++)
-        a[d][r][half][h] = in ? loadStream(w[r][half] + k) : Vec16{};
+        a[d][r][half][h] = in ? loadNoAllocate(w[r][half] + k) : Vec16{};
     }
   };
   int chunk = warp();
   load(chunk);
-  awaitInput();
+  gridDependencyWait();
   for (;;) {
     UNROLL for (int d = 0; d < DEEP; d++) UNROLL for (int h = 0; h < 2; h++) {
       int k = (chunk + d * WARPS) * CHUNK + h * 32 + t * 8;
@@ -68,8 +68,8 @@ template <typename Number, int WARPS, int NT, int RT, bool GATED> DEVICE void sk
         if (j * 8 + g < p.m && k < p.k) b = *(const Vec16*)(p.x + (long)(j * 8 + g) * p.k + k);
         UNROLL for (int r = 0; r < RT; r++) {
           Vec16 &top = a[d][r][0][h], &bottom = a[d][r][1][h];
-          Number::multiply(acc[r][j], top.x[0], bottom.x[0], top.x[1], bottom.x[1], b.x[0], b.x[1]);
-          Number::multiply(acc[r][j], top.x[2], bottom.x[2], top.x[3], bottom.x[3], b.x[2], b.x[3]);
+          MmaOp::multiply(acc[r][j], top.x[0], bottom.x[0], top.x[1], bottom.x[1], b.x[0], b.x[1]);
+          MmaOp::multiply(acc[r][j], top.x[2], bottom.x[2], top.x[3], bottom.x[3], b.x[2], b.x[3]);
         }
       }
     }
@@ -78,7 +78,7 @@ template <typename Number, int WARPS, int NT, int RT, bool GATED> DEVICE void sk
     load(chunk);
   }
 
-  // The warps' sums meet in shared memory, laid out [row of x][row of weights], and are added in the warps' order.
+  // The warps' partial sums are reduced in shared memory, laid out [row of x][row of weights], and are added in the warps' order.
   UNROLL for (int r = 0; r < RT; r++) UNROLL for (int j = 0; j < NT; j++) UNROLL for (int i = 0; i < 4; i++)
     sums[warp()][(j * 8 + t * 2 + (i & 1)) * (RT * 16) + r * 16 + g + (i / 2) * 8] = acc[r][j][i];
   barrier();
@@ -87,9 +87,9 @@ template <typename Number, int WARPS, int NT, int RT, bool GATED> DEVICE void sk
     if (m >= p.m || row >= n || (GATED && c >= 16)) continue;
     const Part& part = p.part[which];
     auto total = [&](int i, const float* scale) {
-      Sum sum = 0;
+      Accumulator sum = 0;
       UNROLL for (int k = 0; k < WARPS; k++) sum += sums[k][i];
-      return Number::SCALED ? Number::result(sum, scale[row], p.xScale[m]) : (float)sum;
+      return MmaOp::SCALED ? MmaOp::result(sum, scale[row], p.xScale[m]) : (float)sum;
     };
     float v = total(i, part.scale);
     if (part.bias) v += part.bias[row];

@@ -14,8 +14,8 @@ func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "skinny", map[string]uintptr{"skinny": unsafe.Sizeof(Params{})})
 }
 
-// weave lays eight rows of a, then eight of b, and so on, into one matrix.
-func weave(a, b []float32, rows, k int) []float32 {
+// interleave lays eight rows of a, then eight of b, and so on, into one matrix.
+func interleave(a, b []float32, rows, k int) []float32 {
 	var y []float32
 	for r := 0; r < rows; r += 8 {
 		y = append(append(y, a[r*k:(r+8)*k]...), b[r*k:(r+8)*k]...)
@@ -56,7 +56,7 @@ func TestAgainstPlainGo(t *testing.T) {
 				want, halves = append(want, y), append(halves, w)
 			}
 			if c.gated {
-				p.Parts, p.Part[0].W = 1, g.BF16(weave(halves[0], halves[1], c.n[0], c.k))
+				p.Parts, p.Part[0].W = 1, g.BF16(interleave(halves[0], halves[1], c.n[0], c.k))
 				for i, v := range want[0] {
 					want[0][i] = v / (1 + math.Exp(-v)) * want[1][i]
 				}

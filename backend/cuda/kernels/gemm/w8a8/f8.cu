@@ -1,4 +1,4 @@
-// The linear layer in e4m3.
-#define WGMMA F8
-#define MMA F8Opened
+// 8-bit GEMM of E4M3.
+#define WGMMA WgmmaF8
+#define MMA MmaF8
 #include "w8a8.h"

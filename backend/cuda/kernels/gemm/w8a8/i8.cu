@@ -1,4 +1,4 @@
-// The linear layer in signed bytes.
-#define WGMMA I8
-#define MMA I8
+// 8-bit GEMM of INT8.
+#define WGMMA MmaI8
+#define MMA MmaI8
 #include "w8a8.h"

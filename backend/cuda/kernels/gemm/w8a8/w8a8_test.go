@@ -70,8 +70,8 @@ func random(g *gputest.GPU, t graph.Type, rows, n int, size float64) matrix {
 	return m
 }
 
-// woven is eight rows of a, then eight of b, and so on, without scales.
-func woven(g *gputest.GPU, a, b matrix, rows, n int) driver.Ptr {
+// interleaved is eight rows of a, then eight of b, and so on, without scales.
+func interleaved(g *gputest.GPU, a, b matrix, rows, n int) driver.Ptr {
 	y := g.Poisoned(2 * rows * n)
 	for r := 0; r < rows; r += 8 {
 		for i, from := range []driver.Ptr{a.codes, b.codes} {
@@ -130,7 +130,7 @@ func newProblem(g *gputest.GPU, t graph.Type, s shape) *problem {
 		for i, v := range p.want[0] {
 			p.want[0][i] = v / (1 + math.Exp(-v)) * p.want[1][i]
 		}
-		p.want, p.codes = p.want[:1], []driver.Ptr{woven(g, p.weights[0], p.weights[1], s.n[0], s.k)}
+		p.want, p.codes = p.want[:1], []driver.Ptr{interleaved(g, p.weights[0], p.weights[1], s.n[0], s.k)}
 	}
 	return p
 }

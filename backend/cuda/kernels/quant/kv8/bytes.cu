@@ -28,7 +28,7 @@ template <typename C> DEVICE void put(const float (&x)[MAX_EACH], C* to, float* 
 
 // A warp takes a head of a row: of the queries, which it turns, of the keys, which it turns and stores, or of the values.
 template <typename T, typename C> DEVICE void store(const StoreParams& p) {
-  begin();
+  launchDependentsAndWait();
   int r = blockX(), head = blockY() * 8 + warp();
   if (r >= p.step.counts[COUNT_TOKENS] || head >= p.heads + 2 * p.kvHeads) return;
   bool isKey = head >= p.heads && head < p.heads + p.kvHeads, isValue = head >= p.heads + p.kvHeads;
@@ -78,14 +78,14 @@ template <typename C> DEVICE Vec16 openEight(const C* from, float unit) {
   Vec16 y;
   C x[8];
   *(u64*)x = *(const u64*)from;
-  UNROLL for (int i = 0; i < 4; i++) y.x[i] = packHalf(toFloat(x[2 * i]) * unit, toFloat(x[2 * i + 1]) * unit);
+  UNROLL for (int i = 0; i < 4; i++) y.x[i] = packF16(toFloat(x[2 * i]) * unit, toFloat(x[2 * i + 1]) * unit);
   return y;
 }
 
 // A block opens a page of OPENED tokens of one sequence with several new tokens; the others are not prefill's.
 template <typename C> DEVICE void open(const OpenParams& p) {
   SHARED static float before[8];
-  begin();
+  launchDependentsAndWait();
   const Step& s = p.step;
   int j = blockX(), seq = p.seq0 + blockY(), length = s.kvLen[seq], fresh = s.qStart[seq + 1] - s.qStart[seq];
   if (fresh < 2 || j >= ceilDiv(length, OPENED)) return;

@@ -18,7 +18,7 @@ template <typename T> DEVICE void load8(float (&v)[8], const T* x) {
 // A block takes a row, 8 numbers a thread and turn, and reads it twice: the second time from the cache.
 template <typename T, typename C> DEVICE void roundRow(const RoundParams& p) {
   SHARED static float scratch[32];
-  begin();
+  launchDependentsAndWait();
   int r = blockX();
   const T* x = (const T*)p.x + (long)r * p.n;
   u8* y = (u8*)p.y + (long)r * p.n;

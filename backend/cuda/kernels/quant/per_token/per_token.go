@@ -1,5 +1,5 @@
-// Package pertoken rounds rows to numbers of eight bits, e4m3 or signed bytes, with a scale each: what the products of kernels/gemm/w8a8
-// takes. The largest number of a row becomes the largest there is, 448 or 127.
+// Package pertoken quantises rows to 8 bits (E4M3 or INT8) with a scale each, as gemm/w8a8 takes them: activations per token, weights per output
+// channel. The largest magnitude of a row becomes the largest that the type has, 448 or 127.
 package pertoken
 
 import (

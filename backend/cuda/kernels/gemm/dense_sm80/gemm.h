@@ -1,13 +1,13 @@
-// The linear layer for many rows on any GPU with bf16 tensor cores: Y = X W', tiles of 128 × 128 results, four stages of
-// cp.async in shared memory, mma.sync. Hopper has a better one in gemm.cu; this is what Ampere, Ada and Blackwell run on, and
+// Dense GEMM with mma.sync on any GPU from Ampere on: Y = X W', tiles of 128 × 128 results, four stages of
+// cp.async in shared memory. Hopper has a faster one in gemm/dense_sm90; this is what Ampere, Ada and Blackwell run on, and
 // Hopper for weights whose number of rows does not divide by eight.
 //
-// The same text multiplies numbers of eight bits (kernels/gemm/w8a8); see mma_ops.h.
+// The same template makes the 8-bit kernels of gemm/w8a8; see mma_ops.h.
 #pragma once
 #include "../../mma_ops.h"
 
-namespace tiled {
-struct TileParams {
+namespace dense_sm80 {
+struct GemmParams {
   const bf16* x;     // [m, k]
   const bf16* w;     // [n, k]
   const float* bias; // [n] or null
@@ -19,12 +19,12 @@ struct TileParams {
 constexpr int BM = 128, BN = 128, BK = 32, STAGES = 4, LINE = BK * 2, STAGE = (BM + BN) * LINE;
 extern SHARED u8 dynamic[];
 
-// A row of a tile is 64 bytes, four chunks of 16; chunk c of row r lies at c ^ (r / 2 % 4), so that eight rows of one chunk, what
+// swizzle: a row of a tile is 64 bytes, four chunks of 16; chunk c of row r lies at c ^ (r / 2 % 4), so that eight rows of one chunk, what
 // ldmatrix reads at a time, lie in different banks.
-DEVICE u32 place(u32 base, int row, int chunk) { return base + row * LINE + (chunk ^ (row >> 1 & 3)) * 16; }
+DEVICE u32 swizzle(u32 base, int row, int chunk) { return base + row * LINE + (chunk ^ (row >> 1 & 3)) * 16; }
 
-template <typename Number> DEVICE void tile(const TileParams& p) {
-  begin();
+template <typename MmaOp> DEVICE void tile(const GemmParams& p) {
+  launchDependentsAndWait();
   u32 ring = sharedAddress(dynamic);
   int m0 = blockX() * BM, n0 = blockY() * BN, steps = ceilDiv(p.k, BK);
   auto fetch = [&](int step) __attribute__((always_inline)) {
@@ -35,25 +35,25 @@ template <typename Number> DEVICE void tile(const TileParams& p) {
       int r = isX ? m0 + row : n0 + row - BM, limit = isX ? p.m : p.n;
       bool in = step < steps && r < limit && k < p.k;
       const bf16* from = (isX ? p.x : p.w) + (in ? (long)r * p.k + k : 0);
-      copyAsync16(place(base, row, chunk), from, in);
+      cpAsync16(swizzle(base, row, chunk), from, in);
     }
-    copyCommit();
+    cpAsyncCommit();
   };
   for (int i = 0; i < STAGES - 1; i++) fetch(i);
 
   int wm = warp() / 4 * 64, wn = warp() % 4 * 32, row = lane() % 16, half = lane() / 16;
-  typename Number::Sum acc[4][4][4] = {};
+  typename MmaOp::Accumulator acc[4][4][4] = {};
   for (int step = 0; step < steps; step++) {
-    copyWait<STAGES - 2>();
+    cpAsyncWait<STAGES - 2>();
     barrier();
-    fetch(step + STAGES - 1); // into the stage that all have left: the barrier said so
+    fetch(step + STAGES - 1); // into the stage that all warps have read: the barrier says so
     u32 base = ring + step % STAGES * STAGE;
     UNROLL for (int k = 0; k < BK / 16; k++) {
       u32 a[4][4], b[2][4];
-      UNROLL for (int i = 0; i < 4; i++) loadMatrix4(a[i], place(base, wm + i * 16 + row, k * 2 + half));
-      UNROLL for (int j = 0; j < 2; j++) loadMatrix4(b[j], place(base, BM + wn + j * 16 + row, k * 2 + half));
+      UNROLL for (int i = 0; i < 4; i++) ldmatrix4(a[i], swizzle(base, wm + i * 16 + row, k * 2 + half));
+      UNROLL for (int j = 0; j < 2; j++) ldmatrix4(b[j], swizzle(base, BM + wn + j * 16 + row, k * 2 + half));
       UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++)
-        Number::multiply(acc[i][j], a[i][0], a[i][1], a[i][2], a[i][3], b[j / 2][j % 2], b[j / 2][j % 2 + 2]);
+        MmaOp::multiply(acc[i][j], a[i][0], a[i][1], a[i][2], a[i][3], b[j / 2][j % 2], b[j / 2][j % 2 + 2]);
     }
   }
 
@@ -61,7 +61,7 @@ template <typename Number> DEVICE void tile(const TileParams& p) {
   UNROLL for (int i = 0; i < 4; i++) UNROLL for (int j = 0; j < 4; j++) UNROLL for (int e = 0; e < 4; e++) {
     int m = m0 + wm + i * 16 + g + e / 2 * 8, n = n0 + wn + j * 8 + t * 2 + e % 2;
     if (m >= p.m || n >= p.n) continue;
-    float v = Number::SCALED ? Number::result(acc[i][j][e], p.scale[n], p.xScale[m]) : (float)acc[i][j][e];
+    float v = MmaOp::SCALED ? MmaOp::result(acc[i][j][e], p.scale[n], p.xScale[m]) : (float)acc[i][j][e];
     p.y[(long)m * p.n + n] = fromFloat<bf16>(p.bias ? v + p.bias[n] : v);
   }
 }
