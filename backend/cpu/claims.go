@@ -16,7 +16,7 @@ type blocks struct {
 }
 
 func blocksOf(w *gemm.Weights, workers int) blocks {
-	block := max(1, blockBytes/int(gemm.Granule*w.Format.RowBytes(w.Cols))) * gemm.Granule
+	block := max(1, blockBytes/int(gemm.NR*w.Format.RowBytes(w.Cols))) * gemm.NR
 	return blocks{w.Rows, block, (w.Rows + block - 1) / block, workers}
 }
 

@@ -48,7 +48,7 @@ type Options struct {
 
 	// Deterministic makes what a sequence gets independent of the sequences beside it, and of how its prompt is cut into
 	// steps, to the last bit. Of weights in block formats Q8_0 always gives that; with others, and with floats, prompts take a fifth to a
-	// third longer for it: products of many rows are not wide (see gemm.WideActs), and floats are not interleaved.
+	// third longer for it: products of many rows are not wide (see gemm.GroupedActs), and floats are not interleaved.
 	Deterministic bool
 }
 

@@ -52,10 +52,10 @@ func (p *product) run(w *worker, m int) {
 		for from, to := p.take(w, mostBlocks); from < to; from, to = p.take(w, mostBlocks) {
 			p.multiply(w, weights, m, 0, from, to)
 		}
-	case w.acts.Format == gemm.Lines:
+	case w.acts.Format == gemm.Q8:
 		p.runPasses(w, weights, m)
 	default: // floats, whose activations are copied together for every portion
-		from, to := w.share(weights.Rows, gemm.Granule)
+		from, to := w.share(weights.Rows, gemm.NR)
 		p.multiply(w, weights, m, 0, from, to)
 	}
 }
@@ -101,10 +101,10 @@ func (p *product) firstUse(w *worker, m int) {
 			part := p.matrix.RowSpan(from, to)
 			gemm.Pack(p.d.tier, w.view.Bytes(0, to-from), part, 0, to-from)
 			rest := p.matrix.RowSpan(to, p.matrix.Rows).Data
-			w.scratch.Follow(rest)
+			w.scratch.PrefetchBytes(rest)
 			p.multiply(w, &w.view, m, from, from, to)
 		}
-		w.scratch.Follow(nil)
+		w.scratch.PrefetchBytes(nil)
 	case gemm.Streams(p.d.tier, p.matrix.weights, m):
 		for from, to := p.take(w, 1); from < to; from, to = p.take(w, 1) {
 			p.fill(w, from, to)
@@ -131,9 +131,9 @@ func (p *product) fill(w *worker, from, to int) {
 
 // fillShare is fill for the worker's share of the rows.
 func (p *product) fillShare(w *worker) (from, to int) {
-	from, to = w.share(p.matrix.Rows, gemm.Granule)
-	for at := from; at < to; at += gemm.Granule {
-		p.fill(w, at, min(at+gemm.Granule, to))
+	from, to = w.share(p.matrix.Rows, gemm.NR)
+	for at := from; at < to; at += gemm.NR {
+		p.fill(w, at, min(at+gemm.NR, to))
 	}
 	return from, to
 }

@@ -70,7 +70,7 @@ func (g *gate) watch(w *worker, generation uint32) bool {
 			if g.passed.Load() != generation || g.broken.Load() {
 				return true
 			}
-			if !w.scratch.ReadAhead(w.tier) {
+			if !w.scratch.PrefetchNext(w.tier) {
 				vec.Pause(1)
 			}
 		}

@@ -65,7 +65,7 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			w.acts = w.rounding.acts(d, raw(x), m, weights.Cols)
 		} else {
 			w.acts = gemm.FloatActs(floats(x), m, weights.Cols)
-			w.acts.Format, w.acts.Alone = format, d.alone
+			w.acts.Format, w.acts.BatchInvariant = format, d.alone
 		}
 		w.out = out
 		p.run(w, m)
@@ -95,7 +95,7 @@ func addBias(out []float32, bias vector, first, last, width, from, to int) {
 
 // decodingScratch holds one decoded granule of rows.
 func decodingScratch(n *graph.Node, _ backend.Limits) int64 {
-	return 4 * gemm.Granule * int64(n.Weights[0].In.Len())
+	return 4 * gemm.NR * int64(n.Weights[0].In.Len())
 }
 
 // bindDecoding decodes a granule of the weight's rows to floats and multiplies all inputs with it.
@@ -104,13 +104,13 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	in, out, scratch, k := floats(a.In[0]), floats(a.Out[0]), floats(a.Scratch), weight.Cols
 	return func(w *worker, b *backend.Batch) {
 		m := rows(n, b)
-		from, to := w.share(weight.Rows, gemm.Granule)
+		from, to := w.share(weight.Rows, gemm.NR)
 		if m == 0 {
 			return
 		}
-		buffer := scratch[w.id*gemm.Granule*k : (w.id+1)*gemm.Granule*k]
-		for ; from < to; from += gemm.Granule {
-			end := min(from+gemm.Granule, to)
+		buffer := scratch[w.id*gemm.NR*k : (w.id+1)*gemm.NR*k]
+		for ; from < to; from += gemm.NR {
+			end := min(from+gemm.NR, to)
 			for o := from; o < end; o++ {
 				quant.Decode(weight.Format, buffer[(o-from)*k:(o-from+1)*k], weight.Row(o))
 			}

@@ -63,7 +63,7 @@ func benchmarkLinear(b *testing.B, d *Device, weights []*gemm.Weights, m int, in
 	w := weights[0]
 	format := gemm.ActFormatOf(d.tier, w.Format)
 	acts := gemm.NewActs(format, make([]byte, gemm.ActBytes(format, m, w.Cols)), m, w.Cols)
-	if format == gemm.Lines {
+	if format == gemm.Q8 {
 		acts = gemm.TiledActs(d.tier, make([]byte, gemm.ActBytes(format, m, w.Cols)), m, w.Cols)
 	}
 	x := make([]float32, m*w.Cols)
@@ -98,7 +98,7 @@ func benchmarkLinear(b *testing.B, d *Device, weights []*gemm.Weights, m int, in
 		all += busy[i*16].Seconds()
 	}
 	peak := int8
-	if format != gemm.Lines {
+	if format != gemm.Q8 {
 		peak = f32
 	}
 	bytes, flops := float64(w.Format.RowBytes(w.Cols)*int64(w.Rows)), 2*float64(m*w.Rows*w.Cols)

@@ -38,7 +38,7 @@ func (d *Device) Peaks() (backend.Peaks, error) {
 	peak := func(f gemm.ActFormat) float64 {
 		return all(func(*worker) float64 { return gemm.Peak(d.tier, f, 100*time.Millisecond) })
 	}
-	p.Int8, p.BF16, p.F32 = peak(gemm.Lines), peak(gemm.BFloat16), peak(gemm.Float32)
+	p.Int8, p.BF16, p.F32 = peak(gemm.Q8), peak(gemm.BFloat16), peak(gemm.Float32)
 	all(func(w *worker) float64 { // pages that were never written are all the same page of zeroes
 		part := m.bytes[w.id*each : (w.id+1)*each]
 		for i := range part {

@@ -48,7 +48,7 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	m.line, m.wide = int(n.In[0].RowBytes()), 4*m.ffn
 	switch o.ActType {
 	case graph.Q8:
-		m.format, m.wide = gemm.Lines, int(graph.Q8.RowBytes(m.ffn))
+		m.format, m.wide = gemm.Q8, int(graph.Q8.RowBytes(m.ffn))
 	case graph.BF16:
 		m.format = gemm.ActFormatOf(d.tier, n.Weights[graph.ExpertGate].Format)
 	}
@@ -105,18 +105,18 @@ func (m *moe) run(w *worker, rows int) {
 // inputs are the slots of expert e in x, whose rows take line bytes, as inputs of products with rows of k numbers.
 func (m *moe) inputs(x []byte, line, e, k int) gemm.Acts {
 	from, to := int(m.scratch.first[e]), int(m.scratch.first[e+1])
-	if m.format == gemm.Lines {
+	if m.format == gemm.Q8 {
 		return gemm.TiledActs(m.dev.tier, x[from*line:], to-from, k)
 	}
 	a := gemm.FloatActs(as[float32](x[from*line:]), to-from, k)
-	a.Format, a.Alone = m.format, m.dev.alone
+	a.Format, a.BatchInvariant = m.format, m.dev.alone
 	return a
 }
 
 // gather copies rows of x into slots [from, to).
 func (m *moe) gather(rows, from, to int) {
 	s := &m.scratch
-	if m.format != gemm.Lines {
+	if m.format != gemm.Q8 {
 		for i := from; i < to; i++ {
 			copy(s.x[i*m.line:(i+1)*m.line], m.x[int(s.row[i])*m.line:])
 		}
@@ -139,7 +139,7 @@ func (m *moe) joinAll(from, to int) {
 		for i := from; i < to; i++ {
 			gated := s.gate[i*m.ffn : (i+1)*m.ffn]
 			m.join(gated, s.up[i*m.ffn:(i+1)*m.ffn])
-			if m.format == gemm.Lines {
+			if m.format == gemm.Q8 {
 				a.FillPart(m.dev.tier, gated, i-int(s.first[e]), 0)
 			}
 		}

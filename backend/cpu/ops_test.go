@@ -53,11 +53,11 @@ var devices = sync.OnceValue(func() []*Device {
 	return all
 })
 
-// roundedAnew is how far a product of many rows may be off because its weights and inputs share scales, see gemm.WideActs: each is
+// roundedAnew is how far a product of many rows may be off because its weights and inputs share scales, see gemm.GroupedActs: each is
 // rounded to 127ths of the largest of 64 or 128. 0 where it is none of those.
 func roundedAnew(dev *Device, g *graph.Graph, rows int) float64 {
 	for _, n := range g.Nodes {
-		if r := dev.roundingOf(n); !r.made && r.most > graph.Q8Block && gemm.Wide(rows) {
+		if r := dev.roundingOf(n); !r.made && r.most > graph.Q8Block && gemm.Grouped(rows) {
 			return 0.015
 		}
 	}

@@ -150,7 +150,7 @@ func (w *worker) expect(weights *gemm.Weights) {
 	if w.next != nil {
 		nextFrom, nextTo = blocksOf(w.next, w.n).span(w.id)
 	}
-	w.scratch.Expect(weights, from, to, w.next, nextFrom, nextTo)
+	w.scratch.PrefetchWeights(weights, from, to, w.next, nextFrom, nextTo)
 }
 
 // columns is the worker's part of n columns of all rows.
@@ -159,10 +159,10 @@ func (w *worker) columns(n int) (from, to int) { return w.share(n, columnGranule
 // columnGranule is the step in which n columns are divided among workers: groups of numbers that may share a scale where each
 // worker gets some of them.
 func columnGranule(n, workers int) int {
-	for group := 128; group > gemm.Granule; group /= 2 {
+	for group := 128; group > gemm.NR; group /= 2 {
 		if n%group == 0 && n/group >= 4*workers {
 			return group
 		}
 	}
-	return gemm.Granule
+	return gemm.NR
 }

@@ -20,7 +20,7 @@ func newPortions(rows, workers int) *portions {
 
 // take gives the worker something to compute in this step, of so many passes; false when all is taken. Steps are never 0.
 func (p *portions) take(step uint32, worker, passes int) (portion, bool) {
-	granules := (p.rows + gemm.Granule - 1) / gemm.Granule
+	granules := (p.rows + gemm.NR - 1) / gemm.NR
 	size := 1 + granules*passes>>16 // granules of a piece: taken has 16 bits for each count
 	for i := range p.workers {
 		other := (worker + i) % p.workers
@@ -46,7 +46,7 @@ func (p *portions) take(step uint32, worker, passes int) (portion, bool) {
 			if p.taken[other].CompareAndSwap(now, next+uint64(n)*more) {
 				from := first + at%perPass*size
 				to := min(from+n*size, last)
-				return portion{at / perPass, from * gemm.Granule, min(to*gemm.Granule, p.rows)}, true
+				return portion{at / perPass, from * gemm.NR, min(to*gemm.NR, p.rows)}, true
 			}
 		}
 	}

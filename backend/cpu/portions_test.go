@@ -23,7 +23,7 @@ func TestPortions(t *testing.T) {
 func testPortions(t *testing.T, p *portions, step uint32, passes int) {
 	times := make([][]int, passes)
 	for i := range times {
-		times[i] = make([]int, (p.rows+gemm.Granule-1)/gemm.Granule)
+		times[i] = make([]int, (p.rows+gemm.NR-1)/gemm.NR)
 	}
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -38,10 +38,10 @@ func testPortions(t *testing.T, p *portions, step uint32, passes int) {
 					return
 				}
 				mu.Lock()
-				if part.from%gemm.Granule != 0 || part.to > p.rows || part.from >= part.to {
+				if part.from%gemm.NR != 0 || part.to > p.rows || part.from >= part.to {
 					t.Errorf("%d rows, %d workers: rows [%d, %d) were handed out", p.rows, p.workers, part.from, part.to)
 				}
-				for g := part.from / gemm.Granule; g*gemm.Granule < part.to; g++ {
+				for g := part.from / gemm.NR; g*gemm.NR < part.to; g++ {
 					times[part.pass][g]++
 				}
 				mu.Unlock()
@@ -60,10 +60,10 @@ func testPortions(t *testing.T, p *portions, step uint32, passes int) {
 
 // TestPortionsShrink: a worker by itself takes a pass at once and ends with a granule.
 func TestPortionsShrink(t *testing.T) {
-	p := newPortions(64*gemm.Granule, 1)
+	p := newPortions(64*gemm.NR, 1)
 	var sizes []int
 	for part, ok := p.take(1, 0, 2); ok; part, ok = p.take(1, 0, 2) {
-		sizes = append(sizes, (part.to-part.from)/gemm.Granule)
+		sizes = append(sizes, (part.to-part.from)/gemm.NR)
 	}
 	if sizes[0] != 64 || sizes[len(sizes)-1] != 1 || len(sizes) > 10 {
 		t.Errorf("portions of %d granules", sizes)

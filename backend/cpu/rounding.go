@@ -7,7 +7,7 @@ import (
 )
 
 // rounding is how a launch makes a value in Q8, or takes one: where a step has rows enough, with one scale for a group of numbers
-// (see gemm.WideActs); otherwise in lines, as all take it.
+// (see gemm.GroupedActs); otherwise in lines, as all take it.
 type rounding struct {
 	made  bool
 	most  int // numbers that may share a scale; 0: lines only
@@ -16,8 +16,8 @@ type rounding struct {
 
 // acts are m rows of k numbers of such a value in its memory.
 func (r rounding) acts(d *Device, at []byte, m, k int) gemm.Acts {
-	if r.group > 0 && gemm.Wide(m) {
-		return gemm.WideActs(at, m, k, r.group)
+	if r.group > 0 && gemm.Grouped(m) {
+		return gemm.GroupedActs(at, m, k, r.group)
 	}
 	return gemm.TiledActs(d.tier, at, m, k)
 }
@@ -33,7 +33,7 @@ func (d *Device) roundingOf(n *graph.Node) (r rounding) {
 		}
 	case graph.Linear:
 		if in := n.In[0]; in.Type == graph.Q8 {
-			r.most = gemm.WideGroup(d.tier, n.Weights[0].Format, in.Axis.Len())
+			r.most = gemm.ScaleGroup(d.tier, n.Weights[0].Format, in.Axis.Len())
 			if d.alone && r.most > graph.Q8Block {
 				r.most = 0
 			}

@@ -74,9 +74,9 @@ DATA quantOrder<>+24(SB)/4, $0x00000003
 DATA quantOrder<>+28(SB)/4, $0x00000007
 GLOBL quantOrder<>(SB), RODATA|NOPTR, $32
 
-// func quantizeLines(dst *byte, step int, src *float32, n int)
+// func quantizeQ8(dst *byte, step int, src *float32, n int)
 // Requires: AVX, AVX2
-TEXT ·quantizeLines(SB), NOSPLIT, $0-32
+TEXT ·quantizeQ8(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), DI
 	MOVQ    step+8(FP), DX
 	MOVQ    src+16(FP), SI
@@ -148,8 +148,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func packHalves(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)
-TEXT ·packHalves(SB), NOSPLIT, $0-48
+// func packF16(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)
+TEXT ·packF16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+16(FP), SI
 	MOVQ stride+32(FP), CX
@@ -238,9 +238,9 @@ loop:
 	JNZ     loop
 	RET
 
-// func fetchRows(p uintptr, stride int, rows int, bytes int)
+// func prefetchRows(p uintptr, stride int, rows int, bytes int)
 // Requires: MMX+
-TEXT ·fetchRows(SB), NOSPLIT, $0-32
+TEXT ·prefetchRows(SB), NOSPLIT, $0-32
 	MOVQ p+0(FP), SI
 	MOVQ stride+8(FP), BX
 	MOVQ rows+16(FP), CX

@@ -4,20 +4,20 @@
 
 package gemm
 
-// quantizeLines turns n blocks of 32 activations into lines of 64 bytes, step bytes apart.
+// quantizeQ8 turns n blocks of 32 activations into lines of 64 bytes, step bytes apart.
 //
 //go:noescape
-func quantizeLines(dst *byte, step int, src *float32, n int)
+func quantizeQ8(dst *byte, step int, src *float32, n int)
 
-// packHalves copies n half floats, srcStep bytes apart, of each of 32 rows, stride bytes apart, as [n][32], dstStep bytes apart.
+// packF16 copies n half floats, srcStep bytes apart, of each of 32 rows, stride bytes apart, as [n][32], dstStep bytes apart.
 //
 //go:noescape
-func packHalves(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)
+func packF16(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)
 
-// fetchRows reads ahead: the cache lines of rows of bytes, stride apart, into the second-level cache.
+// prefetchRows reads ahead: the cache lines of rows of bytes, stride apart, into the second-level cache.
 //
 //go:noescape
-func fetchRows(p uintptr, stride int, rows int, bytes int)
+func prefetchRows(p uintptr, stride int, rows int, bytes int)
 
 // widenF16 turns 8 n half floats into float32.
 //

@@ -10,8 +10,8 @@ DATA constants<>+16(SB)/8, $0x42fe000042fe0000
 DATA constants<>+24(SB)/8, $0x42fe000042fe0000
 GLOBL constants<>(SB), RODATA|NOPTR, $32
 
-// func quantizeLinesQ(dst *byte, src *float32, n int)
-TEXT ·quantizeLinesQ(SB), NOSPLIT, $0-24
+// func quantizeQ8Q(dst *byte, src *float32, n int)
+TEXT ·quantizeQ8Q(SB), NOSPLIT, $0-24
 	MOVD $constants<>(SB), R26
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1

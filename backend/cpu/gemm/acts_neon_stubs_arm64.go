@@ -4,10 +4,10 @@
 
 package gemm
 
-// quantizeLinesQ quantizeLinesQ turns n blocks of 32 activations into lines of 64 bytes.
+// quantizeQ8Q quantizeQ8Q turns n blocks of 32 activations into lines of 64 bytes.
 //
 //go:noescape
-func quantizeLinesQ(dst *byte, src *float32, n int)
+func quantizeQ8Q(dst *byte, src *float32, n int)
 
 // widenF16Q widenF16Q turns 8 n half floats into float32.
 //

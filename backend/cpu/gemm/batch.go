@@ -1,18 +1,19 @@
 package gemm
 
-// A batchFunc adds the products of groups of rows of activation lines, stride bytes apart, with 32 rows of weights to
-// sums, [rows][32]: codes at w, expanded scales at scale, and minima at mins where the format has them, which is nil
-// otherwise. Blocks of activations are step bytes apart. Meanwhile memory is read ahead: aheadStep bytes for each block, from ahead on.
+// A batchFunc is a weight-stationary micro-kernel for decode batches: it adds the products of groups of rows of Q8 activations, stride
+// bytes apart, with 32 rows of weights to sums, [rows][32]: codes at w, expanded scales at scale, and minima at mins where the
+// format has them, nil otherwise. Q8 blocks of a row are step bytes apart. Meanwhile it prefetches aheadStep bytes for each
+// block, from ahead on.
 type batchFunc func(sums *float32, groups uint64, w *byte, scale, mins *float32, act *byte, stride, step, blocks int, ahead uintptr, aheadStep int)
 
-// batchRows is how many rows of activations a batch kernel has in hand at a time, at most, and leastBatch from how many rows on
+// batchRows is the most rows of activations that a batch kernel computes at a time, and minBatchRows the fewest rows for which
 // it is used: fewer fit into one tile of a dot kernel.
 const (
-	batchRows  = 6
-	leastBatch = 7
+	batchRows    = 6
+	minBatchRows = 7
 )
 
-// batchGroups divides rows evenly among as few groups as there may be: byte i of the result is how many have batchRows - i rows.
+// batchGroups divides rows evenly among as few groups as possible: byte i of the result is the number of groups of batchRows - i rows.
 func batchGroups(rows int) uint64 {
 	count := (rows + batchRows - 1) / batchRows
 	size, larger := rows/count, rows%count
@@ -23,48 +24,48 @@ func batchGroups(rows int) uint64 {
 	return groups
 }
 
-// batched multiplies packed weights with a batch of lines, whose codes are unpacked once for all rows. The sums of a unit
-// lie together while it is in hand: rows of out lie pages apart, where they would evict each other from the first-level cache.
-func (p *product) batched(pack *packing, batch batchFunc, reading *Reading) {
-	for unit := p.from / Granule; unit*Granule < p.to; unit++ {
-		clear(p.s.sums[:(p.actTo-p.actFrom)*Granule])
-		for k := 0; k < p.w.Cols; k += panelK {
-			if k+panelK >= p.w.Cols {
-				p.expectSums(unit)
+// mulBatch multiplies packed weights with a batch of Q8 rows: codes are unpacked once, into registers, for all rows. The sums of a
+// panel are kept together in scratch until it is done: rows of out lie pages apart, and would evict each other from the L1 cache.
+func (p *matmul) mulBatch(pack *packing, batch batchFunc, pre *prefetcher) {
+	for panel := p.from / NR; panel*NR < p.to; panel++ {
+		clear(p.s.sums[:(p.actTo-p.actFrom)*NR])
+		for k := 0; k < p.w.Cols; k += kc {
+			if k+kc >= p.w.Cols {
+				p.prefetchSums(panel)
 			}
-			p.batchChunk(pack, batch, unit, k, min(panelK, p.w.Cols-k), reading)
+			p.batchKBlock(pack, batch, panel, k, min(kc, p.w.Cols-k), pre)
 		}
-		p.storeSums(unit)
+		p.storeSums(panel)
 	}
 }
 
-// batchChunk multiplies k in [k, k+n) of one unit of 32 rows with all rows of activations.
-func (p *product) batchChunk(pack *packing, batch batchFunc, unit, k, n int, reading *Reading) {
-	idle := address(&p.s.panel[0])
-	c := p.ready(pack, unit, k, n, idle, false)
-	bytes := n/p.w.Format.Block()*pack.bytes + c.blocks*pack.form.blockBytes()
-	ahead, aheadStep := reading.take(bytes, idle), 0
-	if ahead != idle {
+// batchKBlock multiplies k in [k, k+n) of one panel of NR rows with all rows of activations.
+func (p *matmul) batchKBlock(pack *packing, batch batchFunc, panel, k, n int, pre *prefetcher) {
+	cached := address(&p.s.bPanel[0])
+	c := p.prepare(pack, panel, k, n, cached, false)
+	bytes := n/p.w.Format.Block()*pack.size + c.blocks*pack.layout.blockBytes()
+	ahead, aheadStep := pre.next(bytes, cached), 0
+	if ahead != cached {
 		aheadStep = (bytes + c.blocks - 1) / c.blocks
 	}
-	act := p.acts.lines(p.actFrom, k)
-	batch(&p.s.sums[0], batchGroups(p.actTo-p.actFrom), c.codes, c.scales, c.mins, act.first, act.stride, act.step, c.blocks, ahead, aheadStep)
+	act := p.acts.blocksAt(p.actFrom, k)
+	batch(&p.s.sums[0], batchGroups(p.actTo-p.actFrom), c.codes, c.scales, c.mins, act.first, act.rowStride, act.blockStride, c.blocks, ahead, aheadStep)
 }
 
-// expectSums calls for the part of out that a unit's sums are for, which is seldom near.
-func (p *product) expectSums(unit int) {
-	if n := unit * Granule; n+Granule <= p.to {
-		p.expectBatch(&p.out[p.actFrom*p.ld+n], 4*p.ld, p.actTo-p.actFrom)
+// prefetchSums prefetches, for writing, the part of out that a panel's sums go to.
+func (p *matmul) prefetchSums(panel int) {
+	if n := panel * NR; n+NR <= p.to {
+		p.prefetchOut(&p.out[p.actFrom*p.ld+n], 4*p.ld, p.actTo-p.actFrom)
 	}
 }
 
-// storeSums writes a unit's sums to out.
-func (p *product) storeSums(unit int) {
-	if n := unit * Granule; n+Granule <= p.to {
+// storeSums writes a panel's sums to out.
+func (p *matmul) storeSums(panel int) {
+	if n := panel * NR; n+NR <= p.to {
 		p.storeBatch(&p.out[p.actFrom*p.ld+n], 4*p.ld, &p.s.sums[0], p.actTo-p.actFrom)
 		return
 	}
 	for row := p.actFrom; row < p.actTo; row++ {
-		copy(p.out[row*p.ld+unit*Granule:row*p.ld+p.to], p.s.sums[(row-p.actFrom)*Granule:])
+		copy(p.out[row*p.ld+panel*NR:row*p.ld+p.to], p.s.sums[(row-p.actFrom)*NR:])
 	}
 }

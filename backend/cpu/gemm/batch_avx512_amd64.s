@@ -9119,8 +9119,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func expectBatch(out *float32, ld int, rows int)
-TEXT ·expectBatch(SB), NOSPLIT, $0-24
+// func prefetchOut(out *float32, ld int, rows int)
+TEXT ·prefetchOut(SB), NOSPLIT, $0-24
 	MOVQ out+0(FP), DI
 	MOVQ ld+8(FP), SI
 	MOVQ rows+16(FP), CX

@@ -36,8 +36,8 @@ func BenchmarkMul(b *testing.B) {
 			}
 			for _, m := range []int{1, 2, 4, 8, 16, 32, 64, 512} {
 				b.Run(fmt.Sprintf("%v/%v/%d", tier, f, m), func(b *testing.B) { benchmarkMul(b, tier, weights, arena, m, 0) })
-				if group := WideGroup(tier, f, k); group > 0 && Wide(m) {
-					b.Run(fmt.Sprintf("%v/%v/%d/wide", tier, f, m), func(b *testing.B) { benchmarkMul(b, tier, weights, arena, m, group) })
+				if group := ScaleGroup(tier, f, k); group > 0 && Grouped(m) {
+					b.Run(fmt.Sprintf("%v/%v/%d/grouped", tier, f, m), func(b *testing.B) { benchmarkMul(b, tier, weights, arena, m, group) })
 				}
 			}
 		}
@@ -49,10 +49,10 @@ func benchmarkMul(b *testing.B, tier Tier, weights []*Weights, arena []byte, m, 
 	format := ActFormatOf(tier, w.Format)
 	x := randomActs(rand.New(rand.NewPCG(2, 2)), m, w.Cols)
 	acts := fillActs(tier, format, x, m, w.Cols)
-	if format == Lines {
-		*acts = TiledActs(tier, make([]byte, ActBytes(Lines, m, w.Cols)), m, w.Cols)
+	if format == Q8 {
+		*acts = TiledActs(tier, make([]byte, ActBytes(Q8, m, w.Cols)), m, w.Cols)
 		if group > 0 {
-			*acts = WideActs(make([]byte, ActBytes(Lines, m, w.Cols)), m, w.Cols, group)
+			*acts = GroupedActs(make([]byte, ActBytes(Q8, m, w.Cols)), m, w.Cols, group)
 		}
 		acts.Fill(tier, x, 0, m)
 	}
@@ -90,11 +90,11 @@ func BenchmarkPack(b *testing.B) {
 	}
 }
 
-// BenchmarkLines quantises a row of activations.
-func BenchmarkLines(b *testing.B) {
+// BenchmarkQuantizeQ8 quantises a row of activations.
+func BenchmarkQuantizeQ8(b *testing.B) {
 	const k = 2048
 	x := randomActs(rand.New(rand.NewPCG(1, 1)), 1, k)
-	a := NewActs(Lines, make([]byte, ActBytes(Lines, 1, k)), 1, k)
+	a := NewActs(Q8, make([]byte, ActBytes(Q8, 1, k)), 1, k)
 	b.SetBytes(4 * k)
 	for b.Loop() {
 		a.Fill(Tiers()[0], x, 0, 1)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCounts holds the instructions of arm64's inner loops to what the package's documentation says of them: nobody here
-// has timed those kernels, so their counts are all there is to reason with.
+// TestCounts checks the instructions of arm64's inner loops against the package's documentation: they have not been timed
+// on hardware, so their counts are all there is to reason with.
 func TestCounts(t *testing.T) {
 	for _, c := range []struct {
 		file, function, multiplies string

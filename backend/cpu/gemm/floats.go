@@ -6,14 +6,14 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// floats multiplies row-major float weights. Few rows of activations run along the rows of the weights as they lie in
-// memory, since reading them is what takes the time; for many, 32 rows at a time are interleaved into a panel. The two sum
-// in different orders, so rows that are to give what they give alone go the first way however many they are.
-func (p *product) floats() {
+// mulFloat multiplies row-major float weights. For few rows of activations kernels run along the rows of the weights as they are
+// stored, since reading them is what takes the time; for many, NR rows at a time are interleaved into a panel. The two sum
+// in different orders, so batch-invariant activations take the first path however many rows there are.
+func (p *matmul) mulFloat() {
 	e := p.element()
-	if p.acts.Alone || p.tiles(len(p.fourRow[e])) < unpackTiles {
-		p.start()
-		p.fewRows(e)
+	if p.acts.BatchInvariant || p.tiles(len(p.fourRow[e])) < unpackTiles {
+		p.zeroOut()
+		p.mulRows(e)
 		return
 	}
 	if e == elementBF16 && p.acts.Format == BFloat16 && p.panelBF16 != nil {
@@ -23,25 +23,25 @@ func (p *product) floats() {
 	if e == elementPairs {
 		perWord = 2
 	}
-	step := panelWords * perWord
+	step := kcWords * perWord
 	for k := 0; k < p.w.Cols; k += step {
 		n := min(step, p.w.Cols-k)
 		words := (n + perWord - 1) / perWord
-		acts := p.gather(e, k, n)
-		for unit := p.from / Granule; unit*Granule < p.to; unit++ {
-			p.interleave(e, unit, k, n, words)
-			p.panelTiles(e, unit, k, words, &acts)
+		acts := p.packActs(e, k, n)
+		for panel := p.from / NR; panel*NR < p.to; panel++ {
+			p.interleave(e, panel, k, n, words)
+			p.panelTiles(e, panel, k, words, &acts)
 		}
 	}
 }
 
-// gather copies numbers [k, k+n) of every row of activations together, as bf16 for pairs: rows a power of two apart would
-// all want the same few places of the caches.
-func (p *product) gather(e element, k, n int) Acts {
-	a := Acts{base: &p.s.acts[0], stride: passStride}
+// packActs copies numbers [k, k+n) of every row of activations together, as bf16 for pairs: rows a power of two apart would map to the
+// same cache sets.
+func (p *matmul) packActs(e element, k, n int) Acts {
+	a := Acts{base: &p.s.acts[0], rowStride: floatActStride}
 	for row := p.actFrom; row < p.actTo; row++ {
 		src := floatsAt((*float32)(unsafe.Pointer(p.acts.at(row, 4*k))), n)
-		dst := p.s.acts[(row-p.actFrom)*passStride:][:passStride]
+		dst := p.s.acts[(row-p.actFrom)*floatActStride:][:floatActStride]
 		if e != elementPairs {
 			copy(floatsAt((*float32)(unsafe.Pointer(&dst[0])), n), src)
 			continue
@@ -59,7 +59,7 @@ func (p *product) gather(e element, k, n int) Acts {
 }
 
 // element is the pair of formats to multiply.
-func (p *product) element() element {
+func (p *matmul) element() element {
 	switch {
 	case p.w.Format == quant.BF16:
 		return elementBF16
@@ -70,54 +70,54 @@ func (p *product) element() element {
 }
 
 // weight is where number k of row n lies.
-func (p *product) weight(n, k int) []byte { return p.w.data[(n*p.w.Cols+k)*p.w.Format.BlockBytes():] }
+func (p *matmul) weight(n, k int) []byte { return p.w.data[(n*p.w.Cols+k)*p.w.Format.BlockBytes():] }
 
 // address is the same as a number, which may lie beyond the matrix.
-func (p *product) address(n, k int) uintptr {
+func (p *matmul) address(n, k int) uintptr {
 	return address(&p.w.data[0]) + uintptr((n*p.w.Cols+k)*p.w.Format.BlockBytes())
 }
 
-// panelTiles multiplies the panel of k on with every tile of the gathered activations. Meanwhile the next unit's bytes
-// are read ahead, a few rows during each tile.
-func (p *product) panelTiles(e element, unit, k, words int, acts *Acts) {
-	panel := p.panel
+// panelTiles multiplies the panel of k on with every tile of the packed activations. Meanwhile the next panel's bytes
+// are prefetched, a few rows during each tile.
+func (p *matmul) panelTiles(e element, panel, k, words int, acts *Acts) {
+	kernel := p.panelF32
 	if e == elementPairs {
-		panel = p.panelBF16
+		kernel = p.panelBF16
 	}
 	rowBytes, bytes := p.w.Cols*p.w.Format.BlockBytes(), 4*words
 	if e == elementBF16 || e == elementF16 {
 		bytes /= 2
 	}
-	next := p.address((unit+1)*Granule, k)
-	fetched, share := 0, Granule/p.tiles(len(panel))+1
-	p.eachTile(len(panel), func(row, rows int) {
+	next := p.address((panel+1)*NR, k)
+	fetched, share := 0, NR/p.tiles(len(kernel))+1
+	p.eachTile(len(kernel), func(row, rows int) {
 		ahead, step := next+uintptr(fetched*rowBytes), bytes/words
 		switch {
-		case fetched >= Granule:
-			ahead, step = address(&p.s.panel[0]), 0 // which is in the cache
-		case share > 1 && p.fetchRows != nil:
-			p.fetchRows(ahead+uintptr(rowBytes), rowBytes, share-1, bytes)
+		case fetched >= NR:
+			ahead, step = address(&p.s.bPanel[0]), 0 // which is in the cache already
+		case share > 1 && p.prefetchRows != nil:
+			p.prefetchRows(ahead+uintptr(rowBytes), rowBytes, share-1, bytes)
 		}
 		fetched += share
-		out, ld := p.target(unit, row, rows)
-		for r := 0; r < Granule; r += p.rows {
-			panel[rows-1](offsetFloats(out, r), ld, k == 0, &p.s.panel[4*r], planeBytes, acts.at(row-p.actFrom, 0), acts.stride, 4, words, ahead, step)
+		out, ld := p.outTile(panel, row, rows)
+		for r := 0; r < NR; r += p.rows {
+			kernel[rows-1](offsetFloats(out, r), ld, k == 0, &p.s.bPanel[4*r], planeBytes, acts.at(row-p.actFrom, 0), acts.rowStride, 4, words, ahead, step)
 		}
-		p.finish(unit, row, rows)
+		p.storeTile(panel, row, rows)
 	})
 }
 
-// interleave makes the panel [words][32] out of n numbers of 32 rows from k on: float32, or pairs of bf16.
-func (p *product) interleave(e element, unit, k, n, words int) {
-	first := unit * Granule
-	rows := min(Granule, p.to-first)
+// interleave makes the panel [words][NR] out of n numbers of NR rows from k on: float32, or pairs of bf16.
+func (p *matmul) interleave(e element, panel, k, n, words int) {
+	first := panel * NR
+	rows := min(NR, p.to-first)
 	inPlace := e == elementF32 || e == elementPairs
-	if inPlace && rows == Granule && n*p.w.Format.BlockBytes()%16 == 0 {
+	if inPlace && rows == NR && n*p.w.Format.BlockBytes()%16 == 0 {
 		p.transpose(&p.weight(first, k)[0], p.w.Cols*p.w.Format.BlockBytes(), words)
 		return
 	}
 	for r := range rows {
-		dst := p.s.rows[r*4*panelWords : (r+1)*4*panelWords]
+		dst := p.s.rows[r*4*kcWords : (r+1)*4*kcWords]
 		src := p.weight(first+r, k)[:n*p.w.Format.BlockBytes()]
 		if inPlace {
 			clear(dst[copy(dst, src):])
@@ -125,16 +125,16 @@ func (p *product) interleave(e element, unit, k, n, words int) {
 		}
 		p.widen(floatsAt((*float32)(unsafe.Pointer(&dst[0])), n), src)
 	}
-	p.transpose(&p.s.rows[0], 4*panelWords, words)
+	p.transpose(&p.s.rows[0], 4*kcWords, words)
 }
 
 // transpose writes words of 32 rows, stride bytes apart, to the panel.
-func (p *product) transpose(src *byte, stride, words int) {
-	p.pack[pieceWords](&p.s.panel[0], 4*planeBytes, 0, src, 16, stride, (words+3)/4)
+func (p *matmul) transpose(src *byte, stride, words int) {
+	p.pack[opWords](&p.s.bPanel[0], 4*planeBytes, 0, src, 16, stride, (words+3)/4)
 }
 
 // widen turns half floats of either kind into float32.
-func (p *product) widen(dst []float32, src []byte) {
+func (p *matmul) widen(dst []float32, src []byte) {
 	kernel := p.widenF16
 	if p.w.Format == quant.BF16 {
 		kernel = p.widenBF16
@@ -147,25 +147,25 @@ func (p *product) widen(dst []float32, src []byte) {
 	}
 }
 
-// fewRows multiplies without a panel: four rows of weights at a time, then one.
-func (p *product) fewRows(e element) {
+// mulRows multiplies without a panel: four rows of weights at a time, then one.
+func (p *matmul) mulRows(e element) {
 	n, whole := p.from, p.w.Cols/p.lanes
 	rowBytes := p.w.Cols * p.w.Format.BlockBytes()
 	for ; n+4 <= p.to && whole > 0; n += 4 {
 		p.eachTile(len(p.fourRow[e]), func(row, rows int) {
-			p.fourRow[e][rows-1](&p.out[row*p.ld+n], 4*p.ld, &p.weight(n, 0)[0], rowBytes, p.acts.at(row, 0), p.acts.stride, whole)
+			p.fourRow[e][rows-1](&p.out[row*p.ld+n], 4*p.ld, &p.weight(n, 0)[0], rowBytes, p.acts.at(row, 0), p.acts.rowStride, whole)
 		})
 	}
 	for ; n < p.to && whole > 0; n++ {
 		for row := p.actFrom; row < p.actTo; row++ {
-			p.oneRow[e](&p.out[row*p.ld+n], 4*p.ld, &p.weight(n, 0)[0], rowBytes, p.acts.at(row, 0), p.acts.stride, whole)
+			p.oneRow[e](&p.out[row*p.ld+n], 4*p.ld, &p.weight(n, 0)[0], rowBytes, p.acts.at(row, 0), p.acts.rowStride, whole)
 		}
 	}
-	p.lastK(whole * p.lanes)
+	p.tailK(whole * p.lanes)
 }
 
-// lastK adds what is left of k after the last whole vector.
-func (p *product) lastK(from int) {
+// tailK adds what is left of k after the last whole vector.
+func (p *matmul) tailK(from int) {
 	for row := p.actFrom; row < p.actTo && from < p.w.Cols; row++ {
 		act := floatsAt((*float32)(unsafe.Pointer(p.acts.at(row, 0))), p.w.Cols)
 		for n := p.from; n < p.to; n++ {

@@ -5,16 +5,16 @@ import (
 	"math"
 )
 
-// levels are what the codes of the two tabled forms stand for, plus 128: see tools/asm/gemm/forms.go.
-var levels = map[formID][16]byte{
-	formN4: {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
-	formM4: {128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116},
+// codebooks are the values of the codes of the two layouts with a lookup table, plus 128: see tools/asm/gemm/layouts.go.
+var codebooks = map[codeLayout][16]byte{
+	layoutN4: {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
+	layoutM4: {128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116},
 }
 
-// unpackGeneric turns blocks of codes of any form into U8 (or S8: the codes are the same).
-func unpackGeneric(f formID, panel, w *byte, blocks int) {
-	dst, src := bytesAt(panel, blocks*formU8.blockBytes()), bytesAt(w, blocks*f.blockBytes())
-	for ; len(src) > 0; src, dst = src[f.blockBytes():], dst[formU8.blockBytes():] {
+// unpackGeneric turns blocks of codes of any layout into U8 (or S8: the codes are the same).
+func unpackGeneric(f codeLayout, panel, w *byte, blocks int) {
+	dst, src := bytesAt(panel, blocks*layoutU8.blockBytes()), bytesAt(w, blocks*f.blockBytes())
+	for ; len(src) > 0; src, dst = src[f.blockBytes():], dst[layoutU8.blockBytes():] {
 		for j := range 8 {
 			for i := range planeBytes {
 				dst[j*planeBytes+i] = f.code(src, j, i)
@@ -24,36 +24,36 @@ func unpackGeneric(f formID, panel, w *byte, blocks int) {
 }
 
 // code is byte i of plane j once unpacked.
-func (f formID) code(src []byte, j, i int) byte {
+func (f codeLayout) code(src []byte, j, i int) byte {
 	bit := func(plane, n int) byte { return src[plane*planeBytes+i] >> n & 1 }
 	two := func(plane int) byte { return src[(plane+j/4)*planeBytes+i] >> (2 * (j % 4)) & 3 }
 	four := func() byte { return src[j%4*planeBytes+i] >> (j / 4 * 4) & 15 }
 	switch f {
-	case formU4:
+	case layoutU4:
 		return four() << 4
-	case formU5:
+	case layoutU5:
 		return four()<<3 | bit(4, j)<<7
-	case formU6:
+	case layoutU6:
 		return four()<<2 | two(4)<<6
-	case formU3:
+	case layoutU3:
 		return bit(2, j)<<7 | two(0)<<5
-	case formU2:
+	case layoutU2:
 		return two(0) << 6
-	case formN4, formM4:
-		return levels[f][four()]
+	case layoutN4, layoutM4:
+		return codebooks[f][four()]
 	default:
 		return src[j*planeBytes+i]
 	}
 }
 
-func lineFloat(line []byte, at int) float32 {
-	return math.Float32frombits(binary.LittleEndian.Uint32(line[at:]))
+func f32At(block []byte, at int) float32 {
+	return math.Float32frombits(binary.LittleEndian.Uint32(block[at:]))
 }
 
-// quantizeLinesGeneric rounds blocks of 32 activations to 127ths of their largest magnitude.
-func quantizeLinesGeneric(dst *byte, step int, src *float32, n int) {
+// quantizeQ8Generic rounds blocks of 32 activations to 127ths of their largest magnitude.
+func quantizeQ8Generic(dst *byte, step int, src *float32, n int) {
 	for b := range n {
-		x, line := floatsAt(offsetFloats(src, 32*b), 32), bytesAt(offset(dst, b*step), lineBytes)
+		x, block := floatsAt(offsetFloats(src, 32*b), 32), bytesAt(offset(dst, b*step), q8BlockBytes)
 		most := uint32(0) // of the magnitudes as integers, so that a NaN wins and shows in the scale
 		for _, v := range x {
 			most = max(most, math.Float32bits(v)&0x7fffffff)
@@ -65,17 +65,17 @@ func quantizeLinesGeneric(dst *byte, step int, src *float32, n int) {
 		var half [2]int32
 		for i, v := range x {
 			q := int8(max(-128, min(127, math.RoundToEven(float64(v*inverse)))))
-			line[i] = byte(q)
+			block[i] = byte(q)
 			half[i/16] += int32(q)
 		}
 		scale := largest * float32(1./127)
 		whole := half[0] + half[1]
-		put := func(at int, v uint32) { binary.LittleEndian.PutUint32(line[at:], v) }
-		put(lineScale, math.Float32bits(scale))
+		put := func(at int, v uint32) { binary.LittleEndian.PutUint32(block[at:], v) }
+		put(q8Scale, math.Float32bits(scale))
 		for i, sum := range []int32{whole, half[0], half[1]} {
-			put(lineBias+4*i, uint32(lineMagic-128*sum))
-			put(lineSum+4*i, math.Float32bits(scale*float32(sum)))
+			put(q8Bias+4*i, uint32(floatMagic-128*sum))
+			put(q8Sum+4*i, math.Float32bits(scale*float32(sum)))
 		}
-		put(lineSum+12, 0)
+		put(q8Sum+12, 0)
 	}
 }

@@ -77,12 +77,12 @@ func fillActs(tier Tier, f ActFormat, x []float32, m, k int) *Acts {
 // decoded is what a row of activations stands for.
 func (a *Acts) decoded(r int) []float64 {
 	out := make([]float64, a.K)
-	row := bytesAt(a.at(r, 0), a.stride)
+	row := bytesAt(a.at(r, 0), a.rowStride)
 	for i := range out {
 		switch a.Format {
-		case Lines:
-			line := row[i/32*lineBytes:]
-			out[i] = float64(int8(line[i%32])) * float64(lineFloat(line, lineScale))
+		case Q8:
+			block := row[i/32*q8BlockBytes:]
+			out[i] = float64(int8(block[i%32])) * float64(f32At(block, q8Scale))
 		default:
 			out[i] = float64(number(quant.F32, row, i))
 		}

@@ -5,22 +5,22 @@ func (t Tier) kernels() *kernels { return tierKernels[t] }
 
 var tierKernels = [tierCount]*kernels{
 	Generic: genericKernels,
-	AVX2:    withTiles(narrowKernels(dotsY, unpacksY, peakLoop{peakMaddY, 12 * 64}), 1, tilesY, unpackTilesY),
-	AVXVNNI: withTiles(narrowKernels(dotsV, unpacksV, peakLoop{peakDotY, 12 * 64}), 5,
+	AVX2:    withTiles(avx2Kernels(dotsY, unpacksY, peakLoop{peakMaddY, 12 * 64}), 1, tilesY, unpackTilesY),
+	AVXVNNI: withTiles(avx2Kernels(dotsV, unpacksV, peakLoop{peakDotY, 12 * 64}), 5,
 		byteTiles(tilesU8V, tilesU8MinV, tilesS8V, tilesS8MinV), unpacksV),
-	AVX512:     wideKernels(false),
-	AVX512BF16: wideKernels(true),
+	AVX512:     avx512Kernels(false),
+	AVX512BF16: avx512Kernels(true),
 }
 
-// narrowKernels are those in 256-bit registers; the two AVX2 tiers differ in the integer products only.
-func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *byte, blocks int), peak peakLoop) *kernels {
+// avx2Kernels use 256-bit registers; the two AVX2 tiers differ in the integer dot product only.
+func avx2Kernels(dots [layoutCount][]dotFunc, unpacks [layoutCount]func(panel, w *byte, blocks int), peak peakLoop) *kernels {
 	return &kernels{
-		rows: Granule / 2, dot: dots, unpack: unpacks, unpacked: [...]formID{formU8, formS8}, lanes: 8,
+		rows: NR / 2, dot: dots, unpack: unpacks, unpacked: [...]codeLayout{layoutU8, layoutS8}, lanes: 8,
 		scales: [scaleCount]scaleFunc{
-			scaleHalf: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
-				scaleHalfY(dst, src, n, ahead, mul)
+			scaleF16: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
+				scaleF16Y(dst, src, n, ahead, mul)
 			},
-			scaleHalfMin: scaleHalfMinY,
+			scaleF16Min: scaleF16MinY,
 			scaleE8: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
 				scaleE8Y(dst, src, n, ahead, mul)
 			},
@@ -33,33 +33,34 @@ func narrowKernels(dots [formCount][]dotFunc, unpacks [formCount]func(panel, w *
 			},
 			scaleK2: scaleK2Y,
 		},
-		panel: []panelFunc{panelF32x1Y, panelF32x2Y, panelF32x3Y, panelF32x4Y, panelF32x5Y, panelF32x6Y},
+		panelF32: []panelFunc{panelF32x1Y, panelF32x2Y, panelF32x3Y, panelF32x4Y, panelF32x5Y, panelF32x6Y},
 		fourRow: [elementPairs][]rowFunc{
 			elementF32:  {rowsF32x4x1Y, rowsF32x4x2Y},
 			elementF16:  {rowsF16x4x1Y, rowsF16x4x2Y},
 			elementBF16: {rowsBF16x4x1Y, rowsBF16x4x2Y},
 		},
 		oneRow: [elementPairs]rowFunc{elementF32: rowsF32x1x1Y, elementF16: rowsF16x1x1Y, elementBF16: rowsBF16x1x1Y},
-		pack: [pieceCount]packFunc{
-			pieceWords: packWordsY, pieceFlipped: packFlippedY, piecePairs: packPairsY, pieceFields: packFieldsY, pieceBits: packBitsY,
-			pieceMask: packsGeneric[pieceMask],
+		pack: [opCount]packFunc{
+			opWords: packWordsY, opInt8: packInt8Y, opNibbles: packNibblesY, op2Bit: pack2BitY, op1Bit: pack1BitY,
+			opMask: packsGeneric[opMask],
 		},
-		packHalves: packHalves, fetchRows: fetchRows,
-		quantizeLines: quantizeLines, widenF16: widenF16, widenBF16: widenBF16,
-		peaks: [...]peakLoop{Float32: {peakFMAY, 12 * 16}, Lines: peak}, read: peakReadY,
+		packF16: packF16, prefetchRows: prefetchRows,
+		quantizeQ8: quantizeQ8, widenF16: widenF16, widenBF16: widenBF16,
+		peaks: [...]peakLoop{Float32: {peakFMAY, 12 * 16}, Q8: peak}, read: peakReadY,
 	}
 }
 
-func wideKernels(bf16 bool) *kernels {
+// avx512Kernels use 512-bit registers.
+func avx512Kernels(bf16 bool) *kernels {
 	k := &kernels{
-		rows: Granule, dot: dotsZ, batch: batchesZ, storeBatch: storeBatch, expectBatch: expectBatch, unpack: unpacksZ, unpacked: [...]formID{formU8, formS8}, lanes: 16,
-		tile: byteTiles(tilesU8Z, tilesU8MinZ, tilesS8Z, tilesS8MinZ), unpackTile: unpacksZ, leastTiles: 6,
-		ratios: ratiosZ, rescale: rescalesZ, wideTile: tilesWideZ, quantizeWide: quantizeWideZ,
+		rows: NR, dot: dotsZ, batch: batchesZ, storeBatch: storeBatch, prefetchOut: prefetchOut, unpack: unpacksZ, unpacked: [...]codeLayout{layoutU8, layoutS8}, lanes: 16,
+		tile: byteTiles(tilesU8Z, tilesU8MinZ, tilesS8Z, tilesS8MinZ), unpackTile: unpacksZ, minTiles: 6,
+		requantScales: requantScalesZ, requant: requantsZ, groupedTile: tilesGroupedZ, quantizeGrouped: quantizeGroupedZ,
 		scales: [scaleCount]scaleFunc{
-			scaleHalf: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
-				scaleHalfZ(dst, src, n, ahead, mul)
+			scaleF16: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
+				scaleF16Z(dst, src, n, ahead, mul)
 			},
-			scaleHalfMin: scaleHalfMinZ,
+			scaleF16Min: scaleF16MinZ,
 			scaleE8: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
 				scaleE8Z(dst, src, n, ahead, mul)
 			},
@@ -72,7 +73,7 @@ func wideKernels(bf16 bool) *kernels {
 			},
 			scaleK2: scaleK2Z,
 		},
-		panel: []panelFunc{
+		panelF32: []panelFunc{
 			panelF32x1Z, panelF32x2Z, panelF32x3Z, panelF32x4Z, panelF32x5Z, panelF32x6Z,
 			panelF32x7Z, panelF32x8Z, panelF32x9Z, panelF32x10Z, panelF32x11Z, panelF32x12Z,
 		},
@@ -82,13 +83,13 @@ func wideKernels(bf16 bool) *kernels {
 			elementBF16: {rowsBF16x4x1Z, rowsBF16x4x2Z, rowsBF16x4x3Z, rowsBF16x4x4Z, rowsBF16x4x5Z, rowsBF16x4x6Z},
 		},
 		oneRow: [elementPairs]rowFunc{elementF32: rowsF32x1x1Z, elementF16: rowsF16x1x1Z, elementBF16: rowsBF16x1x1Z},
-		pack: [pieceCount]packFunc{
-			pieceWords: packWordsZ, pieceFlipped: packFlippedZ, piecePairs: packPairsZ, pieceFields: packFieldsZ, pieceBits: packBitsZ,
-			pieceMask: packsGeneric[pieceMask],
+		pack: [opCount]packFunc{
+			opWords: packWordsZ, opInt8: packInt8Z, opNibbles: packNibblesZ, op2Bit: pack2BitZ, op1Bit: pack1BitZ,
+			opMask: packsGeneric[opMask],
 		},
-		packHalves: packHalves, fetchRows: fetchRows,
-		quantizeLines: quantizeLines, widenF16: widenF16, widenBF16: widenBF16,
-		peaks: [...]peakLoop{Float32: {peakFMAZ, 24 * 32}, Lines: {peakDotZ, 24 * 128}}, read: peakReadZ,
+		packF16: packF16, prefetchRows: prefetchRows,
+		quantizeQ8: quantizeQ8, widenF16: widenF16, widenBF16: widenBF16,
+		peaks: [...]peakLoop{Float32: {peakFMAZ, 24 * 32}, Q8: {peakDotZ, 24 * 128}}, read: peakReadZ,
 	}
 	if bf16 {
 		k.panelBF16 = []panelFunc{
@@ -101,90 +102,90 @@ func wideKernels(bf16 bool) *kernels {
 	return k
 }
 
-var dotsZ = [formCount][]dotFunc{
-	formU8: {dotU8x1Z, dotU8x2Z, dotU8x3Z, dotU8x4Z, dotU8x5Z, dotU8x6Z},
-	formS8: {dotS8x1Z, dotS8x2Z, dotS8x3Z, dotS8x4Z, dotS8x5Z, dotS8x6Z},
-	formU4: {dotU4x1Z, dotU4x2Z, dotU4x3Z, dotU4x4Z, dotU4x5Z, dotU4x6Z},
-	formU5: {dotU5x1Z, dotU5x2Z, dotU5x3Z, dotU5x4Z, dotU5x5Z, dotU5x6Z},
-	formU6: {dotU6x1Z, dotU6x2Z, dotU6x3Z, dotU6x4Z, dotU6x5Z, dotU6x6Z},
-	formU3: {dotU3x1Z, dotU3x2Z, dotU3x3Z, dotU3x4Z, dotU3x5Z, dotU3x6Z},
-	formU2: {dotU2x1Z, dotU2x2Z, dotU2x3Z, dotU2x4Z, dotU2x5Z, dotU2x6Z},
-	formN4: {dotN4x1Z, dotN4x2Z, dotN4x3Z, dotN4x4Z, dotN4x5Z, dotN4x6Z},
-	formM4: {dotM4x1Z, dotM4x2Z, dotM4x3Z, dotM4x4Z, dotM4x5Z, dotM4x6Z},
+var dotsZ = [layoutCount][]dotFunc{
+	layoutU8: {dotU8x1Z, dotU8x2Z, dotU8x3Z, dotU8x4Z, dotU8x5Z, dotU8x6Z},
+	layoutS8: {dotS8x1Z, dotS8x2Z, dotS8x3Z, dotS8x4Z, dotS8x5Z, dotS8x6Z},
+	layoutU4: {dotU4x1Z, dotU4x2Z, dotU4x3Z, dotU4x4Z, dotU4x5Z, dotU4x6Z},
+	layoutU5: {dotU5x1Z, dotU5x2Z, dotU5x3Z, dotU5x4Z, dotU5x5Z, dotU5x6Z},
+	layoutU6: {dotU6x1Z, dotU6x2Z, dotU6x3Z, dotU6x4Z, dotU6x5Z, dotU6x6Z},
+	layoutU3: {dotU3x1Z, dotU3x2Z, dotU3x3Z, dotU3x4Z, dotU3x5Z, dotU3x6Z},
+	layoutU2: {dotU2x1Z, dotU2x2Z, dotU2x3Z, dotU2x4Z, dotU2x5Z, dotU2x6Z},
+	layoutN4: {dotN4x1Z, dotN4x2Z, dotN4x3Z, dotN4x4Z, dotN4x5Z, dotN4x6Z},
+	layoutM4: {dotM4x1Z, dotM4x2Z, dotM4x3Z, dotM4x4Z, dotM4x5Z, dotM4x6Z},
 }
 
-var batchesZ = [formCount]batchFunc{
-	formU8: batchU8Z,
-	formS8: batchS8Z,
-	formU4: batchU4Z,
-	formU5: batchU5Z,
-	formU6: batchU6Z,
-	formU3: batchU3Z,
-	formU2: batchU2Z,
-	formN4: batchN4Z,
-	formM4: batchM4Z,
+var batchesZ = [layoutCount]batchFunc{
+	layoutU8: batchU8Z,
+	layoutS8: batchS8Z,
+	layoutU4: batchU4Z,
+	layoutU5: batchU5Z,
+	layoutU6: batchU6Z,
+	layoutU3: batchU3Z,
+	layoutU2: batchU2Z,
+	layoutN4: batchN4Z,
+	layoutM4: batchM4Z,
 }
 
-var unpacksZ = [formCount]func(panel, w *byte, blocks int){
-	formU4: unpackU4Z,
-	formU5: unpackU5Z,
-	formU6: unpackU6Z,
-	formU3: unpackU3Z,
-	formU2: unpackU2Z,
-	formN4: unpackN4Z,
-	formM4: unpackM4Z,
+var unpacksZ = [layoutCount]func(panel, w *byte, blocks int){
+	layoutU4: unpackU4Z,
+	layoutU5: unpackU5Z,
+	layoutU6: unpackU6Z,
+	layoutU3: unpackU3Z,
+	layoutU2: unpackU2Z,
+	layoutN4: unpackN4Z,
+	layoutM4: unpackM4Z,
 }
 
-var rescalesZ = [formCount]func(panel, w *byte, ratios, offsets *float32, blocks int){
-	formU4: rescaleU4Z,
-	formU5: rescaleU5Z,
-	formU6: rescaleU6Z,
-	formU3: rescaleU3Z,
-	formU2: rescaleU2Z,
-	formN4: rescaleN4Z,
-	formM4: rescaleM4Z,
+var requantsZ = [layoutCount]func(panel, w *byte, ratios, offsets *float32, blocks int){
+	layoutU4: requantU4Z,
+	layoutU5: requantU5Z,
+	layoutU6: requantU6Z,
+	layoutU3: requantU3Z,
+	layoutU2: requantU2Z,
+	layoutN4: requantN4Z,
+	layoutM4: requantM4Z,
 }
 
-var dotsV = [formCount][]dotFunc{
-	formU8: {dotU8x1V, dotU8x2V, dotU8x3V},
-	formS8: {dotS8x1V, dotS8x2V, dotS8x3V},
-	formU4: {dotU4x1V, dotU4x2V, dotU4x3V},
-	formU5: {dotU5x1V, dotU5x2V, dotU5x3V},
-	formU6: {dotU6x1V, dotU6x2V, dotU6x3V},
-	formU3: {dotU3x1V, dotU3x2V, dotU3x3V},
-	formU2: {dotU2x1V, dotU2x2V, dotU2x3V},
-	formN4: {dotN4x1V, dotN4x2V, dotN4x3V},
-	formM4: {dotM4x1V, dotM4x2V, dotM4x3V},
+var dotsV = [layoutCount][]dotFunc{
+	layoutU8: {dotU8x1V, dotU8x2V, dotU8x3V},
+	layoutS8: {dotS8x1V, dotS8x2V, dotS8x3V},
+	layoutU4: {dotU4x1V, dotU4x2V, dotU4x3V},
+	layoutU5: {dotU5x1V, dotU5x2V, dotU5x3V},
+	layoutU6: {dotU6x1V, dotU6x2V, dotU6x3V},
+	layoutU3: {dotU3x1V, dotU3x2V, dotU3x3V},
+	layoutU2: {dotU2x1V, dotU2x2V, dotU2x3V},
+	layoutN4: {dotN4x1V, dotN4x2V, dotN4x3V},
+	layoutM4: {dotM4x1V, dotM4x2V, dotM4x3V},
 }
 
-var unpacksV = [formCount]func(panel, w *byte, blocks int){
-	formU4: unpackU4V,
-	formU5: unpackU5V,
-	formU6: unpackU6V,
-	formU3: unpackU3V,
-	formU2: unpackU2V,
-	formN4: unpackN4V,
-	formM4: unpackM4V,
+var unpacksV = [layoutCount]func(panel, w *byte, blocks int){
+	layoutU4: unpackU4V,
+	layoutU5: unpackU5V,
+	layoutU6: unpackU6V,
+	layoutU3: unpackU3V,
+	layoutU2: unpackU2V,
+	layoutN4: unpackN4V,
+	layoutM4: unpackM4V,
 }
 
-var dotsY = [formCount][]dotFunc{
-	formU8: {dotU8x1Y, dotU8x2Y},
-	formS8: {dotS8x1Y, dotS8x2Y},
-	formU4: {dotU4x1Y, dotU4x2Y},
-	formU5: {dotU5x1Y, dotU5x2Y},
-	formU6: {dotU6x1Y, dotU6x2Y},
-	formU3: {dotU3x1Y, dotU3x2Y},
-	formU2: {dotU2x1Y, dotU2x2Y},
-	formN4: {dotN4x1Y, dotN4x2Y},
-	formM4: {dotM4x1Y, dotM4x2Y},
+var dotsY = [layoutCount][]dotFunc{
+	layoutU8: {dotU8x1Y, dotU8x2Y},
+	layoutS8: {dotS8x1Y, dotS8x2Y},
+	layoutU4: {dotU4x1Y, dotU4x2Y},
+	layoutU5: {dotU5x1Y, dotU5x2Y},
+	layoutU6: {dotU6x1Y, dotU6x2Y},
+	layoutU3: {dotU3x1Y, dotU3x2Y},
+	layoutU2: {dotU2x1Y, dotU2x2Y},
+	layoutN4: {dotN4x1Y, dotN4x2Y},
+	layoutM4: {dotM4x1Y, dotM4x2Y},
 }
 
-var unpacksY = [formCount]func(panel, w *byte, blocks int){
-	formU4: unpackU4Y,
-	formU5: unpackU5Y,
-	formU6: unpackU6Y,
-	formU3: unpackU3Y,
-	formU2: unpackU2Y,
-	formN4: unpackN4Y,
-	formM4: unpackM4Y,
+var unpacksY = [layoutCount]func(panel, w *byte, blocks int){
+	layoutU4: unpackU4Y,
+	layoutU5: unpackU5Y,
+	layoutU6: unpackU6Y,
+	layoutU3: unpackU3Y,
+	layoutU2: unpackU2Y,
+	layoutN4: unpackN4Y,
+	layoutM4: unpackM4Y,
 }

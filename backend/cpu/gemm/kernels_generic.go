@@ -8,20 +8,20 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// The kernels in plain Go: what machines without the assembly run, and the plainest statement of what it does.
+// The kernels in plain Go: what machines without the assembly run, and the definition of what the assembly computes.
 var genericKernels = newGenericKernels()
 
 func newGenericKernels() *kernels {
 	k := &kernels{
-		rows: Granule, unpacked: [...]formID{formU8, formS8}, lanes: 1,
-		pack: packsGeneric, packHalves: packHalvesGeneric,
-		quantizeLines: quantizeLinesGeneric,
-		widenF16:      widenGeneric(quant.F16), widenBF16: widenGeneric(quant.BF16),
-		scales: scalesGeneric,
-		panel:  []panelFunc{panelGeneric},
-		read:   readGeneric,
+		rows: NR, unpacked: [...]codeLayout{layoutU8, layoutS8}, lanes: 1,
+		pack: packsGeneric, packF16: packF16Generic,
+		quantizeQ8: quantizeQ8Generic,
+		widenF16:   widenGeneric(quant.F16), widenBF16: widenGeneric(quant.BF16),
+		scales:   scalesGeneric,
+		panelF32: []panelFunc{panelGeneric},
+		read:     readGeneric,
 	}
-	for f := range formCount {
+	for f := range layoutCount {
 		k.unpack[f] = func(panel, w *byte, blocks int) { unpackGeneric(f, panel, w, blocks) }
 		k.dot[f] = []dotFunc{func(out *float32, _ int, fresh bool, w *byte, scale *float32, act *byte, _ int, blocks int, _, _ uintptr, mins *float32) {
 			startGeneric(out, fresh)
@@ -72,35 +72,35 @@ func widenGeneric(f quant.Format) func(dst *float32, src *byte, n int) {
 
 func startGeneric(out *float32, fresh bool) {
 	if fresh {
-		clear(floatsAt(out, Granule))
+		clear(floatsAt(out, NR))
 	}
 }
 
 // dotGeneric is a block after a block, a row after a row, for one row of activations.
-func dotGeneric(f formID, out *float32, w *byte, scale *float32, act *byte, blocks int, mins *float32) {
+func dotGeneric(f codeLayout, out *float32, w *byte, scale *float32, act *byte, blocks int, mins *float32) {
 	subs := 1
 	if f.sub16() {
 		subs = 2
 	}
-	sums := floatsAt(out, Granule)
-	scales := floatsAt(scale, blocks*subs*Granule)
+	sums := floatsAt(out, NR)
+	scales := floatsAt(scale, blocks*subs*NR)
 	for b := range blocks {
 		var panel [8 * planeBytes]byte
 		unpackGeneric(f, &panel[0], offset(w, b*f.blockBytes()), 1)
-		line := bytesAt(offset(act, b*lineBytes), lineBytes)
+		block := bytesAt(offset(act, b*q8BlockBytes), q8BlockBytes)
 		for sub := range subs {
-			ws := scales[(b*subs+sub)*Granule:]
+			ws := scales[(b*subs+sub)*NR:]
 			for r := range sums {
 				total := int32(0)
 				for k := sub * 32 / subs; k < (sub+1)*32/subs; k++ {
-					total += (int32(panel[k/4*planeBytes+4*r+k%4]) - 128) * int32(int8(line[k]))
+					total += (int32(panel[k/4*planeBytes+4*r+k%4]) - 128) * int32(int8(block[k]))
 				}
-				sums[r] += float32(total) * ws[r] * lineFloat(line, lineScale)
+				sums[r] += float32(total) * ws[r] * f32At(block, q8Scale)
 			}
 			if mins != nil {
-				at := lineSum + 4*(subs-1)*(1+sub)
-				for r, m := range floatsAt(offsetFloats(mins, (b*subs+sub)*Granule), Granule) {
-					sums[r] += m * lineFloat(line, at)
+				at := q8Sum + 4*(subs-1)*(1+sub)
+				for r, m := range floatsAt(offsetFloats(mins, (b*subs+sub)*NR), NR) {
+					sums[r] += m * f32At(block, at)
 				}
 			}
 		}
@@ -109,19 +109,19 @@ func dotGeneric(f formID, out *float32, w *byte, scale *float32, act *byte, bloc
 
 func panelGeneric(out *float32, _ int, fresh bool, w *byte, wStep int, act *byte, _ int, actStep int, n int, _ uintptr, _ int) {
 	startGeneric(out, fresh)
-	sums := floatsAt(out, Granule)
+	sums := floatsAt(out, NR)
 	for i := range n {
 		a := *(*float32)(unsafe.Pointer(offset(act, i*actStep)))
-		for r, x := range floatsAt((*float32)(unsafe.Pointer(offset(w, i*wStep))), Granule) {
+		for r, x := range floatsAt((*float32)(unsafe.Pointer(offset(w, i*wStep))), NR) {
 			sums[r] += a * x
 		}
 	}
 }
 
-func packHalvesGeneric(dst *byte, dstStep int, src *byte, srcStep, stride, n int) {
+func packF16Generic(dst *byte, dstStep int, src *byte, srcStep, stride, n int) {
 	for i := range n {
-		to := bytesAt(offset(dst, i*dstStep), 2*Granule)
-		for r := range Granule {
+		to := bytesAt(offset(dst, i*dstStep), 2*NR)
+		for r := range NR {
 			copy(to[2*r:2*r+2], bytesAt(offset(src, i*srcStep+r*stride), 2))
 		}
 	}

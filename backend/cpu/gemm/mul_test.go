@@ -54,7 +54,7 @@ func TestRows(t *testing.T) {
 	})
 }
 
-// TestFeatures multiplies 1 to 257 output features, few of which Granule divides, into an out that is wider than they
+// TestFeatures multiplies 1 to 257 output features, few of which NR divides, into an out that is wider than they
 // are: nothing beyond them may be written.
 func TestFeatures(t *testing.T) {
 	eachProduct(t, func(t *testing.T, tier Tier, f quant.Format, format ActFormat) {
@@ -91,13 +91,13 @@ func TestFeatures(t *testing.T) {
 func TestLengths(t *testing.T) {
 	eachProduct(t, func(t *testing.T, tier Tier, f quant.Format, format ActFormat) {
 		rng := rand.New(rand.NewPCG(3, uint64(f)))
-		unit := f.Block()
-		lengths := []int{panelK + unit, fewK - unit, fewK + 2*unit}
-		for k := unit; k <= 257; k += unit {
+		panel := f.Block()
+		lengths := []int{kc + panel, kcDirect - panel, kcDirect + 2*panel}
+		for k := panel; k <= 257; k += panel {
 			lengths = append(lengths, k)
 		}
 		for _, k := range lengths {
-			if k <= 0 || k%unit != 0 || few(tier, k) && unit == 1 {
+			if k <= 0 || k%panel != 0 || few(tier, k) && panel == 1 {
 				continue
 			}
 			const n = 37
@@ -115,7 +115,7 @@ func TestLengths(t *testing.T) {
 	})
 }
 
-// TestRanges fills out piece by piece, whatever it held: ranges of features and of rows as goroutines would take them.
+// TestRanges fills out in parts, over stale results: ranges of features and of rows as goroutines would take them.
 func TestRanges(t *testing.T) {
 	eachProduct(t, func(t *testing.T, tier Tier, f quant.Format, format ActFormat) {
 		rng := rand.New(rand.NewPCG(4, uint64(f)))

@@ -221,9 +221,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func packFlippedY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+// func packInt8Y(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 // Requires: AVX, AVX2
-TEXT ·packFlippedY(SB), NOSPLIT, $0-56
+TEXT ·packInt8Y(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
 	MOVQ src+24(FP), SI
 	MOVQ stride+40(FP), CX
@@ -370,9 +370,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func packPairsY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+// func packNibblesY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 // Requires: AVX, AVX2
-TEXT ·packPairsY(SB), NOSPLIT, $0-56
+TEXT ·packNibblesY(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
 	MOVQ src+24(FP), SI
 	MOVQ stride+40(FP), CX
@@ -778,9 +778,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func packFieldsY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+// func pack2BitY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 // Requires: AVX, AVX2
-TEXT ·packFieldsY(SB), NOSPLIT, $0-56
+TEXT ·pack2BitY(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
 	MOVQ src+24(FP), SI
 	MOVQ stride+40(FP), CX
@@ -1442,9 +1442,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func packBitsY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+// func pack1BitY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 // Requires: AVX, AVX2
-TEXT ·packBitsY(SB), NOSPLIT, $0-56
+TEXT ·pack1BitY(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
 	MOVQ src+24(FP), SI
 	MOVQ stride+40(FP), CX

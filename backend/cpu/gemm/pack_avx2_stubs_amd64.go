@@ -9,22 +9,22 @@ package gemm
 //go:noescape
 func packWordsY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packFlippedY copies 16 signed bytes plus 128, four planes.
+// packInt8Y copies 16 signed bytes plus 128, four planes.
 //
 //go:noescape
-func packFlippedY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+func packInt8Y(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packPairsY makes four planes of nibbles of two blocks out of 32 bytes: a block of low halves, one of high.
+// packNibblesY makes four planes of nibbles of two blocks out of 32 bytes: a block of low halves, one of high.
 //
 //go:noescape
-func packPairsY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+func packNibblesY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packFieldsY makes two planes of two-bit fields of four blocks out of 32 bytes.
+// pack2BitY makes two planes of two-bit fields of four blocks out of 32 bytes.
 //
 //go:noescape
-func packFieldsY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+func pack2BitY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packBitsY makes a plane of bits of eight blocks out of 32 bytes.
+// pack1BitY makes a plane of bits of eight blocks out of 32 bytes.
 //
 //go:noescape
-func packBitsY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+func pack1BitY(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)

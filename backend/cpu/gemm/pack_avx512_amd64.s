@@ -253,9 +253,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func packFlippedZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+// func packInt8Z(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 // Requires: AVX, AVX512F
-TEXT ·packFlippedZ(SB), NOSPLIT, $0-56
+TEXT ·packInt8Z(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
 	MOVQ src+24(FP), SI
 	MOVQ stride+40(FP), CX
@@ -370,9 +370,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func packPairsZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+// func packNibblesZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·packPairsZ(SB), NOSPLIT, $0-56
+TEXT ·packNibblesZ(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
 	MOVQ src+24(FP), SI
 	MOVQ stride+40(FP), CX
@@ -634,9 +634,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func packFieldsZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+// func pack2BitZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·packFieldsZ(SB), NOSPLIT, $0-56
+TEXT ·pack2BitZ(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
 	MOVQ src+24(FP), SI
 	MOVQ stride+40(FP), CX
@@ -1026,9 +1026,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func packBitsZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+// func pack1BitZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·packBitsZ(SB), NOSPLIT, $0-56
+TEXT ·pack1BitZ(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
 	MOVQ src+24(FP), SI
 	MOVQ stride+40(FP), CX

@@ -9,22 +9,22 @@ package gemm
 //go:noescape
 func packWordsZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packFlippedZ copies 16 signed bytes plus 128, four planes.
+// packInt8Z copies 16 signed bytes plus 128, four planes.
 //
 //go:noescape
-func packFlippedZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+func packInt8Z(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packPairsZ makes four planes of nibbles of two blocks out of 32 bytes: a block of low halves, one of high.
+// packNibblesZ makes four planes of nibbles of two blocks out of 32 bytes: a block of low halves, one of high.
 //
 //go:noescape
-func packPairsZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+func packNibblesZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packFieldsZ makes two planes of two-bit fields of four blocks out of 32 bytes.
+// pack2BitZ makes two planes of two-bit fields of four blocks out of 32 bytes.
 //
 //go:noescape
-func packFieldsZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+func pack2BitZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packBitsZ makes a plane of bits of eight blocks out of 32 bytes.
+// pack1BitZ makes a plane of bits of eight blocks out of 32 bytes.
 //
 //go:noescape
-func packBitsZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+func pack1BitZ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)

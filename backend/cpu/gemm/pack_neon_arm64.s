@@ -54,8 +54,8 @@ rows:
 	BNE loop
 	RET
 
-// func packFlippedQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
-TEXT ·packFlippedQ(SB), NOSPLIT, $0-56
+// func packInt8Q(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+TEXT ·packInt8Q(SB), NOSPLIT, $0-56
 	MOVD $constants<>(SB), R26
 	MOVD dst+0(FP), R0
 	MOVD dstStep+8(FP), R1
@@ -106,8 +106,8 @@ rows:
 	BNE loop
 	RET
 
-// func packPairsQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
-TEXT ·packPairsQ(SB), NOSPLIT, $0-56
+// func packNibblesQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+TEXT ·packNibblesQ(SB), NOSPLIT, $0-56
 	MOVD dst+0(FP), R0
 	MOVD dstStep+8(FP), R1
 	MOVD src+24(FP), R3
@@ -181,8 +181,8 @@ rows:
 	BNE loop
 	RET
 
-// func packFieldsQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
-TEXT ·packFieldsQ(SB), NOSPLIT, $0-56
+// func pack2BitQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+TEXT ·pack2BitQ(SB), NOSPLIT, $0-56
 	MOVD dst+0(FP), R0
 	MOVD dstStep+8(FP), R1
 	MOVD src+24(FP), R3
@@ -303,8 +303,8 @@ rows:
 	BNE loop
 	RET
 
-// func packBitsQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
-TEXT ·packBitsQ(SB), NOSPLIT, $0-56
+// func pack1BitQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+TEXT ·pack1BitQ(SB), NOSPLIT, $0-56
 	MOVD dst+0(FP), R0
 	MOVD dstStep+8(FP), R1
 	MOVD src+24(FP), R3
@@ -493,8 +493,8 @@ rows:
 	BNE loop
 	RET
 
-// func packHalvesQ(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)
-TEXT ·packHalvesQ(SB), NOSPLIT, $0-48
+// func packF16Q(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)
+TEXT ·packF16Q(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD dstStep+8(FP), R1
 	MOVD src+16(FP), R3

@@ -9,27 +9,27 @@ package gemm
 //go:noescape
 func packWordsQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packFlippedQ packFlippedQ copies 16 signed bytes plus 128, four planes.
+// packInt8Q packInt8Q copies 16 signed bytes plus 128, four planes.
 //
 //go:noescape
-func packFlippedQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+func packInt8Q(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packPairsQ packPairsQ makes four planes of nibbles of two blocks out of 32 bytes: a block of low halves, one of high.
+// packNibblesQ packNibblesQ makes four planes of nibbles of two blocks out of 32 bytes: a block of low halves, one of high.
 //
 //go:noescape
-func packPairsQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+func packNibblesQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packFieldsQ packFieldsQ makes two planes of two-bit fields of four blocks out of 32 bytes.
+// pack2BitQ pack2BitQ makes two planes of two-bit fields of four blocks out of 32 bytes.
 //
 //go:noescape
-func packFieldsQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+func pack2BitQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packBitsQ packBitsQ makes a plane of bits of eight blocks out of 32 bytes.
+// pack1BitQ pack1BitQ makes a plane of bits of eight blocks out of 32 bytes.
 //
 //go:noescape
-func packBitsQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
+func pack1BitQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packHalvesQ packHalvesQ copies n half floats, srcStep bytes apart, of each of 32 rows, stride bytes apart, as [n][32], dstStep bytes apart.
+// packF16Q packF16Q copies n half floats, srcStep bytes apart, of each of 32 rows, stride bytes apart, as [n][32], dstStep bytes apart.
 //
 //go:noescape
-func packHalvesQ(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)
+func packF16Q(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)

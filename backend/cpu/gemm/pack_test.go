@@ -9,7 +9,7 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// TestPackTwoWays packs in one go, in pieces, and in place: the bytes must be the same under every tier.
+// TestPackTwoWays packs in one call, in parts, and in place: the bytes must be the same under every tier.
 func TestPackTwoWays(t *testing.T) {
 	for _, f := range quant.Formats() {
 		if PackedBytes(f, 64, 256) == 0 {
@@ -20,11 +20,11 @@ func TestPackTwoWays(t *testing.T) {
 		want := make([]byte, PackedBytes(f, 96, 512))
 		Pack(Generic, want, tensor, 0, 96)
 		eachTier(t, func(t *testing.T, tier Tier) {
-			pieces := make([]byte, len(want))
-			Pack(tier, pieces[PackedBytes(f, 32, 512):], tensor, 32, 96)
-			Pack(tier, pieces, tensor, 0, 32)
-			if !bytes.Equal(pieces, want) {
-				t.Errorf("%v packed in pieces differs", f)
+			parts := make([]byte, len(want))
+			Pack(tier, parts[PackedBytes(f, 32, 512):], tensor, 32, 96)
+			Pack(tier, parts, tensor, 0, 32)
+			if !bytes.Equal(parts, want) {
+				t.Errorf("%v packed in parts differs", f)
 			}
 			own := tensor
 			own.Data = bytes.Clone(tensor.Data)
@@ -36,7 +36,7 @@ func TestPackTwoWays(t *testing.T) {
 	}
 }
 
-// TestPackedBytes: nothing grows, except the last rows to a whole unit of 32.
+// TestPackedBytes: nothing grows, except the last rows to a whole panel of NR.
 func TestPackedBytes(t *testing.T) {
 	for _, f := range quant.Formats() {
 		tensor := f.RowBytes(512) * 64
@@ -93,7 +93,7 @@ func TestPeak(t *testing.T) {
 		if got := PeakRead(tier, data); got < 1e7 || got > 1e13 {
 			t.Errorf("reading runs at %g bytes a second", got)
 		}
-		for _, f := range []ActFormat{Float32, Lines, ActFormatOf(tier, quant.BF16)} {
+		for _, f := range []ActFormat{Float32, Q8, ActFormatOf(tier, quant.BF16)} {
 			switch got := Peak(tier, f, time.Millisecond); {
 			case tier == Generic && got != 0:
 				t.Errorf("plain Go has a peak of %g", got)

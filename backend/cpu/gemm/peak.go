@@ -36,7 +36,7 @@ func PeakRead(tier Tier, data []byte) float64 {
 	return float64(len(data)/512*512) / time.Since(start).Seconds()
 }
 
-// readGeneric reads lines of 64 bytes.
+// readGeneric reads cache lines of 64 bytes.
 func readGeneric(p *byte, lines int) {
 	var sum uint64
 	for b := bytesAt(p, 64*lines); len(b) > 0; b = b[64:] {

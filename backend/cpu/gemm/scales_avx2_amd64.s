@@ -34,9 +34,9 @@ DATA scale30Y<>+24(SB)/4, $0x00000030
 DATA scale30Y<>+28(SB)/4, $0x00000030
 GLOBL scale30Y<>(SB), RODATA|NOPTR, $32
 
-// func scaleHalfY(dst *float32, src *byte, n int, ahead uintptr, mul float32)
+// func scaleF16Y(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 // Requires: AVX, F16C, MMX+
-TEXT ·scaleHalfY(SB), NOSPLIT, $0-36
+TEXT ·scaleF16Y(SB), NOSPLIT, $0-36
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), AX
 	MOVQ         n+16(FP), CX
@@ -67,9 +67,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleHalfMinY(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
+// func scaleF16MinY(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·scaleHalfMinY(SB), NOSPLIT, $0-48
+TEXT ·scaleF16MinY(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+16(FP), AX
 	MOVQ         n+24(FP), CX

@@ -4,15 +4,15 @@
 
 package gemm
 
-// scaleHalfY expands a half float per row and block; each is multiplied by mul.
+// scaleF16Y expands a half float per row and block; each is multiplied by mul.
 //
 //go:noescape
-func scaleHalfY(dst *float32, src *byte, n int, ahead uintptr, mul float32)
+func scaleF16Y(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 
-// scaleHalfMinY expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.
+// scaleF16MinY expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.
 //
 //go:noescape
-func scaleHalfMinY(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
+func scaleF16MinY(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 
 // scaleE8Y expands a power of two per row and block; each is multiplied by mul.
 //

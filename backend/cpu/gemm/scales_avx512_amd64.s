@@ -58,9 +58,9 @@ DATA scale30Z<>+56(SB)/4, $0x00000030
 DATA scale30Z<>+60(SB)/4, $0x00000030
 GLOBL scale30Z<>(SB), RODATA|NOPTR, $64
 
-// func scaleHalfZ(dst *float32, src *byte, n int, ahead uintptr, mul float32)
+// func scaleF16Z(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scaleHalfZ(SB), NOSPLIT, $0-36
+TEXT ·scaleF16Z(SB), NOSPLIT, $0-36
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), AX
 	MOVQ         n+16(FP), CX
@@ -85,9 +85,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleHalfMinZ(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
+// func scaleF16MinZ(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scaleHalfMinZ(SB), NOSPLIT, $0-48
+TEXT ·scaleF16MinZ(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+16(FP), AX
 	MOVQ         n+24(FP), CX

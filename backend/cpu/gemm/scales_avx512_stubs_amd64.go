@@ -4,15 +4,15 @@
 
 package gemm
 
-// scaleHalfZ expands a half float per row and block; each is multiplied by mul.
+// scaleF16Z expands a half float per row and block; each is multiplied by mul.
 //
 //go:noescape
-func scaleHalfZ(dst *float32, src *byte, n int, ahead uintptr, mul float32)
+func scaleF16Z(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 
-// scaleHalfMinZ expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.
+// scaleF16MinZ expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.
 //
 //go:noescape
-func scaleHalfMinZ(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
+func scaleF16MinZ(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 
 // scaleE8Z expands a power of two per row and block; each is multiplied by mul.
 //

@@ -22,8 +22,8 @@ DATA constants<>+112(SB)/8, $0x4b0000204b000020
 DATA constants<>+120(SB)/8, $0x4b0000204b000020
 GLOBL constants<>(SB), RODATA|NOPTR, $128
 
-// func scaleHalfQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
-TEXT ·scaleHalfQ(SB), NOSPLIT, $0-48
+// func scaleF16Q(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
+TEXT ·scaleF16Q(SB), NOSPLIT, $0-48
 	MOVD $constants<>(SB), R26
 	MOVD dst+0(FP), R0
 	MOVD src+16(FP), R2
@@ -72,8 +72,8 @@ loop:
 	BNE loop
 	RET
 
-// func scaleHalfMinQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
-TEXT ·scaleHalfMinQ(SB), NOSPLIT, $0-48
+// func scaleF16MinQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
+TEXT ·scaleF16MinQ(SB), NOSPLIT, $0-48
 	MOVD $constants<>(SB), R26
 	MOVD dst+0(FP), R0
 	MOVD src+16(FP), R2

@@ -4,15 +4,15 @@
 
 package gemm
 
-// scaleHalfQ scaleHalfQ expands a half float per row and block; each is multiplied by mul.
+// scaleF16Q scaleF16Q expands a half float per row and block; each is multiplied by mul.
 //
 //go:noescape
-func scaleHalfQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
+func scaleF16Q(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
 
-// scaleHalfMinQ scaleHalfMinQ expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.
+// scaleF16MinQ scaleF16MinQ expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.
 //
 //go:noescape
-func scaleHalfMinQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
+func scaleF16MinQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
 
 // scaleE8Q scaleE8Q expands a power of two per row and block; each is multiplied by mul.
 //

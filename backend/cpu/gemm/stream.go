@@ -1,11 +1,11 @@
 package gemm
 
-// streamRows is up to how many rows of activations weights are streamed, at most as many as are too few for wide tile kernels:
-// reading them from memory takes about as long as multiplying with them, so that all depends on doing both at once.
-const streamRows = 6*tileRows - 1
+// streamRows is the most rows of activations for which weights are streamed, one less than AVX-512's tile kernels need:
+// reading the weights from memory takes about as long as multiplying with them, so the two must overlap.
+const streamRows = 6*mr - 1
 
-// Streams reports whether a product with m rows of activations goes through the weights just once, so that it is as fast
-// in pieces as whole.
+// Streams reports whether a matmul with m rows of activations reads the weights just once, so that it is as fast in parts as
+// whole.
 func Streams(tier Tier, w *Weights, m int) bool {
 	if w.pack != nil {
 		return m <= streamRows
@@ -13,36 +13,35 @@ func Streams(tier Tier, w *Weights, m int) bool {
 	return m <= (unpackTiles-1)*len(tier.kernels().fourRow[0])
 }
 
-// stream multiplies packed weights with few lines of activations: once through the weights in the order in which they
-// lie in memory, which is read ahead all the while.
-func (p *product) stream(pack *packing) {
-	here := p.w.span(p.from, p.to)
-	reading := &p.s.reading
-	if !reading.loose && (here.from < reading.from || here.to > reading.to) {
-		reading = &Reading{from: here.from, to: here.to}
-		reading.start(p.w.distance())
+// mulStream multiplies packed weights with few Q8 rows: one pass over the weights in memory order, prefetched all the while.
+func (p *matmul) mulStream(pack *packing) {
+	here := p.w.addrs(p.from, p.to)
+	pre := &p.s.prefetch
+	if !pre.separate && (here.from < pre.from || here.to > pre.to) {
+		pre = &prefetcher{from: here.from, to: here.to}
+		pre.start(p.w.distance())
 	}
-	if batch := p.batch[pack.form]; batch != nil && p.actTo-p.actFrom >= leastBatch {
-		p.batched(pack, batch, reading)
+	if batch := p.batch[pack.layout]; batch != nil && p.actTo-p.actFrom >= minBatchRows {
+		p.mulBatch(pack, batch, pre)
 		return
 	}
-	unpacked := p.tiles(len(p.dot[pack.form])) >= pack.form.unpackTiles()
-	for unit := p.from / Granule; unit*Granule < p.to; unit++ {
-		for k := 0; k < p.w.Cols; k += panelK {
-			p.chunk(pack, unit, k, min(panelK, p.w.Cols-k), unpacked, reading)
+	unpacked := p.tiles(len(p.dot[pack.layout])) >= pack.layout.unpackTiles()
+	for panel := p.from / NR; panel*NR < p.to; panel++ {
+		for k := 0; k < p.w.Cols; k += kc {
+			p.streamKBlock(pack, panel, k, min(kc, p.w.Cols-k), unpacked, pre)
 		}
 	}
 }
 
-// chunk multiplies k in [k, k+n) of one unit of 32 rows with every tile of activations.
-func (p *product) chunk(pack *packing, unit, k, n int, unpacked bool, reading *Reading) {
-	scales, codes := n/p.w.Format.Block()*pack.bytes, n/32*pack.form.blockBytes()
-	idle := address(&p.s.panel[0])
-	ahead := reading.take(scales+codes, idle)
-	c := p.ready(pack, unit, k, n, ahead, unpacked)
-	fetch := fetching{from: ahead, idle: idle, bytes: codes, tiles: p.tiles(len(p.dot[c.form]))}
-	if ahead != idle {
+// streamKBlock multiplies k in [k, k+n) of one panel of NR rows with every tile of activations.
+func (p *matmul) streamKBlock(pack *packing, panel, k, n int, unpacked bool, pre *prefetcher) {
+	scales, codes := n/p.w.Format.Block()*pack.size, n/32*pack.layout.blockBytes()
+	cached := address(&p.s.bPanel[0])
+	ahead := pre.next(scales+codes, cached)
+	c := p.prepare(pack, panel, k, n, ahead, unpacked)
+	fetch := tilePrefetch{from: ahead, cached: cached, bytes: codes, tiles: p.tiles(len(p.dot[c.layout]))}
+	if ahead != cached {
 		fetch.from += uintptr(scales)
 	}
-	p.dots(c, unit, k, fetch)
+	p.dotTiles(c, panel, k, fetch)
 }

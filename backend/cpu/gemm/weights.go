@@ -6,11 +6,11 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// Granule is how many rows of weights are packed together, and so the step in which Mul's row ranges may be cut.
-const Granule = 32
+// NR is the rows of weights (output features) in a packed panel, and so the step in which Mul's row ranges may be cut.
+const NR = 32
 
 // Weights is a matrix of Rows output features × Cols inputs, ready to be multiplied. Float formats are used as they
-// lie in the file, row-major; quantised ones are packed. Data is borrowed.
+// are stored in the file, row-major; quantised ones are packed in panels of NR rows. The data is borrowed.
 type Weights struct {
 	Format     quant.Format
 	Rows, Cols int
@@ -19,15 +19,16 @@ type Weights struct {
 }
 
 // PackedBytes is the size of the packed weights of a rows × cols matrix: that of the tensor itself if rows is a
-// multiple of Granule, and of one padded with rows of zeros otherwise. Float formats are not packed, and take 0.
+// multiple of NR, and of one padded with rows of zeros otherwise. Float formats are not packed, and take 0.
 func PackedBytes(f quant.Format, rows, cols int) int64 {
 	if _, packed := packings[f]; !packed {
 		return 0
 	}
-	return f.RowBytes(cols) * int64(units(rows)) * Granule
+	return f.RowBytes(cols) * int64(panels(rows)) * NR
 }
 
-func units(rows int) int { return (rows + Granule - 1) / Granule }
+// panels is how many packed panels rows make.
+func panels(rows int) int { return (rows + NR - 1) / NR }
 
 // Packed is a view of packed data, which Pack fills, as weights. For float formats data is the tensor's own.
 func Packed(f quant.Format, rows, cols int, data []byte) (Weights, error) {
@@ -48,26 +49,26 @@ func Packed(f quant.Format, rows, cols int, data []byte) (Weights, error) {
 	return w, nil
 }
 
-// Part is rows [from, to) of packed weights as weights by themselves, to be found in data. from is a multiple of Granule.
+// Part is rows [from, to) of packed weights as weights of their own, stored in data. from is a multiple of NR.
 func (w *Weights) Part(from, to int, data []byte) Weights {
 	part := *w
 	part.Rows, part.data = to-from, data
 	return part
 }
 
-// Bytes is where rows [from, to) lie. from is a multiple of Granule.
+// Bytes is where rows [from, to) lie. from is a multiple of NR.
 func (w *Weights) Bytes(from, to int) []byte {
-	size := w.unitBytes()
-	return w.data[from/Granule*size : units(to)*size]
+	size := w.panelBytes()
+	return w.data[from/NR*size : panels(to)*size]
 }
 
-// unitBytes is what 32 rows take.
-func (w *Weights) unitBytes() int { return Granule * int(w.Format.RowBytes(w.Cols)) }
+// panelBytes is the size of a packed panel, in bytes.
+func (w *Weights) panelBytes() int { return NR * int(w.Format.RowBytes(w.Cols)) }
 
-// unit is the packed bytes of rows [32 u, 32 u + 32): all their scales, then all their codes.
-func (w *Weights) unit(u int, p *packing) (scales, codes []byte) {
-	size := w.unitBytes()
-	bytes := w.data[u*size : (u+1)*size]
-	split := w.Cols / w.Format.Block() * p.bytes
+// panel is the packed bytes of rows [NR·i, NR·i + NR): all their scales, then all their codes.
+func (w *Weights) panel(i int, p *packing) (scales, codes []byte) {
+	size := w.panelBytes()
+	bytes := w.data[i*size : (i+1)*size]
+	split := w.Cols / w.Format.Block() * p.size
 	return bytes[:split], bytes[split:]
 }

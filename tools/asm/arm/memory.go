@@ -76,12 +76,12 @@ func (a *Asm) StoreTwo(v V, base R) {
 	a.word(0x4c008800|uint32(base)<<5|uint32(v), "st2 {v%d.4s, v%d.4s}, [x%d]", v, v+1, base)
 }
 
-// FetchToStore brings the cache line at base here to be written.
-func (a *Asm) FetchToStore(base R) {
+// PrefetchW brings the cache line at base here to be written.
+func (a *Asm) PrefetchW(base R) {
 	a.word(0xf9800010|uint32(base)<<5, "prfm pstl1keep, [x%d]", base)
 }
 
-// Fetch reads the cache line at base + index ahead.
-func (a *Asm) Fetch(base, index R) {
+// Prefetch reads the cache line at base + index ahead.
+func (a *Asm) Prefetch(base, index R) {
 	a.word(0xf8a06800|uint32(index)<<16|uint32(base)<<5, "prfm pldl1keep, [x%d, x%d]", base, index)
 }

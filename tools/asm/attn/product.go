@@ -89,7 +89,7 @@ func product(w emit.Width, e element, rows int) {
 	step, n := w.Arg("step", RDX), w.Arg("n", RCX)
 	w.Label("loop")
 	first := 24
-	if !w.Wide() {
+	if !w.AVX512() {
 		first = 12
 	}
 	e.load(w, emit.At(b0, 0), w.Reg(first))
@@ -98,7 +98,7 @@ func product(w emit.Width, e element, rows int) {
 	w.PREFETCHT0(emit.Indexed(b1, next1, 1, 0))
 	for m := range rows {
 		cast := w.Reg(14 + m%2)
-		if w.Wide() {
+		if w.AVX512() {
 			cast = w.Reg(26 + m%6)
 		}
 		w.VBROADCASTSS(p.row(m), cast)
@@ -160,7 +160,7 @@ func (p operands) begin() {
 	w.Arg("scale", RBX)
 	p.eachOut(func(m, v int, at Mem) {
 		cast := w.Reg(15)
-		if w.Wide() {
+		if w.AVX512() {
 			cast = w.Reg(31)
 		}
 		if v == 0 {

@@ -59,7 +59,7 @@ func (r rounder) each(label string, do func(), step func()) {
 	r.MOVQ(RDI, RSI)
 	r.Arg("by", RAX)
 	r.Arg("n", RCX)
-	r.SHRQ(U8(map[bool]uint8{true: 4, false: 3}[r.Wide()]), RCX)
+	r.SHRQ(U8(map[bool]uint8{true: 4, false: 3}[r.AVX512()]), RCX)
 	r.JZ(LabelRef(label + "Tail"))
 	r.Label(label)
 	r.VMOVUPS(emit.At(RSI, 0), r.Reg(1))
@@ -117,7 +117,7 @@ func (r rounder) levels() {
 		if r.signed {
 			r.VPADDD(r.Reg(1), r.Reg(4), r.Reg(4))
 		}
-		if r.Wide() {
+		if r.AVX512() {
 			r.wideGroups()
 		} else {
 			r.narrowGroups()

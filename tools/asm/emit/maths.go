@@ -38,14 +38,14 @@ func (w Width) Polynomial(name string, c []float32, x, y reg.VecPhysical) {
 
 // Exp2 is y = 2ˣ for x ≤ 0, to 2 ulp, 0 below 2⁻¹²⁷ at the latest (2⁻¹⁴⁹ when wide), and NaN for NaN; x and t are overwritten.
 func (w Width) Exp2(x, y, t reg.VecPhysical) {
-	if !w.Wide() {
+	if !w.AVX512() {
 		w.Move(w.Repeat("exp2Low", -127), w.Reg(15))
 		w.VMAXPS(x, w.Reg(15), x)
 	}
 	w.Round(x, t)
 	w.VSUBPS(t, x, x)
 	w.Polynomial("exp2C", series.Exp2, x, y)
-	if w.Wide() {
+	if w.AVX512() {
 		w.VSCALEFPS(t, y, y)
 	} else {
 		w.scale(t, y)
@@ -82,7 +82,7 @@ func (w Width) scale(n, y reg.VecPhysical) {
 
 // Round is y = x rounded to the nearest whole number.
 func (w Width) Round(x, y reg.VecPhysical) {
-	if w.Wide() {
+	if w.AVX512() {
 		w.VRNDSCALEPS(operand.U8(0), x, y)
 	} else {
 		w.VROUNDPS(operand.U8(0), x, y)
@@ -91,7 +91,7 @@ func (w Width) Round(x, y reg.VecPhysical) {
 
 // Gather leaves the sum (or, by VMAXPS, the maximum) of all lanes of r in its lowest one; t is overwritten.
 func (w Width) Gather(join func(...operand.Op), r, t int) {
-	if w.Wide() {
+	if w.AVX512() {
 		w.VEXTRACTF64X4(operand.U8(1), w.Reg(r), w.Reg(t).AsY())
 		join(w.Reg(t).AsY(), w.Reg(r).AsY(), w.Reg(r).AsY())
 	}

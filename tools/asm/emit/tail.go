@@ -8,7 +8,7 @@ import (
 // TailMask prepares LoadTail and StoreTail for the n < lanes numbers that are left at the end of an array: K1 when
 // wide, register 14 when narrow. It uses RCX and R11; n may be RCX.
 func (w Width) TailMask(n reg.GPPhysical) {
-	if w.Wide() {
+	if w.AVX512() {
 		if n != reg.RCX {
 			w.MOVQ(n, reg.RCX)
 		}
@@ -44,7 +44,7 @@ func (w Width) tailTable() operand.Mem {
 
 // LoadTail loads the masked lanes of m, and zeros in the others.
 func (w Width) LoadTail(m operand.Mem, r reg.VecPhysical) {
-	if w.Wide() {
+	if w.AVX512() {
 		w.VMOVUPS_Z(m, reg.K1, r)
 	} else {
 		w.VMASKMOVPS(m, w.Reg(14), r)
@@ -53,7 +53,7 @@ func (w Width) LoadTail(m operand.Mem, r reg.VecPhysical) {
 
 // StoreTail stores the masked lanes.
 func (w Width) StoreTail(r reg.VecPhysical, m operand.Mem) {
-	if w.Wide() {
+	if w.AVX512() {
 		w.VMOVUPS(r, reg.K1, m)
 	} else {
 		w.VMASKMOVPS(r, w.Reg(14), m)

@@ -17,7 +17,7 @@ type Width struct {
 // Suffix tells the kernels of one width from those of another: Z, V (AVX2 with AVX-VNNI) or Y.
 func (w Width) Suffix() string {
 	switch {
-	case w.Wide():
+	case w.AVX512():
 		return "Z"
 	case w.VNNI:
 		return "V"
@@ -25,12 +25,12 @@ func (w Width) Suffix() string {
 	return "Y"
 }
 
-// Wide reports 512-bit registers.
-func (w Width) Wide() bool { return w.Bytes == 64 }
+// AVX512 reports 512-bit registers.
+func (w Width) AVX512() bool { return w.Bytes == 64 }
 
 // Reg is vector register i of this width.
 func (w Width) Reg(i int) reg.VecPhysical {
-	if w.Wide() {
+	if w.AVX512() {
 		return zmm[i]
 	}
 	return ymm[i]
@@ -38,7 +38,7 @@ func (w Width) Reg(i int) reg.VecPhysical {
 
 // Half is the register half as wide as Reg(i).
 func (w Width) Half(i int) reg.VecPhysical {
-	if w.Wide() {
+	if w.AVX512() {
 		return w.Reg(i).AsY().(reg.VecPhysical)
 	}
 	return w.Reg(i).AsX().(reg.VecPhysical)
@@ -49,7 +49,7 @@ func (w Width) Quarter(i int) reg.VecPhysical { return w.Reg(i).AsX().(reg.VecPh
 
 // Move copies a register or memory of one vector.
 func (w Width) Move(src, dst operand.Op) {
-	if w.Wide() {
+	if w.AVX512() {
 		w.VMOVDQU64(src, dst)
 	} else {
 		w.VMOVDQU(src, dst)
@@ -58,7 +58,7 @@ func (w Width) Move(src, dst operand.Op) {
 
 // And is dst = b & a; a may be memory.
 func (w Width) And(a, b, dst operand.Op) {
-	if w.Wide() {
+	if w.AVX512() {
 		w.VPANDD(a, b, dst)
 	} else {
 		w.VPAND(a, b, dst)
@@ -67,7 +67,7 @@ func (w Width) And(a, b, dst operand.Op) {
 
 // Or is dst = b | a; a may be memory.
 func (w Width) Or(a, b, dst operand.Op) {
-	if w.Wide() {
+	if w.AVX512() {
 		w.VPORD(a, b, dst)
 	} else {
 		w.VPOR(a, b, dst)
@@ -76,7 +76,7 @@ func (w Width) Or(a, b, dst operand.Op) {
 
 // Xor is dst = b ^ a; a may be memory.
 func (w Width) Xor(a, b, dst operand.Op) {
-	if w.Wide() {
+	if w.AVX512() {
 		w.VPXORD(a, b, dst)
 	} else {
 		w.VPXOR(a, b, dst)
@@ -108,7 +108,7 @@ func (w Width) ShiftFrom(m operand.Mem, n int, dst reg.VecPhysical) {
 
 // Dot is sums += unsigned bytes · signed bytes in groups of four; only for widths with VNNI.
 func (w Width) Dot(signed, unsigned, sums reg.VecPhysical) {
-	if w.Wide() {
+	if w.AVX512() {
 		w.VPDPBUSD(signed, unsigned, sums)
 	} else {
 		w.VPDPBUSDVex(signed, unsigned, sums)

@@ -10,8 +10,8 @@ import (
 // acts writes what readies activations, float weights and scales, in AVX2 for both widths: none of it is where time goes.
 func acts(a *emit.Asm) {
 	quantize(a)
-	packHalves(a)
-	fetchRows(a)
+	packF16(a)
+	prefetchRows(a)
 	widen(a, "widenF16", "half floats", func(m Mem, dst VecPhysical) { a.VCVTPH2PS(m, dst) })
 	widen(a, "widenBF16", "bfloats", func(m Mem, dst VecPhysical) {
 		a.VPMOVZXWD(m, dst)
@@ -67,7 +67,7 @@ func quantize(a *emit.Asm) {
 		a.AddDatum(4*i, U32(v))
 	}
 
-	a.Func("quantizeLines", "func(dst *byte, step int, src *float32, n int)", "quantizeLines turns n blocks of 32 activations into lines of 64 bytes, step bytes apart.")
+	a.Func("quantizeQ8", "func(dst *byte, step int, src *float32, n int)", "quantizeQ8 turns n blocks of 32 activations into lines of 64 bytes, step bytes apart.")
 	dst, step, src, n := a.Arg("dst", RDI), a.Arg("step", RDX), a.Arg("src", RSI), a.Arg("n", RCX)
 	a.VMOVDQU(positive, Y15)
 	a.VMOVDQU(order, Y14)
@@ -118,13 +118,13 @@ func quantize(a *emit.Asm) {
 	a.VMOVDQU(magic, X5)
 	a.VPSUBD(X4, X5, X4)
 	a.VPBLENDD(Imm(1), X6, X4, X4)
-	a.VMOVDQU(X4, emit.At(dst, lineScale))
+	a.VMOVDQU(X4, emit.At(dst, q8Scale))
 	// scale × sum, of the whole and of either half
 	a.VPBLENDD(Imm(2), X1, X3, X4)
 	a.VPBLENDD(Imm(4), X2, X4, X4)
 	a.VCVTDQ2PS(X4, X4)
 	a.VMULPS(X6, X4, X4)
-	a.VMOVDQU(X4, emit.At(dst, lineSum))
+	a.VMOVDQU(X4, emit.At(dst, q8Sum))
 	a.Advance(src, 128)
 	a.ADDQ(step, dst)
 	a.SUBQ(Imm(1), n)
@@ -133,9 +133,9 @@ func quantize(a *emit.Asm) {
 	a.RET()
 }
 
-func fetchRows(a *emit.Asm) {
-	a.Func("fetchRows", "func(p uintptr, stride int, rows int, bytes int)",
-		"fetchRows reads ahead: the cache lines of rows of bytes, stride apart, into the second-level cache.")
+func prefetchRows(a *emit.Asm) {
+	a.Func("prefetchRows", "func(p uintptr, stride int, rows int, bytes int)",
+		"prefetchRows reads ahead: the cache lines of rows of bytes, stride apart, into the second-level cache.")
 	p, stride, n := a.Arg("p", RSI), a.Arg("stride", RBX), a.Arg("rows", RCX)
 	a.Label("row")
 	a.MOVQ(p, RAX)

@@ -35,12 +35,12 @@ var (
 // batchGroups is how many rows a group may have: byte i of the argument says how many groups of batchGroups[i] rows there are.
 var batchGroups = []int{6, 5, 4, 3}
 
-// batches writes every form's.
+// batches writes every layout's.
 func batches(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
 		consts := writeConstants(w)
-		for _, f := range forms {
+		for _, f := range layouts {
 			b := batch{first: batchRegisters32}
 			if f.sub16 {
 				b.first = batchRegisters16
@@ -54,7 +54,7 @@ func batches(w emit.Width) func(*emit.Asm) {
 // kernel writes one of them. Registers: RDI sums, RAX codes, RBX scales, R13 minima, RDX activations, RCX their rows' distance
 // and R9 three times that, R8 blocks left, R11 what is read ahead and R14 the end of that, RSI and R12 the first and fourth row of
 // a group and R10 its sums, R15 groups left.
-func (b *batch) kernel(w emit.Width, f form, consts constants) {
+func (b *batch) kernel(w emit.Width, f layout, consts constants) {
 	name := "batch" + f.name + w.Suffix()
 	w.Func(name, "func(sums *float32, groups uint64, w *byte, scale, mins *float32, act *byte, stride, step, blocks int, ahead uintptr, aheadStep int)",
 		fmt.Sprintf("%s adds the products of groups of rows of activations with 32 rows of %s weights to sums, [rows][32].", name, f.name))
@@ -160,9 +160,9 @@ func (b *batch) eachGroup(i, rows, sub int) {
 
 // block multiplies the codes in hand with some rows.
 func (b *batch) block(act []Mem, sub int) {
-	bias := lineBias
+	bias := q8Bias
 	if b.sub16 {
-		bias = lineBias16 + 4*sub
+		bias = q8Bias16 + 4*sub
 	}
 	for a := range act {
 		for v := range 2 {
@@ -191,7 +191,7 @@ func (b *batch) block(act []Mem, sub int) {
 	b.CMPQ(R11, R14)
 	b.CMOVQCC(b.Slot("sums"), R11) // which are in the cache: the block's share has been read
 	for a := range act {
-		b.VBROADCASTSS(act[a].Offset(lineScale), b.cast(a))
+		b.VBROADCASTSS(act[a].Offset(q8Scale), b.cast(a))
 		for v := range 2 {
 			sum := b.int(a, v)
 			b.VFMSUB132PS(b.scale(sub, v), b.offset(v), sum)
@@ -218,9 +218,9 @@ func (b *batch) minima(act []Mem) {
 	none := fmt.Sprintf("none%d", b.label)
 	b.TESTQ(R13, R13)
 	b.JZ(LabelRef(none))
-	at := lineSum
+	at := q8Sum
 	if b.sub16 {
-		at = lineSum + 4
+		at = q8Sum + 4
 	}
 	for sub := range b.subs() {
 		for a := range act {
@@ -250,8 +250,8 @@ func storeBatch(w emit.Width) {
 	w.VZEROUPPER()
 	w.RET()
 
-	w.Func("expectBatch", "func(out *float32, ld int, rows int)",
-		"expectBatch brings rows of 32 numbers, ld bytes apart, here to be written.")
+	w.Func("prefetchOut", "func(out *float32, ld int, rows int)",
+		"prefetchOut brings rows of 32 numbers, ld bytes apart, here to be written.")
 	out, ld, rows = w.Arg("out", RDI), w.Arg("ld", RSI), w.Arg("rows", RCX)
 	w.Label("loop")
 	for v := range 2 {

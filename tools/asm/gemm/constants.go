@@ -23,7 +23,7 @@ func writeConstants(w emit.Width) constants {
 			c.mask[b] = w.FixedBytes(fmt.Sprintf("mask%02x%s", b, w.Suffix()), b)
 		}
 	}
-	for _, f := range forms {
+	for _, f := range layouts {
 		for _, b := range f.masks {
 			add(b)
 		}
@@ -46,12 +46,12 @@ func writeConstants(w emit.Width) constants {
 	return c
 }
 
-// codes readies the constants of a form: in registers from first on as far as the width has any, and then in memory.
-func (c constants) codes(w emit.Width, f form, first int) *codes {
-	k := &codes{Width: w, form: f, mask: map[byte]Op{}, flip: c.mask[0x80], ones: c.ones, magic: c.magic}
+// codes readies the constants of a layout: in registers from first on as far as the width has any, and then in memory.
+func (c constants) codes(w emit.Width, f layout, first int) *codes {
+	k := &codes{Width: w, layout: f, mask: map[byte]Op{}, flip: c.mask[0x80], ones: c.ones, magic: c.magic}
 	for _, b := range f.masks {
 		k.mask[b] = c.mask[b]
-		if w.Wide() && first < 32 {
+		if w.AVX512() && first < 32 {
 			w.Move(c.mask[b], w.Reg(first))
 			k.mask[b] = w.Reg(first)
 			first++
@@ -59,7 +59,7 @@ func (c constants) codes(w emit.Width, f form, first int) *codes {
 	}
 	if f.table != nil {
 		k.table = c.table[f.name]
-		if w.Wide() && first < 32 {
+		if w.AVX512() && first < 32 {
 			w.Move(c.table[f.name], w.Reg(first))
 			k.table = w.Reg(first)
 		}

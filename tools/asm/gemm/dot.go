@@ -11,14 +11,14 @@ import (
 
 // The line of one block of 32 activations; see gemm's package documentation.
 const (
-	lineBytes  = 64
-	lineScale  = 32 // float32
-	lineBias   = 36 // int32, bits of 1.5 · 2²³ - 128 Σ of the block
-	lineBias16 = 40 // two int32, likewise for either half
-	lineSum    = 48 // float32, scale × Σ of the block, then of either half
+	q8BlockBytes  = 64
+	q8Scale  = 32 // float32
+	q8Bias   = 36 // int32, bits of 1.5 · 2²³ - 128 Σ of the block
+	q8Bias16 = 40 // two int32, likewise for either half
+	q8Sum    = 48 // float32, scale × Σ of the block, then of either half
 )
 
-// dot is a kernel of one form for a fixed count of activation rows against 32 rows of weights (16 when narrow; it is
+// dot is a kernel of one layout for a fixed count of activation rows against 32 rows of weights (16 when narrow; it is
 // then called twice). All sums stay in registers: an integer sum and a float sum for each vector of each row.
 type dot struct {
 	*codes
@@ -33,12 +33,12 @@ type dot struct {
 	ahead   [2]GPPhysical // what is read ahead
 }
 
-// dots writes every form's kernels for 1 to most rows.
+// dots writes every layout's kernels for 1 to most rows.
 func dots(w emit.Width, most int) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
 		consts := writeConstants(w)
-		for _, f := range forms {
+		for _, f := range layouts {
 			for rows := 1; rows <= most; rows++ {
 				d := dot{rows: rows}
 				d.start(w, f, consts)
@@ -50,12 +50,12 @@ func dots(w emit.Width, most int) func(*emit.Asm) {
 	}
 }
 
-func (d *dot) start(w emit.Width, f form, consts constants) {
+func (d *dot) start(w emit.Width, f layout, consts constants) {
 	name := fmt.Sprintf("dot%sx%d%s", f.name, d.rows, w.Suffix())
 	w.Func(name, "func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)",
 		fmt.Sprintf("%s adds the products of %d rows of activations with %d rows of %s weights to out, or sets out to them.", name, d.rows, w.Bytes/2, f.name))
 	d.ints, d.floats, d.weights, d.signed, d.tmp, d.cast = 0, 12, 24, 0, 26, 27
-	if !w.Wide() {
+	if !w.AVX512() {
 		d.floats, d.weights, d.signed, d.tmp, d.cast = 6, 12, 4, 14, 15
 	}
 	out, ld := w.Arg("out", RDI), w.Arg("ld", RSI)
@@ -75,9 +75,9 @@ func (d *dot) start(w emit.Width, f form, consts constants) {
 	}
 	w.Advance(weights, 128*f.planes)
 	w.Advance(scale, d.scaleBytes())
-	w.Advance(act, lineBytes)
+	w.Advance(act, q8BlockBytes)
 	if d.rows > 5 {
-		w.Advance(sixthRow, lineBytes)
+		w.Advance(sixthRow, q8BlockBytes)
 	}
 	w.SUBQ(Imm(1), blocks)
 	w.JNZ(LabelRef("loop"))
@@ -94,7 +94,7 @@ const nearBytes = 1024
 // so would loads that have to wait for the second-level cache.
 func (d *dot) fetch(weights GPPhysical, j int) {
 	near, step := 2*d.planes, 64
-	if !d.Wide() { // the other half of each plane is for another call
+	if !d.AVX512() { // the other half of each plane is for another call
 		near, step = d.planes, 128
 	}
 	for i := j * near / 8; i < (j+1)*near/8; i++ {
@@ -128,7 +128,7 @@ func (d *dot) int(a, v int) VecPhysical { return d.Reg(d.ints + 2*a + v) }
 func (d *dot) second(a, v int) VecPhysical {
 	return d.Reg(d.ints + 2*d.rows + 2*a + v)
 }
-func (d *dot) twoSums() bool { return d.Wide() && d.rows <= 3 }
+func (d *dot) twoSums() bool { return d.AVX512() && d.rows <= 3 }
 
 func (d *dot) float(a, v int) VecPhysical { return d.Reg(d.floats + 2*a + v) }
 
@@ -151,9 +151,9 @@ func (d *dot) block(weights, scale GPPhysical) {
 func (d *dot) minima(mins GPPhysical) {
 	d.TESTQ(mins, mins)
 	d.JZ(LabelRef("next"))
-	subs, at := 1, lineSum
+	subs, at := 1, q8Sum
 	if d.sub16 {
-		subs, at = 2, lineSum+4
+		subs, at = 2, q8Sum+4
 	}
 	for sub := range subs {
 		for v := range 2 {
@@ -173,9 +173,9 @@ func (d *dot) minima(mins GPPhysical) {
 // bias starts the integer sums at what the weights' offset of 128 adds too much, plus the bits of the float 1.5 · 2²³: the
 // sum, read as a float, is then 1.5 · 2²³ more than its value, and needs no conversion.
 func (d *dot) bias(sub int) {
-	at := lineBias
+	at := q8Bias
 	if d.sub16 {
-		at = lineBias16 + 4*sub
+		at = q8Bias16 + 4*sub
 	}
 	for a := range d.rows {
 		for v := range 2 {
@@ -240,11 +240,11 @@ func (d *dot) scaled(scale GPPhysical, sub int) {
 		d.VFMSUB132PS(weight[v], offset[v], d.int(a, v))
 		d.VFMADD231PS(d.Reg(d.cast), d.int(a, v), d.float(a, v))
 	}
-	if !d.Wide() {
+	if !d.AVX512() {
 		for v := range 2 {
 			ready(v)
 			for a := range d.rows {
-				d.VBROADCASTSS(d.act[a].Offset(lineScale), d.Reg(d.cast))
+				d.VBROADCASTSS(d.act[a].Offset(q8Scale), d.Reg(d.cast))
 				add(a, v)
 			}
 		}
@@ -255,7 +255,7 @@ func (d *dot) scaled(scale GPPhysical, sub int) {
 	ready(0)
 	ready(1)
 	for a := range d.rows {
-		d.VBROADCASTSS(d.act[a].Offset(lineScale), d.Reg(d.cast))
+		d.VBROADCASTSS(d.act[a].Offset(q8Scale), d.Reg(d.cast))
 		add(a, 0)
 		add(a, 1)
 	}

@@ -22,19 +22,19 @@ func packs(w emit.Width) func(*emit.Asm) {
 				p.Move(p.word(k), p.at(0, k))
 			}
 		})
-		p.kernel("packFlipped", "copies 16 signed bytes plus 128, four planes.", 1, func() {
+		p.kernel("packInt8", "copies 16 signed bytes plus 128, four planes.", 1, func() {
 			for k := range 4 {
 				p.Xor(p.mask[0x80], p.word(k), p.word(k))
 				p.Move(p.word(k), p.at(0, k))
 			}
 		})
-		p.kernel("packPairs", "makes four planes of nibbles of two blocks out of 32 bytes: a block of low halves, one of high.", 2, func() {
+		p.kernel("packNibbles", "makes four planes of nibbles of two blocks out of 32 bytes: a block of low halves, one of high.", 2, func() {
 			for k := range 4 {
 				p.gather(p.at(0, k), term{k, 0, 0x0f}, term{4 + k, 4, 0xf0})
 				p.gather(p.at(1, k), term{k, -4, 0x0f}, term{4 + k, 0, 0xf0})
 			}
 		})
-		p.kernel("packFields", "makes two planes of two-bit fields of four blocks out of 32 bytes.", 2, func() {
+		p.kernel("pack2Bit", "makes two planes of two-bit fields of four blocks out of 32 bytes.", 2, func() {
 			for block := range 4 {
 				for half := range 2 {
 					var terms []term
@@ -45,7 +45,7 @@ func packs(w emit.Width) func(*emit.Asm) {
 				}
 			}
 		})
-		p.kernel("packBits", "makes a plane of bits of eight blocks out of 32 bytes.", 2, func() {
+		p.kernel("pack1Bit", "makes a plane of bits of eight blocks out of 32 bytes.", 2, func() {
 			for block := range 8 {
 				var terms []term
 				for j := range 8 {
@@ -57,11 +57,11 @@ func packs(w emit.Width) func(*emit.Asm) {
 	}
 }
 
-// packHalves writes the kernel that interleaves half floats: two bytes of each row at a time, which is as fast as the
+// packF16 writes the kernel that interleaves half floats: two bytes of each row at a time, which is as fast as the
 // codes beside them are.
-func packHalves(a *emit.Asm) {
-	a.Func("packHalves", "func(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)",
-		"packHalves copies n half floats, srcStep bytes apart, of each of 32 rows, stride bytes apart, as [n][32], dstStep bytes apart.")
+func packF16(a *emit.Asm) {
+	a.Func("packF16", "func(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)",
+		"packF16 copies n half floats, srcStep bytes apart, of each of 32 rows, stride bytes apart, as [n][32], dstStep bytes apart.")
 	dst, src, stride, n := a.Arg("dst", RDI), a.Arg("src", RSI), a.Arg("stride", RCX), a.Arg("n", R8)
 	dstStep, srcStep := a.Arg("dstStep", RBX), a.Arg("srcStep", RDX)
 	a.LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, R9)
@@ -160,7 +160,7 @@ func (p *packer) squares(groups int, stride GPPhysical) {
 				switch at := emit.At(RAX, 16*g); {
 				case lane == 0:
 					p.VMOVDQU(at, p.Quarter(r))
-				case p.Wide():
+				case p.AVX512():
 					p.VINSERTI32X4(Imm(uint64(lane)), at, p.Reg(r), p.Reg(r))
 				default:
 					p.VINSERTI128(Imm(uint64(lane)), at, p.Reg(r), p.Reg(r))

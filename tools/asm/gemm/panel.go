@@ -14,7 +14,7 @@ import (
 // asymmetric formats, whose "weights" are the minima and whose "activations" are the sums of the blocks.
 //
 // Each step reads some bytes ahead, most of them of a cache line that is under way already: all lines of a row at once, as
-// fetchRows asks for them, made the core wait for a tenth of the time.
+// prefetchRows asks for them, made the core wait for a tenth of the time.
 //
 // Twelve rows have 24 sums, which hide latencies of six cycles (VDPBF16PS on Zen 5), and load 14 vectors for them where six
 // load 8 for 12; narrow machines have registers for six.
@@ -24,7 +24,7 @@ func panels(w emit.Width, most int) func(*emit.Asm) {
 		for rows := 1; rows <= most; rows++ {
 			panel(w, "panelF32", rows, func(act, weight, sum VecPhysical) { w.VFMADD231PS(act, weight, sum) })
 		}
-		for rows := 1; w.Wide() && rows <= most; rows++ {
+		for rows := 1; w.AVX512() && rows <= most; rows++ {
 			panel(w, "panelBF16", rows, func(act, weight, sum VecPhysical) { w.VPDPBF16PS(act, weight, sum) })
 		}
 	}
@@ -44,7 +44,7 @@ func panel(w emit.Width, kind string, rows int, multiply func(act, weight, sum V
 	nextOut(w, rows, ld)
 	w.Label("loop")
 	first, cast, casts := 12, 14, 2
-	if w.Wide() {
+	if w.AVX512() {
 		first, cast, casts = 24, 26, 6
 	}
 	for v := range 2 {

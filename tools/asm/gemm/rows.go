@@ -60,7 +60,7 @@ func rowKernel(w emit.Width, e element, rows, acts int) {
 		emit.At(weights, 0), emit.Indexed(weights, wStride, 1, 0), emit.Indexed(weights, wStride, 2, 0), emit.Indexed(weights, R12, 1, 0),
 	}
 	firstAct, weight := 24, 30
-	if !w.Wide() {
+	if !w.AVX512() {
 		firstAct, weight = 8, 12
 	}
 	sum := func(r, a int) VecPhysical { return w.Reg(r*acts + a) }
@@ -111,7 +111,7 @@ func rowKernel(w emit.Width, e element, rows, acts int) {
 // addAcross adds the lanes of register i to the float at m; it uses the two last registers.
 func addAcross(w emit.Width, i int, m Mem) {
 	half, t, u := 14, w.Quarter(14), w.Quarter(15)
-	if w.Wide() {
+	if w.AVX512() {
 		half, t, u = 30, w.Quarter(30), w.Quarter(31)
 		w.VEXTRACTF64X4(Imm(1), w.Reg(i), w.Half(half))
 		w.VADDPS(w.Half(half), w.Half(i), w.Half(half))

@@ -133,7 +133,7 @@ func (s *scaler) bits(r VecPhysical, right, left, width int) {
 }
 
 func (s *scaler) half() {
-	s.start("scaleHalf", "expands a half float per row and block; each is multiplied by mul.", false, true)
+	s.start("scaleF16", "expands a half float per row and block; each is multiplied by mul.", false, true)
 	for v := range s.vectors {
 		s.halves(0, v, s.Reg(v))
 		s.VMULPS(s.Reg(scaleMul), s.Reg(v), s.Reg(v))
@@ -143,7 +143,7 @@ func (s *scaler) half() {
 }
 
 func (s *scaler) halfMin() {
-	s.start("scaleHalfMin", "expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.", true, true)
+	s.start("scaleF16Min", "expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.", true, true)
 	for v := range s.vectors {
 		d, m := s.Reg(0), s.Reg(1)
 		s.halves(0, v, d)

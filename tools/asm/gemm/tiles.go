@@ -37,10 +37,10 @@ func tiles(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
 		consts := writeConstants(w)
-		for _, f := range forms {
+		for _, f := range layouts {
 			if f.planes == 8 {
 				for _, mins := range []bool{false, true} {
-					tile{codes: &codes{Width: w, form: f, magic: consts.magic}, mins: mins}.kernel()
+					tile{codes: &codes{Width: w, layout: f, magic: consts.magic}, mins: mins}.kernel()
 				}
 			}
 		}
@@ -143,9 +143,9 @@ func (t tile) start(out, ld GPPhysical) {
 // block is 32 k: the products of every row, times the weights' scales, times the row's.
 func (t tile) block(weights, scale, act, mins GPPhysical) {
 	for sub := range t.subs() {
-		at := lineBias
+		at := q8Bias
 		if t.sub16 {
-			at = lineBias16 + 4*sub
+			at = q8Bias16 + 4*sub
 		}
 		for r := range tileRows {
 			for v := range 2 {
@@ -186,7 +186,7 @@ func (t tile) scaled(scale, act, mins GPPhysical, sub int) {
 		t.VMULPS(t.magic, t.Reg(tileWeight+v), t.Reg(tileOffset+v))
 	}
 	for r := range tileRows {
-		t.VBROADCASTSS(t.line(act, r, lineScale), t.Reg(tileCast))
+		t.VBROADCASTSS(t.line(act, r, q8Scale), t.Reg(tileCast))
 		for v := range 2 {
 			t.VFMSUB132PS(t.Reg(tileWeight+v), t.Reg(tileOffset+v), t.int(r, v))
 			t.VFMADD231PS(t.Reg(tileCast), t.int(r, v), t.float(r, v))
@@ -199,9 +199,9 @@ func (t tile) scaled(scale, act, mins GPPhysical, sub int) {
 
 // minima adds them.
 func (t tile) minima(act, mins GPPhysical) {
-	at := lineSum
+	at := q8Sum
 	if t.sub16 {
-		at = lineSum + 4
+		at = q8Sum + 4
 	}
 	for sub := range t.subs() {
 		for v := range 2 {

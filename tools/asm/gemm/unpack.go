@@ -9,8 +9,8 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// unpack writes the kernel that turns a form into U8: worth its stores once several tiles of activations follow.
-func unpack(w emit.Width, f form, consts constants) {
+// unpack writes the kernel that turns a layout into U8: worth its stores once several tiles of activations follow.
+func unpack(w emit.Width, f layout, consts constants) {
 	name := fmt.Sprintf("unpack%s%s", f.name, w.Suffix())
 	w.Func(name, "func(panel *byte, w *byte, blocks int)",
 		fmt.Sprintf("%s turns blocks of %s codes of 32 rows into U8.", name, f.name))

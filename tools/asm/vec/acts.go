@@ -123,7 +123,7 @@ func tanh(w emit.Width) {
 
 // blendNegative makes s = negative where s's sign bit is set, and other elsewhere.
 func blendNegative(w emit.Width, s, negative, other Op) {
-	if w.Wide() {
+	if w.AVX512() {
 		w.VPMOVD2M(s, K2)
 		w.VBLENDMPS(negative, other, K2, s)
 		return

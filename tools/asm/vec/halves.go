@@ -52,7 +52,7 @@ func narrowBF16(w emit.Width, src, dst Mem) {
 	w.VPADDD(w.RepeatBits("half", 0x7fff), y, y)
 	w.VPADDD(x, y, y)
 	w.VPSRLD(Imm(16), y, y)
-	if w.Wide() {
+	if w.AVX512() {
 		w.VCMPPS(Imm(3), x, x, K1)
 		w.VMOVDQA32(nan, K1, y)
 		w.VPMOVDW(y, dst)

@@ -22,7 +22,7 @@ func rotateHalf(w emit.Width) {
 	w.Func(name, "func(y, x, angles *float32, half, n int)", name+" turns n vectors of pairs (x[i], x[i+half]).")
 	y, x, angles, half, n := w.Arg("y", RDI), w.Arg("x", RSI), w.Arg("angles", RDX), w.Arg("half", RAX), w.Arg("n", RCX)
 	even, odd := w.Reg(10), w.Reg(11)
-	if w.Wide() {
+	if w.AVX512() {
 		w.Move(indices(w, "even", 0), even)
 		w.Move(indices(w, "odd", 1), odd)
 	}
@@ -32,7 +32,7 @@ func rotateHalf(w emit.Width) {
 	w.VMOVUPS(emit.Indexed(x, half, 4, 0), q)
 	w.VMOVUPS(emit.At(angles, 0), cos)
 	w.VMOVUPS(emit.At(angles, w.Bytes), more)
-	if w.Wide() {
+	if w.AVX512() {
 		w.Move(cos, sin)
 		w.VPERMT2PS(more, even, cos)
 		w.VPERMT2PS(more, odd, sin)

@@ -60,7 +60,7 @@ func rows(w emit.Width) func(*emit.Asm) {
 
 // squareTail adds the squares of the masked lanes of register 0.
 func squareTail(w emit.Width) {
-	if w.Wide() {
+	if w.AVX512() {
 		w.VFMADD231PS(w.Reg(0), w.Reg(0), K1, w.Reg(12))
 		return
 	}

@@ -142,7 +142,7 @@ func (p byteProduct) write() {
 		p.Set(4, bytesLeft)
 	}
 	p.Label("loop")
-	p.Fetch(b0, next)
+	p.Prefetch(b0, next)
 	p.group(p)
 	for m := range p.rows {
 		p.Advance(arm.R(m), 8)

@@ -129,7 +129,7 @@ func (p product) steps(n int, load func(arm.R, int, arm.V)) {
 		p.Advance(arm.R(m), 4*n)
 	}
 	for k := range n {
-		p.Fetch(b0, next)
+		p.Prefetch(b0, next)
 		for v := range 4 {
 			b := arm.V(30 + v%2)
 			p.load(p.Asm, []arm.R{b0, b1}[v/2], v%2*4*p.bytes, b)

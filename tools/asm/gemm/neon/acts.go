@@ -42,8 +42,8 @@ func convert(a *arm.Asm, name, signature, doc string, dstBytes, srcBytes int, bo
 
 // quantize turns blocks of 32 float32 into lines: 32 signed bytes, their scale, and the sums that the kernels need.
 func quantize(a *arm.Asm) {
-	convert(a, "quantizeLines", "func(dst *byte, src *float32, n int)", "turns n blocks of 32 activations into lines of 64 bytes.",
-		lineBytes, 128, func(dst, src arm.R) {
+	convert(a, "quantizeQ8", "func(dst *byte, src *float32, n int)", "turns n blocks of 32 activations into lines of 64 bytes.",
+		q8BlockBytes, 128, func(dst, src arm.R) {
 			const most, part, inverse, zero = 16, 17, 18, 19
 			for i := arm.V(0); i < 8; i += 2 {
 				a.LoadPair(src, 16*int(i), i, i+1)
@@ -76,7 +76,7 @@ func quantize(a *arm.Asm) {
 				a.Narrow16High(i, 9+2*i)
 			}
 			a.StorePair(0, 1, dst, 0)
-			a.StoreS(part, dst, lineScale)
+			a.StoreS(part, dst, q8Scale)
 			sums(a, dst, part)
 		})
 }
@@ -89,13 +89,13 @@ func sums(a *arm.Asm, dst arm.R, scale arm.V) {
 	a.ToGeneral(low, 2)
 	a.ToGeneral(high, 3)
 	a.Op("ADDW %v, %v, %v", low, high, whole)
-	a.Op("MOVD $%#x, %v", lineMagic, start)
+	a.Op("MOVD $%#x, %v", floatMagic, start)
 	for i, r := range []arm.R{whole, low, high} {
 		a.Op("SUBW %v<<7, %v, %v", r, start, bias)
-		a.Op("MOVW %v, %d(%v)", bias, lineScale+4+4*i, dst)
+		a.Op("MOVW %v, %d(%v)", bias, q8Scale+4+4*i, dst)
 		a.FromGeneral(4, r)
 		a.FMul(4, 4, scale)
-		a.StoreS(4, dst, lineSum+4*i)
+		a.StoreS(4, dst, q8Sum+4*i)
 	}
-	a.Op("MOVW ZR, %d(%v)", lineSum+12, dst)
+	a.Op("MOVW ZR, %d(%v)", q8Sum+12, dst)
 }

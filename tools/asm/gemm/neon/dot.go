@@ -8,10 +8,10 @@ import (
 
 // The line of one block of 32 activations; see gemm's ActFormat.
 const (
-	lineBytes = 64
-	lineScale = 32 // float32
-	lineSum   = 48 // float32, scale × Σ of the block, then of either half
-	lineMagic = 0x4b400000
+	q8BlockBytes = 64
+	q8Scale = 32 // float32
+	q8Sum   = 48 // float32, scale × Σ of the block, then of either half
+	floatMagic = 0x4b400000
 )
 
 // General registers of the dot kernels; those of rows of activations are actRow and the five after it.
@@ -28,10 +28,10 @@ const (
 )
 
 // magic is the vector register that integer sums start from: the bits of 1.5·2²³, so that they are floats that much too
-// large. Constants of forms are in the registers below.
+// large. Constants of layouts are in the registers below.
 const magic arm.V = 31
 
-// dot is a kernel of one form for a fixed count of activation rows against 32 rows of weights, 4 × vectors of them at a
+// dot is a kernel of one layout for a fixed count of activation rows against 32 rows of weights, 4 × vectors of them at a
 // time. All sums stay in registers: an integer sum and a float sum for each.
 type dot struct {
 	*codes
@@ -55,14 +55,14 @@ type engine interface {
 const whole = -1
 
 // function starts a kernel.
-func function(a *arm.Asm, f form, rows, vectors int, suffix string) *dot {
+func function(a *arm.Asm, f layout, rows, vectors int, suffix string) *dot {
 	name := fmt.Sprintf("dot%sx%d%s", f.name, rows, suffix)
 	a.Func(name, "func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)",
 		fmt.Sprintf("%s adds the products of %d rows of activations with 32 rows of %s weights to out, or sets out to them.", name, rows, f.name))
 	return &dot{codes: f.codes(a, weights, magic-1), rows: rows, vectors: vectors}
 }
 
-// write writes the kernel for an engine. Nothing is fetched ahead: cores that have these instructions follow such
+// write writes the kernel for an engine. Nothing is prefetched: cores that have these instructions follow such
 // streams by themselves.
 func (d *dot) write(e engine) {
 	d.engine = e
@@ -94,7 +94,7 @@ func (d *dot) write(e engine) {
 	d.Advance(weights, 128*d.planes)
 	d.Advance(scale, 128*len(subs))
 	for a := range d.rows {
-		d.Advance(actRow+arm.R(a), lineBytes)
+		d.Advance(actRow+arm.R(a), q8BlockBytes)
 	}
 	d.Loop(count, "loop")
 	d.Arg("out", out)
@@ -141,7 +141,7 @@ func nextOut(a *arm.Asm) {
 	a.Op("ADD %v<<2, %v, %v", ld, out, temporary)
 	a.Op("ADD %v<<1, %v, %v", ld, temporary, temporary)
 	for range panelRows {
-		a.FetchToStore(temporary)
+		a.PrefetchW(temporary)
 		a.AddR(ld, temporary, temporary)
 	}
 }
@@ -149,9 +149,9 @@ func nextOut(a *arm.Asm) {
 // sumAt is where a line has its scale times the sum of its bytes.
 func sumAt(sub int) int {
 	if sub == whole {
-		return lineSum
+		return q8Sum
 	}
-	return lineSum + 4 + 4*sub
+	return q8Sum + 4 + 4*sub
 }
 
 // scalesAt is where expanded scales or minima of vector v are.

@@ -68,7 +68,7 @@ type sdot struct{ lanes }
 
 // vectorsOf says how many vectors of weights go with a number of activation rows: enough sums that the next product
 // need not wait for the last, and, with few rows, few passes over the planes.
-func vectorsOf(rows int, f form) int {
+func vectorsOf(rows int, f layout) int {
 	switch {
 	case rows == 1:
 		return 8
@@ -78,24 +78,24 @@ func vectorsOf(rows int, f form) int {
 	return 2
 }
 
-// sdots writes the kernels of every form for up to four rows, and for up to six of unpacked codes.
+// sdots writes the kernels of every layout for up to four rows, and for up to six of unpacked codes.
 func sdots(a *arm.Asm) {
-	kernel := func(f form, rows int) {
+	kernel := func(f layout, rows int) {
 		d := function(a, f, rows, vectorsOf(rows, f), "D")
 		e := &sdot{lanes{dot: d, floats: arm.V(rows * d.vectors), acts: arm.V(2 * rows * d.vectors), apart: 1}}
 		if f.nibbles() {
 			e.apart = 2
 		}
 		e.work = e.acts + arm.V(rows*e.apart)
-		a.Load(a.Words(lineMagic), magic)
+		a.Load(a.Words(floatMagic), magic)
 		d.write(e)
 	}
-	for _, f := range forms {
+	for _, f := range layouts {
 		for rows := 1; rows <= 4; rows++ {
 			kernel(f, rows)
 		}
 	}
-	for _, f := range []form{panel32, panel16} {
+	for _, f := range []layout{panel32, panel16} {
 		for rows := 1; rows <= 6; rows++ {
 			kernel(f, rows)
 		}
@@ -135,7 +135,7 @@ func (s *sdot) half(h int) {
 	}
 }
 
-// pairs multiplies 32 k of forms whose planes hold groups j and j+4.
+// pairs multiplies 32 k of layouts whose planes hold groups j and j+4.
 func (s *sdot) pairs() {
 	for a := range s.rows {
 		s.LoadPair(actRow+arm.R(a), 0, s.act(a), s.act(a)+1)
@@ -161,7 +161,7 @@ func (s *sdot) dots(v int, code arm.V, i int, half arm.V) {
 
 // scaled multiplies with the weights' scale and adds with the activations'. Taking 1.5·2²³ off is exact.
 func (s *sdot) scaled(sub int) {
-	s.lineFloats(lineScale)
+	s.lineFloats(q8Scale)
 	for v := range s.vectors {
 		s.LoadQ(scale, scalesAt(sub, v), s.work)
 		for a := range s.rows {

@@ -14,10 +14,10 @@ type mmla struct {
 }
 
 func mmlaDots(a *arm.Asm) {
-	for _, f := range forms {
+	for _, f := range layouts {
 		unpack(a, f, "M", rowPairs)
 	}
-	for _, f := range []form{panel32, panel16} {
+	for _, f := range []layout{panel32, panel16} {
 		for rows := 1; rows <= 6; rows++ {
 			pairs, vectors := (rows+1)/2, 2
 			if pairs == 1 {
@@ -27,7 +27,7 @@ func mmlaDots(a *arm.Asm) {
 			e := &mmla{dot: d, pairs: pairs}
 			e.floats, e.acts = e.sums(), 2*e.sums()
 			e.work = e.acts + arm.V(2*pairs)
-			a.Load(a.Words(lineMagic), magic)
+			a.Load(a.Words(floatMagic), magic)
 			d.write(e)
 		}
 	}
@@ -153,7 +153,7 @@ func (m *mmla) eachColumn(base arm.R, sub int, do func(c int, w arm.V)) {
 }
 
 func (m *mmla) scaled(sub int) {
-	m.lineFloats(lineScale)
+	m.lineFloats(q8Scale)
 	m.eachColumn(scale, sub, func(c int, w arm.V) {
 		for p := range m.pairs {
 			sum := m.int(p, c)

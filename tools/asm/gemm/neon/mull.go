@@ -6,10 +6,10 @@ import "github.com/ridge-llm/ridge/tools/asm/arm"
 // two of at most 128·127 allow), and pairs of those to the words of two sums, whose neighbours are added at the end.
 type mull struct{ lanes }
 
-// mullDots writes the kernels of every form for one and two rows, and for up to three of unpacked codes; and what
+// mullDots writes the kernels of every layout for one and two rows, and for up to three of unpacked codes; and what
 // unpacks them.
 func mullDots(a *arm.Asm) {
-	kernel := func(f form, rows int) {
+	kernel := func(f layout, rows int) {
 		vectors := 2
 		if rows == 1 {
 			vectors = 4
@@ -20,13 +20,13 @@ func mullDots(a *arm.Asm) {
 		a.Load(a.Vector(sumStart), magic)
 		d.write(e)
 	}
-	for _, f := range forms {
+	for _, f := range layouts {
 		for rows := 1; rows <= 2; rows++ {
 			kernel(f, rows)
 		}
 		unpack(a, f, "Q", planes)
 	}
-	for _, f := range []form{panel32, panel16} {
+	for _, f := range []layout{panel32, panel16} {
 		for rows := 1; rows <= 3; rows++ {
 			kernel(f, rows)
 		}
@@ -84,9 +84,9 @@ func (m *mull) half(h int) {
 }
 
 func (m *mull) scaled(sub int) {
-	m.lineFloats(lineScale)
+	m.lineFloats(q8Scale)
 	start := m.work + 1
-	m.Load(m.Words(lineMagic), start)
+	m.Load(m.Words(floatMagic), start)
 	for v := range m.vectors {
 		m.LoadQ(scale, scalesAt(sub, v), m.work)
 		for a := range m.rows {

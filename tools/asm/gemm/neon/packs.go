@@ -29,14 +29,14 @@ func packs(a *arm.Asm) {
 			p.put(arm.V(k), k)
 		}
 	})
-	p.kernel("packFlipped", "copies 16 signed bytes plus 128, four planes.", 1, func() {
+	p.kernel("packInt8", "copies 16 signed bytes plus 128, four planes.", 1, func() {
 		p.Load(p.Bytes(0x80), 16)
 		for k := range 4 {
 			p.Xor(arm.V(k), arm.V(k), 16)
 			p.put(arm.V(k), k)
 		}
 	})
-	p.kernel("packPairs", "makes four planes of nibbles of two blocks out of 32 bytes: a block of low halves, one of high.", 2, func() {
+	p.kernel("packNibbles", "makes four planes of nibbles of two blocks out of 32 bytes: a block of low halves, one of high.", 2, func() {
 		for k := range 4 {
 			p.Copy(16, arm.V(k))
 			p.InsertLeft(16, arm.V(4+k), 4)
@@ -48,7 +48,7 @@ func packs(a *arm.Asm) {
 			p.put(arm.V(4+k), k)
 		}
 	})
-	p.kernel("packFields", "makes two planes of two-bit fields of four blocks out of 32 bytes.", 2, func() {
+	p.kernel("pack2Bit", "makes two planes of two-bit fields of four blocks out of 32 bytes.", 2, func() {
 		for block := range 4 {
 			for half := range 2 {
 				p.gather(block*2, 2, 4*half, 4)
@@ -57,7 +57,7 @@ func packs(a *arm.Asm) {
 			p.AddR(subStep, packAt, packAt)
 		}
 	})
-	p.kernel("packBits", "makes a plane of bits of eight blocks out of 32 bytes.", 2, func() {
+	p.kernel("pack1Bit", "makes a plane of bits of eight blocks out of 32 bytes.", 2, func() {
 		for block := range 8 {
 			p.gather(block, 1, 0, 8)
 			p.put(16, 0)
@@ -140,8 +140,8 @@ func (p packer) square(from, to arm.V) {
 // halves writes the kernel that interleaves half floats: two bytes of each row at a time, which is as fast as the codes
 // beside them are.
 func (p packer) halves() {
-	p.Func("packHalvesQ", "func(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)",
-		"packHalvesQ copies n half floats, srcStep bytes apart, of each of 32 rows, stride bytes apart, as [n][32], dstStep bytes apart.")
+	p.Func("packF16Q", "func(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)",
+		"packF16Q copies n half floats, srcStep bytes apart, of each of 32 rows, stride bytes apart, as [n][32], dstStep bytes apart.")
 	p.arguments()
 	p.Label("loop")
 	p.Mov(packSrc, packRow)

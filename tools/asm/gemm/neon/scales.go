@@ -95,7 +95,7 @@ func (s *scaler) eight(disp int, do func(v int)) {
 }
 
 func (s *scaler) half() {
-	s.function("scaleHalf", "expands a half float per row and block; each is multiplied by mul.", false)
+	s.function("scaleF16", "expands a half float per row and block; each is multiplied by mul.", false)
 	s.eight(0, func(v int) {
 		s.FMul(0, 0, scaleMul)
 		s.StoreQ(0, scaleDst, 16*v)
@@ -104,7 +104,7 @@ func (s *scaler) half() {
 }
 
 func (s *scaler) halfMin() {
-	s.function("scaleHalfMin", "expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.", true)
+	s.function("scaleF16Min", "expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.", true)
 	s.eight(0, func(v int) {
 		s.LoadD(scaleSrc, 64+8*v, 1)
 		s.FromF16(1, 1)

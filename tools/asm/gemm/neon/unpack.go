@@ -25,9 +25,9 @@ func rowPairs(a *arm.Asm, panel arm.R) int {
 	return 32
 }
 
-// unpack writes the kernel that turns a form into signed bytes: worth its stores once several tiles of activations
+// unpack writes the kernel that turns a layout into signed bytes: worth its stores once several tiles of activations
 // follow. A block of 32 rows is 1,024 bytes either way.
-func unpack(a *arm.Asm, f form, suffix string, arrange arrangement) {
+func unpack(a *arm.Asm, f layout, suffix string, arrange arrangement) {
 	name := "unpack" + f.name + suffix
 	a.Func(name, "func(panel *byte, w *byte, blocks int)", name+" turns blocks of "+f.name+" codes of 32 rows into signed bytes.")
 	const panel, vector arm.R = 0, 1

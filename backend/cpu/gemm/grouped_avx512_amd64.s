@@ -226,17 +226,17 @@ DATA magicZ<>+48(SB)/8, $0x4b4000004b400000
 DATA magicZ<>+56(SB)/8, $0x4b4000004b400000
 GLOBL magicZ<>(SB), RODATA|NOPTR, $64
 
-// func ratiosZ(scales *float32, mins *float32, wide *float32, lines int, groups int)
+// func requantScalesZ(scales *float32, mins *float32, groupScales *float32, subBlocks int, groups int)
 // Requires: AVX, AVX512F
-TEXT ·ratiosZ(SB), NOSPLIT, $0-40
+TEXT ·requantScalesZ(SB), NOSPLIT, $0-40
 	MOVQ      scales+0(FP), DI
 	MOVQ      mins+8(FP), SI
-	MOVQ      wide+16(FP), DX
-	MOVQ      lines+24(FP), CX
+	MOVQ      groupScales+16(FP), DX
+	MOVQ      subBlocks+24(FP), CX
 	MOVQ      groups+32(FP), R8
-	VMOVDQU64 widePositive<>+0(SB), Z6
-	VMOVDQU64 wideWord<>+0(SB), Z7
-	VMOVDQU64 wideOffset<>+0(SB), Z8
+	VMOVDQU64 groupPositive<>+0(SB), Z6
+	VMOVDQU64 groupWord<>+0(SB), Z7
+	VMOVDQU64 groupOffset<>+0(SB), Z8
 	VPXORD    Z9, Z9, Z9
 
 loop:
@@ -248,21 +248,21 @@ loop:
 largest0:
 	VPANDD      (R9), Z6, Z2
 	VPANDD      (R10), Z6, Z3
-	VFMADD132PS wide128<>+0(SB), Z3, Z2
+	VFMADD132PS group128<>+0(SB), Z3, Z2
 	VPMAXSD     Z2, Z0, Z0
 	ADDQ        $0x00000080, R9
 	ADDQ        $0x00000080, R10
 	DECQ        R11
 	JNZ         largest0
-	VMULPS      wide127th<>+0(SB), Z0, Z1
-	VPADDD      wideUp<>+0(SB), Z1, Z1
-	VPANDD      wideBits<>+0(SB), Z1, Z1
+	VMULPS      group127th<>+0(SB), Z0, Z1
+	VPADDD      groupUp<>+0(SB), Z1, Z1
+	VPANDD      groupBits<>+0(SB), Z1, Z1
 	VMOVUPS     Z1, (DX)
-	VMOVDQU64   wideSteps<>+0(SB), Z2
+	VMOVDQU64   groupSteps<>+0(SB), Z2
 	VDIVPS      Z1, Z2, Z5
 	VCMPPS      $0x04, Z9, Z1, K1
 	VMOVAPS.Z   Z5, K1, Z5
-	VMULPS      wide128<>+0(SB), Z5, Z4
+	VMULPS      group128<>+0(SB), Z5, Z4
 	LEAQ        (DI), R9
 	LEAQ        (SI), R10
 	MOVQ        CX, R11
@@ -293,21 +293,21 @@ each0:
 largest64:
 	VPANDD      (R9), Z6, Z2
 	VPANDD      (R10), Z6, Z3
-	VFMADD132PS wide128<>+0(SB), Z3, Z2
+	VFMADD132PS group128<>+0(SB), Z3, Z2
 	VPMAXSD     Z2, Z0, Z0
 	ADDQ        $0x00000080, R9
 	ADDQ        $0x00000080, R10
 	DECQ        R11
 	JNZ         largest64
-	VMULPS      wide127th<>+0(SB), Z0, Z1
-	VPADDD      wideUp<>+0(SB), Z1, Z1
-	VPANDD      wideBits<>+0(SB), Z1, Z1
+	VMULPS      group127th<>+0(SB), Z0, Z1
+	VPADDD      groupUp<>+0(SB), Z1, Z1
+	VPANDD      groupBits<>+0(SB), Z1, Z1
 	VMOVUPS     Z1, 64(DX)
-	VMOVDQU64   wideSteps<>+0(SB), Z2
+	VMOVDQU64   groupSteps<>+0(SB), Z2
 	VDIVPS      Z1, Z2, Z5
 	VCMPPS      $0x04, Z9, Z1, K1
 	VMOVAPS.Z   Z5, K1, Z5
-	VMULPS      wide128<>+0(SB), Z5, Z4
+	VMULPS      group128<>+0(SB), Z5, Z4
 	LEAQ        64(DI), R9
 	LEAQ        64(SI), R10
 	MOVQ        CX, R11
@@ -340,153 +340,153 @@ each64:
 	VZEROUPPER
 	RET
 
-DATA widePositive<>+0(SB)/4, $0x7fffffff
-DATA widePositive<>+4(SB)/4, $0x7fffffff
-DATA widePositive<>+8(SB)/4, $0x7fffffff
-DATA widePositive<>+12(SB)/4, $0x7fffffff
-DATA widePositive<>+16(SB)/4, $0x7fffffff
-DATA widePositive<>+20(SB)/4, $0x7fffffff
-DATA widePositive<>+24(SB)/4, $0x7fffffff
-DATA widePositive<>+28(SB)/4, $0x7fffffff
-DATA widePositive<>+32(SB)/4, $0x7fffffff
-DATA widePositive<>+36(SB)/4, $0x7fffffff
-DATA widePositive<>+40(SB)/4, $0x7fffffff
-DATA widePositive<>+44(SB)/4, $0x7fffffff
-DATA widePositive<>+48(SB)/4, $0x7fffffff
-DATA widePositive<>+52(SB)/4, $0x7fffffff
-DATA widePositive<>+56(SB)/4, $0x7fffffff
-DATA widePositive<>+60(SB)/4, $0x7fffffff
-GLOBL widePositive<>(SB), RODATA|NOPTR, $64
+DATA groupPositive<>+0(SB)/4, $0x7fffffff
+DATA groupPositive<>+4(SB)/4, $0x7fffffff
+DATA groupPositive<>+8(SB)/4, $0x7fffffff
+DATA groupPositive<>+12(SB)/4, $0x7fffffff
+DATA groupPositive<>+16(SB)/4, $0x7fffffff
+DATA groupPositive<>+20(SB)/4, $0x7fffffff
+DATA groupPositive<>+24(SB)/4, $0x7fffffff
+DATA groupPositive<>+28(SB)/4, $0x7fffffff
+DATA groupPositive<>+32(SB)/4, $0x7fffffff
+DATA groupPositive<>+36(SB)/4, $0x7fffffff
+DATA groupPositive<>+40(SB)/4, $0x7fffffff
+DATA groupPositive<>+44(SB)/4, $0x7fffffff
+DATA groupPositive<>+48(SB)/4, $0x7fffffff
+DATA groupPositive<>+52(SB)/4, $0x7fffffff
+DATA groupPositive<>+56(SB)/4, $0x7fffffff
+DATA groupPositive<>+60(SB)/4, $0x7fffffff
+GLOBL groupPositive<>(SB), RODATA|NOPTR, $64
 
-DATA wideWord<>+0(SB)/4, $0x0000ffff
-DATA wideWord<>+4(SB)/4, $0x0000ffff
-DATA wideWord<>+8(SB)/4, $0x0000ffff
-DATA wideWord<>+12(SB)/4, $0x0000ffff
-DATA wideWord<>+16(SB)/4, $0x0000ffff
-DATA wideWord<>+20(SB)/4, $0x0000ffff
-DATA wideWord<>+24(SB)/4, $0x0000ffff
-DATA wideWord<>+28(SB)/4, $0x0000ffff
-DATA wideWord<>+32(SB)/4, $0x0000ffff
-DATA wideWord<>+36(SB)/4, $0x0000ffff
-DATA wideWord<>+40(SB)/4, $0x0000ffff
-DATA wideWord<>+44(SB)/4, $0x0000ffff
-DATA wideWord<>+48(SB)/4, $0x0000ffff
-DATA wideWord<>+52(SB)/4, $0x0000ffff
-DATA wideWord<>+56(SB)/4, $0x0000ffff
-DATA wideWord<>+60(SB)/4, $0x0000ffff
-GLOBL wideWord<>(SB), RODATA|NOPTR, $64
+DATA groupWord<>+0(SB)/4, $0x0000ffff
+DATA groupWord<>+4(SB)/4, $0x0000ffff
+DATA groupWord<>+8(SB)/4, $0x0000ffff
+DATA groupWord<>+12(SB)/4, $0x0000ffff
+DATA groupWord<>+16(SB)/4, $0x0000ffff
+DATA groupWord<>+20(SB)/4, $0x0000ffff
+DATA groupWord<>+24(SB)/4, $0x0000ffff
+DATA groupWord<>+28(SB)/4, $0x0000ffff
+DATA groupWord<>+32(SB)/4, $0x0000ffff
+DATA groupWord<>+36(SB)/4, $0x0000ffff
+DATA groupWord<>+40(SB)/4, $0x0000ffff
+DATA groupWord<>+44(SB)/4, $0x0000ffff
+DATA groupWord<>+48(SB)/4, $0x0000ffff
+DATA groupWord<>+52(SB)/4, $0x0000ffff
+DATA groupWord<>+56(SB)/4, $0x0000ffff
+DATA groupWord<>+60(SB)/4, $0x0000ffff
+GLOBL groupWord<>(SB), RODATA|NOPTR, $64
 
-DATA wideOffset<>+0(SB)/4, $0x00008080
-DATA wideOffset<>+4(SB)/4, $0x00008080
-DATA wideOffset<>+8(SB)/4, $0x00008080
-DATA wideOffset<>+12(SB)/4, $0x00008080
-DATA wideOffset<>+16(SB)/4, $0x00008080
-DATA wideOffset<>+20(SB)/4, $0x00008080
-DATA wideOffset<>+24(SB)/4, $0x00008080
-DATA wideOffset<>+28(SB)/4, $0x00008080
-DATA wideOffset<>+32(SB)/4, $0x00008080
-DATA wideOffset<>+36(SB)/4, $0x00008080
-DATA wideOffset<>+40(SB)/4, $0x00008080
-DATA wideOffset<>+44(SB)/4, $0x00008080
-DATA wideOffset<>+48(SB)/4, $0x00008080
-DATA wideOffset<>+52(SB)/4, $0x00008080
-DATA wideOffset<>+56(SB)/4, $0x00008080
-DATA wideOffset<>+60(SB)/4, $0x00008080
-GLOBL wideOffset<>(SB), RODATA|NOPTR, $64
+DATA groupOffset<>+0(SB)/4, $0x00008080
+DATA groupOffset<>+4(SB)/4, $0x00008080
+DATA groupOffset<>+8(SB)/4, $0x00008080
+DATA groupOffset<>+12(SB)/4, $0x00008080
+DATA groupOffset<>+16(SB)/4, $0x00008080
+DATA groupOffset<>+20(SB)/4, $0x00008080
+DATA groupOffset<>+24(SB)/4, $0x00008080
+DATA groupOffset<>+28(SB)/4, $0x00008080
+DATA groupOffset<>+32(SB)/4, $0x00008080
+DATA groupOffset<>+36(SB)/4, $0x00008080
+DATA groupOffset<>+40(SB)/4, $0x00008080
+DATA groupOffset<>+44(SB)/4, $0x00008080
+DATA groupOffset<>+48(SB)/4, $0x00008080
+DATA groupOffset<>+52(SB)/4, $0x00008080
+DATA groupOffset<>+56(SB)/4, $0x00008080
+DATA groupOffset<>+60(SB)/4, $0x00008080
+GLOBL groupOffset<>(SB), RODATA|NOPTR, $64
 
-DATA wide128<>+0(SB)/4, $0x43000000
-DATA wide128<>+4(SB)/4, $0x43000000
-DATA wide128<>+8(SB)/4, $0x43000000
-DATA wide128<>+12(SB)/4, $0x43000000
-DATA wide128<>+16(SB)/4, $0x43000000
-DATA wide128<>+20(SB)/4, $0x43000000
-DATA wide128<>+24(SB)/4, $0x43000000
-DATA wide128<>+28(SB)/4, $0x43000000
-DATA wide128<>+32(SB)/4, $0x43000000
-DATA wide128<>+36(SB)/4, $0x43000000
-DATA wide128<>+40(SB)/4, $0x43000000
-DATA wide128<>+44(SB)/4, $0x43000000
-DATA wide128<>+48(SB)/4, $0x43000000
-DATA wide128<>+52(SB)/4, $0x43000000
-DATA wide128<>+56(SB)/4, $0x43000000
-DATA wide128<>+60(SB)/4, $0x43000000
-GLOBL wide128<>(SB), RODATA|NOPTR, $64
+DATA group128<>+0(SB)/4, $0x43000000
+DATA group128<>+4(SB)/4, $0x43000000
+DATA group128<>+8(SB)/4, $0x43000000
+DATA group128<>+12(SB)/4, $0x43000000
+DATA group128<>+16(SB)/4, $0x43000000
+DATA group128<>+20(SB)/4, $0x43000000
+DATA group128<>+24(SB)/4, $0x43000000
+DATA group128<>+28(SB)/4, $0x43000000
+DATA group128<>+32(SB)/4, $0x43000000
+DATA group128<>+36(SB)/4, $0x43000000
+DATA group128<>+40(SB)/4, $0x43000000
+DATA group128<>+44(SB)/4, $0x43000000
+DATA group128<>+48(SB)/4, $0x43000000
+DATA group128<>+52(SB)/4, $0x43000000
+DATA group128<>+56(SB)/4, $0x43000000
+DATA group128<>+60(SB)/4, $0x43000000
+GLOBL group128<>(SB), RODATA|NOPTR, $64
 
-DATA wide127th<>+0(SB)/4, $0x3c010204
-DATA wide127th<>+4(SB)/4, $0x3c010204
-DATA wide127th<>+8(SB)/4, $0x3c010204
-DATA wide127th<>+12(SB)/4, $0x3c010204
-DATA wide127th<>+16(SB)/4, $0x3c010204
-DATA wide127th<>+20(SB)/4, $0x3c010204
-DATA wide127th<>+24(SB)/4, $0x3c010204
-DATA wide127th<>+28(SB)/4, $0x3c010204
-DATA wide127th<>+32(SB)/4, $0x3c010204
-DATA wide127th<>+36(SB)/4, $0x3c010204
-DATA wide127th<>+40(SB)/4, $0x3c010204
-DATA wide127th<>+44(SB)/4, $0x3c010204
-DATA wide127th<>+48(SB)/4, $0x3c010204
-DATA wide127th<>+52(SB)/4, $0x3c010204
-DATA wide127th<>+56(SB)/4, $0x3c010204
-DATA wide127th<>+60(SB)/4, $0x3c010204
-GLOBL wide127th<>(SB), RODATA|NOPTR, $64
+DATA group127th<>+0(SB)/4, $0x3c010204
+DATA group127th<>+4(SB)/4, $0x3c010204
+DATA group127th<>+8(SB)/4, $0x3c010204
+DATA group127th<>+12(SB)/4, $0x3c010204
+DATA group127th<>+16(SB)/4, $0x3c010204
+DATA group127th<>+20(SB)/4, $0x3c010204
+DATA group127th<>+24(SB)/4, $0x3c010204
+DATA group127th<>+28(SB)/4, $0x3c010204
+DATA group127th<>+32(SB)/4, $0x3c010204
+DATA group127th<>+36(SB)/4, $0x3c010204
+DATA group127th<>+40(SB)/4, $0x3c010204
+DATA group127th<>+44(SB)/4, $0x3c010204
+DATA group127th<>+48(SB)/4, $0x3c010204
+DATA group127th<>+52(SB)/4, $0x3c010204
+DATA group127th<>+56(SB)/4, $0x3c010204
+DATA group127th<>+60(SB)/4, $0x3c010204
+GLOBL group127th<>(SB), RODATA|NOPTR, $64
 
-DATA wideUp<>+0(SB)/4, $0x000000ff
-DATA wideUp<>+4(SB)/4, $0x000000ff
-DATA wideUp<>+8(SB)/4, $0x000000ff
-DATA wideUp<>+12(SB)/4, $0x000000ff
-DATA wideUp<>+16(SB)/4, $0x000000ff
-DATA wideUp<>+20(SB)/4, $0x000000ff
-DATA wideUp<>+24(SB)/4, $0x000000ff
-DATA wideUp<>+28(SB)/4, $0x000000ff
-DATA wideUp<>+32(SB)/4, $0x000000ff
-DATA wideUp<>+36(SB)/4, $0x000000ff
-DATA wideUp<>+40(SB)/4, $0x000000ff
-DATA wideUp<>+44(SB)/4, $0x000000ff
-DATA wideUp<>+48(SB)/4, $0x000000ff
-DATA wideUp<>+52(SB)/4, $0x000000ff
-DATA wideUp<>+56(SB)/4, $0x000000ff
-DATA wideUp<>+60(SB)/4, $0x000000ff
-GLOBL wideUp<>(SB), RODATA|NOPTR, $64
+DATA groupUp<>+0(SB)/4, $0x000000ff
+DATA groupUp<>+4(SB)/4, $0x000000ff
+DATA groupUp<>+8(SB)/4, $0x000000ff
+DATA groupUp<>+12(SB)/4, $0x000000ff
+DATA groupUp<>+16(SB)/4, $0x000000ff
+DATA groupUp<>+20(SB)/4, $0x000000ff
+DATA groupUp<>+24(SB)/4, $0x000000ff
+DATA groupUp<>+28(SB)/4, $0x000000ff
+DATA groupUp<>+32(SB)/4, $0x000000ff
+DATA groupUp<>+36(SB)/4, $0x000000ff
+DATA groupUp<>+40(SB)/4, $0x000000ff
+DATA groupUp<>+44(SB)/4, $0x000000ff
+DATA groupUp<>+48(SB)/4, $0x000000ff
+DATA groupUp<>+52(SB)/4, $0x000000ff
+DATA groupUp<>+56(SB)/4, $0x000000ff
+DATA groupUp<>+60(SB)/4, $0x000000ff
+GLOBL groupUp<>(SB), RODATA|NOPTR, $64
 
-DATA wideBits<>+0(SB)/4, $0xffffff00
-DATA wideBits<>+4(SB)/4, $0xffffff00
-DATA wideBits<>+8(SB)/4, $0xffffff00
-DATA wideBits<>+12(SB)/4, $0xffffff00
-DATA wideBits<>+16(SB)/4, $0xffffff00
-DATA wideBits<>+20(SB)/4, $0xffffff00
-DATA wideBits<>+24(SB)/4, $0xffffff00
-DATA wideBits<>+28(SB)/4, $0xffffff00
-DATA wideBits<>+32(SB)/4, $0xffffff00
-DATA wideBits<>+36(SB)/4, $0xffffff00
-DATA wideBits<>+40(SB)/4, $0xffffff00
-DATA wideBits<>+44(SB)/4, $0xffffff00
-DATA wideBits<>+48(SB)/4, $0xffffff00
-DATA wideBits<>+52(SB)/4, $0xffffff00
-DATA wideBits<>+56(SB)/4, $0xffffff00
-DATA wideBits<>+60(SB)/4, $0xffffff00
-GLOBL wideBits<>(SB), RODATA|NOPTR, $64
+DATA groupBits<>+0(SB)/4, $0xffffff00
+DATA groupBits<>+4(SB)/4, $0xffffff00
+DATA groupBits<>+8(SB)/4, $0xffffff00
+DATA groupBits<>+12(SB)/4, $0xffffff00
+DATA groupBits<>+16(SB)/4, $0xffffff00
+DATA groupBits<>+20(SB)/4, $0xffffff00
+DATA groupBits<>+24(SB)/4, $0xffffff00
+DATA groupBits<>+28(SB)/4, $0xffffff00
+DATA groupBits<>+32(SB)/4, $0xffffff00
+DATA groupBits<>+36(SB)/4, $0xffffff00
+DATA groupBits<>+40(SB)/4, $0xffffff00
+DATA groupBits<>+44(SB)/4, $0xffffff00
+DATA groupBits<>+48(SB)/4, $0xffffff00
+DATA groupBits<>+52(SB)/4, $0xffffff00
+DATA groupBits<>+56(SB)/4, $0xffffff00
+DATA groupBits<>+60(SB)/4, $0xffffff00
+GLOBL groupBits<>(SB), RODATA|NOPTR, $64
 
-DATA wideSteps<>+0(SB)/4, $0x43800000
-DATA wideSteps<>+4(SB)/4, $0x43800000
-DATA wideSteps<>+8(SB)/4, $0x43800000
-DATA wideSteps<>+12(SB)/4, $0x43800000
-DATA wideSteps<>+16(SB)/4, $0x43800000
-DATA wideSteps<>+20(SB)/4, $0x43800000
-DATA wideSteps<>+24(SB)/4, $0x43800000
-DATA wideSteps<>+28(SB)/4, $0x43800000
-DATA wideSteps<>+32(SB)/4, $0x43800000
-DATA wideSteps<>+36(SB)/4, $0x43800000
-DATA wideSteps<>+40(SB)/4, $0x43800000
-DATA wideSteps<>+44(SB)/4, $0x43800000
-DATA wideSteps<>+48(SB)/4, $0x43800000
-DATA wideSteps<>+52(SB)/4, $0x43800000
-DATA wideSteps<>+56(SB)/4, $0x43800000
-DATA wideSteps<>+60(SB)/4, $0x43800000
-GLOBL wideSteps<>(SB), RODATA|NOPTR, $64
+DATA groupSteps<>+0(SB)/4, $0x43800000
+DATA groupSteps<>+4(SB)/4, $0x43800000
+DATA groupSteps<>+8(SB)/4, $0x43800000
+DATA groupSteps<>+12(SB)/4, $0x43800000
+DATA groupSteps<>+16(SB)/4, $0x43800000
+DATA groupSteps<>+20(SB)/4, $0x43800000
+DATA groupSteps<>+24(SB)/4, $0x43800000
+DATA groupSteps<>+28(SB)/4, $0x43800000
+DATA groupSteps<>+32(SB)/4, $0x43800000
+DATA groupSteps<>+36(SB)/4, $0x43800000
+DATA groupSteps<>+40(SB)/4, $0x43800000
+DATA groupSteps<>+44(SB)/4, $0x43800000
+DATA groupSteps<>+48(SB)/4, $0x43800000
+DATA groupSteps<>+52(SB)/4, $0x43800000
+DATA groupSteps<>+56(SB)/4, $0x43800000
+DATA groupSteps<>+60(SB)/4, $0x43800000
+GLOBL groupSteps<>(SB), RODATA|NOPTR, $64
 
-// func rescaleU4Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
+// func requantU4Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·rescaleU4Z(SB), NOSPLIT, $0-40
+TEXT ·requantU4Z(SB), NOSPLIT, $0-40
 	MOVQ      panel+0(FP), DI
 	MOVQ      w+8(FP), AX
 	MOVQ      blocks+32(FP), CX
@@ -494,7 +494,7 @@ TEXT ·rescaleU4Z(SB), NOSPLIT, $0-40
 	MOVQ      offsets+24(FP), DX
 	VMOVDQU64 maskf0Z<>+0(SB), Z9
 	VMOVDQU64 mask80Z<>+0(SB), Z12
-	VMOVDQU64 wideUpper<>+0(SB), Z13
+	VMOVDQU64 groupUpper<>+0(SB), Z13
 
 loop:
 	VMOVDQU64  (BX), Z14
@@ -694,27 +694,27 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA wideUpper<>+0(SB)/4, $0xff00ff00
-DATA wideUpper<>+4(SB)/4, $0xff00ff00
-DATA wideUpper<>+8(SB)/4, $0xff00ff00
-DATA wideUpper<>+12(SB)/4, $0xff00ff00
-DATA wideUpper<>+16(SB)/4, $0xff00ff00
-DATA wideUpper<>+20(SB)/4, $0xff00ff00
-DATA wideUpper<>+24(SB)/4, $0xff00ff00
-DATA wideUpper<>+28(SB)/4, $0xff00ff00
-DATA wideUpper<>+32(SB)/4, $0xff00ff00
-DATA wideUpper<>+36(SB)/4, $0xff00ff00
-DATA wideUpper<>+40(SB)/4, $0xff00ff00
-DATA wideUpper<>+44(SB)/4, $0xff00ff00
-DATA wideUpper<>+48(SB)/4, $0xff00ff00
-DATA wideUpper<>+52(SB)/4, $0xff00ff00
-DATA wideUpper<>+56(SB)/4, $0xff00ff00
-DATA wideUpper<>+60(SB)/4, $0xff00ff00
-GLOBL wideUpper<>(SB), RODATA|NOPTR, $64
+DATA groupUpper<>+0(SB)/4, $0xff00ff00
+DATA groupUpper<>+4(SB)/4, $0xff00ff00
+DATA groupUpper<>+8(SB)/4, $0xff00ff00
+DATA groupUpper<>+12(SB)/4, $0xff00ff00
+DATA groupUpper<>+16(SB)/4, $0xff00ff00
+DATA groupUpper<>+20(SB)/4, $0xff00ff00
+DATA groupUpper<>+24(SB)/4, $0xff00ff00
+DATA groupUpper<>+28(SB)/4, $0xff00ff00
+DATA groupUpper<>+32(SB)/4, $0xff00ff00
+DATA groupUpper<>+36(SB)/4, $0xff00ff00
+DATA groupUpper<>+40(SB)/4, $0xff00ff00
+DATA groupUpper<>+44(SB)/4, $0xff00ff00
+DATA groupUpper<>+48(SB)/4, $0xff00ff00
+DATA groupUpper<>+52(SB)/4, $0xff00ff00
+DATA groupUpper<>+56(SB)/4, $0xff00ff00
+DATA groupUpper<>+60(SB)/4, $0xff00ff00
+GLOBL groupUpper<>(SB), RODATA|NOPTR, $64
 
-// func rescaleU5Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
+// func requantU5Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·rescaleU5Z(SB), NOSPLIT, $0-40
+TEXT ·requantU5Z(SB), NOSPLIT, $0-40
 	MOVQ      panel+0(FP), DI
 	MOVQ      w+8(FP), AX
 	MOVQ      blocks+32(FP), CX
@@ -723,7 +723,7 @@ TEXT ·rescaleU5Z(SB), NOSPLIT, $0-40
 	VMOVDQU64 mask78Z<>+0(SB), Z9
 	VMOVDQU64 mask80Z<>+0(SB), Z10
 	VMOVDQU64 mask80Z<>+0(SB), Z12
-	VMOVDQU64 wideUpper<>+0(SB), Z13
+	VMOVDQU64 groupUpper<>+0(SB), Z13
 
 loop:
 	VMOVDQU64  (BX), Z14
@@ -961,9 +961,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func rescaleU6Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
+// func requantU6Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·rescaleU6Z(SB), NOSPLIT, $0-40
+TEXT ·requantU6Z(SB), NOSPLIT, $0-40
 	MOVQ      panel+0(FP), DI
 	MOVQ      w+8(FP), AX
 	MOVQ      blocks+32(FP), CX
@@ -972,7 +972,7 @@ TEXT ·rescaleU6Z(SB), NOSPLIT, $0-40
 	VMOVDQU64 mask3cZ<>+0(SB), Z9
 	VMOVDQU64 maskc0Z<>+0(SB), Z10
 	VMOVDQU64 mask80Z<>+0(SB), Z12
-	VMOVDQU64 wideUpper<>+0(SB), Z13
+	VMOVDQU64 groupUpper<>+0(SB), Z13
 
 loop:
 	VMOVDQU64  (BX), Z14
@@ -1212,9 +1212,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func rescaleU3Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
+// func requantU3Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·rescaleU3Z(SB), NOSPLIT, $0-40
+TEXT ·requantU3Z(SB), NOSPLIT, $0-40
 	MOVQ      panel+0(FP), DI
 	MOVQ      w+8(FP), AX
 	MOVQ      blocks+32(FP), CX
@@ -1223,7 +1223,7 @@ TEXT ·rescaleU3Z(SB), NOSPLIT, $0-40
 	VMOVDQU64 mask60Z<>+0(SB), Z9
 	VMOVDQU64 mask80Z<>+0(SB), Z10
 	VMOVDQU64 mask80Z<>+0(SB), Z12
-	VMOVDQU64 wideUpper<>+0(SB), Z13
+	VMOVDQU64 groupUpper<>+0(SB), Z13
 
 loop:
 	VMOVDQU64  (BX), Z14
@@ -1465,9 +1465,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func rescaleU2Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
+// func requantU2Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·rescaleU2Z(SB), NOSPLIT, $0-40
+TEXT ·requantU2Z(SB), NOSPLIT, $0-40
 	MOVQ      panel+0(FP), DI
 	MOVQ      w+8(FP), AX
 	MOVQ      blocks+32(FP), CX
@@ -1475,7 +1475,7 @@ TEXT ·rescaleU2Z(SB), NOSPLIT, $0-40
 	MOVQ      offsets+24(FP), DX
 	VMOVDQU64 maskc0Z<>+0(SB), Z9
 	VMOVDQU64 mask80Z<>+0(SB), Z12
-	VMOVDQU64 wideUpper<>+0(SB), Z13
+	VMOVDQU64 groupUpper<>+0(SB), Z13
 
 loop:
 	VMOVDQU64  (BX), Z14
@@ -1683,9 +1683,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func rescaleN4Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
+// func requantN4Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·rescaleN4Z(SB), NOSPLIT, $0-40
+TEXT ·requantN4Z(SB), NOSPLIT, $0-40
 	MOVQ      panel+0(FP), DI
 	MOVQ      w+8(FP), AX
 	MOVQ      blocks+32(FP), CX
@@ -1694,7 +1694,7 @@ TEXT ·rescaleN4Z(SB), NOSPLIT, $0-40
 	VMOVDQU64 mask0fZ<>+0(SB), Z9
 	VMOVDQU64 tableN4Z<>+0(SB), Z10
 	VMOVDQU64 mask80Z<>+0(SB), Z12
-	VMOVDQU64 wideUpper<>+0(SB), Z13
+	VMOVDQU64 groupUpper<>+0(SB), Z13
 
 loop:
 	VMOVDQU64  (BX), Z14
@@ -1910,9 +1910,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func rescaleM4Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
+// func requantM4Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·rescaleM4Z(SB), NOSPLIT, $0-40
+TEXT ·requantM4Z(SB), NOSPLIT, $0-40
 	MOVQ      panel+0(FP), DI
 	MOVQ      w+8(FP), AX
 	MOVQ      blocks+32(FP), CX
@@ -1920,9 +1920,9 @@ TEXT ·rescaleM4Z(SB), NOSPLIT, $0-40
 	MOVQ      offsets+24(FP), DX
 	VMOVDQU64 mask0fZ<>+0(SB), Z9
 	VMOVDQU64 tableM4Z<>+0(SB), Z10
-	VMOVDQU64 tableWideZ<>+0(SB), Z10
+	VMOVDQU64 tableGroupedZ<>+0(SB), Z10
 	VMOVDQU64 mask80Z<>+0(SB), Z12
-	VMOVDQU64 wideUpper<>+0(SB), Z13
+	VMOVDQU64 groupUpper<>+0(SB), Z13
 
 loop:
 	VMOVDQU64  (BX), Z14
@@ -2138,75 +2138,75 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA tableWideZ<>+0(SB)/1, $0x80
-DATA tableWideZ<>+1(SB)/1, $0x8a
-DATA tableWideZ<>+2(SB)/1, $0x94
-DATA tableWideZ<>+3(SB)/1, $0x9e
-DATA tableWideZ<>+4(SB)/1, $0xa8
-DATA tableWideZ<>+5(SB)/1, $0xbc
-DATA tableWideZ<>+6(SB)/1, $0xd0
-DATA tableWideZ<>+7(SB)/1, $0xf8
-DATA tableWideZ<>+8(SB)/1, $0x80
-DATA tableWideZ<>+9(SB)/1, $0x76
-DATA tableWideZ<>+10(SB)/1, $0x6c
-DATA tableWideZ<>+11(SB)/1, $0x62
-DATA tableWideZ<>+12(SB)/1, $0x58
-DATA tableWideZ<>+13(SB)/1, $0x44
-DATA tableWideZ<>+14(SB)/1, $0x30
-DATA tableWideZ<>+15(SB)/1, $0x08
-DATA tableWideZ<>+16(SB)/1, $0x80
-DATA tableWideZ<>+17(SB)/1, $0x8a
-DATA tableWideZ<>+18(SB)/1, $0x94
-DATA tableWideZ<>+19(SB)/1, $0x9e
-DATA tableWideZ<>+20(SB)/1, $0xa8
-DATA tableWideZ<>+21(SB)/1, $0xbc
-DATA tableWideZ<>+22(SB)/1, $0xd0
-DATA tableWideZ<>+23(SB)/1, $0xf8
-DATA tableWideZ<>+24(SB)/1, $0x80
-DATA tableWideZ<>+25(SB)/1, $0x76
-DATA tableWideZ<>+26(SB)/1, $0x6c
-DATA tableWideZ<>+27(SB)/1, $0x62
-DATA tableWideZ<>+28(SB)/1, $0x58
-DATA tableWideZ<>+29(SB)/1, $0x44
-DATA tableWideZ<>+30(SB)/1, $0x30
-DATA tableWideZ<>+31(SB)/1, $0x08
-DATA tableWideZ<>+32(SB)/1, $0x80
-DATA tableWideZ<>+33(SB)/1, $0x8a
-DATA tableWideZ<>+34(SB)/1, $0x94
-DATA tableWideZ<>+35(SB)/1, $0x9e
-DATA tableWideZ<>+36(SB)/1, $0xa8
-DATA tableWideZ<>+37(SB)/1, $0xbc
-DATA tableWideZ<>+38(SB)/1, $0xd0
-DATA tableWideZ<>+39(SB)/1, $0xf8
-DATA tableWideZ<>+40(SB)/1, $0x80
-DATA tableWideZ<>+41(SB)/1, $0x76
-DATA tableWideZ<>+42(SB)/1, $0x6c
-DATA tableWideZ<>+43(SB)/1, $0x62
-DATA tableWideZ<>+44(SB)/1, $0x58
-DATA tableWideZ<>+45(SB)/1, $0x44
-DATA tableWideZ<>+46(SB)/1, $0x30
-DATA tableWideZ<>+47(SB)/1, $0x08
-DATA tableWideZ<>+48(SB)/1, $0x80
-DATA tableWideZ<>+49(SB)/1, $0x8a
-DATA tableWideZ<>+50(SB)/1, $0x94
-DATA tableWideZ<>+51(SB)/1, $0x9e
-DATA tableWideZ<>+52(SB)/1, $0xa8
-DATA tableWideZ<>+53(SB)/1, $0xbc
-DATA tableWideZ<>+54(SB)/1, $0xd0
-DATA tableWideZ<>+55(SB)/1, $0xf8
-DATA tableWideZ<>+56(SB)/1, $0x80
-DATA tableWideZ<>+57(SB)/1, $0x76
-DATA tableWideZ<>+58(SB)/1, $0x6c
-DATA tableWideZ<>+59(SB)/1, $0x62
-DATA tableWideZ<>+60(SB)/1, $0x58
-DATA tableWideZ<>+61(SB)/1, $0x44
-DATA tableWideZ<>+62(SB)/1, $0x30
-DATA tableWideZ<>+63(SB)/1, $0x08
-GLOBL tableWideZ<>(SB), RODATA|NOPTR, $64
+DATA tableGroupedZ<>+0(SB)/1, $0x80
+DATA tableGroupedZ<>+1(SB)/1, $0x8a
+DATA tableGroupedZ<>+2(SB)/1, $0x94
+DATA tableGroupedZ<>+3(SB)/1, $0x9e
+DATA tableGroupedZ<>+4(SB)/1, $0xa8
+DATA tableGroupedZ<>+5(SB)/1, $0xbc
+DATA tableGroupedZ<>+6(SB)/1, $0xd0
+DATA tableGroupedZ<>+7(SB)/1, $0xf8
+DATA tableGroupedZ<>+8(SB)/1, $0x80
+DATA tableGroupedZ<>+9(SB)/1, $0x76
+DATA tableGroupedZ<>+10(SB)/1, $0x6c
+DATA tableGroupedZ<>+11(SB)/1, $0x62
+DATA tableGroupedZ<>+12(SB)/1, $0x58
+DATA tableGroupedZ<>+13(SB)/1, $0x44
+DATA tableGroupedZ<>+14(SB)/1, $0x30
+DATA tableGroupedZ<>+15(SB)/1, $0x08
+DATA tableGroupedZ<>+16(SB)/1, $0x80
+DATA tableGroupedZ<>+17(SB)/1, $0x8a
+DATA tableGroupedZ<>+18(SB)/1, $0x94
+DATA tableGroupedZ<>+19(SB)/1, $0x9e
+DATA tableGroupedZ<>+20(SB)/1, $0xa8
+DATA tableGroupedZ<>+21(SB)/1, $0xbc
+DATA tableGroupedZ<>+22(SB)/1, $0xd0
+DATA tableGroupedZ<>+23(SB)/1, $0xf8
+DATA tableGroupedZ<>+24(SB)/1, $0x80
+DATA tableGroupedZ<>+25(SB)/1, $0x76
+DATA tableGroupedZ<>+26(SB)/1, $0x6c
+DATA tableGroupedZ<>+27(SB)/1, $0x62
+DATA tableGroupedZ<>+28(SB)/1, $0x58
+DATA tableGroupedZ<>+29(SB)/1, $0x44
+DATA tableGroupedZ<>+30(SB)/1, $0x30
+DATA tableGroupedZ<>+31(SB)/1, $0x08
+DATA tableGroupedZ<>+32(SB)/1, $0x80
+DATA tableGroupedZ<>+33(SB)/1, $0x8a
+DATA tableGroupedZ<>+34(SB)/1, $0x94
+DATA tableGroupedZ<>+35(SB)/1, $0x9e
+DATA tableGroupedZ<>+36(SB)/1, $0xa8
+DATA tableGroupedZ<>+37(SB)/1, $0xbc
+DATA tableGroupedZ<>+38(SB)/1, $0xd0
+DATA tableGroupedZ<>+39(SB)/1, $0xf8
+DATA tableGroupedZ<>+40(SB)/1, $0x80
+DATA tableGroupedZ<>+41(SB)/1, $0x76
+DATA tableGroupedZ<>+42(SB)/1, $0x6c
+DATA tableGroupedZ<>+43(SB)/1, $0x62
+DATA tableGroupedZ<>+44(SB)/1, $0x58
+DATA tableGroupedZ<>+45(SB)/1, $0x44
+DATA tableGroupedZ<>+46(SB)/1, $0x30
+DATA tableGroupedZ<>+47(SB)/1, $0x08
+DATA tableGroupedZ<>+48(SB)/1, $0x80
+DATA tableGroupedZ<>+49(SB)/1, $0x8a
+DATA tableGroupedZ<>+50(SB)/1, $0x94
+DATA tableGroupedZ<>+51(SB)/1, $0x9e
+DATA tableGroupedZ<>+52(SB)/1, $0xa8
+DATA tableGroupedZ<>+53(SB)/1, $0xbc
+DATA tableGroupedZ<>+54(SB)/1, $0xd0
+DATA tableGroupedZ<>+55(SB)/1, $0xf8
+DATA tableGroupedZ<>+56(SB)/1, $0x80
+DATA tableGroupedZ<>+57(SB)/1, $0x76
+DATA tableGroupedZ<>+58(SB)/1, $0x6c
+DATA tableGroupedZ<>+59(SB)/1, $0x62
+DATA tableGroupedZ<>+60(SB)/1, $0x58
+DATA tableGroupedZ<>+61(SB)/1, $0x44
+DATA tableGroupedZ<>+62(SB)/1, $0x30
+DATA tableGroupedZ<>+63(SB)/1, $0x08
+GLOBL tableGroupedZ<>(SB), RODATA|NOPTR, $64
 
-// func quantizeWideZ(head *byte, codes *byte, src *float32, blocks int, groups int)
+// func quantizeGroupedZ(head *byte, codes *byte, src *float32, blocks int, groups int)
 // Requires: AVX, AVX2, AVX512F
-TEXT ·quantizeWideZ(SB), NOSPLIT, $0-40
+TEXT ·quantizeGroupedZ(SB), NOSPLIT, $0-40
 	MOVQ      head+0(FP), DI
 	MOVQ      codes+8(FP), DX
 	MOVQ      src+16(FP), SI
@@ -2214,7 +2214,7 @@ TEXT ·quantizeWideZ(SB), NOSPLIT, $0-40
 	MOVQ      groups+32(FP), R8
 	IMUL3Q    $0x000000c0, CX, R10
 	ADDQ      $0x40, R10
-	VMOVDQU64 widePositive<>+0(SB), Z8
+	VMOVDQU64 groupPositive<>+0(SB), Z8
 
 loop:
 	MOVQ   SI, R9
@@ -2237,9 +2237,9 @@ largest:
 	VPMAXSD       X1, X0, X0
 	VPSHUFD       $0xb1, X0, X1
 	VPMAXSD       X1, X0, X0
-	VMULSS        wide127th<>+0(SB), X0, X1
+	VMULSS        group127th<>+0(SB), X0, X1
 	VMOVSS        X1, (DI)
-	VMOVSS        wideMost<>+0(SB), X4
+	VMOVSS        groupMost<>+0(SB), X4
 	VDIVSS        X0, X4, X4
 	VXORPS        X5, X5, X5
 	VCMPPS        $0x04, X5, X0, X5
@@ -2271,7 +2271,7 @@ round:
 	VPSHUFD       $0xb1, X2, X3
 	VPADDD        X3, X2, X2
 	VPSLLD        $0x07, X2, X3
-	VMOVDQU       wideMagic<>+0(SB), X5
+	VMOVDQU       groupMagic<>+0(SB), X5
 	VPSUBD        X3, X5, X5
 	VMOVD         X5, 24(DI)
 	ADDQ          R10, DI
@@ -2281,45 +2281,45 @@ round:
 	VZEROUPPER
 	RET
 
-DATA wideMost<>+0(SB)/4, $0x42fe0000
-DATA wideMost<>+4(SB)/4, $0x42fe0000
-DATA wideMost<>+8(SB)/4, $0x42fe0000
-DATA wideMost<>+12(SB)/4, $0x42fe0000
-DATA wideMost<>+16(SB)/4, $0x42fe0000
-DATA wideMost<>+20(SB)/4, $0x42fe0000
-DATA wideMost<>+24(SB)/4, $0x42fe0000
-DATA wideMost<>+28(SB)/4, $0x42fe0000
-DATA wideMost<>+32(SB)/4, $0x42fe0000
-DATA wideMost<>+36(SB)/4, $0x42fe0000
-DATA wideMost<>+40(SB)/4, $0x42fe0000
-DATA wideMost<>+44(SB)/4, $0x42fe0000
-DATA wideMost<>+48(SB)/4, $0x42fe0000
-DATA wideMost<>+52(SB)/4, $0x42fe0000
-DATA wideMost<>+56(SB)/4, $0x42fe0000
-DATA wideMost<>+60(SB)/4, $0x42fe0000
-GLOBL wideMost<>(SB), RODATA|NOPTR, $64
+DATA groupMost<>+0(SB)/4, $0x42fe0000
+DATA groupMost<>+4(SB)/4, $0x42fe0000
+DATA groupMost<>+8(SB)/4, $0x42fe0000
+DATA groupMost<>+12(SB)/4, $0x42fe0000
+DATA groupMost<>+16(SB)/4, $0x42fe0000
+DATA groupMost<>+20(SB)/4, $0x42fe0000
+DATA groupMost<>+24(SB)/4, $0x42fe0000
+DATA groupMost<>+28(SB)/4, $0x42fe0000
+DATA groupMost<>+32(SB)/4, $0x42fe0000
+DATA groupMost<>+36(SB)/4, $0x42fe0000
+DATA groupMost<>+40(SB)/4, $0x42fe0000
+DATA groupMost<>+44(SB)/4, $0x42fe0000
+DATA groupMost<>+48(SB)/4, $0x42fe0000
+DATA groupMost<>+52(SB)/4, $0x42fe0000
+DATA groupMost<>+56(SB)/4, $0x42fe0000
+DATA groupMost<>+60(SB)/4, $0x42fe0000
+GLOBL groupMost<>(SB), RODATA|NOPTR, $64
 
-DATA wideMagic<>+0(SB)/4, $0x4b400000
-DATA wideMagic<>+4(SB)/4, $0x4b400000
-DATA wideMagic<>+8(SB)/4, $0x4b400000
-DATA wideMagic<>+12(SB)/4, $0x4b400000
-DATA wideMagic<>+16(SB)/4, $0x4b400000
-DATA wideMagic<>+20(SB)/4, $0x4b400000
-DATA wideMagic<>+24(SB)/4, $0x4b400000
-DATA wideMagic<>+28(SB)/4, $0x4b400000
-DATA wideMagic<>+32(SB)/4, $0x4b400000
-DATA wideMagic<>+36(SB)/4, $0x4b400000
-DATA wideMagic<>+40(SB)/4, $0x4b400000
-DATA wideMagic<>+44(SB)/4, $0x4b400000
-DATA wideMagic<>+48(SB)/4, $0x4b400000
-DATA wideMagic<>+52(SB)/4, $0x4b400000
-DATA wideMagic<>+56(SB)/4, $0x4b400000
-DATA wideMagic<>+60(SB)/4, $0x4b400000
-GLOBL wideMagic<>(SB), RODATA|NOPTR, $64
+DATA groupMagic<>+0(SB)/4, $0x4b400000
+DATA groupMagic<>+4(SB)/4, $0x4b400000
+DATA groupMagic<>+8(SB)/4, $0x4b400000
+DATA groupMagic<>+12(SB)/4, $0x4b400000
+DATA groupMagic<>+16(SB)/4, $0x4b400000
+DATA groupMagic<>+20(SB)/4, $0x4b400000
+DATA groupMagic<>+24(SB)/4, $0x4b400000
+DATA groupMagic<>+28(SB)/4, $0x4b400000
+DATA groupMagic<>+32(SB)/4, $0x4b400000
+DATA groupMagic<>+36(SB)/4, $0x4b400000
+DATA groupMagic<>+40(SB)/4, $0x4b400000
+DATA groupMagic<>+44(SB)/4, $0x4b400000
+DATA groupMagic<>+48(SB)/4, $0x4b400000
+DATA groupMagic<>+52(SB)/4, $0x4b400000
+DATA groupMagic<>+56(SB)/4, $0x4b400000
+DATA groupMagic<>+60(SB)/4, $0x4b400000
+GLOBL groupMagic<>(SB), RODATA|NOPTR, $64
 
-// func tilesWideZ(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, blocks int, groups int, tiles int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// func tilesGroupedZ(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, blocks int, groups int, tiles int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 // Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·tilesWideZ(SB), NOSPLIT, $0-104
+TEXT ·tilesGroupedZ(SB), NOSPLIT, $0-104
 	MOVQ out+0(FP), DI
 	MOVQ ld+8(FP), SI
 	MOVQ act+40(FP), DX

@@ -8,17 +8,17 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// TestAlone: float weights give a row of activations the same bits among others as alone, where that is asked for.
-func TestAlone(t *testing.T) {
+// TestBatchInvariant: float weights give a row of activations the same bits in a batch as alone, where that is asked for.
+func TestBatchInvariant(t *testing.T) {
 	eachTier(t, func(t *testing.T, tier Tier) {
 		for _, f := range []quant.Format{quant.F32, quant.F16, quant.BF16} {
-			for _, size := range [][3]int{{aloneRows + 5, 67, 257}, {23, 32, 96}, {5, 3, 7}} {
+			for _, size := range [][3]int{{mcInvariant + 5, 67, 257}, {23, 32, 96}, {5, 3, 7}} {
 				m, n, k := size[0], size[1], size[2]
 				t.Run(fmt.Sprintf("%v/%d×%d×%d", f, m, n, k), func(t *testing.T) {
 					rng := rand.New(rand.NewPCG(9, uint64(k)))
 					w, x := pack(t, tier, randomTensor(rng, f, n, k)), randomActs(rng, m, k)
 					acts := FloatActs(x, m, k)
-					acts.Alone = true
+					acts.BatchInvariant = true
 					together, alone, s := make([]float32, m*n), make([]float32, n), NewScratch()
 					Mul(tier, together, n, w, 0, n, &acts, 0, m, s)
 					for r := range m {

@@ -2,10 +2,10 @@ package neon
 
 import "github.com/ridge-llm/ridge/tools/asm/arm"
 
-// A form is one way in which weight codes lie in packed memory; package tools/asm/gemm describes them. Here every form is
+// A layout is one way in which weight codes lie in packed memory; package tools/asm/gemm describes them. Here every layout is
 // turned into signed bytes, which takes one exclusive or more than unsigned ones, since SDOT multiplies equal signs
 // only. Group j is k = 4j … 4j+3 of a block of 32: a word for each row.
-type form struct {
+type layout struct {
 	name   string
 	planes int  // of 128 bytes
 	sub16  bool // scales stand for 16 weights, not 32
@@ -20,20 +20,20 @@ type form struct {
 }
 
 // nibbles reports that groups j and j+4 share a plane and a scale.
-func (f form) nibbles() bool { return f.planes < 8 && !f.sub16 }
+func (f layout) nibbles() bool { return f.planes < 8 && !f.sub16 }
 
-// codes is a form's constants within one kernel.
+// codes is a layout's constants within one kernel.
 type codes struct {
 	*arm.Asm
-	form
+	layout
 	weights arm.R
 	mask    map[byte]arm.V
 	lookup  arm.V
 }
 
-// codes loads the constants of a form into registers from last downwards.
-func (f form) codes(a *arm.Asm, weights arm.R, last arm.V) *codes {
-	c := &codes{Asm: a, form: f, weights: weights, mask: map[byte]arm.V{}}
+// codes loads the constants of a layout into registers from last downwards.
+func (f layout) codes(a *arm.Asm, weights arm.R, last arm.V) *codes {
+	c := &codes{Asm: a, layout: f, weights: weights, mask: map[byte]arm.V{}}
 	for _, b := range f.masks {
 		a.Load(a.Bytes(b), last)
 		c.mask[b] = last
@@ -98,7 +98,7 @@ func modulo4(j int) int { return j % 4 }
 func by4(j int) int     { return j / 4 }
 func each(j int) int    { return j }
 
-var forms = []form{
+var layouts = []layout{
 	{name: "U8", planes: 8, masks: []byte{0x80}, plane: each, ready: flip(0x80)},
 	{name: "S8", planes: 8, sub16: true, masks: []byte{0x80}, plane: each, ready: flip(0x80)},
 	{name: "U4", planes: 4, masks: []byte{0x88, 0xf0}, plane: modulo4, ready: flip(0x88),
@@ -132,8 +132,8 @@ var forms = []form{
 
 // Unpacked codes are signed bytes already.
 var (
-	panel32 = form{name: "I8", planes: 8, plane: each}
-	panel16 = form{name: "H8", planes: 8, sub16: true, plane: each}
+	panel32 = layout{name: "I8", planes: 8, plane: each}
+	panel16 = layout{name: "H8", planes: 8, sub16: true, plane: each}
 )
 
 // tabled looks a 4-bit code up.

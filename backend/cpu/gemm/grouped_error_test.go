@@ -8,9 +8,9 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// TestWideError compares what wide products lose with what each format has lost already, as root mean squares over the results:
+// TestGroupedError compares the error of grouped matmuls with that of each weight format itself, as root mean squares over the results:
 // with normal numbers, with weights of heavy tails, and with activations of which every 512th is 50 times as large.
-func TestWideError(t *testing.T) {
+func TestGroupedError(t *testing.T) {
 	tier := Tiers()[0]
 	for _, data := range []struct {
 		name     string
@@ -21,17 +21,17 @@ func TestWideError(t *testing.T) {
 		{"normal", false, 1, 0.15, 0.6}, {"heavy tails", true, 1, 0.2, 0.6}, {"outliers", true, 50, 0.4, 1.1},
 	} {
 		t.Run(data.name, func(t *testing.T) {
-			for f := range wideGroups {
+			for f := range scaleGroups {
 				const k = 1024
-				group := WideGroup(tier, f, k)
+				group := ScaleGroup(tier, f, k)
 				if group == 0 {
-					t.Skip("this tier has no wide products")
+					t.Skip("this tier has no grouped matmuls")
 				}
 				if f == quant.Q8_0 {
-					continue // which has the products of lines
+					continue // whose groups are Q8 blocks
 				}
 				rng := rand.New(rand.NewPCG(9, 1))
-				x, exact := randomActs(rng, leastWide, k), randomActs(rng, 32, k)
+				x, exact := randomActs(rng, minGroupedRows, k), randomActs(rng, 32, k)
 				for i := 77; i < len(x); i += 512 {
 					x[i] *= data.outliers
 				}
@@ -42,8 +42,8 @@ func TestWideError(t *testing.T) {
 				if group == 128 {
 					most = data.few
 				}
-				if ratio := wideLoss(t, tier, f, x, exact, k); !(ratio <= most) {
-					t.Errorf("%v: a product loses %.3f times what its weights had lost; at most %g is right", f, ratio, most)
+				if ratio := groupedLoss(t, tier, f, x, exact, k); !(ratio <= most) {
+					t.Errorf("%v: the error of a matmul is %.3f times that of its weights' format, want at most %g", f, ratio, most)
 				}
 			}
 		})
@@ -61,9 +61,9 @@ func heavyTails(rng *rand.Rand, x []float32) {
 	}
 }
 
-// wideLoss is how far a wide product of x and exact weights in a format is from that of the numbers which the format kept, over how far
-// that is from the exact one.
-func wideLoss(t *testing.T, tier Tier, f quant.Format, x, exact []float32, k int) float64 {
+// groupedLoss is the error of a grouped matmul of x with exact weights in a format, against the numbers which the format kept, over
+// the error of those against the exact ones.
+func groupedLoss(t *testing.T, tier Tier, f quant.Format, x, exact []float32, k int) float64 {
 	m, n := len(x)/k, len(exact)/k
 	tensor := quant.Tensor{Format: f, Rows: n, Cols: k, Data: make([]byte, int64(n)*f.RowBytes(k))}
 	kept := make([]float32, n*k)
@@ -74,7 +74,7 @@ func wideLoss(t *testing.T, tier Tier, f quant.Format, x, exact []float32, k int
 		quant.Decode(f, kept[r*k:(r+1)*k], tensor.Row(r))
 	}
 	out := make([]float32, m*n)
-	Mul(tier, out, n, pack(t, tier, tensor), 0, n, wideActs(tier, x, m, k, WideGroup(tier, f, k)), 0, m, NewScratch())
+	Mul(tier, out, n, pack(t, tier, tensor), 0, n, groupedActs(tier, x, m, k, ScaleGroup(tier, f, k)), 0, m, NewScratch())
 	var own, added float64
 	for i, got := range out {
 		var with, without float64

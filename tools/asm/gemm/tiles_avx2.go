@@ -9,12 +9,12 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// lowForm is a form of unpacked codes for AVX2 without VNNI: unsigned numbers of few bits, not moved to the top of their
+// lowLayout is a layout of unpacked codes for AVX2 without VNNI: unsigned numbers of few bits, not moved to the top of their
 // byte, so that several products of pairs fit in 16 bits and VPMADDWD, which widens them, is seldom needed. It then
 // multiplies by what makes them the bytes that all kernels count in, which are 128 too large.
-type lowForm struct {
+type lowLayout struct {
 	name   string
-	of     string // the packed form
+	of     string // the packed layout
 	factor uint32
 	widen  int  // groups that are added in 16 bits
 	plain  bool // there are formats without minima
@@ -22,34 +22,34 @@ type lowForm struct {
 }
 
 // The widest sums: 15·127·2·8, 31·127·2·4, 63·127·2·2, 7·127·2·4 and 3·127·2·4, all below 2¹⁵.
-var lowForms = []lowForm{
+var lowLayouts = []lowLayout{
 	{"L4", "U4", 16, 8, true, true}, {"L5", "U5", 8, 4, true, true}, {"L6", "U6", 4, 2, true, false},
 	{"L3", "U3", 32, 4, true, false}, {"L2", "U2", 64, 4, false, true},
 }
 
-// narrowTile is tile in 16 registers: 12 integer sums of 6 rows of activations × 16 of weights, as many as hide their
+// tile256 is tile in 16 registers: 12 integer sums of 6 rows of activations × 16 of weights, as many as hide their
 // latency, and the float sums in memory on the stack. It is called for either half of 32 rows of weights.
-type narrowTile struct {
+type tile256 struct {
 	*codes
 	mins  bool
-	low   *lowForm // nil for bytes
-	words Mem      // the factor of low forms, in 16-bit words
+	low   *lowLayout // nil for bytes
+	words Mem      // the factor of low layouts, in 16-bit words
 	act   [6]Mem
 }
 
-// narrowTiles writes the kernels that the formats need: bytes with VNNI, or low forms and bytes without.
-func narrowTiles(w emit.Width) func(*emit.Asm) {
+// tiles256 writes the kernels that the formats need: bytes with VNNI, or low layouts and bytes without.
+func tiles256(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
 		consts := writeConstants(w)
-		kernel := func(f form, low *lowForm, mins bool) {
-			t := narrowTile{codes: &codes{Width: w, form: f, magic: consts.magic, flip: consts.mask[0x80], ones: consts.ones}, mins: mins, low: low}
+		kernel := func(f layout, low *lowLayout, mins bool) {
+			t := tile256{codes: &codes{Width: w, layout: f, magic: consts.magic, flip: consts.mask[0x80], ones: consts.ones}, mins: mins, low: low}
 			if low != nil {
 				t.words = w.RepeatBits("factor"+low.name, low.factor<<16|low.factor)
 			}
 			t.kernel()
 		}
-		for _, f := range forms {
+		for _, f := range layouts {
 			switch {
 			case f.planes == 8 && w.VNNI:
 				kernel(f, nil, false)
@@ -57,8 +57,8 @@ func narrowTiles(w emit.Width) func(*emit.Asm) {
 			case f.name == "U8":
 				kernel(f, nil, false)
 			}
-			for i := range lowForms {
-				low := &lowForms[i]
+			for i := range lowLayouts {
+				low := &lowLayouts[i]
 				if low.of != f.name || w.VNNI {
 					continue
 				}
@@ -75,9 +75,9 @@ func narrowTiles(w emit.Width) func(*emit.Asm) {
 }
 
 // Registers: as those of tile, and R14 for the float sums and, behind them, integer sums that are being widened.
-const narrowFloats = 4 * tileRows * 16
+const floatBytes = 4 * tileRows * 16
 
-func (t narrowTile) kernel() {
+func (t tile256) kernel() {
 	name := "tiles" + t.name
 	if t.low != nil {
 		name = "tiles" + t.low.name
@@ -89,7 +89,7 @@ func (t narrowTile) kernel() {
 	t.Func(name, "func(out *float32, ld int, fresh bool, w *byte, scale, mins *float32, act *byte, stride, step, next, blocks, tiles int, codes, codesEnd, scales, scalesEnd uintptr)",
 		fmt.Sprintf("%s adds the products of tiles of %d rows of activations with 16 rows of weights to out, or sets out to them.", name, tileRows))
 	t.Attributes(0) // its frame is too large for NOSPLIT
-	frame := t.AllocLocal(2*narrowFloats + 64)
+	frame := t.AllocLocal(2*floatBytes + 64)
 	out, ld := t.Arg("out", RDI), t.Arg("ld", RSI)
 	act, stride, step := t.Arg("act", RDX), t.Arg("stride", RCX), t.Arg("step", R15)
 	ahead := [2]GPPhysical{t.Arg("codes", R11), t.Arg("scales", R12)}
@@ -138,21 +138,21 @@ func (t narrowTile) kernel() {
 	t.RET()
 }
 
-func (t narrowTile) subs() int {
+func (t tile256) subs() int {
 	if t.sub16 {
 		return 2
 	}
 	return 1
 }
 
-func (t narrowTile) int(r, v int) VecPhysical { return t.Reg(2*r + v) }
+func (t tile256) int(r, v int) VecPhysical { return t.Reg(2*r + v) }
 
 // held is the float sum of a row, partial its integer sum before the last widening.
-func (t narrowTile) held(r, v int) Mem    { return emit.At(R14, 32*(2*r+v)) }
-func (t narrowTile) partial(r, v int) Mem { return emit.At(R14, narrowFloats+32*(2*r+v)) }
+func (t tile256) held(r, v int) Mem    { return emit.At(R14, 32*(2*r+v)) }
+func (t tile256) partial(r, v int) Mem { return emit.At(R14, floatBytes+32*(2*r+v)) }
 
 // start sets the float sums to zero or to what out holds, and calls for the next tile's part of out; it uses R13 and R14.
-func (t narrowTile) start(frame Mem, out, ld GPPhysical) {
+func (t tile256) start(frame Mem, out, ld GPPhysical) {
 	t.LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, R14)
 	t.LEAQ(Mem{Base: out, Index: R14, Scale: 2}, R13)
 	for range tileRows {
@@ -180,18 +180,18 @@ func (t narrowTile) start(frame Mem, out, ld GPPhysical) {
 }
 
 // line is disp bytes into row r's line of the block.
-func (t narrowTile) line(r, disp int) Mem { return t.act[r].Offset(disp) }
+func (t tile256) line(r, disp int) Mem { return t.act[r].Offset(disp) }
 
 // bias is where a line has what integer sums start from.
-func (t narrowTile) bias(sub int) int {
+func (t tile256) bias(sub int) int {
 	if t.sub16 {
-		return lineBias16 + 4*sub
+		return q8Bias16 + 4*sub
 	}
-	return lineBias
+	return q8Bias
 }
 
 // products leaves the integer sums of a block or a half of it, as floats that are 1.5·2²³ too large.
-func (t narrowTile) products(weights GPPhysical, sub int) {
+func (t tile256) products(weights GPPhysical, sub int) {
 	groups := 8 / t.subs()
 	for r := range tileRows {
 		for v := range 2 {
@@ -220,7 +220,7 @@ func (t narrowTile) products(weights GPPhysical, sub int) {
 }
 
 // dots multiplies a group by VPDPBUSD.
-func (t narrowTile) dots(weights GPPhysical, j int) {
+func (t tile256) dots(weights GPPhysical, j int) {
 	for v := range 2 {
 		t.Move(emit.At(weights, 128*j+32*v), t.Reg(12+v))
 	}
@@ -233,7 +233,7 @@ func (t narrowTile) dots(weights GPPhysical, j int) {
 }
 
 // signed multiplies a group of bytes with signs exchanged, see dot.products.
-func (t narrowTile) signed(weights GPPhysical, j int) {
+func (t tile256) signed(weights GPPhysical, j int) {
 	for v := range 2 {
 		t.Move(t.flip, Y12)
 		t.Xor(emit.At(weights, 128*j+32*v), Y12, Y12)
@@ -248,8 +248,8 @@ func (t narrowTile) signed(weights GPPhysical, j int) {
 	}
 }
 
-// pairs multiplies a group of a low form, and adds in 16 bits.
-func (t narrowTile) pairs(weights GPPhysical, j int, first bool) {
+// pairs multiplies a group of a low layout, and adds in 16 bits.
+func (t tile256) pairs(weights GPPhysical, j int, first bool) {
 	for v := range 2 {
 		t.Move(emit.At(weights, 128*j+32*v), t.Reg(12+v))
 	}
@@ -267,7 +267,7 @@ func (t narrowTile) pairs(weights GPPhysical, j int, first bool) {
 }
 
 // widened makes 32 bits of the sums, and adds them to those before.
-func (t narrowTile) widened(sub int, first, last bool) {
+func (t tile256) widened(sub int, first, last bool) {
 	for r := range tileRows {
 		if last {
 			t.VPBROADCASTD(t.line(r, t.bias(sub)), Y14)
@@ -288,7 +288,7 @@ func (t narrowTile) widened(sub int, first, last bool) {
 
 // scaled adds the scaled integer sums to the float sums, see dot.scaled; after the last, minima × scale × sum of the
 // activations.
-func (t narrowTile) scaled(scale GPPhysical, sub int) {
+func (t tile256) scaled(scale GPPhysical, sub int) {
 	for v := range 2 {
 		t.VMOVUPS(emit.At(scale, sub*128+v*t.Bytes), Y12)
 		t.VMULPS(t.magic, Y12, Y13)
@@ -303,10 +303,10 @@ func (t narrowTile) scaled(scale GPPhysical, sub int) {
 			t.VMOVUPS(emit.At(R13, 128*i+v*t.Bytes), t.Reg(12+i))
 		}
 		for r := range tileRows {
-			t.VBROADCASTSS(t.line(r, lineScale), Y14)
+			t.VBROADCASTSS(t.line(r, q8Scale), Y14)
 			t.VFMADD213PS(t.held(r, v), Y14, t.int(r, v))
 			for i := range mins {
-				at := lineSum
+				at := q8Sum
 				if t.sub16 {
 					at += 4 + 4*i
 				}
@@ -318,8 +318,8 @@ func (t narrowTile) scaled(scale GPPhysical, sub int) {
 	}
 }
 
-// lowUnpack writes the kernel that turns a form into its low form: that of bytes, moved down.
-func lowUnpack(w emit.Width, f form, low *lowForm, consts constants) {
+// lowUnpack writes the kernel that turns a layout into its low layout: that of bytes, moved down.
+func lowUnpack(w emit.Width, f layout, low *lowLayout, consts constants) {
 	name := "unpack" + low.name + w.Suffix()
 	w.Func(name, "func(panel *byte, w *byte, blocks int)", fmt.Sprintf("%s turns blocks of %s codes of 32 rows into %s.", name, f.name, low.name))
 	panel, weights, blocks := w.Arg("panel", RDI), w.Arg("w", RAX), w.Arg("blocks", RCX)

@@ -7,25 +7,25 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// A form is one way in which weight codes lie in packed memory. A block is 32 consecutive k of 32 rows, stored as a
+// A layout is one way in which weight codes lie in packed memory. A block is 32 consecutive k of 32 rows, stored as a
 // few planes of 128 bytes; byte 4r+i of a plane speaks of row r and of k ≡ i mod 4.
-// Group j, 0 to 7, is k = 4j … 4j+3 of the block: what one VPDPBUSD takes for each row. Every form is turned into
+// Group j, 0 to 7, is k = 4j … 4j+3 of the block: what one VPDPBUSD takes for each row. Every layout is turned into
 // unsigned bytes that stand for 128 more than a signed weight, so that the kernels share one correction, -128 Σ act.
-type form struct {
+type layout struct {
 	name   string
 	planes int  // of 128 bytes
 	sub16  bool // scales stand for 16 weights, not 32
-	// masks are the byte constants the form uses, loaded before the loop where registers allow.
+	// masks are the byte constants the layout uses, loaded before the loop where registers allow.
 	masks []byte
 	table *[16]byte // what 4-bit codes stand for, plus 128
 	// group writes the code bytes of group j into dst. at is the first plane of the vector's rows; tmp is free.
 	group func(c *codes, j int, at Mem, dst, tmp VecPhysical)
 }
 
-// codes is a form's set of constants within one kernel.
+// codes is a layout's set of constants within one kernel.
 type codes struct {
 	emit.Width
-	form
+	layout
 	mask  map[byte]Op // a register when wide, memory when narrow
 	table Op
 	flip  Mem // 0x80 in every byte
@@ -40,7 +40,7 @@ var (
 	mxfp4 = [16]byte{128, 129, 130, 131, 132, 134, 136, 140, 128, 127, 126, 125, 124, 122, 120, 116}
 )
 
-var forms = []form{
+var layouts = []layout{
 	{name: "U8", planes: 8, group: func(c *codes, j int, at Mem, dst, tmp VecPhysical) {
 		c.Move(at.Offset(128*j), dst)
 	}},
@@ -97,7 +97,7 @@ func (c *codes) field(plane Mem, n int, mask byte, dst VecPhysical) {
 	case n == 0 && near:
 		c.And(plane, m, dst)
 		return
-	case n != 0 && c.Wide():
+	case n != 0 && c.AVX512():
 		c.ShiftFrom(plane, n, dst)
 	default:
 		c.Move(plane, dst)
@@ -113,10 +113,10 @@ func (c *codes) add(plane Mem, n int, mask byte, dst, tmp VecPhysical) {
 	switch {
 	case n == 0 && near:
 		c.VPTERNLOGD(U8(orAnd), plane, m, dst)
-	case n == 0 && c.Wide():
+	case n == 0 && c.AVX512():
 		c.Move(plane, tmp)
 		c.VPTERNLOGD(U8(orAnd), c.mask[mask], tmp, dst)
-	case c.Wide():
+	case c.AVX512():
 		c.ShiftFrom(plane, n, tmp)
 		c.VPTERNLOGD(U8(orAnd), c.mask[mask], tmp, dst)
 	default:

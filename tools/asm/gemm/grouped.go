@@ -9,76 +9,76 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// A group of wide activations: six rows of some blocks of 32 numbers with a scale for each row; see gemm.WideActs.
+// A group of wide activations: six rows of some blocks of 32 numbers with a scale for each row; see gemm.GroupedActs.
 const (
-	wideBias  = 4 * tileRows // int32 each, behind as many float32 scales
-	wideCodes = 64
-	wideBlock = 32 * tileRows
+	groupBias  = 4 * tileRows // int32 each, behind as many float32 scales
+	groupHeader = 64
+	groupBlock = 32 * tileRows
 )
 
-// wides writes what products of many rows need whose scales stand for 64 numbers or more: weights are unpacked to bytes of
+// grouped writes what products of many rows need whose scales stand for 64 numbers or more: weights are unpacked to bytes of
 // one scale for each row and group, and then 64 products or more follow one another without a float operation.
-func wides(w emit.Width) func(*emit.Asm) {
+func grouped(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
 		consts := writeConstants(w)
-		ratios(w)
-		for _, f := range forms {
+		requantScales(w)
+		for _, f := range layouts {
 			if f.planes < 8 {
-				rescale(w, f, consts)
+				requant(w, f, consts)
 			}
 		}
-		quantizeWide(w)
-		wideTiles(w, consts)
+		quantizeGrouped(w)
+		groupedTiles(w, consts)
 	}
 }
 
-// ratios turns expanded scales and minima into what rescale multiplies and adds. A weight is scale·c + minimum, c from -128 to 127,
+// requantScales turns expanded scales and minima into what requant multiplies and adds. A weight is scale·c + minimum, c from -128 to 127,
 // so that none in a group is larger than 127 times the group's own scale, the largest of |scale|·128 + |minimum| in 127ths.
 // In that scale's 256ths, c·256 becomes c·256·ratio + offset: ratio in 15 bits behind the point, for VPMULHRSW, the offset with what makes
 // the upper byte the rounded weight, 128 too large. Both are written twice, for both words of four k, where the scales and minima were.
-func ratios(w emit.Width) {
-	name := "ratios" + w.Suffix()
-	w.Func(name, "func(scales, mins, wide *float32, lines, groups int)",
+func requantScales(w emit.Width) {
+	name := "requantScales" + w.Suffix()
+	w.Func(name, "func(scales, mins, groupScales *float32, subBlocks, groups int)",
 		name+" turns groups of so many lines of 32 scales and minima into ratios and offsets to one wide scale for each row and group.")
-	scales, mins, wide := w.Arg("scales", RDI), w.Arg("mins", RSI), w.Arg("wide", RDX)
-	lines, groups := w.Arg("lines", RCX), w.Arg("groups", R8)
+	scales, mins, groupScales := w.Arg("scales", RDI), w.Arg("mins", RSI), w.Arg("groupScales", RDX)
+	subBlocks, groups := w.Arg("subBlocks", RCX), w.Arg("groups", R8)
 	largest, scale, t, u, ratio, offset := w.Reg(0), w.Reg(1), w.Reg(2), w.Reg(3), w.Reg(4), w.Reg(5)
 	positive, words, bias, zero := w.Reg(6), w.Reg(7), w.Reg(8), w.Reg(9)
-	w.Move(w.RepeatBits("widePositive", 0x7fffffff), positive)
-	w.Move(w.RepeatBits("wideWord", 0xffff), words)
-	w.Move(w.RepeatBits("wideOffset", 0x8080), bias)
+	w.Move(w.RepeatBits("groupPositive", 0x7fffffff), positive)
+	w.Move(w.RepeatBits("groupWord", 0xffff), words)
+	w.Move(w.RepeatBits("groupOffset", 0x8080), bias)
 	w.Zero(zero)
 	w.Label("loop")
 	for v := 0; v < 128; v += w.Bytes {
 		label := fmt.Sprint(v)
 		w.LEAQ(emit.At(scales, v), R9)
 		w.LEAQ(emit.At(mins, v), R10)
-		w.MOVQ(lines, R11)
+		w.MOVQ(subBlocks, R11)
 		w.Zero(largest)
 		w.Label("largest" + label)
 		w.And(emit.At(R9, 0), positive, t)
 		w.And(emit.At(R10, 0), positive, u)
-		w.VFMADD132PS(w.Repeat("wide128", 128), u, t)
+		w.VFMADD132PS(w.Repeat("group128", 128), u, t)
 		w.VPMAXSD(t, largest, largest) // as integers, so that a NaN wins
 		w.Advance(R9, 128)
 		w.Advance(R10, 128)
 		w.DECQ(R11)
 		w.JNZ(LabelRef("largest" + label))
 
-		w.VMULPS(w.Repeat("wide127th", 1./127), largest, scale)
-		w.VPADDD(w.RepeatBits("wideUp", 0xff), scale, scale) // up to 16 significant bits, see dot.scaled
-		w.And(w.RepeatBits("wideBits", 0xffffff00), scale, scale)
-		w.VMOVUPS(scale, emit.At(wide, v))
-		w.Move(w.Repeat("wideSteps", 256), t)
+		w.VMULPS(w.Repeat("group127th", 1./127), largest, scale)
+		w.VPADDD(w.RepeatBits("groupUp", 0xff), scale, scale) // up to 16 significant bits, see dot.scaled
+		w.And(w.RepeatBits("groupBits", 0xffffff00), scale, scale)
+		w.VMOVUPS(scale, emit.At(groupScales, v))
+		w.Move(w.Repeat("groupSteps", 256), t)
 		w.VDIVPS(scale, t, offset)
 		w.VCMPPS(Imm(4), zero, scale, K1) // nothing but zeros must not be divided by
 		w.VMOVAPS_Z(offset, K1, offset)
-		w.VMULPS(w.Repeat("wide128", 128), offset, ratio)
+		w.VMULPS(w.Repeat("group128", 128), offset, ratio)
 
 		w.LEAQ(emit.At(scales, v), R9)
 		w.LEAQ(emit.At(mins, v), R10)
-		w.MOVQ(lines, R11)
+		w.MOVQ(subBlocks, R11)
 		w.Label("each" + label)
 		for i, from := range []GPPhysical{R9, R10} {
 			by := []VecPhysical{ratio, offset}[i]
@@ -100,31 +100,31 @@ func ratios(w emit.Width) {
 	w.MOVQ(R10, mins)
 	w.SUBQ(U32(uint32(128-w.Bytes)), scales) // the last vector began so far into its line
 	w.SUBQ(U32(uint32(128-w.Bytes)), mins)
-	w.Advance(wide, 128)
+	w.Advance(groupScales, 128)
 	w.DECQ(groups)
 	w.JNZ(LabelRef("loop"))
 	w.VZEROUPPER()
 	w.RET()
 }
 
-// rescale writes the kernel that turns codes of a form into bytes of wide scales, 128 too large.
-func rescale(w emit.Width, f form, consts constants) {
-	name := fmt.Sprintf("rescale%s%s", f.name, w.Suffix())
+// requant writes the kernel that turns codes of a layout into bytes of wide scales, 128 too large.
+func requant(w emit.Width, f layout, consts constants) {
+	name := fmt.Sprintf("requant%s%s", f.name, w.Suffix())
 	w.Func(name, "func(panel, w *byte, ratios, offsets *float32, blocks int)",
-		fmt.Sprintf("%s turns blocks of %s codes of 32 rows into bytes of wide scales, see ratios%s.", name, f.name, w.Suffix()))
+		fmt.Sprintf("%s turns blocks of %s codes of 32 rows into bytes of wide scales, see requantScales%s.", name, f.name, w.Suffix()))
 	panel, weights, blocks := w.Arg("panel", RDI), w.Arg("w", RAX), w.Arg("blocks", RCX)
 	from := [2]GPPhysical{w.Arg("ratios", RBX), w.Arg("offsets", RDX)}
 	flip, upper, ratio, offset := w.Reg(12), w.Reg(13), w.Reg(14), w.Reg(15)
 	c := consts.codes(w, f, 9)
 	if f.name == "M4" { // its numbers are 12 at most, and are made ten times as large
-		table := w.Constant("tableWide" + w.Suffix())
+		table := w.Constant("tableGrouped" + w.Suffix())
 		for i := range w.Bytes {
 			w.AddDatum(i, U8(128+10*(f.table[i%16]-128)))
 		}
 		w.Move(table, c.table.(VecPhysical))
 	}
 	w.Move(c.flip, flip)
-	w.Move(w.RepeatBits("wideUpper", 0xff00ff00), upper)
+	w.Move(w.RepeatBits("groupUpper", 0xff00ff00), upper)
 	subs := 1
 	if f.sub16 {
 		subs = 2
@@ -162,17 +162,17 @@ func rescale(w emit.Width, f form, consts constants) {
 	w.RET()
 }
 
-// quantizeWide writes the rounding of a row of activations.
-func quantizeWide(w emit.Width) {
-	name := "quantizeWide" + w.Suffix()
+// quantizeGrouped writes the rounding of a row of activations.
+func quantizeGrouped(w emit.Width) {
+	name := "quantizeGrouped" + w.Suffix()
 	w.Func(name, "func(head, codes *byte, src *float32, blocks, groups int)",
 		name+" rounds groups of so many blocks of 32 activations of a row: head is where the row's scale lies, codes where its first block.")
 	head, to, src := w.Arg("head", RDI), w.Arg("codes", RDX), w.Arg("src", RSI)
 	blocks, groups := w.Arg("blocks", RCX), w.Arg("groups", R8)
-	w.IMUL3Q(U32(wideBlock), blocks, R10) // bytes of a group
-	w.ADDQ(Imm(wideCodes), R10)
+	w.IMUL3Q(U32(groupBlock), blocks, R10) // bytes of a group
+	w.ADDQ(Imm(groupHeader), R10)
 	positive, largest, sum, by := w.Reg(8), w.Reg(0), w.Reg(2), w.Reg(4)
-	w.Move(w.RepeatBits("widePositive", 0x7fffffff), positive)
+	w.Move(w.RepeatBits("groupPositive", 0x7fffffff), positive)
 	w.Label("loop")
 	w.MOVQ(src, R9)
 	w.MOVQ(blocks, R11)
@@ -186,9 +186,9 @@ func quantizeWide(w emit.Width) {
 	w.DECQ(R11)
 	w.JNZ(LabelRef("largest"))
 	w.Gather(func(o ...Op) { w.VPMAXSD(o[0], o[1], o[2]) }, 0, 1)
-	w.VMULSS(w.Repeat("wide127th", 1./127), X0, X1)
+	w.VMULSS(w.Repeat("group127th", 1./127), X0, X1)
 	w.VMOVSS(X1, emit.At(head, 0))
-	w.VMOVSS(w.Repeat("wideMost", 127), X4)
+	w.VMOVSS(w.Repeat("groupMost", 127), X4)
 	w.VDIVSS(X0, X4, X4)
 	w.VXORPS(X5, X5, X5)
 	w.VCMPPS(Imm(4), X5, X0, X5) // zeros must not be divided by
@@ -206,14 +206,14 @@ func quantizeWide(w emit.Width) {
 		w.VPMOVSDB(r, emit.At(R12, 16*v))
 	}
 	w.Advance(src, 128)
-	w.Advance(R12, wideBlock)
+	w.Advance(R12, groupBlock)
 	w.DECQ(R11)
 	w.JNZ(LabelRef("round"))
 	w.Gather(func(o ...Op) { w.VPADDD(o[0], o[1], o[2]) }, 2, 3)
 	w.VPSLLD(Imm(7), X2, X3)
-	w.VMOVDQU(w.RepeatBits("wideMagic", 0x4b400000), X5)
+	w.VMOVDQU(w.RepeatBits("groupMagic", 0x4b400000), X5)
 	w.VPSUBD(X3, X5, X5)
-	w.VMOVD(X5, emit.At(head, wideBias))
+	w.VMOVD(X5, emit.At(head, groupBias))
 	w.ADDQ(R10, head)
 	w.ADDQ(R10, to)
 	w.DECQ(groups)
@@ -222,10 +222,10 @@ func quantizeWide(w emit.Width) {
 	w.RET()
 }
 
-// wideTiles writes the tile kernel: registers as those of tile, and R13 the head of the group at hand.
-func wideTiles(w emit.Width, consts constants) {
+// groupedTiles writes the tile kernel: registers as those of tile, and R13 the head of the group at hand.
+func groupedTiles(w emit.Width, consts constants) {
 	t := tile{codes: &codes{Width: w, magic: consts.magic}}
-	name := "tilesWide" + w.Suffix()
+	name := "tilesGrouped" + w.Suffix()
 	w.Func(name, "func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, blocks, groups, tiles int, codes, codesEnd, scales, scalesEnd uintptr)",
 		fmt.Sprintf("%s adds the products of tiles of %d rows of wide activations with 32 rows of weights to out, or sets out to them.", name, tileRows))
 	out, ld, act := w.Arg("out", RDI), w.Arg("ld", RSI), w.Arg("act", RDX)
@@ -241,10 +241,10 @@ func wideTiles(w emit.Width, consts constants) {
 	w.MOVQ(act, R13)
 	w.MOVQ(blocks, R9)
 	for r := range tileRows {
-		w.VPBROADCASTD(emit.At(R13, wideBias+4*r), t.int(r, 0))
+		w.VPBROADCASTD(emit.At(R13, groupBias+4*r), t.int(r, 0))
 		w.Move(t.int(r, 0), t.int(r, 1))
 	}
-	w.Advance(act, wideCodes)
+	w.Advance(act, groupHeader)
 	w.Label("block")
 	for _, at := range ahead {
 		w.PREFETCHT1(emit.At(at, 0))
@@ -263,7 +263,7 @@ func wideTiles(w emit.Width, consts constants) {
 		}
 	}
 	w.Advance(weights, 128*8)
-	w.Advance(act, wideBlock)
+	w.Advance(act, groupBlock)
 	w.DECQ(R9)
 	w.JNZ(LabelRef("block"))
 	for v := range 2 {

@@ -1,0 +1,159 @@
+package gemm
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// Applying a scale every 32 products takes a fifth of a tile's time. In grouped matmuls, of many rows, weights are requantized to bytes
+// with one scale per group of 64 or 128 numbers of a row, and activations have per-group scales likewise: two or four times as many
+// integer products follow one another without a float operation, and formats with minima or with scales for 16 weights cost no more than
+// others. The error of both roundings is a fraction of the format's own (TestGroupedError), but matmuls of fewer rows do not have it, so
+// that a row's bits depend on how many rows the batch has.
+
+// minGroupedRows is the number of rows of activations from which on matmuls may be grouped; for fewer there are kernels that unpack in registers.
+const minGroupedRows = 36
+
+// Grouped reports whether m rows are enough for grouped matmuls.
+func Grouped(m int) bool { return m >= minGroupedRows }
+
+// scaleGroups is how many numbers share a scale in grouped matmuls, chosen so that requantizing adds little to the error of a format. Q8_0,
+// as exact as bytes can be, keeps its own scales, and the bits of its results: it gains from the tiled layout of grouped activations.
+var scaleGroups = map[quant.Format]int{
+	quant.Q8_0: 32,
+	quant.Q2_K: 128, quant.Q3_K: 128, quant.Q4_0: 128, quant.Q4_1: 128, quant.Q4_K: 128, quant.IQ4_NL: 128, quant.MXFP4: 128,
+	quant.Q5_0: 64, quant.Q5_1: 64, quant.Q5_K: 64, quant.Q6_K: 64,
+}
+
+// ScaleGroup is how many numbers of a row of k may share a scale in matmuls with weights of format f; 32: only those of a Q8 block;
+// 0: such matmuls cannot be grouped.
+func ScaleGroup(tier Tier, f quant.Format, k int) int {
+	group := scaleGroups[f]
+	for group > 32 && k%group != 0 {
+		group /= 2
+	}
+	if tier.kernels().groupedTile == nil {
+		return 0
+	}
+	return group
+}
+
+// A group of activations is mr float32, the scale of each row, as many int32, its floatMagic − 128 Σ, and then
+// [block][mr] 32 signed bytes. Groups lie as [K-block of kc][tile of mr rows][group].
+const (
+	groupHeader = 64
+	groupBias   = 4 * mr
+	groupBlock  = 32 * mr
+)
+
+// groupBytes is the size in bytes of a group of so many numbers of mr rows.
+func groupBytes(group int) int { return groupHeader + group/32*groupBlock }
+
+// GroupedActs is Q8 of m ≥ minGroupedRows rows of k with per-group scales, one for each group of so many numbers, for grouped matmuls
+// alone, in the memory that ActBytes says.
+func GroupedActs(buf []byte, m, k, group int) Acts {
+	a := NewActs(Q8, buf, m, k)
+	if m < minGroupedRows || group < 32 || k%group != 0 || kc%group != 0 {
+		panic(fmt.Sprintf("gemm: %d rows of %d activations cannot share scales in groups of %d", m, k, group))
+	}
+	a.group = group
+	return a
+}
+
+// groupedTileBytes is the size of a tile's part of a K-block that begins at k0.
+func (a *Acts) groupedTileBytes(k0 int) int {
+	return min(kc, a.K-k0) / a.group * groupBytes(a.group)
+}
+
+// groupAt is the address of the group of row r that begins at number k.
+func (a *Acts) groupAt(r, k int) *byte {
+	k0 := k / kc * kc
+	tiles := (a.M + mr - 1) / mr
+	return offset(a.base, k0/a.group*groupBytes(a.group)*tiles+r/mr*a.groupedTileBytes(k0)+(k-k0)/a.group*groupBytes(a.group))
+}
+
+// fillGrouped quantizes a part of row r, numbers from on: whole groups.
+func (a *Acts) fillGrouped(k *kernels, x []float32, r, from int) {
+	for len(x) > 0 {
+		n := min(len(x), kc-from%kc)
+		to, row := a.groupAt(r, from), r%mr
+		k.quantizeGrouped(offset(to, 4*row), offset(to, groupHeader+32*row), &x[0], a.group/32, n/a.group)
+		x, from = x[n:], from+n
+	}
+}
+
+// A groupedFunc is a tileFunc for grouped activations and NR rows of weights with one scale per group.
+type groupedFunc func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, blocks, groups, tiles int, codes, codesEnd, scales, scalesEnd uintptr)
+
+// mulGrouped multiplies packed weights with grouped activations.
+func (p *matmul) mulGrouped(pack *packing) {
+	panels := (p.to + NR - 1) / NR
+	for k := 0; k < p.w.Cols; k += kc {
+		for panel := p.from / NR; panel < panels; panel++ {
+			nextPanel, next := panel+1, k
+			if nextPanel == panels {
+				nextPanel, next = p.from/NR, k+kc
+				if next >= p.w.Cols {
+					nextPanel, next = panel, k
+				}
+			}
+			p.groupedKBlock(pack, panel, k, min(kc, p.w.Cols-k), p.prefetchRange(pack, nextPanel, next, min(kc, p.w.Cols-next)))
+		}
+	}
+}
+
+// groupedKBlock multiplies k in [k, k+n) of one panel with all rows.
+func (p *matmul) groupedKBlock(pack *packing, panel, k, n int, ahead memRange) {
+	codes, scales := p.requantize(pack, panel, k, n)
+	tile := func(out *float32, ld, row, tiles int) {
+		p.groupedTile(out, ld, k == 0, codes, scales, p.acts.groupAt(row, k), p.acts.group/32, n/p.acts.group, tiles,
+			ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
+	}
+	rows := p.actTo - p.actFrom
+	whole := rows / mr * mr
+	if panel*NR+NR > p.to {
+		whole = 0 // all of them go through scratch
+	}
+	if whole > 0 {
+		tile(&p.out[p.actFrom*p.ld+panel*NR], 4*p.ld, p.actFrom, whole/mr)
+	}
+	if whole < rows {
+		sums := p.tileSums((rows - whole + mr - 1) / mr * mr)
+		p.eachGroupedSum(panel, whole, func(i int, out []float32) { copy(sums[i*NR:(i+1)*NR], out) })
+		tile(&sums[0], 4*NR, p.actFrom+whole, len(sums)/NR/mr)
+		p.eachGroupedSum(panel, whole, func(i int, out []float32) { copy(out, sums[i*NR:]) })
+	}
+}
+
+// requantize gives the codes of k in [k, k+n) of one panel as bytes, with one scale for each group and row.
+func (p *matmul) requantize(pack *packing, panel, k, n int) (codes *byte, scales *float32) {
+	if pack.layout == layoutM4 { // whose values are unpacked ten times as large, to use the range of a byte
+		tenth := *pack
+		tenth.mul /= 10
+		pack = &tenth
+	}
+	c := p.prepare(pack, panel, k, n, address(&p.s.bPanel[0]), false)
+	if pack.layout == layoutU8 && p.acts.group == 32 {
+		return c.codes, c.scales
+	}
+	group, subBlocks := p.acts.group, p.acts.group/32
+	if pack.layout.sub16() {
+		subBlocks *= 2
+	}
+	mins := p.s.mins[:n/group*subBlocks*NR]
+	if c.mins == nil {
+		clear(mins)
+	}
+	p.requantScales(c.scales, &mins[0], &p.s.groupScales[0], subBlocks, n/group)
+	p.requant[pack.layout](&p.s.bPanel[0], c.codes, c.scales, &mins[0], c.blocks)
+	return &p.s.bPanel[0], &p.s.groupScales[0]
+}
+
+// eachGroupedSum calls do with what rows first and on have in out of a panel.
+func (p *matmul) eachGroupedSum(panel, first int, do func(i int, out []float32)) {
+	n := panel * NR
+	for row := p.actFrom + first; row < p.actTo; row++ {
+		do(row-p.actFrom-first, p.out[row*p.ld+n:row*p.ld+min(n+NR, p.to)])
+	}
+}
