@@ -4,7 +4,7 @@
 
 package gemm
 
-// quantizeQ8 turns n blocks of 32 activations into lines of 64 bytes, step bytes apart.
+// quantizeQ8 turns n blocks of 32 activations into Q8 blocks of 64 bytes, step bytes apart.
 //
 //go:noescape
 func quantizeQ8(dst *byte, step int, src *float32, n int)
@@ -14,7 +14,7 @@ func quantizeQ8(dst *byte, step int, src *float32, n int)
 //go:noescape
 func packF16(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)
 
-// prefetchRows reads ahead: the cache lines of rows of bytes, stride apart, into the second-level cache.
+// prefetchRows prefetches rows of bytes, stride apart, into the L2 cache.
 //
 //go:noescape
 func prefetchRows(p uintptr, stride int, rows int, bytes int)

@@ -4,7 +4,7 @@
 
 package gemm
 
-// quantizeQ8Q quantizeQ8Q turns n blocks of 32 activations into lines of 64 bytes.
+// quantizeQ8Q quantizeQ8Q turns n blocks of 32 activations into Q8 blocks of 64 bytes.
 //
 //go:noescape
 func quantizeQ8Q(dst *byte, src *float32, n int)

@@ -54,7 +54,7 @@ func batchM4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float
 //go:noescape
 func storeBatch(out *float32, ld int, sums *float32, rows int)
 
-// prefetchOut brings rows of 32 numbers, ld bytes apart, here to be written.
+// prefetchOut prefetches rows of 32 numbers, ld bytes apart, for writing.
 //
 //go:noescape
 func prefetchOut(out *float32, ld int, rows int)

@@ -4,42 +4,42 @@
 
 package gemm
 
-// requantScalesZ turns groups of so many lines of 32 scales and minima into ratios and offsets to one wide scale for each row and group.
+// requantScalesZ turns groups of so many sub-blocks of 32 scales and minima into ratios and offsets, and one scale for each row and group.
 //
 //go:noescape
 func requantScalesZ(scales *float32, mins *float32, groupScales *float32, subBlocks int, groups int)
 
-// requantU4Z turns blocks of U4 codes of 32 rows into bytes of wide scales, see requantScalesZ.
+// requantU4Z turns blocks of U4 codes of 32 rows into bytes with group scales, see requantScalesZ.
 //
 //go:noescape
 func requantU4Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
 
-// requantU5Z turns blocks of U5 codes of 32 rows into bytes of wide scales, see requantScalesZ.
+// requantU5Z turns blocks of U5 codes of 32 rows into bytes with group scales, see requantScalesZ.
 //
 //go:noescape
 func requantU5Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
 
-// requantU6Z turns blocks of U6 codes of 32 rows into bytes of wide scales, see requantScalesZ.
+// requantU6Z turns blocks of U6 codes of 32 rows into bytes with group scales, see requantScalesZ.
 //
 //go:noescape
 func requantU6Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
 
-// requantU3Z turns blocks of U3 codes of 32 rows into bytes of wide scales, see requantScalesZ.
+// requantU3Z turns blocks of U3 codes of 32 rows into bytes with group scales, see requantScalesZ.
 //
 //go:noescape
 func requantU3Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
 
-// requantU2Z turns blocks of U2 codes of 32 rows into bytes of wide scales, see requantScalesZ.
+// requantU2Z turns blocks of U2 codes of 32 rows into bytes with group scales, see requantScalesZ.
 //
 //go:noescape
 func requantU2Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
 
-// requantN4Z turns blocks of N4 codes of 32 rows into bytes of wide scales, see requantScalesZ.
+// requantN4Z turns blocks of N4 codes of 32 rows into bytes with group scales, see requantScalesZ.
 //
 //go:noescape
 func requantN4Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
 
-// requantM4Z turns blocks of M4 codes of 32 rows into bytes of wide scales, see requantScalesZ.
+// requantM4Z turns blocks of M4 codes of 32 rows into bytes with group scales, see requantScalesZ.
 //
 //go:noescape
 func requantM4Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks int)
@@ -49,7 +49,7 @@ func requantM4Z(panel *byte, w *byte, ratios *float32, offsets *float32, blocks 
 //go:noescape
 func quantizeGroupedZ(head *byte, codes *byte, src *float32, blocks int, groups int)
 
-// tilesGroupedZ adds the products of tiles of 6 rows of wide activations with 32 rows of weights to out, or sets out to them.
+// tilesGroupedZ adds the products of tiles of 6 rows of grouped activations with 32 rows of weights to out, or sets out to them.
 //
 //go:noescape
 func tilesGroupedZ(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, blocks int, groups int, tiles int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)

@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// acts writes what readies activations, float weights and scales, in AVX2 for both widths: none of it is where time goes.
+// acts writes the kernels that prepare activations, float weights and scales, in AVX2 for both widths: little time is spent in them.
 func acts(a *emit.Asm) {
 	quantize(a)
 	packF16(a)
@@ -33,8 +33,8 @@ func widen(a *emit.Asm, name, what string, load func(Mem, VecPhysical)) {
 	a.RET()
 }
 
-// narrow writes the conversion of activations for VDPBF16PS.
-func narrow(a *emit.Asm) {
+// narrowBF16 writes the conversion of activations for VDPBF16PS.
+func narrowBF16(a *emit.Asm) {
 	a.Func("narrowBF16", "func(dst *byte, src *float32, n int)", "narrowBF16 rounds 16 n float32 to bf16, ties to even.")
 	dst, src, n := a.Arg("dst", RDI), a.Arg("src", RSI), a.Arg("n", RCX)
 	a.Label("loop")
@@ -49,7 +49,7 @@ func narrow(a *emit.Asm) {
 	a.RET()
 }
 
-// quantize turns blocks of 32 float32 into lines: 32 signed bytes, their scale, and the sums that the kernels need.
+// quantize turns blocks of 32 float32 into Q8 blocks: 32 signed bytes, their scale, and the sums that the kernels need.
 func quantize(a *emit.Asm) {
 	repeat := func(name string, v uint32) Mem {
 		m := a.Constant(name)
@@ -67,7 +67,7 @@ func quantize(a *emit.Asm) {
 		a.AddDatum(4*i, U32(v))
 	}
 
-	a.Func("quantizeQ8", "func(dst *byte, step int, src *float32, n int)", "quantizeQ8 turns n blocks of 32 activations into lines of 64 bytes, step bytes apart.")
+	a.Func("quantizeQ8", "func(dst *byte, step int, src *float32, n int)", "quantizeQ8 turns n blocks of 32 activations into Q8 blocks of 64 bytes, step bytes apart.")
 	dst, step, src, n := a.Arg("dst", RDI), a.Arg("step", RDX), a.Arg("src", RSI), a.Arg("n", RCX)
 	a.VMOVDQU(positive, Y15)
 	a.VMOVDQU(order, Y14)
@@ -135,7 +135,7 @@ func quantize(a *emit.Asm) {
 
 func prefetchRows(a *emit.Asm) {
 	a.Func("prefetchRows", "func(p uintptr, stride int, rows int, bytes int)",
-		"prefetchRows reads ahead: the cache lines of rows of bytes, stride apart, into the second-level cache.")
+		"prefetchRows prefetches rows of bytes, stride apart, into the L2 cache.")
 	p, stride, n := a.Arg("p", RSI), a.Arg("stride", RBX), a.Arg("rows", RCX)
 	a.Label("row")
 	a.MOVQ(p, RAX)

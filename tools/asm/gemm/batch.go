@@ -9,20 +9,20 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// batch is a kernel that takes any number of rows of activations past each block of weights, whose codes it unpacks once,
-// into registers. The float sums are in memory, compact: they are touched once a block. Its float operations and their
-// order are those of the dot kernels, so that a row's result does not depend on how many rows come along.
+// batch is the weight-stationary kernel of decode batches: it streams any number of rows of activations past each block of weights,
+// whose codes it unpacks once, into registers. The float sums are in memory, contiguous: they are accessed once a block. Its float operations and their
+// order are those of the dot kernels, so that a row's result does not depend on the size of the batch.
 //
-// Rows go by in groups of up to six, whose twelve integer sums hide the latency of a product. They and the sixteen codes of a
+// Rows are computed in groups of up to six, whose twelve integer sums hide the latency of a product. They and the sixteen codes of a
 // block leave four registers, so that scales, and all masks but one, are operands in memory; with a scale for 16 weights there
-// are eight codes at a time, and room for all.
+// are eight codes at a time, and registers for all.
 type batch struct {
 	*codes
 	first batchRegisters
 	label int
 }
 
-// batchRegisters are the first registers of each kind, and how many there are for broadcasts. Codes are in the first of all;
+// batchRegisters are the first registers of each kind, and how many there are for broadcasts. Codes are in the lowest registers;
 // scale 0: they are in memory, and so are masks beyond the last register.
 type batchRegisters struct{ int, offset, cast, casts, scale, mask int }
 
@@ -35,7 +35,7 @@ var (
 // batchGroups is how many rows a group may have: byte i of the argument says how many groups of batchGroups[i] rows there are.
 var batchGroups = []int{6, 5, 4, 3}
 
-// batches writes every layout's.
+// batches writes the kernels of every code layout.
 func batches(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
@@ -52,7 +52,7 @@ func batches(w emit.Width) func(*emit.Asm) {
 }
 
 // kernel writes one of them. Registers: RDI sums, RAX codes, RBX scales, R13 minima, RDX activations, RCX their rows' distance
-// and R9 three times that, R8 blocks left, R11 what is read ahead and R14 the end of that, RSI and R12 the first and fourth row of
+// and R9 three times that, R8 blocks left, R11 the prefetch address and R14 its end, RSI and R12 the first and fourth row of
 // a group and R10 its sums, R15 groups left.
 func (b *batch) kernel(w emit.Width, f layout, consts constants) {
 	name := "batch" + f.name + w.Suffix()
@@ -113,7 +113,7 @@ func (b *batch) scale(sub, v int) Op {
 	return emit.At(RBX, sub*128+v*b.Bytes)
 }
 
-// unpack readies the codes and scales of a block, or of half of one.
+// unpack loads the codes and scales of a block, or of half of one.
 func (b *batch) unpack(weights, scale GPPhysical, sub int) {
 	from, to := b.groups(sub)
 	for j := from; j < to; j++ {
@@ -131,7 +131,7 @@ func (b *batch) unpack(weights, scale GPPhysical, sub int) {
 	}
 }
 
-// eachGroup goes through the groups of so many rows.
+// eachGroup loops over the groups of so many rows.
 func (b *batch) eachGroup(i, rows, sub int) {
 	b.label++
 	again, done := fmt.Sprintf("again%d", b.label), fmt.Sprintf("done%d", b.label)
@@ -158,7 +158,7 @@ func (b *batch) eachGroup(i, rows, sub int) {
 	b.Label(done)
 }
 
-// block multiplies the codes in hand with some rows.
+// block multiplies the codes in registers with some rows.
 func (b *batch) block(act []Mem, sub int) {
 	bias := q8Bias
 	if b.sub16 {
@@ -176,7 +176,7 @@ func (b *batch) block(act []Mem, sub int) {
 			b.PREFETCHT1(emit.At(R11, 64*i))
 		}
 		for i := range 2 {
-			if b.planes == 8 { // bytes come from the next block in time: no unpacking hides their way
+			if b.planes == 8 { // bytes are prefetched for the next block: no unpacking hides their latency
 				b.PREFETCHT0(emit.At(RAX, 128*(8+j)+64*i))
 			}
 		}
@@ -189,7 +189,7 @@ func (b *batch) block(act []Mem, sub int) {
 	}
 	b.Advance(R11, 64*lines)
 	b.CMPQ(R11, R14)
-	b.CMOVQCC(b.Slot("sums"), R11) // which are in the cache: the block's share has been read
+	b.CMOVQCC(b.Slot("sums"), R11) // which are in the cache: the block's share has been prefetched
 	for a := range act {
 		b.VBROADCASTSS(act[a].Offset(q8Scale), b.cast(a))
 		for v := range 2 {
@@ -208,7 +208,7 @@ func (b *batch) block(act []Mem, sub int) {
 	}
 }
 
-// aheadLines is how many cache lines a group reads ahead: half of what a block takes in memory, since every block sees two
+// aheadLines is how many cache lines a group prefetches: half of what a block takes in memory, since every block has two
 // groups at least, or one twice.
 func (b *batch) aheadLines() int { return b.planes + 1 }
 
@@ -233,7 +233,7 @@ func (b *batch) minima(act []Mem) {
 	b.Label(none)
 }
 
-// storeBatch writes the kernel that brings the sums of a batch where they belong, and the one that calls for that memory before.
+// storeBatch writes the kernel that copies the sums of a batch to out, and the one that prefetches that memory before.
 func storeBatch(w emit.Width) {
 	w.Func("storeBatch", "func(out *float32, ld int, sums *float32, rows int)",
 		"storeBatch copies sums, [rows][32], to out, whose rows lie ld bytes apart.")
@@ -251,7 +251,7 @@ func storeBatch(w emit.Width) {
 	w.RET()
 
 	w.Func("prefetchOut", "func(out *float32, ld int, rows int)",
-		"prefetchOut brings rows of 32 numbers, ld bytes apart, here to be written.")
+		"prefetchOut prefetches rows of 32 numbers, ld bytes apart, for writing.")
 	out, ld, rows = w.Arg("out", RDI), w.Arg("ld", RSI), w.Arg("rows", RCX)
 	w.Label("loop")
 	for v := range 2 {

@@ -46,7 +46,7 @@ func writeConstants(w emit.Width) constants {
 	return c
 }
 
-// codes readies the constants of a layout: in registers from first on as far as the width has any, and then in memory.
+// codes loads the constants of a layout: into registers from first on as far as the width has any; the others stay in memory.
 func (c constants) codes(w emit.Width, f layout, first int) *codes {
 	k := &codes{Width: w, layout: f, mask: map[byte]Op{}, flip: c.mask[0x80], ones: c.ones, magic: c.magic}
 	for _, b := range f.masks {

@@ -9,16 +9,16 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// The line of one block of 32 activations; see gemm's package documentation.
+// The Q8 block of 32 activations; see gemm's ActFormat.
 const (
-	q8BlockBytes  = 64
-	q8Scale  = 32 // float32
-	q8Bias   = 36 // int32, bits of 1.5 · 2²³ - 128 Σ of the block
-	q8Bias16 = 40 // two int32, likewise for either half
-	q8Sum    = 48 // float32, scale × Σ of the block, then of either half
+	q8BlockBytes = 64
+	q8Scale      = 32 // float32
+	q8Bias       = 36 // int32, bits of 1.5 · 2²³ - 128 Σ of the block
+	q8Bias16     = 40 // two int32, likewise for either half
+	q8Sum        = 48 // float32, scale × Σ of the block, then of either half
 )
 
-// dot is a kernel of one layout for a fixed count of activation rows against 32 rows of weights (16 when narrow; it is
+// dot is the micro-kernel of one code layout for a fixed count of activation rows × 32 rows of weights (16 with AVX2; it is
 // then called twice). All sums stay in registers: an integer sum and a float sum for each vector of each row.
 type dot struct {
 	*codes
@@ -30,7 +30,7 @@ type dot struct {
 	tmp     int
 	cast    int
 	act     [6]Mem
-	ahead   [2]GPPhysical // what is read ahead
+	ahead   [2]GPPhysical // prefetch addresses
 }
 
 // dots writes every layout's kernels for 1 to most rows.
@@ -86,12 +86,12 @@ func (d *dot) start(w emit.Width, f layout, consts constants) {
 	w.RET()
 }
 
-// nearBytes is how far ahead of the codes in use they come from the second-level cache, into which they were read ahead, to the
-// first.
+// nearBytes is how far ahead of the codes in use they are prefetched from the L2 cache, into which they were prefetched before, to
+// L1.
 const nearBytes = 1024
 
-// fetch reads ahead for group j: a block's share is spread over its groups, since a burst would hold up the loads behind it, and
-// so would loads that have to wait for the second-level cache.
+// fetch prefetches for group j: a block's share is spread over its groups, since a burst would delay the loads behind it, and
+// so would loads that wait for the L2 cache.
 func (d *dot) fetch(weights GPPhysical, j int) {
 	near, step := 2*d.planes, 64
 	if !d.AVX512() { // the other half of each plane is for another call
@@ -106,7 +106,7 @@ func (d *dot) fetch(weights GPPhysical, j int) {
 	}
 }
 
-// aheadLines is how many cache lines each block fetches from either of two places; product.fetch counts on it. For few
+// aheadLines is how many cache lines each block prefetches from either of two addresses; gemm's prefetchLines is the same function. For few
 // rows both together are all that a block takes in memory; the tiles of many rows share the work.
 func (d *dot) aheadLines() int {
 	if d.planes == 8 && d.rows > 4 {
@@ -115,7 +115,7 @@ func (d *dot) aheadLines() int {
 	return d.planes
 }
 
-// scaleBytes is what one block's expanded scales take: 32 float32, or 64 where scales stand for 16 weights.
+// scaleBytes is the size of one block's expanded scales: 32 float32, or 64 where scales stand for 16 weights.
 func (d *dot) scaleBytes() int {
 	if d.sub16 {
 		return 256
@@ -123,7 +123,7 @@ func (d *dot) scaleBytes() int {
 	return 128
 }
 
-// int is the integer sum of vector v of row a. Few rows keep two, so that there is always one whose last product is done.
+// int is the integer sum of vector v of row a. Few rows keep two, so that one is always free of a pending product.
 func (d *dot) int(a, v int) VecPhysical { return d.Reg(d.ints + 2*a + v) }
 func (d *dot) second(a, v int) VecPhysical {
 	return d.Reg(d.ints + 2*d.rows + 2*a + v)
@@ -170,7 +170,7 @@ func (d *dot) minima(mins GPPhysical) {
 	d.Label("next")
 }
 
-// bias starts the integer sums at what the weights' offset of 128 adds too much, plus the bits of the float 1.5 · 2²³: the
+// bias starts the integer sums at the correction for the weights' offset of 128, plus the bits of the float 1.5 · 2²³: the
 // sum, read as a float, is then 1.5 · 2²³ more than its value, and needs no conversion.
 func (d *dot) bias(sub int) {
 	at := q8Bias
@@ -223,8 +223,8 @@ func (d *dot) products(weights GPPhysical, j int) {
 	}
 }
 
-// scaled adds the integer sums, times weight scale and activation scale, to the float sums. Taking 1.5 · 2²³ times the
-// weight scale off again is exact: scales have at most 19 significant bits (a half float times a sub-scale), the factor
+// scaled adds the integer sums, times weight scale and activation scale, to the float sums. Subtracting 1.5 · 2²³ times the
+// weight scale is exact: scales have at most 19 significant bits (a half float times a sub-scale), the factor
 // has two, and the multiply-subtract rounds once.
 func (d *dot) scaled(scale GPPhysical, sub int) {
 	weight := [2]VecPhysical{d.Reg(d.weights), d.Reg(d.weights + 1)}

@@ -9,15 +9,15 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// A group of wide activations: six rows of some blocks of 32 numbers with a scale for each row; see gemm.GroupedActs.
+// A group of activations: six rows of some blocks of 32 numbers with a scale for each row; see gemm.GroupedActs.
 const (
-	groupBias  = 4 * tileRows // int32 each, behind as many float32 scales
+	groupBias   = 4 * tileRows // int32 each, behind as many float32 scales
 	groupHeader = 64
-	groupBlock = 32 * tileRows
+	groupBlock  = 32 * tileRows
 )
 
-// grouped writes what products of many rows need whose scales stand for 64 numbers or more: weights are unpacked to bytes of
-// one scale for each row and group, and then 64 products or more follow one another without a float operation.
+// grouped writes the kernels of grouped matmuls: weights are requantized to bytes with one scale for each row and group of 64 numbers or
+// more, and then as many products follow one another without a float operation.
 func grouped(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
@@ -35,12 +35,12 @@ func grouped(w emit.Width) func(*emit.Asm) {
 
 // requantScales turns expanded scales and minima into what requant multiplies and adds. A weight is scale·c + minimum, c from -128 to 127,
 // so that none in a group is larger than 127 times the group's own scale, the largest of |scale|·128 + |minimum| in 127ths.
-// In that scale's 256ths, c·256 becomes c·256·ratio + offset: ratio in 15 bits behind the point, for VPMULHRSW, the offset with what makes
-// the upper byte the rounded weight, 128 too large. Both are written twice, for both words of four k, where the scales and minima were.
+// In 256ths of that scale, c·256 becomes c·256·ratio + offset: ratio in 15 bits behind the point, for VPMULHRSW, the offset such that
+// the upper byte is the rounded weight plus 128. Both are written twice, for both words of four k, in place of the scales and minima.
 func requantScales(w emit.Width) {
 	name := "requantScales" + w.Suffix()
 	w.Func(name, "func(scales, mins, groupScales *float32, subBlocks, groups int)",
-		name+" turns groups of so many lines of 32 scales and minima into ratios and offsets to one wide scale for each row and group.")
+		name+" turns groups of so many sub-blocks of 32 scales and minima into ratios and offsets, and one scale for each row and group.")
 	scales, mins, groupScales := w.Arg("scales", RDI), w.Arg("mins", RSI), w.Arg("groupScales", RDX)
 	subBlocks, groups := w.Arg("subBlocks", RCX), w.Arg("groups", R8)
 	largest, scale, t, u, ratio, offset := w.Reg(0), w.Reg(1), w.Reg(2), w.Reg(3), w.Reg(4), w.Reg(5)
@@ -72,7 +72,7 @@ func requantScales(w emit.Width) {
 		w.VMOVUPS(scale, emit.At(groupScales, v))
 		w.Move(w.Repeat("groupSteps", 256), t)
 		w.VDIVPS(scale, t, offset)
-		w.VCMPPS(Imm(4), zero, scale, K1) // nothing but zeros must not be divided by
+		w.VCMPPS(Imm(4), zero, scale, K1) // a group of zeros must not divide by zero
 		w.VMOVAPS_Z(offset, K1, offset)
 		w.VMULPS(w.Repeat("group128", 128), offset, ratio)
 
@@ -98,7 +98,7 @@ func requantScales(w emit.Width) {
 	}
 	w.MOVQ(R9, scales)
 	w.MOVQ(R10, mins)
-	w.SUBQ(U32(uint32(128-w.Bytes)), scales) // the last vector began so far into its line
+	w.SUBQ(U32(uint32(128-w.Bytes)), scales) // the last vector began so far into its row
 	w.SUBQ(U32(uint32(128-w.Bytes)), mins)
 	w.Advance(groupScales, 128)
 	w.DECQ(groups)
@@ -107,16 +107,16 @@ func requantScales(w emit.Width) {
 	w.RET()
 }
 
-// requant writes the kernel that turns codes of a layout into bytes of wide scales, 128 too large.
+// requant writes the kernel that requantizes codes of a layout to bytes with group scales and an offset of 128.
 func requant(w emit.Width, f layout, consts constants) {
 	name := fmt.Sprintf("requant%s%s", f.name, w.Suffix())
 	w.Func(name, "func(panel, w *byte, ratios, offsets *float32, blocks int)",
-		fmt.Sprintf("%s turns blocks of %s codes of 32 rows into bytes of wide scales, see requantScales%s.", name, f.name, w.Suffix()))
+		fmt.Sprintf("%s turns blocks of %s codes of 32 rows into bytes with group scales, see requantScales%s.", name, f.name, w.Suffix()))
 	panel, weights, blocks := w.Arg("panel", RDI), w.Arg("w", RAX), w.Arg("blocks", RCX)
 	from := [2]GPPhysical{w.Arg("ratios", RBX), w.Arg("offsets", RDX)}
 	flip, upper, ratio, offset := w.Reg(12), w.Reg(13), w.Reg(14), w.Reg(15)
 	c := consts.codes(w, f, 9)
-	if f.name == "M4" { // its numbers are 12 at most, and are made ten times as large
+	if f.name == "M4" { // its values are 12 at most, and are made ten times as large
 		table := w.Constant("tableGrouped" + w.Suffix())
 		for i := range w.Bytes {
 			w.AddDatum(i, U8(128+10*(f.table[i%16]-128)))
@@ -162,7 +162,7 @@ func requant(w emit.Width, f layout, consts constants) {
 	w.RET()
 }
 
-// quantizeGrouped writes the rounding of a row of activations.
+// quantizeGrouped writes the quantization of a row of activations with per-group scales.
 func quantizeGrouped(w emit.Width) {
 	name := "quantizeGrouped" + w.Suffix()
 	w.Func(name, "func(head, codes *byte, src *float32, blocks, groups int)",
@@ -191,7 +191,7 @@ func quantizeGrouped(w emit.Width) {
 	w.VMOVSS(w.Repeat("groupMost", 127), X4)
 	w.VDIVSS(X0, X4, X4)
 	w.VXORPS(X5, X5, X5)
-	w.VCMPPS(Imm(4), X5, X0, X5) // zeros must not be divided by
+	w.VCMPPS(Imm(4), X5, X0, X5) // a group of zeros must not divide by zero
 	w.VANDPS(X5, X4, X4)
 	w.VBROADCASTSS(X4, by)
 	w.Zero(sum)
@@ -222,19 +222,19 @@ func quantizeGrouped(w emit.Width) {
 	w.RET()
 }
 
-// groupedTiles writes the tile kernel: registers as those of tile, and R13 the head of the group at hand.
+// groupedTiles writes the tile kernel: registers as those of tile, and R13 the header of the current group.
 func groupedTiles(w emit.Width, consts constants) {
 	t := tile{codes: &codes{Width: w, magic: consts.magic}}
 	name := "tilesGrouped" + w.Suffix()
 	w.Func(name, "func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, blocks, groups, tiles int, codes, codesEnd, scales, scalesEnd uintptr)",
-		fmt.Sprintf("%s adds the products of tiles of %d rows of wide activations with 32 rows of weights to out, or sets out to them.", name, tileRows))
+		fmt.Sprintf("%s adds the products of tiles of %d rows of grouped activations with 32 rows of weights to out, or sets out to them.", name, tileRows))
 	out, ld, act := w.Arg("out", RDI), w.Arg("ld", RSI), w.Arg("act", RDX)
 	blocks, ahead := w.Arg("blocks", R10), [2]GPPhysical{w.Arg("codes", R11), w.Arg("scales", R12)}
 	w.Label("tile")
 	weights, scale, groups := w.Arg("w", RAX), w.Arg("scale", RBX), w.Arg("groups", R8)
 	for i, end := range []string{"codesEnd", "scalesEnd"} {
 		w.CMPQ(ahead[i], w.Slot(end))
-		w.CMOVQCC(weights, ahead[i]) // the panel, which is in the cache: there is nothing left to read ahead
+		w.CMOVQCC(weights, ahead[i]) // the panel, which is in the cache: there is nothing left to prefetch
 	}
 	t.start(out, ld)
 	w.Label("group")

@@ -7,17 +7,17 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// A layout is one way in which weight codes lie in packed memory. A block is 32 consecutive k of 32 rows, stored as a
-// few planes of 128 bytes; byte 4r+i of a plane speaks of row r and of k ≡ i mod 4.
-// Group j, 0 to 7, is k = 4j … 4j+3 of the block: what one VPDPBUSD takes for each row. Every layout is turned into
-// unsigned bytes that stand for 128 more than a signed weight, so that the kernels share one correction, -128 Σ act.
+// A layout is one way in which weight codes are stored in packed memory. A block is 32 consecutive k of 32 rows, stored as a
+// few planes of 128 bytes; byte 4r+i of a plane holds bits of row r and of k ≡ i mod 4.
+// Group j, 0 to 7, is k = 4j … 4j+3 of the block: what one VPDPBUSD takes for each row. Every layout is unpacked to
+// unsigned bytes with an offset of 128, so that the kernels share one correction, -128 Σ act.
 type layout struct {
 	name   string
 	planes int  // of 128 bytes
 	sub16  bool // scales stand for 16 weights, not 32
 	// masks are the byte constants the layout uses, loaded before the loop where registers allow.
 	masks []byte
-	table *[16]byte // what 4-bit codes stand for, plus 128
+	table *[16]byte // the values of 4-bit codes, plus 128
 	// group writes the code bytes of group j into dst. at is the first plane of the vector's rows; tmp is free.
 	group func(c *codes, j int, at Mem, dst, tmp VecPhysical)
 }
@@ -26,14 +26,14 @@ type layout struct {
 type codes struct {
 	emit.Width
 	layout
-	mask  map[byte]Op // a register when wide, memory when narrow
+	mask  map[byte]Op // a register with AVX-512, memory with AVX2
 	table Op
 	flip  Mem // 0x80 in every byte
 	ones  Mem // 1 in every 16-bit word
 	magic Mem // 1.5 · 2²³ in every float32
 }
 
-// iq4nl and mxfp4 are the values of the two tabled formats, plus 128: the IQ4_NL table of ggml-common.h, and twice
+// iq4nl and mxfp4 are the values of the two formats with a lookup table, plus 128: the IQ4_NL table of ggml-common.h, and twice
 // the E2M1 values of the OCP Microscaling specification 1.0, table 5.
 var (
 	iq4nl = [16]byte{1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241}

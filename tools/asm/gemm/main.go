@@ -19,7 +19,7 @@ var (
 var files = []emit.File{
 	{Name: "peak", Build: peak},
 	{Name: "acts_avx2", Build: acts},
-	{Name: "acts_avx512", Build: narrow},
+	{Name: "acts_avx512", Build: narrowBF16},
 	{Name: "scales_avx512", Build: scales(avx512)},
 	{Name: "scales_avx2", Build: scales(avx2)},
 	{Name: "dot_avx512", Build: dots(avx512, 6)},

@@ -7,9 +7,9 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// packs writes the kernels that interleave pieces of 32 rows, each of which becomes planes of one or several blocks of
-// 32 k. All have the same arguments: rows lie stride bytes apart at src; a row's n pieces lie srcStep bytes apart, and
-// go dstStep bytes apart; where a piece is part of several blocks, those are subStep bytes apart.
+// packs writes the kernels that interleave parts of 32 rows' blocks, each of which becomes planes of one or several blocks of
+// 32 k. All have the same arguments: rows lie stride bytes apart at src; a row's n parts lie srcStep bytes apart, and
+// go dstStep bytes apart; where a part belongs to several blocks, those are subStep bytes apart.
 func packs(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
@@ -84,13 +84,13 @@ func packF16(a *emit.Asm) {
 type packer struct {
 	emit.Width
 	mask  map[byte]Mem
-	first int // row of the vector in hand
+	first int // row of the current vector
 }
 
-// word is register k of the transposed piece: its bytes 4k to 4k+3, of as many rows as the register has lanes.
+// word is register k of the transposed part: its bytes 4k to 4k+3, of as many rows as the register has lanes.
 func (p *packer) word(k int) VecPhysical { return p.Reg(k) }
 
-// at is where the rows in hand of a plane of a block lie; R10 to R13 point at blocks 0, 2, 4, 6, subStep is R9.
+// at is where the current rows of a plane of a block lie; R10 to R13 point at blocks 0, 2, 4, 6, subStep is R9.
 func (p *packer) at(block, plane int) Mem {
 	m := emit.At([]Register{R10, R11, R12, R13}[block/2], 128*plane+4*p.first)
 	if block%2 == 1 {
@@ -123,7 +123,7 @@ func (p *packer) gather(to Mem, terms ...term) {
 	p.Move(sum, to)
 }
 
-// kernel writes one function; body turns the words of the rows in hand (of one or two groups of 16 bytes) into planes.
+// kernel writes one function; body turns the words of the current rows (of one or two groups of 16 bytes) into planes.
 func (p *packer) kernel(name, doc string, groups int, body func()) {
 	p.Func(name+p.Suffix(), "func(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)",
 		name+p.Suffix()+" "+doc)

@@ -10,14 +10,14 @@ import (
 )
 
 // panels writes the float kernels over a panel of weights, [n][32 rows]: each step multiplies one number (or a pair of
-// bf16) of every activation row with that of 32 rows of weights (16 when narrow). They also add the minima of the
+// bf16) of every activation row with that of 32 rows of weights (16 with AVX2). They also add the minima of the
 // asymmetric formats, whose "weights" are the minima and whose "activations" are the sums of the blocks.
 //
-// Each step reads some bytes ahead, most of them of a cache line that is under way already: all lines of a row at once, as
-// prefetchRows asks for them, made the core wait for a tenth of the time.
+// Each step prefetches some bytes, most of them of a cache line that is on its way already: all cache lines of a row at once, as
+// prefetchRows requests them, stalled the core for a tenth of the time.
 //
 // Twelve rows have 24 sums, which hide latencies of six cycles (VDPBF16PS on Zen 5), and load 14 vectors for them where six
-// load 8 for 12; narrow machines have registers for six.
+// load 8 for 12; AVX2 has registers for six.
 func panels(w emit.Width, most int) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
@@ -109,7 +109,7 @@ func rowAddresses(w emit.Width, rows int, act, stride GPPhysical) [6]Mem {
 	}
 }
 
-// startSums loads the sums of every row from out, ld bytes apart, or clears them if they are fresh. It moves out.
+// startSums loads the sums of every row from out, ld bytes apart, or clears them if they are fresh. It advances out.
 func startSums(w emit.Width, rows int, out, ld GPPhysical, sum func(a, v int) VecPhysical) {
 	w.Load(w.Param("fresh"), R13.As8L())
 	w.TESTB(R13.As8L(), R13.As8L())
@@ -125,7 +125,7 @@ func startSums(w emit.Width, rows int, out, ld GPPhysical, sum func(a, v int) Ve
 	w.Label("start")
 }
 
-// nextOut calls for the part of out that the next tile of as many rows will need: its rows lie pages apart. It uses R13.
+// nextOut prefetches, for writing, the part of out that the next tile of as many rows will need: its rows lie pages apart. It uses R13.
 func nextOut(w emit.Width, rows int, ld GPPhysical) {
 	next := w.Arg("out", R13)
 	for range rows {
@@ -139,7 +139,7 @@ func nextOut(w emit.Width, rows int, ld GPPhysical) {
 	}
 }
 
-// storeSums stores the sums of every row to out; it moves out.
+// storeSums stores the sums of every row to out; it advances out.
 func storeSums(w emit.Width, rows int, out, ld GPPhysical, sum func(a, v int) VecPhysical) {
 	w.Load(w.Param("out"), out)
 	eachSum(w, rows, out, ld, func(a, v int, m Mem) { w.VMOVUPS(sum(a, v), m) })

@@ -34,13 +34,13 @@ func peak(a *emit.Asm) {
 		a.VZEROUPPER()
 		a.RET()
 	}
-	wide, narrow := zmm[:24], ymm[:12]
-	loop("peakDotZ", "peakDotZ issues 24 n 512-bit VPDPBUSD.", wide, func(d VecPhysical) { a.VPDPBUSD(Z31, Z30, d) })
-	loop("peakFMAZ", "peakFMAZ issues 24 n 512-bit VFMADD231PS.", wide, func(d VecPhysical) { a.VFMADD231PS(Z31, Z30, d) })
-	loop("peakBF16Z", "peakBF16Z issues 24 n 512-bit VDPBF16PS.", wide, func(d VecPhysical) { a.VPDPBF16PS(Z31, Z30, d) })
-	loop("peakDotY", "peakDotY issues 12 n 256-bit VEX VPDPBUSD.", narrow, func(d VecPhysical) { a.VPDPBUSDVex(Y15, Y14, d) })
-	loop("peakMaddY", "peakMaddY issues 12 n 256-bit VPMADDUBSW.", narrow, func(d VecPhysical) { a.VPMADDUBSW(Y15, Y14, d) })
-	loop("peakFMAY", "peakFMAY issues 12 n 256-bit VFMADD231PS.", narrow, func(d VecPhysical) { a.VFMADD231PS(Y15, Y14, d) })
+	zmms, ymms := zmm[:24], ymm[:12]
+	loop("peakDotZ", "peakDotZ issues 24 n 512-bit VPDPBUSD.", zmms, func(d VecPhysical) { a.VPDPBUSD(Z31, Z30, d) })
+	loop("peakFMAZ", "peakFMAZ issues 24 n 512-bit VFMADD231PS.", zmms, func(d VecPhysical) { a.VFMADD231PS(Z31, Z30, d) })
+	loop("peakBF16Z", "peakBF16Z issues 24 n 512-bit VDPBF16PS.", zmms, func(d VecPhysical) { a.VPDPBF16PS(Z31, Z30, d) })
+	loop("peakDotY", "peakDotY issues 12 n 256-bit VEX VPDPBUSD.", ymms, func(d VecPhysical) { a.VPDPBUSDVex(Y15, Y14, d) })
+	loop("peakMaddY", "peakMaddY issues 12 n 256-bit VPMADDUBSW.", ymms, func(d VecPhysical) { a.VPMADDUBSW(Y15, Y14, d) })
+	loop("peakFMAY", "peakFMAY issues 12 n 256-bit VFMADD231PS.", ymms, func(d VecPhysical) { a.VFMADD231PS(Y15, Y14, d) })
 
 	a.Func("peakReadZ", "func(p *byte, lines int)", "peakReadZ reads lines × 64 bytes from p, eight lines at a time.")
 	p, n := a.Arg("p", RAX), a.Arg("lines", RCX)

@@ -40,8 +40,8 @@ func rows(w emit.Width, most int) func(*emit.Asm) {
 	}
 }
 
-// nextRows points at the next four rows of weights, at the place of the four in hand: four streams that are read ahead
-// across the ends of pages, where the processor's own reading ahead stops.
+// nextRows points at the next four rows of weights, at the current column: four streams that are prefetched
+// across page boundaries, where the hardware prefetcher stops.
 var nextRows = R11
 
 func rowKernel(w emit.Width, e element, rows, acts int) {

@@ -10,7 +10,7 @@ import (
 )
 
 // scales writes the kernels that expand packed scales of 32 rows to float32, [block][32] or, where scales stand for
-// 16 weights, [block][2][32]. Super-blocks keep their half-float scales first, then one line of 32 bytes for each byte
+// 16 weights, [block][2][32]. Super-blocks keep their half-float scales first, then one row of 32 bytes for each byte
 // of the row's sub-scales.
 func scales(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
@@ -83,11 +83,11 @@ func (s *scaler) param(name string) Mem {
 	return p.Addr
 }
 
-// aheadScales is how far ahead scales are fetched, in bytes: four chunks of 512 k of half floats.
+// aheadScales is how far ahead scales are prefetched, in bytes: four K-blocks of 512 k of half floats.
 const aheadScales = 4096
 
-// finish steps over what one turn wrote and read. Meanwhile the next scales are fetched, and a few lines of the next
-// codes for each block, so that memory does not rest while scales are computed.
+// finish advances over what one iteration wrote and read. Meanwhile the next scales are prefetched, and a few cache lines of the next
+// codes for each block, so that memory bandwidth is used while scales are computed.
 func (s *scaler) finish(blocks, dst, src int) {
 	for line := 0; line < src; line += 64 {
 		s.PREFETCHT1(emit.At(s.src, aheadScales+line))
@@ -108,7 +108,7 @@ func (s *scaler) finish(blocks, dst, src int) {
 	s.mins = nil
 }
 
-// out is where vector v of line l of 32 floats lies.
+// out is where vector v of row l of 32 floats lies.
 func (s *scaler) out(base GPPhysical, l, v int) Mem { return emit.At(base, 128*l+v*s.Bytes) }
 
 // halves loads vector v of 32 half floats.
@@ -116,7 +116,7 @@ func (s *scaler) halves(disp, v int, dst VecPhysical) {
 	s.VCVTPH2PS(emit.At(s.src, disp+v*s.Bytes/2), dst)
 }
 
-// bytes loads vector v of a line of 32 bytes as 32-bit integers.
+// bytes loads vector v of a row of 32 bytes as 32-bit integers.
 func (s *scaler) bytes(disp, v int, dst VecPhysical) {
 	s.VPMOVZXBD(emit.At(s.src, disp+v*s.Bytes/4), dst)
 }

@@ -36,7 +36,7 @@ func (s *scaler) k4() {
 	s.finish(8, 8*128, subs+12*32)
 }
 
-// scaleAndMin stores d × sc × mul, and d × sc × off - dmin × m, as line l.
+// scaleAndMin stores d × sc × mul, and d × sc × off - dmin × m, as row l.
 func (s *scaler) scaleAndMin(sc, m VecPhysical, l, v int) {
 	s.VCVTDQ2PS(sc, sc)
 	s.VCVTDQ2PS(m, m)

@@ -21,11 +21,11 @@ const (
 	tileOffset = 27 // two
 )
 
-// aheadLines is how many cache lines of the next codes and of their scales each block of a tile reads ahead.
+// aheadLines is how many cache lines of the next codes and of their scales each block of a tile prefetches.
 var aheadLines = [2]int{2, 1}
 
-// tile is a kernel that takes many tiles of activations past one panel of unpacked weights. Its float operations and their order are those of the dot kernels, so that a row's result does not
-// depend on how many rows come along.
+// tile is the GEMM micro-kernel: it streams many tiles of activations past one panel of unpacked weights. Its float operations and their order are those of the dot kernels, so that a row's result does not
+// depend on the size of the batch.
 type tile struct {
 	*codes
 	mins bool
@@ -48,7 +48,7 @@ func tiles(w emit.Width) func(*emit.Asm) {
 }
 
 // kernel writes one of them. Registers: RDI out, RSI its rows' distance, RDX activations, RCX their rows' distance, R15 that
-// of their blocks, RAX codes, RBX scales, R13 minima, R8 blocks left, R11 and R12 what is read ahead.
+// of their blocks, RAX codes, RBX scales, R13 minima, R8 blocks left, R11 and R12 prefetch addresses.
 func (t tile) kernel() {
 	name := "tiles" + t.name
 	if t.mins {
@@ -64,7 +64,7 @@ func (t tile) kernel() {
 	weights, scale, blocks := t.Arg("w", RAX), t.Arg("scale", RBX), t.Arg("blocks", R8)
 	for i, end := range []string{"codesEnd", "scalesEnd"} {
 		t.CMPQ(ahead[i], t.Slot(end))
-		t.CMOVQCC(weights, ahead[i]) // the panel, which is in the cache: there is nothing left to read ahead
+		t.CMOVQCC(weights, ahead[i]) // the panel, which is in the cache: there is nothing left to prefetch
 	}
 	t.start(out, ld)
 	t.act = rowAddresses(t.Width, tileRows, act, stride)
@@ -109,7 +109,7 @@ func (t tile) subs() int {
 	return 1
 }
 
-// start sets the float sums to zero or to what out holds, and calls for the next tile's part of out: its rows lie pages
+// start sets the float sums to zero or to what out holds, and prefetches the next tile's part of out: its rows lie pages
 // apart, and waiting for them took a fifth of the time.
 func (t tile) start(out, ld GPPhysical) {
 	t.LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, R14)
@@ -149,7 +149,7 @@ func (t tile) block(weights, scale, act, mins GPPhysical) {
 		}
 		for r := range tileRows {
 			for v := range 2 {
-				t.VPBROADCASTD(t.line(act, r, at), t.int(r, v))
+				t.VPBROADCASTD(t.q8(act, r, at), t.int(r, v))
 			}
 		}
 		for j := sub * 8 / t.subs(); j < (sub+1)*8/t.subs(); j++ {
@@ -162,8 +162,8 @@ func (t tile) block(weights, scale, act, mins GPPhysical) {
 func (t tile) int(r, v int) VecPhysical   { return t.Reg(tileInt + 2*r + v) }
 func (t tile) float(r, v int) VecPhysical { return t.Reg(tileFloat + 2*r + v) }
 
-// line is disp bytes into row r's line of the block.
-func (t tile) line(act GPPhysical, r, disp int) Mem { return t.act[r].Offset(disp) }
+// q8 is byte disp of row r's Q8 block.
+func (t tile) q8(act GPPhysical, r, disp int) Mem { return t.act[r].Offset(disp) }
 
 // products adds group j of every row.
 func (t tile) products(weights, act GPPhysical, j int) {
@@ -171,7 +171,7 @@ func (t tile) products(weights, act GPPhysical, j int) {
 		t.Move(emit.At(weights, 128*j+v*t.Bytes), t.Reg(tileWeight+v))
 	}
 	for r := range tileRows {
-		t.VPBROADCASTD(t.line(act, r, 4*j), t.Reg(tileCast))
+		t.VPBROADCASTD(t.q8(act, r, 4*j), t.Reg(tileCast))
 		for v := range 2 {
 			t.Dot(t.Reg(tileCast), t.Reg(tileWeight+v), t.int(r, v))
 		}
@@ -186,7 +186,7 @@ func (t tile) scaled(scale, act, mins GPPhysical, sub int) {
 		t.VMULPS(t.magic, t.Reg(tileWeight+v), t.Reg(tileOffset+v))
 	}
 	for r := range tileRows {
-		t.VBROADCASTSS(t.line(act, r, q8Scale), t.Reg(tileCast))
+		t.VBROADCASTSS(t.q8(act, r, q8Scale), t.Reg(tileCast))
 		for v := range 2 {
 			t.VFMSUB132PS(t.Reg(tileWeight+v), t.Reg(tileOffset+v), t.int(r, v))
 			t.VFMADD231PS(t.Reg(tileCast), t.int(r, v), t.float(r, v))
@@ -208,7 +208,7 @@ func (t tile) minima(act, mins GPPhysical) {
 			t.VMOVUPS(emit.At(mins, 128*sub+v*t.Bytes), t.Reg(tileWeight+v))
 		}
 		for r := range tileRows {
-			t.VBROADCASTSS(t.line(act, r, at+4*sub), t.Reg(tileCast))
+			t.VBROADCASTSS(t.q8(act, r, at+4*sub), t.Reg(tileCast))
 			for v := range 2 {
 				t.VFMADD231PS(t.Reg(tileCast), t.Reg(tileWeight+v), t.float(r, v))
 			}

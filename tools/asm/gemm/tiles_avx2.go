@@ -9,16 +9,16 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// lowLayout is a layout of unpacked codes for AVX2 without VNNI: unsigned numbers of few bits, not moved to the top of their
-// byte, so that several products of pairs fit in 16 bits and VPMADDWD, which widens them, is seldom needed. It then
-// multiplies by what makes them the bytes that all kernels count in, which are 128 too large.
+// lowLayout is a layout of unpacked codes for AVX2 without VNNI: unsigned numbers of few bits, right-aligned in their
+// byte, so that several products of pairs fit in 16 bits and VPMADDWD, which widens them, is seldom needed. VPMADDWD
+// then multiplies by the factor that makes them the bytes, with an offset of 128, that all kernels compute with.
 type lowLayout struct {
 	name   string
 	of     string // the packed layout
 	factor uint32
 	widen  int  // groups that are added in 16 bits
-	plain  bool // there are formats without minima
-	mins   bool // and with
+	plain  bool // some formats have no minima
+	mins   bool // and some have
 }
 
 // The widest sums: 15·127·2·8, 31·127·2·4, 63·127·2·2, 7·127·2·4 and 3·127·2·4, all below 2¹⁵.
@@ -27,13 +27,13 @@ var lowLayouts = []lowLayout{
 	{"L3", "U3", 32, 4, true, false}, {"L2", "U2", 64, 4, false, true},
 }
 
-// tile256 is tile in 16 registers: 12 integer sums of 6 rows of activations × 16 of weights, as many as hide their
+// tile256 is tile with 16 registers of 256 bits: 12 integer sums of 6 rows of activations × 16 of weights, as many as hide their
 // latency, and the float sums in memory on the stack. It is called for either half of 32 rows of weights.
 type tile256 struct {
 	*codes
 	mins  bool
 	low   *lowLayout // nil for bytes
-	words Mem      // the factor of low layouts, in 16-bit words
+	words Mem        // the factor of low layouts, in 16-bit words
 	act   [6]Mem
 }
 
@@ -97,7 +97,7 @@ func (t tile256) kernel() {
 	weights, scale, blocks := t.Arg("w", RAX), t.Arg("scale", RBX), t.Arg("blocks", R8)
 	for i, end := range []string{"codesEnd", "scalesEnd"} {
 		t.CMPQ(ahead[i], t.Slot(end))
-		t.CMOVQCC(weights, ahead[i]) // the panel: there is nothing left to read ahead
+		t.CMOVQCC(weights, ahead[i]) // the panel: there is nothing left to prefetch
 	}
 	t.start(frame, out, ld)
 	t.act = rowAddresses(t.Width, tileRows, act, stride)
@@ -151,7 +151,7 @@ func (t tile256) int(r, v int) VecPhysical { return t.Reg(2*r + v) }
 func (t tile256) held(r, v int) Mem    { return emit.At(R14, 32*(2*r+v)) }
 func (t tile256) partial(r, v int) Mem { return emit.At(R14, floatBytes+32*(2*r+v)) }
 
-// start sets the float sums to zero or to what out holds, and calls for the next tile's part of out; it uses R13 and R14.
+// start sets the float sums to zero or to what out holds, and prefetches the next tile's part of out; it uses R13 and R14.
 func (t tile256) start(frame Mem, out, ld GPPhysical) {
 	t.LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, R14)
 	t.LEAQ(Mem{Base: out, Index: R14, Scale: 2}, R13)
@@ -179,10 +179,10 @@ func (t tile256) start(frame Mem, out, ld GPPhysical) {
 	}
 }
 
-// line is disp bytes into row r's line of the block.
-func (t tile256) line(r, disp int) Mem { return t.act[r].Offset(disp) }
+// q8 is byte disp of row r's Q8 block.
+func (t tile256) q8(r, disp int) Mem { return t.act[r].Offset(disp) }
 
-// bias is where a line has what integer sums start from.
+// bias is the offset of the integer sums' start in a Q8 block.
 func (t tile256) bias(sub int) int {
 	if t.sub16 {
 		return q8Bias16 + 4*sub
@@ -190,14 +190,14 @@ func (t tile256) bias(sub int) int {
 	return q8Bias
 }
 
-// products leaves the integer sums of a block or a half of it, as floats that are 1.5·2²³ too large.
+// products leaves the integer sums of a block or a half of it, as floats plus 1.5·2²³.
 func (t tile256) products(weights GPPhysical, sub int) {
 	groups := 8 / t.subs()
 	for r := range tileRows {
 		for v := range 2 {
 			switch {
 			case t.VNNI:
-				t.VPBROADCASTD(t.line(r, t.bias(sub)), t.int(r, v))
+				t.VPBROADCASTD(t.q8(r, t.bias(sub)), t.int(r, v))
 			case t.low == nil:
 				t.Move(t.magic, t.int(r, v))
 			}
@@ -225,21 +225,21 @@ func (t tile256) dots(weights GPPhysical, j int) {
 		t.Move(emit.At(weights, 128*j+32*v), t.Reg(12+v))
 	}
 	for r := range tileRows {
-		t.VPBROADCASTD(t.line(r, 4*j), Y14)
+		t.VPBROADCASTD(t.q8(r, 4*j), Y14)
 		for v := range 2 {
 			t.Dot(Y14, t.Reg(12+v), t.int(r, v))
 		}
 	}
 }
 
-// signed multiplies a group of bytes with signs exchanged, see dot.products.
+// signed multiplies a group of bytes with the weights' signs moved to the activations, see dot.products.
 func (t tile256) signed(weights GPPhysical, j int) {
 	for v := range 2 {
 		t.Move(t.flip, Y12)
 		t.Xor(emit.At(weights, 128*j+32*v), Y12, Y12)
 		t.VPABSB(Y12, Y13)
 		for r := range tileRows {
-			t.VPBROADCASTD(t.line(r, 4*j), Y14)
+			t.VPBROADCASTD(t.q8(r, 4*j), Y14)
 			t.VPSIGNB(Y12, Y14, Y14)
 			t.VPMADDUBSW(Y14, Y13, Y14)
 			t.VPMADDWD(t.ones, Y14, Y14)
@@ -254,7 +254,7 @@ func (t tile256) pairs(weights GPPhysical, j int, first bool) {
 		t.Move(emit.At(weights, 128*j+32*v), t.Reg(12+v))
 	}
 	for r := range tileRows {
-		t.VPBROADCASTD(t.line(r, 4*j), Y14)
+		t.VPBROADCASTD(t.q8(r, 4*j), Y14)
 		for v := range 2 {
 			if first {
 				t.VPMADDUBSW(Y14, t.Reg(12+v), t.int(r, v))
@@ -266,11 +266,11 @@ func (t tile256) pairs(weights GPPhysical, j int, first bool) {
 	}
 }
 
-// widened makes 32 bits of the sums, and adds them to those before.
+// widened widens the sums to 32 bits, and adds them to those before.
 func (t tile256) widened(sub int, first, last bool) {
 	for r := range tileRows {
 		if last {
-			t.VPBROADCASTD(t.line(r, t.bias(sub)), Y14)
+			t.VPBROADCASTD(t.q8(r, t.bias(sub)), Y14)
 		}
 		for v := range 2 {
 			t.VPMADDWD(t.words, t.int(r, v), t.int(r, v))
@@ -303,14 +303,14 @@ func (t tile256) scaled(scale GPPhysical, sub int) {
 			t.VMOVUPS(emit.At(R13, 128*i+v*t.Bytes), t.Reg(12+i))
 		}
 		for r := range tileRows {
-			t.VBROADCASTSS(t.line(r, q8Scale), Y14)
+			t.VBROADCASTSS(t.q8(r, q8Scale), Y14)
 			t.VFMADD213PS(t.held(r, v), Y14, t.int(r, v))
 			for i := range mins {
 				at := q8Sum
 				if t.sub16 {
 					at += 4 + 4*i
 				}
-				t.VBROADCASTSS(t.line(r, at), Y14)
+				t.VBROADCASTSS(t.q8(r, at), Y14)
 				t.VFMADD231PS(Y14, t.Reg(12+i), t.int(r, v))
 			}
 			t.VMOVUPS(t.int(r, v), t.held(r, v))
@@ -318,7 +318,7 @@ func (t tile256) scaled(scale GPPhysical, sub int) {
 	}
 }
 
-// lowUnpack writes the kernel that turns a layout into its low layout: that of bytes, moved down.
+// lowUnpack writes the kernel that unpacks a layout to its low layout: that of bytes, shifted right.
 func lowUnpack(w emit.Width, f layout, low *lowLayout, consts constants) {
 	name := "unpack" + low.name + w.Suffix()
 	w.Func(name, "func(panel *byte, w *byte, blocks int)", fmt.Sprintf("%s turns blocks of %s codes of 32 rows into %s.", name, f.name, low.name))

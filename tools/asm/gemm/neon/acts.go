@@ -2,7 +2,7 @@ package neon
 
 import "github.com/ridge-llm/ridge/tools/asm/arm"
 
-// acts writes what readies activations and float weights.
+// acts writes the kernels that prepare activations and float weights.
 func acts(a *arm.Asm) {
 	quantize(a)
 	convert(a, "widenF16", "func(dst *float32, src *byte, n int)", "turns 8 n half floats into float32.", 32, 16, func(dst, src arm.R) {
@@ -28,7 +28,7 @@ func acts(a *arm.Asm) {
 	})
 }
 
-// convert loops over n pieces of so many bytes.
+// convert loops over n items of so many bytes.
 func convert(a *arm.Asm, name, signature, doc string, dstBytes, srcBytes int, body func(dst, src arm.R)) {
 	a.Func(name+"Q", signature, name+"Q "+doc)
 	dst, src, n := a.Arg("dst", 0), a.Arg("src", 1), a.Arg("n", 2)
@@ -40,9 +40,9 @@ func convert(a *arm.Asm, name, signature, doc string, dstBytes, srcBytes int, bo
 	a.Ret()
 }
 
-// quantize turns blocks of 32 float32 into lines: 32 signed bytes, their scale, and the sums that the kernels need.
+// quantize turns blocks of 32 float32 into Q8 blocks: 32 signed bytes, their scale, and the sums that the kernels need.
 func quantize(a *arm.Asm) {
-	convert(a, "quantizeQ8", "func(dst *byte, src *float32, n int)", "turns n blocks of 32 activations into lines of 64 bytes.",
+	convert(a, "quantizeQ8", "func(dst *byte, src *float32, n int)", "turns n blocks of 32 activations into Q8 blocks of 64 bytes.",
 		q8BlockBytes, 128, func(dst, src arm.R) {
 			const most, part, inverse, zero = 16, 17, 18, 19
 			for i := arm.V(0); i < 8; i += 2 {
@@ -81,7 +81,7 @@ func quantize(a *arm.Asm) {
 		})
 }
 
-// sums stores the integers and floats of a line that come from the sums of its bytes, in registers 0 and 1.
+// sums stores the integers and floats of a Q8 block that depend on the sums of its bytes, in registers 0 and 1.
 func sums(a *arm.Asm, dst arm.R, scale arm.V) {
 	const whole, low, high, bias, start arm.R = 3, 4, 5, 6, 7
 	a.SumBytes(2, 0)

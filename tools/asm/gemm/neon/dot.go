@@ -6,12 +6,12 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/arm"
 )
 
-// The line of one block of 32 activations; see gemm's ActFormat.
+// The Q8 block of 32 activations; see gemm's ActFormat.
 const (
 	q8BlockBytes = 64
-	q8Scale = 32 // float32
-	q8Sum   = 48 // float32, scale × Σ of the block, then of either half
-	floatMagic = 0x4b400000
+	q8Scale      = 32 // float32
+	q8Sum        = 48 // float32, scale × Σ of the block, then of either half
+	floatMagic   = 0x4b400000
 )
 
 // General registers of the dot kernels; those of rows of activations are actRow and the five after it.
@@ -27,11 +27,11 @@ const (
 	actRow
 )
 
-// magic is the vector register that integer sums start from: the bits of 1.5·2²³, so that they are floats that much too
-// large. Constants of layouts are in the registers below.
+// magic is the vector register that integer sums start from: the bits of 1.5·2²³, so that they are floats larger by
+// as much. Constants of layouts are in the registers below.
 const magic arm.V = 31
 
-// dot is a kernel of one layout for a fixed count of activation rows against 32 rows of weights, 4 × vectors of them at a
+// dot is the micro-kernel of one code layout for a fixed count of activation rows × 32 rows of weights, 4 × vectors of them at a
 // time. All sums stay in registers: an integer sum and a float sum for each.
 type dot struct {
 	*codes
@@ -39,12 +39,12 @@ type dot struct {
 	engine
 }
 
-// An engine knows how the sums lie in registers and how they are multiplied.
+// An engine is how sums are assigned to registers and which instructions multiply.
 type engine interface {
-	load()            // the float sums from out, which it may move
-	clear()           // or zeros
-	store()           // and back to out
-	begin()           // an integer sum
+	load()            // loads the float sums from out, and may advance out
+	clear()           // clears them
+	store()           // stores them to out
+	begin()           // starts an integer sum
 	products(sub int) // of groups 0 to 3 (sub 0), 4 to 7 (sub 1), or all (whole)
 	scaled(sub int)   // float sums += integer sums × scales
 	minima(sub int)   // float sums += minima × the sums of activations
@@ -63,7 +63,7 @@ func function(a *arm.Asm, f layout, rows, vectors int, suffix string) *dot {
 }
 
 // write writes the kernel for an engine. Nothing is prefetched: cores that have these instructions follow such
-// streams by themselves.
+// follow such streams.
 func (d *dot) write(e engine) {
 	d.engine = e
 	d.Set(0, column)
@@ -106,7 +106,7 @@ func (d *dot) write(e engine) {
 	d.Ret()
 }
 
-// pointers sets the general registers for the rows of weights in hand.
+// pointers sets the general registers for the current rows of weights.
 func (d *dot) pointers() {
 	d.Arg("out", out)
 	d.Arg("ld", ld)
@@ -135,8 +135,7 @@ func (d *dot) pointers() {
 // panelRows is how many rows of activations the tiles of many rows have.
 const panelRows = 6
 
-// nextOut calls for the part of out that the next such tile will need: its rows lie pages apart, and memory would be waited
-// for.
+// nextOut prefetches, for writing, the part of out that the next such tile will need: its rows lie pages apart.
 func nextOut(a *arm.Asm) {
 	a.Op("ADD %v<<2, %v, %v", ld, out, temporary)
 	a.Op("ADD %v<<1, %v, %v", ld, temporary, temporary)
@@ -146,7 +145,7 @@ func nextOut(a *arm.Asm) {
 	}
 }
 
-// sumAt is where a line has its scale times the sum of its bytes.
+// sumAt is the offset of scale × sum in a Q8 block.
 func sumAt(sub int) int {
 	if sub == whole {
 		return q8Sum

@@ -1,6 +1,6 @@
-// Package neon writes the arm64 assembly of package backend/cpu/gemm, whose documentation says what tiles were chosen and
+// Package neon writes the arm64 assembly of package backend/cpu/gemm, whose documentation says which tiles were chosen and
 // why. General rules: no conversions of integers to floats in loops (both halves of one pipe for two cycles on Neoverse N1),
-// no LD1R (a vector slot beside the load), and shifts only where nothing else will do (half of the pipes).
+// no LD1R (a vector operation beside the load), and shifts only where nothing else will do (half of the pipes).
 package neon
 
 import "github.com/ridge-llm/ridge/tools/asm/arm"

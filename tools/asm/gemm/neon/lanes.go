@@ -46,15 +46,15 @@ func (l *lanes) store() {
 	})
 }
 
-// lineFloats loads a float of each row's line, where its activations were.
-func (l *lanes) lineFloats(at int) {
+// blockFloats loads a float of each row's Q8 block, into the registers of its activations.
+func (l *lanes) blockFloats(at int) {
 	for a := range l.rows {
 		l.LoadS(actRow+arm.R(a), at, l.act(a))
 	}
 }
 
 func (l *lanes) minima(sub int) {
-	l.lineFloats(sumAt(sub))
+	l.blockFloats(sumAt(sub))
 	for v := range l.vectors {
 		l.LoadQ(mins, scalesAt(sub, v), l.work)
 		for a := range l.rows {
@@ -63,7 +63,7 @@ func (l *lanes) minima(sub int) {
 	}
 }
 
-// sdot is the engine of SDOT by element: four k of an activation row, a word of its line, with four rows of weights.
+// sdot is the engine of SDOT by element: four k of an activation row, a word of its Q8 block, with four rows of weights.
 type sdot struct{ lanes }
 
 // vectorsOf says how many vectors of weights go with a number of activation rows: enough sums that the next product
@@ -159,9 +159,9 @@ func (s *sdot) dots(v int, code arm.V, i int, half arm.V) {
 	}
 }
 
-// scaled multiplies with the weights' scale and adds with the activations'. Taking 1.5·2²³ off is exact.
+// scaled multiplies with the weights' scale and adds with the activations'. Subtracting 1.5·2²³ is exact.
 func (s *sdot) scaled(sub int) {
-	s.lineFloats(q8Scale)
+	s.blockFloats(q8Scale)
 	for v := range s.vectors {
 		s.LoadQ(scale, scalesAt(sub, v), s.work)
 		for a := range s.rows {

@@ -2,18 +2,18 @@ package neon
 
 import "github.com/ridge-llm/ridge/tools/asm/arm"
 
-// A layout is one way in which weight codes lie in packed memory; package tools/asm/gemm describes them. Here every layout is
-// turned into signed bytes, which takes one exclusive or more than unsigned ones, since SDOT multiplies equal signs
-// only. Group j is k = 4j … 4j+3 of a block of 32: a word for each row.
+// A layout is one way in which weight codes are stored in packed memory; package tools/asm/gemm describes them. Here every layout is
+// unpacked to signed bytes, which takes one exclusive or more than unsigned ones, since SDOT multiplies operands of equal
+// signedness only. Group j is k = 4j … 4j+3 of a block of 32: a word for each row.
 type layout struct {
 	name   string
 	planes int  // of 128 bytes
 	sub16  bool // scales stand for 16 weights, not 32
 	masks  []byte
-	table  *[16]byte // what 4-bit codes stand for
+	table  *[16]byte // the values of 4-bit codes
 	// plane is where group j lies; groups that share one are both made of a single load where that helps.
 	plane func(j int) int
-	// ready is done to a plane once for all its groups; nil is nothing.
+	// ready is applied to a plane once for all its groups; nil: nothing.
 	ready func(c *codes, x arm.V)
 	// group makes codes of group j of a ready plane's vector v in x; dst may be x, tmp is free.
 	group func(c *codes, j, v int, x, dst, tmp arm.V)
@@ -76,16 +76,16 @@ func (c *codes) field(x, dst arm.V, n int, mask byte) {
 	c.And(dst, dst, c.mask[mask])
 }
 
-// top puts bits of another plane, flipped and moved left by n, at the top of dst.
-func (c *codes) top(plane, v, n int, flipped, mask byte, dst, tmp arm.V) {
+// highBits puts bits of another plane, flipped and shifted left by n, at the top of dst.
+func (c *codes) highBits(plane, v, n int, flipped, mask byte, dst, tmp arm.V) {
 	c.loadPlane(plane, v, tmp)
 	c.Xor(tmp, tmp, c.mask[flipped])
 	c.Shift(tmp, tmp, n)
 	c.Insert(dst, tmp, c.mask[mask])
 }
 
-// nibble puts the low (groups 0 to 3) or high four bits at bit `to`; what is above or below is masked, or garbage above
-// that top overwrites.
+// nibble puts the low (groups 0 to 3) or high four bits at bit `to`; the bits above or below are masked, or are garbage above
+// that highBits overwrites.
 func (c *codes) nibble(j, to int, mask byte, x, dst arm.V) {
 	if j < 4 {
 		c.Shift(dst, x, to)
@@ -112,17 +112,17 @@ var layouts = []layout{
 	{name: "U5", planes: 5, masks: []byte{0x78, 0x80, 0xff}, plane: modulo4,
 		group: func(c *codes, j, v int, x, dst, tmp arm.V) {
 			c.nibble(j, 3, 0x78, x, dst)
-			c.top(4, v, 7-j, 0xff, 0x80, dst, tmp)
+			c.highBits(4, v, 7-j, 0xff, 0x80, dst, tmp)
 		}},
 	{name: "U6", planes: 6, sub16: true, masks: []byte{0x3c, 0xc0, 0xaa}, plane: modulo4,
 		group: func(c *codes, j, v int, x, dst, tmp arm.V) {
 			c.nibble(j, 2, 0x3c, x, dst)
-			c.top(4+j/4, v, 6-2*(j%4), 0xaa, 0xc0, dst, tmp)
+			c.highBits(4+j/4, v, 6-2*(j%4), 0xaa, 0xc0, dst, tmp)
 		}},
 	{name: "U3", planes: 3, sub16: true, masks: []byte{0x60, 0x80, 0xff}, plane: by4,
 		group: func(c *codes, j, v int, x, dst, tmp arm.V) {
 			c.field(x, dst, 5-2*(j%4), 0x60)
-			c.top(2, v, 7-j, 0xff, 0x80, dst, tmp)
+			c.highBits(2, v, 7-j, 0xff, 0x80, dst, tmp)
 		}},
 	{name: "U2", planes: 2, sub16: true, masks: []byte{0xaa, 0xc0}, plane: by4, ready: flip(0xaa),
 		group: func(c *codes, j, v int, x, dst, tmp arm.V) { c.field(x, dst, 6-2*(j%4), 0xc0) }},
@@ -146,7 +146,7 @@ func tabled(c *codes, j, v int, x, dst, tmp arm.V) {
 	c.Lookup(dst, c.lookup, dst)
 }
 
-// iq4nl and mxfp4 are the values of the two tabled formats: the IQ4_NL table of ggml-common.h, and twice the E2M1 values
+// iq4nl and mxfp4 are the values of the two formats with a lookup table: the IQ4_NL table of ggml-common.h, and twice the E2M1 values
 // of the OCP Microscaling specification 1.0, table 5.
 var (
 	iq4nl = signed(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)

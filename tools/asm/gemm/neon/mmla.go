@@ -42,12 +42,12 @@ func (m *mmla) float(p, c int) arm.V { return m.floats + m.int(p, c) }
 func (m *mmla) act(p int) arm.V      { return m.acts + arm.V(2*p) }
 func (m *mmla) width() int           { return 2 }
 
-// rowsOf are where the two activation rows of a pair are.
+// rowsOf are the pointers to the two activation rows of a pair.
 func (m *mmla) rowsOf(p int) (a, b arm.R) {
 	return actRow + arm.R(2*p), actRow + arm.R(min(2*p+1, m.rows-1))
 }
 
-// eachPair walks over out; second is where the second row of the pair is.
+// eachPair walks over out; second points at the second row of the pair.
 func (m *mmla) eachPair(do func(p int, second arm.R)) {
 	for p := range m.pairs {
 		second := out
@@ -127,8 +127,8 @@ func (m *mmla) half(h int) {
 	}
 }
 
-// lineFloats makes [a a b b] of a float of the lines of each pair, where its activations were.
-func (m *mmla) lineFloats(at int) {
+// blockFloats makes [a a b b] of a float of the Q8 blocks of each pair, in the registers of its activations.
+func (m *mmla) blockFloats(at int) {
 	for p := range m.pairs {
 		a, b := m.rowsOf(p)
 		x := m.act(p)
@@ -153,7 +153,7 @@ func (m *mmla) eachColumn(base arm.R, sub int, do func(c int, w arm.V)) {
 }
 
 func (m *mmla) scaled(sub int) {
-	m.lineFloats(q8Scale)
+	m.blockFloats(q8Scale)
 	m.eachColumn(scale, sub, func(c int, w arm.V) {
 		for p := range m.pairs {
 			sum := m.int(p, c)
@@ -165,7 +165,7 @@ func (m *mmla) scaled(sub int) {
 }
 
 func (m *mmla) minima(sub int) {
-	m.lineFloats(sumAt(sub))
+	m.blockFloats(sumAt(sub))
 	m.eachColumn(mins, sub, func(c int, w arm.V) {
 		for p := range m.pairs {
 			m.FMla(m.float(p, c), w, m.act(p))

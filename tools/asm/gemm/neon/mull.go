@@ -84,7 +84,7 @@ func (m *mull) half(h int) {
 }
 
 func (m *mull) scaled(sub int) {
-	m.lineFloats(q8Scale)
+	m.blockFloats(q8Scale)
 	start := m.work + 1
 	m.Load(m.Words(floatMagic), start)
 	for v := range m.vectors {

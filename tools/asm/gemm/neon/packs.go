@@ -11,17 +11,17 @@ const (
 	srcStep
 	stride
 	packCount
-	packRow  // the row in hand
-	packTo   // where its rows go in the first block
-	packAt   // and in the block in hand
+	packRow  // the current row
+	packTo   // where its words go in the first block
+	packAt   // and in the current block
 	packLeft // fours of rows
 	packHalf
 )
 
-// packs writes the kernels that interleave pieces of 32 rows, each of which becomes planes of one or several blocks of
-// 32 k. All have the same arguments: rows lie stride bytes apart at src; a row's n pieces lie srcStep bytes apart, and
-// go dstStep bytes apart; where a piece is part of several blocks, those are subStep bytes apart. In body, register k
-// holds bytes 4k to 4k+3 of the piece of four rows. SLI and SRI put fields together without masks.
+// packs writes the kernels that interleave parts of 32 rows' blocks, each of which becomes planes of one or several blocks of
+// 32 k. All have the same arguments: rows lie stride bytes apart at src; a row's n parts lie srcStep bytes apart, and
+// go dstStep bytes apart; where a part belongs to several blocks, those are subStep bytes apart. In body, register k
+// holds bytes 4k to 4k+3 of the part of four rows. SLI and SRI insert fields without masks.
 func packs(a *arm.Asm) {
 	p := packer{a}
 	p.kernel("packWords", "copies 16 bytes, four planes.", 1, func() {
@@ -69,7 +69,7 @@ func packs(a *arm.Asm) {
 
 type packer struct{ *arm.Asm }
 
-// put stores a plane of the block in hand.
+// put stores a plane of the current block.
 func (p packer) put(v arm.V, plane int) { p.StoreQ(v, packAt, 128*plane) }
 
 // gather makes in register 16 a byte of the fields of so many bits, from bit `from` on, of n words from the first on.
@@ -116,7 +116,7 @@ func (p packer) arguments() {
 	}
 }
 
-// next goes on to the next piece.
+// next advances to the next part.
 func (p packer) next() {
 	p.AddR(srcStep, packSrc, packSrc)
 	p.AddR(dstStep, packDst, packDst)
@@ -124,7 +124,7 @@ func (p packer) next() {
 	p.Ret()
 }
 
-// square makes words of rows out of rows of words: four registers from `from` on to those from `to` on.
+// square transposes 4 × 4 words: four registers from `from` on to those from `to` on.
 func (p packer) square(from, to arm.V) {
 	const t arm.V = 16
 	p.Zip(4, t, from, from+1)

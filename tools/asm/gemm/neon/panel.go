@@ -23,16 +23,16 @@ type panel struct {
 	rows int
 }
 
-// panelVectors are the registers of weights in hand, of the eight that 32 rows are.
+// panelVectors are the registers of weights at a time, of the eight that 32 rows take.
 const panelVectors = 4
 
-// Vector registers beside 24 sums: activations of each row, and two of weights in turn.
+// Vector registers beside 24 sums: activations of each row, and two of weights, alternating.
 const (
 	panelActs    arm.V = 24
 	panelWeights arm.V = 30
 )
 
-// step is how far apart steps of a panel are.
+// step is the distance of steps of a panel, in bytes.
 const step = 128
 
 // function writes a kernel whose steps are done four at a time by four, and one at a time by one.

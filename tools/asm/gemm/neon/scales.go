@@ -3,9 +3,9 @@ package neon
 import "github.com/ridge-llm/ridge/tools/asm/arm"
 
 // scales writes the kernels that expand packed scales of 32 rows to float32, [block][32] or, where scales stand for
-// 16 weights, [block][2][32]. Super-blocks keep their half-float scales first, then one line of 32 bytes for each byte
+// 16 weights, [block][2][32]. Super-blocks keep their half-float scales first, then one row of 32 bytes for each byte
 // of the row's sub-scales. Bytes are worked on for 16 rows at a time, and become floats by putting them below the bits
-// of 2²³, which is then taken off again.
+// of 2²³, which is then subtracted.
 func scales(a *arm.Asm) {
 	s := scaler{Asm: a}
 	s.half()
@@ -22,7 +22,7 @@ type scaler struct {
 	mins bool // the function makes minima too
 }
 
-// General registers: of the block, and of the 16 rows in hand.
+// General registers: of the block, and of the current 16 rows.
 const (
 	scaleDst arm.R = iota
 	scaleMins
@@ -45,7 +45,7 @@ const (
 	rowOff  arm.V = 18 // likewise times off
 	rowMin  arm.V = 22 // the rows' scales of minima
 	upper   arm.V = 26 // the upper half of 2²³, or zero
-	biasA   arm.V = 27 // what to take off again
+	biasA   arm.V = 27 // what to subtract
 	biasB   arm.V = 28
 	scratch arm.V = 29
 )
@@ -74,7 +74,7 @@ func (s *scaler) function(name, doc string, mins bool) {
 	s.Label("loop")
 }
 
-// finish steps over what one turn wrote and read.
+// finish advances over what one iteration wrote and read.
 func (s *scaler) finish(dst, src int) {
 	s.Advance(scaleDst, dst)
 	if s.mins {
@@ -154,7 +154,7 @@ func (s *scaler) sixteen(halves int, body func()) {
 	s.Loop(rowsLeft, "rows")
 }
 
-// bytes loads line l of the rows in hand.
+// bytes loads byte row l of the current rows.
 func (s *scaler) bytes(l int, v arm.V) { s.LoadQ(rowsBytes, 32*l, v) }
 
 // words makes two registers of 16-bit words of the bytes of v.
@@ -193,8 +193,8 @@ func (s *scaler) rowScales() {
 	}
 }
 
-// line stores d × (sub-scale - bias) × mul of line l, and with minima d × sub-scale × off - dmin × sub-minimum.
-func (s *scaler) line(l int) {
+// subScale stores d × (sub-scale - bias) × mul of sub-scale row l, and with minima d × sub-scale × off - dmin × sub-minimum.
+func (s *scaler) subScale(l int) {
 	s.words(codeA, wordsA)
 	if s.mins {
 		s.words(codeB, wordsB)

@@ -24,7 +24,7 @@ func (s *scaler) k4() {
 				s.bits(t, t, 6, 4, 2)
 				s.Or(codeB, codeB, t)
 			}
-			s.line(j)
+			s.subScale(j)
 		}
 	})
 	s.finish(8*128, 128+12*32)
@@ -40,7 +40,7 @@ func (s *scaler) k6() {
 		for j := range 16 {
 			s.bytes(j, codeA)
 			s.Xor(codeA, codeA, 4)
-			s.line(j)
+			s.subScale(j)
 		}
 	})
 	s.finish(16*128, 64+16*32)
@@ -59,7 +59,7 @@ func (s *scaler) k3() {
 			s.bytes(8+j%4, t)
 			s.bits(t, t, j/4*2, 4, 2)
 			s.Or(codeA, codeA, t)
-			s.line(j)
+			s.subScale(j)
 		}
 	})
 	s.finish(16*128, 64+12*32)
@@ -75,7 +75,7 @@ func (s *scaler) k2() {
 			s.bytes(j, codeB)
 			s.bits(codeB, codeA, 0, 0, 4)
 			s.Shift(codeB, codeB, -4)
-			s.line(j)
+			s.subScale(j)
 		}
 	})
 	s.finish(16*128, 128+16*32)

@@ -6,7 +6,7 @@ import "github.com/ridge-llm/ridge/tools/asm/arm"
 // vectors are.
 type arrangement func(a *arm.Asm, panel arm.R) int
 
-// planes is as memory has unpacked codes: a plane of 128 bytes for each group.
+// planes is the order of unpacked codes in memory: a plane of 128 bytes for each group.
 func planes(a *arm.Asm, panel arm.R) int {
 	for j := range 8 {
 		a.StoreQ(arm.V(j), panel, 128*j)
