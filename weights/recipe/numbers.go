@@ -1,0 +1,84 @@
+package recipe
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// plusOne adds 1 to the numbers of a source, row by row.
+type plusOne struct{ of source }
+
+func (r PlusOne) open(files Tensors) (source, error) {
+	of, err := r.Of.open(files)
+	return plusOne{of}, err
+}
+
+func (p plusOne) shape() Shape {
+	s := p.of.shape()
+	s.Format = quant.F32
+	return s
+}
+
+func (plusOne) window(int, int) []byte { return nil }
+
+func (p plusOne) read(dst []byte, from, to int) {
+	s := p.of.shape()
+	x, row := make([]float32, s.Cols), make([]byte, s.Format.RowBytes(s.Cols))
+	for r := from; r < to; r++ {
+		fill(p.of, row, r, r+1)
+		quant.Decode(s.Format, x, row)
+		for _, v := range x {
+			binary.LittleEndian.PutUint32(dst, math.Float32bits(1+v))
+			dst = dst[4:]
+		}
+	}
+}
+
+// permuted is the rows of a source, or the numbers of a vector, in another order.
+type permuted struct {
+	of    source
+	index []int
+}
+
+func (r Permute) open(files Tensors) (source, error) {
+	of, err := r.Of.open(files)
+	if err != nil {
+		return nil, err
+	}
+	s := of.shape()
+	n := s.Rows
+	if n == 1 {
+		n = s.Cols
+		if s.Format.Block() != 1 {
+			return nil, fmt.Errorf("%s is %s, whose numbers cannot be permuted; those in F32, F16 and BF16 can", r.Of, s)
+		}
+	}
+	if len(r.Index) != n {
+		return nil, fmt.Errorf("%s is %s, and an order of %d is given", r.Of, s, len(r.Index))
+	}
+	return permuted{of, r.Index}, nil
+}
+
+func (p permuted) shape() Shape { return p.of.shape() }
+
+func (permuted) window(int, int) []byte { return nil }
+
+func (p permuted) read(dst []byte, from, to int) {
+	s := p.of.shape()
+	rowBytes := int(s.Format.RowBytes(s.Cols))
+	if s.Rows == 1 {
+		row, size := make([]byte, rowBytes), s.Format.BlockBytes()
+		fill(p.of, row, 0, 1)
+		for i, at := range p.index {
+			copy(dst[i*size:][:size], row[at*size:])
+		}
+		return
+	}
+	for r := from; r < to; r++ {
+		fill(p.of, dst[:rowBytes], p.index[r], p.index[r]+1)
+		dst = dst[rowBytes:]
+	}
+}

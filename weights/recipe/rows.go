@@ -1,0 +1,44 @@
+package recipe
+
+import "fmt"
+
+// span is some rows of a source.
+type span struct {
+	of       source
+	from, to int
+}
+
+func (r Rows) open(files Tensors) (source, error) {
+	of, err := r.Of.open(files)
+	if err != nil {
+		return nil, err
+	}
+	s := of.shape()
+	if v, ok := of.(*strided); ok && s.Rows == 1 {
+		return v.numbers(r)
+	}
+	if r.From < 0 || r.From > r.To || r.To > s.Rows {
+		return nil, fmt.Errorf("%s has %d rows, and rows %d to %d are wanted", r.Of, s.Rows, r.From, r.To-1)
+	}
+	return &span{of, r.From, r.To}, nil
+}
+
+// numbers is some numbers of a vector.
+func (s *strided) numbers(r Rows) (source, error) {
+	if block := s.format.Block(); r.From < 0 || r.From > r.To || r.To > s.cols || r.From%block != 0 || r.To%block != 0 {
+		return nil, fmt.Errorf("%s has %d numbers in blocks of %d, and numbers %d to %d are wanted", r.Of, s.cols, block, r.From, r.To-1)
+	}
+	part := *s
+	part.data, part.cols = s.data[r.From/s.format.Block()*s.col:], r.To-r.From
+	return &part, nil
+}
+
+func (s *span) shape() Shape {
+	shape := s.of.shape()
+	shape.Rows = s.to - s.from
+	return shape
+}
+
+func (s *span) window(from, to int) []byte { return s.of.window(s.from+from, s.from+to) }
+
+func (s *span) read(dst []byte, from, to int) { s.of.read(dst, s.from+from, s.from+to) }
