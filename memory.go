@@ -166,7 +166,7 @@ func bytesIn(g *graph.Graph, f quant.Format) (n int64) {
 	for _, w := range g.Weights {
 		each := w.Bytes()
 		if in := w.In.Len(); w.Out.Len() > 1 && in%f.Block() == 0 {
-			each = min(each, int64(w.Out.Len())*f.RowBytes(in))
+			each = min(each, int64(w.Matrices())*int64(w.Out.Len())*f.RowBytes(in))
 		}
 		n += each
 	}

@@ -70,7 +70,7 @@ func (m *Model) readHead() (err error) {
 	if !m.Encoder() {
 		return nil
 	}
-	if types, ok := m.dir.Model.Find("token_types.weight"); ok {
+	if types, ok := m.dir.Model.Lookup("token_types.weight"); ok {
 		m.segments = types.Rows
 	}
 	m.head, err = m.dir.Head()

@@ -19,9 +19,9 @@ type Device interface {
 	// Alloc gets n bytes of zeroed device memory; what names their use in an error. Free gives them back.
 	Alloc(n int64, what string) (Buffer, error)
 	Free(Buffer)
-	// Place makes a weight resident. t is borrowed until Close: on a CPU it is usually used where it lies. Where w is of another format
-	// than t, which is in floats then, the device rounds it.
-	Place(w *graph.Weight, t quant.Tensor) (Weight, error)
+	// Place makes a weight resident. Its matrices, one or those of a stack, are borrowed until Close: on a CPU they are usually used
+	// where they lie. Where w is of another format than they are, which are in floats then, the device quantises them.
+	Place(w *graph.Weight, matrices []quant.Tensor) (Weight, error)
 	// Run computes one step. It returns when the step is done, or, on a device that runs by itself, when it is
 	// queued: Read waits for it.
 	Run(launches []Launch, b *Batch) error

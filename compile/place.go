@@ -1,101 +1,63 @@
 package compile
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
-// place makes the graph's weights resident. A weight that is in the file as the graph means it is handed over as the
-// window into the file; only a changed one is copied.
-func (p *Program) place(files Tensors) (map[*graph.Weight]backend.Weight, error) {
-	placed := map[*graph.Weight]backend.Weight{}
-	changed := map[change]quant.Tensor{}
+// placed is a weight on the device, and the matrices it was placed from.
+type placed struct {
+	backend.Weight
+	from []quant.Tensor
+}
+
+// place makes the graph's weights resident. A matrix that is in the file as the graph means it is handed over as the
+// window into the file; only one that has to be made is copied.
+func (p *Program) place(files Tensors) (map[*graph.Weight]placed, error) {
+	all := map[*graph.Weight]placed{}
 	for _, w := range p.Graph.Weights {
-		t, err := find(files, w, changed)
+		from, err := matrices(files, w)
 		if err != nil {
 			return nil, err
 		}
-		r, err := p.dev.Place(w, t)
+		r, err := p.dev.Place(w, from)
 		if err != nil {
 			return nil, fmt.Errorf("compile: weight %s: %w", w.Name, err)
 		}
-		placed[w] = r
+		all[w] = placed{r, from}
 	}
-	return placed, nil
+	return all, nil
 }
 
-// change is a tensor of a file and what is done to it.
-type change struct {
-	tensor string
-	to     graph.Change
+// matrices are those of a weight, as its recipe makes them of the file.
+func matrices(files Tensors, w *graph.Weight) ([]quant.Tensor, error) {
+	if w.Recipe == nil {
+		return nil, fmt.Errorf("compile: weight %s is of a model without a file; give the model's weights", w.Name)
+	}
+	m, err := recipe.Open(w.Recipe, files)
+	if err != nil {
+		return nil, fmt.Errorf("compile: weight %s: %w", w.Name, err)
+	}
+	n := w.Matrices()
+	if rows, cols := n*w.Out.Len(), w.In.Len(); m.Rows != rows || m.Cols != cols {
+		return nil, fmt.Errorf("compile: weight %s: %s is %s, and %d × %d is wanted", w.Name, w.Recipe, m.Shape, rows, cols)
+	}
+	return m.Parts(n)
 }
 
-// find is the tensor that w stands for; changed keeps what other parts of the same tensor need again.
-func find(files Tensors, w *graph.Weight, changed map[change]quant.Tensor) (quant.Tensor, error) {
-	key := change{w.Source.Tensor, w.Source.Change}
-	t, ok := changed[key]
-	if !ok {
-		if t, ok = files.Tensor(w.Source.Tensor); !ok {
-			return t, fmt.Errorf("compile: the file has no tensor %s for weight %s", w.Source.Tensor, w.Name)
-		}
-		if w.Source.Change != graph.AsIs {
-			var err error
-			if t, err = Changed(t, w.Source.Change, w.In.Len()); err != nil {
-				return t, fmt.Errorf("compile: tensor %s: %w", w.Source.Tensor, err)
-			}
-			changed[key] = t
-		}
+// release lets go of what a kernel has its own copy of in the file, or has the weight do it when it has.
+func (w placed) release(files Tensors) {
+	if later, ok := w.Weight.(backend.DeferredUpload); ok {
+		later.WhenCopied(files.Release)
+		return
 	}
-	rows, cols := w.Out.Len(), w.In.Len()
-	switch {
-	case t.Rows == rows && t.Cols == cols:
-		return t, nil
-	case t.Rows == 1 && rows == 1: // part of a vector
-		return quant.NewTensor(t.Format, 1, cols, t.Data[t.Format.RowBytes(w.Source.From):t.Format.RowBytes(w.Source.From+cols)])
-	default:
-		return t.RowSpan(w.Source.From, w.Source.From+rows), nil
-	}
-}
-
-// Changed is a tensor of a file turned into what the graph means by it, rows of so many numbers; the data is new.
-func Changed(t quant.Tensor, c graph.Change, cols int) (quant.Tensor, error) {
-	if c.OfExperts() {
-		rows := t.Rows * t.Cols / cols
-		first, every := c.Columns()
-		rows /= every
-		data := make([]byte, int64(rows)*t.Format.RowBytes(cols))
-		err := t.Gather(data, cols, 0, rows, quant.Columns{First: first, Every: every, Down: c.Transposes()})
-		return quant.Tensor{Format: t.Format, Rows: rows, Cols: cols, Data: data}, err
-	}
-	switch c {
-	case graph.Transpose:
-		size := t.Format.BlockBytes()
-		if t.Format.Block() != 1 {
-			return t, fmt.Errorf("a tensor in %s cannot be transposed; only F32, F16 and BF16 can", t.Format)
+	for _, t := range w.from {
+		if w.Bytes() > 0 {
+			files.Release(t.Data)
 		}
-		data := make([]byte, len(t.Data))
-		for r := range t.Rows {
-			for k := range t.Cols {
-				copy(data[(k*t.Rows+r)*size:][:size], t.Data[(r*t.Cols+k)*size:])
-			}
-		}
-		return quant.NewTensor(t.Format, t.Cols, t.Rows, data)
-	case graph.PlusOne:
-		row := make([]float32, t.Cols)
-		data := make([]byte, 0, 4*t.Rows*t.Cols)
-		for r := range t.Rows {
-			quant.Decode(t.Format, row, t.Row(r))
-			for _, x := range row {
-				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(1+x))
-			}
-		}
-		return quant.NewTensor(quant.F32, t.Rows, t.Cols, data)
-	default:
-		return t, nil
 	}
 }

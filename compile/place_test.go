@@ -7,6 +7,7 @@ import (
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // files is a model file in memory.
@@ -41,40 +42,44 @@ func decode(q quant.Tensor) []float32 {
 
 func axis(n int) graph.Axis { return graph.Axis{Name: "a", Count: n, Size: 1} }
 
-// TestFind: parts of matrices and vectors, transposed and plus one.
-func TestFind(t *testing.T) {
+// TestMatrices: a weight is a window into the file, a stack is one for each matrix, and what has to be made is made.
+func TestMatrices(t *testing.T) {
+	file := counting(t, quant.F32, 4, 3)
 	for name, c := range map[string]struct {
-		tensor  quant.Tensor
-		out, in int
-		from    int
-		change  graph.Change
-		want    []float32
+		weight graph.Weight
+		window bool
+		want   [][]float32
 	}{
-		"whole":          {counting(t, quant.F16, 2, 3), 2, 3, 0, graph.AsIs, []float32{0, 1, 2, 3, 4, 5}},
-		"rows":           {counting(t, quant.BF16, 4, 2), 2, 2, 1, graph.AsIs, []float32{2, 3, 4, 5}},
-		"of a vector":    {counting(t, quant.F32, 1, 6), 1, 2, 3, graph.AsIs, []float32{3, 4}},
-		"transposed":     {counting(t, quant.F32, 2, 3), 3, 2, 0, graph.Transpose, []float32{0, 3, 1, 4, 2, 5}},
-		"transposed row": {counting(t, quant.F16, 2, 3), 1, 2, 2, graph.Transpose, []float32{2, 5}},
-		"plus one":       {counting(t, quant.BF16, 1, 3), 1, 3, 0, graph.PlusOne, []float32{1, 2, 3}},
+		"whole":      {graph.Weight{Out: axis(4), In: axis(3), Recipe: recipe.Tensor("t")}, true, [][]float32{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}},
+		"stack":      {graph.Weight{Stack: axis(2), Out: axis(2), In: axis(3), Recipe: recipe.Tensor("t")}, true, [][]float32{{0, 1, 2, 3, 4, 5}, {6, 7, 8, 9, 10, 11}}},
+		"transposed": {graph.Weight{Stack: axis(3), Out: axis(1), In: axis(4), Recipe: recipe.Transpose{Of: recipe.Tensor("t"), Count: 1}}, false, [][]float32{{0, 3, 6, 9}, {1, 4, 7, 10}, {2, 5, 8, 11}}},
 	} {
-		w := &graph.Weight{Name: "w", Out: axis(c.out), In: axis(c.in), Source: graph.Source{Tensor: "t", From: c.from, Change: c.change}}
-		got, err := find(files{"t": c.tensor}, w, map[change]quant.Tensor{})
+		got, err := matrices(files{"t": file}, &c.weight)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
-		} else if x := decode(got); !slices.Equal(x, c.want) {
-			t.Errorf("%s: %v and should be %v", name, x, c.want)
+			continue
+		}
+		for i, want := range c.want {
+			if x := decode(got[i]); !slices.Equal(x, want) {
+				t.Errorf("%s: matrix %d is %v and should be %v", name, i, x, want)
+			}
+		}
+		if window := &got[0].Data[0] == &file.Data[0]; window != c.window {
+			t.Errorf("%s lies in the file: %v, want %v", name, window, c.window)
 		}
 	}
 }
 
-func TestFindErrors(t *testing.T) {
+func TestMatricesErrors(t *testing.T) {
 	all := files{"t": counting(t, quant.Q8_0, 2, 32)}
-	for want, source := range map[string]graph.Source{
-		"no tensor missing for weight w":        {Tensor: "missing"},
-		"a tensor in Q8_0 cannot be transposed": {Tensor: "t", Change: graph.Transpose},
+	for want, r := range map[string]recipe.Recipe{
+		"weight w: the file has no tensor missing":                        recipe.Tensor("missing"),
+		"weight w: tensor t is in Q8_0, which cannot be transposed":       recipe.Transpose{Of: recipe.Tensor("t"), Count: 1},
+		"weight w: t[0:1] is 1 × 32 in Q8_0, and 2 × 32 is wanted":        recipe.Rows{Of: recipe.Tensor("t"), From: 0, To: 1},
+		"weight w is of a model without a file; give the model's weights": nil,
 	} {
-		w := &graph.Weight{Name: "w", Out: axis(2), In: axis(32), Source: source}
-		if _, err := find(all, w, map[change]quant.Tensor{}); err == nil || !strings.Contains(err.Error(), want) {
+		w := &graph.Weight{Name: "w", Out: axis(2), In: axis(32), Recipe: r}
+		if _, err := matrices(all, w); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v; it should say %q", err, want)
 		}
 	}

@@ -11,13 +11,13 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // Tensors gives the tensors of a model file by the file's names. Release says that a device has its own copy of some bytes
 // of one; bytes that are of no file are left alone.
 type Tensors interface {
-	Tensor(name string) (t quant.Tensor, ok bool)
+	recipe.Tensors
 	Release(part []byte)
 }
 
@@ -138,7 +138,7 @@ func (p *Program) heaviestFirst() []int {
 }
 
 // bind makes the launch of node i. A weight that the kernel has its own copy of is let go of in the file.
-func (p *Program) bind(i int, k backend.Kernel, scratch backend.Buffer, weights map[*graph.Weight]backend.Weight, files Tensors) error {
+func (p *Program) bind(i int, k backend.Kernel, scratch backend.Buffer, weights map[*graph.Weight]placed, files Tensors) error {
 	n := p.Graph.Nodes[i]
 	a := backend.Args{Limits: p.Limits, Scratch: scratch}
 	for _, v := range n.In {
@@ -148,26 +148,17 @@ func (p *Program) bind(i int, k backend.Kernel, scratch backend.Buffer, weights 
 		a.Out = append(a.Out, p.buffer(v))
 	}
 	for _, w := range n.Weights {
-		a.Weights = append(a.Weights, weights[w])
+		a.Weights = append(a.Weights, weights[w].Weight)
 	}
 	l, err := k.Bind(n, a)
 	if err != nil {
 		return fmt.Errorf("compile: kernel %s for node %s: %w", k.Name(), n, err)
 	}
 	for _, w := range n.Weights {
-		release(files, w, weights[w])
+		weights[w].release(files)
 	}
 	p.launches[i], p.kernels[i] = l, k.Name()
 	return nil
-}
-
-// release lets go of what a kernel has its own copy of in the file, or has the weight do it when it has.
-func release(files Tensors, w *graph.Weight, placed backend.Weight) {
-	if later, ok := placed.(backend.DeferredUpload); ok {
-		later.WhenCopied(files.Release)
-	} else if t, ok := files.Tensor(w.Source.Tensor); ok && placed.Bytes() > 0 {
-		files.Release(t.Data)
-	}
 }
 
 // unfuse takes apart the fused ops that the device has no kernel for.

@@ -7,18 +7,21 @@ import (
 	"strings"
 
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
-// Found is what a Finder knows of a weight: its number format, where it is, and its size as the graph means it (after
-// Source.Change). Rows 0 says that there is no file behind it: the weight has whatever size is asked for.
-type Found struct {
+// Stored is what is known of a tensor of the model: its number format, its size and the recipe that makes it of the file's tensors. A
+// vector is one row, and matrices of a stack lie one below the other. Rows 0 says that there is no file: the tensor has whatever size is
+// asked for.
+type Stored struct {
 	Format     quant.Format
 	Rows, Cols int
-	Source     Source
+	Recipe     recipe.Recipe
+	Err        error // why the recipe does not fit the file
 }
 
-// Finder looks up a weight by its name in the graph; ok is false when the model has no such weight.
-type Finder func(name string) (f Found, ok bool)
+// Lookup finds a tensor by its name in GGUF's naming; ok is false when the model has no such tensor.
+type Lookup func(name string) (s Stored, ok bool)
 
 // Builder builds a Graph. Its errors stick: after the first, calls return harmless values and Finish returns that
 // error with the line of the model's code that caused it.
@@ -26,7 +29,7 @@ type Builder struct {
 	act     Type // element type of the activations
 	cacheAs Type // element type of keys and values
 	g       *Graph
-	find    Finder
+	lookup  Lookup
 	names   map[string]*Weight
 	values  map[string]int // how often a value's name was asked for
 	shared  map[*Rotation]*Value
@@ -35,66 +38,76 @@ type Builder struct {
 	err     error
 }
 
-// NewBuilder starts a graph. find says which weights there are; act and cache are the element types of activations
+// NewBuilder starts a graph. lookup says which tensors there are; act and cache are the element types of activations
 // and of cached keys and values.
-func NewBuilder(name string, find Finder, act, cache Type) *Builder {
+func NewBuilder(name string, lookup Lookup, act, cache Type) *Builder {
 	return &Builder{
 		act: act, cacheAs: cache,
-		g: &Graph{Name: name}, find: find,
+		g: &Graph{Name: name}, lookup: lookup,
 		names: map[string]*Weight{}, values: map[string]int{}, shared: map[*Rotation]*Value{}, layer: NoLayer,
 	}
 }
 
-// Has reports whether the model brings a weight of this name.
+// Has reports whether the model brings a tensor of this name.
 func (b *Builder) Has(name string) bool {
-	_, ok := b.find(name)
+	_, ok := b.lookup(name)
 	return ok
 }
 
-// Rows is how many rows the model's weight of this name has; 0 when there is none, or only a shape and no weights.
+// Rows is how many rows the model's tensor of this name has; 0 when there is none, or only a shape and no weights.
 func (b *Builder) Rows(name string) int {
-	f, _ := b.find(name)
-	return f.Rows
+	s, _ := b.lookup(name)
+	return s.Rows
 }
 
 // Weight asks for a matrix of out × in; a vector is 1 × its axis. Asking again for the same name gives the same
 // weight.
 func (b *Builder) Weight(name string, out, in Axis) *Weight {
-	return b.weight(name, name, 0, out, in, true)
+	return b.weight(&Weight{Name: name, Tensor: name, Out: out, In: in}, true)
+}
+
+// Stack asks for matrices of out × in that lie one below the other, one for each of an axis, such as experts; of vectors, out is 1.
+func (b *Builder) Stack(name string, stack, out, in Axis) *Weight {
+	return b.weight(&Weight{Name: name, Tensor: name, Stack: stack, Out: out, In: in}, true)
 }
 
 // Part asks for rows [from, from+out) of a matrix that holds several weights one below the other, as Phi-3's qkv does.
 func (b *Builder) Part(name string, from int, out, in Axis) *Weight {
-	return b.weight(fmt.Sprintf("%s[%d:%d]", name, from, from+out.Len()), name, from, out, in, false)
+	return b.weight(&Weight{Name: fmt.Sprintf("%s[%d:%d]", name, from, from+out.Len()), Tensor: name, From: from, Out: out, In: in}, false)
 }
 
-// weight asks for rows [from, from+out) of the matrix called whole; all says that there should be no others.
-func (b *Builder) weight(name, whole string, from int, out, in Axis, all bool) *Weight {
-	if w, ok := b.names[name]; ok {
-		if w.Out.Len() != out.Len() || w.In.Len() != in.Len() {
-			b.fail("weight %s is wanted as %d × %d here and as %d × %d at %s", name, out.Len(), in.Len(), w.Out.Len(), w.In.Len(), w.At)
+// weight adds w, unless there is one of its name already; all says that it is all of its tensor.
+func (b *Builder) weight(w *Weight, all bool) *Weight {
+	rows, cols := w.Matrices()*w.Out.Len(), w.In.Len()
+	if old, ok := b.names[w.Name]; ok {
+		if old.Matrices()*old.Out.Len() != rows || old.In.Len() != cols {
+			b.fail("weight %s is wanted as %d × %d here and as %d × %d at %s", w.Name, rows, cols, old.Matrices()*old.Out.Len(), old.In.Len(), old.At)
 		}
-		return w
+		return old
 	}
-	w := &Weight{Name: name, Out: out, In: in, Format: quant.F32, At: b.caller()}
-	b.names[name] = w
+	w.Format, w.At = quant.F32, b.caller()
+	b.names[w.Name] = w
 	b.g.Weights = append(b.g.Weights, w)
-	f, ok := b.find(whole)
-	rows, cols := out.Len(), in.Len()
-	fits := f.Cols == cols && (f.Rows == rows || !all && f.Rows >= from+rows)
-	if f.Rows == 1 && rows == 1 && !all { // a part of a vector is cut from its only row
-		fits = f.Cols >= from+cols
+	s, ok := b.lookup(w.Tensor)
+	length, size := rows, s.Rows
+	if s.Rows == 1 && rows == 1 { // a part of a vector is cut from its only row
+		length, size = cols, s.Cols
 	}
+	fits := size == length || !all && size >= w.From+length
 	switch {
 	case !ok:
-		b.fail("the model has no weight %s (%d × %d)", whole, rows, cols)
-	case f.Rows != 0 && !fits:
-		b.fail("weight %s (tensor %s) is %d × %d, and the configuration asks for %d × %d", name, f.Source.Tensor, f.Rows, f.Cols, rows, cols)
-	case cols%f.Format.Block() != 0:
-		b.fail("weight %s has rows of %d numbers, which do not divide into %s blocks of %d", whole, cols, f.Format, f.Format.Block())
+		b.fail("the model has no weight %s (%d × %d)", w.Tensor, rows, cols)
+	case s.Err != nil:
+		b.fail("weight %s: %v", w.Tensor, s.Err)
+	case s.Rows != 0 && (!fits || s.Rows != 1 && s.Cols != cols):
+		b.fail("weight %s (tensor %s) is %d × %d, and the configuration asks for %d × %d", w.Name, s.Recipe, s.Rows, s.Cols, rows, cols)
+	case cols%s.Format.Block() != 0:
+		b.fail("weight %s has rows of %d numbers, which do not divide into %s blocks of %d", w.Tensor, cols, s.Format, s.Format.Block())
 	default:
-		w.Format, w.Source = f.Format, f.Source
-		w.Source.Whole, w.Source.From = whole, from
+		w.Format, w.Recipe = s.Format, s.Recipe
+		if !all && w.Recipe != nil && size != length {
+			w.Recipe = recipe.Rows{Of: w.Recipe, From: w.From, To: w.From + length}
+		}
 	}
 	return w
 }
@@ -104,7 +117,7 @@ func (b *Builder) Vector(name string, a Axis) *Weight { return b.Weight(name, on
 
 // VectorPart asks for numbers [from, from+a) of a vector that holds several one behind the other.
 func (b *Builder) VectorPart(name string, from int, a Axis) *Weight {
-	return b.weight(fmt.Sprintf("%s[%d:%d]", name, from, from+a.Len()), name, from, one, a, false)
+	return b.weight(&Weight{Name: fmt.Sprintf("%s[%d:%d]", name, from, from+a.Len()), Tensor: name, From: from, Out: one, In: a}, false)
 }
 
 var one = Axis{Name: "one", Count: 1, Size: 1}

@@ -7,7 +7,10 @@
 // positions, page tables, lengths) is step data that a backend keeps in fixed buffers; it is never a shape.
 package graph
 
-import "github.com/ridge-llm/ridge/quant"
+import (
+	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
+)
 
 // Axis names the columns of a matrix: Count groups of Size numbers, as in Axis{"heads", 32, 128}. The group is the
 // unit in which an axis may be cut, so that heads are split as heads.
@@ -87,64 +90,36 @@ func (v *Value) RowBytes() int64 {
 	return n
 }
 
-// Weight is a matrix that a model brings along, out features × in features. Its number format is a property of the
-// weight: nodes do not know it and backends choose their kernel by it.
+// Weight is a matrix that a model brings along, out features × in features, or a stack of matrices of one shape, such as those of
+// experts. Its number format is a property of the weight: nodes do not know it and backends choose their kernel by it.
 type Weight struct {
 	Name    string // in GGUF's naming, "blk.0.attn_q.weight"; a part has its rows behind: "blk.0.attn_qkv.weight[0:64]"
-	Out, In Axis
+	Stack   Axis   // of the matrices of a stack, "experts 8"; the zero Axis: there is one matrix
+	Out, In Axis   // of each matrix; a vector is one row
 	Format  quant.Format
-	Source  Source
-	At      string // where in the model's code it was asked for
+	Tensor  string        // that it is, or is a part of, in GGUF's naming
+	From    int           // the part's first row there; of a vector, its first number
+	Recipe  recipe.Recipe // how it is made of the file's tensors; nil: there is no file
+	At      string        // where in the model's code it was asked for
+}
+
+// Matrices is how many there are: one, or those of a stack.
+func (w *Weight) Matrices() int {
+	if w.Stack == (Axis{}) {
+		return 1
+	}
+	return w.Stack.Len()
+}
+
+// Numbers is how many the weight has.
+func (w *Weight) Numbers() int64 {
+	return int64(w.Matrices()) * int64(w.Out.Len()) * int64(w.In.Len())
 }
 
 // Bytes is the size of the whole weight in its format.
-func (w *Weight) Bytes() int64 { return int64(w.Out.Len()) * w.Format.RowBytes(w.In.Len()) }
-
-// Source says where a weight's numbers are: in a tensor of the model file, after Change, from row From on; from number
-// From on when both are a single row.
-type Source struct {
-	Whole  string // the tensor's name in the graph's naming
-	Tensor string // and in the file's
-	Change Change
-	From   int
+func (w *Weight) Bytes() int64 {
+	return int64(w.Matrices()) * int64(w.Out.Len()) * w.Format.RowBytes(w.In.Len())
 }
-
-// Change is what must be done to a tensor of a file before it is the weight that the graph means.
-type Change uint8
-
-const (
-	AsIs      Change = iota
-	Transpose        // the file holds in × out (GPT-2's Conv1D)
-	PlusOne          // the file holds w where the model multiplies by 1 + w (Gemma's norms in Hugging Face files)
-
-	// Of experts whose matrices lie one below the other, as gpt-oss' do in Hugging Face files:
-	TransposeEach // each is in × out
-	TransposeEven // likewise, and these are its columns 0, 2, 4 …
-	TransposeOdd  // and these its columns 1, 3, 5 …
-	Even          // of each row the numbers 0, 2, 4 …
-	Odd           // and 1, 3, 5 …
-)
-
-func (c Change) String() string {
-	return [...]string{"as is", "transposed", "plus one", "each transposed", "even columns transposed", "odd columns transposed", "even columns", "odd columns"}[c]
-}
-
-// Columns is which of a tensor's columns are meant: from the first on every so many.
-func (c Change) Columns() (first, every int) {
-	switch c {
-	case TransposeEven, Even:
-		return 0, 2
-	case TransposeOdd, Odd:
-		return 1, 2
-	}
-	return 0, 1
-}
-
-// OfExperts reports whether the change takes experts' matrices apart.
-func (c Change) OfExperts() bool { return c >= TransposeEach }
-
-// Transposes reports whether what is in × out in the file is out × in in the graph.
-func (c Change) Transposes() bool { return c == Transpose || c >= TransposeEach && c <= TransposeOdd }
 
 // Node is one operation with what it reads and what it makes.
 type Node struct {

@@ -55,7 +55,7 @@ func TestErrors(t *testing.T) {
 			return b.Embed("x", b.Weight("e/Q4_0", axis("vocab", 4), hidden), 0)
 		},
 	} {
-		b := graph.NewBuilder("test", testkit.Find, graph.F32, graph.F32)
+		b := graph.NewBuilder("test", testkit.Lookup, graph.F32, graph.F32)
 		_, err := b.Finish(build(b))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "graph_test.go:") {
 			t.Errorf("error %v; it should say %q and where", err, want)
@@ -66,7 +66,7 @@ func TestErrors(t *testing.T) {
 // TestVerify: a cache that was overwritten may not be read any more.
 func TestVerify(t *testing.T) {
 	kv := graph.Axis{Name: "kv", Count: 1, Size: 8}
-	b := graph.NewBuilder("test", testkit.Find, graph.F32, graph.F32)
+	b := graph.NewBuilder("test", testkit.Lookup, graph.F32, graph.F32)
 	k := b.Embed("k", b.Weight("e", axis("vocab", 4), kv), 0)
 	first := b.KVWrite(b.Cache(0, kv, kv, 0), k, k)
 	b.KVWrite(first, k, k)

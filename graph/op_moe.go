@@ -31,12 +31,16 @@ type MoE struct {
 // SwiGLUAlpha scales gates within the sigmoid of a block with a Clamp.
 const SwiGLUAlpha = 1.702
 
-// An expert's weights among a MoE node's: its matrices and, of a Biased one, their biases.
+// A MoE node's weights: stacks with a matrix for each expert and, of a Biased one, likewise stacked biases.
 const (
-	ExpertGate = iota // [ffn, in]
-	ExpertUp          // [ffn, in]
-	ExpertDown        // [in, ffn]
-	expertMatrices
+	ExpertGate = iota // [experts, ffn, in]
+	ExpertUp          // [experts, ffn, in]
+	ExpertDown        // [experts, in, ffn]
+	ExpertMatrices
+
+	ExpertGateBias = iota - 1 // [experts, 1, ffn]
+	ExpertUpBias              // [experts, 1, ffn]
+	ExpertDownBias            // [experts, 1, in]
 )
 
 // Name implements Op.
@@ -60,14 +64,6 @@ func (o MoE) Attrs() string {
 // String is what people are told of the block.
 func (o MoE) String() string { return o.Attrs() }
 
-// Each is how many weights an expert has: matrices in the order of the constants above, then their biases likewise.
-func (o MoE) Each() int {
-	if o.Biased {
-		return 2 * expertMatrices
-	}
-	return expertMatrices
-}
-
 // held is how many experts the node has the weights of.
 func (o MoE) held() int {
 	if o.Held > 0 {
@@ -76,9 +72,13 @@ func (o MoE) held() int {
 	return o.Experts
 }
 
-// Infer implements Op: x [rows, in], scores [rows, experts], Each weights of the first expert, of the second … → [rows, in].
+// Infer implements Op: x [rows, in], scores [rows, experts], the weights above → [rows, in].
 func (o MoE) Infer(n *Node) ([]Value, error) {
-	if err := arity(n, 2, o.held()*o.Each(), o.held()*o.Each()); err != nil {
+	weights := ExpertMatrices
+	if o.Biased {
+		weights *= 2
+	}
+	if err := arity(n, 2, weights, weights); err != nil {
 		return nil, err
 	}
 	x, scores := n.In[0], n.In[1]
@@ -94,15 +94,14 @@ func (o MoE) Infer(n *Node) ([]Value, error) {
 	ffn := n.Weights[ExpertGate].Out.Len()
 	for i, w := range n.Weights {
 		out, in := ffn, x.Axis.Len()
-		k := i % o.Each()
-		if k%expertMatrices == ExpertDown {
+		if i%ExpertMatrices == ExpertDown {
 			out, in = in, out
 		}
-		if k >= expertMatrices { // a bias
+		if i >= ExpertMatrices { // a bias
 			out, in = 1, out
 		}
-		if w.Out.Len() != out || w.In.Len() != in {
-			return nil, fmt.Errorf("weight %s is %d × %d and %d × %d is wanted", w.Name, w.Out.Len(), w.In.Len(), out, in)
+		if w.Matrices() != o.held() || w.Out.Len() != out || w.In.Len() != in {
+			return nil, fmt.Errorf("weight %s is %d × %d × %d and %d × %d × %d is wanted", w.Name, w.Matrices(), w.Out.Len(), w.In.Len(), o.held(), out, in)
 		}
 	}
 	return []Value{{Rows: x.Rows, Axis: x.Axis, Type: o.To}}, nil

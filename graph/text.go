@@ -3,6 +3,8 @@ package graph
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // String is the graph as text, one node a line: what it makes, from what, with which weights. It is what people
@@ -20,6 +22,11 @@ func (g *Graph) String() string {
 			fmt.Fprintf(&s, "  group %d", c.Group)
 		}
 		s.WriteByte('\n')
+	}
+	for _, w := range g.Weights {
+		if _, plain := w.Recipe.(recipe.Tensor); !plain && w.Recipe != nil {
+			fmt.Fprintf(&s, "  weight %s = %s\n", w.Name, w.Recipe)
+		}
 	}
 	for _, n := range g.Nodes {
 		fmt.Fprintf(&s, "  %s\n", n)
@@ -59,12 +66,16 @@ func (n *Node) String() string {
 	if a := n.Op.Attrs(); a != "" {
 		fmt.Fprintf(&s, " {%s}", a)
 	}
-	shown := n.Weights
-	if o, ok := n.Op.(MoE); ok {
-		shown = shown[:o.Each()] // of the first expert; the others' are like them
-	}
-	for _, w := range shown {
-		fmt.Fprintf(&s, "  %s [%s, %s] %s", w.Name, w.Out, w.In, w.Format)
+	for _, w := range n.Weights {
+		fmt.Fprintf(&s, "  %s", w)
 	}
 	return s.String()
+}
+
+// String is the weight's name, shape and format.
+func (w *Weight) String() string {
+	if w.Matrices() > 1 {
+		return fmt.Sprintf("%s [%s, %s, %s] %s", w.Name, w.Stack, w.Out, w.In, w.Format)
+	}
+	return fmt.Sprintf("%s [%s, %s] %s", w.Name, w.Out, w.In, w.Format)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // Arch is one architecture.
@@ -26,8 +27,8 @@ type Arch struct {
 	// TextDefaults are for multimodal models, whose configuration has the language model's under text_config, without the
 	// fields that are as transformers' class has them.
 	TextDefaults map[string]any
-	// Change says what a tensor of a Hugging Face file needs before it is the weight of this name; nil: nothing.
-	Change func(stem string) graph.Change
+	// Recipe says how the tensor of a stem is made of the Hugging Face file's tensor t that Names has for it; nil: it is t.
+	Recipe func(stem string, t recipe.Tensor, c *Config) recipe.Recipe
 }
 
 // Tensors is a model file as far as a model looks into it: tensors by the file's own names.
@@ -46,122 +47,34 @@ type Model struct {
 	experts quant.Format   // likewise of experts, where it is another; else Invalid
 }
 
-// Find implements graph.Finder over the model's file.
-func (m *Model) Find(name string) (graph.Found, bool) {
+// Lookup implements graph.Lookup over the model's file.
+func (m *Model) Lookup(name string) (graph.Stored, bool) {
 	if m.files == nil {
 		return m.imagine(name)
 	}
-	if !m.HF {
-		t, ok := m.files.Tensor(name)
-		return graph.Found{Format: t.Format, Rows: t.Rows, Cols: t.Cols, Source: graph.Source{Tensor: name}}, ok
+	r := m.recipe(name)
+	if r == nil {
+		return graph.Stored{}, false
 	}
-	if name == "output.weight" && m.Config.Tied {
-		return graph.Found{}, false
+	t, err := recipe.Open(r, m.files)
+	if err != nil {
+		return graph.Stored{Err: err}, true
 	}
-	for _, hf := range m.hfNames(name) {
-		t, ok := m.files.Tensor(hf)
-		if !ok {
-			continue
-		}
-		f := graph.Found{Format: t.Format, Rows: t.Rows, Cols: t.Cols, Source: graph.Source{Tensor: hf}}
-		if m.Arch.Change != nil {
-			f.Source.Change = m.Arch.Change(stem(name))
-		}
-		m.reshape(&f)
-		return f, true
-	}
-	return graph.Found{}, false
-}
-
-// reshape gives a weight the size and format that its change makes of the file's.
-func (m *Model) reshape(f *graph.Found) {
-	switch c := f.Source.Change; {
-	case c == graph.Transpose:
-		f.Rows, f.Cols = f.Cols, f.Rows
-	case c == graph.PlusOne:
-		f.Format = quant.F32 // 1 + w needs more bits than w has
-	case c.OfExperts():
-		_, every := c.Columns()
-		f.Cols /= every
-		if n := m.Config.Experts.Experts; c.Transposes() {
-			f.Rows, f.Cols = n*f.Cols, f.Rows/max(n, 1)
-		}
-	}
+	return graph.Stored{Format: t.Format, Rows: t.Rows, Cols: t.Cols, Recipe: r}, true
 }
 
 // imagine finds any weight of a model without a file: matrices in the chosen format, vectors in F32.
-func (m *Model) imagine(name string) (graph.Found, bool) {
+func (m *Model) imagine(name string) (graph.Stored, bool) {
 	if name == "output.weight" && m.Config.Tied {
-		return graph.Found{}, false
+		return graph.Stored{}, false
 	}
 	if strings.HasSuffix(name, ".bias") || strings.Contains(name, "norm") {
-		return graph.Found{Format: quant.F32}, true
+		return graph.Stored{Format: quant.F32}, true
 	}
 	if m.experts != quant.Invalid && strings.HasSuffix(name, "_exps.weight") {
-		return graph.Found{Format: m.experts}, true
+		return graph.Stored{Format: m.experts}, true
 	}
-	return graph.Found{Format: m.format}, true
-}
-
-// stem is a weight's name without the numbers of layer and expert: "blk.3.ffn_up.7.weight" → "blk.N.ffn_up.E.weight".
-func stem(name string) string {
-	parts := strings.Split(name, ".")
-	if len(parts) > 2 && parts[0] == "blk" {
-		parts[1] = "N"
-		if len(parts) == 5 {
-			parts[3] = "E"
-		}
-	}
-	return strings.Join(parts, ".")
-}
-
-// hfNames lists what a Hugging Face file may call a weight: with the base model's prefix and without, by itself or as the
-// language part of a multimodal model.
-func (m *Model) hfNames(name string) []string {
-	parts := strings.Split(name, ".")
-	kind := parts[len(parts)-1] // weight or bias
-	key := strings.TrimSuffix(stem(name), "."+kind)
-	if hf, ok := m.Arch.Names[key+"."+kind]; ok {
-		return []string{strings.Replace(hf, "N", parts[1], 1)}
-	}
-	hf, ok := m.Arch.Names[key]
-	if !ok {
-		hf, ok = commonNames[key]
-	}
-	if !ok {
-		return nil
-	}
-	if parts[0] == "blk" {
-		hf = strings.Replace(hf, "N", parts[1], 1)
-		if len(parts) == 5 {
-			hf = strings.Replace(hf, "E", parts[3], 1)
-		}
-	}
-	hf += "." + kind
-	names := []string{hf, "language_model." + hf}
-	if base, bare, ok := strings.Cut(hf, "."); ok && base != "lm_head" {
-		names = append(names, bare, base+".language_model."+bare)
-	}
-	return names
-}
-
-// commonNames are the names of the Llama family, which most architectures share.
-var commonNames = map[string]string{
-	"token_embd":        "model.embed_tokens",
-	"output_norm":       "model.norm",
-	"output":            "lm_head",
-	"blk.N.attn_norm":   "model.layers.N.input_layernorm",
-	"blk.N.attn_q":      "model.layers.N.self_attn.q_proj",
-	"blk.N.attn_k":      "model.layers.N.self_attn.k_proj",
-	"blk.N.attn_v":      "model.layers.N.self_attn.v_proj",
-	"blk.N.attn_qkv":    "model.layers.N.self_attn.qkv_proj",
-	"blk.N.attn_output": "model.layers.N.self_attn.o_proj",
-	"blk.N.attn_q_norm": "model.layers.N.self_attn.q_norm",
-	"blk.N.attn_k_norm": "model.layers.N.self_attn.k_norm",
-	"blk.N.ffn_norm":    "model.layers.N.post_attention_layernorm",
-	"blk.N.ffn_gate":    "model.layers.N.mlp.gate_proj",
-	"blk.N.ffn_up":      "model.layers.N.mlp.up_proj",
-	"blk.N.ffn_down":    "model.layers.N.mlp.down_proj",
+	return graph.Stored{Format: m.format}, true
 }
 
 // Options chooses what a graph is built for.
@@ -174,7 +87,7 @@ type Options struct {
 
 // Graph builds the model's graph.
 func (m *Model) Graph(o Options) (*graph.Graph, error) {
-	b := graph.NewBuilder(m.Arch.Name, m.Find, o.Act, o.Cache)
+	b := graph.NewBuilder(m.Arch.Name, m.Lookup, o.Act, o.Cache)
 	g, err := b.Finish(m.Arch.Build(b, m.Config))
 	if err != nil || !o.AllHidden || m.Config.Encoder { // an encoder keeps them anyway
 		return g, err

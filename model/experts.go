@@ -1,8 +1,6 @@
 package model
 
 import (
-	"fmt"
-
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -31,25 +29,13 @@ func (f *fields) readExperts(c *Config) {
 func (l layer) experts(x *graph.Value) *graph.Value {
 	o, hidden, ffn := l.c.Experts, l.c.hidden(), l.c.expertFFN()
 	scores := l.linear("ffn_gate_inp", x, l.c.perExpert(), o.Biased)
-	var weights []*graph.Weight
-	for e := range o.Experts {
-		weights = append(weights, l.expert("ffn_gate", e, ffn, hidden), l.expert("ffn_up", e, ffn, hidden), l.expert("ffn_down", e, hidden, ffn))
-		if o.Biased {
-			weights = append(weights, l.expertBias("ffn_gate", e, ffn), l.expertBias("ffn_up", e, ffn), l.expertBias("ffn_down", e, hidden))
-		}
+	stack := func(stem string, out, in graph.Axis) *graph.Weight {
+		return l.b.Stack(l.name(stem), l.c.perExpert(), out, in)
+	}
+	weights := []*graph.Weight{stack("ffn_gate_exps.weight", ffn, hidden), stack("ffn_up_exps.weight", ffn, hidden), stack("ffn_down_exps.weight", hidden, ffn)}
+	if o.Biased {
+		one := graph.Axis{Name: "one", Count: 1, Size: 1}
+		weights = append(weights, stack("ffn_gate_exps.bias", one, ffn), stack("ffn_up_exps.bias", one, ffn), stack("ffn_down_exps.bias", one, hidden))
 	}
 	return l.b.MoE(l.name("ffn_experts"), x, scores, o, weights)
-}
-
-// expert is a matrix of one expert. A file holds those of all one below the other, as GGUF does, or each by itself.
-func (l layer) expert(stem string, e int, out, in graph.Axis) *graph.Weight {
-	if all := l.name(stem + "_exps.weight"); l.b.Has(all) {
-		return l.b.Part(all, e*out.Len(), out, in)
-	}
-	return l.matrix(fmt.Sprintf("%s.%d", stem, e), out, in)
-}
-
-// expertBias is a bias of one expert, a row among those of all.
-func (l layer) expertBias(stem string, e int, out graph.Axis) *graph.Weight {
-	return l.b.Part(l.name(stem+"_exps.bias"), e, graph.Axis{Name: "one", Count: 1, Size: 1}, out)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // Export is a model in GGUF's terms: what a GGUF file that holds it says and contains.
@@ -20,19 +21,21 @@ type Export struct {
 
 // Exported is a tensor of the file to be written, under its GGUF name.
 type Exported struct {
-	Name       string
-	Rows, Cols int          // of the tensor as it is to be written; a vector is one row
-	Format     quant.Format // of the numbers in the model's own file; F32 for Values
-	Tensor     string       // in the model's own file
-	Change     graph.Change // from that file to the graph
-	Pair       *Head        // not nil: rows that turn together, half a head apart so far, become neighbours
-	Values     []float32    // not nil: the numbers themselves, which no tensor of the model's own file holds
-	Experts    int          // whose matrices lie one below the other; 0: it is no such tensor
-	Stack      []string     // not nil: in the model's own file each of them is a tensor by itself
+	Name   string
+	Shape  []int         // slowest dimension first
+	Format quant.Format  // of the numbers that Recipe makes; F32 for Values
+	Recipe recipe.Recipe // over the tensors of the model's own file
+	Values []float32     // not nil: the numbers themselves, which no tensor of the model's own file holds
 }
 
-// Head is how the rows of queries or keys divide into heads, and how many of a head's rows turn.
-type Head struct{ Size, Turning int }
+// Size is the tensor as a matrix: the last dimension makes the columns.
+func (x *Exported) Size() (rows, cols int) {
+	rows, cols = 1, x.Shape[len(x.Shape)-1]
+	for _, n := range x.Shape[:len(x.Shape)-1] {
+		rows *= n
+	}
+	return rows, cols
+}
 
 // Export says how to write the model as GGUF. What it says is read back and compared; a model that GGUF's keys cannot
 // describe is refused, with what they would lose.
@@ -45,7 +48,7 @@ func (m *Model) Export() (*Export, error) {
 	for key, v := range m.Meta {
 		e.Meta[m.Arch.Name+"."+key] = v
 	}
-	e.Tensors = append(m.divisors(), m.stacked(whole(g))...)
+	e.Tensors = append(m.divisors(), m.whole(g)...)
 	back, err := FromGGUF("the GGUF file to be written", e.Meta, readBack{e})
 	if err != nil {
 		return nil, err
@@ -53,56 +56,47 @@ func (m *Model) Export() (*Export, error) {
 	if err := m.same(back.Config); err != nil {
 		return nil, err
 	}
-	m.pair(e, back.Config)
+	m.interleave(e, back.Config)
 	return e, nil
 }
 
-// whole lists the tensors that a graph's weights lie in; parts of one tensor count once.
-func whole(g *graph.Graph) []Exported {
+// whole lists the tensors that a graph's weights are or are parts of, as far as it uses them.
+func (m *Model) whole(g *graph.Graph) []Exported {
 	var list []Exported
 	at := map[string]int{}
 	for _, w := range g.Weights {
-		rows, cols := w.Source.From+w.Out.Len(), w.In.Len()
-		if w.Out.Len() == 1 && !strings.HasSuffix(w.Source.Whole, "_exps.bias") { // a vector, or a part of one; not one of many
-			rows, cols = 1, w.Source.From+w.In.Len()
+		rows, cols := w.From+w.Out.Len(), w.In.Len()
+		vector := w.Out.Len() == 1 && w.Matrices() == 1
+		if vector {
+			rows, cols = 1, w.From+w.In.Len()
 		}
-		name := w.Source.Whole
-		i, known := at[name]
+		i, known := at[w.Tensor]
 		if !known {
 			i = len(list)
-			at[name] = i
-			list = append(list, Exported{Name: name, Format: w.Format, Tensor: w.Source.Tensor, Change: w.Source.Change})
+			at[w.Tensor] = i
+			stored, _ := m.Lookup(w.Tensor)
+			list = append(list, Exported{Name: w.Tensor, Shape: []int{0, 0}, Format: w.Format, Recipe: stored.Recipe})
 		}
-		list[i].Rows, list[i].Cols = max(list[i].Rows, rows), max(list[i].Cols, cols)
+		x := &list[i]
+		switch {
+		case vector:
+			x.Shape = []int{max(x.Shape[len(x.Shape)-1], cols)}
+		case w.Matrices() == 1:
+			x.Shape = []int{max(x.Shape[0], rows), cols}
+		case w.Out.Len() == 1:
+			x.Shape = []int{w.Matrices(), cols}
+		default:
+			x.Shape = []int{w.Matrices(), rows, cols}
+		}
+	}
+	for i := range list {
+		x := &list[i]
+		rows, _ := x.Size()
+		if stored, _ := m.Lookup(x.Name); stored.Rows > rows {
+			x.Recipe = recipe.Rows{Of: x.Recipe, From: 0, To: rows}
+		}
 	}
 	return list
-}
-
-// stacked puts the experts' matrices one below the other, as GGUF has them.
-func (m *Model) stacked(list []Exported) []Exported {
-	var all []Exported
-	at := map[string]int{}
-	for _, x := range list {
-		if strings.HasSuffix(x.Name, "_exps.weight") {
-			x.Experts = m.Config.Experts.Experts
-		}
-		name, single := strings.CutSuffix(stem(x.Name), ".E.weight")
-		if !single {
-			all = append(all, x)
-			continue
-		}
-		layer := strings.Split(x.Name, ".")[1]
-		name = strings.Replace(name, "N", layer, 1) + "_exps.weight"
-		i, known := at[name]
-		if !known {
-			i = len(all)
-			at[name] = i
-			all = append(all, Exported{Name: name, Cols: x.Cols, Format: x.Format, Tensor: x.Tensor, Experts: m.Config.Experts.Experts})
-		}
-		all[i].Rows += x.Rows
-		all[i].Stack = append(all[i].Stack, x.Tensor)
-	}
-	return all
 }
 
 // divisors are the rotation's numbers that GGUF keeps in tensors.
@@ -116,7 +110,7 @@ func (m *Model) divisors() []Exported {
 		for i := range d {
 			v[i] = float32(d[i])
 		}
-		return Exported{Name: name, Rows: 1, Cols: len(v), Format: quant.F32, Values: v}
+		return Exported{Name: name, Shape: []int{len(v)}, Format: quant.F32, Values: v}
 	}
 	switch s := r.Scaling; s.Kind {
 	case graph.Llama3Scaling:
@@ -137,19 +131,34 @@ func (m *Model) divisors() []Exported {
 	return nil
 }
 
-// pair marks the queries and keys whose rows a GGUF file holds in another order than the model's own file, because its
-// readers turn neighbours together.
-func (m *Model) pair(e *Export, back *Config) {
+// interleave permutes the rows of queries and keys where a GGUF file holds them in another order than the model's own file: its readers
+// rotate neighbours together, and the model rows that are half a head apart.
+func (m *Model) interleave(e *Export, back *Config) {
 	r := m.Config.Rotation
 	if r == nil || r.Pairing != graph.HalfPairs || back.Rotation.Pairing != graph.AdjacentPairs {
 		return
 	}
 	for i := range e.Tensors {
-		name, _, _ := strings.Cut(strings.TrimPrefix(stem(e.Tensors[i].Name), "blk.N."), ".")
+		x := &e.Tensors[i]
+		name, _, _ := strings.Cut(strings.TrimPrefix(stem(x.Name), "blk.N."), ".")
 		if name == "attn_q" || name == "attn_k" {
-			e.Tensors[i].Pair = &Head{m.Config.HeadDim, r.Dim}
+			x.Recipe = recipe.Permute{Of: x.Recipe, Index: interleaved(x.Shape[0], m.Config.HeadDim, r.Dim)}
 		}
 	}
+}
+
+// interleaved is the order of n rows in heads of so many, of which the first dim rotate: those that rotate together, half of dim apart so
+// far, become neighbours.
+func interleaved(n, head, dim int) []int {
+	index := make([]int, n)
+	for i := range index {
+		within := i % head
+		index[i] = i
+		if within < dim {
+			index[i] = i - within + within/2 + within%2*dim/2
+		}
+	}
+	return index
 }
 
 // readBack is an export as a reader of the written file sees it.
@@ -160,7 +169,8 @@ func (r readBack) Tensor(name string) (quant.Tensor, bool) {
 		if t.Name != name {
 			continue
 		}
-		q := quant.Tensor{Format: t.Format, Rows: t.Rows, Cols: t.Cols}
+		rows, cols := t.Size()
+		q := quant.Tensor{Format: t.Format, Rows: rows, Cols: cols}
 		for _, v := range t.Values {
 			q.Data = binary.LittleEndian.AppendUint32(q.Data, math.Float32bits(v))
 		}
@@ -181,7 +191,7 @@ func (m *Model) same(back *Config) error {
 				return m.lost(field, x, y)
 			}
 		case *graph.Rotation:
-			if err := m.sameTurn(field, x, b.Field(i).Interface().(*graph.Rotation)); err != nil {
+			if err := m.sameRotation(field, x, b.Field(i).Interface().(*graph.Rotation)); err != nil {
 				return err
 			}
 		default:
@@ -193,8 +203,8 @@ func (m *Model) same(back *Config) error {
 	return nil
 }
 
-// sameTurn compares rotations by what they do: the kind of scaling may be another when its frequencies are the same.
-func (m *Model) sameTurn(field string, x, y *graph.Rotation) error {
+// sameRotation compares rotations by what they do: the kind of scaling may be another when its frequencies are the same.
+func (m *Model) sameRotation(field string, x, y *graph.Rotation) error {
 	if x == nil || y == nil || x.Dim != y.Dim || x.Varies() != y.Varies() {
 		if x == y {
 			return nil

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // gemma is Gemma 1 (arXiv:2403.08295): Llama with scaled embeddings, gelu gates and norms that multiply by 1 + w.
@@ -15,7 +16,7 @@ var gemma = Arch{
 		c.Rotation = f.rotation(c, graph.HalfPairs)
 		return c
 	},
-	Change: gemmaChange,
+	Recipe: gemmaRecipe,
 	Build:  preNorm,
 }
 
@@ -38,7 +39,7 @@ var gemma2 = Arch{
 		return c
 	},
 	Names:  sandwichNames,
-	Change: gemmaChange,
+	Recipe: gemmaRecipe,
 	Build:  sandwich,
 }
 
@@ -58,12 +59,12 @@ func gemmaLike(f *fields) *Config {
 	return c
 }
 
-// gemmaChange: Hugging Face files hold norms without their one.
-func gemmaChange(stem string) graph.Change {
+// gemmaRecipe: Hugging Face files hold norms without their one.
+func gemmaRecipe(stem string, t recipe.Tensor, _ *Config) recipe.Recipe {
 	if isNorm(stem) {
-		return graph.PlusOne
+		return recipe.PlusOne{Of: t}
 	}
-	return graph.AsIs
+	return t
 }
 
 // sandwichNames are Hugging Face's names of norms before and after each block.

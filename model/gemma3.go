@@ -35,7 +35,7 @@ var gemma3 = Arch{
 		return c
 	},
 	Names:  sandwichNames,
-	Change: gemmaChange,
+	Recipe: gemmaRecipe,
 	Build:  sandwich,
 }
 

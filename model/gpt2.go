@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // gpt2 is GPT-2 (Radford et al., 2019): learned positions, LayerNorm, biases everywhere, a plain feed-forward block.
@@ -47,11 +48,11 @@ var gpt2 = Arch{
 		"blk.N.ffn_up":      "transformer.h.N.mlp.c_fc",
 		"blk.N.ffn_down":    "transformer.h.N.mlp.c_proj",
 	},
-	Change: func(stem string) graph.Change {
+	Recipe: func(stem string, t recipe.Tensor, _ *Config) recipe.Recipe {
 		if strings.HasPrefix(stem, "blk.") && strings.HasSuffix(stem, ".weight") && !isNorm(stem) {
-			return graph.Transpose
+			return recipe.Transpose{Of: t, Count: 1}
 		}
-		return graph.AsIs
+		return t
 	},
 	Build: func(b *graph.Builder, c *Config) *graph.Value {
 		positions := graph.Axis{Name: "positions", Count: c.Context, Size: 1}

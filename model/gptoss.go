@@ -3,6 +3,7 @@ package model
 import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // gptoss has experts with biases and bounded gates, and a sink for each attention head; every other layer looks back a window
@@ -48,10 +49,20 @@ var gptoss = Arch{
 		"blk.N.ffn_up_exps.bias":     "model.layers.N.mlp.experts.gate_up_proj_bias",
 		"blk.N.ffn_down_exps.bias":   "model.layers.N.mlp.experts.down_proj_bias",
 	},
-	Change: func(stem string) graph.Change {
-		return map[string]graph.Change{
-			"blk.N.ffn_gate_exps.weight": graph.TransposeEven, "blk.N.ffn_up_exps.weight": graph.TransposeOdd, "blk.N.ffn_down_exps.weight": graph.TransposeEach,
-			"blk.N.ffn_gate_exps.bias": graph.Even, "blk.N.ffn_up_exps.bias": graph.Odd,
-		}[stem]
+	Recipe: func(stem string, t recipe.Tensor, c *Config) recipe.Recipe {
+		gates, ups := recipe.Columns{Of: t, First: 0, Every: 2}, recipe.Columns{Of: t, First: 1, Every: 2}
+		switch n := c.Experts.Experts; stem {
+		case "blk.N.ffn_gate_exps.weight":
+			return recipe.Transpose{Of: gates, Count: n}
+		case "blk.N.ffn_up_exps.weight":
+			return recipe.Transpose{Of: ups, Count: n}
+		case "blk.N.ffn_down_exps.weight":
+			return recipe.Transpose{Of: t, Count: n}
+		case "blk.N.ffn_gate_exps.bias":
+			return gates
+		case "blk.N.ffn_up_exps.bias":
+			return ups
+		}
+		return t
 	},
 }

@@ -23,13 +23,13 @@ func TestStoredExperts(t *testing.T) {
 	for _, w := range g.Weights {
 		want := quant.BF16
 		switch {
-		case strings.HasSuffix(w.Source.Whole, "_exps.weight"):
+		case strings.HasSuffix(w.Tensor, "_exps.weight"):
 			want = quant.MXFP4
-		case w.Out.Len() == 1 || strings.HasSuffix(w.Source.Whole, ".bias"):
+		case w.Out.Len() == 1 || strings.HasSuffix(w.Tensor, ".bias"):
 			continue
 		}
 		if seen[w.Format]++; w.Format != want {
-			t.Errorf("%s is %v; %v is right", w.Source.Whole, w.Format, want)
+			t.Errorf("%s is %v; %v is right", w.Tensor, w.Format, want)
 		}
 	}
 	if seen[quant.MXFP4] == 0 || seen[quant.BF16] == 0 {

@@ -28,7 +28,8 @@ func TestShapes(t *testing.T) {
 		}
 		n := 0.0
 		for _, x := range e.Tensors {
-			n += float64(x.Rows) * float64(x.Cols) / 1e6
+			rows, cols := x.Size()
+			n += float64(rows*cols) / 1e6
 		}
 		if want := published[name]; math.Abs(n-want) > 0.001*want {
 			t.Errorf("%s has %.1f million weights, and %.1f are published", name, n, want)

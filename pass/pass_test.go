@@ -62,7 +62,7 @@ func TestSameMeaning(t *testing.T) {
 // TestActQuant: one Quantize for all the matrices in block formats that read a value, none for matrices of floats.
 func TestActQuant(t *testing.T) {
 	axis := graph.Axis{Name: "a", Count: 64, Size: 1}
-	b := graph.NewBuilder("test", testkit.Find, graph.F32, graph.F32)
+	b := graph.NewBuilder("test", testkit.Lookup, graph.F32, graph.F32)
 	x := b.Embed("x", b.Weight("embd", axis, axis), 0)
 	q := b.Linear("q", x, b.Weight("q/Q4_0", axis, axis), nil)
 	k := b.Linear("k", x, b.Weight("k/Q8_0", axis, axis), nil)
@@ -91,7 +91,7 @@ func TestUnknownPass(t *testing.T) {
 // TestWeights: matrices in floats are quantised, but not the one that makes logits; what reads them in BF16 quantises its inputs once.
 func TestWeights(t *testing.T) {
 	axis, odd := graph.Axis{Name: "a", Count: 64, Size: 1}, graph.Axis{Name: "odd", Count: 24, Size: 1}
-	b := graph.NewBuilder("test", testkit.Find, graph.BF16, graph.BF16)
+	b := graph.NewBuilder("test", testkit.Lookup, graph.BF16, graph.BF16)
 	x := b.Embed("x", b.Weight("embd/BF16", axis, axis), 0)
 	sum := b.Add("sum", b.Linear("q", x, b.Weight("q/BF16", axis, axis), b.Vector("bias", axis)), b.Linear("k", x, b.Weight("k/F16", axis, axis), nil))
 	narrow := b.Linear("narrow", b.Linear("wide", sum, b.Weight("wide/Q4_0", odd, axis), nil), b.Weight("narrow/BF16", axis, odd), nil)
@@ -128,7 +128,7 @@ func TestWeights(t *testing.T) {
 // TestWeightsInFourBits: rows of a multiple of 128 are quantised, and their inputs are not.
 func TestWeightsInFourBits(t *testing.T) {
 	axis, odd := graph.Axis{Name: "a", Count: 128, Size: 1}, graph.Axis{Name: "odd", Count: 192, Size: 1}
-	b := graph.NewBuilder("test", testkit.Find, graph.BF16, graph.BF16)
+	b := graph.NewBuilder("test", testkit.Lookup, graph.BF16, graph.BF16)
 	x := b.Embed("x", b.Weight("embd/BF16", axis, axis), 0)
 	back := b.Linear("narrow", b.Linear("wide", x, b.Weight("wide/BF16", odd, axis), nil), b.Weight("narrow/BF16", axis, odd), nil)
 	g, err := b.Finish(b.Linear("logits", b.SelectRows("selected", back), b.Weight("head/BF16", axis, axis), nil))

@@ -71,7 +71,7 @@ func keyOf(n *graph.Node) string {
 		value(v)
 	}
 	for _, w := range n.Weights {
-		fmt.Fprint(&s, "; ", w.Out.Len(), "×", w.In.Len(), w.Format)
+		fmt.Fprint(&s, "; ", w.Matrices(), "×", w.Out.Len(), "×", w.In.Len(), w.Format)
 	}
 	return s.String()
 }
@@ -122,7 +122,7 @@ func (x *group) probe(n *graph.Node) {
 	x.perRow = minus(minus(b, a), x.perPair)
 	x.perToken = minus(minus(a, x.perRow), x.perPair)
 	if o, ok := n.Op.(graph.MoE); ok {
-		x.experts, x.held = o, len(n.Weights)/o.Each()
+		x.experts, x.held = o, n.Weights[graph.ExpertGate].Matrices()
 		for _, w := range n.Weights {
 			x.all += float64(w.Bytes())
 		}

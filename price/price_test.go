@@ -135,7 +135,7 @@ func builtin(t testing.TB, p *price.Profile) (*graph.Graph, *price.Model) {
 // TestFourBits: weights in INT4 have no curve of their own, and are priced as the same kernels with Q4_0 are.
 func TestFourBits(t *testing.T) {
 	p := *device(t, "h200")
-	b := graph.NewBuilder("test", testkit.Find, p.ActType(), graph.F16)
+	b := graph.NewBuilder("test", testkit.Lookup, p.ActType(), graph.F16)
 	axis := graph.Axis{Name: "a", Count: 4096, Size: 1}
 	g, err := b.Finish(b.Linear("y", b.SelectRows("selected", b.Embed("x", b.Weight("embd", axis, axis), 0)), b.Weight("w/INT4", axis, axis), nil))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // attentionGraph is one layer of attention over tokens that are looked up: equal tokens at equal positions have equal
 // queries, keys and values.
 func attentionGraph(t *testing.T, window int, cached graph.Type) (*graph.Graph, testkit.Weights) {
-	b := graph.NewBuilder("attention", testkit.Find, graph.F32, cached)
+	b := graph.NewBuilder("attention", testkit.Lookup, graph.F32, cached)
 	vocab, kv, heads := graph.Axis{Name: "vocab", Count: 97, Size: 1}, graph.Axis{Name: "kv", Count: 2, Size: 64}, graph.Axis{Name: "heads", Count: 6, Size: 64}
 	feed := func(name string, a graph.Axis) *graph.Value {
 		return b.Embed(name, b.Weight(name+"_embd", vocab, a), 0)

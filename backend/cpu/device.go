@@ -118,7 +118,23 @@ func (d *Device) Free(b backend.Buffer) {
 
 // Place implements backend.Device. Matrices stay where they lie until a kernel wants them otherwise; vectors are small
 // and become F32.
-func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) {
+func (d *Device) Place(w *graph.Weight, matrices []quant.Tensor) (backend.Weight, error) {
+	if w.Stack == (graph.Axis{}) {
+		return d.place(w, matrices[0])
+	}
+	var all stack
+	for _, t := range matrices {
+		one, err := d.place(w, t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// place makes one matrix of a weight resident.
+func (d *Device) place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) {
 	if t.Rows > 1 {
 		if t.Format != w.Format {
 			var err error

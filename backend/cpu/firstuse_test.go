@@ -44,7 +44,7 @@ func (w *watched) bytes(t quant.Tensor) int {
 // products is a chain of n products in a block format; the matrices' rows are no multiple of what is packed together.
 func products(t *testing.T, d *Device, f quant.Format, n int) (*compile.Program, *watched) {
 	t.Helper()
-	b := graph.NewBuilder("products", testkit.Find, graph.F32, graph.F16)
+	b := graph.NewBuilder("products", testkit.Lookup, graph.F32, graph.F16)
 	one := func(name string, size int) graph.Axis { return graph.Axis{Name: name, Count: size, Size: 1} }
 	hidden, wide := one("hidden", 256), one("wide", 300)
 	x := b.Embed("embd", b.Weight("token_embd", one("vocab", 61), hidden), 0)

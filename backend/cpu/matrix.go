@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -34,6 +35,26 @@ func (m *matrix) Bytes() int64 { return m.packed }
 
 // WhenCopied implements backend.DeferredUpload.
 func (m *matrix) WhenCopied(release func([]byte)) { m.release = release }
+
+// stack is the matrices, or vectors, of a stacked weight.
+type stack []backend.Weight
+
+// Bytes implements backend.Weight.
+func (s stack) Bytes() (n int64) {
+	for _, w := range s {
+		n += w.Bytes()
+	}
+	return n
+}
+
+// WhenCopied implements backend.DeferredUpload. Vectors have been copied.
+func (s stack) WhenCopied(release func([]byte)) {
+	for _, w := range s {
+		if m, ok := w.(*matrix); ok {
+			m.WhenCopied(release)
+		}
+	}
+}
 
 // roomFor is what a tensor takes packed, in whole cache lines.
 func roomFor(t quant.Tensor) int64 { return (gemm.PackedBytes(t.Format, t.Rows, t.Cols) + 63) &^ 63 }

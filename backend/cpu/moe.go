@@ -34,8 +34,8 @@ type moe struct {
 // when it cannot.
 func (d *Device) moeKernel(n *graph.Node) string {
 	o := n.Op.(graph.MoE)
-	for i, w := range n.Weights {
-		if i%o.Each() <= graph.ExpertDown && (w.Format.Block() > 1) != (o.ActType == graph.Q8) {
+	for _, w := range n.Weights[:graph.ExpertMatrices] {
+		if (w.Format.Block() > 1) != (o.ActType == graph.Q8) {
 			return ""
 		}
 	}
@@ -55,13 +55,13 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	for e := range o.Experts {
 		var expert [3]*product
 		for i := range expert {
-			matrix := a.Weights[e*o.Each()+i].(*matrix)
+			matrix := a.Weights[i].(stack)[e].(*matrix)
 			if err := d.ready(matrix); err != nil {
 				return nil, err
 			}
 			var bias vector
 			if o.Biased {
-				bias = a.Weights[e*o.Each()+o.Each()/2+i].(vector)
+				bias = a.Weights[graph.ExpertMatrices+i].(stack)[e].(vector)
 			}
 			expert[i] = newProduct(d, matrix, bias)
 		}

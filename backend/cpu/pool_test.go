@@ -94,7 +94,7 @@ func TestStepAllocates(t *testing.T) {
 
 // layers is a small model: attention and a gated feed-forward block, n times.
 func layers(t testing.TB, d *Device, n int) *compile.Program {
-	b := graph.NewBuilder("layers", testkit.Find, graph.F32, graph.F16)
+	b := graph.NewBuilder("layers", testkit.Lookup, graph.F32, graph.F16)
 	one := func(name string, size int) graph.Axis { return graph.Axis{Name: name, Count: size, Size: 1} }
 	hidden, ffn := one("hidden", 256), one("ffn", 512)
 	heads, kv := graph.Axis{Name: "heads", Count: 4, Size: 64}, graph.Axis{Name: "kv", Count: 2, Size: 64}

@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // BenchmarkExperts prints what decoding steps of models of experts take, with random weights, and their launches by kind. Only so many of
@@ -42,9 +43,9 @@ func benchmarkExperts(b *testing.B, m *model.Model, format quant.Format) {
 		b.Fatal(err)
 	}
 	defer d.Close()
-	find := func(name string) (graph.Found, bool) {
-		f, ok := m.Find(name)
-		f.Source.Tensor = name
+	lookup := func(name string) (graph.Stored, bool) {
+		f, ok := m.Lookup(name)
+		f.Recipe = recipe.Tensor(name)
 		switch {
 		case name == "output.weight":
 			f.Format = quant.Q8_0
@@ -53,7 +54,7 @@ func benchmarkExperts(b *testing.B, m *model.Model, format quant.Format) {
 		}
 		return f, ok
 	}
-	builder := graph.NewBuilder(m.Arch.Name, find, graph.BF16, graph.BF16)
+	builder := graph.NewBuilder(m.Arch.Name, lookup, graph.BF16, graph.BF16)
 	g, err := builder.Finish(m.Arch.Build(builder, m.Config))
 	if err != nil {
 		b.Fatal(err)

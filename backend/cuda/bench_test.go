@@ -14,6 +14,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // noise gives every tensor of a model from a block of random numbers in its format, each from a place of its own. Norms in F32
@@ -23,8 +24,8 @@ type noise map[string]quant.Tensor
 func newNoise(b *testing.B, g *graph.Graph) noise {
 	n, blocks := noise{}, map[quant.Format][]byte{}
 	for i, w := range g.Weights {
-		rows, cols := w.Source.From+w.Out.Len(), w.In.Len() // of the tensor up to the end of this part of it
-		if n[w.Source.Tensor].Rows >= rows {
+		rows, cols := w.From+w.Matrices()*w.Out.Len(), w.In.Len() // of the tensor up to the end of this part of it
+		if n[w.Tensor].Rows >= rows {
 			continue
 		}
 		var data []byte
@@ -43,7 +44,7 @@ func newNoise(b *testing.B, g *graph.Graph) noise {
 		if err != nil {
 			b.Fatal(err)
 		}
-		n[w.Source.Tensor] = t
+		n[w.Tensor] = t
 	}
 	return n
 }
@@ -144,10 +145,10 @@ func benchmarkLlama8B(b *testing.B, stored, made quant.Format) {
 		b.Fatal(err)
 	}
 	defer d.Close()
-	find := func(name string) (graph.Found, bool) {
-		return graph.Found{Format: stored, Source: graph.Source{Tensor: name}}, true
+	lookup := func(name string) (graph.Stored, bool) {
+		return graph.Stored{Format: stored, Recipe: recipe.Tensor(name)}, true
 	}
-	builder := graph.NewBuilder("llama 8B", find, graph.BF16, graph.BF16)
+	builder := graph.NewBuilder("llama 8B", lookup, graph.BF16, graph.BF16)
 	g, err := builder.Finish(llama8B(builder))
 	if err != nil {
 		b.Fatal(err)

@@ -32,7 +32,7 @@ func TestDraws(t *testing.T) {
 // answers is the tokens of four draws, of which two share a row, step by step.
 func answers(t *testing.T, dev backend.Device) (tokens [4][]int32) {
 	t.Helper()
-	b := graph.NewBuilder("layers", testkit.Find, graph.F32, graph.F32)
+	b := graph.NewBuilder("layers", testkit.Lookup, graph.F32, graph.F32)
 	g, err := b.Finish(layers(b, "", graph.HalfPairs, 64, 64, 0))
 	if err != nil {
 		t.Fatal(err)

@@ -13,17 +13,8 @@ import (
 // The same matrix of all experts of a block lies in one piece, one expert behind the other, so that kernels find an expert's by its
 // number.
 
-// expertsOf is the weights with this place of each expert of a node.
-func expertsOf(a backend.Args, o graph.MoE, place int) []*weight {
-	var list []*weight
-	for e := range o.Experts {
-		list = append(list, a.Weights[e*o.Each()+place].(*weight))
-	}
-	return list
-}
-
 // expertSlabs is matrices on the device as moe.Pack lays them out in a form, or gates and up matrices as moe.PackWoven does.
-func (d *Device) expertSlabs(list, ups []*weight, form quant.Format) (driver.Ptr, error) {
+func (d *Device) expertSlabs(list, ups stack, form quant.Format) (driver.Ptr, error) {
 	first := list[0]
 	if first.packed != 0 {
 		return first.packed, nil
@@ -34,7 +25,7 @@ func (d *Device) expertSlabs(list, ups []*weight, form quant.Format) (driver.Ptr
 		like.Rows *= 2
 	}
 	slabs, bytes := moe.Slabs(like)
-	p, err := d.alloc(int64(len(list))*int64(slabs)*int64(bytes), fmt.Sprintf("%d weights from %s on", len(list), first.name))
+	p, err := d.alloc(int64(len(list))*int64(slabs)*int64(bytes), fmt.Sprintf("the %d weights of %s", len(list), first.name))
 	if err != nil {
 		return 0, err
 	}
@@ -61,13 +52,13 @@ func (d *Device) expertSlabs(list, ups []*weight, form quant.Format) (driver.Ptr
 }
 
 // expertRows is matrices, or biases, on the device as floats of a type, row-major.
-func (d *Device) expertRows(list []*weight, as graph.Type) (driver.Ptr, error) {
+func (d *Device) expertRows(list stack, as graph.Type) (driver.Ptr, error) {
 	first := list[0]
 	if p := first.on[as]; p != 0 {
 		return p, nil
 	}
 	rows, size := first.tensor.Rows, int(as.RowBytes(first.tensor.Cols))
-	p, err := d.alloc(int64(len(list))*int64(rows)*int64(size), fmt.Sprintf("%d weights from %s on", len(list), first.name))
+	p, err := d.alloc(int64(len(list))*int64(rows)*int64(size), fmt.Sprintf("the %d weights of %s", len(list), first.name))
 	if err != nil {
 		return 0, err
 	}
@@ -90,5 +81,5 @@ func (d *Device) expertBiases(a backend.Args, o graph.MoE, place int) (driver.Pt
 	if !o.Biased {
 		return 0, nil
 	}
-	return d.expertRows(expertsOf(a, o, o.Each()/2+place), graph.F32)
+	return d.expertRows(a.Weights[graph.ExpertMatrices+place].(stack), graph.F32)
 }

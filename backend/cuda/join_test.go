@@ -81,13 +81,10 @@ func expertLayers(b *graph.Builder, format string) *graph.Value {
 		o := b.Attention(at("attn"), q, cache, graph.Attention{Scale: 0.0884})
 		x, n = addNorm("sum", x, linear("o", o, hidden))
 		scores := b.Linear(at("router"), n, b.Weight(at("router")+"/BF16", each, hidden), b.Vector(at("router.bias"), each))
-		var weights []*graph.Weight
-		for e := range each.Count {
-			of := func(s string, out, in graph.Axis) *graph.Weight {
-				return b.Weight(fmt.Sprintf("%d.%s.%d%s", i, s, e, format), out, in)
-			}
-			weights = append(weights, of("gate", ffn, hidden), of("up", ffn, hidden), of("down", hidden, ffn))
+		of := func(s string, out, in graph.Axis) *graph.Weight {
+			return b.Stack(fmt.Sprintf("%d.%s%s", i, s, format), each, out, in)
 		}
+		weights := []*graph.Weight{of("gate", ffn, hidden), of("up", ffn, hidden), of("down", hidden, ffn)}
 		x, n = addNorm("out", x, b.MoE(at("experts"), n, scores, graph.MoE{Experts: each.Count, Top: each.Count}, weights))
 	}
 	return b.Linear("logits", b.SelectRows("selected", n), b.Weight("head", vocab, hidden), nil)
@@ -119,7 +116,7 @@ var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
 			caches = caches[i%len(caches):][:1]
 		}
 		for _, cache := range caches {
-			b := graph.NewBuilder("layers", testkit.Find, graph.BF16, cache)
+			b := graph.NewBuilder("layers", testkit.Lookup, graph.BF16, cache)
 			files, err := b.Finish(layers(b, c.format, c.pairing, c.headSize, c.dim, c.window))
 			if err != nil {
 				return nil, err
@@ -141,7 +138,7 @@ var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
 		}
 	}
 	for _, format := range []string{"/BF16", "/Q4_0", "/MXFP4"} {
-		b := graph.NewBuilder("expert layers", testkit.Find, graph.BF16, graph.BF16)
+		b := graph.NewBuilder("expert layers", testkit.Lookup, graph.BF16, graph.BF16)
 		g, err := b.Finish(expertLayers(b, format))
 		if err != nil {
 			return nil, err
@@ -170,7 +167,7 @@ func TestJoined(t *testing.T) {
 // of a step that is timed has its share of its launch's time.
 func TestJoinedCounts(t *testing.T) {
 	d := gpu(t, 0)
-	b := graph.NewBuilder("layers", testkit.Find, graph.BF16, graph.BF16)
+	b := graph.NewBuilder("layers", testkit.Lookup, graph.BF16, graph.BF16)
 	g, err := b.Finish(layers(b, "", graph.HalfPairs, 64, 64, 0))
 	if err != nil {
 		t.Fatal(err)

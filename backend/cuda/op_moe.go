@@ -67,12 +67,10 @@ func countOf(r graph.Rows) int {
 
 // formOf is the form in which the matrices with these places are kept, of all experts alike.
 func formOf(n *graph.Node, places ...int) quant.Format {
-	each, form := n.Op.(graph.MoE).Each(), moe.Form(n.Weights[places[0]].Format)
-	for e := 0; e < len(n.Weights); e += each {
-		for _, place := range places {
-			if moe.Form(n.Weights[e+place].Format) != form {
-				return quant.BF16
-			}
+	form := moe.Form(n.Weights[places[0]].Format)
+	for _, place := range places {
+		if moe.Form(n.Weights[place].Format) != form {
+			return quant.BF16
 		}
 	}
 	return form
@@ -168,10 +166,10 @@ func (d *Device) moeProducts(n *graph.Node, a backend.Args, m moeMemory) (gated,
 	gated, down = expertSizes(n)
 	gated.X, gated.Sorted, gated.Slots, gated.Y = at(a.In[0]), m.down, slots, m.gate
 	down.X, down.BySlot, down.Slots, down.Y = m.gate, true, slots, m.down
-	if gated.W, err = d.expertSlabs(expertsOf(a, o, graph.ExpertGate), expertsOf(a, o, graph.ExpertUp), gated.Format); err != nil {
+	if gated.W, err = d.expertSlabs(a.Weights[graph.ExpertGate].(stack), a.Weights[graph.ExpertUp].(stack), gated.Format); err != nil {
 		return gated, down, err
 	}
-	if down.W, err = d.expertSlabs(expertsOf(a, o, graph.ExpertDown), nil, down.Format); err != nil {
+	if down.W, err = d.expertSlabs(a.Weights[graph.ExpertDown].(stack), nil, down.Format); err != nil {
 		return gated, down, err
 	}
 	for place, bias := range [...]*driver.Ptr{graph.ExpertGate: &gated.Bias, graph.ExpertUp: &gated.UpBias, graph.ExpertDown: &down.Bias} {
@@ -229,7 +227,7 @@ func bindPlainMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, 
 	}
 	var bound [3]*moe.Plain
 	for i, p := range products {
-		list := expertsOf(a, o, i)
+		list := a.Weights[i].(stack)
 		as := list[0].plainType(x.Type)
 		var err error
 		if p.W, err = d.expertRows(list, as); err != nil {

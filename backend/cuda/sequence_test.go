@@ -15,6 +15,7 @@ import (
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // sequenceModels are the models whose launches are recorded: well-known shapes of two layers and a small vocabulary, with matrices in
@@ -111,12 +112,9 @@ func sequenceGraph(shape string, f quant.Format, cache graph.Type) (*graph.Graph
 		return nil, err
 	}
 	for _, w := range g.Weights {
-		w.Source.Tensor = w.Name
+		w.Recipe = recipe.Tensor(w.Name)
 		if w.Out.Len() > 1 && w.In.Len()%f.Block() == 0 && !strings.Contains(w.Name, "_inp") {
 			w.Format = f
-		}
-		if w.Source.Change != graph.AsIs {
-			w.Source.Change = graph.AsIs
 		}
 	}
 	return g, nil

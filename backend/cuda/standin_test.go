@@ -11,6 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // TestOnStandIn has a stand-in for NVIDIA's driver, whose kernels do nothing, run the cases of the op table and whole layers: all that the host does
@@ -75,8 +76,8 @@ type zeros struct{ graph *graph.Graph }
 
 func (z zeros) Tensor(name string) (quant.Tensor, bool) {
 	for _, w := range z.graph.Weights {
-		if w.Source.Tensor == name {
-			rows, cols := w.Out.Len(), w.In.Len()
+		if w.Recipe == recipe.Tensor(name) {
+			rows, cols := w.Matrices()*w.Out.Len(), w.In.Len()
 			return quant.Tensor{Format: w.Format, Rows: rows, Cols: cols, Data: make([]byte, int64(rows)*w.Format.RowBytes(cols))}, true
 		}
 	}

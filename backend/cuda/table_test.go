@@ -121,10 +121,8 @@ func TestRefusals(t *testing.T) {
 		"it chooses 65 of 128 experts, and 64 of 1024 is the most on a GPU; the CPU has no such limit": func(b *graph.Builder) *graph.Value {
 			x := b.Embed("x", b.Weight("embd", axis(9, 1), axis(16, 1)), 0)
 			var weights []*graph.Weight
-			for e := range 128 {
-				for _, name := range []string{"gate", "up", "down"} {
-					weights = append(weights, b.Weight(fmt.Sprint(name, e), axis(16, 1), axis(16, 1)))
-				}
+			for _, name := range []string{"gate", "up", "down"} {
+				weights = append(weights, b.Stack(name, axis(128, 1), axis(16, 1), axis(16, 1)))
 			}
 			return b.MoE("y", x, b.Embed("scores", b.Weight("scores_embd", axis(9, 1), axis(128, 1)), 0), graph.MoE{Experts: 128, Top: 65}, weights)
 		},
@@ -133,7 +131,7 @@ func TestRefusals(t *testing.T) {
 		if want[len(want)-3:] == "f16" {
 			cache = graph.I8
 		}
-		b := graph.NewBuilder("refused", testkit.Find, graph.BF16, cache)
+		b := graph.NewBuilder("refused", testkit.Lookup, graph.BF16, cache)
 		v := build(b)
 		if d := table(90); len(d.Kernels(v.From)) > 0 || d.Refusal(v.From) != want {
 			t.Errorf("%d kernels, refused with %q; %q should be said", len(d.Kernels(v.From)), d.Refusal(v.From), want)

@@ -32,8 +32,33 @@ type weight struct {
 }
 
 // Place implements backend.Device.
-func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) {
-	return &weight{name: w.Name, tensor: t, format: w.Format, on: map[graph.Type]driver.Ptr{}, upload: d.upload}, nil
+func (d *Device) Place(w *graph.Weight, matrices []quant.Tensor) (backend.Weight, error) {
+	all := make(stack, len(matrices))
+	for i, t := range matrices {
+		all[i] = &weight{name: w.Name, tensor: t, format: w.Format, on: map[graph.Type]driver.Ptr{}, upload: d.upload}
+	}
+	if w.Stack == (graph.Axis{}) {
+		return all[0], nil
+	}
+	return all, nil
+}
+
+// stack is the matrices of a stacked weight.
+type stack []*weight
+
+// Bytes implements backend.Weight.
+func (s stack) Bytes() (n int64) {
+	for _, w := range s {
+		n += w.Bytes()
+	}
+	return n
+}
+
+// WhenCopied implements backend.DeferredUpload.
+func (s stack) WhenCopied(release func(part []byte)) {
+	for _, w := range s {
+		w.WhenCopied(release)
+	}
 }
 
 // WhenCopied implements backend.DeferredUpload.

@@ -52,19 +52,25 @@ func (d *Device) Free(b backend.Buffer) {
 	}
 }
 
-// weight is a weight where it lies in the file.
-type weight struct{ quant.Tensor }
+// weight is the matrices of a weight, where they lie in the file.
+type weight []quant.Tensor
 
 // Bytes implements backend.Weight: nothing beside the file.
 func (w weight) Bytes() int64 { return 0 }
 
 // Place implements backend.Device.
-func (d *Device) Place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) {
-	if t.Format == w.Format {
-		return weight{t}, nil
+func (d *Device) Place(w *graph.Weight, matrices []quant.Tensor) (backend.Weight, error) {
+	all := make(weight, len(matrices))
+	for i, t := range matrices {
+		if t.Format != w.Format {
+			var err error
+			if t, err = t.As(w.Format); err != nil {
+				return nil, err
+			}
+		}
+		all[i] = t
 	}
-	t, err := t.As(w.Format)
-	return weight{t}, err
+	return all, nil
 }
 
 // Copy implements backend.Device.

@@ -30,7 +30,7 @@ func moe(d *Device, n *graph.Node, a backend.Args) {
 		if len(of) == 0 {
 			continue
 		}
-		p := expert{d, a, e * o.Each(), o}
+		p := expert{d, a, e, o}
 		gates, ups := p.product(graph.ExpertGate, those(x, of)), p.product(graph.ExpertUp, those(x, of))
 		for i := range gates {
 			for j := range gates[i] {
@@ -125,20 +125,21 @@ func (d *Device) round(to graph.Type, x []float32) {
 	}
 }
 
-// expert is one of a node's, whose weights begin at first.
+// expert is one of a node's.
 type expert struct {
-	d     *Device
-	a     backend.Args
-	first int
-	o     graph.MoE
+	d      *Device
+	a      backend.Args
+	number int
+	o      graph.MoE
 }
 
 // product multiplies rows with one of the expert's matrices and adds its bias.
 func (p expert) product(which int, x [][]float32) [][]float32 {
-	d, at := p.d, p.first+which
+	d := p.d
 	y := make([][]float32, len(x))
-	for o := range p.a.Weights[at].(weight).Rows {
-		w := d.weightRow(p.a, at, o)
+	rows := p.a.Weights[which].(weight)[p.number].Rows
+	for o := range rows {
+		w := d.weightRow(p.a, which, p.number*rows+o)
 		for r := range x {
 			var sum float64
 			for i := range w {
@@ -149,7 +150,7 @@ func (p expert) product(which int, x [][]float32) [][]float32 {
 		}
 	}
 	if p.o.Biased {
-		bias := d.weightRow(p.a, at+p.o.Each()/2, 0)
+		bias := d.weightRow(p.a, which+graph.ExpertMatrices, p.number)
 		for r := range y {
 			for i := range bias {
 				y[r][i] += bias[i]

@@ -81,9 +81,11 @@ func (d *Device) write(n *graph.Node, a backend.Args, i, r int, y []float32) {
 	d.counted.ValueWrite += v.RowBytes()
 }
 
-// weightRow decodes row r of the node's weight i, and counts it.
+// weightRow decodes row r of the node's weight i, and counts it. Rows of a stack's matrices count on.
 func (d *Device) weightRow(a backend.Args, i, r int) []float32 {
-	t := a.Weights[i].(weight)
+	matrices := a.Weights[i].(weight)
+	t := matrices[r/matrices[0].Rows]
+	r %= t.Rows
 	w := make([]float32, t.Cols)
 	quant.Decode(t.Format, w, t.Row(r))
 	d.counted.WeightBytes += t.Format.RowBytes(t.Cols)

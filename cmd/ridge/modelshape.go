@@ -106,7 +106,7 @@ func (f *modelShapeFlags) retype(m *model.Model, g *graph.Graph) error {
 		return err
 	}
 	for _, w := range g.Weights {
-		if format, ok := formats[w.Source.Whole]; ok {
+		if format, ok := formats[w.Tensor]; ok {
 			w.Format = format
 		}
 	}

@@ -9,14 +9,15 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // tableRows is how many rows the tables have that feed the graphs.
 const tableRows = 64
 
-// find is a graph.Finder that has every weight, in the format that its name says behind a slash; F32 otherwise.
-func find(name string) (graph.Found, bool) {
-	f := graph.Found{Format: quant.F32, Source: graph.Source{Tensor: name}}
+// lookup is a graph.Lookup that has every weight, in the format that its name says behind a slash; F32 otherwise.
+func lookup(name string) (graph.Stored, bool) {
+	f := graph.Stored{Format: quant.F32, Recipe: recipe.Tensor(name)}
 	if _, format, ok := strings.Cut(name, "/"); ok {
 		if named, err := quant.Parse(format); err == nil {
 			f.Format = named
@@ -37,7 +38,7 @@ type benchGraph struct {
 }
 
 func newBenchGraph(name string, info backend.Info, cache graph.Type) *benchGraph {
-	return &benchGraph{Builder: graph.NewBuilder(name, find, info.Act, cache), info: info}
+	return &benchGraph{Builder: graph.NewBuilder(name, lookup, info.Act, cache), info: info}
 }
 
 // feed is rows of random numbers.
@@ -136,11 +137,11 @@ func randomTensors(g *graph.Graph) (tensors, error) {
 		for rest := data; len(rest) > 0; {
 			rest = rest[copy(rest, patterns[w.Format]):]
 		}
-		t, err := quant.NewTensor(w.Format, w.Out.Len(), w.In.Len(), data)
+		t, err := quant.NewTensor(w.Format, w.Matrices()*w.Out.Len(), w.In.Len(), data)
 		if err != nil {
 			return nil, fmt.Errorf("calibrate: %w", err)
 		}
-		all[w.Source.Tensor] = t
+		all[w.Tensor] = t
 	}
 	return all, nil
 }

@@ -58,7 +58,8 @@ func outlineOf(m *model.Model) (f *file, numbers int64, err error) {
 			t.rows = constant(x.Values)
 		}
 		f.tensors = append(f.tensors, t)
-		numbers += int64(x.Rows) * int64(x.Cols)
+		rows, cols := x.Size()
+		numbers += int64(rows) * int64(cols)
 	}
 	return f, numbers, nil
 }

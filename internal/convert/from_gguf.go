@@ -23,7 +23,7 @@ func fromGGUF(s *weights.Source) (*file, []string, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		t := tensor{name: name, shape: info.Shape, format: q.Format, as: q.Format, rows: windows(q)}
+		t := tensor{name: name, shape: info.Shape, format: q.Format, as: q.Format, rows: func(_ []byte, from, to int) []byte { return q.RowSpan(from, to).Data }}
 		if q.Format.Block() > 1 && t.quantizable() {
 			lossy[q.Format] = true
 		}

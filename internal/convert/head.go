@@ -5,6 +5,7 @@ import (
 
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // rankPooling is llama.cpp's number for models that compare texts.
@@ -34,7 +35,11 @@ func addHead(f *file, b *modeldir.Dir) error {
 			if !ok {
 				continue // there is no such layer, or it has no bias
 			}
-			t, err := exported(b, model.Exported{Name: to + kind, Tensor: from, Rows: q.Rows, Cols: q.Cols, Format: q.Format})
+			shape := []int{q.Rows, q.Cols}
+			if q.Rows == 1 {
+				shape = shape[1:]
+			}
+			t, err := exported(b, model.Exported{Name: to + kind, Shape: shape, Format: q.Format, Recipe: recipe.Tensor(from)})
 			if err != nil {
 				return err
 			}

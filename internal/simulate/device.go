@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // small is how many tokens simulated prompts are made of: so few that sampling one takes no time.
@@ -44,7 +45,7 @@ func (d *device) Alloc(n int64, _ string) (backend.Buffer, error) { return backe
 func (d *device) Free(backend.Buffer) {}
 
 // Place implements backend.Device.
-func (d *device) Place(*graph.Weight, quant.Tensor) (backend.Weight, error) { return nothing{}, nil }
+func (d *device) Place(*graph.Weight, []quant.Tensor) (backend.Weight, error) { return nothing{}, nil }
 
 // Run implements backend.Device: time passes.
 func (d *device) Run(_ []backend.Launch, b *backend.Batch) error {
@@ -105,8 +106,10 @@ func (nothing) Bytes() int64                                           { return 
 // the model's own graph would take is the price's business.
 func (d *device) program(lim backend.Limits) (*compile.Program, error) {
 	d.rows = make([]float32, lim.Logits*d.vocab)
-	find := func(string) (graph.Found, bool) { return graph.Found{Format: quant.F32}, true }
-	b := graph.NewBuilder("simulated", find, graph.F32, graph.F16)
+	lookup := func(name string) (graph.Stored, bool) {
+		return graph.Stored{Format: quant.F32, Recipe: recipe.Tensor(name)}, true
+	}
+	b := graph.NewBuilder("simulated", lookup, graph.F32, graph.F16)
 	axis := graph.Axis{Name: "vocab", Count: d.vocab, Size: 1}
 	one := graph.Axis{Name: "hidden", Count: 1, Size: 1}
 	x := b.Embed("embd", b.Weight("token_embd.weight", axis, one), 0)

@@ -44,19 +44,17 @@ func moeCases() []Case {
 				Name: fmt.Sprintf("MoE/%d of %d/%s/rounded to %s/rows%d", c.o.Top, c.o.Experts, c.format, c.o.ActType, LimitsFor(steps, 16).Tokens), Op: "MoE", Steps: steps, Tolerance: tolerance,
 				Graph: func(b *graph.Builder) *graph.Value {
 					hidden, ffn := axis("hidden", c.in, 1), axis("ffn", c.ffn, 1)
-					var weights []*graph.Weight
-					for e := range c.o.Experts {
-						name := func(s string) string { return fmt.Sprintf("%s%d/%s", s, e, c.format) }
-						weights = append(weights, b.Weight(name("gate"), ffn, hidden), b.Weight(name("up"), ffn, hidden), b.Weight(name("down"), hidden, ffn))
-						if c.o.Biased {
-							weights = append(weights, b.Vector(fmt.Sprint("gatebias", e), ffn), b.Vector(fmt.Sprint("upbias", e), ffn), b.Vector(fmt.Sprint("downbias", e), hidden))
-						}
+					experts, one := axis("experts", c.o.Experts, 1), axis("one", 1, 1)
+					name := func(s string) string { return fmt.Sprintf("%s/%s", s, c.format) }
+					weights := []*graph.Weight{b.Stack(name("gate"), experts, ffn, hidden), b.Stack(name("up"), experts, ffn, hidden), b.Stack(name("down"), experts, hidden, ffn)}
+					if c.o.Biased {
+						weights = append(weights, b.Stack("gatebias", experts, one, ffn), b.Stack("upbias", experts, one, ffn), b.Stack("downbias", experts, one, hidden))
 					}
 					x := feed(b, "x", hidden)
 					if c.o.ActType == graph.Q8 {
 						x = b.Emit("x8", graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0]
 					}
-					return b.MoE("y", x, feed(b, "scores", axis("experts", c.o.Experts, 1)), c.o, weights)
+					return b.MoE("y", x, feed(b, "scores", experts), c.o, weights)
 				},
 			})
 		}

@@ -304,7 +304,7 @@ func attentionCases() []Case {
 
 // Built is a case's graph. cache is the type of keys and values.
 func (c Case) Built(act, cache graph.Type) (*graph.Graph, error) {
-	b := graph.NewBuilder(c.Name, Find, act, cache)
+	b := graph.NewBuilder(c.Name, Lookup, act, cache)
 	return b.Finish(c.Graph(b))
 }
 

@@ -8,14 +8,15 @@ import (
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
-// Weights are random tensors for a graph that was built with Find: whatever it asked for exists.
+// Weights are random tensors for a graph that was built with Lookup: whatever it asked for exists.
 type Weights map[string]quant.Tensor
 
-// Find is a graph.Finder that has every weight. A name may say its format after a slash, "w/Q4_0"; others are F32.
-func Find(name string) (graph.Found, bool) {
-	f := graph.Found{Format: quant.F32, Source: graph.Source{Tensor: name}}
+// Lookup is a graph.Lookup that has every weight. A name may say its format after a slash, "w/Q4_0"; others are F32.
+func Lookup(name string) (graph.Stored, bool) {
+	f := graph.Stored{Format: quant.F32, Recipe: recipe.Tensor(name)}
 	if _, format, ok := strings.Cut(name, "/"); ok {
 		if named, err := quant.Parse(format); err == nil {
 			f.Format = named
@@ -30,11 +31,11 @@ func RandomWeights(g *graph.Graph, seed uint64) (Weights, error) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	all := Weights{}
 	for _, w := range g.Weights {
-		rows, cols := w.Out.Len(), w.In.Len()
+		rows, cols := w.Matrices()*w.Out.Len(), w.In.Len()
 		x := make([]float32, rows*cols)
 		mean, size := float32(0), float32(1)
 		switch {
-		case rows == 1:
+		case w.Out.Len() == 1:
 			mean, size = 1, 0.1
 		case !strings.Contains(w.Name, "embd"):
 			size = float32(1 / math.Sqrt(float64(cols)))
@@ -49,7 +50,7 @@ func RandomWeights(g *graph.Graph, seed uint64) (Weights, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[w.Source.Tensor] = t
+		all[w.Tensor] = t
 	}
 	return all, nil
 }

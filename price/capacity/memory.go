@@ -89,7 +89,7 @@ func (r *Rank) live(tokens, logits int) int64 {
 func Parameters(g *graph.Graph) (all, active int64) {
 	of := expertWeights(g)
 	for _, w := range g.Weights {
-		n := int64(w.Out.Len()) * int64(w.In.Len())
+		n := w.Numbers()
 		if all += n; !of[w] {
 			active += n
 		}
@@ -98,7 +98,7 @@ func Parameters(g *graph.Graph) (all, active int64) {
 		if o, ok := n.Op.(graph.MoE); ok {
 			var experts int64
 			for _, w := range n.Weights {
-				experts += int64(w.Out.Len()) * int64(w.In.Len())
+				experts += w.Numbers()
 			}
 			active += experts * int64(o.Top) / int64(o.Experts)
 		}

@@ -117,7 +117,7 @@ func graphOf(t *testing.T, m *model.Model, number string, act graph.Type) *graph
 		t.Fatal(err)
 	}
 	for _, w := range g.Weights {
-		if f, ok := formats[w.Source.Whole]; ok && number != "" {
+		if f, ok := formats[w.Tensor]; ok && number != "" {
 			w.Format = f
 		}
 	}

@@ -55,11 +55,11 @@ type cutter struct {
 
 func (c *cutter) add(n *graph.Node) {
 	part := &graph.Node{Op: n.Op, Layer: n.Layer, At: n.At}
-	weights, pieces := n.Weights, c.Tensor
+	pieces := c.Tensor
 	moe, experts := n.Op.(graph.MoE)
 	if experts {
 		moe.Held, moe.Sources = moe.Experts/c.expert(), c.across()
-		part.Op, weights, pieces = moe, weights[:moe.Held*moe.Each()], c.pieces(true)
+		part.Op, pieces = moe, c.pieces(true)
 	}
 	for _, v := range n.In {
 		if c.values[v] == nil && v.From != nil {
@@ -67,7 +67,7 @@ func (c *cutter) add(n *graph.Node) {
 		}
 		part.In = append(part.In, c.value(v))
 	}
-	for _, w := range weights {
+	for _, w := range n.Weights {
 		part.Weights = append(part.Weights, c.weight(w, pieces))
 	}
 	for _, v := range n.Out {
@@ -111,6 +111,9 @@ func (c *cutter) weight(w *graph.Weight, pieces int) *graph.Weight {
 	}
 	part := *w
 	part.Out, part.In = share(w.Out, pieces), share(w.In, pieces)
+	if w.Stack != (graph.Axis{}) {
+		part.Stack.Count /= c.expert()
+	}
 	c.weights[w] = &part
 	c.Graph.Weights = append(c.Graph.Weights, &part)
 	return &part

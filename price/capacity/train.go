@@ -68,7 +68,7 @@ func (l Layout) trainingStage(r *Rank, t Training) TrainingMemory {
 	var params, experts int64
 	of := expertWeights(r.Graph)
 	for _, w := range r.Graph.Weights {
-		if n := int64(w.Out.Len()) * int64(w.In.Len()); of[w] {
+		if n := w.Numbers(); of[w] {
 			experts += n
 		} else {
 			params += n

@@ -65,8 +65,8 @@ type Transpose struct {
 // PlusOne adds 1 to each number, in F32: 1 + w needs more bits than w has.
 type PlusOne struct{ Of Recipe }
 
-// Concat is matrices one below the other, such as those of experts.
-type Concat []Recipe
+// Stack is matrices of one shape, one below the other, such as those of experts.
+type Stack []Recipe
 
 // Permute is the rows of a matrix (of a vector: the numbers) in another order: row i is row Index[i] of Of.
 type Permute struct {
@@ -89,10 +89,10 @@ func (r Transpose) String() string {
 
 func (r PlusOne) String() string { return fmt.Sprintf("%s + 1", r.Of) }
 
-// shownParts is how many parts of a Concat its text names.
+// shownParts is how many matrices of a Stack its text names.
 const shownParts = 3
 
-func (r Concat) String() string {
+func (r Stack) String() string {
 	names := make([]string, len(r))
 	for i, x := range r {
 		names[i] = x.String()
@@ -100,7 +100,7 @@ func (r Concat) String() string {
 	if n := len(names); n > shownParts {
 		names = []string{names[0], "…", names[n-1], fmt.Sprintf("%d of them", n)}
 	}
-	return "concat(" + strings.Join(names, ", ") + ")"
+	return "stack(" + strings.Join(names, ", ") + ")"
 }
 
 func (r Permute) String() string { return fmt.Sprintf("permute(%s, %d rows)", r.Of, len(r.Index)) }

@@ -44,7 +44,7 @@ func decode(parts []quant.Tensor) (all []float32) {
 // as many parts as it has rows.
 func TestRecipes(t *testing.T) {
 	all := files{
-		"m": counting(t, quant.BF16, 4, 6, 0), "n": counting(t, quant.BF16, 2, 6, 100), "f": counting(t, quant.F32, 2, 3, 0),
+		"m": counting(t, quant.BF16, 4, 6, 0), "n": counting(t, quant.BF16, 2, 6, 100), "f": counting(t, quant.F32, 2, 3, 0), "g": counting(t, quant.F32, 3, 2, 0),
 		"v": counting(t, quant.F32, 1, 6, 0), "q": counting(t, quant.Q8_0, 2, 32, 0), "wide": counting(t, quant.F16, 3, 130, 0),
 	}
 	transposedWide := make([]float32, 0, 390)
@@ -69,8 +69,8 @@ func TestRecipes(t *testing.T) {
 		{Transpose{Tensor("m"), 2}, "transpose(m, each of 2)", 2, false, []float32{0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11, 12, 18, 13, 19, 14, 20, 15, 21, 16, 22, 17, 23}},
 		{Transpose{Columns{Tensor("m"), 1, 2}, 2}, "transpose(m[:, 1::2], each of 2)", 2, false, []float32{1, 7, 3, 9, 5, 11, 13, 19, 15, 21, 17, 23}},
 		{PlusOne{Tensor("f")}, "f + 1", 3, false, []float32{1, 2, 3, 4, 5, 6}},
-		{Concat{Rows{Tensor("m"), 0, 1}, Rows{Tensor("n"), 0, 1}}, "concat(m[0:1], n[0:1])", 6, false, []float32{0, 1, 2, 3, 4, 5, 100, 101, 102, 103, 104, 105}},
-		{Concat{Tensor("f"), Tensor("f"), Tensor("f"), Rows{Tensor("f"), 1, 2}}, "concat(f, …, f[1:2], 4 of them)", 3, false, []float32{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 3, 4, 5}},
+		{Stack{Rows{Tensor("m"), 0, 1}, Rows{Tensor("n"), 0, 1}}, "stack(m[0:1], n[0:1])", 6, false, []float32{0, 1, 2, 3, 4, 5, 100, 101, 102, 103, 104, 105}},
+		{Stack{Tensor("f"), Transpose{Tensor("g"), 1}, Tensor("f"), PlusOne{Rows{Tensor("f"), 0, 2}}}, "stack(f, …, f[0:2] + 1, 4 of them)", 3, false, []float32{0, 1, 2, 3, 4, 5, 0, 2, 4, 1, 3, 5, 0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 6}},
 		{Permute{Tensor("f"), []int{1, 0}}, "permute(f, 2 rows)", 3, false, []float32{3, 4, 5, 0, 1, 2}},
 		{Permute{Tensor("v"), []int{5, 0, 4, 1, 3, 2}}, "permute(v, 6 rows)", 6, false, []float32{5, 0, 4, 1, 3, 2}},
 	} {
@@ -106,13 +106,13 @@ func TestRecipes(t *testing.T) {
 			}
 		}
 	}
-	// Parts of a Concat lie in the file, each where its tensor does.
-	m, err := Open(Concat{Tensor("m"), Tensor("m")}, all)
+	// Parts of a Stack lie in the file, each where its tensor does.
+	m, err := Open(Stack{Tensor("m"), Tensor("m")}, all)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if parts, _ := m.Parts(2); &parts[1].Data[0] != &all["m"].Data[0] {
-		t.Error("a part of a concatenation has been copied")
+		t.Error("a part of a stack has been copied")
 	}
 }
 
@@ -127,7 +127,7 @@ func TestErrors(t *testing.T) {
 		"tensor m has 4 rows, which are not 3 matrices to be transposed":                        Transpose{Tensor("m"), 3},
 		"m has 4 rows, and rows 3 to 4 are wanted":                                              Rows{Tensor("m"), 3, 5},
 		"v has 64 numbers in blocks of 32, and numbers 16 to 31 are wanted":                     Rows{Tensor("v"), 16, 32},
-		"q is 2 × 32 in Q8_0, which does not fit below m, which is 4 × 6 in BF16":               Concat{Tensor("m"), Tensor("q")},
+		"q is 2 × 32 in Q8_0, and m, which it is stacked with, is 4 × 6 in BF16":                Stack{Tensor("m"), Tensor("q")},
 		"m + 1 cannot be transposed; a tensor and its columns can":                              Transpose{PlusOne{Tensor("m")}, 1},
 		"m is 4 × 6 in BF16, and an order of 2 is given":                                        Permute{Tensor("m"), []int{0, 1}},
 		"v is 1 × 64 in Q8_0, whose numbers cannot be permuted; those in F32, F16 and BF16 can": Permute{Tensor("v"), make([]int, 64)},

@@ -1,0 +1,115 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ridge-llm/ridge/weights/recipe"
+)
+
+// This file maps weights, by their names in the graph, which are GGUF's, to recipes over the tensors of a file.
+
+// recipe says how a weight is made of the file's tensors; nil: the file does not have it.
+func (m *Model) recipe(name string) recipe.Recipe {
+	if m.HF && name == "output.weight" && m.Config.Tied {
+		return nil
+	}
+	if t, ok := m.tensor(name); ok {
+		if m.HF && m.Arch.Recipe != nil {
+			return m.Arch.Recipe(stem(name), t, m.Config)
+		}
+		return t
+	}
+	block, experts := strings.CutSuffix(name, "_exps.weight")
+	if !experts {
+		return nil
+	}
+	// Each expert's matrix is a tensor by itself.
+	var all recipe.Stack
+	for e := range m.Config.Experts.Experts {
+		t, ok := m.tensor(fmt.Sprintf("%s.%d.weight", block, e))
+		if !ok && e == 0 {
+			return nil
+		}
+		all = append(all, t) // one that is missing is missed by its name when the recipe is opened
+	}
+	return all
+}
+
+// tensor is what the file calls a weight; without one, the first of the names that it might have, and false.
+func (m *Model) tensor(name string) (recipe.Tensor, bool) {
+	names := []string{name}
+	if m.HF {
+		names = m.hfNames(name)
+	}
+	for _, n := range names {
+		if _, ok := m.files.Tensor(n); ok {
+			return recipe.Tensor(n), true
+		}
+	}
+	if len(names) == 0 {
+		return "", false
+	}
+	return recipe.Tensor(names[0]), false
+}
+
+// stem is a weight's name without the numbers of layer and expert: "blk.3.ffn_up.7.weight" → "blk.N.ffn_up.E.weight".
+func stem(name string) string {
+	parts := strings.Split(name, ".")
+	if len(parts) > 2 && parts[0] == "blk" {
+		parts[1] = "N"
+		if len(parts) == 5 {
+			parts[3] = "E"
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
+// hfNames lists what a Hugging Face file may call a weight: with the base model's prefix and without, by itself or as the
+// language part of a multimodal model.
+func (m *Model) hfNames(name string) []string {
+	parts := strings.Split(name, ".")
+	kind := parts[len(parts)-1] // weight or bias
+	key := strings.TrimSuffix(stem(name), "."+kind)
+	if hf, ok := m.Arch.Names[key+"."+kind]; ok {
+		return []string{strings.Replace(hf, "N", parts[1], 1)}
+	}
+	hf, ok := m.Arch.Names[key]
+	if !ok {
+		hf, ok = commonNames[key]
+	}
+	if !ok {
+		return nil
+	}
+	if parts[0] == "blk" {
+		hf = strings.Replace(hf, "N", parts[1], 1)
+		if len(parts) == 5 {
+			hf = strings.Replace(hf, "E", parts[3], 1)
+		}
+	}
+	hf += "." + kind
+	names := []string{hf, "language_model." + hf}
+	if base, bare, ok := strings.Cut(hf, "."); ok && base != "lm_head" {
+		names = append(names, bare, base+".language_model."+bare)
+	}
+	return names
+}
+
+// commonNames are the names of the Llama family, which most architectures share.
+var commonNames = map[string]string{
+	"token_embd":        "model.embed_tokens",
+	"output_norm":       "model.norm",
+	"output":            "lm_head",
+	"blk.N.attn_norm":   "model.layers.N.input_layernorm",
+	"blk.N.attn_q":      "model.layers.N.self_attn.q_proj",
+	"blk.N.attn_k":      "model.layers.N.self_attn.k_proj",
+	"blk.N.attn_v":      "model.layers.N.self_attn.v_proj",
+	"blk.N.attn_qkv":    "model.layers.N.self_attn.qkv_proj",
+	"blk.N.attn_output": "model.layers.N.self_attn.o_proj",
+	"blk.N.attn_q_norm": "model.layers.N.self_attn.q_norm",
+	"blk.N.attn_k_norm": "model.layers.N.self_attn.k_norm",
+	"blk.N.ffn_norm":    "model.layers.N.post_attention_layernorm",
+	"blk.N.ffn_gate":    "model.layers.N.mlp.gate_proj",
+	"blk.N.ffn_up":      "model.layers.N.mlp.up_proj",
+	"blk.N.ffn_down":    "model.layers.N.mlp.down_proj",
+}
