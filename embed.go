@@ -2,7 +2,6 @@ package ridge
 
 import (
 	"context"
-	"errors"
 	"math"
 
 	"github.com/ridge-llm/ridge/engine"
@@ -42,13 +41,10 @@ func (m *Model) pool(ctx context.Context, to *pooling, r engine.Request) (engine
 	ended := make(chan engine.Final, 1)
 	r.Params, r.Hidden, r.Done = Greedy().Sampling, to.take, func(f engine.Final) { ended <- f }
 	if err := m.engine.Submit(ctx, r); err != nil {
-		return engine.Final{}, err
+		return engine.Final{}, public(err)
 	}
 	f := <-ended
-	if errors.Is(f.Err, engine.ErrClosed) {
-		f.Err = ErrClosed
-	}
-	return f, f.Err
+	return f, public(f.Err)
 }
 
 // Encoder reports whether the model makes embeddings alone and generates no text.

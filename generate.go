@@ -2,7 +2,6 @@ package ridge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -54,7 +53,7 @@ func (m *Model) GenerateMany(ctx context.Context, prompt []int32, all []Params) 
 	if len(requests) == 0 {
 		return nil, nil
 	}
-	return answers, m.engine.Submit(ctx, requests[0], requests[1:]...)
+	return answers, public(m.engine.Submit(ctx, requests[0], requests[1:]...))
 }
 
 // Text collects the answer of Generate or Chat.
@@ -81,7 +80,7 @@ func (m *Model) answer(ctx context.Context, p Params, prompt func() ([]int32, er
 		defer cancel()
 		a, r, err := m.prepare(ids, p)
 		if err == nil {
-			err = m.engine.Submit(ctx, r)
+			err = public(m.engine.Submit(ctx, r))
 		}
 		if err != nil {
 			yield(Piece{}, err)
@@ -117,11 +116,11 @@ type answer struct {
 
 func (m *Model) newAnswer(ids []int32, p Params) (*answer, error) {
 	if p.MaxTokens < 0 {
-		return nil, fmt.Errorf("ridge: MaxTokens (--max-tokens) is %d; 0 (no limit) or more is possible", p.MaxTokens)
+		return nil, invalidRequest(fmt.Sprintf("MaxTokens (--max-tokens) is %d; 0 (no limit) or more is possible", p.MaxTokens))
 	}
 	stopper, err := sample.NewStopper(sample.Stop{Strings: p.Stop, Tokens: p.StopIDs, Include: p.IncludeStop, MaxTokens: m.room(ids, p)})
 	if err != nil {
-		return nil, &engine.InvalidError{Reason: err.Error()}
+		return nil, invalidRequest(err.Error())
 	}
 	a := &answer{stream: m.tokenizer.NewStream(!p.Special), stopper: stopper, prompt: len(ids), started: time.Now()}
 	a.queue.init()
@@ -175,7 +174,7 @@ func (a *answer) pieces(yield func(Piece, error) bool) {
 // done ends the answer.
 func (a *answer) done(f engine.Final) {
 	if f.Err != nil {
-		a.queue.put(Piece{}, f.Err)
+		a.queue.put(Piece{}, public(f.Err))
 		return
 	}
 	finish := &Finish{Reason: f.Reason, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Output: f.Output, Wall: time.Since(a.started), Account: f.Account}
@@ -188,6 +187,3 @@ func (a *answer) done(f engine.Final) {
 	}
 	a.queue.put(Piece{Text: rest, Finish: finish}, nil)
 }
-
-// ErrClosed is the error of requests that a Model's Close ended.
-var ErrClosed = errors.New("ridge: the model was closed")

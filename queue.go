@@ -1,11 +1,6 @@
 package ridge
 
-import (
-	"errors"
-	"sync"
-
-	"github.com/ridge-llm/ridge/engine"
-)
+import "sync"
 
 // queue carries pieces from the engine, which must never wait, to a reader, who may be slow. It grows with what the
 // reader has not read: at most the answer.
@@ -23,9 +18,6 @@ type item struct {
 func (q *queue) init() { q.ready = sync.NewCond(&q.mu) }
 
 func (q *queue) put(p Piece, err error) {
-	if errors.Is(err, engine.ErrClosed) {
-		err = ErrClosed
-	}
 	q.mu.Lock()
 	q.items = append(q.items, item{p, err})
 	q.mu.Unlock()

@@ -240,7 +240,7 @@ func (m *Model) Stats() engine.Stats { return m.engine.Stats() }
 func (m *Model) Steps(n int) []engine.Step { return m.engine.Steps(n) }
 
 // Err is why the model takes no requests now; nil while it does.
-func (m *Model) Err() error { return m.engine.Err() }
+func (m *Model) Err() error { return public(m.engine.Err()) }
 
 // Drain refuses new requests and waits until those under way have ended, or ctx is done.
 func (m *Model) Drain(ctx context.Context) error { return m.engine.Drain(ctx) }

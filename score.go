@@ -33,7 +33,7 @@ func (m *Model) EncodePair(query, document string, limit int) (Pair, error) {
 		return Pair{Pair: p}, nil
 	}
 	if over >= p.End-p.Begin {
-		return Pair{}, &engine.InvalidError{Reason: fmt.Sprintf("the query leaves no room for a document: %d tokens without any, of %d possible", len(p.IDs)-(p.End-p.Begin), limit)}
+		return Pair{}, &Error{Kind: ErrContextLength, Reason: fmt.Sprintf("the query leaves no room for a document: %d tokens without any, of %d possible", len(p.IDs)-(p.End-p.Begin), limit)}
 	}
 	p.IDs = append(p.IDs[:p.End-over], p.IDs[p.End:]...)
 	p.End -= over
@@ -44,7 +44,7 @@ func (m *Model) EncodePair(query, document string, limit int) (Pair, error) {
 // if the model's files say so. Of p, Priority counts.
 func (m *Model) Score(ctx context.Context, pair Pair, p Params) (float64, error) {
 	if !m.Compares() {
-		return 0, &engine.InvalidError{Reason: "the model was not trained to compare texts: it has no classifier of one label"}
+		return 0, invalidRequest("the model was not trained to compare texts: it has no classifier of one label")
 	}
 	first := &pooling{vector: make([]float64, m.width), how: PoolCLS}
 	r := engine.Request{Prompt: pair.IDs, Priority: p.Priority}

@@ -54,9 +54,9 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 	case r.MaxTokens < 1 && r.Hidden == nil:
 		return nil, invalid("max_tokens is %d; it must be 1 or more", r.MaxTokens)
 	case r.Hidden != nil && len(r.Prompt) > room:
-		return nil, invalid("the text has %d tokens and the context is %d; shorten the text or load the model with a larger context", len(r.Prompt), room)
+		return nil, tooLong("the text has %d tokens and the context is %d; shorten the text or load the model with a larger context", len(r.Prompt), room)
 	case r.Hidden == nil && len(r.Prompt) >= room:
-		return nil, invalid("the prompt has %d tokens and the context is %d, which must hold at least one token more; shorten the prompt or load the model with a larger context", len(r.Prompt), room)
+		return nil, tooLong("the prompt has %d tokens and the context is %d, which must hold at least one token more; shorten the prompt or load the model with a larger context", len(r.Prompt), room)
 	}
 	if err := e.checkHidden(&r); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 	}
 	state, err := sample.NewState(r.Params, e.ids, r.Prompt)
 	if err != nil {
-		return nil, &InvalidError{err.Error()}
+		return nil, &InvalidError{Reason: err.Error()}
 	}
 	q := &request{Request: r, ctx: ctx, sampling: state}
 	q.tokens = append(make([]int32, 0, len(r.Prompt)+min(r.MaxTokens, 256)), r.Prompt...)

@@ -13,11 +13,16 @@ var ErrClosed = errors.New("engine: closed")
 var ErrDraining = errors.New("engine: the engine is shutting down; it finishes what it has and takes no new requests")
 
 // InvalidError refuses a request that can never run, here or later.
-type InvalidError struct{ Reason string }
+type InvalidError struct {
+	Reason        string
+	ContextLength bool // the prompt is longer than the context
+}
 
 func (e *InvalidError) Error() string { return "engine: " + e.Reason }
 
-func invalid(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
+func invalid(format string, args ...any) error {
+	return &InvalidError{Reason: fmt.Sprintf(format, args...)}
+}
 
 // FullError refuses a request because too many wait.
 type FullError struct {
@@ -50,4 +55,9 @@ type PanicError struct {
 
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("engine: a panic ended the request: %v", e.Value)
+}
+
+// tooLong refuses a prompt that is longer than the context.
+func tooLong(format string, args ...any) error {
+	return &InvalidError{Reason: fmt.Sprintf(format, args...), ContextLength: true}
 }

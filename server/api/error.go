@@ -13,7 +13,6 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/chat"
-	"github.com/ridge-llm/ridge/engine"
 )
 
 // Error is an error in OpenAI's terms.
@@ -49,34 +48,40 @@ func Invalid(param, format string, args ...any) *Error {
 // describe gives any error the API's shape.
 func describe(err error) *Error {
 	var (
-		api     *Error
-		full    *engine.FullError
-		late    *engine.LateError
-		panics  *engine.PanicError
-		invalid *engine.InvalidError
-		wrong   *ridge.LanguageError
+		api   *Error
+		known *ridge.Error
+		wrong *ridge.LanguageError
 	)
 	switch {
 	case errors.As(err, &api):
 		return api
-	case errors.As(err, &full):
-		return &Error{Status: http.StatusTooManyRequests, Retry: int(full.Retry.Seconds()), Kind: "rate_limit_error", Code: "queue_full", Message: err.Error()}
-	case errors.As(err, &late):
-		return &Error{Status: http.StatusServiceUnavailable, Retry: int(late.Wait.Seconds()) + 1, Kind: "server_error", Code: "deadline_unreachable", Message: err.Error()}
-	case errors.As(err, &invalid):
-		return InvalidSampling(invalid.Reason)
+	case errors.As(err, &known):
+		return describeKnown(known)
 	case errors.As(err, &wrong):
 		return Invalid("", "%s", Sentence(err))
 	case errors.Is(err, chat.ErrNoTemplate):
 		return Invalid("messages", "%s", chat.ErrNoTemplate)
-	case errors.As(err, &panics):
-		return InternalError
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Error{Status: http.StatusGatewayTimeout, Kind: "server_error", Code: "timeout", Message: "the time that x-request-timeout allows is over"}
-	case errors.Is(err, engine.ErrDraining), errors.Is(err, ridge.ErrClosed), errors.Is(err, engine.ErrClosed):
+	case errors.Is(err, ridge.ErrDraining), errors.Is(err, ridge.ErrClosed):
 		return &Error{Status: http.StatusServiceUnavailable, Retry: 5, Kind: "server_error", Code: "shutting_down", Message: err.Error()}
 	}
 	return &Error{Status: http.StatusInternalServerError, Kind: "server_error", Message: err.Error()}
+}
+
+// describeKnown gives what the library refused or ended a request with the API's shape.
+func describeKnown(e *ridge.Error) *Error {
+	switch e.Kind {
+	case ridge.ErrQueueFull:
+		return &Error{Status: http.StatusTooManyRequests, Retry: int(e.RetryAfter.Seconds()), Kind: "rate_limit_error", Code: "queue_full", Message: e.Error()}
+	case ridge.ErrDeadline:
+		return &Error{Status: http.StatusServiceUnavailable, Retry: int(e.RetryAfter.Seconds()) + 1, Kind: "server_error", Code: "deadline_unreachable", Message: e.Error()}
+	case ridge.ErrInvalidRequest, ridge.ErrContextLength:
+		return InvalidSampling(e.Reason)
+	case ridge.ErrInternal:
+		return InternalError
+	}
+	return &Error{Status: http.StatusInternalServerError, Kind: "server_error", Message: e.Error()}
 }
 
 // InvalidSampling is a bad value of the field that a sentence about sampling begins with, without the name of the package.
@@ -109,9 +114,9 @@ func (s *Responder) Error(w http.ResponseWriter, r *http.Request, err error) *Er
 		return e
 	}
 	args := []any{"id", w.Header().Get("X-Request-Id"), "path", r.URL.Path, "error", err}
-	var p *engine.PanicError
-	if errors.As(err, &p) {
-		args = append(args, "stack", string(p.Stack))
+	var known *ridge.Error
+	if errors.As(err, &known) && len(known.Stack) > 0 {
+		args = append(args, "stack", string(known.Stack))
 	}
 	s.Log.Error("request failed", args...)
 	return e

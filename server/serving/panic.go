@@ -1,9 +1,10 @@
 package serving
 
 import (
+	"fmt"
 	"runtime/debug"
 
-	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge"
 )
 
 // Contained calls f; a panic in it is an error of its request alone. Handlers are guarded anyway, but a stream that has
@@ -11,7 +12,7 @@ import (
 func Contained(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &engine.PanicError{Value: p, Stack: debug.Stack()}
+			err = &ridge.Error{Kind: ridge.ErrInternal, Reason: fmt.Sprintf("a panic ended the request: %v", p), Stack: debug.Stack()}
 		}
 	}()
 	return f()

@@ -1,0 +1,96 @@
+package ridge
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/sched"
+)
+
+// What can be wrong with a request, to be told apart with errors.Is. All but ErrClosed and ErrDraining come in an *Error, which says
+// more.
+var (
+	// ErrClosed is what a request gets that Close ended, or that came after it.
+	ErrClosed = errors.New("ridge: the model was closed")
+	// ErrDraining refuses a request because Drain was called.
+	ErrDraining = errors.New("ridge: the model is shutting down; it finishes what it has and takes no new requests")
+	// ErrInvalidRequest refuses a request that can never run, here or later.
+	ErrInvalidRequest = errors.New("ridge: the request can never run")
+	// ErrContextLength is an ErrInvalidRequest whose prompt is longer than the context.
+	ErrContextLength = errors.New("ridge: the prompt does not fit into the context")
+	// ErrQueueFull refuses a request because as many wait as may (Options.MaxWaiting). Error.RetryAfter says when to come again.
+	ErrQueueFull = errors.New("ridge: the queue is full")
+	// ErrDeadline refuses a request whose context would be done before its first token. Error.RetryAfter is how long that token would take.
+	ErrDeadline = errors.New("ridge: the deadline cannot be met")
+	// ErrInternal ends a request because of a mistake in this program. Error.Stack says where.
+	ErrInternal = errors.New("ridge: a mistake in the program ended the request")
+	// ErrStep ends a request with which a step of the engine failed, twice: on a GPU often a fault of the device.
+	ErrStep = errors.New("ridge: computing a step failed")
+)
+
+// Error is why a request was refused or ended.
+type Error struct {
+	Kind       error         // one of the Err… above
+	Reason     string        // a sentence, with the numbers and what to do
+	RetryAfter time.Duration // of ErrQueueFull and ErrDeadline: as steps are priced, at least a second; 0: unknown
+	Stack      []byte        // of ErrInternal
+	cause      error
+}
+
+func (e *Error) Error() string { return "ridge: " + e.Reason }
+
+// Unwrap gives errors.Is the kind, and the kind that it is a case of.
+func (e *Error) Unwrap() []error {
+	all := []error{e.Kind}
+	if e.Kind == ErrContextLength {
+		all = append(all, ErrInvalidRequest)
+	}
+	if e.cause != nil {
+		all = append(all, e.cause)
+	}
+	return all
+}
+
+// invalidRequest is an *Error of kind ErrInvalidRequest.
+func invalidRequest(reason string) error { return &Error{Kind: ErrInvalidRequest, Reason: reason} }
+
+// public is an error of the engine's as callers of this package know it; other errors stay as they are.
+func public(err error) error {
+	var (
+		invalid *engine.InvalidError
+		long    *sched.TooLongError
+		full    *engine.FullError
+		late    *engine.LateError
+		panics  *engine.PanicError
+		step    *engine.StepError
+	)
+	if err == nil {
+		return nil
+	}
+	reason := strings.TrimPrefix(err.Error(), "engine: ")
+	switch {
+	case errors.Is(err, engine.ErrClosed):
+		return ErrClosed
+	case errors.Is(err, engine.ErrDraining):
+		return ErrDraining
+	case errors.As(err, &invalid):
+		kind := ErrInvalidRequest
+		if invalid.ContextLength {
+			kind = ErrContextLength
+		}
+		return &Error{Kind: kind, Reason: reason, cause: err}
+	case errors.As(err, &long):
+		return &Error{Kind: ErrContextLength, Reason: strings.TrimPrefix(long.Error(), "sched: "), cause: err}
+	case errors.As(err, &full):
+		return &Error{Kind: ErrQueueFull, Reason: reason, RetryAfter: full.Retry, cause: err}
+	case errors.As(err, &late):
+		return &Error{Kind: ErrDeadline, Reason: reason, RetryAfter: late.Wait, cause: err}
+	case errors.As(err, &panics):
+		return &Error{Kind: ErrInternal, Reason: reason, Stack: panics.Stack, cause: err}
+	case errors.As(err, &step):
+		return &Error{Kind: ErrStep, Reason: reason, cause: err}
+	}
+	return err
+}
