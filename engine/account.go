@@ -40,19 +40,20 @@ type accounting struct {
 	preempted bool      // since then
 }
 
-// explain divides the time since the step before among the requests of the step that the device has just done. Without an
+// explain divides the time since the previous step among the requests of the step that the device has just done. Without an
 // Explainer all a device does counts as arithmetic.
-func (e *Engine) explain(began time.Time) {
-	device := e.ready.Sub(e.launched)
-	e.batch.Step(&e.size)
-	whole := e.shares(&e.size, device)
-	for i, r := range e.chosen {
+func (e *Engine) explain(f *InFlight, began time.Time) {
+	device := f.ready.Sub(f.launched)
+	f.batch.Step(&f.size)
+	whole := e.shares(&f.size, device)
+	for i := range f.requests {
+		r := f.requests[i].request
 		if r.ended {
 			continue
 		}
-		r.wait(began, e.launched, e.stats.Steps)
-		e.alone.Seqs = append(e.alone.Seqs[:0], e.size.Seqs[i])
-		e.alone.Logits = min(e.size.Logits, 1)
+		r.wait(began, f.launched, e.stats.Steps)
+		e.alone.Seqs = append(e.alone.Seqs[:0], f.size.Seqs[i])
+		e.alone.Logits = min(f.size.Logits, 1)
 		own := e.shares(&e.alone, device)
 		to := &r.account.Prefill
 		if r.output > 0 {
@@ -65,7 +66,7 @@ func (e *Engine) explain(began time.Time) {
 			left -= part
 		}
 		r.account.OtherRequests += left
-		r.account.until, r.account.step, r.account.preempted = e.ready, e.stats.Steps+1, false
+		r.account.until, r.account.step, r.account.preempted = f.ready, e.stats.Steps+1, false
 	}
 }
 
@@ -91,7 +92,7 @@ func (e *Engine) shares(s *graph.Step, device time.Duration) (by shares) {
 	return by
 }
 
-// wait accounts for the time before a step that the device got at launched: steps is how many there were before it.
+// wait accounts for the time before a step that was launched then: steps is how many there were before it.
 func (r *request) wait(began, launched time.Time, steps int64) {
 	a := &r.account
 	gap := max(launched.Sub(a.until), 0)

@@ -95,7 +95,7 @@ func (e *Engine) refusal(ctx context.Context, prompt int) error {
 	if !hurried && !full {
 		return nil
 	}
-	o := e.outlook()
+	o := e.estimateTTFT()
 	if full {
 		return &FullError{Waiting: o.waiting, Backlog: o.backlog, Retry: max(time.Second, o.wait(0)).Round(time.Second)}
 	}

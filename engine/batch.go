@@ -2,32 +2,33 @@ package engine
 
 import "slices"
 
-// fill writes the step's batch.
-func (e *Engine) fill() {
-	b := &e.batch
+// fill writes the step's batch. In it are placeholders for the tokens that current, the step in flight, samples.
+func (e *Engine) fill(f, current *InFlight) {
+	b := &f.batch
 	seqPages, pairs := 1, false
-	for _, r := range e.chosen {
+	for i := range f.requests {
+		r := f.requests[i].request
 		seqPages = max(seqPages, len(r.seq.Table()))
 		pairs = pairs || r.Second > 0
 	}
 	b.Reset(1, seqPages)
-	if e.aloft > 0 {
-		b.FutureTokens = e.fed
+	if current != nil {
+		b.FutureTokens = len(current.samples)
 	}
 	table := b.Table(0)
-	for _, r := range e.chosen {
-		end := r.seq.Len()
-		for p := end - r.step; p < end; p++ {
+	for i := range f.requests {
+		a := &f.requests[i]
+		r, end := a.request, a.from+a.tokens
+		for p := a.from; p < end; p++ {
 			b.Tokens = append(b.Tokens, r.tokenAt(p))
 			b.Positions = append(b.Positions, int32(p))
 			if pairs {
 				b.Segments = append(b.Segments, r.segment(p))
 			}
 		}
-		table.Slots = e.pool.Slots(table.Slots, &r.seq, r.step)
-		r.row = -1
-		if end == r.known() {
-			r.row = len(b.LogitsIndices)
+		table.Slots = e.pool.Slots(table.Slots, &r.seq, a.tokens)
+		if a.row, a.rows = len(b.LogitsIndices), 0; end == r.known() {
+			a.rows = 1
 			b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
 		}
 		b.QStart = append(b.QStart, int32(len(b.Tokens)))

@@ -21,14 +21,24 @@ func (e *Engine) shareable(r *request) []int32 {
 	return r.tokens
 }
 
-// onlyHidden reports whether nobody in this step waits for logits.
-func (e *Engine) onlyHidden() bool {
-	for _, r := range e.chosen {
-		if r.Hidden == nil {
+// onlyHidden reports whether no request of the step needs logits.
+func (f *InFlight) onlyHidden() bool {
+	for i := range f.requests {
+		if f.requests[i].request.Hidden == nil {
 			return false
 		}
 	}
 	return true
+}
+
+// readsHidden reports whether hidden states of the step are to be read, which the next one overwrites.
+func (e *Engine) readsHidden(f *InFlight) bool {
+	for i := range f.requests {
+		if a := &f.requests[i]; a.request.Hidden != nil && !a.request.ended && (a.rows > 0 || e.prog.HiddenOfAll()) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkHidden refuses a request for hidden states that the program does not have.
@@ -39,27 +49,28 @@ func (e *Engine) checkHidden(r *Request) error {
 	return nil
 }
 
-// embed hands the step's hidden states to those who asked for them.
-func (e *Engine) embed() {
-	for i, r := range e.chosen {
-		if r.Hidden == nil || r.ended {
+// embed hands the step's hidden states to the requests for them.
+func (e *Engine) embed(f *InFlight) {
+	for i := range f.requests {
+		a := &f.requests[i]
+		if a.request.Hidden == nil || a.request.ended {
 			continue
 		}
-		if reason, err := e.giveHidden(r, int(e.batch.QStart[i])); reason != "" || err != nil {
-			e.end(r, reason, err)
+		if reason, err := e.giveHidden(a, int(f.batch.QStart[i])); reason != "" || err != nil {
+			e.end(a.request, reason, err)
 		}
 	}
 }
 
-// giveHidden hands one request its rows of the step, the first of which is its first. It returns why the request ends; ""
+// giveHidden hands one request its rows of the step, the first of which is first. It returns why the request ends; ""
 // when there is more to compute.
-func (e *Engine) giveHidden(r *request, first int) (sample.Reason, error) {
-	from, n, row, end := r.seq.Len()-r.step, r.step, first, r.row >= 0
+func (e *Engine) giveHidden(a *advance, first int) (sample.Reason, error) {
+	r, from, n, row, end := a.request, a.from, a.tokens, first, a.rows > 0
 	if !e.prog.HiddenOfAll() {
 		if !end {
 			return "", nil
 		}
-		from, n, row = r.seq.Len()-1, 1, r.row
+		from, n, row = a.from+a.tokens-1, 1, a.row
 	}
 	if need := n * e.prog.HiddenWidth(); cap(e.hidden) < need {
 		e.hidden = make([]float32, need)

@@ -5,7 +5,7 @@
 //	step:  schedule ─► batch ─► Program.Run ─► sample ─► emit
 //	                             └ meanwhile: admit, grammars' masks, the schedule of the next step
 //
-// A device that samples by itself is given the next step meanwhile, as far as that can be foreseen; see flight.go.
+// A device that samples by itself is given the next step meanwhile, as far as that can be foreseen; see step.go.
 //
 // A request's tokens do not depend on the requests that share its steps, nor on how its prompt was cut or what of it was
 // cached: rows of a batch are computed by themselves, and the random numbers of sampling depend on the request's seed
@@ -17,6 +17,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"time"
@@ -40,7 +41,6 @@ type Engine struct {
 	swapPage   time.Duration
 	stepTokens int // at most
 	targetITL  time.Duration
-	crew       *crew
 	predicting sync.Mutex // held around the next two, which admission asks too
 	predictor  Predictor  // may be nil
 	measured   averages
@@ -53,20 +53,17 @@ type Engine struct {
 	stats      Stats
 	history    history
 
-	schedule sched.Schedule // of the step under way, or already of the next, and what a step needs:
+	schedule sched.Schedule // of the next step
 	changed  bool           // what schedule was made for has changed
-	copies   []kv.Copy
-	flights  [2]flight
-	*flight             // the one that is being given to the device or, once it is there, the first that will come down
-	aloft    int        // steps that a device that draws has been given and that have not been collected
-	fed      int        // draws of the last of them
-	sampler  bool       // the device draws
-	size     graph.Step // of the flight's batch
-	alone    graph.Step // of one of its requests
+	copies   []kv.Copy      // of pages, due before the next step
+	buffers  buffers
+	sampler  sampler
+	pools    *samplerPool
+	alone    graph.Step // scratch: the size of a step with one request
 	ready    time.Time  // when the device had done the last step collected
-	ended    time.Time  // when the last step had; zero after the engine had nothing to do
-	logits   []float32  // [Limits.Logits, vocab], if they have to be copied from the device
-	suspects []*request // whose step failed; each is tried alone
+	ended    time.Time  // when that step had ended; zero after the engine had nothing to do
+	long     bool       // the device took long for it
+	isolated []*request // of a step that failed; each is retried alone
 	failures int        // steps that failed since one went well
 	hidden   []float32  // rows of one request for hidden states
 	left     []*request // by their callers, or refused by the scheduler
@@ -110,7 +107,7 @@ func newEngine(prog *compile.Program, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		prog: prog, ids: prog.Ids(), pool: pool, predictor: o.Predictor, byID: map[int64]*request{}, maxWaiting: o.waiting(),
-		crew: newCrew(prog), changed: true, wake: make(chan struct{}, 1),
+		pools: newSamplerPool(prog), changed: true, wake: make(chan struct{}, 1),
 		drained: make(chan struct{}), done: make(chan struct{}),
 	}
 	settings := o.sched(lim)
@@ -132,10 +129,7 @@ func newEngine(prog *compile.Program, o Options) (*Engine, error) {
 		e.now = time.Now
 	}
 	e.started = e.now()
-	e.flight, e.sampler = &e.flights[0], prog.CanSample()
-	if !e.sampler && !prog.HostReads() {
-		e.logits = make([]float32, lim.Logits*prog.Vocab())
-	}
+	e.sampler = e.pools.sampler
 	e.publish()
 	return e, nil
 }
@@ -205,10 +199,11 @@ func (e *Engine) Err() error {
 func (e *Engine) serve() {
 	defer close(e.done)
 	defer e.prog.Close()
-	defer e.crew.close()
-	defer e.ground()
+	defer e.pools.close()
+	defer e.sampler.drain()
+	var current *InFlight
 	for {
-		if len(e.byID) == 0 && e.aloft == 0 {
+		if len(e.byID) == 0 && current == nil {
 			<-e.wake
 			e.ended = time.Time{}
 		}
@@ -216,11 +211,11 @@ func (e *Engine) serve() {
 			e.endAll(ErrClosed)
 			return
 		}
-		err := e.tryStep()
-		if err != nil {
-			err = e.contain(err)
+		next, err := e.step(current)
+		if failure := (*stepFailure)(nil); errors.As(err, &failure) {
+			err = e.isolate(failure)
 		}
-		if err != nil {
+		if current = next; err != nil {
 			e.mu.Lock()
 			e.failed = err
 			e.mu.Unlock()
@@ -229,21 +224,18 @@ func (e *Engine) serve() {
 			return
 		}
 		e.settle()
-		e.makeWay()
+		e.yield()
 	}
 }
 
-// longStep is how long a step must be for those to be let onto the processor who pass its tokens on: behind longer ones they
+// longStep is how long a step must be for the goroutines that pass its tokens on to be let onto the processor: behind longer ones they
 // would come late by the 10 ms after which Go takes a processor away. Short steps leave them gaps enough, and would be held up.
 const longStep = 2 * time.Millisecond
 
-// long reports whether the step whose rows have been collected was.
-func (e *Engine) long() bool { return e.ready.Sub(e.launched) > longStep }
-
-// makeWay lets other goroutines run. Threads of the device that draw do it too: who was woken by one of them is in the queue of its
-// processor, from which nobody else takes him while all are busy.
-func (e *Engine) makeWay() {
-	if e.long() {
+// yield lets other goroutines run after a long step. Threads of the device that sample do it too: a goroutine that was woken by one
+// of them is in the queue of its processor, from which no other processor takes it while all are busy.
+func (e *Engine) yield() {
+	if e.long {
 		runtime.Gosched()
 	}
 }

@@ -89,13 +89,13 @@ func (e *Engine) price(s sched.Shape) float64 {
 	return seconds * 1e6
 }
 
-// observe notes how long the step took whose size explain has found, and returns what had been predicted, s.
-func (e *Engine) observe(took time.Duration) (predicted float64) {
+// observe notes how long a step took, and returns what had been predicted, s.
+func (e *Engine) observe(size *graph.Step, took time.Duration) (predicted float64) {
 	e.predicting.Lock()
 	defer e.predicting.Unlock()
-	predicted = e.measured.Observe(&e.size, took.Seconds())
+	predicted = e.measured.Observe(size, took.Seconds())
 	if e.predictor != nil {
-		predicted = e.predictor.Observe(&e.size, took.Seconds())
+		predicted = e.predictor.Observe(size, took.Seconds())
 	}
 	return predicted
 }

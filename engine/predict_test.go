@@ -80,13 +80,13 @@ func TestTargetITL(t *testing.T) {
 		e.admit()
 	}
 	submit(200, 30)
-	if mustStep(t, e); len(e.batch.Tokens) != 200 {
-		t.Errorf("the first step has %d tokens; nobody waits for another of his answer, so all 200 fit", len(e.batch.Tokens))
+	if mustStep(t, e); len(e.last.batch.Tokens) != 200 {
+		t.Errorf("the first step has %d tokens; nobody waits for another of his answer, so all 200 fit", len(e.last.batch.Tokens))
 	}
 	submit(150, 1)
 	for n := 0; len(e.byID) > 1; n++ {
-		if mustStep(t, e); len(e.batch.Tokens) > 50 || n > 10 {
-			t.Fatalf("step %d beside an answer has %d tokens; 50 fit in the target", n, len(e.batch.Tokens))
+		if mustStep(t, e); len(e.last.batch.Tokens) > 50 || n > 10 {
+			t.Fatalf("step %d beside an answer has %d tokens; 50 fit in the target", n, len(e.last.batch.Tokens))
 		}
 	}
 	if clock.observed < 350 {

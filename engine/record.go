@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"time"
 
 	"github.com/ridge-llm/ridge/engine/sample"
@@ -42,34 +41,6 @@ func (unrecorded) Priced(float64)                          {}
 func (unrecorded) Scheduled(*sched.Schedule)               {}
 func (unrecorded) Output(int64, StepOutput)                {}
 func (unrecorded) Stepped(time.Duration)                   {}
-
-// output is what a sample added to its request's answer.
-func (d *draw) output() StepOutput {
-	tokens := d.request.tokens
-	s := StepOutput{Tokens: tokens[len(tokens)-d.emitted:], Reason: d.reason}
-	if d.err != nil {
-		s.Err = d.err.Error()
-	}
-	return s
-}
-
-// emitForced emits the next of a request's forced outputs in place of a sampled token.
-func (r *request) emitForced() (sample.Reason, error) {
-	if len(r.Forced) == 0 {
-		return "", errors.New("engine: the forced outputs are at their end and the answer is not")
-	}
-	s := r.Forced[0]
-	r.Forced = r.Forced[1:]
-	for _, token := range s.Tokens {
-		r.tokens = append(r.tokens, token)
-		r.output++
-		r.Emit(sample.Choice{Token: token})
-	}
-	if s.Err != "" {
-		return "", errors.New(s.Err)
-	}
-	return s.Reason, nil
-}
 
 // Together holds admission back while submit runs, so that all that it submits joins the queue at once.
 func (e *Engine) Together(submit func()) {

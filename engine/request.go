@@ -29,6 +29,8 @@ type Request struct {
 	Second int
 	// Forced, if not nil, is the answer: one StepOutput comes with each step, and nothing is sampled. For replay.
 	Forced []StepOutput
+	// Constrained says that a grammar kept the Forced answer inside a language when it was made. It is scheduled as one with a Grammar.
+	Constrained bool
 	// Done gets the end.
 	Done func(Final)
 }
@@ -54,10 +56,8 @@ type request struct {
 	away     bool       // its pages are in host memory
 	siblings []*request // that begin when the prompt is computed
 	tokens   []int32    // prompt and answer so far
-	step     int        // tokens it computes in this step
-	row      int        // of the step's logits that is its own; -1: none
-	lot      int        // its draw among those of its last step on a device that draws; -1: none
-	pending  int        // draws of steps under way, whose tokens are not among tokens yet
+	pending  int        // tokens in flight: steps that are launched sample them after those in tokens
+	future   int        // index of the first of them among the samples of the last of those steps
 	ended    bool
 	cached   int      // tokens of the prompt that were found in the cache
 	output   int      // tokens emitted
@@ -72,7 +72,7 @@ func (r *request) finish(f Final) {
 	r.Done(f)
 }
 
-// take adds a sampled token to the answer. It returns why the request ends with it; "" when it goes on.
+// take adds a token to the answer. It returns why the request ends with it; "" when it goes on.
 func (r *request) take(c sample.Choice) sample.Reason {
 	r.sampling.Observe(c.Token)
 	if slices.Contains(r.Ends, c.Token) {

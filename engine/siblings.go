@@ -6,35 +6,35 @@ import (
 )
 
 // Siblings are further answers to a request's prompt. The prompt is computed once: when its first logits are there, each
-// sibling becomes a second holder of the request's pages (kv.Pool.Fork) and draws from the same logits. They part at the
+// sibling becomes a second holder of the request's pages (kv.Pool.Fork) and samples from the same logits. They part at the
 // first page that either writes. A sibling for which there is no room then waits like any request, and finds the prompt's
 // whole pages in the cache.
 
-// branch lets the siblings of those who draw their first token draw theirs.
-func (e *Engine) branch() {
-	for _, d := range e.draws { // as many as there are now
-		siblings := d.request.siblings
-		d.request.siblings = nil
+// branch has the siblings of the requests that get their first token from a step join them, if there is room; else they queue.
+func (e *Engine) branch(f *InFlight) {
+	for i := range f.requests {
+		r := f.requests[i].request
+		if f.requests[i].rows == 0 || r.ended {
+			continue
+		}
+		siblings := r.siblings
+		r.siblings = nil
 		for _, s := range siblings {
 			e.begin(s)
-			if s.lot < 0 || !e.state.Join(&s.sched) {
-				if err := e.queue(s); err != nil {
-					e.end(s, "", err)
-				}
+			at := slices.IndexFunc(f.outputs, func(o output) bool { return o.request == s })
+			if at >= 0 && e.state.Join(&s.sched) {
+				s.cached, s.account = len(s.tokens), r.account
+				s.sched.Computed = len(s.tokens)
+				e.pool.Fork(&s.seq, &r.seq)
 				continue
 			}
-			s.cached = len(s.tokens)
-			s.account = d.request.account
-			s.sched.Computed, s.sched.Target = len(s.tokens), len(s.tokens)+1
-			e.pool.Fork(&s.seq, &d.request.seq)
-			if e.sampler {
-				e.draws = append(e.draws, draw{request: s, lot: s.lot, drawn: &e.drawn[s.lot]})
-				continue
+			if at >= 0 {
+				f.outputs = slices.Delete(f.outputs, at, at+1)
 			}
-			if s.Grammar != nil {
-				s.findMask(e.prog.Vocab())
+			s.pending = 0
+			if err := e.queue(s); err != nil {
+				e.end(s, "", err)
 			}
-			e.draws = append(e.draws, draw{request: s, logits: slices.Clone(d.logits)}) // drawing writes over them
 		}
 	}
 }

@@ -26,7 +26,7 @@ func TestSiblings(t *testing.T) {
 			return false
 		}}
 	}
-	run := func(e *Engine) {
+	run := func(e *stepped) {
 		for e.admit(); len(e.byID) > 0; e.admit() {
 			mustStep(t, e)
 		}

@@ -19,14 +19,49 @@ import (
 	"github.com/ridge-llm/ridge/pass"
 )
 
-// still is an engine whose goroutine does not run: the test makes its steps.
-func still(t testing.TB, open func() (*modeldir.Dir, error), lim backend.Limits, o Options) *Engine {
+// stepped is an engine whose goroutine does not run: the test makes its steps.
+type stepped struct {
+	*Engine
+	current *InFlight // launched and not collected
+	last    *InFlight // the last that was collected
+}
+
+func newStepped(t testing.TB, prog *compile.Program, o Options) *stepped {
+	t.Helper()
+	e, err := newEngine(prog, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.pools.close)
+	return &stepped{Engine: e}
+}
+
+// step is one step of the engine's loop.
+func (s *stepped) step() error {
+	if s.last = s.current; s.last == nil {
+		s.last = s.buffers.other(nil)
+	}
+	next, err := s.Engine.step(s.current)
+	s.current = next
+	return err
+}
+
+// ahead is how many steps have been launched beside the one that the next step collects.
+func (s *stepped) ahead() int {
+	if s.current == nil {
+		return 0
+	}
+	return 1
+}
+
+// still is an engine on a device on the processor.
+func still(t testing.TB, open func() (*modeldir.Dir, error), lim backend.Limits, o Options) *stepped {
 	t.Helper()
 	return stillOn(t, open, lim, o, func(d backend.Device) backend.Device { return d })
 }
 
 // stillOn is still on what wrap makes of the device.
-func stillOn(t testing.TB, open func() (*modeldir.Dir, error), lim backend.Limits, o Options, wrap func(backend.Device) backend.Device) *Engine {
+func stillOn(t testing.TB, open func() (*modeldir.Dir, error), lim backend.Limits, o Options, wrap func(backend.Device) backend.Device) *stepped {
 	t.Helper()
 	b, err := open()
 	if err != nil {
@@ -47,15 +82,12 @@ func stillOn(t testing.TB, open func() (*modeldir.Dir, error), lim backend.Limit
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := newEngine(prog, o)
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { prog.Close(); dev.Close(); b.Close() })
-	return e
+	return newStepped(t, prog, o)
 }
 
-func mustStep(t testing.TB, e *Engine) {
+func mustStep(t testing.TB, e *stepped) {
+	t.Helper()
 	if err := e.step(); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +120,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 		mustStep(t, e)
 	}
 	device := testing.AllocsPerRun(100, func() {
-		if err := e.prog.Run(&e.batch); err != nil {
+		if err := e.prog.Run(&e.last.batch); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -111,20 +143,20 @@ type answer struct {
 }
 
 // rowOf is the logits of the request with this prompt.
-func (e *Engine) rowOf(prompt []int32) []float32 {
-	for _, d := range e.draws {
-		if &d.request.Prompt[0] == &prompt[0] {
-			return d.logits
+func (s *stepped) rowOf(prompt []int32) []float32 {
+	for _, o := range s.last.outputs {
+		if &o.request.Prompt[0] == &prompt[0] {
+			return o.logits
 		}
 	}
 	return nil
 }
 
 // record makes a request write its answer down.
-func (a *answer) record(e *Engine, r Request) Request {
+func (a *answer) record(s *stepped, r Request) Request {
 	r.Emit = func(c sample.Choice) bool {
 		a.tokens = append(a.tokens, c.Token)
-		a.logits = append(a.logits, slices.Clone(e.rowOf(r.Prompt)))
+		a.logits = append(a.logits, slices.Clone(s.rowOf(r.Prompt)))
 		return false
 	}
 	return r

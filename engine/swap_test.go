@@ -21,7 +21,7 @@ func (dear) Predict(sched.Shape) float64          { return 1 }
 func (dear) Observe(*graph.Step, float64) float64 { return 1 }
 
 // checkSwap holds both accounts of pages to what they promise.
-func checkSwap(t *testing.T, e *Engine) {
+func checkSwap(t *testing.T, e *stepped) {
 	t.Helper()
 	var here, away []*kv.Seq
 	for _, r := range e.byID {
@@ -39,8 +39,8 @@ func checkSwap(t *testing.T, e *Engine) {
 // tight has room for about two of the requests below.
 var tight = backend.Limits{Tokens: 64, Seqs: 6, Logits: 6, PageSize: 16, SeqPages: 8, Pages: 10, SwapPages: 20}
 
-// crowdOf submits requests whose answers are written down.
-func crowdOf(t *testing.T, e *Engine, ctx func(i int) context.Context, answers []answer, ends []error) {
+// workloadOf submits requests whose answers are written down.
+func workloadOf(t *testing.T, e *stepped, ctx func(i int) context.Context, answers []answer, ends []error) {
 	for i := range answers {
 		prompt := make([]int32, 10+9*i)
 		for j := range prompt {
@@ -66,14 +66,14 @@ func TestSwap(t *testing.T) {
 	roomy := tight
 	roomy.Pages, roomy.SwapPages = 64, 0
 	e := still(t, modeldir.Builtin, roomy, Options{})
-	crowdOf(t, e, always, want[:], ends[:])
+	workloadOf(t, e, always, want[:], ends[:])
 	for len(e.byID) > 0 {
 		mustStep(t, e)
 	}
 	for _, index := range []string{"radix", "hash", "none"} {
 		got = [requests]answer{}
 		e = still(t, modeldir.Builtin, tight, Options{Index: index, Predictor: dear{}})
-		crowdOf(t, e, always, got[:], ends[:])
+		workloadOf(t, e, always, got[:], ends[:])
 		for len(e.byID) > 0 {
 			if err := e.step(); err != nil {
 				t.Fatal(err)
@@ -97,7 +97,7 @@ func TestSwapOrCompute(t *testing.T) {
 		e := still(t, modeldir.Builtin, tight, Options{Predictor: dear{}, SwapPage: page})
 		var answers [4]answer
 		var ends [4]error
-		crowdOf(t, e, always, answers[:], ends[:])
+		workloadOf(t, e, always, answers[:], ends[:])
 		for len(e.byID) > 0 {
 			if err := e.step(); err != nil {
 				t.Fatal(err)
@@ -116,7 +116,7 @@ func TestSwappedGiveUp(t *testing.T) {
 	defer cancel()
 	var answers [6]answer
 	var ends [6]error
-	crowdOf(t, e, func(int) context.Context { return ctx }, answers[:], ends[:])
+	workloadOf(t, e, func(int) context.Context { return ctx }, answers[:], ends[:])
 	for e.swap.away == 0 {
 		if err := e.step(); err != nil {
 			t.Fatal(err)
@@ -157,7 +157,7 @@ func TestSwapFails(t *testing.T) {
 	roomy := tight
 	roomy.Pages, roomy.SwapPages = 64, 0
 	e := still(t, modeldir.Builtin, roomy, Options{})
-	crowdOf(t, e, always, want[:], ends[:])
+	workloadOf(t, e, always, want[:], ends[:])
 	for len(e.byID) > 0 {
 		mustStep(t, e)
 	}
@@ -166,12 +166,12 @@ func TestSwapFails(t *testing.T) {
 		e := stillOn(t, modeldir.Builtin, tight, Options{Predictor: dear{}}, func(d backend.Device) backend.Device {
 			return &stiff{d, d.(backend.Swapper), nth}
 		})
-		crowdOf(t, e, always, got[:], ends[:])
+		workloadOf(t, e, always, got[:], ends[:])
 		failed := 0
 		for len(e.byID) > 0 {
-			if err := e.tryStep(); err != nil {
+			if err := e.step(); err != nil {
 				failed++
-				if err := e.contain(err); err != nil {
+				if err := e.isolate(err.(*stepFailure)); err != nil {
 					t.Fatal(err)
 				}
 			}

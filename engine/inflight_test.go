@@ -20,17 +20,17 @@ import (
 // mute is a device that leaves sampling to the host.
 type mute struct{ backend.Device }
 
-// onRef is an engine on the reference device, which draws if asked to; the test makes its steps.
-func onRef(t testing.TB, draws bool, lim backend.Limits, o Options) *Engine {
+// onRef is an engine on the reference device, which samples if asked to.
+func onRef(t testing.TB, samples bool, lim backend.Limits, o Options) *stepped {
 	t.Helper()
-	if !draws {
+	if !samples {
 		return on(t, mute{ref.New()}, lim, o)
 	}
 	return on(t, ref.New(), lim, o)
 }
 
 // on is an engine on a device.
-func on(t testing.TB, dev backend.Device, lim backend.Limits, o Options) *Engine {
+func on(t testing.TB, dev backend.Device, lim backend.Limits, o Options) *stepped {
 	t.Helper()
 	b, err := modeldir.Open("../internal/check/testdata/llama-default")
 	if err != nil {
@@ -46,16 +46,11 @@ func on(t testing.TB, dev backend.Device, lim backend.Limits, o Options) *Engine
 		t.Fatal(err)
 	}
 	t.Cleanup(prog.Close)
-	e, err := newEngine(prog, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.crew.close)
-	return e
+	return newStepped(t, prog, o)
 }
 
-// someone is a request with settings of all kinds, the same for the same seed, that writes its answer to to.
-func someone(seed uint64, to *[]sample.Choice, end *Final) Request {
+// varied is a request with settings of all kinds, the same for the same seed, that writes its answer to to.
+func varied(seed uint64, to *[]sample.Choice, end *Final) Request {
 	r := rand.New(rand.NewPCG(seed, 5))
 	p := sample.Default()
 	p.Seed, p.Temperature = seed, []float64{0, 0.7, 1.3}[r.IntN(3)]
@@ -91,15 +86,15 @@ func someone(seed uint64, to *[]sample.Choice, end *Final) Request {
 	return q
 }
 
-// TestAhead: on a device that draws, which is given steps before those under way are collected, everybody gets the answer
-// that the host's sampler gives alone, whoever comes and goes, be there pages for all or not.
-func TestAhead(t *testing.T) {
+// TestRunAhead: on a device that samples, which is given steps before those in flight are collected, every request gets the answer
+// that the host's sampler gives it alone, whichever come and go, be there pages for all or not.
+func TestRunAhead(t *testing.T) {
 	const requests = 24
 	var want [requests][]sample.Choice
 	var ends [requests]Final
 	alone := onRef(t, false, backend.Limits{Tokens: 64, Seqs: 1, Logits: 1, PageSize: 4, SeqPages: 16, Pages: 16}, Options{Index: "none"})
 	for i := range want {
-		if err := alone.Submit(context.Background(), someone(uint64(i), &want[i], &ends[i])); err != nil {
+		if err := alone.Submit(context.Background(), varied(uint64(i), &want[i], &ends[i])); err != nil {
 			t.Fatal(err)
 		}
 		for alone.admit(); len(alone.byID) > 0; alone.admit() {
@@ -117,17 +112,17 @@ func TestAhead(t *testing.T) {
 			var final [requests]Final
 			ahead, random := 0, rand.New(rand.NewPCG(uint64(round), 1))
 			for i := range got {
-				if err := e.Submit(context.Background(), someone(uint64(i), &got[i], &final[i])); err != nil {
+				if err := e.Submit(context.Background(), varied(uint64(i), &got[i], &final[i])); err != nil {
 					t.Fatal(err)
 				}
 				for e.admit(); random.IntN(3) > 0 && len(e.byID) > 0; e.admit() {
 					mustStep(t, e)
-					ahead += e.aloft
+					ahead += e.ahead()
 				}
 			}
 			for e.admit(); len(e.byID) > 0; e.admit() {
 				mustStep(t, e)
-				ahead += e.aloft
+				ahead += e.ahead()
 				if e.stats.Steps > 5000 || ahead > 5000 {
 					t.Fatal("the requests do not come to their ends")
 				}
@@ -160,17 +155,17 @@ func (d *broken) Run(launches []backend.Launch, b *backend.Batch) error {
 	return d.Device.Run(launches, b)
 }
 
-// TestAheadFails: when a step fails that was given to the device before the one under way was collected, all start over and
-// get their answers; and so do siblings, who draw from one row.
-func TestAheadFails(t *testing.T) {
+// TestRunAheadFails: when a step fails that was launched before the one in flight was collected, all start over and
+// get their answers; and so do siblings, which sample from one row.
+func TestRunAheadFails(t *testing.T) {
 	const requests = 5
 	lim := backend.Limits{Tokens: 64, Seqs: 6, Logits: 6, PageSize: 4, SeqPages: 16, Pages: 96}
-	answers := func(e *Engine) (got [requests][]sample.Choice) {
+	answers := func(e *stepped) (got [requests][]sample.Choice) {
 		var end [requests]Final
 		for i := range requests - 1 {
-			r, more := someone(uint64(i+30), &got[i], &end[i]), []Request(nil)
+			r, more := varied(uint64(i+30), &got[i], &end[i]), []Request(nil)
 			if i == 3 {
-				s := someone(uint64(i+31), &got[i+1], &end[i+1])
+				s := varied(uint64(i+31), &got[i+1], &end[i+1])
 				s.Prompt = r.Prompt
 				more = append(more, s)
 			}
@@ -179,8 +174,9 @@ func TestAheadFails(t *testing.T) {
 			}
 		}
 		for e.admit(); len(e.byID) > 0; e.admit() {
-			if err := e.step(); err != nil {
-				if err := e.contain(err); err != nil {
+			var failure *stepFailure
+			if err := e.step(); errors.As(err, &failure) {
+				if err := e.isolate(failure); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -13,8 +12,8 @@ import (
 
 // A step fails when the device reports an error or a kernel panics. What the step was to write in the cache is then worth
 // nothing, and one of its requests may be the cause. So everything running starts over, the requests of the failed step
-// first and each alone: the one with which a step fails again ends with the error, and the others lose some time. When
-// step after step fails, it is not a request that is broken; nor is it when the device is lost.
+// first and each isolated, in steps of its own: the one with which a step fails again ends with the error, and the others lose some
+// time. When step after step fails, it is not a request that is broken; nor is it when the device is lost.
 
 // maxFailures is how many steps may fail, with none between that went well, before the engine gives up.
 const maxFailures = 3
@@ -29,18 +28,21 @@ func (e *StepError) Error() string {
 // Unwrap is the cause.
 func (e *StepError) Unwrap() error { return e.Err }
 
-// tryStep is step, with a panic in it as an error.
-func (e *Engine) tryStep() (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &PanicError{p, debug.Stack()}
-		}
-	}()
-	return e.step()
+// stepFailure is the error of a step.
+type stepFailure struct {
+	step *InFlight // that failed; nil if none had been launched
+	err  error
 }
 
-// contain keeps the damage of a failed step small. It returns an error when the engine cannot go on.
-func (e *Engine) contain(err error) error {
+func (f *stepFailure) Error() string { return f.err.Error() }
+
+// Unwrap is the cause.
+func (f *stepFailure) Unwrap() error { return f.err }
+
+// isolate has the requests of a failed step retried, each alone, and all others start over. It returns an error when the engine
+// cannot go on.
+func (e *Engine) isolate(failure *stepFailure) error {
+	err := failure.err
 	e.ended = time.Time{}
 	if errors.Is(err, backend.ErrLost) {
 		return fmt.Errorf("engine: the engine has stopped: %w", err)
@@ -48,14 +50,16 @@ func (e *Engine) contain(err error) error {
 	if e.failures++; e.failures == maxFailures {
 		return fmt.Errorf("engine: %d steps failed one after another and the engine has stopped: %w", maxFailures, err)
 	}
-	if len(e.suspects) > 0 {
-		if !e.suspects[0].ended {
-			e.end(e.suspects[0], "", &StepError{err})
+	if len(e.isolated) > 0 {
+		if !e.isolated[0].ended {
+			e.end(e.isolated[0], "", &StepError{err})
 		}
-	} else {
-		e.suspects = append(e.suspects, e.chosen...)
+	} else if failure.step != nil {
+		for i := range failure.step.requests {
+			e.isolated = append(e.isolated, failure.step.requests[i].request)
+		}
 	}
-	e.ground()
+	e.sampler.drain()
 	e.startOver()
 	return nil
 }
@@ -68,6 +72,7 @@ func (e *Engine) startOver() {
 	for _, q := range e.state.Running() {
 		r := e.byID[q.ID]
 		e.release(r)
+		r.pending = 0
 		q.Target = len(r.tokens)
 		schedule.Preempt = append(schedule.Preempt, sched.Preemption{Request: q})
 	}
@@ -76,13 +81,13 @@ func (e *Engine) startOver() {
 	e.changed = true
 }
 
-// scheduleSuspect schedules a step of the first suspect alone, who gets all the pages. It reports whether there is one.
-func (e *Engine) scheduleSuspect() bool {
-	e.suspects = slices.DeleteFunc(e.suspects, func(r *request) bool { return r.ended })
-	if len(e.suspects) == 0 {
+// scheduleIsolated schedules a step of the first isolated request, which gets all the pages. It reports whether there is one.
+func (e *Engine) scheduleIsolated() bool {
+	e.isolated = slices.DeleteFunc(e.isolated, func(r *request) bool { return r.ended })
+	if len(e.isolated) == 0 {
 		return false
 	}
-	q := &e.suspects[0].sched
+	q := &e.isolated[0].sched
 	running := slices.Contains(e.state.Running(), q)
 	e.schedule.Preempt, e.schedule.Chunks = e.schedule.Preempt[:0], e.schedule.Chunks[:0]
 	if !running {
@@ -95,10 +100,10 @@ func (e *Engine) scheduleSuspect() bool {
 	return true
 }
 
-// wentWell notes that a step did. A suspect that has reached its end by it is none any more.
-func (e *Engine) wentWell() {
+// wentWell notes that a step did. An isolated request that has reached its target by it is isolated no more.
+func (e *Engine) wentWell(f *InFlight) {
 	e.failures = 0
-	if len(e.suspects) > 0 && e.chosen[0] == e.suspects[0] && e.chosen[0].row >= 0 {
-		e.suspects = e.suspects[1:]
+	if first := &f.requests[0]; len(e.isolated) > 0 && first.request == e.isolated[0] && first.rows > 0 {
+		e.isolated = e.isolated[1:]
 	}
 }

@@ -14,21 +14,21 @@ import (
 // TestWait: a newcomer waits for the prompts before its own, and for a place.
 func TestWait(t *testing.T) {
 	for free, want := range map[int]time.Duration{0: 420, 2: 220, 9: 70} {
-		o := outlook{perToken: time.Millisecond, turnover: 100 * time.Millisecond, free: free, waiting: 3, backlog: 50}
+		o := ttft{perToken: time.Millisecond, turnover: 100 * time.Millisecond, free: free, waiting: 3, backlog: 50}
 		if got := o.wait(20); got != want*time.Millisecond {
 			t.Errorf("with %d places free: %v, not %d ms", free, got, want)
 		}
 	}
 }
 
-// TestOutlook: at a millisecond a token, in steps of 100 tokens or, beside an answer, of 50 ms.
-func TestOutlook(t *testing.T) {
+// TestTTFT: at a millisecond a token, in steps of 100 tokens or, beside an answer, of 50 ms.
+func TestTTFT(t *testing.T) {
 	lim := backend.Limits{Tokens: 100, Seqs: 2, Logits: 2, PageSize: 16, SeqPages: 20, Pages: 60}
 	e := still(t, modeldir.Builtin, lim, Options{TargetITL: 50 * time.Millisecond, Predictor: &slope{}, MaxWaiting: 1})
-	at := func() outlook {
+	at := func() ttft {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return e.outlook()
+		return e.estimateTTFT()
 	}
 	if o := at(); o.answering != 0 || o.perToken != time.Millisecond || o.free != 2 {
 		t.Errorf("with nobody there: %+v", o)

@@ -6,9 +6,9 @@ import (
 	"github.com/ridge-llm/ridge/engine/sched"
 )
 
-// outlook is what a newcomer has to expect, as far as it depends on the requests before it: at least how long until its
-// first token. It goes by the price of steps like those of now.
-type outlook struct {
+// ttft estimates the time to first token of a request that comes now, as far as it depends on the requests before it: at least how
+// long its queue delay and its prefill take. It goes by the price of steps like those of now.
+type ttft struct {
 	answering time.Duration // a step that gives every running request a token
 	perToken  time.Duration // of a prompt: its part of a step full of prompts, the answers beside it included
 	turnover  time.Duration // from one end of a running request to the next, when all places are taken; 0: not known
@@ -17,11 +17,11 @@ type outlook struct {
 	backlog   int           // tokens to compute before all of those have had a first token
 }
 
-// outlook looks at where the engine stands. e.mu is held.
-func (e *Engine) outlook() outlook {
+// estimateTTFT looks at where the engine stands. e.mu is held.
+func (e *Engine) estimateTTFT() ttft {
 	s := &e.published
 	lim := e.prog.Limits
-	o := outlook{waiting: s.Waiting + len(e.inbox), backlog: s.Backlog, free: lim.Seqs - s.Running}
+	o := ttft{waiting: s.Waiting + len(e.inbox), backlog: s.Backlog, free: lim.Seqs - s.Running}
 	for _, r := range e.inbox {
 		o.backlog += len(r.Prompt)
 	}
@@ -56,7 +56,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // wait is at least how long a request with a prompt of so many tokens waits for its first token: until those before it have
 // been read, and until there is a place for it.
-func (o *outlook) wait(prompt int) time.Duration {
+func (o *ttft) wait(prompt int) time.Duration {
 	reading := time.Duration(o.backlog+prompt) * o.perToken
 	ends := max(o.waiting+1-o.free, 0) // that have to come first
 	return max(reading, time.Duration(ends)*o.turnover+time.Duration(prompt)*o.perToken)

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/sampling"
+	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// InFlight is a step from its launch to the collection of its tokens. Its memory is used again two steps later.
+type InFlight struct {
+	requests []advance // in the order of the batch's sequences
+	batch    backend.Batch
+	outputs  []output          // of the requests that are to get tokens, then of siblings that are to join them
+	samples  []sampling.Sample // that a device is asked for
+	results  []sampling.Result // one for each of samples
+	deferred bool              // it is sampled from only when the previous step has been collected
+
+	size     graph.Step
+	launched time.Time     // when the device was given the step or, if that is later, had done the previous one
+	ready    time.Time     // when its tokens, or the logits to sample them from, were there
+	worked   time.Duration // that the device worked on it
+}
+
+// advance moves a request some tokens forward.
+type advance struct {
+	request *request
+	from    int // position of the first token
+	tokens  int
+	row     int // of the step's logits: the first that is its own
+	rows    int // how many are; 0 in the middle of a prompt
+}
+
+// output is what one request gets from a step: no token, one or several.
+type output struct {
+	request  *request
+	parent   *request // not nil: request is a sibling of parent, and samples from the same row
+	position int      // of the first token: as many tokens were known, or in flight, when the step was launched
+	row      int      // of the step's logits
+	assumed  int      // tokens that the next step takes for granted
+
+	// Set by the sampler.
+	first   int       // index of the first of its samples; -1: none
+	sampled int       // tokens that were sampled
+	logits  []float32 // [vocab], where the host samples
+
+	emitted int // tokens handed to the owner, those that a grammar forces included
+	reason  sample.Reason
+	err     error
+}
+
+// buffers are the two steps that can be in flight.
+type buffers [2]InFlight
+
+// other is the buffer that is not current, emptied.
+func (b *buffers) other(current *InFlight) *InFlight {
+	f := &b[0]
+	if f == current {
+		f = &b[1]
+	}
+	f.requests, f.outputs, f.samples, f.deferred = f.requests[:0], f.outputs[:0], f.samples[:0], false
+	return f
+}
+
+// expect lists what the step's requests, and their siblings, are to get from it: at most so many outputs.
+func (f *InFlight) expect(most int) {
+	for i := range f.requests {
+		a := &f.requests[i]
+		if a.rows > 0 && a.request.Hidden == nil {
+			f.outputs = append(f.outputs, output{request: a.request, position: a.request.known(), row: a.row, assumed: 1, first: -1})
+			a.request.pending++
+		}
+	}
+	for i := range f.requests {
+		a := &f.requests[i]
+		for _, s := range a.request.siblings {
+			if a.rows > 0 && len(f.outputs) < most {
+				f.outputs = append(f.outputs, output{request: s, parent: a.request, position: len(s.tokens), row: a.row, assumed: 1, first: -1})
+				s.pending = 1
+			}
+		}
+	}
+}
+
+// void reports whether the output is not wanted any more: its request has ended, or the token that comes next is another one than
+// that which was sampled, because the previous step brought more tokens than one, as those that a grammar forces, or fewer.
+func (o output) void() bool {
+	return o.request.ended || o.position != len(o.request.tokens) || o.parent != nil && o.parent.ended
+}
+
+// known is how many tokens of the request are known, or are in flight: sampled by launched steps.
+func (r *request) known() int { return len(r.tokens) + r.pending }
+
+// tokenAt is the token at a position, or the placeholder of one in flight.
+func (r *request) tokenAt(p int) int32 {
+	if p < len(r.tokens) {
+		return r.tokens[p]
+	}
+	if r.Forced != nil {
+		return r.forcedAt(p - len(r.tokens))
+	}
+	return int32(-1 - (r.future + p - len(r.tokens)))
+}

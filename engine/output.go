@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"errors"
+	"runtime/debug"
+
+	"github.com/ridge-llm/ridge/engine/sample"
+)
+
+// take samples the output's tokens and hands them to the request's owner, in order. A panic on the way ends that request alone.
+func (o *output) take(s sampler, f *InFlight, thread int) {
+	r := o.request
+	defer func() {
+		if p := recover(); p != nil {
+			o.reason, o.err = "", &PanicError{p, debug.Stack()}
+		}
+		o.emitted = len(r.tokens) - o.position
+	}()
+	if r.Forced != nil {
+		o.reason, o.err = r.emitForced()
+		return
+	}
+	if o.err = r.maskErr; o.err != nil {
+		return
+	}
+	for i := 0; i < o.sampled && o.reason == ""; i++ {
+		choice, err := s.choice(f, o, i, thread)
+		if err == nil && r.Grammar != nil {
+			err = r.Grammar.Accept(choice.Token)
+		}
+		if err != nil {
+			o.err = err
+			return
+		}
+		o.reason = r.take(choice)
+	}
+	if o.reason == "" && o.sampled > 0 && r.Grammar != nil {
+		o.reason, o.err = r.jumpForward()
+	}
+	if o.reason == "" && o.err == nil {
+		o.err = r.ctx.Err()
+	}
+}
+
+// stepOutput is what the output added to its request's answer.
+func (o *output) stepOutput() StepOutput {
+	s := StepOutput{Tokens: o.request.tokens[o.position:], Reason: o.reason}
+	if o.err != nil {
+		s.Err = o.err.Error()
+	}
+	return s
+}
+
+// emitForced emits the next of the request's forced outputs in place of sampled tokens.
+func (r *request) emitForced() (sample.Reason, error) {
+	if len(r.Forced) == 0 {
+		return "", errors.New("engine: the forced outputs are at their end and the answer is not")
+	}
+	s := r.Forced[0]
+	r.Forced = r.Forced[1:]
+	for _, token := range s.Tokens {
+		r.tokens = append(r.tokens, token)
+		r.output++
+		r.Emit(sample.Choice{Token: token})
+	}
+	if s.Err != "" {
+		return "", errors.New(s.Err)
+	}
+	return s.Reason, nil
+}
+
+// forcedAt is token i of the next forced output; 0 if it has fewer.
+func (r *request) forcedAt(i int) int32 {
+	if len(r.Forced) > 0 && i < len(r.Forced[0].Tokens) {
+		return r.Forced[0].Tokens[i]
+	}
+	return 0
+}
+
+// settle brings the request up to date with what it got. What a step in flight computes after a token that did not come, or
+// samples in place of one that is known by now, is dropped: see void.
+func (o *output) settle() (foreseen bool) {
+	r := o.request
+	if o.emitted == o.assumed {
+		r.pending -= o.assumed
+		return true
+	}
+	r.pending = 0
+	return false
+}

@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/ridge-llm/ridge/backend/sampling"
+	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/engine/sample"
+)
+
+// sampler samples the tokens of steps. The device does it itself (deviceSampler) or, where it cannot, the host from the rows that it
+// reads (hostSampler).
+type sampler interface {
+	// runsAhead reports whether a step may be launched before the results of the previous one have been waited for.
+	runsAhead() bool
+	// sample has the outputs of a step sampled. Run was last given that step. It returns when the work is queued.
+	sample(f *InFlight) error
+	// wait returns when what the outputs are made of is there: tokens, or the logits that choice samples from. It sets f.worked, from
+	// f.launched and now where the device does not tell.
+	wait(f *InFlight, now func() time.Time) error
+	// choice is token i of an output that was waited for. Threads may call it at the same time, each with its own number.
+	choice(f *InFlight, o *output, i, thread int) (sample.Choice, error)
+	// work is how much choice computes for an output, in logits.
+	work() int
+	// drain waits for the steps in flight and drops their results.
+	drain()
+}
+
+// newSampler is the sampler for a program, to be used by so many threads.
+func newSampler(prog *compile.Program, threads int) sampler {
+	if prog.CanSample() {
+		return &deviceSampler{prog: prog}
+	}
+	h := &hostSampler{prog: prog, samplers: make([]sample.Sampler, threads)}
+	if !prog.HostReads() {
+		h.buffer = make([]float32, prog.Limits.Logits*prog.Vocab())
+	}
+	return h
+}
+
+// deviceSampler has the device sample (backend.Sampler).
+type deviceSampler struct {
+	prog     *compile.Program
+	inFlight int // steps whose results have not been waited for
+}
+
+func (s *deviceSampler) runsAhead() bool { return true }
+
+func (s *deviceSampler) work() int { return 0 }
+
+// sample describes the outputs' tokens to the device. A grammar says what each may be while the device computes the logits.
+func (s *deviceSampler) sample(f *InFlight) error {
+	for i := range f.outputs {
+		o := &f.outputs[i]
+		r := o.request
+		if f.deferred && o.void() {
+			continue
+		}
+		if o.sampled = 1; r.Forced != nil {
+			continue
+		}
+		future := -1
+		if ahead := o.position - len(r.tokens); ahead > 0 {
+			future = r.future + ahead - 1
+		}
+		o.first, r.future = len(f.samples), len(f.samples)
+		if r.Grammar != nil {
+			r.findMask(s.prog.Vocab())
+		}
+		if o.first < cap(f.samples) {
+			f.samples = f.samples[:o.first+1] // with the lists of an earlier sample, to be used again
+		} else {
+			f.samples = append(f.samples, sampling.Sample{})
+		}
+		r.sampling.Describe(&f.samples[o.first], r.mask, future)
+		f.samples[o.first].Row = o.row
+	}
+	f.deferred = false
+	for len(f.results) < len(f.samples) {
+		f.results = append(f.results, sampling.Result{})
+	}
+	if err := s.prog.Sample(f.samples); err != nil {
+		return err
+	}
+	s.inFlight++
+	return nil
+}
+
+func (s *deviceSampler) wait(f *InFlight, _ func() time.Time) (err error) {
+	if f.worked, err = s.prog.SampleResults(f.results[:len(f.samples)]); err == nil {
+		s.inFlight--
+	}
+	return err
+}
+
+func (s *deviceSampler) choice(f *InFlight, o *output, i, _ int) (sample.Choice, error) {
+	return sample.FromResult(&f.results[o.first+i])
+}
+
+func (s *deviceSampler) drain() {
+	for ; s.inFlight > 0; s.inFlight-- {
+		_, _ = s.prog.SampleResults(nil) // the step's error was returned where it happened
+	}
+}
+
+// hostSampler reads the logits and samples from them.
+type hostSampler struct {
+	prog     *compile.Program
+	samplers []sample.Sampler // of each thread
+	buffer   []float32        // [Limits.Logits, vocab], if rows have to be copied from the device
+	copies   [][]float32      // of rows that several outputs sample from; sampling writes over them
+}
+
+func (s *hostSampler) runsAhead() bool { return false }
+
+func (s *hostSampler) work() int { return s.prog.Vocab() }
+
+// sample finds out, while a device that runs by itself computes the logits, which tokens grammars allow.
+func (s *hostSampler) sample(f *InFlight) error {
+	for i := range f.outputs {
+		if r := f.outputs[i].request; r.Grammar != nil {
+			r.findMask(s.prog.Vocab())
+		}
+	}
+	return nil
+}
+
+func (s *hostSampler) wait(f *InFlight, now func() time.Time) error {
+	if len(f.outputs) > 0 {
+		vocab := s.prog.Vocab()
+		rows, err := s.prog.Rows(s.buffer, len(f.batch.LogitsIndices))
+		if err != nil {
+			return err
+		}
+		copied := 0
+		for i := range f.outputs {
+			o := &f.outputs[i]
+			o.sampled, o.logits = 1, rows[o.row*vocab:][:vocab]
+			if o.parent == nil || o.void() {
+				continue
+			}
+			if copied == len(s.copies) {
+				s.copies = append(s.copies, make([]float32, vocab))
+			}
+			copy(s.copies[copied], o.logits)
+			o.logits = s.copies[copied]
+			copied++
+		}
+	}
+	f.worked = now().Sub(f.launched)
+	return nil
+}
+
+func (s *hostSampler) choice(_ *InFlight, o *output, _, thread int) (sample.Choice, error) {
+	return s.samplers[thread].Sample(o.logits, o.request.sampling, o.request.mask)
+}
+
+func (s *hostSampler) drain() {}
