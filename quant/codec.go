@@ -5,33 +5,6 @@ import (
 	"fmt"
 )
 
-// codec is what the file of one format gives: how its bytes become numbers and numbers its bytes.
-type codec struct {
-	decode func(dst []float32, src []byte) // whole blocks; the lengths have been checked
-	encode func(dst []byte, src []float32) // likewise, and no number is beyond the limit
-}
-
-var codecs = [formatCount]codec{
-	F32:    {decodeF32, encodeF32},
-	F16:    {decodeF16, encodeF16},
-	BF16:   {decodeBF16, encodeBF16},
-	Q8_0:   {decodeQ8_0, encodeQ8_0},
-	Q4_0:   {decodeQ4_0, encodeQ4_0},
-	Q4_1:   {decodeQ4_1, encodeQ4_1},
-	Q5_0:   {decodeQ5_0, encodeQ5_0},
-	Q5_1:   {decodeQ5_1, encodeQ5_1},
-	Q2_K:   {decodeQ2_K, encodeQ2_K},
-	Q3_K:   {decodeQ3_K, encodeQ3_K},
-	Q4_K:   {decodeQ4_K, encodeQ4_K},
-	Q5_K:   {decodeQ5_K, encodeQ5_K},
-	Q6_K:   {decodeQ6_K, encodeQ6_K},
-	IQ4_NL: {decodeIQ4_NL, encodeIQ4_NL},
-	MXFP4:  {decodeMXFP4, encodeMXFP4},
-	FP8:    {decodeFP8, encodeFP8},
-	INT8:   {decodeINT8, encodeINT8},
-	INT4:   {decodeINT4, encodeINT4},
-}
-
 // Decode writes the numbers of src, len(dst) of them, to dst. len(dst) is a multiple of f.Block (of FP8 and INT8 it is a whole row) and src holds
 // f.RowBytes(len(dst)) bytes; anything else is the caller's bug and panics. The result is exact in float32, bit for
 // bit what ggml's reference dequantisation gives (products are rounded before sums, on every architecture). Every byte
@@ -40,7 +13,7 @@ func Decode(f Format, dst []float32, src []byte) {
 	if err := checkLengths(f, len(dst), len(src)); err != nil {
 		panic(err)
 	}
-	codecs[f].decode(dst, src)
+	descriptors[f].decode(dst, src)
 }
 
 // Encode writes src, whole rows (of FP8 and INT8 one row), to dst in format f; the lengths are as for Decode, and anything else panics likewise.
@@ -54,7 +27,7 @@ func Encode(f Format, dst []byte, src []float32) error {
 	if err := checkNumbers(f, src); err != nil {
 		return err
 	}
-	codecs[f].encode(dst, src)
+	descriptors[f].encode(dst, src)
 	return nil
 }
 

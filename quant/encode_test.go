@@ -56,7 +56,7 @@ func worst(t *testing.T, f Format, x []float32) float64 {
 		for _, o := range x[i/f.Block()*f.Block():][:f.Block()] {
 			m = max(m, math.Abs(float64(o)))
 		}
-		bound := bounds[f]
+		bound := descriptors[f].bound
 		over = max(over, math.Abs(float64(v)-float64(back[i]))-bound.relative*m-bound.absolute)
 		if over > 0 || math.IsNaN(over) {
 			t.Errorf("%s: number %d, %v in a block up to %v, came back as %v", f, i, v, m, back[i])
@@ -76,7 +76,7 @@ func TestRoundTripBound(t *testing.T) {
 			}
 		}
 		// The largest numbers that are allowed, and rows of every kind at every size.
-		limit := float32(min(bounds[f].limit, math.MaxFloat32))
+		limit := float32(min(descriptors[f].bound.limit, math.MaxFloat32))
 		edge := math.Nextafter32(limit, 0)
 		big := make([]float32, 256)
 		for i := range big {

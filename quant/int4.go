@@ -7,10 +7,18 @@ package quant
 //
 // It is made of floats as weights are loaded, on a GPU by a kernel (backend/cuda/kernels/gemm/packed/slab_round.cu) that finds the same bits: every sum
 // here has an order, and every product is rounded before it is added.
+const INT4 Format = 18
+
 const (
 	int4Block = 128
 	int4Bytes = 66
 )
+
+var _ = register(INT4, Descriptor{
+	Name: "INT4", Block: int4Block, BlockBytes: int4Bytes,
+	bound:  bound{0.301, 0x1p-22, 8 * f16Max}, // the largest number by a step of a tenth, its mirror image on code 15
+	decode: decodeINT4, encode: encodeINT4,
+})
 
 // int4Steps are the steps that are tried, as parts of the number of largest magnitude: on code 0, which reaches furthest, on code 15, and cut
 // off at code 0, which makes all the others' steps smaller.

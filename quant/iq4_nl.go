@@ -6,7 +6,16 @@ import "math"
 //
 //	d   f16      scale; may be negative
 //	qs  [16]u8   number j in the low half of byte j, number j+16 in the high half; x = d·level[q]
+const IQ4_NL Format = 14
+
 const iq4_nlBytes = 18
+
+var _ = register(IQ4_NL, Descriptor{
+	Name: "IQ4_NL", Block: 32, BlockBytes: iq4_nlBytes,
+	GGUF:   &GGUFType{Tensor: 20, File: 25},
+	bound:  bound{0.23, 0x1p-20, 113 * f16Max}, // 0.177
+	decode: decodeIQ4_NL, encode: encodeIQ4_NL,
+})
 
 // iq4_nlLevels is part of the format (ggml's kvalues_iq4nl).
 var iq4_nlLevels = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}

@@ -8,7 +8,16 @@ import "math"
 //	qs  [16]u8   number j in the low half of byte j, number j+16 in the high half; sign, two exponent bits, one mantissa bit
 //
 // As in ggml, e = 255 (NaN in the OCP text) is an ordinary exponent.
+const MXFP4 Format = 15
+
 const mxfp4Bytes = 17
+
+var _ = register(MXFP4, Descriptor{
+	Name: "MXFP4", Block: 32, BlockBytes: mxfp4Bytes,
+	GGUF:   &GGUFType{Tensor: 39, File: 38},
+	bound:  bound{0.25, 0x1p-128, math.Inf(1)}, // 8 units, cut off at 6
+	decode: decodeMXFP4, encode: encodeMXFP4,
+})
 
 // mxfp4Levels are the E2M1 numbers times two, so that they are whole; mxfp4Scale halves the scale in turn. Code 8,
 // minus zero, decodes to plain zero.

@@ -6,7 +6,16 @@ package quant
 //	qs      [64]u8   two bits each: byte 32h+k holds, lowest first, numbers 128h+k, +32, +64, +96
 //	d       f16      x = d·scale·q − dmin·minimum
 //	dmin    f16
+const Q2_K Format = 9
+
 const q2_kBytes = 84
+
+var _ = register(Q2_K, Descriptor{
+	Name: "Q2_K", Block: superBlock, BlockBytes: q2_kBytes,
+	GGUF: &GGUFType{Tensor: 10, File: 10}, Fallback: Q4_0,
+	bound:  bound{0.68, 0x1p-23, 15 * f16Max}, // worst found 0.518
+	decode: decodeQ2_K, encode: encodeQ2_K,
+})
 
 func decodeQ2_K(dst []float32, src []byte) {
 	for len(src) >= q2_kBytes {

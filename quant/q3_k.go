@@ -6,7 +6,16 @@ package quant
 //	qs      [64]u8   low two bits, laid out as in Q2_K
 //	scales  [12]u8   six bits each, see q3Scales
 //	d       f16      x = d·(scale−32)·(q−4)
+const Q3_K Format = 10
+
 const q3_kBytes = 110
+
+var _ = register(Q3_K, Descriptor{
+	Name: "Q3_K", Block: superBlock, BlockBytes: q3_kBytes,
+	GGUF: &GGUFType{Tensor: 11, File: 11}, Fallback: Q4_0,
+	bound:  bound{0.42, 0x1p-23, 4 * 32 * f16Max}, // 0.315
+	decode: decodeQ3_K, encode: encodeQ3_K,
+})
 
 func decodeQ3_K(dst []float32, src []byte) {
 	for len(src) >= q3_kBytes {

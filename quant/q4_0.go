@@ -4,7 +4,16 @@ package quant
 //
 //	d   f16      scale; may be negative
 //	qs  [16]u8   number j in the low half of byte j, number j+16 in the high half; x = d·(q−8)
+const Q4_0 Format = 5
+
 const q4_0Bytes = 18
+
+var _ = register(Q4_0, Descriptor{
+	Name: "Q4_0", Block: 32, BlockBytes: q4_0Bytes,
+	GGUF:   &GGUFType{Tensor: 2, File: 2},
+	bound:  bound{0.1255, 0x1p-24, 8 * f16Max}, // code 15 is a step of 1/8 short of the peak's mirror image
+	decode: decodeQ4_0, encode: encodeQ4_0,
+})
 
 func decodeQ4_0(dst []float32, src []byte) {
 	for len(src) >= q4_0Bytes {

@@ -5,7 +5,16 @@ package quant
 //	d   f16      scale
 //	m   f16      smallest number
 //	qs  [16]u8   number j in the low half of byte j, number j+16 in the high half; x = d·q + m
+const Q4_1 Format = 6
+
 const q4_1Bytes = 20
+
+var _ = register(Q4_1, Descriptor{
+	Name: "Q4_1", Block: 32, BlockBytes: q4_1Bytes,
+	GGUF:   &GGUFType{Tensor: 3, File: 3},
+	bound:  bound{0.0668, 0x1p-24, f16Max}, // half a step of 2/15
+	decode: decodeQ4_1, encode: encodeQ4_1,
+})
 
 func decodeQ4_1(dst []float32, src []byte) {
 	for len(src) >= q4_1Bytes {

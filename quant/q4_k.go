@@ -6,7 +6,16 @@ package quant
 //	dmin    f16
 //	scales  [12]u8   eight scales and minima of six bits, see k4Scales
 //	qs      [128]u8  byte 32i+k holds number 64i+k in its low half and number 64i+32+k in its high half
+const Q4_K Format = 11
+
 const q4_kBytes = 144
+
+var _ = register(Q4_K, Descriptor{
+	Name: "Q4_K", Block: superBlock, BlockBytes: q4_kBytes,
+	GGUF: &GGUFType{Tensor: 12, File: 14}, Fallback: Q5_0,
+	bound:  bound{0.18, 0x1p-20, 63 * f16Max}, // 0.137
+	decode: decodeQ4_K, encode: encodeQ4_K,
+})
 
 func decodeQ4_K(dst []float32, src []byte) {
 	for len(src) >= q4_kBytes {

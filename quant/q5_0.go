@@ -5,7 +5,16 @@ package quant
 //	d   f16      scale; may be negative
 //	qh  u32      bit j is the fifth bit of number j
 //	qs  [16]u8   low four bits: number j in the low half of byte j, number j+16 in the high half; x = d·(q−16)
+const Q5_0 Format = 7
+
 const q5_0Bytes = 22
+
+var _ = register(Q5_0, Descriptor{
+	Name: "Q5_0", Block: 32, BlockBytes: q5_0Bytes,
+	GGUF:   &GGUFType{Tensor: 6, File: 8},
+	bound:  bound{0.0629, 0x1p-24, 16 * f16Max}, // a step of 1/16, as Q4_0
+	decode: decodeQ5_0, encode: encodeQ5_0,
+})
 
 func decodeQ5_0(dst []float32, src []byte) {
 	for len(src) >= q5_0Bytes {

@@ -6,7 +6,16 @@ package quant
 //	m   f16      smallest number
 //	qh  u32      bit j is the fifth bit of number j
 //	qs  [16]u8   low four bits: number j in the low half of byte j, number j+16 in the high half; x = d·q + m
+const Q5_1 Format = 8
+
 const q5_1Bytes = 24
+
+var _ = register(Q5_1, Descriptor{
+	Name: "Q5_1", Block: 32, BlockBytes: q5_1Bytes,
+	GGUF:   &GGUFType{Tensor: 7, File: 9},
+	bound:  bound{0.0324, 0x1p-24, f16Max}, // half a step of 2/31
+	decode: decodeQ5_1, encode: encodeQ5_1,
+})
 
 func decodeQ5_1(dst []float32, src []byte) {
 	for len(src) >= q5_1Bytes {

@@ -7,7 +7,16 @@ package quant
 //	scales  [12]u8   eight scales and minima of six bits, see k4Scales
 //	qh      [32]u8   fifth bits: bit i of byte k is that of number 32i+k
 //	qs      [128]u8  low four bits, laid out as in Q4_K
+const Q5_K Format = 12
+
 const q5_kBytes = 176
+
+var _ = register(Q5_K, Descriptor{
+	Name: "Q5_K", Block: superBlock, BlockBytes: q5_kBytes,
+	GGUF: &GGUFType{Tensor: 13, File: 16}, Fallback: Q5_1,
+	bound:  bound{0.1, 0x1p-20, 63 * f16Max}, // 0.073
+	decode: decodeQ5_K, encode: encodeQ5_K,
+})
 
 func decodeQ5_K(dst []float32, src []byte) {
 	for len(src) >= q5_kBytes {

@@ -6,7 +6,16 @@ package quant
 //	qh      [64]u8   high two bits: byte 32h+k holds, lowest first, those of numbers 128h+k, +32, +64, +96
 //	scales  [16]i8   of the sub-blocks
 //	d       f16      x = d·scale·(q−32)
+const Q6_K Format = 13
+
 const q6_kBytes = 210
+
+var _ = register(Q6_K, Descriptor{
+	Name: "Q6_K", Block: superBlock, BlockBytes: q6_kBytes,
+	GGUF: &GGUFType{Tensor: 14, File: 18}, Fallback: Q8_0,
+	bound:  bound{0.04, 0x1p-20, 32 * 128 * f16Max}, // 0.030
+	decode: decodeQ6_K, encode: encodeQ6_K,
+})
 
 func decodeQ6_K(dst []float32, src []byte) {
 	for len(src) >= q6_kBytes {

@@ -4,7 +4,16 @@ package quant
 //
 //	d   f16      scale
 //	qs  [32]i8   x = d·q
+const Q8_0 Format = 4
+
 const q8_0Bytes = 34
+
+var _ = register(Q8_0, Descriptor{
+	Name: "Q8_0", Block: 32, BlockBytes: q8_0Bytes,
+	GGUF:   &GGUFType{Tensor: 8, File: 7},
+	bound:  bound{0.00394, 0x1p-25, 127 * f16Max}, // half a step of 1/127
+	decode: decodeQ8_0, encode: encodeQ8_0,
+})
 
 func decodeQ8_0(dst []float32, src []byte) {
 	for len(src) >= q8_0Bytes {

@@ -13,6 +13,15 @@ import "math"
 // tinyRow: rows of smaller numbers have no scale whose inverse is a float; they become zeros.
 const tinyRow = 0x1p-116
 
+// FP8 is rows of e4m3.
+const FP8 Format = 16
+
+var _ = register(FP8, Descriptor{
+	Name: "FP8", Block: 16, BlockBytes: 16, RowScale: true,
+	bound:  bound{0.0358, tinyRow, 0x1.ffp127}, // half a step of 32 at 448
+	decode: decodeFP8, encode: encodeFP8,
+})
+
 // EncodeFP8 rounds x to e4m3, to nearest, ties to even, after scaling the largest magnitude to 448, and returns the scale. A row with a number
 // that is none has such a scale.
 func EncodeFP8(dst []byte, x []float32) (scale float32) {
@@ -41,6 +50,15 @@ func decodeFP8(dst []float32, src []byte) {
 		dst[i] = e4m3Values[src[i]] * d
 	}
 }
+
+// INT8 is rows of signed bytes.
+const INT8 Format = 17
+
+var _ = register(INT8, Descriptor{
+	Name: "INT8", Block: 16, BlockBytes: 16, RowScale: true,
+	bound:  bound{0.00394, tinyRow, 0x1.ffp127}, // half a step of 1/127
+	decode: decodeINT8, encode: encodeINT8,
+})
 
 func encodeINT8(dst []byte, src []float32) {
 	codes := make([]int8, len(src))

@@ -18,7 +18,7 @@ func TestScaledRows(t *testing.T) {
 			for _, v := range x {
 				m = max(m, math.Abs(float64(v)))
 			}
-			bound := bounds[f]
+			bound := descriptors[f].bound
 			for i, v := range x {
 				if off := math.Abs(float64(v) - float64(back[i])); !(off <= bound.relative*m+bound.absolute) {
 					t.Errorf("%s, row %q: number %d, %v in a row up to %v, came back as %v", f, name, i, v, m, back[i])

@@ -110,7 +110,7 @@ func (t Type) fileType(most map[quant.Format]int64) uint32 {
 			best = f
 		}
 	}
-	return typeOf(best)
+	return best.Descriptor().GGUF.File
 }
 
 // set sets a metadata key, behind the others if it is new.

@@ -4,9 +4,9 @@ import "github.com/ridge-llm/ridge/quant"
 
 // The rules of llama-quantize's mixtures. Fused queries, keys and values count as values.
 
-// goodOutput gives the matrix that makes the logits more bits than the rest.
+// goodOutput gives the matrix that makes the logits more bits than the rest, where these have few.
 func goodOutput(m matrix) quant.Format {
-	if m.output {
+	if m.output && m.format.Bits() < quant.Q6_K.Bits() {
 		return quant.Q6_K
 	}
 	return m.format

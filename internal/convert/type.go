@@ -2,7 +2,6 @@ package convert
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/ridge-llm/ridge/quant"
@@ -18,28 +17,33 @@ type Type struct {
 	rule   func(m matrix) quant.Format
 }
 
-// types are all that --type takes.
-var types = []Type{
-	{"F32", quant.F32, 0, nil},
-	{"F16", quant.F16, 1, nil},
-	{"BF16", quant.BF16, 32, nil},
-	{"Q8_0", quant.Q8_0, 7, nil},
-	{"Q4_0", quant.Q4_0, 2, goodOutput},
-	{"Q4_1", quant.Q4_1, 3, goodOutput},
-	{"Q5_0", quant.Q5_0, 8, goodOutput},
-	{"Q5_1", quant.Q5_1, 9, goodOutput},
-	{"Q2_K", quant.Q2_K, 10, mixQ2K},
-	{"Q3_K_S", quant.Q3_K, 11, goodOutput},
-	{"Q3_K_M", quant.Q3_K, 12, mixQ3KM},
-	{"Q3_K_L", quant.Q3_K, 13, mixQ3KL},
-	{"Q4_K_S", quant.Q4_K, 14, mixQ4KS},
-	{"Q4_K_M", quant.Q4_K, 15, mixMoreBits},
-	{"Q5_K_S", quant.Q5_K, 16, goodOutput},
-	{"Q5_K_M", quant.Q5_K, 17, mixMoreBits},
-	{"Q6_K", quant.Q6_K, 18, nil},
-	{"IQ4_NL", quant.IQ4_NL, 25, mixIQ4NL},
-	{"MXFP4", quant.MXFP4, 38, roundOutput},
+// rules are those of formats whose mixture is not goodOutput.
+var rules = map[quant.Format]func(m matrix) quant.Format{
+	quant.Q2_K: mixQ2K, quant.IQ4_NL: mixIQ4NL, quant.MXFP4: roundOutput,
 }
+
+// mixtures are the types of formats that have several, instead of one by the format's name.
+var mixtures = map[quant.Format][]Type{
+	quant.Q3_K: {{"Q3_K_S", quant.Q3_K, 11, goodOutput}, {"Q3_K_M", quant.Q3_K, 12, mixQ3KM}, {"Q3_K_L", quant.Q3_K, 13, mixQ3KL}},
+	quant.Q4_K: {{"Q4_K_S", quant.Q4_K, 14, mixQ4KS}, {"Q4_K_M", quant.Q4_K, 15, mixMoreBits}},
+	quant.Q5_K: {{"Q5_K_S", quant.Q5_K, 16, goodOutput}, {"Q5_K_M", quant.Q5_K, 17, mixMoreBits}},
+}
+
+// types are all that --type takes.
+var types = func() (all []Type) {
+	for _, f := range quant.Formats() {
+		if several := mixtures[f]; several != nil {
+			all = append(all, several...)
+			continue
+		}
+		rule := rules[f]
+		if rule == nil {
+			rule = goodOutput
+		}
+		all = append(all, Type{f.String(), f, f.Descriptor().GGUF.File, rule})
+	}
+	return all
+}()
 
 // aliases are names that llama-quantize takes for its middle mixtures.
 var aliases = map[string]string{"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M"}
@@ -70,12 +74,6 @@ func TypeNames() []string {
 	return names
 }
 
-// typeOf is the general.file_type of a file most of whose matrices are in a format.
-func typeOf(f quant.Format) uint32 {
-	i := slices.IndexFunc(types, func(t Type) bool { return t.Format == f })
-	return types[i].id
-}
-
 // matrix is what the rules look at.
 type matrix struct {
 	name          string // without layer and ".weight": "attn_v", "token_embd"
@@ -87,21 +85,15 @@ type matrix struct {
 
 func (t Type) of(m matrix) quant.Format {
 	m.format = t.Format
-	if t.rule == nil {
-		return t.Format
-	}
 	return t.rule(m)
 }
 
 // fits is f, or what takes its place where rows of cols numbers do not divide into its blocks.
 func fits(f quant.Format, cols int) quant.Format {
-	instead := map[quant.Format]quant.Format{
-		quant.Q2_K: quant.Q4_0, quant.Q3_K: quant.Q4_0, quant.Q4_K: quant.Q5_0, quant.Q5_K: quant.Q5_1, quant.Q6_K: quant.Q8_0,
-	}
 	if cols%f.Block() == 0 {
 		return f
 	}
-	if next, ok := instead[f]; ok && cols%next.Block() == 0 {
+	if next := f.Descriptor().Fallback; next != quant.Invalid && cols%next.Block() == 0 {
 		return next
 	}
 	return quant.F16

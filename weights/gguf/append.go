@@ -37,7 +37,7 @@ func appendHeader(b []byte, keys []string, metadata map[string]any, infos []info
 		for _, n := range fastestFirst(in.Shape) {
 			b = order.AppendUint64(b, n)
 		}
-		b = order.AppendUint32(b, typeOf(in.Format))
+		b = order.AppendUint32(b, in.Format.Descriptor().GGUF.Tensor)
 		b = order.AppendUint64(b, in.offset)
 	}
 	return b, nil

@@ -21,13 +21,10 @@ var dtypeBytes = map[DType]int{
 
 // Format is the number format of a dtype that can hold weights; false for the others, which are bytes to Ridge.
 func (d DType) Format() (quant.Format, bool) {
-	switch d {
-	case "F32":
-		return quant.F32, true
-	case "F16":
-		return quant.F16, true
-	case "BF16":
-		return quant.BF16, true
+	for _, f := range quant.Formats() {
+		if f.Descriptor().DType == string(d) && d != "" {
+			return f, true
+		}
 	}
 	return quant.Invalid, false
 }
