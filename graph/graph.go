@@ -69,6 +69,23 @@ func (t Type) RowBytes(n int) int64 {
 	}
 }
 
+// formats are the number formats of weights that hold numbers as a type does: plain, or with a scale for each row.
+var formats = map[Type]quant.Format{F32: quant.F32, F16: quant.F16, BF16: quant.BF16, I8: quant.INT8, F8: quant.FP8}
+
+// Format is the number format in which a row of this type lies, its scale behind it; Invalid for Q8, whose blocks no weight has.
+func (t Type) Format() quant.Format { return formats[t] }
+
+// ScaledRows is the type of activations that weights in a format are multiplied with where both have a scale for each row: F8 for FP8, I8
+// for INT8. It is F32 for other formats.
+func ScaledRows(f quant.Format) Type {
+	for _, t := range []Type{I8, F8} {
+		if t.Format() == f {
+			return t
+		}
+	}
+	return F32
+}
+
 // Value is what a node produces: a matrix, or one version of a cache.
 type Value struct {
 	ID    int

@@ -2,8 +2,6 @@ package graph
 
 import (
 	"fmt"
-
-	"github.com/ridge-llm/ridge/quant"
 )
 
 // Linear multiplies every row by a weight, out features × in features, and adds the bias if there is one.
@@ -34,7 +32,7 @@ func (o Linear) Infer(n *Node) ([]Value, error) {
 	if x.Cache != nil {
 		return nil, fmt.Errorf("%s is a cache and a matrix is wanted", x.Name)
 	}
-	if x.Type == F8 && w.Format != quant.FP8 || x.Type == I8 && w.Format != quant.INT8 {
+	if (x.Type == F8 || x.Type == I8) && x.Type.Format() != w.Format {
 		return nil, fmt.Errorf("%s is %s, which weight %s in %s is not multiplied with", x.Name, x.Type, w.Name, w.Format)
 	}
 	if x.Axis.Len() != w.In.Len() {

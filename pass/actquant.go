@@ -62,12 +62,7 @@ func roundingOf(n *graph.Node, o Options) graph.Type {
 // scaledType is what inputs in BF16 are to be rounded to; F32: nothing.
 func scaledType(n *graph.Node) graph.Type {
 	if _, ok := n.Op.(graph.Linear); ok && n.In[0].Type == graph.BF16 {
-		switch n.Weights[0].Format {
-		case quant.FP8:
-			return graph.F8
-		case quant.INT8:
-			return graph.I8
-		}
+		return graph.ScaledRows(n.Weights[0].Format)
 	}
 	return graph.F32
 }

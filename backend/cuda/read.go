@@ -33,7 +33,7 @@ func (d *Device) Read(dst []float32, v *graph.Value, b backend.Buffer, from, n i
 			return err
 		}
 	}
-	format := map[graph.Type]quant.Format{graph.F32: quant.F32, graph.BF16: quant.BF16, graph.F16: quant.F16}[v.Type]
+	format := v.Type.Format()
 	rows := r.host[from*int(rowBytes):]
 	parallel(n*width, 1<<15, func(from, to int) {
 		quant.Decode(format, dst[from:to], rows[format.RowBytes(from):format.RowBytes(to)])

@@ -48,7 +48,7 @@ func (d *Device) storeQ8(row []byte, x []float32) {
 func quantizeRows(d *Device, n *graph.Node, a backend.Args) {
 	for r := range d.rows(n) {
 		x, row := d.read(n, a, 0, r), rowAt(n.Out[0], a.Out[0], r)
-		if err := quant.Encode(scaledRows[n.Out[0].Type], row, x); err != nil {
+		if err := quant.Encode(n.Out[0].Type.Format(), row, x); err != nil {
 			binary.LittleEndian.PutUint32(row[len(x):], math.Float32bits(float32(math.NaN())))
 		}
 		d.flops(4*len(x) + 2) // magnitude, maximum, scaling, rounding; two divisions

@@ -16,9 +16,6 @@ func rowAt(v *graph.Value, b backend.Buffer, r int) []byte {
 	return b.Mem.(*memory).bytes[off : off+size]
 }
 
-// scaledRows are the formats of weights in which rows of these types lie here.
-var scaledRows = map[graph.Type]quant.Format{graph.F8: quant.FP8, graph.I8: quant.INT8}
-
 // load turns stored numbers into float32; the layouts of F16 and BF16 are those of the weight formats.
 func load(dst []float32, t graph.Type, src []byte) {
 	switch t {
@@ -66,7 +63,7 @@ func (d *Device) read(n *graph.Node, a backend.Args, i, r int) []float32 {
 	v := n.In[i]
 	x := make([]float32, v.Axis.Len())
 	if row := rowAt(v, a.In[i], r); v.Type == graph.F8 || v.Type == graph.I8 {
-		quant.Decode(scaledRows[v.Type], x, row)
+		quant.Decode(v.Type.Format(), x, row)
 	} else {
 		load(x, v.Type, row)
 	}

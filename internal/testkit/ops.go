@@ -122,8 +122,7 @@ func scaledCases() []Case {
 							bias = b.Vector("bias", out)
 						}
 						if rounded {
-							to := map[quant.Format]graph.Type{quant.FP8: graph.F8, quant.INT8: graph.I8}[f]
-							x = b.Emit("x8", graph.Quantize{To: to}, []*graph.Value{x})[0]
+							x = b.Emit("x8", graph.Quantize{To: graph.ScaledRows(f)}, []*graph.Value{x})[0]
 						}
 						return b.Linear("y", x, b.Weight("w/"+f.String(), out, axis("in", size.in, 1)), bias)
 					}

@@ -42,9 +42,8 @@ func (g *GPU) Take(what string, t graph.Type, p driver.Ptr, n int) []float32 {
 			break
 		}
 	}
-	formats := map[graph.Type]quant.Format{graph.F32: quant.F32, graph.BF16: quant.BF16, graph.F16: quant.F16}
 	x := make([]float32, n)
-	quant.Decode(formats[t], x, b[:size])
+	quant.Decode(t.Format(), x, b[:size])
 	return x
 }
 
