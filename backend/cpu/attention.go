@@ -8,9 +8,9 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// tileLanes is how many query heads of tokens read a key head's tile together, at most: as many as hide the tile's
+// tileRows is how many query heads of tokens read a key head's tile together, at most: as many as hide the tile's
 // conversion, and few enough for the second-level cache.
-const tileLanes = 96
+const tileRows = 96
 
 // workerTasks is how many tasks a worker should have in a step in which sequences are split.
 const workerTasks = 16
@@ -37,7 +37,7 @@ type attender struct {
 func (d *Device) tileFloats(n *graph.Node) int {
 	c := n.In[1].Cache
 	share := n.In[0].Axis.Count / c.K.Count
-	return (attn.TileFloats(d.tier, max(tileLanes, share), c.K.Size, c.V.Size) + 15) / 16 * 16
+	return (attn.TileFloats(d.tier, max(tileRows, share), c.K.Size, c.V.Size) + 15) / 16 * 16
 }
 
 // attentionScratch is, of each worker, its tile and its part of the memory for partial results.
@@ -67,7 +67,7 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		share: n.In[0].Axis.Count / c.K.Count, eachPart: attn.PartialFloats(c.V.Size),
 	}
 	t.split = d.splitFor(splitShape{
-		window: c.Window, group: c.Group, both: o.Bidirectional, rows: max(1, tileLanes/t.share), records: records(n, a.Limits), pageSize: a.Limits.PageSize,
+		window: c.Window, group: c.Group, both: o.Bidirectional, rows: max(1, tileRows/t.share), records: records(n, a.Limits), pageSize: a.Limits.PageSize,
 		tasks: (workerTasks*len(d.pool.workers) + c.K.Count - 1) / c.K.Count,
 	})
 	if len(a.Weights) == 1 {
@@ -75,7 +75,7 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	}
 	mem, each := floats(a.Scratch), d.tileFloats(n)
 	for range d.pool.workers {
-		t.tiles = append(t.tiles, attn.NewTile(d.tier, mem[:each], max(tileLanes, t.share), c.K.Size, c.V.Size))
+		t.tiles = append(t.tiles, attn.NewTile(d.tier, mem[:each], max(tileRows, t.share), c.K.Size, c.V.Size))
 		mem = mem[each:]
 	}
 	t.partials = mem
@@ -102,7 +102,7 @@ func (t *attender) run(w *worker, b *backend.Batch) {
 	for i := from; i < to; i++ {
 		m, head := merges[i/t.heads], i%t.heads
 		at := (int(m.record)*t.heads + head) * t.eachPart
-		tile.MergePartials(t.partials[at:], t.heads*t.eachPart, int(m.segments))
+		tile.CombinePartials(t.partials[at:], t.heads*t.eachPart, int(m.segments))
 		t.write(tile, 0, head, t.out[(int(m.row)*t.heads+head)*size:][:size])
 	}
 }
@@ -124,7 +124,7 @@ func (t *attender) claim() int {
 
 // compute attends to the task's keys with the query heads of one key head.
 func (t *attender) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) {
-	tile.Begin()
+	tile.Reset()
 	cache, first := t.head.Cache, kv*t.share
 	for _, r := range k.rows {
 		p := int(t.split.keys[r])
@@ -136,7 +136,7 @@ func (t *attender) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) {
 		if t.both {
 			end = int(b.KVLen[k.seq])
 		}
-		tile.Add(t.head, t.q[(int(r)*t.heads+first)*cache.KeySize:][:t.share*cache.KeySize], low, end)
+		tile.AddQueries(t.head, t.q[(int(r)*t.heads+first)*cache.KeySize:][:t.share*cache.KeySize], low, end)
 	}
 	pages := b.Table(t.group).Pages[int(k.seq)*b.SeqPages : (int(k.seq)+1)*b.SeqPages]
 	for s := int(k.from); s < int(k.to); s++ {

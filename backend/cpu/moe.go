@@ -179,7 +179,7 @@ func (m *moe) sum(r int) {
 		if k == 0 {
 			m.dev.vec.Multiply(out, y, share)
 		} else {
-			m.dev.vec.Merge(out, y, 1, share)
+			m.dev.vec.Axpby(out, y, 1, share)
 		}
 	}
 }

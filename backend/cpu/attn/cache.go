@@ -17,7 +17,7 @@ const (
 	F32 Element = iota
 	F16
 	BF16
-	I8 // with a float32 scale for each head of a token; a byte stands for the number that is 128 less
+	I8 // with a float32 scale for each head of a token; keys are stored with an offset of 128
 	elementCount
 )
 
@@ -35,12 +35,12 @@ type Cache struct {
 	Data               []byte
 }
 
-// block is the keys of a head in one block of a page; values follow at valueOffset.
+// block is the offset of a head's keys in one block of a page, in bytes; values follow at valueOffset.
 func (c *Cache) block(page, block, head int) int {
 	return ((page*(c.PageSize/Block)+block)*c.Heads + head) * c.blockBytes()
 }
 
-// blockBytes is what a block takes.
+// blockBytes is the size of a head's block of keys and values.
 func (c *Cache) blockBytes() int {
 	if c.Element == I8 {
 		return c.scaleOffset() + 2*4*Block
@@ -50,7 +50,7 @@ func (c *Cache) blockBytes() int {
 
 func (c *Cache) valueOffset() int { return Block * c.KeySize * c.Element.Bytes() }
 
-// scaleOffset is where the block's 16 scales of keys are, and then its 16 scales of values: with I8 only.
+// scaleOffset is the offset of the block's 16 scales of keys, and then its 16 scales of values: with I8 only.
 func (c *Cache) scaleOffset() int { return Block * (c.KeySize + c.ValueSize) * c.Element.Bytes() }
 
 // Write stores one token's keys, [heads][key size], and values, [heads][value size], at a slot: page × PageSize + token.
@@ -97,7 +97,7 @@ func numbers[T number | int8, From byte | uint16](b []From) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)*int(unsafe.Sizeof(b[0]))/int(unsafe.Sizeof(x)))
 }
 
-// widen makes n numbers at src float32; bytes are multiplied as they are.
+// widen converts n numbers at src to float32; bytes are multiplied as they are.
 func (c *Cache) widen(o vec.Ops, dst []float32, src *byte) {
 	switch c.Element {
 	case F32:

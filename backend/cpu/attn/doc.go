@@ -6,18 +6,18 @@
 // and then its values, [16 tokens][size]. A lane of a vector is thus one key when scores are computed and one dimension
 // of the output when values are summed, so that nothing is ever added across lanes, and both are the same product:
 // out[m][·] += Σ_k a[m][k]·b[k][·] with a broadcast. Bytes lie in groups of four, which integer instructions multiply at
-// once: see byteKernels.
+// once: see int8Kernels.
 //
-// # Tiles and segments
+// # Q tiles, key tiles and KV segments
 //
-// A Tile is up to some 96 lanes: query tokens times the query heads that share a key head, all read against the same
-// keys. It walks over 64 keys at a time; with many lanes the keys and values are first converted to float32 in scratch (32
-// KiB for heads of 64), with few they are used where they lie.
+// A Tile is up to some 96 rows of Q: query tokens times the query heads that share a key head (GQA), all attending to the same
+// keys. It computes 64 keys at a time, a key tile; with many rows the keys and values are first converted to float32 in scratch (32
+// KiB for heads of 64), with few they are read from the cache.
 //
-// Keys are cut into segments of 256, counted from the start of the sequence; each segment has its own running maximum
-// and sum, and the results of segments are merged in order. Every sum thus runs in an order that depends on the query's
-// position alone, so it makes no difference to a single bit which thread computes which segments, what else is in the
-// batch, how a prompt was cut into chunks, or whether several sequences with the same pages were computed together.
+// Keys are split into segments of 256 (split-KV), counted from the start of the sequence; each segment has its own running maximum
+// and sum, and the results of segments are totalSum in order. Every sum thus runs in an order that depends on the query's
+// position alone, so that no bit of the result depends on which thread computes which segments, on what else is in the
+// batch, on how a prompt was chunked, or on whether several sequences with the same pages were computed together.
 //
 // # The limits
 //

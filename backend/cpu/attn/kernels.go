@@ -7,57 +7,58 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// A productFunc is out[m][·] = start + Σ_k a[m][k]·b[k][·] for a fixed number of rows m and two vectors of columns; k goes
-// over n rows, step bytes apart, in each of some blocks. b is a table of the blocks' addresses, and ahead entries on of
-// those to fetch meanwhile. The first vector is off bytes into a row of the block at b, the second off + gap bytes into
+// A matmulFunc is out[m][·] = start + Σ_k a[m][k]·b[k][·] for a fixed number of rows m and two vectors of columns; k goes
+// over n rows, step bytes apart, in each of some blocks. b is a table of the blocks' addresses; those `ahead` entries later are
+// prefetched meanwhile. The first vector is off bytes into a row of the block at b, the second off + gap bytes into
 // one of the block at b + pair bytes. Rows of out are ld bytes apart, those of a lda. start is 0 for zero, 1 for what out
 // holds, 2 for that times scale[m]. n and blocks are at least 1.
-type productFunc func(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+type matmulFunc func(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
+// ahead is how many entries of the block table a key tile has.
 const ahead = keyTile / Block
 
 // kernels are one tier's functions.
 type kernels struct {
-	lanes    int                         // numbers in a vector
-	products [elementCount][]productFunc // by rows - 1; none of I8
-	softmax  func(scores, top, sum, correct *float32, n int)
-	bytes    byteKernels
+	lanes   int                        // numbers in a vector
+	matmuls [elementCount][]matmulFunc // by rows - 1; none of I8
+	softmax func(scores, rowMax, rowSum, rescale *float32, n int)
+	i8      int8Kernels
 }
 
 // generic is plain Go.
 var generic = &kernels{
-	lanes:    8,
-	products: [elementCount][]productFunc{genericProducts(readF32, 4), genericProducts(readF16, 2), genericProducts(readBF16, 2)},
-	softmax:  genericSoftmax,
-	bytes:    genericBytes,
+	lanes:   8,
+	matmuls: [elementCount][]matmulFunc{genericMatmuls(readF32, 4), genericMatmuls(readF16, 2), genericMatmuls(readBF16, 2)},
+	softmax: genericSoftmax,
+	i8:      genericInt8,
 }
 
 func readF32(p *byte) float32  { return *(*float32)(unsafe.Pointer(p)) }
 func readF16(p *byte) float32  { return quant.F16ToF32(*(*uint16)(unsafe.Pointer(p))) }
 func readBF16(p *byte) float32 { return quant.BF16ToF32(*(*uint16)(unsafe.Pointer(p))) }
 
-// genericProducts are products of one to four rows, with eight lanes.
-func genericProducts(read func(*byte) float32, size int) []productFunc {
-	var all []productFunc
+// genericMatmuls are matmuls of one to four rows, with eight lanes.
+func genericMatmuls(read func(*byte) float32, size int) []matmulFunc {
+	var all []matmulFunc
 	for rows := 1; rows <= 4; rows++ {
 		all = append(all, func(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int) {
 			for m := range rows {
-				y := unsafe.Slice(move(out, m*ld), 16)
+				y := unsafe.Slice(offset(out, m*ld), 16)
 				switch start {
 				case 0:
 					clear(y)
 				case 2:
 					for i := range y {
-						y[i] *= *move(scale, 4*m)
+						y[i] *= *offset(scale, 4*m)
 					}
 				}
 				for k := range blocks * n {
-					b0 := move(*move(b, 8*(k/n)), off+k%n*step)
-					b1 := move(*move(b, 8*(k/n)+pair), off+gap+k%n*step)
-					x := *move(a, m*lda+4*k)
+					b0 := offset(*offset(b, 8*(k/n)), off+k%n*step)
+					b1 := offset(*offset(b, 8*(k/n)+pair), off+gap+k%n*step)
+					x := *offset(a, m*lda+4*k)
 					for i := range 8 {
-						y[i] += x * read(move(b0, i*size))
-						y[i+8] += x * read(move(b1, i*size))
+						y[i] += x * read(offset(b0, i*size))
+						y[i+8] += x * read(offset(b1, i*size))
 					}
 				}
 			}
@@ -66,16 +67,16 @@ func genericProducts(read func(*byte) float32, size int) []productFunc {
 	return all
 }
 
-// genericSoftmax is the softmax step: see Tile.walk.
-func genericSoftmax(scores, top, sum, correct *float32, n int) {
+// genericSoftmax is the step of the online softmax: see Tile.attendKeyTile.
+func genericSoftmax(scores, rowMax, rowSum, rescale *float32, n int) {
 	for r := range n {
-		row, t, s := unsafe.Slice(move(scores, r*4*keyTile), keyTile), move(top, 4*r), move(sum, 4*r)
+		row, t, s := unsafe.Slice(offset(scores, r*4*keyTile), keyTile), offset(rowMax, 4*r), offset(rowSum, 4*r)
 		high := *t
 		for _, x := range row {
 			high = max(high, x)
 		}
 		c := exp2(*t - high)
-		*move(correct, 4*r) = c
+		*offset(rescale, 4*r) = c
 		var total float32
 		for i, x := range row {
 			row[i] = exp2(x - high)
@@ -99,5 +100,5 @@ func exp2(x float32) float32 {
 	return float32(math.Float64frombits(uint64(1023+int64(whole))<<52) * sum)
 }
 
-// move is p moved by n bytes.
-func move[T any](p *T, n int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), n)) }
+// offset is p moved by n bytes.
+func offset[T any](p *T, n int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), n)) }

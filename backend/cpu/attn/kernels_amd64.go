@@ -8,58 +8,58 @@ func kernelsOf(tier gemm.Tier) *kernels {
 	case gemm.Generic:
 		return generic
 	case gemm.AVX2:
-		return narrow
+		return avx2
 	case gemm.AVXVNNI:
-		return narrowVNNI
+		return avxVNNI
 	default:
-		return wide
+		return avx512
 	}
 }
 
-// narrow is AVX2 with FMA and F16C.
-var narrow = narrowKernels(byteKernels{
-	scores:       []scoreFunc{scoresx1Y, scoresx2Y, scoresx3Y},
-	values:       []valueFunc{valuesx1Y, valuesx2Y, valuesx3Y},
-	roundQueries: roundQueriesY, roundPowers: roundPowersY,
+// avx2 is AVX2 with FMA and F16C.
+var avx2 = avx2Kernels(int8Kernels{
+	qk:        []qkInt8Func{qkInt8x1Y, qkInt8x2Y, qkInt8x3Y},
+	pv:        []pvInt8Func{pvInt8x1Y, pvInt8x2Y, pvInt8x3Y},
+	quantizeQ: quantizeQY, quantizeP: quantizePY,
 })
 
-var narrowVNNI = narrowKernels(byteKernels{
-	scores:       []scoreFunc{scoresx1V, scoresx2V, scoresx3V},
-	values:       []valueFunc{valuesx1V, valuesx2V, valuesx3V},
-	roundQueries: roundQueriesV, roundPowers: roundPowersV,
+var avxVNNI = avx2Kernels(int8Kernels{
+	qk:        []qkInt8Func{qkInt8x1V, qkInt8x2V, qkInt8x3V},
+	pv:        []pvInt8Func{pvInt8x1V, pvInt8x2V, pvInt8x3V},
+	quantizeQ: quantizeQV, quantizeP: quantizePV,
 })
 
-func narrowKernels(bytes byteKernels) *kernels {
+func avx2Kernels(i8 int8Kernels) *kernels {
 	return &kernels{
-		lanes: 8, softmax: softmaxY, bytes: bytes,
-		products: [elementCount][]productFunc{
-			F32:  {productF32x1Y, productF32x2Y, productF32x3Y, productF32x4Y, productF32x5Y, productF32x6Y},
-			F16:  {productF16x1Y, productF16x2Y, productF16x3Y, productF16x4Y, productF16x5Y, productF16x6Y},
-			BF16: {productBF16x1Y, productBF16x2Y, productBF16x3Y, productBF16x4Y, productBF16x5Y, productBF16x6Y},
+		lanes: 8, softmax: softmaxY, i8: i8,
+		matmuls: [elementCount][]matmulFunc{
+			F32:  {matmulF32x1Y, matmulF32x2Y, matmulF32x3Y, matmulF32x4Y, matmulF32x5Y, matmulF32x6Y},
+			F16:  {matmulF16x1Y, matmulF16x2Y, matmulF16x3Y, matmulF16x4Y, matmulF16x5Y, matmulF16x6Y},
+			BF16: {matmulBF16x1Y, matmulBF16x2Y, matmulBF16x3Y, matmulBF16x4Y, matmulBF16x5Y, matmulBF16x6Y},
 		},
 	}
 }
 
-// wide is AVX-512.
-var wide = &kernels{
+// avx512 is AVX-512.
+var avx512 = &kernels{
 	lanes: 16, softmax: softmaxZ,
-	products: [elementCount][]productFunc{
+	matmuls: [elementCount][]matmulFunc{
 		F32: {
-			productF32x1Z, productF32x2Z, productF32x3Z, productF32x4Z, productF32x5Z, productF32x6Z,
-			productF32x7Z, productF32x8Z, productF32x9Z, productF32x10Z, productF32x11Z, productF32x12Z,
+			matmulF32x1Z, matmulF32x2Z, matmulF32x3Z, matmulF32x4Z, matmulF32x5Z, matmulF32x6Z,
+			matmulF32x7Z, matmulF32x8Z, matmulF32x9Z, matmulF32x10Z, matmulF32x11Z, matmulF32x12Z,
 		},
 		F16: {
-			productF16x1Z, productF16x2Z, productF16x3Z, productF16x4Z, productF16x5Z, productF16x6Z,
-			productF16x7Z, productF16x8Z, productF16x9Z, productF16x10Z, productF16x11Z, productF16x12Z,
+			matmulF16x1Z, matmulF16x2Z, matmulF16x3Z, matmulF16x4Z, matmulF16x5Z, matmulF16x6Z,
+			matmulF16x7Z, matmulF16x8Z, matmulF16x9Z, matmulF16x10Z, matmulF16x11Z, matmulF16x12Z,
 		},
 		BF16: {
-			productBF16x1Z, productBF16x2Z, productBF16x3Z, productBF16x4Z, productBF16x5Z, productBF16x6Z,
-			productBF16x7Z, productBF16x8Z, productBF16x9Z, productBF16x10Z, productBF16x11Z, productBF16x12Z,
+			matmulBF16x1Z, matmulBF16x2Z, matmulBF16x3Z, matmulBF16x4Z, matmulBF16x5Z, matmulBF16x6Z,
+			matmulBF16x7Z, matmulBF16x8Z, matmulBF16x9Z, matmulBF16x10Z, matmulBF16x11Z, matmulBF16x12Z,
 		},
 	},
-	bytes: byteKernels{
-		scores:       []scoreFunc{scoresx1Z, scoresx2Z, scoresx3Z, scoresx4Z, scoresx5Z, scoresx6Z},
-		values:       []valueFunc{valuesx1Z, valuesx2Z, valuesx3Z, valuesx4Z, valuesx5Z, valuesx6Z},
-		roundQueries: roundQueriesZ, roundPowers: roundPowersZ,
+	i8: int8Kernels{
+		qk:        []qkInt8Func{qkInt8x1Z, qkInt8x2Z, qkInt8x3Z, qkInt8x4Z, qkInt8x5Z, qkInt8x6Z},
+		pv:        []pvInt8Func{pvInt8x1Z, pvInt8x2Z, pvInt8x3Z, pvInt8x4Z, pvInt8x5Z, pvInt8x6Z},
+		quantizeQ: quantizeQZ, quantizeP: quantizePZ,
 	},
 }

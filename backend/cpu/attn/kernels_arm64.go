@@ -16,23 +16,23 @@ func kernelsOf(tier gemm.Tier) *kernels {
 
 // neon is ASIMD as every arm64 processor has it, dotProd that with SDOT for bytes.
 var (
-	neon    = neonKernels([]scoreFunc{scoresx1Q}, []valueFunc{valuesx1Q}, roundQ)
-	dotProd = neonKernels([]scoreFunc{scoresx1D, scoresx2D, scoresx3D}, []valueFunc{valuesx1D, valuesx2D, valuesx3D}, roundD)
+	neon    = neonKernels([]qkInt8Func{qkInt8x1Q}, []pvInt8Func{pvInt8x1Q}, quantizeQ)
+	dotProd = neonKernels([]qkInt8Func{qkInt8x1D, qkInt8x2D, qkInt8x3D}, []pvInt8Func{pvInt8x1D, pvInt8x2D, pvInt8x3D}, quantizeD)
 )
 
-// neonKernels have one way of rounding for queries and powers: with keys made signed there is no bias.
-func neonKernels(scores []scoreFunc, values []valueFunc, round func(x, by *float32, n, rows int, most float32, scale *float32)) *kernels {
+// neonKernels have one quantization for Q and P: with keys made signed there is no bias.
+func neonKernels(qk []qkInt8Func, pv []pvInt8Func, quantize func(x, by *float32, n, rows int, most float32, scale *float32)) *kernels {
 	return &kernels{
 		lanes: 8, softmax: softmaxQ,
-		products: [elementCount][]productFunc{
-			F32:  {productF32x1Q, productF32x2Q, productF32x3Q, productF32x4Q, productF32x5Q, productF32x6Q},
-			F16:  {productF16x1Q, productF16x2Q, productF16x3Q, productF16x4Q, productF16x5Q, productF16x6Q},
-			BF16: {productBF16x1Q, productBF16x2Q, productBF16x3Q, productBF16x4Q, productBF16x5Q, productBF16x6Q},
+		matmuls: [elementCount][]matmulFunc{
+			F32:  {matmulF32x1Q, matmulF32x2Q, matmulF32x3Q, matmulF32x4Q, matmulF32x5Q, matmulF32x6Q},
+			F16:  {matmulF16x1Q, matmulF16x2Q, matmulF16x3Q, matmulF16x4Q, matmulF16x5Q, matmulF16x6Q},
+			BF16: {matmulBF16x1Q, matmulBF16x2Q, matmulBF16x3Q, matmulBF16x4Q, matmulBF16x5Q, matmulBF16x6Q},
 		},
-		bytes: byteKernels{
-			scores: scores, values: values, roundPowers: round,
-			roundQueries: func(x, by *float32, n, rows int, most float32, scale *float32, _ *int32) {
-				round(x, by, n, rows, most, scale)
+		i8: int8Kernels{
+			qk: qk, pv: pv, quantizeP: quantize,
+			quantizeQ: func(x, by *float32, n, rows int, most float32, scale *float32, _ *int32) {
+				quantize(x, by, n, rows, most, scale)
 			},
 		},
 	}

@@ -4,7 +4,7 @@
 
 package attn
 
-// softmaxY brings n rows of 64 scores into the running maximum and sum.
+// softmaxY brings n rows of 64 scores into the running maximum and rowSum.
 //
 //go:noescape
-func softmaxY(scores *float32, top *float32, sum *float32, correct *float32, n int)
+func softmaxY(scores *float32, rowMax *float32, rowSum *float32, rescale *float32, n int)

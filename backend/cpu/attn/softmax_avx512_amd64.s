@@ -4,13 +4,13 @@
 
 #include "textflag.h"
 
-// func softmaxZ(scores *float32, top *float32, sum *float32, correct *float32, n int)
+// func softmaxZ(scores *float32, rowMax *float32, rowSum *float32, rescale *float32, n int)
 // Requires: AVX, AVX512F, FMA3
 TEXT ·softmaxZ(SB), NOSPLIT, $0-40
 	MOVQ scores+0(FP), DI
-	MOVQ top+8(FP), SI
-	MOVQ sum+16(FP), DX
-	MOVQ correct+24(FP), BX
+	MOVQ rowMax+8(FP), SI
+	MOVQ rowSum+16(FP), DX
+	MOVQ rescale+24(FP), BX
 	MOVQ n+32(FP), CX
 
 row:

@@ -24,13 +24,13 @@ DATA constants<>+128(SB)/8, $0x0000007f0000007f
 DATA constants<>+136(SB)/8, $0x0000007f0000007f
 GLOBL constants<>(SB), RODATA|NOPTR, $144
 
-// func softmaxQ(scores, top, sum, correct *float32, n int)
+// func softmaxQ(scores, rowMax, rowSum, rescale *float32, n int)
 TEXT ·softmaxQ(SB), NOSPLIT, $0-40
 	MOVD $constants<>(SB), R26
 	MOVD scores+0(FP), R0
-	MOVD top+8(FP), R1
-	MOVD sum+16(FP), R2
-	MOVD correct+24(FP), R3
+	MOVD rowMax+8(FP), R1
+	MOVD rowSum+16(FP), R2
+	MOVD rescale+24(FP), R3
 	MOVD n+32(FP), R4
 
 row:

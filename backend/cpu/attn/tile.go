@@ -9,53 +9,53 @@ import (
 )
 
 const (
-	keyTile  = 64  // keys that are scored at once
-	Segment  = 256 // keys that share a running maximum; see the package's documentation
-	manyRows = 24  // lanes from which on keys and values are converted once beforehand
+	keyTile     = 64  // keys that are scored at once
+	Segment     = 256 // keys that share a running maximum; see the package's documentation
+	convertRows = 24  // rows from which on keys and values are converted once beforehand
 
-	// masked is the score of a key that a lane may not look at, and the maximum before any key: finite, so that nothing
-	// becomes NaN, and so low that its power of two is 0 beside any real score.
-	masked = -0x1p100
+	// maskValue is the score of a key that a row must not attend to, and the maximum before any key: finite, so that nothing
+	// becomes NaN, and so low that its power of two is 0 relative to any real score.
+	maskValue = -0x1p100
 )
 
-// Head says how one key head is attended to.
+// Head is the attention parameters of a key head.
 type Head struct {
 	Cache   *Cache
 	Scale   float32
 	Softcap float32 // 0: none
 }
 
-// Tile is one thread's working memory: some lanes, each a query head of a token, against one key head.
+// Tile is one thread's working memory: rows of Q, each a query head of a token, that attend to one key head.
 type Tile struct {
 	k   *kernels
 	vec vec.Ops
 
 	keySize, valueSize int
-	stride             int // floats from one lane's output to the next: valueSize in whole pairs of vectors
+	stride             int // floats from one row's output to the next: valueSize in whole pairs of vectors
 
-	lanes int
-	low   []int32   // first key that a lane may look at
-	high  []int32   // and the first that it may not any more
-	q     []float32 // [lane][keySize], scaled
+	rows int
+	low  []int32   // first key that a row attends to
+	high []int32   // and the end of the keys that it does
+	q    []float32 // [row][keySize], scaled
 
-	acc, total       []float32 // [lane][stride] of the segment and of all segments merged so far
-	top, sum         []float32 // [lane] running maximum of scores, in powers of two, and running sum
-	totalTop, merged []float32 // [lane] likewise of all segments
-	correct          []float32 // [lane]
-	scores           []float32 // [lane][keyTile]
-	keys             []float32 // [keyTile/Block][keySize][Block], converted
-	values           []float32 // [keyTile][stride], converted
+	acc, total         []float32 // [row][stride] of the segment and of all segments merged so far
+	rowMax, rowSum     []float32 // [row] running maximum of scores, as an exponent of 2, and running sum
+	totalMax, totalSum []float32 // [row] likewise of all segments
+	rescale            []float32 // [row] factor of acc when rowMax grows
+	scores             []float32 // [row][keyTile]
+	keys               []float32 // [keyTile/Block][keySize][Block], converted
+	values             []float32 // [keyTile][stride], converted
 
-	// Where keys and values are bytes, see byteKernels:
-	queryScale []float32 // [lane]
-	queryBias  []int32   // [lane]
-	powerScale []float32 // [lane]
-	flat       []float32 // [keySize] ones
+	// Where keys and values are bytes, see int8Kernels:
+	qScale []float32 // [row]
+	qBias  []int32   // [row]
+	pScale []float32 // [row]
+	ones   []float32 // [keySize] of 1
 
-	masked          [keyTile]float32 // scores that no lane may look at
+	maskedScores    [keyTile]float32 // scores of masked keys
 	scales          [keyTile]float32 // of the tile's values, where they are bytes
 	blocks          [2 * ahead]*byte // of the tile's keys, and of the next tile's
-	convertedKeys   [2 * ahead]*byte // where they are converted to; there is nothing to fetch ahead
+	convertedKeys   [2 * ahead]*byte // where they are converted to; nothing is prefetched from there
 	convertedValues [1 + ahead]*byte
 }
 
@@ -65,13 +65,13 @@ func (k *kernels) stride(valueSize int) int {
 }
 
 // TileFloats is the memory that NewTile needs.
-func TileFloats(tier gemm.Tier, lanes, keySize, valueSize int) int {
+func TileFloats(tier gemm.Tier, rows, keySize, valueSize int) int {
 	stride := kernelsOf(tier).stride(valueSize)
-	return lanes*(keySize+2*stride+keyTile+10) + keyTile*(keySize+stride) + keySize + 16
+	return rows*(keySize+2*stride+keyTile+10) + keyTile*(keySize+stride) + keySize + 16
 }
 
-// NewTile lays a tile of up to lanes lanes out in mem, which holds TileFloats.
-func NewTile(tier gemm.Tier, mem []float32, lanes, keySize, valueSize int) *Tile {
+// NewTile lays a tile of up to so many rows out in mem, which holds TileFloats.
+func NewTile(tier gemm.Tier, mem []float32, rows, keySize, valueSize int) *Tile {
 	t := &Tile{k: kernelsOf(tier), vec: vec.For(tier), keySize: keySize, valueSize: valueSize}
 	t.stride = t.k.stride(valueSize)
 	take := func(n int) []float32 {
@@ -86,46 +86,46 @@ func NewTile(tier gemm.Tier, mem []float32, lanes, keySize, valueSize int) *Tile
 	for i := range t.convertedValues {
 		t.convertedValues[i] = (*byte)(unsafe.Pointer(&t.values[0]))
 	}
-	t.scores = take(lanes * keyTile)
-	t.q, t.acc, t.total = take(lanes*keySize), take(lanes*t.stride), take(lanes*t.stride)
-	t.top, t.sum, t.totalTop, t.merged, t.correct = take(lanes), take(lanes), take(lanes), take(lanes), take(lanes)
-	t.queryScale, t.powerScale = take(lanes), take(lanes)
-	ints := func() []int32 { return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(take(lanes)))), lanes) }
-	t.low, t.high, t.queryBias = ints(), ints(), ints()
-	t.flat = take(keySize)
-	for i := range t.flat {
-		t.flat[i] = 1
+	t.scores = take(rows * keyTile)
+	t.q, t.acc, t.total = take(rows*keySize), take(rows*t.stride), take(rows*t.stride)
+	t.rowMax, t.rowSum, t.totalMax, t.totalSum, t.rescale = take(rows), take(rows), take(rows), take(rows), take(rows)
+	t.qScale, t.pScale = take(rows), take(rows)
+	ints := func() []int32 { return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(take(rows)))), rows) }
+	t.low, t.high, t.qBias = ints(), ints(), ints()
+	t.ones = take(keySize)
+	for i := range t.ones {
+		t.ones[i] = 1
 	}
-	for i := range t.masked {
-		t.masked[i] = masked
+	for i := range t.maskedScores {
+		t.maskedScores[i] = maskValue
 	}
 	return t
 }
 
-// Begin empties the tile.
-func (t *Tile) Begin() { t.lanes = 0 }
+// Reset empties the tile.
+func (t *Tile) Reset() { t.rows = 0 }
 
-// Add makes q, the heads of one token that share the key head, lanes that may look at keys [low, high).
-func (t *Tile) Add(h Head, q []float32, low, high int) {
+// AddQueries adds q, the heads of one token that share the key head, as rows that attend to keys [low, high).
+func (t *Tile) AddQueries(h Head, q []float32, low, high int) {
 	factor := h.Scale
 	if h.Softcap == 0 {
 		factor *= math.Log2E
 	}
-	first := t.lanes
+	first := t.rows
 	for ; len(q) > 0; q = q[t.keySize:] {
-		i := t.lanes
+		i := t.rows
 		t.vec.Multiply(t.q[i*t.keySize:(i+1)*t.keySize], q, factor)
 		t.low[i], t.high[i] = int32(low), int32(high)
-		t.totalTop[i], t.merged[i] = masked, 0
+		t.totalMax[i], t.totalSum[i] = maskValue, 0
 		clear(t.total[i*t.stride : (i+1)*t.stride])
-		t.lanes++
+		t.rows++
 	}
 	if h.Cache.Element == I8 {
-		t.roundQueries(first, t.lanes)
+		t.quantizeQ(first, t.rows)
 	}
 }
 
-// bounds are the first key that any lane in [from, to) may look at and the first that none may.
+// bounds are the first key that any row in [from, to) attends to and the end of the keys that they do.
 func (t *Tile) bounds(from, to int) (low, high int) {
 	low, high = int(t.low[from]), int(t.high[from])
 	for i := from + 1; i < to; i++ {
@@ -134,74 +134,74 @@ func (t *Tile) bounds(from, to int) (low, high int) {
 	return low, high
 }
 
-// Segment attends to the keys of segment s, which lie in the pages of the head's sequence, and leaves the lanes' results
+// Segment attends to the keys of KV segment s, which are in the pages of the head's sequence, and leaves the rows' results
 // of it in the tile: see Partial and Merge.
 func (t *Tile) Segment(h Head, pages []int32, head, s int) {
-	for i := range t.lanes {
-		t.top[i], t.sum[i] = masked, 0
+	for i := range t.rows {
+		t.rowMax[i], t.rowSum[i] = maskValue, 0
 	}
-	clear(t.acc[:t.lanes*t.stride])
-	low, high := t.bounds(0, t.lanes)
+	clear(t.acc[:t.rows*t.stride])
+	low, high := t.bounds(0, t.rows)
 	end := min((s+1)*Segment, high)
 	for from := s * Segment; from < end; from += keyTile {
 		if from+keyTile > low {
-			t.walk(h, pages, head, from, min(from+keyTile, end), high)
+			t.attendKeyTile(h, pages, head, from, min(from+keyTile, end), high)
 		}
 	}
 }
 
-// Merge brings the segment's results of every lane that may look at it into the totals.
+// Merge combines the segment's results of every row that attends to it with the totals.
 func (t *Tile) Merge(s int) {
-	for i := range t.lanes {
+	for i := range t.rows {
 		if int(t.low[i]) < (s+1)*Segment && int(t.high[i]) > s*Segment {
-			t.join(i, t.acc[i*t.stride:][:t.valueSize], t.top[i], t.sum[i])
+			t.mergeRow(i, t.acc[i*t.stride:][:t.valueSize], t.rowMax[i], t.rowSum[i])
 		}
 	}
 }
 
-// join is the one way in which results of segments come together, whoever computed them.
-func (t *Tile) join(lane int, acc []float32, top, sum float32) {
+// mergeRow is the one way in which results of segments are combined, so that the thread that computed them makes no difference.
+func (t *Tile) mergeRow(row int, acc []float32, rowMax, rowSum float32) {
 	f, g := float32(1), float32(1)
-	high := max(t.totalTop[lane], top)
+	high := max(t.totalMax[row], rowMax)
 	switch {
-	case t.totalTop[lane] == masked:
+	case t.totalMax[row] == maskValue:
 		f = 0
-	case top < high:
-		g = exp2(top - high)
+	case rowMax < high:
+		g = exp2(rowMax - high)
 	default:
-		f = exp2(t.totalTop[lane] - high)
+		f = exp2(t.totalMax[row] - high)
 	}
-	t.vec.Merge(t.total[lane*t.stride:][:t.valueSize], acc, f, g)
-	t.totalTop[lane], t.merged[lane] = high, t.merged[lane]*f+sum*g
+	t.vec.Axpby(t.total[row*t.stride:][:t.valueSize], acc, f, g)
+	t.totalMax[row], t.totalSum[row] = high, t.totalSum[row]*f+rowSum*g
 }
 
-// Sink brings a score without a key into a lane's totals once all segments are merged: it takes its part of the sum.
-func (t *Tile) Sink(lane int, score float32) {
-	nothing := t.acc[lane*t.stride:][:t.valueSize]
+// Sink adds a score without a key to a row's totals once all segments are merged: an attention sink, which takes part in the sum.
+func (t *Tile) Sink(row int, score float32) {
+	nothing := t.acc[row*t.stride:][:t.valueSize]
 	clear(nothing)
-	t.join(lane, nothing, score*math.Log2E, 1)
+	t.mergeRow(row, nothing, score*math.Log2E, 1)
 }
 
-// Out is the attention's result for a lane, once all segments are merged.
-func (t *Tile) Out(lane int, out []float32) {
-	t.vec.Multiply(out[:t.valueSize], t.total[lane*t.stride:], 1/t.merged[lane])
+// Out is the attention's result for a row, once all segments are merged.
+func (t *Tile) Out(row int, out []float32) {
+	t.vec.Multiply(out[:t.valueSize], t.total[row*t.stride:], 1/t.totalSum[row])
 }
 
 // PartialFloats is the size of what Partial stores.
 func PartialFloats(valueSize int) int { return (valueSize + 2 + 15) / 16 * 16 }
 
-// Partial stores the segment's result of a lane, for MergePartials.
-func (t *Tile) Partial(lane int, dst []float32) {
-	copy(dst, t.acc[lane*t.stride:][:t.valueSize])
-	dst[t.valueSize], dst[t.valueSize+1] = t.top[lane], t.sum[lane]
+// Partial stores the segment's result of a row, for CombinePartials.
+func (t *Tile) Partial(row int, dst []float32) {
+	copy(dst, t.acc[row*t.stride:][:t.valueSize])
+	dst[t.valueSize], dst[t.valueSize+1] = t.rowMax[row], t.rowSum[row]
 }
 
-// MergePartials merges n stored results, step floats apart, in order, into lane 0.
-func (t *Tile) MergePartials(partials []float32, step, n int) {
+// CombinePartials is the split-KV combine: it merges n stored results, step floats apart, in order, into row 0.
+func (t *Tile) CombinePartials(partials []float32, step, n int) {
 	clear(t.total[:t.stride])
-	t.totalTop[0], t.merged[0] = masked, 0
+	t.totalMax[0], t.totalSum[0] = maskValue, 0
 	for i := range n {
 		p := partials[i*step:]
-		t.join(0, p[:t.valueSize], p[t.valueSize], p[t.valueSize+1])
+		t.mergeRow(0, p[:t.valueSize], p[t.valueSize], p[t.valueSize+1])
 	}
 }

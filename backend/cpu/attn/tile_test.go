@@ -88,7 +88,7 @@ func (s *setting) naive(q []float32, head, low, high int, scale, limit float64) 
 }
 
 // TestTile compares with the definition: every tier, type and kind of head size, contexts around blocks, tiles and
-// segments, few lanes and many, windows and caps.
+// segments, few rows and many, windows and softcaps.
 func TestTile(t *testing.T) {
 	for _, tier := range gemm.Tiers() {
 		for _, e := range []Element{F32, F16, BF16, I8} {
@@ -109,12 +109,12 @@ func TestTile(t *testing.T) {
 // bound is how far the attention may be from its definition.
 func (s *setting) bound() float64 {
 	if s.cache.Element == I8 {
-		return 5e-4 // queries and powers are rounded to 16 bits: see bytes.go
+		return 5e-4 // Q and P are quantized to 16 bits: see int8.go
 	}
 	return 2e-5
 }
 
-// TestTileLengths has two queries look at every number of keys from 1 to 257, from the first or from a later one, under
+// TestTileLengths has two queries attend to every number of keys from 1 to 257, from the first or from a later one, under
 // every tier and for every type; heads of 20 end within a vector.
 func TestTileLengths(t *testing.T) {
 	const size, most, head = 20, 257, 0
@@ -127,17 +127,17 @@ func TestTileLengths(t *testing.T) {
 				tile := NewTile(tier, make([]float32, TileFloats(tier, 2, size, size)), 2, size, size)
 				for high := 1; high <= most; high++ {
 					low := high % 3 * (high / 7)
-					tile.Begin()
-					tile.Add(h, q, low, high)
+					tile.Reset()
+					tile.AddQueries(h, q, low, high)
 					for seg := low / Segment; seg*Segment < high; seg++ {
 						tile.Segment(h, s.pages, head, seg)
 						tile.Merge(seg)
 					}
-					for lane := range 2 {
-						tile.Out(lane, out)
-						for i, want := range s.naive(q[lane*size:][:size], head, low, high, float64(h.Scale), 0) {
+					for row := range 2 {
+						tile.Out(row, out)
+						for i, want := range s.naive(q[row*size:][:size], head, low, high, float64(h.Scale), 0) {
 							if !(math.Abs(float64(out[i])-want) < s.bound()) {
-								t.Fatalf("keys %d to %d, lane %d, dimension %d: %g, %g is right", low, high, lane, i, out[i], want)
+								t.Fatalf("keys %d to %d, row %d, dimension %d: %g, %g is right", low, high, row, i, out[i], want)
 							}
 						}
 					}
@@ -169,7 +169,7 @@ func testTile(t *testing.T, tier gemm.Tier, s *setting, h Head, queries, window 
 		q[i] = float32(rnd.NormFloat64())
 	}
 	tile := NewTile(tier, make([]float32, TileFloats(tier, queries*share, size, size)), queries*share, size, size)
-	tile.Begin()
+	tile.Reset()
 	low := func(r int) int {
 		if window == 0 {
 			return 0
@@ -177,7 +177,7 @@ func testTile(t *testing.T, tier gemm.Tier, s *setting, h Head, queries, window 
 		return max(0, tokens-queries+r-window+1)
 	}
 	for r := range queries {
-		tile.Add(h, q[r*share*size:(r+1)*share*size], low(r), tokens-queries+r+1)
+		tile.AddQueries(h, q[r*share*size:(r+1)*share*size], low(r), tokens-queries+r+1)
 	}
 	stored := make([]float32, PartialFloats(size)*(tokens/Segment+1))
 	const head = 1
@@ -188,25 +188,25 @@ func testTile(t *testing.T, tier gemm.Tier, s *setting, h Head, queries, window 
 		tile.Partial((queries-1)*share, stored[seg*PartialFloats(size):])
 	}
 	out, first := make([]float32, size), []float32(nil)
-	for lane := range queries * share {
-		tile.Out(lane, out)
-		if lane == (queries-1)*share {
+	for row := range queries * share {
+		tile.Out(row, out)
+		if row == (queries-1)*share {
 			first = append(first, out...)
 		}
-		want := s.naive(q[lane*size:(lane+1)*size], head, low(lane/share), tokens-queries+lane/share+1, float64(h.Scale), float64(h.Softcap))
+		want := s.naive(q[row*size:(row+1)*size], head, low(row/share), tokens-queries+row/share+1, float64(h.Scale), float64(h.Softcap))
 		for i := range want {
 			if !(math.Abs(float64(out[i])-want[i]) < bound) {
-				t.Fatalf("lane %d, dimension %d: %g, %g is right", lane, i, out[i], want[i])
+				t.Fatalf("row %d, dimension %d: %g, %g is right", row, i, out[i], want[i])
 			}
 		}
 	}
-	// The last token's first lane, from partial results, must be the same to the bit.
+	// The last token's first row, from partial results, must be the same to the bit.
 	from := low(queries-1) / Segment
-	tile.MergePartials(stored[from*PartialFloats(size):], PartialFloats(size), (tokens-1)/Segment-from+1)
+	tile.CombinePartials(stored[from*PartialFloats(size):], PartialFloats(size), (tokens-1)/Segment-from+1)
 	tile.Out(0, out)
 	for i := range out {
 		if out[i] != first[i] {
-			t.Fatalf("dimension %d is %g when merged from partial results, and %g otherwise", i, out[i], first[i])
+			t.Fatalf("dimension %d is %g when totalSum from partial results, and %g otherwise", i, out[i], first[i])
 		}
 	}
 }

@@ -1,6 +1,6 @@
 package vec
 
-// Fn is a function of feed-forward blocks.
+// Fn is an activation function.
 type Fn uint8
 
 // The functions, as package graph defines them.

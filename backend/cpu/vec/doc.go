@@ -1,8 +1,8 @@
-// Package vec has the CPU's arithmetic on rows of float32: sums, norms, the functions of feed-forward blocks, rotations
-// and conversions. All of it is far from the processor's peak by nature, one or two operations a number read, so the
-// limit is memory bandwidth: that of the first-level cache for a row that was just made.
+// Package vec has the CPU's vector kernels on rows of float32: sums, norms, activation functions, RoPE rotations
+// and conversions. Their arithmetic intensity is one or two operations a number read, so the
+// limit is memory bandwidth: that of the L1 cache for a row that was just written.
 //
-// Silu and tanh are accurate to 2 ulp; gelu by erf to 4, its far negative tail included; gelu by tanh to 80 ulp at -9, where
+// Silu and tanh are accurate to 2 ulp; gelu by erf to 4, its negative tail included; gelu by tanh to 80 ulp at -9, where
 // it is 1e-30 of its argument and exp magnifies the rounding of x³ (TestActs). Results of different tiers differ by as much; those of one tier do not depend on where a number lies in its row, except for
 // sums, whose order depends on the row's length alone.
 //

@@ -29,7 +29,7 @@ var generic = &kernels{
 			ys[i] = v * f * ws[i]
 		}
 	},
-	spread: func(y, x *float32, mean float32, n int) float32 {
+	center: func(y, x *float32, mean float32, n int) float32 {
 		ys := slice(y, n)
 		for i, v := range slice(x, n) {
 			ys[i] = v - mean
@@ -42,7 +42,7 @@ var generic = &kernels{
 			ys[i] = ys[i]*f*ws[i] + bs[i]
 		}
 	},
-	merge: func(y, x *float32, f, g float32, n int) {
+	axpby: func(y, x *float32, f, g float32, n int) {
 		ys := slice(y, n)
 		for i, v := range slice(x, n) {
 			ys[i] = ys[i]*f + v*g

@@ -8,33 +8,33 @@ func kernelsOf(tier gemm.Tier) *kernels {
 	case gemm.Generic:
 		return generic
 	case gemm.AVX2, gemm.AVXVNNI:
-		return narrow
+		return avx2
 	default:
-		return wide
+		return avx512
 	}
 }
 
-// narrow is AVX2 with FMA and F16C.
-var narrow = &kernels{
+// avx2 is AVX2 with FMA and F16C.
+var avx2 = &kernels{
 	lanes: 8,
-	dot:   dotY, sum: sumY, add: addY, addSquares: addSquaresY, scale: scaleY, spread: spreadY, affine: affineY,
-	merge: mergeY, multiply: multiplyY,
+	dot:   dotY, sum: sumY, add: addY, addSquares: addSquaresY, scale: scaleY, center: centerY, affine: affineY,
+	axpby: axpbyY, multiply: multiplyY,
 	act:     [fnCount]func(y, x *float32, n int){siluY, geluTanhY, geluErfY, reluY},
 	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulY, geluTanhMulY, geluErfMulY, reluMulY},
 	softcap: softcapY, rotateHalf: rotateHalfY, rotateAdjacent: rotateAdjacentY,
 	narrowF16: narrowF16Y, narrowBF16: narrowBF16Y, widenF16: widenF16Y, widenBF16: widenBF16Y,
 }
 
-// wide is AVX-512.
-var wide = &kernels{
+// avx512 is AVX-512.
+var avx512 = &kernels{
 	lanes: 16,
-	dot:   dotZ, sum: sumZ, add: addZ, addSquares: addSquaresZ, scale: scaleZ, spread: spreadZ, affine: affineZ,
-	merge: mergeZ, multiply: multiplyZ,
+	dot:   dotZ, sum: sumZ, add: addZ, addSquares: addSquaresZ, scale: scaleZ, center: centerZ, affine: affineZ,
+	axpby: axpbyZ, multiply: multiplyZ,
 	act:     [fnCount]func(y, x *float32, n int){siluZ, geluTanhZ, geluErfZ, reluZ},
 	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulZ, geluTanhMulZ, geluErfMulZ, reluMulZ},
 	softcap: softcapZ, rotateHalf: rotateHalfZ, rotateAdjacent: rotateAdjacentZ,
 	narrowF16: narrowF16Z, narrowBF16: narrowBF16Z, widenF16: widenF16Z, widenBF16: widenBF16Z,
 }
 
-// Pause is what to do between two looks at a number that another core will change: n times, 15 to 50 ns each.
+// Pause waits between two loads of a spin loop: n times PAUSE, 15 to 50 ns each.
 func Pause(n int) { pause(n) }

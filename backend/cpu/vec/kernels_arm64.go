@@ -13,13 +13,13 @@ func kernelsOf(tier gemm.Tier) *kernels {
 // neon is ASIMD as every arm64 processor has it.
 var neon = &kernels{
 	lanes: 8,
-	dot:   dotQ, sum: sumQ, add: addQ, addSquares: addSquaresQ, scale: scaleQ, spread: spreadQ, affine: affineQ,
-	merge: mergeQ, multiply: multiplyQ,
+	dot:   dotQ, sum: sumQ, add: addQ, addSquares: addSquaresQ, scale: scaleQ, center: centerQ, affine: affineQ,
+	axpby: axpbyQ, multiply: multiplyQ,
 	act:     [fnCount]func(y, x *float32, n int){siluQ, geluTanhQ, geluErfQ, reluQ},
 	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulQ, geluTanhMulQ, geluErfMulQ, reluMulQ},
 	softcap: softcapQ, rotateHalf: rotateHalfQ, rotateAdjacent: rotateAdjacentQ,
 	narrowF16: narrowF16Q, narrowBF16: narrowBF16Q, widenF16: widenF16Q, widenBF16: widenBF16Q,
 }
 
-// Pause is what to do between two looks at a number that another core will change: n times, 10 to 20 ns each.
+// Pause waits between two loads of a spin loop: n times ISB, 10 to 20 ns each.
 func Pause(n int) { pause(n) }

@@ -7,7 +7,7 @@ import "github.com/ridge-llm/ridge/backend/cpu/gemm"
 // kernelsOf a tier: there is one.
 func kernelsOf(gemm.Tier) *kernels { return generic }
 
-// Pause is what to do between two looks at a number that another core will change.
+// Pause waits between two loads of a spin loop.
 func Pause(n int) {
 	for range 20 * n {
 	}

@@ -17,9 +17,9 @@ type kernels struct {
 	add        func(y, x, z *float32, n int)
 	addSquares func(y, x, z *float32, n int) float32
 	scale      func(y, x, weight *float32, f float32, n int)
-	spread     func(y, x *float32, mean float32, n int) float32
+	center     func(y, x *float32, mean float32, n int) float32
 	affine     func(y, weight, bias *float32, f float32, n int)
-	merge      func(y, x *float32, f, g float32, n int)
+	axpby      func(y, x *float32, f, g float32, n int)
 	multiply   func(y, x *float32, f float32, n int)
 
 	act     [fnCount]func(y, x *float32, n int)
@@ -60,7 +60,7 @@ func (o Ops) AddSquares(y, x, z []float32) float32 {
 	return o.k.addSquares(&y[0], &x[0], &z[0], n)
 }
 
-// Scale is y[i] = x[i]·f·weight[i]: what RMSNorm does to a row once its root mean square is known.
+// Scale is y[i] = x[i]·f·weight[i]: RMSNorm with f = 1 / root mean square.
 func (o Ops) Scale(y, x, weight []float32, f float32) {
 	if n := len(y); n > 0 {
 		_, _ = x[n-1], weight[n-1]
@@ -75,7 +75,7 @@ func (o Ops) Center(y, x []float32) float32 {
 		return 0
 	}
 	_ = x[n-1]
-	return o.k.spread(&y[0], &x[0], o.k.sum(&x[0], n)/float32(n), n)
+	return o.k.center(&y[0], &x[0], o.k.sum(&x[0], n)/float32(n), n)
 }
 
 // Affine is y[i] = y[i]·f·weight[i] + bias[i].
@@ -86,11 +86,11 @@ func (o Ops) Affine(y, weight, bias []float32, f float32) {
 	}
 }
 
-// Merge is y = f·y + g·x.
-func (o Ops) Merge(y, x []float32, f, g float32) {
+// Axpby is y = f·y + g·x, after the BLAS function.
+func (o Ops) Axpby(y, x []float32, f, g float32) {
 	if n := len(y); n > 0 {
 		_ = x[n-1]
-		o.k.merge(&y[0], &x[0], f, g, n)
+		o.k.axpby(&y[0], &x[0], f, g, n)
 	}
 }
 

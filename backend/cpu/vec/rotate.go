@@ -1,7 +1,6 @@
 package vec
 
-// RotateHalf turns the pairs (x[i], x[i+half]) by angles, cosine and sine in turn, where half is half the length of
-// angles.
+// RotateHalf is RoPE with the pairs (x[i], x[i+half]) (NeoX style); angles are [half] pairs of cosine and sine.
 func (o Ops) RotateHalf(y, x, angles []float32) {
 	half := len(angles) / 2
 	_, _ = x[len(angles)-1], y[len(angles)-1]
@@ -16,7 +15,7 @@ func (o Ops) RotateHalf(y, x, angles []float32) {
 	}
 }
 
-// RotateAdjacent turns the pairs (x[2i], x[2i+1]).
+// RotateAdjacent is RoPE with the pairs (x[2i], x[2i+1]) (GPT-J style, interleaved).
 func (o Ops) RotateAdjacent(y, x, angles []float32) {
 	_, _ = x[len(angles)-1], y[len(angles)-1]
 	whole := len(angles) / o.k.lanes

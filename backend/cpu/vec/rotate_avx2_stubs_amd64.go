@@ -4,12 +4,12 @@
 
 package vec
 
-// rotateHalfY turns n vectors of pairs (x[i], x[i+half]).
+// rotateHalfY rotates n vectors of pairs (x[i], x[i+half]).
 //
 //go:noescape
 func rotateHalfY(y *float32, x *float32, angles *float32, half int, n int)
 
-// rotateAdjacentY turns the pairs (x[2i], x[2i+1]) of n vectors.
+// rotateAdjacentY rotates the pairs (x[2i], x[2i+1]) of n vectors.
 //
 //go:noescape
 func rotateAdjacentY(y *float32, x *float32, angles *float32, n int)

@@ -4,12 +4,12 @@
 
 package vec
 
-// rotateHalfZ turns n vectors of pairs (x[i], x[i+half]).
+// rotateHalfZ rotates n vectors of pairs (x[i], x[i+half]).
 //
 //go:noescape
 func rotateHalfZ(y *float32, x *float32, angles *float32, half int, n int)
 
-// rotateAdjacentZ turns the pairs (x[2i], x[2i+1]) of n vectors.
+// rotateAdjacentZ rotates the pairs (x[2i], x[2i+1]) of n vectors.
 //
 //go:noescape
 func rotateAdjacentZ(y *float32, x *float32, angles *float32, n int)

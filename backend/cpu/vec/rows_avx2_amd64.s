@@ -265,9 +265,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func spreadY(y *float32, x *float32, mean float32, n int) float32
+// func centerY(y *float32, x *float32, mean float32, n int) float32
 // Requires: AVX, AVX2, FMA3, SSE
-TEXT ·spreadY(SB), NOSPLIT, $0-36
+TEXT ·centerY(SB), NOSPLIT, $0-36
 	MOVQ         y+0(FP), DI
 	MOVQ         x+8(FP), SI
 	VBROADCASTSS mean+16(FP), Y10
@@ -356,9 +356,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func mergeY(y *float32, x *float32, f float32, other float32, n int)
+// func axpbyY(y *float32, x *float32, f float32, other float32, n int)
 // Requires: AVX, FMA3
-TEXT ·mergeY(SB), NOSPLIT, $0-32
+TEXT ·axpbyY(SB), NOSPLIT, $0-32
 	MOVQ         y+0(FP), DI
 	MOVQ         x+8(FP), SI
 	VBROADCASTSS f+16(FP), Y10

@@ -29,20 +29,20 @@ func addSquaresY(y *float32, x *float32, z *float32, n int) float32
 //go:noescape
 func scaleY(y *float32, x *float32, weight *float32, f float32, n int)
 
-// spreadY is y[i] = x[i] - mean; it returns Σ y[i]².
+// centerY is y[i] = x[i] - mean; it returns Σ y[i]².
 //
 //go:noescape
-func spreadY(y *float32, x *float32, mean float32, n int) float32
+func centerY(y *float32, x *float32, mean float32, n int) float32
 
 // affineY is y[i] = y[i]·f·weight[i] + bias[i].
 //
 //go:noescape
 func affineY(y *float32, weight *float32, bias *float32, f float32, n int)
 
-// mergeY is y[i] = y[i]·f + x[i]·other.
+// axpbyY is y[i] = y[i]·f + x[i]·other.
 //
 //go:noescape
-func mergeY(y *float32, x *float32, f float32, other float32, n int)
+func axpbyY(y *float32, x *float32, f float32, other float32, n int)
 
 // multiplyY is y[i] = x[i]·f.
 //

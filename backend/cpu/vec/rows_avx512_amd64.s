@@ -256,9 +256,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func spreadZ(y *float32, x *float32, mean float32, n int) float32
+// func centerZ(y *float32, x *float32, mean float32, n int) float32
 // Requires: AVX, AVX512F, SSE
-TEXT ·spreadZ(SB), NOSPLIT, $0-36
+TEXT ·centerZ(SB), NOSPLIT, $0-36
 	MOVQ         y+0(FP), DI
 	MOVQ         x+8(FP), SI
 	VBROADCASTSS mean+16(FP), Z10
@@ -346,9 +346,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func mergeZ(y *float32, x *float32, f float32, other float32, n int)
+// func axpbyZ(y *float32, x *float32, f float32, other float32, n int)
 // Requires: AVX, AVX512F
-TEXT ·mergeZ(SB), NOSPLIT, $0-32
+TEXT ·axpbyZ(SB), NOSPLIT, $0-32
 	MOVQ         y+0(FP), DI
 	MOVQ         x+8(FP), SI
 	VBROADCASTSS f+16(FP), Z10

@@ -29,20 +29,20 @@ func addSquaresZ(y *float32, x *float32, z *float32, n int) float32
 //go:noescape
 func scaleZ(y *float32, x *float32, weight *float32, f float32, n int)
 
-// spreadZ is y[i] = x[i] - mean; it returns Σ y[i]².
+// centerZ is y[i] = x[i] - mean; it returns Σ y[i]².
 //
 //go:noescape
-func spreadZ(y *float32, x *float32, mean float32, n int) float32
+func centerZ(y *float32, x *float32, mean float32, n int) float32
 
 // affineZ is y[i] = y[i]·f·weight[i] + bias[i].
 //
 //go:noescape
 func affineZ(y *float32, weight *float32, bias *float32, f float32, n int)
 
-// mergeZ is y[i] = y[i]·f + x[i]·other.
+// axpbyZ is y[i] = y[i]·f + x[i]·other.
 //
 //go:noescape
-func mergeZ(y *float32, x *float32, f float32, other float32, n int)
+func axpbyZ(y *float32, x *float32, f float32, other float32, n int)
 
 // multiplyZ is y[i] = x[i]·f.
 //

@@ -250,8 +250,8 @@ one:
 done:
 	RET
 
-// func spreadQ(y, x *float32, mean float32, n int) float32
-TEXT ·spreadQ(SB), NOSPLIT, $0-36
+// func centerQ(y, x *float32, mean float32, n int) float32
+TEXT ·centerQ(SB), NOSPLIT, $0-36
 	MOVD y+0(FP), R0
 	MOVD x+8(FP), R1
 	FMOVS mean+16(FP), F10
@@ -340,8 +340,8 @@ one:
 done:
 	RET
 
-// func mergeQ(y, x *float32, f, other float32, n int)
-TEXT ·mergeQ(SB), NOSPLIT, $0-32
+// func axpbyQ(y, x *float32, f, other float32, n int)
+TEXT ·axpbyQ(SB), NOSPLIT, $0-32
 	MOVD y+0(FP), R0
 	MOVD x+8(FP), R1
 	FMOVS f+16(FP), F10

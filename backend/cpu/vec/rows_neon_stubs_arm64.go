@@ -29,20 +29,20 @@ func addSquaresQ(y, x, z *float32, n int) float32
 //go:noescape
 func scaleQ(y, x, weight *float32, f float32, n int)
 
-// spreadQ spreadQ is y[i] = x[i] - mean; it returns Σ y[i]².
+// centerQ centerQ is y[i] = x[i] - mean; it returns Σ y[i]².
 //
 //go:noescape
-func spreadQ(y, x *float32, mean float32, n int) float32
+func centerQ(y, x *float32, mean float32, n int) float32
 
 // affineQ affineQ is y[i] = y[i]·f·weight[i] + bias[i].
 //
 //go:noescape
 func affineQ(y, weight, bias *float32, f float32, n int)
 
-// mergeQ mergeQ is y[i] = y[i]·f + x[i]·other.
+// axpbyQ axpbyQ is y[i] = y[i]·f + x[i]·other.
 //
 //go:noescape
-func mergeQ(y, x *float32, f, other float32, n int)
+func axpbyQ(y, x *float32, f, other float32, n int)
 
 // multiplyQ multiplyQ is y[i] = x[i]·f.
 //

@@ -81,8 +81,8 @@ func TestRows(t *testing.T) {
 		o.Affine(y, w, z, 0.3)
 		check(t, "Affine", y, func(i int) float64 { return float64(x[i])*0.3*float64(w[i]) + float64(z[i]) }, 1e-6)
 		copy(y, x)
-		o.Merge(y, z, 0.25, 0.7)
-		check(t, "Merge", y, func(i int) float64 { return float64(x[i])*0.25 + float64(z[i])*0.7 }, 1e-6)
+		o.Axpby(y, z, 0.25, 0.7)
+		check(t, "Axpby", y, func(i int) float64 { return float64(x[i])*0.25 + float64(z[i])*0.7 }, 1e-6)
 		o.Multiply(y, x, 0.3)
 		check(t, "Multiply", y, func(i int) float64 { return float64(x[i]) * 0.3 }, 1e-6)
 	})
@@ -113,7 +113,7 @@ func TestRotate(t *testing.T) {
 	})
 }
 
-func TestHalves(t *testing.T) {
+func TestConvert(t *testing.T) {
 	each(t, func(t *testing.T, o Ops, n int, array func() []float32) {
 		x, y := array(), array()
 		x[0] = []float32{float32(math.NaN()), float32(math.Inf(1)), 65519, 65520, 1e-7, 6e-8, 1e-40, 3.4e38, -0x1.01p0, -0x1.03p0}[n%10]

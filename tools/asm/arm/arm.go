@@ -1,5 +1,5 @@
 // Package arm writes Plan 9 assembly for arm64: a file of functions in, a .s file and its Go declarations out. General
-// registers, branches and arguments are in the Go assembler's words; every vector instruction is a WORD with its
+// registers, branches and arguments use the Go assembler's syntax; every vector instruction is a WORD with its
 // encoding, since the Go assembler of 1.26 lacks most of those that matter (products by element, SDOT, SMMLA, BFMMLA,
 // conversions), and beside it the instruction as GNU objdump prints it, which TestWords of backend/cpu compares.
 package arm
@@ -28,7 +28,7 @@ type Asm struct {
 	constants   []byte         // of the file: vectors of 16 bytes
 	places      map[string]int // of constants in it, by their bytes
 
-	// Of the function in hand:
+	// Of the current function:
 	head   string
 	body   strings.Builder
 	at     map[string]slot // arguments
@@ -60,7 +60,7 @@ func Write(dir, pkg, generator string, files []File) error {
 	return nil
 }
 
-// end finishes the function in hand.
+// end finishes the current function.
 func (a *Asm) end() {
 	a.text.WriteString(a.head)
 	if a.pooled {
@@ -71,7 +71,7 @@ func (a *Asm) end() {
 	a.head, a.pooled = "", false
 }
 
-// Op writes an instruction in the Go assembler's words.
+// Op writes an instruction in the Go assembler's syntax.
 func (a *Asm) Op(format string, args ...any) { fmt.Fprintf(&a.body, "\t"+format+"\n", args...) }
 
 // Label marks a place in the function.

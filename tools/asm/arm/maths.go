@@ -21,7 +21,7 @@ func (a *Asm) Word(v uint32) V {
 	return constant
 }
 
-// Polynomial is y = c[0]·xⁿ + … + c[n] by Horner's rule, in turn in y and register 30.
+// Polynomial is y = c[0]·xⁿ + … + c[n] by Horner's rule, alternating between y and register 30.
 func (a *Asm) Polynomial(c []float32, x, y V) {
 	from, to := y, other
 	if len(c)%2 == 0 {

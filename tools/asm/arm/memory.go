@@ -2,8 +2,8 @@ package arm
 
 import "fmt"
 
-// place is a base register and an offset as objdump prints them.
-func place(base R, offset int) string {
+// address is a base register and an offset as objdump prints them.
+func address(base R, offset int) string {
 	if offset == 0 {
 		return fmt.Sprintf("[x%d]", base)
 	}
@@ -18,7 +18,7 @@ func (a *Asm) access(name string, scaled, unscaled uint32, size int, letter stri
 		name = name[:2] + "u" + name[2:]
 		code = unscaled | uint32(offset&0x1ff)<<12
 	}
-	a.word(code|uint32(base)<<5|uint32(v), "%s %s%d, %s", name, letter, v, place(base, offset))
+	a.word(code|uint32(base)<<5|uint32(v), "%s %s%d, %s", name, letter, v, address(base, offset))
 }
 
 // LoadQ loads 16 bytes.
@@ -53,12 +53,12 @@ func (a *Asm) StoreS(v V, base R, offset int) {
 
 // LoadPair loads 32 bytes.
 func (a *Asm) LoadPair(base R, offset int, v, w V) {
-	a.word(0xad400000|uint32(offset/16&0x7f)<<15|uint32(w)<<10|uint32(base)<<5|uint32(v), "ldp q%d, q%d, %s", v, w, place(base, offset))
+	a.word(0xad400000|uint32(offset/16&0x7f)<<15|uint32(w)<<10|uint32(base)<<5|uint32(v), "ldp q%d, q%d, %s", v, w, address(base, offset))
 }
 
 // StorePair stores 32 bytes.
 func (a *Asm) StorePair(v, w V, base R, offset int) {
-	a.word(0xad000000|uint32(offset/16&0x7f)<<15|uint32(w)<<10|uint32(base)<<5|uint32(v), "stp q%d, q%d, %s", v, w, place(base, offset))
+	a.word(0xad000000|uint32(offset/16&0x7f)<<15|uint32(w)<<10|uint32(base)<<5|uint32(v), "stp q%d, q%d, %s", v, w, address(base, offset))
 }
 
 // LoadRepeat loads 4 bytes into every lane.
@@ -66,22 +66,22 @@ func (a *Asm) LoadRepeat(base R, v V) {
 	a.word(0x4d40c800|uint32(base)<<5|uint32(v), "ld1r {v%d.4s}, [x%d]", v, base)
 }
 
-// LoadTwo loads 32 bytes, words in turn to v and the register after it.
+// LoadTwo loads 32 bytes, de-interleaving words to v and the register after it.
 func (a *Asm) LoadTwo(base R, v V) {
 	a.word(0x4c408800|uint32(base)<<5|uint32(v), "ld2 {v%d.4s, v%d.4s}, [x%d]", v, v+1, base)
 }
 
-// StoreTwo stores the words of v and the register after it in turn.
+// StoreTwo stores the words of v and the register after it, interleaved.
 func (a *Asm) StoreTwo(v V, base R) {
 	a.word(0x4c008800|uint32(base)<<5|uint32(v), "st2 {v%d.4s, v%d.4s}, [x%d]", v, v+1, base)
 }
 
-// PrefetchW brings the cache line at base here to be written.
+// PrefetchW prefetches the cache line at base for writing.
 func (a *Asm) PrefetchW(base R) {
 	a.word(0xf9800010|uint32(base)<<5, "prfm pstl1keep, [x%d]", base)
 }
 
-// Prefetch reads the cache line at base + index ahead.
+// Prefetch prefetches the cache line at base + index.
 func (a *Asm) Prefetch(base, index R) {
 	a.word(0xf8a06800|uint32(index)<<16|uint32(base)<<5, "prfm pldl1keep, [x%d, x%d]", base, index)
 }

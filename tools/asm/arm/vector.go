@@ -69,8 +69,8 @@ func (a *Asm) FMaxAcross(d, n V) {
 	a.word(0x6e30f800|uint32(n)<<5|uint32(d), "fmaxv s%d, v%d.4s", d, n)
 }
 
-// Alone keeps the lowest lane and clears the others.
-func (a *Asm) Alone(d, n V) { a.word(0x1e204000|uint32(n)<<5|uint32(d), "fmov s%d, s%d", d, n) }
+// KeepLowest keeps the lowest lane and clears the others.
+func (a *Asm) KeepLowest(d, n V) { a.word(0x1e204000|uint32(n)<<5|uint32(d), "fmov s%d, s%d", d, n) }
 
 // Conversions.
 
@@ -225,7 +225,7 @@ func (a *Asm) Lookup(d, table, n V) {
 	a.word(0x4e000000|uint32(n)<<16|uint32(table)<<5|uint32(d), "tbl v%d.16b, {v%d.16b}, v%d.16b", d, table, n)
 }
 
-// Zip takes halfwords (size 2), words (4) or pairs of words (8) of n and m in turn, from the low halves; ZipHigh from the high halves.
+// Zip takes halfwords (size 2), words (4) or pairs of words (8) of n and m alternately, from the low halves; ZipHigh from the high halves.
 func (a *Asm) Zip(size int, d, n, m V) { a.permute(0x4e003800, "zip1", size, d, n, m) }
 func (a *Asm) ZipHigh(size int, d, n, m V) {
 	a.permute(0x4e007800, "zip2", size, d, n, m)

@@ -17,11 +17,11 @@ var (
 )
 
 var files = []emit.File{
-	{Name: "product_avx512", Build: products(avx512, 12)},
-	{Name: "product_avx2", Build: products(avx2, 6)},
-	{Name: "bytes_avx512", Build: byteKernels(avx512, 6)},
-	{Name: "bytes_avxvnni", Build: byteKernels(avxVNNI, 3)},
-	{Name: "bytes_avx2", Build: byteKernels(avx2, 3)},
+	{Name: "matmul_avx512", Build: products(avx512, 12)},
+	{Name: "matmul_avx2", Build: products(avx2, 6)},
+	{Name: "int8_avx512", Build: int8Kernels(avx512, 6)},
+	{Name: "int8_avxvnni", Build: int8Kernels(avxVNNI, 3)},
+	{Name: "int8_avx2", Build: int8Kernels(avx2, 3)},
 	{Name: "softmax_avx512", Build: softmax(avx512)},
 	{Name: "softmax_avx2", Build: softmax(avx2)},
 }

@@ -10,14 +10,14 @@ import (
 // tile is how many keys a row of scores has.
 const tile = 64
 
-// softmax writes the step of the online softmax: for each of n rows of 64 scores, the running maximum goes up to theirs,
-// they become powers of two below it, and the running sum and the correction of what was summed before follow.
+// softmax writes the step of the online softmax: for each of n rows of 64 scores, the running maximum is updated,
+// they become P = 2^(score - max), and the running sum and the rescale factor of what was accumulated before follow.
 func softmax(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
 		name := "softmax" + w.Suffix()
-		w.Func(name, "func(scores, top, sum, correct *float32, n int)", name+" brings n rows of 64 scores into the running maximum and sum.")
-		scores, top, sum, correct := w.Arg("scores", RDI), w.Arg("top", RSI), w.Arg("sum", RDX), w.Arg("correct", RBX)
+		w.Func(name, "func(scores, rowMax, rowSum, rescale *float32, n int)", name+" brings n rows of 64 scores into the running maximum and rowSum.")
+		scores, rowMax, rowSum, rescale := w.Arg("scores", RDI), w.Arg("rowMax", RSI), w.Arg("rowSum", RDX), w.Arg("rescale", RBX)
 		n := w.Arg("n", RCX)
 		vectors := 4 * tile / w.Bytes
 		w.Label("row")
@@ -31,10 +31,10 @@ func softmax(w emit.Width) func(*emit.Asm) {
 		w.VMAXPS(w.Reg(1), w.Reg(0), w.Reg(0))
 		w.VMAXPS(w.Reg(3), w.Reg(2), w.Reg(2))
 		w.VMAXPS(w.Reg(2), w.Reg(0), w.Reg(0))
-		w.Gather(w.VMAXPS, 0, 1)
-		w.VMOVSS(emit.At(top, 0), X14)
+		w.ReduceLanes(w.VMAXPS, 0, 1)
+		w.VMOVSS(emit.At(rowMax, 0), X14)
 		w.VMAXSS(X0, X14, X0)
-		w.VMOVSS(X0, emit.At(top, 0))
+		w.VMOVSS(X0, emit.At(rowMax, 0))
 		w.VSUBSS(X0, X14, X14)
 		w.VBROADCASTSS(X0, w.Reg(12))
 		w.Zero(w.Reg(13))
@@ -49,14 +49,14 @@ func softmax(w emit.Width) func(*emit.Asm) {
 			}
 		}
 		w.Exp2(w.Reg(14), w.Reg(4), w.Reg(8))
-		w.VMOVSS(X4, emit.At(correct, 0))
-		w.Gather(w.VADDPS, 13, 1)
-		w.VFMADD231SS(emit.At(sum, 0), X4, X13)
-		w.VMOVSS(X13, emit.At(sum, 0))
+		w.VMOVSS(X4, emit.At(rescale, 0))
+		w.ReduceLanes(w.VADDPS, 13, 1)
+		w.VFMADD231SS(emit.At(rowSum, 0), X4, X13)
+		w.VMOVSS(X13, emit.At(rowSum, 0))
 		w.Advance(scores, 4*tile)
-		w.Advance(top, 4)
-		w.Advance(sum, 4)
-		w.Advance(correct, 4)
+		w.Advance(rowMax, 4)
+		w.Advance(rowSum, 4)
+		w.Advance(rescale, 4)
 		w.DECQ(n)
 		w.JNZ(LabelRef("row"))
 		w.VZEROUPPER()

@@ -55,7 +55,7 @@ func (a *Asm) VCVTNEPS2BF16(src, dst reg.VecPhysical) {
 		0x72, 0xc0|d&7<<3|s&7)
 }
 
-// PREFETCHW brings the cache line at base + disp, -128 to 127 bytes, here to be written (0F 0D /1). The Go assembler does
+// PREFETCHW prefetches the cache line at base + disp, -128 to 127 bytes, for writing (0F 0D /1). The Go assembler does
 // not know it.
 func (a *Asm) PREFETCHW(base reg.GPPhysical, disp int) {
 	b := byte(base.PhysicalIndex())

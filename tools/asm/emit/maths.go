@@ -36,7 +36,7 @@ func (w Width) Polynomial(name string, c []float32, x, y reg.VecPhysical) {
 	}
 }
 
-// Exp2 is y = 2ˣ for x ≤ 0, to 2 ulp, 0 below 2⁻¹²⁷ at the latest (2⁻¹⁴⁹ when wide), and NaN for NaN; x and t are overwritten.
+// Exp2 is y = 2ˣ for x ≤ 0, to 2 ulp, 0 below 2⁻¹²⁷ at the latest (2⁻¹⁴⁹ with AVX-512), and NaN for NaN; x and t are overwritten.
 func (w Width) Exp2(x, y, t reg.VecPhysical) {
 	if !w.AVX512() {
 		w.Move(w.Repeat("exp2Low", -127), w.Reg(15))
@@ -89,8 +89,8 @@ func (w Width) Round(x, y reg.VecPhysical) {
 	}
 }
 
-// Gather leaves the sum (or, by VMAXPS, the maximum) of all lanes of r in its lowest one; t is overwritten.
-func (w Width) Gather(join func(...operand.Op), r, t int) {
+// ReduceLanes leaves the sum (or, by VMAXPS, the maximum) of all lanes of r in its lowest one; t is overwritten.
+func (w Width) ReduceLanes(join func(...operand.Op), r, t int) {
 	if w.AVX512() {
 		w.VEXTRACTF64X4(operand.U8(1), w.Reg(r), w.Reg(t).AsY())
 		join(w.Reg(t).AsY(), w.Reg(r).AsY(), w.Reg(r).AsY())

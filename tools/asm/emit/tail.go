@@ -5,8 +5,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// TailMask prepares LoadTail and StoreTail for the n < lanes numbers that are left at the end of an array: K1 when
-// wide, register 14 when narrow. It uses RCX and R11; n may be RCX.
+// TailMask prepares LoadTail and StoreTail for the n < lanes numbers that are left at the end of an array: K1 with
+// AVX-512, register 14 with AVX2. It uses RCX and R11; n may be RCX.
 func (w Width) TailMask(n reg.GPPhysical) {
 	if w.AVX512() {
 		if n != reg.RCX {

@@ -5,7 +5,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Width is a vector instruction set that one kernel text is written for: 512-bit registers with the AVX-512
+// Width is a vector instruction set that one kernel generator writes for: 512-bit registers with the AVX-512
 // encodings, or 256-bit registers with the AVX2 ones. Where the two name an instruction differently, the methods
 // below choose.
 type Width struct {
@@ -14,7 +14,7 @@ type Width struct {
 	VNNI  bool // has a byte dot product with 32-bit sums
 }
 
-// Suffix tells the kernels of one width from those of another: Z, V (AVX2 with AVX-VNNI) or Y.
+// Suffix is the suffix of kernels of this width: Z (AVX-512), V (AVX2 with AVX-VNNI) or Y (AVX2).
 func (w Width) Suffix() string {
 	switch {
 	case w.AVX512():
@@ -44,7 +44,7 @@ func (w Width) Half(i int) reg.VecPhysical {
 	return w.Reg(i).AsX().(reg.VecPhysical)
 }
 
-// Quarter is the XMM register i: a quarter of a wide register, half of a narrow one.
+// Quarter is the XMM register i: a quarter of a ZMM register, half of a YMM one.
 func (w Width) Quarter(i int) reg.VecPhysical { return w.Reg(i).AsX().(reg.VecPhysical) }
 
 // Move copies a register or memory of one vector.
@@ -97,7 +97,7 @@ func (w Width) Shift(n int, r reg.VecPhysical) {
 	}
 }
 
-// ShiftFrom is dst = the words of m shifted like Shift; for wide registers only.
+// ShiftFrom is dst = the words of m shifted like Shift; with AVX-512 only.
 func (w Width) ShiftFrom(m operand.Mem, n int, dst reg.VecPhysical) {
 	if n > 0 {
 		w.VPSLLW(operand.U8(uint8(n)), m, dst)

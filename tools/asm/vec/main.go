@@ -23,8 +23,8 @@ var files = []emit.File{
 	{Name: "acts_avx2", Build: acts(avx2)},
 	{Name: "rotate_avx512", Build: rotations(avx512)},
 	{Name: "rotate_avx2", Build: rotations(avx2)},
-	{Name: "halves_avx512", Build: halves(avx512)},
-	{Name: "halves_avx2", Build: halves(avx2)},
+	{Name: "convert_avx512", Build: conversions(avx512)},
+	{Name: "convert_avx2", Build: conversions(avx2)},
 }
 
 func main() {

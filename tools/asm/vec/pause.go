@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// pause writes a wait that leaves the core's other thread, and the memory's, in peace.
+// pause writes the wait of a spin loop, which leaves execution resources to the core's other hardware thread.
 func pause(a *emit.Asm) {
 	a.Func("pause", "func(n int)", "pause waits for n PAUSE, 15 to 50 ns each.")
 	n := a.Arg("n", RCX)

@@ -16,10 +16,10 @@ func rotations(w emit.Width) func(*emit.Asm) {
 	}
 }
 
-// rotateHalf turns the pairs (x[i], x[i+half]).
+// rotateHalf rotates the pairs (x[i], x[i+half]).
 func rotateHalf(w emit.Width) {
 	name := "rotateHalf" + w.Suffix()
-	w.Func(name, "func(y, x, angles *float32, half, n int)", name+" turns n vectors of pairs (x[i], x[i+half]).")
+	w.Func(name, "func(y, x, angles *float32, half, n int)", name+" rotates n vectors of pairs (x[i], x[i+half]).")
 	y, x, angles, half, n := w.Arg("y", RDI), w.Arg("x", RSI), w.Arg("angles", RDX), w.Arg("half", RAX), w.Arg("n", RCX)
 	even, odd := w.Reg(10), w.Reg(11)
 	if w.AVX512() {
@@ -66,10 +66,10 @@ func indices(w emit.Width, name string, first int) Mem {
 	return m
 }
 
-// rotateAdjacent turns the pairs (x[2i], x[2i+1]).
+// rotateAdjacent rotates the pairs (x[2i], x[2i+1]).
 func rotateAdjacent(w emit.Width) {
 	name := "rotateAdjacent" + w.Suffix()
-	w.Func(name, "func(y, x, angles *float32, n int)", name+" turns the pairs (x[2i], x[2i+1]) of n vectors.")
+	w.Func(name, "func(y, x, angles *float32, n int)", name+" rotates the pairs (x[2i], x[2i+1]) of n vectors.")
 	y, x, angles, n := w.Arg("y", RDI), w.Arg("x", RSI), w.Arg("angles", RDX), w.Arg("n", RCX)
 	w.Label("loop")
 	w.VMOVUPS(emit.At(x, 0), w.Reg(0))

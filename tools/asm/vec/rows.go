@@ -30,7 +30,7 @@ func rows(w emit.Width) func(*emit.Asm) {
 				w.VMULPS(w.Reg(10), w.Reg(0), w.Reg(0))
 				w.VMULPS(w.Reg(1), w.Reg(0), w.Reg(0))
 			}}.write(w)
-		loop{name: "spread", signature: "func(y, x *float32, mean float32, n int) float32", doc: "is y[i] = x[i] - mean; it returns Σ y[i]².",
+		loop{name: "center", signature: "func(y, x *float32, mean float32, n int) float32", doc: "is y[i] = x[i] - mean; it returns Σ y[i]².",
 			in: []string{"x"}, out: "y", scalars: []scalar{{"mean", 10}}, result: total(w),
 			body: func(tail bool) {
 				w.VSUBPS(w.Reg(10), w.Reg(0), w.Reg(0))
@@ -46,7 +46,7 @@ func rows(w emit.Width) func(*emit.Asm) {
 				w.VMULPS(w.Reg(10), w.Reg(0), w.Reg(0))
 				w.VFMADD213PS(w.Reg(2), w.Reg(1), w.Reg(0))
 			}}.write(w)
-		loop{name: "merge", signature: "func(y, x *float32, f, other float32, n int)", doc: "is y[i] = y[i]·f + x[i]·other.",
+		loop{name: "axpby", signature: "func(y, x *float32, f, other float32, n int)", doc: "is y[i] = y[i]·f + x[i]·other.",
 			in: []string{"y", "x"}, out: "y", scalars: []scalar{{"f", 10}, {"other", 11}},
 			body: func(bool) {
 				w.VMULPS(w.Reg(10), w.Reg(0), w.Reg(0))
@@ -108,7 +108,7 @@ func dot(w emit.Width) {
 			w.VADDPS(w.Reg(i+half), w.Reg(i), w.Reg(i))
 		}
 	}
-	w.Gather(w.VADDPS, 0, 1)
+	w.ReduceLanes(w.VADDPS, 0, 1)
 	w.VZEROUPPER()
 	w.Store(X0, w.ReturnIndex(0))
 	w.RET()

@@ -6,8 +6,8 @@ import "github.com/ridge-llm/ridge/tools/asm/arm"
 
 // Files of the package.
 var Files = []arm.File{
-	{Name: "product_neon", Build: products},
-	{Name: "bytes_neon", Build: byteKernels(mulls)},
-	{Name: "bytes_dotprod", Build: byteKernels(dots)},
+	{Name: "matmul_neon", Build: products},
+	{Name: "int8_neon", Build: int8Kernels(mulls)},
+	{Name: "int8_dotprod", Build: int8Kernels(dots)},
 	{Name: "softmax_neon", Build: softmax},
 }

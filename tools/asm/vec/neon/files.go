@@ -10,7 +10,7 @@ var Files = []arm.File{
 	{Name: "rows_neon", Build: rows},
 	{Name: "acts_neon", Build: acts},
 	{Name: "rotate_neon", Build: rotations},
-	{Name: "halves_neon", Build: halves},
+	{Name: "convert_neon", Build: conversions},
 }
 
 // pause writes a wait. ISB empties the pipeline, for some tens of cycles; YIELD, which the manual has for this, does

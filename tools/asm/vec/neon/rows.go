@@ -24,12 +24,12 @@ func rows(a *arm.Asm) {
 				a.FMul(0, 0, 10)
 				a.FMul(0, 0, 1)
 			}},
-		{name: "spread", signature: "func(y, x *float32, mean float32, n int) float32", doc: "is y[i] = x[i] - mean; it returns Σ y[i]².",
+		{name: "center", signature: "func(y, x *float32, mean float32, n int) float32", doc: "is y[i] = x[i] - mean; it returns Σ y[i]².",
 			in: []string{"x"}, out: "y", scalars: []scalar{{"mean", 10}}, sums: true,
 			body: func(single bool) {
 				a.FSub(0, 0, 10)
 				if single { // the other lanes are -mean now
-					a.Alone(0, 0)
+					a.KeepLowest(0, 0)
 				}
 				a.FMla(12, 0, 0)
 			}},
@@ -40,7 +40,7 @@ func rows(a *arm.Asm) {
 				a.FMla(2, 0, 1)
 				a.Copy(0, 2)
 			}},
-		{name: "merge", signature: "func(y, x *float32, f, other float32, n int)", doc: "is y[i] = y[i]·f + x[i]·other.",
+		{name: "axpby", signature: "func(y, x *float32, f, other float32, n int)", doc: "is y[i] = y[i]·f + x[i]·other.",
 			in: []string{"y", "x"}, out: "y", scalars: []scalar{{"f", 10}, {"other", 11}},
 			body: func(bool) {
 				a.FMul(0, 0, 10)

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func scoresx1Y(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
+// func qkInt8x1V(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·scoresx1Y(SB), NOSPLIT, $0-80
+TEXT ·qkInt8x1V(SB), NOSPLIT, $0-80
 	MOVQ  size+48(FP), SI
 	SHLQ  $0x02, SI
 	MOVQ  a+8(FP), R8
@@ -34,22 +34,38 @@ TEXT ·scoresx1Y(SB), NOSPLIT, $0-80
 loop:
 	PREFETCHT0   (AX)(R12*1)
 	PREFETCHT0   (BX)(R13*1)
-	VPMOVZXBW    (AX), Y4
-	VPBROADCASTQ (R8), Y5
-	VPMADDWD     Y5, Y4, Y6
-	VPADDD       Y6, Y0, Y0
-	VPMOVZXBW    16(AX), Y4
-	VPBROADCASTQ (R8), Y5
-	VPMADDWD     Y5, Y4, Y6
-	VPADDD       Y6, Y1, Y1
-	VPMOVZXBW    (BX), Y4
-	VPBROADCASTQ (R8), Y5
-	VPMADDWD     Y5, Y4, Y6
-	VPADDD       Y6, Y2, Y2
-	VPMOVZXBW    16(BX), Y4
-	VPBROADCASTQ (R8), Y5
-	VPMADDWD     Y5, Y4, Y6
-	VPADDD       Y6, Y3, Y3
+	VMOVDQU      (AX), Y4
+	VMOVDQU      (BX), Y5
+	VPBROADCASTD (R8), Y6
+
+	// VPDPBUSD Y6, Y4, Y0 (VEX)
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x5d
+	BYTE $0x50
+	BYTE $0xc6
+
+	// VPDPBUSD Y6, Y5, Y2 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x55
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 4(R8), Y6
+
+	// VPDPBUSD Y6, Y4, Y1 (VEX)
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x5d
+	BYTE $0x50
+	BYTE $0xce
+
+	// VPDPBUSD Y6, Y5, Y3 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x55
+	BYTE         $0x50
+	BYTE         $0xde
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, BX
 	ADDQ         $0x08, R8
@@ -64,10 +80,10 @@ loop:
 	MOVQ         scale+56(FP), DX
 	MOVQ         bias+64(FP), BX
 	MOVQ         out+0(FP), DI
-	VPHADDD      Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	VPHADDD      Y3, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
+	VPSLLD       $0x08, Y0, Y0
+	VPADDD       Y1, Y0, Y0
+	VPSLLD       $0x08, Y2, Y2
+	VPADDD       Y3, Y2, Y2
 	VPBROADCASTD (BX), Y1
 	VBROADCASTSS (DX), Y6
 	VPADDD       Y1, Y0, Y0
@@ -83,9 +99,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func valuesx1Y(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, correct *float32)
+// func pvInt8x1V(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, rescale *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·valuesx1Y(SB), NOSPLIT, $0-88
+TEXT ·pvInt8x1V(SB), NOSPLIT, $0-88
 	MOVQ  $0x00000100, SI
 	MOVQ  a+16(FP), R8
 	VPXOR Y0, Y0, Y0
@@ -114,22 +130,38 @@ block:
 loop:
 	PREFETCHT0   (AX)(R12*1)
 	PREFETCHT0   (BX)(R13*1)
-	VPMOVSXBW    (AX), Y4
-	VPBROADCASTQ (R8), Y5
-	VPMADDWD     Y5, Y4, Y6
-	VPADDD       Y6, Y0, Y0
-	VPMOVSXBW    16(AX), Y4
-	VPBROADCASTQ (R8), Y5
-	VPMADDWD     Y5, Y4, Y6
-	VPADDD       Y6, Y1, Y1
-	VPMOVSXBW    (BX), Y4
-	VPBROADCASTQ (R8), Y5
-	VPMADDWD     Y5, Y4, Y6
-	VPADDD       Y6, Y2, Y2
-	VPMOVSXBW    16(BX), Y4
-	VPBROADCASTQ (R8), Y5
-	VPMADDWD     Y5, Y4, Y6
-	VPADDD       Y6, Y3, Y3
+	VMOVDQU      (AX), Y4
+	VMOVDQU      (BX), Y5
+	VPBROADCASTD (R8), Y6
+
+	// VPDPBUSD Y4, Y6, Y0 (VEX)
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4d
+	BYTE $0x50
+	BYTE $0xc4
+
+	// VPDPBUSD Y5, Y6, Y2 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x4d
+	BYTE         $0x50
+	BYTE         $0xd5
+	VPBROADCASTD 4(R8), Y6
+
+	// VPDPBUSD Y4, Y6, Y1 (VEX)
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4d
+	BYTE $0x50
+	BYTE $0xcc
+
+	// VPDPBUSD Y5, Y6, Y3 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x4d
+	BYTE         $0x50
+	BYTE         $0xdd
 	ADDQ         DX, AX
 	ADDQ         DX, BX
 	ADDQ         $0x08, R8
@@ -139,19 +171,19 @@ loop:
 	SUBQ         $0x01, blocks+64(FP)
 	JNZ          block
 	MOVQ         scale+72(FP), DX
-	MOVQ         correct+80(FP), BX
+	MOVQ         rescale+80(FP), BX
 	MOVQ         out+0(FP), DI
 	MOVQ         ld+8(FP), AX
 	VBROADCASTSS (DX), Y4
 	VBROADCASTSS (BX), Y5
-	VPHADDD      Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
+	VPSLLD       $0x08, Y0, Y0
+	VPADDD       Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       (DI), Y5, Y1
 	VFMADD213PS  Y1, Y4, Y0
 	VMOVUPS      Y0, (DI)
-	VPHADDD      Y3, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
+	VPSLLD       $0x08, Y2, Y2
+	VPADDD       Y3, Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       32(DI), Y5, Y3
 	VFMADD213PS  Y3, Y4, Y2
@@ -159,9 +191,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scoresx2Y(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
+// func qkInt8x2V(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·scoresx2Y(SB), NOSPLIT, $0-80
+TEXT ·qkInt8x2V(SB), NOSPLIT, $0-80
 	MOVQ  size+48(FP), SI
 	SHLQ  $0x02, SI
 	MOVQ  a+8(FP), R8
@@ -193,34 +225,68 @@ TEXT ·scoresx2Y(SB), NOSPLIT, $0-80
 loop:
 	PREFETCHT0   (AX)(R12*1)
 	PREFETCHT0   (BX)(R13*1)
-	VPMOVZXBW    (AX), Y8
-	VPBROADCASTQ (R8), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y0, Y0
-	VPBROADCASTQ (R8)(SI*1), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y4, Y4
-	VPMOVZXBW    16(AX), Y8
-	VPBROADCASTQ (R8), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y1, Y1
-	VPBROADCASTQ (R8)(SI*1), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y5, Y5
-	VPMOVZXBW    (BX), Y8
-	VPBROADCASTQ (R8), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y2, Y2
-	VPBROADCASTQ (R8)(SI*1), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y6, Y6
-	VPMOVZXBW    16(BX), Y8
-	VPBROADCASTQ (R8), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y3, Y3
-	VPBROADCASTQ (R8)(SI*1), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y7, Y7
+	VMOVDQU      (AX), Y8
+	VMOVDQU      (BX), Y9
+	VPBROADCASTD (R8), Y10
+
+	// VPDPBUSD Y10, Y8, Y0 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x3d
+	BYTE $0x50
+	BYTE $0xc2
+
+	// VPDPBUSD Y10, Y9, Y2 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x35
+	BYTE         $0x50
+	BYTE         $0xd2
+	VPBROADCASTD 4(R8), Y10
+
+	// VPDPBUSD Y10, Y8, Y1 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x3d
+	BYTE $0x50
+	BYTE $0xca
+
+	// VPDPBUSD Y10, Y9, Y3 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x35
+	BYTE         $0x50
+	BYTE         $0xda
+	VPBROADCASTD (R8)(SI*1), Y10
+
+	// VPDPBUSD Y10, Y8, Y4 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x3d
+	BYTE $0x50
+	BYTE $0xe2
+
+	// VPDPBUSD Y10, Y9, Y6 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x35
+	BYTE         $0x50
+	BYTE         $0xf2
+	VPBROADCASTD 4(R8)(SI*1), Y10
+
+	// VPDPBUSD Y10, Y8, Y5 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x3d
+	BYTE $0x50
+	BYTE $0xea
+
+	// VPDPBUSD Y10, Y9, Y7 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x35
+	BYTE         $0x50
+	BYTE         $0xfa
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, BX
 	ADDQ         $0x08, R8
@@ -235,10 +301,10 @@ loop:
 	MOVQ         scale+56(FP), DX
 	MOVQ         bias+64(FP), BX
 	MOVQ         out+0(FP), DI
-	VPHADDD      Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	VPHADDD      Y3, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
+	VPSLLD       $0x08, Y0, Y0
+	VPADDD       Y1, Y0, Y0
+	VPSLLD       $0x08, Y2, Y2
+	VPADDD       Y3, Y2, Y2
 	VPBROADCASTD (BX), Y1
 	VBROADCASTSS (DX), Y10
 	VPADDD       Y1, Y0, Y0
@@ -251,10 +317,10 @@ loop:
 	VMULPS       Y10, Y2, Y2
 	VMULPS       Y9, Y2, Y2
 	VMOVUPS      Y2, 32(DI)
-	VPHADDD      Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VPHADDD      Y7, Y6, Y6
-	VPERMQ       $0xd8, Y6, Y6
+	VPSLLD       $0x08, Y4, Y4
+	VPADDD       Y5, Y4, Y4
+	VPSLLD       $0x08, Y6, Y6
+	VPADDD       Y7, Y6, Y6
 	VPBROADCASTD 4(BX), Y5
 	VBROADCASTSS 4(DX), Y10
 	VPADDD       Y5, Y4, Y4
@@ -270,9 +336,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func valuesx2Y(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, correct *float32)
+// func pvInt8x2V(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, rescale *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·valuesx2Y(SB), NOSPLIT, $0-88
+TEXT ·pvInt8x2V(SB), NOSPLIT, $0-88
 	MOVQ  $0x00000100, SI
 	MOVQ  a+16(FP), R8
 	VPXOR Y0, Y0, Y0
@@ -305,34 +371,68 @@ block:
 loop:
 	PREFETCHT0   (AX)(R12*1)
 	PREFETCHT0   (BX)(R13*1)
-	VPMOVSXBW    (AX), Y8
-	VPBROADCASTQ (R8), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y0, Y0
-	VPBROADCASTQ (R8)(SI*1), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y4, Y4
-	VPMOVSXBW    16(AX), Y8
-	VPBROADCASTQ (R8), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y1, Y1
-	VPBROADCASTQ (R8)(SI*1), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y5, Y5
-	VPMOVSXBW    (BX), Y8
-	VPBROADCASTQ (R8), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y2, Y2
-	VPBROADCASTQ (R8)(SI*1), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y6, Y6
-	VPMOVSXBW    16(BX), Y8
-	VPBROADCASTQ (R8), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y3, Y3
-	VPBROADCASTQ (R8)(SI*1), Y9
-	VPMADDWD     Y9, Y8, Y10
-	VPADDD       Y10, Y7, Y7
+	VMOVDQU      (AX), Y8
+	VMOVDQU      (BX), Y9
+	VPBROADCASTD (R8), Y10
+
+	// VPDPBUSD Y8, Y10, Y0 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x2d
+	BYTE $0x50
+	BYTE $0xc0
+
+	// VPDPBUSD Y9, Y10, Y2 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x2d
+	BYTE         $0x50
+	BYTE         $0xd1
+	VPBROADCASTD 4(R8), Y10
+
+	// VPDPBUSD Y8, Y10, Y1 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x2d
+	BYTE $0x50
+	BYTE $0xc8
+
+	// VPDPBUSD Y9, Y10, Y3 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x2d
+	BYTE         $0x50
+	BYTE         $0xd9
+	VPBROADCASTD (R8)(SI*1), Y10
+
+	// VPDPBUSD Y8, Y10, Y4 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x2d
+	BYTE $0x50
+	BYTE $0xe0
+
+	// VPDPBUSD Y9, Y10, Y6 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x2d
+	BYTE         $0x50
+	BYTE         $0xf1
+	VPBROADCASTD 4(R8)(SI*1), Y10
+
+	// VPDPBUSD Y8, Y10, Y5 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x2d
+	BYTE $0x50
+	BYTE $0xe8
+
+	// VPDPBUSD Y9, Y10, Y7 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x2d
+	BYTE         $0x50
+	BYTE         $0xf9
 	ADDQ         DX, AX
 	ADDQ         DX, BX
 	ADDQ         $0x08, R8
@@ -342,19 +442,19 @@ loop:
 	SUBQ         $0x01, blocks+64(FP)
 	JNZ          block
 	MOVQ         scale+72(FP), DX
-	MOVQ         correct+80(FP), BX
+	MOVQ         rescale+80(FP), BX
 	MOVQ         out+0(FP), DI
 	MOVQ         ld+8(FP), AX
 	VBROADCASTSS (DX), Y8
 	VBROADCASTSS (BX), Y9
-	VPHADDD      Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
+	VPSLLD       $0x08, Y0, Y0
+	VPADDD       Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       (DI), Y9, Y1
 	VFMADD213PS  Y1, Y8, Y0
 	VMOVUPS      Y0, (DI)
-	VPHADDD      Y3, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
+	VPSLLD       $0x08, Y2, Y2
+	VPADDD       Y3, Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       32(DI), Y9, Y3
 	VFMADD213PS  Y3, Y8, Y2
@@ -362,14 +462,14 @@ loop:
 	ADDQ         AX, DI
 	VBROADCASTSS 4(DX), Y8
 	VBROADCASTSS 4(BX), Y9
-	VPHADDD      Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
+	VPSLLD       $0x08, Y4, Y4
+	VPADDD       Y5, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       (DI), Y9, Y5
 	VFMADD213PS  Y5, Y8, Y4
 	VMOVUPS      Y4, (DI)
-	VPHADDD      Y7, Y6, Y6
-	VPERMQ       $0xd8, Y6, Y6
+	VPSLLD       $0x08, Y6, Y6
+	VPADDD       Y7, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       32(DI), Y9, Y7
 	VFMADD213PS  Y7, Y8, Y6
@@ -377,9 +477,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scoresx3Y(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
+// func qkInt8x3V(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·scoresx3Y(SB), NOSPLIT, $0-80
+TEXT ·qkInt8x3V(SB), NOSPLIT, $0-80
 	MOVQ  size+48(FP), SI
 	SHLQ  $0x02, SI
 	MOVQ  a+8(FP), R8
@@ -415,46 +515,98 @@ TEXT ·scoresx3Y(SB), NOSPLIT, $0-80
 loop:
 	PREFETCHT0   (AX)(R12*1)
 	PREFETCHT0   (BX)(R13*1)
-	VPMOVZXBW    (AX), Y12
-	VPBROADCASTQ (R8), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y0, Y0
-	VPBROADCASTQ (R8)(SI*1), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y4, Y4
-	VPBROADCASTQ (R8)(SI*2), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y8, Y8
-	VPMOVZXBW    16(AX), Y12
-	VPBROADCASTQ (R8), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y1, Y1
-	VPBROADCASTQ (R8)(SI*1), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y5, Y5
-	VPBROADCASTQ (R8)(SI*2), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y9, Y9
-	VPMOVZXBW    (BX), Y12
-	VPBROADCASTQ (R8), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y2, Y2
-	VPBROADCASTQ (R8)(SI*1), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y6, Y6
-	VPBROADCASTQ (R8)(SI*2), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y10, Y10
-	VPMOVZXBW    16(BX), Y12
-	VPBROADCASTQ (R8), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y3, Y3
-	VPBROADCASTQ (R8)(SI*1), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y7, Y7
-	VPBROADCASTQ (R8)(SI*2), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y11, Y11
+	VMOVDQU      (AX), Y12
+	VMOVDQU      (BX), Y13
+	VPBROADCASTD (R8), Y14
+
+	// VPDPBUSD Y14, Y12, Y0 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xc6
+
+	// VPDPBUSD Y14, Y13, Y2 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 4(R8), Y14
+
+	// VPDPBUSD Y14, Y12, Y1 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xce
+
+	// VPDPBUSD Y14, Y13, Y3 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD (R8)(SI*1), Y14
+
+	// VPDPBUSD Y14, Y12, Y4 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xe6
+
+	// VPDPBUSD Y14, Y13, Y6 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xf6
+	VPBROADCASTD 4(R8)(SI*1), Y14
+
+	// VPDPBUSD Y14, Y12, Y5 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xee
+
+	// VPDPBUSD Y14, Y13, Y7 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD (R8)(SI*2), Y14
+
+	// VPDPBUSD Y14, Y12, Y8 (VEX)
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xc6
+
+	// VPDPBUSD Y14, Y13, Y10 (VEX)
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 4(R8)(SI*2), Y14
+
+	// VPDPBUSD Y14, Y12, Y9 (VEX)
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x1d
+	BYTE $0x50
+	BYTE $0xce
+
+	// VPDPBUSD Y14, Y13, Y11 (VEX)
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, BX
 	ADDQ         $0x08, R8
@@ -469,10 +621,10 @@ loop:
 	MOVQ         scale+56(FP), DX
 	MOVQ         bias+64(FP), BX
 	MOVQ         out+0(FP), DI
-	VPHADDD      Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
-	VPHADDD      Y3, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
+	VPSLLD       $0x08, Y0, Y0
+	VPADDD       Y1, Y0, Y0
+	VPSLLD       $0x08, Y2, Y2
+	VPADDD       Y3, Y2, Y2
 	VPBROADCASTD (BX), Y1
 	VBROADCASTSS (DX), Y14
 	VPADDD       Y1, Y0, Y0
@@ -485,10 +637,10 @@ loop:
 	VMULPS       Y14, Y2, Y2
 	VMULPS       Y13, Y2, Y2
 	VMOVUPS      Y2, 32(DI)
-	VPHADDD      Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VPHADDD      Y7, Y6, Y6
-	VPERMQ       $0xd8, Y6, Y6
+	VPSLLD       $0x08, Y4, Y4
+	VPADDD       Y5, Y4, Y4
+	VPSLLD       $0x08, Y6, Y6
+	VPADDD       Y7, Y6, Y6
 	VPBROADCASTD 4(BX), Y5
 	VBROADCASTSS 4(DX), Y14
 	VPADDD       Y5, Y4, Y4
@@ -501,10 +653,10 @@ loop:
 	VMULPS       Y14, Y6, Y6
 	VMULPS       Y13, Y6, Y6
 	VMOVUPS      Y6, 288(DI)
-	VPHADDD      Y9, Y8, Y8
-	VPERMQ       $0xd8, Y8, Y8
-	VPHADDD      Y11, Y10, Y10
-	VPERMQ       $0xd8, Y10, Y10
+	VPSLLD       $0x08, Y8, Y8
+	VPADDD       Y9, Y8, Y8
+	VPSLLD       $0x08, Y10, Y10
+	VPADDD       Y11, Y10, Y10
 	VPBROADCASTD 8(BX), Y9
 	VBROADCASTSS 8(DX), Y14
 	VPADDD       Y9, Y8, Y8
@@ -520,9 +672,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func valuesx3Y(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, correct *float32)
+// func pvInt8x3V(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, rescale *float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·valuesx3Y(SB), NOSPLIT, $0-88
+TEXT ·pvInt8x3V(SB), NOSPLIT, $0-88
 	MOVQ  $0x00000100, SI
 	MOVQ  a+16(FP), R8
 	VPXOR Y0, Y0, Y0
@@ -559,46 +711,98 @@ block:
 loop:
 	PREFETCHT0   (AX)(R12*1)
 	PREFETCHT0   (BX)(R13*1)
-	VPMOVSXBW    (AX), Y12
-	VPBROADCASTQ (R8), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y0, Y0
-	VPBROADCASTQ (R8)(SI*1), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y4, Y4
-	VPBROADCASTQ (R8)(SI*2), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y8, Y8
-	VPMOVSXBW    16(AX), Y12
-	VPBROADCASTQ (R8), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y1, Y1
-	VPBROADCASTQ (R8)(SI*1), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y5, Y5
-	VPBROADCASTQ (R8)(SI*2), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y9, Y9
-	VPMOVSXBW    (BX), Y12
-	VPBROADCASTQ (R8), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y2, Y2
-	VPBROADCASTQ (R8)(SI*1), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y6, Y6
-	VPBROADCASTQ (R8)(SI*2), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y10, Y10
-	VPMOVSXBW    16(BX), Y12
-	VPBROADCASTQ (R8), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y3, Y3
-	VPBROADCASTQ (R8)(SI*1), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y7, Y7
-	VPBROADCASTQ (R8)(SI*2), Y13
-	VPMADDWD     Y13, Y12, Y14
-	VPADDD       Y14, Y11, Y11
+	VMOVDQU      (AX), Y12
+	VMOVDQU      (BX), Y13
+	VPBROADCASTD (R8), Y14
+
+	// VPDPBUSD Y12, Y14, Y0 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xc4
+
+	// VPDPBUSD Y13, Y14, Y2 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd5
+	VPBROADCASTD 4(R8), Y14
+
+	// VPDPBUSD Y12, Y14, Y1 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xcc
+
+	// VPDPBUSD Y13, Y14, Y3 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xdd
+	VPBROADCASTD (R8)(SI*1), Y14
+
+	// VPDPBUSD Y12, Y14, Y4 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xe4
+
+	// VPDPBUSD Y13, Y14, Y6 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xf5
+	VPBROADCASTD 4(R8)(SI*1), Y14
+
+	// VPDPBUSD Y12, Y14, Y5 (VEX)
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xec
+
+	// VPDPBUSD Y13, Y14, Y7 (VEX)
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xfd
+	VPBROADCASTD (R8)(SI*2), Y14
+
+	// VPDPBUSD Y12, Y14, Y8 (VEX)
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xc4
+
+	// VPDPBUSD Y13, Y14, Y10 (VEX)
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd5
+	VPBROADCASTD 4(R8)(SI*2), Y14
+
+	// VPDPBUSD Y12, Y14, Y9 (VEX)
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xcc
+
+	// VPDPBUSD Y13, Y14, Y11 (VEX)
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xdd
 	ADDQ         DX, AX
 	ADDQ         DX, BX
 	ADDQ         $0x08, R8
@@ -608,19 +812,19 @@ loop:
 	SUBQ         $0x01, blocks+64(FP)
 	JNZ          block
 	MOVQ         scale+72(FP), DX
-	MOVQ         correct+80(FP), BX
+	MOVQ         rescale+80(FP), BX
 	MOVQ         out+0(FP), DI
 	MOVQ         ld+8(FP), AX
 	VBROADCASTSS (DX), Y12
 	VBROADCASTSS (BX), Y13
-	VPHADDD      Y1, Y0, Y0
-	VPERMQ       $0xd8, Y0, Y0
+	VPSLLD       $0x08, Y0, Y0
+	VPADDD       Y1, Y0, Y0
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       (DI), Y13, Y1
 	VFMADD213PS  Y1, Y12, Y0
 	VMOVUPS      Y0, (DI)
-	VPHADDD      Y3, Y2, Y2
-	VPERMQ       $0xd8, Y2, Y2
+	VPSLLD       $0x08, Y2, Y2
+	VPADDD       Y3, Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       32(DI), Y13, Y3
 	VFMADD213PS  Y3, Y12, Y2
@@ -628,14 +832,14 @@ loop:
 	ADDQ         AX, DI
 	VBROADCASTSS 4(DX), Y12
 	VBROADCASTSS 4(BX), Y13
-	VPHADDD      Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
+	VPSLLD       $0x08, Y4, Y4
+	VPADDD       Y5, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       (DI), Y13, Y5
 	VFMADD213PS  Y5, Y12, Y4
 	VMOVUPS      Y4, (DI)
-	VPHADDD      Y7, Y6, Y6
-	VPERMQ       $0xd8, Y6, Y6
+	VPSLLD       $0x08, Y6, Y6
+	VPADDD       Y7, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       32(DI), Y13, Y7
 	VFMADD213PS  Y7, Y12, Y6
@@ -643,14 +847,14 @@ loop:
 	ADDQ         AX, DI
 	VBROADCASTSS 8(DX), Y12
 	VBROADCASTSS 8(BX), Y13
-	VPHADDD      Y9, Y8, Y8
-	VPERMQ       $0xd8, Y8, Y8
+	VPSLLD       $0x08, Y8, Y8
+	VPADDD       Y9, Y8, Y8
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       (DI), Y13, Y9
 	VFMADD213PS  Y9, Y12, Y8
 	VMOVUPS      Y8, (DI)
-	VPHADDD      Y11, Y10, Y10
-	VPERMQ       $0xd8, Y10, Y10
+	VPSLLD       $0x08, Y10, Y10
+	VPADDD       Y11, Y10, Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       32(DI), Y13, Y11
 	VFMADD213PS  Y11, Y12, Y10
@@ -658,9 +862,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func roundQueriesY(x *float32, by *float32, n int, rows int, most float32, scale *float32, bias *int32)
+// func quantizeQV(x *float32, by *float32, n int, rows int, most float32, scale *float32, bias *int32)
 // Requires: AVX, AVX2
-TEXT ·roundQueriesY(SB), NOSPLIT, $0-56
+TEXT ·quantizeQV(SB), NOSPLIT, $0-56
 	MOVQ    n+16(FP), DX
 	ANDQ    $0x07, DX
 	LEAQ    tail<>+0(SB), R11
@@ -733,6 +937,12 @@ levels:
 	VPADDD       Y1, Y4, Y4
 	VEXTRACTI128 $0x01, Y1, X5
 	VPACKSSDW    X5, X1, X5
+	VPADDW       halves<>+0(SB), X5, X7
+	VPSRAW       $0x08, X7, X7
+	VPAND        low<>+0(SB), X5, X6
+	VPACKUSWB    X6, X6, X6
+	VPACKSSWB    X7, X7, X7
+	VPUNPCKLDQ   X6, X7, X5
 	VMOVDQU      X5, (R11)
 	ADDQ         $0x00000020, SI
 	ADDQ         $0x00000020, AX
@@ -751,6 +961,12 @@ levelsTail:
 	VPADDD       Y1, Y4, Y4
 	VEXTRACTI128 $0x01, Y1, X5
 	VPACKSSDW    X5, X1, X5
+	VPADDW       halves<>+0(SB), X5, X7
+	VPSRAW       $0x08, X7, X7
+	VPAND        low<>+0(SB), X5, X6
+	VPACKUSWB    X6, X6, X6
+	VPACKSSWB    X7, X7, X7
+	VPUNPCKLDQ   X6, X7, X5
 	VMOVDQU      X5, (R11)
 	LEAQ         (SI)(DX*4), SI
 
@@ -793,9 +1009,29 @@ DATA positive<>+24(SB)/4, $0x7fffffff
 DATA positive<>+28(SB)/4, $0x7fffffff
 GLOBL positive<>(SB), RODATA|NOPTR, $32
 
-// func roundPowersY(x *float32, by *float32, n int, rows int, most float32, scale *float32)
+DATA halves<>+0(SB)/4, $0x00800080
+DATA halves<>+4(SB)/4, $0x00800080
+DATA halves<>+8(SB)/4, $0x00800080
+DATA halves<>+12(SB)/4, $0x00800080
+DATA halves<>+16(SB)/4, $0x00800080
+DATA halves<>+20(SB)/4, $0x00800080
+DATA halves<>+24(SB)/4, $0x00800080
+DATA halves<>+28(SB)/4, $0x00800080
+GLOBL halves<>(SB), RODATA|NOPTR, $32
+
+DATA low<>+0(SB)/4, $0x00ff00ff
+DATA low<>+4(SB)/4, $0x00ff00ff
+DATA low<>+8(SB)/4, $0x00ff00ff
+DATA low<>+12(SB)/4, $0x00ff00ff
+DATA low<>+16(SB)/4, $0x00ff00ff
+DATA low<>+20(SB)/4, $0x00ff00ff
+DATA low<>+24(SB)/4, $0x00ff00ff
+DATA low<>+28(SB)/4, $0x00ff00ff
+GLOBL low<>(SB), RODATA|NOPTR, $32
+
+// func quantizePV(x *float32, by *float32, n int, rows int, most float32, scale *float32)
 // Requires: AVX, AVX2
-TEXT ·roundPowersY(SB), NOSPLIT, $0-48
+TEXT ·quantizePV(SB), NOSPLIT, $0-48
 	MOVQ    n+16(FP), DX
 	ANDQ    $0x07, DX
 	LEAQ    tail<>+0(SB), R11
@@ -865,6 +1101,11 @@ levels:
 	VCVTPS2DQ    Y1, Y1
 	VEXTRACTI128 $0x01, Y1, X5
 	VPACKSSDW    X5, X1, X5
+	VPSRAW       $0x08, X5, X7
+	VPAND        low<>+0(SB), X5, X6
+	VPACKUSWB    X6, X6, X6
+	VPACKSSWB    X7, X7, X7
+	VPUNPCKLDQ   X6, X7, X5
 	VMOVDQU      X5, (R11)
 	ADDQ         $0x00000020, SI
 	ADDQ         $0x00000020, AX
@@ -882,6 +1123,11 @@ levelsTail:
 	VCVTPS2DQ    Y1, Y1
 	VEXTRACTI128 $0x01, Y1, X5
 	VPACKSSDW    X5, X1, X5
+	VPSRAW       $0x08, X5, X7
+	VPAND        low<>+0(SB), X5, X6
+	VPACKUSWB    X6, X6, X6
+	VPACKSSWB    X7, X7, X7
+	VPUNPCKLDQ   X6, X7, X5
 	VMOVDQU      X5, (R11)
 	LEAQ         (SI)(DX*4), SI
 

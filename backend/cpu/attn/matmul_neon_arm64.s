@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// func productF32x1Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productF32x1Q(SB), NOSPLIT, $0-104
+// func matmulF32x1Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulF32x1Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -139,8 +139,8 @@ next:
 	WORD $0xad010e62 // stp q2, q3, [x19, #32]
 	RET
 
-// func productF32x2Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productF32x2Q(SB), NOSPLIT, $0-104
+// func matmulF32x2Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulF32x2Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -317,8 +317,8 @@ next:
 	WORD $0xad011e66 // stp q6, q7, [x19, #32]
 	RET
 
-// func productF32x3Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productF32x3Q(SB), NOSPLIT, $0-104
+// func matmulF32x3Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulF32x3Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -538,8 +538,8 @@ next:
 	WORD $0xad012e6a // stp q10, q11, [x19, #32]
 	RET
 
-// func productF32x4Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productF32x4Q(SB), NOSPLIT, $0-104
+// func matmulF32x4Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulF32x4Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -802,8 +802,8 @@ next:
 	WORD $0xad013e6e // stp q14, q15, [x19, #32]
 	RET
 
-// func productF32x5Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productF32x5Q(SB), NOSPLIT, $0-104
+// func matmulF32x5Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulF32x5Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -1109,8 +1109,8 @@ next:
 	WORD $0xad014e72 // stp q18, q19, [x19, #32]
 	RET
 
-// func productF32x6Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productF32x6Q(SB), NOSPLIT, $0-104
+// func matmulF32x6Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulF32x6Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -1459,8 +1459,8 @@ next:
 	WORD $0xad015e76 // stp q22, q23, [x19, #32]
 	RET
 
-// func productF16x1Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productF16x1Q(SB), NOSPLIT, $0-104
+// func matmulF16x1Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulF16x1Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -1614,8 +1614,8 @@ next:
 	WORD $0xad010e62 // stp q2, q3, [x19, #32]
 	RET
 
-// func productF16x2Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productF16x2Q(SB), NOSPLIT, $0-104
+// func matmulF16x2Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulF16x2Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -1812,8 +1812,8 @@ next:
 	WORD $0xad011e66 // stp q6, q7, [x19, #32]
 	RET
 
-// func productF16x3Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productF16x3Q(SB), NOSPLIT, $0-104
+// func matmulF16x3Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulF16x3Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -2053,8 +2053,8 @@ next:
 	WORD $0xad012e6a // stp q10, q11, [x19, #32]
 	RET
 
-// func productF16x4Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productF16x4Q(SB), NOSPLIT, $0-104
+// func matmulF16x4Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulF16x4Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -2337,8 +2337,8 @@ next:
 	WORD $0xad013e6e // stp q14, q15, [x19, #32]
 	RET
 
-// func productF16x5Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productF16x5Q(SB), NOSPLIT, $0-104
+// func matmulF16x5Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulF16x5Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -2664,8 +2664,8 @@ next:
 	WORD $0xad014e72 // stp q18, q19, [x19, #32]
 	RET
 
-// func productF16x6Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productF16x6Q(SB), NOSPLIT, $0-104
+// func matmulF16x6Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulF16x6Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -3034,8 +3034,8 @@ next:
 	WORD $0xad015e76 // stp q22, q23, [x19, #32]
 	RET
 
-// func productBF16x1Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productBF16x1Q(SB), NOSPLIT, $0-104
+// func matmulBF16x1Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulBF16x1Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -3189,8 +3189,8 @@ next:
 	WORD $0xad010e62 // stp q2, q3, [x19, #32]
 	RET
 
-// func productBF16x2Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productBF16x2Q(SB), NOSPLIT, $0-104
+// func matmulBF16x2Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulBF16x2Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -3387,8 +3387,8 @@ next:
 	WORD $0xad011e66 // stp q6, q7, [x19, #32]
 	RET
 
-// func productBF16x3Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productBF16x3Q(SB), NOSPLIT, $0-104
+// func matmulBF16x3Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulBF16x3Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -3628,8 +3628,8 @@ next:
 	WORD $0xad012e6a // stp q10, q11, [x19, #32]
 	RET
 
-// func productBF16x4Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productBF16x4Q(SB), NOSPLIT, $0-104
+// func matmulBF16x4Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulBF16x4Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -3912,8 +3912,8 @@ next:
 	WORD $0xad013e6e // stp q14, q15, [x19, #32]
 	RET
 
-// func productBF16x5Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productBF16x5Q(SB), NOSPLIT, $0-104
+// func matmulBF16x5Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulBF16x5Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled
@@ -4239,8 +4239,8 @@ next:
 	WORD $0xad014e72 // stp q18, q19, [x19, #32]
 	RET
 
-// func productBF16x6Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
-TEXT ·productBF16x6Q(SB), NOSPLIT, $0-104
+// func matmulBF16x6Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
+TEXT ·matmulBF16x6Q(SB), NOSPLIT, $0-104
 	MOVD start+96(FP), R21
 	CMP $1, R21
 	BGT scaled

@@ -26,7 +26,7 @@ var elements = []element{
 
 // products write out[m][two vectors] = start + Σ_k a[m][k]·b[k][two vectors] for every number of rows m up to rows;
 // k goes over n rows, step bytes apart, in each of some blocks. b is a table of the blocks' addresses, and 4 entries on of
-// those that come after them and are fetched meanwhile. The first vector is off bytes into a row of the block at b, the
+// those of the next key tile, which are prefetched. The first vector is off bytes into a row of the block at b, the
 // second off + gap bytes into one of the block at b + pair.
 //
 // Scores are such a product (a: queries, b: a block of keys, k: the head's dimensions) and so are the outputs (a:
@@ -66,11 +66,11 @@ func (p operands) row(m int) Mem {
 	}
 }
 
-// ahead is how many blocks further in its table a block's successor is, which is fetched while the block is read.
+// ahead is how many entries later in the block table the block is that is prefetched while a block is read.
 const ahead = 4
 
 func product(w emit.Width, e element, rows int) {
-	name := fmt.Sprintf("product%sx%d%s", e.name, rows, w.Suffix())
+	name := fmt.Sprintf("matmul%sx%d%s", e.name, rows, w.Suffix())
 	w.Func(name, "func(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)",
 		fmt.Sprintf("%s is %d rows of start + Σ a·b over n rows of each of some blocks.", name, rows))
 	p := operands{w, rows, [2]GPPhysical{R8, R9}}
@@ -121,7 +121,7 @@ func product(w emit.Width, e element, rows int) {
 	w.RET()
 }
 
-// block is where the vectors of the block in hand are, and how far from them those of the one to fetch; it uses RCX, RDX
+// block loads the addresses of the current block's vectors, and the distances of those to prefetch; it uses RCX, RDX
 // and RDI.
 func (p operands) block() (b0, b1, next0, next1 GPPhysical) {
 	w := p.w

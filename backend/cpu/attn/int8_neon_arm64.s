@@ -10,8 +10,8 @@ DATA constants<>+16(SB)/8, $0x0880000008800000
 DATA constants<>+24(SB)/8, $0x0880000008800000
 GLOBL constants<>(SB), RODATA|NOPTR, $32
 
-// func scoresx1Q(out *float32, a *float32, b **byte, pair, off, gap, size int, scale *float32, bias *int32, scales int)
-TEXT ·scoresx1Q(SB), NOSPLIT, $0-80
+// func qkInt8x1Q(out *float32, a *float32, b **byte, pair, off, gap, size int, scale *float32, bias *int32, scales int)
+TEXT ·qkInt8x1Q(SB), NOSPLIT, $0-80
 	MOVD $constants<>(SB), R26
 	WORD $0x3dc0035f // ldr q31, [x26]
 	MOVD a+8(FP), R0
@@ -132,8 +132,8 @@ loop:
 	WORD $0x3d800e63 // str q3, [x19, #48]
 	RET
 
-// func valuesx1Q(out *float32, ld int, a *float32, b **byte, pair, off, gap, size, blocks int, scale, correct *float32)
-TEXT ·valuesx1Q(SB), NOSPLIT, $0-88
+// func pvInt8x1Q(out *float32, ld int, a *float32, b **byte, pair, off, gap, size, blocks int, scale, rescale *float32)
+TEXT ·pvInt8x1Q(SB), NOSPLIT, $0-88
 	MOVD blocks+64(FP), R11
 	MOVD a+16(FP), R0
 	MOVD b+24(FP), R6
@@ -213,7 +213,7 @@ loop:
 	SUBS $1, R11, R11
 	BNE block
 	MOVD scale+72(FP), R22
-	MOVD correct+80(FP), R21
+	MOVD rescale+80(FP), R21
 	MOVD out+0(FP), R19
 	MOVD ld+8(FP), R20
 	WORD $0xbd4002d8 // ldr s24, [x22]
@@ -253,8 +253,8 @@ loop:
 	ADD R20, R19, R19
 	RET
 
-// func roundQ(x, by *float32, n, rows int, most float32, scale *float32)
-TEXT ·roundQ(SB), NOSPLIT, $0-48
+// func quantizeQ(x, by *float32, n, rows int, most float32, scale *float32)
+TEXT ·quantizeQ(SB), NOSPLIT, $0-48
 	MOVD $constants<>(SB), R26
 	MOVD x+0(FP), R0
 	MOVD by+8(FP), R6

@@ -6,8 +6,8 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/arm"
 )
 
-// An engine multiplies groups of four rounded numbers with bytes, 16 columns of four. Both are signed here: keys, which are
-// 128 too large, are flipped as they are loaded.
+// An engine multiplies groups of four quantized numbers with bytes, 16 columns of four. Both are signed here: keys, which have
+// an offset of 128, are made signed as they are loaded.
 type engine struct {
 	suffix string
 	most   int                           // rows
@@ -68,8 +68,8 @@ var mulls = engine{
 	store: func(*arm.Asm) {},
 }
 
-// byteKernels write the products of rounded numbers with bytes, and what rounds; see byteKernels of package attn.
-func byteKernels(e engine) func(*arm.Asm) {
+// int8Kernels write the matmuls of an int8 cache, and the quantization of Q and P; see int8Kernels of package attn.
+func int8Kernels(e engine) func(*arm.Asm) {
 	return func(a *arm.Asm) {
 		for rows := 1; rows <= e.most; rows++ {
 			byteProduct{a, e, rows, true}.write()
@@ -89,7 +89,7 @@ type byteProduct struct {
 // flip is the register that makes keys signed.
 const flip arm.V = 31
 
-// bytes loads vector v of the group in hand.
+// bytes loads vector v of the current group.
 func (p byteProduct) bytes(v int, to arm.V) {
 	p.LoadQ(b0, 16*v, to)
 	if p.scores {
@@ -105,14 +105,14 @@ const (
 
 func (p byteProduct) write() {
 	if p.scores {
-		p.Func(fmt.Sprintf("scoresx%d%s", p.rows, p.suffix),
+		p.Func(fmt.Sprintf("qkInt8x%d%s", p.rows, p.suffix),
 			"func(out *float32, a *float32, b **byte, pair, off, gap, size int, scale *float32, bias *int32, scales int)",
 			fmt.Sprintf("is the scores of %d rows of queries. pair is 0, gap 32; bias is not used.", p.rows))
 		p.Load(p.Bytes(0x80), flip)
 	} else {
-		p.Func(fmt.Sprintf("valuesx%d%s", p.rows, p.suffix),
-			"func(out *float32, ld int, a *float32, b **byte, pair, off, gap, size, blocks int, scale, correct *float32)",
-			fmt.Sprintf("adds values times %d rows of powers to corrected sums. pair is 0, gap 32.", p.rows))
+		p.Func(fmt.Sprintf("pvInt8x%d%s", p.rows, p.suffix),
+			"func(out *float32, ld int, a *float32, b **byte, pair, off, gap, size, blocks int, scale, rescale *float32)",
+			fmt.Sprintf("adds values times %d rows of P to rescaled sums. pair is 0, gap 32.", p.rows))
 		p.Arg("blocks", blocks)
 	}
 	p.Arg("a", 0)
@@ -185,10 +185,10 @@ func (p byteProduct) finishScores() {
 	p.Ret()
 }
 
-// finishValues adds the sums, times the powers' scale, to what out held, corrected.
+// finishValues adds the sums, times the scale of P, to the rescaled accumulators in out.
 func (p byteProduct) finishValues() {
 	p.Arg("scale", scale)
-	p.Arg("correct", start)
+	p.Arg("rescale", start)
 	p.Arg("out", out)
 	p.Arg("ld", ld)
 	for m := range p.rows {

@@ -2,10 +2,10 @@ package neon
 
 import "github.com/ridge-llm/ridge/tools/asm/arm"
 
-// round writes what makes 16-bit integers of rows of n floats x·by, in place, four at a time: see byteKernels of package
-// attn. Rows so small that what they would be multiplied by is not finite become zeros.
+// round writes the quantization of rows of n floats x·by to 16-bit integers, in place, four at a time: see int8Kernels of package
+// attn. Rows so small that the inverse of their step is not finite become zeros.
 func round(a *arm.Asm, e engine) {
-	a.Func("round"+e.suffix, "func(x, by *float32, n, rows int, most float32, scale *float32)", "rounds rows of n products x·by in place.")
+	a.Func("quantize"+e.suffix, "func(x, by *float32, n, rows int, most float32, scale *float32)", "rounds rows of n products x·by in place.")
 	const (
 		row, by, left, to, rows, scale, factors, groups arm.R = 0, 1, 2, 3, 4, 5, 6, 7
 		product, factor, largest, least, most, unit     arm.V = 0, 2, 3, 4, 5, 6

@@ -7,8 +7,8 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// halves write the conversions between float32 and the 16-bit types, and from bytes, for n whole vectors of numbers.
-func halves(w emit.Width) func(*emit.Asm) {
+// conversions write the conversions between float32 and the 16-bit types, and from bytes, for n whole vectors of numbers.
+func conversions(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
 		convert(w, "narrowF16", "func(dst *uint16, src *float32, n int)", 2, 1, func(src, dst Mem) {

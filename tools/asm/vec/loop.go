@@ -89,6 +89,6 @@ func (l loop) write(w emit.Width) {
 func total(w emit.Width) func() {
 	return func() {
 		w.VADDPS(w.Reg(13), w.Reg(12), w.Reg(0))
-		w.Gather(w.VADDPS, 0, 1)
+		w.ReduceLanes(w.VADDPS, 0, 1)
 	}
 }

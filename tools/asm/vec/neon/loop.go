@@ -41,7 +41,7 @@ func (l loop) write(a *arm.Asm) {
 		a.Zero(12)
 		a.Zero(13)
 	}
-	turn := func(size int, load func(arm.R, int, arm.V), store func(arm.V, arm.R, int)) {
+	step := func(size int, load func(arm.R, int, arm.V), store func(arm.V, arm.R, int)) {
 		for i, name := range l.in {
 			load(pointers[name], 0, arm.V(i))
 		}
@@ -57,14 +57,14 @@ func (l loop) write(a *arm.Asm) {
 	a.Down(n, 4)
 	a.Branch("BLT", "rest")
 	a.Label("four")
-	turn(16, a.LoadQ, a.StoreQ)
+	step(16, a.LoadQ, a.StoreQ)
 	a.Down(n, 4)
 	a.Branch("BGE", "four")
 	a.Label("rest")
 	a.Advance(n, 4)
 	a.IfZero(n, "done")
 	a.Label("one")
-	turn(4, a.LoadS, a.StoreS)
+	step(4, a.LoadS, a.StoreS)
 	a.Loop(n, "one")
 	a.Label("done")
 	if !l.sums {

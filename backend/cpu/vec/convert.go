@@ -2,7 +2,7 @@ package vec
 
 import "github.com/ridge-llm/ridge/quant"
 
-// NarrowF16 rounds to half floats, to nearest, ties to even.
+// NarrowF16 converts to float16, rounding to nearest, ties to even.
 func (o Ops) NarrowF16(dst []uint16, src []float32) {
 	whole := len(src) / o.k.lanes
 	if whole > 0 {
@@ -14,7 +14,7 @@ func (o Ops) NarrowF16(dst []uint16, src []float32) {
 	}
 }
 
-// NarrowBF16 rounds to bfloats, to nearest, ties to even.
+// NarrowBF16 converts to bfloat16, rounding to nearest, ties to even.
 func (o Ops) NarrowBF16(dst []uint16, src []float32) {
 	whole := len(src) / o.k.lanes
 	if whole > 0 {
@@ -26,7 +26,7 @@ func (o Ops) NarrowBF16(dst []uint16, src []float32) {
 	}
 }
 
-// WidenF16 is dst = src, exactly.
+// WidenF16 converts float16 to float32, exactly.
 func (o Ops) WidenF16(dst []float32, src []uint16) {
 	whole := len(src) / o.k.lanes
 	if whole > 0 {
@@ -38,7 +38,7 @@ func (o Ops) WidenF16(dst []float32, src []uint16) {
 	}
 }
 
-// WidenBF16 is dst = src, exactly.
+// WidenBF16 converts bfloat16 to float32, exactly.
 func (o Ops) WidenBF16(dst []float32, src []uint16) {
 	whole := len(src) / o.k.lanes
 	if whole > 0 {

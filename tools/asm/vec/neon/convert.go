@@ -2,8 +2,8 @@ package neon
 
 import "github.com/ridge-llm/ridge/tools/asm/arm"
 
-// halves write the conversions between float32 and the 16-bit types, and from bytes, for n vectors of eight numbers.
-func halves(a *arm.Asm) {
+// conversions write the conversions between float32 and the 16-bit types, and from bytes, for n vectors of eight numbers.
+func conversions(a *arm.Asm) {
 	convert(a, "narrowF16", "func(dst *uint16, src *float32, n int)", 16, 32, func(src, dst arm.R) {
 		a.LoadPair(src, 0, 0, 1)
 		a.ToF16(2, 0)

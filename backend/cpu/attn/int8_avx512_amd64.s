@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func scoresx1Z(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
+// func qkInt8x1Z(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·scoresx1Z(SB), NOSPLIT, $0-80
+TEXT ·qkInt8x1Z(SB), NOSPLIT, $0-80
 	MOVQ   size+48(FP), SI
 	SHLQ   $0x02, SI
 	MOVQ   a+8(FP), R8
@@ -75,9 +75,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func valuesx1Z(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, correct *float32)
+// func pvInt8x1Z(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, rescale *float32)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·valuesx1Z(SB), NOSPLIT, $0-88
+TEXT ·pvInt8x1Z(SB), NOSPLIT, $0-88
 	MOVQ   $0x00000100, SI
 	MOVQ   a+16(FP), R8
 	VPXORD Z0, Z0, Z0
@@ -123,7 +123,7 @@ loop:
 	SUBQ         $0x01, blocks+64(FP)
 	JNZ          block
 	MOVQ         scale+72(FP), DX
-	MOVQ         correct+80(FP), BX
+	MOVQ         rescale+80(FP), BX
 	MOVQ         out+0(FP), DI
 	MOVQ         ld+8(FP), AX
 	VBROADCASTSS (DX), Z4
@@ -143,9 +143,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scoresx2Z(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
+// func qkInt8x2Z(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·scoresx2Z(SB), NOSPLIT, $0-80
+TEXT ·qkInt8x2Z(SB), NOSPLIT, $0-80
 	MOVQ   size+48(FP), SI
 	SHLQ   $0x02, SI
 	MOVQ   a+8(FP), R8
@@ -240,9 +240,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func valuesx2Z(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, correct *float32)
+// func pvInt8x2Z(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, rescale *float32)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·valuesx2Z(SB), NOSPLIT, $0-88
+TEXT ·pvInt8x2Z(SB), NOSPLIT, $0-88
 	MOVQ   $0x00000100, SI
 	MOVQ   a+16(FP), R8
 	VPXORD Z0, Z0, Z0
@@ -298,7 +298,7 @@ loop:
 	SUBQ         $0x01, blocks+64(FP)
 	JNZ          block
 	MOVQ         scale+72(FP), DX
-	MOVQ         correct+80(FP), BX
+	MOVQ         rescale+80(FP), BX
 	MOVQ         out+0(FP), DI
 	MOVQ         ld+8(FP), AX
 	VBROADCASTSS (DX), Z8
@@ -333,9 +333,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scoresx3Z(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
+// func qkInt8x3Z(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·scoresx3Z(SB), NOSPLIT, $0-80
+TEXT ·qkInt8x3Z(SB), NOSPLIT, $0-80
 	MOVQ   size+48(FP), SI
 	SHLQ   $0x02, SI
 	MOVQ   a+8(FP), R8
@@ -456,9 +456,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func valuesx3Z(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, correct *float32)
+// func pvInt8x3Z(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, rescale *float32)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·valuesx3Z(SB), NOSPLIT, $0-88
+TEXT ·pvInt8x3Z(SB), NOSPLIT, $0-88
 	MOVQ   $0x00000100, SI
 	MOVQ   a+16(FP), R8
 	VPXORD Z0, Z0, Z0
@@ -524,7 +524,7 @@ loop:
 	SUBQ         $0x01, blocks+64(FP)
 	JNZ          block
 	MOVQ         scale+72(FP), DX
-	MOVQ         correct+80(FP), BX
+	MOVQ         rescale+80(FP), BX
 	MOVQ         out+0(FP), DI
 	MOVQ         ld+8(FP), AX
 	VBROADCASTSS (DX), Z12
@@ -574,9 +574,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scoresx4Z(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
+// func qkInt8x4Z(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·scoresx4Z(SB), NOSPLIT, $0-80
+TEXT ·qkInt8x4Z(SB), NOSPLIT, $0-80
 	MOVQ   size+48(FP), SI
 	SHLQ   $0x02, SI
 	MOVQ   a+8(FP), R8
@@ -725,9 +725,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func valuesx4Z(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, correct *float32)
+// func pvInt8x4Z(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, rescale *float32)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·valuesx4Z(SB), NOSPLIT, $0-88
+TEXT ·pvInt8x4Z(SB), NOSPLIT, $0-88
 	MOVQ   $0x00000100, SI
 	MOVQ   a+16(FP), R8
 	LEAQ   (SI)(SI*2), R10
@@ -805,7 +805,7 @@ loop:
 	SUBQ         $0x01, blocks+64(FP)
 	JNZ          block
 	MOVQ         scale+72(FP), DX
-	MOVQ         correct+80(FP), BX
+	MOVQ         rescale+80(FP), BX
 	MOVQ         out+0(FP), DI
 	MOVQ         ld+8(FP), AX
 	VBROADCASTSS (DX), Z16
@@ -870,9 +870,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scoresx5Z(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
+// func qkInt8x5Z(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·scoresx5Z(SB), NOSPLIT, $0-80
+TEXT ·qkInt8x5Z(SB), NOSPLIT, $0-80
 	MOVQ   size+48(FP), SI
 	SHLQ   $0x02, SI
 	MOVQ   a+8(FP), R8
@@ -1047,9 +1047,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func valuesx5Z(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, correct *float32)
+// func pvInt8x5Z(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, rescale *float32)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·valuesx5Z(SB), NOSPLIT, $0-88
+TEXT ·pvInt8x5Z(SB), NOSPLIT, $0-88
 	MOVQ   $0x00000100, SI
 	MOVQ   a+16(FP), R8
 	LEAQ   (SI)(SI*2), R10
@@ -1137,7 +1137,7 @@ loop:
 	SUBQ         $0x01, blocks+64(FP)
 	JNZ          block
 	MOVQ         scale+72(FP), DX
-	MOVQ         correct+80(FP), BX
+	MOVQ         rescale+80(FP), BX
 	MOVQ         out+0(FP), DI
 	MOVQ         ld+8(FP), AX
 	VBROADCASTSS (DX), Z20
@@ -1217,9 +1217,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scoresx6Z(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
+// func qkInt8x6Z(out *float32, a *float32, b **byte, pair int, off int, gap int, size int, scale *float32, bias *int32, scales int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·scoresx6Z(SB), NOSPLIT, $0-80
+TEXT ·qkInt8x6Z(SB), NOSPLIT, $0-80
 	MOVQ   size+48(FP), SI
 	SHLQ   $0x02, SI
 	MOVQ   a+8(FP), R8
@@ -1420,9 +1420,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func valuesx6Z(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, correct *float32)
+// func pvInt8x6Z(out *float32, ld int, a *float32, b **byte, pair int, off int, gap int, size int, blocks int, scale *float32, rescale *float32)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·valuesx6Z(SB), NOSPLIT, $0-88
+TEXT ·pvInt8x6Z(SB), NOSPLIT, $0-88
 	MOVQ   $0x00000100, SI
 	MOVQ   a+16(FP), R8
 	LEAQ   (SI)(SI*2), R10
@@ -1520,7 +1520,7 @@ loop:
 	SUBQ         $0x01, blocks+64(FP)
 	JNZ          block
 	MOVQ         scale+72(FP), DX
-	MOVQ         correct+80(FP), BX
+	MOVQ         rescale+80(FP), BX
 	MOVQ         out+0(FP), DI
 	MOVQ         ld+8(FP), AX
 	VBROADCASTSS (DX), Z24
@@ -1615,9 +1615,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func roundQueriesZ(x *float32, by *float32, n int, rows int, most float32, scale *float32, bias *int32)
+// func quantizeQZ(x *float32, by *float32, n int, rows int, most float32, scale *float32, bias *int32)
 // Requires: AVX, AVX2, AVX512F
-TEXT ·roundQueriesZ(SB), NOSPLIT, $0-56
+TEXT ·quantizeQZ(SB), NOSPLIT, $0-56
 	MOVQ  n+16(FP), DX
 	ANDQ  $0x0f, DX
 	MOVQ  DX, CX
@@ -1780,9 +1780,9 @@ DATA half<>+56(SB)/4, $0x00000080
 DATA half<>+60(SB)/4, $0x00000080
 GLOBL half<>(SB), RODATA|NOPTR, $64
 
-// func roundPowersZ(x *float32, by *float32, n int, rows int, most float32, scale *float32)
+// func quantizePZ(x *float32, by *float32, n int, rows int, most float32, scale *float32)
 // Requires: AVX, AVX2, AVX512F
-TEXT ·roundPowersZ(SB), NOSPLIT, $0-48
+TEXT ·quantizePZ(SB), NOSPLIT, $0-48
 	MOVQ  n+16(FP), DX
 	ANDQ  $0x0f, DX
 	MOVQ  DX, CX

@@ -31,7 +31,7 @@ var elements = []element{
 const mostRows = 6
 
 // products write out[m][16 columns] = start + Σ_k a[m][k]·b[k][16 columns] for every number of rows m; k goes over n
-// rows, step bytes apart, in each of some blocks; see productFunc of package attn, which has the arguments.
+// rows, step bytes apart, in each of some blocks; see matmulFunc of package attn, which has the arguments.
 func products(a *arm.Asm) {
 	for _, e := range elements {
 		for rows := 1; rows <= mostRows; rows++ {
@@ -68,14 +68,14 @@ const (
 	scale
 )
 
-// ahead is how many blocks further in its table a block's successor is, which is fetched while the block is read.
+// ahead is how many entries later in the block table the block is that is prefetched while a block is read.
 const ahead = 4
 
 func (p product) sum(m, v int) arm.V { return arm.V(4*m + v) }
 func (p product) row(m int) arm.V    { return arm.V(24 + m) }
 
 func (p product) write() {
-	name := fmt.Sprintf("product%sx%dQ", p.name, p.rows)
+	name := fmt.Sprintf("matmul%sx%dQ", p.name, p.rows)
 	p.Func(name, "func(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)",
 		fmt.Sprintf("%s is %d rows of start + Σ a·b over n rows of each of some blocks.", name, p.rows))
 	p.begin()

@@ -9,18 +9,18 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// byteKernels write the products of rounded numbers with bytes, for up to most rows, and what rounds; see byteKernels of
-// package attn. A group of four rounded numbers is, for VPDPBUSD, their four upper bytes and then their four lower ones,
+// int8Kernels write the matmuls of an int8 cache, for up to most rows, and the quantization of Q and P; see int8Kernels of
+// package attn. A group of four quantized numbers is, for VPDPBUSD, their four upper bytes and then their four lower ones,
 // and otherwise four words for VPMADDWD.
-func byteKernels(w emit.Width, most int) func(*emit.Asm) {
+func int8Kernels(w emit.Width, most int) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
 		for rows := 1; rows <= most; rows++ {
 			byteProduct{operands{w, rows, [2]GPPhysical{R8, R8}}, true, 4 * rows}.write()
 			byteProduct{operands{w, rows, [2]GPPhysical{R8, R8}}, false, 4 * rows}.write()
 		}
-		round(w, "roundQueries", true)
-		round(w, "roundPowers", false)
+		round(w, "quantizeQ", true)
+		round(w, "quantizeP", false)
 	}
 }
 
@@ -43,15 +43,15 @@ const (
 func (p byteProduct) write() {
 	w := p.w
 	if p.scores {
-		name := fmt.Sprintf("scoresx%d%s", p.rows, w.Suffix())
+		name := fmt.Sprintf("qkInt8x%d%s", p.rows, w.Suffix())
 		w.Func(name, "func(out *float32, a *float32, b **byte, pair, off, gap, size int, scale *float32, bias *int32, scales int)",
 			fmt.Sprintf("%s is the scores of %d rows of queries.", name, p.rows))
 		w.Arg("size", RSI)
 		w.SHLQ(U8(2), RSI)
 	} else {
-		name := fmt.Sprintf("valuesx%d%s", p.rows, w.Suffix())
-		w.Func(name, "func(out *float32, ld int, a *float32, b **byte, pair, off, gap, size, blocks int, scale, correct *float32)",
-			fmt.Sprintf("%s adds values times %d rows of powers to corrected sums.", name, p.rows))
+		name := fmt.Sprintf("pvInt8x%d%s", p.rows, w.Suffix())
+		w.Func(name, "func(out *float32, ld int, a *float32, b **byte, pair, off, gap, size, blocks int, scale, rescale *float32)",
+			fmt.Sprintf("%s adds values times %d rows of P to rescaled sums.", name, p.rows))
 		w.MOVQ(U32(4*keyTile), RSI)
 	}
 	w.Arg("a", R8)
@@ -153,7 +153,7 @@ func (p byteProduct) whole(m, v int) VecPhysical {
 	return sum
 }
 
-// finishScores stores the sums, less what bytes are too large, times the scales of queries and keys. RAX and RBX are behind
+// finishScores stores the sums, corrected for the keys' offset, times the scales of queries and keys. RAX and RBX are behind
 // the keys.
 func (p byteProduct) finishScores() {
 	w, scales, scale := p.w, [2]VecPhysical{p.w.Reg(p.free), p.w.Reg(p.free + 1)}, p.w.Reg(p.free+2)
@@ -184,19 +184,19 @@ func (p byteProduct) finishScores() {
 	}
 }
 
-// finishValues adds the sums, times the powers' scale, to what out held, corrected.
+// finishValues adds the sums, times the scale of P, to the rescaled accumulators in out.
 func (p byteProduct) finishValues() {
-	w, scale, correct := p.w, p.w.Reg(p.free), p.w.Reg(p.free+1)
+	w, scale, rescale := p.w, p.w.Reg(p.free), p.w.Reg(p.free+1)
 	w.Arg("scale", RDX)
-	w.Arg("correct", RBX)
+	w.Arg("rescale", RBX)
 	p.eachOut(func(m, v int, at Mem) {
 		if v == 0 {
 			w.VBROADCASTSS(emit.At(RDX, 4*m), scale)
-			w.VBROADCASTSS(emit.At(RBX, 4*m), correct)
+			w.VBROADCASTSS(emit.At(RBX, 4*m), rescale)
 		}
 		sum, held := p.whole(m, v), p.sum(m, v, 1)
 		w.VCVTDQ2PS(sum, sum)
-		w.VMULPS(at, correct, held)
+		w.VMULPS(at, rescale, held)
 		w.VFMADD213PS(held, scale, sum)
 		w.VMOVUPS(sum, at)
 	})

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func productF32x1Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x1Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x1Y(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x1Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	MOVQ  start+96(FP), AX
@@ -73,9 +73,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x2Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x2Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x2Y(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x2Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	MOVQ  start+96(FP), AX
@@ -157,9 +157,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x3Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x3Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x3Y(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x3Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	MOVQ  start+96(FP), AX
@@ -256,9 +256,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x4Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x4Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x4Y(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x4Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	LEAQ  (SI)(SI*2), R10
@@ -372,9 +372,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x5Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x5Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x5Y(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x5Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	LEAQ  (SI)(SI*2), R10
@@ -503,9 +503,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x6Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x6Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x6Y(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x6Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	LEAQ  (SI)(SI*2), R10
@@ -649,9 +649,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x1Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x1Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x1Y(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x1Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	MOVQ  start+96(FP), AX
@@ -718,9 +718,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x2Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x2Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x2Y(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x2Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	MOVQ  start+96(FP), AX
@@ -802,9 +802,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x3Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x3Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x3Y(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x3Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	MOVQ  start+96(FP), AX
@@ -901,9 +901,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x4Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x4Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x4Y(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x4Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	LEAQ  (SI)(SI*2), R10
@@ -1017,9 +1017,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x5Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x5Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x5Y(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x5Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	LEAQ  (SI)(SI*2), R10
@@ -1148,9 +1148,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x6Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x6Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x6Y(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x6Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	LEAQ  (SI)(SI*2), R10
@@ -1294,9 +1294,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x1Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x1Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x1Y(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x1Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	MOVQ  start+96(FP), AX
@@ -1365,9 +1365,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x2Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x2Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x2Y(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x2Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	MOVQ  start+96(FP), AX
@@ -1451,9 +1451,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x3Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x3Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x3Y(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x3Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	MOVQ  start+96(FP), AX
@@ -1552,9 +1552,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x4Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x4Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x4Y(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x4Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	LEAQ  (SI)(SI*2), R10
@@ -1670,9 +1670,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x5Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x5Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x5Y(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x5Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	LEAQ  (SI)(SI*2), R10
@@ -1803,9 +1803,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x6Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x6Y(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x6Y(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x6Y(SB), NOSPLIT, $0-104
 	MOVQ  a+16(FP), R8
 	MOVQ  lda+24(FP), SI
 	LEAQ  (SI)(SI*2), R10

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func productF32x1Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x1Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x1Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x1Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	MOVQ   start+96(FP), AX
@@ -73,9 +73,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x2Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x2Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x2Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x2Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	MOVQ   start+96(FP), AX
@@ -157,9 +157,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x3Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x3Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x3Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x3Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	MOVQ   start+96(FP), AX
@@ -256,9 +256,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x4Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x4Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x4Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x4Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -372,9 +372,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x5Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x5Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x5Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x5Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -503,9 +503,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x6Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x6Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x6Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x6Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -649,9 +649,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x7Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x7Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x7Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x7Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -812,9 +812,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x8Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x8Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x8Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x8Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -990,9 +990,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x9Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x9Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x9Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x9Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -1183,9 +1183,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x10Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x10Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x10Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x10Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -1391,9 +1391,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x11Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x11Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x11Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x11Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -1614,9 +1614,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF32x12Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF32x12Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x12Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF32x12Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -1852,9 +1852,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x1Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x1Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x1Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x1Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	MOVQ   start+96(FP), AX
@@ -1921,9 +1921,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x2Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x2Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x2Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x2Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	MOVQ   start+96(FP), AX
@@ -2005,9 +2005,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x3Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x3Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x3Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x3Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	MOVQ   start+96(FP), AX
@@ -2104,9 +2104,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x4Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x4Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x4Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x4Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -2220,9 +2220,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x5Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x5Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x5Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x5Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -2351,9 +2351,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x6Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x6Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x6Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x6Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -2497,9 +2497,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x7Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x7Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x7Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x7Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -2660,9 +2660,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x8Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x8Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x8Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x8Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -2838,9 +2838,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x9Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x9Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x9Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x9Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -3031,9 +3031,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x10Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x10Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x10Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x10Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -3239,9 +3239,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x11Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x11Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x11Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x11Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -3462,9 +3462,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productF16x12Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulF16x12Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x12Z(SB), NOSPLIT, $0-104
+TEXT ·matmulF16x12Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -3700,9 +3700,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x1Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x1Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x1Z(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x1Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	MOVQ   start+96(FP), AX
@@ -3771,9 +3771,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x2Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x2Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x2Z(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x2Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	MOVQ   start+96(FP), AX
@@ -3857,9 +3857,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x3Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x3Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x3Z(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x3Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	MOVQ   start+96(FP), AX
@@ -3958,9 +3958,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x4Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x4Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x4Z(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x4Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -4076,9 +4076,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x5Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x5Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x5Z(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x5Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -4209,9 +4209,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x6Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x6Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x6Z(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x6Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -4357,9 +4357,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x7Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x7Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x7Z(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x7Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -4522,9 +4522,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x8Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x8Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x8Z(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x8Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -4702,9 +4702,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x9Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x9Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x9Z(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x9Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -4897,9 +4897,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x10Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x10Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x10Z(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x10Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -5107,9 +5107,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x11Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x11Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x11Z(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x11Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10
@@ -5332,9 +5332,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func productBF16x12Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
+// func matmulBF16x12Z(out *float32, ld int, a *float32, lda int, b **byte, pair int, off int, gap int, step int, blocks int, n int, scale *float32, start int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x12Z(SB), NOSPLIT, $0-104
+TEXT ·matmulBF16x12Z(SB), NOSPLIT, $0-104
 	MOVQ   a+16(FP), R8
 	MOVQ   lda+24(FP), SI
 	LEAQ   (SI)(SI*2), R10

@@ -9,8 +9,8 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// round writes what makes 16-bit integers of rows of n floats x·by, in place: see byteKernels of package attn. Signed ones
-// are of queries, with a bias.
+// round writes the quantization of rows of n floats x·by to 16-bit integers, in place: see int8Kernels of package attn. Signed ones
+// are of Q, with a bias.
 func round(w emit.Width, name string, signed bool) {
 	name += w.Suffix()
 	signature, doc := "func(x, by *float32, n, rows int, most float32, scale *float32", name+" rounds rows of n products x·by in place."
@@ -32,7 +32,7 @@ func round(w emit.Width, name string, signed bool) {
 	r.inverse(scale)
 	r.levels()
 	if signed {
-		w.Gather(w.VPADDD, 4, 5)
+		w.ReduceLanes(w.VPADDD, 4, 5)
 		w.VPSLLD(U8(7), X4, X4)
 		w.VPXOR(X5, X5, X5)
 		w.VPSUBD(X4, X5, X4)
@@ -89,7 +89,7 @@ func (r rounder) largest() {
 		r.And(r.RepeatBits("positive", 0x7fffffff), r.Reg(1), r.Reg(1))
 		r.VPMAXSD(r.Reg(1), r.Reg(0), r.Reg(0))
 	}, func() {})
-	r.Gather(r.VPMAXSD, 0, 1)
+	r.ReduceLanes(r.VPMAXSD, 0, 1)
 }
 
 // inverse stores the scale and leaves the factor in register 3: 0 for rows so small that it would not be finite.
@@ -105,7 +105,7 @@ func (r rounder) inverse(scale GPPhysical) {
 	r.VBROADCASTSS(X3, r.Reg(3))
 }
 
-// levels rounds a row; R11 is where they go.
+// levels rounds a row to integers, stored from R11 on.
 func (r rounder) levels() {
 	if r.signed {
 		r.Zero(r.Reg(4))
@@ -118,15 +118,15 @@ func (r rounder) levels() {
 			r.VPADDD(r.Reg(1), r.Reg(4), r.Reg(4))
 		}
 		if r.AVX512() {
-			r.wideGroups()
+			r.groups512()
 		} else {
-			r.narrowGroups()
+			r.groups256()
 		}
 	}, func() { r.Advance(R11, r.Bytes/2) })
 }
 
-// wideGroups stores the levels in register 1. Lower bytes are signed like upper ones, or neither are.
-func (r rounder) wideGroups() {
+// groups512 stores the integers in register 1 as groups. Lower bytes are signed like upper ones, or neither are.
+func (r rounder) groups512() {
 	upper := Z1
 	if r.signed {
 		upper = Z6
@@ -141,8 +141,8 @@ func (r rounder) wideGroups() {
 	r.VMOVDQU(X8, emit.At(R11, 16))
 }
 
-// narrowGroups does so for eight levels.
-func (r rounder) narrowGroups() {
+// groups256 does so for eight integers.
+func (r rounder) groups256() {
 	r.VEXTRACTI128(Imm(1), Y1, X5)
 	r.VPACKSSDW(X5, X1, X5)
 	if r.VNNI {
