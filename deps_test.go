@@ -40,6 +40,7 @@ var policy = []struct {
 	{"backend/cpu/...", []string{"graph", "quant", "backend", "backend/cpu/..."}, ""},
 	{"backend/cuda/...", []string{"graph", "quant", "backend", "backend/sampling", "backend/cuda/...", "internal/size"}, ""},
 	{"compile", []string{"graph", "pass", "quant", "backend", "backend/sampling", "weights/recipe"}, "any device, any model"},
+	{"price/capacity", []string{"graph", "quant", "pass", "price", "internal/size"}, "a graph and its passes are enough"},
 	{"price/...", []string{"graph", "quant", "price/...", "internal/size"}, "no device and no weights: a graph is enough"},
 	{"engine/sample", []string{"backend/sampling"}, "ints and slices only"},
 	{"engine/kv", nil, "ints and slices only"},

@@ -18,6 +18,8 @@ type Axis struct {
 	Name  string
 	Count int // groups
 	Size  int // numbers in a group
+	// Shards is over how many devices the axis is divided; this device has Count groups of it. 0: the axis is whole here.
+	Shards int
 }
 
 // Len is how many numbers one row holds.
@@ -95,6 +97,9 @@ type Value struct {
 	Type  Type
 	Cache *Cache // not nil: the value is a version of this cache's content, and Rows, Axis and Type do not apply
 	From  *Node  // nil for the first version of a cache
+	// Partial says that this is one of several summands, of which each device of a tensor-parallel group has one: an AllReduce
+	// must come before anything else reads it.
+	Partial bool
 }
 
 // RowBytes is the size in bytes of one row of a matrix value, with its scale if it has one. Where rows and scales lie in memory is the

@@ -24,6 +24,14 @@ func matrix(v *Value) error {
 	return nil
 }
 
+// whole checks that a value has all columns of its rows on this device, as what looks at a whole row needs.
+func whole(v *Value) error {
+	if v.Axis.Shards > 0 {
+		return fmt.Errorf("%s is [%s, %s], one of %d shards, and whole rows are wanted: an AllGather must come before", v.Name, v.Rows, v.Axis, v.Axis.Shards)
+	}
+	return nil
+}
+
 // vector checks that a weight is one row along an axis of this length.
 func vector(w *Weight, length int) error {
 	if w.Out.Len() != 1 || w.In.Len() != length {

@@ -31,9 +31,11 @@ type Work struct {
 	CacheWrite  int64 // bytes of cache rows written
 	ValueRead   int64 // bytes of activations read
 	ValueWrite  int64 // bytes of activations written
+	LinkBytes   int64 // bytes sent to other devices
+	Messages    int64 // that they are sent in, one after the other
 }
 
-// Bytes is all the traffic.
+// Bytes is all the traffic of the device's own memory.
 func (w Work) Bytes() int64 {
 	return w.WeightBytes + w.CacheRead + w.CacheWrite + w.ValueRead + w.ValueWrite
 }
@@ -47,6 +49,8 @@ func (w Work) Plus(o Work) Work {
 		CacheWrite:  w.CacheWrite + o.CacheWrite,
 		ValueRead:   w.ValueRead + o.ValueRead,
 		ValueWrite:  w.ValueWrite + o.ValueWrite,
+		LinkBytes:   w.LinkBytes + o.LinkBytes,
+		Messages:    w.Messages + o.Messages,
 	}
 }
 

@@ -20,6 +20,9 @@ func (o AddNorm) Infer(n *Node) ([]Value, error) {
 	if err := alike(n.In[0], n.In[1]); err != nil {
 		return nil, err
 	}
+	if err := whole(n.In[0]); err != nil {
+		return nil, err
+	}
 	return []Value{like(n.In[0]), like(n.In[0])}, vector(n.Weights[0], n.In[0].Axis.Len())
 }
 

@@ -78,6 +78,9 @@ func (o Attention) Infer(n *Node) ([]Value, error) {
 	if cache == nil {
 		return nil, fmt.Errorf("%s is no cache", n.In[1].Name)
 	}
+	if q.Axis.Shards != cache.K.Shards {
+		return nil, fmt.Errorf("queries are %s and keys %s: their heads are not divided over devices alike", q.Axis, cache.K)
+	}
 	if q.Axis.Size != cache.K.Size {
 		return nil, fmt.Errorf("queries have heads of %d and keys of %d", q.Axis.Size, cache.K.Size)
 	}
@@ -92,7 +95,7 @@ func (o Attention) Infer(n *Node) ([]Value, error) {
 	if o.Bidirectional && cache.Window != 0 {
 		return nil, fmt.Errorf("bidirectional attention over a cache with a window of %d", cache.Window)
 	}
-	return []Value{{Rows: q.Rows, Axis: Axis{q.Axis.Name, q.Axis.Count, cache.V.Size}, Type: q.Type}}, nil
+	return []Value{{Rows: q.Rows, Axis: Axis{Name: q.Axis.Name, Count: q.Axis.Count, Size: cache.V.Size, Shards: q.Axis.Shards}, Type: q.Type}}, nil
 }
 
 // Work implements Op: q·k and p·v for every pair and head, and scale, maximum, exponential, sum and (once a row) the

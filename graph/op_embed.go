@@ -9,6 +9,7 @@ type Embed struct {
 	simple
 	ByPosition bool
 	BySegment  bool
+	First      int // the number of the table's first row, where it is a shard
 	Scale      float64
 	To         Type
 }
@@ -25,18 +26,25 @@ func (o Embed) Attrs() string {
 	if o.BySegment {
 		by = "segments"
 	}
+	if o.First != 0 {
+		by += fmt.Sprintf(" from %d", o.First)
+	}
 	if o.Scale != 0 {
 		by += fmt.Sprintf(", scale %.6g", o.Scale)
 	}
 	return by
 }
 
-// Infer implements Op: () , table [vocab, hidden] → [tokens, hidden].
+// Infer implements Op: () , table [vocab, hidden] → [tokens, hidden]. With a shard of the rows of the table, the result is partial: rows
+// of other shards are 0.
 func (o Embed) Infer(n *Node) ([]Value, error) {
 	if err := arity(n, 0, 1, 1); err != nil {
 		return nil, err
 	}
-	return []Value{{Rows: Tokens, Axis: n.Weights[0].In, Type: o.To}}, nil
+	if t := n.Weights[0]; t.In.Shards > 0 || o.First != 0 && t.Out.Shards == 0 {
+		return nil, fmt.Errorf("table %s [%s, %s] from row %d on: tables are divided by their rows", t.Name, t.Out, t.In, o.First)
+	}
+	return []Value{{Rows: Tokens, Axis: n.Weights[0].In, Type: o.To, Partial: n.Weights[0].Out.Shards > 0}}, nil
 }
 
 // Index is the row that token number r of a step looks up. Without segments all tokens are of the first.

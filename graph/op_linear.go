@@ -23,7 +23,7 @@ func (o Linear) Attrs() string {
 }
 
 // Infer implements Op: x [rows, in], w [out, in], bias? [1, out] → [rows, out]. x may be quantised: in Q8 for w in any block format, in F8 or
-// I8 for w in FP8 or INT8.
+// I8 for w in FP8 or INT8. With a shard of the columns of w (row-parallel, Shoeybi et al., arXiv:1909.08053) the result is partial.
 func (o Linear) Infer(n *Node) ([]Value, error) {
 	if err := arity(n, 1, 1, 2); err != nil {
 		return nil, err
@@ -35,6 +35,9 @@ func (o Linear) Infer(n *Node) ([]Value, error) {
 	if (x.Type == F8 || x.Type == I8) && x.Type.Format() != w.Format {
 		return nil, fmt.Errorf("%s is %s, which weight %s in %s is not multiplied with", x.Name, x.Type, w.Name, w.Format)
 	}
+	if x.Axis.Shards != w.In.Shards {
+		return nil, fmt.Errorf("%s is [%s, %s] and weight %s takes %s: their columns are not divided over devices alike", x.Name, x.Rows, x.Axis, w.Name, w.In)
+	}
 	if x.Axis.Len() != w.In.Len() {
 		return nil, fmt.Errorf("%s has rows of %d and weight %s takes %d", x.Name, x.Axis.Len(), w.Name, w.In.Len())
 	}
@@ -43,7 +46,7 @@ func (o Linear) Infer(n *Node) ([]Value, error) {
 			return nil, err
 		}
 	}
-	return []Value{{Rows: x.Rows, Axis: w.Out, Type: o.To}}, nil
+	return []Value{{Rows: x.Rows, Axis: w.Out, Type: o.To, Partial: w.In.Shards > 0}}, nil
 }
 
 // Work implements Op.

@@ -19,10 +19,12 @@ type MoE struct {
 	// Clamp bounds gates above and ups on both sides, and the block is then down((up x + 1) × g × sigmoid(1.702 g)) with
 	// g = gate x, as in gpt-oss; 0: none of this.
 	Clamp float64
-	// Where several devices divide the experts among them: how many this one holds, 0: all; and of how many devices rows pass
-	// them, as many of each as of its own, 0: of this one alone.
-	Held, Sources int
-	To            Type // of the result
+	// Expert parallelism: this device holds Held experts from number First on; Held 0: all. Rows of Sources replicas pass them, as many of
+	// each as of its own, between two AllToAll; 0: those of this replica alone, and the result is partial.
+	First, Held, Sources int
+	// NoDownBias leaves out the biases of down products: another shard of the experts adds them.
+	NoDownBias bool
+	To         Type // of the result
 	// ActType is the dtype that activations are multiplied in: Q8, and then x has been quantised already, or BF16, rounded as they
 	// are multiplied; F32 leaves them as they are.
 	ActType Type
@@ -54,6 +56,15 @@ func (o MoE) Attrs() string {
 	}
 	if o.Clamp != 0 {
 		s += fmt.Sprintf(", clamped at %g", o.Clamp)
+	}
+	if o.Held > 0 {
+		s += fmt.Sprintf(", experts %d to %d", o.First, o.First+o.Held-1)
+	}
+	if o.Sources > 1 {
+		s += fmt.Sprintf(" for %d replicas", o.Sources)
+	}
+	if o.NoDownBias {
+		s += ", no down bias"
 	}
 	if o.ActType != F32 {
 		s += ", activations in " + o.ActType.String()
@@ -91,6 +102,12 @@ func (o MoE) Infer(n *Node) ([]Value, error) {
 	if o.Top < 1 || o.Top > o.Experts || scores.Axis.Len() != o.Experts || scores.Rows != x.Rows {
 		return nil, fmt.Errorf("%d of %d experts are wanted by scores [%s, %s]", o.Top, o.Experts, scores.Rows, scores.Axis)
 	}
+	if o.First < 0 || o.First+o.held() > o.Experts {
+		return nil, fmt.Errorf("experts %d to %d are held of %d", o.First, o.First+o.held()-1, o.Experts)
+	}
+	if err := whole(scores); err != nil {
+		return nil, err
+	}
 	ffn := n.Weights[ExpertGate].Out.Len()
 	for i, w := range n.Weights {
 		out, in := ffn, x.Axis.Len()
@@ -104,7 +121,8 @@ func (o MoE) Infer(n *Node) ([]Value, error) {
 			return nil, fmt.Errorf("weight %s is %d × %d × %d and %d × %d × %d is wanted", w.Name, w.Matrices(), w.Out.Len(), w.In.Len(), o.held(), out, in)
 		}
 	}
-	return []Value{{Rows: x.Rows, Axis: x.Axis, Type: o.To}}, nil
+	partial := n.Weights[ExpertGate].Out.Shards > 0 || o.Held > 0 && o.Sources <= 1
+	return []Value{{Rows: x.Rows, Axis: x.Axis, Type: o.To, Partial: partial}}, nil
 }
 
 // Work implements Op. Which experts a step needs, only its scores say: as many are counted as even chances would reach.

@@ -33,6 +33,8 @@ func (o RMSNorm) Infer(n *Node) ([]Value, error) {
 	length := n.In[0].Axis.Len()
 	if o.PerGroup {
 		length = n.In[0].Axis.Size
+	} else if err := whole(n.In[0]); err != nil {
+		return nil, err
 	}
 	if err := vector(n.Weights[0], length); err != nil {
 		return nil, err
@@ -86,7 +88,7 @@ func (o LayerNorm) Infer(n *Node) ([]Value, error) {
 			return nil, err
 		}
 	}
-	return []Value{like(n.In[0])}, nil
+	return []Value{like(n.In[0])}, whole(n.In[0])
 }
 
 // Work implements Op: mean, centring, square and sum, scaling, weight and bias.

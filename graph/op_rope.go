@@ -30,7 +30,7 @@ func (o Angles) Infer(n *Node) ([]Value, error) {
 	if d := r.Scaling.Long; d != nil && len(d) != r.Dim/2 {
 		return nil, fmt.Errorf("%d long frequency divisors for %d pairs", len(d), r.Dim/2)
 	}
-	return []Value{{Rows: Tokens, Axis: Axis{"pairs", r.Dim / 2, 2}, Type: F32}}, nil
+	return []Value{{Rows: Tokens, Axis: Axis{Name: "pairs", Count: r.Dim / 2, Size: 2}, Type: F32}}, nil
 }
 
 // Work implements Op: the angle, its cosine and sine, and their magnitude, for each pair.

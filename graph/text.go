@@ -35,12 +35,16 @@ func (g *Graph) String() string {
 	return s.String()
 }
 
-// String is the axis as text: "heads 32×128", or "hidden 2048" when its groups are single numbers.
+// String is the axis as text: "heads 32×128", or "hidden 2048" when its groups are single numbers; "ffn 4096 /2" is one of two shards.
 func (a Axis) String() string {
-	if a.Size == 1 {
-		return fmt.Sprintf("%s %d", a.Name, a.Count)
+	s := fmt.Sprintf("%s %d", a.Name, a.Count)
+	if a.Size != 1 {
+		s += fmt.Sprintf("×%d", a.Size)
 	}
-	return fmt.Sprintf("%s %d×%d", a.Name, a.Count, a.Size)
+	if a.Shards > 0 {
+		s += fmt.Sprintf(" /%d", a.Shards)
+	}
+	return s
 }
 
 // String is the node as one line of the graph's text.
@@ -53,6 +57,9 @@ func (n *Node) String() string {
 		s.WriteString(v.Name)
 		if v.Cache == nil {
 			fmt.Fprintf(&s, " [%s, %s] %s", v.Rows, v.Axis, v.Type)
+		}
+		if v.Partial {
+			s.WriteString(" partial")
 		}
 	}
 	fmt.Fprintf(&s, " = %s(", n.Op.Name())

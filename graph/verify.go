@@ -21,6 +21,9 @@ func (g *Graph) Verify() error {
 			case !made[v]:
 				return at("reads %s before it is made", v.Name)
 			}
+			if _, sums := n.Op.(AllReduce); v.Partial && !sums {
+				return at("reads %s, of which each device has only a summand: an AllReduce must come before", v.Name)
+			}
 			if v.Cache != nil {
 				if last, ok := latest[v.Cache]; ok && last != v {
 					return at("reads %s, which %s has overwritten", v.Name, last.Name)
@@ -40,7 +43,7 @@ func (g *Graph) Verify() error {
 			return at("makes %d values and should make %d", len(n.Out), len(want))
 		}
 		for j, v := range n.Out {
-			if v.Rows != want[j].Rows || v.Axis != want[j].Axis || v.Type != want[j].Type || v.Cache != want[j].Cache {
+			if v.Rows != want[j].Rows || v.Axis != want[j].Axis || v.Type != want[j].Type || v.Cache != want[j].Cache || v.Partial != want[j].Partial {
 				return at("makes %s as %s %v %s and should make %s %v %s", v.Name, v.Rows, v.Axis, v.Type, want[j].Rows, want[j].Axis, want[j].Type)
 			}
 			if made[v] {
@@ -60,6 +63,11 @@ func (g *Graph) Verify() error {
 	}
 	if g.Hidden != nil && !made[g.Hidden] {
 		return fmt.Errorf("graph %s: its hidden states are made by none of its nodes", g.Name)
+	}
+	for _, v := range []*Value{g.Output, g.Hidden} {
+		if v != nil && (v.Partial || v.Axis.Shards > 0) {
+			return fmt.Errorf("graph %s: its result %s [%s, %s] is not whole on this device; an AllReduce or AllGather must come before", g.Name, v.Name, v.Rows, v.Axis)
+		}
 	}
 	return nil
 }

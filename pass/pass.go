@@ -18,6 +18,9 @@ type Pass struct {
 
 // Options is what passes depend on beside the graph.
 type Options struct {
+	Layout Layout // over devices; see Partition
+	Rank   Rank   // the device whose graph is made
+
 	Q8   bool // the device multiplies block formats in integers, so inputs are quantised; see ActQuant
 	BF16 bool // the device multiplies BF16 weights faster with BF16 inputs, so activations are rounded
 
@@ -26,7 +29,8 @@ type Options struct {
 
 // List is every pass in the order in which they run.
 var List = []Pass{
-	{"weightquant", "first: the dtype of activations follows from it", WeightQuant},
+	{"partition", "first: the others see the shards that the device computes with", Partition},
+	{"weightquant", "before actquant: the dtype of activations follows from it", WeightQuant},
 	{"actquant", "before fuse, which joins the quantising with what comes before it", ActQuant},
 	{"fuse", "last: it joins ops that other passes would have to take apart again", Fuse},
 }

@@ -108,6 +108,8 @@ func causeOf(b Bound, w *graph.Work) Cause {
 	switch {
 	case b == Compute:
 		return ByCompute
+	case b == Communication:
+		return ByCommunication
 	case w.WeightBytes >= max(values, cache):
 		return ByWeights
 	case cache >= values:

@@ -7,14 +7,15 @@ type Class uint8
 
 // The classes.
 const (
-	Linear    Class = iota // products with weights
-	Attention              // scores and sums over the cache
-	Pointwise              // norms, rotations, gates, quantising, cache writes: rows by themselves
-	Lookup                 // rows fetched: embeddings, selected rows
+	Linear     Class = iota // products with weights
+	Attention               // scores and sums over the cache
+	Pointwise               // norms, rotations, gates, quantising, cache writes: rows by themselves
+	Lookup                  // rows fetched: embeddings, selected rows
+	Collective              // communication with other devices
 )
 
 func (c Class) String() string {
-	return [...]string{"linear", "attention", "pointwise", "lookup"}[c]
+	return [...]string{"linear", "attention", "pointwise", "lookup", "collective"}[c]
 }
 
 // classOf is a node's class.
@@ -26,6 +27,8 @@ func classOf(n *graph.Node) Class {
 		return Attention
 	case graph.Embed, graph.SelectRows:
 		return Lookup
+	case graph.AllReduce, graph.AllGather, graph.AllToAll, graph.Send, graph.Recv:
+		return Collective
 	}
 	return Pointwise
 }

@@ -11,6 +11,7 @@ type cost struct {
 	work        graph.Work
 	read, write traffic
 	compute     float64 // its arithmetic at the peak rate, s
+	link        float64 // its messages to other devices, s
 	memory      float64 // its traffic at the bandwidth of its slowest level, s
 	slow        int     // that level
 	reading     float64 // its weights and cache rows, when levels come one after the other, s
@@ -47,6 +48,9 @@ func (m *Model) cost(x *group, l *load, set residency) cost {
 		whole := p.wholeTiles(rows)
 		c.worked, c.fetched = x.curve.at(whole, x.size)*c.compute*whole/max(rows, 1), x.curve.reading(c.slow == len(p.Levels)-1)*c.memory
 		c.seconds = overlap(c.worked, c.fetched)
+	case Collective: // memory is read and written beside the messages; LinkLag has the launch in it
+		c.link = float64(w.Messages)*p.LinkLag + linkSeconds(w.LinkBytes, p)
+		c.seconds = c.link
 	case Attention:
 		c.launch = x.coef.Launch
 		c.seconds = x.coef.Compute*c.compute + x.coef.Memory*c.reading +
@@ -84,14 +88,24 @@ func (p *Profile) nearest(w *graph.Work) float64 {
 	return float64(w.ValueRead+w.ValueWrite) / p.Levels[0].Rate
 }
 
+// linkSeconds is what bytes take on the device's link.
+func linkSeconds(bytes int64, p *Profile) float64 {
+	if bytes == 0 {
+		return 0
+	}
+	return float64(bytes) / p.Link
+}
+
 // floor is the roofline: the least that the node can take.
-func (c *cost) floor() float64 { return max(c.compute, c.memory) }
+func (c *cost) floor() float64 { return max(c.compute, c.memory, c.link) }
 
 // bound is what the node waits for: the longest of what the roofline knows, or its launch when that is longer still.
 func (c *cost) bound() Bound {
 	switch {
 	case c.launch > c.seconds-c.launch:
 		return Launch
+	case c.link > 0:
+		return Communication
 	case c.compute >= c.memory:
 		return Compute
 	}

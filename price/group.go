@@ -78,6 +78,9 @@ func keyOf(n *graph.Node) string {
 
 func newGroup(n *graph.Node, p *Profile, windows []int) (*group, error) {
 	x := &group{class: classOf(n), number: numberOf(n, p), onRows: graph.Tokens}
+	if x.class == Collective && p.Link == 0 {
+		return nil, fmt.Errorf("price: profile %q has no link_bytes_per_second, which %s needs", p.Name, n.Op.Name())
+	}
 	if p.FLOPs[x.number] == 0 {
 		return nil, fmt.Errorf("price: profile %q has no rate of %s arithmetic, in which node %s computes; give flops_per_second.%s", p.Name, x.number, n, x.number)
 	}
@@ -95,6 +98,7 @@ func newGroup(n *graph.Node, p *Profile, windows []int) (*group, error) {
 	case Linear:
 		w := n.Weights[0]
 		x.curve, x.size = p.Fit.curve(w.Format.String()), sizeOf(w.Out.Len()*w.In.Len())
+	case Collective:
 	case Attention:
 		x.coef, x.heads = &p.Fit.Attention, int64(n.In[0].Axis.Count)
 	default:
@@ -188,6 +192,8 @@ func plus(w, o *graph.Work, n int64) {
 	w.CacheWrite += o.CacheWrite * n
 	w.ValueRead += o.ValueRead * n
 	w.ValueWrite += o.ValueWrite * n
+	w.LinkBytes += o.LinkBytes * n
+	w.Messages += o.Messages * n
 }
 
 func times(w graph.Work, n int64) graph.Work {

@@ -93,6 +93,7 @@ const (
 	arithmeticPart part = iota // products that wait for their arithmetic
 	readingPart                // products that wait for their weights
 	attentionPart
+	linkPart   // communication
 	restPart   // of the nodes
 	launchPart // of all nodes
 	hostPart   // beside the nodes
@@ -104,6 +105,8 @@ func (x *group) part(c *cost) part {
 	switch {
 	case x.class == Attention:
 		return attentionPart
+	case x.class == Collective:
+		return linkPart
 	case x.class != Linear:
 		return restPart
 	case c.fetched > c.worked:

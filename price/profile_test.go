@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/testkit"
 	"github.com/ridge-llm/ridge/price"
 )
 
@@ -125,18 +127,26 @@ func TestNotJSON(t *testing.T) {
 func TestCollectives(t *testing.T) {
 	p := *device(t, "h100-sxm")
 	p.LinkLag = 0
-	if got, err := p.AllReduce(450e9, 2); err != nil || math.Abs(got-1) > 1e-9 {
-		t.Errorf("an all-reduce of 450 GB takes %g s, %v", got, err)
+	b := graph.NewBuilder("test", testkit.Lookup, graph.F32, graph.F32)
+	wide, part := graph.Axis{Name: "hidden", Count: 1 << 20, Size: 1}, graph.Axis{Name: "vocab", Count: 1 << 19, Size: 1, Shards: 2}
+	x := b.Embed("x", b.Weight("embd", graph.Axis{Name: "a", Count: 64, Size: 1}, wide), 0)
+	logits := b.Linear("logits", b.SelectRows("selected", x), b.Weight("head", part, wide), nil)
+	g, err := b.Finish(b.Emit("all", graph.AllGather{Ranks: 2, Axis: graph.Axis{Name: "vocab", Count: 1 << 20, Size: 1}}, []*graph.Value{logits})[0])
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got, err := p.AllGather(450e9, 2); err != nil || math.Abs(got-0.5) > 1e-9 {
-		t.Errorf("an all-gather of 450 GB takes %g s, %v", got, err)
+	step := &graph.Step{Seqs: []graph.Seq{{New: 64}}, Logits: 64}
+	priced, err := price.Price(g, step, &p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := priced.Lines
+	if got, want := lines[len(lines)-1].Seconds, float64(64<<20*4)/2/p.Link; math.Abs(got-want) > 1e-9*want {
+		t.Errorf("an all-gather takes %g s; %g s is right", got, want)
 	}
 	p.Link = 0
-	if _, err := p.Send(1); err == nil || !strings.Contains(err.Error(), "link_bytes_per_second") {
+	if _, err := price.Price(g, step, &p); err == nil || !strings.Contains(err.Error(), "link_bytes_per_second") {
 		t.Errorf("without a link: %v", err)
-	}
-	if got, err := p.AllReduce(1, 1); err != nil || got != 0 {
-		t.Errorf("one device: %g s, %v", got, err)
 	}
 }
 

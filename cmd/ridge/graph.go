@@ -16,7 +16,9 @@ import (
 // graphFlags say which graph to print, and for which step its cost.
 type graphFlags struct {
 	shape                 modelShapeFlags
-	after, device         string
+	pass, device          string
+	layout                pass.Layout
+	rank                  pass.Rank
 	cost                  bool
 	tokens, context, seqs int
 }
@@ -32,11 +34,12 @@ bytes it must at least read and write; with --device also how long it is expecte
 
 MODEL is as for ridge plan: no weights are needed. Without one it is the built-in model.
 
---after says after which pass to look; the passes run in this order: ` + pass.Names() + `.`,
+--pass shows the graph after that pass; they run in this order: ` + pass.Names() + `. --tp, --pp and --ep divide the model
+over devices and show the graph of one of them (--stage, --rank), with its collectives.`,
 		Example: `  ridge graph model.gguf
-  ridge graph model.gguf --after fuse
+  ridge graph model.gguf --pass fuse
   ridge graph model.gguf --cost --tokens 1 --context 4096 --seqs 8
-  ridge graph llama-3.1-8b --type Q4_0 --after all --cost --device h200`,
+  ridge graph llama-3.1-8b --type Q4_0 --pass all --cost --device h200`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.OutOrStdout(), strings.Join(args, ""))
@@ -44,7 +47,12 @@ MODEL is as for ridge plan: no weights are needed. Without one it is the built-i
 	}
 	f.shape.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.after, "after", "", "show the graph after this pass, or after all; default: as the model builds it")
+	fl.StringVar(&f.pass, "pass", "", "show the graph after this pass, or after all; default: as the model builds it, or what --tp, --pp, --ep or --quantization ask for")
+	fl.IntVar(&f.layout.Tensor, "tp", 1, "tensor parallelism: devices that share every layer")
+	fl.IntVar(&f.layout.Pipeline, "pp", 1, "pipeline parallelism: stages, each with a range of the layers")
+	fl.IntVar(&f.layout.Expert, "ep", 1, "expert parallelism: devices among which the experts of each layer are divided")
+	fl.IntVar(&f.rank.Tensor, "rank", 0, "device of --tp to show, from 0")
+	fl.IntVar(&f.rank.Stage, "stage", 0, "stage of --pp to show, from 0")
 	fl.BoolVar(&f.cost, "cost", false, "print FLOPs and bytes of each operation")
 	fl.StringVar(&f.device, "device", "", "with --cost, price each operation too, on a published device, a file with a profile, or here")
 	fl.IntVar(&f.tokens, "tokens", 1, "new tokens of each sequence in the step")
@@ -68,19 +76,24 @@ func (f *graphFlags) run(out io.Writer, arg string) error {
 	if err != nil {
 		return err
 	}
-	act, passes := graph.F32, pass.Options{Q8: true}
-	var p *price.Profile
+	p := &price.Profile{Act: graph.F32.String(), Q8: true}
 	if f.device != "" {
 		if p, err = profileNamed(f.device); err != nil {
 			return err
 		}
-		act, passes = p.ActType(), pass.Options{Q8: p.Q8, BF16: p.RoundBF16}
 	}
-	g, err := f.shape.graph(m, act)
+	g, err := f.shape.graph(m, p.ActType())
 	if err != nil {
 		return err
 	}
-	if g, err = pass.Run(g, f.after, passes); err != nil {
+	o, err := f.shape.passes(p)
+	if err != nil {
+		return err
+	}
+	if err := f.setRank(&o); err != nil {
+		return err
+	}
+	if g, err = pass.Run(g, f.until(), o); err != nil {
 		return err
 	}
 	if !f.cost {
@@ -91,10 +104,38 @@ func (f *graphFlags) run(out io.Writer, arg string) error {
 	for range f.seqs {
 		step.Seqs = append(step.Seqs, graph.Seq{New: f.tokens, Past: f.context})
 	}
-	if p != nil {
+	if f.device != "" {
 		return printPrice(out, g, step, p)
 	}
 	return printCost(out, g, step)
+}
+
+// setRank sets the layout and the device whose graph is shown. Experts that more than --tp devices divide are those of several replicas.
+func (f *graphFlags) setRank(o *pass.Options) error {
+	for _, n := range []struct {
+		flag string
+		n    int
+	}{{"tp", f.layout.Tensor}, {"pp", f.layout.Pipeline}, {"ep", f.layout.Expert}} {
+		if n.n < 1 || n.n > maxDevices {
+			return fmt.Errorf("--%s %d; 1 to %d is possible", n.flag, n.n, maxDevices)
+		}
+	}
+	f.layout.Data = max(f.layout.Expert/f.layout.Tensor, 1)
+	o.Layout, o.Rank = f.layout, f.rank
+	return nil
+}
+
+// until is the pass to show the graph after: the one that was named, or the last that a flag asks for.
+func (f *graphFlags) until() string {
+	switch {
+	case f.pass != "":
+		return f.pass
+	case f.shape.quantization != "":
+		return "weightquant"
+	case f.layout.Splits():
+		return "partition"
+	}
+	return ""
 }
 
 // printCost prints a node a line with its work, and the sum.

@@ -15,6 +15,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/price"
 )
 
 // modelShapeFlags choose a model that exists on paper: its weights need not be there.
@@ -77,7 +78,7 @@ func (f *modelShapeFlags) model(arg string) (*model.Model, error) {
 	return b.Model, nil // stays open: it is mapped, and the program soon ends
 }
 
-// graph builds a model's graph as the model means it, for a type of activations.
+// graph builds a model's graph, before the passes, for a type of activations.
 func (f *modelShapeFlags) graph(m *model.Model, act graph.Type) (*graph.Graph, error) {
 	g, err := m.Graph(model.Options{Act: act, Cache: f.kvType})
 	if err != nil {
@@ -88,11 +89,16 @@ func (f *modelShapeFlags) graph(m *model.Model, act graph.Type) (*graph.Graph, e
 			return nil, err
 		}
 	}
-	weights, err := pass.OnLoadFormat(f.quantization, act)
-	if err != nil {
-		return nil, fmt.Errorf("--quantization: %w", err)
+	return g, nil
+}
+
+// passes is the options of passes on a device.
+func (f *modelShapeFlags) passes(p *price.Profile) (o pass.Options, err error) {
+	o = pass.Options{Q8: p.Q8, BF16: p.RoundBF16}
+	if o.Weights, err = pass.OnLoadFormat(f.quantization, p.ActType()); err != nil {
+		return o, fmt.Errorf("--quantization: %w", err)
 	}
-	return pass.WeightQuant(g, pass.Options{Weights: weights})
+	return o, nil
 }
 
 // retype gives the graph's matrices the formats that --type would give them in a file.

@@ -29,7 +29,7 @@ type planReport struct {
 // planRow is the model in one layout over devices of one kind.
 type planRow struct {
 	Device     string                   `json:"device"`
-	Layout     capacity.Layout          `json:"layout"`
+	Layout     pass.Layout              `json:"layout"`
 	Usable     int64                    `json:"usable_bytes"`
 	Memory     *capacity.Memory         `json:"memory,omitempty"`
 	Training   *capacity.TrainingMemory `json:"training,omitempty"`
@@ -61,7 +61,7 @@ func (f *planFlags) plan(name string, m *model.Model) (*planReport, error) {
 		for _, pp := range f.pipeline {
 			for _, tp := range f.tensor {
 				for _, ep := range f.expert {
-					row, err := f.row(m, p, capacity.Layout{Tensor: tp, Pipeline: pp, Data: f.data, Expert: ep}, r)
+					row, err := f.row(m, p, pass.Layout{Tensor: tp, Pipeline: pp, Data: f.data, Expert: ep}, r)
 					if err != nil {
 						return nil, err
 					}
@@ -78,7 +78,7 @@ func (f *planFlags) plan(name string, m *model.Model) (*planReport, error) {
 }
 
 // row estimates one layout over devices of one kind. The reason why a layout is impossible is kept in the row.
-func (f *planFlags) row(m *model.Model, p *price.Profile, l capacity.Layout, r *planReport) (planRow, error) {
+func (f *planFlags) row(m *model.Model, p *price.Profile, l pass.Layout, r *planReport) (planRow, error) {
 	row := planRow{Device: p.Name, Layout: l}
 	g, err := f.shape.graph(m, p.ActType())
 	if err != nil {
@@ -88,10 +88,11 @@ func (f *planFlags) row(m *model.Model, p *price.Profile, l capacity.Layout, r *
 	if f.train {
 		return f.trainingRow(row, p, g)
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16}); err != nil {
+	o, err := f.shape.passes(p)
+	if err != nil {
 		return row, err
 	}
-	s, err := capacity.New(g, p, l, f.limits)
+	s, err := capacity.New(g, p, l, f.limits, pass.All, o)
 	if err != nil {
 		row.Why = err.Error()
 		return row, nil
@@ -122,11 +123,11 @@ func (f *planFlags) trainingRow(row planRow, p *price.Profile, g *graph.Graph) (
 		return row, err
 	}
 	row.Usable = int64(float64(p.Memory().Bytes) * f.limits.Utilization)
-	if err := row.Layout.Check(g); err != nil {
+	t, err := capacity.TrainingMemoryOf(g, row.Layout, f.training)
+	if err != nil {
 		row.Why = err.Error()
 		return row, nil
 	}
-	t := row.Layout.TrainingMemory(g, f.training)
 	row.Training = &t
 	if t.Total() > row.Usable {
 		row.Why = "it needs " + size.Text(t.Total()) + " on each " + p.Name + ", " + size.Text(row.Usable) + " of " + size.Text(p.Memory().Bytes) + " usable"

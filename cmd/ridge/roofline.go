@@ -172,7 +172,11 @@ func (s *rooflineSetting) graph(arg string, p *price.Profile) (*graph.Graph, err
 	if err != nil {
 		return nil, err
 	}
-	return pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16})
+	o, err := s.shape.passes(p)
+	if err != nil {
+		return nil, err
+	}
+	return pass.Run(g, pass.All, o)
 }
 
 func (s *rooflineSetting) check() error {

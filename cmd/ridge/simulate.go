@@ -188,19 +188,23 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 	if err != nil {
 		return err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16}); err != nil {
+	o, err := f.shape.passes(p)
+	if err != nil {
 		return err
 	}
 	if f.limits.Context == 0 {
 		f.limits.Context = min(m.Config.Context, f.longest())
 	}
-	s, err := capacity.New(g, p, capacity.Layout{Tensor: f.tensor, Pipeline: 1, Data: 1}, f.limits)
+	s, err := capacity.New(g, p, pass.Layout{Tensor: f.tensor, Pipeline: 1, Data: 1}, f.limits, pass.All, o)
 	if err != nil {
 		return err
 	}
 	f.options.Cost = s.Seconds
 	if f.tensor > 1 && (f.options.Engine.TargetITL > 0 || len(f.learn) > 0) {
 		return errors.New("--target-itl and --learn are for one device; leave --tp")
+	}
+	if g, err = pass.Run(g, pass.All, o); err != nil {
+		return err
 	}
 	if f.options.Engine.TargetITL > 0 {
 		f.predictBy(g, p)

@@ -7,42 +7,54 @@ import (
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/price/capacity"
 )
 
-// TestRanksAddUp: what the devices of a layout hold comes to the whole model, norms and shared key heads apart, and the
-// parts are graphs that price can price.
+// part is the graph of one device of a layout.
+func part(t *testing.T, g *graph.Graph, l pass.Layout, at pass.Rank) *graph.Graph {
+	t.Helper()
+	p, err := pass.Partition(g, pass.Options{Layout: l, Rank: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// count is how many nodes of each op a graph has.
+func count(g *graph.Graph) map[string]int {
+	n := map[string]int{}
+	for _, node := range g.Nodes {
+		n[node.Op.Name()]++
+	}
+	return n
+}
+
+// TestRanksAddUp: what the devices of a layout hold comes to the whole model, norms and shared key heads apart.
 func TestRanksAddUp(t *testing.T) {
 	for _, shape := range model.Shapes() {
 		g := build(t, shape, "", graph.BF16)
-		whole := capacity.Layout{Tensor: 1, Pipeline: 1, Data: 1}.Rank(g, 0)
-		if a, b := whole.Memory(64, 4), sum(g.Weights); a.Weights != b {
-			t.Errorf("%s: %d bytes of weights of %d", shape, a.Weights, b)
-		}
-		for _, l := range []capacity.Layout{tensor(2), {Tensor: 1, Pipeline: 2, Data: 1}, {Tensor: 2, Pipeline: 3, Data: 1}, tensor(8)} {
+		whole := capacity.MemoryOf(g, 1, 1)
+		for _, l := range []pass.Layout{tensor(2), {Tensor: 1, Pipeline: 2, Data: 1}, {Tensor: 2, Pipeline: 3, Data: 1}, tensor(8)} {
 			if l.Check(g) != nil {
 				continue
 			}
-			var matrices, cache, nodes int64
+			var matrices, cache int64
 			for s := range l.Pipeline {
-				r := l.Rank(g, s)
-				nodes += int64(len(r.Graph.Nodes))
-				for _, w := range r.Graph.Weights {
+				r := part(t, g, l, pass.Rank{Stage: s})
+				for _, w := range r.Weights {
 					if w.Out.Len() > 1 {
 						matrices += w.Bytes()
 					}
 				}
-				cache += r.Memory(1, 1).CacheToken
-			}
-			if int(nodes) != len(g.Nodes) {
-				t.Errorf("%s, %s: %d nodes of %d", shape, l, nodes, len(g.Nodes))
+				cache += capacity.MemoryOf(r, 1, 1).CacheToken
 			}
 			all := sum(g.Weights)
 			if share := float64(matrices) * float64(l.Tensor) / float64(all); share < 0.98 || share > 1.4 {
 				t.Errorf("%s, %s: the devices hold %.2f of the matrices", shape, l, share)
 			}
-			if want := whole.Memory(1, 1).CacheToken; cache*int64(l.Tensor) < want {
+			if want := whole.CacheToken; cache*int64(l.Tensor) < want {
 				t.Errorf("%s, %s: the devices keep %d bytes for a token, and %d are needed", shape, l, cache*int64(l.Tensor), want)
 			}
 		}
@@ -56,19 +68,17 @@ func sum(weights []*graph.Weight) (n int64) {
 	return n
 }
 
-// TestCommunication counts what a tensor-parallel layer says: two sums of the residual stream a layer, one for the
-// embedding, and the logits gathered.
+// TestCommunication counts the collectives of tensor parallelism: two sums of the residual stream a layer, one for the
+// embedding, and the logits gathered; and what passes between pipeline stages.
 func TestCommunication(t *testing.T) {
 	g := build(t, "llama-3.1-8b", "", graph.BF16)
-	r := capacity.Layout{Tensor: 4, Pipeline: 1, Data: 1}.Rank(g, 0)
-	if len(r.Reduced) != 2*32+1 || len(r.Gathered) != 1 || len(r.Received) != 0 {
-		t.Errorf("%d sums, %d gathered, %d received", len(r.Reduced), len(r.Gathered), len(r.Received))
+	if n := count(part(t, g, tensor(4), pass.Rank{})); n["AllReduce"] != 2*32+1 || n["AllGather"] != 1 || n["Recv"]+n["Send"] != 0 {
+		t.Errorf("collectives of tensor parallelism: %v", n)
 	}
-	if n := len(capacity.Layout{Tensor: 1, Pipeline: 1, Data: 1}.Rank(g, 0).Reduced); n != 0 {
-		t.Errorf("one device sums %d values", n)
-	}
-	if r := (capacity.Layout{Tensor: 1, Pipeline: 2, Data: 1}).Rank(g, 1); len(r.Received) == 0 || !r.Last {
-		t.Error("the second stage receives nothing, or does not make the logits")
+	l := pass.Layout{Tensor: 1, Pipeline: 2, Data: 1}
+	first, last := count(part(t, g, l, pass.Rank{})), count(part(t, g, l, pass.Rank{Stage: 1}))
+	if first["Send"] != 1 || first["Recv"] != 0 || last["Recv"] != 1 || last["Send"] != 0 {
+		t.Errorf("between two stages: %v and %v", first, last)
 	}
 }
 
@@ -76,7 +86,7 @@ func TestCommunication(t *testing.T) {
 // long prompts, and what does not fit is 0 sequences.
 func TestEstimates(t *testing.T) {
 	for _, p := range price.Devices() {
-		s, err := capacity.New(build(t, "llama-3.2-1b", "", p.ActType()), p, tensor(1), capacity.Limits{StepTokens: 512, Sequences: 512, Context: 1 << 17, Utilization: 0.9})
+		s, err := capacity.New(build(t, "llama-3.2-1b", "", p.ActType()), p, tensor(1), capacity.Limits{StepTokens: 512, Sequences: 512, Context: 1 << 17, Utilization: 0.9}, "partition", pass.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,21 +141,21 @@ func TestRefusals(t *testing.T) {
 	}
 	good := capacity.Limits{StepTokens: 512, Sequences: 8, Context: 1000, Utilization: 0.9}
 	for _, c := range []struct {
-		l    capacity.Layout
+		l    pass.Layout
 		dev  *price.Profile
 		lim  capacity.Limits
 		want string
 	}{
 		{tensor(3), h200, good, "cannot be divided equally among 3 devices"},
 		{tensor(0), h200, good, "less than one device"},
-		{capacity.Layout{Tensor: 1, Pipeline: 29, Data: 1}, h200, good, "29 pipeline stages for the 28 layers"},
-		{capacity.Layout{Tensor: 2, Pipeline: 1, Data: 1, Expert: 2}, h200, good, "divides experts, and qwen2 has none"},
-		{capacity.Layout{Tensor: 1, Pipeline: 1, Data: 3, Expert: 2}, h200, good, "divides experts among 2 devices"},
-		{tensor(2), apple, good, "has no link_bytes_per_second"},
+		{pass.Layout{Tensor: 1, Pipeline: 29, Data: 1}, h200, good, "29 pipeline stages for the 28 layers"},
+		{pass.Layout{Tensor: 2, Pipeline: 1, Data: 1, Expert: 2}, h200, good, "divides experts, and qwen2 has none"},
+		{pass.Layout{Tensor: 1, Pipeline: 1, Data: 3, Expert: 2}, h200, good, "divides experts among 2 devices"},
+		{tensor(2), apple, good, "has no link_bytes_per_second, which AllReduce needs"},
 		{tensor(1), h200, capacity.Limits{StepTokens: 512, Sequences: 8, Context: 1000, Utilization: math.NaN()}, "more than 0 and at most 1"},
 		{tensor(1), h200, capacity.Limits{Sequences: 8, Context: 1000, Utilization: 1}, "each must be 1 or more"},
 	} {
-		if _, err := capacity.New(g, c.dev, c.l, c.lim); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := capacity.New(g, c.dev, c.l, c.lim, "partition", pass.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, and %q is wanted", c.l, err, c.want)
 		}
 	}
@@ -158,8 +168,8 @@ func TestRefusals(t *testing.T) {
 func TestRecomputeKeepsLess(t *testing.T) {
 	g := build(t, "llama-3.1-8b", "", graph.BF16)
 	l := tensor(1)
-	all := l.TrainingMemory(g, capacity.Training{Sequences: 1, Length: 100}).Activations
-	few := l.TrainingMemory(g, capacity.Training{Sequences: 1, Length: 100, Recompute: true}).Activations
+	all := training(t, g, l, capacity.Training{Sequences: 1, Length: 100}).Activations
+	few := training(t, g, l, capacity.Training{Sequences: 1, Length: 100, Recompute: true}).Activations
 	const stream = 4096 * 2 * 100
 	if few < 32*stream || few > all/10 {
 		t.Errorf("%d bytes with recomputation, %d without; the layers' beginnings alone are %d", few, all, 32*stream)
@@ -170,48 +180,45 @@ func TestRecomputeKeepsLess(t *testing.T) {
 // reach more of them than one device's alone.
 func TestExpertParallel(t *testing.T) {
 	g := build(t, "qwen3-30b-a3b", "", graph.BF16)
-	experts := func(l capacity.Layout) (bytes, other, flops, read int64, r *capacity.Rank) {
-		if err := l.Check(g); err != nil {
-			t.Fatal(err)
-		}
-		r = l.Rank(g, 0)
+	experts := func(l pass.Layout) (bytes, other, flops, read int64, r *graph.Graph) {
+		r = part(t, g, l, pass.Rank{})
 		step := &graph.Step{Seqs: []graph.Seq{{New: 4}}}
-		for _, n := range r.Graph.Nodes {
+		for _, n := range r.Nodes {
 			if _, ok := n.Op.(graph.MoE); ok {
 				bytes += sum(n.Weights)
 				w := n.Op.Work(n, step)
 				flops, read = flops+w.FLOPs, read+w.WeightBytes
 			}
 		}
-		return bytes, sum(r.Graph.Weights) - bytes, flops, read, r
+		return bytes, sum(r.Weights) - bytes, flops, read, r
 	}
 	all, rest, work, once, _ := experts(tensor(1))
 	for _, c := range []struct {
-		l         capacity.Layout
+		l         pass.Layout
 		devices   int64 // that divide the experts, or cut them
 		exchanged int
 	}{
-		{capacity.Layout{Tensor: 4, Pipeline: 1, Data: 1}, 4, 0},
-		{capacity.Layout{Tensor: 4, Pipeline: 1, Data: 1, Expert: 2}, 4, 0},
-		{capacity.Layout{Tensor: 4, Pipeline: 1, Data: 1, Expert: 4}, 4, 0},
-		{capacity.Layout{Tensor: 1, Pipeline: 1, Data: 8, Expert: 8}, 8, 48},
-		{capacity.Layout{Tensor: 2, Pipeline: 1, Data: 8, Expert: 16}, 16, 48},
+		{pass.Layout{Tensor: 4, Pipeline: 1, Data: 1}, 4, 0},
+		{pass.Layout{Tensor: 4, Pipeline: 1, Data: 1, Expert: 2}, 4, 0},
+		{pass.Layout{Tensor: 4, Pipeline: 1, Data: 1, Expert: 4}, 4, 0},
+		{pass.Layout{Tensor: 1, Pipeline: 1, Data: 8, Expert: 8}, 8, 48},
+		{pass.Layout{Tensor: 2, Pipeline: 1, Data: 8, Expert: 16}, 16, 48},
 	} {
 		bytes, other, flops, read, r := experts(c.l)
 		if bytes*c.devices != all {
 			t.Errorf("%s: %d bytes of experts on each of %d devices, %d in all", c.l, bytes, c.devices, all)
 		}
 		if c.l.Tensor == 1 && other != rest {
-			t.Errorf("%s: %d bytes beside the experts, and a whole copy has %d", c.l, other, rest)
+			t.Errorf("%s: %d bytes beside the experts, and a whole replica has %d", c.l, other, rest)
 		}
 		if part := float64(flops) * float64(c.l.Tensor) / float64(work); part < 0.99 || part > 1.05 {
-			t.Errorf("%s: the devices of a copy do %.2f of its work", c.l, part)
+			t.Errorf("%s: the devices of a replica do %.2f of its work", c.l, part)
 		}
-		if len(r.Exchanged) != c.exchanged || c.l.Tensor > 1 && len(r.Reduced) != 2*48+1 {
-			t.Errorf("%s: %d values exchanged, %d summed", c.l, len(r.Exchanged), len(r.Reduced))
+		if n := count(r); n["AllToAll"] != 2*c.exchanged || c.l.Tensor > 1 && n["AllReduce"] != 2*48+1 {
+			t.Errorf("%s: collectives: %v", c.l, n)
 		}
 		if c.exchanged > 0 && read*c.devices <= once {
-			t.Errorf("%s: the rows of several copies read %d bytes of experts, those of one %d", c.l, read*c.devices, once)
+			t.Errorf("%s: the rows of several replicas read %d bytes of experts, those of one %d", c.l, read*c.devices, once)
 		}
 	}
 }
@@ -223,7 +230,7 @@ func TestWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := capacity.New(build(t, "llama-3.2-1b", "", p.ActType()), p, tensor(1), capacity.Limits{StepTokens: 100, Sequences: 10, Context: 150, Utilization: 0.9})
+	s, err := capacity.New(build(t, "llama-3.2-1b", "", p.ActType()), p, tensor(1), capacity.Limits{StepTokens: 100, Sequences: 10, Context: 150, Utilization: 0.9}, "partition", pass.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,34 +34,50 @@ func workspace(g *graph.Graph, lim Limits) int64 {
 	return int64(lim.StepTokens)*stepDataBytes + int64(lim.Sequences)*(pages*pageEntry+heads)
 }
 
-// Memory is what a device of a stage holds when steps have at most tokens rows, of which logits are wanted.
-func (r *Rank) Memory(tokens, logits int) Memory {
+// MemoryOf is what a device holds to run its graph when steps have at most tokens rows, of which logits are wanted; without workspace.
+func MemoryOf(g *graph.Graph, tokens, logits int) Memory {
 	var m Memory
-	for _, w := range r.Graph.Weights {
+	for _, w := range g.Weights {
 		m.Weights += w.Bytes()
 	}
-	for _, c := range r.Graph.Caches {
+	for _, c := range g.Caches {
 		m.CacheToken += c.RowBytes()
 	}
-	m.Activations = r.live(tokens, logits)
+	m.Activations = live(g, tokens, logits)
 	return m
 }
 
 // live is the most bytes of matrices that are needed at the same time: each from the node that makes it to the last
-// that reads it.
-func (r *Rank) live(tokens, logits int) int64 {
-	g := r.Graph
+// that reads it. Sums over devices, and what is sent, take the place of their inputs.
+func live(g *graph.Graph, tokens, logits int) int64 {
 	last := map[*graph.Value]int{}
+	place := map[*graph.Value]*graph.Value{} // of values in the place of another
 	for i, n := range g.Nodes {
-		for _, v := range append(n.Out, n.In...) {
+		for _, v := range n.In {
+			if place[v] != nil {
+				v = place[v]
+			}
+			last[v] = i
+		}
+		for _, v := range n.Out {
+			if inPlace(n.Op) {
+				if place[v] = n.In[0]; place[n.In[0]] != nil {
+					place[v] = place[n.In[0]]
+				}
+				continue
+			}
 			last[v] = i
 		}
 	}
-	last[g.Output] = len(g.Nodes)
+	output := g.Output
+	if place[output] != nil {
+		output = place[output]
+	}
+	last[output] = len(g.Nodes)
 	ends := make([]int64, len(g.Nodes)+1) // bytes that are free after node i
 	var now, most int64
 	begin := func(v *graph.Value) {
-		if v.Cache != nil {
+		if v.Cache != nil || place[v] != nil {
 			return
 		}
 		rows := tokens
@@ -72,9 +88,6 @@ func (r *Rank) live(tokens, logits int) int64 {
 		now += bytes
 		ends[last[v]] += bytes
 	}
-	for _, v := range r.Received {
-		begin(v)
-	}
 	for i, n := range g.Nodes {
 		for _, v := range n.Out {
 			begin(v)
@@ -83,6 +96,28 @@ func (r *Rank) live(tokens, logits int) int64 {
 		now -= ends[i]
 	}
 	return most
+}
+
+// inPlace tells the ops whose result takes the place of their input.
+func inPlace(op graph.Op) bool {
+	switch op.(type) {
+	case graph.AllReduce, graph.Send:
+		return true
+	}
+	return false
+}
+
+// expertWeights are the weights of experts.
+func expertWeights(g *graph.Graph) map[*graph.Weight]bool {
+	of := map[*graph.Weight]bool{}
+	for _, n := range g.Nodes {
+		if _, ok := n.Op.(graph.MoE); ok {
+			for _, w := range n.Weights {
+				of[w] = true
+			}
+		}
+	}
+	return of
 }
 
 // Parameters is how many parameters a model has, and how many of them are active: used by one token.

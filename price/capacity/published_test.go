@@ -11,6 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/price/capacity"
 )
@@ -79,13 +80,13 @@ func checkPage(t *testing.T, page string) {
 }
 
 // setup is a model on devices.
-func setup(t *testing.T, shape, number, device string, l capacity.Layout, use float64) *capacity.Setup {
+func setup(t *testing.T, shape, number, device string, l pass.Layout, use float64) *capacity.Setup {
 	t.Helper()
 	p, err := price.Device(device)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := capacity.New(build(t, shape, number, p.ActType()), p, l, capacity.Limits{StepTokens: 2048, Sequences: 256, Context: 1 << 17, Utilization: use})
+	s, err := capacity.New(build(t, shape, number, p.ActType()), p, l, capacity.Limits{StepTokens: 2048, Sequences: 256, Context: 1 << 17, Utilization: use}, "partition", pass.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func graphOf(t *testing.T, m *model.Model, number string, act graph.Type) *graph
 	return g
 }
 
-func tensor(n int) capacity.Layout { return capacity.Layout{Tensor: n, Pipeline: 1, Data: 1} }
+func tensor(n int) pass.Layout { return pass.Layout{Tensor: n, Pipeline: 1, Data: 1} }
 
 const gib = 1 << 30
 
@@ -164,9 +165,19 @@ func gpt(t *testing.T, hidden, layers, heads, context int) *graph.Graph {
 	return graphOf(t, m, "", graph.BF16)
 }
 
+// training is the memory of training in a layout.
+func training(t *testing.T, g *graph.Graph, l pass.Layout, how capacity.Training) capacity.TrainingMemory {
+	t.Helper()
+	m, err := capacity.TrainingMemoryOf(g, l, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 func trainingMemory(t *testing.T) []published {
 	states := func(g *graph.Graph, stage, devices int) float64 {
-		m := capacity.Layout{Tensor: 1, Pipeline: 1, Data: devices}.TrainingMemory(g, capacity.Training{Zero: stage, Sequences: 1, Length: 1})
+		m := training(t, g, pass.Layout{Tensor: 1, Pipeline: 1, Data: devices}, capacity.Training{Zero: stage, Sequences: 1, Length: 1})
 		return float64(m.Parameters+m.Gradients+m.Optimizer) / 1e9
 	}
 	g := gpt(t, 4096, 36, 32, 2048)
@@ -175,18 +186,18 @@ func trainingMemory(t *testing.T) []published {
 		rows = append(rows, published{fmt.Sprintf("7.5B, 64 GPUs, ZeRO stage %d", stage), "model states of each device", "GB", zero, figure, states(g, stage, 64)})
 	}
 	// Without the scores, which tiled attention never keeps, a layer of GPT-3 leaves 34 × tokens × hidden bytes.
-	m := capacity.Layout{Tensor: 1, Pipeline: 1, Data: 1}.TrainingMemory(gpt(t, 12288, 96, 96, 2048), capacity.Training{Sequences: 1, Length: 2048})
+	m := training(t, gpt(t, 12288, 96, 96, 2048), tensor(1), capacity.Training{Sequences: 1, Length: 2048})
 	return append(rows, published{"GPT-3 175B, 2,048 tokens", "activations but scores", "GB", korthi, 34 * 2048 * 12288 * 96 / 1e9, float64(m.Activations) / 1e9})
 }
 
 func speed(t *testing.T) []published {
 	var rows []published
-	rate := func(shape, number, device string, l capacity.Layout, batch, input, output int, name, source string, figure float64) {
+	rate := func(shape, number, device string, l pass.Layout, batch, input, output int, name, source string, figure float64) {
 		s := setup(t, shape, number, device, l, 0.95)
 		e := s.Estimate(capacity.Workload{Input: input, Output: output}, batch)
 		rows = append(rows, published{fmt.Sprintf("%s, %d sequences, %d in, %d out", name, batch, input, output), "output of each device", "tok/s", source, figure, e.Rate / float64(l.Devices())})
 	}
-	first := func(shape, device string, l capacity.Layout, input int, name string, figure float64) {
+	first := func(shape, device string, l pass.Layout, input int, name string, figure float64) {
 		s := setup(t, shape, "F16", device, l, 0.95)
 		alone := s.Estimate(capacity.Workload{Input: input, Output: 1}, 1)
 		rows = append(rows, published{fmt.Sprintf("%s, %d in", name, input), "first token", "ms", trt5, figure, (alone.TTFT - alone.ITL/2) * 1e3})

@@ -44,7 +44,7 @@ func (s *Setup) Estimate(w Workload, batch int) Estimate {
 	stages := s.Layout.Pipeline
 	group := max((batch+stages-1)/stages, 1)
 	step, prefill := s.steady(w, group)
-	whole, slowest := s.pass(step)
+	whole, slowest := s.times(step)
 	itl := max(whole, slowest*float64(stages))
 	rate := float64(batch)
 	if w.Input > 0 && prefill < float64(group)*float64(w.Input)/float64(w.Output) {
@@ -89,7 +89,7 @@ func (s *Setup) first(w Workload, group int) float64 {
 			step.Seqs = append(step.Seqs, graph.Seq{New: 1, Past: w.Input + w.Output/2})
 		}
 		step.Seqs = append(step.Seqs, graph.Seq{New: min(chunk, w.Input-past), Past: past})
-		whole, _ := s.pass(step)
+		whole, _ := s.times(step)
 		return whole
 	}
 	last := (count - 1) * chunk
@@ -108,7 +108,6 @@ func (s *Setup) bound(step *graph.Step) string {
 		for c, t := range b.By {
 			by[c] += t
 		}
-		by[price.ByCommunication] += s.talk(&s.stages[i], step)
 	}
 	most := price.Cause(0)
 	for c := range by {

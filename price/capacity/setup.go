@@ -5,13 +5,14 @@ import (
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/size"
+	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
 )
 
 // Setup is a model in a layout over devices of one kind: its memory and the predicted time of its steps.
 type Setup struct {
 	Device  *price.Profile
-	Layout  Layout
+	Layout  pass.Layout
 	Usable  int64  // bytes of a device that may be used
 	Memory  Memory // of the device with the most, without the cache
 	Context int    // longest sequence of the model
@@ -22,7 +23,7 @@ type Setup struct {
 
 // stage is one pipeline stage. All of its devices have equal parts.
 type stage struct {
-	rank  *Rank
+	graph *graph.Graph
 	price *price.Model
 }
 
@@ -51,28 +52,30 @@ func (lim Limits) Check() error {
 	return nil
 }
 
-// New prices a graph in a layout over devices. It does not check whether the model fits.
-func New(g *graph.Graph, dev *price.Profile, l Layout, lim Limits) (*Setup, error) {
+// New prices a graph in a layout over devices, after the passes up to until. It does not check whether the model fits.
+func New(g *graph.Graph, dev *price.Profile, l pass.Layout, lim Limits, until string, o pass.Options) (*Setup, error) {
 	if err := l.Check(g); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("capacity: %w", err)
 	}
 	if err := lim.Check(); err != nil {
 		return nil, err
 	}
 	s := &Setup{Device: dev, Layout: l, Context: lim.Context, budget: lim.StepTokens}
 	s.Usable = int64(float64(dev.Memory().Bytes) * lim.Utilization)
+	o.Layout = l
 	for i := range l.Pipeline {
-		r := l.Rank(g, i)
-		priced, err := price.New(r.Graph, dev, nil)
+		o.Rank.Stage = i
+		part, err := pass.Run(g, until, o)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := dev.AllReduce(1, l.Tensor*l.Pipeline*l.across()); err != nil {
+		priced, err := price.New(part, dev, nil)
+		if err != nil {
 			return nil, err
 		}
-		s.stages = append(s.stages, stage{r, priced})
-		m := r.Memory(lim.StepTokens, lim.Sequences)
-		m.Workspace = workspace(r.Graph, lim)
+		s.stages = append(s.stages, stage{part, priced})
+		m := MemoryOf(part, lim.StepTokens, lim.Sequences)
+		m.Workspace = workspace(part, lim)
 		if m.Fixed() > s.Memory.Fixed() {
 			cache := max(m.CacheToken, s.Memory.CacheToken)
 			s.Memory = m
@@ -111,39 +114,16 @@ func (s *Setup) Fits(sequences, tokens int) error {
 
 // Seconds is how long a step takes.
 func (s *Setup) Seconds(step *graph.Step) float64 {
-	whole, _ := s.pass(step)
+	whole, _ := s.times(step)
 	return whole
 }
 
-// pass is how long a step takes from the first stage to the last, and how long the slowest stage is busy with it, s.
-func (s *Setup) pass(step *graph.Step) (whole, slowest float64) {
+// times is how long a step takes from the first stage to the last, and how long the slowest stage is busy with it, s.
+func (s *Setup) times(step *graph.Step) (whole, slowest float64) {
 	for i := range s.stages {
-		t := s.stages[i].price.Predict(step) + s.talk(&s.stages[i], step)
+		t := s.stages[i].price.Predict(step)
 		whole += t
 		slowest = max(slowest, t)
 	}
 	return whole, slowest
-}
-
-// talk is the time of communication within a stage and to the next one, s. New has checked that the link is known.
-func (s *Setup) talk(x *stage, step *graph.Step) float64 {
-	seconds := 0.0
-	bytes := func(v *graph.Value) int64 { return int64(step.Rows(v.Rows)) * v.RowBytes() }
-	for _, v := range x.rank.Reduced {
-		t, _ := s.Device.AllReduce(bytes(v), s.Layout.Tensor)
-		seconds += t
-	}
-	for _, v := range x.rank.Gathered {
-		t, _ := s.Device.AllGather(bytes(v)*int64(s.Layout.Tensor), s.Layout.Tensor)
-		seconds += t
-	}
-	for _, e := range x.rank.Exchanged { // to the experts and back; each device of a copy has its part of the rows
-		t, _ := s.Device.AllToAll(bytes(e.Value)*int64(e.Top)/int64(s.Layout.Tensor), s.Layout.Expert)
-		seconds += 2 * t
-	}
-	if !x.rank.Last {
-		t, _ := s.Device.Send(bytes(x.rank.Graph.Output))
-		seconds += t
-	}
-	return seconds
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/pass"
 )
 
 // Training is how a model is trained, as far as memory depends on it: mixed precision with Adam, whose states are a copy of
@@ -53,21 +54,25 @@ func (t Training) Check() error {
 	return nil
 }
 
-// TrainingMemory is what a device of the layout holds. g has its activations in the type in which they are kept.
-func (l Layout) TrainingMemory(g *graph.Graph, t Training) TrainingMemory {
+// TrainingMemoryOf is what a device of the layout holds. g has its activations in the type in which they are kept.
+func TrainingMemoryOf(g *graph.Graph, l pass.Layout, t Training) (TrainingMemory, error) {
 	var most TrainingMemory
 	for s := range l.Pipeline {
-		if m := l.trainingStage(l.Rank(g, s), t); m.Total() > most.Total() {
+		part, err := pass.Partition(g, pass.Options{Layout: l, Rank: pass.Rank{Stage: s}})
+		if err != nil {
+			return most, fmt.Errorf("capacity: %w", err)
+		}
+		if m := trainingStage(part, l, t, s == l.Pipeline-1); m.Total() > most.Total() {
 			most = m
 		}
 	}
-	return most
+	return most, nil
 }
 
-func (l Layout) trainingStage(r *Rank, t Training) TrainingMemory {
+func trainingStage(g *graph.Graph, l pass.Layout, t Training, last bool) TrainingMemory {
 	var params, experts int64
-	of := expertWeights(r.Graph)
-	for _, w := range r.Graph.Weights {
+	of := expertWeights(g)
+	for _, w := range g.Weights {
 		if n := w.Numbers(); of[w] {
 			experts += n
 		} else {
@@ -78,16 +83,16 @@ func (l Layout) trainingStage(r *Rank, t Training) TrainingMemory {
 		if t.Zero < stage {
 			return each * (params + experts)
 		}
-		copies, ofExperts := int64(l.Data), int64(l.Data/l.across())
+		copies, ofExperts := int64(l.Data), int64(l.Data/l.Sources())
 		return (each*params+copies-1)/copies + (each*experts+ofExperts-1)/ofExperts
 	}
 	tokens := int64(t.Sequences) * int64(t.Length)
 	m := TrainingMemory{
 		Parameters: shared(3, paramBytes), Gradients: shared(2, gradBytes), Optimizer: shared(1, optimizerBytes),
-		Activations: tokens * kept(r.Graph, t.Recompute),
+		Activations: tokens * kept(g, t.Recompute),
 	}
-	if r.Last {
-		m.Logits = 2 * tokens * graph.F32.RowBytes(r.Graph.Output.Axis.Len())
+	if last {
+		m.Logits = 2 * tokens * graph.F32.RowBytes(g.Output.Axis.Len())
 	}
 	return m
 }
@@ -100,7 +105,6 @@ func kept(g *graph.Graph, recompute bool) int64 {
 	seen := map[*graph.Value]bool{}
 	begun := map[int]bool{}
 	for _, n := range g.Nodes {
-		layer := n.Layer
 		for _, v := range n.In {
 			if v.Cache != nil || seen[v] || !needed(n.Op) {
 				continue
@@ -108,9 +112,9 @@ func kept(g *graph.Graph, recompute bool) int64 {
 			seen[v] = true
 			bytes := v.RowBytes()
 			all += bytes
-			byLayer[layer] += bytes
-			if layer != graph.NoLayer && !begun[layer] {
-				begun[layer] = true
+			byLayer[n.Layer] += bytes
+			if n.Layer != graph.NoLayer && !begun[n.Layer] {
+				begun[n.Layer] = true
 				begins += bytes
 			}
 		}
@@ -125,10 +129,11 @@ func kept(g *graph.Graph, recompute bool) int64 {
 	return begins + most
 }
 
-// needed tells the ops whose gradient depends on their inputs. Sums and rotations by fixed angles do not.
+// needed tells the ops whose gradient depends on their inputs. Sums, rotations by fixed angles and communication do not.
 func needed(op graph.Op) bool {
 	switch op.(type) {
-	case graph.Add, graph.RoPE, graph.SelectRows, graph.Embed, graph.Angles:
+	case graph.Add, graph.RoPE, graph.SelectRows, graph.Embed, graph.Angles,
+		graph.AllReduce, graph.AllGather, graph.AllToAll, graph.Send, graph.Recv:
 		return false
 	}
 	return true

@@ -1,0 +1,158 @@
+package pass
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Layout is how a model is spread over devices. Tensor × Pipeline devices hold one replica of the model, and there are Data replicas.
+// The zero Layout is one device.
+type Layout struct {
+	Tensor   int `json:"tensor"`   // devices that share every layer (Shoeybi et al., arXiv:1909.08053)
+	Pipeline int `json:"pipeline"` // stages, each with a range of the layers
+	Data     int `json:"data"`     // replicas of the model
+	// Expert is how many devices divide the experts of a layer among them; 0 or 1: none. Up to Tensor of them are devices of one
+	// replica, which cut each expert Tensor / Expert times; more are devices of several replicas, whose rows meet at the experts
+	// (Lepikhin et al., arXiv:2006.16668).
+	Expert int `json:"expert,omitempty"`
+}
+
+// Rank is a device of a layout.
+type Rank struct {
+	Replica int // below Data
+	Stage   int // of the pipeline
+	Tensor  int // among the devices of a stage
+}
+
+// OneDevice is the layout without parallelism.
+var OneDevice = Layout{Tensor: 1, Pipeline: 1, Data: 1}
+
+// Devices is how many devices the layout takes.
+func (l Layout) Devices() int { return l.Tensor * l.Pipeline * l.Data }
+
+// String is the layout as text: "tp4 pp2 dp1", "tp1 pp1 dp8 ep8".
+func (l Layout) String() string {
+	s := fmt.Sprintf("tp%d pp%d dp%d", l.Tensor, l.Pipeline, l.Data)
+	if l.Expert > 1 {
+		s += fmt.Sprintf(" ep%d", l.Expert)
+	}
+	return s
+}
+
+// Splits reports whether one device of the layout has only a part of the model.
+func (l Layout) Splits() bool { return l.Tensor > 1 || l.Pipeline > 1 || l.Expert > 1 }
+
+// expert is among how many devices experts are divided.
+func (l Layout) expert() int { return max(l.Expert, 1) }
+
+// within is among how many devices of one replica they are.
+func (l Layout) within() int { return min(l.expert(), l.Tensor) }
+
+// Sources is how many replicas share the experts.
+func (l Layout) Sources() int { return l.expert() / l.within() }
+
+// pieces is how many devices cut an expert's weights.
+func (l Layout) pieces() int { return l.Tensor / l.within() }
+
+// stage is the pipeline stage that a layer belongs to, of so many layers.
+func (l Layout) stage(layer, layers int) int { return layer * l.Pipeline / layers }
+
+// Check says why a graph cannot be spread so; nil when it can.
+func (l Layout) Check(g *graph.Graph) error {
+	if l.Tensor < 1 || l.Pipeline < 1 || l.Data < 1 {
+		return fmt.Errorf("the layout %s has less than one device in a direction", l)
+	}
+	if n := g.Layers(); l.Pipeline > n {
+		return fmt.Errorf("%d pipeline stages for the %d layers of %s; at most one stage a layer is possible", l.Pipeline, n, g.Name)
+	}
+	if err := l.checkExperts(g); err != nil {
+		return err
+	}
+	for _, n := range g.Nodes {
+		pieces := l.Tensor
+		if _, ok := n.Op.(graph.MoE); ok {
+			pieces = l.pieces()
+		}
+		for _, w := range n.Weights {
+			if err := divides(w, pieces); err != nil {
+				return fmt.Errorf("%s: %w", w.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkExperts says why a graph's experts cannot be divided so.
+func (l Layout) checkExperts(g *graph.Graph) error {
+	if l.expert() == 1 {
+		return nil
+	}
+	if l.Tensor%l.within() != 0 || l.expert()%l.within() != 0 || l.Data%l.Sources() != 0 {
+		return fmt.Errorf("the layout %s divides experts among %d devices; those of one replica (%d) or of several whole replicas (of %d) can share them", l, l.expert(), l.Tensor, l.Data)
+	}
+	some := false
+	for _, n := range g.Nodes {
+		if o, ok := n.Op.(graph.MoE); ok {
+			some = true
+			if o.Experts%l.expert() != 0 {
+				return fmt.Errorf("the %d experts of %s cannot be divided equally among %d devices", o.Experts, g.Name, l.expert())
+			}
+		}
+	}
+	if !some {
+		return fmt.Errorf("the layout %s divides experts, and %s has none", l, g.Name)
+	}
+	return nil
+}
+
+// divides says why tensor parallelism cannot cut a weight into so many pieces. Key heads may be fewer than devices, which then hold
+// copies; a vocabulary is padded.
+func divides(w *graph.Weight, pieces int) error {
+	for _, a := range []graph.Axis{w.Out, w.In} {
+		switch {
+		case pieces == 1 || !cut(a) || a.Name == vocabulary || a.Count%pieces == 0:
+		case a.Name == keyHeads && pieces%a.Count == 0:
+		default:
+			return fmt.Errorf("%d %s cannot be divided equally among %d devices", a.Count, a.Name, pieces)
+		}
+	}
+	if in := shard(w.In, pieces); in.Len()%w.Format.Block() != 0 {
+		return fmt.Errorf("rows of %d numbers, divided among %d devices, are %d each, which do not divide into %s blocks of %d", w.In.Len(), pieces, in.Len(), w.Format, w.Format.Block())
+	}
+	return nil
+}
+
+// Axes with rules of their own.
+const (
+	keyHeads   = "kv"
+	vocabulary = "vocab"
+)
+
+// cut tells the axes that tensor parallelism divides. The residual stream (hidden) is whole on every device.
+func cut(a graph.Axis) bool {
+	return a.Name == "heads" || a.Name == keyHeads || a.Name == "ffn" || a.Name == vocabulary
+}
+
+// shard is one of so many pieces of an axis.
+func shard(a graph.Axis, pieces int) graph.Axis {
+	if pieces > 1 && cut(a) {
+		a.Count, a.Shards = (a.Count+pieces-1)/pieces, pieces
+	}
+	return a
+}
+
+// offset is the number with which piece i of so many begins.
+func offset(a graph.Axis, pieces, i int) int {
+	switch {
+	case pieces == 1 || !cut(a):
+		return 0
+	case a.Name == vocabulary: // the last piece is padded
+		return i * shard(a, pieces).Len()
+	}
+	return i * a.Count / pieces * a.Size // key heads that are fewer: the one that the piece's query heads share
+}
+
+func (r Rank) String() string {
+	return fmt.Sprintf("replica %d, stage %d, rank %d", r.Replica, r.Stage, r.Tensor)
+}

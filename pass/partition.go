@@ -1,0 +1,227 @@
+package pass
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Partition makes the graph of one device of a layout: Options.Rank of Options.Layout. Axes of heads, feed-forward blocks and the
+// vocabulary are cut into shards, experts are dealt out, and a pipeline stage has the nodes of its layers. Collective nodes go where
+// devices need what others have: an AllReduce behind products whose columns are cut, an AllGather behind the logits, an AllToAll around
+// experts that replicas share, Send and Recv between stages. On one device the graph stays as it is.
+func Partition(g *graph.Graph, o Options) (*graph.Graph, error) {
+	if !o.Layout.Splits() {
+		return g, nil
+	}
+	if err := o.Layout.Check(g); err != nil {
+		return nil, err
+	}
+	l, at := o.Layout, o.Rank
+	if at.Replica < 0 || at.Replica >= l.Data || at.Stage < 0 || at.Stage >= l.Pipeline || at.Tensor < 0 || at.Tensor >= l.Tensor {
+		return nil, fmt.Errorf("replica %d, stage %d, rank %d is none of the layout %s; each counts from 0", at.Replica, at.Stage, at.Tensor, l)
+	}
+	p := partitioner{layout: l, rank: at, graph: g}
+	p.assignStages()
+	return graph.Rewrite(g, p.visit)
+}
+
+// partitioner makes one device's graph.
+type partitioner struct {
+	layout      Layout
+	rank        Rank
+	graph       *graph.Graph
+	stages      map[*graph.Node]int
+	first, last *graph.Node    // of this stage
+	received    []*graph.Value // by this stage from the one before
+	sent        []*graph.Value // by it to the one after
+	caches      bool           // have been replaced
+}
+
+// everywhere is the stage of nodes that every stage computes for itself: those without inputs and weights, such as angles.
+const everywhere = -1
+
+// assignStages finds the stage of every node and what passes its ends. A node outside layers is in the first stage before
+// the layers and in the last one after them.
+func (p *partitioner) assignStages() {
+	p.stages = map[*graph.Node]int{}
+	at, layers := 0, p.graph.Layers()
+	for _, n := range p.graph.Nodes {
+		switch {
+		case n.Layer != graph.NoLayer:
+			at = p.layout.stage(n.Layer, layers)
+		case len(n.In) == 0 && len(n.Weights) == 0:
+			p.stages[n] = everywhere
+			continue
+		case at > 0 || p.layout.Pipeline == 1 || n.Out[0].Rows == graph.Logits:
+			at = p.layout.Pipeline - 1
+		}
+		if p.stages[n] = at; at == p.rank.Stage {
+			if p.first == nil {
+				p.first = n
+			}
+			p.last = n
+		}
+	}
+	until := p.lastReaders()
+	for _, n := range p.graph.Nodes {
+		for _, v := range n.Out {
+			made := p.stages[n]
+			if made == everywhere || v.Cache != nil {
+				continue
+			}
+			if made < p.rank.Stage && until[v] >= p.rank.Stage {
+				p.received = append(p.received, v)
+			}
+			if made <= p.rank.Stage && until[v] > p.rank.Stage {
+				p.sent = append(p.sent, v)
+			}
+		}
+	}
+}
+
+// lastReaders is the last stage in which each value is read.
+func (p *partitioner) lastReaders() map[*graph.Value]int {
+	until := map[*graph.Value]int{p.graph.Output: p.layout.Pipeline - 1, p.graph.Hidden: p.layout.Pipeline - 1}
+	for _, n := range p.graph.Nodes {
+		for _, v := range n.In {
+			until[v] = max(until[v], p.stages[n])
+		}
+	}
+	return until
+}
+
+// visit puts this device's part of a node in its place.
+func (p *partitioner) visit(r *graph.Rewriter, n *graph.Node) bool {
+	if !p.caches {
+		p.caches = true
+		for _, c := range p.graph.Caches {
+			r.ReplaceCache(c, p.cache(c))
+		}
+	}
+	stage := p.stages[n]
+	if stage == everywhere {
+		return !p.reads(n.Out)
+	}
+	if stage != p.rank.Stage {
+		return true
+	}
+	if n == p.first {
+		for _, v := range p.received {
+			recv := graph.Recv{From: p.rank.Stage - 1, Rows: v.Rows, Axis: shard(v.Axis, p.layout.Tensor), Type: v.Type}
+			r.Replace([]*graph.Value{v}, r.Add(n.At, v.Name, recv, nil, nil))
+		}
+	}
+	p.node(r, n)
+	if n == p.last && p.rank.Stage < p.layout.Pipeline-1 {
+		for _, v := range p.sent {
+			out := r.Add(n.At, v.Name+".sent", graph.Send{To: p.rank.Stage + 1}, r.Of([]*graph.Value{v}), nil)
+			r.SetOutput(out[0])
+		}
+	}
+	return true
+}
+
+// reads reports whether a node of this stage reads one of the values.
+func (p *partitioner) reads(values []*graph.Value) bool {
+	return slices.ContainsFunc(p.graph.Nodes, func(n *graph.Node) bool {
+		return p.stages[n] == p.rank.Stage && slices.ContainsFunc(n.In, func(v *graph.Value) bool { return slices.Contains(values, v) })
+	})
+}
+
+// node adds this device's part of a node, and the collectives behind it.
+func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
+	op, in, weights := n.Op, r.Of(n.In), n.Weights
+	moe, experts := op.(graph.MoE)
+	if experts {
+		op, weights = p.experts(r, moe, weights)
+		if p.layout.Sources() > 1 {
+			in[0] = r.Add(n.At, n.In[0].Name+".dispatched", p.allToAll(moe, true), []*graph.Value{in[0]}, nil)[0]
+		}
+	} else {
+		weights = p.weights(r, n)
+	}
+	if embed, ok := op.(graph.Embed); ok {
+		embed.First = offset(n.Weights[0].Out, p.layout.Tensor, p.rank.Tensor)
+		op = embed
+	}
+	out := r.Add(n.At, n.Out[0].Name, op, in, weights)
+	if experts && p.layout.Sources() > 1 {
+		rename(out[0], n.Out[0], ".routed")
+		out = r.Add(n.At, n.Out[0].Name, p.allToAll(moe, false), out, nil)
+	}
+	out = slices.Clone(out)
+	for i, v := range out {
+		if v.Partial {
+			rename(v, n.Out[i], ".partial")
+			out[i] = r.Add(n.At, n.Out[i].Name, graph.AllReduce{Ranks: p.layout.Tensor}, []*graph.Value{v}, nil)[0]
+		} else if n.Out[i] == p.graph.Output && v.Axis.Shards > 0 {
+			rename(v, n.Out[i], ".shard")
+			out[i] = r.Add(n.At, n.Out[i].Name, graph.AllGather{Ranks: p.layout.Tensor, Axis: n.Out[i].Axis}, []*graph.Value{v}, nil)[0]
+		}
+	}
+	r.Replace(n.Out, out)
+}
+
+// rename gives a value the name of another with a suffix.
+func rename(v, as *graph.Value, suffix string) { v.Name = as.Name + suffix }
+
+func (p *partitioner) allToAll(o graph.MoE, dispatch bool) graph.AllToAll {
+	return graph.AllToAll{Dispatch: dispatch, Ranks: p.layout.Expert, Top: o.Top, Split: p.layout.Tensor}
+}
+
+// weights is this device's parts of a node's weights. A bias of a product whose columns are cut is added by the first rank alone.
+func (p *partitioner) weights(r *graph.Rewriter, n *graph.Node) []*graph.Weight {
+	whole := n.Weights
+	if _, ok := n.Op.(graph.Linear); ok && p.layout.Tensor > 1 && p.rank.Tensor > 0 && cut(whole[0].In) {
+		whole = whole[:1]
+	}
+	var parts []*graph.Weight
+	for _, w := range whole {
+		parts = append(parts, part(r, w, w.Stack, 0, p.layout.Tensor, p.rank.Tensor))
+	}
+	return parts
+}
+
+// part is piece i of so many of a weight, or of the matrices of its stack from one on.
+func part(r *graph.Rewriter, w *graph.Weight, stack graph.Axis, matrix, pieces, i int) *graph.Weight {
+	to := graph.Weight{Stack: stack, Out: shard(w.Out, pieces), In: shard(w.In, pieces)}
+	if to.Stack == w.Stack && to.Out == w.Out && to.In == w.In {
+		return w
+	}
+	return r.Shard(w, to, matrix, offset(w.Out, pieces, i), offset(w.In, pieces, i))
+}
+
+// experts is the block with the experts that this device holds, each of them whole or a piece.
+func (p *partitioner) experts(r *graph.Rewriter, o graph.MoE, weights []*graph.Weight) (graph.Op, []*graph.Weight) {
+	pieces := p.layout.pieces()
+	piece := p.rank.Tensor % pieces
+	if p.layout.expert() > 1 {
+		o.Held = o.Experts / p.layout.expert()
+		o.First = (p.rank.Replica%p.layout.Sources()*p.layout.within() + p.rank.Tensor/pieces) * o.Held
+	}
+	if p.layout.Sources() > 1 {
+		o.Sources = p.layout.Sources()
+	}
+	o.NoDownBias = o.Biased && piece > 0
+	var parts []*graph.Weight
+	for _, w := range weights {
+		stack := w.Stack
+		if o.Held > 0 {
+			stack.Count, stack.Shards = o.Held, p.layout.expert()
+		}
+		parts = append(parts, part(r, w, stack, o.First, pieces, piece))
+	}
+	return o, parts
+}
+
+// cache is this device's part of a cache; nil when its layer is in another stage.
+func (p *partitioner) cache(c *graph.Cache) *graph.Cache {
+	if p.layout.stage(c.Layer, p.graph.Layers()) != p.rank.Stage {
+		return nil
+	}
+	part := *c
+	part.K, part.V = shard(c.K, p.layout.Tensor), shard(c.V, p.layout.Tensor)
+	return &part
+}

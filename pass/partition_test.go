@@ -1,0 +1,149 @@
+package pass_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/internal/testkit"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+)
+
+// small is the graph of a small model.
+func small(t *testing.T, name string) *graph.Graph {
+	t.Helper()
+	b, err := modeldir.Open(filepath.Join("../internal/check/testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestPartitionOnOneDevice: the very same graph.
+func TestPartitionOnOneDevice(t *testing.T) {
+	dirs, err := filepath.Glob("../internal/check/testdata/*/config.json")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("the small models are missing: %v", err)
+	}
+	for _, dir := range dirs {
+		g := small(t, filepath.Base(filepath.Dir(dir)))
+		text := g.String()
+		for _, l := range []pass.Layout{{}, pass.OneDevice, {Tensor: 1, Pipeline: 1, Data: 4, Expert: 1}} {
+			if part, err := pass.Partition(g, pass.Options{Layout: l}); err != nil || part.String() != text {
+				t.Errorf("%s: the graph is another on one device, %v", dir, err)
+			}
+		}
+	}
+}
+
+// TestPartitionGoldens compares the graphs of every device with testdata; UPDATE=1 go test rewrites them.
+func TestPartitionGoldens(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		l    pass.Layout
+	}{
+		{"llama-default", pass.Layout{Tensor: 2, Pipeline: 2, Data: 1}},
+		{"llama-mqa-tied-bias", pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}},
+		{"gpt2-untied", pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}},
+		{"mixtral-window", pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}},
+		{"gptoss-yarn", pass.Layout{Tensor: 2, Pipeline: 2, Data: 1, Expert: 2}},
+		{"gptoss-yarn", pass.Layout{Tensor: 2, Pipeline: 1, Data: 2, Expert: 4}},
+	} {
+		name, l := c.name, c.l
+		g := small(t, name)
+		var text strings.Builder
+		for stage := range l.Pipeline {
+			for rank := range l.Tensor {
+				for replica := range l.Sources() {
+					at := pass.Rank{Replica: replica, Stage: stage, Tensor: rank}
+					part, err := pass.Partition(g, pass.Options{Layout: l, Rank: at})
+					if err != nil {
+						t.Fatalf("%s: %v", name, err)
+					}
+					text.WriteString("# " + l.String() + ", " + at.String() + "\n" + part.String() + "\n")
+				}
+			}
+		}
+		file := filepath.Join("testdata", name+"."+strings.ReplaceAll(l.String(), " ", ".")+".txt")
+		if os.Getenv("UPDATE") != "" {
+			if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatalf("%v; UPDATE=1 go test makes it", err)
+		}
+		if d := cmp.Diff(string(want), text.String()); d != "" {
+			t.Errorf("%s differs (-golden +now):\n%s", file, d)
+		}
+	}
+}
+
+// TestPartitionRefuses: which axis, how many there are of it, and by what they do not divide.
+func TestPartitionRefuses(t *testing.T) {
+	for _, c := range []struct {
+		model string
+		o     pass.Options
+		want  string
+	}{
+		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 3, Pipeline: 1, Data: 1}}, "heads cannot be divided equally among 3 devices"},
+		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 9, Data: 1}}, "9 pipeline stages for the "},
+		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 1, Data: 1, Expert: 2}}, "divides experts, and llama has none"},
+		{"qwen3moe-ofall", pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Expert: 2}}, "divides experts among 2 devices"},
+		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}, Rank: pass.Rank{Tensor: 2}}, "rank 2 is none of the layout tp2"},
+	} {
+		if _, err := pass.Partition(small(t, c.model), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s in %s: %v; want %q", c.model, c.o.Layout, err, c.want)
+		}
+	}
+}
+
+// TestPartialSums: a summand that something reads before it is summed, and a shard where a whole row is wanted, are refused.
+func TestPartialSums(t *testing.T) {
+	hidden := graph.Axis{Name: "hidden", Count: 64, Size: 1}
+	ffn := graph.Axis{Name: "ffn", Count: 32, Size: 1, Shards: 2}
+	for want, build := range map[string]func(b *graph.Builder, up, down *graph.Value) *graph.Value{
+		"reads down, of which each device has only a summand": func(b *graph.Builder, up, down *graph.Value) *graph.Value {
+			return b.Softcap("capped", down, 30)
+		},
+		"reads down, of which each device has only a summand: an AllReduce must come before": func(b *graph.Builder, up, down *graph.Value) *graph.Value {
+			return b.Add("sum", down, down)
+		},
+		"its result down [tokens, hidden 64] is not whole on this device": func(b *graph.Builder, up, down *graph.Value) *graph.Value { return down },
+		"its result up [tokens, ffn 32 /2] is not whole on this device":   func(b *graph.Builder, up, down *graph.Value) *graph.Value { return up },
+		"up is [tokens, ffn 32 /2], one of 2 shards, and whole rows are wanted": func(b *graph.Builder, up, down *graph.Value) *graph.Value {
+			return b.RMSNorm("norm", up, b.Vector("norm", ffn), 1e-6)
+		},
+		"up is a whole sum already": func(b *graph.Builder, up, down *graph.Value) *graph.Value {
+			return b.Emit("sum", graph.AllReduce{Ranks: 2}, []*graph.Value{up})[0]
+		},
+		"is [tokens, ffn 32 /2] and weight whole takes ffn 32": func(b *graph.Builder, up, down *graph.Value) *graph.Value {
+			return b.Linear("wrong", up, b.Weight("whole", hidden, graph.Axis{Name: "ffn", Count: 32, Size: 1}), nil)
+		},
+	} {
+		b := graph.NewBuilder("test", testkit.Lookup, graph.F32, graph.F32)
+		up := b.Linear("up", b.Embed("x", b.Weight("embd", hidden, hidden), 0), b.Weight("up", ffn, hidden), nil)
+		down := b.Linear("down", up, b.Weight("down", hidden, ffn), nil)
+		if _, err := b.Finish(build(b, up, down)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+	b := graph.NewBuilder("test", testkit.Lookup, graph.F32, graph.F32)
+	up := b.Linear("up", b.Embed("x", b.Weight("embd", hidden, hidden), 0), b.Weight("up", ffn, hidden), nil)
+	down := b.Linear("down", up, b.Weight("down", hidden, ffn), nil)
+	if _, err := b.Finish(b.Softcap("capped", b.Emit("sum", graph.AllReduce{Ranks: 2}, []*graph.Value{down})[0], 30)); err != nil {
+		t.Errorf("a sum that is whole: %v", err)
+	}
+}
