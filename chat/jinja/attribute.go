@@ -93,20 +93,10 @@ func (r *render) attribute(object any, name string) (v any, found bool, err erro
 	case *List:
 		m = listMethod(name)
 	case *Tuple:
-		for i, field := range o.fields {
-			if field == name {
-				return o.items[i], true, nil
-			}
-		}
 		m = tupleMethod(name)
 	case *loopState:
 		return o.attribute(r, name)
 	case *macro:
-		v, found := o.attribute(name)
-		return v, found, nil
-	case *cycler:
-		return o.attribute(name)
-	case *joiner:
 		v, found := o.attribute(name)
 		return v, found, nil
 	case *rangeValue:
@@ -115,8 +105,6 @@ func (r *render) attribute(object any, name string) (v any, found bool, err erro
 		if o.name == "dict" && name == "fromkeys" {
 			m = dictFromKeys
 		}
-	default:
-		return numberAttribute(object, name)
 	}
 	if m == nil {
 		return nil, false, nil

@@ -115,21 +115,3 @@ func titleRune(c rune) string {
 	}
 	return string(t)
 }
-
-// casefold is s.casefold() in Python.
-func casefold(s string) string {
-	var b strings.Builder
-	for _, c := range s {
-		switch {
-		case c >= 'Ꭰ' && c <= '\u13ff' || c >= '\uab70' && c <= '\uabbf': // Cherokee folds to capitals
-			b.WriteRune(unicode.ToUpper(c))
-		case c == 'ẞ':
-			b.WriteString("ss")
-		case c == 'ı':
-			b.WriteRune(c)
-		default:
-			b.WriteString(lower(upper(string(c))))
-		}
-	}
-	return b.String()
-}

@@ -7,9 +7,10 @@
 //
 //	source ─ lexer ─► tokens ─ parser ─► nodes ─ analysis ─► nodes with variables resolved to slots ─ Render ─► text
 //
-// Values are plain Go values (see value.go). Rendering is bounded (see Limits) and can be cancelled. What is refused by
-// name, because one file of text cannot need it: include, import, extends, the filters random and urlize, and lipsum.
+// Values are plain Go values (see value.go). Rendering is bounded (see Limits) and can be cancelled. Parts of Jinja2 that
+// chat templates on the Hugging Face hub do not use are refused by name (Unsupported): blocks and other files, formatting
+// with % and format, and filters for HTML and for print (filter.go, str_method.go, parse_stmt.go list them).
 //
 // Sources: the Jinja 3.1 template designer documentation, and the Python 3.11 library reference for the methods of str,
-// list and dict, the format mini-language, printf-style formatting, json, textwrap and strftime.
+// list and dict, json and strftime.
 package jinja

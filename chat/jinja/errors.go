@@ -10,11 +10,12 @@ type Kind uint8
 
 // The kinds of Error.
 const (
-	Runtime  Kind = iota // the template did something the language does not allow: a type error, an undefined name
-	Syntax               // the source is not a template
-	Raised               // the template called raise_exception: Message is the template author's sentence
-	Security             // the sandbox forbids what the template tried
-	Limit                // a limit of Limits was reached
+	Runtime     Kind = iota // the template did something the language does not allow: a type error, an undefined name
+	Syntax                  // the source is not a template
+	Raised                  // the template called raise_exception: Message is the template author's sentence
+	Security                // the sandbox forbids what the template tried
+	Limit                   // a limit of Limits was reached
+	Unsupported             // a part of Jinja2 that chat templates do not use and that is not here
 )
 
 // Error is everything that Parse and Render return.

@@ -60,9 +60,6 @@ func (s *setStmt) exec(r *render, f *frame) (control, error) {
 	if err == nil {
 		err = s.assign.assign(r, f, v)
 	}
-	if err == nil {
-		f.context.export(f, s.export)
-	}
 	return goOn, at(s.line, err)
 }
 
@@ -81,9 +78,6 @@ func (s *setBlockStmt) exec(r *render, f *frame) (control, error) {
 	}
 	if err == nil {
 		err = s.assign.assign(r, f, v)
-	}
-	if err == nil {
-		f.context.export(f, s.export)
 	}
 	s.scope.leave(f)
 	return goOn, at(s.line, err)
@@ -117,24 +111,6 @@ func (s *withStmt) exec(r *render, f *frame) (control, error) {
 	c, err := r.exec(s.body, f)
 	s.scope.leave(f)
 	return c, err
-}
-
-func (s *autoescapeStmt) exec(r *render, f *frame) (control, error) {
-	s.scope.enter(f)
-	v, err := s.enabled.eval(r, f)
-	if err == nil && truth(v) {
-		err = fail("autoescape is not supported: a prompt is plain text, not HTML")
-	}
-	if err != nil {
-		return goOn, at(s.line, err)
-	}
-	c, err := r.exec(s.body, f)
-	s.scope.leave(f)
-	return c, err
-}
-
-func (s *otherFileStmt) exec(r *render, f *frame) (control, error) {
-	return goOn, at(s.line, fail("%s is refused: a chat template is one file and cannot read others", s.tag))
 }
 
 func (s *breakStmt) exec(*render, *frame) (control, error) { return doBreak, nil }

@@ -12,28 +12,18 @@ func filterNamed(name string) filter {
 		return filterAttr
 	case "capitalize":
 		return textFilter(name, capitalize)
-	case "center":
-		return filterCenter
 	case "d", "default":
 		return filterDefault
 	case "e", "escape":
 		return filterEscape
-	case "filesizeformat":
-		return filterFileSize
 	case "float":
 		return filterFloat
-	case "forceescape":
-		return filterForceEscape
-	case "format":
-		return filterFormat
 	case "indent":
 		return filterIndent
 	case "int":
 		return filterInt
 	case "lower":
 		return textFilter(name, lower)
-	case "pprint":
-		return filterPprint
 	case "replace":
 		return filterReplace
 	case "round":
@@ -42,27 +32,16 @@ func filterNamed(name string) filter {
 		return filterSafe
 	case "string":
 		return filterString
-	case "striptags":
-		return filterStripTags
 	case "title":
 		return textFilter(name, filterTitle)
 	case "tojson":
 		return filterToJSON
 	case "trim":
 		return filterTrim
-	case "truncate":
-		return filterTruncate
 	case "upper":
 		return textFilter(name, upper)
-	case "urlencode":
-		return filterURLEncode
-	case "wordcount":
-		return filterWordCount
-	case "wordwrap":
-		return filterWordWrap
-	case "xmlattr":
-		return filterXMLAttr
-	case "random", "urlize":
+	case "batch", "center", "filesizeformat", "forceescape", "format", "groupby", "pprint", "random", "slice", "striptags",
+		"truncate", "urlencode", "urlize", "wordcount", "wordwrap", "xmlattr":
 		return refusedFilter(name)
 	}
 	return sequenceFilterNamed(name)
@@ -71,16 +50,12 @@ func filterNamed(name string) filter {
 // sequenceFilterNamed finds a filter of sequences.
 func sequenceFilterNamed(name string) filter {
 	switch name {
-	case "batch":
-		return filterBatch
 	case "count", "length":
 		return filterLength
 	case "dictsort":
 		return filterDictSort
 	case "first":
 		return filterFirst
-	case "groupby":
-		return filterGroupBy
 	case "items":
 		return filterItems
 	case "join":
@@ -97,8 +72,6 @@ func sequenceFilterNamed(name string) filter {
 		return filterSelect(name)
 	case "reverse":
 		return filterReverse
-	case "slice":
-		return filterSlice
 	case "sort":
 		return filterSort
 	case "sum":
@@ -109,10 +82,11 @@ func sequenceFilterNamed(name string) filter {
 	return nil
 }
 
-// refusedFilter stands for a built-in that a prompt cannot sensibly use: its result is random, or HTML.
+// refusedFilter stands for a built-in filter of Jinja2 that chat templates do not use. It fails when it is applied, so that a
+// template that only names it can be rendered.
 func refusedFilter(name string) filter {
 	return func(*render, any, args) (any, error) {
-		return nil, fail("the filter '%s' is refused: a prompt must be the same text each time, and not HTML", name)
+		return nil, failKind(Unsupported, "Ridge's Jinja does not have the filter '%s'", name)
 	}
 }
 

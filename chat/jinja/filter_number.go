@@ -242,38 +242,3 @@ func roundRat(x *big.Rat) *big.Int {
 	}
 	return q
 }
-
-func filterFileSize(_ *render, value any, a args) (any, error) {
-	got, err := a.bind("filesizeformat", 0, "binary")
-	if err != nil {
-		return nil, err
-	}
-	size, ok, err := float(value)
-	if s, isText := text(value); isText {
-		size, ok = parseFloat(s)
-	}
-	if err != nil || !ok {
-		return nil, fail("filesizeformat needs a number, not %s", typeName(value))
-	}
-	base, suffix := 1000.0, "B"
-	if got[0] != missing && truth(got[0]) {
-		base, suffix = 1024, "iB"
-	}
-	switch {
-	case size == 1:
-		return "1 Byte", nil
-	case size < base:
-		return fmt.Sprintf("%d Bytes", int64(size)), nil
-	}
-	prefixes := "kMGTPEZY"
-	if suffix == "iB" {
-		prefixes = "KMGTPEZY"
-	}
-	unit := base
-	for i := range prefixes {
-		if unit *= base; size < unit || i == len(prefixes)-1 {
-			return fmt.Sprintf("%.1f %c%s", base*size/unit, prefixes[i], suffix), nil
-		}
-	}
-	return nil, nil
-}

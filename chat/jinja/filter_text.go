@@ -63,41 +63,6 @@ func filterTitle(s string) string {
 
 func isWordBreak(c rune) bool { return isSpace(c) || strings.ContainsRune("-({[<", c) }
 
-func filterCenter(r *render, value any, a args) (any, error) {
-	got, err := a.bind("center", 0, "width")
-	if err != nil {
-		return nil, err
-	}
-	width, err := integerOr(got[0], 80)
-	if err != nil {
-		return nil, err
-	}
-	s, err := r.str(value)
-	if err != nil {
-		return nil, err
-	}
-	s, err = r.pad("center", s, width, " ")
-	return like(value, s), err
-}
-
-func filterFormat(r *render, value any, a args) (any, error) {
-	s, err := r.str(value)
-	if err != nil {
-		return nil, err
-	}
-	if len(a.pos) > 0 && len(a.kw) > 0 {
-		return nil, fail("format takes positional or named arguments, not both")
-	}
-	if len(a.kw) == 0 {
-		return r.percent(s, isMarkup(value), &Tuple{items: a.pos})
-	}
-	m := NewMap()
-	for _, k := range a.kw {
-		m.Set(k.name, k.value)
-	}
-	return r.percent(s, isMarkup(value), m)
-}
-
 func filterIndent(r *render, value any, a args) (any, error) {
 	got, err := a.bind("indent", 0, "width", "first", "blank")
 	if err != nil {
@@ -109,7 +74,7 @@ func filterIndent(r *render, value any, a args) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if indent, err = r.pad("ljust", "", width, " "); err != nil {
+		if indent, err = r.spaces(width); err != nil {
 			return nil, err
 		}
 	}
@@ -136,68 +101,6 @@ func filterIndent(r *render, value any, a args) (any, error) {
 	}
 	s, err = r.join(lines, "\n")
 	return like(value, s), err
-}
-
-func filterTruncate(r *render, value any, a args) (any, error) {
-	got, err := a.bind("truncate", 0, "length", "killwords", "end", "leeway")
-	if err != nil {
-		return nil, err
-	}
-	length, err := integerOr(got[0], 255)
-	if err != nil {
-		return nil, err
-	}
-	end := "..."
-	if got[2] != missing {
-		var ok bool
-		if end, ok = text(got[2]); !ok {
-			return nil, fail("truncate needs a str as its end, not %s", typeName(got[2]))
-		}
-	}
-	if got[3] == nil {
-		got[3] = missing
-	}
-	leeway, err := integerOr(got[3], 5)
-	if err != nil {
-		return nil, err
-	}
-	keep := length - runeCount(end)
-	if keep < 0 || leeway < 0 {
-		return nil, fail("truncate needs a length of at least %d and a leeway of at least 0, got %d and %d", runeCount(end), length, leeway)
-	}
-	n, sized, err := r.length(value)
-	if err != nil {
-		return nil, err
-	}
-	s, isText := text(value)
-	switch {
-	case sized && n <= length+leeway:
-		return value, nil
-	case !isText:
-		return nil, fail("truncate needs a str, not %s", typeName(value))
-	}
-	s = runeSlice(s, 0, keep)
-	if got[1] == missing || !truth(got[1]) {
-		if i := strings.LastIndexByte(s, ' '); i >= 0 {
-			s = s[:i]
-		}
-	}
-	return r.binary("+", like(value, s), end)
-}
-
-func filterWordCount(r *render, value any, a args) (any, error) {
-	if _, err := a.bind("wordcount", 0); err != nil {
-		return nil, err
-	}
-	s, err := r.str(value)
-	n, inWord := 0, false
-	for _, c := range s {
-		if isWord(c) && !inWord {
-			n++
-		}
-		inWord = isWord(c)
-	}
-	return int64(n), err
 }
 
 func filterJoin(r *render, value any, a args) (any, error) {

@@ -7,11 +7,7 @@ type macro struct {
 }
 
 func (s *macroStmt) exec(r *render, f *frame) (control, error) {
-	m := &macro{&s.macroDef, f}
-	f.slots[s.target.ref.slot] = m
-	if s.export {
-		f.context.export(f, []export{{s.name, s.target.ref}})
-	}
+	f.slots[s.target.ref.slot] = &macro{&s.macroDef, f}
 	return goOn, nil
 }
 

@@ -57,7 +57,6 @@ type macroStmt struct {
 	macroDef
 	target *nameExpr
 	line   int
-	export bool // resolved: blocks see it too
 }
 
 // callStmt is {% call(params) callee(args) %}. Its call is nil for {% generation %}, which prints its own body.
@@ -79,8 +78,7 @@ type setStmt struct {
 	target expr
 	value  expr
 	line   int
-	assign target   // resolved
-	export []export // resolved: names that blocks see too
+	assign target // resolved
 }
 
 // setBlockStmt is {% set target | filter %} … {% endset %}; the filter may be nil.
@@ -89,9 +87,8 @@ type setBlockStmt struct {
 	filter *filterExpr
 	body   body
 	line   int
-	assign target   // resolved
-	scope  scope    // resolved
-	export []export // resolved
+	assign target // resolved
+	scope  scope  // resolved
 }
 
 type withStmt struct {
@@ -101,38 +98,6 @@ type withStmt struct {
 	assigns []target // resolved
 	scope   scope    // resolved
 	line    int
-}
-
-// blockStmt is {% block name %}: it is rendered where it stands, seeing only what the template's top level has set.
-type blockStmt struct {
-	name             string
-	body             body
-	scoped, required bool
-	line             int
-
-	// resolved
-	fn        *function
-	scope     scope
-	self      *ref
-	superName *ref
-	visible   []export // of a scoped block: the variables around it
-}
-
-// autoescapeStmt is a scope. Only autoescape false is supported: prompts are not HTML.
-type autoescapeStmt struct {
-	enabled expr
-	body    body
-	scope   scope // resolved
-	line    int
-}
-
-// otherFileStmt is an include, import, from or extends, all of which are refused when they are reached: a chat template
-// is one file.
-type otherFileStmt struct {
-	tag      string
-	template expr
-	targets  []*nameExpr
-	line     int
 }
 
 type breakStmt struct{ line int }
@@ -145,8 +110,6 @@ func (s *breakStmt) children() []node    { return nil }
 func (s *continueStmt) children() []node { return nil }
 func (s *macroStmt) children() []node    { return s.macroDef.children() }
 func (s *setStmt) children() []node      { return nodes(s.target, s.value) }
-func (s *blockStmt) children() []node    { return s.body.children() }
-
 func (s *forStmt) children() []node {
 	out := append(nodes(s.target, s.iter), s.body.children()...)
 	out = append(out, s.orElse.children()...)
@@ -191,9 +154,3 @@ func (s *withStmt) children() []node {
 	out := append(s.targets.children(), s.values.children()...)
 	return append(out, s.body.children()...)
 }
-
-func (s *autoescapeStmt) children() []node {
-	return append(nodes(s.enabled), s.body.children()...)
-}
-
-func (s *otherFileStmt) children() []node { return nodes(s.template) }

@@ -7,8 +7,8 @@ func (r *render) binary(op string, a, b any) (any, error) {
 	if isNumber(a) && isNumber(b) {
 		return arithmetic(op, a, b)
 	}
-	if s, ok := text(a); ok && op == "%" {
-		return r.percent(s, isMarkup(a), b)
+	if _, ok := text(a); ok && op == "%" {
+		return nil, failKind(Unsupported, "Ridge's Jinja does not format text with %%; join the parts with ~")
 	}
 	for _, v := range []any{a, b} {
 		if u, ok := v.(*undefined); ok {

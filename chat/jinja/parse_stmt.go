@@ -16,8 +16,6 @@ func (p *parser) statement(ends []string) (body, error) {
 		s, err = p.conditional(t.line)
 	case "set":
 		s, err = p.set(t.line)
-	case "print":
-		return p.print(t.line)
 	case "macro":
 		s, err = p.macro(t.line)
 	case "call":
@@ -34,12 +32,8 @@ func (p *parser) statement(ends []string) (body, error) {
 		s = &breakStmt{t.line}
 	case "continue":
 		s = &continueStmt{t.line}
-	case "block":
-		s, err = p.block(t.line)
-	case "autoescape":
-		s, err = p.autoescape(t.line)
-	case "include", "import", "from", "extends":
-		s, err = p.otherFile(t)
+	case "autoescape", "block", "extends", "from", "import", "include", "print":
+		return nil, &Error{Kind: Unsupported, Line: t.line, Message: "Ridge's Jinja does not have the tag '" + t.text + "'"}
 	default:
 		return nil, p.unknownTag(t, ends)
 	}
@@ -120,23 +114,6 @@ func (p *parser) set(line int) (stmt, error) {
 	return s, err
 }
 
-func (p *parser) print(line int) (body, error) {
-	var out body
-	for p.cur().kind != tokTagEnd {
-		if len(out) > 0 {
-			if err := p.expectOp(","); err != nil {
-				return nil, err
-			}
-		}
-		value, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, &printStmt{value, line})
-	}
-	return out, nil
-}
-
 func (p *parser) filterBlock(line int) (stmt, error) {
 	f, err := p.filter(nil)
 	if err != nil {
@@ -174,28 +151,4 @@ func (p *parser) with(line int) (stmt, error) {
 	var err error
 	s.body, err = p.bodyTo("endwith")
 	return s, err
-}
-
-func (p *parser) block(line int) (stmt, error) {
-	name, err := p.expect(tokName)
-	if err != nil {
-		return nil, err
-	}
-	s := &blockStmt{name: name.text, line: line}
-	s.scoped = p.skipName("scoped")
-	s.required = p.skipName("required")
-	if s.body, err = p.bodyTo("endblock"); err != nil {
-		return nil, err
-	}
-	p.skipName(s.name)
-	return s, nil
-}
-
-func (p *parser) autoescape(line int) (stmt, error) {
-	enabled, err := p.expression()
-	if err != nil {
-		return nil, err
-	}
-	b, err := p.bodyTo("endautoescape")
-	return &autoescapeStmt{enabled: enabled, body: b, line: line}, err
 }

@@ -1,19 +1,11 @@
 package jinja
 
-// resolver walks a parsed template, decides for every name which variable it is, and checks what can be checked before
-// rendering.
-type resolver struct {
-	blocks    map[string]*blockStmt
-	hasBlocks bool // top-level variables must be exported to the context
-}
-
-// place is where in a template the resolver is.
+// place is where in a template resolving is. It walks a parsed template, decides for every name which variable it is, and
+// checks what can be checked before rendering.
 type place struct {
-	*resolver
-	sym      *symbols
-	topLevel bool
-	branch   bool // in an if or a conditional expression, where an unknown filter fails only when it is reached
-	loops    int  // loops around, within the function
+	sym    *symbols
+	branch bool // in an if or a conditional expression, where an unknown filter fails only when it is reached
+	loops  int  // loops around, within the function
 }
 
 // resolve resolves the whole template, whose top level is a function too.
@@ -21,26 +13,11 @@ func resolve(t *Template) error {
 	if err := checkDepth(t.body.children(), 0); err != nil {
 		return err
 	}
-	res := &resolver{blocks: map[string]*blockStmt{}}
-	for _, n := range t.body {
-		inspect(n, func(n node) bool {
-			_, isBlock := n.(*blockStmt)
-			res.hasBlocks = res.hasBlocks || isBlock
-			return true
-		})
-	}
 	t.fn = &function{}
-	p := place{resolver: res, sym: newSymbols(t.fn, nil), topLevel: true}
-	if mentions(t.body.children(), "self")["self"] {
-		t.self = p.refTo(p.sym.declareParameter("self"))
-	}
+	p := place{sym: newSymbols(t.fn, nil)}
 	p.sym.visitAll(t.body.children())
 	t.scope = p.scope()
-	if err := p.body(t.body); err != nil {
-		return err
-	}
-	t.blocks = res.blocks
-	return nil
+	return p.body(t.body)
 }
 
 // checkDepth keeps every recursion over the nodes, here and while rendering, shallow.
@@ -71,7 +48,7 @@ func lineOf(n node) int {
 	return 0
 }
 
-// mentions tells which of names are read in list before anything there, in order, assigns them. Blocks are left out.
+// mentions tells which of names are read in list before anything there, in order, assigns them.
 func mentions(list []node, names ...string) map[string]bool {
 	open, found := map[string]bool{}, map[string]bool{}
 	for _, name := range names {
@@ -89,8 +66,7 @@ func mentions(list []node, names ...string) map[string]bool {
 					delete(open, name.name)
 				}
 			}
-			_, isBlock := n.(*blockStmt)
-			return !isBlock
+			return true
 		})
 	}
 	return found
@@ -98,7 +74,7 @@ func mentions(list []node, names ...string) map[string]bool {
 
 // inner is a scope inside this one, in the same function or in fn when that is not nil.
 func (p place) inner(fn *function) place {
-	q := place{resolver: p.resolver, loops: p.loops}
+	q := place{loops: p.loops}
 	if fn == nil {
 		fn = p.sym.fn
 	} else {
@@ -155,20 +131,6 @@ func (p place) target(e expr) (target, error) {
 		t.items = append(t.items, sub)
 	}
 	return t, nil
-}
-
-// exports lists the names that a top-level assignment sets.
-func (p place) exports(e expr) []export {
-	var out []export
-	if p.topLevel && p.hasBlocks {
-		inspect(e, func(n node) bool {
-			if name, ok := n.(*nameExpr); ok {
-				out = append(out, export{name.name, *p.refTo(p.sym.find(name.name))})
-			}
-			return true
-		})
-	}
-	return out
 }
 
 func (p place) exprs(list exprs) error {

@@ -23,7 +23,6 @@ func (p place) stmt(s stmt) error {
 		return p.setBlock(s)
 	case *macroStmt:
 		s.target.ref = *p.refTo(p.sym.find(s.name))
-		s.export = p.topLevel && p.hasBlocks
 		return p.macro(&s.macroDef, s.line)
 	case *callStmt:
 		if s.call != nil {
@@ -42,21 +41,6 @@ func (p place) stmt(s stmt) error {
 		return q.expr(s.filter)
 	case *withStmt:
 		return p.with(s)
-	case *blockStmt:
-		return p.block(s)
-	case *autoescapeStmt:
-		q := p.inner(nil)
-		q.sym.visitAll(s.children())
-		s.scope = q.scope()
-		if err := q.expr(s.enabled); err != nil {
-			return err
-		}
-		return q.body(s.body)
-	case *otherFileStmt:
-		if s.tag == "extends" && !p.topLevel {
-			return &Error{Kind: Syntax, Line: s.line, Message: "extends must stand at the top level"}
-		}
-		return p.expr(s.template)
 	case *breakStmt:
 		return p.needLoop("break", s.line)
 	case *continueStmt:
@@ -143,13 +127,7 @@ func (p place) declareTarget(e expr) {
 func (p place) loopBody(s *forStmt) error {
 	q := p.inner(s.fn)
 	q.loops++
-	scopedBlock := false
-	inspect(s, func(n node) bool {
-		b, ok := n.(*blockStmt)
-		scopedBlock = scopedBlock || ok && b.scoped
-		return true
-	})
-	if s.recursive || scopedBlock || mentions(s.body.children(), "loop")["loop"] {
+	if s.recursive || mentions(s.body.children(), "loop")["loop"] {
 		s.loopVar = q.refTo(q.sym.declareParameter("loop"))
 	}
 	q.declareTarget(s.target)
@@ -168,7 +146,6 @@ func (p place) set(s *setStmt) error {
 	}
 	var err error
 	s.assign, err = p.target(s.target)
-	s.export = p.exports(s.target)
 	return err
 }
 
@@ -186,7 +163,6 @@ func (p place) setBlock(s *setBlockStmt) error {
 	}
 	var err error
 	s.assign, err = p.target(s.target)
-	s.export = p.exports(s.target)
 	return err
 }
 

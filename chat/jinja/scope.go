@@ -4,8 +4,8 @@ package jinja
 // so a variable that is not set holds missing.
 type frame struct {
 	slots   []any
-	up      *frame       // of the function around, as it was when this one was defined
-	context *contextVars // where names are looked up that are not variables: what it was there, too
+	up      *frame // of the function around, as it was when this one was defined
+	context *Map   // the variables that the template is given
 }
 
 // missing is what an unset variable, and an argument not given, holds.
@@ -56,7 +56,7 @@ func (s *scope) enter(f *frame) {
 		case l.unset:
 			f.slots[l.slot] = missing
 		default:
-			f.slots[l.slot] = f.context.lookup(l.name)
+			f.slots[l.slot] = lookup(f.context, l.name)
 		}
 	}
 }
@@ -65,12 +65,6 @@ func (s *scope) leave(f *frame) {
 	for _, slot := range s.slots {
 		f.slots[slot] = missing
 	}
-}
-
-// export is a variable that is also put into the context, where blocks see it.
-type export struct {
-	name string
-	ref  ref
 }
 
 // target is where an assignment puts a value: into a variable, a namespace's attribute, or one by one into items.

@@ -10,12 +10,8 @@ func strMethod(name string) method {
 	switch name {
 	case "capitalize":
 		return textMethod(name, capitalize)
-	case "casefold":
-		return textMethod(name, casefold)
 	case "lower":
 		return textMethod(name, lower)
-	case "swapcase":
-		return textMethod(name, swapcase)
 	case "title":
 		return textMethod(name, title)
 	case "upper":
@@ -38,23 +34,10 @@ func strMethod(name string) method {
 		return strJoin
 	case "replace":
 		return strReplace
-	case "center", "ljust", "rjust":
-		return strPad(name)
-	case "zfill":
-		return strZfill
-	case "expandtabs":
-		return strExpandTabs
-	case "format":
-		return strFormat
-	case "format_map":
-		return strFormatMap
-	case "maketrans":
-		return strMakeTrans
-	case "translate":
-		return strTranslate
-	case "encode":
+	case "casefold", "center", "encode", "expandtabs", "format", "format_map", "ljust", "maketrans", "rjust", "swapcase",
+		"translate", "zfill":
 		return func(*render, any, args) (any, error) {
-			return nil, fail("str.encode is not supported: a template handles text, not bytes")
+			return nil, failKind(Unsupported, "Ridge's Jinja does not have str.%s", name)
 		}
 	}
 	if is := strPredicate(name); is != nil {
@@ -124,21 +107,6 @@ func title(s string) string {
 			b.WriteString(titleRune(c))
 		}
 		inWord = isCased(c)
-	}
-	return b.String()
-}
-
-func swapcase(s string) string {
-	var b strings.Builder
-	for i, c := range s {
-		switch {
-		case isUpperCase(c):
-			lowerRune(&b, s, i, c)
-		case isLowerCase(c):
-			b.WriteString(upper(string(c)))
-		default:
-			b.WriteRune(c)
-		}
 	}
 	return b.String()
 }

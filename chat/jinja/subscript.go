@@ -20,10 +20,6 @@ func (r *render) subscript(object, key any) (v any, found bool, err error) {
 		return nil, false, nil
 	case *undefined:
 		return nil, false, o.fail()
-	case *blockTable:
-		name, _ := key.(string)
-		b := o.t.blocks[name]
-		return &blockRef{b, o.context}, b != nil, nil
 	case *List:
 		n = len(o.items)
 	case *Tuple:

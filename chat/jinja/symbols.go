@@ -196,11 +196,6 @@ func (s *symbols) visit(n node) *symbols {
 		s.merge(then, elifs, orElse)
 	case *macroStmt:
 		s.store(n.name)
-	case *otherFileStmt:
-		s.visit(n.template)
-		for _, t := range n.targets {
-			s.store(t.name)
-		}
 	case *setStmt:
 		s.visit(n.value).visit(n.target)
 	case *forStmt:
@@ -215,7 +210,6 @@ func (s *symbols) visit(n node) *symbols {
 		s.visitAll(n.values.children())
 	case *setBlockStmt:
 		s.visit(n.target)
-	case *autoescapeStmt, *blockStmt:
 	default:
 		s.visitAll(n.children())
 	}

@@ -10,12 +10,10 @@ import (
 
 // Template is a parsed template. It does not change: any number of goroutines may render it.
 type Template struct {
-	name   string
-	body   body
-	fn     *function
-	scope  scope
-	self   *ref // where "self" is kept, when the template mentions it
-	blocks map[string]*blockStmt
+	name  string
+	body  body
+	fn    *function
+	scope scope
 }
 
 // Options are what a rendering may depend on besides its variables.
@@ -76,10 +74,7 @@ func (t *Template) Render(ctx context.Context, vars *Map, opts Options) (string,
 		return "", t.named(at(1, err))
 	}
 	f := newFrame(t.fn, nil)
-	f.context = &contextVars{given: vars}
-	if t.self != nil {
-		f.slots[t.self.slot] = &blockTable{t, f.context}
-	}
+	f.context = vars
 	t.scope.enter(f)
 	if _, err := r.exec(t.body, f); err != nil {
 		return "", t.named(at(1, err))
@@ -127,31 +122,10 @@ func (r *render) captured(run func() error) (string, error) {
 	return text, err
 }
 
-// contextVars are the variables a template is given, and over them those its top level sets.
-type contextVars struct {
-	set   map[string]any // made when needed
-	given *Map
-	outer *contextVars // of a scoped block
-}
-
-// lookup finds a name in the context, or else among the globals, or gives missing.
-func (c *contextVars) lookup(name string) any {
-	for ; c != nil; c = c.outer {
-		if v, ok := c.set[name]; ok {
-			return v
-		}
-		if v, ok := c.given.Get(name); ok {
-			return v
-		}
+// lookup finds a name among the variables a template is given, or else among the globals, or gives missing.
+func lookup(given *Map, name string) any {
+	if v, ok := given.Get(name); ok {
+		return v
 	}
 	return globalNamed(name)
-}
-
-func (c *contextVars) export(f *frame, list []export) {
-	for _, e := range list {
-		if c.set == nil {
-			c.set = map[string]any{}
-		}
-		c.set[e.name] = f.get(e.ref)
-	}
 }

@@ -25,7 +25,7 @@ func filterToJSON(r *render, value any, a args) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			if w.indent, err = r.pad("ljust", "", n, " "); err != nil {
+			if w.indent, err = r.spaces(n); err != nil {
 				return nil, err
 			}
 		}

@@ -12,7 +12,7 @@ import "math/big"
 //	*List, *Tuple, *Map  list, tuple, dict
 //
 // These are what a render context is made of. While rendering there are also: *undefined, *generator, *rangeValue,
-// *dictView, *namespace, *cycler, *joiner, *loopState, *macro, *boundMethod, *builtin and *blockTable.
+// *dictView, *namespace, *loopState, *macro, *boundMethod and *builtin.
 
 // Markup is text that counts as HTML. Adding a plain string to it escapes that string.
 type Markup string
@@ -26,11 +26,8 @@ func NewList(items ...any) *List { return &List{items} }
 // Append adds values at the end. Templates cannot: a list that a template sees does not change.
 func (l *List) Append(items ...any) { l.items = append(l.items, items...) }
 
-// Tuple is a tuple; fields are its names for its items when it is a named one, as groupby gives.
-type Tuple struct {
-	items  []any
-	fields []string
-}
+// Tuple is a tuple.
+type Tuple struct{ items []any }
 
 // undefined is the value of what is not there: it prints as nothing, is false, and fails when anything else is done with
 // it. The reason is its error's sentence.
@@ -89,10 +86,6 @@ func typeName(v any) string {
 		return "LoopContext"
 	case *macro:
 		return "Macro"
-	case *cycler:
-		return "Cycler"
-	case *joiner:
-		return "Joiner"
 	}
 	return "function"
 }
