@@ -56,6 +56,7 @@ var policy = []struct {
 	{"engine/grammar", []string{"engine/grammar/..."}, "the API that the engine and the library use"},
 	{"engine", []string{"graph", "compile", "price", "backend", "backend/sampling", "engine/..."}, "no model or device by name"},
 	{"internal/testkit/...", []string{"..."}, ""},
+	{"internal/device", []string{"graph", "backend/..."}, "devices by their names"},
 	{"internal/size", nil, "numbers and their text"},
 	{"internal/builtin", nil, "the embedded model file"},
 	{"internal/modeldir", []string{"quant", "weights/...", "model", "tokenizer", "chat", "internal/builtin"}, "files become nouns"},

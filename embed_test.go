@@ -26,7 +26,7 @@ func TestEmbed(t *testing.T) {
 	for _, pooling := range []string{ridge.PoolLast, ridge.PoolMean} {
 		m, ref := load(t, ridge.Options{Pooling: pooling}), load(t, ridge.Options{Pooling: pooling, Backend: "ref"})
 		small := ridge.Options{Pooling: pooling}
-		small.Engine.StepTokens = 24
+		small.StepTokens = 24
 		cut := load(t, small)
 		var all [][]float32
 		for _, text := range texts {

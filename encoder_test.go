@@ -106,7 +106,7 @@ func TestEncoderRefusals(t *testing.T) {
 		t.Errorf("a long text gave %v", err)
 	}
 	o := ridge.Options{Parallel: 1}
-	o.Engine.StepTokens = 32
+	o.StepTokens = 32
 	if small, err := ridge.Load(dir, o); err == nil || !strings.Contains(err.Error(), "an encoder computes in one step") {
 		t.Errorf("steps shorter than texts gave %v", err)
 		if err == nil {

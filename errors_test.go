@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge"
-	"github.com/ridge-llm/ridge/engine"
 )
 
 // TestErrors: what is refused or ended can be told apart with errors.Is, and says why.
 func TestErrors(t *testing.T) {
-	m, err := ridge.Load("", ridge.Options{Parallel: 1, Context: 512, Engine: engine.Options{MaxWaiting: 1}})
+	m, err := ridge.Load("", ridge.Options{Parallel: 1, Context: 512, MaxWaiting: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

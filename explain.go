@@ -33,7 +33,7 @@ func (m *Model) Explain(f *Finish) Explanation {
 			x.Parts = append(x.Parts, Part{what, d.Seconds(), d.Seconds() / max(x.Wall, 1e-9)})
 		}
 	}
-	a := &f.Account
+	a := &f.account
 	add("template and tokenizing", f.Wall-a.Sum())
 	add("queue", a.Queue)
 	for c := range price.Causes {

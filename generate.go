@@ -30,7 +30,7 @@ type Finish struct {
 	Prefill time.Duration  // until the first token
 	Decode  time.Duration  // from the first token to the last
 	Wall    time.Duration  // from the call to the end
-	Account engine.Account // where it went
+	account engine.Account // where it went; see Model.Explain
 }
 
 // Generate continues a text. The tokens that the model expects before a text are added.
@@ -177,7 +177,7 @@ func (a *answer) done(f engine.Final) {
 		a.queue.put(Piece{}, public(f.Err))
 		return
 	}
-	finish := &Finish{Reason: f.Reason, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Output: f.Output, Wall: time.Since(a.started), Account: f.Account}
+	finish := &Finish{Reason: f.Reason, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Output: f.Output, Wall: time.Since(a.started), account: f.Account}
 	if !a.first.IsZero() {
 		finish.Prefill, finish.Decode = a.first.Sub(a.started), a.last.Sub(a.first)
 	}

@@ -51,7 +51,7 @@ func (b Budget) check() error {
 }
 
 // bytes is what the budget comes to on a device where so many bytes of weights will be; -1 when it sets no bound.
-func (b Budget) bytes(dev backend.Device, weights int64) (int64, error) {
+func (b Budget) bytes(dev backend.Device, weights, reserved int64) (int64, error) {
 	if b.Bytes > 0 {
 		return b.Bytes, nil
 	}
@@ -62,9 +62,9 @@ func (b Budget) bytes(dev backend.Device, weights int64) (int64, error) {
 		}
 		return -1, nil
 	}
-	free, total, err := m.Memory()
+	free, total, err := unreserved(m, reserved)
 	if err != nil {
-		return 0, fmt.Errorf("ridge: %w", err)
+		return 0, err
 	}
 	if b.Total > 0 {
 		left := int64(b.Total*float64(total)) - (total - free) - weights - slack
@@ -85,8 +85,20 @@ func (b Budget) bytes(dev backend.Device, weights int64) (int64, error) {
 	return max(0, int64(part*float64(free-weights))), nil
 }
 
+// unreserved is how much of a device's memory is free when so many bytes are promised to other models of the process, which may not have
+// touched theirs yet, and how much there is in all.
+func unreserved(m backend.MemoryInfo, reserved int64) (free, total int64, err error) {
+	if free, total, err = m.Memory(); err != nil {
+		return 0, 0, fmt.Errorf("ridge: %w", err)
+	}
+	if reserved > 0 {
+		free = min(free, total-reserved)
+	}
+	return free, total, nil
+}
+
 // setPages gives the cache its size: what the budget allows. It refuses a budget that does not hold one request.
-func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Graph) error {
+func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Graph, reserved int64) error {
 	var page, weights int64
 	for _, c := range g.Caches {
 		page += lim.PageBytes(c)
@@ -101,10 +113,10 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Grap
 	if err := o.setSwapPages(lim, dev, page); err != nil {
 		return err
 	}
-	if err := roomFor(g, weights, dev); err != nil {
+	if err := roomFor(g, weights, dev, reserved); err != nil {
 		return err
 	}
-	budget, err := o.KV.bytes(dev, weights)
+	budget, err := o.KV.bytes(dev, weights, reserved)
 	if err != nil || budget < 0 {
 		return err
 	}
@@ -133,14 +145,14 @@ var smaller = []quant.Format{quant.Q8_0, quant.Q4_0}
 
 // roomFor refuses a model whose weights do not fit in what is free of the device's memory, and says in what format they would, with
 // a tenth to spare for the cache.
-func roomFor(g *graph.Graph, weights int64, dev backend.Device) error {
+func roomFor(g *graph.Graph, weights int64, dev backend.Device, reserved int64) error {
 	m, ok := dev.(backend.MemoryInfo)
 	if !ok {
 		return nil
 	}
-	free, total, err := m.Memory()
+	free, total, err := unreserved(m, reserved)
 	if err != nil {
-		return fmt.Errorf("ridge: %w", err)
+		return err
 	}
 	if weights < free {
 		return nil

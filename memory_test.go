@@ -66,7 +66,7 @@ func TestSetPages(t *testing.T) {
 				Weights: []*graph.Weight{{Out: axis(512), In: axis(512), Format: quant.F32}},
 			}
 			lim := backend.Limits{Seqs: 4, PageSize: 16, SeqPages: 64}
-			err := Options{KV: c.budget}.setPages(&lim, c.dev, g)
+			err := Options{KV: c.budget}.setPages(&lim, c.dev, g, 0)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Fatalf("%v; it should say %q", err, c.err)
@@ -85,12 +85,12 @@ func TestSetPages(t *testing.T) {
 		lim := backend.Limits{Seqs: 4, PageSize: 16, SeqPages: 64}
 		g := &graph.Graph{Caches: []*graph.Cache{{K: axis(32), V: axis(32), Type: graph.F32}}}
 		o := Options{Swap: swap}
-		err := cmp.Or(o.check(), o.setPages(&lim, swapper{}, g))
+		err := cmp.Or(o.check(), o.setPages(&lim, swapper{}, g, 0))
 		if want == "" && (err != nil || lim.SwapPages != 256) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("Swap %d: %d pages, %v", swap, lim.SwapPages, err)
 		}
 	}
-	if err := (Options{Swap: 1 << 20}).setPages(&backend.Limits{PageSize: 16}, unmetered{}, &graph.Graph{Caches: []*graph.Cache{{K: axis(32), Type: graph.F32}}}); err == nil {
+	if err := (Options{Swap: 1 << 20}).setPages(&backend.Limits{PageSize: 16}, unmetered{}, &graph.Graph{Caches: []*graph.Cache{{K: axis(32), Type: graph.F32}}}, 0); err == nil {
 		t.Error("a device that cannot swap was given swap space")
 	}
 	for _, b := range []Budget{{Bytes: 5, Part: 0.5}, {Bytes: -1}, {Part: 1.1}, {Total: -0.1}} {

@@ -7,11 +7,8 @@ import (
 	"github.com/ridge-llm/ridge/price"
 )
 
-// profile is what pricing knows of the device: what was given, what ridge calibrate kept, or a guess, which steps correct.
-func (o Options) profile(dev backend.Device) *price.Profile {
-	if o.Profile != nil {
-		return o.Profile
-	}
+// profileOf is what pricing knows of a device: what ridge calibrate kept, or a guess, which steps correct.
+func profileOf(dev backend.Device) *price.Profile {
 	if p, err := calibrate.Cached(dev); p != nil && err == nil {
 		return p
 	}

@@ -30,7 +30,10 @@ import (
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/grammar/language"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/internal/simulate"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
@@ -39,46 +42,50 @@ import (
 
 // Model is a loaded model with its engine.
 type Model struct {
-	name      string
-	dir       *modeldir.Dir
-	device    backend.Device
-	engine    *engine.Engine
-	settings  engine.Options // of engine
-	price     *price.Model   // nil: steps cannot be priced
-	tokenizer *tokenizer.Tokenizer
-	template  *chat.Template // nil: the model brings none
-	advice    modeldir.Generation
-	ends      []int32
-	context   int
-	limits    backend.Limits
-	memory    compile.Memory
-	pooling   string                             // one of the Pool constants
-	width     int                                // of an embedding
-	head      *modeldir.Head                     // of a model that compares texts; nil: there is none
-	segments  int                                // that an encoder tells apart
-	languages func() (*language.Compiler, error) // made when first asked for
-	closing   sync.Once
-	closed    error
+	name        string
+	dir         *modeldir.Dir
+	device      backend.Device
+	engine      *engine.Engine
+	price       *price.Model // nil: steps cannot be priced
+	tokenizer   *tokenizer.Tokenizer
+	template    *chat.Template // nil: the model brings none
+	advice      modeldir.Generation
+	ends        []int32
+	context     int
+	limits      backend.Limits
+	memory      compile.Memory
+	pooling     string                             // one of the Pool constants
+	width       int                                // of an embedding
+	head        *modeldir.Head                     // of a model that compares texts; nil: there is none
+	segments    int                                // that an encoder tells apart
+	languages   func() (*language.Compiler, error) // made when first asked for
+	recording   *simulate.Writer                   // nil: there is none
+	runtime     *Runtime
+	reserved    int64 // bytes of the device that the Runtime has promised the model
+	ownsRuntime bool
+	closing     sync.Once
+	closed      error
 
 	quantization string // Options.Quantization
 }
 
 // Load opens a GGUF file or a Hugging Face directory and starts an engine on it. An empty path is the built-in model,
 // which knows small stories and the vocabulary of LLM inference.
+//
+// The model has the device to itself; see Runtime for several that share one.
 func Load(path string, o Options) (*Model, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	b, err := open(path)
+	r, err := NewRuntime(RuntimeOptions{Threads: o.Threads})
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{name: b.Name, dir: b}
-	m.languages = sync.OnceValues(m.newLanguages)
-	if err := m.start(o); err != nil {
-		m.Close()
-		return nil, err
+	m, err := r.load(path, o)
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
+	m.ownsRuntime = true
 	return m, nil
 }
 
@@ -118,11 +125,11 @@ const prefaultedAhead = 1 << 30
 
 // compile makes the model's graph a program of the chosen device and starts an engine on it.
 func (m *Model) compile(o Options) error {
-	cache, err := o.CacheType()
+	cache, err := device.CacheType(o.Backend, o.Cache)
 	if err != nil {
 		return err
 	}
-	if m.device, err = o.Device(); err != nil {
+	if m.device, err = m.runtime.devices.Open(o.device()); err != nil {
 		return err
 	}
 	info := m.device.Info()
@@ -144,12 +151,7 @@ func (m *Model) compile(o Options) error {
 	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights}); err != nil {
 		return err
 	}
-	lim := o.limits(m.dir.Model.Config.Context, m.dir.Model.Config.Encoder)
-	if err := o.setPages(&lim, m.device, g); err != nil {
-		return err
-	}
-	m.context, m.limits = lim.SeqPages*lim.PageSize, lim
-	prog, err := compile.Compile(g, m.device, m.dir, lim)
+	prog, err := m.place(o, g)
 	if err != nil {
 		return err
 	}
@@ -157,23 +159,53 @@ func (m *Model) compile(o Options) error {
 		prog.Warm()
 		prog.PrefaultAhead(prefaultedAhead)
 	}
-	m.memory, m.width = prog.Memory(), prog.HiddenWidth()
-	profile := o.profile(m.device)
+	m.width = prog.HiddenWidth()
+	return m.startEngine(o, prog)
+}
+
+// place compiles the graph, with as many pages of the cache as the options and the other models of the Runtime allow.
+func (m *Model) place(o Options, g *graph.Graph) (prog *compile.Program, err error) {
+	m.reserved, err = m.runtime.place(m.device.Info().Name, func(reserved int64) (int64, error) {
+		lim := o.limits(m.dir.Model.Config.Context, m.dir.Model.Config.Encoder)
+		if err := o.setPages(&lim, m.device, g, reserved); err != nil {
+			return 0, err
+		}
+		m.context, m.limits = lim.SeqPages*lim.PageSize, lim
+		if prog, err = compile.Compile(g, m.device, m.dir, lim); err != nil {
+			return 0, err
+		}
+		m.memory = prog.Memory()
+		return m.memory.Weights + m.memory.Caches + m.memory.Arena, nil
+	})
+	return prog, err
+}
+
+// startEngine starts the engine, which owns the program from then on.
+func (m *Model) startEngine(o Options, prog *compile.Program) error {
+	profile := profileOf(m.device)
 	joined, err := prog.Joined()
 	if err != nil {
 		prog.Close()
 		return err
 	}
-	if m.price, err = price.New(prog.Graph, profile, joined); err == nil && o.Engine.Predictor == nil {
-		o.Engine.Predictor = pricing{m.price}
+	settings := o.engine()
+	if m.price, err = price.New(prog.Graph, profile, joined); err == nil {
+		settings.Predictor = pricing{m.price}
 	}
 	var page int64
 	for group := range prog.Groups() {
 		page += prog.PageBytes(group)
 	}
-	o.Engine.SwapPage = time.Duration(1e9 * profile.Swap(page))
-	m.settings = o.Engine
-	m.engine, err = engine.New(prog, o.Engine)
+	settings.SwapPage = time.Duration(1e9 * profile.Swap(page))
+	if o.Record != nil {
+		m.recording = simulate.NewWriter(o.Record)
+		settings.Recorder = m.recording
+		if err := m.recording.Begin(simulate.NewHeader(m.name, m.Vocab(), m.limits, settings)); err != nil {
+			prog.Close()
+			return err
+		}
+	}
+	m.engine, err = engine.New(prog, settings)
 	return err
 }
 
@@ -185,12 +217,6 @@ func (m *Model) Context() int { return m.context }
 
 // Parallel is how many requests run at once.
 func (m *Model) Parallel() int { return m.limits.Seqs }
-
-// Limits is the largest step that the model was compiled for, and the pages of its cache.
-func (m *Model) Limits() backend.Limits { return m.limits }
-
-// EngineOptions are the engine's settings, with what loading has filled in.
-func (m *Model) EngineOptions() engine.Options { return m.settings }
 
 // Vocab is how many tokens the model knows: the width of a row of logits.
 func (m *Model) Vocab() int { return m.dir.Model.Config.Vocab }
@@ -233,12 +259,6 @@ func (m *Model) Style() chat.Style {
 // CanCallTools reports whether the model's chat template shows it the tools of a request.
 func (m *Model) CanCallTools() bool { return m.template != nil && m.template.ShowsTools() }
 
-// Stats is what the engine has done and what it is at.
-func (m *Model) Stats() engine.Stats { return m.engine.Stats() }
-
-// Steps is the engine's latest steps, at most n, each with what had been predicted; the last of all is at the end.
-func (m *Model) Steps(n int) []engine.Step { return m.engine.Steps(n) }
-
 // Err is why the model takes no requests now; nil while it does.
 func (m *Model) Err() error { return public(m.engine.Err()) }
 
@@ -248,16 +268,26 @@ func (m *Model) Drain(ctx context.Context) error { return m.engine.Drain(ctx) }
 // Wait waits until the model answers no more: nil is returned after Close, and else what broke, such as a device.
 func (m *Model) Wait() error { return m.engine.Wait() }
 
-// Close stops the engine, ending unfinished requests with ErrClosed, and unmaps the model. A second Close does nothing.
+// Close stops the engine, ending unfinished requests with ErrClosed, and unmaps the model. A second Close does nothing. The error is what
+// could not be closed, or why Options.Record is not complete.
 func (m *Model) Close() error {
 	m.closing.Do(func() {
 		if m.engine != nil {
 			m.engine.Close()
 		}
+		if m.recording != nil {
+			m.closed = m.recording.Close()
+		}
+		name := ""
 		if m.device != nil {
-			m.closed = m.device.Close()
+			name = m.device.Info().Name
+			m.closed = errors.Join(m.closed, m.device.Close())
 		}
 		m.closed = errors.Join(m.closed, m.dir.Close())
+		m.runtime.leave(name, m.reserved)
+		if m.ownsRuntime {
+			m.closed = errors.Join(m.closed, m.runtime.Close())
+		}
 	})
 	return m.closed
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -26,14 +27,27 @@ const keptSteps = 512
 type history struct {
 	mu    sync.Mutex
 	steps [keptSteps]Step
-	made  int // of all time
+	made  int          // of all time
+	told  []func(Step) // of each step, by the engine's goroutine
 }
 
 func (h *history) put(s Step) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.steps[h.made%keptSteps] = s
 	h.made++
+	told := h.told
+	h.mu.Unlock()
+	for _, f := range told {
+		f(s)
+	}
+}
+
+// OnStep has f called with every step from now on as it ends. The engine waits for it.
+func (e *Engine) OnStep(f func(Step)) {
+	h := &e.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told = append(slices.Clip(h.told), f)
 }
 
 // Steps is the latest steps, at most n, the last of all at the end.

@@ -2,13 +2,11 @@ package server_test
 
 import (
 	"sync"
-	"time"
 
-	"github.com/ridge-llm/ridge/engine"
-	"github.com/ridge-llm/ridge/engine/sched"
+	"github.com/ridge-llm/ridge"
 )
 
-// brake is a Recorder that holds the engine still after some steps, until it is let go: a request that runs then is under way as
+// brake holds a model's engine still after some steps, until it is let go: a request that runs then is under way as
 // long as a test needs it, however fast or loaded the machine is.
 type brake struct {
 	turn  *sync.Cond
@@ -28,7 +26,8 @@ func (b *brake) hold(after int) {
 	b.turn.Broadcast()
 }
 
-func (b *brake) Stepped(time.Duration) {
+// step is for Model.OnStep.
+func (b *brake) step(ridge.Step) {
 	b.turn.L.Lock()
 	defer b.turn.L.Unlock()
 	for b.after == 0 {
@@ -36,9 +35,3 @@ func (b *brake) Stepped(time.Duration) {
 	}
 	b.after = max(b.after-1, -1)
 }
-
-func (b *brake) Admitted(int64, time.Duration, *engine.Request) {}
-func (b *brake) Left(int64)                                     {}
-func (b *brake) Priced(float64)                                 {}
-func (b *brake) Scheduled(*sched.Schedule)                      {}
-func (b *brake) Output(int64, engine.StepOutput)                {}

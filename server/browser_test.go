@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge"
-	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/server"
 )
 
@@ -17,7 +16,8 @@ func TestBrowser(t *testing.T) {
 		t.Skip("starting a browser takes seconds")
 	}
 	held := newBrake(-1)
-	h, _ := start(t, ridge.Options{Engine: engine.Options{Recorder: held}}, server.Options{})
+	h, m := start(t, ridge.Options{}, server.Options{})
+	m.OnStep(held.step)
 	t.Cleanup(held.release)
 	b := newBrowser(t)
 	b.scheme("light")

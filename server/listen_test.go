@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge"
-	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/server"
 )
 
@@ -75,10 +74,11 @@ func (s *listening) until(t *testing.T, status int) string {
 // it has, takes nothing new, and returns.
 func TestServe(t *testing.T) {
 	hold := newBrake(20)
-	m, err := ridge.Load("", ridge.Options{Engine: engine.Options{Recorder: hold}})
+	m, err := ridge.Load("", ridge.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.OnStep(hold.step)
 	defer m.Close()
 	defer hold.release()
 	loaded := make(chan struct{})

@@ -3,11 +3,11 @@ package server
 import (
 	"cmp"
 	"embed"
+	"github.com/ridge-llm/ridge"
 	"net/http"
 	"strconv"
 	"strings"
 
-	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/server/api"
 )
 
@@ -45,10 +45,10 @@ func (s *Server) steps(_ http.ResponseWriter, r *http.Request) (any, error) {
 // defaultSteps is how many steps are told of unless more or fewer are asked for.
 const defaultSteps = 100
 
-// stats is GET /stats: engine.Stats as JSON, times in nanoseconds, for the page's view of the engine.
+// stats is GET /stats: ridge.Stats as JSON, times in nanoseconds, for the page's view of the engine.
 func (s *Server) stats(http.ResponseWriter, *http.Request) (any, error) {
 	return struct {
 		Model string
-		engine.Stats
+		ridge.Stats
 	}{s.Service.Name, s.Stats()}, nil
 }

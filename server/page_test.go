@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge"
-	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/server"
 )
 
@@ -70,7 +69,7 @@ func TestSteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var list struct{ Steps []engine.Step }
+		var list struct{ Steps []ridge.Step }
 		err = json.NewDecoder(r.Body).Decode(&list)
 		r.Body.Close()
 		if err != nil || len(list.Steps) != want || (r.StatusCode == 200) != (want > 0) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge"
-	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/server"
 )
 
@@ -273,7 +272,8 @@ func TestKeyAndHeaders(t *testing.T) {
 func TestDisconnect(t *testing.T) {
 	hold := newBrake(20)
 	defer hold.release()
-	h, m := start(t, ridge.Options{Engine: engine.Options{Recorder: hold}}, server.Options{})
+	h, m := start(t, ridge.Options{}, server.Options{})
+	m.OnStep(hold.step)
 	ctx, cancel := context.WithCancel(context.Background())
 	r, _ := http.NewRequestWithContext(ctx, "POST", h.URL+"/v1/completions", strings.NewReader(`{"prompt": "Once", "max_tokens": 2000, "ignore_eos": true, "stream": true, "n": 3}`))
 	a, err := http.DefaultClient.Do(r)
@@ -300,7 +300,8 @@ func TestDisconnect(t *testing.T) {
 func TestBusy(t *testing.T) {
 	hold := newBrake(5)
 	defer hold.release()
-	h, m := start(t, ridge.Options{Parallel: 1, Engine: engine.Options{MaxWaiting: 1, Recorder: hold}}, server.Options{})
+	h, m := start(t, ridge.Options{Parallel: 1, MaxWaiting: 1}, server.Options{})
+	m.OnStep(hold.step)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for i := range 2 {

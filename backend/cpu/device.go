@@ -22,6 +22,7 @@ type Device struct {
 	alone  bool // products round and sum in one way however many rows there are
 	vec    vec.Ops
 	pool   *pool
+	shares bool // the pool is another device's, which closes it
 	batch  *backend.Batch
 	list   []backend.Launch
 	wait   []bool          // before which of them there is a barrier
@@ -71,6 +72,13 @@ func New(o Options) (*Device, error) {
 	d := &Device{tier: tier, alone: o.Deterministic, found: found, pool: newPool(tier, threads, found)}
 	d.start()
 	return d, nil
+}
+
+// Share is a second device on the same threads, for another model: their steps run one after the other. It must be closed before d.
+func (d *Device) Share(deterministic bool) *Device {
+	s := &Device{tier: d.tier, alone: deterministic, found: d.found, pool: d.pool, shares: true}
+	s.start()
+	return s
 }
 
 // start chooses the arithmetic and makes the function that a step runs.
@@ -212,7 +220,9 @@ func (d *Device) Copy(dst, src backend.Buffer) error {
 
 // Close implements backend.Device.
 func (d *Device) Close() error {
-	d.pool.close()
+	if !d.shares {
+		d.pool.close()
+	}
 	var all []error
 	for _, m := range d.owned {
 		all = append(all, m.free())

@@ -169,9 +169,7 @@ func (d *Device) settle() {
 	}
 	clear(d.fresh[len(fresh):])
 	if d.fresh = fresh; len(fresh) == 0 {
-		for _, w := range d.pool.workers {
-			w.buffer = nil
-		}
+		d.pool.dropBuffers()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
@@ -14,6 +15,7 @@ import (
 // pool.
 type pool struct {
 	workers []*worker
+	mu      sync.Mutex // held while a job runs: devices that share the pool run one job after the other
 	job     func(*worker)
 	start   gate // passed once per run, by all workers
 	step    gate // passed between launches and by kernels of several phases
@@ -83,6 +85,8 @@ func (w *worker) serve() {
 // run lets every worker do job and returns when all are done. If job panics in one of them, whichever it is, the others
 // leave it at the next barrier and run panics, with a *failure; the pool can be used again.
 func (p *pool) run(job func(*worker)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.job = job
 	p.workers[0].bind()
 	p.start.wait(p.workers[0])
@@ -91,6 +95,15 @@ func (p *pool) run(job func(*worker)) {
 	if f := p.failure.Swap(nil); f != nil {
 		p.step.repair()
 		panic(f)
+	}
+}
+
+// dropBuffers frees what packed weights passed through. A device that shares the pool and still needs them gets new ones.
+func (p *pool) dropBuffers() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.workers {
+		w.buffer = nil
 	}
 }
 

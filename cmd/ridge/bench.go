@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/bench/throughput"
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/internal/convert"
+	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/pass"
 )
@@ -24,7 +25,9 @@ import (
 // benchFlags say what to measure.
 type benchFlags struct {
 	model, shape, number string
-	device               ridge.Options
+	device               device.Options
+	kvType, quantization string
+	chunk                int // tokens of a step at most; 0: the backend's own
 	threads              []int
 	prompts, decodes     []int
 	depths, batches      []int
@@ -81,15 +84,15 @@ ridge calibrate has run, what the price of the steps predicts.
 	fl.StringVar(&f.shape, "shape", "", "measure random weights in this shape instead; ridge dummy --list names them")
 	fl.StringVar(&f.number, "type", "Q4_0", "number format of --shape's matrices")
 	fl.StringVar(&f.device.Backend, "backend", "", "where to compute: cpu or cuda (cuda:1 is the second GPU); default cpu")
-	fl.StringVar(&f.device.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU)")
-	addQuantization(fl, &f.device.Quantization)
+	fl.StringVar(&f.kvType, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU)")
+	addQuantization(fl, &f.quantization)
 	addInts(fl, &f.threads, "threads", "t", []int{0}, "CPU threads; 0: as many as this process may use")
 	addInts(fl, &f.prompts, "prompt", "p", []int{512}, "lengths of prompts to read; 0: none")
 	addInts(fl, &f.decodes, "decode", "n", []int{128}, "numbers of tokens to decode; 0: none")
 	addInts(fl, &f.depths, "depth", "d", []int{0}, "tokens in the cache before")
 	addInts(fl, &f.batches, "batch", "b", []int{1}, "sequences that decode together")
 	fl.IntVarP(&f.runs, "runs", "r", 3, "runs of each test, after one that does not count")
-	fl.IntVar(&f.device.Engine.StepTokens, "chunk", 0, "most tokens of a step; 0: what ridge serve starts with, 512 on the CPU and 2048 on a GPU")
+	fl.IntVar(&f.chunk, "chunk", 0, "most tokens of a step; 0: what ridge serve starts with, 512 on the CPU and 2048 on a GPU")
 	fl.BoolVar(&f.ops, "ops", false, "time each kernel of a step")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
 	return cmd
@@ -137,8 +140,8 @@ func (f *benchFlags) check() error {
 		return fmt.Errorf("--batch has %d; 1 or more is possible", n)
 	case f.runs < 1:
 		return fmt.Errorf("--runs is %d; 1 or more is possible", f.runs)
-	case f.device.Engine.StepTokens < 0:
-		return fmt.Errorf("--chunk is %d; 0 or more is possible", f.device.Engine.StepTokens)
+	case f.chunk < 0:
+		return fmt.Errorf("--chunk is %d; 0 or more is possible", f.chunk)
 	case len(f.prompts)+len(f.decodes) == 0:
 		return errors.New("--prompt 0 and --decode 0 leave nothing to measure")
 	}
@@ -192,7 +195,7 @@ func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
 	}
 	defer b.Close()
 	f.device.Threads = threads
-	dev, err := f.device.Device()
+	dev, err := device.Open(f.device)
 	if err != nil {
 		return nil, err
 	}
@@ -230,15 +233,15 @@ func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
 
 // bench compiles the model for the largest test.
 func (f *benchFlags) bench(b *modeldir.Dir, dev backend.Device) (*throughput.Runner, error) {
-	cache, err := f.device.CacheType()
+	cache, err := device.CacheType(f.device.Backend, f.kvType)
 	if err != nil {
 		return nil, err
 	}
-	weights, err := pass.OnLoadFormat(f.device.Quantization, dev.Info().Act)
+	weights, err := pass.OnLoadFormat(f.quantization, dev.Info().Act)
 	if err != nil {
 		return nil, fmt.Errorf("--quantization: %w", err)
 	}
-	o := throughput.Options{Cache: cache, Weights: weights, Batch: slices.Max(f.batches), Chunk: min(f.device.StepTokens(), slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
+	o := throughput.Options{Cache: cache, Weights: weights, Batch: slices.Max(f.batches), Chunk: min(cmp.Or(f.chunk, device.StepTokens(f.device.Backend)), slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
 	o.Tokens = slices.Max(f.depths) + slices.Max(slices.Concat(f.prompts, f.decodes))
 	if trained := b.Model.Config.Context; o.Tokens > trained {
 		return nil, fmt.Errorf("the tests need sequences of %d tokens, and model %s was made for %d", o.Tokens, b.Name, trained)

@@ -11,14 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/internal/calibrate"
+	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/price"
 )
 
 func calibrateCommand() *cobra.Command {
-	var o ridge.Options
+	var o device.Options
 	var asJSON, scored bool
 	var path string
 	cmd := &cobra.Command{
@@ -38,7 +38,7 @@ too, every step that was scored.`,
 		Example: "  ridge calibrate\n  ridge calibrate --json > here.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dev, err := o.Device()
+			dev, err := device.Open(o)
 			if err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ too, every step that was scored.`,
 			return printProfile(cmd.OutOrStdout(), p)
 		},
 	}
-	addDevice(cmd, &o)
+	addDevice(cmd, &o.Backend, &o.Threads, &o.Deterministic)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the profile as JSON")
 	cmd.Flags().BoolVar(&scored, "score", false, "afterwards time steps of a model and say how far predictions were off")
 	cmd.Flags().StringVarP(&path, "model", "m", "", "with --score, the model: GGUF file or Hugging Face directory; default: the built-in one")

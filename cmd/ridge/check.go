@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/check"
+	"github.com/ridge-llm/ridge/internal/device"
 )
 
 func checkCommand() *cobra.Command {
-	var device ridge.Options
+	var o device.Options
 	var chunk int
 	var golden string
 	var asJSON bool
@@ -34,7 +34,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
   ridge check model-f32.gguf --golden path/to/hf-model`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := device.Device()
+			d, err := device.Open(o)
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 			return err
 		},
 	}
-	addDevice(cmd, &device)
+	addDevice(cmd, &o.Backend, &o.Threads, &o.Deterministic)
 	cmd.Flags().StringVar(&golden, "golden", "", "directory of golden.safetensors or golden.json; default: the model's")
 	cmd.Flags().IntVar(&chunk, "chunk", 0, "compute prompts in chunks of this many tokens; 0: whole")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/backend/cuda"
+	"github.com/ridge-llm/ridge/internal/device"
 )
 
 // deviceRow is what devices prints of one device: what it is, or why it cannot be used.
@@ -65,7 +65,7 @@ func gpuNames() []string {
 
 // describeDevice opens a device to see whether it works.
 func describeDevice(name string) deviceRow {
-	d, err := ridge.Options{Backend: name}.Device()
+	d, err := device.Open(device.Options{Backend: name})
 	if err != nil {
 		return deviceRow{Backend: name, Problem: strings.TrimPrefix(err.Error(), "cuda: ")}
 	}

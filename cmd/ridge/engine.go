@@ -15,16 +15,16 @@ import (
 
 // addEngine adds the settings of an engine that serves many.
 func addEngine(cmd *cobra.Command, o *ridge.Options) {
-	fl, e := cmd.Flags(), &o.Engine
+	fl := cmd.Flags()
 	fl.IntVar(&o.Parallel, "max-num-seqs", 0, "requests that run at once; 0: 8; --parallel is the same")
 	alias(fl, "parallel", "max-num-seqs")
-	fl.IntVar(&e.MaxWaiting, "max-waiting", 0, "requests that wait at most, more get 429; 0: 4096")
-	fl.IntVar(&e.StepTokens, "max-num-batched-tokens", 0, "tokens in a step; 0: 512, on a GPU 2048")
-	fl.DurationVar(&e.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms: they are read in chunks of the size that this allows; 0: chunks as large as a step")
-	addPolicy(fl, &e.Policy, sched.FCFS)
-	fl.DurationVar(&e.AgingBound, "aging-bound", 0, "how long --policy longest-prefix may let a request wait for others with more in the cache; 0: 10s")
-	fl.Float64Var(&e.WaitingServedRatio, "waiting-served-ratio", 0, "let requests wait until there are so many times as many as are running, for a while: answers are interrupted less often; 0: never")
-	fl.StringVar(&e.Index, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")
+	fl.IntVar(&o.MaxWaiting, "max-waiting", 0, "requests that wait at most, more get 429; 0: 4096")
+	fl.IntVar(&o.StepTokens, "max-num-batched-tokens", 0, "tokens in a step; 0: 512, on a GPU 2048")
+	fl.DurationVar(&o.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms: they are read in chunks of the size that this allows; 0: chunks as large as a step")
+	addPolicy(fl, (*sched.Policy)(&o.Policy), sched.FCFS)
+	fl.DurationVar(&o.AgingBound, "aging-bound", 0, "how long --policy longest-prefix may let a request wait for others with more in the cache; 0: 10s")
+	fl.Float64Var(&o.WaitingServedRatio, "waiting-served-ratio", 0, "let requests wait until there are so many times as many as are running, for a while: answers are interrupted less often; 0: never")
+	fl.StringVar(&o.PrefixIndex, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")
 	fl.Var((*budgetFlag)(&o.KV), "kv-memory", "memory for keys and values, as 4GiB or as 50% of what is free beside the weights; default: enough for --max-num-seqs requests of the whole context, but no more than 90%")
 	fl.Var((*swapFlag)(&o.Swap), "swap-space", "GiB of host memory to which requests move their keys and values when others need the pages, if that is priced below computing them again; 0: never. On a CPU it is the same memory, and a larger --kv-memory does more good")
 	fl.Var((*shareFlag)(&o.KV.Total), "gpu-memory-utilization", "part of the device's memory for weights, activations and cache together, above 0 and up to 1, in place of --kv-memory")

@@ -21,7 +21,7 @@ type modelFlags struct {
 
 func (f *modelFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.path, "model", "m", "", "GGUF file, Hugging Face directory, or ORG/REPO[:QUANT] on the hub; default: the built-in model")
-	addDevice(cmd, &f.options)
+	addDevice(cmd, &f.options.Backend, &f.options.Threads, &f.options.Deterministic)
 	cmd.Flags().IntVarP(&f.options.Context, "ctx", "c", 0, "longest prompt and answer together, in tokens; 0: the model's own, 8192 at most")
 	cmd.Flags().StringVar(&f.options.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU); --kv-cache-dtype is the same")
 	alias(cmd.Flags(), "kv-cache-dtype", "kv-type")

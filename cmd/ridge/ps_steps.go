@@ -4,19 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/ridge-llm/ridge"
 	"io"
 	"net/url"
 	"strconv"
 	"text/tabwriter"
 	"time"
-
-	"github.com/ridge-llm/ridge/engine"
 )
 
 // askSteps asks a server of Ridge's for its latest steps.
-func askSteps(ctx context.Context, server string, n int) ([]engine.Step, error) {
+func askSteps(ctx context.Context, server string, n int) ([]ridge.Step, error) {
 	var list struct {
-		Steps []engine.Step `json:"steps"`
+		Steps []ridge.Step `json:"steps"`
 	}
 	err := askServer(ctx, server, "/steps?n="+url.QueryEscape(strconv.Itoa(n)), &list)
 	return list.Steps, err
@@ -35,7 +34,7 @@ func showSteps(ctx context.Context, out io.Writer, server string, n int, asJSON 
 }
 
 // printSteps writes steps as a table: what each was, what it was predicted to take, what it took, and how far that is off.
-func printSteps(out io.Writer, steps []engine.Step) error {
+func printSteps(out io.Writer, steps []ridge.Step) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "AT\tREQUESTS\tTOKENS\tCACHE ROWS\tPREDICTED\tACTUAL\tOFF\tHOST\t")
 	for _, s := range steps {

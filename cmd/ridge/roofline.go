@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
 )
@@ -24,7 +24,7 @@ type rooflineFlags struct {
 	asJSON  bool
 	noChart bool
 	measure bool
-	options ridge.Options // of the device to measure on
+	options device.Options // of the device to measure on
 }
 
 // rooflineSetting is what a pair of steps, one that decodes and one that reads a prompt, is priced with.

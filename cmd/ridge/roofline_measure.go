@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/bench/throughput"
+	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/pass"
 )
 
@@ -14,7 +14,7 @@ import (
 const measureRuns = 9
 
 // measure times every operation of the setting's two steps on this machine and prices the program that was timed.
-func (r *rooflineReport) measure(arg string, s *rooflineSetting, o ridge.Options) error {
+func (r *rooflineReport) measure(arg string, s *rooflineSetting, o device.Options) error {
 	if err := s.shape.parse(); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (r *rooflineReport) measure(arg string, s *rooflineSetting, o ridge.Options
 	if longest := s.context + max(s.prompt, 1); longest > b.Model.Config.Context {
 		return fmt.Errorf("--context %d and --prompt %d make sequences of %d tokens, and model %s was made for %d", s.context, s.prompt, longest, b.Name, b.Model.Config.Context)
 	}
-	dev, err := o.Device()
+	dev, err := device.Open(o)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ridge-llm/ridge/internal/simulate"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/server/store"
 )
@@ -97,7 +96,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if f.server.Store, err = f.openStore(); err != nil {
 		return err
 	}
-	recording, stop, err := f.recorder()
+	stop, err := f.openRecord()
 	if err != nil {
 		return err
 	}
@@ -118,14 +117,13 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		if err != nil {
 			return nil, err
 		}
-		if recording != nil {
-			if err := recording.Begin(simulate.NewHeader(m.Name(), m.Vocab(), m.Limits(), m.EngineOptions())); err != nil {
-				m.Close()
-				return nil, err
+		s := server.New(m, f.server)
+		u := func() {
+			s.Close()
+			if err := m.Close(); err != nil {
+				f.server.Log.Error("the model was not closed cleanly", "error", err)
 			}
 		}
-		s := server.New(m, f.server)
-		u := func() { s.Close(); m.Close() }
 		unload.Store(&u)
 		weights := ""
 		if q := m.Quantization(); q != "" {
@@ -157,19 +155,18 @@ func (f *serveFlags) openStore() (*store.Store, error) {
 	return store.Open(f.dataDir)
 }
 
-// recorder is what writes the file of --record, nil without one; stop completes it.
-func (f *serveFlags) recorder() (w *simulate.Writer, stop func(), err error) {
+// openRecord opens the file of --record, if there is one; stop closes it, after the model.
+func (f *serveFlags) openRecord() (stop func(), err error) {
 	if f.record == "" {
-		return nil, func() {}, nil
+		return func() {}, nil
 	}
 	file, err := os.OpenFile(f.record, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--record: %w", err)
+		return nil, fmt.Errorf("--record: %w", err)
 	}
-	w = simulate.NewWriter(file)
-	f.model.options.Engine.Recorder = w
-	return w, func() {
-		if err := errors.Join(w.Close(), file.Close()); err != nil {
+	f.model.options.Record = file
+	return func() {
+		if err := file.Close(); err != nil {
 			f.server.Log.Error("the recording is not complete", "file", f.record, "error", err)
 		}
 	}, nil

@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/internal/calibrate"
+	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/loadgen"
 	"github.com/ridge-llm/ridge/internal/simulate"
 	"github.com/ridge-llm/ridge/internal/trace"
@@ -256,17 +256,17 @@ func (f *simulateFlags) setSwap(lim *backend.Limits, p *price.Profile, page int6
 }
 
 // profileNamed is a published device, the profile in a file, or what was measured of this machine.
-func profileNamed(name string) (*price.Profile, error) { return profileOn(name, ridge.Options{}) }
+func profileNamed(name string) (*price.Profile, error) { return profileOn(name, device.Options{}) }
 
 // profileOn is profileNamed, where this machine is the device that the options choose.
-func profileOn(name string, o ridge.Options) (*price.Profile, error) {
+func profileOn(name string, o device.Options) (*price.Profile, error) {
 	switch {
 	case strings.HasSuffix(name, ".json"):
 		return price.ReadProfile(name)
 	case name != "here":
 		return price.Device(name)
 	}
-	dev, err := o.Device()
+	dev, err := device.Open(o)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ridge-llm/ridge"
-	"github.com/ridge-llm/ridge/engine"
 )
 
 // metrics are the server's figures, under the names that vLLM gives them (its docs, "Production Metrics"), so that
@@ -43,6 +42,10 @@ func newMetrics(m *ridge.Model, name string) *metrics {
 			Name: "vllm:request_success_total", Help: "Answers finished.", ConstLabels: labels}, []string{"finished_reason"}),
 	}
 	r.MustRegister(x.success)
+	tokens := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "vllm:iteration_tokens_total", Help: "Tokens that a step of the engine computed.", ConstLabels: labels, Buckets: prometheus.ExponentialBuckets(1, 2, 15)})
+	r.MustRegister(tokens)
+	m.OnStep(func(s ridge.Step) { tokens.Observe(float64(s.Tokens)) })
 	for _, g := range engineFigures {
 		get := func() float64 { return g.value(m.Stats()) }
 		if g.counter {
@@ -66,26 +69,26 @@ func newMetrics(m *ridge.Model, name string) *metrics {
 var engineFigures = []struct {
 	name, help string
 	counter    bool
-	value      func(engine.Stats) float64
+	value      func(ridge.Stats) float64
 }{
-	{"vllm:num_requests_running", "Requests running.", false, func(s engine.Stats) float64 { return float64(s.Running) }},
-	{"vllm:num_requests_waiting", "Requests waiting.", false, func(s engine.Stats) float64 { return float64(s.Waiting) }},
-	{"vllm:kv_cache_usage_perc", "Part of the cache that running requests hold, 0 to 1.", false, func(s engine.Stats) float64 { return float64(s.PagesUsed) / float64(s.Pages) }},
-	{"vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.", true, func(s engine.Stats) float64 { return float64(s.Queried) }},
-	{"vllm:prefix_cache_hits_total", "Prompt tokens found in the cache.", true, func(s engine.Stats) float64 { return float64(s.Found) }},
-	{"vllm:num_preemptions_total", "Requests that had to give up their pages.", true, func(s engine.Stats) float64 { return float64(s.Preemptions) }},
-	{"vllm:num_requests_swapped", "Requests whose pages are in host memory.", false, func(s engine.Stats) float64 { return float64(s.Swapped) }},
-	{"vllm:cpu_cache_usage_perc", "Part of the swap space that such requests hold, 0 to 1.", false, func(s engine.Stats) float64 { return float64(s.HostUsed) / float64(max(s.HostPages, 1)) }},
-	{"ridge_preemptions_swapped_total", "Preemptions by moving pages to host memory.", true, func(s engine.Stats) float64 { return float64(s.Swaps) }},
-	{"ridge_preemptions_recomputed_total", "Preemptions by computing again.", true, func(s engine.Stats) float64 { return float64(s.Preemptions - s.Swaps) }},
-	{"ridge_swapped_out_pages_total", "Pages moved to host memory.", true, func(s engine.Stats) float64 { return float64(s.SwappedOut) }},
-	{"ridge_swapped_in_pages_total", "Pages moved back from host memory.", true, func(s engine.Stats) float64 { return float64(s.SwappedIn) }},
-	{"ridge_steps_total", "Steps of the engine.", true, func(s engine.Stats) float64 { return float64(s.Steps) }},
-	{"ridge_step_tokens_total", "Tokens that steps computed.", true, func(s engine.Stats) float64 { return float64(s.Computed) }},
-	{"ridge_step_seconds", "Time of a step, averaged over those of late.", false, func(s engine.Stats) float64 { return s.StepTime.Seconds() }},
-	{"ridge_device_busy_ratio", "Part of that time in which the device was at work, 0 to 1.", false, func(s engine.Stats) float64 { return s.Busy() }},
-	{"ridge_backlog_tokens", "Tokens to compute before all waiting requests have a first token.", false, func(s engine.Stats) float64 { return float64(s.Backlog) }},
-	{"ridge_idle_pages", "Pages kept only because their tokens may be asked for again.", false, func(s engine.Stats) float64 { return float64(s.PagesIdle) }},
+	{"vllm:num_requests_running", "Requests running.", false, func(s ridge.Stats) float64 { return float64(s.Running) }},
+	{"vllm:num_requests_waiting", "Requests waiting.", false, func(s ridge.Stats) float64 { return float64(s.Waiting) }},
+	{"vllm:kv_cache_usage_perc", "Part of the cache that running requests hold, 0 to 1.", false, func(s ridge.Stats) float64 { return float64(s.PagesUsed) / float64(s.Pages) }},
+	{"vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.", true, func(s ridge.Stats) float64 { return float64(s.Queried) }},
+	{"vllm:prefix_cache_hits_total", "Prompt tokens found in the cache.", true, func(s ridge.Stats) float64 { return float64(s.Found) }},
+	{"vllm:num_preemptions_total", "Requests that had to give up their pages.", true, func(s ridge.Stats) float64 { return float64(s.Preemptions) }},
+	{"vllm:num_requests_swapped", "Requests whose pages are in host memory.", false, func(s ridge.Stats) float64 { return float64(s.Swapped) }},
+	{"vllm:cpu_cache_usage_perc", "Part of the swap space that such requests hold, 0 to 1.", false, func(s ridge.Stats) float64 { return float64(s.HostUsed) / float64(max(s.HostPages, 1)) }},
+	{"ridge_preemptions_swapped_total", "Preemptions by moving pages to host memory.", true, func(s ridge.Stats) float64 { return float64(s.Swaps) }},
+	{"ridge_preemptions_recomputed_total", "Preemptions by computing again.", true, func(s ridge.Stats) float64 { return float64(s.Preemptions - s.Swaps) }},
+	{"ridge_swapped_out_pages_total", "Pages moved to host memory.", true, func(s ridge.Stats) float64 { return float64(s.SwappedOut) }},
+	{"ridge_swapped_in_pages_total", "Pages moved back from host memory.", true, func(s ridge.Stats) float64 { return float64(s.SwappedIn) }},
+	{"ridge_steps_total", "Steps of the engine.", true, func(s ridge.Stats) float64 { return float64(s.Steps) }},
+	{"ridge_step_tokens_total", "Tokens that steps computed.", true, func(s ridge.Stats) float64 { return float64(s.Computed) }},
+	{"ridge_step_seconds", "Time of a step, averaged over those of late.", false, func(s ridge.Stats) float64 { return s.StepTime.Seconds() }},
+	{"ridge_device_busy_ratio", "Part of that time in which the device was at work, 0 to 1.", false, func(s ridge.Stats) float64 { return s.Busy() }},
+	{"ridge_backlog_tokens", "Tokens to compute before all waiting requests have a first token.", false, func(s ridge.Stats) float64 { return float64(s.Backlog) }},
+	{"ridge_idle_pages", "Pages kept only because their tokens may be asked for again.", false, func(s ridge.Stats) float64 { return float64(s.PagesIdle) }},
 }
 
 // priceFigures say how good predictions of steps are.

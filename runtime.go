@@ -1,0 +1,107 @@
+package ridge
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/ridge-llm/ridge/internal/device"
+)
+
+// Runtime is what the models of one process share: the threads of the CPU, whose steps run one after the other, the GPUs, and the memory of
+// both: what one model has been promised is not free for the next. Models are loaded and closed in any order, by any goroutine.
+type Runtime struct {
+	devices *device.Shared
+	placing sync.Mutex // held while a model divides memory that others want too
+
+	mu       sync.Mutex
+	reserved map[string]int64 // bytes promised to models, by the device's name
+	models   int              // loaded, or being loaded
+	closed   bool
+}
+
+// RuntimeOptions says what a Runtime may use. The zero value is a good choice.
+type RuntimeOptions struct {
+	Threads int // CPU threads; 0: as many as the process may use
+}
+
+// NewRuntime opens nothing yet: a device is opened when the first model asks for it.
+func NewRuntime(o RuntimeOptions) (*Runtime, error) {
+	if err := (Options{Threads: o.Threads}).check(); err != nil {
+		return nil, err
+	}
+	return &Runtime{devices: device.NewShared(o.Threads), reserved: map[string]int64{}}, nil
+}
+
+// Load is the package's Load, on the devices and in the memory of the Runtime. Options.Threads must be 0: the Runtime has chosen.
+func (r *Runtime) Load(path string, o Options) (*Model, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if o.Threads != 0 {
+		return nil, errors.New("ridge: Threads is set in the Options of a model that shares a Runtime; set it in RuntimeOptions")
+	}
+	return r.load(path, o)
+}
+
+// load is Load with options that have been checked.
+func (r *Runtime) load(path string, o Options) (*Model, error) {
+	b, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.enter(); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	m := &Model{name: b.Name, dir: b, runtime: r}
+	m.languages = sync.OnceValues(m.newLanguages)
+	if err := m.start(o); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// Close ends the threads. It refuses while models are loaded.
+func (r *Runtime) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.models > 0 {
+		return errors.New("ridge: the Runtime has models that are not closed; close them first")
+	}
+	r.closed = true
+	return r.devices.Close()
+}
+
+// enter counts a model that is about to be loaded; leave takes it back.
+func (r *Runtime) enter() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return errors.New("ridge: the Runtime is closed")
+	}
+	r.models++
+	return nil
+}
+
+// leave gives back what a model was promised on a device.
+func (r *Runtime) leave(name string, bytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.models--
+	r.reserved[name] -= bytes
+}
+
+// place has f load a model's numbers on a device where so many bytes are promised to other models, and notes how many more there are then. One
+// model at a time: two that are loaded together must not both find the same memory free.
+func (r *Runtime) place(name string, f func(reserved int64) (bytes int64, err error)) (int64, error) {
+	r.placing.Lock()
+	defer r.placing.Unlock()
+	r.mu.Lock()
+	reserved := r.reserved[name]
+	r.mu.Unlock()
+	n, err := f(reserved)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reserved[name] += n
+	return n, err
+}
