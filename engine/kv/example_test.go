@@ -8,7 +8,7 @@ import (
 
 // Two requests of one step whose prompts begin alike. The second finds what the first is about to compute.
 func Example() {
-	pool, err := kv.New(8, 4, kv.Radix) // 8 pages of 4 tokens
+	m, err := kv.New(kv.Options{PageSize: 4, Groups: []kv.Group{{Pages: 8}}, Index: kv.Radix}) // 8 pages of 4 tokens
 	if err != nil {
 		panic(err)
 	}
@@ -18,29 +18,29 @@ func Example() {
 	var slots []int32
 	for i, tokens := range prompts {
 		seq := &seqs[i]
-		cached := pool.Open(seq, 0, tokens)
+		cached := m.Open(seq, 0, tokens)
 		n := len(tokens) - cached
 		var ok bool
-		if copies, ok = pool.Append(seq, n, copies); !ok {
+		if copies, ok = m.Append(seq, n, copies); !ok {
 			panic("the plan counts pages: this cannot be")
 		}
-		pool.Publish(seq, tokens)
-		slots = pool.Slots(slots[:0], seq, n)
-		fmt.Println("cached", cached, "table", seq.Table(), "slots", slots)
+		m.Publish(seq, tokens)
+		slots = m.Slots(slots[:0], seq, 0, n)
+		fmt.Println("cached", cached, "table", m.Table(nil, seq, 0), "slots", slots)
 	}
 
 	var second kv.Seq // a second answer to the first prompt
-	pool.Fork(&second, &seqs[0])
-	copies, _ = pool.Append(&second, 1, copies)
-	fmt.Println("fork", second.Table(), "copies", copies)
+	m.Fork(&second, &seqs[0])
+	copies, _ = m.Append(&second, 1, copies)
+	fmt.Println("fork", m.Table(nil, &second, 0), "copies", copies)
 
 	for _, seq := range []*kv.Seq{&seqs[0], &seqs[1], &second} {
-		pool.Free(seq)
+		m.Free(seq)
 	}
-	fmt.Println("available", pool.Available(), "of", pool.Pages(), "idle", pool.Idle())
+	fmt.Println("available", m.Available()[0], "of", m.Total()[0], "idle", m.Idle()[0])
 	// Output:
 	// cached 0 table [0 1 2] slots [0 1 2 3 4 5 6 7 8]
 	// cached 8 table [0 1 3] slots [12 13]
-	// fork [0 1 4] copies [{2 4}]
+	// fork [0 1 4] copies [{0 2 4}]
 	// available 8 of 8 idle 2
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-func newPool(t testing.TB, pages int, index func(int, int) Index) *Pool {
+func newManager(t testing.TB, pages int, index func(int, int) Index) *Manager {
 	t.Helper()
-	p, err := New(pages, 16, index)
+	p, err := New(Options{PageSize: 16, Groups: []Group{{Pages: pages}}, Index: index})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,11 +29,11 @@ func text(id, same, n int) []int32 {
 }
 
 // compute takes a new sequence through its whole prompt and says how much of it was found.
-func compute(t testing.TB, p *Pool, s *Seq, salt uint64, tokens []int32) int {
+func compute(t testing.TB, p *Manager, s *Seq, salt uint64, tokens []int32) int {
 	t.Helper()
 	found := p.Open(s, salt, tokens)
 	if _, ok := p.Append(s, len(tokens)-found, nil); !ok {
-		t.Fatalf("no room for %d tokens in %d pages", len(tokens)-found, p.Available())
+		t.Fatalf("no room for %d tokens in %v pages", len(tokens)-found, p.Available())
 	}
 	p.Publish(s, tokens)
 	return found
@@ -42,7 +42,7 @@ func compute(t testing.TB, p *Pool, s *Seq, salt uint64, tokens []int32) int {
 func TestPrefixReuse(t *testing.T) {
 	for _, index := range indexes[:2] {
 		t.Run(index.name, func(t *testing.T) {
-			p := newPool(t, 64, index.make)
+			p := newManager(t, 64, index.make)
 			var a, b, c, d, e Seq
 			steps := []struct {
 				what   string
@@ -76,15 +76,15 @@ func TestPrefixReuse(t *testing.T) {
 func TestEviction(t *testing.T) {
 	for _, index := range indexes[:2] {
 		t.Run(index.name, func(t *testing.T) {
-			p := newPool(t, 12, index.make)
+			p := newManager(t, 12, index.make)
 			var held, old, recent, big Seq
 			compute(t, p, &held, 0, text(1, 16, 48))   // 3 pages
 			compute(t, p, &old, 0, text(2, 16, 64))    // 3 more
 			compute(t, p, &recent, 0, text(3, 16, 64)) // 3 more
 			p.Free(&old)
 			p.Free(&recent)
-			if p.Available() != 9 || p.Idle() != 6 {
-				t.Fatalf("%d pages available, %d idle; want 9 and 6", p.Available(), p.Idle())
+			if p.Available()[0] != 9 || p.Idle()[0] != 6 {
+				t.Fatalf("%d pages available, %d idle; want 9 and 6", p.Available()[0], p.Idle()[0])
 			}
 			compute(t, p, &big, 9, text(4, 0, 5*16)) // 3 free pages, 2 evicted
 			for id, want := range map[int]int{1: 48, 2: 32, 3: 64} {
@@ -109,7 +109,7 @@ func TestEviction(t *testing.T) {
 // once, though each step gives each of them a chunk.
 func TestSharedPromptIsComputedOnce(t *testing.T) {
 	for _, index := range indexes[:2] {
-		p := newPool(t, 400, index.make)
+		p := newManager(t, 400, index.make)
 		const same, whole, chunk = 320, 330, 64
 		computed := 0
 		seqs := make([]Seq, 8)
@@ -158,12 +158,12 @@ func TestHashIsNeverTrusted(t *testing.T) {
 }
 
 func TestForkCopiesOnWrite(t *testing.T) {
-	p := newPool(t, 8, Radix)
+	p := newManager(t, 8, Radix)
 	var parent, child Seq
 	compute(t, p, &parent, 0, text(1, 0, 20))
 	p.Fork(&child, &parent)
-	if p.Need(&child, 1) != 1 || p.Available() != 6 {
-		t.Fatalf("the fork needs %d pages of %d", p.Need(&child, 1), p.Available())
+	if p.Need(&child, 1)[0] != 1 || p.Available()[0] != 6 {
+		t.Fatalf("the fork needs %v pages of %v", p.Need(&child, 1), p.Available())
 	}
 	copies, _ := p.Append(&child, 1, nil)
 	if want := []Copy{{From: 1, To: 2}}; !slices.Equal(copies, want) {
@@ -172,7 +172,7 @@ func TestForkCopiesOnWrite(t *testing.T) {
 	if copies, _ = p.Append(&parent, 1, nil); len(copies) != 0 {
 		t.Errorf("the parent, alone on its last page now, copies %v", copies)
 	}
-	if got, want := p.Slots(nil, &child, 1), int32(2*16+4); got[0] != want {
+	if got, want := p.Slots(nil, &child, 0, 1), int32(2*16+4); got[0] != want {
 		t.Errorf("the child's token goes to slot %d, want %d", got[0], want)
 	}
 	if err := p.Check(&parent, &child); err != nil {
@@ -181,15 +181,26 @@ func TestForkCopiesOnWrite(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, size := range [][2]int{{0, 16}, {-1, 16}, {16, 0}, {1 << 28, 16}, {math.MaxInt, math.MaxInt}} {
-		if _, err := New(size[0], size[1], Radix); err == nil || !strings.Contains(err.Error(), "kv: a cache of") {
-			t.Errorf("New(%d, %d): %v, want an error", size[0], size[1], err)
+	for want, o := range map[string]Options{
+		"a cache of 0 pages":              {PageSize: 16, Groups: []Group{{}}},
+		"a cache of -1 pages":             {PageSize: 16, Groups: []Group{{Pages: -1}}},
+		"of 0 tokens":                     {Groups: []Group{{Pages: 16}}},
+		"slots must fit 32 bits":          {PageSize: 16, Groups: []Group{{Pages: 1 << 28}}},
+		"with a window of -1":             {PageSize: 16, Groups: []Group{{Pages: 4}, {Pages: 4, Window: -1}}},
+		"0 cache groups; 1 to 4":          {PageSize: 16},
+		"5 cache groups; 1 to 4":          {PageSize: 16, Groups: make([]Group, 5)},
+		"a slack of -2 tokens; 0 or more": {PageSize: 16, Groups: []Group{{Pages: 4}}, Slack: -2},
+		"a cache of 9223372036854775807":  {PageSize: math.MaxInt, Groups: []Group{{Pages: math.MaxInt}}},
+	} {
+		o.Index = Radix
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; it should say %q", err, want)
 		}
 	}
 }
 
 // conversation is one request's life among others: it finds the system prompt, adds its own, answers, leaves.
-func conversation(t testing.TB, p *Pool, s *Seq, tokens []int32, copies []Copy) {
+func conversation(t testing.TB, p *Manager, s *Seq, tokens []int32, copies []Copy) {
 	n := len(tokens) - p.Open(s, 0, tokens)
 	for step := range 40 {
 		if step > 0 {
@@ -206,7 +217,7 @@ func conversation(t testing.TB, p *Pool, s *Seq, tokens []int32, copies []Copy) 
 
 func TestNoAllocations(t *testing.T) {
 	for _, index := range indexes {
-		p := newPool(t, 64, index.make)
+		p := newManager(t, 64, index.make)
 		var s Seq
 		id, copies := 0, make([]Copy, 0, 4)
 		tokens := text(0, 100, 300)
@@ -229,7 +240,7 @@ func TestNoAllocations(t *testing.T) {
 func BenchmarkConversation(b *testing.B) {
 	for _, index := range indexes {
 		b.Run(index.name, func(b *testing.B) {
-			p := newPool(b, 4096, index.make)
+			p := newManager(b, 4096, index.make)
 			var s Seq
 			id, copies := 0, make([]Copy, 0, 4)
 			tokens := text(0, 100, 300)
@@ -248,7 +259,7 @@ func BenchmarkConversation(b *testing.B) {
 func BenchmarkMatch(b *testing.B) {
 	for _, index := range indexes[:2] {
 		b.Run(index.name, func(b *testing.B) {
-			p := newPool(b, 1024, index.make)
+			p := newManager(b, 1024, index.make)
 			var s Seq
 			tokens := text(1, 0, 4097)
 			compute(b, p, &s, 0, tokens)

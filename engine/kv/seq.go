@@ -1,120 +1,235 @@
 package kv
 
-// Seq is one sequence's table of pages. The zero Seq is empty and ready; its memory is reused after Free.
+// Seq is one sequence's tables of pages. The zero Seq is empty and ready; its memory is reused after Free.
 type Seq struct {
-	pages     []int32
-	length    int    // tokens that have a slot
-	settled   int    // tokens that had one before the last Append: the step now planned does not write these
-	published int    // pages[:published] are in the index
-	salt      uint64 // who may share them
+	tables  []table // of each group
+	nodes   []int32 // of the index, that its first pages are attached to
+	length  int     // tokens that have a slot
+	settled int     // tokens that had one before the last Append: the step now planned does not write these
+	salt    uint64  // only sequences of equal salt share
+}
+
+// table is a sequence's pages in one group, in order of its tokens. Those before first have been given back.
+type table struct {
+	pages []int32
+	first int
 }
 
 // Len is the number of tokens that have a slot: computed, or to be computed by the step that is being planned.
 func (s *Seq) Len() int { return s.length }
 
-// Table is the sequence's pages, in order of position. It is valid, and must not be changed, until the next operation.
-func (s *Seq) Table() []int32 { return s.pages }
-
-// Need is the number of pages that Append would take for n more tokens. It is at most one too many if another
-// sequence that shares the last page lets go of it first.
-func (p *Pool) Need(s *Seq, n int) int {
-	need := p.PagesFor(s.length+n) - len(s.pages)
-	if n > 0 && p.tailShared(s) {
-		need++
+// Pages is the length of the sequence's tables.
+func (s *Seq) Pages() int {
+	if len(s.tables) == 0 {
+		return 0
 	}
-	return need
+	return len(s.tables[0].pages)
 }
 
-// tailShared reports whether the next token goes to a page that others see: it has to be copied first.
-func (p *Pool) tailShared(s *Seq) bool {
-	return s.length%p.pageSize != 0 && p.shared(s.pages[len(s.pages)-1])
+// open gives an empty sequence its tables.
+func (m *Manager) open(s *Seq) {
+	for len(s.tables) < len(m.groups) {
+		s.tables = append(s.tables, table{})
+	}
 }
 
-// Append gives the next n tokens their slots. If the first of them goes to a page that another sequence or the index
-// also sees, the sequence gets a page of its own instead and the copy to make is appended to copies. If there are too
-// few pages it changes nothing and returns false.
-func (p *Pool) Append(s *Seq, n int, copies []Copy) ([]Copy, bool) {
-	if p.Need(s, n) > p.Available() {
-		return copies, false
+// Table appends the sequence's pages in a group to dst, in order of its tokens. In place of pages that were given back stands the
+// first that is held: it is a page of the sequence's own, and what is in it has no part in any result; see backend.Table.
+func (m *Manager) Table(dst []int32, s *Seq, group int) []int32 {
+	t := &s.tables[group]
+	at := len(dst)
+	dst = append(dst, t.pages...)
+	for i := range t.first {
+		dst[at+i] = t.pages[t.first]
 	}
-	if n > 0 && p.tailShared(s) {
-		last := len(s.pages) - 1
-		old, own := s.pages[last], p.take()
-		copies = append(copies, Copy{From: old, To: own})
-		s.pages[last] = own
-		s.published = min(s.published, last)
-		p.release(old)
-	}
-	s.settled = s.length
-	s.length += n
-	for range p.PagesFor(s.length) - len(s.pages) {
-		s.pages = append(s.pages, p.take())
-	}
-	return copies, true
+	return dst
 }
 
-// Slots appends the cache rows of the sequence's last n tokens to dst.
-func (p *Pool) Slots(dst []int32, s *Seq, n int) []int32 {
+// Slots appends the cache rows of the sequence's last n tokens in a group to dst.
+func (m *Manager) Slots(dst []int32, s *Seq, group, n int) []int32 {
+	pages := s.tables[group].pages
 	for at := s.length - n; at < s.length; {
-		i := at / p.pageSize
-		first := s.pages[i]*int32(p.pageSize) - int32(i*p.pageSize)
-		for end := min((i+1)*p.pageSize, s.length); at < end; at++ {
+		i := at / m.pageSize
+		first := pages[i]*int32(m.pageSize) - int32(i*m.pageSize)
+		for end := min((i+1)*m.pageSize, s.length); at < end; at++ {
 			dst = append(dst, first+int32(at))
 		}
 	}
 	return dst
 }
 
+// Trim gives back the pages that have fallen out of their group's window. The step under way may still read them: what is given
+// the pages next must come after it. Append does it too; to have the pages available when a step is planned, do it before.
+func (m *Manager) Trim(s *Seq) {
+	for i := range s.tables {
+		g, t := &m.groups[i], &s.tables[i]
+		for first := g.firstNeeded(s.length-m.slack, m.pageSize); t.first < first; t.first++ {
+			g.release(t.pages[t.first])
+		}
+	}
+}
+
+// Need is the number of pages that Append would take for n more tokens of a trimmed sequence. It is at most one too many in a
+// group if another sequence that shares the last page lets go of it first.
+func (m *Manager) Need(s *Seq, n int) (p Pages) {
+	more := m.PagesFor(s.length+n) - s.Pages()
+	for i := range m.groups {
+		p[i] = more
+		if n > 0 && m.tailShared(s, i) {
+			p[i]++
+		}
+	}
+	return p
+}
+
+// tailShared reports whether the next token goes to a page of a group that others see: it has to be copied first.
+func (m *Manager) tailShared(s *Seq, group int) bool {
+	return s.length%m.pageSize != 0 && m.groups[group].shared(s.tables[group].pages[s.Pages()-1])
+}
+
+// Append gives the next n tokens their slots in every group. If the first of them goes to a page that another sequence or the
+// index also sees, the sequence gets a page of its own instead and the copy to make is appended to copies. If there are too
+// few pages it changes nothing but what Trim does, and returns false.
+func (m *Manager) Append(s *Seq, n int, copies []Copy) ([]Copy, bool) {
+	m.open(s)
+	m.Trim(s)
+	if !m.Need(s, n).Fits(m.Available()) {
+		return copies, false
+	}
+	if n > 0 && s.length%m.pageSize != 0 {
+		copies = m.ownTail(s, copies)
+	}
+	more := m.PagesFor(s.length+n) - s.Pages()
+	for i := range s.tables {
+		t := &s.tables[i]
+		for range more {
+			t.pages = append(t.pages, m.take(i))
+		}
+	}
+	s.settled = s.length
+	s.length += n
+	return copies, true
+}
+
+// ownTail makes the page that the sequence ends within its own, in every group.
+func (m *Manager) ownTail(s *Seq, copies []Copy) []Copy {
+	last := s.Pages() - 1
+	for i := range s.tables {
+		if !m.tailShared(s, i) {
+			continue
+		}
+		t := &s.tables[i]
+		old, own := t.pages[last], m.take(i)
+		copies = append(copies, Copy{Group: i, From: old, To: own})
+		t.pages[last] = own
+		m.groups[i].release(old)
+	}
+	m.leaveNodes(s, last)
+	return copies
+}
+
+// leaveNodes lets go of the sequence's nodes from number n on, the last first.
+func (m *Manager) leaveNodes(s *Seq, n int) {
+	for i := len(s.nodes) - 1; i >= n; i-- {
+		m.releaseNode(s.nodes[i])
+	}
+	s.nodes = s.nodes[:min(n, len(s.nodes))]
+}
+
+// leavePages lets go of the sequence's pages from number n on, the last first, and of their nodes.
+func (m *Manager) leavePages(s *Seq, n int) {
+	for i := range s.tables {
+		t := &s.tables[i]
+		for at := len(t.pages) - 1; at >= max(n, t.first); at-- {
+			m.groups[i].release(t.pages[at])
+		}
+		t.pages = t.pages[:min(n, len(t.pages))]
+		t.first = min(t.first, len(t.pages))
+	}
+	m.leaveNodes(s, n)
+}
+
 // Free lets go of all pages, the last first: the index takes the order of release for the order of use, and must evict the end
 // of a text before its beginning. Those in the index stay there, idle, until they are evicted.
-func (p *Pool) Free(s *Seq) {
-	for i := len(s.pages) - 1; i >= 0; i-- {
-		p.release(s.pages[i])
+func (m *Manager) Free(s *Seq) {
+	m.leavePages(s, 0)
+	*s = Seq{tables: s.tables, nodes: s.nodes}
+}
+
+// Held is the number of pages that the sequence holds.
+func (m *Manager) Held(s *Seq) (p Pages) {
+	for i := range s.tables {
+		p[i] = len(s.tables[i].pages) - s.tables[i].first
 	}
-	*s = Seq{pages: s.pages[:0]}
+	return p
 }
 
 // Returns is the number of pages that Free would make available: those that no other sequence holds.
-func (p *Pool) Returns(s *Seq) int {
-	n := 0
-	for _, page := range s.pages {
-		if p.holders[page] == 1 {
-			n++
+func (m *Manager) Returns(s *Seq) (p Pages) {
+	for i := range s.tables {
+		t := &s.tables[i]
+		for _, page := range t.pages[t.first:] {
+			if m.groups[i].holders[page] == 1 {
+				p[i]++
+			}
 		}
 	}
-	return n
+	return p
 }
 
 // Fork makes the empty sequence child a second holder of all of parent's pages, for n > 1 answers to one prompt. The
 // two part at the first page that either writes: Append copies it.
-func (p *Pool) Fork(child, parent *Seq) {
-	*child = Seq{
-		pages:     append(child.pages[:0], parent.pages...),
-		length:    parent.length,
-		settled:   parent.settled,
-		published: parent.published,
-		salt:      parent.salt,
+func (m *Manager) Fork(child, parent *Seq) {
+	m.open(child)
+	for i := range parent.tables {
+		from, to := &parent.tables[i], &child.tables[i]
+		to.pages, to.first = append(to.pages[:0], from.pages...), from.first
+		for _, page := range to.pages[to.first:] {
+			m.groups[i].holders[page]++
+		}
 	}
-	for _, page := range child.pages {
-		p.holders[page]++
+	child.nodes = append(child.nodes[:0], parent.nodes...)
+	for _, node := range child.nodes {
+		m.nodes.holders[node]++
 	}
+	child.length, child.settled, child.salt = parent.length, parent.settled, parent.salt
 }
 
-// Move gives the sequence pages in another pool in place of its own, and appends the copies to make, from pages of p
-// to pages of to: to swap a sequence out to host memory, or back in. If to has too few pages it changes nothing and
-// returns false.
-func (p *Pool) Move(s *Seq, to *Pool, copies []Copy) ([]Copy, bool) {
-	if len(s.pages) > to.Available() {
+// Move gives the sequence pages of another manager in place of its own, and appends the copies to make, from pages of m to
+// pages of to: to swap a sequence out to host memory, or back in. If to has too few pages it moves nothing and returns false.
+func (m *Manager) Move(s *Seq, to *Manager, copies []Copy) ([]Copy, bool) {
+	m.Trim(s)
+	if !m.Held(s).Fits(to.Available()) {
 		return copies, false
 	}
-	// The last page first, as in Free.
-	for i := len(s.pages) - 1; i >= 0; i-- {
-		old := s.pages[i]
-		s.pages[i] = to.take()
-		copies = append(copies, Copy{From: old, To: s.pages[i]})
-		p.release(old)
+	for i := range s.tables {
+		t := &s.tables[i]
+		// The last page first, as in Free.
+		for at := len(t.pages) - 1; at >= t.first; at-- {
+			old := t.pages[at]
+			t.pages[at] = to.take(i)
+			copies = append(copies, Copy{Group: i, From: old, To: t.pages[at]})
+			m.groups[i].release(old)
+		}
 	}
-	s.published = 0
+	m.leaveNodes(s, 0)
 	s.settled = s.length
 	return copies, true
+}
+
+// Truncate takes back the sequence's tokens from number n on, as if they had never been appended: pages wholly beyond n are given
+// back. It changes nothing and returns false if the pages that token n looks at are gone from a group with a window, which
+// cannot be within Options.Slack tokens of the length at the last Append, Trim or Move.
+func (m *Manager) Truncate(s *Seq, n int) bool {
+	if n < 0 || n > s.length {
+		return false
+	}
+	for i := range s.tables {
+		if s.tables[i].first > m.groups[i].firstNeeded(n, m.pageSize) {
+			return false
+		}
+	}
+	m.leavePages(s, m.PagesFor(n))
+	s.length, s.settled = n, min(s.settled, n)
+	return true
 }

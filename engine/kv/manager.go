@@ -1,0 +1,149 @@
+package kv
+
+import (
+	"fmt"
+	"math"
+)
+
+// none is no page, and no node.
+const none = int32(-1)
+
+// MaxGroups is the most cache groups that a manager can have.
+const MaxGroups = 4
+
+// Pages is a number of pages of each cache group.
+type Pages [MaxGroups]int
+
+// Fits reports whether p is no more than room, in any group.
+func (p Pages) Fits(room Pages) bool {
+	for g, n := range p {
+		if n > room[g] {
+			return false
+		}
+	}
+	return true
+}
+
+// Group is a cache group: layers that need the same tokens of a sequence kept, and share its page table.
+type Group struct {
+	Pages  int // of its caches
+	Window int // tokens that are kept, counted back from the newest; 0: all of them
+}
+
+// Options are a manager's settings.
+type Options struct {
+	PageSize int // tokens in a page
+	Groups   []Group
+	Index    func(nodes, pageSize int) Index // Radix, HashBlocks or None
+	// Slack is how many tokens a caller may take back with Truncate: groups with a window keep as many tokens more.
+	Slack int
+}
+
+// Manager is the account of the pages of all cache groups. It is used by one goroutine. After New it allocates nothing, but for the
+// growth of tables; every operation takes time in the pages it touches.
+type Manager struct {
+	pageSize int
+	slack    int
+	groups   []group
+	nodes    nodes
+	index    Index
+	found    []int32 // nodes of the beginning that is being looked for
+	stats    Stats
+}
+
+// Stats counts what has happened since New.
+type Stats struct {
+	Queried int64 // prompt tokens that were looked for in the index
+	Found   int64 // of those, tokens that did not have to be computed
+	Evicted int64 // pages taken from the index to be used again
+}
+
+// Copy asks for the contents of one page to be copied to another, in every cache of a group.
+type Copy struct {
+	Group    int
+	From, To int32
+}
+
+// New returns the account of empty caches.
+func New(o Options) (*Manager, error) {
+	switch {
+	case len(o.Groups) < 1 || len(o.Groups) > MaxGroups:
+		return nil, fmt.Errorf("kv: %d cache groups; 1 to %d are possible", len(o.Groups), MaxGroups)
+	case o.Slack < 0:
+		return nil, fmt.Errorf("kv: a slack of %d tokens; 0 or more is possible", o.Slack)
+	}
+	m := &Manager{pageSize: o.PageSize, slack: o.Slack}
+	full, most := math.MaxInt, 0
+	for _, g := range o.Groups {
+		if g.Pages < 1 || o.PageSize < 1 || g.Pages > math.MaxInt32/o.PageSize || g.Window < 0 {
+			return nil, fmt.Errorf("kv: a cache of %d pages of %d tokens with a window of %d; pages and tokens must be at least 1, slots must fit 32 bits, and the window must not be negative", g.Pages, o.PageSize, g.Window)
+		}
+		if most = max(most, g.Pages); g.Window == 0 {
+			full = min(full, g.Pages)
+		}
+	}
+	// A node has a page in every group that keeps all tokens. Without such a group nodes can outlive their pages, as the way to those
+	// after them.
+	n := full
+	if full == math.MaxInt {
+		n = min(nodesOfPage*most, math.MaxInt32)
+	}
+	m.nodes = newNodes(n)
+	m.index = o.Index(n, o.PageSize)
+	for _, g := range o.Groups {
+		m.groups = append(m.groups, newGroup(g, n))
+	}
+	return m, nil
+}
+
+// nodesOfPage is how many nodes there are for each page where all groups have windows.
+const nodesOfPage = 4
+
+// Groups is the number of cache groups.
+func (m *Manager) Groups() int { return len(m.groups) }
+
+// Total is the number of pages, used or not.
+func (m *Manager) Total() (p Pages) {
+	for g := range m.groups {
+		p[g] = len(m.groups[g].holders)
+	}
+	return p
+}
+
+// PageSize is the number of tokens in a page.
+func (m *Manager) PageSize() int { return m.pageSize }
+
+// Available is the number of pages that can be given out now: the free ones and the idle ones.
+func (m *Manager) Available() (p Pages) {
+	for g := range m.groups {
+		p[g] = len(m.groups[g].free) + m.groups[g].idle
+	}
+	return p
+}
+
+// Idle is the number of pages that are kept only because the index knows their tokens.
+func (m *Manager) Idle() (p Pages) {
+	for g := range m.groups {
+		p[g] = m.groups[g].idle
+	}
+	return p
+}
+
+// Stats returns the counts so far.
+func (m *Manager) Stats() Stats { return m.stats }
+
+// PagesFor is the number of pages that so many tokens take.
+func (m *Manager) PagesFor(tokens int) int { return (tokens + m.pageSize - 1) / m.pageSize }
+
+// Flush empties the index of all pages that no sequence holds: they are free then, and what they held is forgotten.
+func (m *Manager) Flush() {
+	for m.nodes.idle > 0 {
+		m.evictNode()
+	}
+	for i := range m.groups {
+		g := &m.groups[i]
+		for g.window > 0 && g.idle > 0 {
+			g.free = append(g.free, g.detachOldest())
+		}
+	}
+}
