@@ -141,16 +141,16 @@ type Limits struct {
 	Tokens    int // rows of a step
 	Seqs      int // sequences of a step
 	Logits    int // rows whose logits are wanted
-	Pages     int // pages of the caches of a group that keeps all rows
+	Pages     int // pages of a cache, of the group that keeps most rows
 	PageSize  int // tokens in a page
 	SeqPages  int // pages of one sequence, so its longest context is SeqPages × PageSize
 	SwapPages int // likewise of host memory, for sequences that wait; more than 0 only on a Swapper
-	// Groups has the pages of each of the graph's cache groups, where some have fewer. Empty: all are as above.
+	// Groups is the pages of each of the graph's cache groups. Empty: all caches keep all rows, and share one page table.
 	Groups []GroupLimits `json:",omitempty"`
 }
 
-// GroupLimits is Limits.Pages and Limits.SwapPages of a cache group.
-type GroupLimits struct{ Pages, SwapPages int }
+// GroupLimits is the pages of a cache group, on the device and in host memory, and its graph.CacheGroup.Window.
+type GroupLimits struct{ Window, Pages, SwapPages int }
 
 // GroupPages is the pages of a cache group.
 func (l Limits) GroupPages(group int) int {

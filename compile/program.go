@@ -60,9 +60,8 @@ func (p *Program) build(files Tensors) error {
 	if err := p.unfuse(); err != nil {
 		return err
 	}
-	p.groups = p.Graph.CacheGroups()
-	if n := len(p.Limits.Groups); n != 0 && n != len(p.groups) {
-		return fmt.Errorf("compile: limits for %d cache groups; the graph has %d", n, len(p.groups))
+	if err := p.setGroups(); err != nil {
+		return err
 	}
 	weights, err := p.place(files)
 	if err != nil {
@@ -211,7 +210,26 @@ func (p *Program) CopyPage(group int, from, to int32) error {
 	return nil
 }
 
-// Groups is the graph's cache groups.
+// setGroups finds the cache groups that the limits ask for: the graph's or, where they tell none apart, a single one.
+func (p *Program) setGroups() error {
+	if len(p.Limits.Groups) == 0 {
+		p.groups = []graph.CacheGroup{{Caches: p.Graph.Caches}}
+		return nil
+	}
+	p.groups = p.Graph.CacheGroups()
+	if len(p.Limits.Groups) != len(p.groups) {
+		return fmt.Errorf("compile: limits for %d cache groups; the graph has %d", len(p.Limits.Groups), len(p.groups))
+	}
+	for i, g := range p.groups {
+		if w := p.Limits.Groups[i].Window; w != 0 && (g.Window == 0 || w < g.Window) {
+			return fmt.Errorf("compile: cache group %d is to keep %d rows; the graph needs %d (0: all)", i, w, g.Window)
+		}
+		p.groups[i].Window = p.Limits.Groups[i].Window
+	}
+	return nil
+}
+
+// Groups is the cache groups that have a page table each: those of Limits.Groups, or one of all caches.
 func (p *Program) Groups() []graph.CacheGroup { return p.groups }
 
 // Memory is what the program takes on its device.

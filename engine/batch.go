@@ -1,6 +1,10 @@
 package engine
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/ridge-llm/ridge/backend"
+)
 
 // fill writes the step's batch. In it are placeholders for the tokens that current, the step in flight, samples.
 func (e *Engine) fill(f, current *InFlight) {
@@ -8,14 +12,13 @@ func (e *Engine) fill(f, current *InFlight) {
 	seqPages, pairs := 1, false
 	for i := range f.requests {
 		r := f.requests[i].request
-		seqPages = max(seqPages, len(r.seq.Table()))
+		seqPages = max(seqPages, r.seq.Pages())
 		pairs = pairs || r.Second > 0
 	}
-	b.Reset(1, seqPages)
+	b.Reset(e.pages.Groups(), seqPages)
 	if current != nil {
 		b.FutureTokens = len(current.samples)
 	}
-	table := b.Table(0)
 	for i := range f.requests {
 		a := &f.requests[i]
 		r, end := a.request, a.from+a.tokens
@@ -26,7 +29,7 @@ func (e *Engine) fill(f, current *InFlight) {
 				b.Segments = append(b.Segments, r.segment(p))
 			}
 		}
-		table.Slots = e.pool.Slots(table.Slots, &r.seq, a.tokens)
+		e.fillTables(b, r, a.tokens)
 		if a.row, a.rows = len(b.LogitsIndices), 0; end == r.known() {
 			a.rows = 1
 			b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
@@ -34,11 +37,18 @@ func (e *Engine) fill(f, current *InFlight) {
 		b.QStart = append(b.QStart, int32(len(b.Tokens)))
 		b.KVLen = append(b.KVLen, int32(end))
 		b.RopeLen = append(b.RopeLen, int32(r.known()))
+	}
+}
+
+// fillTables adds a request, whose last n tokens the step computes, to the tables of all cache groups.
+func (e *Engine) fillTables(b *backend.Batch, r *request, n int) {
+	for group := range b.Tables {
+		t := &b.Tables[group]
+		t.Slots = e.pages.Slots(t.Slots, &r.seq, group, n)
 		// What follows a shorter table is what an earlier step left there: for long contexts, clearing it would take longer than all
 		// else here.
-		at := len(table.Pages)
-		table.Pages = slices.Grow(table.Pages, b.SeqPages)[:at+b.SeqPages]
-		copy(table.Pages[at:], r.seq.Table())
+		end := len(t.Pages) + b.SeqPages
+		t.Pages = e.pages.Table(slices.Grow(t.Pages, b.SeqPages), &r.seq, group)[:end]
 	}
 }
 

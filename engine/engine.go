@@ -36,7 +36,8 @@ type Engine struct {
 	prog       *compile.Program
 	ids        int          // that tokens may have
 	state      *sched.State // which requests wait and run
-	pool       *kv.Pool     // whose tokens are in which page
+	pages      *kv.Manager  // whose tokens are in which page
+	main       int          // the cache group that the scheduler knows
 	swap       swapping     // pages in host memory
 	swapPage   time.Duration
 	stepTokens int // at most
@@ -101,18 +102,18 @@ func newEngine(prog *compile.Program, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := kv.New(lim.Pages, lim.PageSize, index)
+	pages, main, err := newManager(prog.Groups(), lim, index)
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		prog: prog, ids: prog.Ids(), pool: pool, predictor: o.Predictor, byID: map[int64]*request{}, maxWaiting: o.waiting(),
+		prog: prog, ids: prog.Ids(), pages: pages, main: main, predictor: o.Predictor, byID: map[int64]*request{}, maxWaiting: o.waiting(),
 		pools: newSamplerPool(prog), changed: true, wake: make(chan struct{}, 1),
 		drained: make(chan struct{}), done: make(chan struct{}),
 	}
 	settings := o.sched(lim)
 	settings.Price, settings.Whole = e.price, prog.Encoder()
-	if err := e.swap.init(lim.SwapPages, lim.PageSize); err != nil {
+	if err := e.swap.init(prog.Groups(), lim); err != nil {
 		return nil, err
 	}
 	e.swapPage, e.targetITL, e.stepTokens = o.SwapPage, o.TargetITL, settings.MaxBatchedTokens

@@ -77,7 +77,7 @@ func (e *Engine) startOver() {
 		schedule.Preempt = append(schedule.Preempt, sched.Preemption{Request: q})
 	}
 	e.state.Commit(&schedule)
-	e.pool.Flush()
+	e.pages.Flush()
 	e.changed = true
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // Siblings are further answers to a request's prompt. The prompt is computed once: when its first logits are there, each
-// sibling becomes a second holder of the request's pages (kv.Pool.Fork) and samples from the same logits. They part at the
+// sibling becomes a second holder of the request's pages (kv.Manager.Fork) and samples from the same logits. They part at the
 // first page that either writes. A sibling for which there is no room then waits like any request, and finds the prompt's
 // whole pages in the cache.
 
@@ -25,7 +25,7 @@ func (e *Engine) branch(f *InFlight) {
 			if at >= 0 && e.state.Join(&s.sched) {
 				s.cached, s.account = len(s.tokens), r.account
 				s.sched.Computed = len(s.tokens)
-				e.pool.Fork(&s.seq, &r.seq)
+				e.pages.Fork(&s.seq, &r.seq)
 				continue
 			}
 			if at >= 0 {
@@ -50,6 +50,6 @@ func (e *Engine) begin(r *request) {
 
 // queue has a request wait its turn.
 func (e *Engine) queue(r *request) error {
-	r.sched.Cached, _ = e.pool.Match(r.Salt, e.shareable(r))
+	r.sched.Cached, _ = e.pages.Match(r.Salt, e.shareable(r))
 	return e.state.Submit(&r.sched)
 }

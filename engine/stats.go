@@ -12,7 +12,7 @@ type Stats struct {
 
 	CacheRows int // that the running requests' next tokens attend to
 
-	Pages     int // of the cache
+	Pages     int // of the cache group that keeps most rows
 	PageSize  int // tokens in one
 	PagesUsed int // by running requests
 	PagesIdle int // kept only because their tokens may be asked for again
@@ -88,15 +88,15 @@ func (e *Engine) Stats() Stats {
 // publish makes the state visible to other goroutines. e.mu is held.
 func (e *Engine) publish() {
 	s := &e.stats
-	counts := e.pool.Stats()
+	counts := e.pages.Stats()
 	s.Running, s.Waiting, s.Backlog = len(e.state.Running()), e.state.Waiting(), e.state.Backlog()
-	s.Pages, s.PageSize, s.PagesIdle = e.pool.Pages(), e.pool.PageSize(), e.pool.Idle()
-	s.PagesUsed = s.Pages - e.pool.Available()
+	s.Pages, s.PageSize, s.PagesIdle = e.pages.Total()[e.main], e.pages.PageSize(), e.pages.Idle()[e.main]
+	s.PagesUsed = s.Pages - e.pages.Available()[e.main]
 	s.CacheRows = 0
 	for _, r := range e.state.Running() {
 		s.CacheRows += r.Target
 	}
-	e.swap.count(s)
+	e.swap.count(s, e.main)
 	s.Queried, s.Found, s.Evicted = counts.Queried, counts.Found, counts.Evicted
 	e.published = *s
 }

@@ -116,8 +116,12 @@ func (e *Engine) commitSchedule() {
 	e.changed = true
 }
 
-// scheduleNext schedules a step from where the requests stand.
+// scheduleNext schedules a step from where the requests stand. Pages that have fallen out of their windows are available to it: what it
+// writes there is written after the step in flight has read them.
 func (e *Engine) scheduleNext() {
+	for _, q := range e.state.Running() {
+		e.pages.Trim(&e.byID[q.ID].seq)
+	}
 	e.state.Refresh(cache{e})
 	e.state.Schedule(&e.schedule, cache{e}, int64(e.since(e.started)))
 }
@@ -137,18 +141,18 @@ func (e *Engine) reserve(f *InFlight) error {
 			}
 		}
 		if c.Admit && r.seq.Len() == 0 {
-			found := e.pool.Open(&r.seq, r.Salt, e.shareable(r))
+			found := e.pages.Open(&r.seq, r.Salt, e.shareable(r))
 			if r.output == 0 {
 				r.cached = found
 			}
 		} else {
-			e.pool.Extend(&r.seq, e.shareable(r))
+			e.pages.Extend(&r.seq, e.shareable(r))
 		}
 		from := r.seq.Len()
 		n := min(c.Tokens, r.sched.Target-from)
 		var ok bool
-		if e.copies, ok = e.pool.Append(&r.seq, n, e.copies); ok {
-			e.pool.Publish(&r.seq, e.shareable(r))
+		if e.copies, ok = e.pages.Append(&r.seq, n, e.copies); ok {
+			e.pages.Publish(&r.seq, e.shareable(r))
 			f.requests = append(f.requests, advance{request: r, from: from, tokens: n})
 		}
 		r.sched.Computed = r.seq.Len()
@@ -159,10 +163,8 @@ func (e *Engine) reserve(f *InFlight) error {
 // copyPages has the device make the copies of pages that are due.
 func (e *Engine) copyPages() error {
 	for _, c := range e.copies {
-		for group := range e.prog.Groups() {
-			if err := e.prog.CopyPage(group, c.From, c.To); err != nil {
-				return err
-			}
+		if err := e.prog.CopyPage(c.Group, c.From, c.To); err != nil {
+			return err
 		}
 	}
 	e.copies = e.copies[:0]

@@ -95,7 +95,7 @@ func mustStep(t testing.TB, e *stepped) {
 	for _, r := range e.byID {
 		seqs = append(seqs, &r.seq)
 	}
-	if err := e.pool.Check(seqs...); err != nil {
+	if err := e.pages.Check(seqs...); err != nil {
 		t.Fatal(err)
 	}
 }

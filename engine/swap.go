@@ -3,8 +3,10 @@ package engine
 import (
 	"time"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sched"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 // A preempted request either forgets its pages and is computed again, or has them kept in host memory until it goes on:
@@ -12,16 +14,21 @@ import (
 
 // swapping is the host memory of an engine. Without any, host is nil and nothing is swapped.
 type swapping struct {
-	host     *kv.Pool
+	host     *kv.Manager
 	away     int       // requests that are swapped out
 	copies   []kv.Copy // of one sequence or, out, of all that a step preempts
-	from, to []int32   // the same, as the program wants it
+	from, to []int32   // those of a cache group, as the program wants them
 }
 
-func (s *swapping) init(pages, pageSize int) (err error) {
-	if pages > 0 {
-		s.host, err = kv.New(pages, pageSize, kv.None)
+func (s *swapping) init(groups []graph.CacheGroup, lim backend.Limits) (err error) {
+	if lim.SwapPages == 0 {
+		return nil
 	}
+	o := kv.Options{PageSize: lim.PageSize, Index: kv.None}
+	for i, g := range groups {
+		o.Groups = append(o.Groups, kv.Group{Pages: lim.GroupSwapPages(i), Window: g.Window})
+	}
+	s.host, err = kv.New(o)
 	return err
 }
 
@@ -30,7 +37,7 @@ func (c cache) HostAvailable() int {
 	if c.swap.host == nil {
 		return 0
 	}
-	return c.swap.host.Available()
+	return c.swap.host.Available()[c.main]
 }
 
 // SwapLag is what a move of a request's pages takes beside the copying, whose copies are started one by one.
@@ -40,9 +47,9 @@ const SwapLag = 50 * time.Microsecond
 // others hold too will be found when it goes on, so only its own count for computing; moved are all.
 func (e *Engine) swapPrice(q *sched.Request) (recompute, swap float64) {
 	seq := &e.byID[q.ID].seq
-	pages := e.pool.PagesFor(q.Computed)
+	pages := e.pages.PagesFor(q.Computed)
 	swap = 2e6 * (SwapLag + time.Duration(pages)*e.swapPage).Seconds()
-	own := min(e.pool.Returns(seq)*e.pool.PageSize(), q.Computed)
+	own := min(e.pages.Returns(seq)[e.main]*e.pages.PageSize(), q.Computed)
 	if own == 0 {
 		return 0, swap
 	}
@@ -63,27 +70,21 @@ func (e *Engine) preempt() error {
 		r.account.preempted = true
 		e.stats.Preemptions++
 		if p.Swap {
-			s.copies, r.away = e.pool.Move(&r.seq, s.host, s.copies)
+			s.copies, r.away = e.pages.Move(&r.seq, s.host, s.copies)
 		}
 		if r.away {
 			s.away++
 			e.stats.Swaps++
 			continue
 		}
-		e.pool.Free(&r.seq)
+		e.pages.Free(&r.seq)
 		e.state.Forget(p.Request)
 	}
 	if len(s.copies) == 0 {
 		return nil
 	}
 	e.stats.SwappedOut += int64(len(s.copies))
-	s.split()
-	for group := range e.prog.Groups() {
-		if err := e.prog.SwapOut(group, s.from, s.to); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.each(e.prog.SwapOut)
 }
 
 // swapIn brings an admitted request's pages back from host memory. If there are too few pages after all, it has to be
@@ -93,7 +94,7 @@ func (e *Engine) swapIn(r *request) error {
 	r.away, r.sched.Swapped = false, false
 	s.away--
 	var ok bool
-	if s.copies, ok = s.host.Move(&r.seq, e.pool, s.copies[:0]); !ok {
+	if s.copies, ok = s.host.Move(&r.seq, e.pages, s.copies[:0]); !ok {
 		s.host.Free(&r.seq)
 		return nil
 	}
@@ -102,20 +103,26 @@ func (e *Engine) swapIn(r *request) error {
 		return err
 	}
 	e.stats.SwappedIn += int64(len(s.copies))
-	s.split()
-	for group := range e.prog.Groups() {
-		if err := e.prog.SwapIn(group, s.from, s.to); err != nil {
+	return s.each(e.prog.SwapIn)
+}
+
+// each has the copies made, those of a cache group at a time.
+func (s *swapping) each(move func(group int, from, to []int32) error) error {
+	for group := range s.host.Groups() {
+		s.from, s.to = s.from[:0], s.to[:0]
+		for _, c := range s.copies {
+			if c.Group == group {
+				s.from, s.to = append(s.from, c.From), append(s.to, c.To)
+			}
+		}
+		if len(s.from) == 0 {
+			continue
+		}
+		if err := move(group, s.from, s.to); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (s *swapping) split() {
-	s.from, s.to = s.from[:0], s.to[:0]
-	for _, c := range s.copies {
-		s.from, s.to = append(s.from, c.From), append(s.to, c.To)
-	}
 }
 
 // release gives a request's pages back, wherever they are.
@@ -126,7 +133,7 @@ func (e *Engine) release(r *request) {
 		e.swap.host.Free(&r.seq)
 		return
 	}
-	e.pool.Free(&r.seq)
+	e.pages.Free(&r.seq)
 }
 
 // forgetSwapped has the requests that are swapped out be computed again: their pages may not have been copied.
@@ -140,8 +147,8 @@ func (e *Engine) forgetSwapped() {
 }
 
 // count adds what is in host memory to the figures.
-func (s *swapping) count(to *Stats) {
+func (s *swapping) count(to *Stats, main int) {
 	if s.host != nil {
-		to.Swapped, to.HostPages, to.HostUsed = s.away, s.host.Pages(), s.host.Pages()-s.host.Available()
+		to.Swapped, to.HostPages, to.HostUsed = s.away, s.host.Total()[main], s.host.Total()[main]-s.host.Available()[main]
 	}
 }

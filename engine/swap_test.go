@@ -31,7 +31,7 @@ func checkSwap(t *testing.T, e *stepped) {
 			here = append(here, &r.seq)
 		}
 	}
-	if err := errors.Join(e.pool.Check(here...), e.swap.host.Check(away...)); err != nil || e.swap.away != len(away) {
+	if err := errors.Join(e.pages.Check(here...), e.swap.host.Check(away...)); err != nil || e.swap.away != len(away) {
 		t.Fatalf("%v; %d requests are swapped out, counted are %d", err, len(away), e.swap.away)
 	}
 }
@@ -127,8 +127,8 @@ func TestSwappedGiveUp(t *testing.T) {
 		e.admit()
 		checkSwap(t, e)
 	}
-	if e.swap.host.Available() != tight.SwapPages || e.pool.Available() != tight.Pages {
-		t.Errorf("%d of %d pages of host memory and %d of %d others are available", e.swap.host.Available(), tight.SwapPages, e.pool.Available(), tight.Pages)
+	if e.swap.host.Available()[0] != tight.SwapPages || e.pages.Available()[0] != tight.Pages {
+		t.Errorf("%d of %d pages of host memory and %d of %d others are available", e.swap.host.Available()[0], tight.SwapPages, e.pages.Available()[0], tight.Pages)
 	}
 }
 

@@ -63,13 +63,36 @@ func (c *CacheGroup) RowBytes() (n int64) {
 	return n
 }
 
-// SeqPages is how many pages a sequence of so many tokens holds between two steps: all of them or, with a window, those
+// SeqPages is how many pages a sequence of so many tokens holds between two steps at most: all of them or, with a window, those
 // that the next token's window touches, wherever in its page that token is.
 func (c *CacheGroup) SeqPages(tokens, pageSize int) int {
 	pages := (tokens + pageSize - 1) / pageSize
 	if c.Window > 0 {
-		// The window-1 rows before the next one, and the page that is being filled.
-		pages = min(pages, (c.Window+pageSize-3)/pageSize+1)
+		pages = min(pages, (c.Window+pageSize-3)/pageSize+1) // window-1 rows before the next one
 	}
 	return pages
+}
+
+// StepPages is how many pages so many sequences of at most so many tokens hold during a step that computes stepTokens in all, at
+// most: with that many, no step lacks a page of the group.
+func (c *CacheGroup) StepPages(seqs, tokens, stepTokens, pageSize int) int {
+	all := seqs * ((tokens + pageSize - 1) / pageSize)
+	if c.Window == 0 {
+		return all
+	}
+	// What a step computes takes a page more than it fills in every sequence.
+	return min(all, seqs*(c.SeqPages(tokens, pageSize)+1)+stepTokens/pageSize)
+}
+
+// Bytes is what so many pages take in all caches of the group.
+func (c *CacheGroup) Bytes(pages, pageSize int) int64 {
+	return int64(pages) * int64(pageSize) * c.RowBytes()
+}
+
+// CacheBytes is what so many sequences of so many tokens hold in the graph's caches between two steps.
+func (g *Graph) CacheBytes(seqs, tokens, pageSize int) (n int64) {
+	for _, c := range g.CacheGroups() {
+		n += int64(seqs) * c.Bytes(c.SeqPages(tokens, pageSize), pageSize)
+	}
+	return n
 }

@@ -1,27 +1,35 @@
-// Package kv keeps account of the key/value cache: which page of it holds which tokens of which sequence. It moves no
+// Package kv keeps account of the key/value caches: which page of them holds which tokens of which sequence. It moves no
 // data and knows no device: it hands out int32 page ids, and the backend owns the memory that they number.
 //
-// A page has room for PageSize tokens, in every layer. A sequence is a table of pages; the row of the cache that its
-// token at position p uses, its slot, is table[p/PageSize]*PageSize + p%PageSize.
+// A page has room for PageSize tokens, in every layer of a cache group. A group is the layers that need the same tokens of a
+// sequence kept: all of them, or those of a sliding window. A sequence has a table of pages for each group; the row of a cache that its
+// token at position p uses, its slot, is table[p/PageSize]*PageSize + p%PageSize. Tables of groups with a window are as long as
+// the others, but their pages are given back as they fall out of the window.
 //
-//	free ──Append──► held by one or more sequences ──Publish──► held, and in the index
-//	  ▲                    │ Free                                      │ Free
+//	free ──Append──► held by one or more sequences ──Publish──► held, and attached to a node of the index
+//	  ▲                    │ Free, Trim, Truncate                      │ Free, Trim, Truncate
 //	  └────────────────────┘                                           ▼
 //	  └──────────────── evicted when pages run out ──────────── idle: only the index knows it
 //
-// The index finds the pages of a prompt's beginning that some earlier request computed. It matches on tokens (a hash
+// The index finds the pages of a prompt's beginning that some earlier request computed. Its nodes are pages' worth of tokens, each after
+// another; a node has the page of each group that holds them, or has lost that of a group with a window. A beginning can
+// be taken over up to a node if every group has the pages that the next token looks at. The index matches on tokens (a hash
 // only narrows the search), in whole pages, and apart for every salt: tenants and adapters must not share. There are
 // three: Radix, HashBlocks and None.
 //
-// In a step, the engine does this for each request that the plan chose, in the plan's order:
+// In groups that keep all tokens, the pages that are evicted first are the ends of the texts that were let go of first, with their
+// nodes. In a group with a window it is the page that was let go of first, wherever in a text it is.
 //
-//	pool.Open(seq, salt, tokens)            // a new request: take over what the index has
-//	pool.Extend(seq, tokens)                // an old one still reading its prompt: take over what is new there
-//	copies, ok = pool.Append(seq, n, copies) // room for n more tokens
-//	pool.Publish(seq, tokens)               // at once: a later request of the same step shares already
-//	slots = pool.Slots(slots, seq, n)       // where the step writes them
+// In a step, the engine does this for each request that is scheduled, in that order:
+//
+//	m.Open(seq, salt, tokens)              // a new request: take over what the index has
+//	m.Extend(seq, tokens)                  // an old one still reading its prompt: take over what is new there
+//	copies, ok = m.Append(seq, n, copies)  // room for n more tokens
+//	m.Publish(seq, tokens)                 // at once: a later request of the same step shares already
+//	slots = m.Slots(slots, seq, group, n)  // where the step writes them
 //
 // Sharing within a step is sound because a layer writes the keys and values of all the step's tokens before any token
-// attends. Copies are to be carried out in their order, before the step writes. If the step fails, the pages it was
+// attends. Copies are to be carried out in their order, before the step writes. A page that is given back may be given out again at
+// once: steps run one after the other, so whoever read it has read it before it is written. If the step fails, the pages it was
 // to write hold nothing of use: free the step's sequences, then Flush.
 package kv

@@ -102,8 +102,8 @@ func (nothing) Bind(*graph.Node, backend.Args) (backend.Launch, error) { return 
 func (nothing) String() string                                         { return "nothing" }
 func (nothing) Bytes() int64                                           { return 0 }
 
-// program compiles the least graph that an engine can run: tokens in, logits out, and one cache, so that a page is one move. What
-// the model's own graph would take is the price's business.
+// program compiles the least graph that an engine can run: tokens in, logits out, and one cache for each group, so that a page is one
+// move. What the model's own graph would take is the price's business.
 func (d *device) program(lim backend.Limits) (*compile.Program, error) {
 	d.rows = make([]float32, lim.Logits*d.vocab)
 	lookup := func(name string) (graph.Stored, bool) {
@@ -113,7 +113,13 @@ func (d *device) program(lim backend.Limits) (*compile.Program, error) {
 	axis := graph.Axis{Name: "vocab", Count: d.vocab, Size: 1}
 	one := graph.Axis{Name: "hidden", Count: 1, Size: 1}
 	x := b.Embed("embd", b.Weight("token_embd.weight", axis, one), 0)
-	b.KVWrite(b.Cache(0, one, one, 0), x, x)
+	windows := []int{0}
+	for i, group := range lim.Groups {
+		windows = append(windows[:i], group.Window)
+	}
+	for i, window := range windows {
+		b.KVWrite(b.Cache(i, one, one, window), x, x)
+	}
 	x = b.SelectRows("selected", x)
 	g, err := b.Finish(b.Linear("logits", x, b.Weight("token_embd.weight", axis, one), nil))
 	if err != nil {
