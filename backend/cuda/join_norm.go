@@ -18,7 +18,7 @@ import (
 //	MoE, AddNorm           the same; see join_experts.go
 //	RMSNorm, Linear …      one launch
 //
-// In steps of some more, those of packed.Sums, the product before leaves the rows weighed, and those behind scale their results. Steps of
+// In steps of some more, those of packed.NormRows, the product before leaves the rows weighed, and those behind scale their results. Steps of
 // still more rows run the nodes one by one.
 
 // fold is a normalisation that is done so.
@@ -29,7 +29,7 @@ type fold struct {
 	eps    float32
 
 	scaled bool           // whether all that read it can also scale what a summed product made
-	summed *packed.Kernel // for steps of rows that packed.Sums: that product; nil if there is none
+	summed *packed.Kernel // for steps of rows that packed.NormRows: that product; nil if there is none
 }
 
 // findFolds gives each normalisation that can be folded, and what reads it, its fold.
@@ -56,7 +56,7 @@ func (d *Device) findFolds(all []*launch, readers map[*graph.Value]int) error {
 			continue
 		}
 		f.scaled = !slices.ContainsFunc(behind, func(l *launch) bool {
-			return !packed.FitsBehind(d.loader, l.node.Out[0].Axis.Len(), l.node.In[0].Axis.Len())
+			return !packed.FitsNormPrologue(d.loader, l.node.Out[0].Axis.Len(), l.node.In[0].Axis.Len())
 		})
 		var err error
 		if f.weight, err = d.vector(l.args.Weights[0]); err != nil {
@@ -78,7 +78,7 @@ func (d *Device) foldRows(l *launch) int {
 	if !packs(w) {
 		return 0 // a launch of its own costs less than what each of kernels/gemm/skinny's many blocks would have to read
 	}
-	return packed.Folds(d.loader, w.format, l.node.In[0].Axis.Len())
+	return packed.FusedRows(d.loader, w.format, l.node.In[0].Axis.Len())
 }
 
 // sumRows is up to how many rows the last launch but one, a product or a block of experts, can add what the last, an AddNorm, does.
@@ -167,7 +167,7 @@ func (d *Device) joinSum(l []*launch, _ map[*graph.Value]int) (*launch, int, err
 		switch m := s.rows(rows); {
 		case m <= f.rows:
 			return few.Launch(d.stream, m)
-		case f.summed != nil && packed.Sums(m):
+		case f.summed != nil && packed.NormRows(m):
 			return f.summed.Launch(d.stream, m)
 		}
 		if err := product.put(s); err != nil {
@@ -193,11 +193,11 @@ func (d *Device) bindSum(product, sum *launch) (*packed.Kernel, error) {
 		X: at(x), Rows: int(x.Len / in.RowBytes()), K: in.Axis.Len(), Parts: []packed.Part{{W: on, Bias: bias, Y: at(to), N: out.Axis.Len()}}, Residual: at(residual),
 	}
 	if f.scaled && !overlap(normed, x) && (!overlap(normed, residual) || normed.Off == residual.Off) {
-		if f.summed, err = packed.Summed(d.loader, w.format, p, f.weight, at(normed), d.scratch()); err != nil {
+		if f.summed, err = packed.NewNormEpilogue(d.loader, w.format, p, f.weight, at(normed), d.scratch()); err != nil {
 			return nil, err
 		}
 	}
-	return packed.Folded(d.loader, w.format, p)
+	return packed.NewFused(d.loader, w.format, p)
 }
 
 // joinNorm joins a normalisation that is folded and what reads it.

@@ -97,7 +97,7 @@ func (d *Device) roundSlabs(w *weight, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	k, err := packed.FindRound(d.loader, from)
+	k, err := packed.FindQuantise(d.loader, from)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (d *Device) roundSlabs(w *weight, bytes int64) error {
 	if err := d.upload.wait(); err != nil {
 		return err
 	}
-	if err := packed.Round(d.stream, k, &packed.Rounded{X: x, W: w.packed, N: int32(w.tensor.Rows), K: int32(w.tensor.Cols)}); err != nil {
+	if err := packed.Quantise(d.stream, k, &packed.QuantiseParams{X: x, W: w.packed, N: int32(w.tensor.Rows), K: int32(w.tensor.Cols)}); err != nil {
 		return err
 	}
 	if err := d.stream.Synchronize(); err != nil {

@@ -33,7 +33,7 @@ func (d *Device) slabOnDevice(w *weight) (driver.Ptr, error) {
 	if w.packed != 0 {
 		return w.packed, nil
 	}
-	n, bytes := packed.Slabs(w.meant())
+	n, bytes := packed.Panels(w.meant())
 	p, err := d.alloc(int64(n)*int64(bytes), "weight "+w.name)
 	if err != nil {
 		return 0, err
@@ -48,7 +48,7 @@ func (d *Device) slabOnDevice(w *weight) (driver.Ptr, error) {
 
 // scratch is what kernels/gemm/packed's launches share.
 func (d *Device) scratch() packed.Scratch {
-	return packed.Scratch{Partial: d.partial, Sums: d.sums, Arrived: d.counters, Squares: d.squares}
+	return packed.Scratch{Partial: d.partial, SplitKSums: d.sums, Arrived: d.counters, Squares: d.squares}
 }
 
 // bindSlab is bindTensor for weights of one format that packed.Has.
@@ -80,7 +80,7 @@ func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, err
 	if f := layers[0].fold; f != nil {
 		p := p
 		p.X, p.Norm, p.Eps = at(f.x), f.weight, f.eps
-		if normed, err = packed.Folded(d.loader, format, p); err != nil {
+		if normed, err = packed.NewFused(d.loader, format, p); err != nil {
 			return nil, err
 		}
 	}
@@ -97,8 +97,8 @@ func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, err
 			return many(m)
 		case m <= foldedRows(layers):
 			return normed.Launch(d.stream, m)
-		case f != nil && f.summed != nil && packed.Sums(m):
-			return few.LaunchBehind(d.stream, m, f.summed, f.eps)
+		case f != nil && f.summed != nil && packed.NormRows(m):
+			return few.LaunchNormPrologue(d.stream, m, f.summed, f.eps)
 		default:
 			return few.Launch(d.stream, m)
 		}
@@ -113,16 +113,16 @@ func (d *Device) openSlabs(p packed.Problem, format quant.Format) (func(m int) e
 			return nil, err
 		}
 	}
-	open, err := packed.FindOpen(d.loader, format)
+	open, err := packed.FindDequantise(d.loader, format)
 	if err != nil {
 		return nil, err
 	}
 	wide := densesm90.Problem{Type: graph.BF16, X: p.X, Rows: p.Rows, K: p.K, Gated: p.Gated, Fn: p.Fn}
-	jobs, to, fits := make([]packed.Opened, len(p.Parts)), d.opened, d.hopper()
+	jobs, to, fits := make([]packed.DequantiseParams, len(p.Parts)), d.opened, d.hopper()
 	for i, part := range p.Parts {
-		jobs[i] = packed.Opened{W: part.W, Y: to, N: int32(part.N), K: int32(p.K)}
+		jobs[i] = packed.DequantiseParams{W: part.W, Y: to, N: int32(part.N), K: int32(p.K)}
 		if p.Gated {
-			jobs[i].Woven, jobs[i].Second = 1, int32(i)
+			jobs[i].Interleaved, jobs[i].Second = 1, int32(i)
 		} else {
 			wide.Weights = append(wide.Weights, densesm90.Weight{W: to, Bias: part.Bias, Y: part.Y, N: part.N})
 			to += driver.Ptr(2 * part.N * p.K)
@@ -139,7 +139,7 @@ func (d *Device) openSlabs(p packed.Problem, format quant.Format) (func(m int) e
 	}
 	return func(m int) error {
 		for i := range jobs {
-			if err := packed.Open(d.stream, open, &jobs[i]); err != nil {
+			if err := packed.Dequantise(d.stream, open, &jobs[i]); err != nil {
 				return err
 			}
 		}

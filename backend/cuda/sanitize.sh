@@ -106,10 +106,10 @@ list() {
       packed)
         for arch in own sm_80; do
           parts "$tool" packed "^TestAgainstPlainGo\$/^$arch\$" "$at" 'Q4_0|Q4_1' 'Q4_K|Q6_K' 'Q8_0|MXFP4'
-          job "$tool" packed "^TestFolded\$/^$arch\$" '^$' "$at"
+          job "$tool" packed "^TestFused\$/^$arch\$" '^$' "$at"
         done
         parts "$tool" packed '^TestClusters$' "$at" 'clusters_of_[12]_blocks'
-        cut+='|AgainstPlainGo|Folded|Clusters' ;;
+        cut+='|AgainstPlainGo|Fused|Clusters' ;;
       moe)
         parts "$tool" moe '^TestBlock$' "$at" 'BF16|Q4_0|Q4_K'
         cut+='|Block' ;;

@@ -88,7 +88,7 @@ func (w *weight) Bytes() int64 {
 	if w.expertBytes != 0 {
 		n += w.expertBytes
 	} else if w.packed != 0 {
-		pieces, bytes := packed.Slabs(w.meant())
+		pieces, bytes := packed.Panels(w.meant())
 		n += int64(pieces) * int64(bytes)
 	}
 	return n

@@ -1,4 +1,4 @@
 // The kernels for experts in BF16.
-#include "../gemm/packed/unit.h"
-#define FORMAT Sixteen
+#include "../gemm/packed/formats.h"
+#define FORMAT Bf16Weights
 #include "kernels.h"

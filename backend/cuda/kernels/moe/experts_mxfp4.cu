@@ -1,16 +1,16 @@
 // The kernels for experts in MXFP4.
-#include "../gemm/packed/unit.h"
+#include "../gemm/packed/formats.h"
 
-// AddedFloat4 is Float4 whose bytes are put together by additions, which the multipliers do: what opens codes and all else that is not arithmetic share one pipe, and
+// E2M1Mad is E2M1 whose bytes are put together by additions, which the multipliers do: what opens codes and all else that is not arithmetic share one pipe, and
 // one row's products wait for that.
-struct AddedFloat4 : Float4 {
+struct E2M1Mad : E2M1 {
   DEVICE void bytes(int block, u32 (&words)[2]) const {
     u32 v = codes.x[block], other = v ^ 0x88888888;
     UNROLL for (int i = 0; i < 2; i++) {
-      u32 positive = choose(0x0f0e0d0c, 0x18141210, v >> (16 * i)), negative = choose(0x090a0b0c, 0x00040608, other >> (16 * i));
+      u32 positive = prmt(0x0f0e0d0c, 0x18141210, v >> (16 * i)), negative = prmt(0x090a0b0c, 0x00040608, other >> (16 * i));
       asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(words[i]) : "r"(positive), "r"(1), "r"(negative));
     }
   }
 };
-#define FORMAT AddedFloat4
-#include "packed.h"
+#define FORMAT E2M1Mad
+#include "packed_kernels.h"

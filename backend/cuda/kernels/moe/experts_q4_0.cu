@@ -1,4 +1,4 @@
 // The kernels for experts in Q4_0.
-#include "../gemm/packed/unit.h"
-#define FORMAT FourPlain
-#include "packed.h"
+#include "../gemm/packed/formats.h"
+#define FORMAT U4
+#include "packed_kernels.h"

@@ -1,4 +1,4 @@
 // The kernels for experts in Q6_K.
-#include "../gemm/packed/unit.h"
-#define FORMAT Six
-#include "packed.h"
+#include "../gemm/packed/formats.h"
+#define FORMAT U6
+#include "packed_kernels.h"

@@ -1,4 +1,4 @@
 // The kernels for experts in Q8_0.
-#include "../gemm/packed/unit.h"
-#define FORMAT Eight
-#include "packed.h"
+#include "../gemm/packed/formats.h"
+#define FORMAT U8
+#include "packed_kernels.h"

@@ -47,7 +47,7 @@ func Slabs(t quant.Tensor) (n, bytes int) {
 	if t.Format == quant.BF16 {
 		return (t.Rows + slabRows - 1) / slabRows, units(t.Cols) * columns * slabRows * 2
 	}
-	return packed.Slabs(t)
+	return packed.Panels(t)
 }
 
 // Bytes is what a matrix takes in the form of a format.

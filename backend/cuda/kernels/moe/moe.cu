@@ -2,7 +2,7 @@
 // and each row's results are added up, times their shares.
 //
 //   scores  rows → their sum with others, normalised → scores; where an AddNorm and the router stand before the block
-//   few_*   of few rows: scores → chosen, slots, jobs; and the products below, in whole numbers; see few.h
+//   few_*   of few rows: scores → chosen, slots, jobs; and the products below, in whole numbers; see grouped_gemv.h
 //   route   scores → chosen, share; and, where one block is enough, what deal does
 //   deal    chosen → slots and jobs
 //   sort    x → a copy of its row for every slot, which large jobs want
@@ -10,14 +10,14 @@
 //   one     that, down → [slots, in]
 //   sum     share × those → y
 //
-// A row or two may do with two launches instead; see single.h.
+// A row or two may do with two launches instead; see single_row.h.
 #include "../cuda.h"
 #include "route.h"
-#include "scores.h"
-#include "plain.h"
+#include "router_norm.h"
+#include "simt.h"
 #include "vec.h"
 
-KERNEL(256, 2) scores(PARAM ScoresParams p) { scoreRow(p); }
+KERNEL(256, 2) scores(PARAM RouterNormParams p) { routerNorm(p); }
 KERNEL(512, 1) route_f32(PARAM RouteParams p) { route<float>(p); }
 KERNEL(512, 1) route_bf16(PARAM RouteParams p) { route<bf16>(p); }
 KERNEL(512, 1) deal(PARAM RouteParams p) {
@@ -58,7 +58,7 @@ struct SumParams {
   int n, top, count, pad;
 };
 
-// sum adds up a row's results in the order of its scores, eight numbers a thread. Four results are on their way at a time.
+// sum adds up a row's results in the order of its scores, eight numbers a thread. U4Affine results are on their way at a time.
 template <typename T> DEVICE void sum(const SumParams& p) {
   launchDependentsAndWait();
   int r = blockY(), i = (blockX() * 128 + threadX()) * 8;
@@ -98,7 +98,7 @@ struct SumNormParams {
   bf16* total;          // [rows, n] receives the residual with the sum
   const float* weight;  // [n]
   float eps;
-  int early; // shares are there before the launch before this one has ended, as behind few.h's
+  int early; // shares are there before the launch before this one has ended, as behind grouped_gemv.h's
 };
 
 // sum_norm: a block has a row, of n ≤ 4096 numbers in eights, eight a thread.
@@ -153,8 +153,8 @@ KERNEL(512, 1) sum_norm(PARAM SumNormParams p) {
 KERNEL(128, 1) sum_f32(PARAM SumParams p) { sum<float>(p); }
 KERNEL(128, 1) sum_bf16(PARAM SumParams p) { sum<bf16>(p); }
 
-KERNEL(256, 1) plain_f32_f32(PARAM PlainParams p) { plain<float, float>(p); }
-KERNEL(256, 1) plain_f32_bf16(PARAM PlainParams p) { plain<float, bf16>(p); }
-KERNEL(256, 1) plain_bf16_bf16(PARAM PlainParams p) { plain<bf16, bf16>(p); }
-KERNEL(256, 1) join_f32(PARAM JoinParams p) { join<float>(p); }
-KERNEL(256, 1) join_bf16(PARAM JoinParams p) { join<bf16>(p); }
+KERNEL(256, 1) plain_f32_f32(PARAM SimtParams p) { simtGemm<float, float>(p); }
+KERNEL(256, 1) plain_f32_bf16(PARAM SimtParams p) { simtGemm<float, bf16>(p); }
+KERNEL(256, 1) plain_bf16_bf16(PARAM SimtParams p) { simtGemm<bf16, bf16>(p); }
+KERNEL(256, 1) join_f32(PARAM ActivationParams p) { gatedActivations<float>(p); }
+KERNEL(256, 1) join_bf16(PARAM ActivationParams p) { gatedActivations<bf16>(p); }

@@ -70,7 +70,7 @@ template <int PLACES> struct Chosen {
 
 // choose finds a row's experts: those with the highest scores, of equal scores the first. A warp does it, each lane for PER experts, every 32nd; what has been
 // found is set to 0. Each place waits for the one before, so shares, which not everyone wants, are left for the end.
-template <typename T, int PER, int PLACES> DEVICE Chosen<PLACES> choose(const T* scores, int experts, int top, bool ofAll, bool shares) {
+template <typename T, int PER, int PLACES> DEVICE Chosen<PLACES> topK(const T* scores, int experts, int top, bool ofAll, bool shares) {
   u32 left[PER], word[PLACES] = {}, highest = 0;
   Chosen<PLACES> c = {};
   UNROLL for (int i = 0; i < PER; i++) left[i] = lane() + 32 * i < experts ? Ranked<T>(toFloat(scores[lane() + 32 * i]), lane() + 32 * i).word : 0;
@@ -113,7 +113,7 @@ template <typename T, int PER, int PLACES> DEVICE Chosen<PLACES> choose(const T*
 // chooseRow notes a row's experts, also in keep if that is given.
 template <typename T, int PER> DEVICE void chooseRow(const RouteParams& p, int r, int* keep) {
   constexpr int PLACES = MAX_TOP / 32;
-  Chosen<PLACES> c = choose<T, PER, PLACES>((const T*)p.scores + (long)r * p.experts, p.experts, p.top, p.ofAll, true);
+  Chosen<PLACES> c = topK<T, PER, PLACES>((const T*)p.scores + (long)r * p.experts, p.experts, p.top, p.ofAll, true);
   UNROLL for (int i = 0; i < PLACES; i++) {
     int k = lane() + 32 * i, at = r * p.top + k;
     if (k >= p.top) continue;
@@ -122,7 +122,7 @@ template <typename T, int PER> DEVICE void chooseRow(const RouteParams& p, int r
   }
 }
 
-// Four experts of what was chosen, from slot i on; -1 beyond the end.
+// U4Affine experts of what was chosen, from slot i on; -1 beyond the end.
 DEVICE Vec16 fourAt(const int* chosen, int i, int end) {
   if (i + 4 <= end) return *(const Vec16*)(chosen + i);
   Vec16 v;

@@ -31,8 +31,8 @@ func spread(bytes uint32) uint64 {
 	return (x | x<<8) & 0x00ff00ff00ff00ff
 }
 
-// putFour puts codes of four bits, or the low four of six: column j is in the low half of byte j, x's being 0 to 7, and column j + 16 in the high half.
-func (l *line) putFour(block int, x, y uint64) {
+// putU4 puts codes of four bits, or the low four of six: column j is in the low half of byte j, x's being 0 to 7, and column j + 16 in the high half.
+func (l *line) putU4(block int, x, y uint64) {
 	first, second := lanes(x, y)
 	to := l.half[64*l.g+4*block:][:52]
 	order.PutUint32(to, uint32(first))
@@ -41,8 +41,8 @@ func (l *line) putFour(block int, x, y uint64) {
 	order.PutUint32(to[48:], uint32(second>>32))
 }
 
-// putTwo puts the high two bits of a block and the next one: bits 2i of byte 2t + e are of column 8i + 2t + e.
-func (l *line) putTwo(block int, one, next uint64) {
+// putU2 puts the high two bits of a block and the next one: bits 2i of byte 2t + e are of column 8i + 2t + e.
+func (l *line) putU2(block int, one, next uint64) {
 	first, second := lanes(one, next)
 	to := l.half[512+32*l.g+2*block:][:28]
 	order.PutUint32(to, uint32(first))
@@ -51,8 +51,8 @@ func (l *line) putTwo(block int, one, next uint64) {
 	order.PutUint32(to[24:], uint32(second>>32))
 }
 
-// putEight puts the codes of a byte each: lane t's word is bytes 2t and 2t + 1 of each of the four.
-func (l *line) putEight(block int, a, b, c, d uint64) {
+// putU8 puts the codes of a byte each: lane t's word is bytes 2t and 2t + 1 of each of the four.
+func (l *line) putU8(block int, a, b, c, d uint64) {
 	const low, high = 0x00000000ffffffff, 0xffffffff00000000
 	to := l.half[block/2*512+64*l.g+block%2*8:][:56]
 	first, second := twos(a&low|c<<32, b&low|d<<32)

@@ -2,14 +2,14 @@ package packed
 
 import "github.com/ridge-llm/ridge/quant"
 
-// A weight is packed in slabs of 8 tiles of 16 rows, a slab in columns of units, [columns / 128, even][8 tiles], a unit in two halves of 8 rows.
+// A weight is packed in panels of 8 tiles of 16 rows, a panel in columns of units, [columns / 128, even][8 tiles], a unit in two halves of 8 rows.
 // A half is one contiguous piece, whose codes come in the order in which the lanes of a warp load them, 16 or 8 bytes each:
 //
-//	four    [32 lanes][4 blocks of 32 columns][4]u8  codes of four bits
+//	U4      [32 lanes][4 blocks of 32 columns][4]u8  codes of four bits
 //	        [8 rows][4]f16                           scales; Q4_1 and Q4_K: [8 rows][2][4]f16, scales and then middles, the numbers of code 8; INT4: [8 rows]f16
-//	eight   [2][32 lanes][2 blocks][8]u8             codes of eight bits, each + 128
+//	U8      [2][32 lanes][2 blocks][8]u8             codes of eight bits, each + 128
 //	        [8 rows][4]f16                           scales
-//	six     [32 lanes][4 blocks][4]u8                the low four bits of codes of six
+//	U6      [32 lanes][4 blocks][4]u8                the low four bits of codes of six
 //	        [32 lanes][2][4]u8                       the high two, of two blocks each
 //	        [8 rows][8]f16                           scales of 16 columns
 //
@@ -17,15 +17,15 @@ import "github.com/ridge-llm/ridge/quant"
 // it. Eight codes of four bits lie in a word with that column at bit 4i + 16e; of eight bits, in byte 2i + e; two high bits of a code
 // in byte i/2 + 2e, at bit 4b + 2(i%2), b being the block's place of two. Rows and columns that fill up a unit are zeros. MXFP4's scales are bf16.
 const (
-	tileRows  = 16
-	halfRows  = tileRows / 2
-	slabTiles = 8
-	slabRows  = slabTiles * tileRows
-	columns   = 128
+	tileRows   = 16
+	halfRows   = tileRows / 2
+	panelTiles = 8
+	panelRows  = panelTiles * tileRows
+	columns    = 128
 )
 
 func tiles(rows int) int     { return (rows + tileRows - 1) / tileRows }
-func tileUnits(cols int) int { return (cols + 2*columns - 1) / (2 * columns) * 2 } // even, for wide.h
+func tileUnits(cols int) int { return (cols + 2*columns - 1) / (2 * columns) * 2 } // even, for gemm_sm90.h
 
 // layout says how a format's halves look and how they are made of its file's rows.
 type layout struct {
@@ -52,15 +52,15 @@ func Has(f quant.Format) bool { return layouts[f].bytes > 0 }
 
 func unitBytes(f quant.Format) int { return 2 * layouts[f].bytes }
 
-// Slabs is how many slabs a weight has, and the bytes of each.
-func Slabs(t quant.Tensor) (n, bytes int) {
-	return (t.Rows + slabRows - 1) / slabRows, tileUnits(t.Cols) * slabTiles * unitBytes(t.Format)
+// Panels is how many panels a weight has, and the bytes of each.
+func Panels(t quant.Tensor) (n, bytes int) {
+	return (t.Rows + panelRows - 1) / panelRows, tileUnits(t.Cols) * panelTiles * unitBytes(t.Format)
 }
 
-// Pack writes slabs from to to-1 of a weight in a format that Has. dst is overwritten. It goes along eight rows at a time, so that it reads in order
+// Pack writes panels from to to-1 of a weight in a format that Has. dst is overwritten. It goes along eight rows at a time, so that it reads in order
 // and writes whole pieces.
 func Pack(dst []byte, t quant.Tensor, from, to int) {
-	const halves = slabRows / halfRows
+	const halves = panelRows / halfRows
 	l, units, row := layouts[t.Format], tileUnits(t.Cols), int(t.Format.RowBytes(t.Cols))
 	var one line
 	for h := from * halves; h < to*halves; h++ {

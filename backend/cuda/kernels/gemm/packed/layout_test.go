@@ -47,10 +47,10 @@ func formats() []quant.Format {
 	return all
 }
 
-// number reads a number back out of packed slabs, by the words of layout.go.
-func number(slabs []byte, f quant.Format, cols, row, column int) float32 {
+// number reads a number back out of packed panels, by the words of layout.go.
+func number(panels []byte, f quant.Format, cols, row, column int) float32 {
 	l := layouts[f]
-	half := slabs[((row/128*tileUnits(cols)+column/128)*16+row%128/8)*l.bytes:][:l.bytes]
+	half := panels[((row/128*tileUnits(cols)+column/128)*16+row%128/8)*l.bytes:][:l.bytes]
 	in := column % 128
 	block, i, t, e := in/32, in%32/8, in%8/2, in%2
 	lane, at := 4*(row%8)+t, l.scales+row%8*l.each
@@ -87,13 +87,13 @@ func TestPack(t *testing.T) {
 				continue
 			}
 			w, want := random(t, rnd, f, size[0], size[1])
-			n, bytes := Slabs(w)
-			slabs := make([]byte, n*bytes)
+			n, bytes := Panels(w)
+			panels := make([]byte, n*bytes)
 			for i := range n { // one by one, as several goroutines do
-				Pack(slabs[i*bytes:], w, i, i+1)
+				Pack(panels[i*bytes:], w, i, i+1)
 			}
 			for i, x := range want {
-				if got := number(slabs, f, size[1], i/size[1], i%size[1]); math.Abs(float64(got-x)) > tolerance {
+				if got := number(panels, f, size[1], i/size[1], i%size[1]); math.Abs(float64(got-x)) > tolerance {
 					t.Fatalf("%s %v: number %d of row %d is %g, want %g", f, size, i%size[1], i/size[1], got, x)
 				}
 			}
@@ -107,7 +107,7 @@ func BenchmarkPack(b *testing.B) {
 		b.Run(f.String(), func(b *testing.B) {
 			const rows, cols = 256, 4096
 			w, _ := quant.NewTensor(f, rows, cols, make([]byte, f.RowBytes(cols)*rows))
-			n, bytes := Slabs(w)
+			n, bytes := Panels(w)
 			dst := make([]byte, n*bytes)
 			b.SetBytes(rows * cols)
 			for b.Loop() {

@@ -13,7 +13,7 @@ func blocks(row []byte, unit, bytes int) []byte {
 func packQ4_0(to *line, row []byte, unit int) {
 	for i, b := 0, blocks(row, unit, 18); len(b) > 0; i, b = i+1, b[18:] {
 		order.PutUint16(to.scales[2*i:], order.Uint16(b))
-		to.putFour(i, order.Uint64(b[2:]), order.Uint64(b[10:]))
+		to.putU4(i, order.Uint64(b[2:]), order.Uint64(b[10:]))
 	}
 }
 
@@ -22,7 +22,7 @@ func packINT4(to *line, row []byte, unit int) {
 	if b := row[min(unit*bytes, len(row)):]; len(b) > 0 {
 		order.PutUint16(to.scales, order.Uint16(b))
 		for i := range 4 {
-			to.putFour(i, order.Uint64(b[2+16*i:]), order.Uint64(b[10+16*i:]))
+			to.putU4(i, order.Uint64(b[2+16*i:]), order.Uint64(b[10+16*i:]))
 		}
 	}
 }
@@ -33,7 +33,7 @@ func packQ4_1(to *line, row []byte, unit int) {
 		scale, floor := quant.F16ToF32(order.Uint16(b)), quant.F16ToF32(order.Uint16(b[2:]))
 		order.PutUint16(to.scales[2*i:], order.Uint16(b))
 		putHalf(to.scales[8+2*i:], floor+8*scale)
-		to.putFour(i, order.Uint64(b[4:]), order.Uint64(b[12:]))
+		to.putU4(i, order.Uint64(b[4:]), order.Uint64(b[12:]))
 	}
 }
 
@@ -42,7 +42,7 @@ func packQ8_0(to *line, row []byte, unit int) {
 	const add = 0x8080808080808080
 	for i, b := 0, blocks(row, unit, 34); len(b) > 0; i, b = i+1, b[34:] {
 		order.PutUint16(to.scales[2*i:], order.Uint16(b))
-		to.putEight(i, order.Uint64(b[2:])^add, order.Uint64(b[10:])^add, order.Uint64(b[18:])^add, order.Uint64(b[26:])^add)
+		to.putU8(i, order.Uint64(b[2:])^add, order.Uint64(b[10:])^add, order.Uint64(b[18:])^add, order.Uint64(b[26:])^add)
 	}
 }
 
@@ -54,17 +54,17 @@ func packMXFP4(to *line, row []byte, unit int) {
 			scale = 1 << 6
 		}
 		order.PutUint16(to.scales[2*i:], scale)
-		to.putFour(i, order.Uint64(b[1:]), order.Uint64(b[9:]))
+		to.putU4(i, order.Uint64(b[1:]), order.Uint64(b[9:]))
 	}
 }
 
-// putFolded is putFour of 32 bytes that have a code each, up bits up.
-func (l *line) putFolded(block int, b []byte, up int) {
+// putBits is putU4 of 32 bytes that have a code each, up bits up.
+func (l *line) putBits(block int, b []byte, up int) {
 	fold := func(low, high []byte) uint64 {
 		return order.Uint64(low)>>(up&7)&lowHalves | order.Uint64(high)>>(up&7)&lowHalves<<4
 	}
 	b = b[:32]
-	l.putFour(block, fold(b, b[16:]), fold(b[8:], b[24:]))
+	l.putU4(block, fold(b, b[16:]), fold(b[8:], b[24:]))
 }
 
 // packQ4_K multiplies out the scales and minima of six bits; scales and middles are rounded to half precision, by at most one part in 2048.
@@ -80,7 +80,7 @@ func packQ4_K(to *line, row []byte, unit int) {
 		s := d * float32(scale)
 		putHalf(to.scales[2*i:], s)
 		putHalf(to.scales[8+2*i:], 8*s-floor*float32(minimum))
-		to.putFolded(i, b[16+64*(unit%2)+i/2*32:], i%2*4)
+		to.putBits(i, b[16+64*(unit%2)+i/2*32:], i%2*4)
 	}
 }
 
@@ -93,15 +93,15 @@ func packQ6_K(to *line, row []byte, unit int) {
 		putHalf(to.scales[2*i:], d*float32(int8(b[192+8*h+i])))
 	}
 	for i := range 4 {
-		to.putFolded(i, b[64*h+i%2*32:], i/2*4)
+		to.putBits(i, b[64*h+i%2*32:], i/2*4)
 	}
 	two := b[128+32*h:][:32]
 	high := func(block int) uint64 {
 		up := 2 * block & 7
 		return order.Uint64(two)>>up&lowTwos | order.Uint64(two[8:])>>up&lowTwos<<2 | order.Uint64(two[16:])>>up&lowTwos<<4 | order.Uint64(two[24:])>>up&lowTwos<<6
 	}
-	to.putTwo(0, high(0), high(1))
-	to.putTwo(2, high(2), high(3))
+	to.putU2(0, high(0), high(1))
+	to.putU2(2, high(2), high(3))
 }
 
 // putHalf writes a number in half precision; what is too large becomes the largest number.

@@ -16,11 +16,11 @@ import (
 
 // upload puts a weight on the device, packed.
 func upload(g *gputest.GPU, w quant.Tensor) driver.Ptr {
-	n, bytes := Slabs(w)
-	slabs := make([]byte, n*bytes)
-	Pack(slabs, w, 0, n)
-	p := g.Poisoned(len(slabs))
-	g.Must(g.Stream.Upload(p, slabs))
+	n, bytes := Panels(w)
+	panels := make([]byte, n*bytes)
+	Pack(panels, w, 0, n)
+	p := g.Poisoned(len(panels))
+	g.Must(g.Stream.Upload(p, panels))
 	g.Must(g.Stream.Synchronize())
 	return p
 }
@@ -28,10 +28,10 @@ func upload(g *gputest.GPU, w quant.Tensor) driver.Ptr {
 // TestMirrors holds parameters in Go and in C++ together.
 func TestMirrors(t *testing.T) {
 	for _, lay := range layouts {
-		few := unsafe.Sizeof(few{})
+		gemvParams := unsafe.Sizeof(gemvParams{})
 		gputest.Mirrors(t, lay.kernels, map[string]uintptr{
-			"one": few, "two": few, "four": few, "eight": few, "open": unsafe.Sizeof(Opened{}),
-			"rows": unsafe.Sizeof(rowsParams{}), "wide": unsafe.Sizeof(wideParams{}),
+			"one": gemvParams, "two": gemvParams, "four": gemvParams, "eight": gemvParams, "open": unsafe.Sizeof(DequantiseParams{}),
+			"rows": unsafe.Sizeof(gemmSM80Params{}), "wide": unsafe.Sizeof(gemmParams{}),
 		})
 	}
 }
@@ -121,7 +121,7 @@ func parts(g *gputest.GPU, f quant.Format, x []float32, m, k int, n []int, gated
 // scratch is what launches share.
 func scratch(g *gputest.GPU) Scratch {
 	pieces := int(densesm90.PartialBytes(g.Loader.SMs(), densesm90.MaxRows))
-	return Scratch{Partial: g.Poisoned(pieces), Sums: g.Poisoned(pieces), Arrived: g.Zeros(4 * MaxTiles), Squares: g.Poisoned(SquaresBytes)}
+	return Scratch{Partial: g.Poisoned(pieces), SplitKSums: g.Poisoned(pieces), Arrived: g.Zeros(4 * MaxTiles), Squares: g.Poisoned(SquaresBytes)}
 }
 
 func one(g *gputest.GPU, arch string, f quant.Format, m, k int, n []int, gated bool, change ...func(*Kernel)) {
@@ -152,10 +152,10 @@ func TestClusters(t *testing.T) {
 		}
 		for splits := range 4 {
 			two := func(k *Kernel) {
-				k.wide.alone = false
-				for i := range k.wide.widths {
-					k.wide.widths[i].clusters = make([]int, 4)
-					k.wide.widths[i].clusters[splits] = 2
+				k.gemm.alone = false
+				for i := range k.gemm.widths {
+					k.gemm.widths[i].clusters = make([]int, 4)
+					k.gemm.widths[i].clusters[splits] = 2
 				}
 			}
 			rows, k, n := []int{7, 16, 30}, 2304, 520
@@ -173,21 +173,21 @@ func TestClusters(t *testing.T) {
 	})
 }
 
-// TestApart has blocks that are no clusters exchange sums, of which more than a tile's at one time.
-func TestApart(t *testing.T) {
+// TestGlobalSplitK has blocks that are no clusters exchange sums, of which more than a tile's at one time.
+func TestGlobalSplitK(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		if !g.Loader.Hopper() || g.Ctx.MPS {
 			t.Skip("blocks wait for each other only on Hopper, and where nothing else runs")
 		}
-		apart := func(k *Kernel) {
-			for i := range k.wide.widths {
-				k.wide.widths[i].clusters = make([]int, 4)
+		viaGlobal := func(k *Kernel) {
+			for i := range k.gemm.widths {
+				k.gemm.widths[i].clusters = make([]int, 4)
 			}
 		}
 		for _, m := range []int{7, 16, 30} {
 			for _, k := range []int{512, 2304} { // two blocks, and four
-				one(g, "blocks apart", quant.Q4_0, m, k, []int{600, 264}, false, apart)
-				one(g, "blocks apart", quant.Q4_0, m, k, []int{520, 520}, true, apart)
+				one(g, "blocks apart", quant.Q4_0, m, k, []int{600, 264}, false, viaGlobal)
+				one(g, "blocks apart", quant.Q4_0, m, k, []int{520, 520}, true, viaGlobal)
 			}
 		}
 	})
@@ -198,7 +198,7 @@ func TestOpen(t *testing.T) {
 		for _, f := range formats() {
 			const n, k = 40, 768
 			woven, want := g.Poisoned(2*2*n*k), make([]float64, 2*n*k)
-			kernel, err := FindOpen(g.Loader, f)
+			kernel, err := FindDequantise(g.Loader, f)
 			g.Must(err)
 			for second := range 2 {
 				w, plain := random(g, g.Rand, f, n, k)
@@ -209,9 +209,9 @@ func TestOpen(t *testing.T) {
 					want[(row/8*16+row%8+8*second)*k+i%k] = float64(x)
 				}
 				p := upload(g, w)
-				g.Must(Open(g.Stream, kernel, &Opened{W: p, Y: y, N: n, K: k}))
+				g.Must(Dequantise(g.Stream, kernel, &DequantiseParams{W: p, Y: y, N: n, K: k}))
 				g.Near(f.String(), g.ReadBF16(y, n*k), exact, 4e-3)
-				g.Must(Open(g.Stream, kernel, &Opened{W: p, Y: woven, N: n, K: k, Woven: 1, Second: int32(second)}))
+				g.Must(Dequantise(g.Stream, kernel, &DequantiseParams{W: p, Y: woven, N: n, K: k, Interleaved: 1, Second: int32(second)}))
 			}
 			g.Near(f.String()+" woven", g.ReadBF16(woven, 2*n*k), want, 4e-3)
 		}
@@ -308,11 +308,11 @@ func BenchmarkOpen(b *testing.B) {
 			g.Scope(func() {
 				bytes := tiles(n) * tileUnits(k) * unitBytes(f)
 				w, y := g.Noise(copies*bytes), g.Poisoned(copies*2*n*k)
-				kernel, err := FindOpen(g.Loader, f)
+				kernel, err := FindDequantise(g.Loader, f)
 				g.Must(err)
 				d := g.Time(func(run int) error {
 					i := run % copies
-					return Open(g.Stream, kernel, &Opened{W: w + driver.Ptr(i*bytes), Y: y + driver.Ptr(i*2*n*k), N: n, K: k})
+					return Dequantise(g.Stream, kernel, &DequantiseParams{W: w + driver.Ptr(i*bytes), Y: y + driver.Ptr(i*2*n*k), N: n, K: k})
 				})
 				fmt.Printf("%-5s %6.1f µs %4.2f TB/s\n", f, d.Seconds()*1e6, float64(bytes+2*n*k)/d.Seconds()/1e12)
 			})

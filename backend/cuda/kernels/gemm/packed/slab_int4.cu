@@ -1,3 +1,3 @@
 // The kernels for INT4.
-#define FORMAT FourWhole
+#define FORMAT U4PerUnit
 #include "kernels.h"

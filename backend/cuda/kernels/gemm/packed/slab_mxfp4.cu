@@ -1,3 +1,3 @@
 // The kernels for MXFP4.
-#define FORMAT Float4
+#define FORMAT E2M1
 #include "kernels.h"

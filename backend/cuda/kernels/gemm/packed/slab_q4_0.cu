@@ -1,3 +1,3 @@
 // The kernels for Q4_0.
-#define FORMAT FourPlain
+#define FORMAT U4
 #include "kernels.h"

@@ -1,3 +1,3 @@
 // The kernels for Q6_K.
-#define FORMAT Six
+#define FORMAT U6
 #include "kernels.h"

@@ -1,3 +1,3 @@
 // The kernels for Q8_0.
-#define FORMAT Eight
+#define FORMAT U8
 #include "kernels.h"

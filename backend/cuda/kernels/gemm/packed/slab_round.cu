@@ -1,8 +1,8 @@
-// Rounding of floats to INT4 as weights are loaded, straight into packed units. The bits are those that quant.Encode and Pack give: sums have
+// Quantisation of floats to INT4 as weights are loaded, straight into packed units. The bits are those that quant.Encode and Pack give: sums have
 // the same order, and products are rounded before they are added.
-#include "unit.h"
+#include "formats.h"
 
-struct RoundParams {
+struct QuantiseParams {
   const void* x; // [n, k], k a multiple of 128
   u8* w;         // its units, full of zeros: rows and columns that fill up a unit are not written
   int n, k;
@@ -48,14 +48,14 @@ DEVICE u16 bestScale(const float (&v)[4], float peak) {
   float least = 0, codes[4];
   UNROLL for (int i = 0; i < COUNT; i++) {
     u16 bits = scaleBits(product(peak, STEPS[i]));
-    float loss = warpSum(codesOf(v, halfFloat(bits), codes));
+    float loss = warpSum(codesOf(v, f16ToFloat(bits), codes));
     if (i == 0 || loss < least) best = bits, least = loss;
   }
   return best;
 }
 
 // A warp rounds a row's part of a unit, four columns a lane.
-template <typename T> DEVICE void round(const RoundParams& p) {
+template <typename T> DEVICE void round(const QuantiseParams& p) {
   launchDependentsAndWait();
   int units = p.k / COLUMNS, job = blockX() * (threads() / 32) + warp(), row = job / units, unit = job % units;
   if (row >= p.n) return;
@@ -70,7 +70,7 @@ template <typename T> DEVICE void round(const RoundParams& p) {
   highest = warpMax(highest), lowest = -warpMax(-lowest);
   u16 scale = bestScale(v, -lowest > highest ? lowest : highest);
   float codes[4];
-  codesOf(v, halfFloat(scale), codes);
+  codesOf(v, f16ToFloat(scale), codes);
   if (__nvvm_vote_any_sync(-1, broken)) scale = 0x7e00; // no number: what is too large, or none itself, must not go unseen
 
   // Lane 8b + m has columns 4m of block b and the next: of the words of two lanes each (see layout.go) the codes with i = m / 2.
@@ -82,11 +82,11 @@ template <typename T> DEVICE void round(const RoundParams& p) {
     word |= __builtin_bit_cast(u32, shuffleXor(__builtin_bit_cast(float, word), 4));
     words[i] = word;
   }
-  u8* half = p.w + unitAt(row / 16, unit, unitsOf(p.k)) * (2 * FourWhole::BYTES) + row % 16 / 8 * FourWhole::BYTES;
+  u8* half = p.w + unitAt(row / 16, unit, unitsOf(p.k)) * (2 * U4PerUnit::BYTES) + row % 16 / 8 * U4PerUnit::BYTES;
   int g = row % 8;
   if (m < 2)
     UNROLL for (int i = 0; i < 2; i++) *(u32*)(half + (4 * g + 2 * m + i) * 16 + lane() / 8 * 4) = words[i];
-  if (lane() == 0) *(u16*)(half + FourWhole::SCALES + g * FourWhole::EACH) = scale;
+  if (lane() == 0) *(u16*)(half + U4PerUnit::SCALES + g * U4PerUnit::EACH) = scale;
 }
-KERNEL(256, 1) round_bf16(PARAM RoundParams p) { round<bf16>(p); }
-KERNEL(256, 1) round_f32(PARAM RoundParams p) { round<float>(p); }
+KERNEL(256, 1) round_bf16(PARAM QuantiseParams p) { round<bf16>(p); }
+KERNEL(256, 1) round_f32(PARAM QuantiseParams p) { round<float>(p); }

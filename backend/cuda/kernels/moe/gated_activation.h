@@ -1,0 +1,19 @@
+// How an expert's two branches become one.
+#pragma once
+#include "../activation.h"
+
+constexpr float ALPHA = 1.702f; // graph.Alpha
+
+// gatedActivation is an expert's two branches as one.
+DEVICE float gatedActivation(int fn, float clamp, float gate, float up) {
+  if (clamp != 0) {
+    gate = minf(gate, clamp), up = minf(maxf(up, -clamp), clamp);
+    return (up + 1) * gate * reciprocal(1 + expf(-ALPHA * gate));
+  }
+  switch (fn) {
+  case SILU: return silu(gate) * up;
+  case GELU_TANH: return geluTanh(gate) * up;
+  case GELU_ERF: return geluErf(gate) * up;
+  default: return maxf(gate, 0) * up;
+  }
+}

@@ -1,0 +1,97 @@
+// How a block of grouped_gemv.h knows what there is to do: it chooses the rows' experts itself and deals their slots, in order of rows. That takes a microsecond or two,
+// those of the second product while the first is at its end, and a launch that does it takes twice that.
+#pragma once
+#include "../gemm/packed/gemv.h"
+#include "route.h"
+
+// GemvJob is a job as blocks know it.
+struct alignas(16) GemvJob {
+  int expert, count;
+  u32 rows; // of x, a byte each
+  int pad;
+  int slot[4]; // of row r, its place k: r × top + k
+};
+
+struct GroupedGemvParams {
+  const bf16* x;      // [rows, k], or of the second product [slots, k]
+  const void* scores; // [rows, experts]
+  const int* counts;  // see Step
+  float* share;       // [slots] is written with the first product
+  const u8* w;        // as in GroupedGemmParams
+  const float *bias, *upBias; // [experts, n] or null
+  bf16* y;            // [slots, n]
+  long stride;
+  int n, k;
+  int rows, count;    // up to so many, of which counts[count] are there
+  int runsLog;        // the logarithm of in how many runs of columns, a warp each, a tile is cut
+  u32 ofTiles, ofGrid; // divide by the tiles of a job and by the number of blocks; see divided
+  int experts, top, ofAll, wide; // wide: scores are float32
+  int fn;
+  float clamp;
+  int each; // the most rows of a job
+};
+
+constexpr int GEMV_JOBS = 256, GEMV_EXPERTS = 256, GEMV_TOP = 32, GEMV_ROWS = 32; // most that there may be
+
+// ExpertRows is what a block needs to deal: the rows of each expert, a bit each, and its place among the row's.
+struct ExpertRows {
+  u32 rows[GEMV_EXPERTS];
+  u8 place[GEMV_ROWS][GEMV_EXPERTS];
+};
+
+// GemvJobs is a launch's jobs.
+struct GemvJobs {
+  GemvJob jobs[GEMV_JOBS];
+  // before: of so many experts each; aligned, or the assembler's wide loads take along total, which another thread writes. What follows begins at a
+  // multiple of 128 bytes.
+  int before[GEMV_EXPERTS / 32], total, pad[23];
+  // decide chooses the experts of rows, a warp for each, and deals.
+  template <typename T> DEVICE void decide(const GroupedGemvParams& p, ExpertRows& c, int rows, bool keep) {
+    if (rows > 1) {
+      for (int e = threadX(); e < GEMV_EXPERTS; e += threads()) c.rows[e] = 0;
+      barrier();
+    }
+    for (int r = warp(); r < rows; r += GEMV_WARPS) {
+      const T* scores = (const T*)p.scores + (long)r * p.experts;
+      Chosen<1> of;
+      if (p.experts <= 128) of = topK<T, 4, 1>(scores, p.experts, p.top, p.ofAll, keep);
+      else of = topK<T, GEMV_EXPERTS / 32, 1>(scores, p.experts, p.top, p.ofAll, keep);
+      int k = lane(), e = of.expert[0];
+      if (k >= p.top) continue;
+      if (keep) p.share[r * p.top + k] = of.share[0];
+      if (rows == 1) {
+        jobs[k] = GemvJob{e, 1, 0, 0, {k, 0, 0, 0}};
+      } else {
+        asm volatile("red.shared.or.b32 [%0], %1;" ::"r"(sharedAddress(c.rows + e)), "r"(1u << r) : "memory");
+        c.place[r][e] = k;
+      }
+    }
+    if (rows <= 1 && threadX() == 0) total = rows * p.top; // there is nothing to deal
+    barrier();
+    if (rows > 1) deal(p, c);
+  }
+  DEVICE void deal(const GroupedGemvParams& p, const ExpertRows& c) {
+    int e = threadX();
+    u32 mine = e < GEMV_EXPERTS ? c.rows[e] : 0;
+    int own = ceilDiv(ones(mine), 4), job = own;
+    UNROLL for (int by = 1; by < 32; by *= 2) {
+      int below = shuffleUp(job, by);
+      if (lane() >= by) job += below;
+    }
+    if (lane() == 31 && e < GEMV_EXPERTS) before[warp()] = job;
+    barrier();
+    for (int w = 0; w < mini(warp(), GEMV_EXPERTS / 32); w++) job += before[w];
+    if (e == GEMV_EXPERTS - 1) total = job;
+    job -= own;
+    for (int left = own; left > 0; left--, job++) { // of one size, as far as that goes
+      GemvJob n = {e, ceilDiv(ones(mine), left)};
+      UNROLL for (int i = 0; i < 4; i++) {
+        int r = i < n.count ? __builtin_ctz(mine) : 0;
+        n.slot[i] = r * p.top + c.place[r][e], n.rows |= r << (8 * i);
+        if (i < n.count) mine &= mine - 1;
+      }
+      jobs[job] = n;
+    }
+    barrier();
+  }
+};

@@ -1,0 +1,140 @@
+package moe
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// Product is one product of all experts with the rows that pass them, or a gate's with the function on both.
+type Product struct {
+	X      driver.Ptr // [rows, K] bf16; or, when BySlot, [slots, K]
+	BySlot bool
+	Sorted driver.Ptr // [slots, K] bf16: rows of X as Sorter copies them; X itself when BySlot
+	W      driver.Ptr // [experts] of N × K, as Pack lays them out, or of a gated product as PackWoven does
+	Gated  bool
+	Y      driver.Ptr // [slots, N] bf16
+	N, K   int
+	Slots  int // that Sorted and Y have room for
+
+	Bias, UpBias driver.Ptr // [experts, N] float32, or 0
+	Format       quant.Format
+}
+
+// bytes is what an expert's weights take.
+func (p Product) bytes() int64 {
+	if p.Gated {
+		return Bytes(p.Format, 2*p.N, p.K)
+	}
+	return Bytes(p.Format, p.N, p.K)
+}
+
+// expertsParams mirrors ExpertsParams of grouped_gemm.h.
+type expertsParams struct {
+	X, Row, Total, Jobs   driver.Ptr
+	W, Bias, UpBias, Y    driver.Ptr
+	Stride                int64
+	N, K, Each, Split, Fn int32
+	Clamp                 float32
+}
+
+// Experts is a product bound to its kernels, one for each size of a job.
+type Experts struct {
+	base    expertsParams
+	op      graph.MoE
+	form    quant.Format
+	sms     int
+	kernels [len(sizes)]*driver.Kernel
+	wide    *wide // for larger jobs
+}
+
+// sizes are the kernels of grouped_gemm.h by how many slots a job may have.
+var sizes = [...]int{8, 16, MostUnsorted}
+
+const warps = 4 // of a block of grouped_gemm.h
+
+// sharedOf is the shared memory of a block, in bytes: two units' columns of the job's rows for each warp, in lines as grouped_gemm.h has them.
+func sharedOf(f quant.Format, each int) int {
+	line := 2*columns + 16
+	if f == quant.BF16 {
+		line = 2*columns + 64
+	}
+	return warps * 2 * each * line
+}
+
+// LeastEach is the smallest size of a job.
+const LeastEach = 8
+
+// Each is the size of a job that suits so many rows: that of an expert with an even share of them, or somewhat more. Jobs of more than
+// MostUnsorted slots are for products that Sorts; weights in BF16, which need no opening, gain by them with fewer slots.
+func Each(o graph.MoE, form quant.Format, rows int, sorts bool) int {
+	even := (rows*o.Top + o.Experts - 1) / o.Experts
+	if sorts && (even >= 8 || form == quant.BF16 && rows >= 4) {
+		if even <= wideLess*7/8 { // few experts have an eighth more than that
+			return wideLess
+		}
+		return wideEach
+	}
+	for _, s := range sizes {
+		if rows <= s || 3*even <= 2*s {
+			return s
+		}
+	}
+	return MostUnsorted
+}
+
+// MostUnsorted is the largest job of the kernels that find the rows of x themselves.
+const MostUnsorted = 32
+
+// NewExperts binds a product.
+func NewExperts(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*Experts, error) {
+	k := &Experts{op: o, form: p.Format, sms: l.SMs(), base: expertsParams{
+		X: p.X, Total: s.Total, Jobs: s.Jobs, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
+	}}
+	if !p.BySlot {
+		k.base.Row = s.Row
+	}
+	name := "one"
+	if p.Gated {
+		name = "gated"
+	}
+	sorts := Sorts(l, o, p.N, p.K)
+	for i, size := range sizes {
+		if sorts && size == MostUnsorted {
+			break // Each takes larger ones instead
+		}
+		var err error
+		if k.kernels[i], err = l.Kernel(forms[p.Format], fmt.Sprint(name, size), sharedOf(p.Format, size)); err != nil {
+			return nil, err
+		}
+	}
+	if !sorts {
+		return k, nil
+	}
+	var err error
+	k.wide, err = newWide(l, p, o, s)
+	return k, err
+}
+
+// Launch computes the slots of up to so many rows, dealt in jobs of each. Warps share tiles, as long as each has two units or more, where there
+// would be too few for several rounds of blocks.
+func (k *Experts) Launch(s *driver.Stream, rows, each int) error {
+	if each > MostUnsorted {
+		return k.wide.launch(s, rows, each)
+	}
+	at := 0
+	for sizes[at] < each {
+		at++
+	}
+	p, all := k.base, float64(tiles(int(k.base.N)))*float64(k.op.Experts)*k.op.Reached(int64(rows))
+	p.Each, p.Split = int32(each), 1
+	for p.Split < warps && 4*int(p.Split) <= units(int(p.K)) && all*float64(p.Split) < 6*float64(warps*k.sms*3) {
+		p.Split *= 2
+	}
+	group := warps / int(p.Split)
+	runs := (tiles(int(p.N)) + group - 1) / group
+	return driver.Launch(s, k.kernels[at], driver.Grid{X: runs * Jobs(k.op, rows, each), Threads: warps * 32, Shared: sharedOf(k.form, each)}, &p)
+}

@@ -1,0 +1,195 @@
+// A product of experts with few rows each: jobs of one or of up to four slots, multiplied as whole numbers, as kernels/gemm/packed has it for one to
+// four rows (see ../gemm/packed/gemv_int8.h). out = w × x, or fn(gate × x) × (up × x).
+//
+// The tiles (16 rows of weights) of all jobs, one job after the other, are jobs_ out to the blocks evenly, a run for each (see TileRange), so that the weights
+// of any number of experts come from memory at one rate. Of a block's warps `runs` share each tile, a run of its units each, and the tiles go
+// to such groups of warps in turn; a warp lays out its columns of x anew where the job changes, and has a ring of units, as in kernels/gemm/packed. The
+// warps of a group meet at a barrier of their own, where one of them, each in turn, adds up their sums.
+#pragma once
+#include "../gemm/packed/gemv_int8.h"
+#include "gemv_jobs.h"
+#include "gated_activation.h"
+
+constexpr int LOG_WARPS = GEMV_WARPS == 16 ? 4 : 3;
+constexpr int GEMV_SUMS = GEMV_WARPS * 32 * 8; // bytes of a turn's, two of each lane
+
+template <int ROWS> struct Rows { static constexpr int COUNT = ROWS; };
+DEVICE void syncWarps(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+
+// divided is n / d, of which 2³² / d, rounded up, is given, or 0 if d is 1: exact while n × d is less than 2³².
+DEVICE int divided(u32 n, u32 inverse) { return inverse ? (int)((u64)n * inverse >> 32) : n; }
+// quotient is n / d for n below 2¹⁶.
+DEVICE int quotient(int n, int d) { return (int)((n + 0.5f) * reciprocal(d)); }
+
+// TileRange is a block's tiles, from first to end of those of all jobs: as many as others have, and all of one job if no group of warps has more turns for that.
+// Each job has a row of x of its own, and a block that lays out two is two microseconds late.
+struct TileRange {
+  int first, end;
+  DEVICE TileRange(const GroupedGemvParams& p, int jobs, int tiles) { // tiles: of a job
+    int groupsLog = LOG_WARPS - p.runsLog, blocks = jobs ? quotient(gridX(), jobs) : 0, each = divided(jobs * tiles + gridX() - 1, p.ofGrid);
+    auto turns = [&](int n) { return (n + (1 << groupsLog) - 1) >> groupsLog; };
+    int own = blocks ? quotient(tiles + blocks - 1, blocks) : 0;
+    if (blocks && turns(own) <= turns(each)) {
+      int job = quotient(blockX(), blocks);
+      first = job * tiles + (blockX() - job * blocks) * own, end = job < jobs ? mini(first + own, (job + 1) * tiles) : first;
+    } else {
+      first = blockX() * each, end = mini(first + each, jobs * tiles);
+    }
+  }
+};
+
+// TileIterator is a way through a block's tiles, every so many of them, job by job.
+struct TileIterator {
+  int tile, step, end, job, in; // in: the tile's place in its job
+  DEVICE bool any() const { return tile < end; }
+  DEVICE void next(int tiles) { // tiles: of a job
+    tile += step, in += step;
+    while (in >= tiles) in -= tiles, job++;
+  }
+};
+
+// JobUnitPrefetcher is a warp's way through its units of such tiles, a ring's depth ahead of what it computes.
+template <int UNIT> struct JobUnitPrefetcher {
+  TileIterator walk;
+  const u8* at;
+  int unit, from, to;
+  DEVICE void find(const GroupedGemvParams& p, const GemvJobs& jobs_) {
+    at = p.w + jobs_.jobs[walk.job].expert * p.stride + unitAt(walk.in, unit, unitsOf(p.k)) * UNIT;
+  }
+  DEVICE bool any() const { return walk.any(); }
+  DEVICE void next(const GroupedGemvParams& p, const GemvJobs& jobs_, int tiles) {
+    at += PANEL * UNIT;
+    if (++unit < to) return;
+    unit = from;
+    walk.next(tiles);
+    if (walk.any()) find(p, jobs_);
+  }
+};
+
+// quantiseJobRows makes a warp's slots of a job's rows of x, each of a run of columns; it does what is given when x is on its way.
+template <typename Q, int ROWS, bool GATED, typename Then> DEVICE void quantiseJobRows(const GroupedGemvParams& p, const GemvJob& job, u32 xs, int from, int units, Then then) {
+  using F = GemvInt8<Q, ROWS>;
+  constexpr int COUNT = 4; // under way at once
+  int groups = units * F::GROUPS, pairs = ceilDiv(groups, 2);
+  GemvParams columns;
+  columns.k = p.k;
+  for (int i = 0; i < pairs; i += COUNT) {
+    Segments<F, Q> segments[COUNT];
+    UNROLL for (int n = 0; n < COUNT; n++) {
+      segments[n].find(i + n, groups);
+      int k = segments[n].column(columns, from), row = segments[n].row();
+      segments[n].x = k < p.k && row < job.count ? loadVec(p.x + (long)(GATED ? (int)(job.rows >> (8 * row) & 255) : job.slot[row]) * p.k + k) : Vec16{};
+    }
+    if (i == 0) then();
+    UNROLL for (int n = 0; n < COUNT; n++)
+      if (i + n < pairs) segments[n].storeDigits(xs);
+  }
+}
+
+// addUp adds the sums of a group's warps, of which this is `run`, in their order; it reports whether this warp has them, which is so if mine.
+DEVICE bool addUp(int runs, float (&acc)[2], u32 place, int group, int run, bool mine) {
+  place += (group * runs * 32 + lane()) * 8;
+  storeShared(place + run * 256, __builtin_bit_cast(u32, acc[0]), __builtin_bit_cast(u32, acc[1]));
+  syncWarps(group + 1, runs * 32);
+  if (!mine) return false;
+  acc[0] = acc[1] = 0;
+  for (int r = 0; r < runs; r++) {
+    Vec8 v = InShared{place}.two(r * 256);
+    UNROLL for (int h = 0; h < 2; h++) acc[h] += __builtin_bit_cast(float, v.x[h]);
+  }
+  return true;
+}
+
+// write makes results of a lane's sums, of row n of the weights and, of ungated ones, of row n + 8.
+template <bool GATED> DEVICE void write(const GroupedGemvParams& p, const GemvJob& job, const float (&acc)[2], const float (&bias)[2], int n, int count) {
+  if (lane() % 4 >= count) return;
+  bf16* y = p.y + (long)job.slot[lane() % 4] * p.n;
+  float first = acc[0] + bias[0], second = acc[1] + bias[1];
+  if (GATED) {
+    if (n < p.n) y[n] = fromFloat<bf16>(gatedActivation(p.fn, p.clamp, first, second));
+  } else {
+    if (n < p.n) y[n] = fromFloat<bf16>(first);
+    if (n + 8 < p.n) y[n + 8] = fromFloat<bf16>(second);
+  }
+}
+
+template <typename Q, bool GATED> DEVICE void groupedGemv(const GroupedGemvParams& p) {
+  using F = GemvInt8<Q, 4>; // for the sizes that all have
+  constexpr int UNIT = F::UNIT, DEPTH = F::DEPTH, EARLY = F::EARLY, ROWS_OF = GATED ? 8 : 16; // of a tile
+  GemvJobs& jobs_ = *(GemvJobs*)dynamic;
+  ExpertRows& choices = *(ExpertRows*)(dynamic + sizeof(GemvJobs)); // where weights lie later
+  int rows = mini(p.rows, p.counts[p.count]); // the step's data came before any kernel of it
+  // The scores are of a launch before the first product. That has ended once the first lets the second start.
+  if (GATED) gridDependencyWait(), launchDependents();
+  bool keep = GATED && blockX() == 0;
+  if (p.wide) jobs_.decide<float>(p, choices, rows, keep);
+  else jobs_.decide<bf16>(p, choices, rows, keep);
+
+  int tiles = ceilDiv(p.n, ROWS_OF), units = ceilDiv(p.k, COLUMNS), runs = 1 << p.runsLog;
+  int run = warp() & (runs - 1), group = warp() >> p.runsLog, from = units * run >> p.runsLog, to = units * (run + 1) >> p.runsLog;
+  TileRange own(p, jobs_.total, tiles);
+  int tile = own.first + group, owner = divided(tile, p.ofTiles); // owner: its job
+  TileIterator walk = {tile, GEMV_WARPS >> p.runsLog, own.end, owner, tile - owner * tiles};
+  if (!walk.any()) return;
+  CpAsyncRing<UNIT, DEPTH> pipe;
+  pipe.init(sharedAddress(dynamic) + sizeof(GemvJobs) + warp() * DEPTH * UNIT);
+  JobUnitPrefetcher<UNIT> ahead = {walk, nullptr, from, from, to};
+  ahead.find(p, jobs_);
+  auto ask = [&](int from, int to) {
+    _Pragma("nounroll") for (int i = from; i < to; i++) {
+      if (ahead.any()) pipe.prologue(i, ahead.at), ahead.next(p, jobs_, tiles);
+      pipe.commit();
+    }
+  };
+  ask(0, EARLY);
+  if (!GATED) gridDependencyWait(), launchDependents(); // what adds up the results reads shares before this launch has ended
+
+  u32 sums = sharedAddress(dynamic) + sizeof(GemvJobs) + GEMV_WARPS * DEPTH * UNIT, xs = sums + 2 * GEMV_SUMS + warp() * (((units + runs - 1) >> p.runsLog) * p.each * Q::SUBS * F::GROUP);
+  // multiply adds a tile's products with a job's rows; lane 4g + t gets those of row t of x with rows g and g + 8 of the tile.
+  auto multiply = [&](auto rows, float (&acc)[2]) __attribute__((always_inline)) {
+    using R = GemvInt8<Q, decltype(rows)::COUNT>;
+    u32 line = xs;
+    _Pragma("nounroll") for (int unit = from; unit < to; unit++, line += R::GROUPS * R::GROUP) {
+      pipe.wait();
+      Q q[2];
+      UnitScales<R, Q> scales;
+      UNROLL for (int h = 0; h < 2; h++) q[h].loadCodes(InShared{pipe.place + h * Q::BYTES});
+      scales.load(pipe.place);
+      warpBarrier();
+      if (ahead.any()) pipe.refill(ahead.at), ahead.next(p, jobs_, tiles);
+      pipe.commit();
+      pipe.next();
+      multiplyDigits<R, Q>(acc, q, scales, line);
+    }
+    UNROLL for (int mask = R::ROWS; mask < 4; mask *= 2) UNROLL for (int h = 0; h < 2; h++) acc[h] += shuffleXor(acc[h], mask);
+  };
+  int job = -1;
+  const GemvJob* at = jobs_.jobs;
+  int count = 0;
+  for (int turn = 0; walk.any(); turn++, walk.next(tiles)) {
+    if (walk.job != job) {
+      bool begin = job < 0;
+      auto then = [&] { if (begin) ask(EARLY, DEPTH); };
+      job = walk.job, at = jobs_.jobs + job;
+      count = warpMaxOf(at->count); // the same in all lanes, which the assembler now knows
+      warpBarrier(); // all lanes have read the last job's
+      if (count == 1) quantiseJobRows<Q, 1, GATED>(p, *at, xs, from, to - from, then);
+      else if (count == 2) quantiseJobRows<Q, 2, GATED>(p, *at, xs, from, to - from, then);
+      else quantiseJobRows<Q, 4, GATED>(p, *at, xs, from, to - from, then);
+      warpBarrier();
+    }
+    bool mine = (turn & (runs - 1)) == run; // to add up, for which it wants biases
+    int n = walk.in * ROWS_OF + lane() / 4, second = GATED ? n : n + 8;
+    float acc[2] = {}, bias[2] = {};
+    if (mine && p.bias) {
+      if (n < p.n) bias[0] = p.bias[(long)at->expert * p.n + n];
+      if (second < p.n) bias[1] = (GATED ? p.upBias : p.bias)[(long)at->expert * p.n + second];
+    }
+    if (count == 1) multiply(Rows<1>{}, acc);
+    else if (count == 2) multiply(Rows<2>{}, acc);
+    else multiply(Rows<4>{}, acc);
+    // Two places do with one barrier a turn: whoever is past it has read what lay there the turn before.
+    if (runs > 1 && !addUp(runs, acc, sums + turn % 2 * GEMV_SUMS, group, run, mine)) continue;
+    write<GATED>(p, *at, acc, bias, n, count);
+  }
+}
