@@ -72,14 +72,14 @@ var policy = []struct {
 	{"bench/throughput", []string{"graph", "pass", "model", "compile", "price", "quant", "backend", "backend/sampling"}, "any model on any device that can measure itself"},
 	{"bench/...", nil, "programs that run other programs"},
 	{"server/store", nil, "files and jobs on a disk"},
-	{"server/api", []string{"", "chat", "engine"}, "HTTP, and errors of the library"},
-	{"server/serving", []string{"", "engine", "server/api"}, "a model under a name, with metrics"},
-	{"server/openai", []string{"", "chat/...", "engine/sample", "server/api", "server/serving"}, ""},
+	{"server/api", []string{"", "chat"}, "HTTP, and errors of the library"},
+	{"server/serving", []string{"", "server/api"}, "a model under a name, with metrics"},
+	{"server/openai", []string{"", "chat/...", "server/api", "server/serving"}, ""},
 	{"server/anthropic", []string{"", "server/api", "server/serving", "server/openai"}, "an adapter of OpenAI's chat requests"},
 	{"server/ollama", []string{"", "chat", "server/api", "server/serving", "server/openai"}, "an adapter of OpenAI's chat requests"},
 	{"server/vllm", []string{"", "tokenizer", "server/api", "server/serving", "server/openai"}, "what vLLM adds to OpenAI's API"},
 	{"server/batch", []string{"server/api", "server/serving", "server/store"}, "lines are answered by a handler, of whatever API"},
-	{"server", []string{"", "engine", "server/..."}, "the APIs under one address"},
+	{"server", []string{"", "server/..."}, "the APIs under one address"},
 	{"cmd/ridge/...", []string{"..."}, "nothing imports it"},
 }
 

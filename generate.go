@@ -15,14 +15,14 @@ import (
 
 // Piece is a part of an answer as it is made.
 type Piece struct {
-	Text   string         // whole characters; empty while one is incomplete or text may yet become a stop string
-	Token  *sample.Choice // what was sampled; nil in the last piece of an answer that a stop string or end token cut
-	Finish *Finish        // of the last piece
+	Text   string   // whole characters; empty while one is incomplete or text may yet become a stop string
+	Token  *Sampled // what was sampled; nil in the last piece of an answer that a stop string or end token cut
+	Finish *Finish  // of the last piece
 }
 
 // Finish says how an answer ended.
 type Finish struct {
-	Reason  sample.Reason  // stop or length
+	Reason  FinishReason   // FinishStop or FinishLength
 	Stop    string         // the stop string that ended it; "" when something else did
 	Prompt  int            // tokens
 	Cached  int            // of them, found in the cache

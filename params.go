@@ -7,9 +7,25 @@ import (
 	"github.com/ridge-llm/ridge/engine/sample"
 )
 
+// The numbers that go in and out of sampling; they know nothing of engines or devices.
+type (
+	// Sampling is how the next token is chosen: temperature, top-k, penalties …
+	Sampling = sample.Params
+	// Sampled is a token that was chosen, with logprobs if they were asked for.
+	Sampled = sample.Choice
+	// FinishReason is why an answer ended.
+	FinishReason = sample.Reason
+)
+
+// Why answers end.
+const (
+	FinishStop   = sample.ReasonStop   // a stop string or token, or the model's end of sequence
+	FinishLength = sample.ReasonLength // Params.MaxTokens, or the context is full
+)
+
 // Params says how to answer one request. Start from Model.Defaults or Greedy: the zero value is not valid.
 type Params struct {
-	Sampling    sample.Params
+	Sampling    Sampling
 	MaxTokens   int         // of the answer; 0: until it ends or the context is full
 	Stop        []string    // the answer ends before the first of these
 	StopIDs     []int32     // or at one of these tokens, beside the model's own

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/chat"
-	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/openai"
 	"github.com/ridge-llm/ridge/server/serving"
@@ -27,7 +26,7 @@ func TestToolCalls(t *testing.T) {
 				each(d)
 			}
 		}
-		for _, d := range a.Take(j, ridge.Piece{Finish: &ridge.Finish{Reason: sample.ReasonStop}}) {
+		for _, d := range a.Take(j, ridge.Piece{Finish: &ridge.Finish{Reason: ridge.FinishStop}}) {
 			each(d)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server/serving"
 )
 
@@ -30,7 +30,7 @@ func logprob(s *serving.Service, id int32, logprob float32) tokenLogprob {
 }
 
 // chatLogprobs are the log-probabilities of a token of a chat answer.
-func chatLogprobs(s *serving.Service, c *sample.Choice) tokenLogprob {
+func chatLogprobs(s *serving.Service, c *ridge.Sampled) tokenLogprob {
 	t := logprob(s, c.Token, c.Logprob)
 	t.Top = []tokenLogprob{}
 	for _, x := range c.Top {
@@ -58,7 +58,7 @@ func characters(token []byte) (n int) {
 }
 
 // add appends a token that begins at an offset. The token itself is always among the top ones.
-func (l *textLogprobs) add(s *serving.Service, c *sample.Choice, offset int) {
+func (l *textLogprobs) add(s *serving.Service, c *ridge.Sampled, offset int) {
 	l.Tokens = append(l.Tokens, TokenText(s, c.Token))
 	l.Logprobs = append(l.Logprobs, c.Logprob)
 	top := map[string]float32{TokenText(s, c.Token): c.Logprob}
