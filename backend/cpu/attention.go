@@ -15,22 +15,22 @@ const tileRows = 96
 // workerTasks is how many tasks a worker should have in a step in which sequences are split.
 const workerTasks = 16
 
-// attender is a bound attention node.
-type attender struct {
-	dev      *Device
-	head     attn.Head
-	window   int
-	group    int    // of caches
-	both     bool   // see graph.Attention
-	sinks    vector // of each query head; nil: there are none
-	q, out   []float32
-	heads    int // query heads
-	share    int // of them per key head
-	split    *split
-	tiles    []*attn.Tile  // each worker's
-	partials []float32     // [record][query head][partialFloats]
-	eachPart int           // floats of a partial
-	claimed  atomic.Uint64 // step << 32 | tasks taken in it
+// attention is a bound attention node.
+type attention struct {
+	dev           *Device
+	head          attn.Head
+	window        int
+	group         int    // of caches
+	bidirectional bool   // see graph.Attention
+	sinks         vector // of each query head; nil: there are none
+	q, out        []float32
+	heads         int // query heads
+	share         int // of them per key head
+	split         *splitKV
+	tiles         []*attn.Tile  // each worker's
+	partials      []float32     // [record][query head][partialFloats]
+	partialFloats int           // floats of a partial
+	taken         atomic.Uint64 // step << 32 | tasks taken in it
 }
 
 // tileFloats is a worker's memory, in whole cache lines.
@@ -42,14 +42,14 @@ func (d *Device) tileFloats(n *graph.Node) int {
 
 // attentionScratch is, of each worker, its tile and its part of the memory for partial results.
 func (d *Device) attentionScratch(n *graph.Node, lim backend.Limits) int64 {
-	workers := len(d.pool.workers)
-	partials := records(n, lim) * n.In[0].Axis.Count * attn.PartialFloats(n.In[1].Cache.V.Size)
+	workers := d.pool.N()
+	partials := partialRows(n, lim) * n.In[0].Axis.Count * attn.PartialFloats(n.In[1].Cache.V.Size)
 	return 4 * int64(d.tileFloats(n)+(partials+workers-1)/workers)
 }
 
-// records is how many partial results of a token (in one segment, with all heads) there is room for: what all
+// partialRows is how many partial results of a token (in one segment, with all heads) there is room for: what all
 // sequences need to decode at full length, but at most 32 MiB, and at least what one needs.
-func records(n *graph.Node, lim backend.Limits) int {
+func partialRows(n *graph.Node, lim backend.Limits) int {
 	longest := (lim.SeqPages*lim.PageSize + attn.Segment - 1) / attn.Segment
 	size := 4 * n.In[0].Axis.Count * attn.PartialFloats(n.In[1].Cache.V.Size)
 	return min(lim.Seqs*longest, max(longest, 32<<20/size))
@@ -61,20 +61,20 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &attender{
-		dev: d, window: c.Window, group: c.Group, both: o.Bidirectional, q: floats(a.In[0]), out: floats(a.Out[0]), heads: n.In[0].Axis.Count,
+	t := &attention{
+		dev: d, window: c.Window, group: c.Group, bidirectional: o.Bidirectional, q: floats(a.In[0]), out: floats(a.Out[0]), heads: n.In[0].Axis.Count,
 		head:  attn.Head{Cache: cache, Scale: float32(o.Scale), Softcap: float32(o.Softcap)},
-		share: n.In[0].Axis.Count / c.K.Count, eachPart: attn.PartialFloats(c.V.Size),
+		share: n.In[0].Axis.Count / c.K.Count, partialFloats: attn.PartialFloats(c.V.Size),
 	}
 	t.split = d.splitFor(splitShape{
-		window: c.Window, group: c.Group, both: o.Bidirectional, rows: max(1, tileRows/t.share), records: records(n, a.Limits), pageSize: a.Limits.PageSize,
-		tasks: (workerTasks*len(d.pool.workers) + c.K.Count - 1) / c.K.Count,
+		window: c.Window, group: c.Group, bidirectional: o.Bidirectional, rows: max(1, tileRows/t.share), partialRows: partialRows(n, a.Limits), pageSize: a.Limits.PageSize,
+		tasks: (workerTasks*d.pool.N() + c.K.Count - 1) / c.K.Count,
 	})
 	if len(a.Weights) == 1 {
 		t.sinks = a.Weights[0].(vector)
 	}
 	mem, each := floats(a.Scratch), d.tileFloats(n)
-	for range d.pool.workers {
+	for range d.pool.all {
 		t.tiles = append(t.tiles, attn.NewTile(d.tier, mem[:each], max(tileRows, t.share), c.K.Size, c.V.Size))
 		mem = mem[each:]
 	}
@@ -82,48 +82,48 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	return t.run, nil
 }
 
-// run takes tasks until none are left, and merges what was split. The order in which workers come changes no result.
-func (t *attender) run(w *worker, b *backend.Batch) {
-	tasks, merges := t.split.of(b, t.dev.steps)
+// run takes tasks until none are left, and combines what was split. The order in which workers come changes no result.
+func (t *attention) run(w *worker, b *backend.Batch) {
+	tasks, combines := t.split.of(b, t.dev.steps)
 	tile, kvHeads := t.tiles[w.id], t.head.Cache.Heads
 	for {
-		i := t.claim()
+		i := t.nextTask()
 		if i >= len(tasks)*kvHeads {
 			break
 		}
 		t.compute(tile, b, &tasks[i/kvHeads], i%kvHeads)
 	}
-	if len(merges) == 0 {
+	if len(combines) == 0 {
 		return
 	}
 	w.sync()
-	from, to := w.share(len(merges)*t.heads, 1)
+	from, to := w.share(len(combines)*t.heads, 1)
 	size := t.head.Cache.ValueSize
 	for i := from; i < to; i++ {
-		m, head := merges[i/t.heads], i%t.heads
-		at := (int(m.record)*t.heads + head) * t.eachPart
-		tile.CombinePartials(t.partials[at:], t.heads*t.eachPart, int(m.segments))
+		m, head := combines[i/t.heads], i%t.heads
+		at := (int(m.partial)*t.heads + head) * t.partialFloats
+		tile.CombinePartials(t.partials[at:], t.heads*t.partialFloats, int(m.segments))
 		t.write(tile, 0, head, t.out[(int(m.row)*t.heads+head)*size:][:size])
 	}
 }
 
 // claim is the number of the next task of this step; the first claim of a step starts from 0.
-func (t *attender) claim() int {
+func (t *attention) nextTask() int {
 	step := uint64(t.dev.steps) << 32
 	for {
-		now := t.claimed.Load()
+		now := t.taken.Load()
 		next := now
 		if now&^0xffffffff != step {
 			next = step
 		}
-		if t.claimed.CompareAndSwap(now, next+1) {
+		if t.taken.CompareAndSwap(now, next+1) {
 			return int(next & 0xffffffff)
 		}
 	}
 }
 
 // compute attends to the task's keys with the query heads of one key head.
-func (t *attender) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) {
+func (t *attention) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) {
 	tile.Reset()
 	cache, first := t.head.Cache, kv*t.share
 	for _, r := range k.rows {
@@ -133,7 +133,7 @@ func (t *attender) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) {
 			low = max(0, p-t.window+1)
 		}
 		end := p + 1
-		if t.both {
+		if t.bidirectional {
 			end = int(b.KVLen[k.seq])
 		}
 		tile.AddQueries(t.head, t.q[(int(r)*t.heads+first)*cache.KeySize:][:t.share*cache.KeySize], low, end)
@@ -146,9 +146,9 @@ func (t *attender) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) {
 			continue
 		}
 		for i, r := range k.rows {
-			record := int(t.split.record[r]) + s - t.split.firstSegment(int(r))
+			record := int(t.split.partial[r]) + s - t.split.firstSegment(int(r))
 			for j := range t.share {
-				tile.Partial(i*t.share+j, t.partials[(record*t.heads+first+j)*t.eachPart:][:t.eachPart])
+				tile.Partial(i*t.share+j, t.partials[(record*t.heads+first+j)*t.partialFloats:][:t.partialFloats])
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func (t *attender) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) {
 }
 
 // write writes the result of a lane, which is of some query head.
-func (t *attender) write(tile *attn.Tile, lane, head int, out []float32) {
+func (t *attention) write(tile *attn.Tile, lane, head int, out []float32) {
 	if t.sinks != nil {
 		tile.Sink(lane, t.sinks[head])
 	}

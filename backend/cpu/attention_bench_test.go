@@ -78,8 +78,8 @@ func (c attentionCase) launches(b *testing.B, d *Device, n *graph.Node, cache *g
 	// alloc fills memory with numbers between 1/8 and 8 in magnitude, in whatever type it is read.
 	alloc := func(size int64) backend.Buffer {
 		m, _ := d.Alloc(size, "test")
-		for i := range halves(m) {
-			halves(m)[i] = uint16(i*0x9e3779b1>>16)&0x83ff | 0x3000
+		for i := range uint16s(m) {
+			uint16s(m)[i] = uint16(i*0x9e3779b1>>16)&0x83ff | 0x3000
 		}
 		return m
 	}

@@ -16,7 +16,7 @@ const cacheSpan = 20 * time.Millisecond
 // Caches implements backend.LevelMeasurer: the second level, of which every thread has its own, and the third, which
 // they share. A cache that the processor does not tell the size of is left out.
 func (d *Device) Caches() ([]backend.Level, error) {
-	n := len(d.pool.workers)
+	n := d.pool.N()
 	c := cpuid.CPU.Cache
 	var all []backend.Level
 	for _, l := range []backend.Level{{Name: "L2", Bytes: int64(c.L2) * int64(n)}, {Name: "L3", Bytes: int64(c.L3)}} {
@@ -65,7 +65,7 @@ func (d *Device) readRate(bytes int64) (float64, error) {
 		return 0, fmt.Errorf("cpu: measuring a cache: %w", err)
 	}
 	defer m.free()
-	n := len(d.pool.workers)
+	n := d.pool.N()
 	each := int(bytes) / n / 512 * 512
 	rates := make([]float64, n)
 	d.pool.run(func(w *worker) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+	"github.com/ridge-llm/ridge/backend/cpu/threads"
 	"github.com/ridge-llm/ridge/backend/cpu/vec"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
@@ -17,29 +18,29 @@ import (
 
 // Device is the processor with a number of threads.
 type Device struct {
-	tier   gemm.Tier
-	found  topology
-	alone  bool // products round and sum in one way however many rows there are
-	vec    vec.Ops
-	pool   *pool
-	shares bool // the pool is another device's, which closes it
-	batch  *backend.Batch
-	list   []backend.Launch
-	wait   []bool          // before which of them there is a barrier
-	chains []int           // how many of them are run together, see chains
-	next   []*gemm.Weights // the first that is multiplied with after each of them; nil: none
-	steps  uint32          // run so far, this one included
-	step   func(*worker)   // runs list; made once, so that a step allocates nothing
-	lent   func(int)       // what Lend was given
-	lend   func(*worker)   // runs lent; made once, like step
-	owned  []*memory       // weights in the kernels' layout
-	room   []byte          // what is left of the last of them
-	wanted int64           // bytes that the weights placed so far, and not multiplied with yet, may take of it
-	fresh  []*matrix       // those that are not packed yet
-	lot    int64           // bytes of weights that a step may pack
-	buffer int64           // bytes of the largest block of any matrix
+	tier            gemm.Tier
+	found           threads.Topology
+	deterministic   bool // products round and sum in one way however many rows there are
+	vec             vec.Ops
+	pool            *workers
+	sharesPool      bool // with the device that closes it
+	batch           *backend.Batch
+	list            []backend.Launch
+	wait            []bool          // before which of them there is a barrier
+	fused           []int           // how many of them are run together, see chains
+	next            []*gemm.Weights // the first that is multiplied with after each of them; nil: none
+	steps           uint32          // run so far, this one included
+	step            func(*worker)   // runs list; made once, so that a step allocates nothing
+	lentJob         func(int)       // what Lend was given
+	runLent         func(*worker)   // runs lent; made once, like step
+	packedMemory    []*memory       // weights in the kernels' layout
+	freeRoom        []byte          // what is left of the last of them
+	reserved        int64           // bytes that the weights placed so far, and not multiplied with yet, may take of it
+	unpacked        []*matrix       // those that are not packed yet
+	packBudget      int64           // bytes of weights that a step may pack
+	packBufferBytes int64           // bytes of the largest block of any matrix
 
-	splits map[splitShape]*split // how the step's attention is divided, for each shape of it
+	splits map[splitShape]*splitKV // how the step's attention is divided, for each shape of it
 }
 
 // Options chooses how much of the processor to use.
@@ -65,43 +66,43 @@ func New(o Options) (*Device, error) {
 	if o.Threads > maxThreads {
 		return nil, fmt.Errorf("cpu: %d threads; at most %d are possible", o.Threads, maxThreads)
 	}
-	found, threads := readTopology("/", processors()), o.Threads
-	if threads <= 0 {
-		threads = found.threads(runtime.GOMAXPROCS(0))
+	found, n := threads.Detect(), o.Threads
+	if n <= 0 {
+		n = found.Threads(runtime.GOMAXPROCS(0))
 	}
-	d := &Device{tier: tier, alone: o.Deterministic, found: found, pool: newPool(tier, threads, found)}
+	d := &Device{tier: tier, deterministic: o.Deterministic, found: found, pool: newWorkers(tier, n, found)}
 	d.start()
 	return d, nil
 }
 
 // Share is a second device on the same threads, for another model: their steps run one after the other. It must be closed before d.
 func (d *Device) Share(deterministic bool) *Device {
-	s := &Device{tier: d.tier, alone: deterministic, found: d.found, pool: d.pool, shares: true}
+	s := &Device{tier: d.tier, deterministic: deterministic, found: d.found, pool: d.pool, sharesPool: true}
 	s.start()
 	return s
 }
 
 // start chooses the arithmetic and makes the function that a step runs.
 func (d *Device) start() {
-	d.vec, d.splits = vec.For(d.tier), map[splitShape]*split{}
+	d.vec, d.splits = vec.For(d.tier), map[splitShape]*splitKV{}
 	d.step = func(w *worker) {
-		for i := 0; i < len(d.list); i += d.chains[i] {
+		for i := 0; i < len(d.list); i += d.fused[i] {
 			if d.wait[i] {
 				w.sync()
 			}
-			d.runChain(w, i)
+			d.runFused(w, i)
 		}
 	}
-	d.lend = func(w *worker) { d.lent(w.id) }
+	d.runLent = func(w *worker) { d.lentJob(w.id) }
 }
 
 // Info implements backend.Device.
 func (d *Device) Info() backend.Info {
-	n := len(d.pool.workers)
-	return backend.Info{Name: "cpu", Detail: fmt.Sprintf("%s %s, %d threads%v", runtime.GOARCH, d.tier, n, d.found), Memory: capacity(), Threads: n, Q8: true, BF16: !d.alone && gemm.ActFormatOf(d.tier, quant.BF16) == gemm.BFloat16}
+	n := d.pool.N()
+	return backend.Info{Name: "cpu", Detail: fmt.Sprintf("%s %s, %d threads%v", runtime.GOARCH, d.tier, n, d.found), Memory: capacity(), Threads: n, Q8: true, BF16: !d.deterministic && gemm.ActFormatOf(d.tier, quant.BF16) == gemm.BFloat16}
 }
 
-// smallStart is how much of an allocation stays in small pages: all that a short conversation touches of a layer's cache.
+// smallStart is how much of an allocation stays in small pages: all that a short conversation accesses of a layer's cache.
 // Filling large pages of every layer with zeroes took 75 ms of the time to the first token.
 const smallStart = 2 << 20
 
@@ -150,7 +151,7 @@ func (d *Device) place(w *graph.Weight, t quant.Tensor) (backend.Weight, error) 
 				return nil, fmt.Errorf("cpu: %w", err)
 			}
 		}
-		d.wanted += roomFor(t)
+		d.reserved += packedSize(t)
 		return &matrix{Tensor: t}, nil
 	}
 	v := make(vector, t.Cols)
@@ -167,27 +168,27 @@ func (v vector) Bytes() int64 { return 4 * int64(len(v)) }
 // Run implements backend.Device.
 func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
 	if unsafe.SliceData(launches) != unsafe.SliceData(d.list) || len(launches) != len(d.list) {
-		d.list, d.wait, d.next = launches, barriers(launches), following(launches)
-		d.chains = chains(launches, d.wait)
-		agree(launches)
+		d.list, d.wait, d.next = launches, barriersBefore(launches), following(launches)
+		d.fused = fuseRowBlocks(launches, d.wait)
+		chooseScaleGroups(launches)
 	}
 	d.batch = b
 	d.count()
 	d.pool.run(d.step)
-	d.settle()
+	d.advanceStages()
 	return nil
 }
 
 // Lend implements backend.ThreadLender.
 func (d *Device) Lend(job func(thread int)) {
-	d.lent = job
-	d.pool.run(d.lend)
+	d.lentJob = job
+	d.pool.run(d.runLent)
 }
 
 // count begins a step; 0 is no step's number.
 func (d *Device) count() {
 	d.steps = max(1, d.steps+1)
-	for _, m := range d.fresh {
+	for _, m := range d.unpacked {
 		m.next = m.stage // whatever a step that broke off has left
 	}
 }
@@ -220,26 +221,26 @@ func (d *Device) Copy(dst, src backend.Buffer) error {
 
 // Close implements backend.Device.
 func (d *Device) Close() error {
-	if !d.shares {
-		d.pool.close()
+	if !d.sharesPool {
+		d.pool.Close()
 	}
 	var all []error
-	for _, m := range d.owned {
+	for _, m := range d.packedMemory {
 		all = append(all, m.free())
 	}
-	d.owned = nil
+	d.packedMemory = nil
 	return errors.Join(all...)
 }
 
 // launch is a bound kernel: every worker calls run and does its share.
 type launch struct {
-	text    string
-	run     func(w *worker, b *backend.Batch)
-	touches []access
-	blocks  bool          // run computes the rows of worker.block only
-	weights *gemm.Weights // of a product; nil otherwise
+	text      string
+	run       func(w *worker, b *backend.Batch)
+	accesses  []access
+	rowBlocks bool          // run computes the rows of worker.block only
+	weights   *gemm.Weights // of a product; nil otherwise
 
-	rounding rounding // of what it makes or takes in Q8
+	q8 scaleGroups // of what it makes or takes in Q8
 }
 
 // following is, for each launch, the first matrix that is multiplied with after it, in this step or the next.

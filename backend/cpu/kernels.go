@@ -14,12 +14,12 @@ type bind func(d *Device, n *graph.Node, a backend.Args) (body, error)
 
 // kernel is one way to compute an op; scratch says how many bytes each thread needs.
 type kernel struct {
-	dev     *Device
-	name    string
-	scratch func(n *graph.Node, lim backend.Limits) int64
-	bind    bind
-	cut     cut
-	blocks  bool // see launch
+	dev       *Device
+	name      string
+	scratch   func(n *graph.Node, lim backend.Limits) int64
+	bind      bind
+	partition partition
+	rowBlocks bool // see launch
 }
 
 // Name implements backend.Kernel.
@@ -30,13 +30,13 @@ func (k kernel) Scratch(n *graph.Node, lim backend.Limits) int64 {
 	if k.scratch == nil {
 		return 0
 	}
-	return int64(len(k.dev.pool.workers)) * k.scratch(n, lim)
+	return int64(k.dev.pool.N()) * k.scratch(n, lim)
 }
 
 // Bind implements backend.Kernel.
 func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 	run, err := k.bind(k.dev, n, a)
-	l := &launch{text: n.Out[0].Name, run: run, touches: accesses(n, a, k.cut), blocks: k.blocks, rounding: k.dev.roundingOf(n)}
+	l := &launch{text: n.Out[0].Name, run: run, accesses: accessesOf(n, a, k.partition), rowBlocks: k.rowBlocks, q8: k.dev.scaleGroupsOf(n)}
 	if _, ok := n.Op.(graph.Linear); ok {
 		l.weights = a.Weights[0].(*matrix).weights
 	}
@@ -61,30 +61,30 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	k := kernel{dev: d}
 	switch n.Op.(type) {
 	case graph.Embed:
-		k.cut = cutRows
+		k.partition = byRows
 		k.name, k.bind = "embed", simple(bindEmbed)
 	case graph.Linear:
 		k.name, k.bind, k.scratch = d.linear(n)
 	case graph.Quantize:
-		k.blocks, k.cut = true, quantizeCut(n)
+		k.rowBlocks, k.partition = true, quantizePartition(n)
 		k.name, k.bind = "quantize "+d.tier.String(), bindQuantize
 	case graph.RMSNorm:
-		k.blocks, k.cut = true, cutRows
+		k.rowBlocks, k.partition = true, byRows
 		k.name, k.bind = "rmsnorm", simple(bindRMSNorm)
 	case graph.AddNorm:
-		k.blocks, k.cut = true, cutRows
+		k.rowBlocks, k.partition = true, byRows
 		k.name, k.bind = "add+rmsnorm", simple(bindAddNorm)
 	case graph.LayerNorm:
-		k.blocks, k.cut = true, cutRows
+		k.rowBlocks, k.partition = true, byRows
 		k.name, k.bind = "layernorm", simple(bindLayerNorm)
 	case graph.Angles:
-		k.cut = cutRows
+		k.partition = byRows
 		k.name, k.bind = "angles", simple(bindAngles)
 	case graph.RoPE:
-		k.blocks, k.cut = true, cutRows
+		k.rowBlocks, k.partition = true, byRows
 		k.name, k.bind = "rope", simple(bindRoPE)
 	case graph.KVWrite:
-		k.blocks, k.cut = true, cutRows
+		k.rowBlocks, k.partition = true, byRows
 		k.name, k.bind, k.scratch = "kvwrite", bindKVWrite, kvWriteScratch
 	case graph.Attention:
 		k.name, k.bind, k.scratch = "attention "+d.tier.String(), bindAttention, d.attentionScratch
@@ -94,16 +94,16 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 			return nil
 		}
 	case graph.Act:
-		k.blocks, k.cut = true, cutColumns
+		k.rowBlocks, k.partition = true, byColumns
 		k.name, k.bind = "act", simple(bindAct)
 	case graph.ActMul:
-		k.blocks, k.cut = true, cutColumns
+		k.rowBlocks, k.partition = true, byColumns
 		k.name, k.bind = "actmul", simple(bindActMul)
 	case graph.Add:
-		k.blocks, k.cut = true, cutColumns
+		k.rowBlocks, k.partition = true, byColumns
 		k.name, k.bind = "add", simple(bindAdd)
 	case graph.Softcap:
-		k.blocks, k.cut = true, cutColumns
+		k.rowBlocks, k.partition = true, byColumns
 		k.name, k.bind = "softcap", simple(bindSoftcap)
 	case graph.SelectRows:
 		k.name, k.bind = "select rows", simple(bindSelectRows)

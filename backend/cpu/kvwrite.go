@@ -35,11 +35,11 @@ func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, v, scratch := floats(a.In[1]), floats(a.In[2]), halves(a.Scratch)
-	kLen, vLen, each := cache.Heads*cache.KeySize, cache.Heads*cache.ValueSize, len(scratch)/len(d.pool.workers)
+	k, v, scratch := floats(a.In[1]), floats(a.In[2]), uint16s(a.Scratch)
+	kLen, vLen, each := cache.Heads*cache.KeySize, cache.Heads*cache.ValueSize, len(scratch)/d.pool.N()
 	return func(w *worker, b *backend.Batch) {
 		slots := b.Table(group).Slots
-		from, to := w.shareOfRows(len(slots))
+		from, to := w.rowShare(len(slots))
 		for r := from; r < to; r++ {
 			cache.Write(d.vec, int(slots[r]), k[r*kLen:(r+1)*kLen], v[r*vLen:(r+1)*vLen], scratch[w.id*each:(w.id+1)*each])
 		}

@@ -46,11 +46,11 @@ func (d *Device) linear(n *graph.Node) (string, bind, func(*graph.Node, backend.
 // that fast workers take off slow ones.
 func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	matrix := a.Weights[0].(*matrix)
-	if err := d.ready(matrix); err != nil {
+	if err := d.preparePacked(matrix); err != nil {
 		return nil, err
 	}
 	weights := matrix.weights
-	p, out := newProduct(d, matrix, biasOf(a)), floats(a.Out[0])
+	p, out := newMatmul(d, matrix, biasOf(a)), floats(a.Out[0])
 	format := gemm.Float32
 	if n.Op.(graph.Linear).ActType == graph.BF16 {
 		format = gemm.ActFormatOf(d.tier, weights.Format)
@@ -62,10 +62,10 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			return
 		}
 		if in.Type == graph.Q8 {
-			w.acts = w.rounding.acts(d, raw(x), m, weights.Cols)
+			w.acts = w.q8.acts(d, raw(x), m, weights.Cols)
 		} else {
 			w.acts = gemm.FloatActs(floats(x), m, weights.Cols)
-			w.acts.Format, w.acts.BatchInvariant = format, d.alone
+			w.acts.Format, w.acts.BatchInvariant = format, d.deterministic
 		}
 		w.out = out
 		p.run(w, m)
@@ -125,33 +125,33 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	}, nil
 }
 
-// quantizeCut goes on with the columns that a worker made, where they were made by columns.
-func quantizeCut(n *graph.Node) cut {
+// quantizePartition goes on with the columns that a worker made, where they were made by columns.
+func quantizePartition(n *graph.Node) partition {
 	switch n.In[0].From.Op.(type) {
 	case graph.Linear, graph.Act, graph.ActMul:
-		return cutColumns
+		return byColumns
 	default:
-		return cutRows
+		return byRows
 	}
 }
 
 // bindQuantize rounds rows, or columns of them, to Q8.
 func bindQuantize(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	in, out, width := floats(a.In[0]), raw(a.Out[0]), n.In[0].Axis.Len()
-	cut := quantizeCut(n)
+	part := quantizePartition(n)
 	return func(w *worker, b *backend.Batch) {
 		m := rows(n, b)
 		if m == 0 {
 			return
 		}
 		first, last, from, to := 0, m, 0, width
-		if cut == cutRows {
+		if part == byRows {
 			first, last = w.share(last, 1)
 		} else {
 			from, to = w.columns(width)
 		}
-		first, last = w.block(first, last)
-		acts := w.rounding.acts(d, out, m, width)
+		first, last = w.rowBlock(first, last)
+		acts := w.q8.acts(d, out, m, width)
 		for r := first; r < last && from < to; r++ {
 			acts.FillPart(d.tier, in[r*width+from:r*width+to], r, from)
 		}

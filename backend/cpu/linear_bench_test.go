@@ -8,6 +8,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+	"github.com/ridge-llm/ridge/backend/cpu/threads"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -44,7 +45,7 @@ func rotation(b *testing.B, d *Device, f quant.Format, rows, cols int) ([]*gemm.
 	if err != nil {
 		b.Fatal(err)
 	}
-	whole := halves(backend.Buffer{Mem: arena, Len: int64(len(arena.bytes))})
+	whole := uint16s(backend.Buffer{Mem: arena, Len: int64(len(arena.bytes))})
 	for i := range whole {
 		whole[i] = uint16(i*0x9e3779b1>>16)&0x83ff | 0x2400
 	}
@@ -72,16 +73,16 @@ func benchmarkLinear(b *testing.B, d *Device, weights []*gemm.Weights, m int, in
 	}
 	acts.Fill(d.tier, x, 0, m)
 	out := make([]float32, m*w.Rows)
-	n := len(d.pool.workers)
+	n := d.pool.N()
 	busy, each := make([]time.Duration, n*16), make([]time.Duration, b.N)
-	blocks := &claims{blocks: blocksOf(w, n), taken: make([]taken, n)}
+	blocks := threads.NewBlockQueue(blocksOf(w, n))
 	b.ResetTimer()
 	d.pool.run(func(w *worker) {
 		for i := range b.N {
 			start := time.Now()
 			w.acts, w.next = acts, weights[(i+1)%len(weights)]
-			w.expect(weights[i%len(weights)])
-			for from, to := blocks.take(uint32(i+1), w.id, mostBlocks); from < to; from, to = blocks.take(uint32(i+1), w.id, mostBlocks) {
+			w.prefetch(weights[i%len(weights)])
+			for from, to := blocks.Next(uint32(i+1), w.id, maxBlocks); from < to; from, to = blocks.Next(uint32(i+1), w.id, maxBlocks) {
 				gemm.Mul(d.tier, out, weights[0].Rows, weights[i%len(weights)], from, to, &w.acts, 0, m, w.scratch)
 			}
 			busy[w.id*16] += time.Since(start)

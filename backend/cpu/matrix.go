@@ -21,14 +21,14 @@ type matrix struct {
 type stage uint8
 
 const (
-	inFile stage = iota // no step has used it
-	used                // a step has, and took it through a buffer
-	due                 // the next step that uses it packs it
-	packed              // its packed weights hold it; floats, which are not packed, are there from the start
+	unpacked stage = iota // no step has used it
+	streamed              // a step has, and took it through a buffer
+	due                   // the next step that uses it packs it
+	packed                // its packed weights hold it; floats, which are not packed, are there from the start
 )
 
-// span is rows [from, to) of a matrix.
-type span struct{ from, to int }
+// rowRange is rows [from, to) of a matrix.
+type rowRange struct{ from, to int }
 
 // Bytes implements backend.Weight.
 func (m *matrix) Bytes() int64 { return m.packed }
@@ -56,11 +56,11 @@ func (s stack) WhenCopied(release func([]byte)) {
 	}
 }
 
-// roomFor is what a tensor takes packed, in whole cache lines.
-func roomFor(t quant.Tensor) int64 { return (gemm.PackedBytes(t.Format, t.Rows, t.Cols) + 63) &^ 63 }
+// packedSize is what a tensor takes packed, in whole cache lines.
+func packedSize(t quant.Tensor) int64 { return (gemm.PackedBytes(t.Format, t.Rows, t.Cols) + 63) &^ 63 }
 
 // ready prepares the matrix for products: floats as they lie, block formats with room to be packed in.
-func (d *Device) ready(m *matrix) error {
+func (d *Device) preparePacked(m *matrix) error {
 	if m.weights != nil { // two products share it; they must not both pack it
 		d.pack([]*matrix{m})
 		return nil
@@ -68,15 +68,15 @@ func (d *Device) ready(m *matrix) error {
 	data, n := m.Data, gemm.PackedBytes(m.Format, m.Rows, m.Cols)
 	m.stage, m.next = packed, packed
 	if n > 0 {
-		room, err := d.take(roomFor(m.Tensor))
+		room, err := d.allocPacked(packedSize(m.Tensor))
 		if err != nil {
 			return fmt.Errorf("cpu: a weight of %d × %d: %w", m.Rows, m.Cols, err)
 		}
 		m.packed, data = n, room[:n]
-		d.lot += n / lots
-		m.stage, m.next = inFile, inFile
+		d.packBudget += n / packSteps
+		m.stage, m.next = unpacked, unpacked
 		mapAhead(m.Data)
-		d.fresh = append(d.fresh, m)
+		d.unpacked = append(d.unpacked, m)
 	}
 	w, err := gemm.Packed(m.Format, m.Rows, m.Cols, data)
 	if err != nil {
@@ -88,16 +88,16 @@ func (d *Device) ready(m *matrix) error {
 
 // take gives out room for packed weights. All that are wanted share one piece of memory: each by itself would begin and
 // end in small pages, and page faults took a tenth of the time to the first token.
-func (d *Device) take(n int64) ([]byte, error) {
-	if n > int64(len(d.room)) {
-		m, err := newMemory(max(n, d.wanted), 0)
+func (d *Device) allocPacked(n int64) ([]byte, error) {
+	if n > int64(len(d.freeRoom)) {
+		m, err := newMemory(max(n, d.reserved), 0)
 		if err != nil {
 			return nil, err
 		}
-		d.owned, d.room = append(d.owned, m), m.bytes
+		d.packedMemory, d.freeRoom = append(d.packedMemory, m), m.bytes
 	}
-	taken := d.room[:n:n]
-	d.room = d.room[n:]
-	d.wanted -= n
+	taken := d.freeRoom[:n:n]
+	d.freeRoom = d.freeRoom[n:]
+	d.reserved -= n
 	return taken, nil
 }

@@ -19,7 +19,7 @@ func (d *Device) Peaks() (backend.Peaks, error) {
 		return backend.Peaks{}, fmt.Errorf("cpu: measuring the memory's bandwidth: %w", err)
 	}
 	defer m.free()
-	n := min(len(d.pool.workers), runtime.GOMAXPROCS(0)) // more would each think that a processor is theirs alone
+	n := min(d.pool.N(), runtime.GOMAXPROCS(0)) // more would each think that a processor is theirs alone
 	each := peakBytes / n
 	var p backend.Peaks
 	rates := make([]float64, n)
@@ -62,24 +62,24 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 	}
 	d.count()
 	next := following(launches)
-	agree(launches)
+	chooseScaleGroups(launches)
 	start := time.Now()
-	ends := make([][]time.Duration, len(d.pool.workers)) // of each worker: behind the start, and behind each launch
+	ends := make([][]time.Duration, d.pool.N()) // of each worker: behind the start, and behind each launch
 	for id := range ends {
 		ends[id] = make([]time.Duration, 0, len(launches)+1)
 	}
 	d.pool.run(func(w *worker) {
 		mine := append(ends[w.id], time.Since(start))
 		for i, l := range launches {
-			w.next, w.rounding = next[i], l.(*launch).rounding
-			w.part, w.parts = 0, 1
+			w.next, w.q8 = next[i], l.(*launch).q8
+			w.block, w.blocks = 0, 1
 			l.(*launch).run(w, b)
 			w.sync()
 			mine = append(mine, time.Since(start))
 		}
 		ends[w.id] = mine
 	})
-	d.settle()
+	d.advanceStages()
 	first := func(i int) time.Duration {
 		least := ends[0][i]
 		for _, worker := range ends[1:] {

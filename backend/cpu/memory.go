@@ -44,8 +44,8 @@ func as[T float32 | uint16 | int32](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
 }
 
-// halves is a buffer's bytes as 16-bit numbers.
-func halves(b backend.Buffer) []uint16 { return as[uint16](raw(b)) }
+// uint16s is a buffer's bytes as 16-bit numbers.
+func uint16s(b backend.Buffer) []uint16 { return as[uint16](raw(b)) }
 
 // rows is how many rows a node's first output has in a batch.
 func rows(n *graph.Node, b *backend.Batch) int { return b.Rows(n.Out[0].Rows) }

@@ -21,7 +21,7 @@ type moe struct {
 	op       graph.MoE
 	format   gemm.ActFormat // of the inputs of products
 	in, ffn  int
-	products [][3]*product // of each expert, by graph.ExpertGate …
+	products [][3]*matmul // of each expert, by graph.ExpertGate …
 
 	x, out  []byte // rows of in numbers: in the format of products, and in F32
 	scores  []float32
@@ -53,17 +53,17 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		m.format = gemm.ActFormatOf(d.tier, n.Weights[graph.ExpertGate].Format)
 	}
 	for e := range o.Experts {
-		var expert [3]*product
+		var expert [3]*matmul
 		for i := range expert {
 			matrix := a.Weights[i].(stack)[e].(*matrix)
-			if err := d.ready(matrix); err != nil {
+			if err := d.preparePacked(matrix); err != nil {
 				return nil, err
 			}
 			var bias vector
 			if o.Biased {
 				bias = a.Weights[graph.ExpertMatrices+i].(stack)[e].(vector)
 			}
-			expert[i] = newProduct(d, matrix, bias)
+			expert[i] = newMatmul(d, matrix, bias)
 		}
 		m.products = append(m.products, expert)
 	}
@@ -109,7 +109,7 @@ func (m *moe) inputs(x []byte, line, e, k int) gemm.Acts {
 		return gemm.TiledActs(m.dev.tier, x[from*line:], to-from, k)
 	}
 	a := gemm.FloatActs(as[float32](x[from*line:]), to-from, k)
-	a.Format, a.BatchInvariant = m.format, m.dev.alone
+	a.Format, a.BatchInvariant = m.format, m.dev.deterministic
 	return a
 }
 

@@ -13,7 +13,7 @@ func bindRMSNorm(v vec.Ops, n *graph.Node, a backend.Args) body {
 	o := n.Op.(graph.RMSNorm)
 	in, out, weight, width := floats(a.In[0]), floats(a.Out[0]), a.Weights[0].(vector), n.Out[0].Axis.Len()
 	return func(w *worker, b *backend.Batch) {
-		from, to := w.shareOfRows(rows(n, b))
+		from, to := w.rowShare(rows(n, b))
 		for at := from * width; at < to*width; at += len(weight) {
 			x := in[at : at+len(weight)]
 			v.Scale(out[at:at+len(weight)], x, weight, inverseRoot(v.Dot(x, x), len(weight), o.Eps))
@@ -32,7 +32,7 @@ func bindAddNorm(v vec.Ops, n *graph.Node, a backend.Args) body {
 	x, y, sum, out := floats(a.In[0]), floats(a.In[1]), floats(a.Out[0]), floats(a.Out[1])
 	weight, width := a.Weights[0].(vector), n.Out[0].Axis.Len()
 	return func(w *worker, b *backend.Batch) {
-		from, to := w.shareOfRows(rows(n, b))
+		from, to := w.rowShare(rows(n, b))
 		for at := from * width; at < to*width; at += width {
 			row := sum[at : at+width]
 			squares := v.AddSquares(row, x[at:at+width], y[at:at+width])
@@ -50,7 +50,7 @@ func bindLayerNorm(v vec.Ops, n *graph.Node, a backend.Args) body {
 		bias = a.Weights[1].(vector)
 	}
 	return func(w *worker, b *backend.Batch) {
-		from, to := w.shareOfRows(rows(n, b))
+		from, to := w.rowShare(rows(n, b))
 		for r := from; r < to; r++ {
 			y := out[r*width : (r+1)*width]
 			squares := v.Center(y, in[r*width:(r+1)*width])

@@ -57,7 +57,7 @@ var devices = sync.OnceValue(func() []*Device {
 // rounded to 127ths of the largest of 64 or 128. 0 where it is none of those.
 func roundedAnew(dev *Device, g *graph.Graph, rows int) float64 {
 	for _, n := range g.Nodes {
-		if r := dev.roundingOf(n); !r.made && r.most > graph.Q8Block && gemm.Grouped(rows) {
+		if r := dev.scaleGroupsOf(n); !r.producer && r.largest > graph.Q8Block && gemm.Grouped(rows) {
 			return 0.015
 		}
 	}

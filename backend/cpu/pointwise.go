@@ -16,7 +16,7 @@ func columns(n *graph.Node, compute func(from, to int)) body {
 	width := n.Out[0].Axis.Len()
 	return func(w *worker, b *backend.Batch) {
 		from, to := w.columns(width)
-		first, last := w.block(0, rows(n, b))
+		first, last := w.rowBlock(0, rows(n, b))
 		for r := first; r < last && from < to; r++ {
 			compute(r*width+from, r*width+to)
 		}

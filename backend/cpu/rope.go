@@ -45,7 +45,7 @@ func bindRoPE(v vec.Ops, n *graph.Node, a backend.Args) body {
 	o, axis := n.Op.(graph.RoPE), n.In[0].Axis
 	in, turn, out, width := floats(a.In[0]), floats(a.In[1]), floats(a.Out[0]), axis.Len()
 	return func(w *worker, b *backend.Batch) {
-		from, to := w.shareOfRows(rows(n, b))
+		from, to := w.rowShare(rows(n, b))
 		for r := from; r < to; r++ {
 			angles := turn[r*o.Dim : (r+1)*o.Dim]
 			for at := r * width; at < (r+1)*width; at += axis.Size {

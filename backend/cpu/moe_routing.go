@@ -23,7 +23,7 @@ type moeScratch struct {
 
 // moeScratchBytes is a worker's part of the memory that all share.
 func (d *Device) moeScratchBytes(n *graph.Node, lim backend.Limits) int64 {
-	workers := int64(len(d.pool.workers))
+	workers := int64(d.pool.N())
 	return (d.layOut(n, lim, nil, &moeScratch{})+workers-1)/workers + 64
 }
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package cpu
+package threads
 
 import "runtime"
 

@@ -6,9 +6,9 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 )
 
-// TestSplit: sequences that decode become tasks of few segments each; those that begin with the same pages share the
+// TestSplitKV: sequences that decode become tasks of few segments each; those that begin with the same pages share the
 // tasks of the segments they have in common; one that does not fit into the room for partial results stays whole.
-func TestSplit(t *testing.T) {
+func TestSplitKV(t *testing.T) {
 	const seqPages = 64
 	b := &backend.Batch{}
 	b.Reset(1, seqPages)
@@ -24,8 +24,8 @@ func TestSplit(t *testing.T) {
 			}
 		}
 	}
-	s := (&Device{splits: map[splitShape]*split{}}).splitFor(splitShape{rows: 8, records: 10, pageSize: 16, tasks: 8})
-	tasks, merges := s.of(b, 1)
+	s := (&Device{splits: map[splitShape]*splitKV{}}).splitFor(splitShape{rows: 8, partialRows: 10, pageSize: 16, tasks: 8})
+	tasks, combines := s.of(b, 1)
 	type key struct{ seq, from, to int32 }
 	got := map[key]int{}
 	for _, k := range tasks {
@@ -36,7 +36,7 @@ func TestSplit(t *testing.T) {
 		{1, 0, 1}: 1, {1, 1, 2}: 1, {1, 2, 3}: 1,
 		{2, 2, 3}: 1,
 		{3, 0, 1}: 1, // one segment is not split
-		{4, 0, 4}: 1, // four more records are more than ten
+		{4, 0, 4}: 1, // four more partialRows are more than ten
 	}
 	if len(got) != len(want) || len(tasks) != len(want) {
 		t.Errorf("%d tasks %v; %v is right", len(tasks), got, want)
@@ -46,10 +46,10 @@ func TestSplit(t *testing.T) {
 			t.Errorf("task %v has %d tokens, %d is right", k, got[k], n)
 		}
 	}
-	if len(merges) != 3 {
-		t.Errorf("%d tokens are merged, 3 is right", len(merges))
+	if len(combines) != 3 {
+		t.Errorf("%d tokens are merged, 3 is right", len(combines))
 	}
-	fewer := (&Device{splits: map[splitShape]*split{}}).splitFor(splitShape{rows: 8, records: 10, pageSize: 16, tasks: 3})
+	fewer := (&Device{splits: map[splitShape]*splitKV{}}).splitFor(splitShape{rows: 8, partialRows: 10, pageSize: 16, tasks: 3})
 	longer, _ := fewer.of(b, 1)
 	if first := longer[0]; len(longer) != 7 || first.from != 0 || first.to != 2 || len(first.rows) != 2 {
 		t.Errorf("%d tasks, of which the first is %+v; of seven it has segments 0 and 1 of two tokens", len(longer), first)

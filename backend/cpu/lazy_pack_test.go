@@ -10,6 +10,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+	"github.com/ridge-llm/ridge/backend/cpu/threads"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
@@ -74,8 +75,8 @@ func products(t *testing.T, d *Device, f quant.Format, n int) (*compile.Program,
 	return p, w
 }
 
-func testDevice(tier gemm.Tier, threads int) *Device {
-	d := &Device{tier: tier, pool: newPool(tier, threads, topology{})}
+func testDevice(tier gemm.Tier, n int) *Device {
+	d := &Device{tier: tier, pool: newWorkers(tier, n, threads.Topology{})}
 	d.start()
 	return d
 }
@@ -97,9 +98,9 @@ func rowsOf(t *testing.T, p *compile.Program, m int) []uint32 {
 	return bits
 }
 
-// TestFirstUse: whether weights pass through the buffer, are packed on the way or were packed before makes no difference to
+// TestLazyPack: whether weights pass through the buffer, are packed on the way or were packed before makes no difference to
 // the last bit, under any tier, in any format, for steps of few rows, of some that still pass, and of many.
-func TestFirstUse(t *testing.T) {
+func TestLazyPack(t *testing.T) {
 	for i, tier := range tiers() {
 		for _, f := range quant.Formats() {
 			if gemm.PackedBytes(f, 32, 256) == 0 || i > 0 && f != quant.Q4_K && f != quant.Q6_K {
@@ -108,19 +109,19 @@ func TestFirstUse(t *testing.T) {
 			warm := testDevice(tier, 1)
 			known, _ := products(t, warm, f, 1)
 			known.Warm()
-			for _, m := range []int{3, 40, passing + 1} {
+			for _, m := range []int{3, 40, maxStreamRows + 1} {
 				want := rowsOf(t, known, m)
 				d := testDevice(tier, 1+i%3)
 				p, w := products(t, d, f, 1)
 				matrix := w.Weights[fmt.Sprintf("w0/%v", f)]
 				for step := range 4 {
-					fresh := len(d.fresh)
+					fresh := len(d.unpacked)
 					if got := rowsOf(t, p, m); !slices.Equal(got, want) {
 						t.Errorf("%v, %v, %d rows: step %d, with %d matrices not packed, computes something else than packed weights", tier, f, m, step, fresh)
 					}
 				}
-				if n := w.bytes(matrix); n != len(matrix.Data) || len(d.fresh) > 0 {
-					t.Errorf("%v, %v, %d rows: %d of %d bytes of the file were let go of, %d matrices are not packed", tier, f, m, n, len(matrix.Data), len(d.fresh))
+				if n := w.bytes(matrix); n != len(matrix.Data) || len(d.unpacked) > 0 {
+					t.Errorf("%v, %v, %d rows: %d of %d bytes of the file were let go of, %d matrices are not packed", tier, f, m, n, len(matrix.Data), len(d.unpacked))
 				}
 				p.Close()
 				d.Close()
@@ -131,14 +132,14 @@ func TestFirstUse(t *testing.T) {
 	}
 }
 
-// TestFirstUseInLots: steps of few rows pack a part of the weights each, in order; one of many packs the rest.
-func TestFirstUseInLots(t *testing.T) {
+// TestLazyPackInSteps: steps of few rows pack a part of the weights each, in order; one of many packs the rest.
+func TestLazyPackInSteps(t *testing.T) {
 	d := testDevice(gemm.Tiers()[0], 2)
 	defer d.Close()
-	p, w := products(t, d, quant.Q4_0, 2*lots)
+	p, w := products(t, d, quant.Q4_0, 2*packSteps)
 	defer p.Close()
 	packedNow := func() (n int) {
-		for i := range 2 * lots {
+		for i := range 2 * packSteps {
 			if w.bytes(w.Weights[fmt.Sprintf("w%d/Q4_0", i)]) > 0 {
 				n++
 			}
@@ -148,25 +149,25 @@ func TestFirstUseInLots(t *testing.T) {
 	for step, want := range []int{0, 2, 4} {
 		rowsOf(t, p, 1)
 		if n := packedNow(); n != want {
-			t.Errorf("after step %d of few rows %d matrices of %d are packed; %d should be", step, n, 2*lots, want)
+			t.Errorf("after step %d of few rows %d matrices of %d are packed; %d should be", step, n, 2*packSteps, want)
 		}
 	}
-	rowsOf(t, p, passing+1)
-	if n := packedNow(); n != 2*lots || len(d.fresh) > 0 {
-		t.Errorf("after a step of many rows %d matrices of %d are packed", n, 2*lots)
+	rowsOf(t, p, maxStreamRows+1)
+	if n := packedNow(); n != 2*packSteps || len(d.unpacked) > 0 {
+		t.Errorf("after a step of many rows %d matrices of %d are packed", n, 2*packSteps)
 	}
 }
 
-// TestFirstUseBroken: what a step that broke off says of a matrix does not count.
-func TestFirstUseBroken(t *testing.T) {
+// TestLazyPackBroken: what a step that broke off says of a matrix does not count.
+func TestLazyPackBroken(t *testing.T) {
 	d := testDevice(gemm.Tiers()[0], 1)
 	defer d.Close()
 	p, _ := products(t, d, quant.Q4_0, 1)
 	defer p.Close()
-	d.fresh[0].next = packed // as a step does that then panics
+	d.unpacked[0].next = packed // as a step does that then panics
 	d.count()
-	d.settle() // after another step, which did not use it
-	if got := d.fresh[0].stage; got != inFile {
+	d.advanceStages() // after another step, which did not use it
+	if got := d.unpacked[0].stage; got != unpacked {
 		t.Errorf("a matrix that no step has used to the end is at stage %d", got)
 	}
 }

@@ -1,4 +1,4 @@
-package cpu
+package threads
 
 import (
 	"math"
@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-
-	"github.com/ridge-llm/ridge/backend/cpu/gemm"
 )
 
 // fakeRoot is a tree of system files.
@@ -32,8 +30,8 @@ const (
 	v1Dir   = "sys/fs/cgroup/cpu,cpuacct/"
 )
 
-// TestQuota: the least quota of the group and those around it counts, in either version, also in a container, which sees its
-// own group as the root; what is no bound is none.
+// TestQuota: the smallest quota of the group and its parents counts, in either version, also in a container, which sees its
+// own group as the root.
 func TestQuota(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -65,7 +63,7 @@ func TestQuota(t *testing.T) {
 }
 
 // TestTopology: nodes have the processors that the affinity mask leaves, threads heed the quota, and workers of a node are
-// neighbours, as many as its processors want.
+// consecutive, in proportion to its processors.
 func TestTopology(t *testing.T) {
 	const node = "sys/devices/system/node/node"
 	root := fakeRoot(t, map[string]string{
@@ -77,7 +75,7 @@ func TestTopology(t *testing.T) {
 	if !slices.EqualFunc(got.nodes, want, slices.Equal) {
 		t.Errorf("the nodes are %v; they are %v", got.nodes, want)
 	}
-	if n := got.threads(64); n != 5 {
+	if n := got.Threads(64); n != 5 {
 		t.Errorf("%d threads under a quota of 5.5 processors", n)
 	}
 	if s := got.String(); s != " bound to 3 NUMA nodes, quota of 5.5 processors" {
@@ -85,19 +83,19 @@ func TestTopology(t *testing.T) {
 	}
 	var places []int
 	for i := range 8 {
-		places = append(places, got.place(i, 8))
+		places = append(places, got.node(i, 8))
 	}
 	if want := []int{0, 0, 1, 1, 1, 1, 1, 2}; !slices.Equal(places, want) {
 		t.Errorf("8 workers are on nodes %v, not %v", places, want)
 	}
 	for _, c := range []struct {
-		t          topology
+		t          Topology
 		most, want int
 	}{
-		{topology{}, 6, 6}, {topology{nodes: [][]int{{0, 1}}}, 6, 2}, {topology{nodes: [][]int{{0, 1, 2, 3}}}, 2, 2},
-		{topology{nodes: [][]int{{0, 1}}, quota: 0.5}, 2, 1}, {topology{nodes: [][]int{{0, 1}}, quota: 9}, 2, 2},
+		{Topology{}, 6, 6}, {Topology{nodes: [][]int{{0, 1}}}, 6, 2}, {Topology{nodes: [][]int{{0, 1, 2, 3}}}, 2, 2},
+		{Topology{nodes: [][]int{{0, 1}}, quota: 0.5}, 2, 1}, {Topology{nodes: [][]int{{0, 1}}, quota: 9}, 2, 2},
 	} {
-		if n := c.t.threads(c.most); n != c.want {
+		if n := c.t.Threads(c.most); n != c.want {
 			t.Errorf("%+v, at most %d: %d threads, not %d", c.t, c.most, n, c.want)
 		}
 	}
@@ -106,7 +104,7 @@ func TestTopology(t *testing.T) {
 	}
 }
 
-// TestParseList reads the kernel's lists, and nothing that is none.
+// TestParseList reads the kernel's lists, and leaves out what is not one.
 func TestParseList(t *testing.T) {
 	for text, want := range map[string][]int{
 		"": nil, "\n": nil, "0": {0}, "0-2,7\n": {0, 1, 2, 7}, "a-b": nil, "3-": nil, "5-4": nil, "0-99999999999": nil, "-3": nil, "1,x,2": {1, 2},
@@ -124,14 +122,14 @@ func TestBoundPool(t *testing.T) {
 		t.Skip("the processors of this system are not known")
 	}
 	nodes := [][]int{all[:1], all[len(all)-1:]}
-	p := newPool(gemm.Tiers()[0], 4, topology{nodes: nodes})
-	defer p.close()
+	p := New(4, Topology{nodes: nodes}, nil)
+	defer p.Close()
 	on := make([][]int, 4)
 	done := make(chan struct{})
 	go func() { // worker 0 is this goroutine, which stays on a thread of its own and ends with it
 		defer close(done)
 		for range 2 {
-			p.run(func(w *worker) { on[w.id] = processors() })
+			p.Run(func(id int) { on[id] = processors() })
 		}
 	}()
 	<-done

@@ -8,34 +8,34 @@ import (
 
 // rounding is how a launch makes a value in Q8, or takes one: where a step has rows enough, with one scale for a group of numbers
 // (see gemm.GroupedActs); otherwise in lines, as all take it.
-type rounding struct {
-	made  bool
-	most  int // numbers that may share a scale; 0: lines only
-	group int // that do: what the launches that make and read a value have in common
+type scaleGroups struct {
+	producer bool
+	largest  int // numbers that may share a scale; 0: lines only
+	group    int // that do: what the launches that make and read a value have in common
 }
 
 // acts are m rows of k numbers of such a value in its memory.
-func (r rounding) acts(d *Device, at []byte, m, k int) gemm.Acts {
+func (r scaleGroups) acts(d *Device, at []byte, m, k int) gemm.Acts {
 	if r.group > 0 && gemm.Grouped(m) {
 		return gemm.GroupedActs(at, m, k, r.group)
 	}
 	return gemm.TiledActs(d.tier, at, m, k)
 }
 
-// roundingOf is what a node's launch can do; that of a block of experts takes lines.
-func (d *Device) roundingOf(n *graph.Node) (r rounding) {
+// scaleGroupsOf is what a node's launch can do; that of a block of experts takes lines.
+func (d *Device) scaleGroupsOf(n *graph.Node) (r scaleGroups) {
 	switch n.Op.(type) {
 	case graph.Quantize:
-		r.made = true
-		r.most = n.In[0].Axis.Len()
-		if quantizeCut(n) == cutColumns {
-			r.most = columnGranule(r.most, len(d.pool.workers))
+		r.producer = true
+		r.largest = n.In[0].Axis.Len()
+		if quantizePartition(n) == byColumns {
+			r.largest = columnMultiple(r.largest, d.pool.N())
 		}
 	case graph.Linear:
 		if in := n.In[0]; in.Type == graph.Q8 {
-			r.most = gemm.ScaleGroup(d.tier, n.Weights[0].Format, in.Axis.Len())
-			if d.alone && r.most > graph.Q8Block {
-				r.most = 0
+			r.largest = gemm.ScaleGroup(d.tier, n.Weights[0].Format, in.Axis.Len())
+			if d.deterministic && r.largest > graph.Q8Block {
+				r.largest = 0
 			}
 		}
 	}
@@ -43,14 +43,14 @@ func (d *Device) roundingOf(n *graph.Node) (r rounding) {
 }
 
 // agree chooses the groups of every value in Q8: the smallest that any launch allows that makes or reads it.
-func agree(launches []backend.Launch) {
+func chooseScaleGroups(launches []backend.Launch) {
 	for i, l := range launches {
-		maker := l.(*launch)
-		if !maker.rounding.made {
+		producer := l.(*launch)
+		if !producer.q8.producer {
 			continue
 		}
-		at := maker.touches[1].at // behind its input
-		users := []*launch{maker}
+		at := producer.accesses[1].at // behind its input
+		users := []*launch{producer}
 		for _, l := range launches[i+1:] {
 			reads, writes := l.(*launch).uses(at)
 			if writes {
@@ -60,22 +60,22 @@ func agree(launches []backend.Launch) {
 				users = append(users, l.(*launch))
 			}
 		}
-		group := maker.rounding.most
+		group := producer.q8.largest
 		for _, l := range users[1:] {
-			group = min(group, l.rounding.most)
+			group = min(group, l.q8.largest)
 		}
 		if len(users) == 1 {
 			group = 0
 		}
 		for _, l := range users {
-			l.rounding.group = group
+			l.q8.group = group
 		}
 	}
 }
 
 // uses reports whether the launch reads any of a buffer, and whether it writes any.
 func (l *launch) uses(at backend.Buffer) (reads, writes bool) {
-	for _, x := range l.touches {
+	for _, x := range l.accesses {
 		if x.at.Mem == at.Mem && x.at.Off < at.Off+at.Len && at.Off < x.at.Off+x.at.Len {
 			reads, writes = reads || !x.write, writes || x.write
 		}

@@ -8,32 +8,32 @@ import (
 )
 
 // cut says how a kernel's outputs are divided among the workers.
-type cut uint8
+type partition uint8
 
 const (
-	cutFreely  cut = iota
-	cutRows        // whole rows, by worker.share(rows, 1)
-	cutColumns     // columns of all rows, by worker.columns
+	anyPartition partition = iota
+	byRows                 // whole rows, by worker.share(rows, 1)
+	byColumns              // columns of all rows, by worker.columns
 )
 
 // access is a value, cache or scratch that a launch reads or writes.
 type access struct {
-	at    backend.Buffer
-	shape graph.Value // what the buffer holds; the zero value for caches and scratch
-	write bool
-	cut   cut // which part of it is a worker's
+	at        backend.Buffer
+	shape     graph.Value // what the buffer holds; the zero value for caches and scratch
+	write     bool
+	partition partition // which part of it is a worker's
 }
 
-// accesses lists what a node touches whose outputs are cut so. A product reads all of its input for any column.
-func accesses(n *graph.Node, a backend.Args, outputs cut) []access {
+// accessesOf lists what a node accesses whose outputs are cut so. A product reads all of its input for any column.
+func accessesOf(n *graph.Node, a backend.Args, outputs partition) []access {
 	inputs := outputs
 	if _, ok := n.Op.(graph.Linear); ok {
-		inputs = cutFreely
+		inputs = anyPartition
 	}
 	var all []access
-	add := func(values []*graph.Value, at []backend.Buffer, write bool, cut cut) {
+	add := func(values []*graph.Value, at []backend.Buffer, write bool, part partition) {
 		for i, v := range values {
-			x := access{at: at[i], write: write, cut: cut}
+			x := access{at: at[i], write: write, partition: part}
 			if v.Cache == nil {
 				x.shape = graph.Value{Rows: v.Rows, Axis: graph.Axis{Count: v.Axis.Len(), Size: 1}, Type: v.Type}
 			}
@@ -48,11 +48,11 @@ func accesses(n *graph.Node, a backend.Args, outputs cut) []access {
 	return all
 }
 
-// barriers says before which launches all workers must have finished those before. Launches that touch nothing in
+// barriersBefore says before which launches all workers must have finished those before. Launches that touch nothing in
 // common run on without (the products of one input: query, key and value; gate and up), and so do those where every
 // worker goes on with what it made itself (a norm and the rounding of its rows; the columns of gate and up, their
 // product and its rounding).
-func barriers(launches []backend.Launch) []bool {
+func barriersBefore(launches []backend.Launch) []bool {
 	wait := make([]bool, len(launches))
 	first := 0 // since the last barrier
 	for i, l := range launches {
@@ -66,10 +66,10 @@ func barriers(launches []backend.Launch) []bool {
 // dependsOn reports whether a worker that has finished its share of an earlier launch must wait for the others.
 func (l *launch) dependsOn(before backend.Launch) bool {
 	p := before.(*launch)
-	for _, x := range l.touches {
-		for _, y := range p.touches {
+	for _, x := range l.accesses {
+		for _, y := range p.accesses {
 			overlap := x.at.Mem == y.at.Mem && x.at.Off < y.at.Off+y.at.Len && y.at.Off < x.at.Off+x.at.Len
-			own := x.cut != cutFreely && x.cut == y.cut && x.at.Off == y.at.Off && x.shape == y.shape && x.shape.Axis.Count > 0
+			own := x.partition != anyPartition && x.partition == y.partition && x.at.Off == y.at.Off && x.shape == y.shape && x.shape.Axis.Count > 0
 			if overlap && (x.write || y.write) && !own {
 				return true
 			}

@@ -3,42 +3,19 @@ package cpu
 import (
 	"fmt"
 	"math"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
+	"github.com/ridge-llm/ridge/backend/cpu/threads"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
 )
 
-// TestPool: nobody passes a barrier before all have come to it, also when some come so late that the others park.
-func TestPool(t *testing.T) {
-	p := newPool(gemm.Tiers()[0], 3, topology{})
-	defer p.close()
-	for round := range 50 {
-		var arrived atomic.Int32
-		p.run(func(w *worker) {
-			for phase := int32(1); phase <= 20; phase++ {
-				if phase == 7 && w.id == round%3 && round%10 == 0 {
-					time.Sleep(time.Millisecond)
-				}
-				arrived.Add(1)
-				w.sync()
-				if n := arrived.Load(); n < 3*phase {
-					t.Errorf("worker %d passed barrier %d when %d of 3 had come", w.id, phase, n-3*(phase-1))
-				}
-				w.sync()
-			}
-		})
-	}
-}
-
 // TestBarriers: a layer as most models have it needs a barrier only where a worker reads what another wrote.
 func TestBarriers(t *testing.T) {
-	d := &Device{tier: gemm.Tiers()[0], pool: newPool(gemm.Tiers()[0], 2, topology{})}
+	d := &Device{tier: gemm.Tiers()[0], pool: newWorkers(gemm.Tiers()[0], 2, threads.Topology{})}
 	d.start()
 	defer d.Close()
 	p := layers(t, d, 1)
@@ -72,7 +49,7 @@ func TestBarriers(t *testing.T) {
 // TestStepAllocates: a step allocates nothing. The count is the whole process's, and the runtime allocates when it parks a
 // goroutine on a busy machine, so one try of several must be clean.
 func TestStepAllocates(t *testing.T) {
-	d := &Device{tier: gemm.Tiers()[0], pool: newPool(gemm.Tiers()[0], 2, topology{})}
+	d := &Device{tier: gemm.Tiers()[0], pool: newWorkers(gemm.Tiers()[0], 2, threads.Topology{})}
 	d.start()
 	defer d.Close()
 	p := layers(t, d, 2)
@@ -136,52 +113,4 @@ func layers(t testing.TB, d *Device, n int) *compile.Program {
 		t.Fatal(err)
 	}
 	return p
-}
-
-// BenchmarkBarrier is the price of one barrier when nobody is late.
-func BenchmarkBarrier(b *testing.B) {
-	for _, threads := range []int{1, 2} {
-		b.Run(fmt.Sprint(threads), func(b *testing.B) {
-			p := newPool(gemm.Tiers()[0], threads, topology{})
-			defer p.close()
-			b.ResetTimer()
-			p.run(func(w *worker) {
-				for range b.N {
-					w.sync()
-				}
-			})
-		})
-	}
-}
-
-// TestPoolSurvives: a panic in any worker, before or after some wait for it awake or parked, comes out of run, and the next
-// run goes well.
-func TestPoolSurvives(t *testing.T) {
-	p := newPool(gemm.Tiers()[0], 3, topology{})
-	defer p.close()
-	for bad := range 3 {
-		for _, late := range []time.Duration{0, 2 * withinStep} {
-			got := func() (v any) {
-				defer func() { v = recover() }()
-				p.run(func(w *worker) {
-					w.sync()
-					if w.id == bad {
-						time.Sleep(late)
-						panic(bad)
-					}
-					w.sync()
-					t.Errorf("worker %d passed a barrier that worker %d did not come to", w.id, bad)
-				})
-				return nil
-			}()
-			if f, ok := got.(*failure); !ok || f.value != bad {
-				t.Errorf("worker %d panicked; out came %v", bad, got)
-			}
-			var n atomic.Int32
-			p.run(func(w *worker) { n.Add(1); w.sync(); w.sync() })
-			if n.Load() != 3 {
-				t.Errorf("%d of 3 workers did the next job", n.Load())
-			}
-		}
-	}
 }

@@ -7,23 +7,23 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 )
 
-// TestChains cuts a list of launches where a barrier lies or where one is no pass over rows.
-func TestChains(t *testing.T) {
-	pass, product := &launch{blocks: true}, &launch{}
+// TestFuseRowBlocks cuts a list of launches where a barrier lies or where one is no pass over rows.
+func TestFuseRowBlocks(t *testing.T) {
+	pass, product := &launch{rowBlocks: true}, &launch{}
 	list := []backend.Launch{pass, pass, product, product, pass, pass, pass}
 	wait := []bool{false, false, true, false, true, false, true}
-	if got, want := chains(list, wait), []int{2, 0, 1, 1, 2, 0, 1}; !slices.Equal(got, want) {
+	if got, want := fuseRowBlocks(list, wait), []int{2, 0, 1, 1, 2, 0, 1}; !slices.Equal(got, want) {
 		t.Errorf("the chains are %v; %v is right", got, want)
 	}
 }
 
-// TestBlock gives every row of a worker's share to exactly one part, also where there are fewer rows than parts.
-func TestBlock(t *testing.T) {
+// TestRowBlock gives every row of a worker's share to exactly one part, also where there are fewer rows than parts.
+func TestRowBlock(t *testing.T) {
 	for rows := range 40 {
 		for parts := 1; parts < 9; parts++ {
 			at := 3
 			for part := range parts {
-				from, to := (&worker{part: part, parts: parts}).block(3, 3+rows)
+				from, to := (&worker{block: part, blocks: parts}).rowBlock(3, 3+rows)
 				if from != at || to < from {
 					t.Fatalf("part %d of %d of %d rows is [%d, %d), after %d", part, parts, rows, from, to, at)
 				}

@@ -7,15 +7,15 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 )
 
-// TestAgree: those that make and read a value in Q8 have the smallest of their groups, until others write to its memory.
-func TestAgree(t *testing.T) {
+// TestChooseScaleGroups: those that make and read a value in Q8 have the smallest of their groups, until others write to its memory.
+func TestChooseScaleGroups(t *testing.T) {
 	mem := &memory{}
 	at := func(i int) backend.Buffer { return backend.Buffer{Mem: mem, Off: int64(100 * i), Len: 100} }
 	makes := func(i, most int) backend.Launch {
-		return &launch{touches: []access{{at: at(9)}, {at: at(i), write: true}}, rounding: rounding{made: true, most: most, group: -1}}
+		return &launch{accesses: []access{{at: at(9)}, {at: at(i), write: true}}, q8: scaleGroups{producer: true, largest: most, group: -1}}
 	}
 	reads := func(i, most int) backend.Launch {
-		return &launch{touches: []access{{at: at(i)}, {at: at(8), write: true}}, rounding: rounding{most: most, group: -1}}
+		return &launch{accesses: []access{{at: at(i)}, {at: at(8), write: true}}, q8: scaleGroups{largest: most, group: -1}}
 	}
 	list := []backend.Launch{
 		makes(0, 2048), reads(0, 128), makes(1, 128), reads(0, 64), reads(1, 128), // 64 and 128, one inside the other
@@ -23,20 +23,20 @@ func TestAgree(t *testing.T) {
 		makes(0, 32), reads(0, 128), // cut into narrow columns
 		makes(1, 2048), // read by nobody
 	}
-	agree(list)
+	chooseScaleGroups(list)
 	var got []int
 	for _, l := range list {
-		got = append(got, l.(*launch).rounding.group)
+		got = append(got, l.(*launch).q8.group)
 	}
 	if want := []int{64, 64, 128, 64, 128, 0, 0, 0, 32, 32, 0}; !slices.Equal(got, want) {
 		t.Errorf("groups are %v, want %v", got, want)
 	}
 }
 
-// TestColumnGranule: columns are divided in groups of numbers where every worker gets four of them or more.
-func TestColumnGranule(t *testing.T) {
+// TestColumnMultiple: columns are divided in groups of numbers where every worker gets four of them or more.
+func TestColumnMultiple(t *testing.T) {
 	for _, c := range [][3]int{{8192, 2, 128}, {8192, 32, 64}, {8192, 33, 32}, {64 * 9, 2, 64}, {96, 1, 32}, {1024, 2, 128}, {512, 2, 64}, {128, 1, 32}} {
-		if got := columnGranule(c[0], c[1]); got != c[2] {
+		if got := columnMultiple(c[0], c[1]); got != c[2] {
 			t.Errorf("%d columns are divided among %d workers in steps of %d, want %d", c[0], c[1], got, c[2])
 		}
 	}

@@ -1,4 +1,4 @@
-package cpu
+package threads
 
 import (
 	"fmt"
@@ -11,16 +11,19 @@ import (
 	"strings"
 )
 
-// topology is what of the machine the process may use.
-type topology struct {
-	nodes [][]int // of each NUMA node that has processors of ours, these, ascending; empty when nothing is known
-	quota float64 // how many processors' time the control groups grant; 0: no bound
+// Topology is the part of the machine that the process may use.
+type Topology struct {
+	nodes [][]int // of each NUMA node, the processors of it that the process may use, ascending; nodes without any are left out; empty when unknown
+	quota float64 // CPU time that the control groups grant, in processors; 0: no limit
 }
+
+// Detect reads the topology of this machine and process.
+func Detect() Topology { return readTopology("/", processors()) }
 
 // readTopology reads it from the files below root ("/", or a test's tree), given the processors of the affinity mask. Control
 // groups of version 1 and 2 are asked: Go's own GOMAXPROCS heeds version 2 alone, and never goes below two.
-func readTopology(root string, allowed []int) topology {
-	t := topology{quota: readQuota(root)}
+func readTopology(root string, allowed []int) Topology {
+	t := Topology{quota: readQuota(root)}
 	dirs, _ := filepath.Glob(filepath.Join(root, "sys/devices/system/node/node[0-9]*"))
 	slices.SortFunc(dirs, func(a, b string) int {
 		if d := len(a) - len(b); d != 0 {
@@ -44,7 +47,7 @@ func readTopology(root string, allowed []int) topology {
 	return t
 }
 
-// maxProcessor is beyond any number that a system gives a processor.
+// maxProcessor is larger than the number of any processor.
 const maxProcessor = 1 << 16
 
 // parseList reads the kernel's lists of numbers, "0-3,8"; what cannot be read is left out.
@@ -67,9 +70,9 @@ func parseList(text string) []int {
 	return all
 }
 
-// threads is how many workers to have when nobody says: one for each processor, but not more than the quota holds, since a
-// worker that is not let run holds up all others; and no more than most.
-func (t topology) threads(most int) int {
+// Threads is the default number of workers: one for each processor, but no more than the quota allows, since a throttled worker
+// delays all others; and no more than most.
+func (t Topology) Threads(most int) int {
 	n := 0
 	for _, node := range t.nodes {
 		n += len(node)
@@ -83,9 +86,9 @@ func (t topology) threads(most int) int {
 	return n
 }
 
-// place is the node of worker i of n: neighbours share one, as their parts of a matrix adjoin, and each node has workers in
+// node is the node of worker i of n: consecutive workers share one, as their parts of a matrix adjoin, and each node has workers in
 // proportion to its processors.
-func (t topology) place(i, n int) int {
+func (t Topology) node(i, n int) int {
 	all := 0
 	for _, node := range t.nodes {
 		all += len(node)
@@ -99,8 +102,8 @@ func (t topology) place(i, n int) int {
 	return 0
 }
 
-// String is what was found beyond the number of threads; "" on a machine with one node and no quota.
-func (t topology) String() string {
+// String describes the nodes and the quota; "" on a machine with one node and no quota.
+func (t Topology) String() string {
 	s := ""
 	if len(t.nodes) > 1 {
 		s = fmt.Sprintf(" bound to %d NUMA nodes", len(t.nodes))
@@ -111,7 +114,7 @@ func (t topology) String() string {
 	return s
 }
 
-// readQuota is the least of the quotas of the process's control groups and all groups around them; 0 when there is none.
+// readQuota is the smallest CPU quota of the process's control groups and all their parents; 0 when there is none.
 func readQuota(root string) float64 {
 	mounts, err := os.ReadFile(filepath.Join(root, "proc/self/mountinfo"))
 	groups, err2 := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
@@ -136,7 +139,7 @@ func readQuota(root string) float64 {
 	return least
 }
 
-// parent is the folder around an absolute one, "" around the root.
+// parent is the folder above an absolute one, "" above the root.
 func parent(dir string) string {
 	if dir == "/" {
 		return ""

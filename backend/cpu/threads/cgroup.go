@@ -1,4 +1,4 @@
-package cpu
+package threads
 
 import (
 	"os"
@@ -53,21 +53,21 @@ func (m groupMount) dirOf(groups string) string {
 	return ""
 }
 
-// quota is what the group in a folder grants, in processors; 0 when it sets no bound.
+// quota is the CPU quota of the group in a folder, in processors; 0 when it sets no limit.
 func (m groupMount) quota(dir string) float64 {
 	if m.unified {
-		return ratio(words(filepath.Join(dir, "cpu.max")))
+		return ratio(fields(filepath.Join(dir, "cpu.max")))
 	}
-	return ratio(append(words(filepath.Join(dir, "cpu.cfs_quota_us")), words(filepath.Join(dir, "cpu.cfs_period_us"))...))
+	return ratio(append(fields(filepath.Join(dir, "cpu.cfs_quota_us")), fields(filepath.Join(dir, "cpu.cfs_period_us"))...))
 }
 
-// words are those of a small file; none when it is not there.
-func words(file string) []string {
+// fields are the words of a small file; none when it does not exist.
+func fields(file string) []string {
 	text, _ := os.ReadFile(file)
 	return strings.Fields(string(text))
 }
 
-// ratio is a quota over a period, both in µs; 0 for "max", -1 and whatever else is no bound.
+// ratio is a quota over a period, both in µs; 0 for "max", -1 and anything else that is not a limit.
 func ratio(of []string) float64 {
 	if len(of) != 2 {
 		return 0

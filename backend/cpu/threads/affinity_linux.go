@@ -1,8 +1,8 @@
-package cpu
+package threads
 
 import "golang.org/x/sys/unix"
 
-// processors are those of the thread's affinity mask, which cpusets and taskset set.
+// processors are those of the calling thread's affinity mask, as set by cpusets and taskset.
 func processors() []int {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {
@@ -18,14 +18,14 @@ func processors() []int {
 	return all
 }
 
-// bindThread keeps the calling thread on some processors.
+// bindThread sets the calling thread's affinity mask.
 func bindThread(on []int) {
 	var set unix.CPUSet
 	for _, p := range on {
 		set.Set(p)
 	}
-	_ = unix.SchedSetaffinity(0, &set) // a thread that moves about is slower, and right
+	_ = unix.SchedSetaffinity(0, &set) // a thread that migrates is slower, but correct
 }
 
-// threadID tells threads apart.
+// threadID is the id of the calling thread.
 func threadID() int { return unix.Gettid() }

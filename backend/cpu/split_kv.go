@@ -15,31 +15,31 @@ import (
 // A sequence that computes many tokens becomes one task per tile of tokens. One that computes few (it decodes) becomes a
 // task per few segments of keys, so that all workers can help with a long context; where several such sequences begin with
 // the same pages, one task for what they share computes all of them, and the pages are read once.
-type split struct {
-	shape  splitShape
-	step   atomic.Uint32 // for which the rest holds
-	mu     sync.Mutex
-	tasks  []task
-	merges []merge
-	rows   []int32       // of all tasks
-	keys   []int32       // of each token: its key index
-	record []int32       // of each token that is split: its first partial result
-	leader map[int32]int // by first page, the sequence that reads shared segments for others
-	shared []int         // of each sequence, segments that its leader reads
-	next   []int         // of each sequence, the next one with the same leader; 0: none
-	whole  []bool        // of each sequence: it is not split
-	group  int32         // segments that a task of a sequence that is split has at most
+type splitKV struct {
+	shape    splitShape
+	step     atomic.Uint32 // for which the rest holds
+	mu       sync.Mutex
+	tasks    []task
+	combines []combine
+	rows     []int32       // of all tasks
+	keys     []int32       // of each token: its key index
+	partial  []int32       // of each token that is split: its first partial result
+	leader   map[int32]int // by first page, the sequence that reads shared segments for others
+	shared   []int         // of each sequence, segments that its leader reads
+	next     []int         // of each sequence, the next one with the same leader; 0: none
+	whole    []bool        // of each sequence: it is not split
+	group    int32         // segments that a task of a sequence that is split has at most
 }
 
 // splitShape is what a split depends on beside the batch.
 type splitShape struct {
-	window   int
-	group    int  // of caches: its page table says what sequences share
-	both     bool // every token looks at all of its sequence, which is not split
-	rows     int  // tokens in a task
-	records  int  // partial results that there is room for
-	pageSize int
-	tasks    int // wanted, so that all workers are done at about the same time; no more, since each costs something
+	window        int
+	group         int  // of caches: its page table says what sequences share
+	bidirectional bool // every token looks at all of its sequence, which is not split
+	rows          int  // tokens in a task
+	partialRows   int  // partial results that there is room for
+	pageSize      int
+	tasks         int // wanted, so that all workers are done at about the same time; no more, since each costs something
 }
 
 // task is some tokens against segments [from, to) of a sequence's keys.
@@ -51,18 +51,18 @@ type task struct {
 }
 
 // merge is a token with its partial results.
-type merge struct{ row, record, segments int32 }
+type combine struct{ row, partial, segments int32 }
 
 // splitFor is the device's split of a shape.
-func (d *Device) splitFor(shape splitShape) *split {
+func (d *Device) splitFor(shape splitShape) *splitKV {
 	if d.splits[shape] == nil {
-		d.splits[shape] = &split{shape: shape, leader: map[int32]int{}}
+		d.splits[shape] = &splitKV{shape: shape, leader: map[int32]int{}}
 	}
 	return d.splits[shape]
 }
 
-// of is the batch's tasks and merges; step numbers the batch and is never 0.
-func (s *split) of(b *backend.Batch, step uint32) ([]task, []merge) {
+// of is the batch's tasks and combines; step numbers the batch and is never 0.
+func (s *splitKV) of(b *backend.Batch, step uint32) ([]task, []combine) {
 	if s.step.Load() != step {
 		s.mu.Lock()
 		if s.step.Load() != step {
@@ -71,11 +71,11 @@ func (s *split) of(b *backend.Batch, step uint32) ([]task, []merge) {
 		}
 		s.mu.Unlock()
 	}
-	return s.tasks, s.merges
+	return s.tasks, s.combines
 }
 
 // firstSegment is where a token's keys start.
-func (s *split) firstSegment(row int) int {
+func (s *splitKV) firstSegment(row int) int {
 	if s.shape.window == 0 {
 		return 0
 	}
@@ -83,11 +83,11 @@ func (s *split) firstSegment(row int) int {
 }
 
 // lastSegment is where they end.
-func (s *split) lastSegment(row int) int { return int(s.keys[row]) / attn.Segment }
+func (s *splitKV) lastSegment(row int) int { return int(s.keys[row]) / attn.Segment }
 
-func (s *split) make(b *backend.Batch) {
-	s.tasks, s.merges, s.rows = s.tasks[:0], s.merges[:0], s.rows[:0]
-	s.record = append(s.record[:0], b.Tokens...) // for its length
+func (s *splitKV) make(b *backend.Batch) {
+	s.tasks, s.combines, s.rows = s.tasks[:0], s.combines[:0], s.rows[:0]
+	s.partial = append(s.partial[:0], b.Tokens...) // for its length
 	s.shared, s.next, s.whole = s.shared[:0], s.next[:0], s.whole[:0]
 	clear(s.leader)
 	s.keys = s.keys[:0]
@@ -96,32 +96,32 @@ func (s *split) make(b *backend.Batch) {
 			s.keys = append(s.keys, k)
 		}
 	}
-	room, segments := s.shape.records, 0
+	room, segments := s.shape.partialRows, 0
 	for q := range b.Seqs() {
-		need := s.need(b, q)
+		need := s.partialsNeeded(b, q)
 		whole := need == 0 || need > room
 		s.whole, s.shared, s.next = append(s.whole, whole), append(s.shared, 0), append(s.next, 0)
 		if !whole {
-			s.reserve(b, q, s.shape.records-room)
+			s.reservePartials(b, q, s.shape.partialRows-room)
 			room -= need
-			s.share(b, q)
+			s.sharePrefix(b, q)
 			segments += s.lastSegment(int(b.QStart[q+1])-1) + 1 - max(s.firstSegment(int(b.QStart[q])), s.shared[q])
 		}
 	}
 	s.group = int32(segments / s.shape.tasks)
 	for q := range b.Seqs() {
 		if s.whole[q] {
-			s.tiles(b, q)
+			s.wholeTasks(b, q)
 		} else {
-			s.segments(b, q)
+			s.splitTasks(b, q)
 		}
 	}
 }
 
 // need is how many partial results a sequence has when it is split; 0 when there is no use in splitting it.
-func (s *split) need(b *backend.Batch, q int) int {
+func (s *splitKV) partialsNeeded(b *backend.Batch, q int) int {
 	first, end := int(b.QStart[q]), int(b.QStart[q+1])
-	if s.shape.both || end-first > s.shape.rows || s.firstSegment(first) == s.lastSegment(end-1) {
+	if s.shape.bidirectional || end-first > s.shape.rows || s.firstSegment(first) == s.lastSegment(end-1) {
 		return 0
 	}
 	n := 0
@@ -132,17 +132,17 @@ func (s *split) need(b *backend.Batch, q int) int {
 }
 
 // reserve gives the sequence's tokens their partial results.
-func (s *split) reserve(b *backend.Batch, q, at int) {
+func (s *splitKV) reservePartials(b *backend.Batch, q, at int) {
 	for r := int(b.QStart[q]); r < int(b.QStart[q+1]); r++ {
 		n := s.lastSegment(r) - s.firstSegment(r) + 1
-		s.record[r] = int32(at)
-		s.merges = append(s.merges, merge{int32(r), int32(at), int32(n)})
+		s.partial[r] = int32(at)
+		s.combines = append(s.combines, combine{int32(r), int32(at), int32(n)})
 		at += n
 	}
 }
 
 // share finds an earlier sequence with the same first pages, and how many whole segments of them both can see all of.
-func (s *split) share(b *backend.Batch, q int) {
+func (s *splitKV) sharePrefix(b *backend.Batch, q int) {
 	if s.shape.window != 0 {
 		return
 	}
@@ -165,7 +165,7 @@ func (s *split) share(b *backend.Batch, q int) {
 }
 
 // tiles makes the tasks of a sequence that is not split.
-func (s *split) tiles(b *backend.Batch, q int) {
+func (s *splitKV) wholeTasks(b *backend.Batch, q int) {
 	end := int(b.QStart[q+1])
 	for r := int(b.QStart[q]); r < end; r += s.shape.rows {
 		last := min(r+s.shape.rows, end)
@@ -174,7 +174,7 @@ func (s *split) tiles(b *backend.Batch, q int) {
 			s.rows = append(s.rows, int32(i))
 		}
 		segments := s.lastSegment(last-1) + 1
-		if s.shape.both {
+		if s.shape.bidirectional {
 			segments = s.lastSegment(end-1) + 1
 		}
 		s.tasks = append(s.tasks, task{s.rows[from:len(s.rows):len(s.rows)], int32(q), int32(s.firstSegment(r)), int32(segments), false})
@@ -182,7 +182,7 @@ func (s *split) tiles(b *backend.Batch, q int) {
 }
 
 // segments makes the tasks of a sequence that is split: its own segments, and with them those that it leads.
-func (s *split) segments(b *backend.Batch, q int) {
+func (s *splitKV) splitTasks(b *backend.Batch, q int) {
 	first, last := int(b.QStart[q]), int(b.QStart[q+1])-1
 	for seg := max(s.firstSegment(first), s.shared[q]); seg <= s.lastSegment(last); seg++ {
 		from := len(s.rows)
@@ -203,7 +203,7 @@ func (s *split) segments(b *backend.Batch, q int) {
 }
 
 // add brings a token into the task being made, whose rows start at from; a full one is finished first.
-func (s *split) add(row, q, seg int, from *int) {
+func (s *splitKV) add(row, q, seg int, from *int) {
 	if len(s.rows)-*from == s.shape.rows {
 		s.flush(q, seg, *from)
 		*from = len(s.rows)
@@ -212,7 +212,7 @@ func (s *split) add(row, q, seg int, from *int) {
 }
 
 // flush finishes a task of one segment, or adds the segment to the last task if that has the same tokens.
-func (s *split) flush(q, seg, from int) {
+func (s *splitKV) flush(q, seg, from int) {
 	rows := s.rows[from:len(s.rows):len(s.rows)]
 	if len(rows) == 0 {
 		return
