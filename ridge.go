@@ -148,7 +148,7 @@ func (m *Model) compile(o Options) error {
 		return err
 	}
 	m.quantization = o.Quantization
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Kernels: compile.Kernels{Device: m.device}}); err != nil {
 		return err
 	}
 	prog, err := m.place(o, g)
@@ -183,13 +183,9 @@ func (m *Model) place(o Options, g *graph.Graph) (prog *compile.Program, err err
 // startEngine starts the engine, which owns the program from then on.
 func (m *Model) startEngine(o Options, prog *compile.Program) error {
 	profile := profileOf(m.device)
-	joined, err := prog.Joined()
-	if err != nil {
-		prog.Close()
-		return err
-	}
 	settings := o.engine()
-	if m.price, err = price.New(prog.Graph, profile, joined); err == nil {
+	var err error
+	if m.price, err = price.New(prog.Graph, profile); err == nil {
 		settings.Predictor = pricing{m.price}
 	}
 	var page int64

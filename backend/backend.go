@@ -56,10 +56,10 @@ type Viewer interface {
 	View(v *graph.Value, b Buffer, n int) ([]float32, error)
 }
 
-// Joiner is a device that computes neighbours in a program with one launch.
-type Joiner interface {
-	// Joined is how many of a program's launches each launch on the device stands for, in order.
-	Joined(launches []Launch) ([]int, error)
+// NormFuser is a device whose products compute norms themselves in steps of few rows.
+type NormFuser interface {
+	// NormRows is up to how many rows a node does: see pass.Kernels.
+	NormRows(n *graph.Node) int
 }
 
 // Refuser is a device that says why it cannot compute something.

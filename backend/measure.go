@@ -28,18 +28,19 @@ type Measurer interface {
 // multiplies, or the weights and cache rows it must read at the memory's, whichever is longer. Activations are taken to
 // stay in caches.
 func (p Peaks) Floor(n *graph.Node, s *graph.Step) time.Duration {
-	w, rate := n.Op.Work(n, s), p.rate(n)
 	var seconds float64
-	if rate > 0 {
-		seconds = float64(w.FLOPs) / rate
+	for _, part := range graph.Parts(n) {
+		if rate := p.rate(part); rate > 0 {
+			seconds += float64(part.Op.Work(part, s).FLOPs) / rate
+		}
 	}
-	if p.Read > 0 {
+	if w := n.Op.Work(n, s); p.Read > 0 {
 		seconds = max(seconds, float64(w.WeightBytes+w.CacheRead+w.CacheWrite)/p.Read)
 	}
 	return time.Duration(seconds * 1e9)
 }
 
-// rate is the peak of the numbers that a node multiplies; 0 if it is not known.
+// rate is the peak of the numbers that an operation multiplies; 0 if it is not known.
 func (p Peaks) rate(n *graph.Node) float64 {
 	round := graph.F32
 	switch o := n.Op.(type) {

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"math"
 	"sort"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -11,10 +12,9 @@ import (
 // copies of GPUs ask for. The arena ends at a multiple of it as well: what lies behind a value up to there may be read.
 const align = 256
 
-// linger is for how many nodes longer a place is not given to another value: launches near one another then touch the same
-// memory only where one needs what the other made, and a device may run them side by side, or join them: attention that also
-// normalises and turns reads queries made five nodes before what it makes.
-const linger = 5
+// slack is for how many operations longer than its live range a place is not given to another value: launches near one another then
+// touch the same memory only where one needs what the other made, and a device may run them side by side.
+const slack = 5
 
 // span is a place in the arena, in bytes.
 type span struct{ off, size int64 }
@@ -27,22 +27,24 @@ type layout struct {
 }
 
 // arrange gives every matrix a place for as long as it is needed, first fit in the order in which they are made; two
-// values that live at the same time never overlap.
+// values that live at the same time never overlap, nor do what a node reads, what it makes and its scratch: a kernel may write
+// results before it has read all inputs.
 func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
+	first, ends := positions(g)
 	last := map[*graph.Value]int{}
 	for i, n := range g.Nodes {
 		for _, v := range n.In {
-			last[v] = i
+			last[v] = ends[i]
 		}
 	}
-	last[g.Output] = len(g.Nodes)
-	last[g.Hidden] = len(g.Nodes)
+	last[g.Output] = math.MaxInt - slack
+	last[g.Hidden] = math.MaxInt - slack
 	l := layout{values: map[*graph.Value]span{}, scratch: make([]span, len(g.Nodes))}
-	var live []tenant
+	var live []liveRange
 	for i, n := range g.Nodes {
 		kept := live[:0]
 		for _, t := range live {
-			if t.until >= i {
+			if t.until >= first[i] {
 				kept = append(kept, t)
 			}
 		}
@@ -53,13 +55,13 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 			}
 			size := int64(lim.Rows(v.Rows)) * v.RowBytes()
 			s := fit(live, size)
-			live = append(live, tenant{s, max(last[v], i) + linger})
+			live = append(live, liveRange{s, max(last[v], ends[i]) + slack})
 			l.values[v] = s
 			l.size = max(l.size, s.off+s.size)
 		}
 		if scratch[i] > 0 {
 			l.scratch[i] = fit(live, scratch[i])
-			live = append(live, tenant{l.scratch[i], i + linger})
+			live = append(live, liveRange{l.scratch[i], ends[i] + slack})
 			l.size = max(l.size, l.scratch[i].off+l.scratch[i].size)
 		}
 	}
@@ -67,17 +69,28 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 	return l
 }
 
+// positions is the numbers of the first and of the last operation of each node, over all operations of the graph.
+func positions(g *graph.Graph) (first, last []int) {
+	at := 0
+	for _, n := range g.Nodes {
+		parts := len(graph.Parts(n))
+		first, last = append(first, at), append(last, at+parts-1)
+		at += parts
+	}
+	return first, last
+}
+
 func aligned(n int64) int64 { return (n + align - 1) / align * align }
 
-// tenant is a span that is taken up to and including node until.
-type tenant struct {
+// liveRange is a span that is taken up to and including operation until.
+type liveRange struct {
 	span
 	until int
 }
 
 // fit is the lowest free span of this size.
-func fit(live []tenant, size int64) span {
-	sorted := append([]tenant(nil), live...)
+func fit(live []liveRange, size int64) span {
+	sorted := append([]liveRange(nil), live...)
 	sort.Slice(sorted, func(i, j int) bool { return sorted[i].off < sorted[j].off })
 	var at int64
 	for _, t := range sorted {

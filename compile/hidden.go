@@ -7,13 +7,26 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// cutHead notes which launches a step needs that wants hidden states and no logits.
-func (p *Program) cutHead() {
+// cutHead makes the launches of a step that wants hidden states and no logits. Hidden states that the logits' product computes itself
+// where it can are written then.
+func (p *Program) cutHead(weights map[*graph.Weight]placed) error {
 	if p.Graph.Hidden == nil {
-		return
+		return nil
 	}
-	last := slices.Index(p.Graph.Nodes, p.Graph.Hidden.From)
+	n := p.Graph.Hidden.From
+	last := slices.Index(p.Graph.Nodes, n)
 	p.body = slices.Clone(p.launches[:last+1])
+	if p.Graph.Hidden.Deferred == 0 {
+		return nil
+	}
+	n = graph.Written(n)
+	k := p.dev.Kernels(n)
+	if len(k) == 0 {
+		return p.refusal(n)
+	}
+	var err error
+	p.body[last], err = p.launch(n, k[0], p.scratch[last], weights)
+	return err
 }
 
 // HiddenWidth is the width of a row of hidden states; 0 when the model has none.

@@ -29,6 +29,7 @@ type Program struct {
 	launches    []backend.Launch
 	body        []backend.Launch // those up to the hidden states; a list of its own, since devices tell programs apart by theirs
 	kernels     []string         // of each launch
+	scratch     []backend.Buffer // likewise
 	where       map[*graph.Value]backend.Buffer
 	groups      []graph.CacheGroup
 	pages       map[*graph.Cache]backend.Buffer
@@ -92,18 +93,17 @@ func (p *Program) build(files Tensors) error {
 	for v, at := range layout.values {
 		p.where[v] = arena.Slice(at.off, at.size)
 	}
-	p.launches, p.kernels = make([]backend.Launch, len(kernels)), make([]string, len(kernels))
+	p.launches, p.kernels, p.scratch = make([]backend.Launch, len(kernels)), make([]string, len(kernels)), make([]backend.Buffer, len(kernels))
 	for _, i := range p.heaviestFirst() {
-		scratch := arena.Slice(layout.scratch[i].off, layout.scratch[i].size)
-		if err := p.bind(i, kernels[i], scratch, weights, files); err != nil {
+		p.scratch[i] = arena.Slice(layout.scratch[i].off, layout.scratch[i].size)
+		if err := p.bind(i, kernels[i], weights, files); err != nil {
 			return err
 		}
 	}
 	for _, w := range weights {
 		p.memory.Weights += w.Bytes()
 	}
-	p.cutHead()
-	return nil
+	return p.cutHead(weights)
 }
 
 // refusal is the error that the device cannot compute a node.
@@ -137,8 +137,21 @@ func (p *Program) heaviestFirst() []int {
 }
 
 // bind makes the launch of node i. A weight that the kernel has its own copy of is let go of in the file.
-func (p *Program) bind(i int, k backend.Kernel, scratch backend.Buffer, weights map[*graph.Weight]placed, files Tensors) error {
+func (p *Program) bind(i int, k backend.Kernel, weights map[*graph.Weight]placed, files Tensors) error {
 	n := p.Graph.Nodes[i]
+	l, err := p.launch(n, k, p.scratch[i], weights)
+	if err != nil {
+		return err
+	}
+	for _, w := range n.Weights {
+		weights[w].release(files)
+	}
+	p.launches[i], p.kernels[i] = l, k.Name()
+	return nil
+}
+
+// launch binds a node to a kernel.
+func (p *Program) launch(n *graph.Node, k backend.Kernel, scratch backend.Buffer, weights map[*graph.Weight]placed) (backend.Launch, error) {
 	a := backend.Args{Limits: p.Limits, Scratch: scratch}
 	for _, v := range n.In {
 		a.In = append(a.In, p.buffer(v))
@@ -151,22 +164,37 @@ func (p *Program) bind(i int, k backend.Kernel, scratch backend.Buffer, weights 
 	}
 	l, err := k.Bind(n, a)
 	if err != nil {
-		return fmt.Errorf("compile: kernel %s for node %s: %w", k.Name(), n, err)
+		return nil, fmt.Errorf("compile: kernel %s for node %s: %w", k.Name(), n, err)
 	}
-	for _, w := range n.Weights {
-		weights[w].release(files)
-	}
-	p.launches[i], p.kernels[i] = l, k.Name()
-	return nil
+	return l, nil
 }
 
-// unfuse takes apart the fused ops that the device has no kernel for.
+// unfuse takes apart the fused ops that the device has no kernel for, until none is left; and with them the norms that are deferred to
+// such a one.
 func (p *Program) unfuse() error {
-	g, err := graph.Rewrite(p.Graph, func(r *graph.Rewriter, n *graph.Node) bool {
-		return len(p.dev.Kernels(n)) == 0 && r.Unfuse(n)
-	})
-	p.Graph = g
-	return err
+	for {
+		lacks := map[*graph.Value]bool{} // a reader that can do without it
+		for _, n := range p.Graph.Nodes {
+			if len(n.In) > 0 && n.In[0].Deferred > 0 && len(p.dev.Kernels(n)) == 0 {
+				lacks[n.In[0]] = true
+			}
+		}
+		found := false
+		g, err := graph.Rewrite(p.Graph, func(r *graph.Rewriter, n *graph.Node) bool {
+			if !lacks[n.Out[len(n.Out)-1]] && len(p.dev.Kernels(n)) > 0 || !r.Unfuse(n) {
+				return false
+			}
+			found = true
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		p.Graph = g
+		if !found {
+			return nil
+		}
+	}
 }
 
 func (p *Program) buffer(v *graph.Value) backend.Buffer {
@@ -252,14 +280,6 @@ func (p *Program) RunTimed(b *backend.Batch, took []time.Duration) error {
 		return fmt.Errorf("compile: device %s cannot time its launches", p.dev.Info().Name)
 	}
 	return m.RunTimed(p.launches, b, took)
-}
-
-// Joined is how many nodes of Graph each launch on the device computes, in order; nil: one each.
-func (p *Program) Joined() ([]int, error) {
-	if j, ok := p.dev.(backend.Joiner); ok {
-		return j.Joined(p.launches)
-	}
-	return nil, nil
 }
 
 // Kernel is the name of the kernel chosen for a node of Graph.

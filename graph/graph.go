@@ -100,6 +100,11 @@ type Value struct {
 	// Partial says that this is one of several summands, of which each device of a tensor-parallel group has one: an AllReduce
 	// must come before anything else reads it.
 	Partial bool
+
+	// Deferred, if not 0, says that the value is a norm that need not be there: in steps of up to so many rows its node does not write it,
+	// and in larger ones a device may leave it in a form of its own. All nodes that read it have a Prologue for such steps; it is not the
+	// graph's output.
+	Deferred int
 }
 
 // RowBytes is the size in bytes of one row of a matrix value, with its scale if it has one. Where rows and scales lie in memory is the

@@ -24,6 +24,9 @@ func (g *Graph) Verify() error {
 			if _, sums := n.Op.(AllReduce); v.Partial && !sums {
 				return at("reads %s, of which each device has only a summand: an AllReduce must come before", v.Name)
 			}
+			if v.Deferred > 0 && !computes(n, v) {
+				return at("reads %s, which is not written in steps of up to %d rows", v.Name, v.Deferred)
+			}
 			if v.Cache != nil {
 				if last, ok := latest[v.Cache]; ok && last != v {
 					return at("reads %s, which %s has overwritten", v.Name, last.Name)
@@ -43,7 +46,7 @@ func (g *Graph) Verify() error {
 			return at("makes %d values and should make %d", len(n.Out), len(want))
 		}
 		for j, v := range n.Out {
-			if v.Rows != want[j].Rows || v.Axis != want[j].Axis || v.Type != want[j].Type || v.Cache != want[j].Cache || v.Partial != want[j].Partial {
+			if v.Rows != want[j].Rows || v.Axis != want[j].Axis || v.Type != want[j].Type || v.Cache != want[j].Cache || v.Partial != want[j].Partial || v.Deferred != want[j].Deferred {
 				return at("makes %s as %s %v %s and should make %s %v %s", v.Name, v.Rows, v.Axis, v.Type, want[j].Rows, want[j].Axis, want[j].Type)
 			}
 			if made[v] {
@@ -61,6 +64,9 @@ func (g *Graph) Verify() error {
 	if g.Output == nil || !made[g.Output] {
 		return fmt.Errorf("graph %s: its output is made by none of its nodes", g.Name)
 	}
+	if g.Output.Deferred > 0 {
+		return fmt.Errorf("graph %s: its output %s is not written in steps of up to %d rows", g.Name, g.Output.Name, g.Output.Deferred)
+	}
 	if g.Hidden != nil && !made[g.Hidden] {
 		return fmt.Errorf("graph %s: its hidden states are made by none of its nodes", g.Name)
 	}
@@ -70,4 +76,18 @@ func (g *Graph) Verify() error {
 		}
 	}
 	return nil
+}
+
+// computes reports whether a node computes a deferred norm itself in the steps in which it is not there.
+func computes(n *Node, norm *Value) bool {
+	o, ok := n.Op.(*Fused)
+	if !ok || o.Prologue == nil || o.Prologue.Rows != norm.Deferred || n.In[0] != norm {
+		return false
+	}
+	for _, v := range n.In[1:] {
+		if v == norm {
+			return false
+		}
+	}
+	return true
 }

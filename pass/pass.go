@@ -24,6 +24,8 @@ type Options struct {
 	Q8   bool // the device multiplies block formats in integers, so inputs are quantised; see ActQuant
 	BF16 bool // the device multiplies BF16 weights faster with BF16 inputs, so activations are rounded
 
+	Kernels Kernels // what the device computes as one; nil: Fuse makes what is the same for every device
+
 	Weights quant.Format // that matrices in floats are quantised to on load; Invalid: they stay as they are
 }
 
@@ -31,8 +33,8 @@ type Options struct {
 var List = []Pass{
 	{"partition", "first: the others see the shards that the device computes with", Partition},
 	{"weightquant", "before actquant: the dtype of activations follows from it", WeightQuant},
-	{"actquant", "before fuse, which joins the quantising with what comes before it", ActQuant},
-	{"fuse", "last: it joins ops that other passes would have to take apart again", Fuse},
+	{"actquant", "before fuse, which makes one node of the quantising and the norm before it", ActQuant},
+	{"fuse", "last: it makes one node of several, which other passes would have to take apart again", Fuse},
 }
 
 // Names is the list as text, in order.

@@ -54,13 +54,13 @@ type Breakdown struct {
 func (m *Model) Breakdown(s *graph.Step) *Breakdown {
 	l := m.measure(s)
 	set := m.workingSet(&l)
-	byNode := make(map[*graph.Node]Line, len(m.graph.Nodes))
+	byNode := make(map[*graph.Node][]Line, len(m.graph.Nodes)) // of each its operations
 	for _, x := range m.groups {
 		c := m.cost(x, &l, set)
 		line := lineOf(x, &c)
 		for _, n := range x.nodes {
 			line.Node = n
-			byNode[n] = line
+			byNode[n] = append(byNode[n], line)
 		}
 	}
 	b := &Breakdown{Levels: m.profile.Levels, Host: m.host(&l)}
@@ -89,7 +89,28 @@ func intensity(w graph.Work) float64 {
 	return 0
 }
 
-func (b *Breakdown) add(l Line) {
+// together is the line of a node with these operations: their sums, and what the longest of them is.
+func together(operations []Line) Line {
+	sum := operations[0]
+	longest := sum.Seconds
+	for _, l := range operations[1:] {
+		for i := range l.Read {
+			sum.Read[i] += l.Read[i]
+			sum.Write[i] += l.Write[i]
+		}
+		sum.Work = sum.Work.Plus(l.Work)
+		sum.Floor, sum.Seconds, sum.Launch = sum.Floor+l.Floor, sum.Seconds+l.Seconds, sum.Launch+l.Launch
+		if l.Seconds > longest {
+			longest, sum.Class, sum.Number, sum.Bound, sum.Level = l.Seconds, l.Class, l.Number, l.Bound, l.Level
+		}
+	}
+	sum.Intensity = intensity(sum.Work)
+	return sum
+}
+
+// add adds a node, given its operations.
+func (b *Breakdown) add(operations []Line) {
+	l := together(operations)
 	b.Lines = append(b.Lines, l)
 	b.Work = b.Work.Plus(l.Work)
 	for i := range l.Read {
@@ -98,8 +119,10 @@ func (b *Breakdown) add(l Line) {
 	}
 	b.Floor += l.Floor
 	b.Seconds += l.Seconds
-	b.By[ByLaunch] += l.Launch
-	b.By[causeOf(l.Bound, &l.Work)] += l.Seconds - l.Launch
+	for _, o := range operations {
+		b.By[ByLaunch] += o.Launch
+		b.By[causeOf(o.Bound, &o.Work)] += o.Seconds - o.Launch
+	}
 }
 
 // causeOf is the cause of the time of a node with this bound, its launch apart.

@@ -8,12 +8,11 @@ type TimedStep struct {
 	Seconds float64
 }
 
-// FitSteps brings p.Fit, whose launches were timed one by one, to how they run in a program with launches that stand for
-// so many nodes each (see New): it scales all launch times alike and sets what a step takes beside its nodes. Of a device that Replays, steps that it
-// replays are fitted by themselves.
-func (p *Profile) FitSteps(g *graph.Graph, joined []int, timed []TimedStep) error {
+// FitSteps brings p.Fit, whose launches were timed one by one, to how they run in a program: it scales all launch times alike and sets
+// what a step takes beside its nodes. Of a device that Replays, steps that it replays are fitted by themselves.
+func (p *Profile) FitSteps(g *graph.Graph, timed []TimedStep) error {
 	p.Fit.Replay = 1
-	m, err := New(g, p, joined)
+	m, err := New(g, p)
 	if err != nil {
 		return err
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// group is nodes that cost the same in every step: the same op on the same shapes, as the layers of a model have them.
+// group is operations that cost the same in every step: the same op on the same shapes, as the layers of a model have them.
 // The work of one of them is linear in the load, so that pricing a step takes a dozen sums however deep the model is.
 type group struct {
-	nodes  []*graph.Node
+	nodes  []*graph.Node // that they are, or are parts of: one for each operation
 	class  Class
 	number Number
 	window int // index of its cache's window
@@ -20,7 +20,7 @@ type group struct {
 	curve  *Curve  // of a product
 	size   float64 // of its weight, as sizeOf
 	coef   *Coef   // of everything else
-	rides  bool    // with the node before it, in one launch
+	rides  bool    // with the operation before it, in one launch
 
 	experts graph.MoE // of such a node; no experts otherwise
 	held    int       // of them are here
@@ -29,27 +29,45 @@ type group struct {
 	fixed, perToken, perLogit, perRow, perPair graph.Work
 }
 
-// groupsOf sorts a graph's nodes into groups. Nodes with different places in launches are not alike.
-func groupsOf(g *graph.Graph, p *Profile, windows []int, places []place) ([]*group, error) {
+// groupsOf sorts what a graph's nodes compute into groups. Operations with different places in launches are not alike.
+func groupsOf(g *graph.Graph, p *Profile, windows []int) ([]*group, error) {
 	byKey := map[string]*group{}
 	var all []*group
-	for i, n := range g.Nodes {
-		key := fmt.Sprint(keyOf(n), places[i])
-		if byKey[key] == nil {
-			x, err := newGroup(n, p, windows)
-			if err != nil {
-				return nil, err
+	for _, n := range g.Nodes {
+		for _, o := range operationsOf(n) {
+			key := o.key()
+			if byKey[key] == nil {
+				x, err := newGroup(o.Node, p, windows)
+				if err != nil {
+					return nil, err
+				}
+				if x.rides = o.rides; x.class == Linear {
+					x.size = sizeOf(max(o.Node.Weights[0].Out.Len()*o.Node.Weights[0].In.Len(), o.numbers))
+				}
+				x.without(&o)
+				byKey[key] = x
+				all = append(all, x)
 			}
-			x.rides = places[i].rides
-			if x.class == Linear {
-				x.size = sizeOf(max(n.Weights[0].Out.Len()*n.Weights[0].In.Len(), places[i].numbers))
-			}
-			byKey[key] = x
-			all = append(all, x)
+			byKey[key].nodes = append(byKey[key].nodes, n)
 		}
-		byKey[key].nodes = append(byKey[key].nodes, n)
 	}
 	return all, nil
+}
+
+// without takes traffic out of the group's work that stays within a node.
+func (x *group) without(o *operation) {
+	of := func(v *graph.Value) *graph.Work {
+		if v.Rows == graph.Logits {
+			return &x.perLogit
+		}
+		return &x.perToken
+	}
+	for _, v := range o.Unread {
+		of(v).ValueRead -= v.RowBytes()
+	}
+	for _, v := range o.Unwritten {
+		of(v).ValueWrite -= v.RowBytes()
+	}
 }
 
 // keyOf is all of a node that its cost depends on.

@@ -6,33 +6,37 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// place is a node's place in a launch that computes several.
-type place struct {
-	rides   bool // the launch has begun with a node before it
+// operation is a part of a node: it is priced by itself, without a launch of its own unless it is the first.
+type operation struct {
+	graph.WorkPart
+	rides   bool // the launch has begun with an operation before it, or there may be none
 	numbers int  // of the weights of all products of the launch
 }
 
-// placesOf is the place of each node of a graph whose launches stand for so many nodes each.
-func placesOf(g *graph.Graph, joined []int) ([]place, error) {
-	places := make([]place, len(g.Nodes))
-	at := 0
-	for _, n := range joined {
-		if n < 1 || at+n > len(places) {
-			return nil, fmt.Errorf("price: launch %v of graph %s stands for %d nodes after the first %d of %d", joined, g.Name, n, at, len(places))
+// operationsOf is what a node computes.
+func operationsOf(n *graph.Node) []operation {
+	parts := graph.WorkParts(n)
+	all := make([]operation, len(parts))
+	numbers := 0
+	for _, p := range parts {
+		if classOf(p.Node) == Linear {
+			numbers += p.Node.Weights[0].Out.Len() * p.Node.Weights[0].In.Len()
 		}
-		numbers := 0
-		for _, node := range g.Nodes[at : at+n] {
-			if classOf(node) == Linear {
-				numbers += node.Weights[0].Out.Len() * node.Weights[0].In.Len()
-			}
-		}
-		for i := range n {
-			places[at+i] = place{rides: i > 0, numbers: numbers}
-		}
-		at += n
 	}
-	if joined != nil && at != len(places) {
-		return nil, fmt.Errorf("price: the launches of graph %s stand for %d of its %d nodes", g.Name, at, len(places))
+	for i, p := range parts {
+		all[i] = operation{p, i > 0 || n.Out[0].Deferred > 0, numbers}
 	}
-	return places, nil
+	return all
+}
+
+// key is all of an operation that its cost depends on.
+func (o *operation) key() string {
+	s := fmt.Sprint(keyOf(o.Node), o.rides, o.numbers)
+	for _, list := range [][]*graph.Value{o.Unread, o.Unwritten} {
+		s += ";"
+		for _, v := range list {
+			s += fmt.Sprint(v.Rows, v.RowBytes(), " ")
+		}
+	}
+	return s
 }

@@ -21,16 +21,15 @@ type Model struct {
 	record  record
 }
 
-// New prepares pricing. The graph is the one that runs, after the passes; p.Fit may be nil, which is Typical. joined is how
-// many of the graph's nodes each launch stands for, in order, on a device that joins neighbours; nil: every node is one.
-func New(g *graph.Graph, p *Profile, joined []int) (*Model, error) {
+// New prepares pricing. The graph is the one that runs, after the passes: a node is one launch. p.Fit may be nil, which is Typical.
+func New(g *graph.Graph, p *Profile) (*Model, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
 	p = p.complete()
 	m := &Model{profile: p, graph: g, windows: []int{0}, vocab: float64(g.Output.Axis.Len())}
 	seen := map[int]bool{0: true}
-	for _, n := range g.Nodes {
+	for n := range g.Operations() {
 		for _, v := range n.In {
 			if v.Cache == nil {
 				continue
@@ -44,11 +43,8 @@ func New(g *graph.Graph, p *Profile, joined []int) (*Model, error) {
 	if len(m.windows) > maxWindows {
 		return nil, fmt.Errorf("price: the caches of graph %s have %d different windows; %d can be priced", g.Name, len(m.windows), maxWindows)
 	}
-	places, err := placesOf(g, joined)
-	if err != nil {
-		return nil, err
-	}
-	if m.groups, err = groupsOf(g, p, m.windows, places); err != nil {
+	var err error
+	if m.groups, err = groupsOf(g, p, m.windows); err != nil {
 		return nil, err
 	}
 	for _, x := range m.groups {
@@ -66,7 +62,7 @@ func (m *Model) Profile() *Profile { return m.profile }
 
 // Price is the breakdown of one step; use a Model for many.
 func Price(g *graph.Graph, s *graph.Step, p *Profile) (*Breakdown, error) {
-	m, err := New(g, p, nil)
+	m, err := New(g, p)
 	if err != nil {
 		return nil, err
 	}

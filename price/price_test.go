@@ -66,7 +66,7 @@ func TestBreakdownIsDeclaredWork(t *testing.T) {
 		}
 		for _, name := range []string{"zen4", "h200"} {
 			g := graphFor(t, b, device(t, name))
-			m, err := price.New(g, device(t, name), nil)
+			m, err := price.New(g, device(t, name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +125,7 @@ func builtin(t testing.TB, p *price.Profile) (*graph.Graph, *price.Model) {
 	if g, err = pass.Run(g, pass.All, pass.Options{Q8: p.Q8}); err != nil {
 		t.Fatal(err)
 	}
-	m, err := price.New(g, p, nil)
+	m, err := price.New(g, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestFourBits(t *testing.T) {
 		fit := *price.Roof()
 		fit.Linear = curves
 		p.Fit = &fit
-		m, err := price.New(g, &p, nil)
+		m, err := price.New(g, &p)
 		if err != nil {
 			t.Fatal(err)
 		}

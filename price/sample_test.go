@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
 )
 
@@ -48,13 +49,13 @@ func TestFitSamples(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(again, fitted.Fit) {
 		t.Errorf("an impossible sample makes the fit %+v, %v", again, err)
 	}
-	if err := fitted.FitSteps(g, nil, timed); err != nil {
+	if err := fitted.FitSteps(g, timed); err != nil {
 		t.Fatal(err)
 	}
 	if err := fitted.Validate(); err != nil {
 		t.Error(err)
 	}
-	m, err := price.New(g, &fitted, nil)
+	m, err := price.New(g, &fitted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,27 +66,38 @@ func TestFitSamples(t *testing.T) {
 	}
 }
 
-// TestJoined: nodes that one launch computes pay for it once; a device that replays steps of decoding pays less in those; and
-// launches that do not add up to the graph are refused.
-func TestJoined(t *testing.T) {
+// TestFused: operations that one node computes pay for one launch, and what stays within the node is neither written nor read; a device
+// that replays steps of decoding pays less in those.
+func TestFused(t *testing.T) {
 	p := *device(t, "h200")
 	g, apart := builtin(t, &p)
-	joined := []int{1, 3}
-	for n := 4; n < len(g.Nodes); n++ {
-		joined = append(joined, 1)
+	kernels := only(graph.LinearGroup)
+	fused, err := pass.Fuse(g, pass.Options{Kernels: kernels})
+	if err != nil {
+		t.Fatal(err)
 	}
-	together, err := price.New(g, &p, joined)
+	together, err := price.New(fused, &p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	decode := &graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 1, Past: 500}}}
 	a, b := apart.Breakdown(decode), together.Breakdown(decode)
-	if saved, launch := a.By[price.ByLaunch]-b.By[price.ByLaunch], a.Lines[2].Launch; math.Abs(saved-2*launch) > 1e-9*launch || b.Lines[2].Launch != 0 {
-		t.Errorf("three nodes in one launch save %g s and not two launches of %g s", saved, launch)
+	launch := 0.0
+	for _, l := range a.Lines {
+		if l.Class == price.Linear {
+			launch = l.Launch
+		}
+	}
+	saved, fewer := a.By[price.ByLaunch]-b.By[price.ByLaunch], float64(len(g.Nodes)-len(fused.Nodes))
+	if fewer < 2 || math.Abs(saved-fewer*launch) > 1e-6*launch {
+		t.Errorf("%g launches fewer of %g s save %g s", fewer, launch, saved)
+	}
+	if want := fused.Work(decode); b.Work != want || want.ValueRead >= a.Work.ValueRead || want.FLOPs != a.Work.FLOPs {
+		t.Errorf("the fused graph is priced as %+v, declares %+v and was %+v", b.Work, want, a.Work)
 	}
 	p.Replays, p.Fit = true, price.Typical(&p)
 	p.Fit.Replay, p.Fit.ReplayStep = 0.25, 1e-3
-	replayed, err := price.New(g, &p, joined)
+	replayed, err := price.New(fused, &p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,12 +108,17 @@ func TestJoined(t *testing.T) {
 	if got, want := replayed.Predict(prompt), together.Predict(prompt); math.Abs(got-want) > 1e-9*want {
 		t.Errorf("a prompt, which is not replayed, takes %g s and not %g s", got, want)
 	}
-	for _, wrong := range [][]int{{}, {1}, {len(g.Nodes) + 1}, {0}} {
-		if _, err := price.New(g, &p, wrong); err == nil {
-			t.Errorf("launches of %v nodes are believed of a graph of %d", wrong, len(g.Nodes))
-		}
-	}
 }
+
+// only is a device that computes one kind of fused ops.
+type only graph.Kind
+
+func (k only) Has(n *graph.Node) bool {
+	o, ok := n.Op.(*graph.Fused)
+	return ok && o.Kind == graph.Kind(k)
+}
+
+func (only) NormRows(*graph.Node) int { return 0 }
 
 // TestFitReplays: of a device that replays, steps of decoding and others are fitted by themselves.
 func TestFitReplays(t *testing.T) {
@@ -118,10 +135,10 @@ func TestFitReplays(t *testing.T) {
 	}
 	fitted := p
 	fitted.Fit = price.Typical(&p)
-	if err := fitted.FitSteps(g, nil, timed); err != nil {
+	if err := fitted.FitSteps(g, timed); err != nil {
 		t.Fatal(err)
 	}
-	m, err := price.New(g, &fitted, nil)
+	m, err := price.New(g, &fitted)
 	if err != nil {
 		t.Fatal(err)
 	}

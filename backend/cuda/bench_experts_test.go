@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"github.com/ridge-llm/ridge/compile"
 	"strings"
 	"testing"
 
@@ -59,7 +60,7 @@ func benchmarkExperts(b *testing.B, m *model.Model, format quant.Format) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Kernels: compile.Kernels{Device: d}}); err != nil {
 		b.Fatal(err)
 	}
 	lim := backend.Limits{Tokens: 64, Seqs: 32, Logits: 32, PageSize: 16, Pages: 32 * 160 / 16, SeqPages: 160 / 16}

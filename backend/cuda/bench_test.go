@@ -153,7 +153,7 @@ func benchmarkLlama8B(b *testing.B, stored, made quant.Format) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Weights: made}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Weights: made, Kernels: compile.Kernels{Device: d}}); err != nil {
 		b.Fatal(err)
 	}
 	lim := backend.Limits{Tokens: 8192, Seqs: 256, Logits: 256, PageSize: 16, Pages: 256 * 1100 / 16, SeqPages: 8192 / 16}
@@ -214,7 +214,7 @@ func printSteps(b *testing.B, d *Device, g *graph.Graph, lim backend.Limits, ste
 // printKinds prints what all layers' launches of each kind take together, recorded as one graph and replayed.
 func printKinds(b *testing.B, d *Device, batch *backend.Batch) {
 	kinds, order := map[string][]*launch{}, []string(nil)
-	for first, list := range d.steps.joined { // the one program's
+	for first, list := range d.steps.ready { // the one program's
 		for _, l := range list {
 			name := strings.TrimPrefix(l.text, "blk.")
 			if _, of, ok := strings.Cut(name, "."); ok {

@@ -37,10 +37,10 @@ type Device struct {
 }
 
 var (
-	_ backend.Device   = (*Device)(nil)
-	_ backend.Measurer = (*Device)(nil)
-	_ backend.Joiner   = (*Device)(nil)
-	_ backend.Refuser  = (*Device)(nil)
+	_ backend.Device    = (*Device)(nil)
+	_ backend.Measurer  = (*Device)(nil)
+	_ backend.NormFuser = (*Device)(nil)
+	_ backend.Refuser   = (*Device)(nil)
 
 	_ backend.LevelMeasurer = (*Device)(nil)
 )

@@ -16,6 +16,7 @@ import (
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
+	"github.com/ridge-llm/ridge/pass"
 )
 
 // archs are the compute capabilities whose kernels are tested: the GPU's own, and the oldest.
@@ -50,6 +51,15 @@ type opTest struct {
 	batches   []*backend.Batch
 	want      [][]float32
 	tolerance float64
+	fuse      bool // what the device computes as one
+}
+
+// fused is the graph as a device is given it.
+func (o *opTest) fused(d *Device) (*graph.Graph, error) {
+	if !o.fuse {
+		return o.graph, nil
+	}
+	return pass.Fuse(o.graph, pass.Options{Kernels: compile.Kernels{Device: d}})
 }
 
 // eachCase goes through the cases of the op table, in F32, and in BF16, where both sides round to the same type but sum in another order,
@@ -78,7 +88,7 @@ func eachCase(do func(c testkit.Case, number int, g *graph.Graph, act, cache gra
 var opTests = sync.OnceValues(func() (all []*opTest, err error) {
 	err = eachCase(func(c testkit.Case, i int, g *graph.Graph, act, cache graph.Type) {
 		lim, seed := testkit.LimitsFor(c.Steps, 16), uint64(i)
-		o := &opTest{fmt.Sprintf("%s/%s/%s", c.Name, act, cache), fmt.Sprintf("%s/%s", c.Op, act), g, g, seed, nil, lim, c.Batches(lim, seed), nil, max(c.Tolerance, 1e-6)}
+		o := &opTest{fmt.Sprintf("%s/%s/%s", c.Name, act, cache), fmt.Sprintf("%s/%s", c.Op, act), g, g, seed, nil, lim, c.Batches(lim, seed), nil, max(c.Tolerance, 1e-6), false}
 		if c.Op == "Attention" {
 			o.op += fmt.Sprintf("/%s", cache)
 		}
@@ -117,7 +127,10 @@ func (o *opTest) variant(d *Device) string {
 	}
 	s := []string{o.op, rows}
 	for _, n := range o.graph.Nodes {
-		name, attention := d.Kernels(n)[0].Name(), n.Op.Name() == "Attention"
+		name, attention := "taken apart", n.Op.Name() == "Attention"
+		if k := d.Kernels(n); len(k) > 0 {
+			name = k[0].Name()
+		}
 		switch s = append(s, name); {
 		case attention:
 			s = append(s, fmt.Sprint(len(n.Weights) > 0, n.Op.(graph.Attention).Bidirectional))
@@ -204,7 +217,11 @@ func compareAll(t *testing.T, d *Device, all []*opTest) {
 
 func compare(t *testing.T, d *Device, o *opTest) {
 	t.Helper()
-	got, err := testkit.Outputs(o.graph, d, o.weights, o.lim, o.batches)
+	g, err := o.fused(d)
+	if err != nil {
+		t.Fatalf("%s: %v", o.name, err)
+	}
+	got, err := testkit.Outputs(g, d, o.weights, o.lim, o.batches)
 	if err != nil {
 		t.Fatalf("%s: %v", o.name, err)
 	}

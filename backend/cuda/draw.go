@@ -103,8 +103,8 @@ func (d *Device) CanSample(v *graph.Value, most int) bool {
 // expectDraws asks for the kernel that draws from what a node makes, if those are logits. It takes the driver as long to assemble as any, so it
 // should not be last.
 func (d *Device) expectDraws(n *graph.Node) error {
-	v := n.Out[0]
-	if _, ok := n.Op.(graph.Linear); !ok || v.Rows != graph.Logits || !samplekernel.Fits(v.Axis.Len(), v.Type) {
+	v, parts := n.Out[0], graph.Parts(n)
+	if _, ok := parts[len(parts)-1].Op.(graph.Linear); !ok || v.Rows != graph.Logits || !samplekernel.Fits(v.Axis.Len(), v.Type) {
 		return nil
 	}
 	_, err := samplekernel.Find(d.loader, v.Axis.Len(), v.Type)

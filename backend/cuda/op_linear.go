@@ -76,14 +76,14 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (func(*step) error, er
 }
 
 func bindTensorLinear(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
-	return d.bindTensor([]*launch{{node: n, args: a}}, nil)
+	return d.bindTensor([]*part{{node: n, args: a}}, nil, nil)
 }
 
 // bindTensor binds linear layers that read the same rows as one launch. With act they are the gate and up matrices of a
-// feed-forward block, which become one matrix, and act is what joins their results.
-func (d *Device) bindTensor(layers []*launch, act *launch) (func(*step) error, error) {
+// feed-forward block, which become one matrix, and act is what joins their results. Packed layers may have a prologue.
+func (d *Device) bindTensor(layers []*part, act *part, p *prologue) (func(*step) error, error) {
 	if packs(layers[0].args.Weights[0].(*weight)) {
-		return d.bindSlab(layers, act)
+		return d.bindSlab(layers, act, p)
 	}
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
 	wide := densesm90.Problem{Type: x.Type, X: at(buffer), XScale: scalesOf(x, buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}

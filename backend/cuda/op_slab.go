@@ -52,7 +52,7 @@ func (d *Device) scratch() packed.Scratch {
 }
 
 // bindSlab is bindTensor for weights of one format that packed.Has.
-func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, error) {
+func (d *Device) bindSlab(layers []*part, act *part, pro *prologue) (func(*step) error, error) {
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
 	format := layers[0].args.Weights[0].(*weight).format
 	p := packed.Problem{X: at(buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}
@@ -77,9 +77,9 @@ func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, err
 		return nil, err
 	}
 	var normed *packed.Kernel
-	if f := layers[0].fold; f != nil {
+	if pro != nil {
 		p := p
-		p.X, p.Norm, p.Eps = at(f.x), f.weight, f.eps
+		p.X, p.Norm, p.Eps = pro.x, pro.weight, pro.eps
 		if normed, err = packed.NewFused(d.loader, format, p); err != nil {
 			return nil, err
 		}
@@ -90,15 +90,15 @@ func (d *Device) bindSlab(layers []*launch, act *launch) (func(*step) error, err
 			return nil, err
 		}
 	}
-	kind, most, f := layers[0].node.Out[0].Rows, d.slabRows(format), layers[0].fold
+	kind, most := layers[0].node.Out[0].Rows, d.slabRows(format)
 	return func(s *step) error {
 		switch m := s.rows(kind); {
 		case m > most:
 			return many(m)
-		case m <= foldedRows(layers):
+		case pro != nil && m <= pro.rows:
 			return normed.Launch(d.stream, m)
-		case f != nil && f.summed != nil && packed.NormRows(m):
-			return few.LaunchNormPrologue(d.stream, m, f.summed, f.eps)
+		case pro != nil && pro.unscaled != nil && packed.NormRows(m):
+			return few.LaunchNormPrologue(d.stream, m, pro.unscaled, pro.eps)
 		default:
 			return few.Launch(d.stream, m)
 		}

@@ -4,17 +4,14 @@ import (
 	"fmt"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/graph"
 )
 
-// launch is a bound kernel: put puts it on the device's stream for a step.
+// launch is a bound node: put puts its kernels on the device's stream for a step.
 type launch struct {
-	text  string
-	put   func(s *step) error
-	count int         // how many of the program's launches it is
-	node  *graph.Node // what it computes and where, for joining it with its neighbours; nil once joined
-	args  backend.Args
-	fold  *fold // of the normalisation that the node is, or that makes its input; nil unless it is folded
+	text     string
+	put      func(s *step) error
+	link     func(links) error // does what is left once all nodes of a program are bound; nil: nothing
+	prologue *prologue         // of products that compute a norm themselves; nil of others
 }
 
 // String implements backend.Launch.
@@ -34,7 +31,7 @@ func (d *Device) run(launches []backend.Launch, b *backend.Batch) error {
 	})
 }
 
-// stepWith lays a step's data out on the device and has do put the program's launches, joined, on the stream.
+// stepWith lays a step's data out on the device and has do put the program's launches on the stream.
 func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([]*launch, *step) error) error {
 	if len(launches) == 0 {
 		return nil
@@ -45,7 +42,7 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 	if err != nil {
 		return err
 	}
-	list, err := d.joinedOf(launches)
+	list, err := d.ready(launches)
 	if err != nil {
 		return err
 	}

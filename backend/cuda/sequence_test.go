@@ -70,7 +70,7 @@ func TestLaunchSequence(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				after, err := pass.Run(g, pass.All, pass.Options{Weights: m.to})
+				after, err := pass.Run(g, pass.All, pass.Options{Weights: m.to, Kernels: compile.Kernels{Device: d}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -17,7 +17,7 @@ type steps struct {
 	slots   [2]slot           // one is filled while the device still reads the other
 	next    int
 	picked  int                           // rows of logits of the last step
-	joined  map[*backend.Launch][]*launch // each program's launches as they are put on the stream
+	ready   map[*backend.Launch][]*launch // each program's launches as they are put on the stream
 	graphs  map[graphKey]*driver.Graph
 }
 
@@ -37,7 +37,7 @@ type graphKey struct {
 }
 
 func newSteps(ctx *driver.Context, stream *driver.Stream) (*steps, error) {
-	st := &steps{ctx: ctx, stream: stream, joined: map[*backend.Launch][]*launch{}, graphs: map[graphKey]*driver.Graph{}}
+	st := &steps{ctx: ctx, stream: stream, ready: map[*backend.Launch][]*launch{}, graphs: map[graphKey]*driver.Graph{}}
 	for i := range st.slots {
 		var err, failed error
 		st.slots[i].began, err = ctx.NewEvent()
@@ -123,7 +123,7 @@ func (st *steps) forget() {
 		g.Close()
 	}
 	clear(st.graphs)
-	clear(st.joined)
+	clear(st.ready)
 }
 
 func (st *steps) close() {

@@ -15,8 +15,8 @@ import (
 )
 
 // TestOnStandIn has a stand-in for NVIDIA's driver, whose kernels do nothing, run the cases of the op table and whole layers: all that the host does
-// for a step is done, from compiling, joining and recording to the launches' shapes, on machines without a GPU too. What kernels compute is
-// compared in TestOps and TestJoined, on a GPU. It is a process of its own because the loader looks for libraries where it was told to at its start.
+// for a step is done, from compiling, fusing and recording to the launches' shapes, on machines without a GPU too. What kernels compute is
+// compared in TestOps and TestFused, on a GPU. It is a process of its own because the loader looks for libraries where it was told to at its start.
 func TestOnStandIn(t *testing.T) {
 	if os.Getenv("RIDGE_TEST_STANDIN") != "" {
 		for _, arch := range archs {
@@ -34,7 +34,7 @@ func TestOnStandIn(t *testing.T) {
 	if out, err := exec.Command(cc, "-shared", "-fPIC", "-O1", "-o", filepath.Join(dir, "libcuda.so.1"), source).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^(TestOnStandIn|TestLaunchSequence|TestJoinedCounts|TestSwap|TestUpload)$", "-test.timeout=5m")
+	cmd := exec.Command(os.Args[0], "-test.run=^(TestOnStandIn|TestLaunchSequence|TestFusedTimes|TestSwap|TestUpload)$", "-test.timeout=5m")
 	log := filepath.Join(dir, "launches")
 	if err := os.WriteFile(log, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -55,13 +55,17 @@ func onStandIn(t *testing.T, arch int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layers, err := joinedTests()
+	layers, err := fusedTests()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range append(chosen(all, d, arch != 0), layers...) {
 		t.Run(fmt.Sprintf("arch%d/%s", arch, o.name), func(t *testing.T) {
-			if _, err := testkit.Outputs(o.graph, d, zeros{o.files}, o.lim, o.batches); err != nil {
+			g, err := o.fused(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := testkit.Outputs(g, d, zeros{o.files}, o.lim, o.batches); err != nil {
 				t.Error(err)
 			}
 		})

@@ -43,7 +43,7 @@ func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 		}
 		return k.dev.expectDraws(n)
 	})
-	return &launch{text: n.Out[0].Name, put: put, node: n, args: a}, err
+	return &launch{text: n.Out[0].Name, put: put}, err
 }
 
 // Kernels implements backend.Device: the table of what the GPU can do.
@@ -82,6 +82,10 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.moes(n)
 	case graph.SelectRows:
 		return d.one("pick", bindPick)
+	case graph.DeferredNorm:
+		return d.one("rmsnorm", bindDeferredNorm)
+	case *graph.Fused:
+		return d.fused(n)
 	default:
 		return nil
 	}

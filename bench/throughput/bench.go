@@ -92,7 +92,7 @@ func New(m *model.Model, files compile.Tensors, dev backend.Device, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: o.Weights}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: o.Weights, Kernels: compile.Kernels{Device: dev}}); err != nil {
 		return nil, err
 	}
 	lim := backend.Limits{Tokens: max(o.Chunk, o.Batch), Seqs: o.Batch, Logits: o.Batch, PageSize: pageSize}

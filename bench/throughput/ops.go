@@ -25,11 +25,7 @@ func (r *Runner) Graph() *graph.Graph { return r.prog.Graph }
 
 // Price prices the bench's program by a device's profile.
 func (r *Runner) Price(p *price.Profile) (*price.Model, error) {
-	joined, err := r.prog.Joined()
-	if err != nil {
-		return nil, err
-	}
-	return price.New(r.prog.Graph, p, joined)
+	return price.New(r.prog.Graph, p)
 }
 
 // Nodes is how long each node of Graph takes in a test's last step: the median over the runs.
@@ -96,8 +92,8 @@ func (r *Runner) Ops(t Test, runs int) ([]Op, error) {
 
 // shape is a node's size: of its weight, or of what it makes.
 func shape(n *graph.Node) string {
-	if len(n.Weights) > 0 && n.Weights[0].Out.Len() > 1 {
-		return fmt.Sprintf("%d×%d", n.Weights[0].Out.Len(), n.Weights[0].In.Len())
+	if out, in, _, ok := n.Matrix(); ok {
+		return fmt.Sprintf("%d×%d", out, in)
 	}
 	if n.Out[0].Cache != nil {
 		return n.Out[0].Cache.K.String()

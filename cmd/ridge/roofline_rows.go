@@ -55,7 +55,7 @@ func (r *rooflineReport) add(name, arg string, s *rooflineSetting) error {
 	if err != nil {
 		return err
 	}
-	m, err := price.New(g, r.profile, nil)
+	m, err := price.New(g, r.profile)
 	if err != nil {
 		return err
 	}
@@ -130,10 +130,10 @@ func letter(i int) string {
 // opName is a node with its shape.
 func opName(n *graph.Node) string {
 	name := n.Op.Name()
-	switch {
-	case len(n.Weights) > 0 && n.Weights[0].Out.Len() > 1:
-		return fmt.Sprintf("%s %d×%d %s", name, n.Weights[0].Out.Len(), n.Weights[0].In.Len(), n.Weights[0].Format)
-	case n.Out[0].Cache != nil:
+	if out, in, format, ok := n.Matrix(); ok {
+		return fmt.Sprintf("%s %d×%d %s", name, out, in, format)
+	}
+	if n.Out[0].Cache != nil {
 		return name + " " + n.Out[0].Cache.K.String()
 	}
 	return name + " " + n.Out[0].Axis.String()

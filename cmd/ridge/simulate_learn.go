@@ -11,7 +11,7 @@ import (
 
 // learnFrom has steps take what those of the recordings teach: the price that fits them, and how far they were spread around it.
 func (f *simulateFlags) learnFrom(g *graph.Graph, p *price.Profile) error {
-	m, err := price.New(g, p, nil)
+	m, err := price.New(g, p)
 	if err != nil {
 		return err
 	}

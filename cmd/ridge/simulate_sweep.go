@@ -28,7 +28,7 @@ func (p predictor) Observe(s *graph.Step, seconds float64) float64 {
 // predictBy has the scheduler plan chunks by a price that learns from the simulated steps, as a server's does from its own.
 func (f *simulateFlags) predictBy(g *graph.Graph, p *price.Profile) {
 	f.renew = append(f.renew, func() error {
-		m, err := price.New(g, p, nil)
+		m, err := price.New(g, p)
 		f.options.Engine.Predictor = predictor{m}
 		return err
 	})

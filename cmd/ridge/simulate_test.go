@@ -30,7 +30,7 @@ func TestLearnFrom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	truth, err := price.New(g, p, nil)
+	truth, err := price.New(g, p)
 	if err != nil {
 		t.Fatal(err)
 	}

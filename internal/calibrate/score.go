@@ -88,7 +88,7 @@ func Model(dev backend.Device, m *model.Model, files compile.Tensors, p *price.P
 	if err != nil {
 		return nil, err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Kernels: compile.Kernels{Device: dev}}); err != nil {
 		return nil, err
 	}
 	lim := backend.Limits{Tokens: scoreChunk + scoreSeqs, Seqs: scoreSeqs, Logits: scoreSeqs, PageSize: pageSize, SeqPages: scoreContext / pageSize, Pages: scoreSeqs * scoreContext / pageSize}
@@ -153,13 +153,9 @@ func Model(dev backend.Device, m *model.Model, files compile.Tensors, p *price.P
 
 // unsampled prices a program's steps without sampling, as they are timed.
 func unsampled(prog *compile.Program, p *price.Profile) (*price.Model, error) {
-	joined, err := prog.Joined()
-	if err != nil {
-		return nil, err
-	}
 	profile, fit := *p, *p.Fit
 	fit.Logit, profile.Fit = 0, &fit
-	return price.New(prog.Graph, &profile, joined)
+	return price.New(prog.Graph, &profile)
 }
 
 // chunksOf is a prompt as the steps that read it.

@@ -29,7 +29,7 @@ func wholeSteps(dev backend.Device, p *price.Profile) error {
 	if err != nil {
 		return err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16, Kernels: compile.Kernels{Device: dev}}); err != nil {
 		return err
 	}
 	lim := backend.Limits{Tokens: 256, Seqs: 8, Logits: 8, PageSize: pageSize, SeqPages: 16, Pages: 128}
@@ -52,11 +52,7 @@ func wholeSteps(dev backend.Device, p *price.Profile) error {
 		}
 		timed = append(timed, price.TimedStep{Step: &s, Seconds: took})
 	}
-	joined, err := prog.Joined()
-	if err != nil {
-		return err
-	}
-	return p.FitSteps(prog.Graph, joined, timed)
+	return p.FitSteps(prog.Graph, timed)
 }
 
 // wholeStep is the median time of a step with its logits, s.

@@ -61,7 +61,7 @@ func compareModel(b *modeldir.Dir, g *golden, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if gr, err = pass.Run(gr, pass.All, pass.Options{Q8: o.Device.Info().Q8}); err != nil {
+	if gr, err = pass.Run(gr, pass.All, pass.Options{Q8: o.Device.Info().Q8, Kernels: compile.Kernels{Device: o.Device}}); err != nil {
 		return nil, err
 	}
 	lim := limits(g)

@@ -148,7 +148,7 @@ func bf16(dir string, dev backend.Device, cache graph.Type, weights quant.Format
 	if err != nil {
 		return nil, err
 	}
-	if gr, err = pass.Run(gr, pass.All, pass.Options{Weights: weights}); err != nil {
+	if gr, err = pass.Run(gr, pass.All, pass.Options{Weights: weights, Kernels: compile.Kernels{Device: dev}}); err != nil {
 		return nil, err
 	}
 	prog, err := compile.Compile(gr, dev, b, limits(g))

@@ -69,7 +69,7 @@ func New(g *graph.Graph, dev *price.Profile, l pass.Layout, lim Limits, until st
 		if err != nil {
 			return nil, err
 		}
-		priced, err := price.New(part, dev, nil)
+		priced, err := price.New(part, dev)
 		if err != nil {
 			return nil, err
 		}

@@ -83,8 +83,13 @@ func (l *Loader) WhenSlow(slow func()) { l.assembler.WhenSlow(slow) }
 // Wait waits until all kernels asked for can be launched; its error names one that cannot.
 func (l *Loader) Wait() error { return l.assembler.Wait() }
 
-// SMs is the number of the GPU's multiprocessors, which launches that fill it divide by.
-func (l *Loader) SMs() int { return l.ctx.SMs }
+// SMs is the number of the GPU's multiprocessors, which launches that fill it divide by; without a GPU, an H100's.
+func (l *Loader) SMs() int {
+	if l.ctx == nil {
+		return 132
+	}
+	return l.ctx.SMs
+}
 
 // Hopper reports whether the kernels are those for sm_90a, with Hopper's own instructions. Only they wait for the kernel before
 // them, so only they may run on a stream that overlaps.

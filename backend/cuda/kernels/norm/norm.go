@@ -36,14 +36,14 @@ func RMS(l *kernels.Loader, t graph.Type, n int) (*Kernel, error) {
 	return &Kernel{kernel: k, threads: rowThreads(n)}, err
 }
 
+// FitsRounded reports whether Rounded has a kernel for rows of n numbers.
+func FitsRounded(n int) bool { return wide(n) }
+
 func wide(n int) bool { return n%8 == 0 && n <= wideMax }
 
-// Rounded is RMS of BF16 rows whose result is rounded to numbers of eight bits, F8 or I8, with a scale a row; nil, without an error,
-// when there is no kernel for rows of n.
+// Rounded is RMS of BF16 rows whose result is rounded to numbers of eight bits, F8 or I8, with a scale a row, for rows of n that
+// FitsRounded.
 func Rounded(l *kernels.Loader, to graph.Type, n int) (*Kernel, error) {
-	if !wide(n) {
-		return nil, nil
-	}
 	k, err := l.Kernel("norm", kernels.Name("rms_bf16_wide", to), 0)
 	return &Kernel{kernel: k, threads: roundUp(n/8, 32)}, err
 }

@@ -36,7 +36,7 @@ func (l layer) addNorm(name string, x, y *graph.Value) (sum, norm *graph.Value) 
 	return out[0], out[1]
 }
 
-// layers is a decoder with everything that is joined: q, k and v; turning and storing; gate, up and function; from attention to attention. format, "/Q4_0", say, is
+// layers is a decoder with all that is fused but experts: q, k and v; RoPE and the store; gate, up and function; products and norms. format, "/Q4_0", say, is
 // that of its matrices.
 func layers(b *graph.Builder, format string, pairing graph.Pairing, headSize, dim, window int) *graph.Value {
 	axis := func(name string, count, size int) graph.Axis { return graph.Axis{Name: name, Count: count, Size: size} }
@@ -90,9 +90,9 @@ func expertLayers(b *graph.Builder, format string) *graph.Value {
 	return b.Linear("logits", b.SelectRows("selected", n), b.Weight("head", vocab, hidden), nil)
 }
 
-// joinedTests is whole layers, whose launches are joined, over prompts, chunks, mixed steps and recorded decoding; with -short, as the sanitizer
+// fusedTests is whole layers, fused, over prompts, chunks, mixed steps and recorded decoding; with -short, as the sanitizer
 // has it, a few steps, each layer with a cache of one type.
-var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
+var fusedTests = sync.OnceValues(func() (all []*opTest, err error) {
 	steps := testkit.Steps{{150, 1, 20}, {1, 1, 1}, {1, 9, 1}, {1, 37, 0}, {1, 1, 1}, {40, 1, 1}, {12, 8, 12}, {1, 1, 1}, {1, 0, 0}, {1, 0, 1}, {1, 1, 0}, {0, 1, 0}}
 	if testing.Short() {
 		steps = steps[:3]
@@ -134,7 +134,7 @@ var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
 			if c.format == "/FP8" || c.format == "/INT8" {
 				tolerance = 1e-1 // a number of BF16 that differs by a rounding may become the next of few codes
 			}
-			all = append(all, &opTest{fmt.Sprintf("%+v %s", c, cache), op, g, files, 7, nil, lim, testkit.Sequence(steps, lim, 61, false, 7), nil, tolerance})
+			all = append(all, &opTest{fmt.Sprintf("%+v %s", c, cache), op, g, files, 7, nil, lim, testkit.Sequence(steps, lim, 61, false, 7), nil, tolerance, true})
 		}
 	}
 	for _, format := range []string{"/BF16", "/Q4_0", "/MXFP4"} {
@@ -144,17 +144,17 @@ var joinedTests = sync.OnceValues(func() (all []*opTest, err error) {
 			return nil, err
 		}
 		lim := testkit.LimitsFor(steps, 16)
-		all = append(all, &opTest{"experts" + format, "experts", g, g, 7, nil, lim, testkit.Sequence(steps, lim, 61, false, 7), nil, 4e-2})
+		all = append(all, &opTest{"experts" + format, "experts", g, g, 7, nil, lim, testkit.Sequence(steps, lim, 61, false, 7), nil, 4e-2, true})
 	}
 	return all, nil
 })
 
-// TestJoined compares them with the reference.
-func TestJoined(t *testing.T) {
+// TestFused compares them with the reference, which runs the graph as it was built.
+func TestFused(t *testing.T) {
 	for _, arch := range archs {
 		t.Run(fmt.Sprint("arch", arch), func(t *testing.T) {
 			d := gpu(t, arch)
-			all, err := joinedTests()
+			all, err := fusedTests()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,14 +163,20 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// TestJoinedCounts: pricing is told of launches that together stand for every node once, with fewer launches than nodes, and each node
-// of a step that is timed has its share of its launch's time.
-func TestJoinedCounts(t *testing.T) {
+// TestFusedTimes: fewer launches than operations, each of which has a time.
+func TestFusedTimes(t *testing.T) {
 	d := gpu(t, 0)
 	b := graph.NewBuilder("layers", testkit.Lookup, graph.BF16, graph.BF16)
-	g, err := b.Finish(layers(b, "", graph.HalfPairs, 64, 64, 0))
+	plain, err := b.Finish(layers(b, "", graph.HalfPairs, 64, 64, 0))
 	if err != nil {
 		t.Fatal(err)
+	}
+	g, err := pass.Fuse(plain, pass.Options{Kernels: compile.Kernels{Device: d}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(g.Nodes) >= len(plain.Nodes) {
+		t.Errorf("nothing is fused:\n%s", g)
 	}
 	w, err := testkit.RandomWeights(g, 7)
 	if err != nil {
@@ -183,17 +189,6 @@ func TestJoinedCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	counts, err := p.Joined()
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := 0
-	for _, n := range counts {
-		sum += n
-	}
-	if sum != len(p.Graph.Nodes) || len(counts) >= sum {
-		t.Errorf("launches of %v nodes, of a graph of %d", counts, len(p.Graph.Nodes))
-	}
 	for i, batch := range testkit.Sequence(steps, lim, 61, false, 7) {
 		took := make([]time.Duration, len(p.Graph.Nodes))
 		if err := p.RunTimed(batch, took); err != nil {
