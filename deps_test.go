@@ -61,7 +61,7 @@ var policy = []struct {
 	{"internal/builtin", nil, "the embedded model file"},
 	{"internal/modeldir", []string{"quant", "weights/...", "model", "tokenizer", "chat", "internal/builtin"}, "files become nouns"},
 	{"internal/convert", []string{"quant", "graph", "weights/...", "model", "tokenizer", "internal/modeldir", "internal/disk", "internal/size"}, "files to files"},
-	{"internal/simulate", []string{"quant", "graph", "weights/recipe", "backend", "compile", "engine/...", "internal/trace", "internal/loadgen"}, "the engine on a device that computes nothing"},
+	{"internal/simulate", []string{"quant", "backend/sampling", "graph", "weights/recipe", "backend", "compile", "engine/...", "internal/trace", "internal/loadgen"}, "the engine on a device that computes nothing"},
 	{"internal/disk", nil, "what a file system has room for"},
 	{"internal/hub", []string{"internal/disk"}, "files from the hub; it does not know what is in them"},
 	{"internal/trace", nil, "when requests come and how long they are"},

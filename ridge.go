@@ -196,7 +196,7 @@ func (m *Model) startEngine(o Options, prog *compile.Program) error {
 	if o.Record != nil {
 		m.recording = simulate.NewWriter(o.Record)
 		settings.Recorder = m.recording
-		if err := m.recording.Begin(simulate.NewHeader(m.name, m.Vocab(), m.limits, settings)); err != nil {
+		if err := m.recording.Begin(simulate.NewHeader(m.name, m.Vocab(), m.limits, settings, prog.CanSample())); err != nil {
 			prog.Close()
 			return err
 		}

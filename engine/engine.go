@@ -250,7 +250,7 @@ func (e *Engine) admit() bool {
 	clear(e.gone)
 	e.gone = e.gone[:0]
 	for _, r := range e.inbox {
-		e.begin(r)
+		e.begin(r, NoParent)
 		if r.err = e.queue(r); r.err != nil {
 			e.left = append(e.left, r)
 		}

@@ -7,11 +7,15 @@ import (
 	"github.com/ridge-llm/ridge/engine/sched"
 )
 
+// NoParent is the parent of a request that is no sibling of another.
+const NoParent = -1
+
 // Recorder is told, in order, all that scheduling depends on and what it decides: enough to do the same again. The engine's
-// goroutine calls it and waits.
+// goroutine calls it and waits. Where steps are launched ahead, step n+1 is Scheduled before the Outputs of step n.
 type Recorder interface {
-	// Admitted is a request that joins the queue, at a time since the engine began.
-	Admitted(id int64, at time.Duration, r *Request)
+	// Admitted is a request that joins the queue, at a time since the engine began. A sibling of another request has that one as its
+	// parent, others have none: NoParent. It joins its parent where that has room, when the step that computes the prompt is collected.
+	Admitted(id, parent int64, at time.Duration, r *Request)
 	// Left is one that goes without an end of its own: its caller has gone, or the scheduler refused it.
 	Left(id int64)
 	// Priced is what the scheduler was told that a step takes, in seconds: with it a schedule depends on nothing that is not here.
@@ -19,9 +23,9 @@ type Recorder interface {
 	// Scheduled is the step that comes next. The schedule is valid during the call. It is empty when nobody needs anything, which
 	// happens when the engine wakes for nothing.
 	Scheduled(p *sched.Schedule)
-	// Output is what a step added to an answer.
+	// Output is what the oldest step in flight added to an answer.
 	Output(id int64, s StepOutput)
-	// Stepped is the end of the step, which took so long.
+	// Stepped is the end of the oldest step in flight, which took so long.
 	Stepped(took time.Duration)
 }
 
@@ -35,12 +39,12 @@ type StepOutput struct {
 // unrecorded is the Recorder of an engine that nobody records.
 type unrecorded struct{}
 
-func (unrecorded) Admitted(int64, time.Duration, *Request) {}
-func (unrecorded) Left(int64)                              {}
-func (unrecorded) Priced(float64)                          {}
-func (unrecorded) Scheduled(*sched.Schedule)               {}
-func (unrecorded) Output(int64, StepOutput)                {}
-func (unrecorded) Stepped(time.Duration)                   {}
+func (unrecorded) Admitted(int64, int64, time.Duration, *Request) {}
+func (unrecorded) Left(int64)                                     {}
+func (unrecorded) Priced(float64)                                 {}
+func (unrecorded) Scheduled(*sched.Schedule)                      {}
+func (unrecorded) Output(int64, StepOutput)                       {}
+func (unrecorded) Stepped(time.Duration)                          {}
 
 // Together holds admission back while submit runs, so that all that it submits joins the queue at once.
 func (e *Engine) Together(submit func()) {

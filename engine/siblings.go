@@ -20,7 +20,7 @@ func (e *Engine) branch(f *InFlight) {
 		siblings := r.siblings
 		r.siblings = nil
 		for _, s := range siblings {
-			e.begin(s)
+			e.begin(s, r.sched.ID)
 			at := slices.IndexFunc(f.outputs, func(o output) bool { return o.request == s })
 			if at >= 0 && e.state.Join(&s.sched) {
 				s.cached, s.account = len(s.tokens), r.account
@@ -40,11 +40,11 @@ func (e *Engine) branch(f *InFlight) {
 }
 
 // begin makes a request known to the engine.
-func (e *Engine) begin(r *request) {
+func (e *Engine) begin(r *request, parent int64) {
 	r.sched.ID = e.nextID
 	e.nextID++
 	e.byID[r.sched.ID], e.changed = r, true
-	e.recorder.Admitted(r.sched.ID, e.since(e.started), &r.Request)
+	e.recorder.Admitted(r.sched.ID, parent, e.since(e.started), &r.Request)
 	r.forget = context.AfterFunc(r.ctx, func() { e.giveUp(r) })
 }
 

@@ -42,7 +42,7 @@ func TestLearnFrom(t *testing.T) {
 	}
 	o.Cost = func(s *graph.Step) float64 { return 2 * truth.Predict(s) }
 	o.Engine.Policy, o.Engine.Index, o.Engine.Recorder = "fcfs", "radix", w
-	if err := w.Begin(simulate.NewHeader("test", 256, o.Limits, o.Engine)); err != nil {
+	if err := w.Begin(simulate.NewHeader("test", 256, o.Limits, o.Engine, false)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := simulate.Run(o); err != nil {

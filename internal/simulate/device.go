@@ -22,7 +22,8 @@ type device struct {
 	clock *clock
 	vocab int
 	cost  func(*graph.Step) float64 // s
-	ran   func()                    // after each step
+	ran   func()                    // after each step's time has passed
+	given func()                    // when the device has been given a step; nil: no matter
 	step  graph.Step
 	rows  []float32 // logits
 	steps int64
@@ -49,17 +50,33 @@ func (d *device) Place(*graph.Weight, []quant.Tensor) (backend.Weight, error) { 
 
 // Run implements backend.Device: time passes.
 func (d *device) Run(_ []backend.Launch, b *backend.Batch) error {
+	took, err := d.price(b)
+	if err != nil {
+		return err
+	}
+	d.pass(took)
+	if d.given != nil {
+		d.given()
+	}
+	return nil
+}
+
+// price is how long a step takes.
+func (d *device) price(b *backend.Batch) (time.Duration, error) {
 	b.Step(&d.step)
 	seconds := d.cost(&d.step)
 	if !(seconds >= 0 && seconds < 1e6) {
-		return fmt.Errorf("simulate: a step of %d tokens is priced at %g s", d.step.Tokens(), seconds)
+		return 0, fmt.Errorf("simulate: a step of %d tokens is priced at %g s", d.step.Tokens(), seconds)
 	}
-	took := time.Duration(math.Round(seconds * 1e9))
+	return time.Duration(math.Round(seconds * 1e9)), nil
+}
+
+// pass lets the time of a step pass.
+func (d *device) pass(took time.Duration) {
 	d.clock.pass(took)
 	d.steps++
 	d.spent += took
 	d.ran()
-	return nil
 }
 
 // View implements backend.Viewer: logits that no token is sampled from, since outputs are forced.
@@ -103,8 +120,8 @@ func (nothing) String() string                                         { return 
 func (nothing) Bytes() int64                                           { return 0 }
 
 // program compiles the least graph that an engine can run: tokens in, logits out, and one cache for each group, so that a page is one
-// move. What the model's own graph would take is the price's business.
-func (d *device) program(lim backend.Limits) (*compile.Program, error) {
+// move. What the model's own graph would take is the price's business. With runsAhead it is for a device that samples.
+func (d *device) program(lim backend.Limits, runsAhead bool) (*compile.Program, error) {
 	d.rows = make([]float32, lim.Logits*d.vocab)
 	lookup := func(name string) (graph.Stored, bool) {
 		return graph.Stored{Format: quant.F32, Recipe: recipe.Tensor(name)}, true
@@ -125,7 +142,11 @@ func (d *device) program(lim backend.Limits) (*compile.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compile.Compile(g, d, weightFile{d.vocab}, lim)
+	var on backend.Device = d
+	if runsAhead {
+		on = &samplingDevice{device: d}
+	}
+	return compile.Compile(g, on, weightFile{d.vocab}, lim)
 }
 
 // weightFile is the file of that graph's only weight.

@@ -14,23 +14,26 @@ import (
 // Recording is a recorded run of an engine.
 type Recording struct {
 	Header
+	start    []event // that the engine saw before it scheduled the first step
 	steps    []step
+	stepped  int // steps that have ended
 	requests map[int64]*recorded
 	order    []int64 // of admission
 }
 
 // step is what was recorded of one step.
 type step struct {
-	before   []event // that the engine saw before it scheduled the step, or while the one before ran: see during
-	during   []event // while the step ran, after it was scheduled
 	schedule *decision
+	during   []event // that the engine saw after it had scheduled the step, and before anything else below
+	after    []event // after the step's end, likewise
 	took     time.Duration
 }
 
 // recorded is a request with its whole answer.
 type recorded struct {
 	admitted
-	outputs []engine.StepOutput
+	outputs  []engine.StepOutput
+	siblings []*recorded
 }
 
 // maxLine bounds a line of a recording: a prompt of ten million tokens fits.
@@ -44,7 +47,7 @@ func ReadRecording(name string, in io.Reader) (*Recording, error) {
 	bad := func(line int, err error) error {
 		return fmt.Errorf("simulate: %s, line %d: %w; a recording is what ridge serve --record writes", name, line, err)
 	}
-	var now step
+	events := &r.start // to which requests that come and go are added
 	for n := 1; lines.Scan(); n++ {
 		if n == 1 {
 			if err := r.readHeader(lines.Bytes()); err != nil {
@@ -59,7 +62,7 @@ func ReadRecording(name string, in io.Reader) (*Recording, error) {
 			}
 			return nil, bad(n, err)
 		}
-		if err := r.take(&now, e); err != nil {
+		if err := r.take(&events, e); err != nil {
 			return nil, bad(n, err)
 		}
 	}
@@ -69,6 +72,7 @@ func ReadRecording(name string, in io.Reader) (*Recording, error) {
 	if r.Version == 0 {
 		return nil, bad(1, errors.New("the file is empty"))
 	}
+	r.steps = r.steps[:r.stepped] // those that were cut off
 	if len(r.steps) == 0 {
 		return nil, fmt.Errorf("simulate: %s holds no step; nothing was asked of the server", name)
 	}
@@ -82,7 +86,7 @@ func (r *Recording) readHeader(line []byte) error {
 	l := r.Limits
 	switch {
 	case r.Version != version:
-		return fmt.Errorf("the recording's version is %d, and %d is read", r.Version, version)
+		return fmt.Errorf("the recording's version is %d, and %d is read; record again with this ridge", r.Version, version)
 	case r.Vocab < 1 || r.Vocab > 1<<24 || l.Tokens < 1 || l.Seqs < 1 || l.Logits < 1 || l.Pages < 1 || l.PageSize < 1 || l.SeqPages < 1 || l.SwapPages < 0 || l.SwapPages > 1<<28 ||
 		l.Tokens > 1<<24 || l.Logits > 1<<16 || l.Pages > 1<<28 || l.PageSize > 1<<16 || l.SeqPages > 1<<28:
 		return fmt.Errorf("a vocabulary of %d and limits of %+v cannot be", r.Vocab, l)
@@ -90,8 +94,11 @@ func (r *Recording) readHeader(line []byte) error {
 	return nil
 }
 
-// take adds an event; now is the step that is not complete yet.
-func (r *Recording) take(now *step, e event) error {
+// inFlight is how many steps may be scheduled that have not ended.
+const inFlight = 2
+
+// take adds an event. events is where requests that come and go are added: to what happened last.
+func (r *Recording) take(events *(*[]event), e event) error {
 	switch {
 	case e.Admitted != nil:
 		a := *e.Admitted
@@ -103,19 +110,27 @@ func (r *Recording) take(now *step, e event) error {
 		case len(a.Prompt) == 0 || a.MaxTokens < 1:
 			return fmt.Errorf("request %d has a prompt of %d tokens and an answer of at most %d", a.ID, len(a.Prompt), a.MaxTokens)
 		}
-		r.requests[a.ID] = &recorded{admitted: a}
+		q := &recorded{admitted: a}
+		r.requests[a.ID] = q
 		r.order = append(r.order, a.ID)
-		now.add(e)
+		if a.Parent == nil {
+			**events = append(**events, e)
+		} else if parent := r.requests[*a.Parent]; parent != nil {
+			parent.siblings = append(parent.siblings, q)
+		} else {
+			return fmt.Errorf("request %d is a sibling of request %d, which never came", a.ID, *a.Parent)
+		}
 	case e.Left != nil:
 		if r.requests[*e.Left] == nil {
 			return fmt.Errorf("request %d leaves and never came", *e.Left)
 		}
-		now.add(e)
+		**events = append(**events, e)
 	case e.Scheduled != nil:
-		if now.schedule != nil {
-			return errors.New("a step is scheduled before the one before has ended")
+		if len(r.steps)-r.stepped == inFlight {
+			return errors.New("a step is scheduled while two are in flight: one of them failed, and such cannot be replayed")
 		}
-		now.schedule = e.Scheduled
+		r.steps = append(r.steps, step{schedule: e.Scheduled})
+		*events = &r.steps[len(r.steps)-1].during
 	case e.Output != nil:
 		q := r.requests[e.Output.ID]
 		if q == nil {
@@ -123,23 +138,15 @@ func (r *Recording) take(now *step, e event) error {
 		}
 		q.outputs = append(q.outputs, e.Output.StepOutput)
 	case e.Stepped != nil:
-		if now.schedule == nil || *e.Stepped < 0 {
+		if r.stepped == len(r.steps) || *e.Stepped < 0 {
 			return errors.New("a step ends that was not scheduled, or took no time")
 		}
-		now.took = *e.Stepped
-		r.steps = append(r.steps, *now)
-		*now = step{}
+		s := &r.steps[r.stepped]
+		s.took = *e.Stepped
+		*events = &s.after
+		r.stepped++
 	default:
 		return errors.New("the line says nothing that is known")
 	}
 	return nil
-}
-
-// add puts an event before or into the step, by whether it is scheduled.
-func (s *step) add(e event) {
-	if s.schedule == nil {
-		s.before = append(s.before, e)
-	} else {
-		s.during = append(s.during, e)
-	}
 }

@@ -16,7 +16,7 @@ import (
 // was recorded. It holds the prompts' and answers' tokens.
 
 // version of the format.
-const version = 1
+const version = 2
 
 // Header is a recording's first line: an engine's limits and settings.
 type Header struct {
@@ -30,13 +30,17 @@ type Header struct {
 	StepTokens         int            `json:"step_tokens"`
 	WaitingServedRatio float64        `json:"waiting_served_ratio"`
 	TargetITL          time.Duration  `json:"target_itl_ns"`
+	RunsAhead          bool           `json:"runs_ahead,omitempty"` // the device samples tokens itself
 	SwapPage           time.Duration  `json:"swap_page_ns,omitempty"`
 	AgingBound         time.Duration  `json:"aging_bound_ns,omitempty"`
 }
 
 // NewHeader describes an engine.
-func NewHeader(model string, vocab int, lim backend.Limits, o engine.Options) Header {
-	return Header{version, model, vocab, lim, o.Policy, o.Index, o.MaxWaiting, o.StepTokens, o.WaitingServedRatio, o.TargetITL, o.SwapPage, o.AgingBound}
+func NewHeader(model string, vocab int, lim backend.Limits, o engine.Options, runsAhead bool) Header {
+	return Header{
+		Version: version, Model: model, Vocab: vocab, Limits: lim, Policy: o.Policy, Index: o.Index, MaxWaiting: o.MaxWaiting, StepTokens: o.StepTokens,
+		WaitingServedRatio: o.WaitingServedRatio, TargetITL: o.TargetITL, RunsAhead: runsAhead, SwapPage: o.SwapPage, AgingBound: o.AgingBound,
+	}
 }
 
 // options are the settings of an engine like the recorded one.
@@ -48,8 +52,8 @@ func (h *Header) options() engine.Options {
 type event struct {
 	Admitted  *admitted      `json:"admitted,omitempty"`
 	Left      *int64         `json:"left,omitempty"`
-	Scheduled *decision      `json:"planned,omitempty"`
-	Output    *output        `json:"said,omitempty"`
+	Scheduled *decision      `json:"scheduled,omitempty"`
+	Output    *output        `json:"output,omitempty"`
 	Stepped   *time.Duration `json:"stepped_ns,omitempty"`
 }
 
@@ -62,6 +66,10 @@ type admitted struct {
 	Priority  int           `json:"priority,omitempty"`
 	Salt      uint64        `json:"salt,omitempty"`
 	Hidden    bool          `json:"hidden,omitempty"` // it wants hidden states
+	// Constrained says that a grammar keeps the answer inside a language.
+	Constrained bool `json:"constrained,omitempty"`
+	// Parent is the request whose sibling this one is, if it is one's.
+	Parent *int64 `json:"parent,omitempty"`
 }
 
 // decision is a schedule: what each request gets, and who is preempted.
@@ -93,7 +101,7 @@ type Writer struct {
 	out     *bufio.Writer
 	encoder *json.Encoder
 	flushed time.Time
-	idle    bool // the step is of nobody
+	idle    bool // the step last scheduled is of no request
 	prices  []float64
 	err     error
 }
@@ -129,8 +137,15 @@ func (w *Writer) put(line any) {
 }
 
 // Admitted implements engine.Recorder.
-func (w *Writer) Admitted(id int64, at time.Duration, r *engine.Request) {
-	w.put(event{Admitted: &admitted{id, at, r.Prompt, r.MaxTokens, r.Priority, r.Salt, r.Hidden != nil}})
+func (w *Writer) Admitted(id, parent int64, at time.Duration, r *engine.Request) {
+	a := &admitted{
+		ID: id, At: at, Prompt: r.Prompt, MaxTokens: r.MaxTokens, Priority: r.Priority, Salt: r.Salt, Hidden: r.Hidden != nil,
+		Constrained: r.Grammar != nil || r.Constrained,
+	}
+	if parent != engine.NoParent {
+		a.Parent = &parent
+	}
+	w.put(event{Admitted: a})
 }
 
 // Left implements engine.Recorder.

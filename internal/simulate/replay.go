@@ -27,8 +27,9 @@ type replay struct {
 	r        *Recording
 	clock    *clock
 	engine   *engine.Engine
-	at       int  // the step under way
-	idle     bool // it is of nobody
+	at       int  // the oldest step that has not ended
+	next     int  // the first that is not scheduled
+	idle     bool // the step last scheduled is of no request
 	progress atomic.Int64
 	check    Check
 	leaving  map[int64]*caller
@@ -46,17 +47,18 @@ func Replay(r *Recording) (*Check, []graph.Step, error) {
 	d := &device{clock: p.clock, vocab: r.Vocab}
 	d.cost = func(s *graph.Step) float64 {
 		p.sizes = append(p.sizes, graph.Step{Seqs: slices.Clone(s.Seqs), Logits: s.Logits})
-		if p.at < len(r.steps) {
-			return r.steps[p.at].took.Seconds()
+		if p.next <= len(r.steps) {
+			return r.steps[p.next-1].took.Seconds()
 		}
 		return 0
 	}
-	d.ran = func() {
-		if p.at < len(r.steps) {
-			p.deliver(r.steps[p.at].during)
+	d.ran = func() {}
+	d.given = func() {
+		if p.next <= len(r.steps) {
+			p.deliver(r.steps[p.next-1].during)
 		}
 	}
-	prog, err := d.program(r.Limits)
+	prog, err := d.program(r.Limits, r.RunsAhead)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,7 +71,7 @@ func Replay(r *Recording) (*Check, []graph.Step, error) {
 		prog.Close()
 		return nil, nil, err
 	}
-	p.engine.Together(func() { p.deliver(r.steps[0].before) })
+	p.engine.Together(func() { p.deliver(r.start) })
 	p.wait()
 	p.engine.Close()
 	return &p.check, p.sizes, nil
@@ -102,7 +104,9 @@ func (p *replay) deliver(events []event) {
 	for _, e := range events {
 		switch {
 		case e.Admitted != nil:
-			p.clock.reach(e.Admitted.At)
+			if p.next == p.at { // else time passes by steps
+				p.clock.reach(e.Admitted.At)
+			}
 			p.submit(p.r.requests[e.Admitted.ID])
 		case e.Left != nil:
 			if c := p.leaving[*e.Left]; c != nil {
@@ -115,24 +119,32 @@ func (p *replay) deliver(events []event) {
 func (p *replay) submit(q *recorded) {
 	c := &caller{Context: context.Background()}
 	p.leaving[q.ID] = c
+	var siblings []engine.Request
+	for _, s := range q.siblings {
+		siblings = append(siblings, s.forced())
+	}
+	if err := p.engine.Submit(c, q.forced(), siblings...); err != nil {
+		p.differ(fmt.Sprintf("request %d is refused: %v", q.ID, err))
+	}
+}
+
+// forced is the request with the outputs that were recorded.
+func (q *recorded) forced() engine.Request {
 	outputs := q.outputs
 	if outputs == nil {
 		outputs = []engine.StepOutput{}
 	}
-	err := p.engine.Submit(c, engine.Request{
-		Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Forced: outputs,
+	return engine.Request{
+		Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Forced: outputs, Constrained: q.Constrained,
 		Emit: func(sample.Choice) bool { return false },
 		Done: func(engine.Final) {},
-	})
-	if err != nil {
-		p.differ(fmt.Sprintf("request %d is refused: %v", q.ID, err))
 	}
 }
 
 // differ notes the first difference, and ends the replay.
 func (p *replay) differ(what string) {
 	if p.check.Differs == "" {
-		p.check.Differs = fmt.Sprintf("step %d: %s", p.at, what)
+		p.check.Differs = fmt.Sprintf("step %d: %s", max(p.next-1, 0), what)
 		p.end()
 	}
 }
@@ -146,7 +158,7 @@ func (p *replay) end() {
 }
 
 // Admitted implements engine.Recorder: ids count up, as they did when the recording began with the engine.
-func (p *replay) Admitted(id int64, _ time.Duration, _ *engine.Request) {
+func (p *replay) Admitted(id, _ int64, _ time.Duration, _ *engine.Request) {
 	if n := len(p.ids); n < len(p.r.order) {
 		p.ids[id] = p.r.order[n]
 	}
@@ -179,10 +191,11 @@ func (p *replay) Scheduled(schedule *sched.Schedule) {
 	if p.idle = empty(schedule); p.idle {
 		return
 	}
-	if p.at >= len(p.r.steps) || p.check.Differs != "" {
+	p.next++
+	if p.next > len(p.r.steps) || p.check.Differs != "" {
 		return
 	}
-	now, then := decisionOf(schedule), p.r.steps[p.at].schedule
+	now, then := decisionOf(schedule), p.r.steps[p.next-1].schedule
 	for i := range now.Chunks {
 		now.Chunks[i][0] = p.ids[now.Chunks[i][0]]
 	}
@@ -202,12 +215,12 @@ func (p *replay) Stepped(time.Duration) {
 		return
 	}
 	p.progress.Add(1)
-	p.at++
+	if p.at++; p.at <= len(p.r.steps) {
+		p.deliver(p.r.steps[p.at-1].after)
+	}
 	if p.at >= len(p.r.steps) {
 		p.end()
-		return
 	}
-	p.deliver(p.r.steps[p.at].before)
 }
 
 // caller is a context whose end is told at once and not by another goroutine, so that a request leaves between the same

@@ -12,15 +12,15 @@ import (
 )
 
 // record simulates a workload on a small cache and records it.
-func record(t *testing.T, policy sched.Policy, index string) []byte {
+func record(t *testing.T, policy sched.Policy, index string, runsAhead bool) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	w := NewWriter(&file)
-	o := Options{Trace: spec(t, "gamma:rate=3,n=150,in=50-400,out=1-80"), Limits: limits, Cost: millis}
+	o := Options{Trace: spec(t, "gamma:rate=3,n=150,in=50-400,out=1-80"), Limits: limits, Cost: millis, RunsAhead: runsAhead}
 	o.Trace.Shared = 40
 	o.Limits.Pages = 90
 	o.Engine.Policy, o.Engine.Index, o.Engine.Recorder = policy, index, w
-	if err := w.Begin(NewHeader("test", small, o.Limits, o.Engine)); err != nil {
+	if err := w.Begin(NewHeader("test", small, o.Limits, o.Engine, o.RunsAhead)); err != nil {
 		t.Fatal(err)
 	}
 	if r := run(t, o); r.Stats.Preemptions == 0 || r.Report.Cached == 0 {
@@ -44,8 +44,8 @@ func read(t *testing.T, file []byte) *Recording {
 // TestReplayDecidesTheSame for every policy and index; and finds where a recording was changed.
 func TestReplayDecidesTheSame(t *testing.T) {
 	for _, policy := range []sched.Policy{sched.FCFS, sched.LongestPrefix, sched.ByPriority} {
-		for _, index := range []string{"radix", "hash"} {
-			r := read(t, record(t, policy, index))
+		for i, index := range []string{"radix", "hash", "radix", "hash"} {
+			r := read(t, record(t, policy, index, i >= 2))
 			c, sizes, err := Replay(r)
 			if err != nil {
 				t.Fatal(err)
@@ -79,7 +79,7 @@ func TestReplayOfPricedChunks(t *testing.T) {
 	o := Options{Trace: spec(t, "gamma:rate=3,n=60,in=50-400,out=1-80"), Limits: limits, Cost: millis}
 	o.Limits.Pages, o.Limits.SwapPages, o.Engine.SwapPage = 60, 50, 15*time.Millisecond
 	o.Engine.TargetITL, o.Engine.Predictor, o.Engine.Recorder = 60*time.Millisecond, new(moods), w
-	if err := w.Begin(NewHeader("test", small, o.Limits, o.Engine)); err != nil {
+	if err := w.Begin(NewHeader("test", small, o.Limits, o.Engine, o.RunsAhead)); err != nil {
 		t.Fatal(err)
 	}
 	if s := run(t, o).Stats; s.Swaps == 0 || s.Swaps == s.Preemptions {
@@ -103,7 +103,7 @@ func TestReplayOfPricedChunks(t *testing.T) {
 
 // TestAltered: more cache ends preemption, and no time is won by less.
 func TestAltered(t *testing.T) {
-	r := read(t, record(t, sched.FCFS, "radix"))
+	r := read(t, record(t, sched.FCFS, "radix", false))
 	_, sizes, err := Replay(r)
 	if err != nil {
 		t.Fatal(err)
@@ -137,17 +137,17 @@ func TestAltered(t *testing.T) {
 
 // TestBadRecordings are refused with their line.
 func TestBadRecordings(t *testing.T) {
-	file := string(record(t, sched.FCFS, "radix"))
+	file := string(record(t, sched.FCFS, "radix", false))
 	lines := strings.SplitAfter(file, "\n")
 	for what, c := range map[string]struct{ file, want string }{
 		"empty":    {"", "the file is empty"},
 		"no step":  {lines[0], "holds no step"},
-		"another":  {"{}\n" + lines[1], "line 1: the recording's version is 0, and 1 is read"},
+		"another":  {"{}\n" + lines[1], "line 1: the recording's version is 0, and 2 is read"},
 		"not JSON": {lines[0] + "hello\n" + lines[1], "line 2"},
 		"unknown":  {lines[0] + "{}\n" + lines[1], "line 2: the line says nothing that is known"},
 		"twice":    {lines[0] + lines[1] + lines[1], "line 3: request 0 is admitted twice"},
-		"nobody":   {lines[0] + `{"said":{"id":7}}` + "\n", "line 2: request 7 answers and never came"},
-		"huge":     {`{"ridge_recording":1,"vocab":100000000}` + "\n", "a vocabulary of 100000000"},
+		"nobody":   {lines[0] + `{"output":{"id":7}}` + "\n", "line 2: request 7 answers and never came"},
+		"huge":     {`{"ridge_recording":2,"vocab":100000000}` + "\n", "a vocabulary of 100000000"},
 	} {
 		if _, err := ReadRecording("file", strings.NewReader(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, and %q is wanted", what, err, c.want)

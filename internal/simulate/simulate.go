@@ -20,6 +20,7 @@ type Options struct {
 	Concurrency int                       // requests under way in a closed loop; 0: as the trace says
 	Limits      backend.Limits            // of the program that would run
 	Engine      engine.Options            // of the engine; its clock is the simulation's
+	RunsAhead   bool                      // the device samples tokens itself, so that steps are launched ahead
 	Cost        func(*graph.Step) float64 // how long a step takes, s
 	SLO         loadgen.SLO
 	Name        string // of model and device, for the report
@@ -69,7 +70,7 @@ func newAnswer(t *trace.Trace, room int) []engine.StepOutput {
 func serve(o Options, vocab int, ask func(i int) engine.Request) (*Result, error) {
 	began := time.Now()
 	d := &device{clock: &clock{}, vocab: vocab, cost: o.Cost, page: o.Engine.SwapPage}
-	prog, err := d.program(o.Limits)
+	prog, err := d.program(o.Limits, o.RunsAhead)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,144 @@
+package simulate
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/sample"
+)
+
+// mixed simulates requests of which every third has a grammar that forces up to three tokens beside the one that is sampled.
+func mixed(t *testing.T, runsAhead bool, recorder engine.Recorder) *Result {
+	t.Helper()
+	o := Options{Trace: spec(t, "gamma:rate=3,n=120,in=50-400,out=1-80"), Limits: limits, Cost: millis, RunsAhead: runsAhead}
+	o.Limits.Pages, o.Engine.Recorder = 100, recorder
+	r, err := serve(o, small, func(i int) engine.Request {
+		q := &o.Trace.Requests[i]
+		r := engine.Request{Prompt: prompt(o.Trace, i), MaxTokens: q.Output, Params: greedy(), Constrained: i%3 == 0}
+		for left, n := q.Output, 0; left > 0; left -= n {
+			if n = 1; r.Constrained {
+				n = min(1+(i+left)%4, left)
+			}
+			r.Forced = append(r.Forced, engine.StepOutput{Tokens: make([]int32, n)})
+		}
+		r.Forced[len(r.Forced)-1].Reason = sample.ReasonLength
+		return r
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestRecordingChangesNothing: every token comes at the same time with a recorder and without, be steps launched ahead or not; the
+// recording, replayed, decides the same; and steps that are launched ahead were recorded so.
+func TestRecordingChangesNothing(t *testing.T) {
+	for _, runsAhead := range []bool{false, true} {
+		without := mixed(t, runsAhead, nil)
+		var file bytes.Buffer
+		w := NewWriter(&file)
+		if err := w.Begin(NewHeader("test", small, with100Pages(), engine.Options{}, runsAhead)); err != nil {
+			t.Fatal(err)
+		}
+		with := mixed(t, runsAhead, w)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(with.Report.Records, without.Report.Records) || with.Stats != without.Stats {
+			t.Errorf("ahead %t: %+v with a recorder, %+v without", runsAhead, with.Stats, without.Stats)
+		}
+		if s := with.Stats; s.Preemptions == 0 || with.Report.Completed != 120 {
+			t.Errorf("%d preemptions, %d answers", s.Preemptions, with.Report.Completed)
+		}
+		if ahead := scheduledTwice(file.Bytes()); ahead != runsAhead {
+			t.Errorf("two steps were in flight: %t; the device allows it: %t", ahead, runsAhead)
+		}
+		r := read(t, file.Bytes())
+		c, _, err := Replay(r)
+		if err != nil || c.Differs != "" || c.Same != c.Steps || c.Steps < 200 {
+			t.Errorf("ahead %t: %+v, %v", runsAhead, c, err)
+		}
+		for _, q := range r.requests {
+			q.Constrained = false
+		}
+		if c, _, err := Replay(r); runsAhead && (err != nil || c.Differs == "") {
+			t.Errorf("without its grammars the recording is replayed as %+v, %v: they play no part", c, err)
+		}
+	}
+}
+
+// scheduledTwice reports whether a step was scheduled before the previous one had ended.
+func scheduledTwice(file []byte) bool {
+	inFlight := 0
+	for _, line := range bytes.Split(file, []byte("\n")) {
+		switch {
+		case bytes.HasPrefix(line, []byte(`{"scheduled"`)):
+			inFlight++
+		case bytes.HasPrefix(line, []byte(`{"stepped_ns"`)):
+			inFlight--
+		}
+		if inFlight == 2 {
+			return true
+		}
+	}
+	return false
+}
+
+func with100Pages() backend.Limits {
+	l := limits
+	l.Pages = 100
+	return l
+}
+
+// TestReplayOfSiblings: further answers to a prompt join the first in the replay where they did in the recording, and wait where
+// they had to.
+func TestReplayOfSiblings(t *testing.T) {
+	for _, runsAhead := range []bool{false, true} {
+		var file bytes.Buffer
+		w := NewWriter(&file)
+		lim := limits
+		lim.Seqs, lim.Logits = 4, 4
+		if err := w.Begin(NewHeader("test", small, lim, engine.Options{}, runsAhead)); err != nil {
+			t.Fatal(err)
+		}
+		c := &clock{}
+		d := &device{clock: c, vocab: small, cost: millis, ran: func() {}}
+		prog, err := d.program(lim, runsAhead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := engine.New(prog, engine.Options{Clock: c.Now, Recorder: w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ended sync.WaitGroup
+		ask := func(n int) engine.Request {
+			ended.Add(1)
+			forced := slices.Repeat([]engine.StepOutput{{Tokens: make([]int32, 1)}}, n)
+			forced[n-1].Reason = sample.ReasonLength
+			return engine.Request{
+				Prompt: make([]int32, 100), MaxTokens: n, Params: greedy(), Forced: forced,
+				Emit: func(sample.Choice) bool { return false }, Done: func(engine.Final) { ended.Done() },
+			}
+		}
+		for i := range 3 {
+			if err := e.Submit(t.Context(), ask(20+i), ask(10), ask(30), ask(5+i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended.Wait()
+		e.Close()
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r := read(t, file.Bytes())
+		if check, _, err := Replay(r); err != nil || check.Differs != "" || check.Requests != 12 || check.Same != check.Steps || check.Steps < 50 {
+			t.Errorf("ahead %t: %+v, %v", runsAhead, check, err)
+		}
+	}
+}
