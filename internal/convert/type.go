@@ -19,7 +19,7 @@ type Type struct {
 
 // rules are those of formats whose mixture is not goodOutput.
 var rules = map[quant.Format]func(m matrix) quant.Format{
-	quant.Q2_K: mixQ2K, quant.IQ4_NL: mixIQ4NL, quant.MXFP4: roundOutput,
+	quant.Q2_K: mixQ2K, quant.IQ4_NL: mixIQ4NL, quant.IQ4_XS: mixIQ4NL, quant.MXFP4: roundOutput,
 }
 
 // mixtures are the types of formats that have several, instead of one by the format's name.

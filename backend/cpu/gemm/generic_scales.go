@@ -41,6 +41,9 @@ var scalesGeneric = [scaleCount]scaleFunc{
 	scaleK3: superBlocks(16, NR, 12, func(row func(int) byte, sub int) (sc, min int) {
 		return int(row(sub%8)>>(sub/8*4)&15|row(8+sub%4)>>(sub/4*2)&3<<4) - 32, 0
 	}),
+	scaleXS: superBlocks(8, NR, 6, func(row func(int) byte, sub int) (sc, min int) {
+		return int(row(2+sub/2)>>(sub%2*4)&15|row(sub/4)>>(sub%4*2)&3<<4) - 32, 0
+	}),
 	scaleK2: superBlocks(16, 2*NR, 16, func(row func(int) byte, sub int) (sc, min int) {
 		return int(row(sub) & 15), int(row(sub) >> 4)
 	}),

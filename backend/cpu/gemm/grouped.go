@@ -18,18 +18,10 @@ const minGroupedRows = 36
 // Grouped reports whether m rows are enough for grouped matmuls.
 func Grouped(m int) bool { return m >= minGroupedRows }
 
-// scaleGroups is how many numbers share a scale in grouped matmuls, chosen so that requantizing adds little to the error of a format. Q8_0,
-// as exact as bytes can be, keeps its own scales, and the bits of its results: it gains from the tiled layout of grouped activations.
-var scaleGroups = map[quant.Format]int{
-	quant.Q8_0: 32,
-	quant.Q2_K: 128, quant.Q3_K: 128, quant.Q4_0: 128, quant.Q4_1: 128, quant.Q4_K: 128, quant.IQ4_NL: 128, quant.MXFP4: 128,
-	quant.Q5_0: 64, quant.Q5_1: 64, quant.Q5_K: 64, quant.Q6_K: 64,
-}
-
 // ScaleGroup is how many numbers of a row of k may share a scale in matmuls with weights of format f; 32: only those of a Q8 block;
 // 0: such matmuls cannot be grouped.
 func ScaleGroup(tier Tier, f quant.Format, k int) int {
-	group := scaleGroups[f]
+	group := packings[f].group
 	for group > 32 && k%group != 0 {
 		group /= 2
 	}

@@ -21,7 +21,7 @@ func TestGroupedError(t *testing.T) {
 		{"normal", false, 1, 0.15, 0.6}, {"heavy tails", true, 1, 0.2, 0.6}, {"outliers", true, 50, 0.4, 1.1},
 	} {
 		t.Run(data.name, func(t *testing.T) {
-			for f := range scaleGroups {
+			for f := range packings {
 				const k = 1024
 				group := ScaleGroup(tier, f, k)
 				if group == 0 {

@@ -15,7 +15,7 @@ func eachGrouped(t *testing.T, test func(t *testing.T, tier Tier, f quant.Format
 		if tier == AVX512BF16 {
 			t.Skip("its kernels are those of AVX512")
 		}
-		for f := range scaleGroups {
+		for f := range packings {
 			group := ScaleGroup(tier, f, 256)
 			if group == 0 {
 				t.Skip("this tier has no grouped matmuls")

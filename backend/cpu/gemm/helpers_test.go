@@ -10,12 +10,6 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// scalesAt is where the half-float scales of a block lie; the rest of a block may be any bytes.
-var scalesAt = map[quant.Format][]int{
-	quant.Q8_0: {0}, quant.Q4_0: {0}, quant.Q4_1: {0, 2}, quant.Q5_0: {0}, quant.Q5_1: {0, 2}, quant.Q2_K: {80, 82},
-	quant.Q3_K: {108}, quant.Q4_K: {0, 2}, quant.Q5_K: {0, 2}, quant.Q6_K: {208}, quant.IQ4_NL: {0},
-}
-
 // randomTensor is a matrix of any bytes that decodes to numbers of a sensible size.
 func randomTensor(rng *rand.Rand, f quant.Format, rows, cols int) quant.Tensor {
 	data := make([]byte, f.RowBytes(cols)*int64(rows))
@@ -23,8 +17,8 @@ func randomTensor(rng *rand.Rand, f quant.Format, rows, cols int) quant.Tensor {
 		data[i] = byte(rng.Uint32())
 	}
 	for block := data; len(block) > 0; block = block[f.BlockBytes():] {
-		for _, at := range scalesAt[f] {
-			binary.LittleEndian.PutUint16(block[at:], quant.F32ToF16(float32(rng.NormFloat64()/16)))
+		for i := range packings[f].f16s {
+			binary.LittleEndian.PutUint16(block[packings[f].f16sAt+2*i:], quant.F32ToF16(float32(rng.NormFloat64()/16)))
 		}
 		switch f {
 		case quant.MXFP4:

@@ -32,6 +32,9 @@ func avx2Kernels(dots [layoutCount][]dotFunc, unpacks [layoutCount]func(panel, w
 				scaleK3Y(dst, src, n, ahead, mul)
 			},
 			scaleK2: scaleK2Y,
+			scaleXS: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
+				scaleXSY(dst, src, n, ahead, mul)
+			},
 		},
 		panelF32: []panelFunc{panelF32x1Y, panelF32x2Y, panelF32x3Y, panelF32x4Y, panelF32x5Y, panelF32x6Y},
 		fourRow: [elementPairs][]rowFunc{
@@ -72,6 +75,9 @@ func avx512Kernels(bf16 bool) *kernels {
 				scaleK3Z(dst, src, n, ahead, mul)
 			},
 			scaleK2: scaleK2Z,
+			scaleXS: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
+				scaleXSZ(dst, src, n, ahead, mul)
+			},
 		},
 		panelF32: []panelFunc{
 			panelF32x1Z, panelF32x2Z, panelF32x3Z, panelF32x4Z, panelF32x5Z, panelF32x6Z,

@@ -1,7 +1,5 @@
 package gemm
 
-import "github.com/ridge-llm/ridge/quant"
-
 // codeLayout is how the codes of a block are stored in packed memory; tools/asm/gemm/layouts.go describes each.
 type codeLayout uint8
 
@@ -53,35 +51,6 @@ const (
 	scaleK6                        // [32]f16 d, [16][32]i8
 	scaleK3                        // [32]f16 d, [12][32]u8
 	scaleK2                        // [32]f16 d, [32]f16 dmin, [16][32]u8
+	scaleXS                        // [32]f16 d, [6][32]u8
 	scaleCount
 )
-
-// packing is how one number format is packed. A code c of the layout, as the unsigned byte that kernels see, stands for
-// scale·mul·(c−128), plus minimum + scale·off where the format has minima: that is the format's own definition, with
-// its codes moved to the top of the byte. The scales of a panel's block are rows of f16 and then rows of bytes, each [NR].
-type packing struct {
-	layout   codeLayout
-	scale    scaleLayout
-	mul, off float32
-	f16s     int // f16 scales in a block of the format: a scale, and a scale of minima or a minimum
-	f16sAt   int // their offset in the format's block, in bytes
-	bytes    int // bytes of sub-scales (or of the exponent) in a block of the format
-	bytesAt  int
-	size     int // bytes of all scales of NR rows, for one block of the format
-	mins     bool
-}
-
-var packings = map[quant.Format]packing{
-	quant.Q8_0:   {layoutU8, scaleF16, 1, 0, 1, 0, 0, 0, 64, false},
-	quant.Q4_0:   {layoutU4, scaleF16, 1. / 16, 0, 1, 0, 0, 0, 64, false},
-	quant.Q4_1:   {layoutU4, scaleF16Min, 1. / 16, 8, 2, 0, 0, 0, 128, true},
-	quant.Q5_0:   {layoutU5, scaleF16, 1. / 8, 0, 1, 0, 0, 0, 64, false},
-	quant.Q5_1:   {layoutU5, scaleF16Min, 1. / 8, 16, 2, 0, 0, 0, 128, true},
-	quant.Q2_K:   {layoutU2, scaleK2, 1. / 64, 2, 2, 80, 16, 0, 128 + 16*32, true},
-	quant.Q3_K:   {layoutU3, scaleK3, 1. / 32, 0, 1, 108, 12, 96, 64 + 12*32, false},
-	quant.Q4_K:   {layoutU4, scaleK4, 1. / 16, 8, 2, 0, 12, 4, 128 + 12*32, true},
-	quant.Q5_K:   {layoutU5, scaleK4, 1. / 8, 16, 2, 0, 12, 4, 128 + 12*32, true},
-	quant.Q6_K:   {layoutU6, scaleK6, 1. / 4, 0, 1, 208, 16, 192, 64 + 16*32, false},
-	quant.IQ4_NL: {layoutN4, scaleF16, 1, 0, 1, 0, 0, 0, 64, false},
-	quant.MXFP4:  {layoutM4, scaleE8, 1. / 2, 0, 0, 0, 1, 0, 32, false},
-}

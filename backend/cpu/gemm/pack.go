@@ -52,7 +52,7 @@ func (p *packing) packScales(k *kernels, dst, src []byte, f quant.Format, rowByt
 // packCodes interleaves the codes of NR rows.
 func (p *packing) packCodes(k *kernels, dst, src []byte, f quant.Format, rowBytes int) {
 	block := p.layout.blockBytes()
-	for _, step := range packSteps[f] {
+	for _, step := range p.steps {
 		to := &dst[step.sub*block+step.plane*planeBytes]
 		k.pack[step.kind](to, f.Block()/32*block, step.step*block, &src[step.src], f.BlockBytes(), rowBytes, rowBytes/f.BlockBytes())
 	}

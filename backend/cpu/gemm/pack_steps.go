@@ -2,8 +2,6 @@ package gemm
 
 import (
 	"encoding/binary"
-
-	"github.com/ridge-llm/ridge/quant"
 )
 
 // packOp says how some of the codes of a block, as the file stores them, become planes. Codes of 32 bytes have a byte for each k
@@ -26,22 +24,6 @@ type packStep struct {
 	src       int // bytes into the format's block
 	sub, step int
 	plane     int
-}
-
-// packSteps of the formats whose blocks quant describes; offsets into src are theirs.
-var packSteps = map[quant.Format][]packStep{
-	quant.Q8_0:   {{opInt8, 2, 0, 0, 0}, {opInt8, 18, 0, 0, 4}},
-	quant.Q4_0:   {{opWords, 2, 0, 0, 0}},
-	quant.Q4_1:   {{opWords, 4, 0, 0, 0}},
-	quant.Q5_0:   {{opWords, 6, 0, 0, 0}, {opMask, 2, 0, 0, 4}},
-	quant.Q5_1:   {{opWords, 8, 0, 0, 0}, {opMask, 4, 0, 0, 4}},
-	quant.Q2_K:   {{op2Bit, 16, 0, 1, 0}, {op2Bit, 48, 4, 1, 0}},
-	quant.Q3_K:   {{op2Bit, 32, 0, 1, 0}, {op2Bit, 64, 4, 1, 0}, {op1Bit, 0, 0, 1, 2}},
-	quant.Q4_K:   {{opNibbles, 16, 0, 1, 0}, {opNibbles, 48, 2, 1, 0}, {opNibbles, 80, 4, 1, 0}, {opNibbles, 112, 6, 1, 0}},
-	quant.Q5_K:   {{opNibbles, 48, 0, 1, 0}, {opNibbles, 80, 2, 1, 0}, {opNibbles, 112, 4, 1, 0}, {opNibbles, 144, 6, 1, 0}, {op1Bit, 16, 0, 1, 4}},
-	quant.Q6_K:   {{opNibbles, 0, 0, 2, 0}, {opNibbles, 32, 1, 2, 0}, {opNibbles, 64, 4, 2, 0}, {opNibbles, 96, 5, 2, 0}, {op2Bit, 128, 0, 1, 4}, {op2Bit, 160, 4, 1, 4}},
-	quant.IQ4_NL: {{opWords, 2, 0, 0, 0}},
-	quant.MXFP4:  {{opWords, 1, 0, 0, 0}},
 }
 
 // A packFunc interleaves n source parts of 32 rows: rows lie stride bytes apart at src and their parts srcStep; the planes of a part

@@ -2424,3 +2424,361 @@ loop:
 	JNZ         loop
 	VZEROUPPER
 	RET
+
+// func scaleXSY(dst *float32, src *byte, n int, ahead uintptr, mul float32)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·scaleXSY(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         ahead+24(FP), R8
+	VBROADCASTSS mul+32(FP), Y10
+
+loop:
+	VCVTPH2PS    (AX), Y8
+	VMULPS       Y10, Y8, Y8
+	MOVL         $0x42000000, DX
+	VMOVD        DX, X2
+	VBROADCASTSS X2, Y2
+	VMULPS       Y8, Y2, Y9
+	VPMOVZXBD    128(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    64(AX), Y1
+	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, (DI)
+	VPMOVZXBD    128(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    64(AX), Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 128(DI)
+	VPMOVZXBD    160(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    64(AX), Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 256(DI)
+	VPMOVZXBD    160(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    64(AX), Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 384(DI)
+	VPMOVZXBD    192(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    96(AX), Y1
+	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 512(DI)
+	VPMOVZXBD    192(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    96(AX), Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 640(DI)
+	VPMOVZXBD    224(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    96(AX), Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 768(DI)
+	VPMOVZXBD    224(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    96(AX), Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 896(DI)
+	VCVTPH2PS    16(AX), Y8
+	VMULPS       Y10, Y8, Y8
+	MOVL         $0x42000000, DX
+	VMOVD        DX, X2
+	VBROADCASTSS X2, Y2
+	VMULPS       Y8, Y2, Y9
+	VPMOVZXBD    136(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    72(AX), Y1
+	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 32(DI)
+	VPMOVZXBD    136(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    72(AX), Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 160(DI)
+	VPMOVZXBD    168(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    72(AX), Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 288(DI)
+	VPMOVZXBD    168(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    72(AX), Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 416(DI)
+	VPMOVZXBD    200(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    104(AX), Y1
+	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 544(DI)
+	VPMOVZXBD    200(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    104(AX), Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 672(DI)
+	VPMOVZXBD    232(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    104(AX), Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 800(DI)
+	VPMOVZXBD    232(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    104(AX), Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 928(DI)
+	VCVTPH2PS    32(AX), Y8
+	VMULPS       Y10, Y8, Y8
+	MOVL         $0x42000000, DX
+	VMOVD        DX, X2
+	VBROADCASTSS X2, Y2
+	VMULPS       Y8, Y2, Y9
+	VPMOVZXBD    144(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    80(AX), Y1
+	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 64(DI)
+	VPMOVZXBD    144(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    80(AX), Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 192(DI)
+	VPMOVZXBD    176(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    80(AX), Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 320(DI)
+	VPMOVZXBD    176(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    80(AX), Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 448(DI)
+	VPMOVZXBD    208(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    112(AX), Y1
+	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 576(DI)
+	VPMOVZXBD    208(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    112(AX), Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 704(DI)
+	VPMOVZXBD    240(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    112(AX), Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 832(DI)
+	VPMOVZXBD    240(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    112(AX), Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 960(DI)
+	VCVTPH2PS    48(AX), Y8
+	VMULPS       Y10, Y8, Y8
+	MOVL         $0x42000000, DX
+	VMOVD        DX, X2
+	VBROADCASTSS X2, Y2
+	VMULPS       Y8, Y2, Y9
+	VPMOVZXBD    152(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    88(AX), Y1
+	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 96(DI)
+	VPMOVZXBD    152(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    88(AX), Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 224(DI)
+	VPMOVZXBD    184(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    88(AX), Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 352(DI)
+	VPMOVZXBD    184(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    88(AX), Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 480(DI)
+	VPMOVZXBD    216(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    120(AX), Y1
+	VPSLLD       $0x04, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 608(DI)
+	VPMOVZXBD    216(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    120(AX), Y1
+	VPSLLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 736(DI)
+	VPMOVZXBD    248(AX), Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    120(AX), Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 864(DI)
+	VPMOVZXBD    248(AX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPAND        scale0fY<>+0(SB), Y0, Y0
+	VPMOVZXBD    120(AX), Y1
+	VPSRLD       $0x02, Y1, Y1
+	VPAND        scale30Y<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMSUB132PS  Y8, Y9, Y0
+	VMOVUPS      Y0, 992(DI)
+	PREFETCHT1   4096(AX)
+	PREFETCHT1   4160(AX)
+	PREFETCHT1   4224(AX)
+	PREFETCHT1   4288(AX)
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	PREFETCHT1   128(R8)
+	PREFETCHT1   192(R8)
+	PREFETCHT1   256(R8)
+	PREFETCHT1   320(R8)
+	PREFETCHT1   384(R8)
+	PREFETCHT1   448(R8)
+	PREFETCHT1   512(R8)
+	PREFETCHT1   576(R8)
+	PREFETCHT1   640(R8)
+	PREFETCHT1   704(R8)
+	PREFETCHT1   768(R8)
+	PREFETCHT1   832(R8)
+	PREFETCHT1   896(R8)
+	PREFETCHT1   960(R8)
+	ADDQ         $0x00000400, R8
+	ADDQ         $0x00000400, DI
+	ADDQ         $0x00000100, AX
+	SUBQ         $0x01, CX
+	JNZ          loop
+	VZEROUPPER
+	RET

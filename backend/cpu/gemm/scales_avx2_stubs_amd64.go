@@ -38,3 +38,8 @@ func scaleK3Y(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 //
 //go:noescape
 func scaleK2Y(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
+
+// scaleXSY expands the scales of IQ4_XS, times mul.
+//
+//go:noescape
+func scaleXSY(dst *float32, src *byte, n int, ahead uintptr, mul float32)

@@ -1374,3 +1374,201 @@ loop:
 	JNZ         loop
 	VZEROUPPER
 	RET
+
+// func scaleXSZ(dst *float32, src *byte, n int, ahead uintptr, mul float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·scaleXSZ(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         ahead+24(FP), R8
+	VBROADCASTSS mul+32(FP), Z10
+
+loop:
+	VCVTPH2PS    (AX), Z8
+	VMULPS       Z10, Z8, Z8
+	MOVL         $0x42000000, DX
+	VMOVD        DX, X2
+	VBROADCASTSS X2, Z2
+	VMULPS       Z8, Z2, Z9
+	VPMOVZXBD    128(AX), Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    64(AX), Z1
+	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, (DI)
+	VPMOVZXBD    128(AX), Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    64(AX), Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 128(DI)
+	VPMOVZXBD    160(AX), Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    64(AX), Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 256(DI)
+	VPMOVZXBD    160(AX), Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    64(AX), Z1
+	VPSRLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 384(DI)
+	VPMOVZXBD    192(AX), Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    96(AX), Z1
+	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 512(DI)
+	VPMOVZXBD    192(AX), Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    96(AX), Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 640(DI)
+	VPMOVZXBD    224(AX), Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    96(AX), Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 768(DI)
+	VPMOVZXBD    224(AX), Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    96(AX), Z1
+	VPSRLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 896(DI)
+	VCVTPH2PS    32(AX), Z8
+	VMULPS       Z10, Z8, Z8
+	MOVL         $0x42000000, DX
+	VMOVD        DX, X2
+	VBROADCASTSS X2, Z2
+	VMULPS       Z8, Z2, Z9
+	VPMOVZXBD    144(AX), Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    80(AX), Z1
+	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 64(DI)
+	VPMOVZXBD    144(AX), Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    80(AX), Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 192(DI)
+	VPMOVZXBD    176(AX), Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    80(AX), Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 320(DI)
+	VPMOVZXBD    176(AX), Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    80(AX), Z1
+	VPSRLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 448(DI)
+	VPMOVZXBD    208(AX), Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    112(AX), Z1
+	VPSLLD       $0x04, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 576(DI)
+	VPMOVZXBD    208(AX), Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    112(AX), Z1
+	VPSLLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 704(DI)
+	VPMOVZXBD    240(AX), Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    112(AX), Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 832(DI)
+	VPMOVZXBD    240(AX), Z0
+	VPSRLD       $0x04, Z0, Z0
+	VPANDD       scale0fZ<>+0(SB), Z0, Z0
+	VPMOVZXBD    112(AX), Z1
+	VPSRLD       $0x02, Z1, Z1
+	VPANDD       scale30Z<>+0(SB), Z1, Z1
+	VPORD        Z1, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VFMSUB132PS  Z8, Z9, Z0
+	VMOVUPS      Z0, 960(DI)
+	PREFETCHT1   4096(AX)
+	PREFETCHT1   4160(AX)
+	PREFETCHT1   4224(AX)
+	PREFETCHT1   4288(AX)
+	PREFETCHT1   (R8)
+	PREFETCHT1   64(R8)
+	PREFETCHT1   128(R8)
+	PREFETCHT1   192(R8)
+	PREFETCHT1   256(R8)
+	PREFETCHT1   320(R8)
+	PREFETCHT1   384(R8)
+	PREFETCHT1   448(R8)
+	PREFETCHT1   512(R8)
+	PREFETCHT1   576(R8)
+	PREFETCHT1   640(R8)
+	PREFETCHT1   704(R8)
+	PREFETCHT1   768(R8)
+	PREFETCHT1   832(R8)
+	PREFETCHT1   896(R8)
+	PREFETCHT1   960(R8)
+	ADDQ         $0x00000400, R8
+	ADDQ         $0x00000400, DI
+	ADDQ         $0x00000100, AX
+	SUBQ         $0x01, CX
+	JNZ          loop
+	VZEROUPPER
+	RET

@@ -2283,3 +2283,255 @@ rows:
 	SUBS $1, R3, R3
 	BNE loop
 	RET
+
+// func scaleXSQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
+TEXT ·scaleXSQ(SB), NOSPLIT, $0-48
+	MOVD $constants<>(SB), R26
+	MOVD dst+0(FP), R0
+	MOVD src+16(FP), R2
+	MOVD n+24(FP), R3
+	FMOVS mul+40(FP), F6
+	WORD $0x4e0404c6 // dup v6.4s, v6.s[0]
+	WORD $0x3dc0035a // ldr q26, [x26]
+	WORD $0x3dc0075c // ldr q28, [x26, #16]
+
+loop:
+	WORD $0x3dc01f5b // ldr q27, [x26, #112]
+	MOVD R0, R4
+	MOVD R2, R6
+	ADD $64, R2, R7
+	MOVD $2, R8
+
+rows:
+	WORD $0xfd4000ce // ldr d14, [x6]
+	WORD $0x0e2179ce // fcvtl v14.4s, v14.4h
+	WORD $0x6e26ddce // fmul v14.4s, v14.4s, v6.4s
+	WORD $0xfd4004cf // ldr d15, [x6, #8]
+	WORD $0x0e2179ef // fcvtl v15.4s, v15.4h
+	WORD $0x6e26ddef // fmul v15.4s, v15.4s, v6.4s
+	WORD $0xfd4008d0 // ldr d16, [x6, #16]
+	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h
+	WORD $0x6e26de10 // fmul v16.4s, v16.4s, v6.4s
+	WORD $0xfd400cd1 // ldr d17, [x6, #24]
+	WORD $0x0e217a31 // fcvtl v17.4s, v17.4h
+	WORD $0x6e26de31 // fmul v17.4s, v17.4s, v6.4s
+	WORD $0x3dc010e8 // ldr q8, [x7, #64]
+	WORD $0x3dc00f5d // ldr q29, [x26, #48]
+	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
+	WORD $0x3dc000e4 // ldr q4, [x7]
+	WORD $0x4f0c5484 // shl v4.16b, v4.16b, #4
+	WORD $0x3dc0135d // ldr q29, [x26, #64]
+	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
+	WORD $0x4ea41d08 // orr v8.16b, v8.16b, v4.16b
+	WORD $0x2f08a50a // uxtl v10.8h, v8.8b
+	WORD $0x6f08a50b // uxtl2 v11.8h, v8.16b
+	WORD $0x4e5a3940 // zip1 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2edc01 // fmul v1.4s, v0.4s, v14.4s
+	WORD $0x3d800081 // str q1, [x4]
+	WORD $0x4e5a7940 // zip2 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2fdc01 // fmul v1.4s, v0.4s, v15.4s
+	WORD $0x3d800481 // str q1, [x4, #16]
+	WORD $0x4e5a3960 // zip1 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e30dc01 // fmul v1.4s, v0.4s, v16.4s
+	WORD $0x3d800881 // str q1, [x4, #32]
+	WORD $0x4e5a7960 // zip2 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e31dc01 // fmul v1.4s, v0.4s, v17.4s
+	WORD $0x3d800c81 // str q1, [x4, #48]
+	WORD $0x3dc010e8 // ldr q8, [x7, #64]
+	WORD $0x6f0c0508 // ushr v8.16b, v8.16b, #4
+	WORD $0x3dc00f5d // ldr q29, [x26, #48]
+	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
+	WORD $0x3dc000e4 // ldr q4, [x7]
+	WORD $0x4f0a5484 // shl v4.16b, v4.16b, #2
+	WORD $0x3dc0135d // ldr q29, [x26, #64]
+	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
+	WORD $0x4ea41d08 // orr v8.16b, v8.16b, v4.16b
+	WORD $0x2f08a50a // uxtl v10.8h, v8.8b
+	WORD $0x6f08a50b // uxtl2 v11.8h, v8.16b
+	WORD $0x4e5a3940 // zip1 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2edc01 // fmul v1.4s, v0.4s, v14.4s
+	WORD $0x3d802081 // str q1, [x4, #128]
+	WORD $0x4e5a7940 // zip2 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2fdc01 // fmul v1.4s, v0.4s, v15.4s
+	WORD $0x3d802481 // str q1, [x4, #144]
+	WORD $0x4e5a3960 // zip1 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e30dc01 // fmul v1.4s, v0.4s, v16.4s
+	WORD $0x3d802881 // str q1, [x4, #160]
+	WORD $0x4e5a7960 // zip2 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e31dc01 // fmul v1.4s, v0.4s, v17.4s
+	WORD $0x3d802c81 // str q1, [x4, #176]
+	WORD $0x3dc018e8 // ldr q8, [x7, #96]
+	WORD $0x3dc00f5d // ldr q29, [x26, #48]
+	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
+	WORD $0x3dc000e4 // ldr q4, [x7]
+	WORD $0x3dc0135d // ldr q29, [x26, #64]
+	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
+	WORD $0x4ea41d08 // orr v8.16b, v8.16b, v4.16b
+	WORD $0x2f08a50a // uxtl v10.8h, v8.8b
+	WORD $0x6f08a50b // uxtl2 v11.8h, v8.16b
+	WORD $0x4e5a3940 // zip1 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2edc01 // fmul v1.4s, v0.4s, v14.4s
+	WORD $0x3d804081 // str q1, [x4, #256]
+	WORD $0x4e5a7940 // zip2 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2fdc01 // fmul v1.4s, v0.4s, v15.4s
+	WORD $0x3d804481 // str q1, [x4, #272]
+	WORD $0x4e5a3960 // zip1 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e30dc01 // fmul v1.4s, v0.4s, v16.4s
+	WORD $0x3d804881 // str q1, [x4, #288]
+	WORD $0x4e5a7960 // zip2 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e31dc01 // fmul v1.4s, v0.4s, v17.4s
+	WORD $0x3d804c81 // str q1, [x4, #304]
+	WORD $0x3dc018e8 // ldr q8, [x7, #96]
+	WORD $0x6f0c0508 // ushr v8.16b, v8.16b, #4
+	WORD $0x3dc00f5d // ldr q29, [x26, #48]
+	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
+	WORD $0x3dc000e4 // ldr q4, [x7]
+	WORD $0x6f0e0484 // ushr v4.16b, v4.16b, #2
+	WORD $0x3dc0135d // ldr q29, [x26, #64]
+	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
+	WORD $0x4ea41d08 // orr v8.16b, v8.16b, v4.16b
+	WORD $0x2f08a50a // uxtl v10.8h, v8.8b
+	WORD $0x6f08a50b // uxtl2 v11.8h, v8.16b
+	WORD $0x4e5a3940 // zip1 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2edc01 // fmul v1.4s, v0.4s, v14.4s
+	WORD $0x3d806081 // str q1, [x4, #384]
+	WORD $0x4e5a7940 // zip2 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2fdc01 // fmul v1.4s, v0.4s, v15.4s
+	WORD $0x3d806481 // str q1, [x4, #400]
+	WORD $0x4e5a3960 // zip1 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e30dc01 // fmul v1.4s, v0.4s, v16.4s
+	WORD $0x3d806881 // str q1, [x4, #416]
+	WORD $0x4e5a7960 // zip2 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e31dc01 // fmul v1.4s, v0.4s, v17.4s
+	WORD $0x3d806c81 // str q1, [x4, #432]
+	WORD $0x3dc020e8 // ldr q8, [x7, #128]
+	WORD $0x3dc00f5d // ldr q29, [x26, #48]
+	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
+	WORD $0x3dc008e4 // ldr q4, [x7, #32]
+	WORD $0x4f0c5484 // shl v4.16b, v4.16b, #4
+	WORD $0x3dc0135d // ldr q29, [x26, #64]
+	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
+	WORD $0x4ea41d08 // orr v8.16b, v8.16b, v4.16b
+	WORD $0x2f08a50a // uxtl v10.8h, v8.8b
+	WORD $0x6f08a50b // uxtl2 v11.8h, v8.16b
+	WORD $0x4e5a3940 // zip1 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2edc01 // fmul v1.4s, v0.4s, v14.4s
+	WORD $0x3d808081 // str q1, [x4, #512]
+	WORD $0x4e5a7940 // zip2 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2fdc01 // fmul v1.4s, v0.4s, v15.4s
+	WORD $0x3d808481 // str q1, [x4, #528]
+	WORD $0x4e5a3960 // zip1 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e30dc01 // fmul v1.4s, v0.4s, v16.4s
+	WORD $0x3d808881 // str q1, [x4, #544]
+	WORD $0x4e5a7960 // zip2 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e31dc01 // fmul v1.4s, v0.4s, v17.4s
+	WORD $0x3d808c81 // str q1, [x4, #560]
+	WORD $0x3dc020e8 // ldr q8, [x7, #128]
+	WORD $0x6f0c0508 // ushr v8.16b, v8.16b, #4
+	WORD $0x3dc00f5d // ldr q29, [x26, #48]
+	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
+	WORD $0x3dc008e4 // ldr q4, [x7, #32]
+	WORD $0x4f0a5484 // shl v4.16b, v4.16b, #2
+	WORD $0x3dc0135d // ldr q29, [x26, #64]
+	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
+	WORD $0x4ea41d08 // orr v8.16b, v8.16b, v4.16b
+	WORD $0x2f08a50a // uxtl v10.8h, v8.8b
+	WORD $0x6f08a50b // uxtl2 v11.8h, v8.16b
+	WORD $0x4e5a3940 // zip1 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2edc01 // fmul v1.4s, v0.4s, v14.4s
+	WORD $0x3d80a081 // str q1, [x4, #640]
+	WORD $0x4e5a7940 // zip2 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2fdc01 // fmul v1.4s, v0.4s, v15.4s
+	WORD $0x3d80a481 // str q1, [x4, #656]
+	WORD $0x4e5a3960 // zip1 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e30dc01 // fmul v1.4s, v0.4s, v16.4s
+	WORD $0x3d80a881 // str q1, [x4, #672]
+	WORD $0x4e5a7960 // zip2 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e31dc01 // fmul v1.4s, v0.4s, v17.4s
+	WORD $0x3d80ac81 // str q1, [x4, #688]
+	WORD $0x3dc028e8 // ldr q8, [x7, #160]
+	WORD $0x3dc00f5d // ldr q29, [x26, #48]
+	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
+	WORD $0x3dc008e4 // ldr q4, [x7, #32]
+	WORD $0x3dc0135d // ldr q29, [x26, #64]
+	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
+	WORD $0x4ea41d08 // orr v8.16b, v8.16b, v4.16b
+	WORD $0x2f08a50a // uxtl v10.8h, v8.8b
+	WORD $0x6f08a50b // uxtl2 v11.8h, v8.16b
+	WORD $0x4e5a3940 // zip1 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2edc01 // fmul v1.4s, v0.4s, v14.4s
+	WORD $0x3d80c081 // str q1, [x4, #768]
+	WORD $0x4e5a7940 // zip2 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2fdc01 // fmul v1.4s, v0.4s, v15.4s
+	WORD $0x3d80c481 // str q1, [x4, #784]
+	WORD $0x4e5a3960 // zip1 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e30dc01 // fmul v1.4s, v0.4s, v16.4s
+	WORD $0x3d80c881 // str q1, [x4, #800]
+	WORD $0x4e5a7960 // zip2 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e31dc01 // fmul v1.4s, v0.4s, v17.4s
+	WORD $0x3d80cc81 // str q1, [x4, #816]
+	WORD $0x3dc028e8 // ldr q8, [x7, #160]
+	WORD $0x6f0c0508 // ushr v8.16b, v8.16b, #4
+	WORD $0x3dc00f5d // ldr q29, [x26, #48]
+	WORD $0x4e3d1d08 // and v8.16b, v8.16b, v29.16b
+	WORD $0x3dc008e4 // ldr q4, [x7, #32]
+	WORD $0x6f0e0484 // ushr v4.16b, v4.16b, #2
+	WORD $0x3dc0135d // ldr q29, [x26, #64]
+	WORD $0x4e3d1c84 // and v4.16b, v4.16b, v29.16b
+	WORD $0x4ea41d08 // orr v8.16b, v8.16b, v4.16b
+	WORD $0x2f08a50a // uxtl v10.8h, v8.8b
+	WORD $0x6f08a50b // uxtl2 v11.8h, v8.16b
+	WORD $0x4e5a3940 // zip1 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2edc01 // fmul v1.4s, v0.4s, v14.4s
+	WORD $0x3d80e081 // str q1, [x4, #896]
+	WORD $0x4e5a7940 // zip2 v0.8h, v10.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e2fdc01 // fmul v1.4s, v0.4s, v15.4s
+	WORD $0x3d80e481 // str q1, [x4, #912]
+	WORD $0x4e5a3960 // zip1 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e30dc01 // fmul v1.4s, v0.4s, v16.4s
+	WORD $0x3d80e881 // str q1, [x4, #928]
+	WORD $0x4e5a7960 // zip2 v0.8h, v11.8h, v26.8h
+	WORD $0x4ebbd400 // fsub v0.4s, v0.4s, v27.4s
+	WORD $0x6e31dc01 // fmul v1.4s, v0.4s, v17.4s
+	WORD $0x3d80ec81 // str q1, [x4, #944]
+	ADD $64, R4, R4
+	ADD $32, R6, R6
+	ADD $16, R7, R7
+	SUBS $1, R8, R8
+	BNE rows
+	ADD $1024, R0, R0
+	ADD $256, R2, R2
+	SUBS $1, R3, R3
+	BNE loop
+	RET

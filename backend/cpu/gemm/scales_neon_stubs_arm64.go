@@ -38,3 +38,8 @@ func scaleK3Q(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off floa
 //
 //go:noescape
 func scaleK2Q(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
+
+// scaleXSQ scaleXSQ expands the scales of IQ4_XS, times mul.
+//
+//go:noescape
+func scaleXSQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)

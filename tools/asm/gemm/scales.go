@@ -26,6 +26,7 @@ func scales(w emit.Width) func(*emit.Asm) {
 		s.k6()
 		s.k3()
 		s.k2()
+		s.xs()
 	}
 }
 

@@ -88,6 +88,28 @@ func (s *scaler) k3() {
 	s.finish(8, 16*128, 64+12*32)
 }
 
+// xs is IQ4_XS: d and six bytes that hold eight six-bit scales, less 32.
+func (s *scaler) xs() {
+	s.start("scaleXS", "expands the scales of IQ4_XS, times mul.", false, true)
+	for v := range s.vectors {
+		s.halves(0, v, s.Reg(scaleD))
+		s.VMULPS(s.Reg(scaleMul), s.Reg(scaleD), s.Reg(scaleD))
+		s.VMULPS(s.Reg(scaleD), s.thirtyTwo(), s.Reg(scaleMin)) // as in k3
+		for j := range 8 {
+			sc, high := s.Reg(0), s.Reg(1)
+			s.bytes(64+32*(2+j/2), v, sc)
+			s.bits(sc, j%2*4, 0, 4)
+			s.bytes(64+32*(j/4), v, high)
+			s.bits(high, j%4*2, 4, 2)
+			s.Or(high, sc, sc)
+			s.VCVTDQ2PS(sc, sc)
+			s.VFMSUB132PS(s.Reg(scaleD), s.Reg(scaleMin), sc)
+			s.VMOVUPS(sc, s.out(s.dst, j, v))
+		}
+	}
+	s.finish(8, 8*128, 64+6*32)
+}
+
 // thirtyTwo makes 32 in every float of working register 2.
 func (s *scaler) thirtyTwo() VecPhysical {
 	r := s.Reg(2)

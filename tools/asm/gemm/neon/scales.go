@@ -15,6 +15,7 @@ func scales(a *arm.Asm) {
 	s.k6()
 	s.k3()
 	s.k2()
+	s.xs()
 }
 
 type scaler struct {

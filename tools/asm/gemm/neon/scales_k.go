@@ -80,3 +80,22 @@ func (s *scaler) k2() {
 	})
 	s.finish(16*128, 128+16*32)
 }
+
+// xs is IQ4_XS: d and six bytes that hold eight six-bit scales, less 32.
+func (s *scaler) xs() {
+	s.function("scaleXS", "expands the scales of IQ4_XS, times mul.", false)
+	s.Load(s.Floats(1<<23+32), biasA)
+	s.sixteen(1, func() {
+		s.rowScales()
+		for j := range 8 {
+			const t = 4
+			s.bytes(2+j/2, codeA)
+			s.bits(codeA, codeA, j%2*4, 0, 4)
+			s.bytes(j/4, t)
+			s.bits(t, t, j%4*2, 4, 2)
+			s.Or(codeA, codeA, t)
+			s.subScale(j)
+		}
+	})
+	s.finish(8*128, 64+6*32)
+}
