@@ -2,7 +2,6 @@ package ridge
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -97,38 +96,43 @@ func unreserved(m backend.MemoryInfo, reserved int64) (free, total int64, err er
 	return free, total, nil
 }
 
-// setPages gives the cache its size: what the budget allows. It refuses a budget that does not hold one request.
+// setPages gives the caches their size: what the budget allows. It refuses a budget that does not hold one request.
 func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Graph, reserved int64) error {
-	var page, weights int64
-	for _, c := range g.Caches {
-		page += lim.PageBytes(c)
-	}
+	var weights int64
 	for _, w := range g.Weights {
 		weights += w.Bytes()
 	}
-	lim.Pages = lim.SeqPages * lim.Seqs
-	if page == 0 {
+	p := newPaging(g, lim)
+	lim.Pages = p.most()
+	if p.bytes(1, 1) == 0 {
 		return nil
 	}
-	if err := o.setSwapPages(lim, dev, page); err != nil {
+	if err := o.setSwapPages(lim, dev, p); err != nil {
 		return err
 	}
 	if err := roomFor(g, weights, dev, reserved); err != nil {
 		return err
 	}
+	times := prefixCache
 	budget, err := o.KV.bytes(dev, weights, reserved)
 	if err != nil || budget < 0 {
+		p.share(lim, times)
 		return err
 	}
-	pages := int(min(budget/page, math.MaxInt32/int64(lim.PageSize)))
+	pages := p.fitting(budget, times)
 	if pages < lim.SeqPages {
-		return fmt.Errorf("ridge: a request of the whole context, %d tokens, takes %d pages of %s of the cache, %s in all, and there are %s for it; %smake room, or keep it in int8",
-			lim.SeqPages*lim.PageSize, lim.SeqPages, size.Text(page), size.Text(int64(lim.SeqPages)*page), size.Text(budget), shorter(pages*lim.PageSize))
+		times = 1
+		pages = p.fitting(budget, times)
+	}
+	if pages < lim.SeqPages {
+		return fmt.Errorf("ridge: a request of the whole context, %d tokens, takes %d pages of the cache, %s in all, and there are %s for it; %smake room, or keep it in int8",
+			lim.SeqPages*lim.PageSize, lim.SeqPages, size.Text(p.bytes(lim.SeqPages, times)), size.Text(budget), shorter(pages*lim.PageSize))
 	}
 	if o.KV == (Budget{}) {
 		pages = min(pages, lim.Pages)
 	}
 	lim.Pages = pages
+	p.share(lim, times)
 	return nil
 }
 
@@ -185,18 +189,17 @@ func bytesIn(g *graph.Graph, f quant.Format) (n int64) {
 	return n
 }
 
-// setSwapPages gives the space for preempted requests its size: pages of so many bytes in host memory.
-func (o Options) setSwapPages(lim *backend.Limits, dev backend.Device, page int64) error {
+// setSwapPages gives the space for preempted requests its size, in pages of host memory.
+func (o Options) setSwapPages(lim *backend.Limits, dev backend.Device, p *paging) error {
 	if o.Swap == 0 {
 		return nil
 	}
 	if _, ok := dev.(backend.Swapper); !ok {
 		return fmt.Errorf("ridge: Swap (--swap-space) is %s and device %s cannot move its cache to host memory; leave it out", size.Text(o.Swap), dev.Info().Name)
 	}
-	pages := o.Swap / page
-	if pages < 1 {
-		return fmt.Errorf("ridge: Swap (--swap-space) is %s and a page of the cache takes %s; 0 (none) or at least a page is possible", size.Text(o.Swap), size.Text(page))
+	lim.SwapPages = p.fitting(o.Swap, 1)
+	if lim.SwapPages < 1 {
+		return fmt.Errorf("ridge: Swap (--swap-space) is %s and a page of the cache takes %s; 0 (none) or at least a page is possible", size.Text(o.Swap), size.Text(p.bytes(1, 1)))
 	}
-	lim.SwapPages = int(min(pages, math.MaxInt32/int64(lim.PageSize)))
 	return nil
 }

@@ -2,6 +2,7 @@ package ridge
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ func TestSetPages(t *testing.T) {
 		{"all requests", Budget{}, metered{free: gib}, 4 * 64, ""},
 		{"no meter", Budget{}, unmetered{}, 4 * 64, ""},
 		{"little is free", Budget{}, metered{free: 1*mib + 400*kib}, 90, ""},
-		{"too little is free", Budget{}, metered{free: 1*mib + 100*kib}, 0, "takes 64 pages of 4.0 KiB of the cache, 256.0 KiB in all, and there are 90.0 KiB for it; lower the context to 352 (--ctx), make room"},
+		{"too little is free", Budget{}, metered{free: 1*mib + 100*kib}, 0, "takes 64 pages of the cache, 256.0 KiB in all, and there are 90.0 KiB for it; lower the context to 352 (--ctx), make room"},
 		{"nothing is free for a request", Budget{}, metered{free: 1*mib + 2*kib}, 0, "there are 1.8 KiB for it; make room, or keep it in int8"},
 		{"the weights do not fit", Budget{}, metered{free: 900 * kib, total: 2 * mib}, 0, "weights take 1.0 MiB, and of the 2.0 MiB of device metered 900.0 KiB are free; as Q8_0 they would take 272.0 KiB: ridge convert --type Q8_0, or stop what else uses it"},
 		{"they would if the device were free", Budget{}, metered{free: 100 * kib, total: 2 * mib}, 0, "100.0 KiB are free; take a smaller model, or stop what else uses it"},
@@ -97,5 +98,43 @@ func TestSetPages(t *testing.T) {
 		if (Options{KV: b}).check() == nil {
 			t.Errorf("%+v was taken", b)
 		}
+	}
+}
+
+// TestWindowedPages: the budget is divided so that a group with a window has what steps can need, and as much again, and never more
+// pages than the group that keeps everything. Of a page, the one takes 1 KiB here and the other 3 KiB.
+func TestWindowedPages(t *testing.T) {
+	const kib = 1 << 10
+	full := &graph.Cache{K: axis(8), V: axis(8), Type: graph.F32, Group: 1}
+	window := &graph.Cache{K: axis(24), V: axis(24), Type: graph.F32, Window: 100}
+	both := []*graph.Cache{window, full}
+	// 4 sequences hold 8 pages of a window of 100 each and one more in a step, in which 256 tokens are 16 pages.
+	const need = 4*(8+1) + 16
+	for _, c := range []struct {
+		name    string
+		caches  []*graph.Cache
+		context int // pages
+		budget  int64
+		want    []backend.GroupLimits
+		pages   int
+	}{
+		{"no budget", both, 64, 0, []backend.GroupLimits{{Window: 100, Pages: 2 * need}, {Pages: 4 * 64}}, 4 * 64},
+		{"more than requests can fill", both, 64, 1000*kib + 2*need*3*kib, []backend.GroupLimits{{Window: 100, Pages: 2 * need}, {Pages: 1000}}, 1000},
+		{"a page of each", both, 64, 100 * 4 * kib, []backend.GroupLimits{{Window: 100, Pages: 100}, {Pages: 100}}, 100},
+		{"a context and no prefix cache", both, 64, 64*kib + need*3*kib, []backend.GroupLimits{{Window: 100, Pages: need}, {Pages: 64}}, 64},
+		{"a window as long as the context", both, 6, 0, nil, 24},
+		{"nothing but windows", []*graph.Cache{{K: axis(24), V: axis(24), Type: graph.F32, Window: 100}}, 64, 0, []backend.GroupLimits{{Window: 100, Pages: 2 * need}}, 2 * need},
+		{"nothing but windows, in little memory", []*graph.Cache{{K: axis(24), V: axis(24), Type: graph.F32, Window: 100}}, 64, 70 * 3 * kib, []backend.GroupLimits{{Window: 100, Pages: 70}}, 70},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lim := backend.Limits{Tokens: 256, Seqs: 4, PageSize: 16, SeqPages: c.context}
+			g := &graph.Graph{Caches: c.caches}
+			if err := (Options{KV: Budget{Bytes: c.budget}}).setPages(&lim, unmetered{}, g, 0); err != nil {
+				t.Fatal(err)
+			}
+			if lim.Pages != c.pages || !slices.Equal(lim.Groups, c.want) {
+				t.Errorf("%d pages, of the groups %+v; want %d and %+v", lim.Pages, lim.Groups, c.pages, c.want)
+			}
+		})
 	}
 }

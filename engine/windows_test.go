@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+)
+
+// keep says how many pages the cache groups of a windowed model have.
+type keep int
+
+const (
+	keepAll keep = iota // every group keeps all tokens, in one table
+	windows             // groups with a window have what steps can need and no page more
+	tightly             // and the main group has so few that requests are preempted
+	swapped             // or swapped out
+)
+
+// windowed is an engine on a windowed model of internal/check.
+func windowed(t *testing.T, name string, dev backend.Device, cache graph.Type, lim backend.Limits, how keep, o Options) *stepped {
+	t.Helper()
+	b, err := modeldir.Open("../internal/check/testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: cache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: dev.Info().Q8}); err != nil {
+		t.Fatal(err)
+	}
+	lim.Pages = lim.Seqs * lim.SeqPages
+	if how == tightly || how == swapped {
+		lim.Pages = lim.SeqPages + 4
+	}
+	if how == swapped {
+		lim.SwapPages = 2 * lim.SeqPages
+		o.Predictor = dear{}
+	}
+	if how != keepAll {
+		for _, c := range g.CacheGroups() {
+			need := c.StepPages(lim.Seqs, lim.SeqPages*lim.PageSize, lim.Tokens, lim.PageSize)
+			if len(g.CacheGroups()) == 1 { // the group is the main one
+				need = lim.Pages
+			}
+			lim.Groups = append(lim.Groups, backend.GroupLimits{Window: c.Window, Pages: min(need, lim.Pages), SwapPages: lim.SwapPages})
+		}
+	}
+	prog, err := compile.Compile(g, dev, b, lim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(prog.Close)
+	return newStepped(t, prog, o)
+}
+
+// words is n tokens, of which texts of the same topic have the first `same` in common.
+func words(topic, text, same, n int) []int32 {
+	tokens := make([]int32, n)
+	for i := range tokens {
+		tokens[i] = int32(3 + (topic*31+i*i*7+i)%90)
+		if i >= same {
+			tokens[i] = int32(3 + (topic*17+text*29+i*i*5)%90)
+		}
+	}
+	return tokens
+}
+
+// talk runs a conversation: requests with beginnings in common, one with three answers, then requests that go on from the answers
+// or part from the first prompts in their middle. It returns the answers.
+func talk(t *testing.T, e *stepped) (answers [][]int32) {
+	t.Helper()
+	ask := func(prompt []int32, seed int) Request {
+		answers = append(answers, nil)
+		i := len(answers) - 1
+		p := sample.Default()
+		p.Seed, p.Temperature = uint64(seed), float64(seed%2)
+		return Request{Prompt: prompt, Params: p, MaxTokens: 25, Done: func(f Final) {
+			if f.Err != nil {
+				t.Error(f.Err)
+			}
+		}, Emit: func(c sample.Choice) bool {
+			answers[i] = append(answers[i], c.Token)
+			return false
+		}}
+	}
+	run := func() {
+		for e.admit(); len(e.byID) > 0; e.admit() {
+			mustStepOrSwap(t, e)
+		}
+	}
+	submit := func(r Request, siblings ...Request) {
+		if err := e.Submit(context.Background(), r, siblings...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var prompts [][]int32
+	for i := range 5 {
+		prompts = append(prompts, words(i/2, i, 70, 30+25*i))
+		submit(ask(prompts[i], i))
+	}
+	several := words(7, 1, 60, 61)
+	submit(ask(several, 10), ask(several, 11), ask(several, 12))
+	run()
+	for i, prompt := range prompts {
+		longer := slices.Concat(prompt, answers[i][:24], words(9, i, 0, 12))
+		submit(ask(longer, 20+i))
+		submit(ask(slices.Concat(prompt[:len(prompt)*2/3], words(8, i, 0, 10)), 30+i))
+		if i%2 == 1 {
+			run()
+		}
+	}
+	run()
+	return answers
+}
+
+// mustStepOrSwap makes a step and holds the accounts of pages to what they promise.
+func mustStepOrSwap(t *testing.T, e *stepped) {
+	t.Helper()
+	if e.swap.host == nil {
+		mustStep(t, e)
+		return
+	}
+	if err := e.step(); err != nil {
+		t.Fatal(err)
+	}
+	checkSwap(t, e)
+}
+
+// TestWindows: a model whose layers have windows says the same whether all tokens of all layers are kept or only those in the
+// windows, whatever is shared, continued, preempted or swapped out meanwhile.
+func TestWindows(t *testing.T) {
+	lim := backend.Limits{Tokens: 40, Seqs: 4, Logits: 4, PageSize: 16, SeqPages: 16}
+	alone := lim
+	alone.Seqs, alone.Logits = 1, 3
+	names := []string{"gemma3-pattern", "gptoss-yarn", "mistral-window", "qwen2-windows", "gemma2"}
+	for _, name := range names {
+		for _, device := range []string{"cpu", "ref"} {
+			if testing.Short() && (device == "ref" || !strings.HasPrefix(name, "g")) {
+				continue
+			}
+			open := func() (backend.Device, graph.Type) {
+				if device == "ref" {
+					return ref.New(), graph.F32
+				}
+				d, err := cpu.New(cpu.Options{Threads: 2, Deterministic: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { d.Close() })
+				return d, graph.F16
+			}
+			dev, cache := open()
+			want := talk(t, windowed(t, name, dev, cache, alone, keepAll, Options{Index: "none"}))
+			indexes := []string{"radix", "hash", "none"}
+			if testing.Short() {
+				indexes = indexes[:1]
+			}
+			for _, index := range indexes {
+				for _, how := range []keep{windows, tightly, swapped} {
+					if how == swapped && device == "ref" {
+						continue // no swapper
+					}
+					t.Run(fmt.Sprintf("%s/%s/%s/%d", name, device, index, how), func(t *testing.T) {
+						dev, cache := open()
+						e := windowed(t, name, dev, cache, lim, how, Options{Index: index})
+						got := talk(t, e)
+						for i := range want {
+							if !slices.Equal(got[i], want[i]) {
+								t.Errorf("answer %d is %v, and with everything kept %v", i, got[i], want[i])
+							}
+						}
+						checkWindowStats(t, e, index, how)
+					})
+				}
+			}
+		}
+	}
+}
+
+// checkWindowStats holds a conversation to what it is to exercise.
+func checkWindowStats(t *testing.T, e *stepped, index string, how keep) {
+	t.Helper()
+	e.settle()
+	s := e.Stats()
+	switch {
+	case s.PagesUsed != 0 || e.pages.Available() != e.pages.Total():
+		t.Errorf("pages are in use after the last request: %v of %v available", e.pages.Available(), e.pages.Total())
+	case index != "none" && s.Found == 0:
+		t.Error("nothing was found in the cache")
+	case e.pages.Groups() == 1: // a few pages of a window's are enough for all
+	case how == tightly && s.Preemptions == 0, how == swapped && s.Swaps == 0:
+		t.Errorf("nothing was preempted: %+v", s)
+	}
+}
