@@ -25,7 +25,7 @@ func (p *OutputParser) harmonyHeader(end bool) bool {
 	case !found && len(p.buf) >= maxHead:
 		return p.turn(false, (*OutputParser).harmonyText)
 	case !found:
-		if end { // cut off in a header, which nobody wants to see
+		if end { // cut off in a header, which is not shown
 			p.buf = ""
 		}
 		return false

@@ -31,7 +31,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%+v %+v", b, b.Errors)
 	}
 	status, _, text := c.upload("batch", strings.Repeat("x", 10000))
-	if status != 507 || !strings.Contains(text, `"disk_full"`) || !strings.Contains(text, "nothing was kept") {
+	if status != 507 || !strings.Contains(text, `"disk_full"`) || !strings.Contains(text, "nothing was stored") {
 		t.Errorf("%d %s", status, text)
 	}
 	if text := c.get("/v1/files"); strings.Count(text, `"id"`) != 1 {

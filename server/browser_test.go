@@ -93,7 +93,7 @@ func (b *browser) stopAnswer(held *brake) {
 		b.t.Errorf("%v, %v", b.eval(`conversation[2]`), b.eval(`$("speed").textContent`))
 	}
 	b.until(`before.s.Running === 0 && before.s.Output > 60 && $("steps").querySelector("polyline").getAttribute("points").split(" ").length > 1`)
-	if text, _ := b.eval(`$("engine").innerText`).(string); !strings.Contains(text, "pages used") || !strings.Contains(text, "prefix found") {
+	if text, _ := b.eval(`$("engine").innerText`).(string); !strings.Contains(text, "pages in use") || !strings.Contains(text, "prefix cache hits") {
 		b.t.Errorf("the engine's view: %q", text)
 	}
 }

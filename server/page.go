@@ -14,7 +14,7 @@ import (
 //go:embed web
 var web embed.FS
 
-// page serves the web page. It holds no secrets: nobody needs a key for it, only for what it calls.
+// page serves the web page. It needs no key, only what it calls does.
 func page(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", "default-src 'self'; img-src data:; frame-ancestors 'none'")
 	name := strings.TrimPrefix(r.URL.Path, "/")

@@ -54,7 +54,7 @@ func TestPanic(t *testing.T) {
 		}
 		return r.StatusCode, string(data)
 	}
-	for path, want := range map[string]string{"/v1/messages/panic": `"type":"error"`, "/api/submitting": `{"error":"the server made a mistake`} {
+	for path, want := range map[string]string{"/v1/messages/panic": `"type":"error"`, "/api/submitting": `{"error":"internal error`} {
 		if status, text := get(path); status != 500 || !strings.Contains(text, want) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}

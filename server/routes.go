@@ -50,7 +50,7 @@ func (s *Server) own() map[string]http.HandlerFunc {
 // everywhere is the pattern of all that no other matches.
 const everywhere = "/"
 
-// nowhere answers what nobody else does: a path with another method, or one that is not here.
+// nowhere answers what no route matches: a path with another method, or an unknown path.
 func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
 	methods := s.methods(r)
 	what := r.Method + " " + r.URL.Path

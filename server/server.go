@@ -30,7 +30,7 @@ import (
 // Options are a server's settings. The zero value is a good choice on a loopback address.
 type Options struct {
 	Name    string       // of the model, as clients call it; "" is the model's own
-	Keys    []string     // one of which a client must show; none: everybody may come
+	Keys    []string     // one of which a client must show; none: no key is needed
 	Origins []string     // web pages that may call the server from a browser: their origins, or "*"
 	Version string       // what /version says
 	Log     *slog.Logger // nil: nothing is logged
@@ -141,7 +141,7 @@ func (s *Server) guarded(rw http.ResponseWriter, r *http.Request, h http.Handler
 	return false
 }
 
-// admitted answers those who may come.
+// admitted answers requests with a valid key.
 func (s *Server) admitted(w http.ResponseWriter, r *http.Request) {
 	if done := s.cors(w, r); done {
 		return

@@ -87,7 +87,7 @@ func TestSlowWriters(t *testing.T) {
 
 		c = p.dial()
 		io.WriteString(c, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"prompt\": ")
-		if after, said := hangsUp(t, c); after != time.Minute || !strings.Contains(said, "400 Bad Request") || !strings.Contains(said, "did not arrive whole") {
+		if after, said := hangsUp(t, c); after != time.Minute || !strings.Contains(said, "400 Bad Request") || !strings.Contains(said, "did not arrive completely") {
 			t.Errorf("half a body was given %v and %q", after, said)
 		}
 

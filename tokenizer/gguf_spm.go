@@ -140,7 +140,7 @@ func (g *ggufFile) unigramModel(unk int32, n *spmNormalizer) *unigram {
 	return m
 }
 
-// spmNormalizer is SentencePiece's own normaliser: the charsmap by longest match, and what becomes of spaces.
+// spmNormalizer is SentencePiece's own normaliser: the charsmap by longest match, and what is done with spaces.
 type spmNormalizer struct {
 	charsmap    *charsmap // or nil
 	userDefined tokenTrie // texts that stay as they are

@@ -40,7 +40,7 @@ func (w *ggufWriter) sentencePiece(m *bpe) {
 	w.ends()
 }
 
-// spaces writes what becomes of spaces, told by the normalizer or by a Metaspace pre-tokenizer.
+// spaces writes what is done with spaces, told by the normalizer or by a Metaspace pre-tokenizer.
 func (w *ggufWriter) spaces() {
 	norms, pres := w.t.spec.Normalizer.normalizerList(), w.t.spec.PreTokenizer.preTokenizerList()
 	escape := func(c *component) bool {

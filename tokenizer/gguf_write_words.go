@@ -22,7 +22,7 @@ func (w *ggufWriter) unigram(m *unigram) {
 	w.ends()
 }
 
-// extraSpaces writes the charsmap and what becomes of spaces. Two ways to spell SentencePiece's own clean-up are known.
+// extraSpaces writes the charsmap and what is done with spaces. Two ways to spell SentencePiece's own clean-up are known.
 func (w *ggufWriter) extraSpaces() {
 	norms, pres := w.t.spec.Normalizer.normalizerList(), w.t.spec.PreTokenizer.preTokenizerList()
 	var names []string

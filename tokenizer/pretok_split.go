@@ -119,7 +119,7 @@ func compilePattern(pattern string) (matcher, error) {
 	return compileRegexp(pattern)
 }
 
-// A behavior says what becomes of the matches of a splitter.
+// A behavior says what is done with the matches of a splitter.
 type behavior int
 
 const (

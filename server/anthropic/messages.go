@@ -200,7 +200,7 @@ func (s *API) newMessagesAnswer(w http.ResponseWriter, r *http.Request) (*messag
 		return nil, nil, err
 	}
 	if q.MaxTokens == nil {
-		return nil, nil, api.Invalid("max_tokens", "max_tokens is missing; it says how long the answer may be")
+		return nil, nil, api.Invalid("max_tokens", "max_tokens is missing; it is required")
 	}
 	c, err := q.chat()
 	if err != nil {

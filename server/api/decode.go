@@ -30,9 +30,9 @@ func Decode(w http.ResponseWriter, r *http.Request, v any) error {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return &Error{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error", Message: "the body is larger than 16 MiB, the most that is read"}
+		return &Error{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error", Message: "the body is larger than 16 MiB, the maximum"}
 	case err != nil:
-		return Invalid("", "the body did not arrive whole: %v", err)
+		return Invalid("", "the body did not arrive completely: %v", err)
 	case len(body) == 0:
 		return Invalid("", "the body is empty; it should be a JSON object")
 	case !utf8.Valid(body):

@@ -38,7 +38,7 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 }
 
 // InternalError is what clients are told of a panic.
-var InternalError = &Error{Status: http.StatusInternalServerError, Kind: "server_error", Code: "internal_error", Message: "the server made a mistake; its log says which"}
+var InternalError = &Error{Status: http.StatusInternalServerError, Kind: "server_error", Code: "internal_error", Message: "internal error; see the server's log"}
 
 // Invalid is an error of the client's in one field.
 func Invalid(param, format string, args ...any) *Error {
@@ -62,7 +62,7 @@ func describe(err error) *Error {
 	case errors.Is(err, chat.ErrNoTemplate):
 		return Invalid("messages", "%s", chat.ErrNoTemplate)
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Error{Status: http.StatusGatewayTimeout, Kind: "server_error", Code: "timeout", Message: "the time that x-request-timeout allows is over"}
+		return &Error{Status: http.StatusGatewayTimeout, Kind: "server_error", Code: "timeout", Message: "the time that x-request-timeout allows has passed"}
 	case errors.Is(err, ridge.ErrDraining), errors.Is(err, ridge.ErrClosed):
 		return &Error{Status: http.StatusServiceUnavailable, Retry: 5, Kind: "server_error", Code: "shutting_down", Message: err.Error()}
 	}

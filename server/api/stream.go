@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// WriteTime is how long a client may take to read an answer or an event of one; a slower one is let go.
+// WriteTime is how long a client may take to read an answer or an event of one; a slower one is disconnected.
 const WriteTime = 30 * time.Second
 
 // Stream writes server-sent events. The header goes out with the first, so that what is refused before it still gets

@@ -1,4 +1,4 @@
-// Package batch is OpenAI's API of files and batches, and what works the batches off.
+// Package batch is OpenAI's API of files and batches, and the runner of the batches.
 package batch
 
 import (
@@ -58,7 +58,7 @@ func (s *API) Close() {
 func (s *API) kept(e api.Endpoint) http.HandlerFunc {
 	return s.Handle(func(w http.ResponseWriter, r *http.Request) (any, error) {
 		if s.store == nil {
-			return nil, &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: "no_data_dir", Message: "this server keeps no files; start it with --data-dir DIR"}
+			return nil, &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: "no_data_dir", Message: "this server stores no files; start it with --data-dir DIR"}
 		}
 		body, err := e(w, r)
 		return body, storeError(err)

@@ -28,7 +28,7 @@ func storeError(err error) error {
 	case errors.As(err, &large):
 		return &api.Error{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error", Param: "file", Message: strings.TrimPrefix(err.Error(), "store: ")}
 	case store.IsFull(err):
-		return &api.Error{Status: http.StatusInsufficientStorage, Kind: "server_error", Code: "disk_full", Message: "there is no room on the server's disk for this; nothing was kept of it: " + strings.TrimPrefix(err.Error(), "store: ")}
+		return &api.Error{Status: http.StatusInsufficientStorage, Kind: "server_error", Code: "disk_full", Message: "the server's disk is full and nothing was stored: " + strings.TrimPrefix(err.Error(), "store: ")}
 	}
 	return err
 }
@@ -48,7 +48,7 @@ func (s *API) upload(w http.ResponseWriter, r *http.Request) (any, error) {
 			break
 		}
 		if err != nil {
-			return nil, api.Invalid("", "the form did not arrive whole: %v", err)
+			return nil, api.Invalid("", "the form did not arrive completely: %v", err)
 		}
 		if err := u.take(s.store, part); err != nil {
 			return nil, err
@@ -71,7 +71,7 @@ func (u *uploading) keep() (f store.File, err error) {
 	case u.purpose != "batch":
 		return f, api.Invalid("purpose", "purpose is %q; files are taken for purpose batch only", u.purpose)
 	case u.content == nil:
-		return f, api.Invalid("file", "there is no field file in the form")
+		return f, api.Invalid("file", "the form has no field named file")
 	}
 	content := u.content
 	u.content = nil
@@ -89,7 +89,7 @@ func (u *uploading) drop() {
 func (u *uploading) take(st *store.Store, part *multipart.Part) (err error) {
 	if part.FormName() == "file" {
 		if u.content != nil {
-			return api.Invalid("file", "there are two fields file in the form")
+			return api.Invalid("file", "the form has two fields named file")
 		}
 		u.name = cmp.Or(part.FileName(), "file")
 		u.content, err = st.Receive(part, maxFile)
@@ -97,7 +97,7 @@ func (u *uploading) take(st *store.Store, part *multipart.Part) (err error) {
 	}
 	value, err := io.ReadAll(io.LimitReader(part, 1<<10))
 	if err != nil {
-		return api.Invalid("", "the form did not arrive whole: %v", err)
+		return api.Invalid("", "the form did not arrive completely: %v", err)
 	}
 	switch part.FormName() {
 	case "purpose":
@@ -123,7 +123,7 @@ func unfinished(err error) error {
 	case errors.As(err, &large):
 		return &store.TooLargeError{Limit: maxFile}
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return api.Invalid("file", "the file did not arrive whole; nothing was kept of it")
+		return api.Invalid("file", "the file did not arrive completely; nothing was kept of it")
 	}
 	return err
 }

@@ -40,7 +40,7 @@ func (l *inputLine) fault(endpoint string) (code, message string) {
 	case l.URL != endpoint:
 		return "invalid_url", fmt.Sprintf("url is %q; it must be the batch's endpoint, %s", l.URL, endpoint)
 	case !bytes.HasPrefix(bytes.TrimSpace(l.Body), []byte("{")):
-		return "missing_body", "body is missing or no JSON object"
+		return "missing_body", "body is missing or not a JSON object"
 	}
 	return "", ""
 }
@@ -91,7 +91,7 @@ func checkInput(r io.Reader, endpoint string) (total int, faults []store.BatchEr
 	})
 	switch {
 	case errors.Is(err, bufio.ErrTooLong):
-		_ = add(total+1, "line_too_long", "a line is longer than 16 MiB, the most that is read")
+		_ = add(total+1, "line_too_long", "a line is longer than 16 MiB, the maximum")
 	case err != nil && !errors.Is(err, enough):
 		_ = add(0, "unreadable", err.Error())
 	case total == 0:
@@ -107,7 +107,7 @@ type finished struct {
 }
 
 // errLater says that a line was not taken now; it can be tried again.
-var errLater = errors.New("the engine takes no more at the moment")
+var errLater = errors.New("the engine's queue is full")
 
 // answerLine runs a line as if it had come by itself.
 func (s *API) answerLine(ctx context.Context, l *inputLine) (*finished, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/ridge-llm/ridge/server/store"
 )
 
-// runner works batches off, the oldest first, some lines of one at a time. They come behind everybody else: a line is
+// runner runs batches, the oldest first, some lines of one at a time. They have the lowest priority: a line is
 // begun only while no request waits, and half of the places of a step at most go to lines. What is finished is in the
 // batch's journal, so a runner takes up where another was killed.
 type runner struct {
@@ -65,7 +65,7 @@ func (r *runner) run() {
 		}
 		for b, ok := r.next(); ok && r.ctx.Err() == nil; b, ok = r.next() {
 			if err := r.advance(b); err != nil && r.ctx.Err() == nil {
-				r.api.Log.Error("a batch is stuck and will be tried again", "batch", b.ID, "error", err)
+				r.api.Log.Error("a batch failed and will be retried", "batch", b.ID, "error", err)
 				r.sleep(tryAgain)
 			}
 		}
@@ -154,7 +154,7 @@ func (r *runner) advance(b store.Batch) error {
 
 // validate reads the whole input; false when the batch is over before it has begun.
 func (r *runner) validate(b *store.Batch) (bool, error) {
-	faults := []store.BatchError{{Code: "no_input", Message: fmt.Sprintf("the input file %s is gone", b.Input)}}
+	faults := []store.BatchError{{Code: "no_input", Message: fmt.Sprintf("the input file %s does not exist any more", b.Input)}}
 	f, err := r.store.Open(b.Input)
 	if err == nil {
 		b.Counts.Total, faults = checkInput(f, b.Endpoint)
@@ -224,7 +224,7 @@ func feed(ctx context.Context, input *os.File, done map[string]bool, pending cha
 	return err
 }
 
-// answer runs a line once nobody waits; nil when the batch is given up.
+// answer runs a line once no request waits; nil when the batch is cancelled.
 func (r *runner) answer(ctx context.Context, l *inputLine) *finished {
 	for {
 		for r.api.Stats().Waiting > 0 && ctx.Err() == nil {
@@ -249,13 +249,13 @@ func (r *runner) write(b *store.Batch, journal *store.Journal, f *finished) {
 		err := journal.Append(f.kind, f.line)
 		b.Counts.Completed, b.Counts.Failed = journal.Lines(store.Output), journal.Lines(store.Error)
 		if b.Errors = nil; err != nil {
-			b.Errors = &store.Errors{Object: "list", Data: []store.BatchError{{Code: "disk_full", Message: fmt.Sprintf("what is finished cannot be written down, and will be when there is room: %v", err)}}}
+			b.Errors = &store.Errors{Object: "list", Data: []store.BatchError{{Code: "disk_full", Message: fmt.Sprintf("finished lines cannot be written until there is room on the disk: %v", err)}}}
 		}
 		r.show(*b)
 		if err == nil {
 			return
 		}
-		r.api.Log.Error("a finished line of a batch cannot be written down; it will be tried again", "batch", b.ID, "error", err)
+		r.api.Log.Error("a finished line of a batch cannot be written; it will be retried", "batch", b.ID, "error", err)
 		r.sleep(tryAgain)
 	}
 }

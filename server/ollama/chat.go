@@ -46,8 +46,8 @@ type request struct {
 // is: the model stays loaded, with the context that it was started with.
 func (q *request) Refuses() map[string]api.Refusal {
 	return map[string]api.Refusal{
-		"suffix":   {Harmless: `""`, Why: "text is continued, not filled in; write the model's own tokens for that into a raw prompt"},
-		"template": {Harmless: `""`, Why: "the template is chosen when the server starts (--chat-template); a raw prompt goes without"},
+		"suffix":   {Harmless: `""`, Why: "fill-in-the-middle is not supported; write the model's own tokens for it into a raw prompt"},
+		"template": {Harmless: `""`, Why: "the template is chosen when the server starts (--chat-template); a raw prompt does not use it"},
 		"context":  {Harmless: "[]", Why: "nothing is kept between requests; send the conversation to /api/chat"},
 		"images":   {Harmless: "[]", Why: "only text is read"},
 	}
@@ -141,7 +141,7 @@ func (q *request) think(c *openai.ChatRequest, style chat.Style) error {
 		return api.Invalid("think", `think is %.100s; true, false, "low", "medium", "high" and "max" are possible`, q.Think)
 	}
 	if on && !reasons(style) {
-		return api.Invalid("think", "the model does not think before it answers; leave think out")
+		return api.Invalid("think", "the model does not reason before it answers; leave think out")
 	}
 	c.TemplateArgs = openai.Thinking(on)
 	return nil

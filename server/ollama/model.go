@@ -25,7 +25,7 @@ func (s *API) ollamaDetails() (details, error) {
 	return details{Format: a.Format, Family: a.Architecture, Families: []string{a.Architecture}, Parameters: roughly(a.Parameters), Quantization: a.Type}, err
 }
 
-// roughly is a number of parameters as people say it: 7.3M.
+// roughly is a number of parameters in short: 7.3M.
 func roughly(n int64) string {
 	switch x := float64(n); {
 	case x >= 1e9:

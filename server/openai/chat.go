@@ -39,7 +39,7 @@ func (q *ChatRequest) CheckChat(s *serving.Service) error {
 		q.MaxTokens = q.MaxCompletionTokens
 	}
 	if len(q.Messages) == 0 {
-		return api.Invalid("messages", "messages is missing or empty; there must be one at least")
+		return api.Invalid("messages", "messages is missing or empty")
 	}
 	var err error
 	if q.guide, err = q.language(); err != nil {

@@ -23,10 +23,10 @@ func (q *ChatRequest) checkTemplate() error {
 		return nil
 	}
 	if q.AddGeneration != nil && *q.AddGeneration {
-		return api.Invalid("continue_final_message", "continue_final_message goes on in the last message and add_generation_prompt begins another; set one of them")
+		return api.Invalid("continue_final_message", "continue_final_message continues the last message and add_generation_prompt begins another; set one of them")
 	}
 	if last := q.Messages[len(q.Messages)-1].Role; last != "assistant" {
-		return api.Invalid("continue_final_message", "continue_final_message goes on in the last message, which is the %s's and must be the assistant's", last)
+		return api.Invalid("continue_final_message", "continue_final_message continues the last message, whose role is %s and must be assistant", last)
 	}
 	return nil
 }
@@ -66,5 +66,5 @@ func (q *ChatRequest) openEnd(prompt string, messages []chat.Message) (string, e
 			return prompt[:at+len(form)], nil
 		}
 	}
-	return "", api.Invalid("continue_final_message", "the model's chat template does not write the last message's text as it is, so there is nothing to go on with")
+	return "", api.Invalid("continue_final_message", "the model's chat template changes the last message's text, so the answer cannot continue it")
 }

@@ -9,7 +9,7 @@ import (
 // commonRefusals are those of chat answers and completions.
 var commonRefusals = map[string]api.Refusal{
 	"prompt_logprobs":               {Harmless: "false", Why: "log-probabilities are kept of the answer only"},
-	"service_tier":                  {Harmless: `"auto" "default"`, Why: "there is one tier; priority orders requests under --policy priority"},
+	"service_tier":                  {Harmless: `"auto" "default"`, Why: "there is only one tier; priority orders requests under --policy priority"},
 	"use_beam_search":               {Harmless: "false", Why: "answers are sampled; best_of on /v1/completions chooses among several"},
 	"length_penalty":                {Harmless: "1 1.0", Why: "it is for beam search"},
 	"early_stopping":                {Harmless: "false", Why: "it is for beam search"},
@@ -19,7 +19,7 @@ var commonRefusals = map[string]api.Refusal{
 	"spaces_between_special_tokens": {Harmless: "true", Why: "text is decoded as the tokenizer does it"},
 	"return_token_ids":              {Harmless: "false", Why: "logprobs name the tokens"},
 	"return_tokens_as_token_ids":    {Harmless: "false", Why: "logprobs name the tokens"},
-	"kv_transfer_params":            {Harmless: "", Why: "one process does all the work"},
+	"kv_transfer_params":            {Harmless: "", Why: "there is only one process"},
 	"prompt_embeds":                 {Harmless: "", Why: "prompts are text or token ids"},
 }
 
@@ -31,18 +31,18 @@ var chatRefusals = merged(commonRefusals, map[string]api.Refusal{
 	"functions":           {Harmless: "[]", Why: "use tools"},
 	"function_call":       {Harmless: `"auto" "none"`, Why: "use tool_choice"},
 	"web_search_options":  {Harmless: "", Why: "there is no web search here"},
-	"verbosity":           {Harmless: `"medium"`, Why: "say in the conversation how long answers should be"},
+	"verbosity":           {Harmless: `"medium"`, Why: "state the wanted length in the conversation"},
 	"store":               {Harmless: "false", Why: "answers are not kept"},
 	"echo":                {Harmless: "false", Why: "the conversation is not repeated in the answer"},
 	"chat_template":       {Harmless: "", Why: "the template is chosen when the server starts (--chat-template)"},
 	"mm_processor_kwargs": {Harmless: "", Why: "only text is read"},
 	"add_special_tokens":  {Harmless: "false", Why: "the chat template writes the special tokens"},
-	"skip_special_tokens": {Harmless: "true", Why: "special tokens are what tool calls and reasoning are told from; /v1/completions can show them"},
+	"skip_special_tokens": {Harmless: "true", Why: "tool calls and reasoning are parsed from special tokens; /v1/completions can show them"},
 })
 
 // completionRefusals are those of completions alone.
 var completionRefusals = merged(commonRefusals, map[string]api.Refusal{
-	"suffix":             {Harmless: `""`, Why: "text is continued, not filled in; models for that have tokens of their own to write into the prompt"},
+	"suffix":             {Harmless: `""`, Why: "fill-in-the-middle is not supported; write the model's own tokens for it into the prompt"},
 	"add_special_tokens": {Harmless: "true", Why: "give the prompt as token ids to choose yourself"},
 })
 

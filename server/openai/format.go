@@ -64,7 +64,7 @@ func (q *StructuredFields) language() (structured, error) {
 	case 1:
 		return all[0], nil
 	}
-	return structured{}, api.Invalid(all[1].field, "%s and %s are both given; an answer can be in one language only", all[0].field, all[1].field)
+	return structured{}, api.Invalid(all[1].field, "%s and %s are both given; only one of them can constrain an answer", all[0].field, all[1].field)
 }
 
 // responseFormat reads OpenAI's response_format; any text for {"type": "text"}.
@@ -137,13 +137,13 @@ func structuredOutputs(raw json.RawMessage) (none ridge.Language, err error) {
 		case slices.Contains([]string{"disable_any_whitespace", "disable_fallback", "disable_additional_properties"}, name):
 			// That is how it is done anyway.
 		case slices.Contains([]string{"json_object", "regex", "grammar", "choice"}, name):
-			return none, api.Invalid(field, "%s is %.100s, which is not what it can be", field, value)
+			return none, api.Invalid(field, "%s is %.100s, which has the wrong type", field, value)
 		default:
 			return none, api.Invalid(field, "%s is not supported; json, json_object, regex, grammar and choice are", field)
 		}
 	}
 	if len(languages) != 1 {
-		return none, api.Invalid("structured_outputs", "structured_outputs names %d languages; it should be one", len(languages))
+		return none, api.Invalid("structured_outputs", "structured_outputs has %d constraints; it should have one", len(languages))
 	}
 	return languages[0], nil
 }

@@ -46,10 +46,10 @@ var responsesRefusals = map[string]api.Refusal{
 	"store":                {Harmless: "false", Why: "nothing is kept between requests; set it to false and send the whole conversation as input"},
 	"previous_response_id": {Harmless: `""`, Why: "nothing is kept between requests; send the whole conversation as input"},
 	"conversation":         {Harmless: "", Why: "nothing is kept between requests; send the whole conversation as input"},
-	"background":           {Harmless: "false", Why: "an answer lives as long as its request; for work without a client there is /v1/batches"},
+	"background":           {Harmless: "false", Why: "an answer ends with its request; use /v1/batches for work without a client"},
 	"prompt":               {Harmless: "", Why: "no prompts are kept here; send instructions and input"},
 	"truncation":           {Harmless: `"disabled"`, Why: "conversations are never cut; shorten yours"},
-	"max_tool_calls":       {Harmless: "", Why: "tools are called by the client, who can count"},
+	"max_tool_calls":       {Harmless: "", Why: "the client calls the tools, and can stop"},
 	"service_tier":         {Harmless: `"auto" "default"`, Why: "there is one tier"},
 	"context_management":   {Harmless: "[]", Why: "conversations are never cut; shorten yours"},
 }
@@ -64,7 +64,7 @@ func (q *responsesRequest) chat() (*ChatRequest, error) {
 		}
 	}
 	if q.Text.Verbosity != "" && q.Text.Verbosity != "medium" {
-		return nil, api.Invalid("text.verbosity", "text.verbosity is %q; say in the instructions how long answers should be", q.Text.Verbosity)
+		return nil, api.Invalid("text.verbosity", "text.verbosity is %q; state the wanted length in the instructions", q.Text.Verbosity)
 	}
 	if q.MaxTokens != nil && *q.MaxTokens < 1 {
 		return nil, api.Invalid("max_output_tokens", "max_output_tokens is %d; it must be 1 or more", *q.MaxTokens)

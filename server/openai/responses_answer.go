@@ -243,7 +243,7 @@ func (a *responsesAnswer) grow(d Delta) error {
 }
 
 // takeLogprobs moves the log-probabilities of the tokens since the last delta to a message, and returns them. Those of other
-// items are nobody's.
+// items are dropped.
 func (x *outputItem) takeLogprobs(c *ChatState) []tokenLogprob {
 	fresh := append([]tokenLogprob{}, c.Logprobs...)
 	if c.Logprobs = nil; x.kind != "message" {

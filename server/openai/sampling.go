@@ -80,7 +80,7 @@ func (q *Sampling) Check(s *serving.Service) error {
 		return api.Invalid("max_tokens", "max_tokens is %d; it must be 1 or more", *q.MaxTokens)
 	}
 	if q.StreamOptions != nil && !q.Stream {
-		return api.Invalid("stream_options", "stream_options are for streams; set stream")
+		return api.Invalid("stream_options", "stream_options needs stream set to true")
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (q *Sampling) checkEnds(vocab int) error {
 // mayWait refuses min_tokens for an answer in a language, which says itself where it may end.
 func (q *Sampling) mayWait(c *ridge.Constraint) error {
 	if c != nil && q.MinTokens > 0 {
-		return api.Invalid("min_tokens", "min_tokens is %d, but the answer must be in a language, which says itself where it may end", q.MinTokens)
+		return api.Invalid("min_tokens", "min_tokens is %d, but the the answer is constrained to a format, which says itself where it may end", q.MinTokens)
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (o *ToolFields) add(i int, raw json.RawMessage) error {
 	case !toolName.MatchString(f.Name):
 		return api.Invalid(name, "%s is %.200q; it should be at most 128 letters, digits and characters of _-.:/", name, f.Name)
 	case slices.ContainsFunc(o.tools, func(other ridge.Tool) bool { return other.Name == f.Name }):
-		return api.Invalid(name, "%s is %q, as that of another tool is", name, f.Name)
+		return api.Invalid(name, "%s is %q, which is also the name of another tool", name, f.Name)
 	}
 	if !api.Present(f.Parameters) {
 		f.Parameters = nil
@@ -91,23 +91,23 @@ func (o *ToolFields) add(i int, raw json.RawMessage) error {
 	return nil
 }
 
-// notParameters says why something is no schema of arguments; "" if it may be one.
+// notParameters says why something is not a schema of arguments; "" if it may be one.
 func notParameters(raw json.RawMessage) string {
 	var schema map[string]json.RawMessage
 	if json.Unmarshal(raw, &schema) != nil {
-		return "it is no JSON object"
+		return "it is not a JSON object"
 	}
 	kind := ""
 	if json.Unmarshal(schema["type"], &kind) != nil && schema["type"] != nil || kind != "" && kind != "object" {
-		return fmt.Sprintf("its type is %.100s and not object", schema["type"])
+		return fmt.Sprintf("its type is %.100s instead of object", schema["type"])
 	}
 	var properties map[string]json.RawMessage
 	if schema["properties"] != nil && json.Unmarshal(schema["properties"], &properties) != nil {
-		return "its properties are no JSON object"
+		return "its properties are not a JSON object"
 	}
 	var required []string
 	if schema["required"] != nil && json.Unmarshal(schema["required"], &required) != nil {
-		return "what it requires is no list of names"
+		return "its required is not a list of names"
 	}
 	return ""
 }
@@ -176,7 +176,7 @@ func (o *ToolFields) only(field string, names ...string) error {
 	for _, name := range names {
 		i := slices.IndexFunc(o.tools, func(t ridge.Tool) bool { return t.Name == name })
 		if i < 0 {
-			return api.Invalid(field, "%s is %.200q, which is the name of no tool here", field, name)
+			return api.Invalid(field, "%s is %.200q, but no tool here has that name", field, name)
 		}
 		tools, places = append(tools, o.tools[i]), append(places, o.places[i])
 	}

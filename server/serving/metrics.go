@@ -73,22 +73,22 @@ var engineFigures = []struct {
 }{
 	{"vllm:num_requests_running", "Requests running.", false, func(s ridge.Stats) float64 { return float64(s.Running) }},
 	{"vllm:num_requests_waiting", "Requests waiting.", false, func(s ridge.Stats) float64 { return float64(s.Waiting) }},
-	{"vllm:kv_cache_usage_perc", "Part of the cache that running requests hold, 0 to 1.", false, func(s ridge.Stats) float64 { return float64(s.PagesUsed) / float64(s.Pages) }},
-	{"vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.", true, func(s ridge.Stats) float64 { return float64(s.Queried) }},
-	{"vllm:prefix_cache_hits_total", "Prompt tokens found in the cache.", true, func(s ridge.Stats) float64 { return float64(s.Found) }},
-	{"vllm:num_preemptions_total", "Requests that had to give up their pages.", true, func(s ridge.Stats) float64 { return float64(s.Preemptions) }},
+	{"vllm:kv_cache_usage_perc", "Fraction of the KV cache in use by running requests, 0 to 1.", false, func(s ridge.Stats) float64 { return float64(s.PagesUsed) / float64(s.Pages) }},
+	{"vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", true, func(s ridge.Stats) float64 { return float64(s.Queried) }},
+	{"vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", true, func(s ridge.Stats) float64 { return float64(s.Found) }},
+	{"vllm:num_preemptions_total", "Preempted requests.", true, func(s ridge.Stats) float64 { return float64(s.Preemptions) }},
 	{"vllm:num_requests_swapped", "Requests whose pages are in host memory.", false, func(s ridge.Stats) float64 { return float64(s.Swapped) }},
-	{"vllm:cpu_cache_usage_perc", "Part of the swap space that such requests hold, 0 to 1.", false, func(s ridge.Stats) float64 { return float64(s.HostUsed) / float64(max(s.HostPages, 1)) }},
-	{"ridge_preemptions_swapped_total", "Preemptions by moving pages to host memory.", true, func(s ridge.Stats) float64 { return float64(s.Swaps) }},
-	{"ridge_preemptions_recomputed_total", "Preemptions by computing again.", true, func(s ridge.Stats) float64 { return float64(s.Preemptions - s.Swaps) }},
+	{"vllm:cpu_cache_usage_perc", "Fraction of the swap space in use, 0 to 1.", false, func(s ridge.Stats) float64 { return float64(s.HostUsed) / float64(max(s.HostPages, 1)) }},
+	{"ridge_preemptions_swapped_total", "Preemptions by swapping pages to host memory.", true, func(s ridge.Stats) float64 { return float64(s.Swaps) }},
+	{"ridge_preemptions_recomputed_total", "Preemptions by recomputation.", true, func(s ridge.Stats) float64 { return float64(s.Preemptions - s.Swaps) }},
 	{"ridge_swapped_out_pages_total", "Pages moved to host memory.", true, func(s ridge.Stats) float64 { return float64(s.SwappedOut) }},
 	{"ridge_swapped_in_pages_total", "Pages moved back from host memory.", true, func(s ridge.Stats) float64 { return float64(s.SwappedIn) }},
 	{"ridge_steps_total", "Steps of the engine.", true, func(s ridge.Stats) float64 { return float64(s.Steps) }},
 	{"ridge_step_tokens_total", "Tokens that steps computed.", true, func(s ridge.Stats) float64 { return float64(s.Computed) }},
-	{"ridge_step_seconds", "Time of a step, averaged over those of late.", false, func(s ridge.Stats) float64 { return s.StepTime.Seconds() }},
-	{"ridge_device_busy_ratio", "Part of that time in which the device was at work, 0 to 1.", false, func(s ridge.Stats) float64 { return s.Busy() }},
+	{"ridge_step_seconds", "Mean time of recent steps.", false, func(s ridge.Stats) float64 { return s.StepTime.Seconds() }},
+	{"ridge_device_busy_ratio", "Fraction of the step time in which the device was busy, 0 to 1.", false, func(s ridge.Stats) float64 { return s.Busy() }},
 	{"ridge_backlog_tokens", "Tokens to compute before all waiting requests have a first token.", false, func(s ridge.Stats) float64 { return float64(s.Backlog) }},
-	{"ridge_idle_pages", "Pages kept only because their tokens may be asked for again.", false, func(s ridge.Stats) float64 { return float64(s.PagesIdle) }},
+	{"ridge_idle_pages", "Pages of the prefix cache that no request uses.", false, func(s ridge.Stats) float64 { return float64(s.PagesIdle) }},
 }
 
 // priceFigures say how good predictions of steps are.
@@ -96,10 +96,10 @@ var priceFigures = []struct {
 	name, help string
 	value      func(ridge.PriceStats) float64
 }{
-	{"ridge_price_error_ratio", "Error of predicted step times of late, |predicted - actual| / actual.", func(s ridge.PriceStats) float64 { return s.Error }},
+	{"ridge_price_error_ratio", "Mean error of recent predicted step times, |predicted - actual| / actual.", func(s ridge.PriceStats) float64 { return s.Error }},
 	{"ridge_price_predicted_seconds", "Predicted time of the last step.", func(s ridge.PriceStats) float64 { return s.Predicted }},
 	{"ridge_price_actual_seconds", "Time of the last step.", func(s ridge.PriceStats) float64 { return s.Actual }},
-	{"ridge_price_trusted", "1 while predictions are good enough to plan steps by, else 0.", func(s ridge.PriceStats) float64 {
+	{"ridge_price_trusted", "1 while predictions are accurate enough to schedule steps by, else 0.", func(s ridge.PriceStats) float64 {
 		if s.Trusted {
 			return 1
 		}

@@ -27,7 +27,7 @@ type File struct {
 type TooLargeError struct{ Limit int64 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("store: the file is larger than %d MiB, the most that is taken", e.Limit>>20)
+	return fmt.Sprintf("store: the file is larger than %d MiB, the maximum", e.Limit>>20)
 }
 
 func (s *Store) content(id string) string { return filepath.Join(s.dir, "files", id) }
@@ -139,7 +139,7 @@ func (s *Store) drop(id string) error {
 	return remove(s.content(id)+".json", s.content(id))
 }
 
-// removeExpired removes the files whose time is over; s.mu is held, or nobody else has the store yet.
+// removeExpired removes the files whose time is over; s.mu is held, or the store is not shared yet.
 func (s *Store) removeExpired(now time.Time) {
 	for id, f := range s.files {
 		if f.Expires > 0 && f.Expires <= now.Unix() {

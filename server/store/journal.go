@@ -115,7 +115,7 @@ func (j *Journal) Append(kind string, lines ...Line) error {
 		err = k.file.Sync()
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("store: writing down a finished request: %w", err), k.file.Truncate(k.size))
+		return errors.Join(fmt.Errorf("store: writing a finished request: %w", err), k.file.Truncate(k.size))
 	}
 	k.size += int64(len(text))
 	k.lines += len(lines)

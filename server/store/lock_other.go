@@ -4,7 +4,7 @@ package store
 
 import "os"
 
-// lockFile opens a file; where there is no flock, that nobody else uses the directory is the user's to see to.
+// lockFile opens a file; without flock, the user has to make sure that no other process uses the directory.
 func lockFile(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 }

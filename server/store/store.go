@@ -99,7 +99,7 @@ func load[T any](s *Store, folder string, into map[string]T) error {
 			}
 			var v T
 			if err := json.Unmarshal(data, &v); err != nil {
-				return fmt.Errorf("store: %s is damaged: %w; remove it to go on without it", path, err)
+				return fmt.Errorf("store: %s is damaged: %w; remove it to continue without it", path, err)
 			}
 			into[id] = v
 		}
@@ -189,7 +189,7 @@ func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
-// newID is an id that nobody guesses; later ones sort behind earlier ones.
+// newID is an id that cannot be guessed; later ones sort behind earlier ones.
 func newID(prefix string) string {
 	return fmt.Sprintf("%s%x%s", prefix, time.Now().UnixMicro(), strings.ToLower(rand.Text()))
 }

@@ -43,7 +43,7 @@ func (q *comparison) score(ctx context.Context, s *serving.Service, texts [][2]s
 	pairs := make([]ridge.Pair, len(texts))
 	for i, two := range texts {
 		if pairs[i], err = s.EncodePair(two[0], two[1], limit); errors.Is(err, tokenizer.ErrNoPairs) {
-			return nil, 0, api.Invalid("model", "the files of the model %q do not say how two texts are put together", s.Name)
+			return nil, 0, api.Invalid("model", "the files of the model %q do not say how a pair of texts is encoded", s.Name)
 		} else if err != nil {
 			return nil, 0, err
 		}

@@ -24,7 +24,7 @@ func (q *rerankRequest) Refuses() map[string]api.Refusal {
 	return map[string]api.Refusal{
 		"max_tokens_per_doc": {Harmless: "", Why: "documents are cut to the context, or with truncate_prompt_tokens to less"},
 		"max_chunks_per_doc": {Harmless: "", Why: "documents are cut to the context, not read in chunks"},
-		"rank_fields":        {Harmless: "[]", Why: "documents are texts; put the fields together"},
+		"rank_fields":        {Harmless: "[]", Why: "documents are texts; join the fields"},
 	}
 }
 
@@ -134,7 +134,7 @@ func (q *scoreRequest) answer(ctx context.Context, s *serving.Service, id string
 	case len(q.Second) == 0:
 		return nil, api.Invalid("text_2", "text_2 is missing or empty")
 	case len(q.First) != 1 && len(q.First) != len(q.Second):
-		return nil, api.Invalid("text_1", "text_1 has %d texts and text_2 %d; one against any number is possible, or as many", len(q.First), len(q.Second))
+		return nil, api.Invalid("text_1", "text_1 has %d texts and text_2 %d; one against any number, or equally many, are possible", len(q.First), len(q.Second))
 	}
 	texts := make([][2]string, len(q.Second))
 	for i, second := range q.Second {

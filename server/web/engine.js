@@ -1,6 +1,6 @@
 "use strict";
 
-// The view of the engine: where it stands, read once a second, and where it stood in the last minute.
+// The view of the engine: its stats, read once a second, and their curves over the last minute.
 
 const past = 60; // points of a curve, a second each
 const history = { step: [], rate: [] };
@@ -21,7 +21,7 @@ function curve(line, values, top) {
   line.setAttribute("points", points.join(" "));
 }
 
-// alone draws the only curve of a picture.
+// alone draws a single curve.
 function alone(svg, values) {
   curve(svg.querySelector("polyline"), values, Math.max(...values, 1e-9));
 }
@@ -36,7 +36,7 @@ function price(steps) {
   curve(dashed, predicted, top);
   curve(line, actual, top);
   const miss = steps.filter(s => s.predicted_ns > 0).map(s => Math.abs(s.predicted_ns - s.actual_ns) / s.actual_ns).sort((a, b) => a - b);
-  $("off").textContent = miss.length ? "predicted within " + Math.round(100 * miss[miss.length >> 1]) + " %" : "";
+  $("off").textContent = miss.length ? "median prediction error " + Math.round(100 * miss[miss.length >> 1]) + " %" : "";
 }
 
 function remember(list, value) {
@@ -44,7 +44,7 @@ function remember(list, value) {
   if (list.length > past) list.shift();
 }
 
-// display shows what the engine said at a time, in milliseconds.
+// display shows the stats s, read at the time now in milliseconds.
 function display(s, now) {
   const seconds = before ? (now - before.now) / 1000 : 1;
   const steps = before ? s.Steps - before.s.Steps : 0;
@@ -54,10 +54,10 @@ function display(s, now) {
   remember(history.rate, output);
   $("tiles").replaceChildren(
     tile("running", s.Running), tile("waiting", s.Waiting),
-    tile("prefix found", s.Queried ? Math.round(100 * s.Found / s.Queried) + " %" : "–"), tile("preempted", s.Preemptions));
+    tile("prefix cache hits", s.Queried ? Math.round(100 * s.Found / s.Queried) + " %" : "–"), tile("preempted", s.Preemptions));
   $("used").style.width = 100 * s.PagesUsed / s.Pages + "%";
   $("idle").style.width = 100 * s.PagesIdle / s.Pages + "%";
-  $("cache").textContent = `cache: ${s.PagesUsed} pages used, ${s.PagesIdle} kept, of ${s.Pages} (${s.PageSize} tokens each)`;
+  $("cache").textContent = `cache: ${s.PagesUsed} pages in use, ${s.PagesIdle} cached, of ${s.Pages} (${s.PageSize} tokens each)`;
   $("bar").setAttribute("aria-label", $("cache").textContent);
   $("step").textContent = (s.StepTime / 1e6).toFixed(1) + " ms";
   $("rate").textContent = output.toFixed(0) + " tokens/s";
@@ -67,14 +67,14 @@ function display(s, now) {
   $("state").textContent = "";
 }
 
-// read asks the server for something about the engine.
+// read fetches stats or steps.
 async function read(what) {
   const response = await fetch(what, { headers: headers() });
   if (!response.ok) throw new Error(response.status === 401 ? "needs the API key" : "answers " + response.status);
   return response.json();
 }
 
-// watch reads the stats for ever.
+// watch polls the stats.
 async function watch() {
   try {
     display(await read("stats"), performance.now());

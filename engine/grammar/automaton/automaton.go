@@ -35,7 +35,7 @@ type known struct {
 // dead is the index of the position where no text of the grammar goes on.
 const dead = 1
 
-// Compile makes the automaton of a grammar for a vocabulary. The error is a sentence for whoever wrote the grammar: no
+// Compile makes the automaton of a grammar for a vocabulary. The error says what is wrong with the grammar: no
 // text satisfies it, a rule begins with itself, or it needs too many states.
 func Compile(g *syntax.Grammar, v *Vocabulary) (*Automaton, error) { return compile(g, v, usual()) }
 

@@ -32,11 +32,11 @@ type cached struct {
 
 // NewCache makes a cache that keeps about so many bytes of automata, and one automaton whatever its size.
 func NewCache(v *Vocabulary, limit int) *Cache {
-	// Half of the processors at most compile: the rest is for the requests under way.
+	// At most half of the processors compile: the rest is for running requests.
 	return &Cache{vocab: v, limit: limit, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), index: map[[sha256.Size]byte]*list.Element{}}
 }
 
-// Get returns the automaton of a source, which read makes a grammar of. Those who ask for one source at the same time share one
+// Get returns the automaton of a source, which read makes a grammar of. Concurrent calls for one source share one
 // compilation. The source has to tell what read does: the text and all options. Errors are not kept.
 func (c *Cache) Get(source string, read func() (*syntax.Grammar, error)) (*Automaton, error) {
 	key := sha256.Sum256([]byte(source))

@@ -73,8 +73,8 @@ func (c *compiler) elements(parts []part, end string) (list []Element, err error
 	return list, nil
 }
 
-// isText reports whether a schema is, without a look at what it refers to, of texts and nothing else. Those who read calls
-// go by the same.
+// isText reports whether a schema is, without a look at what it refers to, of texts and nothing else. The parsers of calls
+// decide alike.
 func isText(v *jsonValue) bool {
 	if v == nil {
 		return false

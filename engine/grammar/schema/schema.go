@@ -20,7 +20,7 @@ type Options struct {
 	// Open is JSON Schema's own default: an object whose schema does not speak of additionalProperties may have others
 	// than those declared. Without it, as in OpenAI's strict mode, it may not, unless it has no properties at all.
 	Open bool
-	// Object leaves out what is no object, as arguments of tools must be one.
+	// Object leaves out what is not an object, as arguments of tools must be one.
 	Object bool
 }
 
