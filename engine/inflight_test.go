@@ -86,15 +86,23 @@ func varied(seed uint64, to *[]sample.Choice, end *Final) Request {
 	return q
 }
 
-// TestRunAhead: on a device that samples, which is given steps before those in flight are collected, every request gets the answer
+// TestRunAhead: on a device that samples, which is given steps before those in flight are collected, every request, with a grammar or without, gets the answer
 // that the host's sampler gives it alone, whichever come and go, be there pages for all or not.
 func TestRunAhead(t *testing.T) {
 	const requests = 24
 	var want [requests][]sample.Choice
 	var ends [requests]Final
+	ask := func(i int, to *[]sample.Choice, end *Final) Request {
+		r := varied(uint64(i), to, end)
+		if i%4 == 3 {
+			c := constrainedRequest(t, uint64(i), 20)
+			r.Params, r.Ends, r.Grammar = c.Params, c.Ends, c.Grammar
+		}
+		return r
+	}
 	alone := onRef(t, false, backend.Limits{Tokens: 64, Seqs: 1, Logits: 1, PageSize: 4, SeqPages: 16, Pages: 16}, Options{Index: "none"})
 	for i := range want {
-		if err := alone.Submit(context.Background(), varied(uint64(i), &want[i], &ends[i])); err != nil {
+		if err := alone.Submit(context.Background(), ask(i, &want[i], &ends[i])); err != nil {
 			t.Fatal(err)
 		}
 		for alone.admit(); len(alone.byID) > 0; alone.admit() {
@@ -112,7 +120,7 @@ func TestRunAhead(t *testing.T) {
 			var final [requests]Final
 			ahead, random := 0, rand.New(rand.NewPCG(uint64(round), 1))
 			for i := range got {
-				if err := e.Submit(context.Background(), varied(uint64(i), &got[i], &final[i])); err != nil {
+				if err := e.Submit(context.Background(), ask(i, &got[i], &final[i])); err != nil {
 					t.Fatal(err)
 				}
 				for e.admit(); random.IntN(3) > 0 && len(e.byID) > 0; e.admit() {

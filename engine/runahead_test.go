@@ -4,10 +4,14 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/engine/grammar"
 	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 // letters is a grammar's matcher over a vocabulary in which token 3+i is the character '!'+i, as many as the test model has, and
@@ -145,5 +149,44 @@ func TestConstrainedAlone(t *testing.T) {
 	onDevice, got := count(true)
 	if onDevice != onHost || !slices.Equal(got[0].tokens, want[0].tokens) || !slices.Equal(got[1].tokens, want[1].tokens) {
 		t.Errorf("%d steps for %v and %v; where the host samples %d for %v and %v", onDevice, got[0].tokens, got[1].tokens, onHost, want[0].tokens, want[1].tokens)
+	}
+}
+
+// idleSampler is a device that computes nothing and samples token 5.
+type idleSampler struct{ idle }
+
+func (idleSampler) Sample(*graph.Value, backend.Buffer, []sampling.Sample) error { return nil }
+
+func (idleSampler) SampleResults(dst []sampling.Result) (time.Duration, error) {
+	for i := range dst {
+		dst[i] = sampling.Result{Token: 5, Top: dst[i].Top[:0]}
+	}
+	return time.Microsecond, nil
+}
+
+// TestRunAheadAllocatesNothing: a step that is launched ahead allocates nothing, whether a penalty depends on the token in flight or not.
+func TestRunAheadAllocatesNothing(t *testing.T) {
+	lim := backend.Limits{Tokens: 64, Seqs: 8, Logits: 8, PageSize: 16, SeqPages: 32, Pages: 256}
+	e := on(t, idleSampler{idle{ref.New()}}, lim, Options{})
+	for i := range 8 {
+		r := greedy([]int32{int32(10 + i), 20, 30}, 400)
+		r.Params.FrequencyPenalty = float64(i%2) / 2
+		if err := e.Submit(context.Background(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.admit()
+	for range 20 {
+		mustStep(t, e)
+	}
+	got := testing.AllocsPerRun(100, func() {
+		e.admit()
+		if err := e.step(); err != nil || e.current == nil {
+			t.Fatal("a step was not launched ahead", err)
+		}
+		e.settle()
+	})
+	if got != 0 || len(e.byID) != 8 {
+		t.Errorf("a step of %d requests allocates %v times", len(e.byID), got)
 	}
 }

@@ -258,10 +258,21 @@ func (e *Engine) settleOutput(o *output) {
 	if !o.settle() {
 		e.changed = true // the schedule knows nothing of the tokens that came
 	}
+	if o.emitted == 0 && o.reason == "" && o.err == nil {
+		e.computeAgain(r)
+	}
 	e.retarget(r)
 	if o.reason != "" || o.err != nil {
 		e.end(r, o.reason, o.err)
 	}
+}
+
+// computeAgain takes back the last token of a request that got none from it, and what a step in flight computes after it.
+func (e *Engine) computeAgain(r *request) {
+	if !e.pages.Truncate(&r.seq, len(r.tokens)-1) {
+		e.pages.Free(&r.seq) // pages before a window are gone
+	}
+	r.sched.Computed = r.seq.Len()
 }
 
 // account notes what the step took.
