@@ -12,22 +12,22 @@ import (
 // copies of GPUs ask for. The arena ends at a multiple of it as well: what lies behind a value up to there may be read.
 const align = 256
 
-// slack is for how many operations longer than its live range a place is not given to another value: launches near one another then
-// touch the same memory only where one needs what the other made, and a device may run them side by side.
-const slack = 5
+// livenessSlack is for how many operations after a value's last use its memory is not reused: launches near one another then
+// access the same memory only where one reads what the other wrote, and a device may run them concurrently.
+const livenessSlack = 5
 
-// span is a place in the arena, in bytes.
+// span is a range of the arena, in bytes.
 type span struct{ off, size int64 }
 
-// layout says where everything lies in the arena.
+// layout is the offsets of everything in the arena.
 type layout struct {
 	values  map[*graph.Value]span
 	scratch []span // of each node
 	size    int64
 }
 
-// arrange gives every matrix a place for as long as it is needed, first fit in the order in which they are made; two
-// values that live at the same time never overlap, nor do what a node reads, what it makes and its scratch: a kernel may write
+// arrange assigns every value a span of the arena for its live range, first fit in the order of the nodes that write them; two
+// values that are live at the same time never overlap, nor do a node's inputs, outputs and scratch: a kernel may write
 // results before it has read all inputs.
 func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 	first, ends := positions(g)
@@ -37,8 +37,8 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 			last[v] = ends[i]
 		}
 	}
-	last[g.Output] = math.MaxInt - slack
-	last[g.Hidden] = math.MaxInt - slack
+	last[g.Output] = math.MaxInt - livenessSlack
+	last[g.Hidden] = math.MaxInt - livenessSlack
 	l := layout{values: map[*graph.Value]span{}, scratch: make([]span, len(g.Nodes))}
 	var live []liveRange
 	for i, n := range g.Nodes {
@@ -55,13 +55,13 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 			}
 			size := int64(lim.Rows(v.Rows)) * v.RowBytes()
 			s := fit(live, size)
-			live = append(live, liveRange{s, max(last[v], ends[i]) + slack})
+			live = append(live, liveRange{s, max(last[v], ends[i]) + livenessSlack})
 			l.values[v] = s
 			l.size = max(l.size, s.off+s.size)
 		}
 		if scratch[i] > 0 {
 			l.scratch[i] = fit(live, scratch[i])
-			live = append(live, liveRange{l.scratch[i], ends[i] + slack})
+			live = append(live, liveRange{l.scratch[i], ends[i] + livenessSlack})
 			l.size = max(l.size, l.scratch[i].off+l.scratch[i].size)
 		}
 	}
@@ -82,7 +82,7 @@ func positions(g *graph.Graph) (first, last []int) {
 
 func aligned(n int64) int64 { return (n + align - 1) / align * align }
 
-// liveRange is a span that is taken up to and including operation until.
+// liveRange is a span that is in use up to and including operation until.
 type liveRange struct {
 	span
 	until int

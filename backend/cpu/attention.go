@@ -8,8 +8,8 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// tileRows is how many query heads of tokens read a key head's tile together, at most: as many as hide the tile's
-// conversion, and few enough for the second-level cache.
+// tileRows is the most rows of Q (query heads of tokens) that read a key head's key tile together: as many as hide the tile's
+// conversion to float32, and few enough for the L2 cache.
 const tileRows = 96
 
 // workerTasks is how many tasks a worker should have in a step in which sequences are split.
@@ -28,26 +28,26 @@ type attention struct {
 	share         int // of them per key head
 	split         *splitKV
 	tiles         []*attn.Tile  // each worker's
-	partials      []float32     // [record][query head][partialFloats]
+	partials      []float32     // [partial][query head][partialFloats]
 	partialFloats int           // floats of a partial
 	taken         atomic.Uint64 // step << 32 | tasks taken in it
 }
 
-// tileFloats is a worker's memory, in whole cache lines.
+// tileFloats is the size of a worker's tile, in whole cache lines.
 func (d *Device) tileFloats(n *graph.Node) int {
 	c := n.In[1].Cache
 	share := n.In[0].Axis.Count / c.K.Count
 	return (attn.TileFloats(d.tier, max(tileRows, share), c.K.Size, c.V.Size) + 15) / 16 * 16
 }
 
-// attentionScratch is, of each worker, its tile and its part of the memory for partial results.
+// attentionScratch is the size, for each worker, of its tile and its part of the memory for partial results.
 func (d *Device) attentionScratch(n *graph.Node, lim backend.Limits) int64 {
 	workers := d.pool.N()
 	partials := partialRows(n, lim) * n.In[0].Axis.Count * attn.PartialFloats(n.In[1].Cache.V.Size)
 	return 4 * int64(d.tileFloats(n)+(partials+workers-1)/workers)
 }
 
-// partialRows is how many partial results of a token (in one segment, with all heads) there is room for: what all
+// partialRows is how many partial results of a token (in one segment, with all heads) there is memory for: what all
 // sequences need to decode at full length, but at most 32 MiB, and at least what one needs.
 func partialRows(n *graph.Node, lim backend.Limits) int {
 	longest := (lim.SeqPages*lim.PageSize + attn.Segment - 1) / attn.Segment
@@ -82,7 +82,7 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	return t.run, nil
 }
 
-// run takes tasks until none are left, and combines what was split. The order in which workers come changes no result.
+// run takes tasks until none are left, and combines partial results (split-KV). No result depends on which worker takes which task.
 func (t *attention) run(w *worker, b *backend.Batch) {
 	tasks, combines := t.split.of(b, t.dev.steps)
 	tile, kvHeads := t.tiles[w.id], t.head.Cache.Heads
@@ -107,7 +107,7 @@ func (t *attention) run(w *worker, b *backend.Batch) {
 	}
 }
 
-// claim is the number of the next task of this step; the first claim of a step starts from 0.
+// nextTask is the number of the next task of this step; the first call of a step starts from 0.
 func (t *attention) nextTask() int {
 	step := uint64(t.dev.steps) << 32
 	for {
@@ -146,9 +146,9 @@ func (t *attention) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) 
 			continue
 		}
 		for i, r := range k.rows {
-			record := int(t.split.partial[r]) + s - t.split.firstSegment(int(r))
+			partial := int(t.split.partial[r]) + s - t.split.firstSegment(int(r))
 			for j := range t.share {
-				tile.Partial(i*t.share+j, t.partials[(record*t.heads+first+j)*t.partialFloats:][:t.partialFloats])
+				tile.Partial(i*t.share+j, t.partials[(partial*t.heads+first+j)*t.partialFloats:][:t.partialFloats])
 			}
 		}
 	}
@@ -162,10 +162,10 @@ func (t *attention) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) 
 	}
 }
 
-// write writes the result of a lane, which is of some query head.
-func (t *attention) write(tile *attn.Tile, lane, head int, out []float32) {
+// write writes the result of a tile's row, which is of some query head.
+func (t *attention) write(tile *attn.Tile, row, head int, out []float32) {
 	if t.sinks != nil {
-		tile.Sink(lane, t.sinks[head])
+		tile.Sink(row, t.sinks[head])
 	}
-	tile.Out(lane, out)
+	tile.Out(row, out)
 }

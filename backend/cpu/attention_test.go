@@ -52,7 +52,7 @@ func batchOf(tokens, pages [][]int32, seqPages int, parts ...part) *backend.Batc
 	return b
 }
 
-// TestAttentionExact: the bits of a token's attention do not depend on how the prompt was cut, on what else is in the
+// TestAttentionExact: the bits of a token's attention do not depend on how the prompt was chunked, on what else is in the
 // batch, on whether pages are shared with others, or on the number of threads; under every tier.
 func TestAttentionExact(t *testing.T) {
 	const length, common, seqPages = 580, 528, 37
@@ -79,7 +79,7 @@ func TestAttentionExact(t *testing.T) {
 			batchOf(tokens, own, seqPages, part{1, 0, 1}), batchOf(tokens, own, seqPages, part{1, 1, 300}),
 			batchOf(tokens, own, seqPages, part{1, 300, 305}), batchOf(tokens, own, seqPages, part{1, 305, length + 1}),
 		},
-		"neighbours": {
+		"batched": {
 			batchOf(tokens, own, seqPages, part{0, 0, 500}, part{1, 0, length}, part{2, 0, 3}),
 			batchOf(tokens, own, seqPages, part{0, 500, 502}, last, part{2, 3, 4}),
 		},

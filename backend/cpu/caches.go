@@ -13,8 +13,8 @@ import (
 // cacheSpan is for how long each cache is read.
 const cacheSpan = 20 * time.Millisecond
 
-// Caches implements backend.LevelMeasurer: the second level, of which every thread has its own, and the third, which
-// they share. A cache that the processor does not tell the size of is left out.
+// Caches implements backend.LevelMeasurer: L2, of which every thread has its own, and L3, which
+// they share. A cache of unknown size is left out.
 func (d *Device) Caches() ([]backend.Level, error) {
 	n := d.pool.N()
 	c := cpuid.CPU.Cache
@@ -28,7 +28,7 @@ func (d *Device) Caches() ([]backend.Level, error) {
 			return nil, err
 		}
 		if l.Name == "L3" {
-			if l.Bytes, err = d.held(l); err != nil {
+			if l.Bytes, err = d.effectiveBytes(l); err != nil {
 				return nil, err
 			}
 		}
@@ -37,9 +37,9 @@ func (d *Device) Caches() ([]backend.Level, error) {
 	return all, nil
 }
 
-// held is how much a cache holds for this process: others may use it too, most of all where the machine is a virtual one.
-// When it holds all of itself, three quarters of it are read as fast as a half.
-func (d *Device) held(l backend.Level) (int64, error) {
+// effectiveBytes is how much a cache holds for this process: others may use it too, above all on a virtual machine.
+// If all of it is available, three quarters of it are read as fast as a half.
+func (d *Device) effectiveBytes(l backend.Level) (int64, error) {
 	if l.Bytes > peakBytes/2 {
 		return l.Bytes, nil
 	}
@@ -58,7 +58,7 @@ func (d *Device) held(l backend.Level) (int64, error) {
 	return int64(float64(l.Bytes) * 0.75 / (0.75 + missing/2)), nil
 }
 
-// readRate is how many bytes a second all threads read, again and again, of so many that they share out.
+// readRate is the bytes a second that all threads read, repeatedly, of so many that are divided among them.
 func (d *Device) readRate(bytes int64) (float64, error) {
 	m, err := newMemory(bytes, 0)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *Device) readRate(bytes int64) (float64, error) {
 	rates := make([]float64, n)
 	d.pool.run(func(w *worker) {
 		part := m.bytes[w.id*each : (w.id+1)*each]
-		for i := range part { // pages that were never written are all the same page of zeroes
+		for i := range part { // pages never written are all mapped to the zero page
 			part[i] = byte(i)
 		}
 		w.sync()

@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// cut says how a kernel's outputs are divided among the workers.
+// partition is how a kernel's outputs are divided among the workers.
 type partition uint8
 
 const (
@@ -21,10 +21,10 @@ type access struct {
 	at        backend.Buffer
 	shape     graph.Value // what the buffer holds; the zero value for caches and scratch
 	write     bool
-	partition partition // which part of it is a worker's
+	partition partition // which part of it a worker accesses
 }
 
-// accessesOf lists what a node accesses whose outputs are cut so. A product reads all of its input for any column.
+// accessesOf lists what a node reads and writes, with its outputs partitioned so. A matmul reads all of its input for any column.
 func accessesOf(n *graph.Node, a backend.Args, outputs partition) []access {
 	inputs := outputs
 	if _, ok := n.Op.(graph.Linear); ok {
@@ -48,10 +48,9 @@ func accessesOf(n *graph.Node, a backend.Args, outputs partition) []access {
 	return all
 }
 
-// barriersBefore says before which launches all workers must have finished those before. Launches that touch nothing in
-// common run on without (the products of one input: query, key and value; gate and up), and so do those where every
-// worker goes on with what it made itself (a norm and the rounding of its rows; the columns of gate and up, their
-// product and its rounding).
+// barriersBefore says before which launches there must be a barrier. None is needed between launches that access nothing in
+// common (the matmuls of one input: query, key and value; gate and up), nor where every worker continues with its own part of
+// a value (a norm and the quantization of its rows; the columns of gate and up, their product and its quantization).
 func barriersBefore(launches []backend.Launch) []bool {
 	wait := make([]bool, len(launches))
 	first := 0 // since the last barrier

@@ -1,4 +1,4 @@
-// Package cpu runs graphs on the processor: a pool of threads that go through the program together, each computing
+// Package cpu runs graphs on the processor: a pool of threads that run the program in lockstep, each computing
 // its share of every launch.
 package cpu
 
@@ -20,23 +20,23 @@ import (
 type Device struct {
 	tier            gemm.Tier
 	found           threads.Topology
-	deterministic   bool // products round and sum in one way however many rows there are
+	deterministic   bool // results are batch-invariant: they do not depend on how many rows there are
 	vec             vec.Ops
 	pool            *workers
 	sharesPool      bool // with the device that closes it
 	batch           *backend.Batch
 	list            []backend.Launch
 	wait            []bool          // before which of them there is a barrier
-	fused           []int           // how many of them are run together, see chains
-	next            []*gemm.Weights // the first that is multiplied with after each of them; nil: none
+	fused           []int           // how many of them are fused, see fuseRowBlocks
+	next            []*gemm.Weights // weights of the first matmul after each of them; nil: none
 	steps           uint32          // run so far, this one included
 	step            func(*worker)   // runs list; made once, so that a step allocates nothing
 	lentJob         func(int)       // what Lend was given
-	runLent         func(*worker)   // runs lent; made once, like step
+	runLent         func(*worker)   // runs lentJob; made once, like step
 	packedMemory    []*memory       // weights in the kernels' layout
-	freeRoom        []byte          // what is left of the last of them
-	reserved        int64           // bytes that the weights placed so far, and not multiplied with yet, may take of it
-	unpacked        []*matrix       // those that are not packed yet
+	freeRoom        []byte          // free part of the last of them
+	reserved        int64           // bytes of it for weights that are placed, and not prepared for a matmul yet
+	unpacked        []*matrix       // matrices that are not packed yet
 	packBudget      int64           // bytes of weights that a step may pack
 	packBufferBytes int64           // bytes of the largest block of any matrix
 
@@ -50,7 +50,7 @@ type Options struct {
 
 	// Deterministic makes what a sequence gets independent of the sequences beside it, and of how its prompt is cut into
 	// steps, to the last bit. Of weights in block formats Q8_0 always gives that; with others, and with floats, prompts take a fifth to a
-	// third longer for it: products of many rows are not wide (see gemm.GroupedActs), and floats are not interleaved.
+	// third longer for it: matmuls of many rows are not grouped (see gemm.GroupedActs), and floats are not interleaved.
 	Deterministic bool
 }
 
@@ -82,7 +82,7 @@ func (d *Device) Share(deterministic bool) *Device {
 	return s
 }
 
-// start chooses the arithmetic and makes the function that a step runs.
+// start chooses the vector kernels and makes the function that a step runs.
 func (d *Device) start() {
 	d.vec, d.splits = vec.For(d.tier), map[splitShape]*splitKV{}
 	d.step = func(w *worker) {
@@ -102,7 +102,7 @@ func (d *Device) Info() backend.Info {
 	return backend.Info{Name: "cpu", Detail: fmt.Sprintf("%s %s, %d threads%v", runtime.GOARCH, d.tier, n, d.found), Memory: capacity(), Threads: n, Q8: true, BF16: !d.deterministic && gemm.ActFormatOf(d.tier, quant.BF16) == gemm.BFloat16}
 }
 
-// smallStart is how much of an allocation stays in small pages: all that a short conversation accesses of a layer's cache.
+// smallStart is how many bytes of an allocation stay in small pages: all that a short conversation uses of a layer's KV cache.
 // Filling large pages of every layer with zeroes took 75 ms of the time to the first token.
 const smallStart = 2 << 20
 
@@ -125,8 +125,8 @@ func (d *Device) Free(b backend.Buffer) {
 	}
 }
 
-// Place implements backend.Device. Matrices stay where they lie until a kernel wants them otherwise; vectors are small
-// and become F32.
+// Place implements backend.Device. Matrices stay in the file until a matmul packs them; vectors are small
+// and are decoded to F32.
 func (d *Device) Place(w *graph.Weight, matrices []quant.Tensor) (backend.Weight, error) {
 	if w.Stack == (graph.Axis{}) {
 		return d.place(w, matrices[0])
@@ -189,7 +189,7 @@ func (d *Device) Lend(job func(thread int)) {
 func (d *Device) count() {
 	d.steps = max(1, d.steps+1)
 	for _, m := range d.unpacked {
-		m.next = m.stage // whatever a step that broke off has left
+		m.next = m.stage // undo what an aborted step has left
 	}
 }
 
@@ -237,8 +237,8 @@ type launch struct {
 	text      string
 	run       func(w *worker, b *backend.Batch)
 	accesses  []access
-	rowBlocks bool          // run computes the rows of worker.block only
-	weights   *gemm.Weights // of a product; nil otherwise
+	rowBlocks bool          // run computes the current row block only
+	weights   *gemm.Weights // of a matmul; nil otherwise
 
 	q8 scaleGroups // of what it makes or takes in Q8
 }

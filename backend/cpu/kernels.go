@@ -43,7 +43,7 @@ func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 	return l, err
 }
 
-// simple is a bind that needs nothing of the device but its arithmetic, and cannot fail.
+// simple is a bind that needs only the device's vector kernels, and cannot fail.
 func simple(f func(o vec.Ops, n *graph.Node, a backend.Args) body) bind {
 	return func(d *Device, n *graph.Node, a backend.Args) (body, error) { return f(d.vec, n, a), nil }
 }

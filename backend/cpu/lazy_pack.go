@@ -5,22 +5,22 @@ import (
 	"github.com/ridge-llm/ridge/backend/cpu/threads"
 )
 
-// Weights in block formats come into the kernels' layout when steps use them, not when the model is loaded, so that the
+// Weights in block formats are packed into the kernels' layout when steps use them, not when the model is loaded, so that the
 // first token does not wait for memory: writing a copy of all weights takes new pages, which the system fills with zeroes
 // first, and a guest may have to get them from its host (65 to 2,000 ms for 767 MB were measured).
 //
-// A step of few rows takes a matrix that is not packed through a buffer, block after block, and multiplies from there: the
-// buffer stays in the second-level cache. The steps after it pack what has been used for good, a part each, so that no token
-// waits for all of it. A step of many rows, which would have to go through each block too often, packs at once.
+// A step of few rows streams a matrix that is not packed through a buffer, block after block, and multiplies from there: the
+// buffer stays in the L2 cache. The steps after it pack what has been used for good, a part each, so that no token
+// waits for all of it. A step of many rows, which would read each block too often, packs at once.
 
 const (
-	// maxStreamRows is up to how many rows of activations weights may pass through the buffer.
+	// maxStreamRows is the most rows of activations for which weights are streamed through the buffer.
 	maxStreamRows = 128
-	// packSteps is over how many steps packing is spread. To pass all weights takes as long as two steps of decoding.
+	// packSteps is over how many steps packing is spread. Streaming all weights takes as long as two steps of decoding.
 	packSteps = 4
 )
 
-// releaseBytes is how much of a file a worker lets go of at a time: enough that the calls cost little, and little beside
+// releaseBytes is how much of a file a worker releases at a time: enough that the calls cost little, and little relative to
 // the weights.
 const releaseBytes = 4 << 20
 
@@ -61,13 +61,13 @@ func (p *matmul) run(w *worker, m int) {
 		}
 	case w.acts.Format == gemm.Q8:
 		p.runPasses(w, weights, m)
-	default: // floats, whose activations are copied together for every portion
+	default: // floats, whose activations are packed for every call of Mul
 		from, to := w.share(weights.Rows, gemm.NR)
 		p.multiply(w, weights, m, 0, from, to)
 	}
 }
 
-// runPasses computes portions of a product with many rows of activations until all are taken.
+// runPasses computes tiles of a matmul with many rows of activations until all are taken.
 func (p *matmul) runPasses(w *worker, weights *gemm.Weights, m int) {
 	rows := w.acts.PassRows()
 	passes := (m + rows - 1) / rows
@@ -82,6 +82,7 @@ func (p *matmul) runPasses(w *worker, weights *gemm.Weights, m int) {
 	}
 }
 
+// take is the worker's next rows.
 func (p *matmul) take(w *worker, most int) (from, to int) {
 	return p.blocks.Next(p.d.steps, w.id, most)
 }
@@ -124,7 +125,7 @@ func (p *matmul) runUnpacked(w *worker, m int) {
 	p.releasePacked(w)
 }
 
-// fill packs rows [from, to) for good, and lets go of them in the file when there are many: w.packed grows while the rows of
+// packRows packs rows [from, to) for good, and releases them in the file when there are many: w.packed grows while the rows of
 // one call follow those of another.
 func (p *matmul) packRows(w *worker, from, to int) {
 	gemm.Pack(p.d.tier, p.matrix.weights.Bytes(from, to), p.matrix.Tensor, from, to)
@@ -136,7 +137,7 @@ func (p *matmul) packRows(w *worker, from, to int) {
 	w.packed.to = to
 }
 
-// packShare is fill for the worker's share of the rows.
+// packShare packs the worker's share of the rows.
 func (p *matmul) packShare(w *worker) (from, to int) {
 	from, to = w.share(p.matrix.Rows, gemm.NR)
 	for at := from; at < to; at += gemm.NR {
@@ -145,7 +146,7 @@ func (p *matmul) packShare(w *worker) (from, to int) {
 	return from, to
 }
 
-// releasePacked lets go in the file of the rows that the worker has packed.
+// releasePacked releases, in the file, the rows that the worker has packed.
 func (p *matmul) releasePacked(w *worker) {
 	if w.packed.from < w.packed.to && p.matrix.release != nil {
 		p.matrix.release(p.matrix.RowSpan(w.packed.from, w.packed.to).Data)
@@ -153,7 +154,7 @@ func (p *matmul) releasePacked(w *worker) {
 	w.packed = rowRange{}
 }
 
-// packBufferOf is the worker's buffer.
+// packBufferOf is the worker's pack buffer.
 func (d *Device) packBufferOf(w *worker) []byte {
 	if int64(len(w.packBuffer)) < d.packBufferBytes {
 		w.packBuffer = make([]byte, d.packBufferBytes)
@@ -161,9 +162,9 @@ func (d *Device) packBufferOf(w *worker) []byte {
 	return w.packBuffer
 }
 
-// advanceStages notes how far matrices have come, after a step, and chooses what the next may pack.
+// advanceStages updates the matrices' stages after a step, and chooses which matrices the next step may pack.
 func (d *Device) advanceStages() {
-	fresh, left := d.unpacked[:0], d.packBudget
+	still, left := d.unpacked[:0], d.packBudget
 	for _, m := range d.unpacked {
 		if m.stage = m.next; m.stage == packed {
 			continue
@@ -172,15 +173,15 @@ func (d *Device) advanceStages() {
 			m.stage, m.next = due, due
 			left -= m.packed
 		}
-		fresh = append(fresh, m)
+		still = append(still, m)
 	}
-	clear(d.unpacked[len(fresh):])
-	if d.unpacked = fresh; len(fresh) == 0 {
+	clear(d.unpacked[len(still):])
+	if d.unpacked = still; len(still) == 0 {
 		d.pool.dropBuffers()
 	}
 }
 
-// Warm implements backend.Warmer: all weights are packed.
+// Warm implements backend.Warmer: it packs all weights.
 func (d *Device) Warm() {
 	d.pack(d.unpacked)
 	d.advanceStages()

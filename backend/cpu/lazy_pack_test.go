@@ -17,7 +17,7 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// watched is weights that note what is let go of.
+// watched is weights that record what is released.
 type watched struct {
 	testkit.Weights
 	mu       sync.Mutex
@@ -31,7 +31,7 @@ func (w *watched) Release(part []byte) {
 	w.mu.Unlock()
 }
 
-// bytes is how much of a tensor has been let go of, each byte counted as often as it was.
+// bytes is how much of a tensor has been released, each byte counted as often as it was.
 func (w *watched) bytes(t quant.Tensor) int {
 	n := 0
 	for _, part := range w.released {
@@ -98,8 +98,8 @@ func rowsOf(t *testing.T, p *compile.Program, m int) []uint32 {
 	return bits
 }
 
-// TestLazyPack: whether weights pass through the buffer, are packed on the way or were packed before makes no difference to
-// the last bit, under any tier, in any format, for steps of few rows, of some that still pass, and of many.
+// TestLazyPack: whether weights are streamed through the buffer, are packed on the way or were packed before makes no difference to
+// the last bit, under any tier, in any format, for steps of few rows, of some that still stream, and of many.
 func TestLazyPack(t *testing.T) {
 	for i, tier := range tiers() {
 		for _, f := range quant.Formats() {
@@ -121,7 +121,7 @@ func TestLazyPack(t *testing.T) {
 					}
 				}
 				if n := w.bytes(matrix); n != len(matrix.Data) || len(d.unpacked) > 0 {
-					t.Errorf("%v, %v, %d rows: %d of %d bytes of the file were let go of, %d matrices are not packed", tier, f, m, n, len(matrix.Data), len(d.unpacked))
+					t.Errorf("%v, %v, %d rows: %d of %d bytes of the file were released, %d matrices are not packed", tier, f, m, n, len(matrix.Data), len(d.unpacked))
 				}
 				p.Close()
 				d.Close()
@@ -158,8 +158,8 @@ func TestLazyPackInSteps(t *testing.T) {
 	}
 }
 
-// TestLazyPackBroken: what a step that broke off says of a matrix does not count.
-func TestLazyPackBroken(t *testing.T) {
+// TestLazyPackAborted: the stages that an aborted step has set do not count.
+func TestLazyPackAborted(t *testing.T) {
 	d := testDevice(gemm.Tiers()[0], 1)
 	defer d.Close()
 	p, _ := products(t, d, quant.Q4_0, 1)

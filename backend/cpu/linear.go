@@ -32,8 +32,8 @@ func bindEmbed(_ vec.Ops, n *graph.Node, a backend.Args) body {
 	}
 }
 
-// linear chooses how to multiply: block formats with Q8 inputs in integers, everything else in floats; a block format
-// with float inputs, which only exact runs have, is decoded a panel at a time.
+// linear chooses the kernel of a matmul: block formats with Q8 inputs in integers, everything else in floats; a block format
+// with float inputs, which only exact runs have, is dequantised a panel at a time.
 func (d *Device) linear(n *graph.Node) (string, bind, func(*graph.Node, backend.Limits) int64) {
 	format := n.Weights[0].Format
 	if format.Block() > 1 && n.In[0].Type == graph.F32 {
@@ -43,7 +43,7 @@ func (d *Device) linear(n *graph.Node) (string, bind, func(*graph.Node, backend.
 }
 
 // bindLinear divides the weight's rows among the workers: for few inputs, where reading them takes the time, in blocks
-// that fast workers take off slow ones.
+// that fast workers steal from slow ones.
 func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	matrix := a.Weights[0].(*matrix)
 	if err := d.preparePacked(matrix); err != nil {
@@ -93,12 +93,12 @@ func addBias(out []float32, bias vector, first, last, width, from, to int) {
 	}
 }
 
-// decodingScratch holds one decoded granule of rows.
+// decodingScratch holds one dequantised panel of NR rows.
 func decodingScratch(n *graph.Node, _ backend.Limits) int64 {
 	return 4 * gemm.NR * int64(n.Weights[0].In.Len())
 }
 
-// bindDecoding decodes a granule of the weight's rows to floats and multiplies all inputs with it.
+// bindDecoding dequantises a panel of NR of the weight's rows to floats and multiplies all inputs with it.
 func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	weight, bias := a.Weights[0].(*matrix), biasOf(a)
 	in, out, scratch, k := floats(a.In[0]), floats(a.Out[0]), floats(a.Scratch), weight.Cols
@@ -125,7 +125,7 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	}, nil
 }
 
-// quantizePartition goes on with the columns that a worker made, where they were made by columns.
+// quantizePartition is by columns where the input was computed by columns, so that a worker quantizes its own.
 func quantizePartition(n *graph.Node) partition {
 	switch n.In[0].From.Op.(type) {
 	case graph.Linear, graph.Act, graph.ActMul:
@@ -135,7 +135,7 @@ func quantizePartition(n *graph.Node) partition {
 	}
 }
 
-// bindQuantize rounds rows, or columns of them, to Q8.
+// bindQuantize quantizes rows, or columns of them, to Q8.
 func bindQuantize(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	in, out, width := floats(a.In[0]), raw(a.Out[0]), n.In[0].Axis.Len()
 	part := quantizePartition(n)

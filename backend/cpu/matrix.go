@@ -10,19 +10,19 @@ import (
 
 // matrix is a weight of more than one row.
 type matrix struct {
-	quant.Tensor               // where it lies in the file: what lookups read
-	weights      *gemm.Weights // what products read; nil until one is bound
+	quant.Tensor               // in the file: what embeddings read
+	weights      *gemm.Weights // what matmuls read; nil until one is bound
 	packed       int64         // bytes that weights takes beside the file
 	stage, next  stage         // of weights, in the step under way and after it
-	release      func([]byte)  // of the file's bytes; nil: nobody wants to know
+	release      func([]byte)  // of the file's bytes; nil: they are not released
 }
 
-// stage is how far a matrix in a block format has come into the kernels' layout, see firstuse.go.
+// stage is how far the packing of a matrix in a block format is, see lazy_pack.go.
 type stage uint8
 
 const (
 	unpacked stage = iota // no step has used it
-	streamed              // a step has, and took it through a buffer
+	streamed              // a step has, through a buffer
 	due                   // the next step that uses it packs it
 	packed                // its packed weights hold it; floats, which are not packed, are there from the start
 )
@@ -56,12 +56,12 @@ func (s stack) WhenCopied(release func([]byte)) {
 	}
 }
 
-// packedSize is what a tensor takes packed, in whole cache lines.
+// packedSize is the size of a tensor packed, in whole cache lines.
 func packedSize(t quant.Tensor) int64 { return (gemm.PackedBytes(t.Format, t.Rows, t.Cols) + 63) &^ 63 }
 
-// ready prepares the matrix for products: floats as they lie, block formats with room to be packed in.
+// preparePacked prepares the matrix for matmuls: floats as they are in the file, block formats with memory to be packed in.
 func (d *Device) preparePacked(m *matrix) error {
-	if m.weights != nil { // two products share it; they must not both pack it
+	if m.weights != nil { // two matmuls share it; they must not both pack it
 		d.pack([]*matrix{m})
 		return nil
 	}
@@ -86,7 +86,7 @@ func (d *Device) preparePacked(m *matrix) error {
 	return nil
 }
 
-// take gives out room for packed weights. All that are wanted share one piece of memory: each by itself would begin and
+// allocPacked allocates memory for packed weights. All that are reserved share one allocation: each by itself would begin and
 // end in small pages, and page faults took a tenth of the time to the first token.
 func (d *Device) allocPacked(n int64) ([]byte, error) {
 	if n > int64(len(d.freeRoom)) {

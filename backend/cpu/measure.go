@@ -9,7 +9,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
 )
 
-// peakBytes is read to measure the memory: more than the last level of any cache.
+// peakBytes is read to measure memory bandwidth: more than any last-level cache.
 const peakBytes = 1 << 30
 
 // Peaks implements backend.Measurer. All threads measure at the same time, as they share clock and memory.
@@ -19,7 +19,7 @@ func (d *Device) Peaks() (backend.Peaks, error) {
 		return backend.Peaks{}, fmt.Errorf("cpu: measuring the memory's bandwidth: %w", err)
 	}
 	defer m.free()
-	n := min(d.pool.N(), runtime.GOMAXPROCS(0)) // more would each think that a processor is theirs alone
+	n := min(d.pool.N(), runtime.GOMAXPROCS(0)) // more would share processors
 	each := peakBytes / n
 	var p backend.Peaks
 	rates := make([]float64, n)
@@ -39,7 +39,7 @@ func (d *Device) Peaks() (backend.Peaks, error) {
 		return all(func(*worker) float64 { return gemm.Peak(d.tier, f, 100*time.Millisecond) })
 	}
 	p.Int8, p.BF16, p.F32 = peak(gemm.Q8), peak(gemm.BFloat16), peak(gemm.Float32)
-	all(func(w *worker) float64 { // pages that were never written are all the same page of zeroes
+	all(func(w *worker) float64 { // pages never written are all mapped to the zero page
 		part := m.bytes[w.id*each : (w.id+1)*each]
 		for i := range part {
 			part[i] = byte(i * 31)
@@ -54,8 +54,8 @@ func (d *Device) Peaks() (backend.Peaks, error) {
 	return p, nil
 }
 
-// RunTimed implements backend.Measurer. A launch has ended when the first worker is behind its barrier: another may wake up late,
-// and find that the first has done its part of the next launch too.
+// RunTimed implements backend.Measurer. A launch ends when the first worker passes its barrier: another may wake up late,
+// when the first has done its part of the next launch too.
 func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []time.Duration) error {
 	if len(took) != len(launches) {
 		return fmt.Errorf("cpu: %d times for %d launches", len(took), len(launches))
@@ -64,7 +64,7 @@ func (d *Device) RunTimed(launches []backend.Launch, b *backend.Batch, took []ti
 	next := following(launches)
 	chooseScaleGroups(launches)
 	start := time.Now()
-	ends := make([][]time.Duration, d.pool.N()) // of each worker: behind the start, and behind each launch
+	ends := make([][]time.Duration, d.pool.N()) // of each worker: after the start, and after each launch
 	for id := range ends {
 		ends[id] = make([]time.Duration, 0, len(launches)+1)
 	}

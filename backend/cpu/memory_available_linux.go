@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Memory implements backend.MemoryInfo: what the system thinks can be had without swapping, page cache included, and what it
+// Memory implements backend.MemoryInfo: what can be allocated without swapping, page cache included, and what the system
 // has in all; less where the process's control group (version 2) allows less.
 func (d *Device) Memory() (free, total int64, err error) {
 	free, err = field("/proc/meminfo", "MemAvailable:")

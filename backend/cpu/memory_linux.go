@@ -11,7 +11,7 @@ func adviseLargePages(data []byte) {
 	_ = unix.Madvise(data, unix.MADV_HUGEPAGE) // advice: small pages serve as well, only slower
 }
 
-// placeMemory has the system find a place for whole pages, as writing to each would.
+// placeMemory has the system allocate physical memory for whole pages, as writing to each would.
 func placeMemory(pages []byte) {
 	if len(pages) > 0 {
 		_ = unix.Madvise(pages, unix.MADV_POPULATE_WRITE) // advice, which kernels before 5.14 do not know

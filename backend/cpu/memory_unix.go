@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapMemory gets n bytes of zeroes straight from the system: they take no room until they are written, and go back the
-// moment they are unmapped. Large pages, where the system grants them, spare most of the faults of the first touch; the
+// mapMemory maps n anonymous bytes of zeroes: they take no physical memory until they are written (first touch), and are freed the
+// moment they are unmapped. Large pages, where the system grants them, avoid most of the page faults of the first touch; the
 // first `small` bytes stay in small ones.
 func mapMemory(n, small int64) ([]byte, error) {
 	if n == 0 {

@@ -9,25 +9,25 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// moe is a bound block of experts. A step's rows are sorted by expert, so that each expert's weights are read once for all the
-// rows that take it:
+// moe is a bound block of experts. A step's (row, expert) pairs are sorted by expert (permuted), so that each expert's weights are read
+// once for all its rows:
 //
-//	scores ─► chosen, shares ─► slots: a row and one of its experts, expert by expert
-//	x ─► a copy of its row for every slot ─► gate, up ─► fn(gate) × up ─► down ─► shares × slots, summed row by row
+//	router scores ─► top-k experts, shares ─► pairs of a row and one of its experts, sorted by expert
+//	x ─► permuted: a copy of its row for every pair ─► gate, up ─► fn(gate) × up ─► down ─► combined: Σ share × result, by row
 //
-// Workers wait for each other between the steps of this, a handful of times however many experts there are.
+// There is a barrier between these stages, six in all however many experts there are.
 type moe struct {
-	dev      *Device
-	op       graph.MoE
-	format   gemm.ActFormat // of the inputs of products
-	in, ffn  int
-	products [][3]*matmul // of each expert, by graph.ExpertGate …
+	dev     *Device
+	op      graph.MoE
+	format  gemm.ActFormat // of the inputs of products
+	in, ffn int
+	matmuls [][3]*matmul // of each expert, by graph.ExpertGate …
 
-	x, out  []byte // rows of in numbers: in the format of products, and in F32
-	scores  []float32
-	line    int // bytes of a row of x
-	wide    int // bytes of a row of gated numbers
-	scratch moeScratch
+	x, out        []byte // rows of in numbers: in the format of products, and in F32
+	scores        []float32
+	xRowBytes     int // bytes of a row of x
+	gatedRowBytes int // bytes of a row of gated numbers
+	scratch       moeScratch
 }
 
 // moeKernel is how the device computes a block of experts: inputs in Q8 with matrices in block formats, floats with floats; ""
@@ -45,10 +45,10 @@ func (d *Device) moeKernel(n *graph.Node) string {
 func bindMoE(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	o := n.Op.(graph.MoE)
 	m := &moe{dev: d, op: o, in: n.In[0].Axis.Len(), ffn: n.Weights[graph.ExpertGate].Out.Len(), x: raw(a.In[0]), scores: floats(a.In[1]), out: raw(a.Out[0])}
-	m.line, m.wide = int(n.In[0].RowBytes()), 4*m.ffn
+	m.xRowBytes, m.gatedRowBytes = int(n.In[0].RowBytes()), 4*m.ffn
 	switch o.ActType {
 	case graph.Q8:
-		m.format, m.wide = gemm.Q8, int(graph.Q8.RowBytes(m.ffn))
+		m.format, m.gatedRowBytes = gemm.Q8, int(graph.Q8.RowBytes(m.ffn))
 	case graph.BF16:
 		m.format = gemm.ActFormatOf(d.tier, n.Weights[graph.ExpertGate].Format)
 	}
@@ -65,7 +65,7 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			}
 			expert[i] = newMatmul(d, matrix, bias)
 		}
-		m.products = append(m.products, expert)
+		m.matmuls = append(m.matmuls, expert)
 	}
 	d.layOut(n, a.Limits, raw(a.Scratch), &m.scratch)
 	return func(w *worker, b *backend.Batch) { m.run(w, rows(n, b)) }, nil
@@ -78,86 +78,86 @@ func (m *moe) run(w *worker, rows int) {
 	s := &m.scratch
 	from, to := w.share(rows, 1)
 	for r := from; r < to; r++ {
-		m.choose(r)
+		m.route(r)
 	}
 	w.sync()
 	if w.id == 0 {
-		s.sort(rows, m.op)
+		s.sortByExpert(rows, m.op)
 	}
 	w.sync()
-	slots := rows * m.op.Top
-	from, to = w.share(slots, 1)
-	m.gather(rows, from, to)
+	pairs := rows * m.op.Top
+	from, to = w.share(pairs, 1)
+	m.permute(rows, from, to)
 	w.sync()
-	m.multiply(w, graph.ExpertGate, s.x, m.line, s.gate)
-	m.multiply(w, graph.ExpertUp, s.x, m.line, s.up)
+	m.multiply(w, graph.ExpertGate, s.x, m.xRowBytes, s.gate)
+	m.multiply(w, graph.ExpertUp, s.x, m.xRowBytes, s.up)
 	w.sync()
-	m.joinAll(from, to)
+	m.activate(from, to)
 	w.sync()
-	m.multiply(w, graph.ExpertDown, s.gated, m.wide, s.down)
+	m.multiply(w, graph.ExpertDown, s.gated, m.gatedRowBytes, s.down)
 	w.sync()
 	from, to = w.share(rows, 1)
 	for r := from; r < to; r++ {
-		m.sum(r)
+		m.combine(r)
 	}
 }
 
-// inputs are the slots of expert e in x, whose rows take line bytes, as inputs of products with rows of k numbers.
-func (m *moe) inputs(x []byte, line, e, k int) gemm.Acts {
-	from, to := int(m.scratch.first[e]), int(m.scratch.first[e+1])
+// inputs are the pairs of expert e in x, whose rows take rowBytes bytes, as inputs of matmuls with rows of k numbers.
+func (m *moe) inputs(x []byte, rowBytes, e, k int) gemm.Acts {
+	from, to := int(m.scratch.offset[e]), int(m.scratch.offset[e+1])
 	if m.format == gemm.Q8 {
-		return gemm.TiledActs(m.dev.tier, x[from*line:], to-from, k)
+		return gemm.TiledActs(m.dev.tier, x[from*rowBytes:], to-from, k)
 	}
-	a := gemm.FloatActs(as[float32](x[from*line:]), to-from, k)
+	a := gemm.FloatActs(as[float32](x[from*rowBytes:]), to-from, k)
 	a.Format, a.BatchInvariant = m.format, m.dev.deterministic
 	return a
 }
 
-// gather copies rows of x into slots [from, to).
-func (m *moe) gather(rows, from, to int) {
+// permute copies rows of x to pairs [from, to).
+func (m *moe) permute(rows, from, to int) {
 	s := &m.scratch
 	if m.format != gemm.Q8 {
 		for i := from; i < to; i++ {
-			copy(s.x[i*m.line:(i+1)*m.line], m.x[int(s.row[i])*m.line:])
+			copy(s.x[i*m.xRowBytes:(i+1)*m.xRowBytes], m.x[int(s.source[i])*m.xRowBytes:])
 		}
 		return
 	}
 	x := gemm.TiledActs(m.dev.tier, m.x, rows, m.in)
 	s.eachExpert(from, to, func(e, from, to int) {
-		a := m.inputs(s.x, m.line, e, m.in)
+		a := m.inputs(s.x, m.xRowBytes, e, m.in)
 		for i := from; i < to; i++ {
-			a.CopyRow(i-int(s.first[e]), &x, int(s.row[i]))
+			a.CopyRow(i-int(s.offset[e]), &x, int(s.source[i]))
 		}
 	})
 }
 
-// joinAll makes the gated numbers of slots [from, to).
-func (m *moe) joinAll(from, to int) {
+// activate makes fn(gate) × up of pairs [from, to).
+func (m *moe) activate(from, to int) {
 	s := &m.scratch
 	s.eachExpert(from, to, func(e, from, to int) {
-		a := m.inputs(s.gated, m.wide, e, m.ffn)
+		a := m.inputs(s.gated, m.gatedRowBytes, e, m.ffn)
 		for i := from; i < to; i++ {
 			gated := s.gate[i*m.ffn : (i+1)*m.ffn]
-			m.join(gated, s.up[i*m.ffn:(i+1)*m.ffn])
+			m.actMul(gated, s.up[i*m.ffn:(i+1)*m.ffn])
 			if m.format == gemm.Q8 {
-				a.FillPart(m.dev.tier, gated, i-int(s.first[e]), 0)
+				a.FillPart(m.dev.tier, gated, i-int(s.offset[e]), 0)
 			}
 		}
 	})
 }
 
-// multiply computes the worker's part of one product of every expert that has slots; a row of x takes line bytes.
-func (m *moe) multiply(w *worker, which int, x []byte, line int, y []float32) {
+// multiply computes the worker's part of one matmul of every expert that has pairs (a grouped GEMM); a row of x takes rowBytes bytes.
+func (m *moe) multiply(w *worker, which int, x []byte, rowBytes int, y []float32) {
 	s := &m.scratch
-	s.eachExpert(0, int(s.first[len(s.first)-1]), func(e, from, to int) {
-		p := m.products[e][which]
-		w.acts, w.out = m.inputs(x, line, e, p.matrix.Cols), y[from*p.matrix.Rows:]
+	s.eachExpert(0, int(s.offset[len(s.offset)-1]), func(e, from, to int) {
+		p := m.matmuls[e][which]
+		w.acts, w.out = m.inputs(x, rowBytes, e, p.matrix.Cols), y[from*p.matrix.Rows:]
 		p.run(w, to-from)
 	})
 }
 
-// join makes fn(gate) × up of a slot, in place of gate.
-func (m *moe) join(gate, up []float32) {
+// actMul makes fn(gate) × up of a pair, in place of gate.
+func (m *moe) actMul(gate, up []float32) {
 	fn := functions[m.op.Fn]
 	if c := float32(m.op.Clamp); c != 0 {
 		// (u + 1) g σ(αg) is silu(αg) × (u + 1) / α
@@ -170,12 +170,12 @@ func (m *moe) join(gate, up []float32) {
 	m.dev.vec.ActMul(fn, gate, gate, up)
 }
 
-// sum adds up what row r's experts have made, in the order of their scores.
-func (m *moe) sum(r int) {
+// combine adds up the results of row r's experts, in the order of their scores.
+func (m *moe) combine(r int) {
 	s, out := &m.scratch, as[float32](m.out)[r*m.in:(r+1)*m.in]
 	for k := range m.op.Top {
 		i := r*m.op.Top + k
-		y, share := s.down[int(s.slot[i])*m.in:(int(s.slot[i])+1)*m.in], s.share[i]
+		y, share := s.down[int(s.pair[i])*m.in:(int(s.pair[i])+1)*m.in], s.share[i]
 		if k == 0 {
 			m.dev.vec.Multiply(out, y, share)
 		} else {

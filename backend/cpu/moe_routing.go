@@ -7,18 +7,18 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// moeScratch is what a block of experts works in. A slot is one expert of one row; rows × Top of them are there.
+// moeScratch is the working memory of a block of experts. A pair is a row and one of its experts; there are rows × Top of them.
 type moeScratch struct {
-	chosen []int32   // [row][Top] expert
-	share  []float32 // [row][Top]
-	slot   []int32   // [row][Top] where that expert's result is
-	row    []int32   // [slot]
-	first  []int32   // [expert + 1] its slots begin here
-	x      []byte    // [slot] rows of in numbers
-	gate   []float32 // [slot][ffn]
-	up     []float32 // [slot][ffn]
-	gated  []byte    // [slot] rows of ffn numbers; those of floats lie where the gates were
-	down   []float32 // [slot][in]
+	expert []int32   // [row][Top] experts chosen by the router
+	share  []float32 // [row][Top] their weights
+	pair   []int32   // [row][Top] which pair it is
+	source []int32   // [pair] its row
+	offset []int32   // [expert + 1] where its pairs begin
+	x      []byte    // [pair] rows of in numbers
+	gate   []float32 // [pair][ffn]
+	up     []float32 // [pair][ffn]
+	gated  []byte    // [pair] rows of ffn numbers; floats are in place of gate
+	down   []float32 // [pair][in]
 }
 
 // moeScratchBytes is a worker's part of the memory that all share.
@@ -30,7 +30,7 @@ func (d *Device) moeScratchBytes(n *graph.Node, lim backend.Limits) int64 {
 // layOut divides memory for the largest step, and returns how much that takes; without memory it only counts.
 func (d *Device) layOut(n *graph.Node, lim backend.Limits, memory []byte, s *moeScratch) int64 {
 	o := n.Op.(graph.MoE)
-	slots, in, ffn := lim.Rows(n.In[0].Rows)*o.Top, n.In[0].Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
+	pairs, in, ffn := lim.Rows(n.In[0].Rows)*o.Top, n.In[0].Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
 	var used int64
 	take := func(n int64) []byte {
 		from := used
@@ -40,25 +40,25 @@ func (d *Device) layOut(n *graph.Node, lim backend.Limits, memory []byte, s *moe
 		}
 		return memory[from : from+n : from+n]
 	}
-	s.chosen, s.slot, s.row = as[int32](take(4*int64(slots))), as[int32](take(4*int64(slots))), as[int32](take(4*int64(slots)))
-	s.first = as[int32](take(4 * int64(o.Experts+1)))
-	s.share = as[float32](take(4 * int64(slots)))
-	s.x = take(int64(slots) * n.In[0].RowBytes())
-	gate := take(4 * int64(slots*ffn))
-	s.gate, s.up = as[float32](gate), as[float32](take(4*int64(slots*ffn)))
+	s.expert, s.pair, s.source = as[int32](take(4*int64(pairs))), as[int32](take(4*int64(pairs))), as[int32](take(4*int64(pairs)))
+	s.offset = as[int32](take(4 * int64(o.Experts+1)))
+	s.share = as[float32](take(4 * int64(pairs)))
+	s.x = take(int64(pairs) * n.In[0].RowBytes())
+	gate := take(4 * int64(pairs*ffn))
+	s.gate, s.up = as[float32](gate), as[float32](take(4*int64(pairs*ffn)))
 	if o.ActType == graph.Q8 {
-		s.gated = take(int64(slots) * graph.Q8.RowBytes(ffn))
+		s.gated = take(int64(pairs) * graph.Q8.RowBytes(ffn))
 	} else {
 		s.gated = gate
 	}
-	s.down = as[float32](take(4 * int64(slots*in)))
+	s.down = as[float32](take(4 * int64(pairs*in)))
 	return used
 }
 
-// choose finds the experts of row r and their shares.
-func (m *moe) choose(r int) {
+// route is the largest-k router: it finds the experts of row r and their shares.
+func (m *moe) route(r int) {
 	o, scores := m.op, m.scores[r*m.op.Experts:(r+1)*m.op.Experts]
-	chosen, share := m.scratch.chosen[r*o.Top:(r+1)*o.Top], m.scratch.share[r*o.Top:(r+1)*o.Top]
+	chosen, share := m.scratch.expert[r*o.Top:(r+1)*o.Top], m.scratch.share[r*o.Top:(r+1)*o.Top]
 	for k := range chosen { // the best so far, in order: an insertion for each score that is among them
 		chosen[k] = -1
 	}
@@ -72,16 +72,16 @@ func (m *moe) choose(r int) {
 			chosen[k] = int32(e)
 		}
 	}
-	top := scores[chosen[0]]
+	largest := scores[chosen[0]]
 	var sum float64
 	for k, e := range chosen {
-		share[k] = float32(math.Exp(float64(scores[e] - top)))
+		share[k] = float32(math.Exp(float64(scores[e] - largest)))
 		sum += float64(share[k])
 	}
 	if o.OfAll {
 		sum = 0
 		for _, score := range scores {
-			sum += math.Exp(float64(score - top))
+			sum += math.Exp(float64(score - largest))
 		}
 	}
 	for k := range share {
@@ -89,28 +89,28 @@ func (m *moe) choose(r int) {
 	}
 }
 
-// sort gives the rows' experts their slots, expert by expert.
-func (s *moeScratch) sort(rows int, o graph.MoE) {
-	clear(s.first)
-	for _, e := range s.chosen[:rows*o.Top] {
-		s.first[e+1]++
+// sortByExpert assigns pairs to the rows' experts, sorted by expert: a counting sort.
+func (s *moeScratch) sortByExpert(rows int, o graph.MoE) {
+	clear(s.offset)
+	for _, e := range s.expert[:rows*o.Top] {
+		s.offset[e+1]++
 	}
 	for e := range o.Experts {
-		s.first[e+1] += s.first[e]
+		s.offset[e+1] += s.offset[e]
 	}
-	for i, e := range s.chosen[:rows*o.Top] { // first moves on to the end of each expert's slots …
-		s.slot[i] = s.first[e]
-		s.row[s.first[e]] = int32(i / o.Top)
-		s.first[e]++
+	for i, e := range s.expert[:rows*o.Top] { // offset advances to the end of each expert's pairs …
+		s.pair[i] = s.offset[e]
+		s.source[s.offset[e]] = int32(i / o.Top)
+		s.offset[e]++
 	}
-	copy(s.first[1:], s.first[:o.Experts]) // … which is where the next one's begin
-	s.first[0] = 0
+	copy(s.offset[1:], s.offset[:o.Experts]) // … which is where the next one's begin
+	s.offset[0] = 0
 }
 
-// eachExpert calls do for every expert with slots among [from, to).
+// eachExpert calls do for every expert with pairs among [from, to).
 func (s *moeScratch) eachExpert(from, to int, do func(e, from, to int)) {
-	for e := range len(s.first) - 1 {
-		if first, last := max(from, int(s.first[e])), min(to, int(s.first[e+1])); first < last {
+	for e := range len(s.offset) - 1 {
+		if first, last := max(from, int(s.offset[e])), min(to, int(s.offset[e+1])); first < last {
 			do(e, first, last)
 		}
 	}

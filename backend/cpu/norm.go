@@ -26,7 +26,7 @@ func inverseRoot(squares float32, n int, eps float64) float32 {
 	return float32(1 / math.Sqrt(float64(squares)/float64(n)+eps))
 }
 
-// bindAddNorm adds two values and normalises the sum while the row is in the first cache level.
+// bindAddNorm adds two values and normalises the sum while the row is in the L1 cache.
 func bindAddNorm(v vec.Ops, n *graph.Node, a backend.Args) body {
 	o := n.Op.(graph.AddNorm)
 	x, y, sum, out := floats(a.In[0]), floats(a.In[1]), floats(a.Out[0]), floats(a.Out[1])

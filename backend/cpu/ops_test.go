@@ -53,9 +53,9 @@ var devices = sync.OnceValue(func() []*Device {
 	return all
 })
 
-// roundedAnew is how far a product of many rows may be off because its weights and inputs share scales, see gemm.GroupedActs: each is
+// groupedError is the error allowed to a grouped matmul, whose weights and inputs have per-group scales, see gemm.GroupedActs: each is
 // rounded to 127ths of the largest of 64 or 128. 0 where it is none of those.
-func roundedAnew(dev *Device, g *graph.Graph, rows int) float64 {
+func groupedError(dev *Device, g *graph.Graph, rows int) float64 {
 	for _, n := range g.Nodes {
 		if r := dev.scaleGroupsOf(n); !r.producer && r.largest > graph.Q8Block && gemm.Grouped(rows) {
 			return 0.015
@@ -80,10 +80,10 @@ func compare(t *testing.T, c testkit.Case, cache graph.Type, seed uint64) {
 	}
 	tolerance := c.Tolerance
 	if cache == graph.I8 {
-		tolerance = 5e-4 // queries and powers of scores are rounded to 16 bits; the cache itself has lost 4e-3
+		tolerance = 5e-4 // Q and P are quantized to 16 bits; the cache itself has an error of 4e-3
 	}
 	for _, dev := range devices() {
-		tolerance := max(tolerance, roundedAnew(dev, g, lim.Tokens))
+		tolerance := max(tolerance, groupedError(dev, g, lim.Tokens))
 		got, err := testkit.Outputs(g, dev, w, lim, batches)
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ var functions = map[graph.Fn]vec.Fn{
 	graph.Silu: vec.Silu, graph.GeluTanh: vec.GeluTanh, graph.GeluErf: vec.GeluErf, graph.Relu: vec.Relu,
 }
 
-// columns lets every worker compute its columns of all rows: those that it has made itself if a product came before.
+// columns lets every worker compute its columns of all rows: those that it has computed itself if a matmul came before.
 func columns(n *graph.Node, compute func(from, to int)) body {
 	width := n.Out[0].Axis.Len()
 	return func(w *worker, b *backend.Batch) {

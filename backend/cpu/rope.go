@@ -40,14 +40,14 @@ func sequenceOf(b *backend.Batch, row int) int {
 	return sort.Search(b.Seqs(), func(s int) bool { return int(b.QStart[s+1]) > row })
 }
 
-// bindRoPE turns the pairs of every head; a worker takes whole rows.
+// bindRoPE rotates the pairs of every head; a worker takes whole rows.
 func bindRoPE(v vec.Ops, n *graph.Node, a backend.Args) body {
 	o, axis := n.Op.(graph.RoPE), n.In[0].Axis
-	in, turn, out, width := floats(a.In[0]), floats(a.In[1]), floats(a.Out[0]), axis.Len()
+	in, cosSin, out, width := floats(a.In[0]), floats(a.In[1]), floats(a.Out[0]), axis.Len()
 	return func(w *worker, b *backend.Batch) {
 		from, to := w.rowShare(rows(n, b))
 		for r := from; r < to; r++ {
-			angles := turn[r*o.Dim : (r+1)*o.Dim]
+			angles := cosSin[r*o.Dim : (r+1)*o.Dim]
 			for at := r * width; at < (r+1)*width; at += axis.Size {
 				x, y := in[at:at+axis.Size], out[at:at+axis.Size]
 				if o.Pairing == graph.HalfPairs {

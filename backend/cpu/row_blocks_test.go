@@ -7,13 +7,13 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 )
 
-// TestFuseRowBlocks cuts a list of launches where a barrier lies or where one is no pass over rows.
+// TestFuseRowBlocks: runs end at a barrier and at a launch that is not row-wise.
 func TestFuseRowBlocks(t *testing.T) {
 	pass, product := &launch{rowBlocks: true}, &launch{}
 	list := []backend.Launch{pass, pass, product, product, pass, pass, pass}
 	wait := []bool{false, false, true, false, true, false, true}
 	if got, want := fuseRowBlocks(list, wait), []int{2, 0, 1, 1, 2, 0, 1}; !slices.Equal(got, want) {
-		t.Errorf("the chains are %v; %v is right", got, want)
+		t.Errorf("the runs are %v; %v is right", got, want)
 	}
 }
 

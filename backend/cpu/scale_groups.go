@@ -6,12 +6,12 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// rounding is how a launch makes a value in Q8, or takes one: where a step has rows enough, with one scale for a group of numbers
-// (see gemm.GroupedActs); otherwise in lines, as all take it.
+// scaleGroups is how a launch writes a value in Q8, or reads one: where a step has rows enough, with per-group activation scales
+// (see gemm.GroupedActs); otherwise in Q8 blocks, which all kernels read.
 type scaleGroups struct {
-	producer bool
-	largest  int // numbers that may share a scale; 0: lines only
-	group    int // that do: what the launches that make and read a value have in common
+	producer bool // it writes the value
+	largest  int  // most numbers that may share a scale; 0: Q8 blocks only
+	group    int  // numbers that do: what the launches that write and read a value have in common
 }
 
 // acts are m rows of k numbers of such a value in its memory.
@@ -42,7 +42,7 @@ func (d *Device) scaleGroupsOf(n *graph.Node) (r scaleGroups) {
 	return r
 }
 
-// agree chooses the groups of every value in Q8: the smallest that any launch allows that makes or reads it.
+// chooseScaleGroups chooses the group of every value in Q8: the smallest that any launch allows that writes or reads it.
 func chooseScaleGroups(launches []backend.Launch) {
 	for i, l := range launches {
 		producer := l.(*launch)

@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 )
 
-// TestChooseScaleGroups: those that make and read a value in Q8 have the smallest of their groups, until others write to its memory.
+// TestChooseScaleGroups: the launches that write and read a value in Q8 get the smallest of their groups, until others write to its memory.
 func TestChooseScaleGroups(t *testing.T) {
 	mem := &memory{}
 	at := func(i int) backend.Buffer { return backend.Buffer{Mem: mem, Off: int64(100 * i), Len: 100} }
@@ -19,9 +19,9 @@ func TestChooseScaleGroups(t *testing.T) {
 	}
 	list := []backend.Launch{
 		makes(0, 2048), reads(0, 128), makes(1, 128), reads(0, 64), reads(1, 128), // 64 and 128, one inside the other
-		makes(0, 2048), reads(0, 128), reads(0, 0), // one takes lines only
-		makes(0, 32), reads(0, 128), // cut into narrow columns
-		makes(1, 2048), // read by nobody
+		makes(0, 2048), reads(0, 128), reads(0, 0), // one reads Q8 blocks only
+		makes(0, 32), reads(0, 128), // divided in small columns
+		makes(1, 2048), // read by no launch
 	}
 	chooseScaleGroups(list)
 	var got []int

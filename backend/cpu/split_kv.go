@@ -9,15 +9,16 @@ import (
 	"github.com/ridge-llm/ridge/backend/cpu/attn"
 )
 
-// split says how a step's attention is cut into tasks: which query tokens read which segments of which sequence's keys
-// together. All layers of a shape share it, so it is made once a step, by the first worker that asks.
+// splitKV is how a step's attention is divided into tasks: which query tokens read which KV segments of which sequence
+// together. All layers of a shape share it, so it is computed once a step, by the first worker that asks.
 //
-// A sequence that computes many tokens becomes one task per tile of tokens. One that computes few (it decodes) becomes a
-// task per few segments of keys, so that all workers can help with a long context; where several such sequences begin with
-// the same pages, one task for what they share computes all of them, and the pages are read once.
+// A sequence that computes many tokens (prefill) becomes one task per tile of tokens. One that computes few (decode) is split: it
+// becomes a task per few KV segments, so that all workers can help with a long context, and their partial results are combined
+// (split-KV, as in FlashDecoding); where several such sequences have a common prefix of pages, one task for the shared
+// segments computes all of them, and the pages are read once.
 type splitKV struct {
 	shape    splitShape
-	step     atomic.Uint32 // for which the rest holds
+	step     atomic.Uint32 // number of the step that the rest is for
 	mu       sync.Mutex
 	tasks    []task
 	combines []combine
@@ -28,18 +29,18 @@ type splitKV struct {
 	shared   []int         // of each sequence, segments that its leader reads
 	next     []int         // of each sequence, the next one with the same leader; 0: none
 	whole    []bool        // of each sequence: it is not split
-	group    int32         // segments that a task of a sequence that is split has at most
+	group    int32         // most segments of a task of a sequence that is split
 }
 
-// splitShape is what a split depends on beside the batch.
+// splitShape is what the division depends on beside the batch.
 type splitShape struct {
 	window        int
 	group         int  // of caches: its page table says what sequences share
 	bidirectional bool // every token looks at all of its sequence, which is not split
 	rows          int  // tokens in a task
-	partialRows   int  // partial results that there is room for
+	partialRows   int  // partial results that there is memory for
 	pageSize      int
-	tasks         int // wanted, so that all workers are done at about the same time; no more, since each costs something
+	tasks         int // tasks to aim for, so that all workers finish at about the same time; no more, since each has a cost
 }
 
 // task is some tokens against segments [from, to) of a sequence's keys.
@@ -50,7 +51,7 @@ type task struct {
 	split    bool // results are partial, to be merged
 }
 
-// merge is a token with its partial results.
+// combine is a token with its partial results.
 type combine struct{ row, partial, segments int32 }
 
 // splitFor is the device's split of a shape.

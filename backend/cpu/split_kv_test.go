@@ -6,8 +6,8 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 )
 
-// TestSplitKV: sequences that decode become tasks of few segments each; those that begin with the same pages share the
-// tasks of the segments they have in common; one that does not fit into the room for partial results stays whole.
+// TestSplitKV: sequences that decode become tasks of few KV segments each; those with a common prefix of pages share the
+// tasks of the segments they have in common; one that does not fit into the memory for partial results is not split.
 func TestSplitKV(t *testing.T) {
 	const seqPages = 64
 	b := &backend.Batch{}
@@ -47,7 +47,7 @@ func TestSplitKV(t *testing.T) {
 		}
 	}
 	if len(combines) != 3 {
-		t.Errorf("%d tokens are merged, 3 is right", len(combines))
+		t.Errorf("%d tokens are combined, 3 is right", len(combines))
 	}
 	fewer := (&Device{splits: map[splitShape]*splitKV{}}).splitFor(splitShape{rows: 8, partialRows: 10, pageSize: 16, tasks: 3})
 	longer, _ := fewer.of(b, 1)

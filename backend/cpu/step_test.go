@@ -29,7 +29,7 @@ func TestBarriers(t *testing.T) {
 		"q": true, "k": false, "v": false, // three products of one input
 		"k_rot": false, "kv.0'2": false, // token by token
 		"attn": true, "o": true, "sum": true,
-		"gate": true, "up": false, "act": true, // who multiplied which rows is not known
+		"gate": true, "up": false, "act": true, // work stealing: which worker computed which rows is not known
 		"down": true,
 	}
 	seen := 0

@@ -80,9 +80,9 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 // values) of each row.
 func (d *Device) attend(o graph.Attention, sink, q, out []float32, keys, values [][]float32, kOff, vOff int) {
 	scores := make([]float64, len(keys))
-	top := math.Inf(-1)
+	rowMax := math.Inf(-1)
 	for _, score := range sink {
-		top = float64(score)
+		rowMax = float64(score)
 	}
 	for p, k := range keys {
 		for i := range q {
@@ -93,13 +93,13 @@ func (d *Device) attend(o graph.Attention, sink, q, out []float32, keys, values 
 			scores[p] = o.Softcap * math.Tanh(scores[p]/o.Softcap)
 			d.flops(3)
 		}
-		top = max(top, scores[p])
+		rowMax = max(rowMax, scores[p])
 		d.flops(2*len(q) + 2) // product, scale, maximum
 	}
 	var sum float64
 	acc := make([]float64, len(out))
 	for p, v := range values {
-		e := math.Exp(scores[p] - top)
+		e := math.Exp(scores[p] - rowMax)
 		sum += e
 		for i := range acc {
 			acc[i] += e * float64(v[vOff+i])
@@ -107,7 +107,7 @@ func (d *Device) attend(o graph.Attention, sink, q, out []float32, keys, values 
 		d.flops(2*len(out) + 2) // exponential, sum, product
 	}
 	for _, score := range sink {
-		sum += math.Exp(float64(score) - top)
+		sum += math.Exp(float64(score) - rowMax)
 		d.flops(3) // maximum, exponential, sum
 	}
 	for i := range out {

@@ -24,7 +24,7 @@ func storeHeads(dst []byte, t graph.Type, axis graph.Axis, x []float32) {
 	}
 }
 
-// loadHeads turns them back.
+// loadHeads decodes them.
 func loadHeads(dst []float32, t graph.Type, axis graph.Axis, src []byte) {
 	if t != graph.I8 {
 		load(dst, t, src)

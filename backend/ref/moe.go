@@ -7,12 +7,12 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// moe has each row pass its experts. An expert's weights are read once for all the rows that take it.
+// moe runs each row through its top-k experts. An expert's weights are read once for all its rows.
 func moe(d *Device, n *graph.Node, a backend.Args) {
 	o := n.Op.(graph.MoE)
 	rows := d.rows(n)
 	x, out := make([][]float32, rows), make([][]float64, rows)
-	takers := make([][]int, o.Experts) // rows of each expert
+	rowsOf := make([][]int, o.Experts) // rows of each expert
 	shares := make([][]float64, rows)  // of each expert
 	for r := range x {
 		x[r], out[r] = d.read(n, a, 0, r), make([]float64, n.In[0].Axis.Len())
@@ -22,16 +22,16 @@ func moe(d *Device, n *graph.Node, a backend.Args) {
 		shares[r] = d.route(o, d.read(n, a, 1, r))
 		for e, s := range shares[r] {
 			if s >= 0 {
-				takers[e] = append(takers[e], r)
+				rowsOf[e] = append(rowsOf[e], r)
 			}
 		}
 	}
-	for e, of := range takers {
+	for e, of := range rowsOf {
 		if len(of) == 0 {
 			continue
 		}
 		p := expert{d, a, e, o}
-		gates, ups := p.product(graph.ExpertGate, those(x, of)), p.product(graph.ExpertUp, those(x, of))
+		gates, ups := p.product(graph.ExpertGate, selectRows(x, of)), p.product(graph.ExpertUp, selectRows(x, of))
 		for i := range gates {
 			for j := range gates[i] {
 				gates[i][j] = d.gate(o, gates[i][j], ups[i][j])
@@ -54,8 +54,8 @@ func moe(d *Device, n *graph.Node, a backend.Args) {
 	}
 }
 
-// those is some of the rows.
-func those(rows [][]float32, of []int) [][]float32 {
+// selectRows is some of the rows.
+func selectRows(rows [][]float32, of []int) [][]float32 {
 	var some [][]float32
 	for _, r := range of {
 		some = append(some, rows[r])
@@ -69,9 +69,9 @@ func (d *Device) route(o graph.MoE, scores []float32) []float64 {
 	for e := range share {
 		share[e] = -1
 	}
-	top := scores[0]
+	largest := scores[0]
 	for _, s := range scores {
-		top = max(top, s)
+		largest = max(largest, s)
 	}
 	d.flops(o.Experts)
 	var chosen, all float64
@@ -82,11 +82,11 @@ func (d *Device) route(o graph.MoE, scores []float32) []float64 {
 				best = e
 			}
 		}
-		share[best] = math.Exp(float64(scores[best] - top))
+		share[best] = math.Exp(float64(scores[best] - largest))
 		chosen += share[best]
 	}
 	for _, s := range scores {
-		all += math.Exp(float64(s - top))
+		all += math.Exp(float64(s - largest))
 	}
 	if o.OfAll {
 		chosen = all
@@ -102,7 +102,7 @@ func (d *Device) route(o graph.MoE, scores []float32) []float64 {
 	return share
 }
 
-// gate joins an expert's two branches.
+// gate is fn(gate) × up, of an expert's two branches.
 func (d *Device) gate(o graph.MoE, gate, up float32) float32 {
 	if o.Clamp == 0 {
 		d.flops(1)

@@ -44,7 +44,7 @@ func (d *Device) storeQ8(row []byte, x []float32) {
 	}
 }
 
-// quantizeRows rounds each row as rows of weights are rounded. What is not finite has no place in those: such a row's scale is no number.
+// quantizeRows rounds each row as rows of weights are rounded. A row with a number that is not finite gets NaN as its scale.
 func quantizeRows(d *Device, n *graph.Node, a backend.Args) {
 	for r := range d.rows(n) {
 		x, row := d.read(n, a, 0, r), rowAt(n.Out[0], a.Out[0], r)
@@ -56,7 +56,7 @@ func quantizeRows(d *Device, n *graph.Node, a backend.Args) {
 	}
 }
 
-// loadQ8 turns a row of Q8 back into numbers.
+// loadQ8 dequantises a row of Q8.
 func loadQ8(dst []float32, row []byte) {
 	for i := range dst {
 		block := row[i/graph.Q8Block*graph.Q8BlockBytes:]

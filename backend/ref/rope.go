@@ -25,13 +25,13 @@ func angles(d *Device, n *graph.Node, a backend.Args) {
 	}
 }
 
-// rope turns the pairs of every head.
+// rope rotates the pairs of every head.
 func rope(d *Device, n *graph.Node, a backend.Args) {
 	o := n.Op.(graph.RoPE)
 	axis := n.In[0].Axis
 	for r := range d.rows(n) {
 		x := d.read(n, a, 0, r)
-		turn := d.read(n, a, 1, r)
+		cosSin := d.read(n, a, 1, r)
 		for h := range axis.Count {
 			head := x[h*axis.Size : (h+1)*axis.Size]
 			for i := range o.Dim / 2 {
@@ -39,7 +39,7 @@ func rope(d *Device, n *graph.Node, a backend.Args) {
 				if o.Pairing == graph.AdjacentPairs {
 					j, k = 2*i, 2*i+1
 				}
-				cos, sin := turn[2*i], turn[2*i+1]
+				cos, sin := cosSin[2*i], cosSin[2*i+1]
 				head[j], head[k] = head[j]*cos-head[k]*sin, head[k]*cos+head[j]*sin
 				d.flops(6)
 			}

@@ -16,7 +16,7 @@ func rowAt(v *graph.Value, b backend.Buffer, r int) []byte {
 	return b.Mem.(*memory).bytes[off : off+size]
 }
 
-// load turns stored numbers into float32; the layouts of F16 and BF16 are those of the weight formats.
+// load decodes stored numbers to float32; the layouts of F16 and BF16 are those of the weight formats.
 func load(dst []float32, t graph.Type, src []byte) {
 	switch t {
 	case graph.F32:

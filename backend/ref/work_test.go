@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/testkit"
 )
 
-// TestDeclaredWork holds every op to what it says of itself: the work counted while the reference runs is the work
+// TestDeclaredWork: the work counted while the reference runs is the work
 // that the graph declares, to the last byte and operation.
 func TestDeclaredWork(t *testing.T) {
 	seen := map[string]bool{}
@@ -32,7 +32,7 @@ func TestDeclaredWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			counted := dev.Counted()
-			if c.Op == "MoE" && lim.Tokens > 1 { // which experts several rows take is declared as a chance; see TestExpertsReached
+			if c.Op == "MoE" && lim.Tokens > 1 { // the experts that several rows reach are declared as an expectation; see TestExpertsReached
 				counted.WeightBytes = declared.WeightBytes
 			}
 			if counted != declared {
@@ -47,7 +47,7 @@ func TestDeclaredWork(t *testing.T) {
 	}
 }
 
-// TestExpertsReached holds what blocks of experts declare to read to what they read on average over many steps.
+// TestExpertsReached: the bytes that blocks of experts declare to read are those read on average over many steps.
 func TestExpertsReached(t *testing.T) {
 	var declared, counted int64
 	for _, c := range testkit.Cases() {
