@@ -45,6 +45,7 @@ type Info struct {
 	Act     graph.Type // of activations that it is fastest with
 	Q8      bool       // multiplies weights in block formats with Q8 inputs in integers, and faster so
 	BF16    bool       // multiplies BF16 weights faster when inputs are rounded to BF16
+	Kernels string     // the architecture that its kernels are for, where they fuse more than every device does: "sm_90"
 	Replays bool       // runs steps that only decode from a recording, without a call for each launch
 
 	RowTiles []int // row counts that products are computed for, ascending: others are rounded up, beyond the last to multiples of it; nil: any

@@ -37,6 +37,7 @@ type Profile struct {
 	Q8        bool   `json:"q8,omitempty"`               // block formats are multiplied with Q8 inputs, in integers
 	RoundBF16 bool   `json:"round_bf16,omitempty"`       // BF16 weights are multiplied with inputs rounded to BF16
 	RowTiles  []int  `json:"row_tiles,omitempty"`        // products of rows between two of these are computed as of the larger; beyond the last, in multiples of it
+	Kernels   string `json:"kernels,omitempty"`          // see backend.Info
 	Replays   bool   `json:"replays,omitempty"`          // steps that only decode run from a recording, without a call for each launch
 	Attention Number `json:"attention_number,omitempty"` // that attention computes in; "" is f32
 

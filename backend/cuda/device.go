@@ -151,7 +151,7 @@ var rowTiles = []int{1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, densesm90.MaxRows}
 func (d *Device) Info() backend.Info {
 	return backend.Info{
 		Name: fmt.Sprintf("cuda:%d", d.ctx.Ordinal), Detail: d.ctx.String(), Memory: d.ctx.Memory,
-		Threads: 1, Act: graph.BF16, Replays: true, RowTiles: rowTiles,
+		Threads: 1, Act: graph.BF16, Kernels: d.architecture(), Replays: true, RowTiles: rowTiles,
 	}
 }
 

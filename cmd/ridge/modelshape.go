@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ridge-llm/ridge/backend/cuda"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/internal/modeldir"
@@ -95,6 +96,9 @@ func (f *modelShapeFlags) graph(m *model.Model, act graph.Type) (*graph.Graph, e
 // passes is the options of passes on a device.
 func (f *modelShapeFlags) passes(p *price.Profile) (o pass.Options, err error) {
 	o = pass.Options{Q8: p.Q8, BF16: p.RoundBF16}
+	if k, ok := cuda.CapabilityOf(p.Kernels); ok {
+		o.Kernels = k
+	}
 	if o.Weights, err = pass.OnLoadFormat(f.quantization, p.ActType()); err != nil {
 		return o, fmt.Errorf("--quantization: %w", err)
 	}

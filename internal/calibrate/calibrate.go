@@ -84,7 +84,7 @@ func peaks(dev backend.Device) (*price.Profile, error) {
 	i := dev.Info()
 	p := &price.Profile{
 		Name: i.Name, Title: i.Detail, Source: "measured by ridge calibrate",
-		FLOPs: map[price.Number]float64{}, Act: i.Act.String(), Q8: i.Q8, RoundBF16: i.BF16, Replays: i.Replays, RowTiles: i.RowTiles, Attention: price.F32,
+		FLOPs: map[price.Number]float64{}, Act: i.Act.String(), Q8: i.Q8, RoundBF16: i.BF16, Kernels: i.Kernels, Replays: i.Replays, RowTiles: i.RowTiles, Attention: price.F32,
 	}
 	for n, rate := range map[price.Number]float64{price.F32: peak.F32, price.BF16: peak.BF16, price.Int8: peak.Int8, price.FP8: peak.FP8} {
 		if rate > 0 {

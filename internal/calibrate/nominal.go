@@ -21,6 +21,6 @@ func Nominal(dev backend.Device) *price.Profile {
 		Name: i.Name, Title: i.Detail, Source: "a guess by the number of threads; ridge calibrate measures",
 		FLOPs:  map[price.Number]float64{price.F32: nominalF32 * threads, price.BF16: nominalF32 * threads, price.Int8: nominalInt8 * threads},
 		Levels: []price.Level{{Name: "memory", Bytes: max(i.Memory, nominalBytes), Rate: nominalRead * threads}},
-		Launch: 1e-6, Act: i.Act.String(), Q8: i.Q8, RoundBF16: i.BF16,
+		Launch: 1e-6, Act: i.Act.String(), Q8: i.Q8, RoundBF16: i.BF16, Kernels: i.Kernels,
 	}
 }

@@ -24,7 +24,7 @@ const (
 // the partial result of split-KV attention: value size float32 numbers with row maximum and sum.
 func workspace(g *graph.Graph, lim Limits) int64 {
 	var heads int64 // bytes of one sequence in the attention that needs most
-	for _, n := range g.Nodes {
+	for n := range g.Operations() {
 		if _, ok := n.Op.(graph.Attention); ok {
 			v := n.In[1].Cache.V
 			heads = max(heads, 4*int64(n.In[0].Axis.Count)*int64(v.Size+2))
@@ -48,7 +48,8 @@ func MemoryOf(g *graph.Graph, tokens, logits int) Memory {
 }
 
 // live is the most bytes of matrices that are needed at the same time: each from the node that makes it to the last
-// that reads it. Sums over devices, and what is sent, take the place of their inputs.
+// that reads it. Sums over devices, and what is sent, take the place of their inputs. What stays within a fused node counts while it
+// runs: in steps of many rows a device may launch its parts one by one.
 func live(g *graph.Graph, tokens, logits int) int64 {
 	last := map[*graph.Value]int{}
 	place := map[*graph.Value]*graph.Value{} // of values in the place of another
@@ -76,23 +77,26 @@ func live(g *graph.Graph, tokens, logits int) int64 {
 	last[output] = len(g.Nodes)
 	ends := make([]int64, len(g.Nodes)+1) // bytes that are free after node i
 	var now, most int64
-	begin := func(v *graph.Value) {
-		if v.Cache != nil || place[v] != nil {
-			return
-		}
-		rows := tokens
+	bytes := func(v *graph.Value) int64 {
 		if v.Rows == graph.Logits {
-			rows = logits
+			return int64(logits) * v.RowBytes()
 		}
-		bytes := int64(rows) * v.RowBytes()
-		now += bytes
-		ends[last[v]] += bytes
+		return int64(tokens) * v.RowBytes()
 	}
 	for i, n := range g.Nodes {
 		for _, v := range n.Out {
-			begin(v)
+			if v.Cache == nil && place[v] == nil {
+				now += bytes(v)
+				ends[last[v]] += bytes(v)
+			}
 		}
-		most = max(most, now)
+		within := int64(0)
+		for _, p := range graph.WorkParts(n) {
+			for _, v := range p.Unwritten {
+				within += bytes(v)
+			}
+		}
+		most = max(most, now+within)
 		now -= ends[i]
 	}
 	return most
@@ -110,7 +114,7 @@ func inPlace(op graph.Op) bool {
 // expertWeights are the weights of experts.
 func expertWeights(g *graph.Graph) map[*graph.Weight]bool {
 	of := map[*graph.Weight]bool{}
-	for _, n := range g.Nodes {
+	for n := range g.Operations() {
 		if _, ok := n.Op.(graph.MoE); ok {
 			for _, w := range n.Weights {
 				of[w] = true
@@ -129,7 +133,7 @@ func Parameters(g *graph.Graph) (all, active int64) {
 			active += n
 		}
 	}
-	for _, n := range g.Nodes {
+	for n := range g.Operations() {
 		if o, ok := n.Op.(graph.MoE); ok {
 			var experts int64
 			for _, w := range n.Weights {
