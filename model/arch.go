@@ -50,7 +50,7 @@ type Model struct {
 // Lookup implements graph.Lookup over the model's file.
 func (m *Model) Lookup(name string) (graph.Stored, bool) {
 	if m.files == nil {
-		return m.imagine(name)
+		return m.placeholder(name)
 	}
 	r := m.recipe(name)
 	if r == nil {
@@ -63,8 +63,8 @@ func (m *Model) Lookup(name string) (graph.Stored, bool) {
 	return graph.Stored{Format: t.Format, Rows: t.Rows, Cols: t.Cols, Recipe: r}, true
 }
 
-// imagine finds any weight of a model without a file: matrices in the chosen format, vectors in F32.
-func (m *Model) imagine(name string) (graph.Stored, bool) {
+// placeholder is any weight of a model without a file: matrices in the chosen format, vectors in F32.
+func (m *Model) placeholder(name string) (graph.Stored, bool) {
 	if name == "output.weight" && m.Config.Tied {
 		return graph.Stored{}, false
 	}

@@ -16,7 +16,7 @@ var bert = Arch{
 	Build: buildEncoder,
 }
 
-// roberta is RoBERTa (Liu et al., 2019): BERT whose positions are counted from behind the padding token's.
+// roberta is RoBERTa (Liu et al., 2019): BERT whose positions are counted from the one after the padding token.
 var roberta = Arch{
 	Name:  "bert", // GGUF files leave the rows of positions out that are not used, which makes it BERT
 	HF:    []string{"RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification", "CamembertModel"},

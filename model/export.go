@@ -230,7 +230,7 @@ func (m *Model) lost(field string, x, y any) error {
 	return fmt.Errorf("model: GGUF's keys for the architecture %s cannot say everything about this model: its %s is %v, and a reader would take %v", m.Arch.Name, field, x, y)
 }
 
-// words turns a field's name into words: "NormEps" → "norm eps".
+// words is a field's name as words: "NormEps" → "norm eps".
 func words(name string) string {
 	var b strings.Builder
 	for i, r := range name {

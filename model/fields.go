@@ -82,7 +82,7 @@ func (f *fields) note(gguf string, v any) {
 	}
 }
 
-// number turns whatever numeric type a file has into float64.
+// number is a value of any numeric type that a file has, as float64.
 func number(v any) (float64, bool) {
 	switch n := v.(type) {
 	case float64:

@@ -7,7 +7,7 @@ import (
 )
 
 // gptoss has experts with biases and bounded gates, and a sink for each attention head; every other layer looks back a window
-// only (arXiv:2508.10925). In Hugging Face files the columns of an expert's gate and up take turns.
+// only (arXiv:2508.10925). In Hugging Face files the columns of an expert's gate and up are interleaved.
 var gptoss = Arch{
 	Name: "gpt-oss",
 	HF:   []string{"GptOssForCausalLM"},

@@ -66,7 +66,7 @@ func readNomic(f *fields) *Config {
 	if every := f.sizeOr("moe_every_n_layers", "", 0); every != 0 {
 		f.fail("field moe_every_n_layers is %d; mixtures of experts are not supported", every)
 	}
-	// Longer texts than those it was trained on turn by other angles, which GGUF has no key for.
+	// Longer texts than those it was trained on are rotated by other angles, which GGUF has no key for.
 	if factor := f.floatOr("rotary_scaling_factor", "", 0); factor != 0 {
 		c.Rotation.Scaling = graph.Scaling{Kind: graph.DynamicScaling, Factor: factor, OrigContext: f.sizeOr("max_trained_positions", "", 2048)}
 	}

@@ -18,7 +18,7 @@ type affineBlock struct {
 	codes        [superBlock]byte
 }
 
-// affineFit is what is known of a super-block before anything is made whole.
+// affineFit is a super-block before its scales and codes are rounded.
 type affineFit struct {
 	x, w         [superBlock]float64 // the numbers, and what an error in each counts
 	scale, floor [16]float64         // of the sub-blocks

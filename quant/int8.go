@@ -9,7 +9,7 @@ func EncodeInt8(dst []int8, x []float32) (scale float32) {
 	for _, v := range x {
 		largest = max(largest, float32(math.Abs(float64(v))))
 	}
-	if largest < tinyRow {
+	if largest < minRowPeak {
 		clear(dst[:len(x)])
 		return 0
 	}

@@ -2,10 +2,10 @@ package quant
 
 import "math"
 
-// IQ4_NL: 32 numbers in 18 bytes, on sixteen uneven levels that lie denser around zero.
+// IQ4_NL: 32 numbers in 18 bytes, indices into a codebook of sixteen numbers that are denser around zero.
 //
 //	d   f16      scale; may be negative
-//	qs  [16]u8   number j in the low half of byte j, number j+16 in the high half; x = d·level[q]
+//	qs  [16]u8   number j in the low half of byte j, number j+16 in the high half; x = d·codebook[q]
 const IQ4_NL Format = 14
 
 const iq4_nlBytes = 18
@@ -17,26 +17,26 @@ var _ = register(IQ4_NL, Descriptor{
 	decode: decodeIQ4_NL, encode: encodeIQ4_NL,
 })
 
-// iq4_nlLevels is part of the format (ggml's kvalues_iq4nl).
-var iq4_nlLevels = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+// iq4_nlCodebook is part of the format (ggml's kvalues_iq4nl).
+var iq4_nlCodebook = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
 func decodeIQ4_NL(dst []float32, src []byte) {
 	for len(src) >= iq4_nlBytes {
 		b := (*[iq4_nlBytes]byte)(src)
-		decodeLevels((*[32]float32)(dst), (*[16]byte)(b[2:]), f16at(b[:]), &iq4_nlLevels)
+		decodeCodebook((*[32]float32)(dst), (*[16]byte)(b[2:]), f16at(b[:]), &iq4_nlCodebook)
 		src, dst = src[iq4_nlBytes:], dst[32:]
 	}
 }
 
-// decodeLevels decodes 32 four-bit indices into sixteen levels, each times d.
-func decodeLevels(out *[32]float32, qs *[16]byte, d float32, levels *[16]float32) {
+// decodeCodebook decodes 32 four-bit indices into a codebook of sixteen numbers, each times d.
+func decodeCodebook(out *[32]float32, qs *[16]byte, d float32, codebook *[16]float32) {
 	for j, q := range qs {
-		out[j] = d * levels[q&15]
-		out[j+16] = d * levels[q>>4]
+		out[j] = d * codebook[q&15]
+		out[j+16] = d * codebook[q>>4]
 	}
 }
 
-// encodeIQ4_NL tries scales that put the number of largest magnitude on or around either end of the levels, improves each by
+// encodeIQ4_NL tries scales that put the number of largest magnitude on or around either end of the codebook, improves each by
 // least squares, and keeps the one with the smallest weighted error.
 func encodeIQ4_NL(dst []byte, src []float32) {
 	var x, w [32]float64
@@ -46,7 +46,7 @@ func encodeIQ4_NL(dst []byte, src []float32) {
 			x[i] = float64(v)
 		}
 		weightsOf(w[:], x[:])
-		inv := putScale(b[:], float32(fitLevels(&x, &w)))
+		inv := putScale(b[:], float32(fitCodebook(&x, &w)))
 		for j := range 16 {
 			b[2+j] = iq4_nlNearest(float64(src[j]*inv)) | iq4_nlNearest(float64(src[j+16]*inv))<<4
 		}
@@ -54,8 +54,8 @@ func encodeIQ4_NL(dst []byte, src []float32) {
 	}
 }
 
-// fitLevels is fitScale for the levels of IQ4_NL.
-func fitLevels(x, w *[32]float64) (scale float64) {
+// fitCodebook is fitScale for the codebook of IQ4_NL.
+func fitCodebook(x, w *[32]float64) (scale float64) {
 	largest := 0.0
 	for _, v := range x {
 		if math.Abs(v) > math.Abs(largest) {
@@ -71,7 +71,7 @@ func fitLevels(x, w *[32]float64) (scale float64) {
 			inv := (end + float64(step)*end/40) / largest
 			var sll, slx float64
 			for i, v := range x {
-				l := float64(iq4_nlLevels[iq4_nlNearest(float64(v*inv))])
+				l := float64(iq4_nlCodebook[iq4_nlNearest(float64(v*inv))])
 				wl := w[i] * l
 				sll += float64(wl * l)
 				slx += float64(wl * v)
@@ -84,18 +84,18 @@ func fitLevels(x, w *[32]float64) (scale float64) {
 	return scale
 }
 
-// iq4_nlNearest is the index of the level nearest to v; of two, the higher. The middles between levels are multiples of a
+// iq4_nlNearest is the index of the codebook number nearest to v; of two, the higher. The middles between them are multiples of a
 // half, so a table of half units decides.
 func iq4_nlNearest(v float64) byte {
 	return iq4_nlIndex[int(2*(min(max(v, -127), 113)+127))]
 }
 
-// iq4_nlIndex maps the half units from −127 to 113 to levels.
+// iq4_nlIndex maps the half units from −127 to 113 to indices.
 var iq4_nlIndex = func() (table [2*(113+127) + 1]byte) {
 	level := 0
 	for i := range table {
 		v := float32(i)/2 - 127
-		for level < 15 && v >= (iq4_nlLevels[level]+iq4_nlLevels[level+1])/2 {
+		for level < 15 && v >= (iq4_nlCodebook[level]+iq4_nlCodebook[level+1])/2 {
 			level++
 		}
 		table[i] = byte(level)

@@ -2,9 +2,9 @@ package quant
 
 import "math"
 
-// IQ4_XS: 256 numbers in 136 bytes, eight sub-blocks of 32 on the levels of IQ4_NL.
+// IQ4_XS: 256 numbers in 136 bytes, eight sub-blocks of 32 with the codebook of IQ4_NL.
 //
-//	d         f16      x = d·(scale−32)·level[q]
+//	d         f16      x = d·(scale−32)·codebook[q]
 //	scales_h  u16      high two bits of the eight six-bit scales, those of sub-block i in bits 2i and 2i+1
 //	scales_l  [4]u8    their low four bits: of sub-block i in byte i/2, in the low half of even ones
 //	qs        [128]u8  sixteen bytes a sub-block: number j in the low half of byte j, number j+16 in the high half
@@ -25,13 +25,13 @@ func decodeIQ4_XS(dst []float32, src []byte) {
 		d, high := f16at(b[:]), int(order.Uint16(b[2:]))
 		for i := range 8 {
 			scale := int(b[4+i/2]>>(i%2*4)&15) | high>>(2*i)&3<<4
-			decodeLevels((*[32]float32)(out[32*i:]), (*[16]byte)(b[8+16*i:]), d*float32(scale-32), &iq4_nlLevels)
+			decodeCodebook((*[32]float32)(out[32*i:]), (*[16]byte)(b[8+16*i:]), d*float32(scale-32), &iq4_nlCodebook)
 		}
 		src, dst = src[iq4_xsBytes:], dst[superBlock:]
 	}
 }
 
-// iq4_xsFit is what is known of a super-block before anything is made whole.
+// iq4_xsFit is a super-block before its scales and codes are rounded.
 type iq4_xsFit struct {
 	x, w  [8][32]float64 // the numbers, and what an error in each counts
 	scale [8]float64     // of the sub-blocks
@@ -44,7 +44,7 @@ type iq4_xsBlock struct {
 	codes  [superBlock]byte
 }
 
-// encodeIQ4_XS fits each sub-block alone, as encodeIQ4_NL does, and then goes the way of symmetricGrid.encode.
+// encodeIQ4_XS fits each sub-block alone, as encodeIQ4_NL does, and then goes on as symmetricGrid.encode does.
 func encodeIQ4_XS(dst []byte, src []float32) {
 	for len(src) >= superBlock {
 		var fit iq4_xsFit
@@ -54,7 +54,7 @@ func encodeIQ4_XS(dst []byte, src []float32) {
 				fit.x[i][j] = float64(v)
 			}
 			weightsOf(fit.w[i][:], fit.x[i][:])
-			fit.scale[i] = fitLevels(&fit.x[i], &fit.w[i])
+			fit.scale[i] = fitCodebook(&fit.x[i], &fit.w[i])
 			if math.Abs(fit.scale[i]) > math.Abs(largest) {
 				largest = fit.scale[i]
 			}
@@ -78,10 +78,10 @@ func (b *iq4_xsBlock) quantise(fit *iq4_xsFit, search bool) (loss float64) {
 	for i := range fit.scale {
 		x, w := &fit.x[i], &fit.w[i]
 		s := clampRound(fit.scale[i]*inverse(d), -32, 31)
-		best := levelLoss(x, w, d*s)
+		best := codebookLoss(x, w, d*s)
 		if search {
 			for _, s1 := range [2]float64{max(s-1, -32), min(s+1, 31)} {
-				if l := levelLoss(x, w, d*s1); l < best {
+				if l := codebookLoss(x, w, d*s1); l < best {
 					best, s = l, s1
 				}
 			}
@@ -96,22 +96,22 @@ func (b *iq4_xsBlock) quantise(fit *iq4_xsFit, search bool) (loss float64) {
 	return loss
 }
 
-// levelLoss is the weighted squared error of a sub-block with a given scale.
-func levelLoss(x, w *[32]float64, scale float64) (loss float64) {
+// codebookLoss is the weighted squared error of a sub-block with a given scale.
+func codebookLoss(x, w *[32]float64, scale float64) (loss float64) {
 	inv := inverse(scale)
 	for i, v := range x {
-		e := float64(scale*float64(iq4_nlLevels[iq4_nlNearest(float64(v*inv))])) - v
+		e := float64(scale*float64(iq4_nlCodebook[iq4_nlNearest(float64(v*inv))])) - v
 		loss += float64(w[i] * float64(e*e))
 	}
 	return loss
 }
 
-// refit chooses d anew to serve b's scales and codes: least squares of x ≈ d·a with a = scale·level.
+// refit chooses d anew to serve b's scales and codes: least squares of x ≈ d·a with a = scale·codebook[q].
 func (b *iq4_xsBlock) refit(fit *iq4_xsFit) {
 	var aa, ax float64
 	for i := range fit.scale {
 		for j, v := range fit.x[i] {
-			a := float64(b.scales[i]) * float64(iq4_nlLevels[b.codes[32*i+j]])
+			a := float64(b.scales[i]) * float64(iq4_nlCodebook[b.codes[32*i+j]])
 			aa += float64(fit.w[i][j] * float64(a*a))
 			ax += float64(fit.w[i][j] * float64(a*v))
 		}

@@ -19,14 +19,14 @@ var _ = register(MXFP4, Descriptor{
 	decode: decodeMXFP4, encode: encodeMXFP4,
 })
 
-// mxfp4Levels are the E2M1 numbers times two, so that they are whole; mxfp4Scale halves the scale in turn. Code 8,
+// mxfp4Values are the E2M1 numbers times two, so that they are whole; mxfp4Scale halves the scale to match. Code 8,
 // minus zero, decodes to plain zero.
-var mxfp4Levels = [16]float32{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
+var mxfp4Values = [16]float32{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 func decodeMXFP4(dst []float32, src []byte) {
 	for len(src) >= mxfp4Bytes {
 		b := (*[mxfp4Bytes]byte)(src)
-		decodeLevels((*[32]float32)(dst), (*[16]byte)(b[1:]), mxfp4Scale(b[0]), &mxfp4Levels)
+		decodeCodebook((*[32]float32)(dst), (*[16]byte)(b[1:]), mxfp4Scale(b[0]), &mxfp4Values)
 		src, dst = src[mxfp4Bytes:], dst[32:]
 	}
 }
@@ -63,7 +63,7 @@ func encodeMXFP4(dst []byte, src []float32) {
 func mxfp4Loss(x *[32]float32, e byte) (loss float64) {
 	d := mxfp4Scale(e)
 	for _, v := range x {
-		off := float64(mxfp4Levels[mxfp4Nearest(v/d)]*d) - float64(v)
+		off := float64(mxfp4Values[mxfp4Nearest(v/d)]*d) - float64(v)
 		loss += float64(off * off)
 	}
 	return loss

@@ -10,26 +10,25 @@ import "math"
 // They are made of floats as weights are loaded, as vLLM makes them: the largest magnitude of a row becomes 448 or 127. A product of two
 // such rows is a product of codes, times both scales, which is how tensor cores multiply them. (ggml has no such formats.)
 
-// tinyRow: rows of smaller numbers have no scale whose inverse is a float; they become zeros.
-const tinyRow = 0x1p-116
+// minRowPeak is the least largest magnitude of a row that has a scale whose inverse is a float; rows below it become zeros.
+const minRowPeak = 0x1p-116
 
 // FP8 is rows of e4m3.
 const FP8 Format = 16
 
 var _ = register(FP8, Descriptor{
 	Name: "FP8", Block: 16, BlockBytes: 16, RowScale: true,
-	bound:  bound{0.0358, tinyRow, 0x1.ffp127}, // half a step of 32 at 448
+	bound:  bound{0.0358, minRowPeak, 0x1.ffp127}, // half a step of 32 at 448
 	decode: decodeFP8, encode: encodeFP8,
 })
 
-// EncodeFP8 rounds x to e4m3, to nearest, ties to even, after scaling the largest magnitude to 448, and returns the scale. A row with a number
-// that is none has such a scale.
+// EncodeFP8 rounds x to e4m3, to nearest, ties to even, after scaling the largest magnitude to 448, and returns the scale. // that is none has such a scale.
 func EncodeFP8(dst []byte, x []float32) (scale float32) {
 	var largest float32
 	for _, v := range x {
 		largest = max(largest, v, -v)
 	}
-	if largest < tinyRow {
+	if largest < minRowPeak {
 		clear(dst[:len(x)])
 		return 0
 	}
@@ -56,7 +55,7 @@ const INT8 Format = 17
 
 var _ = register(INT8, Descriptor{
 	Name: "INT8", Block: 16, BlockBytes: 16, RowScale: true,
-	bound:  bound{0.00394, tinyRow, 0x1.ffp127}, // half a step of 1/127
+	bound:  bound{0.00394, minRowPeak, 0x1.ffp127}, // half a step of 1/127
 	decode: decodeINT8, encode: encodeINT8,
 })
 

@@ -15,13 +15,13 @@ type symmetricBlock struct {
 	codes  [superBlock]int8
 }
 
-// symmetricFit is what is known of a super-block before anything is made whole.
+// symmetricFit is a super-block before its scales and codes are rounded.
 type symmetricFit struct {
 	x, w  [superBlock]float64 // the numbers, and what an error in each counts
 	scale [16]float64         // of the sub-blocks
 }
 
-// encode goes the way of affineGrid.encode, without minima. The scale of largest magnitude goes to −scaleTop, the end
+// encode does as affineGrid.encode, without minima. The scale of largest magnitude goes to −scaleTop, the end
 // that reaches further.
 func (g symmetricGrid) encode(src *[superBlock]float32) symmetricBlock {
 	var fit symmetricFit

@@ -28,7 +28,7 @@ var ErrFull = errors.New("the disk has no room")
 type Result struct {
 	Tensors int
 	Bytes   int64    // of tensors
-	Notes   []string // what is worth knowing, in sentences
+	Notes   []string // for the user, in sentences
 }
 
 // Convert writes the model at in, a Hugging Face directory or a GGUF file, to the GGUF file out. The file appears under
@@ -72,7 +72,7 @@ func (f *file) finish(ctx context.Context, out string, notes []string, o Options
 	if free == nil {
 		free = disk.Free
 	}
-	// What is not known does not stop anybody; a folder that is not there has a better error than this.
+	// Where free space is not known, go on; a missing folder has a better error than this.
 	if room, err := free(filepath.Dir(out)); err == nil && r.Bytes > room {
 		return nil, fmt.Errorf("convert: %w for %s: it takes %s and %s are free; make room, or choose another disk or a smaller type", ErrFull, out, size.Text(r.Bytes), size.Text(room))
 	}

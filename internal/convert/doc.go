@@ -1,7 +1,7 @@
 // Package convert writes models as GGUF files that Ridge and llama.cpp read alike.
 //
 // A source (a Hugging Face directory, a GGUF file in other number formats, or a shape with random weights) becomes a
-// file: metadata and a list of tensors, each able to hand out any span of its rows. Writing goes through that list once:
+// file: metadata and a list of tensors, each of which can be read by rows. Writing goes through that list once:
 // spans are encoded on all cores and written in order, so that a model of any size passes through a few megabytes.
 //
 //	from_hf.go    a directory: tensors as the model's graph finds them, in GGUF's names and conventions

@@ -18,7 +18,7 @@ func Dummy(ctx context.Context, shape, out string, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, numbers, err := outlineOf(m)
+	f, numbers, err := withoutData(m)
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +45,8 @@ func Dummy(ctx context.Context, shape, out string, o Options) (*Result, error) {
 	return f.finish(ctx, out, notes, o)
 }
 
-// outlineOf is the file that a model would be, without the numbers of its matrices, and how many there are.
-func outlineOf(m *model.Model) (f *file, numbers int64, err error) {
+// withoutData is the file that a model would be, without the numbers of its matrices, and how many there are.
+func withoutData(m *model.Model) (f *file, numbers int64, err error) {
 	e, err := m.Export()
 	if err != nil {
 		return nil, 0, err
@@ -67,7 +67,7 @@ func outlineOf(m *model.Model) (f *file, numbers int64, err error) {
 // Formats are the number formats that the matrices of a model would have in a file of the type, by their names in the
 // graph.
 func Formats(m *model.Model, t Type) (map[string]quant.Format, error) {
-	f, _, err := outlineOf(m)
+	f, _, err := withoutData(m)
 	if err != nil {
 		return nil, err
 	}

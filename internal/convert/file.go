@@ -16,7 +16,7 @@ type file struct {
 	tensors []tensor
 }
 
-// tensor is one of its tensors. rows hands out its rows [from, to) in format, in buf or as a window into the source;
+// tensor is one of its tensors. rows reads its rows [from, to) in format, in buf or as a window into the source;
 // buf has room for them. It is called from several goroutines.
 type tensor struct {
 	name   string
@@ -57,7 +57,7 @@ func (t *tensor) stem() string {
 
 // choose gives every tensor its format and says in sentences where rows did not fit into the wanted one.
 func (f *file) choose(t Type) (notes []string) {
-	layers, tied := f.outline()
+	layers, tied := f.structure()
 	group := f.group()
 	misfits := map[string]int{}
 	most := map[quant.Format]int64{}
@@ -72,7 +72,7 @@ func (f *file) choose(t Type) (notes []string) {
 			m.layer, _ = layerOf(x.name)
 			m.output = m.name == "output" || tied && m.name == "token_embd"
 			want := t.of(m)
-			if x.as = fits(want, cols); x.as != want {
+			if x.as = formatFor(want, cols); x.as != want {
 				misfits[fmt.Sprintf("rows of %d numbers do not divide into %s blocks of %d: %s instead", cols, want, want.Block(), x.as)]++
 			}
 		}
@@ -87,8 +87,8 @@ func (f *file) choose(t Type) (notes []string) {
 	return notes
 }
 
-// outline is how many layers the tensors' names tell of, and whether the embedding makes the logits too.
-func (f *file) outline() (layers int, tied bool) {
+// structure is the number of layers by the names of the tensors, and whether the embedding is the output matrix too.
+func (f *file) structure() (layers int, tied bool) {
 	tied = true
 	for i := range f.tensors {
 		if n, ok := layerOf(f.tensors[i].name); ok {
@@ -143,7 +143,7 @@ func layerOf(name string) (int, bool) {
 	return n, err == nil
 }
 
-// sortKeys puts the keys into the order in which people look for them.
+// sortKeys puts the keys into the usual order: general, the architecture, the tokenizer.
 func (f *file) sortKeys() {
 	rank := func(key string) int {
 		switch {

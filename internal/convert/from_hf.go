@@ -47,7 +47,7 @@ func fromHF(b *modeldir.Dir) (*file, []string, error) {
 	return f, notes, nil
 }
 
-// SizeLabel is a number of weights as people say it: "135M", "1.2B".
+// SizeLabel is a number of weights as model names have it: "135M", "1.2B".
 func SizeLabel(n int64) string {
 	switch {
 	case n >= 1e9:
@@ -82,7 +82,7 @@ func inGGUF(x model.Exported) tensor {
 	return t
 }
 
-// constant hands out the numbers of a vector in F32.
+// constant reads the numbers of a vector in F32.
 func constant(x []float32) func([]byte, int, int) []byte {
 	data := make([]byte, 0, 4*len(x))
 	for _, v := range x {

@@ -10,7 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/tokenizer"
 )
 
-// addText adds what turns text into tokens and back: the tokenizer, the chat template and the settings for sampling that
+// addText adds what the text side needs: the tokenizer, the chat template and the settings for sampling that
 // the model's authors recommend. A model without a tokenizer becomes a file without one, with a note.
 func addText(meta map[string]any, b *modeldir.Dir) (notes []string, err error) {
 	t, err := b.Tokenizer()

@@ -17,16 +17,16 @@ type Type struct {
 	rule   func(m matrix) quant.Format
 }
 
-// rules are those of formats whose mixture is not goodOutput.
+// rules are those of formats whose mixture is not outputQ6K.
 var rules = map[quant.Format]func(m matrix) quant.Format{
-	quant.Q2_K: mixQ2K, quant.IQ4_NL: mixIQ4NL, quant.IQ4_XS: mixIQ4NL, quant.MXFP4: roundOutput,
+	quant.Q2_K: mixQ2K, quant.IQ4_NL: mixIQ4NL, quant.IQ4_XS: mixIQ4NL, quant.MXFP4: outputQ8,
 }
 
 // mixtures are the types of formats that have several, instead of one by the format's name.
 var mixtures = map[quant.Format][]Type{
-	quant.Q3_K: {{"Q3_K_S", quant.Q3_K, 11, goodOutput}, {"Q3_K_M", quant.Q3_K, 12, mixQ3KM}, {"Q3_K_L", quant.Q3_K, 13, mixQ3KL}},
+	quant.Q3_K: {{"Q3_K_S", quant.Q3_K, 11, outputQ6K}, {"Q3_K_M", quant.Q3_K, 12, mixQ3KM}, {"Q3_K_L", quant.Q3_K, 13, mixQ3KL}},
 	quant.Q4_K: {{"Q4_K_S", quant.Q4_K, 14, mixQ4KS}, {"Q4_K_M", quant.Q4_K, 15, mixMoreBits}},
-	quant.Q5_K: {{"Q5_K_S", quant.Q5_K, 16, goodOutput}, {"Q5_K_M", quant.Q5_K, 17, mixMoreBits}},
+	quant.Q5_K: {{"Q5_K_S", quant.Q5_K, 16, outputQ6K}, {"Q5_K_M", quant.Q5_K, 17, mixMoreBits}},
 }
 
 // types are all that --type takes.
@@ -38,7 +38,7 @@ var types = func() (all []Type) {
 		}
 		rule := rules[f]
 		if rule == nil {
-			rule = goodOutput
+			rule = outputQ6K
 		}
 		all = append(all, Type{f.String(), f, f.Descriptor().GGUF.File, rule})
 	}
@@ -88,8 +88,8 @@ func (t Type) of(m matrix) quant.Format {
 	return t.rule(m)
 }
 
-// fits is f, or what takes its place where rows of cols numbers do not divide into its blocks.
-func fits(f quant.Format, cols int) quant.Format {
+// formatFor is f, or its fallback where rows of cols numbers do not divide into its blocks.
+func formatFor(f quant.Format, cols int) quant.Format {
 	if cols%f.Block() == 0 {
 		return f
 	}

@@ -121,7 +121,7 @@ func TestFits(t *testing.T) {
 		{quant.Q4_K, 512, quant.Q4_K}, {quant.Q4_K, 320, quant.Q5_0}, {quant.Q5_K, 320, quant.Q5_1}, {quant.Q6_K, 320, quant.Q8_0},
 		{quant.Q2_K, 320, quant.Q4_0}, {quant.Q3_K, 320, quant.Q4_0}, {quant.Q4_K, 80, quant.F16}, {quant.Q8_0, 80, quant.F16}, {quant.BF16, 7, quant.BF16},
 	} {
-		if got := fits(c.want, c.cols); got != c.got {
+		if got := formatFor(c.want, c.cols); got != c.got {
 			t.Errorf("%s for rows of %d becomes %s and should be %s", c.want, c.cols, got, c.got)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // that all spans under way fit into caches.
 const spanNumbers = 1 << 18
 
-// write writes the file at path, all or nothing. progress, if not nil, hears of every span: bytes of tensors written so
+// write writes the file at path, all or nothing. progress, if not nil, is called for every span: bytes of tensors written so
 // far and in all.
 func (f *file) write(ctx context.Context, path string, progress func(done, all int64)) error {
 	var done, all int64

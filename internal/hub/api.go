@@ -48,7 +48,7 @@ func (h *Hub) look(ctx context.Context, r Ref) (*snapshot, error) {
 		return nil, err
 	}
 	if !hexPattern.MatchString(info.SHA) {
-		return nil, fmt.Errorf("hub: %s says that %s is at commit %q, which is none", h.Endpoint, r.Repo, info.SHA)
+		return nil, fmt.Errorf("hub: %s says that %s is at commit %q, which is not a commit id", h.Endpoint, r.Repo, info.SHA)
 	}
 	s := &snapshot{repo: r.Repo, commit: info.SHA}
 	next := base + "/tree/" + info.SHA + "?recursive=1"

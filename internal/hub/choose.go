@@ -16,7 +16,7 @@ var preferred = []string{"Q4_K_M", "Q8_0", "Q5_K_M", "Q6_K", "Q4_K_S", "Q4_0", "
 // Model is the files of a repository that make one model.
 type Model struct {
 	Quant string // of GGUF: as its name has it, or the name; "": safetensors
-	Files []File // GGUF: the file, or the parts of a split one in order; or else the weights and all that lies around them
+	Files []File // GGUF: the file, or the parts of a split one in order; or else the weights and their sidecars
 }
 
 // Bytes is the size of all files.

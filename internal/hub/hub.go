@@ -59,7 +59,7 @@ func FromEnvironment(agent string) (*Hub, error) {
 		if file == "" {
 			file = filepath.Join(home, "token")
 		}
-		if data, err := os.ReadFile(file); err == nil { // nobody has to have one
+		if data, err := os.ReadFile(file); err == nil { // it is optional
 			h.Token = strings.TrimSpace(string(data))
 		}
 	}

@@ -80,7 +80,7 @@ func (j *journal) bounds(i int) (from, to int64) {
 	return from, min(from+chunkSize, j.size)
 }
 
-// take is the next chunk that nobody has taken; false when there is none.
+// take is the next chunk that is not taken yet; false when there is none.
 func (j *journal) take() (int, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

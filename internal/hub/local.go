@@ -14,7 +14,7 @@ import (
 // ErrNotHere is the error of Find for a model that is not in the cache, or not whole.
 var ErrNotHere = errors.New("hub: the model has not been downloaded")
 
-// Find is the path of a model in the cache, as it was when last pulled. It asks nobody else.
+// Find is the path of a model in the cache, as it was when last pulled. It does not ask the hub.
 func (h *Hub) Find(r Ref) (string, error) {
 	dir := h.repoDir(r.Repo)
 	commit := r.Revision

@@ -217,7 +217,7 @@ func (p *pull) tell(progress Progress) (stop func()) {
 	return func() { close(end); <-ended }
 }
 
-// Bytes writes a size for people, in units of 1000.
+// Bytes is a size as text, in units of 1000.
 func Bytes(n int64) string {
 	const units = "kMGT"
 	if n < 1000 {

@@ -19,7 +19,7 @@ var (
 	quantPattern    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 )
 
-// ParseRef parses a name. What ends like a file is none, so that a path mistyped is not looked for on the hub.
+// ParseRef parses a name. A name that ends like a file is not one, so that a path mistyped is not looked for on the hub.
 func ParseRef(name string) (Ref, error) {
 	r := Ref{Revision: "main"}
 	rest, quant, hasQuant := strings.Cut(name, ":")

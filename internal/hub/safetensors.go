@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// beside are the files that a model in safetensors needs or may have, beside its weights.
-var beside = []string{
+// sidecars are the files that a model in safetensors needs or may have, beside its weights.
+var sidecars = []string{
 	"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
 	"vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json", "model.safetensors.index.json",
 }
 
-// chooseSafetensors picks the weights at the top of a repository and what lies around them.
+// chooseSafetensors picks the weights at the top of a repository and their sidecars.
 func chooseSafetensors(r Ref, files []File) (*Model, error) {
 	m := &Model{}
 	var weights []File
@@ -21,7 +21,7 @@ func chooseSafetensors(r Ref, files []File) (*Model, error) {
 	for _, f := range files {
 		switch {
 		case strings.Contains(f.Path, "/"):
-		case slices.Contains(beside, f.Path):
+		case slices.Contains(sidecars, f.Path):
 			m.Files = append(m.Files, f)
 			config = config || f.Path == "config.json"
 		case path.Ext(f.Path) == ".safetensors":

@@ -16,7 +16,7 @@ import (
 // lockPoll is how often a lock that another holds is tried again.
 const lockPoll = 100 * time.Millisecond
 
-// lock locks a file against other processes until unlock is called or this one ends. It waits for who holds it.
+// lock locks a file against other processes until unlock is called or this one ends. It waits for the holder.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("hub: %w", err)

@@ -1,5 +1,5 @@
-// Package modeldir opens a model with all that lies around it: weights, architecture, tokenizer, chat template and the
-// settings its authors recommend. It is where files become Ridge's own nouns.
+// Package modeldir opens a model with its files: weights, architecture, tokenizer, chat template and the
+// settings its authors recommend. Files become the types of Ridge here.
 package modeldir
 
 import (
@@ -14,7 +14,7 @@ import (
 
 // Dir is an opened model. Its weights are mapped, not read.
 type Dir struct {
-	Name   string // for people: the file's or folder's name
+	Name   string // for display: the file's or folder's name
 	Source *weights.Source
 	Model  *model.Model
 }
@@ -28,7 +28,7 @@ func Open(path string) (*Dir, error) {
 	return fromSource(nameOf(path), s)
 }
 
-// nameOf is what people call the model at a path: its file's or folder's name, or, of a folder in the cache of Hugging Face's tools
+// nameOf is the display name of the model at a path: its file's or folder's name, or, of a folder in the cache of Hugging Face's tools
 // (models--ORG--REPO/snapshots/COMMIT), the repository's.
 func nameOf(path string) string {
 	path = filepath.Clean(path)
