@@ -47,11 +47,11 @@ func TestFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = d.do(func() error {
-		k, words, err := rows.Pick(d.loader, 256)
+		k, words, err := rows.Select(d.loader, 256)
 		if err != nil {
 			return err
 		}
-		p := &rows.PickParams{X: 8, Y: 8, Words: words}
+		p := &rows.SelectParams{X: 8, Y: 8, Words: words}
 		p.Step.Counts, p.Step.Picked = 8, 8
 		if err := driver.Launch(d.stream, k, driver.Grid{X: 4, Threads: 64}, p); err != nil {
 			return err

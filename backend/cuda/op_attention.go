@@ -51,7 +51,7 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error,
 		Window: int32(c.Window), Scale: float32(o.Scale), Softcap: float32(o.Softcap),
 	}
 	if o.Bidirectional {
-		p.Both = 1
+		p.Bidirectional = 1
 	}
 	return func(s *step) error {
 		p.Step = s.of(c)
@@ -126,15 +126,15 @@ func (d *Device) findPrompts(p prefillsm90.Problem) (prompts, error) {
 	case prefillsm90.Fits(p.KSize, p.VSize):
 		return prefillsm90.New(d.loader, p)
 	}
-	return prefillsm80.NewWide(d.loader, p)
+	return prefillsm80.NewLargeHeads(d.loader, p)
 }
 
 // bindPrompts is the attention of sequences with many new tokens on the tensor cores.
 func (d *Device) bindPrompts(n *graph.Node, a backend.Args, p decode.Problem) (func(*step) error, error) {
 	problem := prefillsm90.Problem{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Sinks: p.Sinks, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
-		Tokens: a.Limits.Tokens, Pages: a.Limits.GroupPages(n.In[1].Cache.Group), PageSize: a.Limits.PageSize, Taken: d.counters,
-		Window: p.Window, Both: n.Op.(graph.Attention).Bidirectional, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
+		Tokens: a.Limits.Tokens, Pages: a.Limits.GroupPages(n.In[1].Cache.Group), PageSize: a.Limits.PageSize, TileCounter: d.counters,
+		Window: p.Window, Bidirectional: n.Op.(graph.Attention).Bidirectional, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
 	}
 	if eightBit(p.Type) {
 		return d.bindOpened(n.In[1].Cache, a, problem)

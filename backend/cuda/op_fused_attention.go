@@ -20,7 +20,7 @@ func fitsRoPEKVWrite(_ *Device, _ *graph.Node, parts []*graph.Node) bool {
 	if eightBit(c.Type) {
 		return max(c.K.Size, c.V.Size) <= kv8.MaxSize
 	}
-	return halves(c.Type) && rope.TurnStoreFits(c.K.Size, dim, c.V.Len())
+	return halves(c.Type) && rope.RopeStoreFits(c.K.Size, dim, c.V.Len())
 }
 
 // fitsRoPEAttention leaves out what depends on the limits of a step: there the parts are launched as they would be unfused.
@@ -32,7 +32,7 @@ func fitsRoPEAttention(d *Device, n *graph.Node, parts []*graph.Node) bool {
 		}
 	}
 	return d.hopper() && !attention.Op.(graph.Attention).Bidirectional && fitsRoPEKVWrite(d, n, ropes) &&
-		decode.FitsTurning(decodeProblem(attention, backend.Args{}), ropes[0].Op.(graph.RoPE).Dim)
+		decode.FitsRope(decodeProblem(attention, backend.Args{}), ropes[0].Op.(graph.RoPE).Dim)
 }
 
 func bindRoPEKVWrite(d *Device, n *graph.Node, a backend.Args, parts []*part) (*launch, error) {
@@ -44,7 +44,7 @@ func bindRoPEKVWrite(d *Device, n *graph.Node, a backend.Args, parts []*part) (*
 func (d *Device) bindRoPEStore(parts []*part) (func(*step) error, error) {
 	q, k, store := parts[0], parts[1], parts[2]
 	c, o := store.node.In[0].Cache, q.node.Op.(graph.RoPE)
-	p := rope.TurnStoreParams{
+	p := rope.RopeStoreParams{
 		Q: at(q.args.In[0]), K: at(k.args.In[0]), V: at(store.args.In[2]), Angles: at(q.args.In[1]), Y: at(q.args.Out[0]), Cache: at(store.args.Out[0]),
 		Heads: int32(q.node.In[0].Axis.Count), KVHeads: int32(c.K.Count), Size: int32(c.K.Size), VLen: int32(c.V.Len()), Dim: int32(o.Dim),
 	}
@@ -57,10 +57,10 @@ func (d *Device) bindRoPEStore(parts []*part) (func(*step) error, error) {
 			Heads: p.Heads, KVHeads: p.KVHeads, Size: p.Size, VSize: int32(c.V.Size), Dim: p.Dim, Adjacent: p.Adjacent,
 		})
 	}
-	fn, err := rope.TurnStore(d.loader, c.Type)
+	fn, err := rope.RopeStore(d.loader, c.Type)
 	return func(s *step) error {
 		p.Step = s.Step
-		return d.apart(s, func() error { return rope.LaunchTurnStore(d.stream, fn, s.tokens, &p) })
+		return d.apart(s, func() error { return rope.LaunchRopeStore(d.stream, fn, s.tokens, &p) })
 	}, err
 }
 
@@ -96,7 +96,7 @@ func (d *Device) bindWhole(norms, ropes []*part, attention *part) (*decode.Kerne
 		return nil, nil
 	}
 	rows, keys := q.args.In[0], k.args.In[0]
-	fresh := decode.Fresh{Values: at(store.args.In[2]), Angles: at(q.args.In[1]), Adjacent: q.node.Op.(graph.RoPE).Pairing == graph.AdjacentPairs}
+	fresh := decode.NewToken{Values: at(store.args.In[2]), Angles: at(q.args.In[1]), Adjacent: q.node.Op.(graph.RoPE).Pairing == graph.AdjacentPairs}
 	var err error
 	if len(norms) > 0 {
 		if fresh.QueryNorm, err = d.vector(norms[0].args.Weights[0]); err != nil {
@@ -111,5 +111,5 @@ func (d *Device) bindWhole(norms, ropes []*part, attention *part) (*decode.Kerne
 	if p.Sinks, err = d.sinks(attention.args); err != nil {
 		return nil, err
 	}
-	return decode.NewTurning(d.loader, p, fresh, at(attention.args.Scratch), d.counters)
+	return decode.NewRope(d.loader, p, fresh, at(attention.args.Scratch), d.counters)
 }

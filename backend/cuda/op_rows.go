@@ -34,11 +34,11 @@ func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 }
 
 func bindPick(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
-	k, words, err := rows.Pick(d.loader, n.Out[0].RowBytes())
+	k, words, err := rows.Select(d.loader, n.Out[0].RowBytes())
 	if err != nil {
 		return nil, err
 	}
-	p := &rows.PickParams{X: at(a.In[0]), Y: at(a.Out[0]), Words: words}
+	p := &rows.SelectParams{X: at(a.In[0]), Y: at(a.Out[0]), Words: words}
 	return func(s *step) error {
 		if s.logits == 0 {
 			return nil

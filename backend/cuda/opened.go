@@ -30,7 +30,7 @@ func openedPagesBytes(c *graph.Cache, lim backend.Limits) int64 {
 func (d *Device) bindOpened(c *graph.Cache, a backend.Args, p prefillsm90.Problem) (func(*step) error, error) {
 	room := openedPages(a.Limits)
 	p.Cache, p.Pages, p.PageSize, p.Type = at(a.Scratch), room, kv8.PageSize, graph.F16
-	open, err := kv8.Open(d.loader, c.Type)
+	open, err := kv8.Dequantise(d.loader, c.Type)
 	if err != nil {
 		return nil, err
 	}
@@ -38,15 +38,15 @@ func (d *Device) bindOpened(c *graph.Cache, a backend.Args, p prefillsm90.Proble
 	if err != nil {
 		return nil, err
 	}
-	o := &kv8.OpenParams{
-		Cache: at(a.In[1]), Opened: p.Cache, Table: p.Cache + driver.Ptr(room*kv8.PageSize*2*(c.K.Len()+c.V.Len())),
+	o := &kv8.DequantiseParams{
+		Cache: at(a.In[1]), Pages16: p.Cache, Table: p.Cache + driver.Ptr(room*kv8.PageSize*2*(c.K.Len()+c.V.Len())),
 		Heads: int32(c.K.Count), KSize: int32(c.K.Size), VSize: int32(c.V.Size), Window: int32(c.Window),
 	}
 	return func(s *step) error {
 		tiles, step := 0, s.of(c)
 		for _, g := range together(s.prompts, room) {
 			o.Step, o.FirstSeq, o.Pages = step, int32(g.first), int32(g.longest)
-			if err := kv8.LaunchOpen(d.stream, open, g.last-g.first+1, o); err != nil {
+			if err := kv8.LaunchDequantise(d.stream, open, g.last-g.first+1, o); err != nil {
 				return err
 			}
 			view := step

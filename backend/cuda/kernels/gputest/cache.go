@@ -32,7 +32,7 @@ type Shape struct {
 	TileRows                                       int        // rows of a tile of prefill attention; 0 makes no tiles
 	Type                                           graph.Type // of the cache: BF16, for which F32 stands too, F16, I8 or F8
 	InOrder                                        bool       // pages lie one behind the other
-	Sinks, Both                                    bool       // see graph.Attention
+	Sinks, Bidirectional                           bool       // see graph.Attention
 }
 
 // NewAttention makes random queries and a cache whose pages are dealt out in disorder. Slots that no sequence owns are poison.
@@ -142,7 +142,7 @@ func (a *Attention) compute(s Shape, positions, rowSeq []int32, sinks []float32)
 	share := s.Heads / s.KVHeads
 	for r := range a.Rows {
 		keys, values, last := a.Keys[rowSeq[r]], a.Values[rowSeq[r]], int(positions[r])
-		if s.Both {
+		if s.Bidirectional {
 			last = s.Length[rowSeq[r]] - 1
 		}
 		first := 0

@@ -61,28 +61,28 @@ template <typename T> DEVICE void rope(const RopeParams& p) {
 KERNEL(256, 1) rope_f32(PARAM RopeParams p) { rope<float>(p); }
 KERNEL(256, 1) rope_bf16(PARAM RopeParams p) { rope<bf16>(p); }
 
-struct TurnStoreParams {
+struct RopeStoreParams {
   Step step;
   const bf16 *q, *k, *v; // [T, heads × size], [T, kvHeads × size], [T, vLen]
   const float* angles;   // [T, dim/2 × 2]
-  bf16* y;               // [T, heads × size] queries, turned
+  bf16* y;               // [T, heads × size] queries after rope
   u8* cache;             // bf16, or IEEE half
   int heads, kvHeads, size, vLen, dim, adjacent;
 };
 
-DEVICE void turnPair(bf16& one, bf16& two, float c, float s) {
+DEVICE void rotatePair(bf16& one, bf16& two, float c, float s) {
   float x = toFloat(one), y = toFloat(two);
   one = fromFloat<bf16>(x * c - y * s);
   two = fromFloat<bf16>(y * c + x * s);
 }
 
-// turnStore turns queries and keys and stores keys and values in the cache, so that the turned keys never lie in between. A
-// thread turns eight pairs, or copies eight numbers: dim divides by 16, what does not turn and vLen by 8.
-template <bool HALF> DEVICE void turnStore(const TurnStoreParams& p) {
+// ropeStore is rope of queries and keys fused with the KV cache write of keys and values. A thread rotates eight pairs, or copies eight
+// numbers: dim divides by 16, what is not rotated and vLen by 8.
+template <bool HALF> DEVICE void ropeStore(const RopeStoreParams& p) {
   launchDependentsAndWait();
   int r = blockX(), i = threadX() + blockY() * 256;
   if (r >= p.step.counts[COUNT_TOKENS]) return;
-  int turning = p.dim / 16, units = turning + (p.size - p.dim) / 8, half = p.dim / 2;
+  int rotated = p.dim / 16, units = rotated + (p.size - p.dim) / 8, half = p.dim / 2;
   int kLen = p.kvHeads * p.size, slot = p.step.slots[r], page = slot >> p.step.pageShift;
   Pages<u16> cache = {p.cache, 1, kLen, p.vLen, p.step.pageShift}; // all heads of a token as one
   if (i >= (p.heads + p.kvHeads) * units) {
@@ -96,26 +96,26 @@ template <bool HALF> DEVICE void turnStore(const TurnStoreParams& p) {
   const bf16* x = head < p.heads ? p.q + ((long)r * p.heads + head) * p.size : p.k + (long)r * kLen + (head - p.heads) * p.size;
   bool toCache = head >= p.heads;
   u16* y = toCache ? cache.key(page, slot, 0) + (head - p.heads) * p.size : (u16*)p.y + ((long)r * p.heads + head) * p.size;
-  if (u >= turning) {
-    int e = p.dim + (u - turning) * 8;
+  if (u >= rotated) {
+    int e = p.dim + (u - rotated) * 8;
     Vec16 v = *(const Vec16*)(x + e);
     *(Vec16*)(y + e) = HALF && toCache ? bf16ToF16(v) : v;
     return;
   }
   int first = p.adjacent ? u * 16 : u * 8, second = p.adjacent ? first + 8 : first + half;
   alignas(16) bf16 a[16];
-  alignas(16) float turn[16]; // cosine, sine of the eight pairs
+  alignas(16) float cosSin[16]; // cosine, sine of the eight pairs
   ((Vec16*)a)[0] = *(const Vec16*)(x + first);
   ((Vec16*)a)[1] = *(const Vec16*)(x + second);
-  UNROLL for (int j = 0; j < 4; j++) ((Vec16*)turn)[j] = ((const Vec16*)(p.angles + ((long)r * half + u * 8) * 2))[j];
+  UNROLL for (int j = 0; j < 4; j++) ((Vec16*)cosSin)[j] = ((const Vec16*)(p.angles + ((long)r * half + u * 8) * 2))[j];
   if (p.adjacent) {
-    UNROLL for (int j = 0; j < 8; j++) turnPair(a[2 * j], a[2 * j + 1], turn[2 * j], turn[2 * j + 1]);
+    UNROLL for (int j = 0; j < 8; j++) rotatePair(a[2 * j], a[2 * j + 1], cosSin[2 * j], cosSin[2 * j + 1]);
   } else {
-    UNROLL for (int j = 0; j < 8; j++) turnPair(a[j], a[j + 8], turn[2 * j], turn[2 * j + 1]);
+    UNROLL for (int j = 0; j < 8; j++) rotatePair(a[j], a[j + 8], cosSin[2 * j], cosSin[2 * j + 1]);
   }
   Vec16 v = ((Vec16*)a)[0], later = ((Vec16*)a)[1];
   *(Vec16*)(y + first) = HALF && toCache ? bf16ToF16(v) : v;
   *(Vec16*)(y + second) = HALF && toCache ? bf16ToF16(later) : later;
 }
-KERNEL(256, 1) turn_store_bf16(PARAM TurnStoreParams p) { turnStore<false>(p); }
-KERNEL(256, 1) turn_store_f16(PARAM TurnStoreParams p) { turnStore<true>(p); }
+KERNEL(256, 1) turn_store_bf16(PARAM RopeStoreParams p) { ropeStore<false>(p); }
+KERNEL(256, 1) turn_store_f16(PARAM RopeStoreParams p) { ropeStore<true>(p); }

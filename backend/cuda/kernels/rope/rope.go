@@ -1,4 +1,4 @@
-// Package rope turns heads by the angles of their rows' positions.
+// Package rope is rotary position embedding (RoPE), alone or with the KV cache write.
 package rope
 
 import (
@@ -23,7 +23,7 @@ type Params struct {
 	Heads, Size, Dim, Adjacent int32
 }
 
-// Angles finds the kernel that makes cosines and sines.
+// Angles finds the kernel that computes cosines and sines.
 func Angles(l *kernels.Loader) (*driver.Kernel, error) { return l.Kernel("rope", "angles", 0) }
 
 // LaunchAngles puts it on the stream, a block a row.
@@ -31,7 +31,7 @@ func LaunchAngles(s *driver.Stream, k *driver.Kernel, rows int, p *AnglesParams)
 	return driver.Launch(s, k, driver.Grid{X: rows, Threads: 128}, p)
 }
 
-// Rope finds the kernel that turns heads of type t.
+// Rope finds the kernel for heads of type t.
 func Rope(l *kernels.Loader, t graph.Type) (*driver.Kernel, error) {
 	return l.Kernel("rope", kernels.Name("rope", t), 0)
 }
@@ -43,25 +43,25 @@ func LaunchRope(s *driver.Stream, k *driver.Kernel, rows int, p *Params) error {
 	return driver.Launch(s, k, driver.Grid{X: rows, Y: (work + threads*pairsEach - 1) / (threads * pairsEach), Threads: threads}, p)
 }
 
-// TurnStoreParams mirrors TurnStoreParams of rope.cu.
-type TurnStoreParams struct {
+// RopeStoreParams mirrors RopeStoreParams of rope.cu.
+type RopeStoreParams struct {
 	Step                                      kernels.Step
 	Q, K, V                                   driver.Ptr // [T, Heads × Size], [T, KVHeads × Size], [T, VLen] bf16
 	Angles                                    driver.Ptr // [T, Dim/2 × 2] float32: cosine and sine of each pair
-	Y, Cache                                  driver.Ptr // Y: [T, Heads × Size] bf16, queries turned
+	Y, Cache                                  driver.Ptr // Y: [T, Heads × Size] bf16, queries after rope
 	Heads, KVHeads, Size, VLen, Dim, Adjacent int32
 }
 
-// TurnStoreFits reports whether the kernel that turns queries and keys and stores keys and values in one takes such heads.
-func TurnStoreFits(size, dim, vLen int) bool { return dim%16 == 0 && (size-dim)%8 == 0 && vLen%8 == 0 }
+// RopeStoreFits reports whether the kernel with rope of queries and keys and the KV cache write in one takes such heads.
+func RopeStoreFits(size, dim, vLen int) bool { return dim%16 == 0 && (size-dim)%8 == 0 && vLen%8 == 0 }
 
-// TurnStore finds that kernel for a cache of bf16 or f16; everything else is bf16.
-func TurnStore(l *kernels.Loader, cache graph.Type) (*driver.Kernel, error) {
+// RopeStore finds that kernel for a cache of bf16 or f16; everything else is bf16.
+func RopeStore(l *kernels.Loader, cache graph.Type) (*driver.Kernel, error) {
 	return l.Kernel("rope", kernels.Name("turn_store", cache), 0)
 }
 
 // LaunchTurnStore puts it on the stream.
-func LaunchTurnStore(s *driver.Stream, k *driver.Kernel, rows int, p *TurnStoreParams) error {
+func LaunchRopeStore(s *driver.Stream, k *driver.Kernel, rows int, p *RopeStoreParams) error {
 	const threads = 256
 	units := int(p.Heads+p.KVHeads)*int(p.Dim/16+(p.Size-p.Dim)/8) + int(p.VLen)/8
 	return driver.Launch(s, k, driver.Grid{X: rows, Y: (units + threads - 1) / threads, Threads: threads}, p)

@@ -14,7 +14,7 @@ import (
 
 func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "rope", map[string]uintptr{
-		"angles": unsafe.Sizeof(AnglesParams{}), "rope_": unsafe.Sizeof(Params{}), "turn_store_": unsafe.Sizeof(TurnStoreParams{}),
+		"angles": unsafe.Sizeof(AnglesParams{}), "rope_": unsafe.Sizeof(Params{}), "turn_store_": unsafe.Sizeof(RopeStoreParams{}),
 	})
 }
 
@@ -115,7 +115,7 @@ func TestTurnStore(t *testing.T) {
 			for _, s.Type = range []graph.Type{graph.BF16, graph.F16} {
 				for _, dim := range []int{16, s.KSize / 32 * 16, s.KSize} {
 					for adjacent := range 2 {
-						if TurnStoreFits(s.KSize, dim, s.KVHeads*s.VSize) && dim > 0 {
+						if RopeStoreFits(s.KSize, dim, s.KVHeads*s.VSize) && dim > 0 {
 							testTurnStore(g, s, dim, adjacent)
 						}
 					}
@@ -134,14 +134,14 @@ func testTurnStore(g *gputest.GPU, s gputest.Shape, dim, adjacent int) {
 	for _, slot := range g.Rand.Perm(pages * s.PageSize)[:rows] {
 		slots = append(slots, int32(slot))
 	}
-	p := &TurnStoreParams{
+	p := &RopeStoreParams{
 		Step: kernels.Step{Counts: g.Ints(rows, 1, 1), Slots: g.Ints(append(slots, 0, 0)...), PageShift: int32(math.Round(math.Log2(float64(s.PageSize))))},
 		Q:    g.BF16(q), K: g.BF16(k), V: g.BF16(v), Angles: g.F32(turns), Y: g.Room(graph.BF16, len(q)), Cache: g.Poisoned(pages * s.PageBytes()),
 		Heads: int32(s.Heads), KVHeads: int32(s.KVHeads), Size: int32(s.KSize), VLen: int32(vLen), Dim: int32(dim), Adjacent: int32(adjacent),
 	}
-	kernel, err := TurnStore(g.Loader, s.Type)
+	kernel, err := RopeStore(g.Loader, s.Type)
 	g.Must(err)
-	g.Must(LaunchTurnStore(g.Stream, kernel, rows+unused, p))
+	g.Must(LaunchRopeStore(g.Stream, kernel, rows+unused, p))
 	g.Near(what+": queries", g.Take(what, graph.BF16, p.Y, len(q)), turned(q, turns, rows, qLen, s.KSize, dim, adjacent == 1), gputest.Precision(graph.BF16))
 
 	want := bytes.Repeat([]byte{0xff}, pages*s.PageBytes())

@@ -1,5 +1,5 @@
-// Moving rows: embedding lookup, picking the rows whose logits are wanted, and storing keys and values. These guard
-// against rows beyond the step's count, because a recorded graph launches for its whole bucket.
+// Moving rows: embedding lookup, selecting the rows whose logits are wanted, and the KV cache write. These guard
+// against rows beyond the step's count, because a CUDA graph launches for its whole bucket.
 #include "../kv_cache.h"
 
 struct EmbedParams {
@@ -25,21 +25,21 @@ KERNEL(256, 1) embed_f32_f32(PARAM EmbedParams p) { embed<float, float>(p); }
 KERNEL(256, 1) embed_bf16_f32(PARAM EmbedParams p) { embed<bf16, float>(p); }
 KERNEL(256, 1) embed_bf16_bf16(PARAM EmbedParams p) { embed<bf16, bf16>(p); }
 
-struct PickParams {
+struct SelectParams {
   Step step;
   const void* x; // [T, words]
   void* y;       // [L, words]
   int words;
 };
-template <typename W> DEVICE void pick(const PickParams& p) {
+template <typename W> DEVICE void selectRows(const SelectParams& p) {
   launchDependentsAndWait();
   int r = blockX();
   if (r >= p.step.counts[COUNT_LOGITS]) return;
   long from = p.step.picked[r];
   for (int i = threadX(); i < p.words; i += threads()) ((W*)p.y)[(long)r * p.words + i] = ((const W*)p.x)[from * p.words + i];
 }
-KERNEL(256, 1) pick_u32(PARAM PickParams p) { pick<u32>(p); }
-KERNEL(256, 1) pick_u16(PARAM PickParams p) { pick<u16>(p); } // odd rows of 16-bit numbers
+KERNEL(256, 1) pick_u32(PARAM SelectParams p) { selectRows<u32>(p); }
+KERNEL(256, 1) pick_u16(PARAM SelectParams p) { selectRows<u16>(p); } // odd rows of 16-bit numbers
 
 struct KVWriteParams {
   Step step;

@@ -1,5 +1,4 @@
-// Package rows moves whole rows: embedding lookup, the choice of rows whose logits are wanted, and the store of keys
-// and values in the cache.
+// Package rows moves whole rows: embedding lookup, the selection of rows whose logits are wanted, and the KV cache write.
 package rows
 
 import (
@@ -18,11 +17,11 @@ type EmbedParams struct {
 	Scale    float32
 }
 
-// PickParams mirrors PickParams of rows.cu.
-type PickParams struct {
+// SelectParams mirrors SelectParams of rows.cu.
+type SelectParams struct {
 	Step  kernels.Step
 	X, Y  driver.Ptr // [T, Words], [logits, Words]
-	Words int32      // in a row, of the size that Pick says
+	Words int32      // in a row, of the size that Select says
 	_     int32
 }
 
@@ -40,8 +39,8 @@ func Embed(l *kernels.Loader, table, to graph.Type) (*driver.Kernel, error) {
 	return l.Kernel("rows", kernels.Name("embed", table, to), 0)
 }
 
-// Pick finds the kernel that copies rows of so many bytes, an even number, and how many of the words it copies they are.
-func Pick(l *kernels.Loader, rowBytes int64) (k *driver.Kernel, words int32, err error) {
+// Select finds the kernel that copies selected rows of so many bytes, an even number, and how many of the words it copies they are.
+func Select(l *kernels.Loader, rowBytes int64) (k *driver.Kernel, words int32, err error) {
 	if rowBytes%4 != 0 {
 		k, err = l.Kernel("rows", "pick_u16", 0)
 		return k, int32(rowBytes / 2), err
@@ -50,12 +49,12 @@ func Pick(l *kernels.Loader, rowBytes int64) (k *driver.Kernel, words int32, err
 	return k, int32(rowBytes / 4), err
 }
 
-// KVWrite finds the kernel that stores keys and values of one type in a cache of another.
+// KVWrite finds the kernel that writes keys and values of one type in a cache of another.
 func KVWrite(l *kernels.Loader, from, cache graph.Type) (*driver.Kernel, error) {
 	return l.Kernel("rows", kernels.Name("kv_write", from, cache), 0)
 }
 
 // Launch puts one of the kernels on the stream, a block a row.
-func Launch[P EmbedParams | PickParams | KVWriteParams](s *driver.Stream, k *driver.Kernel, rows int, p *P) error {
+func Launch[P EmbedParams | SelectParams | KVWriteParams](s *driver.Stream, k *driver.Kernel, rows int, p *P) error {
 	return driver.Launch(s, k, driver.Grid{X: rows, Threads: rowThreads}, p)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "rows", map[string]uintptr{"embed_": unsafe.Sizeof(EmbedParams{}), "pick_": unsafe.Sizeof(PickParams{}), "kv_write_": unsafe.Sizeof(KVWriteParams{})})
+	gputest.Mirrors(t, "rows", map[string]uintptr{"embed_": unsafe.Sizeof(EmbedParams{}), "pick_": unsafe.Sizeof(SelectParams{}), "kv_write_": unsafe.Sizeof(KVWriteParams{})})
 }
 
 // unused is how many rows more than a step has a launch may cover: they are left alone.
@@ -73,10 +73,10 @@ func TestPick(t *testing.T) {
 func testPick(g *gputest.GPU, of graph.Type, n int) {
 	what := fmt.Sprintf("rows of %d %s", n, of)
 	picked := []int32{4, 0, 4, 2}
-	k, words, err := Pick(g.Loader, of.RowBytes(n))
+	k, words, err := Select(g.Loader, of.RowBytes(n))
 	g.Must(err)
 	x := g.Random(5*n, 1)
-	p := &PickParams{
+	p := &SelectParams{
 		Step: kernels.Step{Counts: g.Ints(5, 1, int32(len(picked))), Picked: g.Ints(append(picked, 0, 0)...)},
 		X:    g.Put(of, x), Y: g.Room(of, len(picked)*n), Words: words,
 	}

@@ -1,5 +1,5 @@
-// Package decode is attention of sequences with one new token over the paged cache of numbers of 16 or 8 bits: bf16 queries, heads
-// of up to 256, split over the keys so that few sequences fill the GPU too.
+// Package decode is flash-decoding: attention of sequences with one new token over the paged KV cache of 16 or 8 bits, bf16 queries, heads
+// of up to 256, split-KV so that few sequences fill the GPU too.
 package decode
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// params mirrors DecodeParams of meet.h.
+// params mirrors DecodeParams of split_kv_combine.h.
 type params struct {
 	Step                                 kernels.Step
 	Q, Cache, Y, Partial, Arrived, Sinks driver.Ptr
@@ -36,22 +36,22 @@ type Problem struct {
 	Type                         graph.Type // of the cache: BF16, F16, I8 or F8
 }
 
-// Fresh is what a launch reads that turns queries and keys and stores keys and values itself. Queries are not turned yet either.
-type Fresh struct {
-	Keys, Values driver.Ptr // [T, KVHeads × KSize] and [T, KVHeads × VSize] bf16: the step's own, not turned
+// NewToken is what a launch reads that has rope of queries and keys, and the KV cache write, fused in. Queries have had no rope yet either.
+type NewToken struct {
+	Keys, Values driver.Ptr // [T, KVHeads × KSize] and [T, KVHeads × VSize] bf16: the step's own, before rope
 	Angles       driver.Ptr // [T, KSize / 2 × 2] float32: cosine and sine of each pair
 	Adjacent     bool       // pairs are neighbours, not halves of a head
 
-	QueryNorm, KeyNorm driver.Ptr // [KSize] float32: weights that each head is normalised with (RMSNorm) before it is turned; or 0, both
+	QueryNorm, KeyNorm driver.Ptr // [KSize] float32: RMSNorm weights of each head, before rope; or 0, both
 	Eps                float32    // of that
 }
 
 const (
 	heads     = 8 // query heads of a block
 	threads   = 128
-	maxSplits = 64  // parts of a sequence, as meet.h has it
-	evenKeys  = 512 // the least that a part of a long sequence has for evenness, as decode.cu has it
-	mostEven  = 6   // parts for evenness
+	maxSplits = 64  // of a sequence, as split_kv_combine.h has it
+	evenKeys  = 512 // the least keys of a split of a long sequence that is split for load balance, as decode.cu has it
+	mostEven  = 6   // splits for load balance
 )
 
 // MinPage is the least page size in tokens: the keys that a warp takes at a time lie in one page.
@@ -82,10 +82,10 @@ type Kernel struct {
 func groups(p Problem) int { return p.KVHeads * ((p.Heads/p.KVHeads + heads - 1) / heads) }
 
 // resident is how many blocks are on all multiprocessors at a time, whose loads in flight cover the memory's latency.
-// Kernels that turn hold the step's own key and value too, for which three blocks have no registers.
-func resident(sms int, p Problem, turning bool) int {
+// Kernels with rope hold the step's own key and value too, for which three blocks have no registers.
+func resident(sms int, p Problem, rope bool) int {
 	switch {
-	case turning, max(p.KSize, p.VSize) > 128:
+	case rope, max(p.KSize, p.VSize) > 128:
 		return 2 * sms
 	case p.Type == graph.I8 || p.Type == graph.F8:
 		return 4 * sms
@@ -93,26 +93,26 @@ func resident(sms int, p Problem, turning bool) int {
 	return 3 * sms
 }
 
-// fill is how many parts of each of seqs sequences are there at a time.
+// fill is how many splits of each of seqs sequences are resident at a time.
 func fill(resident, seqs, groups int) int { return max(1, min(resident/(seqs*groups), maxSplits)) }
 
-// even is into how few parts, most at most, seqs long sequences are cut so that, part after part, multiprocessors have work to the end.
+// even is into how few splits, most at most, seqs long sequences are split so that multiprocessors have work to the end.
 func even(resident, seqs, groups, most int) int {
 	best, busiest := 1, 0.0
 	for n := 1; n <= min(most, mostEven); n++ {
 		rounds := float64(n*seqs*groups) / float64(resident)
-		if busy := rounds / math.Ceil(rounds); busy > busiest+0.1 { // each part costs 5 µs
+		if busy := rounds / math.Ceil(rounds); busy > busiest+0.1 { // each split costs 5 µs
 			best, busiest = n, busy
 		}
 	}
 	return best
 }
 
-// PartialBytes is the scratch for up to seqs sequences, with turning and without.
+// PartialBytes is the scratch for the partial results of up to seqs sequences, with rope and without.
 func PartialBytes(sms, seqs int, p Problem) int64 {
 	most := 0
-	for _, turning := range []bool{false, true} {
-		blocks := resident(sms, p, turning)
+	for _, rope := range []bool{false, true} {
+		blocks := resident(sms, p, rope)
 		for s := 1; s <= seqs; s++ {
 			most = max(most, s*groups(p)*max(fill(blocks, s, groups(p)), even(blocks, s, groups(p), mostEven)))
 		}
@@ -123,13 +123,13 @@ func PartialBytes(sms, seqs int, p Problem) int64 {
 // Counters is how many zeroed int32 a launch for seqs sequences uses.
 func Counters(seqs int, p Problem) int { return seqs * groups(p) }
 
-// FitsTurning reports whether there is a kernel that turns heads of this size whole and stores in such a cache.
-func FitsTurning(p Problem, dim int) bool {
+// FitsRope reports whether there is a kernel with rope and KV cache write for heads of this size, all of whose dims are rotated, and such a cache.
+func FitsRope(p Problem, dim int) bool {
 	return (p.Type == graph.BF16 || p.Type == graph.F16) && dim == p.KSize && (dim == 64 || dim == 128) && p.VSize <= dim && Fits(p.KSize, p.VSize, p.Type)
 }
 
-// NewTurning is New with the turning, and normalisation if there is one, and the store of what is fresh in the same launch.
-func NewTurning(l *kernels.Loader, p Problem, f Fresh, partial, arrived driver.Ptr) (*Kernel, error) {
+// NewRope is New with rope, RMSNorm of heads if there is one, and the KV cache write of the new token fused into the launch.
+func NewRope(l *kernels.Loader, p Problem, f NewToken, partial, arrived driver.Ptr) (*Kernel, error) {
 	name := fmt.Sprintf("decode%d_turn", p.KSize)
 	if f.QueryNorm != 0 {
 		name += "_norm"
@@ -143,8 +143,8 @@ func NewTurning(l *kernels.Loader, p Problem, f Fresh, partial, arrived driver.P
 	return k, err
 }
 
-// Gains reports whether a kernel that turns is faster for so many sequences than one that does not and a launch before it: it has two
-// blocks a multiprocessor where the other has three, so that depends on whose last round is the fuller.
+// Gains reports whether a kernel with rope is faster for so many sequences than one without behind a launch of its own: it has two
+// blocks a multiprocessor where the other has three, so that depends on whose last wave is fuller.
 func (k *Kernel) Gains(seqs int) bool {
 	rounds := func(resident int) int { return (seqs*k.groups + resident - 1) / resident * resident }
 	sms := k.resident / 2
@@ -165,9 +165,9 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 	return newKernel(l, p, name, false, partial, arrived)
 }
 
-func newKernel(l *kernels.Loader, p Problem, name string, turning bool, partial, arrived driver.Ptr) (*Kernel, error) {
+func newKernel(l *kernels.Loader, p Problem, name string, rope bool, partial, arrived driver.Ptr) (*Kernel, error) {
 	kernel, err := l.Kernel("decode", kernels.Name(name, p.Type), 0)
-	return &Kernel{resident: resident(l.SMs(), p, turning), kernel: kernel, groups: groups(p), base: params{
+	return &Kernel{resident: resident(l.SMs(), p, rope), kernel: kernel, groups: groups(p), base: params{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Partial: partial, Arrived: arrived, Sinks: p.Sinks,
 		Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize), Window: int32(p.Window),
 		Scale: float32(p.Scale), Softcap: float32(p.Softcap),
@@ -178,7 +178,7 @@ func newKernel(l *kernels.Loader, p Problem, name string, turning bool, partial,
 func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, seqs int) error {
 	p := k.base
 	p.Step, p.Fill = *step, int32(fill(k.resident, seqs, k.groups))
-	longest := int(step.SeqPages) << step.PageShift // that any of them can be; a part has no less than evenKeys of them
+	longest := int(step.SeqPages) << step.PageShift // that any of them can be; a split has no less than evenKeys of them
 	p.Splits = max(p.Fill, int32(even(k.resident, seqs, k.groups, longest/evenKeys)))
 	return driver.Launch(s, k.kernel, driver.Grid{X: int(p.Splits), Y: k.groups, Z: seqs, Threads: threads}, &p)
 }

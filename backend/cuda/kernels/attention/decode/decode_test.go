@@ -136,7 +136,7 @@ func testTurning(g *gputest.GPU, s gputest.Shape, adjacent, norm bool) {
 	}
 	p := problem(s, a)
 	p.Q, p.Y = g.BF16(a.Queries), g.Poisoned(2*len(a.Want))
-	fresh := Fresh{Keys: g.BF16(newKeys), Values: g.BF16(newValues), Angles: g.F32(angles), Adjacent: adjacent}
+	fresh := NewToken{Keys: g.BF16(newKeys), Values: g.BF16(newValues), Angles: g.F32(angles), Adjacent: adjacent}
 	if norm {
 		fresh.Eps = 0.5
 		weights, before := unnormed(g, a.Queries, s.KSize, 0.5)
@@ -144,7 +144,7 @@ func testTurning(g *gputest.GPU, s gputest.Shape, adjacent, norm bool) {
 		weights, before = unnormed(g, newKeys, s.KSize, 0.5)
 		fresh.Keys, fresh.KeyNorm = g.BF16(before), g.F32(weights)
 	}
-	k, err := NewTurning(g.Loader, p, fresh, g.Poisoned(int(PartialBytes(g.Loader.SMs(), seqs, p))), g.Zeros(4*Counters(seqs, p)))
+	k, err := NewRope(g.Loader, p, fresh, g.Poisoned(int(PartialBytes(g.Loader.SMs(), seqs, p))), g.Zeros(4*Counters(seqs, p)))
 	g.Must(err)
 	read := g.ReadBF16
 	if s.Type == graph.F16 {
@@ -193,7 +193,7 @@ func BenchmarkDecode(b *testing.B) {
 		for _, c := range []struct {
 			seqs, length int
 			cache        graph.Type
-			turning      bool
+			rope         bool
 		}{
 			{1, 128, graph.BF16, false}, {1, 4096, graph.BF16, false}, {1, 32768, graph.BF16, false}, {8, 4096, graph.BF16, false}, {32, 1024, graph.BF16, false},
 			{64, 4096, graph.BF16, false}, {128, 1024, graph.BF16, false}, {256, 1024, graph.BF16, false},
@@ -211,21 +211,21 @@ func BenchmarkDecode(b *testing.B) {
 				step, _ := g.Step(gputest.Crowd{Seqs: c.seqs, Length: c.length, New: 1, Page: page})
 				p := Problem{Q: g.Noise(c.seqs * heads * size * 2), Y: g.Poisoned(c.seqs * heads * size * 2), Heads: heads, KVHeads: kvHeads, KSize: size, VSize: size, Scale: 0.088, Type: c.cache}
 				partial, arrived := g.Poisoned(int(PartialBytes(g.Loader.SMs(), c.seqs, p))), g.Zeros(4*Counters(c.seqs, p))
-				fresh := Fresh{Keys: g.Noise(c.seqs * kvHeads * size * 2), Values: g.Noise(c.seqs * kvHeads * size * 2), Angles: g.Noise(c.seqs * size * 4)}
+				fresh := NewToken{Keys: g.Noise(c.seqs * kvHeads * size * 2), Values: g.Noise(c.seqs * kvHeads * size * 2), Angles: g.Noise(c.seqs * size * 4)}
 				copies := max(1, 256<<20/bytes+1)
 				var set []*Kernel
 				for range copies {
 					p.Cache = g.Noise(bytes)
 					k, err := New(g.Loader, p, partial, arrived)
-					if c.turning {
-						k, err = NewTurning(g.Loader, p, fresh, partial, arrived)
+					if c.rope {
+						k, err = NewRope(g.Loader, p, fresh, partial, arrived)
 					}
 					g.Must(err)
 					set = append(set, k)
 				}
 				d := g.Time(func(run int) error { return set[run%copies].Launch(g.Stream, &step, c.seqs) })
 				what := c.cache.String()
-				if c.turning {
+				if c.rope {
 					what += ", turning,"
 				}
 				fmt.Printf("decode %s %4d × %5d  %9.1f µs  %6.2f TB/s\n", what, c.seqs, c.length, d.Seconds()*1e6, float64(bytes)/d.Seconds()/1e12)

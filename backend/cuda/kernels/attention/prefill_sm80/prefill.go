@@ -1,5 +1,5 @@
-// Package prefillsm80 is attention of sequences with many new tokens over the paged cache of numbers of 16 bits where package prefill has no
-// kernel: on other GPUs than Hopper with any head of up to 256 (Kernel), and on Hopper with heads of more than 128 (Wide).
+// Package prefillsm80 is FlashAttention of prompts over the paged 16-bit KV cache where prefillsm90 has no kernel: by mma.sync on other GPUs than Hopper
+// with any head of up to 256 (Kernel), and on Hopper with heads of more than 128 (LargeHeads).
 package prefillsm80
 
 import (
@@ -10,13 +10,13 @@ import (
 	prefillsm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/attention/prefill_sm90"
 )
 
-// params mirrors FlashParams of flash.h.
+// params mirrors PrefillParams of prefill.h.
 type params struct {
 	Step                                 kernels.Step
 	Q, Cache, Y, Sinks                   driver.Ptr
 	Heads, KVHeads, KSize, VSize, Window int32
 	Scale, Softcap                       float32
-	Both                                 int32
+	Bidirectional                        int32
 }
 
 const (
@@ -33,22 +33,22 @@ func Fits(kSize, vSize int) bool {
 	return kSize%8 == 0 && vSize%8 == 0 && kSize <= MaxSize && vSize <= MaxSize
 }
 
-// form is one way to compute a tile.
-type form struct {
+// variant is one way to compute a tile.
+type variant struct {
 	name          string
 	size          int // of a head, rounded up
 	keys, threads int
 }
 
 // shared is the shared memory of a block: queries, keys and values, in lines 16 bytes longer than a head.
-func (f form) shared() int { return (rows + 2*f.keys) * (2*f.size + 16) }
+func (f variant) shared() int { return (rows + 2*f.keys) * (2*f.size + 16) }
 
-// roomy is how much shared memory a block may have on a GPU whose multiprocessors have room for two blocks of the forms
-// that share more of what they read between rows; others (compute capability 8.6, 8.9 and 12.0) have 99 KiB.
+// roomy is how much shared memory a block may have on a GPU whose multiprocessors have room for two blocks of the variants
+// that share more of what they load between rows; others (compute capability 8.6, 8.9 and 12.0) have 99 KiB.
 const roomy = 160 << 10
 
-// forms lists what there is, by size; of two for a size, the second takes less shared memory.
-var forms = []form{
+// variants lists what there is, by size; of two for a size, the second takes less shared memory.
+var variants = []variant{
 	{"flash64", 64, 96, 128},
 	{"flash96", 96, 64, 128},
 	{"flash96_tight", 96, 48, 128},
@@ -58,10 +58,10 @@ var forms = []form{
 	{"flash256_tight", 256, 32, 256},
 }
 
-// formOf chooses: four warps of 32 rows, two blocks a multiprocessor, where there is room, else eight of 16.
-func formOf(size int, roomy bool) form {
-	var best form
-	for _, f := range forms {
+// variantOf chooses: four warps of 32 rows, two blocks a multiprocessor, where there is room, else eight of 16.
+func variantOf(size int, roomy bool) variant {
+	var best variant
+	for _, f := range variants {
 		if size <= f.size && (best.size == 0 || !roomy && best.size == f.size) {
 			best = f
 		}
@@ -71,7 +71,7 @@ func formOf(size int, roomy bool) form {
 
 // Kernel is a problem bound to its kernel.
 type Kernel struct {
-	form
+	variant
 	order
 	kernel *driver.Kernel
 	base   params
@@ -79,19 +79,19 @@ type Kernel struct {
 
 // New binds a problem.
 func New(l *kernels.Loader, p prefillsm90.Problem) (*Kernel, error) {
-	return bind(l, p, formOf(max(p.KSize, p.VSize), l.Context().SharedBlock >= roomy))
+	return bind(l, p, variantOf(max(p.KSize, p.VSize), l.Context().SharedBlock >= roomy))
 }
 
-func bind(l *kernels.Loader, p prefillsm90.Problem, f form) (*Kernel, error) {
+func bind(l *kernels.Loader, p prefillsm90.Problem, f variant) (*Kernel, error) {
 	if p.PageSize < MinPage {
 		return nil, fmt.Errorf("cuda: pages of %d tokens; prompts are read %d tokens at a time", p.PageSize, MinPage)
 	}
-	k := &Kernel{form: f, order: orderOf(l, p), base: params{
+	k := &Kernel{variant: f, order: orderOf(l, p), base: params{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Sinks: p.Sinks, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
 		Window: int32(p.Window), Scale: float32(p.Scale), Softcap: float32(p.Softcap),
 	}}
-	if p.Both {
-		k.base.Both = 1
+	if p.Bidirectional {
+		k.base.Bidirectional = 1
 	}
 	var err error
 	k.kernel, err = l.Kernel("flash", kernels.Name(f.name, p.Type), f.shared())

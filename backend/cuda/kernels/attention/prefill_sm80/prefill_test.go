@@ -14,13 +14,13 @@ import (
 
 func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "flash", map[string]uintptr{"flash": unsafe.Sizeof(params{})})
-	gputest.Mirrors(t, "wide", map[string]uintptr{"wide": unsafe.Sizeof(wideParams{})})
+	gputest.Mirrors(t, "wide", map[string]uintptr{"wide": unsafe.Sizeof(largeHeadsParams{})})
 }
 
 // TestForms holds what the forms take of shared memory under what the GPUs have that run them.
 func TestForms(t *testing.T) {
 	for _, size := range []int{8, 64, 72, 80, 96, 128, 136, 192, 256} {
-		tight, wide := formOf(size, false), formOf(size, true)
+		tight, wide := variantOf(size, false), variantOf(size, true)
 		if tight.size < size || wide.size != tight.size {
 			t.Errorf("heads of %d run as heads of %d and %d", size, tight.size, wide.size)
 		}
@@ -45,13 +45,13 @@ type launcher interface {
 
 // ways lists the kernels for heads of a size that the GPU can run: those for sm_80, and Hopper's.
 func ways(g *gputest.GPU, old *kernels.Loader, size int) (all []way) {
-	for _, f := range forms {
-		if f.size == formOf(size, true).size && f.shared() <= g.Ctx.SharedBlock {
+	for _, f := range variants {
+		if f.size == variantOf(size, true).size && f.shared() <= g.Ctx.SharedBlock {
 			all = append(all, way{f.name, func(p prefillsm90.Problem) (launcher, error) { return bind(old, p, f) }})
 		}
 	}
 	if g.Ctx.Arch() == 90 && size > 128 {
-		all = append(all, way{"wide", func(p prefillsm90.Problem) (launcher, error) { return NewWide(g.Loader, p) }})
+		all = append(all, way{"wide", func(p prefillsm90.Problem) (launcher, error) { return NewLargeHeads(g.Loader, p) }})
 	}
 	return all
 }
@@ -81,8 +81,8 @@ func TestAgainstPlainGo(t *testing.T) {
 			{Heads: 2, KVHeads: 2, KSize: 136, VSize: 256, PageSize: 128, New: []int{300}, Length: []int{301}, Sinks: true},
 			{Heads: 16, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{150, 1, 40}, Length: []int{400, 1, 40}, Window: 128, Sinks: true},
 			{Heads: 4, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{200}, Length: []int{260}, Window: 70, Softcap: 4, Sinks: true},
-			{Heads: 2, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{300, 128, 7}, Length: []int{300, 128, 7}, Both: true},
-			{Heads: 2, KVHeads: 1, KSize: 256, VSize: 256, PageSize: 64, New: []int{70, 200}, Length: []int{70, 200}, Both: true, Sinks: true, Softcap: 4},
+			{Heads: 2, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{300, 128, 7}, Length: []int{300, 128, 7}, Bidirectional: true},
+			{Heads: 2, KVHeads: 1, KSize: 256, VSize: 256, PageSize: 64, New: []int{70, 200}, Length: []int{70, 200}, Bidirectional: true, Sinks: true, Softcap: 4},
 			{Heads: 1, KVHeads: 1, KSize: 256, VSize: 256, PageSize: 16, New: []int{170}, Length: []int{233}, InOrder: true},
 		} {
 			s.Type = []graph.Type{graph.BF16, graph.F16}[i%2]
@@ -115,7 +115,7 @@ func against(g *gputest.GPU, old *kernels.Loader, s gputest.Shape, tokens int) {
 
 func problem(s gputest.Shape) prefillsm90.Problem {
 	return prefillsm90.Problem{Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize, PageSize: s.PageSize,
-		Window: s.Window, Both: s.Both, Scale: s.Scale, Softcap: s.Softcap, Type: s.Type}
+		Window: s.Window, Bidirectional: s.Bidirectional, Scale: s.Scale, Softcap: s.Softcap, Type: s.Type}
 }
 
 // BenchmarkFlash is causal attention of whole prompts with pages of 16 in order. Four query heads share a key head.

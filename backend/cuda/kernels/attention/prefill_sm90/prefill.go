@@ -1,4 +1,4 @@
-// Package prefillsm90 is attention of sequences with many new tokens over the paged cache, on Hopper's tensor cores: bf16, heads of
+// Package prefillsm90 is FlashAttention of prompts (many new tokens a sequence) over the paged KV cache on Hopper, by wgmma and TMA: bf16, heads of
 // up to 128.
 package prefillsm90
 
@@ -8,16 +8,16 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// params mirrors PrefillParams of tiles.h.
+// params mirrors PrefillParams of tile_scheduler.h.
 type params struct {
-	Q                                         driver.TensorMap
-	Maps                                      Maps
-	Step                                      kernels.Step
-	Y, Sinks, Taken                           driver.Ptr
-	Heads, KVHeads, KSize, VSize, Window, Box int32
-	Scale, Softcap                            float32
-	Both, Tiles, Items, Together              int32
-	_                                         [5]uint64 // the size is a multiple of 64
+	Q                                          driver.TensorMap
+	Maps                                       Maps
+	Step                                       kernels.Step
+	Y, Sinks, TileCounter                      driver.Ptr
+	Heads, KVHeads, KSize, VSize, Window, Box  int32
+	Scale, Softcap                             float32
+	Bidirectional, Tiles, Items, HeadsTogether int32
+	_                                          [5]uint64 // the size is a multiple of 64
 }
 
 // Problem is what a launch computes.
@@ -29,23 +29,22 @@ type Problem struct {
 	Tokens                       int        // rows that Q has room for
 	Pages, PageSize              int        // of the cache
 	Window                       int        // keys that a query sees, its own the last; 0: all
-	Both                         bool       // queries look at the keys behind them as well
+	Bidirectional                bool       // queries look at the keys behind them as well
 	Scale, Softcap               float64    // of scores; Softcap 0: none
 	Type                         graph.Type // of the cache: BF16 or F16
-	Taken                        driver.Ptr // an int32, 0 between launches
+	TileCounter                  driver.Ptr // an int32, 0 between launches
 }
 
 const (
 	// TileRows is how many rows of one sequence a block takes.
 	TileRows = 128
 
-	keys    = 128
-	slots   = 2 // tiles whose queries a block has in shared memory
-	threads = 384
+	keys       = 128
+	tileStages = 2 // tiles whose queries a block has in shared memory (double buffer)
+	threads    = 384
 )
 
-// Fits reports whether the copy engine can fetch heads of these sizes. Pages must hold eight tokens at least: that is what
-// its swizzle repeats after.
+// Fits reports whether TMA can load heads of these sizes. Pages must hold eight tokens at least: that is what its swizzle repeats after.
 func Fits(kSize, vSize int) bool {
 	return kSize%8 == 0 && vSize%8 == 0 && kSize <= 128 && vSize <= 128
 }
@@ -67,17 +66,17 @@ func New(l *kernels.Loader, p Problem) (*Kernel, error) {
 	if p.Softcap != 0 {
 		name += "_cap"
 	}
-	k := &Kernel{shared: 1024 + halves*keys*128*(slots+2*stages), sms: l.SMs()}
+	k := &Kernel{shared: 1024 + halves*keys*128*(tileStages+2*stages), sms: l.SMs()}
 	maps, box, err := p.Maps(l, keys)
 	if err != nil {
 		return nil, err
 	}
 	k.base = params{
-		Maps: maps, Y: p.Y, Sinks: p.Sinks, Taken: p.Taken, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
+		Maps: maps, Y: p.Y, Sinks: p.Sinks, TileCounter: p.TileCounter, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
 		Window: int32(p.Window), Box: int32(box), Scale: float32(p.Scale), Softcap: float32(p.Softcap),
 	}
-	if p.Both {
-		k.base.Both = 1
+	if p.Bidirectional {
+		k.base.Bidirectional = 1
 	}
 	if k.base.Q, err = l.Context().PlanesMap(p.Q, p.Tokens, 2*p.Heads*p.KSize, p.Heads, p.KSize, 2*p.KSize, TileRows, 1, 64); err != nil {
 		return nil, err
@@ -100,6 +99,6 @@ func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, tiles, tokens int)
 	for kvHeads%passes != 0 {
 		passes++
 	}
-	p.Together, p.Tiles, p.Items = p.Heads/int32(passes), int32(tiles), p.Heads*int32(tiles)
+	p.HeadsTogether, p.Tiles, p.Items = p.Heads/int32(passes), int32(tiles), p.Heads*int32(tiles)
 	return driver.Launch(s, k.kernel, driver.Grid{X: min(k.sms, int(p.Items)), Y: 1, Z: 1, Threads: threads, Shared: k.shared}, &p)
 }

@@ -32,12 +32,12 @@ func TestAgainstPlainGo(t *testing.T) {
 			{Heads: 16, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{150, 40}, Length: []int{400, 40}, Sinks: true},
 			{Heads: 16, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{150, 1, 40}, Length: []int{400, 1, 40}, Window: 128, Sinks: true},
 			{Heads: 4, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{200}, Length: []int{260}, Window: 70, Softcap: 4, Sinks: true},
-			{Heads: 4, KVHeads: 4, KSize: 64, VSize: 64, PageSize: 16, New: []int{300, 128, 7}, Length: []int{300, 128, 7}, Both: true},
+			{Heads: 4, KVHeads: 4, KSize: 64, VSize: 64, PageSize: 16, New: []int{300, 128, 7}, Length: []int{300, 128, 7}, Bidirectional: true},
 			{Heads: 32, KVHeads: 4, KSize: 16, VSize: 16, PageSize: 16, New: []int{700, 513, 130}, Length: []int{700, 600, 130}},
 			{Heads: 32, KVHeads: 4, KSize: 72, VSize: 72, PageSize: 16, New: []int{300, 90, 330}, Length: []int{300, 400, 330}, Window: 200},
 			{Heads: 32, KVHeads: 4, KSize: 72, VSize: 72, PageSize: 16, New: []int{300, 90, 330}, Length: []int{300, 400, 330}},
 			{Heads: 8, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{130, 1, 64}, Length: []int{700, 1, 64}},
-			{Heads: 2, KVHeads: 1, KSize: 128, VSize: 128, PageSize: 64, New: []int{70, 513}, Length: []int{70, 513}, Both: true, Sinks: true, Softcap: 4},
+			{Heads: 2, KVHeads: 1, KSize: 128, VSize: 128, PageSize: 64, New: []int{70, 513}, Length: []int{70, 513}, Bidirectional: true, Sinks: true, Softcap: 4},
 			{Heads: 2, KVHeads: 1, KSize: 64, VSize: 64, PageSize: 16, New: []int{40, 130}, Length: []int{40, 200}, Softcap: 4},
 			{Heads: 2, KVHeads: 1, KSize: 64, VSize: 64, PageSize: 16, New: []int{140, 30}, Length: []int{340, 60}, Softcap: 4},
 		} {
@@ -52,7 +52,7 @@ func TestAgainstPlainGo(t *testing.T) {
 func testShape(g *gputest.GPU, s gputest.Shape, tokens int, taken driver.Ptr) {
 	a := g.NewAttention(s)
 	p := Problem{Q: a.Q, Cache: a.Cache, Sinks: a.Sinks, Y: g.Poisoned(2 * len(a.Want)), Heads: s.Heads, KVHeads: s.KVHeads, KSize: s.KSize, VSize: s.VSize,
-		Tokens: a.Rows, Pages: a.Pages, PageSize: s.PageSize, Taken: taken, Window: s.Window, Both: s.Both, Scale: s.Scale, Softcap: s.Softcap, Type: s.Type}
+		Tokens: a.Rows, Pages: a.Pages, PageSize: s.PageSize, TileCounter: taken, Window: s.Window, Bidirectional: s.Bidirectional, Scale: s.Scale, Softcap: s.Softcap, Type: s.Type}
 	k, err := New(g.Loader, p)
 	g.Must(err)
 	for range 2 { // the second begins with the count that the first left
@@ -85,7 +85,7 @@ func BenchmarkPrefill(b *testing.B) {
 				cacheBytes := c.seqs * c.length * kvHeads * c.size * 2 * 2
 				q := func() driver.Ptr { return g.Noise(c.seqs * c.length * heads * c.size * 2) }
 				p := Problem{Q: q(), Y: q(), Cache: g.Noise(cacheBytes), Heads: heads, KVHeads: kvHeads, KSize: c.size, VSize: c.size,
-					Pages: crowd.Pages(), PageSize: c.page, Scale: 0.088, Type: graph.BF16, Tokens: crowd.Tokens(), Taken: g.Zeros(4)}
+					Pages: crowd.Pages(), PageSize: c.page, Scale: 0.088, Type: graph.BF16, Tokens: crowd.Tokens(), TileCounter: g.Zeros(4)}
 				k, err := New(g.Loader, p)
 				g.Must(err)
 				d := g.Time(func(int) error { return k.Launch(g.Stream, &step, tiles, crowd.Tokens()) })

@@ -1,4 +1,4 @@
-// Attention for any head size and element type: one warp takes one query head of one row and walks its keys 32 at a time,
+// SIMT fallback attention for any head size and element type: one warp takes one query head of one row and walks its keys 32 at a time,
 // a key a lane for the scores and a few numbers a lane for the values; values of more than 256 numbers are shared by the blocks
 // along Z, each of which makes the scores anew. It is what odd shapes run on, and the plain version the tensor-core kernels are
 // tested against.
@@ -12,7 +12,7 @@ struct AttendParams {
   const float* sinks; // [heads] a score without a key, or null
   int heads, kvHeads, kSize, vSize, window;
   float scale, softcap; // softcap 0: none
-  int both; // queries look at the keys behind them as well
+  int bidirectional; // queries look at the keys behind them as well
 };
 constexpr int MAX_SIZE = 512, BLOCK_SIZE = 256; // numbers of a head, and those of its values that a block takes
 
@@ -22,14 +22,14 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
   int r = blockX(), h = blockY() * 4 + warp();
   if (r >= p.step.counts[COUNT_TOKENS] || h >= p.heads) return;
   const Step& s = p.step;
-  int seq = s.rowSeq[r], last = p.both ? s.kvLen[seq] - 1 : s.positions[r];
+  int seq = s.rowSeq[r], last = p.bidirectional ? s.kvLen[seq] - 1 : s.positions[r];
   int first = p.window > 0 ? maxi(0, last - p.window + 1) : 0;
   int kv = h / (p.heads / p.kvHeads), begins = blockZ() * BLOCK_SIZE + lane(); // the lane's first number of the values
   Pages<C> cache = {p.cache, p.kvHeads, p.kSize, p.vSize, s.pageShift};
   float* q = qs[warp()];
   for (int i = lane(); i < p.kSize; i += 32) q[i] = toFloat(((const T*)p.q)[((long)r * p.heads + h) * p.kSize + i]);
   warpBarrier();
-  float acc[BLOCK_SIZE / 32] = {}, top = p.sinks ? p.sinks[h] : -1e30f, sum = p.sinks ? 1 : 0;
+  float acc[BLOCK_SIZE / 32] = {}, rowMax = p.sinks ? p.sinks[h] : -1e30f, sum = p.sinks ? 1 : 0;
   for (int p0 = first; p0 <= last; p0 += 32) {
     int pos = p0 + lane();
     float score = -1e30f, unit = 1;
@@ -44,12 +44,12 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
       if (SCALE_BYTES<C>) score *= *cache.keyScale(page, pos, kv), unit = *cache.valueScale(page, pos, kv);
       if (p.softcap != 0) score = p.softcap * tanhf(score / p.softcap);
     }
-    float newTop = maxf(top, warpMax(score)), shrink = expf(top - newTop);
-    float weight = pos <= last ? expf(score - newTop) : 0;
-    top = newTop;
-    sum = sum * shrink + warpSum(weight);
+    float newMax = maxf(rowMax, warpMax(score)), rescale = expf(rowMax - newMax);
+    float weight = pos <= last ? expf(score - newMax) : 0;
+    rowMax = newMax;
+    sum = sum * rescale + warpSum(weight);
     weight *= unit;
-    UNROLL for (int i = 0; i < BLOCK_SIZE / 32; i++) acc[i] *= shrink;
+    UNROLL for (int i = 0; i < BLOCK_SIZE / 32; i++) acc[i] *= rescale;
     for (int j = 0; j < mini(32, last - p0 + 1); j++) {
       float weightJ = shuffleFrom(weight, j);
       const C* valueJ = (const C*)shuffleFrom((u64)v, j);

@@ -1,4 +1,4 @@
-// Package simt is attention for any head size up to 512 and any element types, without tensor cores.
+// Package simt is the SIMT fallback of attention: for any head size up to 512 and any element types, without tensor cores.
 package simt
 
 import (
@@ -21,7 +21,7 @@ type Params struct {
 	Heads, KVHeads, KSize, VSize int32
 	Window                       int32   // keys that a query sees, its own the last; 0: all
 	Scale, Softcap               float32 // of scores; Softcap 0: none
-	Both                         int32   // 1: queries look at the keys behind them as well
+	Bidirectional                int32   // 1: queries look at the keys behind them as well
 }
 
 // Find gets the kernel for queries and a cache of these types.

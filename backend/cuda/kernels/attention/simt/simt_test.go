@@ -24,7 +24,7 @@ func TestAgainstPlainGo(t *testing.T) {
 			{Heads: 4, KVHeads: 4, KSize: 255, VSize: 256, PageSize: 16, New: []int{1, 9}, Length: []int{64, 65}, Window: 9, Softcap: 20},
 			{Heads: 4, KVHeads: 2, KSize: 512, VSize: 500, PageSize: 16, New: []int{3, 1}, Length: []int{33, 40}},
 			{Heads: 6, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{40, 1}, Length: []int{40, 70}, Window: 33, Softcap: 3, Sinks: true},
-			{Heads: 4, KVHeads: 4, KSize: 48, VSize: 48, PageSize: 16, New: []int{40, 1, 100}, Length: []int{40, 1, 100}, Both: true, Sinks: true},
+			{Heads: 4, KVHeads: 4, KSize: 48, VSize: 48, PageSize: 16, New: []int{40, 1, 100}, Length: []int{40, 1, 100}, Bidirectional: true, Sinks: true},
 		} {
 			for _, s.Type = range []graph.Type{graph.BF16, graph.F16, graph.I8, graph.F8} {
 				for _, queries := range gputest.Plain {
@@ -43,8 +43,8 @@ func against(g *gputest.GPU, s gputest.Shape, queries graph.Type) {
 		Step: a.Step, Q: g.Put(queries, a.Queries), Cache: a.Cache, Y: g.Room(queries, len(a.Want)), Heads: int32(s.Heads), KVHeads: int32(s.KVHeads),
 		KSize: int32(s.KSize), VSize: int32(s.VSize), Window: int32(s.Window), Scale: float32(s.Scale), Softcap: float32(s.Softcap), Sinks: a.Sinks,
 	}
-	if s.Both {
-		p.Both = 1
+	if s.Bidirectional {
+		p.Bidirectional = 1
 	}
 	k, err := Find(g.Loader, queries, s.Type)
 	g.Must(err)

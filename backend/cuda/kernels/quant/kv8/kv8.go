@@ -1,5 +1,5 @@
-// Package kv8 is caches of eight-bit numbers: keys and values are rounded as they are stored, and a prompt's pages are opened to
-// IEEE halves for the kernels that read no others.
+// Package kv8 is 8-bit KV caches (E4M3, or INT8 with a scale per head and token): keys and values are quantised as they are written, and a prompt's
+// pages are dequantised to IEEE halves for the prefill kernels, which read no others.
 package kv8
 
 import (
@@ -11,7 +11,7 @@ import (
 const (
 	// MaxSize is the largest head.
 	MaxSize = 256
-	// PageSize is the tokens of an opened page, 2^PageShift.
+	// PageSize is the tokens of a dequantised page, 2^PageShift.
 	PageSize  = 1 << PageShift
 	PageShift = 7
 
@@ -24,11 +24,11 @@ type StoreParams struct {
 	Step                                       kernels.Step
 	Q, K, V                                    driver.Ptr // [T, Heads × Size], [T, KVHeads × Size], [T, KVHeads × VSize]
 	Angles                                     driver.Ptr // [T, Dim/2 × 2] float32: cosine and sine of each pair
-	Y, Cache                                   driver.Ptr // Y: [T, Heads × Size], turned; it may be Q
+	Y, Cache                                   driver.Ptr // Y: [T, Heads × Size], after rope; it may be Q
 	Heads, KVHeads, Size, VSize, Dim, Adjacent int32
 }
 
-// Store finds the kernel that turns and stores rows of one type in a cache of another, I8 or F8.
+// Store finds the kernel with rope and quantising KV cache write of rows of one type to a cache of another, I8 or F8.
 func Store(l *kernels.Loader, from, cache graph.Type) (*driver.Kernel, error) {
 	return l.Kernel("bytes", kernels.Name("store", from, cache), 0)
 }
@@ -39,21 +39,21 @@ func LaunchStore(s *driver.Stream, k *driver.Kernel, rows int, p *StoreParams) e
 	return driver.Launch(s, k, driver.Grid{X: rows, Y: (heads + headsPerBlock - 1) / headsPerBlock, Threads: threads}, p)
 }
 
-// OpenParams mirrors OpenParams of bytes.cu.
-type OpenParams struct {
+// DequantiseParams mirrors DequantiseParams of bytes.cu.
+type DequantiseParams struct {
 	Step                        kernels.Step
-	Cache, Opened               driver.Ptr // Opened: pages of PageSize tokens in IEEE halves
+	Cache, Pages16              driver.Ptr // Pages16: pages of PageSize tokens in IEEE halves
 	Table                       driver.Ptr // [sequences × Pages] int32, which of these are a sequence's
 	Heads, KSize, VSize, Window int32
-	FirstSeq, Pages             int32 // the first sequence to open; opened pages of the longest
+	FirstSeq, Pages             int32 // the first sequence to dequantise; dequantised pages of the longest
 }
 
-// Open finds the kernel that opens a cache of this type.
-func Open(l *kernels.Loader, cache graph.Type) (*driver.Kernel, error) {
+// Dequantise finds the kernel that dequantises a cache of this type.
+func Dequantise(l *kernels.Loader, cache graph.Type) (*driver.Kernel, error) {
 	return l.Kernel("bytes", kernels.Name("open", cache), 0)
 }
 
-// LaunchOpen puts it on the stream for seqs sequences, of which the longest takes p.Pages opened pages.
-func LaunchOpen(s *driver.Stream, k *driver.Kernel, seqs int, p *OpenParams) error {
+// LaunchDequantise puts it on the stream for seqs sequences, of which the longest takes p.Pages dequantised pages.
+func LaunchDequantise(s *driver.Stream, k *driver.Kernel, seqs int, p *DequantiseParams) error {
 	return driver.Launch(s, k, driver.Grid{X: int(p.Pages), Y: seqs, Threads: threads}, p)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "bytes", map[string]uintptr{"store_": unsafe.Sizeof(StoreParams{}), "open_": unsafe.Sizeof(OpenParams{})})
+	gputest.Mirrors(t, "bytes", map[string]uintptr{"store_": unsafe.Sizeof(StoreParams{}), "open_": unsafe.Sizeof(DequantiseParams{})})
 }
 
 // TestStore stores rows at scattered slots, turned and not, and compares the cache with what package quant makes of them, to the
@@ -100,14 +100,14 @@ func TestOpen(t *testing.T) {
 func testOpen(g *gputest.GPU, s gputest.Shape, opened []int) {
 	const longest, pages = 5, 3 + 5
 	a, each := g.NewAttention(s), PageSize*s.KVHeads*(s.KSize+s.VSize)
-	p := &OpenParams{
-		Step: a.Step, Cache: a.Cache, Opened: g.Poisoned(2 * pages * each), Table: g.Poisoned(4 * len(s.New) * longest),
+	p := &DequantiseParams{
+		Step: a.Step, Cache: a.Cache, Pages16: g.Poisoned(2 * pages * each), Table: g.Poisoned(4 * len(s.New) * longest),
 		Heads: int32(s.KVHeads), KSize: int32(s.KSize), VSize: int32(s.VSize), Window: int32(s.Window), FirstSeq: 1, Pages: longest,
 	}
-	fn, err := Open(g.Loader, s.Type)
+	fn, err := Dequantise(g.Loader, s.Type)
 	g.Must(err)
-	g.Must(LaunchOpen(g.Stream, fn, 3, p))
-	table, numbers := g.ReadBytes(p.Table, 4*len(s.New)*longest), g.ReadF16(p.Opened, pages*each)
+	g.Must(LaunchDequantise(g.Stream, fn, 3, p))
+	table, numbers := g.ReadBytes(p.Table, 4*len(s.New)*longest), g.ReadF16(p.Pages16, pages*each)
 	page := 0
 	for _, seq := range opened {
 		for j := 0; j*PageSize < s.Length[seq]; j++ {

@@ -1,4 +1,4 @@
-// The products of sm90.h in the sizes of wide heads: scores of 80 keys, and sums of 256 numbers of a head.
+// The wgmma of sm90.h in the sizes of heads of more than 128: scores of 80 keys, and P × V of 256 numbers of a head.
 #pragma once
 #include "../../sm90.h"
 

@@ -1,8 +1,8 @@
-// How a warp reads and multiplies 16 keys and values of a cache of 16-bit numbers.
+// How a warp loads and multiplies 16 keys and values of a 16-bit KV cache.
 #pragma once
 #include "../../kv_cache.h"
 
-constexpr int HEADS = 8; // query heads of a block, the columns of its products
+constexpr int HEADS = 8; // query heads of a block, the columns of its mma
 
 // load takes 16 bytes of a key or a value, and leaves v as it is where the head has no such part. NEAR: another block reads the rest
 // of the line at the same time, and the memory is faster with both.
@@ -27,8 +27,8 @@ DEVICE Vec16 loadOnce(const void* p, bool in) {
 DEVICE u32 lows(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x5410); }
 DEVICE u32 highs(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x7632); }
 
-// Places is where a lane's pieces of keys and values lie, in bytes: what does not change from step to step.
-template <typename C> struct Places {
+// KVAddresses is the byte offsets of a lane's pieces of keys and values in the paged cache: what does not change from step to step.
+template <typename C> struct KVAddresses {
   const u8* cache;
   u32 page, kRow, vRow; // from page to page, and from token to token
   u32 key, value;       // the lane's first, from the start of a page
@@ -36,7 +36,7 @@ template <typename C> struct Places {
   int mask;             // tokens of a page, less one
 
   // k and v are where the lane's pieces of a head begin, and its tokens are kToken and vToken of 16.
-  DEVICE Places(const Pages<C>& p, int kv, int k, int kToken, int v, int vToken) {
+  DEVICE KVAddresses(const Pages<C>& p, int kv, int k, int kToken, int v, int vToken) {
     cache = p.cache, mask = (1 << p.shift) - 1;
     page = p.part(p.kSize) + p.part(p.vSize), kRow = p.heads * p.kSize * sizeof(C), vRow = p.heads * p.vSize * sizeof(C);
     key = kv * p.kSize * (int)sizeof(C) + k + kToken * kRow;
@@ -51,13 +51,13 @@ template <typename C> struct Places {
 template <typename C> constexpr bool IEEE = false;
 template <> constexpr bool IEEE<f16> = true;
 
-// Halves is what a warp holds of 16 keys and values, and how they are multiplied, for caches of 16-bit numbers: bf16, or IEEE halves.
-// KC × 32 and VH × 64 are the head sizes there is room for. (Bytes, in eightbit.h, is the same for numbers of eight bits.)
+// KV16 is what a warp holds of 16 keys and values, and how they are multiplied, for 16-bit KV caches: bf16, or IEEE halves.
+// KC × 32 and VH × 64 are the head sizes there is room for. (KV8, in kv8.h, is the same for 8-bit caches.)
 //
 // Lane 4g + t loads of keys g and g + 8 the pieces that start at its t, and of values 2t, 2t + 1, 2t + 8 and 2t + 9 the pieces that
 // start at its g. All 16 are loaded, also those that are not the sequence's: they lie in its page. Tile j of the result has, in rows g
 // and g + 8, what the lane's own numbers of the values go to: place says where.
-template <typename C, int KC, int VH> struct Halves {
+template <typename C, int KC, int VH> struct KV16 {
   using Number = C;
   static constexpr bool HALF = IEEE<C>;
   static constexpr int PRODUCTS = KC * 2, TILES = (VH + 1) / 2 * 8, WIDTH = VH * 64;
@@ -107,10 +107,10 @@ template <typename C, int KC, int VH> struct Halves {
     }
   };
   struct Norms { Norm queries, keys; };
-  // Turn holds the cosines and sines of what a lane has of a head of KC × 32 numbers: both halves of its pairs.
-  struct Turn {
+  // Rope holds the cosines and sines for a lane's numbers of a head of KC × 32 numbers: both halves of its pairs.
+  struct Rope {
     float x[KC * 8];
-    DEVICE Turn(const float* angles, bool adjacent) {
+    DEVICE Rope(const float* angles, bool adjacent) {
       UNROLL for (int c = 0; c < KC; c++) {
         const float* from = adjacent ? angles + (c * 32 + lane() % 4 * 8) : angles + (c / 2 * 32 + lane() % 4 * 8) * 2 + c % 2 * 8;
         UNROLL for (int i = 0; i < 2; i++) {
@@ -131,14 +131,14 @@ template <typename C, int KC, int VH> struct Halves {
       UNROLL for (int i = 0; i < KC * 2; i++) {
         u32 &one = q.x[i / 4].x[i % 4], &two = q.x[i / 4 + KC / 2].x[i % 4];
         const float* t = x + i * 4; // of two pairs
-        u32 turned = pack(low(one) * t[0] - low(two) * t[1], high(one) * t[2] - high(two) * t[3]);
+        u32 roped = pack(low(one) * t[0] - low(two) * t[1], high(one) * t[2] - high(two) * t[3]);
         two = pack(low(two) * t[0] + low(one) * t[1], high(two) * t[2] + high(one) * t[3]);
-        one = turned;
+        one = roped;
       }
     }
   };
-  // Fresh is the key and value of the step's own token, which are not in the cache yet.
-  struct Fresh {
+  // NewToken is the key and value of the step's own token, which are not in the cache yet.
+  struct NewToken {
     Query k;
     Vec16 v[VH];
     DEVICE void load(const bf16* key, const bf16* value, int kSize, int vSize) {
@@ -160,25 +160,25 @@ template <typename C, int KC, int VH> struct Halves {
       }
     }
   };
-  DEVICE void put(const Fresh& f, int token) { // as the token's, of the 16 at hand
+  DEVICE void insert(const NewToken& f, int token) { // as one of the current 16
     UNROLL for (int half = 0; half < 2; half++)
       if (lane() / 4 + half * 8 == token) UNROLL for (int c = 0; c < KC; c++) k[c][half] = f.k.x[c];
     UNROLL for (int i = 0; i < 4; i++)
       if (lane() % 4 * 2 + (i & 1) + (i / 2) * 8 == token) UNROLL for (int h = 0; h < VH; h++) v[i][h] = f.v[h];
   }
-  static DEVICE Places<C> places(const Pages<C>& p, int kv) { return {p, kv, lane() % 4 * 16, lane() / 4, lane() / 4 * 16, lane() % 4 * 2}; }
-  DEVICE void loadKeys(const Places<C>& p, int page, int token0, int size) {
+  static DEVICE KVAddresses<C> places(const Pages<C>& p, int kv) { return {p, kv, lane() % 4 * 16, lane() / 4, lane() / 4 * 16, lane() % 4 * 2}; }
+  DEVICE void loadKeys(const KVAddresses<C>& p, int page, int token0, int size) {
     const u8* x = p.start(page) + (p.key + p.in(token0) * p.kRow);
     UNROLL for (int half = 0; half < 2; half++)
       UNROLL for (int c = 0; c < KC; c++) load<false>(k[c][half], x + half * 8 * p.kRow + c * 64, c * 32 + lane() % 4 * 8 < size);
   }
-  DEVICE void loadValues(const Places<C>& p, int page, int token0, int size) {
+  DEVICE void loadValues(const KVAddresses<C>& p, int page, int token0, int size) {
     const u8* x = p.start(page) + (p.value + p.in(token0) * p.vRow);
     UNROLL for (int i = 0; i < 4; i++)
       UNROLL for (int h = 0; h < VH; h++) load<false>(v[i][h], x + (i % 2 + i / 2 * 8) * p.vRow + h * 128, h * 64 + lane() / 4 * 8 < size);
   }
-  // keep clears the values of tokens from n on: a weight of 0 does not silence what is not a number.
-  DEVICE void keep(int n) {
+  // clearBehind zeroes the values of tokens from n on: P = 0 times NaN would be NaN.
+  DEVICE void clearBehind(int n) {
     UNROLL for (int i = 0; i < 4; i++)
       if (lane() % 4 * 2 + i % 2 + i / 2 * 8 >= n) UNROLL for (int h = 0; h < VH; h++) v[i][h] = {};
   }
@@ -187,7 +187,7 @@ template <typename C, int KC, int VH> struct Halves {
     multiply(s.x, k[c][0].x[e], k[c][1].x[e], k[c][0].x[e + 1], k[c][1].x[e + 1], q.x[c].x[e], q.x[c].x[e + 1]);
   }
   DEVICE float scoreOf(const Scores& s, int i) const { return s.x[i]; }
-  static DEVICE float unit(const Query&, int) { return 1; } // of what scoreOf says, for each of a lane's two heads
+  static DEVICE float unit(const Query&, int) { return 1; } // of scoreOf, for each of a lane's two heads
   DEVICE float valueUnit(int) const { return 1; }
   DEVICE void add(float (&o)[TILES][4], u32 b0, u32 b1) {
     UNROLL for (int j = 0; j < TILES; j++) {

@@ -1,12 +1,11 @@
-// Attention of many new tokens a sequence over the paged cache on any GPU with bf16 tensor cores: FlashAttention-2 (Dao,
-// arXiv:2307.08691) with mma.sync and cp.async. A block takes one query head of 128 rows of one sequence; its warps share the rows and
-// all look at the same tile of keys and values in shared memory. While a tile's scores are computed its values are on their way, and
-// while its values are summed up the next keys are. Tiles that causality or the window hide are never fetched, and sequences of any
-// length go in one launch without padding: the tiles' list is the step's.
+// FlashAttention-2 of prompts (Dao, arXiv:2307.08691) over the paged KV cache with mma.sync and cp.async, on any GPU from Ampere on. A block takes one query
+// head of 128 rows of one sequence; its warps share the rows and all read the same tile of keys and values in shared memory. While a tile's scores are
+// computed its values are loaded, and while P × V is computed the next keys are. Tiles that causality or the window mask are never loaded, and
+// sequences of any length go in one launch without padding: the list of tiles is the step's.
 #pragma once
-#include "band.h"
+#include "softmax.h"
 
-struct FlashParams {
+struct PrefillParams {
   Step step;
   const bf16* q; // [T, heads × kSize]
   const u8* cache;
@@ -14,39 +13,39 @@ struct FlashParams {
   const float* sinks; // [heads] a score without a key, or null
   int heads, kvHeads, kSize, vSize, window;
   float scale, softcap; // softcap 0: none
-  int both; // queries look at the keys behind them as well
+  int bidirectional; // queries look at the keys behind them as well
 };
 
 constexpr int RUN = 16; // tokens that lie in one page together, at least
 extern SHARED u8 dynamic[];
 
-// quad is four numbers of a band: what a product adds to.
+// quad is the four accumulators of an mma.
 template <int N> DEVICE float (&quad(float (&x)[N], int j))[4] { return *(float(*)[4])&x[4 * j]; }
 
 DEVICE void multiply(Bf16, float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma(d, a[0], a[1], a[2], a[3], b0, b1); }
 DEVICE void multiply(Half, float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mmaF16(d, a[0], a[1], a[2], a[3], b0, b1); }
 
-// Source copies tiles of keys and values from their pages to shared memory, in lines of LINE bytes.
-template <int D, int KEYS, int THREADS, int LINE> struct Source {
-  const FlashParams& p;
-  const Work& work;
+// KVLoader loads tiles of keys and values from their pages into shared memory by cp.async, in lines of LINE bytes.
+template <int D, int KEYS, int THREADS, int LINE> struct KVLoader {
+  const PrefillParams& p;
+  const WorkTile& work;
   u32 kPart, page;       // bytes of a page: of its keys, and of all
   int found[KEYS / RUN]; // the pages of a tile's runs of tokens
 
-  DEVICE Source(const FlashParams& p, const Work& work) : p(p), work(work) {
+  DEVICE KVLoader(const PrefillParams& p, const WorkTile& work) : p(p), work(work) {
     kPart = 2 * p.kvHeads * p.kSize << p.step.pageShift, page = kPart + (2 * p.kvHeads * p.vSize << p.step.pageShift);
   }
-  // find looks up the pages of a tile, for the copies of it that follow.
+  // find looks up the pages of a tile, for the loads of it that follow.
   DEVICE void find(int tile) {
     UNROLL for (int j = 0; j < KEYS / RUN; j++) {
       int token = tile * KEYS + j * RUN;
       found[j] = token < work.length ? p.step.pages[(long)work.seq * p.step.seqPages + (token >> p.step.pageShift)] : 0;
     }
   }
-  DEVICE void keys(u32 to, int tile) { copy(to, tile, 0, p.kSize); }
-  DEVICE void values(u32 to, int tile) { copy(to, tile, kPart, p.vSize); }
-  // copy starts the copy of what lies `part` bytes into the pages; what is beyond the last token, and beyond a head, arrives as zeros.
-  DEVICE void copy(u32 to, int tile, u32 part, int size) {
+  DEVICE void keys(u32 to, int tile) { load(to, tile, 0, p.kSize); }
+  DEVICE void values(u32 to, int tile) { load(to, tile, kPart, p.vSize); }
+  // load starts the load of what lies `part` bytes into the pages; what is beyond the last token, and beyond a head, becomes zeros.
+  DEVICE void load(u32 to, int tile, u32 part, int size) {
     constexpr int CHUNKS = D / 8;
     u32 token = 2 * p.kvHeads * size; // bytes
     const u8* run[KEYS / RUN];
@@ -64,15 +63,15 @@ template <int D, int KEYS, int THREADS, int LINE> struct Source {
 };
 
 // D: the head size rounded up; what is beyond the true size is zero in shared memory and never stored. KEYS: of a tile. BANDS:
-// 16 rows each, of a warp: two share what is read of keys and values, one needs fewer registers. Lines of shared memory are 16
+// 16 rows each, of a warp: two share what is loaded of keys and values, one needs fewer registers. Lines of shared memory are 16
 // bytes longer than a head, so that eight of them, what ldmatrix reads at a time, begin in different banks.
-template <int D, int KEYS, int BANDS, typename N> DEVICE void flash(const FlashParams& p) {
+template <int D, int KEYS, int BANDS, typename N> DEVICE void prefill(const PrefillParams& p) {
   constexpr int THREADS = ROWS / (16 * BANDS) * 32, CHUNKS = D / 8, LINE = D * 2 + 16;
   u32 qAt = sharedAddress(dynamic), kAt = qAt + ROWS * LINE, vAt = kAt + KEYS * LINE;
   launchDependentsAndWait();
-  Work work(p, KEYS);
+  WorkTile work(p, KEYS);
   if (work.kv >= p.kvHeads) return;
-  Source<D, KEYS, THREADS, LINE> source(p, work);
+  KVLoader<D, KEYS, THREADS, LINE> source(p, work);
   source.find(work.last);
   source.keys(kAt, work.last);
   for (int i = threadX(); i < ROWS * CHUNKS; i += THREADS) {
@@ -82,31 +81,31 @@ template <int D, int KEYS, int BANDS, typename N> DEVICE void flash(const FlashP
     storeShared(qAt + row * LINE + chunk * 16, x);
   }
 
-  Band<D, KEYS> band[BANDS];
+  SoftmaxRows<D, KEYS> band[BANDS];
   UNROLL for (int b = 0; b < BANDS; b++) band[b].start();
   int myRow = uniform(warp()) * BANDS * 16, g = lane() / 4;
   int low = work.pos0 + myRow, high = mini(low + BANDS * 16, work.pos0 + work.rows) - 1; // the positions of this warp's rows
   bool none = high < low;
-  if (p.both) low = high = work.length - 1; // how far they look
-  int bandStep = p.both ? 0 : 16, rowStep = bandStep / 2, mine = p.both ? low : low + g;
+  if (p.bidirectional) low = high = work.length - 1; // how far they look
+  int bandStep = p.bidirectional ? 0 : 16, rowStep = bandStep / 2, mine = p.bidirectional ? low : low + g;
   float scaled = p.softcap != 0 ? LOG2E : p.scale * LOG2E;
   // Where this lane reads of 16 lines of 32 bytes, four 8 × 8 matrices: down first, or, of keys, across first, so that the two
-  // registers that a product takes are neighbours.
+  // registers that an mma takes are neighbours.
   u32 down = lane() % 16 * LINE + lane() / 16 * 16, across = (lane() / 16 * 8 + lane() % 8) * LINE + lane() / 8 % 2 * 16, qMine = qAt + myRow * LINE + down;
 
   for (int tile = work.last; tile >= work.first; tile--) {
     int key0 = tile * KEYS;
     cpAsyncWait<0>();
-    barrier(); // the keys are here, and nobody reads the last values any more
+    barrier(); // the keys are here, and the last values have been read
     source.values(vAt, tile);
     if (tile > work.first) source.find(tile - 1);
-    auto turn = [&]() __attribute__((always_inline)) {
+    auto loadNextKeys = [&]() __attribute__((always_inline)) {
       cpAsyncWait<0>();
-      barrier(); // the values are here, and nobody reads the keys any more
+      barrier(); // the values are here, and the keys have been read
       if (tile > work.first) source.keys(kAt, tile - 1);
     };
     if (none || key0 > high || (p.window > 0 && key0 + KEYS - 1 <= low - p.window)) { // no row of this warp sees any of these keys
-      turn();
+      loadNextKeys();
       continue;
     }
     UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < KEYS / 2; i++) band[b].score[i] = 0;
@@ -118,20 +117,20 @@ template <int D, int KEYS, int BANDS, typename N> DEVICE void flash(const FlashP
         UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < 2; i++) multiply(N(), quad(band[b].score, 2 * n + i), q[b], key[2 * i], key[2 * i + 1]);
       }
     }
-    turn();
+    loadNextKeys();
     bool edge = key0 + KEYS - 1 > low || (p.window > 0 && key0 <= high - p.window);
     UNROLL for (int b = 0; b < BANDS; b++) {
       if (p.softcap != 0) band[b].cap(p.scale, p.softcap);
-      if (edge) band[b].hide(key0, mine + b * bandStep, rowStep, p.window);
-      band[b].soften(scaled);
-      if (!allSync(band[b].shrink[0] == 1 && band[b].shrink[1] == 1)) band[b].rescale(); // few tiles bring a larger score
+      if (edge) band[b].mask(key0, mine + b * bandStep, rowStep, p.window);
+      band[b].softmax(scaled);
+      if (!allSync(band[b].rescale[0] == 1 && band[b].rescale[1] == 1)) band[b].rescaleOutput(); // few tiles raise the row max
     }
     UNROLL for (int k = 0; k < KEYS / 16; k++) {
-      u32 w[BANDS][4], value[4];
-      UNROLL for (int b = 0; b < BANDS; b++) band[b].template weights<N>(w[b], k);
+      u32 prob[BANDS][4], value[4];
+      UNROLL for (int b = 0; b < BANDS; b++) band[b].template fragmentP<N>(prob[b], k);
       UNROLL for (int n = 0; n < D / 16; n++) {
         ldmatrix4Trans(value, vAt + down + k * 16 * LINE + n * 32);
-        UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < 2; i++) multiply(N(), quad(band[b].out, 2 * n + i), w[b], value[2 * i], value[2 * i + 1]);
+        UNROLL for (int b = 0; b < BANDS; b++) UNROLL for (int i = 0; i < 2; i++) multiply(N(), quad(band[b].out, 2 * n + i), prob[b], value[2 * i], value[2 * i + 1]);
       }
     }
   }

@@ -5,8 +5,8 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 )
 
-// Maps is how Hopper's copy engine sees a paged cache: keys and values in boxes of a page or less, and in boxes of as many pages as a
-// tile of keys has, for pages that follow each other.
+// Maps is the tensor maps (TMA) of a paged KV cache: keys and values in boxes of a page or less, and in boxes of as many pages as a
+// tile of keys has, for consecutive pages.
 type Maps struct{ K, V, KRun, VRun driver.TensorMap }
 
 // Maps describes a problem's cache to kernels whose tiles have so many keys, and gives the tokens of a box of K and V.
