@@ -94,6 +94,12 @@ func (b Buffer) Slice(off, n int64) Buffer { return Buffer{Mem: b.Mem, Off: b.Of
 // Weight is a resident weight, in whatever layout the device wants.
 type Weight interface{ Bytes() int64 }
 
+// Writer is a device whose activations the host can write.
+type Writer interface {
+	// Write replaces rows [0, n) of a value by F32 numbers, rounded to its type, after all work given before.
+	Write(v *graph.Value, b Buffer, rows []float32, n int) error
+}
+
 // Warmer is a device that puts work off to the first steps so that they come soon.
 type Warmer interface {
 	// Warm does that work now: steps take as long from the first on as they will later.

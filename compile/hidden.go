@@ -10,23 +10,26 @@ import (
 // cutHead makes the launches of a step that wants hidden states and no logits. Hidden states that the logits' product computes itself
 // where it can are written then.
 func (p *Program) cutHead(weights map[*graph.Weight]placed) error {
-	if p.Graph.Hidden == nil {
+	if p.Graph.Hidden == nil { // of a pipeline stage before the last, all of it
+		p.body = p.segments
 		return nil
 	}
 	n := p.Graph.Hidden.From
 	last := slices.Index(p.Graph.Nodes, n)
-	p.body = slices.Clone(p.launches[:last+1])
-	if p.Graph.Hidden.Deferred == 0 {
-		return nil
+	body := slices.Clone(p.launches[:last+1])
+	if p.Graph.Hidden.Deferred > 0 {
+		n = graph.Written(n)
+		k := p.dev.Kernels(n)
+		if len(k) == 0 {
+			return p.refusal(n)
+		}
+		var err error
+		if body[last], err = p.launch(n, k[0], p.scratch[last], weights); err != nil {
+			return err
+		}
 	}
-	n = graph.Written(n)
-	k := p.dev.Kernels(n)
-	if len(k) == 0 {
-		return p.refusal(n)
-	}
-	var err error
-	p.body[last], err = p.launch(n, k[0], p.scratch[last], weights)
-	return err
+	p.body = segments(body)
+	return nil
 }
 
 // HiddenWidth is the width of a row of hidden states; 0 when the model has none.
@@ -51,16 +54,24 @@ func (p *Program) Encoder() bool {
 
 // Ids is how many token ids the model has a row for.
 func (p *Program) Ids() int {
-	for _, n := range p.Graph.Nodes {
-		if o, ok := n.Op.(graph.Embed); ok && !o.ByPosition && !o.BySegment {
-			return n.Weights[0].Out.Len()
-		}
+	if n := tokenIDs(p.Graph); n > 0 {
+		return n
 	}
 	return p.Vocab()
 }
 
+// tokenIDs is how many rows a graph's table of token ids has; 0 when it has none.
+func tokenIDs(g *graph.Graph) int {
+	for _, n := range g.Nodes {
+		if o, ok := n.Op.(graph.Embed); ok && !o.ByPosition && !o.BySegment {
+			return n.Weights[0].Out.Len()
+		}
+	}
+	return 0
+}
+
 // RunBody is Run without what turns hidden states into logits.
-func (p *Program) RunBody(b *backend.Batch) error { return p.dev.Run(p.body, b) }
+func (p *Program) RunBody(b *backend.Batch) error { return p.run(p.body, b) }
 
 // Hidden copies n rows of the step's hidden states from row from on to dst, as F32; it waits for the step.
 func (p *Program) Hidden(dst []float32, from, n int) error {

@@ -24,10 +24,12 @@ type Tensors interface {
 // Program is a graph ready to run on a device.
 type Program struct {
 	Graph       *graph.Graph
-	Limits      backend.Limits
+	limits      backend.Limits
 	dev         backend.Device
+	ranks       Ranks // of a program that is one device's part
 	launches    []backend.Launch
-	body        []backend.Launch // those up to the hidden states; a list of its own, since devices tell programs apart by theirs
+	segments    []segment        // the launches, cut at collectives
+	body        []segment        // those up to the hidden states; launches of its own, since devices tell programs apart by theirs
 	kernels     []string         // of each launch
 	scratch     []backend.Buffer // likewise
 	where       map[*graph.Value]backend.Buffer
@@ -49,7 +51,16 @@ type Memory struct {
 
 // Compile makes a Program. The limits' Pages must be set: the caches are allocated here.
 func Compile(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limits) (*Program, error) {
-	p := &Program{Graph: g, Limits: lim, dev: dev, where: map[*graph.Value]backend.Buffer{}}
+	groups, err := cacheGroups(g, lim)
+	if err != nil {
+		return nil, err
+	}
+	return compileRank(g, dev, files, lim, groups, Ranks{})
+}
+
+// compileRank is Compile for one of several devices. groups are those of the whole model; the graph may have caches of some of them.
+func compileRank(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limits, groups []graph.CacheGroup, ranks Ranks) (*Program, error) {
+	p := &Program{Graph: g, limits: lim, dev: dev, groups: groupsOf(g, groups), ranks: ranks, where: map[*graph.Value]backend.Buffer{}}
 	if err := p.build(files); err != nil {
 		p.Close()
 		return nil, err
@@ -61,9 +72,6 @@ func (p *Program) build(files Tensors) error {
 	if err := p.unfuse(); err != nil {
 		return err
 	}
-	if err := p.setGroups(); err != nil {
-		return err
-	}
 	weights, err := p.place(files)
 	if err != nil {
 		return err
@@ -71,12 +79,15 @@ func (p *Program) build(files Tensors) error {
 	kernels := make([]backend.Kernel, len(p.Graph.Nodes))
 	scratch := make([]int64, len(p.Graph.Nodes))
 	for i, n := range p.Graph.Nodes {
+		if isCollective(n.Op) {
+			continue
+		}
 		candidates := p.dev.Kernels(n)
 		if len(candidates) == 0 {
 			return p.refusal(n)
 		}
 		kernels[i] = candidates[0]
-		scratch[i] = kernels[i].Scratch(n, p.Limits)
+		scratch[i] = kernels[i].Scratch(n, p.limits)
 	}
 	if err := p.allocCaches(); err != nil {
 		return err
@@ -84,7 +95,7 @@ func (p *Program) build(files Tensors) error {
 	if err := p.allocSwap(); err != nil {
 		return err
 	}
-	layout := arrange(p.Graph, p.Limits, scratch)
+	layout := arrange(p.Graph, p.limits, scratch)
 	arena, err := p.alloc(layout.size, "activations")
 	if err != nil {
 		return err
@@ -95,6 +106,14 @@ func (p *Program) build(files Tensors) error {
 	}
 	p.launches, p.kernels, p.scratch = make([]backend.Launch, len(kernels)), make([]string, len(kernels)), make([]backend.Buffer, len(kernels))
 	for _, i := range p.heaviestFirst() {
+		if n := p.Graph.Nodes[i]; isCollective(n.Op) {
+			c, err := p.newCollective(n)
+			if err != nil {
+				return err
+			}
+			p.launches[i], p.kernels[i] = c, "host"
+			continue
+		}
 		p.scratch[i] = arena.Slice(layout.scratch[i].off, layout.scratch[i].size)
 		if err := p.bind(i, kernels[i], weights, files); err != nil {
 			return err
@@ -103,6 +122,7 @@ func (p *Program) build(files Tensors) error {
 	for _, w := range weights {
 		p.memory.Weights += w.Bytes()
 	}
+	p.segments = segments(p.launches)
 	return p.cutHead(weights)
 }
 
@@ -152,7 +172,7 @@ func (p *Program) bind(i int, k backend.Kernel, weights map[*graph.Weight]placed
 
 // launch binds a node to a kernel.
 func (p *Program) launch(n *graph.Node, k backend.Kernel, scratch backend.Buffer, weights map[*graph.Weight]placed) (backend.Launch, error) {
-	a := backend.Args{Limits: p.Limits, Scratch: scratch}
+	a := backend.Args{Limits: p.limits, Scratch: scratch}
 	for _, v := range n.In {
 		a.In = append(a.In, p.buffer(v))
 	}
@@ -216,7 +236,7 @@ func (p *Program) alloc(n int64, what string) (backend.Buffer, error) {
 func (p *Program) allocCaches() error {
 	p.pages = map[*graph.Cache]backend.Buffer{}
 	for _, c := range p.Graph.Caches {
-		n := int64(p.Limits.GroupPages(c.Group)) * p.Limits.PageBytes(c)
+		n := int64(p.limits.GroupPages(c.Group)) * p.limits.PageBytes(c)
 		b, err := p.alloc(n, "cache "+c.Name)
 		if err != nil {
 			return err
@@ -230,7 +250,7 @@ func (p *Program) allocCaches() error {
 // CopyPage copies a page in every cache of a group, in order with the steps.
 func (p *Program) CopyPage(group int, from, to int32) error {
 	for _, c := range p.groups[group].Caches {
-		b, n := p.pages[c], p.Limits.PageBytes(c)
+		b, n := p.pages[c], p.limits.PageBytes(c)
 		if err := p.dev.Copy(b.Slice(int64(to)*n, n), b.Slice(int64(from)*n, n)); err != nil {
 			return fmt.Errorf("compile: copying page %d of cache %s: %w", from, c.Name, err)
 		}
@@ -238,24 +258,39 @@ func (p *Program) CopyPage(group int, from, to int32) error {
 	return nil
 }
 
-// setGroups finds the cache groups that the limits ask for: the graph's or, where they tell none apart, a single one.
-func (p *Program) setGroups() error {
-	if len(p.Limits.Groups) == 0 {
-		p.groups = []graph.CacheGroup{{Caches: p.Graph.Caches}}
-		return nil
+// cacheGroups is the cache groups that limits ask for: the graph's or, where they tell none apart, a single one.
+func cacheGroups(g *graph.Graph, lim backend.Limits) ([]graph.CacheGroup, error) {
+	if len(lim.Groups) == 0 {
+		return []graph.CacheGroup{{Caches: g.Caches}}, nil
 	}
-	p.groups = p.Graph.CacheGroups()
-	if len(p.Limits.Groups) != len(p.groups) {
-		return fmt.Errorf("compile: limits for %d cache groups; the graph has %d", len(p.Limits.Groups), len(p.groups))
+	groups := g.CacheGroups()
+	if len(lim.Groups) != len(groups) {
+		return nil, fmt.Errorf("compile: limits for %d cache groups; the graph has %d", len(lim.Groups), len(groups))
 	}
-	for i, g := range p.groups {
-		if w := p.Limits.Groups[i].Window; w != 0 && (g.Window == 0 || w < g.Window) {
-			return fmt.Errorf("compile: cache group %d is to keep %d rows; the graph needs %d (0: all)", i, w, g.Window)
+	for i, g := range groups {
+		if w := lim.Groups[i].Window; w != 0 && (g.Window == 0 || w < g.Window) {
+			return nil, fmt.Errorf("compile: cache group %d is to keep %d rows; the graph needs %d (0: all)", i, w, g.Window)
 		}
-		p.groups[i].Window = p.Limits.Groups[i].Window
+		groups[i].Window = lim.Groups[i].Window
 	}
-	return nil
+	return groups, nil
 }
+
+// groupsOf is cache groups with the caches that a graph has of them.
+func groupsOf(g *graph.Graph, groups []graph.CacheGroup) []graph.CacheGroup {
+	own := make([]graph.CacheGroup, len(groups))
+	for i := range own {
+		own[i].Window = groups[i].Window
+	}
+	for _, c := range g.Caches {
+		to := &own[min(c.Group, len(own)-1)]
+		to.Caches = append(to.Caches, c)
+	}
+	return own
+}
+
+// Limits bounds the steps that the program can run.
+func (p *Program) Limits() backend.Limits { return p.limits }
 
 // Groups is the cache groups that have a page table each: those of Limits.Groups, or one of all caches.
 func (p *Program) Groups() []graph.CacheGroup { return p.groups }
@@ -264,7 +299,7 @@ func (p *Program) Groups() []graph.CacheGroup { return p.groups }
 func (p *Program) Memory() Memory { return p.memory }
 
 // Run computes a step. The batch must have passed Check.
-func (p *Program) Run(b *backend.Batch) error { return p.dev.Run(p.launches, b) }
+func (p *Program) Run(b *backend.Batch) error { return p.run(p.segments, b) }
 
 // Warm has the device do now what it would do in the first steps, if it puts anything off to them.
 func (p *Program) Warm() {

@@ -10,7 +10,7 @@ import (
 // CanSample reports whether the device samples tokens itself: then Sample and SampleResults take the place of Rows.
 func (p *Program) CanSample() bool {
 	s, ok := p.dev.(backend.Sampler)
-	return ok && s.CanSample(p.Graph.Output, p.Limits.Logits)
+	return ok && s.CanSample(p.Graph.Output, p.limits.Logits)
 }
 
 // Sample samples tokens from the logits of the step that Run was last given: Limits.Logits at most.

@@ -16,7 +16,7 @@ type swapSpace struct {
 
 // allocSwap gets the pages of host memory that the limits ask for.
 func (p *Program) allocSwap() error {
-	if p.Limits.SwapPages == 0 {
+	if p.limits.SwapPages == 0 {
 		return nil
 	}
 	device, ok := p.dev.(backend.Swapper)
@@ -25,7 +25,7 @@ func (p *Program) allocSwap() error {
 	}
 	p.swap.device, p.swap.pages = device, map[*graph.Cache]backend.Buffer{}
 	for _, c := range p.Graph.Caches {
-		n := int64(p.Limits.GroupSwapPages(c.Group)) * p.Limits.PageBytes(c)
+		n := int64(p.limits.GroupSwapPages(c.Group)) * p.limits.PageBytes(c)
 		b, err := device.AllocHost(n, "swap space of cache "+c.Name)
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func (p *Program) SwapIn(group int, from, to []int32) error {
 func (p *Program) moves(group int, device, host []int32, in bool) []backend.Move {
 	moves := p.swap.moves[:0]
 	for _, c := range p.groups[group].Caches {
-		n := p.Limits.PageBytes(c)
+		n := p.limits.PageBytes(c)
 		for j := range device {
 			m := backend.Move{
 				Dst: p.swap.pages[c].Slice(int64(host[j])*n, n),
@@ -75,5 +75,5 @@ func (p *Program) moves(group int, device, host []int32, in bool) []backend.Move
 
 // PageBytes is what one page takes in all caches of a group.
 func (p *Program) PageBytes(group int) int64 {
-	return int64(p.Limits.PageSize) * p.groups[group].RowBytes()
+	return int64(p.limits.PageSize) * p.groups[group].RowBytes()
 }

@@ -45,7 +45,7 @@ func (e *Engine) giveUp(r *request) {
 
 // prepare checks what does not depend on the other requests.
 func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
-	room := room(e.prog.Limits)
+	room := room(e.prog.Limits())
 	switch {
 	case r.Hidden == nil && e.prog.Encoder():
 		return nil, invalid("the model is an encoder: it makes embeddings of texts and generates none; ask for embeddings, or load a model that generates")

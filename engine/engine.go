@@ -33,7 +33,7 @@ import (
 // Engine runs requests on one program. Submit and Stats may be called from any goroutine; everything else happens in the
 // engine's own, which owns the device.
 type Engine struct {
-	prog       *compile.Program
+	prog       compile.Runner
 	ids        int          // that tokens may have
 	state      *sched.State // which requests wait and run
 	pages      *kv.Manager  // whose tokens are in which page
@@ -83,7 +83,7 @@ type Engine struct {
 }
 
 // New starts an engine on a program, which the engine owns from then on.
-func New(prog *compile.Program, o Options) (*Engine, error) {
+func New(prog compile.Runner, o Options) (*Engine, error) {
 	e, err := newEngine(prog, o)
 	if err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func New(prog *compile.Program, o Options) (*Engine, error) {
 }
 
 // newEngine is an engine whose goroutine does not run.
-func newEngine(prog *compile.Program, o Options) (*Engine, error) {
-	lim := prog.Limits
+func newEngine(prog compile.Runner, o Options) (*Engine, error) {
+	lim := prog.Limits()
 	if err := o.check(lim); err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func (e *Engine) scheduleIsolated() bool {
 			e.schedule.Preempt = append(e.schedule.Preempt, sched.Preemption{Request: other})
 		}
 	}
-	n := min(q.Target-q.Computed, e.prog.Limits.Tokens)
+	n := min(q.Target-q.Computed, e.prog.Limits().Tokens)
 	e.schedule.Chunks = append(e.schedule.Chunks, sched.Chunk{Request: q, Tokens: n, Admit: !running})
 	return true
 }

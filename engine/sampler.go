@@ -27,20 +27,20 @@ type sampler interface {
 }
 
 // newSampler is the sampler for a program, to be used by so many threads.
-func newSampler(prog *compile.Program, threads int) sampler {
+func newSampler(prog compile.Runner, threads int) sampler {
 	if prog.CanSample() {
 		return &deviceSampler{prog: prog}
 	}
 	h := &hostSampler{prog: prog, samplers: make([]sample.Sampler, threads)}
 	if !prog.HostReads() {
-		h.buffer = make([]float32, prog.Limits.Logits*prog.Vocab())
+		h.buffer = make([]float32, prog.Limits().Logits*prog.Vocab())
 	}
 	return h
 }
 
 // deviceSampler has the device sample (backend.Sampler).
 type deviceSampler struct {
-	prog     *compile.Program
+	prog     compile.Runner
 	inFlight int // steps whose results have not been waited for
 }
 
@@ -105,7 +105,7 @@ func (s *deviceSampler) drain() {
 
 // hostSampler reads the logits and samples from them.
 type hostSampler struct {
-	prog     *compile.Program
+	prog     compile.Runner
 	samplers []sample.Sampler // of each thread
 	buffer   []float32        // [Limits.Logits, vocab], if rows have to be copied from the device
 	copies   [][]float32      // of rows that several outputs sample from; sampling writes over them

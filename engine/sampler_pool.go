@@ -27,11 +27,11 @@ type samplerPool struct {
 }
 
 // newSamplerPool is the pool for a program. close ends its own threads.
-func newSamplerPool(prog *compile.Program) *samplerPool {
+func newSamplerPool(prog compile.Runner) *samplerPool {
 	p := &samplerPool{}
 	threads := 0
 	if p.lender, threads = prog.Lender(); p.lender == nil {
-		threads = min(runtime.GOMAXPROCS(0), prog.Limits.Logits)
+		threads = min(runtime.GOMAXPROCS(0), prog.Limits().Logits)
 	}
 	p.sampler = newSampler(prog, threads)
 	p.work = func(thread int) {

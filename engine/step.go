@@ -81,7 +81,7 @@ func (e *Engine) launch(current *InFlight) (f *InFlight, err error) {
 		return f, err
 	}
 	e.fill(f, current)
-	if err := f.batch.Check(e.prog.Limits, e.ids); err != nil {
+	if err := f.batch.Check(e.prog.Limits(), e.ids); err != nil {
 		return f, err
 	}
 	f.launched = e.now()
@@ -92,7 +92,7 @@ func (e *Engine) launch(current *InFlight) (f *InFlight, err error) {
 	if err := run(&f.batch); err != nil {
 		return f, err
 	}
-	f.expect(e.prog.Limits.Logits)
+	f.expect(e.prog.Limits().Logits)
 	if f.deferred = current != nil && f.waitsForHost(); f.deferred {
 		return f, nil
 	}

@@ -26,7 +26,7 @@ type stepped struct {
 	last    *InFlight // the last that was collected
 }
 
-func newStepped(t testing.TB, prog *compile.Program, o Options) *stepped {
+func newStepped(t testing.TB, prog compile.Runner, o Options) *stepped {
 	t.Helper()
 	e, err := newEngine(prog, o)
 	if err != nil {

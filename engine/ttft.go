@@ -20,7 +20,7 @@ type ttft struct {
 // estimateTTFT looks at where the engine stands. e.mu is held.
 func (e *Engine) estimateTTFT() ttft {
 	s := &e.published
-	lim := e.prog.Limits
+	lim := e.prog.Limits()
 	o := ttft{waiting: s.Waiting + len(e.inbox), backlog: s.Backlog, free: lim.Seqs - s.Running}
 	for _, r := range e.inbox {
 		o.backlog += len(r.Prompt)
@@ -46,7 +46,7 @@ func (e *Engine) perToken(answers sched.Shape, step float64) float64 {
 	whole := e.predict(full)
 	if target := e.targetITL.Seconds(); target > 0 && answers.Tokens > 0 && whole > target && whole > step {
 		each := (whole - step) / float64(n)
-		fits := max((target-step)/each, float64(e.prog.Limits.PageSize))
+		fits := max((target-step)/each, float64(e.prog.Limits().PageSize))
 		return (step + fits*each) / fits
 	}
 	return whole / float64(n)

@@ -213,6 +213,18 @@ func (d *Device) View(v *graph.Value, b backend.Buffer, n int) ([]float32, error
 	return floats(b)[:n*v.Axis.Len()], nil
 }
 
+// Write implements backend.Writer.
+func (d *Device) Write(v *graph.Value, b backend.Buffer, rows []float32, n int) error {
+	to, err := d.View(v, b, n)
+	if err != nil {
+		return err
+	}
+	if copy(to, rows) < len(to) {
+		return fmt.Errorf("cpu: %d rows of %s are not in %d numbers", n, v.Name, len(rows))
+	}
+	return nil
+}
+
 // Copy implements backend.Device.
 func (d *Device) Copy(dst, src backend.Buffer) error {
 	copy(raw(dst), raw(src))

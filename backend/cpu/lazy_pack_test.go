@@ -84,7 +84,7 @@ func testDevice(tier gemm.Tier, n int) *Device {
 // rowsOf is the output of a step of m tokens.
 func rowsOf(t *testing.T, p *compile.Program, m int) []uint32 {
 	t.Helper()
-	if err := p.Run(testkit.Sequence(testkit.Steps{{m}}, p.Limits, 61, true, 5)[0]); err != nil {
+	if err := p.Run(testkit.Sequence(testkit.Steps{{m}}, p.Limits(), 61, true, 5)[0]); err != nil {
 		t.Fatal(err)
 	}
 	out := make([]float32, m*300)

@@ -20,7 +20,7 @@ func TestBarriers(t *testing.T) {
 	defer d.Close()
 	p := layers(t, d, 1)
 	defer p.Close()
-	batch := testkit.Sequence(testkit.Steps{{5}}, p.Limits, 61, false, 1)[0]
+	batch := testkit.Sequence(testkit.Steps{{5}}, p.Limits(), 61, false, 1)[0]
 	if err := p.Run(batch); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestStepAllocates(t *testing.T) {
 	defer d.Close()
 	p := layers(t, d, 2)
 	defer p.Close()
-	for _, b := range testkit.Sequence(testkit.Steps{{40, 3}, {1, 300}, {1, 1}}, p.Limits, 61, false, 1) {
+	for _, b := range testkit.Sequence(testkit.Steps{{40, 3}, {1, 300}, {1, 1}}, p.Limits(), 61, false, 1) {
 		least := math.Inf(1)
 		for try := 0; try < 10 && least > 0; try++ {
 			least = min(least, testing.AllocsPerRun(3, func() {

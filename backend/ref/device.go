@@ -113,6 +113,18 @@ func (d *Device) Read(dst []float32, v *graph.Value, b backend.Buffer, from, n i
 	return nil
 }
 
+// Write implements backend.Writer.
+func (d *Device) Write(v *graph.Value, b backend.Buffer, rows []float32, n int) error {
+	width := v.Axis.Len()
+	if int64(n)*v.RowBytes() > b.Len || len(rows) < n*width {
+		return fmt.Errorf("ref: %d rows of %s do not fit", n, v.Name)
+	}
+	for r := range n {
+		store(rowAt(v, b, r), v.Type, rows[r*width:(r+1)*width])
+	}
+	return nil
+}
+
 // run computes one node on the current batch.
 type run func(d *Device, n *graph.Node, a backend.Args)
 

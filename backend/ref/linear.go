@@ -10,7 +10,12 @@ import (
 func embed(d *Device, n *graph.Node, a backend.Args) {
 	o := n.Op.(graph.Embed)
 	for r := range d.batch.Tokens {
-		x := d.weightRow(a, 0, o.Index(d.batch.Tokens, d.batch.Positions, d.batch.Segments, r))
+		row := o.Index(d.batch.Tokens, d.batch.Positions, d.batch.Segments, r) - o.First
+		if table := n.Weights[0].Out; table.Shards > 0 && (row < 0 || row >= table.Len()) { // in another shard
+			d.write(n, a, 0, r, make([]float32, n.Out[0].Axis.Len()))
+			continue
+		}
+		x := d.weightRow(a, 0, row)
 		if o.Scale != 0 {
 			for i := range x {
 				x[i] = x[i] * float32(o.Scale)

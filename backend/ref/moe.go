@@ -13,7 +13,8 @@ func moe(d *Device, n *graph.Node, a backend.Args) {
 	rows := d.rows(n)
 	x, out := make([][]float32, rows), make([][]float64, rows)
 	rowsOf := make([][]int, o.Experts) // rows of each expert
-	shares := make([][]float64, rows)  // of each expert
+	held := n.Weights[graph.ExpertGate].Matrices()
+	shares := make([][]float64, rows) // of each expert
 	for r := range x {
 		x[r], out[r] = d.read(n, a, 0, r), make([]float64, n.In[0].Axis.Len())
 		if o.ActType == graph.BF16 {
@@ -21,7 +22,7 @@ func moe(d *Device, n *graph.Node, a backend.Args) {
 		}
 		shares[r] = d.route(o, d.read(n, a, 1, r))
 		for e, s := range shares[r] {
-			if s >= 0 {
+			if s >= 0 && e >= o.First && e < o.First+held {
 				rowsOf[e] = append(rowsOf[e], r)
 			}
 		}
@@ -30,7 +31,7 @@ func moe(d *Device, n *graph.Node, a backend.Args) {
 		if len(of) == 0 {
 			continue
 		}
-		p := expert{d, a, e, o}
+		p := expert{d, a, e - o.First, o}
 		gates, ups := p.product(graph.ExpertGate, selectRows(x, of)), p.product(graph.ExpertUp, selectRows(x, of))
 		for i := range gates {
 			for j := range gates[i] {
@@ -149,7 +150,7 @@ func (p expert) product(which int, x [][]float32) [][]float32 {
 			y[r] = append(y[r], float32(sum))
 		}
 	}
-	if p.o.Biased {
+	if p.o.Biased && !(which == graph.ExpertDown && p.o.NoDownBias) {
 		bias := d.weightRow(p.a, which+graph.ExpertMatrices, p.number)
 		for r := range y {
 			for i := range bias {

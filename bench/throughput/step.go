@@ -42,7 +42,7 @@ func (r *Runner) finish() error {
 }
 
 // fillBatch writes the batch of a step.
-func (r *Runner) fillBatch(s *graph.Step) { FillBatch(&r.batch, r.prog.Limits, s, r.vocab, r.rnd) }
+func (r *Runner) fillBatch(s *graph.Step) { FillBatch(&r.batch, r.prog.Limits(), s, r.vocab, r.rnd) }
 
 // fillCache sees to it that the first sequences have real keys and values of depth tokens: sequence 0 computes them, and the
 // others get a copy of its pages, which are their own to read.
@@ -64,7 +64,7 @@ func (r *Runner) fillCache(depth, sequences int) error {
 	for s := 1; s < sequences; s++ {
 		for p := range pages {
 			for group := range r.prog.Groups() {
-				if err := r.prog.CopyPage(group, int32(p), int32(s*r.prog.Limits.SeqPages+p)); err != nil {
+				if err := r.prog.CopyPage(group, int32(p), int32(s*r.prog.Limits().SeqPages+p)); err != nil {
 					return err
 				}
 			}

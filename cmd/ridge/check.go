@@ -11,6 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/check"
 	"github.com/ridge-llm/ridge/internal/device"
+	"github.com/ridge-llm/ridge/pass"
 )
 
 func checkCommand() *cobra.Command {
@@ -18,6 +19,7 @@ func checkCommand() *cobra.Command {
 	var chunk int
 	var golden string
 	var asJSON bool
+	layout := pass.OneDevice
 	cmd := &cobra.Command{
 		Use:   "check MODEL",
 		Short: "Compare a model's results with those computed upstream",
@@ -25,20 +27,23 @@ func checkCommand() *cobra.Command {
 greedy tokens with what that file says upstream computed, in float32. It prints the worst relative error of a logit and
 ends with exit code 1 if that is above 1e-4 or a greedy token differs.
 
+With --tp, --pp and --ep the model runs on several devices of the backend, each with a part of it; on a CPU they share its threads.
+
 The file is looked for in the model's directory, or in that of --golden, which a GGUF file's results may lie in.
 
 golden.safetensors holds input_ids [n, length] I32, logits [n, length, vocab] F32 and greedy_ids [k] I32, which continue
 row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a list of such objects under "cases".`,
 		Example: `  ridge check ../shared/reference/architectures/llama
   ridge check --backend ref --json ../shared/models/demo
+  ridge check --backend ref --tp 2 --pp 2 ../shared/reference/architectures/llama
   ridge check model-f32.gguf --golden path/to/hf-model`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := device.Open(o)
+			devices, err := openDevices(o, layout)
 			if err != nil {
 				return err
 			}
-			defer d.Close()
+			defer closeDevices(devices)
 			dir := golden
 			if dir == "" {
 				dir = args[0]
@@ -46,7 +51,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 					dir = filepath.Dir(dir)
 				}
 			}
-			res, err := check.Model(args[0], dir, check.Options{Device: d, Cache: graph.F32, Chunk: chunk})
+			res, err := check.Model(args[0], dir, check.Options{Devices: devices, Layout: layout, Cache: graph.F32, Chunk: chunk})
 			if err != nil {
 				return err
 			}
@@ -67,6 +72,9 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 		},
 	}
 	addDevice(cmd, &o.Backend, &o.Threads, &o.Deterministic)
+	cmd.Flags().IntVar(&layout.Tensor, "tp", 1, "tensor parallelism: devices that share every layer")
+	cmd.Flags().IntVar(&layout.Pipeline, "pp", 1, "pipeline parallelism: stages, each with a range of the layers")
+	cmd.Flags().IntVar(&layout.Expert, "ep", 1, "expert parallelism: devices of --tp among which the experts of each layer are divided")
 	cmd.Flags().StringVar(&golden, "golden", "", "directory of golden.safetensors or golden.json; default: the model's")
 	cmd.Flags().IntVar(&chunk, "chunk", 0, "compute prompts in chunks of this many tokens; 0: whole")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")

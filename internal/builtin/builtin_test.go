@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/builtin"
@@ -61,7 +62,7 @@ func TestStillTheModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	res, err := check.Model(file, demo, check.Options{Device: dev, Cache: graph.F32})
+	res, err := check.Model(file, demo, check.Options{Devices: []backend.Device{dev}, Cache: graph.F32})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,9 +15,23 @@ import (
 
 // Options says how to compute.
 type Options struct {
-	Device backend.Device
-	Cache  graph.Type // of keys and values
-	Chunk  int        // tokens of a prompt computed in one step; 0: all of them
+	Devices []backend.Device // one, or as many as the Layout takes, by stage and then tensor rank
+	Layout  pass.Layout      // over the devices
+	Cache   graph.Type       // of keys and values
+	Chunk   int              // tokens of a prompt computed in one step; 0: all of them
+}
+
+// program compiles a graph for the devices.
+func (o *Options) program(g *graph.Graph, b *modeldir.Dir, lim backend.Limits) (compile.Runner, error) {
+	passes := pass.Options{Layout: o.Layout, Q8: o.Devices[0].Info().Q8, Kernels: compile.Kernels{Device: o.Devices[0]}}
+	if len(o.Devices) > 1 {
+		return compile.CompileGroup(g, passes, o.Devices, b, lim)
+	}
+	g, err := pass.Run(g, pass.All, passes)
+	if err != nil {
+		return nil, err
+	}
+	return compile.Compile(g, o.Devices[0], b, lim)
 }
 
 // Tolerance is the largest relative logits error that passes: float32 against float32 in another order of sums.
@@ -61,17 +75,13 @@ func compareModel(b *modeldir.Dir, g *golden, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if gr, err = pass.Run(gr, pass.All, pass.Options{Q8: o.Device.Info().Q8, Kernels: compile.Kernels{Device: o.Device}}); err != nil {
-		return nil, err
-	}
-	lim := limits(g)
-	prog, err := compile.Compile(gr, o.Device, b, lim)
+	prog, err := o.program(gr, b, limits(g))
 	if err != nil {
 		return nil, err
 	}
 	defer prog.Close()
 	r := &runner{prog: prog, past: make([]int, len(g.cases))}
-	res := &Result{File: g.file, Backend: o.Device.Info().Name}
+	res := &Result{File: g.file, Backend: o.Devices[0].Info().Name}
 	if err := res.prompts(r, g, o.Chunk); err != nil {
 		return nil, err
 	}

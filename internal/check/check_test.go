@@ -27,7 +27,7 @@ var devices = map[string]func() backend.Device{
 func compareDir(t *testing.T, dir string, open func() backend.Device, chunk int) {
 	dev := open()
 	defer dev.Close()
-	res, err := Model(dir, dir, Options{Device: dev, Cache: graph.F32, Chunk: chunk})
+	res, err := Model(dir, dir, Options{Devices: []backend.Device{dev}, Cache: graph.F32, Chunk: chunk})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestReferenceGGUF(t *testing.T) {
 	for name, open := range devices {
 		dev := open()
 		defer dev.Close()
-		res, err := Model(file, filepath.Join(shared, "models/stories260K/hf"), Options{Device: dev, Cache: graph.F32})
+		res, err := Model(file, filepath.Join(shared, "models/stories260K/hf"), Options{Devices: []backend.Device{dev}, Cache: graph.F32})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestReferenceGGUF(t *testing.T) {
 
 func TestMissingGolden(t *testing.T) {
 	dev := ref.New()
-	if _, err := Model(t.TempDir(), t.TempDir(), Options{Device: dev}); err == nil {
+	if _, err := Model(t.TempDir(), t.TempDir(), Options{Devices: []backend.Device{dev}}); err == nil {
 		t.Fatal("an empty directory passed")
 	}
 }

@@ -51,7 +51,7 @@ func gpuModels(t *testing.T, others []string, test func(t *testing.T, dir string
 // TestModelsOnGPU compares models with upstream, computing in F32 with a cache in F32.
 func TestModelsOnGPU(t *testing.T) {
 	gpuModels(t, []string{"models/demo"}, func(t *testing.T, dir string, dev backend.Device) {
-		res, err := Model(dir, dir, Options{Device: dev, Cache: graph.F32})
+		res, err := Model(dir, dir, Options{Devices: []backend.Device{dev}, Cache: graph.F32})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,11 +67,11 @@ func TestModelsOnGPU(t *testing.T) {
 func TestModelsOnGPUWithOtherCaches(t *testing.T) {
 	gpuModels(t, nil, func(t *testing.T, dir string, dev backend.Device) {
 		for _, cache := range []graph.Type{graph.F16, graph.BF16, graph.I8, graph.F8} {
-			res, err := Model(dir, dir, Options{Device: dev, Cache: cache})
+			res, err := Model(dir, dir, Options{Devices: []backend.Device{dev}, Cache: cache})
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := Model(dir, dir, Options{Device: ref.New(), Cache: cache})
+			want, err := Model(dir, dir, Options{Devices: []backend.Device{ref.New()}, Cache: cache})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/ref"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit/tensorfile"
@@ -44,7 +45,7 @@ func TestLanguagePart(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "golden.safetensors"), golden, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		res, err := Model(dir, dir, Options{Device: ref.New(), Cache: graph.F32})
+		res, err := Model(dir, dir, Options{Devices: []backend.Device{ref.New()}, Cache: graph.F32})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 
 // runner drives a program without an engine: sequence s owns the pages from s × SeqPages on.
 type runner struct {
-	prog   *compile.Program
+	prog   compile.Runner
 	past   []int // tokens of each sequence in the cache
 	logits []float32
 }
@@ -15,7 +15,7 @@ type runner struct {
 // forward computes the next tokens of some sequences in one step and returns the logits of every row, or of each
 // sequence's last row alone, as rows of Vocab numbers that are valid until the next call.
 func (r *runner) forward(tokens map[int][]int32, order []int, lastOnly bool) ([]float32, error) {
-	lim := r.prog.Limits
+	lim := r.prog.Limits()
 	b := &backend.Batch{}
 	b.Reset(1, lim.SeqPages)
 	table := b.Table(0)

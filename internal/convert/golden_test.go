@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/check"
@@ -83,7 +84,7 @@ func TestGoldens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			res, err := check.Model(out, dir, check.Options{Device: dev, Cache: graph.F32})
+			res, err := check.Model(out, dir, check.Options{Devices: []backend.Device{dev}, Cache: graph.F32})
 			if err != nil {
 				t.Fatal(err)
 			}

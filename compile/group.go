@@ -1,0 +1,206 @@
+package compile
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/sampling"
+	"github.com/ridge-llm/ridge/comm"
+	"github.com/ridge-llm/ridge/comm/local"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/pass"
+)
+
+// Group is a program over several devices of one process: each runs its part of the graph, all of them in step. It implements Runner.
+type Group struct {
+	programs []*Program // by stage, then tensor rank
+	last     *Program   // of the last stage, whose results are those of the whole
+	comms    []comm.Communicator
+	groups   []graph.CacheGroup
+	ids      int
+}
+
+// CompileGroup makes the program of a layout's devices, which are given by stage, then tensor rank. g is the graph before the passes.
+func CompileGroup(g *graph.Graph, o pass.Options, devs []backend.Device, files Tensors, lim backend.Limits) (*Group, error) {
+	l := o.Layout
+	if l.Data != 1 || len(devs) != l.Devices() {
+		return nil, fmt.Errorf("compile: %d devices for the layout %s; one replica on as many devices as it takes can run", len(devs), l)
+	}
+	groups, err := cacheGroups(g, lim)
+	if err != nil {
+		return nil, err
+	}
+	x := &Group{groups: groups, ids: tokenIDs(g)}
+	stages, pipelines := make([][]comm.Communicator, l.Pipeline), make([][]comm.Communicator, l.Tensor)
+	for s := range stages {
+		stages[s] = local.New(l.Tensor)
+		x.comms = append(x.comms, stages[s][0])
+	}
+	for t := range pipelines {
+		pipelines[t] = local.New(l.Pipeline)
+		x.comms = append(x.comms, pipelines[t][0])
+	}
+	for i, dev := range devs {
+		o.Rank = pass.Rank{Stage: i / l.Tensor, Tensor: i % l.Tensor}
+		part, err := pass.Run(g, pass.All, o)
+		if err == nil {
+			var p *Program
+			if p, err = compileRank(part, dev, files, lim, groups, Ranks{stages[o.Rank.Stage][o.Rank.Tensor], pipelines[o.Rank.Tensor][o.Rank.Stage]}); err == nil {
+				x.programs = append(x.programs, p)
+				continue
+			}
+		}
+		x.Close()
+		return nil, fmt.Errorf("compile: %s: %w", o.Rank, err)
+	}
+	x.last = x.programs[len(x.programs)-l.Tensor]
+	return x, nil
+}
+
+// each has every device do something, all at the same time. A device that fails ends what the others wait for.
+func (x *Group) each(do func(p *Program) error) error {
+	errs := make(chan error, len(x.programs))
+	for _, p := range x.programs {
+		go func() {
+			err := do(p)
+			if err != nil {
+				for _, c := range x.comms {
+					c.Abort(err)
+				}
+			}
+			errs <- err
+		}()
+	}
+	var first error
+	for range x.programs {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// Run implements Runner.
+func (x *Group) Run(b *backend.Batch) error {
+	return x.each(func(p *Program) error { return p.Run(b) })
+}
+
+// RunBody implements Runner.
+func (x *Group) RunBody(b *backend.Batch) error {
+	return x.each(func(p *Program) error { return p.RunBody(b) })
+}
+
+// Limits implements Runner.
+func (x *Group) Limits() backend.Limits { return x.last.Limits() }
+
+// Groups implements Runner. The caches are those of the whole graph, of which each device has a part.
+func (x *Group) Groups() []graph.CacheGroup { return x.groups }
+
+// PageBytes implements Runner: what one page takes on all devices together.
+func (x *Group) PageBytes(group int) (n int64) {
+	for _, p := range x.programs {
+		n += p.PageBytes(group)
+	}
+	return n
+}
+
+// Memory implements Runner: the sum over devices.
+func (x *Group) Memory() (m Memory) {
+	for _, p := range x.programs {
+		one := p.Memory()
+		m.Weights, m.Caches, m.Arena, m.Swap = m.Weights+one.Weights, m.Caches+one.Caches, m.Arena+one.Arena, m.Swap+one.Swap
+	}
+	return m
+}
+
+// CopyPage implements Runner.
+func (x *Group) CopyPage(group int, from, to int32) error {
+	return x.all(func(p *Program) error { return p.CopyPage(group, from, to) })
+}
+
+// SwapOut implements Runner.
+func (x *Group) SwapOut(group int, from, to []int32) error {
+	return x.all(func(p *Program) error { return p.SwapOut(group, from, to) })
+}
+
+// SwapIn implements Runner.
+func (x *Group) SwapIn(group int, from, to []int32) error {
+	return x.all(func(p *Program) error { return p.SwapIn(group, from, to) })
+}
+
+// all does something on one device after the other.
+func (x *Group) all(do func(p *Program) error) error {
+	for _, p := range x.programs {
+		if err := do(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Logits implements Runner.
+func (x *Group) Logits(dst []float32, from, n int) error { return x.last.Logits(dst, from, n) }
+
+// Rows implements Runner.
+func (x *Group) Rows(buffer []float32, n int) ([]float32, error) { return x.last.Rows(buffer, n) }
+
+// HostReads implements Runner.
+func (x *Group) HostReads() bool { return x.last.HostReads() }
+
+// Hidden implements Runner.
+func (x *Group) Hidden(dst []float32, from, n int) error { return x.last.Hidden(dst, from, n) }
+
+// HiddenWidth implements Runner.
+func (x *Group) HiddenWidth() int { return x.last.HiddenWidth() }
+
+// HiddenOfAll implements Runner.
+func (x *Group) HiddenOfAll() bool { return x.last.HiddenOfAll() }
+
+// Encoder implements Runner.
+func (x *Group) Encoder() bool { return x.last.Encoder() }
+
+// Vocab implements Runner.
+func (x *Group) Vocab() int { return x.last.Vocab() }
+
+// IDs implements Runner.
+func (x *Group) Ids() int { return x.ids }
+
+var errGroupSamples = errors.New("compile: a group of devices does not sample: a device would not know the others' tokens")
+
+// CanSample implements Runner: the host samples, so that every device is given the tokens.
+func (x *Group) CanSample() bool { return false }
+
+// Sample implements Runner.
+func (x *Group) Sample([]sampling.Sample) error { return errGroupSamples }
+
+// SampleResults implements Runner.
+func (x *Group) SampleResults([]sampling.Result) (time.Duration, error) { return 0, errGroupSamples }
+
+// Lender implements Runner.
+func (x *Group) Lender() (backend.ThreadLender, int) { return x.last.Lender() }
+
+// Warm implements Runner.
+func (x *Group) Warm() {
+	for _, p := range x.programs {
+		p.Warm()
+	}
+}
+
+// Close implements Runner. The devices stay.
+func (x *Group) Close() {
+	for _, p := range x.programs {
+		p.Close()
+	}
+}
+
+// String is the programs of all devices as text.
+func (x *Group) String() string {
+	var s strings.Builder
+	for i, p := range x.programs {
+		fmt.Fprintf(&s, "device %d\n%s", i, p)
+	}
+	return s.String()
+}

@@ -1,0 +1,55 @@
+package compile
+
+import (
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/sampling"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Runner is what steps run on: a Program on one device, or a Group of devices that share a model.
+type Runner interface {
+	// Limits bounds steps; Groups is the cache groups, and PageBytes what a page takes in one, on all devices.
+	Limits() backend.Limits
+	Groups() []graph.CacheGroup
+	PageBytes(group int) int64
+	Memory() Memory
+
+	// Run computes a step, and RunBody one that wants hidden states and no logits. The batch must have passed Check.
+	Run(b *backend.Batch) error
+	RunBody(b *backend.Batch) error
+	// CopyPage copies a page in every cache of a group, in order with the steps; SwapOut and SwapIn move pages to host memory and back.
+	CopyPage(group int, from, to int32) error
+	SwapOut(group int, from, to []int32) error
+	SwapIn(group int, from, to []int32) error
+
+	// Vocab is the width of a row of logits, Ids how many token ids there are. Encoder says that hidden states are all there is.
+	Vocab() int
+	Ids() int
+	Encoder() bool
+	// Logits copies rows of logits, and Rows gives the first n of them where they lie, if HostReads, or in a buffer.
+	Logits(dst []float32, from, n int) error
+	Rows(buffer []float32, n int) ([]float32, error)
+	HostReads() bool
+	// Hidden copies rows of hidden states, of HiddenWidth numbers; HiddenOfAll says that every token has one.
+	Hidden(dst []float32, from, n int) error
+	HiddenWidth() int
+	HiddenOfAll() bool
+
+	// CanSample says that Sample and SampleResults take the place of Rows.
+	CanSample() bool
+	Sample(samples []sampling.Sample) error
+	SampleResults(dst []sampling.Result) (time.Duration, error)
+
+	// Lender is a device that lends its threads out between steps, or nil.
+	Lender() (l backend.ThreadLender, threads int)
+	// Warm does now what would be put off to the first steps. Close frees memory; devices stay.
+	Warm()
+	Close()
+}
+
+var (
+	_ Runner = (*Program)(nil)
+	_ Runner = (*Group)(nil)
+)

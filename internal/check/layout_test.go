@@ -1,0 +1,77 @@
+package check
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+)
+
+// TestLayouts: models compute the same over several devices as upstream does on one, in every layout that divides them.
+func TestLayouts(t *testing.T) {
+	dirs, err := filepath.Glob("testdata/*/config.json")
+	if err != nil || len(dirs) < 20 {
+		t.Fatalf("the small models are missing: %v, %v", dirs, err)
+	}
+	if more, err := filepath.Glob(filepath.Join(shared, "reference/architectures/*/config.json")); err == nil && !testing.Short() {
+		dirs = append(dirs, more...)
+	}
+	layouts := []pass.Layout{
+		{Tensor: 2, Pipeline: 1, Data: 1}, {Tensor: 1, Pipeline: 2, Data: 1}, {Tensor: 2, Pipeline: 1, Data: 1, Expert: 2},
+		{Tensor: 4, Pipeline: 1, Data: 1}, {Tensor: 4, Pipeline: 1, Data: 1, Expert: 2}, {Tensor: 2, Pipeline: 2, Data: 1, Expert: 2}, {Tensor: 2, Pipeline: 2, Data: 1},
+	}
+	if testing.Short() {
+		layouts = layouts[:3]
+	}
+	ran := map[pass.Layout]int{}
+	for _, file := range dirs {
+		dir := filepath.Dir(file)
+		b, err := modeldir.Open(dir)
+		if err != nil {
+			continue // an architecture that is not there yet
+		}
+		g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32})
+		b.Close()
+		if err != nil {
+			continue
+		}
+		for _, l := range layouts {
+			if l.Check(g) != nil {
+				continue
+			}
+			ran[l]++
+			t.Run(filepath.Base(dir)+"/"+l.String(), func(t *testing.T) {
+				o := Options{Layout: l, Cache: graph.F32}
+				for range l.Devices() {
+					o.Devices = append(o.Devices, devices["ref"]())
+				}
+				res, err := Model(dir, dir, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !res.OK {
+					t.Errorf("%+v", *res)
+				}
+			})
+		}
+	}
+	for _, l := range layouts {
+		if ran[l] == 0 {
+			t.Errorf("no model ran in the layout %s", l)
+		}
+	}
+	t.Logf("models that ran: %v", ran)
+}
+
+// TestLayoutOfTooFewDevices: a sentence, and no panic.
+func TestLayoutOfTooFewDevices(t *testing.T) {
+	dir := "testdata/llama-default"
+	o := Options{Layout: pass.Layout{Tensor: 4, Pipeline: 1, Data: 1}, Devices: []backend.Device{devices["ref"](), devices["ref"]()}, Cache: graph.F32}
+	if _, err := Model(dir, dir, o); err == nil {
+		t.Error("two devices run a layout of four")
+	}
+}
