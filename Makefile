@@ -2,12 +2,24 @@
 GO ?= go
 export CGO_ENABLED = 0
 
-.PHONY: build sdk check fmt vet lint generated test arm64 systems
+.PHONY: build sdk check quick fmt vet lint generated test race arm64 systems
 
 build:
 	$(GO) build -o ridge ./cmd/ridge
 
 check: fmt vet lint generated test
+
+# The loop for every day: everything is built, and the packages with changes that are not committed (or else those of the last
+# commit) are vetted and tested, with the short tests; imports and sizes of files are checked. With a warm cache it takes
+# seconds to a minute, by what was changed.
+quick: fmt
+	$(GO) build ./...
+	@changed="$$(git diff --name-only HEAD -- '*.go'; git ls-files -o --exclude-standard '*.go')"; \
+	test -n "$$changed" || changed="$$(git diff --name-only HEAD~1 -- '*.go')"; \
+	packages="$$(for f in $$changed; do d=$$(dirname $$f); ls $$d/*.go >/dev/null 2>&1 && $(GO) list ./$$d 2>/dev/null; done | sort -u)"; \
+	echo quick: $$packages; \
+	test -z "$$packages" || { $(GO) vet $$packages && $(GO) test -short $$packages; }
+	$(GO) test -short -run 'TestImports|TestFileSizes' .
 
 fmt:
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$bad" || { echo "run gofmt -w on:"; echo "$$bad"; exit 1; }
@@ -30,6 +42,11 @@ generated:
 
 test:
 	$(GO) test ./...
+
+# The race detector over what goroutines share: the library, the engine, the server. What computes on one goroutine (engine/sample,
+# the readers of grammars) is left out. It needs cgo, and so a C compiler, for these tests alone.
+race:
+	CGO_ENABLED=1 $(GO) test -race -short . ./engine ./engine/kv ./engine/sched ./engine/grammar/automaton ./server/...
 
 # What the clients that OpenAI, Anthropic and Ollama publish make of the server. They are large, so this is a module of its
 # own and no part of check: compiled for the first time they take two minutes.
