@@ -15,6 +15,7 @@ type Case struct {
 	Op        string // what it is a case of: graph.Op.Name
 	Graph     func(b *graph.Builder) *graph.Value
 	Steps     Steps
+	Window    int     // of its cache: the batches' tables are rolled; 0: none
 	Tolerance float64 // WorstError against the reference, computing in F32
 }
 
@@ -225,7 +226,7 @@ func rowCases() []Case {
 	return all
 }
 
-// attentionCases write keys and values over several steps and look back at them: all head groupings, sizes, windows
+// attentionCases write keys and values over several steps and look back at them: all head groupings, sizes, windows of rolled tables
 // and caps, sequences that start at different times, contexts across tiles and pages.
 func attentionCases() []Case {
 	var all []Case
@@ -233,7 +234,7 @@ func attentionCases() []Case {
 		{{1}, {1}, {1}},
 		{{17, 3, 0}, {1, 40, 2}, {1, 1, 1}},
 		{{150, 1}, {1, 1}, {33, 5}},
-		{{530, 3}, {1, 260}, {3, 1}}, // far enough for a device to cut the keys
+		{{530, 3}, {1, 260}, {3, 1}, {40, 40}, {40, 40}}, // far enough for a device to cut the keys
 	}
 	for _, h := range []struct{ heads, kv, size int }{{4, 4, 16}, {8, 2, 64}, {6, 1, 80}, {4, 2, 128}, {2, 1, 256}, {4, 4, 96}, {1, 1, 320}} {
 		for _, window := range []int{0, 9, 70} {
@@ -246,7 +247,7 @@ func attentionCases() []Case {
 					limit = 2
 				}
 				all = append(all, Case{
-					Name: fmt.Sprintf("Attention/%d:%dx%d/window%d/steps%d", h.heads, h.kv, h.size, window, i), Op: "Attention", Steps: s, Tolerance: 1e-5,
+					Name: fmt.Sprintf("Attention/%d:%dx%d/window%d/steps%d", h.heads, h.kv, h.size, window, i), Op: "Attention", Steps: s, Window: window, Tolerance: 1e-5,
 					Graph: func(b *graph.Builder) *graph.Value {
 						kv := axis("kv", h.kv, h.size)
 						cache := b.Cache(0, kv, kv, window)
@@ -259,7 +260,7 @@ func attentionCases() []Case {
 	}
 	for i, s := range steps {
 		all = append(all, Case{
-			Name: fmt.Sprintf("Attention/sinks/steps%d", i), Op: "Attention", Steps: s, Tolerance: 1e-5,
+			Name: fmt.Sprintf("Attention/sinks/steps%d", i), Op: "Attention", Steps: s, Window: 130 * (i % 2), Tolerance: 1e-5,
 			Graph: func(b *graph.Builder) *graph.Value {
 				kv := axis("kv", 2, 16)
 				cache := b.KVWrite(b.Cache(0, kv, kv, 130*(i%2)), feed(b, "k", kv), feed(b, "v", kv))
@@ -278,7 +279,7 @@ func attentionCases() []Case {
 				limit = 0
 			}
 			all = append(all, Case{
-				Name: fmt.Sprintf("Attention/sinks/%d:%dx%d/both %v", h.heads, h.kv, h.size, both), Op: "Attention", Steps: s, Tolerance: 1e-5,
+				Name: fmt.Sprintf("Attention/sinks/%d:%dx%d/both %v", h.heads, h.kv, h.size, both), Op: "Attention", Steps: s, Window: window, Tolerance: 1e-5,
 				Graph: func(b *graph.Builder) *graph.Value {
 					kv := axis("kv", h.kv, h.size)
 					cache := b.KVWrite(b.Cache(0, kv, kv, window), feed(b, "k", kv), feed(b, "v", kv))
@@ -320,5 +321,9 @@ func (c Case) Build(act, cache graph.Type, seed uint64) (*graph.Graph, Weights, 
 
 // Batches are a case's steps with random tokens.
 func (c Case) Batches(lim backend.Limits, seed uint64) []*backend.Batch {
-	return Sequence(c.Steps, lim, tableVocab, false, seed)
+	batches := Sequence(c.Steps, lim, tableVocab, false, seed)
+	if c.Window > 0 {
+		Roll(batches, lim, c.Window)
+	}
+	return batches
 }
