@@ -102,9 +102,9 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Grap
 	for _, w := range g.Weights {
 		weights += w.Bytes()
 	}
-	p := newPaging(g, lim)
-	lim.Pages = p.most()
-	if p.bytes(1, 1) == 0 {
+	p := backend.NewPaging(g, lim)
+	lim.Pages = p.Most()
+	if p.Bytes(1, 1) == 0 {
 		return nil
 	}
 	if err := o.setSwapPages(lim, dev, p); err != nil {
@@ -113,26 +113,26 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Grap
 	if err := roomFor(g, weights, dev, reserved); err != nil {
 		return err
 	}
-	times := prefixCache
+	times := backend.PrefixCache
 	budget, err := o.KV.bytes(dev, weights, reserved)
 	if err != nil || budget < 0 {
-		p.share(lim, times)
+		p.Share(lim, times)
 		return err
 	}
-	pages := p.fitting(budget, times)
+	pages := p.Fit(budget, times)
 	if pages < lim.SeqPages {
 		times = 1
-		pages = p.fitting(budget, times)
+		pages = p.Fit(budget, times)
 	}
 	if pages < lim.SeqPages {
 		return fmt.Errorf("ridge: a request of the whole context, %d tokens, takes %d pages of the cache, %s in all, and there are %s for it; %smake room, or keep it in int8",
-			lim.SeqPages*lim.PageSize, lim.SeqPages, size.Text(p.bytes(lim.SeqPages, times)), size.Text(budget), shorter(pages*lim.PageSize))
+			lim.SeqPages*lim.PageSize, lim.SeqPages, size.Text(p.Bytes(lim.SeqPages, times)), size.Text(budget), shorter(pages*lim.PageSize))
 	}
 	if o.KV == (Budget{}) {
 		pages = min(pages, lim.Pages)
 	}
 	lim.Pages = pages
-	p.share(lim, times)
+	p.Share(lim, times)
 	return nil
 }
 
@@ -190,16 +190,16 @@ func bytesIn(g *graph.Graph, f quant.Format) (n int64) {
 }
 
 // setSwapPages gives the space for preempted requests its size, in pages of host memory.
-func (o Options) setSwapPages(lim *backend.Limits, dev backend.Device, p *paging) error {
+func (o Options) setSwapPages(lim *backend.Limits, dev backend.Device, p *backend.Paging) error {
 	if o.Swap == 0 {
 		return nil
 	}
 	if _, ok := dev.(backend.Swapper); !ok {
 		return fmt.Errorf("ridge: Swap (--swap-space) is %s and device %s cannot move its cache to host memory; leave it out", size.Text(o.Swap), dev.Info().Name)
 	}
-	lim.SwapPages = p.fitting(o.Swap, 1)
+	lim.SwapPages = p.Fit(o.Swap, 1)
 	if lim.SwapPages < 1 {
-		return fmt.Errorf("ridge: Swap (--swap-space) is %s and a page of the cache takes %s; 0 (none) or at least a page is possible", size.Text(o.Swap), size.Text(p.bytes(1, 1)))
+		return fmt.Errorf("ridge: Swap (--swap-space) is %s and a page of the cache takes %s; 0 (none) or at least a page is possible", size.Text(o.Swap), size.Text(p.Bytes(1, 1)))
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func newManager(groups []graph.CacheGroup, lim backend.Limits, index func(nodes,
 // enough refuses a group that could run out of pages while the main group has some left. What a sequence holds in it is part of what
 // the sequence holds in the main group, so as many pages as that has are enough; and so are those that any step can need.
 func enough(g *graph.CacheGroup, i int, lim backend.Limits) error {
-	need := min(lim.Pages, g.StepPages(lim.Seqs, lim.SeqPages*lim.PageSize, lim.Tokens, lim.PageSize))
+	need := min(lim.Pages, g.StepPages(graph.CacheShape{Seqs: lim.Seqs, Tokens: lim.SeqPages * lim.PageSize, StepTokens: lim.Tokens, PageSize: lim.PageSize}))
 	if have := lim.GroupPages(i); have < need {
 		return fmt.Errorf("engine: cache group %d, with a window of %d tokens, has %d pages; steps of %d tokens and %d sequences can need %d", i, g.Window, have, lim.Tokens, lim.Seqs, need)
 	}

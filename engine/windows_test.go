@@ -53,7 +53,7 @@ func windowed(t *testing.T, name string, dev backend.Device, cache graph.Type, l
 	}
 	if how != keepAll {
 		for _, c := range g.CacheGroups() {
-			need := c.StepPages(lim.Seqs, lim.SeqPages*lim.PageSize, lim.Tokens, lim.PageSize)
+			need := c.StepPages(graph.CacheShape{Seqs: lim.Seqs, Tokens: lim.SeqPages * lim.PageSize, StepTokens: lim.Tokens, PageSize: lim.PageSize})
 			if len(g.CacheGroups()) == 1 { // the group is the main one
 				need = lim.Pages
 			}

@@ -73,15 +73,22 @@ func (c *CacheGroup) SeqPages(tokens, pageSize int) int {
 	return pages
 }
 
-// StepPages is how many pages so many sequences of at most so many tokens hold during a step that computes stepTokens in all, at
-// most: with that many, no step lacks a page of the group.
-func (c *CacheGroup) StepPages(seqs, tokens, stepTokens, pageSize int) int {
-	all := seqs * ((tokens + pageSize - 1) / pageSize)
+// CacheShape is what the size of caches depends on beside their layers.
+type CacheShape struct {
+	Seqs       int // that run at once
+	Tokens     int // of a sequence, at most
+	StepTokens int // that a step computes, at most
+	PageSize   int // tokens
+}
+
+// StepPages is how many pages of the group all sequences hold during a step, at most: with that many, no step lacks one.
+func (c *CacheGroup) StepPages(s CacheShape) int {
+	all := s.Seqs * ((s.Tokens + s.PageSize - 1) / s.PageSize)
 	if c.Window == 0 {
 		return all
 	}
 	// What a step computes takes a page more than it fills in every sequence.
-	return min(all, seqs*(c.SeqPages(tokens, pageSize)+1)+stepTokens/pageSize)
+	return min(all, s.Seqs*(c.SeqPages(s.Tokens, s.PageSize)+1)+s.StepTokens/s.PageSize)
 }
 
 // Bytes is what so many pages take in all caches of the group.
@@ -89,10 +96,10 @@ func (c *CacheGroup) Bytes(pages, pageSize int) int64 {
 	return int64(pages) * int64(pageSize) * c.RowBytes()
 }
 
-// CacheBytes is what so many sequences of so many tokens hold in the graph's caches between two steps.
-func (g *Graph) CacheBytes(seqs, tokens, pageSize int) (n int64) {
+// CacheBytes is what all sequences hold in the graph's caches during a step, at most: with that much, no step lacks a page.
+func (g *Graph) CacheBytes(s CacheShape) (n int64) {
 	for _, c := range g.CacheGroups() {
-		n += int64(seqs) * c.Bytes(c.SeqPages(tokens, pageSize), pageSize)
+		n += c.Bytes(c.StepPages(s), s.PageSize)
 	}
 	return n
 }

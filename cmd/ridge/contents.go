@@ -22,8 +22,9 @@ type contents struct {
 	BitsPerWeight float64            `json:"bits_per_weight"`
 	Formats       formatMix          `json:"formats"`
 	Sizes         sizes              `json:"sizes"`
-	CacheBytes    int64              `json:"cache_bytes_per_token"` // keys and values in F16
-	Tokenizer     *tokenizerContents `json:"tokenizer"`             // null: the model has none
+	CacheBytes    int64              `json:"cache_bytes_per_token"`    // keys and values in F16
+	CacheContext  int64              `json:"cache_bytes_of_a_context"` // of the longest sequence, with what layers with windows keep of it
+	Tokenizer     *tokenizerContents `json:"tokenizer"`                // null: the model has none
 	Template      string             `json:"chat_template"`
 	ToolTemplate  string             `json:"tool_template,omitempty"` // for conversations with tools
 	Sampling      string             `json:"recommended_sampling,omitempty"`
@@ -112,6 +113,7 @@ func readContents(b *modeldir.Dir, tensors, metadata bool) (*contents, error) {
 	for _, cache := range g.Caches {
 		c.CacheBytes += cache.RowBytes()
 	}
+	c.CacheContext = g.CacheBytes(graph.CacheShape{Seqs: 1, Tokens: b.Model.Config.Context, PageSize: 16})
 	for _, name := range b.Source.Names() {
 		info, data, err := b.Source.Raw(name)
 		if err != nil {

@@ -34,6 +34,7 @@ type planRow struct {
 	Memory     *capacity.Memory         `json:"memory,omitempty"`
 	Training   *capacity.TrainingMemory `json:"training,omitempty"`
 	MaxBatch   int                      `json:"max_batch,omitempty"`
+	Tokens     int64                    `json:"cache_tokens,omitempty"` // that the cache has room for
 	MaxContext int                      `json:"max_context,omitempty"`
 	Best       *capacity.Estimate       `json:"best,omitempty"` // with the batch of the highest rate that fits and meets the SLO
 	Why        string                   `json:"why_not,omitempty"`
@@ -98,7 +99,7 @@ func (f *planFlags) row(m *model.Model, p *price.Profile, l pass.Layout, r *plan
 		return row, nil
 	}
 	row.setup, row.Usable, row.Memory = s, s.Usable, &s.Memory
-	row.MaxContext, row.MaxBatch = s.MaxContext(), s.MaxBatch(f.load)
+	row.Tokens, row.MaxContext, row.MaxBatch = s.CacheTokens(), s.MaxContext(), s.MaxBatch(f.load)
 	if m.Config.Encoder {
 		row.Why = fmt.Sprintf("%s is an encoder and generates no tokens: ridge roofline prices its steps", m.Arch.Name)
 		return row, nil

@@ -110,8 +110,12 @@ func (r *planReport) printMemory(out io.Writer, row planRow) {
 	free := row.Usable - m.Fixed()
 	fmt.Fprintf(out, "%s, %s: %s usable on each device: %s weights, %s activations, %s workspace, %s cache\n", row.Device, row.Layout,
 		size.Text(row.Usable), size.Text(m.Weights), size.Text(m.Activations), size.Text(m.Workspace), size.Text(free))
-	fmt.Fprintf(out, "%s of cache per token; room for %d tokens: %d sequences of %d, or one of %d\n\n", size.Text(m.CacheToken),
-		free/max(m.CacheToken, 1), row.MaxBatch, r.Workload.Input+r.Workload.Output, row.MaxContext)
+	windows := ""
+	if m.Windowed > 0 {
+		windows = fmt.Sprintf(" (%s in layers that keep a sliding window)", size.Text(m.Windowed))
+	}
+	fmt.Fprintf(out, "%s of cache per token%s; room for %d tokens: %d sequences of %d, or one of %d\n\n", size.Text(m.CacheToken), windows,
+		row.Tokens, row.MaxBatch, r.Workload.Input+r.Workload.Output, row.MaxContext)
 }
 
 // printBatches shows estimates for several batch sizes.

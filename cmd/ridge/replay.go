@@ -142,6 +142,7 @@ func (f *replayFlags) alter(cmd *cobra.Command, r *simulate.Recording) (simulate
 	if s.Limits.Tokens < 1 || s.Limits.Seqs < 1 {
 		return s, fmt.Errorf("--max-num-batched-tokens %d and --parallel %d; both must be 1 or more", s.Limits.Tokens, s.Limits.Seqs)
 	}
+	s.Limits.Regroup()
 	return s, nil
 }
 

@@ -59,7 +59,7 @@ func (c *contents) print(out io.Writer) error {
 	row("sizes", "%d layers, hidden size %d, feed-forward %d (%s)", s.Layers, s.Hidden, s.FFN, s.Activation)
 	row("attention", "%d heads of %d, %d key-value heads%s", s.Heads, s.HeadDim, s.KVHeads, c.windowText())
 	row("positions", "%s", s.Positions)
-	row("context", "%d tokens; the cache takes %s a token in F16", s.Context, hub.Bytes(c.CacheBytes))
+	row("context", "%d tokens; KV cache in F16: %s per token, %s for the whole context", s.Context, hub.Bytes(c.CacheBytes), hub.Bytes(c.CacheContext))
 	if t := c.Tokenizer; t != nil {
 		row("tokenizer", "%s, %d tokens, %d of them special", t.Kind, t.Vocabulary, t.Special)
 		row("special tokens", "%s", t.special())

@@ -231,6 +231,7 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 		return fmt.Errorf("--kv-tokens is %d; a page of the cache has %d", f.kvTokens, page)
 	}
 	f.setSwap(&lim, p, s.Memory.CacheToken*page)
+	backend.NewPaging(g, &lim).Share(&lim, 1)
 	f.options.Limits = lim
 	return nil
 }

@@ -5,7 +5,8 @@ import "github.com/ridge-llm/ridge/graph"
 // Memory is what one device holds while it serves, in bytes, by purpose: that of the device with the most.
 type Memory struct {
 	Weights     int64 `json:"weights"`
-	CacheToken  int64 `json:"cache_per_token"` // keys and values of one token
+	CacheToken  int64 `json:"cache_per_token"` // keys and values of one token, in all layers
+	Windowed    int64 `json:"cache_windowed"`  // of it, in layers whose windows are shorter than a sequence may be
 	Activations int64 `json:"activations"`     // values of the largest step that live at the same time
 	Workspace   int64 `json:"workspace"`       // of kernels: step data, page tables, split-KV partial results
 }

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"math"
+	"sort"
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/price"
@@ -27,15 +28,18 @@ type Estimate struct {
 
 // MaxBatch is how many sequences fit on each replica at their longest; 0 when not even one does.
 func (s *Setup) MaxBatch(w Workload) int {
-	if s.Fits(1, w.Input+w.Output) != nil {
+	tokens := w.Input + w.Output
+	if s.Fits(1, tokens) != nil {
 		return 0
 	}
-	return int(s.CacheTokens() / int64(w.Input+w.Output))
+	free := s.Usable - s.Memory.Fixed()
+	return sort.Search(maxStep, func(n int) bool { return s.CacheBytes(n+1, tokens) > free })
 }
 
 // MaxContext is the longest sequence that fits alone, as far as the model allows; 0 when the weights do not fit.
 func (s *Setup) MaxContext() int {
-	return int(min(max(s.CacheTokens(), 0), int64(s.Context)))
+	free := s.Usable - s.Memory.Fixed()
+	return sort.Search(s.Context, func(n int) bool { return s.CacheBytes(1, n+1) > free })
 }
 
 // Estimate is for batch sequences on each replica.
@@ -54,7 +58,7 @@ func (s *Setup) Estimate(w Workload, batch int) Estimate {
 	e := Estimate{Batch: batch, ITL: itl, Rate: rate / itl * float64(s.Layout.Data), TTFT: itl/2 + s.first(w, group)}
 	e.Requests = e.Rate / float64(w.Output)
 	e.Bound = s.bound(step)
-	e.Cache = int64(batch) * int64(w.Input+w.Output) * s.Memory.CacheToken
+	e.Cache = s.CacheBytes(batch, w.Input+w.Output)
 	if d := s.Device.Dollars; d > 0 {
 		e.Dollars = d * float64(s.Layout.Devices()) / (e.Rate * 3600) * 1e6
 	}

@@ -2,6 +2,8 @@ package capacity
 
 import (
 	"fmt"
+	"math"
+	"sort"
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/size"
@@ -19,6 +21,7 @@ type Setup struct {
 
 	stages []stage
 	budget int // tokens of a step
+	seqs   int // of a step
 }
 
 // stage is one pipeline stage. All of its devices have equal parts.
@@ -60,7 +63,7 @@ func New(g *graph.Graph, dev *price.Profile, l pass.Layout, lim Limits, until st
 	if err := lim.Check(); err != nil {
 		return nil, err
 	}
-	s := &Setup{Device: dev, Layout: l, Context: lim.Context, budget: lim.StepTokens}
+	s := &Setup{Device: dev, Layout: l, Context: lim.Context, budget: lim.StepTokens, seqs: lim.Sequences}
 	s.Usable = int64(float64(dev.Memory().Bytes) * lim.Utilization)
 	o.Layout = l
 	for i := range l.Pipeline {
@@ -76,28 +79,75 @@ func New(g *graph.Graph, dev *price.Profile, l pass.Layout, lim Limits, until st
 		s.stages = append(s.stages, stage{part, priced})
 		m := MemoryOf(part, lim.StepTokens, lim.Sequences)
 		m.Workspace = workspace(part, lim)
+		cache := m.CacheToken
 		if m.Fixed() > s.Memory.Fixed() {
-			cache := max(m.CacheToken, s.Memory.CacheToken)
+			m.CacheToken, m.Windowed = s.Memory.CacheToken, s.Memory.Windowed
 			s.Memory = m
-			s.Memory.CacheToken = cache
+		}
+		if cache > s.Memory.CacheToken {
+			s.Memory.CacheToken, s.Memory.Windowed = cache, windowed(part, lim.Context)
 		}
 	}
 	return s, nil
 }
 
-// CacheTokens is how many tokens of cache one replica has room for; negative when its weights do not fit.
+// windowed is what a token takes in the caches whose windows are shorter than the context.
+func windowed(g *graph.Graph, context int) (n int64) {
+	for _, c := range g.CacheGroups() {
+		if c.Window > 0 && c.Window < context {
+			n += c.RowBytes()
+		}
+	}
+	return n
+}
+
+// CacheTokens is how many tokens of cache one replica has room for beside what the windows of as many sequences as it can run need;
+// negative when its weights do not fit.
 func (s *Setup) CacheTokens() int64 {
 	free := s.Usable - s.Memory.Fixed()
 	if free < 0 {
 		return free
 	}
-	return free / max(s.Memory.CacheToken, 1)
+	most := int(min(free, math.MaxInt32*int64(pageTokens))) // a token takes a byte at least
+	return int64(sort.Search(most, func(tokens int) bool {
+		for i := range s.stages {
+			if s.tokensBytes(s.stages[i].graph, int64(tokens)+1) > free {
+				return true
+			}
+		}
+		return false
+	}))
+}
+
+// tokensBytes is what so many tokens take in the caches of a stage, those of windows no more than steps can need.
+func (s *Setup) tokensBytes(g *graph.Graph, tokens int64) (n int64) {
+	for _, c := range g.CacheGroups() {
+		most := tokens
+		if c.Window > 0 {
+			most = min(most, int64(c.StepPages(s.shape(s.seqs, s.Context)))*pageTokens)
+		}
+		n += most * c.RowBytes()
+	}
+	return n
+}
+
+// shape is so many sequences of so many tokens.
+func (s *Setup) shape(sequences, tokens int) graph.CacheShape {
+	return graph.CacheShape{Seqs: sequences, Tokens: tokens, StepTokens: s.budget, PageSize: pageTokens}
+}
+
+// CacheBytes is what so many sequences of so many tokens need of the cache, on the device with the most.
+func (s *Setup) CacheBytes(sequences, tokens int) (most int64) {
+	for i := range s.stages {
+		most = max(most, s.stages[i].graph.CacheBytes(s.shape(sequences, tokens)))
+	}
+	return most
 }
 
 // Fits is an error with the reason if so many sequences of so many tokens each do not fit.
 func (s *Setup) Fits(sequences, tokens int) error {
 	m := s.Memory
-	cache := int64(sequences) * int64(tokens) * m.CacheToken
+	cache := s.CacheBytes(sequences, tokens)
 	if tokens > s.Context {
 		return fmt.Errorf("a sequence of %d tokens is longer than the model's context of %d", tokens, s.Context)
 	}
