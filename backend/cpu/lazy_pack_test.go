@@ -42,17 +42,17 @@ func (w *watched) bytes(t quant.Tensor) int {
 	return n
 }
 
-// products is a chain of n products in a block format; the matrices' rows are no multiple of what is packed together.
+// products is a graph of n matmuls in a block format; the matrices' rows are not a multiple of what is packed together.
 func products(t *testing.T, d *Device, f quant.Format, n int) (*compile.Program, *watched) {
 	t.Helper()
 	b := graph.NewBuilder("products", testkit.Lookup, graph.F32, graph.F16)
 	one := func(name string, size int) graph.Axis { return graph.Axis{Name: name, Count: size, Size: 1} }
-	hidden, wide := one("hidden", 256), one("wide", 300)
+	hidden, ffn := one("hidden", 256), one("ffn", 300)
 	x := b.Embed("embd", b.Weight("token_embd", one("vocab", 61), hidden), 0)
 	var sum *graph.Value
 	for i := range n {
 		q := b.Emit(fmt.Sprintf("q%d", i), graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0]
-		y := b.Linear(fmt.Sprintf("y%d", i), q, b.Weight(fmt.Sprintf("w%d/%v", i, f), wide, hidden), nil)
+		y := b.Linear(fmt.Sprintf("y%d", i), q, b.Weight(fmt.Sprintf("w%d/%v", i, f), ffn, hidden), nil)
 		if sum == nil {
 			sum = y
 		} else {

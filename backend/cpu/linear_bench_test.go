@@ -12,7 +12,7 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// BenchmarkLinear multiplies as decode steps do: all workers, a barrier after each product, and weights that rotate
+// BenchmarkLinear multiplies as decode steps do: all workers, a barrier after each matmul, and weights that rotate
 // through a gigabyte, more than any cache holds. It reports the share of the read bandwidth, or of the integer or float
 // peak where that is the tighter limit, and how much of their time workers spend waiting for each other.
 func BenchmarkLinear(b *testing.B) {

@@ -18,8 +18,8 @@ func placeMemory(pages []byte) {
 	}
 }
 
-// mapAhead maps what is about to be read of a file in one call, rather than by a fault every sixteen pages. Pages that
-// are not mapped cannot be read ahead either.
+// mapAhead maps what is about to be read of a file in one call, instead of by a page fault every sixteen pages. Pages that
+// are not mapped cannot be prefetched either.
 func mapAhead(data []byte) {
 	page := os.Getpagesize()
 	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(data)))) & (page - 1)

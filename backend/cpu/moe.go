@@ -19,11 +19,11 @@ import (
 type moe struct {
 	dev     *Device
 	op      graph.MoE
-	format  gemm.ActFormat // of the inputs of products
+	format  gemm.ActFormat // of the inputs of matmuls
 	in, ffn int
 	matmuls [][3]*matmul // of each expert, by graph.ExpertGate …
 
-	x, out        []byte // rows of in numbers: in the format of products, and in F32
+	x, out        []byte // rows of in numbers: in the format of matmuls, and in F32
 	scores        []float32
 	xRowBytes     int // bytes of a row of x
 	gatedRowBytes int // bytes of a row of gated numbers

@@ -7,10 +7,10 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 )
 
-// Prefault implements backend.Prefaulter. Where the system does not know how, the first step that writes to the memory finds its place.
+// Prefault implements backend.Prefaulter. On systems without MADV_POPULATE_WRITE it does nothing: the first step that writes to the memory takes the page faults.
 func (d *Device) Prefault(b backend.Buffer) { placeMemory(wholePages(raw(b))) }
 
-// wholePages is the part of some memory that is whole pages of the system's.
+// wholePages is the whole system pages within data.
 func wholePages(data []byte) []byte {
 	page := os.Getpagesize()
 	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(data)))) & (page - 1)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPrefault: prefaulted memory has its place and holds what it held; what lies beside it has none.
+// TestPrefault: prefaulted memory is resident and keeps its contents; what lies beside it is not resident.
 func TestPrefault(t *testing.T) {
 	dev, err := New(Options{Threads: 1})
 	if err != nil {
@@ -46,7 +46,7 @@ func TestPrefault(t *testing.T) {
 	}
 }
 
-// mincore says of each page whether it has a place, in bit 0.
+// mincore says of each page whether it is resident, in bit 0.
 func mincore(data, there []byte) error {
 	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)), uintptr(unsafe.Pointer(&there[0])))
 	if errno != 0 {

@@ -26,7 +26,7 @@ func TestBarriers(t *testing.T) {
 	}
 	want := map[string]bool{
 		"angles": false, "q_rot": true,
-		"q": true, "k": false, "v": false, // three products of one input
+		"q": true, "k": false, "v": false, // three matmuls of one input
 		"k_rot": false, "kv.0'2": false, // token by token
 		"attn": true, "o": true, "sum": true,
 		"gate": true, "up": false, "act": true, // work stealing: which worker computed which rows is not known

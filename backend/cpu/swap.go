@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/ridge-llm/ridge/backend"
 
-// The processor's own memory is the host's. Moving pages there and back gives a sequence's place in the cache to another
-// without computing anything again, but so would a larger cache: swap space is for comparing and for tests.
+// The CPU device's memory is host memory. Swapping pages out and in frees a sequence's part of the KV cache for another
+// without recomputation, but so would a larger cache: swap space is for comparisons and tests.
 
 // AllocHost implements backend.Swapper.
 func (d *Device) AllocHost(n int64, what string) (backend.Buffer, error) { return d.Alloc(n, what) }

@@ -48,7 +48,7 @@ func (a *Asm) FMls(d, n, m V) { a.three(0x4ea0cc00, "fmls", "4s", d, n, m) }
 func (a *Asm) FMlaLane(d, n, m V, i int) { a.lane(0x4f801000, "fmla", "4s", "4s", "s", d, n, m, i) }
 func (a *Asm) FMulLane(d, n, m V, i int) { a.lane(0x4f809000, "fmul", "4s", "4s", "s", d, n, m, i) }
 
-// FAddPairs adds neighbours: first those of n, then those of m.
+// FAddPairs adds adjacent lanes: first those of n, then those of m.
 func (a *Asm) FAddPairs(d, n, m V) { a.three(0x6e20d400, "faddp", "4s", d, n, m) }
 func (a *Asm) FAbs(d, n V)         { a.two(0x4ea0f800, "fabs", "4s", "4s", d, n) }
 func (a *Asm) FNeg(d, n V)         { a.two(0x6ea0f800, "fneg", "4s", "4s", d, n) }
@@ -133,7 +133,7 @@ func (a *Asm) TopHalvesHigh(d, n V) {
 func (a *Asm) Add32(d, n, m V)  { a.three(0x4ea08400, "add", "4s", d, n, m) }
 func (a *Asm) UMax32(d, n, m V) { a.three(0x6ea06400, "umax", "4s", d, n, m) }
 
-// AddPairs32 adds neighbours: first those of n, then those of m.
+// AddPairs32 adds adjacent lanes: first those of n, then those of m.
 func (a *Asm) AddPairs32(d, n, m V) { a.three(0x4ea0bc00, "addp", "4s", d, n, m) }
 
 // UMaxAcross is the largest word of n, in the lowest of d; the others become zero.
@@ -156,7 +156,7 @@ func (a *Asm) Mla8High(d, n, m V) { a.mixed(0x4e208000, "smlal2", "8h", "16b", d
 func (a *Asm) Mla16(d, n, m V)     { a.mixed(0x0e608000, "smlal", "4s", "4h", d, n, m) }
 func (a *Asm) Mla16High(d, n, m V) { a.mixed(0x4e608000, "smlal2", "4s", "8h", d, n, m) }
 
-// SumPairs16 adds neighbouring 16-bit words of n to the words of d.
+// SumPairs16 adds adjacent 16-bit words of n to the words of d.
 func (a *Asm) SumPairs16(d, n V) { a.two(0x4e606800, "sadalp", "4s", "8h", d, n) }
 
 // DotLane adds to word r of d the product of four signed bytes of n, those of word r, with word i of m; needs DotProd.

@@ -3,7 +3,7 @@ package neon
 import "github.com/ridge-llm/ridge/tools/asm/arm"
 
 // mull is the engine for processors without SDOT: bytes are multiplied to 16 bits, two products are added there (which
-// two of at most 128·127 allow), and pairs of those to the words of two sums, whose neighbours are added at the end.
+// two of at most 128·127 allow), and pairs of those to the words of two sums, whose adjacent lanes are added at the end.
 type mull struct{ lanes }
 
 // mullDots writes the kernels of every layout for one and two rows, and for up to three of unpacked codes; and what
@@ -33,7 +33,7 @@ func mullDots(a *arm.Asm) {
 	}
 }
 
-// sumStart is 1.5·2²³ in one of two neighbours.
+// sumStart is 1.5·2²³ in every other lane.
 var sumStart = [16]byte{3: 0x4b, 2: 0x40, 11: 0x4b, 10: 0x40}
 
 func (m *mull) low(a, v int) arm.V { return arm.V(2 * (a*m.vectors + v)) }
