@@ -22,7 +22,8 @@ var _ = register(FP8, Descriptor{
 	decode: decodeFP8, encode: encodeFP8,
 })
 
-// EncodeFP8 rounds x to e4m3, to nearest, ties to even, after scaling the largest magnitude to 448, and returns the scale. // that is none has such a scale.
+// EncodeFP8 rounds x to e4m3, to nearest, ties to even, after scaling the largest magnitude to 448, and returns the scale. A row with a
+// NaN has a NaN for its scale.
 func EncodeFP8(dst []byte, x []float32) (scale float32) {
 	var largest float32
 	for _, v := range x {
