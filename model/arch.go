@@ -27,8 +27,8 @@ type Arch struct {
 	// TextDefaults are for multimodal models, whose configuration has the language model's under text_config, without the
 	// fields that are as transformers' class has them.
 	TextDefaults map[string]any
-	// Recipe says how the tensor of a stem is made of the Hugging Face file's tensor t that Names has for it; nil: it is t.
-	Recipe func(stem string, t recipe.Tensor, c *Config) recipe.Recipe
+	// Recipe says how the tensor of a stem is made of what the Hugging Face file has under the name that Names has for it, t; nil: it is t.
+	Recipe func(stem string, t recipe.Recipe, c *Config) recipe.Recipe
 }
 
 // Tensors is a model file as far as a model looks into it: tensors by the file's own names.
@@ -130,9 +130,6 @@ func FromGGUF(name string, meta map[string]any, files Tensors) (*Model, error) {
 func read(a *Arch, f *fields, files Tensors, hf bool) (*Model, error) {
 	c := a.Read(f)
 	c.check(f)
-	if files != nil && f.experts != quant.Invalid {
-		f.fail("its experts are stored as %v in Hugging Face's layout, which is not read; take a GGUF file of it", f.experts)
-	}
 	if f.err != nil {
 		return nil, f.err
 	}

@@ -19,7 +19,7 @@ type fields struct {
 	gguf    map[string]any
 	files   Tensors
 	written map[string]any
-	experts quant.Format // that experts are stored in, in a layout of Hugging Face's that is not read; Invalid: as other weights
+	experts quant.Format // that experts are published in; Invalid: as other weights
 	err     error
 }
 

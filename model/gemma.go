@@ -60,7 +60,7 @@ func gemmaLike(f *fields) *Config {
 }
 
 // gemmaRecipe: Hugging Face files hold norms without their one.
-func gemmaRecipe(stem string, t recipe.Tensor, _ *Config) recipe.Recipe {
+func gemmaRecipe(stem string, t recipe.Recipe, _ *Config) recipe.Recipe {
 	if isNorm(stem) {
 		return recipe.PlusOne{Of: t}
 	}

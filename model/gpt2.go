@@ -48,7 +48,7 @@ var gpt2 = Arch{
 		"blk.N.ffn_up":      "transformer.h.N.mlp.c_fc",
 		"blk.N.ffn_down":    "transformer.h.N.mlp.c_proj",
 	},
-	Recipe: func(stem string, t recipe.Tensor, _ *Config) recipe.Recipe {
+	Recipe: func(stem string, t recipe.Recipe, _ *Config) recipe.Recipe {
 		if strings.HasPrefix(stem, "blk.") && strings.HasSuffix(stem, ".weight") && !isNorm(stem) {
 			return recipe.Transpose{Of: t, Count: 1}
 		}

@@ -49,7 +49,16 @@ var gptoss = Arch{
 		"blk.N.ffn_up_exps.bias":     "model.layers.N.mlp.experts.gate_up_proj_bias",
 		"blk.N.ffn_down_exps.bias":   "model.layers.N.mlp.experts.down_proj_bias",
 	},
-	Recipe: func(stem string, t recipe.Tensor, c *Config) recipe.Recipe {
+	Recipe: func(stem string, t recipe.Recipe, c *Config) recipe.Recipe {
+		if _, packed := t.(recipe.MXFP4); packed { // each matrix out × in, gate and up rows interleaved
+			switch stem {
+			case "blk.N.ffn_gate_exps.weight":
+				return recipe.EveryRow{Of: t, First: 0, Every: 2}
+			case "blk.N.ffn_up_exps.weight":
+				return recipe.EveryRow{Of: t, First: 1, Every: 2}
+			}
+			return t
+		}
 		gates, ups := recipe.Columns{Of: t, First: 0, Every: 2}, recipe.Columns{Of: t, First: 1, Every: 2}
 		switch n := c.Experts.Experts; stem {
 		case "blk.N.ffn_gate_exps.weight":

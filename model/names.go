@@ -36,8 +36,9 @@ func (m *Model) recipe(name string) recipe.Recipe {
 	return all
 }
 
-// tensor is what the file calls a weight; without one, the first of the names that it might have, and false.
-func (m *Model) tensor(name string) (recipe.Tensor, bool) {
+// tensor is what the file has under a weight's name: a tensor, or several that it is packed in; without any, the first of the names that
+// it might have, and false.
+func (m *Model) tensor(name string) (recipe.Recipe, bool) {
 	names := []string{name}
 	if m.HF {
 		names = m.hfNames(name)
@@ -46,9 +47,12 @@ func (m *Model) tensor(name string) (recipe.Tensor, bool) {
 		if _, ok := m.files.Tensor(n); ok {
 			return recipe.Tensor(n), true
 		}
+		if r, ok := recipe.Packed(m.files, n); ok {
+			return r, true
+		}
 	}
 	if len(names) == 0 {
-		return "", false
+		return recipe.Tensor(name), false
 	}
 	return recipe.Tensor(names[0]), false
 }

@@ -68,6 +68,12 @@ func (d *Dir) Tensor(name string) (quant.Tensor, bool) {
 	return t, err == nil
 }
 
+// Bytes is the shape, slowest dimension first, and the bytes of a tensor of any dtype.
+func (d *Dir) Bytes(name string) (shape []int, data []byte, ok bool) {
+	info, data, err := d.Source.Raw(name)
+	return info.Shape, data, err == nil
+}
+
 // Release implements compile.Tensors: the device has its own copy.
 func (d *Dir) Release(part []byte) { d.Source.Release(part) }
 

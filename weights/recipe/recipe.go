@@ -56,6 +56,12 @@ type Columns struct {
 	First, Every int
 }
 
+// EveryRow is every so many rows of a matrix, from First on.
+type EveryRow struct {
+	Of           Recipe
+	First, Every int
+}
+
 // Transpose transposes each of Count matrices of one shape that lie one below the other.
 type Transpose struct {
 	Of    Recipe
@@ -79,6 +85,8 @@ func (r Tensor) String() string { return string(r) }
 func (r Rows) String() string { return fmt.Sprintf("%s[%d:%d]", r.Of, r.From, r.To) }
 
 func (r Columns) String() string { return fmt.Sprintf("%s[:, %d::%d]", r.Of, r.First, r.Every) }
+
+func (r EveryRow) String() string { return fmt.Sprintf("%s[%d::%d]", r.Of, r.First, r.Every) }
 
 func (r Transpose) String() string {
 	if r.Count == 1 {

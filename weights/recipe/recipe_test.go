@@ -11,7 +11,13 @@ import (
 // files is a model file in memory.
 type files map[string]quant.Tensor
 
-func (f files) Tensor(name string) (quant.Tensor, bool) { t, ok := f[name]; return t, ok }
+func (f files) Tensor(name string) (quant.Tensor, bool) { t, ok := f[name]; return t, ok && t.Rows > 0 }
+
+// Bytes has the tensors without rows, with a shape of Cols.
+func (f files) Bytes(name string) (shape []int, data []byte, ok bool) {
+	t, ok := f[name]
+	return []int{len(t.Data) / max(t.Cols, 1), t.Cols}, t.Data, ok && t.Rows == 0
+}
 
 // counting is a tensor of rows × cols numbers first, first + 1 … in a format.
 func counting(t *testing.T, f quant.Format, rows, cols, first int) quant.Tensor {
@@ -47,6 +53,9 @@ func TestRecipes(t *testing.T) {
 		"m": counting(t, quant.BF16, 4, 6, 0), "n": counting(t, quant.BF16, 2, 6, 100), "f": counting(t, quant.F32, 2, 3, 0), "g": counting(t, quant.F32, 3, 2, 0),
 		"v": counting(t, quant.F32, 1, 6, 0), "q": counting(t, quant.Q8_0, 2, 32, 0), "wide": counting(t, quant.F16, 3, 130, 0),
 	}
+	codes := make([]byte, 32) // of two rows of 32 numbers
+	codes[16], codes[17], codes[24] = 0x1|0xd<<4, 0x6, 0x7<<4
+	all["e_blocks"], all["e_scales"] = quant.Tensor{Cols: 16, Data: codes}, quant.Tensor{Cols: 1, Data: []byte{127, 128}}
 	transposedWide := make([]float32, 0, 390)
 	for c := range 130 {
 		transposedWide = append(transposedWide, float32(c), float32(130+c), float32(260+c))
@@ -63,6 +72,8 @@ func TestRecipes(t *testing.T) {
 		{Rows{Tensor("v"), 3, 5}, "v[3:5]", 2, true, []float32{3, 4}},
 		{Columns{Tensor("f"), 1, 3}, "f[:, 1::3]", 1, false, []float32{1, 4}},
 		{Columns{Tensor("v"), 1, 2}, "v[:, 1::2]", 3, false, []float32{1, 3, 5}},
+		{EveryRow{Tensor("m"), 1, 2}, "m[1::2]", 6, false, []float32{6, 7, 8, 9, 10, 11, 18, 19, 20, 21, 22, 23}},
+		{EveryRow{MXFP4{"e_blocks", "e_scales"}, 1, 2}, "mxfp4(e_blocks, e_scales)[1::2]", 32, false, append([]float32{1, -6, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12}, make([]float32, 14)...)},
 		{Transpose{Tensor("f"), 1}, "transpose(f)", 2, false, []float32{0, 3, 1, 4, 2, 5}},
 		{Transpose{Tensor("wide"), 1}, "transpose(wide)", 3, false, transposedWide},
 		{Rows{Transpose{Tensor("f"), 1}, 1, 3}, "transpose(f)[1:3]", 2, false, []float32{1, 4, 2, 5}},
@@ -118,19 +129,22 @@ func TestRecipes(t *testing.T) {
 
 // TestErrors: a recipe that does not fit the file is refused with the tensor and the numbers.
 func TestErrors(t *testing.T) {
-	all := files{"m": counting(t, quant.BF16, 4, 6, 0), "q": counting(t, quant.Q8_0, 2, 32, 0), "v": counting(t, quant.Q8_0, 1, 64, 0)}
+	all := files{"m": counting(t, quant.BF16, 4, 6, 0), "q": counting(t, quant.Q8_0, 2, 32, 0), "v": counting(t, quant.Q8_0, 1, 64, 0), "c": {Cols: 15, Data: make([]byte, 15)}, "s": {Cols: 1, Data: make([]byte, 1)}}
 	for want, r := range map[string]Recipe{
-		"the file has no tensor missing":                                                        PlusOne{Tensor("missing")},
-		"tensor q is in Q8_0, which cannot be transposed; F32, F16 and BF16 can":                Transpose{Tensor("q"), 1},
-		"tensor q is in Q8_0, which cannot be taken apart by columns":                           Columns{Tensor("q"), 0, 2},
-		"tensor m has rows of 6 numbers, which are not to be taken by 4 from number 1 on":       Columns{Tensor("m"), 1, 4},
-		"tensor m has 4 rows, which are not 3 matrices to be transposed":                        Transpose{Tensor("m"), 3},
-		"m has 4 rows, and rows 3 to 4 are wanted":                                              Rows{Tensor("m"), 3, 5},
-		"v has 64 numbers in blocks of 32, and numbers 16 to 31 are wanted":                     Rows{Tensor("v"), 16, 32},
-		"q is 2 × 32 in Q8_0, and m, which it is stacked with, is 4 × 6 in BF16":                Stack{Tensor("m"), Tensor("q")},
-		"m + 1 cannot be transposed; a tensor and its columns can":                              Transpose{PlusOne{Tensor("m")}, 1},
-		"m is 4 × 6 in BF16, and an order of 2 is given":                                        Permute{Tensor("m"), []int{0, 1}},
-		"v is 1 × 64 in Q8_0, whose numbers cannot be permuted; those in F32, F16 and BF16 can": Permute{Tensor("v"), make([]int, 64)},
+		"the file has no tensor missing":                                                         PlusOne{Tensor("missing")},
+		"tensor q is in Q8_0, which cannot be transposed; F32, F16 and BF16 can":                 Transpose{Tensor("q"), 1},
+		"tensor q is in Q8_0, which cannot be taken apart by columns":                            Columns{Tensor("q"), 0, 2},
+		"tensor m has rows of 6 numbers, which are not to be taken by 4 from number 1 on":        Columns{Tensor("m"), 1, 4},
+		"tensor m has 4 rows, which are not 3 matrices to be transposed":                         Transpose{Tensor("m"), 3},
+		"m has 4 rows, which are not to be taken by 3 from row 0 on":                             EveryRow{Tensor("m"), 0, 3},
+		"the file has no tensor x_scales":                                                        MXFP4{"x_blocks", "x_scales"},
+		"tensor c has 15 bytes and s, of shape [1 1], has 1; 16 for each of a matrix are wanted": MXFP4{"c", "s"},
+		"m has 4 rows, and rows 3 to 4 are wanted":                                               Rows{Tensor("m"), 3, 5},
+		"v has 64 numbers in blocks of 32, and numbers 16 to 31 are wanted":                      Rows{Tensor("v"), 16, 32},
+		"q is 2 × 32 in Q8_0, and m, which it is stacked with, is 4 × 6 in BF16":                 Stack{Tensor("m"), Tensor("q")},
+		"m + 1 cannot be transposed; a tensor and its columns can":                               Transpose{PlusOne{Tensor("m")}, 1},
+		"m is 4 × 6 in BF16, and an order of 2 is given":                                         Permute{Tensor("m"), []int{0, 1}},
+		"v is 1 × 64 in Q8_0, whose numbers cannot be permuted; those in F32, F16 and BF16 can":  Permute{Tensor("v"), make([]int, 64)},
 	} {
 		if _, err := Open(r, all); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", r, err, want)

@@ -42,3 +42,38 @@ func (s *span) shape() Shape {
 func (s *span) window(from, to int) []byte { return s.of.window(s.from+from, s.from+to) }
 
 func (s *span) read(dst []byte, from, to int) { s.of.read(dst, s.from+from, s.from+to) }
+
+// everyRow is every so many rows of a source.
+type everyRow struct {
+	EveryRow
+	of source
+}
+
+func (r EveryRow) open(files Tensors) (source, error) {
+	of, err := r.Of.open(files)
+	if err != nil {
+		return nil, err
+	}
+	if s := of.shape(); s.Rows%r.Every != 0 || r.First >= r.Every {
+		return nil, fmt.Errorf("%s has %d rows, which are not to be taken by %d from row %d on", r.Of, s.Rows, r.Every, r.First)
+	}
+	return &everyRow{r, of}, nil
+}
+
+func (s *everyRow) shape() Shape {
+	shape := s.of.shape()
+	shape.Rows /= s.Every
+	return shape
+}
+
+func (*everyRow) window(int, int) []byte { return nil }
+
+func (s *everyRow) read(dst []byte, from, to int) {
+	shape := s.of.shape()
+	rowBytes := int(shape.Format.RowBytes(shape.Cols))
+	for r := from; r < to; r++ {
+		at := s.First + r*s.Every
+		fill(s.of, dst[:rowBytes], at, at+1)
+		dst = dst[rowBytes:]
+	}
+}
