@@ -18,11 +18,17 @@ func bindEmbed(_ vec.Ops, n *graph.Node, a backend.Args) body {
 	if table, ok := a.Weights[0].(*matrix); ok {
 		lookUp = func(dst []float32, i int) { quant.Decode(table.Format, dst, table.Row(i)) }
 	}
+	table := n.Weights[0].Out
 	return func(w *worker, b *backend.Batch) {
 		from, to := w.share(len(b.Tokens), 1)
 		for r := from; r < to; r++ {
 			row := out[r*width : (r+1)*width]
-			lookUp(row, o.Index(b.Tokens, b.Positions, b.Segments, r))
+			i := o.Index(b.Tokens, b.Positions, b.Segments, r) - o.First
+			if table.Shards > 0 && (i < 0 || i >= table.Len()) { // another device has it
+				clear(row)
+				continue
+			}
+			lookUp(row, i)
 			if o.Scale != 0 {
 				for i := range row {
 					row[i] *= float32(o.Scale)

@@ -21,7 +21,7 @@ type moe struct {
 	op      graph.MoE
 	format  gemm.ActFormat // of the inputs of matmuls
 	in, ffn int
-	matmuls [][3]*matmul // of each expert, by graph.ExpertGate …
+	matmuls [][3]*matmul // of each expert, by graph.ExpertGate …; nil of those that other devices hold
 
 	x, out        []byte // rows of in numbers: in the format of matmuls, and in F32
 	scores        []float32
@@ -52,20 +52,20 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	case graph.BF16:
 		m.format = gemm.ActFormatOf(d.tier, n.Weights[graph.ExpertGate].Format)
 	}
-	for e := range o.Experts {
-		var expert [3]*matmul
+	m.matmuls = make([][3]*matmul, o.Experts)
+	for e := range n.Weights[graph.ExpertGate].Matrices() {
+		expert := &m.matmuls[o.First+e]
 		for i := range expert {
 			matrix := a.Weights[i].(stack)[e].(*matrix)
 			if err := d.preparePacked(matrix); err != nil {
 				return nil, err
 			}
 			var bias vector
-			if o.Biased {
+			if o.Biased && !(o.NoDownBias && i == graph.ExpertDown) {
 				bias = a.Weights[graph.ExpertMatrices+i].(stack)[e].(vector)
 			}
 			expert[i] = newMatmul(d, matrix, bias)
 		}
-		m.matmuls = append(m.matmuls, expert)
 	}
 	d.layOut(n, a.Limits, raw(a.Scratch), &m.scratch)
 	return func(w *worker, b *backend.Batch) { m.run(w, rows(n, b)) }, nil
@@ -135,6 +135,9 @@ func (m *moe) permute(rows, from, to int) {
 func (m *moe) activate(from, to int) {
 	s := &m.scratch
 	s.eachExpert(from, to, func(e, from, to int) {
+		if !m.holds(e) {
+			return
+		}
 		a := m.inputs(s.gated, m.gatedRowBytes, e, m.ffn)
 		for i := from; i < to; i++ {
 			gated := s.gate[i*m.ffn : (i+1)*m.ffn]
@@ -151,6 +154,9 @@ func (m *moe) multiply(w *worker, which int, x []byte, rowBytes int, y []float32
 	s := &m.scratch
 	s.eachExpert(0, int(s.offset[len(s.offset)-1]), func(e, from, to int) {
 		p := m.matmuls[e][which]
+		if p == nil {
+			return
+		}
 		w.acts, w.out = m.inputs(x, rowBytes, e, p.matrix.Cols), y[from*p.matrix.Rows:]
 		p.run(w, to-from)
 	})
@@ -170,16 +176,27 @@ func (m *moe) actMul(gate, up []float32) {
 	m.dev.vec.ActMul(fn, gate, gate, up)
 }
 
+// holds reports whether an expert is on this device.
+func (m *moe) holds(e int) bool { return m.matmuls[e][graph.ExpertGate] != nil }
+
 // combine adds up the results of row r's experts, in the order of their scores.
 func (m *moe) combine(r int) {
 	s, out := &m.scratch, as[float32](m.out)[r*m.in:(r+1)*m.in]
+	first := true
 	for k := range m.op.Top {
 		i := r*m.op.Top + k
+		if !m.holds(int(s.expert[i])) {
+			continue
+		}
 		y, share := s.down[int(s.pair[i])*m.in:(int(s.pair[i])+1)*m.in], s.share[i]
-		if k == 0 {
+		if first {
 			m.dev.vec.Multiply(out, y, share)
 		} else {
 			m.dev.vec.Axpby(out, y, 1, share)
 		}
+		first = false
+	}
+	if first {
+		clear(out)
 	}
 }

@@ -44,19 +44,9 @@ func TestLayouts(t *testing.T) {
 				continue
 			}
 			ran[l]++
-			t.Run(filepath.Base(dir)+"/"+l.String(), func(t *testing.T) {
-				o := Options{Layout: l, Cache: graph.F32}
-				for range l.Devices() {
-					o.Devices = append(o.Devices, devices["ref"]())
-				}
-				res, err := Model(dir, dir, o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !res.OK {
-					t.Errorf("%+v", *res)
-				}
-			})
+			for name := range devices {
+				t.Run(filepath.Base(dir)+"/"+l.String()+"/"+name, func(t *testing.T) { compareLayout(t, dir, name, l) })
+			}
 		}
 	}
 	for _, l := range layouts {
@@ -65,6 +55,23 @@ func TestLayouts(t *testing.T) {
 		}
 	}
 	t.Logf("models that ran: %v", ran)
+}
+
+// compareLayout fails the test when the devices of a layout disagree with upstream about the model in dir.
+func compareLayout(t *testing.T, dir, device string, l pass.Layout) {
+	o := Options{Layout: l, Cache: graph.F32}
+	for range l.Devices() {
+		d := devices[device]()
+		defer d.Close()
+		o.Devices = append(o.Devices, d)
+	}
+	res, err := Model(dir, dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !res.OK {
+		t.Errorf("%+v", *res)
+	}
 }
 
 // TestLayoutOfTooFewDevices: a sentence, and no panic.
