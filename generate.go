@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/account"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/tokenizer"
 )
@@ -22,15 +23,15 @@ type Piece struct {
 
 // Finish says how an answer ended.
 type Finish struct {
-	Reason  FinishReason   // FinishStop or FinishLength
-	Stop    string         // the stop string that ended it; "" when something else did
-	Prompt  int            // tokens
-	Cached  int            // of them, found in the cache
-	Output  int            // tokens
-	Prefill time.Duration  // until the first token
-	Decode  time.Duration  // from the first token to the last
-	Wall    time.Duration  // from the call to the end
-	account engine.Account // where it went; see Model.Explain
+	Reason  FinishReason    // FinishStop or FinishLength
+	Stop    string          // the stop string that ended it; "" when something else did
+	Prompt  int             // tokens
+	Cached  int             // of them, found in the cache
+	Output  int             // tokens
+	Prefill time.Duration   // until the first token
+	Decode  time.Duration   // from the first token to the last
+	Wall    time.Duration   // from the call to the end
+	account account.Account // where it went; see Model.Explain
 }
 
 // Generate continues a text. The tokens that the model expects before a text are added.

@@ -18,7 +18,7 @@ func profileOf(dev backend.Device) *price.Profile {
 // pricing is the engine's Predictor: the price of steps, corrected by those that ran; it observes as the Model does.
 type pricing struct{ *price.Model }
 
-// Predict implements engine.Predictor. While recent predictions were too far off there is no telling, and the engine goes
+// Predict implements predict.Predictor. While recent predictions were too far off there is no telling, and the engine goes
 // by averages of what it measured.
 func (p pricing) Predict(s sched.Shape) float64 {
 	if !p.Trusted() {

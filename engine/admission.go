@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/ridge-llm/ridge/engine/account"
+	"github.com/ridge-llm/ridge/engine/predict"
 	"github.com/ridge-llm/ridge/engine/sample"
 )
 
@@ -25,22 +27,15 @@ func (e *Engine) Submit(ctx context.Context, r Request, siblings ...Request) err
 		}
 		q.siblings = append(q.siblings, p)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	in := &e.inbox
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	if err := e.refusal(ctx, len(r.Prompt)); err != nil {
 		return err
 	}
-	e.inbox = append(e.inbox, q)
-	e.signal()
+	in.submitted = append(in.submitted, q)
+	in.signal()
 	return nil
-}
-
-// giveUp tells the engine that nobody waits for a request any more.
-func (e *Engine) giveUp(r *request) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.gone = append(e.gone, r)
-	e.signal()
 }
 
 // prepare checks what does not depend on the other requests.
@@ -75,32 +70,39 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 	q.sched.Target = len(r.Prompt)
 	q.sched.Limit = min(len(r.Prompt)+r.MaxTokens, room)
 	q.sched.Priority = r.Priority
-	q.account.until = e.now()
-	q.sched.Arrived = int64(q.account.until.Sub(e.started))
+	q.whole = r.Hidden != nil && e.prog.HiddenOfAll()
+	now := e.meter.now()
+	q.ledger = account.Open(now)
+	q.sched.Arrived = int64(now.Sub(e.meter.started))
 	return q, nil
 }
 
-// refusal says why a request with a prompt of so many tokens is not taken now; nil when it is. e.mu is held.
+// refusal says why a request with a prompt of so many tokens is not taken now; nil when it is. e.inbox.mu is held.
 func (e *Engine) refusal(ctx context.Context, prompt int) error {
-	switch {
-	case e.failed != nil:
-		return e.failed
-	case e.closed:
-		return ErrClosed
-	case e.draining:
-		return ErrDraining
+	if err := e.inbox.err(); err != nil {
+		return err
 	}
 	deadline, hurried := ctx.Deadline()
-	full := e.published.Waiting+len(e.inbox) >= e.maxWaiting
+	s := e.inbox.stats()
+	full := s.Waiting >= e.maxWaiting
 	if !hurried && !full {
 		return nil
 	}
-	o := e.estimateTTFT()
+	ttft := e.times.TTFT(e.load(&s))
 	if full {
-		return &FullError{Waiting: o.waiting, Backlog: o.backlog, Retry: max(time.Second, o.wait(0)).Round(time.Second)}
+		return &FullError{Waiting: s.Waiting, Backlog: s.Backlog, Retry: max(time.Second, ttft.Wait(0)).Round(time.Second)}
 	}
-	if wait, left := o.wait(prompt), time.Until(deadline); left <= 0 || wait > left {
+	if wait, left := ttft.Wait(prompt), time.Until(deadline); left <= 0 || wait > left {
 		return &LateError{Wait: wait, Left: left}
 	}
 	return nil
+}
+
+// load is what the time to first token depends on.
+func (e *Engine) load(s *Stats) predict.Load {
+	lim := e.prog.Limits()
+	return predict.Load{
+		Running: s.Running, Waiting: s.Waiting, Free: lim.Seqs - s.Running, Backlog: s.Backlog, CacheRows: s.CacheRows, Answer: s.Answer,
+		StepTokens: e.stepTokens, PageSize: lim.PageSize, TargetITL: e.targetITL,
+	}
 }

@@ -30,16 +30,16 @@ func BenchmarkStep(b *testing.B) {
 				}
 				e.admit()
 				mustStep(b, e)
-				e.stats = Stats{}
+				e.meter.stats = Stats{}
 				for b.Loop() {
 					if err := e.step(); err != nil {
 						b.Fatal(err)
 					}
 				}
-				if len(e.byID) < n {
+				if len(e.queue.byID) < n {
 					b.Fatal("requests have come to their end; measure fewer steps")
 				}
-				b.ReportMetric(float64(e.stats.HostTime.Nanoseconds()), "host-ns/op")
+				b.ReportMetric(float64(e.meter.stats.HostTime.Nanoseconds()), "host-ns/op")
 			})
 		}
 	}

@@ -10,17 +10,6 @@ import (
 // program that keeps those of all (compile.Program.HiddenOfAll), of every token in order. After a preemption rows come
 // again, from position 0.
 
-// wantsAll reports whether a request must see the rows of all its tokens: none of them may come from the cache.
-func (e *Engine) wantsAll(r *request) bool { return r.Hidden != nil && e.prog.HiddenOfAll() }
-
-// shareable is the part of a request's tokens that may be looked for in the cache.
-func (e *Engine) shareable(r *request) []int32 {
-	if e.wantsAll(r) {
-		return nil
-	}
-	return r.tokens
-}
-
 // onlyHidden reports whether no request of the step needs logits.
 func (f *InFlight) onlyHidden() bool {
 	for i := range f.requests {

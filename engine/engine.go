@@ -19,67 +19,39 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
-	"github.com/ridge-llm/ridge/engine/kv"
+	"github.com/ridge-llm/ridge/engine/account"
+	"github.com/ridge-llm/ridge/engine/predict"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/engine/sched"
-	"github.com/ridge-llm/ridge/graph"
 )
 
 // Engine runs requests on one program. Submit and Stats may be called from any goroutine; everything else happens in the
 // engine's own, which owns the device.
 type Engine struct {
 	prog       compile.Runner
-	ids        int          // that tokens may have
-	state      *sched.State // which requests wait and run
-	pages      *kv.Manager  // whose tokens are in which page
-	main       int          // the cache group that the scheduler knows
-	swap       swapping     // pages in host memory
-	swapPage   time.Duration
+	ids        int // that tokens may have
 	stepTokens int // at most
 	targetITL  time.Duration
-	predicting sync.Mutex // held around the next two, which admission asks too
-	predictor  Predictor  // may be nil
-	measured   averages
-	byID       map[int64]*request
-	nextID     int64
-	recorder   Recorder
-	now        func() time.Time
-	started    time.Time
 	maxWaiting int
-	stats      Stats
-	history    history
 
-	schedule sched.Schedule // of the next step
-	changed  bool           // what schedule was made for has changed
-	copies   []kv.Copy      // of pages, due before the next step
-	buffers  buffers
-	sampler  sampler
-	pools    *samplerPool
-	alone    graph.Step // scratch: the size of a step with one request
-	ready    time.Time  // when the device had done the last step collected
-	ended    time.Time  // when that step had ended; zero after the engine had nothing to do
-	long     bool       // the device took long for it
-	isolated []*request // of a step that failed; each is retried alone
-	failures int        // steps that failed since one went well
+	inbox    inbox   // what comes from other goroutines
+	queue    queue   // which requests wait and run
+	pages    pages   // whose tokens are in which page
+	sampler  sampler // of tokens from logits
+	pool     *samplerPool
+	buffers  buffers    // of the steps in flight
+	isolated isolation  // requests of a step that failed
 	hidden   []float32  // rows of one request for hidden states
 	left     []*request // by their callers, or refused by the scheduler
 
-	admission sync.Mutex // held while requests join the queue; before mu
-	mu        sync.Mutex
-	inbox     []*request
-	gone      []*request // their callers have gone
-	published Stats
-	wake      chan struct{} // capacity 1: something came to the inbox, or the engine is to close or drain
-	draining  bool
-	closed    bool
-	failed    error
-	drained   chan struct{} // closed when draining and empty
-	done      chan struct{}
+	times    *predict.Times  // what steps take
+	divider  account.Divider // of that among requests
+	meter    meter
+	recorder Recorder
 }
 
 // New starts an engine on a program, which the engine owns from then on.
@@ -98,115 +70,87 @@ func newEngine(prog compile.Runner, o Options) (*Engine, error) {
 	if err := o.check(lim); err != nil {
 		return nil, err
 	}
-	index, err := o.index()
+	pages, err := newPages(prog, o)
 	if err != nil {
 		return nil, err
-	}
-	pages, main, err := newManager(prog.Groups(), lim, index)
-	if err != nil {
-		return nil, err
-	}
-	e := &Engine{
-		prog: prog, ids: prog.Ids(), pages: pages, main: main, predictor: o.Predictor, byID: map[int64]*request{}, maxWaiting: o.waiting(),
-		pools: newSamplerPool(prog), changed: true, wake: make(chan struct{}, 1),
-		drained: make(chan struct{}), done: make(chan struct{}),
 	}
 	settings := o.sched(lim)
-	settings.Price, settings.Whole = e.price, prog.Encoder()
-	if err := e.swap.init(prog.Groups(), lim); err != nil {
-		return nil, err
+	e := &Engine{
+		prog: prog, ids: prog.Ids(), stepTokens: settings.MaxBatchedTokens, targetITL: o.TargetITL, maxWaiting: o.waiting(),
+		inbox: newInbox(), queue: queue{byID: map[int64]*request{}, stale: true}, pages: pages,
+		times: predict.New(o.Predictor), divider: account.NewDivider(o.Predictor), meter: meter{now: o.Clock}, recorder: o.Recorder,
 	}
-	e.swapPage, e.targetITL, e.stepTokens = o.SwapPage, o.TargetITL, settings.MaxBatchedTokens
-	if e.swap.host != nil {
+	settings.Price, settings.Whole = e.price, prog.Encoder()
+	if pages.host != nil {
 		settings.SwapPrice = e.swapPrice
 	}
-	if e.state, err = sched.New(settings); err != nil {
+	if e.queue.state, err = sched.New(settings); err != nil {
 		return nil, err
 	}
-	if e.recorder = o.Recorder; e.recorder == nil {
+	e.queue.cache = cache{&e.pages, e.queue.byID}
+	if e.recorder == nil {
 		e.recorder = unrecorded{}
 	}
-	if e.now = o.Clock; e.now == nil {
-		e.now = time.Now
+	if e.meter.now == nil {
+		e.meter.now = time.Now
 	}
-	e.started = e.now()
-	e.sampler = e.pools.sampler
+	e.meter.started = e.meter.now()
+	e.pool = newSamplerPool(prog)
+	e.sampler = e.pool.sampler
 	e.publish()
 	return e, nil
 }
 
-// since is the time since t by the engine's clock.
-func (e *Engine) since(t time.Time) time.Duration { return e.now().Sub(t) }
+// price is what the scheduler asks: how long a step takes, µs.
+func (e *Engine) price(s sched.Shape) float64 {
+	seconds := e.times.Price(s)
+	e.recorder.Priced(seconds)
+	return seconds * 1e6
+}
 
 // room is how many tokens one request may come to.
 func room(lim backend.Limits) int { return min(lim.SeqPages, lim.Pages) * lim.PageSize }
 
-func (e *Engine) signal() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
-}
-
 // Close ends all requests with ErrClosed, waits for the engine's goroutine and frees the program.
-func (e *Engine) Close() {
-	e.mu.Lock()
-	e.closed = true
-	e.signal()
-	e.mu.Unlock()
-	<-e.done
-}
+func (e *Engine) Close() { e.inbox.close() }
 
 // Wait waits until the engine has stopped: nil is returned after Close, and else why it could not go on.
 func (e *Engine) Wait() error {
-	<-e.done
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.failed
+	<-e.inbox.done
+	e.inbox.mu.Lock()
+	defer e.inbox.mu.Unlock()
+	return e.inbox.failed
 }
 
 // Drain refuses new requests with ErrDraining and waits until all others have ended. If ctx is done first it returns
 // ctx's error; the engine goes on draining.
-func (e *Engine) Drain(ctx context.Context) error {
-	e.mu.Lock()
-	e.draining = true
-	e.signal()
-	e.mu.Unlock()
-	select {
-	case <-e.drained:
-	case <-e.done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
-}
+func (e *Engine) Drain(ctx context.Context) error { return e.inbox.drain(ctx) }
 
 // Err is why the engine takes no requests now: ErrDraining, ErrClosed, or what made a step fail; nil while it does.
 func (e *Engine) Err() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.failed != nil:
-		return e.failed
-	case e.closed:
-		return ErrClosed
-	case e.draining:
-		return ErrDraining
-	}
-	return nil
+	e.inbox.mu.Lock()
+	defer e.inbox.mu.Unlock()
+	return e.inbox.err()
+}
+
+// Stats returns the state after the last step.
+func (e *Engine) Stats() Stats {
+	e.inbox.mu.Lock()
+	defer e.inbox.mu.Unlock()
+	return e.inbox.stats()
 }
 
 // serve steps while there is work and sleeps while there is none.
 func (e *Engine) serve() {
-	defer close(e.done)
+	defer close(e.inbox.done)
 	defer e.prog.Close()
-	defer e.pools.close()
+	defer e.pool.close()
 	defer e.sampler.drain()
 	var current *InFlight
 	for {
-		if len(e.byID) == 0 && current == nil {
-			<-e.wake
-			e.ended = time.Time{}
+		if len(e.queue.byID) == 0 && current == nil {
+			<-e.inbox.wake
+			e.meter.idle()
 		}
 		if !e.admit() {
 			e.endAll(ErrClosed)
@@ -217,51 +161,46 @@ func (e *Engine) serve() {
 			err = e.isolate(failure)
 		}
 		if current = next; err != nil {
-			e.mu.Lock()
-			e.failed = err
-			e.mu.Unlock()
+			e.inbox.fail(err)
 			e.admit()
 			e.endAll(err)
 			return
 		}
-		e.settle()
+		e.publish()
 		e.yield()
 	}
 }
 
-// longStep is how long a step must be for the goroutines that pass its tokens on to be let onto the processor: behind longer ones they
-// would come late by the 10 ms after which Go takes a processor away. Short steps leave them gaps enough, and would be held up.
-const longStep = 2 * time.Millisecond
-
 // yield lets other goroutines run after a long step. Threads of the device that sample do it too: a goroutine that was woken by one
 // of them is in the queue of its processor, from which no other processor takes it while all are busy.
 func (e *Engine) yield() {
-	if e.long {
+	if e.meter.long {
 		runtime.Gosched()
 	}
 }
 
 // admit queues what was submitted and ends what was given up; false when the engine is to close.
 func (e *Engine) admit() bool {
-	e.admission.Lock()
-	defer e.admission.Unlock()
-	e.mu.Lock()
-	e.left = append(e.left[:0], e.gone...)
-	clear(e.gone)
-	e.gone = e.gone[:0]
-	for _, r := range e.inbox {
+	in := &e.inbox
+	in.joining.Lock()
+	defer in.joining.Unlock()
+	in.mu.Lock()
+	e.left = append(e.left[:0], in.gone...)
+	clear(in.gone)
+	in.gone = in.gone[:0]
+	for _, r := range in.submitted {
 		e.begin(r, NoParent)
-		if r.err = e.queue(r); r.err != nil {
+		if r.err = e.enqueue(r); r.err != nil {
 			e.left = append(e.left, r)
 		}
 	}
-	clear(e.inbox)
-	e.inbox = e.inbox[:0]
-	e.publish()
-	closed := e.closed
-	e.mu.Unlock()
-	for _, r := range e.left { // not while e.mu is held: the owner is called
-		if e.byID[r.sched.ID] == r {
+	clear(in.submitted)
+	in.submitted = in.submitted[:0]
+	in.published = *e.figures()
+	closed := in.closed
+	in.mu.Unlock()
+	for _, r := range e.left { // not while in.mu is held: the owner is called
+		if e.queue.byID[r.sched.ID] == r {
 			e.recorder.Left(r.sched.ID)
 			e.end(r, "", cmp.Or(r.err, r.ctx.Err()))
 		}
@@ -270,32 +209,26 @@ func (e *Engine) admit() bool {
 	return !closed
 }
 
-// settle shows where the engine stands after a step.
-func (e *Engine) settle() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.publish()
-	if !e.draining || len(e.byID) > 0 || len(e.inbox) > 0 {
-		return
-	}
-	select {
-	case <-e.drained:
-	default:
-		close(e.drained)
-	}
+// figures are the stats as they are now.
+func (e *Engine) figures() *Stats {
+	s := &e.meter.stats
+	e.queue.count(s)
+	e.pages.count(s)
+	return s
 }
+
+// publish shows other goroutines where the engine stands after a step.
+func (e *Engine) publish() { e.inbox.publish(e.figures(), len(e.queue.byID)) }
 
 // end takes a request out, gives its pages back and tells its owner.
 func (e *Engine) end(r *request, reason sample.Reason, err error) {
-	e.state.Remove(&r.sched)
-	e.release(r)
-	delete(e.byID, r.sched.ID)
+	e.queue.remove(r)
+	e.pages.release(r)
 	if r.output > 0 {
-		e.stats.ended(r.output)
+		e.meter.stats.ended(r.output)
 	}
-	e.changed, r.ended = true, true
 	r.forget()
-	r.finish(Final{Reason: reason, Err: err, Cached: r.cached, Output: r.output, Account: r.account.close(e.now())})
+	r.finish(Final{Reason: reason, Err: err, Cached: r.cached, Output: r.output, Account: r.ledger.Close(e.meter.now())})
 	for _, s := range r.siblings { // the prompt was not computed, and will not be
 		s.finish(Final{Err: cmp.Or(err, ErrClosed)})
 	}
@@ -303,10 +236,8 @@ func (e *Engine) end(r *request, reason sample.Reason, err error) {
 
 // endAll ends every request with an error.
 func (e *Engine) endAll(err error) {
-	for _, r := range e.byID {
+	for _, r := range e.queue.byID {
 		e.end(r, "", err)
 	}
-	e.mu.Lock()
 	e.publish()
-	e.mu.Unlock()
 }

@@ -105,7 +105,7 @@ func TestRunAhead(t *testing.T) {
 		if err := alone.Submit(context.Background(), ask(i, &want[i], &ends[i])); err != nil {
 			t.Fatal(err)
 		}
-		for alone.admit(); len(alone.byID) > 0; alone.admit() {
+		for alone.admit(); len(alone.queue.byID) > 0; alone.admit() {
 			mustStep(t, alone)
 		}
 	}
@@ -123,15 +123,15 @@ func TestRunAhead(t *testing.T) {
 				if err := e.Submit(context.Background(), ask(i, &got[i], &final[i])); err != nil {
 					t.Fatal(err)
 				}
-				for e.admit(); random.IntN(3) > 0 && len(e.byID) > 0; e.admit() {
+				for e.admit(); random.IntN(3) > 0 && len(e.queue.byID) > 0; e.admit() {
 					mustStep(t, e)
 					ahead += e.ahead()
 				}
 			}
-			for e.admit(); len(e.byID) > 0; e.admit() {
+			for e.admit(); len(e.queue.byID) > 0; e.admit() {
 				mustStep(t, e)
 				ahead += e.ahead()
-				if e.stats.Steps > 5000 || ahead > 5000 {
+				if e.meter.stats.Steps > 5000 || ahead > 5000 {
 					t.Fatal("the requests do not come to their ends")
 				}
 			}
@@ -181,7 +181,7 @@ func TestRunAheadFails(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for e.admit(); len(e.byID) > 0; e.admit() {
+		for e.admit(); len(e.queue.byID) > 0; e.admit() {
 			var failure *stepFailure
 			if err := e.step(); errors.As(err, &failure) {
 				if err := e.isolate(failure); err != nil {

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/engine/sched"
 )
 
 // A step fails when the device reports an error or a kernel panics. What the step was to write in the cache is then worth
@@ -39,24 +37,38 @@ func (f *stepFailure) Error() string { return f.err.Error() }
 // Unwrap is the cause.
 func (f *stepFailure) Unwrap() error { return f.err }
 
+// isolation is the requests of a step that failed.
+type isolation struct {
+	requests []*request // each is retried alone
+	failures int        // steps that failed since one went well
+}
+
+// wentWell notes that a step did. An isolated request that has reached its target by it is isolated no more.
+func (x *isolation) wentWell(f *InFlight) {
+	x.failures = 0
+	if first := &f.requests[0]; len(x.requests) > 0 && first.request == x.requests[0] && first.rows > 0 {
+		x.requests = x.requests[1:]
+	}
+}
+
 // isolate has the requests of a failed step retried, each alone, and all others start over. It returns an error when the engine
 // cannot go on.
 func (e *Engine) isolate(failure *stepFailure) error {
-	err := failure.err
-	e.ended = time.Time{}
+	err, x := failure.err, &e.isolated
+	e.meter.idle()
 	if errors.Is(err, backend.ErrLost) {
 		return fmt.Errorf("engine: the engine has stopped: %w", err)
 	}
-	if e.failures++; e.failures == maxFailures {
+	if x.failures++; x.failures == maxFailures {
 		return fmt.Errorf("engine: %d steps failed one after another and the engine has stopped: %w", maxFailures, err)
 	}
-	if len(e.isolated) > 0 {
-		if !e.isolated[0].ended {
-			e.end(e.isolated[0], "", &StepError{err})
+	if len(x.requests) > 0 {
+		if !x.requests[0].ended {
+			e.end(x.requests[0], "", &StepError{err})
 		}
 	} else if failure.step != nil {
 		for i := range failure.step.requests {
-			e.isolated = append(e.isolated, failure.step.requests[i].request)
+			x.requests = append(x.requests, failure.step.requests[i].request)
 		}
 	}
 	e.sampler.drain()
@@ -65,45 +77,28 @@ func (e *Engine) isolate(failure *stepFailure) error {
 }
 
 // startOver has all running requests wait again with nothing computed, and forgets what is cached: the failed step may
-// have been about to write it.
+// have been about to write it. What was being moved to host memory may not have been.
 func (e *Engine) startOver() {
-	var schedule sched.Schedule
-	e.forgetSwapped()
-	for _, q := range e.state.Running() {
-		r := e.byID[q.ID]
-		e.release(r)
-		r.pending = 0
-		q.Target = len(r.tokens)
-		schedule.Preempt = append(schedule.Preempt, sched.Preemption{Request: q})
-	}
-	e.state.Commit(&schedule)
-	e.pages.Flush()
-	e.changed = true
-}
-
-// scheduleIsolated schedules a step of the first isolated request, which gets all the pages. It reports whether there is one.
-func (e *Engine) scheduleIsolated() bool {
-	e.isolated = slices.DeleteFunc(e.isolated, func(r *request) bool { return r.ended })
-	if len(e.isolated) == 0 {
-		return false
-	}
-	q := &e.isolated[0].sched
-	running := slices.Contains(e.state.Running(), q)
-	e.schedule.Preempt, e.schedule.Chunks = e.schedule.Preempt[:0], e.schedule.Chunks[:0]
-	if !running {
-		for _, other := range e.state.Running() {
-			e.schedule.Preempt = append(e.schedule.Preempt, sched.Preemption{Request: other})
+	for _, r := range e.queue.byID {
+		if r.away {
+			e.pages.release(r)
+			e.queue.state.Forget(&r.sched)
 		}
 	}
-	n := min(q.Target-q.Computed, e.prog.Limits().Tokens)
-	e.schedule.Chunks = append(e.schedule.Chunks, sched.Chunk{Request: q, Tokens: n, Admit: !running})
-	return true
+	for _, r := range e.queue.state.Running() {
+		e.pages.release(e.queue.byID[r.ID])
+	}
+	e.queue.restart()
+	e.pages.Flush()
 }
 
-// wentWell notes that a step did. An isolated request that has reached its target by it is isolated no more.
-func (e *Engine) wentWell(f *InFlight) {
-	e.failures = 0
-	if first := &f.requests[0]; len(e.isolated) > 0 && first.request == e.isolated[0] && first.rows > 0 {
-		e.isolated = e.isolated[1:]
+// scheduleIsolated schedules a step of the first isolated request. It reports whether there is one.
+func (e *Engine) scheduleIsolated() bool {
+	x := &e.isolated
+	x.requests = slices.DeleteFunc(x.requests, func(r *request) bool { return r.ended })
+	if len(x.requests) == 0 {
+		return false
 	}
+	e.queue.alone(&x.requests[0].sched, e.prog.Limits().Tokens)
+	return true
 }

@@ -79,7 +79,7 @@ func TestSeveralTokens(t *testing.T) {
 		run := func(s *several) (got []collected, e *stepped, recorded *outputs) {
 			recorded = &outputs{of: map[int64][]int32{}}
 			e = on(t, idle{ref.New()}, lim, Options{Recorder: recorded})
-			e.sampler, e.pools.sampler = s, s
+			e.sampler, e.pool.sampler = s, s
 			got = make([]collected, n)
 			for i := range got {
 				r := got[i].into(ask[i]())
@@ -89,9 +89,9 @@ func TestSeveralTokens(t *testing.T) {
 					rt.Fatal(err)
 				}
 			}
-			for e.admit(); len(e.byID) > 0; {
+			for e.admit(); len(e.queue.byID) > 0; {
 				mustStep(t, e)
-				if e.stats.Steps > 5000 {
+				if e.meter.stats.Steps > 5000 {
 					rt.Fatal("the requests do not come to their ends")
 				}
 			}
@@ -111,8 +111,8 @@ func TestSeveralTokens(t *testing.T) {
 					rt.Fatalf("%s: %v was recorded of %v", what, recorded.of[int64(i)], want[i].tokens)
 				}
 			}
-			if e.stats.Output != int64(emitted) {
-				rt.Fatalf("%d tokens are counted of %d", e.stats.Output, emitted)
+			if e.meter.stats.Output != int64(emitted) {
+				rt.Fatalf("%d tokens are counted of %d", e.meter.stats.Output, emitted)
 			}
 		}
 	})

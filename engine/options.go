@@ -7,6 +7,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/kv"
+	"github.com/ridge-llm/ridge/engine/predict"
 	"github.com/ridge-llm/ridge/engine/sched"
 )
 
@@ -29,7 +30,7 @@ type Options struct {
 	SwapPage time.Duration
 	// Predictor says what steps take: which chunk of a prompt still fits in TargetITL, and whether swapping is cheaper. nil,
 	// and whenever it cannot tell: averages of what was measured.
-	Predictor Predictor
+	Predictor predict.Predictor
 	// Recorder is told what is decided, and on what grounds; nil: nobody.
 	Recorder Recorder
 	// Clock tells the time; nil: time.Now. A simulation has a clock of its own.

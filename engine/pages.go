@@ -2,11 +2,139 @@ package engine
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/kv"
+	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/graph"
 )
+
+// pages is the account of the pages of the cache, those in host memory included, and what the device has to copy between them.
+type pages struct {
+	*kv.Manager
+	prog   compile.Runner
+	main   int       // the cache group that the scheduler knows
+	copies []kv.Copy // due before the next step
+
+	host     *kv.Manager   // of host memory; nil: nothing is swapped
+	swapPage time.Duration // that moving a page takes
+	away     int           // requests that are swapped out
+	moves    []kv.Copy     // of one sequence or, out, of all that a step preempts
+	from, to []int32       // those of a cache group, as the program wants them
+	swaps    int64         // requests swapped out so far
+	out, in  int64         // pages moved so far
+}
+
+// newPages is the account of the pages of a program.
+func newPages(prog compile.Runner, o Options) (pages, error) {
+	index, err := o.index()
+	if err != nil {
+		return pages{}, err
+	}
+	p := pages{prog: prog, swapPage: o.SwapPage}
+	if p.Manager, p.main, err = newManager(prog.Groups(), prog.Limits(), index); err != nil {
+		return pages{}, err
+	}
+	p.host, err = newHost(prog.Groups(), prog.Limits())
+	return p, err
+}
+
+// take gives a request the pages for its next n tokens, which its step computes. It reports whether there are as many.
+func (p *pages) take(r *request, n int) (ok bool) {
+	if p.copies, ok = p.Append(&r.seq, n, p.copies); ok {
+		p.Publish(&r.seq, r.shareable())
+	}
+	return ok
+}
+
+// copyPages has the device make the copies of pages that are due.
+func (p *pages) copyPages() error {
+	for _, c := range p.copies {
+		if err := p.prog.CopyPage(c.Group, c.From, c.To); err != nil {
+			return err
+		}
+	}
+	p.copies = p.copies[:0]
+	return nil
+}
+
+// truncate leaves a request its first n tokens, or none where pages before a window are gone.
+func (p *pages) truncate(r *request, n int) {
+	if !p.Truncate(&r.seq, n) {
+		p.Free(&r.seq)
+	}
+	r.sched.Computed = r.seq.Len()
+}
+
+// release gives a request's pages back, wherever they are.
+func (p *pages) release(r *request) {
+	if r.away {
+		r.away = false
+		p.away--
+		p.host.Free(&r.seq)
+		return
+	}
+	p.Free(&r.seq)
+}
+
+// shareable is the part of a request's tokens that may be looked for in the cache.
+func (r *request) shareable() []int32 {
+	if r.whole {
+		return nil
+	}
+	return r.tokens
+}
+
+// count adds the figures.
+func (p *pages) count(s *Stats) {
+	counts := p.Stats()
+	s.Pages, s.PageSize, s.PagesIdle = p.Total()[p.main], p.PageSize(), p.Idle()[p.main]
+	s.PagesUsed = s.Pages - p.Available()[p.main]
+	s.Queried, s.Found, s.Evicted = counts.Queried, counts.Found, counts.Evicted
+	s.Swaps, s.SwappedOut, s.SwappedIn = p.swaps, p.out, p.in
+	if p.host != nil {
+		s.Swapped, s.HostPages, s.HostUsed = p.away, p.host.Total()[p.main], p.host.Total()[p.main]-p.host.Available()[p.main]
+	}
+}
+
+// The scheduler knows the pages of one cache group, the main one: that which keeps most of every sequence. The others cannot run out
+// before it does; see enough.
+
+// cache answers what scheduling asks of the account of pages; it implements sched.Cache.
+type cache struct {
+	*pages
+	of map[int64]*request
+}
+
+// Available implements sched.Cache.
+func (c cache) Available() int { return c.pages.Available()[c.main] }
+
+// HostAvailable implements sched.Cache.
+func (c cache) HostAvailable() int {
+	if c.host == nil {
+		return 0
+	}
+	return c.host.Available()[c.main]
+}
+
+// Need implements sched.Cache.
+func (c cache) Need(r *sched.Request, tokens int) int {
+	return c.pages.Need(&c.of[r.ID].seq, tokens)[c.main]
+}
+
+// Returns implements sched.Cache.
+func (c cache) Returns(r *sched.Request) int {
+	return c.pages.Returns(&c.of[r.ID].seq)[c.main]
+}
+
+// Match implements sched.Cache.
+func (c cache) Match(r *sched.Request) (tokens, idle int) {
+	q := c.of[r.ID]
+	tokens, pages := c.pages.Match(q.Salt, q.shareable())
+	return tokens, pages[c.main]
+}
 
 // newManager is the account of the pages of a program's cache groups, and which of them is the main one: the group that keeps all
 // tokens or, where all have windows, that with the longest.

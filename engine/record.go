@@ -48,7 +48,7 @@ func (unrecorded) Stepped(time.Duration)                          {}
 
 // Together holds admission back while submit runs, so that all that it submits joins the queue at once.
 func (e *Engine) Together(submit func()) {
-	e.admission.Lock()
-	defer e.admission.Unlock()
+	e.inbox.joining.Lock()
+	defer e.inbox.joining.Unlock()
 	submit()
 }

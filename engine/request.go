@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/ridge-llm/ridge/engine/account"
 	"github.com/ridge-llm/ridge/engine/grammar"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sample"
@@ -41,7 +42,7 @@ type Final struct {
 	Err     error
 	Cached  int // tokens of the prompt that were found in the cache
 	Output  int // tokens emitted
-	Account Account
+	Account account.Account
 }
 
 // request is a Request under way.
@@ -53,6 +54,7 @@ type request struct {
 	err      error       // why the scheduler refused it
 	sampling *sample.State
 	seq      kv.Seq
+	whole    bool       // its owner sees the rows of all its tokens: none of them may come from the cache
 	away     bool       // its pages are in host memory
 	siblings []*request // that begin when the prompt is computed
 	tokens   []int32    // prompt and answer so far
@@ -63,7 +65,7 @@ type request struct {
 	output   int      // tokens emitted
 	mask     []uint32 // tokens that Grammar allows next, a bit each
 	maskErr  error
-	account  accounting
+	ledger   account.Ledger
 }
 
 // finish tells the owner of the end. A panic of the owner's is not the engine's.

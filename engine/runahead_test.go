@@ -82,7 +82,7 @@ func TestConstrainedBesidePlain(t *testing.T) {
 	}
 	for i := range want {
 		ask(alone, i, &want[i])
-		for alone.admit(); len(alone.byID) > 0; {
+		for alone.admit(); len(alone.queue.byID) > 0; {
 			mustStep(t, alone)
 		}
 	}
@@ -93,7 +93,7 @@ func TestConstrainedBesidePlain(t *testing.T) {
 	}
 	e.admit()
 	steps, constrained := 0, 0
-	for len(e.byID) > 0 {
+	for len(e.queue.byID) > 0 {
 		mustStep(t, e)
 		if got[plain].final != nil {
 			continue
@@ -137,13 +137,13 @@ func TestConstrainedAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for e.admit(); len(e.byID) > 0; {
+		for e.admit(); len(e.queue.byID) > 0; {
 			mustStep(t, e)
 			if e.current != nil {
 				t.Fatal("a step was launched ahead of what the host has to see")
 			}
 		}
-		return e.stats.Steps, got
+		return e.meter.stats.Steps, got
 	}
 	onHost, want := count(false)
 	onDevice, got := count(true)
@@ -184,9 +184,9 @@ func TestRunAheadAllocatesNothing(t *testing.T) {
 		if err := e.step(); err != nil || e.current == nil {
 			t.Fatal("a step was not launched ahead", err)
 		}
-		e.settle()
+		e.publish()
 	})
-	if got != 0 || len(e.byID) != 8 {
-		t.Errorf("a step of %d requests allocates %v times", len(e.byID), got)
+	if got != 0 || len(e.queue.byID) != 8 {
+		t.Errorf("a step of %d requests allocates %v times", len(e.queue.byID), got)
 	}
 }

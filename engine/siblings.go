@@ -22,8 +22,8 @@ func (e *Engine) branch(f *InFlight) {
 		for _, s := range siblings {
 			e.begin(s, r.sched.ID)
 			at := slices.IndexFunc(f.outputs, func(o output) bool { return o.request == s })
-			if at >= 0 && e.state.Join(&s.sched) {
-				s.cached, s.account = len(s.tokens), r.account
+			if at >= 0 && e.queue.state.Join(&s.sched) {
+				s.cached, s.ledger = len(s.tokens), r.ledger
 				s.sched.Computed = len(s.tokens)
 				e.pages.Fork(&s.seq, &r.seq)
 				continue
@@ -32,7 +32,7 @@ func (e *Engine) branch(f *InFlight) {
 				f.outputs = slices.Delete(f.outputs, at, at+1)
 			}
 			s.pending = 0
-			if err := e.queue(s); err != nil {
+			if err := e.enqueue(s); err != nil {
 				e.end(s, "", err)
 			}
 		}
@@ -41,15 +41,13 @@ func (e *Engine) branch(f *InFlight) {
 
 // begin makes a request known to the engine.
 func (e *Engine) begin(r *request, parent int64) {
-	r.sched.ID = e.nextID
-	e.nextID++
-	e.byID[r.sched.ID], e.changed = r, true
-	e.recorder.Admitted(r.sched.ID, parent, e.since(e.started), &r.Request)
-	r.forget = context.AfterFunc(r.ctx, func() { e.giveUp(r) })
+	e.queue.add(r)
+	e.recorder.Admitted(r.sched.ID, parent, e.meter.sinceStart(), &r.Request)
+	r.forget = context.AfterFunc(r.ctx, func() { e.inbox.giveUp(r) })
 }
 
-// queue has a request wait its turn.
-func (e *Engine) queue(r *request) error {
-	r.sched.Cached, _ = e.pages.Match(r.Salt, e.shareable(r))
-	return e.state.Submit(&r.sched)
+// enqueue has a request wait its turn.
+func (e *Engine) enqueue(r *request) error {
+	r.sched.Cached, _ = e.pages.Match(r.Salt, r.shareable())
+	return e.queue.state.Submit(&r.sched)
 }

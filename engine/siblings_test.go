@@ -27,7 +27,7 @@ func TestSiblings(t *testing.T) {
 		}}
 	}
 	run := func(e *stepped) {
-		for e.admit(); len(e.byID) > 0; e.admit() {
+		for e.admit(); len(e.queue.byID) > 0; e.admit() {
 			mustStep(t, e)
 		}
 	}
@@ -60,8 +60,8 @@ func TestSiblings(t *testing.T) {
 					t.Errorf("answer %d is %v; alone it was %v", i, got[i], want[i])
 				}
 			}
-			if all := int64(len(prompt) + n*(out-1)); name == "room for all" && e.stats.Computed != all {
-				t.Errorf("%d tokens were computed; the prompt once and %d answers are %d", e.stats.Computed, n, all)
+			if all := int64(len(prompt) + n*(out-1)); name == "room for all" && e.meter.stats.Computed != all {
+				t.Errorf("%d tokens were computed; the prompt once and %d answers are %d", e.meter.stats.Computed, n, all)
 			}
 		})
 	}
@@ -78,12 +78,12 @@ func TestSiblingsEndTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.admit()
-	<-e.wake // of Submit, before the next: there is room for one
+	<-e.inbox.wake // of Submit, before the next: there is room for one
 	cancel()
-	<-e.wake // of the caller's leaving
+	<-e.inbox.wake // of the caller's leaving
 	e.admit()
-	if len(ended) != 2 || len(e.byID) != 0 {
-		t.Fatalf("%d of 2 were told that they are over, %d are not", len(ended), len(e.byID))
+	if len(ended) != 2 || len(e.queue.byID) != 0 {
+		t.Fatalf("%d of 2 were told that they are over, %d are not", len(ended), len(e.queue.byID))
 	}
 	if first, second := <-ended, <-ended; first != context.Canceled || second != context.Canceled {
 		t.Errorf("they ended with %v and %v", first, second)

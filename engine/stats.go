@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"time"
-)
+import "time"
 
 // Stats is what an engine has done and what it is at.
 type Stats struct {
@@ -71,32 +69,4 @@ func (s *Stats) ended(tokens int) {
 		return
 	}
 	s.Answer += forget * (float64(tokens) - s.Answer)
-}
-
-// Stats returns the state after the last step.
-func (e *Engine) Stats() Stats {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s := e.published
-	s.Waiting += len(e.inbox)
-	for _, r := range e.inbox {
-		s.Backlog += len(r.Prompt)
-	}
-	return s
-}
-
-// publish makes the state visible to other goroutines. e.mu is held.
-func (e *Engine) publish() {
-	s := &e.stats
-	counts := e.pages.Stats()
-	s.Running, s.Waiting, s.Backlog = len(e.state.Running()), e.state.Waiting(), e.state.Backlog()
-	s.Pages, s.PageSize, s.PagesIdle = e.pages.Total()[e.main], e.pages.PageSize(), e.pages.Idle()[e.main]
-	s.PagesUsed = s.Pages - e.pages.Available()[e.main]
-	s.CacheRows = 0
-	for _, r := range e.state.Running() {
-		s.CacheRows += r.Target
-	}
-	e.swap.count(s, e.main)
-	s.Queried, s.Found, s.Evicted = counts.Queried, counts.Found, counts.Evicted
-	e.published = *s
 }

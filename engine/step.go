@@ -4,6 +4,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/ridge-llm/ridge/engine/account"
 )
 
 // Steps overlap where the device samples tokens itself (backend.Sampler): while it computes step n, the engine schedules step n+1 as if
@@ -30,7 +32,7 @@ func (e *Engine) step(current *InFlight) (next *InFlight, err error) {
 			next, err = nil, &stepFailure{at, err}
 		}
 	}()
-	began := e.began()
+	began := e.meter.began()
 	if current == nil {
 		if current, err = e.launch(nil); err != nil {
 			at = current
@@ -39,7 +41,7 @@ func (e *Engine) step(current *InFlight) (next *InFlight, err error) {
 		at = current
 	}
 	if len(current.requests) == 0 {
-		e.ended = time.Time{}
+		e.meter.idle()
 		e.recorder.Stepped(0)
 		return nil, nil
 	}
@@ -60,15 +62,6 @@ func (e *Engine) step(current *InFlight) (next *InFlight, err error) {
 	return next, nil
 }
 
-// began is when the step that is due began: at the end of the previous one, where there was one, so that what lies between two
-// steps, when other goroutines run, counts too. A request that waits for tokens waits for it.
-func (e *Engine) began() time.Time {
-	if e.ended.IsZero() {
-		return e.now()
-	}
-	return e.ended
-}
-
 // launch schedules a step and gives it to the device, which may still be at current. If no request needs a step, it has none.
 func (e *Engine) launch(current *InFlight) (f *InFlight, err error) {
 	f = e.buffers.other(current)
@@ -77,14 +70,14 @@ func (e *Engine) launch(current *InFlight) (f *InFlight, err error) {
 	if err := e.reserve(f); err != nil || len(f.requests) == 0 {
 		return f, err
 	}
-	if err := e.copyPages(); err != nil {
+	if err := e.pages.copyPages(); err != nil {
 		return f, err
 	}
 	e.fill(f, current)
 	if err := f.batch.Check(e.prog.Limits(), e.ids); err != nil {
 		return f, err
 	}
-	f.launched = e.now()
+	f.launched = e.meter.now()
 	run := e.prog.Run
 	if f.onlyHidden() {
 		run = e.prog.RunBody
@@ -106,68 +99,57 @@ func catch(err *error) {
 	}
 }
 
-// commitSchedule brings e.schedule up to date and moves the requests between the queues as it says.
+// commitSchedule brings the schedule up to date and moves the requests between the queues as it says.
 func (e *Engine) commitSchedule() {
-	if e.changed && !e.scheduleIsolated() {
+	q := &e.queue
+	if q.stale && !e.scheduleIsolated() {
 		e.scheduleNext()
 	}
-	e.recorder.Scheduled(&e.schedule)
-	e.state.Commit(&e.schedule)
-	e.changed = true
+	e.recorder.Scheduled(&q.schedule)
+	q.state.Commit(&q.schedule)
+	q.stale = true
 }
 
 // scheduleNext schedules a step from where the requests stand. Pages that have fallen out of their windows are available to it: what it
 // writes there is written after the step in flight has read them.
 func (e *Engine) scheduleNext() {
-	for _, q := range e.state.Running() {
-		e.pages.Trim(&e.byID[q.ID].seq)
+	q := &e.queue
+	for _, r := range q.state.Running() {
+		e.pages.Trim(&q.byID[r.ID].seq)
 	}
-	e.state.Refresh(cache{e})
-	e.state.Schedule(&e.schedule, cache{e}, int64(e.since(e.started)))
+	q.state.Refresh(q.cache)
+	q.state.Schedule(&q.schedule, q.cache, int64(e.meter.sinceStart()))
 }
 
 // reserve carries the schedule out on the account of pages. A request for which there turns out to be no page, because
 // another of the same schedule found more in the cache than was foreseen, waits for the next step.
 func (e *Engine) reserve(f *InFlight) error {
-	e.copies = e.copies[:0]
+	e.pages.copies = e.pages.copies[:0]
 	if err := e.preempt(); err != nil {
 		return err
 	}
-	for _, c := range e.schedule.Chunks {
-		r := e.byID[c.Request.ID]
+	for _, c := range e.queue.schedule.Chunks {
+		r := e.queue.byID[c.Request.ID]
 		if r.away {
-			if err := e.swapIn(r); err != nil {
+			if err := e.pages.swapIn(r); err != nil {
 				return err
 			}
 		}
 		if c.Admit && r.seq.Len() == 0 {
-			found := e.pages.Open(&r.seq, r.Salt, e.shareable(r))
+			found := e.pages.Open(&r.seq, r.Salt, r.shareable())
 			if r.output == 0 {
 				r.cached = found
 			}
 		} else {
-			e.pages.Extend(&r.seq, e.shareable(r))
+			e.pages.Extend(&r.seq, r.shareable())
 		}
 		from := r.seq.Len()
 		n := min(c.Tokens, r.sched.Target-from)
-		var ok bool
-		if e.copies, ok = e.pages.Append(&r.seq, n, e.copies); ok {
-			e.pages.Publish(&r.seq, e.shareable(r))
+		if e.pages.take(r, n) {
 			f.requests = append(f.requests, advance{request: r, from: from, tokens: n})
 		}
 		r.sched.Computed = r.seq.Len()
 	}
-	return nil
-}
-
-// copyPages has the device make the copies of pages that are due.
-func (e *Engine) copyPages() error {
-	for _, c := range e.copies {
-		if err := e.prog.CopyPage(c.Group, c.From, c.To); err != nil {
-			return err
-		}
-	}
-	e.copies = e.copies[:0]
 	return nil
 }
 
@@ -184,9 +166,9 @@ func (e *Engine) anticipate(f *InFlight) {
 		}
 		e.retarget(r)
 	}
-	if len(e.isolated) == 0 {
+	if len(e.isolated.requests) == 0 {
 		e.scheduleNext()
-		e.changed = false
+		e.queue.stale = false
 	}
 }
 
@@ -202,11 +184,11 @@ func (e *Engine) retarget(r *request) {
 // a request is to give back pages, when hidden states must be read before they are overwritten, and while requests are retried alone.
 // It gains nothing when all that it computes are answers whose tokens the host has to see before it can tell what may follow.
 func (e *Engine) canRunAhead(current *InFlight) bool {
-	if !e.sampler.runsAhead() || len(e.isolated) > 0 || len(e.schedule.Preempt) > 0 || e.readsHidden(current) {
+	if !e.sampler.runsAhead() || len(e.isolated.requests) > 0 || len(e.queue.schedule.Preempt) > 0 || e.readsHidden(current) {
 		return false
 	}
-	for _, c := range e.schedule.Chunks {
-		if r := e.byID[c.Request.ID]; r.pending == 0 || !r.constrained() {
+	for _, c := range e.queue.schedule.Chunks {
+		if r := e.queue.byID[c.Request.ID]; r.pending == 0 || !r.constrained() {
 			return true
 		}
 	}
@@ -228,38 +210,35 @@ func (f *InFlight) waitsForHost() bool {
 
 // collect waits for the step and hands out its tokens.
 func (e *Engine) collect(f *InFlight, began time.Time) error {
-	before := e.ready
-	if err := e.sampler.wait(f, e.now); err != nil {
+	if err := e.sampler.wait(f, e.meter.now); err != nil {
 		return err
 	}
-	if f.launched.Before(before) { // the device was still at the previous step
-		f.launched = before
-	}
-	f.ready = e.now()
-	e.ready, e.long = f.ready, f.ready.Sub(f.launched) > longStep
-	e.explain(f, began)
+	e.meter.deviceDone(f)
+	e.charge(f, began)
 	e.branch(f)
 	f.outputs = slices.DeleteFunc(f.outputs, output.void)
-	e.pools.take(f, e.long)
+	e.pool.take(f, e.meter.long)
 	for i := range f.outputs {
 		e.settleOutput(&f.outputs[i])
 	}
-	e.wentWell(f)
+	e.isolated.wentWell(f)
 	e.embed(f)
-	e.account(f, began)
+	took := e.meter.stepDone(f, began, e.times)
+	e.recorder.Stepped(took)
 	return nil
 }
 
 // settleOutput notes what a request got from the step, and ends it if that was the end of its answer.
 func (e *Engine) settleOutput(o *output) {
 	r := o.request
-	e.stats.Output += int64(o.emitted)
+	e.meter.stats.Output += int64(o.emitted)
 	e.recorder.Output(r.sched.ID, o.stepOutput())
 	if !o.settle() {
-		e.changed = true // the schedule knows nothing of the tokens that came
+		e.queue.stale = true // the schedule knows nothing of the tokens that came
 	}
 	if o.emitted == 0 && o.reason == "" && o.err == nil {
-		e.computeAgain(r)
+		// Its last token is computed again, and what a step in flight computes after it is taken back.
+		e.pages.truncate(r, len(r.tokens)-1)
 	}
 	e.retarget(r)
 	if o.reason != "" || o.err != nil {
@@ -267,20 +246,13 @@ func (e *Engine) settleOutput(o *output) {
 	}
 }
 
-// computeAgain takes back the last token of a request that got none from it, and what a step in flight computes after it.
-func (e *Engine) computeAgain(r *request) {
-	if !e.pages.Truncate(&r.seq, len(r.tokens)-1) {
-		e.pages.Free(&r.seq) // pages before a window are gone
+// charge divides the time since the previous step among the step's requests.
+func (e *Engine) charge(f *InFlight, began time.Time) {
+	f.batch.Step(&f.size)
+	e.divider.Begin(account.Step{Number: e.meter.stats.Steps + 1, Size: &f.size, Began: began, Launched: f.launched, Ready: f.ready})
+	for i := range f.requests {
+		if r := f.requests[i].request; !r.ended {
+			e.divider.Charge(&r.ledger, i, r.output > 0)
+		}
 	}
-	r.sched.Computed = r.seq.Len()
-}
-
-// account notes what the step took.
-func (e *Engine) account(f *InFlight, began time.Time) {
-	e.ended = e.now()
-	took := e.ended.Sub(began)
-	idle := max(took-f.worked, 0)
-	e.remember(&f.size, e.observe(&f.size, took), took, idle)
-	e.recorder.Stepped(took)
-	e.stats.record(len(f.batch.Tokens), took, idle)
 }

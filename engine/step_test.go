@@ -32,7 +32,7 @@ func newStepped(t testing.TB, prog compile.Runner, o Options) *stepped {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(e.pools.close)
+	t.Cleanup(e.pool.close)
 	return &stepped{Engine: e}
 }
 
@@ -92,7 +92,7 @@ func mustStep(t testing.TB, e *stepped) {
 		t.Fatal(err)
 	}
 	var seqs []*kv.Seq
-	for _, r := range e.byID {
+	for _, r := range e.queue.byID {
 		seqs = append(seqs, &r.seq)
 	}
 	if err := e.pages.Check(seqs...); err != nil {
@@ -129,10 +129,10 @@ func TestStepAllocatesNothing(t *testing.T) {
 		if err := e.step(); err != nil {
 			t.Fatal(err)
 		}
-		e.settle()
+		e.publish()
 	})
-	if got != device || len(e.byID) != 8 {
-		t.Errorf("a step of %d requests allocates %v times, of them the device %v", len(e.byID), got, device)
+	if got != device || len(e.queue.byID) != 8 {
+		t.Errorf("a step of %d requests allocates %v times, of them the device %v", len(e.queue.byID), got, device)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestDeterministic(t *testing.T) {
 				if err := alone.Submit(context.Background(), want[i].record(alone, greedy(p, output))); err != nil {
 					t.Fatal(err)
 				}
-				for alone.admit(); len(alone.byID) > 0; {
+				for alone.admit(); len(alone.queue.byID) > 0; {
 					mustStep(t, alone)
 				}
 			}
@@ -215,7 +215,7 @@ func TestDeterministic(t *testing.T) {
 						mustStep(t, e)
 					}
 				}
-				for len(e.byID) > 0 {
+				for len(e.queue.byID) > 0 {
 					mustStep(t, e)
 				}
 				for i := range got {

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/ridge-llm/ridge/graph"
 )
 
 // Step is what a step was and took.
@@ -44,7 +42,7 @@ func (h *history) put(s Step) {
 
 // OnStep has f called with every step from now on as it ends. The engine waits for it.
 func (e *Engine) OnStep(f func(Step)) {
-	h := &e.history
+	h := &e.meter.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.told = append(slices.Clip(h.told), f)
@@ -52,7 +50,7 @@ func (e *Engine) OnStep(f func(Step)) {
 
 // Steps is the latest steps, at most n, the last of all at the end.
 func (e *Engine) Steps(n int) []Step {
-	h := &e.history
+	h := &e.meter.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n = max(0, min(n, h.made, keptSteps))
@@ -61,12 +59,4 @@ func (e *Engine) Steps(n int) []Step {
 		steps = append(steps, h.steps[i%keptSteps])
 	}
 	return steps
-}
-
-// remember notes a step of a size.
-func (e *Engine) remember(size *graph.Step, predicted float64, took, host time.Duration) {
-	e.history.put(Step{
-		At: e.ended.Sub(e.started), Requests: len(size.Seqs), Tokens: size.Tokens(), Logits: size.Logits, Rows: int(size.CtxRows(0)),
-		Predicted: seconds(predicted), Actual: took, Host: host,
-	})
 }

@@ -21,7 +21,7 @@ func TestStepsLeaveNoTimeOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.admit()
-	for len(e.byID) > 0 {
+	for len(e.queue.byID) > 0 {
 		mustStep(t, e)
 		now = now.Add(50 * time.Millisecond) // others are on the processor
 	}

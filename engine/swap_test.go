@@ -24,15 +24,15 @@ func (dear) Observe(*graph.Step, float64) float64 { return 1 }
 func checkSwap(t *testing.T, e *stepped) {
 	t.Helper()
 	var here, away []*kv.Seq
-	for _, r := range e.byID {
+	for _, r := range e.queue.byID {
 		if r.away {
 			away = append(away, &r.seq)
 		} else {
 			here = append(here, &r.seq)
 		}
 	}
-	if err := errors.Join(e.pages.Check(here...), e.swap.host.Check(away...)); err != nil || e.swap.away != len(away) {
-		t.Fatalf("%v; %d requests are swapped out, counted are %d", err, len(away), e.swap.away)
+	if err := errors.Join(e.pages.Check(here...), e.pages.host.Check(away...)); err != nil || e.pages.away != len(away) {
+		t.Fatalf("%v; %d requests are swapped out, counted are %d", err, len(away), e.pages.away)
 	}
 }
 
@@ -67,14 +67,14 @@ func TestSwap(t *testing.T) {
 	roomy.Pages, roomy.SwapPages = 64, 0
 	e := still(t, modeldir.Builtin, roomy, Options{})
 	workloadOf(t, e, always, want[:], ends[:])
-	for len(e.byID) > 0 {
+	for len(e.queue.byID) > 0 {
 		mustStep(t, e)
 	}
 	for _, index := range []string{"radix", "hash", "none"} {
 		got = [requests]answer{}
 		e = still(t, modeldir.Builtin, tight, Options{Index: index, Predictor: dear{}})
 		workloadOf(t, e, always, got[:], ends[:])
-		for len(e.byID) > 0 {
+		for len(e.queue.byID) > 0 {
 			if err := e.step(); err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestSwap(t *testing.T) {
 		for i := range got {
 			got[i].compare(t, 0, i, want[i])
 		}
-		e.settle()
+		e.publish()
 		s := e.Stats()
 		if s.Swaps == 0 || s.SwappedOut == 0 || s.SwappedIn != s.SwappedOut || s.HostUsed != 0 || s.PagesUsed != 0 {
 			t.Errorf("%s: all must have come back, and some must have been away: %+v", index, s)
@@ -98,12 +98,12 @@ func TestSwapOrCompute(t *testing.T) {
 		var answers [4]answer
 		var ends [4]error
 		workloadOf(t, e, always, answers[:], ends[:])
-		for len(e.byID) > 0 {
+		for len(e.queue.byID) > 0 {
 			if err := e.step(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if s := e.stats; s.Preemptions == 0 || (s.Swaps > 0) != swapped {
+		if s := e.meter.stats; s.Preemptions == 0 || (s.Swaps > 0) != swapped {
 			t.Errorf("at %v a page: %d of %d preempted were swapped out", page, s.Swaps, s.Preemptions)
 		}
 	}
@@ -117,18 +117,18 @@ func TestSwappedGiveUp(t *testing.T) {
 	var answers [6]answer
 	var ends [6]error
 	workloadOf(t, e, func(int) context.Context { return ctx }, answers[:], ends[:])
-	for e.swap.away == 0 {
+	for e.pages.away == 0 {
 		if err := e.step(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	cancel()
-	for len(e.byID) > 0 {
+	for len(e.queue.byID) > 0 {
 		e.admit()
 		checkSwap(t, e)
 	}
-	if e.swap.host.Available()[0] != tight.SwapPages || e.pages.Available()[0] != tight.Pages {
-		t.Errorf("%d of %d pages of host memory and %d of %d others are available", e.swap.host.Available()[0], tight.SwapPages, e.pages.Available()[0], tight.Pages)
+	if e.pages.host.Available()[0] != tight.SwapPages || e.pages.Available()[0] != tight.Pages {
+		t.Errorf("%d of %d pages of host memory and %d of %d others are available", e.pages.host.Available()[0], tight.SwapPages, e.pages.Available()[0], tight.Pages)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestSwapFails(t *testing.T) {
 	roomy.Pages, roomy.SwapPages = 64, 0
 	e := still(t, modeldir.Builtin, roomy, Options{})
 	workloadOf(t, e, always, want[:], ends[:])
-	for len(e.byID) > 0 {
+	for len(e.queue.byID) > 0 {
 		mustStep(t, e)
 	}
 	for nth := 1; nth <= 4; nth++ {
@@ -168,7 +168,7 @@ func TestSwapFails(t *testing.T) {
 		})
 		workloadOf(t, e, always, got[:], ends[:])
 		failed := 0
-		for len(e.byID) > 0 {
+		for len(e.queue.byID) > 0 {
 			if err := e.step(); err != nil {
 				failed++
 				if err := e.isolate(err.(*stepFailure)); err != nil {

@@ -99,7 +99,7 @@ func talk(t *testing.T, e *stepped) (answers [][]int32) {
 		}}
 	}
 	run := func() {
-		for e.admit(); len(e.byID) > 0; e.admit() {
+		for e.admit(); len(e.queue.byID) > 0; e.admit() {
 			mustStepOrSwap(t, e)
 		}
 	}
@@ -131,7 +131,7 @@ func talk(t *testing.T, e *stepped) (answers [][]int32) {
 // mustStepOrSwap makes a step and holds the accounts of pages to what they promise.
 func mustStepOrSwap(t *testing.T, e *stepped) {
 	t.Helper()
-	if e.swap.host == nil {
+	if e.pages.host == nil {
 		mustStep(t, e)
 		return
 	}
@@ -195,7 +195,7 @@ func TestWindows(t *testing.T) {
 // checkWindowStats holds a conversation to what it is to exercise.
 func checkWindowStats(t *testing.T, e *stepped, index string, how keep) {
 	t.Helper()
-	e.settle()
+	e.publish()
 	s := e.Stats()
 	switch {
 	case s.PagesUsed != 0 || e.pages.Available() != e.pages.Total():

@@ -17,10 +17,10 @@ import (
 // predictor is the Predictor of a simulation.
 type predictor struct{ *price.Model }
 
-// Predict implements engine.Predictor.
+// Predict implements predict.Predictor.
 func (p predictor) Predict(s sched.Shape) float64 { return p.PredictShape(price.Shape(s)) }
 
-// Observe implements engine.Predictor.
+// Observe implements predict.Predictor.
 func (p predictor) Observe(s *graph.Step, seconds float64) float64 {
 	return p.Model.Observe(s, seconds)
 }

@@ -170,7 +170,7 @@ func (p *replay) Left(int64) {}
 // Priced implements engine.Recorder.
 func (p *replay) Priced(float64) {}
 
-// Predict implements engine.Predictor: it answers what was answered, in order.
+// Predict implements predict.Predictor: it answers what was answered, in order.
 func (p *replay) Predict(sched.Shape) float64 {
 	if len(p.prices) == 0 {
 		return 0
@@ -180,7 +180,7 @@ func (p *replay) Predict(sched.Shape) float64 {
 	return seconds
 }
 
-// Observe implements engine.Predictor.
+// Observe implements predict.Predictor.
 func (p *replay) Observe(*graph.Step, float64) float64 { return 0 }
 
 // Output implements engine.Recorder.

@@ -1,7 +1,9 @@
-package engine
+// Package predict says how long steps will take, and from that how long a request will wait for its first token.
+package predict
 
 import (
 	"math/bits"
+	"sync"
 	"time"
 
 	"github.com/ridge-llm/ridge/engine/sched"
@@ -10,12 +12,14 @@ import (
 
 // Predictor says how long a step will take. It is asked many times while a step is scheduled; one call at a time.
 type Predictor interface {
-	// Predict is how long a step of that shape will take, in seconds; 0 while there is no telling, and the engine goes by
-	// averages.
+	// Predict is how long a step of that shape will take, in seconds; 0 while there is no telling, and averages are gone by.
 	Predict(sched.Shape) float64
 	// Observe takes in how long a step took, in seconds, and returns what it would have predicted; 0 if it keeps no score.
 	Observe(*graph.Step, float64) (predicted float64)
 }
+
+// Cautious is a Predictor that knows by how much of what it predicts the slowest hundredth of steps takes longer.
+type Cautious interface{ Late() float64 }
 
 // averages is the Predictor that knows no model: it remembers how long steps of about so many tokens took. The length of
 // contexts does not enter, beyond making the averages what they are.
@@ -63,39 +67,48 @@ func (a *averages) Predict(s sched.Shape) float64 {
 	return below.seconds * tokens / below.tokens
 }
 
-// predict is how long a step of that shape will take, in seconds: as the predictor says or, while it cannot tell, as steps
-// of about its size took. It is 0 before the first step.
-func (e *Engine) predict(s sched.Shape) float64 {
-	e.predicting.Lock()
-	defer e.predicting.Unlock()
-	if e.predictor != nil {
-		if seconds := e.predictor.Predict(s); seconds > 0 {
+// forget is the weight of the newest step in the averages.
+const forget = 0.05
+
+// Times is how long steps take: as a Predictor says or, while it cannot tell, as steps of about their size took. Goroutines may use it
+// at the same time.
+type Times struct {
+	mu        sync.Mutex // the predictor is asked one thing at a time
+	predictor Predictor  // may be nil
+	measured  averages
+}
+
+// New goes by a predictor; nil: by averages alone.
+func New(p Predictor) *Times { return &Times{predictor: p} }
+
+// Predict is how long a step of that shape will take, in seconds; 0 before the first step.
+func (t *Times) Predict(s sched.Shape) float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.predictor != nil {
+		if seconds := t.predictor.Predict(s); seconds > 0 {
 			return seconds
 		}
 	}
-	return e.measured.Predict(s)
+	return t.measured.Predict(s)
 }
 
-// Doubter is a Predictor that knows by how much of what it predicts the slowest hundredth of steps takes longer.
-type Doubter interface{ Late() float64 }
-
-// price is what the scheduler asks, in µs: with so much to spare that 99 of 100 steps take no longer.
-func (e *Engine) price(s sched.Shape) float64 {
-	seconds := e.predict(s)
-	if d, ok := e.predictor.(Doubter); ok {
-		seconds *= 1 + d.Late()
+// Price is Predict with so much to spare that 99 of 100 steps take no longer, in seconds.
+func (t *Times) Price(s sched.Shape) float64 {
+	seconds := t.Predict(s)
+	if c, ok := t.predictor.(Cautious); ok {
+		seconds *= 1 + c.Late()
 	}
-	e.recorder.Priced(seconds)
-	return seconds * 1e6
+	return seconds
 }
 
-// observe notes how long a step took, and returns what had been predicted, s.
-func (e *Engine) observe(size *graph.Step, took time.Duration) (predicted float64) {
-	e.predicting.Lock()
-	defer e.predicting.Unlock()
-	predicted = e.measured.Observe(size, took.Seconds())
-	if e.predictor != nil {
-		predicted = e.predictor.Observe(size, took.Seconds())
+// Observe notes how long a step took, and returns what had been predicted, s.
+func (t *Times) Observe(size *graph.Step, took time.Duration) (predicted float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	predicted = t.measured.Observe(size, took.Seconds())
+	if t.predictor != nil {
+		predicted = t.predictor.Observe(size, took.Seconds())
 	}
 	return predicted
 }

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/ridge-llm/ridge/engine/predict"
+)
+
+// meter measures what steps take and bring.
+type meter struct {
+	now     func() time.Time
+	started time.Time // the engine
+	ready   time.Time // when the device had done the last step collected
+	ended   time.Time // when that step had ended; zero after the engine had nothing to do
+	long    bool      // the device took long for it
+	stats   Stats
+	history history
+}
+
+// longStep is how long a step must be for the goroutines that pass its tokens on to be let onto the processor: behind longer ones they
+// would come late by the 10 ms after which Go takes a processor away. Short steps leave them gaps enough, and would be held up.
+const longStep = 2 * time.Millisecond
+
+// sinceStart is the time since the engine began.
+func (m *meter) sinceStart() time.Duration { return m.now().Sub(m.started) }
+
+// began is when the step that is due began: at the end of the previous one, where there was one, so that what lies between two
+// steps, when other goroutines run, counts too. A request that waits for tokens waits for it.
+func (m *meter) began() time.Time {
+	if m.ended.IsZero() {
+		return m.now()
+	}
+	return m.ended
+}
+
+// idle notes that no step follows the last.
+func (m *meter) idle() { m.ended = time.Time{} }
+
+// deviceDone notes that the device has done a step.
+func (m *meter) deviceDone(f *InFlight) {
+	if f.launched.Before(m.ready) { // the device was still at the previous step
+		f.launched = m.ready
+	}
+	f.ready = m.now()
+	m.ready, m.long = f.ready, f.ready.Sub(f.launched) > longStep
+}
+
+// stepDone notes the end of a step, which began then, and has it observed.
+func (m *meter) stepDone(f *InFlight, began time.Time, times *predict.Times) (took time.Duration) {
+	m.ended = m.now()
+	took = m.ended.Sub(began)
+	host := max(took-f.worked, 0)
+	predicted := time.Duration(times.Observe(&f.size, took) * float64(time.Second))
+	m.history.put(Step{
+		At: m.ended.Sub(m.started), Requests: len(f.size.Seqs), Tokens: f.size.Tokens(), Logits: f.size.Logits, Rows: int(f.size.CtxRows(0)),
+		Predicted: predicted, Actual: took, Host: host,
+	})
+	m.stats.record(len(f.batch.Tokens), took, host)
+	return took
+}
