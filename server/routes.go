@@ -43,15 +43,15 @@ func (s *Server) own() map[string]http.HandlerFunc {
 		"GET /page.css":                 page,
 		"GET /page.js":                  page,
 		"GET /engine.js":                page,
-		everywhere:                      s.nowhere,
+		catchAll:                        s.notFound,
 	}
 }
 
 // everywhere is the pattern of all that no other matches.
-const everywhere = "/"
+const catchAll = "/"
 
-// nowhere answers what no route matches: a path with another method, or an unknown path.
-func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
+// notFound answers what no route matches: a path with another method, or an unknown path.
+func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	methods := s.methods(r)
 	what := r.Method + " " + r.URL.Path
 	if len(methods) == 0 {
@@ -72,7 +72,7 @@ func (s *Server) methods(r *http.Request) (all []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 		other := *r
 		other.Method = method
-		if _, pattern := s.mux.Handler(&other); pattern != everywhere {
+		if _, pattern := s.mux.Handler(&other); pattern != catchAll {
 			all = append(all, method)
 		}
 	}

@@ -115,7 +115,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := identify(w, r)
 	// The connection may have the deadline of an earlier answer.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	if s.guarded(w, r.WithContext(api.WithID(r.Context(), id)), http.HandlerFunc(s.admitted)) {
+	if s.guarded(w, r.WithContext(api.WithID(r.Context(), id)), http.HandlerFunc(s.authorized)) {
 		panic(http.ErrAbortHandler) // so that the client does not take what it has for the whole
 	}
 }
@@ -141,8 +141,8 @@ func (s *Server) guarded(rw http.ResponseWriter, r *http.Request, h http.Handler
 	return false
 }
 
-// admitted answers requests with a valid key.
-func (s *Server) admitted(w http.ResponseWriter, r *http.Request) {
+// authorized answers requests with a valid key.
+func (s *Server) authorized(w http.ResponseWriter, r *http.Request) {
 	if done := s.cors(w, r); done {
 		return
 	}

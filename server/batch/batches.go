@@ -35,15 +35,15 @@ func (s *API) Start() {
 // Routes are the endpoints by their patterns.
 func (s *API) Routes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"POST /v1/files":               s.kept(s.upload),
-		"GET /v1/files":                s.kept(s.files),
-		"GET /v1/files/{id}":           s.kept(s.file),
-		"GET /v1/files/{id}/content":   s.kept(s.fileContent),
-		"DELETE /v1/files/{id}":        s.kept(s.deleteFile),
-		"POST /v1/batches":             s.kept(s.createBatch),
-		"GET /v1/batches":              s.kept(s.listBatches),
-		"GET /v1/batches/{id}":         s.kept(s.batch),
-		"POST /v1/batches/{id}/cancel": s.kept(s.cancelBatch),
+		"POST /v1/files":               s.withStore(s.upload),
+		"GET /v1/files":                s.withStore(s.files),
+		"GET /v1/files/{id}":           s.withStore(s.file),
+		"GET /v1/files/{id}/content":   s.withStore(s.fileContent),
+		"DELETE /v1/files/{id}":        s.withStore(s.deleteFile),
+		"POST /v1/batches":             s.withStore(s.createBatch),
+		"GET /v1/batches":              s.withStore(s.listBatches),
+		"GET /v1/batches/{id}":         s.withStore(s.batch),
+		"POST /v1/batches/{id}/cancel": s.withStore(s.cancelBatch),
 	}
 }
 
@@ -54,8 +54,8 @@ func (s *API) Close() {
 	}
 }
 
-// kept is handle for what needs the store; without one it says how to get one.
-func (s *API) kept(e api.Endpoint) http.HandlerFunc {
+// withStore is handle for an endpoint that needs the store; without one it answers how to get one.
+func (s *API) withStore(e api.Endpoint) http.HandlerFunc {
 	return s.Handle(func(w http.ResponseWriter, r *http.Request) (any, error) {
 		if s.store == nil {
 			return nil, &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: "no_data_dir", Message: "this server stores no files; start it with --data-dir DIR"}

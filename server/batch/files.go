@@ -35,12 +35,12 @@ func storeError(err error) error {
 
 // upload is POST /v1/files: multipart/form-data with purpose and file.
 func (s *API) upload(w http.ResponseWriter, r *http.Request) (any, error) {
-	r.Body = http.MaxBytesReader(w, &patient{r.Body, http.NewResponseController(w)}, maxFile+1<<20)
+	r.Body = http.MaxBytesReader(w, &deadlineReader{r.Body, http.NewResponseController(w)}, maxFile+1<<20)
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return nil, api.Invalid("", "the body should be multipart/form-data with the fields purpose and file")
 	}
-	var u uploading
+	var u uploadForm
 	defer u.drop()
 	for {
 		part, err := parts.NextPart()
@@ -57,8 +57,8 @@ func (s *API) upload(w http.ResponseWriter, r *http.Request) (any, error) {
 	return u.keep()
 }
 
-// uploading is what a form has said so far; its fields come in any order.
-type uploading struct {
+// uploadForm is the fields of a form so far; they come in any order.
+type uploadForm struct {
 	purpose string
 	expires time.Time
 	name    string
@@ -66,7 +66,7 @@ type uploading struct {
 }
 
 // keep makes the content a file.
-func (u *uploading) keep() (f store.File, err error) {
+func (u *uploadForm) keep() (f store.File, err error) {
 	switch {
 	case u.purpose != "batch":
 		return f, api.Invalid("purpose", "purpose is %q; files are taken for purpose batch only", u.purpose)
@@ -79,14 +79,14 @@ func (u *uploading) keep() (f store.File, err error) {
 }
 
 // drop forgets a content that has not become a file.
-func (u *uploading) drop() {
+func (u *uploadForm) drop() {
 	if u.content != nil {
 		_ = u.content.Drop() // what is left of it is removed at the next start
 	}
 }
 
 // take reads a field of the form.
-func (u *uploading) take(st *store.Store, part *multipart.Part) (err error) {
+func (u *uploadForm) take(st *store.Store, part *multipart.Part) (err error) {
 	if part.FormName() == "file" {
 		if u.content != nil {
 			return api.Invalid("file", "the form has two fields named file")
@@ -128,14 +128,14 @@ func unfinished(err error) error {
 	return err
 }
 
-// patient reads a body that may take any time, as long as something comes.
-type patient struct {
+// deadlineReader reads a body with a deadline for each read, not for the whole.
+type deadlineReader struct {
 	io.ReadCloser
 	control *http.ResponseController
 }
 
 // Read implements io.Reader.
-func (p *patient) Read(b []byte) (int, error) {
+func (p *deadlineReader) Read(b []byte) (int, error) {
 	// Writers without deadlines, as tests have, take their time.
 	_ = p.control.SetReadDeadline(time.Now().Add(api.BodyTime))
 	return p.ReadCloser.Read(b)
@@ -193,18 +193,18 @@ func (s *API) fileContent(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	defer f.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
-	http.ServeContent(&steady{w, http.NewResponseController(w)}, r, "", time.Time{}, f)
+	http.ServeContent(&deadlineWriter{w, http.NewResponseController(w)}, r, "", time.Time{}, f)
 	return nil, nil
 }
 
-// steady writes an answer that may take any time, as long as the client reads.
-type steady struct {
+// deadlineWriter writes an answer with a deadline for each write, not for the whole.
+type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 }
 
 // Write implements io.Writer.
-func (s *steady) Write(b []byte) (int, error) {
+func (s *deadlineWriter) Write(b []byte) (int, error) {
 	_ = s.control.SetWriteDeadline(time.Now().Add(api.WriteTime))
 	return s.ResponseWriter.Write(b)
 }

@@ -24,9 +24,9 @@ type runner struct {
 	work  chan struct{} // capacity 1: there may be something to do
 	done  chan struct{}
 
-	mu      sync.Mutex
-	current string             // id of the batch under way
-	give    context.CancelFunc // gives it up
+	mu            sync.Mutex
+	current       string             // id of the batch under way
+	cancelCurrent context.CancelFunc // gives it up
 }
 
 const (
@@ -64,7 +64,7 @@ func (r *runner) run() {
 			return
 		}
 		for b, ok := r.next(); ok && r.ctx.Err() == nil; b, ok = r.next() {
-			if err := r.advance(b); err != nil && r.ctx.Err() == nil {
+			if err := r.process(b); err != nil && r.ctx.Err() == nil {
 				r.api.Log.Error("a batch failed and will be retried", "batch", b.ID, "error", err)
 				r.sleep(tryAgain)
 			}
@@ -102,7 +102,7 @@ func (r *runner) cancel(id string) (store.Batch, error) {
 		return b, err
 	}
 	if r.current == id {
-		r.give()
+		r.cancelCurrent()
 	}
 	r.wake()
 	return b, nil
@@ -119,7 +119,7 @@ func (r *runner) put(b store.Batch) error {
 }
 
 // advance takes a batch as far as it goes: to its end, or until it is cancelled.
-func (r *runner) advance(b store.Batch) error {
+func (r *runner) process(b store.Batch) error {
 	if b.Status == store.Validating {
 		ok, err := r.validate(&b)
 		if !ok || err != nil {
@@ -134,7 +134,7 @@ func (r *runner) advance(b store.Batch) error {
 	ctx, give := context.WithDeadline(r.ctx, time.Unix(b.Expires, 0))
 	defer give()
 	r.mu.Lock()
-	r.current, r.give = b.ID, give
+	r.current, r.cancelCurrent = b.ID, give
 	now, err := r.store.Batch(b.ID)
 	r.mu.Unlock()
 	if err != nil {

@@ -37,7 +37,9 @@ const dead = 1
 
 // Compile makes the automaton of a grammar for a vocabulary. The error says what is wrong with the grammar: no
 // text satisfies it, a rule begins with itself, or it needs too many states.
-func Compile(g *syntax.Grammar, v *Vocabulary) (*Automaton, error) { return compile(g, v, usual()) }
+func Compile(g *syntax.Grammar, v *Vocabulary) (*Automaton, error) {
+	return compile(g, v, defaultTuning())
+}
 
 func compile(g *syntax.Grammar, v *Vocabulary, t tuning) (*Automaton, error) {
 	p, err := newProgram(g, t)

@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/grammar/dfa"
 )
 
-// byteKinds is a set of kinds of what a text consists of: kinds that grammars seldom look into.
+// byteKinds is a set of kinds of characters. Grammars seldom tell characters of one kind apart.
 type byteKinds uint64
 
 const (
@@ -28,7 +28,7 @@ var kindOf = func() (kinds [0x80]byteKinds) {
 	return kinds
 }()
 
-// loops is the kinds of which nothing leads away from p.
+// loops is the kinds whose characters all lead from p to p.
 func (a *Automaton) loops(p *position) (loop byteKinds, err error) {
 	at := []*position{p}
 	stays := func(lo, hi byte) (bool, error) {
@@ -37,7 +37,7 @@ func (a *Automaton) loops(p *position) (loop byteKinds, err error) {
 	}
 	for b := range byte(0x80) {
 		if loop&kindOf[b] == 0 && b > 0 && kindOf[b] == kindOf[b-1] {
-			continue // another of its kind has left
+			continue // another of its kind leads elsewhere
 		}
 		stay, err := stays(b, b)
 		if err != nil {

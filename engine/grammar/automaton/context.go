@@ -41,9 +41,9 @@ func (a *Automaton) uncounted(f frame, k contextKey, longest int) frame {
 	switch {
 	case a.prog.states[f.state].times == nil || k.left < far:
 	case k.need == 0:
-		f.count = enough
+		f.count = pastMin
 	case k.need == far:
-		f.count = little
+		f.count = belowMin
 	}
 	return f
 }
@@ -60,7 +60,7 @@ func (a *Automaton) allow(p *position) error {
 			if err != nil {
 				return err
 			}
-			d := descent{a: a, band: i, top: x, left: a.contexts, sets: sets}
+			d := descent{a: a, band: i, top: x, left: a.maxContexts, sets: sets}
 			if err := d.down(c, x.under); err != nil {
 				return err
 			}
@@ -113,7 +113,7 @@ func (d *descent) down(c *context, under *stack) error {
 	}
 	for _, f := range under.frames {
 		if d.left--; d.left < 0 {
-			return d.asItIs(c.rest)
+			return d.wholeStack(c.rest)
 		}
 		next, err := d.a.next(c, f, d.band)
 		if err != nil {
@@ -126,8 +126,8 @@ func (d *descent) down(c *context, under *stack) error {
 	return nil
 }
 
-// asItIs tries tokens on the whole stack.
-func (d *descent) asItIs(tokens *trie) error {
+// wholeStack tries tokens on the whole stack.
+func (d *descent) wholeStack(tokens *trie) error {
 	accepted, _, err := d.a.walk(tokens, d.a.keep(position{items: []frame{d.top}}))
 	if err == nil {
 		d.sets = append(d.sets, accepted)
@@ -214,8 +214,8 @@ func (a *Automaton) walk(t *trie, start int32) (accepted *tokenSet, rest *trie, 
 		if i++; i == node.end || next == dead {
 			continue
 		}
-		if p.visits < a.visits {
-			if p.visits++; p.visits == a.visits {
+		if p.visits < a.loopVisits {
+			if p.visits++; p.visits == a.loopVisits {
 				if p.loop, err = a.loops(p); err != nil {
 					return nil, nil, err
 				}

@@ -74,12 +74,12 @@ func drawExpr(t *rapid.T, rules, below, depth int, consumed bool) syntax.Expr {
 
 // drawTuning draws the settings that change how masks are found, but must not change them.
 func drawTuning(t *rapid.T) tuning {
-	u := usual()
-	u.light = rapid.SampledFrom([]int{u.light, 0}).Draw(t, "light")
-	u.unrolled = rapid.SampledFrom([]int{u.unrolled, 1}).Draw(t, "unrolled")
-	u.contexts = rapid.SampledFrom([]int{u.contexts, 0, 2}).Draw(t, "contexts")
-	u.visits = rapid.SampledFrom([]int{u.visits, 1, 2}).Draw(t, "visits")
-	u.much = rapid.SampledFrom([]int{u.much, 1}).Draw(t, "much")
+	u := defaultTuning()
+	u.inlineWeight = rapid.SampledFrom([]int{u.inlineWeight, 0}).Draw(t, "light")
+	u.unrollWeight = rapid.SampledFrom([]int{u.unrollWeight, 1}).Draw(t, "unrolled")
+	u.maxContexts = rapid.SampledFrom([]int{u.maxContexts, 0, 2}).Draw(t, "contexts")
+	u.loopVisits = rapid.SampledFrom([]int{u.loopVisits, 1, 2}).Draw(t, "visits")
+	u.warmNodes = rapid.SampledFrom([]int{u.warmNodes, 1}).Draw(t, "much")
 	u.memory = rapid.SampledFrom([]int{u.memory, 10_000}).Draw(t, "memory")
 	return u
 }

@@ -23,7 +23,7 @@ func (a *Automaton) Start() (*Matcher, error) {
 
 // Mask sets in dst the bits of the tokens that may come next, and clears the others: bit i%32 of dst[i/32] is token i.
 // dst has Vocabulary.MaskWords words. At least one bit is set if the vocabulary can spell every byte and has an end
-// token. The error tells that the grammar is too ambiguous to say; the request should end with it.
+// token. An error means that the grammar is too ambiguous; the request should end with it.
 func (m *Matcher) Mask(dst []uint32) error {
 	if len(dst) != m.a.vocab.MaskWords() {
 		return fmt.Errorf("grammar: a mask of %d words was given for a vocabulary of %d tokens; it takes %d", len(dst), m.a.vocab.size, m.a.vocab.MaskWords())

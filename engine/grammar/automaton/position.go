@@ -23,8 +23,8 @@ type frame struct {
 
 // Counters of a context that no token takes to a bound: they need not count.
 const (
-	enough int32 = -1 // the lower bound is behind
-	little int32 = -2 // it is ahead
+	pastMin  int32 = -1 // the lower bound is behind
+	belowMin int32 = -2 // it is ahead
 )
 
 func (f frame) compare(g frame) int {
@@ -152,7 +152,7 @@ func (f *flow) call(rule int32, to frame) {
 // final reports whether a rule may end in this state.
 func (p *program) final(x frame) bool {
 	s := &p.states[x.state]
-	return s.Final && (s.times == nil || int(x.count) >= s.times.Min && x.count >= 0 || x.count == enough)
+	return s.Final && (s.times == nil || int(x.count) >= s.times.Min && x.count >= 0 || x.count == pastMin)
 }
 
 // ended reports whether a rule must end in this state.

@@ -8,11 +8,11 @@ import (
 // ruleSet is a grammar being compiled: its rules, those made on the way included, and what is known of them.
 type ruleSet struct {
 	tuning
-	rules  []syntax.Rule
-	empty  []bool // rule has the empty text
-	heavy  []bool // rule has a loop over many code points
-	size   []int  // weight of the rule's body
-	inward []bool // rule is put in the place of its calls
+	rules     []syntax.Rule
+	empty     []bool // rule has the empty text
+	heavyLoop []bool // rule has a loop over many code points
+	weights   []int  // weight of the rule's body
+	inlined   []bool // rule is put in the place of its calls
 }
 
 func newRuleSet(g *syntax.Grammar, t tuning) *ruleSet {
@@ -20,7 +20,7 @@ func newRuleSet(g *syntax.Grammar, t tuning) *ruleSet {
 	s := &ruleSet{
 		tuning: t,
 		rules:  append([]syntax.Rule(nil), g.Rules...),
-		empty:  make([]bool, n), heavy: make([]bool, n), size: make([]int, n), inward: make([]bool, n),
+		empty:  make([]bool, n), heavyLoop: make([]bool, n), weights: make([]int, n), inlined: make([]bool, n),
 	}
 	callers := make([][]int, n)
 	uses := make([]int, n)
@@ -32,7 +32,7 @@ func newRuleSet(g *syntax.Grammar, t tuning) *ruleSet {
 	}
 	s.findEmpty(callers)
 	for _, i := range calleesFirst(g) {
-		s.judge(i.rule, i.recursive || i.rule == g.Root, uses[i.rule])
+		s.decideInline(i.rule, i.recursive || i.rule == g.Root, uses[i.rule])
 	}
 	return s
 }
@@ -65,14 +65,14 @@ const (
 	manyTimes = 16   // repetitions that count as a loop
 )
 
-// judge decides whether a rule is put in the place of its calls. That saves stack, and makes choices between rules that
+// decideInline decides whether a rule is put in the place of its calls. That saves stack, and makes choices between rules that
 // begin alike deterministic. Rules with a loop over most of Unicode (the inside of a string) stay apart unless they are
 // used once: computing their mask is what takes time, and as a rule of its own it is computed once.
-func (s *ruleSet) judge(i int, never bool, uses int) {
+func (s *ruleSet) decideInline(i int, never bool, uses int) {
 	body := s.rules[i].Body
-	s.size[i] = s.weight(body)
-	s.heavy[i] = s.hasHeavyLoop(body, false)
-	s.inward[i] = !never && (s.size[i] <= s.light && !s.heavy[i] || uses == 1 && s.light > 0)
+	s.weights[i] = s.weight(body)
+	s.heavyLoop[i] = s.hasHeavyLoop(body, false)
+	s.inlined[i] = !never && (s.weights[i] <= s.inlineWeight && !s.heavyLoop[i] || uses == 1 && s.inlineWeight > 0)
 }
 
 func (s *ruleSet) hasHeavyLoop(x syntax.Expr, looped bool) bool {
@@ -80,7 +80,7 @@ func (s *ruleSet) hasHeavyLoop(x syntax.Expr, looped bool) bool {
 	case syntax.Class:
 		return looped && x.Size() >= manyRunes
 	case syntax.Ref:
-		return s.heavy[x] && s.inward[x]
+		return s.heavyLoop[x] && s.inlined[x]
 	case syntax.Repeat:
 		looped = looped || x.Max < 0 || x.Max > manyTimes
 	case syntax.Graph:
@@ -91,22 +91,22 @@ func (s *ruleSet) hasHeavyLoop(x syntax.Expr, looped bool) bool {
 	return heavy
 }
 
-// heaviest caps weights, so that sums of them do not overflow.
-const heaviest = 1 << 20
+// maxWeight caps weights, so that sums of them do not overflow.
+const maxWeight = 1 << 20
 
 func (s *ruleSet) weight(x syntax.Expr) int {
 	w := 0
 	switch x := x.(type) {
 	case syntax.Text:
-		return min(len(x), heaviest)
+		return min(len(x), maxWeight)
 	case syntax.Class:
 		if len(x) > 0 && x[len(x)-1].Hi >= 0x80 {
 			return 4
 		}
 		return 1
 	case syntax.Ref:
-		if s.inward[x] {
-			return s.size[x]
+		if s.inlined[x] {
+			return s.weights[x]
 		}
 		return 1
 	case syntax.Repeat:
@@ -118,16 +118,16 @@ func (s *ruleSet) weight(x syntax.Expr) int {
 	case syntax.Graph:
 		w = len(x.Final)
 	}
-	syntax.Children(x, func(y syntax.Expr) { w = min(w+s.weight(y), heaviest) })
+	syntax.Children(x, func(y syntax.Expr) { w = min(w+s.weight(y), maxWeight) })
 	return w
 }
 
-func (s *ruleSet) Inline(r syntax.Ref) (syntax.Expr, bool) { return s.rules[r].Body, s.inward[r] }
+func (s *ruleSet) Inline(r syntax.Ref) (syntax.Expr, bool) { return s.rules[r].Body, s.inlined[r] }
 
 func (s *ruleSet) Nullable(x syntax.Expr) bool { return syntax.Nullable(x, s.empty) }
 
 // tooLarge reports whether a repetition is to be counted.
-func (s *ruleSet) tooLarge(one, copies int) bool { return copies > 1 && copies > s.unrolled/one }
+func (s *ruleSet) tooLarge(one, copies int) bool { return copies > 1 && copies > s.unrollWeight/one }
 
 // Counted makes two rules for a large repetition: what is repeated, and the counter.
 func (s *ruleSet) Counted(x syntax.Repeat, enc dfa.Encoding) (rule int32, mayBeEmpty, ok bool) {
@@ -157,8 +157,8 @@ func (s *ruleSet) Counted(x syntax.Repeat, enc dfa.Encoding) (rule int32, mayBeE
 func (s *ruleSet) add(name string, body syntax.Expr) int {
 	s.rules = append(s.rules, syntax.Rule{Name: name, Body: body})
 	s.empty = append(s.empty, body != nil && s.Nullable(body))
-	s.heavy = append(s.heavy, false)
-	s.size = append(s.size, 1)
-	s.inward = append(s.inward, false)
+	s.heavyLoop = append(s.heavyLoop, false)
+	s.weights = append(s.weights, 1)
+	s.inlined = append(s.inlined, false)
 	return len(s.rules) - 1
 }

@@ -8,12 +8,12 @@ type tokenSet struct {
 	bits []uint32
 }
 
-// newTokenSet makes a set of tokens and their twins.
+// newTokenSet makes a set of tokens and of their duplicates.
 func (v *Vocabulary) newTokenSet(ids []int32) *tokenSet {
 	var twins []int32
 	for _, id := range ids {
-		if v.hasTwins[id/32]>>(id%32)&1 == 1 {
-			twins = append(twins, v.twins[id]...)
+		if v.hasDuplicates[id/32]>>(id%32)&1 == 1 {
+			twins = append(twins, v.duplicates[id]...)
 		}
 	}
 	if len(ids)+len(twins) < v.MaskWords() {

@@ -14,16 +14,16 @@ const (
 
 // tuning trades time for memory; it changes no result.
 type tuning struct {
-	light    int // weight up to which a rule is put in the place of its calls
-	unrolled int // weight up to which a repetition is, instead of being counted
-	contexts int // contexts used for one state of a position before its stack is looked at as it is
-	visits   int // by walks, until it is worth finding out what leads from a position to itself
-	much     int // nodes of tokens that depend on what lies below a context, for it to be looked at beforehand
-	memory   int // bytes an Automaton keeps before it forgets and starts over
+	inlineWeight int // weight up to which a rule is inlined
+	unrollWeight int // weight up to which a repetition is unrolled; above it is a counter
+	maxContexts  int // contexts used for one state of a position before tokens are tried on its whole stack
+	loopVisits   int // walks over a position before the bytes that loop there are looked for
+	warmNodes    int // trie nodes of the tokens that a context leaves open, from which on warm looks a frame deeper
+	memory       int // bytes that an Automaton keeps before it forgets and starts over
 }
 
-func usual() tuning {
-	return tuning{light: 40, unrolled: 256, contexts: 64, visits: 16, much: 2000, memory: 64 << 20}
+func defaultTuning() tuning {
+	return tuning{inlineWeight: 40, unrollWeight: 256, maxContexts: 64, loopVisits: 16, warmNodes: 2000, memory: 64 << 20}
 }
 
 func tooManyStates(what string) error {

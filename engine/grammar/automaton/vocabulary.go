@@ -12,14 +12,14 @@ import (
 // Vocabulary is the bytes of every token of a model, sorted so that all tokens can be tried against an automaton
 // together. It does not change and may be shared.
 type Vocabulary struct {
-	size     int
-	bytes    [][]byte // of a special token: its name between marks
-	ends     []int32
-	bands    []band
-	twins    map[int32][]int32 // the other tokens with the same bytes, by the first of them
-	hasTwins []uint32          // the first of them, a bit each
-	special  map[string]int32  // by their bytes
-	encode   func(text string) []int32
+	size          int
+	bytes         [][]byte // of a special token: its name between marks
+	ends          []int32
+	bands         []band
+	duplicates    map[int32][]int32 // the other tokens with the same bytes, by the first of them
+	hasDuplicates []uint32          // the first of them, a bit each
+	special       map[string]int32  // by their bytes
+	encode        func(text string) []int32
 }
 
 // Tokens is what a model's tokenizer says of its tokens.
@@ -51,14 +51,14 @@ const longestToken = 1 << 12 // bytes; longer tokens are never allowed
 
 // NewVocabulary makes a vocabulary, which keeps the parts of t: they must not be changed.
 func NewVocabulary(t Tokens) (*Vocabulary, error) {
-	v := &Vocabulary{size: len(t.Bytes), ends: t.Ends, twins: map[int32][]int32{}, special: map[string]int32{}, encode: t.Encode}
+	v := &Vocabulary{size: len(t.Bytes), ends: t.Ends, duplicates: map[int32][]int32{}, special: map[string]int32{}, encode: t.Encode}
 	for _, e := range t.Ends {
 		if e < 0 || int(e) >= v.size {
 			return nil, fmt.Errorf("grammar: end token %d is not one of the vocabulary's %d tokens", e, v.size)
 		}
 	}
 	tokens := v.spell(t)
-	v.hasTwins = make([]uint32, v.MaskWords())
+	v.hasDuplicates = make([]uint32, v.MaskWords())
 	ids := make([]int32, 0, len(tokens))
 	for i, b := range tokens {
 		if len(b) > 0 {
@@ -69,8 +69,8 @@ func NewVocabulary(t Tokens) (*Vocabulary, error) {
 	unlike := ids[:0]
 	for _, id := range ids {
 		if n := len(unlike); n > 0 && bytes.Equal(tokens[unlike[n-1]], tokens[id]) {
-			v.twins[unlike[n-1]] = append(v.twins[unlike[n-1]], id)
-			setBit(v.hasTwins, unlike[n-1])
+			v.duplicates[unlike[n-1]] = append(v.duplicates[unlike[n-1]], id)
+			setBit(v.hasDuplicates, unlike[n-1])
 		} else {
 			unlike = append(unlike, id)
 		}

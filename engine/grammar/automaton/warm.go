@@ -5,8 +5,9 @@ import "slices"
 // warmWork bounds what warm does, in steps as maxWork counts them: a tenth of a second.
 const warmWork = 20_000_000
 
-// warm works out what the tokens do at every state that a text can come to, as far as the top of the stack or a little
-// more decides it, so that the first request with a grammar does not wait for it token by token. What turns out to be too ambiguous is left for the texts that come to it.
+// warm computes the contexts of every state that a text can come to, as far as the top of the stack or a little more decides
+// them, so that the first request with a grammar does not wait for them token by token. States that are too ambiguous are
+// left to the texts that reach them.
 func (a *Automaton) warm() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -23,7 +24,7 @@ func (a *Automaton) warm() {
 				return
 			}
 			if c, err := a.top(top, band); err == nil {
-				w.deeper(c, top, band, 2)
+				w.warmDeeper(c, top, band, 2)
 			}
 		}
 	}
@@ -72,8 +73,8 @@ func (w *warming) findCallers() {
 }
 
 // deeper works out what a context leaves open with the frames that may lie below a state, if it is much.
-func (w *warming) deeper(c *context, above frame, band, levels int) {
-	if c.rest == nil || len(c.rest.nodes) < w.much || levels == 0 {
+func (w *warming) warmDeeper(c *context, above frame, band, levels int) {
+	if c.rest == nil || len(c.rest.nodes) < w.warmNodes || levels == 0 {
 		return
 	}
 	for _, f := range w.below(w.owner[above.state], nil) {
@@ -81,7 +82,7 @@ func (w *warming) deeper(c *context, above frame, band, levels int) {
 			return
 		}
 		if next, err := w.next(c, f, band); err == nil {
-			w.deeper(next, f, band, levels-1)
+			w.warmDeeper(next, f, band, levels-1)
 		}
 	}
 }
