@@ -3,6 +3,7 @@ package compile
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -65,7 +66,7 @@ func (x *Group) each(do func(p *Program) error) error {
 	errs := make(chan error, len(x.programs))
 	for _, p := range x.programs {
 		go func() {
-			err := do(p)
+			err := guarded(p, do)
 			if err != nil {
 				for _, c := range x.comms {
 					c.Abort(err)
@@ -80,7 +81,22 @@ func (x *Group) each(do func(p *Program) error) error {
 			first = err
 		}
 	}
+	if first != nil {
+		for _, c := range x.comms {
+			c.Reset()
+		}
+	}
 	return first
+}
+
+// guarded is do, with a panic as an error: it would end the process here, where no caller can take it in.
+func guarded(p *Program, do func(p *Program) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("compile: device %s: panic: %v\n%s", p.dev.Info().Name, r, debug.Stack())
+		}
+	}()
+	return do(p)
 }
 
 // Run implements Runner.

@@ -65,6 +65,15 @@ func (g *group) Abort(err error) {
 	}
 }
 
+// Reset implements comm.Communicator.
+func (g *group) Reset() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		g.err, g.arrived, g.failed = nil, 0, make(chan struct{})
+	}
+}
+
 // barrier waits until all ranks have come to it. The last one does first, if it is not nil, before any goes on.
 func (g *group) barrier(first func() error) error {
 	g.mu.Lock()

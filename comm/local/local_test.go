@@ -107,6 +107,28 @@ func TestAbort(t *testing.T) {
 	}
 }
 
+// TestReset: a group that a rank has aborted works again.
+func TestReset(t *testing.T) {
+	group := local.New(2)
+	failed := errors.New("failed")
+	for round := range 3 {
+		var all sync.WaitGroup
+		for _, c := range group {
+			all.Go(func() {
+				x := []float32{float32(1 + c.Rank())}
+				if round == 1 && c.Rank() == 1 {
+					c.Abort(failed)
+				}
+				if err := c.AllReduce(x); (err != nil) != (round == 1) || err == nil && x[0] != 3 {
+					t.Errorf("round %d: rank %d has %g, %v", round, c.Rank(), x[0], err)
+				}
+			})
+		}
+		all.Wait()
+		group[0].Reset()
+	}
+}
+
 // TestLengths: collectives of different lengths are refused by all.
 func TestLengths(t *testing.T) {
 	for i, err := range together(2, func(c comm.Communicator) error { return c.AllReduce(make([]float32, 3+c.Rank())) }) {
