@@ -114,8 +114,10 @@ func (e *Engine) commitSchedule() {
 // writes there is written after the step in flight has read them.
 func (e *Engine) scheduleNext() {
 	q := &e.queue
-	for _, r := range q.state.Running() {
-		e.pages.Trim(&q.byID[r.ID].seq)
+	if e.pages.Windowed() {
+		for _, r := range q.state.Running() {
+			e.pages.Trim(&q.byID[r.ID].seq)
+		}
 	}
 	q.state.Refresh(q.cache)
 	q.state.Schedule(&q.schedule, q.cache, int64(e.meter.sinceStart()))

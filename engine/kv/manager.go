@@ -44,6 +44,7 @@ type Options struct {
 type Manager struct {
 	pageSize int
 	slack    int
+	windowed bool // a group has a window
 	groups   []group
 	nodes    nodes
 	index    Index
@@ -92,6 +93,7 @@ func New(o Options) (*Manager, error) {
 	m.index = o.Index(n, o.PageSize)
 	for _, g := range o.Groups {
 		m.groups = append(m.groups, newGroup(g, n))
+		m.windowed = m.windowed || g.Window > 0
 	}
 	return m, nil
 }
@@ -101,6 +103,9 @@ const nodesOfPage = 4
 
 // Groups is the number of cache groups.
 func (m *Manager) Groups() int { return len(m.groups) }
+
+// Windowed reports whether there are groups that Trim gives pages back of.
+func (m *Manager) Windowed() bool { return m.windowed }
 
 // Total is the number of pages, used or not.
 func (m *Manager) Total() (p Pages) {

@@ -319,9 +319,17 @@ func (c Case) Build(act, cache graph.Type, seed uint64) (*graph.Graph, Weights, 
 	return g, w, lim, c.Batches(lim, seed), err
 }
 
-// Batches are a case's steps with random tokens.
+// Batches are a case's steps with random tokens. Positions of attention are not the tokens' places in their sequences: they are for
+// rotations, and must not decide which keys a row looks at.
 func (c Case) Batches(lim backend.Limits, seed uint64) []*backend.Batch {
 	batches := Sequence(c.Steps, lim, tableVocab, false, seed)
+	for _, b := range batches {
+		for r := range b.Positions {
+			if c.Op == "Attention" {
+				b.Positions[r] = b.Positions[r]*3 + 1000
+			}
+		}
+	}
 	if c.Window > 0 {
 		Roll(batches, lim, c.Window)
 	}

@@ -21,7 +21,7 @@ struct alignas(16) Vec16 { u32 x[4]; }; // 16 bytes: the widest load and store
 // that a CUDA graph serves every step of its bucket.
 struct Step {
   const int* counts;    // tokens, sequences, logits
-  const int* positions; // [T]
+  const int* positions; // [T] of rotations; which keys a row looks at follows from kvLen and qStart
   const int* slots;     // [T]
   const int* rowSeq;    // [T] which sequence the row is of
   const int* qStart;    // [S+1]

@@ -22,7 +22,7 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
   int r = blockX(), h = blockY() * 4 + warp();
   if (r >= p.step.counts[COUNT_TOKENS] || h >= p.heads) return;
   const Step& s = p.step;
-  int seq = s.rowSeq[r], last = p.bidirectional ? s.kvLen[seq] - 1 : s.positions[r];
+  int seq = s.rowSeq[r], last = p.bidirectional ? s.kvLen[seq] - 1 : s.kvLen[seq] - s.qStart[seq + 1] + r; // key index
   int first = p.window > 0 ? maxi(0, last - p.window + 1) : 0;
   int kv = h / (p.heads / p.kvHeads), begins = blockZ() * BLOCK_SIZE + lane(); // the lane's first number of the values
   Pages<C> cache = {p.cache, p.kvHeads, p.kSize, p.vSize, s.pageShift};
