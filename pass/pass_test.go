@@ -16,7 +16,7 @@ import (
 )
 
 // TestSameMeaning: a graph computes the same after the passes as before, on the reference, which runs fused ops as what
-// they stand for. Weights of floats leave actquant nothing to do, so the same is the same to the last bit.
+// they stand for, with a device that fuses whatever the table has. Weights of floats leave actquant nothing to do, so the same is the same to the last bit.
 func TestSameMeaning(t *testing.T) {
 	dirs, err := filepath.Glob("../internal/check/testdata/*/config.json")
 	if err != nil || len(dirs) == 0 {
@@ -35,7 +35,7 @@ func TestSameMeaning(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := before.String()
-		after, err := pass.Run(before, pass.All, pass.Options{Q8: true})
+		after, err := pass.Run(before, pass.All, pass.Options{Q8: true, Kernels: everything{}})
 		if err != nil {
 			t.Fatal(err)
 		}

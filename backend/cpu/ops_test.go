@@ -56,7 +56,7 @@ var devices = sync.OnceValue(func() []*Device {
 // groupedError is the error allowed to a grouped matmul, whose weights and inputs have per-group scales, see gemm.GroupedActs: each is
 // rounded to 127ths of the largest of 64 or 128. 0 where it is none of those.
 func groupedError(dev *Device, g *graph.Graph, rows int) float64 {
-	for _, n := range g.Nodes {
+	for n := range g.Operations() {
 		if r := dev.scaleGroupsOf(n); !r.producer && r.largest > graph.Q8Block && gemm.Grouped(rows) {
 			return 0.015
 		}
@@ -69,7 +69,7 @@ func compare(t *testing.T, c testkit.Case, cache graph.Type, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range g.Nodes {
+	for n := range g.Operations() {
 		if len(devices()[0].Kernels(n)) == 0 {
 			t.Skipf("the CPU has no kernel for %s", n)
 		}

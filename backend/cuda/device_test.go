@@ -68,7 +68,7 @@ func eachCase(do func(c testkit.Case, number int, g *graph.Graph, act, cache gra
 	for i, c := range testkit.Cases() {
 		for _, act := range []graph.Type{graph.F32, graph.BF16} {
 			for _, cache := range []graph.Type{graph.BF16, graph.F32, graph.F16, graph.I8, graph.F8} {
-				if c.Op != "Attention" && cache != graph.BF16 {
+				if !c.Attends() && cache != graph.BF16 {
 					continue
 				}
 				g, err := c.Built(act, cache)
@@ -89,7 +89,7 @@ var opTests = sync.OnceValues(func() (all []*opTest, err error) {
 	err = eachCase(func(c testkit.Case, i int, g *graph.Graph, act, cache graph.Type) {
 		lim, seed := testkit.LimitsFor(c.Steps, 16), uint64(i)
 		o := &opTest{fmt.Sprintf("%s/%s/%s", c.Name, act, cache), fmt.Sprintf("%s/%s", c.Op, act), g, g, seed, nil, lim, c.Batches(lim, seed), nil, max(c.Tolerance, 1e-6), false}
-		if c.Op == "Attention" {
+		if c.Attends() {
 			o.op += fmt.Sprintf("/%s", cache)
 		}
 		if act == graph.BF16 {

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
@@ -15,8 +16,14 @@ type Case struct {
 	Op        string // what it is a case of: graph.Op.Name
 	Graph     func(b *graph.Builder) *graph.Value
 	Steps     Steps
-	Window    int     // of its cache: the batches' tables are rolled; 0: none
-	Tolerance float64 // WorstError against the reference, computing in F32
+	Window    int          // of its cache: the batches' tables are rolled; 0: none
+	Tolerance float64      // WorstError against the reference, computing in F32
+	Fuse      []graph.Kind // what of the graph is fused
+}
+
+// Attends reports whether it is a case of attention, which is tried with every type of cache.
+func (c *Case) Attends() bool {
+	return strings.HasSuffix(c.Op, "Attention") || c.Op == string(graph.RoPEKVWrite)
 }
 
 const tableVocab = 61
@@ -45,6 +52,7 @@ func Cases() []Case {
 	all = append(all, rowCases()...)
 	all = append(all, attentionCases()...)
 	all = append(all, moeCases()...)
+	all = append(all, fusedCases()...)
 	return all
 }
 
@@ -305,7 +313,11 @@ func attentionCases() []Case {
 // Built is a case's graph. cache is the type of keys and values.
 func (c Case) Built(act, cache graph.Type) (*graph.Graph, error) {
 	b := graph.NewBuilder(c.Name, Lookup, act, cache)
-	return b.Finish(c.Graph(b))
+	g, err := b.Finish(c.Graph(b))
+	if err != nil || len(c.Fuse) == 0 {
+		return g, err
+	}
+	return c.fuse(g)
 }
 
 // Build makes a case's graph, weights, limits and batches.

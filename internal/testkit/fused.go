@@ -1,0 +1,168 @@
+package testkit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// only is a device that computes these kinds of fused ops, and norms before and behind all products in steps of one row.
+type only []graph.Kind
+
+// Has implements pass.Kernels.
+func (k only) Has(n *graph.Node) bool {
+	o, ok := n.Op.(*graph.Fused)
+	return ok && slices.Contains(k, o.Kind)
+}
+
+// NormRows implements pass.Kernels.
+func (k only) NormRows(*graph.Node) int {
+	if k.defers() {
+		return 1
+	}
+	return 0
+}
+
+func (k only) defers() bool {
+	return slices.Contains(k, deferredNorm) || slices.Contains(k, graph.LinearAddNorm)
+}
+
+// deferredNorm stands among the kinds of a case whose products compute a norm before them.
+const deferredNorm graph.Kind = "DeferredNorm"
+
+// fuse makes the fused ops of a case, which the graph must have all of.
+func (c *Case) fuse(g *graph.Graph) (*graph.Graph, error) {
+	g, err := pass.Fuse(g, pass.Options{Kernels: only(c.Fuse)})
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range c.Fuse {
+		if !slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Op.Name() == string(kind) }) {
+			return nil, fmt.Errorf("testkit: case %s has no %s:\n%s", c.Name, kind, g)
+		}
+	}
+	return g, nil
+}
+
+// fusedCases are the rows of the table of fusions, on both sides of the row counts where kernels change.
+func fusedCases() []Case {
+	var all []Case
+	add := func(name string, tolerance float64, g func(b *graph.Builder) *graph.Value, kinds ...graph.Kind) {
+		for _, steps := range rowSteps() {
+			all = append(all, Case{
+				Name: fmt.Sprintf("%s/%s/rows%d", kinds[0], name, LimitsFor(steps, 16).Tokens), Op: string(kinds[0]), Fuse: kinds, Graph: g, Steps: steps, Tolerance: tolerance,
+			})
+		}
+	}
+	hidden, ffn := axis("hidden", 256, 1), axis("ffn", 512, 1)
+	for _, f := range []quant.Format{quant.BF16, quant.Q4_0, quant.Q8_0} {
+		linear := func(b *graph.Builder, name string, x *graph.Value, out graph.Axis) *graph.Value {
+			return b.Linear(name, x, b.Weight("w_"+name+"/"+f.String(), out, x.Axis), b.Vector("bias_"+name, out))
+		}
+		addNorm := func(b *graph.Builder, x, y *graph.Value) (sum, norm *graph.Value) {
+			out := b.Emit("sum", graph.AddNorm{Eps: 1e-5}, []*graph.Value{x, y}, b.Vector("norm", hidden))
+			return out[0], out[1]
+		}
+		add(f.String(), 1e-5, func(b *graph.Builder) *graph.Value {
+			x := feed(b, "x", hidden)
+			q, k, v := linear(b, "q", x, ffn), linear(b, "k", x, ffn), linear(b, "v", x, ffn)
+			return b.Add("y", b.Add("qk", q, k), v)
+		}, graph.LinearGroup)
+		for _, fn := range []graph.Fn{graph.Silu, graph.GeluTanh} {
+			add(fmt.Sprintf("%s/%s", f, fn), 1e-5, func(b *graph.Builder) *graph.Value {
+				x := feed(b, "x", hidden)
+				return b.ActMul("y", linear(b, "gate", x, ffn), linear(b, "up", x, ffn), fn)
+			}, graph.GatedLinear)
+		}
+		if f == quant.BF16 {
+			continue
+		}
+		add(f.String(), 1e-5, func(b *graph.Builder) *graph.Value {
+			return linear(b, "y", b.RMSNorm("n", feed(b, "x", hidden), b.Vector("norm", hidden), 1e-5), ffn)
+		}, graph.NormLinear, deferredNorm)
+		add(f.String()+"/norm", 1e-5, func(b *graph.Builder) *graph.Value {
+			n := b.RMSNorm("n", feed(b, "x", hidden), b.Vector("norm", hidden), 1e-5)
+			return b.Add("y", linear(b, "q", n, ffn), b.Add("kv", linear(b, "k", n, ffn), linear(b, "other", n, ffn)))
+		}, graph.LinearGroup, deferredNorm)
+		add(f.String(), 1e-5, func(b *graph.Builder) *graph.Value {
+			sum, n := addNorm(b, feed(b, "residual", hidden), linear(b, "o", feed(b, "x", ffn), hidden))
+			return b.Add("y", sum, linear(b, "after", n, hidden))
+		}, graph.LinearAddNorm)
+		add(f.String()+"/gated", 1e-5, func(b *graph.Builder) *graph.Value {
+			sum, n := addNorm(b, linear(b, "o", feed(b, "x", ffn), hidden), feed(b, "residual", hidden))
+			act := b.ActMul("act", linear(b, "gate", n, ffn), linear(b, "up", n, ffn), graph.Silu)
+			return b.Add("y", sum, linear(b, "down", act, hidden))
+		}, graph.LinearAddNorm, graph.GatedLinear)
+	}
+	for _, to := range []graph.Type{graph.F8, graph.I8} {
+		w := map[graph.Type]string{graph.F8: "w/FP8", graph.I8: "w/INT8"}[to]
+		for _, sum := range []bool{false, true} {
+			add(fmt.Sprintf("%s/sum %v", to, sum), 2e-2, func(b *graph.Builder) *graph.Value { // a number in the middle between two may be rounded either way
+				x, n := feed(b, "x", hidden), (*graph.Value)(nil)
+				if sum {
+					n = b.Emit("sum", graph.AddNorm{Eps: 1e-5}, []*graph.Value{x, feed(b, "z", hidden)}, b.Vector("norm", hidden))[1]
+				} else {
+					n = b.RMSNorm("n", x, b.Vector("norm", hidden), 1e-5)
+				}
+				return b.Linear("y", b.Emit("n8", graph.Quantize{To: to}, []*graph.Value{n})[0], b.Weight(w, ffn, hidden), nil)
+			}, graph.NormQuantize)
+		}
+	}
+	return append(append(all, fusedExpertCases()...), fusedAttentionCases()...)
+}
+
+// fusedExpertCases are blocks of experts with the sums and norms around them. Rows pass all experts, so that two right answers do not part.
+func fusedExpertCases() []Case {
+	var all []Case
+	for _, f := range []quant.Format{quant.BF16, quant.Q4_0} {
+		for _, steps := range rowSteps() {
+			all = append(all, Case{
+				Name: fmt.Sprintf("MoEAddNorm/%s/rows%d", f, LimitsFor(steps, 16).Tokens), Op: "MoEAddNorm", Fuse: []graph.Kind{graph.AddNormRouter, graph.MoEAddNorm}, Steps: steps, Tolerance: 1e-4,
+				Graph: func(b *graph.Builder) *graph.Value {
+					hidden, ffn, experts := axis("hidden", 256, 1), axis("ffn", 256, 1), axis("experts", 4, 1)
+					out := b.Emit("sum", graph.AddNorm{Eps: 1e-5}, []*graph.Value{feed(b, "x", hidden), feed(b, "z", hidden)}, b.Vector("norm", hidden))
+					scores := b.Linear("router", out[1], b.Weight("router/BF16", experts, hidden), b.Vector("router_bias", experts))
+					weights := []*graph.Weight{b.Stack("gate/"+f.String(), experts, ffn, hidden), b.Stack("up/"+f.String(), experts, ffn, hidden), b.Stack("down/"+f.String(), experts, hidden, ffn)}
+					y := b.MoE("y", out[1], scores, graph.MoE{Experts: 4, Top: 4}, weights)
+					after := b.Emit("after", graph.AddNorm{Eps: 1e-5}, []*graph.Value{out[0], y}, b.Vector("after", hidden))
+					return b.Add("both", after[0], after[1])
+				},
+			})
+		}
+	}
+	return all
+}
+
+// fusedAttentionCases rotate queries and keys, normalised head by head or not, store and attend, over several steps.
+func fusedAttentionCases() []Case {
+	var all []Case
+	for _, c := range []struct {
+		kind    graph.Kind
+		size    int
+		pairing graph.Pairing
+		steps   Steps
+	}{
+		{graph.RoPEKVWrite, 64, graph.HalfPairs, Steps{{17, 3, 0}, {1, 40, 2}, {1, 1, 1}}},
+		{graph.RoPEAttention, 64, graph.AdjacentPairs, Steps{{1}, {1}, {1}}},
+		{graph.RoPEAttention, 128, graph.HalfPairs, Steps{{150, 1}, {1, 1}, {33, 5}, {1, 1}}},
+		{graph.HeadNormAttention, 128, graph.HalfPairs, Steps{{70, 3}, {1, 1}, {1, 20}, {1, 1}}},
+	} {
+		all = append(all, Case{
+			Name: fmt.Sprintf("%s/%d/%s", c.kind, c.size, c.pairing), Op: string(c.kind), Fuse: []graph.Kind{c.kind}, Steps: c.steps, Tolerance: 1e-5,
+			Graph: func(b *graph.Builder) *graph.Value {
+				heads, kv, head := axis("heads", 4, c.size), axis("kv", 2, c.size), axis("head", 1, c.size)
+				q, k := feed(b, "q", heads), feed(b, "k", kv)
+				if c.kind == graph.HeadNormAttention {
+					q, k = b.GroupRMSNorm("q_norm", q, b.Vector("q_norm", head), 1e-6), b.GroupRMSNorm("k_norm", k, b.Vector("k_norm", head), 1e-6)
+				}
+				r := &graph.Rotation{Name: "angles", Pairing: c.pairing, Dim: c.size, Theta: 10000}
+				q, k = b.RoPE("q_rot", q, r), b.RoPE("k_rot", k, r)
+				return b.Attention("y", q, b.KVWrite(b.Cache(0, kv, kv, 0), k, feed(b, "v", kv)), graph.Attention{Scale: 0.1})
+			},
+		})
+	}
+	return all
+}
