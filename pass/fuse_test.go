@@ -105,7 +105,9 @@ func TestFuseApart(t *testing.T) {
 	build := func(f func(b *graph.Builder, x *graph.Value, linear func(string, *graph.Value) *graph.Value) *graph.Value) *graph.Graph {
 		t.Helper()
 		b := graph.NewBuilder("test", testkit.Lookup, graph.BF16, graph.BF16)
-		linear := func(name string, x *graph.Value) *graph.Value { return b.Linear(name, x, b.Weight(name, axis, axis), nil) }
+		linear := func(name string, x *graph.Value) *graph.Value {
+			return b.Linear(name, x, b.Weight(name, axis, axis), nil)
+		}
 		g, err := b.Finish(f(b, b.Embed("x", b.Weight("embd", axis, axis), 0), linear))
 		if err == nil {
 			g, err = pass.Fuse(g, pass.Options{Kernels: everything{}})
