@@ -22,7 +22,7 @@ func newKeys(texts []string) keys {
 	return k
 }
 
-// allow reports whether a request shows one of the keys, or none is needed.
+// allow reports whether a request has one of the keys, or none is needed.
 func (k keys) allow(r *http.Request) bool {
 	if len(k) == 0 {
 		return true
@@ -39,7 +39,7 @@ func (k keys) allow(r *http.Request) bool {
 	return found == 1
 }
 
-// CheckAddress refuses an address that others than this machine can reach when there is no key to keep them out.
+// CheckAddress refuses an address that other machines can reach if no API key is set.
 func CheckAddress(address string, keys int) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

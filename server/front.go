@@ -8,7 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/server/api"
 )
 
-// front stands before a server that may not be there yet.
+// front answers in place of a server that is still being loaded.
 type front struct{ ready atomic.Pointer[Server] }
 
 // loadingRetry is how many seconds a client should wait before it asks again whether the model is loaded.

@@ -17,7 +17,7 @@ const (
 )
 
 // Serve answers on a listener until ctx is done. Then it takes nothing new, lets what is under way end, for half a
-// minute at most, and returns nil. When the model breaks, requests get the error, and Serve returns it.
+// minute at most, and returns nil. When the model fails, requests get the error, and Serve returns it.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	f := &front{}
 	f.ready.Store(s) // the first request may be here already
@@ -26,7 +26,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return f.serve(ctx, l, s.Log, failed)
 }
 
-// watch tells when the model has broken.
+// watch reports when the model has failed.
 func (s *Server) watch(failed chan<- error) {
 	if err := s.Wait(); err != nil {
 		failed <- err

@@ -30,7 +30,7 @@ func open(path string) bool {
 	return false
 }
 
-// steps is GET /steps?n=100: the latest steps, each with what had been predicted.
+// steps is GET /steps?n=100: the latest steps with their predicted times.
 func (s *Server) steps(_ http.ResponseWriter, r *http.Request) (any, error) {
 	n := defaultSteps
 	if text := r.URL.Query().Get("n"); text != "" {
@@ -42,7 +42,7 @@ func (s *Server) steps(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return map[string]any{"steps": s.Steps(n)}, nil
 }
 
-// defaultSteps is how many steps are told of unless more or fewer are asked for.
+// defaultSteps is the default of n.
 const defaultSteps = 100
 
 // stats is GET /stats: ridge.Stats as JSON, times in nanoseconds, for the page's view of the engine.

@@ -30,7 +30,7 @@ import (
 // Options are a server's settings. The zero value is a good choice on a loopback address.
 type Options struct {
 	Name    string       // of the model, as clients call it; "" is the model's own
-	Keys    []string     // one of which a client must show; none: no key is needed
+	Keys    []string     // of which a client must send one; none: no key is needed
 	Origins []string     // web pages that may call the server from a browser: their origins, or "*"
 	Version string       // what /version says
 	Log     *slog.Logger // nil: nothing is logged
@@ -64,7 +64,7 @@ func New(m *ridge.Model, o Options) *Server {
 	return s
 }
 
-// Close ends the work on batches, which goes on when a server is made with the same store again.
+// Close stops the work on batches; it is resumed by the next server with the same store.
 func (s *Server) Close() {
 	s.batches.Close()
 }
@@ -116,11 +116,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The connection may have the deadline of an earlier answer.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	if s.guarded(w, r.WithContext(api.WithID(r.Context(), id)), http.HandlerFunc(s.authorized)) {
-		panic(http.ErrAbortHandler) // so that the client does not take what it has for the whole
+		panic(http.ErrAbortHandler) // so that the client does not take a part of the answer for all of it
 	}
 }
 
-// guarded logs a request, and answers it with 500 if h panics; cut reports that h did so in the middle of its answer.
+// guarded logs a request, and answers it with 500 if h panics; cut reports that it panicked after the answer had begun.
 func (s *Server) guarded(rw http.ResponseWriter, r *http.Request, h http.Handler) (cut bool) {
 	began := time.Now()
 	w := &statusWriter{ResponseWriter: rw}

@@ -11,7 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/server/serving"
 )
 
-// messagesRequest is the body of POST /v1/messages, in Anthropic's words. It is turned into a chat request.
+// messagesRequest is the body of POST /v1/messages, in Anthropic's form. It is converted to a chat request.
 type messagesRequest struct {
 	Model         string          `json:"model"`
 	MaxTokens     *int            `json:"max_tokens"`
@@ -91,7 +91,7 @@ func texts(field string, raw json.RawMessage) (string, error) {
 	return strings.Join(all, "\n"), err
 }
 
-// chat is the same request in OpenAI's words. An assistant's message at the end is the beginning of the answer.
+// chat converts the request to OpenAI's form. An assistant's message at the end is the beginning of the answer.
 func (q *messagesRequest) chat() (*openai.ChatRequest, error) {
 	c := &openai.ChatRequest{Sampling: openai.Sampling{
 		Model: q.Model, Stream: q.Stream, MaxTokens: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP, TopK: q.TopK, Stop: q.StopSequences}}
@@ -121,7 +121,7 @@ func (q *messagesRequest) chat() (*openai.ChatRequest, error) {
 	return c, q.format(c)
 }
 
-// think says whether the model should reason, in the words that templates know.
+// think sets the template variables for reasoning.
 func (q *messagesRequest) think(c *openai.ChatRequest) error {
 	c.ReasoningEffort = q.OutputConfig.Effort
 	switch q.Thinking.Type {

@@ -11,7 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/server/serving"
 )
 
-// messagesAnswer is a chat answer told in Anthropic's words: a list of blocks.
+// messagesAnswer is a chat answer in Anthropic's form: a list of blocks.
 type messagesAnswer struct {
 	*openai.ChatAnswer
 	block int    // index of the open block of the stream
@@ -33,7 +33,7 @@ func stopReason(c *openai.ChatState) (reason string, sequence any) {
 
 func (a *messagesAnswer) messageID() string { return "msg_" + strings.TrimPrefix(a.Id, "chatcmpl-") }
 
-// usage is usage in Anthropic's words, in which what was read from the cache is no input.
+// usage is the usage in Anthropic's form, in which input_tokens are without those from the cache.
 func usage(u openai.Usage) map[string]int {
 	return map[string]int{"input_tokens": u.Prompt - u.Details.Cached, "cache_read_input_tokens": u.Details.Cached, "cache_creation_input_tokens": 0, "output_tokens": u.Completion}
 }
@@ -64,8 +64,8 @@ func (a *messagesAnswer) whole() map[string]any {
 	return a.message(content, reason, sequence, a.Usage)
 }
 
-// stream sends the answer as it comes: message_start, blocks, message_delta, message_stop. A token that brings no text yet
-// is a ping, so that the client sees that the answer goes on.
+// stream sends the answer: message_start, blocks, message_delta, message_stop. A token that brings no text yet
+// is a ping, so that the client sees that the answer continues.
 func (a *messagesAnswer) stream(ctx context.Context, out *api.Stream, j *serving.Job) error {
 	err := a.Service.Run(ctx, []serving.Job{*j}, func(j *serving.Job, p ridge.Piece) error {
 		c := &a.Choices[0]

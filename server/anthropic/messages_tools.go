@@ -8,7 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/server/openai"
 )
 
-// offer puts Anthropic's tools and tool_choice into OpenAI's words.
+// offer converts Anthropic's tools and tool_choice to OpenAI's form.
 func (q *messagesRequest) offer(c *openai.ChatRequest) error {
 	c.Fields = openai.ToolFieldNames{Name: "tools[%d].name", Parameters: "tools[%d].input_schema"}
 	for i, t := range q.Tools {

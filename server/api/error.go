@@ -27,7 +27,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// MarshalJSON gives the error OpenAI's shape, in which what is not known is null.
+// MarshalJSON gives the error OpenAI's shape, in which unknown fields are null.
 func (e *Error) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Message string `json:"message"`
@@ -37,7 +37,7 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	}{e.Message, e.Kind, OrNull(e.Param), OrNull(e.Code)})
 }
 
-// InternalError is what clients are told of a panic.
+// InternalError is the error that clients get for a panic.
 var InternalError = &Error{Status: http.StatusInternalServerError, Kind: "server_error", Code: "internal_error", Message: "internal error; see the server's log"}
 
 // Invalid is an error of the client's in one field.
@@ -107,7 +107,7 @@ func (s *Responder) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	WriteJSON(w, e.Status, s.Shape(r.URL.Path, e))
 }
 
-// Error is describe, and notes in the log what is the server's own fault.
+// Error is describe, and logs errors that are the server's own.
 func (s *Responder) Error(w http.ResponseWriter, r *http.Request, err error) *Error {
 	e := describe(err)
 	if e.Status < 500 {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Refusal is a field that OpenAI's or vLLM's API knows and Ridge does not do. Left unsaid it would be ignored, and the
-// answer would not be what was asked for. Fields that no API knows are ignored, as servers commonly do.
+// Refusal is a field of another server's API that Ridge does not support. If it were ignored, the answer would not be what
+// was asked for. Fields that no API has are ignored, as servers commonly do.
 type Refusal struct {
-	Harmless string // JSON values that ask for nothing, space between; null always does
+	Harmless string // JSON values, separated by spaces, that request the default; null always does
 	Why      string
 }
 
@@ -26,7 +26,7 @@ func refuseFields(body []byte, v any) error {
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil {
-		return nil // not an object; that has been told
+		return nil // not an object; json.Unmarshal has reported it
 	}
 	table := s.Refuses()
 	for _, name := range slices.Sorted(maps.Keys(fields)) {

@@ -9,8 +9,8 @@ import (
 // WriteTime is how long a client may take to read an answer or an event of one; a slower one is disconnected.
 const WriteTime = 30 * time.Second
 
-// Stream writes server-sent events. The header goes out with the first, so that what is refused before it still gets
-// a status of its own.
+// Stream writes server-sent events. The header goes out with the first, so that a request refused before it still gets
+// its own status.
 type Stream struct {
 	W       http.ResponseWriter
 	control *http.ResponseController

@@ -2,7 +2,7 @@ package api
 
 import "encoding/json"
 
-// Set takes a value over if there is one.
+// Set copies a value that was given.
 func Set[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from

@@ -47,7 +47,7 @@ func (s *API) Routes() map[string]http.HandlerFunc {
 	}
 }
 
-// Close ends the work on batches, which goes on when they are made with the same store again.
+// Close stops the work on batches; it is resumed by the next API with the same store.
 func (s *API) Close() {
 	if s.runner != nil {
 		s.runner.close()
@@ -124,7 +124,7 @@ func (s *API) batch(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return s.store.Batch(r.PathValue("id"))
 }
 
-// cancelBatch is POST /v1/batches/ID/cancel. What is under way of it is given up; what is finished stays.
+// cancelBatch is POST /v1/batches/ID/cancel. Lines in progress are cancelled; finished ones stay.
 func (s *API) cancelBatch(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return s.runner.cancel(r.PathValue("id"))
 }

@@ -81,7 +81,7 @@ func (u *uploadForm) keep() (f store.File, err error) {
 // drop forgets a content that has not become a file.
 func (u *uploadForm) drop() {
 	if u.content != nil {
-		_ = u.content.Drop() // what is left of it is removed at the next start
+		_ = u.content.Drop() // a leftover is removed at the next start
 	}
 }
 
@@ -116,7 +116,7 @@ func (u *uploadForm) take(st *store.Store, part *multipart.Part) (err error) {
 	return nil
 }
 
-// unfinished tells a client's failing to send from the store's failing to keep.
+// unfinished distinguishes errors of the client's sending from errors of the store.
 func unfinished(err error) error {
 	var large *http.MaxBytesError
 	switch {

@@ -19,7 +19,7 @@ import (
 
 const (
 	maxLines  = 50000 // of a batch, OpenAI's limit
-	maxFaults = 100   // of an input that are told
+	maxFaults = 100   // of an input that are reported
 )
 
 // inputLine is a line of a batch's input.

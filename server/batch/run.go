@@ -14,8 +14,8 @@ import (
 )
 
 // runner runs batches, the oldest first, some lines of one at a time. They have the lowest priority: a line is
-// begun only while no request waits, and half of the places of a step at most go to lines. What is finished is in the
-// batch's journal, so a runner takes up where another was killed.
+// begun only while no request waits, and half of the places of a step at most go to lines. Finished lines are in the
+// batch's journal, so a runner resumes where another was killed.
 type runner struct {
 	api   *API
 	store *store.Store
@@ -49,7 +49,7 @@ func (r *runner) wake() {
 	}
 }
 
-// close ends the work; what is under way is given up, not finished.
+// close stops the work; lines in progress are cancelled.
 func (r *runner) close() {
 	r.stop()
 	<-r.done

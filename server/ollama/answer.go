@@ -11,7 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/server/serving"
 )
 
-// answer is a chat answer told in Ollama's words: a JSON object a line. Clients count tokens and time by the last
+// answer is a chat answer in Ollama's form: a JSON object a line. Clients count tokens and time by the last
 // one, so that a token whose text is held back needs no line of its own.
 type answer struct {
 	*openai.ChatAnswer
@@ -39,7 +39,7 @@ func (a *answer) body(m message) map[string]any {
 	return b
 }
 
-// piece takes a piece of the answer, and sends what it brings if the answer is streamed.
+// piece takes a piece of the answer, and sends it if the answer is streamed.
 func (a *answer) piece(j *serving.Job, p ridge.Piece) error {
 	deltas := a.Take(j, p)
 	a.finish = p.Finish

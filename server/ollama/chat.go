@@ -14,7 +14,7 @@ import (
 	"github.com/ridge-llm/ridge/server/serving"
 )
 
-// request is the body of POST /api/chat and /api/generate, in Ollama's words. It is turned into a chat request, or for
+// request is the body of POST /api/chat and /api/generate, in Ollama's form. It is converted to a chat request, or for
 // a raw prompt into a completion request.
 type request struct {
 	Model       string            `json:"model"`
@@ -42,8 +42,8 @@ type request struct {
 	} `json:"options"`
 }
 
-// Refuses are the fields that would change an answer and are not done. keep_alive and num_ctx ask for no more than there
-// is: the model stays loaded, with the context that it was started with.
+// Refuses are the unsupported fields that would change an answer. keep_alive and num_ctx are ignored: the model stays loaded,
+// with the context that it was started with.
 func (q *request) Refuses() map[string]api.Refusal {
 	return map[string]api.Refusal{
 		"suffix":   {Harmless: `""`, Why: "fill-in-the-middle is not supported; write the model's own tokens for it into a raw prompt"},
@@ -76,7 +76,7 @@ type toolCall struct {
 // modelName is a model's name without the tag that Ollama's clients put behind it.
 func modelName(name string) string { return strings.TrimSuffix(name, ":latest") }
 
-// sampling is what the options say, in OpenAI's words.
+// sampling converts the options to OpenAI's fields.
 func (q *request) sampling() (openai.Sampling, error) {
 	o := &q.Options
 	s := openai.Sampling{
@@ -97,7 +97,7 @@ func (q *request) sampling() (openai.Sampling, error) {
 	return s, nil
 }
 
-// chat is the same request in OpenAI's words.
+// chat converts the request to OpenAI's form.
 func (q *request) chat(style chat.Style) (*openai.ChatRequest, error) {
 	s, err := q.sampling()
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *API) answerOllama(a *answer, w http.ResponseWriter, r *http.Request) (a
 	return a.last(), nil
 }
 
-// begin settles what is to be made and how it is read.
+// begin returns the jobs of a request and prepares the parser of their output.
 func (a *answer) begin(ctx context.Context, s *serving.Service, q *request, id string) (all []serving.Job, err error) {
 	c := &openai.ChatRequest{Logprobs: q.Logprobs, TopLogprobs: q.TopLogprobs}
 	var o chat.OutputOptions

@@ -38,7 +38,7 @@ func roughly(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// capabilities are what can be done with the model, in Ollama's words.
+// capabilities are what the model can do, by Ollama's names.
 func (s *API) capabilities() []string {
 	if s.Encoder() { // also of rerankers, for which Ollama has no word
 		return []string{"embedding"}

@@ -27,7 +27,7 @@ type ChatRequest struct {
 	guide structured
 }
 
-// CheckChat refuses what can be seen to be wrong, and settles which tools may be called.
+// CheckChat validates the fields and determines which tools may be called.
 func (q *ChatRequest) CheckChat(s *serving.Service) error {
 	if err := q.Check(s); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (q *ChatRequest) prompt(ctx context.Context, s *serving.Service) (string, e
 	return text, err
 }
 
-// Job is what to make, and how to read what comes.
+// Job returns the jobs of the request, and how to parse their output.
 func (q *ChatRequest) Job(ctx context.Context, s *serving.Service) (all []serving.Job, o chat.OutputOptions, err error) {
 	p, err := q.params(s.Model)
 	if err != nil {

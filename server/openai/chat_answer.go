@@ -12,7 +12,7 @@ import (
 	"github.com/ridge-llm/ridge/server/serving"
 )
 
-// ChatAnswer is the answer to a chat request as it is made.
+// ChatAnswer is the answer to a chat request so far.
 type ChatAnswer struct {
 	style   chat.ToolStyle
 	Service *serving.Service
@@ -50,7 +50,7 @@ type Delta struct {
 	ToolCalls        []ToolCall `json:"tool_calls,omitempty"`
 }
 
-// Take adds a piece to its choice and returns what it brings.
+// Take adds a piece to its choice and returns the deltas that it gives.
 func (a *ChatAnswer) Take(j *serving.Job, p ridge.Piece) []Delta {
 	c := &a.Choices[j.Index]
 	deltas := c.parser.Feed(p.Text)
@@ -128,7 +128,7 @@ func logprobList(list []tokenLogprob) any {
 	return map[string]any{"content": list, "refusal": nil}
 }
 
-// stream sends the answer as it comes.
+// stream sends the answer in pieces.
 func (a *ChatAnswer) stream(ctx context.Context, out *api.Stream, all []serving.Job) error {
 	chunk := func(index int, d any, logprobs []tokenLogprob, finish any) error {
 		event := a.head("chat.completion.chunk", []any{map[string]any{

@@ -15,7 +15,7 @@ type templateFields struct {
 	ReasoningEffort string            `json:"reasoning_effort"` // a variable of templates that know it
 	Documents       []json.RawMessage `json:"documents"`
 	AddGeneration   *bool             `json:"add_generation_prompt"`  // default true
-	ContinueFinal   bool              `json:"continue_final_message"` // the answer goes on in the last message
+	ContinueFinal   bool              `json:"continue_final_message"` // the answer continues the last message
 }
 
 func (q *ChatRequest) checkTemplate() error {
@@ -31,7 +31,7 @@ func (q *ChatRequest) checkTemplate() error {
 	return nil
 }
 
-// Thinking are the variables by which templates are told whether the model should reason: enable_thinking is Qwen's, GLM's
+// Thinking is the template variables that turn reasoning on or off: enable_thinking is Qwen's, GLM's
 // and others', thinking DeepSeek's and Granite's.
 func Thinking(on bool) map[string]json.RawMessage {
 	value := json.RawMessage(strconv.FormatBool(on))
@@ -53,7 +53,7 @@ func (q *ChatRequest) templateArgs() map[string]json.RawMessage {
 	return args
 }
 
-// openEnd cuts off what the template wrote after the last message's text, so that the answer goes on in it.
+// openEnd cuts off what the template wrote after the last message's text, so that the answer continues it.
 func (q *ChatRequest) openEnd(prompt string, messages []chat.Message) (string, error) {
 	m := messages[len(messages)-1]
 	text := m.Content

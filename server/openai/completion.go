@@ -68,7 +68,7 @@ func (l *PromptList) tokens(m *ridge.Model) ([][]int32, error) {
 	return all, nil
 }
 
-// Job is what to make.
+// Job returns the jobs of the request.
 func (q *CompletionRequest) Job(s *serving.Service) ([]serving.Job, error) {
 	if err := q.Check(s); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/server/serving"
 )
 
-// textAnswer is the answer to a completion request as it is made.
+// textAnswer is the answer to a completion request so far.
 type textAnswer struct {
 	service *serving.Service
 	request *CompletionRequest
@@ -86,7 +86,7 @@ func (a *textAnswer) whole() map[string]any {
 	return body
 }
 
-// stream sends the answer as it comes: an event for every token, since clients count them, also where its text is held back.
+// stream sends an event for every token, since clients count them, even where its text is held back.
 func (a *textAnswer) stream(ctx context.Context, out *api.Stream, all []serving.Job) error {
 	err := a.service.Run(ctx, all, func(j *serving.Job, p ridge.Piece) error {
 		c := &a.choices[j.Index]

@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/server/api"
 )
 
-// checkBest refuses what contradicts itself in n, best_of, echo and stream.
+// checkBest refuses contradicting values of n, best_of, echo and stream.
 func (q *CompletionRequest) checkBest() error {
 	switch made := q.made(); {
 	case made < q.choices() || made > MaxChoices:

@@ -28,7 +28,7 @@ type embeddingRequest struct {
 // MaxInputs is the most texts one request may bring, OpenAI's limit.
 const MaxInputs = 2048
 
-// check refuses what can be seen to be wrong before anything is computed.
+// check validates the fields.
 func (q *embeddingRequest) check(s *serving.Service) error {
 	if err := (&Sampling{Model: q.Model}).Check(s); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/ridge-llm/ridge/server/api"
 )
 
-// StructuredFields are the ways in which a request can name the language that its answer must be in.
+// StructuredFields are the fields by which a request can constrain its answer.
 type StructuredFields struct {
 	ResponseFormat json.RawMessage `json:"response_format"` // OpenAI's
 
@@ -29,7 +29,7 @@ type structured struct {
 	language ridge.Language
 }
 
-// language is what the answer must be in, and the field that says so.
+// language is the constraint of the answer, and the field that names it.
 func (q *StructuredFields) language() (structured, error) {
 	var all []structured
 	add := func(field string, given bool, l func() (ridge.Language, error)) error {
@@ -148,7 +148,7 @@ func structuredOutputs(raw json.RawMessage) (none ridge.Language, err error) {
 	return languages[0], nil
 }
 
-// constraint compiles a guide for a completion.
+// constraint compiles the constraint of a completion.
 func (g *structured) constraint(m *ridge.Model) (*ridge.Constraint, error) {
 	c, err := m.Constrain(g.language)
 	if err != nil {

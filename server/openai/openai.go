@@ -1,5 +1,5 @@
-// Package openai is OpenAI's API: chat completions, completions, responses, embeddings, models. The other APIs turn their requests into
-// its chat requests, and tell its answers in their own words.
+// Package openai is OpenAI's API: chat completions, completions, responses, embeddings, models. The other APIs convert their requests to
+// its chat requests, and its answers to their own form.
 package openai
 
 import (

@@ -10,8 +10,8 @@ import (
 	"github.com/ridge-llm/ridge/server/serving"
 )
 
-// responsesRequest is the body of POST /v1/responses. Nothing is kept between requests: the whole conversation comes with
-// each. It is turned into a chat request.
+// responsesRequest is the body of POST /v1/responses. It is stateless: every request has the
+// whole conversation. It is converted to a chat request.
 type responsesRequest struct {
 	Model        string             `json:"model"`
 	Input        json.RawMessage    `json:"input"` // a string or items
@@ -41,7 +41,7 @@ type responsesReasoning struct {
 // logprobsOfText is the one thing that include can ask for.
 const logprobsOfText = "message.output_text.logprobs"
 
-// responsesRefusals are the fields that are not done. Most would need what came before to be kept.
+// responsesRefusals are the unsupported fields. Most would need state between requests.
 var responsesRefusals = map[string]api.Refusal{
 	"store":                {Harmless: "false", Why: "nothing is kept between requests; set it to false and send the whole conversation as input"},
 	"previous_response_id": {Harmless: `""`, Why: "nothing is kept between requests; send the whole conversation as input"},
@@ -56,7 +56,7 @@ var responsesRefusals = map[string]api.Refusal{
 
 func (q *responsesRequest) Refuses() map[string]api.Refusal { return responsesRefusals }
 
-// chat is the same request in the words of chat completions.
+// chat converts the request to a chat completion request.
 func (q *responsesRequest) chat() (*ChatRequest, error) {
 	for _, name := range q.Include {
 		if name != logprobsOfText {
@@ -84,7 +84,7 @@ func (q *responsesRequest) chat() (*ChatRequest, error) {
 	return c, q.format(c)
 }
 
-// offer puts the tools, which lie flat here, into chat's words.
+// offer converts the tools, which are flat here, to those of chat completions.
 func (q *responsesRequest) offer(c *ChatRequest) error {
 	c.Fields, c.Parallel, c.ToolChoice = ToolFieldNames{"tools[%d].name", "tools[%d].parameters"}, q.Parallel, q.ToolChoice
 	for i, raw := range q.Tools {

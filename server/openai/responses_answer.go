@@ -13,7 +13,7 @@ import (
 	"github.com/ridge-llm/ridge/server/serving"
 )
 
-// responsesAnswer is a chat answer told in the words of the Responses API: a list of items, and a stream of events that
+// responsesAnswer is a chat answer in the form of the Responses API: a list of items, and a stream of events that
 // each say which item, and which part of it, they belong to. The API has no event for a token whose text is held back; its
 // log-probability comes with the next text, and the usage counts it.
 type responsesAnswer struct {
@@ -269,7 +269,7 @@ func (a *responsesAnswer) send(name string, body map[string]any) error {
 	return a.out.SendNamed(name, body)
 }
 
-// stream sends the answer as it comes. The first event waits for the first token, so that what is refused has a status.
+// stream sends the answer. The first event waits for the first token, so that a refused request gets its own status.
 func (a *responsesAnswer) stream(ctx context.Context, all []serving.Job) error {
 	err := a.Service.Run(ctx, all, func(j *serving.Job, p ridge.Piece) error {
 		if a.sequence == 0 {

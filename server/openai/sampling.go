@@ -11,7 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/server/serving"
 )
 
-// Sampling is what requests for completions and for chat answers have in common.
+// Sampling is the common fields of completion and chat requests.
 type Sampling struct {
 	Model         string         `json:"model"`
 	Stream        bool           `json:"stream"`
@@ -68,7 +68,7 @@ func (l *stopList) UnmarshalJSON(b []byte) error {
 // MaxChoices is the most answers one request may ask for, OpenAI's limit.
 const MaxChoices = 128
 
-// Check refuses what can be seen to be wrong before a prompt is made.
+// Check validates the fields that need no prompt.
 func (q *Sampling) Check(s *serving.Service) error {
 	if q.Model != "" && q.Model != s.Name {
 		return &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Param: "model", Code: "model_not_found", Message: "there is no model " + strconv.Quote(q.Model) + " here; there is " + strconv.Quote(s.Name)}
@@ -130,7 +130,7 @@ func (q *Sampling) params(m *ridge.Model) (ridge.Params, error) {
 	return p, q.checkEnds(m.Vocab())
 }
 
-// checkEnds refuses ends of the answer that cannot be.
+// checkEnds validates min_tokens and stop_token_ids.
 func (q *Sampling) checkEnds(vocab int) error {
 	if q.MinTokens < 0 || q.MaxTokens != nil && q.MinTokens > *q.MaxTokens {
 		return api.Invalid("min_tokens", "min_tokens is %d; it must be 0 or more, and not above the most tokens the answer may have", q.MinTokens)
@@ -143,7 +143,7 @@ func (q *Sampling) checkEnds(vocab int) error {
 	return nil
 }
 
-// mayWait refuses min_tokens for an answer in a language, which says itself where it may end.
+// mayWait refuses min_tokens together with a constraint, which determines itself where the answer may end.
 func (q *Sampling) mayWait(c *ridge.Constraint) error {
 	if c != nil && q.MinTokens > 0 {
 		return api.Invalid("min_tokens", "min_tokens is %d, but the the answer is constrained to a format, which says itself where it may end", q.MinTokens)

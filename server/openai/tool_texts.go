@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge"
 )
 
-// textParameters tells which parameters of tools are texts and nothing else, from their schemas: models that write calls
+// textParameters returns which parameters of tools are strings only, by their schemas: models that write calls
 // without quotes leave that open.
 func textParameters(tools []ridge.Tool) func(tool, parameter string) bool {
 	known := map[[2]string]bool{}

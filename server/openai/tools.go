@@ -33,7 +33,7 @@ type ToolFields struct {
 	required bool
 }
 
-// read checks the tools and settles which of them may or must be called.
+// read checks the tools and determines which of them may or must be called.
 func (o *ToolFields) read(m *ridge.Model) error {
 	if o.Fields == (ToolFieldNames{}) {
 		o.Fields = openAI
@@ -192,7 +192,7 @@ func (o *ToolFields) names() (all []string) {
 	return all
 }
 
-// constraint compiles what the answer to a prompt has to be.
+// constraint compiles the constraint of the answer to a prompt.
 func (o *ToolFields) constraint(m *ridge.Model, prompt string, g structured) (*ridge.Constraint, error) {
 	c, err := m.ConstrainReply(prompt, ridge.Reply{Content: g.language, Tools: o.tools, Required: o.required, Single: o.Parallel != nil && !*o.Parallel})
 	var wrong *ridge.LanguageError

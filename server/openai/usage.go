@@ -38,7 +38,7 @@ func begun(all []serving.Job) (u Usage) {
 	return u
 }
 
-// token counts a token of an answer that goes on.
+// token counts a token of an unfinished answer.
 func (u *Usage) token() {
 	u.Completion++
 	u.Total++

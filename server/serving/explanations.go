@@ -8,7 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/server/api"
 )
 
-// explanations keeps what was said of the answers of late, by the id of their request (X-Request-Id, which is also in the
+// explanations keeps the explanations of the latest answers, by the id of their request (X-Request-Id, which is also in the
 // answer's id).
 type explanations struct {
 	mu    sync.Mutex
@@ -17,10 +17,10 @@ type explanations struct {
 	next  int
 }
 
-// KeptExplanations is of how many requests there are explanations.
+// KeptExplanations is the number of requests whose explanations are kept.
 const KeptExplanations = 512
 
-// keptAnswers is how many answers of one id are explained: ids are the clients' to choose.
+// keptAnswers is the most answers kept for one id, since clients choose ids.
 const keptAnswers = 128
 
 // put adds the explanation of one of a request's answers.
@@ -50,5 +50,5 @@ func (x *explanations) get(id string) []ridge.Explanation {
 	return append([]ridge.Explanation(nil), x.byID[id]...)
 }
 
-// Explanations is what was said of a request's answers.
+// Explanations returns the explanations of a request's answers.
 func (s *Service) Explanations(id string) []ridge.Explanation { return s.explained.get(id) }

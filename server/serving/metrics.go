@@ -10,7 +10,7 @@ import (
 )
 
 // metrics are the server's figures, under the names that vLLM gives them (its docs, "Production Metrics"), so that
-// dashboards and routers made for it work. What is Ridge's own begins with ridge_.
+// dashboards and routers made for it work. Ridge's own begin with ridge_.
 type metrics struct {
 	registry         *prometheus.Registry
 	ttft, itl, whole prometheus.Observer

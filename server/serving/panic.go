@@ -7,8 +7,8 @@ import (
 	"github.com/ridge-llm/ridge"
 )
 
-// Contained calls f; a panic in it is an error of its request alone. Handlers are guarded anyway, but a stream that has
-// begun should end with an error that its client can read, and a panic in a goroutine would end the process.
+// Contained calls f and returns a panic in it as an error. Handlers recover panics anyway, but a stream that has begun should
+// end with an error that its client can read, and a panic in a goroutine would end the process.
 func Contained(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -49,7 +49,7 @@ type event struct {
 	err   error
 }
 
-// Jobs are n answers to each prompt. Those to one prompt differ by their seed, and share what is cached of it.
+// Jobs are n answers to each prompt. Those to one prompt differ by their seed, and share its cached pages.
 func Jobs(prompts [][]int32, n int, p ridge.Params) []Job {
 	var all []Job
 	for _, prompt := range prompts {
@@ -78,8 +78,8 @@ func (s *Service) begin(ctx context.Context, all []Job) (answers []iter.Seq2[rid
 	return answers, nil
 }
 
-// Run makes all answers side by side and hands their pieces to each, in the order in which they come, until all have
-// finished or one fails.
+// Run generates all answers concurrently and passes their pieces to each, in order of arrival, until all have finished or
+// one fails.
 func (s *Service) Run(ctx context.Context, all []Job, each func(*Job, ridge.Piece) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

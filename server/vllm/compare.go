@@ -13,7 +13,7 @@ import (
 	"github.com/ridge-llm/ridge/tokenizer"
 )
 
-// comparison is what requests for scores of pairs of texts have in common.
+// comparison is the common fields of requests that score pairs of texts.
 type comparison struct {
 	Model    string `json:"model"`
 	Truncate *int   `json:"truncate_prompt_tokens"` // most tokens of a pair; -1 and nothing: what the context holds
