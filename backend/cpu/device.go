@@ -137,6 +137,9 @@ func (d *Device) Place(w *graph.Weight, matrices []quant.Tensor) (backend.Weight
 		if err != nil {
 			return nil, err
 		}
+		if m, ok := one.(*matrix); ok {
+			m.matmulsOnly = true
+		}
 		all = append(all, one)
 	}
 	return all, nil

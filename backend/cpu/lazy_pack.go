@@ -167,6 +167,9 @@ func (d *Device) advanceStages() {
 	still, left := d.unpacked[:0], d.packBudget
 	for _, m := range d.unpacked {
 		if m.stage = m.next; m.stage == packed {
+			if m.matmulsOnly {
+				m.Data = nil // which may be memory of our own, where a recipe made it
+			}
 			continue
 		}
 		if m.stage == streamed && left > 0 {

@@ -15,6 +15,7 @@ type matrix struct {
 	packed       int64         // bytes that weights takes beside the file
 	stage, next  stage         // of weights, in the step under way and after it
 	release      func([]byte)  // of the file's bytes; nil: they are not released
+	matmulsOnly  bool          // nothing reads Data once it is packed
 }
 
 // stage is how far the packing of a matrix in a block format is, see lazy_pack.go.
