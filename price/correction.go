@@ -1,52 +1,51 @@
 package price
 
-// correction learns, from steps that were timed, by what the parts of a price are to be multiplied: recursive least
-// squares on relative errors, so that a short step counts as much as a long one. What it forgets is limited, so that a
-// factor that no step tells anything about stays what it was.
+// correction is a factor for each part of a price, learned online from timed steps: recursive least squares on relative errors, so that
+// a short step counts as much as a long one. Forgetting is bounded, so that a factor without evidence keeps its value.
 type correction struct {
 	factor [partCount]float64            // of each part
-	spread [partCount][partCount]float64 // how unsure they are: the covariance of the factors
+	spread [partCount][partCount]float64 // covariance of the factors
 }
 
-// record is how predictions did.
+// record is statistics of prediction errors.
 type record struct {
 	steps             int64
-	err               float64 // recent |predicted − actual| / actual, an average that forgets
+	err               float64 // recent |predicted − actual| / actual, an exponential moving average
 	predicted, actual float64 // of the last step, s
-	slow              float64 // actual / predicted of the latest steps, an average that forgets within a few
-	planned           float64 // how many steps had part of a prompt beside answers
-	late              float64 // by how much of predicted · slow the slowest two-hundredth of those took longer
+	slow              float64 // actual / predicted of the latest steps, a moving average over about three steps
+	planned           float64 // steps with a prefill chunk beside decoding sequences
+	late              float64 // the 99.5th percentile of their actual / (predicted · slow) − 1
 }
 
 const (
-	unsure   = 0.25 // variance of a factor before any step
-	noise    = 0.01 // variance of the relative time of a step
-	drift    = 1e-5 // variance that a factor gains with every step
-	leastFix = 0.2  // bounds of the factors
-	mostFix  = 5
-	wildStep = 4 // a step that took so many times as long, or short, as predicted is an interruption and teaches little
-	errSteps = 50
+	initialVariance = 0.25 // variance of a factor before any step
+	noise           = 0.01 // variance of the relative time of a step
+	drift           = 1e-5 // variance that a factor gains with every step
+	leastFix        = 0.2  // bounds of the factors
+	mostFix         = 5
+	wildStep        = 4 // a ratio of actual to predicted beyond this (or its inverse) is an outlier and is clipped
+	errSteps        = 50
 
-	// late goes up by a large part of a move with a step that took longer and down by a small one with others, so that it
-	// stays where lateShare of the steps do (Robbins and Monro, 1951): half of the hundredth that may be late, since it is never quite where it should be.
-	// Moves are lateSettle over the number of steps, within bounds: a server that is slow for half a second should not have to be slow ten times
-	// before it is believed. Steps that only decode do not count: a pause is more to them than to those whose size the price decides.
+	// late is a quantile tracked by stochastic approximation (Robbins and Monro, 1951): a step beyond it raises it by (1 - lateShare) of a
+	// move, any other lowers it by lateShare of one. lateShare is half of the 1 % of steps that may be late, since the estimate fluctuates.
+	// A move is lateSettle over the number of steps, within bounds, so that half a second of slow steps already shows. Steps that only
+	// decode do not count: their size is not chosen by price.
 	lateShare           = 0.005
 	lateSettle          = 5
 	leastMove, mostMove = 0.02, 0.1
-	firstly             = 0.2 // late before any step: who begins with less is late until it has grown
+	initialLate         = 0.2 // late before any step: starting lower would miss targets until it has adapted
 	lateMost            = 0.5
 
-	// Steps are slow together: a host takes its processors away for a second. What the last three or four took says what the next will.
+	// Slow steps come in runs, as when a hypervisor takes CPUs away for a second: the last few steps predict the next.
 	slowWeight = 0.3
-	slowMost   = 2 // a step that took longer than that counts as that
+	slowMost   = 2 // larger ratios are clipped
 )
 
 func (c *correction) reset() {
 	*c = correction{}
 	for i := range c.factor {
 		c.factor[i] = 1
-		c.spread[i][i] = unsure
+		c.spread[i][i] = initialVariance
 	}
 }
 
@@ -59,17 +58,17 @@ func (c *correction) apply(parts *[partCount]float64) float64 {
 	return sum
 }
 
-// learn takes in a step that took so many seconds.
+// learn updates the factors by a step that took so many seconds.
 func (c *correction) learn(parts *[partCount]float64, seconds float64) {
 	predicted := c.apply(parts)
 	seconds = min(max(seconds, predicted/wildStep), predicted*wildStep)
-	var x, gain [partCount]float64 // the parts relative to the time, and what a miss moves the factors by
+	var x, gain [partCount]float64 // parts / seconds, and the gain of each factor
 	for i := range parts {
 		x[i] = parts[i] / seconds
 	}
 	scale := noise
 	for i := range x {
-		c.spread[i][i] = min(c.spread[i][i]+drift, unsure)
+		c.spread[i][i] = min(c.spread[i][i]+drift, initialVariance)
 		for j := range x {
 			gain[i] += c.spread[i][j] * x[j]
 		}
@@ -88,7 +87,7 @@ func (c *correction) learn(parts *[partCount]float64, seconds float64) {
 	}
 }
 
-// note takes in a step that took so many seconds; planned says that it had part of a prompt beside answers.
+// note updates the statistics by a step that took so many seconds; planned says that it had a prefill chunk beside decoding sequences.
 func (r *record) note(predicted, seconds float64, planned bool) {
 	r.predicted, r.actual = predicted, seconds
 	miss := (predicted - seconds) / seconds
@@ -107,5 +106,5 @@ func (r *record) note(predicted, seconds float64, planned bool) {
 	r.slow += slowWeight * (min(seconds/predicted, slowMost) - r.slow)
 }
 
-// margin is what has to be added to a prediction, in parts of it, for 99 of 100 steps to take no longer.
+// margin is the fraction to add to a prediction so that 99 % of steps take no longer.
 func (r *record) margin() float64 { return max(r.slow, 1)*(1+r.late) - 1 }

@@ -6,7 +6,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// cost is what one node takes.
+// cost is the cost of one operation.
 type cost struct {
 	work        graph.Work
 	read, write traffic
@@ -17,9 +17,9 @@ type cost struct {
 	reading     float64 // its weights and cache rows, when levels come one after the other, s
 	values      float64 // and its activations, likewise
 	launch      float64 // s
-	worked      float64 // what a product's arithmetic and its weights are expected to take, s: the larger is what it waits for
+	worked      float64 // expected time of a product's arithmetic and of reading its weights, s: the larger is its bound
 	fetched     float64
-	seconds     float64 // what is expected, launch included
+	seconds     float64 // expected, launch included
 }
 
 // cost prices one node of a group in a step with a working set of so many bytes.
@@ -48,7 +48,7 @@ func (m *Model) cost(x *group, l *load, set residency) cost {
 		whole := p.wholeTiles(rows)
 		c.worked, c.fetched = x.curve.at(whole, x.size)*c.compute*whole/max(rows, 1), x.curve.reading(c.slow == len(p.Levels)-1)*c.memory
 		c.seconds = overlap(c.worked, c.fetched)
-	case Collective: // memory is read and written beside the messages; LinkLag has the launch in it
+	case Collective: // memory traffic overlaps with the messages; LinkLag includes the launch
 		c.link = float64(w.Messages)*p.LinkLag + linkSeconds(w.LinkBytes, p)
 		c.seconds = c.link
 	case Attention:
@@ -69,7 +69,7 @@ func (m *Model) cost(x *group, l *load, set residency) cost {
 	return c
 }
 
-// wholeTiles is how many rows a product of so many is computed as.
+// wholeTiles is a number of rows rounded up to the device's row tiles.
 func (p *Profile) wholeTiles(rows float64) float64 {
 	for _, tile := range p.RowTiles {
 		if rows <= float64(tile) {
@@ -83,12 +83,12 @@ func (p *Profile) wholeTiles(rows float64) float64 {
 	return rows
 }
 
-// nearest is what a node's activations take at the nearest level, s.
+// nearest is the time of a node's activations at the bandwidth of the nearest level, s.
 func (p *Profile) nearest(w *graph.Work) float64 {
 	return float64(w.ValueRead+w.ValueWrite) / p.Levels[0].Rate
 }
 
-// linkSeconds is what bytes take on the device's link.
+// linkSeconds is the time of bytes on the device's link.
 func linkSeconds(bytes int64, p *Profile) float64 {
 	if bytes == 0 {
 		return 0
@@ -99,7 +99,7 @@ func linkSeconds(bytes int64, p *Profile) float64 {
 // floor is the roofline: the least that the node can take.
 func (c *cost) floor() float64 { return max(c.compute, c.memory, c.link) }
 
-// bound is what the node waits for: the longest of what the roofline knows, or its launch when that is longer still.
+// bound is the longest term of the roofline, or the launch when that is longer still.
 func (c *cost) bound() Bound {
 	switch {
 	case c.launch > c.seconds-c.launch:

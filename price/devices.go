@@ -13,7 +13,7 @@ import (
 //go:embed devices.json
 var devicesJSON []byte
 
-// published reads the table once; a mistake in it is ours, and a test's to find.
+// published reads the table once. It is embedded and tested, so an error is a bug.
 var published = sync.OnceValue(func() []*Profile {
 	var all []*Profile
 	if err := json.Unmarshal(devicesJSON, &all); err != nil {
@@ -22,7 +22,7 @@ var published = sync.OnceValue(func() []*Profile {
 	return all
 })
 
-// Devices is the profiles of devices that need not be here, from published figures.
+// Devices is the profiles from published figures, of devices that need not be present.
 func Devices() []*Profile { return published() }
 
 // Device is the published profile of this name.

@@ -9,12 +9,12 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// Fit is how far kernels stay from a device's roofline: a few coefficients for each class of nodes. A time is
+// Fit is the efficiency of a device's kernels relative to its roofline: a few coefficients for each class of nodes. A time is
 //
 //	launch + ‖ Compute × FLOPs/peak , Memory × bytes/bandwidth ‖    of a product, where the two overlap
 //	launch + Compute × FLOPs/peak + Memory × bytes/bandwidth + …    of every other node
 //
-// where ‖a, b‖ is the larger of both but for a rounded corner.
+// where ‖a, b‖ is a smooth maximum; see overlap.
 type Fit struct {
 	// Linear has a curve for each format of weights that was measured, by its name ("Q4_0"); "" is for the others.
 	Linear    map[string]Curve `json:"linear"`
@@ -22,8 +22,8 @@ type Fit struct {
 	// Rows has coefficients for each op that treats rows one by one, by its name ("RMSNorm"); "" is for the others.
 	Rows map[string]Coef `json:"rows"`
 
-	Step   float64 `json:"step_seconds"`                   // of a step beside its nodes: filling the batch, waking the device
-	Row    float64 `json:"row_seconds"`                    // of each token row beside the nodes
+	Step   float64 `json:"step_seconds"`                   // CPU time of a step: filling the batch, waking the device
+	Row    float64 `json:"row_seconds"`                    // CPU time of each token row
 	Read   float64 `json:"read_seconds,omitempty"`         // of reading logits, for each
 	Logit  float64 `json:"logit_seconds"`                  // of sampling, for each number in a row of logits
 	Greedy float64 `json:"greedy_logit_seconds,omitempty"` // likewise when the most likely token is taken
@@ -33,7 +33,7 @@ type Fit struct {
 	ReplayStep float64 `json:"replay_step_seconds,omitempty"`
 }
 
-// Curve is what a product takes by its rows.
+// Curve is the cost of a product as a function of its rows.
 type Curve struct {
 	Launch float64 `json:"launch_seconds"`
 	Memory float64 `json:"memory"`        // × the time its weights take at the bandwidth of the cache that they are in
@@ -41,8 +41,8 @@ type Curve struct {
 	Points []Point `json:"points"`        // by rows, ascending
 }
 
-// Point says what a product of so many rows takes with its weights at hand: × the time its arithmetic takes at the peak. Its
-// factor lies between those of two sizes by the logarithm of the weight's size.
+// Point is the cost of a product of so many rows with cached weights, as a multiple of the time of its arithmetic at the peak rate. The
+// factor is interpolated over the logarithm of the weight's size.
 type Point struct {
 	Rows  int     `json:"rows"`
 	Small float64 `json:"small"`          // of a weight of SmallWeight numbers, or fewer
@@ -50,7 +50,7 @@ type Point struct {
 	Huge  float64 `json:"huge,omitempty"` // of HugeWeight, or more; 0: as Large
 }
 
-// The sizes of weights that a Point gives factors for. A processor's cores are busy with a large one; a GPU's many need a huge one.
+// The sizes of weights that a Point gives factors for. A large one occupies all cores of a CPU, a huge one those of a GPU.
 const (
 	SmallWeight = 1 << 16
 	LargeWeight = 1 << 21
@@ -123,7 +123,7 @@ func sizeOf(numbers int) float64 {
 	return min(1+(log-large)/(huge-large), 2)
 }
 
-// curve is the one for a format of weights. INT4, which no file has to be measured with, is multiplied as Q4_0 is.
+// curve is the one for a format of weights. INT4 is not measured and has the curve of Q4_0, whose kernels it shares.
 func (f *Fit) curve(format string) *Curve {
 	c, ok := f.Linear[format]
 	if !ok && format == quant.INT4.String() {
@@ -135,7 +135,7 @@ func (f *Fit) curve(format string) *Curve {
 	return &c
 }
 
-// maxFactor is how far from the roofline a kernel is believed to be.
+// maxFactor bounds the factors of a valid profile.
 const maxFactor = 1e6
 
 func (f *Fit) validate(bad func(field string, got any, want string) error) error {
@@ -182,7 +182,7 @@ func (f *Fit) validate(bad func(field string, got any, want string) error) error
 	return nil
 }
 
-// Typical is the fit of a device that nobody has measured: what good kernels reach of the peaks that vendors publish.
+// Typical is the fit of a device that was not measured: the fraction of published peaks that good kernels reach.
 // docs/price.md says where the figures are from.
 func Typical(p *Profile) *Fit {
 	overhead := p.Launch + p.Barrier
@@ -196,7 +196,7 @@ func Typical(p *Profile) *Fit {
 	}
 }
 
-// Roof is the fit that changes nothing: every kernel at the roofline, launches free.
+// Roof is the identity fit: every kernel at the roofline, launches free.
 func Roof() *Fit {
 	one := Coef{Compute: 1, Memory: 1}
 	return &Fit{Linear: map[string]Curve{"": {Memory: 1, Points: []Point{{1, 1, 1, 0}}}}, Attention: Coef{Compute: 1, Memory: 1, Values: 1}, Rows: map[string]Coef{"": one}}

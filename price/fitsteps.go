@@ -8,8 +8,8 @@ type TimedStep struct {
 	Seconds float64
 }
 
-// FitSteps brings p.Fit, whose launches were timed one by one, to how they run in a program: it scales all launch times alike and sets
-// what a step takes beside its nodes. Of a device that Replays, steps that it replays are fitted by themselves.
+// FitSteps adapts p.Fit, whose launches were timed one by one, to whole programs: it scales all launch times by one factor and fits the
+// CPU time of a step. Of a device that Replays, replayed steps are fitted separately.
 func (p *Profile) FitSteps(g *graph.Graph, timed []TimedStep) error {
 	p.Fit.Replay = 1
 	m, err := New(g, p)
@@ -29,7 +29,7 @@ func (p *Profile) FitSteps(g *graph.Graph, timed []TimedStep) error {
 			all[kind] = append(all[kind], []float64{launch / left, 1 / left})
 		}
 	}
-	const least = 1e-3 // of launches, so that what is replayed can be told by it
+	const least = 1e-3 // of launches, so that the factor of replayed ones is defined
 	x := LeastSquares(all[0], 2)
 	scale := max(x[0], least)
 	p.Fit.scaleLaunches(scale)

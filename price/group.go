@@ -126,8 +126,8 @@ func newGroup(n *graph.Node, p *Profile, windows []int) (*group, error) {
 	return x, nil
 }
 
-// probe finds the coefficients of the node's work by asking its op about steps that differ in one thing. Windows are left
-// out: the load counts what they let through.
+// probe finds the coefficients of a node's work from its op's Work of steps that differ in one quantity. Windows are left out: the load
+// counts only rows and pairs inside them.
 func (x *group) probe(n *graph.Node) {
 	n = unwindowed(n)
 	work := func(logits int, seqs ...graph.Seq) graph.Work {
@@ -154,7 +154,7 @@ func (x *group) probe(n *graph.Node) {
 	}
 }
 
-// unwindowed is a node whose caches are looked back in without end, and back alone.
+// unwindowed is a node with causal attention without a window.
 func unwindowed(n *graph.Node) *graph.Node {
 	open := *n
 	if o, ok := n.Op.(graph.Attention); ok {

@@ -2,8 +2,8 @@ package price
 
 import "github.com/ridge-llm/ridge/graph"
 
-// Learn takes in many timed steps at once, in place of what was learnt before: afterwards half of them take longer than predicted and
-// half less. Observe follows a device through its moods and ends with the last one; this is for what lies in the past as a whole.
+// Learn fits the correction factors to many timed steps at once and replaces what was learned before: the median error of these steps
+// becomes 0. Observe is for steps as they run, and follows changes; this is for a finished recording.
 func (m *Model) Learn(steps []graph.Step, seconds []float64) {
 	var parts [2][][partCount]float64 // relative to the step's time
 	for i := range min(len(steps), len(seconds)) {
@@ -28,11 +28,11 @@ func (m *Model) Learn(steps []graph.Step, seconds []float64) {
 const (
 	settleRounds = 2000
 	settled      = 1e-7 // of a factor, in a round
-	tiny         = 0.01 // misses below this count as their square
+	tiny         = 0.01 // errors below this count by their square
 )
 
-// settle finds the factors with the least Σ |1 − row·factor|, whose median step is predicted as it was, by going down one factor after the
-// other with weights that make squares of misses count as the misses. A factor that no step tells anything about stays 1.
+// settle finds the factors with the least Σ |1 − row·factor| by coordinate descent on iteratively reweighted squares. A factor without
+// evidence stays 1.
 func (c *correction) settle(rows [][partCount]float64) {
 	misses := make([]float64, len(rows))
 	for range settleRounds {
@@ -41,7 +41,7 @@ func (c *correction) settle(rows [][partCount]float64) {
 			misses[i] = 1 - c.apply(&rows[i])
 		}
 		for k := range c.factor {
-			up, size := (1-c.factor[k])/unsure, 1/unsure
+			up, size := (1-c.factor[k])/initialVariance, 1/initialVariance
 			for i := range rows {
 				weight := 1 / max(misses[i], -misses[i], tiny)
 				up += weight * rows[i][k] * misses[i]

@@ -2,7 +2,7 @@ package price
 
 import "math"
 
-// LeastSquares finds x ≥ 0, n numbers, with the least Σ (row·x − 1)², by going down one coordinate after the other.
+// LeastSquares finds x ≥ 0, n numbers, with the least Σ (row·x − 1)², by coordinate descent.
 func LeastSquares(rows [][]float64, n int) []float64 {
 	size := make([]float64, n)
 	for _, r := range rows {

@@ -21,10 +21,10 @@ type load struct {
 // maxWindows is how many different windows the caches of a model may have.
 const maxWindows = 8
 
-// bothWays stands among the windows for attention that looks at all of a sequence, before and behind a token.
+// bothWays is the window of bidirectional attention.
 const bothWays = -1
 
-// windowOf is how far a node looks back in one of its inputs, a cache; or bothWays.
+// windowOf is the attention window of a node over one of its inputs, a cache; or bothWays.
 func windowOf(n *graph.Node, c *graph.Cache) int {
 	if o, ok := n.Op.(graph.Attention); ok && o.Bidirectional {
 		return bothWays
@@ -44,8 +44,8 @@ func (m *Model) measure(s *graph.Step) load {
 	return l
 }
 
-// guess is the load of a shape. What windows cut off is bounded: every row of logits is a sequence, and there may be one
-// more, whose prompt does not end.
+// guess is the load of a shape. Windowed rows and pairs are upper bounds: every row of logits is a sequence, and there may be one
+// more, whose prompt is not finished in this step.
 func (m *Model) guess(s Shape) load {
 	l := load{tokens: int64(s.Tokens), logits: int64(s.Logits), decodes: s.Tokens == s.Logits}
 	for i, w := range m.windows {

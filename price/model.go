@@ -17,7 +17,7 @@ type Model struct {
 	vocab   float64
 
 	mu      sync.Mutex
-	correct [2]correction // of steps that are launched, and of those that are replayed: what overlaps differs in all of them
+	correct [2]correction // of launched steps and of replayed ones, which overlap differently
 	record  record
 }
 
@@ -53,7 +53,7 @@ func New(g *graph.Graph, p *Profile) (*Model, error) {
 	for i := range m.correct {
 		m.correct[i].reset()
 	}
-	m.record.late, m.record.slow = firstly, 1
+	m.record.late, m.record.slow = initialLate, 1
 	return m, nil
 }
 
@@ -82,21 +82,21 @@ func (m *Model) predict(l load) float64 {
 	return m.correct[m.kind(&l)].apply(&p)
 }
 
-// part is a share of a step's time that is corrected by itself.
+// part is a share of a step's time with a correction factor of its own.
 type part uint8
 
 const (
-	arithmeticPart part = iota // products that wait for their arithmetic
-	readingPart                // products that wait for their weights
+	arithmeticPart part = iota // compute-bound products
+	readingPart                // memory-bound products
 	attentionPart
 	linkPart   // communication
 	restPart   // of the nodes
 	launchPart // of all nodes
-	hostPart   // beside the nodes
+	hostPart   // CPU overhead
 	partCount
 )
 
-// part is what a node of the group counts as, its launch apart.
+// part is the part that the time of a group's operations counts as, launches apart.
 func (x *group) part(c *cost) part {
 	switch {
 	case x.class == Attention:
@@ -134,7 +134,7 @@ func (m *Model) parts(l *load) (parts [partCount]float64) {
 	return parts
 }
 
-// host is what a step takes beside its nodes.
+// host is the CPU overhead of a step, s.
 func (m *Model) host(l *load) float64 {
 	f := m.profile.Fit
 	step := f.Step
@@ -144,7 +144,7 @@ func (m *Model) host(l *load) float64 {
 	return step + f.Row*float64(l.tokens) + (f.Read+f.Logit)*m.vocab*float64(l.logits)
 }
 
-// workingSet is where what a step reads once, and the next step again, comes from: the nearest level that holds it.
+// workingSet is where the bytes come from that every step reads again, weights and cache rows: the nearest level that holds them.
 func (m *Model) workingSet(l *load) residency {
 	set := m.weights
 	for _, x := range m.groups {

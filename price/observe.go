@@ -2,7 +2,7 @@ package price
 
 import "github.com/ridge-llm/ridge/graph"
 
-// Observe takes in how long a step took, s, and returns what had been predicted. Later predictions are the better for it.
+// Observe updates the correction factors by the time that a step took, s, and returns what had been predicted.
 func (m *Model) Observe(s *graph.Step, seconds float64) (predicted float64) {
 	l := m.measure(s)
 	parts := m.parts(&l)
@@ -32,22 +32,22 @@ func (m *Model) Last() (predicted, actual float64) {
 	return m.record.predicted, m.record.actual
 }
 
-// Late is by how much of what was predicted the slowest hundredth of steps with prompts beside answers takes longer, as things are: who must
-// keep a bound with 99 of 100 such steps plans with that much to spare.
+// Late is the current 99th percentile of actual / predicted − 1, over steps with prefill beside decoding: the margin to plan with so that
+// 99 % of such steps meet a limit.
 func (m *Model) Late() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.record.margin()
 }
 
-// Trusted reports whether predictions are good enough to decide by: after a few steps, and with a recent error of no more
-// than trustedError. Consumers go by plain thresholds when they are not.
+// Trusted reports whether predictions are good enough to schedule by: after trustedSteps, with a recent error of at most trustedError.
+// Callers use fixed limits otherwise.
 func (m *Model) Trusted() bool {
 	err, steps := m.Error()
 	return steps >= trustedSteps && err <= trustedError
 }
 
-// trustedError is the largest recent error with which predictions are decided by.
+// trustedError is the largest recent error of trusted predictions.
 const trustedError = 0.35
 
 const trustedSteps = 8

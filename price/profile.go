@@ -16,7 +16,7 @@ import (
 
 // Profile is what a device can do. As JSON it is the file that --device takes.
 type Profile struct {
-	Name   string `json:"name"`            // as it is chosen by, "h200"
+	Name   string `json:"name"`            // for --device, "h200"
 	Title  string `json:"title,omitempty"` // for people, "NVIDIA H200 SXM"
 	Source string `json:"source"`          // the document that the figures are from, or how they were measured
 
@@ -36,7 +36,7 @@ type Profile struct {
 	Act       string `json:"act,omitempty"`              // element type of activations, "f32" or "bf16"; "" is f32
 	Q8        bool   `json:"q8,omitempty"`               // block formats are multiplied with Q8 inputs, in integers
 	RoundBF16 bool   `json:"round_bf16,omitempty"`       // BF16 weights are multiplied with inputs rounded to BF16
-	RowTiles  []int  `json:"row_tiles,omitempty"`        // products of rows between two of these are computed as of the larger; beyond the last, in multiples of it
+	RowTiles  []int  `json:"row_tiles,omitempty"`        // row tiles of product kernels: rows are rounded up to the next one, beyond the last to a multiple of it
 	Kernels   string `json:"kernels,omitempty"`          // see backend.Info
 	Replays   bool   `json:"replays,omitempty"`          // steps that only decode run from a recording, without a call for each launch
 	Attention Number `json:"attention_number,omitempty"` // that attention computes in; "" is f32
@@ -65,7 +65,7 @@ func (p *Profile) ActType() graph.Type {
 // Memory is the main memory.
 func (p *Profile) Memory() Level { return p.Levels[len(p.Levels)-1] }
 
-// bounds of what is believed, far outside of what has been built.
+// bounds of valid figures, far outside of existing devices.
 const (
 	minFLOPs, maxFLOPs     = 1e6, 1e18     // FLOP/s
 	minRate, maxRate       = 1e6, 1e16     // bytes/s
@@ -163,7 +163,7 @@ func ReadProfile(path string) (*Profile, error) {
 	return p, nil
 }
 
-// ParseProfile reads a profile from JSON. A field that there is not is refused, since it is a misspelt one.
+// ParseProfile reads a profile from JSON. Unknown fields are refused, since they are misspelt ones.
 func ParseProfile(data []byte) (*Profile, error) {
 	var p Profile
 	d := json.NewDecoder(strings.NewReader(string(data)))
@@ -212,7 +212,7 @@ func (p *Profile) Greedy() *Profile {
 	return &greedy
 }
 
-// complete is the profile with what it leaves open filled in.
+// complete is the profile with defaults filled in.
 func (p *Profile) complete() *Profile {
 	full := *p
 	full.Levels = slices.Clone(p.Levels)

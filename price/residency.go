@@ -1,19 +1,19 @@
 package price
 
-// residency is where bytes are that a step reads again and again: in a level, but for the share that lies one level further.
+// residency is the memory level that serves bytes which every step reads again; a share of them comes from the next level.
 type residency struct {
 	level  int
 	beyond float64 // 0 to 1
 }
 
-// A cache holds all of a set that is this much smaller than itself, and nothing any more of one that is this much larger
-// and read in the same order every time; between them, a part.
+// A working set of up to holdsAll of a cache's size hits in it; one of holdsNothing or more, read in the same order every time, misses
+// with LRU; between them the hit rate is interpolated.
 const (
 	holdsAll     = 0.75
 	holdsNothing = 1.25
 )
 
-// residency is the nearest level that holds some of so many bytes.
+// residency is that of a working set of so many bytes.
 func (p *Profile) residency(bytes int64) residency {
 	last := len(p.Levels) - 1
 	for i := range p.Levels[:last] {
@@ -28,7 +28,7 @@ func (p *Profile) residency(bytes int64) residency {
 // traffic is bytes by level.
 type traffic [MaxLevels]int64
 
-// add puts bytes where they are.
+// add counts bytes at the levels of a residency.
 func (t *traffic) add(h residency, bytes int64) {
 	if h.beyond > 0 {
 		beyond := int64(h.beyond * float64(bytes))

@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// Sample is a node that was timed: in a step of a program that reads Set bytes every time.
+// Sample is a timed node, of a program with a working set of Set bytes.
 type Sample struct {
 	Node    *graph.Node
 	Step    *graph.Step
@@ -15,7 +15,7 @@ type Sample struct {
 	Seconds float64
 }
 
-// terms is a sample as the fit sees it.
+// terms is the terms of the fit for a sample.
 type terms struct {
 	cost
 	class   Class
@@ -29,7 +29,7 @@ type terms struct {
 	seconds float64
 }
 
-// terms looks at a sample beside the roofline.
+// terms computes them from the roofline.
 func (p *Profile) terms(s Sample) (terms, error) {
 	m := &Model{profile: p, windows: []int{0}}
 	x, err := newGroup(s.Node, p, m.windows)
@@ -86,8 +86,8 @@ func (p *Profile) FitSamples(samples []Sample) (*Fit, error) {
 	return f, nil
 }
 
-// impossible reports whether a sample took far less than its arithmetic, or a product's reading of its weights, does at the
-// roofline: the clock was disturbed. A fit by relative errors would follow such a one.
+// impossible reports whether a sample is far faster than the roofline, as after a disturbed clock. A fit of relative errors would
+// follow such an outlier.
 func (t *terms) impossible() bool {
 	least := t.compute
 	if t.class == Linear {
@@ -112,8 +112,8 @@ func fitCoef(all []terms) Coef {
 	return Coef{Launch: c[0], Compute: c[1], Memory: c[2], Values: c[3], Score: c[4]}
 }
 
-// fitCurve fits the curve of products in one format. What a launch takes is half of the shortest; how near its reading
-// comes to the memory's bandwidth is seen where reading is nearly all there is to do, and what is left is arithmetic.
+// fitCurve fits the curve of products in one format. The launch time is half of the shortest sample; the memory factor is fitted to
+// samples that are memory-bound, and the rest of the time is arithmetic.
 func fitCurve(all []terms) Curve {
 	c := Curve{Launch: math.Inf(1), Memory: math.Inf(1), Far: math.Inf(1)}
 	for _, t := range all {
@@ -179,5 +179,5 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// leastMemory is the least that reading is believed to take of what the memory's measured bandwidth allows.
+// leastMemory is the lower bound of the memory factor.
 const leastMemory = 0.7

@@ -6,8 +6,8 @@ import "github.com/ridge-llm/ridge/graph"
 // the product with the values (Dao et al., arXiv:2205.14135, section 3.1).
 const scorePasses = 4
 
-// AddScoreTraffic adds to a step's breakdown what attention costs that keeps its scores in memory, as plain matrix products and a softmax
-// would: every pair of a token and a cache row goes back and forth for every head, in F32.
+// AddScoreTraffic adds to a breakdown the traffic of attention without tiling: separate matrix products and softmax write and read the
+// F32 score of every pair of a token and a cache row, for every head.
 func (m *Model) AddScoreTraffic(b *Breakdown, s *graph.Step) {
 	l := m.measure(s)
 	for _, x := range m.groups {

@@ -1,7 +1,7 @@
 package price
 
-// Swap is what it takes to move so many bytes from the device's memory to the host's, or back, s. A device without a way
-// to the host is the host: it copies within its memory, where every byte is read, and written after its line was read too.
+// Swap is the time to move bytes between the device's memory and the host's, s. A device without a host link is the CPU: it copies
+// within its memory, with a read, a read for ownership and a write for each byte.
 func (p *Profile) Swap(bytes int64) float64 {
 	if p.Host > 0 {
 		return float64(bytes) / p.Host
