@@ -7,6 +7,14 @@ type Matcher struct {
 	a     *Automaton
 	at    *position
 	ended bool // by an end token
+	keep  int  // tokens that can be taken back
+	past  []past
+}
+
+// past is what a matcher was before a token.
+type past struct {
+	at    *position
+	ended bool
 }
 
 // Start returns a matcher at the beginning of a text.
@@ -88,7 +96,38 @@ func (m *Matcher) Accept(token int32) error {
 		}
 		next = p
 	}
+	m.remember()
 	m.at, m.ended = next, ended
+	return nil
+}
+
+// Keep has the matcher be ready to take back the last n tokens, of those that are accepted from now on.
+func (m *Matcher) Keep(n int) { m.keep = n }
+
+// remember keeps what the matcher is now. The list is cut to its end when it is twice as long as is needed.
+func (m *Matcher) remember() {
+	if m.keep == 0 {
+		return
+	}
+	if len(m.past) >= 2*m.keep {
+		kept := copy(m.past, m.past[len(m.past)-m.keep:])
+		clear(m.past[kept:])
+		m.past = m.past[:kept]
+	}
+	m.past = append(m.past, past{m.at, m.ended})
+}
+
+// Rollback takes back the last n tokens, as if they had never been accepted. Keep says how many it can at least.
+func (m *Matcher) Rollback(n int) error {
+	if most := min(len(m.past), m.keep); n < 0 || n > most {
+		return fmt.Errorf("grammar: %d tokens cannot be taken back; %d can", n, most)
+	}
+	if n > 0 {
+		at := len(m.past) - n
+		m.at, m.ended = m.past[at].at, m.past[at].ended
+		clear(m.past[at:])
+		m.past = m.past[:at]
+	}
 	return nil
 }
 
