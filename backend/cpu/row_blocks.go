@@ -8,6 +8,7 @@ const blockRows = 4
 
 // fuseRowBlocks is row-block fusion: it says, for each launch that begins a run of row-wise launches without a barrier between
 // them, such as a product of two values and its quantization, how many launches the run has. A launch inside a run has 0, one by itself 1.
+// It is scheduling and no fusion of operations (pass.Fuse): each launch computes what it would by itself. testdata/schedule shows the runs.
 func fuseRowBlocks(launches []backend.Launch, wait []bool) []int {
 	length := make([]int, len(launches))
 	first := 0
