@@ -220,7 +220,7 @@ func (e *Engine) figures() *Stats {
 // publish shows other goroutines where the engine stands after a step.
 func (e *Engine) publish() { e.inbox.publish(e.figures(), len(e.queue.byID)) }
 
-// end takes a request out, gives its pages back and tells its owner.
+// end takes a request out, gives its pages back and calls Done.
 func (e *Engine) end(r *request, reason sample.Reason, err error) {
 	e.queue.remove(r)
 	e.pages.release(r)

@@ -17,7 +17,7 @@ import (
 	"github.com/ridge-llm/ridge/model"
 )
 
-// faulty is a device whose steps fail when fail says so, after they have written who knows what.
+// faulty is a device whose steps fail when fail says so, after they have overwritten part of the cache.
 type faulty struct {
 	backend.Device
 	fail func(*backend.Batch) error
@@ -106,7 +106,7 @@ func TestCulpritIsFound(t *testing.T) {
 	}
 }
 
-// TestHiccup: a single failure costs nobody anything but time.
+// TestHiccup: a single failure costs requests time and nothing else.
 func TestHiccup(t *testing.T) {
 	var steps atomic.Int32
 	e := startFaulty(t, func(*backend.Batch) error {
@@ -126,7 +126,7 @@ func TestHiccup(t *testing.T) {
 	}
 }
 
-// TestBrokenDevice: when nothing goes well any more everybody is told, and so are those that come later.
+// TestBrokenDevice: when every step fails, all requests end with the error, and so do those that come later.
 func TestBrokenDevice(t *testing.T) {
 	broken := errors.New("the device has gone")
 	e := startFaulty(t, func(*backend.Batch) error { return broken })
@@ -148,7 +148,7 @@ func TestBrokenDevice(t *testing.T) {
 	}
 }
 
-// TestLostDevice: a device that says it is lost is not asked again, and whoever waits for the engine's end is told.
+// TestLostDevice: a device that is lost gets no further step, and Wait returns its error.
 func TestLostDevice(t *testing.T) {
 	lost := fmt.Errorf("a kernel has faulted: %w", backend.ErrLost)
 	var steps atomic.Int32

@@ -21,7 +21,7 @@ type Options struct {
 	// AgingBound is how long sched.LongestPrefix may let a request wait for the sake of others with more in the cache; 0: 10 s.
 	AgingBound time.Duration
 	// WaitingServedRatio lets requests wait until there are so many times as many as are running, or for heldSteps steps:
-	// fewer interruptions of answers by prompts. 0: nobody waits for that.
+	// fewer interruptions of answers by prompts. 0: none waits for that.
 	WaitingServedRatio float64
 	// TargetITL is the time between two tokens of an answer that prompts beside it should leave; 0: no matter.
 	TargetITL time.Duration
@@ -31,7 +31,7 @@ type Options struct {
 	// Predictor says what steps take: which chunk of a prompt still fits in TargetITL, and whether swapping is cheaper. nil,
 	// and whenever it cannot tell: averages of what was measured.
 	Predictor predict.Predictor
-	// Recorder is told what is decided, and on what grounds; nil: nobody.
+	// Recorder is given what is decided, and on what grounds; nil: none.
 	Recorder Recorder
 	// Clock tells the time; nil: time.Now. A simulation has a clock of its own.
 	Clock func() time.Time

@@ -38,7 +38,7 @@ func TestTargetITL(t *testing.T) {
 	}
 	submit(200, 30)
 	if mustStep(t, e); len(e.last.batch.Tokens) != 200 {
-		t.Errorf("the first step has %d tokens; nobody waits for another of his answer, so all 200 fit", len(e.last.batch.Tokens))
+		t.Errorf("the first step has %d tokens; no answer waits for its next token, so all 200 fit", len(e.last.batch.Tokens))
 	}
 	submit(150, 1)
 	for n := 0; len(e.queue.byID) > 1; n++ {

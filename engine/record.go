@@ -10,7 +10,7 @@ import (
 // NoParent is the parent of a request that is no sibling of another.
 const NoParent = -1
 
-// Recorder is told, in order, all that scheduling depends on and what it decides: enough to do the same again. The engine's
+// Recorder is given, in order, all that scheduling depends on and what it decides: enough to do the same again. The engine's
 // goroutine calls it and waits. Where steps are launched ahead, step n+1 is Scheduled before the Outputs of step n.
 type Recorder interface {
 	// Admitted is a request that joins the queue, at a time since the engine began. A sibling of another request has that one as its
@@ -20,7 +20,7 @@ type Recorder interface {
 	Left(id int64)
 	// Priced is what the scheduler was told that a step takes, in seconds: with it a schedule depends on nothing that is not here.
 	Priced(seconds float64)
-	// Scheduled is the step that comes next. The schedule is valid during the call. It is empty when nobody needs anything, which
+	// Scheduled is the step that comes next. The schedule is valid during the call. It is empty when no request needs a step, which
 	// happens when the engine wakes for nothing.
 	Scheduled(p *sched.Schedule)
 	// Output is what the oldest step in flight added to an answer.
@@ -36,7 +36,7 @@ type StepOutput struct {
 	Err    string        `json:"e,omitempty"`
 }
 
-// unrecorded is the Recorder of an engine that nobody records.
+// unrecorded is the Recorder of an engine without one.
 type unrecorded struct{}
 
 func (unrecorded) Admitted(int64, int64, time.Duration, *Request) {}

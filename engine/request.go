@@ -68,7 +68,7 @@ type request struct {
 	ledger   account.Ledger
 }
 
-// finish tells the owner of the end. A panic of the owner's is not the engine's.
+// finish calls Done. A panic in it is not the engine's.
 func (r *request) finish(f Final) {
 	defer func() { _ = recover() }()
 	r.Done(f)

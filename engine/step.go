@@ -197,7 +197,7 @@ func (e *Engine) canRunAhead(current *InFlight) bool {
 	return false
 }
 
-// constrained reports whether a grammar says which token may come next: it must have taken in the token before.
+// constrained reports whether a grammar says which token may come next: it has to accept the token before.
 func (r *request) constrained() bool { return r.Grammar != nil || r.Constrained }
 
 // waitsForHost reports whether one of the step's outputs depends on a token in flight in a way that the device cannot know.

@@ -106,7 +106,7 @@ func greedy(prompt []int32, n int) Request {
 	return Request{Prompt: prompt, MaxTokens: n, Params: p, Emit: func(sample.Choice) bool { return false }, Done: func(Final) {}}
 }
 
-// TestStepAllocatesNothing: a step in which nobody comes or goes allocates nothing beside what the device's launches do.
+// TestStepAllocatesNothing: a step in which no request comes or goes allocates nothing beside what the device's launches do.
 func TestStepAllocatesNothing(t *testing.T) {
 	lim := backend.Limits{Tokens: 128, Seqs: 8, Logits: 8, PageSize: 16, SeqPages: 16, Pages: 128}
 	e := still(t, modeldir.Builtin, lim, Options{})

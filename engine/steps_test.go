@@ -34,7 +34,7 @@ func TestStepsLeaveNoTimeOut(t *testing.T) {
 			t.Errorf("step %d began at %v; the one before ended at %v", i, began, steps[i-1].At)
 		}
 	}
-	mustStep(t, e) // of nobody
+	mustStep(t, e) // of no request
 	if err := e.Submit(t.Context(), greedy([]int32{5, 6, 7}, 1)); err != nil {
 		t.Fatal(err)
 	}

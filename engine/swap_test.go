@@ -14,7 +14,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/modeldir"
 )
 
-// dear is a Predictor to whom every step takes a second, so that nothing is computed twice that can be swapped.
+// dear is a Predictor by which every step takes a second, so that nothing is computed twice that can be swapped.
 type dear struct{}
 
 func (dear) Predict(sched.Shape) float64          { return 1 }
@@ -58,7 +58,7 @@ func workloadOf(t *testing.T, e *stepped, ctx func(i int) context.Context, answe
 func always(int) context.Context { return context.Background() }
 
 // TestSwap: requests that are swapped out for want of pages, and come back, get the tokens and logits that they get alone;
-// after the last nobody has a page, here or in host memory.
+// after the last no request has a page, on the device or in host memory.
 func TestSwap(t *testing.T) {
 	const requests = 6
 	var want, got [requests]answer
@@ -132,7 +132,7 @@ func TestSwappedGiveUp(t *testing.T) {
 	}
 }
 
-// stiff is a swapper whose copies fail when their turn comes.
+// stiff is a swapper of which one copy fails.
 type stiff struct {
 	backend.Device
 	backend.Swapper

@@ -51,14 +51,14 @@ func BenchmarkStep(b *testing.B) {
 			var schedule Schedule
 			b.ReportAllocs()
 			for b.Loop() {
-				turn(b, s, &schedule, cache)
+				churn(b, s, &schedule, cache)
 			}
 		})
 	}
 }
 
-// turn ends two requests, puts two like them in the queue, and schedules a step.
-func turn(t testing.TB, s *State, schedule *Schedule, cache Cache) {
+// churn ends two requests, puts two like them in the queue, and schedules a step.
+func churn(t testing.TB, s *State, schedule *Schedule, cache Cache) {
 	for range 2 {
 		r := s.running[len(s.running)/2]
 		s.Remove(r)
@@ -87,9 +87,9 @@ func TestNoAllocations(t *testing.T) {
 		s, cache := busy(t, policy)
 		var schedule Schedule
 		for range 10 {
-			turn(t, s, &schedule, cache)
+			churn(t, s, &schedule, cache)
 		}
-		if allocs := testing.AllocsPerRun(200, func() { turn(t, s, &schedule, cache) }); allocs != 0 {
+		if allocs := testing.AllocsPerRun(200, func() { churn(t, s, &schedule, cache) }); allocs != 0 {
 			t.Errorf("%s: %v allocations per step", policy, allocs)
 		}
 	}

@@ -1,7 +1,7 @@
 // Package sched decides which requests a step moves forward, and by how many tokens.
 //
 // There are no phases. A request has computed tokens, whose keys and values are in the cache, and a target: the tokens
-// it knows, prompt and answer so far. A step gives each chosen request some of the tokens in between; whoever reaches
+// it knows, prompt and answer so far. A step gives each chosen request some of the tokens in between; one that reaches
 // its target gets logits, and with the sampled token a target one further. That one rule covers a prompt read in
 // chunks, a beginning found in the cache, a token at a time, several about which a grammar leaves no choice, and starting
 // over after preemption.

@@ -45,7 +45,7 @@ type Options struct {
 	MaxSeqs          int  // requests running at once
 	MaxWaiting       int  // requests waiting at most; more are refused
 
-	// AgingBound, for LongestPrefix: whoever has waited longer goes first, in order of arrival. ns
+	// AgingBound, for LongestPrefix: a request that has waited longer goes first, in order of arrival. ns
 	AgingBound int64
 
 	// WaitingServedRatio, if positive, lets requests wait until there are so many times as many as are running, or

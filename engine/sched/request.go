@@ -30,7 +30,7 @@ const (
 func (r *Request) left() int { return r.Target - r.Computed }
 
 // Cache is what scheduling asks of the account of pages, mostly numbers that engine/kv knows. It answers for the moment,
-// and is not told of the schedule.
+// and does not know the schedule.
 type Cache interface {
 	// Available is the number of pages that can be given out.
 	Available() int

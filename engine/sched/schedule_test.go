@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEveryRequestEnds drives random loads through random settings: every schedule keeps its rules, nobody is lost, and
+// TestEveryRequestEnds drives random loads through random settings: every schedule keeps its rules, no request is lost, and
 // when no more come everything is finished in bounded time.
 func TestEveryRequestEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -149,7 +149,7 @@ func TestPlans(t *testing.T) {
 		{"the watermark does not hold back the only one", func(o *Options) { o.Pages, o.Watermark = 3, 2 },
 			nil, []*Request{prompt(33)},
 			[]wantChunk{{nil, 33, true, true}}, nil},
-		{"first come, first served: nobody passes one who does not fit", func(o *Options) { o.Pages = 8 },
+		{"first come, first served: none passes one that does not fit", func(o *Options) { o.Pages = 8 },
 			[]*Request{a}, []*Request{prompt(120), prompt(10)},
 			[]wantChunk{{a, 1, true, false}}, nil},
 		{"no more than may run", func(o *Options) { o.MaxSeqs = 2 },
@@ -158,7 +158,7 @@ func TestPlans(t *testing.T) {
 		{"by priority", func(o *Options) { o.Policy = ByPriority },
 			nil, []*Request{{Target: 10, Priority: 2}, {Target: 11, Priority: 1}, {Target: 12, Priority: 1}},
 			[]wantChunk{{nil, 11, true, true}, {nil, 12, true, true}, {nil, 10, true, true}}, nil},
-		{"by prefix, but first who has waited too long", func(o *Options) { o.Policy, o.AgingBound = LongestPrefix, 50 },
+		{"by prefix, but first those that have waited too long", func(o *Options) { o.Policy, o.AgingBound = LongestPrefix, 50 },
 			nil, []*Request{{Target: 10, Arrived: 60}, {Target: 11, Arrived: 40}, {Target: 12, Arrived: 90, Cached: 16}},
 			[]wantChunk{{nil, 11, true, true}, {nil, 12, true, true}, {nil, 10, true, true}}, nil},
 		{"a chunk that ends in time", func(o *Options) {

@@ -19,7 +19,7 @@ type simulation struct {
 }
 
 // counting is a cache of numbers. Requests hold pages of their own, but for a beginning that some have in common and
-// that stays in the cache, idle, when nobody holds it, until its pages are taken.
+// that stays in the cache, idle, when no request holds it, until its pages are taken.
 type counting struct {
 	size, pages int              // tokens per page, pages
 	own         map[*Request]int // pages held alone

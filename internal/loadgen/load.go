@@ -1,4 +1,4 @@
-// Package loadgen sends requests to a server as a crowd would and measures what each got: a load generator for any engine that
+// Package loadgen sends requests to a server as many clients would and measures what each got: a load generator for any engine that
 // speaks OpenAI's API. An open loop sends each request when its trace says, however slow the answers are; a closed loop
 // keeps a number of them under way.
 //
@@ -27,7 +27,7 @@ type Options struct {
 	SLO         SLO
 	Count       Counter                          // nil: the server is asked
 	Progress    func(sent, done int)             // called from time to time; may be nil
-	Note        func(format string, args ...any) // told about what the reader of the report should know; may be nil
+	Note        func(format string, args ...any) // gets what the reader of the report should know; may be nil
 }
 
 // check refuses what cannot be run.

@@ -127,7 +127,7 @@ func run(t *testing.T, f *fake, line string, change func(*loadgen.Options)) *loa
 // measured is what the server did.
 func TestOpen(t *testing.T) {
 	f := newFake(t, 20*time.Millisecond)
-	// Nobody is answered before all 20 have come, but for the warm-up.
+	// No request is answered before all 20 have come, but for the warm-up.
 	var here sync.WaitGroup
 	here.Add(20)
 	first := true

@@ -19,7 +19,7 @@ type pace struct {
 	done    atomic.Int64
 }
 
-// progressTime is how often Progress is told.
+// progressTime is how often Progress is called.
 const progressTime = 500 * time.Millisecond
 
 func (p *pace) run(ctx context.Context) {

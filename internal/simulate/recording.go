@@ -164,7 +164,7 @@ func (w *Writer) Scheduled(p *sched.Schedule) {
 	}
 }
 
-// empty reports whether a schedule moves nobody. Such are not recorded: how often an engine wakes for nothing is chance.
+// empty reports whether a schedule moves no request. Such are not recorded: how often an engine wakes for nothing is chance.
 func empty(p *sched.Schedule) bool { return len(p.Chunks)+len(p.Preempt) == 0 }
 
 // Output implements engine.Recorder.

@@ -92,7 +92,7 @@ func (p *replay) wait() {
 		}
 		now := p.progress.Load()
 		if now == before {
-			p.check.Differs = fmt.Sprintf("step %d: nobody needs anything; recorded is %v", now, p.r.steps[now].schedule.Chunks)
+			p.check.Differs = fmt.Sprintf("step %d: no request needs a step; recorded is %v", now, p.r.steps[now].schedule.Chunks)
 			return
 		}
 		before = now
@@ -223,7 +223,7 @@ func (p *replay) Stepped(time.Duration) {
 	}
 }
 
-// caller is a context whose end is told at once and not by another goroutine, so that a request leaves between the same
+// caller is a context that ends at once and not by another goroutine, so that a request leaves between the same
 // decisions as it did.
 type caller struct {
 	context.Context
@@ -240,7 +240,7 @@ func (c *caller) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// Done implements context.Context; nobody waits for it.
+// Done implements context.Context; it is not waited for.
 func (c *caller) Done() <-chan struct{} { return never }
 
 var never = make(chan struct{})

@@ -99,7 +99,7 @@ func TestSharedPrefix(t *testing.T) {
 	tr.Shared = 160
 	shared := run(t, Options{Trace: tr, Limits: limits, Cost: millis})
 	if alone.Report.Cached != 0 {
-		t.Errorf("%d tokens were found that nobody had computed", alone.Report.Cached)
+		t.Errorf("%d tokens were found that no request had computed", alone.Report.Cached)
 	}
 	if saved := alone.Stats.Computed - shared.Stats.Computed; saved != 29*160 {
 		t.Errorf("%d tokens were not computed again; 29 times 160 is right", saved)

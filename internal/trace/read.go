@@ -45,7 +45,7 @@ type format struct {
 // formats are tried in this order.
 var formats = []format{azure, mooncake, aibrix}
 
-// Read reads a trace in any of the formats, which its first line tells. Empty lines do not count.
+// Read reads a trace in any of the formats, by its first line. Empty lines do not count.
 func Read(name string, r io.Reader) (*Trace, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
@@ -120,7 +120,7 @@ func prompt(field string, n *float64) (int, *RowError) {
 	return tokens(field, n, 1)
 }
 
-// answer checks the length of an answer. Published traces have answers of 0 tokens; nobody can ask for less than 1.
+// answer checks the length of an answer. Published traces have answers of 0 tokens; a request asks for 1 at least.
 func answer(field string, n *float64) (int, *RowError) {
 	length, err := tokens(field, n, 0)
 	return max(length, 1), err

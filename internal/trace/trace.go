@@ -19,7 +19,7 @@ type Request struct {
 	Input   int           // tokens of the prompt, at least 1
 	Output  int           // tokens of the answer, at least 1
 	Blocks  []uint64      // what the prompt consists of, in blocks of Trace.BlockSize tokens; none: text of its own
-	Session string        // who asks, or which conversation goes on; may be empty
+	Session string        // the client or conversation; may be empty
 	Prompt  string        // the text itself, where the trace has it
 }
 
