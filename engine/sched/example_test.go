@@ -6,7 +6,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/sched"
 )
 
-// pages is the engine's answer to sched.Cache: one line each on a kv.Pool. Here it only counts.
+// pages is the engine's answer to sched.Cache: one line each on a kv.Manager. Here it only counts.
 type pages struct{ size, available int }
 
 func (p *pages) Available() int                  { return p.available }
