@@ -54,12 +54,11 @@ func benchCommand() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure how fast a model runs, beside what the machine allows",
+		Short: "Measure tokens per second of a model, beside the machine's limit",
 		Long: `Bench measures tokens per second: pp512 reads a prompt of 512 tokens, tg128 decodes 128 tokens one by one, "@ d4096" with
 4096 tokens in the cache before, batch with so many sequences at once. Each figure is the median of several runs with
-random tokens; beside it stands the limit, which is what the same machine, measured in the same minute, could do at most
-(arithmetic at its peak, weights and cache at its memory's bandwidth), and the fraction of it that was reached; and, once
-ridge calibrate has run, what the price of the steps predicts.
+random tokens. Beside it are the limit of the same machine, measured in the same minute (peak arithmetic, weights and cache at
+memory bandwidth), the fraction of it that was reached and, once ridge calibrate has run, the predicted rate.
 
 --ops times every kernel of the last step of each test instead.`,
 		Example: `  ridge bench -m model.gguf

@@ -38,17 +38,16 @@ func benchServeCommand() *cobra.Command {
 	var f benchServeFlags
 	cmd := &cobra.Command{
 		Use:   "serve [URL]",
-		Short: "Measure what clients of a server get when many come",
-		Long: `Serve sends requests to a server as clients would and prints what they got: time to the first token (TTFT), time between
-tokens (ITL, between events as they arrive; TPOT, average of an answer), time to the end, throughput, and
-goodput, which is the answers that kept the bounds of --slo. It also says how late it was itself in sending.
+		Short: "Measure latency and throughput of a server under load",
+		Long: `Serve sends requests to a server and prints time to first token (TTFT), inter-token latency (ITL, between events as they arrive;
+TPOT, average of a request), end-to-end latency, throughput, and goodput: the requests within the limits of --slo. It also prints
+how late it was in sending.
 
-URL is any server that speaks OpenAI's API: Ridge, vLLM, llama-server. Without one, it serves --model itself (by default the
-built-in model) and talks to that over HTTP. OPENAI_API_KEY is sent as key, if it is set.
+URL is any server with OpenAI's API: Ridge, vLLM, llama-server. Without one, it serves --model itself (by default the built-in
+model) and sends the requests over HTTP. OPENAI_API_KEY is sent as key, if it is set.
 
-Requests come when --trace says, whether or not earlier ones are answered; with --concurrency, a new one comes when
-one is answered. Prompts are random common words of the trace's length in tokens; blocks of prompts that are equal in a
-Mooncake trace are the same text.`,
+Requests are sent at the times of --trace, whether or not earlier ones have finished; with --concurrency, a new one is sent when one
+finishes. Prompts are random common words of the trace's length in tokens; equal blocks of a Mooncake trace are equal text.`,
 		Example: `  ridge bench serve --trace poisson:rate=8,n=200,in=200,out=64 --slo ttft=1s,itl=50ms
   ridge bench serve --concurrency 16 --trace constant:n=32,in=200,out=64 --shared-prefix 150 -m model.gguf
   ridge bench serve http://127.0.0.1:8080 --trace conversation_trace.jsonl --first 500 --shorter 32 --faster 4
@@ -69,14 +68,14 @@ Mooncake trace are the same text.`,
 	f.trace.add(cmd, "poisson:rate=4,n=100,in=200,out=64")
 	fl := cmd.Flags()
 	fl.StringVar(&f.load.Model, "served-model-name", "", "model to ask a URL for; default: the first that it lists")
-	fl.StringVar(&f.tokenizer, "tokenizer", "", "model by whose tokens prompts are measured; default: the server is asked")
-	fl.BoolVar(&f.load.Chat, "chat", false, "send conversations of one message instead of texts to continue")
-	fl.IntVar(&f.load.Concurrency, "concurrency", 0, "keep so many requests under way, whatever the trace's times; 0: go by those")
-	fl.IntVar(&f.shared, "shared-prefix", 0, "tokens that all prompts begin with, part of their length")
-	fl.StringVar(&f.slo, "slo", "", "bounds of a good answer: ttft, itl (95 of 100 gaps), tpot, e2e, such as ttft=1s,itl=50ms")
-	fl.DurationVar(&f.load.Timeout, "timeout", 10*time.Minute, "give an answer up after this")
-	fl.Int64Var(&f.seed, "seed", -1, "same seed, same prompts, which a server may then have cached; -1: others every time")
-	fl.StringVar(&f.asJSON, "json", "", "write all that was measured to this file; - is standard output")
+	fl.StringVar(&f.tokenizer, "tokenizer", "", "model whose tokenizer counts prompt tokens; default: the server is asked")
+	fl.BoolVar(&f.load.Chat, "chat", false, "send chat requests of one message instead of completions")
+	fl.IntVar(&f.load.Concurrency, "concurrency", 0, "keep this many requests running and ignore the trace's arrival times; 0: use them")
+	fl.IntVar(&f.shared, "shared-prefix", 0, "tokens of a prefix that all prompts share, part of their length")
+	fl.StringVar(&f.slo, "slo", "", "latency limits for goodput: ttft, itl (95th percentile), tpot, e2e, such as ttft=1s,itl=50ms")
+	fl.DurationVar(&f.load.Timeout, "timeout", 10*time.Minute, "timeout of a request")
+	fl.Int64Var(&f.seed, "seed", -1, "seed of the prompts; with the same one a server may have them cached; -1: random")
+	fl.StringVar(&f.asJSON, "json", "", "write the report to this file; - is standard output")
 	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
 	return cmd
 }

@@ -23,18 +23,18 @@ func calibrateCommand() *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "calibrate",
-		Short: "Measure this machine for pricing steps",
-		Long: `Calibrate measures, in a few seconds, what this machine can do at most (arithmetic by number format, each level of its
-memory) and what Ridge's kernels reach of that, and keeps it in the user's cache directory. From then on the price of a
-step is known before it is run: ridge roofline and ridge bench show it, ridge serve plans by it. Where other programs take part of
-the processors it measures once more if that is done soon, and says so if they still do.
+		Short: "Measure this machine for predictions",
+		Long: `Calibrate measures, in a few seconds, the peaks of this machine (arithmetic by number format, bandwidth of each memory level) and
+the fraction of them that Ridge's kernels reach, and keeps the profile in the user's cache directory. Step times can then be
+predicted: ridge roofline and ridge bench show them, ridge serve schedules by them. If other programs used the CPUs meanwhile, it
+measures once more, and warns if they still do.
 
-With --score it then times steps of a model and compares: with what the calibration alone says of them, with what it says after
-it has seen other steps of the model, as ridge serve does, and with a line through those other steps (a constant, tokens and
-context). No step that is scored was used for a fit.
+With --score it then times steps of a model and compares them with three predictions: by the calibration alone, after learning from
+other steps of the model, as ridge serve does, and by a linear fit to those other steps (a constant, tokens and context). No scored
+step was used for a fit.
 
-With --json it prints the profile, a file with which --device of other commands takes, here or on other machines; with --score
-too, every step that was scored.`,
+With --json it prints the profile, which --device of other commands reads, here or on other machines; with --score, every scored
+step too.`,
 		Example: "  ridge calibrate\n  ridge calibrate --json > here.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,7 +48,7 @@ too, every step that was scored.`,
 				return err
 			}
 			if disturbed != "" {
-				fmt.Fprintf(os.Stderr, "ridge: %s; prices will be too high: calibrate again when the machine is quiet\n", disturbed)
+				fmt.Fprintf(os.Stderr, "ridge: %s; predictions will be too slow: calibrate again on an idle machine\n", disturbed)
 			}
 			if err := calibrate.Save(dev, p); err != nil {
 				return err
@@ -64,12 +64,12 @@ too, every step that was scored.`,
 	}
 	addDevice(cmd, &o.Backend, &o.Threads, &o.Deterministic)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the profile as JSON")
-	cmd.Flags().BoolVar(&scored, "score", false, "afterwards time steps of a model and say how far predictions were off")
+	cmd.Flags().BoolVar(&scored, "score", false, "then time steps of a model and print the errors of predictions")
 	cmd.Flags().StringVarP(&path, "model", "m", "", "with --score, the model: GGUF file or Hugging Face directory; default: the built-in one")
 	return cmd
 }
 
-// printProfile prints a profile for people.
+// printProfile prints a profile as text.
 func printProfile(out io.Writer, p *price.Profile) error {
 	fmt.Fprintf(out, "%s (%s), %s\n", p.Name, p.Title, p.Source)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -81,7 +81,7 @@ func printProfile(out io.Writer, p *price.Profile) error {
 	for _, l := range p.Levels {
 		fmt.Fprintf(w, "%s\t%.1f MiB\t%.1f GB/s\n", l.Name, float64(l.Bytes)/(1<<20), l.Rate/1e9)
 	}
-	fmt.Fprint(w, "\nweights\tfraction of the arithmetic's peak by rows, weights of 2M numbers\n")
+	fmt.Fprint(w, "\nweights\tfraction of peak arithmetic by rows, for weights of 2M numbers\n")
 	for _, format := range slices.Sorted(maps.Keys(p.Fit.Linear)) {
 		if format == "" {
 			continue
@@ -95,7 +95,7 @@ func printProfile(out io.Writer, p *price.Profile) error {
 	return w.Flush()
 }
 
-// scoreModel prints how far predictions of a model's steps are off.
+// scoreModel prints the errors of predictions of a model's steps.
 func scoreModel(out io.Writer, dev backend.Device, p *price.Profile, path string, asJSON bool) error {
 	b, err := openModel(pathArgs(path))
 	if err != nil {

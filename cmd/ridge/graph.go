@@ -27,10 +27,10 @@ func graphCommand() *cobra.Command {
 	var f graphFlags
 	cmd := &cobra.Command{
 		Use:   "graph [MODEL]",
-		Short: "Print the operations of one step of a model, and what they cost",
+		Short: "Print a model's graph of operations, and their cost",
 		Long: `Graph prints the model as the list of operations that one step runs: what each makes, from what, with which weights.
 With --cost it prints, for a step of the given size, each operation's arithmetic (FLOPs: a multiply-add is two) and the
-bytes it must at least read and write; with --device also how long it is expected to take there, and what it waits for.
+bytes it must at least read and write; with --device also its predicted time there and what bounds it.
 
 MODEL is as for ridge plan: no weights are needed. Without one it is the built-in model.
 
@@ -54,9 +54,9 @@ over devices and show the graph of one of them (--stage, --rank), with its colle
 	fl.IntVar(&f.rank.Tensor, "rank", 0, "device of --tp to show, from 0")
 	fl.IntVar(&f.rank.Stage, "stage", 0, "stage of --pp to show, from 0")
 	fl.BoolVar(&f.cost, "cost", false, "print FLOPs and bytes of each operation")
-	fl.StringVar(&f.device, "device", "", "with --cost, price each operation too, on a published device, a file with a profile, or here")
+	fl.StringVar(&f.device, "device", "", "with --cost, also predict the time of each operation on a published device, a profile file, or here")
 	fl.IntVar(&f.tokens, "tokens", 1, "new tokens of each sequence in the step")
-	fl.IntVar(&f.context, "context", 0, "tokens of each sequence that are in the cache already")
+	fl.IntVar(&f.context, "context", 0, "tokens of each sequence in the cache")
 	fl.IntVar(&f.seqs, "seqs", 1, "sequences in the step")
 	return cmd
 }

@@ -49,11 +49,21 @@ named, so that everything can be tried at once.`,
 		SilenceErrors: true,
 	}
 	cmd.SetFlagErrorFunc(flagError)
-	cmd.AddCommand(
-		runCommand(), serveCommand(), pullCommand(), listCommand(), rmCommand(), psCommand(),
-		benchCommand(), calibrateCommand(), rooflineCommand(), showCommand(), graphCommand(), planCommand(), simulateCommand(), replayCommand(), checkCommand(),
-		convertCommand(), dummyCommand(),
-		tokenizeCommand(), templateCommand(), devicesCommand(), versionCommand(),
-	)
+	for _, g := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"run", "Run models:", []*cobra.Command{runCommand(), serveCommand(), psCommand(), devicesCommand()}},
+		{"models", "Models and files:", []*cobra.Command{pullCommand(), listCommand(), rmCommand(), showCommand(), convertCommand(), dummyCommand(), checkCommand(), tokenizeCommand(), templateCommand()}},
+		{"price", "Predict performance:", []*cobra.Command{planCommand(), rooflineCommand(), graphCommand(), simulateCommand(), replayCommand()}},
+		{"measure", "Measure performance:", []*cobra.Command{benchCommand(), calibrateCommand()}},
+	} {
+		cmd.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.id
+			cmd.AddCommand(c)
+		}
+	}
+	cmd.AddCommand(versionCommand())
 	return cmd
 }

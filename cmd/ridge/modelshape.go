@@ -19,7 +19,7 @@ import (
 	"github.com/ridge-llm/ridge/price"
 )
 
-// modelShapeFlags choose a model that exists on paper: its weights need not be there.
+// modelShapeFlags choose a model by its shape: no weights are needed.
 type modelShapeFlags struct {
 	number, cache, quantization string
 	kvType                      graph.Type
@@ -42,7 +42,7 @@ func (f *modelShapeFlags) parse() error {
 	return nil
 }
 
-// model finds the model's configuration; its weights need not be there.
+// model finds the model's configuration.
 func (f *modelShapeFlags) model(arg string) (*model.Model, error) {
 	if arg == "" {
 		b, err := openModel(nil)

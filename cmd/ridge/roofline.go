@@ -27,30 +27,30 @@ type rooflineFlags struct {
 	options device.Options // of the device to measure on
 }
 
-// rooflineSetting is what a pair of steps, one that decodes and one that reads a prompt, is priced with.
+// rooflineSetting is the setting of a decode and a prefill step.
 type rooflineSetting struct {
 	shape                  modelShapeFlags
 	batch, context, prompt int
-	heads                  string // "mha": a key head for every query head
-	attention              string // "naive": scores go through memory
+	heads                  string // "mha": as many key heads as query heads
+	attention              string // "naive": without tiling, scores go through memory
 }
 
 func rooflineCommand() *cobra.Command {
 	var f rooflineFlags
 	cmd := &cobra.Command{
 		Use:   "roofline [MODEL]",
-		Short: "Show what the operations of a model wait for on a device",
-		Long: `Roofline prices a step that decodes and a step that reads a prompt, and shows each operation under the device's roofs:
-arithmetic at its peak, traffic at the bandwidth of each level of memory. Left of the ridge point, where the roofs meet, an
-operation waits for memory, right of it for arithmetic. The table beside it has each operation's FLOPs (work; FLOP/s is a
-rate), bytes, intensity, bound, time, share of the step, and fraction of the roof.
+		Short: "Show a model's operations under the roofline of a device",
+		Long: `Roofline predicts the time of a decode step and of a prefill step, and shows each operation under the device's roofs: peak
+arithmetic, and the bandwidth of each memory level. Left of the ridge point, where the roofs meet, an operation is memory-bound,
+right of it compute-bound. The table lists each operation's FLOPs (work; FLOP/s is a rate), bytes, arithmetic intensity, bound,
+time, share of the step, and fraction of the roof.
 
-MODEL is a GGUF file, a Hugging Face directory, a config.json, or the name of a well-known shape; its weights need not be
-there. Without one it is the built-in model. --compare changes something and shows both, then side by side: batch=64, context=8192, prompt=64, type=Q4_0, kv-type=int8, quantization=fp8, heads=mha,
-attention=naive (scores written to memory and read again, as without tiling).
+MODEL is a GGUF file, a Hugging Face directory, a config.json, or the name of a well-known shape; no weights are needed. Without
+one it is the built-in model. --compare shows a second setting too, and both side by side: batch=64, context=8192, prompt=64,
+type=Q4_0, kv-type=int8, quantization=fp8, heads=mha, attention=naive (scores written to memory and read again, without tiling).
 
---measure also times every operation on this machine, one after the other with a clock between them, and shows that beside its
-prediction: in the chart as the same letter, a capital one. MODEL must be there with its weights then.`,
+--measure also times every operation on this machine, one by one, and shows that beside the prediction; in the chart as a capital
+letter. MODEL needs its weights then.`,
 		Example: `  ridge roofline llama-3.2-1b --type Q4_0
   ridge roofline llama-3.1-8b --device h100-sxm --batch 64 --context 4096 --plot roofline.png
   ridge roofline llama-3.1-8b --device h100-sxm --compare attention=naive
@@ -75,13 +75,13 @@ prediction: in the chart as the same letter, a capital one. MODEL must be there 
 	}
 	fl := cmd.Flags()
 	f.setting.shape.add(cmd)
-	fl.StringVar(&f.device, "device", "here", "a published device, a file with a profile, or here (this machine, measured)")
+	fl.StringVar(&f.device, "device", "here", "a published device, a profile file, or here (this machine, measured)")
 	fl.IntVar(&f.setting.batch, "batch", 1, "sequences that decode together")
-	fl.IntVar(&f.setting.context, "context", 1024, "tokens of each that are in the cache")
-	fl.IntVar(&f.setting.prompt, "prompt", 512, "tokens of a prompt that are read in a step")
-	fl.StringVar(&f.compare, "compare", "", "show a second setting, changed in this: name=value,…")
+	fl.IntVar(&f.setting.context, "context", 1024, "tokens of each sequence in the cache")
+	fl.IntVar(&f.setting.prompt, "prompt", 512, "prompt tokens of the prefill step")
+	fl.StringVar(&f.compare, "compare", "", "show a second setting with these changes: name=value,…")
 	fl.StringVar(&f.plot, "plot", "", "write the chart to this .png or .svg file")
-	fl.BoolVar(&f.measure, "measure", false, "time every operation on this machine too")
+	fl.BoolVar(&f.measure, "measure", false, "also time every operation on this machine")
 	fl.StringVar(&f.options.Backend, "backend", "", "with --device here: cpu or cuda (cuda:1 is the second GPU); default cpu")
 	fl.BoolVar(&f.noChart, "no-chart", false, "print the table alone")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
@@ -133,7 +133,7 @@ func (s *rooflineSetting) change(pairs string) error {
 		case number != nil:
 			n, err := strconv.Atoi(value)
 			if err != nil {
-				return fmt.Errorf("--compare %s: %q is no number", pair, value)
+				return fmt.Errorf("--compare %s: %q is not a number", pair, value)
 			}
 			*number = n
 		case name == "type":

@@ -18,10 +18,10 @@ func screen() (width int, terminal bool) {
 	return plainWidth, false
 }
 
-// print prints the charts and the tables, and what a comparison comes to.
+// print prints the charts, the tables and the comparison.
 func (r *rooflineReport) print(out io.Writer, chart bool) error {
 	width, terminal := screen()
-	source, _, _ := strings.Cut(r.profile.Source, ";") // what follows are details, for who looks into price/devices.json
+	source, _, _ := strings.Cut(r.profile.Source, ";") // details behind are in price/devices.json
 	fmt.Fprintf(out, "%s on %s (%s)\n", r.Model, r.profile.Name, source)
 	for _, s := range r.Steps {
 		title := s.Name
@@ -32,7 +32,7 @@ func (r *rooflineReport) print(out io.Writer, chart bool) error {
 		if s.Measured > 0 {
 			measured = fmt.Sprintf("measured %.3f ms, ", 1e3*s.Measured)
 		}
-		fmt.Fprintf(out, "\n%s: %.3f ms, %sat the roofline %.3f ms; %.2f GFLOP, %.2f MB; waits for %s\n", title, 1e3*s.Seconds, measured, 1e3*s.Floor, float64(s.FLOPs)/1e9, float64(s.Bytes)/1e6, s.Bound)
+		fmt.Fprintf(out, "\n%s: %.3f ms, %sat the roofline %.3f ms; %.2f GFLOP, %.2f MB; bound: %s\n", title, 1e3*s.Seconds, measured, 1e3*s.Floor, float64(s.FLOPs)/1e9, float64(s.Bytes)/1e6, s.Bound)
 		if chart {
 			fmt.Fprint(out, r.chart(&s, width))
 		}

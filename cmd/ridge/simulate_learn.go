@@ -9,7 +9,7 @@ import (
 	"github.com/ridge-llm/ridge/price"
 )
 
-// learnFrom has steps take what those of the recordings teach: the price that fits them, and how far they were spread around it.
+// learnFrom fits step times to recordings: the price that fits them, and the spread of errors around it.
 func (f *simulateFlags) learnFrom(g *graph.Graph, p *price.Profile) error {
 	m, err := price.New(g, p)
 	if err != nil {

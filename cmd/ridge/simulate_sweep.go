@@ -25,7 +25,7 @@ func (p predictor) Observe(s *graph.Step, seconds float64) float64 {
 	return p.Model.Observe(s, seconds)
 }
 
-// predictBy has the scheduler plan chunks by a price that learns from the simulated steps, as a server's does from its own.
+// predictBy has the scheduler choose chunk sizes by a price that learns from the simulated steps, as a server's does.
 func (f *simulateFlags) predictBy(g *graph.Graph, p *price.Profile) {
 	f.renew = append(f.renew, func() error {
 		m, err := price.New(g, p)
