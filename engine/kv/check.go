@@ -52,7 +52,13 @@ func (m *Manager) checkSeq(s *Seq) error {
 	}
 	for i := range s.tables {
 		g, t := &m.groups[i], &s.tables[i]
-		if len(t.pages) != m.PagesFor(s.length) {
+		if g.state {
+			if err := m.checkState(s, i); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(t.pages) != m.PagesFor(s.length) || s.pages != len(t.pages) {
 			return fmt.Errorf("%d pages of group %d for %d tokens", len(t.pages), i, s.length)
 		}
 		if need := g.firstNeeded(s.length, m.pageSize); t.first > need {
@@ -70,6 +76,18 @@ func (m *Manager) checkSeq(s *Seq) error {
 				return fmt.Errorf("page %d of group %d is attached to a node that the sequence does not hold", page, i)
 			}
 		}
+	}
+	return nil
+}
+
+// checkState holds a sequence's state to its length: it has one if it has tokens, and a snapshot is of just those.
+func (m *Manager) checkState(s *Seq, group int) error {
+	g, pages := &m.groups[group], s.tables[group].pages
+	if len(pages) != min(s.length, 1) {
+		return fmt.Errorf("%d states of group %d for %d tokens", len(pages), group, s.length)
+	}
+	if len(pages) == 1 && g.node[pages[0]] != none && m.snapshotAt(s, group, s.length) != pages[0] {
+		return fmt.Errorf("its state of group %d is a snapshot of other tokens than its %d", group, s.length)
 	}
 	return nil
 }
@@ -107,7 +125,7 @@ func (m *Manager) checkGroup(i int, seqs []*Seq) error {
 		if attached && (!m.nodes.indexed[node] || g.page[node] != int32(page)) {
 			return fmt.Errorf("page %d is attached to node %d, in the index %t, which has page %d", page, node, m.nodes.indexed[node], g.page[node])
 		}
-		if g.window > 0 && g.recent.has(int32(page)) != (n == 0 && attached) {
+		if g.lru && g.recent.has(int32(page)) != (n == 0 && attached) {
 			return fmt.Errorf("page %d: %d holders, attached %t, listed as idle %t", page, n, attached, g.recent.has(int32(page)))
 		}
 	}
@@ -117,11 +135,11 @@ func (m *Manager) checkGroup(i int, seqs []*Seq) error {
 	for node, in := range m.nodes.indexed {
 		page := g.page[node]
 		switch {
-		case page == none && in && g.window == 0:
+		case page == none && in && !g.lru:
 			return fmt.Errorf("node %d has no page", node)
 		case page != none && g.node[page] != int32(node):
 			return fmt.Errorf("node %d has page %d, which is attached to node %d", node, page, g.node[page])
-		case page != none && g.window == 0 && (m.nodes.holders[node] > 0) != (g.holders[page] > 0):
+		case page != none && !g.lru && (m.nodes.holders[node] > 0) != (g.holders[page] > 0):
 			return fmt.Errorf("node %d has %d holders and its page %d has %d", node, m.nodes.holders[node], page, g.holders[page])
 		}
 	}

@@ -2,7 +2,7 @@
 // data and knows no device: it hands out int32 page ids, and the backend owns the memory that they number.
 //
 // A page has room for PageSize tokens, in every layer of a cache group. A group is the layers that need the same tokens of a
-// sequence kept: all of them, or those of a sliding window. A sequence has a table of pages for each group; the row of a cache that its
+// sequence kept: all of them, those of a sliding window or, of recurrent layers, none but a state. A sequence has a table of pages for each group; the row of a cache that its
 // token at position p uses, its slot, is table[p/PageSize]*PageSize + p%PageSize. Tables of groups with a window are as long as
 // the others, but their pages are given back as they fall out of the window.
 //
@@ -19,6 +19,10 @@
 //
 // In groups that keep all tokens, the pages that are evicted first are the ends of the texts that were let go of first, with their
 // nodes. In a group with a window it is the page that was let go of first, wherever in a text it is.
+//
+// In a recurrent group a page is a state. A sequence goes on in its own; Snapshot attaches it to the node that the sequence ends
+// with, and the next Append goes on with a copy. Whoever takes over a beginning starts from a copy of the snapshot there. The state of
+// a new sequence is not cleared: a layer that computes the first token starts from zero.
 //
 // In a step, the engine does this for each request that is scheduled, in that order:
 //

@@ -4,17 +4,21 @@ package kv
 // of the latter; one that is attached and not held is idle.
 type group struct {
 	window  int
+	state   bool    // recurrent
+	lru     bool    // its pages are evicted by themselves; else with their nodes
 	holders []int32 // per page: how many sequences hold it
 	node    []int32 // per page: the node that it is attached to, or none
 	page    []int32 // per node: the page attached to it, or none
 	free    []int32 // the last is given out next
 	idle    int     // pages
-	recent  recency // idle pages by their release, in a group with a window; of others the index keeps the order
+	recent  recency // idle pages by their release, if they are evicted by themselves; else the index keeps the order
 }
 
 func newGroup(o Group, nodes int) group {
 	g := group{
 		window:  o.Window,
+		state:   o.Recurrent,
+		lru:     o.Window > 0 || o.Recurrent,
 		holders: make([]int32, o.Pages),
 		node:    filled(o.Pages, none),
 		page:    filled(nodes, none),
@@ -23,7 +27,7 @@ func newGroup(o Group, nodes int) group {
 	for i := range g.free {
 		g.free[i] = int32(o.Pages - 1 - i) // page 0 is given out first
 	}
-	if g.window > 0 {
+	if g.lru {
 		g.recent = newRecency(o.Pages)
 	}
 	return g
@@ -37,7 +41,7 @@ func (m *Manager) take(i int) int32 {
 	case n > 0:
 		page = g.free[n-1]
 		g.free = g.free[:n-1]
-	case g.window > 0:
+	case g.lru:
 		page = g.detachOldest()
 		m.stats.Evicted++
 	default:
@@ -53,7 +57,7 @@ func (m *Manager) take(i int) int32 {
 func (g *group) hold(page int32) {
 	if g.holders[page]++; g.holders[page] == 1 {
 		g.idle--
-		if g.window > 0 {
+		if g.lru {
 			g.recent.remove(page)
 		}
 	}
@@ -69,7 +73,7 @@ func (g *group) release(page int32) {
 		return
 	}
 	g.idle++
-	if g.window > 0 {
+	if g.lru {
 		g.recent.put(page)
 	}
 }
@@ -83,12 +87,13 @@ func (g *group) attach(page, node int32) {
 func (g *group) detach(page int32) {
 	g.page[g.node[page]], g.node[page] = none, none
 	g.idle--
-	if g.window > 0 {
+	if g.lru {
 		g.recent.remove(page)
 	}
 }
 
-// detachOldest detaches the page of a group with a window that was released first of the idle ones. There must be one.
+// detachOldest detaches the page that was released first of the idle ones, of a group whose pages are evicted by themselves. There
+// must be one.
 func (g *group) detachOldest() int32 {
 	page := g.recent.oldest()
 	g.detach(page)

@@ -211,13 +211,18 @@ func conversation(t testing.TB, p *Manager, s *Seq, tokens []int32, copies []Cop
 			t.Fatal("no room")
 		}
 		p.Publish(s, tokens)
+		p.Trim(s)
+		p.Snapshot(s)
 	}
 	p.Free(s)
 }
 
 func TestNoAllocations(t *testing.T) {
 	for _, index := range indexes {
-		p := newManager(t, 64, index.make)
+		p, err := New(Options{PageSize: 16, Groups: []Group{{Pages: 40, Window: 50}, {Pages: 64}, {Pages: 5, Recurrent: true}}, Index: index.make})
+		if err != nil {
+			t.Fatal(err)
+		}
 		var s Seq
 		id, copies := 0, make([]Copy, 0, 4)
 		tokens := text(0, 100, 300)
@@ -267,6 +272,60 @@ func BenchmarkMatch(b *testing.B) {
 				if found, _ := p.Match(0, tokens); found != 4096 {
 					b.Fatal(found)
 				}
+			}
+		})
+	}
+}
+
+// TestWindowedPrefix: what fell out of a window stays in the index until its page is needed; a text that goes on from there finds the
+// rest, and one that parts where the window's pages are gone has to be computed from where they are not.
+func TestWindowedPrefix(t *testing.T) {
+	for _, index := range indexes[:2] {
+		t.Run(index.name, func(t *testing.T) {
+			m, err := New(Options{PageSize: 16, Groups: []Group{{Pages: 64}, {Pages: 12, Window: 32}}, Index: index.make})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var a, b Seq
+			long := text(1, 48, 161)
+			for m.Open(&a, 0, long); a.Len() < 161; {
+				if _, ok := m.Append(&a, min(32, 161-a.Len()), nil); !ok {
+					t.Fatal("no room")
+				}
+				m.Publish(&a, long)
+			}
+			m.Trim(&a)
+			if got, want := m.Held(&a), (Pages{11, 3}); got != want {
+				t.Errorf("the sequence holds %v pages, want %v", got, want)
+			}
+			for what, c := range map[string]struct {
+				tokens []int32
+				found  int
+				idle   Pages
+			}{
+				"the same text":         {long, 160, Pages{0, 0}},
+				"a shorter one":         {long[:100], 96, Pages{0, 2}},
+				"one that parts at 48":  {text(2, 48, 100), 48, Pages{0, 2}},
+				"one that parts at 150": {slices.Concat(long[:150], text(3, 0, 20)), 144, Pages{0, 1}},
+			} {
+				if found, idle := m.Match(0, c.tokens); found != c.found || idle != c.idle {
+					t.Errorf("%s: %d tokens found, %v pages idle; want %d and %v", what, found, idle, c.found, c.idle)
+				}
+			}
+			// Another text's windows take the pages that were let go of first: those of the first 96 tokens.
+			other := text(4, 0, 97)
+			m.Open(&b, 0, other)
+			if _, ok := m.Append(&b, 97, nil); !ok {
+				t.Fatal("no room")
+			}
+			m.Publish(&b, other)
+			for n, want := range map[int]int{161: 160, 129: 128, 113: 0, 97: 0} {
+				if found, _ := m.Match(0, long[:n]); found != want {
+					t.Errorf("of %d tokens %d are found, want %d", n, found, want)
+				}
+			}
+			if err := m.Check(&a, &b); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -28,6 +28,8 @@ func (p Pages) Fits(room Pages) bool {
 type Group struct {
 	Pages  int // of its caches
 	Window int // tokens that are kept, counted back from the newest; 0: all of them
+	// Recurrent layers keep no tokens but one state of all of them: a sequence has one page, which holds it.
+	Recurrent bool
 }
 
 // Options are a manager's settings.
@@ -76,10 +78,15 @@ func New(o Options) (*Manager, error) {
 	m := &Manager{pageSize: o.PageSize, slack: o.Slack}
 	full, most := math.MaxInt, 0
 	for _, g := range o.Groups {
-		if g.Pages < 1 || o.PageSize < 1 || g.Pages > math.MaxInt32/o.PageSize || g.Window < 0 {
-			return nil, fmt.Errorf("kv: a cache of %d pages of %d tokens with a window of %d; pages and tokens must be at least 1, slots must fit 32 bits, and the window must not be negative", g.Pages, o.PageSize, g.Window)
+		if g.Pages < 1 || o.PageSize < 1 || g.Pages > math.MaxInt32/o.PageSize || g.Window < 0 || g.Recurrent && g.Window > 0 {
+			return nil, fmt.Errorf("kv: a cache of %d pages of %d tokens with a window of %d; pages and tokens must be at least 1, slots must fit 32 bits, and the window must not be negative, and 0 where layers are recurrent", g.Pages, o.PageSize, g.Window)
 		}
-		if most = max(most, g.Pages); g.Window == 0 {
+		switch {
+		case g.Recurrent:
+			most = max(most, nodesOfState*g.Pages)
+		case g.Window > 0:
+			most = max(most, nodesOfPage*g.Pages)
+		default:
 			full = min(full, g.Pages)
 		}
 	}
@@ -87,7 +94,7 @@ func New(o Options) (*Manager, error) {
 	// after them.
 	n := full
 	if full == math.MaxInt {
-		n = min(nodesOfPage*most, math.MaxInt32)
+		n = min(most, math.MaxInt32)
 	}
 	m.nodes = newNodes(n)
 	m.index = o.Index(n, o.PageSize)
@@ -98,8 +105,11 @@ func New(o Options) (*Manager, error) {
 	return m, nil
 }
 
-// nodesOfPage is how many nodes there are for each page where all groups have windows.
-const nodesOfPage = 4
+// How many nodes there are for each page of a group with a window, and for each state, where no group keeps all tokens.
+const (
+	nodesOfPage  = 4
+	nodesOfState = 256
+)
 
 // Groups is the number of cache groups.
 func (m *Manager) Groups() int { return len(m.groups) }
@@ -147,7 +157,7 @@ func (m *Manager) Flush() {
 	}
 	for i := range m.groups {
 		g := &m.groups[i]
-		for g.window > 0 && g.idle > 0 {
+		for g.lru && g.idle > 0 {
 			g.free = append(g.free, g.detachOldest())
 		}
 	}

@@ -14,7 +14,7 @@ var indexes = []struct {
 }{{"radix", Radix}, {"hash blocks", HashBlocks}, {"none", None}}
 
 // machine drives a manager as the engine does, over a naive cache memory: a row of it holds, in place of keys and values,
-// the salt and all the tokens up to its own. Whatever is shared, copied, evicted, truncated or swapped, every sequence must find
+// the salt and all the tokens up to its own, and a state those of all its sequence's tokens. Whatever is shared, copied, evicted, truncated or swapped, every sequence must find
 // in the rows that its tokens look at what it would have computed alone.
 type machine struct {
 	device, host memory
@@ -68,6 +68,12 @@ func (x *memory) checkRows(t *rapid.T, r *request, from int) {
 	for g := range x.rows {
 		if r.Len() == 0 {
 			return
+		}
+		if x.m.groups[g].state {
+			if got, want := x.rows[g][x.m.State(&r.Seq, g)*testPageSize], r.row(r.Len()-1); got != want {
+				t.Fatalf("group %d: the state holds %q, want %q", g, got, want)
+			}
+			continue
 		}
 		table := x.m.Table(nil, &r.Seq, g)
 		first := 0
@@ -123,7 +129,11 @@ func (x *machine) longest(salt uint64, tokens []int32) int {
 		complete := len(nodes) == n
 		for i := range m.groups {
 			g := &m.groups[i]
-			for p := g.firstNeeded(n*testPageSize, testPageSize); complete && p < n; p++ {
+			p := g.firstNeeded(n*testPageSize, testPageSize)
+			if g.state {
+				p = n - 1
+			}
+			for ; complete && p < n; p++ {
 				complete = g.page[nodes[p]] != none
 			}
 		}
@@ -154,6 +164,9 @@ func (x *machine) step(t *rapid.T) {
 	for _, r := range x.running {
 		if !rapid.Bool().Draw(t, "chosen") {
 			continue
+		}
+		if rapid.Bool().Draw(t, "snapshot") {
+			m.Snapshot(&r.Seq)
 		}
 		before := r.Len()
 		if before == 0 {
@@ -192,6 +205,10 @@ func (x *machine) step(t *rapid.T) {
 		}
 		w := write{r: r}
 		for g := range m.Groups() {
+			if m.groups[g].state {
+				w.slots = append(w.slots, []int32{m.State(&r.Seq, g) * testPageSize})
+				continue
+			}
 			w.slots = append(w.slots, m.Slots(nil, &r.Seq, g, n))
 		}
 		r.computed = r.Len() - n
@@ -206,7 +223,14 @@ func (x *machine) step(t *rapid.T) {
 					t.Fatalf("slot %d of group %d is written twice in one step", slot, g)
 				}
 				written[slot] = true
-				x.device.rows[g][slot] = w.r.row(w.r.computed + i)
+				if !m.groups[g].state {
+					x.device.rows[g][slot] = w.r.row(w.r.computed + i)
+					continue
+				}
+				if from := w.r.computed; from > 0 && x.device.rows[g][slot] != w.r.row(from-1) {
+					t.Fatalf("group %d: the step goes on from state %q, and %q is right", g, x.device.rows[g][slot], w.r.row(from-1))
+				}
+				x.device.rows[g][slot] = w.r.row(w.r.Len() - 1)
 			}
 		}
 	}
@@ -247,7 +271,7 @@ func (x *machine) truncate(t *rapid.T) {
 	}
 	n := rapid.IntRange(0, r.Len()).Draw(t, "tokens left")
 	if !m.Truncate(&r.Seq, n) {
-		if n >= r.kept {
+		if n >= r.kept && !slices.ContainsFunc(m.groups, func(g group) bool { return g.state }) {
 			t.Fatalf("%d of %d tokens could not be left; those before %d may be gone", n, r.Len(), r.kept)
 		}
 		return
@@ -327,14 +351,14 @@ func (x *machine) move(from, to *memory, r *request, out, in *[]*request) {
 func TestManagerMachine(t *testing.T) {
 	for _, kind := range []struct {
 		name    string
-		windows []int // of each group; 0: it keeps all
-	}{{"full", []int{0}}, {"full and window", []int{0, 3}}, {"window first", []int{4, 0}}, {"window", []int{5}}, {"window of one", []int{1, 0}}, {"three", []int{2, 0, 7}}} {
+		windows []int // of each group; 0: it keeps all; -1: it is recurrent
+	}{{"full", []int{0}}, {"full and window", []int{0, 3}}, {"window first", []int{4, 0}}, {"window", []int{5}}, {"window of one", []int{1, 0}}, {"three", []int{2, 0, 7}}, {"hybrid", []int{0, -1}}, {"recurrent", []int{-1}}, {"four", []int{-1, 3, 0, -1}}} {
 		for _, index := range indexes {
 			t.Run(kind.name+"/"+index.name, func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
 					var groups []Group
 					for _, w := range kind.windows {
-						groups = append(groups, Group{Pages: rapid.IntRange(1, 24).Draw(t, "pages"), Window: w})
+						groups = append(groups, Group{Pages: rapid.IntRange(1, 24).Draw(t, "pages"), Window: max(w, 0), Recurrent: w < 0})
 					}
 					slack := rapid.IntRange(0, 3).Draw(t, "slack")
 					t.Repeat(newMachine(t, groups, slack, index.make).actions())

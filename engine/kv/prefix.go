@@ -26,9 +26,13 @@ func (m *Manager) Extend(s *Seq, tokens []int32) int {
 	}
 	s.nodes = append(s.nodes, m.found[:n]...)
 	s.length += n * m.pageSize
-	s.settled = s.length
+	s.settled, s.pages = s.length, pages+n
 	for i := range s.tables {
 		g, t := &m.groups[i], &s.tables[i]
+		if g.state {
+			m.restore(s, i, g.page[m.found[n-1]])
+			continue
+		}
 		need := g.firstNeeded(s.length, m.pageSize)
 		for at, node := range m.found[:n] {
 			page := g.page[node]
@@ -56,7 +60,11 @@ func (m *Manager) Match(salt uint64, tokens []int32) (found int, idle Pages) {
 	found = n * m.pageSize
 	for i := range m.groups {
 		g := &m.groups[i]
-		for _, node := range m.found[g.firstNeeded(found, m.pageSize):n] {
+		first := g.firstNeeded(found, m.pageSize)
+		if g.state {
+			first = max(0, n-1)
+		}
+		for _, node := range m.found[first:n] {
 			if g.holders[g.page[node]] == 0 {
 				idle[i]++
 			}
@@ -87,7 +95,11 @@ func (m *Manager) find(s *Seq, salt uint64, tokens []int32) (n int) {
 		usable := true
 		for i := range m.groups {
 			g := &m.groups[i]
-			if g.window == 0 {
+			if !g.lru {
+				continue
+			}
+			if g.state {
+				usable = usable && g.page[last] != none
 				continue
 			}
 			if run[i]++; g.page[last] == none {
@@ -133,7 +145,7 @@ func (m *Manager) Publish(s *Seq, tokens []int32) {
 func (m *Manager) canJoin(s *Seq, i int, node int32) bool {
 	for j := range s.tables {
 		g, t := &m.groups[j], &s.tables[j]
-		if i < t.first {
+		if i < t.first || g.state {
 			continue
 		}
 		if g.holders[t.pages[i]] > 1 || node != none && g.page[node] != none && (i+1)*m.pageSize > s.settled {
@@ -147,7 +159,7 @@ func (m *Manager) canJoin(s *Seq, i int, node int32) bool {
 func (m *Manager) join(s *Seq, i int, node int32) {
 	for j := range s.tables {
 		g, t := &m.groups[j], &s.tables[j]
-		if i < t.first {
+		if i < t.first || g.state {
 			continue
 		}
 		own, page := t.pages[i], g.page[node]

@@ -3,13 +3,15 @@ package kv
 // Seq is one sequence's tables of pages. The zero Seq is empty and ready; its memory is reused after Free.
 type Seq struct {
 	tables  []table // of each group
+	pages   int     // in a table of a group that is not recurrent
 	nodes   []int32 // of the index, that its first pages are attached to
 	length  int     // tokens that have a slot
 	settled int     // tokens that had one before the last Append: the step now planned does not write these
 	salt    uint64  // only sequences of equal salt share
 }
 
-// table is a sequence's pages in one group, in order of its tokens. Those before first have been given back.
+// table is a sequence's pages in one group, in order of its tokens. Those before first have been given back. In a recurrent group it
+// is the page with the sequence's state, if it has one.
 type table struct {
 	pages []int32
 	first int
@@ -19,12 +21,7 @@ type table struct {
 func (s *Seq) Len() int { return s.length }
 
 // Pages is the length of the sequence's tables.
-func (s *Seq) Pages() int {
-	if len(s.tables) == 0 {
-		return 0
-	}
-	return len(s.tables[0].pages)
-}
+func (s *Seq) Pages() int { return s.pages }
 
 // open gives an empty sequence its tables.
 func (m *Manager) open(s *Seq) {
@@ -63,6 +60,9 @@ func (m *Manager) Slots(dst []int32, s *Seq, group, n int) []int32 {
 func (m *Manager) Trim(s *Seq) {
 	for i := range s.tables {
 		g, t := &m.groups[i], &s.tables[i]
+		if g.window == 0 {
+			continue
+		}
 		for first := g.firstNeeded(s.length-m.slack, m.pageSize); t.first < first; t.first++ {
 			g.release(t.pages[t.first])
 		}
@@ -74,7 +74,12 @@ func (m *Manager) Trim(s *Seq) {
 func (m *Manager) Need(s *Seq, n int) (p Pages) {
 	more := m.PagesFor(s.length+n) - s.Pages()
 	for i := range m.groups {
-		p[i] = more
+		switch {
+		case !m.groups[i].state:
+			p[i] = more
+		case len(s.tables) == 0 || len(s.tables[i].pages) == 0:
+			p[i] = 1
+		}
 		if n > 0 && m.tailShared(s, i) {
 			p[i]++
 		}
@@ -84,7 +89,12 @@ func (m *Manager) Need(s *Seq, n int) (p Pages) {
 
 // tailShared reports whether the next token goes to a page of a group that others see: it has to be copied first.
 func (m *Manager) tailShared(s *Seq, group int) bool {
-	return s.length%m.pageSize != 0 && m.groups[group].shared(s.tables[group].pages[s.Pages()-1])
+	g := &m.groups[group]
+	if s.length == 0 || s.length%m.pageSize == 0 && !g.state {
+		return false
+	}
+	pages := s.tables[group].pages
+	return g.shared(pages[len(pages)-1])
 }
 
 // Append gives the next n tokens their slots in every group. If the first of them goes to a page that another sequence or the
@@ -96,35 +106,41 @@ func (m *Manager) Append(s *Seq, n int, copies []Copy) ([]Copy, bool) {
 	if !m.Need(s, n).Fits(m.Available()) {
 		return copies, false
 	}
-	if n > 0 && s.length%m.pageSize != 0 {
+	if n > 0 {
 		copies = m.ownTail(s, copies)
-	}
-	more := m.PagesFor(s.length+n) - s.Pages()
-	for i := range s.tables {
-		t := &s.tables[i]
-		for range more {
-			t.pages = append(t.pages, m.take(i))
-		}
 	}
 	s.settled = s.length
 	s.length += n
+	s.pages = m.PagesFor(s.length)
+	for i := range s.tables {
+		t := &s.tables[i]
+		want := s.pages
+		if m.groups[i].state {
+			want = 1
+		}
+		for len(t.pages) < want {
+			t.pages = append(t.pages, m.take(i))
+		}
+	}
 	return copies, true
 }
 
-// ownTail makes the page that the sequence ends within its own, in every group.
+// ownTail makes the page that the sequence ends within its own, and its state, in every group.
 func (m *Manager) ownTail(s *Seq, copies []Copy) []Copy {
-	last := s.Pages() - 1
 	for i := range s.tables {
 		if !m.tailShared(s, i) {
 			continue
 		}
 		t := &s.tables[i]
+		last := len(t.pages) - 1
 		old, own := t.pages[last], m.take(i)
 		copies = append(copies, Copy{Group: i, From: old, To: own})
 		t.pages[last] = own
 		m.groups[i].release(old)
 	}
-	m.leaveNodes(s, last)
+	if s.length%m.pageSize != 0 {
+		m.leaveNodes(s, s.pages-1)
+	}
 	return copies
 }
 
@@ -136,10 +152,13 @@ func (m *Manager) leaveNodes(s *Seq, n int) {
 	s.nodes = s.nodes[:min(n, len(s.nodes))]
 }
 
-// leavePages lets go of the sequence's pages from number n on, the last first, and of their nodes.
+// leavePages lets go of the sequence's pages from number n on, the last first, and of their nodes. States stay, but if nothing does.
 func (m *Manager) leavePages(s *Seq, n int) {
 	for i := range s.tables {
 		t := &s.tables[i]
+		if n > 0 && m.groups[i].state {
+			continue
+		}
 		for at := len(t.pages) - 1; at >= max(n, t.first); at-- {
 			m.groups[i].release(t.pages[at])
 		}
@@ -147,6 +166,7 @@ func (m *Manager) leavePages(s *Seq, n int) {
 		t.first = min(t.first, len(t.pages))
 	}
 	m.leaveNodes(s, n)
+	s.pages = min(s.pages, n)
 }
 
 // Free lets go of all pages, the last first: the index takes the order of release for the order of use, and must evict the end
@@ -192,7 +212,7 @@ func (m *Manager) Fork(child, parent *Seq) {
 	for _, node := range child.nodes {
 		m.nodes.holders[node]++
 	}
-	child.length, child.settled, child.salt = parent.length, parent.settled, parent.salt
+	child.length, child.settled, child.pages, child.salt = parent.length, parent.settled, parent.pages, parent.salt
 }
 
 // Move gives the sequence pages of another manager in place of its own, and appends the copies to make, from pages of m to
@@ -215,21 +235,4 @@ func (m *Manager) Move(s *Seq, to *Manager, copies []Copy) ([]Copy, bool) {
 	m.leaveNodes(s, 0)
 	s.settled = s.length
 	return copies, true
-}
-
-// Truncate takes back the sequence's tokens from number n on, as if they had never been appended: pages wholly beyond n are given
-// back. It changes nothing and returns false if the pages that token n looks at are gone from a group with a window, which
-// cannot be within Options.Slack tokens of the length at the last Append, Trim or Move.
-func (m *Manager) Truncate(s *Seq, n int) bool {
-	if n < 0 || n > s.length {
-		return false
-	}
-	for i := range s.tables {
-		if s.tables[i].first > m.groups[i].firstNeeded(n, m.pageSize) {
-			return false
-		}
-	}
-	m.leavePages(s, m.PagesFor(n))
-	s.length, s.settled = n, min(s.settled, n)
-	return true
 }
