@@ -68,6 +68,7 @@ var policy = []struct {
 	{"internal/disk", nil, "what a file system has room for"},
 	{"internal/hub", []string{"internal/disk"}, "files from the hub; it does not know what is in them"},
 	{"internal/trace", nil, "when requests come and how long they are"},
+	{"internal/loadgen/chart", []string{"internal/loadgen"}, "draws; the library does without"},
 	{"internal/loadgen", []string{"internal/trace"}, "any server, over HTTP alone"},
 	{"internal/calibrate", []string{"graph", "weights/recipe", "pass", "model", "compile", "price", "quant", "backend", "engine/sample", "bench/throughput", "internal/modeldir"}, "any device that can measure itself"},
 	{"internal/check", []string{"graph", "pass", "model", "compile", "backend", "weights", "internal/modeldir"}, "goldens against any device"},

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ridge-llm/ridge/internal/loadgen"
+	"github.com/ridge-llm/ridge/internal/loadgen/chart"
 	"github.com/ridge-llm/ridge/internal/trace"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/tokenizer"
@@ -92,7 +93,7 @@ func (f *benchServeFlags) run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if f.plot != "" {
-		if err := loadgen.CheckPlot(f.plot); err != nil {
+		if err := chart.Check(f.plot); err != nil {
 			return err
 		}
 	}
@@ -216,7 +217,7 @@ func (f *benchServeFlags) report(out io.Writer, r *loadgen.Report) error {
 		}
 	}
 	if f.plot != "" {
-		if err := r.Plot(f.plot); err != nil {
+		if err := chart.Write(r, f.plot); err != nil {
 			return fmt.Errorf("--plot: %w", err)
 		}
 	}

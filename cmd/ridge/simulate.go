@@ -18,6 +18,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/loadgen"
+	"github.com/ridge-llm/ridge/internal/loadgen/chart"
 	"github.com/ridge-llm/ridge/internal/simulate"
 	"github.com/ridge-llm/ridge/internal/trace"
 	"github.com/ridge-llm/ridge/model"
@@ -141,7 +142,7 @@ func (f *simulateFlags) prepare(arg string) (*model.Model, error) {
 		return nil, err
 	}
 	if f.plot != "" {
-		if err := loadgen.CheckPlot(f.plot); err != nil {
+		if err := chart.Check(f.plot); err != nil {
 			return nil, err
 		}
 	}
@@ -278,7 +279,7 @@ func profileOn(name string, o device.Options) (*price.Profile, error) {
 // report prints the results.
 func (f *simulateFlags) report(out io.Writer, r *simulate.Result) error {
 	if f.plot != "" {
-		if err := r.Report.Plot(f.plot); err != nil {
+		if err := chart.Write(r.Report, f.plot); err != nil {
 			return fmt.Errorf("--plot: %w", err)
 		}
 	}

@@ -58,8 +58,8 @@ type Summary struct {
 	Max  float64 `json:"max"`
 }
 
-// quantile is the smallest value that a fraction q of all are not above (nearest rank); 0 of none. The values are in order.
-func quantile(sorted []time.Duration, q float64) time.Duration {
+// Quantile is the smallest value that a fraction q of all are not above (nearest rank); 0 of none. The values are in order.
+func Quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
 	}
@@ -75,7 +75,7 @@ func summarize(values []time.Duration) Summary {
 	for _, v := range values {
 		sum += ms(v)
 	}
-	at := func(q float64) float64 { return ms(quantile(values, q)) }
+	at := func(q float64) float64 { return ms(Quantile(values, q)) }
 	return Summary{sum / float64(len(values)), at(0.5), at(0.9), at(0.95), at(0.99), at(1)}
 }
 

@@ -50,6 +50,6 @@ func (s SLO) String() string {
 // met reports whether an answer kept all bounds.
 func (s SLO) met(r *Record) bool {
 	within := func(d, bound time.Duration) bool { return bound == 0 || d <= bound }
-	itl := quantile(slices.Sorted(slices.Values(r.Gaps)), 0.95)
+	itl := Quantile(slices.Sorted(slices.Values(r.Gaps)), 0.95)
 	return r.Err == nil && within(r.TTFT, s.TTFT) && within(itl, s.ITL) && within(r.tpot(), s.TPOT) && within(r.E2E, s.E2E)
 }

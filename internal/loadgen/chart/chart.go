@@ -1,4 +1,5 @@
-package loadgen
+// Package chart draws the report of a load test. It is apart from loadgen so that the library does not need the packages that draw.
+package chart
 
 import (
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/ridge-llm/ridge/internal/loadgen"
 )
 
 const (
@@ -31,22 +34,22 @@ var (
 	faint = color.RGBA{0xb0, 0x50, 0x30, 0xff}
 )
 
-// CheckPlot refuses files of formats that Plot does not draw.
-func CheckPlot(path string) error {
+// Check refuses files of formats that Write does not draw.
+func Check(path string) error {
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {
 	case ".png", ".svg":
 		return nil
 	default:
-		return fmt.Errorf("loadgen: %s would be a plot in format %q; .png and .svg are possible", path, ext)
+		return fmt.Errorf("chart: %s would be a plot in format %q; .png and .svg are possible", path, ext)
 	}
 }
 
-// Plot draws the distributions of TTFT and ITL, and throughput over time, to a .png or .svg file.
-func (r *Report) Plot(path string) error {
-	if err := CheckPlot(path); err != nil {
+// Write draws the distributions of TTFT and ITL, and throughput over time, to a .png or .svg file.
+func Write(r *loadgen.Report, path string) error {
+	if err := Check(path); err != nil {
 		return err
 	}
-	panels, err := r.panels()
+	panels, err := panelsOf(r)
 	if err != nil {
 		return err
 	}
@@ -74,8 +77,8 @@ func (r *Report) Plot(path string) error {
 	return f.Close()
 }
 
-// panels are the plots, from left to right.
-func (r *Report) panels() ([]*plot.Plot, error) {
+// panelsOf is the plots, from left to right.
+func panelsOf(r *loadgen.Report) ([]*plot.Plot, error) {
 	var ttft, itl []time.Duration
 	for i := range r.Records {
 		if x := &r.Records[i]; x.Sent() && x.Err == nil {
@@ -90,7 +93,7 @@ func (r *Report) panels() ([]*plot.Plot, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := r.throughput()
+	c, err := throughput(r)
 	return []*plot.Plot{a, b, c}, err
 }
 
@@ -109,10 +112,10 @@ func distribution(title string, values []time.Duration) (*plot.Plot, error) {
 	}
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, logTicks{}
 	// Pieces that arrive in one packet have next to no time between them, and would take up half of the axis.
-	p.X.Min, p.X.Max = max(points[0].X/1.1, ms(quantile(values, 0.5))/50), points[len(points)-1].X*1.1
+	p.X.Min, p.X.Max = max(points[0].X/1.1, ms(loadgen.Quantile(values, 0.5))/50), points[len(points)-1].X*1.1
 	points = slices.DeleteFunc(points, func(xy plotter.XY) bool { return xy.X < p.X.Min })
 	for i, q := range []float64{0.5, 0.99} {
-		x := max(ms(quantile(values, q)), 0.001)
+		x := max(ms(loadgen.Quantile(values, q)), 0.001)
 		if err := addLine(p, plotter.XYs{{X: x, Y: 0}, {X: x, Y: 1}}, faint, 0.7); err != nil {
 			return nil, err
 		}
@@ -124,7 +127,7 @@ func distribution(title string, values []time.Duration) (*plot.Plot, error) {
 }
 
 // throughput is output tokens a second over the time of the run.
-func (r *Report) throughput() (*plot.Plot, error) {
+func throughput(r *loadgen.Report) (*plot.Plot, error) {
 	p := newPanel("Throughput", "seconds", "output tokens/s")
 	p.Y.Min = 0
 	const most = 60 // steps that can be told apart
@@ -210,4 +213,8 @@ func (logTicks) Ticks(low, high float64) []plot.Tick {
 		}
 	}
 	return plot.DefaultTicks{}.Ticks(low, high)
+}
+
+func ms(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
 }
