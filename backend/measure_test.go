@@ -27,7 +27,7 @@ func TestFloor(t *testing.T) {
 		cache := &graph.Value{Cache: &graph.Cache{K: hidden, V: hidden}}
 		all := []*graph.Node{
 			{Op: graph.Linear{ActType: c.round}, In: []*graph.Value{x}, Weights: []*graph.Weight{matrix(ffn, hidden)}},
-			{Op: graph.MoE{Experts: 4, Top: 2, ActType: c.round}, In: []*graph.Value{x, scores}},
+			{Op: graph.MoE{Experts: 4, TopK: 2, ActType: c.round}, In: []*graph.Value{x, scores}},
 		}
 		for range 4 {
 			all[1].Weights = append(all[1].Weights, matrix(ffn, hidden), matrix(ffn, hidden), matrix(hidden, ffn))

@@ -5,17 +5,17 @@ import (
 	"math"
 )
 
-// MoE is a feed-forward block of many experts, of which each row passes those Top with the highest scores (Shazeer et al.,
-// arXiv:1701.06538; of equal scores the first). The result is the sum of what they make, each times its share: softmax over
-// the scores of the chosen, or over those of all experts (OfAll), which then add up to less than one. An expert is a block
+// MoE is a mixture of experts in place of a feed-forward block: each row passes the TopK experts with the highest scores (Shazeer et al.,
+// arXiv:1701.06538; of equal scores the first). The result is the sum of their outputs, each times its routing weight: softmax over
+// the scores of the chosen, or over those of all experts (NoRenorm), whose weights then add up to less than one. An expert is a block
 // down(Fn(gate x) × up x). It stays one node: which rows go where is known only when the scores are.
 type MoE struct {
 	simple
-	Experts int
-	Top     int  // of them for each row
-	OfAll   bool // shares are of all experts
-	Fn      Fn   // of gates
-	Biased  bool // each of an expert's products has a bias
+	Experts  int
+	TopK     int
+	NoRenorm bool // routing weights are not renormalised over the chosen
+	Fn       Fn   // of gates
+	Biased   bool // each of an expert's matrices has a bias
 	// Clamp bounds gates above and ups on both sides, and the block is then down((up x + 1) × g × sigmoid(1.702 g)) with
 	// g = gate x, as in gpt-oss; 0: none of this.
 	Clamp float64
@@ -50,9 +50,9 @@ func (MoE) Name() string { return "MoE" }
 
 // Attrs implements Op.
 func (o MoE) Attrs() string {
-	s := fmt.Sprintf("%d of %d, %s", o.Top, o.Experts, o.Fn)
-	if o.OfAll {
-		s += ", shares of all"
+	s := fmt.Sprintf("%d of %d, %s", o.TopK, o.Experts, o.Fn)
+	if o.NoRenorm {
+		s += ", not renormalised"
 	}
 	if o.Clamp != 0 {
 		s += fmt.Sprintf(", clamped at %g", o.Clamp)
@@ -99,8 +99,8 @@ func (o MoE) Infer(n *Node) ([]Value, error) {
 	if x.Cache != nil || (x.Type == Q8) != (o.ActType == Q8) {
 		return nil, fmt.Errorf("%s is [%s, %s] %s, and products of inputs in %s are wanted", x.Name, x.Rows, x.Axis, x.Type, o.ActType)
 	}
-	if o.Top < 1 || o.Top > o.Experts || scores.Axis.Len() != o.Experts || scores.Rows != x.Rows {
-		return nil, fmt.Errorf("%d of %d experts are wanted by scores [%s, %s]", o.Top, o.Experts, scores.Rows, scores.Axis)
+	if o.TopK < 1 || o.TopK > o.Experts || scores.Axis.Len() != o.Experts || scores.Rows != x.Rows {
+		return nil, fmt.Errorf("%d of %d experts are wanted by scores [%s, %s]", o.TopK, o.Experts, scores.Rows, scores.Axis)
 	}
 	if o.First < 0 || o.First+o.held() > o.Experts {
 		return nil, fmt.Errorf("experts %d to %d are held of %d", o.First, o.First+o.held()-1, o.Experts)
@@ -140,9 +140,9 @@ func (o MoE) Work(n *Node, s *Step) Work {
 	if o.ActType == Q8 {
 		expert += 4*ffn + 2*ffn/Q8Block // see Quantize
 	}
-	routing := int64(o.Experts) + 3*int64(o.Top) // a comparison each; exponential, sum and division of the chosen
-	if o.OfAll {
-		routing = 3*int64(o.Experts) + int64(o.Top) // comparison, exponential and sum of all
+	routing := int64(o.Experts) + 3*int64(o.TopK) // a comparison each; exponential, sum and division of the chosen
+	if o.NoRenorm {
+		routing = 3*int64(o.Experts) + int64(o.TopK) // comparison, exponential and sum of all
 	}
 	w := traffic(n, s, rows*routing+expert*int64(math.Round(o.Passes(rows))))
 	w.WeightBytes = int64(math.Round(float64(w.WeightBytes) * o.Reached(rows)))
@@ -151,12 +151,12 @@ func (o MoE) Work(n *Node, s *Step) Work {
 
 // Passes is how often a row of those here, or of other devices, passes one of the held experts, if chances are even.
 func (o MoE) Passes(rows int64) float64 {
-	return float64(rows) * float64(max(o.Sources, 1)) * float64(o.Top) * float64(o.held()) / float64(o.Experts)
+	return float64(rows) * float64(max(o.Sources, 1)) * float64(o.TopK) * float64(o.held()) / float64(o.Experts)
 }
 
 // Reached is the part of the held experts that some row passes, if each row takes its experts with even chances.
 func (o MoE) Reached(rows int64) float64 {
-	return 1 - math.Pow(1-float64(o.Top)/float64(o.Experts), float64(rows)*float64(max(o.Sources, 1)))
+	return 1 - math.Pow(1-float64(o.TopK)/float64(o.Experts), float64(rows)*float64(max(o.Sources, 1)))
 }
 
 // MoE adds the block; weights are as Infer says.

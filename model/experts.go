@@ -17,9 +17,9 @@ func (f *fields) readExperts(c *Config) {
 	if c.Experts.Experts == 0 {
 		return
 	}
-	c.Experts.Top = f.size("num_experts_per_tok", "expert_used_count")
-	if c.Experts.Experts > maxExperts || c.Experts.Top < 1 || c.Experts.Top > c.Experts.Experts {
-		f.fail("each token passes %d of its %d experts; at least one of at most %d is possible", c.Experts.Top, c.Experts.Experts, maxExperts)
+	c.Experts.TopK = f.size("num_experts_per_tok", "expert_used_count")
+	if c.Experts.Experts > maxExperts || c.Experts.TopK < 1 || c.Experts.TopK > c.Experts.Experts {
+		f.fail("each token passes %d of its %d experts; at least one of at most %d is possible", c.Experts.TopK, c.Experts.Experts, maxExperts)
 		c.Experts = graph.MoE{}
 	}
 	c.Experts.Fn, c.ExpertFFN = c.Act, c.FFN

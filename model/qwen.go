@@ -41,7 +41,7 @@ var qwen3moe = Arch{
 		f.readExperts(c)
 		c.ExpertFFN = f.size("moe_intermediate_size", "expert_feed_forward_length")
 		if f.isHF() { // what GGUF has no keys for
-			c.Experts.OfAll = !f.flag("norm_topk_prob", false)
+			c.Experts.NoRenorm = !f.flag("norm_topk_prob", false)
 			if dense, _ := f.hf["mlp_only_layers"].([]any); len(dense) > 0 || f.sizeOr("decoder_sparse_step", "", 1) != 1 {
 				f.fail("some of its layers have no experts (mlp_only_layers, decoder_sparse_step), which is not supported")
 			}

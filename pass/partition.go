@@ -168,7 +168,7 @@ func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
 func rename(v, as *graph.Value, suffix string) { v.Name = as.Name + suffix }
 
 func (p *partitioner) allToAll(o graph.MoE, dispatch bool) graph.AllToAll {
-	return graph.AllToAll{Dispatch: dispatch, Ranks: p.layout.Expert, Top: o.Top, Split: p.layout.Tensor}
+	return graph.AllToAll{Dispatch: dispatch, Ranks: p.layout.Expert, Top: o.TopK, Split: p.layout.Tensor}
 }
 
 // weights is this device's parts of a node's weights. A bias of a product whose columns are cut is added by the first rank alone.

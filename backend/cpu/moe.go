@@ -85,7 +85,7 @@ func (m *moe) run(w *worker, rows int) {
 		s.sortByExpert(rows, m.op)
 	}
 	w.sync()
-	pairs := rows * m.op.Top
+	pairs := rows * m.op.TopK
 	from, to = w.share(pairs, 1)
 	m.permute(rows, from, to)
 	w.sync()
@@ -183,8 +183,8 @@ func (m *moe) holds(e int) bool { return m.matmuls[e][graph.ExpertGate] != nil }
 func (m *moe) combine(r int) {
 	s, out := &m.scratch, as[float32](m.out)[r*m.in:(r+1)*m.in]
 	first := true
-	for k := range m.op.Top {
-		i := r*m.op.Top + k
+	for k := range m.op.TopK {
+		i := r*m.op.TopK + k
 		if !m.holds(int(s.expert[i])) {
 			continue
 		}

@@ -30,7 +30,7 @@ func (d *Device) moeScratchBytes(n *graph.Node, lim backend.Limits) int64 {
 // layOut divides memory for the largest step, and returns how much that takes; without memory it only counts.
 func (d *Device) layOut(n *graph.Node, lim backend.Limits, memory []byte, s *moeScratch) int64 {
 	o := n.Op.(graph.MoE)
-	pairs, in, ffn := lim.Rows(n.In[0].Rows)*o.Top, n.In[0].Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
+	pairs, in, ffn := lim.Rows(n.In[0].Rows)*o.TopK, n.In[0].Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
 	var used int64
 	take := func(n int64) []byte {
 		from := used
@@ -58,16 +58,16 @@ func (d *Device) layOut(n *graph.Node, lim backend.Limits, memory []byte, s *moe
 // route is the largest-k router: it finds the experts of row r and their shares.
 func (m *moe) route(r int) {
 	o, scores := m.op, m.scores[r*m.op.Experts:(r+1)*m.op.Experts]
-	chosen, share := m.scratch.expert[r*o.Top:(r+1)*o.Top], m.scratch.share[r*o.Top:(r+1)*o.Top]
+	chosen, share := m.scratch.expert[r*o.TopK:(r+1)*o.TopK], m.scratch.share[r*o.TopK:(r+1)*o.TopK]
 	for k := range chosen { // the best so far, in order: an insertion for each score that is among them
 		chosen[k] = -1
 	}
 	for e, score := range scores {
-		k := o.Top
+		k := o.TopK
 		for k > 0 && (chosen[k-1] < 0 || score > scores[chosen[k-1]]) {
 			k--
 		}
-		if k < o.Top {
+		if k < o.TopK {
 			copy(chosen[k+1:], chosen[k:])
 			chosen[k] = int32(e)
 		}
@@ -78,7 +78,7 @@ func (m *moe) route(r int) {
 		share[k] = float32(math.Exp(float64(scores[e] - largest)))
 		sum += float64(share[k])
 	}
-	if o.OfAll {
+	if o.NoRenorm {
 		sum = 0
 		for _, score := range scores {
 			sum += math.Exp(float64(score - largest))
@@ -92,15 +92,15 @@ func (m *moe) route(r int) {
 // sortByExpert assigns pairs to the rows' experts, sorted by expert: a counting sort.
 func (s *moeScratch) sortByExpert(rows int, o graph.MoE) {
 	clear(s.offset)
-	for _, e := range s.expert[:rows*o.Top] {
+	for _, e := range s.expert[:rows*o.TopK] {
 		s.offset[e+1]++
 	}
 	for e := range o.Experts {
 		s.offset[e+1] += s.offset[e]
 	}
-	for i, e := range s.expert[:rows*o.Top] { // offset advances to the end of each expert's pairs …
+	for i, e := range s.expert[:rows*o.TopK] { // offset advances to the end of each expert's pairs …
 		s.pair[i] = s.offset[e]
-		s.source[s.offset[e]] = int32(i / o.Top)
+		s.source[s.offset[e]] = int32(i / o.TopK)
 		s.offset[e]++
 	}
 	copy(s.offset[1:], s.offset[:o.Experts]) // … which is where the next one's begin

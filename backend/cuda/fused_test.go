@@ -85,7 +85,7 @@ func expertLayers(b *graph.Builder, format string) *graph.Value {
 			return b.Stack(fmt.Sprintf("%d.%s%s", i, s, format), each, out, in)
 		}
 		weights := []*graph.Weight{of("gate", ffn, hidden), of("up", ffn, hidden), of("down", hidden, ffn)}
-		x, n = addNorm("out", x, b.MoE(at("experts"), n, scores, graph.MoE{Experts: each.Count, Top: each.Count}, weights))
+		x, n = addNorm("out", x, b.MoE(at("experts"), n, scores, graph.MoE{Experts: each.Count, TopK: each.Count}, weights))
 	}
 	return b.Linear("logits", b.SelectRows("selected", n), b.Weight("head", vocab, hidden), nil)
 }

@@ -12,7 +12,7 @@ import (
 // moes lists the ways to compute a block of experts, the fastest first.
 func (d *Device) moes(n *graph.Node) []backend.Kernel {
 	o, x := n.Op.(graph.MoE), n.In[0]
-	if o.Held != 0 || o.Experts > moe.MaxExperts || o.Top > moe.MaxTop || n.Out[0].Type != x.Type || !kernels.Plain(x.Type) {
+	if o.Held != 0 || o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop || n.Out[0].Type != x.Type || !kernels.Plain(x.Type) {
 		return nil
 	}
 	plain := kernel{dev: d, name: "moe plain", bind: bindPlainMoE, scratch: func(n *graph.Node, lim backend.Limits) int64 { return moeRoom(n, lim, 0, true).bytes }}
@@ -40,7 +40,7 @@ type moeMemory struct {
 func moeRoom(n *graph.Node, lim backend.Limits, base driver.Ptr, plain bool) (m moeMemory) {
 	o, t, ffn := n.Op.(graph.MoE), n.In[0].Type, n.Weights[graph.ExpertGate].Out.Len()
 	rows := lim.Rows(n.In[0].Rows)
-	slots := int64(rows) * int64(o.Top)
+	slots := int64(rows) * int64(o.TopK)
 	take := func(bytes int64) driver.Ptr {
 		at := base + driver.Ptr(m.bytes)
 		m.bytes += (bytes + 255) &^ 255
@@ -162,7 +162,7 @@ func expertSizes(n *graph.Node) (gated, down moe.Product) {
 // moeProducts puts a block's weights on the device: the gated product and the one behind it.
 func (d *Device) moeProducts(n *graph.Node, a backend.Args, m moeMemory) (gated, down moe.Product, err error) {
 	o := n.Op.(graph.MoE)
-	slots := a.Limits.Rows(n.In[0].Rows) * o.Top
+	slots := a.Limits.Rows(n.In[0].Rows) * o.TopK
 	gated, down = expertSizes(n)
 	gated.X, gated.Sorted, gated.Slots, gated.Y = at(a.In[0]), m.down, slots, m.gate
 	down.X, down.BySlot, down.Slots, down.Y = m.gate, true, slots, m.down
@@ -202,7 +202,7 @@ func (b *boundMoE) launch(stream *driver.Stream, s *step) error {
 		return err
 	}
 	if each > moe.MostUnsorted {
-		if err := b.sorter.Launch(stream, r*b.op.Top); err != nil {
+		if err := b.sorter.Launch(stream, r*b.op.TopK); err != nil {
 			return err
 		}
 	}

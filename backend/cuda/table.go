@@ -103,8 +103,8 @@ func (d *Device) Refusal(n *graph.Node) string {
 			return fmt.Sprintf("its heads have %d numbers, and %d is the most in a cache of %s on a GPU; choose --kv-type f16", max(c.K.Size, c.V.Size), kv8.MaxSize, c.Type)
 		}
 	case graph.MoE:
-		if o.Experts > moe.MaxExperts || o.Top > moe.MaxTop {
-			return fmt.Sprintf("it chooses %d of %d experts, and %d of %d is the most on a GPU; the CPU has no such limit", o.Top, o.Experts, moe.MaxTop, moe.MaxExperts)
+		if o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop {
+			return fmt.Sprintf("it chooses %d of %d experts, and %d of %d is the most on a GPU; the CPU has no such limit", o.TopK, o.Experts, moe.MaxTop, moe.MaxExperts)
 		}
 	}
 	return "kernels compute with f32 and bf16, and bf16 results of rows in f8 and i8"

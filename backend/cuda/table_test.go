@@ -135,7 +135,7 @@ func TestRefusals(t *testing.T) {
 			for _, name := range []string{"gate", "up", "down"} {
 				weights = append(weights, b.Stack(name, axis(128, 1), axis(16, 1), axis(16, 1)))
 			}
-			return b.MoE("y", x, b.Embed("scores", b.Weight("scores_embd", axis(9, 1), axis(128, 1)), 0), graph.MoE{Experts: 128, Top: 65}, weights)
+			return b.MoE("y", x, b.Embed("scores", b.Weight("scores_embd", axis(9, 1), axis(128, 1)), 0), graph.MoE{Experts: 128, TopK: 65}, weights)
 		},
 	} {
 		cache := graph.F16

@@ -76,7 +76,7 @@ func (d *Device) route(o graph.MoE, scores []float32) []float64 {
 	}
 	d.flops(o.Experts)
 	var chosen, all float64
-	for range o.Top {
+	for range o.TopK {
 		best := -1
 		for e, s := range scores {
 			if share[e] < 0 && (best < 0 || s > scores[best]) {
@@ -89,11 +89,11 @@ func (d *Device) route(o graph.MoE, scores []float32) []float64 {
 	for _, s := range scores {
 		all += math.Exp(float64(s - largest))
 	}
-	if o.OfAll {
+	if o.NoRenorm {
 		chosen = all
-		d.flops(2*o.Experts + o.Top)
+		d.flops(2*o.Experts + o.TopK)
 	} else {
-		d.flops(3 * o.Top)
+		d.flops(3 * o.TopK)
 	}
 	for e := range share {
 		if share[e] >= 0 {

@@ -21,7 +21,7 @@ var cannot = map[string]string{
 	"gpt2-untied":       "its attn scale is 1, and a reader would take 0.25",
 	"qwen2-windows":     "its windows is [0 10 10], and a reader would take [0 0 0]",
 	"gemma3-scaled":     "its attn scale is",
-	"qwen3moe-ofall":    "its experts is 3 of 7, silu, shares of all",
+	"qwen3moe-ofall":    "its experts is 3 of 7, silu, not renormalised",
 	"roberta":           "its context is 48, and a reader would take 50",
 }
 

@@ -126,7 +126,7 @@ func fusedExpertCases() []Case {
 					out := b.Emit("sum", graph.AddNorm{Eps: 1e-5}, []*graph.Value{feed(b, "x", hidden), feed(b, "z", hidden)}, b.Vector("norm", hidden))
 					scores := b.Linear("router", out[1], b.Weight("router/BF16", experts, hidden), b.Vector("router_bias", experts))
 					weights := []*graph.Weight{b.Stack("gate/"+f.String(), experts, ffn, hidden), b.Stack("up/"+f.String(), experts, ffn, hidden), b.Stack("down/"+f.String(), experts, hidden, ffn)}
-					y := b.MoE("y", out[1], scores, graph.MoE{Experts: 4, Top: 4}, weights)
+					y := b.MoE("y", out[1], scores, graph.MoE{Experts: 4, TopK: 4}, weights)
 					after := b.Emit("after", graph.AddNorm{Eps: 1e-5}, []*graph.Value{out[0], y}, b.Vector("after", hidden))
 					return b.Add("both", after[0], after[1])
 				},

@@ -16,21 +16,21 @@ func moeCases() []Case {
 		in, ffn int
 		format  quant.Format
 	}{
-		{graph.MoE{Experts: 4, Top: 1}, 64, 96, quant.F32},
-		{graph.MoE{Experts: 8, Top: 2}, 96, 64, quant.BF16},
-		{graph.MoE{Experts: 4, Top: 2, ActType: graph.BF16}, 64, 32, quant.BF16},
-		{graph.MoE{Experts: 16, Top: 5, OfAll: true}, 64, 32, quant.F32},
-		{graph.MoE{Experts: 3, Top: 3, Fn: graph.GeluTanh}, 40, 24, quant.F32},
-		{graph.MoE{Experts: 5, Top: 2, Biased: true, Clamp: 0.7}, 64, 160, quant.F32},
-		{graph.MoE{Experts: 8, Top: 2}, 256, 512, quant.Q4_0},
-		{graph.MoE{Experts: 4, Top: 3}, 256, 256, quant.Q4_K},
-		{graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 7}, 96, 64, quant.MXFP4},
-		{graph.MoE{Experts: 8, Top: 2, ActType: graph.Q8}, 256, 512, quant.Q4_0},
-		{graph.MoE{Experts: 8, Top: 3, ActType: graph.Q8}, 256, 256, quant.Q4_K},
-		{graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 7, ActType: graph.Q8}, 96, 64, quant.MXFP4},
-		{graph.MoE{Experts: 8, Top: 2}, 160, 96, quant.Q8_0},
-		{graph.MoE{Experts: 6, Top: 2, OfAll: true}, 256, 256, quant.Q6_K},
-		{graph.MoE{Experts: 4, Top: 2}, 64, 96, quant.Q5_0},
+		{graph.MoE{Experts: 4, TopK: 1}, 64, 96, quant.F32},
+		{graph.MoE{Experts: 8, TopK: 2}, 96, 64, quant.BF16},
+		{graph.MoE{Experts: 4, TopK: 2, ActType: graph.BF16}, 64, 32, quant.BF16},
+		{graph.MoE{Experts: 16, TopK: 5, NoRenorm: true}, 64, 32, quant.F32},
+		{graph.MoE{Experts: 3, TopK: 3, Fn: graph.GeluTanh}, 40, 24, quant.F32},
+		{graph.MoE{Experts: 5, TopK: 2, Biased: true, Clamp: 0.7}, 64, 160, quant.F32},
+		{graph.MoE{Experts: 8, TopK: 2}, 256, 512, quant.Q4_0},
+		{graph.MoE{Experts: 4, TopK: 3}, 256, 256, quant.Q4_K},
+		{graph.MoE{Experts: 4, TopK: 2, Biased: true, Clamp: 7}, 96, 64, quant.MXFP4},
+		{graph.MoE{Experts: 8, TopK: 2, ActType: graph.Q8}, 256, 512, quant.Q4_0},
+		{graph.MoE{Experts: 8, TopK: 3, ActType: graph.Q8}, 256, 256, quant.Q4_K},
+		{graph.MoE{Experts: 4, TopK: 2, Biased: true, Clamp: 7, ActType: graph.Q8}, 96, 64, quant.MXFP4},
+		{graph.MoE{Experts: 8, TopK: 2}, 160, 96, quant.Q8_0},
+		{graph.MoE{Experts: 6, TopK: 2, NoRenorm: true}, 256, 256, quant.Q6_K},
+		{graph.MoE{Experts: 4, TopK: 2}, 64, 96, quant.Q5_0},
 	} {
 		tolerance := 1e-5
 		switch c.o.ActType {
@@ -41,7 +41,7 @@ func moeCases() []Case {
 		}
 		for _, steps := range rowSteps() {
 			all = append(all, Case{
-				Name: fmt.Sprintf("MoE/%d of %d/%s/rounded to %s/rows%d", c.o.Top, c.o.Experts, c.format, c.o.ActType, LimitsFor(steps, 16).Tokens), Op: "MoE", Steps: steps, Tolerance: tolerance,
+				Name: fmt.Sprintf("MoE/%d of %d/%s/rounded to %s/rows%d", c.o.TopK, c.o.Experts, c.format, c.o.ActType, LimitsFor(steps, 16).Tokens), Op: "MoE", Steps: steps, Tolerance: tolerance,
 				Graph: func(b *graph.Builder) *graph.Value {
 					hidden, ffn := axis("hidden", c.in, 1), axis("ffn", c.ffn, 1)
 					experts, one := axis("experts", c.o.Experts, 1), axis("one", 1, 1)

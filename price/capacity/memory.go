@@ -140,7 +140,7 @@ func Parameters(g *graph.Graph) (all, active int64) {
 			for _, w := range n.Weights {
 				experts += w.Numbers()
 			}
-			active += experts * int64(o.Top) / int64(o.Experts)
+			active += experts * int64(o.TopK) / int64(o.Experts)
 		}
 	}
 	return all, active

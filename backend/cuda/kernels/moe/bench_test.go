@@ -23,9 +23,9 @@ func BenchmarkBlock(b *testing.B) {
 			in, ffn int
 			formats []quant.Format
 		}{
-			{"Qwen3-30B-A3B", graph.MoE{Experts: 128, Top: 8}, 2048, 768, []quant.Format{quant.BF16, quant.Q4_0, quant.Q4_K}},
-			{"gpt-oss-20b", graph.MoE{Experts: 32, Top: 4, Biased: true, Clamp: 7}, 2880, 2880, []quant.Format{quant.MXFP4}},
-			{"Mixtral-8x7B", graph.MoE{Experts: 8, Top: 2}, 4096, 14336, []quant.Format{quant.BF16, quant.Q4_0}},
+			{"Qwen3-30B-A3B", graph.MoE{Experts: 128, TopK: 8}, 2048, 768, []quant.Format{quant.BF16, quant.Q4_0, quant.Q4_K}},
+			{"gpt-oss-20b", graph.MoE{Experts: 32, TopK: 4, Biased: true, Clamp: 7}, 2880, 2880, []quant.Format{quant.MXFP4}},
+			{"Mixtral-8x7B", graph.MoE{Experts: 8, TopK: 2}, 4096, 14336, []quant.Format{quant.BF16, quant.Q4_0}},
 		} {
 			for _, f := range c.formats {
 				b.Run(fmt.Sprint(c.name, "/", f), func(b *testing.B) {
@@ -62,8 +62,8 @@ const benchRows = 2048
 func newBench(g *gputest.GPU, o graph.MoE, f quant.Format, in, ffn int) *bench {
 	each, eachDown := int(Bytes(f, 2*ffn, in)), int(Bytes(f, in, ffn))
 	b := &bench{GPU: g, o: o, f: f, in: in, ffn: ffn, gate: g.Noise(o.Experts * each), down: g.Noise(o.Experts * eachDown)}
-	b.x, b.joined = g.Noise(2*benchRows*in), g.Noise(2*benchRows*o.Top*ffn)
-	b.results, b.sums = g.Noise(2*benchRows*o.Top*in), g.Noise(2*benchRows*in)
+	b.x, b.joined = g.Noise(2*benchRows*in), g.Noise(2*benchRows*o.TopK*ffn)
+	b.results, b.sums = g.Noise(2*benchRows*o.TopK*in), g.Noise(2*benchRows*in)
 	if o.Biased {
 		b.bias = g.Zeros(4 * o.Experts * max(in, ffn))
 	}
@@ -78,7 +78,7 @@ func (b *bench) rows(rows, each int) (line string) {
 	}
 	b.Scope(func() {
 		var route, sort, gated, down, sum, singles, singleGated, few, fewGated, fewDown []func() error
-		experts, slots := 0, benchRows*b.o.Top
+		experts, slots := 0, benchRows*b.o.TopK
 		to := Product{X: b.x, Sorted: b.results, Slots: slots, W: b.gate, Gated: true, Bias: b.bias, UpBias: b.bias, Y: b.joined, N: b.ffn, K: b.in, Format: b.f}
 		back := Product{X: b.joined, BySlot: true, Slots: slots, W: b.down, Bias: b.bias, Y: b.results, N: b.in, K: b.ffn, Format: b.f}
 		for range sets {
@@ -100,13 +100,13 @@ func (b *bench) rows(rows, each int) (line string) {
 			route = append(route, func() error { return router.Launch(b.Stream, step, rows, each) })
 			gated = append(gated, func() error {
 				if each > MostUnsorted {
-					b.Must(sorter.Launch(b.Stream, rows*b.o.Top))
+					b.Must(sorter.Launch(b.Stream, rows*b.o.TopK))
 				}
 				return first.Launch(b.Stream, rows, each)
 			})
 			down = append(down, func() error { return last.Launch(b.Stream, rows, each) })
 			sum = append(sum, func() error { return summer.Launch(b.Stream, step, rows, false) })
-			sort = append(sort, func() error { return sorter.Launch(b.Stream, rows*b.o.Top) })
+			sort = append(sort, func() error { return sorter.Launch(b.Stream, rows*b.o.TopK) })
 			if rows <= FewRows(b.Loader, b.o, to, back) {
 				k, err := NewFew(b.Loader, graph.BF16, router.p.Scores, to, back, b.o, kernels.CountTokens, s.Share)
 				b.Must(err)
@@ -126,7 +126,7 @@ func (b *bench) rows(rows, each int) (line string) {
 		matrix := float64(b.in) * float64(b.ffn)
 		bytes := float64(experts) / float64(sets) * (float64(Bytes(b.f, 2*b.ffn, b.in)) + float64(Bytes(b.f, b.in, b.ffn)))
 		line = fmt.Sprintf("%8.1f µs, %5.2f TB/s, %5.0f TFLOP/s (route %.1f, sort and gated %.1f, down %.1f, sum %.1f)", micro(all), bytes/all.Seconds()/1e12,
-			6*matrix*float64(rows*b.o.Top)/all.Seconds()/1e12, micro(b.time(route)), micro(b.time(gated)), micro(b.time(down)), micro(b.time(sum)))
+			6*matrix*float64(rows*b.o.TopK)/all.Seconds()/1e12, micro(b.time(route)), micro(b.time(gated)), micro(b.time(down)), micro(b.time(sum)))
 		if each > MostUnsorted {
 			line += fmt.Sprintf("; sort %.1f", micro(b.time(sort)))
 		}

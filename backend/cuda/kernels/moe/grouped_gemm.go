@@ -71,7 +71,7 @@ const LeastEach = 8
 // Each is the size of a job that suits so many rows: that of an expert with an even share of them, or somewhat more. Jobs of more than
 // MostUnsorted slots are for products that Sorts; weights in BF16, which need no opening, gain by them with fewer slots.
 func Each(o graph.MoE, form quant.Format, rows int, sorts bool) int {
-	even := (rows*o.Top + o.Experts - 1) / o.Experts
+	even := (rows*o.TopK + o.Experts - 1) / o.Experts
 	if sorts && (even >= 8 || form == quant.BF16 && rows >= 4) {
 		if even <= wideLess*7/8 { // few experts have an eighth more than that
 			return wideLess

@@ -69,7 +69,7 @@ func (b fewBlock) shared(each, units int) int {
 
 // FewRows is up to how many rows a block of experts is for Few: while an expert has few of them, and while there is room.
 func FewRows(l *kernels.Loader, o graph.MoE, gated, down Product) int {
-	if gated.Format == quant.BF16 || down.Format == quant.BF16 || o.Experts > fewExperts || o.Top > fewTop || gated.K%8 != 0 || down.K%8 != 0 {
+	if gated.Format == quant.BF16 || down.Format == quant.BF16 || o.Experts > fewExperts || o.TopK > fewTop || gated.K%8 != 0 || down.K%8 != 0 {
 		return 0
 	}
 	for _, p := range []Product{gated, down} {
@@ -78,7 +78,7 @@ func FewRows(l *kernels.Loader, o graph.MoE, gated, down Product) int {
 			return 0
 		}
 	}
-	rows := min(2*o.Experts/o.Top, fewRows)
+	rows := min(2*o.Experts/o.TopK, fewRows)
 	for Jobs(o, rows, fewEach) > fewJobs {
 		rows--
 	}
@@ -93,12 +93,12 @@ func NewFew(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, down Prod
 		to := [...]*fewProduct{&k.gated, &k.down}[i]
 		*to = fewProduct{block: fewBlockOf(l, p.Format), tiles: tiles(p.N), units: (p.K + columns - 1) / columns, sms: l.SMs(), base: fewParams{
 			X: p.X, Scores: scores, Share: share, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(),
-			N: int32(p.N), K: int32(p.K), Count: int32(count), Experts: int32(o.Experts), Top: int32(o.Top), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
+			N: int32(p.N), K: int32(p.K), Count: int32(count), Experts: int32(o.Experts), Top: int32(o.TopK), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
 		}}
 		if p.Gated {
 			to.tiles = (p.N + tileRows/2 - 1) / (tileRows / 2)
 		}
-		if o.OfAll {
+		if o.NoRenorm {
 			to.base.OfAll = 1
 		}
 		if t == graph.F32 {

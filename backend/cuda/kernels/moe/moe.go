@@ -52,8 +52,8 @@ const (
 
 // NewRouter binds the scores [rows, experts] of a type; count is which of a step's counts says how many rows there are.
 func NewRouter(l *kernels.Loader, t graph.Type, scores driver.Ptr, o graph.MoE, count int, s Slots) (*Router, error) {
-	r := &Router{p: routeParams{Scores: scores, Slots: s, Count: int32(count), Experts: int32(o.Experts), Top: int32(o.Top)}}
-	if o.OfAll {
+	r := &Router{p: routeParams{Scores: scores, Slots: s, Count: int32(count), Experts: int32(o.Experts), Top: int32(o.TopK)}}
+	if o.NoRenorm {
 		r.p.OfAll = 1
 	}
 	var err error
@@ -79,7 +79,7 @@ func (r *Router) Launch(s *driver.Stream, step *kernels.Step, rows, each int) er
 
 // Jobs is the most jobs that rows of so many can make.
 func Jobs(o graph.MoE, rows, each int) int {
-	return min(o.Experts, rows*o.Top) + rows*o.Top/each
+	return min(o.Experts, rows*o.TopK) + rows*o.TopK/each
 }
 
 // sumParams mirrors SumParams of moe.cu.
@@ -99,7 +99,7 @@ type Summer struct {
 // NewSummer binds results [slots, n] of a type and where rows of their sums go.
 func NewSummer(l *kernels.Loader, t graph.Type, down, y driver.Ptr, n int, o graph.MoE, count int, s Slots) (*Summer, error) {
 	k, err := l.Kernel("moe", kernels.Name("sum", t), 0)
-	return &Summer{k, sumParams{Down: down, Slot: s.Slot, Share: s.Share, Y: y, N: int32(n), Top: int32(o.Top), Count: int32(count)}}, err
+	return &Summer{k, sumParams{Down: down, Slot: s.Slot, Share: s.Share, Y: y, N: int32(n), Top: int32(o.TopK), Count: int32(count)}}, err
 }
 
 // Launch does up to so many rows. Those of Few are in order.
@@ -142,7 +142,7 @@ type SumNormer struct {
 func NewSumNormer(l *kernels.Loader, down driver.Ptr, n int, o graph.MoE, count int, s Slots, to Normed) (*SumNormer, error) {
 	k, err := l.Kernel("moe", "sum_norm", 0)
 	return &SumNormer{k, sumNormParams{
-		of:       sumParams{Down: down, Slot: s.Slot, Share: s.Share, Y: to.Y, N: int32(n), Top: int32(o.Top), Count: int32(count)},
+		of:       sumParams{Down: down, Slot: s.Slot, Share: s.Share, Y: to.Y, N: int32(n), Top: int32(o.TopK), Count: int32(count)},
 		Residual: to.Residual, Total: to.Total, Weight: to.Weight, Eps: to.Eps,
 	}}, err
 }

@@ -32,7 +32,7 @@ func TestMirrors(t *testing.T) {
 
 // room is memory for so many rows.
 func room(g *gputest.GPU, o graph.MoE, rows int) Slots {
-	n := 4 * rows * o.Top
+	n := 4 * rows * o.TopK
 	return Slots{
 		Chosen: g.Poisoned(n), Share: g.Poisoned(n), Slot: g.Poisoned(n), Row: g.Poisoned(n),
 		First: g.Poisoned(4 * (o.Experts + 1)), Total: g.Poisoned(4), Jobs: g.Poisoned(JobBytes * Jobs(o, rows, LeastEach)),
@@ -65,15 +65,15 @@ func deal(scores []float32, o graph.MoE) dealt {
 		})
 		sum := 0.0
 		for k, e := range order {
-			if k < o.Top || o.OfAll {
+			if k < o.TopK || o.NoRenorm {
 				sum += math.Exp(float64(row[e] - row[order[0]]))
 			}
 		}
-		for _, e := range order[:o.Top] {
+		for _, e := range order[:o.TopK] {
 			d.shares = append(d.shares, math.Exp(float64(row[e]-row[order[0]]))/sum)
 			d.rows[e] = append(d.rows[e], r)
 		}
-		d.chosen = append(d.chosen, order[:o.Top])
+		d.chosen = append(d.chosen, order[:o.TopK])
 	}
 	return d
 }
@@ -90,7 +90,7 @@ func ints(g *gputest.GPU, p driver.Ptr, n int) []int {
 // TestRouter: of equal scores the first, and rows beyond the step's count are left alone. With -short, as the sanitizer has it, few rows.
 func TestRouter(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
-		for _, o := range []graph.MoE{{Experts: 8, Top: 2}, {Experts: 128, Top: 8}, {Experts: 33, Top: 33}, {Experts: 1000, Top: 5, OfAll: true}, {Experts: 1, Top: 1}} {
+		for _, o := range []graph.MoE{{Experts: 8, TopK: 2}, {Experts: 128, TopK: 8}, {Experts: 33, TopK: 33}, {Experts: 1000, TopK: 5, NoRenorm: true}, {Experts: 1, TopK: 1}} {
 			for _, rows := range []int{1, 5, aloneRows, 77, 700} {
 				if testing.Short() && rows > 77 {
 					continue
@@ -114,9 +114,9 @@ func against(g *gputest.GPU, o graph.MoE, rows, each int) {
 	r, err := NewRouter(g.Loader, graph.BF16, g.BF16(append(scores, make([]float32, more*o.Experts)...)), o, kernels.CountLogits, s)
 	g.Must(err)
 	g.Must(r.Launch(g.Stream, &kernels.Step{Counts: g.Ints(0, 0, int32(rows))}, rows+more, each))
-	g.Near(what, g.ReadF32(s.Share, rows*o.Top), want.shares, 1e-6)
+	g.Near(what, g.ReadF32(s.Share, rows*o.TopK), want.shares, 1e-6)
 	var chosen, first, jobs, row []int
-	slots := make([]int, rows*o.Top)
+	slots := make([]int, rows*o.TopK)
 	for r := range rows {
 		chosen = append(chosen, want.chosen[r]...)
 	}
@@ -124,7 +124,7 @@ func against(g *gputest.GPU, o graph.MoE, rows, each int) {
 		from, before := len(row), len(jobs)/4
 		first = append(first, from)
 		for _, r := range of {
-			slots[r*o.Top+slices.Index(want.chosen[r], e)] = len(row)
+			slots[r*o.TopK+slices.Index(want.chosen[r], e)] = len(row)
 			row = append(row, r)
 		}
 		for range (len(of) + each - 1) / each {
@@ -155,11 +155,11 @@ func TestBlock(t *testing.T) {
 					o             graph.MoE
 					rows, in, ffn int
 				}{
-					{graph.MoE{Experts: 8, Top: 2}, 1, 512, 256}, {graph.MoE{Experts: 8, Top: 3}, 9, 768, 256}, {graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 1}, 40, 256, 768},
-					{graph.MoE{Experts: 3, Top: 1, Fn: graph.GeluTanh}, 150, 512, 256}, {graph.MoE{Experts: 6, Top: 3, OfAll: true}, 150, 512, 256},
-					{graph.MoE{Experts: 150, Top: 5, Biased: true, Clamp: 7, OfAll: true}, 2, 64, 96}, {graph.MoE{Experts: 4, Top: 2, Biased: true, Clamp: 2}, 500, 256, 256},
-					{graph.MoE{Experts: 5, Top: 2}, 700, 320, 96}, {graph.MoE{Experts: 12, Top: 4, Biased: true, Clamp: 7}, 5, 1056, 352},
-					{graph.MoE{Experts: 40, Top: 8, OfAll: true}, 10, 512, 768}, {graph.MoE{Experts: 9, Top: 3}, 2, 256, 2304},
+					{graph.MoE{Experts: 8, TopK: 2}, 1, 512, 256}, {graph.MoE{Experts: 8, TopK: 3}, 9, 768, 256}, {graph.MoE{Experts: 4, TopK: 2, Biased: true, Clamp: 1}, 40, 256, 768},
+					{graph.MoE{Experts: 3, TopK: 1, Fn: graph.GeluTanh}, 150, 512, 256}, {graph.MoE{Experts: 6, TopK: 3, NoRenorm: true}, 150, 512, 256},
+					{graph.MoE{Experts: 150, TopK: 5, Biased: true, Clamp: 7, NoRenorm: true}, 2, 64, 96}, {graph.MoE{Experts: 4, TopK: 2, Biased: true, Clamp: 2}, 500, 256, 256},
+					{graph.MoE{Experts: 5, TopK: 2}, 700, 320, 96}, {graph.MoE{Experts: 12, TopK: 4, Biased: true, Clamp: 7}, 5, 1056, 352},
+					{graph.MoE{Experts: 40, TopK: 8, NoRenorm: true}, 10, 512, 768}, {graph.MoE{Experts: 9, TopK: 3}, 2, 256, 2304},
 				} {
 					if c.ffn%f.Block() != 0 || c.in%f.Block() != 0 {
 						continue
@@ -200,9 +200,9 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	gate, gates := stack(g, f, o.Experts, 2, ffn, in)
 	down, downs := stack(g, f, o.Experts, 1, in, ffn)
 	biases := [3][]float32{g.Random(o.Experts*ffn, 1), g.Random(o.Experts*ffn, 1), g.Random(o.Experts*in, 1)}
-	results := g.Poisoned(2 * rows * o.Top * in)
-	first := Product{X: g.BF16(x), Sorted: results, W: gate, Gated: true, Y: g.Poisoned(2 * rows * o.Top * ffn), N: ffn, K: in, Slots: rows * o.Top, Format: Form(f)}
-	last := Product{X: first.Y, BySlot: true, W: down, Y: results, N: in, K: ffn, Slots: rows * o.Top, Format: Form(f)}
+	results := g.Poisoned(2 * rows * o.TopK * in)
+	first := Product{X: g.BF16(x), Sorted: results, W: gate, Gated: true, Y: g.Poisoned(2 * rows * o.TopK * ffn), N: ffn, K: in, Slots: rows * o.TopK, Format: Form(f)}
+	last := Product{X: first.Y, BySlot: true, W: down, Y: results, N: in, K: ffn, Slots: rows * o.TopK, Format: Form(f)}
 	if o.Biased {
 		first.Bias, first.UpBias, last.Bias = g.F32(biases[0]), g.F32(biases[1]), g.F32(biases[2])
 	} else {
@@ -225,7 +225,7 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	each := Each(o, Form(f), rows, Sorts(g.Loader, o, ffn, in) && Sorts(g.Loader, o, in, ffn))
 	g.Must(router.Launch(g.Stream, step, rows, each))
 	if each > MostUnsorted {
-		g.Must(sorter.Launch(g.Stream, rows*o.Top))
+		g.Must(sorter.Launch(g.Stream, rows*o.TopK))
 	}
 	g.Must(gated.Launch(g.Stream, rows, each))
 	g.Must(one.Launch(g.Stream, rows, each))
@@ -240,7 +240,7 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 				joined[i] = float32(joinedOf(o, a, b))
 			}
 			for i := range in {
-				want[r*in+i] += route.shares[r*o.Top+k] * (dot(joined, downs[e][i*ffn:]) + float64(biases[2][e*in+i]))
+				want[r*in+i] += route.shares[r*o.TopK+k] * (dot(joined, downs[e][i*ffn:]) + float64(biases[2][e*in+i]))
 			}
 		}
 	}
@@ -253,10 +253,10 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 		few, err := NewFew(g.Loader, graph.BF16, router.p.Scores, first, last, o, kernels.CountTokens, s.Share)
 		g.Must(err)
 		few.gated.sms, few.down.sms = sms, sms
-		g.Must(g.Stream.Fill(first.Y, 0xff, int64(2*rows*o.Top*ffn)))
-		g.Must(g.Stream.Fill(results, 0xff, int64(2*rows*o.Top*in)))
+		g.Must(g.Stream.Fill(first.Y, 0xff, int64(2*rows*o.TopK*ffn)))
+		g.Must(g.Stream.Fill(results, 0xff, int64(2*rows*o.TopK*in)))
 		g.Must(g.Stream.Fill(y, 0xff, int64(2*rows*in)))
-		g.Must(g.Stream.Fill(s.Share, 0xff, int64(4*rows*o.Top)))
+		g.Must(g.Stream.Fill(s.Share, 0xff, int64(4*rows*o.TopK)))
 		g.Must(few.Launch(g.Stream, step, rows))
 		g.Must(sum.Launch(g.Stream, step, rows, true))
 		g.Near(fmt.Sprintf("%s, few, %d blocks", what, sms), g.ReadBF16(y, rows*in), want, 1e-2)
@@ -274,7 +274,7 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	for i, v := range residual {
 		want[i] += float64(v)
 	}
-	g.Must(g.Stream.Fill(first.Y, 0xff, int64(2*rows*o.Top*ffn)))
+	g.Must(g.Stream.Fill(first.Y, 0xff, int64(2*rows*o.TopK*ffn)))
 	g.Must(single.Launch(g.Stream, rows))
 	g.Near(what+", each by itself", g.ReadBF16(y, rows*in), want, 1e-2)
 }

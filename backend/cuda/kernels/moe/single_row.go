@@ -44,7 +44,7 @@ type singleProduct struct {
 // SingleRows is up to how many rows of a block of these products are computed each by itself. Beside Few that gains with one row; it loses where a warp
 // would have more than a few units (gpt-oss-20b, one row: 45 µs, others 37; Qwen3-30B-A3B 16 and 23).
 func SingleRows(l *kernels.Loader, o graph.MoE, gated, down Product) int {
-	if o.Top > maxSingleTop || o.Experts > maxSingleExperts || gated.K%8 != 0 || down.K%8 != 0 || o.Top*lineBytes(down.K) > maxSingleLines || lineBytes(gated.K) > maxSingleLines {
+	if o.TopK > maxSingleTop || o.Experts > maxSingleExperts || gated.K%8 != 0 || down.K%8 != 0 || o.TopK*lineBytes(down.K) > maxSingleLines || lineBytes(gated.K) > maxSingleLines {
 		return 0
 	}
 	s := newSingle(l, gated, down, o)
@@ -88,18 +88,18 @@ func NewSingle(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, down P
 func newSingleProduct(l *kernels.Loader, p Product, o graph.MoE, most int) singleProduct {
 	s := singleProduct{blocks: tiles(p.N), warps: 1, p: singleParams{
 		X: p.X, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K),
-		Experts: int32(o.Experts), Top: int32(o.Top), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
+		Experts: int32(o.Experts), Top: int32(o.TopK), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
 	}}
-	if o.OfAll {
+	if o.NoRenorm {
 		s.p.OfAll = 1
 	}
 	units, lines, unit := (p.K+columns-1)/columns, 1, int(Bytes(p.Format, slabRows, 2*columns))/(2*slabTiles)
 	if p.Gated {
-		s.blocks *= o.Top
+		s.blocks *= o.TopK
 		unit *= 2
 	} else {
-		units *= o.Top
-		lines = o.Top
+		units *= o.TopK
+		lines = o.TopK
 	}
 	for s.warps < most && 4*s.warps <= units && 2*s.warps*s.blocks <= 16*l.SMs() {
 		s.warps *= 2
