@@ -1,5 +1,5 @@
-// Compare runs ridge bench and the llama-bench of other engines on one file, turn by turn, and prints medians and ratios.
-// Memory bandwidth on shared machines swings two-fold over minutes; engines that take turns swing together.
+// Compare runs ridge bench and the llama-bench of other engines on one file, alternating, and prints medians and ratios. Memory
+// bandwidth on shared machines varies two-fold over minutes; alternating runs see the same variation.
 //
 //	go run ./bench/compare -m model.gguf -rounds 3 -p 512 -n 128 -t 2 ridge=./ridge llama.cpp=/path/llama-bench ik=/path/llama-bench
 package main

@@ -13,11 +13,11 @@ type compared struct {
 	What     string  `json:"what"`
 	Measured float64 `json:"measured"`
 	Off      float64 `json:"off"`   // simulated / measured − 1
-	Bound    float64 `json:"bound"` // that Off is to stay within
+	Bound    float64 `json:"bound"` // largest |Off| that passes
 }
 
-// simulations runs all workloads in rounds, each on a server of its own that is recorded. Then each run is simulated, on steps that take what those of
-// the next round took: the same kind of traffic, but other requests at another time.
+// simulations runs all workloads in rounds, each on a recorded server of its own. Then each run is simulated, with step times learned from
+// the next round: the same kind of traffic, but other requests at another time.
 func (g *gate) simulations(list []workload) error {
 	for round := range g.rounds {
 		if err := g.recordRound(round, list); err != nil {
@@ -60,7 +60,7 @@ func (g *gate) recordRound(round int, list []workload) error {
 	return nil
 }
 
-// compare has ridge simulate a run that was reported, on steps learnt from a recording.
+// compare has ridge simulate a run that was reported, with step times learned from a recording.
 func (g *gate) compare(w workload, report, recording string) ([]compared, error) {
 	args := append([]string{"simulate", g.model, "--json", "--learn", recording, "--against", report}, append(g.settings(), w.flags()...)...)
 	out, err := g.output(args...)
@@ -74,8 +74,8 @@ func (g *gate) compare(w workload, report, recording string) ([]compared, error)
 	return result.Compared, err
 }
 
-// printComparison shows what was measured in each round, how far the rounds are apart, and how far off the simulations are. That a bound is missed
-// is printed and no error.
+// printComparison prints the figures of each round, the difference between rounds, and the errors of the simulations. A missed bound is
+// printed and is not an error.
 func printComparison(rounds [][]compared) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "\t")

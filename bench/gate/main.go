@@ -1,10 +1,10 @@
-// Gate reruns two of Ridge's promises about prices on this machine, with the server and the clients in processes of their own:
+// Gate checks predictions against real servers on this machine, with server and clients in separate processes:
 //
-//	go run ./bench/gate -ridge ./ridge -m model.gguf           simulations beside real runs of the same traces
-//	go run ./bench/gate -ridge ./ridge -m model.gguf -sweep    chunks of prompts by price beside the best fixed size
+//	go run ./bench/gate -ridge ./ridge -m model.gguf           simulations against real runs of the same traces
+//	go run ./bench/gate -ridge ./ridge -m model.gguf -sweep    predicted chunk sizes against the best fixed size
 //
-// Both need a quiet machine that ridge calibrate has measured in that state, and take a minute or two. Everything is run in several rounds, which
-// show how far two real runs are apart. Servers are warmed up first.
+// Both need an idle machine that ridge calibrate has measured, and take a minute or two. Every run is repeated in several rounds, which
+// show the variation between real runs. Servers are warmed up first.
 package main
 
 import (
@@ -18,14 +18,14 @@ import (
 	"time"
 )
 
-// workload is requests that come, and in which order.
+// workload is a trace of requests, with their arrivals.
 type workload struct {
 	name, trace string
-	concurrency int // requests under way at once; 0: they come when the trace says
+	concurrency int // requests running at once; 0: arrivals of the trace
 }
 
-// simulated are the workloads of the first gate: even and uneven arrivals, and clients that wait for their answers. In each, a tenth of the
-// gaps between tokens or more hold part of a prompt: where it is a twentieth, the 95th percentile is a step of 20 ms or one of 200 as chance has it.
+// simulated are the workloads of the first gate: even and bursty arrivals, and closed-loop clients. In each, at least a tenth of the gaps
+// between tokens contain a prefill chunk: at a twentieth, the 95th percentile would be a step of 20 ms or of 200 ms by chance.
 var simulated = []workload{
 	{"poisson", "poisson:rate=6,n=72,in=30-100,out=10-40", 0},
 	{"bursts", "gamma:rate=5,n=60,in=30-130,out=10-40,cv=2", 0},
@@ -39,7 +39,7 @@ var sweepable = []workload{
 	{"bursts", "burst:rate=8,size=8,n=28,in=50-200,out=60-150", 0},
 }
 
-// flags are what bench serve and simulate are told of the workload.
+// flags are the flags of bench serve and simulate for the workload.
 func (w workload) flags() []string {
 	return []string{"--trace", w.trace, "--concurrency", strconv.Itoa(w.concurrency)}
 }
@@ -62,7 +62,7 @@ func main() {
 	flag.IntVar(&g.rounds, "rounds", 2, "how often everything is run, at least 2")
 	flag.DurationVar(&g.target, "target-itl", 80*time.Millisecond, "with -sweep: the target for 99 of 100 gaps between tokens")
 	only := flag.String("only", "", "the workloads of these names alone, with commas between")
-	sweep := flag.Bool("sweep", false, "check priced chunks of prompts instead of simulations")
+	sweep := flag.Bool("sweep", false, "check predicted chunk sizes instead of simulations")
 	flag.Parse()
 	if g.model == "" || g.rounds < 2 {
 		fail("give -m FILE, and -rounds of 2 or more")
@@ -85,7 +85,7 @@ func main() {
 	}
 }
 
-// settings are what server and simulation have in common.
+// settings are the flags that server and simulation share.
 func (g *gate) settings() []string {
 	return []string{"--ctx", strconv.Itoa(g.context), "--parallel", strconv.Itoa(g.parallel)}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ready is how long a server may take to load its model.
+// ready is the timeout of loading the model.
 const ready = 2 * time.Minute
 
 // server is a running ridge serve.
@@ -43,7 +43,7 @@ func (g *gate) start(more ...string) (*server, error) {
 	}
 	s := &server{g, "http://" + address, func() {
 		interrupt()
-		_ = process.Wait() // it was interrupted
+		_ = process.Wait() // ended by the interrupt
 		_ = log.Close()
 	}}
 	if err := s.warm(); err != nil {
@@ -53,7 +53,7 @@ func (g *gate) start(more ...string) (*server, error) {
 	return s, nil
 }
 
-// warm waits until the server has its model, and sends it requests; meanwhile it finds memory for its cache.
+// warm waits until the server has loaded its model, and sends requests so that the pages of its cache are mapped.
 func (s *server) warm() error {
 	if err := await(s.url); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (s *server) load(w workload, report string) error {
 	return nil
 }
 
-// free is an address that nobody listens on.
+// free is an unused address.
 func free() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -84,7 +84,7 @@ func free() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// await waits until the server has its model.
+// await waits until the server has loaded its model.
 func await(url string) error {
 	for until := time.Now().Add(ready); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
 		reply, err := http.Get(url + "/health")

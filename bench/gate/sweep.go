@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// budget is one way to cut prompts into chunks, the server that does it, and what it came to in each round.
+// budget is a chunk size, fixed or predicted, with its server and its results in each round.
 type budget struct {
 	name   string
 	server *server
 	rounds []figures
 }
 
-// figures are what is read of a report.
+// figures are the fields of a report that are used.
 type figures struct {
 	Rate     float64 `json:"output_tokens_per_second"`
 	Requests []struct {
@@ -34,7 +34,7 @@ func (f *figures) gaps() []float64 {
 	return all
 }
 
-// quantile is the smallest that a fraction q of all are not above; 0 of none.
+// quantile is the q-quantile; 0 without values.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -84,12 +84,12 @@ func (g *gate) sweeps(list []workload) error {
 	return nil
 }
 
-// run measures the priced budget, searches the fastest fixed size that keeps the target, from the one that is best in simulation on, and then runs both in
-// turns until each has had all its rounds.
+// run measures the predicted sizes, searches the fastest fixed size that meets the target, starting at the best one in simulation, and then
+// alternates both for all rounds.
 func (s *sweep) run() error {
 	g := s.gate
-	recording := g.file("priced%d.jsonl", g.servers)
-	priced, err := s.try("priced", "--target-itl", g.target.String(), "--record", recording)
+	recording := g.file("predicted%d.jsonl", g.servers)
+	predicted, err := s.try("predicted", "--target-itl", g.target.String(), "--record", recording)
 	if err != nil {
 		return err
 	}
@@ -101,24 +101,24 @@ func (s *sweep) run() error {
 	if err != nil {
 		return err
 	}
-	for len(priced.rounds) < g.rounds {
+	for len(predicted.rounds) < g.rounds {
 		if best != nil {
 			if err := s.again(best); err != nil {
 				return err
 			}
 		}
-		if err := s.again(priced); err != nil {
+		if err := s.again(predicted); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("  priced: %.1f tokens/s, p99 of all rounds %.1f ms, %v kept: %v\n", priced.rate(), priced.p99(), g.target, s.keeps(priced))
+	fmt.Printf("  predicted: %.1f tokens/s, p99 of all rounds %.1f ms, %v kept: %v\n", predicted.rate(), predicted.p99(), g.target, s.keeps(predicted))
 	switch {
 	case best == nil:
 		fmt.Println("  none of the fixed sizes keeps it")
 	case !s.keeps(best):
-		fmt.Printf("  %s: %.1f tokens/s, but %.1f ms in all rounds together; priced reaches %.1f %% of it\n", best.name, best.rate(), best.p99(), 100*priced.rate()/best.rate())
+		fmt.Printf("  %s: %.1f tokens/s, but %.1f ms in all rounds together; predicted reaches %.1f %% of it\n", best.name, best.rate(), best.p99(), 100*predicted.rate()/best.rate())
 	default:
-		fmt.Printf("  priced reaches %.1f %% of the best fixed size that keeps it, %s\n", 100*priced.rate()/best.rate(), best.name)
+		fmt.Printf("  predicted reaches %.1f %% of the best fixed size that keeps it, %s\n", 100*predicted.rate()/best.rate(), best.name)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (s *sweep) keeps(b *budget) bool {
 	return b.p99() <= float64(s.gate.target)/float64(time.Millisecond)
 }
 
-// search goes from a size on to the edge: the largest that keeps the target; nil: not even the smallest does.
+// search finds the largest size that meets the target, from one on; nil: not even the smallest does.
 func (s *sweep) search(sizes []string, at int) (best *budget, err error) {
 	for step := 0; at >= 0 && at < len(sizes); at += step {
 		b, err := s.try(sizes[at]+" tokens", "--max-num-batched-tokens", sizes[at])
@@ -150,20 +150,20 @@ func (s *sweep) search(sizes []string, at int) (best *budget, err error) {
 	return best, nil
 }
 
-// simulated are the fixed sizes that ridge simulate tries, and which is the best that keeps the target there; the smallest, if none does.
+// simulated are the fixed sizes that ridge simulate tries, and which is the best meets the target in simulation; the smallest if none does.
 func (s *sweep) simulated(recording string) (sizes []string, best int, err error) {
 	g := s.gate
 	args := append([]string{"simulate", g.model, "--learn", recording, "--sweep", "--json", "--target-itl", g.target.String()}, append(g.settings(), s.w.flags()...)...)
-	out, _ := g.output(args...) // its exit code says whether the gate is kept in simulation, and so does what it prints
+	out, _ := g.output(args...) // the exit code is that of the check, which the output shows too
 	type size struct {
 		Budget string `json:"budget"`
 		Kept   bool   `json:"under_target"`
 	}
 	var swept struct {
-		Priced   size    `json:"priced"`
-		Fixed    []size  `json:"fixed"`
-		Best     *size   `json:"best_fixed"`
-		Fraction float64 `json:"priced_of_best_fixed"`
+		Predicted size    `json:"predicted"`
+		Fixed     []size  `json:"fixed"`
+		Best      *size   `json:"best_fixed"`
+		Fraction  float64 `json:"predicted_of_best_fixed"`
 	}
 	if err := json.Unmarshal([]byte(out), &swept); err != nil || len(swept.Fixed) == 0 {
 		return nil, 0, fmt.Errorf("ridge simulate --sweep printed no sizes (%v): %s", err, out)
@@ -175,7 +175,7 @@ func (s *sweep) simulated(recording string) (sizes []string, best int, err error
 		}
 	}
 	if swept.Best != nil {
-		fmt.Printf("  simulated: priced reaches %.1f %% of the best fixed size, %s tokens; kept: %v\n", 100*swept.Fraction, swept.Best.Budget, swept.Priced.Kept)
+		fmt.Printf("  simulated: predicted reaches %.1f %% of the best fixed size, %s tokens; kept: %v\n", 100*swept.Fraction, swept.Best.Budget, swept.Predicted.Kept)
 	}
 	return sizes, best, nil
 }

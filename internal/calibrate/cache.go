@@ -15,17 +15,17 @@ import (
 	"github.com/ridge-llm/ridge/price"
 )
 
-// version changes when what is measured, or what it means, does: profiles of another version are measured again.
+// version changes with the meaning of what is measured: profiles of another version are measured again.
 const version = 3
 
-// stored is a cached profile with what it was measured on.
+// stored is a cached profile with the device it was measured on.
 type stored struct {
 	Version int            `json:"version"`
 	Device  string         `json:"device"`
 	Profile *price.Profile `json:"profile"`
 }
 
-// identity is what a profile holds for: this device of this processor, with so many threads and such instructions.
+// identity is the device, CPU and threads that a profile is valid for.
 func identity(dev backend.Device) string {
 	i := dev.Info()
 	return fmt.Sprintf("%s (%s) of %s, %d cores", i.Name, i.Detail, cpuid.CPU.BrandName, cpuid.CPU.LogicalCores)
@@ -60,7 +60,7 @@ func Cached(dev backend.Device) (*price.Profile, error) {
 	err = json.Unmarshal(data, &s)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("calibrate: %s is no profile: %w", path, err)
+		return nil, fmt.Errorf("calibrate: %s is not a profile: %w", path, err)
 	case s.Version != version:
 		return nil, fmt.Errorf("calibrate: %s is of version %d and this program's is %d", path, s.Version, version)
 	case s.Device != identity(dev):
@@ -74,7 +74,7 @@ func Cached(dev backend.Device) (*price.Profile, error) {
 	return s.Profile, nil
 }
 
-// Save keeps a device's profile. The file is whole or not there: several programs may save at once.
+// Save writes a device's profile to the cache. The write is atomic: several programs may save at once.
 func Save(dev backend.Device, p *price.Profile) error {
 	path, err := Path(dev)
 	if err != nil {
@@ -102,8 +102,8 @@ func Save(dev backend.Device, p *price.Profile) error {
 	return nil
 }
 
-// Profile is the device's cached profile; when there is none that can be used it is measured and, if nobody disturbed that, kept.
-// report is told what takes time, and why.
+// Profile is the device's cached profile. When there is no valid one, the device is measured and, unless that was disturbed, cached.
+// report is called with what takes time, and why.
 func Profile(dev backend.Device, report func(string)) (*price.Profile, error) {
 	p, err := Cached(dev)
 	if p != nil {

@@ -9,15 +9,14 @@ import (
 	"github.com/ridge-llm/ridge/price"
 )
 
-// A machine that is used by others meanwhile is measured once more, unless that would not end within ten seconds.
+// A measurement that other programs disturbed is repeated once, unless it would take more than ten seconds in all.
 const (
 	attempts    = 2
 	repeatAfter = 5 * time.Second
 )
 
-// Measure makes the profile of a device in a few seconds, and again if others were at work on the processors meanwhile. If they
-// still were, disturbed says so, and the profile's Source does: it is of a slower machine than this one is by itself. report is told
-// what is being done.
+// Measure makes the profile of a device in a few seconds, and once more if other programs used the CPUs meanwhile. If they still did,
+// disturbed and the profile's Source say so: the device looks slower than it is. report is called with what is being measured.
 func Measure(dev backend.Device, report func(string)) (p *price.Profile, disturbed string, err error) {
 	start := time.Now()
 	for n := range attempts {
@@ -40,7 +39,7 @@ func Measure(dev backend.Device, report func(string)) (p *price.Profile, disturb
 	return p, disturbed, nil
 }
 
-// measure makes the profile, whoever else is at work.
+// measure makes the profile once.
 func measure(dev backend.Device, report func(string)) (*price.Profile, error) {
 	report("peaks and memory")
 	p, err := peaks(dev)
@@ -91,7 +90,7 @@ func peaks(dev backend.Device) (*price.Profile, error) {
 			p.FLOPs[n] = rate
 		}
 	}
-	if p.FLOPs[price.F32] == 0 { // a GPU whose products are all that was measured
+	if p.FLOPs[price.F32] == 0 { // a GPU, of which only products were measured
 		p.FLOPs[price.F32] = peak.BF16 / bf16PerF32
 		p.Attention = price.BF16
 	}
@@ -112,8 +111,8 @@ func peaks(dev backend.Device) (*price.Profile, error) {
 	return p, nil
 }
 
-// assumedMemory is the memory of a machine that does not tell, in bytes.
+// assumedMemory is the memory of a machine whose size is unknown, in bytes.
 const assumedMemory = 16 << 30
 
-// bf16PerF32 is by how much tensor cores of Hopper are faster than its other arithmetic (989 against 67 TFLOP/s).
+// bf16PerF32 is the ratio of tensor-core to FP32 throughput on Hopper (989 to 67 TFLOP/s).
 const bf16PerF32 = 15

@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// Other programs, and other machines on the same host, make everything look slower than it is, and prices with it.
+// Other programs, and other virtual machines on the host, make a device look slower than it is.
 
-// usage is what processors have done, in seconds of one.
+// usage is CPU time since boot.
 type usage struct {
 	at     time.Time
 	all    time.Duration // of all processes on the machine
-	stolen time.Duration // that the host gave to other machines
+	stolen time.Duration // steal time: the hypervisor ran other machines
 	own    time.Duration // of this process
 }
 
-// Bounds of what others may take beside a measurement, as parts of the threads that it was made with.
+// Largest CPU time of others during a measurement, as a fraction of that of its threads.
 const (
 	mostOthers = 0.05
 	mostStolen = 0.02
 )
 
-// disturbedBy says who else was at work between two looks, where a device computed with so many threads on so many processors; "" if
-// nobody was to speak of. Processors that the device leaves are others' for nothing.
+// disturbedBy is a sentence about CPU time that others took between two readings, where the device used so many threads of so many
+// CPUs; "" if it is below the bounds. CPUs that the device does not use are not counted.
 func disturbedBy(from, to usage, threads, processors int) string {
 	took := to.at.Sub(from.at).Seconds()
 	if took <= 0 {
 		return ""
 	}
-	each := took * float64(max(threads, 1)) // s that the threads could have had
+	each := took * float64(max(threads, 1)) // CPU time of the device's threads, s
 	spare := took * float64(max(processors-threads, 0))
 	others := ((to.all - from.all) - (to.own - from.own)).Seconds() - spare
 	stolen := (to.stolen - from.stolen).Seconds()
@@ -42,7 +42,7 @@ func disturbedBy(from, to usage, threads, processors int) string {
 	return ""
 }
 
-// alone measures, and says who disturbed it; where the system does not tell, nobody.
+// alone measures, and reports what disturbed it; nothing where CPU usage is not known.
 func alone(threads int, measure func() error) (by string, err error) {
 	from, known := processors()
 	if err := measure(); err != nil {

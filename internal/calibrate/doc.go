@@ -1,4 +1,3 @@
-// Package calibrate measures a device for pricing: its peaks, its memory levels, and what kernels of each class reach of
-// them. It runs graphs made for the purpose, one node of everything that models are made of, and has price fit its
-// coefficients to the times.
+// Package calibrate measures a device for package price: its peaks, its memory levels, and the fraction of them that kernels of each
+// class reach. It runs microbenchmark graphs with the ops that models are made of, and fits the coefficients of price to the times.
 package calibrate

@@ -9,7 +9,7 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// rowCounts are the rows of the steps in which products are timed: on a GPU up to a step's worth of a long prompt.
+// rowCounts are the row counts at which products are timed: on a GPU up to a full prefill step.
 func rowCounts(info backend.Info) []int {
 	counts := []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
 	if info.Replays {
@@ -18,7 +18,7 @@ func rowCounts(info backend.Info) []int {
 	return counts
 }
 
-// seqs is a step of n sequences that go on alike; all want logits.
+// seqs is a step of n sequences of the same size; all have a row of logits.
 func seqs(n, tokens, past int) graph.Step {
 	s := graph.Step{Logits: n}
 	for range n {
@@ -27,7 +27,7 @@ func seqs(n, tokens, past int) graph.Step {
 	return s
 }
 
-// products times products of every format: with weights that together fill a far cache, and such as stay near.
+// products times products of every format, with weights that exceed the near caches and with weights that fit them.
 func products(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
 	var err error
 	type size struct{ out, in int }
@@ -43,17 +43,16 @@ func products(dev backend.Device, samples []price.Sample) ([]price.Sample, error
 	return samples, nil
 }
 
-// Bounds of the weights that are read from memory to time it, in bytes. They are several times as large as the last cache: one that does
-// not throw out what was used longest ago, and holds more than was measured while others used it, has a good part of a set
-// a third larger than itself.
+// Bounds of the weights that are read from memory to time it, in bytes. They are several times the size of the last cache: without strict
+// LRU, a cache still hits for a good part of a working set a third larger than itself.
 const (
 	farther  = 3
 	leastFar = 256 << 20
 	mostFar  = 1 << 30
 )
 
-// farProducts times products of few rows with weights that no cache holds all of, in every format. A device whose caches are
-// not known, or larger than is reasonable to outdo, is left out.
+// farProducts times products of few rows in every format, with weights larger than all caches. It is skipped where caches are not known or
+// too large.
 func farProducts(dev backend.Device, p *price.Profile, samples []price.Sample) ([]price.Sample, error) {
 	if len(p.Levels) < 2 {
 		return samples, nil
@@ -114,7 +113,7 @@ func rows(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
 	return samples, nil
 }
 
-// attention times attention over caches of several shapes, decoding and reading prompts.
+// attention times attention over caches of several shapes, in decode and prefill steps.
 func attention(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
 	y := newBenchGraph("attention", dev.Info(), graph.F16)
 	for i, a := range []struct{ heads, kv, size int }{{8, 2, 64}, {4, 4, 64}, {8, 2, 128}, {32, 8, 64}} {

@@ -41,7 +41,7 @@ func newRunner(dev backend.Device, g *graph.Graph, tokens, seqs, context int) (*
 	return &runner{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(3, 4))}, nil
 }
 
-// effort bounds the runs of one step: enough for a median, and not longer than its share of the calibration.
+// effort bounds the runs of one step: enough for a median, within its share of the calibration's time.
 const (
 	minRuns = 5
 	maxRuns = 40
@@ -72,7 +72,7 @@ func (r *runner) time(s graph.Step, samples []price.Sample) ([]price.Sample, err
 	return samples, nil
 }
 
-// set is what a step of the graph reads again in the next, in bytes.
+// set is the working set of repeated steps, in bytes.
 func (r *runner) set(s *graph.Step) int64 {
 	w := r.prog.Graph.Work(s)
 	return w.WeightBytes + w.CacheRead

@@ -30,7 +30,7 @@ func axis(name string, count, size int) graph.Axis {
 	return graph.Axis{Name: name, Count: count, Size: size}
 }
 
-// benchGraph builds graphs to measure with.
+// benchGraph builds the graph of a microbenchmark: nodes of the ops to time, on random rows.
 type benchGraph struct {
 	*graph.Builder
 	info backend.Info
@@ -56,17 +56,17 @@ func (y *benchGraph) products(out, in int, formats []quant.Format) {
 		o, from := graph.Linear{To: y.info.Act}, x
 		switch {
 		case y.info.Q8 && f.Block() > 1:
-			from = y.Emit(name+".q8."+f.String(), graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0] // each as its format wants it
+			from = y.Emit(name+".q8."+f.String(), graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0] // one for each format, which may differ in layout
 		case y.info.BF16 && f == quant.BF16:
 			o.ActType = graph.BF16
 		}
-		y.Softcap(fmt.Sprintf("%s.apart%d", name, i), small, 30) // or else a GPU would do several products in one launch
+		y.Softcap(fmt.Sprintf("%s.apart%d", name, i), small, 30) // between them, so that a GPU does not group products in one launch
 		w := y.Weight(fmt.Sprintf("%s.%d/%s", name, i, f), axis("out", out, 1), axis("in", in, 1))
 		y.last = y.Emit(name+"."+f.String(), o, []*graph.Value{from}, w)[0]
 	}
 }
 
-// apart reports whether a sample is of what only keeps products apart.
+// apart reports whether a sample is of a node that only separates products.
 func apart(s price.Sample) bool { return strings.Contains(s.Node.Out[0].Name, ".apart") }
 
 // rows adds the ops that treat rows one by one, on rows of heads × size numbers.
@@ -105,16 +105,16 @@ func (y *benchGraph) finish() (*graph.Graph, error) { return y.Finish(y.SelectRo
 // tensors are the random weights of a graph, by their names.
 type tensors map[string]quant.Tensor
 
-// Tensor implements plan.Tensors.
+// Tensor implements compile.Tensors.
 func (t tensors) Tensor(name string) (quant.Tensor, bool) {
 	x, ok := t[name]
 	return x, ok
 }
 
-// Release implements plan.Tensors.
+// Release implements compile.Tensors.
 func (t tensors) Release([]byte) {}
 
-// pattern is how many numbers are made at random before they repeat: encoding all of them would take longer than to measure.
+// pattern is the period of the random numbers: encoding all of them would take longer than the measurement.
 const pattern = 1 << 14
 
 // randomTensors makes the weights of a graph.

@@ -5,7 +5,7 @@ import (
 	"github.com/ridge-llm/ridge/price"
 )
 
-// What a thread of a processor does at least, as a guess to start from: it is corrected by the steps that run.
+// Throughput of one CPU thread, as an initial guess that the engine corrects.
 const (
 	nominalF32   = 60e9  // FLOP/s
 	nominalInt8  = 200e9 // FLOP/s
@@ -13,7 +13,7 @@ const (
 	nominalBytes = 1 << 30
 )
 
-// Nominal is a profile of a device that nobody has measured: of the right size, and no more.
+// Nominal is an initial profile of a device that was not measured, of the right order of magnitude.
 func Nominal(dev backend.Device) *price.Profile {
 	i := dev.Info()
 	threads := float64(max(i.Threads, 1))

@@ -13,13 +13,13 @@ import (
 	"github.com/ridge-llm/ridge/price"
 )
 
-// Scored is how predictions of a model did.
+// Scored is the errors of predictions of a model's steps.
 type Scored struct {
 	Scores []Score      `json:"scores"`
-	Steps  []ScoredStep `json:"steps"` // that were held out, those of prompts last
+	Steps  []ScoredStep `json:"steps"` // held out, those of prompts last
 }
 
-// ScoredStep is a step with what it took and what was predicted, s.
+// ScoredStep is a step with its time and its predictions, s.
 type ScoredStep struct {
 	Tokens     int     `json:"tokens"`
 	Sequences  int     `json:"sequences"`
@@ -30,7 +30,7 @@ type ScoredStep struct {
 	Line       float64 `json:"tokens_and_context_seconds"`
 }
 
-// Score is how far predictions were from steps that were not used to make them: median and largest relative error.
+// Score is the median and largest relative error of predictions of held-out steps.
 type Score struct {
 	What          string  `json:"what"`
 	Count         int     `json:"count"`
@@ -41,15 +41,15 @@ type Score struct {
 	WorstOfLinear float64 `json:"worst_linear"`
 }
 
-// limits of what is scored.
+// Limits of scored steps.
 const (
 	scoreChunk   = 256
 	scoreSeqs    = 8
 	scoreContext = 2048
 )
 
-// seenSteps are what a model learns from and heldOut what it is asked about: no row count, context or number of
-// sequences of a step of one is in the other but for a single sequence.
+// seenSteps are the steps that a model learns from, and heldOut those that are scored. Apart from single sequences they share no row
+// count, context or number of sequences.
 func seenSteps() []graph.Step {
 	return []graph.Step{
 		seqs(1, 1, 40), seqs(1, 1, 700), seqs(1, 1, 1800), seqs(2, 1, 100), seqs(2, 1, 1200), seqs(4, 1, 300), seqs(8, 1, 60), seqs(8, 1, 900),
@@ -64,7 +64,7 @@ func heldOut() []graph.Step {
 	}
 }
 
-// mixed is n sequences that decode and one that reads a chunk of its prompt, all after past tokens.
+// mixed is n decoding sequences and one with a prefill chunk, all after past tokens.
 func mixed(n, chunk, past int) graph.Step {
 	s := seqs(n, 1, past)
 	s.Seqs = append(s.Seqs, graph.Seq{New: chunk, Past: past})
@@ -74,7 +74,7 @@ func mixed(n, chunk, past int) graph.Step {
 // prompts are the lengths of prompts whose time to the first token is scored.
 var prompts = []int{90, 330, 700, 1100, 1600}
 
-// timedStep is a step with what it took and the two predictions.
+// timedStep is a step with its time and the two predictions.
 type timedStep struct {
 	step                *graph.Step
 	seconds             float64
@@ -158,7 +158,7 @@ func unsampled(prog *compile.Program, p *price.Profile) (*price.Model, error) {
 	return price.New(prog.Graph, &profile)
 }
 
-// chunksOf is a prompt as the steps that read it.
+// chunksOf is the prefill steps of a prompt.
 func chunksOf(prompt int) []graph.Step {
 	var all []graph.Step
 	for past := 0; past < prompt; past += scoreChunk {

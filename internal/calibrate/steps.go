@@ -17,8 +17,8 @@ import (
 	"github.com/ridge-llm/ridge/price"
 )
 
-// wholeSteps times steps of the built-in model and finds what remains of the launches when a program runs by itself, without
-// a clock between them, and what a step takes beside its nodes.
+// wholeSteps times whole steps of the built-in model, to fit the launch overhead without a clock between launches and the CPU overhead
+// of a step.
 func wholeSteps(dev backend.Device, p *price.Profile) error {
 	b, err := modeldir.Builtin()
 	if err != nil {
@@ -76,8 +76,7 @@ func (r *runner) wholeStep(s *graph.Step, logits []float32) (float64, error) {
 	return took[len(took)/2], nil
 }
 
-// logits times what a row of logits takes beside the nodes, for each number in it: to read it, if it is not where the host
-// reads, and to choose a token.
+// logits times reading a row of logits from the device and sampling from it, per number.
 func logits(dev backend.Device, p *price.Profile) error {
 	var err error
 	if p.Fit.Read, err = reading(dev); err != nil {
@@ -93,10 +92,10 @@ func logits(dev backend.Device, p *price.Profile) error {
 	return err
 }
 
-// sampledVocab is how many logits a row has that is read and sampled from to time that.
+// sampledVocab is the row length of that measurement.
 const sampledVocab = 32768
 
-// reading is what it takes to read a logit, s.
+// reading is the time to read one logit from the device, s.
 func reading(dev backend.Device) (float64, error) {
 	const rows = 8
 	y := newBenchGraph("logits", dev.Info(), graph.F16)
@@ -126,7 +125,7 @@ func reading(dev backend.Device) (float64, error) {
 	return max(took[1]-took[0], 0) / ((rows - 1) * sampledVocab), nil
 }
 
-// sampling is what choosing a token takes for each logit, s.
+// sampling is the time of sampling a token, per logit, s.
 func sampling(p sample.Params) (float64, error) {
 	state, err := sample.NewState(p, sampledVocab, []int32{1})
 	if err != nil {

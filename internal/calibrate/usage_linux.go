@@ -11,7 +11,7 @@ import (
 // tick is the unit of /proc/stat, which Linux shows to programs as hundredths of a second on every architecture that Go runs on.
 const tick = 10 * time.Millisecond
 
-// processors is what has been done so far; false if the system does not tell.
+// processors is the CPU usage so far; false if it is not known.
 func processors() (u usage, known bool) {
 	line, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package calibrate
 
-// processors is what has been done so far; this system is not asked.
+// processors is not implemented on this system.
 func processors() (usage, bool) { return usage{}, false }
