@@ -59,7 +59,7 @@ func (d *Device) bindRoPEStore(parts []*part) (func(*step) error, error) {
 	}
 	fn, err := rope.RopeStore(d.loader, c.Type)
 	return func(s *step) error {
-		p.Step = s.Step
+		p.Step = s.of(c)
 		return d.apart(s, func() error { return rope.LaunchRopeStore(d.stream, fn, s.tokens, &p) })
 	}, err
 }
@@ -76,7 +76,8 @@ func bindRoPEAttention(d *Device, n *graph.Node, a backend.Args, parts []*part) 
 	whole, err := d.bindWhole(norms, ropes, attention)
 	return &launch{put: func(s *step) error {
 		if whole != nil && s.recorded && whole.Gains(s.tokens) {
-			return whole.Launch(d.stream, &s.Step, s.seqs)
+			view := s.of(attention.node.In[1].Cache)
+			return whole.Launch(d.stream, &view, s.seqs)
 		}
 		if err := oneByOne(s, norms...); err != nil {
 			return err

@@ -26,9 +26,11 @@ type shape struct {
 // step is one step on its way: its shape, and where its data lies on the device.
 type step struct {
 	shape
-	kernels.Step              // with the slots and pages of the first cache group; see of
+	kernels.Step              // without slots and pages, which of has
 	ids          driver.Ptr   // [T] int32, tokens: what an embedding looks up, as are positions and segments
 	segments     driver.Ptr   // [T] int32; see backend.Batch
+	slots        driver.Ptr   // [tables][T] int32
+	pages        driver.Ptr   // [tables][S × seqPages] int32
 	rates        []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
 	prompts      []prompt
 }
@@ -36,11 +38,11 @@ type step struct {
 // prompt is a sequence of a step with several new tokens: which of the step's, its tiles of attention, and its keys.
 type prompt struct{ seq, tiles, length int }
 
-// of is the step as launches on a cache see it: with the slots and pages of its group.
+// of is the step for launches on a cache: with the slots and pages of its group.
 func (s *step) of(c *graph.Cache) kernels.Step {
 	view, group := s.Step, min(c.Group, s.tables-1)
-	view.Slots += driver.Ptr(group * arrayBytes(s.tokens))
-	view.Pages += driver.Ptr(group * arrayBytes(s.seqs*s.seqPages))
+	view.Slots = s.slots + driver.Ptr(group*arrayBytes(s.tokens))
+	view.Pages = s.pages + driver.Ptr(group*arrayBytes(s.seqs*s.seqPages))
 	return view
 }
 
@@ -175,13 +177,13 @@ func packTables(w *writer, s *step, b *backend.Batch, pageSize int) {
 	for i := range b.Tables {
 		p := w.ints(s.tokens, b.Tables[i].Slots)
 		if i == 0 {
-			s.Slots = p
+			s.slots = p
 		}
 	}
 	for i := range b.Tables {
 		pages, p := w.array(s.seqs * s.seqPages)
 		if i == 0 {
-			s.Pages = p
+			s.pages = p
 		}
 		for seq, kv := range b.KVLen {
 			used := (int(kv) + pageSize - 1) / pageSize

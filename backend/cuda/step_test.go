@@ -90,6 +90,9 @@ func checkPacked(t *testing.T, b *backend.Batch, s *step, lim backend.Limits, at
 	same("counts", s.Counts, []int32{kernels.CountTokens: int32(tokens), kernels.CountSeqs: int32(seqs), kernels.CountLogits: int32(len(b.LogitsIndices))})
 	same("tokens", s.ids, b.Tokens)
 	same("positions", s.Positions, b.Positions)
+	if s.Step.Slots != 0 || s.Step.Pages != 0 {
+		t.Error("a launch that forgets which cache group it is of would find the slots and pages of another")
+	}
 	for g := range b.Tables {
 		same("slots", s.of(&graph.Cache{Group: g}).Slots, b.Tables[g].Slots)
 	}
