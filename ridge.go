@@ -33,7 +33,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/modeldir"
-	"github.com/ridge-llm/ridge/internal/simulate"
+	"github.com/ridge-llm/ridge/internal/recording"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
@@ -59,7 +59,7 @@ type Model struct {
 	head        *modeldir.Head                     // of a model that compares texts; nil: there is none
 	segments    int                                // that an encoder tells apart
 	languages   func() (*language.Compiler, error) // made when first asked for
-	recording   *simulate.Writer                   // nil: there is none
+	recording   *recording.Writer                  // nil: there is none
 	runtime     *Runtime
 	reserved    int64 // bytes of the device that the Runtime has promised the model
 	ownsRuntime bool
@@ -194,9 +194,9 @@ func (m *Model) startEngine(o Options, prog *compile.Program) error {
 	}
 	settings.SwapPage = time.Duration(1e9 * profile.Swap(page))
 	if o.Record != nil {
-		m.recording = simulate.NewWriter(o.Record)
+		m.recording = recording.NewWriter(o.Record)
 		settings.Recorder = m.recording
-		if err := m.recording.Begin(simulate.NewHeader(m.name, m.Vocab(), m.limits, settings, prog.CanSample())); err != nil {
+		if err := m.recording.Begin(recording.NewHeader(m.name, m.Vocab(), m.limits, settings, prog.CanSample())); err != nil {
 			prog.Close()
 			return err
 		}

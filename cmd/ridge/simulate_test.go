@@ -9,6 +9,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/recording"
 	"github.com/ridge-llm/ridge/internal/simulate"
 	"github.com/ridge-llm/ridge/internal/trace"
 	"github.com/ridge-llm/ridge/price"
@@ -35,14 +36,14 @@ func TestLearnFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
-	w := simulate.NewWriter(&file)
+	w := recording.NewWriter(&file)
 	o := simulate.Options{Limits: backend.Limits{Tokens: 256, Seqs: 8, Logits: 8, Pages: 512, PageSize: 16, SeqPages: 64}}
 	if o.Trace, err = trace.Spec("poisson:rate=50,n=60,in=20-200,out=5-40"); err != nil {
 		t.Fatal(err)
 	}
 	o.Cost = func(s *graph.Step) float64 { return 2 * truth.Predict(s) }
 	o.Engine.Policy, o.Engine.Index, o.Engine.Recorder = "fcfs", "radix", w
-	if err := w.Begin(simulate.NewHeader("test", 256, o.Limits, o.Engine, false)); err != nil {
+	if err := w.Begin(recording.NewHeader("test", 256, o.Limits, o.Engine, false)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := simulate.Run(o); err != nil {

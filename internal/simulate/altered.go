@@ -17,7 +17,7 @@ type Settings struct {
 }
 
 // Settings are the recorded ones.
-func (r *Recording) Settings() Settings { return Settings{r.Limits, r.options()} }
+func (r *Recording) Settings() Settings { return Settings{r.Limits, r.Options()} }
 
 // Took is how long each recorded step took.
 func (r *Recording) Took() []time.Duration {

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/internal/recording"
 )
 
 // Recording is a recorded run of an engine.
 type Recording struct {
-	Header
-	start    []event // that the engine saw before it scheduled the first step
+	recording.Header
+	start    []recording.Event // that the engine saw before it scheduled the first step
 	steps    []step
 	stepped  int // steps that have ended
 	requests map[int64]*recorded
@@ -23,15 +24,15 @@ type Recording struct {
 
 // step is what was recorded of one step.
 type step struct {
-	schedule *decision
-	during   []event // that the engine saw after it had scheduled the step, and before anything else below
-	after    []event // after the step's end, likewise
+	schedule *recording.Decision
+	during   []recording.Event // that the engine saw after it had scheduled the step, and before anything else below
+	after    []recording.Event // after the step's end, likewise
 	took     time.Duration
 }
 
 // recorded is a request with its whole answer.
 type recorded struct {
-	admitted
+	recording.Admitted
 	outputs  []engine.StepOutput
 	siblings []*recorded
 }
@@ -55,7 +56,7 @@ func ReadRecording(name string, in io.Reader) (*Recording, error) {
 			}
 			continue
 		}
-		var e event
+		var e recording.Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			if errors.Is(err, io.ErrUnexpectedEOF) || !lines.Scan() {
 				break // the last line, half written
@@ -85,8 +86,8 @@ func (r *Recording) readHeader(line []byte) error {
 	}
 	l := r.Limits
 	switch {
-	case r.Version != version:
-		return fmt.Errorf("the recording's version is %d, and %d is read; record again with this ridge", r.Version, version)
+	case r.Version != recording.Version:
+		return fmt.Errorf("the recording's version is %d, and %d is read; record again with this ridge", r.Version, recording.Version)
 	case r.Vocab < 1 || r.Vocab > 1<<24 || l.Tokens < 1 || l.Seqs < 1 || l.Logits < 1 || l.Pages < 1 || l.PageSize < 1 || l.SeqPages < 1 || l.SwapPages < 0 || l.SwapPages > 1<<28 ||
 		l.Tokens > 1<<24 || l.Logits > 1<<16 || l.Pages > 1<<28 || l.PageSize > 1<<16 || l.SeqPages > 1<<28:
 		return fmt.Errorf("a vocabulary of %d and limits of %+v cannot be", r.Vocab, l)
@@ -98,7 +99,7 @@ func (r *Recording) readHeader(line []byte) error {
 const inFlight = 2
 
 // take adds an event. events is where requests that come and go are added: to what happened last.
-func (r *Recording) take(events *(*[]event), e event) error {
+func (r *Recording) take(events *(*[]recording.Event), e recording.Event) error {
 	switch {
 	case e.Admitted != nil:
 		a := *e.Admitted
@@ -110,7 +111,7 @@ func (r *Recording) take(events *(*[]event), e event) error {
 		case len(a.Prompt) == 0 || a.MaxTokens < 1:
 			return fmt.Errorf("request %d has a prompt of %d tokens and an answer of at most %d", a.ID, len(a.Prompt), a.MaxTokens)
 		}
-		q := &recorded{admitted: a}
+		q := &recorded{Admitted: a}
 		r.requests[a.ID] = q
 		r.order = append(r.order, a.ID)
 		if a.Parent == nil {

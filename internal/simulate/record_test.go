@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/internal/recording"
 )
 
 // mixed simulates requests of which every third has a grammar that forces up to three tokens beside the one that is sampled.
@@ -41,8 +42,8 @@ func TestRecordingChangesNothing(t *testing.T) {
 	for _, runsAhead := range []bool{false, true} {
 		without := mixed(t, runsAhead, nil)
 		var file bytes.Buffer
-		w := NewWriter(&file)
-		if err := w.Begin(NewHeader("test", small, with100Pages(), engine.Options{}, runsAhead)); err != nil {
+		w := recording.NewWriter(&file)
+		if err := w.Begin(recording.NewHeader("test", small, with100Pages(), engine.Options{}, runsAhead)); err != nil {
 			t.Fatal(err)
 		}
 		with := mixed(t, runsAhead, w)
@@ -100,10 +101,10 @@ func with100Pages() backend.Limits {
 func TestReplayOfSiblings(t *testing.T) {
 	for _, runsAhead := range []bool{false, true} {
 		var file bytes.Buffer
-		w := NewWriter(&file)
+		w := recording.NewWriter(&file)
 		lim := limits
 		lim.Seqs, lim.Logits = 4, 4
-		if err := w.Begin(NewHeader("test", small, lim, engine.Options{}, runsAhead)); err != nil {
+		if err := w.Begin(recording.NewHeader("test", small, lim, engine.Options{}, runsAhead)); err != nil {
 			t.Fatal(err)
 		}
 		c := &clock{}

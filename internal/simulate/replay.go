@@ -11,6 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/recording"
 )
 
 // Check is what a replay of an unchanged recording came to.
@@ -62,7 +63,7 @@ func Replay(r *Recording) (*Check, []graph.Step, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	o := r.options()
+	o := r.Options()
 	o.Clock, o.Recorder, o.Predictor = p.clock.Now, p, p
 	for _, s := range r.steps {
 		p.prices = append(p.prices, s.schedule.Prices...)
@@ -100,7 +101,7 @@ func (p *replay) wait() {
 }
 
 // deliver lets requests come and go as recorded.
-func (p *replay) deliver(events []event) {
+func (p *replay) deliver(events []recording.Event) {
 	for _, e := range events {
 		switch {
 		case e.Admitted != nil:
@@ -188,14 +189,14 @@ func (p *replay) Output(int64, engine.StepOutput) {}
 
 // Scheduled implements engine.Recorder: it compares.
 func (p *replay) Scheduled(schedule *sched.Schedule) {
-	if p.idle = empty(schedule); p.idle {
+	if p.idle = recording.Empty(schedule); p.idle {
 		return
 	}
 	p.next++
 	if p.next > len(p.r.steps) || p.check.Differs != "" {
 		return
 	}
-	now, then := decisionOf(schedule), p.r.steps[p.next-1].schedule
+	now, then := recording.DecisionOf(schedule), p.r.steps[p.next-1].schedule
 	for i := range now.Chunks {
 		now.Chunks[i][0] = p.ids[now.Chunks[i][0]]
 	}

@@ -9,18 +9,19 @@ import (
 
 	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/recording"
 )
 
 // record simulates a workload on a small cache and records it.
 func record(t *testing.T, policy sched.Policy, index string, runsAhead bool) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	w := NewWriter(&file)
+	w := recording.NewWriter(&file)
 	o := Options{Trace: spec(t, "gamma:rate=3,n=150,in=50-400,out=1-80"), Limits: limits, Cost: millis, RunsAhead: runsAhead}
 	o.Trace.Shared = 40
 	o.Limits.Pages = 90
 	o.Engine.Policy, o.Engine.Index, o.Engine.Recorder = policy, index, w
-	if err := w.Begin(NewHeader("test", small, o.Limits, o.Engine, o.RunsAhead)); err != nil {
+	if err := w.Begin(recording.NewHeader("test", small, o.Limits, o.Engine, o.RunsAhead)); err != nil {
 		t.Fatal(err)
 	}
 	if r := run(t, o); r.Stats.Preemptions == 0 || r.Report.Cached == 0 {
@@ -75,11 +76,11 @@ func (m *moods) Observe(*graph.Step, float64) float64 { return 0 }
 // the same, and so do choices between swapping and computing again.
 func TestReplayOfPricedChunks(t *testing.T) {
 	var file bytes.Buffer
-	w := NewWriter(&file)
+	w := recording.NewWriter(&file)
 	o := Options{Trace: spec(t, "gamma:rate=3,n=60,in=50-400,out=1-80"), Limits: limits, Cost: millis}
 	o.Limits.Pages, o.Limits.SwapPages, o.Engine.SwapPage = 60, 50, 15*time.Millisecond
 	o.Engine.TargetITL, o.Engine.Predictor, o.Engine.Recorder = 60*time.Millisecond, new(moods), w
-	if err := w.Begin(NewHeader("test", small, o.Limits, o.Engine, o.RunsAhead)); err != nil {
+	if err := w.Begin(recording.NewHeader("test", small, o.Limits, o.Engine, o.RunsAhead)); err != nil {
 		t.Fatal(err)
 	}
 	if s := run(t, o).Stats; s.Swaps == 0 || s.Swaps == s.Preemptions {

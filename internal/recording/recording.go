@@ -1,4 +1,5 @@
-package simulate
+// Package recording writes what an engine did, for replays and for learning prices from it (internal/simulate).
+package recording
 
 import (
 	"bufio"
@@ -15,8 +16,8 @@ import (
 // A recording is JSON, a line for each event in the order in which the engine saw them, and a first line that says what
 // was recorded. It holds the prompts' and answers' tokens.
 
-// version of the format.
-const version = 2
+// Version of the format.
+const Version = 2
 
 // Header is a recording's first line: an engine's limits and settings.
 type Header struct {
@@ -38,27 +39,27 @@ type Header struct {
 // NewHeader describes an engine.
 func NewHeader(model string, vocab int, lim backend.Limits, o engine.Options, runsAhead bool) Header {
 	return Header{
-		Version: version, Model: model, Vocab: vocab, Limits: lim, Policy: o.Policy, Index: o.Index, MaxWaiting: o.MaxWaiting, StepTokens: o.StepTokens,
+		Version: Version, Model: model, Vocab: vocab, Limits: lim, Policy: o.Policy, Index: o.Index, MaxWaiting: o.MaxWaiting, StepTokens: o.StepTokens,
 		WaitingServedRatio: o.WaitingServedRatio, TargetITL: o.TargetITL, RunsAhead: runsAhead, SwapPage: o.SwapPage, AgingBound: o.AgingBound,
 	}
 }
 
-// options are the settings of an engine like the recorded one.
-func (h *Header) options() engine.Options {
+// Options are the settings of an engine like the recorded one.
+func (h *Header) Options() engine.Options {
 	return engine.Options{Policy: h.Policy, Index: h.Index, MaxWaiting: h.MaxWaiting, StepTokens: h.StepTokens, WaitingServedRatio: h.WaitingServedRatio, TargetITL: h.TargetITL, SwapPage: h.SwapPage, AgingBound: h.AgingBound}
 }
 
-// event is any other line: one of its fields is set.
-type event struct {
-	Admitted  *admitted      `json:"admitted,omitempty"`
+// Event is any other line: one of its fields is set.
+type Event struct {
+	Admitted  *Admitted      `json:"admitted,omitempty"`
 	Left      *int64         `json:"left,omitempty"`
-	Scheduled *decision      `json:"scheduled,omitempty"`
+	Scheduled *Decision      `json:"scheduled,omitempty"`
 	Output    *output        `json:"output,omitempty"`
 	Stepped   *time.Duration `json:"stepped_ns,omitempty"`
 }
 
-// admitted is a request that joined the queue.
-type admitted struct {
+// Admitted is a request that joined the queue.
+type Admitted struct {
 	ID        int64         `json:"id"`
 	At        time.Duration `json:"at_ns"` // since the engine began
 	Prompt    []int32       `json:"prompt"`
@@ -72,8 +73,8 @@ type admitted struct {
 	Parent *int64 `json:"parent,omitempty"`
 }
 
-// decision is a schedule: what each request gets, and who is preempted.
-type decision struct {
+// Decision is a schedule: the tokens of each request, and the preempted requests.
+type Decision struct {
 	Chunks  [][2]int64 `json:"chunks"` // request, tokens
 	Preempt []int64    `json:"preempt,omitempty"`
 	Prices  []float64  `json:"prices,omitempty"` // that the scheduler was told since the schedule before, s
@@ -84,9 +85,9 @@ type output struct {
 	engine.StepOutput
 }
 
-// decisionOf copies what a schedule decides.
-func decisionOf(p *sched.Schedule) *decision {
-	d := &decision{Chunks: make([][2]int64, 0, len(p.Chunks))}
+// DecisionOf copies what a schedule decides.
+func DecisionOf(p *sched.Schedule) *Decision {
+	d := &Decision{Chunks: make([][2]int64, 0, len(p.Chunks))}
 	for _, c := range p.Chunks {
 		d.Chunks = append(d.Chunks, [2]int64{c.Request.ID, int64(c.Tokens)})
 	}
@@ -138,37 +139,37 @@ func (w *Writer) put(line any) {
 
 // Admitted implements engine.Recorder.
 func (w *Writer) Admitted(id, parent int64, at time.Duration, r *engine.Request) {
-	a := &admitted{
+	a := &Admitted{
 		ID: id, At: at, Prompt: r.Prompt, MaxTokens: r.MaxTokens, Priority: r.Priority, Salt: r.Salt, Hidden: r.Hidden != nil,
 		Constrained: r.Grammar != nil || r.Constrained,
 	}
 	if parent != engine.NoParent {
 		a.Parent = &parent
 	}
-	w.put(event{Admitted: a})
+	w.put(Event{Admitted: a})
 }
 
 // Left implements engine.Recorder.
-func (w *Writer) Left(id int64) { w.put(event{Left: &id}) }
+func (w *Writer) Left(id int64) { w.put(Event{Left: &id}) }
 
 // Priced implements engine.Recorder.
 func (w *Writer) Priced(seconds float64) { w.prices = append(w.prices, seconds) }
 
 // Scheduled implements engine.Recorder.
 func (w *Writer) Scheduled(p *sched.Schedule) {
-	if w.idle = empty(p); !w.idle {
-		d := decisionOf(p)
+	if w.idle = Empty(p); !w.idle {
+		d := DecisionOf(p)
 		d.Prices = w.prices
-		w.put(event{Scheduled: d})
+		w.put(Event{Scheduled: d})
 		w.prices = w.prices[:0]
 	}
 }
 
-// empty reports whether a schedule moves no request. Such are not recorded: how often an engine wakes for nothing is chance.
-func empty(p *sched.Schedule) bool { return len(p.Chunks)+len(p.Preempt) == 0 }
+// Empty reports whether a schedule moves no request. Such are not recorded: how often an engine wakes for nothing is chance.
+func Empty(p *sched.Schedule) bool { return len(p.Chunks)+len(p.Preempt) == 0 }
 
 // Output implements engine.Recorder.
-func (w *Writer) Output(id int64, s engine.StepOutput) { w.put(event{Output: &output{id, s}}) }
+func (w *Writer) Output(id int64, s engine.StepOutput) { w.put(Event{Output: &output{id, s}}) }
 
 // flushTime is how much of a recording may be in memory only.
 const flushTime = time.Second
@@ -178,7 +179,7 @@ func (w *Writer) Stepped(took time.Duration) {
 	if w.idle {
 		return
 	}
-	w.put(event{Stepped: &took})
+	w.put(Event{Stepped: &took})
 	if now := time.Now(); now.Sub(w.flushed) > flushTime && w.err == nil {
 		w.flushed = now
 		w.err = w.out.Flush()
