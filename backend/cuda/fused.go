@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
@@ -21,35 +22,35 @@ type part struct {
 
 // fusion is how nodes of a kind are computed.
 type fusion struct {
-	name  string
-	fits  func(d *Device, n *graph.Node, parts []*graph.Node) bool // for parts that the GPU has kernels for
-	apart func(n *graph.Node) bool                                 // parts may be launched by themselves
-	bind  func(d *Device, n *graph.Node, a backend.Args, parts []*part) (*launch, error)
+	name string
+	fits func(d *Device, n *graph.Node, parts []*graph.Node) bool // for parts that the GPU has kernels for
+	held func(parts []*graph.Node) []*graph.Node                  // parts whose results need memory where they stay within the node
+	bind func(d *Device, n *graph.Node, a backend.Args, parts []*part) (*launch, error)
 }
 
 // fusionOf is the table of what is fused.
 func fusionOf(k graph.Kind) (f fusion, ok bool) {
-	always := func(*graph.Node) bool { return true }
-	never := func(*graph.Node) bool { return false }
+	all := func(parts []*graph.Node) []*graph.Node { return parts }
+	none := func([]*graph.Node) []*graph.Node { return nil }
 	switch k {
 	case graph.LinearGroup:
-		return fusion{"linear, group", fitsLinearGroup, never, bindLinearGroup}, true
+		return fusion{"linear, group", fitsLinearGroup, none, bindLinearGroup}, true
 	case graph.NormLinear:
-		return fusion{"rmsnorm, linear", fitsNormLinear, never, bindLinearGroup}, true
+		return fusion{"rmsnorm, linear", fitsNormLinear, none, bindLinearGroup}, true
 	case graph.GatedLinear:
-		return fusion{"linear, gated", fitsGatedLinear, interleaves, bindGatedLinear}, true
+		return fusion{"linear, gated", fitsGatedLinear, heldGatedLinear, bindGatedLinear}, true
 	case graph.LinearAddNorm:
-		return fusion{"linear, add, rmsnorm", fitsLinearAddNorm, always, bindLinearAddNorm}, true
+		return fusion{"linear, add, rmsnorm", fitsLinearAddNorm, all, bindLinearAddNorm}, true
 	case graph.MoEAddNorm:
-		return fusion{"moe, add, rmsnorm", fitsMoEAddNorm, always, bindMoEAddNorm}, true
+		return fusion{"moe, add, rmsnorm", fitsMoEAddNorm, all, bindMoEAddNorm}, true
 	case graph.AddNormRouter:
-		return fusion{"add, rmsnorm, router", fitsAddNormRouter, always, bindAddNormRouter}, true
+		return fusion{"add, rmsnorm, router", fitsAddNormRouter, all, bindAddNormRouter}, true
 	case graph.NormQuantize:
-		return fusion{"rmsnorm, quantize", fitsNormQuantize, never, bindNormQuantize}, true
+		return fusion{"rmsnorm, quantize", fitsNormQuantize, none, bindNormQuantize}, true
 	case graph.RoPEKVWrite:
-		return fusion{"rope, kvwrite", fitsRoPEKVWrite, never, bindRoPEKVWrite}, true
+		return fusion{"rope, kvwrite", fitsRoPEKVWrite, none, bindRoPEKVWrite}, true
 	case graph.RoPEAttention, graph.HeadNormAttention:
-		return fusion{"rope, kvwrite, attention", fitsRoPEAttention, always, bindRoPEAttention}, true
+		return fusion{"rope, kvwrite, attention", fitsRoPEAttention, heldRoPEAttention, bindRoPEAttention}, true
 	}
 	return fusion{}, false
 }
@@ -111,14 +112,15 @@ func (k fusedKernel) divide(n *graph.Node, a backend.Args) (bytes int64, parts [
 			placed[w] = a.Weights[i]
 		}
 	}
-	apart := k.apart(n)
-	for _, node := range graph.Parts(n) {
+	nodes := graph.Parts(n)
+	held := k.held(nodes)
+	for _, node := range nodes {
 		p := &part{node: node, args: backend.Args{Limits: a.Limits}}
 		for _, v := range node.In {
 			p.args.In = append(p.args.In, at[v])
 		}
 		for _, v := range node.Out {
-			if v.From == node && v.Cache == nil && apart { // within the node
+			if v.From == node && v.Cache == nil && slices.Contains(held, node) { // within the node
 				at[v] = take(int64(a.Limits.Rows(v.Rows)) * v.RowBytes())
 			}
 			p.args.Out = append(p.args.Out, at[v])

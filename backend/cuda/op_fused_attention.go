@@ -35,6 +35,12 @@ func fitsRoPEAttention(d *Device, n *graph.Node, parts []*graph.Node) bool {
 		decode.FitsRope(decodeProblem(attention, backend.Args{}), ropes[0].Op.(graph.RoPE).Dim)
 }
 
+// heldRoPEAttention leaves out rotated keys, which are nowhere but in the cache.
+func heldRoPEAttention(parts []*graph.Node) []*graph.Node {
+	keys := len(parts) - 3
+	return append(parts[:keys:keys], parts[keys+1:]...)
+}
+
 func bindRoPEKVWrite(d *Device, n *graph.Node, a backend.Args, parts []*part) (*launch, error) {
 	put, err := d.bindRoPEStore(parts)
 	return &launch{put: put}, err

@@ -137,8 +137,16 @@ func bindLinearGroup(d *Device, n *graph.Node, a backend.Args, parts []*part) (*
 }
 
 // interleaves reports whether the weights of a gate and the up matrix beside it are interleaved on the device, which takes memory that
-// there may not be: then the parts stay apart.
-func interleaves(n *graph.Node) bool { return !packed.Has(graph.Parts(n)[0].Weights[0].Format) }
+// there may not be: then the parts are launched one by one.
+func interleaves(gate *graph.Node) bool { return !packed.Has(gate.Weights[0].Format) }
+
+// heldGatedLinear leaves out the gate's result, which is where the node's is to be.
+func heldGatedLinear(parts []*graph.Node) []*graph.Node {
+	if !interleaves(parts[0]) {
+		return nil
+	}
+	return parts[1:2]
+}
 
 func bindGatedLinear(d *Device, n *graph.Node, a backend.Args, parts []*part) (*launch, error) {
 	layers, act := parts[:2], parts[2]
@@ -146,10 +154,11 @@ func bindGatedLinear(d *Device, n *graph.Node, a backend.Args, parts []*part) (*
 	if err != nil {
 		return nil, err
 	}
-	if !interleaves(n) {
+	if !interleaves(layers[0].node) {
 		put, err := d.bindTensor(layers, act, p)
 		return linked(put, p), err
 	}
+	layers[0].args.Out, act.args.In = act.args.Out, []backend.Buffer{act.args.Out[0], act.args.In[1]}
 	if err := d.alone(parts...); err != nil {
 		return nil, err
 	}

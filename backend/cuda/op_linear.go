@@ -156,7 +156,7 @@ func (d *Device) bindProduct(p densesm90.Problem, fits bool) (func(m int) error,
 		return func(m int) error { return k.Launch(d.stream, m) }, err
 	}
 	if len(p.Weights) != 1 || p.Gated {
-		return nil, fmt.Errorf("cuda: %d layers of odd sizes cannot be joined", len(p.Weights))
+		return nil, fmt.Errorf("cuda: %d layers of odd sizes cannot be computed as one", len(p.Weights))
 	}
 	k, err := densesm80.Find(d.loader, p.Type)
 	w := p.Weights[0]

@@ -94,7 +94,7 @@ list() {
   for tool in ${TOOLS:-racecheck memcheck}; do
     for arch in arch0 arch80; do
       ops="^TestOps\$/^$arch\$"
-      parts "$tool" cuda "^TestJoined\$/^$arch\$" "$PWD" 'heads_of_(64|80)' 'heads_of_(128|256)' 'Q4_0|Q4_1|Q4_K' 'Q6_K|Q8_0|MXFP4' experts
+      parts "$tool" cuda "^TestFused\$/^$arch\$" "$PWD" 'heads_of_(64|80)' 'heads_of_(128|256)' 'Q4_0|Q4_1|Q4_K' 'Q6_K|Q8_0|MXFP4' experts
       parts "$tool" cuda "$ops/^Attention\$/^bf16\$" "$PWD" bf16 f16 i8 f8
       for some in "$ops/^Attention\$/^f32\$" "$ops/^Linear\$" "$ops/^MoE\$"; do job "$tool" cuda "$some" '^$' "$PWD"; done
       job "$tool" cuda "$ops" "$ops/^(Linear|MoE|Attention)\$" "$PWD"
@@ -113,7 +113,7 @@ list() {
       moe)
         parts "$tool" moe '^TestBlock$' "$at" 'BF16|Q4_0|Q4_K'
         cut+='|Block' ;;
-      cuda) at=$PWD cut='Ops|Joined|Fault|Every.*|OnStandIn' ;;
+      cuda) at=$PWD cut='Ops|Fused|Fault|Every.*|OnStandIn' ;;
       esac
       [ ! -d "$at" ] || job "$tool" "$binary" '^Test' "^Test($cut)\$" "$at"
     done
