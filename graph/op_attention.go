@@ -18,7 +18,7 @@ func (KVWrite) Infer(n *Node) ([]Value, error) {
 	}
 	cache, k, v := n.In[0], n.In[1], n.In[2]
 	if cache.Cache == nil {
-		return nil, fmt.Errorf("%s is no cache", cache.Name)
+		return nil, fmt.Errorf("%s is not a cache", cache.Name)
 	}
 	if k.Axis != cache.Cache.K || v.Axis != cache.Cache.V {
 		return nil, fmt.Errorf("%s takes rows of %s and %s, not %s and %s", cache.Name, cache.Cache.K, cache.Cache.V, k.Axis, v.Axis)
@@ -76,7 +76,7 @@ func (o Attention) Infer(n *Node) ([]Value, error) {
 		return nil, err
 	}
 	if cache == nil {
-		return nil, fmt.Errorf("%s is no cache", n.In[1].Name)
+		return nil, fmt.Errorf("%s is not a cache", n.In[1].Name)
 	}
 	if q.Axis.Shards != cache.K.Shards {
 		return nil, fmt.Errorf("queries are %s and keys %s: their heads are not divided over devices alike", q.Axis, cache.K)

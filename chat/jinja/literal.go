@@ -175,7 +175,7 @@ func unescape(s string) (string, error) {
 			}
 			code, err := strconv.ParseUint(s[i:i+digits], 16, 32)
 			if err != nil || !utf8.ValidRune(rune(code)) || code > unicode.MaxRune {
-				return "", failKind(Syntax, "the escape \\%c%s in a string is no character", r, s[i:i+digits])
+				return "", failKind(Syntax, "the escape \\%c%s in a string is not a character", r, s[i:i+digits])
 			}
 			b.WriteRune(rune(code))
 			i += digits

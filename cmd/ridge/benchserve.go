@@ -57,7 +57,7 @@ finishes. Prompts are random common words of the trace's length in tokens; equal
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if f.model.path != "" {
-					return errors.New("give either a URL or --model: a server at a URL has its own (--tokenizer names the model whose tokens to count, --served-model-name the one to ask for)")
+					return errors.New("give either a URL or --model: a server at a URL has its own (--tokenizer names the model that tokens are counted with, --served-model-name the model to request)")
 				}
 				f.load.URL = args[0]
 			}

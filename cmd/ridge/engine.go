@@ -18,16 +18,16 @@ func addEngine(cmd *cobra.Command, o *ridge.Options) {
 	fl := cmd.Flags()
 	fl.IntVar(&o.Parallel, "max-num-seqs", 0, "requests that run at once; 0: 8; --parallel is the same")
 	alias(fl, "parallel", "max-num-seqs")
-	fl.IntVar(&o.MaxWaiting, "max-waiting", 0, "requests that wait at most, more get 429; 0: 4096")
-	fl.IntVar(&o.StepTokens, "max-num-batched-tokens", 0, "tokens in a step; 0: 512, on a GPU 2048")
-	fl.DurationVar(&o.TargetITL, "target-itl", 0, "time between two tokens of an answer that prompts beside it should leave, such as 50ms: they are read in chunks of the size that this allows; 0: chunks as large as a step")
+	fl.IntVar(&o.MaxWaiting, "max-waiting", 0, "longest queue; further requests are refused with status 429; 0: 4096")
+	fl.IntVar(&o.StepTokens, "max-num-batched-tokens", 0, "most tokens of a step; 0: 512, on a GPU 2048")
+	fl.DurationVar(&o.TargetITL, "target-itl", 0, "inter-token latency (ITL) that prefill chunks must leave to decoding requests, such as 50ms: chunks get the size that this allows; 0: chunks fill the step")
 	addPolicy(fl, (*sched.Policy)(&o.Policy), sched.FCFS)
-	fl.DurationVar(&o.AgingBound, "aging-bound", 0, "how long --policy longest-prefix may let a request wait for others with more in the cache; 0: 10s")
-	fl.Float64Var(&o.WaitingServedRatio, "waiting-served-ratio", 0, "let requests wait until there are so many times as many as are running, for a while: answers are interrupted less often; 0: never")
-	fl.StringVar(&o.PrefixIndex, "prefix-index", "radix", "how cached beginnings of prompts are found: radix, hash, or none")
-	fl.Var((*budgetFlag)(&o.KV), "kv-memory", "memory for keys and values, as 4GiB or as 50% of what is free beside the weights; default: enough for --max-num-seqs requests of the whole context, but no more than 90%")
-	fl.Var((*swapFlag)(&o.Swap), "swap-space", "GiB of host memory to which requests move their keys and values when others need the pages, if that is priced below computing them again; 0: never. On a CPU it is the same memory, and a larger --kv-memory does more good")
-	fl.Var((*shareFlag)(&o.KV.Total), "gpu-memory-utilization", "part of the device's memory for weights, activations and cache together, above 0 and up to 1, in place of --kv-memory")
+	fl.DurationVar(&o.AgingBound, "aging-bound", 0, "longest time that --policy longest-prefix may prefer other requests to one that waits; 0: 10s")
+	fl.Float64Var(&o.WaitingServedRatio, "waiting-served-ratio", 0, "start a prefill only when waiting requests are this many times the running ones, or have waited for a while, so that decoding is interrupted less often; 0: start at once")
+	fl.StringVar(&o.PrefixIndex, "prefix-index", "radix", "prefix cache index: radix, hash, or none")
+	fl.Var((*budgetFlag)(&o.KV), "kv-memory", "memory for the KV cache, as 4GiB or as 50% of what is free after loading the weights; default: enough for --max-num-seqs requests of the whole context, at most 90%")
+	fl.Var((*swapFlag)(&o.Swap), "swap-space", "GiB of host memory for the KV cache of preempted requests, used where swapping is predicted to be faster than recomputing; 0: always recompute. On a CPU it is the same memory, and a larger --kv-memory is better")
+	fl.Var((*shareFlag)(&o.KV.Total), "gpu-memory-utilization", "fraction of the device's memory for weights, activations and KV cache together, above 0 and up to 1; instead of --kv-memory")
 }
 
 // alias gives a flag a second name.
@@ -63,7 +63,7 @@ func (b *budgetFlag) Set(text string) error {
 	if number, ok := strings.CutSuffix(text, "%"); ok {
 		percent, err := strconv.ParseFloat(number, 64)
 		if err != nil || !(percent > 0 && percent <= 100) {
-			return fmt.Errorf("%q is no percentage above 0 and up to 100", text)
+			return fmt.Errorf("%q is not a percentage above 0 and up to 100", text)
 		}
 		b.Part, b.Bytes = percent/100, 0
 		return nil
@@ -94,7 +94,7 @@ func (s *swapFlag) Set(text string) error {
 		n, failed = size.Parse(text + "GiB")
 	}
 	if *s = swapFlag(n); failed != nil {
-		return fmt.Errorf("%q is no size such as 16 (GiB), 512MiB or 1.5GB; 0 is none", text)
+		return fmt.Errorf("%q is not a size such as 16 (GiB), 512MiB or 1.5GB; 0 is none", text)
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (s *shareFlag) String() string {
 func (s *shareFlag) Set(text string) error {
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(x > 0 && x <= 1) {
-		return fmt.Errorf("%q is no part such as 0.9; more than 0 and at most 1 is possible", text)
+		return fmt.Errorf("%q is not a fraction above 0 and up to 1, such as 0.9", text)
 	}
 	*s = shareFlag(x)
 	return nil

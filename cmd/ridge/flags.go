@@ -80,7 +80,7 @@ func (f *samplingFlags) add(cmd *cobra.Command) {
 	fl.Float64Var(&f.repetition, "repetition-penalty", 1, "divide the logits of tokens seen in prompt or answer by this")
 	fl.Float64Var(&f.presence, "presence-penalty", 0, "subtract this from the logits of tokens of the answer")
 	fl.Float64Var(&f.frequency, "frequency-penalty", 0, "subtract this for each occurrence in the answer")
-	fl.Int64Var(&f.seed, "seed", -1, "same seed, same text; -1: another one every time")
+	fl.Int64Var(&f.seed, "seed", -1, "seed of sampling: the same seed gives the same text; -1: random")
 	fl.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "longest answer, in tokens; 0: until it ends or the context is full")
 	fl.StringArrayVar(&f.stop, "stop", nil, "end the answer before this text; can be given several times")
 	fl.BoolVar(&f.ignoreEnd, "ignore-eos", false, "go on after the model's end token")

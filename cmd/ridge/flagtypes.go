@@ -16,7 +16,7 @@ type policyFlag sched.Policy
 // addPolicy adds --policy.
 func addPolicy(fl *pflag.FlagSet, to *sched.Policy, byDefault sched.Policy) {
 	*to = byDefault
-	fl.Var((*policyFlag)(to), "policy", "who goes first: fcfs, priority, or longest-prefix (most in the cache; lpm is the same)")
+	fl.Var((*policyFlag)(to), "policy", "order of waiting requests: fcfs, priority, or longest-prefix (most in the cache; lpm is the same)")
 }
 
 // Type implements pflag.Value.
@@ -61,7 +61,7 @@ func (f *intsFlag) Set(text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
 		if err != nil {
-			return fmt.Errorf("%q is no whole number; numbers with commas between them are possible, as in 1,2,4", strings.TrimSpace(part))
+			return fmt.Errorf("%q is not a whole number; numbers with commas between them are possible, as in 1,2,4", strings.TrimSpace(part))
 		}
 		all = append(all, n)
 	}

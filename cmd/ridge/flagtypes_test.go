@@ -30,7 +30,7 @@ func TestInts(t *testing.T) {
 	}
 	for _, bad := range []string{"", "a", "1,,2", "1.5", "99999999999999999999"} {
 		var got []int
-		if err := (&intsFlag{to: &got}).Set(bad); err == nil || !strings.Contains(err.Error(), "is no whole number") {
+		if err := (&intsFlag{to: &got}).Set(bad); err == nil || !strings.Contains(err.Error(), "is not a whole number") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

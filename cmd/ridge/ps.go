@@ -57,7 +57,7 @@ what it was predicted to take and what it took. OPENAI_API_KEY is sent as key, i
 		},
 	}
 	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:8000", "the server")
-	cmd.Flags().IntVar(&steps, "steps", 0, "list so many of the engine's latest steps instead; 512 are kept")
+	cmd.Flags().IntVar(&steps, "steps", 0, "list this many of the engine's latest steps instead; 512 are kept")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return cmd
 }

@@ -17,11 +17,11 @@ func pullCommand() *cobra.Command {
 		Short: "Download a model from the Hugging Face hub",
 		Long: `Pull downloads a model to where Hugging Face's own tools keep theirs, and prints its path. A GGUF file is taken if there is
 one: the one that QUANT names (Q4_K_M, or the file's name), or else Q4_K_M, Q8_0 or the next best. Otherwise the
-safetensors are, with tokenizer and configuration. What is there already is not fetched again; a pull that was stopped goes
-on where it was. Checksums are compared.
+safetensors files are, with tokenizer and configuration. Files that are there already are not downloaded again; an interrupted
+pull resumes where it stopped. Checksums are compared.
 
-HF_TOKEN lets in where one must be known, HF_HOME says where models are kept (default ~/.cache/huggingface), HF_ENDPOINT names
-another hub, HF_HUB_OFFLINE=1 forbids to ask one.`,
+HF_TOKEN is the access token for private and gated models, HF_HOME the directory of models (default ~/.cache/huggingface),
+HF_ENDPOINT the URL of another hub; HF_HUB_OFFLINE=1 uses downloaded models only.`,
 		Example: `  ridge pull bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M
   ridge pull Qwen/Qwen3-0.6B
   ridge run -m Qwen/Qwen3-0.6B-GGUF "Why is the sky blue?"`,

@@ -38,7 +38,7 @@ func replayCommand() *cobra.Command {
 		Use:   "replay RECORDING",
 		Short: "Replay a recorded server, as it was or with a setting changed",
 		Long: `Replay takes what ridge serve --record wrote and runs the engine's scheduler on it again, in virtual time and without the
-model: the same requests come at the same moments, get the same answers, and every decision is compared with the recorded
+model: the same requests arrive at the same times, get the same answers, and every scheduling decision is compared with the recorded
 one.
 
 With one or more of --kv, --policy, --prefix-index, --max-num-batched-tokens, --parallel and --waiting-served-ratio it then
@@ -62,12 +62,12 @@ simulates the recorded requests with the old settings and with the new, on steps
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.kv, "kv", "", "cache: so many times the recorded one (2x, 0.5x), or tokens")
+	fl.StringVar(&f.kv, "kv", "", "size of the KV cache: a multiple of the recorded one (2x, 0.5x), or tokens")
 	addPolicy(fl, &f.policy, "")
-	fl.StringVar(&f.index, "prefix-index", "", "how cached beginnings are found: radix, hash, or none")
-	fl.IntVar(&f.stepTokens, "max-num-batched-tokens", 0, "tokens of a step")
+	fl.StringVar(&f.index, "prefix-index", "", "prefix cache index: radix, hash, or none")
+	fl.IntVar(&f.stepTokens, "max-num-batched-tokens", 0, "most tokens of a step")
 	fl.IntVar(&f.parallel, "parallel", 0, "requests that run at once")
-	fl.Float64Var(&f.waitingServedRatio, "waiting-served-ratio", 0, "let requests wait until there are so many times as many as are running")
+	fl.Float64Var(&f.waitingServedRatio, "waiting-served-ratio", 0, "start a prefill only when waiting requests are this many times the running ones")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
 	return cmd
 }

@@ -32,7 +32,7 @@ func runCommand() *cobra.Command {
 		Use:   "run [MODEL] [PROMPT]",
 		Short: "Answer a prompt, or chat",
 		Long: `Run answers one prompt, given as argument, on standard input, or both (the input is put below the argument), and
-streams the answer to standard output. Without a prompt, on a terminal, it chats: /help lists what one can type there,
+streams the answer to standard output. Without a prompt, on a terminal, it chats: /help lists the commands,
 Ctrl-C stops an answer, Ctrl-D leaves.
 
 MODEL is a GGUF file or ORG/REPO[:QUANT] on the Hugging Face hub, which is downloaded if it is not here; a prompt that looks like
@@ -72,7 +72,7 @@ one must come after --model or on standard input. Without either it uses the sma
 	cmd.Flags().StringVar(&f.system, "system", "", "system message that goes before the conversation")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "continue the prompt as it is, without the chat template")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print tokens and tokens/s at the end")
-	cmd.Flags().BoolVar(&f.explain, "explain", false, "say at the end where the time went, and what the least would have been")
+	cmd.Flags().BoolVar(&f.explain, "explain", false, "print a breakdown of the time at the end, and the least time that this device allows")
 	return cmd
 }
 

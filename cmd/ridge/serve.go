@@ -36,8 +36,9 @@ func serveCommand() *cobra.Command {
 		Short: "Serve a model over HTTP with the OpenAI API",
 		Long: `Serve answers /v1/chat/completions, /v1/completions, /v1/messages (Anthropic's), /api/chat and /api/generate (Ollama's),
 /v1/responses, /v1/embeddings, /api/embed, /v1/rerank and /v1/score (of models that compare texts), /v1/files and /v1/batches (kept in --data-dir),
-/v1/models, /tokenize, /detokenize, /health, /version and /metrics (Prometheus); at / is a web page to chat on and to watch the engine. Requests that come together are computed together, and what their prompts begin with in common is
-computed once. Ctrl-C or SIGTERM lets what is under way end, for half a minute at most.
+/v1/models, /tokenize, /detokenize, /health, /version and /metrics (Prometheus); at / is a web page for chatting and
+watching the engine. Requests are batched continuously, and common prefixes of their prompts are computed once. After Ctrl-C or SIGTERM
+running requests have half a minute to finish.
 
 MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, which is downloaded if it is not here; without it, the small built-in model is served.`,
 		Example: `  ridge serve
@@ -62,11 +63,11 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 	fl.StringVar(&f.address, "listen", "127.0.0.1:8000", "address to listen on, HOST:PORT")
 	fl.StringVar(&f.server.Name, "served-model-name", "", "what clients call the model; default: the name of its file")
 	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line; clients must send one of them")
-	fl.BoolVar(&f.noAuth, "no-auth", false, "let other machines in without a key")
+	fl.BoolVar(&f.noAuth, "no-auth", false, "allow requests from other machines without a key")
 	fl.StringArrayVar(&f.server.Origins, "cors", nil, "origin of web pages that may call from a browser, or *; can be given several times")
 	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token), mean or cls (the first token); default: what the model's files say, or else last, of an encoder mean")
 	fl.StringVar(&f.dataDir, "data-dir", "", "folder for /v1/files and /v1/batches, or off; default: ridge/server in the user's cache folder, if it can be used")
-	fl.StringVar(&f.record, "record", "", "write all requests and scheduling decisions to this file, for ridge replay; it holds what people asked")
+	fl.StringVar(&f.record, "record", "", "write all requests and scheduling decisions to this file, for ridge replay; the file contains the prompts")
 	fl.BoolVar(&f.logJSON, "log-json", false, "write the log as JSON")
 	return cmd
 }

@@ -18,8 +18,8 @@ type traceFlags struct {
 func (f *traceFlags) add(cmd *cobra.Command, source string) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.source, "trace", source, "requests: a file (Azure, Mooncake, AIBrix), or PROCESS:rate=R,n=N,in=TOKENS,out=TOKENS where the process is poisson, gamma, burst or constant and tokens are 512, 100-800 or 512/300 (lognormal)")
-	fl.IntVar(&f.first, "first", 0, "only so many requests of the trace; 0: all")
-	fl.Float64Var(&f.faster, "faster", 1, "let so many times as many requests come in a second")
+	fl.IntVar(&f.first, "first", 0, "only the first N requests of the trace; 0: all")
+	fl.Float64Var(&f.faster, "faster", 1, "multiply the request rate by this")
 	fl.Float64Var(&f.shorter, "shorter", 1, "divide the lengths of prompts and answers by this")
 }
 

@@ -138,7 +138,7 @@ func (h *Hub) get(ctx context.Context, r Ref, address string, v any) (http.Heade
 		}
 		header = resp.Header
 		if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(v); err != nil {
-			return fmt.Errorf("hub: %s answers about %s with what is no list of files: %w", h.Endpoint, r.Repo, err)
+			return fmt.Errorf("hub: %s answers about %s with what is not a list of files: %w", h.Endpoint, r.Repo, err)
 		}
 		return nil
 	})

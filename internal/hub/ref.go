@@ -33,7 +33,7 @@ func ParseRef(name string) (Ref, error) {
 	}
 	switch {
 	case !repoPattern.MatchString(repo), strings.Contains(name, ".."), strings.Contains(repo, "--"), hasFileEnding(repo):
-		return Ref{}, fmt.Errorf("hub: %q is no model on the hub; those are called ORG/REPO, ORG/REPO:QUANT or ORG/REPO@REVISION:QUANT", name)
+		return Ref{}, fmt.Errorf("hub: %q is not a model on the hub; those are called ORG/REPO, ORG/REPO:QUANT or ORG/REPO@REVISION:QUANT", name)
 	case hasRevision && !revisionPattern.MatchString(revision):
 		return Ref{}, fmt.Errorf("hub: %q has the revision %q; a branch, tag or commit is possible", name, revision)
 	case hasQuant && !quantPattern.MatchString(quant):

@@ -62,7 +62,7 @@ func (r *Record) read(body io.Reader, sent time.Time) error {
 		r.E2E = now.Sub(sent)
 		var e event
 		if err := json.Unmarshal(data, &e); err != nil {
-			return &Failure{"bad stream", "an event is no JSON: " + err.Error()}
+			return &Failure{"bad stream", "an event is not JSON: " + err.Error()}
 		}
 		if len(e.Error) > 0 && string(e.Error) != "null" {
 			return &Failure{"error in the stream", string(e.Error)}

@@ -16,7 +16,7 @@ func ReadReport(path string) (*Report, error) {
 	}
 	var r Report
 	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("loadgen: %s is no report such as ridge bench serve --json writes: %w", path, err)
+		return nil, fmt.Errorf("loadgen: %s is not a report such as ridge bench serve --json writes: %w", path, err)
 	}
 	if len(r.Records) == 0 {
 		return nil, fmt.Errorf("loadgen: %s has no per_request; a report of ridge bench serve --json has every request's times", path)

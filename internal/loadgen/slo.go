@@ -23,7 +23,7 @@ func ParseSLO(text string) (SLO, error) {
 		name, value, _ := strings.Cut(bound, "=")
 		d, err := time.ParseDuration(value)
 		if bounds[name] == nil || err != nil || d <= 0 {
-			return SLO{}, fmt.Errorf("loadgen: %q is no bound; ttft, itl, tpot and e2e are possible, such as ttft=1s,itl=50ms", bound)
+			return SLO{}, fmt.Errorf("loadgen: %q is not a bound; ttft, itl, tpot and e2e are possible, such as ttft=1s,itl=50ms", bound)
 		}
 		*bounds[name] = d
 	}

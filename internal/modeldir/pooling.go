@@ -22,7 +22,7 @@ func (d *Dir) Pooling() (string, error) {
 	}
 	var modes map[string]any
 	if err := json.Unmarshal(data, &modes); err != nil {
-		return "", fmt.Errorf("modeldir: %s: %s is no JSON object: %w", d.Source.Path, poolingFile, err)
+		return "", fmt.Errorf("modeldir: %s: %s is not a JSON object: %w", d.Source.Path, poolingFile, err)
 	}
 	how := ""
 	for key, name := range map[string]string{

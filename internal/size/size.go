@@ -37,5 +37,5 @@ func Parse(text string) (int64, error) {
 	if bytes := n * unit; err == nil && known && bytes >= 1 && bytes < math.MaxInt64 {
 		return int64(bytes), nil
 	}
-	return 0, fmt.Errorf("%q is no size such as 4GiB, 512MiB or 1.5GB", text)
+	return 0, fmt.Errorf("%q is not a size such as 4GiB, 512MiB or 1.5GB", text)
 }
