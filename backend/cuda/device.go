@@ -206,7 +206,7 @@ func (d *Device) drop(p driver.Ptr) error {
 
 // Free implements backend.Device.
 func (d *Device) Free(b backend.Buffer) {
-	d.upload.settle() // who gives back a program's memory may close its files next
+	d.upload.drain() // after a program's memory is freed its files may be closed
 	if m, ok := b.Mem.(*hostMemory); ok && d.host[m] {
 		delete(d.host, m)
 		d.do(func() error { return errors.Join(d.swap.stream.Synchronize(), d.ctx.FreeHost(m.bytes)) })

@@ -10,68 +10,88 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// The same matrix of all experts of a block lies in one piece, one expert behind the other, so that kernels find an expert's by its
-// number.
+// stack is a stacked weight, the matrices or biases of all experts of a block. On the device they are contiguous, so that kernels find an
+// expert's by its number.
+type stack struct {
+	name     string
+	matrices []quant.Tensor            // in host memory, as weight.tensor
+	on       map[graph.Type]driver.Ptr // row-major copies of all on the device
+	packed   driver.Ptr                // all as kernels/moe packs them, of a gate interleaved with the up matrices
+	bytes    int64                     // of packed
+	upload   *uploader
+}
+
+// Bytes implements backend.Weight. Up matrices count with their gates.
+func (s *stack) Bytes() int64 {
+	n, t := s.bytes, s.matrices[0]
+	for as := range s.on {
+		n += int64(len(s.matrices)) * int64(t.Rows) * as.RowBytes(t.Cols)
+	}
+	return n
+}
+
+// WhenCopied implements backend.DeferredUpload.
+func (s *stack) WhenCopied(release func(part []byte)) {
+	s.upload.release(func() {
+		for _, t := range s.matrices {
+			release(t.Data)
+		}
+	})
+}
+
+// eachExpert splits rows [from, to) of matrices that have so many each, one below the other, by matrix: rows a to b of matrix i begin at
+// row from + at.
+func eachExpert(from, to, rows int, do func(i, a, b, at int)) {
+	for r := from; r < to; {
+		i := r / rows
+		n := min((i+1)*rows, to) - r
+		do(i, r-i*rows, r-i*rows+n, r-from)
+		r += n
+	}
+}
 
 // expertSlabs is matrices on the device as moe.Pack lays them out in a form, or gates and up matrices as moe.PackWoven does.
-func (d *Device) expertSlabs(list, ups stack, form quant.Format) (driver.Ptr, error) {
-	first := list[0]
-	if first.packed != 0 {
-		return first.packed, nil
+func (d *Device) expertSlabs(s, ups *stack, form quant.Format) (driver.Ptr, error) {
+	if s.packed != 0 {
+		return s.packed, nil
 	}
-	like := first.tensor
+	like := s.matrices[0]
 	like.Format = form
 	if ups != nil {
 		like.Rows *= 2
 	}
 	slabs, bytes := moe.Slabs(like)
-	p, err := d.alloc(int64(len(list))*int64(slabs)*int64(bytes), fmt.Sprintf("the %d weights of %s", len(list), first.name))
+	p, err := d.alloc(int64(len(s.matrices))*int64(slabs)*int64(bytes), fmt.Sprintf("the %d weights of %s", len(s.matrices), s.name))
 	if err != nil {
 		return 0, err
 	}
-	for i, w := range list {
-		w.packed, w.expertBytes = p+driver.Ptr(i*slabs*bytes), int64(slabs)*int64(bytes)
-		if ups != nil { // each of the two has half
-			w.expertBytes /= 2
-			ups[i].packed, ups[i].expertBytes = w.packed, w.expertBytes
-		}
-	}
-	d.upload.rows(p, len(list)*slabs, bytes, func(dst []byte, from, to int) {
-		for s := from; s < to; {
-			i, n := s/slabs, min(slabs-s%slabs, to-s)
-			of := dst[(s-from)*bytes:][:n*bytes]
+	s.packed, s.bytes = p, int64(len(s.matrices))*int64(slabs)*int64(bytes)
+	d.upload.rows(p, len(s.matrices)*slabs, bytes, func(dst []byte, from, to int) {
+		eachExpert(from, to, slabs, func(i, a, b, at int) {
+			of := dst[at*bytes:][:(b-a)*bytes]
 			if ups != nil {
-				moe.PackWoven(of, list[i].tensor, ups[i].tensor, form, s%slabs, s%slabs+n)
+				moe.PackWoven(of, s.matrices[i], ups.matrices[i], form, a, b)
 			} else {
-				moe.Pack(of, list[i].tensor, form, s%slabs, s%slabs+n)
+				moe.Pack(of, s.matrices[i], form, a, b)
 			}
-			s += n
-		}
+		})
 	})
 	return p, nil
 }
 
 // expertRows is matrices, or biases, on the device as floats of a type, row-major.
-func (d *Device) expertRows(list stack, as graph.Type) (driver.Ptr, error) {
-	first := list[0]
-	if p := first.on[as]; p != 0 {
+func (d *Device) expertRows(s *stack, as graph.Type) (driver.Ptr, error) {
+	if p := s.on[as]; p != 0 {
 		return p, nil
 	}
-	rows, size := first.tensor.Rows, int(as.RowBytes(first.tensor.Cols))
-	p, err := d.alloc(int64(len(list))*int64(rows)*int64(size), fmt.Sprintf("the %d weights of %s", len(list), first.name))
+	rows, size := s.matrices[0].Rows, int(as.RowBytes(s.matrices[0].Cols))
+	p, err := d.alloc(int64(len(s.matrices))*int64(rows)*int64(size), fmt.Sprintf("the %d weights of %s", len(s.matrices), s.name))
 	if err != nil {
 		return 0, err
 	}
-	for i, w := range list {
-		w.on[as] = p + driver.Ptr(i*rows*size)
-	}
-	d.upload.rows(p, len(list)*rows, size, func(dst []byte, from, to int) {
-		row := make([]float32, first.tensor.Cols)
-		for r := from; r < to; r++ {
-			t := list[r/rows].tensor
-			quant.Decode(t.Format, row, t.Row(r%rows))
-			encode(dst[(r-from)*size:], row, as)
-		}
+	s.on[as] = p
+	d.upload.rows(p, len(s.matrices)*rows, size, func(dst []byte, from, to int) {
+		eachExpert(from, to, rows, func(i, a, b, at int) { dequantise(dst[at*size:], s.matrices[i], a, b, as) })
 	})
 	return p, nil
 }
@@ -81,5 +101,5 @@ func (d *Device) expertBiases(a backend.Args, o graph.MoE, place int) (driver.Pt
 	if !o.Biased {
 		return 0, nil
 	}
-	return d.expertRows(a.Weights[graph.ExpertMatrices+place].(stack), graph.F32)
+	return d.expertRows(a.Weights[graph.ExpertMatrices+place].(*stack), graph.F32)
 }

@@ -52,7 +52,7 @@ func (d *Device) bias(a backend.Args) (driver.Ptr, error) {
 
 func bindLinear(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	x, out, w := n.In[0], n.Out[0], a.Weights[0].(*weight)
-	as := w.plainType(x.Type)
+	as := floatType(w.tensor.Format, x.Type)
 	p := &densesimt.Params{X: at(a.In[0]), Y: at(a.Out[0]), N: int32(out.Axis.Len()), K: int32(x.Axis.Len())}
 	if out.Type == graph.F32 {
 		p.ToF32 = 1
@@ -88,14 +88,14 @@ func (d *Device) bindTensor(layers []*part, act *part, p *prologue) (func(*step)
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
 	wide := densesm90.Problem{Type: x.Type, X: at(buffer), XScale: scalesOf(x, buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}
 	few := &skinny.Params{X: wide.X, XScale: wide.XScale, K: int32(kernels.Pairs(x.Type, wide.K))}
-	fits, weave := d.hopper(), func() error { return nil }
+	fits, interleave := d.hopper(), func() error { return nil }
 	for i, l := range layers {
 		bias, err := d.bias(l.args)
 		if err != nil {
 			return nil, err
 		}
 		matrix := l.args.Weights[0].(*weight)
-		if i == 1 && act != nil { // the gate's matrix has this one woven in
+		if i == 1 && act != nil { // interleaved with the gate's
 			wide.Weights[0].Bias2, wide.Weights[0].Scale2 = bias, matrix.scales
 			few.Part[1].Bias, few.Part[1].Scale = bias, matrix.scales
 			break
@@ -104,7 +104,7 @@ func (d *Device) bindTensor(layers []*part, act *part, p *prologue) (func(*step)
 		var w driver.Ptr
 		if act != nil {
 			y = at(act.args.Out[0])
-			w, weave, err = d.woven(matrix, layers[1].args.Weights[0].(*weight), x.Type)
+			w, interleave, err = d.interleaved(matrix, layers[1].args.Weights[0].(*weight), x.Type)
 		} else {
 			w, err = d.resident(matrix, x.Type)
 		}
@@ -128,7 +128,7 @@ func (d *Device) bindTensor(layers []*part, act *part, p *prologue) (func(*step)
 	if err != nil {
 		return nil, err
 	}
-	if err := weave(); err != nil {
+	if err := interleave(); err != nil {
 		return nil, err
 	}
 	most := 8 // rows up to which the skinny kernel is faster; see bench/h200.md

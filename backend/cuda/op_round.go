@@ -79,7 +79,7 @@ func (d *Device) rounded(w *weight, as graph.Type) (driver.Ptr, error) {
 	if err := d.stream.Synchronize(); err != nil {
 		return 0, err
 	}
-	return codes, d.forget(w, from)
+	return codes, d.dropCopy(w, from)
 }
 
 // floatsOf is the type in which a tensor of floats goes to the device to be rounded there.
@@ -113,7 +113,7 @@ func (d *Device) roundSlabs(w *weight, bytes int64) error {
 	if err := d.stream.Synchronize(); err != nil {
 		return err
 	}
-	return d.forget(w, from)
+	return d.dropCopy(w, from)
 }
 
 // uploadRounded sends the codes and scales of a weight that is rounded already.

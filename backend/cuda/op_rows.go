@@ -8,7 +8,7 @@ import (
 
 func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	o, out, w := n.Op.(graph.Embed), n.Out[0], a.Weights[0].(*weight)
-	as := w.plainType(out.Type)
+	as := floatType(w.tensor.Format, out.Type)
 	table, err := d.resident(w, as)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func (d *Device) slabOnDevice(w *weight) (driver.Ptr, error) {
 	if w.packed != 0 {
 		return w.packed, nil
 	}
-	n, bytes := packed.Panels(w.meant())
+	n, bytes := packed.Panels(w.asFormat())
 	p, err := d.alloc(int64(n)*int64(bytes), "weight "+w.name)
 	if err != nil {
 		return 0, err

@@ -9,14 +9,14 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 )
 
-// uploader copies host memory to the device through two pinned buffers: while the copy engine reads one, the host fills
-// the other. It does so beside its caller, who goes on binding kernels, which are then assembled meanwhile.
+// uploader copies host memory to the device through two pinned buffers (double buffering): while the GPU's DMA engine reads one, the host
+// fills the other. It runs concurrently with its caller, which goes on binding kernels.
 type uploader struct {
-	ctx    *driver.Context
-	stream *driver.Stream
-	last   chan struct{}  // closed when all that was asked for so far has been copied from where it lay
-	failed error          // why nothing more is copied
-	beside sync.WaitGroup // what is done to sources that have been copied
+	ctx      *driver.Context
+	stream   *driver.Stream
+	last     chan struct{}  // closed when all that was queued so far has been read
+	failed   error          // why nothing more is copied
+	releases sync.WaitGroup // of sources that have been copied
 
 	buf  [2][]byte
 	done [2]*driver.Event
@@ -31,8 +31,8 @@ func newUploader(ctx *driver.Context) (*uploader, error) {
 	return u, err
 }
 
-// later has do done when all that was asked for before has been.
-func (u *uploader) later(do func() error) {
+// enqueue runs do after all that was queued before.
+func (u *uploader) enqueue(do func() error) {
 	before, done := u.last, make(chan struct{})
 	u.last = done
 	go func() {
@@ -43,21 +43,21 @@ func (u *uploader) later(do func() error) {
 	}()
 }
 
-// release has do done once all that was asked for before has been copied, beside the copying: unmapping 16 GB takes 0.3 s.
+// release runs do once all that was queued before has been copied, concurrently with further copies: unmapping 16 GB takes 0.3 s.
 func (u *uploader) release(do func()) {
-	u.later(func() error {
-		u.beside.Go(do)
+	u.enqueue(func() error {
+		u.releases.Go(do)
 		return nil
 	})
 }
 
-// settle waits until nothing that was to be copied is looked at any more.
-func (u *uploader) settle() {
+// drain waits until the uploader reads no host memory any more.
+func (u *uploader) drain() {
 	<-u.last
-	u.beside.Wait()
+	u.releases.Wait()
 }
 
-// wait waits until all is on the device. What reads it there comes after.
+// wait waits until all that was queued is on the device.
 func (u *uploader) wait() error {
 	if <-u.last; u.failed != nil {
 		return u.failed
@@ -67,7 +67,7 @@ func (u *uploader) wait() error {
 
 const uploadChunk = 16 << 20 // bytes
 
-// buffer is a pinned buffer that the copy engine is done with.
+// buffer is a pinned buffer that the DMA engine has read.
 func (u *uploader) buffer(n int) (b []byte, done *driver.Event, err error) {
 	i := u.next
 	u.next = 1 - i
@@ -96,10 +96,10 @@ func (u *uploader) bytes(to driver.Ptr, b []byte) {
 	u.rows(to, len(b), 1, func(dst []byte, from, to int) { copy(dst, b[from:to]) })
 }
 
-// rows copies rows of rowBytes that fill makes, several side by side.
+// rows copies rows of rowBytes; fill writes rows [from, to) to dst, in several goroutines.
 func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte, from, to int)) {
 	each := max(1, uploadChunk/rowBytes)
-	u.later(func() error {
+	u.enqueue(func() error {
 		for r := 0; r < rows; r += each {
 			n := min(each, rows-r)
 			buf, done, err := u.buffer(n * rowBytes)
@@ -115,20 +115,20 @@ func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte,
 	})
 }
 
-// mostParts is how many goroutines make a chunk: with 16 on as many cores weights in Q4_0 take 0.8 s where 8 take 1.2.
-const mostParts = 16
+// maxFillers is how many goroutines fill a chunk: with 16 on as many cores weights in Q4_0 take 0.8 s where 8 take 1.2.
+const maxFillers = 16
 
-// parallel deals n things out, so many at a time, to several goroutines: one cannot keep a PCIe 5 link busy, and pages of a mapped file fault
-// in faster side by side.
+// parallel gives n items to several goroutines, so many at a time: one cannot keep a PCIe 5 link busy, and pages of a mapped file fault
+// in faster concurrently.
 func parallel(n, each int, do func(from, to int)) {
 	if n <= each {
 		do(0, n)
 		return
 	}
 	var wg sync.WaitGroup
-	var dealt atomic.Int64
-	next := func() int { return int(dealt.Add(int64(each))) - each }
-	for range min(runtime.GOMAXPROCS(0), mostParts, (n+each-1)/each) {
+	var taken atomic.Int64
+	next := func() int { return int(taken.Add(int64(each))) - each }
+	for range min(runtime.GOMAXPROCS(0), maxFillers, (n+each-1)/each) {
 		wg.Go(func() {
 			for from := next(); from < n; from = next() {
 				do(from, min(from+each, n))
@@ -146,7 +146,7 @@ func (u *uploader) send(to driver.Ptr, buf []byte, done *driver.Event) error {
 }
 
 func (u *uploader) close() {
-	u.settle()
+	u.drain()
 	for i := range u.buf {
 		if u.done[i] != nil {
 			u.done[i].Close()

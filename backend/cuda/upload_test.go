@@ -18,7 +18,7 @@ func TestUpload(t *testing.T) {
 	want := [][]byte{make([]byte, 2*uploadChunk+12345), make([]byte, 5*rowBytes)}
 	got, broken := [][]byte{make([]byte, len(want[0])), make([]byte, len(want[1]))}, errors.New("broken")
 	var done []int
-	note := func(n int) { d.upload.later(func() error { done = append(done, n); return nil }) }
+	note := func(n int) { d.upload.enqueue(func() error { done = append(done, n); return nil }) }
 	err := d.do(func() error {
 		var at [2]driver.Ptr
 		for i, b := range want {
@@ -44,7 +44,7 @@ func TestUpload(t *testing.T) {
 		if err := d.stream.Synchronize(); err != nil {
 			return err
 		}
-		d.upload.later(func() error { return broken })
+		d.upload.enqueue(func() error { return broken })
 		note(4)
 		return d.upload.wait()
 	})

@@ -14,51 +14,28 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// weight is a weight of the model. It goes to the device when a kernel binds it, in the layout that the kernel reads; most
+// weight is a matrix of the model, or a vector. It goes to the device when a kernel binds it, in the layout that the kernel reads; most
 // are read in one layout only.
 type weight struct {
 	name   string
-	tensor quant.Tensor // as files have it
-	format quant.Format // as the graph means it
-	on     map[graph.Type]driver.Ptr
-	woven  driver.Ptr // with the up matrix, when this is a gate; see densesm90.Interleave
-	scales driver.Ptr // of its rows, when it is in numbers of eight bits
-	packed driver.Ptr // still quantised; see kernels/gemm/packed
+	tensor quant.Tensor              // in host memory, usually the mapped file
+	format quant.Format              // of the graph; another than the tensor's where the device quantises it on load
+	on     map[graph.Type]driver.Ptr // row-major copies on the device
+	scales driver.Ptr                // of its rows, where it is on the device in 8 bits
+	packed driver.Ptr                // still quantised; see kernels/gemm/packed
+	upload *uploader                 // of its device
 
-	expertBytes int64 // of packed, when it is among those of other experts; see kernels/moe
-
-	wovenAs graph.Type
-	upload  *uploader // of its device
+	interleaved   driver.Ptr // with the up matrix, where this is a gate; see densesm90.Interleave
+	interleavedAs graph.Type
 }
 
 // Place implements backend.Device.
 func (d *Device) Place(w *graph.Weight, matrices []quant.Tensor) (backend.Weight, error) {
-	all := make(stack, len(matrices))
-	for i, t := range matrices {
-		all[i] = &weight{name: w.Name, tensor: t, format: w.Format, on: map[graph.Type]driver.Ptr{}, upload: d.upload}
+	on := map[graph.Type]driver.Ptr{}
+	if w.Stack != (graph.Axis{}) {
+		return &stack{name: w.Name, matrices: matrices, on: on, upload: d.upload}, nil
 	}
-	if w.Stack == (graph.Axis{}) {
-		return all[0], nil
-	}
-	return all, nil
-}
-
-// stack is the matrices of a stacked weight.
-type stack []*weight
-
-// Bytes implements backend.Weight.
-func (s stack) Bytes() (n int64) {
-	for _, w := range s {
-		n += w.Bytes()
-	}
-	return n
-}
-
-// WhenCopied implements backend.DeferredUpload.
-func (s stack) WhenCopied(release func(part []byte)) {
-	for _, w := range s {
-		w.WhenCopied(release)
-	}
+	return &weight{name: w.Name, tensor: matrices[0], format: w.Format, on: on, upload: d.upload}, nil
 }
 
 // WhenCopied implements backend.DeferredUpload.
@@ -66,8 +43,8 @@ func (w *weight) WhenCopied(release func(part []byte)) {
 	w.upload.release(func() { release(w.tensor.Data) })
 }
 
-// meant is the weight in the graph's format; Data is the file's, in another one where the device turns it.
-func (w *weight) meant() quant.Tensor {
+// asFormat is the weight's shape in the graph's format; Data is the file's, which is in another one where the device quantises it.
+func (w *weight) asFormat() quant.Tensor {
 	t := w.tensor
 	t.Format = w.format
 	return t
@@ -79,31 +56,29 @@ func (w *weight) Bytes() int64 {
 	for t := range w.on {
 		n += t.RowBytes(w.tensor.Cols) * int64(w.tensor.Rows)
 	}
-	if w.woven != 0 {
-		n += 2 * w.wovenAs.RowBytes(w.tensor.Cols) * int64(w.tensor.Rows)
+	if w.interleaved != 0 {
+		n += 2 * w.interleavedAs.RowBytes(w.tensor.Cols) * int64(w.tensor.Rows)
 	}
 	if w.scales != 0 {
 		n += 4 * int64(w.tensor.Rows)
 	}
-	if w.expertBytes != 0 {
-		n += w.expertBytes
-	} else if w.packed != 0 {
-		pieces, bytes := packed.Panels(w.meant())
-		n += int64(pieces) * int64(bytes)
+	if w.packed != 0 {
+		panels, bytes := packed.Panels(w.asFormat())
+		n += int64(panels) * int64(bytes)
 	}
 	return n
 }
 
-// plainType is the type of floats in which a weight serves rows of type act: BF16 for all that BF16 rows meet, since the
-// tensor cores multiply nothing else with them; for F32 rows the type that loses nothing.
-func (w *weight) plainType(act graph.Type) graph.Type {
-	if act == graph.BF16 || w.tensor.Format == quant.BF16 {
+// floatType is the dtype to which a weight in a format is dequantised for activations of type act: BF16 for BF16 activations, since
+// tensor cores multiply nothing else with them; for F32 activations the dtype that loses nothing.
+func floatType(f quant.Format, act graph.Type) graph.Type {
+	if act == graph.BF16 || f == quant.BF16 {
 		return graph.BF16
 	}
 	return graph.F32
 }
 
-// resident is the weight on the device, row-major, as plain floats, or as numbers of eight bits beside w.scales.
+// resident is the weight on the device, row-major, as plain floats, or in 8 bits with w.scales.
 func (d *Device) resident(w *weight, as graph.Type) (driver.Ptr, error) {
 	if p, ok := w.on[as]; ok {
 		return p, nil
@@ -121,21 +96,24 @@ func (d *Device) resident(w *weight, as graph.Type) (driver.Ptr, error) {
 		d.upload.bytes(p, t.Data)
 		return p, nil
 	}
-	d.upload.rows(p, t.Rows, int(as.RowBytes(t.Cols)), func(dst []byte, from, to int) {
-		row := make([]float32, t.Cols)
-		for r := from; r < to; r++ {
-			quant.Decode(t.Format, row, t.Row(r))
-			encode(dst[(r-from)*int(as.RowBytes(t.Cols)):], row, as)
-		}
-	})
+	d.upload.rows(p, t.Rows, int(as.RowBytes(t.Cols)), func(dst []byte, from, to int) { dequantise(dst, t, from, to, as) })
 	return p, nil
 }
 
-// woven is a place for a gate and the up matrix beside it as one matrix of numbers of a type, and what lays them there and frees theirs. That
-// waits for weights to come, so that kernels should have been asked for before.
-func (d *Device) woven(gate, up *weight, as graph.Type) (p driver.Ptr, weave func() error, err error) {
-	if gate.woven != 0 {
-		return gate.woven, func() error { return nil }, nil
+// dequantise writes rows [from, to) of a tensor as floats of a type.
+func dequantise(dst []byte, t quant.Tensor, from, to int, as graph.Type) {
+	row, size := make([]float32, t.Cols), int(as.RowBytes(t.Cols))
+	for r := from; r < to; r++ {
+		quant.Decode(t.Format, row, t.Row(r))
+		encode(dst[(r-from)*size:], row, as)
+	}
+}
+
+// interleaved is memory for a gate matrix and its up matrix as one of interleaved rows in a type, and run, which fills it and frees their own
+// copies. run waits for the upload, so kernels should have been asked for before.
+func (d *Device) interleaved(gate, up *weight, as graph.Type) (p driver.Ptr, run func() error, err error) {
+	if gate.interleaved != 0 {
+		return gate.interleaved, func() error { return nil }, nil
 	}
 	a, err := d.resident(gate, as)
 	if err != nil {
@@ -157,13 +135,13 @@ func (d *Device) woven(gate, up *weight, as graph.Type) (p driver.Ptr, weave fun
 		if err := d.stream.Synchronize(); err != nil {
 			return err
 		}
-		gate.woven, gate.wovenAs = p, as // not before: who tries again after an error must not take it for woven
-		return errors.Join(d.forget(gate, as), d.forget(up, as))
+		gate.interleaved, gate.interleavedAs = p, as // only now: after an error, another attempt must not take it for done
+		return errors.Join(d.dropCopy(gate, as), d.dropCopy(up, as))
 	}, err
 }
 
-// forget frees the weight's copy of a type, which nothing on the device reads any more.
-func (d *Device) forget(w *weight, as graph.Type) error {
+// dropCopy frees the weight's copy of a type, which nothing on the device reads any more.
+func (d *Device) dropCopy(w *weight, as graph.Type) error {
 	p := w.on[as]
 	delete(w.on, as)
 	return d.drop(p)
