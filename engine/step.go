@@ -19,6 +19,11 @@ import (
 // A request that ends at step n wastes its row of step n+1; since the device does one step after the other, pages given back early
 // are safe. Where step n brings a request more tokens than the one that was assumed, the token that step n+1 samples for it is known
 // already and dropped.
+//
+// A request with a grammar runs ahead too, beside others: its row of step n+1 is computed from the placeholder, and only then, while the
+// device computes, does the host take in the token of step n and find out which may follow. So the sampling of such a step is deferred
+// until step n is collected; its launch is not. Nothing is launched ahead that consists of such rows alone: for tokens that a grammar
+// forces, which come without sampling, it would take a step more.
 
 // step collects the tokens of the step in flight, launching it first if there is none, and gives the device the next one before that
 // where it can run ahead. It returns the step that is in flight then. An error is a *stepFailure.
