@@ -154,3 +154,26 @@ func expertWeights(t *testing.T, f tensorFile, config string) map[string][]float
 	}
 	return all
 }
+
+// TestNoExperts: an architecture of experts whose configuration has none of them is an error, not a panic.
+func TestNoExperts(t *testing.T) {
+	const from = "../internal/check/testdata/gptoss-yarn"
+	dir := t.TempDir()
+	for _, name := range []string{"config.json", "model.safetensors"} {
+		data, err := os.ReadFile(filepath.Join(from, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Replace(string(data), `"num_local_experts": 4`, `"num_local_experts": 0`, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := modeldir.Open(dir)
+	if err == nil {
+		defer b.Close()
+		_, err = b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F16})
+	}
+	if err == nil || !strings.Contains(err.Error(), "asks for 0") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -139,6 +139,8 @@ func TestErrors(t *testing.T) {
 		"m has 4 rows, which are not to be taken by 3 from row 0 on":                             EveryRow{Tensor("m"), 0, 3},
 		"the file has no tensor x_scales":                                                        MXFP4{"x_blocks", "x_scales"},
 		"tensor c has 15 bytes and s, of shape [1 1], has 1; 16 for each of a matrix are wanted": MXFP4{"c", "s"},
+		"tensor m has 4 rows, which are not 0 matrices to be transposed":                         Transpose{Tensor("m"), 0},
+		"a stack of no matrices is wanted":                                                       Stack{},
 		"m has 4 rows, and rows 3 to 4 are wanted":                                               Rows{Tensor("m"), 3, 5},
 		"v has 64 numbers in blocks of 32, and numbers 16 to 31 are wanted":                      Rows{Tensor("v"), 16, 32},
 		"q is 2 × 32 in Q8_0, and m, which it is stacked with, is 4 × 6 in BF16":                 Stack{Tensor("m"), Tensor("q")},

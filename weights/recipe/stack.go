@@ -9,6 +9,9 @@ type stack struct {
 }
 
 func (r Stack) open(files Tensors) (source, error) {
+	if len(r) == 0 {
+		return nil, fmt.Errorf("a stack of no matrices is wanted")
+	}
 	c := &stack{}
 	for i, of := range r {
 		part, err := of.open(files)

@@ -61,7 +61,7 @@ func (r Transpose) open(files Tensors) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.count != 1 || s.rows%r.Count != 0 {
+	if s.count != 1 || r.Count < 1 || s.rows%r.Count != 0 {
 		return nil, fmt.Errorf("tensor %s has %d rows, which are not %d matrices to be transposed", s.name, s.count*s.rows, r.Count)
 	}
 	now := *s
