@@ -17,21 +17,21 @@ import (
 
 // Device is one GPU.
 type Device struct {
-	ctx    *driver.Context
-	stream *driver.Stream
-	loader *kernels.Loader
-	owned  map[driver.Ptr]int64 // device memory that Close frees, with its bytes
-	host   map[*hostMemory]bool // and host memory
-	swap   *swapper
-	upload *uploader
-	steps  *steps
-	draws  *drawer
-	read   reading
+	ctx     *driver.Context
+	stream  *driver.Stream
+	loader  *kernels.Loader
+	owned   map[driver.Ptr]int64 // device memory that Close frees, with its bytes
+	host    map[*hostMemory]bool // and host memory
+	swap    *swapper
+	upload  *uploader
+	steps   *steps
+	sampler *sampler
+	read    reading
 
 	// What launches that cut their work in pieces meet in, one launch after the other: the pieces of matrix products, those of
 	// gemm's (all 0xff between launches), counters that are zero between launches, and squares of rows from one launch to the next.
 	partial, sums, counters, squares driver.Ptr
-	opened                           driver.Ptr // weights opened to bf16, one layer at a time; 0 without quantised layers
+	dequantised                      driver.Ptr // weights dequantised to bf16, one layer at a time; 0 without quantised layers
 
 	lost error // the fault after which the GPU answers nothing but errors
 }
@@ -113,7 +113,7 @@ func (d *Device) start() (err error) {
 	if d.steps, err = newSteps(d.ctx, d.stream); err != nil {
 		return err
 	}
-	d.draws, err = d.newDrawer()
+	d.sampler, err = d.newSampler()
 	return err
 }
 
@@ -222,6 +222,12 @@ func (d *Device) Free(b backend.Buffer) {
 	})
 }
 
+// Copy implements backend.Device.
+func (d *Device) Copy(dst, src backend.Buffer) error {
+	d.read.rows = 0
+	return d.do(func() error { return errors.Join(d.swap.awaitAll(), d.stream.Copy(at(dst), at(src), src.Len)) })
+}
+
 // at is a buffer's address on the device.
 func at(b backend.Buffer) driver.Ptr {
 	p, _ := b.Mem.(driver.Ptr)
@@ -246,7 +252,7 @@ func (d *Device) Close() error {
 	err := d.ctx.Do(func() error {
 		first := errors.Join(d.stream.Synchronize(), d.swap.close())
 		d.steps.close()
-		d.draws.close()
+		d.sampler.close()
 		d.upload.close()
 		if d.read.host != nil {
 			d.ctx.FreeHost(d.read.host)

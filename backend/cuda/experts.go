@@ -50,8 +50,8 @@ func eachExpert(from, to, rows int, do func(i, a, b, at int)) {
 	}
 }
 
-// expertSlabs is matrices on the device as moe.Pack lays them out in a form, or gates and up matrices as moe.PackWoven does.
-func (d *Device) expertSlabs(s, ups *stack, form quant.Format) (driver.Ptr, error) {
+// packedExperts is matrices on the device as moe.Pack lays them out in a form, or gates and up matrices as moe.PackWoven does.
+func (d *Device) packedExperts(s, ups *stack, form quant.Format) (driver.Ptr, error) {
 	if s.packed != 0 {
 		return s.packed, nil
 	}

@@ -146,7 +146,7 @@ func (k fusedKernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error)
 			return err
 		}
 		l.text = n.Out[len(n.Out)-1].Name
-		return k.dev.expectDraws(n)
+		return k.dev.loadSampler(n)
 	})
 	return l, err
 }

@@ -28,7 +28,7 @@ func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 	fast := kernel{dev: d, name: name, bind: bindFlash, scratch: func(n *graph.Node, lim backend.Limits) int64 {
 		bytes := decode.PartialBytes(d.ctx.SMs, lim.Seqs, decodeProblem(n, backend.Args{}))
 		if eightBit(c.Type) {
-			bytes = max(bytes, openedPagesBytes(c, lim))
+			bytes = max(bytes, dequantisedPagesBytes(c, lim))
 		}
 		return bytes
 	}}
@@ -137,7 +137,7 @@ func (d *Device) bindPrompts(n *graph.Node, a backend.Args, p decode.Problem) (f
 		Window: p.Window, Bidirectional: n.Op.(graph.Attention).Bidirectional, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
 	}
 	if eightBit(p.Type) {
-		return d.bindOpened(n.In[1].Cache, a, problem)
+		return d.bindKV8Prompts(n.In[1].Cache, a, problem)
 	}
 	k, err := d.findPrompts(problem)
 	return func(s *step) error {

@@ -231,7 +231,7 @@ func (d *Device) sumProblem(product, sum *part) (packed.Problem, error) {
 	if err != nil {
 		return packed.Problem{}, err
 	}
-	on, err := d.slabOnDevice(product.args.Weights[0].(*weight))
+	on, err := d.packedOnDevice(product.args.Weights[0].(*weight))
 	return packed.Problem{
 		X: at(x), Rows: int(x.Len / in.RowBytes()), K: in.Axis.Len(), Parts: []packed.Part{{W: on, Bias: bias, Y: at(to), N: out.Axis.Len()}}, Residual: at(residual),
 	}, err

@@ -83,7 +83,7 @@ func bindTensorLinear(d *Device, n *graph.Node, a backend.Args) (func(*step) err
 // feed-forward block, which become one matrix, and act is what joins their results. Packed layers may have a prologue.
 func (d *Device) bindTensor(layers []*part, act *part, p *prologue) (func(*step) error, error) {
 	if packs(layers[0].args.Weights[0].(*weight)) {
-		return d.bindSlab(layers, act, p)
+		return d.bindPacked(layers, act, p)
 	}
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
 	wide := densesm90.Problem{Type: x.Type, X: at(buffer), XScale: scalesOf(x, buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}

@@ -166,10 +166,10 @@ func (d *Device) moeProducts(n *graph.Node, a backend.Args, m moeMemory) (gated,
 	gated, down = expertSizes(n)
 	gated.X, gated.Sorted, gated.Slots, gated.Y = at(a.In[0]), m.down, slots, m.gate
 	down.X, down.BySlot, down.Slots, down.Y = m.gate, true, slots, m.down
-	if gated.W, err = d.expertSlabs(a.Weights[graph.ExpertGate].(*stack), a.Weights[graph.ExpertUp].(*stack), gated.Format); err != nil {
+	if gated.W, err = d.packedExperts(a.Weights[graph.ExpertGate].(*stack), a.Weights[graph.ExpertUp].(*stack), gated.Format); err != nil {
 		return gated, down, err
 	}
-	if down.W, err = d.expertSlabs(a.Weights[graph.ExpertDown].(*stack), nil, down.Format); err != nil {
+	if down.W, err = d.packedExperts(a.Weights[graph.ExpertDown].(*stack), nil, down.Format); err != nil {
 		return gated, down, err
 	}
 	for place, bias := range [...]*driver.Ptr{graph.ExpertGate: &gated.Bias, graph.ExpertUp: &gated.UpBias, graph.ExpertDown: &down.Bias} {

@@ -38,7 +38,7 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 	}
 	st := d.steps
 	st.picked, d.read.rows = len(b.LogitsIndices), 0
-	slot, err := st.slot()
+	buffer, err := st.free()
 	if err != nil {
 		return err
 	}
@@ -49,18 +49,18 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 	if err := d.swap.before(b, st.lim.PageSize); err != nil {
 		return err
 	}
-	w := writer{host: slot.host, base: slot.device}
+	w := writer{host: buffer.host, base: buffer.device}
 	s := pack(&w, b, shapeOf(b, st.lim), st.lim, st.varying)
-	if err := d.stream.Record(slot.began); err != nil {
+	if err := d.stream.Record(buffer.began); err != nil {
 		return err
 	}
-	if err := d.stream.Upload(slot.device, slot.host[:w.used]); err != nil {
+	if err := d.stream.Upload(buffer.device, buffer.host[:w.used]); err != nil {
 		return err
 	}
 	if err := do(list, &s); err != nil {
 		return err
 	}
-	return d.stream.Record(slot.done)
+	return d.stream.Record(buffer.done)
 }
 
 // apartFrom is the fewest rows of a step in which what turns queries and keys does not begin before the products have ended.

@@ -41,7 +41,7 @@ func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 		if put, err = k.bind(k.dev, n, a); err != nil {
 			return err
 		}
-		return k.dev.expectDraws(n)
+		return k.dev.loadSampler(n)
 	})
 	return &launch{text: n.Out[0].Name, put: put}, err
 }
@@ -61,7 +61,7 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.Linear:
 		return d.linears(n)
 	case graph.Quantize:
-		return d.rounds(n)
+		return d.quantizes(n)
 	case graph.RMSNorm:
 		return d.one("rmsnorm", bindRMSNorm)
 	case graph.AddNorm:

@@ -84,7 +84,7 @@ func (d *Device) resident(w *weight, as graph.Type) (driver.Ptr, error) {
 		return p, nil
 	}
 	if eightBit(as) {
-		return d.rounded(w, as)
+		return d.quantised(w, as)
 	}
 	t := w.tensor
 	p, err := d.alloc(as.RowBytes(t.Cols)*int64(t.Rows), "weight "+w.name)

@@ -8,27 +8,27 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// Prompts on a cache of eight-bit numbers: the pages of a few sequences at a time are opened to IEEE halves in scratch memory, where
+// Prompts on a cache of eight-bit numbers: the pages of a few sequences at a time are dequantised to fp16 in scratch memory, where
 // the tensor cores' kernel reads them. It writes and reads each number of the cache once more, of a layer at a time: 8,192 tokens
 // of Llama-3.1-8B are 50 MB, about a fiftieth of the time that their attention takes.
 
-// leastOpened is how many tokens there is always room for, so that short prompts go in one launch together.
-const leastOpened = 16 << 10
+// leastDequantised is how many tokens there is always room for, so that short prompts go in one launch together.
+const leastDequantised = 16 << 10
 
-// openedPages is how many opened pages there is room for: those of the longest sequence at least.
-func openedPages(lim backend.Limits) int {
-	return (max(leastOpened, lim.PageSize*lim.SeqPages) + kv8.PageSize - 1) / kv8.PageSize
+// dequantisedPages is how many dequantised pages there is room for: those of the longest sequence at least.
+func dequantisedPages(lim backend.Limits) int {
+	return (max(leastDequantised, lim.PageSize*lim.SeqPages) + kv8.PageSize - 1) / kv8.PageSize
 }
 
-// openedPagesBytes is the scratch memory: opened pages, and a table of them for each sequence.
-func openedPagesBytes(c *graph.Cache, lim backend.Limits) int64 {
-	pages := int64(openedPages(lim))
+// dequantisedPagesBytes is the scratch memory: dequantised pages, and a table of them for each sequence.
+func dequantisedPagesBytes(c *graph.Cache, lim backend.Limits) int64 {
+	pages := int64(dequantisedPages(lim))
 	return pages*kv8.PageSize*2*int64(c.K.Len()+c.V.Len()) + 4*pages*int64(lim.Seqs)
 }
 
-// bindOpened is the attention of prompts on such a cache; p is as if the cache were read where it lies.
-func (d *Device) bindOpened(c *graph.Cache, a backend.Args, p prefillsm90.Problem) (func(*step) error, error) {
-	room := openedPages(a.Limits)
+// bindKV8Prompts is the attention of prompts on such a cache; p is as if the cache were read where it lies.
+func (d *Device) bindKV8Prompts(c *graph.Cache, a backend.Args, p prefillsm90.Problem) (func(*step) error, error) {
+	room := dequantisedPages(a.Limits)
 	p.Cache, p.Pages, p.PageSize, p.Type = at(a.Scratch), room, kv8.PageSize, graph.F16
 	open, err := kv8.Dequantise(d.loader, c.Type)
 	if err != nil {
@@ -61,10 +61,10 @@ func (d *Device) bindOpened(c *graph.Cache, a backend.Args, p prefillsm90.Proble
 	}, nil
 }
 
-// group is prompts whose pages are open together.
+// group is prompts whose pages are dequantised together.
 type group struct{ first, last, tiles, pages, longest int }
 
-// together cuts a step's prompts into groups of at most room opened pages. A sequence alone always fits.
+// together cuts a step's prompts into groups of at most room dequantised pages. A sequence alone always fits.
 func together(prompts []prompt, room int) []group {
 	var all []group
 	for _, p := range prompts {

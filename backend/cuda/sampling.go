@@ -14,39 +14,39 @@ import (
 
 var _ backend.Sampler = (*Device)(nil)
 
-// drawer keeps what drawing needs from one step to the next. While the device draws for one step the host lays out the draws
+// sampler keeps what sampling needs from one step to the next. While the device samples for one step the host lays out the samples
 // of the next, and reads what came of those of the step before: hence two of everything.
-type drawer struct {
+type sampler struct {
 	ctx     *driver.Context
-	fed     [2]driver.Ptr // [maxDraws] tokens chosen by the step in each slot, for the step after it
-	rounds  [2]round
-	next    int // round of the next Draw
-	waiting int // rounds whose tokens nobody has asked for
+	fed     [2]driver.Ptr // [maxSamples] tokens chosen by the step in each buffer, for the step after it
+	steps   [2]sampledStep
+	next    int // step of the next Sample
+	waiting int // steps whose results have not been asked for
 	params  samplekernel.Params
 }
 
-// maxDraws is the most draws of a step.
-const maxDraws = 4096
+// maxSamples is the most samples of a step.
+const maxSamples = 4096
 
-// round is the draws of one step.
-type round struct {
-	host    []byte // pinned: the draws as the kernel reads them
+// sampledStep is the samples of one step.
+type sampledStep struct {
+	host    []byte // pinned: the samples as the kernel reads them
 	device  driver.Ptr
-	results driver.Ptr // [maxDraws] samplekernel.Result
+	results driver.Ptr // [maxSamples] samplekernel.Result
 	back    []byte     // pinned: the results
 	n       int
 	began   *driver.Event // the step that they belong to
 	done    *driver.Event
 }
 
-func (d *Device) newDrawer() (*drawer, error) {
-	w := &drawer{ctx: d.ctx}
-	for i := range w.rounds {
-		r := &w.rounds[i]
+func (d *Device) newSampler() (*sampler, error) {
+	w := &sampler{ctx: d.ctx}
+	for i := range w.steps {
+		r := &w.steps[i]
 		var err [4]error
-		w.fed[i], err[0] = d.alloc(4*maxDraws, "chosen tokens")
-		r.results, err[1] = d.alloc(int64(maxDraws*samplekernel.ResultBytes), "results of drawing")
-		r.back, err[2] = d.ctx.AllocHost(maxDraws * samplekernel.ResultBytes)
+		w.fed[i], err[0] = d.alloc(4*maxSamples, "chosen tokens")
+		r.results, err[1] = d.alloc(int64(maxSamples*samplekernel.ResultBytes), "results of sampling")
+		r.back, err[2] = d.ctx.AllocHost(maxSamples * samplekernel.ResultBytes)
 		r.done, err[3] = d.ctx.NewEvent()
 		if err := errors.Join(err[:]...); err != nil {
 			return nil, err
@@ -55,16 +55,16 @@ func (d *Device) newDrawer() (*drawer, error) {
 	return w, nil
 }
 
-func (w *drawer) close() {
-	for i := range w.rounds {
-		r := &w.rounds[i]
+func (w *sampler) close() {
+	for i := range w.steps {
+		r := &w.steps[i]
 		r.done.Close()
 		w.ctx.FreeHost(r.back)
 		r.release(w.ctx)
 	}
 }
 
-func (r *round) release(ctx *driver.Context) error {
+func (r *sampledStep) release(ctx *driver.Context) error {
 	if r.host == nil {
 		return nil
 	}
@@ -73,8 +73,8 @@ func (r *round) release(ctx *driver.Context) error {
 	return err
 }
 
-// fit makes room for n bytes of draws. The round is not in use.
-func (r *round) fit(ctx *driver.Context, n int) (err error) {
+// fit makes room for n bytes of samples. The step is not in use.
+func (r *sampledStep) fit(ctx *driver.Context, n int) (err error) {
 	if len(r.host) >= n {
 		return nil
 	}
@@ -88,21 +88,21 @@ func (r *round) fit(ctx *driver.Context, n int) (err error) {
 	return err
 }
 
-// CanSample implements backend.Sampler. It gets the memory for such draws, so that no step has to: a mask each, and penalties that look
+// CanSample implements backend.Sampler. It gets the memory for such samples, so that no step has to: a mask each, and penalties that look
 // at as many tokens as the cache holds (beginnings that texts share may make it more; the memory then grows).
 func (d *Device) CanSample(v *graph.Value, most int) bool {
-	if most > maxDraws || !samplekernel.Fits(v.Axis.Len(), v.Type) {
+	if most > maxSamples || !samplekernel.Fits(v.Axis.Len(), v.Type) {
 		return false
 	}
 	room := samplekernel.Room(most, d.steps.lim.Pages*d.steps.lim.PageSize, v.Axis.Len())
 	return d.do(func() error {
-		return errors.Join(d.draws.rounds[0].fit(d.ctx, room), d.draws.rounds[1].fit(d.ctx, room))
+		return errors.Join(d.sampler.steps[0].fit(d.ctx, room), d.sampler.steps[1].fit(d.ctx, room))
 	}) == nil
 }
 
-// expectDraws asks for the kernel that draws from what a node makes, if those are logits. It takes the driver as long to assemble as any, so it
+// loadSampler asks for the kernel that samples from what a node makes, if those are logits. It takes the driver as long to assemble as any, so it
 // should not be last.
-func (d *Device) expectDraws(n *graph.Node) error {
+func (d *Device) loadSampler(n *graph.Node) error {
 	v, parts := n.Out[0], graph.Parts(n)
 	if _, ok := parts[len(parts)-1].Op.(graph.Linear); !ok || v.Rows != graph.Logits || !samplekernel.Fits(v.Axis.Len(), v.Type) {
 		return nil
@@ -112,37 +112,37 @@ func (d *Device) expectDraws(n *graph.Node) error {
 }
 
 // Sample implements backend.Sampler.
-func (d *Device) Sample(v *graph.Value, b backend.Buffer, draws []sampling.Sample) error {
-	w := d.draws
-	if w.waiting == len(w.rounds) || len(draws) > maxDraws {
-		return fmt.Errorf("cuda: %d draws while those of %d steps wait to be asked for; up to %d are possible, and %d steps", len(draws), w.waiting, maxDraws, len(w.rounds)-1)
+func (d *Device) Sample(v *graph.Value, b backend.Buffer, samples []sampling.Sample) error {
+	w := d.sampler
+	if w.waiting == len(w.steps) || len(samples) > maxSamples {
+		return fmt.Errorf("cuda: %d samples while those of %d steps wait to be asked for; up to %d are possible, and %d steps", len(samples), w.waiting, maxSamples, len(w.steps)-1)
 	}
-	return d.do(func() error { return d.draw(v, b, draws) })
+	return d.do(func() error { return d.sample(v, b, samples) })
 }
 
-func (d *Device) draw(v *graph.Value, b backend.Buffer, draws []sampling.Sample) error {
-	w, step := d.draws, d.steps.next
-	r := &w.rounds[w.next]
-	if r.n = len(draws); r.n > 0 {
-		if err := d.launchDraws(r, v, b, draws); err != nil {
+func (d *Device) sample(v *graph.Value, b backend.Buffer, samples []sampling.Sample) error {
+	w, step := d.sampler, d.steps.next
+	r := &w.steps[w.next]
+	if r.n = len(samples); r.n > 0 {
+		if err := d.launchSamples(r, v, b, samples); err != nil {
 			return err
 		}
 	}
-	r.began = d.steps.slots[step].began
+	r.began = d.steps.buffers[step].began
 	w.next, w.waiting = 1-w.next, w.waiting+1
 	return d.stream.Record(r.done)
 }
 
-// launchDraws puts the draws of a step on the stream, behind it, and their way back.
-func (d *Device) launchDraws(r *round, v *graph.Value, b backend.Buffer, draws []sampling.Sample) error {
-	w, vocab, step := d.draws, v.Axis.Len(), d.steps.next
-	n, places := samplekernel.Bytes(draws, vocab)
+// launchSamples puts the samples of a step on the stream, behind it, and their way back.
+func (d *Device) launchSamples(r *sampledStep, v *graph.Value, b backend.Buffer, samples []sampling.Sample) error {
+	w, vocab, step := d.sampler, v.Axis.Len(), d.steps.next
+	n, places := samplekernel.Bytes(samples, vocab)
 	if n > len(r.host) {
 		if err := r.fit(d.ctx, 2*n); err != nil {
 			return err
 		}
 	}
-	samplekernel.Pack(r.host, draws, vocab)
+	samplekernel.Pack(r.host, samples, vocab)
 	k, err := samplekernel.Find(d.loader, vocab, v.Type)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (d *Device) launchDraws(r *round, v *graph.Value, b backend.Buffer, draws [
 		Logits: at(b), Rows: r.device, Edits: r.device + driver.Ptr(places.Edits), Masks: r.device + driver.Ptr(places.Masks),
 		Fed: w.fed[1-step], Drawn: w.fed[step], Results: r.results, Vocab: int32(vocab),
 	}
-	if err := samplekernel.Launch(d.stream, k, len(draws), &w.params); err != nil {
+	if err := samplekernel.Launch(d.stream, k, len(samples), &w.params); err != nil {
 		return err
 	}
 	return d.stream.Download(r.back[:r.n*samplekernel.ResultBytes], r.results)
@@ -162,10 +162,10 @@ func (d *Device) launchDraws(r *round, v *graph.Value, b backend.Buffer, draws [
 
 // SampleResults implements backend.Sampler.
 func (d *Device) SampleResults(dst []sampling.Result) (took time.Duration, err error) {
-	w := d.draws
-	r := &w.rounds[(w.next+len(w.rounds)-w.waiting)%len(w.rounds)]
+	w := d.sampler
+	r := &w.steps[(w.next+len(w.steps)-w.waiting)%len(w.steps)]
 	if w.waiting == 0 || dst != nil && r.n != len(dst) {
-		return 0, fmt.Errorf("cuda: the tokens of %d draws are asked for, and no step that waits made so many", len(dst))
+		return 0, fmt.Errorf("cuda: the tokens of %d samples are asked for, and no step that waits made so many", len(dst))
 	}
 	w.waiting--
 	err = d.do(func() error {

@@ -13,9 +13,9 @@ import (
 	"github.com/ridge-llm/ridge/internal/testkit"
 )
 
-// TestDraws has the reference and the GPU answer three prompts, each step given to the device before anybody has seen the
+// TestSamples has the reference and the GPU answer three prompts, each step given to the device before anybody has seen the
 // tokens of the step before; with -short, as the sanitizer has it, a few steps.
-func TestDraws(t *testing.T) {
+func TestSamples(t *testing.T) {
 	for _, arch := range archs {
 		t.Run(fmt.Sprint("arch", arch), func(t *testing.T) {
 			d := gpu(t, arch)
@@ -74,7 +74,7 @@ func answers(t *testing.T, dev backend.Device) (tokens [4][]int32) {
 		for s := range 3 {
 			batch.LogitsIndices = append(batch.LogitsIndices, batch.QStart[s+1]-1)
 		}
-		var draws []sampling.Sample
+		var samples []sampling.Sample
 		for i, row := range []int{0, 1, 2, 1} {
 			d := sampling.Sample{Row: row, TopP: 1, TypicalP: 1, Repetition: 1, Future: -1, U: float64(n*7%20) / 20}
 			if i > 0 {
@@ -84,7 +84,7 @@ func answers(t *testing.T, dev backend.Device) (tokens [4][]int32) {
 				batch.Tokens[i], batch.FutureTokens = int32(-1-i), 4
 				d.Frequency, d.Future = 0.5, i
 			}
-			draws = append(draws, d)
+			samples = append(samples, d)
 		}
 		if err := batch.Check(lim, 61); err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func answers(t *testing.T, dev backend.Device) (tokens [4][]int32) {
 		if err := p.Run(batch); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Sample(draws); err != nil {
+		if err := p.Sample(samples); err != nil {
 			t.Fatal(err)
 		}
 		if n > 0 {

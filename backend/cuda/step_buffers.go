@@ -14,15 +14,15 @@ type steps struct {
 	stream  *driver.Stream
 	lim     backend.Limits    // the largest that a kernel was bound with
 	varying []*graph.Rotation // rotations whose frequencies go with a step's data
-	slots   [2]slot           // one is filled while the device still reads the other
+	buffers [2]stepBuffer     // one is filled while the device still reads the other
 	next    int
 	picked  int                           // rows of logits of the last step
 	ready   map[*backend.Launch][]*launch // each program's launches as they are put on the stream
 	graphs  map[graphKey]*driver.Graph
 }
 
-// slot holds one step's data.
-type slot struct {
+// stepBuffer holds one step's data.
+type stepBuffer struct {
 	host   []byte // pinned
 	device driver.Ptr
 	began  *driver.Event
@@ -33,15 +33,15 @@ type slot struct {
 type graphKey struct {
 	program *backend.Launch
 	shape   shape
-	slot    int
+	buffer  int
 }
 
 func newSteps(ctx *driver.Context, stream *driver.Stream) (*steps, error) {
 	st := &steps{ctx: ctx, stream: stream, ready: map[*backend.Launch][]*launch{}, graphs: map[graphKey]*driver.Graph{}}
-	for i := range st.slots {
+	for i := range st.buffers {
 		var err, failed error
-		st.slots[i].began, err = ctx.NewEvent()
-		st.slots[i].done, failed = ctx.NewEvent()
+		st.buffers[i].began, err = ctx.NewEvent()
+		st.buffers[i].done, failed = ctx.NewEvent()
 		if err = errors.Join(err, failed); err != nil {
 			return nil, err
 		}
@@ -70,10 +70,10 @@ func (st *steps) vary(r *graph.Rotation) int {
 	return len(st.varying) - 1
 }
 
-// slot is a slot the device is done with, large enough for any step.
-func (st *steps) slot() (*slot, error) {
+// free is a buffer that the device is done with, large enough for any step.
+func (st *steps) free() (*stepBuffer, error) {
 	st.next = 1 - st.next
-	s := &st.slots[st.next]
+	s := &st.buffers[st.next]
 	pairs := 0
 	for _, r := range st.varying {
 		pairs += r.Dim/2 + 4
@@ -84,14 +84,14 @@ func (st *steps) slot() (*slot, error) {
 	return s, s.done.Synchronize()
 }
 
-// grow makes both slots n bytes large.
+// grow makes both buffers n bytes large.
 func (st *steps) grow(n int) error {
 	st.forget()
 	if err := st.stream.Synchronize(); err != nil {
 		return err
 	}
-	for i := range st.slots {
-		s := &st.slots[i]
+	for i := range st.buffers {
+		s := &st.buffers[i]
 		if err := st.release(s); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (st *steps) grow(n int) error {
 	return nil
 }
 
-func (st *steps) release(s *slot) error {
+func (st *steps) release(s *stepBuffer) error {
 	if s.host == nil {
 		return nil
 	}
@@ -128,9 +128,9 @@ func (st *steps) forget() {
 
 func (st *steps) close() {
 	st.forget()
-	for i := range st.slots {
-		st.release(&st.slots[i])
-		st.slots[i].began.Close()
-		st.slots[i].done.Close()
+	for i := range st.buffers {
+		st.release(&st.buffers[i])
+		st.buffers[i].began.Close()
+		st.buffers[i].done.Close()
 	}
 }

@@ -24,15 +24,15 @@ func scalesOf(v *graph.Value, b backend.Buffer) driver.Ptr {
 	return at(b) + driver.Ptr(roomFor(v, b)*v.Axis.Len())
 }
 
-// rounds lists the ways to round rows.
-func (d *Device) rounds(n *graph.Node) []backend.Kernel {
+// quantizes lists the ways to quantise rows.
+func (d *Device) quantizes(n *graph.Node) []backend.Kernel {
 	if x := n.In[0]; !eightBit(n.Out[0].Type) || !pertoken.Fits(x.Axis.Len()) {
 		return nil
 	}
-	return d.one("round", bindRound)
+	return d.one("round", bindQuantize)
 }
 
-func bindRound(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+func bindQuantize(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	x, y := n.In[0], n.Out[0]
 	k, err := pertoken.Find(d.loader, x.Type, y.Type)
 	p := &pertoken.Params{X: at(a.In[0]), Y: at(a.Out[0]), Scale: scalesOf(y, a.Out[0]), N: int32(x.Axis.Len())}
@@ -45,9 +45,9 @@ func bindRound(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 	}, err
 }
 
-// rounded is the weight on the device as codes; w.scales are its rows' scales. A weight in floats is rounded here, by the kernel that
+// quantised is the weight on the device as codes; w.scales are its rows' scales. A weight in floats is rounded here, by the kernel that
 // rounds activations.
-func (d *Device) rounded(w *weight, as graph.Type) (driver.Ptr, error) {
+func (d *Device) quantised(w *weight, as graph.Type) (driver.Ptr, error) {
 	t := w.tensor
 	codes, err := d.alloc(int64(t.Rows)*int64(t.Cols), "weight "+w.name)
 	if err != nil {
@@ -58,7 +58,7 @@ func (d *Device) rounded(w *weight, as graph.Type) (driver.Ptr, error) {
 		return 0, err
 	}
 	if t.Format.ScaledRows() {
-		d.uploadRounded(w, codes)
+		d.uploadQuantised(w, codes)
 		return codes, nil
 	}
 	from := floatsOf(t)
@@ -90,8 +90,8 @@ func floatsOf(t quant.Tensor) graph.Type {
 	return graph.F32
 }
 
-// roundSlabs rounds a weight in floats to INT4, into the bytes of its slabs.
-func (d *Device) roundSlabs(w *weight, bytes int64) error {
+// quantisePacked rounds a weight in floats to INT4, into its packed layout.
+func (d *Device) quantisePacked(w *weight, bytes int64) error {
 	from := floatsOf(w.tensor)
 	x, err := d.resident(w, from)
 	if err != nil {
@@ -116,8 +116,8 @@ func (d *Device) roundSlabs(w *weight, bytes int64) error {
 	return d.dropCopy(w, from)
 }
 
-// uploadRounded sends the codes and scales of a weight that is rounded already.
-func (d *Device) uploadRounded(w *weight, codes driver.Ptr) {
+// uploadQuantised sends the codes and scales of a weight that is rounded already.
+func (d *Device) uploadQuantised(w *weight, codes driver.Ptr) {
 	t := w.tensor
 	part := func(to driver.Ptr, first, size int) {
 		d.upload.rows(to, t.Rows, size, func(dst []byte, from, until int) {

@@ -8,9 +8,9 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// slabRows is up to how many rows a layer is computed from its packed weights; for more rows the weights are opened to bf16 first. On
+// packedRows is up to how many rows a layer is computed from its packed weights; for more rows the weights are dequantised to bf16 first. On
 // Hopper that was measured with four bits a weight (512 rows: 367 µs a layer instead of 497) and, up to 256 rows, with more.
-func (d *Device) slabRows(f quant.Format) int {
+func (d *Device) packedRows(f quant.Format) int {
 	const columns = 256
 	switch {
 	case !d.hopper():
@@ -24,12 +24,12 @@ func (d *Device) slabRows(f quant.Format) int {
 // packs reports whether a layer's weight stays quantised on the device.
 func packs(w *weight) bool { return packed.Has(w.format) }
 
-// openedBytes is the room for weights opened to bf16, for a 32nd of the GPU's memory at most. A layer that needs more is computed in
+// dequantisedBytes is the room for weights dequantised to bf16, for a 32nd of the GPU's memory at most. A layer that needs more is computed in
 // groups of rows however many they are.
-func (d *Device) openedBytes() int64 { return min(1<<30, d.ctx.Memory/32) }
+func (d *Device) dequantisedBytes() int64 { return min(1<<30, d.ctx.Memory/32) }
 
-// slabOnDevice is the weight in the layout of kernels/gemm/packed.
-func (d *Device) slabOnDevice(w *weight) (driver.Ptr, error) {
+// packedOnDevice is the weight in the layout of kernels/gemm/packed.
+func (d *Device) packedOnDevice(w *weight) (driver.Ptr, error) {
 	if w.packed != 0 {
 		return w.packed, nil
 	}
@@ -40,7 +40,7 @@ func (d *Device) slabOnDevice(w *weight) (driver.Ptr, error) {
 	}
 	w.packed = p
 	if w.tensor.Format != w.format {
-		return p, d.roundSlabs(w, int64(n)*int64(bytes))
+		return p, d.quantisePacked(w, int64(n)*int64(bytes))
 	}
 	d.upload.rows(p, n, bytes, func(dst []byte, from, to int) { packed.Pack(dst, w.tensor, from, to) })
 	return p, nil
@@ -51,14 +51,14 @@ func (d *Device) scratch() packed.Scratch {
 	return packed.Scratch{Partial: d.partial, SplitKSums: d.sums, Arrived: d.counters, Squares: d.squares}
 }
 
-// bindSlab is bindTensor for weights of one format that packed.Has.
-func (d *Device) bindSlab(layers []*part, act *part, pro *prologue) (func(*step) error, error) {
+// bindPacked is bindTensor for weights of one format that packed.Has.
+func (d *Device) bindPacked(layers []*part, act *part, pro *prologue) (func(*step) error, error) {
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
 	format := layers[0].args.Weights[0].(*weight).format
 	p := packed.Problem{X: at(buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}
-	opened := int64(0)
+	dequantised := int64(0)
 	for _, l := range layers {
-		w, err := d.slabOnDevice(l.args.Weights[0].(*weight))
+		w, err := d.packedOnDevice(l.args.Weights[0].(*weight))
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +67,7 @@ func (d *Device) bindSlab(layers []*part, act *part, pro *prologue) (func(*step)
 			return nil, err
 		}
 		part := packed.Part{W: w, Bias: bias, Y: at(l.args.Out[0]), N: l.node.Out[0].Axis.Len()}
-		p.Parts, opened = append(p.Parts, part), opened+2*int64(part.N)*int64(p.K)
+		p.Parts, dequantised = append(p.Parts, part), dequantised+2*int64(part.N)*int64(p.K)
 	}
 	if act != nil {
 		p.Parts[0].Y, p.Fn = at(act.args.Out[0]), int32(act.node.Op.(graph.ActMul).Fn)
@@ -85,12 +85,12 @@ func (d *Device) bindSlab(layers []*part, act *part, pro *prologue) (func(*step)
 		}
 	}
 	many := func(m int) error { return few.Launch(d.stream, m) }
-	if opened <= d.openedBytes() {
-		if many, err = d.openSlabs(p, format); err != nil {
+	if dequantised <= d.dequantisedBytes() {
+		if many, err = d.bindDequantised(p, format); err != nil {
 			return nil, err
 		}
 	}
-	kind, most := layers[0].node.Out[0].Rows, d.slabRows(format)
+	kind, most := layers[0].node.Out[0].Rows, d.packedRows(format)
 	return func(s *step) error {
 		switch m := s.rows(kind); {
 		case m > most:
@@ -105,11 +105,11 @@ func (d *Device) bindSlab(layers []*part, act *part, pro *prologue) (func(*step)
 	}, nil
 }
 
-// openSlabs is a layer for many rows: its weights are opened to bf16 in memory that all layers share, and multiplied from there.
-func (d *Device) openSlabs(p packed.Problem, format quant.Format) (func(m int) error, error) {
-	if d.opened == 0 {
+// bindDequantised is a layer for many rows: its weights are dequantised to bf16 in memory that all layers share, and multiplied from there.
+func (d *Device) bindDequantised(p packed.Problem, format quant.Format) (func(m int) error, error) {
+	if d.dequantised == 0 {
 		var err error
-		if d.opened, err = d.alloc(d.openedBytes(), "opened weights"); err != nil {
+		if d.dequantised, err = d.alloc(d.dequantisedBytes(), "dequantised weights"); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +118,7 @@ func (d *Device) openSlabs(p packed.Problem, format quant.Format) (func(m int) e
 		return nil, err
 	}
 	wide := densesm90.Problem{Type: graph.BF16, X: p.X, Rows: p.Rows, K: p.K, Gated: p.Gated, Fn: p.Fn}
-	jobs, to, fits := make([]packed.DequantiseParams, len(p.Parts)), d.opened, d.hopper()
+	jobs, to, fits := make([]packed.DequantiseParams, len(p.Parts)), d.dequantised, d.hopper()
 	for i, part := range p.Parts {
 		jobs[i] = packed.DequantiseParams{W: part.W, Y: to, N: int32(part.N), K: int32(p.K)}
 		if p.Gated {
