@@ -45,11 +45,11 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, broken := range map[string]string{
-		"is no profile":  string(good[:len(good)/2]),
-		"version":        strings.Replace(string(good), `"version": 4`, `"version": 0`, 1),
-		"was measured":   strings.Replace(string(good), `"device": "`, `"device": "another `, 1),
-		"has no profile": strings.Replace(string(good), `"profile":`, `"other":`, 1),
-		"levels[0]":      strings.Replace(string(good), `"name": "memory"`, `"name": ""`, 1),
+		"is not a profile": string(good[:len(good)/2]),
+		"version":          strings.Replace(string(good), `"version": 4`, `"version": 0`, 1),
+		"was measured":     strings.Replace(string(good), `"device": "`, `"device": "another `, 1),
+		"has no profile":   strings.Replace(string(good), `"profile":`, `"other":`, 1),
+		"levels[0]":        strings.Replace(string(good), `"name": "memory"`, `"name": ""`, 1),
 	} {
 		if err := os.WriteFile(path, []byte(broken), 0o644); err != nil {
 			t.Fatal(err)

@@ -46,13 +46,13 @@ func TestPublished(t *testing.T) {
 			t.Errorf("%s, %s: %.4g %s, and %.4g are published: %.0f %% off", p.setup, p.what, p.ours, p.unit, p.figure, off*100)
 		}
 	}
-	checkPage(t, "# What plan says beside what others published\n\n"+
-		"Written by `UPDATE=1 go test ./price/capacity`; the test keeps memory within 15 %. What a figure leaves open (steps of 2,048\n"+
-		"tokens, 90 % of the memory where nothing else is said) is as `ridge plan` has it by default.\n\n## Memory\n\n"+
-		table(memory)+"\nWhat an engine keeps back beside this is its own: since the change that the seventh and eighth rows are from, vLLM leaves room for\n"+
-		"what NCCL and PyTorch's allocator may take and has 7,351 instead of 7,449 blocks in the one and 20,865 instead of 31,615 in\nthe other. `--gpu-memory-utilization` is for that.\n"+
-		"\n## Speed\n\nThe price of the model's steps at the device's published peaks with the typical fit (price.Typical), which nobody tuned to these rows.\n"+
-		"The known gap: 9 % to 17 % too slow or fast for one GPU, and 43 % too fast for many sequences over four, where the engine's\nown work between steps is not priced.\n\n"+
+	checkPage(t, "# Estimates of ridge plan against published figures\n\n"+
+		"Written by `UPDATE=1 go test ./price/capacity`; the test keeps memory within 15 %. Settings that a source does not give are the defaults\n"+
+		"of `ridge plan`: steps of 2,048 tokens, 90 % of the memory.\n\n## Memory\n\n"+
+		table(memory)+"\nEngines reserve more memory than this: since the change that the seventh and eighth rows are from, vLLM leaves room for NCCL and\n"+
+		"PyTorch's allocator and has 7,351 instead of 7,449 blocks in the one and 20,865 instead of 31,615 in the other; set\n`--gpu-memory-utilization` for that.\n"+
+		"\n## Speed\n\nPredicted times at the device's published peaks with the typical fit (price.Typical), which was not tuned to these rows. The known\n"+
+		"errors: 9 % to 17 % for one GPU, and 43 % too fast for many sequences over four, where CPU overhead between steps is not\npredicted.\n\n"+
 		table(speed(t)))
 }
 
