@@ -11,6 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/ref"
 	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/graph"
 	"pgregory.net/rapid"
 )
 
@@ -59,7 +60,7 @@ type outputs struct {
 func (o *outputs) Output(id int64, s StepOutput) { o.of[id] = append(o.of[id], s.Tokens...) }
 
 // TestSeveralTokens: whatever number of tokens steps bring a request, from none to five, it gets those that it gets one at a time,
-// with the same end, be steps launched ahead or not; and stats and the recorder count them all.
+// with the same end, be steps launched ahead or not, have layers windows or not; and stats and the recorder count them all.
 func TestSeveralTokens(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(rt, "requests")
@@ -76,9 +77,14 @@ func TestSeveralTokens(t *testing.T) {
 			}
 		}
 		lim := backend.Limits{Tokens: 40, Seqs: 4, Logits: 4, PageSize: 4, SeqPages: 16, Pages: rapid.IntRange(16, 64).Draw(rt, "pages")}
+		window := rapid.Bool().Draw(rt, "window")
 		run := func(s *several) (got []collected, e *stepped, recorded *outputs) {
 			recorded = &outputs{of: map[int64][]int32{}}
-			e = on(t, idle{ref.New()}, lim, Options{Recorder: recorded})
+			if window {
+				e = windowed(t, "gemma3-pattern", idle{ref.New()}, graph.F32, lim, windows, Options{Recorder: recorded})
+			} else {
+				e = on(t, idle{ref.New()}, lim, Options{Recorder: recorded})
+			}
 			e.sampler, e.pool.sampler = s, s
 			got = make([]collected, n)
 			for i := range got {

@@ -60,10 +60,11 @@ func (p *pages) copyPages() error {
 	return nil
 }
 
-// truncate leaves a request its first n tokens, or none where pages before a window are gone.
+// truncate leaves a request its first n tokens or, where pages before a window are gone, those that the cache has for it.
 func (p *pages) truncate(r *request, n int) {
 	if !p.Truncate(&r.seq, n) {
 		p.Free(&r.seq)
+		p.Open(&r.seq, r.Salt, r.shareable())
 	}
 	r.sched.Computed = r.seq.Len()
 }

@@ -78,7 +78,7 @@ func TestReportComesBack(t *testing.T) {
 		t.Errorf("%+v came back as %+v", r, back)
 	}
 	file := filepath.Join(t.TempDir(), "x.json")
-	for text, want := range map[string]string{"{": "no report", "{}": "no per_request"} {
+	for text, want := range map[string]string{"{": "not a report", "{}": "no per_request"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
