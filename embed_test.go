@@ -19,7 +19,7 @@ func dot(a, b []float32) (sum float64) {
 }
 
 // TestEmbed: vectors have length 1, are the reference backend's up to what quantised inputs cost, do not depend on how the
-// text is cut into steps or who shares them, and are nearer for texts that are alike.
+// text is cut into steps or on other requests in them, and are nearer for texts that are alike.
 func TestEmbed(t *testing.T) {
 	ctx := context.Background()
 	texts := []string{"The fox ran into the forest to look for his friend.", "The fox went into the woods to find his friend.", "A page of the KV cache holds sixteen tokens."}

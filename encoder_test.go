@@ -37,7 +37,7 @@ func loadEncoder(t *testing.T, path string, o ridge.Options) *ridge.Model {
 }
 
 // TestEncoder: an encoder's vectors are the reference backend's, from a Hugging Face directory and from the GGUF file made of
-// it, whoever computes beside them; the mean, the first token's or the last one's, as asked or as the files say.
+// it, in any batch; the mean, the first token's or the last one's, as asked or as the files say.
 func TestEncoder(t *testing.T) {
 	ctx, dir := context.Background(), encoderDir(t)
 	file := filepath.Join(t.TempDir(), "bert.gguf")

@@ -15,7 +15,7 @@ type Explanation struct {
 	Cached int     `json:"cached_tokens"`  // of the prompt: not computed again
 	Saved  float64 `json:"cached_seconds"` // what computing them would have taken
 	Output int     `json:"output_tokens"`
-	Floor  float64 `json:"floor_seconds"` // the least that prompt and answer take on this device: every kernel at the roofline, nobody else there
+	Floor  float64 `json:"floor_seconds"` // the least that prompt and answer take on this device: every kernel at the roofline, no other request
 }
 
 // Part is one thing that time went to.
@@ -52,7 +52,7 @@ func (m *Model) Explain(f *Finish) Explanation {
 	return x
 }
 
-// alone is what reading tokens [from, to) of a prompt takes with nobody else there, in chunks of a step, s.
+// alone is what reading tokens [from, to) of a prompt takes without other requests, in chunks of a step, s.
 func (m *Model) alone(from, to int, of func(*graph.Step) float64) float64 {
 	sum := 0.0
 	for ; from < to; from += m.limits.Tokens {

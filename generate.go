@@ -112,7 +112,7 @@ type answer struct {
 	started time.Time
 	first   time.Time
 	last    time.Time
-	left    atomic.Bool // nobody reads it any more
+	left    atomic.Bool // the reader has stopped
 }
 
 func (m *Model) newAnswer(ids []int32, p Params) (*answer, error) {

@@ -56,7 +56,7 @@ func TestSetPages(t *testing.T) {
 		{"bytes", Budget{Bytes: 8 * mib}, unmetered{}, 2048, ""},
 		{"too few bytes", Budget{Bytes: 255 * kib}, unmetered{}, 0, "256.0 KiB in all, and there are 255.0 KiB"},
 		{"a part", Budget{Part: 0.5}, metered{free: 9 * mib}, 1024, ""},
-		{"a part of nobody knows what", Budget{Part: 0.5}, unmetered{}, 0, "device unmetered does not say"},
+		{"a part of an unknown total", Budget{Part: 0.5}, unmetered{}, 0, "device unmetered does not say"},
 		{"a utilization", Budget{Total: 0.5}, metered{free: 7 * gib, total: 8 * gib}, (4*gib - gib - gib - mib) / (4 * kib), ""},
 		{"a utilization that others use up", Budget{Total: 0.5}, metered{free: 2 * gib, total: 8 * gib}, 0, "nothing is left for the cache; raise the part, stop what else uses it, or take fewer bits a weight"},
 		{"a utilization that no part is enough for", Budget{Total: 0.5}, metered{free: gib, total: 8 * gib}, 0, "nothing is left for the cache; stop what else uses it, or"},

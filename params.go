@@ -43,7 +43,7 @@ func (p *Params) salt() uint64 {
 	if p.Salt == "" {
 		return 0
 	}
-	sum := sha256.Sum256([]byte(p.Salt)) // which nobody can find a second text for
+	sum := sha256.Sum256([]byte(p.Salt)) // collision-resistant: two salts never share a prefix
 	return binary.LittleEndian.Uint64(sum[:])
 }
 

@@ -2,7 +2,7 @@ package ridge
 
 import "sync"
 
-// queue carries pieces from the engine, which must never wait, to a reader, who may be slow. It grows with what the
+// queue carries pieces from the engine, which must never wait, to a reader, which may be slow. It grows with what the
 // reader has not read: at most the answer.
 type queue struct {
 	mu    sync.Mutex

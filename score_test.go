@@ -15,8 +15,8 @@ import (
 	"github.com/ridge-llm/ridge/internal/testkit"
 )
 
-// TestScore: cross-encoders say what internal/testkit/testdata/crossencoder.py computed from the definitions alone, whoever
-// computes beside them. BERT's tell the two texts apart, XLM-RoBERTa's do not.
+// TestScore: cross-encoders say what internal/testkit/testdata/crossencoder.py computed from the definitions alone, in any
+// batch. BERT's tell the two texts apart, XLM-RoBERTa's do not.
 func TestScore(t *testing.T) {
 	data, err := os.ReadFile("internal/testkit/testdata/crossencoder.json")
 	if err != nil {

@@ -91,7 +91,7 @@ func (c *collective) run(p *Program, b *backend.Batch) error {
 		result = c.all[o.Ranks*len(c.own):][:rows*o.Axis.Len()]
 		joinColumns(result, shards, rows, width, o.Axis.Len())
 	case graph.Send:
-		return p.ranks.Pipeline.Send(o.To, own) // what was sent is read by nobody here
+		return p.ranks.Pipeline.Send(o.To, own) // no later node of this stage reads it
 	case graph.Recv:
 		if err := p.ranks.Pipeline.Recv(o.From, own); err != nil {
 			return err

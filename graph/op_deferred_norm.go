@@ -29,7 +29,7 @@ func (o DeferredNorm) Infer(n *Node) ([]Value, error) {
 	return made, err
 }
 
-// Work implements Op: RMSNorm's, whoever computes it.
+// Work implements Op: RMSNorm's, whichever launch computes it.
 func (o DeferredNorm) Work(n *Node, s *Step) Work { return RMSNorm{Eps: o.Eps}.Work(n, s) }
 
 // Unfused implements Op.

@@ -1,6 +1,6 @@
 // Package sdktest drives a real server, with the built-in model, through the clients that OpenAI, Anthropic and Ollama
-// publish: what they cannot read is wrong, whatever our own tests say. It is a module of its own, so that nobody who uses
-// Ridge downloads them.
+// publish: what they cannot read is wrong, whatever our own tests say. It is a module of its own, so that users of
+// Ridge do not download them.
 package sdktest
 
 import (

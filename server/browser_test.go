@@ -8,7 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/server"
 )
 
-// TestBrowser uses the page as somebody would, with the keyboard: sends, watches the answer come, asks for another, stops
+// TestBrowser uses the page with the keyboard, as a user does: sends, watches the answer come, asks for another, stops
 // one, looks at the engine, sets the sampling, clears. The engine stands still while the page is to be seen in the middle of
 // an answer.
 func TestBrowser(t *testing.T) {

@@ -49,28 +49,28 @@ func TestAbsurd(t *testing.T) {
 	}
 }
 
-// TestCrowd: ten thousand idle connections, or as many as a process may have, keep nobody from being answered.
-func TestCrowd(t *testing.T) {
+// TestIdleConnections: beside ten thousand idle connections, or as many as a process may have, requests are answered.
+func TestIdleConnections(t *testing.T) {
 	want := min(10000, openFiles()-500)
 	if want < 10000 {
 		t.Logf("a process may have %d files open: %d connections in place of 10000", openFiles(), want)
 	}
 	c, _ := spawn(t, t.TempDir())
 	address := strings.TrimPrefix(c.url, "http://")
-	crowd := make([]net.Conn, want)
+	idle := make([]net.Conn, want)
 	defer func() {
-		for _, x := range crowd {
+		for _, x := range idle {
 			if x != nil {
 				x.Close()
 			}
 		}
 	}()
-	for i := range crowd {
+	for i := range idle {
 		x, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatalf("connection %d: %v", i, err)
 		}
-		crowd[i] = x
+		idle[i] = x
 		if i%2 == 0 { // half of them have begun to ask
 			fmt.Fprint(x, "GET /health HTTP/1.1\r\nHost: x\r\n")
 		}

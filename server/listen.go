@@ -34,7 +34,7 @@ func (s *Server) watch(failed chan<- error) {
 }
 
 // ServeLoading is Serve for a server that load has yet to make. While load is at work, the listener is up and everything
-// gets 503: whoever asks /health sees that the process lives and is not ready. ready is called once requests are answered.
+// gets 503: /health then shows that the process lives and is not ready. ready is called once requests are answered.
 func ServeLoading(ctx context.Context, l net.Listener, log *slog.Logger, load func() (*Server, error), ready func()) error {
 	f := &front{}
 	failed := make(chan error, 1)

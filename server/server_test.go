@@ -238,7 +238,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestKeyAndHeaders: who shows no key is kept out, except of /health; the request's id comes back.
+// TestKeyAndHeaders: requests without a key get 401, except for /health; the request's id comes back.
 func TestKeyAndHeaders(t *testing.T) {
 	h, _ := start(t, ridge.Options{}, server.Options{Keys: []string{"one", "two"}, Origins: []string{"https://page.example"}})
 	for key, want := range map[string]int{"": 401, "three": 401, "two": 200} {

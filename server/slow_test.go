@@ -16,8 +16,8 @@ import (
 	"github.com/ridge-llm/ridge/server"
 )
 
-// pipes is a listener whose connections are pipes: nothing is buffered between the two ends, so who does not read or
-// write holds the other up at once, and a test's clock knows when all wait.
+// pipes is a listener whose connections are pipes: nothing is buffered between the two ends, so an end that does not read or
+// write blocks the other at once, and a test's clock knows when all wait.
 type pipes struct {
 	incoming chan net.Conn
 	closed   chan struct{}
@@ -45,7 +45,7 @@ func (p *pipes) dial() net.Conn {
 	return here
 }
 
-// slowly runs a test in which time passes when everybody waits, so that minutes take none.
+// slowly runs a test in which time passes when all goroutines wait, so that minutes take none.
 func slowly(t *testing.T, test func(t *testing.T, m *ridge.Model, p *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := ridge.Load("", ridge.Options{Threads: 1})
@@ -104,7 +104,7 @@ func TestSlowWriters(t *testing.T) {
 	})
 }
 
-// TestSlowReaders: who does not read his stream for half a minute is let go, and his request with him; others are
+// TestSlowReaders: a client that does not read its stream for half a minute is disconnected and its request cancelled; others are
 // answered meanwhile.
 func TestSlowReaders(t *testing.T) {
 	slowly(t, func(t *testing.T, m *ridge.Model, p *pipes) {

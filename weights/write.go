@@ -8,7 +8,7 @@ import (
 )
 
 // WriteFile makes the file at path with what write writes, all or nothing: the bytes go to a temporary file beside it,
-// which takes the name only when it is complete. A model in use under that name stays as it was for those who
+// which takes the name only when it is complete. A model in use under that name stays as it was for processes that
 // have it open.
 func WriteFile(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")

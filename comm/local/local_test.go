@@ -84,7 +84,7 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
-// TestAbort: ranks that wait for one that has failed are told why, and so is who comes later.
+// TestAbort: ranks that wait for one that has failed get its error, and so do those that call later.
 func TestAbort(t *testing.T) {
 	failed := errors.New("rank 1 is out of memory")
 	for what, call := range map[string]func(c comm.Communicator) error{

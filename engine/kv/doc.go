@@ -1,5 +1,5 @@
-// Package kv keeps account of the key/value caches: which page of them holds which tokens of which sequence. It moves no
-// data and knows no device: it hands out int32 page ids, and the backend owns the memory that they number.
+// Package kv is the bookkeeping of the paged KV cache: which page of them holds which tokens of which sequence. It moves no
+// data and knows no device: it allocates int32 page ids, and the backend owns the memory that they number.
 //
 // A page has room for PageSize tokens, in every layer of a cache group. A group is the layers that need the same tokens of a
 // sequence kept: all of them, those of a sliding window or, of recurrent layers, none but a state. A sequence has a table of pages for each group; the row of a cache that its
@@ -21,7 +21,7 @@
 // nodes. In a group with a window it is the page that was let go of first, wherever in a text it is.
 //
 // In a recurrent group a page is a state. A sequence goes on in its own; Snapshot attaches it to the node that the sequence ends
-// with, and the next Append goes on with a copy. Whoever takes over a beginning starts from a copy of the snapshot there. The state of
+// with, and the next Append continues in a copy. A sequence that takes over a prefix starts from a copy of the snapshot there. The state of
 // a new sequence is not cleared: a layer that computes the first token starts from zero.
 //
 // In a step, the engine does this for each request that is scheduled, in that order:
@@ -34,6 +34,6 @@
 //
 // Sharing within a step is sound because a layer writes the keys and values of all the step's tokens before any token
 // attends. Copies are to be carried out in their order, before the step writes. A page that is given back may be given out again at
-// once: steps run one after the other, so whoever read it has read it before it is written. If the step fails, the pages it was
+// once: steps run one after the other, so every read of it is done before it is written. If the step fails, the pages it was
 // to write hold nothing of use: free the step's sequences, then Flush.
 package kv

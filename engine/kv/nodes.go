@@ -2,7 +2,7 @@ package kv
 
 // nodes is the entries of the index. A node is a page's worth of tokens after the node before it; which pages of the groups
 // hold their keys and values, each group knows. In a group that keeps all tokens every node of the index has a page, and
-// whoever holds the node holds the page; in one with a window a node may have lost its page.
+// a sequence that holds the node holds the page; in one with a window a node may have lost its page.
 type nodes struct {
 	holders []int32 // per node: how many sequences begin with it and those before it
 	indexed []bool  // per node: the index has it

@@ -23,7 +23,7 @@ func counting(rows, cols int, as quant.Format) *tensor {
 	}}
 }
 
-// TestSpansInOrder: rows come out in order and once, whoever encoded them.
+// TestSpansInOrder: rows come out in order and once, whichever goroutine encoded them.
 func TestSpansInOrder(t *testing.T) {
 	x := counting(3000, 1000, quant.F32)
 	next, spans := 0, 0

@@ -20,7 +20,7 @@ type Options struct {
 	Backend       string            // cpu, cuda, cuda:N or ref; "" is cpu
 	Threads       int               // of the CPU; 0: as many as the process may use
 	Deterministic bool              // see cpu.Options
-	Note          func(text string) // is told what opening waits for where that takes long; nil: nobody is
+	Note          func(text string) // is called with what opening waits for, where that takes long; may be nil
 }
 
 // Open opens the device.

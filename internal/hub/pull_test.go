@@ -86,7 +86,7 @@ func TestPull(t *testing.T) {
 	if after, _ := f.Served(); after != before {
 		t.Errorf("%d bytes were fetched again", after-before)
 	}
-	h.Endpoint = "http://127.0.0.1:1" // Find asks nobody
+	h.Endpoint = "http://127.0.0.1:1" // Find makes no request
 	for _, name := range []string{fakehub.Repo, fakehub.Repo + ":q4_k_m", fakehub.Repo + "@" + fakehub.Commit + ":model-Q4_K_M.gguf"} {
 		if got, err := h.Find(ref(t, name)); got != path || err != nil {
 			t.Errorf("%s is %s: %v", name, got, err)

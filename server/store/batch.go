@@ -85,7 +85,7 @@ func (s *Store) PutBatch(b Batch) error {
 	return nil
 }
 
-// Show lets everybody see a batch's new state without writing it down: counts, which the journal knows.
+// Show makes a batch's new state visible without writing it to disk: counts, which the journal has.
 func (s *Store) Show(b Batch) {
 	s.mu.Lock()
 	s.batches[b.ID] = b

@@ -28,7 +28,7 @@ type Hub struct {
 	URL       string
 	Files     map[string][]byte
 	Large     int           // files of so many bytes or more come from the other host, after a redirect
-	Token     string        // "": everybody may
+	Token     string        // "": none is needed
 	Gated     bool          // consent was not given
 	Busy      int           // so many requests are answered with 429 first
 	Wait      string        // Retry-After of those
@@ -63,7 +63,7 @@ func (h *Hub) Served() (bytes int64, requests int) {
 	return h.served, h.asked
 }
 
-// Hold keeps requests of large files waiting, until who asks goes away, from the time that n bytes of large files were sent
+// Hold keeps requests of large files waiting, until their client hangs up, from the time that n bytes of large files were sent
 // in all; 0 lets them go on.
 func (h *Hub) Hold(n int64) {
 	h.mu.Lock()
