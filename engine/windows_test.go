@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/weights"
 )
 
 // keep says how many pages the cache groups of a windowed model have.
@@ -31,7 +34,13 @@ const (
 // windowed is an engine on a windowed model of internal/check.
 func windowed(t *testing.T, name string, dev backend.Device, cache graph.Type, lim backend.Limits, how keep, o Options) *stepped {
 	t.Helper()
-	b, err := modeldir.Open("../internal/check/testdata/" + name)
+	return windowedAt(t, "../internal/check/testdata/"+name, dev, cache, lim, how, o)
+}
+
+// windowedAt is windowed on the model in a folder.
+func windowedAt(t *testing.T, dir string, dev backend.Device, cache graph.Type, lim backend.Limits, how keep, o Options) *stepped {
+	t.Helper()
+	b, err := modeldir.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,5 +214,63 @@ func checkWindowStats(t *testing.T, e *stepped, index string, how keep) {
 	case e.pages.Groups() == 1: // a few pages of a window's are enough for all
 	case how == tightly && s.Preemptions == 0, how == swapped && s.Swaps == 0:
 		t.Errorf("nothing was preempted: %+v", s)
+	}
+}
+
+// TestWindowsUpstream: with only what the windows need, answers are those that upstream computed.
+func TestWindowsUpstream(t *testing.T) {
+	for _, pattern := range []string{"../internal/check/testdata/*win*", "../internal/check/testdata/gemma*", "../internal/check/testdata/gptoss*",
+		"../../shared/reference/architectures/gemma[23]", "../../shared/reference/architectures/gpt-oss", "../../shared/reference/architectures/mistral-sliding"} {
+		dirs, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range dirs {
+			t.Run(filepath.Base(dir), func(t *testing.T) {
+				golden, err := weights.Open(filepath.Join(dir, "golden.safetensors"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer golden.Close()
+				ints := func(name string) (ids []int32) {
+					_, raw, err := golden.Raw(name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for ; len(raw) > 0; raw = raw[4:] {
+						ids = append(ids, int32(binary.LittleEndian.Uint32(raw)))
+					}
+					return ids
+				}
+				info, _, err := golden.Raw("input_ids")
+				if err != nil {
+					t.Fatal(err)
+				}
+				prompt, want := ints("input_ids")[:info.Shape[1]], ints("greedy_ids")
+				lim := backend.Limits{Tokens: 20, Seqs: 2, Logits: 2, PageSize: 4, SeqPages: 24}
+				e := windowedAt(t, dir, ref.New(), graph.F32, lim, windows, Options{})
+				var got [2][]int32
+				for i := range got { // the second finds the first's prompt
+					r := greedy(prompt, len(want))
+					r.Emit = func(c sample.Choice) bool {
+						got[i] = append(got[i], c.Token)
+						return false
+					}
+					if err := e.Submit(context.Background(), r); err != nil {
+						t.Fatal(err)
+					}
+					for e.admit(); len(e.queue.byID) > 0; e.admit() {
+						mustStep(t, e)
+					}
+					if !slices.Equal(got[i], want) {
+						t.Errorf("answer %d is %v, upstream's %v", i, got[i], want)
+					}
+				}
+				e.publish()
+				if s := e.Stats(); s.Found == 0 {
+					t.Error("the second request found nothing in the cache")
+				}
+			})
+		}
 	}
 }
