@@ -22,5 +22,5 @@
 //	state.Commit(&schedule)
 //	e.reserve()  // kv: free the preempted; open, append and publish the chosen
 //	e.launch()   // slots and tables go into the batch, which the device gets
-//	e.collect()  // draws from its logits: Target++ or state.Remove
+//	e.collect()  // tokens sampled from its logits: Target++ or state.Remove
 package sched
