@@ -1,6 +1,8 @@
 package pass
 
 import (
+	"slices"
+
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -15,20 +17,28 @@ func ActQuant(g *graph.Graph, o Options) (*graph.Graph, error) {
 		value *graph.Value
 		to    graph.Type
 	}
+	wanted := map[*graph.Value][]graph.Type{} // of each value, in the order in which it is needed so
+	for _, n := range g.Nodes {
+		if to := roundingOf(n, o); to != graph.F32 && to != graph.BF16 && !slices.Contains(wanted[n.In[0]], to) {
+			wanted[n.In[0]] = append(wanted[n.In[0]], to)
+		}
+	}
 	quantised := map[as]*graph.Value{}
 	return graph.Rewrite(g, func(r *graph.Rewriter, n *graph.Node) bool {
-		round := roundingOf(n, o)
-		if round == graph.F32 {
-			return false
+		round, in := roundingOf(n, o), r.Of(n.In)
+		if len(in) > 0 && quantised[as{n.In[0], round}] != nil {
+			in[0] = quantised[as{n.In[0], round}]
 		}
-		in, x := r.Of(n.In), as{n.In[0], round}
-		if round != graph.BF16 {
-			if quantised[x] == nil {
-				quantised[x] = r.Add(n.At, x.value.Name+"."+round.String(), graph.Quantize{To: round}, []*graph.Value{in[0]}, nil)[0]
+		op := n.Op
+		if round != graph.F32 {
+			op = rounding(op, round)
+		}
+		r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, op, in, n.Weights))
+		for _, v := range n.Out { // right behind what makes it, which may do both in one pass over the rows
+			for _, to := range wanted[v] {
+				quantised[as{v, to}] = r.Add(n.At, v.Name+"."+to.String(), graph.Quantize{To: to}, r.Of([]*graph.Value{v}), nil)[0]
 			}
-			in[0] = quantised[x]
 		}
-		r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, rounding(n.Op, round), in, n.Weights))
 		return true
 	})
 }
