@@ -49,7 +49,7 @@ func matrices(files Tensors, w *graph.Weight) ([]quant.Tensor, error) {
 	return m.Parts(n)
 }
 
-// release lets go of what a kernel has its own copy of in the file, or has the weight do it when it has.
+// release releases the file's pages of a weight that a kernel has its own copy of, or has the weight do it once it has.
 func (w placed) release(files Tensors) {
 	if later, ok := w.Weight.(backend.DeferredUpload); ok {
 		later.WhenCopied(files.Release)

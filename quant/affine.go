@@ -34,7 +34,7 @@ func (g affineGrid) encode(src *[superBlock]float32) affineBlock {
 	var maxScale, maxFloor float64
 	for i := range superBlock / g.sub {
 		x, w := fit.x[i*g.sub:][:g.sub], fit.w[i*g.sub:][:g.sub]
-		weightsOf(w, x)
+		errorWeights(w, x)
 		fit.scale[i], fit.floor[i] = fitAffine(x, w, g.top)
 		maxScale, maxFloor = max(maxScale, fit.scale[i]), max(maxFloor, fit.floor[i])
 	}

@@ -6,9 +6,9 @@ import "math"
 // numbers are float64 here so that the sums below can be subtracted from each other. Rounding is to nearest, ties to
 // even; products are rounded before sums, so that every architecture finds the same codes.
 
-// weightsOf says how much a squared error in each number counts: its magnitude on top of the root mean square of all, so
+// errorWeights says how much a squared error in each number counts: its magnitude on top of the root mean square of all, so
 // that large numbers count more and none counts for nothing.
-func weightsOf(w, x []float64) {
+func errorWeights(w, x []float64) {
 	sum := 0.0
 	for _, v := range x {
 		sum += float64(v * v)

@@ -45,7 +45,7 @@ func encodeIQ4_NL(dst []byte, src []float32) {
 		for i, v := range src[:32] {
 			x[i] = float64(v)
 		}
-		weightsOf(w[:], x[:])
+		errorWeights(w[:], x[:])
 		inv := putScale(b[:], float32(fitCodebook(&x, &w)))
 		for j := range 16 {
 			b[2+j] = iq4_nlNearest(float64(src[j]*inv)) | iq4_nlNearest(float64(src[j+16]*inv))<<4

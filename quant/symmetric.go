@@ -31,7 +31,7 @@ func (g symmetricGrid) encode(src *[superBlock]float32) symmetricBlock {
 	largest := 0.0
 	for i := range fit.scale {
 		x, w := fit.x[16*i:][:16], fit.w[16*i:][:16]
-		weightsOf(w, x)
+		errorWeights(w, x)
 		fit.scale[i] = fitScale(x, w, g.top)
 		if math.Abs(fit.scale[i]) > math.Abs(largest) {
 			largest = fit.scale[i]
