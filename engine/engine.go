@@ -5,7 +5,7 @@
 //	step:  schedule ─► batch ─► Program.Run ─► sample ─► emit
 //	                             └ meanwhile: admit, grammars' masks, the schedule of the next step
 //
-// A device that samples by itself is given the next step meanwhile, as far as that can be foreseen; see step.go.
+// A device that samples by itself is given the next step meanwhile, where it can run ahead; see runahead.go.
 //
 // A request's tokens do not depend on the requests that share its steps, nor on how its prompt was cut or what of it was
 // cached: rows of a batch are computed by themselves, and the random numbers of sampling depend on the request's seed

@@ -17,7 +17,7 @@ type Stats struct {
 
 	Queried     int64 // prompt tokens that were looked for in the cache
 	Found       int64 // of them, found
-	Evicted     int64 // idle pages used again
+	Evicted     int64 // idle pages evicted and reused
 	Preemptions int64 // requests that had to give up their pages
 	Swaps       int64 // of them, those that were swapped out; the others were computed again
 	SwappedOut  int64 // pages moved to host memory

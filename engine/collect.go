@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ridge-llm/ridge/engine/account"
+)
+
+// collect waits for the step and hands out its tokens.
+func (e *Engine) collect(f *InFlight, began time.Time) error {
+	if err := e.sampler.wait(f, e.meter.now); err != nil {
+		return err
+	}
+	e.meter.deviceDone(f)
+	e.charge(f, began)
+	e.branch(f)
+	f.outputs = slices.DeleteFunc(f.outputs, output.void)
+	e.pool.take(f, e.meter.long)
+	for i := range f.outputs {
+		e.settleOutput(&f.outputs[i])
+	}
+	e.isolated.wentWell(f)
+	e.embed(f)
+	took := e.meter.stepDone(f, began, e.times)
+	e.recorder.Stepped(took)
+	return nil
+}
+
+// settleOutput notes what a request got from the step, and ends it if that was the end of its answer.
+func (e *Engine) settleOutput(o *output) {
+	r := o.request
+	e.meter.stats.Output += int64(o.emitted)
+	e.recorder.Output(r.sched.ID, o.stepOutput())
+	if !o.settle() {
+		e.queue.stale = true // the schedule knows nothing of the tokens that came
+	}
+	if o.emitted == 0 && o.reason == "" && o.err == nil {
+		// Its last token is computed again, and what a step in flight computes after it is taken back.
+		e.pages.truncate(r, len(r.tokens)-1)
+	}
+	e.retarget(r)
+	if o.reason != "" || o.err != nil {
+		e.end(r, o.reason, o.err)
+	}
+}
+
+// charge divides the time since the previous step among the step's requests.
+func (e *Engine) charge(f *InFlight, began time.Time) {
+	f.batch.Step(&f.size)
+	e.divider.Begin(account.Step{Number: e.meter.stats.Steps + 1, Size: &f.size, Began: began, Launched: f.launched, Ready: f.ready})
+	for i := range f.requests {
+		if r := f.requests[i].request; !r.ended {
+			e.divider.Charge(&r.ledger, i, r.output > 0)
+		}
+	}
+}
