@@ -41,6 +41,17 @@ func newPages(prog compile.Runner, o Options) (pages, error) {
 	return p, err
 }
 
+// moved is what moving a sequence's pages takes, in pages of all groups together.
+func (p *pages) moved(s *kv.Seq) float64 {
+	var bytes, page int64
+	held := p.Held(s)
+	for group := range p.Groups() {
+		each := p.prog.PageBytes(group)
+		bytes, page = bytes+int64(held[group])*each, page+each
+	}
+	return float64(bytes) / float64(max(page, 1))
+}
+
 // take gives a request the pages for its next n tokens, which its step computes. It reports whether there are as many.
 func (p *pages) take(r *request, n int) (ok bool) {
 	if p.copies, ok = p.Append(&r.seq, n, p.copies); ok {

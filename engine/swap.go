@@ -31,8 +31,7 @@ const SwapLag = 50 * time.Microsecond
 // others hold too will be found when it goes on, so only its own count for computing; moved are all.
 func (e *Engine) swapPrice(q *sched.Request) (recompute, swap float64) {
 	seq := &e.queue.byID[q.ID].seq
-	pages := e.pages.PagesFor(q.Computed)
-	swap = 2e6 * (SwapLag + time.Duration(pages)*e.pages.swapPage).Seconds()
+	swap = 2e6 * (SwapLag.Seconds() + e.pages.moved(seq)*e.pages.swapPage.Seconds())
 	own := min(e.pages.Returns(seq)[e.pages.main]*e.pages.PageSize(), q.Computed)
 	if own == 0 {
 		return 0, swap

@@ -274,3 +274,22 @@ func TestWindowsUpstream(t *testing.T) {
 		}
 	}
 }
+
+// TestMovedPages: swapping a sequence out moves what its groups hold of it: of gpt-oss' two layers, one whole and one window.
+func TestMovedPages(t *testing.T) {
+	lim := backend.Limits{Tokens: 64, Seqs: 2, Logits: 2, PageSize: 16, SeqPages: 16}
+	e := windowed(t, "gptoss-yarn", ref.New(), graph.F32, lim, windows, Options{})
+	if err := e.Submit(context.Background(), greedy(words(1, 1, 0, 200), 20)); err != nil {
+		t.Fatal(err)
+	}
+	for e.admit(); e.meter.stats.Output < 5; e.admit() {
+		mustStep(t, e)
+	}
+	for _, r := range e.queue.byID {
+		e.pages.Trim(&r.seq)
+		held := e.pages.Held(&r.seq)
+		if whole := e.pages.PagesFor(r.seq.Len()); held[1] != whole || held[0] > 2 || e.pages.moved(&r.seq) != float64(held[0]+held[1])/2 {
+			t.Errorf("of %d pages %v are held, and moving them is moving %g", whole, held, e.pages.moved(&r.seq))
+		}
+	}
+}
