@@ -25,6 +25,7 @@ type Error struct {
 	Code    string
 }
 
+// Error implements error.
 func (e *Error) Error() string { return e.Message }
 
 // MarshalJSON gives the error OpenAI's shape, in which unknown fields are null.

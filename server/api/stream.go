@@ -17,6 +17,7 @@ type Stream struct {
 	Begun   bool
 }
 
+// NewStream makes a stream of events to w.
 func NewStream(w http.ResponseWriter) *Stream {
 	return &Stream{W: w, control: http.NewResponseController(w)}
 }

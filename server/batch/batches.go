@@ -73,6 +73,7 @@ type request struct {
 	Metadata map[string]string `json:"metadata"`
 }
 
+// Refuses lists the fields that are not supported.
 func (q *request) Refuses() map[string]api.Refusal {
 	return map[string]api.Refusal{"output_expires_after": {Harmless: "", Why: "output files stay until they are deleted"}}
 }

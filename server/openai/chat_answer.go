@@ -35,6 +35,7 @@ type ChatState struct {
 	Begun              bool
 }
 
+// NewChatAnswer makes the empty answer to a request, with the parsers of its output. id is the request's.
 func NewChatAnswer(s *serving.Service, q *ChatRequest, id string, o chat.OutputOptions, all []serving.Job) *ChatAnswer {
 	a := &ChatAnswer{style: o.Style.Tools, Service: s, Request: q, Id: "chatcmpl-" + id, created: time.Now().Unix(), Choices: make([]ChatState, len(all)), SoFar: begun(all)}
 	for i := range a.Choices {

@@ -39,6 +39,7 @@ func (q *embeddingRequest) check(s *serving.Service) error {
 	return CheckDimensions(s, q.Dimensions)
 }
 
+// CheckDimensions refuses a model without embeddings, and a number of dimensions that it does not have. n may be nil.
 func CheckDimensions(s *serving.Service, n *int) error {
 	width := s.Width()
 	switch {

@@ -52,5 +52,8 @@ func merged(a, b map[string]api.Refusal) map[string]api.Refusal {
 	return m
 }
 
-func (q *ChatRequest) Refuses() map[string]api.Refusal       { return chatRefusals }
+// Refuses lists the fields of chat requests that are not supported.
+func (q *ChatRequest) Refuses() map[string]api.Refusal { return chatRefusals }
+
+// Refuses lists the fields of completion requests that are not supported.
 func (q *CompletionRequest) Refuses() map[string]api.Refusal { return completionRefusals }

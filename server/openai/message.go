@@ -25,6 +25,7 @@ type ToolCall struct {
 	Function CallFunction `json:"function"`
 }
 
+// CallFunction is the name and the arguments of a call, or in streams pieces of them.
 type CallFunction struct {
 	Name      string `json:"name,omitempty"`
 	Arguments string `json:"arguments"`

@@ -54,6 +54,7 @@ var responsesRefusals = map[string]api.Refusal{
 	"context_management":   {Harmless: "[]", Why: "conversations are never cut; shorten yours"},
 }
 
+// Refuses lists the fields that are not supported.
 func (q *responsesRequest) Refuses() map[string]api.Refusal { return responsesRefusals }
 
 // chat converts the request to a chat completion request.

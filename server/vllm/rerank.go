@@ -20,6 +20,7 @@ type rerankRequest struct {
 	Return    *bool            `json:"return_documents"` // default true
 }
 
+// Refuses lists the fields that are not supported.
 func (q *rerankRequest) Refuses() map[string]api.Refusal {
 	return map[string]api.Refusal{
 		"max_tokens_per_doc": {Harmless: "", Why: "documents are cut to the context, or with truncate_prompt_tokens to less"},

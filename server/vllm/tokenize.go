@@ -16,6 +16,7 @@ type tokenizeRequest struct {
 	Strings            bool    `json:"return_token_strs"`
 }
 
+// Refuses lists no fields: those that do not concern the prompt are ignored.
 func (q *tokenizeRequest) Refuses() map[string]api.Refusal { return nil }
 
 // tokenize is POST /tokenize: the token ids that a text becomes, or the prompt of a conversation.

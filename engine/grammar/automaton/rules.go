@@ -122,8 +122,10 @@ func (s *ruleSet) weight(x syntax.Expr) int {
 	return w
 }
 
+// Inline implements dfa.Rules.
 func (s *ruleSet) Inline(r syntax.Ref) (syntax.Expr, bool) { return s.rules[r].Body, s.inlined[r] }
 
+// Nullable implements dfa.Rules.
 func (s *ruleSet) Nullable(x syntax.Expr) bool { return syntax.Nullable(x, s.empty) }
 
 // tooLarge reports whether a repetition is to be counted.

@@ -13,9 +13,10 @@ const (
 	maxSubsets = 8_000_000 // NFA states named by the states of one determinised rule, which is what that costs
 )
 
-// DFA is an automaton with at most one way on for every symbol. State 0 is the start.
+// DFA is a deterministic finite automaton; calls of rules are symbols too. State 0 is the start.
 type DFA struct{ States []State }
 
+// State is a state of a DFA.
 type State struct {
 	Arcs  []Arc  // sorted, disjoint
 	Calls []Call // at most one per rule
@@ -58,7 +59,7 @@ type subsets struct {
 	key    []byte
 }
 
-// add returns the dfa state of the given nfa states and those they reach by nothing.
+// add returns the dfa state of the given nfa states and those they reach by empty transitions.
 func (s *subsets) add(members []int32) int32 {
 	s.marks++
 	all := make([]int32, 0, 2*len(members))

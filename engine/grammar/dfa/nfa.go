@@ -6,8 +6,8 @@ import (
 	"github.com/ridge-llm/ridge/engine/grammar/syntax"
 )
 
-// nfa is one rule's body with its choices still open. Its symbols are bytes (or, for work on patterns, code points) and
-// calls of rules.
+// nfa is the nondeterministic automaton of one rule's body. Its symbols are bytes (or, for patterns, code points) and calls of
+// rules.
 type nfa struct{ states []nfaState }
 
 type nfaState struct {
@@ -25,7 +25,7 @@ type Arc struct {
 // Call leads to a state by a non-empty text of a rule.
 type Call struct{ Rule, To int32 }
 
-// Encoding says what a code point looks like in the language that is built.
+// Encoding is how a code point is written in the language that is built.
 type Encoding uint8
 
 const (
@@ -43,7 +43,7 @@ type lowering struct {
 	full bool // there are too many states
 }
 
-// Rules is what a lowering asks about rules.
+// Rules is what Lower needs to know of the rules that an expression calls.
 type Rules interface {
 	Inline(syntax.Ref) (body syntax.Expr, ok bool) // ok: the body is to be put in the call's place
 	Nullable(x syntax.Expr) bool

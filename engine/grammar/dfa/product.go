@@ -9,7 +9,7 @@ import (
 // MaxRuneStates bounds the states of automata over code points, which become several over bytes each.
 const MaxRuneStates = 20_000
 
-// noRules is what a lowering of a pattern asks: patterns call no rules.
+// noRules is the Rules of patterns, which call none.
 type noRules struct{}
 
 func (noRules) Inline(syntax.Ref) (syntax.Expr, bool)               { return nil, false }

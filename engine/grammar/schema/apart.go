@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// oneOf is anyOf where no value satisfies two of the options. That is seen where they differ by type, by their listed values,
-// or by a property that one of them requires: its values differ, or the other allows no such property. Where that is not so,
-// it is enough that no value that is written satisfies two: objects are written without undeclared properties, and a
-// property whose values differ (a discriminator) can be written always. Whatever else may tell options apart is not looked
-// for, and the schema is refused.
+// oneOf is treated as anyOf if no value satisfies two of the options. Options are disjoint if they differ by type, by their
+// listed values, or by a property that one of them requires: its values differ, or the other does not allow it. Otherwise it
+// is enough that no value that can be generated satisfies two: objects are generated without undeclared properties, and a
+// property whose values differ (a discriminator) is always generated. A schema whose options are not disjoint by these rules
+// is refused.
 
 // apart reports an error when a value written for one option of oneOf may satisfy another. parts are all that the value has to
 // satisfy beside the options. It returns the properties that each option has to write for that, in a schema for each; nil: none.
@@ -122,7 +122,7 @@ func requiring(group *jsonValue, option int, before, name *jsonValue) *jsonValue
 	return before
 }
 
-// maxApart is how deep properties are looked at for what tells two options apart.
+// maxApart is the depth to which properties are compared to distinguish two options.
 const maxApart = 3
 
 // disjoint reports whether it is certain that no value satisfies both.
@@ -158,7 +158,7 @@ func (c *compiler) disjoint(a, b []part, depth int) (bool, error) {
 	return c.discriminated(b, a, depth)
 }
 
-// kinds is the types of the values allowed; integers are numbers here.
+// kinds is the types of the allowed values; integers are numbers here.
 func (f *facts) kinds() jsonTypes {
 	types := f.types
 	if f.enum != nil {
@@ -208,7 +208,7 @@ func (c *compiler) discriminated(a, b []part, depth int) (bool, error) {
 	return false, nil
 }
 
-// declared is what parts say of a property.
+// declared is the schemas of a property.
 func declared(parts []part, name string) (all []part) {
 	for _, p := range parts {
 		if list := p.get("properties"); list != nil {

@@ -2,7 +2,7 @@ package schema
 
 import "github.com/ridge-llm/ridge/engine/grammar/syntax"
 
-// maxPlaces bounds the items and properties that a schema tells apart.
+// maxPlaces bounds the items and properties that a schema distinguishes.
 const maxPlaces = 20_000
 
 // array is the language of the arrays that satisfy f: those of prefixItems one by one, then any number of others.

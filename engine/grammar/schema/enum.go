@@ -60,8 +60,8 @@ func (v *jsonValue) canonical() string {
 	return v.text
 }
 
-// admits reports whether a listed value satisfies what else is said. Of arrays and objects only the type is looked at, so
-// more said of them is refused.
+// admits reports whether a listed value satisfies what else is said. Of arrays and objects only the type is checked, so
+// other constraints of them are refused.
 func (c *compiler) admits(f *facts, v *jsonValue) (bool, error) {
 	switch v.kind {
 	case jsonNull:

@@ -2,7 +2,7 @@ package schema
 
 import "strconv"
 
-// facts is what parts say together.
+// facts is the constraints of several schemas combined.
 type facts struct {
 	parts   []part
 	types   jsonTypes
@@ -31,8 +31,8 @@ func (s *sizes) atMost(v *jsonValue) {
 // impossible reports whether no count satisfies the bounds.
 func (s sizes) impossible() bool { return s.max >= 0 && s.min > s.max }
 
-// facts puts together what all parts say about everything but the items of arrays and the properties of objects, which
-// are taken part by part.
+// facts combines the constraints of all parts but for the items of arrays and the properties of objects, which are combined
+// part by part.
 func (c *compiler) facts(parts []part) (*facts, error) {
 	f := &facts{parts: parts, types: anyType}
 	f.items.max, f.members.max, f.strings.length.max = -1, -1, -1
@@ -108,7 +108,7 @@ func typesOf(v *jsonValue) (types jsonTypes) {
 	return types
 }
 
-// only keeps of the values allowed so far those that are among others too.
+// only intersects the allowed values with others.
 func (f *facts) only(others []*jsonValue) {
 	if f.enum == nil {
 		f.enum = others

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// flatten follows the $ref and allOf of parts, to all schemas that have to be satisfied. Those that have nothing else
-// to say are left out.
+// flatten follows the $ref and allOf of parts, to all schemas that have to be satisfied. Those without other
+// keywords are left out.
 func (c *compiler) flatten(parts []part) ([]part, error) {
 	f := flattening{c: c, seen: map[part]bool{}, open: map[*jsonValue]bool{}}
 	for _, p := range parts {
@@ -70,7 +70,7 @@ func (f *flattening) visit(p part) error {
 	return nil
 }
 
-// says reports whether a part has more to say than what flatten and choice follow.
+// says reports whether a part has keywords beyond those that flatten and choice follow.
 func (p part) says() bool {
 	for _, k := range p.keys {
 		switch k {

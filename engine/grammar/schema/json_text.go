@@ -29,7 +29,7 @@ var (
 	// jsonInteger is an integer; -0 is left out.
 	jsonInteger = syntax.Alt{syntax.Text("0"), syntax.Seq{syntax.Optional(syntax.Text("-")), nonZero, syntax.Star(syntax.Digits)}}
 
-	// jsonAnyNumber is a number with an exponent of at most two digits: what is larger, few programs read.
+	// jsonAnyNumber is a number with an exponent of at most two digits: few programs read larger ones.
 	jsonAnyNumber = syntax.Seq{
 		syntax.Optional(syntax.Text("-")), syntax.Alt{syntax.Text("0"), syntax.Seq{nonZero, syntax.Star(syntax.Digits)}},
 		syntax.Optional(syntax.Seq{syntax.Text("."), syntax.Repeat{X: syntax.Digits, Min: 1, Max: -1}}),

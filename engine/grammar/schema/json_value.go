@@ -26,7 +26,7 @@ const (
 	jsonObject
 )
 
-// jsonValue is a JSON value that knows where it stood. Objects keep their order.
+// jsonValue is a JSON value with its position in the document. Objects keep their order.
 type jsonValue struct {
 	kind  jsonKind
 	id    int // unique within a document

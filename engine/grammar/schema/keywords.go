@@ -29,8 +29,8 @@ var typeNames = map[string]jsonTypes{
 	"number": typeNumber | typeInteger, "integer": typeInteger,
 }
 
-// keyword is what is known of a keyword: whether it says nothing about values, else the types it speaks of, if it does
-// not speak of all, and how its own value must look.
+// keyword describes a keyword: whether it is an annotation, else the types it constrains, if not all, and the shape of its own
+// value.
 type keyword struct {
 	silent bool
 	types  jsonTypes

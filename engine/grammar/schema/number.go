@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/grammar/syntax"
 )
 
-// numberFacts is what is said of a number.
+// numberFacts is the constraints of a number.
 type numberFacts struct {
 	low, high *bound
 	factor    *big.Rat // the number is a multiple of it
@@ -51,7 +51,7 @@ func (n *numberFacts) multiple(v *jsonValue) error {
 	return nil
 }
 
-// admit reports whether a listed number satisfies what is said.
+// admit reports whether a listed number satisfies the constraints.
 func (n *numberFacts) admit(v *jsonValue, types jsonTypes) (bool, error) {
 	d, ok := parseDecimal(v.text)
 	if !ok {

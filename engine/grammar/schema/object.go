@@ -121,7 +121,7 @@ func (o *objectGraph) bound(f *facts, properties []property, extra bool) error {
 	return nil
 }
 
-// properties lists the declared and the required properties, with all that is said of each.
+// properties lists the declared and the required properties, with all schemas of each.
 func (c *compiler) properties(f *facts) ([]property, error) {
 	var list []property
 	index := map[string]int{}

@@ -71,7 +71,7 @@ func (c *compiler) together(s *stringFacts) (syntax.Expr, error) {
 	return all.Graph(), nil
 }
 
-// admit reports whether a listed string satisfies what is said.
+// admit reports whether a listed string satisfies the constraints.
 func (c *compiler) admit(s *stringFacts, text string) (bool, error) {
 	n := utf8.RuneCountInString(text)
 	if n < s.length.min || s.length.max >= 0 && n > s.length.max {

@@ -9,13 +9,13 @@ import (
 	"github.com/ridge-llm/ridge/engine/grammar/syntax"
 )
 
-// Options says what a JSON schema leaves open.
+// Options are what a JSON schema does not determine.
 type Options struct {
 	// Spaces is how many characters of white space may stand in one place: behind { [ , and : and before } and ]. 0 is
-	// compact JSON, which leaves the model least to choose.
+	// compact JSON, which leaves the model the fewest choices.
 	Spaces int
 	// Spaced puts one space behind every , and : and none elsewhere, as Python's json.dumps does and most models have
-	// learnt. It leaves them no more to choose than compact JSON. Spaces does not count then.
+	// learnt. It leaves as few choices as compact JSON. Spaces is ignored then.
 	Spaced bool
 	// Open is JSON Schema's own default: an object whose schema does not speak of additionalProperties may have others
 	// than those declared. Without it, as in OpenAI's strict mode, it may not, unless it has no properties at all.
@@ -26,7 +26,7 @@ type Options struct {
 
 const maxSpaces = 256
 
-// Parse is the JSON texts that satisfy a schema (draft 2020-12), with these words on what is written:
+// Parse is the JSON texts that satisfy a schema (draft 2020-12), with these choices:
 //
 //   - properties come in the order in which they are declared
 //   - strings that have to match a pattern or format are written with the shortest escapes
@@ -34,7 +34,7 @@ const maxSpaces = 256
 //   - a schema without a type is one of the types that its keywords speak of
 //   - oneOf must have options that no value written can satisfy two of, by type, by what they require, or by the values of
 //     a property, which is then always written
-//   - formats are enforced; those without a rule here are refused
+//   - formats are enforced; unknown ones are refused
 //   - annotations are skipped; all other keywords that are not enforced are refused, by name and JSON pointer
 func Parse(schema []byte, o Options) (*syntax.Grammar, error) {
 	c, parts, err := newCompiler(schema, o)
@@ -108,8 +108,7 @@ type compiler struct {
 	gap       syntax.Expr          // behind , and :
 }
 
-// part is a schema that has to be satisfied, apart from what was done about it already: its references were followed, an
-// option was chosen.
+// part is a schema that has to be satisfied, with what has been handled: its references were followed, an option was chosen.
 type part struct {
 	*jsonValue
 	followed, anyOf, oneOf bool
@@ -126,7 +125,7 @@ func (c *compiler) shared(name string, body syntax.Expr) syntax.Ref {
 	return r
 }
 
-// errAt is an error at a place of the schema.
+// errAt is an error with the JSON pointer of its place in the schema.
 func errAt(v *jsonValue, format string, args ...any) error {
 	return fmt.Errorf("%.300s: %w", v.where(), fmt.Errorf(format, args...))
 }
@@ -222,7 +221,7 @@ func (c *compiler) body(parts []part) (syntax.Expr, error) {
 	return options, nil
 }
 
-// choice takes each option of a group in turn, together with all other parts, and with what is said beside the option.
+// choice takes each option of a group in turn, together with all other parts, and with the schema beside the option.
 func (c *compiler) choice(parts []part, at int, made part, group *jsonValue, beside []*jsonValue) (syntax.Expr, error) {
 	var options syntax.Alt
 	for i, option := range group.items {
@@ -240,7 +239,7 @@ func (c *compiler) choice(parts []part, at int, made part, group *jsonValue, bes
 	return options, nil
 }
 
-// maxLooks bounds how often schemas and properties are looked at, as parts of one combination or another.
+// maxLooks bounds the visits of schemas and properties, over all combinations.
 const maxLooks = 250_000
 
 func (c *compiler) look(n int) error {

@@ -6,7 +6,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/grammar/syntax"
 )
 
-// stringFacts is what is said of a string.
+// stringFacts is the constraints of a string.
 type stringFacts struct {
 	length sizes        // in code points
 	forms  []*jsonValue // the patterns and formats

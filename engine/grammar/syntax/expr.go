@@ -4,17 +4,17 @@ package syntax
 
 // Expr is a language over code points. A rule's body is a tree of them:
 //
-//	text     exactly these code points
-//	class    one code point of a set
-//	seq      one after the other; seq{} is the empty text
-//	alt      one of them; alt{} is no text at all
-//	repeat   between min and max times; max < 0 is no upper bound
-//	ref      a rule, by its index
-//	graph    a walk along arcs from node 0 to a final node
-//	marker   what stands before and behind the name of a special token
-//	anchor   ^ or $ of a pattern; package regex removes them before it returns an expression
-//	quoted   the inner language, which calls no rules, as it stands between the quotes of a JSON string: escaped where
-//	         it must be
+//	Text     exactly these code points
+//	Class    one code point of a set
+//	Seq      a concatenation; Seq{} is the empty text
+//	Alt      an alternation; Alt{} is no text at all
+//	Repeat   between Min and Max times; Max < 0 is no upper bound
+//	Ref      a rule, by its index
+//	Graph    a finite automaton: a walk along arcs from node 0 to a final node
+//	Marker   the mark before and behind the name of a special token
+//	Anchor   ^ or $ of a pattern; package regex removes them before it returns an expression
+//	Quoted   the inner language, which calls no rules, inside the quotes of a JSON string: escaped where
+//	         necessary
 type Expr interface{ isExpr() }
 
 type (

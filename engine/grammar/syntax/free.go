@@ -2,8 +2,7 @@ package syntax
 
 import "slices"
 
-// Without is any text of letters in which none of the stops comes, or, with others, of letters and of what they are: the
-// special tokens that may stand between.
+// Without is any text that contains none of the stops. others, if not nil, are special tokens that may stand in the text.
 func Without(stops []string, others Expr) Expr {
 	f := freeText{next: []map[rune]int{{}}, stop: []bool{false}}
 	for _, s := range stops {
@@ -12,8 +11,8 @@ func Without(stops []string, others Expr) Expr {
 	return f.graph(others)
 }
 
-// freeText is the automaton that looks for several texts at once (Aho and Corasick, "Efficient string matching", 1975):
-// a node is the longest end of the text so far that is the beginning of a stop.
+// freeText is the automaton of Aho and Corasick ("Efficient string matching", 1975): a node is the longest suffix of the text
+// so far that is a prefix of a stop.
 type freeText struct {
 	next   []map[rune]int // by node: longer beginnings
 	stop   []bool         // by node: a stop ends here

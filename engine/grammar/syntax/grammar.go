@@ -2,22 +2,23 @@ package syntax
 
 import "slices"
 
-// Grammar is a language, as rules. It is made by one of the From functions and does not change afterwards.
+// Grammar is a context-free grammar: rules, and the index of the first. It does not change once it is made.
 type Grammar struct {
 	Rules []Rule
 	Root  int
 }
 
-// Rule is a named language. If times is set, the rule is that many of the rule body names: its state is a counter.
+// Rule is a named language. If Times is set, the rule repeats the rule that Times.Body names, and its state is a counter.
 type Rule struct {
 	Name  string // for error messages: as the source calls it, or where in the source it stands
 	Body  Expr
 	Times *Times
 }
 
+// Times is a counted repetition of a rule.
 type Times struct {
-	Body     int // rule
-	Min, Max int // max < 0: no upper bound
+	Body     int // the index of the rule
+	Min, Max int // Max < 0: no upper bound
 }
 
 // Single is the grammar of one expression that calls no rules.

@@ -2,8 +2,8 @@ package syntax
 
 import "fmt"
 
-// What one grammar may take. A schema of a thousand properties stays well below; what reaches them is a mistake or an
-// attack, and gets a sentence within about a second.
+// Limits of one grammar. A schema of a thousand properties stays well below; beyond them is a mistake or an attack, which gets an
+// error within about a second.
 const (
 	MaxSource  = 1 << 20 // bytes of a source text
 	MaxNesting = 128     // of brackets, schemas within schemas, groups within groups

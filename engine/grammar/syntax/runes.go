@@ -35,6 +35,7 @@ func NewClass(ranges []RuneRange) Class {
 	return c
 }
 
+// ClassOf is the class of the given runes.
 func ClassOf(runes string) Class {
 	var ranges []RuneRange
 	for _, r := range runes {
