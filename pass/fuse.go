@@ -1,7 +1,9 @@
 package pass
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -17,8 +19,8 @@ type Kernels interface {
 
 // row is one row of the table of fusions.
 type row struct {
-	kind  string                   // that it makes: an op's name
-	of    string                   // what it combines
+	makes string                   // the names of the ops
+	of    string                   // what they combine
 	find  func(m *matcher) []match // in the graph at hand; matches do not overlap
 	every bool                     // all devices compute it, or it is as fast taken apart again
 }
@@ -35,7 +37,7 @@ var fusions = []row{
 	{"RoPEKVWrite", "RoPE of queries and of keys, KVWrite", findRoPEKVWrite, false},
 	{"GatedLinear", "Linear gate, Linear up of the same rows, ActMul", findGatedLinear, false},
 	{"LinearGroup", "2 or 3 Linears of the same rows", findLinearGroup, false},
-	{"LinearAddNorm, DeferredNorm, NormLinear", "the norm between packed products, done by them in steps of few rows", findDeferredNorms, false},
+	{"DeferredNorm", "a norm that products compute in steps of few rows: those behind it (NormLinear) and the one before (LinearAddNorm)", findDeferredNorms, false},
 }
 
 // Fuse makes one node of nodes that a device computes as one: the rows of the table that it has kernels for, or, without a device,
@@ -51,10 +53,19 @@ func Fuse(g *graph.Graph, o Options) (*graph.Graph, error) {
 		}
 		var err error
 		if g, err = replace(g, found); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", r.makes, err)
 		}
 	}
 	return g, nil
+}
+
+// Fusions is the table as text: a line for each row, with what it makes of what.
+func Fusions() string {
+	var s strings.Builder
+	for _, r := range fusions {
+		fmt.Fprintf(&s, "  %-18s %s\n", r.makes, r.of)
+	}
+	return s.String()
 }
 
 // match is nodes that one node is to stand for.

@@ -35,9 +35,14 @@ bytes it must at least read and write; with --device also its predicted time the
 MODEL is as for ridge plan: no weights are needed. Without one it is the built-in model.
 
 --pass shows the graph after that pass; they run in this order: ` + pass.Names() + `. --tp, --pp and --ep divide the model
-over devices and show the graph of one of them (--stage, --rank), with its collectives.`,
+over devices and show the graph of one of them (--stage, --rank), with its collectives.
+
+Fuse makes one operation of several where the kernels of --device do; the first on every device:
+
+` + pass.Fusions() + `
+A fused operation is one launch; in steps of many rows some launch their parts one by one.`,
 		Example: `  ridge graph model.gguf
-  ridge graph model.gguf --pass fuse
+  ridge graph llama-3.1-8b --type Q4_0 --pass fuse --device h200
   ridge graph model.gguf --cost --tokens 1 --context 4096 --seqs 8
   ridge graph llama-3.1-8b --type Q4_0 --pass all --cost --device h200`,
 		Args: cobra.MaximumNArgs(1),
@@ -54,7 +59,7 @@ over devices and show the graph of one of them (--stage, --rank), with its colle
 	fl.IntVar(&f.rank.Tensor, "rank", 0, "device of --tp to show, from 0")
 	fl.IntVar(&f.rank.Stage, "stage", 0, "stage of --pp to show, from 0")
 	fl.BoolVar(&f.cost, "cost", false, "print FLOPs and bytes of each operation")
-	fl.StringVar(&f.device, "device", "", "with --cost, also predict the time of each operation on a published device, a profile file, or here")
+	fl.StringVar(&f.device, "device", "", "fuse for a published device, a profile file, or here; with --cost, also predict the time of each operation there")
 	fl.IntVar(&f.tokens, "tokens", 1, "new tokens of each sequence in the step")
 	fl.IntVar(&f.context, "context", 0, "tokens of each sequence in the cache")
 	fl.IntVar(&f.seqs, "seqs", 1, "sequences in the step")
