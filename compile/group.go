@@ -181,7 +181,7 @@ func (x *Group) Encoder() bool { return x.last.Encoder() }
 // Vocab implements Runner.
 func (x *Group) Vocab() int { return x.last.Vocab() }
 
-// IDs implements Runner.
+// Ids implements Runner.
 func (x *Group) Ids() int { return x.ids }
 
 var errGroupSamples = errors.New("compile: a group of devices does not sample: a device would not know the others' tokens")
