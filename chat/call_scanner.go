@@ -57,11 +57,11 @@ const (
 	inValue
 	afterValue
 	afterObject
-	broken // this is no call, or not JSON
+	broken // not a call, or not JSON
 )
 
 // scan consumes p.buf as far as it belongs to the object. It passes the call on as soon as its name is known; what it
-// consumed before that is kept in p.raw, in case this is no call.
+// consumed before that is kept in p.raw, in case this is not a call.
 func (c *callScanner) scan(p *OutputParser) {
 	i := 0
 	for ; i < len(p.buf) && c.phase < afterObject; i++ {
@@ -128,7 +128,7 @@ func (c *callScanner) next(p *OutputParser, b byte) {
 	}
 }
 
-// endKey: an object that does not begin as calls do is no call.
+// endKey: an object that does not begin as calls do is not a call.
 func (c *callScanner) endKey() {
 	c.key, c.phase = c.text.String(), afterKey
 	c.text.Reset()

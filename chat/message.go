@@ -91,7 +91,7 @@ func (m Message) content(c contentForm) (any, error) {
 	return list, nil
 }
 
-// value gives the call as templates see it. Arguments that are no JSON object, as a model may have written them, stay
+// value gives the call as templates see it. Arguments that are not a JSON object, as a model may have written them, stay
 // text.
 func (c ToolCall) value() *jinja.Map {
 	var arguments any = c.Arguments

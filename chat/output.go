@@ -35,7 +35,7 @@ type OutputOptions struct {
 type OutputParser struct {
 	opts   OutputOptions
 	state  state
-	buf    string // not yet understood
+	buf    string // not parsed yet
 	deltas []Delta
 
 	inReasoning bool
@@ -44,10 +44,10 @@ type OutputParser struct {
 	calls       int
 	call        callScanner
 	xml         xmlCall
-	raw         string // what was taken for a call, as long as it may turn out to be text
+	raw         string // what was taken for a call, while it may still be text
 }
 
-// state consumes what it understands of p.buf, and reports whether it got further. At the end of the output there is
+// state consumes what it can of p.buf, and reports whether it made progress. At the end of the output there is
 // nothing to wait for.
 type state func(p *OutputParser, end bool) bool
 
@@ -66,13 +66,13 @@ func NewOutputParser(o OutputOptions) *OutputParser {
 	return p
 }
 
-// Feed takes the next piece of output and gives what has become certain.
+// Feed takes the next piece of output and returns the deltas that are certain.
 func (p *OutputParser) Feed(text string) []Delta {
 	p.buf += text
 	return p.run(false)
 }
 
-// Finish gives what was held back, at the end of the output.
+// Finish returns what was held back, at the end of the output.
 func (p *OutputParser) Finish() []Delta {
 	p.run(true)
 	p.text(p.raw + p.buf)
@@ -207,14 +207,14 @@ func (p *OutputParser) reasoning(bool) bool {
 	return p.turn(false, next)
 }
 
-// maxHead is how many bytes a header or the name of a tool may take: what goes on longer without the mark that ends it
+// maxHead is how many bytes a header or the name of a tool may take: what is longer without its end tag
 // is none, and is not held back for it.
 const maxHead = 1024
 
 // head is the part of s in which the end of a header must lie.
 func head(s string) string { return s[:min(len(s), maxHead)] }
 
-// dropCutOff drops, at the end of the output, the beginning of a mark behind a call: it is no text.
+// dropCutOff drops, at the end of the output, the beginning of a tag behind a call, which is not text.
 func (p *OutputParser) dropCutOff(end bool) {
 	if end {
 		p.buf = ""

@@ -10,7 +10,7 @@ const (
 	llamaBegin  = "<|python_tag|>"
 )
 
-// objectCall starts reading an object; prefix is what it takes to write it as text, should it be no call.
+// objectCall starts reading an object; prefix is what it takes to write it as text, in case it is not a call.
 func (p *OutputParser) objectCall(prefix string, next state) bool {
 	p.call, p.raw, p.state = callScanner{}, prefix, next
 	return true
@@ -42,7 +42,7 @@ func (p *OutputParser) hermesObject(bool) bool {
 	return true
 }
 
-// hermesClose: the closing tag may be missing; after something that was no JSON there may be anything before it.
+// hermesClose: the closing tag may be missing; after something that was not JSON anything may precede it.
 func (p *OutputParser) hermesClose(end bool) bool {
 	if p.call.phase == broken {
 		if _, tag := p.cut(hermesEnd); tag == "" {

@@ -83,7 +83,7 @@ func (a *answer) withLogprobs(b map[string]any) {
 }
 
 // gather notes the calls that are whole: those before the last, at the end all. One that was cut off, or whose arguments
-// are no object, has no form in this API.
+// are not an object, cannot be written in this API.
 func (a *answer) gather(end bool) {
 	calls := a.Choices[0].Calls
 	if !end && len(calls) > 0 {

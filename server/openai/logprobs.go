@@ -16,7 +16,7 @@ type tokenLogprob struct {
 	Top     []tokenLogprob `json:"top_logprobs,omitzero"` // nil within another's
 }
 
-// TokenText is a token as text; bytes that are no character by themselves are shown as replacement characters.
+// TokenText is a token as text; bytes that are not a character by themselves are shown as replacement characters.
 func TokenText(s *serving.Service, id int32) string {
 	return strings.ToValidUTF8(string(s.Token(id)), string(utf8.RuneError))
 }
