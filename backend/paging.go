@@ -23,7 +23,7 @@ type Paging struct {
 // NewPaging is the Paging of a graph for steps and contexts of these limits.
 func NewPaging(g *graph.Graph, lim *Limits) *Paging {
 	p := &Paging{groups: g.CacheGroups(), shape: shapeOf(lim)}
-	p.settle()
+	p.normalize()
 	return p
 }
 
@@ -31,8 +31,8 @@ func shapeOf(l *Limits) graph.CacheShape {
 	return graph.CacheShape{Seqs: l.Seqs, Tokens: l.SeqPages * l.PageSize, StepTokens: l.Tokens, PageSize: l.PageSize}
 }
 
-// settle drops the windows that do not matter, and finds the main group.
-func (p *Paging) settle() {
+// normalize drops the windows that do not matter, and finds the main group.
+func (p *Paging) normalize() {
 	for i := range p.groups {
 		g := &p.groups[i]
 		if g.Window >= p.shape.Tokens {
@@ -50,7 +50,7 @@ func (l *Limits) Regroup() {
 	for _, g := range l.Groups {
 		p.groups = append(p.groups, graph.CacheGroup{Window: g.Window})
 	}
-	p.settle()
+	p.normalize()
 	p.Share(l, PrefixCache)
 }
 

@@ -124,14 +124,14 @@ func (p *OutputParser) emitText(s string) {
 	}
 }
 
-// turn drops white space around a call or a change between reasoning and content.
-func (p *OutputParser) turn(inReasoning bool, next state) bool {
+// enter goes to the next state and drops white space around a call or a change between reasoning and content.
+func (p *OutputParser) enter(inReasoning bool, next state) bool {
 	p.inReasoning, p.space, p.skipSpace, p.raw, p.state = inReasoning, "", true, "", next
 	return true
 }
 
 func (p *OutputParser) beginCall(name string) {
-	p.turn(false, p.state)
+	p.enter(false, p.state)
 	p.deltas = append(p.deltas, Delta{Call: &CallDelta{Index: p.calls, Name: name}})
 	p.calls++
 }
@@ -190,7 +190,7 @@ func (p *OutputParser) plain(bool) bool {
 		p.state = p.opts.Style.Tools.call()
 		return true
 	}
-	return p.turn(true, (*OutputParser).reasoning)
+	return p.enter(true, (*OutputParser).reasoning)
 }
 
 // reasoning reads what the model thinks, up to its end.
@@ -204,7 +204,7 @@ func (p *OutputParser) reasoning(bool) bool {
 	if p.opts.Style.Tools == Llama3 && len(p.opts.Tools) > 0 {
 		next = (*OutputParser).llamaCall
 	}
-	return p.turn(false, next)
+	return p.enter(false, next)
 }
 
 // maxHead is how many bytes a header or the name of a tool may take: what is longer without its end tag

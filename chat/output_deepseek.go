@@ -25,7 +25,7 @@ func (p *OutputParser) deepSeekCalls(end bool) bool {
 		p.state = (*OutputParser).deepSeekName
 		return true
 	case deepSeekEnd:
-		return p.turn(false, (*OutputParser).plain)
+		return p.enter(false, (*OutputParser).plain)
 	}
 	return false
 }

@@ -18,12 +18,12 @@ const (
 // harmonyHeader reads up to the message. Output without a header is content.
 func (p *OutputParser) harmonyHeader(end bool) bool {
 	if is, known := isHarmonyHeader(strings.TrimLeft(p.buf, whiteSpace)); known && !is {
-		return p.turn(false, (*OutputParser).harmonyText)
+		return p.enter(false, (*OutputParser).harmonyText)
 	}
 	header, _, found := strings.Cut(head(p.buf), harmonyMessage)
 	switch {
 	case !found && len(p.buf) >= maxHead:
-		return p.turn(false, (*OutputParser).harmonyText)
+		return p.enter(false, (*OutputParser).harmonyText)
 	case !found:
 		if end { // cut off in a header, which is not shown
 			p.buf = ""
@@ -43,7 +43,7 @@ func (p *OutputParser) harmonyHeader(end bool) bool {
 		p.state = (*OutputParser).harmonyArguments
 		return true
 	}
-	return p.turn(channel == "analysis", (*OutputParser).harmonyText)
+	return p.enter(channel == "analysis", (*OutputParser).harmonyText)
 }
 
 // isHarmonyHeader reports whether a header begins s, as soon as that is known.
@@ -81,5 +81,5 @@ func (p *OutputParser) endMessage(tag string) bool {
 	case harmonyStart:
 		p.buf = harmonyStart + p.buf
 	}
-	return p.turn(false, (*OutputParser).harmonyHeader)
+	return p.enter(false, (*OutputParser).harmonyHeader)
 }

@@ -44,7 +44,7 @@ func (p *OutputParser) mistralNext(end bool) bool {
 	if _, known := p.awaits("]", end); !known {
 		return false
 	}
-	return p.turn(false, (*OutputParser).plain)
+	return p.enter(false, (*OutputParser).plain)
 }
 
 // mistralName reads name[CALL_ID]id[ARGS]{…} up to the arguments; the markers may be missing.
@@ -68,7 +68,7 @@ func (p *OutputParser) mistralArguments(bool) bool {
 		if p.call.value.next(p.buf[i]) {
 			p.arguments(p.buf[:i+1])
 			p.buf = p.buf[i+1:]
-			return p.turn(false, (*OutputParser).plain)
+			return p.enter(false, (*OutputParser).plain)
 		}
 	}
 	p.arguments(p.buf)

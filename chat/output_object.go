@@ -48,12 +48,12 @@ func (p *OutputParser) hermesClose(end bool) bool {
 		if _, tag := p.cut(hermesEnd); tag == "" {
 			return false
 		}
-		return p.turn(false, (*OutputParser).plain)
+		return p.enter(false, (*OutputParser).plain)
 	}
 	if _, known := p.awaits(hermesEnd, end); !known {
 		return false
 	}
-	return p.turn(false, (*OutputParser).plain)
+	return p.enter(false, (*OutputParser).plain)
 }
 
 // llamaCall: the answer, or what follows <|python_tag|>, may be a call; after one, "; " may lead to another.
@@ -90,5 +90,5 @@ func (p *OutputParser) llamaNext(end bool) bool {
 	if _, known := p.awaits(";", end); !known {
 		return false
 	}
-	return p.turn(false, (*OutputParser).llamaCall)
+	return p.enter(false, (*OutputParser).llamaCall)
 }

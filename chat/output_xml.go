@@ -91,13 +91,13 @@ func (p *OutputParser) xmlNext(end bool) bool {
 			p.buf = p.buf[len(tag):]
 			p.arguments("}")
 			if p.state = (*OutputParser).xmlEnd; tag == f.end {
-				return p.turn(false, (*OutputParser).plain)
+				return p.enter(false, (*OutputParser).plain)
 			}
 			return true
 		}
 	}
 	p.arguments("}")
-	return p.turn(false, (*OutputParser).plain)
+	return p.enter(false, (*OutputParser).plain)
 }
 
 // xmlKey reads the name of a parameter.
@@ -111,7 +111,7 @@ func (p *OutputParser) xmlKey(end bool) bool {
 		return false
 	case at < 0:
 		p.arguments("}")
-		return p.turn(false, (*OutputParser).plain)
+		return p.enter(false, (*OutputParser).plain)
 	}
 	key := strings.TrimSpace(rest[:at])
 	p.buf = rest[at+len(f.keyEnd):]
@@ -175,7 +175,7 @@ func (p *OutputParser) xmlEnd(end bool) bool {
 	if _, known := p.awaits(p.xml.form.end, end); !known {
 		return false
 	}
-	return p.turn(false, (*OutputParser).plain)
+	return p.enter(false, (*OutputParser).plain)
 }
 
 // guessed is a value that is not known to be a text as JSON: itself if it is JSON, Python's constants, or else a text.

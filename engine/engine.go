@@ -1,6 +1,6 @@
 // Package engine turns a program into a service: many requests at once, each a prompt and what follows it. It works
-// in steps. In every step each chosen request moves some tokens forward; there are no phases: reading a prompt in
-// chunks, going on from a cached prefix, decoding and starting over after preemption are all "some tokens forward".
+// in steps (continuous batching). In every step each chosen request moves some tokens forward; there are no phases: chunked prefill,
+// prefill after a cached prefix, decoding and recomputing after preemption are all "some tokens forward".
 //
 //	step:  schedule ─► batch ─► Program.Run ─► sample ─► emit
 //	                             └ meanwhile: admit, grammars' masks, the schedule of the next step

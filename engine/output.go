@@ -77,9 +77,9 @@ func (r *request) forcedAt(i int) int32 {
 	return 0
 }
 
-// settle brings the request up to date with what it got. What a step in flight computes after a token that did not come, or
+// reconcile brings the request up to date with what it got. What a step in flight computes after a token that did not come, or
 // samples in place of one that is known by now, is dropped: see void.
-func (o *output) settle() (foreseen bool) {
+func (o *output) reconcile() (asAssumed bool) {
 	r := o.request
 	if o.emitted == o.assumed {
 		r.pending -= o.assumed

@@ -22,7 +22,7 @@ func (o Angles) Infer(n *Node) ([]Value, error) {
 	}
 	r := o.Rotation
 	if r.Dim < 2 || r.Dim%2 != 0 {
-		return nil, fmt.Errorf("a rotation turns an even number of dimensions, not %d", r.Dim)
+		return nil, fmt.Errorf("RoPE rotates an even number of dimensions, not %d", r.Dim)
 	}
 	if d := r.Scaling.Short; d != nil && len(d) != r.Dim/2 {
 		return nil, fmt.Errorf("%d frequency divisors for %d pairs", len(d), r.Dim/2)
@@ -38,7 +38,7 @@ func (o Angles) Work(n *Node, s *Step) Work {
 	return traffic(n, s, int64(s.Tokens())*int64(o.Rotation.Dim/2)*5)
 }
 
-// RoPE turns the pairs of every head by the angles of its row.
+// RoPE rotates the pairs of every head by the angles of its row.
 type RoPE struct {
 	simple
 	Pairing Pairing
@@ -61,7 +61,7 @@ func (o RoPE) Infer(n *Node) ([]Value, error) {
 		return nil, err
 	}
 	if x.Axis.Size < o.Dim {
-		return nil, fmt.Errorf("heads of %d cannot turn %d dimensions", x.Axis.Size, o.Dim)
+		return nil, fmt.Errorf("RoPE cannot rotate %[2]d dimensions of heads of %[1]d", x.Axis.Size, o.Dim)
 	}
 	if angles.Axis.Len() != o.Dim || angles.Type != F32 || angles.Rows != x.Rows {
 		return nil, fmt.Errorf("%s does not hold the angles of %d dimensions", angles.Name, o.Dim)
@@ -74,7 +74,7 @@ func (o RoPE) Work(n *Node, s *Step) Work {
 	return traffic(n, s, int64(s.Tokens())*int64(n.In[0].Axis.Count)*int64(o.Dim/2)*6)
 }
 
-// RoPE adds the turning of x's heads; the angles of one rotation are computed once for the whole graph.
+// RoPE adds the rotation of x's heads; the angles of one rotation are computed once for the whole graph.
 func (b *Builder) RoPE(name string, x *Value, r *Rotation) *Value {
 	angles, ok := b.shared[r]
 	if !ok {

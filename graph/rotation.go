@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Pairing says which two numbers of a head turn together.
+// Pairing says which two numbers of a head are rotated together.
 type Pairing uint8
 
 const (
@@ -15,12 +15,12 @@ const (
 
 func (p Pairing) String() string { return [...]string{"half", "adjacent"}[p] }
 
-// Rotation is a rotary position embedding (Su et al., arXiv:2104.09864): pair i of a head at position p turns by the
+// Rotation is a rotary position embedding (Su et al., arXiv:2104.09864): pair i of a head at position p is rotated by the
 // angle p × frequency i.
 type Rotation struct {
 	Name    string // of its value in the graph: "angles"
 	Pairing Pairing
-	Dim     int // numbers of a head that turn; the rest pass unchanged
+	Dim     int // numbers of a head that are rotated; the rest pass unchanged
 	Theta   float64
 	Scaling Scaling
 }
@@ -130,7 +130,7 @@ func (c Scaling) llama3(f float64) float64 {
 	return (1-smooth)*f/c.Factor + smooth*f
 }
 
-// yarnRamp is 0 for pairs that turn often over the original context, 1 for those that hardly turn.
+// yarnRamp is 0 for pairs that make many rotations over the original context, 1 for those that make few.
 func (c Scaling) yarnRamp(pair, dim int, theta float64) float64 {
 	at := func(turns float64) float64 { // the pair, as a fraction, that makes this many turns
 		return float64(dim) * math.Log(float64(c.OrigContext)/(turns*2*math.Pi)) / (2 * math.Log(theta))

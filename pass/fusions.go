@@ -126,7 +126,7 @@ func (m *matcher) ropes(attention *graph.Node) (ropes, norms []*graph.Node, ok b
 	return []*graph.Node{q, k, store}, norms, true
 }
 
-// pair is the RoPE of queries and that of the keys that a store takes, if they turn alike.
+// pair is the RoPE of queries and that of the keys that a KV write takes, if both have the same rotation.
 func (m *matcher) pair(q, store *graph.Node) (*graph.Node, *graph.Node, bool) {
 	if _, ok := store.Op.(graph.KVWrite); !ok {
 		return nil, nil, false
@@ -140,7 +140,7 @@ func (m *matcher) pair(q, store *graph.Node) (*graph.Node, *graph.Node, bool) {
 	return q, k, true
 }
 
-// findHeadNormAttention finds attention whose queries and keys are normalised head by head before they are turned.
+// findHeadNormAttention finds attention whose queries and keys are normalised head by head before RoPE.
 func findHeadNormAttention(m *matcher) (found []match) {
 	for _, n := range m.g.Nodes {
 		if _, ok := n.Op.(graph.Attention); !ok {
@@ -157,7 +157,7 @@ func findHeadNormAttention(m *matcher) (found []match) {
 	return found
 }
 
-// findRoPEAttention finds attention whose queries and keys are turned.
+// findRoPEAttention finds attention with RoPE on queries and keys.
 func findRoPEAttention(m *matcher) (found []match) {
 	for _, n := range m.g.Nodes {
 		if _, ok := n.Op.(graph.Attention); !ok {
@@ -174,7 +174,7 @@ func findRoPEAttention(m *matcher) (found []match) {
 	return found
 }
 
-// findRoPEKVWrite finds stores of turned keys, with the turning of the queries that look at them.
+// findRoPEKVWrite finds KV writes of keys after RoPE, with the RoPE of the queries that attend to them.
 func findRoPEKVWrite(m *matcher) (found []match) {
 	for _, n := range m.g.Nodes {
 		if _, ok := n.Op.(graph.Attention); !ok {

@@ -8,7 +8,7 @@ import (
 )
 
 // Partition makes the graph of one device of a layout: Options.Rank of Options.Layout. Axes of heads, feed-forward blocks and the
-// vocabulary are cut into shards, experts are dealt out, and a pipeline stage has the nodes of its layers. Collective nodes go where
+// vocabulary are cut into shards, experts are distributed, and a pipeline stage has the nodes of its layers. Collective nodes go where
 // devices need what others have: an AllReduce behind products whose columns are cut, an AllGather behind the logits, an AllToAll around
 // experts that replicas share, Send and Recv between stages. On one device the graph stays as it is.
 func Partition(g *graph.Graph, o Options) (*graph.Graph, error) {

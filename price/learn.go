@@ -21,21 +21,21 @@ func (m *Model) Learn(steps []graph.Step, seconds []float64) {
 	defer m.mu.Unlock()
 	for kind, rows := range parts {
 		m.correct[kind].reset()
-		m.correct[kind].settle(rows)
+		m.correct[kind].solve(rows)
 	}
 }
 
 const (
-	settleRounds = 2000
-	settled      = 1e-7 // of a factor, in a round
-	tiny         = 0.01 // errors below this count by their square
+	solveRounds = 2000
+	converged   = 1e-7 // change of a factor in a round
+	tiny        = 0.01 // errors below this count by their square
 )
 
-// settle finds the factors with the least Σ |1 − row·factor| by coordinate descent on iteratively reweighted squares. A factor without
+// solve finds the factors with the least Σ |1 − row·factor| by coordinate descent on iteratively reweighted squares. A factor without
 // evidence stays 1.
-func (c *correction) settle(rows [][partCount]float64) {
+func (c *correction) solve(rows [][partCount]float64) {
 	misses := make([]float64, len(rows))
-	for range settleRounds {
+	for range solveRounds {
 		moved := 0.0
 		for i := range rows {
 			misses[i] = 1 - c.apply(&rows[i])
@@ -54,7 +54,7 @@ func (c *correction) settle(rows [][partCount]float64) {
 			}
 			moved = max(moved, step, -step)
 		}
-		if moved < settled {
+		if moved < converged {
 			return
 		}
 	}

@@ -15,7 +15,7 @@ func halves(t graph.Type) bool { return t == graph.BF16 || t == graph.F16 }
 // eightBit reports whether numbers of a type have eight bits: of rows with a scale each, and of a cache.
 func eightBit(t graph.Type) bool { return t == graph.I8 || t == graph.F8 }
 
-// kvWrites lists the ways to store keys and values. Two that were turned before are stored as they are turned; see join_turn.go.
+// kvWrites lists the ways to write keys and values to the cache. With RoPE before it they are one fused node; see op_fused_attention.go.
 func (d *Device) kvWrites(n *graph.Node) []backend.Kernel {
 	if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize {
 		return nil

@@ -63,7 +63,7 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 	return d.stream.Record(buffer.done)
 }
 
-// apartFrom is the fewest rows of a step in which what turns queries and keys does not begin before the products have ended.
+// apartFrom is the fewest rows of a step in which RoPE of queries and keys does not overlap with the projections (programmatic dependent launch).
 // docs/lore.md, 80, has the measurements.
 const apartFrom = 65
 
@@ -83,7 +83,7 @@ func (d *Device) inOrder(launch func() error) error {
 	return launch()
 }
 
-// replay launches the graph of this shape, recording it when it is the first.
+// replay launches the CUDA graph of this shape, capturing it when it is the first.
 func (st *steps) replay(key graphKey, launches []*launch, s *step) error {
 	g := st.graphs[key]
 	if g == nil {

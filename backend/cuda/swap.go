@@ -20,16 +20,16 @@ type hostMemory struct{ bytes []byte }
 
 // swapper is the stream that pages go over.
 type swapper struct {
-	ctx     *driver.Context
-	steps   *driver.Stream
-	stream  *driver.Stream
-	given   *driver.Event   // the end of the steps before the copies
-	parts   []swapPart      // that may be under way, in order
-	spare   []*driver.Event // of parts that are done
-	last    int             // the number of the last part
-	settled int             // parts up to this number are done, or the steps wait for them
-	out, in partOf
-	copies  driver.Copies // of the part at hand
+	ctx      *driver.Context
+	steps    *driver.Stream
+	stream   *driver.Stream
+	given    *driver.Event   // the end of the steps before the copies
+	parts    []swapPart      // that may be under way, in order
+	spare    []*driver.Event // of parts that are done
+	last     int             // the number of the last part
+	finished int             // parts up to this number are done, or the steps wait for them
+	out, in  partOf
+	copies   driver.Copies // of the part at hand
 }
 
 // swapPart is copies with a mark behind them.
@@ -175,7 +175,7 @@ func (s *swapper) retire() error {
 		if !done {
 			break
 		}
-		s.settled = max(s.settled, s.parts[n].number)
+		s.finished = max(s.finished, s.parts[n].number)
 		s.spare = append(s.spare, s.parts[n].done)
 	}
 	s.parts = append(s.parts[:0], s.parts[n:]...)
@@ -184,7 +184,7 @@ func (s *swapper) retire() error {
 
 // before has the steps' stream wait for the copies of the pages that a step touches.
 func (s *swapper) before(b *backend.Batch, pageSize int) error {
-	if s.settled == s.last {
+	if s.finished == s.last {
 		return nil
 	}
 	need := 0
@@ -205,12 +205,12 @@ func (s *swapper) before(b *backend.Batch, pageSize int) error {
 
 // await has the steps' stream wait for a part and those before it.
 func (s *swapper) await(number int) error {
-	if number <= s.settled {
+	if number <= s.finished {
 		return nil
 	}
 	for _, p := range s.parts {
 		if p.number == number {
-			s.settled = number
+			s.finished = number
 			return s.steps.Wait(p.done)
 		}
 	}

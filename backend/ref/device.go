@@ -178,7 +178,7 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.MoE:
 		f = moe
 	case graph.SelectRows:
-		f = pick
+		f = selectLogitRows
 	default:
 		return nil
 	}

@@ -70,8 +70,8 @@ func roundBF16(x []float32) {
 	}
 }
 
-// pick copies the rows whose logits are wanted.
-func pick(d *Device, n *graph.Node, a backend.Args) {
+// selectLogitRows copies the rows whose logits are wanted.
+func selectLogitRows(d *Device, n *graph.Node, a backend.Args) {
 	for i, r := range d.batch.LogitsIndices {
 		d.write(n, a, 0, i, d.read(n, a, 0, int(r)))
 	}

@@ -23,7 +23,7 @@ type engine struct {
 
 func main() {
 	model := flag.String("m", "", "GGUF file")
-	rounds := flag.Int("rounds", 3, "turns of every engine; the median counts")
+	rounds := flag.Int("rounds", 3, "runs of every engine; the median counts")
 	prompt := flag.Int("p", 512, "prompt length to measure; 0: none")
 	decode := flag.Int("n", 128, "tokens to decode; 0: none")
 	threads := flag.Int("t", 2, "threads")

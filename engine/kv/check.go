@@ -47,8 +47,8 @@ func (m *Manager) Check(seqs ...*Seq) error {
 
 // checkSeq holds a sequence to its length and its nodes.
 func (m *Manager) checkSeq(s *Seq) error {
-	if len(s.nodes) > s.Pages() || s.settled > s.length {
-		return fmt.Errorf("%d of %d pages published, %d of %d tokens settled", len(s.nodes), s.Pages(), s.settled, s.length)
+	if len(s.nodes) > s.Pages() || s.written > s.length {
+		return fmt.Errorf("%d of %d pages published, %d of %d tokens written", len(s.nodes), s.Pages(), s.written, s.length)
 	}
 	for i := range s.tables {
 		g, t := &m.groups[i], &s.tables[i]

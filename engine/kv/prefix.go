@@ -26,7 +26,7 @@ func (m *Manager) Extend(s *Seq, tokens []int32) int {
 	}
 	s.nodes = append(s.nodes, m.found[:n]...)
 	s.length += n * m.pageSize
-	s.settled, s.pages = s.length, pages+n
+	s.written, s.pages = s.length, pages+n
 	for i := range s.tables {
 		g, t := &m.groups[i], &s.tables[i]
 		if g.state {
@@ -148,7 +148,7 @@ func (m *Manager) canJoin(s *Seq, i int, node int32) bool {
 		if i < t.first || g.state {
 			continue
 		}
-		if g.holders[t.pages[i]] > 1 || node != none && g.page[node] != none && (i+1)*m.pageSize > s.settled {
+		if g.holders[t.pages[i]] > 1 || node != none && g.page[node] != none && (i+1)*m.pageSize > s.written {
 			return false
 		}
 	}

@@ -6,7 +6,7 @@ type Seq struct {
 	pages   int     // in a table of a group that is not recurrent
 	nodes   []int32 // of the index, that its first pages are attached to
 	length  int     // tokens that have a slot
-	settled int     // tokens that had one before the last Append: the step now planned does not write these
+	written int     // tokens that had one before the last Append: the step being scheduled does not write these
 	salt    uint64  // only sequences of equal salt share
 }
 
@@ -109,7 +109,7 @@ func (m *Manager) Append(s *Seq, n int, copies []Copy) ([]Copy, bool) {
 	if n > 0 {
 		copies = m.ownTail(s, copies)
 	}
-	s.settled = s.length
+	s.written = s.length
 	s.length += n
 	s.pages = m.PagesFor(s.length)
 	for i := range s.tables {
@@ -212,7 +212,7 @@ func (m *Manager) Fork(child, parent *Seq) {
 	for _, node := range child.nodes {
 		m.nodes.holders[node]++
 	}
-	child.length, child.settled, child.pages, child.salt = parent.length, parent.settled, parent.pages, parent.salt
+	child.length, child.written, child.pages, child.salt = parent.length, parent.written, parent.pages, parent.salt
 }
 
 // Move gives the sequence pages of another manager in place of its own, and appends the copies to make, from pages of m to
@@ -233,6 +233,6 @@ func (m *Manager) Move(s *Seq, to *Manager, copies []Copy) ([]Copy, bool) {
 		}
 	}
 	m.leaveNodes(s, 0)
-	s.settled = s.length
+	s.written = s.length
 	return copies, true
 }

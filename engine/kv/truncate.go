@@ -23,7 +23,7 @@ func (m *Manager) Truncate(s *Seq, n int) bool {
 		}
 	}
 	m.leavePages(s, m.PagesFor(n))
-	s.length, s.settled = n, min(s.settled, n)
+	s.length, s.written = n, min(s.written, n)
 	return true
 }
 

@@ -1,6 +1,6 @@
 package sample
 
-// candidate is a token that may be drawn.
+// candidate is a token that may be sampled.
 type candidate struct {
 	weight float64
 	logit  float32

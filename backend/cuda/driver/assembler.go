@@ -15,11 +15,11 @@ import (
 // text, driver and GPU, so that only the first start on a machine takes so long.
 type Assembler struct {
 	ctx     *Context
-	turns   chan struct{} // as many as are assembled at a time
+	sem     chan struct{} // as many as are assembled at a time
 	kernels []*Kernel
 
 	mu     sync.Mutex
-	coming int         // kernels that are being assembled or wait for a turn
+	coming int         // kernels that are being assembled or wait for the semaphore
 	alarm  *time.Timer // runs while there are any
 	slow   func()      // what it calls, once; or nil
 	failed error       // why no more are begun
@@ -28,13 +28,13 @@ type Assembler struct {
 var errClosed = errors.New("cuda: the GPU has been closed")
 
 const (
-	mostTurns = 16 // with 8 on 16 cores, the first start of an 8B model in Q4_0 takes 2.4 to 2.9 s in place of 2.0
-	patience  = time.Second
+	maxParallel = 16 // with 8 on 16 cores, the first start of an 8B model in Q4_0 takes 2.4 to 2.9 s in place of 2.0
+	patience    = time.Second
 )
 
 // NewAssembler is an Assembler for a GPU.
 func NewAssembler(ctx *Context) *Assembler {
-	return &Assembler{ctx: ctx, turns: make(chan struct{}, min(runtime.GOMAXPROCS(0), mostTurns))}
+	return &Assembler{ctx: ctx, sem: make(chan struct{}, min(runtime.GOMAXPROCS(0), maxParallel))}
 }
 
 // WhenSlow has slow called, by a goroutine of its own, the first time that there has been a kernel on its way for a second without a break.
@@ -69,12 +69,12 @@ func (a *Assembler) Kernel(in, name string, text func() ([]byte, error)) (*Kerne
 		a.alarm = time.AfterFunc(patience, a.tell)
 	}
 	go func() {
-		a.turns <- struct{}{}
+		a.sem <- struct{}{}
 		if k.err = a.stopped(); k.err == nil {
 			k.err = a.load(k, in, text)
 		}
 		a.stop(k.err)
-		<-a.turns
+		<-a.sem
 		a.came()
 		close(k.done)
 	}()

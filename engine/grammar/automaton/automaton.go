@@ -126,12 +126,12 @@ func (a *Automaton) start() (*position, error) {
 	return a.positions[i], err
 }
 
-// stepWork is what a state costs in settle, in the steps of a walk over known positions.
+// stepWork is what a state costs in closure, in the steps of a walk over known positions.
 const stepWork = 50
 
-// arrive settles the states in flow.work.
+// arrive closes over the states in flow.work.
 func (a *Automaton) arrive() (int32, error) {
-	if !a.settle() {
+	if !a.closure() {
 		return dead, errAmbiguous
 	}
 	a.work += stepWork * (1 + len(a.flow.work) + len(a.found.items))

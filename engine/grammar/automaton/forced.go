@@ -22,9 +22,9 @@ func (m *Matcher) Forced() []int32 {
 	defer a.mu.Unlock()
 	a.begin()
 	m.at = a.adopt(m.at)
-	if p := m.at; !p.foreseen {
+	if p := m.at; !p.forcedKnown {
 		text, end := a.forced(p)
-		p.forced, p.foreseen = a.spell(text, end), true
+		p.forced, p.forcedKnown = a.spell(text, end), true
 		a.size += 4 * len(p.forced)
 	}
 	return m.at.forced

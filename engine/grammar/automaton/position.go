@@ -45,13 +45,13 @@ type position struct {
 	done   bool    // the text may end here
 	popped bool    // a rule on the unknown stack may end here
 
-	visits   int         // by walks, up to tuning.visits
-	loop     byteKinds   // the bytes that lead from here to here, once there were as many
-	next     []int32     // by byte class: the index of the position after such a byte, or 0 if that is not known yet
-	allowed  []*tokenSet // the tokens that may come here, once known is set
-	known    bool
-	forced   []int32 // the tokens that must come here, once foreseen is set
-	foreseen bool
+	visits      int         // by walks, up to tuning.visits
+	loop        byteKinds   // the bytes that lead from here to here, once there were as many
+	next        []int32     // by byte class: the index of the position after such a byte, or 0 if that is not known yet
+	allowed     []*tokenSet // the tokens that may come here, once known is set
+	known       bool
+	forced      []int32 // the tokens that must come here, once forcedKnown is set
+	forcedKnown bool
 }
 
 // lives reports whether the text so far can be the beginning of one that satisfies the grammar.
@@ -74,13 +74,13 @@ func newFlow(p *program) *flow {
 	return &flow{prog: p, seen: map[frame]bool{}, waiting: make([][]frame, len(p.starts))}
 }
 
-// settle finds all that may stand at the place of the text at which the states in work have arrived: it ends the rules
+// closure is the epsilon closure: it finds all that may stand at the place of the text at which the states in work have arrived: it ends the rules
 // that are final and begins the rules that are called. The result is in f.found; ok is false if there is too much of it.
 //
 // The two can be done one after the other because a call never stands for the empty text (the automata have a way around
 // it): what begins here does not end here. And as a rule stands before those it can begin with, all calls of a rule at
-// this place are known when its turn comes.
-func (f *flow) settle() (ok bool) {
+// this place are known when it is reached.
+func (f *flow) closure() (ok bool) {
 	f.found = position{items: f.found.items[:0]}
 	f.called = f.called[:0]
 	f.end()
