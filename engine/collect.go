@@ -18,7 +18,7 @@ func (e *Engine) collect(f *InFlight, began time.Time) error {
 	f.outputs = slices.DeleteFunc(f.outputs, output.void)
 	e.pool.take(f, e.meter.long)
 	for i := range f.outputs {
-		e.settleOutput(&f.outputs[i])
+		e.finishOutput(&f.outputs[i])
 	}
 	e.isolated.wentWell(f)
 	e.embed(f)
@@ -27,12 +27,12 @@ func (e *Engine) collect(f *InFlight, began time.Time) error {
 	return nil
 }
 
-// settleOutput notes what a request got from the step, and ends it if that was the end of its answer.
-func (e *Engine) settleOutput(o *output) {
+// finishOutput notes what a request got from the step, and ends it if that was the end of its answer.
+func (e *Engine) finishOutput(o *output) {
 	r := o.request
 	e.meter.stats.Output += int64(o.emitted)
 	e.recorder.Output(r.sched.ID, o.stepOutput())
-	if !o.settle() {
+	if !o.reconcile() {
 		e.queue.stale = true // the schedule knows nothing of the tokens that came
 	}
 	if o.emitted == 0 && o.reason == "" && o.err == nil {

@@ -64,7 +64,7 @@ func (e *Engine) scheduleNext() {
 }
 
 // reserve carries the schedule out on the account of pages. A request for which there turns out to be no page, because
-// another of the same schedule found more in the cache than was foreseen, waits for the next step.
+// another of the same schedule found more in the cache than was assumed, waits for the next step.
 func (e *Engine) reserve(f *InFlight) error {
 	e.pages.copies = e.pages.copies[:0]
 	if err := e.preempt(); err != nil {
