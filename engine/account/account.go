@@ -145,7 +145,7 @@ func (d *Divider) shares(size *graph.Step) (by shares) {
 		by[price.ByHost] = 0 // is measured
 	}
 	if !(by.sum() > 0) {
-		by = shares{price.ByCompute: d.step.Ready.Sub(d.step.Launched).Seconds()}
+		by = shares{price.ByCompute: max(d.step.Ready.Sub(d.step.Launched).Seconds(), 1e-9)} // never 0 of 0
 	}
 	return by
 }
