@@ -58,6 +58,9 @@ func (m *Manager) Slots(dst []int32, s *Seq, group, n int) []int32 {
 // Trim gives back the pages that have fallen out of their group's window. The step under way may still read them: what is given
 // the pages next must come after it. Append does it too; to have the pages available when a step is planned, do it before.
 func (m *Manager) Trim(s *Seq) {
+	if !m.windowed {
+		return
+	}
 	for i := range s.tables {
 		g, t := &m.groups[i], &s.tables[i]
 		if g.window == 0 {
@@ -103,6 +106,11 @@ func (m *Manager) tailShared(s *Seq, group int) bool {
 func (m *Manager) Append(s *Seq, n int, copies []Copy) ([]Copy, bool) {
 	m.open(s)
 	m.Trim(s)
+	if m.fitsTail(s, n) {
+		s.written = s.length
+		s.length += n
+		return copies, true
+	}
 	if !m.Need(s, n).Fits(m.Available()) {
 		return copies, false
 	}
@@ -123,6 +131,19 @@ func (m *Manager) Append(s *Seq, n int, copies []Copy) ([]Copy, bool) {
 		}
 	}
 	return copies, true
+}
+
+// fitsTail reports whether n more tokens go to the page that the sequence ends within, which is its own, as is its state.
+func (m *Manager) fitsTail(s *Seq, n int) bool {
+	if s.length == 0 || s.length+n > s.pages*m.pageSize {
+		return false
+	}
+	for i := range s.tables {
+		if m.tailShared(s, i) {
+			return false
+		}
+	}
+	return true
 }
 
 // ownTail makes the page that the sequence ends within its own, and its state, in every group.
