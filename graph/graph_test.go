@@ -7,6 +7,8 @@ import (
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
+	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 func axis(name string, n int) graph.Axis { return graph.Axis{Name: name, Count: n, Size: 1} }
@@ -36,6 +38,41 @@ func TestStep(t *testing.T) {
 	}
 }
 
+// TestWeights: a weight is all of its tensor, as one matrix or a stack, or a part of it with a recipe of its own; what does not fit is an
+// error with both sizes.
+func TestWeights(t *testing.T) {
+	lookup := func(name string) (graph.Stored, bool) {
+		rows := 12
+		if name == "vector" {
+			rows = 1
+		}
+		return graph.Stored{Format: quant.F32, Rows: rows, Cols: 8, Recipe: recipe.Tensor("file." + name)}, name != "missing"
+	}
+	four, three, eight := axis("a", 4), axis("b", 3), axis("c", 8)
+	for want, ask := range map[string]func(b *graph.Builder) *graph.Weight{
+		"m [a 12, c 8] F32 = file.m":                                                     func(b *graph.Builder) *graph.Weight { return b.Weight("m", axis("a", 12), eight) },
+		"m [a 4, b 3, c 8] F32 = file.m":                                                 func(b *graph.Builder) *graph.Weight { return b.Stack("m", four, three, eight) },
+		"m[3:7] [a 4, c 8] F32 = file.m[3:7]":                                            func(b *graph.Builder) *graph.Weight { return b.Part("m", 3, four, eight) },
+		"vector[2:6] [one 1, a 4] F32 = file.vector[2:6]":                                func(b *graph.Builder) *graph.Weight { return b.VectorPart("vector", 2, four) },
+		"weight m (tensor file.m) is 12 × 8, and the configuration asks for 9 × 8":       func(b *graph.Builder) *graph.Weight { return b.Stack("m", three, three, eight) },
+		"weight m[9:13] (tensor file.m) is 12 × 8, and the configuration asks for 4 × 8": func(b *graph.Builder) *graph.Weight { return b.Part("m", 9, four, eight) },
+		"the model has no weight missing (4 × 8)":                                        func(b *graph.Builder) *graph.Weight { return b.Weight("missing", four, eight) },
+	} {
+		b := graph.NewBuilder("test", lookup, graph.F32, graph.F32)
+		w := ask(b)
+		got := w.String()
+		if w.Recipe != nil {
+			got += " = " + w.Recipe.String()
+		}
+		if _, err := b.Finish(nil); w.Recipe == nil && err != nil {
+			got = err.Error()
+		}
+		if !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // TestErrors: the first mistake sticks, with the line of the code that made it.
 func TestErrors(t *testing.T) {
 	hidden := axis("hidden", 8)
@@ -50,6 +87,11 @@ func TestErrors(t *testing.T) {
 			kv := graph.Axis{Name: "kv", Count: 2, Size: 4}
 			q := b.Embed("q", b.Weight("e", axis("vocab", 4), graph.Axis{Name: "heads", Count: 3, Size: 4}), 0)
 			return b.Attention("y", q, b.Cache(0, kv, kv, 0), graph.Attention{Scale: 1})
+		},
+		"weight up is 3 × 8 × 8 and 4 × 8 × 8 is wanted": func(b *graph.Builder) *graph.Value {
+			x, experts := b.Embed("x", b.Weight("e", axis("vocab", 4), hidden), 0), axis("experts", 4)
+			weights := []*graph.Weight{b.Stack("gate", experts, hidden, hidden), b.Stack("up", axis("experts", 3), hidden, hidden), b.Stack("down", experts, hidden, hidden)}
+			return b.MoE("y", x, b.Embed("scores", b.Weight("s", axis("vocab", 4), experts), 0), graph.MoE{Experts: 4, TopK: 1}, weights)
 		},
 		"do not divide into Q4_0 blocks": func(b *graph.Builder) *graph.Value {
 			return b.Embed("x", b.Weight("e/Q4_0", axis("vocab", 4), hidden), 0)

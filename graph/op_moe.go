@@ -33,16 +33,12 @@ type MoE struct {
 // SwiGLUAlpha scales gates within the sigmoid of a block with a Clamp.
 const SwiGLUAlpha = 1.702
 
-// A MoE node's weights: stacks with a matrix for each expert and, of a Biased one, likewise stacked biases.
+// A MoE node's weights: stacks with a matrix for each expert, and of a Biased one, ExpertMatrices further on, stacks of their biases.
 const (
-	ExpertGate = iota // [experts, ffn, in]
-	ExpertUp          // [experts, ffn, in]
-	ExpertDown        // [experts, in, ffn]
+	ExpertGate = iota // [experts, ffn, in], biases [experts, 1, ffn]
+	ExpertUp          // [experts, ffn, in], biases [experts, 1, ffn]
+	ExpertDown        // [experts, in, ffn], biases [experts, 1, in]
 	ExpertMatrices
-
-	ExpertGateBias = iota - 1 // [experts, 1, ffn]
-	ExpertUpBias              // [experts, 1, ffn]
-	ExpertDownBias            // [experts, 1, in]
 )
 
 // Name implements Op.
