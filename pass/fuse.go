@@ -21,7 +21,7 @@ type Kernels interface {
 type row struct {
 	makes string                   // the names of the ops
 	of    string                   // what they combine
-	find  func(m *matcher) []match // in the graph at hand; matches do not overlap
+	find  func(m *matcher) []match // in one graph; matches do not overlap
 	every bool                     // all devices compute it, or it is as fast taken apart again
 }
 

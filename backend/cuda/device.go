@@ -50,7 +50,7 @@ type Options struct {
 	Ordinal int // which GPU, as CUDA counts them
 	Arch    int // run the kernels for this compute capability, 80 or 90, in place of the GPU's own; 0: its own
 
-	Note func(text string) // is told what takes long, perhaps by another goroutine; nil: nobody is
+	Note func(text string) // called with what takes long, perhaps by another goroutine; may be nil
 }
 
 // Devices lists the GPUs, those that are too old for our kernels too; the error says why there is none.

@@ -145,7 +145,7 @@ func (k fusedKernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error)
 		if l, err = k.bind(k.dev, n, a, parts); err != nil {
 			return err
 		}
-		l.text = n.Out[len(n.Out)-1].Name
+		l.text = n.Out[0].Name
 		return k.dev.loadSampler(n)
 	})
 	return l, err

@@ -7,11 +7,10 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// In steps of few rows a norm between packed weights is no launch of its own. The products behind it read all of each row anyway, so
-// they find its scale and multiply by its weights themselves (a node's Prologue); the sum that an AddNorm makes is added by the product
-// before it, which has it at hand, or by the block of experts (a node's Deferred norm). In steps of some more rows, those of
-// packed.NormRows, the product before leaves the rows weighed, and those behind scale their results. Steps of still more rows launch the
-// parts one by one.
+// In steps of few rows a norm between packed weights has no launch of its own. The products behind it read whole rows anyway, so their
+// prologue computes each row's scale and applies the norm's weights (a node's Prologue); the residual is added in the epilogue of the
+// product before it, or of the block of experts (a node's Deferred norm). In steps of packed.NormRows rows the epilogue of the product
+// before stores the sum times the norm's weights, and the products behind scale their results. Larger steps launch the parts one by one.
 
 // prologue is the norm that products compute themselves, with its memory.
 type prologue struct {

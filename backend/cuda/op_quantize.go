@@ -16,7 +16,7 @@ func roomFor(v *graph.Value, b backend.Buffer) int { return int(b.Len / v.RowByt
 
 // scalesOf is where the scales of such a value's rows are; 0 of other values. Kernels read them by twos, so of an odd number of rows what
 // lies behind the last as well: rows are multiples of 16 bytes then (skinny.Fits), so the buffer ends 4 bytes before a multiple of 8, and
-// the plan leaves what lies behind a buffer, up to the next multiple of 256 bytes, to nobody else.
+// the arena gives what lies behind a buffer, up to the next multiple of 256 bytes, to no other.
 func scalesOf(v *graph.Value, b backend.Buffer) driver.Ptr {
 	if !eightBit(v.Type) {
 		return 0

@@ -23,7 +23,7 @@ type shape struct {
 	recorded             bool
 }
 
-// step is one step on its way: its shape, and where its data lies on the device.
+// step is one step being launched: its shape, and where its data lies on the device.
 type step struct {
 	shape
 	kernels.Step              // without slots and pages, which of has
