@@ -2,7 +2,7 @@
 // speaks OpenAI's API. An open loop sends each request when its trace says, however slow the answers are; a closed loop
 // keeps a number of them under way.
 //
-//	trace ─► writer (prompt.go) ─► pace (pace.go) ─► client (client.go, answer.go) ─► Record ─► Report (report.go, text.go, plot.go)
+//	trace ─► writer (prompt.go) ─► pace (pace.go) ─► client (client.go, answer.go) ─► Record ─► Report (report.go, text.go; chart/)
 package loadgen
 
 import (
