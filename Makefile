@@ -2,7 +2,7 @@
 GO ?= go
 export CGO_ENABLED = 0
 
-.PHONY: build sdk check quick fmt vet lint generated test race arm64 systems
+.PHONY: build ptx sdk check quick fmt vet lint generated test race arm64 systems
 
 build:
 	$(GO) build -o ridge ./cmd/ridge
@@ -40,6 +40,11 @@ lint: .bin/staticcheck
 generated:
 	$(GO) mod verify >/dev/null
 	$(GO) mod tidy -diff
+
+# The kernels' PTX, made anew of what has changed (needs clang-22 and zstd). Once before work is published, not with every change of a kernel:
+# the archive is a few megabytes of git's history each time. TestStale says which kernels are older than their source; with CI=true that is an error.
+ptx:
+	cd backend/cuda/ptx && $(GO) run ./build
 
 test:
 	$(GO) test ./...

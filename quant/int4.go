@@ -5,7 +5,7 @@ package quant
 //	d   f16        scale; may be negative
 //	qs  [4][16]u8  of 32 numbers each, as Q4_0's: number j in the low half of byte j, number j+16 in the high half; x = d·(q−8)
 //
-// It is made of floats as weights are loaded, on a GPU by a kernel (backend/cuda/kernels/gemm/packed/slab_round.cu) that finds the same bits: every sum
+// It is made of floats as weights are loaded, on a GPU by a kernel (backend/cuda/kernels/gemm/packed/quantise_int4.cu) that finds the same bits: every sum
 // here has an order, and every product is rounded before it is added.
 const INT4 Format = 18
 

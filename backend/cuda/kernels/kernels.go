@@ -1,5 +1,6 @@
-// Package kernels loads the kernels of the folders below it. Each folder holds one family: NAME.cu is the device's side,
-// NAME.go mirrors its parameters and knows the shapes of its launches, NAME_test.go compares it with plain Go.
+// Package kernels loads the kernels of the folders below it: {gemm,attention,moe,norm,rope,sampling,quant}/VARIANT_ARCH. Each holds one family: .cu and .h
+// files are the device's side, the Go package mirrors their parameters and knows the shapes of launches, and its tests compare with plain Go. A module
+// is a .cu file, by its path from here without .cu.
 package kernels
 
 import (
@@ -30,7 +31,7 @@ const (
 type Loader struct {
 	ctx       *driver.Context
 	arch      int
-	texts     map[string]func() ([]byte, error) // PTX of the folders that were asked for
+	texts     func() (ptx.Texts, error) // all PTX for arch
 	kernels   map[string]*driver.Kernel
 	assembler *driver.Assembler
 }
@@ -38,25 +39,36 @@ type Loader struct {
 // NewLoader is a Loader for a GPU. arch is the compute capability to load kernels for: the GPU's own, or an older one, which tests
 // use to see on one GPU what others run.
 func NewLoader(ctx *driver.Context, arch int) *Loader {
-	return &Loader{
-		ctx: ctx, arch: arch, texts: map[string]func() ([]byte, error){}, kernels: map[string]*driver.Kernel{}, assembler: driver.NewAssembler(ctx),
-	}
+	l := &Loader{ctx: ctx, arch: arch, kernels: map[string]*driver.Kernel{}, assembler: driver.NewAssembler(ctx)}
+	l.expand()
+	texts := l.texts
+	go texts() // so that the first kernel finds it done
+	return l
 }
 
-// Kernel loads a kernel of a folder beside the caller: launches wait for it. shared is the dynamic shared memory it will be
+// expand has the PTX expanded when it is needed next.
+func (l *Loader) expand() {
+	l.texts = sync.OnceValues(func() (ptx.Texts, error) { return ptx.Open(l.arch) })
+}
+
+// Kernel loads a kernel of a module beside the caller: launches wait for it. shared is the dynamic shared memory it will be
 // launched with, in bytes. The error may be another kernel's; see driver.Assembler.
-func (l *Loader) Kernel(folder, name string, shared int) (*driver.Kernel, error) {
-	full := folder + "/" + name
+func (l *Loader) Kernel(module, name string, shared int) (*driver.Kernel, error) {
+	full := module + "/" + name
 	k := l.kernels[full]
 	if k == nil {
-		text := l.text(folder)
+		texts := l.texts
 		var err error
-		k, err = l.assembler.Kernel(folder, name, func() ([]byte, error) {
-			all, err := text()
+		k, err = l.assembler.Kernel(module, name, func() ([]byte, error) {
+			all, err := texts()
 			if err != nil {
 				return nil, err
 			}
-			return ptx.Only(all, name)
+			text, err := all.Module(module)
+			if err != nil {
+				return nil, err
+			}
+			return ptx.Only(text, name)
 		})
 		if err != nil {
 			return nil, err
@@ -67,21 +79,14 @@ func (l *Loader) Kernel(folder, name string, shared int) (*driver.Kernel, error)
 	return k, nil
 }
 
-// text is the PTX of a folder, expanded once.
-func (l *Loader) text(folder string) func() ([]byte, error) {
-	text := l.texts[folder]
-	if text == nil {
-		text = sync.OnceValues(func() ([]byte, error) { return ptx.Find(folder, l.arch) })
-		l.texts[folder] = text
-	}
-	return text
-}
-
 // WhenSlow has slow called, by another goroutine and once, when kernels take longer than a second, which they do until the driver has kept them.
 func (l *Loader) WhenSlow(slow func()) { l.assembler.WhenSlow(slow) }
 
 // Wait waits until all kernels asked for can be launched; its error names one that cannot.
-func (l *Loader) Wait() error { return l.assembler.Wait() }
+func (l *Loader) Wait() error {
+	l.expand() // 50 MB that few kernels will want after this
+	return l.assembler.Wait()
+}
 
 // SMs is the number of the GPU's multiprocessors, which launches that fill it divide by; without a GPU, an H100's.
 func (l *Loader) SMs() int {
@@ -95,7 +100,7 @@ func (l *Loader) SMs() int {
 // them, so only they may run on a stream that overlaps.
 func (l *Loader) Hopper() bool { return l.arch == 90 }
 
-// Context is the GPU, for kernels that describe matrices to its copy engine.
+// Context is the GPU, for kernels that load matrices by TMA.
 func (l *Loader) Context() *driver.Context { return l.ctx }
 
 // Name joins a kernel's name and the element types it is made for: Name("rms", BF16) is "rms_bf16".
@@ -106,13 +111,13 @@ func Name(base string, types ...graph.Type) string {
 	return base
 }
 
-// Folder is the folder whose module multiplies numbers of a type: base for BF16, and one for all products of each type of eight bits.
-func Folder(base string, t graph.Type) string {
+// Module is the module of GEMMs of a type: base for BF16, and one for all GEMMs of each 8-bit type.
+func Module(base string, t graph.Type) string {
 	switch t {
 	case graph.F8:
-		return "f8"
+		return "gemm/w8a8/f8"
 	case graph.I8:
-		return "i8"
+		return "gemm/w8a8/i8"
 	}
 	return base
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Only is a folder's PTX without the kernels other than one. The driver assembles whole texts, some of them for seconds; a model
-// launches few of a folder's kernels. What the kernels share, variables at the beginning, stays.
+// Only is a module's PTX without the kernels other than one. The driver assembles whole texts, some of them for seconds; a model
+// launches few of a module's kernels. What the kernels share, variables at the beginning, stays.
 func Only(text []byte, kernel string) ([]byte, error) {
 	var kept []byte
 	found, skipping := false, false

@@ -2,23 +2,21 @@ package ptx
 
 import (
 	"bytes"
-	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/ridge-llm/ridge/backend/cuda/ptx/archive"
 )
 
 // TestOnly cuts every kernel out: what is left has that one alone, whole, and what it names in shared memory.
 func TestOnly(t *testing.T) {
-	names, err := filepath.Glob("*.ptx.gz")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no PTX: %v", err)
+	entries, err := archive.Unpack(packed)
+	if err != nil {
+		t.Fatal(err)
 	}
 	entry, variable := regexp.MustCompile(`\.entry (\w+)\(`), regexp.MustCompile(`\.(?:shared|const) [^;]* (_Z\w+)`)
-	for _, file := range names {
-		text, err := read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, e := range entries {
+		text, file := e.Text, e.Module
 		all := entry.FindAllSubmatch(text, -1)
 		if len(all) == 0 {
 			continue // all its kernels are for the other target

@@ -11,13 +11,17 @@ import (
 
 var entry = regexp.MustCompile(`\.entry (\w+)\(\s*\.param \.align \d+ \.b8 \w+\[(\d+)\]`)
 
-// Mirrors checks that each kernel of a folder takes as many bytes of parameters as Go's struct for it has. sizes go by how the
+// Mirrors checks that each kernel of a module takes as many bytes of parameters as Go's struct for it has. sizes go by how the
 // kernels' names begin; the longest that fits counts. It reads the PTX and needs no GPU.
-func Mirrors(t *testing.T, folder string, sizes map[string]uintptr) {
+func Mirrors(t *testing.T, module string, sizes map[string]uintptr) {
 	t.Helper()
 	used := map[string]bool{}
 	for _, arch := range []int{80, 90} {
-		text, err := ptx.Find(folder, arch)
+		texts, err := ptx.Open(arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := texts.Module(module)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,10 @@
-// How an expert's two branches become one.
+// The activation of an expert's gate and up.
 #pragma once
 #include "../activation.h"
 
 constexpr float ALPHA = 1.702f; // graph.Alpha
 
-// gatedActivation is an expert's two branches as one.
+// gatedActivation is act(gate) × up, or gpt-oss's clamped form.
 DEVICE float gatedActivation(int fn, float clamp, float gate, float up) {
   if (clamp != 0) {
     gate = minf(gate, clamp), up = minf(maxf(up, -clamp), clamp);

@@ -1,10 +1,10 @@
-// How a block of grouped_gemv.h knows what there is to do: it chooses the rows' experts itself and deals their slots, in order of rows. That takes a microsecond or two,
-// those of the second product while the first is at its end, and a launch that does it takes twice that.
+// The jobs of grouped_gemv.h, which each block finds itself: it routes the rows (top-k) and groups their slots by expert, in order of rows. That takes a
+// microsecond or two, of the second product while the first is at its end, and a launch that does it takes twice that.
 #pragma once
 #include "../gemm/packed/gemv.h"
 #include "route.h"
 
-// GemvJob is a job as blocks know it.
+// GemvJob is one expert with up to four rows.
 struct alignas(16) GemvJob {
   int expert, count;
   u32 rows; // of x, a byte each
@@ -33,7 +33,7 @@ struct GroupedGemvParams {
 
 constexpr int GEMV_JOBS = 256, GEMV_EXPERTS = 256, GEMV_TOP = 32, GEMV_ROWS = 32; // most that there may be
 
-// ExpertRows is what a block needs to deal: the rows of each expert, a bit each, and its place among the row's.
+// ExpertRows is the rows of each expert, a bit each, and its place among the row's top-k.
 struct ExpertRows {
   u32 rows[GEMV_EXPERTS];
   u8 place[GEMV_ROWS][GEMV_EXPERTS];
@@ -45,8 +45,8 @@ struct GemvJobs {
   // before: of so many experts each; aligned, or the assembler's wide loads take along total, which another thread writes. What follows begins at a
   // multiple of 128 bytes.
   int before[GEMV_EXPERTS / 32], total, pad[23];
-  // decide chooses the experts of rows, a warp for each, and deals.
-  template <typename T> DEVICE void decide(const GroupedGemvParams& p, ExpertRows& c, int rows, bool keep) {
+  // route finds the experts of rows, a warp for each, and makes the jobs.
+  template <typename T> DEVICE void route(const GroupedGemvParams& p, ExpertRows& c, int rows, bool keep) {
     if (rows > 1) {
       for (int e = threadX(); e < GEMV_EXPERTS; e += threads()) c.rows[e] = 0;
       barrier();
@@ -66,11 +66,11 @@ struct GemvJobs {
         c.place[r][e] = k;
       }
     }
-    if (rows <= 1 && threadX() == 0) total = rows * p.top; // there is nothing to deal
+    if (rows <= 1 && threadX() == 0) total = rows * p.top; // there is nothing to group
     barrier();
-    if (rows > 1) deal(p, c);
+    if (rows > 1) makeJobs(p, c);
   }
-  DEVICE void deal(const GroupedGemvParams& p, const ExpertRows& c) {
+  DEVICE void makeJobs(const GroupedGemvParams& p, const ExpertRows& c) {
     int e = threadX();
     u32 mine = e < GEMV_EXPERTS ? c.rows[e] : 0;
     int own = ceilDiv(ones(mine), 4), job = own;

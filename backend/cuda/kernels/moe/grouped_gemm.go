@@ -97,7 +97,7 @@ func NewExperts(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*Experts, e
 	if !p.BySlot {
 		k.base.Row = s.Row
 	}
-	name := "one"
+	name := "down"
 	if p.Gated {
 		name = "gated"
 	}

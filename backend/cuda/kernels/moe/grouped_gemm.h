@@ -1,9 +1,8 @@
-// One product of experts with the rows that pass them, 8 × NT of them at most in a job: out = w × x, or fn(gate × x) × (up × x). The
-// weights of an expert stream from memory once for its rows, packed as kernels/gemm/packed has them or in bf16 as layout.go says; they are
-// opened in registers, where they are the A operand of the tensor cores.
+// Grouped GEMM of experts, 8 × NT rows at most in a job: out = w × x, or act(gate × x) × (up × x). The weights of an expert stream from memory once for
+// its rows, in the packed layout of gemm/packed or in bf16 as layout.go says; they are dequantised in registers, where they are the A operand of mma.sync.
 //
-// A warp takes a tile of 16 rows of weights (of a gated product two, of 16 rows of each matrix), or shares it with others: each then has every split-th unit of 128
-// columns. What the rows have in those columns a warp lays out in shared memory itself, a unit ahead.
+// A warp takes a tile of 16 rows of weights (gated: two, of 16 rows of each matrix), or shares it with others (split-K): each then has every split-th unit
+// of 128 columns. A warp copies its rows' columns into shared memory itself by cp.async, a unit ahead (double buffer).
 #pragma once
 #include "../gemm/packed/formats.h"
 #include "gated_activation.h"
@@ -14,16 +13,16 @@ struct GroupedGemmParams {
   const int* row;   // [slots] the row of x of each; null: x has a row for each slot
   const int* total;   // see RouteParams
   const Vec16* jobs;
-  const u8* w;      // slabs of each expert, one expert after the other; of a gated product eight rows of the gate and of the up matrix by turns
+  const u8* w;      // panels of each expert, one expert after the other; gated: gate and up interleaved by eight rows
   const float *bias, *upBias; // [experts, n] or null
   bf16* y;          // [slots, n]
-  long stride;      // bytes of an expert's slabs
+  long stride;      // bytes of an expert's panels
   int n, k, each, split;
   int fn;           // graph.Fn of a gated product
   float clamp;      // see graph.MoE
 };
 
-// Numbers in bf16, as they are: eight neighbours of a row for each lane and block. layout.go says how they lie.
+// Bf16Weights is weights in bf16: eight neighbours of a row for each lane and block. layout.go has their layout.
 struct Bf16Weights {
   static constexpr int BYTES = 2048, SUBS = 1, RAW_BIAS = 0;
   static constexpr bool AFFINE = false;
@@ -36,7 +35,7 @@ DEVICE void dequantise(const Bf16Weights& q, int block, u32 (&pairs)[4]) {
   UNROLL for (int i = 0; i < 4; i++) pairs[i] = q.codes[block].x[i];
 }
 
-// Whether numbers are opened in registers; and how far the halves of a tile are apart in a slab.
+// Whether weights are dequantised in registers; and how far the halves of a tile are apart in a panel.
 template <typename Q> constexpr bool QUANTISED = true;
 template <> constexpr bool QUANTISED<Bf16Weights> = false;
 template <typename Q> constexpr int APART = QUANTISED<Q> ? Q::BYTES : Q::BYTES / 2;
@@ -108,7 +107,7 @@ template <typename Q, int NT, bool GATED> DEVICE void groupedGemm(const GroupedG
     int s = job.slot + mini(2 * i + lane() / 16, job.count - 1);
     x[i] = p.x + (long)(p.row ? p.row[s] : s) * p.k;
   }
-  auto fetch = [&](int unit, int at) __attribute__((always_inline)) {
+  auto loadX = [&](int unit, int at) __attribute__((always_inline)) {
     int k = unit * COLUMNS + lane() % 16 * 8;
     UNROLL for (int i = 0; i < NT * 4; i++) {
       bool in = 2 * i + lane() / 16 < job.count && k < p.k;
@@ -116,11 +115,11 @@ template <typename Q, int NT, bool GATED> DEVICE void groupedGemm(const GroupedG
     }
     cpAsyncCommit();
   };
-  if (unit < units) fetch(unit, 0);
-  // turn multiplies a unit while the next one is on its way; it reports whether there is one.
+  if (unit < units) loadX(unit, 0);
+  // step multiplies a unit while the next one is loaded; it reports whether there is one.
   auto step = [&](Q (&q)[RT][2], Q (&later)[RT][2]) __attribute__((always_inline)) {
     unit += p.split;
-    if (unit < units) load(later, unit), fetch(unit, at ^ 1);
+    if (unit < units) load(later, unit), loadX(unit, at ^ 1);
     else cpAsyncCommit();
     cpAsyncWait<1>();
     warpBarrier();
@@ -139,14 +138,14 @@ template <typename Q, int NT, bool GATED> DEVICE void groupedGemm(const GroupedG
         }
       }
     }
-    warpBarrier(); // all lanes have read what the next turn's copies overwrite
+    warpBarrier(); // all lanes have read what the next step's copies overwrite
     at ^= 1;
     return unit < units;
   };
   if (unit < units)
     while (step(even, odd) && step(odd, even)) {}
 
-  // The sums of the warps that share a tile are added in their order. They lie by slots, PITCH apart.
+  // The partial sums of the warps that share a tile are added in their order. They lie by slots, PITCH apart.
   cpAsyncWait<0>();
   barrier();
   float* sums = (float*)dynamic;

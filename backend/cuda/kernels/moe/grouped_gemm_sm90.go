@@ -48,7 +48,7 @@ func newWide(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*wide, error) 
 		Total: s.Total, Jobs: s.Jobs, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K),
 	}}
 	w.base.setGate(o)
-	name, tile, x := "one", slabRows, p.Sorted
+	name, tile, x := "down", slabRows, p.Sorted
 	if p.BySlot {
 		x = p.X
 	}
@@ -100,7 +100,7 @@ type Sorter struct {
 
 // NewSorter binds rows x [rows, n] bf16, n divisible by 8, and where those of the slots go [slots, n].
 func NewSorter(l *kernels.Loader, x, y driver.Ptr, n int, o graph.MoE, s Slots) (*Sorter, error) {
-	k, err := l.Kernel("moe", "sort", 0)
+	k, err := l.Kernel("moe/moe", "permute", 0)
 	return &Sorter{k, sortParams{X: x, Row: s.Row, First: s.First, Y: y, N: int32(n), Experts: int32(o.Experts)}}, err
 }
 

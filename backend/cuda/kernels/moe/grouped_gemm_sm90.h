@@ -1,15 +1,15 @@
-// The products of grouped_gemm.h on Hopper, for jobs of up to 256 slots. Blocks work in clusters of two, which take neighbouring tiles of an
-// expert's weights, 128 rows each, and the same job: of its rows of x each block fetches one half for both. One thread keeps the copy engine
-// fetching weights, another x, into rings of shared memory; two warpgroups multiply them, 64 columns a step. Weights in bf16 are the A operand as they lie
-// in shared memory; others a warp opens in registers. The products are as wide as the job, in steps of 32 slots: what lies beyond its last one, of the next
-// expert, is multiplied and not stored. x has a row for each slot.
+// Grouped GEMM of experts on Hopper, for jobs of up to 256 slots: persistent, warp-specialised. Blocks work in clusters of two, which take neighbouring
+// tiles of an expert's weights, 128 rows each, and the same job: of its rows of x each block loads one half for both (TMA multicast). One producer thread
+// keeps TMA loading weights, another x, into rings of shared memory; two consumer warpgroups multiply them by wgmma, 64 columns a step. Weights in bf16 are
+// the A operand in shared memory; others are dequantised in registers. wgmma are as wide as the job, in steps of 32 slots: what lies beyond its last
+// one, of the next expert, is multiplied and not stored. x has a row for each slot (permuted).
 #pragma once
 #include "grouped_gemm.h"
 #include "wgmma.h"
 #include "vec.h"
 
 constexpr int NARROW = 32, WIDTHS = 8; // jobs are 1 to WIDTHS times as wide
-constexpr int CONSUMERS = 8;             // warps that multiply
+constexpr int CONSUMERS = 8;             // consumer warps
 
 struct GroupedGemmSm90Params {
   TensorMap x[WIDTHS]; // [slots, k], in boxes of 64 columns × half of a job of each width
@@ -31,7 +31,7 @@ DEVICE void storeMatrix4T(u32 at, const u32 (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
 
-// Gate is a gated product's function: gate sigmoid(gate (a + b gate²)) (up + more), of numbers that are cut at a limit. Silu, gelu by tanh and gpt-oss's are of that kind.
+// Gate is the activation of a gated product: gate sigmoid(gate (a + b gate²)) (up + more), of numbers that are cut at a limit. Silu, gelu by tanh and gpt-oss's are of that kind.
 struct Gate {
   float steep, curved, limit, more; // the first two times -log2 e
   DEVICE float operator()(float gate, float up) const {
@@ -40,7 +40,7 @@ struct Gate {
   }
 };
 
-// ClusterTileIterator is a cluster's way through the tiles. What is noted of the next job is asked for a tile ahead.
+// ClusterTileIterator is the tile scheduler: a cluster takes every (number of clusters)-th tile. The next job is loaded a tile ahead.
 template <int ROWS> struct ClusterTileIterator {
   const GroupedGemmSm90Params& p;
   int runs, at, end;
@@ -59,7 +59,7 @@ template <int ROWS> struct ClusterTileIterator {
   }
 };
 
-// Halves is the two halves of units that are a warp's 16 rows; open makes the A operands of a block of 32 of their columns.
+// Halves is the two halves of units that are a warp's 16 rows; fragments dequantises the A operands of a block of 32 of their columns.
 template <typename Q> struct Halves {
   Q q[2];
   DEVICE void load(u32 unit) { q[0].load(InShared{unit}), q[1].load(InShared{unit + Q::BYTES}); }
@@ -71,7 +71,7 @@ template <typename Q> struct Halves {
   }
 };
 
-// DynamicPipelineState is where one is in a ring; see PipelineState.
+// DynamicPipelineState is PipelineState with a number of stages known at run time.
 struct DynamicPipelineState {
   int stage = 0;
   u32 phase = 0;
@@ -94,7 +94,7 @@ template <typename Q, bool GATED> struct GroupedGemmBlock {
   DynamicPipelineState x, w;
   int steps;
 
-  // widthOf is the width of a product for so many slots. (With more widths than five of weights that are opened the assembler runs out of registers.)
+  // widthOf is the width of a product for so many slots. (With more widths than five of quantised weights ptxas runs out of registers.)
   static DEVICE int widthOf(int slots) {
     int least = ceilDiv(slots, NARROW);
     return !QUANTISED<Q> ? least : least == 3 ? 4 : least > 5 ? WIDTHS : least;
@@ -116,9 +116,9 @@ template <typename Q, bool GATED> struct GroupedGemmBlock {
   DEVICE void produceW(const GroupedGemmSm90Params& p) {
     ClusterTileIterator<ROWS> tour(p);
     Job job;
-    int slabs = ceilDiv(p.n, ROWS), columns = unitsOf(p.k) * 2 / SIDES;
+    int panels = ceilDiv(p.n, ROWS), columns = unitsOf(p.k) * 2 / SIDES;
     for (int fetched = 0; tour.next(job);) {
-      const u8* from = p.w + job.expert * p.stride + (long)(mini(job.tiles, slabs - 1) * columns) * W_STAGE;
+      const u8* from = p.w + job.expert * p.stride + (long)(mini(job.tiles, panels - 1) * columns) * W_STAGE;
       for (int step = 0; step < steps; step += SIDES, w.next(wStages)) {
         u32 bar = wFull + w.stage * 8;
         if (fetched++ >= wStages) mbarrierWait(wEmpty + w.stage * 8, w.phase ^ 1);
@@ -129,7 +129,7 @@ template <typename Q, bool GATED> struct GroupedGemmBlock {
     }
   }
 
-  // releaseX hands a stage of x back to both blocks, as each fills a half of it.
+  // releaseX releases a stage of x to both blocks, as each fills a half of it.
   DEVICE void releaseX(int stage) {
     if (lane() < 2) mbarrierArriveRemote(xEmpty + stage * 8, lane());
   }
@@ -142,14 +142,14 @@ template <typename Q, bool GATED> struct GroupedGemmBlock {
     int last = 0, lastW = 0; // stages
     if constexpr (QUANTISED<Q>) {
       Halves<Q> halves;
-      u32 a[2][2][4]; // one block's operands are made while the other's are multiplied
+      u32 a[2][2][4]; // double buffer: one block is dequantised while the other is multiplied
       for (int step = 0; step < steps; step += 2) {
         mbarrierWait(wFull + w.stage * 8, w.phase);
         halves.load(ws + w.stage * W_STAGE + (warp() - 4) * (2 * Q::BYTES));
         UNROLL for (int block = 0; block < BLOCKS; block++) {
           if (block == 2 && step + 1 == steps) break;
           if (block % 2 == 0) mbarrierWait(xFull + x.stage * 8, x.phase);
-          wgmmaWait<1>(); // the last products that read a[block % 2] are done
+          wgmmaWait<1>(); // the last wgmma that read a[block % 2] are done
           if (block % 2 == 1 && (step > 0 || block > 1)) releaseX(last); // and so are those of the stage before
           halves.fragments(a[block % 2], block);
           wgmmaFence();
@@ -196,8 +196,8 @@ template <typename Q, bool GATED> struct GroupedGemmBlock {
     }
   }
 
-  // store turns the tile so that a slot's numbers lie together, CHUNK slots at a time: each warpgroup lays its COLS results of each in lines of
-  // shared memory and then writes them out 16 bytes a thread.
+  // store is the epilogue, CHUNK slots at a time: each warpgroup transposes its COLS results of each through lines of shared memory, a slot's numbers
+  // side by side, and then writes them out 16 bytes a thread.
   template <int N> DEVICE void store(const GroupedGemmSm90Params& p, const Job& job, const float (&acc)[N / 2]) {
     int group = warp() / 4 - 1, in = warp() % 4, first = job.tiles * ROWS + group * COLS, row = first + in * (COLS / 4) + lane() / 4;
     long biases = (long)job.expert * p.n;
@@ -248,7 +248,7 @@ template <typename Q, bool GATED> DEVICE void groupedGemmSm90(const GroupedGemmS
   }
   clusterBarrier();
   launchDependentsAndWait();
-  if (warp() < 4) { // producers, which need few registers
+  if (warp() < 4) { // producers, which give their registers to the consumers
     setmaxnregDec<24>();
     if (threadX() == 0) w.produceX(p);
     if (threadX() == 32) w.produceW(p);

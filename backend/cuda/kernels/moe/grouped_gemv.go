@@ -105,7 +105,7 @@ func NewFew(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, down Prod
 			to.base.Wide = 1
 		}
 		var err error
-		if to.kernel, err = l.Kernel(forms[p.Format], [...]string{"few_gated", "few_down"}[i], to.block.most); err != nil {
+		if to.kernel, err = l.Kernel(forms[p.Format], [...]string{"gemv_gated", "gemv_down"}[i], to.block.most); err != nil {
 			return nil, err
 		}
 	}

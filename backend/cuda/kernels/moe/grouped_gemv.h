@@ -1,17 +1,17 @@
-// A product of experts with few rows each: jobs of one or of up to four slots, multiplied as whole numbers, as kernels/gemm/packed has it for one to
-// four rows (see ../gemm/packed/gemv_int8.h). out = w × x, or fn(gate × x) × (up × x).
+// Grouped GEMV of experts with few rows each: jobs of one or of up to four slots, multiplied as whole numbers with activations split into hi and lo int8,
+// as gemm/packed has it for one to four rows (gemv_int8.h). out = w × x, or act(gate × x) × (up × x).
 //
-// The tiles (16 rows of weights) of all jobs, one job after the other, are jobs_ out to the blocks evenly, a run for each (see TileRange), so that the weights
-// of any number of experts come from memory at one rate. Of a block's warps `runs` share each tile, a run of its units each, and the tiles go
-// to such groups of warps in turn; a warp lays out its columns of x anew where the job changes, and has a ring of units, as in kernels/gemm/packed. The
-// warps of a group meet at a barrier of their own, where one of them, each in turn, adds up their sums.
+// The tiles (16 rows of weights) of all jobs, one job after the other, are divided among the blocks evenly, a run for each (TileRange), so that the weights
+// of any number of experts come from memory at one rate. Of a block's warps `runs` share each tile (split-K), a run of its units each, and such groups of
+// warps take alternate tiles; a warp converts its columns of x again where the job changes, and has a cp.async ring of units. The warps of a group
+// synchronise at a named barrier of their own, where one of them, another for each tile, reduces their partial sums.
 #pragma once
 #include "../gemm/packed/gemv_int8.h"
 #include "gemv_jobs.h"
 #include "gated_activation.h"
 
 constexpr int LOG_WARPS = GEMV_WARPS == 16 ? 4 : 3;
-constexpr int GEMV_SUMS = GEMV_WARPS * 32 * 8; // bytes of a turn's, two of each lane
+constexpr int GEMV_SUMS = GEMV_WARPS * 32 * 8; // bytes of an iteration's partial sums, two of each lane
 
 template <int ROWS> struct Rows { static constexpr int COUNT = ROWS; };
 DEVICE void syncWarps(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
@@ -21,15 +21,15 @@ DEVICE int divided(u32 n, u32 inverse) { return inverse ? (int)((u64)n * inverse
 // quotient is n / d for n below 2¹⁶.
 DEVICE int quotient(int n, int d) { return (int)((n + 0.5f) * reciprocal(d)); }
 
-// TileRange is a block's tiles, from first to end of those of all jobs: as many as others have, and all of one job if no group of warps has more turns for that.
-// Each job has a row of x of its own, and a block that lays out two is two microseconds late.
+// TileRange is a block's tiles, from first to end of those of all jobs: as many as others have, and all of one job if no group of warps has more iterations for that.
+// Each job has a row of x of its own, and a block that converts two is two microseconds late.
 struct TileRange {
   int first, end;
   DEVICE TileRange(const GroupedGemvParams& p, int jobs, int tiles) { // tiles: of a job
     int groupsLog = LOG_WARPS - p.runsLog, blocks = jobs ? quotient(gridX(), jobs) : 0, each = divided(jobs * tiles + gridX() - 1, p.ofGrid);
-    auto turns = [&](int n) { return (n + (1 << groupsLog) - 1) >> groupsLog; };
+    auto iterations = [&](int n) { return (n + (1 << groupsLog) - 1) >> groupsLog; };
     int own = blocks ? quotient(tiles + blocks - 1, blocks) : 0;
-    if (blocks && turns(own) <= turns(each)) {
+    if (blocks && iterations(own) <= iterations(each)) {
       int job = quotient(blockX(), blocks);
       first = job * tiles + (blockX() - job * blocks) * own, end = job < jobs ? mini(first + own, (job + 1) * tiles) : first;
     } else {
@@ -38,7 +38,7 @@ struct TileRange {
   }
 };
 
-// TileIterator is a way through a block's tiles, every so many of them, job by job.
+// TileIterator walks a block's tiles, every step-th, job by job.
 struct TileIterator {
   int tile, step, end, job, in; // in: the tile's place in its job
   DEVICE bool any() const { return tile < end; }
@@ -48,28 +48,28 @@ struct TileIterator {
   }
 };
 
-// JobUnitPrefetcher is a warp's way through its units of such tiles, a ring's depth ahead of what it computes.
+// JobUnitPrefetcher walks a warp's units of such tiles, a ring's depth ahead of what it computes.
 template <int UNIT> struct JobUnitPrefetcher {
   TileIterator walk;
   const u8* at;
   int unit, from, to;
-  DEVICE void find(const GroupedGemvParams& p, const GemvJobs& jobs_) {
-    at = p.w + jobs_.jobs[walk.job].expert * p.stride + unitAt(walk.in, unit, unitsOf(p.k)) * UNIT;
+  DEVICE void find(const GroupedGemvParams& p, const GemvJobs& gemvJobs) {
+    at = p.w + gemvJobs.jobs[walk.job].expert * p.stride + unitAt(walk.in, unit, unitsOf(p.k)) * UNIT;
   }
   DEVICE bool any() const { return walk.any(); }
-  DEVICE void next(const GroupedGemvParams& p, const GemvJobs& jobs_, int tiles) {
+  DEVICE void next(const GroupedGemvParams& p, const GemvJobs& gemvJobs, int tiles) {
     at += PANEL * UNIT;
     if (++unit < to) return;
     unit = from;
     walk.next(tiles);
-    if (walk.any()) find(p, jobs_);
+    if (walk.any()) find(p, gemvJobs);
   }
 };
 
-// quantiseJobRows makes a warp's slots of a job's rows of x, each of a run of columns; it does what is given when x is on its way.
+// quantiseJobRows makes a warp's segments of a job's rows of x; it calls then when the loads of x are in flight.
 template <typename Q, int ROWS, bool GATED, typename Then> DEVICE void quantiseJobRows(const GroupedGemvParams& p, const GemvJob& job, u32 xs, int from, int units, Then then) {
   using F = GemvInt8<Q, ROWS>;
-  constexpr int COUNT = 4; // under way at once
+  constexpr int COUNT = 4; // in flight at once
   int groups = units * F::GROUPS, pairs = ceilDiv(groups, 2);
   GemvParams columns;
   columns.k = p.k;
@@ -86,8 +86,8 @@ template <typename Q, int ROWS, bool GATED, typename Then> DEVICE void quantiseJ
   }
 }
 
-// addUp adds the sums of a group's warps, of which this is `run`, in their order; it reports whether this warp has them, which is so if mine.
-DEVICE bool addUp(int runs, float (&acc)[2], u32 place, int group, int run, bool mine) {
+// reduceWarps adds the partial sums of a group's warps, of which this is `run`, in their order; it reports whether this warp has them, which is so if mine.
+DEVICE bool reduceWarps(int runs, float (&acc)[2], u32 place, int group, int run, bool mine) {
   place += (group * runs * 32 + lane()) * 8;
   storeShared(place + run * 256, __builtin_bit_cast(u32, acc[0]), __builtin_bit_cast(u32, acc[1]));
   syncWarps(group + 1, runs * 32);
@@ -100,7 +100,7 @@ DEVICE bool addUp(int runs, float (&acc)[2], u32 place, int group, int run, bool
   return true;
 }
 
-// write makes results of a lane's sums, of row n of the weights and, of ungated ones, of row n + 8.
+// write stores the results of a lane's sums, of row n of the weights and, of ungated ones, of row n + 8.
 template <bool GATED> DEVICE void write(const GroupedGemvParams& p, const GemvJob& job, const float (&acc)[2], const float (&bias)[2], int n, int count) {
   if (lane() % 4 >= count) return;
   bf16* y = p.y + (long)job.slot[lane() % 4] * p.n;
@@ -116,28 +116,28 @@ template <bool GATED> DEVICE void write(const GroupedGemvParams& p, const GemvJo
 template <typename Q, bool GATED> DEVICE void groupedGemv(const GroupedGemvParams& p) {
   using F = GemvInt8<Q, 4>; // for the sizes that all have
   constexpr int UNIT = F::UNIT, DEPTH = F::DEPTH, EARLY = F::EARLY, ROWS_OF = GATED ? 8 : 16; // of a tile
-  GemvJobs& jobs_ = *(GemvJobs*)dynamic;
+  GemvJobs& gemvJobs = *(GemvJobs*)dynamic;
   ExpertRows& choices = *(ExpertRows*)(dynamic + sizeof(GemvJobs)); // where weights lie later
   int rows = mini(p.rows, p.counts[p.count]); // the step's data came before any kernel of it
   // The scores are of a launch before the first product. That has ended once the first lets the second start.
   if (GATED) gridDependencyWait(), launchDependents();
   bool keep = GATED && blockX() == 0;
-  if (p.wide) jobs_.decide<float>(p, choices, rows, keep);
-  else jobs_.decide<bf16>(p, choices, rows, keep);
+  if (p.wide) gemvJobs.route<float>(p, choices, rows, keep);
+  else gemvJobs.route<bf16>(p, choices, rows, keep);
 
   int tiles = ceilDiv(p.n, ROWS_OF), units = ceilDiv(p.k, COLUMNS), runs = 1 << p.runsLog;
   int run = warp() & (runs - 1), group = warp() >> p.runsLog, from = units * run >> p.runsLog, to = units * (run + 1) >> p.runsLog;
-  TileRange own(p, jobs_.total, tiles);
+  TileRange own(p, gemvJobs.total, tiles);
   int tile = own.first + group, owner = divided(tile, p.ofTiles); // owner: its job
   TileIterator walk = {tile, GEMV_WARPS >> p.runsLog, own.end, owner, tile - owner * tiles};
   if (!walk.any()) return;
   CpAsyncRing<UNIT, DEPTH> pipe;
   pipe.init(sharedAddress(dynamic) + sizeof(GemvJobs) + warp() * DEPTH * UNIT);
   JobUnitPrefetcher<UNIT> ahead = {walk, nullptr, from, from, to};
-  ahead.find(p, jobs_);
+  ahead.find(p, gemvJobs);
   auto ask = [&](int from, int to) {
     _Pragma("nounroll") for (int i = from; i < to; i++) {
-      if (ahead.any()) pipe.prologue(i, ahead.at), ahead.next(p, jobs_, tiles);
+      if (ahead.any()) pipe.prologue(i, ahead.at), ahead.next(p, gemvJobs, tiles);
       pipe.commit();
     }
   };
@@ -156,7 +156,7 @@ template <typename Q, bool GATED> DEVICE void groupedGemv(const GroupedGemvParam
       UNROLL for (int h = 0; h < 2; h++) q[h].loadCodes(InShared{pipe.place + h * Q::BYTES});
       scales.load(pipe.place);
       warpBarrier();
-      if (ahead.any()) pipe.refill(ahead.at), ahead.next(p, jobs_, tiles);
+      if (ahead.any()) pipe.refill(ahead.at), ahead.next(p, gemvJobs, tiles);
       pipe.commit();
       pipe.next();
       multiplyDigits<R, Q>(acc, q, scales, line);
@@ -164,13 +164,13 @@ template <typename Q, bool GATED> DEVICE void groupedGemv(const GroupedGemvParam
     UNROLL for (int mask = R::ROWS; mask < 4; mask *= 2) UNROLL for (int h = 0; h < 2; h++) acc[h] += shuffleXor(acc[h], mask);
   };
   int job = -1;
-  const GemvJob* at = jobs_.jobs;
+  const GemvJob* at = gemvJobs.jobs;
   int count = 0;
-  for (int turn = 0; walk.any(); turn++, walk.next(tiles)) {
+  for (int iteration = 0; walk.any(); iteration++, walk.next(tiles)) {
     if (walk.job != job) {
       bool begin = job < 0;
       auto then = [&] { if (begin) ask(EARLY, DEPTH); };
-      job = walk.job, at = jobs_.jobs + job;
+      job = walk.job, at = gemvJobs.jobs + job;
       count = warpMaxOf(at->count); // the same in all lanes, which the assembler now knows
       warpBarrier(); // all lanes have read the last job's
       if (count == 1) quantiseJobRows<Q, 1, GATED>(p, *at, xs, from, to - from, then);
@@ -178,7 +178,7 @@ template <typename Q, bool GATED> DEVICE void groupedGemv(const GroupedGemvParam
       else quantiseJobRows<Q, 4, GATED>(p, *at, xs, from, to - from, then);
       warpBarrier();
     }
-    bool mine = (turn & (runs - 1)) == run; // to add up, for which it wants biases
+    bool mine = (iteration & (runs - 1)) == run; // reduces the partial sums, and adds biases
     int n = walk.in * ROWS_OF + lane() / 4, second = GATED ? n : n + 8;
     float acc[2] = {}, bias[2] = {};
     if (mine && p.bias) {
@@ -188,8 +188,8 @@ template <typename Q, bool GATED> DEVICE void groupedGemv(const GroupedGemvParam
     if (count == 1) multiply(Rows<1>{}, acc);
     else if (count == 2) multiply(Rows<2>{}, acc);
     else multiply(Rows<4>{}, acc);
-    // Two places do with one barrier a turn: whoever is past it has read what lay there the turn before.
-    if (runs > 1 && !addUp(runs, acc, sums + turn % 2 * GEMV_SUMS, group, run, mine)) continue;
+    // Double buffered, so that one barrier an iteration is enough: a warp past it has read the buffer of the iteration before.
+    if (runs > 1 && !reduceWarps(runs, acc, sums + iteration % 2 * GEMV_SUMS, group, run, mine)) continue;
     write<GATED>(p, *at, acc, bias, n, count);
   }
 }

@@ -1,4 +1,4 @@
-// Every kernel of a format. A .cu file of each includes this with FORMAT defined. The numbers are how many slots a job may have.
+// Every expert kernel of a format. A .cu file of each includes this with FORMAT defined. The numbers are how many slots a job may have.
 #include "single_row.h"
 #include "grouped_gemm_sm90.h"
 
@@ -7,12 +7,12 @@ constexpr int GATED8 = FORMAT::BYTES <= 640 ? 4 : 3, GATED16 = FORMAT::BYTES <= 
 KERNEL(128, GATED8) gated8(PARAM GroupedGemmParams p) { groupedGemm<FORMAT, 1, true>(p); }
 KERNEL(128, GATED16) gated16(PARAM GroupedGemmParams p) { groupedGemm<FORMAT, 2, true>(p); }
 KERNEL(128, 2) gated32(PARAM GroupedGemmParams p) { groupedGemm<FORMAT, 4, true>(p); }
-KERNEL(128, 4) one8(PARAM GroupedGemmParams p) { groupedGemm<FORMAT, 1, false>(p); }
-KERNEL(128, 4) one16(PARAM GroupedGemmParams p) { groupedGemm<FORMAT, 2, false>(p); }
-KERNEL(128, 3) one32(PARAM GroupedGemmParams p) { groupedGemm<FORMAT, 4, false>(p); }
-KERNEL(256, QUANTISED<FORMAT> ? 2 : 1) single_gated(PARAM SingleRowParams p) { singleRow<FORMAT, true>(p); }
-KERNEL(512, 1) single_down(PARAM SingleRowParams p) { singleRow<FORMAT, false>(p); }
+KERNEL(128, 4) down8(PARAM GroupedGemmParams p) { groupedGemm<FORMAT, 1, false>(p); }
+KERNEL(128, 4) down16(PARAM GroupedGemmParams p) { groupedGemm<FORMAT, 2, false>(p); }
+KERNEL(128, 3) down32(PARAM GroupedGemmParams p) { groupedGemm<FORMAT, 4, false>(p); }
+KERNEL(256, QUANTISED<FORMAT> ? 2 : 1) single_row_gated(PARAM SingleRowParams p) { singleRow<FORMAT, true>(p); }
+KERNEL(512, 1) single_row_down(PARAM SingleRowParams p) { singleRow<FORMAT, false>(p); }
 #if __CUDA_ARCH__ >= 900
 KERNEL(384, 1) gated256(PARAM GroupedGemmSm90Params p) { groupedGemmSm90<FORMAT, true>(p); }
-KERNEL(384, 1) one256(PARAM GroupedGemmSm90Params p) { groupedGemmSm90<FORMAT, false>(p); }
+KERNEL(384, 1) down256(PARAM GroupedGemmSm90Params p) { groupedGemmSm90<FORMAT, false>(p); }
 #endif

@@ -27,10 +27,10 @@ const (
 func tiles(rows int) int { return (rows + tileRows - 1) / tileRows }
 func units(cols int) int { return (cols + 2*columns - 1) / (2 * columns) * 2 }
 
-// forms are the formats that experts are kept in, with the folder of their kernels.
+// forms are the formats that experts are kept in, with the module of their kernels.
 var forms = map[quant.Format]string{
-	quant.BF16: "experts_bf16", quant.Q4_0: "experts_q4_0", quant.Q4_1: "experts_q4_affine", quant.Q4_K: "experts_q4_affine", quant.MXFP4: "experts_mxfp4",
-	quant.Q8_0: "experts_q8_0", quant.Q6_K: "experts_q6_k",
+	quant.BF16: "moe/experts_bf16", quant.Q4_0: "moe/experts_q4_0", quant.Q4_1: "moe/experts_q4_affine", quant.Q4_K: "moe/experts_q4_affine", quant.MXFP4: "moe/experts_mxfp4",
+	quant.Q8_0: "moe/experts_q8_0", quant.Q6_K: "moe/experts_q6_k",
 }
 
 // Form is the format that experts in a file's format are kept in: their own, or BF16.

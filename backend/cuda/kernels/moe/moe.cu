@@ -1,14 +1,14 @@
-// Blocks of many experts (graph.MoE): a step's rows are dealt to the experts they pass, the experts' products run over those rows,
-// and each row's results are added up, times their shares.
+// Mixture of experts (graph.MoE): a step's rows are routed to experts, grouped GEMMs run over the rows of each, and each row's results are combined,
+// weighted by their shares.
 //
-//   scores  rows → their sum with others, normalised → scores; where an AddNorm and the router stand before the block
-//   few_*   of few rows: scores → chosen, slots, jobs; and the products below, in whole numbers; see grouped_gemv.h
-//   route   scores → chosen, share; and, where one block is enough, what deal does
-//   deal    chosen → slots and jobs
-//   sort    x → a copy of its row for every slot, which large jobs want
-//   gated   x, gate, up → [slots, ffn]         experts_*.cu, by the weights' format
-//   one     that, down → [slots, in]
-//   sum     share × those → y
+//   router_norm       rows → their sum with the residual, normalised → scores; where an AddNorm and the router stand before the block
+//   gemv_*            few rows: scores → chosen, slots, jobs; and the GEMMs below, in whole numbers; see grouped_gemv.h
+//   route             scores → chosen, share (top-k softmax); and, where one block is enough, what align_slots does
+//   align_slots       chosen → slots and jobs
+//   permute           x → a copy of its row for every slot, for large jobs
+//   gated             x, gate, up → [slots, ffn]         experts_*.cu, by the weights' format
+//   down              that, down → [slots, in]
+//   combine           share × those, summed → y
 //
 // A row or two may do with two launches instead; see single_row.h.
 #include "../cuda.h"
@@ -17,15 +17,15 @@
 #include "simt.h"
 #include "vec.h"
 
-KERNEL(256, 2) scores(PARAM RouterNormParams p) { routerNorm(p); }
+KERNEL(256, 2) router_norm(PARAM RouterNormParams p) { routerNorm(p); }
 KERNEL(512, 1) route_f32(PARAM RouteParams p) { route<float>(p); }
 KERNEL(512, 1) route_bf16(PARAM RouteParams p) { route<bf16>(p); }
-KERNEL(512, 1) deal(PARAM RouteParams p) {
+KERNEL(512, 1) align_slots(PARAM RouteParams p) {
   launchDependentsAndWait();
-  deal(p, p.step.counts[p.count], p.chosen);
+  alignSlots(p, p.step.counts[p.count], p.chosen);
 }
 
-struct SortParams {
+struct PermuteParams {
   const bf16* x;    // [rows, n]
   const int* row;   // [slots]
   const int* first; // [experts + 1]
@@ -34,13 +34,13 @@ struct SortParams {
 };
 
 // A warp copies a row.
-KERNEL(256, 1) sort(PARAM SortParams p) {
+KERNEL(256, 1) permute(PARAM PermuteParams p) {
   launchDependentsAndWait();
   int slot = blockX() * 8 + warp();
   if (slot >= p.first[p.experts]) return;
   const Vec16* from = (const Vec16*)(p.x + (long)p.row[slot] * p.n);
   Vec16* to = (Vec16*)(p.y + (long)slot * p.n);
-  constexpr int COUNT = 4; // on their way at once
+  constexpr int COUNT = 4; // in flight at once
   for (int i = lane(); i < p.n / 8; i += 32 * COUNT) {
     Vec16 v[COUNT];
     UNROLL for (int j = 0; j < COUNT; j++) v[j] = loadVec(from + mini(i + 32 * j, p.n / 8 - 1));
@@ -49,7 +49,7 @@ KERNEL(256, 1) sort(PARAM SortParams p) {
   }
 }
 
-struct SumParams {
+struct CombineParams {
   Step step;
   const void* down;   // [slots, n]
   const int* slot;    // [rows × top]; null: they are in order
@@ -58,8 +58,8 @@ struct SumParams {
   int n, top, count, pad;
 };
 
-// sum adds up a row's results in the order of its scores, eight numbers a thread. U4Affine results are on their way at a time.
-template <typename T> DEVICE void sum(const SumParams& p) {
+// combine adds up a row's results in the order of its scores, eight numbers a thread. Four results are in flight at a time.
+template <typename T> DEVICE void combine(const CombineParams& p) {
   launchDependentsAndWait();
   int r = blockY(), i = (blockX() * 128 + threadX()) * 8;
   if (r >= p.step.counts[p.count] || i >= p.n) return;
@@ -91,9 +91,9 @@ template <typename T> DEVICE void sum(const SumParams& p) {
   UNROLL for (int j = 0; j < 8; j++) v[0][j] = fromFloat<T>(acc[j]);
   UNROLL for (int j = 0; j < WORDS; j++) ((Vec16*)y)[j] = ((Vec16*)v[0])[j];
 }
-// SumNormParams is of a sum whose rows are added to others and normalised right away, as an AddNorm behind the block does.
-struct SumNormParams {
-  SumParams of;         // its y receives what they normalise to
+// CombineNormParams is combine with the AddNorm behind the block fused in: residual add and RMSNorm.
+struct CombineNormParams {
+  CombineParams of;         // its y receives what they normalise to
   const bf16* residual; // [rows, n]
   bf16* total;          // [rows, n] receives the residual with the sum
   const float* weight;  // [n]
@@ -101,11 +101,11 @@ struct SumNormParams {
   int early; // shares are there before the launch before this one has ended, as behind grouped_gemv.h's
 };
 
-// sum_norm: a block has a row, of n ≤ 4096 numbers in eights, eight a thread.
-KERNEL(512, 1) sum_norm(PARAM SumNormParams p) {
+// combine_norm: a block has a row, of n ≤ 4096 numbers in eights, eight a thread.
+KERNEL(512, 1) combine_norm(PARAM CombineNormParams p) {
   SHARED static float scratch[32];
-  constexpr int COUNT = 8; // results on their way at once
-  const SumParams& of = p.of;
+  constexpr int COUNT = 8; // results in flight at once
+  const CombineParams& of = p.of;
   int r = blockX(), i = threadX() * 8;
   bool mine = i < of.n;
   float weight[8] = {}, share[COUNT];
@@ -150,11 +150,11 @@ KERNEL(512, 1) sum_norm(PARAM SumNormParams p) {
   if (mine) storeVec((bf16*)of.y + at, y);
 }
 
-KERNEL(128, 1) sum_f32(PARAM SumParams p) { sum<float>(p); }
-KERNEL(128, 1) sum_bf16(PARAM SumParams p) { sum<bf16>(p); }
+KERNEL(128, 1) combine_f32(PARAM CombineParams p) { combine<float>(p); }
+KERNEL(128, 1) combine_bf16(PARAM CombineParams p) { combine<bf16>(p); }
 
-KERNEL(256, 1) plain_f32_f32(PARAM SimtParams p) { simtGemm<float, float>(p); }
-KERNEL(256, 1) plain_f32_bf16(PARAM SimtParams p) { simtGemm<float, bf16>(p); }
-KERNEL(256, 1) plain_bf16_bf16(PARAM SimtParams p) { simtGemm<bf16, bf16>(p); }
-KERNEL(256, 1) join_f32(PARAM ActivationParams p) { gatedActivations<float>(p); }
-KERNEL(256, 1) join_bf16(PARAM ActivationParams p) { gatedActivations<bf16>(p); }
+KERNEL(256, 1) simt_f32_f32(PARAM SimtParams p) { simtGemm<float, float>(p); }
+KERNEL(256, 1) simt_f32_bf16(PARAM SimtParams p) { simtGemm<float, bf16>(p); }
+KERNEL(256, 1) simt_bf16_bf16(PARAM SimtParams p) { simtGemm<bf16, bf16>(p); }
+KERNEL(256, 1) gated_activation_f32(PARAM ActivationParams p) { gatedActivations<float>(p); }
+KERNEL(256, 1) gated_activation_bf16(PARAM ActivationParams p) { gatedActivations<bf16>(p); }

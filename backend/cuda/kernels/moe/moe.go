@@ -57,10 +57,10 @@ func NewRouter(l *kernels.Loader, t graph.Type, scores driver.Ptr, o graph.MoE, 
 		r.p.OfAll = 1
 	}
 	var err error
-	if r.route, err = l.Kernel("moe", kernels.Name("route", t), 0); err != nil {
+	if r.route, err = l.Kernel("moe/moe", kernels.Name("route", t), 0); err != nil {
 		return nil, err
 	}
-	r.deal, err = l.Kernel("moe", "deal", 0)
+	r.deal, err = l.Kernel("moe/moe", "align_slots", 0)
 	return r, err
 }
 
@@ -98,7 +98,7 @@ type Summer struct {
 
 // NewSummer binds results [slots, n] of a type and where rows of their sums go.
 func NewSummer(l *kernels.Loader, t graph.Type, down, y driver.Ptr, n int, o graph.MoE, count int, s Slots) (*Summer, error) {
-	k, err := l.Kernel("moe", kernels.Name("sum", t), 0)
+	k, err := l.Kernel("moe/moe", kernels.Name("combine", t), 0)
 	return &Summer{k, sumParams{Down: down, Slot: s.Slot, Share: s.Share, Y: y, N: int32(n), Top: int32(o.TopK), Count: int32(count)}}, err
 }
 
@@ -140,7 +140,7 @@ type SumNormer struct {
 
 // NewSumNormer is NewSummer of BF16 for sums that go on as Normed says.
 func NewSumNormer(l *kernels.Loader, down driver.Ptr, n int, o graph.MoE, count int, s Slots, to Normed) (*SumNormer, error) {
-	k, err := l.Kernel("moe", "sum_norm", 0)
+	k, err := l.Kernel("moe/moe", "combine_norm", 0)
 	return &SumNormer{k, sumNormParams{
 		of:       sumParams{Down: down, Slot: s.Slot, Share: s.Share, Y: to.Y, N: int32(n), Top: int32(o.TopK), Count: int32(count)},
 		Residual: to.Residual, Total: to.Total, Weight: to.Weight, Eps: to.Eps,

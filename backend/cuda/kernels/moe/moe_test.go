@@ -15,18 +15,18 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "moe", map[string]uintptr{
-		"route_": unsafe.Sizeof(routeParams{}), "deal": unsafe.Sizeof(routeParams{}), "sort": unsafe.Sizeof(sortParams{}), "sum_f32": unsafe.Sizeof(sumParams{}),
-		"sum_bf16": unsafe.Sizeof(sumParams{}), "sum_norm": unsafe.Sizeof(sumNormParams{}), "scores": unsafe.Sizeof(Scores{}),
-		"plain_": unsafe.Sizeof(plainParams{}), "join_": unsafe.Sizeof(joinParams{}),
+	gputest.Mirrors(t, "moe/moe", map[string]uintptr{
+		"route_": unsafe.Sizeof(routeParams{}), "align_slots": unsafe.Sizeof(routeParams{}), "permute": unsafe.Sizeof(sortParams{}), "combine_f32": unsafe.Sizeof(sumParams{}),
+		"combine_bf16": unsafe.Sizeof(sumParams{}), "combine_norm": unsafe.Sizeof(sumNormParams{}), "router_norm": unsafe.Sizeof(Scores{}),
+		"simt_": unsafe.Sizeof(plainParams{}), "gated_activation_": unsafe.Sizeof(joinParams{}),
 	})
 	few, wide := unsafe.Sizeof(expertsParams{}), unsafe.Sizeof(wideParams{})
-	for f, folder := range forms {
-		kernels := map[string]uintptr{"gated": few, "one": few, "gated256": wide, "one256": wide, "single_": unsafe.Sizeof(singleParams{})}
+	for f, module := range forms {
+		kernels := map[string]uintptr{"gated": few, "down": few, "gated256": wide, "down256": wide, "single_row_": unsafe.Sizeof(singleParams{})}
 		if f != quant.BF16 {
-			kernels["few"] = unsafe.Sizeof(fewParams{})
+			kernels["gemv_"] = unsafe.Sizeof(fewParams{})
 		}
-		gputest.Mirrors(t, folder, kernels)
+		gputest.Mirrors(t, module, kernels)
 	}
 }
 

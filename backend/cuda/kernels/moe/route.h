@@ -1,6 +1,6 @@
-// Which rows pass which experts. A slot is one expert of one row; slots lie expert by expert, and within an expert by rows, so that
-// each product of an expert has its rows together. A job is up to `each` slots of one expert. All of it stays on the device: how many
-// jobs a step has is read there by launches that have blocks for as many as there can be.
+// Routing: which rows go to which experts (top-k), and the permutation that groups them. A slot is one expert of one row; slots lie expert by expert, and
+// within an expert by rows, so that the grouped GEMM of an expert has its rows together. A job is up to `each` slots of one expert. All of it stays on the
+// device: how many jobs a step has is read there by launches that have blocks for as many as there can be.
 #pragma once
 #include "../cuda.h"
 
@@ -49,7 +49,7 @@ DEVICE u32 ordered(float s) {
 }
 DEVICE float score(u32 o) { return __builtin_bit_cast(float, o >> 31 ? o & 0x7fffffff : ~o); }
 
-// Ranked is what experts are compared by: of equal scores the first is the highest. 0 is none. Those of bf16 say all in one word, so that the
+// Ranked is the sort key of experts: of equal scores the first is the highest. 0 is none. Those of bf16 say all in one word, so that the
 // highest is found in one step, of floats in two.
 template <typename T> struct Ranked {
   u32 word;
@@ -68,7 +68,7 @@ template <int PLACES> struct Chosen {
   float share[PLACES];
 };
 
-// choose finds a row's experts: those with the highest scores, of equal scores the first. A warp does it, each lane for PER experts, every 32nd; what has been
+// topK finds a row's experts: those with the highest scores, of equal scores the first. A warp does it, each lane for PER experts, every 32nd; what has been
 // found is set to 0. Each place waits for the one before, so shares, which not everyone wants, are left for the end.
 template <typename T, int PER, int PLACES> DEVICE Chosen<PLACES> topK(const T* scores, int experts, int top, bool ofAll, bool shares) {
   u32 left[PER], word[PLACES] = {}, highest = 0;
@@ -110,7 +110,7 @@ template <typename T, int PER, int PLACES> DEVICE Chosen<PLACES> topK(const T* s
   return c;
 }
 
-// chooseRow notes a row's experts, also in keep if that is given.
+// chooseRow stores a row's experts, also in keep if that is given.
 template <typename T, int PER> DEVICE void chooseRow(const RouteParams& p, int r, int* keep) {
   constexpr int PLACES = MAX_TOP / 32;
   Chosen<PLACES> c = topK<T, PER, PLACES>((const T*)p.scores + (long)r * p.experts, p.experts, p.top, p.ofAll, true);
@@ -122,7 +122,7 @@ template <typename T, int PER> DEVICE void chooseRow(const RouteParams& p, int r
   }
 }
 
-// U4Affine experts of what was chosen, from slot i on; -1 beyond the end.
+// Four experts of what was chosen, from slot i on; -1 beyond the end.
 DEVICE Vec16 fourAt(const int* chosen, int i, int end) {
   if (i + 4 <= end) return *(const Vec16*)(chosen + i);
   Vec16 v;
@@ -130,8 +130,8 @@ DEVICE Vec16 fourAt(const int* chosen, int i, int end) {
   return v;
 }
 
-// layOut gives an expert's slots, from `to` on, to those of the choices [from, end) that are of it. A warp does it, four choices a lane.
-DEVICE void layOut(const RouteParams& p, const int* chosen, int expert, int from, int end, int to) {
+// assignSlots assigns an expert's slots, from `to` on, to those of the choices [from, end) that are of it. A warp does it, four choices a lane.
+DEVICE void assignSlots(const RouteParams& p, const int* chosen, int expert, int from, int end, int to) {
   u32 below = (1u << lane()) - 1, inverse = 0xffffffffu / p.top + 1; // i / top, as i × top < 2^32
   Vec16 next = fourAt(chosen, from + lane() * 4, end);
   for (int base = from; base < end; base += 128) {
@@ -148,9 +148,9 @@ DEVICE void layOut(const RouteParams& p, const int* chosen, int expert, int from
   }
 }
 
-// deal gives slots to the rows' experts. Every block counts for itself how many rows each expert has. Where there is one block, its warps lay
-// out some experts each; otherwise a block has one expert, and its warps parts of the choices.
-DEVICE void deal(const RouteParams& p, int rows, const int* chosen) {
+// alignSlots gives slots to the rows' experts (moe_align_block_size in vLLM). Every block counts for itself how many rows each expert has. Where there is one block, its warps assign
+// the slots of some experts each; otherwise a block has one expert, and its warps parts of the choices.
+DEVICE void alignSlots(const RouteParams& p, int rows, const int* chosen) {
   constexpr int WARPS = ROUTE_THREADS / 32;
   SHARED static int count[MAX_EXPERTS], first[MAX_EXPERTS + 1], job[MAX_EXPERTS + 1], found[WARPS];
   int slots = rows * p.top, part = ceilDiv(slots, WARPS * 128) * 128, from = mini(warp() * part, slots), end = mini(from + part, slots), mine = 0;
@@ -191,15 +191,15 @@ DEVICE void deal(const RouteParams& p, int rows, const int* chosen) {
   }
   if (gridX() == 1) {
     for (int e = warp(); e < p.experts; e += WARPS)
-      if (count[e] > 0) layOut(p, chosen, e, 0, slots, first[e]);
+      if (count[e] > 0) assignSlots(p, chosen, e, 0, slots, first[e]);
     return;
   }
   int to = first[blockX()];
   for (int w = 0; w < warp(); w++) to += found[w];
-  if (mine > 0) layOut(p, chosen, blockX(), from, end, to);
+  if (mine > 0) assignSlots(p, chosen, blockX(), from, end, to);
 }
 
-// route finds the experts of rows, a warp for each. A launch of one block deals the slots too.
+// route finds the experts of rows, a warp for each. A launch of one block aligns the slots too.
 template <typename T> DEVICE void route(const RouteParams& p) {
   SHARED alignas(16) static int kept[ALONE_ROWS * MAX_TOP];
   launchDependentsAndWait();
@@ -213,5 +213,5 @@ template <typename T> DEVICE void route(const RouteParams& p) {
   }
   if (!alone) return;
   barrier();
-  deal(p, rows, kept);
+  alignSlots(p, rows, kept);
 }

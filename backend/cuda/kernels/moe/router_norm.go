@@ -31,7 +31,7 @@ type Scorer struct {
 
 // NewScorer binds a problem.
 func NewScorer(l *kernels.Loader, p Scores) (*Scorer, error) {
-	k, err := l.Kernel("moe", "scores", 0)
+	k, err := l.Kernel("moe/moe", "router_norm", 0)
 	return &Scorer{k, p}, err
 }
 

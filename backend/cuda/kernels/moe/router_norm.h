@@ -1,6 +1,6 @@
-// The sum and the normalisation before a block of experts together with the router's product, for few rows: each of them is a launch of two
-// microseconds otherwise. A block normalises a row and multiplies it with the weights of eight experts, a warp each, which are on their way
-// before the row is there. The first block of a row writes what else is made of it.
+// The residual add and RMSNorm before a block of experts fused with the router's GEMV, for few rows: each of them is a launch of two
+// microseconds otherwise. A block normalises a row and multiplies it with the router weights of eight experts, a warp each, which are loaded
+// before the row is there. The first block of a row stores the sum and the normalised row.
 #pragma once
 #include "../cuda.h"
 #include "vec.h"

@@ -35,7 +35,7 @@ func NewPlain(l *kernels.Loader, x, w graph.Type, p Product, o graph.MoE, s Slot
 		k.p.Round = 1
 	}
 	var err error
-	k.kernel, err = l.Kernel("moe", kernels.Name("plain", x, w), 0)
+	k.kernel, err = l.Kernel("moe/moe", kernels.Name("simt", x, w), 0)
 	return k, err
 }
 
@@ -60,7 +60,7 @@ type Joiner struct {
 
 // NewJoiner binds gates and ups [slots, n] of a type.
 func NewJoiner(l *kernels.Loader, t graph.Type, gate, up driver.Ptr, n int, o graph.MoE, s Slots) (*Joiner, error) {
-	k, err := l.Kernel("moe", kernels.Name("join", t), 0)
+	k, err := l.Kernel("moe/moe", kernels.Name("gated_activation", t), 0)
 	return &Joiner{k, l.SMs(), joinParams{Gate: gate, Up: up, First: s.First, N: int32(n), Experts: int32(o.Experts), Fn: int32(o.Fn), Clamp: float32(o.Clamp)}}, err
 }
 

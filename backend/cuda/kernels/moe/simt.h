@@ -1,5 +1,5 @@
-// The same products for rows and weights in any floats, on the ordinary arithmetic units: what rows in F32 run on, and sizes that the
-// tensor cores' kernels do not take. Weights are row-major.
+// SIMT fallback of the grouped GEMM, for rows and weights in any floats: what rows in F32 run on, and sizes that the tensor-core kernels do not take.
+// Weights are row-major.
 #pragma once
 #include "../cuda.h"
 #include "job.h"

@@ -77,10 +77,10 @@ func NewSingle(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, down P
 		}
 	}
 	var err error
-	if s.gated.kernel, err = l.Kernel(forms[gated.Format], "single_gated", maxSingleShared); err != nil {
+	if s.gated.kernel, err = l.Kernel(forms[gated.Format], "single_row_gated", maxSingleShared); err != nil {
 		return nil, err
 	}
-	s.down.kernel, err = l.Kernel(forms[down.Format], "single_down", maxSingleShared)
+	s.down.kernel, err = l.Kernel(forms[down.Format], "single_row_down", maxSingleShared)
 	return s, err
 }
 

@@ -1,11 +1,11 @@
-// A block of experts for a few rows, each by itself, in two launches: experts of different rows are mostly different ones, so that nothing is
-// gained by collecting the rows of each, and at this size what counts is the number of launches and of reads that wait for each other.
+// A block of experts for a row or two, each by itself, in two launches: experts of different rows are mostly different ones, so that nothing is
+// gained by grouping the rows of each, and at this size what counts is the number of launches and of reads that wait for each other.
 //
-//   single_gated   scores → the row's experts, chosen by every block; x, gate, up → [rows × top, ffn]
-//   single_down    the same choice; that, down → share × results, added up, → y
+//   single_row_gated   scores → the row's experts, found by every block (top-k); x, gate, up → [rows × top, ffn]
+//   single_row_down    the same experts; that, down → share × results, combined, → y
 //
-// A block has a tile of 16 rows of weights (of a gated product two, of 16 rows of each matrix), whose units its warps have in turn. They come
-// through a ring of each warp's own, so that most of what a warp wants is asked for at once. The one row is all columns of B.
+// A block has a tile of 16 rows of weights (gated: two, of 16 rows of each matrix), of whose units its warps take every warps-th (split-K). They come
+// through a cp.async ring of each warp's own, so that most of what a warp needs is requested at once. The one row is all columns of B.
 #pragma once
 #include "grouped_gemm.h"
 #include "route.h"

@@ -29,10 +29,10 @@ const wideMax = 8192
 // RMS normalises whole rows of n numbers.
 func RMS(l *kernels.Loader, t graph.Type, n int) (*Kernel, error) {
 	if t == graph.BF16 && wide(n) {
-		k, err := l.Kernel("norm", "rms_bf16_wide", 0)
+		k, err := l.Kernel("norm/norm", "rms_bf16_wide", 0)
 		return &Kernel{kernel: k, threads: roundUp(n/8, 32)}, err
 	}
-	k, err := l.Kernel("norm", kernels.Name("rms", t), 0)
+	k, err := l.Kernel("norm/norm", kernels.Name("rms", t), 0)
 	return &Kernel{kernel: k, threads: rowThreads(n)}, err
 }
 
@@ -44,19 +44,19 @@ func wide(n int) bool { return n%8 == 0 && n <= wideMax }
 // Rounded is RMS of BF16 rows whose result is rounded to numbers of eight bits, F8 or I8, with a scale a row, for rows of n that
 // FitsRounded.
 func Rounded(l *kernels.Loader, to graph.Type, n int) (*Kernel, error) {
-	k, err := l.Kernel("norm", kernels.Name("rms_bf16_wide", to), 0)
+	k, err := l.Kernel("norm/norm", kernels.Name("rms_bf16_wide", to), 0)
 	return &Kernel{kernel: k, threads: roundUp(n/8, 32)}, err
 }
 
 // GroupRMS normalises each group of a row by itself.
 func GroupRMS(l *kernels.Loader, t graph.Type) (*Kernel, error) {
-	k, err := l.Kernel("norm", kernels.Name("rms_group", t), 0)
+	k, err := l.Kernel("norm/norm", kernels.Name("rms_group", t), 0)
 	return &Kernel{kernel: k, threads: 128, groups: true}, err
 }
 
 // Layer is LayerNorm of rows of n numbers.
 func Layer(l *kernels.Loader, t graph.Type, n int) (*Kernel, error) {
-	k, err := l.Kernel("norm", kernels.Name("layer", t), 0)
+	k, err := l.Kernel("norm/norm", kernels.Name("layer", t), 0)
 	return &Kernel{kernel: k, threads: rowThreads(n)}, err
 }
 

@@ -14,7 +14,7 @@ import (
 const eps = 1e-5
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "norm", map[string]uintptr{"rms_": unsafe.Sizeof(Params{}), "layer_": unsafe.Sizeof(Params{})})
+	gputest.Mirrors(t, "norm/norm", map[string]uintptr{"rms_": unsafe.Sizeof(Params{}), "layer_": unsafe.Sizeof(Params{})})
 }
 
 // lengths of rows, around warps, around eight numbers a thread, and beyond what the wide kernel keeps in registers.

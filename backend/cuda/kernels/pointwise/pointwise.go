@@ -28,7 +28,7 @@ type Kernel struct{ kernel *driver.Kernel }
 
 // New is the kernel for values of type t.
 func New(l *kernels.Loader, t graph.Type) (*Kernel, error) {
-	k, err := l.Kernel("pointwise", kernels.Name("pointwise", t), 0)
+	k, err := l.Kernel("pointwise/pointwise", kernels.Name("pointwise", t), 0)
 	return &Kernel{k}, err
 }
 

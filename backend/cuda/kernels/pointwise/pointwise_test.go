@@ -11,7 +11,7 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "pointwise", map[string]uintptr{"pointwise_": unsafe.Sizeof(Params{})})
+	gputest.Mirrors(t, "pointwise/pointwise", map[string]uintptr{"pointwise_": unsafe.Sizeof(Params{})})
 }
 
 const limit = 3

@@ -117,5 +117,5 @@ template <bool HALF> DEVICE void ropeStore(const RopeStoreParams& p) {
   *(Vec16*)(y + first) = HALF && toCache ? bf16ToF16(v) : v;
   *(Vec16*)(y + second) = HALF && toCache ? bf16ToF16(later) : later;
 }
-KERNEL(256, 1) turn_store_bf16(PARAM RopeStoreParams p) { ropeStore<false>(p); }
-KERNEL(256, 1) turn_store_f16(PARAM RopeStoreParams p) { ropeStore<true>(p); }
+KERNEL(256, 1) rope_store_bf16(PARAM RopeStoreParams p) { ropeStore<false>(p); }
+KERNEL(256, 1) rope_store_f16(PARAM RopeStoreParams p) { ropeStore<true>(p); }

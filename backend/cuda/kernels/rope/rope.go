@@ -24,7 +24,7 @@ type Params struct {
 }
 
 // Angles finds the kernel that computes cosines and sines.
-func Angles(l *kernels.Loader) (*driver.Kernel, error) { return l.Kernel("rope", "angles", 0) }
+func Angles(l *kernels.Loader) (*driver.Kernel, error) { return l.Kernel("rope/rope", "angles", 0) }
 
 // LaunchAngles puts it on the stream, a block a row.
 func LaunchAngles(s *driver.Stream, k *driver.Kernel, rows int, p *AnglesParams) error {
@@ -33,7 +33,7 @@ func LaunchAngles(s *driver.Stream, k *driver.Kernel, rows int, p *AnglesParams)
 
 // Rope finds the kernel for heads of type t.
 func Rope(l *kernels.Loader, t graph.Type) (*driver.Kernel, error) {
-	return l.Kernel("rope", kernels.Name("rope", t), 0)
+	return l.Kernel("rope/rope", kernels.Name("rope", t), 0)
 }
 
 // LaunchRope puts it on the stream: a few blocks a row, a thread a pair.
@@ -57,7 +57,7 @@ func RopeStoreFits(size, dim, vLen int) bool { return dim%16 == 0 && (size-dim)%
 
 // RopeStore finds that kernel for a cache of bf16 or f16; everything else is bf16.
 func RopeStore(l *kernels.Loader, cache graph.Type) (*driver.Kernel, error) {
-	return l.Kernel("rope", kernels.Name("turn_store", cache), 0)
+	return l.Kernel("rope/rope", kernels.Name("rope_store", cache), 0)
 }
 
 // LaunchTurnStore puts it on the stream.

@@ -13,8 +13,8 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "rope", map[string]uintptr{
-		"angles": unsafe.Sizeof(AnglesParams{}), "rope_": unsafe.Sizeof(Params{}), "turn_store_": unsafe.Sizeof(RopeStoreParams{}),
+	gputest.Mirrors(t, "rope/rope", map[string]uintptr{
+		"angles": unsafe.Sizeof(AnglesParams{}), "rope_": unsafe.Sizeof(Params{}), "rope_store_": unsafe.Sizeof(RopeStoreParams{}),
 	})
 }
 

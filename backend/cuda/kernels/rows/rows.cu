@@ -38,8 +38,8 @@ template <typename W> DEVICE void selectRows(const SelectParams& p) {
   long from = p.step.picked[r];
   for (int i = threadX(); i < p.words; i += threads()) ((W*)p.y)[(long)r * p.words + i] = ((const W*)p.x)[from * p.words + i];
 }
-KERNEL(256, 1) pick_u32(PARAM SelectParams p) { selectRows<u32>(p); }
-KERNEL(256, 1) pick_u16(PARAM SelectParams p) { selectRows<u16>(p); } // odd rows of 16-bit numbers
+KERNEL(256, 1) select_u32(PARAM SelectParams p) { selectRows<u32>(p); }
+KERNEL(256, 1) select_u16(PARAM SelectParams p) { selectRows<u16>(p); } // odd rows of 16-bit numbers
 
 struct KVWriteParams {
   Step step;

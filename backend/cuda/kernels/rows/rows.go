@@ -36,22 +36,22 @@ const rowThreads = 256
 
 // Embed finds the kernel for a table and result of these types.
 func Embed(l *kernels.Loader, table, to graph.Type) (*driver.Kernel, error) {
-	return l.Kernel("rows", kernels.Name("embed", table, to), 0)
+	return l.Kernel("rows/rows", kernels.Name("embed", table, to), 0)
 }
 
 // Select finds the kernel that copies selected rows of so many bytes, an even number, and how many of the words it copies they are.
 func Select(l *kernels.Loader, rowBytes int64) (k *driver.Kernel, words int32, err error) {
 	if rowBytes%4 != 0 {
-		k, err = l.Kernel("rows", "pick_u16", 0)
+		k, err = l.Kernel("rows/rows", "select_u16", 0)
 		return k, int32(rowBytes / 2), err
 	}
-	k, err = l.Kernel("rows", "pick_u32", 0)
+	k, err = l.Kernel("rows/rows", "select_u32", 0)
 	return k, int32(rowBytes / 4), err
 }
 
 // KVWrite finds the kernel that writes keys and values of one type in a cache of another.
 func KVWrite(l *kernels.Loader, from, cache graph.Type) (*driver.Kernel, error) {
-	return l.Kernel("rows", kernels.Name("kv_write", from, cache), 0)
+	return l.Kernel("rows/rows", kernels.Name("kv_write", from, cache), 0)
 }
 
 // Launch puts one of the kernels on the stream, a block a row.

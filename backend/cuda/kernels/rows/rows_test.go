@@ -16,7 +16,7 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "rows", map[string]uintptr{"embed_": unsafe.Sizeof(EmbedParams{}), "pick_": unsafe.Sizeof(SelectParams{}), "kv_write_": unsafe.Sizeof(KVWriteParams{})})
+	gputest.Mirrors(t, "rows/rows", map[string]uintptr{"embed_": unsafe.Sizeof(EmbedParams{}), "select_": unsafe.Sizeof(SelectParams{}), "kv_write_": unsafe.Sizeof(KVWriteParams{})})
 }
 
 // unused is how many rows more than a step has a launch may cover: they are left alone.

@@ -65,7 +65,7 @@ func Find(l *kernels.Loader, vocab int, t graph.Type) (*driver.Kernel, error) {
 	if !Fits(vocab, t) {
 		return nil, fmt.Errorf("cuda: rows of %d %s logits cannot be drawn from; at most %d of F32 or BF16 can", vocab, t, MaxVocab)
 	}
-	return l.Kernel("sample", kernels.Name("sample", t), sharedBytes(vocab))
+	return l.Kernel("sampling/sampling", kernels.Name("sample", t), sharedBytes(vocab))
 }
 
 // Launch draws one token for each of so many rows.

@@ -15,7 +15,7 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "sample", map[string]uintptr{"sample_": unsafe.Sizeof(Params{})})
+	gputest.Mirrors(t, "sampling/sampling", map[string]uintptr{"sample_": unsafe.Sizeof(Params{})})
 }
 
 // problem is some rows and what to draw from them.

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOriginFollowsIncludes: the origin of a kernel changes with the headers that it includes, however far off, and with no others.
-func TestOriginFollowsIncludes(t *testing.T) {
+// TestHashFollowsIncludes: the hash of a module changes with the headers that it includes, however far off, and with no others.
+func TestHashFollowsIncludes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(path, text string) {
 		t.Helper()
@@ -19,37 +19,56 @@ func TestOriginFollowsIncludes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	origin := func() string {
+	hash := func() string {
 		t.Helper()
-		jobs, err := Jobs(dir)
+		modules, err := Modules(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(jobs) != len(targets) || jobs[0].Name != "a" {
-			t.Fatalf("%d jobs, the first %v; there is one kernel, a, for each of %v", len(jobs), jobs, targets)
+		if len(modules) != 1 || modules[0].Name != "a/a" {
+			t.Fatalf("modules %v; there is one, a/a", modules)
 		}
-		return jobs[0].Origin()
+		return modules[0].Hash
 	}
 	write("a/a.cu", "#include \"near.h\"\n")
 	write("a/near.h", "#include \"../b/far.h\"\n#include \"../b/far.h\"\n")
 	write("b/far.h", "#include \"../all.h\"\n")
 	write("all.h", "")
 	write("a/unread.h", "")
-	before := origin()
+	before := hash()
 	write("a/unread.h", "changed")
-	if origin() != before {
-		t.Error("a header that is not included changes the origin")
+	if hash() != before {
+		t.Error("a header that is not included changes the hash")
+	}
+	write("all.h", "// of all\n")
+	if hash() != before {
+		t.Error("a comment changes the hash")
 	}
 	for _, path := range []string{"all.h", "b/far.h", "a/near.h"} {
 		write(path, "changed\n")
-		after := origin()
+		after := hash()
 		if after == before {
-			t.Errorf("%s does not change the origin", path)
+			t.Errorf("%s does not change the hash", path)
 		}
 		before = after
 	}
 	write("a/near.h", "#include \"none.h\"\n")
-	if _, err := Jobs(dir); err == nil {
+	if _, err := Modules(dir); err == nil {
 		t.Error("a header that is not there is no error")
+	}
+}
+
+func TestSums(t *testing.T) {
+	want := Sums{"gemm/a": {Source: "1", PTX: []string{"2", "3"}}, "norm/b": {Source: "4", PTX: []string{"5", "6"}}}
+	got, err := ParseSums(want.String())
+	if err != nil || got.String() != want.String() || len(got) != 2 {
+		t.Errorf("%v becomes %v: %v", want, got, err)
+	}
+	stale, gone := got.Stale([]Module{{Name: "gemm/a", Hash: "1"}, {Name: "gemm/c", Hash: "7"}})
+	if len(stale) != 1 || stale[0] != "gemm/c" || len(gone) != 1 || gone[0] != "norm/b" {
+		t.Errorf("stale %v, gone %v", stale, gone)
+	}
+	if _, err := ParseSums("gemm/a 1 2\n"); err == nil {
+		t.Error("a line without one target's hash is no error")
 	}
 }

@@ -182,12 +182,12 @@ KERNELS(f16, 3, SHAPE(KV16<f16, 2, 1>), SHAPE(KV16<f16, 3, 2>), SHAPE(KV16<f16, 
 KERNELS(i8, 4, SHAPE(KV8<i8, 1, 1, 2>), SHAPE(KV8<i8, 2, 1, 4>), SHAPE(KV8<i8, 2, 1, 4>), SHAPE(KV8<i8, 4, 2, 4>))
 KERNELS(f8, 4, SHAPE(KV8<f8, 1, 1, 2>), SHAPE(KV8<f8, 2, 1, 4>), SHAPE(KV8<f8, 2, 1, 4>), SHAPE(KV8<f8, 4, 2, 4>))
 #if __CUDA_ARCH__ >= 900 // where launches overlap (programmatic dependent launch)
-KERNEL(128, 2) decode64_turn_bf16(PARAM DecodeParams p) { decode<KV16<bf16, 2, 1>, true>(p); }
-KERNEL(128, 2) decode64_turn_f16(PARAM DecodeParams p) { decode<KV16<f16, 2, 1>, true>(p); }
-KERNEL(128, 2) decode128_turn_bf16(PARAM DecodeParams p) { decode<KV16<bf16, 4, 2>, true>(p); }
-KERNEL(128, 2) decode128_turn_f16(PARAM DecodeParams p) { decode<KV16<f16, 4, 2>, true>(p); }
-KERNEL(128, 2) decode64_turn_norm_bf16(PARAM DecodeParams p) { decode<KV16<bf16, 2, 1>, true, true>(p); }
-KERNEL(128, 2) decode64_turn_norm_f16(PARAM DecodeParams p) { decode<KV16<f16, 2, 1>, true, true>(p); }
-KERNEL(128, 2) decode128_turn_norm_bf16(PARAM DecodeParams p) { decode<KV16<bf16, 4, 2>, true, true>(p); }
-KERNEL(128, 2) decode128_turn_norm_f16(PARAM DecodeParams p) { decode<KV16<f16, 4, 2>, true, true>(p); }
+KERNEL(128, 2) decode64_rope_bf16(PARAM DecodeParams p) { decode<KV16<bf16, 2, 1>, true>(p); }
+KERNEL(128, 2) decode64_rope_f16(PARAM DecodeParams p) { decode<KV16<f16, 2, 1>, true>(p); }
+KERNEL(128, 2) decode128_rope_bf16(PARAM DecodeParams p) { decode<KV16<bf16, 4, 2>, true>(p); }
+KERNEL(128, 2) decode128_rope_f16(PARAM DecodeParams p) { decode<KV16<f16, 4, 2>, true>(p); }
+KERNEL(128, 2) decode64_rope_norm_bf16(PARAM DecodeParams p) { decode<KV16<bf16, 2, 1>, true, true>(p); }
+KERNEL(128, 2) decode64_rope_norm_f16(PARAM DecodeParams p) { decode<KV16<f16, 2, 1>, true, true>(p); }
+KERNEL(128, 2) decode128_rope_norm_bf16(PARAM DecodeParams p) { decode<KV16<bf16, 4, 2>, true, true>(p); }
+KERNEL(128, 2) decode128_rope_norm_f16(PARAM DecodeParams p) { decode<KV16<f16, 4, 2>, true, true>(p); }
 #endif

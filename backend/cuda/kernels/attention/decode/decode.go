@@ -130,7 +130,7 @@ func FitsRope(p Problem, dim int) bool {
 
 // NewRope is New with rope, RMSNorm of heads if there is one, and the KV cache write of the new token fused into the launch.
 func NewRope(l *kernels.Loader, p Problem, f NewToken, partial, arrived driver.Ptr) (*Kernel, error) {
-	name := fmt.Sprintf("decode%d_turn", p.KSize)
+	name := fmt.Sprintf("decode%d_rope", p.KSize)
 	if f.QueryNorm != 0 {
 		name += "_norm"
 	}
@@ -166,7 +166,7 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 }
 
 func newKernel(l *kernels.Loader, p Problem, name string, rope bool, partial, arrived driver.Ptr) (*Kernel, error) {
-	kernel, err := l.Kernel("decode", kernels.Name(name, p.Type), 0)
+	kernel, err := l.Kernel("attention/decode/decode", kernels.Name(name, p.Type), 0)
 	return &Kernel{resident: resident(l.SMs(), p, rope), kernel: kernel, groups: groups(p), base: params{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Partial: partial, Arrived: arrived, Sinks: p.Sinks,
 		Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize), Window: int32(p.Window),

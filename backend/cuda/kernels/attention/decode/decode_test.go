@@ -21,7 +21,7 @@ func ones(n int) []int {
 }
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "decode", map[string]uintptr{"decode": unsafe.Sizeof(params{})})
+	gputest.Mirrors(t, "attention/decode/decode", map[string]uintptr{"decode": unsafe.Sizeof(params{})})
 }
 
 func TestAgainstPlainGo(t *testing.T) {

@@ -32,7 +32,7 @@ type LargeHeads struct {
 
 // NewWide binds a problem.
 func NewLargeHeads(l *kernels.Loader, p prefillsm90.Problem) (*LargeHeads, error) {
-	name := "wide"
+	name := "prefill256"
 	if p.Softcap != 0 {
 		name += "_cap"
 	}
@@ -47,7 +47,7 @@ func NewLargeHeads(l *kernels.Loader, p prefillsm90.Problem) (*LargeHeads, error
 	if p.Bidirectional {
 		k.base.Bidirectional = 1
 	}
-	k.kernel, err = l.Kernel("wide", kernels.Name(name, p.Type), largeHeadsShared)
+	k.kernel, err = l.Kernel("attention/prefill_sm80/large_heads", kernels.Name(name, p.Type), largeHeadsShared)
 	return k, err
 }
 

@@ -49,13 +49,13 @@ const roomy = 160 << 10
 
 // variants lists what there is, by size; of two for a size, the second takes less shared memory.
 var variants = []variant{
-	{"flash64", 64, 96, 128},
-	{"flash96", 96, 64, 128},
-	{"flash96_tight", 96, 48, 128},
-	{"flash128", 128, 64, 128},
-	{"flash128_tight", 128, 64, 256},
-	{"flash256", 256, 64, 256},
-	{"flash256_tight", 256, 32, 256},
+	{"prefill64", 64, 96, 128},
+	{"prefill96", 96, 64, 128},
+	{"prefill96_tight", 96, 48, 128},
+	{"prefill128", 128, 64, 128},
+	{"prefill128_tight", 128, 64, 256},
+	{"prefill256", 256, 64, 256},
+	{"prefill256_tight", 256, 32, 256},
 }
 
 // variantOf chooses: four warps of 32 rows, two blocks a multiprocessor, where there is room, else eight of 16.
@@ -94,7 +94,7 @@ func bind(l *kernels.Loader, p prefillsm90.Problem, f variant) (*Kernel, error) 
 		k.base.Bidirectional = 1
 	}
 	var err error
-	k.kernel, err = l.Kernel("flash", kernels.Name(f.name, p.Type), f.shared())
+	k.kernel, err = l.Kernel("attention/prefill_sm80/prefill", kernels.Name(f.name, p.Type), f.shared())
 	return k, err
 }
 

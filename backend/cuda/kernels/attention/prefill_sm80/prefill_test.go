@@ -13,8 +13,8 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "flash", map[string]uintptr{"flash": unsafe.Sizeof(params{})})
-	gputest.Mirrors(t, "wide", map[string]uintptr{"wide": unsafe.Sizeof(largeHeadsParams{})})
+	gputest.Mirrors(t, "attention/prefill_sm80/prefill", map[string]uintptr{"prefill": unsafe.Sizeof(params{})})
+	gputest.Mirrors(t, "attention/prefill_sm80/large_heads", map[string]uintptr{"prefill256": unsafe.Sizeof(largeHeadsParams{})})
 }
 
 // TestForms holds what the forms take of shared memory under what the GPUs have that run them.

@@ -81,7 +81,7 @@ func New(l *kernels.Loader, p Problem) (*Kernel, error) {
 	if k.base.Q, err = l.Context().PlanesMap(p.Q, p.Tokens, 2*p.Heads*p.KSize, p.Heads, p.KSize, 2*p.KSize, TileRows, 1, 64); err != nil {
 		return nil, err
 	}
-	k.kernel, err = l.Kernel("prefill", kernels.Name(name, p.Type), k.shared)
+	k.kernel, err = l.Kernel("attention/prefill_sm90/prefill", kernels.Name(name, p.Type), k.shared)
 	return k, err
 }
 

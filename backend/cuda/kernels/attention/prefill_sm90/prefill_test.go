@@ -11,7 +11,7 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "prefill", map[string]uintptr{"prefill": unsafe.Sizeof(params{})})
+	gputest.Mirrors(t, "attention/prefill_sm90/prefill", map[string]uintptr{"prefill": unsafe.Sizeof(params{})})
 }
 
 func TestAgainstPlainGo(t *testing.T) {

@@ -26,7 +26,7 @@ type Params struct {
 
 // Find gets the kernel for queries and a cache of these types.
 func Find(l *kernels.Loader, q, cache graph.Type) (*driver.Kernel, error) {
-	return l.Kernel("attend", kernels.Name("attend", q, cache), 0)
+	return l.Kernel("attention/simt/attention", kernels.Name("attention", q, cache), 0)
 }
 
 // Launch puts it on the stream: a warp a row, head and blockSize values, four heads a block.

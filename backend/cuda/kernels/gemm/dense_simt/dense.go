@@ -15,7 +15,7 @@ type Params struct {
 
 // Find gets the kernel for rows and weights of these types.
 func Find(l *kernels.Loader, x, w graph.Type) (*driver.Kernel, error) {
-	return l.Kernel("linear", kernels.Name("linear", x, w), 0)
+	return l.Kernel("gemm/dense_simt/gemm", kernels.Name("gemm", x, w), 0)
 }
 
 // Launch puts it on the stream, a block for each tile of 64 × 64 results.

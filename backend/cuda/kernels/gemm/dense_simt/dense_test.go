@@ -11,7 +11,7 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "linear", map[string]uintptr{"linear_": unsafe.Sizeof(Params{})})
+	gputest.Mirrors(t, "gemm/dense_simt/gemm", map[string]uintptr{"gemm_": unsafe.Sizeof(Params{})})
 }
 
 // TestAgainstPlainGo multiplies matrices around the tiles of 64 × 64 × 16; with -short, as the sanitizer has it, a few.

@@ -24,7 +24,7 @@ const (
 
 // Find gets the kernel for numbers of a type: BF16, F8 or I8.
 func Find(l *kernels.Loader, t graph.Type) (*driver.Kernel, error) {
-	return l.Kernel(kernels.Folder("tile", t), "tile", shared)
+	return l.Kernel(kernels.Module("gemm/dense_sm80/gemm", t), "gemm_mma_sync", shared)
 }
 
 // Launch puts it on the stream, tiles of one block of weights side by side.

@@ -11,7 +11,7 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "tile", map[string]uintptr{"tile": unsafe.Sizeof(Params{})})
+	gputest.Mirrors(t, "gemm/dense_sm80/gemm", map[string]uintptr{"gemm": unsafe.Sizeof(Params{})})
 }
 
 func TestAgainstPlainGo(t *testing.T) {

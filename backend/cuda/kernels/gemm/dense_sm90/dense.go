@@ -107,7 +107,7 @@ func Fits(t graph.Type, n, k int) bool { return t.RowBytes(k)%16 == 0 && n%8 == 
 
 // New binds a problem. sums is PartialBytes full of 0xff, which they are again after each launch.
 func New(l *kernels.Loader, p Problem, sums driver.Ptr) (*Kernel, error) {
-	pairs, folder := kernels.Pairs(p.Type, p.K), kernels.Folder("gemm", p.Type)
+	pairs, module := kernels.Pairs(p.Type, p.K), kernels.Module("gemm/dense_sm90/gemm", p.Type)
 	k := &Kernel{sms: l.SMs(), alone: !l.Context().MPS, base: params{
 		K: int32(pairs), XScale: p.XScale, Parts: int32(len(p.Weights)), Fn: p.Fn, Sums: sums,
 	}}
@@ -127,10 +127,10 @@ func New(l *kernels.Loader, p Problem, sums driver.Ptr) (*Kernel, error) {
 	even := k.even()
 	for _, w := range widths {
 		if w.rows <= leastPaired || !even {
-			err = k.bind(l, p, folder, name, w, 1)
+			err = k.bind(l, p, module, name, w, 1)
 		}
 		if err == nil && even && w.rows >= leastPaired && p.Rows > leastPaired {
-			err = k.bind(l, p, folder, name+"_pair", w, 2)
+			err = k.bind(l, p, module, name+"_cluster", w, 2)
 		}
 		if err != nil {
 			return nil, err
@@ -143,11 +143,11 @@ func New(l *kernels.Loader, p Problem, sums driver.Ptr) (*Kernel, error) {
 }
 
 // bind adds the kernel for a width in clusters of so many blocks.
-func (k *Kernel) bind(l *kernels.Loader, p Problem, folder, name string, w shape, cluster int) (err error) {
+func (k *Kernel) bind(l *kernels.Loader, p Problem, module, name string, w shape, cluster int) (err error) {
 	b := width{shape: w, cluster: cluster}
 	chunk := max(8, w.rows/4) // tokens of a chunk of the epilogue
 	b.shared = 1024 + w.stages*(tileRows+w.rows)*depth*2 + 2*chunk*lineBytes
-	if b.kernel, err = l.Kernel(folder, fmt.Sprint(name, w.rows), b.shared); err != nil {
+	if b.kernel, err = l.Kernel(module, fmt.Sprint(name, w.rows), b.shared); err != nil {
 		return err
 	}
 	pairs := int(k.base.K)

@@ -8,7 +8,7 @@ struct InterleaveParams {
   Vec16* y;               // [2 × rows, vectors]: eight rows of the one, eight of the other
   int rows, vectors;
 };
-KERNEL(256, 1) weave(PARAM InterleaveParams p) {
+KERNEL(256, 1) interleave(PARAM InterleaveParams p) {
   launchDependentsAndWait();
   int r = blockX(), to = r / 8 * 16 + r % 8;
   for (int i = threadX(); i < p.vectors; i += 256) {
@@ -27,8 +27,8 @@ KERNEL(384, 1) gated32(PARAM GemmParams p) { gemm<MmaBf16, 32, 9, true, 1>(p); }
 KERNEL(384, 1) gated64(PARAM GemmParams p) { gemm<MmaBf16, 64, 8, true, 1>(p); }
 KERNEL(384, 1) gated128(PARAM GemmParams p) { gemm<MmaBf16, 128, 6, true, 1>(p); }
 KERNEL(384, 1) gated256(PARAM GemmParams p) { gemm<MmaBf16, 256, 4, true, 1>(p); }
-KERNEL(384, 1) gemm_pair128(PARAM GemmParams p) { gemm<MmaBf16, 128, 6, false, 2>(p); }
-KERNEL(384, 1) gemm_pair256(PARAM GemmParams p) { gemm<MmaBf16, 256, 4, false, 2>(p); }
-KERNEL(384, 1) gated_pair128(PARAM GemmParams p) { gemm<MmaBf16, 128, 6, true, 2>(p); }
-KERNEL(384, 1) gated_pair256(PARAM GemmParams p) { gemm<MmaBf16, 256, 4, true, 2>(p); }
+KERNEL(384, 1) gemm_cluster128(PARAM GemmParams p) { gemm<MmaBf16, 128, 6, false, 2>(p); }
+KERNEL(384, 1) gemm_cluster256(PARAM GemmParams p) { gemm<MmaBf16, 256, 4, false, 2>(p); }
+KERNEL(384, 1) gated_cluster128(PARAM GemmParams p) { gemm<MmaBf16, 128, 6, true, 2>(p); }
+KERNEL(384, 1) gated_cluster256(PARAM GemmParams p) { gemm<MmaBf16, 256, 4, true, 2>(p); }
 #endif

@@ -14,7 +14,7 @@ type interleaveParams struct {
 // Interleave lays gate and up, of rows × k pairs of bytes each, into one matrix of 2 × rows: eight rows of the gate, then the same eight of the up
 // matrix, so that one thread has both numbers of a result. rows divides by 8, and k as well.
 func Interleave(l *kernels.Loader, s *driver.Stream, gate, up, to driver.Ptr, rows, k int) error {
-	kernel, err := l.Kernel("gemm", "weave", 0)
+	kernel, err := l.Kernel("gemm/dense_sm90/gemm", "interleave", 0)
 	if err != nil {
 		return err
 	}

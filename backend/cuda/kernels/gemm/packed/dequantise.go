@@ -15,7 +15,7 @@ type DequantiseParams struct {
 
 // FindDequantise gets the kernel that dequantises weights of a format that Has.
 func FindDequantise(l *kernels.Loader, f quant.Format) (*driver.Kernel, error) {
-	return l.Kernel(layouts[f].kernels, "open", 0)
+	return l.Kernel(layouts[f].module, "dequantise", 0)
 }
 
 // Dequantise puts the dequantisation of a weight on the stream, a warp for each unit.

@@ -109,7 +109,7 @@ func newGemmSM90(l *kernels.Loader, lay layout, p Problem, s Scratch) (*gemmSM90
 	for _, rows := range []int{8, 16, 32, 64, 128, 256} {
 		v := widthOf(lay, rows)
 		var err error
-		if v.kernel, err = l.Kernel(lay.kernels, fmt.Sprint("wide", rows), v.shared); err != nil {
+		if v.kernel, err = l.Kernel(lay.module, fmt.Sprint("gemm", rows), v.shared); err != nil {
 			return nil, err
 		}
 		if v.x, err = l.Context().ColumnsMap(p.X, p.Rows, p.K, 2*p.K, rows, v.units*columns); err != nil {

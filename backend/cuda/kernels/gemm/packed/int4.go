@@ -8,7 +8,7 @@ import (
 
 // QuantiseParams is a matrix of floats on the device to quantise to INT4: X is [N, K], K a multiple of 128; W has room for its panels and is full of
 // zeros. The bits are those that Pack makes of what quant.Encode gives; the scale of 128 numbers of which Encode would refuse one is no
-// number. It mirrors QuantiseParams of slab_round.cu.
+// number. It mirrors QuantiseParams of quantise_int4.cu.
 type QuantiseParams struct {
 	X, W driver.Ptr
 	N, K int32
@@ -16,7 +16,7 @@ type QuantiseParams struct {
 
 // FindQuantise gets the kernel that quantises floats of a type, F32 or BF16.
 func FindQuantise(l *kernels.Loader, from graph.Type) (*driver.Kernel, error) {
-	return l.Kernel("slab_round", kernels.Name("round", from), 0)
+	return l.Kernel("gemm/packed/quantise_int4", kernels.Name("quantise", from), 0)
 }
 
 // Quantise puts the quantisation of a matrix on the stream, a warp for each 128 numbers.

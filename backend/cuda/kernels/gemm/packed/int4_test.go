@@ -14,7 +14,7 @@ import (
 )
 
 func TestRoundedMirror(t *testing.T) {
-	gputest.Mirrors(t, "slab_round", map[string]uintptr{"round_bf16": unsafe.Sizeof(QuantiseParams{}), "round_f32": unsafe.Sizeof(QuantiseParams{})})
+	gputest.Mirrors(t, "gemm/packed/quantise_int4", map[string]uintptr{"quantise_bf16": unsafe.Sizeof(QuantiseParams{}), "quantise_f32": unsafe.Sizeof(QuantiseParams{})})
 }
 
 // TestRound wants the bits of quant.Encode and Pack from the device, also where scales are subnormal halves, and broken blocks to be broken.

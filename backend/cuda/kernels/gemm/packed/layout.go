@@ -29,22 +29,22 @@ func tileUnits(cols int) int { return (cols + 2*columns - 1) / (2 * columns) * 2
 
 // layout says how a format's halves look and how they are made of its file's rows.
 type layout struct {
-	kernels string // the kernels' name
-	bytes   int    // of a half
-	scales  int    // where they start
-	each    int    // bytes of a row's scales, and middles
-	subs    int    // scales of a block
-	pack    func(to *line, row []byte, unit int)
+	module string // of its kernels
+	bytes  int    // of a half
+	scales int    // where they start
+	each   int    // bytes of a row's scales, and middles
+	subs   int    // scales of a block
+	pack   func(to *line, row []byte, unit int)
 }
 
 var layouts = map[quant.Format]layout{
-	quant.Q4_0:  {"slab_q4_0", 576, 512, 8, 1, packQ4_0},
-	quant.Q4_1:  {"slab_q4_affine", 640, 512, 16, 1, packQ4_1},
-	quant.Q4_K:  {"slab_q4_affine", 640, 512, 16, 1, packQ4_K},
-	quant.INT4:  {"slab_int4", 528, 512, 2, 1, packINT4},
-	quant.MXFP4: {"slab_mxfp4", 576, 512, 8, 1, packMXFP4},
-	quant.Q8_0:  {"slab_q8_0", 1088, 1024, 8, 1, packQ8_0},
-	quant.Q6_K:  {"slab_q6_k", 896, 768, 16, 2, packQ6_K},
+	quant.Q4_0:  {"gemm/packed/q4_0", 576, 512, 8, 1, packQ4_0},
+	quant.Q4_1:  {"gemm/packed/q4_affine", 640, 512, 16, 1, packQ4_1},
+	quant.Q4_K:  {"gemm/packed/q4_affine", 640, 512, 16, 1, packQ4_K},
+	quant.INT4:  {"gemm/packed/int4", 528, 512, 2, 1, packINT4},
+	quant.MXFP4: {"gemm/packed/mxfp4", 576, 512, 8, 1, packMXFP4},
+	quant.Q8_0:  {"gemm/packed/q8_0", 1088, 1024, 8, 1, packQ8_0},
+	quant.Q6_K:  {"gemm/packed/q6_k", 896, 768, 16, 2, packQ6_K},
 }
 
 // Has reports whether there are kernels for a format.

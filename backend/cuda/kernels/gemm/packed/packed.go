@@ -164,8 +164,8 @@ func (k *Kernel) findGemv(l *kernels.Loader, lay layout) error {
 	if err := k.findInt8(l, lay, b, ""); err != nil || k.gemm != nil && len(k.gemv) == len(int8Names) {
 		return err
 	}
-	eight, err := l.Kernel(lay.kernels, "eight", b.most)
-	k.gemv = append(k.gemv, gemvKernel{name: "eight", kernel: eight, rows: gemvRows, blocks: 1, room: b.eight})
+	eight, err := l.Kernel(lay.module, "gemv8", b.most)
+	k.gemv = append(k.gemv, gemvKernel{name: "gemv8", kernel: eight, rows: gemvRows, blocks: 1, room: b.eight})
 	return err
 }
 
@@ -175,14 +175,14 @@ func (k *Kernel) findInt8(l *kernels.Loader, lay layout, b block, end string) er
 	for i, name := range int8Names {
 		v := gemvKernel{name: name + end, rows: 1 << i, blocks: 1}
 		if l.Hopper() && k.pairs(v.rows) {
-			v.name, v.blocks = name+"_pair", 2
+			v.name, v.blocks = name+"_split_k", 2
 		}
 		v.room = b.int8Room(lay, v.rows, v.blocks, int(k.base.Units))
 		if v.room > b.most {
 			break
 		}
 		var err error
-		if v.kernel, err = l.Kernel(lay.kernels, v.name, b.most); err != nil { // launches of the same kernel differ in their room
+		if v.kernel, err = l.Kernel(lay.module, v.name, b.most); err != nil { // launches of the same kernel differ in their room
 			return err
 		}
 		k.gemv = append(k.gemv, v)
@@ -200,7 +200,7 @@ func (k *Kernel) pairs(rows int) bool {
 func roundTiles(rows int) int { return 8 / rows }
 
 // int8Names are the kernels of gemv_int8.h, for 1, 2 and 4 rows.
-var int8Names = [...]string{"one", "two", "four"}
+var int8Names = [...]string{"gemv1", "gemv2", "gemv4"}
 
 // FusedRows is the most rows of k numbers each that NewFused takes.
 func FusedRows(l *kernels.Loader, f quant.Format, k int) (rows int) {

@@ -29,9 +29,9 @@ func upload(g *gputest.GPU, w quant.Tensor) driver.Ptr {
 func TestMirrors(t *testing.T) {
 	for _, lay := range layouts {
 		gemvParams := unsafe.Sizeof(gemvParams{})
-		gputest.Mirrors(t, lay.kernels, map[string]uintptr{
-			"one": gemvParams, "two": gemvParams, "four": gemvParams, "eight": gemvParams, "open": unsafe.Sizeof(DequantiseParams{}),
-			"rows": unsafe.Sizeof(gemmSM80Params{}), "wide": unsafe.Sizeof(gemmParams{}),
+		gputest.Mirrors(t, lay.module, map[string]uintptr{
+			"gemv": gemvParams, "dequantise": unsafe.Sizeof(DequantiseParams{}),
+			"gemm_mma_sync": unsafe.Sizeof(gemmSM80Params{}), "gemm": unsafe.Sizeof(gemmParams{}),
 		})
 	}
 }

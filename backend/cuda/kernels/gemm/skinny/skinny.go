@@ -61,7 +61,7 @@ func New(l *kernels.Loader, t graph.Type, gated bool) (*Kernel, error) {
 	for i := range k.variants {
 		v := &k.variants[i]
 		var err error
-		if v.kernel, err = l.Kernel(kernels.Folder("skinny", t), v.name, 0); err != nil {
+		if v.kernel, err = l.Kernel(kernels.Module("gemm/skinny/skinny", t), v.name, 0); err != nil {
 			return nil, err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "skinny", map[string]uintptr{"skinny": unsafe.Sizeof(Params{})})
+	gputest.Mirrors(t, "gemm/skinny/skinny", map[string]uintptr{"skinny": unsafe.Sizeof(Params{})})
 }
 
 // interleave lays eight rows of a, then eight of b, and so on, into one matrix.

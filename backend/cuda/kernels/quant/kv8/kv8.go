@@ -19,7 +19,7 @@ const (
 	headsPerBlock = threads / 32
 )
 
-// StoreParams mirrors StoreParams of bytes.cu. Heads and Dim are 0 where keys and values are only stored.
+// StoreParams mirrors StoreParams of kv8.cu. Heads and Dim are 0 where keys and values are only stored.
 type StoreParams struct {
 	Step                                       kernels.Step
 	Q, K, V                                    driver.Ptr // [T, Heads × Size], [T, KVHeads × Size], [T, KVHeads × VSize]
@@ -30,7 +30,7 @@ type StoreParams struct {
 
 // Store finds the kernel with rope and quantising KV cache write of rows of one type to a cache of another, I8 or F8.
 func Store(l *kernels.Loader, from, cache graph.Type) (*driver.Kernel, error) {
-	return l.Kernel("bytes", kernels.Name("store", from, cache), 0)
+	return l.Kernel("quant/kv8/kv8", kernels.Name("store", from, cache), 0)
 }
 
 // LaunchStore puts it on the stream, a warp a head.
@@ -39,7 +39,7 @@ func LaunchStore(s *driver.Stream, k *driver.Kernel, rows int, p *StoreParams) e
 	return driver.Launch(s, k, driver.Grid{X: rows, Y: (heads + headsPerBlock - 1) / headsPerBlock, Threads: threads}, p)
 }
 
-// DequantiseParams mirrors DequantiseParams of bytes.cu.
+// DequantiseParams mirrors DequantiseParams of kv8.cu.
 type DequantiseParams struct {
 	Step                        kernels.Step
 	Cache, Pages16              driver.Ptr // Pages16: pages of PageSize tokens in IEEE halves
@@ -50,7 +50,7 @@ type DequantiseParams struct {
 
 // Dequantise finds the kernel that dequantises a cache of this type.
 func Dequantise(l *kernels.Loader, cache graph.Type) (*driver.Kernel, error) {
-	return l.Kernel("bytes", kernels.Name("open", cache), 0)
+	return l.Kernel("quant/kv8/kv8", kernels.Name("dequantise", cache), 0)
 }
 
 // LaunchDequantise puts it on the stream for seqs sequences, of which the longest takes p.Pages dequantised pages.

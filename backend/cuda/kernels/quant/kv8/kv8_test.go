@@ -13,7 +13,7 @@ import (
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "bytes", map[string]uintptr{"store_": unsafe.Sizeof(StoreParams{}), "open_": unsafe.Sizeof(DequantiseParams{})})
+	gputest.Mirrors(t, "quant/kv8/kv8", map[string]uintptr{"store_": unsafe.Sizeof(StoreParams{}), "dequantise_": unsafe.Sizeof(DequantiseParams{})})
 }
 
 // TestStore stores rows at scattered slots, turned and not, and compares the cache with what package quant makes of them, to the

@@ -8,7 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// Params mirrors RoundParams of narrow.cu.
+// Params mirrors QuantiseParams of per_token.cu.
 type Params struct {
 	X, Y, Scale driver.Ptr // [rows, n], [rows, n] and [rows]
 	N           int32
@@ -20,7 +20,7 @@ func Fits(n int) bool { return n%8 == 0 }
 
 // Find gets the kernel that rounds rows of from, F32 or BF16, to F8 or I8.
 func Find(l *kernels.Loader, from, to graph.Type) (*driver.Kernel, error) {
-	return l.Kernel("narrow", kernels.Name("round", from, to), 0)
+	return l.Kernel("quant/per_token/per_token", kernels.Name("quantise", from, to), 0)
 }
 
 // Launch rounds so many rows.

@@ -1,0 +1,72 @@
+// SIMT fallback attention for any head size and element type: one warp takes one query head of one row and walks its keys 32 at a time,
+// a key a lane for the scores and a few numbers a lane for the values; values of more than 256 numbers are shared by the blocks
+// along Z, each of which makes the scores anew. It is what odd shapes run on, and the plain version the tensor-core kernels are
+// tested against.
+#include "../../kv_cache.h"
+
+struct AttendParams {
+  Step step;
+  const void* q; // [T, heads × kSize]
+  u8* cache;
+  void* y; // [T, heads × vSize]
+  const float* sinks; // [heads] a score without a key, or null
+  int heads, kvHeads, kSize, vSize, window;
+  float scale, softcap; // softcap 0: none
+  int bidirectional; // queries look at the keys behind them as well
+};
+constexpr int MAX_SIZE = 512, BLOCK_SIZE = 256; // numbers of a head, and those of its values that a block takes
+
+template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
+  SHARED static float qs[4][MAX_SIZE];
+  launchDependentsAndWait();
+  int r = blockX(), h = blockY() * 4 + warp();
+  if (r >= p.step.counts[COUNT_TOKENS] || h >= p.heads) return;
+  const Step& s = p.step;
+  int seq = s.rowSeq[r], last = p.bidirectional ? s.kvLen[seq] - 1 : s.kvLen[seq] - s.qStart[seq + 1] + r; // key index
+  int first = p.window > 0 ? maxi(0, last - p.window + 1) : 0;
+  int kv = h / (p.heads / p.kvHeads), begins = blockZ() * BLOCK_SIZE + lane(); // the lane's first number of the values
+  Pages<C> cache = {p.cache, p.kvHeads, p.kSize, p.vSize, s.pageShift};
+  float* q = qs[warp()];
+  for (int i = lane(); i < p.kSize; i += 32) q[i] = toFloat(((const T*)p.q)[((long)r * p.heads + h) * p.kSize + i]);
+  warpBarrier();
+  float acc[BLOCK_SIZE / 32] = {}, rowMax = p.sinks ? p.sinks[h] : -1e30f, sum = p.sinks ? 1 : 0;
+  for (int p0 = first; p0 <= last; p0 += 32) {
+    int pos = p0 + lane();
+    float score = -1e30f, unit = 1;
+    const C* v = (const C*)p.cache;
+    if (pos <= last) {
+      long page = s.pages[(long)seq * s.seqPages + (pos >> s.pageShift)];
+      const C* k = cache.key(page, pos, kv);
+      v = cache.value(page, pos, kv);
+      score = 0;
+      for (int i = 0; i < p.kSize; i++) score += q[i] * toFloat(k[i]);
+      score *= p.scale;
+      if (SCALE_BYTES<C>) score *= *cache.keyScale(page, pos, kv), unit = *cache.valueScale(page, pos, kv);
+      if (p.softcap != 0) score = p.softcap * tanhf(score / p.softcap);
+    }
+    float newMax = maxf(rowMax, warpMax(score)), rescale = expf(rowMax - newMax);
+    float weight = pos <= last ? expf(score - newMax) : 0;
+    rowMax = newMax;
+    sum = sum * rescale + warpSum(weight);
+    weight *= unit;
+    UNROLL for (int i = 0; i < BLOCK_SIZE / 32; i++) acc[i] *= rescale;
+    for (int j = 0; j < mini(32, last - p0 + 1); j++) {
+      float weightJ = shuffleFrom(weight, j);
+      const C* valueJ = (const C*)shuffleFrom((u64)v, j);
+      UNROLL for (int i = 0; i < BLOCK_SIZE / 32; i++)
+        if (begins + i * 32 < p.vSize) acc[i] += weightJ * toFloat(valueJ[begins + i * 32]);
+    }
+  }
+  UNROLL for (int i = 0; i < BLOCK_SIZE / 32; i++)
+    if (begins + i * 32 < p.vSize) ((T*)p.y)[((long)r * p.heads + h) * p.vSize + begins + i * 32] = fromFloat<T>(acc[i] / sum);
+}
+KERNEL(128, 1) attention_f32_f32(PARAM AttendParams p) { attend<float, float>(p); }
+KERNEL(128, 1) attention_f32_f16(PARAM AttendParams p) { attend<float, f16>(p); }
+KERNEL(128, 1) attention_f32_bf16(PARAM AttendParams p) { attend<float, bf16>(p); }
+KERNEL(128, 1) attention_bf16_f32(PARAM AttendParams p) { attend<bf16, float>(p); }
+KERNEL(128, 1) attention_bf16_f16(PARAM AttendParams p) { attend<bf16, f16>(p); }
+KERNEL(128, 1) attention_bf16_bf16(PARAM AttendParams p) { attend<bf16, bf16>(p); }
+KERNEL(128, 1) attention_f32_i8(PARAM AttendParams p) { attend<float, i8>(p); }
+KERNEL(128, 1) attention_f32_f8(PARAM AttendParams p) { attend<float, f8>(p); }
+KERNEL(128, 1) attention_bf16_i8(PARAM AttendParams p) { attend<bf16, i8>(p); }
+KERNEL(128, 1) attention_bf16_f8(PARAM AttendParams p) { attend<bf16, f8>(p); }

@@ -1,5 +1,0 @@
-// Dense GEMM with mma.sync in bf16; see gemm.h.
-#include "gemm.h"
-using namespace dense_sm80;
-
-KERNEL(256, 2) tile(PARAM GemmParams p) { tile<MmaBf16>(p); }
