@@ -84,7 +84,7 @@ func (b Budget) bytes(dev backend.Device, weights, reserved int64) (int64, error
 	return max(0, int64(part*float64(free-weights))), nil
 }
 
-// unreserved is how much of a device's memory is free when so many bytes are promised to other models of the process, which may not have
+// unreserved is how much of a device's memory is free when so many bytes are reserved for other models of the process, which may not have
 // touched theirs yet, and how much there is in all.
 func unreserved(m backend.MemoryInfo, reserved int64) (free, total int64, err error) {
 	if free, total, err = m.Memory(); err != nil {

@@ -61,7 +61,7 @@ type Model struct {
 	languages   func() (*language.Compiler, error) // made when first asked for
 	recording   *recording.Writer                  // nil: there is none
 	runtime     *Runtime
-	reserved    int64 // bytes of the device that the Runtime has promised the model
+	reserved    int64 // bytes of the device that the Runtime has reserved for the model
 	ownsRuntime bool
 	closing     sync.Once
 	closed      error

@@ -8,13 +8,13 @@ import (
 )
 
 // Runtime is what the models of one process share: the threads of the CPU, whose steps run one after the other, the GPUs, and the memory of
-// both: what one model has been promised is not free for the next. Models are loaded and closed in any order, by any goroutine.
+// both: what is reserved for one model is not free for the next. Models are loaded and closed in any order, by any goroutine.
 type Runtime struct {
 	devices *device.Shared
 	placing sync.Mutex // held while a model divides memory that others want too
 
 	mu       sync.Mutex
-	reserved map[string]int64 // bytes promised to models, by the device's name
+	reserved map[string]int64 // bytes reserved for models, by the device's name
 	models   int              // loaded, or being loaded
 	closed   bool
 }
@@ -83,7 +83,7 @@ func (r *Runtime) enter() error {
 	return nil
 }
 
-// leave gives back what a model was promised on a device.
+// leave gives back what was reserved for a model on a device.
 func (r *Runtime) leave(name string, bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *Runtime) leave(name string, bytes int64) {
 	r.reserved[name] -= bytes
 }
 
-// place has f load a model's numbers on a device where so many bytes are promised to other models, and notes how many more there are then. One
+// place has f load a model's numbers on a device where so many bytes are reserved for other models, and notes how many more there are then. One
 // model at a time: two that are loaded together must not both find the same memory free.
 func (r *Runtime) place(name string, f func(reserved int64) (bytes int64, err error)) (int64, error) {
 	r.placing.Lock()

@@ -156,7 +156,7 @@ func (p *Program) heaviestFirst() []int {
 	return order
 }
 
-// bind makes the launch of node i. A weight that the kernel has its own copy of is let go of in the file.
+// bind makes the launch of node i. The mapping of a weight that the kernel has its own copy of is released.
 func (p *Program) bind(i int, k backend.Kernel, weights map[*graph.Weight]placed, files Tensors) error {
 	n := p.Graph.Nodes[i]
 	l, err := p.launch(n, k, p.scratch[i], weights)

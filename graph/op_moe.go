@@ -68,7 +68,7 @@ func (o MoE) Attrs() string {
 	return s
 }
 
-// String is what people are told of the block.
+// String describes the block.
 func (o MoE) String() string { return o.Attrs() }
 
 // held is how many experts the node has the weights of.

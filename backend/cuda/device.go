@@ -234,7 +234,7 @@ func at(b backend.Buffer) driver.Ptr {
 	return p + driver.Ptr(b.Off)
 }
 
-// do runs f with the GPU current. After a fault of a kernel's nothing is tried any more: the first error is told again.
+// do runs f with the GPU current. After a fault of a kernel nothing more runs: the first error is returned again.
 func (d *Device) do(f func() error) error {
 	if d.lost != nil {
 		return d.lost

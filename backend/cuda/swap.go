@@ -214,7 +214,7 @@ func (s *swapper) await(number int) error {
 			return s.steps.Wait(p.done)
 		}
 	}
-	return fmt.Errorf("cuda: part %d of the pages swapped is not on its way", number)
+	return fmt.Errorf("cuda: part %d of the pages swapped is not being copied", number)
 }
 
 // awaitAll has the steps' stream wait for all copies.

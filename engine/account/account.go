@@ -1,4 +1,4 @@
-// Package account says where requests' time goes: each step's is divided among its requests, and what lies between is told apart.
+// Package account says where requests' time goes: each step's is divided among its requests, and the time between steps is kept apart.
 package account
 
 import (

@@ -17,8 +17,8 @@
 // only narrows the search), in whole pages, and apart for every salt: tenants and adapters must not share. There are
 // three: Radix, HashBlocks and None.
 //
-// In groups that keep all tokens, the pages that are evicted first are the ends of the texts that were let go of first, with their
-// nodes. In a group with a window it is the page that was let go of first, wherever in a text it is.
+// In groups that keep all tokens, the least recently released texts are evicted first, from their ends (leaf-first LRU), with their
+// nodes. In a group with a window it is the least recently released page, wherever in a text it is.
 //
 // In a recurrent group a page is a state. A sequence goes on in its own; Snapshot attaches it to the node that the sequence ends
 // with, and the next Append continues in a copy. A sequence that takes over a prefix starts from a copy of the snapshot there. The state of

@@ -12,7 +12,7 @@ import (
 
 // Predictor says how long a step will take. It is asked many times while a step is scheduled; one call at a time.
 type Predictor interface {
-	// Predict is how long a step of that shape will take, in seconds; 0 while there is no telling, and averages are gone by.
+	// Predict is how long a step of that shape will take, in seconds; 0 while that is unknown, and averages are used.
 	Predict(sched.Shape) float64
 	// Observe takes in how long a step took, in seconds, and returns what it would have predicted; 0 if it keeps no score.
 	Observe(*graph.Step, float64) (predicted float64)

@@ -37,7 +37,7 @@ type builder struct {
 	available int    // pages, after what is scheduled
 	host      int    // host pages, likewise
 	budget    int    // tokens left
-	promised  int    // pages that running prompts will still take
+	reserved  int    // pages that running prompts will still take
 	answers   int    // chunks of the requests served before prompts
 	chunkOf   []int  // per running request: its chunk's place + 1, or 0
 	dropped   []bool // per running request: it is preempted
@@ -128,10 +128,10 @@ func (p *Schedule) prefill(i int) bool {
 		need -= missing
 	}
 	if n <= 0 {
-		p.promised += whole
+		p.reserved += whole
 		return false
 	}
-	p.promised += whole - need
+	p.reserved += whole - need
 	p.give(Chunk{Request: r, Tokens: n, Logits: n == left, pages: need, from: r.Computed})
 	p.chunkOf[i] = len(p.Chunks)
 	return true
@@ -161,7 +161,7 @@ func (p *Schedule) admit(now int64) {
 		if len(p.state.running)+len(p.Chunks) == 0 {
 			spare = 0
 		}
-		if whole+p.promised+spare > p.available {
+		if whole+p.reserved+spare > p.available {
 			return
 		}
 		n := p.chunk(found, r.Target-found)
@@ -169,7 +169,7 @@ func (p *Schedule) admit(now int64) {
 			return
 		}
 		need := o.pagesFor(found+n) - taken + idle
-		p.promised += whole - need
+		p.reserved += whole - need
 		p.give(Chunk{Request: r, Tokens: n, Logits: found+n == r.Target, Admit: true, pages: need, from: found})
 	}
 }

@@ -23,10 +23,10 @@ type Status struct {
 	Total int64
 }
 
-// Progress is told where a pull stands, several times a second and once at its end. Calls do not overlap.
+// Progress is called with the state of a pull, several times a second and once at its end. Calls do not overlap.
 type Progress func(Status)
 
-// progressTime is how often Progress is told.
+// progressTime is how often Progress is called.
 const progressTime = 200 * time.Millisecond
 
 // Pull makes sure that a model is in the cache, as it is on the hub now, and returns the path to open. What is there already

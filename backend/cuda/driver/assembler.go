@@ -37,7 +37,7 @@ func NewAssembler(ctx *Context) *Assembler {
 	return &Assembler{ctx: ctx, sem: make(chan struct{}, min(runtime.GOMAXPROCS(0), maxParallel))}
 }
 
-// WhenSlow has slow called, by a goroutine of its own, the first time that there has been a kernel on its way for a second without a break.
+// WhenSlow has slow called, by a goroutine of its own, the first time that assembling has gone on for a second.
 func (a *Assembler) WhenSlow(slow func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,7 +104,7 @@ func (a *Assembler) stopped() error {
 	return a.failed
 }
 
-// came notes that a kernel is on its way no more.
+// came notes that a kernel has been assembled.
 func (a *Assembler) came() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -2,7 +2,7 @@ package driver
 
 import "fmt"
 
-// Kernel is one function of the GPU, assembled or on its way; see Assembler. One goroutine at a time may use it.
+// Kernel is one function of the GPU, assembled or being assembled; see Assembler. One goroutine at a time may use it.
 type Kernel struct {
 	Name  string
 	ctx   *Context
