@@ -41,12 +41,10 @@ type Loader struct {
 func NewLoader(ctx *driver.Context, arch int) *Loader {
 	l := &Loader{ctx: ctx, arch: arch, kernels: map[string]*driver.Kernel{}, assembler: driver.NewAssembler(ctx)}
 	l.expand()
-	texts := l.texts
-	go texts() // so that the first kernel finds it done
 	return l
 }
 
-// expand has the PTX expanded when it is needed next.
+// expand has the PTX expanded when it is needed next: by the assembler's workers, beside the binding of kernels.
 func (l *Loader) expand() {
 	l.texts = sync.OnceValues(func() (ptx.Texts, error) { return ptx.Open(l.arch) })
 }
