@@ -6,6 +6,8 @@ package ptx
 import (
 	_ "embed"
 	"fmt"
+	"sync"
+	"weak"
 
 	"github.com/ridge-llm/ridge/backend/cuda/ptx/archive"
 )
@@ -16,7 +18,32 @@ import (
 var packed []byte
 
 // Texts is the PTX of all modules for one target, by the path of their source below kernels, without .cu.
-type Texts map[string][]byte
+type Texts struct {
+	all    *[]archive.Entry // of all targets
+	target string
+}
+
+// expanded is the archive's entries as long as a Texts refers to them: devices that are opened side by side, as by several models of a process, share
+// one copy, and none stays once kernels are loaded.
+var expanded struct {
+	mu  sync.Mutex
+	all weak.Pointer[[]archive.Entry]
+}
+
+// entries expands the archive, unless another device has.
+func entries() (*[]archive.Entry, error) {
+	expanded.mu.Lock()
+	defer expanded.mu.Unlock()
+	if all := expanded.all.Value(); all != nil {
+		return all, nil
+	}
+	all, err := archive.Unpack(packed)
+	if err != nil {
+		return nil, err
+	}
+	expanded.all = weak.Make(&all)
+	return &all, nil
+}
 
 // Open expands the archive, some 50 MB, in 30 to 50 ms, and gives what is for a GPU of this compute capability (90 for 9.0).
 func Open(arch int) (Texts, error) {
@@ -25,26 +52,23 @@ func Open(arch int) (Texts, error) {
 	case arch == 90:
 		target = "sm_90a"
 	case arch < 80:
-		return nil, fmt.Errorf("cuda: the kernels need a GPU of compute capability 8.0 or newer (Ampere), not %d.%d", arch/10, arch%10)
+		return Texts{}, fmt.Errorf("cuda: the kernels need a GPU of compute capability 8.0 or newer (Ampere), not %d.%d", arch/10, arch%10)
 	}
-	all, err := archive.Unpack(packed)
+	all, err := entries()
 	if err != nil {
-		return nil, fmt.Errorf("cuda: expanding the kernels' PTX: %w", err)
+		return Texts{}, fmt.Errorf("cuda: expanding the kernels' PTX: %w", err)
 	}
-	texts := Texts{}
-	for _, e := range all {
-		if e.Target == target {
-			texts[e.Module] = e.Text
-		}
-	}
-	return texts, nil
+	return Texts{all, target}, nil
 }
 
 // Module is the PTX of a module.
 func (t Texts) Module(name string) ([]byte, error) {
-	text, ok := t[name]
-	if !ok {
-		return nil, fmt.Errorf("cuda: the program has no PTX of the module %s (backend/cuda/kernels/%s.cu); run make ptx and build it again", name, name)
+	if t.all != nil {
+		for _, e := range *t.all {
+			if e.Target == t.target && e.Module == name {
+				return e.Text, nil
+			}
+		}
 	}
-	return text, nil
+	return nil, fmt.Errorf("cuda: the program has no PTX of the module %s (backend/cuda/kernels/%s.cu); run make ptx and build it again", name, name)
 }
