@@ -64,5 +64,5 @@ func benchmarkExperts(b *testing.B, m *model.Model, format quant.Format) {
 		b.Fatal(err)
 	}
 	lim := backend.Limits{Tokens: 64, Seqs: 32, Logits: 32, PageSize: 16, Pages: 32 * 160 / 16, SeqPages: 160 / 16}
-	printSteps(b, d, g, lim, [][]crowd{{{1, 128, 1}}, {{2, 128, 1}}, {{4, 128, 1}}, {{8, 128, 1}}, {{16, 128, 1}}, {{32, 128, 1}}})
+	printSteps(b, d, g, lim, [][]load{{{1, 128, 1}}, {{2, 128, 1}}, {{4, 128, 1}}, {{8, 128, 1}}, {{16, 128, 1}}, {{32, 128, 1}}})
 }

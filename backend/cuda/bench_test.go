@@ -96,16 +96,16 @@ func llama8B(b *graph.Builder) *graph.Value {
 	return b.Linear("logits", b.SelectRows("selected", n), b.Weight("head", vocab, hidden), nil)
 }
 
-// crowd is sequences that each compute n tokens after past others.
-type crowd struct{ seqs, past, n int }
+// load is sequences that each compute n tokens after past others.
+type load struct{ seqs, past, n int }
 
-// batchOf is a step of crowds.
-func batchOf(lim backend.Limits, crowds []crowd) *backend.Batch {
+// batchOf is a step of loads.
+func batchOf(lim backend.Limits, loads []load) *backend.Batch {
 	b := &backend.Batch{}
 	b.Reset(1, lim.SeqPages)
 	table := b.Table(0)
 	page := 0
-	for _, c := range crowds {
+	for _, c := range loads {
 		for s := range c.seqs {
 			first := len(table.Pages)
 			for p := range lim.SeqPages {
@@ -157,7 +157,7 @@ func benchmarkLlama8B(b *testing.B, stored, made quant.Format) {
 		b.Fatal(err)
 	}
 	lim := backend.Limits{Tokens: 8192, Seqs: 256, Logits: 256, PageSize: 16, Pages: 256 * 1100 / 16, SeqPages: 8192 / 16}
-	printSteps(b, d, g, lim, [][]crowd{
+	printSteps(b, d, g, lim, [][]load{
 		{{1, 128, 1}}, {{1, 4096, 1}}, {{2, 128, 1}}, {{4, 128, 1}}, {{8, 128, 1}}, {{16, 128, 1}}, {{32, 128, 1}}, {{32, 1024, 1}}, {{64, 1024, 1}}, {{128, 1024, 1}},
 		{{256, 640, 1}}, {{256, 1024, 1}},
 		{{1, 0, 128}}, {{1, 0, 512}}, {{1, 0, 2048}}, {{4, 0, 2048}}, {{1, 0, 8192}},
@@ -166,7 +166,7 @@ func benchmarkLlama8B(b *testing.B, stored, made quant.Format) {
 }
 
 // printSteps prints what steps of a model with random weights take, and their launches by kind.
-func printSteps(b *testing.B, d *Device, g *graph.Graph, lim backend.Limits, steps [][]crowd) {
+func printSteps(b *testing.B, d *Device, g *graph.Graph, lim backend.Limits, steps [][]load) {
 	files := newNoise(b, g)
 	start := time.Now()
 	prog, err := compile.Compile(g, d, files, lim)
@@ -176,8 +176,8 @@ func printSteps(b *testing.B, d *Device, g *graph.Graph, lim backend.Limits, ste
 	defer prog.Close()
 	row := make([]float32, prog.Vocab())
 	fmt.Printf("compiled, %.1f GB of weights in %.2f s\n", float64(prog.Memory().Weights)/1e9, time.Since(start).Seconds())
-	for _, crowds := range steps {
-		batch := batchOf(lim, crowds)
+	for _, loads := range steps {
+		batch := batchOf(lim, loads)
 		if err := batch.Check(lim, prog.Vocab()); err != nil {
 			b.Fatal(err)
 		}
@@ -203,9 +203,9 @@ func printSteps(b *testing.B, d *Device, g *graph.Graph, lim backend.Limits, ste
 		var step graph.Step
 		batch.Step(&step)
 		work, t := g.Work(&step), total.Seconds()/float64(runs)
-		fmt.Printf("%v  %9.3f ms (host %7.3f)  %9.0f tok/s  %5.2f TB/s  %6.1f TFLOP/s\n", crowds, t*1e3, host.Seconds()/float64(runs)*1e3,
+		fmt.Printf("%v  %9.3f ms (host %7.3f)  %9.0f tok/s  %5.2f TB/s  %6.1f TFLOP/s\n", loads, t*1e3, host.Seconds()/float64(runs)*1e3,
 			float64(len(batch.Tokens))/t, float64(work.Bytes())/t/1e12, float64(work.FLOPs)/t/1e12)
-		if crowds[0].past < 1024 {
+		if loads[0].past < 1024 {
 			printKinds(b, d, batch)
 		}
 	}

@@ -60,14 +60,14 @@ func (d *Device) packedExperts(s, ups *stack, form quant.Format) (driver.Ptr, er
 	if ups != nil {
 		like.Rows *= 2
 	}
-	slabs, bytes := moe.Slabs(like)
-	p, err := d.alloc(int64(len(s.matrices))*int64(slabs)*int64(bytes), fmt.Sprintf("the %d weights of %s", len(s.matrices), s.name))
+	panels, bytes := moe.Panels(like)
+	p, err := d.alloc(int64(len(s.matrices))*int64(panels)*int64(bytes), fmt.Sprintf("the %d weights of %s", len(s.matrices), s.name))
 	if err != nil {
 		return 0, err
 	}
-	s.packed, s.bytes = p, int64(len(s.matrices))*int64(slabs)*int64(bytes)
-	d.upload.rows(p, len(s.matrices)*slabs, bytes, func(dst []byte, from, to int) {
-		eachExpert(from, to, slabs, func(i, a, b, at int) {
+	s.packed, s.bytes = p, int64(len(s.matrices))*int64(panels)*int64(bytes)
+	d.upload.rows(p, len(s.matrices)*panels, bytes, func(dst []byte, from, to int) {
+		eachExpert(from, to, panels, func(i, a, b, at int) {
 			of := dst[at*bytes:][:(b-a)*bytes]
 			if ups != nil {
 				moe.PackWoven(of, s.matrices[i], ups.matrices[i], form, a, b)

@@ -35,7 +35,7 @@ type Shape struct {
 	Sinks, Bidirectional                           bool       // see graph.Attention
 }
 
-// NewAttention makes random queries and a cache whose pages are dealt out in disorder. Slots that no sequence owns are poison.
+// NewAttention makes random queries and a cache whose pages are in random order. Slots that no sequence owns are poison.
 func (g *GPU) NewAttention(s Shape) *Attention {
 	a := &Attention{}
 	total, seqPages, pages := 0, 1, 0

@@ -70,7 +70,7 @@ func newBench(g *gputest.GPU, o graph.MoE, f quant.Format, in, ffn int) *bench {
 	return b
 }
 
-// rows times a step of so many rows, dealt in jobs of each.
+// rows times a step of so many rows, in jobs of each.
 func (b *bench) rows(rows, each int) (line string) {
 	sets := 16
 	if rows > 128 {

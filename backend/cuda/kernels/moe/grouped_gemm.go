@@ -119,7 +119,7 @@ func NewExperts(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*Experts, e
 	return k, err
 }
 
-// Launch computes the slots of up to so many rows, dealt in jobs of each. Warps share tiles, as long as each has two units or more, where there
+// Launch computes the slots of up to so many rows, in jobs of each. Warps share tiles, as long as each has two units or more, where there
 // would be too few for several rounds of blocks.
 func (k *Experts) Launch(s *driver.Stream, rows, each int) error {
 	if each > MostUnsorted {

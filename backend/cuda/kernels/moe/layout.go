@@ -7,8 +7,8 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// An expert's matrix lies on the device in slabs, as kernels/gemm/packed has them: columns by columns, of each 16 pieces of eight rows. Formats that
-// slab does not know are kept in BF16, where a piece has 64 columns (of others 128):
+// An expert's matrix lies on the device in panels, as kernels/gemm/packed has them: columns by columns, of each 16 pieces of eight rows. Formats that
+// gemm/packed does not have are kept in BF16, where a piece has 64 columns (of others 128):
 //
 //	[8][8 rows][8 columns]bf16
 //
@@ -41,8 +41,8 @@ func Form(f quant.Format) quant.Format {
 	return quant.BF16
 }
 
-// Slabs is how many slabs a matrix has, and the bytes of each.
-func Slabs(t quant.Tensor) (n, bytes int) {
+// Panels is how many panels a matrix has, and the bytes of each.
+func Panels(t quant.Tensor) (n, bytes int) {
 	t.Format = Form(t.Format)
 	if t.Format == quant.BF16 {
 		return (t.Rows + slabRows - 1) / slabRows, units(t.Cols) * columns * slabRows * 2
@@ -52,11 +52,11 @@ func Slabs(t quant.Tensor) (n, bytes int) {
 
 // Bytes is what a matrix takes in the form of a format.
 func Bytes(f quant.Format, rows, cols int) int64 {
-	n, bytes := Slabs(quant.Tensor{Format: f, Rows: rows, Cols: cols})
+	n, bytes := Panels(quant.Tensor{Format: f, Rows: rows, Cols: cols})
 	return int64(n) * int64(bytes)
 }
 
-// Pack writes slabs from to to-1 of a matrix, whatever it is in, in a form: its own or BF16. dst is overwritten.
+// Pack writes panels from to to-1 of a matrix, whatever it is in, in a form: its own or BF16. dst is overwritten.
 func Pack(dst []byte, t quant.Tensor, form quant.Format, from, to int) {
 	if form == quant.BF16 {
 		packFloats(dst, t, from, to)
@@ -69,12 +69,12 @@ func Pack(dst []byte, t quant.Tensor, form quant.Format, from, to int) {
 func PackWoven(dst []byte, gate, up quant.Tensor, form quant.Format, from, to int) {
 	like := gate
 	like.Format = form
-	_, bytes := Slabs(like)
+	_, bytes := Panels(like)
 	piece := pieceBytes
 	if form != quant.BF16 {
 		piece = bytes / (units(gate.Cols) * slabPieces)
 	}
-	both := make([]byte, 2*bytes) // a slab of each, half full
+	both := make([]byte, 2*bytes) // a panel of each, half full
 	for s := from; s < to; s++ {
 		first, end := min(s*slabRows/2, gate.Rows), min((s+1)*slabRows/2, gate.Rows)
 		Pack(both[:bytes], gate.RowSpan(first, end), form, 0, 1)

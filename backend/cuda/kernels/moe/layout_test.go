@@ -30,15 +30,15 @@ func matrix(t testing.TB, rnd *rand.Rand, f quant.Format, rows, cols int) (quant
 	return w, x
 }
 
-// TestPackInBF16 reads numbers back by the words of layout.go, slab by slab.
+// TestPackInBF16 reads numbers back by the words of layout.go, panel by panel.
 func TestPackInBF16(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, f := range []quant.Format{quant.BF16, quant.F16, quant.Q5_0} {
 		const rows, cols = 150, 288
 		w, x := matrix(t, rnd, f, rows, cols)
-		n, size := Slabs(w)
+		n, size := Panels(w)
 		if want := Bytes(f, rows, cols); n != 2 || int64(n*size) != want {
-			t.Fatalf("%s: %d slabs of %d bytes, and %d bytes in all", f, n, size, want)
+			t.Fatalf("%s: %d panels of %d bytes, and %d bytes in all", f, n, size, want)
 		}
 		packed := make([]byte, n*size)
 		for s := range n {
@@ -78,13 +78,13 @@ func TestPackWoven(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, size := Slabs(both)
+		n, size := Panels(both)
 		want, got := make([]byte, n*size), make([]byte, n*size)
 		Pack(want, both, Form(f), 0, n)
 		PackWoven(got, gate, up, Form(f), 0, 1)
 		PackWoven(got[size:], gate, up, Form(f), 1, n)
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s: a woven matrix is packed otherwise than the rows of both by turns", f)
+			t.Errorf("%s: an interleaved matrix is packed otherwise than the rows of both by turns", f)
 		}
 	}
 }

@@ -37,10 +37,10 @@ type routeParams struct {
 	_                                int32
 }
 
-// Router finds the experts of each row and deals the slots.
+// Router finds the experts of each row and assigns the slots.
 type Router struct {
-	route, deal *driver.Kernel
-	p           routeParams
+	route, align *driver.Kernel
+	p            routeParams
 }
 
 // aloneRows is up to how many rows one block does all of it.
@@ -60,7 +60,7 @@ func NewRouter(l *kernels.Loader, t graph.Type, scores driver.Ptr, o graph.MoE, 
 	if r.route, err = l.Kernel("moe/moe", kernels.Name("route", t), 0); err != nil {
 		return nil, err
 	}
-	r.deal, err = l.Kernel("moe/moe", "align_slots", 0)
+	r.align, err = l.Kernel("moe/moe", "align_slots", 0)
 	return r, err
 }
 
@@ -74,7 +74,7 @@ func (r *Router) Launch(s *driver.Stream, step *kernels.Step, rows, each int) er
 	if err := driver.Launch(s, r.route, driver.Grid{X: blocks, Threads: routeThreads}, &r.p); err != nil || blocks == 1 {
 		return err
 	}
-	return driver.Launch(s, r.deal, driver.Grid{X: int(r.p.Experts), Threads: routeThreads}, &r.p)
+	return driver.Launch(s, r.align, driver.Grid{X: int(r.p.Experts), Threads: routeThreads}, &r.p)
 }
 
 // Jobs is the most jobs that rows of so many can make.

@@ -179,7 +179,7 @@ func stack(g *gputest.GPU, f quant.Format, experts, each, rows, cols int) (drive
 		w, x := matrix(g, g.Rand, f, rows, cols)
 		plain = append(plain, x)
 		if each == 1 {
-			n, bytes := Slabs(w)
+			n, bytes := Panels(w)
 			packed := make([]byte, n*bytes)
 			Pack(packed, w, Form(f), 0, n)
 			all = append(all, packed...)

@@ -39,7 +39,7 @@ func NewPlain(l *kernels.Loader, x, w graph.Type, p Product, o graph.MoE, s Slot
 	return k, err
 }
 
-// Launch computes the slots of up to so many rows, dealt in jobs of PlainEach.
+// Launch computes the slots of up to so many rows, in jobs of PlainEach.
 func (k *Plain) Launch(s *driver.Stream, rows int) error {
 	return driver.Launch(s, k.kernel, driver.Grid{X: (int(k.p.N) + 63) / 64 * Jobs(k.op, rows, PlainEach), Threads: 256}, &k.p)
 }

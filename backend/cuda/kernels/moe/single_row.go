@@ -60,7 +60,7 @@ func SingleRows(l *kernels.Loader, o graph.MoE, gated, down Product) int {
 // lineBytes is what a row of x takes in shared memory.
 func lineBytes(k int) int { return (k + columns - 1) / columns * columns * 2 }
 
-// newSingle deals out a block's products.
+// newSingle divides a block's products.
 func newSingle(l *kernels.Loader, gated, down Product, o graph.MoE) *Single {
 	return &Single{gated: newSingleProduct(l, gated, o, maxGatedWarps), down: newSingleProduct(l, down, o, maxDownWarps)}
 }
@@ -84,7 +84,7 @@ func NewSingle(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, down P
 	return s, err
 }
 
-// newSingleProduct deals a product's units out to so many warps as are at work at once, up to most in a block.
+// newSingleProduct divides a product's units over so many warps as are at work at once, up to most in a block.
 func newSingleProduct(l *kernels.Loader, p Product, o graph.MoE, most int) singleProduct {
 	s := singleProduct{blocks: tiles(p.N), warps: 1, p: singleParams{
 		X: p.X, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K),

@@ -127,7 +127,7 @@ func TestTurnStore(t *testing.T) {
 
 func testTurnStore(g *gputest.GPU, s gputest.Shape, dim, adjacent int) {
 	const rows, pages, unused = 5, 7, 2
-	what := fmt.Sprintf("%+v turning %d, adjacent %d", s, dim, adjacent)
+	what := fmt.Sprintf("%+v RoPE dims %d, adjacent %d", s, dim, adjacent)
 	qLen, kLen, vLen := s.Heads*s.KSize, s.KVHeads*s.KSize, s.KVHeads*s.VSize
 	q, k, v, turns := g.Random(rows*qLen, 1), g.Random(rows*kLen, 1), g.Random(rows*vLen, 1), randomTurns(g, rows*dim/2)
 	var slots []int32

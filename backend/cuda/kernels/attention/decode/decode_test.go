@@ -226,7 +226,7 @@ func BenchmarkDecode(b *testing.B) {
 				d := g.Time(func(run int) error { return set[run%copies].Launch(g.Stream, &step, c.seqs) })
 				what := c.cache.String()
 				if c.rope {
-					what += ", turning,"
+					what += ", RoPE,"
 				}
 				fmt.Printf("decode %s %4d × %5d  %9.1f µs  %6.2f TB/s\n", what, c.seqs, c.length, d.Seconds()*1e6, float64(bytes)/d.Seconds()/1e12)
 			})

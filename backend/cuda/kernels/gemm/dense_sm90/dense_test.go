@@ -151,7 +151,7 @@ func BenchmarkLinear(b *testing.B) {
 	})
 }
 
-// TestSchedule needs no GPU: every cluster has a step, schedules of whole tiles deal equally many, no tile is split too often, and a
+// TestSchedule needs no GPU: every cluster has a step, schedules of whole tiles assign equally many, no tile is split too often, and a
 // stream is only where it costs less than whole tiles.
 func TestSchedule(t *testing.T) {
 	for _, most := range []int{66, 132} {

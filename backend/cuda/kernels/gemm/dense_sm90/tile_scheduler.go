@@ -1,6 +1,6 @@
 package densesm90
 
-// schedule is how the tile scheduler deals tiles out: to how many clusters, how many of the tiles are stream-K, the switch cost of those, and what
+// schedule is how the tile scheduler assigns tiles: to how many clusters, how many of the tiles are stream-K, the switch cost of those, and what
 // it all costs, in steps.
 type schedule struct {
 	clusters                int
@@ -14,7 +14,7 @@ const (
 	uneven     = 14 // what waiting for those clusters costs all, beside the fix-up
 )
 
-// newSchedule deals tiles of so many steps out to at most `most` clusters. Whole tiles (data parallel) leave clusters idle in the last wave; or that
+// newSchedule assigns tiles of so many steps to at most `most` clusters. Whole tiles (data parallel) leave clusters idle in the last wave; or that
 // wave's tiles are stream-K, which takes a fix-up.
 func newSchedule(most int, tiles, steps int32, step, fixup float64) schedule {
 	n := int32(most)

@@ -197,7 +197,7 @@ func TestOpen(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		for _, f := range formats() {
 			const n, k = 40, 768
-			woven, want := g.Poisoned(2*2*n*k), make([]float64, 2*n*k)
+			interleaved, want := g.Poisoned(2*2*n*k), make([]float64, 2*n*k)
 			kernel, err := FindDequantise(g.Loader, f)
 			g.Must(err)
 			for second := range 2 {
@@ -211,9 +211,9 @@ func TestOpen(t *testing.T) {
 				p := upload(g, w)
 				g.Must(Dequantise(g.Stream, kernel, &DequantiseParams{W: p, Y: y, N: n, K: k}))
 				g.Near(f.String(), g.ReadBF16(y, n*k), exact, 4e-3)
-				g.Must(Dequantise(g.Stream, kernel, &DequantiseParams{W: p, Y: woven, N: n, K: k, Interleaved: 1, Second: int32(second)}))
+				g.Must(Dequantise(g.Stream, kernel, &DequantiseParams{W: p, Y: interleaved, N: n, K: k, Interleaved: 1, Second: int32(second)}))
 			}
-			g.Near(f.String()+" woven", g.ReadBF16(woven, 2*n*k), want, 4e-3)
+			g.Near(f.String()+" interleaved", g.ReadBF16(interleaved, 2*n*k), want, 4e-3)
 		}
 	})
 }

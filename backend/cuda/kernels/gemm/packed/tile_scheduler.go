@@ -2,7 +2,7 @@ package packed
 
 import "math"
 
-// schedule is how the tile scheduler deals a launch out: to clusters of 1 << splits blocks, which split the k of whole tiles (split-K; viaGlobal: blocks
+// schedule is how the tile scheduler divides a launch: to clusters of 1 << splits blocks, which split the k of whole tiles (split-K; viaGlobal: blocks
 // that are no cluster of the hardware, with one tile), or, where streamK is 1, to blocks as equal runs of the k steps of all tiles.
 type schedule struct {
 	width            int // of gemmSM90.widths
@@ -11,7 +11,7 @@ type schedule struct {
 	streamK          int32
 }
 
-// schedule deals m rows out.
+// schedule divides m rows.
 func (w *gemmSM90) schedule(m int) (schedule, error) {
 	at := 0
 	for m > w.widths[at].most {
@@ -52,7 +52,7 @@ const (
 	globalMost   = 2   // as a power of two: four blocks
 )
 
-// split chooses the split-K: how many clusters of how many blocks (1 << splits) tiles of so many steps are dealt out to, so that the block with most to
+// split chooses the split-K: how many clusters of how many blocks (1 << splits) tiles of so many steps are assigned to, so that the block with most to
 // do has least of it. Blocks that reduce through global memory, of which there may be so many, have one tile.
 func (v *width) split(tiles, steps, blocks int) (clusters, splits int, viaGlobal bool) {
 	least := math.Inf(1)

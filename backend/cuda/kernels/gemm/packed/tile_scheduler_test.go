@@ -6,7 +6,7 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// TestSplit deals the layers of Llama-3.1-8B out to 132 multiprocessors, of whose clusters of four and eight fewer run at once than there would be room for.
+// TestSplit divides the layers of Llama-3.1-8B over 132 multiprocessors, of whose clusters of four and eight fewer run at once than there would be room for.
 func TestSplit(t *testing.T) {
 	v := width{rows: 16, units: 2, splits: true, clusters: []int{132, 66, 30, 15}}
 	for _, c := range []struct {

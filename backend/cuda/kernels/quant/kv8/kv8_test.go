@@ -35,7 +35,7 @@ func TestStore(t *testing.T) {
 
 func testStore(g *gputest.GPU, s gputest.Shape, dim, adjacent int) {
 	const rows, pages = 5, 7
-	what := fmt.Sprintf("%+v turning %d, adjacent %d", s, dim, adjacent)
+	what := fmt.Sprintf("%+v RoPE dims %d, adjacent %d", s, dim, adjacent)
 	q, k, v := g.Random(rows*s.Heads*s.KSize, 1), g.Random(rows*s.KVHeads*s.KSize, 3), g.Random(rows*s.KVHeads*s.VSize, 100)
 	angles, cache := make([]float32, rows*dim), g.Poisoned(pages*s.PageBytes())
 	for i := 0; i < len(angles); i += 2 {
