@@ -138,3 +138,50 @@ func TestWindowedPages(t *testing.T) {
 		})
 	}
 }
+
+// TestReserved: what other models of a Runtime have been promised is not free, though they may not have touched it.
+func TestReserved(t *testing.T) {
+	const kib, mib = 1 << 10, 1 << 20
+	g := &graph.Graph{
+		Caches:  []*graph.Cache{{K: axis(32), V: axis(32), Type: graph.F32}},
+		Weights: []*graph.Weight{{Out: axis(512), In: axis(512), Format: quant.F32}},
+	}
+	for _, c := range []struct{ reserved, pages int64 }{{0, 7 * mib / 2 / (4 * kib)}, {4 * mib, 3 * mib / 2 / (4 * kib)}} {
+		lim := backend.Limits{Seqs: 4, PageSize: 16, SeqPages: 64}
+		err := Options{KV: Budget{Part: 0.5}}.setPages(&lim, metered{free: 8 * mib, total: 8 * mib}, g, c.reserved)
+		if err != nil || int64(lim.Pages) != c.pages {
+			t.Errorf("with %d bytes promised to others: %d pages (%v), not %d", c.reserved, lim.Pages, err, c.pages)
+		}
+	}
+}
+
+// TestRuntimeReserves: a Runtime knows what its models were promised, until they are closed.
+func TestRuntimeReserves(t *testing.T) {
+	r, err := NewRuntime(RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var models []*Model
+	want := int64(0)
+	for range 2 {
+		m, err := r.Load("", Options{Context: 64, Parallel: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		weights, cache, activations := m.Memory()
+		want += weights + cache + activations
+		models = append(models, m)
+		if got := r.reserved["cpu"]; got != want {
+			t.Errorf("%d bytes are promised to %d models, not %d", got, len(models), want)
+		}
+	}
+	for _, m := range models {
+		m.Close()
+	}
+	if got := r.reserved["cpu"]; got != 0 {
+		t.Errorf("%d bytes are promised to models that are closed", got)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -73,27 +73,3 @@ func TestRuntime(t *testing.T) {
 		t.Error("a closed Runtime loaded a model")
 	}
 }
-
-// TestRuntimeMemory: what one model has been promised is not free for the next.
-func TestRuntimeMemory(t *testing.T) {
-	r, err := ridge.NewRuntime(ridge.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	cache := func(m *ridge.Model) int64 { _, n, _ := m.Memory(); return n }
-	half := ridge.Options{KV: ridge.Budget{Part: 0.5}}
-	first, err := r.Load("", half)
-	if err != nil {
-		t.Skip("this machine's memory is not known:", err)
-	}
-	defer first.Close()
-	second, err := r.Load("", half)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer second.Close()
-	if a, b := cache(first), cache(second); b > a*7/10 {
-		t.Errorf("caches of half of what is free take %d and then %d bytes, though nothing of the first has been touched", a, b)
-	}
-}
