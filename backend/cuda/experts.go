@@ -50,13 +50,13 @@ func eachExpert(from, to, rows int, do func(i, a, b, at int)) {
 	}
 }
 
-// packedExperts is matrices on the device as moe.Pack lays them out in a form, or gates and up matrices as moe.PackWoven does.
-func (d *Device) packedExperts(s, ups *stack, form quant.Format) (driver.Ptr, error) {
+// packedExperts is matrices on the device as moe.Pack lays them out in a format, or gates and up matrices as moe.PackInterleaved does.
+func (d *Device) packedExperts(s, ups *stack, format quant.Format) (driver.Ptr, error) {
 	if s.packed != 0 {
 		return s.packed, nil
 	}
 	like := s.matrices[0]
-	like.Format = form
+	like.Format = format
 	if ups != nil {
 		like.Rows *= 2
 	}
@@ -70,9 +70,9 @@ func (d *Device) packedExperts(s, ups *stack, form quant.Format) (driver.Ptr, er
 		eachExpert(from, to, panels, func(i, a, b, at int) {
 			of := dst[at*bytes:][:(b-a)*bytes]
 			if ups != nil {
-				moe.PackWoven(of, s.matrices[i], ups.matrices[i], form, a, b)
+				moe.PackInterleaved(of, s.matrices[i], ups.matrices[i], format, a, b)
 			} else {
-				moe.Pack(of, s.matrices[i], form, a, b)
+				moe.Pack(of, s.matrices[i], format, a, b)
 			}
 		})
 	})

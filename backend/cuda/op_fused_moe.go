@@ -16,7 +16,7 @@ const routedRows = 32
 
 func fitsAddNormRouter(_ *Device, n *graph.Node, parts []*graph.Node) bool {
 	router := parts[1]
-	return n.Out[0].Type == graph.BF16 && router.Out[0].Type == graph.BF16 && !packed.Has(router.Weights[0].Format) && moe.ScoresFit(n.Out[0].Axis.Len())
+	return n.Out[0].Type == graph.BF16 && router.Out[0].Type == graph.BF16 && !packed.Has(router.Weights[0].Format) && moe.RouterNormFits(n.Out[0].Axis.Len())
 }
 
 func bindAddNormRouter(d *Device, n *graph.Node, a backend.Args, parts []*part) (*launch, error) {
@@ -24,7 +24,7 @@ func bindAddNormRouter(d *Device, n *graph.Node, a backend.Args, parts []*part) 
 		return nil, err
 	}
 	sum, router, x := parts[0], parts[1], n.Out[0]
-	p := moe.Scores{
+	p := moe.RouterNormParams{
 		X: at(sum.args.In[0]), Add: at(sum.args.In[1]), Sum: at(sum.args.Out[0]), Y: at(sum.args.Out[1]), Scores: at(router.args.Out[0]),
 		N: int32(x.Axis.Len()), Experts: int32(router.node.Out[0].Axis.Len()), Eps: float32(sum.node.Op.(graph.AddNorm).Eps),
 	}
@@ -38,10 +38,10 @@ func bindAddNormRouter(d *Device, n *graph.Node, a backend.Args, parts []*part) 
 	if p.Bias, err = d.bias(router.args); err != nil {
 		return nil, err
 	}
-	few, err := moe.NewScorer(d.loader, p)
+	fused, err := moe.NewRouterNorm(d.loader, p)
 	return &launch{put: func(s *step) error {
 		if m := s.rows(x.Rows); m <= routedRows {
-			return few.Launch(d.stream, m)
+			return fused.Launch(d.stream, m)
 		}
 		return oneByOne(s, parts...)
 	}}, err
@@ -49,13 +49,13 @@ func bindAddNormRouter(d *Device, n *graph.Node, a backend.Args, parts []*part) 
 
 func fitsMoEAddNorm(d *Device, n *graph.Node, parts []*graph.Node) bool {
 	deferred := n.Op.(*graph.Fused).Deferred
-	return tensorExperts(parts[0]) && moe.NormedFits(parts[0].Out[0].Axis.Len()) && (deferred == 0 || deferred <= d.singleRows(parts[0]))
+	return tensorExperts(parts[0]) && moe.CombineNormFits(parts[0].Out[0].Axis.Len()) && (deferred == 0 || deferred <= d.singleRows(parts[0]))
 }
 
 // singleRows is up to how many rows a block of experts computes each by itself, and adds to a residual.
 func (d *Device) singleRows(n *graph.Node) int {
 	gated, down := expertSizes(n)
-	return moe.SingleRows(d.loader, n.Op.(graph.MoE), gated, down)
+	return moe.MaxSingleRows(d.loader, n.Op.(graph.MoE), gated, down)
 }
 
 func bindMoEAddNorm(d *Device, n *graph.Node, a backend.Args, parts []*part) (*launch, error) {
@@ -63,7 +63,7 @@ func bindMoEAddNorm(d *Device, n *graph.Node, a backend.Args, parts []*part) (*l
 		return nil, err
 	}
 	experts, sum := parts[0], parts[1]
-	to := moe.Normed{
+	to := moe.AddNorm{
 		Residual: at(sum.args.In[1-summand(experts.node, sum.node)]), Total: at(sum.args.Out[0]), Y: at(sum.args.Out[1]),
 		Eps: float32(sum.node.Op.(graph.AddNorm).Eps),
 	}

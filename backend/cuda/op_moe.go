@@ -9,7 +9,7 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// moes lists the ways to compute a block of experts, the fastest first.
+// moes lists the kernels of a block of experts, the fastest first.
 func (d *Device) moes(n *graph.Node) []backend.Kernel {
 	o, x := n.Op.(graph.MoE), n.In[0]
 	if o.Held != 0 || o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop || n.Out[0].Type != x.Type || !kernels.Plain(x.Type) {
@@ -19,7 +19,7 @@ func (d *Device) moes(n *graph.Node) []backend.Kernel {
 	if !tensorExperts(n) {
 		return []backend.Kernel{plain}
 	}
-	name := "moe " + formOf(n, graph.ExpertGate, graph.ExpertUp).String() + ", mma"
+	name := "moe " + storedFormatOf(n, graph.ExpertGate, graph.ExpertUp).String() + ", mma"
 	return []backend.Kernel{kernel{dev: d, name: name, bind: bindMoE, scratch: func(n *graph.Node, lim backend.Limits) int64 { return moeRoom(n, lim, 0, false).bytes }}, plain}
 }
 
@@ -28,11 +28,11 @@ func tensorExperts(n *graph.Node) bool {
 	return n.In[0].Type == graph.BF16 && n.In[0].Axis.Len()%8 == 0 && n.Weights[graph.ExpertGate].Out.Len()%8 == 0
 }
 
-// moeMemory is where a block of experts works.
+// moeMemory is a block's scratch memory.
 type moeMemory struct {
 	moe.Slots
 	gate, up driver.Ptr // [slots, ffn]; up: of a plain block
-	down     driver.Ptr // [slots, in]; before it has results, the slots' rows, where they are sorted
+	down     driver.Ptr // [slots, in]; before it has results, the permuted rows
 	bytes    int64
 }
 
@@ -57,7 +57,7 @@ func moeRoom(n *graph.Node, lim backend.Limits, base driver.Ptr, plain bool) (m 
 	return m
 }
 
-// countOf is which of a step's counts says how many rows there are of a kind.
+// countOf is the index in a step's counts of the number of rows of a kind.
 func countOf(r graph.Rows) int {
 	if r == graph.Logits {
 		return kernels.CountLogits
@@ -65,30 +65,30 @@ func countOf(r graph.Rows) int {
 	return kernels.CountTokens
 }
 
-// formOf is the form in which the matrices with these places are kept, of all experts alike.
-func formOf(n *graph.Node, places ...int) quant.Format {
-	form := moe.Form(n.Weights[places[0]].Format)
+// storedFormatOf is the format in which the matrices with these places are kept, of all experts alike.
+func storedFormatOf(n *graph.Node, places ...int) quant.Format {
+	format := moe.StoredFormat(n.Weights[places[0]].Format)
 	for _, place := range places {
-		if moe.Form(n.Weights[place].Format) != form {
+		if moe.StoredFormat(n.Weights[place].Format) != format {
 			return quant.BF16
 		}
 	}
-	return form
+	return format
 }
 
 // boundMoE is a block's kernels.
 type boundMoE struct {
 	op          graph.MoE
-	form        quant.Format // of gate and up matrices
+	format      quant.Format // of gate and up matrices
 	rows        graph.Rows
-	sorts       bool
+	sm90        bool
 	router      *moe.Router
-	sorter      *moe.Sorter
-	gated, down *moe.Experts
-	sum         func(stream *driver.Stream, s *step, rows int, few bool) error // few: of the results of few
-	few         *moe.Few                                                       // up to so many rows; or nil
-	fewRows     int
-	single      *moe.Single // up to so many rows by themselves; or nil
+	permuter    *moe.Permuter
+	gated, down *moe.GroupedGemm
+	sum         func(stream *driver.Stream, s *step, rows int, inOrder bool) error // inOrder: slots lie by rows, as GroupedGemv writes them
+	gemv        *moe.GroupedGemv                                                   // for up to gemvRows rows; or nil
+	gemvRows    int
+	single      *moe.SingleRow // for up to singleRows rows; or nil
 	singleRows  int
 }
 
@@ -97,66 +97,66 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error
 	return func(s *step) error { return b.launch(d.stream, s) }, err
 }
 
-// bindExperts binds a block's kernels. With to it has its results added to others and normalised; those of rows that are alone it only adds.
-func (d *Device) bindExperts(n *graph.Node, a backend.Args, to *moe.Normed) (*boundMoE, error) {
+// bindExperts binds a block's kernels. If to is given, the residual add and the norm behind the block are fused; single rows only get the add.
+func (d *Device) bindExperts(n *graph.Node, a backend.Args, to *moe.AddNorm) (*boundMoE, error) {
 	o, x := n.Op.(graph.MoE), n.In[0]
 	m, in, ffn := moeRoom(n, a.Limits, at(a.Scratch), false), x.Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
 	gated, down, err := d.moeProducts(n, a, m)
 	if err != nil {
 		return nil, err
 	}
-	b := &boundMoE{op: o, form: gated.Format, rows: x.Rows, sorts: moe.Sorts(d.loader, o, ffn, in)}
+	b := &boundMoE{op: o, format: gated.Format, rows: x.Rows, sm90: moe.HasSM90(d.loader, o, ffn, in)}
 	if b.router, err = moe.NewRouter(d.loader, n.In[1].Type, at(a.In[1]), o, countOf(x.Rows), m.Slots); err != nil {
 		return nil, err
 	}
-	if b.gated, err = moe.NewExperts(d.loader, gated, o, m.Slots); err != nil {
+	if b.gated, err = moe.NewGroupedGemm(d.loader, gated, o, m.Slots); err != nil {
 		return nil, err
 	}
-	if b.down, err = moe.NewExperts(d.loader, down, o, m.Slots); err != nil {
+	if b.down, err = moe.NewGroupedGemm(d.loader, down, o, m.Slots); err != nil {
 		return nil, err
 	}
-	if b.sorter, err = moe.NewSorter(d.loader, gated.X, gated.Sorted, in, o, m.Slots); err != nil {
+	if b.permuter, err = moe.NewPermuter(d.loader, gated.X, gated.Permuted, in, o, m.Slots); err != nil {
 		return nil, err
 	}
 	if b.sum, err = d.bindExpertSum(n, a, m, to); err != nil {
 		return nil, err
 	}
-	if b.fewRows = moe.FewRows(d.loader, o, gated, down); b.fewRows > 0 {
-		if b.few, err = moe.NewFew(d.loader, n.In[1].Type, at(a.In[1]), gated, down, o, countOf(x.Rows), m.Share); err != nil {
+	if b.gemvRows = moe.MaxGemvRows(d.loader, o, gated, down); b.gemvRows > 0 {
+		if b.gemv, err = moe.NewGroupedGemv(d.loader, n.In[1].Type, at(a.In[1]), gated, down, o, countOf(x.Rows), m.Share); err != nil {
 			return nil, err
 		}
 	}
-	if b.singleRows = moe.SingleRows(d.loader, o, gated, down); b.singleRows > 0 {
+	if b.singleRows = moe.MaxSingleRows(d.loader, o, gated, down); b.singleRows > 0 {
 		y, residual := at(a.Out[0]), driver.Ptr(0)
 		if to != nil {
 			y, residual = to.Total, to.Residual
 		}
-		if b.single, err = moe.NewSingle(d.loader, n.In[1].Type, at(a.In[1]), gated, down, y, residual, o); err != nil {
+		if b.single, err = moe.NewSingleRow(d.loader, n.In[1].Type, at(a.In[1]), gated, down, y, residual, o); err != nil {
 			return nil, err
 		}
 	}
 	return b, nil
 }
 
-// bindExpertSum binds what adds up each row's results.
-func (d *Device) bindExpertSum(n *graph.Node, a backend.Args, m moeMemory, to *moe.Normed) (func(*driver.Stream, *step, int, bool) error, error) {
+// bindExpertSum binds the combine of each row's results.
+func (d *Device) bindExpertSum(n *graph.Node, a backend.Args, m moeMemory, to *moe.AddNorm) (func(*driver.Stream, *step, int, bool) error, error) {
 	o, x := n.Op.(graph.MoE), n.In[0]
 	if to != nil {
-		sum, err := moe.NewSumNormer(d.loader, m.down, x.Axis.Len(), o, countOf(x.Rows), m.Slots, *to)
-		return func(stream *driver.Stream, s *step, rows int, few bool) error {
-			return sum.Launch(stream, &s.Step, rows, few)
+		sum, err := moe.NewCombineNorm(d.loader, m.down, x.Axis.Len(), o, countOf(x.Rows), m.Slots, *to)
+		return func(stream *driver.Stream, s *step, rows int, inOrder bool) error {
+			return sum.Launch(stream, &s.Step, rows, inOrder)
 		}, err
 	}
-	sum, err := moe.NewSummer(d.loader, x.Type, m.down, at(a.Out[0]), x.Axis.Len(), o, countOf(x.Rows), m.Slots)
-	return func(stream *driver.Stream, s *step, rows int, few bool) error {
-		return sum.Launch(stream, &s.Step, rows, few)
+	sum, err := moe.NewCombine(d.loader, x.Type, m.down, at(a.Out[0]), x.Axis.Len(), o, countOf(x.Rows), m.Slots)
+	return func(stream *driver.Stream, s *step, rows int, inOrder bool) error {
+		return sum.Launch(stream, &s.Step, rows, inOrder)
 	}, err
 }
 
 // expertSizes is a block's products without their memory.
 func expertSizes(n *graph.Node) (gated, down moe.Product) {
 	in, ffn := n.In[0].Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
-	return moe.Product{Gated: true, N: ffn, K: in, Format: formOf(n, graph.ExpertGate, graph.ExpertUp)}, moe.Product{N: in, K: ffn, Format: formOf(n, graph.ExpertDown)}
+	return moe.Product{Gated: true, N: ffn, K: in, Format: storedFormatOf(n, graph.ExpertGate, graph.ExpertUp)}, moe.Product{N: in, K: ffn, Format: storedFormatOf(n, graph.ExpertDown)}
 }
 
 // moeProducts puts a block's weights on the device: the gated product and the one behind it.
@@ -164,7 +164,7 @@ func (d *Device) moeProducts(n *graph.Node, a backend.Args, m moeMemory) (gated,
 	o := n.Op.(graph.MoE)
 	slots := a.Limits.Rows(n.In[0].Rows) * o.TopK
 	gated, down = expertSizes(n)
-	gated.X, gated.Sorted, gated.Slots, gated.Y = at(a.In[0]), m.down, slots, m.gate
+	gated.X, gated.Permuted, gated.Slots, gated.Y = at(a.In[0]), m.down, slots, m.gate
 	down.X, down.BySlot, down.Slots, down.Y = m.gate, true, slots, m.down
 	if gated.W, err = d.packedExperts(a.Weights[graph.ExpertGate].(*stack), a.Weights[graph.ExpertUp].(*stack), gated.Format); err != nil {
 		return gated, down, err
@@ -180,7 +180,7 @@ func (d *Device) moeProducts(n *graph.Node, a backend.Args, m moeMemory) (gated,
 	return gated, down, nil
 }
 
-// alone reports whether so many rows are computed each by itself, and summed up likewise.
+// alone reports whether so many rows run on SingleRow, which combines them too.
 func (b *boundMoE) alone(rows int) bool { return rows <= b.singleRows }
 
 func (b *boundMoE) launch(stream *driver.Stream, s *step) error {
@@ -191,18 +191,18 @@ func (b *boundMoE) launch(stream *driver.Stream, s *step) error {
 	if b.alone(r) {
 		return b.single.Launch(stream, r)
 	}
-	if r <= b.fewRows {
-		if err := b.few.Launch(stream, &s.Step, r); err != nil {
+	if r <= b.gemvRows {
+		if err := b.gemv.Launch(stream, &s.Step, r); err != nil {
 			return err
 		}
 		return b.sum(stream, s, r, true)
 	}
-	each := moe.Each(b.op, b.form, r, b.sorts)
+	each := moe.Each(b.op, b.format, r, b.sm90)
 	if err := b.router.Launch(stream, &s.Step, r, each); err != nil {
 		return err
 	}
-	if each > moe.MostUnsorted {
-		if err := b.sorter.Launch(stream, r*b.op.TopK); err != nil {
+	if each > moe.MaxUnpermuted {
+		if err := b.permuter.Launch(stream, r*b.op.TopK); err != nil {
 			return err
 		}
 	}
@@ -215,7 +215,7 @@ func (b *boundMoE) launch(stream *driver.Stream, s *step) error {
 	return b.sum(stream, s, r, false)
 }
 
-// bindPlainMoE binds the kernels for any floats.
+// bindPlainMoE binds the SIMT fallback, for any floats.
 func bindPlainMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	o, x, rows := n.Op.(graph.MoE), n.In[0], n.In[0].Rows
 	m := moeRoom(n, a.Limits, at(a.Scratch), true)
@@ -225,7 +225,7 @@ func bindPlainMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, 
 		graph.ExpertUp:   {X: at(a.In[0]), Y: m.up, N: ffn, K: x.Axis.Len()},
 		graph.ExpertDown: {X: m.gate, BySlot: true, Y: m.down, N: x.Axis.Len(), K: ffn},
 	}
-	var bound [3]*moe.Plain
+	var bound [3]*moe.Simt
 	for i, p := range products {
 		experts := a.Weights[i].(*stack)
 		as := floatType(experts.matrices[0].Format, x.Type)
@@ -236,7 +236,7 @@ func bindPlainMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, 
 		if p.Bias, err = d.expertBiases(a, o, i); err != nil {
 			return nil, err
 		}
-		if bound[i], err = moe.NewPlain(d.loader, x.Type, as, p, o, m.Slots); err != nil {
+		if bound[i], err = moe.NewSimt(d.loader, x.Type, as, p, o, m.Slots); err != nil {
 			return nil, err
 		}
 	}
@@ -244,11 +244,11 @@ func bindPlainMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, 
 	if err != nil {
 		return nil, err
 	}
-	join, err := moe.NewJoiner(d.loader, x.Type, m.gate, m.up, ffn, o, m.Slots)
+	activation, err := moe.NewGatedActivation(d.loader, x.Type, m.gate, m.up, ffn, o, m.Slots)
 	if err != nil {
 		return nil, err
 	}
-	sum, err := moe.NewSummer(d.loader, x.Type, m.down, at(a.Out[0]), x.Axis.Len(), o, countOf(rows), m.Slots)
+	sum, err := moe.NewCombine(d.loader, x.Type, m.down, at(a.Out[0]), x.Axis.Len(), o, countOf(rows), m.Slots)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func bindPlainMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, 
 		if r == 0 {
 			return nil
 		}
-		if err := router.Launch(d.stream, &s.Step, r, moe.PlainEach); err != nil {
+		if err := router.Launch(d.stream, &s.Step, r, moe.SimtJobSlots); err != nil {
 			return err
 		}
 		for _, i := range []int{graph.ExpertGate, graph.ExpertUp} {
@@ -265,7 +265,7 @@ func bindPlainMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, 
 				return err
 			}
 		}
-		if err := join.Launch(d.stream); err != nil {
+		if err := activation.Launch(d.stream); err != nil {
 			return err
 		}
 		if err := bound[graph.ExpertDown].Launch(d.stream, r); err != nil {

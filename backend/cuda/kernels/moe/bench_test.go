@@ -35,8 +35,8 @@ func BenchmarkBlock(b *testing.B) {
 							for _, rows := range []int{1, 2, 4, 8, 16, 32, 128, 2048} {
 								each := Each(c.o, f, rows, true)
 								fmt.Printf("%-13s %-5s rows %4d, jobs of %3d: %s\n", c.name, f, rows, each, bench.rows(rows, each))
-								if rows >= 2 && each < wideLess && f == quant.BF16 {
-									fmt.Printf("%-13s %-5s rows %4d, jobs of %3d: %s\n", c.name, f, rows, wideLess, bench.rows(rows, wideLess))
+								if rows >= 2 && each < sm90SmallJobSlots && f == quant.BF16 {
+									fmt.Printf("%-13s %-5s rows %4d, jobs of %3d: %s\n", c.name, f, rows, sm90SmallJobSlots, bench.rows(rows, sm90SmallJobSlots))
 								}
 							}
 						})
@@ -50,11 +50,11 @@ func BenchmarkBlock(b *testing.B) {
 
 type bench struct {
 	*gputest.GPU
-	o                        graph.MoE
-	f                        quant.Format
-	in, ffn                  int
-	gate, down, bias         driver.Ptr
-	x, joined, results, sums driver.Ptr
+	o                           graph.MoE
+	f                           quant.Format
+	in, ffn                     int
+	gate, down, bias            driver.Ptr
+	x, activated, results, sums driver.Ptr
 }
 
 const benchRows = 2048
@@ -62,7 +62,7 @@ const benchRows = 2048
 func newBench(g *gputest.GPU, o graph.MoE, f quant.Format, in, ffn int) *bench {
 	each, eachDown := int(Bytes(f, 2*ffn, in)), int(Bytes(f, in, ffn))
 	b := &bench{GPU: g, o: o, f: f, in: in, ffn: ffn, gate: g.Noise(o.Experts * each), down: g.Noise(o.Experts * eachDown)}
-	b.x, b.joined = g.Noise(2*benchRows*in), g.Noise(2*benchRows*o.TopK*ffn)
+	b.x, b.activated = g.Noise(2*benchRows*in), g.Noise(2*benchRows*o.TopK*ffn)
 	b.results, b.sums = g.Noise(2*benchRows*o.TopK*in), g.Noise(2*benchRows*in)
 	if o.Biased {
 		b.bias = g.Zeros(4 * o.Experts * max(in, ffn))
@@ -77,47 +77,47 @@ func (b *bench) rows(rows, each int) (line string) {
 		sets = 2
 	}
 	b.Scope(func() {
-		var route, sort, gated, down, sum, singles, singleGated, few, fewGated, fewDown []func() error
+		var route, sort, gated, down, sum, singles, singleGated, gemv, gemvGated, gemvDown []func() error
 		experts, slots := 0, benchRows*b.o.TopK
-		to := Product{X: b.x, Sorted: b.results, Slots: slots, W: b.gate, Gated: true, Bias: b.bias, UpBias: b.bias, Y: b.joined, N: b.ffn, K: b.in, Format: b.f}
-		back := Product{X: b.joined, BySlot: true, Slots: slots, W: b.down, Bias: b.bias, Y: b.results, N: b.in, K: b.ffn, Format: b.f}
+		to := Product{X: b.x, Permuted: b.results, Slots: slots, W: b.gate, Gated: true, Bias: b.bias, UpBias: b.bias, Y: b.activated, N: b.ffn, K: b.in, Format: b.f}
+		back := Product{X: b.activated, BySlot: true, Slots: slots, W: b.down, Bias: b.bias, Y: b.results, N: b.in, K: b.ffn, Format: b.f}
 		for range sets {
 			scores := b.Random(rows*b.o.Experts, 1)
-			for _, of := range deal(scores, b.o).rows {
+			for _, of := range referenceRouting(scores, b.o).rows {
 				experts += min(1, len(of))
 			}
 			s, step := room(b.GPU, b.o, rows), &kernels.Step{Counts: b.Ints(int32(rows), 0, 0)}
 			router, err := NewRouter(b.Loader, graph.BF16, b.BF16(scores), b.o, kernels.CountTokens, s)
 			b.Must(err)
-			first, err := NewExperts(b.Loader, to, b.o, s)
+			first, err := NewGroupedGemm(b.Loader, to, b.o, s)
 			b.Must(err)
-			last, err := NewExperts(b.Loader, back, b.o, s)
+			last, err := NewGroupedGemm(b.Loader, back, b.o, s)
 			b.Must(err)
-			summer, err := NewSummer(b.Loader, graph.BF16, b.results, b.sums, b.in, b.o, kernels.CountTokens, s)
+			combine, err := NewCombine(b.Loader, graph.BF16, b.results, b.sums, b.in, b.o, kernels.CountTokens, s)
 			b.Must(err)
-			sorter, err := NewSorter(b.Loader, b.x, b.results, b.in, b.o, s)
+			permuter, err := NewPermuter(b.Loader, b.x, b.results, b.in, b.o, s)
 			b.Must(err)
 			route = append(route, func() error { return router.Launch(b.Stream, step, rows, each) })
 			gated = append(gated, func() error {
-				if each > MostUnsorted {
-					b.Must(sorter.Launch(b.Stream, rows*b.o.TopK))
+				if each > MaxUnpermuted {
+					b.Must(permuter.Launch(b.Stream, rows*b.o.TopK))
 				}
 				return first.Launch(b.Stream, rows, each)
 			})
 			down = append(down, func() error { return last.Launch(b.Stream, rows, each) })
-			sum = append(sum, func() error { return summer.Launch(b.Stream, step, rows, false) })
-			sort = append(sort, func() error { return sorter.Launch(b.Stream, rows*b.o.TopK) })
-			if rows <= FewRows(b.Loader, b.o, to, back) {
-				k, err := NewFew(b.Loader, graph.BF16, router.p.Scores, to, back, b.o, kernels.CountTokens, s.Share)
+			sum = append(sum, func() error { return combine.Launch(b.Stream, step, rows, false) })
+			sort = append(sort, func() error { return permuter.Launch(b.Stream, rows*b.o.TopK) })
+			if rows <= MaxGemvRows(b.Loader, b.o, to, back) {
+				k, err := NewGroupedGemv(b.Loader, graph.BF16, router.p.Scores, to, back, b.o, kernels.CountTokens, s.Share)
 				b.Must(err)
-				few = append(few, func() error { return k.Launch(b.Stream, step, rows) })
-				fewGated = append(fewGated, func() error { return k.gated.launch(b.Stream, step, b.o, rows) })
-				fewDown = append(fewDown, func() error { return k.down.launch(b.Stream, step, b.o, rows) })
+				gemv = append(gemv, func() error { return k.Launch(b.Stream, step, rows) })
+				gemvGated = append(gemvGated, func() error { return k.gated.launch(b.Stream, step, b.o, rows) })
+				gemvDown = append(gemvDown, func() error { return k.down.launch(b.Stream, step, b.o, rows) })
 			}
-			if rows > 8 || SingleRows(b.Loader, b.o, to, back) == 0 {
+			if rows > 8 || MaxSingleRows(b.Loader, b.o, to, back) == 0 {
 				continue
 			}
-			single, err := NewSingle(b.Loader, graph.BF16, router.p.Scores, to, back, b.sums, 0, b.o)
+			single, err := NewSingleRow(b.Loader, graph.BF16, router.p.Scores, to, back, b.sums, 0, b.o)
 			b.Must(err)
 			singles = append(singles, func() error { return single.Launch(b.Stream, rows) })
 			singleGated = append(singleGated, func() error { return single.gated.launch(b.Stream, rows) })
@@ -127,15 +127,15 @@ func (b *bench) rows(rows, each int) (line string) {
 		bytes := float64(experts) / float64(sets) * (float64(Bytes(b.f, 2*b.ffn, b.in)) + float64(Bytes(b.f, b.in, b.ffn)))
 		line = fmt.Sprintf("%8.1f µs, %5.2f TB/s, %5.0f TFLOP/s (route %.1f, sort and gated %.1f, down %.1f, sum %.1f)", micro(all), bytes/all.Seconds()/1e12,
 			6*matrix*float64(rows*b.o.TopK)/all.Seconds()/1e12, micro(b.time(route)), micro(b.time(gated)), micro(b.time(down)), micro(b.time(sum)))
-		if each > MostUnsorted {
+		if each > MaxUnpermuted {
 			line += fmt.Sprintf("; sort %.1f", micro(b.time(sort)))
 		}
-		if few != nil {
-			took := b.time(few, sum)
-			line += fmt.Sprintf("; few %.1f, %.2f TB/s (gated %.1f, down %.1f)", micro(took), bytes/took.Seconds()/1e12, micro(b.time(fewGated)), micro(b.time(fewDown)))
+		if gemv != nil {
+			took := b.time(gemv, sum)
+			line += fmt.Sprintf("; gemv %.1f, %.2f TB/s (gated %.1f, down %.1f)", micro(took), bytes/took.Seconds()/1e12, micro(b.time(gemvGated)), micro(b.time(gemvDown)))
 		}
 		if singles != nil {
-			line += fmt.Sprintf("; each by itself %.1f (gated %.1f)", micro(b.time(singles)), micro(b.time(singleGated)))
+			line += fmt.Sprintf("; single row %.1f (gated %.1f)", micro(b.time(singles)), micro(b.time(singleGated)))
 		}
 	})
 	return line

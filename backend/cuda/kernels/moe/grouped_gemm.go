@@ -9,22 +9,22 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// Product is one product of all experts with the rows that pass them, or a gate's with the function on both.
+// Product is one grouped GEMM: all experts' weights with the rows routed to them. A gated one computes act(gate) × up of two matrices.
 type Product struct {
-	X      driver.Ptr // [rows, K] bf16; or, when BySlot, [slots, K]
-	BySlot bool
-	Sorted driver.Ptr // [slots, K] bf16: rows of X as Sorter copies them; X itself when BySlot
-	W      driver.Ptr // [experts] of N × K, as Pack lays them out, or of a gated product as PackWoven does
-	Gated  bool
-	Y      driver.Ptr // [slots, N] bf16
-	N, K   int
-	Slots  int // that Sorted and Y have room for
+	X        driver.Ptr // [rows, K] bf16; or, when BySlot, [slots, K]
+	BySlot   bool
+	Permuted driver.Ptr // [slots, K] bf16: rows of X as Permuter copies them; X itself when BySlot
+	W        driver.Ptr // [experts] of N × K, as Pack lays them out, or of a gated product as PackInterleaved does
+	Gated    bool
+	Y        driver.Ptr // [slots, N] bf16
+	N, K     int
+	Slots    int // that Permuted and Y have room for
 
 	Bias, UpBias driver.Ptr // [experts, N] float32, or 0
 	Format       quant.Format
 }
 
-// bytes is what an expert's weights take.
+// bytes is the size of one expert's weights.
 func (p Product) bytes() int64 {
 	if p.Gated {
 		return Bytes(p.Format, 2*p.N, p.K)
@@ -32,8 +32,8 @@ func (p Product) bytes() int64 {
 	return Bytes(p.Format, p.N, p.K)
 }
 
-// expertsParams mirrors ExpertsParams of grouped_gemm.h.
-type expertsParams struct {
+// groupedGemmParams mirrors GroupedGemmParams of grouped_gemm.h.
+type groupedGemmParams struct {
 	X, Row, Total, Jobs   driver.Ptr
 	W, Bias, UpBias, Y    driver.Ptr
 	Stride                int64
@@ -41,18 +41,18 @@ type expertsParams struct {
 	Clamp                 float32
 }
 
-// Experts is a product bound to its kernels, one for each size of a job.
-type Experts struct {
-	base    expertsParams
+// GroupedGemm is a grouped GEMM by mma.sync bound to its kernels, one for each size of a job; larger jobs run on the sm_90 kernel.
+type GroupedGemm struct {
+	base    groupedGemmParams
 	op      graph.MoE
-	form    quant.Format
+	format  quant.Format
 	sms     int
 	kernels [len(sizes)]*driver.Kernel
-	wide    *wide // for larger jobs
+	sm90    *groupedGemmSM90 // for larger jobs
 }
 
-// sizes are the kernels of grouped_gemm.h by how many slots a job may have.
-var sizes = [...]int{8, 16, MostUnsorted}
+// sizes are the most slots of a job of each kernel of grouped_gemm.h.
+var sizes = [...]int{8, 16, MaxUnpermuted}
 
 const warps = 4 // of a block of grouped_gemm.h
 
@@ -69,29 +69,29 @@ func sharedOf(f quant.Format, each int) int {
 const LeastEach = 8
 
 // Each is the size of a job that suits so many rows: that of an expert with an even share of them, or somewhat more. Jobs of more than
-// MostUnsorted slots are for products that Sorts; weights in BF16, which need no opening, gain by them with fewer slots.
-func Each(o graph.MoE, form quant.Format, rows int, sorts bool) int {
+// MaxUnpermuted slots need the sm_90 kernels; weights in BF16, which need no dequantising, gain by them with fewer slots.
+func Each(o graph.MoE, format quant.Format, rows int, sm90 bool) int {
 	even := (rows*o.TopK + o.Experts - 1) / o.Experts
-	if sorts && (even >= 8 || form == quant.BF16 && rows >= 4) {
-		if even <= wideLess*7/8 { // few experts have an eighth more than that
-			return wideLess
+	if sm90 && (even >= 8 || format == quant.BF16 && rows >= 4) {
+		if even <= sm90SmallJobSlots*7/8 { // few experts have an eighth more than that
+			return sm90SmallJobSlots
 		}
-		return wideEach
+		return sm90JobSlots
 	}
 	for _, s := range sizes {
 		if rows <= s || 3*even <= 2*s {
 			return s
 		}
 	}
-	return MostUnsorted
+	return MaxUnpermuted
 }
 
-// MostUnsorted is the largest job of the kernels that find the rows of x themselves.
-const MostUnsorted = 32
+// MaxUnpermuted is the largest job of the kernels that find the rows of x themselves.
+const MaxUnpermuted = 32
 
-// NewExperts binds a product.
-func NewExperts(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*Experts, error) {
-	k := &Experts{op: o, form: p.Format, sms: l.SMs(), base: expertsParams{
+// NewGroupedGemm binds a product to the kernels of its size and format.
+func NewGroupedGemm(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*GroupedGemm, error) {
+	k := &GroupedGemm{op: o, format: p.Format, sms: l.SMs(), base: groupedGemmParams{
 		X: p.X, Total: s.Total, Jobs: s.Jobs, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
 	}}
 	if !p.BySlot {
@@ -101,29 +101,29 @@ func NewExperts(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*Experts, e
 	if p.Gated {
 		name = "gated"
 	}
-	sorts := Sorts(l, o, p.N, p.K)
+	sm90 := HasSM90(l, o, p.N, p.K)
 	for i, size := range sizes {
-		if sorts && size == MostUnsorted {
+		if sm90 && size == MaxUnpermuted {
 			break // Each takes larger ones instead
 		}
 		var err error
-		if k.kernels[i], err = l.Kernel(forms[p.Format], fmt.Sprint(name, size), sharedOf(p.Format, size)); err != nil {
+		if k.kernels[i], err = l.Kernel(modules[p.Format], fmt.Sprint(name, size), sharedOf(p.Format, size)); err != nil {
 			return nil, err
 		}
 	}
-	if !sorts {
+	if !sm90 {
 		return k, nil
 	}
 	var err error
-	k.wide, err = newWide(l, p, o, s)
+	k.sm90, err = newGroupedGemmSM90(l, p, o, s)
 	return k, err
 }
 
-// Launch computes the slots of up to so many rows, in jobs of each. Warps share tiles, as long as each has two units or more, where there
-// would be too few for several rounds of blocks.
-func (k *Experts) Launch(s *driver.Stream, rows, each int) error {
-	if each > MostUnsorted {
-		return k.wide.launch(s, rows, each)
+// Launch computes the slots of up to so many rows, in jobs of each. Where there are too few tiles for several waves
+// of blocks, warps share a tile (split-K), as long as each has two units or more.
+func (k *GroupedGemm) Launch(s *driver.Stream, rows, each int) error {
+	if each > MaxUnpermuted {
+		return k.sm90.launch(s, rows, each)
 	}
 	at := 0
 	for sizes[at] < each {
@@ -136,5 +136,5 @@ func (k *Experts) Launch(s *driver.Stream, rows, each int) error {
 	}
 	group := warps / int(p.Split)
 	runs := (tiles(int(p.N)) + group - 1) / group
-	return driver.Launch(s, k.kernels[at], driver.Grid{X: runs * Jobs(k.op, rows, each), Threads: warps * 32, Shared: sharedOf(k.form, each)}, &p)
+	return driver.Launch(s, k.kernels[at], driver.Grid{X: runs * Jobs(k.op, rows, each), Threads: warps * 32, Shared: sharedOf(k.format, each)}, &p)
 }

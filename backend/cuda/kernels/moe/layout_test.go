@@ -30,7 +30,7 @@ func matrix(t testing.TB, rnd *rand.Rand, f quant.Format, rows, cols int) (quant
 	return w, x
 }
 
-// TestPackInBF16 reads numbers back by the words of layout.go, panel by panel.
+// TestPackInBF16 reads numbers back by the layout that layout.go documents, panel by panel.
 func TestPackInBF16(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, f := range []quant.Format{quant.BF16, quant.F16, quant.Q5_0} {
@@ -44,9 +44,9 @@ func TestPackInBF16(t *testing.T) {
 		for s := range n {
 			Pack(packed[s*size:(s+1)*size], w, quant.BF16, s, s+1)
 		}
-		for r := range n * slabRows {
+		for r := range n * panelRows {
 			for c := range units(cols) * columns {
-				at := ((r/slabRows*units(cols)*2+c/pieceCols)*slabPieces+r%slabRows/8)*pieceBytes + c%pieceCols/8*128 + r%8*16 + c%8*2
+				at := ((r/panelRows*units(cols)*2+c/pieceCols)*panelPieces+r%panelRows/8)*pieceBytes + c%pieceCols/8*128 + r%8*16 + c%8*2
 				want := float32(0)
 				if r < rows && c < cols {
 					want = quant.BF16ToF32(quant.F32ToBF16(x[r*cols+c]))
@@ -59,8 +59,8 @@ func TestPackInBF16(t *testing.T) {
 	}
 }
 
-// TestPackWoven compares with the matrix that has the rows of both by turns.
-func TestPackWoven(t *testing.T) {
+// TestPackInterleaved compares with Pack of one matrix whose rows are interleaved already.
+func TestPackInterleaved(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, f := range []quant.Format{quant.BF16, quant.F16, quant.Q4_0, quant.Q4_K, quant.Q6_K, quant.Q8_0, quant.MXFP4} {
 		const rows, cols = 168, 512
@@ -80,11 +80,11 @@ func TestPackWoven(t *testing.T) {
 		}
 		n, size := Panels(both)
 		want, got := make([]byte, n*size), make([]byte, n*size)
-		Pack(want, both, Form(f), 0, n)
-		PackWoven(got, gate, up, Form(f), 0, 1)
-		PackWoven(got[size:], gate, up, Form(f), 1, n)
+		Pack(want, both, StoredFormat(f), 0, n)
+		PackInterleaved(got, gate, up, StoredFormat(f), 0, 1)
+		PackInterleaved(got[size:], gate, up, StoredFormat(f), 1, n)
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s: an interleaved matrix is packed otherwise than the rows of both by turns", f)
+			t.Errorf("%s: PackInterleaved differs from Pack of the interleaved matrix", f)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package moe is a block of many experts (graph.MoE) on the GPU: which rows pass which experts, the experts' products over those rows, and
-// each row's sum. Nothing of it goes to the host, so a step of it can be recorded.
+// Package moe is a mixture-of-experts block (graph.MoE) on the GPU: routing (top-k), grouped GEMMs of the experts over their rows, and each
+// row's weighted sum. Nothing of it goes to the host, so that CUDA graphs can capture it.
 package moe
 
 import (
@@ -8,16 +8,16 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// A block may have so many experts, and each row so many of them.
+// The most experts of a block, and of a row.
 const (
 	MaxExperts = 1024
 	MaxTop     = 64
 )
 
-// JobBytes is what is noted of a job.
+// JobBytes is the size of a job's descriptor.
 const JobBytes = 16
 
-// Slots is where the rows' experts are noted, in device memory. A slot is one expert of one row.
+// Slots is the routing of a step's rows in device memory. A slot is one expert of one row; slots are sorted by expert.
 type Slots struct {
 	Chosen driver.Ptr // [rows × top] int32 experts of each row
 	Share  driver.Ptr // [rows × top] float32
@@ -43,14 +43,14 @@ type Router struct {
 	p            routeParams
 }
 
-// aloneRows is up to how many rows one block does all of it.
+// oneBlockRows is the most rows that one block routes and aligns in one launch.
 const (
-	aloneRows    = 16
+	oneBlockRows = 16
 	routeThreads = 512
 	routeWarps   = routeThreads / 32
 )
 
-// NewRouter binds the scores [rows, experts] of a type; count is which of a step's counts says how many rows there are.
+// NewRouter binds the scores [rows, experts] of a type; the step's counts[count] is the number of rows.
 func NewRouter(l *kernels.Loader, t graph.Type, scores driver.Ptr, o graph.MoE, count int, s Slots) (*Router, error) {
 	r := &Router{p: routeParams{Scores: scores, Slots: s, Count: int32(count), Experts: int32(o.Experts), Top: int32(o.TopK)}}
 	if o.NoRenorm {
@@ -64,11 +64,11 @@ func NewRouter(l *kernels.Loader, t graph.Type, scores driver.Ptr, o graph.MoE, 
 	return r, err
 }
 
-// Launch does up to so many rows; each is how many slots a job has.
+// Launch routes up to so many rows, in jobs of up to each slots.
 func (r *Router) Launch(s *driver.Stream, step *kernels.Step, rows, each int) error {
 	r.p.Step, r.p.Each = *step, int32(each)
 	blocks := 1
-	if rows > aloneRows {
+	if rows > oneBlockRows {
 		blocks = (rows + routeWarps - 1) / routeWarps
 	}
 	if err := driver.Launch(s, r.route, driver.Grid{X: blocks, Threads: routeThreads}, &r.p); err != nil || blocks == 1 {
@@ -82,75 +82,75 @@ func Jobs(o graph.MoE, rows, each int) int {
 	return min(o.Experts, rows*o.TopK) + rows*o.TopK/each
 }
 
-// sumParams mirrors SumParams of moe.cu.
-type sumParams struct {
+// combineParams mirrors CombineParams of moe.cu.
+type combineParams struct {
 	Step                 kernels.Step
 	Down, Slot, Share, Y driver.Ptr
 	N, Top, Count        int32
 	_                    int32
 }
 
-// Summer adds up each row's results.
-type Summer struct {
+// Combine adds up each row's results, weighted by their shares.
+type Combine struct {
 	kernel *driver.Kernel
-	p      sumParams
+	p      combineParams
 }
 
-// NewSummer binds results [slots, n] of a type and where rows of their sums go.
-func NewSummer(l *kernels.Loader, t graph.Type, down, y driver.Ptr, n int, o graph.MoE, count int, s Slots) (*Summer, error) {
+// NewCombine binds results down [slots, n] of a type and their sums y [rows, n].
+func NewCombine(l *kernels.Loader, t graph.Type, down, y driver.Ptr, n int, o graph.MoE, count int, s Slots) (*Combine, error) {
 	k, err := l.Kernel("moe/moe", kernels.Name("combine", t), 0)
-	return &Summer{k, sumParams{Down: down, Slot: s.Slot, Share: s.Share, Y: y, N: int32(n), Top: int32(o.TopK), Count: int32(count)}}, err
+	return &Combine{k, combineParams{Down: down, Slot: s.Slot, Share: s.Share, Y: y, N: int32(n), Top: int32(o.TopK), Count: int32(count)}}, err
 }
 
-// Launch does up to so many rows. Those of Few are in order.
-func (k *Summer) Launch(s *driver.Stream, step *kernels.Step, rows int, few bool) error {
+// Launch combines up to so many rows. inOrder: slot r × top + k is place k of row r, as GroupedGemv has it.
+func (k *Combine) Launch(s *driver.Stream, step *kernels.Step, rows int, inOrder bool) error {
 	const threads, each = 128, 8 * 128
 	p := k.p
-	if p.Step = *step; few {
+	if p.Step = *step; inOrder {
 		p.Slot = 0
 	}
 	return driver.Launch(s, k.kernel, driver.Grid{X: (int(p.N) + each - 1) / each, Y: rows, Threads: threads}, &p)
 }
 
-// sumNormParams mirrors SumNormParams of moe.cu.
-type sumNormParams struct {
-	of                      sumParams
+// combineNormParams mirrors CombineNormParams of moe.cu.
+type combineNormParams struct {
+	of                      combineParams
 	Residual, Total, Weight driver.Ptr
 	Eps                     float32
 	Early                   int32
 }
 
-// Normed is what happens to rows of sums in the same launch: they are added to others in BF16, and what that gives is normalised (RMSNorm).
-type Normed struct {
+// AddNorm is the residual add and the RMSNorm behind a block, fused into the combine.
+type AddNorm struct {
 	Residual driver.Ptr // [rows, n]
 	Total    driver.Ptr // [rows, n] receives their sum with Y
 	Weight   driver.Ptr // [n] float32
-	Y        driver.Ptr // [rows, n] receives what that normalises to
+	Y        driver.Ptr // [rows, n] receives the normalised Total
 	Eps      float32
 }
 
-// NormedFits reports whether sums of n numbers can be normalised so.
-func NormedFits(n int) bool { return n%8 == 0 && n <= 4096 }
+// CombineNormFits reports whether the combine of rows of n numbers can be fused with the norm behind it.
+func CombineNormFits(n int) bool { return n%8 == 0 && n <= 4096 }
 
-// SumNormer is a Summer with a normalisation behind it.
-type SumNormer struct {
+// CombineNorm is Combine fused with AddNorm.
+type CombineNorm struct {
 	kernel *driver.Kernel
-	p      sumNormParams
+	p      combineNormParams
 }
 
-// NewSumNormer is NewSummer of BF16 for sums that go on as Normed says.
-func NewSumNormer(l *kernels.Loader, down driver.Ptr, n int, o graph.MoE, count int, s Slots, to Normed) (*SumNormer, error) {
+// NewCombineNorm is NewCombine in BF16, with the add and norm behind it.
+func NewCombineNorm(l *kernels.Loader, down driver.Ptr, n int, o graph.MoE, count int, s Slots, to AddNorm) (*CombineNorm, error) {
 	k, err := l.Kernel("moe/moe", "combine_norm", 0)
-	return &SumNormer{k, sumNormParams{
-		of:       sumParams{Down: down, Slot: s.Slot, Share: s.Share, Y: to.Y, N: int32(n), Top: int32(o.TopK), Count: int32(count)},
+	return &CombineNorm{k, combineNormParams{
+		of:       combineParams{Down: down, Slot: s.Slot, Share: s.Share, Y: to.Y, N: int32(n), Top: int32(o.TopK), Count: int32(count)},
 		Residual: to.Residual, Total: to.Total, Weight: to.Weight, Eps: to.Eps,
 	}}, err
 }
 
-// Launch does up to so many rows, of Few's slots or others.
-func (k *SumNormer) Launch(s *driver.Stream, step *kernels.Step, rows int, few bool) error {
+// Launch combines up to so many rows; inOrder as for Combine.
+func (k *CombineNorm) Launch(s *driver.Stream, step *kernels.Step, rows int, inOrder bool) error {
 	p := k.p
-	if p.of.Step = *step; few {
+	if p.of.Step = *step; inOrder {
 		p.of.Slot, p.Early = 0, 1
 	}
 	return driver.Launch(s, k.kernel, driver.Grid{X: rows, Threads: (int(p.of.N)/8 + 31) / 32 * 32}, &p)

@@ -16,21 +16,21 @@ import (
 
 func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "moe/moe", map[string]uintptr{
-		"route_": unsafe.Sizeof(routeParams{}), "align_slots": unsafe.Sizeof(routeParams{}), "permute": unsafe.Sizeof(sortParams{}), "combine_f32": unsafe.Sizeof(sumParams{}),
-		"combine_bf16": unsafe.Sizeof(sumParams{}), "combine_norm": unsafe.Sizeof(sumNormParams{}), "router_norm": unsafe.Sizeof(Scores{}),
-		"simt_": unsafe.Sizeof(plainParams{}), "gated_activation_": unsafe.Sizeof(joinParams{}),
+		"route_": unsafe.Sizeof(routeParams{}), "align_slots": unsafe.Sizeof(routeParams{}), "permute": unsafe.Sizeof(permuteParams{}), "combine_f32": unsafe.Sizeof(combineParams{}),
+		"combine_bf16": unsafe.Sizeof(combineParams{}), "combine_norm": unsafe.Sizeof(combineNormParams{}), "router_norm": unsafe.Sizeof(RouterNormParams{}),
+		"simt_": unsafe.Sizeof(simtParams{}), "gated_activation_": unsafe.Sizeof(activationParams{}),
 	})
-	few, wide := unsafe.Sizeof(expertsParams{}), unsafe.Sizeof(wideParams{})
-	for f, module := range forms {
-		kernels := map[string]uintptr{"gated": few, "down": few, "gated256": wide, "down256": wide, "single_row_": unsafe.Sizeof(singleParams{})}
+	gemm, sm90 := unsafe.Sizeof(groupedGemmParams{}), unsafe.Sizeof(groupedGemmSM90Params{})
+	for f, module := range modules {
+		kernels := map[string]uintptr{"gated": gemm, "down": gemm, "gated256": sm90, "down256": sm90, "single_row_": unsafe.Sizeof(singleRowParams{})}
 		if f != quant.BF16 {
-			kernels["gemv_"] = unsafe.Sizeof(fewParams{})
+			kernels["gemv_"] = unsafe.Sizeof(groupedGemvParams{})
 		}
 		gputest.Mirrors(t, module, kernels)
 	}
 }
 
-// room is memory for so many rows.
+// room allocates the routing of so many rows.
 func room(g *gputest.GPU, o graph.MoE, rows int) Slots {
 	n := 4 * rows * o.TopK
 	return Slots{
@@ -39,15 +39,15 @@ func room(g *gputest.GPU, o graph.MoE, rows int) Slots {
 	}
 }
 
-// dealt is what the router should make of scores: each row's experts and shares, and each expert's rows.
-type dealt struct {
+// routing is the expected result of the router: each row's experts and shares, and each expert's rows.
+type routing struct {
 	chosen [][]int
 	shares []float64
 	rows   [][]int
 }
 
-func deal(scores []float32, o graph.MoE) dealt {
-	d := dealt{rows: make([][]int, o.Experts)}
+func referenceRouting(scores []float32, o graph.MoE) routing {
+	d := routing{rows: make([][]int, o.Experts)}
 	for r := range len(scores) / o.Experts {
 		row := scores[r*o.Experts : (r+1)*o.Experts]
 		order := make([]int, o.Experts)
@@ -91,7 +91,7 @@ func ints(g *gputest.GPU, p driver.Ptr, n int) []int {
 func TestRouter(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		for _, o := range []graph.MoE{{Experts: 8, TopK: 2}, {Experts: 128, TopK: 8}, {Experts: 33, TopK: 33}, {Experts: 1000, TopK: 5, NoRenorm: true}, {Experts: 1, TopK: 1}} {
-			for _, rows := range []int{1, 5, aloneRows, 77, 700} {
+			for _, rows := range []int{1, 5, oneBlockRows, 77, 700} {
 				if testing.Short() && rows > 77 {
 					continue
 				}
@@ -110,7 +110,7 @@ func against(g *gputest.GPU, o graph.MoE, rows, each int) {
 	for i := range scores { // many of them equal
 		scores[i] = float32(math.Round(float64(scores[i])*16) / 16)
 	}
-	want, s := deal(scores, o), room(g, o, rows+more)
+	want, s := referenceRouting(scores, o), room(g, o, rows+more)
 	r, err := NewRouter(g.Loader, graph.BF16, g.BF16(append(scores, make([]float32, more*o.Experts)...)), o, kernels.CountLogits, s)
 	g.Must(err)
 	g.Must(r.Launch(g.Stream, &kernels.Step{Counts: g.Ints(0, 0, int32(rows))}, rows+more, each))
@@ -133,7 +133,7 @@ func against(g *gputest.GPU, o graph.MoE, rows, each int) {
 	}
 	first = append(first, len(row))
 	if most := Jobs(o, rows, each); len(jobs)/4 > most {
-		g.Errorf("%s: %d jobs, and %d are said to be the most", what, len(jobs)/4, most)
+		g.Errorf("%s: %d jobs, more than the %d that Jobs allows", what, len(jobs)/4, most)
 	}
 	for _, c := range []struct {
 		name string
@@ -146,7 +146,7 @@ func against(g *gputest.GPU, o graph.MoE, rows, each int) {
 	}
 }
 
-// TestBlock compares whole blocks with plain Go, in every form, for jobs of every size.
+// TestBlock compares whole blocks with plain Go, in every format, for jobs of every size.
 func TestBlock(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		for _, f := range []quant.Format{quant.BF16, quant.Q4_0, quant.Q4_K, quant.Q8_0, quant.Q6_K, quant.MXFP4} {
@@ -181,14 +181,14 @@ func stack(g *gputest.GPU, f quant.Format, experts, each, rows, cols int) (drive
 		if each == 1 {
 			n, bytes := Panels(w)
 			packed := make([]byte, n*bytes)
-			Pack(packed, w, Form(f), 0, n)
+			Pack(packed, w, StoredFormat(f), 0, n)
 			all = append(all, packed...)
 			continue
 		}
 		up, y := matrix(g, g.Rand, f, rows, cols)
 		plain = append(plain, y)
-		packed := make([]byte, Bytes(Form(f), 2*rows, cols))
-		PackWoven(packed, w, up, Form(f), 0, (2*rows+slabRows-1)/slabRows)
+		packed := make([]byte, Bytes(StoredFormat(f), 2*rows, cols))
+		PackInterleaved(packed, w, up, StoredFormat(f), 0, (2*rows+panelRows-1)/panelRows)
 		all = append(all, packed...)
 	}
 	return g.Bytes(all), plain
@@ -196,13 +196,13 @@ func stack(g *gputest.GPU, f quant.Format, experts, each, rows, cols int) (drive
 
 func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	x, scores := g.Random(rows*in, 1), g.Random(rows*o.Experts, 1)
-	s, route := room(g, o, rows), deal(scores, o)
+	s, route := room(g, o, rows), referenceRouting(scores, o)
 	gate, gates := stack(g, f, o.Experts, 2, ffn, in)
 	down, downs := stack(g, f, o.Experts, 1, in, ffn)
 	biases := [3][]float32{g.Random(o.Experts*ffn, 1), g.Random(o.Experts*ffn, 1), g.Random(o.Experts*in, 1)}
 	results := g.Poisoned(2 * rows * o.TopK * in)
-	first := Product{X: g.BF16(x), Sorted: results, W: gate, Gated: true, Y: g.Poisoned(2 * rows * o.TopK * ffn), N: ffn, K: in, Slots: rows * o.TopK, Format: Form(f)}
-	last := Product{X: first.Y, BySlot: true, W: down, Y: results, N: in, K: ffn, Slots: rows * o.TopK, Format: Form(f)}
+	first := Product{X: g.BF16(x), Permuted: results, W: gate, Gated: true, Y: g.Poisoned(2 * rows * o.TopK * ffn), N: ffn, K: in, Slots: rows * o.TopK, Format: StoredFormat(f)}
+	last := Product{X: first.Y, BySlot: true, W: down, Y: results, N: in, K: ffn, Slots: rows * o.TopK, Format: StoredFormat(f)}
 	if o.Biased {
 		first.Bias, first.UpBias, last.Bias = g.F32(biases[0]), g.F32(biases[1]), g.F32(biases[2])
 	} else {
@@ -214,18 +214,18 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	step := &kernels.Step{Counts: g.Ints(int32(rows), 0, 0)}
 	router, err := NewRouter(g.Loader, graph.BF16, g.BF16(scores), o, kernels.CountTokens, s)
 	g.Must(err)
-	gated, err := NewExperts(g.Loader, first, o, s)
+	gated, err := NewGroupedGemm(g.Loader, first, o, s)
 	g.Must(err)
-	one, err := NewExperts(g.Loader, last, o, s)
+	one, err := NewGroupedGemm(g.Loader, last, o, s)
 	g.Must(err)
-	sorter, err := NewSorter(g.Loader, first.X, first.Sorted, in, o, s)
+	permuter, err := NewPermuter(g.Loader, first.X, first.Permuted, in, o, s)
 	g.Must(err)
-	sum, err := NewSummer(g.Loader, graph.BF16, last.Y, y, in, o, kernels.CountTokens, s)
+	sum, err := NewCombine(g.Loader, graph.BF16, last.Y, y, in, o, kernels.CountTokens, s)
 	g.Must(err)
-	each := Each(o, Form(f), rows, Sorts(g.Loader, o, ffn, in) && Sorts(g.Loader, o, in, ffn))
+	each := Each(o, StoredFormat(f), rows, HasSM90(g.Loader, o, ffn, in) && HasSM90(g.Loader, o, in, ffn))
 	g.Must(router.Launch(g.Stream, step, rows, each))
-	if each > MostUnsorted {
-		g.Must(sorter.Launch(g.Stream, rows*o.TopK))
+	if each > MaxUnpermuted {
+		g.Must(permuter.Launch(g.Stream, rows*o.TopK))
 	}
 	g.Must(gated.Launch(g.Stream, rows, each))
 	g.Must(one.Launch(g.Stream, rows, each))
@@ -233,50 +233,50 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	want := make([]float64, rows*in)
 	for r := range rows {
 		for k, e := range route.chosen[r] {
-			joined := make([]float32, ffn)
-			for i := range joined {
+			activated := make([]float32, ffn)
+			for i := range activated {
 				a := dot(x[r*in:(r+1)*in], gates[2*e][i*in:]) + float64(biases[0][e*ffn+i])
 				b := dot(x[r*in:(r+1)*in], gates[2*e+1][i*in:]) + float64(biases[1][e*ffn+i])
-				joined[i] = float32(joinedOf(o, a, b))
+				activated[i] = float32(gatedActivation(o, a, b))
 			}
 			for i := range in {
-				want[r*in+i] += route.shares[r*o.TopK+k] * (dot(joined, downs[e][i*ffn:]) + float64(biases[2][e*in+i]))
+				want[r*in+i] += route.shares[r*o.TopK+k] * (dot(activated, downs[e][i*ffn:]) + float64(biases[2][e*in+i]))
 			}
 		}
 	}
 	what := fmt.Sprintf("%s, %v, %d rows, %d × %d", f, o, rows, in, ffn)
 	g.Near(what, g.ReadBF16(y, rows*in), want, 1e-2)
-	for _, sms := range []int{g.Loader.SMs(), 3} { // with so few blocks each has many rounds
-		if rows > FewRows(g.Loader, o, first, last) {
+	for _, sms := range []int{g.Loader.SMs(), 3} { // with so few blocks each has many iterations
+		if rows > MaxGemvRows(g.Loader, o, first, last) {
 			break
 		}
-		few, err := NewFew(g.Loader, graph.BF16, router.p.Scores, first, last, o, kernels.CountTokens, s.Share)
+		gemv, err := NewGroupedGemv(g.Loader, graph.BF16, router.p.Scores, first, last, o, kernels.CountTokens, s.Share)
 		g.Must(err)
-		few.gated.sms, few.down.sms = sms, sms
+		gemv.gated.sms, gemv.down.sms = sms, sms
 		g.Must(g.Stream.Fill(first.Y, 0xff, int64(2*rows*o.TopK*ffn)))
 		g.Must(g.Stream.Fill(results, 0xff, int64(2*rows*o.TopK*in)))
 		g.Must(g.Stream.Fill(y, 0xff, int64(2*rows*in)))
 		g.Must(g.Stream.Fill(s.Share, 0xff, int64(4*rows*o.TopK)))
-		g.Must(few.Launch(g.Stream, step, rows))
+		g.Must(gemv.Launch(g.Stream, step, rows))
 		g.Must(sum.Launch(g.Stream, step, rows, true))
-		g.Near(fmt.Sprintf("%s, few, %d blocks", what, sms), g.ReadBF16(y, rows*in), want, 1e-2)
+		g.Near(fmt.Sprintf("%s, gemv, %d blocks", what, sms), g.ReadBF16(y, rows*in), want, 1e-2)
 	}
 	if rows > 4 {
 		return
 	}
-	if SingleRows(g.Loader, o, first, last) == 0 {
-		g.Fatalf("%s: rows are not computed by themselves", what)
+	if MaxSingleRows(g.Loader, o, first, last) == 0 {
+		g.Fatalf("%s: SingleRow does not take the products", what)
 	}
 	y = g.Poisoned(2 * rows * in)
 	residual := g.Random(rows*in, 1)
-	single, err := NewSingle(g.Loader, graph.BF16, g.BF16(scores), first, last, y, g.BF16(residual), o)
+	single, err := NewSingleRow(g.Loader, graph.BF16, g.BF16(scores), first, last, y, g.BF16(residual), o)
 	g.Must(err)
 	for i, v := range residual {
 		want[i] += float64(v)
 	}
 	g.Must(g.Stream.Fill(first.Y, 0xff, int64(2*rows*o.TopK*ffn)))
 	g.Must(single.Launch(g.Stream, rows))
-	g.Near(what+", each by itself", g.ReadBF16(y, rows*in), want, 1e-2)
+	g.Near(what+", single row", g.ReadBF16(y, rows*in), want, 1e-2)
 }
 
 func dot(x, w []float32) (s float64) {
@@ -286,7 +286,7 @@ func dot(x, w []float32) (s float64) {
 	return s
 }
 
-func joinedOf(o graph.MoE, gate, up float64) float64 {
+func gatedActivation(o graph.MoE, gate, up float64) float64 {
 	switch {
 	case o.Clamp != 0:
 		gate, up = min(gate, o.Clamp), min(max(up, -o.Clamp), o.Clamp)
