@@ -1,8 +1,8 @@
 // The kernels for experts in MXFP4.
 #include "../gemm/packed/formats.h"
 
-// E2M1Mad is E2M1 whose bytes are put together by additions, which the multipliers do: dequantisation and all else that is not arithmetic share one pipe, and
-// the GEMV of one row waits for that.
+// E2M1Mad is E2M1 whose bytes are combined by mad, on the FMA pipe: the other instructions of dequantisation share the ALU pipe, which limits the GEMV of
+// one row.
 struct E2M1Mad : E2M1 {
   DEVICE void bytes(int block, u32 (&words)[2]) const {
     u32 v = codes.x[block], other = v ^ 0x88888888;

@@ -2,7 +2,7 @@
 #pragma once
 #include "../activation.h"
 
-constexpr float ALPHA = 1.702f; // graph.Alpha
+constexpr float ALPHA = 1.702f; // graph.SwiGLUAlpha
 
 // gatedActivation is act(gate) × up, or gpt-oss's clamped form.
 DEVICE float gatedActivation(int fn, float clamp, float gate, float up) {

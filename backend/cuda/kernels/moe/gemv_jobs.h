@@ -1,5 +1,5 @@
-// The jobs of grouped_gemv.h, which each block finds itself: it routes the rows (top-k) and groups their slots by expert, in order of rows. That takes a
-// microsecond or two, of the second product while the first is at its end, and a launch that does it takes twice that.
+// The jobs of grouped_gemv.h, which each block computes itself: it routes the rows (top-k) and groups their slots by expert, in order of rows. That takes
+// 1 to 2 µs, which the second product overlaps with the end of the first; a launch of its own takes twice as long.
 #pragma once
 #include "../gemm/packed/gemv.h"
 #include "route.h"
@@ -22,18 +22,18 @@ struct GroupedGemvParams {
   bf16* y;            // [slots, n]
   long stride;
   int n, k;
-  int rows, count;    // up to so many, of which counts[count] are there
-  int runsLog;        // the logarithm of in how many runs of columns, a warp each, a tile is cut
-  u32 ofTiles, ofGrid; // divide by the tiles of a job and by the number of blocks; see divided
+  int rows, count;    // rows: the most; the step's number of them is counts[count]
+  int runsLog;        // log2 of the split-K of a tile: its runs of columns, a warp each
+  u32 ofTiles, ofGrid; // inverses of the tiles of a job and of the number of blocks; see divided
   int experts, top, ofAll, wide; // wide: scores are float32
   int fn;
   float clamp;
   int each; // the most rows of a job
 };
 
-constexpr int GEMV_JOBS = 256, GEMV_EXPERTS = 256, GEMV_TOP = 32, GEMV_ROWS = 32; // most that there may be
+constexpr int GEMV_JOBS = 256, GEMV_EXPERTS = 256, GEMV_TOP = 32, GEMV_ROWS = 32; // the largest supported
 
-// ExpertRows is the rows of each expert, a bit each, and its place among the row's top-k.
+// ExpertRows is the rows of each expert, one bit each, and the expert's place among each row's top-k.
 struct ExpertRows {
   u32 rows[GEMV_EXPERTS];
   u8 place[GEMV_ROWS][GEMV_EXPERTS];
@@ -42,7 +42,7 @@ struct ExpertRows {
 // GemvJobs is a launch's jobs.
 struct GemvJobs {
   GemvJob jobs[GEMV_JOBS];
-  // before: of so many experts each; aligned, or the assembler's wide loads take along total, which another thread writes. What follows begins at a
+  // before: jobs of each 32 experts; aligned, or the assembler's vector loads would include total, which another thread writes. pad makes the size a
   // multiple of 128 bytes.
   int before[GEMV_EXPERTS / 32], total, pad[23];
   // route finds the experts of rows, a warp for each, and makes the jobs.
@@ -66,7 +66,7 @@ struct GemvJobs {
         c.place[r][e] = k;
       }
     }
-    if (rows <= 1 && threadX() == 0) total = rows * p.top; // there is nothing to group
+    if (rows <= 1 && threadX() == 0) total = rows * p.top; // one row: nothing to group
     barrier();
     if (rows > 1) makeJobs(p, c);
   }
@@ -83,7 +83,7 @@ struct GemvJobs {
     for (int w = 0; w < mini(warp(), GEMV_EXPERTS / 32); w++) job += before[w];
     if (e == GEMV_EXPERTS - 1) total = job;
     job -= own;
-    for (int left = own; left > 0; left--, job++) { // of one size, as far as that goes
+    for (int left = own; left > 0; left--, job++) { // of sizes that differ by one at most
       GemvJob n = {e, ceilDiv(ones(mine), left)};
       UNROLL for (int i = 0; i < 4; i++) {
         int r = i < n.count ? __builtin_ctz(mine) : 0;

@@ -22,7 +22,7 @@ struct GroupedGemmParams {
   float clamp;      // see graph.MoE
 };
 
-// Bf16Weights is weights in bf16: eight neighbours of a row for each lane and block. layout.go has their layout.
+// Bf16Weights is weights in bf16: eight consecutive columns of a row for each lane and block. layout.go documents the layout.
 struct Bf16Weights {
   static constexpr int BYTES = 2048, SUBS = 1, RAW_BIAS = 0;
   static constexpr bool AFFINE = false;
@@ -35,16 +35,16 @@ DEVICE void dequantise(const Bf16Weights& q, int block, u32 (&pairs)[4]) {
   UNROLL for (int i = 0; i < 4; i++) pairs[i] = q.codes[block].x[i];
 }
 
-// Whether weights are dequantised in registers; and how far the halves of a tile are apart in a panel.
+// Whether weights are dequantised in registers; and the distance in bytes of the two halves of a tile in a panel.
 template <typename Q> constexpr bool QUANTISED = true;
 template <> constexpr bool QUANTISED<Bf16Weights> = false;
 template <typename Q> constexpr int APART = QUANTISED<Q> ? Q::BYTES : Q::BYTES / 2;
 
-// A row's columns of a unit. Neighbours start four banks apart, as ldmatrix wants them, or 16, for 16 bytes a lane.
+// The pitch of a row's columns of a unit in shared memory, in bytes. Consecutive rows start four banks apart, for ldmatrix, or 16, for loads of 16 bytes a lane.
 template <typename Q> constexpr int LINE = COLUMNS * 2 + (QUANTISED<Q> ? 16 : 64);
 constexpr int WARPS = 4;
 
-// rowsOf is the B operands of a block of 32 columns and eight rows, in the order of columns that weights gives.
+// rowsOf loads the B operands of a block of 32 columns and eight rows, in the column order of the dequantised weights.
 template <typename Q> DEVICE void rowsOf(u32 (&v)[4], u32 at) {
   if (QUANTISED<Q>) {
     ldmatrix4(v, at + lane() % 8 * LINE<Q> + lane() / 8 * 16);
@@ -54,8 +54,8 @@ template <typename Q> DEVICE void rowsOf(u32 (&v)[4], u32 at) {
   }
 }
 
-// Raw multiplies a block's codes as they are, RAW_BIAS too large, and puts scales and middles on the sums: scale × (sum of codes × x) +
-// (middle - scale × RAW_BIAS) × (sum of x). That takes fewer instructions than scaling the weights, and rounds nothing.
+// Raw multiplies a block's codes undequantised, with an offset of RAW_BIAS, and applies scales and zero points to the accumulators: scale × (sum of codes × x)
+// + (middle - scale × RAW_BIAS) × (sum of x). That takes fewer instructions than scaling the weights, and rounds nothing.
 template <typename Q, int NT> struct Raw {
   template <int RT> static DEVICE void multiply(float (&acc)[RT][NT][4], const Q (&q)[RT][2], int block, const u32 (&v)[NT][4]) {
     constexpr int STEP = 4 / Q::SUBS; // pairs that share a scale
@@ -85,7 +85,7 @@ template <typename Q, int NT> struct Raw {
 template <typename Q, int NT, bool GATED> DEVICE void groupedGemm(const GroupedGemmParams& p) {
   constexpr int RT = GATED ? 2 : 1, UNIT = 2 * Q::BYTES, STAGE = NT * 8 * LINE<Q>, PITCH = 20;
   static_assert(2 * STAGE >= RT * NT * 8 * PITCH * 4, "the sums lie where x lay");
-  constexpr bool RAW = Q::RAW_BIAS && NT <= 2; // see Raw; for more rows it costs more than it saves
+  constexpr bool RAW = Q::RAW_BIAS && NT <= 2; // see Raw; with more rows it is slower
   launchDependentsAndWait();
   int group = WARPS / p.split, allTiles = ceilDiv(p.n, 16), units = ceilDiv(p.k, COLUMNS);
   Job job;
@@ -102,7 +102,7 @@ template <typename Q, int NT, bool GATED> DEVICE void groupedGemm(const GroupedG
   if (unit < units) load(even, unit);
 
   u32 stage = sharedAddress(dynamic) + warp() * 2 * STAGE;
-  const bf16* x[NT * 4]; // the rows of which a lane copies 16 bytes of a unit
+  const bf16* x[NT * 4]; // the rows of which a lane copies 16 bytes a unit
   UNROLL for (int i = 0; i < NT * 4; i++) {
     int s = job.slot + mini(2 * i + lane() / 16, job.count - 1);
     x[i] = p.x + (long)(p.row ? p.row[s] : s) * p.k;
@@ -145,7 +145,7 @@ template <typename Q, int NT, bool GATED> DEVICE void groupedGemm(const GroupedG
   if (unit < units)
     while (step(even, odd) && step(odd, even)) {}
 
-  // The partial sums of the warps that share a tile are added in their order. They lie by slots, PITCH apart.
+  // Epilogue: the partial sums of the warps that share a tile are reduced in warp order. In shared memory they are [slot][PITCH].
   cpAsyncWait<0>();
   barrier();
   float* sums = (float*)dynamic;
@@ -161,7 +161,7 @@ template <typename Q, int NT, bool GATED> DEVICE void groupedGemm(const GroupedG
       for (int part = 0; part < p.split; part++) v += sums[(in * p.split + part) * RT * SUMS + s * PITCH + at];
       return bias ? v + bias[(long)job.expert * p.n + row] : v;
     };
-    int at = GATED ? c / 8 * SUMS + c % 8 : c; // of the gate, and the up matrix's eight on
+    int at = GATED ? c / 8 * SUMS + c % 8 : c; // the gate's; the up matrix's is 8 further
     float v = total(at, p.bias);
     if (GATED) v = gatedActivation(p.fn, p.clamp, v, total(at + 8, p.upBias));
     p.y[(long)(job.slot + s) * p.n + row] = fromFloat<bf16>(v);

@@ -1,8 +1,8 @@
 // Grouped GEMM of experts on Hopper, for jobs of up to 256 slots: persistent, warp-specialised. Blocks work in clusters of two, which take neighbouring
 // tiles of an expert's weights, 128 rows each, and the same job: of its rows of x each block loads one half for both (TMA multicast). One producer thread
-// keeps TMA loading weights, another x, into rings of shared memory; two consumer warpgroups multiply them by wgmma, 64 columns a step. Weights in bf16 are
-// the A operand in shared memory; others are dequantised in registers. wgmma are as wide as the job, in steps of 32 slots: what lies beyond its last
-// one, of the next expert, is multiplied and not stored. x has a row for each slot (permuted).
+// loads weights by TMA, another x, into rings of stages in shared memory; two consumer warpgroups multiply them by wgmma, 64 columns a step. Weights in bf16 are
+// the A operand in shared memory; others are dequantised in registers. The width of wgmma is the job's slots, rounded up to 32: slots beyond the
+// last, of the next expert, are multiplied and not stored. x has a row per slot (permuted).
 #pragma once
 #include "grouped_gemm.h"
 #include "wgmma.h"
@@ -31,7 +31,7 @@ DEVICE void storeMatrix4T(u32 at, const u32 (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
 
-// Gate is the activation of a gated product: gate sigmoid(gate (a + b gate²)) (up + more), of numbers that are cut at a limit. Silu, gelu by tanh and gpt-oss's are of that kind.
+// Gate is the activation of a gated product: gate sigmoid(gate (a + b gate²)) (up + more), of values clamped to a limit. SiLU, tanh GELU and gpt-oss's SwiGLU have this form.
 struct Gate {
   float steep, curved, limit, more; // the first two times -log2 e
   DEVICE float operator()(float gate, float up) const {
@@ -59,7 +59,7 @@ template <int ROWS> struct ClusterTileIterator {
   }
 };
 
-// Halves is the two halves of units that are a warp's 16 rows; fragments dequantises the A operands of a block of 32 of their columns.
+// Halves is the two halves of a unit that hold a warp's 16 rows; fragments dequantises the A operands of a block of 32 columns.
 template <typename Q> struct Halves {
   Q q[2];
   DEVICE void load(u32 unit) { q[0].load(InShared{unit}), q[1].load(InShared{unit + Q::BYTES}); }
@@ -82,19 +82,19 @@ struct DynamicPipelineState {
 
 template <typename Q, bool GATED> struct GroupedGemmBlock {
   static constexpr int SIDES = QUANTISED<Q> ? 2 : 1; // steps of a stage of weights
-  static constexpr int ROWS = GATED ? 64 : 128;   // results of a tile
+  static constexpr int ROWS = GATED ? 64 : 128;   // output rows of a tile
   static constexpr int W_STAGE = 2 * Q::BYTES * PANEL * SIDES / 2;
   static constexpr int CHUNK = 64, COLS = ROWS / 2, LINE = 64 * 2 + 16, LINES = 2 * CHUNK * LINE; // see store
   static constexpr int XS = QUANTISED<Q> ? 5 : 4, MOST_WS = 8; // stages of x; of weights, at most
-  static constexpr int ROOM = 226 * 1024 - 1024 - LINES;    // grouped_gemm_sm90.go has it too
-  int xStage, wStages;              // bytes of a stage of x, as wide as jobs may be; stages of weights, in what that leaves
+  static constexpr int ROOM = 226 * 1024 - 1024 - LINES;    // mirrored by sm90Shared of grouped_gemm_sm90.go
+  int xStage, wStages;              // bytes of a stage of x, for the largest job; stages of weights, in the remaining memory
   u32 xs, ws;                       // rings of stages in shared memory
   u32 xFull, xEmpty, wFull, wEmpty; // barriers of each
   u8* lines;
   DynamicPipelineState x, w;
   int steps;
 
-  // widthOf is the width of a product for so many slots. (With more widths than five of quantised weights ptxas runs out of registers.)
+  // widthOf is the width of wgmma for so many slots, in units of 32. (With more than five widths of quantised weights ptxas runs out of registers.)
   static DEVICE int widthOf(int slots) {
     int least = ceilDiv(slots, NARROW);
     return !QUANTISED<Q> ? least : least == 3 ? 4 : least > 5 ? WIDTHS : least;
@@ -129,13 +129,13 @@ template <typename Q, bool GATED> struct GroupedGemmBlock {
     }
   }
 
-  // releaseX releases a stage of x to both blocks, as each fills a half of it.
+  // releaseX releases a stage of x to both blocks of the cluster, as each loads a half of it.
   DEVICE void releaseX(int stage) {
     if (lane() < 2) mbarrierArriveRemote(xEmpty + stage * 8, lane());
   }
-  DEVICE void releaseW(int stage) { mbarrierArrive(wEmpty + stage * 8); } // by each thread, for what it has read
+  DEVICE void releaseW(int stage) { mbarrierArrive(wEmpty + stage * 8); } // every consumer thread arrives
 
-  // tile multiplies one, for a job of up to N slots, and stores it.
+  // tile computes a tile of a job of up to N slots, main loop and epilogue.
   template <int N> DEVICE void tile(const GroupedGemmSm90Params& p, const Job& job) {
     int group = warp() / 4 - 1;
     float acc[N / 2] = {};
@@ -150,7 +150,7 @@ template <typename Q, bool GATED> struct GroupedGemmBlock {
           if (block == 2 && step + 1 == steps) break;
           if (block % 2 == 0) mbarrierWait(xFull + x.stage * 8, x.phase);
           wgmmaWait<1>(); // the last wgmma that read a[block % 2] are done
-          if (block % 2 == 1 && (step > 0 || block > 1)) releaseX(last); // and so are those of the stage before
+          if (block % 2 == 1 && (step > 0 || block > 1)) releaseX(last); // and so are those that read the previous stage
           halves.fragments(a[block % 2], block);
           wgmmaFence();
           UNROLL for (int k = 0; k < 2; k++) multiply(acc, a[block % 2][k], smemDescriptor(xs + x.stage * xStage) + block % 2 * 4 + 2 * k);
@@ -168,7 +168,7 @@ template <typename Q, bool GATED> struct GroupedGemmBlock {
         wgmmaFence();
         UNROLL for (int k = 0; k < 4; k++) multiply(acc, a + 16 * k, b + 2 * k);
         wgmmaCommit();
-        wgmmaWait<1>(); // the step before is done
+        wgmmaWait<1>(); // the previous step's wgmma are done
         if (step > 0) releaseX(last), releaseW(lastW);
         last = x.stage, lastW = w.stage;
         x.next(XS), w.next(wStages);
@@ -196,8 +196,8 @@ template <typename Q, bool GATED> struct GroupedGemmBlock {
     }
   }
 
-  // store is the epilogue, CHUNK slots at a time: each warpgroup transposes its COLS results of each through lines of shared memory, a slot's numbers
-  // side by side, and then writes them out 16 bytes a thread.
+  // store is the epilogue, CHUNK slots at a time: each warpgroup transposes its COLS results per slot through shared memory, one line a slot, and
+  // stores them 16 bytes a thread.
   template <int N> DEVICE void store(const GroupedGemmSm90Params& p, const Job& job, const float (&acc)[N / 2]) {
     int group = warp() / 4 - 1, in = warp() % 4, first = job.tiles * ROWS + group * COLS, row = first + in * (COLS / 4) + lane() / 4;
     long biases = (long)job.expert * p.n;
@@ -205,7 +205,7 @@ template <typename Q, bool GATED> struct GroupedGemmBlock {
     float bias0 = biasOf(p.bias, row), bias1 = GATED ? biasOf(p.upBias, row) : biasOf(p.bias, row + 8);
     Gate gate = {p.steep, p.curved, p.limit, p.more};
     u8* mine = lines + group * (CHUNK * LINE);
-    // A lane says where one row of a transposed matrix goes: of four of a gated tile four times eight slots, otherwise twice those of 16 columns.
+    // Each lane addresses one row of the transposed 8×8 matrices: four matrices of eight slots each if gated, else two pairs of 8 slots × 16 columns.
     int matrix = lane() / 8, slot = (GATED ? matrix : matrix / 2) * 8 + lane() % 8;
     u32 to = sharedAddress(mine) + slot * LINE + (in * (COLS / 4) + (GATED ? 0 : matrix % 2 * 8)) * 2;
     UNROLL for (int c = 0; c < N; c += CHUNK) {
@@ -248,7 +248,7 @@ template <typename Q, bool GATED> DEVICE void groupedGemmSm90(const GroupedGemmS
   }
   clusterBarrier();
   launchDependentsAndWait();
-  if (warp() < 4) { // producers, which give their registers to the consumers
+  if (warp() < 4) { // producer warpgroup: releases registers to the consumers
     setmaxnregDec<24>();
     if (threadX() == 0) w.produceX(p);
     if (threadX() == 32) w.produceW(p);
@@ -257,6 +257,6 @@ template <typename Q, bool GATED> DEVICE void groupedGemmSm90(const GroupedGemmS
   setmaxnregInc<240>();
   ClusterTileIterator<W::ROWS> tour(p);
   for (Job job; tour.next(job);) w.run(p, job);
-  clusterBarrierUnaligned(); // the other block may still arrive at our barriers
+  clusterBarrierUnaligned(); // the other block may still arrive at this block's mbarriers
 }
 #endif

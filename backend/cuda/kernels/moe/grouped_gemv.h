@@ -1,10 +1,10 @@
-// Grouped GEMV of experts with few rows each: jobs of one or of up to four slots, multiplied as whole numbers with activations split into hi and lo int8,
-// as gemm/packed has it for one to four rows (gemv_int8.h). out = w × x, or act(gate × x) × (up × x).
+// Grouped GEMV of experts with few rows each: jobs of one to four slots, by integer mma with activations split into hi and lo int8, as
+// gemm/packed's GEMV of one to four rows (gemv_int8.h). out = w × x, or act(gate × x) × (up × x).
 //
-// The tiles (16 rows of weights) of all jobs, one job after the other, are divided among the blocks evenly, a run for each (TileRange), so that the weights
-// of any number of experts come from memory at one rate. Of a block's warps `runs` share each tile (split-K), a run of its units each, and such groups of
-// warps take alternate tiles; a warp converts its columns of x again where the job changes, and has a cp.async ring of units. The warps of a group
-// synchronise at a named barrier of their own, where one of them, another for each tile, reduces their partial sums.
+// The tiles (16 rows of weights) of all jobs, one job after the other, are divided evenly among the blocks, a run for each (TileRange), so that weights
+// load at the full rate whatever the number of experts. Of a block's warps `runs` share each tile (split-K), a run of its units each, and such groups of
+// warps take alternate tiles; a warp quantises its columns of x again where the job changes, and has a cp.async ring of units. The warps of a group
+// synchronise at a named barrier of their own, where one of them, in rotation, reduces their partial sums.
 #pragma once
 #include "../gemm/packed/gemv_int8.h"
 #include "gemv_jobs.h"
@@ -16,13 +16,13 @@ constexpr int GEMV_SUMS = GEMV_WARPS * 32 * 8; // bytes of an iteration's partia
 template <int ROWS> struct Rows { static constexpr int COUNT = ROWS; };
 DEVICE void syncWarps(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
-// divided is n / d, of which 2³² / d, rounded up, is given, or 0 if d is 1: exact while n × d is less than 2³².
+// divided is n / d by the inverse 2³² / d, rounded up, or 0 if d is 1: exact while n × d is less than 2³².
 DEVICE int divided(u32 n, u32 inverse) { return inverse ? (int)((u64)n * inverse >> 32) : n; }
 // quotient is n / d for n below 2¹⁶.
 DEVICE int quotient(int n, int d) { return (int)((n + 0.5f) * reciprocal(d)); }
 
-// TileRange is a block's tiles, from first to end of those of all jobs: as many as others have, and all of one job if no group of warps has more iterations for that.
-// Each job has a row of x of its own, and a block that converts two is two microseconds late.
+// TileRange is a block's tiles, [first, end) of those of all jobs: an even share, and all of one job where that gives no group of warps more iterations.
+// Each job has rows of its own, and a block that quantises those of two jobs ends 2 µs later.
 struct TileRange {
   int first, end;
   DEVICE TileRange(const GroupedGemvParams& p, int jobs, int tiles) { // tiles: of a job
@@ -38,9 +38,9 @@ struct TileRange {
   }
 };
 
-// TileIterator walks a block's tiles, every step-th, job by job.
+// TileIterator iterates over a block's tiles, every step-th, job by job.
 struct TileIterator {
-  int tile, step, end, job, in; // in: the tile's place in its job
+  int tile, step, end, job, in; // in: index of the tile in its job
   DEVICE bool any() const { return tile < end; }
   DEVICE void next(int tiles) { // tiles: of a job
     tile += step, in += step;
@@ -48,7 +48,7 @@ struct TileIterator {
   }
 };
 
-// JobUnitPrefetcher walks a warp's units of such tiles, a ring's depth ahead of what it computes.
+// JobUnitPrefetcher iterates over a warp's units of these tiles, a ring's depth ahead of the computation.
 template <int UNIT> struct JobUnitPrefetcher {
   TileIterator walk;
   const u8* at;
@@ -66,7 +66,7 @@ template <int UNIT> struct JobUnitPrefetcher {
   }
 };
 
-// quantiseJobRows makes a warp's segments of a job's rows of x; it calls then when the loads of x are in flight.
+// quantiseJobRows quantises a warp's segments of a job's rows of x; it calls then once the loads of x are in flight.
 template <typename Q, int ROWS, bool GATED, typename Then> DEVICE void quantiseJobRows(const GroupedGemvParams& p, const GemvJob& job, u32 xs, int from, int units, Then then) {
   using F = GemvInt8<Q, ROWS>;
   constexpr int COUNT = 4; // in flight at once
@@ -86,7 +86,7 @@ template <typename Q, int ROWS, bool GATED, typename Then> DEVICE void quantiseJ
   }
 }
 
-// reduceWarps adds the partial sums of a group's warps, of which this is `run`, in their order; it reports whether this warp has them, which is so if mine.
+// reduceWarps reduces the partial sums of a group's warps, of which this is `run`, in warp order. It returns mine: whether this warp has the result.
 DEVICE bool reduceWarps(int runs, float (&acc)[2], u32 place, int group, int run, bool mine) {
   place += (group * runs * 32 + lane()) * 8;
   storeShared(place + run * 256, __builtin_bit_cast(u32, acc[0]), __builtin_bit_cast(u32, acc[1]));
@@ -100,7 +100,7 @@ DEVICE bool reduceWarps(int runs, float (&acc)[2], u32 place, int group, int run
   return true;
 }
 
-// write stores the results of a lane's sums, of row n of the weights and, of ungated ones, of row n + 8.
+// write is the epilogue of a lane's sums: of row n of the weights and, if not gated, of row n + 8.
 template <bool GATED> DEVICE void write(const GroupedGemvParams& p, const GemvJob& job, const float (&acc)[2], const float (&bias)[2], int n, int count) {
   if (lane() % 4 >= count) return;
   bf16* y = p.y + (long)job.slot[lane() % 4] * p.n;
@@ -114,12 +114,12 @@ template <bool GATED> DEVICE void write(const GroupedGemvParams& p, const GemvJo
 }
 
 template <typename Q, bool GATED> DEVICE void groupedGemv(const GroupedGemvParams& p) {
-  using F = GemvInt8<Q, 4>; // for the sizes that all have
+  using F = GemvInt8<Q, 4>; // for the sizes, which are the same for all numbers of rows
   constexpr int UNIT = F::UNIT, DEPTH = F::DEPTH, EARLY = F::EARLY, ROWS_OF = GATED ? 8 : 16; // of a tile
   GemvJobs& gemvJobs = *(GemvJobs*)dynamic;
-  ExpertRows& choices = *(ExpertRows*)(dynamic + sizeof(GemvJobs)); // where weights lie later
-  int rows = mini(p.rows, p.counts[p.count]); // the step's data came before any kernel of it
-  // The scores are of a launch before the first product. That has ended once the first lets the second start.
+  ExpertRows& choices = *(ExpertRows*)(dynamic + sizeof(GemvJobs)); // later the rings of weights
+  int rows = mini(p.rows, p.counts[p.count]); // uploaded before any kernel of the step: no wait
+  // The scores are of a launch before the first product. It has ended once the first product has executed launch_dependents, so the second need not wait for it.
   if (GATED) gridDependencyWait(), launchDependents();
   bool keep = GATED && blockX() == 0;
   if (p.wide) gemvJobs.route<float>(p, choices, rows, keep);
@@ -142,10 +142,10 @@ template <typename Q, bool GATED> DEVICE void groupedGemv(const GroupedGemvParam
     }
   };
   ask(0, EARLY);
-  if (!GATED) gridDependencyWait(), launchDependents(); // what adds up the results reads shares before this launch has ended
+  if (!GATED) gridDependencyWait(), launchDependents(); // the combine reads shares before this launch has ended
 
   u32 sums = sharedAddress(dynamic) + sizeof(GemvJobs) + GEMV_WARPS * DEPTH * UNIT, xs = sums + 2 * GEMV_SUMS + warp() * (((units + runs - 1) >> p.runsLog) * p.each * Q::SUBS * F::GROUP);
-  // multiply adds a tile's products with a job's rows; lane 4g + t gets those of row t of x with rows g and g + 8 of the tile.
+  // multiply accumulates a tile times a job's rows; lane 4g + t gets row t of x times rows g and g + 8 of the tile.
   auto multiply = [&](auto rows, float (&acc)[2]) __attribute__((always_inline)) {
     using R = GemvInt8<Q, decltype(rows)::COUNT>;
     u32 line = xs;
@@ -171,14 +171,14 @@ template <typename Q, bool GATED> DEVICE void groupedGemv(const GroupedGemvParam
       bool begin = job < 0;
       auto then = [&] { if (begin) ask(EARLY, DEPTH); };
       job = walk.job, at = gemvJobs.jobs + job;
-      count = warpMaxOf(at->count); // the same in all lanes, which the assembler now knows
-      warpBarrier(); // all lanes have read the last job's
+      count = warpMaxOf(at->count); // uniform across the warp, which ptxas cannot infer from the load
+      warpBarrier(); // all lanes have read the previous job's rows
       if (count == 1) quantiseJobRows<Q, 1, GATED>(p, *at, xs, from, to - from, then);
       else if (count == 2) quantiseJobRows<Q, 2, GATED>(p, *at, xs, from, to - from, then);
       else quantiseJobRows<Q, 4, GATED>(p, *at, xs, from, to - from, then);
       warpBarrier();
     }
-    bool mine = (iteration & (runs - 1)) == run; // reduces the partial sums, and adds biases
+    bool mine = (iteration & (runs - 1)) == run; // this warp reduces the partial sums and adds biases
     int n = walk.in * ROWS_OF + lane() / 4, second = GATED ? n : n + 8;
     float acc[2] = {}, bias[2] = {};
     if (mine && p.bias) {
@@ -188,7 +188,7 @@ template <typename Q, bool GATED> DEVICE void groupedGemv(const GroupedGemvParam
     if (count == 1) multiply(Rows<1>{}, acc);
     else if (count == 2) multiply(Rows<2>{}, acc);
     else multiply(Rows<4>{}, acc);
-    // Double buffered, so that one barrier an iteration is enough: a warp past it has read the buffer of the iteration before.
+    // Double buffered, so that one barrier an iteration is enough: a warp past it has read the previous iteration's buffer.
     if (runs > 1 && !reduceWarps(runs, acc, sums + iteration % 2 * GEMV_SUMS, group, run, mine)) continue;
     write<GATED>(p, *at, acc, bias, n, count);
   }

@@ -1,12 +1,12 @@
-// The share of a block in a product of experts.
+// The work item of a block of a grouped GEMM.
 #pragma once
 #include "../cuda.h"
 
-// Job is what a block has to do: slots of an expert, and which run of tiles. Blocks of one expert's jobs follow each other tile by tile,
-// so that what reads the same weights runs at the same time.
+// Job is a block's work item: slots of an expert, and a run of tiles. Blocks of one expert's jobs are consecutive tile by tile, so that blocks that read
+// the same weights run at the same time.
 struct Job {
-  int expert, slot, count, tiles; // tiles: which run of them
-  // find takes block number b of a launch with so many runs of tiles a job; it reports whether there is work for it.
+  int expert, slot, count, tiles; // tiles: the index of the run
+  // find finds the work of block b of a launch with `runs` runs of tiles a job; it returns whether there is any.
   template <typename P> DEVICE bool find(const P& p, int b, int runs) {
     int any = b / runs;
     Vec16 noted = p.jobs[any];
@@ -14,7 +14,7 @@ struct Job {
     read(noted, b, runs, p.each);
     return true;
   }
-  // read is find with what is noted of the job already at hand. An expert's jobs are of one size, so that they take blocks equally long.
+  // read is find with the job's descriptor already loaded. An expert's jobs are of equal size, so that blocks take equally long.
   DEVICE void read(const Vec16& noted, int b, int runs, int most) {
     expert = noted.x[0];
     int in = b - (int)noted.x[1] * runs, end = noted.x[3], slots = end - (int)noted.x[2], jobs = ceilDiv(slots, most), each = ceilDiv(slots, jobs);

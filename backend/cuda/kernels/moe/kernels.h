@@ -1,8 +1,8 @@
-// Every expert kernel of a format. A .cu file of each includes this with FORMAT defined. The numbers are how many slots a job may have.
+// The expert kernels of a format. Each format's .cu file includes this with FORMAT defined. The numbers in names are the most slots of a job.
 #include "single_row.h"
 #include "grouped_gemm_sm90.h"
 
-// A multiprocessor has registers for so many blocks of gated jobs of 8 and of 16 slots.
+// Blocks per multiprocessor, by registers, of gated jobs of 8 and of 16 slots.
 constexpr int GATED8 = FORMAT::BYTES <= 640 ? 4 : 3, GATED16 = FORMAT::BYTES <= 1088 ? 3 : 2;
 KERNEL(128, GATED8) gated8(PARAM GroupedGemmParams p) { groupedGemm<FORMAT, 1, true>(p); }
 KERNEL(128, GATED16) gated16(PARAM GroupedGemmParams p) { groupedGemm<FORMAT, 2, true>(p); }

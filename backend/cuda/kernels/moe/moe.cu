@@ -1,16 +1,16 @@
 // Mixture of experts (graph.MoE): a step's rows are routed to experts, grouped GEMMs run over the rows of each, and each row's results are combined,
 // weighted by their shares.
 //
-//   router_norm       rows → their sum with the residual, normalised → scores; where an AddNorm and the router stand before the block
-//   gemv_*            few rows: scores → chosen, slots, jobs; and the GEMMs below, in whole numbers; see grouped_gemv.h
-//   route             scores → chosen, share (top-k softmax); and, where one block is enough, what align_slots does
+//   router_norm       rows → their sum with the residual, normalised → scores; where an AddNorm and the router precede the block
+//   gemv_*            few rows: routing and both products by integer mma; see grouped_gemv.h
+//   route             scores → chosen, share (top-k softmax); if one block is enough, slots and jobs too
 //   align_slots       chosen → slots and jobs
 //   permute           x → a copy of its row for every slot, for large jobs
 //   gated             x, gate, up → [slots, ffn]         experts_*.cu, by the weights' format
 //   down              that, down → [slots, in]
 //   combine           share × those, summed → y
 //
-// A row or two may do with two launches instead; see single_row.h.
+// One or two rows may take two launches instead; see single_row.h.
 #include "../cuda.h"
 #include "route.h"
 #include "router_norm.h"
@@ -52,13 +52,13 @@ KERNEL(256, 1) permute(PARAM PermuteParams p) {
 struct CombineParams {
   Step step;
   const void* down;   // [slots, n]
-  const int* slot;    // [rows × top]; null: they are in order
+  const int* slot;    // [rows × top]; null: slot i is i
   const float* share; // [rows × top]
   void* y;            // [rows, n]
   int n, top, count, pad;
 };
 
-// combine adds up a row's results in the order of its scores, eight numbers a thread. Four results are in flight at a time.
+// combine is the weighted sum of a row's results, in the order of its scores, eight numbers a thread; loads of four results are in flight at once.
 template <typename T> DEVICE void combine(const CombineParams& p) {
   launchDependentsAndWait();
   int r = blockY(), i = (blockX() * 128 + threadX()) * 8;
@@ -91,17 +91,17 @@ template <typename T> DEVICE void combine(const CombineParams& p) {
   UNROLL for (int j = 0; j < 8; j++) v[0][j] = fromFloat<T>(acc[j]);
   UNROLL for (int j = 0; j < WORDS; j++) ((Vec16*)y)[j] = ((Vec16*)v[0])[j];
 }
-// CombineNormParams is combine with the AddNorm behind the block fused in: residual add and RMSNorm.
+// CombineNormParams is combine fused with the residual add and RMSNorm that follow the block.
 struct CombineNormParams {
-  CombineParams of;         // its y receives what they normalise to
+  CombineParams of;         // its y receives the normalised rows
   const bf16* residual; // [rows, n]
-  bf16* total;          // [rows, n] receives the residual with the sum
+  bf16* total;          // [rows, n] receives residual + sum
   const float* weight;  // [n]
   float eps;
-  int early; // shares are there before the launch before this one has ended, as behind grouped_gemv.h's
+  int early; // shares may be read before the previous launch has ended, as after grouped_gemv.h
 };
 
-// combine_norm: a block has a row, of n ≤ 4096 numbers in eights, eight a thread.
+// combine_norm: one block a row of n ≤ 4096 numbers, a multiple of 8; eight a thread.
 KERNEL(512, 1) combine_norm(PARAM CombineNormParams p) {
   SHARED static float scratch[32];
   constexpr int COUNT = 8; // results in flight at once
@@ -137,7 +137,7 @@ KERNEL(512, 1) combine_norm(PARAM CombineNormParams p) {
       }
     }
     UNROLL for (int j = 0; j < 4; j++) {
-      u32 sum = pack(acc[2 * j], acc[2 * j + 1]); // rounded as if it had gone through memory
+      u32 sum = pack(acc[2 * j], acc[2 * j + 1]); // rounded to bf16, like the unfused kernels
       to.x[j] = pack(low(to.x[j]) + low(sum), high(to.x[j]) + high(sum));
       acc[2 * j] = low(to.x[j]), acc[2 * j + 1] = high(to.x[j]);
     }

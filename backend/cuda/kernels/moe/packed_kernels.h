@@ -1,4 +1,4 @@
-// Every expert kernel of a packed format.
+// The expert kernels of a packed format.
 #include "kernels.h"
 #include "grouped_gemv.h"
 

@@ -1,6 +1,6 @@
-// Routing: which rows go to which experts (top-k), and the permutation that groups them. A slot is one expert of one row; slots lie expert by expert, and
-// within an expert by rows, so that the grouped GEMM of an expert has its rows together. A job is up to `each` slots of one expert. All of it stays on the
-// device: how many jobs a step has is read there by launches that have blocks for as many as there can be.
+// Routing: which rows go to which experts (top-k), and the permutation that groups them. A slot is one expert of one row; slots are sorted by expert, and
+// within an expert by row, so that an expert's rows are contiguous. A job is up to `each` slots of one expert. Nothing goes to the host: launches have blocks
+// for the largest number of jobs, and read the actual number from device memory.
 #pragma once
 #include "../cuda.h"
 
@@ -8,13 +8,13 @@ struct RouteParams {
   Step step;
   const void* scores; // [rows, experts]
   int* chosen;        // [rows × top] experts, the best first
-  float* share;       // [rows × top] of them in the row's result
-  int* slot;          // [rows × top] where they are
-  int* row;           // [slots] the row that a slot is of
-  int* first;         // [experts + 1] slots of an expert begin here
-  int* total;         // how many jobs there are
-  Vec16* jobs;        // [jobs] of each the expert, the expert's first job, its first slot, and where its slots end
-  int count;          // rows are the step's counts[count]
+  float* share;       // [rows × top] the weights of their results
+  int* slot;          // [rows × top] their slots
+  int* row;           // [slots] the row of each
+  int* first;         // [experts + 1] first slot of each expert
+  int* total;         // number of jobs
+  Vec16* jobs;        // [jobs] the expert, the expert's first job, its first slot, and the end of its slots
+  int count;          // the step has counts[count] rows
   int experts, top, ofAll, each;
 };
 
@@ -30,7 +30,7 @@ DEVICE u32 warpMinOf(u32 v) {
   asm volatile("redux.sync.min.u32 %0, %1, -1;" : "=r"(d) : "r"(v));
   return d;
 }
-DEVICE int shuffleUp(int v, int by) { // a lane's own where there is none so far below
+DEVICE int shuffleUp(int v, int by) { // lanes below `by` get their own value
   int y;
   asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, -1;" : "=r"(y) : "r"(v), "r"(by));
   return y;
@@ -42,15 +42,15 @@ DEVICE u32 ballot(bool v) {
 }
 DEVICE int ones(u32 v) { return __builtin_popcount(v); }
 
-// A score as a whole number in the same order, and back. Those of numbers are above 0.
+// A score as an unsigned integer in the same order, and back. Scores that are not NaN give more than 0.
 DEVICE u32 ordered(float s) {
   u32 b = __builtin_bit_cast(u32, s + 0.0f); // -0 is 0
   return b >> 31 ? ~b : b | 0x80000000;
 }
 DEVICE float score(u32 o) { return __builtin_bit_cast(float, o >> 31 ? o & 0x7fffffff : ~o); }
 
-// Ranked is the sort key of experts: of equal scores the first is the highest. 0 is none. Those of bf16 say all in one word, so that the
-// highest is found in one step, of floats in two.
+// Ranked is the sort key of experts: of equal scores the first expert ranks highest. 0 is none. A key of bf16 contains the expert, so that the maximum takes one
+// reduction; float keys take two.
 template <typename T> struct Ranked {
   u32 word;
   DEVICE Ranked(float s, int) : word(ordered(s)) {}
@@ -62,14 +62,14 @@ template <> struct Ranked<bf16> {
   static DEVICE float scoreOf(u32 most) { return score(most >> 31 ? most & 0xffff0000 : most | 0xffff); }
 };
 
-// Chosen is a row's experts, the best first: lane l has those of places l, l + 32, … and their shares in the row's result.
+// Chosen is a row's experts, the best first: lane l has places l, l + 32, … and their shares, the weights of their results.
 template <int PLACES> struct Chosen {
   int expert[PLACES];
   float share[PLACES];
 };
 
-// topK finds a row's experts: those with the highest scores, of equal scores the first. A warp does it, each lane for PER experts, every 32nd; what has been
-// found is set to 0. Each place waits for the one before, so shares, which not everyone wants, are left for the end.
+// topK finds a row's experts: those with the highest scores, of equal scores the first. One warp computes it, each lane PER experts, every 32nd; keys
+// already chosen are set to 0. Places depend on each other in sequence, so shares, which not every caller needs, are computed at the end.
 template <typename T, int PER, int PLACES> DEVICE Chosen<PLACES> topK(const T* scores, int experts, int top, bool ofAll, bool shares) {
   u32 left[PER], word[PLACES] = {}, highest = 0;
   Chosen<PLACES> c = {};
@@ -88,7 +88,7 @@ template <typename T, int PER, int PLACES> DEVICE Chosen<PLACES> topK(const T* s
   for (int k = 0; k < top; k++) {
     u32 most = best(), at = MAX_EXPERTS;
     if constexpr (sizeof(T) == 2) {
-      at = most ? 0xffff - (most & 0xffff) : 0; // scores that are no numbers: any expert, as the result is none either
+      at = most ? 0xffff - (most & 0xffff) : 0; // NaN scores: any expert, as the result is NaN too
     } else {
       UNROLL for (int i = PER - 1; i >= 0; i--) at = left[i] == most ? lane() + 32 * i : at;
       at = most ? warpMinOf(at) : 0;
@@ -110,7 +110,7 @@ template <typename T, int PER, int PLACES> DEVICE Chosen<PLACES> topK(const T* s
   return c;
 }
 
-// chooseRow stores a row's experts, also in keep if that is given.
+// chooseRow stores a row's experts, and also in keep unless that is null.
 template <typename T, int PER> DEVICE void chooseRow(const RouteParams& p, int r, int* keep) {
   constexpr int PLACES = MAX_TOP / 32;
   Chosen<PLACES> c = topK<T, PER, PLACES>((const T*)p.scores + (long)r * p.experts, p.experts, p.top, p.ofAll, true);
@@ -122,7 +122,7 @@ template <typename T, int PER> DEVICE void chooseRow(const RouteParams& p, int r
   }
 }
 
-// Four experts of what was chosen, from slot i on; -1 beyond the end.
+// Four chosen experts, from index i on; -1 beyond the end.
 DEVICE Vec16 fourAt(const int* chosen, int i, int end) {
   if (i + 4 <= end) return *(const Vec16*)(chosen + i);
   Vec16 v;
@@ -130,7 +130,7 @@ DEVICE Vec16 fourAt(const int* chosen, int i, int end) {
   return v;
 }
 
-// assignSlots assigns an expert's slots, from `to` on, to those of the choices [from, end) that are of it. A warp does it, four choices a lane.
+// assignSlots assigns an expert's slots, from `to` on, to its choices in [from, end). One warp, four choices a lane.
 DEVICE void assignSlots(const RouteParams& p, const int* chosen, int expert, int from, int end, int to) {
   u32 below = (1u << lane()) - 1, inverse = 0xffffffffu / p.top + 1; // i / top, as i × top < 2^32
   Vec16 next = fourAt(chosen, from + lane() * 4, end);
@@ -148,8 +148,8 @@ DEVICE void assignSlots(const RouteParams& p, const int* chosen, int expert, int
   }
 }
 
-// alignSlots gives slots to the rows' experts (moe_align_block_size in vLLM). Every block counts for itself how many rows each expert has. Where there is one block, its warps assign
-// the slots of some experts each; otherwise a block has one expert, and its warps parts of the choices.
+// alignSlots assigns slots to the rows' experts (moe_align_block_size in vLLM). Every block counts the rows of all experts. In a launch of one block each warp
+// assigns the slots of some experts; otherwise a block has one expert, and each warp a part of the choices.
 DEVICE void alignSlots(const RouteParams& p, int rows, const int* chosen) {
   constexpr int WARPS = ROUTE_THREADS / 32;
   SHARED static int count[MAX_EXPERTS], first[MAX_EXPERTS + 1], job[MAX_EXPERTS + 1], found[WARPS];
@@ -166,7 +166,7 @@ DEVICE void alignSlots(const RouteParams& p, int rows, const int* chosen) {
   mine = (int)warpSum((float)mine);
   if (lane() == 0) found[warp()] = mine;
   barrier();
-  if (warp() == 0) { // a lane has a run of experts
+  if (warp() == 0) { // prefix sums; a lane has a run of experts
     int run = ceilDiv(p.experts, 32), from = mini(lane() * run, p.experts), to = mini(from + run, p.experts);
     int before = 0, jobs = 0;
     for (int e = from; e < to; e++) before += count[e], jobs += ceilDiv(count[e], p.each);
@@ -199,7 +199,7 @@ DEVICE void alignSlots(const RouteParams& p, int rows, const int* chosen) {
   if (mine > 0) assignSlots(p, chosen, blockX(), from, end, to);
 }
 
-// route finds the experts of rows, a warp for each. A launch of one block aligns the slots too.
+// route finds the experts of rows, a warp per row. A launch of one block also aligns the slots.
 template <typename T> DEVICE void route(const RouteParams& p) {
   SHARED alignas(16) static int kept[ALONE_ROWS * MAX_TOP];
   launchDependentsAndWait();

@@ -1,18 +1,18 @@
-// The residual add and RMSNorm before a block of experts fused with the router's GEMV, for few rows: each of them is a launch of two
-// microseconds otherwise. A block normalises a row and multiplies it with the router weights of eight experts, a warp each, which are loaded
-// before the row is there. The first block of a row stores the sum and the normalised row.
+// The residual add and RMSNorm before a block of experts fused with the router's GEMV, for few rows: separate launches take 2 µs
+// each. A block normalises a row and multiplies it by the router weights of eight experts, a warp each, which it loads before it waits for the
+// row. The first block of a row stores the sum and the normalised row.
 #pragma once
 #include "../cuda.h"
 #include "vec.h"
 
 struct RouterNormParams {
   const bf16 *x, *add;      // [rows, n]
-  bf16 *sum, *y;            // [rows, n] x + add, and that normalised
+  bf16 *sum, *y;            // [rows, n] x + add; its RMSNorm
   const float* norm;        // [n]
   const bf16* w;            // [experts, n]
   const float* bias;        // [experts] or null
   bf16* scores;             // [rows, experts]
-  int n, experts;           // n divides by 8
+  int n, experts;           // n is a multiple of 8
   float eps;
   int pad;
 };
@@ -20,7 +20,7 @@ struct RouterNormParams {
 constexpr int SCORES_THREADS = 256, SCORES_LONGEST = 4096; // the longest row
 
 DEVICE void routerNorm(const RouterNormParams& p) {
-  constexpr int EACH = SCORES_LONGEST / 8 / SCORES_THREADS, OF_WEIGHT = SCORES_LONGEST / 8 / 32; // times eight numbers, of a thread
+  constexpr int EACH = SCORES_LONGEST / 8 / SCORES_THREADS, OF_WEIGHT = SCORES_LONGEST / 8 / 32; // vectors of eight numbers per thread
   SHARED alignas(16) static Vec16 row[SCORES_LONGEST / 8];
   SHARED static float scratch[32];
   int r = blockY(), expert = blockX() * (SCORES_THREADS / 32) + warp(), count = p.n / 8;

@@ -1,4 +1,4 @@
-// SIMT fallback of the grouped GEMM, for rows and weights in any floats: what rows in F32 run on, and sizes that the tensor-core kernels do not take.
+// SIMT fallback of the grouped GEMM, for rows and weights in any floats: rows in F32, and sizes that the tensor-core kernels do not support.
 // Weights are row-major.
 #pragma once
 #include "../cuda.h"
@@ -56,14 +56,14 @@ template <typename X, typename W> DEVICE void simtGemm(const SimtParams& p) {
 }
 
 struct ActivationParams {
-  void* gate;       // [slots, n]; the result goes here
+  void* gate;       // [slots, n]; receives the result
   const void* up;   // [slots, n]
   const int* first; // [experts + 1]
   int n, experts, fn;
   float clamp;
 };
 
-// join makes fn(gate) × up of every slot, a block for a number of slots.
+// gatedActivations computes act(gate) × up of every slot, in place of the gate (a grid-stride loop).
 template <typename T> DEVICE void gatedActivations(const ActivationParams& p) {
   launchDependentsAndWait();
   long all = (long)p.first[p.experts] * p.n;

@@ -1,11 +1,11 @@
-// A block of experts for a row or two, each by itself, in two launches: experts of different rows are mostly different ones, so that nothing is
-// gained by grouping the rows of each, and at this size what counts is the number of launches and of reads that wait for each other.
+// A block of experts for one or two rows, each computed separately, in two launches: different rows mostly have different experts, so that grouping gains
+// nothing, and at this size the time is that of launches and of dependent reads.
 //
-//   single_row_gated   scores → the row's experts, found by every block (top-k); x, gate, up → [rows × top, ffn]
+//   single_row_gated   scores → the row's experts (top-k, in every block); x, gate, up → [rows × top, ffn]
 //   single_row_down    the same experts; that, down → share × results, combined, → y
 //
-// A block has a tile of 16 rows of weights (gated: two, of 16 rows of each matrix), of whose units its warps take every warps-th (split-K). They come
-// through a cp.async ring of each warp's own, so that most of what a warp needs is requested at once. The one row is all columns of B.
+// A block has a tile of 16 rows of weights (gated: two, of 16 rows of each matrix), of which each warp has every warps-th unit (split-K). Each warp
+// loads its units through a cp.async ring of its own, so that most of them are requested at once. The row is repeated in all columns of B.
 #pragma once
 #include "grouped_gemm.h"
 #include "route.h"
@@ -17,17 +17,17 @@ struct SingleRowParams {
   const u8* w;        // as in GroupedGemmParams
   const float *bias, *upBias; // [experts, n] or null
   bf16* y;            // [rows × top, n], or [rows, n]
-  const bf16* residual; // [rows, n] is added to the last product's sums; or null
+  const bf16* residual; // [rows, n] added to the last product's results, or null
   long stride;
   int n, k, experts, top, ofAll, fn;
   float clamp;
   int wide;  // whether scores are float32, not bf16
-  int depth; // of a warp's ring, in units: single's DEPTH, or as many as it has
+  int depth; // of a warp's ring, in units: singleRow's DEPTH, or the warp's units if fewer
 };
 
 constexpr int MAX_SINGLE_TOP = 32, MAX_SINGLE_EXPERTS = 256, MAX_SINGLE_WARPS = 16;
 
-// Choice is the experts of a row, and their shares in its result.
+// Choice is the experts of a row and their shares, the weights of their results.
 struct Choice {
   int expert[MAX_SINGLE_TOP];
   float share[MAX_SINGLE_TOP];
@@ -40,13 +40,13 @@ struct Choice {
   }
 };
 
-// addUnit adds the products of a unit's numbers with a row's columns, which lie at `at`, to sums of rows g and g + 8 of each tile.
+// addUnit accumulates a unit times a row's columns, in shared memory at `at`, into the sums of rows g and g + 8 of each tile.
 template <typename Q, int RT> DEVICE void addUnit(float (&acc)[RT][2], const Q (&q)[RT][2], u32 at) {
   float dots[RT][4] = {};
   UNROLL for (int b = 0; b < BLOCKS; b++) {
     u32 v[4];
     if (QUANTISED<Q>) {
-      ldmatrix4(v, at + b * 64 + lane() / 8 * 16); // eight times the same row
+      ldmatrix4(v, at + b * 64 + lane() / 8 * 16); // the same row eight times
     } else {
       Vec16 four = InShared{at + b * 64}.four(lane() % 4 * 16);
       UNROLL for (int i = 0; i < 4; i++) v[i] = four.x[i];
@@ -80,7 +80,7 @@ template <typename Q, int RT> DEVICE void addUnit(float (&acc)[RT][2], const Q (
   if (Q::RAW_BIAS == 0) UNROLL for (int r = 0; r < RT; r++) acc[r][0] += dots[r][0], acc[r][1] += dots[r][2];
 }
 
-// copyRows brings rows of x to shared memory, a line of whole units each. It does not wait for weights on their way, as a group of copies would.
+// copyRows copies rows of x to shared memory, a line of whole units each: by loads, as waiting for a cp.async group would wait for weights in flight too.
 DEVICE void copyRows(const SingleRowParams& p, const bf16* from, int rows, int line) {
   for (int i = threadX(); i < rows * (line / 16); i += threads()) {
     int row = i / (line / 16), k = i % (line / 16) * 8;
@@ -97,10 +97,10 @@ template <typename Q, bool GATED> DEVICE void singleRow(const SingleRowParams& p
   SHARED static float sums[MAX_SINGLE_WARPS][RT][16];
   int row = blockY(), warps = threads() / 32, units = ceilDiv(p.k, COLUMNS), line = units * COLUMNS * 2, all = GATED ? units : p.top * units;
   int runs = ceilDiv(p.n, 16), which = blockX() / runs, tile = blockX() % runs, slot = row * p.top + which;
-  float residual = 0; // is there since before the first
+  float residual = 0; // written before the first launch: no wait
   if (!GATED && p.residual && threadX() < 16 && tile * 16 + threadX() < p.n) residual = toFloat(p.residual[(long)row * p.n + tile * 16 + threadX()]);
-  // The scores are of the launch before the first. That has ended once the first lets the second start, which may then choose and ask for
-  // its weights while the first is at work.
+  // The scores are of the launch before the first. It has ended once the first has executed launch_dependents, so the second can route and load its
+  // weights while the first runs.
   if (GATED) gridDependencyWait();
   launchDependents();
   if (warp() == 0) {
@@ -113,11 +113,11 @@ template <typename Q, bool GATED> DEVICE void singleRow(const SingleRowParams& p
 
   const u8* w = p.w + (long)(RT * tile / PANEL * unitsOf(p.k)) * (PANEL * UNIT) + RT * tile % PANEL * (2 * APART<Q>) + lane() * 16;
   int asked = warp();
-  auto ask = [&](u32 to) __attribute__((always_inline)) { // for the warp's next unit, if there is one
+  auto ask = [&](u32 to) __attribute__((always_inline)) { // loads the warp's next unit, if any
     if (asked < all) {
       int expert = choice.expert[GATED ? which : asked / units];
       const u8* from = w + expert * p.stride + (long)(GATED ? asked : asked % units) * (PANEL * UNIT);
-      constexpr int PIECES = QUANTISED<Q> ? 1 : 2, PIECE = STAGE / PIECES; // in a row
+      constexpr int PIECES = QUANTISED<Q> ? 1 : 2, PIECE = STAGE / PIECES; // contiguous pieces of a stage
       UNROLL for (int piece = 0; piece < PIECES; piece++) UNROLL for (int i = 0; i < ceilDiv(PIECE, 512); i++)
         if (PIECE % 512 == 0 || i < PIECE / 512 || lane() < PIECE % 512 / 16)
           cpAsync16(to + lane() * 16 + piece * PIECE + i * 512, from + piece * (PANEL * UNIT / 2) + i * 512, true);
@@ -145,7 +145,7 @@ template <typename Q, bool GATED> DEVICE void singleRow(const SingleRowParams& p
     addUnit<Q, RT>(more, q, xs + i * (COLUMNS * 2));
     float share = GATED ? 1 : choice.share[i / units];
     UNROLL for (int r = 0; r < RT; r++) UNROLL for (int h = 0; h < 2; h++) acc[r][h] += share * more[r][h];
-    warpBarrier(); // all lanes have read what is asked for now
+    warpBarrier(); // all lanes have read the place that is refilled now
     ask(place);
     if ((place += STAGE) == end) place = ring;
   }
@@ -167,7 +167,7 @@ template <typename Q, bool GATED> DEVICE void singleRow(const SingleRowParams& p
   } else {
     float v = total(0, c);
     if (p.bias) for (int k = 0; k < p.top; k++) v += choice.share[k] * p.bias[(long)choice.expert[k] * p.n + at];
-    if (p.residual) v = toFloat(fromFloat<bf16>(v)) + residual; // rounded as if it had gone through memory
+    if (p.residual) v = toFloat(fromFloat<bf16>(v)) + residual; // rounded to bf16, like the unfused kernels
     p.y[(long)row * p.n + at] = fromFloat<bf16>(v);
   }
 }

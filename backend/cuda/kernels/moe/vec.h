@@ -1,4 +1,4 @@
-// Loads and stores of 16 bytes that the compiler does not cut in two.
+// Loads and stores of 16 bytes that the compiler does not split.
 #pragma once
 #include "../cuda.h"
 

@@ -9,8 +9,8 @@ struct NormParams {
   const float* weight; // [n]
   const float* bias;   // [n] or null
   void* y;            // [rows, n]
-  float* yScale;      // [rows] where y is rounded to numbers of eight bits
-  int rows, n, groups; // groups of a row that are normalised one by one, n numbers each
+  float* yScale;      // [rows], if y is 8-bit
+  int rows, n, groups; // groups of a row, normalised separately, n numbers each
   float eps;
 };
 
@@ -19,7 +19,7 @@ template <typename T> DEVICE float at(const NormParams& p, long i) {
   return p.add ? toFloat(fromFloat<T>(v + toFloat(((const T*)p.add)[i]))) : v;
 }
 
-// rmsRow takes rows of any length, a number a thread and turn.
+// rmsRow: rows of any length, one number per thread and iteration.
 template <typename T> DEVICE void rmsRow(const NormParams& p) {
   SHARED static float scratch[32];
   launchDependentsAndWait();
@@ -40,7 +40,7 @@ KERNEL(1024, 1) rms_f32(PARAM NormParams p) { rmsRow<float>(p); }
 KERNEL(1024, 1) rms_bf16(PARAM NormParams p) { rmsRow<bf16>(p); }
 
 // rmsWide: bf16 rows of n ≤ 8192 numbers that divide by 8; a thread keeps its 8 numbers in registers between the passes.
-// As f8 or i8 they are rounded to bf16 first, as if they had gone through memory.
+// 8-bit results are rounded to bf16 first, like those of the unfused kernels.
 template <typename Y> DEVICE void rmsWide(const NormParams& p) {
   SHARED static float scratch[32];
   int i = threadX() * 8;
@@ -86,7 +86,7 @@ KERNEL(1024, 1) rms_bf16_wide(PARAM NormParams p) { rmsWide<bf16>(p); }
 KERNEL(1024, 1) rms_bf16_wide_f8(PARAM NormParams p) { rmsWide<f8>(p); }
 KERNEL(1024, 1) rms_bf16_wide_i8(PARAM NormParams p) { rmsWide<i8>(p); }
 
-// rmsGroup: one warp a group (a head).
+// rmsGroup: one warp per group (a head).
 template <typename T> DEVICE void rmsGroup(const NormParams& p) {
   launchDependentsAndWait();
   long g = (long)blockX() * (threads() / 32) + warp();
@@ -103,7 +103,7 @@ template <typename T> DEVICE void rmsGroup(const NormParams& p) {
 KERNEL(128, 1) rms_group_f32(PARAM NormParams p) { rmsGroup<float>(p); }
 KERNEL(128, 1) rms_group_bf16(PARAM NormParams p) { rmsGroup<bf16>(p); }
 
-// layerRow centres before it squares: the two-pass sum keeps its digits when the mean is large.
+// layerRow subtracts the mean before it squares (two passes): no cancellation when the mean is large.
 template <typename T> DEVICE void layerRow(const NormParams& p) {
   SHARED static float scratch[32];
   launchDependentsAndWait();

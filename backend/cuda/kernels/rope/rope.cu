@@ -37,7 +37,7 @@ struct RopeParams {
   int heads, size, dim, adjacent;
 };
 
-// One thread turns one pair, or copies one number that does not turn.
+// One thread rotates one pair, or copies one number outside the rotated dims.
 template <typename T> DEVICE void rope(const RopeParams& p) {
   launchDependentsAndWait();
   long r = blockX();

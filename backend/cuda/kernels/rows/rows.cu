@@ -6,7 +6,7 @@ struct EmbedParams {
   Step step;
   const void* table; // [vocab, n]
   void* y;           // [T, n]
-  const int* fed;    // tokens that the step before chose: token -1-i of this step is the one that its draw i did
+  const int* fed;    // tokens that the previous step sampled: id -1-i of this step is a placeholder for its sample i
   const int* index;  // [T] rows of the table
   int n;
   float scale;

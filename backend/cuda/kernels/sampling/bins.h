@@ -1,4 +1,4 @@
-// Tokens counted by weight, and the bin in which a rank or a sum of weights is reached.
+// The histogram of tokens by weight, and the bin in which a rank or a sum of weights is reached.
 #pragma once
 #include "view.h"
 
@@ -14,14 +14,14 @@ DEVICE double root(int b) {
   return r;
 }
 
-// Scale turns logits into y, 64ths of an octave below the top.
+// Scale maps logits to y, their distance below the top logit in 1/64 octaves of weight.
 struct Scale {
-  float top, slope, floor; // tokens above floor count
+  float top, slope, floor; // only tokens above floor are counted
   DEVICE float y(float x) const { return __nvvm_mul_rn_f(__nvvm_add_rn_f(top, -x), slope); }
-  DEVICE bool counts(float x) const { return x > floor && y(x) < BINS; } // NaN does not
+  DEVICE bool counts(float x) const { return x > floor && y(x) < BINS; } // NaN is not
 };
 
-// dentOf is d of a token: a weight f of a bin further down is 1 - d/2^20 of the bin's.
+// dentOf is d of a token: its weight is 1 - d/2^20 of its bin's largest.
 DEVICE u32 dentOf(float y, int bin) {
   constexpr float L = 0.010830424696249145f; // ln 2 / 64
   float f = (y - (float)bin) * L;
@@ -29,7 +29,7 @@ DEVICE u32 dentOf(float y, int bin) {
 }
 DEVICE double massOf(u64 count, u64 dent) { return (double)((count << 20) - dent) * (1.0 / UNIT); }
 
-// countBins fills the bins, and the sums of each thread's.
+// countBins fills the bins and the prefix sums over the threads' bins.
 template <typename T> DEVICE void countBins(const View& v, const Scale& k, Shared& s) {
   for (int i = threadX(); i < BINS; i += THREADS) s.count[i] = s.dent[i] = 0;
   barrier();
@@ -51,7 +51,7 @@ template <typename T> DEVICE void countBins(const View& v, const Scale& k, Share
   }
   s.mass[t] = mass;
   s.tokens[t] = tokens;
-  for (int d = 1; d < THREADS; d *= 2) { // sums up to each thread's, in a fixed order
+  for (int d = 1; d < THREADS; d *= 2) { // prefix sums, in a fixed order
     barrier();
     double m = t >= d ? s.mass[t - d] : 0;
     u32 n = t >= d ? s.tokens[t - d] : 0;
@@ -62,14 +62,14 @@ template <typename T> DEVICE void countBins(const View& v, const Scale& k, Share
   barrier();
 }
 
-// Goal is what find looks for: the token of a rank (from 1), or the first with which the mass comes to a sum.
+// Goal is what find searches: the token of a rank (from 1), or the first at which the mass reaches a sum.
 struct Goal {
-  u32 rank; // 0: mass counts
+  u32 rank; // 0: by mass
   double mass;
   DEVICE bool reached(u32 tokens, double sum) const { return rank ? tokens >= rank : sum >= mass; }
 };
 
-// pickBin finds the goal's bin. The last that has tokens is taken if rounding leaves the goal beyond all.
+// pickBin finds the goal's bin: the last nonempty one if rounding leaves the goal beyond all.
 DEVICE void pickBin(const Goal& goal, Shared& s) {
   int t = threadX();
   u32 before = t ? s.tokens[t - 1] : 0, total = s.tokens[THREADS - 1];

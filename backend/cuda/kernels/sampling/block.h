@@ -1,23 +1,23 @@
-// What the threads of a block share, and what they make together: sums, least and greatest.
+// The shared memory of a block, and block-wide reductions.
 #pragma once
 #include "params.h"
 
-constexpr int THREADS = 512, BINS = 4096, OWN = BINS / THREADS; // OWN: bins that a thread adds up
-constexpr int MOST = 1024;    // tokens that are put in order by looking at all for each
-constexpr int SUBBINS = 1024; // parts that more tokens are cut into, until one has few enough
-constexpr float UNIT = 1048576.0f; // of a bin's weights
+constexpr int THREADS = 512, BINS = 4096, OWN = BINS / THREADS; // OWN: bins of a thread in the prefix sums
+constexpr int MOST = 1024;    // tokens that are ranked by comparing all pairs
+constexpr int SUBBINS = 1024; // parts into which more tokens are divided, until one has at most MOST
+constexpr float UNIT = 1048576.0f; // fixed-point unit of a bin's weights
 
-struct Found { // a token, and all that is before it with itself
-  u64 place;   // in the order: see placeOf
+struct Found { // a token, and the mass of all tokens up to and including it
+  u64 place;   // rank key: see placeOf
   double mass;
 };
 
-// Shared is a block's shared memory; the bitmap lies behind it.
+// Shared is a block's shared memory; the bitmap follows it.
 struct Shared {
   u32 count[BINS], dent[BINS]; // tokens of a bin, and the sum of their d
   union {
-    struct { u64 place[MOST]; u32 dent[MOST]; } list;                // find.h: the tokens to put in order
-    struct { u32 count[SUBBINS], dent[SUBBINS]; } sub;               // and parts of a bin
+    struct { u64 place[MOST]; u32 dent[MOST]; } list;                // find.h: the tokens to rank
+    struct { u32 count[SUBBINS], dent[SUBBINS]; } sub;               // find.h: parts of a bin
     struct { u64 place[MOST], weight[MOST]; } typical;               // typical.h: likewise
     struct { u64 weight[SUBBINS]; u32 count[SUBBINS]; } part;
   };
@@ -26,13 +26,13 @@ struct Shared {
   u64 word[32];         // blockMin's, of each warp
   double number[32];    // blockAdd's
   Found found;
-  u64 lo, hi;         // places between which what is looked for lies
-  double base;        // the mass of what is before them
-  u64 weight;         // or its weight
-  u32 before;         // or its tokens
-  u32 members;        // tokens between them
+  u64 lo, hi;         // range of places that contains the goal
+  double base;        // mass of the tokens before that range
+  u64 weight;         // or their weight
+  u32 before;         // or their number
+  u32 members;        // tokens in the range
   int bin, hit;       // the goal's bin, and the thread that has it
-  int extra;          // tokens listed so far; while edits are made, whether there is one more
+  int extra;          // tokens listed so far; in edit, 1 if an edit is appended
 };
 
 static_assert(sizeof(Shared) == 55880, "sample.go says the same");

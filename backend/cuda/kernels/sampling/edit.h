@@ -1,8 +1,8 @@
-// Masks, biases and penalties: which tokens of a row have another logit than the model gave them.
+// Masks, biases and penalties: the tokens of a row whose logits differ from the model's.
 #pragma once
 #include "view.h"
 
-// edit gives edited tokens their logits and marks them, and the masked, in the bitmap.
+// edit computes the logits of edited tokens and marks edited and masked tokens in the bitmap.
 template <typename T> DEVICE View edit(const SampleParams& p, const Row& r, const T* row, u32* skip, Shared& s) {
   View v = {row, p.vocab, nullptr, p.edits + r.edits, r.numEdits};
   if (r.mask < 0 && r.numEdits == 0 && r.fed < 0) return v;

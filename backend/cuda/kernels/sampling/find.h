@@ -1,8 +1,8 @@
-// The token of a rank, or with which the weights come to a sum: its bin first, then its place among the tokens of that bin.
+// The token of a rank, or at which the prefix sum of weights reaches a goal: first its bin, then its place among that bin's tokens.
 #pragma once
 #include "bins.h"
 
-// narrow cuts the places [lo, hi] of a bin's tokens, too many to sort, down to a part that has the goal.
+// narrow reduces the places [lo, hi] of a bin's tokens, too many to rank, to the part that contains the goal.
 template <typename T> DEVICE void narrow(const View& v, const Scale& k, const Goal& goal, Shared& s) {
   int bin = s.bin;
   u64 lo = s.lo, hi = s.hi;
@@ -39,11 +39,11 @@ template <typename T> DEVICE void narrow(const View& v, const Scale& k, const Go
   barrier();
 }
 
-// find is the goal's token, and the mass up to it.
+// find returns the goal's token and the mass up to it.
 template <typename T> DEVICE Found find(const View& v, const Scale& k, const Goal& goal, Shared& s) {
   pickBin(goal, s);
   int bin = s.bin;
-  if (s.members > MOST) { // the ends of what is there
+  if (s.members > MOST) { // the range of places in use
     u64 lo = NOWHERE, hi = 0;
     each<T>(v, [&](int id, float x) {
       if (k.counts(x) && (int)k.y(x) == bin) {
@@ -73,7 +73,7 @@ template <typename T> DEVICE Found find(const View& v, const Scale& k, const Goa
     }
   });
   barrier();
-  // Each thread sees for its tokens what is before them. One token is the first with which the goal is reached.
+  // Each thread ranks its tokens by comparing them with all others. One token is the first that reaches the goal.
   u32 n = s.members;
   double unit = root(bin);
   for (u32 i = threadX(); i < n; i += THREADS) {

@@ -1,4 +1,4 @@
-// What a launch is told and what it answers; sample.go mirrors these.
+// Parameters and results of a launch; sampling.go mirrors them.
 #pragma once
 #include "../cuda.h"
 
@@ -6,16 +6,16 @@ constexpr int MAXTOP = 20;
 
 struct Edit {
   int id;
-  float value; // what to add; then the logit itself
+  float value; // the bias to add; then the edited logit
   int seen, counted;
 };
 struct Row {
-  double slope;  // y of a logit
+  double slope;  // y per unit of logit: 64 / ln 2 / temperature
   double topP, typicalP, u;
-  double minY;   // tokens further down are dropped; infinity: none
+  double minY;   // tokens of larger y are dropped (min-p); infinity: none
   int row, greedy, topK, fed;
   int mask;      // its first word; -1: none
-  int edits, numEdits; // the first and how many; behind them is room for one more
+  int edits, numEdits; // the first and their number; one free place follows
   int logprob, tops;
   float repetition, frequency, presence;
 };
@@ -28,11 +28,11 @@ struct Result {
 };
 struct SampleParams {
   const void* logits; // [L, vocab]
-  const Row* rows;    // a block each
+  const Row* rows;    // [rows], a block each
   Edit* edits;
   const u32* masks;
-  const int* fed;     // tokens that the step before chose
-  int* drawn;         // tokens for the step after
+  const int* fed;     // tokens that the previous step sampled
+  int* drawn;         // sampled tokens, for the next step
   Result* results;
   int vocab;
 };

@@ -26,7 +26,7 @@ template <typename T> DEVICE void report(const View& raw, const Row& r, int toke
   int n = 0;
   for (; n < r.tops && best != NOWHERE; n++) {
     if (threadX() == 0) out.top[n] = Top{(int)(u32)best, (float)((double)logitAt(best) - total)};
-    if (mine == best) { // this thread's next
+    if (mine == best) { // this thread's next-likeliest token
       mine = NOWHERE;
       each<T>(raw, [&](int i, float x) {
         u64 place = placeOf(x, i);

@@ -1,22 +1,22 @@
-// Choosing tokens from rows of logits where they lie: one block a row. What is to be done with a row is package drawing's Draw;
-// how, in passes over the row that stay in the L2 cache for the most part:
+// Sampling tokens from rows of logits on the device: one block a row. backend/sampling.Sample defines the settings of a row. The row is
+// read in several passes, mostly from the L2 cache:
 //
-//   mask, edits   tokens that are masked or edited are marked in a bitmap in shared memory, which every pass looks at;
-//                 edited tokens go through the passes on their own, after the row
+//   mask, edits   masked and edited tokens are marked in a bitmap in shared memory, which every pass reads; edited tokens are processed
+//                 separately, after the row
 //   top           the likeliest token: greedy ends here
 //   count         tokens by weight, in 64ths of an octave below the top one (bins), with the bins' masses
-//   find          once for each filter, and for the draw: which bin holds the token of that rank, or the one where the
-//                 weights come to that sum; then the bin's tokens, in order
-//   typical       a second order, of what the filters left: no bins, but parts of it cut in ever smaller parts
+//   find          once for each filter, and for the sample: the bin of the token of a rank, or at which the prefix sum of weights reaches
+//                 a goal; then the bin's tokens, in order
+//   typical       a second order, of what the filters left: by repeated subdivision instead of bins
 //
-// Weights are 2^(-y/64). Within bin b a weight is 2^(-b/64) · (1 - d/2^20) with a whole d, so that masses of a bin are whole
-// numbers: sums do not depend on the order of threads, and the same draw gives the same token.
+// Weights are 2^(-y/64). Within bin b a weight is 2^(-b/64) · (1 - d/2^20) with an integer d, so that masses of a bin are integers:
+// sums do not depend on the order of threads, and the same settings give the same token.
 #include "edit.h"
 #include "find.h"
 #include "report.h"
 #include "typical.h"
 
-// choose filters the row and draws: the token is the low half of what it gives.
+// choose filters the row and samples: the token is the low 32 bits of its result.
 template <typename T> DEVICE u64 choose(const View& v, const Row& r, float top, Shared& s) {
   Scale k = {top, (float)r.slope, NEVER};
   if (r.minY < 1e300) { // just under the logit at minY, so that rounding loses no token that is there

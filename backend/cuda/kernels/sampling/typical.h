@@ -1,26 +1,26 @@
-// Typical sampling: the order of tokens by how near their information is to the entropy, and a draw from the first of them.
+// Typical sampling (locally typical decoding): tokens ordered by the distance of their information from the entropy, and a sample from the first of them.
 #pragma once
 #include "bins.h"
 
-// Typical is the order of tokens by how near their information is to the entropy of those that the filters left.
+// Typical is that order, among the tokens that the filters left.
 struct Typical {
   Scale k;
-  u64 last;     // of those left, by placeOf
-  double shift; // ln of their mass, less their entropy
+  u64 last;     // the last token left, by placeOf
+  double shift; // ln of their mass, minus their entropy
   DEVICE bool counts(float x, int id) const { return k.counts(x) && placeOf(x, id) <= last; }
   DEVICE u64 place(float x, int id) const {
     float far = (float)__builtin_fabs((double)k.y(x) * 0.010830424696249145 + shift);
     return (u64)__builtin_bit_cast(u32, far) << 32 | (u32)id;
   }
-  // weight is of 2^40 for the likeliest.
+  // weight is fixed point: 2^40 for the likeliest.
   DEVICE u64 weight(float x) const { return (u64)(exp2(k.y(x) * (-1.0f / 64)) * 1099511627776.0f); }
 };
 
-struct Sought { u64 place, weight; }; // a token in that order, and the weight of all that is before it with itself
+struct Sought { u64 place, weight; }; // a token in that order, and the weight of all tokens up to and including it
 
-// seek is the first token, in the order o, with which the weights come to goal.
+// seek is the first token, in the order o, at which the prefix sum of weights reaches goal.
 template <typename T> DEVICE Sought seek(const View& v, const Typical& o, u64 goal, Shared& s) {
-  u64 lo = 0, hi = (u64)0x7f800000 << 32; // of any distance
+  u64 lo = 0, hi = (u64)0x7f800000 << 32; // the largest distance
   if (threadX() == 0) s.weight = 0, s.members = MOST + 1;
   barrier();
   _Pragma("nounroll") while (s.members > MOST) {
@@ -39,7 +39,7 @@ template <typename T> DEVICE Sought seek(const View& v, const Typical& o, u64 go
     barrier();
     if (threadX() == 0) {
       u64 with = s.weight;
-      int last = 0; // that has any
+      int last = 0; // the last nonempty part
       for (int i = 0; i < SUBBINS; i++) {
         if (s.part.count[i] == 0) continue;
         s.weight = with, last = i;
@@ -82,7 +82,7 @@ template <typename T> DEVICE Sought seek(const View& v, const Typical& o, u64 go
   return found;
 }
 
-// drawTypical draws from the tokens up to place last, of that mass.
+// drawTypical samples from the tokens up to place last, whose mass is given.
 template <typename T> DEVICE u64 drawTypical(const View& v, const Scale& k, const Row& r, u64 last, double mass, Shared& s) {
   Typical o = {k, last, 0};
   double sum = 0, weights = 0;
@@ -93,7 +93,7 @@ template <typename T> DEVICE u64 drawTypical(const View& v, const Scale& k, cons
   weights = blockAdd(weights, s);
   o.shift = -sum * 0.010830424696249145 / mass; // the entropy is ln mass + ln 2/64 · sum/mass
   Sought f = {0, (u64)weights};
-  _Pragma("nounroll") for (int draw = 0; draw < 2; draw++) // the filter, then the draw from what it leaves
+  _Pragma("nounroll") for (int draw = 0; draw < 2; draw++) // the filter, then the sample from what it leaves
     f = seek<T>(v, o, (u64)((draw ? r.u : r.typicalP) * (double)f.weight), s);
   return f.place;
 }

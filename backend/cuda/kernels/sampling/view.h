@@ -1,4 +1,4 @@
-// A row of logits as the passes see it, and the order of its tokens.
+// A row of logits as the passes read it, and the order of its tokens.
 #pragma once
 #include "block.h"
 
@@ -17,7 +17,7 @@ DEVICE float logitAt(u64 place) {
   return __builtin_bit_cast(float, rising >> 31 ? rising & 0x7fffffffu : ~rising);
 }
 
-// View is a row as the passes see it.
+// View is a row with its edits applied and masked tokens left out.
 struct View {
   const void* row;
   int vocab;
@@ -40,7 +40,7 @@ template <> DEVICE void load8(const float* p, float (&x)[8]) {
 
 // each calls f(id, logit) for this thread's share of a row, ids rising, then for its share of the edited tokens.
 template <typename T, typename F> DEVICE void each(const View& v, F f) {
-  constexpr int BATCH = 4 / sizeof(T); // loads of 8 tokens that are under way at once
+  constexpr int BATCH = 4 / sizeof(T); // loads of 8 tokens in flight at once
   const T* row = (const T*)v.row;
   const u8* skip = (const u8*)v.skip;
   int wide = ((u64)row & 15) == 0 ? v.vocab & ~7 : 0;
@@ -68,7 +68,7 @@ template <typename T> DEVICE u64 likeliest(const View& v) {
   float best = NEVER;
   int id = -1;
   each<T>(v, [&](int i, float x) {
-    if (x > best || (x == best && i < id)) best = x, id = i; // edits come out of turn
+    if (x > best || (x == best && i < id)) best = x, id = i; // edits are not in order of ids
   });
   return id < 0 ? NOWHERE : placeOf(best, id);
 }

@@ -15,7 +15,7 @@ template <typename T> DEVICE void load8(float (&v)[8], const T* x) {
   UNROLL for (int j = 0; j < 8; j++) v[j] = toFloat(a[j]);
 }
 
-// A block takes a row, 8 numbers a thread and turn, and reads it twice: the second time from the cache.
+// One block a row, 8 numbers per thread and iteration; it reads the row twice, the second time from the cache.
 template <typename T, typename C> DEVICE void quantiseRow(const QuantiseParams& p) {
   SHARED static float scratch[32];
   launchDependentsAndWait();

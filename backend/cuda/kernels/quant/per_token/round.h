@@ -1,4 +1,4 @@
-// How a row becomes numbers of eight bits with one scale: its largest number becomes the largest there is, and everything else follows.
+// Per-token quantisation to 8 bits: the scale maps a row's largest magnitude to the format's largest.
 #pragma once
 #include "../../kv_cache.h"
 
