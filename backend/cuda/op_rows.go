@@ -22,7 +22,7 @@ func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 		p.Scale = float32(o.Scale)
 	}
 	return func(s *step) error {
-		p.Step, p.Fed, p.Index = s.Step, d.sampler.fed[1-d.steps.next], s.ids
+		p.Step, p.PrevTokens, p.Index = s.Step, d.sampler.tokens[1-d.steps.next], s.ids
 		switch {
 		case o.BySegment:
 			p.Index = s.segments

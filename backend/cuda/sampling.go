@@ -14,14 +14,14 @@ import (
 
 var _ backend.Sampler = (*Device)(nil)
 
-// sampler keeps what sampling needs from one step to the next. While the device samples for one step the host lays out the samples
-// of the next, and reads what came of those of the step before: hence two of everything.
+// sampler is the state of sampling across steps. While the device samples for one step, the host packs the samples
+// of the next and reads the results of the previous one: hence two of each buffer.
 type sampler struct {
 	ctx     *driver.Context
-	fed     [2]driver.Ptr // [maxSamples] tokens chosen by the step in each buffer, for the step after it
+	tokens  [2]driver.Ptr // [maxSamples] int32: tokens sampled by the step in each buffer, for the next step
 	steps   [2]sampledStep
 	next    int // step of the next Sample
-	waiting int // steps whose results have not been asked for
+	waiting int // steps whose results have not been read
 	params  samplekernel.Params
 }
 
@@ -44,7 +44,7 @@ func (d *Device) newSampler() (*sampler, error) {
 	for i := range w.steps {
 		r := &w.steps[i]
 		var err [4]error
-		w.fed[i], err[0] = d.alloc(4*maxSamples, "chosen tokens")
+		w.tokens[i], err[0] = d.alloc(4*maxSamples, "sampled tokens")
 		r.results, err[1] = d.alloc(int64(maxSamples*samplekernel.ResultBytes), "results of sampling")
 		r.back, err[2] = d.ctx.AllocHost(maxSamples * samplekernel.ResultBytes)
 		r.done, err[3] = d.ctx.NewEvent()
@@ -152,7 +152,7 @@ func (d *Device) launchSamples(r *sampledStep, v *graph.Value, b backend.Buffer,
 	}
 	w.params = samplekernel.Params{
 		Logits: at(b), Rows: r.device, Edits: r.device + driver.Ptr(places.Edits), Masks: r.device + driver.Ptr(places.Masks),
-		Fed: w.fed[1-step], Drawn: w.fed[step], Results: r.results, Vocab: int32(vocab),
+		PrevTokens: w.tokens[1-step], Tokens: w.tokens[step], Results: r.results, Vocab: int32(vocab),
 	}
 	if err := samplekernel.Launch(d.stream, k, len(samples), &w.params); err != nil {
 		return err

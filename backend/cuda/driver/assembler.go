@@ -10,26 +10,26 @@ import (
 	"unsafe"
 )
 
-// Assembler turns PTX into machine code for a GPU, several kernels side by side and all beside its caller: one takes the driver 20 to
-// 1,500 ms of a core, and a model has some thirty. The driver keeps what it assembled on disk (~/.nv/ComputeCache, or CUDA_CACHE_PATH), by
-// text, driver and GPU, so that only the first start on a machine takes so long.
+// Assembler compiles PTX to machine code for a GPU, several kernels in parallel and in the background: the driver needs 20 to 1,500 ms of a
+// core for one, and a model has about thirty. The driver caches machine code on disk (~/.nv/ComputeCache, or CUDA_CACHE_PATH) by text, driver
+// and GPU, so that only the first start on a machine takes long.
 type Assembler struct {
 	ctx     *Context
-	sem     chan struct{} // as many as are assembled at a time
+	sem     chan struct{} // one place for each kernel that may be assembled at a time
 	kernels []*Kernel
 
-	mu     sync.Mutex
-	coming int         // kernels that are being assembled or wait for the semaphore
-	alarm  *time.Timer // runs while there are any
-	slow   func()      // what it calls, once; or nil
-	failed error       // why no more are begun
+	mu      sync.Mutex
+	pending int         // kernels being assembled or waiting for the semaphore
+	alarm   *time.Timer // runs while any are pending
+	slow    func()      // called by alarm, once; or nil
+	failed  error       // why no more kernels are started
 }
 
 var errClosed = errors.New("cuda: the GPU has been closed")
 
 const (
 	maxParallel = 16 // with 8 on 16 cores, the first start of an 8B model in Q4_0 takes 2.4 to 2.9 s in place of 2.0
-	patience    = time.Second
+	slowAfter   = time.Second
 )
 
 // NewAssembler is an Assembler for a GPU.
@@ -37,15 +37,15 @@ func NewAssembler(ctx *Context) *Assembler {
 	return &Assembler{ctx: ctx, sem: make(chan struct{}, min(runtime.GOMAXPROCS(0), maxParallel))}
 }
 
-// WhenSlow has slow called, by a goroutine of its own, the first time that assembling has gone on for a second.
+// WhenSlow has slow called once, in another goroutine, when assembling has taken a second.
 func (a *Assembler) WhenSlow(slow func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.slow = slow
 }
 
-// tell calls slow if it has not been called.
-func (a *Assembler) tell() {
+// reportSlow calls slow unless it has been called.
+func (a *Assembler) reportSlow() {
 	a.mu.Lock()
 	slow := a.slow
 	a.slow = nil
@@ -55,8 +55,8 @@ func (a *Assembler) tell() {
 	}
 }
 
-// Kernel gives a kernel at once. It is assembled from the text that holds it alone, and what uses it waits for that and gets its error. in is
-// what the kernel is part of, for messages. The error is that of a kernel asked for before, so that a start that cannot succeed ends early.
+// Kernel returns a kernel at once and assembles it in the background, from a text that holds it alone. Uses of the kernel wait for that and get its
+// error. in names the kernel's module, for messages. The error is that of an earlier kernel, so that a start that cannot succeed ends early.
 func (a *Assembler) Kernel(in, name string, text func() ([]byte, error)) (*Kernel, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,8 +65,8 @@ func (a *Assembler) Kernel(in, name string, text func() ([]byte, error)) (*Kerne
 	}
 	k := &Kernel{Name: name, ctx: a.ctx, done: make(chan struct{})}
 	a.kernels = append(a.kernels, k)
-	if a.coming++; a.coming == 1 && a.slow != nil {
-		a.alarm = time.AfterFunc(patience, a.tell)
+	if a.pending++; a.pending == 1 && a.slow != nil {
+		a.alarm = time.AfterFunc(slowAfter, a.reportSlow)
 	}
 	go func() {
 		a.sem <- struct{}{}
@@ -75,7 +75,7 @@ func (a *Assembler) Kernel(in, name string, text func() ([]byte, error)) (*Kerne
 		}
 		a.stop(k.err)
 		<-a.sem
-		a.came()
+		a.finished()
 		close(k.done)
 	}()
 	return k, nil
@@ -89,7 +89,7 @@ func (a *Assembler) load(k *Kernel, in string, text func() ([]byte, error)) erro
 	return a.ctx.Do(func() error { return k.assemble(in+"/"+k.Name, ptx) })
 }
 
-// stop says why, unless that is nil, no kernel is to be begun any more.
+// stop starts no more kernels if why is not nil.
 func (a *Assembler) stop(why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,16 +104,16 @@ func (a *Assembler) stopped() error {
 	return a.failed
 }
 
-// came notes that a kernel has been assembled.
-func (a *Assembler) came() {
+// finished counts a kernel as assembled.
+func (a *Assembler) finished() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.coming--; a.coming == 0 && a.alarm != nil {
+	if a.pending--; a.pending == 0 && a.alarm != nil {
 		a.alarm.Stop()
 	}
 }
 
-// Wait waits until all kernels can be launched. Its error is the first's that failed.
+// Wait waits until all kernels can be launched. Its error is that of the first kernel that failed.
 func (a *Assembler) Wait() error {
 	for _, k := range a.kernels {
 		if err := k.wait(); err != nil {
@@ -123,7 +123,7 @@ func (a *Assembler) Wait() error {
 	return nil
 }
 
-// Close unloads all kernels; none may be running. Those not begun never will be.
+// Close unloads all kernels; none may be running. Kernels not yet started are not assembled.
 func (a *Assembler) Close() error {
 	a.stop(errClosed)
 	var failed []error
@@ -143,11 +143,11 @@ const (
 	jitErrorLogSize = 6
 )
 
-// assemble makes the kernel of its text; full is for messages. The error carries the assembler's log.
+// assemble assembles the kernel from its text; full is its name for messages. The error contains the assembler's log.
 //
 // The text goes to the driver as a library. Modules (cuModuleLoadData) belong to a context, which is locked while one of them is assembled:
-// 16 threads took longer for 32 kernels than one. And it goes there whole and not through the driver's linker (cuLinkAddData), although that
-// would hand out the machine code: the linker assembles for separate compilation, ignores setmaxnreg and puts a wait after every wgmma.
+// 16 threads took longer for 32 kernels than one. It does not go through the driver's linker (cuLinkAddData), although that
+// would return the machine code: the linker assembles for separate compilation, ignores setmaxnreg and puts a wait after every wgmma.
 func (k *Kernel) assemble(full string, ptx []byte) error {
 	text := append(bytes.Clone(ptx), 0) // the driver reads a C string
 	failure := make([]byte, 16<<10)
@@ -174,7 +174,7 @@ func (k *Kernel) assemble(full string, ptx []byte) error {
 	}
 	static := new(int32)
 	err = d.call("reading the shared memory of "+full, cuFuncGetAttribute, uintptr(unsafe.Pointer(static)), funcSharedStatic, k.handle)
-	k.given = defaultShared - int(*static)
+	k.granted = defaultShared - int(*static)
 	return err
 }
 

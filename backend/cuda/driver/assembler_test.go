@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// What these tests ask for has no text, so that no driver is needed.
+// The kernels of these tests have no text, so that no driver is needed.
 var errNoText = errors.New("no text")
 
-// ask asks for a kernel whose text there is not, once it has been read.
-func ask(t *testing.T, a *Assembler, name string, read func()) *Kernel {
+// request requests a kernel whose text fails with errNoText, after read.
+func request(t *testing.T, a *Assembler, name string, read func()) *Kernel {
 	t.Helper()
 	k, err := a.Kernel("test", name, func() ([]byte, error) {
 		read()
@@ -24,15 +24,15 @@ func ask(t *testing.T, a *Assembler, name string, read func()) *Kernel {
 	return k
 }
 
-// TestAssemblerSideBySide: kernels whose texts wait for each other all come, on as many processors.
-func TestAssemblerSideBySide(t *testing.T) {
+// TestAssemblerParallel: kernels whose texts wait for each other all finish, on as many processors.
+func TestAssemblerParallel(t *testing.T) {
 	const n = 3
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(n))
 	a := NewAssembler(nil)
 	var all sync.WaitGroup
 	all.Add(n)
 	for i := range n {
-		ask(t, a, fmt.Sprint(i), func() {
+		request(t, a, fmt.Sprint(i), func() {
 			all.Done()
 			all.Wait()
 		})
@@ -42,19 +42,19 @@ func TestAssemblerSideBySide(t *testing.T) {
 	}
 }
 
-// TestAssemblerFails: a kernel that failed says so whenever it is used, and no other is begun.
+// TestAssemblerFails: every use of a failed kernel returns its error, and no other kernel is started.
 func TestAssemblerFails(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	a, begun, fail := NewAssembler(nil), make(chan struct{}), make(chan struct{})
-	k := ask(t, a, "k", func() {
-		close(begun)
+	a, started, fail := NewAssembler(nil), make(chan struct{}), make(chan struct{})
+	k := request(t, a, "k", func() {
+		close(started)
 		<-fail
 	})
-	<-begun
-	later := ask(t, a, "later", func() { t.Error("a kernel was begun when another had failed") })
+	<-started
+	later := request(t, a, "later", func() { t.Error("a kernel was started after another had failed") })
 	close(fail)
 	if err := later.wait(); err != errNoText {
-		t.Errorf("the one behind it gave %v", err)
+		t.Errorf("the kernel after it gave %v", err)
 	}
 	for range 2 {
 		if err := a.Wait(); err != errNoText {
@@ -67,7 +67,7 @@ func TestAssemblerFails(t *testing.T) {
 			t.Errorf("a launch gave %v", err)
 		}
 		if _, err := a.Kernel("test", "k", nil); err != errNoText {
-			t.Errorf("asking for another gave %v", err)
+			t.Errorf("requesting another gave %v", err)
 		}
 	}
 	if err := a.Close(); err != nil {
@@ -75,37 +75,37 @@ func TestAssemblerFails(t *testing.T) {
 	}
 }
 
-// TestAssemblerClose: it waits for the kernel under way and begins no other.
+// TestAssemblerClose: it waits for the kernel being assembled and starts no other.
 func TestAssemblerClose(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	a, begun, closing := NewAssembler(nil), make(chan struct{}), make(chan struct{})
-	ask(t, a, "k", func() {
-		close(begun)
+	a, started, closing := NewAssembler(nil), make(chan struct{}), make(chan struct{})
+	request(t, a, "k", func() {
+		close(started)
 		for a.stopped() == nil {
 			runtime.Gosched()
 		}
 		close(closing)
 	})
-	<-begun
-	later := ask(t, a, "later", func() { t.Error("a kernel was begun when all was to end") })
+	<-started
+	later := request(t, a, "later", func() { t.Error("a kernel was started after Close") })
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
 	select {
 	case <-closing:
 	default:
-		t.Error("it did not wait for the kernel under way")
+		t.Error("Close did not wait for the kernel being assembled")
 	}
 	if err := later.wait(); err != errClosed {
-		t.Errorf("what was not begun gave %v", err)
+		t.Errorf("a kernel that was not started gave %v", err)
 	}
 }
 
-// TestAssemblerWhenSlow: who waits long is told.
+// TestAssemblerWhenSlow: slow is called when a kernel takes long.
 func TestAssemblerWhenSlow(t *testing.T) {
-	a, told := NewAssembler(nil), make(chan struct{})
-	a.WhenSlow(func() { close(told) })
-	if err := ask(t, a, "k", func() { <-told }).wait(); err != errNoText {
+	a, called := NewAssembler(nil), make(chan struct{})
+	a.WhenSlow(func() { close(called) })
+	if err := request(t, a, "k", func() { <-called }).wait(); err != errNoText {
 		t.Errorf("waiting gave %v", err)
 	}
 }

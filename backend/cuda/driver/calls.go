@@ -1,6 +1,6 @@
 package driver
 
-// call names one function of the driver that we use.
+// call is one function of the driver API.
 type call int
 
 const (
@@ -109,7 +109,7 @@ var symbols = [numCalls]string{
 	cuTensorMapEncodeTiled:    "cuTensorMapEncodeTiled",
 }
 
-// optional are the calls that older drivers lack; who uses one can do without.
+// optional are calls that older drivers lack; their callers have a fallback.
 var optional = map[call]bool{cuMemcpyBatchAsync: true} // since CUDA 12.8
 
 func (c call) String() string { return symbols[c] }

@@ -11,7 +11,7 @@ type Context struct {
 	handle uintptr
 }
 
-// Open takes the GPU's primary context.
+// Open retains the GPU's primary context.
 func (dev Device) Open() (*Context, error) {
 	handle := new(uintptr)
 	err := dev.driver.call("opening the GPU "+dev.Name, cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(handle)), uintptr(dev.handle))
@@ -36,7 +36,7 @@ func (c *Context) Synchronize() error {
 	return c.driver.call("waiting for the GPU", cuCtxSynchronize)
 }
 
-// Close gives the context back. Memory, streams and kernels of it must not be used again.
+// Close releases the context. Memory, streams and kernels of it must not be used again.
 func (c *Context) Close() error {
 	return c.driver.call("closing the GPU", cuDevicePrimaryCtxRelease, uintptr(c.Device.handle))
 }

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Device is one GPU: what it is, before anything is done with it.
+// Device is one GPU and its properties.
 type Device struct {
 	Ordinal     int
 	Name        string // "NVIDIA H200"
@@ -16,7 +16,7 @@ type Device struct {
 	L2          int   // bytes
 	Memory      int64 // bytes on the board
 	SharedBlock int   // bytes of shared memory a block may opt in to
-	MPS         bool  // kernels of other processes may run beside ours, as NVIDIA's Multi-Process Service has it
+	MPS         bool  // kernels of other processes may run concurrently (NVIDIA Multi-Process Service)
 
 	driver *Driver
 	handle int32
@@ -78,7 +78,7 @@ func (d *Driver) device(ordinal int) (Device, error) {
 	}
 	shared := new(int32)
 	err := d.call(doing, cuDeviceGetAttribute, uintptr(unsafe.Pointer(shared)), attrMPS, uintptr(*handle))
-	dev.MPS = err == nil && *shared != 0 // drivers before CUDA 12.3 do not know the question
+	dev.MPS = err == nil && *shared != 0 // drivers before CUDA 12.3 lack this attribute
 	return dev, nil
 }
 

@@ -32,7 +32,7 @@ func Open() (*Driver, error) {
 	}
 	version := new(int32)
 	if d.fn[cuDriverGetVersion] == 0 || syscall(d.fn[cuDriverGetVersion], uintptr(unsafe.Pointer(version))) != 0 {
-		return nil, fmt.Errorf("cuda: libcuda.so.1 does not tell its version; reinstall the NVIDIA driver")
+		return nil, fmt.Errorf("cuda: libcuda.so.1 does not report its version; reinstall the NVIDIA driver")
 	}
 	d.version = int(*version)
 	if d.version < minVersion {

@@ -61,7 +61,7 @@ func TestOpenSaysWhyNot(t *testing.T) {
 		return
 	}
 	if !strings.HasPrefix(err.Error(), "cuda: ") || len(err.Error()) < 30 {
-		t.Errorf("the error is no sentence: %v", err)
+		t.Errorf("the error is not a sentence: %v", err)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestLaunchCaptureReplay(t *testing.T) {
 	})
 }
 
-// text is what an Assembler asks for.
+// text is a kernel's text for an Assembler.
 func text(ptx string) func() ([]byte, error) {
 	return func() ([]byte, error) { return []byte(ptx), nil }
 }

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Codes of CUresult that callers tell apart.
+// Codes of CUresult that callers distinguish.
 const (
 	codeOutOfMemory  = 2
 	codeNoDevice     = 100
@@ -25,7 +25,7 @@ type Error struct {
 	Code     int    // the CUresult
 	Name     string // the code's name: "CUDA_ERROR_OUT_OF_MEMORY"
 	Sentence string // the driver's own sentence: "out of memory"
-	Log      string // the assembler's, of kernels that it refuses
+	Log      string // the assembler's log, if it rejects a kernel
 }
 
 func (e *Error) Error() string {
@@ -36,7 +36,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// IsOutOfMemory reports whether a call failed for want of device or pinned memory.
+// IsOutOfMemory reports whether a call failed for lack of device or pinned memory.
 func IsOutOfMemory(err error) bool { return hasCode(err, codeOutOfMemory) }
 
 // IsFault reports whether a kernel, or the memory under it, has faulted. The context is lost: every later call on it fails the same way.

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Event is a mark on a stream: to wait for from the host or another stream, and to take times between.
+// Event is a CUDA event: the host or another stream can wait for it, and the time between two can be measured.
 type Event struct {
 	ctx    *Context
 	handle uintptr
@@ -17,7 +17,7 @@ func (c *Context) NewEvent() (*Event, error) {
 	return e, c.driver.call("making an event", cuEventCreate, uintptr(unsafe.Pointer(&e.handle)), 0)
 }
 
-// Record marks the event at the stream's present end.
+// Record records the event after all work queued on the stream so far.
 func (s *Stream) Record(e *Event) error {
 	return s.ctx.driver.call("recording an event", cuEventRecord, e.handle, s.handle)
 }

@@ -4,35 +4,35 @@ import "fmt"
 
 // Kernel is one function of the GPU, assembled or being assembled; see Assembler. One goroutine at a time may use it.
 type Kernel struct {
-	Name  string
-	ctx   *Context
-	asked int // bytes of dynamic shared memory that launches are to have
-	done  chan struct{}
+	Name   string
+	ctx    *Context
+	wanted int // bytes of dynamic shared memory that launches need
+	done   chan struct{}
 
-	// What follows is there when done is closed.
+	// The fields below are set when done is closed.
 	library, handle uintptr
 	err             error
-	given           int // bytes of dynamic shared memory that the driver lets launches have
+	granted         int // bytes of dynamic shared memory that launches may use
 }
 
 // Attributes of CUfunction_attribute.
 const (
 	funcSharedStatic = 1
 	funcMaxDynamic   = 8
-	defaultShared    = 48 << 10 // more shared memory of a block than this must be asked for
+	defaultShared    = 48 << 10 // more shared memory of a block than this needs funcMaxDynamic
 )
 
-// Room lets launches have so many bytes of dynamic shared memory; the most that was ever asked for counts.
-func (k *Kernel) Room(bytes int) { k.asked = max(k.asked, bytes) }
+// Room lets launches use so many bytes of dynamic shared memory; the largest request counts.
+func (k *Kernel) Room(bytes int) { k.wanted = max(k.wanted, bytes) }
 
 // wait waits until the kernel can be launched.
 func (k *Kernel) wait() error {
 	<-k.done
-	if k.err != nil || k.asked <= k.given {
+	if k.err != nil || k.wanted <= k.granted {
 		return k.err
 	}
-	k.err = k.ctx.driver.call(fmt.Sprintf("giving the kernel %s %d bytes of shared memory", k.Name, k.asked),
-		cuFuncSetAttribute, k.handle, funcMaxDynamic, uintptr(k.asked))
-	k.given = k.asked
+	k.err = k.ctx.driver.call(fmt.Sprintf("reserving %[2]d bytes of shared memory for the kernel %[1]s", k.Name, k.wanted),
+		cuFuncSetAttribute, k.handle, funcMaxDynamic, uintptr(k.wanted))
+	k.granted = k.wanted
 	return k.err
 }

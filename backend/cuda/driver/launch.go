@@ -11,10 +11,10 @@ type Grid struct {
 	X, Y, Z int // blocks; 0 means 1
 	Threads int
 	Shared  int
-	Cluster int // blocks along X that share what the copy engine fetches; 0 means none (sm_90)
+	Cluster int // blocks along X of a cluster, which share TMA multicast loads; 0 means no clusters (sm_90)
 }
 
-const maxParams = 2048 // bytes of kernel parameters we carry; the hardware takes 4096
+const maxParams = 2048 // bytes of kernel parameters; CUDA's limit is 4096
 
 // launch is what one cuLaunchKernelEx reads, kept per stream so that a launch allocates nothing and its addresses are
 // always the heap's. The layout of config is CUlaunchConfig's.
@@ -47,8 +47,8 @@ const (
 	attrOverlap = 6 // PROGRAMMATIC_STREAM_SERIALIZATION
 )
 
-// ClustersAtOnce is how many clusters of so many blocks of a grid the GPU runs at once: fewer than its multiprocessors would give, as a cluster's
-// are neighbours.
+// ClustersAtOnce is how many clusters of so many blocks of a grid the GPU runs at once: fewer than its multiprocessors would allow, as a
+// cluster's must be in one GPC.
 func (k *Kernel) ClustersAtOnce(g Grid) (int, error) {
 	if err := k.wait(); err != nil {
 		return 0, err
@@ -57,21 +57,21 @@ func (k *Kernel) ClustersAtOnce(g Grid) (int, error) {
 	c := &l.config
 	c.grid, c.block, c.shared = [3]uint32{uint32(g.X), 1, 1}, [3]uint32{uint32(g.Threads), 1, 1}, uint32(g.Shared)
 	c.attrs, c.numAttrs = uintptr(unsafe.Pointer(&l.attrs)), 1
-	err := k.ctx.driver.call("asking how many clusters of the kernel "+k.Name+" run at once", cuOccupancyMaxClusters,
+	err := k.ctx.driver.call("querying how many clusters of the kernel "+k.Name+" run at once", cuOccupancyMaxClusters,
 		uintptr(unsafe.Pointer(n)), k.handle, uintptr(unsafe.Pointer(c)))
 	runtime.KeepAlive(l)
 	return int(*n), err
 }
 
 // Launch puts a kernel on the stream. params mirrors the kernel's one struct parameter field by field: pointers as Ptr,
-// the rest as the Go number of the same size, which both languages lay out alike.
+// the rest as the Go number of the same size; both languages have the same layout for these.
 func Launch[T any](s *Stream, k *Kernel, g Grid, params *T) error {
 	return s.launchBytes(k, g, unsafe.Slice((*byte)(unsafe.Pointer(params)), unsafe.Sizeof(*params)))
 }
 
 func (s *Stream) launchBytes(k *Kernel, g Grid, params []byte) error {
 	if len(params) > maxParams {
-		return fmt.Errorf("cuda: the kernel %s takes %d bytes of parameters and %d is the limit", k.Name, len(params), maxParams)
+		return fmt.Errorf("cuda: the kernel %s takes %d bytes of parameters; the limit is %d", k.Name, len(params), maxParams)
 	}
 	if err := k.wait(); err != nil {
 		return err

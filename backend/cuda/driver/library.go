@@ -11,11 +11,11 @@ import (
 
 // loadLibrary opens libcuda.so.1 and looks up every call. A call the library lacks stays 0.
 func loadLibrary(fn *[numCalls]uintptr) error {
-	runtime.LockOSThread() // the loader tells the thread that asked why it refused, and no other
+	runtime.LockOSThread() // dlerror is per thread
 	defer runtime.UnlockOSThread()
 	lib, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
-		return fmt.Errorf("cuda: no NVIDIA driver is here (%w); install driver 545 or newer, start a container with its GPU (docker run --gpus all), or take --backend cpu", err)
+		return fmt.Errorf("cuda: no NVIDIA driver found (%w); install driver 545 or newer, start a container with its GPU (docker run --gpus all), or take --backend cpu", err)
 	}
 	for c := range fn {
 		if p, err := purego.Dlsym(lib, symbols[c]); err == nil {

@@ -14,13 +14,13 @@ type Stream struct {
 
 const streamNonBlocking = 1 // no hidden ordering with the default stream
 
-// NewStream makes a stream that runs beside all others.
+// NewStream makes a stream that runs concurrently with all others.
 func (c *Context) NewStream() (*Stream, error) {
 	s := &Stream{ctx: c, launch: new(launch)}
 	return s, c.driver.call("making a stream", cuStreamCreate, uintptr(unsafe.Pointer(&s.handle)), streamNonBlocking)
 }
 
-// Close ends the stream after the work on it.
+// Close destroys the stream once its work is done.
 func (s *Stream) Close() error {
 	return s.ctx.driver.call("closing a stream", cuStreamDestroy, s.handle)
 }

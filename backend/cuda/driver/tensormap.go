@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// TensorMap describes a matrix to Hopper's copy engine; kernels take it by value as a 64-byte aligned parameter.
+// TensorMap is a TMA descriptor of a matrix (CUtensorMap); kernels take it by value as a 64-byte aligned parameter.
 type TensorMap [128]byte
 
 // Values of CUtensorMapDataType, CUtensorMapSwizzle and CUtensorMapL2promotion.
@@ -16,13 +16,13 @@ const (
 )
 
 // MatrixMap describes a row-major matrix of bf16 in device memory: rows × cols, stride bytes from row to row (a multiple
-// of 16), fetched in boxes of boxRows × boxCols. A box's row must be 128 bytes long: that is the swizzle the kernels'
-// shared memory uses. Elements outside the matrix arrive as zeros.
+// of 16), loaded in boxes of boxRows × boxCols. A box's row must be 128 bytes long: that is the swizzle the kernels'
+// shared memory uses. Elements outside the matrix are loaded as zeros.
 func (c *Context) MatrixMap(base Ptr, rows, cols, stride, boxRows, boxCols int) (TensorMap, error) {
 	return c.tensorMap(base, []uint64{uint64(cols), uint64(rows)}, []uint64{uint64(stride)}, []uint32{uint32(boxCols), uint32(boxRows)})
 }
 
-// PlanesMap describes planes of such matrices, planeStride bytes apart; a box is of boxPlanes planes, one behind the other.
+// PlanesMap describes planes of such matrices, planeStride bytes apart; a box has boxPlanes planes, one after the other.
 func (c *Context) PlanesMap(base Ptr, planes, planeStride, rows, cols, stride, boxPlanes, boxRows, boxCols int) (TensorMap, error) {
 	return c.tensorMap(base, []uint64{uint64(cols), uint64(rows), uint64(planes)}, []uint64{uint64(stride), uint64(planeStride)},
 		[]uint32{uint32(boxCols), uint32(boxRows), uint32(boxPlanes)})
@@ -39,13 +39,13 @@ func (c *Context) ColumnsMap(base Ptr, rows, cols, stride, boxRows, boxCols int)
 // tensorMap encodes a map; sizes, strides and box go from the innermost dimension outwards.
 func (c *Context) tensorMap(base Ptr, sizes, strides []uint64, box []uint32) (TensorMap, error) {
 	m := new(struct {
-		_   [64]byte // the driver wants 64-byte alignment, which Go gives no type
+		_   [64]byte // the driver needs 64-byte alignment, which no Go type has
 		buf [192]byte
 	})
 	at := unsafe.Pointer(&m.buf)
 	at = unsafe.Add(at, (64-uintptr(at)%64)%64)
 	steps := []uint32{1, 1, 1}
-	err := c.driver.call(fmt.Sprintf("describing a matrix of %v in boxes of %v to the copy engine", sizes, box),
+	err := c.driver.call(fmt.Sprintf("encoding the tensor map of a matrix of %v in boxes of %v", sizes, box),
 		cuTensorMapEncodeTiled, uintptr(at), tensorBFloat16, uintptr(len(sizes)), uintptr(base), uintptr(unsafe.Pointer(&sizes[0])),
 		uintptr(unsafe.Pointer(&strides[0])), uintptr(unsafe.Pointer(&box[0])), uintptr(unsafe.Pointer(&steps[0])),
 		0, tensorSwizzle128, tensorPromote256, 0)

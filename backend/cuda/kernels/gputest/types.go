@@ -25,20 +25,20 @@ func (g *GPU) Put(t graph.Type, x []float32) driver.Ptr {
 	return g.F32(x)
 }
 
-// guard is how many bytes behind an output are watched.
+// guard is the bytes after an output that must stay unwritten.
 const guard = 64
 
-// Room is room for n numbers of a type, poisoned, as is what lies behind it.
+// Room allocates n numbers of a type and a guard after them, all poisoned.
 func (g *GPU) Room(t graph.Type, n int) driver.Ptr { return g.Poisoned(int(t.RowBytes(n)) + guard) }
 
-// Take reads such room back. What lies behind the n numbers must be as it was.
+// Take reads such room back. The guard must be unchanged.
 func (g *GPU) Take(what string, t graph.Type, p driver.Ptr, n int) []float32 {
 	g.Helper()
 	size := int(t.RowBytes(n))
 	b := g.ReadBytes(p, size+guard)
 	for i, x := range b[size:] {
 		if x != 0xff {
-			g.Errorf("%s: byte %d behind the result was written", what, i)
+			g.Errorf("%s: byte %d after the result was written", what, i)
 			break
 		}
 	}
@@ -47,15 +47,15 @@ func (g *GPU) Take(what string, t graph.Type, p driver.Ptr, n int) []float32 {
 	return x
 }
 
-// Turn turns heads in place by cosines and sines, one pair of them a pair of numbers, rounding to BF16 as the kernels do.
-func Turn(x []float32, size int, turn []float32, adjacent bool) {
+// Rope rotates heads in place by angles, [size of the rotated dims / 2][cosine, sine], and rounds to BF16 like the kernels.
+func Rope(x []float32, size int, angles []float32, adjacent bool) {
 	for h := 0; h < len(x); h += size {
-		for i := range len(turn) / 2 {
-			a, b := h+i, h+i+len(turn)/2
+		for i := range len(angles) / 2 {
+			a, b := h+i, h+i+len(angles)/2
 			if adjacent {
 				a, b = h+2*i, h+2*i+1
 			}
-			c, s := turn[2*i], turn[2*i+1]
+			c, s := angles[2*i], angles[2*i+1]
 			x[a], x[b] = x[a]*c-x[b]*s, x[b]*c+x[a]*s
 			x[a], x[b] = quant.BF16ToF32(quant.F32ToBF16(x[a])), quant.BF16ToF32(quant.F32ToBF16(x[b]))
 		}

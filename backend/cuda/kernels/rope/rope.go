@@ -55,12 +55,12 @@ type RopeStoreParams struct {
 // RopeStoreFits reports whether the kernel with rope of queries and keys and the KV cache write in one takes such heads.
 func RopeStoreFits(size, dim, vLen int) bool { return dim%16 == 0 && (size-dim)%8 == 0 && vLen%8 == 0 }
 
-// RopeStore finds that kernel for a cache of bf16 or f16; everything else is bf16.
+// RopeStore finds the kernel with rope and the KV cache write for a cache of bf16 or f16; everything else is bf16.
 func RopeStore(l *kernels.Loader, cache graph.Type) (*driver.Kernel, error) {
 	return l.Kernel("rope/rope", kernels.Name("rope_store", cache), 0)
 }
 
-// LaunchTurnStore puts it on the stream.
+// LaunchRopeStore puts it on the stream.
 func LaunchRopeStore(s *driver.Stream, k *driver.Kernel, rows int, p *RopeStoreParams) error {
 	const threads = 256
 	units := int(p.Heads+p.KVHeads)*int(p.Dim/16+(p.Size-p.Dim)/8) + int(p.VLen)/8

@@ -51,8 +51,8 @@ func TestAngles(t *testing.T) {
 	})
 }
 
-// randomTurns is a cosine and a sine for each of so many pairs.
-func randomTurns(g *gputest.GPU, pairs int) (x []float32) {
+// randomAngles is a cosine and a sine for each of so many pairs.
+func randomAngles(g *gputest.GPU, pairs int) (x []float32) {
 	for range pairs {
 		angle := g.Rand.Float64() * 7
 		x = append(x, float32(math.Cos(angle)), float32(math.Sin(angle)))
@@ -60,7 +60,7 @@ func randomTurns(g *gputest.GPU, pairs int) (x []float32) {
 	return x
 }
 
-// TestRope turns heads of any size, whole and in part.
+// TestRope rotates heads of any size, all of their dims and a part.
 func TestRope(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		for _, typ := range gputest.Plain {
@@ -72,20 +72,20 @@ func TestRope(t *testing.T) {
 				for adjacent := range 2 {
 					what := fmt.Sprintf("%+v %s, adjacent %d", c, typ, adjacent)
 					n := c.rows * c.heads * c.size
-					x, turns := g.Random(n, 1), randomTurns(g, c.rows*c.dim/2)
+					x, angles := g.Random(n, 1), randomAngles(g, c.rows*c.dim/2)
 					p := &Params{
-						X: g.Put(typ, x), Angles: g.F32(turns), Y: g.Room(typ, n), Heads: int32(c.heads), Size: int32(c.size), Dim: int32(c.dim), Adjacent: int32(adjacent),
+						X: g.Put(typ, x), Angles: g.F32(angles), Y: g.Room(typ, n), Heads: int32(c.heads), Size: int32(c.size), Dim: int32(c.dim), Adjacent: int32(adjacent),
 					}
 					g.Must(LaunchRope(g.Stream, k, c.rows, p))
-					g.Near(what, g.Take(what, typ, p.Y, n), turned(x, turns, c.rows, c.heads*c.size, c.size, c.dim, adjacent == 1), gputest.Precision(typ))
+					g.Near(what, g.Take(what, typ, p.Y, n), rotated(x, angles, c.rows, c.heads*c.size, c.size, c.dim, adjacent == 1), gputest.Precision(typ))
 				}
 			}
 		}
 	})
 }
 
-// turned is x with each head of each row turned, in float64.
-func turned(x, turns []float32, rows, width, size, dim int, adjacent bool) []float64 {
+// rotated is x with each head of each row rotated, in float64.
+func rotated(x, angles []float32, rows, width, size, dim int, adjacent bool) []float64 {
 	y := make([]float64, len(x))
 	for i, v := range x {
 		y[i] = float64(v)
@@ -97,7 +97,7 @@ func turned(x, turns []float32, rows, width, size, dim int, adjacent bool) []flo
 				if adjacent {
 					a, b = h+2*i, h+2*i+1
 				}
-				c, s := float64(turns[r*dim+2*i]), float64(turns[r*dim+2*i+1])
+				c, s := float64(angles[r*dim+2*i]), float64(angles[r*dim+2*i+1])
 				y[a], y[b] = y[a]*c-y[b]*s, y[b]*c+y[a]*s
 			}
 		}
@@ -105,8 +105,8 @@ func turned(x, turns []float32, rows, width, size, dim int, adjacent bool) []flo
 	return y
 }
 
-// TestTurnStore turns queries and keys and finds the keys, and the values, in their slots of the cache, and nothing beside them.
-func TestTurnStore(t *testing.T) {
+// TestRopeKVWrite rotates queries and keys, and checks that keys and values are in their slots of the cache and nothing else is written.
+func TestRopeKVWrite(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		for _, s := range []gputest.Shape{
 			{Heads: 1, KVHeads: 1, KSize: 16, VSize: 8, PageSize: 4}, {Heads: 32, KVHeads: 8, KSize: 128, VSize: 128, PageSize: 16},
@@ -116,7 +116,7 @@ func TestTurnStore(t *testing.T) {
 				for _, dim := range []int{16, s.KSize / 32 * 16, s.KSize} {
 					for adjacent := range 2 {
 						if RopeStoreFits(s.KSize, dim, s.KVHeads*s.VSize) && dim > 0 {
-							testTurnStore(g, s, dim, adjacent)
+							testRopeKVWrite(g, s, dim, adjacent)
 						}
 					}
 				}
@@ -125,29 +125,29 @@ func TestTurnStore(t *testing.T) {
 	})
 }
 
-func testTurnStore(g *gputest.GPU, s gputest.Shape, dim, adjacent int) {
+func testRopeKVWrite(g *gputest.GPU, s gputest.Shape, dim, adjacent int) {
 	const rows, pages, unused = 5, 7, 2
 	what := fmt.Sprintf("%+v RoPE dims %d, adjacent %d", s, dim, adjacent)
 	qLen, kLen, vLen := s.Heads*s.KSize, s.KVHeads*s.KSize, s.KVHeads*s.VSize
-	q, k, v, turns := g.Random(rows*qLen, 1), g.Random(rows*kLen, 1), g.Random(rows*vLen, 1), randomTurns(g, rows*dim/2)
+	q, k, v, angles := g.Random(rows*qLen, 1), g.Random(rows*kLen, 1), g.Random(rows*vLen, 1), randomAngles(g, rows*dim/2)
 	var slots []int32
 	for _, slot := range g.Rand.Perm(pages * s.PageSize)[:rows] {
 		slots = append(slots, int32(slot))
 	}
 	p := &RopeStoreParams{
 		Step: kernels.Step{Counts: g.Ints(rows, 1, 1), Slots: g.Ints(append(slots, 0, 0)...), PageShift: int32(math.Round(math.Log2(float64(s.PageSize))))},
-		Q:    g.BF16(q), K: g.BF16(k), V: g.BF16(v), Angles: g.F32(turns), Y: g.Room(graph.BF16, len(q)), Cache: g.Poisoned(pages * s.PageBytes()),
+		Q:    g.BF16(q), K: g.BF16(k), V: g.BF16(v), Angles: g.F32(angles), Y: g.Room(graph.BF16, len(q)), Cache: g.Poisoned(pages * s.PageBytes()),
 		Heads: int32(s.Heads), KVHeads: int32(s.KVHeads), Size: int32(s.KSize), VLen: int32(vLen), Dim: int32(dim), Adjacent: int32(adjacent),
 	}
 	kernel, err := RopeStore(g.Loader, s.Type)
 	g.Must(err)
 	g.Must(LaunchRopeStore(g.Stream, kernel, rows+unused, p))
-	g.Near(what+": queries", g.Take(what, graph.BF16, p.Y, len(q)), turned(q, turns, rows, qLen, s.KSize, dim, adjacent == 1), gputest.Precision(graph.BF16))
+	g.Near(what+": queries", g.Take(what, graph.BF16, p.Y, len(q)), rotated(q, angles, rows, qLen, s.KSize, dim, adjacent == 1), gputest.Precision(graph.BF16))
 
 	want := bytes.Repeat([]byte{0xff}, pages*s.PageBytes())
 	for r, slot := range slots {
 		keys := k[r*kLen : (r+1)*kLen]
-		gputest.Turn(keys, s.KSize, turns[r*dim:(r+1)*dim], adjacent == 1)
+		gputest.Rope(keys, s.KSize, angles[r*dim:(r+1)*dim], adjacent == 1)
 		page := want[int(slot)/s.PageSize*s.PageBytes():]
 		s.Store(page, int(slot)%s.PageSize, s.KSize, keys)
 		s.Store(page[s.PartBytes(s.KSize):], int(slot)%s.PageSize, s.VSize, v[r*vLen:(r+1)*vLen])
@@ -158,7 +158,7 @@ func testTurnStore(g *gputest.GPU, s gputest.Shape, dim, adjacent int) {
 			wrong++
 		}
 	}
-	if wrong > rows*kLen/50 { // a turned number may round the other way
+	if wrong > rows*kLen/50 { // a rotated number may round the other way
 		g.Errorf("%s: %d bytes of the cache are wrong", what, wrong)
 	}
 }

@@ -9,12 +9,12 @@ import (
 
 // EmbedParams mirrors EmbedParams of rows.cu.
 type EmbedParams struct {
-	Step     kernels.Step
-	Table, Y driver.Ptr // [vocab, N] and [T, N]; Y is scaled
-	Fed      driver.Ptr // [draws of the step before] int32: the tokens that they chose
-	Index    driver.Ptr // [T] int32, rows of the table: the step's tokens, positions or segments
-	N        int32
-	Scale    float32
+	Step       kernels.Step
+	Table, Y   driver.Ptr // [vocab, N] and [T, N]; Y is scaled
+	PrevTokens driver.Ptr // [samples of the previous step] int32: the tokens that it sampled
+	Index      driver.Ptr // [T] int32, rows of the table: the step's tokens, positions or segments
+	N          int32
+	Scale      float32
 }
 
 // SelectParams mirrors SelectParams of rows.cu.

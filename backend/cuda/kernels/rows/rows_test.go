@@ -26,7 +26,7 @@ const unused = 2
 func TestEmbed(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		const vocab, scale = 11, 3.5
-		ids, positions, fed := []int32{3, 0, 10, -2, -1}, []int32{7, 8, 0, 1, 10}, []int32{9, 4}
+		ids, positions, prevTokens := []int32{3, 0, 10, -2, -1}, []int32{7, 8, 0, 1, 10}, []int32{9, 4}
 		looked := [][]int32{{3, 0, 10, 4, 9}, positions}
 		index := []driver.Ptr{g.Ints(append(ids, 0, 0)...), g.Ints(append(positions, 0, 0)...)}
 		for _, to := range gputest.Plain {
@@ -42,7 +42,7 @@ func TestEmbed(t *testing.T) {
 						table := g.Random(vocab*n, 1)
 						p := &EmbedParams{
 							Step:  kernels.Step{Counts: g.Ints(int32(len(ids)), 1, 0)},
-							Table: g.Put(from, table), Y: g.Room(to, len(ids)*n), Fed: g.Ints(fed...), Index: index[byPosition], N: int32(n), Scale: scale,
+							Table: g.Put(from, table), Y: g.Room(to, len(ids)*n), PrevTokens: g.Ints(prevTokens...), Index: index[byPosition], N: int32(n), Scale: scale,
 						}
 						g.Must(Launch(g.Stream, k, len(ids)+unused, p))
 						var want []float64

@@ -6,44 +6,44 @@ import (
 	"github.com/ridge-llm/ridge/backend/sampling"
 )
 
-// Places is where the parts of packed draws begin, in bytes.
+// Places is the offsets of the parts of packed samples, in bytes.
 type Places struct{ Rows, Edits, Masks int }
 
-// Bytes is what Pack needs for these draws from rows of vocab logits, and where it puts things.
-func Bytes(draws []sampling.Sample, vocab int) (n int, at Places) {
+// Bytes is the size that Pack needs for samples of rows of vocab logits, and the offsets of its parts.
+func Bytes(samples []sampling.Sample, vocab int) (n int, at Places) {
 	edits, masks := 0, 0
-	for i := range draws {
-		edits += len(draws[i].Edits)
-		if draws[i].Mask != nil {
+	for i := range samples {
+		edits += len(samples[i].Edits)
+		if samples[i].Mask != nil {
 			masks++
 		}
 	}
-	return bytesOf(len(draws), edits, masks, vocab)
+	return bytesOf(len(samples), edits, masks, vocab)
 }
 
-// Room is what Pack needs for so many draws, each with a mask, that have so many edits together.
-func Room(draws, edits, vocab int) int {
-	n, _ := bytesOf(draws, edits, draws, vocab)
+// Room is the size that Pack needs for so many samples, each with a mask, with so many edits in all.
+func Room(samples, edits, vocab int) int {
+	n, _ := bytesOf(samples, edits, samples, vocab)
 	return n
 }
 
-func bytesOf(draws, edits, masks, vocab int) (n int, at Places) {
-	at.Edits = draws * int(unsafe.Sizeof(Row{}))
-	at.Masks = at.Edits + (edits+draws)*int(unsafe.Sizeof(Edit{}))
+func bytesOf(samples, edits, masks, vocab int) (n int, at Places) {
+	at.Edits = samples * int(unsafe.Sizeof(Row{}))
+	at.Masks = at.Edits + (edits+samples)*int(unsafe.Sizeof(Edit{}))
 	return at.Masks + 4*masks*words(vocab), at
 }
 
 func words(vocab int) int { return (vocab + 31) / 32 }
 
-// Pack writes draws as the kernel reads them. dst is aligned to 16 bytes and as long as Bytes says.
-func Pack(dst []byte, draws []sampling.Sample, vocab int) {
-	n, at := Bytes(draws, vocab)
+// Pack writes samples as the kernel reads them. dst is aligned to 16 bytes and as long as Bytes says.
+func Pack(dst []byte, samples []sampling.Sample, vocab int) {
+	n, at := Bytes(samples, vocab)
 	rows := part[Row](dst[at.Rows:at.Edits])
 	edits := part[Edit](dst[at.Edits:at.Masks])
 	masks := part[uint32](dst[at.Masks:n])
 	edit, word := 0, 0
-	for i := range draws {
-		d, mask := &draws[i], int32(-1)
+	for i := range samples {
+		d, mask := &samples[i], int32(-1)
 		if d.Mask != nil {
 			mask = int32(word)
 			copy(masks[word:word+words(vocab)], d.Mask)
@@ -58,14 +58,14 @@ func Pack(dst []byte, draws []sampling.Sample, vocab int) {
 	}
 }
 
-// part is memory as a slice of T.
+// part returns memory as a slice of T.
 func part[T any](b []byte) []T {
 	var t T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
 }
 
-// Results is memory that the kernel wrote.
+// Results returns memory that the kernel wrote as its results.
 func Results(b []byte) []Result { return part[Result](b) }
 
-// ResultBytes is what a result takes.
+// ResultBytes is the size of a result.
 const ResultBytes = int(unsafe.Sizeof(Result{}))

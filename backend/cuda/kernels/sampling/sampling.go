@@ -1,4 +1,4 @@
-// Package sampling chooses tokens from rows of logits on the device; package drawing says what its settings mean.
+// Package sampling samples tokens from rows of logits on the device; backend/sampling defines the settings.
 package sampling
 
 import (
@@ -21,12 +21,12 @@ type Edit struct {
 	Seen, Counted int32
 }
 
-// Row mirrors Row of params.h: a draw without its lists.
+// Row mirrors Row of params.h: a sample's settings without its lists.
 type Row struct {
 	Slope, TopP, TypicalP, U, MinY  float64
-	Row, Greedy, TopK, Fed          int32
-	Mask                            int32 // its first word; -1: none
-	Edits, NumEdits                 int32 // the first and how many; one more place behind them must be free
+	Row, Greedy, TopK, Future       int32
+	Mask                            int32 // first word of its mask in Masks; -1: none
+	Edits, NumEdits                 int32 // the first and their number; one free place follows them
 	Logprob, Tops                   int32
 	Repetition, Frequency, Presence float32
 }
@@ -42,8 +42,8 @@ type Result struct {
 // Params mirrors SampleParams of params.h.
 type Params struct {
 	Logits, Rows, Edits, Masks driver.Ptr
-	Fed                        driver.Ptr // [draws of the step before] the tokens that they chose
-	Drawn                      driver.Ptr // [rows] int32, for the step after
+	PrevTokens                 driver.Ptr // [samples of the previous step] int32: the tokens that it sampled
+	Tokens                     driver.Ptr // [rows] int32: the sampled tokens, for the next step
 	Results                    driver.Ptr // [rows] Result
 	Vocab                      int32
 	_                          int32
@@ -57,27 +57,27 @@ const (
 
 func sharedBytes(vocab int) int { return shared + (vocab+31)/32*4 }
 
-// Fits reports whether rows of so many logits of a type can be drawn from.
+// Fits reports whether rows of so many logits of a type can be sampled from.
 func Fits(vocab int, t graph.Type) bool { return vocab <= MaxVocab && kernels.Plain(t) }
 
 // Find finds the kernel for rows of so many logits of a type.
 func Find(l *kernels.Loader, vocab int, t graph.Type) (*driver.Kernel, error) {
 	if !Fits(vocab, t) {
-		return nil, fmt.Errorf("cuda: rows of %d %s logits cannot be drawn from; at most %d of F32 or BF16 can", vocab, t, MaxVocab)
+		return nil, fmt.Errorf("cuda: rows of %d %s logits cannot be sampled from; the limit is %d logits, in F32 or BF16", vocab, t, MaxVocab)
 	}
 	return l.Kernel("sampling/sampling", kernels.Name("sample", t), sharedBytes(vocab))
 }
 
-// Launch draws one token for each of so many rows.
+// Launch samples one token for each of so many rows.
 func Launch(s *driver.Stream, k *driver.Kernel, rows int, p *Params) error {
 	return driver.Launch(s, k, driver.Grid{X: rows, Threads: threads, Shared: sharedBytes(int(p.Vocab))}, p)
 }
 
-// rowOf is a draw as the kernel reads it; mask and edits say where its lists lie.
+// rowOf converts a sample for the kernel; mask and edits are the offsets of its lists.
 func rowOf(d *sampling.Sample, mask, edits int32) Row {
 	r := Row{
 		TopP: d.TopP, TypicalP: d.TypicalP, U: d.U, MinY: math.Inf(1),
-		Row: int32(d.Row), TopK: int32(min(d.TopK, MaxVocab)), Fed: int32(d.Future), Mask: mask,
+		Row: int32(d.Row), TopK: int32(min(d.TopK, MaxVocab)), Future: int32(d.Future), Mask: mask,
 		Edits: edits, NumEdits: int32(len(d.Edits)), Tops: int32(d.Top),
 		Repetition: d.Repetition, Frequency: d.Frequency, Presence: d.Presence,
 	}

@@ -18,14 +18,14 @@ func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "sampling/sampling", map[string]uintptr{"sample_": unsafe.Sizeof(Params{})})
 }
 
-// problem is some rows and what to draw from them.
+// problem is rows and samples of them.
 type problem struct {
-	name  string
-	vocab int
-	typ   graph.Type
-	rows  []float32 // [n × vocab]
-	draws []sampling.Sample
-	fed   []int32
+	name       string
+	vocab      int
+	typ        graph.Type
+	rows       []float32 // [n × vocab]
+	samples    []sampling.Sample
+	prevTokens []int32
 }
 
 // makers are kinds of rows.
@@ -50,7 +50,7 @@ var makers = []struct {
 	{"negative", func(r *rand.Rand) float32 { return float32(-20 - math.Abs(r.NormFloat64())) }},
 }
 
-// problems makes rows of every kind, of each length, drawn from with every setting.
+// problems makes rows of every kind and length, with samples of every setting.
 func problems(r *rand.Rand, vocabs []int, each int) (all []problem) {
 	for _, vocab := range vocabs {
 		for _, typ := range []graph.Type{graph.BF16, graph.F32} {
@@ -64,8 +64,8 @@ func problems(r *rand.Rand, vocabs []int, each int) (all []problem) {
 						}
 						p.rows = append(p.rows, x)
 					}
-					p.draws = append(p.draws, random(r, i, vocab))
-					p.fed = append(p.fed, int32(r.IntN(vocab)))
+					p.samples = append(p.samples, random(r, i, vocab))
+					p.prevTokens = append(p.prevTokens, int32(r.IntN(vocab)))
 				}
 				all = append(all, p)
 			}
@@ -74,7 +74,7 @@ func problems(r *rand.Rand, vocabs []int, each int) (all []problem) {
 	return all
 }
 
-// random is a draw with some of the settings on.
+// random is a sample with some of the settings on.
 func random(r *rand.Rand, row, vocab int) sampling.Sample {
 	d := sampling.Sample{Row: row, Temperature: 1, TopP: 1, TypicalP: 1, U: r.Float64(), Repetition: 1, Future: -1}
 	some := func(n int) bool { return r.IntN(n) == 0 }
@@ -131,34 +131,34 @@ func random(r *rand.Rand, row, vocab int) sampling.Sample {
 }
 
 // check compares a result with the definition. Where another token came, it must be the one that the definition gives when
-// a setting is off by the rounding of weights; it says whether that was so.
+// a setting is off by the rounding of weights; it returns whether that was so.
 func check(t testing.TB, p *problem, i int, got Result) (near bool) {
-	d := p.draws[i]
+	d := p.samples[i]
 	row := p.rows[d.Row*p.vocab : (d.Row+1)*p.vocab]
-	fed := int32(0)
+	future := int32(0)
 	if d.Future >= 0 {
-		fed = p.fed[d.Future]
+		future = p.prevTokens[d.Future]
 	}
-	want := sampling.Reference(&d, row, fed)
+	want := sampling.Reference(&d, row, future)
 	if got.Token != want.Token && want.Failure == sampling.None {
-		near = isNear(d, row, fed, got.Token)
+		near = isNear(d, row, future, got.Token)
 		if !near {
-			t.Errorf("%s, draw %d: token %d, want %d: %+v", p.name, i, got.Token, want.Token, short(d))
+			t.Errorf("%s, sample %d: token %d, want %d: %+v", p.name, i, got.Token, want.Token, short(d))
 			return false
 		}
 		want.Token = got.Token
 		if d.Logprob {
 			d.Temperature, d.Mask, d.Edits, d.Future = 0, only(p.vocab, got.Token), nil, -1
-			want = sampling.Reference(&d, row, fed)
+			want = sampling.Reference(&d, row, future)
 		}
 	}
 	if got.Failure != int32(want.Failure) || want.Failure == sampling.None && !(math.Abs(float64(got.Logprob-want.Logprob)) < 1e-4) || int(got.Tops) != len(want.Top) {
-		t.Errorf("%s, draw %d: %+v, want %+v: %+v", p.name, i, got, want, short(d))
+		t.Errorf("%s, sample %d: %+v, want %+v: %+v", p.name, i, got, want, short(d))
 		return near
 	}
 	for n, top := range want.Top {
 		if g := got.Top[n]; g.Token != top.Token || !(math.Abs(float64(g.Logprob-top.Logprob)) < 1e-4) {
-			t.Errorf("%s, draw %d: token %d of the likeliest is %v, want %v", p.name, i, n, g, top)
+			t.Errorf("%s, sample %d: token %d of the likeliest is %v, want %v", p.name, i, n, g, top)
 			break
 		}
 	}
@@ -167,12 +167,12 @@ func check(t testing.TB, p *problem, i int, got Result) (near bool) {
 
 // isNear reports whether the definition gives a token when settings are off by a few millionths. The typical order of a large
 // vocabulary is dense: there neighbours change places by rounding too, so it looks a few tokens further.
-func isNear(d sampling.Sample, row []float32, fed, token int32) bool {
-	turns := 1
+func isNear(d sampling.Sample, row []float32, future, token int32) bool {
+	passes := 1
 	if d.TypicalP < 1 {
-		turns = 5
+		passes = 5
 	}
-	for n := range 81 * turns {
+	for n := range 81 * passes {
 		e := d
 		eps := 3e-6 * float64(int(1)<<(n/81))
 		sign := func(i int) float64 { return eps * float64(i%3-1) }
@@ -184,7 +184,7 @@ func isNear(d sampling.Sample, row []float32, fed, token int32) bool {
 		if d.TypicalP < 1 {
 			e.TypicalP = min(d.TypicalP*(1+sign(n/27)), 1)
 		}
-		if sampling.Reference(&e, row, fed).Token == token {
+		if sampling.Reference(&e, row, future).Token == token {
 			return true
 		}
 	}
@@ -198,7 +198,7 @@ func only(vocab int, id int32) []uint32 {
 	return mask
 }
 
-// short is a draw without its long lists.
+// short is a sample without its long lists.
 func short(d sampling.Sample) sampling.Sample {
 	if d.Mask != nil {
 		d.Mask = d.Mask[:1]
@@ -207,11 +207,11 @@ func short(d sampling.Sample) sampling.Sample {
 	return d
 }
 
-// put lays a problem out on the device.
+// put uploads a problem.
 func put(g *gputest.GPU, p *problem) Params {
-	n, at := Bytes(p.draws, p.vocab)
+	n, at := Bytes(p.samples, p.vocab)
 	packed := make([]byte, n+16)
-	Pack(packed, p.draws, p.vocab)
+	Pack(packed, p.samples, p.vocab)
 	base := g.Poisoned(len(packed))
 	g.Must(g.Stream.Upload(base, packed))
 	g.Must(g.Stream.Synchronize())
@@ -220,24 +220,24 @@ func put(g *gputest.GPU, p *problem) Params {
 		logits = g.BF16
 	}
 	return Params{
-		Logits: logits(p.rows), Rows: base, Edits: base + driver.Ptr(at.Edits), Masks: base + driver.Ptr(at.Masks), Fed: g.Ints(p.fed...),
-		Drawn: g.Poisoned(4 * len(p.draws)), Results: g.Poisoned(ResultBytes * len(p.draws)), Vocab: int32(p.vocab),
+		Logits: logits(p.rows), Rows: base, Edits: base + driver.Ptr(at.Edits), Masks: base + driver.Ptr(at.Masks), PrevTokens: g.Ints(p.prevTokens...),
+		Tokens: g.Poisoned(4 * len(p.samples)), Results: g.Poisoned(ResultBytes * len(p.samples)), Vocab: int32(p.vocab),
 	}
 }
 
-// results launches the kernel and brings back what came.
+// results launches the kernel and downloads its results.
 func results(g *gputest.GPU, p *problem) []Result {
 	k, err := Find(g.Loader, p.vocab, p.typ)
 	g.Must(err)
 	params := put(g, p)
-	g.Must(Launch(g.Stream, k, len(p.draws), &params))
-	b := make([]byte, ResultBytes*len(p.draws))
+	g.Must(Launch(g.Stream, k, len(p.samples), &params))
+	b := make([]byte, ResultBytes*len(p.samples))
 	g.Must(g.Stream.Download(b, params.Results))
 	g.Must(g.Stream.Synchronize())
 	return Results(b)
 }
 
-// TestAgainstPlain draws with every setting from rows of every kind, and compares with the definition. With -short, as the sanitizer has it,
+// TestAgainstPlain samples rows of every kind with every setting, and compares with the definition. With -short, as the sanitizer has it,
 // from short rows alone: the kernels are the same.
 func TestAgainstPlain(t *testing.T) {
 	vocabs := []int{5, 1000, 32001, 128256}
@@ -264,18 +264,18 @@ func againstPlain(t *testing.T, g *gputest.GPU, vocab int) {
 			}
 			for i, r := range results(g, &p) {
 				if fmt.Sprint(r) != fmt.Sprint(first[i]) { // the places past Tops hold NaN
-					g.Errorf("%s, draw %d: %v, then %v", p.name, i, first[i], r)
+					g.Errorf("%s, sample %d: %v, then %v", p.name, i, first[i], r)
 				}
 			}
 		})
 	}
-	t.Logf("%d draws, %d of them on the other side of a border by rounding", total, near)
+	t.Logf("%d samples, %d of them on the other side of a border by rounding", total, near)
 	if near > total/50 {
-		t.Errorf("%d of %d draws differ from the definition by rounding; at most one in fifty should", near, total)
+		t.Errorf("%d of %d samples differ from the definition by rounding; at most one in fifty should", near, total)
 	}
 }
 
-// BenchmarkSample prints what drawing from rows of 128,256 bf16 logits takes, and how fast the rows were read, as if once.
+// BenchmarkSample prints the time of sampling rows of 128,256 bf16 logits, and the rate at which rows are read, as if once.
 func BenchmarkSample(b *testing.B) {
 	gputest.Run(b, func(g *gputest.GPU) {
 		const vocab = 128256
@@ -285,9 +285,9 @@ func BenchmarkSample(b *testing.B) {
 					g.Scope(func() {
 						p := problem{vocab: vocab, typ: graph.BF16, rows: g.Random(n*vocab, scale)}
 						for i := range n {
-							d := c.draw
+							d := c.sample
 							d.Row, d.U = i, g.Rand.Float64()
-							p.draws, p.fed = append(p.draws, d), append(p.fed, 0)
+							p.samples, p.prevTokens = append(p.samples, d), append(p.prevTokens, 0)
 						}
 						params := put(g, &p)
 						k, err := Find(g.Loader, vocab, graph.BF16)
@@ -302,8 +302,8 @@ func BenchmarkSample(b *testing.B) {
 }
 
 type benchCase struct {
-	name string
-	draw sampling.Sample
+	name   string
+	sample sampling.Sample
 }
 
 // cases are the settings worth timing.

@@ -63,11 +63,11 @@ func testShape(g *gputest.GPU, s gputest.Shape) {
 	}
 }
 
-// TestTurning gives the kernel queries and keys that are not turned yet, and a cache without the step's own token.
-func TestTurning(t *testing.T) {
+// TestFusedRope gives the kernel queries and keys before rope, and a cache without the step's own token.
+func TestFusedRope(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		if g.Ctx.Arch() != 90 {
-			t.Skip("only Hopper's launches are joined so")
+			t.Skip("only sm_90 fuses rope and the KV write into attention")
 		}
 		for i, s := range []gputest.Shape{
 			{Heads: 4, KVHeads: 4, KSize: 64, VSize: 64, Length: []int{1, 16, 17, 300}},
@@ -122,8 +122,8 @@ func testTurning(g *gputest.GPU, s gputest.Shape, adjacent, norm bool) {
 		value := a.Values[i][(n-1)*vLen:]
 		values, newValues = append(values, value...), append(newValues, value...)
 		key = slices.Clone(key)
-		gputest.Turn(key, s.KSize, back, adjacent)
-		gputest.Turn(a.Queries[i*s.Heads*s.KSize:(i+1)*s.Heads*s.KSize], s.KSize, back, adjacent)
+		gputest.Rope(key, s.KSize, back, adjacent)
+		gputest.Rope(a.Queries[i*s.Heads*s.KSize:(i+1)*s.Heads*s.KSize], s.KSize, back, adjacent)
 		newKeys = append(newKeys, key...)
 		at := a.Cache + driver.Ptr((page+(n-1)/16)*s.PageBytes())
 		keysAt = append(keysAt, at+driver.Ptr((n-1)%16*kLen*2))
@@ -208,7 +208,7 @@ func BenchmarkDecode(b *testing.B) {
 				if c.cache == graph.I8 {
 					bytes += c.seqs * c.length * 2 * kvHeads * 4
 				}
-				step, _ := g.Step(gputest.Crowd{Seqs: c.seqs, Length: c.length, New: 1, Page: page})
+				step, _ := g.Step(gputest.Workload{Seqs: c.seqs, Length: c.length, New: 1, Page: page})
 				p := Problem{Q: g.Noise(c.seqs * heads * size * 2), Y: g.Poisoned(c.seqs * heads * size * 2), Heads: heads, KVHeads: kvHeads, KSize: size, VSize: size, Scale: 0.088, Type: c.cache}
 				partial, arrived := g.Poisoned(int(PartialBytes(g.Loader.SMs(), c.seqs, p))), g.Zeros(4*Counters(c.seqs, p))
 				fresh := NewToken{Keys: g.Noise(c.seqs * kvHeads * size * 2), Values: g.Noise(c.seqs * kvHeads * size * 2), Angles: g.Noise(c.seqs * size * 4)}

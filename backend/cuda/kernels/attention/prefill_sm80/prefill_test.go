@@ -136,13 +136,13 @@ func BenchmarkFlash(b *testing.B) {
 // whole times whole prompts, with the buffers of p.
 func whole(g *gputest.GPU, w way, p prefillsm90.Problem, size, seqs, length int) {
 	s := gputest.Shape{Heads: 32, KVHeads: 8, KSize: size, VSize: size, PageSize: 16, Scale: 0.088, Type: graph.BF16}
-	crowd := gputest.Crowd{Seqs: seqs, Length: length, New: length, Page: s.PageSize, TileRows: rows}
-	step, tiles := g.Step(crowd)
+	workload := gputest.Workload{Seqs: seqs, Length: length, New: length, Page: s.PageSize, TileRows: rows}
+	step, tiles := g.Step(workload)
 	full := problem(s)
-	full.Q, full.Y, full.Cache, full.Pages = p.Q, p.Y, p.Cache, crowd.Pages()
+	full.Q, full.Y, full.Cache, full.Pages = p.Q, p.Y, p.Cache, workload.Pages()
 	k, err := w.bind(full)
 	g.Must(err)
-	d := g.Time(func(int) error { return k.Launch(g.Stream, &step, tiles, crowd.Tokens()) })
+	d := g.Time(func(int) error { return k.Launch(g.Stream, &step, tiles, workload.Tokens()) })
 	flops := float64(seqs) * 4 * float64(length) * float64(length) / 2 * float64(s.Heads*size)
 	fmt.Printf("%-16s %d × %5d  %9.1f µs  %6.1f TFLOP/s\n", w.name, seqs, length, d.Seconds()*1e6, flops/d.Seconds()/1e12)
 }

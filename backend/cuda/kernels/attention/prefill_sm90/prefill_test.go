@@ -80,15 +80,15 @@ func BenchmarkPrefill(b *testing.B) {
 		} {
 			g.Scope(func() {
 				const kvHeads, heads = 8, 32
-				crowd := gputest.Crowd{Seqs: c.seqs, Length: c.length, New: c.length, Page: c.page, TileRows: TileRows}
-				step, tiles := g.Step(crowd)
+				workload := gputest.Workload{Seqs: c.seqs, Length: c.length, New: c.length, Page: c.page, TileRows: TileRows}
+				step, tiles := g.Step(workload)
 				cacheBytes := c.seqs * c.length * kvHeads * c.size * 2 * 2
 				q := func() driver.Ptr { return g.Noise(c.seqs * c.length * heads * c.size * 2) }
 				p := Problem{Q: q(), Y: q(), Cache: g.Noise(cacheBytes), Heads: heads, KVHeads: kvHeads, KSize: c.size, VSize: c.size,
-					Pages: crowd.Pages(), PageSize: c.page, Scale: 0.088, Type: graph.BF16, Tokens: crowd.Tokens(), TileCounter: g.Zeros(4)}
+					Pages: workload.Pages(), PageSize: c.page, Scale: 0.088, Type: graph.BF16, Tokens: workload.Tokens(), TileCounter: g.Zeros(4)}
 				k, err := New(g.Loader, p)
 				g.Must(err)
-				d := g.Time(func(int) error { return k.Launch(g.Stream, &step, tiles, crowd.Tokens()) })
+				d := g.Time(func(int) error { return k.Launch(g.Stream, &step, tiles, workload.Tokens()) })
 				flops := float64(c.seqs) * 4 * float64(c.length) * float64(c.length) / 2 * heads * float64(c.size)
 				fmt.Printf("pages of %d prefill %d × %5d, heads of %3d  %9.1f µs  %6.1f TFLOP/s\n", c.page, c.seqs, c.length, c.size, d.Seconds()*1e6, flops/d.Seconds()/1e12)
 			})

@@ -63,7 +63,7 @@ func (l *line) putU8(block int, a, b, c, d uint64) {
 	order.PutUint64(to[48:], second)
 }
 
-// twos takes pairs of bytes of x and y by turns: the first and third of each, and the second and fourth.
+// twos interleaves pairs of bytes of x and y: the first and third pair of each, and the second and fourth.
 func twos(x, y uint64) (odd, even uint64) {
 	const pairs = 0x0000ffff0000ffff
 	return x&pairs | y&pairs<<16, x>>16&pairs | y&^pairs

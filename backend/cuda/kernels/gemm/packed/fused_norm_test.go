@@ -77,7 +77,7 @@ func summed(g *gputest.GPU, arch string, f quant.Format, m, k, n int) {
 func TestNormFused(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		if !g.Loader.Hopper() {
-			t.Skip("only Hopper's kernels take more rows than Folded")
+			t.Skip("only the sm_90 kernels fuse the norm for NormRows")
 		}
 		for _, f := range formats() {
 			for _, c := range []struct {

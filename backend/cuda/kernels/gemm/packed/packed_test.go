@@ -235,7 +235,7 @@ func benchmarkRows(g *gputest.GPU, f quant.Format) {
 		fmt.Printf("%-5s %-7s", f, layer.name)
 		for _, m := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, mostRows} {
 			if m > 64 && layer.name == "head" {
-				continue // nobody wants the logits of a prompt
+				continue // only the last row of a prompt needs logits
 			}
 			d, bytes := bench.time(&layer, f, m)
 			fmt.Printf("  %2d: %6.1f µs %4.2f TB/s", m, d.Seconds()*1e6, float64(bytes)/d.Seconds()/1e12)

@@ -60,9 +60,9 @@ func testStore(g *gputest.GPU, s gputest.Shape, dim, adjacent int) {
 	g.Must(LaunchStore(g.Stream, fn, rows+2, p)) // rows beyond the step's are left alone
 	want := bytes.Repeat([]byte{0xff}, pages*s.PageBytes())
 	for r, slot := range slots {
-		turn := angles[r*dim : (r+1)*dim]
-		gputest.Turn(q[r*s.Heads*s.KSize:(r+1)*s.Heads*s.KSize], s.KSize, turn, adjacent == 1)
-		gputest.Turn(k[r*s.KVHeads*s.KSize:(r+1)*s.KVHeads*s.KSize], s.KSize, turn, adjacent == 1)
+		rotation := angles[r*dim : (r+1)*dim]
+		gputest.Rope(q[r*s.Heads*s.KSize:(r+1)*s.Heads*s.KSize], s.KSize, rotation, adjacent == 1)
+		gputest.Rope(k[r*s.KVHeads*s.KSize:(r+1)*s.KVHeads*s.KSize], s.KSize, rotation, adjacent == 1)
 		page := want[int(slot)/s.PageSize*s.PageBytes():]
 		s.Store(page, int(slot)%s.PageSize, s.KSize, k[r*s.KVHeads*s.KSize:(r+1)*s.KVHeads*s.KSize])
 		s.Store(page[s.PartBytes(s.KSize):], int(slot)%s.PageSize, s.VSize, v[r*s.KVHeads*s.VSize:(r+1)*s.KVHeads*s.VSize])

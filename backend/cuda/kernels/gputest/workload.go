@@ -6,23 +6,23 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 )
 
-// Crowd is sequences of one length that each compute their last New tokens, for benchmarks of attention.
-type Crowd struct {
+// Workload is sequences of one length that each compute their last New tokens, for benchmarks of attention.
+type Workload struct {
 	Seqs, Length, New int
-	Page              int // tokens; they lie in the cache one behind the other
+	Page              int // tokens; pages are contiguous in the cache
 	TileRows          int // rows of a tile of prefill attention, of which New is a multiple; 0 makes no tiles
 }
 
-// Tokens is how many are computed.
-func (c Crowd) Tokens() int { return c.Seqs * c.New }
+// Tokens is the number of tokens computed.
+func (c Workload) Tokens() int { return c.Seqs * c.New }
 
-// Pages is how many there are in all.
-func (c Crowd) Pages() int { return c.Seqs * c.seqPages() }
+// Pages is the number of pages of all sequences.
+func (c Workload) Pages() int { return c.Seqs * c.seqPages() }
 
-func (c Crowd) seqPages() int { return (c.Length + c.Page - 1) / c.Page }
+func (c Workload) seqPages() int { return (c.Length + c.Page - 1) / c.Page }
 
-// Step lays a crowd's step out on the device and counts its tiles: the last of every sequence, which see the most keys, come first.
-func (g *GPU) Step(c Crowd) (step kernels.Step, tiles int) {
+// Step uploads a workload's step and counts its tiles. The last tile of every sequence, with the most keys, comes first.
+func (g *GPU) Step(c Workload) (step kernels.Step, tiles int) {
 	table, qStart, kvLen, list := make([]int32, c.Pages()), []int32{0}, []int32{}, []int32{}
 	for i := range table {
 		table[i] = int32(i)
