@@ -77,12 +77,12 @@ func (l *Loader) Kernel(module, name string, shared int) (*driver.Kernel, error)
 	return k, nil
 }
 
-// WhenSlow has slow called, by another goroutine and once, when kernels take longer than a second, which they do until the driver has kept them.
+// WhenSlow has slow called once, in another goroutine, when kernels take longer than a second, which they do until the driver has cached them.
 func (l *Loader) WhenSlow(slow func()) { l.assembler.WhenSlow(slow) }
 
-// Wait waits until all kernels asked for can be launched; its error names one that cannot.
+// Wait waits until all requested kernels can be launched; its error names one that failed.
 func (l *Loader) Wait() error {
-	l.expand() // 50 MB that few kernels will want after this
+	l.expand() // 50 MB, which few kernels need after this
 	return l.assembler.Wait()
 }
 

@@ -1,4 +1,4 @@
-// Rotary position embedding: the angles once a step, then the turning of every head by them.
+// Rotary position embedding (RoPE): angles once a step, then the rotation of every head.
 #include "../kv_cache.h"
 
 struct AnglesParams {
@@ -9,8 +9,8 @@ struct AnglesParams {
   float magnitude;
 };
 
-// The angle is a float32 product, as the reference has it, and may be 100,000 radians: it is reduced to one turn in
-// float64 before the hardware's sine and cosine, which are good to 5e-7 there.
+// The angle is a float32 product, like the reference's, and may be 100,000 radians: it is reduced to one period in
+// float64 before the hardware's sine and cosine, which are accurate to 5e-7 there.
 KERNEL(128, 1) angles(PARAM AnglesParams p) {
   launchDependentsAndWait();
   int r = blockX();

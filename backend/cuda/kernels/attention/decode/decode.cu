@@ -14,7 +14,7 @@ constexpr int EVEN_KEYS = 512; // the least keys of a split of a long sequence t
 
 // KVSplit is how a sequence's keys are split over blocks, in steps of STEP keys.
 struct KVSplit {
-  int first;        // the first key that the query sees
+  int first;        // the first key that the query attends to
   int step0, steps; // the first step, and how many there are
   int each;         // steps of a split
   int active;       // splits that there are
@@ -80,7 +80,7 @@ template <typename S, bool ROPE, bool NORM = false> DEVICE void decode(const Dec
   int share = p.heads / p.kvHeads, blocksPerKV = ceilDiv(share, HEADS);
   int kv = blockY() / blocksPerKV, head0 = kv * share + blockY() % blocksPerKV * HEADS;
   int heads = mini(HEADS, (kv + 1) * share - head0), seq = blockZ(), g = lane() / 4, t = lane() % 4;
-  // The step's data came before any kernel of the step, so it needs no wait.
+  // The step's data is uploaded before any kernel of the step, so it needs no wait.
   int row = s.qStart[seq], next = s.qStart[seq + 1], length = s.kvLen[seq];
   if (seq >= s.counts[COUNT_SEQS] || next - row != 1) return; // no sequence, or prefill's work
   const KVSplit split(p, length);

@@ -14,7 +14,7 @@ struct PrefillWideParams {
   int heads, kvHeads, kSize, vSize, window;
   int box; // tokens of a TMA box: they lie in one page and divide a tile
   float scale, softcap;
-  int bidirectional; // queries look at the keys behind them as well
+  int bidirectional; // queries attend to later keys too
 };
 
 #if __CUDA_ARCH__ >= 900

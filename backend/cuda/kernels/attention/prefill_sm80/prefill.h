@@ -13,7 +13,7 @@ struct PrefillParams {
   const float* sinks; // [heads] a score without a key, or null
   int heads, kvHeads, kSize, vSize, window;
   float scale, softcap; // softcap 0: none
-  int bidirectional; // queries look at the keys behind them as well
+  int bidirectional; // queries attend to later keys too
 };
 
 constexpr int RUN = 16; // tokens that lie in one page together, at least

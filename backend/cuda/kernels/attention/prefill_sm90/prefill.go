@@ -29,7 +29,7 @@ type Problem struct {
 	Tokens                       int        // rows that Q has room for
 	Pages, PageSize              int        // of the cache
 	Window                       int        // keys that a query sees, its own the last; 0: all
-	Bidirectional                bool       // queries look at the keys behind them as well
+	Bidirectional                bool       // queries attend to later keys too
 	Scale, Softcap               float64    // of scores; Softcap 0: none
 	Type                         graph.Type // of the cache: BF16 or F16
 	TileCounter                  driver.Ptr // an int32, 0 between launches

@@ -14,7 +14,7 @@ struct PrefillParams {
   int heads, kvHeads, kSize, vSize, window;
   int box; // tokens of a TMA box: those of a page, at most KEYS
   float scale, softcap;
-  int bidirectional;         // queries look at the keys behind them as well
+  int bidirectional;         // queries attend to later keys too
   int tiles, items; // of the step's list; and all: tiles, times query heads
   int headsTogether;     // query heads whose tiles are mixed
 };

@@ -12,7 +12,7 @@ struct AttendParams {
   const float* sinks; // [heads] a score without a key, or null
   int heads, kvHeads, kSize, vSize, window;
   float scale, softcap; // softcap 0: none
-  int bidirectional; // queries look at the keys behind them as well
+  int bidirectional; // queries attend to later keys too
 };
 constexpr int MAX_SIZE = 512, BLOCK_SIZE = 256; // numbers of a head, and those of its values that a block takes
 

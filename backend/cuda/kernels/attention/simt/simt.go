@@ -21,7 +21,7 @@ type Params struct {
 	Heads, KVHeads, KSize, VSize int32
 	Window                       int32   // keys that a query sees, its own the last; 0: all
 	Scale, Softcap               float32 // of scores; Softcap 0: none
-	Bidirectional                int32   // 1: queries look at the keys behind them as well
+	Bidirectional                int32   // 1: queries attend to later keys too
 }
 
 // Find gets the kernel for queries and a cache of these types.

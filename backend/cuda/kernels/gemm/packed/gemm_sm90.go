@@ -125,7 +125,7 @@ func (v *width) grid(clusters, splits int) driver.Grid {
 	return driver.Grid{X: clusters << splits, Threads: 128 + v.slices*consumers, Shared: v.shared, Cluster: 1 << splits}
 }
 
-// findClusters asks how many clusters run at once, before the first launch: only an assembled kernel knows.
+// findClusters queries how many clusters run at once, before the first launch: it needs the assembled kernel.
 func (v *width) findClusters(sms int) error {
 	if v.clusters != nil {
 		return nil

@@ -20,7 +20,7 @@ DEVICE int broadcastFirst(int v) {
 // Pipeline is a ring of stages in shared memory, of x or of weights.
 struct Pipeline {
   u32 at, full, empty; // empty, full: mbarriers
-  // init initialises the nth of all these mbarriers; full ones come first.
+  // init initialises the nth of these mbarriers; the full ones are first.
   template <int COUNT> DEVICE void init(int nth, int writers, int readers) const {
     if (nth >= 0 && nth < 2 * COUNT) mbarrierInit(full + 8 * nth, nth < COUNT ? writers : readers);
   }

@@ -16,8 +16,8 @@ func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "quant/kv8/kv8", map[string]uintptr{"store_": unsafe.Sizeof(StoreParams{}), "dequantise_": unsafe.Sizeof(DequantiseParams{})})
 }
 
-// TestStore stores rows at scattered slots, turned and not, and compares the cache with what package quant makes of them, to the
-// byte where nothing is turned.
+// TestStore stores rows at scattered slots, with rope and without, and compares the cache with what package quant makes of them, to the
+// byte without rope.
 func TestStore(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		for _, s := range []gputest.Shape{
@@ -73,14 +73,14 @@ func testStore(g *gputest.GPU, s gputest.Shape, dim, adjacent int) {
 			wrong++
 		}
 	}
-	if wrong > 0 && dim == 0 || wrong > rows*s.KVHeads*s.KSize/50 { // turned numbers may round the other way
+	if wrong > 0 && dim == 0 || wrong > rows*s.KVHeads*s.KSize/50 { // rotated numbers may round the other way
 		g.Errorf("%s: %d of %d bytes of the cache are wrong", what, wrong, rows*s.KVHeads*(s.KSize+s.VSize))
 	}
-	turned := make([]float64, len(q))
+	rotated := make([]float64, len(q))
 	for i, x := range q {
-		turned[i] = float64(x)
+		rotated[i] = float64(x)
 	}
-	g.Near(what+": queries", g.ReadBF16(p.Y, len(q)), turned, 1e-3)
+	g.Near(what+": queries", g.ReadBF16(p.Y, len(q)), rotated, 1e-3)
 }
 
 // TestOpen opens the pages of some sequences of a step: those with several new tokens, behind each other.

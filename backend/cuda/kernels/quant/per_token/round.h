@@ -2,7 +2,7 @@
 #pragma once
 #include "../../kv_cache.h"
 
-// What the largest number of a row becomes.
+// The value that a row's largest magnitude is mapped to.
 template <typename C> constexpr float TOP = 448;
 template <> constexpr float TOP<i8> = 127;
 
@@ -14,14 +14,14 @@ template <> DEVICE i8 fromFloat(float x) {
   return {(signed char)n};
 }
 
-// maxNaN is the larger of two, and no number if either is none, so that a row which is broken stays so.
+// maxNaN is the larger of two, or NaN if either is NaN, so that NaN propagates.
 DEVICE float maxNaN(float a, float b) {
   float y;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
 }
 
-// four rounds four numbers; the first goes into the lowest byte.
+// four rounds four numbers; the first is the lowest byte.
 template <typename C> DEVICE u32 four(const float* v, float inverse) {
   u32 y = 0;
 #if __CUDA_ARCH__ >= 900
