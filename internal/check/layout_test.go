@@ -5,11 +5,24 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 )
+
+// layoutDevices are opened several at a time: a CPU device of one thread each, since pools of more than there are processors wait for each other.
+var layoutDevices = map[string]func() backend.Device{
+	"ref": devices["ref"],
+	"cpu": func() backend.Device {
+		dev, err := cpu.New(cpu.Options{Threads: 1})
+		if err != nil {
+			panic(err)
+		}
+		return dev
+	},
+}
 
 // TestLayouts: models compute the same over several devices as upstream does on one, in every layout that divides them.
 func TestLayouts(t *testing.T) {
@@ -44,7 +57,7 @@ func TestLayouts(t *testing.T) {
 				continue
 			}
 			ran[l]++
-			for name := range devices {
+			for name := range layoutDevices {
 				t.Run(filepath.Base(dir)+"/"+l.String()+"/"+name, func(t *testing.T) { compareLayout(t, dir, name, l) })
 			}
 		}
@@ -61,7 +74,7 @@ func TestLayouts(t *testing.T) {
 func compareLayout(t *testing.T, dir, device string, l pass.Layout) {
 	o := Options{Layout: l, Cache: graph.F32}
 	for range l.Devices() {
-		d := devices[device]()
+		d := layoutDevices[device]()
 		defer d.Close()
 		o.Devices = append(o.Devices, d)
 	}
