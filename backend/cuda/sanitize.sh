@@ -113,7 +113,7 @@ list() {
       moe)
         parts "$tool" moe '^TestBlock$' "$at" 'BF16|Q4_0|Q4_K'
         cut+='|Block' ;;
-      cuda) at=$PWD cut='Ops|Fused|Fault|Every.*|OnStandIn' ;;
+      cuda) at=$PWD cut='Ops|Fused|Fault|Every.*|OnStandIn|LaunchSequence' ;;
       esac
       [ ! -d "$at" ] || job "$tool" "$binary" '^Test' "^Test($cut)\$" "$at"
     done
