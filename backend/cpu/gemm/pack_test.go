@@ -86,18 +86,19 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestPeak measures: every tier but plain Go must know its limit, in a range that processors have.
+// TestPeak measures: every tier but plain Go must know its limit. Only the upper bound says something of the measurement: under
+// emulation, or when another process takes the processor, the rate may be arbitrarily low, and not zero.
 func TestPeak(t *testing.T) {
 	eachTier(t, func(t *testing.T, tier Tier) {
 		data := make([]byte, 1<<20)
-		if got := PeakRead(tier, data); got < 1e7 || got > 1e13 {
+		if got := PeakRead(tier, data); got <= 0 || got > 1e13 {
 			t.Errorf("reading runs at %g bytes a second", got)
 		}
 		for _, f := range []ActFormat{Float32, Q8, ActFormatOf(tier, quant.BF16)} {
 			switch got := Peak(tier, f, time.Millisecond); {
 			case tier == Generic && got != 0:
 				t.Errorf("plain Go has a peak of %g", got)
-			case tier != Generic && (got < 1e7 || got > 1e14): // 1e8 under emulation
+			case tier != Generic && (got <= 0 || got > 1e14):
 				t.Errorf("activations of format %d peak at %g operations a second", f, got)
 			}
 		}
