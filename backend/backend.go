@@ -77,8 +77,8 @@ type MemoryInfo interface {
 
 // ThreadLender is a device that computes with the processor's threads, which wait awake between steps for the next.
 type ThreadLender interface {
-	// Lend has each of the device's Info.Threads threads, numbered from 0, do job, and returns when all have.
-	Lend(job func(thread int))
+	// RunThreads has each of the device's Info.Threads threads, numbered from 0, do job, and returns when all have.
+	RunThreads(job func(thread int))
 }
 
 // Buffer is a piece of a device's memory.

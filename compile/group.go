@@ -195,8 +195,8 @@ func (x *Group) Sample([]sampling.Sample) error { return errGroupSamples }
 // SampleResults implements Runner.
 func (x *Group) SampleResults([]sampling.Result) (time.Duration, error) { return 0, errGroupSamples }
 
-// Lender implements Runner.
-func (x *Group) Lender() (backend.ThreadLender, int) { return x.last.Lender() }
+// ThreadLender implements Runner.
+func (x *Group) ThreadLender() (backend.ThreadLender, int) { return x.last.ThreadLender() }
 
 // Warm implements Runner.
 func (x *Group) Warm() {

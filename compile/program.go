@@ -341,8 +341,8 @@ func (p *Program) HostReads() bool {
 	return ok
 }
 
-// Lender is the device, if it lends its threads out between steps; or else nil.
-func (p *Program) Lender() (l backend.ThreadLender, threads int) {
+// ThreadLender is the device, if it lends its threads out between steps; or else nil.
+func (p *Program) ThreadLender() (l backend.ThreadLender, threads int) {
 	l, _ = p.dev.(backend.ThreadLender)
 	return l, p.dev.Info().Threads
 }

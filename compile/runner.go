@@ -42,8 +42,8 @@ type Runner interface {
 	Sample(samples []sampling.Sample) error
 	SampleResults(dst []sampling.Result) (time.Duration, error)
 
-	// Lender is a device that lends its threads out between steps, or nil.
-	Lender() (l backend.ThreadLender, threads int)
+	// ThreadLender is a device that lends its threads out between steps, or nil.
+	ThreadLender() (l backend.ThreadLender, threads int)
 	// Warm does now what would be put off to the first steps. Close frees memory; devices stay.
 	Warm()
 	Close()

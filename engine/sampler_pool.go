@@ -30,7 +30,7 @@ type samplerPool struct {
 func newSamplerPool(prog compile.Runner) *samplerPool {
 	p := &samplerPool{}
 	threads := 0
-	if p.lender, threads = prog.Lender(); p.lender == nil {
+	if p.lender, threads = prog.ThreadLender(); p.lender == nil {
 		threads = min(runtime.GOMAXPROCS(0), prog.Limits().Logits)
 	}
 	p.sampler = newSampler(prog, threads)
@@ -67,7 +67,7 @@ func (p *samplerPool) take(f *InFlight, long bool) {
 	case n < 2 || n*p.sampler.work() < worthSharing:
 		p.work(0)
 	case p.lender != nil:
-		p.lender.Lend(p.work)
+		p.lender.RunThreads(p.work)
 	default:
 		helpers := p.start[:min(n-1, len(p.start))]
 		p.busy.Add(len(helpers))

@@ -31,7 +31,7 @@ type Device struct {
 	next            []*gemm.Weights // weights of the first matmul after each of them; nil: none
 	steps           uint32          // run so far, this one included
 	step            func(*worker)   // runs list; made once, so that a step allocates nothing
-	lentJob         func(int)       // what Lend was given
+	lentJob         func(int)       // what RunThreads was given
 	runLent         func(*worker)   // runs lentJob; made once, like step
 	packedMemory    []*memory       // weights in the kernels' layout
 	freeRoom        []byte          // free part of the last of them
@@ -182,8 +182,8 @@ func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
 	return nil
 }
 
-// Lend implements backend.ThreadLender.
-func (d *Device) Lend(job func(thread int)) {
+// RunThreads implements backend.ThreadLender.
+func (d *Device) RunThreads(job func(thread int)) {
 	d.lentJob = job
 	d.pool.run(d.runLent)
 }

@@ -22,7 +22,7 @@ func (d *Device) SwapIn(moves []backend.Move) error {
 
 // move makes the copies, each thread its part of them.
 func (d *Device) move(moves []backend.Move) {
-	d.Lend(func(thread int) {
+	d.RunThreads(func(thread int) {
 		n := d.pool.N()
 		for _, m := range moves[len(moves)*thread/n : len(moves)*(thread+1)/n] {
 			copy(raw(m.Dst), raw(m.Src))

@@ -52,7 +52,7 @@ func TestFault(t *testing.T) {
 			return err
 		}
 		p := &rows.SelectParams{X: 8, Y: 8, Words: words}
-		p.Step.Counts, p.Step.Picked = 8, 8
+		p.Step.Counts, p.Step.LogitsIndices = 8, 8
 		if err := driver.Launch(d.stream, k, driver.Grid{X: 4, Threads: 64}, p); err != nil {
 			return err
 		}

@@ -15,12 +15,12 @@ func (d *Device) moes(n *graph.Node) []backend.Kernel {
 	if o.Held != 0 || o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop || n.Out[0].Type != x.Type || !kernels.Plain(x.Type) {
 		return nil
 	}
-	plain := kernel{dev: d, name: "moe plain", bind: bindPlainMoE, scratch: func(n *graph.Node, lim backend.Limits) int64 { return moeRoom(n, lim, 0, true).bytes }}
+	unfused := kernel{dev: d, name: "moe unfused", bind: bindUnfusedMoE, scratch: func(n *graph.Node, lim backend.Limits) int64 { return moeRoom(n, lim, 0, true).bytes }}
 	if !tensorExperts(n) {
-		return []backend.Kernel{plain}
+		return []backend.Kernel{unfused}
 	}
 	name := "moe " + storedFormatOf(n, graph.ExpertGate, graph.ExpertUp).String() + ", mma"
-	return []backend.Kernel{kernel{dev: d, name: name, bind: bindMoE, scratch: func(n *graph.Node, lim backend.Limits) int64 { return moeRoom(n, lim, 0, false).bytes }}, plain}
+	return []backend.Kernel{kernel{dev: d, name: name, bind: bindMoE, scratch: func(n *graph.Node, lim backend.Limits) int64 { return moeRoom(n, lim, 0, false).bytes }}, unfused}
 }
 
 // tensorExperts reports whether a block's products are for the tensor cores: rows in BF16 that load 16 bytes at a time.
@@ -37,7 +37,7 @@ type moeMemory struct {
 }
 
 // moeRoom divides scratch memory for the largest step.
-func moeRoom(n *graph.Node, lim backend.Limits, base driver.Ptr, plain bool) (m moeMemory) {
+func moeRoom(n *graph.Node, lim backend.Limits, base driver.Ptr, unfused bool) (m moeMemory) {
 	o, t, ffn := n.Op.(graph.MoE), n.In[0].Type, n.Weights[graph.ExpertGate].Out.Len()
 	rows := lim.Rows(n.In[0].Rows)
 	slots := int64(rows) * int64(o.TopK)
@@ -50,7 +50,7 @@ func moeRoom(n *graph.Node, lim backend.Limits, base driver.Ptr, plain bool) (m 
 	m.First, m.Total = take(4*int64(o.Experts+1)), take(4)
 	m.Jobs = take(moe.JobBytes * int64(moe.Jobs(o, rows, moe.LeastEach)))
 	m.gate = take(slots * t.RowBytes(ffn))
-	if plain {
+	if unfused {
 		m.up = take(slots * t.RowBytes(ffn))
 	}
 	m.down = take(slots * n.In[0].RowBytes())
@@ -215,8 +215,8 @@ func (b *boundMoE) launch(stream *driver.Stream, s *step) error {
 	return b.sum(stream, s, r, false)
 }
 
-// bindPlainMoE binds the SIMT fallback, for any floats.
-func bindPlainMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+// bindUnfusedMoE binds the SIMT fallback, for any floats.
+func bindUnfusedMoE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	o, x, rows := n.Op.(graph.MoE), n.In[0], n.In[0].Rows
 	m := moeRoom(n, a.Limits, at(a.Scratch), true)
 	ffn := n.Weights[graph.ExpertGate].Out.Len()

@@ -27,7 +27,7 @@ func (d *Device) Read(dst []float32, v *graph.Value, b backend.Buffer, from, n i
 	if r.from != at(b) || r.rows < from+n {
 		rows := from + n
 		if v.Rows == graph.Logits {
-			rows = max(rows, min(d.steps.picked, int(b.Len/rowBytes)))
+			rows = max(rows, min(d.steps.logitsRows, int(b.Len/rowBytes)))
 		}
 		if err := d.do(func() error { return d.fetch(at(b), rows, int(rowBytes)) }); err != nil {
 			return err

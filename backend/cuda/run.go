@@ -37,7 +37,7 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 		return nil
 	}
 	st := d.steps
-	st.picked, d.read.rows = len(b.LogitsIndices), 0
+	st.logitsRows, d.read.rows = len(b.LogitsIndices), 0
 	buffer, err := st.free()
 	if err != nil {
 		return err

@@ -137,7 +137,7 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 	s.RowSeq = p
 	s.QStart = w.ints(sh.seqs+1, b.QStart)
 	s.KVLen = w.ints(sh.seqs, b.KVLen)
-	s.Picked = w.ints(sh.logits, b.LogitsIndices)
+	s.LogitsIndices = w.ints(sh.logits, b.LogitsIndices)
 	tiles, p := w.array(2 * sh.tiles)
 	s.Tiles = p
 	packTables(w, &s, b, lim.PageSize)

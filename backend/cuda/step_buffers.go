@@ -10,15 +10,15 @@ import (
 
 // steps keeps what steps need from one to the next: their data on host and device, and the recorded graphs.
 type steps struct {
-	ctx     *driver.Context
-	stream  *driver.Stream
-	lim     backend.Limits    // the largest that a kernel was bound with
-	varying []*graph.Rotation // rotations whose frequencies go with a step's data
-	buffers [2]stepBuffer     // one is filled while the device still reads the other
-	next    int
-	picked  int                           // rows of logits of the last step
-	ready   map[*backend.Launch][]*launch // each program's launches as they are put on the stream
-	graphs  map[graphKey]*driver.Graph
+	ctx        *driver.Context
+	stream     *driver.Stream
+	lim        backend.Limits    // the largest that a kernel was bound with
+	varying    []*graph.Rotation // rotations whose frequencies go with a step's data
+	buffers    [2]stepBuffer     // one is filled while the device still reads the other
+	next       int
+	logitsRows int                           // rows of logits of the last step
+	ready      map[*backend.Launch][]*launch // each program's launches as they are put on the stream
+	graphs     map[graphKey]*driver.Graph
 }
 
 // stepBuffer holds one step's data.

@@ -98,7 +98,7 @@ func checkPacked(t *testing.T, b *backend.Batch, s *step, lim backend.Limits, at
 	}
 	same("first rows", s.QStart, b.QStart)
 	same("lengths", s.KVLen, b.KVLen)
-	same("picked rows", s.Picked, b.LogitsIndices)
+	same("rows of logits", s.LogitsIndices, b.LogitsIndices)
 	covered := make([]int, tokens) // by tiles
 	for i := range s.tiles {
 		seq, first := at(s.Tiles, 2*s.tiles)[2*i], at(s.Tiles, 2*s.tiles)[2*i+1]

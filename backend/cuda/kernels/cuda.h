@@ -27,7 +27,7 @@ struct Step {
   const int* qStart;    // [S+1]
   const int* kvLen;     // [S]
   const int* pages;     // [S × seqPages]
-  const int* picked;    // [L]
+  const int* logitsIndices; // [L]
   const int* tiles;     // [n × 2] prefill attention's work: sequence, first row
   int seqPages;
   int pageShift; // log2 of the tokens in a page

@@ -13,7 +13,7 @@ import (
 
 // Step mirrors Step of cuda.h: where the step's data lies on the device.
 type Step struct {
-	Counts, Positions, Slots, RowSeq, QStart, KVLen, Pages, Picked, Tiles driver.Ptr
+	Counts, Positions, Slots, RowSeq, QStart, KVLen, Pages, LogitsIndices, Tiles driver.Ptr
 
 	SeqPages  int32
 	PageShift int32

@@ -25,7 +25,7 @@ struct GroupedGemvParams {
   int rows, count;    // rows: the most; the step's number of them is counts[count]
   int runsLog;        // log2 of the split-K of a tile: its runs of columns, a warp each
   u32 ofTiles, ofGrid; // inverses of the tiles of a job and of the number of blocks; see divided
-  int experts, top, ofAll, wide; // wide: scores are float32
+  int experts, top, ofAll, f32Scores; // f32Scores: scores are float32
   int fn;
   float clamp;
   int each; // the most rows of a job

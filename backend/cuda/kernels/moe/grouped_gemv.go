@@ -27,7 +27,7 @@ type groupedGemvParams struct {
 	Stride                                       int64
 	N, K, Rows, Count, RunsLog                   int32
 	OfTiles, OfGrid                              uint32
-	Experts, Top, OfAll, Wide, Fn                int32
+	Experts, Top, OfAll, F32Scores, Fn           int32
 	Clamp                                        float32
 	Each                                         int32 // 1, 2 or 4
 }
@@ -103,7 +103,7 @@ func NewGroupedGemv(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, d
 			to.base.OfAll = 1
 		}
 		if t == graph.F32 {
-			to.base.Wide = 1
+			to.base.F32Scores = 1
 		}
 		var err error
 		if to.kernel, err = l.Kernel(modules[p.Format], [...]string{"gemv_gated", "gemv_down"}[i], to.block.most); err != nil {

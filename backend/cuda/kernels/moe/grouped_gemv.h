@@ -122,7 +122,7 @@ template <typename Q, bool GATED> DEVICE void groupedGemv(const GroupedGemvParam
   // The scores are of a launch before the first product. It has ended once the first product has executed launch_dependents, so the second need not wait for it.
   if (GATED) gridDependencyWait(), launchDependents();
   bool keep = GATED && blockX() == 0;
-  if (p.wide) gemvJobs.route<float>(p, choices, rows, keep);
+  if (p.f32Scores) gemvJobs.route<float>(p, choices, rows, keep);
   else gemvJobs.route<bf16>(p, choices, rows, keep);
 
   int tiles = ceilDiv(p.n, ROWS_OF), units = ceilDiv(p.k, COLUMNS), runs = 1 << p.runsLog;

@@ -24,7 +24,7 @@ type singleRowParams struct {
 	Stride                                  int64
 	N, K, Experts, Top, OfAll, Fn           int32
 	Clamp                                   float32
-	Wide, Depth, _                          int32
+	F32Scores, Depth, _                     int32
 }
 
 // SingleRow is a whole block in two launches for a row or two, each computed by itself. Its kernels route the rows themselves.
@@ -73,7 +73,7 @@ func NewSingleRow(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, dow
 	s.down.p.Residual = residual
 	for _, p := range []*singleRowParams{&s.gated.p, &s.down.p} {
 		if p.Scores = scores; t == graph.F32 {
-			p.Wide = 1
+			p.F32Scores = 1
 		}
 	}
 	var err error

@@ -21,7 +21,7 @@ struct SingleRowParams {
   long stride;
   int n, k, experts, top, ofAll, fn;
   float clamp;
-  int wide;  // whether scores are float32, not bf16
+  int f32Scores;  // whether scores are float32, not bf16
   int depth; // of a warp's ring, in units: singleRow's DEPTH, or the warp's units if fewer
 };
 
@@ -104,7 +104,7 @@ template <typename Q, bool GATED> DEVICE void singleRow(const SingleRowParams& p
   if (GATED) gridDependencyWait();
   launchDependents();
   if (warp() == 0) {
-    if (p.wide) choice.make<float>(p, row, !GATED);
+    if (p.f32Scores) choice.make<float>(p, row, !GATED);
     else choice.make<bf16>(p, row, !GATED);
   }
   u32 xs = sharedAddress(dynamic), ring = xs + (GATED ? 1 : p.top) * line + warp() * p.depth * STAGE, end = ring + p.depth * STAGE, place = ring;

@@ -6,7 +6,7 @@ struct EmbedParams {
   Step step;
   const void* table; // [vocab, n]
   void* y;           // [T, n]
-  const int* fed;    // tokens that the previous step sampled: id -1-i of this step is a placeholder for its sample i
+  const int* previous; // tokens that the previous step sampled: id -1-i of this step is a placeholder for its sample i
   const int* index;  // [T] rows of the table
   int n;
   float scale;
@@ -17,7 +17,7 @@ template <typename W, typename T> DEVICE void embed(const EmbedParams& p) {
   int r = blockX();
   if (r >= p.step.counts[COUNT_TOKENS]) return;
   long id = p.index[r];
-  if (id < 0) id = p.fed[-1 - id];
+  if (id < 0) id = p.previous[-1 - id];
   for (int i = threadX(); i < p.n; i += threads())
     ((T*)p.y)[(long)r * p.n + i] = fromFloat<T>(toFloat(((const W*)p.table)[id * p.n + i]) * p.scale);
 }
@@ -35,7 +35,7 @@ template <typename W> DEVICE void selectRows(const SelectParams& p) {
   launchDependentsAndWait();
   int r = blockX();
   if (r >= p.step.counts[COUNT_LOGITS]) return;
-  long from = p.step.picked[r];
+  long from = p.step.logitsIndices[r];
   for (int i = threadX(); i < p.words; i += threads()) ((W*)p.y)[(long)r * p.words + i] = ((const W*)p.x)[from * p.words + i];
 }
 KERNEL(256, 1) select_u32(PARAM SelectParams p) { selectRows<u32>(p); }

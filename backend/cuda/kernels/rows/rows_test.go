@@ -72,17 +72,17 @@ func TestPick(t *testing.T) {
 
 func testPick(g *gputest.GPU, of graph.Type, n int) {
 	what := fmt.Sprintf("rows of %d %s", n, of)
-	picked := []int32{4, 0, 4, 2}
+	selected := []int32{4, 0, 4, 2}
 	k, words, err := Select(g.Loader, of.RowBytes(n))
 	g.Must(err)
 	x := g.Random(5*n, 1)
 	p := &SelectParams{
-		Step: kernels.Step{Counts: g.Ints(5, 1, int32(len(picked))), Picked: g.Ints(append(picked, 0, 0)...)},
-		X:    g.Put(of, x), Y: g.Room(of, len(picked)*n), Words: words,
+		Step: kernels.Step{Counts: g.Ints(5, 1, int32(len(selected))), LogitsIndices: g.Ints(append(selected, 0, 0)...)},
+		X:    g.Put(of, x), Y: g.Room(of, len(selected)*n), Words: words,
 	}
-	g.Must(Launch(g.Stream, k, len(picked)+unused, p))
+	g.Must(Launch(g.Stream, k, len(selected)+unused, p))
 	var want []float64
-	for _, r := range picked {
+	for _, r := range selected {
 		for _, v := range x[int(r)*n : (int(r)+1)*n] {
 			want = append(want, float64(v))
 		}

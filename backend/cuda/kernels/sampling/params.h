@@ -13,7 +13,7 @@ struct Row {
   double slope;  // y per unit of logit: 64 / ln 2 / temperature
   double topP, typicalP, u;
   double minY;   // tokens of larger y are dropped (min-p); infinity: none
-  int row, greedy, topK, fed;
+  int row, greedy, topK, previous;
   int mask;      // its first word; -1: none
   int edits, numEdits; // the first and their number; one free place follows
   int logprob, tops;
@@ -31,8 +31,8 @@ struct SampleParams {
   const Row* rows;    // [rows], a block each
   Edit* edits;
   const u32* masks;
-  const int* fed;     // tokens that the previous step sampled
-  int* drawn;         // sampled tokens, for the next step
+  const int* previous; // tokens that the previous step sampled
+  int* sampled;        // sampled tokens, for the next step
   Result* results;
   int vocab;
 };

@@ -49,7 +49,7 @@ template <typename T> DEVICE void sample(const SampleParams& p) {
   if (failure == 0 && !r.greedy) place = choose<T>(v, r, logitAt(place), s);
   int token = failure == 1 ? 0 : (int)(u32)place;
   if (threadX() == 0) {
-    out.token = p.drawn[blockX()] = token;
+    out.token = p.sampled[blockX()] = token;
     out.failure = failure;
     out.logprob = 0;
     out.tops = 0;

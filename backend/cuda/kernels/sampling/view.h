@@ -43,22 +43,22 @@ template <typename T, typename F> DEVICE void each(const View& v, F f) {
   constexpr int BATCH = 4 / sizeof(T); // loads of 8 tokens in flight at once
   const T* row = (const T*)v.row;
   const u8* skip = (const u8*)v.skip;
-  int wide = ((u64)row & 15) == 0 ? v.vocab & ~7 : 0;
-  _Pragma("nounroll") for (int first = threadX() * 8; first < wide; first += BATCH * THREADS * 8) {
+  int vectorised = ((u64)row & 15) == 0 ? v.vocab & ~7 : 0;
+  _Pragma("nounroll") for (int first = threadX() * 8; first < vectorised; first += BATCH * THREADS * 8) {
     float x[BATCH][8];
     UNROLL for (int b = 0; b < BATCH; b++) {
       int at = first + b * THREADS * 8;
-      if (at < wide) load8(row + at, x[b]);
+      if (at < vectorised) load8(row + at, x[b]);
     }
     UNROLL for (int b = 0; b < BATCH; b++) {
       int at = first + b * THREADS * 8;
-      if (at >= wide) break;
+      if (at >= vectorised) break;
       u32 out = skip ? skip[at / 8] : 0;
       UNROLL for (int j = 0; j < 8; j++)
         if (!(out >> j & 1)) f(at + j, x[b][j]);
     }
   }
-  _Pragma("nounroll") for (int i = wide + threadX(); i < v.vocab; i += THREADS)
+  _Pragma("nounroll") for (int i = vectorised + threadX(); i < v.vocab; i += THREADS)
     if (!skip || !(skip[i / 8] >> (i & 7) & 1)) f(i, toFloat(row[i]));
   _Pragma("nounroll") for (int i = threadX(); i < v.numEdits; i += THREADS) f(v.edits[i].id, v.edits[i].value);
 }

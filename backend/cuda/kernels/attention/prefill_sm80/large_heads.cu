@@ -4,7 +4,7 @@
 #include "softmax.h"
 #include "wgmma.h"
 
-struct PrefillWideParams {
+struct LargeHeadsParams {
   TensorMap k, v;       // the cache's keys and values: [pages, tokens of a page, kvHeads × size], in boxes of a page or less
   TensorMap kRun, vRun; // the same in boxes of as many pages as are a tile, where it divides by pages
   Step step;
@@ -53,7 +53,7 @@ struct SharedStorage {
   }
 
   // produce is the producer warp: it loads all tiles, a lane a box, or consecutive pages with one TMA load.
-  DEVICE void produce(const PrefillWideParams& p, const WorkTile& work) const {
+  DEVICE void produce(const LargeHeadsParams& p, const WorkTile& work) const {
     const Step& s = p.step;
     for (int i = 0; i <= work.last - work.first; i++) {
       int token = (work.last - i) * KEYS + lane() * p.box, in = token & ((1 << s.pageShift) - 1);
@@ -73,7 +73,7 @@ struct SharedStorage {
     }
   }
   // loadQueries swizzles the rows of a warpgroup as TMA would: 16-byte chunk c of row r lies at c ^ (r % 8).
-  template <typename N> DEVICE void loadQueries(const PrefillWideParams& p, const WorkTile& work, int group) const {
+  template <typename N> DEVICE void loadQueries(const LargeHeadsParams& p, const WorkTile& work, int group) const {
     for (int i = threadX() & 127; i < 64 * D / 8; i += 128) {
       int r = i / (D / 8), c = i % (D / 8), row = group * 64 + r;
       Vec16 x = {};
@@ -95,7 +95,7 @@ struct SharedStorage {
 };
 
 // CAP: scores are soft-capped. N: what keys and values are.
-template <bool CAP, typename N> DEVICE void prefillWide(const PrefillWideParams& p) {
+template <bool CAP, typename N> DEVICE void prefillLargeHeads(const LargeHeadsParams& p) {
   SHARED static u64 bars[4 * STAGES];
   SharedStorage storage(sharedAddress(bars));
   if (threadX() == 0) storage.init();
@@ -198,8 +198,8 @@ template <bool CAP, typename N> DEVICE void prefillWide(const PrefillWideParams&
   fenceAccumulator(band.out);
   band.store(p, work, group * 64 + (mine & 3) * 16, scaled);
 }
-KERNEL(384, 1) prefill256_bf16(PARAM PrefillWideParams p) { prefillWide<false, Bf16>(p); }
-KERNEL(384, 1) prefill256_cap_bf16(PARAM PrefillWideParams p) { prefillWide<true, Bf16>(p); }
-KERNEL(384, 1) prefill256_f16(PARAM PrefillWideParams p) { prefillWide<false, Half>(p); }
-KERNEL(384, 1) prefill256_cap_f16(PARAM PrefillWideParams p) { prefillWide<true, Half>(p); }
+KERNEL(384, 1) prefill256_bf16(PARAM LargeHeadsParams p) { prefillLargeHeads<false, Bf16>(p); }
+KERNEL(384, 1) prefill256_cap_bf16(PARAM LargeHeadsParams p) { prefillLargeHeads<true, Bf16>(p); }
+KERNEL(384, 1) prefill256_f16(PARAM LargeHeadsParams p) { prefillLargeHeads<false, Half>(p); }
+KERNEL(384, 1) prefill256_cap_f16(PARAM LargeHeadsParams p) { prefillLargeHeads<true, Half>(p); }
 #endif

@@ -6,7 +6,7 @@ import (
 	prefillsm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/attention/prefill_sm90"
 )
 
-// largeHeadsParams mirrors PrefillWideParams of wide.cu.
+// largeHeadsParams mirrors LargeHeadsParams of large_heads.cu.
 type largeHeadsParams struct {
 	Maps                                      prefillsm90.Maps
 	Step                                      kernels.Step
@@ -30,7 +30,7 @@ type LargeHeads struct {
 	base   largeHeadsParams
 }
 
-// NewWide binds a problem.
+// NewLargeHeads binds a problem.
 func NewLargeHeads(l *kernels.Loader, p prefillsm90.Problem) (*LargeHeads, error) {
 	name := "prefill256"
 	if p.Softcap != 0 {

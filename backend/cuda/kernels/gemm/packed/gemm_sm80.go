@@ -18,11 +18,11 @@ type gemmSM80Params struct {
 	M, K int32
 }
 
-func newGemmSM80(l *kernels.Loader, lay layout) (*gemmSM80, error) {
+func newGemmSM80(l *kernels.Loader, lt layout) (*gemmSM80, error) {
 	var r gemmSM80
 	for i, name := range [...]string{"gemm_mma_sync16", "gemm_mma_sync32"} {
 		var err error
-		if r[i], err = l.Kernel(lay.module, name, 0); err != nil {
+		if r[i], err = l.Kernel(lt.module, name, 0); err != nil {
 			return nil, err
 		}
 	}

@@ -56,11 +56,11 @@ type width struct {
 	clusters []int // where it splits: how many of 1, 2, 4 and 8 blocks run at once; see findClusters
 }
 
-func widthOf(lay layout, rows int) width {
+func widthOf(lt layout, rows int) width {
 	v := width{rows: rows, most: rows, slices: 1, units: 2, splits: rows <= 32}
 	if v.splits {
 		v.slices = 2
-		if lay.bytes >= 640 {
+		if lt.bytes >= 640 {
 			v.units = 1
 		}
 	}
@@ -73,7 +73,7 @@ func widthOf(lay layout, rows int) width {
 		v.ends, v.units, v.most = 8, 1, math.MaxInt
 	}
 	lines, sliceSums, mailboxes := min(rows, 32)*(gemmTile*2+16), 2*(v.slices-1)*rows/2*consumers*4, 0
-	x, weights := 2*v.units*rows*128, v.units*panelTiles*2*lay.bytes // of a step
+	x, weights := 2*v.units*rows*128, v.units*panelTiles*2*lt.bytes // of a step
 	if v.splits {
 		mailboxes = 2 * 7 * rows / 2 * 32 * 4
 	}
@@ -91,7 +91,7 @@ func widthOf(lay layout, rows int) width {
 	return v
 }
 
-func newGemmSM90(l *kernels.Loader, lay layout, p Problem, s Scratch) (*gemmSM90, error) {
+func newGemmSM90(l *kernels.Loader, lt layout, p Problem, s Scratch) (*gemmSM90, error) {
 	w := &gemmSM90{sms: l.SMs(), alone: !l.Context().MPS, base: gemmParams{
 		K: int32(p.K), Parts: int32(len(p.Parts)), Fn: p.Fn, Partial: s.Partial, Arrived: s.Arrived, SplitKSums: s.SplitKSums, Squares: s.Squares,
 	}}
@@ -107,9 +107,9 @@ func newGemmSM90(l *kernels.Loader, lay layout, p Problem, s Scratch) (*gemmSM90
 		}
 	}
 	for _, rows := range []int{8, 16, 32, 64, 128, 256} {
-		v := widthOf(lay, rows)
+		v := widthOf(lt, rows)
 		var err error
-		if v.kernel, err = l.Kernel(lay.module, fmt.Sprint("gemm", rows), v.shared); err != nil {
+		if v.kernel, err = l.Kernel(lt.module, fmt.Sprint("gemm", rows), v.shared); err != nil {
 			return nil, err
 		}
 		if v.x, err = l.Context().ColumnsMap(p.X, p.Rows, p.K, 2*p.K, rows, v.units*columns); err != nil {

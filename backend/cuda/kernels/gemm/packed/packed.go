@@ -91,19 +91,19 @@ const (
 
 // New binds a problem to the kernels for a format that Has.
 func New(l *kernels.Loader, f quant.Format, p Problem, s Scratch) (*Kernel, error) {
-	lay := layouts[f]
+	lt := layouts[f]
 	k := &Kernel{base: newGemvParams(p), sms: l.SMs()}
 	var err error
 	switch {
 	case !l.Hopper() && len(p.Parts) == 1: // as all are there: only Hopper fuses several
-		k.gemmSM80, err = newGemmSM80(l, lay)
+		k.gemmSM80, err = newGemmSM80(l, lt)
 	case l.Hopper() && fits(p):
-		k.gemm, err = newGemmSM90(l, lay, p, s)
+		k.gemm, err = newGemmSM90(l, lt, p, s)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return k, k.findGemv(l, lay)
+	return k, k.findGemv(l, lt)
 }
 
 func newGemvParams(p Problem) gemvParams {
@@ -159,30 +159,30 @@ func (k *Kernel) Launch(s *driver.Stream, m int) error {
 
 // findGemv gets the kernels for up to 8 rows. Those of gemv_int8.h keep all of x in shared memory, where it may find no room; the one for 8 is only
 // assembled, which takes the driver its time, where the others leave something to it.
-func (k *Kernel) findGemv(l *kernels.Loader, lay layout) error {
-	b := blockOf(l, lay)
-	if err := k.findInt8(l, lay, b, ""); err != nil || k.gemm != nil && len(k.gemv) == len(int8Names) {
+func (k *Kernel) findGemv(l *kernels.Loader, lt layout) error {
+	b := blockOf(l, lt)
+	if err := k.findInt8(l, lt, b, ""); err != nil || k.gemm != nil && len(k.gemv) == len(int8Names) {
 		return err
 	}
-	eight, err := l.Kernel(lay.module, "gemv8", b.most)
+	eight, err := l.Kernel(lt.module, "gemv8", b.most)
 	k.gemv = append(k.gemv, gemvKernel{name: "gemv8", kernel: eight, rows: gemvRows, blocks: 1, room: b.eight})
 	return err
 }
 
 // findInt8 gets the kernels of gemv_int8.h that find room, with what their names end in.
-func (k *Kernel) findInt8(l *kernels.Loader, lay layout, b block, end string) error {
+func (k *Kernel) findInt8(l *kernels.Loader, lt layout, b block, end string) error {
 	k.threads = 32 * b.warps
 	for i, name := range int8Names {
 		v := gemvKernel{name: name + end, rows: 1 << i, blocks: 1}
 		if l.Hopper() && k.pairs(v.rows) {
 			v.name, v.blocks = name+"_split_k", 2
 		}
-		v.room = b.int8Room(lay, v.rows, v.blocks, int(k.base.Units))
+		v.room = b.int8Room(lt, v.rows, v.blocks, int(k.base.Units))
 		if v.room > b.most {
 			break
 		}
 		var err error
-		if v.kernel, err = l.Kernel(lay.module, v.name, b.most); err != nil { // launches of the same kernel differ in their room
+		if v.kernel, err = l.Kernel(lt.module, v.name, b.most); err != nil { // launches of the same kernel differ in their room
 			return err
 		}
 		k.gemv = append(k.gemv, v)
@@ -204,10 +204,10 @@ var int8Names = [...]string{"gemv1", "gemv2", "gemv4"}
 
 // FusedRows is the most rows of k numbers each that NewFused takes.
 func FusedRows(l *kernels.Loader, f quant.Format, k int) (rows int) {
-	lay := layouts[f]
-	b := blockOf(l, lay)
+	lt := layouts[f]
+	b := blockOf(l, lt)
 	for i := range int8Names {
-		if b.int8Room(lay, 1<<i, 1, tileUnits(k)) > b.most {
+		if b.int8Room(lt, 1<<i, 1, tileUnits(k)) > b.most {
 			break
 		}
 		rows = 1 << i
@@ -217,37 +217,37 @@ func FusedRows(l *kernels.Loader, f quant.Format, k int) (rows int) {
 
 // NewFused is New for a problem with Norm or Residual, for up to FusedRows rows.
 func NewFused(l *kernels.Loader, f quant.Format, p Problem) (*Kernel, error) {
-	lay := layouts[f]
+	lt := layouts[f]
 	k, end := &Kernel{base: newGemvParams(p), sms: l.SMs()}, ""
 	if p.Norm != 0 {
 		end = "_norm"
 	}
-	return k, k.findInt8(l, lay, blockOf(l, lay), end)
+	return k, k.findInt8(l, lt, blockOf(l, lt), end)
 }
 
 // block is the configuration of a block of the GEMVs, as gemv.h, gemv_int8.h and kernels.h have it; shared memory in bytes. Blocks take the least at
 // least, so that no two fit on a multiprocessor: where two fit two come, and other multiprocessors have none.
 type block struct{ warps, ring, eight, least, most int }
 
-func blockOf(l *kernels.Loader, lay layout) block {
+func blockOf(l *kernels.Loader, lt layout) block {
 	switch {
 	case !l.Hopper():
 		return block{warps: 8, ring: 56 << 10, eight: 98 << 10, most: 98 << 10}
-	case lay.bytes > 640:
+	case lt.bytes > 640:
 		return block{warps: 16, ring: 93 << 10, eight: 195 << 10, least: 116 << 10, most: 226 << 10}
 	}
 	return block{warps: 16, ring: 93 << 10, eight: 163 << 10, least: 116 << 10, most: 226 << 10}
 }
 
 // int8Room is the shared memory of a block of gemv_int8.h, of so many that have a tile together.
-func (b block) int8Room(lay layout, rows, blocks, units int) int {
-	unit, ring, runs := 2*lay.bytes, b.ring, b.warps/blocks
+func (b block) int8Room(lt layout, rows, blocks, units int) int {
+	unit, ring, runs := 2*lt.bytes, b.ring, b.warps/blocks
 	if rows == 4 {
 		ring = ring * 8 / 9
 	}
 	rings := b.warps * unit * max(3, ring/(b.warps*unit))
 	sums := (roundTiles(rows)*b.warps*(16*rows+1)*4 + 15) / 16 * 16
-	return max(b.least, rings+2*sums+runs*((units+b.warps-1)/b.warps)*(lay.subs*rows)*(32*8+4*8))
+	return max(b.least, rings+2*sums+runs*((units+b.warps-1)/b.warps)*(lt.subs*rows)*(32*8+4*8))
 }
 
 // launch computes up to gemvRows rows, with a block for each multiprocessor.

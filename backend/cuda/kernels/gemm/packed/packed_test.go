@@ -27,9 +27,9 @@ func upload(g *gputest.GPU, w quant.Tensor) driver.Ptr {
 
 // TestMirrors holds parameters in Go and in C++ together.
 func TestMirrors(t *testing.T) {
-	for _, lay := range layouts {
+	for _, lt := range layouts {
 		gemvParams := unsafe.Sizeof(gemvParams{})
-		gputest.Mirrors(t, lay.module, map[string]uintptr{
+		gputest.Mirrors(t, lt.module, map[string]uintptr{
 			"gemv": gemvParams, "dequantise": unsafe.Sizeof(DequantiseParams{}),
 			"gemm_mma_sync": unsafe.Sizeof(gemmSM80Params{}), "gemm": unsafe.Sizeof(gemmParams{}),
 		})

@@ -101,4 +101,4 @@ template <typename MmaOp, int WARPS, int NT, int RT, bool GATED> DEVICE void ski
     part.y[(long)m * n + row] = fromFloat<bf16>(v);
   }
 }
-} // namespace few
+} // namespace skinny_gemm
