@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ridge-llm/ridge/internal/size"
 )
 
 // mapMemory maps n anonymous bytes of zeroes: they take no physical memory until they are written (first touch), and are freed the
@@ -17,7 +19,7 @@ func mapMemory(n, small int64) ([]byte, error) {
 	}
 	data, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
-		return nil, fmt.Errorf("the system has no %d bytes of memory: %w", n, err)
+		return nil, fmt.Errorf("the system gives this process no %s of memory; take a shorter context (--ctx), fewer requests at once (--max-num-seqs) or less for the cache (--kv-memory), or raise the limit of its address space (ulimit -v, ulimit -d) where there is one: %w", size.Text(n), err)
 	}
 	if n > small {
 		adviseLargePages(data[small:])

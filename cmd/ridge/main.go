@@ -14,6 +14,10 @@ import (
 )
 
 func main() {
+	if err := checkLimits(); err != nil {
+		fmt.Fprintln(os.Stderr, "ridge:", err)
+		os.Exit(1)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := root().ExecuteContext(ctx)
 	stop()

@@ -2,9 +2,7 @@ package threads
 
 import (
 	"fmt"
-	"math"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -112,37 +110,4 @@ func (t Topology) String() string {
 		s += fmt.Sprintf(", quota of %.3g processors", t.quota)
 	}
 	return s
-}
-
-// readQuota is the smallest CPU quota of the process's control groups and all their parents; 0 when there is none.
-func readQuota(root string) float64 {
-	mounts, err := os.ReadFile(filepath.Join(root, "proc/self/mountinfo"))
-	groups, err2 := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
-	if err != nil || err2 != nil {
-		return 0
-	}
-	least := math.Inf(1)
-	for line := range strings.Lines(string(mounts)) {
-		m, ok := parseMount(line)
-		if !ok {
-			continue
-		}
-		for dir := m.dirOf(string(groups)); dir != ""; dir = parent(dir) {
-			if q := m.quota(filepath.Join(root, m.at, dir)); q > 0 {
-				least = min(least, q)
-			}
-		}
-	}
-	if math.IsInf(least, 1) {
-		return 0
-	}
-	return least
-}
-
-// parent is the folder above an absolute one, "" above the root.
-func parent(dir string) string {
-	if dir == "/" {
-		return ""
-	}
-	return path.Dir(dir)
 }
