@@ -10,12 +10,16 @@ const (
 	GeluTanh           // 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))
 	GeluErf            // 0.5 x (1 + erf(x / √2))
 	Relu               // max(x, 0)
+	Relu2              // max(x, 0)² (So et al., arXiv:2109.08668)
+	Sigmoid            // 1 / (1 + exp(-x))
 )
 
-func (f Fn) String() string { return [...]string{"silu", "gelu_tanh", "gelu", "relu"}[f] }
+func (f Fn) String() string {
+	return [...]string{"silu", "gelu_tanh", "gelu", "relu", "relu2", "sigmoid"}[f]
+}
 
 // flops is what the function costs a number; exp, tanh and erf count one.
-func (f Fn) flops() int64 { return [...]int64{4, 9, 4, 1}[f] }
+func (f Fn) flops() int64 { return [...]int64{4, 9, 4, 1, 2, 4}[f] }
 
 // Act applies a function to every number.
 type Act struct {

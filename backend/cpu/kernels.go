@@ -105,6 +105,12 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.Softcap:
 		k.rowBlocks, k.partition = true, byColumns
 		k.name, k.bind = "softcap", simple(bindSoftcap)
+	case graph.Scale:
+		k.rowBlocks, k.partition = true, byColumns
+		k.name, k.bind = "scale", simple(bindScale)
+	case graph.XIELU:
+		k.rowBlocks, k.partition = true, byColumns
+		k.name, k.bind = "xielu", simple(bindXIELU)
 	case graph.SelectRows:
 		k.name, k.bind = "select rows", simple(bindSelectRows)
 	default:

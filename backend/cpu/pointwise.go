@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/vec"
 	"github.com/ridge-llm/ridge/graph"
@@ -9,6 +11,7 @@ import (
 // functions are the graph's pointwise functions as package vec calls them.
 var functions = map[graph.Fn]vec.Fn{
 	graph.Silu: vec.Silu, graph.GeluTanh: vec.GeluTanh, graph.GeluErf: vec.GeluErf, graph.Relu: vec.Relu,
+	graph.Relu2: vec.Relu2, graph.Sigmoid: vec.Sigmoid,
 }
 
 // columns lets every worker compute its columns of all rows: those that it has computed itself if a matmul came before.
@@ -45,4 +48,35 @@ func bindAdd(v vec.Ops, n *graph.Node, a backend.Args) body {
 func bindSoftcap(v vec.Ops, n *graph.Node, a backend.Args) body {
 	in, out, limit := floats(a.In[0]), floats(a.Out[0]), n.Op.(graph.Softcap).Cap
 	return columns(n, func(from, to int) { v.Softcap(out[from:to], in[from:to], float32(1/limit), float32(limit)) })
+}
+
+// bindScale multiplies rows by a factor each, a worker its columns of all rows.
+func bindScale(v vec.Ops, n *graph.Node, a backend.Args) body {
+	in, out, o, width := floats(a.In[0]), floats(a.Out[0]), n.Op.(graph.Scale), n.Out[0].Axis.Len()
+	return func(w *worker, b *backend.Batch) {
+		from, to := w.columns(width)
+		first, last := w.rowBlock(0, rows(n, b))
+		for r := first; r < last && from < to; r++ {
+			by := o.By
+			if o.Growth.Every != 0 {
+				by *= o.Growth.At(int(b.Positions[r]))
+			}
+			v.Multiply(out[r*width+from:r*width+to], in[r*width+from:r*width+to], float32(by))
+		}
+	}
+}
+
+// bindXIELU applies the function number by number: the products around it take thousands of times as long.
+func bindXIELU(_ vec.Ops, n *graph.Node, a backend.Args) body {
+	in, out, o := floats(a.In[0]), floats(a.Out[0]), n.Op.(graph.XIELU)
+	positive, negative, beta := float32(o.Positive), float32(o.Negative), float32(o.Beta)
+	return columns(n, func(from, to int) {
+		for i, x := range in[from:to] {
+			y := positive * x * x
+			if x <= 0 {
+				y = negative * float32(math.Expm1(float64(min(x, float32(o.Eps))))-float64(x))
+			}
+			out[from+i] = y + beta*x
+		}
+	})
 }

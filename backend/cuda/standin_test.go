@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/ridge-llm/ridge/backend/cuda/ptx"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
 	"github.com/ridge-llm/ridge/quant"
@@ -65,7 +67,14 @@ func onStandIn(t *testing.T, arch int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := testkit.Outputs(g, d, zeros{o.files}, o.lim, o.batches); err != nil {
+			_, err = testkit.Outputs(g, d, zeros{o.files}, o.lim, o.batches)
+			if errors.Is(err, ptx.ErrMissing) && os.Getenv("CI") != "true" {
+				_ = d.Close() // its loader starts no kernels any more
+				if d, err = New(Options{Arch: arch}); err == nil {
+					t.Skip("the source of one of its kernels is newer than the PTX; make ptx rebuilds that")
+				}
+			}
+			if err != nil {
 				t.Error(err)
 			}
 		})

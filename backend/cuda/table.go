@@ -78,6 +78,10 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.attentions(n)
 	case graph.Act, graph.ActMul, graph.Add, graph.Softcap:
 		return d.one("pointwise", bindPointwise)
+	case graph.Scale:
+		return d.one("scale", bindScale)
+	case graph.XIELU:
+		return d.one("xielu", bindXIELU)
 	case graph.MoE:
 		return d.moes(n)
 	case graph.SelectRows:

@@ -173,6 +173,10 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		f = actMul
 	case graph.Add:
 		f = add
+	case graph.Scale:
+		f = scale
+	case graph.XIELU:
+		f = xielu
 	case graph.Softcap:
 		f = softcap
 	case graph.MoE:

@@ -205,7 +205,7 @@ func rowCases() []Case {
 			return b.RoPE("y", feed(b, "x", heads), &r)
 		})...)
 	}
-	for _, fn := range []graph.Fn{graph.Silu, graph.GeluTanh, graph.GeluErf, graph.Relu} {
+	for _, fn := range []graph.Fn{graph.Silu, graph.GeluTanh, graph.GeluErf, graph.Relu, graph.Relu2, graph.Sigmoid} {
 		all = append(all, make1("Act", "Act/"+fn.String(), 1e-5, func(b *graph.Builder) *graph.Value {
 			return b.Act("y", feed(b, "x", hidden), fn)
 		})...)
@@ -224,6 +224,15 @@ func rowCases() []Case {
 	})...)
 	all = append(all, make1("Softcap", "Softcap", 1e-5, func(b *graph.Builder) *graph.Value {
 		return b.Softcap("y", feed(b, "x", hidden), 1.5)
+	})...)
+	all = append(all, make1("Scale", "Scale", 1e-6, func(b *graph.Builder) *graph.Value {
+		return b.Scale("y", feed(b, "x", axis("hidden", 1157, 1)), 0.22)
+	})...)
+	all = append(all, make1("Scale", "Scale/by position", 1e-6, func(b *graph.Builder) *graph.Value {
+		return b.ScaleByPosition("y", feed(b, "x", heads), graph.Growth{Beta: 0.3, Every: 7, From: 1})
+	})...)
+	all = append(all, make1("XIELU", "XIELU", 1e-5, func(b *graph.Builder) *graph.Value {
+		return b.XIELU("y", feed(b, "x", hidden), graph.XIELU{Positive: 1.3, Negative: 1.1, Beta: 0.5, Eps: -1e-6})
 	})...)
 	all = append(all, make1("SelectRows", "SelectRows/odd", 0, func(b *graph.Builder) *graph.Value {
 		return b.SelectRows("y", feed(b, "x", axis("hidden", 33, 1)))

@@ -9,6 +9,8 @@ const (
 	GeluTanh
 	GeluErf
 	Relu
+	Relu2
+	Sigmoid
 	fnCount
 )
 

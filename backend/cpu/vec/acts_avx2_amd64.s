@@ -1004,6 +1004,254 @@ done:
 	VZEROUPPER
 	RET
 
+// func reluSquareY(y *float32, x *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·reluSquareY(SB), NOSPLIT, $0-24
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	SUBQ $0x08, CX
+	JL   tail
+
+loop:
+	VMOVUPS (SI), Y0
+	VPXOR   Y2, Y2, Y2
+	VMAXPS  Y0, Y2, Y0
+	VMULPS  Y0, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x00000020, DI
+	ADDQ    $0x00000020, SI
+	SUBQ    $0x08, CX
+	JGE     loop
+
+tail:
+	ADDQ       $0x08, CX
+	JZ         done
+	LEAQ       tail<>+0(SB), R11
+	SHLQ       $0x02, CX
+	SUBQ       CX, R11
+	SHRQ       $0x02, CX
+	VMOVDQU    32(R11), Y14
+	VMASKMOVPS (SI), Y14, Y0
+	VPXOR      Y2, Y2, Y2
+	VMAXPS     Y0, Y2, Y0
+	VMULPS     Y0, Y0, Y0
+	VMASKMOVPS Y0, Y14, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluSquareMulY(y *float32, x *float32, up *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·reluSquareMulY(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ up+16(FP), DX
+	MOVQ n+24(FP), CX
+	SUBQ $0x08, CX
+	JL   tail
+
+loop:
+	VMOVUPS (SI), Y0
+	VMOVUPS (DX), Y1
+	VPXOR   Y2, Y2, Y2
+	VMAXPS  Y0, Y2, Y0
+	VMULPS  Y0, Y0, Y0
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x00000020, DI
+	ADDQ    $0x00000020, SI
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x08, CX
+	JGE     loop
+
+tail:
+	ADDQ       $0x08, CX
+	JZ         done
+	LEAQ       tail<>+0(SB), R11
+	SHLQ       $0x02, CX
+	SUBQ       CX, R11
+	SHRQ       $0x02, CX
+	VMOVDQU    32(R11), Y14
+	VMASKMOVPS (SI), Y14, Y0
+	VMASKMOVPS (DX), Y14, Y1
+	VPXOR      Y2, Y2, Y2
+	VMAXPS     Y0, Y2, Y0
+	VMULPS     Y0, Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMASKMOVPS Y0, Y14, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+// func logisticY(y *float32, x *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·logisticY(SB), NOSPLIT, $0-24
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	SUBQ $0x08, CX
+	JL   tail
+
+loop:
+	VMOVUPS      (SI), Y0
+	VMOVDQU      Y0, Y2
+	VMOVDQU      one<>+0(SB), Y0
+	VPXOR        sign<>+0(SB), Y2, Y2
+	VMOVDQU      expLow<>+0(SB), Y15
+	VMAXPS       Y2, Y15, Y2
+	VMOVDQU      expHigh<>+0(SB), Y15
+	VMINPS       Y2, Y15, Y2
+	VMULPS       expLog2e<>+0(SB), Y2, Y4
+	VROUNDPS     $0x00, Y4, Y4
+	VFNMADD231PS expLn2High<>+0(SB), Y4, Y2
+	VFNMADD231PS expLn2Low<>+0(SB), Y4, Y2
+	VMOVDQU      expC0<>+0(SB), Y3
+	VFMADD213PS  expC1<>+0(SB), Y2, Y3
+	VFMADD213PS  expC2<>+0(SB), Y2, Y3
+	VFMADD213PS  expC3<>+0(SB), Y2, Y3
+	VFMADD213PS  expC4<>+0(SB), Y2, Y3
+	VFMADD213PS  expC5<>+0(SB), Y2, Y3
+	VFMADD213PS  expC6<>+0(SB), Y2, Y3
+	VCVTPS2DQ    Y4, Y4
+	VPADDD       exponentBias<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       one<>+0(SB), Y3, Y3
+	VDIVPS       Y3, Y0, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, SI
+	SUBQ         $0x08, CX
+	JGE          loop
+
+tail:
+	ADDQ         $0x08, CX
+	JZ           done
+	LEAQ         tail<>+0(SB), R11
+	SHLQ         $0x02, CX
+	SUBQ         CX, R11
+	SHRQ         $0x02, CX
+	VMOVDQU      32(R11), Y14
+	VMASKMOVPS   (SI), Y14, Y0
+	VMOVDQU      Y0, Y2
+	VMOVDQU      one<>+0(SB), Y0
+	VPXOR        sign<>+0(SB), Y2, Y2
+	VMOVDQU      expLow<>+0(SB), Y15
+	VMAXPS       Y2, Y15, Y2
+	VMOVDQU      expHigh<>+0(SB), Y15
+	VMINPS       Y2, Y15, Y2
+	VMULPS       expLog2e<>+0(SB), Y2, Y4
+	VROUNDPS     $0x00, Y4, Y4
+	VFNMADD231PS expLn2High<>+0(SB), Y4, Y2
+	VFNMADD231PS expLn2Low<>+0(SB), Y4, Y2
+	VMOVDQU      expC0<>+0(SB), Y3
+	VFMADD213PS  expC1<>+0(SB), Y2, Y3
+	VFMADD213PS  expC2<>+0(SB), Y2, Y3
+	VFMADD213PS  expC3<>+0(SB), Y2, Y3
+	VFMADD213PS  expC4<>+0(SB), Y2, Y3
+	VFMADD213PS  expC5<>+0(SB), Y2, Y3
+	VFMADD213PS  expC6<>+0(SB), Y2, Y3
+	VCVTPS2DQ    Y4, Y4
+	VPADDD       exponentBias<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       one<>+0(SB), Y3, Y3
+	VDIVPS       Y3, Y0, Y0
+	VMASKMOVPS   Y0, Y14, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+// func logisticMulY(y *float32, x *float32, up *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·logisticMulY(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ up+16(FP), DX
+	MOVQ n+24(FP), CX
+	SUBQ $0x08, CX
+	JL   tail
+
+loop:
+	VMOVUPS      (SI), Y0
+	VMOVUPS      (DX), Y1
+	VMOVDQU      Y0, Y2
+	VMOVDQU      one<>+0(SB), Y0
+	VPXOR        sign<>+0(SB), Y2, Y2
+	VMOVDQU      expLow<>+0(SB), Y15
+	VMAXPS       Y2, Y15, Y2
+	VMOVDQU      expHigh<>+0(SB), Y15
+	VMINPS       Y2, Y15, Y2
+	VMULPS       expLog2e<>+0(SB), Y2, Y4
+	VROUNDPS     $0x00, Y4, Y4
+	VFNMADD231PS expLn2High<>+0(SB), Y4, Y2
+	VFNMADD231PS expLn2Low<>+0(SB), Y4, Y2
+	VMOVDQU      expC0<>+0(SB), Y3
+	VFMADD213PS  expC1<>+0(SB), Y2, Y3
+	VFMADD213PS  expC2<>+0(SB), Y2, Y3
+	VFMADD213PS  expC3<>+0(SB), Y2, Y3
+	VFMADD213PS  expC4<>+0(SB), Y2, Y3
+	VFMADD213PS  expC5<>+0(SB), Y2, Y3
+	VFMADD213PS  expC6<>+0(SB), Y2, Y3
+	VCVTPS2DQ    Y4, Y4
+	VPADDD       exponentBias<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       one<>+0(SB), Y3, Y3
+	VDIVPS       Y3, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x08, CX
+	JGE          loop
+
+tail:
+	ADDQ         $0x08, CX
+	JZ           done
+	LEAQ         tail<>+0(SB), R11
+	SHLQ         $0x02, CX
+	SUBQ         CX, R11
+	SHRQ         $0x02, CX
+	VMOVDQU      32(R11), Y14
+	VMASKMOVPS   (SI), Y14, Y0
+	VMASKMOVPS   (DX), Y14, Y1
+	VMOVDQU      Y0, Y2
+	VMOVDQU      one<>+0(SB), Y0
+	VPXOR        sign<>+0(SB), Y2, Y2
+	VMOVDQU      expLow<>+0(SB), Y15
+	VMAXPS       Y2, Y15, Y2
+	VMOVDQU      expHigh<>+0(SB), Y15
+	VMINPS       Y2, Y15, Y2
+	VMULPS       expLog2e<>+0(SB), Y2, Y4
+	VROUNDPS     $0x00, Y4, Y4
+	VFNMADD231PS expLn2High<>+0(SB), Y4, Y2
+	VFNMADD231PS expLn2Low<>+0(SB), Y4, Y2
+	VMOVDQU      expC0<>+0(SB), Y3
+	VFMADD213PS  expC1<>+0(SB), Y2, Y3
+	VFMADD213PS  expC2<>+0(SB), Y2, Y3
+	VFMADD213PS  expC3<>+0(SB), Y2, Y3
+	VFMADD213PS  expC4<>+0(SB), Y2, Y3
+	VFMADD213PS  expC5<>+0(SB), Y2, Y3
+	VFMADD213PS  expC6<>+0(SB), Y2, Y3
+	VCVTPS2DQ    Y4, Y4
+	VPADDD       exponentBias<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       one<>+0(SB), Y3, Y3
+	VDIVPS       Y3, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMASKMOVPS   Y0, Y14, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
 // func softcapY(y *float32, x *float32, by float32, limit float32, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softcapY(SB), NOSPLIT, $0-32

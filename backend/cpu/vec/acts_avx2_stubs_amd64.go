@@ -44,6 +44,26 @@ func reluY(y *float32, x *float32, n int)
 //go:noescape
 func reluMulY(y *float32, x *float32, up *float32, n int)
 
+// reluSquareY is y = max(x, 0)².
+//
+//go:noescape
+func reluSquareY(y *float32, x *float32, n int)
+
+// reluSquareMulY is y = up·max(x, 0)².
+//
+//go:noescape
+func reluSquareMulY(y *float32, x *float32, up *float32, n int)
+
+// logisticY is y = sigmoid(x).
+//
+//go:noescape
+func logisticY(y *float32, x *float32, n int)
+
+// logisticMulY is y = up·sigmoid(x).
+//
+//go:noescape
+func logisticMulY(y *float32, x *float32, up *float32, n int)
+
 // softcapY is y = limit·tanh(x·by).
 //
 //go:noescape

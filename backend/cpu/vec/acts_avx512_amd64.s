@@ -1238,6 +1238,250 @@ done:
 	VZEROUPPER
 	RET
 
+// func reluSquareZ(y *float32, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·reluSquareZ(SB), NOSPLIT, $0-24
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	SUBQ $0x10, CX
+	JL   tail
+
+loop:
+	VMOVUPS (SI), Z0
+	VPXORD  Z2, Z2, Z2
+	VMAXPS  Z0, Z2, Z0
+	VMULPS  Z0, Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ    $0x00000040, DI
+	ADDQ    $0x00000040, SI
+	SUBQ    $0x10, CX
+	JGE     loop
+
+tail:
+	ADDQ      $0x10, CX
+	JZ        done
+	MOVQ      $0x00000001, R11
+	SHLQ      CL, R11
+	DECQ      R11
+	KMOVW     R11, K1
+	VMOVUPS.Z (SI), K1, Z0
+	VPXORD    Z2, Z2, Z2
+	VMAXPS    Z0, Z2, Z0
+	VMULPS    Z0, Z0, Z0
+	VMOVUPS   Z0, K1, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluSquareMulZ(y *float32, x *float32, up *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·reluSquareMulZ(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ up+16(FP), DX
+	MOVQ n+24(FP), CX
+	SUBQ $0x10, CX
+	JL   tail
+
+loop:
+	VMOVUPS (SI), Z0
+	VMOVUPS (DX), Z1
+	VPXORD  Z2, Z2, Z2
+	VMAXPS  Z0, Z2, Z0
+	VMULPS  Z0, Z0, Z0
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ    $0x00000040, DI
+	ADDQ    $0x00000040, SI
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x10, CX
+	JGE     loop
+
+tail:
+	ADDQ      $0x10, CX
+	JZ        done
+	MOVQ      $0x00000001, R11
+	SHLQ      CL, R11
+	DECQ      R11
+	KMOVW     R11, K1
+	VMOVUPS.Z (SI), K1, Z0
+	VMOVUPS.Z (DX), K1, Z1
+	VPXORD    Z2, Z2, Z2
+	VMAXPS    Z0, Z2, Z0
+	VMULPS    Z0, Z0, Z0
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+// func logisticZ(y *float32, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·logisticZ(SB), NOSPLIT, $0-24
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	SUBQ $0x10, CX
+	JL   tail
+
+loop:
+	VMOVUPS      (SI), Z0
+	VMOVDQU64    Z0, Z2
+	VMOVDQU64    one<>+0(SB), Z0
+	VPXORD       sign<>+0(SB), Z2, Z2
+	VMOVDQU64    expLow<>+0(SB), Z15
+	VMAXPS       Z2, Z15, Z2
+	VMOVDQU64    expHigh<>+0(SB), Z15
+	VMINPS       Z2, Z15, Z2
+	VMULPS       expLog2e<>+0(SB), Z2, Z4
+	VRNDSCALEPS  $0x00, Z4, Z4
+	VFNMADD231PS expLn2High<>+0(SB), Z4, Z2
+	VFNMADD231PS expLn2Low<>+0(SB), Z4, Z2
+	VMOVDQU64    expC0<>+0(SB), Z3
+	VFMADD213PS  expC1<>+0(SB), Z2, Z3
+	VFMADD213PS  expC2<>+0(SB), Z2, Z3
+	VFMADD213PS  expC3<>+0(SB), Z2, Z3
+	VFMADD213PS  expC4<>+0(SB), Z2, Z3
+	VFMADD213PS  expC5<>+0(SB), Z2, Z3
+	VFMADD213PS  expC6<>+0(SB), Z2, Z3
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       exponentBias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VMULPS       Z4, Z3, Z3
+	VADDPS       one<>+0(SB), Z3, Z3
+	VDIVPS       Z3, Z0, Z0
+	VMOVUPS      Z0, (DI)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, SI
+	SUBQ         $0x10, CX
+	JGE          loop
+
+tail:
+	ADDQ         $0x10, CX
+	JZ           done
+	MOVQ         $0x00000001, R11
+	SHLQ         CL, R11
+	DECQ         R11
+	KMOVW        R11, K1
+	VMOVUPS.Z    (SI), K1, Z0
+	VMOVDQU64    Z0, Z2
+	VMOVDQU64    one<>+0(SB), Z0
+	VPXORD       sign<>+0(SB), Z2, Z2
+	VMOVDQU64    expLow<>+0(SB), Z15
+	VMAXPS       Z2, Z15, Z2
+	VMOVDQU64    expHigh<>+0(SB), Z15
+	VMINPS       Z2, Z15, Z2
+	VMULPS       expLog2e<>+0(SB), Z2, Z4
+	VRNDSCALEPS  $0x00, Z4, Z4
+	VFNMADD231PS expLn2High<>+0(SB), Z4, Z2
+	VFNMADD231PS expLn2Low<>+0(SB), Z4, Z2
+	VMOVDQU64    expC0<>+0(SB), Z3
+	VFMADD213PS  expC1<>+0(SB), Z2, Z3
+	VFMADD213PS  expC2<>+0(SB), Z2, Z3
+	VFMADD213PS  expC3<>+0(SB), Z2, Z3
+	VFMADD213PS  expC4<>+0(SB), Z2, Z3
+	VFMADD213PS  expC5<>+0(SB), Z2, Z3
+	VFMADD213PS  expC6<>+0(SB), Z2, Z3
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       exponentBias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VMULPS       Z4, Z3, Z3
+	VADDPS       one<>+0(SB), Z3, Z3
+	VDIVPS       Z3, Z0, Z0
+	VMOVUPS      Z0, K1, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+// func logisticMulZ(y *float32, x *float32, up *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·logisticMulZ(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ up+16(FP), DX
+	MOVQ n+24(FP), CX
+	SUBQ $0x10, CX
+	JL   tail
+
+loop:
+	VMOVUPS      (SI), Z0
+	VMOVUPS      (DX), Z1
+	VMOVDQU64    Z0, Z2
+	VMOVDQU64    one<>+0(SB), Z0
+	VPXORD       sign<>+0(SB), Z2, Z2
+	VMOVDQU64    expLow<>+0(SB), Z15
+	VMAXPS       Z2, Z15, Z2
+	VMOVDQU64    expHigh<>+0(SB), Z15
+	VMINPS       Z2, Z15, Z2
+	VMULPS       expLog2e<>+0(SB), Z2, Z4
+	VRNDSCALEPS  $0x00, Z4, Z4
+	VFNMADD231PS expLn2High<>+0(SB), Z4, Z2
+	VFNMADD231PS expLn2Low<>+0(SB), Z4, Z2
+	VMOVDQU64    expC0<>+0(SB), Z3
+	VFMADD213PS  expC1<>+0(SB), Z2, Z3
+	VFMADD213PS  expC2<>+0(SB), Z2, Z3
+	VFMADD213PS  expC3<>+0(SB), Z2, Z3
+	VFMADD213PS  expC4<>+0(SB), Z2, Z3
+	VFMADD213PS  expC5<>+0(SB), Z2, Z3
+	VFMADD213PS  expC6<>+0(SB), Z2, Z3
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       exponentBias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VMULPS       Z4, Z3, Z3
+	VADDPS       one<>+0(SB), Z3, Z3
+	VDIVPS       Z3, Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (DI)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x10, CX
+	JGE          loop
+
+tail:
+	ADDQ         $0x10, CX
+	JZ           done
+	MOVQ         $0x00000001, R11
+	SHLQ         CL, R11
+	DECQ         R11
+	KMOVW        R11, K1
+	VMOVUPS.Z    (SI), K1, Z0
+	VMOVUPS.Z    (DX), K1, Z1
+	VMOVDQU64    Z0, Z2
+	VMOVDQU64    one<>+0(SB), Z0
+	VPXORD       sign<>+0(SB), Z2, Z2
+	VMOVDQU64    expLow<>+0(SB), Z15
+	VMAXPS       Z2, Z15, Z2
+	VMOVDQU64    expHigh<>+0(SB), Z15
+	VMINPS       Z2, Z15, Z2
+	VMULPS       expLog2e<>+0(SB), Z2, Z4
+	VRNDSCALEPS  $0x00, Z4, Z4
+	VFNMADD231PS expLn2High<>+0(SB), Z4, Z2
+	VFNMADD231PS expLn2Low<>+0(SB), Z4, Z2
+	VMOVDQU64    expC0<>+0(SB), Z3
+	VFMADD213PS  expC1<>+0(SB), Z2, Z3
+	VFMADD213PS  expC2<>+0(SB), Z2, Z3
+	VFMADD213PS  expC3<>+0(SB), Z2, Z3
+	VFMADD213PS  expC4<>+0(SB), Z2, Z3
+	VFMADD213PS  expC5<>+0(SB), Z2, Z3
+	VFMADD213PS  expC6<>+0(SB), Z2, Z3
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       exponentBias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VMULPS       Z4, Z3, Z3
+	VADDPS       one<>+0(SB), Z3, Z3
+	VDIVPS       Z3, Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
 // func softcapZ(y *float32, x *float32, by float32, limit float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·softcapZ(SB), NOSPLIT, $0-32

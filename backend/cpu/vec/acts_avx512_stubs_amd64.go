@@ -44,6 +44,26 @@ func reluZ(y *float32, x *float32, n int)
 //go:noescape
 func reluMulZ(y *float32, x *float32, up *float32, n int)
 
+// reluSquareZ is y = max(x, 0)².
+//
+//go:noescape
+func reluSquareZ(y *float32, x *float32, n int)
+
+// reluSquareMulZ is y = up·max(x, 0)².
+//
+//go:noescape
+func reluSquareMulZ(y *float32, x *float32, up *float32, n int)
+
+// logisticZ is y = sigmoid(x).
+//
+//go:noescape
+func logisticZ(y *float32, x *float32, n int)
+
+// logisticMulZ is y = up·sigmoid(x).
+//
+//go:noescape
+func logisticMulZ(y *float32, x *float32, up *float32, n int)
+
 // softcapZ is y = limit·tanh(x·by).
 //
 //go:noescape

@@ -946,6 +946,298 @@ one:
 done:
 	RET
 
+// func reluSquareQ(y, x *float32, n int)
+TEXT ·reluSquareQ(SB), NOSPLIT, $0-24
+	MOVD y+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD n+16(FP), R8
+	SUBS $4, R8, R8
+	BLT rest
+
+four:
+	WORD $0x3dc00020 // ldr q0, [x1]
+	WORD $0x4f000402 // movi v2.4s, #0x0
+	WORD $0x4e22f400 // fmax v0.4s, v0.4s, v2.4s
+	WORD $0x6e20dc00 // fmul v0.4s, v0.4s, v0.4s
+	WORD $0x3d800000 // str q0, [x0]
+	ADD $16, R0, R0
+	ADD $16, R1, R1
+	SUBS $4, R8, R8
+	BGE four
+
+rest:
+	ADD $4, R8, R8
+	CBZ R8, done
+
+one:
+	WORD $0xbd400020 // ldr s0, [x1]
+	WORD $0x4f000402 // movi v2.4s, #0x0
+	WORD $0x4e22f400 // fmax v0.4s, v0.4s, v2.4s
+	WORD $0x6e20dc00 // fmul v0.4s, v0.4s, v0.4s
+	WORD $0xbd000000 // str s0, [x0]
+	ADD $4, R0, R0
+	ADD $4, R1, R1
+	SUBS $1, R8, R8
+	BNE one
+
+done:
+	RET
+
+// func reluSquareMulQ(y, x, up *float32, n int)
+TEXT ·reluSquareMulQ(SB), NOSPLIT, $0-32
+	MOVD y+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD up+16(FP), R2
+	MOVD n+24(FP), R8
+	SUBS $4, R8, R8
+	BLT rest
+
+four:
+	WORD $0x3dc00020 // ldr q0, [x1]
+	WORD $0x3dc00041 // ldr q1, [x2]
+	WORD $0x4f000402 // movi v2.4s, #0x0
+	WORD $0x4e22f400 // fmax v0.4s, v0.4s, v2.4s
+	WORD $0x6e20dc00 // fmul v0.4s, v0.4s, v0.4s
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	WORD $0x3d800000 // str q0, [x0]
+	ADD $16, R0, R0
+	ADD $16, R1, R1
+	ADD $16, R2, R2
+	SUBS $4, R8, R8
+	BGE four
+
+rest:
+	ADD $4, R8, R8
+	CBZ R8, done
+
+one:
+	WORD $0xbd400020 // ldr s0, [x1]
+	WORD $0xbd400041 // ldr s1, [x2]
+	WORD $0x4f000402 // movi v2.4s, #0x0
+	WORD $0x4e22f400 // fmax v0.4s, v0.4s, v2.4s
+	WORD $0x6e20dc00 // fmul v0.4s, v0.4s, v0.4s
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	WORD $0xbd000000 // str s0, [x0]
+	ADD $4, R0, R0
+	ADD $4, R1, R1
+	ADD $4, R2, R2
+	SUBS $1, R8, R8
+	BNE one
+
+done:
+	RET
+
+// func logisticQ(y, x *float32, n int)
+TEXT ·logisticQ(SB), NOSPLIT, $0-24
+	MOVD $constants<>(SB), R26
+	MOVD y+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD n+16(FP), R8
+	SUBS $4, R8, R8
+	BLT rest
+
+four:
+	WORD $0x3dc00020 // ldr q0, [x1]
+	WORD $0x4ea01c02 // mov v2.16b, v0.16b
+	WORD $0x3dc02b40 // ldr q0, [x26, #160]
+	WORD $0x6ea0f842 // fneg v2.4s, v2.4s
+	WORD $0x3dc0035f // ldr q31, [x26]
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x3dc0075f // ldr q31, [x26, #16]
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x3dc00b5f // ldr q31, [x26, #32]
+	WORD $0x6e3fdc44 // fmul v4.4s, v2.4s, v31.4s
+	WORD $0x4e218884 // frintn v4.4s, v4.4s
+	WORD $0x3dc00f5f // ldr q31, [x26, #48]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc0135f // ldr q31, [x26, #64]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc01743 // ldr q3, [x26, #80]
+	WORD $0x3dc01b5e // ldr q30, [x26, #96]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc01f43 // ldr q3, [x26, #112]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc0235e // ldr q30, [x26, #128]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02743 // ldr q3, [x26, #144]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc02b5e // ldr q30, [x26, #160]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02b43 // ldr q3, [x26, #160]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x3dc02f5f // ldr q31, [x26, #176]
+	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
+	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
+	WORD $0x3dc02b5f // ldr q31, [x26, #160]
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
+	WORD $0x6e23fc00 // fdiv v0.4s, v0.4s, v3.4s
+	WORD $0x3d800000 // str q0, [x0]
+	ADD $16, R0, R0
+	ADD $16, R1, R1
+	SUBS $4, R8, R8
+	BGE four
+
+rest:
+	ADD $4, R8, R8
+	CBZ R8, done
+
+one:
+	WORD $0xbd400020 // ldr s0, [x1]
+	WORD $0x4ea01c02 // mov v2.16b, v0.16b
+	WORD $0x3dc02b40 // ldr q0, [x26, #160]
+	WORD $0x6ea0f842 // fneg v2.4s, v2.4s
+	WORD $0x3dc0035f // ldr q31, [x26]
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x3dc0075f // ldr q31, [x26, #16]
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x3dc00b5f // ldr q31, [x26, #32]
+	WORD $0x6e3fdc44 // fmul v4.4s, v2.4s, v31.4s
+	WORD $0x4e218884 // frintn v4.4s, v4.4s
+	WORD $0x3dc00f5f // ldr q31, [x26, #48]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc0135f // ldr q31, [x26, #64]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc01743 // ldr q3, [x26, #80]
+	WORD $0x3dc01b5e // ldr q30, [x26, #96]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc01f43 // ldr q3, [x26, #112]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc0235e // ldr q30, [x26, #128]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02743 // ldr q3, [x26, #144]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc02b5e // ldr q30, [x26, #160]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02b43 // ldr q3, [x26, #160]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x3dc02f5f // ldr q31, [x26, #176]
+	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
+	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
+	WORD $0x3dc02b5f // ldr q31, [x26, #160]
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
+	WORD $0x6e23fc00 // fdiv v0.4s, v0.4s, v3.4s
+	WORD $0xbd000000 // str s0, [x0]
+	ADD $4, R0, R0
+	ADD $4, R1, R1
+	SUBS $1, R8, R8
+	BNE one
+
+done:
+	RET
+
+// func logisticMulQ(y, x, up *float32, n int)
+TEXT ·logisticMulQ(SB), NOSPLIT, $0-32
+	MOVD $constants<>(SB), R26
+	MOVD y+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD up+16(FP), R2
+	MOVD n+24(FP), R8
+	SUBS $4, R8, R8
+	BLT rest
+
+four:
+	WORD $0x3dc00020 // ldr q0, [x1]
+	WORD $0x3dc00041 // ldr q1, [x2]
+	WORD $0x4ea01c02 // mov v2.16b, v0.16b
+	WORD $0x3dc02b40 // ldr q0, [x26, #160]
+	WORD $0x6ea0f842 // fneg v2.4s, v2.4s
+	WORD $0x3dc0035f // ldr q31, [x26]
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x3dc0075f // ldr q31, [x26, #16]
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x3dc00b5f // ldr q31, [x26, #32]
+	WORD $0x6e3fdc44 // fmul v4.4s, v2.4s, v31.4s
+	WORD $0x4e218884 // frintn v4.4s, v4.4s
+	WORD $0x3dc00f5f // ldr q31, [x26, #48]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc0135f // ldr q31, [x26, #64]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc01743 // ldr q3, [x26, #80]
+	WORD $0x3dc01b5e // ldr q30, [x26, #96]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc01f43 // ldr q3, [x26, #112]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc0235e // ldr q30, [x26, #128]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02743 // ldr q3, [x26, #144]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc02b5e // ldr q30, [x26, #160]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02b43 // ldr q3, [x26, #160]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x3dc02f5f // ldr q31, [x26, #176]
+	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
+	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
+	WORD $0x3dc02b5f // ldr q31, [x26, #160]
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
+	WORD $0x6e23fc00 // fdiv v0.4s, v0.4s, v3.4s
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	WORD $0x3d800000 // str q0, [x0]
+	ADD $16, R0, R0
+	ADD $16, R1, R1
+	ADD $16, R2, R2
+	SUBS $4, R8, R8
+	BGE four
+
+rest:
+	ADD $4, R8, R8
+	CBZ R8, done
+
+one:
+	WORD $0xbd400020 // ldr s0, [x1]
+	WORD $0xbd400041 // ldr s1, [x2]
+	WORD $0x4ea01c02 // mov v2.16b, v0.16b
+	WORD $0x3dc02b40 // ldr q0, [x26, #160]
+	WORD $0x6ea0f842 // fneg v2.4s, v2.4s
+	WORD $0x3dc0035f // ldr q31, [x26]
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x3dc0075f // ldr q31, [x26, #16]
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x3dc00b5f // ldr q31, [x26, #32]
+	WORD $0x6e3fdc44 // fmul v4.4s, v2.4s, v31.4s
+	WORD $0x4e218884 // frintn v4.4s, v4.4s
+	WORD $0x3dc00f5f // ldr q31, [x26, #48]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc0135f // ldr q31, [x26, #64]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc01743 // ldr q3, [x26, #80]
+	WORD $0x3dc01b5e // ldr q30, [x26, #96]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc01f43 // ldr q3, [x26, #112]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc0235e // ldr q30, [x26, #128]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02743 // ldr q3, [x26, #144]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc02b5e // ldr q30, [x26, #160]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02b43 // ldr q3, [x26, #160]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x3dc02f5f // ldr q31, [x26, #176]
+	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
+	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
+	WORD $0x3dc02b5f // ldr q31, [x26, #160]
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
+	WORD $0x6e23fc00 // fdiv v0.4s, v0.4s, v3.4s
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	WORD $0xbd000000 // str s0, [x0]
+	ADD $4, R0, R0
+	ADD $4, R1, R1
+	ADD $4, R2, R2
+	SUBS $1, R8, R8
+	BNE one
+
+done:
+	RET
+
 // func softcapQ(y, x *float32, by, limit float32, n int)
 TEXT ·softcapQ(SB), NOSPLIT, $0-32
 	MOVD $constants<>(SB), R26

@@ -44,6 +44,26 @@ func reluQ(y, x *float32, n int)
 //go:noescape
 func reluMulQ(y, x, up *float32, n int)
 
+// reluSquareQ reluSquareQ is y = max(x, 0)².
+//
+//go:noescape
+func reluSquareQ(y, x *float32, n int)
+
+// reluSquareMulQ reluSquareMulQ is y = up·max(x, 0)².
+//
+//go:noescape
+func reluSquareMulQ(y, x, up *float32, n int)
+
+// logisticQ logisticQ is y = sigmoid(x).
+//
+//go:noescape
+func logisticQ(y, x *float32, n int)
+
+// logisticMulQ logisticMulQ is y = up·sigmoid(x).
+//
+//go:noescape
+func logisticMulQ(y, x, up *float32, n int)
+
 // softcapQ softcapQ is y = limit·tanh(x·by).
 //
 //go:noescape

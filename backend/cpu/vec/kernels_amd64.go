@@ -19,8 +19,8 @@ var avx2 = &kernels{
 	lanes: 8,
 	dot:   dotY, sum: sumY, add: addY, addSquares: addSquaresY, scale: scaleY, center: centerY, affine: affineY,
 	axpby: axpbyY, multiply: multiplyY,
-	act:     [fnCount]func(y, x *float32, n int){siluY, geluTanhY, geluErfY, reluY},
-	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulY, geluTanhMulY, geluErfMulY, reluMulY},
+	act:     [fnCount]func(y, x *float32, n int){siluY, geluTanhY, geluErfY, reluY, reluSquareY, logisticY},
+	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulY, geluTanhMulY, geluErfMulY, reluMulY, reluSquareMulY, logisticMulY},
 	softcap: softcapY, rotateHalf: rotateHalfY, rotateAdjacent: rotateAdjacentY,
 	narrowF16: narrowF16Y, narrowBF16: narrowBF16Y, widenF16: widenF16Y, widenBF16: widenBF16Y,
 }
@@ -30,8 +30,8 @@ var avx512 = &kernels{
 	lanes: 16,
 	dot:   dotZ, sum: sumZ, add: addZ, addSquares: addSquaresZ, scale: scaleZ, center: centerZ, affine: affineZ,
 	axpby: axpbyZ, multiply: multiplyZ,
-	act:     [fnCount]func(y, x *float32, n int){siluZ, geluTanhZ, geluErfZ, reluZ},
-	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulZ, geluTanhMulZ, geluErfMulZ, reluMulZ},
+	act:     [fnCount]func(y, x *float32, n int){siluZ, geluTanhZ, geluErfZ, reluZ, reluSquareZ, logisticZ},
+	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulZ, geluTanhMulZ, geluErfMulZ, reluMulZ, reluSquareMulZ, logisticMulZ},
 	softcap: softcapZ, rotateHalf: rotateHalfZ, rotateAdjacent: rotateAdjacentZ,
 	narrowF16: narrowF16Z, narrowBF16: narrowBF16Z, widenF16: widenF16Z, widenBF16: widenBF16Z,
 }

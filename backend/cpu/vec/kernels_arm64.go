@@ -15,8 +15,8 @@ var neon = &kernels{
 	lanes: 8,
 	dot:   dotQ, sum: sumQ, add: addQ, addSquares: addSquaresQ, scale: scaleQ, center: centerQ, affine: affineQ,
 	axpby: axpbyQ, multiply: multiplyQ,
-	act:     [fnCount]func(y, x *float32, n int){siluQ, geluTanhQ, geluErfQ, reluQ},
-	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulQ, geluTanhMulQ, geluErfMulQ, reluMulQ},
+	act:     [fnCount]func(y, x *float32, n int){siluQ, geluTanhQ, geluErfQ, reluQ, reluSquareQ, logisticQ},
+	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulQ, geluTanhMulQ, geluErfMulQ, reluMulQ, reluSquareMulQ, logisticMulQ},
 	softcap: softcapQ, rotateHalf: rotateHalfQ, rotateAdjacent: rotateAdjacentQ,
 	narrowF16: narrowF16Q, narrowBF16: narrowBF16Q, widenF16: widenF16Q, widenBF16: widenBF16Q,
 }

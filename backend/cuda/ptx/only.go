@@ -24,7 +24,7 @@ func Only(text []byte, kernel string) ([]byte, error) {
 		}
 	}
 	if !found {
-		return nil, fmt.Errorf("cuda: the PTX has no kernel %s", kernel)
+		return nil, fmt.Errorf("cuda: the PTX has no kernel %s; %w", kernel, ErrMissing)
 	}
 	return kept, nil
 }

@@ -5,6 +5,7 @@ package ptx
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"sync"
 	"weak"
@@ -61,6 +62,9 @@ func Open(arch int) (Texts, error) {
 	return Texts{all, target}, nil
 }
 
+// ErrMissing is that the archive has no PTX of a module or kernel: its source is newer than the archive.
+var ErrMissing = errors.New("run make ptx and build the program again")
+
 // Module is the PTX of a module.
 func (t Texts) Module(name string) ([]byte, error) {
 	if t.all != nil {
@@ -70,5 +74,5 @@ func (t Texts) Module(name string) ([]byte, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("cuda: the program has no PTX of the module %s (backend/cuda/kernels/%s.cu); run make ptx and build it again", name, name)
+	return nil, fmt.Errorf("cuda: the program has no PTX of the module %s (backend/cuda/kernels/%s.cu); %w", name, name, ErrMissing)
 }

@@ -22,6 +22,8 @@ func acts(w emit.Width) func(*emit.Asm) {
 			{"geluTanh", "½x(1 + tanh(√(2/π)(x + 0.044715x³)))", geluTanh},
 			{"geluErf", "½x(1 + erf(x/√2))", geluErf},
 			{"relu", "max(x, 0)", relu},
+			{"reluSquare", "max(x, 0)²", reluSquare},
+			{"logistic", "sigmoid(x)", logistic},
 		} {
 			loop{name: f.name, signature: "func(y, x *float32, n int)", doc: "is y = " + f.doc + ".",
 				in: []string{"x"}, out: "y", body: func(bool) { f.body(w) }}.write(w)
@@ -96,6 +98,17 @@ func geluErf(w emit.Width) {
 func relu(w emit.Width) {
 	w.Zero(w.Reg(2))
 	w.VMAXPS(w.Reg(0), w.Reg(2), w.Reg(0))
+}
+
+func reluSquare(w emit.Width) {
+	relu(w)
+	w.VMULPS(w.Reg(0), w.Reg(0), w.Reg(0))
+}
+
+func logistic(w emit.Width) {
+	w.Move(w.Reg(0), w.Reg(2))
+	w.Move(w.Repeat("one", 1), w.Reg(0))
+	sigmoid(w)
 }
 
 // tanh makes register 0 its hyperbolic tangent: a polynomial where it is about x, and 1 - 2/(exp(2|x|) + 1) with x's sign

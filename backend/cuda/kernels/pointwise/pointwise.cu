@@ -16,6 +16,8 @@ DEVICE float activation(int fn, float x) {
   case SILU: return silu(x);
   case GELU_TANH: return geluTanh(x);
   case GELU_ERF: return geluErf(x);
+  case RELU2: return maxf(x, 0) * maxf(x, 0);
+  case SIGMOID: return reciprocal(1 + expf(-x));
   default: return maxf(x, 0);
   }
 }

@@ -15,6 +15,8 @@ func acts(a *arm.Asm) {
 		{"geluTanh", "½x(1 + tanh(√(2/π)(x + 0.044715x³)))", geluTanh},
 		{"geluErf", "½x(1 + erf(x/√2))", geluErf},
 		{"relu", "max(x, 0)", relu},
+		{"reluSquare", "max(x, 0)²", reluSquare},
+		{"logistic", "sigmoid(x)", logistic},
 	} {
 		loop{name: f.name, signature: "func(y, x *float32, n int)", doc: "is y = " + f.doc + ".",
 			in: []string{"x"}, out: "y", body: func(bool) { f.body(a) }}.write(a)
@@ -89,6 +91,17 @@ func geluErf(a *arm.Asm) {
 func relu(a *arm.Asm) {
 	a.Zero(2)
 	a.FMax(0, 0, 2)
+}
+
+func reluSquare(a *arm.Asm) {
+	relu(a)
+	a.FMul(0, 0, 0)
+}
+
+func logistic(a *arm.Asm) {
+	a.Copy(2, 0)
+	a.Load(a.Floats(1), 0)
+	sigmoid(a)
 }
 
 // tanh makes register 0 its hyperbolic tangent: a polynomial where it is about x, and 1 - 2/(exp(2|x|) + 1) with x's
