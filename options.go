@@ -55,7 +55,7 @@ type Options struct {
 	// first requests, finding memory for the cache: the first token comes later, and no step takes longer than those after it.
 	Warm bool
 
-	Note func(text string) // is called with what loading waits for, where that takes long, perhaps by another goroutine; may be nil
+	Note func(text string) // is called with what loading waits for, where that takes long, and with what should be known of the settings; perhaps by another goroutine; may be nil
 }
 
 // How Model.Embed makes one vector of a text: models trained for embeddings say which they were trained with.

@@ -143,6 +143,9 @@ func (m *Model) compile(o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := o.checkContext(m.dir.Model.Config, g); err != nil {
+		return err
+	}
 	weights, err := pass.OnLoadFormat(o.Quantization, info.Act)
 	if err != nil {
 		return err

@@ -97,6 +97,11 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if f.server.Store, err = f.openStore(); err != nil {
 		return err
 	}
+	if f.server.Store != nil {
+		for _, d := range f.server.Store.Damaged() {
+			f.server.Log.Warn("a damaged description was set aside, with the file or batch that it described", "path", d.Path, "error", d.Err)
+		}
+	}
 	stop, err := f.openRecord()
 	if err != nil {
 		return err

@@ -22,19 +22,19 @@ type Sampling struct {
 	Seed      *int64   `json:"seed"`
 	Stop      stopList `json:"stop"`
 
-	Temperature       *float64           `json:"temperature"`
-	TopP              *float64           `json:"top_p"`
-	TopK              *int               `json:"top_k"`
-	MinP              *float64           `json:"min_p"`
-	PresencePenalty   *float64           `json:"presence_penalty"`
-	FrequencyPenalty  *float64           `json:"frequency_penalty"`
-	RepetitionPenalty *float64           `json:"repetition_penalty"`
-	LogitBias         map[string]float64 `json:"logit_bias"`
-	IgnoreEnd         bool               `json:"ignore_eos"`
-	MinTokens         int                `json:"min_tokens"`
-	StopIDs           []int32            `json:"stop_token_ids"`
-	IncludeStop       bool               `json:"include_stop_str_in_output"`
-	AllowedIDs        []int32            `json:"allowed_token_ids"`
+	Temperature       *float64 `json:"temperature"`
+	TopP              *float64 `json:"top_p"`
+	TopK              *int     `json:"top_k"`
+	MinP              *float64 `json:"min_p"`
+	PresencePenalty   *float64 `json:"presence_penalty"`
+	FrequencyPenalty  *float64 `json:"frequency_penalty"`
+	RepetitionPenalty *float64 `json:"repetition_penalty"`
+	LogitBias         biases   `json:"logit_bias"`
+	IgnoreEnd         bool     `json:"ignore_eos"`
+	MinTokens         int      `json:"min_tokens"`
+	StopIDs           []int32  `json:"stop_token_ids"`
+	IncludeStop       bool     `json:"include_stop_str_in_output"`
+	AllowedIDs        []int32  `json:"allowed_token_ids"`
 
 	StructuredFields
 
@@ -114,16 +114,7 @@ func (q *Sampling) params(m *ridge.Model) (ridge.Params, error) {
 	api.Set(&p.MaxTokens, q.MaxTokens)
 	p.Stop, p.IgnoreEnd, p.Priority, p.Salt = q.Stop, q.IgnoreEnd, q.Priority, q.CacheSalt
 	p.StopIDs, p.IncludeStop, p.MinTokens, s.Allowed = q.StopIDs, q.IncludeStop, q.MinTokens, q.AllowedIDs
-	for text, bias := range q.LogitBias {
-		id, err := strconv.ParseInt(text, 10, 32)
-		if err != nil {
-			return p, api.Invalid("logit_bias", "logit_bias has the key %q; keys are token ids", text)
-		}
-		if s.LogitBias == nil {
-			s.LogitBias = map[int32]float64{}
-		}
-		s.LogitBias[int32(id)] = bias
-	}
+	s.LogitBias = q.LogitBias
 	if err := s.Validate(m.Vocab()); err != nil {
 		return p, api.InvalidSampling(err.Error())
 	}

@@ -5,6 +5,7 @@
 //	DIR/batches/ID.json       what is known of a batch
 //	DIR/batches/ID.output     its journal: a line for every request answered, in the order in which they were
 //	DIR/batches/ID.error      and for every one refused
+//	DIR/damaged/FOLDER/…      what of these could not be read, moved there by Open
 //
 // Whatever is written whole (content, descriptions) goes to a file of another name first, is synced, and then renamed:
 // it is there whole or not at all. Journals are appended to; see Journal.
@@ -28,6 +29,8 @@ import (
 type Store struct {
 	dir  string
 	lock *os.File
+
+	damaged []Damaged // found by Open
 
 	mu      sync.Mutex
 	files   map[string]File
@@ -79,7 +82,7 @@ func (s *Store) removeOrphans() error {
 func (s *Store) Close() error { return s.lock.Close() }
 
 // load reads the descriptions in a folder, and removes what a crash left half made.
-func load[T any](s *Store, folder string, into map[string]T) error {
+func load[T described](s *Store, folder string, into map[string]T) error {
 	entries, err := os.ReadDir(filepath.Join(s.dir, folder))
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -93,15 +96,12 @@ func load[T any](s *Store, folder string, into map[string]T) error {
 				return fmt.Errorf("store: %w", err)
 			}
 		case description:
-			data, err := os.ReadFile(path)
-			if err != nil {
-				return fmt.Errorf("store: %w", err)
+			v, err := readDescription[T](path, id, e.Type())
+			if err == nil {
+				into[id] = v
+			} else if err := s.setAside(folder, id, err); err != nil {
+				return err
 			}
-			var v T
-			if err := json.Unmarshal(data, &v); err != nil {
-				return fmt.Errorf("store: %s is damaged: %w; remove it to continue without it", path, err)
-			}
-			into[id] = v
 		}
 	}
 	return nil
