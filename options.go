@@ -42,6 +42,9 @@ type Options struct {
 	// Record is written all that the engine decides and on what grounds, for ridge replay: a line of JSON for each event, prompts and answers
 	// included. The engine waits for it. Close completes it. nil: nothing is recorded.
 	Record io.Writer
+	// RecordFailed is told at once why Record is not going to be complete, such as a full disk; nothing more is written then. nil: Close
+	// returns it.
+	RecordFailed func(error)
 
 	// Quantization quantises matrices in F32, F16 or BF16 to eight or four bits on load: "fp8", "int8" or "int4"; ""
 	// leaves them. See docs/quantization.md for what that costs in precision and where it is fast.

@@ -197,7 +197,7 @@ func (m *Model) startEngine(o Options, prog *compile.Program) error {
 	}
 	settings.SwapPage = time.Duration(1e9 * profile.Swap(page))
 	if o.Record != nil {
-		m.recording = recording.NewWriter(o.Record)
+		m.recording = recording.NewWriter(o.Record, o.RecordFailed)
 		settings.Recorder = m.recording
 		if err := m.recording.Begin(recording.NewHeader(m.name, m.Vocab(), m.limits, settings, prog.CanSample())); err != nil {
 			prog.Close()

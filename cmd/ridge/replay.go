@@ -28,6 +28,7 @@ type replayFlags struct {
 // replayReport is what replay prints as JSON.
 type replayReport struct {
 	Check   *simulate.Check  `json:"check"`
+	Cut     string           `json:"incomplete,omitempty"` // why the recording is
 	Same    *simulate.Result `json:"simulated_as_recorded,omitempty"`
 	Changed *simulate.Result `json:"changed,omitempty"`
 }
@@ -39,7 +40,7 @@ func replayCommand() *cobra.Command {
 		Short: "Replay a recorded server, as it was or with a setting changed",
 		Long: `Replay takes what ridge serve --record wrote and runs the engine's scheduler on it again, in virtual time and without the
 model: the same requests arrive at the same times, get the same answers, and every scheduling decision is compared with the recorded
-one.
+one. It checks that the recording is whole, and says when it was cut off, because the server was killed or its disk was full.
 
 With one or more of --kv, --policy, --prefix-index, --max-num-batched-tokens, --parallel and --waiting-served-ratio it then
 simulates the recorded requests with the old settings and with the new, on steps that take as long as the recorded ones.`,
@@ -77,7 +78,7 @@ func (f *replayFlags) run(cmd *cobra.Command, r *simulate.Recording) error {
 	if err != nil {
 		return err
 	}
-	report := replayReport{Check: check}
+	report := replayReport{Check: check, Cut: r.Incomplete}
 	if f.alters(cmd) {
 		settings, err := f.alter(cmd, r)
 		if err != nil {
@@ -162,6 +163,9 @@ func (f *replayFlags) pages(recorded, pageSize int) (int, error) {
 
 func (r *replayReport) print(out io.Writer) error {
 	c := r.Check
+	if r.Cut != "" {
+		fmt.Fprintf(out, "the recording is not complete: %s; what is there of it was replayed\n", r.Cut)
+	}
 	if c.Differs == "" {
 		fmt.Fprintf(out, "%d steps, %d requests: every decision is as recorded\n", c.Steps, c.Requests)
 	} else {

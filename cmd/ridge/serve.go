@@ -171,6 +171,9 @@ func (f *serveFlags) openRecord() (stop func(), err error) {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
 	f.model.options.Record = file
+	f.model.options.RecordFailed = func(err error) {
+		f.server.Log.Error("the recording has stopped; the server goes on without it", "file", f.record, "error", err)
+	}
 	return func() {
 		if err := file.Close(); err != nil {
 			f.server.Log.Error("the recording is not complete", "file", f.record, "error", err)

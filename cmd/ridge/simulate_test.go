@@ -36,7 +36,7 @@ func TestLearnFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
-	w := recording.NewWriter(&file)
+	w := recording.NewWriter(&file, nil)
 	o := simulate.Options{Limits: backend.Limits{Tokens: 256, Seqs: 8, Logits: 8, Pages: 512, PageSize: 16, SeqPages: 64}}
 	if o.Trace, err = trace.Spec("poisson:rate=50,n=60,in=20-200,out=5-40"); err != nil {
 		t.Fatal(err)

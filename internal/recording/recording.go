@@ -5,6 +5,8 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"hash"
+	"hash/crc32"
 	"io"
 	"time"
 
@@ -14,7 +16,8 @@ import (
 )
 
 // A recording is JSON, a line for each event in the order in which the engine saw them, and a first line that says what
-// was recorded. It holds the prompts' and answers' tokens.
+// was recorded. It holds the prompts' and answers' tokens. The last line says that it is complete: a recording without it was cut off,
+// by a full disk or because the server was killed.
 
 // Version of the format.
 const Version = 2
@@ -56,7 +59,17 @@ type Event struct {
 	Scheduled *Decision      `json:"scheduled,omitempty"`
 	Output    *output        `json:"output,omitempty"`
 	Stepped   *time.Duration `json:"stepped_ns,omitempty"`
+	End       *End           `json:"end,omitempty"`
 }
+
+// End is the last line of a complete recording.
+type End struct {
+	Lines int    `json:"lines"`  // before this one
+	Sum   uint32 `json:"crc32c"` // of their bytes
+}
+
+// NewSum is the checksum of End.
+func NewSum() hash.Hash32 { return crc32.New(crc32.MakeTable(crc32.Castagnoli)) }
 
 // Admitted is a request that joined the queue.
 type Admitted struct {
@@ -97,43 +110,64 @@ func DecisionOf(p *sched.Schedule) *Decision {
 	return d
 }
 
-// Writer writes a recording; it implements engine.Recorder. The first error stops it, and Close returns it.
+// Writer writes a recording; it implements engine.Recorder. The first error stops it: failed is told at once, and Close returns it.
 type Writer struct {
 	out     *bufio.Writer
 	encoder *json.Encoder
+	failed  func(error)
+	sum     hash.Hash32
+	lines   int
 	flushed time.Time
+	active  int  // requests that have not ended
 	idle    bool // the step last scheduled is of no request
 	prices  []float64
 	err     error
 }
 
-// NewWriter starts a recording. Begin must be called before the engine has anything to do.
-func NewWriter(out io.Writer) *Writer {
-	w := &Writer{out: bufio.NewWriterSize(out, 1<<20)}
-	w.encoder = json.NewEncoder(w.out)
+// NewWriter starts a recording. Begin must be called before the engine has anything to do. failed may be nil; the engine's goroutine
+// calls it.
+func NewWriter(out io.Writer, failed func(error)) *Writer {
+	w := &Writer{out: bufio.NewWriterSize(out, 1<<20), failed: failed, sum: NewSum()}
+	w.encoder = json.NewEncoder(io.MultiWriter(w.out, w.sum))
 	return w
 }
 
 // Begin writes the first line.
 func (w *Writer) Begin(h Header) error {
 	w.put(h)
-	return w.Close()
+	w.flush()
+	return w.err
 }
 
-// Close writes out what is still in memory.
+// Close writes the last line, and what is still in memory.
 func (w *Writer) Close() error {
-	if err := w.out.Flush(); w.err == nil {
-		w.err = err
-	}
-	if w.err != nil {
-		return fmt.Errorf("simulate: recording: %w", w.err)
-	}
-	return nil
+	w.put(Event{End: &End{w.lines, w.sum.Sum32()}})
+	w.flush()
+	return w.err
 }
 
 func (w *Writer) put(line any) {
 	if w.err == nil {
-		w.err = w.encoder.Encode(line)
+		w.lines++
+		w.note(w.encoder.Encode(line))
+	}
+}
+
+func (w *Writer) flush() {
+	if w.err == nil {
+		w.flushed = time.Now()
+		w.note(w.out.Flush())
+	}
+}
+
+// note keeps the first error.
+func (w *Writer) note(err error) {
+	if err == nil {
+		return
+	}
+	w.err = fmt.Errorf("recording: it ends here and is not complete: %w", err)
+	if w.failed != nil {
+		w.failed(w.err)
 	}
 }
 
@@ -146,11 +180,15 @@ func (w *Writer) Admitted(id, parent int64, at time.Duration, r *engine.Request)
 	if parent != engine.NoParent {
 		a.Parent = &parent
 	}
+	w.active++
 	w.put(Event{Admitted: a})
 }
 
 // Left implements engine.Recorder.
-func (w *Writer) Left(id int64) { w.put(Event{Left: &id}) }
+func (w *Writer) Left(id int64) {
+	w.active--
+	w.put(Event{Left: &id})
+}
 
 // Priced implements engine.Recorder.
 func (w *Writer) Priced(seconds float64) { w.prices = append(w.prices, seconds) }
@@ -169,9 +207,14 @@ func (w *Writer) Scheduled(p *sched.Schedule) {
 func Empty(p *sched.Schedule) bool { return len(p.Chunks)+len(p.Preempt) == 0 }
 
 // Output implements engine.Recorder.
-func (w *Writer) Output(id int64, s engine.StepOutput) { w.put(Event{Output: &output{id, s}}) }
+func (w *Writer) Output(id int64, s engine.StepOutput) {
+	if s.Reason != "" || s.Err != "" {
+		w.active--
+	}
+	w.put(Event{Output: &output{id, s}})
+}
 
-// flushTime is how much of a recording may be in memory only.
+// flushTime is how much of a recording may be in memory only while requests run; once none does, nothing is.
 const flushTime = time.Second
 
 // Stepped implements engine.Recorder.
@@ -180,8 +223,7 @@ func (w *Writer) Stepped(took time.Duration) {
 		return
 	}
 	w.put(Event{Stepped: &took})
-	if now := time.Now(); now.Sub(w.flushed) > flushTime && w.err == nil {
-		w.flushed = now
-		w.err = w.out.Flush()
+	if w.active == 0 || time.Since(w.flushed) > flushTime {
+		w.flush()
 	}
 }

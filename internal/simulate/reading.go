@@ -20,6 +20,9 @@ type Recording struct {
 	stepped  int // steps that have ended
 	requests map[int64]*recorded
 	order    []int64 // of admission
+
+	// Incomplete is why the recording is not all that the server did; "" when it is.
+	Incomplete string
 }
 
 // step is what was recorded of one step.
@@ -40,7 +43,8 @@ type recorded struct {
 // maxLine bounds a line of a recording: a prompt of ten million tokens fits.
 const maxLine = 128 << 20
 
-// ReadRecording reads a recording. What was cut off at its end, because the server was killed, does not count.
+// ReadRecording reads a recording, and checks that none of it was lost or changed. What was cut off at its end does not count;
+// Recording.Incomplete says so.
 func ReadRecording(name string, in io.Reader) (*Recording, error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 1<<16), maxLine)
@@ -49,7 +53,12 @@ func ReadRecording(name string, in io.Reader) (*Recording, error) {
 		return fmt.Errorf("simulate: %s, line %d: %w; a recording is what ridge serve --record writes", name, line, err)
 	}
 	events := &r.start // to which requests that come and go are added
+	r.Incomplete = "its last line is missing: the server was killed or still runs, or its disk was full"
+	sum := recording.NewSum()
 	for n := 1; lines.Scan(); n++ {
+		before := sum.Sum32()
+		sum.Write(lines.Bytes())
+		sum.Write([]byte{'\n'})
 		if n == 1 {
 			if err := r.readHeader(lines.Bytes()); err != nil {
 				return nil, bad(n, err)
@@ -62,6 +71,16 @@ func ReadRecording(name string, in io.Reader) (*Recording, error) {
 				break // the last line, half written
 			}
 			return nil, bad(n, err)
+		}
+		if r.Incomplete == "" {
+			return nil, bad(n, errors.New("it comes after the last line"))
+		}
+		if e.End != nil {
+			if e.End.Lines != n-1 || e.End.Sum != before {
+				return nil, bad(n, fmt.Errorf("the recording had %d lines before this one and has %d, or some were changed", e.End.Lines, n-1))
+			}
+			r.Incomplete = ""
+			continue
 		}
 		if err := r.take(&events, e); err != nil {
 			return nil, bad(n, err)

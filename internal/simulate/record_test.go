@@ -42,7 +42,7 @@ func TestRecordingChangesNothing(t *testing.T) {
 	for _, runsAhead := range []bool{false, true} {
 		without := mixed(t, runsAhead, nil)
 		var file bytes.Buffer
-		w := recording.NewWriter(&file)
+		w := recording.NewWriter(&file, nil)
 		if err := w.Begin(recording.NewHeader("test", small, with100Pages(), engine.Options{}, runsAhead)); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func with100Pages() backend.Limits {
 func TestReplayOfSiblings(t *testing.T) {
 	for _, runsAhead := range []bool{false, true} {
 		var file bytes.Buffer
-		w := recording.NewWriter(&file)
+		w := recording.NewWriter(&file, nil)
 		lim := limits
 		lim.Seqs, lim.Logits = 4, 4
 		if err := w.Begin(recording.NewHeader("test", small, lim, engine.Options{}, runsAhead)); err != nil {

@@ -16,7 +16,7 @@ import (
 func record(t *testing.T, policy sched.Policy, index string, runsAhead bool) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	w := recording.NewWriter(&file)
+	w := recording.NewWriter(&file, nil)
 	o := Options{Trace: spec(t, "gamma:rate=3,n=150,in=50-400,out=1-80"), Limits: limits, Cost: millis, RunsAhead: runsAhead}
 	o.Trace.Shared = 40
 	o.Limits.Pages = 90
@@ -76,7 +76,7 @@ func (m *moods) Observe(*graph.Step, float64) float64 { return 0 }
 // the same, and so do choices between swapping and computing again.
 func TestReplayOfPricedChunks(t *testing.T) {
 	var file bytes.Buffer
-	w := recording.NewWriter(&file)
+	w := recording.NewWriter(&file, nil)
 	o := Options{Trace: spec(t, "gamma:rate=3,n=60,in=50-400,out=1-80"), Limits: limits, Cost: millis}
 	o.Limits.Pages, o.Limits.SwapPages, o.Engine.SwapPage = 60, 50, 15*time.Millisecond
 	o.Engine.TargetITL, o.Engine.Predictor, o.Engine.Recorder = 60*time.Millisecond, new(moods), w
