@@ -15,15 +15,29 @@ import (
 // to those of them that are in the window. Token k lies in the caches of a group at
 // Pages[s×SeqPages + k/PageSize]×PageSize + k%PageSize of the group's table, this step's tokens included. Positions are for
 // rotations and embeddings alone.
+//
+// The last TreeLen[s] rows of a sequence may be a token tree, which speculative decoding verifies: several continuations of what comes
+// before. A row of a tree attends to all tokens before the tree and, of the tree, to its ancestors and itself. Its key index is
+// its place in the batch as ever; windows count from its depth.
 type Batch struct {
-	Tokens    []int32 // [T] token ids; or placeholders: see FutureTokens
-	Positions []int32 // [T] what rotations and embeddings by position take for the token's place in its text, from 0
+	Tokens []int32 // [T] token ids; or placeholders: see FutureTokens
+	// Positions are what rotations and embeddings by position take for the token's place in its text, from 0: [T] or, of rotations over
+	// three axes (graph.Rotation.Sections), [3 × T], those of time, height and width one behind the other. [T] stands for three alike.
+	Positions []int32
 	Segments  []int32 // [T] 1 in the second of two texts that are read together, else 0; empty: all 0
 	QStart    []int32 // [S+1]
 	KVLen     []int32 // [S] tokens of the sequence that are in the cache once this step's are written
 	RopeLen   []int32 // [S] tokens known of the sequence, for rotations that depend on its length
-	Tables    []Table // of each of the graph's cache groups; a single one stands for all of them
-	SeqPages  int     // length of a sequence's row in Table.Pages
+	TreeLen   []int32 // [S] rows of the sequence's token tree, MaxTree at most; 0: it has none. Empty: none has
+	// Ancestors is [T], of rows of trees: bit i is row i of the tree, one that the row attends to. Bit 0, the root, is in all of them, and so is
+	// the row itself. Empty without trees.
+	Ancestors []uint64
+	// Embeddings are [n, hidden], the rows that are given as embeddings, and EmbeddingRows, [n], which rows of the step they are. Their Tokens are
+	// any ids. The embeddings are what the model's table of tokens, scaled, would have.
+	Embeddings    []float32
+	EmbeddingRows []int32
+	Tables        []Table // of each of the graph's cache groups; a single one stands for all of them
+	SeqPages      int     // length of a sequence's row in Table.Pages
 	// LogitsIndices are the rows whose logits are wanted, [L], ascending. A sequence may have none, one or several.
 	LogitsIndices []int32
 	// FutureTokens is how many tokens the previous step samples (backend.Sampler) that the host has not read yet. Token -1-i is the
@@ -43,6 +57,8 @@ type Table struct {
 func (b *Batch) Reset(tables, seqPages int) {
 	b.Tokens, b.Positions, b.Segments, b.LogitsIndices = b.Tokens[:0], b.Positions[:0], b.Segments[:0], b.LogitsIndices[:0]
 	b.QStart, b.KVLen, b.RopeLen = append(b.QStart[:0], 0), b.KVLen[:0], b.RopeLen[:0]
+	b.TreeLen, b.Ancestors = b.TreeLen[:0], b.Ancestors[:0]
+	b.Embeddings, b.EmbeddingRows = b.Embeddings[:0], b.EmbeddingRows[:0]
 	b.SeqPages, b.FutureTokens = seqPages, 0
 	for len(b.Tables) < tables {
 		b.Tables = append(b.Tables, Table{})
@@ -90,7 +106,7 @@ func (b *Batch) Check(lim Limits, vocab int) error {
 		return fmt.Errorf("backend: a batch of %d sequences; %d fit", s, lim.Seqs)
 	case len(b.LogitsIndices) > lim.Logits:
 		return fmt.Errorf("backend: logits of %d rows are wanted; %d fit", len(b.LogitsIndices), lim.Logits)
-	case len(b.Positions) != t || len(b.Segments) != 0 && len(b.Segments) != t || len(b.QStart) != s+1 || len(b.RopeLen) != s || b.SeqPages > lim.SeqPages:
+	case len(b.Positions) != t && len(b.Positions) != PositionAxes*t || len(b.Segments) != 0 && len(b.Segments) != t || len(b.QStart) != s+1 || len(b.RopeLen) != s || b.SeqPages > lim.SeqPages:
 		return fmt.Errorf("backend: the slices of a batch of %d tokens and %d sequences do not fit together", t, s)
 	case len(b.Tables) != 1 && len(b.Tables) != len(lim.Groups):
 		return fmt.Errorf("backend: a batch with %d page tables; one, or one for each of %d cache groups, is needed", len(b.Tables), len(lim.Groups))
@@ -107,6 +123,12 @@ func (b *Batch) Check(lim Limits, vocab int) error {
 		if n <= 0 || kv < n || kv > b.SeqPages*lim.PageSize {
 			return fmt.Errorf("backend: sequence %d computes %d tokens of %d; its page table holds %d", i, n, kv, b.SeqPages*lim.PageSize)
 		}
+	}
+	if err := b.checkTrees(); err != nil {
+		return err
+	}
+	if err := b.checkEmbeddings(); err != nil {
+		return err
 	}
 	for i := range b.Tables {
 		if err := b.checkTable(lim, i); err != nil {

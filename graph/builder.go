@@ -34,7 +34,8 @@ type Builder struct {
 	values  map[string]int // how often a value's name was asked for
 	shared  map[*Rotation]*Value
 	nextID  int
-	layer   int // of the nodes built now
+	layer   int  // of the nodes built now
+	embeds  bool // token ids have been looked up
 	err     error
 }
 

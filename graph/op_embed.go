@@ -12,6 +12,7 @@ type Embed struct {
 	First      int // the number of the table's first row, where it is a shard
 	Scale      float64
 	To         Type
+	Input      bool // it is the graph's first layer: embeddings that a step gives (backend.Batch.Embeddings) take the place of its rows
 }
 
 // Name implements Op.
@@ -71,9 +72,11 @@ func (o Embed) Work(n *Node, s *Step) Work {
 	return w
 }
 
-// Embed adds the lookup of token ids in table.
+// Embed adds the lookup of token ids in table. The first of a graph is its input.
 func (b *Builder) Embed(name string, table *Weight, scale float64) *Value {
-	return b.Emit(name, Embed{Scale: scale, To: b.act}, nil, table)[0]
+	input := !b.embeds
+	b.embeds = true
+	return b.Emit(name, Embed{Scale: scale, To: b.act, Input: input}, nil, table)[0]
 }
 
 // EmbedSegment adds the lookup of segments in table.

@@ -30,6 +30,9 @@ func (o Angles) Infer(n *Node) ([]Value, error) {
 	if d := r.Scaling.Long; d != nil && len(d) != r.Dim/2 {
 		return nil, fmt.Errorf("%d long frequency divisors for %d pairs", len(d), r.Dim/2)
 	}
+	if s := r.Sections; s != [3]int{} && s[0]+s[1]+s[2] != r.Dim/2 {
+		return nil, fmt.Errorf("sections of %d, %d and %d pairs; there are %d", s[0], s[1], s[2], r.Dim/2)
+	}
 	return []Value{{Rows: Tokens, Axis: Axis{Name: "pairs", Count: r.Dim / 2, Size: 2}, Type: F32}}, nil
 }
 

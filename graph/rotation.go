@@ -23,6 +23,28 @@ type Rotation struct {
 	Dim     int // numbers of a head that are rotated; the rest pass unchanged
 	Theta   float64
 	Scaling Scaling
+	// Sections divides the pairs among three axes of positions, time, height and width, with so many pairs each (M-RoPE, Qwen2-VL,
+	// arXiv:2409.12191): in this order or, with Interleaved, in turns as long as there are any left of the axis (Qwen3-VL). Zeros: there
+	// is one axis.
+	Sections    [3]int
+	Interleaved bool
+}
+
+// PositionAxis is the axis whose position rotates a pair: 0 time, 1 height, 2 width.
+func (r *Rotation) PositionAxis(pair int) int {
+	if r.Interleaved {
+		if axis := pair % 3; axis > 0 && pair < 3*r.Sections[axis] {
+			return axis
+		}
+		return 0
+	}
+	switch {
+	case r.Sections == [3]int{} || pair < r.Sections[0]:
+		return 0
+	case pair < r.Sections[0]+r.Sections[1]:
+		return 1
+	}
+	return 2
 }
 
 // ScalingKind is how frequencies are stretched beyond the context a model was trained on.
@@ -64,6 +86,12 @@ func (r *Rotation) String() string {
 	s := fmt.Sprintf("theta %g, %d %s", r.Theta, r.Dim, r.Pairing)
 	if r.Scaling.Kind != NoScaling {
 		s += ", " + r.Scaling.String()
+	}
+	if r.Sections != [3]int{} {
+		s += fmt.Sprintf(", sections %d", r.Sections)
+	}
+	if r.Interleaved {
+		s += " interleaved"
 	}
 	return s
 }

@@ -19,9 +19,7 @@ const workerTasks = 16
 type attention struct {
 	dev           *Device
 	head          attn.Head
-	window        int
 	group         int    // of caches
-	bidirectional bool   // see graph.Attention
 	sinks         vector // of each query head; nil: there are none
 	q, out        []float32
 	heads         int // query heads
@@ -62,7 +60,7 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		return nil, err
 	}
 	t := &attention{
-		dev: d, window: c.Window, group: c.Group, bidirectional: o.Bidirectional, q: floats(a.In[0]), out: floats(a.Out[0]), heads: n.In[0].Axis.Count,
+		dev: d, group: c.Group, q: floats(a.In[0]), out: floats(a.Out[0]), heads: n.In[0].Axis.Count,
 		head:  attn.Head{Cache: cache, Scale: float32(o.Scale), Softcap: float32(o.Softcap)},
 		share: n.In[0].Axis.Count / c.K.Count, partialFloats: attn.PartialFloats(c.V.Size),
 	}
@@ -127,16 +125,8 @@ func (t *attention) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) 
 	tile.Reset()
 	cache, first := t.head.Cache, kv*t.share
 	for _, r := range k.rows {
-		p := int(t.split.keys[r])
-		low := 0
-		if t.window > 0 {
-			low = max(0, p-t.window+1)
-		}
-		end := p + 1
-		if t.bidirectional {
-			end = int(b.KVLen[k.seq])
-		}
-		tile.AddQueries(t.head, t.q[(int(r)*t.heads+first)*cache.KeySize:][:t.share*cache.KeySize], low, end)
+		seen := &t.split.seen[r]
+		tile.AddTreeQueries(t.head, t.q[(int(r)*t.heads+first)*cache.KeySize:][:t.share*cache.KeySize], seen.Low, seen.High, seen.Base, seen.Mask)
 	}
 	pages := b.Table(t.group).Pages[int(k.seq)*b.SeqPages : (int(k.seq)+1)*b.SeqPages]
 	for s := int(k.from); s < int(k.to); s++ {

@@ -35,6 +35,23 @@ func bindEmbed(_ vec.Ops, n *graph.Node, a backend.Args) body {
 				}
 			}
 		}
+		if o.Input {
+			giveEmbeddings(out, width, b, from, to, o.First == 0)
+		}
+	}
+}
+
+// giveEmbeddings puts the rows [from, to) that a step gives as embeddings in place; of several devices with shards of the table one does, and
+// the others have 0.
+func giveEmbeddings(out []float32, width int, b *backend.Batch, from, to int, puts bool) {
+	for i, r := range b.EmbeddingRows {
+		if int(r) < from || int(r) >= to {
+			continue
+		}
+		row := out[int(r)*width:][:width]
+		if clear(row); puts {
+			copy(row, b.Embeddings[i*width:][:width])
+		}
 	}
 }
 

@@ -15,8 +15,12 @@ func bindAngles(_ vec.Ops, n *graph.Node, a backend.Args) body {
 	r := n.Op.(graph.Angles).Rotation
 	out := floats(a.Out[0])
 	fixed, magnitude := r.Frequencies(0)
+	axes := make([]int, r.Dim/2)
+	for i := range axes {
+		axes[i] = r.PositionAxis(i)
+	}
 	return func(w *worker, b *backend.Batch) {
-		from, to := w.share(len(b.Positions), 1)
+		from, to := w.share(len(b.Tokens), 1)
 		perPosition, scale := fixed, magnitude
 		known := int32(-1) // length that perPosition was computed for
 		for row := from; row < to; row++ {
@@ -28,7 +32,7 @@ func bindAngles(_ vec.Ops, n *graph.Node, a backend.Args) body {
 			}
 			y := out[row*r.Dim : (row+1)*r.Dim]
 			for i, f := range perPosition {
-				sin, cos := math.Sincos(float64(float32(b.Positions[row]) * f))
+				sin, cos := math.Sincos(float64(float32(b.Position(axes[i], row)) * f))
 				y[2*i], y[2*i+1] = float32(cos)*scale, float32(sin)*scale
 			}
 		}

@@ -22,14 +22,14 @@ type splitKV struct {
 	mu       sync.Mutex
 	tasks    []task
 	combines []combine
-	rows     []int32       // of all tasks
-	keys     []int32       // of each token: its key index
-	partial  []int32       // of each token that is split: its first partial result
-	leader   map[int32]int // by first page, the sequence that reads shared segments for others
-	shared   []int         // of each sequence, segments that its leader reads
-	next     []int         // of each sequence, the next one with the same leader; 0: none
-	whole    []bool        // of each sequence: it is not split
-	group    int32         // most segments of a task of a sequence that is split
+	rows     []int32        // of all tasks
+	seen     []backend.Keys // of each token
+	partial  []int32        // of each token that is split: its first partial result
+	leader   map[int32]int  // by first page, the sequence that reads shared segments for others
+	shared   []int          // of each sequence, segments that its leader reads
+	next     []int          // of each sequence, the next one with the same leader; 0: none
+	whole    []bool         // of each sequence: it is not split
+	group    int32          // most segments of a task of a sequence that is split
 }
 
 // splitShape is what the division depends on beside the batch.
@@ -76,25 +76,24 @@ func (s *splitKV) of(b *backend.Batch, step uint32) ([]task, []combine) {
 }
 
 // firstSegment is where a token's keys start.
-func (s *splitKV) firstSegment(row int) int {
-	if s.shape.window == 0 {
-		return 0
-	}
-	return max(0, int(s.keys[row])-s.shape.window+1) / attn.Segment
-}
+func (s *splitKV) firstSegment(row int) int { return s.seen[row].Low / attn.Segment }
 
 // lastSegment is where they end.
-func (s *splitKV) lastSegment(row int) int { return int(s.keys[row]) / attn.Segment }
+func (s *splitKV) lastSegment(row int) int { return (s.seen[row].High - 1) / attn.Segment }
 
 func (s *splitKV) make(b *backend.Batch) {
 	s.tasks, s.combines, s.rows = s.tasks[:0], s.combines[:0], s.rows[:0]
 	s.partial = append(s.partial[:0], b.Tokens...) // for its length
 	s.shared, s.next, s.whole = s.shared[:0], s.next[:0], s.whole[:0]
 	clear(s.leader)
-	s.keys = s.keys[:0]
+	s.seen = s.seen[:0]
 	for q, end := range b.KVLen {
-		for k := int32(b.Past(q)); k < end; k++ {
-			s.keys = append(s.keys, k)
+		for r := b.QStart[q]; r < b.QStart[q+1]; r++ {
+			seen := b.KeysOf(q, int(r), s.shape.window)
+			if s.shape.bidirectional {
+				seen = backend.Keys{High: int(end), Base: int(end)}
+			}
+			s.seen = append(s.seen, seen)
 		}
 	}
 	room, segments := s.shape.partialRows, 0
@@ -170,15 +169,13 @@ func (s *splitKV) wholeTasks(b *backend.Batch, q int) {
 	end := int(b.QStart[q+1])
 	for r := int(b.QStart[q]); r < end; r += s.shape.rows {
 		last := min(r+s.shape.rows, end)
-		from := len(s.rows)
+		from, first := len(s.rows), s.firstSegment(r)
 		for i := r; i < last; i++ {
 			s.rows = append(s.rows, int32(i))
+			first = min(first, s.firstSegment(i)) // rows of token trees do not come in the order of their text
 		}
 		segments := s.lastSegment(last-1) + 1
-		if s.shape.bidirectional {
-			segments = s.lastSegment(end-1) + 1
-		}
-		s.tasks = append(s.tasks, task{s.rows[from:len(s.rows):len(s.rows)], int32(q), int32(s.firstSegment(r)), int32(segments), false})
+		s.tasks = append(s.tasks, task{s.rows[from:len(s.rows):len(s.rows)], int32(q), int32(first), int32(segments), false})
 	}
 }
 

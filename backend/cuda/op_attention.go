@@ -36,6 +36,11 @@ func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 }
 
 func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	return d.bindSIMTAttention(n, a, false)
+}
+
+// bindSIMTAttention is the kernel that takes any step; with onlyTrees, it leaves alone what has no token tree.
+func (d *Device) bindSIMTAttention(n *graph.Node, a backend.Args, onlyTrees bool) (func(*step) error, error) {
 	o, q, c := n.Op.(graph.Attention), n.In[0], n.In[1].Cache
 	k, err := simt.Find(d.loader, q.Type, c.Type)
 	if err != nil {
@@ -53,8 +58,11 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error,
 	if o.Bidirectional {
 		p.Bidirectional = 1
 	}
+	if onlyTrees {
+		p.OnlyTrees = 1
+	}
 	return func(s *step) error {
-		p.Step = s.of(c)
+		p.Step, p.TreeLen, p.Ancestors = s.of(c), s.treeLen, s.ancestors
 		return simt.Launch(d.stream, k, s.tokens, p)
 	}, nil
 }
@@ -80,7 +88,8 @@ func decodeProblem(n *graph.Node, a backend.Args) decode.Problem {
 	return p
 }
 
-// bindFlash joins the kernel for sequences with one new token and the one for sequences with many; a step may have both.
+// bindFlash joins the kernel for sequences with one new token, the one for sequences with many, and the one for those with token trees; a
+// step may have all.
 func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	if a.Limits.PageSize < decode.MinPage || decode.Counters(a.Limits.Seqs, decodeProblem(n, a)) > counters {
 		return bindAttention(d, n, a)
@@ -99,7 +108,16 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 	if err != nil {
 		return nil, err
 	}
+	trees, err := d.bindSIMTAttention(n, a, true)
+	if err != nil {
+		return nil, err
+	}
 	return func(s *step) error {
+		if s.trees > 0 {
+			if err := trees(s); err != nil {
+				return err
+			}
+		}
 		if s.tiles > 0 {
 			if err := many(s); err != nil {
 				return err

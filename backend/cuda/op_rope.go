@@ -18,12 +18,16 @@ func bindAngles(d *Device, n *graph.Node, a backend.Args) (func(*step) error, er
 		return nil, err
 	}
 	perPosition, magnitude := r.Frequencies(0)
-	p := &rope.AnglesParams{Y: at(a.Out[0]), Pairs: int32(r.Dim / 2), Magnitude: magnitude}
+	axes, err := d.positionAxes(r)
+	if err != nil {
+		return nil, err
+	}
+	p := &rope.AnglesParams{Axes: axes, Y: at(a.Out[0]), Pairs: int32(r.Dim / 2), Magnitude: magnitude}
 	if r.Varies() {
 		i := d.steps.vary(r)
 		p.PerSequence = 1
 		return func(s *step) error {
-			p.Step, p.Frequencies = s.Step, s.rates[i]
+			p.Step, p.Frequencies, p.AxisStride = s.Step, s.rates[i], s.axisStride()
 			return rope.LaunchAngles(d.stream, k, s.tokens, p)
 		}, nil
 	}
@@ -31,9 +35,29 @@ func bindAngles(d *Device, n *graph.Node, a backend.Args) (func(*step) error, er
 		return nil, err
 	}
 	return func(s *step) error {
-		p.Step = s.Step
+		p.Step, p.AxisStride = s.Step, s.axisStride()
 		return rope.LaunchAngles(d.stream, k, s.tokens, p)
 	}, nil
+}
+
+// positionAxes is [pairs] int32, the axis of each pair's positions; 0 where there is one axis.
+func (d *Device) positionAxes(r *graph.Rotation) (driver.Ptr, error) {
+	if r.Sections == [3]int{} {
+		return 0, nil
+	}
+	axes := make([]float32, r.Dim/2)
+	for i := range axes {
+		axes[i] = math.Float32frombits(uint32(r.PositionAxis(i)))
+	}
+	return d.table(axes, "position axes of "+r.Name)
+}
+
+// axisStride is how far apart a row's positions on two axes are; 0 where they are alike.
+func (s *step) axisStride() int32 {
+	if s.axes == 1 {
+		return 0
+	}
+	return int32(s.tokens)
 }
 
 // table puts numbers on the device as F32.

@@ -21,6 +21,7 @@ func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 	if o.Scale != 0 {
 		p.Scale = float32(o.Scale)
 	}
+	give := d.bindGiven(n, a)
 	return func(s *step) error {
 		p.Step, p.PrevTokens, p.Index = s.Step, d.sampler.tokens[1-d.steps.next], s.ids
 		switch {
@@ -29,7 +30,10 @@ func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 		case o.ByPosition:
 			p.Index = s.Positions
 		}
-		return rows.Launch(d.stream, k, s.tokens, p)
+		if err := rows.Launch(d.stream, k, s.tokens, p); err != nil || len(s.givenRows) == 0 || !o.Input {
+			return err
+		}
+		return give(s)
 	}, nil
 }
 

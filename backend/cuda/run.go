@@ -51,6 +51,7 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 	}
 	w := writer{host: buffer.host, base: buffer.device}
 	s := pack(&w, b, shapeOf(b, st.lim), st.lim, st.varying)
+	s.buffer = buffer
 	if err := d.stream.Record(buffer.began); err != nil {
 		return err
 	}

@@ -20,17 +20,24 @@ type shape struct {
 	tables               int // page tables: one of each cache group, or one of all
 	tiles                int // of prefill attention
 	decodes              int // sequences of one new token; 0 or all of seqs
+	trees                int // sequences with a token tree
+	axes                 int // of positions
 	recorded             bool
 }
 
 // step is one step being launched: its shape, and where its data lies on the device.
 type step struct {
 	shape
-	kernels.Step              // without slots and pages, which of has
-	ids          driver.Ptr   // [T] int32, tokens: what an embedding looks up, as are positions and segments
-	segments     driver.Ptr   // [T] int32; see backend.Batch
-	slots        driver.Ptr   // [tables][T] int32
-	pages        driver.Ptr   // [tables][S × seqPages] int32
+	kernels.Step            // without slots and pages, which of has
+	ids          driver.Ptr // [T] int32, tokens: what an embedding looks up, as are positions and segments
+	segments     driver.Ptr // [T] int32; see backend.Batch
+	slots        driver.Ptr // [tables][T] int32
+	pages        driver.Ptr // [tables][S × seqPages] int32
+	treeLen      driver.Ptr // [S] int32; 0 without token trees
+	ancestors    driver.Ptr // [T] uint64; 0 without token trees
+	given        []float32  // [rows, hidden] embeddings
+	givenRows    []int32    // of the step
+	buffer       *stepBuffer
 	rates        []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
 	prompts      []prompt
 }
@@ -59,17 +66,23 @@ func tilesOf(n int) int { return (n + prefillsm90.TileRows - 1) / prefillsm90.Ti
 
 // shapeOf rounds a batch of decoding up to its bucket; other batches are launched as they are.
 func shapeOf(b *backend.Batch, lim backend.Limits) shape {
-	s := shape{tokens: len(b.Tokens), seqs: b.Seqs(), logits: len(b.LogitsIndices), seqPages: 1, tables: len(b.Tables)}
+	s := shape{tokens: len(b.Tokens), seqs: b.Seqs(), logits: len(b.LogitsIndices), seqPages: 1, tables: len(b.Tables), axes: 1}
+	if len(b.Positions) > len(b.Tokens) {
+		s.axes = backend.PositionAxes
+	}
 	for i, kv := range b.KVLen {
 		s.seqPages = max(s.seqPages, (int(kv)+lim.PageSize-1)/lim.PageSize)
-		if n := int(b.QStart[i+1] - b.QStart[i]); n > 1 {
+		switch n := int(b.QStart[i+1] - b.QStart[i]); {
+		case b.Tree(i) > 0:
+			s.trees++
+		case n > 1:
 			s.tiles += tilesOf(n)
-		} else {
+		default:
 			s.decodes++
 		}
 	}
 	s.seqPages = min(1<<bits.Len(uint(s.seqPages-1)), lim.SeqPages)
-	if s.tiles == 0 && s.tokens == s.seqs && s.tokens <= maxRecorded {
+	if s.tiles == 0 && s.trees == 0 && s.axes == 1 && len(b.EmbeddingRows) == 0 && s.tokens == s.seqs && s.tokens <= maxRecorded {
 		s.recorded = true
 		s.tokens = min(bucket(s.tokens), lim.Tokens, lim.Seqs)
 		s.seqs, s.decodes = s.tokens, s.tokens
@@ -117,20 +130,28 @@ func (w *writer) ints(n int, from []int32) driver.Ptr {
 	return p
 }
 
+func (w *writer) longs(from []uint64) driver.Ptr {
+	dst, p := w.array(2 * len(from))
+	for i, x := range from {
+		binary.LittleEndian.PutUint64(dst[8*i:], x)
+	}
+	return p
+}
+
 // stepBytes bounds what a step's data takes.
 func stepBytes(lim backend.Limits, pairs int) int {
-	const arrays, ofTable, pad = 9, 2, 16 // those of pack but the rates, whose padding is in pairs
+	const arrays, ofTable, pad = 11, 2, 16 // those of pack but the rates, whose padding is in pairs
 	tables := max(1, len(lim.Groups))
-	ints := kernels.Counts + 4*lim.Tokens + 2*lim.Seqs + 1 + tables*(lim.Tokens+lim.Seqs*lim.SeqPages) + lim.Logits + 2*(lim.Tokens/prefillsm90.TileRows+lim.Seqs) + lim.Seqs*pairs
+	ints := kernels.Counts + (5+backend.PositionAxes)*lim.Tokens + 3*lim.Seqs + 1 + tables*(lim.Tokens+lim.Seqs*lim.SeqPages) + lim.Logits + 2*(lim.Tokens/prefillsm90.TileRows+lim.Seqs) + lim.Seqs*pairs
 	return 4*ints + (arrays+tables*ofTable)*pad
 }
 
 // pack lays a batch out for a shape.
 func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*graph.Rotation) step {
-	s := step{shape: sh}
+	s := step{shape: sh, given: b.Embeddings, givenRows: b.EmbeddingRows}
 	s.Counts = w.ints(kernels.Counts, []int32{int32(len(b.Tokens)), int32(b.Seqs()), int32(len(b.LogitsIndices))})
 	s.ids = w.ints(sh.tokens, b.Tokens)
-	s.Positions = w.ints(sh.tokens, b.Positions)
+	s.Positions = w.ints(sh.axes*sh.tokens, b.Positions)
 	clear(w.host[w.used:][:4*sh.tokens]) // where segments are not told, all tokens are of the first
 	s.segments = w.ints(sh.tokens, b.Segments)
 	rowSeq, p := w.array(sh.tokens)
@@ -138,6 +159,9 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 	s.QStart = w.ints(sh.seqs+1, b.QStart)
 	s.KVLen = w.ints(sh.seqs, b.KVLen)
 	s.LogitsIndices = w.ints(sh.logits, b.LogitsIndices)
+	if sh.trees > 0 {
+		s.treeLen, s.ancestors = w.ints(sh.seqs, b.TreeLen), w.longs(b.Ancestors)
+	}
 	tiles, p := w.array(2 * sh.tiles)
 	s.Tiles = p
 	packTables(w, &s, b, lim.PageSize)
@@ -148,7 +172,7 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 			binary.LittleEndian.PutUint32(rowSeq[4*r:], uint32(i))
 		}
 		// The last tiles of a sequence see the most keys; they go first so that the longest work starts first.
-		if n := int(to - from); n > 1 {
+		if n := int(to - from); n > 1 && b.Tree(i) == 0 {
 			s.prompts = append(s.prompts, prompt{seq: i, tiles: tilesOf(n), length: int(kv)})
 			for t := tilesOf(n) - 1; t >= 0; t-- {
 				binary.LittleEndian.PutUint32(tiles[8*tile:], uint32(i))

@@ -25,6 +25,7 @@ type steps struct {
 type stepBuffer struct {
 	host   []byte // pinned
 	device driver.Ptr
+	given  []byte // pinned, of embeddings; nil until there are some
 	began  *driver.Event
 	done   *driver.Event
 }
@@ -107,6 +108,12 @@ func (st *steps) grow(n int) error {
 }
 
 func (st *steps) release(s *stepBuffer) error {
+	if s.given != nil {
+		if err := st.ctx.FreeHost(s.given); err != nil {
+			return err
+		}
+		s.given = nil
+	}
 	if s.host == nil {
 		return nil
 	}

@@ -49,6 +49,12 @@ func TestPack(t *testing.T) {
 		}
 		room := stepBytes(lim, len(varying)*(rotation.Dim/2+4))
 		for _, b := range testkit.Sequence(steps, lim, 50, rnd.IntN(2) == 0, rnd.Uint64()) {
+			if rnd.IntN(3) == 0 {
+				testkit.Trees(b, rnd)
+			}
+			if rnd.IntN(3) == 0 {
+				b.Positions = append(append(b.Positions, b.Tokens...), b.Tokens...) // any
+			}
 			w := writer{host: make([]byte, room+1<<10), base: base}
 			s := pack(&w, b, shapeOf(b, lim), lim, varying)
 			if w.used > room {
@@ -89,7 +95,18 @@ func checkPacked(t *testing.T, b *backend.Batch, s *step, lim backend.Limits, at
 	}
 	same("counts", s.Counts, []int32{kernels.CountTokens: int32(tokens), kernels.CountSeqs: int32(seqs), kernels.CountLogits: int32(len(b.LogitsIndices))})
 	same("tokens", s.ids, b.Tokens)
-	same("positions", s.Positions, b.Positions)
+	if s.axes == 1 {
+		same("positions", s.Positions, b.Positions)
+	}
+	for axis := range s.axes {
+		same("positions on an axis", s.Positions+driver.Ptr(4*axis*int(s.axisStride())), b.Positions[axis*tokens:(axis+1)*tokens])
+	}
+	if s.trees > 0 {
+		same("lengths of trees", s.treeLen, b.TreeLen)
+		for r, bits := range b.Ancestors {
+			same("ancestors", s.ancestors+driver.Ptr(8*r), []int32{int32(bits), int32(bits >> 32)})
+		}
+	}
 	if s.Step.Slots != 0 || s.Step.Pages != 0 {
 		t.Error("a launch that forgets which cache group it is of would find the slots and pages of another")
 	}
@@ -112,7 +129,7 @@ func checkPacked(t *testing.T, b *backend.Batch, s *step, lim backend.Limits, at
 			if int(rowSeq[r]) != i {
 				t.Errorf("row %d is of sequence %d, want %d", r, rowSeq[r], i)
 			}
-			if n := b.QStart[i+1] - b.QStart[i]; (n > 1) != (covered[r] == 1) {
+			if n := b.QStart[i+1] - b.QStart[i]; (n > 1 && b.Tree(i) == 0) != (covered[r] == 1) {
 				t.Errorf("row %d, of %d of its sequence, is in %d tiles", r, n, covered[r])
 			}
 		}

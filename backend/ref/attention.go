@@ -58,18 +58,20 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 		for r := b.QStart[s]; r < b.QStart[s+1]; r++ {
 			q := d.read(n, a, 0, int(r))
 			out := make([]float32, axis.Count*c.V.Size)
-			last := b.Past(s) + int(r-b.QStart[s])
+			seen := b.KeysOf(s, int(r), c.Window)
 			if o.Bidirectional {
-				last = length - 1
+				seen = backend.Keys{High: length, Base: length}
 			}
-			from := first
-			if c.Window > 0 {
-				from = max(0, last-c.Window+1)
+			var rowKeys, rowValues [][]float32
+			for p := seen.Low; p < seen.High; p++ {
+				if seen.Sees(p) {
+					rowKeys, rowValues = append(rowKeys, keys[p]), append(rowValues, values[p])
+				}
 			}
 			for h := range axis.Count {
 				kv, sink := h/share, sinks[min(h, len(sinks)):min(h+1, len(sinks))]
 				d.attend(o, sink, q[h*axis.Size:(h+1)*axis.Size], out[h*c.V.Size:(h+1)*c.V.Size],
-					keys[from:last+1], values[from:last+1], kv*c.K.Size, kv*c.V.Size)
+					rowKeys, rowValues, kv*c.K.Size, kv*c.V.Size)
 			}
 			d.write(n, a, 0, int(r), out)
 		}

@@ -1,17 +1,27 @@
 package ref
 
 import (
+	"slices"
+
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// embed looks rows up.
+// embed looks rows up; those that the step gives as embeddings are overwritten. Of several shards the first has them.
 func embed(d *Device, n *graph.Node, a backend.Args) {
-	o := n.Op.(graph.Embed)
+	o, table := n.Op.(graph.Embed), n.Weights[0].Out
 	for r := range d.batch.Tokens {
+		given := -1
+		if o.Input {
+			given = slices.Index(d.batch.EmbeddingRows, int32(r))
+		}
 		row := o.Index(d.batch.Tokens, d.batch.Positions, d.batch.Segments, r) - o.First
-		if table := n.Weights[0].Out; table.Shards > 0 && (row < 0 || row >= table.Len()) { // in another shard
+		elsewhere := table.Shards > 0 && (row < 0 || row >= table.Len())
+		if given >= 0 {
+			row, elsewhere = 0, o.First > 0
+		}
+		if elsewhere {
 			d.write(n, a, 0, r, make([]float32, n.Out[0].Axis.Len()))
 			continue
 		}
@@ -21,6 +31,9 @@ func embed(d *Device, n *graph.Node, a backend.Args) {
 				x[i] = x[i] * float32(o.Scale)
 			}
 			d.flops(len(x))
+		}
+		if given >= 0 {
+			copy(x, d.batch.Embeddings[given*len(x):(given+1)*len(x)])
 		}
 		d.write(n, a, 0, r, x)
 	}

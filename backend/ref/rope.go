@@ -15,7 +15,7 @@ func angles(d *Device, n *graph.Node, a backend.Args) {
 		for row := d.batch.QStart[s]; row < d.batch.QStart[s+1]; row++ {
 			y := make([]float32, r.Dim)
 			for i, f := range perPosition {
-				angle := float64(float32(d.batch.Positions[row]) * f)
+				angle := float64(float32(d.batch.Position(r.PositionAxis(i), int(row))) * f)
 				y[2*i] = float32(math.Cos(angle)) * magnitude
 				y[2*i+1] = float32(math.Sin(angle)) * magnitude
 			}

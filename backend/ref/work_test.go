@@ -19,6 +19,9 @@ func TestDeclaredWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			dev := New()
+			if c.Op == "Attention" && c.Vary != nil {
+				t.Skip("scores that a token tree masks are declared, since devices compute them")
+			}
 			if c.Op == "AddNorm" || len(c.Fuse) > 0 {
 				t.Skip("the reference runs it as the ops it stands for")
 			}

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -19,6 +20,8 @@ type Case struct {
 	Window    int          // of its cache: the batches' tables are rolled; 0: none
 	Tolerance float64      // WorstError against the reference, computing in F32
 	Fuse      []graph.Kind // what of the graph is fused
+	// Vary changes a batch, its table aside, before it is run; nil: nothing.
+	Vary func(b *backend.Batch, rnd *rand.Rand)
 }
 
 // Attends reports whether it is a case of attention, which is tried with every type of cache.
@@ -51,6 +54,7 @@ func Cases() []Case {
 	all = append(all, groupCases()...)
 	all = append(all, rowCases()...)
 	all = append(all, attentionCases()...)
+	all = append(all, batchCases()...)
 	all = append(all, moeCases()...)
 	all = append(all, fusedCases()...)
 	return all
@@ -353,6 +357,12 @@ func (c Case) Batches(lim backend.Limits, seed uint64) []*backend.Batch {
 	}
 	if c.Window > 0 {
 		Roll(batches, lim, c.Window)
+	}
+	if c.Vary != nil {
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		for _, b := range batches {
+			c.Vary(b, rnd)
+		}
 	}
 	return batches
 }

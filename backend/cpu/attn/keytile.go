@@ -95,11 +95,16 @@ func (t *Tile) capAndMask(h Head, from int) {
 		t.vec.Softcap(scores, scores, 1/h.Softcap, h.Softcap*math.Log2E)
 	}
 	for i := range t.rows {
-		low, high := int(t.low[i])-from, int(t.high[i])-from
-		if low <= 0 && high >= keyTile {
+		low, high, base := int(t.low[i])-from, int(t.high[i])-from, int(t.base[i])-from
+		if low <= 0 && base >= keyTile {
 			continue
 		}
 		row := t.scores[i*keyTile : (i+1)*keyTile]
+		for k := max(base, 0); k < min(high, keyTile); k++ {
+			if t.tree[i]>>(k-base)&1 == 0 {
+				row[k] = maskValue
+			}
+		}
 		copy(row[:max(0, min(low, keyTile))], t.maskedScores[:])
 		copy(row[max(0, min(high, keyTile)):], t.maskedScores[:])
 	}

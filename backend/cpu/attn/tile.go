@@ -36,6 +36,8 @@ type Tile struct {
 	rows int
 	low  []int32   // first key that a row attends to
 	high []int32   // and the end of the keys that it does
+	base []int32   // of a row of a token tree, the tree's first key; else high
+	tree []uint64  // keys from base on that it attends to, a bit each
 	q    []float32 // [row][keySize], scaled
 
 	acc, total         []float32 // [row][stride] of the segment and of all segments merged so far
@@ -67,7 +69,7 @@ func (k *kernels) stride(valueSize int) int {
 // TileFloats is the memory that NewTile needs.
 func TileFloats(tier gemm.Tier, rows, keySize, valueSize int) int {
 	stride := kernelsOf(tier).stride(valueSize)
-	return rows*(keySize+2*stride+keyTile+10) + keyTile*(keySize+stride) + keySize + 16
+	return rows*(keySize+2*stride+keyTile+11) + keyTile*(keySize+stride) + keySize + 16
 }
 
 // NewTile lays a tile of up to so many rows out in mem, which holds TileFloats.
@@ -91,7 +93,8 @@ func NewTile(tier gemm.Tier, mem []float32, rows, keySize, valueSize int) *Tile 
 	t.rowMax, t.rowSum, t.totalMax, t.totalSum, t.rescale = take(rows), take(rows), take(rows), take(rows), take(rows)
 	t.qScale, t.pScale = take(rows), take(rows)
 	ints := func() []int32 { return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(take(rows)))), rows) }
-	t.low, t.high, t.qBias = ints(), ints(), ints()
+	t.low, t.high, t.base, t.qBias = ints(), ints(), ints(), ints()
+	t.tree = make([]uint64, rows)
 	t.ones = take(keySize)
 	for i := range t.ones {
 		t.ones[i] = 1
@@ -107,6 +110,11 @@ func (t *Tile) Reset() { t.rows = 0 }
 
 // AddQueries adds q, the heads of one token that share the key head, as rows that attend to keys [low, high).
 func (t *Tile) AddQueries(h Head, q []float32, low, high int) {
+	t.AddTreeQueries(h, q, low, high, high, 0)
+}
+
+// AddTreeQueries is AddQueries of a token in a token tree: of the keys from base on, bit i of mask says that it attends to key base+i.
+func (t *Tile) AddTreeQueries(h Head, q []float32, low, high, base int, mask uint64) {
 	factor := h.Scale
 	if h.Softcap == 0 {
 		factor *= math.Log2E
@@ -115,7 +123,7 @@ func (t *Tile) AddQueries(h Head, q []float32, low, high int) {
 	for ; len(q) > 0; q = q[t.keySize:] {
 		i := t.rows
 		t.vec.Multiply(t.q[i*t.keySize:(i+1)*t.keySize], q, factor)
-		t.low[i], t.high[i] = int32(low), int32(high)
+		t.low[i], t.high[i], t.base[i], t.tree[i] = int32(low), int32(high), int32(base), mask
 		t.totalMax[i], t.totalSum[i] = maskValue, 0
 		clear(t.total[i*t.stride : (i+1)*t.stride])
 		t.rows++

@@ -5,8 +5,10 @@ struct AnglesParams {
   Step step;
   const float* frequencies; // [pairs], or [S, pairs] when they depend on the sequence's length
   float* y;                 // [T, pairs × 2] cosine, sine
+  const int* axes;          // [pairs] the axis of each pair's positions, or null: there is one
   int pairs, perSequence;
   float magnitude;
+  int axisStride; // from a row's position on an axis to that on the next
 };
 
 // The angle is a float32 product, like the reference's, and may be 100,000 radians: it is reduced to one period in
@@ -17,7 +19,7 @@ KERNEL(128, 1) angles(PARAM AnglesParams p) {
   if (r >= p.step.counts[COUNT_TOKENS]) return;
   const float* f = p.frequencies + (p.perSequence ? (long)p.step.rowSeq[r] * p.pairs : 0);
   for (int i = threadX(); i < p.pairs; i += threads()) {
-    float angle = (float)p.step.positions[r] * f[i];
+    float angle = (float)p.step.positions[r + (p.axes ? p.axes[i] * p.axisStride : 0)] * f[i];
     double turns = (double)angle * 0.15915494309189535;
     double whole;
     asm("cvt.rni.f64.f64 %0, %1;" : "=d"(whole) : "d"(turns));

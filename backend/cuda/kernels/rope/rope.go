@@ -12,9 +12,10 @@ type AnglesParams struct {
 	Step               kernels.Step
 	Frequencies        driver.Ptr // [Pairs] float32, or, with PerSequence 1, [sequences, Pairs]: radians a position
 	Y                  driver.Ptr // [T, Pairs × 2] float32: cosine and sine, times Magnitude
+	Axes               driver.Ptr // [Pairs] int32: the axis of each pair's positions; 0: there is one
 	Pairs, PerSequence int32
 	Magnitude          float32
-	_                  int32
+	AxisStride         int32 // from a row's position on an axis to that on the next
 }
 
 // Params mirrors RopeParams of rope.cu.

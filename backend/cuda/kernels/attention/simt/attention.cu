@@ -13,6 +13,9 @@ struct AttendParams {
   int heads, kvHeads, kSize, vSize, window;
   float scale, softcap; // softcap 0: none
   int bidirectional; // queries attend to later keys too
+  int onlyTrees;     // rows of sequences without a token tree are another kernel's
+  const int* treeLen;   // [S] rows of a sequence's token tree, its last ones, or null; see backend.Batch
+  const u64* ancestors; // [T] of rows of trees: those of the tree that the row attends to, a bit each
 };
 constexpr int MAX_SIZE = 512, BLOCK_SIZE = 256; // numbers of a head, and those of its values that a block takes
 
@@ -23,7 +26,17 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
   if (r >= p.step.counts[COUNT_TOKENS] || h >= p.heads) return;
   const Step& s = p.step;
   int seq = s.rowSeq[r], last = p.bidirectional ? s.kvLen[seq] - 1 : s.kvLen[seq] - s.qStart[seq + 1] + r; // key index
-  int first = p.window > 0 ? maxi(0, last - p.window + 1) : 0;
+  int treeLen = p.treeLen ? p.treeLen[seq] : 0, base = s.kvLen[seq] - treeLen, place = last;
+  if (p.onlyTrees && treeLen == 0) return;
+  u64 tree = 0;
+  if (last >= base) {
+    tree = p.ancestors[r];
+    place = base + __builtin_popcountll(tree) - 1;
+  } else {
+    base = last + 1;
+  }
+  int first = p.window > 0 ? maxi(0, place - p.window + 1) : 0;
+  for (int drop = first - base; drop > 0 && tree; drop--) tree &= tree - 1; // ancestors outside of the window
   int kv = h / (p.heads / p.kvHeads), begins = blockZ() * BLOCK_SIZE + lane(); // the lane's first number of the values
   Pages<C> cache = {p.cache, p.kvHeads, p.kSize, p.vSize, s.pageShift};
   float* q = qs[warp()];
@@ -34,7 +47,8 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
     int pos = p0 + lane();
     float score = -1e30f, unit = 1;
     const C* v = (const C*)p.cache;
-    if (pos <= last) {
+    bool seen = pos <= last && (pos < base || (tree >> (pos - base) & 1));
+    if (seen) {
       long page = s.pages[(long)seq * s.seqPages + (pos >> s.pageShift)];
       const C* k = cache.key(page, pos, kv);
       v = cache.value(page, pos, kv);
@@ -45,7 +59,7 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
       if (p.softcap != 0) score = p.softcap * tanhf(score / p.softcap);
     }
     float newMax = maxf(rowMax, warpMax(score)), rescale = expf(rowMax - newMax);
-    float weight = pos <= last ? expf(score - newMax) : 0;
+    float weight = seen ? expf(score - newMax) : 0;
     rowMax = newMax;
     sum = sum * rescale + warpSum(weight);
     weight *= unit;

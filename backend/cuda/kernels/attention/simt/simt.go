@@ -19,9 +19,11 @@ type Params struct {
 	Q, Cache, Y                  driver.Ptr // [T, Heads × KSize]; pages, see kv_cache.h; [T, Heads × VSize]
 	Sinks                        driver.Ptr // [Heads] float32: scores without a key; or 0
 	Heads, KVHeads, KSize, VSize int32
-	Window                       int32   // keys that a query sees, its own the last; 0: all
-	Scale, Softcap               float32 // of scores; Softcap 0: none
-	Bidirectional                int32   // 1: queries attend to later keys too
+	Window                       int32      // keys that a query sees, its own the last; 0: all
+	Scale, Softcap               float32    // of scores; Softcap 0: none
+	Bidirectional                int32      // 1: queries attend to later keys too
+	OnlyTrees                    int32      // 1: rows of sequences without a token tree are another kernel's
+	TreeLen, Ancestors           driver.Ptr // [S] int32 and [T] uint64, see backend.Batch; 0 without token trees
 }
 
 // Find gets the kernel for queries and a cache of these types.
