@@ -22,7 +22,7 @@ func Partition(g *graph.Graph, o Options) (*graph.Graph, error) {
 	if at.Replica < 0 || at.Replica >= l.Data || at.Stage < 0 || at.Stage >= l.Pipeline || at.Tensor < 0 || at.Tensor >= l.Tensor {
 		return nil, fmt.Errorf("replica %d, stage %d, rank %d is none of the layout %s; each counts from 0", at.Replica, at.Stage, at.Tensor, l)
 	}
-	p := partitioner{layout: l, rank: at, graph: g}
+	p := partitioner{layout: l, rank: at, graph: g, units: unitsOf(g)}
 	p.assignStages()
 	return graph.Rewrite(g, p.visit)
 }
@@ -32,6 +32,7 @@ type partitioner struct {
 	layout      Layout
 	rank        Rank
 	graph       *graph.Graph
+	units       units
 	stages      map[*graph.Node]int
 	first, last *graph.Node    // of this stage
 	received    []*graph.Value // by this stage from the one before
@@ -109,7 +110,7 @@ func (p *partitioner) visit(r *graph.Rewriter, n *graph.Node) bool {
 	}
 	if n == p.first {
 		for _, v := range p.received {
-			recv := graph.Recv{From: p.rank.Stage - 1, Rows: v.Rows, Axis: shard(v.Axis, p.layout.Tensor), Type: v.Type}
+			recv := graph.Recv{From: p.rank.Stage - 1, Rows: v.Rows, Axis: p.units.shard(v.Axis, p.layout.Tensor, p.rank.Tensor), Type: v.Type}
 			r.Replace([]*graph.Value{v}, r.Add(n.At, v.Name, recv, nil, nil))
 		}
 	}
@@ -143,7 +144,7 @@ func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
 		weights = p.weights(r, n)
 	}
 	if embed, ok := op.(graph.Embed); ok {
-		embed.First = offset(n.Weights[0].Out, p.layout.Tensor, p.rank.Tensor)
+		embed.First = p.units.offset(n.Weights[0].Out, p.layout.Tensor, p.rank.Tensor)
 		op = embed
 	}
 	out := r.Add(n.At, n.Out[0].Name, op, in, weights)
@@ -179,18 +180,18 @@ func (p *partitioner) weights(r *graph.Rewriter, n *graph.Node) []*graph.Weight 
 	}
 	var parts []*graph.Weight
 	for _, w := range whole {
-		parts = append(parts, part(r, w, w.Stack, 0, p.layout.Tensor, p.rank.Tensor))
+		parts = append(parts, p.part(r, w, w.Stack, 0, p.layout.Tensor, p.rank.Tensor))
 	}
 	return parts
 }
 
 // part is piece i of so many of a weight, or of the matrices of its stack from one on.
-func part(r *graph.Rewriter, w *graph.Weight, stack graph.Axis, matrix, pieces, i int) *graph.Weight {
-	to := graph.Weight{Stack: stack, Out: shard(w.Out, pieces), In: shard(w.In, pieces)}
+func (p *partitioner) part(r *graph.Rewriter, w *graph.Weight, stack graph.Axis, matrix, pieces, i int) *graph.Weight {
+	to := graph.Weight{Stack: stack, Out: p.units.shard(w.Out, pieces, i), In: p.units.shard(w.In, pieces, i)}
 	if to.Stack == w.Stack && to.Out == w.Out && to.In == w.In {
 		return w
 	}
-	return r.Shard(w, to, matrix, offset(w.Out, pieces, i), offset(w.In, pieces, i))
+	return r.Shard(w, to, matrix, p.units.offset(w.Out, pieces, i), p.units.offset(w.In, pieces, i))
 }
 
 // experts is the block with the experts that this device holds, each of them whole or a piece.
@@ -211,7 +212,7 @@ func (p *partitioner) experts(r *graph.Rewriter, o graph.MoE, weights []*graph.W
 		if o.Held > 0 {
 			stack.Count, stack.Shards = o.Held, p.layout.expert()
 		}
-		parts = append(parts, part(r, w, stack, o.First, pieces, piece))
+		parts = append(parts, p.part(r, w, stack, o.First, pieces, piece))
 	}
 	return o, parts
 }
@@ -222,6 +223,6 @@ func (p *partitioner) cache(c *graph.Cache) *graph.Cache {
 		return nil
 	}
 	part := *c
-	part.K, part.V = shard(c.K, p.layout.Tensor), shard(c.V, p.layout.Tensor)
+	part.K, part.V = p.units.shard(c.K, p.layout.Tensor, p.rank.Tensor), p.units.shard(c.V, p.layout.Tensor, p.rank.Tensor)
 	return &part
 }

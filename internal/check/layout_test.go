@@ -1,6 +1,7 @@
 package check
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -85,6 +86,15 @@ func compareLayout(t *testing.T, dir, device string, l pass.Layout) {
 	if !res.OK {
 		t.Errorf("%+v", *res)
 	}
+}
+
+// TestLayoutUneven: 172 numbers of a feed-forward block among 8 devices, which 8 does not divide.
+func TestLayoutUneven(t *testing.T) {
+	dir := filepath.Join(shared, "models/stories260K/hf")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("the model with an odd feed-forward block is not here: %v", err)
+	}
+	compareLayout(t, dir, "cpu", pass.Layout{Tensor: 8, Pipeline: 1, Data: 1})
 }
 
 // TestLayoutOfTooFewDevices: a sentence, and no panic.
