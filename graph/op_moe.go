@@ -7,13 +7,15 @@ import (
 
 // MoE is a mixture of experts in place of a feed-forward block: each row passes the TopK experts with the highest scores (Shazeer et al.,
 // arXiv:1701.06538; of equal scores the first). The result is the sum of their outputs, each times its routing weight: softmax over
-// the scores of the chosen, or over those of all experts (NoRenorm), whose weights then add up to less than one. An expert is a block
+// the scores of the chosen, or over those of all experts (NoRenorm), whose weights then add up to less than one; or what Route made of
+// the scores, which has the other ways to route (Shares). An expert is a block
 // down(Fn(gate x) × up x). It stays one node: which rows go where is known only when the scores are.
 type MoE struct {
 	simple
 	Experts  int
 	TopK     int
 	NoRenorm bool // routing weights are not renormalised over the chosen
+	Shares   bool // scores are routing weights already, as Route makes them
 	Fn       Fn   // of gates
 	Biased   bool // each of an expert's matrices has a bias
 	// Clamp bounds gates above and ups on both sides, and the block is then down((up x + 1) × g × sigmoid(1.702 g)) with
@@ -49,6 +51,9 @@ func (o MoE) Attrs() string {
 	s := fmt.Sprintf("%d of %d, %s", o.TopK, o.Experts, o.Fn)
 	if o.NoRenorm {
 		s += ", not renormalised"
+	}
+	if o.Shares {
+		s += ", by shares"
 	}
 	if o.Clamp != 0 {
 		s += fmt.Sprintf(", clamped at %g", o.Clamp)
@@ -139,6 +144,9 @@ func (o MoE) Work(n *Node, s *Step) Work {
 	routing := int64(o.Experts) + 3*int64(o.TopK) // a comparison each; exponential, sum and division of the chosen
 	if o.NoRenorm {
 		routing = 3*int64(o.Experts) + int64(o.TopK) // comparison, exponential and sum of all
+	}
+	if o.Shares {
+		routing = int64(o.Experts)
 	}
 	w := traffic(n, s, rows*routing+expert*int64(math.Round(o.Passes(rows))))
 	w.WeightBytes = int64(math.Round(float64(w.WeightBytes) * o.Reached(rows)))

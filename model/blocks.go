@@ -82,15 +82,18 @@ func (l layer) attend(q, k, v *graph.Value) *graph.Value {
 }
 
 // gated is the feed-forward block down(fn(gate x) × up x).
-func (l layer) gated(x *graph.Value) *graph.Value {
-	gate := l.linear("ffn_gate", x, l.c.ffn(), l.c.MLPBias)
-	up := l.linear("ffn_up", x, l.c.ffn(), l.c.MLPBias)
-	return l.linear("ffn_down", l.b.ActMul(l.name("ffn_act"), gate, up, l.c.Act), l.c.hidden(), l.c.MLPBias)
+func (l layer) gated(x *graph.Value) *graph.Value { return l.gatedOf(x, "", l.c.ffn(), l.c.MLPBias) }
+
+// gatedOf is one with matrices of this width, whose names end so.
+func (l layer) gatedOf(x *graph.Value, end string, width graph.Axis, bias bool) *graph.Value {
+	gate := l.linear("ffn_gate"+end, x, width, bias)
+	up := l.linear("ffn_up"+end, x, width, bias)
+	return l.linear("ffn_down"+end, l.b.ActMul(l.name("ffn_act"+end), gate, up, l.c.Act), l.c.hidden(), bias)
 }
 
 // feedForward is the block of a model that has experts or has none.
 func (l layer) feedForward(x *graph.Value) *graph.Value {
-	if l.c.Experts.Experts > 0 {
+	if l.c.Experts.Experts > 0 && l.i >= l.c.DenseLayers {
 		return l.experts(x)
 	}
 	return l.gated(x)

@@ -26,6 +26,12 @@ type Config struct {
 	Experts   graph.MoE // of feed-forward blocks; no experts: there is one block for all
 	ExpertFFN int       // width of an expert's
 
+	Route       graph.Route // how experts are chosen where that is more than softmax and the best; no TopK: it is not
+	RouteBias   bool        // with a bias for each, which counts for the choice alone
+	SharedFFN   int         // width of the experts that every row passes, together; 0: none
+	SharedGate  bool        // whose result is gated, row by row
+	DenseLayers int         // so many first layers have one block for all and no experts
+
 	Encoder       bool // attention is bidirectional, and hidden states are all there is
 	FirstPosition int  // row of the position table that belongs to position 0
 
@@ -48,6 +54,9 @@ func (c *Config) kv() graph.Axis  { return graph.Axis{Name: "kv", Count: c.KVHea
 func (c *Config) ffn() graph.Axis { return graph.Axis{Name: "ffn", Count: c.FFN, Size: 1} }
 func (c *Config) expertFFN() graph.Axis {
 	return graph.Axis{Name: "ffn", Count: c.ExpertFFN, Size: 1}
+}
+func (c *Config) sharedFFN() graph.Axis {
+	return graph.Axis{Name: "ffn", Count: c.SharedFFN, Size: 1}
 }
 func (c *Config) perExpert() graph.Axis {
 	return graph.Axis{Name: "experts", Count: c.Experts.Experts, Size: 1}

@@ -181,6 +181,20 @@ func (f *fields) flag(hf string, otherwise bool) bool {
 	return b
 }
 
+// flagOr reads true or false that GGUF has a key for as well.
+func (f *fields) flagOr(hf, gguf string, otherwise bool) bool {
+	v, name := f.raw(hf, gguf)
+	b := otherwise
+	if v != nil {
+		var ok bool
+		if b, ok = v.(bool); !ok {
+			f.fail("field %s is %v and true or false is wanted", name, v)
+		}
+	}
+	f.note(gguf, b)
+	return b
+}
+
 // has reports whether a GGUF file has a tensor; a Hugging Face configuration answers by a field instead.
 func (f *fields) has(tensor string) bool {
 	if f.files == nil {

@@ -93,6 +93,12 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		if k.name == "" {
 			return nil
 		}
+	case graph.Route:
+		k.rowBlocks, k.partition = true, byRows
+		k.name, k.bind = "route", bindRoute
+	case graph.GateRows:
+		k.rowBlocks, k.partition = true, byRows
+		k.name, k.bind = "gate rows", simple(bindGateRows)
 	case graph.Act:
 		k.rowBlocks, k.partition = true, byColumns
 		k.name, k.bind = "act", simple(bindAct)

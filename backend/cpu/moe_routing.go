@@ -59,29 +59,23 @@ func (d *Device) layOut(n *graph.Node, lim backend.Limits, memory []byte, s *moe
 func (m *moe) route(r int) {
 	o, scores := m.op, m.scores[r*m.op.Experts:(r+1)*m.op.Experts]
 	chosen, share := m.scratch.expert[r*o.TopK:(r+1)*o.TopK], m.scratch.share[r*o.TopK:(r+1)*o.TopK]
-	for k := range chosen { // the best so far, in order: an insertion for each score that is among them
-		chosen[k] = -1
-	}
-	for e, score := range scores {
-		k := o.TopK
-		for k > 0 && (chosen[k-1] < 0 || score > scores[chosen[k-1]]) {
-			k--
+	largest(chosen, scores)
+	if o.Shares {
+		for k, e := range chosen {
+			share[k] = scores[e]
 		}
-		if k < o.TopK {
-			copy(chosen[k+1:], chosen[k:])
-			chosen[k] = int32(e)
-		}
+		return
 	}
-	largest := scores[chosen[0]]
+	most := scores[chosen[0]]
 	var sum float64
 	for k, e := range chosen {
-		share[k] = float32(math.Exp(float64(scores[e] - largest)))
+		share[k] = float32(math.Exp(float64(scores[e] - most)))
 		sum += float64(share[k])
 	}
 	if o.NoRenorm {
 		sum = 0
 		for _, score := range scores {
-			sum += math.Exp(float64(score - largest))
+			sum += math.Exp(float64(score - most))
 		}
 	}
 	for k := range share {

@@ -84,6 +84,13 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.one("xielu", bindXIELU)
 	case graph.MoE:
 		return d.moes(n)
+	case graph.Route:
+		if n.In[0].Axis.Len() > moe.MaxExperts || n.Op.(graph.Route).TopK > moe.MaxTop {
+			return nil
+		}
+		return d.one("route", bindRoute)
+	case graph.GateRows:
+		return d.one("gate rows", bindGateRows)
 	case graph.SelectRows:
 		return d.one("pick", bindPick)
 	case graph.DeferredNorm:
@@ -105,6 +112,10 @@ func (d *Device) Refusal(n *graph.Node) string {
 	case graph.KVWrite:
 		if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize {
 			return fmt.Sprintf("its heads have %d numbers, and %d is the most in a cache of %s on a GPU; choose --kv-type f16", max(c.K.Size, c.V.Size), kv8.MaxSize, c.Type)
+		}
+	case graph.Route:
+		if e := n.In[0].Axis.Len(); e > moe.MaxExperts || o.TopK > moe.MaxTop {
+			return fmt.Sprintf("it chooses %d of %d experts, and %d of %d is the most on a GPU; the CPU has no such limit", o.TopK, e, moe.MaxTop, moe.MaxExperts)
 		}
 	case graph.MoE:
 		if o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop {

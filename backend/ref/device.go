@@ -181,6 +181,10 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		f = softcap
 	case graph.MoE:
 		f = moe
+	case graph.Route:
+		f = route
+	case graph.GateRows:
+		f = gateRows
 	case graph.SelectRows:
 		f = selectLogitRows
 	default:

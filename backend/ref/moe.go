@@ -84,7 +84,13 @@ func (d *Device) route(o graph.MoE, scores []float32) []float64 {
 			}
 		}
 		share[best] = math.Exp(float64(scores[best] - largest))
+		if o.Shares {
+			share[best] = float64(scores[best])
+		}
 		chosen += share[best]
+	}
+	if o.Shares {
+		return share
 	}
 	for _, s := range scores {
 		all += math.Exp(float64(s - largest))

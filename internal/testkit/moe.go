@@ -7,6 +7,38 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
+// routeCases choose among experts in every way.
+func routeCases() []Case {
+	var all []Case
+	for _, c := range []struct {
+		experts int
+		bias    bool
+		o       graph.Route
+	}{
+		{8, false, graph.Route{TopK: 2}},
+		{16, false, graph.Route{TopK: 4, Sigmoid: true, NoRenorm: true}},
+		{40, true, graph.Route{TopK: 6, NoRenorm: true, Scale: 1.5}},
+		{24, false, graph.Route{TopK: 3, Groups: 4, TopGroups: 2, NoRenorm: true, Scale: 16}},
+		{32, true, graph.Route{TopK: 4, Sigmoid: true, Scale: 2.5, Groups: 8, TopGroups: 4, BestTwo: true}},
+		{256, true, graph.Route{TopK: 8, Sigmoid: true, Scale: 2.5, Groups: 8, TopGroups: 4, BestTwo: true}},
+	} {
+		for _, steps := range rowSteps() {
+			all = append(all, Case{
+				Name: fmt.Sprintf("Route/%s/of %d/bias %v/rows%d", c.o.Attrs(), c.experts, c.bias, LimitsFor(steps, 16).Tokens), Op: "Route", Steps: steps, Tolerance: 1e-5,
+				Graph: func(b *graph.Builder) *graph.Value {
+					experts := axis("experts", c.experts, 1)
+					var bias *graph.Weight
+					if c.bias {
+						bias = b.Vector("bias", experts)
+					}
+					return b.Route("y", feed(b, "scores", experts), c.o, bias)
+				},
+			})
+		}
+	}
+	return all
+}
+
 // moeCases are blocks of experts: one and several for each row, few and all of them, in floats and in block formats with
 // inputs in Q8, with biases and bounds.
 func moeCases() []Case {
@@ -31,6 +63,8 @@ func moeCases() []Case {
 		{graph.MoE{Experts: 8, TopK: 2}, 160, 96, quant.Q8_0},
 		{graph.MoE{Experts: 6, TopK: 2, NoRenorm: true}, 256, 256, quant.Q6_K},
 		{graph.MoE{Experts: 4, TopK: 2}, 64, 96, quant.Q5_0},
+		{graph.MoE{Experts: 8, TopK: 3, Shares: true}, 64, 96, quant.BF16},
+		{graph.MoE{Experts: 8, TopK: 2, Shares: true, ActType: graph.Q8}, 256, 256, quant.Q4_K},
 	} {
 		tolerance := 1e-5
 		switch c.o.ActType {
@@ -54,7 +88,11 @@ func moeCases() []Case {
 					if c.o.ActType == graph.Q8 {
 						x = b.Emit("x8", graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0]
 					}
-					return b.MoE("y", x, feed(b, "scores", experts), c.o, weights)
+					scores := feed(b, "scores", experts)
+					if c.o.Shares {
+						scores = b.Route("shares", scores, graph.Route{TopK: c.o.TopK, Sigmoid: true, Scale: 2.5}, nil)
+					}
+					return b.MoE("y", x, scores, c.o, weights)
 				},
 			})
 		}

@@ -55,6 +55,7 @@ func Cases() []Case {
 	all = append(all, rowCases()...)
 	all = append(all, attentionCases()...)
 	all = append(all, batchCases()...)
+	all = append(all, routeCases()...)
 	all = append(all, moeCases()...)
 	all = append(all, fusedCases()...)
 	return all
@@ -237,6 +238,9 @@ func rowCases() []Case {
 	})...)
 	all = append(all, make1("XIELU", "XIELU", 1e-5, func(b *graph.Builder) *graph.Value {
 		return b.XIELU("y", feed(b, "x", hidden), graph.XIELU{Positive: 1.3, Negative: 1.1, Beta: 0.5, Eps: -1e-6})
+	})...)
+	all = append(all, make1("GateRows", "GateRows", 1e-5, func(b *graph.Builder) *graph.Value {
+		return b.GateRows("y", feed(b, "x", hidden), feed(b, "gate", axis("gate", 1, 1)))
 	})...)
 	all = append(all, make1("SelectRows", "SelectRows/odd", 0, func(b *graph.Builder) *graph.Value {
 		return b.SelectRows("y", feed(b, "x", axis("hidden", 33, 1)))

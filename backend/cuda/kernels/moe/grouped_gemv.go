@@ -94,13 +94,10 @@ func NewGroupedGemv(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, d
 		to := [...]*gemvProduct{&k.gated, &k.down}[i]
 		*to = gemvProduct{block: gemvBlockOf(l, p.Format), tiles: tiles(p.N), units: (p.K + columns - 1) / columns, sms: l.SMs(), base: groupedGemvParams{
 			X: p.X, Scores: scores, Share: share, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(),
-			N: int32(p.N), K: int32(p.K), Count: int32(count), Experts: int32(o.Experts), Top: int32(o.TopK), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
+			N: int32(p.N), K: int32(p.K), Count: int32(count), Experts: int32(o.Experts), Top: int32(o.TopK), OfAll: shares(o), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
 		}}
 		if p.Gated {
 			to.tiles = (p.N + tileRows/2 - 1) / (tileRows / 2)
-		}
-		if o.NoRenorm {
-			to.base.OfAll = 1
 		}
 		if t == graph.F32 {
 			to.base.F32Scores = 1

@@ -52,16 +52,24 @@ const (
 
 // NewRouter binds the scores [rows, experts] of a type; the step's counts[count] is the number of rows.
 func NewRouter(l *kernels.Loader, t graph.Type, scores driver.Ptr, o graph.MoE, count int, s Slots) (*Router, error) {
-	r := &Router{p: routeParams{Scores: scores, Slots: s, Count: int32(count), Experts: int32(o.Experts), Top: int32(o.TopK)}}
-	if o.NoRenorm {
-		r.p.OfAll = 1
-	}
+	r := &Router{p: routeParams{Scores: scores, Slots: s, Count: int32(count), Experts: int32(o.Experts), Top: int32(o.TopK), OfAll: shares(o)}}
 	var err error
 	if r.route, err = l.Kernel("moe/moe", kernels.Name("route", t), 0); err != nil {
 		return nil, err
 	}
 	r.align, err = l.Kernel("moe/moe", "align_slots", 0)
 	return r, err
+}
+
+// shares is how a block's shares are made of its scores, as route.h numbers the ways.
+func shares(o graph.MoE) int32 {
+	switch {
+	case o.Shares:
+		return 2
+	case o.NoRenorm:
+		return 1
+	}
+	return 0
 }
 
 // Launch routes up to so many rows, in jobs of up to each slots.

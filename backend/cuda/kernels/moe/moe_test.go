@@ -20,6 +20,7 @@ func TestMirrors(t *testing.T) {
 		"combine_bf16": unsafe.Sizeof(combineParams{}), "combine_norm": unsafe.Sizeof(combineNormParams{}), "router_norm": unsafe.Sizeof(RouterNormParams{}),
 		"simt_": unsafe.Sizeof(simtParams{}), "gated_activation_": unsafe.Sizeof(activationParams{}),
 	})
+	gputest.Mirrors(t, "moe/shares", map[string]uintptr{"route_shares_": unsafe.Sizeof(SharesParams{}), "gate_rows_": unsafe.Sizeof(GateRowsParams{})})
 	gemm, sm90 := unsafe.Sizeof(groupedGemmParams{}), unsafe.Sizeof(groupedGemmSM90Params{})
 	for f, module := range modules {
 		kernels := map[string]uintptr{"gated": gemm, "down": gemm, "gated256": sm90, "down256": sm90, "single_row_": unsafe.Sizeof(singleRowParams{})}

@@ -18,6 +18,9 @@ struct RouteParams {
   int experts, top, ofAll, each;
 };
 
+// What RouteParams.ofAll and its like in other launches say of shares: softmax over the chosen experts' scores, over all scores, or the scores themselves.
+enum { OF_CHOSEN, OF_ALL, GIVEN };
+
 constexpr int MAX_EXPERTS = 1024, MAX_TOP = 64, ROUTE_THREADS = 512, ALONE_ROWS = 16;
 
 DEVICE u32 warpMaxOf(u32 v) {
@@ -70,7 +73,7 @@ template <int PLACES> struct Chosen {
 
 // topK finds a row's experts: those with the highest scores, of equal scores the first. One warp computes it, each lane PER experts, every 32nd; keys
 // already chosen are set to 0. Places depend on each other in sequence, so shares, which not every caller needs, are computed at the end.
-template <typename T, int PER, int PLACES> DEVICE Chosen<PLACES> topK(const T* scores, int experts, int top, bool ofAll, bool shares) {
+template <typename T, int PER, int PLACES> DEVICE Chosen<PLACES> topK(const T* scores, int experts, int top, int ofAll, bool shares) {
   u32 left[PER], word[PLACES] = {}, highest = 0;
   Chosen<PLACES> c = {};
   UNROLL for (int i = 0; i < PER; i++) left[i] = lane() + 32 * i < experts ? Ranked<T>(toFloat(scores[lane() + 32 * i]), lane() + 32 * i).word : 0;
@@ -81,7 +84,7 @@ template <typename T, int PER, int PLACES> DEVICE Chosen<PLACES> topK(const T* s
   };
   auto power = [&](u32 word) { return word ? expf(Ranked<T>::scoreOf(word) - Ranked<T>::scoreOf(highest)) : 0; };
   float sum = 0;
-  if (ofAll && shares) {
+  if (ofAll == OF_ALL && shares) {
     highest = best();
     UNROLL for (int i = 0; i < PER; i++) sum += power(left[i]);
   }
@@ -101,9 +104,13 @@ template <typename T, int PER, int PLACES> DEVICE Chosen<PLACES> topK(const T* s
     if (k == 0) highest = most;
   }
   if (!shares) return c;
+  if (ofAll == GIVEN) {
+    UNROLL for (int i = 0; i < PLACES; i++) c.share[i] = word[i] ? Ranked<T>::scoreOf(word[i]) : 0;
+    return c;
+  }
   UNROLL for (int i = 0; i < PLACES; i++) {
     c.share[i] = power(word[i]);
-    if (!ofAll) sum += c.share[i];
+    if (ofAll == OF_CHOSEN) sum += c.share[i];
   }
   sum = warpSum(sum);
   UNROLL for (int i = 0; i < PLACES; i++) c.share[i] /= sum;

@@ -88,11 +88,8 @@ func NewSingleRow(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, dow
 func newSingleRowProduct(l *kernels.Loader, p Product, o graph.MoE, most int) singleRowProduct {
 	s := singleRowProduct{blocks: tiles(p.N), warps: 1, p: singleRowParams{
 		X: p.X, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K),
-		Experts: int32(o.Experts), Top: int32(o.TopK), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
+		Experts: int32(o.Experts), Top: int32(o.TopK), OfAll: shares(o), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
 	}}
-	if o.NoRenorm {
-		s.p.OfAll = 1
-	}
 	units, lines, unit := (p.K+columns-1)/columns, 1, int(Bytes(p.Format, panelRows, 2*columns))/(2*panelTiles)
 	if p.Gated {
 		s.blocks *= o.TopK
