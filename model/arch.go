@@ -45,6 +45,7 @@ type Model struct {
 	files   Tensors        // nil: there are no weights, only a shape
 	format  quant.Format   // of matrices when there are no weights
 	experts quant.Format   // likewise of experts, where it is another; else Invalid
+	layout  recipe.Layout  // of quantised matrices of a Hugging Face file
 }
 
 // Lookup implements graph.Lookup over the model's file.
@@ -106,8 +107,13 @@ func FromHF(name string, config []byte, files Tensors) (*Model, error) {
 		for _, hf := range a.HF {
 			for _, k := range known {
 				if hf == k {
+					layout := f.quantised()
 					f.languagePart(a.TextDefaults)
-					return read(a, f, files, true)
+					m, err := read(a, f, files, true)
+					if err == nil {
+						m.layout = layout
+					}
+					return m, err
 				}
 			}
 		}

@@ -35,7 +35,7 @@ func TestStoredExperts(t *testing.T) {
 		t.Errorf("weights by format: %v", seen)
 	}
 	config := string(shapes()["gpt-oss-20b"])
-	if _, err := FromConfig("config.json", []byte(strings.Replace(config, `"mxfp4"`, `"awq"`, 1))); err == nil || !strings.Contains(err.Error(), "stored as awq, which is not known; mxfp4 is") {
+	if _, err := FromConfig("config.json", []byte(strings.Replace(config, `"mxfp4"`, `"aqlm"`, 1))); err == nil || !strings.Contains(err.Error(), `quantised by "aqlm", which is not known`) {
 		t.Errorf("in a format that is not known: %v", err)
 	}
 }

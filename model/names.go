@@ -47,7 +47,7 @@ func (m *Model) tensor(name string) (recipe.Recipe, bool) {
 		if _, ok := m.files.Tensor(n); ok {
 			return recipe.Tensor(n), true
 		}
-		if r, ok := recipe.Packed(m.files, n); ok {
+		if r, ok := recipe.Packed(m.files, n, m.layout); ok {
 			return r, true
 		}
 	}

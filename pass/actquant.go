@@ -58,7 +58,7 @@ func roundingOf(n *graph.Node, o Options) graph.Type {
 	}
 	blocks, halves := o.Q8, o.BF16
 	for _, w := range matrices {
-		blocks, halves = blocks && w.Format.Block() > 1 && !w.Format.ScaledRows(), halves && w.Format == quant.BF16
+		blocks, halves = blocks && inIntegers(w.Format), halves && w.Format == quant.BF16
 	}
 	switch {
 	case blocks:
@@ -67,6 +67,11 @@ func roundingOf(n *graph.Node, o Options) graph.Type {
 		return graph.BF16
 	}
 	return graph.F32
+}
+
+// inIntegers reports whether matrices in a format are multiplied with inputs in Q8: those in blocks of whole numbers.
+func inIntegers(f quant.Format) bool {
+	return f.Block() > 1 && !f.ScaledRows() && !f.Descriptor().FloatCodes
 }
 
 // scaledType is what inputs in BF16 are to be rounded to; F32: nothing.

@@ -19,6 +19,7 @@ type Descriptor struct {
 	Block      int    // numbers in a block; 1 for plain floats
 	BlockBytes int    // bytes in a block, its scales and zeros included
 	RowScale   bool   // a row has one scale for all of it, an f32 behind its blocks
+	FloatCodes bool   // codes stand for floats, which whole numbers of eight bits times a scale are not
 
 	GGUF     *GGUFType // nil: GGUF does not have it
 	DType    string    // safetensors' name of it; "": a dtype alone does not say it
@@ -36,7 +37,7 @@ type GGUFType struct {
 }
 
 // descriptors has those of all formats, by their numbers. Each format's file puts its own here before main begins.
-var descriptors [32]Descriptor
+var descriptors [48]Descriptor
 
 // register adds a format. Two of one number, or of one name, are our bug.
 func register(f Format, d Descriptor) struct{} {

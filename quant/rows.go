@@ -17,7 +17,7 @@ const minRowPeak = 0x1p-116
 const FP8 Format = 16
 
 var _ = register(FP8, Descriptor{
-	Name: "FP8", Block: 16, BlockBytes: 16, RowScale: true,
+	Name: "FP8", Block: 16, BlockBytes: 16, RowScale: true, FloatCodes: true,
 	bound:  bound{0.0358, minRowPeak, 0x1.ffp127}, // half a step of 32 at 448
 	decode: decodeFP8, encode: encodeFP8,
 })

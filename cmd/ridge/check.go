@@ -25,7 +25,8 @@ func checkCommand() *cobra.Command {
 		Short: "Compare a model's results with those computed upstream",
 		Long: `Check computes the prompts of golden.safetensors (or golden.json) in the model's directory and compares logits and
 greedy tokens with what that file says upstream computed, in float32. It prints the worst relative error of a logit and
-ends with exit code 1 if that is above 1e-4 or a greedy token differs.
+ends with exit code 1 if that is above 1e-4 or a greedy token differs. A checkpoint with quantised weights (GPTQ, AWQ, FP8 …) is computed
+with inputs that stay in floats, as upstream does, and passes up to 1e-3.
 
 With --tp, --pp and --ep the model runs on several devices of the backend, each with a part of it; on a CPU they share its threads.
 
@@ -63,7 +64,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 					verdict = "MISMATCH"
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  backend %s\n  logits  worst relative error %.2g (at most %.0e passes) over %d rows: case %d, row %d, token %d is %g and should be %g\n  greedy  %d of %d tokens the same\n",
-					verdict, args[0], res.Backend, res.WorstError, check.Tolerance, res.Rows, res.WorstCase, res.WorstRow, res.WorstToken, res.Got, res.Want, res.GreedySame, res.Greedy)
+					verdict, args[0], res.Backend, res.WorstError, res.Tolerance, res.Rows, res.WorstCase, res.WorstRow, res.WorstToken, res.Got, res.Want, res.GreedySame, res.Greedy)
 			}
 			if err == nil && !res.OK {
 				return errFailed

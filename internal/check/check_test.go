@@ -87,6 +87,20 @@ func TestReferenceModels(t *testing.T) {
 	}
 }
 
+// TestQuantisedCheckpoints: GPTQ, AWQ, compressed-tensors, FP8 and bitsandbytes, against the logits of their decoded weights.
+func TestQuantisedCheckpoints(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join(shared, "reference/quantised/*/config.json"))
+	if err != nil || len(dirs) == 0 {
+		t.Skip("the quantised reference models in ../shared are not here")
+	}
+	for name, open := range devices {
+		for _, file := range dirs {
+			dir := filepath.Dir(file)
+			t.Run(name+"/"+filepath.Base(dir), func(t *testing.T) { compareDir(t, dir, open, 0) })
+		}
+	}
+}
+
 // TestReferenceGGUF: the same trained model as a GGUF file, whose pairs turn the other way.
 func TestReferenceGGUF(t *testing.T) {
 	file := filepath.Join(shared, "models/stories260K/stories260K.gguf")

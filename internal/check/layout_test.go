@@ -125,7 +125,7 @@ func TestLayoutOfBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog, err := (&Options{Devices: []backend.Device{one}}).program(gr, b, limits(g))
+	prog, err := (&Options{Devices: []backend.Device{one}}).program(gr, b, limits(g), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // Dir is an opened model. Its weights are mapped, not read.
@@ -68,10 +69,10 @@ func (d *Dir) Tensor(name string) (quant.Tensor, bool) {
 	return t, err == nil
 }
 
-// Bytes is the shape, slowest dimension first, and the bytes of a tensor of any dtype.
-func (d *Dir) Bytes(name string) (shape []int, data []byte, ok bool) {
+// Bytes is a tensor of any dtype.
+func (d *Dir) Bytes(name string) (recipe.Raw, bool) {
 	info, data, err := d.Source.Raw(name)
-	return info.Shape, data, err == nil
+	return recipe.Raw{DType: info.DType, Shape: info.Shape, Data: data}, err == nil
 }
 
 // Release implements compile.Tensors: the device has its own copy.

@@ -2,76 +2,86 @@ package recipe
 
 import (
 	"fmt"
-
-	"github.com/ridge-llm/ridge/quant"
+	"slices"
+	"strings"
 )
+
+// Raw is a tensor of any dtype: its name in safetensors, its shape with the slowest dimension first, and its bytes.
+type Raw struct {
+	DType string
+	Shape []int
+	Data  []byte
+}
 
 // packedFile is a file that has tensors of bytes beside those of numbers: quantisers store a matrix as several of them.
 type packedFile interface {
 	Tensors
-	// Bytes is a tensor of any dtype, its shape with the slowest dimension first.
-	Bytes(name string) (shape []int, data []byte, ok bool)
+	Bytes(name string) (Raw, bool)
 }
 
-// Packed is the recipe of a matrix, or of stacked ones, that the file has packed under a name as one of the layouts below; false when it
-// has not.
-func Packed(files Tensors, name string) (Recipe, bool) {
-	r := MXFP4{Blocks: name + "_blocks", Scales: name + "_scales"}
-	f, ok := files.(packedFile)
-	if ok {
-		_, _, ok = f.Bytes(r.Blocks)
-	}
-	return r, ok
+// Layout is what a checkpoint's configuration says of its quantised matrices and their tensors do not.
+type Layout struct {
+	// ZeroPlusOne: GPTQ's zero points are stored less 1, as all versions of its format but gptq_v2 do.
+	ZeroPlusOne bool
+	// BlockRows and BlockCols are the size of the blocks of an FP8 matrix that has a matrix of scales; 0: 128.
+	BlockRows, BlockCols int
 }
 
-// MXFP4 is a matrix in MXFP4 as gpt-oss' files on the Hugging Face hub have it: Scales holds the exponents of blocks of 32 numbers, u8
-// [rows…, cols/32], and Blocks their codes, u8 [rows…, cols/32, 16], number 2j of a block in the low half of byte j and number 2j+1 in the
-// high half.
-type MXFP4 struct{ Blocks, Scales string }
-
-func (r MXFP4) String() string { return fmt.Sprintf("mxfp4(%s, %s)", r.Blocks, r.Scales) }
-
-// mxfp4 puts exponents before codes, as quant.MXFP4 has them.
-type mxfp4 struct {
-	Shape
-	codes, exponents []byte
-}
-
-func (r MXFP4) open(files Tensors) (source, error) {
+// Packed is the recipe of a matrix, or of stacked ones, that the file has quantised under a name, which ends in .weight unless the matrices
+// are an architecture's own parameters; false when it has not. Which of the layouts it is, the names and dtypes of the tensors say.
+func Packed(files Tensors, name string, l Layout) (Recipe, bool) {
 	f, ok := files.(packedFile)
 	if !ok {
-		return nil, fmt.Errorf("the file has no tensor %s", r.Blocks)
+		return nil, false
 	}
-	shape, exponents, ok := f.Bytes(r.Scales)
-	if !ok {
-		return nil, fmt.Errorf("the file has no tensor %s", r.Scales)
+	has := func(name string) bool { _, ok := f.Bytes(name); return ok }
+	dtype := func(name string) string { t, _ := f.Bytes(name); return t.DType }
+	base := strings.TrimSuffix(name, ".weight")
+	switch t, _ := f.Bytes(name); {
+	case has(name + "_blocks"):
+		return MXFP4{Blocks: name + "_blocks", Scales: name + "_scales"}, true
+	case has(base + ".qweight"):
+		return GPTQ{Base: base, ZeroPlusOne: l.ZeroPlusOne}, true
+	case has(name+"_packed") && dtype(name+"_packed") == "I32":
+		return PackedInts{Base: base}, true
+	case has(name+"_packed") && has(name+"_global_scale"):
+		return NVFP4{Codes: name + "_packed", Scales: name + "_scale", Global: name + "_global_scale", Divides: true}, true
+	case has(name + "_packed"):
+		return MXFP4Pairs{Codes: name + "_packed", Scales: name + "_scale"}, true
+	case t.DType == "U8" && has(name+"_scale_2"):
+		return NVFP4{Codes: name, Scales: name + "_scale", Global: name + "_scale_2"}, true
+	case t.DType == "U8" && has(name+".absmax"):
+		return BNB4{Name: name}, true
+	case t.DType == "I8" && has(base+".SCB"):
+		return Ints{Codes: name, Scales: base + ".SCB", Divisor: 127}, true
+	case t.DType == "I8":
+		return Ints{Codes: name, Scales: name + "_scale", Zeros: name + "_zero_point", Divisor: 1}, true
+	case t.DType == "F8_E4M3" && has(name+"_scale_inv"):
+		return FP8{Codes: name, Scales: name + "_scale_inv", BlockRows: l.BlockRows, BlockCols: l.BlockCols}, true
+	case t.DType == "F8_E4M3":
+		return FP8{Codes: name, Scales: name + "_scale", BlockRows: l.BlockRows, BlockCols: l.BlockCols}, true
 	}
-	_, codes, ok := f.Bytes(r.Blocks)
-	if !ok {
-		return nil, fmt.Errorf("the file has no tensor %s", r.Blocks)
-	}
-	if len(shape) < 2 || len(exponents) == 0 || len(codes) != 16*len(exponents) {
-		return nil, fmt.Errorf("tensor %s has %d bytes and %s, of shape %d, has %d; 16 for each of a matrix are wanted", r.Blocks, len(codes), r.Scales, shape, len(exponents))
-	}
-	blocks := shape[len(shape)-1]
-	return &mxfp4{Shape{quant.MXFP4, len(exponents) / blocks, 32 * blocks}, codes, exponents}, nil
+	return nil, false
 }
 
-func (m *mxfp4) shape() Shape { return m.Shape }
-
-func (*mxfp4) window(int, int) []byte { return nil }
-
-func (m *mxfp4) read(dst []byte, from, to int) {
-	blocks := m.Cols / 32
-	for i := from * blocks; i < to*blocks; i++ {
-		dst[0] = m.exponents[i]
-		codes, out := (*[16]byte)(m.codes[16*i:]), (*[16]byte)(dst[1:])
-		for j := range 8 {
-			// Numbers 2j and 2j+1 meet those 16 further on, which GGUF has in the same bytes.
-			low, high := codes[j], codes[j+8]
-			out[2*j] = low&15 | high<<4
-			out[2*j+1] = low>>4 | high&0xf0
+// raw is a tensor of a file that has packed matrices, or an error that names what is missing.
+func raw(files Tensors, name string, dtypes ...string) (Raw, error) {
+	if f, ok := files.(packedFile); ok {
+		if t, ok := f.Bytes(name); ok {
+			if !slices.Contains(dtypes, t.DType) {
+				return Raw{}, fmt.Errorf("tensor %s is in %s, and %s is wanted", name, t.DType, strings.Join(dtypes, " or "))
+			}
+			return t, nil
 		}
-		dst = dst[17:]
 	}
+	return Raw{}, fmt.Errorf("the file has no tensor %s", name)
+}
+
+// matrix is a raw tensor that has two dimensions.
+func rawMatrix(files Tensors, name string, dtypes ...string) (Raw, error) {
+	t, err := raw(files, name, dtypes...)
+	if err == nil && (len(t.Shape) != 2 || t.Shape[0] < 1 || t.Shape[1] < 1) {
+		err = fmt.Errorf("tensor %s has the shape %d, and a matrix is wanted", name, t.Shape)
+	}
+	return t, err
 }

@@ -13,10 +13,10 @@ type files map[string]quant.Tensor
 
 func (f files) Tensor(name string) (quant.Tensor, bool) { t, ok := f[name]; return t, ok && t.Rows > 0 }
 
-// Bytes has the tensors without rows, with a shape of Cols.
-func (f files) Bytes(name string) (shape []int, data []byte, ok bool) {
+// Bytes has the tensors without rows, bytes with a shape of Cols.
+func (f files) Bytes(name string) (Raw, bool) {
 	t, ok := f[name]
-	return []int{len(t.Data) / max(t.Cols, 1), t.Cols}, t.Data, ok && t.Rows == 0
+	return Raw{"U8", []int{len(t.Data) / max(t.Cols, 1), t.Cols}, t.Data}, ok && t.Rows == 0
 }
 
 // counting is a tensor of rows × cols numbers first, first + 1 … in a format.
