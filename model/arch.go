@@ -98,7 +98,7 @@ func (m *Model) Graph(o Options) (*graph.Graph, error) {
 
 // FromHF reads a Hugging Face config.json. name is used in errors; files gives the weights.
 func FromHF(name string, config []byte, files Tensors) (*Model, error) {
-	f, err := hfFields(name, config)
+	f, err := hfFields(name, config, files)
 	if err != nil {
 		return nil, err
 	}

@@ -40,9 +40,22 @@ func (l layer) linear(stem string, x *graph.Value, out graph.Axis, bias bool) *g
 	return l.b.Linear(l.name(stem), x, l.matrix(stem, out, x.Axis), l.bias(stem, out, bias))
 }
 
-// norm is RMSNorm with a weight of the layer.
+// norm is the model's kind of norm with a weight of the layer.
 func (l layer) norm(stem string, x *graph.Value) *graph.Value {
-	return l.b.RMSNorm(l.name(stem), x, l.b.Vector(l.name(stem)+".weight", x.Axis), l.c.NormEps)
+	return norm(l.b, l.c, l.name(stem), x)
+}
+
+// norm is the model's kind of norm of whole rows.
+func norm(b *graph.Builder, c *Config, name string, x *graph.Value) *graph.Value {
+	w := b.Vector(name+".weight", x.Axis)
+	if !c.LayerNorm {
+		return b.RMSNorm(name, x, w, c.NormEps)
+	}
+	var bias *graph.Weight
+	if c.NormBias {
+		bias = b.Vector(name+".bias", x.Axis)
+	}
+	return b.LayerNorm(name, x, w, bias, c.NormEps)
 }
 
 // headNorm is RMSNorm of each head by itself.
@@ -52,6 +65,9 @@ func (l layer) headNorm(stem string, x *graph.Value) *graph.Value {
 
 // selfAttention is a whole attention block on normalised rows x: projections, rotation, cache, attention, output.
 func (l layer) selfAttention(x *graph.Value) *graph.Value {
+	if l.c.FusedQKV {
+		return l.attend(l.fusedQKV(x, l.c.QKVBias))
+	}
 	q := l.linear("attn_q", x, l.c.heads(), l.c.QKVBias)
 	k := l.linear("attn_k", x, l.c.kv(), l.c.QKVBias)
 	v := l.linear("attn_v", x, l.c.kv(), l.c.QKVBias)
@@ -60,12 +76,18 @@ func (l layer) selfAttention(x *graph.Value) *graph.Value {
 
 // attend goes on from queries, keys and values.
 func (l layer) attend(q, k, v *graph.Value) *graph.Value {
-	if l.c.QKNorm {
-		q, k = l.headNorm("attn_q_norm", q), l.headNorm("attn_k_norm", k)
+	if !l.c.LateQKNorm {
+		q, k = l.qkNorm(q, k)
 	}
-	if l.c.Rotation != nil {
-		r := l.c.rotation(l.i)
+	r := l.c.rotation(l.i)
+	if l.c.QueryGrowth.Every > 0 && (l.c.NoRope == nil || r == nil) { // before the rotation, which changes no length
+		q = l.b.ScaleByPosition(l.name("q_scaled"), q, l.c.QueryGrowth)
+	}
+	if r != nil {
 		q, k = l.b.RoPE(l.name("q_rot"), q, r), l.b.RoPE(l.name("k_rot"), k, r)
+	}
+	if l.c.LateQKNorm {
+		q, k = l.qkNorm(q, k)
 	}
 	cache := l.b.Cache(l.i, l.c.kv(), l.c.kv(), l.c.Windows[l.i])
 	cache = l.b.KVWrite(cache, k, v)
@@ -81,8 +103,42 @@ func (l layer) attend(q, k, v *graph.Value) *graph.Value {
 	return l.linear("attn_output", out, l.c.hidden(), l.c.OutBias)
 }
 
+// qkNorm normalises queries and keys, if the model does.
+func (l layer) qkNorm(q, k *graph.Value) (*graph.Value, *graph.Value) {
+	switch {
+	case l.c.QKNorm:
+		return l.headNorm("attn_q_norm", q), l.headNorm("attn_k_norm", k)
+	case l.c.WholeQKNorm:
+		return l.norm("attn_q_norm", q), l.norm("attn_k_norm", k)
+	}
+	return q, k
+}
+
+// fusedQKV is queries, keys and values from one matrix that holds them one below the other.
+func (l layer) fusedQKV(x *graph.Value, bias bool) (q, k, v *graph.Value) {
+	from := 0
+	part := func(name string, out graph.Axis) *graph.Value {
+		w := l.b.Part(l.name("attn_qkv.weight"), from, out, x.Axis)
+		var shift *graph.Weight
+		if bias {
+			shift = l.b.VectorPart(l.name("attn_qkv.bias"), from, out)
+		}
+		from += out.Len()
+		return l.b.Linear(l.name(name), x, w, shift)
+	}
+	return part("attn_q", l.c.heads()), part("attn_k", l.c.kv()), part("attn_v", l.c.kv())
+}
+
 // gated is the feed-forward block down(fn(gate x) × up x).
-func (l layer) gated(x *graph.Value) *graph.Value { return l.gatedOf(x, "", l.c.ffn(), l.c.MLPBias) }
+func (l layer) gated(x *graph.Value) *graph.Value {
+	if l.c.FusedGate {
+		name, hidden, ffn := l.name("ffn_up.weight"), l.c.hidden(), l.c.ffn()
+		gate := l.b.Linear(l.name("ffn_gate"), x, l.b.Part(name, 0, ffn, hidden), nil)
+		up := l.b.Linear(l.name("ffn_up"), x, l.b.Part(name, ffn.Len(), ffn, hidden), nil)
+		return l.linear("ffn_down", l.b.ActMul(l.name("ffn_act"), gate, up, l.c.Act), hidden, l.c.MLPBias)
+	}
+	return l.gatedOf(x, "", l.c.ffn(), l.c.MLPBias)
+}
 
 // gatedOf is one with matrices of this width, whose names end so.
 func (l layer) gatedOf(x *graph.Value, end string, width graph.Axis, bias bool) *graph.Value {
@@ -96,13 +152,21 @@ func (l layer) feedForward(x *graph.Value) *graph.Value {
 	if l.c.Experts.Experts > 0 && l.i >= l.c.DenseLayers {
 		return l.experts(x)
 	}
+	if l.c.Plain {
+		return l.plain(x)
+	}
 	return l.gated(x)
 }
 
 // plain is the feed-forward block down(fn(up x)).
 func (l layer) plain(x *graph.Value) *graph.Value {
 	up := l.linear("ffn_up", x, l.c.ffn(), l.c.MLPBias)
-	return l.linear("ffn_down", l.b.Act(l.name("ffn_act"), up, l.c.Act), l.c.hidden(), l.c.MLPBias)
+	if l.c.XIELU != nil {
+		up = l.b.XIELU(l.name("ffn_act"), up, l.c.XIELU[l.i])
+	} else {
+		up = l.b.Act(l.name("ffn_act"), up, l.c.Act)
+	}
+	return l.linear("ffn_down", up, l.c.hidden(), l.c.MLPBias)
 }
 
 // add is the residual connection after a block.
@@ -120,18 +184,24 @@ func logits(b *graph.Builder, c *Config, x *graph.Value) *graph.Value {
 	if c.Tied {
 		name = "token_embd.weight"
 	}
-	y := b.Linear("logits", x, b.Weight(name, c.vocab(), c.hidden()), nil)
+	var bias *graph.Weight
+	if c.HeadBias {
+		bias = b.Vector("output.bias", c.vocab())
+	}
+	y := b.Linear("logits", x, b.Weight(name, c.vocab(), c.hidden()), bias)
+	if c.LogitScale != 0 {
+		y = b.Scale("logits", y, c.LogitScale)
+	}
 	if c.LogitCap != 0 {
 		y = b.Softcap("logits", y, c.LogitCap)
 	}
 	return y
 }
 
-// rmsHead selects the rows, normalises them and makes logits.
-func rmsHead(b *graph.Builder, c *Config, x *graph.Value) *graph.Value {
+// head selects the rows, normalises them and makes logits.
+func head(b *graph.Builder, c *Config, x *graph.Value) *graph.Value {
 	b.Layer(graph.NoLayer)
-	x = b.RMSNorm("output_norm", b.SelectRows("selected", x), b.Vector("output_norm.weight", c.hidden()), c.NormEps)
-	return logits(b, c, x)
+	return logits(b, c, norm(b, c, "output_norm", b.SelectRows("selected", x)))
 }
 
 // preNorm is the decoder that most models are: each block reads the normalised stream and adds to it.
@@ -139,8 +209,37 @@ func preNorm(b *graph.Builder, c *Config) *graph.Value {
 	x := embedding(b, c)
 	for i := range c.Layers {
 		l := newLayer(b, c, i)
-		x = l.add("attn_sum", x, l.selfAttention(l.norm("attn_norm", x)))
-		x = l.add("ffn_sum", x, l.feedForward(l.norm("ffn_norm", x)))
+		h := l.norm("attn_norm", x)
+		sum := l.add("attn_sum", x, l.selfAttention(h))
+		switch c.Parallel {
+		case Sequential:
+			h = l.norm("ffn_norm", sum)
+		case OwnNorm:
+			h = l.norm("ffn_norm", x)
+		}
+		x = l.add("ffn_sum", sum, l.feedForward(h))
 	}
-	return rmsHead(b, c, x)
+	return head(b, c, x)
+}
+
+// sandwich is a decoder whose blocks read the normalised stream and add their normalised result to it.
+func sandwich(b *graph.Builder, c *Config) *graph.Value {
+	x := embedding(b, c)
+	for i := range c.Layers {
+		l := newLayer(b, c, i)
+		x = l.add("attn_sum", x, l.norm("post_attention_norm", l.selfAttention(l.norm("attn_norm", x))))
+		x = l.add("ffn_sum", x, l.norm("post_ffw_norm", l.feedForward(l.norm("ffn_norm", x))))
+	}
+	return head(b, c, x)
+}
+
+// postNorm is a decoder whose blocks read the stream as it is and add their normalised result to it.
+func postNorm(b *graph.Builder, c *Config) *graph.Value {
+	x := embedding(b, c)
+	for i := range c.Layers {
+		l := newLayer(b, c, i)
+		x = l.add("attn_sum", x, l.norm("post_attention_norm", l.selfAttention(x)))
+		x = l.add("ffn_sum", x, l.norm("post_ffw_norm", l.feedForward(x)))
+	}
+	return head(b, c, x)
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -9,13 +10,25 @@ import (
 // llamaLike reads what the Llama family's configurations share. Biases are off and every layer looks back all the
 // way; architectures change that after.
 func llamaLike(f *fields) *Config {
+	return decoderLike(f, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-6)
+}
+
+// layerNormed is llamaLike for models with LayerNorm, with biases if they have them; eps is the field of config.json.
+func layerNormed(f *fields, eps string, bias bool) *Config {
+	c := decoderLike(f, eps, "attention.layer_norm_epsilon", 1e-5)
+	c.LayerNorm, c.NormBias = true, bias
+	return c
+}
+
+// decoderLike is llamaLike with the names of the norms' epsilon.
+func decoderLike(f *fields, hfEps, ggufEps string, eps float64) *Config {
 	c := &Config{
 		Hidden:  f.size("hidden_size", "embedding_length"),
 		Layers:  f.size("num_hidden_layers", "block_count"),
 		Heads:   f.size("num_attention_heads", "attention.head_count"),
 		FFN:     f.size("intermediate_size", "feed_forward_length"),
 		Context: f.size("max_position_embeddings", "context_length"),
-		NormEps: f.floatOr("rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-6),
+		NormEps: f.floatOr(hfEps, ggufEps, eps),
 	}
 	c.KVHeads = f.sizeOr("num_key_value_heads", "attention.head_count_kv", c.Heads)
 	c.HeadDim = f.sizeOr("head_dim", "attention.key_length", c.Hidden/max(c.Heads, 1))
@@ -73,8 +86,10 @@ func (f *fields) activation(hf string, otherwise graph.Fn) graph.Fn {
 		return graph.GeluTanh
 	case "relu":
 		return graph.Relu
+	case "relu2", "relu_squared":
+		return graph.Relu2
 	default:
-		f.fail("field %s is %q; silu, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast and relu are supported", hf, name)
+		f.fail("field %s is %q; silu, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu and relu2 are supported", hf, name)
 		return otherwise
 	}
 }
@@ -103,3 +118,43 @@ func (f *fields) windows(c *Config, window int, otherwise func(layer int) bool) 
 
 // everyLayer is an answer for windows.
 func everyLayer(int) bool { return true }
+
+// interleaved is f.rotation for models whose pairs lie next to one another in Hugging Face files as well.
+func (f *fields) interleaved(c *Config) *graph.Rotation {
+	r := f.rotation(c, graph.AdjacentPairs)
+	r.Pairing = graph.AdjacentPairs
+	return r
+}
+
+// renamed gives a field of config.json the name that newer files have for it.
+func (f *fields) renamed(old, now string) {
+	if v := f.hf[old]; v != nil && f.hf[now] == nil {
+		f.hf[now] = v
+	}
+}
+
+// only refuses a flag of config.json that is not as given, which is also what it is without the field.
+func (f *fields) only(hf string, wanted bool) {
+	if f.flag(hf, wanted) != wanted {
+		f.fail("field %s is %v; only %v is supported", hf, !wanted, wanted)
+	}
+}
+
+// pattern is after how many layers one has no window, by a number of config.json or of GGUF.
+func (f *fields) pattern(otherwise int) func(layer int) bool {
+	every := otherwise
+	if s, ok := f.hf["sliding_window_pattern"].(string); ok { // "LLLG": local, …, global
+		every = len(s)
+	} else {
+		every = f.sizeOr("sliding_window_pattern", "attention.sliding_window_pattern", otherwise)
+	}
+	f.note("attention.sliding_window_pattern", uint32(every))
+	return func(layer int) bool { return every > 0 && (layer+1)%every != 0 }
+}
+
+// notePattern notes after how many layers one has no window, where a list of config.json said so.
+func (f *fields) notePattern(c *Config) {
+	if first := slices.Index(c.Windows, 0); f.isHF() && first >= 0 {
+		f.note("attention.sliding_window_pattern", uint32(first+1))
+	}
+}

@@ -20,8 +20,19 @@ type Config struct {
 	Tied    bool // the output matrix is the embedding
 
 	QKVBias, OutBias, MLPBias bool
+	HeadBias                  bool // of logits
+	FusedQKV                  bool // queries, keys and values come from one matrix
+	FusedGate                 bool // gate and up of a feed-forward block come from one matrix
 	QKNorm                    bool // queries and keys are normalised head by head
+	WholeQKNorm               bool // over the whole row instead
+	LateQKNorm                bool // after the rotation instead of before
 	Sinks                     bool // of attention, one for each head
+
+	Plain     bool          // feed-forward blocks have no gate
+	XIELU     []graph.XIELU // their function in each layer, in place of Act
+	LayerNorm bool          // rows are normalised by LayerNorm, not RMSNorm
+	NormBias  bool          // of LayerNorm
+	Parallel  Parallel
 
 	Experts   graph.MoE // of feed-forward blocks; no experts: there is one block for all
 	ExpertFFN int       // width of an expert's
@@ -37,13 +48,25 @@ type Config struct {
 
 	Rotation     *graph.Rotation // nil: learned positions
 	Windowed     *graph.Rotation // of layers with a window, where it is another
+	NoRope       []bool          // per layer: queries and keys are not rotated; nil: all layers rotate
 	Windows      []int           // per layer, 0: looks back all the way
+	QueryGrowth  graph.Growth    // of queries, by their positions; in models with NoRope only where they are not rotated
 	AttnScale    float64         // of query · key
 	ScaleByLayer bool            // the scale of layer i (from 0) is divided by i + 1
 	AttnCap      float64         // soft cap of scores, 0: none
 	LogitCap     float64
+	LogitScale   float64 // of logits, 0: none
 	EmbScale     float64 // of embeddings, 0: none
 }
+
+// Parallel says what the feed-forward block of a layer reads.
+type Parallel uint8
+
+const (
+	Sequential Parallel = iota // the stream after attention
+	SharedNorm                 // what attention reads
+	OwnNorm                    // the stream before attention, by a norm of its own
+)
 
 // Axes of a model.
 func (c *Config) hidden() graph.Axis { return graph.Axis{Name: "hidden", Count: c.Hidden, Size: 1} }
@@ -64,8 +87,11 @@ func (c *Config) perExpert() graph.Axis {
 func (c *Config) vocab() graph.Axis { return graph.Axis{Name: "vocab", Count: c.Vocab, Size: 1} }
 func (c *Config) head() graph.Axis  { return graph.Axis{Name: "head", Count: 1, Size: c.HeadDim} }
 
-// rotation is the one that a layer uses.
+// rotation is the one that a layer uses; nil: none.
 func (c *Config) rotation(layer int) *graph.Rotation {
+	if c.NoRope != nil && c.NoRope[layer] {
+		return nil
+	}
 	if c.Windowed != nil && c.Windows[layer] > 0 {
 		return c.Windowed
 	}
@@ -96,6 +122,9 @@ func (c *Config) check(f *fields) {
 	}
 	if c.Heads%c.KVHeads != 0 {
 		f.fail("its %d query heads cannot share %d key heads equally", c.Heads, c.KVHeads)
+	}
+	if c.NoRope != nil && len(c.NoRope) != c.Layers && f.err == nil {
+		f.fail("it says of %d layers whether they rotate and has %d", len(c.NoRope), c.Layers)
 	}
 	if len(c.Windows) != c.Layers && f.err == nil {
 		f.fail("it lists the attention of %d layers and has %d", len(c.Windows), c.Layers)

@@ -46,6 +46,10 @@ func (m *Model) Export() (*Export, error) {
 	}
 	e := &Export{Meta: map[string]any{"general.architecture": m.Arch.Name}}
 	for key, v := range m.Meta {
+		if whole, ok := strings.CutPrefix(key, "/"); ok { // a key that does not begin with the architecture
+			e.Meta[whole] = v
+			continue
+		}
 		e.Meta[m.Arch.Name+"."+key] = v
 	}
 	e.Tensors = append(m.divisors(), m.whole(g)...)

@@ -24,7 +24,7 @@ type fields struct {
 }
 
 // hfFields reads config.json.
-func hfFields(name string, config []byte) (*fields, error) {
+func hfFields(name string, config []byte, files Tensors) (*fields, error) {
 	var c map[string]any
 	if err := json.Unmarshal(config, &c); err != nil {
 		return nil, fmt.Errorf("model: %s is not JSON: %w", name, err)
@@ -32,7 +32,7 @@ func hfFields(name string, config []byte) (*fields, error) {
 	if c == nil {
 		return nil, fmt.Errorf("model: %s holds no JSON object", name)
 	}
-	return &fields{name: name, hf: c, written: map[string]any{}}, nil
+	return &fields{name: name, hf: c, files: files, written: map[string]any{}}, nil
 }
 
 // languagePart makes the text part of a multimodal model's configuration count as the whole, over the given defaults.
@@ -75,7 +75,7 @@ func (f *fields) raw(hf, gguf string) (any, string) {
 	return f.gguf[f.arch+"."+gguf], f.arch + "." + gguf
 }
 
-// note keeps a value for writing GGUF.
+// note keeps a value for writing GGUF; a key that begins with / does not get the architecture's prefix.
 func (f *fields) note(gguf string, v any) {
 	if gguf != "" {
 		f.written[gguf] = v

@@ -73,14 +73,3 @@ var sandwichNames = map[string]string{
 	"blk.N.ffn_norm":            "model.layers.N.pre_feedforward_layernorm",
 	"blk.N.post_ffw_norm":       "model.layers.N.post_feedforward_layernorm",
 }
-
-// sandwich is a decoder whose blocks read the normalised stream and add their normalised result to it.
-func sandwich(b *graph.Builder, c *Config) *graph.Value {
-	x := embedding(b, c)
-	for i := range c.Layers {
-		l := newLayer(b, c, i)
-		x = l.add("attn_sum", x, l.norm("post_attention_norm", l.selfAttention(l.norm("attn_norm", x))))
-		x = l.add("ffn_sum", x, l.norm("post_ffw_norm", l.gated(l.norm("ffn_norm", x))))
-	}
-	return rmsHead(b, c, x)
-}

@@ -2,7 +2,6 @@ package model
 
 import (
 	"math"
-	"slices"
 
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -28,9 +27,7 @@ var gemma3 = Arch{
 		c.LogitCap = f.floatOr("final_logit_softcapping", "final_logit_softcapping", 0)
 		every := max(1, f.sizeOr("sliding_window_pattern", "attention.sliding_window_pattern", f.sizeOr("_sliding_window_pattern", "", 6)))
 		f.windows(c, f.sizeOr("sliding_window", "attention.sliding_window", 4096), func(i int) bool { return (i+1)%every != 0 })
-		if first := slices.Index(c.Windows, 0); f.isHF() && first >= 0 { // layer_types may say otherwise
-			f.note("attention.sliding_window_pattern", uint32(first+1))
-		}
+		f.notePattern(c)
 		gemmaRotations(f, c)
 		return c
 	},

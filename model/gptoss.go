@@ -34,7 +34,7 @@ var gptoss = Arch{
 			x = l.add("attn_sum", x, l.selfAttention(l.norm("attn_norm", x)))
 			x = l.add("ffn_sum", x, l.experts(l.norm("post_attention_norm", x)))
 		}
-		return rmsHead(b, c, x)
+		return head(b, c, x)
 	},
 	Names: map[string]string{
 		"blk.N.post_attention_norm":  "model.layers.N.post_attention_layernorm",

@@ -70,6 +70,11 @@ var supported = []string{
 	"reference/architectures/gemma", "reference/architectures/gemma2", "reference/architectures/gemma3",
 	"reference/architectures/phi3", "reference/architectures/gpt2", "reference/architectures/mixtral", "reference/architectures/qwen3-moe",
 	"reference/architectures/gpt-oss",
+	"reference/architectures/apertus", "reference/architectures/arcee", "reference/architectures/cohere", "reference/architectures/cohere2",
+	"reference/architectures/ernie4.5", "reference/architectures/exaone4", "reference/architectures/glm4", "reference/architectures/gpt-neox",
+	"reference/architectures/granite4-dense", "reference/architectures/hunyuan", "reference/architectures/ministral3", "reference/architectures/olmo2",
+	"reference/architectures/phi", "reference/architectures/seed-oss", "reference/architectures/smollm3", "reference/architectures/stablelm",
+	"reference/architectures/starcoder2",
 	"models/stories260K/hf", "models/babyllama-tok105",
 }
 

@@ -12,6 +12,9 @@ import (
 	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
+// windowed are the architectures of whose windows llama.cpp knows.
+var windowed = []string{"gemma2", "gemma3", "gpt-oss", "cohere2", "olmo2"}
+
 // fromHF is a Hugging Face model as a file: what its graph reads, under GGUF's names. Matrices keep their format;
 // vectors become F32.
 func fromHF(b *modeldir.Dir) (*file, []string, error) {
@@ -41,7 +44,7 @@ func fromHF(b *modeldir.Dir) (*file, []string, error) {
 		return nil, nil, err
 	}
 	f.sortKeys()
-	if w := slices.Max(b.Model.Config.Windows); w > 0 && b.Model.Arch.Name != "gemma3" {
+	if w := slices.Max(b.Model.Config.Windows); w > 0 && !slices.Contains(windowed, b.Model.Arch.Name) {
 		notes = append(notes, fmt.Sprintf("llama.cpp does not know that this model looks back %d tokens only: on longer texts its results are others", w))
 	}
 	return f, notes, nil

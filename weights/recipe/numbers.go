@@ -62,7 +62,13 @@ func (r Permute) open(files Tensors) (source, error) {
 	return permuted{of, r.Index}, nil
 }
 
-func (p permuted) shape() Shape { return p.of.shape() }
+func (p permuted) shape() Shape {
+	s := p.of.shape()
+	if s.Rows == 1 {
+		s.Cols = len(p.index)
+	}
+	return s
+}
 
 func (permuted) window(int, int) []byte { return nil }
 

@@ -84,6 +84,7 @@ func TestRecipes(t *testing.T) {
 		{Stack{Tensor("f"), Transpose{Tensor("g"), 1}, Tensor("f"), PlusOne{Rows{Tensor("f"), 0, 2}}}, "stack(f, …, f[0:2] + 1, 4 of them)", 3, false, []float32{0, 1, 2, 3, 4, 5, 0, 2, 4, 1, 3, 5, 0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 6}},
 		{Permute{Tensor("f"), []int{1, 0}}, "permute(f, 2 rows)", 3, false, []float32{3, 4, 5, 0, 1, 2}},
 		{Permute{Tensor("v"), []int{5, 0, 4, 1, 3, 2}}, "permute(v, 6 rows)", 6, false, []float32{5, 0, 4, 1, 3, 2}},
+		{Rows{Permute{Tensor("v"), []int{5, 0, 4, 1, 3, 2}}, 2, 4}, "permute(v, 6 rows)[2:4]", 2, false, []float32{4, 1}},
 	} {
 		if c.r.String() != c.text {
 			t.Errorf("text %q, want %q", c.r, c.text)

@@ -17,6 +17,9 @@ func (r Rows) open(files Tensors) (source, error) {
 	if v, ok := of.(*strided); ok && s.Rows == 1 {
 		return v.numbers(r)
 	}
+	if p, ok := of.(permuted); ok && s.Rows == 1 && r.From >= 0 && r.From <= r.To && r.To <= s.Cols {
+		return permuted{p.of, p.index[r.From:r.To]}, nil
+	}
 	if r.From < 0 || r.From > r.To || r.To > s.Rows {
 		return nil, fmt.Errorf("%s has %d rows, and rows %d to %d are wanted", r.Of, s.Rows, r.From, r.To-1)
 	}
