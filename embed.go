@@ -26,10 +26,10 @@ func (m *Model) Embed(ctx context.Context, text string) (Embedding, error) {
 	return m.EmbedTokens(ctx, ids, Greedy())
 }
 
-// EmbedTokens is Embed for a text that is given as token ids. Of p, Priority and Salt count.
+// EmbedTokens is Embed for a text that is given as token ids. Of p, Priority, Salt and Tenant count.
 func (m *Model) EmbedTokens(ctx context.Context, ids []int32, p Params) (Embedding, error) {
 	pool := &pooling{vector: make([]float64, m.width), how: m.pooling}
-	f, err := m.pool(ctx, pool, engine.Request{Prompt: ids, Priority: p.Priority, Salt: p.salt()})
+	f, err := m.pool(ctx, pool, engine.Request{Prompt: ids, Priority: p.Priority, Salt: m.salt(&p)})
 	if err != nil {
 		return Embedding{}, err
 	}

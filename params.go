@@ -1,6 +1,7 @@
 package ridge
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
 
@@ -36,15 +37,19 @@ type Params struct {
 	Constraint  *Constraint // a language that the answer must be in; nil: any
 	Priority    int         // under the priority policy: lower goes first
 	Salt        string      // only requests of equal salt share what is cached of their prompts
+	Tenant      string      // nor do requests of different tenants, whatever their salts
 }
 
-// salt is Salt as the engine wants it.
-func (p *Params) salt() uint64 {
-	if p.Salt == "" {
+// salt is Tenant and Salt as the engine wants them. Nobody can look for a salt that falls together with that of another tenant: that
+// takes the model's secret.
+func (m *Model) salt(p *Params) uint64 {
+	if p.Salt == "" && p.Tenant == "" {
 		return 0
 	}
-	sum := sha256.Sum256([]byte(p.Salt)) // collision-resistant: two salts never share a prefix
-	return binary.LittleEndian.Uint64(sum[:])
+	h := hmac.New(sha256.New, m.secret[:])
+	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(p.Tenant))))
+	h.Write([]byte(p.Tenant + p.Salt))
+	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
 // Greedy is the likeliest token every time.

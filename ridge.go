@@ -59,6 +59,7 @@ type Model struct {
 	head        *modeldir.Head                     // of a model that compares texts; nil: there is none
 	segments    int                                // that an encoder tells apart
 	languages   func() (*language.Compiler, error) // made when first asked for
+	secret      [32]byte                           // keys the salts of tenants
 	recording   *recording.Writer                  // nil: there is none
 	runtime     *Runtime
 	reserved    int64 // bytes of the device that the Runtime has reserved for the model

@@ -1,6 +1,7 @@
 package ridge
 
 import (
+	"crypto/rand"
 	"errors"
 	"sync"
 
@@ -53,6 +54,7 @@ func (r *Runtime) load(path string, o Options) (*Model, error) {
 		return nil, errors.Join(err, b.Close())
 	}
 	m := &Model{name: b.Name, dir: b, runtime: r}
+	_, _ = rand.Read(m.secret[:]) // never fails (crypto/rand)
 	m.languages = sync.OnceValues(m.newLanguages)
 	if err := m.start(o); err != nil {
 		m.Close()

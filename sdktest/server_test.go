@@ -9,6 +9,7 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server"
+	"github.com/ridge-llm/ridge/server/access"
 	"github.com/ridge-llm/ridge/server/store"
 )
 
@@ -29,7 +30,7 @@ func start(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(m, server.Options{Keys: []string{key}, Store: st})
+	s := server.New(m, server.Options{Keys: []access.Key{access.NewKey(key)}, Store: st})
 	h := httptest.NewServer(s)
 	t.Cleanup(func() { h.Close(); s.Close(); m.Close(); st.Close() })
 	return h.URL

@@ -17,7 +17,7 @@ func (s *Server) explain(_ http.ResponseWriter, r *http.Request) (any, error) {
 			break
 		}
 	}
-	all := s.Service.Explanations(id)
+	all := s.Service.Explanations(r.Context(), id)
 	if len(all) == 0 {
 		return nil, &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error",
 			Message: fmt.Sprintf("there is no finished request %s; give the X-Request-Id of an answer, or the answer's id, of the latest %d", id, serving.KeptExplanations)}

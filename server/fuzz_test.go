@@ -37,7 +37,7 @@ func FuzzBodies(f *testing.F) {
 		f.Add(uint8(i), []byte(body))
 	}
 	f.Fuzz(func(t *testing.T, path uint8, body []byte) {
-		r := httptest.NewRequest("POST", paths[int(path)%len(paths)], bytes.NewReader(body))
+		r := httptest.NewRequest("POST", "http://127.0.0.1"+paths[int(path)%len(paths)], bytes.NewReader(body))
 		if r.URL.Path == "/v1/files" {
 			r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
 		}

@@ -11,12 +11,13 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server"
+	"github.com/ridge-llm/ridge/server/access"
 )
 
 // TestPage: the page needs no key and nothing from elsewhere, what it calls exists, and its script names no element that
 // is not there.
 func TestPage(t *testing.T) {
-	h, _ := start(t, ridge.Options{}, server.Options{Keys: []string{"secret"}})
+	h, _ := start(t, ridge.Options{}, server.Options{Keys: []access.Key{access.NewKey("secret")}})
 	texts := map[string]string{}
 	for _, path := range []string{"/", "/page.css", "/page.js", "/engine.js"} {
 		r, err := http.Get(h.URL + path)

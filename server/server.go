@@ -1,9 +1,10 @@
 // Package server serves a model over HTTP: OpenAI's API, /v1/messages as Anthropic's, /api as Ollama's.
 //
-//	request ─► id, log, key, limits (server.go, auth.go) ─► the API's endpoint (routes.go) ─► decode (api)
+//	request ─► id, log, key, limits (server.go, access) ─► the API's endpoint (routes.go) ─► decode (api)
 //	        ─► run (serving) ─► one answer or events, in the API's words
 //
 //	openai, anthropic, ollama, vllm   an API each: its requests, answers and endpoints
+//	access                            keys, tenants, limits; browsers
 //	api                               what they share on the side of HTTP
 //	serving                           what they share on the side of the model
 //	batch, store                      files and batches; each line is like a request that came by itself
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server/access"
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/batch"
 	"github.com/ridge-llm/ridge/server/serving"
@@ -30,8 +32,10 @@ import (
 // Options are a server's settings. The zero value is a good choice on a loopback address.
 type Options struct {
 	Name    string       // of the model, as clients call it; "" is the model's own
-	Keys    []string     // of which a client must send one; none: no key is needed
+	Keys    []access.Key // of which a client must send one; none: no key is needed
+	Shared  bool         // keys share files, batches, explanations and cached prompts; else each tenant has its own
 	Origins []string     // web pages that may call the server from a browser: their origins, or "*"
+	Hosts   []string     // names and addresses of the server beside loopback, which requests without a key may be sent to
 	Version string       // what /version says
 	Log     *slog.Logger // nil: nothing is logged
 	Store   *store.Store // of files and batches, the caller's to close after the server; nil: there are none
@@ -42,7 +46,7 @@ type Server struct {
 	*serving.Service
 	*api.Responder
 	options Options
-	keys    keys
+	keys    *access.Ring
 	batches *batch.API
 	mux     *http.ServeMux
 }
@@ -57,11 +61,20 @@ func New(m *ridge.Model, o Options) *Server {
 	}
 	s := &Server{
 		Service: serving.New(m, o.Name), Responder: &api.Responder{Log: o.Log, Shape: shape},
-		options: o, keys: newKeys(o.Keys), mux: http.NewServeMux()}
-	s.batches = batch.New(s.Service, s.Responder, o.Store, http.HandlerFunc(s.line))
+		options: o, keys: access.NewRing(o.Keys, o.Shared, time.Now), mux: http.NewServeMux()}
+	s.batches = batch.New(s.Service, s.Responder, o.Store, s.keys, http.HandlerFunc(s.line))
 	s.route()
 	s.batches.Start()
 	return s
+}
+
+// SetKeys replaces the API keys, for requests that come from now on. There must be some if there were some.
+func (s *Server) SetKeys(keys []access.Key) error {
+	if s.keys.Needed() && len(keys) == 0 {
+		return errors.New("server: without any key everybody could call it; restart the server for that")
+	}
+	s.keys.Set(keys)
+	return nil
 }
 
 // Close stops the work on batches; it is resumed by the next server with the same store.
@@ -70,12 +83,18 @@ func (s *Server) Close() {
 }
 
 // line answers a line of a batch as if it had come by itself.
-func (s *Server) line(w http.ResponseWriter, r *http.Request) { s.guarded(w, r, s.mux) }
+func (s *Server) line(w http.ResponseWriter, r *http.Request) {
+	s.guarded(w, r, func(w *statusWriter, r *http.Request) {
+		w.client = access.From(r.Context())
+		s.mux.ServeHTTP(w, r)
+	})
+}
 
-// statusWriter remembers the status for the log, and whether the answer has begun.
+// statusWriter remembers the status and the client for the log, and whether the answer has begun.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
+	client *access.Client // nil: it is not known, or had no valid key
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -115,13 +134,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := identify(w, r)
 	// The connection may have the deadline of an earlier answer.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	if s.guarded(w, r.WithContext(api.WithID(r.Context(), id)), http.HandlerFunc(s.authorized)) {
+	if s.guarded(w, r.WithContext(api.WithID(r.Context(), id)), s.authorized) {
 		panic(http.ErrAbortHandler) // so that the client does not take a part of the answer for all of it
 	}
 }
 
 // guarded logs a request, and answers it with 500 if h panics; cut reports that it panicked after the answer had begun.
-func (s *Server) guarded(rw http.ResponseWriter, r *http.Request, h http.Handler) (cut bool) {
+func (s *Server) guarded(rw http.ResponseWriter, r *http.Request, h func(*statusWriter, *http.Request)) (cut bool) {
 	began := time.Now()
 	w := &statusWriter{ResponseWriter: rw}
 	log := s.Log.With("id", w.Header().Get("X-Request-Id"))
@@ -135,23 +154,60 @@ func (s *Server) guarded(rw http.ResponseWriter, r *http.Request, h http.Handler
 				s.Fail(w, r, api.InternalError)
 			}
 		}
-		log.Info("request", "method", r.Method, "path", r.URL.Path, "status", w.status, "took", time.Since(began))
+		args := []any{"method", r.Method, "path", r.URL.Path, "status", w.status, "took", time.Since(began), "from", r.RemoteAddr}
+		if w.client != nil {
+			prompt, output := w.client.Tokens()
+			args = append(args, "key", w.client.Tenant, "prompt_tokens", prompt, "output_tokens", output)
+		}
+		log.Info("request", args...)
 	}()
-	h.ServeHTTP(w, r)
+	h(w, r)
 	return false
 }
 
-// authorized answers requests with a valid key.
-func (s *Server) authorized(w http.ResponseWriter, r *http.Request) {
+// authorized answers requests with a valid key that are within its limits; without keys, those that no foreign page can have sent.
+func (s *Server) authorized(w *statusWriter, r *http.Request) {
 	if done := s.cors(w, r); done {
 		return
 	}
-	if !open(r.URL.Path) && !s.keys.allow(r) {
+	c, ok := s.keys.Client(r)
+	switch {
+	case !s.keys.Needed():
+		if err := s.browser().Check(r); err != nil && r.URL.Path != "/health" {
+			s.Fail(w, r, err)
+			return
+		}
+	case open(r.URL.Path) && !ok:
+		c = &access.Client{}
+	case !ok:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		s.Fail(w, r, &api.Error{Status: http.StatusUnauthorized, Kind: "authentication_error", Code: "invalid_api_key", Message: "the API key is missing or wrong; send it as Authorization: Bearer KEY"})
 		return
 	}
-	s.mux.ServeHTTP(w, r)
+	w.client = c
+	if ofAllTenants(r.URL.Path) && !c.Admin {
+		s.Fail(w, r, &api.Error{Status: http.StatusForbidden, Kind: "permission_error", Code: "not_admin", Message: r.URL.Path + " tells of the requests of all keys; use a key that is marked admin in the file of keys"})
+		return
+	}
+	if r.Method == http.MethodPost {
+		end, err := c.Begin()
+		if err != nil {
+			s.Fail(w, r, err)
+			return
+		}
+		defer end()
+	}
+	s.mux.ServeHTTP(w, r.WithContext(access.With(r.Context(), c)))
+}
+
+// browser is what browsers may do without a key.
+func (s *Server) browser() access.Browser {
+	return access.Browser{Hosts: s.options.Hosts, Origins: s.options.Origins}
+}
+
+// ofAllTenants reports whether a path tells of the requests of all tenants.
+func ofAllTenants(path string) bool {
+	return path == "/metrics" || path == "/stats" || path == "/steps"
 }
 
 func asError(p any) error {

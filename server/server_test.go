@@ -14,6 +14,7 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server"
+	"github.com/ridge-llm/ridge/server/access"
 )
 
 // start is a server of the built-in model.
@@ -243,7 +244,7 @@ func TestRefusals(t *testing.T) {
 
 // TestKeyAndHeaders: requests without a key get 401, except for /health; the request's id comes back.
 func TestKeyAndHeaders(t *testing.T) {
-	h, _ := start(t, ridge.Options{}, server.Options{Keys: []string{"one", "two"}, Origins: []string{"https://page.example"}})
+	h, _ := start(t, ridge.Options{}, server.Options{Keys: []access.Key{access.NewKey("one"), access.NewKey("two")}, Origins: []string{"https://page.example"}})
 	for key, want := range map[string]int{"": 401, "three": 401, "two": 200} {
 		r, _ := http.NewRequest("GET", h.URL+"/v1/models", nil)
 		r.Header.Set("Authorization", "Bearer "+key)

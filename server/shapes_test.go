@@ -10,6 +10,7 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server"
+	"github.com/ridge-llm/ridge/server/access"
 )
 
 // request sends a request and gives the status, the header and the body.
@@ -22,6 +23,7 @@ func request(t *testing.T, method, url, body string, header ...string) (int, htt
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
+	r.Host = r.Header.Get("Host") // "": that of the address
 	a, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +64,7 @@ func TestMethods(t *testing.T) {
 
 // TestPreflight: pages of an allowed origin may send what headers their client library sends, and read the request's id.
 func TestPreflight(t *testing.T) {
-	h, _ := start(t, ridge.Options{}, server.Options{Keys: []string{"k"}, Origins: []string{"https://page.example"}})
+	h, _ := start(t, ridge.Options{}, server.Options{Keys: []access.Key{access.NewKey("k")}, Origins: []string{"https://page.example"}})
 	status, header, _ := request(t, "OPTIONS", h.URL+"/v1/messages", "", "Origin", "https://page.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "x-api-key,x-stainless-lang")
 	if status != 204 || header.Get("Access-Control-Allow-Headers") != "x-api-key,x-stainless-lang" || !strings.Contains(header.Get("Access-Control-Allow-Methods"), "DELETE") || !strings.Contains(header.Get("Access-Control-Expose-Headers"), "X-Request-Id") {
 		t.Errorf("%d %v", status, header)

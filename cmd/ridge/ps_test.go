@@ -8,6 +8,7 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server"
+	"github.com/ridge-llm/ridge/server/access"
 )
 
 // TestLoaded: ps understands what a server of ours answers, and says what is missing where it does not.
@@ -17,7 +18,7 @@ func TestLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	h := httptest.NewServer(server.New(m, server.Options{Keys: []string{"secret"}}))
+	h := httptest.NewServer(server.New(m, server.Options{Keys: []access.Key{access.NewKey("secret")}}))
 	defer h.Close()
 	t.Setenv("OPENAI_API_KEY", "")
 	if _, err := askLoaded(context.Background(), h.URL); err == nil || !strings.Contains(err.Error(), "set OPENAI_API_KEY") {

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -22,6 +20,10 @@ type serveFlags struct {
 	model   modelFlags
 	address string
 	keyFile string
+	tlsCert string
+	tlsKey  string
+	quota   store.Quota
+	cert    certificate
 	noAuth  bool
 	logJSON bool
 	record  string
@@ -30,7 +32,7 @@ type serveFlags struct {
 }
 
 func serveCommand() *cobra.Command {
-	var f serveFlags
+	f := serveFlags{quota: store.Quota{Bytes: 16 << 30, Kept: 10000}}
 	cmd := &cobra.Command{
 		Use:   "serve [MODEL]",
 		Short: "Serve a model over HTTP with the OpenAI API",
@@ -62,7 +64,13 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 	fl := cmd.Flags()
 	fl.StringVar(&f.address, "listen", "127.0.0.1:8000", "address to listen on, HOST:PORT")
 	fl.StringVar(&f.server.Name, "served-model-name", "", "what clients call the model; default: the name of its file")
-	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line; clients must send one of them")
+	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line: SECRET [name=TENANT] [requests=N] [tokens=N] [parallel=N] [admin], the limits of a minute but parallel; clients must send one of them")
+	fl.BoolVar(&f.server.Shared, "share-between-keys", false, "let all keys see each other's files, batches and explanations, and share cached prompts")
+	fl.StringVar(&f.tlsCert, "tls-cert", "", "file with the certificate chain (PEM) to serve HTTPS with; needs --tls-key")
+	fl.StringVar(&f.tlsKey, "tls-key", "", "file with the private key (PEM) of --tls-cert")
+	fl.StringArrayVar(&f.server.Hosts, "allow-host", nil, "name under which the server may be called without a key, beside localhost; can be given several times")
+	fl.Var((*bytesFlag)(&f.quota.Bytes), "file-quota", "size of the files that each key may store")
+	fl.IntVar(&f.quota.Batches, "batch-quota", 100, "batches that each key may have waiting or under way")
 	fl.BoolVar(&f.noAuth, "no-auth", false, "allow requests from other machines without a key")
 	fl.StringArrayVar(&f.server.Origins, "cors", nil, "origin of web pages that may call from a browser, or *; can be given several times")
 	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token), mean or cls (the first token); default: what the model's files say, or else last, of an encoder mean")
@@ -75,8 +83,11 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 // run serves until the command is told to stop.
 func (f *serveFlags) run(cmd *cobra.Command) error {
 	var err error
-	if f.server.Keys, err = readKeys(f.keyFile); err != nil {
+	if f.server.Keys, err = f.readKeys(); err != nil {
 		return err
+	}
+	if host, _, err := net.SplitHostPort(f.address); err == nil && host != "" {
+		f.server.Hosts = append(f.server.Hosts, host)
 	}
 	if !f.noAuth {
 		if err := server.CheckAddress(f.address, len(f.server.Keys)); err != nil {
@@ -94,6 +105,9 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer l.Close()
+	if l, err = f.secure(l); err != nil {
+		return err
+	}
 	if f.server.Store, err = f.openStore(); err != nil {
 		return err
 	}
@@ -101,6 +115,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		for _, d := range f.server.Store.Damaged() {
 			f.server.Log.Warn("a damaged description was set aside, with the file or batch that it described", "path", d.Path, "error", d.Err)
 		}
+		f.server.Store.SetQuota(f.quota)
 	}
 	stop, err := f.openRecord()
 	if err != nil {
@@ -124,6 +139,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 			return nil, err
 		}
 		s := server.New(m, f.server)
+		f.reloadOnHangup(cmd.Context(), s)
 		u := func() {
 			s.Close()
 			if err := m.Close(); err != nil {
@@ -135,7 +151,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		if q := m.Quantization(); q != "" {
 			weights = ", weights in " + q
 		}
-		announcement = fmt.Sprintf("ridge: serving %s on %s at http://%s/v1, context %d tokens%s\n", m.Name(), m.Device(), l.Addr(), m.Context(), weights)
+		announcement = fmt.Sprintf("ridge: serving %s on %s at %s://%s/v1, context %d tokens%s\n", m.Name(), m.Device(), f.scheme(), l.Addr(), m.Context(), weights)
 		return s, nil
 	}, func() { fmt.Fprint(os.Stderr, announcement) })
 }
@@ -179,30 +195,4 @@ func (f *serveFlags) openRecord() (stop func(), err error) {
 			f.server.Log.Error("the recording is not complete", "file", f.record, "error", err)
 		}
 	}, nil
-}
-
-// readKeys reads a file with a key a line; empty lines and those that begin with # do not count.
-func readKeys(path string) ([]string, error) {
-	if path == "" {
-		return nil, nil
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("--api-key-file: %w", err)
-	}
-	defer file.Close()
-	var keys []string
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		if key := strings.TrimSpace(lines.Text()); key != "" && !strings.HasPrefix(key, "#") {
-			keys = append(keys, key)
-		}
-	}
-	switch err := lines.Err(); {
-	case err != nil:
-		return nil, fmt.Errorf("--api-key-file: %w", err)
-	case len(keys) == 0:
-		return nil, fmt.Errorf("--api-key-file: %s has no key", path)
-	}
-	return keys, nil
 }

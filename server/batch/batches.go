@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ridge-llm/ridge/server/access"
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/serving"
 	"github.com/ridge-llm/ridge/server/store"
@@ -16,13 +17,20 @@ type API struct {
 	*serving.Service
 	*api.Responder
 	store   *store.Store // nil: there are none
+	keys    *access.Ring
 	handler http.Handler // answers the lines
 	runner  *runner      // nil without a store
 }
 
-// New makes the endpoints. handler answers the lines of batches.
-func New(s *serving.Service, r *api.Responder, st *store.Store, handler http.Handler) *API {
-	return &API{Service: s, Responder: r, store: st, handler: handler}
+// New makes the endpoints. handler answers the lines of batches, for the clients that keys knows as their owners.
+func New(s *serving.Service, r *api.Responder, st *store.Store, keys *access.Ring, handler http.Handler) *API {
+	return &API{Service: s, Responder: r, store: st, keys: keys, handler: handler}
+}
+
+// view is the store as a request's client sees it.
+func (s *API) view(r *http.Request) store.View {
+	c := access.From(r.Context())
+	return s.store.View(c.Tenant, c.All)
 }
 
 // Start begins the work on batches, those in the store first. handler must be able to answer.
@@ -89,7 +97,8 @@ func (s *API) createBatch(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := api.Decode(w, r, &q); err != nil {
 		return nil, err
 	}
-	f, err := s.store.File(q.Input)
+	st := s.view(r)
+	f, err := st.File(q.Input)
 	window, werr := time.ParseDuration(q.Window)
 	switch {
 	case err != nil:
@@ -100,12 +109,13 @@ func (s *API) createBatch(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, api.Invalid("endpoint", "endpoint is %q; possible are %q", q.Endpoint, batchEndpoints)
 	case werr != nil || window < time.Second || window > longestWindow:
 		return nil, api.Invalid("completion_window", "completion_window is %q; 24h is usual, 1s to %v is possible", q.Window, longestWindow)
-	case len(q.Metadata) > 16:
-		return nil, api.Invalid("metadata", "metadata has %d entries; 16 are possible", len(q.Metadata))
+	}
+	if err := checkMetadata(q.Metadata); err != nil {
+		return nil, err
 	}
 	now := time.Now()
-	b, err := s.store.NewBatch(store.Batch{
-		Input: q.Input, Endpoint: q.Endpoint, Window: q.Window, Metadata: q.Metadata,
+	b, err := st.NewBatch(store.Batch{
+		Owner: st.Owner(), Input: q.Input, Endpoint: q.Endpoint, Window: q.Window, Metadata: q.Metadata,
 		Status: store.Validating, Created: now.Unix(), Expires: now.Add(window).Unix(),
 	})
 	if err != nil {
@@ -115,17 +125,34 @@ func (s *API) createBatch(w http.ResponseWriter, r *http.Request) (any, error) {
 	return b, nil
 }
 
+// checkMetadata holds metadata to OpenAI's limits: it is kept, and listed with every batch.
+func checkMetadata(m map[string]string) error {
+	if len(m) > 16 {
+		return api.Invalid("metadata", "metadata has %d entries; 16 are possible", len(m))
+	}
+	for key, value := range m {
+		if len(key) > 64 || len(value) > 512 {
+			return api.Invalid("metadata", "metadata has the key %.64q with %d and a value with %d bytes; 64 and 512 are possible", key, len(key), len(value))
+		}
+	}
+	return nil
+}
+
 // listBatches is GET /v1/batches.
 func (s *API) listBatches(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return listPage(r.URL.Query(), 100, s.store.Batches(), func(b store.Batch) string { return b.ID })
+	return listPage(r.URL.Query(), 100, s.view(r).Batches(), func(b store.Batch) string { return b.ID })
 }
 
 // batch is GET /v1/batches/ID.
 func (s *API) batch(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.store.Batch(r.PathValue("id"))
+	return s.view(r).Batch(r.PathValue("id"))
 }
 
 // cancelBatch is POST /v1/batches/ID/cancel. Lines in progress are cancelled; finished ones stay.
 func (s *API) cancelBatch(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.runner.cancel(r.PathValue("id"))
+	b, err := s.view(r).Batch(r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return s.runner.cancel(b.ID)
 }

@@ -19,10 +19,16 @@ import (
 // maxFile is the most bytes of an uploaded file, OpenAI's limit.
 const maxFile = 512 << 20
 
+// maxName is the most bytes of a file's name.
+const maxName = 1 << 10
+
 // storeError gives an error of the store the API's shape.
 func storeError(err error) error {
 	var large *store.TooLargeError
+	var quota *store.QuotaError
 	switch {
+	case errors.As(err, &quota):
+		return &api.Error{Status: http.StatusTooManyRequests, Kind: "rate_limit_error", Code: "quota_exceeded", Message: quota.Reason}
 	case errors.Is(err, store.ErrNotFound):
 		return &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: "not_found", Message: strings.TrimPrefix(err.Error(), "store: not found: ")}
 	case errors.As(err, &large):
@@ -50,7 +56,7 @@ func (s *API) upload(w http.ResponseWriter, r *http.Request) (any, error) {
 		if err != nil {
 			return nil, api.Invalid("", "the form did not arrive completely: %v", err)
 		}
-		if err := u.take(s.store, part); err != nil {
+		if err := u.take(s.view(r), part); err != nil {
 			return nil, err
 		}
 	}
@@ -86,13 +92,15 @@ func (u *uploadForm) drop() {
 }
 
 // take reads a field of the form.
-func (u *uploadForm) take(st *store.Store, part *multipart.Part) (err error) {
+func (u *uploadForm) take(st store.View, part *multipart.Part) (err error) {
 	if part.FormName() == "file" {
 		if u.content != nil {
 			return api.Invalid("file", "the form has two fields named file")
 		}
-		u.name = cmp.Or(part.FileName(), "file")
-		u.content, err = st.Receive(part, maxFile)
+		if u.name = cmp.Or(part.FileName(), "file"); len(u.name) > maxName {
+			return api.Invalid("file", "the name of the file has %d bytes; %d are possible", len(u.name), maxName)
+		}
+		u.content, err = st.Receive(st.Owner(), part, maxFile)
 		return unfinished(err)
 	}
 	value, err := io.ReadAll(io.LimitReader(part, 1<<10))
@@ -144,7 +152,7 @@ func (p *deadlineReader) Read(b []byte) (int, error) {
 // files is GET /v1/files.
 func (s *API) files(_ http.ResponseWriter, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	list := s.store.Files()
+	list := s.view(r).Files()
 	if purpose := q.Get("purpose"); purpose != "" {
 		list = slices.DeleteFunc(list, func(f store.File) bool { return f.Purpose != purpose })
 	}
@@ -182,12 +190,12 @@ func listPage[T any](q url.Values, most int, list []T, id func(T) string) (any, 
 
 // file is GET /v1/files/ID.
 func (s *API) file(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.store.File(r.PathValue("id"))
+	return s.view(r).File(r.PathValue("id"))
 }
 
 // fileContent is GET /v1/files/ID/content.
 func (s *API) fileContent(w http.ResponseWriter, r *http.Request) (any, error) {
-	f, err := s.store.Open(r.PathValue("id"))
+	f, err := s.view(r).Open(r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -211,13 +219,16 @@ func (s *deadlineWriter) Write(b []byte) (int, error) {
 
 // deleteFile is DELETE /v1/files/ID. A batch that is not over needs its input.
 func (s *API) deleteFile(_ http.ResponseWriter, r *http.Request) (any, error) {
-	id := r.PathValue("id")
-	for _, b := range s.store.Batches() {
+	id, st := r.PathValue("id"), s.view(r)
+	if _, err := st.File(id); err != nil {
+		return nil, err
+	}
+	for _, b := range st.Batches() {
 		if b.Input == id && !b.Status.Over() {
 			return nil, &api.Error{Status: http.StatusConflict, Kind: "invalid_request_error", Message: "batch " + b.ID + " still reads the file " + id + "; cancel it first"}
 		}
 	}
-	if err := s.store.Delete(id); err != nil {
+	if err := st.Delete(id); err != nil {
 		return nil, err
 	}
 	return map[string]any{"id": id, "object": "file", "deleted": true}, nil

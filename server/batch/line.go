@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/ridge-llm/ridge/server/access"
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/serving"
 	"github.com/ridge-llm/ridge/server/store"
@@ -109,10 +110,10 @@ type finished struct {
 // errLater says that a line was not taken now; it can be tried again.
 var errLater = errors.New("the engine's queue is full")
 
-// answerLine runs a line as if it had come by itself.
-func (s *API) answerLine(ctx context.Context, l *inputLine) (*finished, error) {
+// answerLine runs a line as if it had come by itself, from the owner of its batch.
+func (s *API) answerLine(ctx context.Context, owner string, l *inputLine) (*finished, error) {
 	id := strings.ToLower(rand.Text())
-	r, err := http.NewRequestWithContext(serving.Background(ctx), http.MethodPost, l.URL, bytes.NewReader(l.Body))
+	r, err := http.NewRequestWithContext(access.With(serving.Background(ctx), s.keys.Owner(owner)), http.MethodPost, l.URL, bytes.NewReader(l.Body))
 	if err != nil {
 		return nil, err
 	}

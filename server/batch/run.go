@@ -13,7 +13,7 @@ import (
 	"github.com/ridge-llm/ridge/server/store"
 )
 
-// runner runs batches, the oldest first, some lines of one at a time. They have the lowest priority: a line is
+// runner runs batches, one of each tenant in turn, the oldest first, some lines of one at a time. They have the lowest priority: a line is
 // begun only while no request waits, and half of the places of a step at most go to lines. Finished lines are in the
 // batch's journal, so a runner resumes where another was killed.
 type runner struct {
@@ -23,6 +23,9 @@ type runner struct {
 	stop  context.CancelFunc
 	work  chan struct{} // capacity 1: there may be something to do
 	done  chan struct{}
+
+	turn  int            // counts the batches taken
+	turns map[string]int // by tenant: the turn it had last
 
 	mu            sync.Mutex
 	current       string             // id of the batch under way
@@ -36,7 +39,7 @@ const (
 
 func (s *API) startBatches() *runner {
 	ctx, stop := context.WithCancel(context.Background())
-	r := &runner{api: s, store: s.store, ctx: ctx, stop: stop, work: make(chan struct{}, 1), done: make(chan struct{})}
+	r := &runner{api: s, store: s.store, ctx: ctx, stop: stop, work: make(chan struct{}, 1), done: make(chan struct{}), turns: map[string]int{}}
 	r.wake()
 	go r.run()
 	return r
@@ -72,14 +75,18 @@ func (r *runner) run() {
 	}
 }
 
-// next is the oldest batch that is not over.
+// next is the oldest batch that is not over of the tenant whose turn it is: the one that has waited for its turn longest.
 func (r *runner) next() (b store.Batch, ok bool) {
-	for _, b := range slices.Backward(r.store.Batches()) {
-		if !b.Status.Over() {
-			return b, true
+	for _, one := range slices.Backward(r.store.Batches()) {
+		if !one.Status.Over() && (!ok || r.turns[one.Owner] < r.turns[b.Owner]) {
+			b, ok = one, true
 		}
 	}
-	return b, false
+	if ok {
+		r.turn++
+		r.turns[b.Owner] = r.turn
+	}
+	return b, ok
 }
 
 func (r *runner) sleep(d time.Duration) {
@@ -182,7 +189,7 @@ func (r *runner) lines(ctx context.Context, b *store.Batch, journal *store.Journ
 	for id := range journal.Done {
 		done[id] = true
 	}
-	failed := make(chan error, 1)
+	owner, failed := b.Owner, make(chan error, 1)
 	go func() {
 		defer close(pending)
 		failed <- feed(ctx, input, done, pending)
@@ -191,7 +198,7 @@ func (r *runner) lines(ctx context.Context, b *store.Batch, journal *store.Journ
 	for range max(1, r.api.Parallel()/2) {
 		workers.Go(func() {
 			for l := range pending {
-				if f := r.answer(ctx, &l); f != nil {
+				if f := r.answer(ctx, owner, &l); f != nil {
 					answered <- f
 				}
 			}
@@ -225,12 +232,12 @@ func feed(ctx context.Context, input *os.File, done map[string]bool, pending cha
 }
 
 // answer runs a line once no request waits; nil when the batch is cancelled.
-func (r *runner) answer(ctx context.Context, l *inputLine) *finished {
+func (r *runner) answer(ctx context.Context, owner string, l *inputLine) *finished {
 	for {
 		for r.api.Stats().Waiting > 0 && ctx.Err() == nil {
 			r.sleep(lookAgain)
 		}
-		f, err := r.api.answerLine(ctx, l)
+		f, err := r.api.answerLine(ctx, owner, l)
 		switch {
 		case err == nil:
 			return f

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server/access"
 	"github.com/ridge-llm/ridge/server/api"
 )
 
@@ -12,10 +13,13 @@ import (
 // answer's id).
 type explanations struct {
 	mu    sync.Mutex
-	byID  map[string][]ridge.Explanation
-	order [KeptExplanations]string // a ring of ids
+	byID  map[explainedID][]ridge.Explanation
+	order [KeptExplanations]explainedID // a ring
 	next  int
 }
+
+// explainedID is the id of a tenant's request. Clients choose ids: two tenants may have the same.
+type explainedID struct{ tenant, id string }
 
 // KeptExplanations is the number of requests whose explanations are kept.
 const KeptExplanations = 512
@@ -25,14 +29,14 @@ const keptAnswers = 128
 
 // put adds the explanation of one of a request's answers.
 func (x *explanations) put(ctx context.Context, e ridge.Explanation) {
-	id := api.RequestID(ctx)
-	if id == "" {
+	id := explainedID{access.From(ctx).Salt(), api.RequestID(ctx)}
+	if id.id == "" {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.byID == nil {
-		x.byID = map[string][]ridge.Explanation{}
+		x.byID = map[explainedID][]ridge.Explanation{}
 	}
 	if x.byID[id] == nil {
 		delete(x.byID, x.order[x.next])
@@ -44,11 +48,13 @@ func (x *explanations) put(ctx context.Context, e ridge.Explanation) {
 	}
 }
 
-func (x *explanations) get(id string) []ridge.Explanation {
+func (x *explanations) get(id explainedID) []ridge.Explanation {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return append([]ridge.Explanation(nil), x.byID[id]...)
 }
 
-// Explanations returns the explanations of a request's answers.
-func (s *Service) Explanations(id string) []ridge.Explanation { return s.explained.get(id) }
+// Explanations returns the explanations of the answers of a request, if ctx is of the same tenant.
+func (s *Service) Explanations(ctx context.Context, id string) []ridge.Explanation {
+	return s.explained.get(explainedID{access.From(ctx).Salt(), id})
+}

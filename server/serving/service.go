@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server/access"
 )
 
 // Service is a model as it is served: under a name, with metrics, and with explanations of its latest answers.
@@ -33,6 +34,39 @@ func (s *Service) Registry() *prometheus.Registry { return s.metrics.registry }
 
 // CountPrompt counts tokens of a request without an answer in tokens.
 func (s *Service) CountPrompt(tokens int) { s.metrics.prompt.Add(float64(tokens)) }
+
+// For makes a request's parameters those of its tenant: what is cached of its prompts is the tenant's own, unless tenants share.
+func For(ctx context.Context, p ridge.Params) ridge.Params {
+	p.Tenant = access.From(ctx).Salt()
+	return p
+}
+
+// GenerateMany is the model's, for the tenant of a request.
+func (s *Service) GenerateMany(ctx context.Context, prompt []int32, all []ridge.Params) ([]iter.Seq2[ridge.Piece, error], error) {
+	if err := access.From(ctx).TakePrompt(len(prompt)); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i] = For(ctx, all[i])
+	}
+	return s.Model.GenerateMany(ctx, prompt, all)
+}
+
+// EmbedTokens is the model's, for the tenant of a request.
+func (s *Service) EmbedTokens(ctx context.Context, ids []int32, p ridge.Params) (ridge.Embedding, error) {
+	if err := access.From(ctx).TakePrompt(len(ids)); err != nil {
+		return ridge.Embedding{}, err
+	}
+	return s.Model.EmbedTokens(ctx, ids, For(ctx, p))
+}
+
+// Score is the model's, for the tenant of a request.
+func (s *Service) Score(ctx context.Context, pair ridge.Pair, p ridge.Params) (float64, error) {
+	if err := access.From(ctx).TakePrompt(len(pair.IDs)); err != nil {
+		return 0, err
+	}
+	return s.Model.Score(ctx, pair, For(ctx, p))
+}
 
 // Job is one answer to make.
 type Job struct {
@@ -109,7 +143,7 @@ func (s *Service) Run(ctx context.Context, all []Job, each func(*Job, ridge.Piec
 		}
 		go answer(send)
 	}
-	began := time.Now()
+	began, client := time.Now(), access.From(ctx)
 	last := make([]time.Time, len(all))
 	for left := len(all); left > 0; {
 		var e event
@@ -123,6 +157,7 @@ func (s *Service) Run(ctx context.Context, all []Job, each func(*Job, ridge.Piec
 		}
 		if e.piece.Token != nil {
 			s.metrics.token(began, &last[e.job.Index])
+			client.CountOutput(1)
 		}
 		if e.piece.Finish != nil {
 			left--

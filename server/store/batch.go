@@ -29,6 +29,7 @@ type Batch struct {
 	Cancelled  int64             `json:"cancelled_at,omitempty"`
 	Counts     Counts            `json:"request_counts"`
 	Metadata   map[string]string `json:"metadata"`
+	Owner      string            `json:"owner,omitempty"` // the tenant that made it; "": there were no keys
 }
 
 // Status is where a batch stands.
@@ -70,10 +71,30 @@ type BatchError struct {
 	Line    int    `json:"line,omitempty"` // of the input, from 1
 }
 
-// NewBatch keeps a new batch, whose id it sets.
+// NewBatch keeps a new batch, whose id it sets, unless its owner has as many as may be. Old ones that are over may be forgotten for it.
 func (s *Store) NewBatch(b Batch) (Batch, error) {
 	b.ID, b.Object = newID("batch_"), "batch"
-	return b, s.PutBatch(b)
+	if err := s.enterBatch(b); err != nil {
+		return Batch{}, err
+	}
+	err := s.describe("batches", b.ID, b)
+	if err != nil {
+		s.mu.Lock()
+		delete(s.batches, b.ID)
+		s.mu.Unlock()
+	}
+	return b, err
+}
+
+// enterBatch takes a new batch into the account of its owner.
+func (s *Store) enterBatch(b Batch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.admitBatch(b.Owner); err != nil {
+		return err
+	}
+	s.batches[b.ID] = b
+	return s.forgetBatches(b.Owner)
 }
 
 // PutBatch keeps a batch's new state.

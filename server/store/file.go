@@ -20,7 +20,8 @@ type File struct {
 	Expires int64  `json:"expires_at,omitempty"`
 	Name    string `json:"filename"`
 	Purpose string `json:"purpose"`
-	Status  string `json:"status"` // "processed"
+	Status  string `json:"status"`          // "processed"
+	Owner   string `json:"owner,omitempty"` // the tenant that stored it; "": there were no keys
 }
 
 // TooLargeError refuses a file.
@@ -37,32 +38,52 @@ type Upload struct {
 	store *Store
 	whole *whole
 	id    string
+	owner string
 	size  int64
 }
 
-// Receive takes what r gives, up to limit bytes. Either all of it is there, or nothing and there is an error.
-func (s *Store) Receive(r io.Reader, limit int64) (*Upload, error) {
+// Receive takes what r gives for an owner, up to limit bytes and what is left of the owner's quota. Either all of it is there, or
+// nothing and there is an error.
+func (s *Store) Receive(owner string, r io.Reader, limit int64) (*Upload, error) {
 	id := newID("file-")
 	w, err := s.begin("files", id)
 	if err != nil {
 		return nil, err
 	}
-	n, err := io.Copy(w, io.LimitReader(r, limit+1))
+	u := &Upload{store: s, whole: w, id: id, owner: owner}
+	n, err := io.Copy(u, io.LimitReader(r, limit+1))
 	if err == nil && n > limit {
 		err = &TooLargeError{limit}
 	}
 	if err != nil {
+		u.release()
 		return nil, w.abandon(err)
 	}
-	return &Upload{s, w, id, n}, nil
+	return u, nil
 }
 
-// Keep makes the content a file. No time is one that never comes.
+// Write implements io.Writer within the owner's quota.
+func (u *Upload) Write(b []byte) (int, error) {
+	if err := u.store.reserve(u.owner, int64(len(b))); err != nil {
+		return 0, err
+	}
+	u.size += int64(len(b))
+	return u.whole.Write(b)
+}
+
+// release ends the reservation: the content has become a file, which counts from now on, or is dropped.
+func (u *Upload) release() {
+	_ = u.store.reserve(u.owner, -u.size) // giving back is never refused
+	u.size = 0
+}
+
+// Keep makes the content a file of its owner. No time is one that never comes.
 func (u *Upload) Keep(name, purpose string, expires time.Time) (File, error) {
+	defer u.release()
 	if err := u.whole.commit(); err != nil {
 		return File{}, err
 	}
-	f := File{ID: u.id, Bytes: u.size, Name: name, Purpose: purpose}
+	f := File{ID: u.id, Bytes: u.size, Name: name, Purpose: purpose, Owner: u.owner}
 	if !expires.IsZero() {
 		f.Expires = expires.Unix()
 	}
@@ -71,6 +92,7 @@ func (u *Upload) Keep(name, purpose string, expires time.Time) (File, error) {
 
 // Drop forgets the content.
 func (u *Upload) Drop() error {
+	u.release()
 	return errors.Join(u.whole.Close(), remove(u.whole.path+partial))
 }
 
@@ -81,7 +103,7 @@ func (s *Store) add(f *File) error {
 		return errors.Join(err, remove(s.content(f.ID)))
 	}
 	s.mu.Lock()
-	s.files[f.ID] = *f
+	s.files[f.ID], s.sizes = *f, nil
 	s.mu.Unlock()
 	return nil
 }
@@ -136,6 +158,7 @@ func (s *Store) Delete(id string) error {
 // drop removes a file; s.mu is held. The description goes first: what has none is not there.
 func (s *Store) drop(id string) error {
 	delete(s.files, id)
+	s.sizes = nil
 	return remove(s.content(id)+".json", s.content(id))
 }
 

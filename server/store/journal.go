@@ -153,7 +153,11 @@ func (j *Journal) publish(kind string, k *kindOf) error {
 	if err := os.Link(j.store.journal(j.id, kind), j.store.content(id)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("store: %w", err)
 	}
-	f := File{ID: id, Bytes: k.size, Created: time.Now().Unix(), Name: j.id + "_" + kind + ".jsonl", Purpose: "batch_output"}
+	b, err := j.store.Batch(j.id)
+	if err != nil {
+		return err
+	}
+	f := File{ID: id, Owner: b.Owner, Bytes: k.size, Created: time.Now().Unix(), Name: j.id + "_" + kind + ".jsonl", Purpose: "batch_output"}
 	if err := j.store.add(&f); err != nil {
 		return err
 	}

@@ -32,9 +32,12 @@ type Store struct {
 
 	damaged []Damaged // found by Open
 
-	mu      sync.Mutex
-	files   map[string]File
-	batches map[string]Batch
+	mu        sync.Mutex
+	files     map[string]File
+	batches   map[string]Batch
+	quota     Quota
+	uploading map[string]int64 // bytes by owner
+	sizes     map[string]int64 // of files by owner; nil: to be counted
 }
 
 // ErrNotFound says that there is nothing of an id.
@@ -43,7 +46,7 @@ var ErrNotFound = errors.New("store: not found")
 // Open opens a directory, which is made if it does not exist, and reads what is known of its contents. Only one process
 // at a time can have it open.
 func Open(dir string) (*Store, error) {
-	s := &Store{dir: dir, files: map[string]File{}, batches: map[string]Batch{}}
+	s := &Store{dir: dir, files: map[string]File{}, batches: map[string]Batch{}, uploading: map[string]int64{}}
 	for _, sub := range []string{"files", "batches"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("store: %w", err)
@@ -105,6 +108,11 @@ func load[T described](s *Store, folder string, into map[string]T) error {
 		}
 	}
 	return nil
+}
+
+// description is the path of ID.json.
+func (s *Store) description(folder, id string) string {
+	return filepath.Join(s.dir, folder, id+".json")
 }
 
 // partial ends the names of files that are being written.

@@ -30,7 +30,7 @@ func reopen(t *testing.T, s *Store) *Store {
 }
 
 func create(s *Store, name string, expires time.Time, r io.Reader, limit int64) (File, error) {
-	u, err := s.Receive(r, limit)
+	u, err := s.Receive("", r, limit)
 	if err != nil {
 		return File{}, err
 	}
