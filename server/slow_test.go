@@ -80,19 +80,25 @@ func hangsUp(t *testing.T, c net.Conn) (after time.Duration, said string) {
 func TestSlowWriters(t *testing.T) {
 	slowly(t, func(t *testing.T, m *ridge.Model, p *pipes) {
 		c := p.dial()
-		io.WriteString(c, "POST /v1/completions HTTP/1.1\r\nHost: x\r\n")
+		io.WriteString(c, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n")
 		if after, _ := hangsUp(t, c); after != 10*time.Second {
 			t.Errorf("half a header was given %v", after)
 		}
 
 		c = p.dial()
-		io.WriteString(c, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"prompt\": ")
+		io.WriteString(c, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"prompt\": ")
 		if after, said := hangsUp(t, c); after != time.Minute || !strings.Contains(said, "400 Bad Request") || !strings.Contains(said, "did not arrive completely") {
 			t.Errorf("half a body was given %v and %q", after, said)
 		}
 
 		c = p.dial()
-		io.WriteString(c, "GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
+		io.WriteString(c, "POST /v1/completions HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n\r\n{\"prompt\": ")
+		if after, said := hangsUp(t, c); after != 10*time.Second || !strings.Contains(said, "403 Forbidden") {
+			t.Errorf("half a body of a refused request was given %v and %q", after, said)
+		}
+
+		c = p.dial()
+		io.WriteString(c, "GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		r, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil || r.StatusCode != 200 {
 			t.Fatal(r, err)
@@ -110,11 +116,11 @@ func TestSlowReaders(t *testing.T) {
 	slowly(t, func(t *testing.T, m *ridge.Model, p *pipes) {
 		slow := p.dial()
 		const body = `{"prompt": "Once", "max_tokens": 400, "ignore_eos": true, "stream": true}`
-		io.WriteString(slow, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 73\r\n\r\n"+body)
+		io.WriteString(slow, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 73\r\n\r\n"+body)
 		began := time.Now()
 		other := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dial(), nil }}}
 		defer other.CloseIdleConnections()
-		r, err := other.Post("http://x/v1/completions", "application/json", strings.NewReader(strings.Replace(body, "true}", "false}", 1)))
+		r, err := other.Post("http://localhost/v1/completions", "application/json", strings.NewReader(strings.Replace(body, "true}", "false}", 1)))
 		if err != nil {
 			t.Fatal(err)
 		}

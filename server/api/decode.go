@@ -32,7 +32,9 @@ func Decode(w http.ResponseWriter, r *http.Request, v any) error {
 	case errors.As(err, &large):
 		return &Error{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error", Message: "the body is larger than 16 MiB, the maximum"}
 	case err != nil:
-		return Invalid("", "the body did not arrive completely: %v", err)
+		e := Invalid("", "the body did not arrive completely: %v", err)
+		e.late = true
+		return e
 	case len(body) == 0:
 		return Invalid("", "the body is empty; it should be a JSON object")
 	case !utf8.Valid(body):

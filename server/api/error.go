@@ -23,6 +23,7 @@ type Error struct {
 	Kind    string
 	Param   string // the field at fault
 	Code    string
+	late    bool // the body did not arrive in time
 }
 
 // Error implements error.
@@ -101,10 +102,17 @@ type Responder struct {
 	Shape func(path string, e *Error) any
 }
 
+// refusedBodyTime is for the rest of a body to arrive that was refused before it was read; less than WriteTime.
+const refusedBodyTime = 10 * time.Second
+
 // Fail answers with an error, in the shape of the API that the path belongs to.
 func (s *Responder) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := s.Error(w, r, err)
 	e.advise(w)
+	if !e.late {
+		// net/http reads what is left of a body before it answers; a client that never sends it would be waited for without end.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedBodyTime))
+	}
 	WriteJSON(w, e.Status, s.Shape(r.URL.Path, e))
 }
 
