@@ -26,6 +26,8 @@ var (
 	ErrDeadline = errors.New("ridge: the deadline cannot be met")
 	// ErrInternal ends a request because of a mistake in this program. Error.Stack says where.
 	ErrInternal = errors.New("ridge: a mistake in the program ended the request")
+	// ErrModelFile ends and refuses requests because a file of the model was changed while it was in use. The model has to be loaded again.
+	ErrModelFile = errors.New("ridge: a file of the model was changed while it was in use")
 	// ErrStep ends a request with which a step of the engine failed, twice: on a GPU often a fault of the device.
 	ErrStep = errors.New("ridge: computing a step failed")
 )

@@ -66,6 +66,8 @@ type Model struct {
 	ownsRuntime bool
 	closing     sync.Once
 	closed      error
+	files       sync.RWMutex // held while dir's are asked, and to close them
+	readsFiles  bool         // steps read dir's files; a GPU has a copy of its own
 
 	quantization string // Options.Quantization
 }
@@ -100,8 +102,8 @@ func open(path string) (*modeldir.Dir, error) {
 // start reads the text side of the model and compiles the number side, side by side: either takes as long as the other.
 func (m *Model) start(o Options) error {
 	var both errgroup.Group
-	both.Go(func() error { return m.readText(o) })
-	both.Go(func() error { return m.compile(o) })
+	both.Go(func() error { return m.reading(func() error { return m.readText(o) }) })
+	both.Go(func() error { return m.reading(func() error { return m.compile(o) }) })
 	return both.Wait()
 }
 
@@ -134,6 +136,7 @@ func (m *Model) compile(o Options) error {
 		return err
 	}
 	info := m.device.Info()
+	m.readsFiles = !device.OnGPU(o.Backend)
 	if m.pooling, err = o.pooling(m.dir); err != nil {
 		return err
 	}
@@ -197,6 +200,9 @@ func (m *Model) startEngine(o Options, prog *compile.Program) error {
 		page += prog.PageBytes(group)
 	}
 	settings.SwapPage = time.Duration(1e9 * profile.Swap(page))
+	if m.readsFiles {
+		settings.Intact = m.intact
+	}
 	if o.Record != nil {
 		m.recording = recording.NewWriter(o.Record, o.RecordFailed)
 		settings.Recorder = m.recording
@@ -260,7 +266,15 @@ func (m *Model) Style() chat.Style {
 func (m *Model) CanCallTools() bool { return m.template != nil && m.template.ShowsTools() }
 
 // Err is why the model takes no requests now; nil while it does.
-func (m *Model) Err() error { return public(m.engine.Err()) }
+func (m *Model) Err() error {
+	if err := m.engine.Err(); err != nil {
+		return public(err)
+	}
+	if m.readsFiles {
+		return m.intact()
+	}
+	return nil
+}
 
 // Drain refuses new requests and waits until those under way have ended, or ctx is done.
 func (m *Model) Drain(ctx context.Context) error { return m.engine.Drain(ctx) }
@@ -283,7 +297,9 @@ func (m *Model) Close() error {
 			name = m.device.Info().Name
 			m.closed = errors.Join(m.closed, m.device.Close())
 		}
+		m.files.Lock()
 		m.closed = errors.Join(m.closed, m.dir.Close())
+		m.files.Unlock()
 		m.runtime.leave(name, m.reserved)
 		if m.ownsRuntime {
 			m.closed = errors.Join(m.closed, m.runtime.Close())

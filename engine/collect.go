@@ -12,6 +12,9 @@ func (e *Engine) collect(f *InFlight, began time.Time) error {
 	if err := e.sampler.wait(f, e.meter.now); err != nil {
 		return err
 	}
+	if err := e.intact(); err != nil {
+		return err
+	}
 	e.meter.deviceDone(f)
 	e.charge(f, began)
 	e.branch(f)

@@ -52,6 +52,7 @@ type Engine struct {
 	divider  account.Divider // of that among requests
 	meter    meter
 	recorder Recorder
+	intact   func() error // Options.Intact
 }
 
 // New starts an engine on a program, which the engine owns from then on.
@@ -90,6 +91,9 @@ func newEngine(prog compile.Runner, o Options) (*Engine, error) {
 	e.queue.cache = cache{&e.pages, e.queue.byID}
 	if e.recorder == nil {
 		e.recorder = unrecorded{}
+	}
+	if e.intact = o.Intact; e.intact == nil {
+		e.intact = func() error { return nil }
 	}
 	if e.meter.now == nil {
 		e.meter.now = time.Now

@@ -56,6 +56,9 @@ func (x *isolation) wentWell(f *InFlight) {
 func (e *Engine) isolate(failure *stepFailure) error {
 	err, x := failure.err, &e.isolated
 	e.meter.idle()
+	if changed := e.intact(); changed != nil {
+		return changed
+	}
 	if errors.Is(err, backend.ErrLost) {
 		return fmt.Errorf("engine: the engine has stopped: %w", err)
 	}

@@ -33,6 +33,9 @@ type Options struct {
 	Predictor predict.Predictor
 	// Recorder is given what is decided, and on what grounds; nil: none.
 	Recorder Recorder
+	// Intact says whether the model is still what it was, with an error if not: an answer is given only after it was asked, behind the
+	// step that computed it, and an error stops the engine. nil: it always is.
+	Intact func() error
 	// Clock tells the time; nil: time.Now. A simulation has a clock of its own.
 	Clock func() time.Time
 }

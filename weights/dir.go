@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/ridge-llm/ridge/internal/regular"
 	"github.com/ridge-llm/ridge/weights/safetensors"
 )
 
@@ -35,7 +36,7 @@ func openDir(dir string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := os.ReadFile(filepath.Join(dir, configFile))
+	config, err := regular.ReadFile(filepath.Join(dir, configFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("weights: %s has weights but no %s, which says what model they are; get it from where the weights came from", dir, configFile)
 	}
@@ -93,12 +94,13 @@ func (s *Source) Sidecar(name string) ([]byte, error) {
 	if s.Kind == GGUF {
 		return nil, fmt.Errorf("weights: %s is a GGUF file and has no %s: %w", s.Path, name, fs.ErrNotExist)
 	}
-	data, err := os.ReadFile(filepath.Join(s.dir, name))
+	data, err := regular.ReadFile(filepath.Join(s.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("weights: the model at %s has no %s: %w", s.dir, name, fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("weights: %w", err)
 	}
+	s.beside.read(name, data)
 	return data, nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/ridge-llm/ridge/internal/regular"
 	"github.com/ridge-llm/ridge/weights/gguf"
 	"github.com/ridge-llm/ridge/weights/safetensors"
 )
@@ -45,7 +46,7 @@ func Open(path string) (*Source, error) {
 
 // readHead is the first bytes of a file, enough to tell what it is.
 func readHead(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func openGGUF(path string) (*Source, error) {
 }
 
 func fromGGUF(f *gguf.File, path string) *Source {
-	s := &Source{Path: path, Kind: GGUF, Metadata: f.Metadata, Keys: f.Keys, release: f.Release, close: f.Close}
+	s := &Source{Path: path, Kind: GGUF, Metadata: f.Metadata, Keys: f.Keys, files: f}
 	for _, t := range f.Tensors {
 		s.tensors = append(s.tensors, tensor{Info{t.Name, t.Format.String(), t.Shape}, t.Format, t.Data})
 	}
@@ -77,7 +78,7 @@ func fromGGUF(f *gguf.File, path string) *Source {
 
 // openSafetensors opens a lone file; its sidecars, config.json among them, are those of its directory.
 func openSafetensors(path string) (*Source, error) {
-	config, err := os.ReadFile(filepath.Join(filepath.Dir(path), configFile))
+	config, err := regular.ReadFile(filepath.Join(filepath.Dir(path), configFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("weights: %w", err)
 	}
@@ -89,7 +90,7 @@ func openSafetensors(path string) (*Source, error) {
 }
 
 func fromSafetensors(f *safetensors.File, path, dir string, config []byte) *Source {
-	s := &Source{Path: path, Kind: HuggingFace, Config: config, dir: dir, release: f.Release, close: f.Close}
+	s := &Source{Path: path, Kind: HuggingFace, Config: config, dir: dir, files: f}
 	for _, t := range f.Tensors {
 		format, _ := t.DType.Format()
 		s.tensors = append(s.tensors, tensor{Info{t.Name, string(t.DType), t.Shape}, format, t.Data})

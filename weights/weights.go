@@ -33,8 +33,16 @@ type Source struct {
 	dir     string // where a Hugging Face model's other files lie
 	tensors []tensor
 	byName  map[string]int
-	release func(data []byte) // nil: the model is in memory for good
-	close   func() error
+	files   files
+	beside  beside
+}
+
+// files are the open files of weights, of either kind.
+type files interface {
+	Release(part []byte)
+	Changed() error
+	Replaced() bool
+	Close() error
 }
 
 // Info describes a tensor.
@@ -118,10 +126,8 @@ func (s *Source) Raw(name string) (Info, []byte, error) {
 // Release says that some bytes of a tensor will not be read soon: they leave this process's memory and come back from the
 // file when they are touched again. Bytes that are of no file are left alone.
 func (s *Source) Release(part []byte) {
-	if s.release != nil {
-		s.release(part)
-	}
+	s.files.Release(part)
 }
 
 // Close unmaps the files; no tensor may be used afterwards.
-func (s *Source) Close() error { return s.close() }
+func (s *Source) Close() error { return s.files.Close() }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ridge-llm/ridge/internal/regular"
 	"github.com/ridge-llm/ridge"
 )
 
@@ -40,7 +41,7 @@ func (f *modelFlags) load(ctx context.Context) (*ridge.Model, error) {
 		fmt.Fprintln(os.Stderr, "ridge: no model named, using the built-in one (small stories, the vocabulary of LLM inference); choose another with --model")
 	}
 	if f.template != "" {
-		text, err := os.ReadFile(f.template)
+		text, err := regular.ReadFile(f.template)
 		if err != nil {
 			return nil, fmt.Errorf("--chat-template: %w", err)
 		}

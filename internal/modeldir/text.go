@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/ridge-llm/ridge/internal/regular"
 	"github.com/ridge-llm/ridge/tokenizer"
 	"github.com/ridge-llm/ridge/weights"
 )
@@ -116,11 +117,11 @@ func OpenTokenizer(path string) (*tokenizer.Tokenizer, error) {
 		defer b.Close()
 		return b.Tokenizer()
 	}
-	file, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
+	file, err := regular.ReadFile(filepath.Join(dir, "tokenizer.json"))
 	if err != nil {
 		return nil, fmt.Errorf("modeldir: %s has no tokenizer.json: %w", dir, err)
 	}
-	config, err := os.ReadFile(filepath.Join(dir, "tokenizer_config.json"))
+	config, err := regular.ReadFile(filepath.Join(dir, "tokenizer_config.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -82,6 +82,8 @@ func describeKnown(e *ridge.Error) *Error {
 		return InvalidSampling(e.Reason)
 	case ridge.ErrInternal:
 		return InternalError
+	case ridge.ErrModelFile:
+		return &Error{Status: http.StatusServiceUnavailable, Kind: "server_error", Code: "model_file_changed", Message: e.Error()}
 	}
 	return &Error{Status: http.StatusInternalServerError, Kind: "server_error", Message: e.Error()}
 }

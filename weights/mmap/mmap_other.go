@@ -2,11 +2,11 @@
 
 package mmap
 
-import "os"
+import "github.com/ridge-llm/ridge/internal/regular"
 
 // Open reads the whole file at path into memory, on systems whose mappings Ridge does not use.
 func Open(path string) (*File, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -3,38 +3,47 @@
 package mmap
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ridge-llm/ridge/internal/regular"
 )
 
 // Open maps the regular file at path. Its cost does not depend on the file's size.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	file, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // the mapping outlives the descriptor
-	info, err := f.Stat()
+	f, err := mapped(file)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return f, nil
+}
+
+func mapped(file *os.File) (*File, error) {
+	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
+	f := &File{file: file, info: info}
 	size := info.Size()
 	switch {
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("open %s: not a regular file", path)
 	case size == 0: // which the system refuses to map
-		return &File{}, nil
+		return f, nil
 	case size > math.MaxInt:
-		return nil, fmt.Errorf("open %s: %d bytes are more than this machine can address", path, size)
+		return nil, fmt.Errorf("open %s: %d bytes are more than this machine can address", file.Name(), size)
 	}
-	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return nil, &os.PathError{Op: "mmap", Path: path, Err: err}
+	if f.data, err = unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+		return nil, &os.PathError{Op: "mmap", Path: file.Name(), Err: err}
 	}
-	return &File{data: data, close: unix.Munmap}, nil
+	f.close = unix.Munmap
+	return f, nil
 }
 
 // release drops the whole pages within bytes [from, to) of the mapping.

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/ridge-llm/ridge/internal/regular"
 )
 
 // OpenIndex opens a sharded set by its index, a JSON file beside the shards:
@@ -15,7 +16,7 @@ import (
 //
 // Every tensor of the map must be in its shard. Tensors that the map does not name are left out.
 func OpenIndex(path string) (*File, error) {
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}

@@ -54,3 +54,9 @@ func (f *File) Close() error {
 
 // Release says that a tensor's data will not be read soon; see mmap.Set.
 func (f *File) Release(data []byte) { f.maps.Release(data) }
+
+// Changed is an error once a file's contents are not what they were when it was opened; see mmap.File.
+func (f *File) Changed() error { return f.maps.Changed() }
+
+// Replaced reports whether opening the file again would give other contents.
+func (f *File) Replaced() bool { return f.maps.Replaced() }

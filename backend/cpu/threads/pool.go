@@ -105,7 +105,10 @@ func (f *failure) Error() string {
 
 // do is worker id's part of the job. If it panics, the others stop waiting for it.
 func (p *Pool) do(id int) {
+	// A file that was cut while it is mapped: the fault is a panic, also in assembly, which must not have a frame on the stack then.
+	was := debug.SetPanicOnFault(true)
 	defer func() {
+		debug.SetPanicOnFault(was)
 		if v := recover(); v != nil && v != any(errAborted) {
 			p.failure.CompareAndSwap(nil, &failure{v, debug.Stack()})
 			p.step.abort()
