@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ridge-llm/ridge/internal/regular"
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/regular"
 )
 
 // modelFlags chooses a model and where it runs.
