@@ -20,7 +20,8 @@ type Device interface {
 	Alloc(n int64, what string) (Buffer, error)
 	Free(Buffer)
 	// Place makes a weight resident. Its matrices, one or those of a stack, are borrowed until Close: on a CPU they are usually used
-	// where they lie. Where w is of another format than they are, which are in floats then, the device quantises them.
+	// where they lie. Where w is of another format than they are, which are in floats then, the device quantises them. A weight with Slots
+	// has none; it is of an AdapterLoader, which fills it later.
 	Place(w *graph.Weight, matrices []quant.Tensor) (Weight, error)
 	// Run computes one step. It returns when the step is done, or, on a device that runs by itself, when it is
 	// queued: Read waits for it.
@@ -151,6 +152,7 @@ type Limits struct {
 	Pages     int // pages of a cache, of the group that keeps most rows
 	PageSize  int // tokens in a page
 	SeqPages  int // pages of one sequence, so its longest context is SeqPages × PageSize
+	Adapters  int `json:",omitempty"` // slots of adapters
 	SwapPages int // likewise of host memory, for sequences that wait; more than 0 only on a Swapper
 	// Groups is the pages of each of the graph's cache groups. Empty: all caches keep all rows, and share one page table.
 	Groups []GroupLimits `json:",omitempty"`

@@ -40,6 +40,8 @@ type Batch struct {
 	SeqPages      int     // length of a sequence's row in Table.Pages
 	// LogitsIndices are the rows whose logits are wanted, [L], ascending. A sequence may have none, one or several.
 	LogitsIndices []int32
+	// Adapters are those of sequences that have any, by slot, and of one slot by sequence.
+	Adapters []SeqAdapter
 	// FutureTokens is how many tokens the previous step samples (backend.Sampler) that the host has not read yet. Token -1-i is the
 	// placeholder of the one with sample index i; the device puts the token in its place.
 	FutureTokens int
@@ -59,7 +61,7 @@ func (b *Batch) Reset(tables, seqPages int) {
 	b.QStart, b.KVLen, b.RopeLen = append(b.QStart[:0], 0), b.KVLen[:0], b.RopeLen[:0]
 	b.TreeLen, b.Ancestors = b.TreeLen[:0], b.Ancestors[:0]
 	b.Embeddings, b.EmbeddingRows = b.Embeddings[:0], b.EmbeddingRows[:0]
-	b.SeqPages, b.FutureTokens = seqPages, 0
+	b.SeqPages, b.FutureTokens, b.Adapters = seqPages, 0, b.Adapters[:0]
 	for len(b.Tables) < tables {
 		b.Tables = append(b.Tables, Table{})
 	}
@@ -94,6 +96,10 @@ func (b *Batch) Step(s *graph.Step) {
 		s.Seqs = append(s.Seqs, graph.Seq{New: int(b.QStart[i+1] - b.QStart[i]), Past: b.Past(i)})
 	}
 	s.Logits = len(b.LogitsIndices)
+	s.Adapters = s.Adapters[:0]
+	for _, a := range b.Adapters {
+		s.Adapters = append(s.Adapters, graph.StepAdapter{Seq: int(a.Seq), Slot: int(a.Slot), Rank: int(a.Rank), Bytes: int(a.Bytes)})
+	}
 }
 
 // Check says what is wrong with a batch, so that a mistake of the engine's is a sentence and not a wild read.
@@ -140,7 +146,7 @@ func (b *Batch) Check(lim Limits, vocab int) error {
 			return fmt.Errorf("backend: logits of row %d are wanted; the batch has %d", r, t)
 		}
 	}
-	return nil
+	return b.checkAdapters(lim)
 }
 
 // checkTable says what is wrong with the table of a cache group.

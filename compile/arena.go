@@ -39,6 +39,14 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 	}
 	last[g.Output] = math.MaxInt - livenessSlack
 	last[g.Hidden] = math.MaxInt - livenessSlack
+	over := overwrites(g)
+	for i := len(g.Nodes) - 1; i >= 0; i-- { // what takes a value's memory keeps it in use
+		for _, v := range g.Nodes[i].Out {
+			if from := over[v]; from != nil {
+				last[from] = max(last[from], last[v], ends[i])
+			}
+		}
+	}
 	l := layout{values: map[*graph.Value]span{}, scratch: make([]span, len(g.Nodes))}
 	var live []liveRange
 	for i, n := range g.Nodes {
@@ -51,6 +59,10 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 		live = kept
 		for _, v := range n.Out {
 			if v.Cache != nil {
+				continue
+			}
+			if from := over[v]; from != nil {
+				l.values[v] = l.values[from]
 				continue
 			}
 			size := int64(lim.Rows(v.Rows)) * v.RowBytes()
@@ -67,6 +79,19 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 	}
 	l.size = aligned(l.size)
 	return l
+}
+
+// overwrites is, for each value that takes the memory of another, that one.
+func overwrites(g *graph.Graph) map[*graph.Value]*graph.Value {
+	over := map[*graph.Value]*graph.Value{}
+	for _, n := range g.Nodes {
+		if o, ok := n.Op.(graph.InPlace); ok {
+			for i, v := range n.Out {
+				over[v] = n.In[o.Overwrites(i)]
+			}
+		}
+	}
+	return over
 }
 
 // positions is the numbers of the first and of the last operation of each node, over all operations of the graph.

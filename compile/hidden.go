@@ -11,7 +11,7 @@ import (
 // where it can are written then.
 func (p *Program) cutHead(weights map[*graph.Weight]placed) error {
 	if p.Graph.Hidden == nil { // of a pipeline stage before the last, all of it
-		p.body = p.segments
+		p.body = p.whole
 		return nil
 	}
 	n := p.Graph.Hidden.From
@@ -28,7 +28,7 @@ func (p *Program) cutHead(weights map[*graph.Weight]placed) error {
 			return err
 		}
 	}
-	p.body = segments(body)
+	p.body = p.steps(body)
 	return nil
 }
 
@@ -71,7 +71,7 @@ func tokenIDs(g *graph.Graph) int {
 }
 
 // RunBody is Run without what turns hidden states into logits.
-func (p *Program) RunBody(b *backend.Batch) error { return p.run(p.body, b) }
+func (p *Program) RunBody(b *backend.Batch) error { return p.run(p.body.of(b), b) }
 
 // Hidden copies n rows of the step's hidden states from row from on to dst, as F32; it waits for the step.
 func (p *Program) Hidden(dst []float32, from, n int) error {

@@ -20,9 +20,12 @@ type placed struct {
 func (p *Program) place(files Tensors) (map[*graph.Weight]placed, error) {
 	all := map[*graph.Weight]placed{}
 	for _, w := range p.Graph.Weights {
-		from, err := matrices(files, w)
-		if err != nil {
-			return nil, err
+		var from []quant.Tensor
+		if w.Slots == nil {
+			var err error
+			if from, err = matrices(files, w); err != nil {
+				return nil, err
+			}
 		}
 		r, err := p.dev.Place(w, from)
 		if err != nil {

@@ -28,8 +28,8 @@ type Program struct {
 	dev         backend.Device
 	ranks       Ranks // of a program that is one device's part
 	launches    []backend.Launch
-	segments    []segment        // the launches, cut at collectives
-	body        []segment        // those up to the hidden states; launches of its own, since devices tell programs apart by theirs
+	whole       steps            // the launches
+	body        steps            // those up to the hidden states; launches of its own, since devices tell programs apart by theirs
 	kernels     []string         // of each launch
 	scratch     []backend.Buffer // likewise
 	where       map[*graph.Value]backend.Buffer
@@ -37,6 +37,7 @@ type Program struct {
 	pages       map[*graph.Cache]backend.Buffer
 	owned       []backend.Buffer // arena, caches and swap space
 	swap        swapSpace
+	adapters    map[*graph.Weight]backend.Weight // that adapters fill
 	prefaulting prefaulting
 	memory      Memory
 }
@@ -122,7 +123,8 @@ func (p *Program) build(files Tensors) error {
 	for _, w := range weights {
 		p.memory.Weights += w.Bytes()
 	}
-	p.segments = segments(p.launches)
+	p.whole = p.steps(p.launches)
+	p.adapters = adapterWeights(weights)
 	return p.cutHead(weights)
 }
 
@@ -299,7 +301,7 @@ func (p *Program) Groups() []graph.CacheGroup { return p.groups }
 func (p *Program) Memory() Memory { return p.memory }
 
 // Run computes a step. The batch must have passed Check.
-func (p *Program) Run(b *backend.Batch) error { return p.run(p.segments, b) }
+func (p *Program) Run(b *backend.Batch) error { return p.run(p.whole.of(b), b) }
 
 // Warm has the device do now what it would do in the first steps, if it puts anything off to them.
 func (p *Program) Warm() {

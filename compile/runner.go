@@ -24,6 +24,11 @@ type Runner interface {
 	SwapOut(group int, from, to []int32) error
 	SwapIn(group int, from, to []int32) error
 
+	// SetAdapter fills slot with an adapter, of which of gives what is for a weight with slots, or nil. It is called between steps.
+	SetAdapter(slot int, of func(w *graph.Weight) *graph.LowRank) error
+	// Slots is the weights that adapters fill, on all devices.
+	Slots() []*graph.Weight
+
 	// Vocab is the width of a row of logits, Ids how many token ids there are. Encoder says that hidden states are all there is.
 	Vocab() int
 	Ids() int

@@ -128,6 +128,7 @@ type Weight struct {
 	From    int           // the part's first row there; of a vector, its first number
 	Recipe  recipe.Recipe // how it is made of the file's tensors; nil: there is no file
 	At      string        // where in the model's code it was asked for
+	Slots   *Slots        // not nil: it has no numbers of its own; adapters fill it after compiling
 }
 
 // Matrices is how many there are: one, or those of a stack.
@@ -140,11 +141,17 @@ func (w *Weight) Matrices() int {
 
 // Numbers is how many the weight has.
 func (w *Weight) Numbers() int64 {
+	if w.Slots != nil {
+		return 0
+	}
 	return int64(w.Matrices()) * int64(w.Out.Len()) * int64(w.In.Len())
 }
 
-// Bytes is the size of the whole weight in its format.
+// Bytes is the size of the whole weight in its format; 0 of slots.
 func (w *Weight) Bytes() int64 {
+	if w.Slots != nil {
+		return 0
+	}
 	return int64(w.Matrices()) * int64(w.Out.Len()) * w.Format.RowBytes(w.In.Len())
 }
 

@@ -17,6 +17,7 @@ type Rewriter struct {
 	shards      map[*Weight][]shard
 	caches      map[*Cache]*Cache // that a pass has replaced; nil: left out
 	output      *Value            // that a pass has chosen
+	slots       []*Weight         // for adapters, that a pass has added
 }
 
 // Rewrite makes a new graph: visit is called for every node in order and either returns false, which keeps the node,
@@ -55,6 +56,7 @@ func Rewrite(g *Graph, visit func(r *Rewriter, n *Node) bool) (*Graph, error) {
 			}
 		}
 	}
+	r.b.g.Weights = append(r.b.g.Weights, r.slots...)
 	if r.b.g.Hidden == nil { // the visitor has not chosen another
 		r.b.g.Hidden = r.by[g.Hidden]
 	}
@@ -118,6 +120,13 @@ func (r *Rewriter) Requantised(w *Weight, f quant.Format) *Weight {
 		r.requantised[w] = &now
 	}
 	return r.requantised[w]
+}
+
+// Slots is a new weight that adapters of another fill: see Weight.Slots. tensor is what they call it, in GGUF's naming.
+func (r *Rewriter) Slots(name, tensor string, s Slots) *Weight {
+	w := &Weight{Name: name, Out: s.Of.Out, In: s.Of.In, Format: quant.F32, Tensor: tensor, From: s.Of.From, At: s.Of.At, Slots: &s}
+	r.slots = append(r.slots, w)
+	return w
 }
 
 // Shard is a part of a weight, of the shape of part, from a matrix of its stack, a row and a column on; one and the same however often it is

@@ -5,7 +5,12 @@ package graph
 type Step struct {
 	Seqs   []Seq
 	Logits int // rows whose logits are wanted
+
+	Adapters []StepAdapter // by slot, and of one slot by sequence
 }
+
+// StepAdapter is an adapter of one sequence of a step: the slot that it is in, its rank and the bytes of one of its numbers.
+type StepAdapter struct{ Seq, Slot, Rank, Bytes int }
 
 // Seq is one sequence's part of a step.
 type Seq struct {

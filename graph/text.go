@@ -81,6 +81,9 @@ func (n *Node) String() string {
 
 // String is the weight's name, shape and format.
 func (w *Weight) String() string {
+	if w.Slots != nil {
+		return fmt.Sprintf("%s [%s, %s] %d slots of rank %d", w.Name, w.Out, w.In, w.Slots.Count, w.Slots.Rank)
+	}
 	if w.Matrices() > 1 {
 		return fmt.Sprintf("%s [%s, %s, %s] %s", w.Name, w.Stack, w.Out, w.In, w.Format)
 	}

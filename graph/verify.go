@@ -8,6 +8,7 @@ func (g *Graph) Verify() error {
 	made := map[*Value]bool{}
 	latest := map[*Cache]*Value{}
 	owned := map[*Weight]bool{}
+	overwritten := map[*Value]*Node{}
 	for _, w := range g.Weights {
 		owned[w] = true
 	}
@@ -21,7 +22,10 @@ func (g *Graph) Verify() error {
 			case !made[v]:
 				return at("reads %s before it is made", v.Name)
 			}
-			if _, sums := n.Op.(AllReduce); v.Partial && !sums {
+			if over := overwritten[v]; over != nil {
+				return at("reads %s, which %s has overwritten", v.Name, over.Op.Name())
+			}
+			if _, sums := n.Op.(AllReduce); v.Partial && !sums && !IsAdapter(n) {
 				return at("reads %s, of which each device has only a summand: an AllReduce must come before", v.Name)
 			}
 			if v.Deferred > 0 && !computes(n, v) {
@@ -56,10 +60,19 @@ func (g *Graph) Verify() error {
 			if v.Cache != nil {
 				latest[v.Cache] = v
 			}
+			if o, ok := n.Op.(InPlace); ok {
+				overwritten[n.In[o.Overwrites(j)]] = n
+			}
 		}
 	}
 	if err := g.checkCacheGroups(); err != nil {
 		return err
+	}
+	if over := overwritten[g.Output]; over != nil {
+		return fmt.Errorf("graph %s: its output %s is overwritten by %s", g.Name, g.Output.Name, over.Op.Name())
+	}
+	if over := overwritten[g.Hidden]; over != nil {
+		return fmt.Errorf("graph %s: its hidden states %s are overwritten by %s", g.Name, g.Hidden.Name, over.Op.Name())
 	}
 	if g.Output == nil || !made[g.Output] {
 		return fmt.Errorf("graph %s: its output is made by none of its nodes", g.Name)

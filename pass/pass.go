@@ -26,12 +26,15 @@ type Options struct {
 
 	Kernels Kernels // what the device computes as one; nil: Fuse makes what is the same for every device
 
+	Adapters Adapters // LoRA that steps may use; the zero value: none
+
 	Weights quant.Format // that matrices in floats are quantised to on load; Invalid: they stay as they are
 }
 
 // List is every pass in the order in which they run.
 var List = []Pass{
 	{"partition", "first: the others see the shards that the device computes with", Partition},
+	{"lora", "after partition, which cuts matrices alone; before the others: adapters see rows as the model means them, and fusions what is left", LoRA},
 	{"weightquant", "before actquant: the dtype of activations follows from it", WeightQuant},
 	{"actquant", "before fuse, which makes one node of the quantising and the norm before it", ActQuant},
 	{"fuse", "last: it makes one node of several, which other passes would have to take apart again", Fuse},

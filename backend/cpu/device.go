@@ -128,6 +128,9 @@ func (d *Device) Free(b backend.Buffer) {
 // Place implements backend.Device. Matrices stay in the file until a matmul packs them; vectors are small
 // and are decoded to F32.
 func (d *Device) Place(w *graph.Weight, matrices []quant.Tensor) (backend.Weight, error) {
+	if w.Slots != nil {
+		return make(slots, w.Slots.Count), nil
+	}
 	if w.Stack == (graph.Axis{}) {
 		return d.place(w, matrices[0])
 	}

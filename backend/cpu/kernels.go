@@ -65,6 +65,11 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		k.name, k.bind = "embed", simple(bindEmbed)
 	case graph.Linear:
 		k.name, k.bind, k.scratch = d.linear(n)
+	case graph.LoRA:
+		k.name, k.bind, k.scratch = "lora "+d.tier.String(), bindLoRA, d.loraScratch
+	case graph.LoRAEmbed:
+		k.partition = byRows
+		k.name, k.bind = "lora embed", simple(bindLoRAEmbed)
 	case graph.Quantize:
 		k.rowBlocks, k.partition = true, quantizePartition(n)
 		k.name, k.bind = "quantize "+d.tier.String(), bindQuantize

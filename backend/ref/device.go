@@ -60,6 +60,9 @@ func (w weight) Bytes() int64 { return 0 }
 
 // Place implements backend.Device.
 func (d *Device) Place(w *graph.Weight, matrices []quant.Tensor) (backend.Weight, error) {
+	if w.Slots != nil {
+		return make(slots, w.Slots.Count), nil
+	}
 	all := make(weight, len(matrices))
 	for i, t := range matrices {
 		if t.Format != w.Format {
@@ -155,6 +158,10 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		f = quantize
 	case graph.Linear:
 		f = linear
+	case graph.LoRA:
+		f = lora
+	case graph.LoRAEmbed:
+		f = loraEmbed
 	case graph.RMSNorm:
 		f = rmsNorm
 	case graph.LayerNorm:

@@ -12,16 +12,17 @@ import (
 	"github.com/ridge-llm/ridge/internal/check"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/pass"
+	"github.com/ridge-llm/ridge/weights/adapter"
 )
 
 func checkCommand() *cobra.Command {
 	var o device.Options
 	var chunk int
-	var golden string
+	var golden, base string
 	var asJSON bool
 	layout := pass.OneDevice
 	cmd := &cobra.Command{
-		Use:   "check MODEL",
+		Use:   "check MODEL|ADAPTER",
 		Short: "Compare a model's results with those computed upstream",
 		Long: `Check computes the prompts of golden.safetensors (or golden.json) in the model's directory and compares logits and
 greedy tokens with what that file says upstream computed, in float32. It prints the worst relative error of a logit and
@@ -30,6 +31,9 @@ with inputs that stay in floats, as upstream does, and passes up to 1e-3.
 
 With --tp, --pp and --ep the model runs on several devices of the backend, each with a part of it; on a CPU they share its threads.
 
+Of an adapter, a PEFT folder or a GGUF file, check computes the base model with it: the one that adapter_config.json names, relative to
+the folder, or that of --base.
+
 The file is looked for in the model's directory, or in that of --golden, which a GGUF file's results may lie in.
 
 golden.safetensors holds input_ids [n, length] I32, logits [n, length, vocab] F32 and greedy_ids [k] I32, which continue
@@ -37,6 +41,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 		Example: `  ridge check ../shared/reference/architectures/llama
   ridge check --backend ref --json ../shared/models/demo
   ridge check --backend ref --tp 2 --pp 2 ../shared/reference/architectures/llama
+  ridge check ../shared/reference/adapters/r8-attn
   ridge check model-f32.gguf --golden path/to/hf-model`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,7 +57,13 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 					dir = filepath.Dir(dir)
 				}
 			}
-			res, err := check.Model(args[0], dir, check.Options{Devices: devices, Layout: layout, Cache: graph.F32, Chunk: chunk})
+			how := check.Options{Devices: devices, Layout: layout, Cache: graph.F32, Chunk: chunk}
+			var res *check.Result
+			if base != "" || adapter.Is(args[0]) {
+				res, err = check.Adapter(args[0], base, dir, how)
+			} else {
+				res, err = check.Model(args[0], dir, how)
+			}
 			if err != nil {
 				return err
 			}
@@ -76,6 +87,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 	cmd.Flags().IntVar(&layout.Tensor, "tp", 1, "tensor parallelism: devices that share every layer")
 	cmd.Flags().IntVar(&layout.Pipeline, "pp", 1, "pipeline parallelism: stages, each with a range of the layers")
 	cmd.Flags().IntVar(&layout.Expert, "ep", 1, "expert parallelism: devices of --tp among which the experts of each layer are divided")
+	cmd.Flags().StringVar(&base, "base", "", "the model that an adapter is for; default: what its configuration says")
 	cmd.Flags().StringVar(&golden, "golden", "", "directory of golden.safetensors or golden.json; default: the model's")
 	cmd.Flags().IntVar(&chunk, "chunk", 0, "compute prompts in chunks of this many tokens; 0: whole")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")

@@ -20,11 +20,13 @@ type Options struct {
 	Layout  pass.Layout      // over the devices
 	Cache   graph.Type       // of keys and values
 	Chunk   int              // tokens of a prompt computed in one step; 0: all of them
+
+	adapters pass.Adapters // that are resident at once
 }
 
 // program compiles a graph for the devices. With exact, inputs of quantised matrices stay in floats.
 func (o *Options) program(g *graph.Graph, b *modeldir.Dir, lim backend.Limits, exact bool) (compile.Runner, error) {
-	passes := pass.Options{Layout: o.Layout, Q8: o.Devices[0].Info().Q8 && !exact, Kernels: compile.Kernels{Device: o.Devices[0]}}
+	passes := pass.Options{Layout: o.Layout, Q8: o.Devices[0].Info().Q8 && !exact, Kernels: compile.Kernels{Device: o.Devices[0]}, Adapters: o.adapters}
 	if len(o.Devices) > 1 {
 		return compile.CompileGroup(g, passes, o.Devices, b, lim)
 	}
@@ -91,7 +93,12 @@ func compareModel(b *modeldir.Dir, g *golden, o Options) (*Result, error) {
 		return nil, err
 	}
 	defer prog.Close()
-	r := &runner{prog: prog, past: make([]int, len(g.cases))}
+	return compareProgram(prog, g, o, exact, nil)
+}
+
+// compareProgram computes every golden case; slots are the adapters of each, nil: there are none.
+func compareProgram(prog compile.Runner, g *golden, o Options, exact bool, slots []int) (*Result, error) {
+	r := &runner{prog: prog, past: make([]int, len(g.cases)), slots: slots}
 	res := &Result{File: g.file, Backend: o.Devices[0].Info().Name, Tolerance: Tolerance}
 	if exact {
 		res.Tolerance = QuantisedTolerance

@@ -1,6 +1,9 @@
 package check
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
 )
@@ -10,6 +13,7 @@ type runner struct {
 	prog   compile.Runner
 	past   []int // tokens of each sequence in the cache
 	logits []float32
+	slots  []int // of each sequence's adapter; nil: there are none
 }
 
 // forward computes the next tokens of some sequences in one step and returns the logits of every row, or of each
@@ -37,6 +41,12 @@ func (r *runner) forward(tokens map[int][]int32, order []int, lastOnly bool) ([]
 			table.Pages = append(table.Pages, int32(s*lim.SeqPages+p))
 		}
 	}
+	for i, s := range order {
+		if r.slots != nil && r.slots[s] >= 0 {
+			b.Adapters = append(b.Adapters, backend.SeqAdapter{Seq: int32(i), Slot: int32(r.slots[s]), Scale: 1})
+		}
+	}
+	slices.SortStableFunc(b.Adapters, func(x, y backend.SeqAdapter) int { return cmp.Compare(x.Slot, y.Slot) })
 	if err := b.Check(lim, r.prog.Ids()); err != nil {
 		return nil, err
 	}

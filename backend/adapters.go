@@ -1,0 +1,54 @@
+package backend
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// SeqAdapter is an adapter of one sequence of a batch: the slot that it is in, and what its changes are multiplied by, mostly 1.
+type SeqAdapter struct {
+	Seq, Slot int32
+	Scale     float32
+	Rank      int32 // its largest, for pricing
+	Bytes     int32 // of one of its numbers, likewise
+}
+
+// AdapterLoader is a device whose weights with slots (graph.Slots) can be filled while a program lives.
+type AdapterLoader interface {
+	// SetAdapter fills a slot of a weight that Place made, or empties it with nil. It is called between steps; the tensors of l are borrowed
+	// until the slot is filled again. room is device memory for all that the adapter has for this weight, AdapterBytes in all; it stays with
+	// the slot until then.
+	SetAdapter(w Weight, slot int, l *graph.LowRank, room Buffer) error
+	// AdapterBytes is how much device memory l takes; 0 where the device reads it in host memory.
+	AdapterBytes(l *graph.LowRank) int64
+}
+
+// AdapterRows is the rows [from, to) of values with these rows that belong to the sequence of an adapter.
+func (b *Batch) AdapterRows(a SeqAdapter, rows graph.Rows) (from, to int) {
+	first, end := b.QStart[a.Seq], b.QStart[a.Seq+1]
+	if rows == graph.Tokens {
+		return int(first), int(end)
+	}
+	at := func(row int32) int {
+		return sort.Search(len(b.LogitsIndices), func(i int) bool { return b.LogitsIndices[i] >= row })
+	}
+	return at(first), at(end)
+}
+
+// checkAdapters says what is wrong with the adapters of a batch.
+func (b *Batch) checkAdapters(lim Limits) error {
+	for i, a := range b.Adapters {
+		if a.Seq < 0 || int(a.Seq) >= b.Seqs() || a.Slot < 0 || int(a.Slot) >= lim.Adapters {
+			return fmt.Errorf("backend: sequence %d has the adapter in slot %d; there are %d sequences and %d slots", a.Seq, a.Slot, b.Seqs(), lim.Adapters)
+		}
+		if i == 0 {
+			continue
+		}
+		if p := b.Adapters[i-1]; p.Slot > a.Slot || p.Slot == a.Slot && p.Seq >= a.Seq {
+			return fmt.Errorf("backend: adapter %d of a batch, sequence %d in slot %d, is out of order", i, a.Seq, a.Slot)
+		}
+	}
+	return nil
+}

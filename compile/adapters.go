@@ -1,0 +1,72 @@
+package compile
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// steps is launches that compute a step, cut at collectives: all of them, and those of a step without adapters, which are a list of
+// their own where they are fewer.
+type steps struct{ all, plain []segment }
+
+// of is the launches for a batch.
+func (s *steps) of(b *backend.Batch) []segment {
+	if len(b.Adapters) == 0 {
+		return s.plain
+	}
+	return s.all
+}
+
+// steps makes them of the launches of the graph's first nodes. Those of adapters write over what others made: without them the rest is a
+// program too.
+func (p *Program) steps(launches []backend.Launch) steps {
+	s := steps{all: segments(launches)}
+	var plain []backend.Launch
+	for i, l := range launches {
+		if !graph.IsAdapter(p.Graph.Nodes[i]) {
+			plain = append(plain, l)
+		}
+	}
+	if s.plain = s.all; len(plain) < len(launches) {
+		s.plain = segments(plain)
+	}
+	return s
+}
+
+// adapterWeights is the device's handles of weights with slots.
+func adapterWeights(placed map[*graph.Weight]placed) map[*graph.Weight]backend.Weight {
+	all := map[*graph.Weight]backend.Weight{}
+	for w, p := range placed {
+		if w.Slots != nil {
+			all[w] = p.Weight
+		}
+	}
+	return all
+}
+
+// Slots implements Runner: in the graph's order.
+func (p *Program) Slots() []*graph.Weight {
+	var all []*graph.Weight
+	for _, w := range p.Graph.Weights {
+		if w.Slots != nil {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// SetAdapter implements Runner.
+func (p *Program) SetAdapter(slot int, of func(w *graph.Weight) *graph.LowRank) error {
+	loader, ok := p.dev.(backend.AdapterLoader)
+	if !ok {
+		return fmt.Errorf("compile: device %s computes no adapters", p.dev.Info().Name)
+	}
+	for _, w := range p.Slots() {
+		if err := loader.SetAdapter(p.adapters[w], slot, of(w), backend.Buffer{}); err != nil {
+			return fmt.Errorf("compile: adapter of %s: %w", w.Name, err)
+		}
+	}
+	return nil
+}
