@@ -76,8 +76,13 @@ func TestLearnFrom(t *testing.T) {
 			t.Errorf("a step of %d tokens is learnt to take %.2f times its price; those recorded took twice", s.Tokens(), got)
 		}
 	}
-	write(strings.Replace(file.String(), `"chunks":[[0,`, `"chunks":[[0,1`, 1))
-	if err := f.learnFrom(g, p); err == nil || !strings.Contains(err.Error(), "does not replay") {
+	changed := strings.Replace(file.String(), `"chunks":[[0,`, `"chunks":[[0,1`, 1)
+	write(changed)
+	if err := f.learnFrom(g, p); err == nil || !strings.Contains(err.Error(), "or some were changed") {
 		t.Errorf("a recording that was changed: %v", err)
+	}
+	write(changed[:strings.LastIndex(strings.TrimSpace(changed), "\n")+1]) // without the line that has its checksum
+	if err := f.learnFrom(g, p); err == nil || !strings.Contains(err.Error(), "does not replay") {
+		t.Errorf("a recording that was changed, without its end: %v", err)
 	}
 }
