@@ -61,11 +61,14 @@ func Cases() []Case {
 	return all
 }
 
+// checkpointFormats are those that only checkpoints of the Hugging Face hub have.
+var checkpointFormats = []quant.Format{quant.UINT4, quant.UINT8, quant.FP8_BLOCK, quant.NF4, quant.FP4, quant.NVFP4_ROW}
+
 // linearCases multiply with every weight format, with and without bias, at odd sizes; block formats with float inputs
 // and with quantised ones.
 func linearCases() []Case {
 	var all []Case
-	for _, f := range quant.Formats() {
+	for _, f := range append(quant.Formats(), checkpointFormats...) {
 		for _, size := range []struct{ out, in int }{{2, 256}, {37, 512}, {130, 768}, {70, 288}} {
 			if size.in%f.Block() != 0 {
 				continue
@@ -76,7 +79,7 @@ func linearCases() []Case {
 					continue
 				}
 				for _, quantised := range []bool{false, true}[:min(f.Block(), 2)] {
-					if quantised && odd {
+					if quantised && (odd || f.Descriptor().FloatCodes) {
 						continue
 					}
 					c := Case{Name: fmt.Sprintf("Linear/%s/%dx%d/rows%d", f, size.out, size.in, LimitsFor(steps, 16).Tokens), Op: "Linear", Steps: steps, Tolerance: 1e-5}

@@ -31,6 +31,7 @@ func units(cols int) int { return (cols + 2*columns - 1) / (2 * columns) * 2 }
 var modules = map[quant.Format]string{
 	quant.BF16: "moe/experts_bf16", quant.Q4_0: "moe/experts_q4_0", quant.Q4_1: "moe/experts_q4_affine", quant.Q4_K: "moe/experts_q4_affine", quant.MXFP4: "moe/experts_mxfp4",
 	quant.Q8_0: "moe/experts_q8_0", quant.Q6_K: "moe/experts_q6_k",
+	quant.UINT4: "moe/experts_q4_affine",
 }
 
 // StoredFormat is the format in which experts of a file's format are stored: their own, or BF16.

@@ -197,20 +197,15 @@ struct U6 {
   DEVICE float middle(int) const { return 0; }
 };
 
-// Floats of four bits (E2M1) under scales that are powers of two, as bf16. Sign, exponent and mantissa bit in their places of a bf16
-// stand for 2^-126 of the number, also when the exponent is 0. As bytes they are 12 more than its double.
-struct E2M1 {
-  static constexpr int BYTES = 576, SCALES = 512, EACH = 8, SUBS = 1, RAW_BIAS = 0, BYTE_BIAS = 12;
+// Floats of four bits (E2M1). Sign, exponent and mantissa bit in their places of a bf16 stand for 2^-126 of the number, also when the exponent
+// is 0. As bytes they are 12 more than its double.
+struct E2M1Codes {
+  static constexpr int RAW_BIAS = 0, BYTE_BIAS = 12;
   static constexpr bool AFFINE = false;
   static constexpr float STEPS = 0.5f;
   static constexpr u32 ORDER = 0x75316420;
   Vec16 codes;
-  Vec8 scales;
   template <typename From> DEVICE void loadCodes(From from) { codes = from.four(lane() * 16); }
-  template <typename From> DEVICE void load(From from) {
-    loadCodes(from);
-    scales = from.two(SCALES + lane() / 4 * EACH);
-  }
   DEVICE void raw(int block, u32 (&pairs)[4]) const {
     UNROLL for (int i = 0; i < 4; i++) {
       u32 v = codes.x[block] << (12 - 4 * i);
@@ -222,10 +217,94 @@ struct E2M1 {
     UNROLL for (int i = 0; i < 2; i++)
       words[i] = prmt(0x0f0e0d0c, 0x18141210, v >> (16 * i)) | prmt(0x090a0b0c, 0x00040608, other >> (16 * i));
   }
-  static DEVICE float number(u16 bits) { return __builtin_bit_cast(float, (u32)bits << 16); }
-  DEVICE float scale(int sub) const { return sub % 2 ? ::high(scales.x[sub / 2]) : ::low(scales.x[sub / 2]); }
   DEVICE float middle(int) const { return 0; }
 };
+
+// MXFP4: under scales that are powers of two, as bf16.
+struct E2M1 : E2M1Codes {
+  static constexpr int BYTES = 576, SCALES = 512, EACH = 8, SUBS = 1;
+  Vec8 scales;
+  template <typename From> DEVICE void load(From from) {
+    loadCodes(from);
+    scales = from.two(SCALES + lane() / 4 * EACH);
+  }
+  static DEVICE float number(u16 bits) { return __builtin_bit_cast(float, (u32)bits << 16); }
+  DEVICE float scale(int sub) const { return sub % 2 ? ::high(scales.x[sub / 2]) : ::low(scales.x[sub / 2]); }
+};
+
+// NVFP4: under scales of 16 columns, halves.
+struct E2M1By16 : E2M1Codes {
+  static constexpr int BYTES = 640, SCALES = 512, EACH = 16, SUBS = 2;
+  Vec16 scales;
+  template <typename From> DEVICE void load(From from) {
+    loadCodes(from);
+    scales = from.four(SCALES + lane() / 4 * EACH);
+  }
+  static DEVICE float number(u16 bits) { return f16ToFloat(bits); }
+  DEVICE float scale(int sub) const { return f16ToFloat(scales.x[sub / 2], sub % 2); }
+};
+
+// Floats of eight bits (E4M3) with one scale for all columns of a row, a half that is 2^8 of it: codes are 2^-8 of the numbers, so that small
+// scales are no subnormal halves. Sign, exponent and mantissa in their places of a bf16 stand for 2^-120 of the number, also when the exponent
+// is 0. They are no whole numbers of eight bits: there is no bytes.
+struct E4M3 {
+  static constexpr int BYTES = 1040, SCALES = 1024, EACH = 2, SUBS = 1, RAW_BIAS = 0;
+  static constexpr bool AFFINE = false;
+  Vec16 codes[2]; // in U8's order
+  u16 one;
+  template <typename From> DEVICE void load(From from) {
+    UNROLL for (int v = 0; v < 2; v++) codes[v] = from.four(v * 512 + lane() * 16);
+    one = from.one(SCALES + lane() / 4 * EACH);
+  }
+  DEVICE void raw(int block, u32 (&pairs)[4]) const {
+    UNROLL for (int i = 0; i < 4; i++) {
+      u32 v = prmt(codes[block / 2].x[block % 2 * 2 + i / 2], 0, i % 2 ? 0x4342 : 0x4140); // two codes, each in the low byte of a half
+      pairs[i] = fmaPair(maskOr(v << 8, 0x80008000, v << 4 & 0x07f007f0), 0x77807780, MINUS_ZEROS); // × 2^112
+    }
+  }
+  DEVICE float scale(int) const { return f16ToFloat(one); }
+  DEVICE float middle(int) const { return 0; }
+};
+
+// Four-bit indices into a codebook of 16 numbers, rounded to bf16, in U4's order, with scales that are halves. There is no bytes.
+template <typename BOOK> struct Codebook {
+  static constexpr int BYTES = 576, SCALES = 512, EACH = 8, SUBS = 1, RAW_BIAS = 0;
+  static constexpr bool AFFINE = false;
+  Vec16 codes;
+  Vec8 scales;
+  template <typename From> DEVICE void load(From from) {
+    codes = from.four(lane() * 16);
+    scales = from.two(SCALES + lane() / 4 * EACH);
+  }
+  // look gives a byte of the numbers of four codes; which has their low three bits, upper 0xff where the fourth is set.
+  static DEVICE u32 look(u32 a, u32 b, u32 c, u32 d, u32 which, u32 upper) {
+    u32 low = prmt(a, b, which);
+    return low ^ ((low ^ prmt(c, d, which)) & upper);
+  }
+  DEVICE void raw(int block, u32 (&pairs)[4]) const {
+    u32 two[2][2]; // of columns e: numbers of i = 0 and 1, and of 2 and 3
+    UNROLL for (int e = 0; e < 2; e++) {
+      u32 v = codes.x[block] >> (16 * e), which = v & 0x7777, upper = prmt(0x0000ff00, 0, v >> 3 & 0x1111);
+      u32 first = look(BOOK::LOW0, BOOK::LOW1, BOOK::LOW2, BOOK::LOW3, which, upper), second = look(BOOK::HIGH0, BOOK::HIGH1, BOOK::HIGH2, BOOK::HIGH3, which, upper);
+      two[e][0] = prmt(first, second, 0x5140), two[e][1] = prmt(first, second, 0x7362);
+    }
+    UNROLL for (int i = 0; i < 4; i++) pairs[i] = prmt(two[0][i / 2], two[1][i / 2], i % 2 ? 0x7632 : 0x5410);
+  }
+  DEVICE float scale(int sub) const { return f16ToFloat(scales.x[sub / 2], sub % 2); }
+  DEVICE float middle(int) const { return 0; }
+};
+
+// The codebooks of bitsandbytes: the low and the high bytes of bf16 numbers, four to a word.
+struct NF4Book {
+  static constexpr u32 LOW0 = 0xca063280, LOW1 = 0x00ba3d92, LOW2 = 0xad7c25a3, LOW3 = 0x803910e2;
+  static constexpr u32 HIGH0 = 0xbebfbfbf, HIGH1 = 0x00bdbebe, HIGH2 = 0x3e3e3e3d, HIGH3 = 0x3f3f3f3e;
+};
+struct FP4Book {
+  static constexpr u32 LOW0 = 0x802bab00, LOW1 = 0x802b00ab, LOW2 = 0x802bab00, LOW3 = 0x802b00ab;
+  static constexpr u32 HIGH0 = 0x3f3f3b00, HIGH1 = 0x3e3e3f3e, HIGH2 = 0xbfbfbb00, HIGH3 = 0xbebebfbe;
+};
+using NF4 = Codebook<NF4Book>;
+using FP4 = Codebook<FP4Book>;
 
 // dequantise gives the weights of a block, as pairs of bf16. Pairs 0 and 1 are those of the block's first mma.
 template <typename Q> DEVICE void dequantise(const Q& q, int block, u32 (&pairs)[4]) {

@@ -1,5 +1,8 @@
-// Every kernel of a packed format. A .cu file of each format includes this with FORMAT defined.
+// Every kernel of a packed format. A .cu file of each format includes this with FORMAT defined, and with FLOAT_CODES where its codes are no whole
+// numbers of eight bits, which GEMVs in integers want.
+#ifndef FLOAT_CODES
 #include "gemv_int8.h"
+#endif
 #include "gemv_bf16.h"
 #include "dequantise.h"
 #include "gemm_sm80.h"
@@ -11,6 +14,7 @@ constexpr int EIGHT_ROOM = (FORMAT::BYTES <= 640 ? 163 : 195) * 1024;
 #else
 constexpr int EIGHT_ROOM = 98 * 1024;
 #endif
+#ifndef FLOAT_CODES
 KERNEL((GEMV_WARPS * 32), 1) gemv1(PARAM GemvParams p) { gemvInt8<FORMAT, 1, false>(p); }
 KERNEL((GEMV_WARPS * 32), 1) gemv2(PARAM GemvParams p) { gemvInt8<FORMAT, 2, false>(p); }
 KERNEL((GEMV_WARPS * 32), 1) gemv4(PARAM GemvParams p) { gemvInt8<FORMAT, 4, false>(p); }
@@ -21,6 +25,7 @@ KERNEL((GEMV_WARPS * 32), 1) gemv4_norm(PARAM GemvParams p) { gemvInt8<FORMAT, 4
 KERNEL((GEMV_WARPS * 32), 1) gemv1_split_k(PARAM GemvParams p) { gemvInt8<FORMAT, 1, false, true>(p); }
 KERNEL((GEMV_WARPS * 32), 1) gemv2_split_k(PARAM GemvParams p) { gemvInt8<FORMAT, 2, false, true>(p); }
 KERNEL((GEMV_WARPS * 32), 1) gemv4_split_k(PARAM GemvParams p) { gemvInt8<FORMAT, 4, false, true>(p); }
+#endif
 #endif
 KERNEL((GEMV_WARPS * 32), 1) gemv8(PARAM GemvParams p) { gemvBf16<FORMAT, EIGHT_ROOM>(p); }
 KERNEL(256, 1) dequantise(PARAM DequantiseParams p) { dequantiseWeight<FORMAT>(p); }

@@ -15,7 +15,8 @@ import "github.com/ridge-llm/ridge/quant"
 //
 // Lane 4g + t holds row g and, of each block, columns 8i + 2t + e, where i is 0 to 3 and e is 0 or 1: what the tensor cores' mma wants of
 // it. Eight codes of four bits lie in a word with that column at bit 4i + 16e; of eight bits, in byte 2i + e; two high bits of a code
-// in byte i/2 + 2e, at bit 4b + 2(i%2), b being the block's place of two. Rows and columns that fill up a unit are zeros. MXFP4's scales are bf16.
+// in byte i/2 + 2e, at bit 4b + 2(i%2), b being the block's place of two. Rows and columns that fill up a unit are zeros. MXFP4's scales are bf16. NVFP4_ROW
+// is U4 with [8 rows][8]f16 scales, of 16 columns, NF4 and FP4 are U4, and FP8_BLOCK is U8, with [8 rows]f16 scales, of all columns.
 const (
 	tileRows   = 16
 	halfRows   = tileRows / 2
@@ -34,17 +35,24 @@ type layout struct {
 	scales int    // where they start
 	each   int    // bytes of a row's scales, and middles
 	subs   int    // scales of a block
+	floats bool   // codes are no whole numbers of eight bits, and there are no kernels of gemv_int8.h
 	pack   func(to *line, row []byte, unit int)
 }
 
 var layouts = map[quant.Format]layout{
-	quant.Q4_0:  {"gemm/packed/q4_0", 576, 512, 8, 1, packQ4_0},
-	quant.Q4_1:  {"gemm/packed/q4_affine", 640, 512, 16, 1, packQ4_1},
-	quant.Q4_K:  {"gemm/packed/q4_affine", 640, 512, 16, 1, packQ4_K},
-	quant.INT4:  {"gemm/packed/int4", 528, 512, 2, 1, packINT4},
-	quant.MXFP4: {"gemm/packed/mxfp4", 576, 512, 8, 1, packMXFP4},
-	quant.Q8_0:  {"gemm/packed/q8_0", 1088, 1024, 8, 1, packQ8_0},
-	quant.Q6_K:  {"gemm/packed/q6_k", 896, 768, 16, 2, packQ6_K},
+	quant.Q4_0:  {"gemm/packed/q4_0", 576, 512, 8, 1, false, packQ4_0},
+	quant.Q4_1:  {"gemm/packed/q4_affine", 640, 512, 16, 1, false, packQ4_1},
+	quant.Q4_K:  {"gemm/packed/q4_affine", 640, 512, 16, 1, false, packQ4_K},
+	quant.INT4:  {"gemm/packed/int4", 528, 512, 2, 1, false, packINT4},
+	quant.MXFP4: {"gemm/packed/mxfp4", 576, 512, 8, 1, false, packMXFP4},
+	quant.Q8_0:  {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packQ8_0},
+	quant.Q6_K:  {"gemm/packed/q6_k", 896, 768, 16, 2, false, packQ6_K},
+
+	quant.UINT4:     {"gemm/packed/q4_affine", 640, 512, 16, 1, false, packUINT4},
+	quant.NVFP4_ROW: {"gemm/packed/nvfp4", 640, 512, 16, 2, false, packNVFP4Row},
+	quant.FP8_BLOCK: {"gemm/packed/fp8_block", 1040, 1024, 2, 1, true, packFP8Block},
+	quant.NF4:       {"gemm/packed/nf4", 576, 512, 8, 1, true, packBNB4},
+	quant.FP4:       {"gemm/packed/fp4", 576, 512, 8, 1, true, packBNB4},
 }
 
 // Has reports whether there are kernels for a format.

@@ -1,6 +1,10 @@
 package packed
 
-import "github.com/ridge-llm/ridge/quant"
+import (
+	"math"
+
+	"github.com/ridge-llm/ridge/quant"
+)
 
 // What puts a row's part of a unit in row g of a half, a function for each format. The half was zeros.
 
@@ -34,6 +38,61 @@ func packQ4_1(to *line, row []byte, unit int) {
 		order.PutUint16(to.scales[2*i:], order.Uint16(b))
 		putHalf(to.scales[8+2*i:], floor+8*scale)
 		to.putU4(i, order.Uint64(b[4:]), order.Uint64(b[12:]))
+	}
+}
+
+// packUINT4 stores the number of code 8 likewise, d·(8 − z).
+func packUINT4(to *line, row []byte, unit int) {
+	for i, b := 0, blocks(row, unit, 20); len(b) > 0; i, b = i+1, b[20:] {
+		scale, zero := quant.F16ToF32(order.Uint16(b)), quant.F16ToF32(order.Uint16(b[2:]))
+		order.PutUint16(to.scales[2*i:], order.Uint16(b))
+		putHalf(to.scales[8+2*i:], scale*(8-zero))
+		to.putU4(i, order.Uint64(b[4:]), order.Uint64(b[12:]))
+	}
+}
+
+// packNVFP4Row multiplies out both scales. Two blocks of 16 make one of 32 columns, whose column j lies beside j+16, not j+8.
+func packNVFP4Row(to *line, row []byte, unit int) {
+	const bytes = 9
+	d := math.Float32frombits(order.Uint32(row[len(row)-4:]))
+	row = row[:len(row)-4]
+	from := min(unit*columns/16*bytes, len(row))
+	for i, b := 0, row[from:min(from+columns/16*bytes, len(row))]; len(b) > 0; i++ {
+		first := order.Uint64(b[1:])
+		putHalf(to.scales[4*i:], quant.E4M3ToF32(b[0])*d)
+		second := uint64(0)
+		if b = b[bytes:]; len(b) > 0 {
+			second = order.Uint64(b[1:])
+			putHalf(to.scales[4*i+2:], quant.E4M3ToF32(b[0])*d)
+			b = b[bytes:]
+		}
+		to.putU4(i, first&lowHalves|second&lowHalves<<4, first>>4&lowHalves|second&^lowHalves)
+	}
+}
+
+// packFP8Block stores 2^8 of the scale, see E4M3 of formats.h.
+func packFP8Block(to *line, row []byte, unit int) {
+	const bytes = 132
+	b := row[min(unit*bytes, len(row)):]
+	if len(b) == 0 {
+		return
+	}
+	putHalf(to.scales, 256*math.Float32frombits(order.Uint32(b)))
+	for i := range columns / 32 {
+		c := b[4+32*i:]
+		to.putU8(i, order.Uint64(c), order.Uint64(c[8:]), order.Uint64(c[16:]), order.Uint64(c[24:]))
+	}
+}
+
+// packBNB4 rounds the largest magnitude of a block to half precision, for two blocks of 32.
+func packBNB4(to *line, row []byte, unit int) {
+	const bytes = 36
+	from := min(unit*columns/64*bytes, len(row))
+	for i, b := 0, row[from:min(from+columns/64*bytes, len(row))]; len(b) > 0; i, b = i+2, b[bytes:] {
+		for half := range 2 {
+			putHalf(to.scales[2*(i+half):], math.Float32frombits(order.Uint32(b)))
+			to.putU4(i+half, order.Uint64(b[4+16*half:]), order.Uint64(b[12+16*half:]))
+		}
 	}
 }
 

@@ -169,9 +169,12 @@ func (k *Kernel) findGemv(l *kernels.Loader, lt layout) error {
 	return err
 }
 
-// findInt8 gets the kernels of gemv_int8.h that find room, with what their names end in.
+// findInt8 gets the kernels of gemv_int8.h that there are and that find room, with what their names end in.
 func (k *Kernel) findInt8(l *kernels.Loader, lt layout, b block, end string) error {
 	k.threads = 32 * b.warps
+	if lt.floats {
+		return nil
+	}
 	for i, name := range int8Names {
 		v := gemvKernel{name: name + end, rows: 1 << i, blocks: 1}
 		if l.Hopper() && k.pairs(v.rows) {
@@ -206,6 +209,9 @@ var int8Names = [...]string{"gemv1", "gemv2", "gemv4"}
 func FusedRows(l *kernels.Loader, f quant.Format, k int) (rows int) {
 	lt := layouts[f]
 	b := blockOf(l, lt)
+	if lt.floats {
+		return 0
+	}
 	for i := range int8Names {
 		if b.int8Room(lt, 1<<i, 1, tileUnits(k)) > b.most {
 			break
