@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -146,6 +147,11 @@ func (m *Model) compile(o Options) error {
 	g, err := m.dir.Model.Graph(model.Options{Act: info.Act, Cache: cache, AllHidden: m.pooling != PoolLast})
 	if err != nil {
 		return err
+	}
+	for _, w := range m.dir.Model.Warnings {
+		if o.Note != nil {
+			o.Note(strings.TrimPrefix(w, "model: "))
+		}
 	}
 	if err := o.checkContext(m.dir.Model.Config, g); err != nil {
 		return err

@@ -65,7 +65,15 @@ type Request struct {
 	Now                 time.Time                  // for templates that print the date; zero stands for the present
 }
 
-// Render makes the prompt. When the template refuses the conversation, the error is a *jinja.Error of kind jinja.Raised
+// InputError is what is wrong with a part of a Request: it is not JSON, nests too deep, or is content of a type that is not supported.
+type InputError struct{ err error }
+
+func (e *InputError) Error() string { return e.err.Error() }
+
+// Unwrap gives the error itself.
+func (e *InputError) Unwrap() error { return e.err }
+
+// Render makes the prompt. What is wrong with the request is an *InputError. When the template refuses the conversation, the error is a *jinja.Error of kind jinja.Raised
 // whose Message is the template's own sentence.
 func (t *Template) Render(ctx context.Context, r Request) (string, error) {
 	tmpl := t.main
@@ -76,7 +84,7 @@ func (t *Template) Render(ctx context.Context, r Request) (string, error) {
 	for i, m := range r.Messages {
 		v, err := m.value(t.forms[tmpl])
 		if err != nil {
-			return "", fmt.Errorf("%w (message %d)", err, i)
+			return "", &InputError{fmt.Errorf("%w (message %d)", err, i)}
 		}
 		messages.Append(v)
 	}
@@ -92,7 +100,7 @@ func (t *Template) Render(ctx context.Context, r Request) (string, error) {
 	for name, data := range r.Extra {
 		v, err := jinja.DecodeJSON(data)
 		if err != nil {
-			return "", fmt.Errorf("%w (template variable %q)", err, name)
+			return "", &InputError{fmt.Errorf("%w (template variable %q)", err, name)}
 		}
 		vars.Set(name, v)
 	}
@@ -118,7 +126,7 @@ func decodeAll(what string, list []json.RawMessage) (any, error) {
 	for i, data := range list {
 		v, err := jinja.DecodeJSON(data)
 		if err != nil {
-			return nil, fmt.Errorf("%w (%s %d)", err, what, i)
+			return nil, &InputError{fmt.Errorf("%w (%s %d)", err, what, i)}
 		}
 		out.Append(v)
 	}

@@ -38,14 +38,15 @@ type Tensors interface {
 
 // Model is an architecture with its configuration and the file its weights come from.
 type Model struct {
-	Arch    *Arch
-	Config  *Config
-	HF      bool           // the file uses Hugging Face's names
-	Meta    map[string]any // the configuration as GGUF metadata
-	files   Tensors        // nil: there are no weights, only a shape
-	format  quant.Format   // of matrices when there are no weights
-	experts quant.Format   // likewise of experts, where it is another; else Invalid
-	layout  recipe.Layout  // of quantised matrices of a Hugging Face file
+	Arch     *Arch
+	Config   *Config
+	HF       bool           // the file uses Hugging Face's names
+	Meta     map[string]any // the configuration as GGUF metadata
+	Warnings []string       // sentences about the configuration, for whoever loads the model
+	files    Tensors        // nil: there are no weights, only a shape
+	format   quant.Format   // of matrices when there are no weights
+	experts  quant.Format   // likewise of experts, where it is another; else Invalid
+	layout   recipe.Layout  // of quantised matrices of a Hugging Face file
 }
 
 // Lookup implements graph.Lookup over the model's file.
@@ -139,7 +140,9 @@ func read(a *Arch, f *fields, files Tensors, hf bool) (*Model, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	return &Model{Arch: a, Config: c, HF: hf, Meta: f.written, files: files, experts: f.experts}, nil
+	f.warnUnread()
+	m := &Model{Arch: a, Config: c, HF: hf, Meta: f.written, Warnings: f.warnings, files: files, experts: f.experts}
+	return m, m.checkLayers(f)
 }
 
 // HFNames lists the Hugging Face architectures that are supported, GGUFNames those of GGUF files.

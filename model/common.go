@@ -128,7 +128,7 @@ func (f *fields) interleaved(c *Config) *graph.Rotation {
 
 // renamed gives a field of config.json the name that newer files have for it.
 func (f *fields) renamed(old, now string) {
-	if v := f.hf[old]; v != nil && f.hf[now] == nil {
+	if v := f.value(old); v != nil && f.hf[now] == nil {
 		f.hf[now] = v
 	}
 }
@@ -143,7 +143,7 @@ func (f *fields) only(hf string, wanted bool) {
 // pattern is after how many layers one has no window, by a number of config.json or of GGUF.
 func (f *fields) pattern(otherwise int) func(layer int) bool {
 	every := otherwise
-	if s, ok := f.hf["sliding_window_pattern"].(string); ok { // "LLLG": local, …, global
+	if s, ok := f.value("sliding_window_pattern").(string); ok { // "LLLG": local, …, global
 		every = len(s)
 	} else {
 		every = f.sizeOr("sliding_window_pattern", "attention.sliding_window_pattern", otherwise)

@@ -105,6 +105,9 @@ const (
 	maxTokens = 1 << 28 // context
 )
 
+// maxEps is more than the epsilon of any model's norms: they add it to a mean of squares.
+const maxEps = 0.01
+
 // check refuses sizes that no model has, before anything is allocated by them.
 func (c *Config) check(f *fields) {
 	for _, s := range []struct {
@@ -119,6 +122,9 @@ func (c *Config) check(f *fields) {
 			f.fail("its %s is %d; 1 to %d are possible", s.what, s.n, s.limit)
 			return
 		}
+	}
+	if !(c.NormEps > 0 && c.NormEps <= maxEps) {
+		f.fail("the epsilon of its norms is %g; more than 0 and at most %g is possible", c.NormEps, maxEps)
 	}
 	if c.Heads%c.KVHeads != 0 {
 		f.fail("its %d query heads cannot share %d key heads equally", c.Heads, c.KVHeads)

@@ -13,7 +13,7 @@ const maxExperts = 4096
 func (f *fields) readExperts(c *Config) {
 	name := "num_local_experts"
 	for _, other := range []string{"num_experts", "n_routed_experts", "moe_num_experts"} { // num_experts: as files from before transformers 5 have it
-		if f.hf[other] != nil {
+		if f.value(other) != nil {
 			name = other
 		}
 	}
@@ -22,7 +22,7 @@ func (f *fields) readExperts(c *Config) {
 		return
 	}
 	topK := "num_experts_per_tok"
-	if f.hf["moe_k"] != nil {
+	if f.value("moe_k") != nil {
 		topK = "moe_k"
 	}
 	c.Experts.TopK = f.size(topK, "expert_used_count")

@@ -13,14 +13,16 @@ import (
 // GGUF metadata; "" means that this world does not have it. What is read is also noted as GGUF metadata, so that a
 // Hugging Face model can be written as GGUF. The first error sticks.
 type fields struct {
-	name    string // of the file, for errors
-	arch    string // GGUF prefix
-	hf      map[string]any
-	gguf    map[string]any
-	files   Tensors
-	written map[string]any
-	experts quant.Format // that experts are published in; Invalid: as other weights
-	err     error
+	name     string // of the file, for errors
+	arch     string // GGUF prefix
+	hf       map[string]any
+	gguf     map[string]any
+	files    Tensors
+	written  map[string]any
+	read     map[string]bool // names of fields that were looked at, in the file's world; of RoPE's parameters likewise
+	experts  quant.Format    // that experts are published in; Invalid: as other weights
+	err      error
+	warnings []string
 }
 
 // hfFields reads config.json.
@@ -32,7 +34,7 @@ func hfFields(name string, config []byte, files Tensors) (*fields, error) {
 	if c == nil {
 		return nil, fmt.Errorf("model: %s holds no JSON object", name)
 	}
-	return &fields{name: name, hf: c, files: files, written: map[string]any{}}, nil
+	return &fields{name: name, hf: c, files: files, written: map[string]any{}, read: map[string]bool{}}, nil
 }
 
 // languagePart makes the text part of a multimodal model's configuration count as the whole, over the given defaults.
@@ -49,7 +51,7 @@ func (f *fields) languagePart(defaults map[string]any) {
 }
 
 func ggufFields(name, arch string, meta map[string]any, files Tensors) *fields {
-	return &fields{name: name, arch: arch, gguf: meta, files: files, written: map[string]any{}}
+	return &fields{name: name, arch: arch, gguf: meta, files: files, written: map[string]any{}, read: map[string]bool{}}
 }
 
 func (f *fields) fail(format string, args ...any) {
@@ -67,12 +69,25 @@ func (f *fields) raw(hf, gguf string) (any, string) {
 		if hf == "" {
 			return nil, ""
 		}
-		return f.hf[hf], hf
+		return f.value(hf), hf
 	}
 	if gguf == "" {
 		return nil, ""
 	}
-	return f.gguf[f.arch+"."+gguf], f.arch + "." + gguf
+	return f.meta(gguf), f.arch + "." + gguf
+}
+
+// value is a field of config.json, nil when absent, which counts as read.
+func (f *fields) value(hf string) any {
+	f.read[hf] = true
+	return f.hf[hf]
+}
+
+// meta is a key of GGUF metadata without the architecture's prefix, nil when absent, which counts as read.
+func (f *fields) meta(gguf string) any {
+	name := f.arch + "." + gguf
+	f.read[name] = true
+	return f.gguf[name]
 }
 
 // note keeps a value for writing GGUF; a key that begins with / does not get the architecture's prefix.
@@ -144,7 +159,10 @@ func (f *fields) sizeOr(hf, gguf string, otherwise int) int {
 	return n
 }
 
-// float reads a finite number that must be there.
+// maxNumber is more than any setting of a model, frequencies included. None is negative.
+const maxNumber = 1e12
+
+// float reads a number that must be there.
 func (f *fields) float(hf, gguf string) float64 {
 	if v, name := f.raw(hf, gguf); v == nil {
 		f.fail("field %s is missing", name)
@@ -152,14 +170,14 @@ func (f *fields) float(hf, gguf string) float64 {
 	return f.floatOr(hf, gguf, 0)
 }
 
-// floatOr reads a finite number or takes the default.
+// floatOr reads a number or takes the default.
 func (f *fields) floatOr(hf, gguf string, otherwise float64) float64 {
 	v, name := f.raw(hf, gguf)
 	x := otherwise
 	if v != nil {
 		n, ok := number(v)
-		if !ok || math.IsNaN(n) || math.IsInf(n, 0) {
-			f.fail("field %s is %v and a number is wanted", name, v)
+		if !ok || !(n >= 0 && n <= maxNumber) {
+			f.fail("field %s is %v and a number of 0 to %g is wanted", name, v, maxNumber)
 			return otherwise
 		}
 		x = n
@@ -170,7 +188,7 @@ func (f *fields) floatOr(hf, gguf string, otherwise float64) float64 {
 
 // flag reads true or false; GGUF files say such things by their tensors, see has.
 func (f *fields) flag(hf string, otherwise bool) bool {
-	v := f.hf[hf]
+	v := f.value(hf)
 	if v == nil {
 		return otherwise
 	}
@@ -206,7 +224,7 @@ func (f *fields) has(tensor string) bool {
 
 // word reads a word of config.json, "" when absent.
 func (f *fields) word(hf string) string {
-	v := f.hf[hf]
+	v := f.value(hf)
 	if v == nil {
 		return ""
 	}
@@ -219,19 +237,34 @@ func (f *fields) word(hf string) string {
 
 // strings reads a list of words of config.json.
 func (f *fields) strings(hf string) []string {
-	list, _ := f.hf[hf].([]any)
-	var out []string
-	for _, v := range list {
-		if s, ok := v.(string); ok {
-			out = append(out, s)
-		}
+	v := f.value(hf)
+	if v == nil {
+		return nil
+	}
+	list, ok := v.([]any)
+	out := make([]string, len(list))
+	for i := range list {
+		word, isWord := list[i].(string)
+		out[i], ok = word, ok && isWord
+	}
+	if !ok {
+		f.fail("field %s is %.100v and a list of words is wanted", hf, v)
 	}
 	return out
 }
 
+// part is an object in an object of config.json; nil when absent.
+func (f *fields) part(of map[string]any, name string) map[string]any {
+	o, ok := of[name].(map[string]any)
+	if of[name] != nil && !ok {
+		f.fail("field %s is %v and an object is wanted", name, of[name])
+	}
+	return o
+}
+
 // object is a part of config.json as fields of its own; nil when absent.
 func (f *fields) object(hf string) map[string]any {
-	v := f.hf[hf]
+	v := f.value(hf)
 	if v == nil {
 		return nil
 	}

@@ -46,8 +46,7 @@ func gemmaRotations(f *fields, c *Config) {
 		return
 	}
 	if both := f.object("rope_parameters"); both["full_attention"] != nil {
-		full, _ := both["full_attention"].(map[string]any)
-		local, _ := both["sliding_attention"].(map[string]any)
+		full, local := f.part(both, "full_attention"), f.part(both, "sliding_attention")
 		c.Windowed = f.hfRotation(c, "local_angles", local)
 		f.note("rope.freq_base_swa", float32(c.Windowed.Theta))
 		c.Rotation = f.hfRotation(c, "angles", full)

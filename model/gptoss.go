@@ -14,6 +14,7 @@ var gptoss = Arch{
 	Read: func(f *fields) *Config {
 		c := llamaLike(f)
 		c.QKVBias, c.OutBias, c.Sinks = true, true, true
+		f.only("attention_bias", true)
 		c.Rotation = f.rotation(c, graph.HalfPairs)
 		if !f.isHF() && c.Rotation != nil { // what GGUF has no key for
 			c.Rotation.Scaling.Exact = c.Rotation.Scaling.Kind == graph.YarnScaling

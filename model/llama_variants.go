@@ -69,8 +69,12 @@ var smollm3 = Arch{
 		c := llama.Read(f)
 		c.Tied = f.tied(true)
 		f.noRope(c)
-		if f.isHF() && f.flag("use_sliding_window", false) {
-			f.windows(c, f.sizeOr("sliding_window", "", 0), everyLayer)
+		if f.isHF() {
+			window := f.sizeOr("sliding_window", "", 0)
+			if !f.flag("use_sliding_window", false) {
+				window = 0 // the layers that are listed are checked all the same
+			}
+			f.windows(c, window, everyLayer)
 		}
 		return c
 	},
@@ -85,8 +89,12 @@ func (f *fields) noRope(c *Config) {
 	for i := range c.NoRope {
 		c.NoRope[i] = every > 0 && (i+1)%every == 0
 	}
-	list, ok := f.hf["no_rope_layers"].([]any)
-	if !ok || len(list) == 0 {
+	v := f.value("no_rope_layers")
+	list, ok := v.([]any)
+	if v != nil && !ok {
+		f.fail("field no_rope_layers is %.100v and a list of 0 and 1 is wanted", v)
+	}
+	if len(list) == 0 {
 		return
 	}
 	if len(list) != c.Layers {
@@ -95,6 +103,9 @@ func (f *fields) noRope(c *Config) {
 	}
 	for i, v := range list {
 		c.NoRope[i] = v == 0.0
+		if v != 0.0 && v != 1.0 {
+			f.fail("field no_rope_layers has %.100v; 0 (the layer does not rotate) and 1 are possible", v)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ var gptNeoX = Arch{
 	Read: func(f *fields) *Config {
 		f.renamed("rotary_pct", "partial_rotary_factor")
 		f.renamed("rotary_emb_base", "rope_theta")
-		if f.isHF() && f.hf["partial_rotary_factor"] == nil {
+		if f.isHF() && f.value("partial_rotary_factor") == nil {
 			f.hf["partial_rotary_factor"] = 0.25
 		}
 		c := layerNormed(f, "layer_norm_eps", true)
@@ -65,7 +65,7 @@ func (f *fields) parallel(hf string, otherwise bool) bool {
 	is := otherwise
 	if f.isHF() {
 		is = f.flag(hf, otherwise)
-	} else if v, ok := f.gguf[f.arch+".use_parallel_residual"].(bool); ok {
+	} else if v, ok := f.meta("use_parallel_residual").(bool); ok {
 		is = v
 	}
 	f.note("use_parallel_residual", is)
@@ -77,7 +77,7 @@ var phi2 = Arch{
 	Name: "phi2",
 	HF:   []string{"PhiForCausalLM"},
 	Read: func(f *fields) *Config {
-		if f.isHF() && f.hf["partial_rotary_factor"] == nil {
+		if f.isHF() && f.value("partial_rotary_factor") == nil {
 			f.hf["partial_rotary_factor"] = 0.5
 		}
 		c := layerNormed(f, "layer_norm_eps", true)
@@ -106,7 +106,7 @@ var stablelm = Arch{
 	HF:   []string{"StableLmForCausalLM"},
 	Read: func(f *fields) *Config {
 		f.renamed("rope_pct", "partial_rotary_factor")
-		if f.isHF() && f.hf["partial_rotary_factor"] == nil {
+		if f.isHF() && f.value("partial_rotary_factor") == nil {
 			f.hf["partial_rotary_factor"] = 0.25
 		}
 		c := layerNormed(f, "layer_norm_eps", true)

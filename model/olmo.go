@@ -33,7 +33,7 @@ var olmo3 = Arch{
 	HF:   []string{"Olmo3ForCausalLM"},
 	Read: func(f *fields) *Config {
 		if both := f.object("rope_parameters"); both["full_attention"] != nil {
-			f.hf["rope_parameters"] = both["full_attention"]
+			f.hf["rope_parameters"] = f.part(both, "full_attention")
 		}
 		c := olmo2.Read(f)
 		olmoWindows(f, c)

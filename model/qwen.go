@@ -42,7 +42,7 @@ var qwen3moe = Arch{
 		c.ExpertFFN = f.size("moe_intermediate_size", "expert_feed_forward_length")
 		if f.isHF() { // what GGUF has no keys for
 			c.Experts.NoRenorm = !f.flag("norm_topk_prob", false)
-			if dense, _ := f.hf["mlp_only_layers"].([]any); len(dense) > 0 || f.sizeOr("decoder_sparse_step", "", 1) != 1 {
+			if dense, _ := f.value("mlp_only_layers").([]any); len(dense) > 0 || f.sizeOr("decoder_sparse_step", "", 1) != 1 {
 				f.fail("some of its layers have no experts (mlp_only_layers, decoder_sparse_step), which is not supported")
 			}
 		}
@@ -59,9 +59,12 @@ var qwen3moe = Arch{
 
 // qwenWindows gives the layers from max_window_layers on a window, when the model says that it uses one.
 func qwenWindows(f *fields, c *Config) {
-	if !f.isHF() || !f.flag("use_sliding_window", false) {
+	if !f.isHF() {
 		return
 	}
-	from := f.sizeOr("max_window_layers", "", 28)
-	f.windows(c, f.sizeOr("sliding_window", "", 4096), func(i int) bool { return i >= from })
+	from, window := f.sizeOr("max_window_layers", "", 28), f.sizeOr("sliding_window", "", 4096)
+	if !f.flag("use_sliding_window", false) {
+		window = 0 // the layers that are listed are checked all the same
+	}
+	f.windows(c, window, func(i int) bool { return i >= from })
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/ridge-llm/ridge/graph"
@@ -34,10 +35,7 @@ func (f *fields) hfRotation(c *Config, name string, params map[string]any) *grap
 	r.Dim = int(float64(c.HeadDim) * partial)
 	f.note("rope.freq_base", float32(r.Theta))
 	f.note("rope.dimension_count", uint32(r.Dim))
-	kind, _ := params["rope_type"].(string)
-	if kind == "" {
-		kind, _ = params["type"].(string)
-	}
+	kind := cmp.Or(p.word("rope_type"), p.word("type"))
 	// The context before stretching: its own field, else beside the other parameters, else the whole context.
 	orig := int(p.float("original_max_position_embeddings", float64(c.Context)))
 	orig = f.sizeOr("original_max_position_embeddings", "", orig)
@@ -71,9 +69,7 @@ func (f *fields) hfYarn(c *Config, s *graph.Scaling, p *ropeParams, orig int) {
 	*s = graph.Scaling{Kind: graph.YarnScaling, OrigContext: orig}
 	s.Factor = p.float("factor", float64(c.Context)/float64(max(orig, 1)))
 	s.BetaFast, s.BetaSlow = p.float("beta_fast", 32), p.float("beta_slow", 1)
-	if truncate, ok := p.m["truncate"].(bool); ok {
-		s.Exact = !truncate
-	}
+	s.Exact = !p.flag("truncate", true)
 	usual := yarnMagnitude(s.Factor, 1)
 	s.Magnitude = usual
 	if m, all := p.float("mscale", 0), p.float("mscale_all_dim", 0); m != 0 && all != 0 {
@@ -100,7 +96,7 @@ func yarnMagnitude(factor, weight float64) float64 {
 func (f *fields) hfLong(c *Config, s *graph.Scaling, p *ropeParams, orig int) {
 	*s = graph.Scaling{Kind: graph.LongScaling, OrigContext: orig, Short: p.list("short_factor"), Long: p.list("long_factor")}
 	factor := float64(c.Context) / float64(max(orig, 1))
-	if _, beside := f.hf["original_max_position_embeddings"]; !beside {
+	if f.value("original_max_position_embeddings") == nil {
 		factor = p.float("factor", factor)
 	}
 	s.Magnitude = longMagnitude(factor, orig)
@@ -121,7 +117,10 @@ func longMagnitude(factor float64, orig int) float64 {
 // ggufScaling reads GGUF's rope scaling (docs/gguf.md, "RoPE").
 func (f *fields) ggufScaling(c *Config, r *graph.Rotation) {
 	s := &r.Scaling
-	kind, _ := f.gguf[f.arch+".rope.scaling.type"].(string)
+	kind, ok := f.meta("rope.scaling.type").(string)
+	if v := f.meta("rope.scaling.type"); v != nil && !ok {
+		f.fail("field %s.rope.scaling.type is %v and a word is wanted", f.arch, v)
+	}
 	orig := f.sizeOr("", "rope.scaling.original_context_length", c.Context)
 	switch kind {
 	case "", "none":
@@ -202,21 +201,50 @@ type ropeParams struct {
 	m map[string]any
 }
 
+// value is a parameter, nil when absent, which counts as read.
+func (p *ropeParams) value(key string) any {
+	p.f.read[key] = true
+	return p.m[key]
+}
+
+// word is a parameter that is a word, "" when absent.
+func (p *ropeParams) word(key string) string {
+	v := p.value(key)
+	s, ok := v.(string)
+	if v != nil && !ok {
+		p.f.fail("rope parameter %s is %v and a word is wanted", key, v)
+	}
+	return s
+}
+
+// flag is a parameter that is true or false.
+func (p *ropeParams) flag(key string, otherwise bool) bool {
+	v := p.value(key)
+	if v == nil {
+		return otherwise
+	}
+	b, ok := v.(bool)
+	if !ok {
+		p.f.fail("rope parameter %s is %v and true or false is wanted", key, v)
+	}
+	return b
+}
+
 func (p *ropeParams) float(key string, otherwise float64) float64 {
-	v := p.m[key]
+	v := p.value(key)
 	if v == nil {
 		return otherwise
 	}
 	n, ok := number(v)
-	if !ok || math.IsNaN(n) || math.IsInf(n, 0) {
-		p.f.fail("rope parameter %s is %v and a number is wanted", key, v)
+	if !ok || !(n >= 0 && n <= maxNumber) {
+		p.f.fail("rope parameter %s is %v and a number of 0 to %g is wanted", key, v, maxNumber)
 		return otherwise
 	}
 	return n
 }
 
 func (p *ropeParams) must(key string) float64 {
-	if p.m[key] == nil {
+	if p.value(key) == nil {
 		p.f.fail("rope parameter %s is missing", key)
 		return 1
 	}
@@ -224,7 +252,7 @@ func (p *ropeParams) must(key string) float64 {
 }
 
 func (p *ropeParams) list(key string) []float64 {
-	raw, _ := p.m[key].([]any)
+	raw, _ := p.value(key).([]any)
 	out := make([]float64, 0, len(raw))
 	for i, v := range raw {
 		n, ok := number(v)

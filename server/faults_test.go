@@ -42,8 +42,15 @@ func TestAbsurd(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	for _, fields := range []string{`"n": 9223372036854775807`, `"n": -1`, `"max_tokens": 1e400`, `"temperature": 1e999`, `"top_k": -2`, `"top_p": 7`, `"seed": 1.5`, `"presence_penalty": -1e308`, `"temperature": NaN`,
+		`"repetition_penalty": 1e-300`, `"repetition_penalty": 1e300`, `"repetition_penalty": 0`,
 		`"stop": [` + strings.TrimSuffix(strings.Repeat(`"x",`, 1000), ",") + `]`, `"logit_bias": {"1": 1e9}`, `"logprobs": 1000000`, `"prompt": ` + strings.Repeat("[", 100000)} {
 		if status, text := post(t, h, "/v1/completions", `{"prompt": "Once", `+fields+`}`); status != 400 {
+			t.Errorf("%.60s: %d %.200s", fields, status, text)
+		}
+	}
+	deep := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
+	for _, fields := range []string{`"chat_template_kwargs": {"x": ` + deep + `}`, `"tools": [` + deep + `]`, `"documents": [` + deep + `]`} {
+		if status, text := post(t, h, "/v1/chat/completions", `{"messages": [{"role": "user", "content": "x"}], `+fields+`}`); status != 400 {
 			t.Errorf("%.60s: %d %.200s", fields, status, text)
 		}
 	}

@@ -13,7 +13,7 @@ type Params struct {
 	MinP        float64 // in [0, 1]; 0 keeps all
 	TypicalP    float64 // in (0, 1]; 1 keeps all (Meister et al. 2022, arXiv:2202.00666)
 
-	RepetitionPenalty float64 // > 0; 1 is none. Positive logits are divided by it, negative ones multiplied (arXiv:1909.05858)
+	RepetitionPenalty float64 // in [0.01, 100]; 1 is none. Positive logits are divided by it, negative ones multiplied (arXiv:1909.05858)
 	FrequencyPenalty  float64 // in [-2, 2]; subtracted once per occurrence in the output
 	PresencePenalty   float64 // in [-2, 2]; subtracted once if the token occurs in the output
 	// PenaltyWindow, if positive, makes all three penalties look at the last so many tokens, prompt and output alike,
@@ -56,7 +56,7 @@ func (p *Params) Validate(vocab int) error {
 		{"top_p", p.TopP, p.TopP > 0 && p.TopP <= 1, "above 0 and at most 1"},
 		{"min_p", p.MinP, p.MinP >= 0 && p.MinP <= 1, "between 0 and 1"},
 		{"typical_p", p.TypicalP, p.TypicalP > 0 && p.TypicalP <= 1, "above 0 and at most 1"},
-		{"repetition_penalty", p.RepetitionPenalty, p.RepetitionPenalty > 0, "above 0"},
+		{"repetition_penalty", p.RepetitionPenalty, p.RepetitionPenalty >= 0.01 && p.RepetitionPenalty <= 100, "between 0.01 and 100"},
 		{"frequency_penalty", p.FrequencyPenalty, math.Abs(p.FrequencyPenalty) <= 2, "between -2 and 2"},
 		{"presence_penalty", p.PresencePenalty, math.Abs(p.PresencePenalty) <= 2, "between -2 and 2"},
 		{"top_k", float64(p.TopK), p.TopK >= 0, "0 (all tokens) or more"},

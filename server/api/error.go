@@ -53,6 +53,7 @@ func describe(err error) *Error {
 		api   *Error
 		known *ridge.Error
 		wrong *ridge.LanguageError
+		input *chat.InputError
 	)
 	switch {
 	case errors.As(err, &api):
@@ -61,6 +62,8 @@ func describe(err error) *Error {
 		return describeKnown(known)
 	case errors.As(err, &wrong):
 		return Invalid("", "%s", Sentence(err))
+	case errors.As(err, &input):
+		return Invalid("", "%s", strings.TrimPrefix(input.Error(), "chat: "))
 	case errors.Is(err, chat.ErrNoTemplate):
 		return Invalid("messages", "%s", chat.ErrNoTemplate)
 	case errors.Is(err, context.DeadlineExceeded):
