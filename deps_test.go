@@ -78,7 +78,7 @@ var policy = []struct {
 	{"", []string{"quant/...", "graph", "pass", "model", "weights/...", "backend/...", "compile", "price", "engine/...", "tokenizer", "chat/...", "internal/..."}, "the library wires everything"},
 	{"bench/throughput", []string{"graph", "pass", "model", "compile", "price", "quant", "backend", "backend/sampling"}, "any model on any device that can measure itself"},
 	{"bench/...", nil, "programs that run other programs"},
-	{"server/store", []string{"internal/size"}, "files and jobs on a disk"},
+	{"server/store", []string{"internal/regular", "internal/size"}, "files and jobs on a disk"},
 	{"server/api", []string{"", "chat"}, "HTTP, and errors of the library"},
 	{"server/access", []string{"server/api"}, "keys and tenants; it knows no models"},
 	{"server/serving", []string{"", "server/access", "server/api"}, "a model under a name, with metrics, for tenants"},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"log/slog"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -8,15 +9,32 @@ import (
 	"github.com/ridge-llm/ridge/server/api"
 )
 
-// front answers in place of a server that is still being loaded.
-type front struct{ ready atomic.Pointer[Server] }
+// Front answers with one server after another: with 503 while the first is being loaded, then with that, then with what replaces it.
+type Front struct {
+	log     *slog.Logger
+	current atomic.Pointer[Server]
+	failed  chan error // why loading failed, or the current server's model
+}
+
+// NewFront is a front without a server.
+func NewFront(log *slog.Logger) *Front { return &Front{log: log, failed: make(chan error, 1)} }
+
+// Current is the server that answers; nil before there is one.
+func (f *Front) Current() *Server { return f.current.Load() }
+
+// Replace has s answer all requests that come from now on, and returns the server before it, which ends what it has.
+func (f *Front) Replace(s *Server) (old *Server) {
+	old = f.current.Swap(s)
+	go f.watch(s)
+	return old
+}
 
 // loadingRetry is how many seconds a client should wait before it asks again whether the model is loaded.
 const loadingRetry = 2
 
 // ServeHTTP implements http.Handler.
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s := f.ready.Load(); s != nil {
+func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s := f.Current(); s != nil {
 		s.ServeHTTP(w, r)
 		return
 	}

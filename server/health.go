@@ -1,15 +1,21 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 
+	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server/api"
 )
 
 // health is GET /health: whether requests are taken now.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	if err := s.Service.Err(); err != nil {
-		api.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "stopping", "reason": err.Error()})
+		status := "stopping"
+		if errors.Is(err, ridge.ErrModelFile) {
+			status = "failed"
+		}
+		api.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"status": status, "reason": err.Error()})
 		return
 	}
 	api.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})

@@ -15,7 +15,7 @@ import (
 	"github.com/ridge-llm/ridge/server"
 )
 
-// listening is server.ServeLoading under way.
+// listening is a front under way.
 type listening struct {
 	url      string
 	stop     context.CancelFunc
@@ -31,7 +31,7 @@ func listen(t *testing.T, load func() (*server.Server, error), ready ...func()) 
 	ctx, stop := context.WithCancel(context.Background())
 	s := &listening{url: "http://" + l.Addr().String(), stop: stop, returned: make(chan error, 1)}
 	go func() {
-		s.returned <- server.ServeLoading(ctx, l, slog.New(slog.DiscardHandler), load, func() {
+		s.returned <- server.NewFront(slog.New(slog.DiscardHandler)).ServeLoading(ctx, l, load, func() {
 			for _, f := range ready {
 				f()
 			}

@@ -13,6 +13,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"log/slog"
@@ -31,14 +32,15 @@ import (
 
 // Options are a server's settings. The zero value is a good choice on a loopback address.
 type Options struct {
-	Name    string       // of the model, as clients call it; "" is the model's own
-	Keys    []access.Key // of which a client must send one; none: no key is needed
-	Shared  bool         // keys share files, batches, explanations and cached prompts; else each tenant has its own
-	Origins []string     // web pages that may call the server from a browser: their origins, or "*"
-	Hosts   []string     // names and addresses of the server beside loopback, which requests without a key may be sent to
-	Version string       // what /version says
-	Log     *slog.Logger // nil: nothing is logged
-	Store   *store.Store // of files and batches, the caller's to close after the server; nil: there are none
+	Name    string        // of the model, as clients call it; "" is the model's own
+	Keys    []access.Key  // of which a client must send one; none: no key is needed
+	Shared  bool          // keys share files, batches, explanations and cached prompts; else each tenant has its own
+	Origins []string      // web pages that may call the server from a browser: their origins, or "*"
+	Hosts   []string      // names and addresses of the server beside loopback, which requests without a key may be sent to
+	Version string        // what /version says
+	Log     *slog.Logger  // nil: nothing is logged
+	Drain   time.Duration // that requests under way have to end when the server is to stop; 0: 30 s
+	Store   *store.Store  // of files and batches, the caller's to close after the server; nil: there are none
 }
 
 // Server answers HTTP requests with one model.
@@ -56,6 +58,7 @@ func New(m *ridge.Model, o Options) *Server {
 	if o.Name == "" {
 		o.Name = m.Name()
 	}
+	o.Drain = cmp.Or(o.Drain, drainTime)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -162,7 +162,7 @@ func (f *benchServeFlags) target(ctx context.Context) (stop func(), err error) {
 		defer close(ended)
 		s := server.New(m, server.Options{})
 		load := func() (*server.Server, error) { return s, nil }
-		if err := server.ServeLoading(ctx, l, slog.New(slog.DiscardHandler), load, func() { close(ready) }); err != nil {
+		if err := server.NewFront(slog.New(slog.DiscardHandler)).ServeLoading(ctx, l, load, func() { close(ready) }); err != nil {
 			o.Note("the server: %v", err)
 		}
 	}()

@@ -7,10 +7,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ridge-llm/ridge/internal/regular"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/server/store"
 )
@@ -39,8 +40,11 @@ func serveCommand() *cobra.Command {
 		Long: `Serve answers /v1/chat/completions, /v1/completions, /v1/messages (Anthropic's), /api/chat and /api/generate (Ollama's),
 /v1/responses, /v1/embeddings, /api/embed, /v1/rerank and /v1/score (of models that compare texts), /v1/files and /v1/batches (kept in --data-dir),
 /v1/models, /tokenize, /detokenize, /health, /version and /metrics (Prometheus); at / is a web page for chatting and
-watching the engine. Requests are batched continuously, and common prefixes of their prompts are computed once. After Ctrl-C or SIGTERM
-running requests have half a minute to finish.
+watching the engine. Requests are batched continuously, and common prefixes of their prompts are computed once.
+
+After Ctrl-C or SIGTERM requests under way have --drain-timeout to finish; what is cut off then gets an error that says so, and the exit
+code is 1. A second signal ends the server at once. SIGHUP has the keys, the certificate and, if its files have changed, the model read
+again; requests under way end on the old one.
 
 MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, which is downloaded if it is not here; without it, the small built-in model is served.`,
 		Example: `  ridge serve
@@ -76,6 +80,7 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token), mean or cls (the first token); default: what the model's files say, or else last, of an encoder mean")
 	fl.StringVar(&f.dataDir, "data-dir", "", "folder for /v1/files and /v1/batches, or off; default: ridge/server in the user's cache folder, if it can be used")
 	fl.StringVar(&f.record, "record", "", "write all requests and scheduling decisions to this file, for ridge replay; the file contains the prompts")
+	fl.DurationVar(&f.server.Drain, "drain-timeout", 30*time.Second, "longest time that requests under way have to finish after Ctrl-C or SIGTERM")
 	fl.BoolVar(&f.logJSON, "log-json", false, "write the log as JSON")
 	return cmd
 }
@@ -122,31 +127,19 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer stop()
-	var unload atomic.Pointer[func()]
-	defer func() {
-		if u := unload.Load(); u != nil {
-			(*u)()
-		}
-		if f.server.Store != nil {
-			f.server.Store.Close()
-		}
-	}()
+	if f.server.Store != nil {
+		defer f.server.Store.Close()
+	}
+	r := &reloading{flags: f, front: server.NewFront(f.server.Log)}
+	defer r.close()
+	r.onHangup(cmd.Context())
 	var announcement string
-	return server.ServeLoading(cmd.Context(), l, f.server.Log, func() (*server.Server, error) {
+	return r.front.ServeLoading(cmd.Context(), l, func() (*server.Server, error) {
 		f.model.options.Warm = true
-		m, err := f.model.load(cmd.Context())
+		s, m, err := r.load(cmd.Context())
 		if err != nil {
 			return nil, err
 		}
-		s := server.New(m, f.server)
-		f.reloadOnHangup(cmd.Context(), s)
-		u := func() {
-			s.Close()
-			if err := m.Close(); err != nil {
-				f.server.Log.Error("the model was not closed cleanly", "error", err)
-			}
-		}
-		unload.Store(&u)
 		weights := ""
 		if q := m.Quantization(); q != "" {
 			weights = ", weights in " + q
@@ -181,6 +174,9 @@ func (f *serveFlags) openStore() (*store.Store, error) {
 func (f *serveFlags) openRecord() (stop func(), err error) {
 	if f.record == "" {
 		return func() {}, nil
+	}
+	if err := regular.Check(f.record); err != nil {
+		return nil, fmt.Errorf("--record: %w", err)
 	}
 	file, err := os.OpenFile(f.record, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

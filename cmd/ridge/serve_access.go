@@ -1,16 +1,13 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/signal"
 	"sync/atomic"
-	"syscall"
 
+	"github.com/ridge-llm/ridge/internal/regular"
 	"github.com/ridge-llm/ridge/internal/size"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/server/access"
@@ -20,6 +17,9 @@ import (
 func (f *serveFlags) readKeys() ([]access.Key, error) {
 	if f.keyFile == "" {
 		return nil, nil
+	}
+	if err := regular.Check(f.keyFile); err != nil {
+		return nil, fmt.Errorf("--api-key-file: %w", err)
 	}
 	keys, err := access.ReadKeys(f.keyFile)
 	if err != nil {
@@ -35,6 +35,9 @@ type certificate struct {
 
 // read reads the certificate's files. After an error the one before stays.
 func (c *certificate) read(f *serveFlags) error {
+	if err := errors.Join(regular.Check(f.tlsCert), regular.Check(f.tlsKey)); err != nil {
+		return fmt.Errorf("--tls-cert, --tls-key: %w", err)
+	}
 	pair, err := tls.LoadX509KeyPair(f.tlsCert, f.tlsKey)
 	if err != nil {
 		return fmt.Errorf("--tls-cert, --tls-key: %w", err)
@@ -68,13 +71,16 @@ func (f *serveFlags) scheme() string {
 	return "http"
 }
 
-// reload reads the files of keys and of the certificate again. What cannot be read leaves what was there before.
-func (f *serveFlags) reload(s *server.Server) error {
+// reloadAccess reads the files of keys and of the certificate again. What cannot be read leaves what was there before.
+func (f *serveFlags) reloadAccess(s *server.Server) error {
 	var errs []error
 	if f.keyFile != "" {
 		keys, err := f.readKeys()
 		if err == nil {
 			err = s.SetKeys(keys)
+		}
+		if err == nil {
+			f.server.Keys = keys // of a server of another model
 		}
 		errs = append(errs, err)
 	}
@@ -82,27 +88,6 @@ func (f *serveFlags) reload(s *server.Server) error {
 		errs = append(errs, f.cert.read(f))
 	}
 	return errors.Join(errs...)
-}
-
-// reloadOnHangup reloads at every SIGHUP until ctx is done.
-func (f *serveFlags) reloadOnHangup(ctx context.Context, s *server.Server) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	go func() {
-		defer signal.Stop(hangups)
-		for {
-			select {
-			case <-hangups:
-				if err := f.reload(s); err != nil {
-					f.server.Log.Error("reloading failed; what could not be read stays as it was", "error", err)
-				} else {
-					f.server.Log.Info("reloaded", "keys", f.keyFile, "certificate", f.tlsCert)
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
 }
 
 // bytesFlag reads a size of memory or disk.

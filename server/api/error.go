@@ -42,6 +42,12 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 // InternalError is the error that clients get for a panic.
 var InternalError = &Error{Status: http.StatusInternalServerError, Kind: "server_error", Code: "internal_error", Message: "internal error; see the server's log"}
 
+// StatusClientGone is what the log and the metrics have of a request whose client has gone before it was answered, as nginx has it.
+const StatusClientGone = 499
+
+// CutOff ends the requests that are still under way when the server may wait for them no longer.
+var CutOff = &Error{Status: http.StatusServiceUnavailable, Retry: 5, Kind: "server_error", Code: "cut_off", Message: "the server has stopped before the answer was complete; send the request again"}
+
 // Invalid is an error of the client's in one field.
 func Invalid(param, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Param: param, Message: fmt.Sprintf(format, args...)}
@@ -66,6 +72,8 @@ func describe(err error) *Error {
 		return Invalid("", "%s", strings.TrimPrefix(input.Error(), "chat: "))
 	case errors.Is(err, chat.ErrNoTemplate):
 		return Invalid("messages", "%s", chat.ErrNoTemplate)
+	case errors.Is(err, context.Canceled):
+		return &Error{Status: StatusClientGone, Kind: "invalid_request_error", Code: "client_gone", Message: "the client has gone before it was answered"}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Error{Status: http.StatusGatewayTimeout, Kind: "server_error", Code: "timeout", Message: "the time that x-request-timeout allows has passed"}
 	case errors.Is(err, ridge.ErrDraining), errors.Is(err, ridge.ErrClosed):
@@ -123,8 +131,11 @@ func (s *Responder) Fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // Error is describe, and logs errors that are the server's own.
 func (s *Responder) Error(w http.ResponseWriter, r *http.Request, err error) *Error {
+	if cause := context.Cause(r.Context()); cause != nil && errors.Is(err, context.Canceled) {
+		err = cause // the client has gone, or the server has cut the request off
+	}
 	e := describe(err)
-	if e.Status < 500 {
+	if e.Status < 500 || errors.Is(err, CutOff) {
 		return e
 	}
 	args := []any{"id", w.Header().Get("X-Request-Id"), "path", r.URL.Path, "error", err}

@@ -150,7 +150,7 @@ func (s *Service) Run(ctx context.Context, all []Job, each func(*Job, ridge.Piec
 		select {
 		case e = <-events:
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 		if e.err != nil {
 			return e.err

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/ridge-llm/ridge/internal/regular"
 )
 
 // File is what is known of a file, in the shape that OpenAI's API shows.
@@ -138,7 +140,7 @@ func (s *Store) Open(id string) (*os.File, error) {
 	if _, err := s.File(id); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(s.content(id))
+	f, err := regular.Open(s.content(id))
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/regular"
+	"github.com/ridge-llm/ridge/server"
+)
+
+// reloading is the model that serve answers with, which SIGHUP replaces when its files have changed.
+type reloading struct {
+	flags *serveFlags
+	front *server.Front
+
+	mu     sync.Mutex
+	model  *ridge.Model   // nil: it is not loaded yet
+	server *server.Server // of model
+	old    sync.WaitGroup // models that were replaced and are not closed yet
+}
+
+// load loads the model and makes a server of it.
+func (r *reloading) load(ctx context.Context) (*server.Server, *ridge.Model, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, err := r.flags.model.load(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.server != nil {
+		r.server.Close() // two servers must not work on the same batches
+	}
+	r.model, r.server = m, server.New(m, r.flags.server)
+	return r.server, m, nil
+}
+
+// close ends the server's batches and closes the model.
+func (r *reloading) close() {
+	r.old.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.model != nil {
+		r.server.Close()
+		r.unload(r.model)
+	}
+}
+
+func (r *reloading) unload(m *ridge.Model) {
+	if err := m.Close(); err != nil {
+		r.flags.server.Log.Error("the model was not closed cleanly", "error", err)
+	}
+}
+
+// onHangup reloads at every SIGHUP until ctx is done.
+func (r *reloading) onHangup(ctx context.Context) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(hangups)
+		for {
+			select {
+			case <-hangups:
+				r.reload(ctx)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+// reload reads again what may have changed: keys, the certificate, the model. What cannot be read leaves what was there before.
+func (r *reloading) reload(ctx context.Context) {
+	log, s := r.flags.server.Log, r.front.Current()
+	if s == nil {
+		log.Warn("nothing is reloaded while the model is being loaded")
+		return
+	}
+	if err := r.flags.reloadAccess(s); err != nil {
+		log.Error("reloading failed; what could not be read stays as it was", "error", err)
+	} else {
+		log.Info("reloaded", "keys", r.flags.keyFile, "certificate", r.flags.tlsCert)
+	}
+	if err := r.reloadModel(ctx); err != nil {
+		log.Error("the model was not loaded again; the old one stays", "error", err)
+	}
+}
+
+// reloadModel loads the model again if its files are not those it was loaded from. Requests under way end on the old one.
+func (r *reloading) reloadModel(ctx context.Context) error {
+	f, old := r.flags, r.model
+	if !old.Replaced() && !f.model.templateChanged() {
+		f.server.Log.Info("the model's files have not changed")
+		return nil
+	}
+	was := f.model.options.Record
+	f.model.options.Record = nil // a recording is of one model
+	s, m, err := r.load(ctx)
+	if err != nil {
+		f.model.options.Record = was
+		return err
+	}
+	if was != nil {
+		f.server.Log.Warn("the recording ends with the old model", "file", f.record)
+	}
+	f.server.Log.Info("the model was loaded again", "model", m.Name(), "context", m.Context())
+	replaced := r.front.Replace(s)
+	r.old.Go(func() {
+		limit, cancel := context.WithTimeout(ctx, f.server.Drain)
+		defer cancel()
+		if err := replaced.Drain(limit); err != nil && !errors.Is(err, context.Canceled) {
+			f.server.Log.Warn("requests on the old model were cut off", "error", err)
+		}
+		r.unload(old)
+	})
+	return nil
+}
+
+// templateChanged reports whether the file of --chat-template says something else than it did.
+func (f *modelFlags) templateChanged() bool {
+	if f.template == "" {
+		return false
+	}
+	now, err := regular.ReadFile(f.template)
+	return err == nil && string(now) != f.options.Template
+}
