@@ -158,8 +158,11 @@ type Limits struct {
 	Groups []GroupLimits `json:",omitempty"`
 }
 
-// GroupLimits is the pages of a cache group, on the device and in host memory, and its graph.CacheGroup.Window.
-type GroupLimits struct{ Window, Pages, SwapPages int }
+// GroupLimits is the pages of a cache group, on the device and in host memory, and its graph.CacheGroup's Window and Recurrent.
+type GroupLimits struct {
+	Window, Pages, SwapPages int
+	Recurrent                bool `json:",omitempty"` // a page is the state of a sequence
+}
 
 // GroupPages is the pages of a cache group.
 func (l Limits) GroupPages(group int) int {
@@ -185,5 +188,5 @@ func (l Limits) Rows(r graph.Rows) int {
 	return l.Tokens
 }
 
-// PageBytes is what one page of a cache takes: keys of its tokens, then their values.
-func (l Limits) PageBytes(c *graph.Cache) int64 { return int64(l.PageSize) * c.RowBytes() }
+// PageBytes is what one page of a cache takes: keys of its tokens, then their values; or the state of a recurrent layer.
+func (l Limits) PageBytes(c *graph.Cache) int64 { return c.PageBytes(l.PageSize) }

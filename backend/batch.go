@@ -53,6 +53,9 @@ type Batch struct {
 type Table struct {
 	Slots []int32 // [T] page × PageSize + offset where this step's keys and values go
 	Pages []int32 // [S × SeqPages] page ids; entries beyond KVLen do not matter
+	// States is, of a recurrent group, all there is: [S] the page with each sequence's state. A sequence whose first token the step
+	// computes starts from zero, whatever is in it.
+	States []int32
 }
 
 // Reset empties the batch and gives it so many tables; memory is kept.
@@ -68,7 +71,7 @@ func (b *Batch) Reset(tables, seqPages int) {
 	b.Tables = b.Tables[:tables]
 	for i := range b.Tables {
 		t := &b.Tables[i]
-		t.Slots, t.Pages = t.Slots[:0], t.Pages[:0]
+		t.Slots, t.Pages, t.States = t.Slots[:0], t.Pages[:0], t.States[:0]
 	}
 }
 
@@ -152,6 +155,9 @@ func (b *Batch) Check(lim Limits, vocab int) error {
 // checkTable says what is wrong with the table of a cache group.
 func (b *Batch) checkTable(lim Limits, group int) error {
 	table, limit := &b.Tables[group], lim.GroupPages(group)
+	if len(lim.Groups) > 0 && lim.Groups[group].Recurrent {
+		return b.checkStates(table.States, group, limit)
+	}
 	if len(table.Slots) != len(b.Tokens) || len(table.Pages) != b.Seqs()*b.SeqPages {
 		return fmt.Errorf("backend: table %d has %d slots and %d pages for a batch of %d tokens and %d sequences of %d pages", group, len(table.Slots), len(table.Pages), len(b.Tokens), b.Seqs(), b.SeqPages)
 	}
@@ -165,6 +171,22 @@ func (b *Batch) checkTable(lim Limits, group int) error {
 		if pages := table.Pages[i*b.SeqPages:][:used]; !below(pages, limit) {
 			p := slices.IndexFunc(pages, func(id int32) bool { return uint(id) >= uint(limit) })
 			return fmt.Errorf("backend: sequence %d has page %d as its page %d; the cache has %d", i, pages[p], p, limit)
+		}
+	}
+	return nil
+}
+
+// checkStates says what is wrong with the states of a recurrent group: each sequence has one of its own.
+func (b *Batch) checkStates(states []int32, group, limit int) error {
+	if len(states) != b.Seqs() {
+		return fmt.Errorf("backend: table %d has %d states for %d sequences", group, len(states), b.Seqs())
+	}
+	for i, id := range states {
+		if id < 0 || int(id) >= limit {
+			return fmt.Errorf("backend: sequence %d has state %d of group %d, which has %d", i, id, group, limit)
+		}
+		if slices.Contains(states[:i], id) {
+			return fmt.Errorf("backend: sequence %d has state %d of group %d, which another sequence of the step has too", i, id, group)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/ridge-llm/ridge/graph"
@@ -18,6 +19,7 @@ type Paging struct {
 	groups []graph.CacheGroup // with the windows that matter: shorter than the context
 	main   int
 	shape  graph.CacheShape
+	states int // of each recurrent group, where pages take no memory; 0: as many as pages leave
 }
 
 // NewPaging is the Paging of a graph for steps and contexts of these limits.
@@ -38,20 +40,24 @@ func (p *Paging) normalize() {
 		if g.Window >= p.shape.Tokens {
 			g.Window = 0
 		}
-		if longest := p.groups[p.main].Window; longest != 0 && (g.Window == 0 || g.Window > longest) {
-			p.main = i
-		}
 	}
+	p.main = graph.MainGroup(p.groups)
 }
 
-// Regroup gives cache groups their pages anew, after other limits were changed.
+// Regroup gives cache groups their pages anew, after other limits were changed. States stay as they are.
 func (l *Limits) Regroup() {
+	old := l.Groups
 	p := &Paging{shape: shapeOf(l)}
-	for _, g := range l.Groups {
-		p.groups = append(p.groups, graph.CacheGroup{Window: g.Window})
+	for _, g := range old {
+		p.groups = append(p.groups, graph.CacheGroup{Window: g.Window, Recurrent: g.Recurrent})
 	}
 	p.normalize()
 	p.Share(l, PrefixCache)
+	for i := range l.Groups {
+		if l.Groups[i].Recurrent {
+			l.Groups[i].Pages, l.Groups[i].SwapPages = old[i].Pages, old[i].SwapPages
+		}
+	}
 }
 
 // seqPages is the pages of one sequence.
@@ -73,10 +79,30 @@ func (p *Paging) Most() int {
 
 // of is how many pages group i gets where the main one has so many, and the others so many times what steps can need.
 func (p *Paging) of(i, pages, times int) int {
+	if p.groups[i].Recurrent {
+		return p.statesOf(i, pages, times)
+	}
 	if i == p.main || p.groups[i].Window == 0 {
 		return pages
 	}
 	return min(pages, times*p.stepPages(i))
+}
+
+// minStates is one for a sequence, and one for it to go on in while the other is kept.
+const minStates = 2
+
+// statesOf is how many states a recurrent group gets: one for each sequence, and more to keep with the ends of texts, but no more than fit
+// in the memory that the main group has. Sequences beyond that wait.
+func (p *Paging) statesOf(i, pages, times int) int {
+	if p.states > 0 {
+		return p.states
+	}
+	most := min(pages+1, times*p.stepPages(i)) // every sequence has a page of the main group
+	size := p.groups[i].PageBytes(p.shape.PageSize)
+	if main := p.groups[p.main].PageBytes(p.shape.PageSize); main > 0 && size > 0 {
+		most = min(most, int(int64(pages)*main/size))
+	}
+	return max(most, minStates)
 }
 
 // Bytes is what all groups take where the main one has so many pages.
@@ -89,6 +115,14 @@ func (p *Paging) Bytes(pages, times int) (n int64) {
 
 // Fit is how many pages of the main group fit into a budget with those of the others.
 func (p *Paging) Fit(budget int64, times int) int {
+	if len(p.groups) > 0 && len(p.groups[p.main].Caches) == 0 { // pages count tokens and take no memory
+		p.states = 1
+		p.states = int(min(budget/max(p.Bytes(0, times), 1), int64(times*p.stepPages(0))))
+		if p.states < minStates {
+			return 0
+		}
+		return p.Most()
+	}
 	return sort.Search(math.MaxInt32/p.shape.PageSize, func(pages int) bool { return p.Bytes(pages+1, times) > budget })
 }
 
@@ -96,15 +130,28 @@ func (p *Paging) Fit(budget int64, times int) int {
 func (p *Paging) Share(lim *Limits, times int) {
 	lim.Groups = nil
 	for i := range p.groups {
-		if p.groups[i].Window == 0 {
+		if p.groups[i].Window == 0 && !p.groups[i].Recurrent {
 			continue
 		}
 		lim.Groups = lim.Groups[:0]
 		for j := range p.groups {
 			lim.Groups = append(lim.Groups, GroupLimits{
-				Window: p.groups[j].Window, Pages: p.of(j, lim.Pages, times), SwapPages: p.of(j, lim.SwapPages, 1),
+				Window: p.groups[j].Window, Pages: p.of(j, lim.Pages, times), SwapPages: p.of(j, lim.SwapPages, 1), Recurrent: p.groups[j].Recurrent,
 			})
 		}
 		return
+	}
+}
+
+// KeepAll has every cache group of a graph with recurrent layers keep all of every sequence, with as many pages or states each: for callers
+// that give out pages by themselves. Graphs without such layers need no groups.
+func (l *Limits) KeepAll(g *graph.Graph) {
+	groups := g.CacheGroups()
+	if !slices.ContainsFunc(groups, func(c graph.CacheGroup) bool { return c.Recurrent }) {
+		return
+	}
+	l.Groups = nil
+	for _, c := range groups {
+		l.Groups = append(l.Groups, GroupLimits{Pages: l.Pages, SwapPages: l.SwapPages, Recurrent: c.Recurrent})
 	}
 }

@@ -262,14 +262,20 @@ func (p *Program) CopyPage(group int, from, to int32) error {
 
 // cacheGroups is the cache groups that limits ask for: the graph's or, where they tell none apart, a single one.
 func cacheGroups(g *graph.Graph, lim backend.Limits) ([]graph.CacheGroup, error) {
+	groups := g.CacheGroups()
 	if len(lim.Groups) == 0 {
+		if slices.ContainsFunc(groups, func(c graph.CacheGroup) bool { return c.Recurrent }) {
+			return nil, fmt.Errorf("compile: limits without cache groups for graph %s, which has recurrent layers; backend.Paging gives them", g.Name)
+		}
 		return []graph.CacheGroup{{Caches: g.Caches}}, nil
 	}
-	groups := g.CacheGroups()
 	if len(lim.Groups) != len(groups) {
 		return nil, fmt.Errorf("compile: limits for %d cache groups; the graph has %d", len(lim.Groups), len(groups))
 	}
 	for i, g := range groups {
+		if lim.Groups[i].Recurrent != g.Recurrent {
+			return nil, fmt.Errorf("compile: cache group %d: limits and graph differ in whether it is recurrent", i)
+		}
 		if w := lim.Groups[i].Window; w != 0 && (g.Window == 0 || w < g.Window) {
 			return nil, fmt.Errorf("compile: cache group %d is to keep %d rows; the graph needs %d (0: all)", i, w, g.Window)
 		}
@@ -282,7 +288,7 @@ func cacheGroups(g *graph.Graph, lim backend.Limits) ([]graph.CacheGroup, error)
 func groupsOf(g *graph.Graph, groups []graph.CacheGroup) []graph.CacheGroup {
 	own := make([]graph.CacheGroup, len(groups))
 	for i := range own {
-		own[i].Window = groups[i].Window
+		own[i].Window, own[i].Recurrent = groups[i].Window, groups[i].Recurrent
 	}
 	for _, c := range g.Caches {
 		to := &own[min(c.Group, len(own)-1)]

@@ -75,5 +75,5 @@ func (p *Program) moves(group int, device, host []int32, in bool) []backend.Move
 
 // PageBytes is what one page takes in all caches of a group.
 func (p *Program) PageBytes(group int) int64 {
-	return int64(p.limits.PageSize) * p.groups[group].RowBytes()
+	return p.groups[group].PageBytes(p.limits.PageSize)
 }

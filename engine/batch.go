@@ -44,6 +44,10 @@ func (e *Engine) fill(f, current *InFlight) {
 func (e *Engine) fillTables(b *backend.Batch, r *request, n int) {
 	for group := range b.Tables {
 		t := &b.Tables[group]
+		if e.pages.recurrent[group] {
+			t.States = append(t.States, e.pages.State(&r.seq, group))
+			continue
+		}
 		t.Slots = e.pages.Slots(t.Slots, &r.seq, group, n)
 		// What follows a shorter table is what an earlier step left there: for long contexts, clearing it would take longer than all
 		// else here.

@@ -83,6 +83,7 @@ func (e *Engine) reserve(f *InFlight) error {
 				r.cached = found
 			}
 		} else {
+			e.pages.Snapshot(&r.seq)
 			e.pages.Extend(&r.seq, r.shareable())
 		}
 		from := r.seq.Len()

@@ -84,6 +84,11 @@ func (o Options) sched(lim backend.Limits) sched.Options {
 		MaxBatchedTokens: lim.Tokens, MaxSeqs: lim.Seqs, MaxWaiting: o.waiting() + lim.Seqs, AgingBound: cmp.Or(o.AgingBound, defaultAging).Nanoseconds(),
 		WaitingServedRatio: o.WaitingServedRatio, MaxHeldSteps: heldSteps, TargetITL: float64(o.TargetITL.Microseconds()),
 	}
+	for _, g := range lim.Groups {
+		if g.Recurrent {
+			s.MaxSeqs = min(s.MaxSeqs, g.Pages-1) // one is for a sequence to go on in while the state that it had is kept
+		}
+	}
 	if s.Policy == "" {
 		s.Policy = sched.FCFS
 	}

@@ -14,9 +14,10 @@ import (
 // pages is the account of the pages of the cache, those in host memory included, and what the device has to copy between them.
 type pages struct {
 	*kv.Manager
-	prog   compile.Runner
-	main   int       // the cache group that the scheduler knows
-	copies []kv.Copy // due before the next step
+	prog      compile.Runner
+	main      int       // the cache group that the scheduler knows
+	recurrent []bool    // per cache group: its pages are states
+	copies    []kv.Copy // due before the next step
 
 	host     *kv.Manager   // of host memory; nil: nothing is swapped
 	swapPage time.Duration // that moving a page takes
@@ -34,6 +35,9 @@ func newPages(prog compile.Runner, o Options) (pages, error) {
 		return pages{}, err
 	}
 	p := pages{prog: prog, swapPage: o.SwapPage}
+	for _, g := range prog.Groups() {
+		p.recurrent = append(p.recurrent, g.Recurrent)
+	}
 	if p.Manager, p.main, err = newManager(prog.Groups(), prog.Limits(), index); err != nil {
 		return pages{}, err
 	}
@@ -153,11 +157,9 @@ func (c cache) Match(r *sched.Request) (tokens, idle int) {
 func newManager(groups []graph.CacheGroup, lim backend.Limits, index func(nodes, pageSize int) kv.Index) (m *kv.Manager, main int, err error) {
 	o := kv.Options{PageSize: lim.PageSize, Index: index}
 	for i, g := range groups {
-		o.Groups = append(o.Groups, kv.Group{Pages: lim.GroupPages(i), Window: g.Window})
-		if longest := groups[main].Window; longest != 0 && (g.Window == 0 || g.Window > longest) {
-			main = i
-		}
+		o.Groups = append(o.Groups, kv.Group{Pages: lim.GroupPages(i), Window: g.Window, Recurrent: g.Recurrent})
 	}
+	main = graph.MainGroup(groups)
 	for i := range groups {
 		if err := enough(&groups[i], i, lim); err != nil {
 			return nil, 0, err
@@ -171,6 +173,9 @@ func newManager(groups []graph.CacheGroup, lim backend.Limits, index func(nodes,
 // the sequence holds in the main group, so as many pages as that has are enough; and so are those that any step can need.
 func enough(g *graph.CacheGroup, i int, lim backend.Limits) error {
 	need := min(lim.Pages, g.StepPages(graph.CacheShape{Seqs: lim.Seqs, Tokens: lim.SeqPages * lim.PageSize, StepTokens: lim.Tokens, PageSize: lim.PageSize}))
+	if g.Recurrent {
+		need = 2 // sequences beyond those that have a state wait
+	}
 	if have := lim.GroupPages(i); have < need {
 		return fmt.Errorf("engine: cache group %d, with a window of %d tokens, has %d pages; steps of %d tokens and %d sequences can need %d", i, g.Window, have, lim.Tokens, lim.Seqs, need)
 	}

@@ -19,7 +19,7 @@ func newHost(groups []graph.CacheGroup, lim backend.Limits) (*kv.Manager, error)
 	}
 	o := kv.Options{PageSize: lim.PageSize, Index: kv.None}
 	for i, g := range groups {
-		o.Groups = append(o.Groups, kv.Group{Pages: lim.GroupSwapPages(i), Window: g.Window})
+		o.Groups = append(o.Groups, kv.Group{Pages: lim.GroupSwapPages(i), Window: g.Window, Recurrent: g.Recurrent})
 	}
 	return kv.New(o)
 }

@@ -125,16 +125,26 @@ var one = Axis{Name: "one", Count: 1, Size: 1}
 
 // Cache declares the key and value store of a layer and returns its first version.
 func (b *Builder) Cache(layer int, k, v Axis, window int) *Value {
-	c := &Cache{Name: fmt.Sprintf("kv.%d", layer), Layer: layer, K: k, V: v, Type: b.cacheAs, Window: window, Group: b.cacheGroup(window)}
+	c := &Cache{Name: fmt.Sprintf("kv.%d", layer), Layer: layer, K: k, V: v, Type: b.cacheAs, Window: window}
+	return b.cache(c)
+}
+
+// State declares a state of a recurrent layer, named for what it is the state of, and returns its first version.
+func (b *Builder) State(of string, layer int, state Axis) *Value {
+	return b.cache(&Cache{Name: fmt.Sprintf("%s.%d", of, layer), Layer: layer, State: state, Type: F32})
+}
+
+func (b *Builder) cache(c *Cache) *Value {
+	c.Group = b.cacheGroup(c.Window, c.Recurrent())
 	b.g.Caches = append(b.g.Caches, c)
 	return b.value(Value{Cache: c}, c.Name)
 }
 
-// cacheGroup is the group of caches with this window; they are numbered in the order of their first layers.
-func (b *Builder) cacheGroup(window int) int {
+// cacheGroup is the group of caches with this window, or of states; they are numbered in the order of their first layers.
+func (b *Builder) cacheGroup(window int, recurrent bool) int {
 	next := 0
 	for _, c := range b.g.Caches {
-		if c.Window == window {
+		if c.Window == window && c.Recurrent() == recurrent {
 			return c.Group
 		}
 		next = max(next, c.Group+1)

@@ -2,18 +2,29 @@ package graph
 
 import "fmt"
 
-// Cache is the paged key and value store of one attention layer. One node writes each version of it, in place.
+// Cache is what a layer keeps of a sequence from step to step: the paged key and value store of an attention layer, or the state of a
+// recurrent one. One node writes each version of it, in place.
 type Cache struct {
-	Name   string // "kv.0"
+	Name   string // "kv.0"; "conv.0", "delta.0", "ssm.0" of recurrent layers
 	Layer  int
-	K, V   Axis // kv heads × head size
+	K, V   Axis // kv heads × head size; neither in a recurrent layer
+	State  Axis // of a recurrent layer, all of a sequence's state, in F32; zero: keys and values
 	Type   Type // of the stored numbers: F32, F16, BF16, I8 or F8
 	Window int  // rows that attention looks back, itself included; 0: all of them
 	Group  int  // which of Graph.CacheGroups it belongs to
 }
 
-// RowBytes is what one token takes in this cache, keys and values together, in bytes.
+// Recurrent reports whether the cache is a state: as large for any number of tokens.
+func (c *Cache) Recurrent() bool { return c.State.Count > 0 }
+
+// RowBytes is what one token takes in this cache, keys and values together, in bytes; 0 of a state.
 func (c *Cache) RowBytes() int64 { return c.PartBytes(c.K) + c.PartBytes(c.V) }
+
+// StateBytes is what a sequence's state takes; 0 of keys and values.
+func (c *Cache) StateBytes() int64 { return F32.RowBytes(c.State.Len()) }
+
+// PageBytes is what one page of so many tokens takes or, of a recurrent layer, whose page is a state, that.
+func (c *Cache) PageBytes(pageSize int) int64 { return int64(pageSize)*c.RowBytes() + c.StateBytes() }
 
 // PartBytes is what a token's keys take (axis K), or its values (V), scales included, in bytes.
 func (c *Cache) PartBytes(a Axis) int64 {
@@ -25,21 +36,31 @@ func (c *Cache) PartBytes(a Axis) int64 {
 }
 
 // CacheGroup is the caches of the layers that need the same rows of a sequence kept. They share page tables: page p of a
-// sequence is the same page id in each of them.
+// sequence is the same page id in each of them. Of a recurrent group a sequence has one page, its state.
 type CacheGroup struct {
-	Window int // rows that are kept, counted back from the newest; 0: all of them
-	Caches []*Cache
+	Window    int  // rows that are kept, counted back from the newest; 0: all of them
+	Recurrent bool // no rows are kept, but a state
+	Caches    []*Cache
 }
 
-// CacheGroups is the graph's cache groups, by Cache.Group.
+// CacheGroups is the graph's cache groups, by Cache.Group. Where all layers are recurrent there is one more, without caches: its pages
+// take no memory, and count a sequence's tokens.
 func (g *Graph) CacheGroups() []CacheGroup {
 	var groups []CacheGroup
+	recurrent := 0
 	for _, c := range g.Caches {
 		for c.Group >= len(groups) {
 			groups = append(groups, CacheGroup{})
 		}
-		groups[c.Group].Window = c.Window
-		groups[c.Group].Caches = append(groups[c.Group].Caches, c)
+		to := &groups[c.Group]
+		if len(to.Caches) == 0 && c.Recurrent() {
+			recurrent++
+		}
+		to.Window, to.Recurrent = c.Window, c.Recurrent()
+		to.Caches = append(to.Caches, c)
+	}
+	if recurrent > 0 && recurrent == len(groups) {
+		groups = append(groups, CacheGroup{})
 	}
 	return groups
 }
@@ -48,6 +69,9 @@ func (g *Graph) CacheGroups() []CacheGroup {
 func (g *Graph) checkCacheGroups() error {
 	groups := g.CacheGroups()
 	for _, c := range g.Caches {
+		if c.Recurrent() != groups[c.Group].Recurrent {
+			return fmt.Errorf("graph %s: cache %s shares cache group %d, and one of them is a state and the other keeps rows", g.Name, c.Name, c.Group)
+		}
 		if c.Window != groups[c.Group].Window {
 			return fmt.Errorf("graph %s: cache %s has a window of %d and shares cache group %d with one of %d", g.Name, c.Name, c.Window, c.Group, groups[c.Group].Window)
 		}
@@ -63,10 +87,21 @@ func (c *CacheGroup) RowBytes() (n int64) {
 	return n
 }
 
+// PageBytes is what one page takes in all caches of the group.
+func (c *CacheGroup) PageBytes(pageSize int) (n int64) {
+	for _, one := range c.Caches {
+		n += one.PageBytes(pageSize)
+	}
+	return n
+}
+
 // SeqPages is how many pages a sequence of so many tokens holds between two steps at most: all of them or, with a window, those
 // that the next token's window touches, wherever in its page that token is.
 func (c *CacheGroup) SeqPages(tokens, pageSize int) int {
 	pages := (tokens + pageSize - 1) / pageSize
+	if c.Recurrent {
+		return min(pages, 1)
+	}
 	if c.Window > 0 {
 		pages = min(pages, (c.Window+pageSize-3)/pageSize+1) // window-1 rows before the next one
 	}
@@ -83,6 +118,9 @@ type CacheShape struct {
 
 // StepPages is how many pages of the group all sequences hold during a step, at most: with that many, no step lacks one.
 func (c *CacheGroup) StepPages(s CacheShape) int {
+	if c.Recurrent {
+		return s.Seqs + 1 // one to go on in from a state that is kept
+	}
 	all := s.Seqs * ((s.Tokens + s.PageSize - 1) / s.PageSize)
 	if c.Window == 0 {
 		return all
@@ -93,7 +131,7 @@ func (c *CacheGroup) StepPages(s CacheShape) int {
 
 // Bytes is what so many pages take in all caches of the group.
 func (c *CacheGroup) Bytes(pages, pageSize int) int64 {
-	return int64(pages) * int64(pageSize) * c.RowBytes()
+	return int64(pages) * c.PageBytes(pageSize)
 }
 
 // CacheBytes is what all sequences hold in the graph's caches during a step, at most: with that much, no step lacks a page.
@@ -102,4 +140,19 @@ func (g *Graph) CacheBytes(s CacheShape) (n int64) {
 		n += c.Bytes(c.StepPages(s), s.PageSize)
 	}
 	return n
+}
+
+// MainGroup is which of some cache groups keeps most of every sequence: all tokens or, where all have windows, those of the longest. A
+// recurrent one keeps none.
+func MainGroup(groups []CacheGroup) int {
+	main := -1
+	for i, g := range groups {
+		if g.Recurrent {
+			continue
+		}
+		if main < 0 || groups[main].Window != 0 && (g.Window == 0 || g.Window > groups[main].Window) {
+			main = i
+		}
+	}
+	return max(main, 0)
 }

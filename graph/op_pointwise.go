@@ -12,14 +12,15 @@ const (
 	Relu               // max(x, 0)
 	Relu2              // max(x, 0)² (So et al., arXiv:2109.08668)
 	Sigmoid            // 1 / (1 + exp(-x))
+	Identity           // x: the gate of ActMul is a factor
 )
 
 func (f Fn) String() string {
-	return [...]string{"silu", "gelu_tanh", "gelu", "relu", "relu2", "sigmoid"}[f]
+	return [...]string{"silu", "gelu_tanh", "gelu", "relu", "relu2", "sigmoid", "identity"}[f]
 }
 
 // flops is what the function costs a number; exp, tanh and erf count one.
-func (f Fn) flops() int64 { return [...]int64{4, 9, 4, 1, 2, 4}[f] }
+func (f Fn) flops() int64 { return [...]int64{4, 9, 4, 1, 2, 4, 0}[f] }
 
 // Act applies a function to every number.
 type Act struct {

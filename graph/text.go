@@ -14,7 +14,11 @@ func (g *Graph) String() string {
 	fmt.Fprintf(&s, "graph %s\n", g.Name)
 	groups := len(g.CacheGroups())
 	for _, c := range g.Caches {
-		fmt.Fprintf(&s, "  cache %s  k %s  v %s  %s", c.Name, c.K, c.V, c.Type)
+		if c.Recurrent() {
+			fmt.Fprintf(&s, "  state %s  %s  %s", c.Name, c.State, c.Type)
+		} else {
+			fmt.Fprintf(&s, "  cache %s  k %s  v %s  %s", c.Name, c.K, c.V, c.Type)
+		}
 		if c.Window > 0 {
 			fmt.Fprintf(&s, "  window %d", c.Window)
 		}

@@ -42,6 +42,8 @@ type Config struct {
 	SharedFFN   int         // width of the experts that every row passes, together; 0: none
 	SharedGate  bool        // whose result is gated, row by row
 	DenseLayers int         // so many first layers have one block for all and no experts
+	Recurrent   []bool      // per layer that keeps a state and no keys and values; nil: none does
+	ConvWidth   int         // tokens that a short convolution sees
 
 	Encoder       bool // attention is bidirectional, and hidden states are all there is
 	FirstPosition int  // row of the position table that belongs to position 0

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -135,18 +136,19 @@ func (f *fields) size(hf, gguf string) int {
 }
 
 // sizeOr reads a whole number ≥ 0 or takes the default. Arrays, which GGUF has for sizes that vary by layer, are
-// taken when all layers agree.
+// taken when all layers agree; 0 stands for a layer that has no such thing.
 func (f *fields) sizeOr(hf, gguf string, otherwise int) int {
 	v, name := f.raw(hf, gguf)
 	n := otherwise
 	if v != nil {
 		if list, ok := v.([]int32); ok && len(list) > 0 {
+			most := slices.Max(list)
 			for _, x := range list {
-				if x != list[0] {
+				if x != most && x != 0 {
 					f.fail("field %s varies by layer, which is not supported", name)
 				}
 			}
-			v = list[0]
+			v = most
 		}
 		x, ok := number(v)
 		if !ok || x != math.Trunc(x) || x < 0 || x > math.MaxInt32 {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/ridge-llm/ridge/weights/recipe"
@@ -62,11 +63,20 @@ func stem(name string) string {
 	parts := strings.Split(name, ".")
 	if len(parts) > 2 && parts[0] == "blk" {
 		parts[1] = "N"
-		if len(parts) == 5 {
+		if hasExpert(parts) {
 			parts[3] = "E"
 		}
 	}
 	return strings.Join(parts, ".")
+}
+
+// hasExpert reports whether the parts of a weight's name are those of one expert's: "blk.3.ffn_up.7.weight".
+func hasExpert(parts []string) bool {
+	if len(parts) != 5 {
+		return false
+	}
+	_, err := strconv.Atoi(parts[3])
+	return err == nil
 }
 
 // hfNames lists what a Hugging Face file may call a weight: with the base model's prefix and without, by itself or as the
@@ -87,7 +97,7 @@ func (m *Model) hfNames(name string) []string {
 	}
 	if parts[0] == "blk" {
 		hf = strings.Replace(hf, "N", parts[1], 1)
-		if len(parts) == 5 {
+		if hasExpert(parts) {
 			hf = strings.Replace(hf, "E", parts[3], 1)
 		}
 	}

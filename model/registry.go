@@ -12,6 +12,7 @@ var registry = []*Arch{
 	&gemma2,
 	&gemma3,
 	&phi3,
+	&lfm2,
 	&gpt2,
 	&gptoss,
 	&arcee,

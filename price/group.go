@@ -24,6 +24,7 @@ type group struct {
 
 	experts graph.MoE // of such a node; no experts otherwise
 	held    int       // of them are here
+	state   int64     // bytes of a sequence's state; 0: it has none
 	all     float64   // bytes of those
 
 	fixed, perToken, perLogit, perRow, perPair graph.Work
@@ -76,7 +77,7 @@ func keyOf(n *graph.Node) string {
 	fmt.Fprint(&s, n.Op.Name(), " ", n.Op.Attrs())
 	value := func(v *graph.Value) {
 		if c := v.Cache; c != nil {
-			fmt.Fprint(&s, "; cache ", c.K, c.V, c.Type, c.Window)
+			fmt.Fprint(&s, "; cache ", c.K, c.V, c.State, c.Type, c.Window)
 			return
 		}
 		fmt.Fprint(&s, "; ", v.Rows, v.Axis, v.Type)
@@ -130,8 +131,17 @@ func newGroup(n *graph.Node, p *Profile, windows []int) (*group, error) {
 // counts only rows and pairs inside them.
 func (x *group) probe(n *graph.Node) {
 	n = unwindowed(n)
+	for _, v := range n.In {
+		if v.Cache != nil {
+			x.state = v.Cache.StateBytes()
+		}
+	}
 	work := func(logits int, seqs ...graph.Seq) graph.Work {
-		return n.Op.Work(n, &graph.Step{Seqs: seqs, Logits: logits})
+		w := n.Op.Work(n, &graph.Step{Seqs: seqs, Logits: logits})
+		if x.state > 0 { // a state is read and written once a sequence: see work
+			w.CacheRead, w.CacheWrite = 0, 0
+		}
+		return w
 	}
 	minus := func(a, b graph.Work) graph.Work { return a.Plus(times(b, -1)) }
 	x.fixed = work(0)
@@ -180,6 +190,8 @@ func (x *group) work(l *load) graph.Work {
 	plus(&w, &x.perLogit, l.logits)
 	plus(&w, &x.perRow, l.rows[x.window])
 	plus(&w, &x.perPair, l.pairs[x.window])
+	w.CacheRead += x.state * l.resumed
+	w.CacheWrite += x.state * l.seqs
 	if x.experts.Experts > 0 {
 		w.WeightBytes = int64(math.Round(x.all * x.experts.Reached(l.tokens)))
 	}

@@ -10,11 +10,12 @@ type Shape struct {
 	Pairs  int // Σ of pairs of a token and a cache row that it attends to
 }
 
-// load is all that the work of a step depends on: its rows, and for each window of the model's caches what attention
+// load is all that the work of a step depends on: its rows and sequences, and for each window of the model's caches what attention
 // with it reads and scores.
 type load struct {
 	tokens, logits int64
-	decodes        bool // every sequence goes on by one token
+	seqs, resumed  int64 // sequences, and those of them that have a past: states written and read
+	decodes        bool  // every sequence goes on by one token
 	rows, pairs    [maxWindows]int64
 }
 
@@ -34,7 +35,12 @@ func windowOf(n *graph.Node, c *graph.Cache) int {
 
 // measure is the load of a step.
 func (m *Model) measure(s *graph.Step) load {
-	l := load{tokens: int64(s.Tokens()), logits: int64(s.Logits)}
+	l := load{tokens: int64(s.Tokens()), logits: int64(s.Logits), seqs: int64(len(s.Seqs))}
+	for _, q := range s.Seqs {
+		if q.Past > 0 {
+			l.resumed++
+		}
+	}
 	l.decodes = l.tokens == int64(len(s.Seqs))
 	for i, w := range m.windows {
 		if l.rows[i], l.pairs[i] = s.CtxRows(max(w, 0)), s.Pairs(max(w, 0)); w == bothWays {
@@ -44,10 +50,12 @@ func (m *Model) measure(s *graph.Step) load {
 	return l
 }
 
-// guess is the load of a shape. Windowed rows and pairs are upper bounds: every row of logits is a sequence, and there may be one
+// guess is the load of a shape. Sequences, all of which have a past, and windowed rows and pairs are upper bounds: every row of logits is a sequence, and there may be one
 // more, whose prompt is not finished in this step.
 func (m *Model) guess(s Shape) load {
 	l := load{tokens: int64(s.Tokens), logits: int64(s.Logits), decodes: s.Tokens == s.Logits}
+	l.seqs = min(l.logits+1, l.tokens)
+	l.resumed = l.seqs
 	for i, w := range m.windows {
 		l.rows[i], l.pairs[i] = int64(s.Rows), int64(s.Pairs)
 		if w == bothWays {

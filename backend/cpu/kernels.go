@@ -122,6 +122,15 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.XIELU:
 		k.rowBlocks, k.partition = true, byColumns
 		k.name, k.bind = "xielu", simple(bindXIELU)
+	case graph.CausalConv:
+		k.partition = byColumns
+		k.name, k.bind = "causal conv", simple(bindCausalConv)
+	case graph.GatedDelta:
+		k.name, k.bind, k.scratch = "gated delta", bindGatedDelta, gatedDeltaScratch
+	case graph.SSD:
+		k.name, k.bind, k.scratch = "ssd", bindSSD, nil
+	case graph.SelectiveScan:
+		k.name, k.bind = "selective scan", bindSelectiveScan
 	case graph.SelectRows:
 		k.name, k.bind = "select rows", simple(bindSelectRows)
 	default:

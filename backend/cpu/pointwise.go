@@ -11,7 +11,7 @@ import (
 // functions are the graph's pointwise functions as package vec calls them.
 var functions = map[graph.Fn]vec.Fn{
 	graph.Silu: vec.Silu, graph.GeluTanh: vec.GeluTanh, graph.GeluErf: vec.GeluErf, graph.Relu: vec.Relu,
-	graph.Relu2: vec.Relu2, graph.Sigmoid: vec.Sigmoid,
+	graph.Relu2: vec.Relu2, graph.Sigmoid: vec.Sigmoid, graph.Identity: vec.Identity,
 }
 
 // columns lets every worker compute its columns of all rows: those that it has computed itself if a matmul came before.

@@ -88,6 +88,7 @@ func eachCase(do func(c testkit.Case, number int, g *graph.Graph, act, cache gra
 var opTests = sync.OnceValues(func() (all []*opTest, err error) {
 	err = eachCase(func(c testkit.Case, i int, g *graph.Graph, act, cache graph.Type) {
 		lim, seed := testkit.LimitsFor(c.Steps, 16), uint64(i)
+		lim.KeepAll(g)
 		o := &opTest{fmt.Sprintf("%s/%s/%s", c.Name, act, cache), fmt.Sprintf("%s/%s", c.Op, act), g, g, seed, nil, lim, c.Batches(lim, seed), nil, max(c.Tolerance, 1e-6), false}
 		if c.Attends() {
 			o.op += fmt.Sprintf("/%s", cache)

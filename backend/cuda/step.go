@@ -196,7 +196,8 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 	return s
 }
 
-// packTables lays the tables out: the slots of all cache groups one behind the other, then their pages.
+// packTables lays the tables out: the slots of all cache groups one behind the other, then their pages; of a recurrent group the
+// sequences' states.
 func packTables(w *writer, s *step, b *backend.Batch, pageSize int) {
 	for i := range b.Tables {
 		p := w.ints(s.tokens, b.Tables[i].Slots)
@@ -208,6 +209,12 @@ func packTables(w *writer, s *step, b *backend.Batch, pageSize int) {
 		pages, p := w.array(s.seqs * s.seqPages)
 		if i == 0 {
 			s.pages = p
+		}
+		for seq, id := range b.Tables[i].States { // in place of pages
+			binary.LittleEndian.PutUint32(pages[4*seq:], uint32(id))
+		}
+		if len(b.Tables[i].States) > 0 {
+			continue
 		}
 		for seq, kv := range b.KVLen {
 			used := (int(kv) + pageSize - 1) / pageSize

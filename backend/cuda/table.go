@@ -117,6 +117,8 @@ func (d *Device) Refusal(n *graph.Node) string {
 		if e := n.In[0].Axis.Len(); e > moe.MaxExperts || o.TopK > moe.MaxTop {
 			return fmt.Sprintf("it chooses %d of %d experts, and %d of %d is the most on a GPU; the CPU has no such limit", o.TopK, e, moe.MaxTop, moe.MaxExperts)
 		}
+	case graph.CausalConv, graph.GatedDelta, graph.SSD, graph.SelectiveScan:
+		return "recurrent layers are computed on CPUs only"
 	case graph.MoE:
 		if o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop {
 			return fmt.Sprintf("it chooses %d of %d experts, and %d of %d is the most on a GPU; the CPU has no such limit", o.TopK, o.Experts, moe.MaxTop, moe.MaxExperts)

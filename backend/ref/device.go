@@ -192,6 +192,14 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		f = route
 	case graph.GateRows:
 		f = gateRows
+	case graph.CausalConv:
+		f = causalConv
+	case graph.GatedDelta:
+		f = gatedDelta
+	case graph.SSD:
+		f = ssd
+	case graph.SelectiveScan:
+		f = selectiveScan
 	case graph.SelectRows:
 		f = selectLogitRows
 	default:

@@ -26,6 +26,8 @@ func (d *Device) apply(fn graph.Fn, v float32) float64 {
 	case graph.Sigmoid:
 		d.flops(4) // negation, exponential, addition, division
 		return 1 / (1 + math.Exp(-x))
+	case graph.Identity:
+		return x
 	default:
 		d.flops(1)
 		return max(x, 0)

@@ -98,6 +98,7 @@ func New(m *model.Model, files compile.Tensors, dev backend.Device, o Options) (
 	lim := backend.Limits{Tokens: max(o.Chunk, o.Batch), Seqs: o.Batch, Logits: o.Batch, PageSize: pageSize}
 	lim.SeqPages = o.Tokens/pageSize + 1
 	lim.Pages = lim.SeqPages * o.Batch
+	lim.KeepAll(g)
 	prog, err := compile.Compile(g, dev, files, lim)
 	if err != nil {
 		return nil, err

@@ -62,8 +62,14 @@ func (r *Runner) fillCache(depth, sequences int) error {
 	}
 	pages := (depth + pageSize - 1) / pageSize
 	for s := 1; s < sequences; s++ {
-		for p := range pages {
-			for group := range r.prog.Groups() {
+		for group, of := range r.prog.Groups() {
+			if of.Recurrent {
+				if err := r.prog.CopyPage(group, 0, int32(s)); err != nil {
+					return err
+				}
+				continue
+			}
+			for p := range pages {
 				if err := r.prog.CopyPage(group, int32(p), int32(s*r.prog.Limits().SeqPages+p)); err != nil {
 					return err
 				}

@@ -92,6 +92,7 @@ func Model(dev backend.Device, m *model.Model, files compile.Tensors, p *price.P
 		return nil, err
 	}
 	lim := backend.Limits{Tokens: scoreChunk + scoreSeqs, Seqs: scoreSeqs, Logits: scoreSeqs, PageSize: pageSize, SeqPages: scoreContext / pageSize, Pages: scoreSeqs * scoreContext / pageSize}
+	lim.KeepAll(g)
 	prog, err := compile.Compile(g, dev, files, lim)
 	if err != nil {
 		return nil, err

@@ -87,8 +87,10 @@ func compareModel(b *modeldir.Dir, g *golden, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	lim := limits(g)
+	lim.KeepAll(gr)
 	exact := quantised(b.Model, gr)
-	prog, err := o.program(gr, b, limits(g), exact)
+	prog, err := o.program(gr, b, lim, exact)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +162,7 @@ func (res *Result) prompts(r *runner, g *golden, chunk int) error {
 			return fmt.Errorf("check: %s: case %d has %d logits; the model makes rows of %d", g.file, i, len(c.logits), vocab)
 		}
 		res.compare(i, got[i][len(got[i])-len(c.logits):], c.logits, vocab)
-		got[i] = got[i][len(got[i])-vocab:]
+		r.next = append(r.next, argmax(got[i][len(got[i])-vocab:]))
 	}
 	return nil
 }
@@ -194,9 +196,7 @@ func (res *Result) greedy(r *runner, g *golden) error {
 		if len(c.greedy) == 0 {
 			continue
 		}
-		// The prompt's last token is computed once more, at its own place, for its row of logits.
-		r.past[i]--
-		ids, err := r.greedy(i, c.prompt[len(c.prompt)-1], len(c.greedy))
+		ids, err := r.greedy(i, r.next[i], len(c.greedy))
 		if err != nil {
 			return err
 		}

@@ -75,6 +75,7 @@ var supported = []string{
 	"reference/architectures/granite4-dense", "reference/architectures/hunyuan", "reference/architectures/ministral3", "reference/architectures/olmo2",
 	"reference/architectures/phi", "reference/architectures/seed-oss", "reference/architectures/smollm3", "reference/architectures/stablelm",
 	"reference/architectures/starcoder2",
+	"reference/architectures/lfm2",
 	"models/stories260K/hf", "models/babyllama-tok105",
 }
 

@@ -8,10 +8,11 @@ import (
 	"github.com/ridge-llm/ridge/compile"
 )
 
-// runner drives a program without an engine: sequence s owns the pages from s × SeqPages on.
+// runner drives a program without an engine: sequence s owns the pages from s × SeqPages on, and state s.
 type runner struct {
 	prog   compile.Runner
-	past   []int // tokens of each sequence in the cache
+	past   []int   // tokens of each sequence in the cache
+	next   []int32 // of each sequence: the likeliest token after its prompt
 	logits []float32
 	slots  []int // of each sequence's adapter; nil: there are none
 }
@@ -21,25 +22,20 @@ type runner struct {
 func (r *runner) forward(tokens map[int][]int32, order []int, lastOnly bool) ([]float32, error) {
 	lim := r.prog.Limits()
 	b := &backend.Batch{}
-	b.Reset(1, lim.SeqPages)
-	table := b.Table(0)
+	b.Reset(max(1, len(lim.Groups)), lim.SeqPages)
 	for _, s := range order {
 		for i, id := range tokens[s] {
-			p := r.past[s] + i
 			b.Tokens = append(b.Tokens, id)
-			b.Positions = append(b.Positions, int32(p))
-			table.Slots = append(table.Slots, int32(s*lim.SeqPages*lim.PageSize+p))
+			b.Positions = append(b.Positions, int32(r.past[s]+i))
 			if !lastOnly || i == len(tokens[s])-1 {
 				b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
 			}
 		}
+		r.fillTables(b, s, len(tokens[s]))
 		r.past[s] += len(tokens[s])
 		b.QStart = append(b.QStart, int32(len(b.Tokens)))
 		b.KVLen = append(b.KVLen, int32(r.past[s]))
 		b.RopeLen = append(b.RopeLen, int32(r.past[s]))
-		for p := range lim.SeqPages {
-			table.Pages = append(table.Pages, int32(s*lim.SeqPages+p))
-		}
 	}
 	for i, s := range order {
 		if r.slots != nil && r.slots[s] >= 0 {
@@ -61,9 +57,27 @@ func (r *runner) forward(tokens map[int][]int32, order []int, lastOnly bool) ([]
 	return r.logits, r.prog.Logits(r.logits, 0, len(b.LogitsIndices))
 }
 
-// greedy computes n tokens that follow sequence s, whose last token so far is last.
+// fillTables adds the next n tokens of sequence s to the tables of all cache groups.
+func (r *runner) fillTables(b *backend.Batch, s, n int) {
+	lim := r.prog.Limits()
+	for i := range b.Tables {
+		t := &b.Tables[i]
+		if len(lim.Groups) > 0 && lim.Groups[i].Recurrent {
+			t.States = append(t.States, int32(s))
+			continue
+		}
+		for p := r.past[s]; p < r.past[s]+n; p++ {
+			t.Slots = append(t.Slots, int32(s*lim.SeqPages*lim.PageSize+p))
+		}
+		for p := range lim.SeqPages {
+			t.Pages = append(t.Pages, int32(s*lim.SeqPages+p))
+		}
+	}
+}
+
+// greedy computes n tokens of sequence s, of which last is the first: it is known, and has not been computed yet.
 func (r *runner) greedy(s int, last int32, n int) ([]int32, error) {
-	var ids []int32
+	ids := []int32{last}
 	for len(ids) < n {
 		row, err := r.forward(map[int][]int32{s: {last}}, []int{s}, true)
 		if err != nil {

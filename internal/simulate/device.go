@@ -130,12 +130,15 @@ func (d *device) program(lim backend.Limits, runsAhead bool) (*compile.Program, 
 	axis := graph.Axis{Name: "vocab", Count: d.vocab, Size: 1}
 	one := graph.Axis{Name: "hidden", Count: 1, Size: 1}
 	x := b.Embed("embd", b.Weight("token_embd.weight", axis, one), 0)
-	windows := []int{0}
-	for i, group := range lim.Groups {
-		windows = append(windows[:i], group.Window)
+	if len(lim.Groups) == 0 {
+		b.KVWrite(b.Cache(0, one, one, 0), x, x)
 	}
-	for i, window := range windows {
-		b.KVWrite(b.Cache(i, one, one, window), x, x)
+	for i, group := range lim.Groups {
+		if group.Recurrent {
+			x = b.CausalConv("conv", i, x, b.Weight("conv.weight", one, graph.Axis{Name: "width", Count: 2, Size: 1}), nil, false)
+			continue
+		}
+		b.KVWrite(b.Cache(i, one, one, group.Window), x, x)
 	}
 	x = b.SelectRows("selected", x)
 	g, err := b.Finish(b.Linear("logits", x, b.Weight("token_embd.weight", axis, one), nil))

@@ -57,6 +57,7 @@ func Cases() []Case {
 	all = append(all, batchCases()...)
 	all = append(all, routeCases()...)
 	all = append(all, moeCases()...)
+	all = append(all, recurrentCases()...)
 	all = append(all, fusedCases()...)
 	return all
 }
@@ -213,7 +214,7 @@ func rowCases() []Case {
 			return b.RoPE("y", feed(b, "x", heads), &r)
 		})...)
 	}
-	for _, fn := range []graph.Fn{graph.Silu, graph.GeluTanh, graph.GeluErf, graph.Relu, graph.Relu2, graph.Sigmoid} {
+	for _, fn := range []graph.Fn{graph.Silu, graph.GeluTanh, graph.GeluErf, graph.Relu, graph.Relu2, graph.Sigmoid, graph.Identity} {
 		all = append(all, make1("Act", "Act/"+fn.String(), 1e-5, func(b *graph.Builder) *graph.Value {
 			return b.Act("y", feed(b, "x", hidden), fn)
 		})...)
@@ -347,6 +348,7 @@ func (c Case) Build(act, cache graph.Type, seed uint64) (*graph.Graph, Weights, 
 	if err != nil {
 		return nil, nil, lim, nil, err
 	}
+	lim.KeepAll(g)
 	w, err := RandomWeights(g, seed)
 	return g, w, lim, c.Batches(lim, seed), err
 }

@@ -39,6 +39,10 @@ func Sequence(steps Steps, lim backend.Limits, vocab int, all bool, seed uint64)
 			}
 			for g, order := range orders {
 				table := b.Table(g)
+				if len(lim.Groups) > 0 && lim.Groups[g].Recurrent {
+					table.States = append(table.States, int32(order[s]))
+					continue
+				}
 				for p := past[s]; p < past[s]+n; p++ {
 					table.Slots = append(table.Slots, int32(order[s*lim.SeqPages+p/lim.PageSize]*lim.PageSize+p%lim.PageSize))
 				}

@@ -25,7 +25,7 @@ func Lookup(name string) (graph.Stored, bool) {
 	return f, true
 }
 
-// RandomWeights makes the tensors of a graph: norms near one, embeddings of unit size, matrices that keep the size of
+// RandomWeights makes the tensors of a graph: norms near one, decays near minus one, embeddings of unit size, matrices that keep the size of
 // what they multiply.
 func RandomWeights(g *graph.Graph, seed uint64) (Weights, error) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
@@ -35,6 +35,8 @@ func RandomWeights(g *graph.Graph, seed uint64) (Weights, error) {
 		x := make([]float32, rows*cols)
 		mean, size := float32(0), float32(1)
 		switch {
+		case strings.Contains(w.Name, "decay"):
+			mean, size = -1, 0.1
 		case w.Out.Len() == 1:
 			mean, size = 1, 0.1
 		case !strings.Contains(w.Name, "embd"):

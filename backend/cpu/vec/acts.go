@@ -11,6 +11,7 @@ const (
 	Relu
 	Relu2
 	Sigmoid
+	Identity
 	fnCount
 )
 
@@ -18,7 +19,11 @@ const (
 func (o Ops) Act(fn Fn, y, x []float32) {
 	if n := len(y); n > 0 {
 		_ = x[n-1]
-		o.k.act[fn](&y[0], &x[0], n)
+		act := o.k.act[fn]
+		if act == nil {
+			act = generic.act[fn]
+		}
+		act(&y[0], &x[0], n)
 	}
 }
 
@@ -26,7 +31,11 @@ func (o Ops) Act(fn Fn, y, x []float32) {
 func (o Ops) ActMul(fn Fn, y, x, up []float32) {
 	if n := len(y); n > 0 {
 		_, _ = x[n-1], up[n-1]
-		o.k.actMul[fn](&y[0], &x[0], &up[0], n)
+		actMul := o.k.actMul[fn]
+		if actMul == nil {
+			actMul = generic.actMul[fn]
+		}
+		actMul(&y[0], &x[0], &up[0], n)
 	}
 }
 

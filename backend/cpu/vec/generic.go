@@ -56,11 +56,11 @@ var generic = &kernels{
 	},
 	act: [fnCount]func(y, x *float32, n int){
 		Silu: genericAct(silu), GeluTanh: genericAct(geluTanh), GeluErf: genericAct(geluErf), Relu: genericAct(relu),
-		Relu2: genericAct(relu2), Sigmoid: genericAct(sigmoid),
+		Relu2: genericAct(relu2), Sigmoid: genericAct(sigmoid), Identity: genericAct(identity),
 	},
 	actMul: [fnCount]func(y, x, up *float32, n int){
 		Silu: genericActMul(silu), GeluTanh: genericActMul(geluTanh), GeluErf: genericActMul(geluErf), Relu: genericActMul(relu),
-		Relu2: genericActMul(relu2), Sigmoid: genericActMul(sigmoid),
+		Relu2: genericActMul(relu2), Sigmoid: genericActMul(sigmoid), Identity: genericActMul(identity),
 	},
 	softcap: func(y, x *float32, by, limit float32, n int) {
 		ys := slice(y, n)
@@ -147,9 +147,11 @@ func geluErf(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }
 
 func relu(x float64) float64 { return max(x, 0) }
 
-func relu2(x float64) float64 { return relu(x) * relu(x) }
+func relu2(x float64) float64 { return max(x, 0) * max(x, 0) }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+func identity(x float64) float64 { return x }
 
 func genericNarrow(f func(float32) uint16) func(dst *uint16, src *float32, n int) {
 	return func(dst *uint16, src *float32, n int) {

@@ -2,7 +2,7 @@
 #pragma once
 #include "cuda.h"
 
-enum { SILU, GELU_TANH, GELU_ERF, RELU, RELU2, SIGMOID }; // graph.Fn
+enum { SILU, GELU_TANH, GELU_ERF, RELU, RELU2, SIGMOID, IDENTITY }; // graph.Fn
 
 DEVICE float silu(float x) { return x * reciprocal(1 + expf(-x)); }
 DEVICE float geluTanh(float x) { return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x))); }

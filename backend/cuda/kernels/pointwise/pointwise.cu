@@ -18,6 +18,7 @@ DEVICE float activation(int fn, float x) {
   case GELU_ERF: return geluErf(x);
   case RELU2: return maxf(x, 0) * maxf(x, 0);
   case SIGMOID: return reciprocal(1 + expf(-x));
+  case IDENTITY: return x;
   default: return maxf(x, 0);
   }
 }

@@ -26,17 +26,17 @@ var functions = map[int32]func(x, other float64) float64{
 	Act + int32(graph.GeluTanh): func(x, _ float64) float64 { return geluTanh(x) },
 	Act + int32(graph.GeluErf):  func(x, _ float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) },
 	Act + int32(graph.Relu):     func(x, _ float64) float64 { return max(x, 0) },
-
-	Act + int32(graph.Relu2):   func(x, _ float64) float64 { return max(x, 0) * max(x, 0) },
-	Act + int32(graph.Sigmoid): func(x, _ float64) float64 { return 1 / (1 + math.Exp(-x)) },
+	Act + int32(graph.Relu2):    func(x, _ float64) float64 { return max(x, 0) * max(x, 0) },
+	Act + int32(graph.Sigmoid):  func(x, _ float64) float64 { return 1 / (1 + math.Exp(-x)) },
 
 	ActMul + int32(graph.Silu):     func(x, other float64) float64 { return x / (1 + math.Exp(-x)) * other },
 	ActMul + int32(graph.GeluTanh): func(x, other float64) float64 { return geluTanh(x) * other },
 	ActMul + int32(graph.GeluErf):  func(x, other float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) * other },
 	ActMul + int32(graph.Relu):     func(x, other float64) float64 { return max(x, 0) * other },
+	ActMul + int32(graph.Sigmoid):  func(x, other float64) float64 { return other / (1 + math.Exp(-x)) },
+	ActMul + int32(graph.Identity): func(x, other float64) float64 { return x * other },
 
-	ActMul + int32(graph.Relu2):   func(x, other float64) float64 { return max(x, 0) * max(x, 0) * other },
-	ActMul + int32(graph.Sigmoid): func(x, other float64) float64 { return other / (1 + math.Exp(-x)) },
+	ActMul + int32(graph.Relu2): func(x, other float64) float64 { return max(x, 0) * max(x, 0) * other },
 
 	Add:     func(x, other float64) float64 { return x + other },
 	Softcap: func(x, _ float64) float64 { return limit * math.Tanh(x/limit) },

@@ -1,0 +1,82 @@
+package model
+
+import "github.com/ridge-llm/ridge/graph"
+
+// lfm2 is LFM2 (Liquid AI, 2025): gated short convolutions in place of attention in most layers.
+var lfm2 = Arch{
+	Name: "lfm2",
+	HF:   []string{"Lfm2ForCausalLM"},
+	Read: func(f *fields) *Config {
+		c := readLFM2(f)
+		if f.isHF() && f.flag("block_auto_adjust_ff_dim", true) { // as transformers' Lfm2MLP does
+			width := int(f.floatOr("block_ffn_dim_multiplier", "", 1) * float64(2*c.FFN/3))
+			of := max(1, f.sizeOr("block_multiple_of", "", 256))
+			c.FFN = (width + of - 1) / of * of
+			f.note("feed_forward_length", uint32(c.FFN))
+		}
+		return c
+	},
+	Build: buildLFM2,
+	Names: lfm2Names,
+}
+
+// readLFM2 reads what LFM2 with and without experts share.
+func readLFM2(f *fields) *Config {
+	c := llamaLike(f)
+	c.NormEps = f.floatOr("norm_eps", "attention.layer_norm_rms_epsilon", 1e-5)
+	c.Tied = f.tied(true)
+	c.QKNorm = true
+	c.Rotation = f.rotation(c, graph.HalfPairs)
+	c.ConvWidth = f.size("conv_L_cache", "shortconv.l_cache")
+	f.recurrentLayers(c, "conv", "full_attention")
+	if f.flag("conv_bias", false) {
+		f.fail("field conv_bias is true; short convolutions without a bias are supported")
+	}
+	return c
+}
+
+// buildLFM2 is a decoder whose layers have attention or a short convolution.
+func buildLFM2(b *graph.Builder, c *Config) *graph.Value {
+	x := embedding(b, c)
+	for i := range c.Layers {
+		l := newLayer(b, c, i)
+		h, mixed := l.norm("attn_norm", x), (*graph.Value)(nil)
+		if c.Recurrent[i] {
+			mixed = l.shortConv(h)
+		} else {
+			mixed = l.selfAttention(h)
+		}
+		x = l.add("attn_sum", x, mixed)
+		x = l.add("ffn_sum", x, l.feedForward(l.norm("ffn_norm", x)))
+	}
+	b.Layer(graph.NoLayer)
+	x = b.RMSNorm("output_norm", b.SelectRows("selected", x), b.Vector("token_embd_norm.weight", c.hidden()), c.NormEps)
+	return logits(b, c, x)
+}
+
+// shortConv is out(C × conv(B × x)), with B, C and x in one matrix.
+func (l layer) shortConv(h *graph.Value) *graph.Value {
+	part := func(name string, i int) *graph.Value {
+		return l.b.Linear(l.name(name), h, l.b.Part(l.name("shortconv.in_proj.weight"), i*l.c.Hidden, l.c.hidden(), h.Axis), nil)
+	}
+	in, out, x := part("conv_b", 0), part("conv_c", 1), part("conv_x", 2)
+	width := graph.Axis{Name: "width", Count: l.c.ConvWidth, Size: 1}
+	x = l.b.ActMul(l.name("conv_in"), in, x, graph.Identity)
+	x = l.b.CausalConv(l.name("conv"), l.i, x, l.matrix("shortconv.conv", l.c.hidden(), width), nil, false)
+	return l.linear("shortconv.out_proj", l.b.ActMul(l.name("conv_out"), out, x, graph.Identity), l.c.hidden(), false)
+}
+
+var lfm2Names = map[string]string{
+	"token_embd_norm":          "model.embedding_norm",
+	"blk.N.attn_norm":          "model.layers.N.operator_norm",
+	"blk.N.ffn_norm":           "model.layers.N.ffn_norm",
+	"blk.N.attn_output":        "model.layers.N.self_attn.out_proj",
+	"blk.N.attn_q_norm":        "model.layers.N.self_attn.q_layernorm",
+	"blk.N.attn_k_norm":        "model.layers.N.self_attn.k_layernorm",
+	"blk.N.shortconv.in_proj":  "model.layers.N.conv.in_proj",
+	"blk.N.shortconv.conv":     "model.layers.N.conv.conv",
+	"blk.N.shortconv.out_proj": "model.layers.N.conv.out_proj",
+	"blk.N.ffn_gate":           "model.layers.N.feed_forward.w1",
+	"blk.N.ffn_up":             "model.layers.N.feed_forward.w3",
+	"blk.N.ffn_down":           "model.layers.N.feed_forward.w2",
+}

@@ -1,0 +1,49 @@
+package model
+
+import "strings"
+
+// recurrentLayers reads which layers keep a state and no keys and values: by layer_types, or in GGUF by their number of key heads, 0.
+func (f *fields) recurrentLayers(c *Config, recurrent, attention string) {
+	if c.Layers > maxLayers || f.err != nil {
+		return
+	}
+	c.Recurrent = make([]bool, c.Layers)
+	if !f.isHF() {
+		list, _ := f.gguf[f.arch+".attention.head_count_kv"].([]int32)
+		if len(list) != c.Layers {
+			f.fail("field %s.attention.head_count_kv lists %d layers and block_count says %d", f.arch, len(list), c.Layers)
+			return
+		}
+		for i, heads := range list {
+			c.Recurrent[i] = heads == 0
+		}
+		return
+	}
+	types := f.strings("layer_types")
+	if len(types) != c.Layers {
+		f.fail("field layer_types lists %d layers and num_hidden_layers says %d", len(types), c.Layers)
+		return
+	}
+	heads := make([]int32, c.Layers)
+	for i, t := range types {
+		switch t {
+		case recurrent:
+			c.Recurrent[i] = true
+		case attention:
+			heads[i] = int32(c.KVHeads)
+		default:
+			f.fail("field layer_types has %q; %s and %s are supported", t, recurrent, attention)
+		}
+	}
+	f.note("attention.head_count_kv", heads)
+}
+
+// isRecurrentVector reports whether a weight is one of the small ones of recurrent layers, which no file has in a block format.
+func isRecurrentVector(name string) bool {
+	for _, part := range []string{".ssm_a", ".ssm_d", ".ssm_dt", ".ssm_conv1d", ".shortconv.conv"} {
+		if strings.HasSuffix(strings.TrimSuffix(name, ".weight"), part) {
+			return true
+		}
+	}
+	return false
+}
