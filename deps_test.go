@@ -46,6 +46,7 @@ var policy = []struct {
 	{"engine/sample", []string{"backend/sampling"}, "ints and slices only"},
 	{"engine/kv", nil, "ints and slices only"},
 	{"engine/sched", nil, "ints and slices only"},
+	{"engine/draft", nil, "guesses at tokens, ints and slices only"},
 	{"engine/predict", []string{"graph", "engine/sched"}, "numbers of steps; it knows no requests"},
 	{"engine/account", []string{"graph", "price"}, "times of steps; it knows no requests' texts"},
 	{"engine/grammar/syntax", nil, "the rules of a grammar stand on nothing"},

@@ -9,11 +9,12 @@ import (
 // fill writes the step's batch. In it are placeholders for the tokens that current, the step in flight, samples.
 func (e *Engine) fill(f, current *InFlight) {
 	b := &f.batch
-	seqPages, pairs := 1, false
+	seqPages, pairs, trees := 1, false, false
 	for i := range f.requests {
 		r := f.requests[i].request
 		seqPages = max(seqPages, r.seq.Pages())
 		pairs = pairs || r.Second > 0
+		trees = trees || f.requests[i].drafted > 0 && !r.draft.Chain()
 	}
 	b.Reset(e.pages.Groups(), seqPages)
 	if current != nil {
@@ -29,14 +30,50 @@ func (e *Engine) fill(f, current *InFlight) {
 				b.Segments = append(b.Segments, r.segment(p))
 			}
 		}
-		e.fillTables(b, r, a.tokens)
+		last := len(b.Tokens) - 1
+		a.fillDraft(b, trees, pairs)
+		e.fillTables(b, r, a.tokens+a.drafted)
 		if a.row, a.rows = len(b.LogitsIndices), 0; end == r.known() {
-			a.rows = 1
-			b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
+			a.rows = 1 + a.drafted
+			for row := last; row < len(b.Tokens); row++ {
+				b.LogitsIndices = append(b.LogitsIndices, int32(row))
+			}
 		}
 		b.QStart = append(b.QStart, int32(len(b.Tokens)))
-		b.KVLen = append(b.KVLen, int32(end))
+		b.KVLen = append(b.KVLen, int32(end+a.drafted))
 		b.RopeLen = append(b.RopeLen, int32(r.known()))
+	}
+}
+
+// fillDraft adds the rows of the request's draft behind its known tokens, of which the last is the root of the tree. trees says that the batch has
+// token trees, pairs that it has segments.
+func (a *advance) fillDraft(b *backend.Batch, trees, pairs bool) {
+	d, last, root := &a.request.draft, a.from+a.tokens-1, len(b.Tokens)-1
+	for i, id := range d.Tokens[:a.drafted] {
+		depth := 1
+		for p := d.Parent(i); p >= 0; p = d.Parent(p) {
+			depth++
+		}
+		b.Tokens = append(b.Tokens, id)
+		b.Positions = append(b.Positions, int32(last+depth))
+		if pairs {
+			b.Segments = append(b.Segments, a.request.segment(last+depth))
+		}
+	}
+	if !trees {
+		return
+	}
+	for len(b.Ancestors) < len(b.Tokens) {
+		b.Ancestors = append(b.Ancestors, 0)
+	}
+	if a.drafted == 0 || d.Chain() {
+		b.TreeLen = append(b.TreeLen, 0)
+		return
+	}
+	b.TreeLen = append(b.TreeLen, int32(1+a.drafted))
+	b.Ancestors[root] = 1
+	for i := range a.drafted {
+		b.Ancestors[root+1+i] = b.Ancestors[root+1+d.Parent(i)] | 1<<(i+1)
 	}
 }
 

@@ -38,7 +38,10 @@ func (e *Engine) finishOutput(o *output) {
 	if !o.reconcile() {
 		e.queue.stale = true // the schedule knows nothing of the tokens that came
 	}
-	if o.emitted == 0 && o.reason == "" && o.err == nil {
+	switch {
+	case o.rows > 1:
+		e.settleDraft(o)
+	case o.emitted == 0 && o.reason == "" && o.err == nil:
 		// Its last token is computed again, and what a step in flight computes after it is taken back.
 		e.pages.truncate(r, len(r.tokens)-1)
 	}

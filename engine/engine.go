@@ -38,15 +38,16 @@ type Engine struct {
 	targetITL  time.Duration
 	maxWaiting int
 
-	inbox    inbox   // what comes from other goroutines
-	queue    queue   // which requests wait and run
-	pages    pages   // whose tokens are in which page
-	sampler  sampler // of tokens from logits
-	pool     *samplerPool
-	buffers  buffers    // of the steps in flight
-	isolated isolation  // requests of a step that failed
-	hidden   []float32  // rows of one request for hidden states
-	left     []*request // by their callers, or refused by the scheduler
+	inbox       inbox   // what comes from other goroutines
+	queue       queue   // which requests wait and run
+	pages       pages   // whose tokens are in which page
+	sampler     sampler // of tokens from logits
+	pool        *samplerPool
+	buffers     buffers   // of the steps in flight
+	isolated    isolation // requests of a step that failed
+	speculation speculation
+	hidden      []float32  // rows of one request for hidden states
+	left        []*request // by their callers, or refused by the scheduler
 
 	times    *predict.Times  // what steps take
 	divider  account.Divider // of that among requests
@@ -79,7 +80,8 @@ func newEngine(prog compile.Runner, o Options) (*Engine, error) {
 	e := &Engine{
 		prog: prog, ids: prog.Ids(), stepTokens: settings.MaxBatchedTokens, targetITL: o.TargetITL, maxWaiting: o.waiting(),
 		inbox: newInbox(), queue: queue{byID: map[int64]*request{}, stale: true}, pages: pages,
-		times: predict.New(o.Predictor), divider: account.NewDivider(o.Predictor), meter: meter{now: o.Clock}, recorder: o.Recorder,
+		speculation: speculation{Speculation: o.Speculation},
+		times:       predict.New(o.Predictor), divider: account.NewDivider(o.Predictor), meter: meter{now: o.Clock}, recorder: o.Recorder,
 	}
 	settings.Price, settings.Whole = e.price, prog.Encoder()
 	if pages.host != nil {
@@ -150,6 +152,11 @@ func (e *Engine) serve() {
 	defer e.prog.Close()
 	defer e.pool.close()
 	defer e.sampler.drain()
+	defer func() {
+		if e.speculation.Drafter != nil {
+			e.speculation.Drafter.Close()
+		}
+	}()
 	var current *InFlight
 	for {
 		if len(e.queue.byID) == 0 && current == nil {
@@ -218,6 +225,7 @@ func (e *Engine) figures() *Stats {
 	s := &e.meter.stats
 	e.queue.count(s)
 	e.pages.count(s)
+	s.Drafts = e.speculation.stats
 	return s
 }
 
@@ -228,6 +236,9 @@ func (e *Engine) publish() { e.inbox.publish(e.figures(), len(e.queue.byID)) }
 func (e *Engine) end(r *request, reason sample.Reason, err error) {
 	e.queue.remove(r)
 	e.pages.release(r)
+	if d := e.speculation.Drafter; d != nil && r.Hidden == nil {
+		d.Forget(r.sched.ID, r.tokens)
+	}
 	if r.output > 0 {
 		e.meter.stats.ended(r.output)
 	}

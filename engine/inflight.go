@@ -31,6 +31,7 @@ type advance struct {
 	tokens  int
 	row     int // of the step's logits: the first that is its own
 	rows    int // how many are; 0 in the middle of a prompt
+	drafted int // tokens of request.draft, which come after the others
 }
 
 // output is what one request gets from a step: no token, one or several.
@@ -39,16 +40,19 @@ type output struct {
 	parent   *request // not nil: request is a sibling of parent, and samples from the same row
 	position int      // of the first token: as many tokens were known, or in flight, when the step was launched
 	row      int      // of the step's logits
+	rows     int      // of the step's logits: 1, and one for each token of the request's draft
 	assumed  int      // tokens that the next step takes for granted
 
 	// Set by the sampler.
 	first   int       // index of the first of its samples; -1: none
-	sampled int       // tokens that were sampled
-	logits  []float32 // [vocab], where the host samples
+	sampled int       // tokens that were sampled, one a row
+	logits  []float32 // [rows, vocab], where the host samples
 
-	emitted int // tokens handed to the owner, those that a grammar forces included
-	reason  sample.Reason
-	err     error
+	accepted int // tokens of the draft that came
+	inOrder  int // of them, those whose rows lie one behind the other from the first on
+	emitted  int // tokens handed to the owner, those that a grammar forces included
+	reason   sample.Reason
+	err      error
 }
 
 // buffers are the two steps that can be in flight.
@@ -69,7 +73,7 @@ func (f *InFlight) expect(most int) {
 	for i := range f.requests {
 		a := &f.requests[i]
 		if a.rows > 0 && a.request.Hidden == nil {
-			f.outputs = append(f.outputs, output{request: a.request, position: a.request.known(), row: a.row, assumed: 1, first: -1})
+			f.outputs = append(f.outputs, output{request: a.request, position: a.request.known(), row: a.row, rows: a.rows, assumed: 1, first: -1})
 			a.request.pending++
 		}
 	}
@@ -77,7 +81,7 @@ func (f *InFlight) expect(most int) {
 		a := &f.requests[i]
 		for _, s := range a.request.siblings {
 			if a.rows > 0 && len(f.outputs) < most {
-				f.outputs = append(f.outputs, output{request: s, parent: a.request, position: len(s.tokens), row: a.row, assumed: 1, first: -1})
+				f.outputs = append(f.outputs, output{request: s, parent: a.request, position: len(s.tokens), row: a.row, rows: 1, assumed: 1, first: -1})
 				s.pending = 1
 			}
 		}

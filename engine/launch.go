@@ -7,6 +7,7 @@ func (e *Engine) launch(current *InFlight) (f *InFlight, err error) {
 	f = e.buffers.other(current)
 	defer catch(&err)
 	e.commitSchedule()
+	e.propose(current)
 	if err := e.reserve(f); err != nil || len(f.requests) == 0 {
 		return f, err
 	}
@@ -88,10 +89,13 @@ func (e *Engine) reserve(f *InFlight) error {
 		}
 		from := r.seq.Len()
 		n := min(c.Tokens, r.sched.Target-from)
-		if e.pages.take(r, n) {
-			f.requests = append(f.requests, advance{request: r, from: from, tokens: n})
+		if from+n < r.known() {
+			r.draft.Cut(0)
 		}
-		r.sched.Computed = r.seq.Len()
+		if e.takeDraft(r, n) {
+			f.requests = append(f.requests, advance{request: r, from: from, tokens: n, drafted: len(r.draft.Tokens)})
+		}
+		r.sched.Computed = r.seq.Len() - len(r.draft.Tokens)
 	}
 	return nil
 }

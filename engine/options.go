@@ -31,6 +31,8 @@ type Options struct {
 	// Predictor says what steps take: which chunk of a prompt still fits in TargetITL, and whether swapping is cheaper. nil,
 	// and whenever it cannot tell: averages of what was measured.
 	Predictor predict.Predictor
+	// Speculation drafts tokens that steps verify.
+	Speculation Speculation
 	// Recorder is given what is decided, and on what grounds; nil: none.
 	Recorder Recorder
 	// Intact says whether the model is still what it was, with an error if not: an answer is given only after it was asked, behind the
@@ -73,7 +75,7 @@ func (o Options) check(lim backend.Limits) error {
 	case o.SwapPage < 0:
 		return fmt.Errorf("engine: moving a page to host memory takes %v; 0 or more is possible", o.SwapPage)
 	}
-	return nil
+	return o.Speculation.check(lim)
 }
 
 // sched is what the scheduler is told. Its own queue has room for all running requests on top of those that may wait,

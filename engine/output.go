@@ -23,22 +23,57 @@ func (o *output) take(s sampler, f *InFlight, thread int) {
 	if o.err = r.maskErr; o.err != nil {
 		return
 	}
-	for i := 0; i < o.sampled && o.reason == ""; i++ {
-		choice, err := s.choice(f, o, i, thread)
-		if err == nil && r.Grammar != nil {
-			err = r.Grammar.Accept(choice.Token)
+	if o.rows > 1 {
+		o.verify(s, f, thread)
+	} else {
+		for i := 0; i < o.sampled && o.reason == "" && o.err == nil; i++ {
+			o.sample(s, f, i, thread)
 		}
-		if err != nil {
-			o.err = err
-			return
+		if o.reason == "" && o.err == nil && o.sampled > 0 && r.Grammar != nil {
+			o.reason, o.err = r.jumpForward()
 		}
-		o.reason = r.take(choice)
-	}
-	if o.reason == "" && o.sampled > 0 && r.Grammar != nil {
-		o.reason, o.err = r.jumpForward()
 	}
 	if o.reason == "" && o.err == nil {
 		o.err = r.ctx.Err()
+	}
+}
+
+// sample adds the token of one of the output's rows to the answer.
+func (o *output) sample(s sampler, f *InFlight, row, thread int) {
+	r := o.request
+	choice, err := s.choice(f, o, row, thread)
+	if err == nil && r.Grammar != nil {
+		err = r.Grammar.Accept(choice.Token)
+	}
+	if err != nil {
+		o.err = err
+		return
+	}
+	o.reason = r.take(choice)
+}
+
+// verify samples the rows of a draft one after the other, as long as what comes is what was drafted. Tokens that a grammar forces in between are
+// those of the draft too, or its end.
+func (o *output) verify(s sampler, f *InFlight, thread int) {
+	r := o.request
+	for row, ok := 0, o.sampled > 0; ok && o.reason == "" && o.err == nil; {
+		from := len(r.tokens)
+		if o.sample(s, f, row, thread); o.reason == "" && o.err == nil && r.Grammar != nil {
+			o.reason, o.err = r.jumpForward()
+		}
+		for _, id := range r.tokens[from:] {
+			var next int
+			if next, ok = o.next(row, id); !ok {
+				break
+			}
+			o.accepted++
+			if row = next; row == o.accepted {
+				o.inOrder = row
+			}
+		}
+		if len(r.tokens) == from {
+			return // an end that is not part of the answer
+		}
 	}
 }
 

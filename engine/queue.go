@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/sched"
 )
 
@@ -48,7 +49,7 @@ func (q *queue) alone(r *sched.Request, most int) {
 func (q *queue) restart() {
 	var all sched.Schedule
 	for _, r := range q.state.Running() {
-		q.byID[r.ID].pending = 0
+		q.byID[r.ID].pending, q.byID[r.ID].draft = 0, draft.Draft{}
 		r.Target = len(q.byID[r.ID].tokens)
 		all.Preempt = append(all.Preempt, sched.Preemption{Request: r})
 	}

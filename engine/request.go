@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/engine/account"
+	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/grammar"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sample"
@@ -48,24 +49,27 @@ type Final struct {
 // request is a Request under way.
 type request struct {
 	Request
-	sched    sched.Request
-	ctx      context.Context
-	forget   func() bool // stops watching ctx
-	err      error       // why the scheduler refused it
-	sampling *sample.State
-	seq      kv.Seq
-	whole    bool       // its owner sees the rows of all its tokens: none of them may come from the cache
-	away     bool       // its pages are in host memory
-	siblings []*request // that begin when the prompt is computed
-	tokens   []int32    // prompt and answer so far
-	pending  int        // tokens in flight: steps that are launched sample them after those in tokens
-	future   int        // index of the first of them among the samples of the last of those steps
-	ended    bool
-	cached   int      // tokens of the prompt that were found in the cache
-	output   int      // tokens emitted
-	mask     []uint32 // tokens that Grammar allows next, a bit each
-	maskErr  error
-	ledger   account.Ledger
+	sched      sched.Request
+	ctx        context.Context
+	forget     func() bool // stops watching ctx
+	err        error       // why the scheduler refused it
+	sampling   *sample.State
+	seq        kv.Seq
+	whole      bool       // its owner sees the rows of all its tokens: none of them may come from the cache
+	away       bool       // its pages are in host memory
+	siblings   []*request // that begin when the prompt is computed
+	tokens     []int32    // prompt and answer so far
+	pending    int        // tokens in flight: steps that are launched sample them after those in tokens
+	future     int        // index of the first of them among the samples of the last of those steps
+	ended      bool
+	cached     int               // tokens of the prompt that were found in the cache
+	output     int               // tokens emitted
+	mask       []uint32          // tokens that Grammar allows next, a bit each
+	draft      draft.Draft       // that the step in flight verifies
+	draftMasks [][]uint32        // tokens that Grammar allows after each of its tokens
+	acceptance *draft.Acceptance // of its drafts; nil before the first
+	maskErr    error
+	ledger     account.Ledger
 }
 
 // finish calls Done. A panic in it is not the engine's.
@@ -102,4 +106,29 @@ func (r *request) findMask(vocab int) {
 		r.mask = make([]uint32, (vocab+31)/32)
 	}
 	r.maskErr = r.Grammar.Mask(r.mask)
+}
+
+// findDraftMasks asks the grammar which tokens may come after each token of the draft, a chain that it allows.
+func (r *request) findDraftMasks(vocab int) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.maskErr = &PanicError{p, debug.Stack()}
+		}
+	}()
+	r.Grammar.Keep(len(r.draft.Tokens) + 1)
+	for i, id := range r.draft.Tokens {
+		if i == len(r.draftMasks) {
+			r.draftMasks = append(r.draftMasks, make([]uint32, (vocab+31)/32))
+		}
+		err := r.Grammar.Accept(id)
+		if err == nil {
+			err = r.Grammar.Mask(r.draftMasks[i])
+		}
+		if err != nil && r.maskErr == nil {
+			r.maskErr = err
+		}
+	}
+	if err := r.Grammar.Rollback(len(r.draft.Tokens)); err != nil && r.maskErr == nil {
+		r.maskErr = err
+	}
 }

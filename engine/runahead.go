@@ -49,7 +49,7 @@ func (e *Engine) retarget(r *request) {
 // a request is to give back pages, when hidden states must be read before they are overwritten, and while requests are retried alone.
 // It gains nothing when all that it computes are answers whose tokens the host has to see before it can tell what may follow.
 func (e *Engine) canRunAhead(current *InFlight) bool {
-	if !e.sampler.runsAhead() || len(e.isolated.requests) > 0 || len(e.queue.schedule.Preempt) > 0 || e.readsHidden(current) {
+	if !e.sampler.runsAhead() || current.drafted() || e.wantsDrafts() || len(e.isolated.requests) > 0 || len(e.queue.schedule.Preempt) > 0 || e.readsHidden(current) {
 		return false
 	}
 	for _, c := range e.queue.schedule.Chunks {

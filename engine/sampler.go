@@ -67,13 +67,12 @@ func (s *deviceSampler) sample(f *InFlight) error {
 		if r.Grammar != nil {
 			r.findMask(s.prog.Vocab())
 		}
-		if o.first < cap(f.samples) {
-			f.samples = f.samples[:o.first+1] // with the lists of an earlier sample, to be used again
-		} else {
-			f.samples = append(f.samples, sampling.Sample{})
+		d := f.nextSample()
+		r.sampling.Describe(d, r.mask, future)
+		d.Row = o.row
+		if o.rows > 1 {
+			s.sampleDraft(f, o)
 		}
-		r.sampling.Describe(&f.samples[o.first], r.mask, future)
-		f.samples[o.first].Row = o.row
 	}
 	f.deferred = false
 	for len(f.results) < len(f.samples) {
@@ -84,6 +83,36 @@ func (s *deviceSampler) sample(f *InFlight) error {
 	}
 	s.inFlight++
 	return nil
+}
+
+// sampleDraft describes the tokens after those of the draft: each as it is sampled if what was drafted before it comes.
+func (s *deviceSampler) sampleDraft(f *InFlight, o *output) {
+	r := o.request
+	if r.Grammar != nil {
+		r.findDraftMasks(s.prog.Vocab())
+	}
+	var path []int32
+	for i := range r.draft.Tokens {
+		path = r.draft.Path(path[:0], i)
+		var mask []uint32
+		if r.Grammar != nil {
+			mask = r.draftMasks[i]
+		}
+		d := f.nextSample()
+		r.sampling.DescribeAfter(d, mask, path)
+		d.Row = o.row + 1 + i
+	}
+	o.sampled = o.rows
+}
+
+// nextSample is one sample more, with the lists of an earlier one, to be used again.
+func (f *InFlight) nextSample() *sampling.Sample {
+	if n := len(f.samples); n < cap(f.samples) {
+		f.samples = f.samples[:n+1]
+	} else {
+		f.samples = append(f.samples, sampling.Sample{})
+	}
+	return &f.samples[len(f.samples)-1]
 }
 
 func (s *deviceSampler) wait(f *InFlight, _ func() time.Time) (err error) {
@@ -135,7 +164,7 @@ func (s *hostSampler) wait(f *InFlight, now func() time.Time) error {
 		copied := 0
 		for i := range f.outputs {
 			o := &f.outputs[i]
-			o.sampled, o.logits = 1, rows[o.row*vocab:][:vocab]
+			o.sampled, o.logits = o.rows, rows[o.row*vocab:][:o.rows*vocab]
 			if o.parent == nil || o.void() {
 				continue
 			}
@@ -151,8 +180,14 @@ func (s *hostSampler) wait(f *InFlight, now func() time.Time) error {
 	return nil
 }
 
-func (s *hostSampler) choice(_ *InFlight, o *output, _, thread int) (sample.Choice, error) {
-	return s.samplers[thread].Sample(o.logits, o.request.sampling, o.request.mask)
+func (s *hostSampler) choice(_ *InFlight, o *output, i, thread int) (sample.Choice, error) {
+	r, vocab := o.request, s.prog.Vocab()
+	if i > 0 && r.Grammar != nil { // the first row's mask was found while the device computed
+		if r.findMask(vocab); r.maskErr != nil {
+			return sample.Choice{}, r.maskErr
+		}
+	}
+	return s.samplers[thread].Sample(o.logits[i*vocab:(i+1)*vocab], r.sampling, r.mask)
 }
 
 func (s *hostSampler) drain() {}

@@ -26,6 +26,8 @@ type Stats struct {
 	HostUsed    int   // by requests that are swapped out
 	Swapped     int   // such requests
 
+	Drafts Drafts // that steps verified
+
 	Steps    int64
 	Computed int64         // tokens that steps moved forward
 	Output   int64         // tokens emitted

@@ -34,6 +34,24 @@ func (s *State) Describe(d *sampling.Sample, mask []uint32, future int) {
 	}
 }
 
+// DescribeAfter is Describe of the row that comes after tokens that Observe has not been told of: those of a draft.
+func (s *State) DescribeAfter(d *sampling.Sample, mask []uint32, drafted []int32) {
+	if s.ahead == nil {
+		s.ahead = &State{}
+	}
+	a := s.ahead
+	history := a.history
+	*a = State{params: s.params, static: s.static, bias: s.bias, fixed: s.fixed, outputs: s.outputs + uint64(len(drafted))}
+	if s.params.penalised() {
+		history.copy(&s.history)
+		for _, id := range drafted {
+			history.add(id, true)
+		}
+	}
+	a.history = history
+	a.Describe(d, mask, -1)
+}
+
 // masked is mask and the request's own in one.
 func (s *State) masked(mask []uint32) []uint32 {
 	if mask == nil || s.static == nil {

@@ -42,6 +42,12 @@ func (h *history) add(id int32, output bool) {
 	}
 }
 
+// copy makes h what other is.
+func (h *history) copy(other *history) {
+	h.entries, h.table, h.window = append(h.entries[:0], other.entries...), append(h.table[:0], other.table...), append(h.window[:0], other.window...)
+	h.oldest, h.limit = other.oldest, other.limit
+}
+
 // find returns the entry of id, a new one if need be. It is valid until the next call.
 func (h *history) find(id int32) *entry {
 	for at := h.place(id); ; at = (at + 1) & (len(h.table) - 1) {

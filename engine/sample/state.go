@@ -15,6 +15,7 @@ type State struct {
 	outputs uint64   // output tokens so far
 	fixed   []fixed  // bias and Params.Late, for devices; see Describe
 	both    []uint32 // static and a grammar's mask in one, likewise
+	ahead   *State   // after tokens of a draft; see DescribeAfter
 }
 
 type bias struct {

@@ -1,0 +1,126 @@
+// Package draft is speculative decoding's guesses: drafters propose the next tokens of sequences, which the engine verifies in one step
+// (Leviathan et al., arXiv:2211.17192), and a plan says how many are worth it.
+//
+// Verification samples the target's token at every row of a draft, with the random number that the sequence has for that place, and goes on to the
+// next row as long as the token is the drafted one. For drafts that are given rather than sampled that is rejection sampling: token x is
+// accepted with the target's probability p(x), and else the token comes from the target's distribution without x. So answers are those of
+// decoding without drafts, token by token, whatever a drafter proposes.
+package draft
+
+import (
+	"fmt"
+	"slices"
+)
+
+// MaxTokens is the most tokens of a draft.
+const MaxTokens = 32
+
+// Draft is a proposal: tokens that may follow a sequence, each after another one.
+type Draft struct {
+	Tokens []int32
+	// Parents says which of Tokens each comes after, by its index; -1 is the sequence's last token. A parent comes before its children. Empty: a
+	// chain, each after the one before.
+	Parents []int
+}
+
+// Chain reports whether every token comes after the one before.
+func (d *Draft) Chain() bool {
+	for i, p := range d.Parents {
+		if p != i-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// Parent is the index of the token that token i comes after; -1: the sequence's last.
+func (d *Draft) Parent(i int) int {
+	if len(d.Parents) == 0 {
+		return i - 1
+	}
+	return d.Parents[i]
+}
+
+// Child is the index of a token that comes after token i (-1: after the sequence's last) and is id; -1: there is none.
+func (d *Draft) Child(i int, id int32) int {
+	for j := i + 1; j < len(d.Tokens); j++ {
+		if d.Tokens[j] == id && d.Parent(j) == i {
+			return j
+		}
+	}
+	return -1
+}
+
+// Path appends the tokens up to and with token i, from the first after the sequence's.
+func (d *Draft) Path(dst []int32, i int) []int32 {
+	from := len(dst)
+	for ; i >= 0; i = d.Parent(i) {
+		dst = append(dst, d.Tokens[i])
+	}
+	slices.Reverse(dst[from:])
+	return dst
+}
+
+// Depth is how many tokens its longest branch has.
+func (d *Draft) Depth() int {
+	var depth [64]int
+	most := 0
+	for i := range d.Tokens {
+		depth[i] = 1
+		if p := d.Parent(i); p >= 0 {
+			depth[i] = depth[p] + 1
+		}
+		most = max(most, depth[i])
+	}
+	return most
+}
+
+// Cut leaves the first n tokens.
+func (d *Draft) Cut(n int) {
+	d.Tokens = d.Tokens[:min(n, len(d.Tokens))]
+	d.Parents = d.Parents[:min(n, len(d.Parents))]
+}
+
+// Sequence is what a drafter is asked to go on with.
+type Sequence struct {
+	ID     int64
+	Tokens []int32 // prompt and answer so far
+	Max    int     // tokens of the draft, at most; 1 to MaxTokens
+	Draft  Draft   // set by Propose; its slices are the drafter's until the next call
+}
+
+// Drafter proposes tokens. The engine's goroutine calls it and waits.
+type Drafter interface {
+	// Name is what metrics and lines of the log call it.
+	Name() string
+	// Propose sets the Draft of each sequence: up to Max tokens, none where it knows nothing. Of a sequence that it has been asked before,
+	// tokens may have been added, and nothing else changed. Ids that are not in the target's vocabulary are dropped by the caller.
+	Propose(seqs []Sequence) error
+	// Seconds is what proposing so many tokens for so many sequences takes.
+	Seconds(seqs, tokens int) float64
+	// Forget says that a sequence has ended, with these tokens; the drafter may learn from them.
+	Forget(id int64, tokens []int32)
+	// Close frees what it holds.
+	Close() error
+}
+
+// Method is a way to draft, as --speculative-config names it.
+type Method string
+
+const (
+	NGram      Method = "ngram"       // what followed the last occurrence of the latest tokens in the sequence itself (prompt lookup)
+	Suffix     Method = "suffix"      // what most often followed the latest tokens in the sequence and in answers before
+	DraftModel Method = "draft_model" // what a smaller model of the same vocabulary goes on with
+	Medusa     Method = "medusa"      // heads on the target's hidden state (Cai et al., arXiv:2401.10774)
+)
+
+// ParseMethod reads a method's name.
+func ParseMethod(name string) (Method, error) {
+	switch m := Method(name); m {
+	case NGram, Suffix, DraftModel, Medusa:
+		return m, nil
+	case "[ngram]":
+		return NGram, nil
+	}
+	return "", fmt.Errorf("draft: method %q; %s, %s, %s and %s are possible", name, NGram, Suffix, DraftModel, Medusa)
+}

@@ -1,0 +1,77 @@
+package draft
+
+// Candidate is a sequence for which a step may verify a draft.
+type Candidate struct {
+	Acceptance *Acceptance
+	Max        int // tokens of a draft, at most
+	Context    int // tokens before it, which each of its rows attends to
+	Tokens     int // set by Plan: the tokens that are worth verifying
+}
+
+// Extra is what drafts add to a step.
+type Extra struct {
+	Seqs, Tokens int // sequences with a draft, and tokens of all drafts
+	Longest      int // tokens of the longest draft
+	Pairs        int // pairs of a row and a cache row that it attends to
+}
+
+// Plan chooses how many tokens to draft for each candidate: those with which a step brings the most tokens a second. outputs is how many tokens it
+// brings without drafts, room is how many tokens of drafts fit, and price is how long a step takes with drafts, the drafting included, in
+// seconds; 0: that is not known, and nothing is drafted. Worth is what drafting must gain at least for its estimates' errors: 0.02 is 2 %.
+func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) float64) {
+	// Tokens go in order of the chance that they are accepted, by classes of about the same chance.
+	const classes = 64
+	var gain [classes]float64
+	var extra [classes]Extra
+	for i := range all {
+		c := &all[i]
+		c.Tokens = 0
+		chance := 1.0
+		for k := range min(c.Max, MaxTokens) {
+			chance *= c.Acceptance.At(k)
+			class := int(chance * (classes - 1))
+			if class == 0 {
+				break
+			}
+			x := &extra[class]
+			gain[class] += chance
+			x.Tokens++
+			x.Pairs += c.Context + k + 1
+			x.Longest = max(x.Longest, k+1)
+			if k == 0 {
+				x.Seqs++
+			}
+		}
+	}
+	alone := price(Extra{})
+	if alone <= 0 || outputs == 0 {
+		return
+	}
+	best, lowest := (1+worth)*float64(outputs)/alone, classes
+	tokens, sum := float64(outputs), Extra{}
+	for class := classes - 1; class > 0; class-- {
+		x := &extra[class]
+		if x.Tokens == 0 {
+			continue
+		}
+		tokens += gain[class]
+		sum.Seqs, sum.Tokens, sum.Pairs, sum.Longest = sum.Seqs+x.Seqs, sum.Tokens+x.Tokens, sum.Pairs+x.Pairs, max(sum.Longest, x.Longest)
+		if sum.Tokens > room {
+			break
+		}
+		if rate := tokens / price(sum); rate > best {
+			best, lowest = rate, class
+		}
+	}
+	for i := range all {
+		c := &all[i]
+		chance := 1.0
+		for k := range min(c.Max, MaxTokens) {
+			chance *= c.Acceptance.At(k)
+			if int(chance*(classes-1)) < lowest {
+				break
+			}
+			c.Tokens++
+		}
+	}
+}

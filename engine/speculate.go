@@ -1,0 +1,280 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/engine/draft"
+	"github.com/ridge-llm/ridge/engine/kv"
+	"github.com/ridge-llm/ridge/engine/sched"
+)
+
+// Speculation is the settings of speculative decoding; see package draft.
+type Speculation struct {
+	Drafter draft.Drafter // the engine's from New on; nil: answers go on by a token a step
+	Tokens  int           // of a draft, at most: 1 to draft.MaxTokens
+	// Always has as many tokens drafted as there may be, whatever they are worth.
+	Always bool
+	// Failed is told that the drafter failed and is not asked any more; answers go on. nil: nobody is.
+	Failed func(error)
+}
+
+// worth is by how much drafts must raise the rate at which tokens come, as it is estimated, to be verified at all.
+const worth = 0.02
+
+// behind is the most known tokens that a request may have to compute for a draft to be added to them.
+const behind = 8
+
+// speculation is the drafts of steps.
+type speculation struct {
+	Speculation
+	acceptance draft.Acceptance // of all requests
+	requests   []*request       // that may get a draft in the step being launched
+	candidates []draft.Candidate
+	sequences  []draft.Sequence
+	stats      Drafts
+	quiet      int // steps since one had a draft
+}
+
+// Drafts counts what became of drafts.
+type Drafts struct {
+	Method   string // "": there is no drafter
+	Drafts   int64
+	Tokens   int64                  // drafted
+	Accepted int64                  // of them
+	ByPlace  [draft.MaxTokens]int64 // accepted, by the number of tokens before them in the draft
+}
+
+func (s *Speculation) check(lim backend.Limits) error {
+	switch {
+	case s.Drafter == nil:
+		return nil
+	case s.Tokens < 1 || s.Tokens > draft.MaxTokens:
+		return fmt.Errorf("engine: drafts of %d tokens (num_speculative_tokens); 1 to %d are possible", s.Tokens, draft.MaxTokens)
+	case lim.Logits <= lim.Seqs:
+		return fmt.Errorf("engine: drafts need logits of more rows than sequences; the program was compiled for %d of both", lim.Logits)
+	}
+	return nil
+}
+
+// propose has the drafter propose drafts for the requests that the schedule moves to their last known token, as many tokens as are worth it. Nothing is
+// drafted for a step that is launched ahead: what a draft goes on from is not known.
+func (e *Engine) propose(current *InFlight) {
+	s := &e.speculation
+	if s.quiet++; s.Drafter == nil || current != nil || len(e.isolated.requests) > 0 {
+		return
+	}
+	e.findCandidates()
+	if len(s.candidates) == 0 {
+		return
+	}
+	e.planDrafts()
+	s.sequences = s.sequences[:0]
+	for i, r := range s.requests {
+		if n := s.candidates[i].Tokens; n > 0 {
+			s.sequences = append(s.sequences, draft.Sequence{ID: r.sched.ID, Tokens: r.tokens, Max: n})
+		} else {
+			r.acceptance.Wait()
+		}
+	}
+	if len(s.sequences) == 0 {
+		s.acceptance.Wait()
+		return
+	}
+	if err := s.ask(); err != nil {
+		e.stopDrafting(err)
+		return
+	}
+	spare := e.sparePages()
+	for i := range s.sequences {
+		q := &s.sequences[i]
+		r := e.queue.byID[q.ID]
+		r.draft = q.Draft
+		e.fitDraft(r, &spare, q.Max)
+	}
+}
+
+// ask is Propose; a panic is an error.
+func (s *speculation) ask() (err error) {
+	defer catch(&err)
+	return s.Drafter.Propose(s.sequences)
+}
+
+// stopDrafting goes on without a drafter that failed.
+func (e *Engine) stopDrafting(err error) {
+	s := &e.speculation
+	err = errors.Join(err, s.Drafter.Close())
+	if s.Failed != nil {
+		s.Failed(fmt.Errorf("engine: drafting by %s failed and is switched off; answers go on without: %w", s.Drafter.Name(), err))
+	}
+	s.Drafter = nil
+}
+
+// findCandidates lists the requests for which the step may verify a draft.
+func (e *Engine) findCandidates() {
+	s := &e.speculation
+	s.requests, s.candidates = s.requests[:0], s.candidates[:0]
+	for _, c := range e.queue.schedule.Chunks {
+		r := e.queue.byID[c.Request.ID]
+		r.draft = draft.Draft{}
+		if c.Admit || !c.Logits || c.Tokens > behind || r.output == 0 || r.pending > 0 || len(r.siblings) > 0 || r.Hidden != nil || r.Forced != nil {
+			continue
+		}
+		most := min(s.Tokens, r.sched.Limit-len(r.tokens)-1)
+		if most < 1 {
+			continue
+		}
+		if r.acceptance == nil {
+			r.acceptance = &draft.Acceptance{Of: &s.acceptance}
+		}
+		s.requests = append(s.requests, r)
+		s.candidates = append(s.candidates, draft.Candidate{Acceptance: r.acceptance, Max: most, Context: len(r.tokens)})
+	}
+}
+
+// planDrafts says how many tokens to draft for each candidate.
+func (e *Engine) planDrafts() {
+	s := &e.speculation
+	shape := e.queue.schedule.Shape
+	outputs := 0
+	for _, c := range e.queue.schedule.Chunks {
+		if c.Logits {
+			outputs++
+		}
+	}
+	room := min(e.stepTokens-shape.Tokens, e.prog.Limits().Logits-outputs)
+	if s.Always {
+		for i := range s.candidates {
+			c := &s.candidates[i]
+			c.Tokens = min(c.Max, room/len(s.candidates))
+		}
+		return
+	}
+	draft.Plan(s.candidates, outputs, room, worth, func(x draft.Extra) float64 {
+		seconds := e.times.Predict(sched.Shape{Tokens: shape.Tokens + x.Tokens, Logits: shape.Logits + x.Tokens, Rows: shape.Rows + x.Tokens, Pairs: shape.Pairs + x.Pairs})
+		if x.Tokens > 0 && seconds > 0 {
+			seconds += s.Drafter.Seconds(x.Seqs, x.Longest)
+		}
+		return seconds
+	})
+}
+
+// sparePages is the pages that are left when the schedule has all that it was promised: a draft takes none of another request's.
+func (e *Engine) sparePages() (spare kv.Pages) {
+	spare = e.pages.Available()
+	for _, c := range e.queue.schedule.Chunks {
+		r := e.queue.byID[c.Request.ID]
+		need := e.pages.Need(&r.seq, c.Tokens)
+		if c.Admit {
+			for g := range need {
+				need[g] = e.pages.PagesFor(r.sched.Target) // at most
+			}
+		}
+		for g := range spare {
+			spare[g] -= need[g]
+		}
+	}
+	return spare
+}
+
+// fitDraft cuts a request's draft to what it may have: most tokens, ids of the vocabulary, what its grammar allows, and the spare pages.
+func (e *Engine) fitDraft(r *request, spare *kv.Pages, most int) {
+	d := &r.draft
+	d.Cut(most)
+	for i, id := range d.Tokens {
+		if id < 0 || int(id) >= e.ids || slices.Contains(r.Ends, id) { // nothing comes after an end
+			d.Cut(i)
+			break
+		}
+	}
+	r.cutByGrammar()
+	chunk := r.sched.Target - r.sched.Computed
+	before := e.pages.Need(&r.seq, chunk)
+	for n := len(d.Tokens); n > 0; n = len(d.Tokens) {
+		more := e.pages.Need(&r.seq, chunk+n)
+		for g := range more {
+			more[g] -= before[g]
+		}
+		if more.Fits(*spare) {
+			for g := range more {
+				spare[g] -= more[g]
+			}
+			return
+		}
+		d.Cut(n / 2)
+	}
+}
+
+// cutByGrammar cuts a draft where the grammar does not allow what it says. Of a tree, the first branch is what is looked at.
+func (r *request) cutByGrammar() {
+	d := &r.draft
+	if r.Grammar == nil || len(d.Tokens) == 0 {
+		return
+	}
+	r.Grammar.Keep(len(d.Tokens) + 1)
+	n := 0
+	for n < len(d.Tokens) && d.Parent(n) == n-1 && r.Grammar.Accept(d.Tokens[n]) == nil {
+		n++
+	}
+	d.Cut(n)
+	if err := r.Grammar.Rollback(n); err != nil {
+		r.maskErr = err
+		d.Cut(0)
+	}
+}
+
+// takeDraft is a request's pages for its next n tokens and its draft behind them. Without pages for both it gets those for the tokens.
+func (e *Engine) takeDraft(r *request, n int) bool {
+	if k := len(r.draft.Tokens); k > 0 {
+		if e.pages.take(r, n+k) {
+			return true
+		}
+		r.draft = draft.Draft{}
+	}
+	return e.pages.take(r, n)
+}
+
+// engaged is for how many steps after one with drafts steps are not launched ahead, and probe how often one is not in any case: of a token in
+// flight nothing can be drafted.
+const engaged, probe = 8, 16
+
+// wantsDrafts reports whether the next step should wait for the tokens of the one in flight, so that drafts can go on from them.
+func (e *Engine) wantsDrafts() bool {
+	s := &e.speculation
+	return s.Drafter != nil && (s.Always || s.quiet < engaged || s.quiet%probe == 0)
+}
+
+// drafted reports whether the step verifies drafts.
+func (f *InFlight) drafted() bool {
+	return slices.ContainsFunc(f.requests, func(a advance) bool { return a.drafted > 0 })
+}
+
+// next is the row of a draft that comes after row when the token there is id, both counted from the row before the draft; false: there is none.
+func (o *output) next(row int, id int32) (int, bool) {
+	if o.rows <= 1 {
+		return 0, false
+	}
+	at := o.request.draft.Child(row-1, id)
+	return at + 1, at >= 0
+}
+
+// settleDraft notes what of a draft was accepted and, if the request goes on, takes back the cache rows of what was not. Rows of a tree stay as far
+// as the accepted ones lie one behind the other; the tokens after them are computed again.
+func (e *Engine) settleDraft(o *output) {
+	r, s := o.request, &e.speculation
+	s.quiet = 0
+	s.stats.Drafts++
+	s.stats.Tokens += int64(o.rows - 1)
+	s.stats.Accepted += int64(o.accepted)
+	for i := range o.accepted {
+		s.stats.ByPlace[i]++
+	}
+	r.acceptance.Observe(r.draft.Depth(), o.accepted)
+	r.draft = draft.Draft{}
+	if o.reason == "" && o.err == nil {
+		e.queue.stale = true
+		e.pages.truncate(r, min(o.position+o.inOrder, len(r.tokens)-1))
+	}
+}

@@ -1,0 +1,312 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/engine/draft"
+	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/modeldir"
+)
+
+// informed is a drafter that knows the answers and is right about most of their tokens, in chains and trees.
+type informed struct {
+	answers func(id int64) (prompt int, answer []sample.Choice)
+	random  *rand.Rand
+	trees   bool
+	ended   map[int64]bool
+}
+
+func (d *informed) Name() string               { return "informed" }
+func (d *informed) Seconds(int, int) float64   { return 0 }
+func (d *informed) Forget(id int64, _ []int32) { d.ended[id] = true }
+func (d *informed) Close() error               { return nil }
+func (d *informed) any() int32                 { return int32(d.random.IntN(100)) - 1 } // and none of the vocabulary
+func (d *informed) Propose(s []draft.Sequence) error {
+	for i := range s {
+		q := &s[i]
+		if q.Draft = (draft.Draft{}); d.ended[q.ID] {
+			return fmt.Errorf("request %d has ended", q.ID)
+		}
+		prompt, answer := d.answers(q.ID)
+		known := len(q.Tokens) - prompt
+		tree := d.trees && d.random.IntN(3) > 0
+		at := -1 // the last token of the branch that is right
+		depth := 0
+		for n := range d.random.IntN(q.Max + 3) { // more than there may be
+			id, parent := d.any(), n-1
+			right := !tree || d.random.IntN(2) == 0
+			if tree {
+				parent = d.random.IntN(n+1) - 1
+			}
+			if right {
+				if tree {
+					parent = at
+				}
+				if known+depth < len(answer) && d.random.IntN(5) > 0 {
+					id = answer[known+depth].Token
+				}
+				at, depth = n, depth+1
+			}
+			q.Draft.Tokens, q.Draft.Parents = append(q.Draft.Tokens, id), append(q.Draft.Parents, parent)
+		}
+		if !tree && d.random.IntN(2) == 0 {
+			q.Draft.Parents = nil
+		}
+	}
+	return nil
+}
+
+// TestSpeculation: whatever is drafted, in chains and trees, each request gets the answer that it gets alone without, be tokens sampled by the
+// device or by the host, with penalties, grammars, ends, stops and log-probabilities, beside prompts in chunks, preempted, and in windows.
+func TestSpeculation(t *testing.T) {
+	const requests = 24
+	ask := func(i int, to *[]sample.Choice, end *Final) Request {
+		r := varied(uint64(i), to, end)
+		if i%4 == 3 {
+			c := constrainedRequest(t, uint64(i), 20)
+			r.Params, r.Ends, r.Grammar = c.Params, c.Ends, c.Grammar
+		}
+		return r
+	}
+	open := func(inWindows, samples bool, lim backend.Limits, o Options) *stepped {
+		var dev backend.Device = ref.New()
+		if !samples {
+			dev = mute{dev}
+		}
+		if inWindows {
+			how := windows
+			if lim.Pages < lim.Seqs*lim.SeqPages {
+				how = tightly
+			}
+			return windowed(t, "gemma3-pattern", dev, graph.F32, lim, how, o)
+		}
+		return on(t, dev, lim, o)
+	}
+	for _, inWindows := range []bool{false, true} {
+		var want [requests][]sample.Choice
+		var ends [requests]Final
+		var prompts [requests]int
+		alone := open(inWindows, false, backend.Limits{Tokens: 64, Seqs: 1, Logits: 1, PageSize: 4, SeqPages: 16, Pages: 16}, Options{Index: "none"})
+		for i := range want {
+			r := ask(i, &want[i], &ends[i])
+			prompts[i] = len(r.Prompt)
+			if err := alone.Submit(context.Background(), r); err != nil {
+				t.Fatal(err)
+			}
+			for alone.admit(); len(alone.queue.byID) > 0; alone.admit() {
+				mustStep(t, alone)
+			}
+		}
+		for round, o := range []Options{{}, {Index: "hash", StepTokens: 17}, {Index: "none"}, {}, {}, {}} {
+			lim := backend.Limits{Tokens: 64, Seqs: 6, Logits: 30, PageSize: 4, SeqPages: 16, Pages: 96}
+			if round >= 3 {
+				lim.Pages = 20 // some are preempted
+			}
+			t.Run(fmt.Sprint(inWindows, round), func(t *testing.T) {
+				random := rand.New(rand.NewPCG(uint64(round), 1))
+				o.Speculation = Speculation{
+					Tokens: 2 + 3*round, Always: true, Failed: func(err error) { t.Error(err) },
+					Drafter: &informed{func(id int64) (int, []sample.Choice) { return prompts[id], want[id] }, random, round%3 > 0, map[int64]bool{}},
+				}
+				e := open(inWindows, round%2 == 0, lim, o)
+				var got [requests][]sample.Choice
+				var final [requests]Final
+				for i := range got {
+					if err := e.Submit(context.Background(), ask(i, &got[i], &final[i])); err != nil {
+						t.Fatal(err)
+					}
+					for e.admit(); random.IntN(3) > 0 && len(e.queue.byID) > 0; e.admit() {
+						mustStep(t, e)
+					}
+				}
+				for e.admit(); len(e.queue.byID) > 0; e.admit() {
+					mustStep(t, e)
+					if e.meter.stats.Steps > 5000 {
+						t.Fatal("the requests do not come to their ends")
+					}
+				}
+				same := func(a, b sample.Choice) bool { return a.Token == b.Token && slices.EqualFunc(a.Top, b.Top, sameToken) }
+				for i := range got {
+					if !slices.EqualFunc(got[i], want[i], same) || final[i].Reason != ends[i].Reason || final[i].Err != nil {
+						t.Errorf("request %d got %v (%+v); alone it got %v (%+v)", i, got[i], final[i], want[i], ends[i])
+					}
+				}
+				s := e.speculation.stats
+				if s.Accepted < 5 || s.Accepted == s.Tokens {
+					t.Errorf("%+v: some tokens should have been accepted, and some not", s)
+				}
+			})
+		}
+	}
+}
+
+// failing is a drafter that fails.
+type failing struct {
+	informed
+	panics bool
+	closed int
+}
+
+func (d *failing) Propose([]draft.Sequence) error {
+	if d.panics {
+		panic("out of luck")
+	}
+	return errors.New("out of luck")
+}
+
+func (d *failing) Close() error {
+	d.closed++
+	return nil
+}
+
+// TestDrafterFails: a drafter that fails is switched off, and answers go on.
+func TestDrafterFails(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		var said []error
+		d := &failing{informed: informed{ended: map[int64]bool{}}, panics: panics}
+		e := onRef(t, true, backend.Limits{Tokens: 64, Seqs: 2, Logits: 8, PageSize: 4, SeqPages: 16, Pages: 32}, Options{
+			Speculation: Speculation{Drafter: d, Tokens: 3, Always: true, Failed: func(err error) { said = append(said, err) }},
+		})
+		var got collected
+		if err := e.Submit(context.Background(), got.into(greedy([]int32{5, 6, 7}, 9))); err != nil {
+			t.Fatal(err)
+		}
+		for e.admit(); len(e.queue.byID) > 0; {
+			mustStep(t, e)
+		}
+		if len(got.tokens) != 9 || len(said) != 1 || d.closed != 1 {
+			t.Errorf("%d tokens of 9, drafter closed %d times, said: %v", len(got.tokens), d.closed, said)
+		}
+	}
+}
+
+// TestSpeculationOnCPU: with real drafters, requests that share beginnings and are preempted or swapped out get, to the token, the greedy and
+// sampled answers that they get without; weights are of formats whose kernels depend on the number of rows, so the device is asked to be deterministic.
+func TestSpeculationOnCPU(t *testing.T) {
+	const requests = 8
+	run := func(o Options, lim backend.Limits) (got [requests]collected, e *stepped) {
+		e = still(t, modeldir.Builtin, lim, o)
+		for i := range got {
+			prompt := make([]int32, 20+9*i)
+			for j := range prompt {
+				prompt[j] = int32(3 + (i/2*31+j*j)%90) // two and two have a beginning in common
+			}
+			r := got[i].into(greedy(prompt, 40))
+			if r.Params.Seed = uint64(i); i%3 == 2 {
+				r.Params.Temperature = 0.7
+			}
+			if err := e.Submit(context.Background(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for e.admit(); len(e.queue.byID) > 0; {
+			if lim.SwapPages == 0 {
+				mustStep(t, e)
+				continue
+			}
+			if err := e.step(); err != nil {
+				t.Fatal(err)
+			}
+			checkSwap(t, e)
+		}
+		return got, e
+	}
+	roomy := backend.Limits{Tokens: 128, Seqs: 6, Logits: 48, PageSize: 16, SeqPages: 10, Pages: 60}
+	want, _ := run(Options{}, roomy)
+	tight := roomy
+	tight.Pages, tight.SwapPages = 14, 40
+	for name, lim := range map[string]backend.Limits{"roomy": roomy, "tight": tight} {
+		for _, always := range []bool{true, false} {
+			d, err := draft.NewNGram(draft.NGramOptions{Min: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := Options{Speculation: Speculation{Drafter: d, Tokens: 6, Always: always, Failed: func(err error) { t.Error(err) }}}
+			if lim.SwapPages > 0 {
+				o.Predictor = dear{}
+			}
+			got, e := run(o, lim)
+			for i := range got {
+				if !slices.Equal(got[i].tokens, want[i].tokens) {
+					t.Errorf("%s, always %t: request %d got %v; without drafts %v", name, always, i, got[i].tokens, want[i].tokens)
+				}
+			}
+			if s := e.meter.stats; always && s.Drafts.Accepted == 0 || lim.SwapPages > 0 && s.Swaps == 0 {
+				t.Errorf("%s: %+v, %d swaps", name, s.Drafts, s.Swaps)
+			}
+		}
+	}
+}
+
+// fixedRows is a sampler whose rows of logits are given.
+type fixedRows struct {
+	hostSampler
+	rows [][]float32
+}
+
+func (s *fixedRows) choice(_ *InFlight, o *output, i, _ int) (sample.Choice, error) {
+	return s.samplers[0].Sample(slices.Clone(s.rows[i]), o.request.sampling, nil)
+}
+
+// TestDraftsKeepDistribution: pairs of tokens that come of a draft and, where it is not accepted, of the next step are distributed as the target has
+// it, by a χ² test over many seeds, whatever was drafted.
+func TestDraftsKeepDistribution(t *testing.T) {
+	const vocab, seeds = 6, 60000
+	random := rand.New(rand.NewPCG(3, 4))
+	rows := make([][]float32, 1+vocab) // after nothing, and after each token
+	for i := range rows {
+		for range vocab {
+			rows[i] = append(rows[i], float32(2*random.NormFloat64()))
+		}
+	}
+	chance := func(row []float32, id int) float64 {
+		sum := 0.0
+		for _, x := range row {
+			sum += math.Exp(float64(x))
+		}
+		return math.Exp(float64(row[id])) / sum
+	}
+	for _, d := range []draft.Draft{{Tokens: []int32{1}}, {Tokens: []int32{4}}, {Tokens: []int32{0, 2, 5}, Parents: []int{-1, -1, -1}}} {
+		var count [vocab * vocab]float64
+		s := &fixedRows{hostSampler: hostSampler{samplers: make([]sample.Sampler, 1)}}
+		for seed := range seeds {
+			p := sample.Default()
+			p.Seed, p.Temperature = uint64(seed), 1
+			state, err := sample.NewState(p, vocab, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &request{Request: Request{Emit: func(sample.Choice) bool { return false }}, ctx: context.Background(), sampling: state, draft: d}
+			r.sched.Limit = 100
+			s.rows = [][]float32{rows[0]}
+			for _, id := range d.Tokens {
+				s.rows = append(s.rows, rows[1+id])
+			}
+			o := &output{request: r, rows: len(s.rows), sampled: len(s.rows)}
+			o.take(s, nil, 0)
+			if len(r.tokens) == 1 { // the next step's
+				s.rows = [][]float32{rows[1+r.tokens[0]]}
+				(&output{request: r, position: 1, rows: 1, sampled: 1}).take(s, nil, 0)
+			}
+			count[r.tokens[0]*vocab+r.tokens[1]]++
+		}
+		chi := 0.0
+		for i, n := range count {
+			want := seeds * chance(rows[0], i/vocab) * chance(rows[1+i/vocab], i%vocab)
+			chi += (n - want) * (n - want) / want
+		}
+		// 35 degrees of freedom: 66.6 has a chance of 0.001. The seeds are fixed, and so is the result.
+		if chi > 66.6 {
+			t.Errorf("with the draft %+v χ² is %.1f", d, chi)
+		}
+	}
+}
