@@ -50,6 +50,9 @@ type Options struct {
 	// leaves them. See docs/quantization.md for what that costs in precision and where it is fast.
 	Quantization string
 
+	// Speculation has answers come by several tokens a step: see there. The zero value is off.
+	Speculation Speculation
+
 	// Deterministic makes an answer on the CPU independent of the requests beside it, to the last bit, whatever its weights'
 	// format; see cpu.Options.
 	Deterministic bool
@@ -99,6 +102,12 @@ func (o Options) check() error {
 	if _, err := pass.OnLoadFormat(o.Quantization, graph.F32); err != nil {
 		return fmt.Errorf("ridge: Quantization (--quantization): %w", err)
 	}
+	if err := o.Speculation.check(); err != nil {
+		return err
+	}
+	if o.Speculation.Method != "" && o.Record != nil {
+		return errors.New("ridge: Record (--record) and Speculation (--speculative-config) are both set; a recording has one row a request and step. Leave one out")
+	}
 	return o.KV.check()
 }
 
@@ -128,6 +137,9 @@ func (o Options) limits(trained int, whole bool) backend.Limits {
 	}
 	lim := backend.Limits{Tokens: o.stepTokens(), Seqs: parallel, Logits: parallel, PageSize: pageSize}
 	lim.SeqPages = (context + pageSize - 1) / pageSize
+	if o.Speculation.Method != "" {
+		lim.Logits = min(parallel*(1+o.Speculation.tokens()), max(2*parallel, maxDraftRows))
+	}
 	if whole && o.StepTokens == 0 {
 		lim.Tokens = max(lim.Tokens, lim.SeqPages*pageSize)
 	}

@@ -217,6 +217,10 @@ func (m *Model) startEngine(o Options, prog *compile.Program) error {
 			return err
 		}
 	}
+	if settings.Speculation, err = m.speculation(o, prog); err != nil {
+		prog.Close()
+		return err
+	}
 	m.engine, err = engine.New(prog, settings)
 	return err
 }

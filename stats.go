@@ -30,6 +30,13 @@ type Stats struct {
 	HostUsed    int   // by requests that are swapped out
 	Swapped     int   // such requests
 
+	DraftMethod    string    // of speculative decoding; "": tokens are not drafted
+	MaxDraft       int       // tokens of a draft, at most
+	Drafts         int64     // that steps verified
+	DraftTokens    int64     // in them
+	AcceptedTokens int64     // of those
+	AcceptedAt     [32]int64 // likewise, by the number of tokens before them in the draft
+
 	Steps    int64
 	Computed int64         // tokens that steps moved forward
 	Output   int64         // tokens emitted

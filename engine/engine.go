@@ -101,6 +101,9 @@ func newEngine(prog compile.Runner, o Options) (*Engine, error) {
 		e.meter.now = time.Now
 	}
 	e.meter.started = e.meter.now()
+	if o.Speculation.Drafter != nil {
+		e.meter.stats.DraftMethod, e.meter.stats.MaxDraft = o.Speculation.Drafter.Name(), o.Speculation.Tokens
+	}
 	e.pool = newSamplerPool(prog)
 	e.sampler = e.pool.sampler
 	e.publish()
@@ -225,7 +228,6 @@ func (e *Engine) figures() *Stats {
 	s := &e.meter.stats
 	e.queue.count(s)
 	e.pages.count(s)
-	s.Drafts = e.speculation.stats
 	return s
 }
 

@@ -34,17 +34,7 @@ type speculation struct {
 	requests   []*request       // that may get a draft in the step being launched
 	candidates []draft.Candidate
 	sequences  []draft.Sequence
-	stats      Drafts
 	quiet      int // steps since one had a draft
-}
-
-// Drafts counts what became of drafts.
-type Drafts struct {
-	Method   string // "": there is no drafter
-	Drafts   int64
-	Tokens   int64                  // drafted
-	Accepted int64                  // of them
-	ByPlace  [draft.MaxTokens]int64 // accepted, by the number of tokens before them in the draft
 }
 
 func (s *Speculation) check(lim backend.Limits) error {
@@ -109,7 +99,7 @@ func (e *Engine) stopDrafting(err error) {
 	if s.Failed != nil {
 		s.Failed(fmt.Errorf("engine: drafting by %s failed and is switched off; answers go on without: %w", s.Drafter.Name(), err))
 	}
-	s.Drafter = nil
+	s.Drafter, e.meter.stats.DraftMethod = nil, ""
 }
 
 // findCandidates lists the requests for which the step may verify a draft.
@@ -263,13 +253,13 @@ func (o *output) next(row int, id int32) (int, bool) {
 // settleDraft notes what of a draft was accepted and, if the request goes on, takes back the cache rows of what was not. Rows of a tree stay as far
 // as the accepted ones lie one behind the other; the tokens after them are computed again.
 func (e *Engine) settleDraft(o *output) {
-	r, s := o.request, &e.speculation
-	s.quiet = 0
-	s.stats.Drafts++
-	s.stats.Tokens += int64(o.rows - 1)
-	s.stats.Accepted += int64(o.accepted)
+	r, stats := o.request, &e.meter.stats
+	e.speculation.quiet = 0
+	stats.Drafts++
+	stats.DraftTokens += int64(o.rows - 1)
+	stats.AcceptedTokens += int64(o.accepted)
 	for i := range o.accepted {
-		s.stats.ByPlace[i]++
+		stats.AcceptedAt[i]++
 	}
 	r.acceptance.Observe(r.draft.Depth(), o.accepted)
 	r.draft = draft.Draft{}

@@ -140,9 +140,9 @@ func TestSpeculation(t *testing.T) {
 						t.Errorf("request %d got %v (%+v); alone it got %v (%+v)", i, got[i], final[i], want[i], ends[i])
 					}
 				}
-				s := e.speculation.stats
-				if s.Accepted < 5 || s.Accepted == s.Tokens {
-					t.Errorf("%+v: some tokens should have been accepted, and some not", s)
+				s := e.meter.stats
+				if s.AcceptedTokens < 5 || s.AcceptedTokens == s.DraftTokens {
+					t.Errorf("%d of %d tokens were accepted: some should have been, and some not", s.AcceptedTokens, s.DraftTokens)
 				}
 			})
 		}
@@ -240,8 +240,8 @@ func TestSpeculationOnCPU(t *testing.T) {
 					t.Errorf("%s, always %t: request %d got %v; without drafts %v", name, always, i, got[i].tokens, want[i].tokens)
 				}
 			}
-			if s := e.meter.stats; always && s.Drafts.Accepted == 0 || lim.SwapPages > 0 && s.Swaps == 0 {
-				t.Errorf("%s: %+v, %d swaps", name, s.Drafts, s.Swaps)
+			if s := e.meter.stats; always && s.AcceptedTokens == 0 || lim.SwapPages > 0 && s.Swaps == 0 {
+				t.Errorf("%s: %d tokens accepted, %d swaps", name, s.AcceptedTokens, s.Swaps)
 			}
 		}
 	}

@@ -27,6 +27,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.options.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU); --kv-cache-dtype is the same")
 	alias(cmd.Flags(), "kv-cache-dtype", "kv-type")
 	addQuantization(cmd.Flags(), &f.options.Quantization)
+	addSpeculation(cmd.Flags(), &f.options.Speculation)
 	cmd.Flags().StringVar(&f.template, "chat-template", "", "file with a chat template to use in place of the model's own")
 }
 

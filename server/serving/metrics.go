@@ -61,6 +61,12 @@ func newMetrics(m *ridge.Model, name string) *metrics {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "vllm:cache_config_info", Help: "Size of the cache.", ConstLabels: prometheus.Labels{
 		"model_name": name, "block_size": strconv.Itoa(s.PageSize), "num_gpu_blocks": strconv.Itoa(s.Pages)}})
 	info.Set(1)
+	for i := range s.MaxDraft {
+		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "vllm:spec_decode_num_accepted_tokens_per_pos_total", Help: "Tokens of drafts that were accepted, by their position in the draft.",
+			ConstLabels: prometheus.Labels{"model_name": name, "position": strconv.Itoa(i)},
+		}, func() float64 { return float64(m.Stats().AcceptedAt[i]) }))
+	}
 	r.MustRegister(info)
 	return x
 }
@@ -76,6 +82,9 @@ var engineFigures = []struct {
 	{"vllm:kv_cache_usage_perc", "Fraction of the KV cache in use by running requests, 0 to 1.", false, func(s ridge.Stats) float64 { return float64(s.PagesUsed) / float64(s.Pages) }},
 	{"vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", true, func(s ridge.Stats) float64 { return float64(s.Queried) }},
 	{"vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", true, func(s ridge.Stats) float64 { return float64(s.Found) }},
+	{"vllm:spec_decode_num_drafts_total", "Drafts of speculative decoding that steps verified.", true, func(s ridge.Stats) float64 { return float64(s.Drafts) }},
+	{"vllm:spec_decode_num_draft_tokens_total", "Tokens in drafts of speculative decoding.", true, func(s ridge.Stats) float64 { return float64(s.DraftTokens) }},
+	{"vllm:spec_decode_num_accepted_tokens_total", "Tokens of drafts that were accepted.", true, func(s ridge.Stats) float64 { return float64(s.AcceptedTokens) }},
 	{"vllm:num_preemptions_total", "Preempted requests.", true, func(s ridge.Stats) float64 { return float64(s.Preemptions) }},
 	{"vllm:num_requests_swapped", "Requests whose pages are in host memory.", false, func(s ridge.Stats) float64 { return float64(s.Swapped) }},
 	{"vllm:cpu_cache_usage_perc", "Fraction of the swap space in use, 0 to 1.", false, func(s ridge.Stats) float64 { return float64(s.HostUsed) / float64(max(s.HostPages, 1)) }},

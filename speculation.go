@@ -1,0 +1,115 @@
+package ridge
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/draft"
+)
+
+// Speculation is speculative decoding: a drafter proposes the next tokens of an answer, and a step verifies several at once, which takes hardly
+// longer than a step of one where reading the weights is what takes the time. Answers are those of decoding without, sampled ones too. The price of
+// steps and what was accepted of late decide at each step how many tokens are worth it, none included.
+type Speculation struct {
+	// Method is where drafts come from; "" is off.
+	//   - ngram: what followed the last occurrence of the latest tokens in prompt and answer (prompt lookup): for answers that repeat the prompt
+	Method string
+	Tokens int // of a draft, at most (num_speculative_tokens); 0: 5
+
+	LookupMin int // of ngram: tokens that must match at least (prompt_lookup_min); 0: 2
+	LookupMax int // and at most (prompt_lookup_max); 0: 5
+
+	// Always verifies as many tokens as are drafted, whatever they are worth.
+	Always bool
+}
+
+const (
+	defaultDraft = 5
+	maxDraftRows = 256 // rows of logits of a step, more than two a sequence: their memory is a vocabulary each
+)
+
+// tokens is Tokens or what stands for 0.
+func (s Speculation) tokens() int { return cmp.Or(s.Tokens, defaultDraft) }
+
+// check refuses settings that mean nothing.
+func (s Speculation) check() error {
+	if s.Method == "" {
+		if s != (Speculation{}) {
+			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram is possible")
+		}
+		return nil
+	}
+	if s.Tokens < 0 || s.Tokens > draft.MaxTokens {
+		return fmt.Errorf("ridge: drafts of %d tokens (num_speculative_tokens); 1 to %d are possible", s.Tokens, draft.MaxTokens)
+	}
+	method, err := draft.ParseMethod(s.Method)
+	if err != nil {
+		return fmt.Errorf("ridge: %w", err)
+	}
+	if method != draft.NGram && (s.LookupMin != 0 || s.LookupMax != 0) {
+		return fmt.Errorf("ridge: prompt_lookup_min and prompt_lookup_max are settings of the method ngram; the method is %s", method)
+	}
+	return nil
+}
+
+// UnmarshalJSON reads vLLM's --speculative-config: {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4}.
+func (s *Speculation) UnmarshalJSON(text []byte) error {
+	var c struct {
+		Method    string `json:"method"`
+		Tokens    *int   `json:"num_speculative_tokens"`
+		LookupMin int    `json:"prompt_lookup_min"`
+		LookupMax int    `json:"prompt_lookup_max"`
+		Always    bool   `json:"always"`
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return fmt.Errorf("ridge: the configuration of speculative decoding: %w", err)
+	}
+	*s = Speculation{Method: c.Method, LookupMin: c.LookupMin, LookupMax: c.LookupMax, Always: c.Always}
+	if c.Tokens != nil {
+		if s.Tokens = *c.Tokens; s.Tokens == 0 {
+			return errors.New("ridge: num_speculative_tokens is 0; leave the configuration out to decode without drafts")
+		}
+	}
+	if s.Method == "" {
+		return errors.New(`ridge: the configuration of speculative decoding names no method; "method": "ngram" is possible`)
+	}
+	return s.check()
+}
+
+// speculation is the engine's settings, with a drafter for a program.
+func (m *Model) speculation(o Options, prog *compile.Program) (engine.Speculation, error) {
+	s := o.Speculation
+	if s.Method == "" {
+		return engine.Speculation{}, nil
+	}
+	if prog.Encoder() {
+		return engine.Speculation{}, errors.New("ridge: Speculation is set and the model is an encoder, which generates no text; leave it out")
+	}
+	d, err := m.drafter(o)
+	if err != nil {
+		return engine.Speculation{}, err
+	}
+	settings := engine.Speculation{Drafter: d, Tokens: s.tokens(), Always: s.Always}
+	if o.Note != nil {
+		settings.Failed = func(err error) { o.Note(err.Error()) }
+	}
+	return settings, nil
+}
+
+// drafter is the one that the options name.
+func (m *Model) drafter(o Options) (draft.Drafter, error) {
+	s := o.Speculation
+	switch method, err := draft.ParseMethod(s.Method); method {
+	case draft.NGram:
+		return draft.NewNGram(draft.NGramOptions{Min: s.LookupMin, Max: s.LookupMax})
+	default:
+		return nil, err
+	}
+}
