@@ -116,6 +116,18 @@ func (b *Builder) weight(w *Weight, all bool) *Weight {
 // Vector asks for one row of weights along an axis.
 func (b *Builder) Vector(name string, a Axis) *Weight { return b.Weight(name, one, a) }
 
+// Ones is a vector of ones along an axis, which no tensor of the model holds: the weight of a norm without any.
+func (b *Builder) Ones(a Axis) *Weight {
+	name := fmt.Sprintf("ones(%d)", a.Len())
+	if w, ok := b.names[name]; ok {
+		return w
+	}
+	w := &Weight{Name: name, Out: one, In: a, Format: quant.F32, Recipe: recipe.Ones(a.Len()), At: b.caller()}
+	b.names[name] = w
+	b.g.Weights = append(b.g.Weights, w)
+	return w
+}
+
 // VectorPart asks for numbers [from, from+a) of a vector that holds several one behind the other.
 func (b *Builder) VectorPart(name string, from int, a Axis) *Weight {
 	return b.weight(&Weight{Name: fmt.Sprintf("%s[%d:%d]", name, from, from+a.Len()), Tensor: name, From: from, Out: one, In: a}, false)

@@ -10,6 +10,9 @@ import (
 // there is one, which balances how often they are (DeepSeek-V3, arXiv:2412.19437); of equal ones the first. Shares are the
 // probabilities without that bias, renormalised over the chosen unless NoRenorm, times Scale.
 //
+// With Mixer, two experts are chosen one after the other (SparseMixer, arXiv:2310.00811; Phi-3.5-MoE): each is the best that is left, and
+// its share is its softmax over those left whose scores s are within Mixer of it: best - s ≤ Mixer × max(|s|, best).
+//
 // With Groups the experts are in groups of the same size, one behind the other, and those outside the TopGroups best groups count as 0
 // when experts are chosen. A group is as good as its best expert or, with BestTwo, as the sum of its best two.
 type Route struct {
@@ -20,6 +23,7 @@ type Route struct {
 	Scale             float64 // 0: 1
 	Groups, TopGroups int     // 0: no groups
 	BestTwo           bool
+	Mixer             float64 // 0: none
 }
 
 // Name implements Op.
@@ -37,6 +41,9 @@ func (o Route) Attrs() string {
 			by = "the sum of the best two"
 		}
 		parts = append(parts, fmt.Sprintf("in %d of %d groups by %s", o.TopGroups, o.Groups, by))
+	}
+	if o.Mixer != 0 {
+		parts = append(parts, fmt.Sprintf("one after the other within %g", o.Mixer))
 	}
 	if o.NoRenorm {
 		parts = append(parts, "not renormalised")
@@ -76,6 +83,9 @@ func (o Route) Check(experts int) error {
 	if o.TopK < 1 || o.TopK > experts {
 		return fmt.Errorf("%d of %d experts cannot be chosen", o.TopK, experts)
 	}
+	if o.Mixer != 0 && (o.TopK != 2 || o.Sigmoid || o.Groups != 0 || o.Scale != 0 || !o.NoRenorm) {
+		return fmt.Errorf("SparseMixer chooses 2 experts by softmax without groups or scaling, not %d (%s)", o.TopK, o.Attrs())
+	}
 	if o.Groups == 0 {
 		return nil
 	}
@@ -89,6 +99,9 @@ func (o Route) Check(experts int) error {
 // groups and for experts; the chosen: sum and division, and the scaling.
 func (o Route) Work(n *Node, s *Step) Work {
 	experts := int64(n.In[0].Axis.Len())
+	if o.Mixer != 0 { // twice, all: a comparison, magnitude, bound, difference and division, exponential and sum; the chosen's division
+		return traffic(n, s, int64(s.Rows(n.In[0].Rows))*(14*experts+2))
+	}
 	perRow := 4 * experts
 	if o.Sigmoid {
 		perRow = 3 * experts

@@ -149,7 +149,7 @@ func (l layer) gatedOf(x *graph.Value, end string, width graph.Axis, bias bool) 
 
 // feedForward is the block of a model that has experts or has none.
 func (l layer) feedForward(x *graph.Value) *graph.Value {
-	if l.c.Experts.Experts > 0 && l.i >= l.c.DenseLayers {
+	if !l.c.dense(l.i) {
 		return l.experts(x)
 	}
 	if l.c.Plain {
@@ -218,6 +218,17 @@ func preNorm(b *graph.Builder, c *Config) *graph.Value {
 			h = l.norm("ffn_norm", x)
 		}
 		x = l.add("ffn_sum", sum, l.feedForward(h))
+	}
+	return head(b, c, x)
+}
+
+// lateNamed is preNorm in models whose norm before the feed-forward block GGUF files call that behind attention.
+func lateNamed(b *graph.Builder, c *Config) *graph.Value {
+	x := embedding(b, c)
+	for i := range c.Layers {
+		l := newLayer(b, c, i)
+		x = l.add("attn_sum", x, l.selfAttention(l.norm("attn_norm", x)))
+		x = l.add("ffn_sum", x, l.feedForward(l.norm("post_attention_norm", x)))
 	}
 	return head(b, c, x)
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -71,6 +72,21 @@ func (f *fields) biased(hf, tensor string, otherwise bool) bool {
 		return f.flag(hf, otherwise)
 	}
 	return f.has("blk.0." + tensor + ".bias")
+}
+
+// switched is biased for tensors other than biases: by a field in config.json, by whether the tensor is there in GGUF.
+func (f *fields) switched(hf, tensor string, otherwise bool) bool {
+	if f.isHF() {
+		return f.flag(hf, otherwise)
+	}
+	return f.has(tensor)
+}
+
+// merged is names with others in their places or beside them.
+func merged(names, others map[string]string) map[string]string {
+	all := maps.Clone(names)
+	maps.Copy(all, others)
+	return all
 }
 
 // activation reads the name of the feed-forward block's function.

@@ -44,6 +44,7 @@ type Config struct {
 	DenseLayers int         // so many first layers have one block for all and no experts
 	Recurrent   []bool      // per layer that keeps a state and no keys and values; nil: none does
 	ConvWidth   int         // tokens that a short convolution sees
+	Dense       []bool      // per layer, where they are others; nil: DenseLayers says
 
 	Encoder       bool // attention is bidirectional, and hidden states are all there is
 	FirstPosition int  // row of the position table that belongs to position 0
@@ -69,6 +70,14 @@ const (
 	SharedNorm                 // what attention reads
 	OwnNorm                    // the stream before attention, by a norm of its own
 )
+
+// dense reports whether a layer has one feed-forward block for all rows.
+func (c *Config) dense(layer int) bool {
+	if c.Dense != nil {
+		return c.Dense[layer]
+	}
+	return c.Experts.Experts == 0 || layer < c.DenseLayers
+}
 
 // Axes of a model.
 func (c *Config) hidden() graph.Axis { return graph.Axis{Name: "hidden", Count: c.Hidden, Size: 1} }

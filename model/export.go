@@ -69,6 +69,9 @@ func (m *Model) whole(g *graph.Graph) []Exported {
 	var list []Exported
 	at := map[string]int{}
 	for _, w := range g.Weights {
+		if w.Tensor == "" { // a constant
+			continue
+		}
 		rows, cols := w.From+w.Out.Len(), w.In.Len()
 		vector := w.Out.Len() == 1 && w.Matrices() == 1
 		if vector {

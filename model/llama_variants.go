@@ -50,15 +50,7 @@ var seedOSS = Arch{
 		return c
 	},
 	Names: map[string]string{"blk.N.post_attention_norm": "model.layers.N.post_attention_layernorm"},
-	Build: func(b *graph.Builder, c *Config) *graph.Value {
-		x := embedding(b, c)
-		for i := range c.Layers {
-			l := newLayer(b, c, i)
-			x = l.add("attn_sum", x, l.selfAttention(l.norm("attn_norm", x)))
-			x = l.add("ffn_sum", x, l.feedForward(l.norm("post_attention_norm", x)))
-		}
-		return head(b, c, x)
-	},
+	Build: lateNamed,
 }
 
 // smollm3 is SmolLM3: every fourth layer does not rotate.

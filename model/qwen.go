@@ -42,9 +42,7 @@ var qwen3moe = Arch{
 		c.ExpertFFN = f.size("moe_intermediate_size", "expert_feed_forward_length")
 		if f.isHF() { // what GGUF has no keys for
 			c.Experts.NoRenorm = !f.flag("norm_topk_prob", false)
-			if dense, _ := f.value("mlp_only_layers").([]any); len(dense) > 0 || f.sizeOr("decoder_sparse_step", "", 1) != 1 {
-				f.fail("some of its layers have no experts (mlp_only_layers, decoder_sparse_step), which is not supported")
-			}
+			f.sparseLayers(c)
 		}
 		return c
 	},
@@ -54,6 +52,57 @@ var qwen3moe = Arch{
 		"blk.N.ffn_gate.E":   "model.layers.N.mlp.experts.E.gate_proj",
 		"blk.N.ffn_down.E":   "model.layers.N.mlp.experts.E.down_proj",
 		"blk.N.ffn_up.E":     "model.layers.N.mlp.experts.E.up_proj",
+	},
+}
+
+// sparseLayers reads which layers have no experts.
+func (f *fields) sparseLayers(c *Config) {
+	every := f.sizeOr("decoder_sparse_step", "", 1)
+	list, _ := f.value("mlp_only_layers").([]any)
+	if every == 1 && len(list) == 0 || c.Layers > maxLayers {
+		return
+	}
+	c.Dense = make([]bool, c.Layers)
+	for i := range c.Dense {
+		c.Dense[i] = every < 1 || (i+1)%every != 0
+	}
+	for _, v := range list {
+		n, ok := number(v)
+		if i := int(n); !ok || float64(i) != n || i < 0 || i >= c.Layers {
+			f.fail("field mlp_only_layers lists layer %v of %d", v, c.Layers)
+			return
+		} else {
+			c.Dense[i] = true
+		}
+	}
+}
+
+// qwen2moe is Qwen2 with experts, whose shares do not add up to 1, beside one that every row passes behind a gate.
+var qwen2moe = Arch{
+	Name: "qwen2moe",
+	HF:   []string{"Qwen2MoeForCausalLM"},
+	Read: func(f *fields) *Config {
+		c := qwen2.Read(f)
+		c.QKVBias = f.biased("qkv_bias", "attn_q", true)
+		f.readExperts(c)
+		c.ExpertFFN = f.size("moe_intermediate_size", "expert_feed_forward_length")
+		c.SharedFFN = f.size("shared_expert_intermediate_size", "expert_shared_feed_forward_length")
+		c.SharedGate, c.Experts.NoRenorm = c.SharedFFN > 0, !f.flagOr("norm_topk_prob", "expert_weights_norm", false)
+		if f.isHF() {
+			f.sparseLayers(c)
+		}
+		return c
+	},
+	Build: preNorm,
+	Names: map[string]string{
+		"blk.N.ffn_gate_inp":       "model.layers.N.mlp.gate",
+		"blk.N.ffn_gate.E":         "model.layers.N.mlp.experts.E.gate_proj",
+		"blk.N.ffn_down.E":         "model.layers.N.mlp.experts.E.down_proj",
+		"blk.N.ffn_up.E":           "model.layers.N.mlp.experts.E.up_proj",
+		"blk.N.ffn_gate_inp_shexp": "model.layers.N.mlp.shared_expert_gate",
+		"blk.N.ffn_gate_shexp":     "model.layers.N.mlp.shared_expert.gate_proj",
+		"blk.N.ffn_up_shexp":       "model.layers.N.mlp.shared_expert.up_proj",
+		"blk.N.ffn_down_shexp":     "model.layers.N.mlp.shared_expert.down_proj",
 	},
 }
 

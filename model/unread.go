@@ -112,11 +112,24 @@ func (m *Model) checkLayers(f *fields) error {
 		field, further = "num_hidden_layers", f.hf["num_nextn_predict_layers"]
 	}
 	n, _ := number(further)
-	beyond := m.Config.Layers + int(min(max(n, 0), maxLayers))
+	beyond := m.Config.Layers
+	for i := 0; i < int(min(max(n, 0), maxLayers)) && m.drafts(beyond); i++ {
+		beyond++
+	}
 	for _, stem := range layerStems {
 		if _, ok := m.Lookup(fmt.Sprintf("blk.%d.%s", beyond, stem)); ok {
 			return fmt.Errorf("model: %s: field %s says that there are %d layers and the file has weights of another; correct the field", f.name, field, m.Config.Layers)
 		}
 	}
 	return nil
+}
+
+// drafts reports whether the file's layer of this number predicts further tokens: it has a matrix for a token and a hidden state together.
+func (m *Model) drafts(layer int) bool {
+	for _, name := range []string{"model.layers.%d.eh_proj.weight", "blk.%d.nextn.eh_proj.weight"} {
+		if _, ok := m.files.Tensor(fmt.Sprintf(name, layer)); ok {
+			return true
+		}
+	}
+	return false
 }

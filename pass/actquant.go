@@ -48,6 +48,9 @@ func roundingOf(n *graph.Node, o Options) graph.Type {
 	matrices := n.Weights[:min(1, len(n.Weights))]
 	switch n.Op.(type) {
 	case graph.Linear:
+		if n.Weights[0].Out.Len() == 1 { // a vector
+			return graph.F32
+		}
 	case graph.MoE:
 		matrices = n.Weights[:graph.ExpertDown+1] // those of the other experts are like them
 	default:

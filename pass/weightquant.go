@@ -40,7 +40,7 @@ func OnLoadFormat(name string, act graph.Type) (quant.Format, error) {
 
 // WeightQuant quantises matrices in F32, F16 or BF16 on load, to the format that the options name: those of linear layers, except the one
 // that makes logits, whose errors go straight into what is sampled, and those whose rows do not divide into the format's blocks. Embedding
-// tables stay. It is what vLLM's --quantization does, by the same rule. Activations that meet a matrix in INT4 are not quantised.
+// tables and matrices of one row stay. It is what vLLM's --quantization does, by the same rule. Activations that meet a matrix in INT4 are not quantised.
 func WeightQuant(g *graph.Graph, o Options) (*graph.Graph, error) {
 	if o.Weights == quant.Invalid {
 		return g, nil
@@ -51,7 +51,7 @@ func WeightQuant(g *graph.Graph, o Options) (*graph.Graph, error) {
 			return false
 		}
 		w := n.Weights[0]
-		if w.Format.Block() > 1 || w.In.Len()%o.Weights.Block() != 0 {
+		if w.Format.Block() > 1 || w.Out.Len() == 1 || w.In.Len()%o.Weights.Block() != 0 {
 			return false
 		}
 		quantised++

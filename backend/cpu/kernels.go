@@ -38,7 +38,9 @@ func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 	run, err := k.bind(k.dev, n, a)
 	l := &launch{text: n.Out[0].Name, run: run, accesses: accessesOf(n, a, k.partition), rowBlocks: k.rowBlocks, q8: k.dev.scaleGroupsOf(n)}
 	if _, ok := n.Op.(graph.Linear); ok {
-		l.weights = a.Weights[0].(*matrix).weights
+		if m, ok := a.Weights[0].(*matrix); ok {
+			l.weights = m.weights
+		}
 	}
 	return l, err
 }

@@ -59,6 +59,9 @@ func giveEmbeddings(out []float32, width int, b *backend.Batch, from, to int, pu
 // with float inputs, which only exact runs have, is dequantised a panel at a time.
 func (d *Device) linear(n *graph.Node) (string, bind, func(*graph.Node, backend.Limits) int64) {
 	format := n.Weights[0].Format
+	if n.Weights[0].Out.Len() == 1 {
+		return "dot", bindDot, nil
+	}
 	if format.Block() > 1 && n.In[0].Type == graph.F32 {
 		return "linear decoding " + format.String(), bindDecoding, decodingScratch
 	}
@@ -92,6 +95,21 @@ func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		}
 		w.out = out
 		p.run(w, m)
+	}, nil
+}
+
+// bindDot multiplies rows with a matrix of one row, which is kept as a vector: a gate's.
+func bindDot(d *Device, n *graph.Node, a backend.Args) (body, error) {
+	weight, bias := a.Weights[0].(vector), biasOf(a)
+	in, out := floats(a.In[0]), floats(a.Out[0])
+	return func(w *worker, b *backend.Batch) {
+		from, to := w.rowShare(rows(n, b))
+		for r := from; r < to; r++ {
+			out[r] = d.vec.Dot(in[r*len(weight):(r+1)*len(weight)], weight)
+			if bias != nil {
+				out[r] += bias[0]
+			}
+		}
 	}, nil
 }
 

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/vec"
@@ -45,6 +46,10 @@ func bindRoute(d *Device, n *graph.Node, a backend.Args) (body, error) {
 
 // route makes one row's shares.
 func (t *router) route(m *routerRoom, scores, shares []float32) {
+	if t.op.Mixer != 0 {
+		t.mix(m, scores, shares)
+		return
+	}
 	t.probabilities(m.p, scores)
 	copy(m.by, m.p)
 	for e := range t.bias {
@@ -69,6 +74,22 @@ func (t *router) route(m *routerRoom, scores, shares []float32) {
 	clear(shares)
 	for _, e := range chosen {
 		shares[e] = float32(float64(m.p[e]) * scale)
+	}
+}
+
+// mix makes one row's shares of SparseMixer.
+func (t *router) mix(m *routerRoom, scores, shares []float32) {
+	chosen := m.chosen[:t.op.TopK]
+	largest(chosen, scores)
+	clear(shares)
+	for _, best := range chosen {
+		most, sum := scores[best], 0.0
+		for e, s := range scores { // without those chosen before, which have a share
+			if shares[e] == 0 && (most-s)/max(float32(math.Abs(float64(s))), most) <= float32(t.op.Mixer) {
+				sum += math.Exp(float64(s - most))
+			}
+		}
+		shares[best] = float32(1 / sum)
 	}
 }
 
@@ -140,13 +161,14 @@ func largest(at []int32, x []float32) {
 	}
 }
 
-// bindGateRows is x × sigmoid(gate), row by row.
+// bindGateRows is x × sigmoid(largest gate), row by row.
 func bindGateRows(v vec.Ops, n *graph.Node, a backend.Args) body {
 	x, gate, out, width := floats(a.In[0]), floats(a.In[1]), floats(a.Out[0]), n.Out[0].Axis.Len()
+	gates := n.In[1].Axis.Len()
 	return func(w *worker, b *backend.Batch) {
 		from, to := w.rowShare(rows(n, b))
 		for r := from; r < to; r++ {
-			v.Multiply(out[r*width:(r+1)*width], x[r*width:(r+1)*width], float32(1/(1+math.Exp(-float64(gate[r])))))
+			v.Multiply(out[r*width:(r+1)*width], x[r*width:(r+1)*width], float32(1/(1+math.Exp(-float64(slices.Max(gate[r*gates:(r+1)*gates]))))))
 		}
 	}
 }

@@ -31,7 +31,7 @@ func bindGateRows(d *Device, n *graph.Node, a backend.Args) (func(*step) error, 
 	if err != nil {
 		return nil, err
 	}
-	p := &moe.GateRowsParams{X: at(a.In[0]), Gate: at(a.In[1]), Y: at(a.Out[0]), N: int32(x.Axis.Len())}
+	p := &moe.GateRowsParams{X: at(a.In[0]), Gate: at(a.In[1]), Y: at(a.Out[0]), N: int32(x.Axis.Len()), Gates: int32(n.In[1].Axis.Len())}
 	return func(s *step) error {
 		if r := s.rows(x.Rows); r > 0 {
 			return k.Launch(d.stream, r, p)

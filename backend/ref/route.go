@@ -2,6 +2,7 @@ package ref
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
@@ -15,6 +16,10 @@ func route(d *Device, n *graph.Node, a backend.Args) {
 		bias = d.weightRow(a, 0, 0)
 	}
 	for r := range d.rows(n) {
+		if o.Mixer != 0 {
+			d.write(n, a, 0, r, d.mix(o, d.read(n, a, 0, r)))
+			continue
+		}
 		p := d.probabilities(o, d.read(n, a, 0, r))
 		by := make([]float64, len(p)) // what experts are chosen by
 		copy(by, p)
@@ -75,6 +80,34 @@ func (d *Device) probabilities(o graph.Route, scores []float32) []float64 {
 	return p
 }
 
+// mix is the shares of SparseMixer: experts one after the other.
+func (d *Device) mix(o graph.Route, scores []float32) []float32 {
+	shares := make([]float32, len(scores))
+	var left []int
+	for e := range scores {
+		left = append(left, e)
+	}
+	for range o.TopK {
+		best := left[0]
+		for _, e := range left {
+			if scores[e] > scores[best] {
+				best = e
+			}
+		}
+		var sum float64
+		most := float64(scores[best])
+		for _, e := range left {
+			if s := float64(scores[e]); (most-s)/max(math.Abs(s), most) <= o.Mixer {
+				sum += math.Exp(s - most)
+			}
+		}
+		shares[best] = float32(1 / sum)
+		left = slices.DeleteFunc(left, func(e int) bool { return e == best })
+		d.flops(7*len(scores) + 1)
+	}
+	return shares
+}
+
 // maskGroups sets what experts outside the best groups are chosen by to 0.
 func maskGroups(o graph.Route, by []float64) {
 	size := len(by) / o.Groups
@@ -116,15 +149,15 @@ func best(x []float64, k int) []int {
 	return at
 }
 
-// gateRows is x × sigmoid(gate), row by row.
+// gateRows is x × sigmoid(largest gate), row by row.
 func gateRows(d *Device, n *graph.Node, a backend.Args) {
 	for r := range d.rows(n) {
 		x, gate := d.read(n, a, 0, r), d.read(n, a, 1, r)
-		by := 1 / (1 + math.Exp(-float64(gate[0])))
+		by := 1 / (1 + math.Exp(-float64(slices.Max(gate))))
 		for i := range x {
 			x[i] = float32(float64(x[i]) * by)
 		}
-		d.flops(len(x) + 3)
+		d.flops(len(x) + 2 + len(gate)) // products; exponential, sum, division; comparisons
 		d.write(n, a, 0, r, x)
 	}
 }

@@ -74,7 +74,8 @@ var supported = []string{
 	"reference/architectures/ernie4.5", "reference/architectures/exaone4", "reference/architectures/glm4", "reference/architectures/gpt-neox",
 	"reference/architectures/granite4-dense", "reference/architectures/hunyuan", "reference/architectures/ministral3", "reference/architectures/olmo2",
 	"reference/architectures/phi", "reference/architectures/seed-oss", "reference/architectures/smollm3", "reference/architectures/stablelm",
-	"reference/architectures/starcoder2",
+	"reference/architectures/starcoder2", "reference/architectures/qwen2-moe", "reference/architectures/dots1", "reference/architectures/glm4-moe",
+	"reference/architectures/minimax-m2", "reference/architectures/ernie4.5-moe", "reference/architectures/phimoe",
 	"reference/architectures/lfm2",
 	"models/stories260K/hf", "models/babyllama-tok105",
 }

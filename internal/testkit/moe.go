@@ -18,6 +18,8 @@ func routeCases() []Case {
 		{8, false, graph.Route{TopK: 2}},
 		{16, false, graph.Route{TopK: 4, Sigmoid: true, NoRenorm: true}},
 		{40, true, graph.Route{TopK: 6, NoRenorm: true, Scale: 1.5}},
+		{16, false, graph.Route{TopK: 2, NoRenorm: true, Mixer: 0.02}},
+		{70, false, graph.Route{TopK: 2, NoRenorm: true, Mixer: 0.6}},
 		{24, false, graph.Route{TopK: 3, Groups: 4, TopGroups: 2, NoRenorm: true, Scale: 16}},
 		{32, true, graph.Route{TopK: 4, Sigmoid: true, Scale: 2.5, Groups: 8, TopGroups: 4, BestTwo: true}},
 		{256, true, graph.Route{TopK: 8, Sigmoid: true, Scale: 2.5, Groups: 8, TopGroups: 4, BestTwo: true}},

@@ -214,6 +214,9 @@ func rowCases() []Case {
 			return b.RoPE("y", feed(b, "x", heads), &r)
 		})...)
 	}
+	all = append(all, make1("Linear", "Linear/F32/1x96", 1e-5, func(b *graph.Builder) *graph.Value {
+		return b.Linear("y", feed(b, "x", hidden), b.Weight("w", axis("gate", 1, 1), hidden), b.Vector("bias", axis("gate", 1, 1)))
+	})...)
 	for _, fn := range []graph.Fn{graph.Silu, graph.GeluTanh, graph.GeluErf, graph.Relu, graph.Relu2, graph.Sigmoid, graph.Identity} {
 		all = append(all, make1("Act", "Act/"+fn.String(), 1e-5, func(b *graph.Builder) *graph.Value {
 			return b.Act("y", feed(b, "x", hidden), fn)
@@ -245,6 +248,9 @@ func rowCases() []Case {
 	})...)
 	all = append(all, make1("GateRows", "GateRows", 1e-5, func(b *graph.Builder) *graph.Value {
 		return b.GateRows("y", feed(b, "x", hidden), feed(b, "gate", axis("gate", 1, 1)))
+	})...)
+	all = append(all, make1("GateRows", "GateRows/largest of 5", 1e-5, func(b *graph.Builder) *graph.Value {
+		return b.GateRows("y", feed(b, "x", hidden), feed(b, "gate", axis("experts", 5, 1)))
 	})...)
 	all = append(all, make1("SelectRows", "SelectRows/odd", 0, func(b *graph.Builder) *graph.Value {
 		return b.SelectRows("y", feed(b, "x", axis("hidden", 33, 1)))

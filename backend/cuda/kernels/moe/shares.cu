@@ -10,7 +10,7 @@ struct SharesParams {
   int sigmoid, noRenorm;
   int groups, topGroups, bestOfGroup; // groups 0: none; a group is as good as the sum of its best one or two
   float scale;
-  int unused;
+  float mixer; // 0: none; see graph.Route
 };
 
 constexpr int SHARES_WARPS = 4;
@@ -39,6 +39,29 @@ DEVICE void maskGroups(const SharesParams& p, float* by, float* quality) {
   warpBarrier();
 }
 
+// mix makes a row's shares of SparseMixer in out, of scores: two experts one after the other. One warp computes it.
+DEVICE void mix(const SharesParams& p, const float* scores, float* out) {
+  int first = -1;
+  for (int e = lane(); e < p.experts; e += 32) out[e] = 0;
+  for (int turn = 0; turn < 2; turn++) {
+    float most = -LARGEST, sum = 0;
+    int best = 1 << 20;
+    for (int e = lane(); e < p.experts; e += 32)
+      if (e != first && (best == 1 << 20 || scores[e] > most)) most = scores[e], best = e;
+    float row = warpMax(most);
+    best = (int)warpMinOf(most == row ? best : 1 << 20); // of equal scores the first
+    for (int e = lane(); e < p.experts; e += 32) {
+      float s = scores[e];
+      if (e != first && (row - s) / maxf(__builtin_fabsf(s), row) <= p.mixer) sum += expf(s - row);
+    }
+    sum = warpSum(sum);
+    warpBarrier();
+    if (lane() == 0) out[best] = 1 / sum;
+    first = best;
+  }
+  warpBarrier();
+}
+
 // routeShares: a warp a row, whose numbers it keeps in shared memory.
 template <typename T> DEVICE void routeShares(const SharesParams& p) {
   SHARED static float all[SHARES_WARPS][3][MAX_EXPERTS];
@@ -48,6 +71,12 @@ template <typename T> DEVICE void routeShares(const SharesParams& p) {
   const T* scores = (const T*)p.scores + (long)r * p.experts;
   float *prob = all[warp()][0], *by = all[warp()][1], *quality = all[warp()][2], most = -LARGEST, sum = 0;
   for (int e = lane(); e < p.experts; e += 32) prob[e] = toFloat(scores[e]), most = maxf(most, prob[e]);
+  if (p.mixer != 0) {
+    warpBarrier();
+    mix(p, prob, by);
+    for (int e = lane(); e < p.experts; e += 32) p.shares[(long)r * p.experts + e] = by[e];
+    return;
+  }
   if (p.sigmoid) {
     for (int e = lane(); e < p.experts; e += 32) prob[e] = sigmoid(prob[e]);
   } else {
@@ -83,15 +112,17 @@ KERNEL(128, 1) route_shares_f32(PARAM SharesParams p) { routeShares<float>(p); }
 KERNEL(128, 1) route_shares_bf16(PARAM SharesParams p) { routeShares<bf16>(p); }
 
 struct GateRowsParams {
-  const void *x, *gate; // [rows, n], [rows]
+  const void *x, *gate; // [rows, n], [rows, gates]
   void* y;              // [rows, n]
-  int n, unused;
+  int n, gates;         // the largest gate of a row counts
 };
 
 template <typename T> DEVICE void gateRows(const GateRowsParams& p) {
   launchDependentsAndWait();
   long base = (long)blockX() * p.n;
-  float by = sigmoid(toFloat(((const T*)p.gate)[blockX()]));
+  float most = -LARGEST;
+  for (int i = 0; i < p.gates; i++) most = maxf(most, toFloat(((const T*)p.gate)[(long)blockX() * p.gates + i]));
+  float by = sigmoid(most);
   for (int i = threadX(); i < p.n; i += threads()) ((T*)p.y)[base + i] = fromFloat<T>(toFloat(((const T*)p.x)[base + i]) * by);
 }
 KERNEL(256, 1) gate_rows_f32(PARAM GateRowsParams p) { gateRows<float>(p); }

@@ -12,8 +12,7 @@ type SharesParams struct {
 	Rows, Experts, Top             int32
 	Sigmoid, NoRenorm              int32
 	Groups, TopGroups, BestOfGroup int32 // Groups 0: none
-	Scale                          float32
-	_                              int32
+	Scale, Mixer                   float32
 }
 
 // Shares is graph.Route.
@@ -29,7 +28,7 @@ func NewShares(l *kernels.Loader, t graph.Type, scores, shares driver.Ptr, exper
 	k, err := l.Kernel("moe/shares", kernels.Name("route_shares", t), 0)
 	p := SharesParams{
 		Scores: scores, Shares: shares, Experts: int32(experts), Top: int32(o.TopK),
-		Groups: int32(o.Groups), TopGroups: int32(o.TopGroups), BestOfGroup: 1, Scale: 1,
+		Groups: int32(o.Groups), TopGroups: int32(o.TopGroups), BestOfGroup: 1, Scale: 1, Mixer: float32(o.Mixer),
 	}
 	if o.Sigmoid {
 		p.Sigmoid = 1
@@ -54,9 +53,8 @@ func (k *Shares) Launch(s *driver.Stream, rows int) error {
 
 // GateRowsParams mirrors GateRowsParams of shares.cu.
 type GateRowsParams struct {
-	X, Gate, Y driver.Ptr // [rows, N], [rows], [rows, N]
-	N          int32
-	_          int32
+	X, Gate, Y driver.Ptr // [rows, N], [rows, Gates], [rows, N]
+	N, Gates   int32
 }
 
 // GateRows is graph.GateRows.
