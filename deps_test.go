@@ -46,6 +46,7 @@ var policy = []struct {
 	{"engine/sample", []string{"backend/sampling"}, "ints and slices only"},
 	{"engine/kv", nil, "ints and slices only"},
 	{"engine/sched", nil, "ints and slices only"},
+	{"engine/draft/draftmodel", []string{"backend", "compile", "engine/draft"}, "a program that drafts; it knows no model by name"},
 	{"engine/draft", nil, "guesses at tokens, ints and slices only"},
 	{"engine/predict", []string{"graph", "engine/sched"}, "numbers of steps; it knows no requests"},
 	{"engine/account", []string{"graph", "price"}, "times of steps; it knows no requests' texts"},

@@ -87,9 +87,16 @@ func (r *Runtime) enter() error {
 
 // leave gives back what was reserved for a model on a device.
 func (r *Runtime) leave(name string, bytes int64) {
+	r.giveBack(name, bytes)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.models--
+}
+
+// giveBack gives back what place has reserved beside a model.
+func (r *Runtime) giveBack(name string, bytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.reserved[name] -= bytes
 }
 

@@ -18,8 +18,10 @@ import (
 type Speculation struct {
 	// Method is where drafts come from; "" is off.
 	//   - ngram: what followed the last occurrence of the latest tokens in prompt and answer (prompt lookup): for answers that repeat the prompt
+	//   - draft_model: what a smaller model of the same vocabulary goes on with
 	Method string
-	Tokens int // of a draft, at most (num_speculative_tokens); 0: 5
+	Model  string // of draft_model: a GGUF file or a Hugging Face directory, on the model's device
+	Tokens int    // of a draft, at most (num_speculative_tokens); 0: 5
 
 	LookupMin int // of ngram: tokens that must match at least (prompt_lookup_min); 0: 2
 	LookupMax int // and at most (prompt_lookup_max); 0: 5
@@ -40,7 +42,7 @@ func (s Speculation) tokens() int { return cmp.Or(s.Tokens, defaultDraft) }
 func (s Speculation) check() error {
 	if s.Method == "" {
 		if s != (Speculation{}) {
-			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram is possible")
+			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram and draft_model are possible")
 		}
 		return nil
 	}
@@ -50,6 +52,9 @@ func (s Speculation) check() error {
 	method, err := draft.ParseMethod(s.Method)
 	if err != nil {
 		return fmt.Errorf("ridge: %w", err)
+	}
+	if (method == draft.DraftModel) != (s.Model != "") {
+		return fmt.Errorf("ridge: the method of speculative decoding is %s and its model %q; draft_model needs one, and no other method has one", method, s.Model)
 	}
 	if method != draft.NGram && (s.LookupMin != 0 || s.LookupMax != 0) {
 		return fmt.Errorf("ridge: prompt_lookup_min and prompt_lookup_max are settings of the method ngram; the method is %s", method)
@@ -61,6 +66,7 @@ func (s Speculation) check() error {
 func (s *Speculation) UnmarshalJSON(text []byte) error {
 	var c struct {
 		Method    string `json:"method"`
+		Model     string `json:"model"`
 		Tokens    *int   `json:"num_speculative_tokens"`
 		LookupMin int    `json:"prompt_lookup_min"`
 		LookupMax int    `json:"prompt_lookup_max"`
@@ -71,13 +77,19 @@ func (s *Speculation) UnmarshalJSON(text []byte) error {
 	if err := d.Decode(&c); err != nil {
 		return fmt.Errorf("ridge: the configuration of speculative decoding: %w", err)
 	}
-	*s = Speculation{Method: c.Method, LookupMin: c.LookupMin, LookupMax: c.LookupMax, Always: c.Always}
+	*s = Speculation{Method: c.Method, Model: c.Model, LookupMin: c.LookupMin, LookupMax: c.LookupMax, Always: c.Always}
 	if c.Tokens != nil {
 		if s.Tokens = *c.Tokens; s.Tokens == 0 {
 			return errors.New("ridge: num_speculative_tokens is 0; leave the configuration out to decode without drafts")
 		}
 	}
-	if s.Method == "" {
+	switch {
+	case s.Method != "":
+	case s.Model == "ngram" || s.Model == "[ngram]": // as vLLM's older versions have it
+		s.Method, s.Model = "ngram", ""
+	case s.Model != "":
+		s.Method = string(draft.DraftModel)
+	default:
 		return errors.New(`ridge: the configuration of speculative decoding names no method; "method": "ngram" is possible`)
 	}
 	return s.check()
@@ -109,6 +121,8 @@ func (m *Model) drafter(o Options) (draft.Drafter, error) {
 	switch method, err := draft.ParseMethod(s.Method); method {
 	case draft.NGram:
 		return draft.NewNGram(draft.NGramOptions{Min: s.LookupMin, Max: s.LookupMax})
+	case draft.DraftModel:
+		return m.draftModel(o)
 	default:
 		return nil, err
 	}

@@ -62,12 +62,13 @@ type request struct {
 	pending    int        // tokens in flight: steps that are launched sample them after those in tokens
 	future     int        // index of the first of them among the samples of the last of those steps
 	ended      bool
-	cached     int               // tokens of the prompt that were found in the cache
-	output     int               // tokens emitted
-	mask       []uint32          // tokens that Grammar allows next, a bit each
-	draft      draft.Draft       // that the step in flight verifies
-	draftMasks [][]uint32        // tokens that Grammar allows after each of its tokens
-	acceptance *draft.Acceptance // of its drafts; nil before the first
+	cached     int                                           // tokens of the prompt that were found in the cache
+	output     int                                           // tokens emitted
+	mask       []uint32                                      // tokens that Grammar allows next, a bit each
+	draft      draft.Draft                                   // that the step in flight verifies
+	draftMasks [][]uint32                                    // tokens that Grammar allows after each of its tokens
+	choose     func(logits []float32, drafted []int32) int32 // see draft.Sequence; nil before the first draft
+	acceptance *draft.Acceptance                             // of its drafts; nil before the first
 	maskErr    error
 	ledger     account.Ledger
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/kv"
+	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/engine/sched"
 )
 
@@ -33,6 +34,7 @@ type speculation struct {
 	acceptance draft.Acceptance // of all requests
 	requests   []*request       // that may get a draft in the step being launched
 	candidates []draft.Candidate
+	chooser    sample.Sampler
 	sequences  []draft.Sequence
 	quiet      int // steps since one had a draft
 }
@@ -64,7 +66,7 @@ func (e *Engine) propose(current *InFlight) {
 	s.sequences = s.sequences[:0]
 	for i, r := range s.requests {
 		if n := s.candidates[i].Tokens; n > 0 {
-			s.sequences = append(s.sequences, draft.Sequence{ID: r.sched.ID, Tokens: r.tokens, Max: n})
+			s.sequences = append(s.sequences, draft.Sequence{ID: r.sched.ID, Tokens: r.tokens, Max: n, Choose: r.choose})
 		} else {
 			r.acceptance.Wait()
 		}
@@ -90,6 +92,15 @@ func (e *Engine) propose(current *InFlight) {
 func (s *speculation) ask() (err error) {
 	defer catch(&err)
 	return s.Drafter.Propose(s.sequences)
+}
+
+// choose is draft.Sequence.Choose. A grammar's mask is left out: what it does not allow is cut from the draft.
+func (s *speculation) choose(r *request, logits []float32, drafted []int32) int32 {
+	choice, err := s.chooser.Sample(logits, r.sampling.After(drafted), nil)
+	if err != nil {
+		return -1
+	}
+	return choice.Token
 }
 
 // stopDrafting goes on without a drafter that failed.
@@ -118,6 +129,7 @@ func (e *Engine) findCandidates() {
 		}
 		if r.acceptance == nil {
 			r.acceptance = &draft.Acceptance{Of: &s.acceptance}
+			r.choose = func(logits []float32, drafted []int32) int32 { return s.choose(r, logits, drafted) }
 		}
 		s.requests = append(s.requests, r)
 		s.candidates = append(s.candidates, draft.Candidate{Acceptance: r.acceptance, Max: most, Context: len(r.tokens)})

@@ -86,7 +86,10 @@ type Sequence struct {
 	ID     int64
 	Tokens []int32 // prompt and answer so far
 	Max    int     // tokens of the draft, at most; 1 to MaxTokens
-	Draft  Draft   // set by Propose; its slices are the drafter's until the next call
+	// Choose is the token that the sequence's sampling settings, penalties and random numbers make of logits, [vocab], after its tokens and some of a draft;
+	// -1: none. A model that gives the logits that the target is going to give so drafts what the target is going to sample. The logits are overwritten.
+	Choose func(logits []float32, drafted []int32) int32
+	Draft  Draft // set by Propose; its slices are the drafter's until the next call
 }
 
 // Drafter proposes tokens. The engine's goroutine calls it and waits.

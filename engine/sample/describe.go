@@ -36,6 +36,11 @@ func (s *State) Describe(d *sampling.Sample, mask []uint32, future int) {
 
 // DescribeAfter is Describe of the row that comes after tokens that Observe has not been told of: those of a draft.
 func (s *State) DescribeAfter(d *sampling.Sample, mask []uint32, drafted []int32) {
+	s.After(drafted).Describe(d, mask, -1)
+}
+
+// After is the state after more tokens. It is valid until the next call and the next Observe.
+func (s *State) After(drafted []int32) *State {
 	if s.ahead == nil {
 		s.ahead = &State{}
 	}
@@ -49,7 +54,7 @@ func (s *State) DescribeAfter(d *sampling.Sample, mask []uint32, drafted []int32
 		}
 	}
 	a.history = history
-	a.Describe(d, mask, -1)
+	return a
 }
 
 // masked is mask and the request's own in one.

@@ -1,0 +1,248 @@
+// Package draftmodel drafts with a second model, smaller than the target and of the same vocabulary: one batch computes the next token of all
+// sequences, and then the one after it.
+package draftmodel
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/engine/draft"
+)
+
+// Limits is what the draft model's program must be compiled with, for so many sequences of up to so many pages: each has pages of its own.
+func Limits(target backend.Limits, stepTokens int) backend.Limits {
+	lim := backend.Limits{Tokens: max(stepTokens, target.Seqs), Seqs: target.Seqs, Logits: target.Seqs, PageSize: target.PageSize, SeqPages: target.SeqPages}
+	lim.Pages = lim.Seqs * lim.SeqPages
+	return lim
+}
+
+// New drafts with a program, which it owns; release frees what is behind it. The program must have all caches in one group and be compiled
+// with Limits.
+func New(prog compile.Runner, release func() error) draft.Drafter {
+	lim := prog.Limits()
+	d := &drafter{prog: prog, release: release, lim: lim, of: map[int64]*slot{}}
+	if !prog.HostReads() {
+		d.buffer = make([]float32, lim.Logits*prog.Vocab())
+	}
+	d.slots = make([]slot, lim.Seqs)
+	for i := range d.slots {
+		d.slots[i].first = int32(i * lim.SeqPages)
+	}
+	return d
+}
+
+type drafter struct {
+	prog    compile.Runner
+	release func() error
+	lim     backend.Limits
+	slots   []slot
+	of      map[int64]*slot
+	calls   int64
+	active  []*slot // whose next token the step at hand computes
+	batch   backend.Batch
+	buffer  []float32
+	seconds [bits.UintSize]float64 // of a step of one row a sequence, by the number of bits of the sequences: an average that forgets
+}
+
+// slot is the part of the cache that a sequence has.
+type slot struct {
+	first    int32 // page
+	used     bool
+	id       int64
+	called   int64   // when it was last asked for
+	computed []int32 // tokens whose keys and values are there
+	agreed   int     // of them, those known to be the sequence's
+	sequence *draft.Sequence
+	drafted  []int32
+	batched  int // rows in the batch at hand
+}
+
+// Name implements draft.Drafter.
+func (d *drafter) Name() string { return string(draft.DraftModel) }
+
+// Seconds implements draft.Drafter: a step for each token. It is 0 before the first.
+func (d *drafter) Seconds(seqs, tokens int) float64 {
+	for n := bits.Len(uint(seqs)); n < len(d.seconds); n++ {
+		if d.seconds[n] > 0 {
+			return float64(tokens) * d.seconds[n]
+		}
+	}
+	for n := bits.Len(uint(seqs)); n > 0; n-- {
+		if d.seconds[n] > 0 {
+			return float64(tokens) * d.seconds[n]
+		}
+	}
+	return 0
+}
+
+// Propose implements draft.Drafter. A call computes no more of what is not drafted, such as prompts, than one step has room for; sequences that are
+// not at their last token then get no draft.
+func (d *drafter) Propose(seqs []draft.Sequence) error {
+	d.calls++
+	d.active = d.active[:0]
+	for i := range seqs {
+		s := &seqs[i]
+		s.Draft = draft.Draft{}
+		if len(s.Tokens)+s.Max > d.lim.SeqPages*d.lim.PageSize {
+			continue // the draft would be longer than the context
+		}
+		x := d.slot(s.ID)
+		if x == nil {
+			continue
+		}
+		x.sequence, x.drafted = s, x.drafted[:0]
+		x.agree()
+		d.active = append(d.active, x)
+	}
+	if err := d.step(); err != nil {
+		return err
+	}
+	for len(d.active) > 0 {
+		began := time.Now()
+		n := len(d.active)
+		if err := d.step(); err != nil {
+			return err
+		}
+		d.observe(n, time.Since(began).Seconds())
+	}
+	for i := range seqs {
+		if x := d.of[seqs[i].ID]; x != nil && x.sequence == &seqs[i] {
+			seqs[i].Draft.Tokens, x.sequence = x.drafted, nil
+		}
+	}
+	return nil
+}
+
+// observe notes how long a step of a row for each of n sequences took.
+func (d *drafter) observe(n int, seconds float64) {
+	const forget = 0.1
+	if s := &d.seconds[bits.Len(uint(n))]; *s == 0 {
+		*s = seconds
+	} else {
+		*s += forget * (seconds - *s)
+	}
+}
+
+// slot is the one of a sequence, or one that was not asked for longest; nil when this call needs all for others.
+func (d *drafter) slot(id int64) *slot {
+	x := d.of[id]
+	if x == nil {
+		x = &d.slots[0]
+		for i := range d.slots {
+			if s := &d.slots[i]; !s.used || x.used && s.called < x.called {
+				x = s
+			}
+		}
+		if x.used && x.called == d.calls {
+			return nil
+		}
+		if x.used {
+			delete(d.of, x.id)
+		}
+		d.of[id] = x
+		x.used, x.id, x.computed, x.agreed = true, id, x.computed[:0], 0
+	}
+	x.called = d.calls
+	return x
+}
+
+// agree forgets computed tokens that the sequence has not come to have, and the last, whose logits are wanted, if it is among them.
+func (x *slot) agree() {
+	tokens := x.sequence.Tokens
+	for x.agreed < len(x.computed) && x.agreed < len(tokens)-1 && x.computed[x.agreed] == tokens[x.agreed] {
+		x.agreed++
+	}
+	x.agreed = min(x.agreed, len(tokens)-1)
+	x.computed = x.computed[:x.agreed]
+}
+
+// token is token number p of the sequence with its draft.
+func (x *slot) token(p int) int32 {
+	if p < len(x.sequence.Tokens) {
+		return x.sequence.Tokens[p]
+	}
+	return x.drafted[p-len(x.sequence.Tokens)]
+}
+
+// step computes what there is room for of what the active sequences lack, and drafts a token for those that then lack nothing. The others,
+// and those whose draft is done, are not active any more.
+func (d *drafter) step() error {
+	b, size := &d.batch, d.lim.PageSize
+	b.Reset(1, d.lim.SeqPages)
+	room := d.lim.Tokens
+	rows := 0
+	for i, x := range d.active {
+		end := len(x.sequence.Tokens) + len(x.drafted)
+		from := len(x.computed)
+		x.batched = min(end-from, room-(len(d.active)-1-i)) // a row for each of the others
+		room -= x.batched
+		for p := from; p < from+x.batched; p++ {
+			id := x.token(p)
+			b.Tokens, b.Positions = append(b.Tokens, id), append(b.Positions, int32(p))
+			b.Tables[0].Slots = append(b.Tables[0].Slots, (x.first+int32(p/size))*int32(size)+int32(p%size))
+			x.computed = append(x.computed, id)
+		}
+		for p := range int32(d.lim.SeqPages) {
+			b.Tables[0].Pages = append(b.Tables[0].Pages, x.first+p)
+		}
+		b.QStart = append(b.QStart, int32(len(b.Tokens)))
+		b.KVLen, b.RopeLen = append(b.KVLen, int32(from+x.batched)), append(b.RopeLen, int32(end))
+		if from+x.batched == end {
+			b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
+			rows++
+		}
+	}
+	if len(b.Tokens) == 0 {
+		d.active = d.active[:0]
+		return nil
+	}
+	if err := b.Check(d.lim, d.prog.Ids()); err != nil {
+		return fmt.Errorf("the draft model: %w", err)
+	}
+	if err := d.prog.Run(b); err != nil {
+		return fmt.Errorf("the draft model: %w", err)
+	}
+	logits, err := d.prog.Rows(d.buffer, rows)
+	if err != nil {
+		return fmt.Errorf("the draft model: %w", err)
+	}
+	d.choose(logits)
+	return nil
+}
+
+// choose drafts a token for each active sequence that has logits, and leaves those active that are to have more.
+func (d *drafter) choose(logits []float32) {
+	vocab, row := d.prog.Vocab(), 0
+	active := d.active[:0]
+	for _, x := range d.active {
+		s := x.sequence
+		if len(x.computed) < len(s.Tokens)+len(x.drafted) {
+			continue
+		}
+		id := s.Choose(logits[row*vocab:(row+1)*vocab], x.drafted)
+		if row++; id < 0 {
+			continue
+		}
+		if x.drafted = append(x.drafted, id); len(x.drafted) < s.Max && int(id) < d.prog.Ids() {
+			active = append(active, x)
+		}
+	}
+	d.active = active
+}
+
+// Forget implements draft.Drafter.
+func (d *drafter) Forget(id int64, _ []int32) {
+	if x := d.of[id]; x != nil {
+		delete(d.of, id)
+		x.used = false
+	}
+}
+
+// Close implements draft.Drafter.
+func (d *drafter) Close() error {
+	d.prog.Close()
+	return d.release()
+}
