@@ -1,7 +1,11 @@
 package ridge
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/ridge-llm/ridge/chat/reply"
 	"github.com/ridge-llm/ridge/engine"
@@ -41,8 +45,8 @@ func Choices(list []string) Language { return language.Choices(list) }
 type Constraint struct{ automaton *grammar.Automaton }
 
 // Constrain compiles a language for the model's tokens, or finds it compiled: what was asked for lately is kept. A
-// language that cannot be enforced is refused with a *LanguageError.
-func (m *Model) Constrain(l Language) (*Constraint, error) {
+// language that cannot be enforced is refused with a *LanguageError. Compiling ends when ctx does and no other call waits for the same, and after about two seconds' work.
+func (m *Model) Constrain(ctx context.Context, l Language) (*Constraint, error) {
 	if l.Any() {
 		return nil, nil
 	}
@@ -50,7 +54,11 @@ func (m *Model) Constrain(l Language) (*Constraint, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := c.Compile(l)
+	a, err := c.Compile(ctx, l)
+	var busy *grammar.BusyError
+	if errors.As(err, &busy) {
+		return nil, &Error{Kind: ErrQueueFull, Reason: strings.TrimPrefix(err.Error(), "grammar: "), RetryAfter: time.Second}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +67,7 @@ func (m *Model) Constrain(l Language) (*Constraint, error) {
 
 // ConstrainReply is Constrain for the answer to a rendered prompt, in the model's own style. What cannot be enforced is
 // refused with a *LanguageError.
-func (m *Model) ConstrainReply(prompt string, r Reply) (*Constraint, error) {
+func (m *Model) ConstrainReply(ctx context.Context, prompt string, r Reply) (*Constraint, error) {
 	if r.Free() {
 		return nil, nil
 	}
@@ -71,7 +79,7 @@ func (m *Model) ConstrainReply(prompt string, r Reply) (*Constraint, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.Constrain(l)
+	return m.Constrain(ctx, l.Of(r.Owner))
 }
 
 func (m *Model) newLanguages() (*language.Compiler, error) {

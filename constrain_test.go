@@ -18,7 +18,7 @@ func TestForced(t *testing.T) {
 	run := func(p ridge.Params, l ridge.Language) (text string, tokens []int32, steps int64, f *ridge.Finish) {
 		t.Helper()
 		var err error
-		if p.Constraint, err = m.Constrain(l); err != nil {
+		if p.Constraint, err = m.Constrain(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
 		before := m.Stats().Steps

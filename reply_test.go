@@ -86,7 +86,7 @@ func TestConstrainReply(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		constraint, err := m.ConstrainReply(c.prompt, c.reply)
+		constraint, err := m.ConstrainReply(t.Context(), c.prompt, c.reply)
 		if err != nil {
 			t.Errorf("%s: %v", c.template, err)
 			continue
@@ -147,11 +147,11 @@ func TestConstrainReplyRefusals(t *testing.T) {
 		{m, Reply{Content: Choices([]string{"a"}), Tools: []Tool{{Name: "f", Parameters: json.RawMessage("{")}}, Required: true}, -1, "unexpected end"},
 	} {
 		var wrong *LanguageError
-		if _, err := c.m.ConstrainReply("", c.r); !errors.As(err, &wrong) || wrong.Tool != c.tool || !strings.Contains(err.Error(), c.want) {
+		if _, err := c.m.ConstrainReply(t.Context(), "", c.r); !errors.As(err, &wrong) || wrong.Tool != c.tool || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v; it should be about tool %d and say %q", c.r, err, c.tool, c.want)
 		}
 	}
-	if c, err := m.ConstrainReply("", Reply{Tools: []Tool{bad}}); c != nil || err != nil {
+	if c, err := m.ConstrainReply(t.Context(), "", Reply{Tools: []Tool{bad}}); c != nil || err != nil {
 		t.Errorf("a schema that is not to be enforced: %v, %v", c, err)
 	}
 }

@@ -42,7 +42,9 @@ func (w *writer) elements(f chat.ElementForm, t Tool) (*grammar.Grammar, error) 
 	if t.Parameters == nil {
 		return grammar.Text(""), nil
 	}
-	list, err := grammar.Elements(t.Parameters, language.Written, end)
+	o := language.Written
+	o.Meter = w.meter
+	list, err := grammar.Elements(t.Parameters, o, end)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ type Reply struct {
 	Tools    []Tool            // that may be called
 	Required bool              // the answer is calls and nothing else
 	Single   bool              // one call at most
+	Owner    string            // what is compiled is not shared with other owners
 }
 
 // Tool is a tool as far as its calls are concerned.
@@ -61,14 +62,16 @@ type writer struct {
 	style           chat.Style
 	reply           Reply
 	specials        []string // names of special tokens
-	thinks, thought bool     // the prompt ends where reasoning begins, or where it is over
+	meter           *grammar.Meter
+	thinks, thought bool // the prompt ends where reasoning begins, or where it is over
 }
 
-func (w *writer) grammar() (*grammar.Grammar, error) {
+func (w *writer) grammar(m *grammar.Meter) (*grammar.Grammar, error) {
+	w.meter = m
 	var content, calls *grammar.Grammar
 	var err error
 	if !w.reply.Content.Any() {
-		if content, err = w.reply.Content.Grammar(); err != nil {
+		if content, err = w.reply.Content.Grammar(m); err != nil {
 			return nil, err
 		}
 	}
@@ -158,7 +161,7 @@ func (w *writer) calls() (*grammar.Grammar, error) {
 
 // arguments is what a tool takes. A schema that is not to be enforced may have what cannot be.
 func (w *writer) arguments(t Tool, compact bool) (*grammar.Grammar, error) {
-	o := grammar.Options{Spaced: !compact, Object: true}
+	o := grammar.Options{Spaced: !compact, Object: true, Meter: w.meter}
 	switch {
 	case !t.Strict && !w.reply.Required:
 		return grammar.JSONObject(o)

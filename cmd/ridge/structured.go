@@ -58,13 +58,13 @@ func (f *structuredOutputFlags) constrain(ctx context.Context, m *ridge.Model, p
 		return err
 	}
 	if conversation == nil {
-		p.Constraint, err = m.Constrain(l)
+		p.Constraint, err = m.Constrain(ctx, l)
 		return err
 	}
 	prompt, err := m.Render(ctx, chat.Request{Messages: conversation, AddGenerationPrompt: true})
 	if err != nil {
 		return err
 	}
-	p.Constraint, err = m.ConstrainReply(prompt, ridge.Reply{Content: l})
+	p.Constraint, err = m.ConstrainReply(ctx, prompt, ridge.Reply{Content: l})
 	return err
 }

@@ -103,7 +103,7 @@ func BenchmarkMask(b *testing.B) {
 			for range 5 {
 				begin := time.Now()
 				var err error
-				if a, err = NewCache(v, 0).Get("", c.make); err != nil {
+				if a, err = NewCache(v, 0).Get(b.Context(), "", "", func(*Meter) (*Grammar, error) { return c.make() }); err != nil {
 					b.Fatal(err)
 				}
 				compile = append(compile, time.Since(begin))

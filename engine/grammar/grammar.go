@@ -16,6 +16,11 @@ type (
 	// Element is a property of an object that is written as an element of its own.
 	Element = schema.Element
 
+	// Meter counts the work of compiling a grammar and ends it when it is too much.
+	Meter = syntax.Meter
+	// BusyError refuses to compile: an owner has too many grammars waiting.
+	BusyError = automaton.BusyError
+
 	// Tokens is what a tokenizer says of its tokens.
 	Tokens = automaton.Tokens
 	// Vocabulary is the tokens of a model, prepared for masks.

@@ -187,7 +187,7 @@ func (a *answer) begin(ctx context.Context, s *serving.Service, q *request, id s
 	c := &openai.ChatRequest{Logprobs: q.Logprobs, TopLogprobs: q.TopLogprobs}
 	var o chat.OutputOptions
 	if a.generate && q.Raw {
-		all, err = q.raw(s)
+		all, err = q.raw(ctx, s)
 	} else if c, err = q.chat(s.Style()); err == nil {
 		if err = c.CheckChat(s); err == nil {
 			all, o, err = c.Job(ctx, s)
@@ -200,7 +200,7 @@ func (a *answer) begin(ctx context.Context, s *serving.Service, q *request, id s
 }
 
 // raw is what to make of a prompt that goes to the model as it is.
-func (q *request) raw(s *serving.Service) ([]serving.Job, error) {
+func (q *request) raw(ctx context.Context, s *serving.Service) ([]serving.Job, error) {
 	o, err := q.sampling()
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (q *request) raw(s *serving.Service) ([]serving.Job, error) {
 	if q.Logprobs {
 		t.Logprobs = &q.TopLogprobs
 	}
-	all, err := t.Job(s)
+	all, err := t.Job(ctx, s)
 	if err == nil && o.MaxTokens == nil {
 		all[0].Params.MaxTokens = 0 // as long as there is room
 	}

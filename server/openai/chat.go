@@ -89,7 +89,7 @@ func (q *ChatRequest) Job(ctx context.Context, s *serving.Service) (all []servin
 		return nil, o, err
 	}
 	style := s.Style()
-	if p.Constraint, err = q.constraint(s.Model, text, q.guide); err != nil {
+	if p.Constraint, err = q.constraint(ctx, s, text, q.guide); err != nil {
 		return nil, o, err
 	}
 	if err = q.mayWait(p.Constraint); err != nil {

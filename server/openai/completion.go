@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 
@@ -69,7 +70,7 @@ func (l *PromptList) tokens(m *ridge.Model) ([][]int32, error) {
 }
 
 // Job returns the jobs of the request.
-func (q *CompletionRequest) Job(s *serving.Service) ([]serving.Job, error) {
+func (q *CompletionRequest) Job(ctx context.Context, s *serving.Service) ([]serving.Job, error) {
 	if err := q.Check(s); err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func (q *CompletionRequest) Job(s *serving.Service) ([]serving.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Constraint, err = guide.constraint(s.Model); err != nil {
+	if p.Constraint, err = guide.constraint(ctx, s); err != nil {
 		return nil, err
 	}
 	if err := q.mayWait(p.Constraint); err != nil {
@@ -117,7 +118,7 @@ func (s *API) completion(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := api.Decode(w, r, &q); err != nil {
 		return nil, err
 	}
-	all, err := q.Job(s.Service)
+	all, err := q.Job(r.Context(), s.Service)
 	if err != nil {
 		return nil, err
 	}

@@ -2,11 +2,14 @@ package openai
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/serving"
 )
 
 // StructuredFields are the fields by which a request can constrain its answer.
@@ -149,10 +152,11 @@ func structuredOutputs(raw json.RawMessage) (none ridge.Language, err error) {
 }
 
 // constraint compiles the constraint of a completion.
-func (g *structured) constraint(m *ridge.Model) (*ridge.Constraint, error) {
-	c, err := m.Constrain(g.language)
-	if err != nil {
+func (g *structured) constraint(ctx context.Context, s *serving.Service) (*ridge.Constraint, error) {
+	c, err := s.Constrain(ctx, g.language)
+	var wrong *ridge.LanguageError
+	if errors.As(err, &wrong) {
 		return nil, api.Invalid(g.field, "%s: %s", g.field, api.Sentence(err))
 	}
-	return c, nil
+	return c, err
 }

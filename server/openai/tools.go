@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/serving"
 )
 
 // ToolFieldNames is where an API has the parts of tool i, for errors that name them.
@@ -193,8 +195,8 @@ func (o *ToolFields) names() (all []string) {
 }
 
 // constraint compiles the constraint of the answer to a prompt.
-func (o *ToolFields) constraint(m *ridge.Model, prompt string, g structured) (*ridge.Constraint, error) {
-	c, err := m.ConstrainReply(prompt, ridge.Reply{Content: g.language, Tools: o.tools, Required: o.required, Single: o.Parallel != nil && !*o.Parallel})
+func (o *ToolFields) constraint(ctx context.Context, s *serving.Service, prompt string, g structured) (*ridge.Constraint, error) {
+	c, err := s.ConstrainReply(ctx, prompt, ridge.Reply{Content: g.language, Tools: o.tools, Required: o.required, Single: o.Parallel != nil && !*o.Parallel})
 	var wrong *ridge.LanguageError
 	if !errors.As(err, &wrong) {
 		return c, err

@@ -68,6 +68,17 @@ func (s *Service) Score(ctx context.Context, pair ridge.Pair, p ridge.Params) (f
 	return s.Model.Score(ctx, pair, For(ctx, p))
 }
 
+// Constrain is the model's, for the tenant of a request.
+func (s *Service) Constrain(ctx context.Context, l ridge.Language) (*ridge.Constraint, error) {
+	return s.Model.Constrain(ctx, l.Of(access.From(ctx).Salt()))
+}
+
+// ConstrainReply is the model's, for the tenant of a request.
+func (s *Service) ConstrainReply(ctx context.Context, prompt string, r ridge.Reply) (*ridge.Constraint, error) {
+	r.Owner = access.From(ctx).Salt()
+	return s.Model.ConstrainReply(ctx, prompt, r)
+}
+
 // Job is one answer to make.
 type Job struct {
 	Index  int // of the choice

@@ -21,6 +21,8 @@ type Automaton struct {
 	known
 	work int     // steps since the last begin
 	yes  []int32 // scratch of walk
+
+	meter *syntax.Meter // of compiling; nil once that is over
 }
 
 // known is what an automaton has worked out so far.
@@ -38,15 +40,15 @@ const dead = 1
 // Compile makes the automaton of a grammar for a vocabulary. The error says what is wrong with the grammar: no
 // text satisfies it, a rule begins with itself, or it needs too many states.
 func Compile(g *syntax.Grammar, v *Vocabulary) (*Automaton, error) {
-	return compile(g, v, defaultTuning())
+	return compile(g, v, defaultTuning(), nil)
 }
 
-func compile(g *syntax.Grammar, v *Vocabulary, t tuning) (*Automaton, error) {
-	p, err := newProgram(g, t)
+func compile(g *syntax.Grammar, v *Vocabulary, t tuning, meter *syntax.Meter) (*Automaton, error) {
+	p, err := newProgram(g, t, meter)
 	if err != nil {
 		return nil, err
 	}
-	a := &Automaton{vocab: v, prog: p, tuning: t, flow: *newFlow(p)}
+	a := &Automaton{vocab: v, prog: p, tuning: t, flow: *newFlow(p), meter: meter}
 	a.lastID = unknown.id
 	a.forget()
 	return a, nil

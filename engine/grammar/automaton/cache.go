@@ -2,7 +2,9 @@ package automaton
 
 import (
 	"container/list"
+	std "context" // the package has a type of that name
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"runtime"
 	"sync"
@@ -11,74 +13,138 @@ import (
 )
 
 // Cache keeps the automata of the sources that were asked for last, so that a schema that comes with every request is
-// compiled once. Any number of goroutines may use it.
+// compiled once, and what was wrong with those that have none. Any number of goroutines may use it.
 type Cache struct {
 	vocab *Vocabulary
-	limit int           // bytes of all automata together
-	slots chan struct{} // one for every compilation under way
+	limit int // bytes of all automata together
+	turns *turns
+	work  int // units of a syntax.Meter that compiling one grammar may take
 
 	mu     sync.Mutex
 	index  map[[sha256.Size]byte]*list.Element // of *cached
 	recent list.List                           // the last asked for first
 }
 
-// cached is one source's automaton, or a compilation under way.
+// cached is one source's automaton or what is wrong with it, or a compilation under way.
 type cached struct {
-	key   [sha256.Size]byte
-	ready chan struct{} // closed when the rest is set
-	a     *Automaton
-	err   error
+	key      [sha256.Size]byte
+	ready    chan struct{} // closed when what follows is set
+	a        *Automaton
+	err      error
+	panicked any
+
+	wanted int // calls that wait for it; c.mu is held
+	cancel std.CancelFunc
+}
+
+// errorBytes is about how much memory an entry without an automaton takes.
+const errorBytes = 4 << 10
+
+func (o *cached) bytes() int {
+	if o.a == nil {
+		return errorBytes
+	}
+	return o.a.Bytes()
 }
 
 // NewCache makes a cache that keeps about so many bytes of automata, and one automaton whatever its size.
 func NewCache(v *Vocabulary, limit int) *Cache {
 	// At most half of the processors compile: the rest is for running requests.
-	return &Cache{vocab: v, limit: limit, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), index: map[[sha256.Size]byte]*list.Element{}}
+	return &Cache{vocab: v, limit: limit, turns: newTurns(max(1, runtime.GOMAXPROCS(0)/2)), work: syntax.MaxMeterWork, index: map[[sha256.Size]byte]*list.Element{}}
 }
 
 // Get returns the automaton of a source, which read makes a grammar of. Concurrent calls for one source share one
-// compilation. The source has to tell what read does: the text and all options. Errors are not kept.
-func (c *Cache) Get(source string, read func() (*syntax.Grammar, error)) (*Automaton, error) {
-	key := sha256.Sum256([]byte(source))
+// compilation, which ends early when all of them have gone. The source has to tell what read does: the text and all options. Owners do not
+// share: the time of a call does not tell what another has had compiled. What is wrong with a source is kept as well.
+func (c *Cache) Get(ctx std.Context, owner, source string, read func(*syntax.Meter) (*syntax.Grammar, error)) (*Automaton, error) {
+	key := sha256.Sum256(append(binary.AppendUvarint(nil, uint64(len(owner))), owner+source...))
 	c.mu.Lock()
-	if e, ok := c.index[key]; ok {
+	e, ok := c.index[key]
+	if ok {
 		c.recent.MoveToFront(e)
-		c.mu.Unlock()
-		found := e.Value.(*cached)
-		<-found.ready
-		return found.a, found.err
+	} else {
+		one := &cached{key: key, ready: make(chan struct{})}
+		var working std.Context
+		working, one.cancel = std.WithCancel(std.WithoutCancel(ctx))
+		e = c.recent.PushFront(one)
+		c.index[key] = e
+		go c.fill(working, owner, e, read)
 	}
-	one := &cached{key: key, ready: make(chan struct{})}
-	e := c.recent.PushFront(one)
-	c.index[key] = e
+	one := e.Value.(*cached)
+	one.wanted++
 	c.mu.Unlock()
+	select {
+	case <-one.ready:
+		c.leave(e)
+		if one.panicked != nil {
+			panic(one.panicked)
+		}
+		return one.a, one.err
+	case <-ctx.Done():
+		c.leave(e)
+		return nil, ctx.Err()
+	}
+}
 
-	one.err = errPanicked // unless compile returns
+// leave ends a call's wait. A compilation that no call waits for is given up.
+func (c *Cache) leave(e *list.Element) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := e.Value.(*cached)
+	if one.wanted--; one.wanted == 0 && !isClosed(one.ready) {
+		c.drop(e)
+		one.cancel()
+	}
+}
+
+// fill compiles an entry. Errors that are not the source's own are not kept.
+func (c *Cache) fill(ctx std.Context, owner string, e *list.Element, read func(*syntax.Meter) (*syntax.Grammar, error)) {
+	one := e.Value.(*cached)
 	defer func() {
-		if one.err != nil {
+		one.panicked = recover()
+		givenUp := ctx.Err() != nil
+		one.cancel()
+		var busy *BusyError
+		if one.panicked != nil || givenUp && one.err != nil || errors.As(one.err, &busy) {
 			c.mu.Lock()
 			c.drop(e)
 			c.mu.Unlock()
 		}
 		close(one.ready)
-	}()
-	if one.a, one.err = c.compile(read); one.err == nil {
 		c.evict(one)
-	}
-	return one.a, one.err
+	}()
+	one.a, one.err = c.compile(ctx, owner, read)
 }
 
-var errPanicked = errors.New("grammar: compiling it failed")
-
 // compile makes an automaton and has it work out beforehand what takes long, which would else be for the engine to do.
-func (c *Cache) compile(read func() (*syntax.Grammar, error)) (*Automaton, error) {
-	c.slots <- struct{}{}
-	defer func() { <-c.slots }()
-	g, err := read()
+func (c *Cache) compile(ctx std.Context, owner string, read func(*syntax.Meter) (*syntax.Grammar, error)) (a *Automaton, err error) {
+	if err := c.turns.acquire(ctx, owner, false); err != nil {
+		return nil, err
+	}
+	held := true
+	defer func() {
+		if held {
+			c.turns.release()
+		}
+	}()
+	meter := syntax.NewMeter(c.work, func() (err error) {
+		held, err = c.turns.yield(ctx, owner)
+		return err
+	})
+	a, err = c.prepare(read, meter)
+	if meter.Err() != nil {
+		return nil, meter.Err() // whatever became of it then
+	}
+	return a, err
+}
+
+// prepare reads and compiles a grammar, and makes its automaton ready.
+func (c *Cache) prepare(read func(*syntax.Meter) (*syntax.Grammar, error), meter *syntax.Meter) (*Automaton, error) {
+	g, err := read(meter)
 	if err != nil {
 		return nil, err
 	}
-	a, err := Compile(g, c.vocab)
+	a, err := compile(g, c.vocab, defaultTuning(), meter)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +156,9 @@ func (c *Cache) compile(read func() (*syntax.Grammar, error)) (*Automaton, error
 		return nil, err
 	}
 	a.warm()
+	a.mu.Lock()
+	a.meter = nil
+	a.mu.Unlock()
 	return a, nil
 }
 
@@ -101,7 +170,7 @@ func (c *Cache) evict(newest *cached) {
 	for e := c.recent.Front(); e != nil; {
 		one, next := e.Value.(*cached), e.Next()
 		if one == newest || isClosed(one.ready) {
-			total += one.a.Bytes()
+			total += one.bytes()
 			if total > c.limit && one != newest {
 				c.drop(e)
 			}
@@ -112,8 +181,10 @@ func (c *Cache) evict(newest *cached) {
 
 // drop takes an entry out. c.mu is held.
 func (c *Cache) drop(e *list.Element) {
-	c.recent.Remove(e)
-	delete(c.index, e.Value.(*cached).key)
+	if key := e.Value.(*cached).key; c.index[key] == e { // else it was dropped before
+		c.recent.Remove(e)
+		delete(c.index, key)
+	}
 }
 
 func isClosed(ch chan struct{}) bool {

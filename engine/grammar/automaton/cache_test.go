@@ -1,7 +1,12 @@
 package automaton
 
 import (
+	std "context"
 	"errors"
+	"math"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,13 +15,13 @@ import (
 	"github.com/ridge-llm/ridge/engine/grammar/syntax"
 )
 
-// TestCache: a source is read once however many ask at the same time, errors are not kept, and what was asked for last
+// TestCache: a source is read once however many ask at the same time, errors are kept too, and what was asked for last
 // stays when there is too much.
 func TestCache(t *testing.T) {
 	reads := map[string]*atomic.Int32{"a": {}, "b": {}, "c": {}}
 	c := NewCache(newByteVocabulary(t), 0)
 	get := func(source string) *Automaton {
-		a, err := c.Get(source, func() (*syntax.Grammar, error) {
+		a, err := c.Get(t.Context(), "", source, func(*syntax.Meter) (*syntax.Grammar, error) {
 			reads[source].Add(1)
 			return regex.Parse(source + "+")
 		})
@@ -46,17 +51,118 @@ func TestCache(t *testing.T) {
 		t.Errorf("a was read %d times, b %d, c %d; it should be 2, 3 and 1", a, b, c)
 	}
 	broken := errors.New("broken")
+	n := 0
+	c.limit = 1 << 20
 	for range 2 {
-		n := 0
-		if _, err := c.Get("d", func() (*syntax.Grammar, error) { n++; return nil, broken }); !errors.Is(err, broken) || n != 1 {
+		if _, err := c.Get(t.Context(), "", "d", func(*syntax.Meter) (*syntax.Grammar, error) { n++; return nil, broken }); !errors.Is(err, broken) || n != 1 {
 			t.Errorf("a source that cannot be read gives %v after %d readings", err, n)
 		}
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = c.Get("e", func() (*syntax.Grammar, error) { panic("reading") })
+		_, _ = c.Get(t.Context(), "", "e", func(*syntax.Meter) (*syntax.Grammar, error) { panic("reading") })
 	}()
-	if _, err := c.Get("e", func() (*syntax.Grammar, error) { return regex.Parse("e") }); err != nil {
+	if _, err := c.Get(t.Context(), "", "e", func(*syntax.Meter) (*syntax.Grammar, error) { return regex.Parse("e") }); err != nil {
 		t.Errorf("after a panic: %v", err)
+	}
+}
+
+// endless is a grammar that takes as long as the meter lets it.
+func endless(begun chan<- struct{}) func(*syntax.Meter) (*syntax.Grammar, error) {
+	return func(m *syntax.Meter) (*syntax.Grammar, error) {
+		close(begun)
+		for m.Spend(1) {
+		}
+		return nil, errors.New("it was given up")
+	}
+}
+
+// TestCompilingStops: compiling ends when the calls that wait for it have gone, and when it has taken what it may.
+func TestCompilingStops(t *testing.T) {
+	c := NewCache(newByteVocabulary(t), 1<<20)
+	c.turns, c.work = newTurns(1), math.MaxInt
+	ctx, leave := std.WithCancel(t.Context())
+	begun, ended := make(chan struct{}), make(chan error)
+	read := endless(begun)
+	for range 2 {
+		go func() {
+			_, err := c.Get(ctx, "", "a", read)
+			ended <- err
+		}()
+	}
+	<-begun
+	leave()
+	for range 2 {
+		if err := <-ended; !errors.Is(err, std.Canceled) {
+			t.Errorf("a call whose client has left ends with %v", err)
+		}
+	}
+	// The one turn comes back only when compiling has ended.
+	if _, err := c.Get(t.Context(), "", "a", func(*syntax.Meter) (*syntax.Grammar, error) { return regex.Parse("a") }); err != nil {
+		t.Errorf("the source that was given up: %v", err)
+	}
+	c.work = 1000
+	read = endless(make(chan struct{})) // which panics when it is read again
+	for range 2 {
+		_, err := c.Get(t.Context(), "", "b", read)
+		if err == nil || !strings.Contains(err.Error(), "takes too long") {
+			t.Errorf("a grammar without end: %v", err)
+		}
+	}
+}
+
+// TestTurns: an owner that wants much compiled does not keep others from theirs: a long compilation gives way, owners come in turn, and no
+// owner's queue grows without bound.
+func TestTurns(t *testing.T) {
+	c := NewCache(newByteVocabulary(t), 1<<20)
+	c.turns, c.work = newTurns(1), math.MaxInt
+	ctx, stop := std.WithCancel(t.Context())
+	var hostile sync.WaitGroup
+	for i := range maxWaiting + 1 {
+		hostile.Go(func() {
+			_, err := c.Get(ctx, "hostile", strconv.Itoa(i), endless(make(chan struct{})))
+			if !errors.Is(err, std.Canceled) {
+				t.Errorf("a long compilation: %v", err)
+			}
+		})
+	}
+	for end := false; !end; {
+		c.turns.mu.Lock()
+		end = len(c.turns.waiting) == maxWaiting
+		c.turns.mu.Unlock()
+		runtime.Gosched()
+	}
+	var busy *BusyError
+	if _, err := c.Get(ctx, "hostile", "more", endless(make(chan struct{}))); !errors.As(err, &busy) {
+		t.Errorf("one more: %v", err)
+	}
+	before := c.turns.number
+	if _, err := c.Get(ctx, "other", "x", func(*syntax.Meter) (*syntax.Grammar, error) { return regex.Parse("[a-z]+") }); err != nil {
+		t.Error(err)
+	}
+	// Each turn but the last is at most a pause long. The other waits for the turn under way, and for its own few.
+	if n := c.turns.number - before; n > 20 {
+		t.Errorf("another owner waited for %d turns of %d compilations", n, maxWaiting)
+	}
+	stop()
+	hostile.Wait()
+}
+
+// TestHostileGrammars: sources that would take long are refused within the bound of the work, whatever they were made of.
+func TestHostileGrammars(t *testing.T) {
+	v := newByteVocabulary(t)
+	for name, pattern := range map[string]string{
+		"subsets":  "(" + strings.Repeat("(a|b)*a(a|b){14}|", 40) + "c)",
+		"nested":   strings.Repeat("((((a|b)*c){1,3}|d){1,5}e?){1,4}", 50),
+		"choices":  "(" + strings.Repeat("[a-z]*x[a-z]{9}|", 200) + "y)",
+	} {
+		const work = 200_000 // a hundredth of what a server gives
+		g, err := regex.Parse(pattern)
+		if err == nil {
+			_, err = compile(g, v, defaultTuning(), syntax.NewMeter(work, nil))
+		}
+		if err == nil || !strings.Contains(err.Error(), "takes too long") && !strings.Contains(err.Error(), "states") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

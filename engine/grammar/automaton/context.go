@@ -167,6 +167,12 @@ func (a *Automaton) newContext(c *context, f frame, tokens *trie) (*context, err
 	return n, nil
 }
 
+// meterSteps is after how many steps of walks the meter of compiling is told, a power of two. About so many make a unit of it.
+const (
+	meterSteps   = 1 << 14
+	stepsPerUnit = 32
+)
+
 // walk tries all tokens of a trie from a position. accepted are those that can be read there; rest are those that reach
 // below the known stack and were not accepted before.
 func (a *Automaton) walk(t *trie, start int32) (accepted *tokenSet, rest *trie, err error) {
@@ -193,7 +199,7 @@ func (a *Automaton) walk(t *trie, start int32) (accepted *tokenSet, rest *trie, 
 				return nil, nil, errWork
 			}
 		}
-		if a.work++; a.work > maxWork {
+		if a.work++; a.work > maxWork || a.work&(meterSteps-1) == 0 && !a.meter.Spend(meterSteps/stepsPerUnit) {
 			return nil, nil, errWork
 		}
 		if next == dead && !popped[d-1] {

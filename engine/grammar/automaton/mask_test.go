@@ -127,7 +127,7 @@ func TestMaskIsExact(t *testing.T) {
 		g := drawGrammar(t)
 		v := smallVocabulary(t)
 		o := newOracle(g)
-		a, err := compile(g, v, drawTuning(t))
+		a, err := compile(g, v, drawTuning(t), nil)
 		if err != nil {
 			if strings.Contains(err.Error(), "begins with itself") || !o.has[g.Root] {
 				return
@@ -146,7 +146,7 @@ func TestMaskWithCounters(t *testing.T) {
 		body := rapid.SampledFrom([]syntax.Expr{syntax.Text("a"), syntax.ClassOf("aé中"), syntax.Alt{syntax.Text("a"), syntax.Text("ab")}, syntax.Quoted{X: syntax.ClassOf("a\"")}, syntax.Optional(syntax.Text("a"))}).Draw(t, "body")
 		g := &syntax.Grammar{Rules: []syntax.Rule{{Name: "root", Body: syntax.Seq{syntax.Text("b"), syntax.Repeat{X: body, Min: low, Max: high}, syntax.Text("è")}}}}
 		v := smallVocabulary(t)
-		a, err := compile(g, v, drawTuning(t))
+		a, err := compile(g, v, drawTuning(t), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,8 +28,8 @@ type state struct {
 }
 
 // newProgram makes the automata of the rules that the root needs.
-func newProgram(g *syntax.Grammar, t tuning) (*program, error) {
-	b := builder{rules: newRuleSet(g, t)}
+func newProgram(g *syntax.Grammar, t tuning, meter *syntax.Meter) (*program, error) {
+	b := builder{rules: newRuleSet(g, t, meter)}
 	if err := b.build(g.Root); err != nil {
 		return nil, err
 	}
@@ -73,6 +73,9 @@ func (b *builder) build(root int) error {
 			return tooManyStates("the grammar")
 		}
 		for _, s := range d.States {
+			if !b.rules.meter.Spend(1) {
+				return b.rules.meter.Err()
+			}
 			for i := range s.Arcs {
 				s.Arcs[i].To += base
 			}

@@ -8,6 +8,7 @@ import (
 // ruleSet is a grammar being compiled: its rules, those made on the way included, and what is known of them.
 type ruleSet struct {
 	tuning
+	meter     *syntax.Meter
 	rules     []syntax.Rule
 	empty     []bool // rule has the empty text
 	heavyLoop []bool // rule has a loop over many code points
@@ -15,12 +16,12 @@ type ruleSet struct {
 	inlined   []bool // rule is put in the place of its calls
 }
 
-func newRuleSet(g *syntax.Grammar, t tuning) *ruleSet {
+func newRuleSet(g *syntax.Grammar, t tuning, meter *syntax.Meter) *ruleSet {
 	n := len(g.Rules)
 	s := &ruleSet{
-		tuning: t,
-		rules:  append([]syntax.Rule(nil), g.Rules...),
-		empty:  make([]bool, n), heavyLoop: make([]bool, n), weights: make([]int, n), inlined: make([]bool, n),
+		tuning: t, meter: meter,
+		rules: append([]syntax.Rule(nil), g.Rules...),
+		empty: make([]bool, n), heavyLoop: make([]bool, n), weights: make([]int, n), inlined: make([]bool, n),
 	}
 	callers := make([][]int, n)
 	uses := make([]int, n)
@@ -124,6 +125,9 @@ func (s *ruleSet) weight(x syntax.Expr) int {
 
 // Inline implements dfa.Rules.
 func (s *ruleSet) Inline(r syntax.Ref) (syntax.Expr, bool) { return s.rules[r].Body, s.inlined[r] }
+
+// Meter implements dfa.Rules.
+func (s *ruleSet) Meter() *syntax.Meter { return s.meter }
 
 // Nullable implements dfa.Rules.
 func (s *ruleSet) Nullable(x syntax.Expr) bool { return syntax.Nullable(x, s.empty) }

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
+
+	"github.com/ridge-llm/ridge/engine/grammar/syntax"
 )
 
 const (
@@ -34,12 +36,12 @@ func (s *State) Next(r rune) int32 {
 }
 
 // determinise makes a dfa of n between the states start and end; ok is false if it would be too large.
-func determinise(n *nfa, start, end int32) (d *DFA, ok bool) {
-	s := subsets{nfa: n, end: end, d: &DFA{}, known: map[string]int32{}, mark: make([]int32, len(n.states))}
+func determinise(n *nfa, start, end int32, meter *syntax.Meter) (d *DFA, ok bool) {
+	s := subsets{nfa: n, end: end, meter: meter, d: &DFA{}, known: map[string]int32{}, mark: make([]int32, len(n.states))}
 	s.add([]int32{start})
 	for i := 0; i < len(s.d.States); i++ {
 		s.expand(i)
-		if len(s.d.States) > MaxStates || s.listed > maxSubsets {
+		if len(s.d.States) > MaxStates || s.listed > maxSubsets || !meter.Spend(0) {
 			return nil, false
 		}
 	}
@@ -56,6 +58,7 @@ type subsets struct {
 	listed int              // total length of lists
 	mark   []int32          // nfa state → the last closure it was met in
 	marks  int32
+	meter  *syntax.Meter
 	key    []byte
 }
 
@@ -81,6 +84,7 @@ func (s *subsets) add(members []int32) int32 {
 		state := &s.nfa.states[n]
 		return n != s.end && len(state.arcs) == 0 && len(state.calls) == 0
 	})
+	s.meter.Spend(2 + len(all))
 	slices.Sort(all)
 	s.key = s.key[:0]
 	for _, n := range all {

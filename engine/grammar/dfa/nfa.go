@@ -47,6 +47,7 @@ type lowering struct {
 type Rules interface {
 	Inline(syntax.Ref) (body syntax.Expr, ok bool) // ok: the body is to be put in the call's place
 	Nullable(x syntax.Expr) bool
+	Meter() *syntax.Meter                                                    // of the work, may be nil; where it ends, ok is false
 	Counted(x syntax.Repeat, enc Encoding) (rule int32, mayBeEmpty, ok bool) // ok: a rule for a repetition too large to unroll
 }
 
@@ -60,11 +61,11 @@ func lowerAs(x syntax.Expr, rules Rules, enc Encoding) (d *DFA, ok bool) {
 	if l.full {
 		return nil, false
 	}
-	return determinise(&l.nfa, from, to)
+	return determinise(&l.nfa, from, to, rules.Meter())
 }
 
 func (l *lowering) state() int32 {
-	if len(l.states) >= MaxStates {
+	if len(l.states) >= MaxStates || !l.refs.Meter().Spend(1) {
 		l.full = true
 		return 0
 	}

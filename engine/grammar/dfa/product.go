@@ -10,15 +10,17 @@ import (
 const MaxRuneStates = 20_000
 
 // noRules is the Rules of patterns, which call none.
-type noRules struct{}
+type noRules struct{ meter *syntax.Meter }
 
 func (noRules) Inline(syntax.Ref) (syntax.Expr, bool)               { return nil, false }
 func (noRules) Nullable(x syntax.Expr) bool                         { return syntax.Nullable(x, nil) }
 func (noRules) Counted(syntax.Repeat, Encoding) (int32, bool, bool) { return 0, false, false }
 
-// OverRunes is the automaton of a pattern over code points, or nil if it is too large.
-func OverRunes(x syntax.Expr) *DFA {
-	d, ok := lowerAs(x, noRules{}, asRunes)
+func (n noRules) Meter() *syntax.Meter { return n.meter }
+
+// OverRunes is the automaton of a pattern over code points, or nil if it is too large or the meter ends it.
+func OverRunes(x syntax.Expr, meter *syntax.Meter) *DFA {
+	d, ok := lowerAs(x, noRules{meter}, asRunes)
 	if !ok || len(d.States) > MaxRuneStates {
 		return nil
 	}
@@ -57,8 +59,8 @@ func OfLength(least, most int) *DFA {
 	return d
 }
 
-// Intersect is the automaton of the texts that both read, or nil if it is too large.
-func Intersect(a, b *DFA) *DFA {
+// Intersect is the automaton of the texts that both read, or nil if it is too large or the meter ends it.
+func Intersect(a, b *DFA, meter *syntax.Meter) *DFA {
 	type pair struct{ a, b int32 }
 	d := &DFA{}
 	index := map[pair]int32{}
@@ -76,6 +78,9 @@ func Intersect(a, b *DFA) *DFA {
 	state(pair{0, 0})
 	for i := 0; i < len(pairs); i++ {
 		if len(pairs) > MaxRuneStates {
+			return nil
+		}
+		if !meter.Spend(2 + len(a.States[pairs[i].a].Arcs) + len(b.States[pairs[i].b].Arcs)) {
 			return nil
 		}
 		x, y := a.States[pairs[i].a].Arcs, b.States[pairs[i].b].Arcs

@@ -1,6 +1,7 @@
 package language
 
 import (
+	"context"
 	"errors"
 
 	"github.com/ridge-llm/ridge/engine/grammar"
@@ -48,11 +49,14 @@ func NewCompiler(t Tokenizer, vocab int, ends []int32, encode func(text string) 
 func (c *Compiler) Specials() []string { return c.specials }
 
 // Compile compiles a language, which is not any text, or finds it compiled: what was asked for lately is kept. A language
-// that cannot be enforced is refused with an *Error.
-func (c *Compiler) Compile(l Language) (*grammar.Automaton, error) {
-	a, err := c.cache.Get(l.source, l.read)
+// that cannot be enforced is refused with an *Error; what its owner has no turn for, with a *grammar.BusyError. The error is ctx's when that is done.
+func (c *Compiler) Compile(ctx context.Context, l Language) (*grammar.Automaton, error) {
+	a, err := c.cache.Get(ctx, l.owner, l.source, l.read)
 	var wrong *Error
+	var busy *grammar.BusyError
 	switch {
+	case ctx.Err() != nil || errors.As(err, &busy):
+		return nil, err
 	case errors.As(err, &wrong):
 		return nil, err
 	case err != nil:

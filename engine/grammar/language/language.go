@@ -12,7 +12,8 @@ import (
 // Language is a set of texts that answers can be restricted to. The zero value is any text.
 type Language struct {
 	source string // tells the language from all others
-	read   func() (*grammar.Grammar, error)
+	owner  string
+	read   func(*grammar.Meter) (*grammar.Grammar, error)
 }
 
 // Error is what is wrong with a language: it cannot be read, or cannot be enforced.
@@ -37,7 +38,11 @@ var Written = grammar.Options{Spaced: true}
 
 // JSONSchema is the JSON texts that satisfy a schema: those grammar.FromJSONSchema says, on one line.
 func JSONSchema(schema []byte) Language {
-	return language("json schema", string(schema), func() (*grammar.Grammar, error) { return grammar.FromJSONSchema(schema, Written) })
+	return language("json schema", string(schema), func(m *grammar.Meter) (*grammar.Grammar, error) {
+		o := Written
+		o.Meter = m
+		return grammar.FromJSONSchema(schema, o)
+	})
 }
 
 // JSONObject is any JSON object on one line.
@@ -45,27 +50,33 @@ func JSONObject() Language { return JSONSchema([]byte(`{"type":"object"}`)) }
 
 // Regex is the texts that match a regular expression as a whole.
 func Regex(pattern string) Language {
-	return language("regex", pattern, func() (*grammar.Grammar, error) { return grammar.FromRegex(pattern) })
+	return language("regex", pattern, func(*grammar.Meter) (*grammar.Grammar, error) { return grammar.FromRegex(pattern) })
 }
 
 // GBNF is the texts of a grammar in llama.cpp's notation.
 func GBNF(text string) Language {
-	return language("gbnf", text, func() (*grammar.Grammar, error) { return grammar.FromGBNF(text) })
+	return language("gbnf", text, func(*grammar.Meter) (*grammar.Grammar, error) { return grammar.FromGBNF(text) })
 }
 
 // Choices is exactly these texts.
 func Choices(list []string) Language {
 	text, _ := json.Marshal(list) // strings always have a JSON form
-	return language("choices", string(text), func() (*grammar.Grammar, error) { return grammar.FromChoices(list) })
+	return language("choices", string(text), func(*grammar.Meter) (*grammar.Grammar, error) { return grammar.FromChoices(list) })
 }
 
 // New is the language of a grammar that read makes. source tells it from all other languages.
-func New(source string, read func() (*grammar.Grammar, error)) Language {
+func New(source string, read func(*grammar.Meter) (*grammar.Grammar, error)) Language {
 	return Language{source: source, read: read}
 }
 
-func language(kind, text string, read func() (*grammar.Grammar, error)) Language {
+func language(kind, text string, read func(*grammar.Meter) (*grammar.Grammar, error)) Language {
 	return New(kind+"\x00"+text, read)
+}
+
+// Of is the language as one owner's: what is compiled of it is not shared with others.
+func (l Language) Of(owner string) Language {
+	l.owner = owner
+	return l
 }
 
 // Any reports whether the language is the zero one, any text.
@@ -74,5 +85,5 @@ func (l Language) Any() bool { return l.read == nil }
 // Source tells the language from all others.
 func (l Language) Source() string { return l.source }
 
-// Grammar reads the language, which is not any text.
-func (l Language) Grammar() (*grammar.Grammar, error) { return l.read() }
+// Grammar reads the language, which is not any text. m counts the work.
+func (l Language) Grammar(m *grammar.Meter) (*grammar.Grammar, error) { return l.read(m) }

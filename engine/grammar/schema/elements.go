@@ -117,9 +117,9 @@ func (c *compiler) bare(parts []part, end string) (syntax.Expr, error) {
 		return x, err
 	}
 	// together has found room for the automaton, and the one of end is small.
-	all, stop := dfa.OverRunes(x), dfa.OverRunes(withoutEnd(end))
+	all, stop := dfa.OverRunes(x, c.Meter), dfa.OverRunes(withoutEnd(end), c.Meter)
 	if all != nil && stop != nil {
-		all = dfa.Intersect(all, stop)
+		all = dfa.Intersect(all, stop, c.Meter)
 	}
 	if all == nil {
 		return nil, errAt(parts[0].jsonValue, "without %q in its texts it takes more than %d states", end, dfa.MaxRuneStates)

@@ -44,7 +44,7 @@ func (c *compiler) automaton(v *jsonValue) (*dfa.DFA, error) {
 	if l.automaton != nil {
 		return l.automaton, nil
 	}
-	if l.automaton = dfa.OverRunes(l.x); l.automaton == nil {
+	if l.automaton = dfa.OverRunes(l.x, c.Meter); l.automaton == nil {
 		return nil, errAt(v, "together with other patterns, bounds of the length or values of enum it takes more than %d states", dfa.MaxRuneStates)
 	}
 	return l.automaton, c.look(len(l.automaton.States))
@@ -59,7 +59,7 @@ func (c *compiler) together(s *stringFacts) (syntax.Expr, error) {
 			return nil, err
 		}
 		if all != nil {
-			all = dfa.Intersect(all, d)
+			all = dfa.Intersect(all, d, c.Meter)
 		}
 		if all == nil {
 			return nil, errAt(v, "together with other patterns and the bounds of the length it takes more than %d states", dfa.MaxRuneStates)

@@ -22,6 +22,8 @@ type Options struct {
 	Open bool
 	// Object leaves out what is not an object, as arguments of tools must be one.
 	Object bool
+	// Meter counts the work of reading the schema and may end it; nil: nothing does.
+	Meter *syntax.Meter
 }
 
 const maxSpaces = 256
@@ -242,7 +244,13 @@ func (c *compiler) choice(parts []part, at int, made part, group *jsonValue, bes
 // maxLooks bounds the visits of schemas and properties, over all combinations.
 const maxLooks = 250_000
 
+// lookUnits is what a visit costs, in a Meter's units.
+const lookUnits = 5
+
 func (c *compiler) look(n int) error {
+	if !c.Meter.Spend(lookUnits * n) {
+		return c.Meter.Err()
+	}
 	if c.work += n; c.work > maxLooks {
 		return errAt(c.root, "its references and choices combine in too many ways")
 	}
