@@ -152,9 +152,9 @@ func TestTurns(t *testing.T) {
 func TestHostileGrammars(t *testing.T) {
 	v := newByteVocabulary(t)
 	for name, pattern := range map[string]string{
-		"subsets":  "(" + strings.Repeat("(a|b)*a(a|b){14}|", 40) + "c)",
-		"nested":   strings.Repeat("((((a|b)*c){1,3}|d){1,5}e?){1,4}", 50),
-		"choices":  "(" + strings.Repeat("[a-z]*x[a-z]{9}|", 200) + "y)",
+		"subsets": "(" + strings.Repeat("(a|b)*a(a|b){14}|", 40) + "c)",
+		"nested":  strings.Repeat("((((a|b)*c){1,3}|d){1,5}e?){1,4}", 50),
+		"choices": "(" + strings.Repeat("[a-z]*x[a-z]{9}|", 200) + "y)",
 	} {
 		const work = 200_000 // a hundredth of what a server gives
 		g, err := regex.Parse(pattern)

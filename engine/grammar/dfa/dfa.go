@@ -80,11 +80,11 @@ func (s *subsets) add(members []int32) int32 {
 			visit(n)
 		}
 	}
+	s.meter.Spend(2 + len(all))
 	all = slices.DeleteFunc(all, func(n int32) bool {
 		state := &s.nfa.states[n]
 		return n != s.end && len(state.arcs) == 0 && len(state.calls) == 0
 	})
-	s.meter.Spend(2 + len(all))
 	slices.Sort(all)
 	s.key = s.key[:0]
 	for _, n := range all {
