@@ -5,10 +5,13 @@ import "fmt"
 // Cache is what a layer keeps of a sequence from step to step: the paged key and value store of an attention layer, or the state of a
 // recurrent one. One node writes each version of it, in place.
 type Cache struct {
-	Name   string // "kv.0"; "conv.0", "delta.0", "ssm.0" of recurrent layers
-	Layer  int
-	K, V   Axis // kv heads × head size; neither in a recurrent layer
-	State  Axis // of a recurrent layer, all of a sequence's state, in F32; zero: keys and values
+	Name  string // "kv.0"; "conv.0", "delta.0", "ssm.0" of recurrent layers
+	Layer int
+	K, V  Axis // kv heads × head size; neither in a recurrent layer
+	State Axis // of a recurrent layer, all of a sequence's state, in F32; zero: keys and values
+	// Latent says that V is a view of K, whose first numbers it is: a row is K alone, of one head (multi-head latent attention,
+	// DeepSeek-V2, arXiv:2405.04434).
+	Latent bool
 	Type   Type // of the stored numbers: F32, F16, BF16, I8 or F8
 	Window int  // rows that attention looks back, itself included; 0: all of them
 	Group  int  // which of Graph.CacheGroups it belongs to
@@ -18,7 +21,12 @@ type Cache struct {
 func (c *Cache) Recurrent() bool { return c.State.Count > 0 }
 
 // RowBytes is what one token takes in this cache, keys and values together, in bytes; 0 of a state.
-func (c *Cache) RowBytes() int64 { return c.PartBytes(c.K) + c.PartBytes(c.V) }
+func (c *Cache) RowBytes() int64 {
+	if c.Latent {
+		return c.PartBytes(c.K)
+	}
+	return c.PartBytes(c.K) + c.PartBytes(c.V)
+}
 
 // StateBytes is what a sequence's state takes; 0 of keys and values.
 func (c *Cache) StateBytes() int64 { return F32.RowBytes(c.State.Len()) }

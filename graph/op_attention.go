@@ -11,8 +11,12 @@ func (KVWrite) Name() string { return "KVWrite" }
 // Attrs implements Op.
 func (KVWrite) Attrs() string { return "" }
 
-// Infer implements Op: cache, k [tokens, K], v [tokens, V] → the cache's next version.
+// Infer implements Op: cache, k [tokens, K], v [tokens, V] → the cache's next version. A row of a latent cache is written in two parts,
+// one behind the other (latent, rope key), or in one.
 func (KVWrite) Infer(n *Node) ([]Value, error) {
+	if len(n.In) > 0 && n.In[0].Cache != nil && n.In[0].Cache.Latent {
+		return inferLatentWrite(n)
+	}
 	if err := arity(n, 3, 0, 0); err != nil {
 		return nil, err
 	}
@@ -26,6 +30,27 @@ func (KVWrite) Infer(n *Node) ([]Value, error) {
 	return []Value{{Cache: cache.Cache}}, nil
 }
 
+// inferLatentWrite is Infer of a latent cache.
+func inferLatentWrite(n *Node) ([]Value, error) {
+	if err := arity(n, min(max(len(n.In), 2), 3), 0, 0); err != nil {
+		return nil, err
+	}
+	c, length := n.In[0].Cache, 0
+	for _, x := range n.In[1:] {
+		if err := matrix(x); err != nil {
+			return nil, err
+		}
+		if err := whole(x); err != nil {
+			return nil, err
+		}
+		length += x.Axis.Len()
+	}
+	if c.K.Count != 1 || c.V.Count != 1 || c.V.Size > c.K.Size || length != c.K.Len() {
+		return nil, fmt.Errorf("%s takes rows of %s and values of %s within them, of one head each, and is given %d numbers", c.Name, c.K, c.V, length)
+	}
+	return []Value{{Cache: c}}, nil
+}
+
 // Work implements Op.
 func (KVWrite) Work(n *Node, s *Step) Work {
 	w := traffic(n, s, 0)
@@ -36,6 +61,11 @@ func (KVWrite) Work(n *Node, s *Step) Work {
 // KVWrite adds the store and returns the cache's next version.
 func (b *Builder) KVWrite(cache, k, v *Value) *Value {
 	return b.Emit(cache.Name, KVWrite{}, []*Value{cache, k, v})[0]
+}
+
+// LatentWrite adds the store of rows of a latent cache, parts one behind the other, and returns the cache's next version.
+func (b *Builder) LatentWrite(cache *Value, parts ...*Value) *Value {
+	return b.Emit(cache.Name, KVWrite{}, append([]*Value{cache}, parts...))[0]
 }
 
 // Attention lets every query look at the keys of its own sequence up to its own position, no further back than the
@@ -78,7 +108,7 @@ func (o Attention) Infer(n *Node) ([]Value, error) {
 	if cache == nil {
 		return nil, fmt.Errorf("%s is not a cache", n.In[1].Name)
 	}
-	if q.Axis.Shards != cache.K.Shards {
+	if q.Axis.Shards != cache.K.Shards && !cache.Latent { // a latent cache is whole on every device
 		return nil, fmt.Errorf("queries are %s and keys %s: their heads are not divided over devices alike", q.Axis, cache.K)
 	}
 	if q.Axis.Size != cache.K.Size {

@@ -46,13 +46,20 @@ type RoPE struct {
 	simple
 	Pairing Pairing
 	Dim     int
+	From    int // first number of a head that is rotated
 }
 
 // Name implements Op.
 func (RoPE) Name() string { return "RoPE" }
 
 // Attrs implements Op.
-func (o RoPE) Attrs() string { return fmt.Sprintf("%d %s", o.Dim, o.Pairing) }
+func (o RoPE) Attrs() string {
+	s := fmt.Sprintf("%d %s", o.Dim, o.Pairing)
+	if o.From > 0 {
+		s += fmt.Sprintf(" from %d", o.From)
+	}
+	return s
+}
 
 // Infer implements Op: x [tokens, heads × size], angles [tokens, Dim/2 × 2] → [tokens, heads × size].
 func (o RoPE) Infer(n *Node) ([]Value, error) {
@@ -63,8 +70,8 @@ func (o RoPE) Infer(n *Node) ([]Value, error) {
 	if err := matrix(x); err != nil {
 		return nil, err
 	}
-	if x.Axis.Size < o.Dim {
-		return nil, fmt.Errorf("RoPE cannot rotate %[2]d dimensions of heads of %[1]d", x.Axis.Size, o.Dim)
+	if x.Axis.Size < o.From+o.Dim || o.From < 0 {
+		return nil, fmt.Errorf("RoPE cannot rotate %[2]d dimensions from %[3]d on of heads of %[1]d", x.Axis.Size, o.Dim, o.From)
 	}
 	if angles.Axis.Len() != o.Dim || angles.Type != F32 || angles.Rows != x.Rows {
 		return nil, fmt.Errorf("%s does not hold the angles of %d dimensions", angles.Name, o.Dim)
@@ -78,7 +85,10 @@ func (o RoPE) Work(n *Node, s *Step) Work {
 }
 
 // RoPE adds the rotation of x's heads; the angles of one rotation are computed once for the whole graph.
-func (b *Builder) RoPE(name string, x *Value, r *Rotation) *Value {
+func (b *Builder) RoPE(name string, x *Value, r *Rotation) *Value { return b.RoPEFrom(name, x, r, 0) }
+
+// RoPEFrom is RoPE of each head's numbers from one on.
+func (b *Builder) RoPEFrom(name string, x *Value, r *Rotation, from int) *Value {
 	angles, ok := b.shared[r]
 	if !ok {
 		layer := b.layer
@@ -87,5 +97,5 @@ func (b *Builder) RoPE(name string, x *Value, r *Rotation) *Value {
 		b.layer = layer
 		b.shared[r] = angles
 	}
-	return b.Emit(name, RoPE{Pairing: r.Pairing, Dim: r.Dim}, []*Value{x, angles})[0]
+	return b.Emit(name, RoPE{Pairing: r.Pairing, Dim: r.Dim, From: from}, []*Value{x, angles})[0]
 }

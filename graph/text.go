@@ -19,6 +19,9 @@ func (g *Graph) String() string {
 		} else {
 			fmt.Fprintf(&s, "  cache %s  k %s  v %s  %s", c.Name, c.K, c.V, c.Type)
 		}
+		if c.Latent {
+			s.WriteString("  v within k")
+		}
 		if c.Window > 0 {
 			fmt.Fprintf(&s, "  window %d", c.Window)
 		}

@@ -106,7 +106,7 @@ func (m *matcher) addNormOf(kind graph.Kind, n *graph.Node) (match, bool) {
 // have one that nothing else reads.
 func (m *matcher) ropes(attention *graph.Node) (ropes, norms []*graph.Node, ok bool) {
 	store, q := attention.In[1].From, attention.In[0].From
-	if store == nil || q == nil || m.only(attention.In[0]) != attention {
+	if store == nil || q == nil || store.Layer != attention.Layer || m.only(attention.In[0]) != attention { // or it reads an earlier layer's cache
 		return nil, nil, false
 	}
 	q, k, ok := m.pair(q, store)
@@ -181,7 +181,7 @@ func findRoPEKVWrite(m *matcher) (found []match) {
 			continue
 		}
 		store, q := n.In[1].From, n.In[0].From
-		if store == nil || q == nil {
+		if store == nil || q == nil || store.Layer != n.Layer {
 			continue
 		}
 		q, k, ok := m.pair(q, store)

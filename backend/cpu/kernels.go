@@ -100,6 +100,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		if k.name == "" {
 			return nil
 		}
+	case graph.HeadLinear:
+		k.name, k.bind, k.scratch = d.headLinearKernel(n), bindHeadLinear, headLinearScratch
 	case graph.Route:
 		k.rowBlocks, k.partition = true, byRows
 		k.name, k.bind = "route", bindRoute

@@ -19,12 +19,15 @@ func cacheOf(c *graph.Cache, b backend.Buffer, lim backend.Limits) (*attn.Cache,
 	if c.Type == graph.I8 && (c.K.Size%4 != 0 || c.K.Size < 8) {
 		return nil, fmt.Errorf("cpu: heads of %d numbers in an int8 cache; it takes multiples of 4 from 8 on: choose --kv-type f16", c.K.Size)
 	}
+	if c.Latent && c.Type == graph.I8 {
+		return nil, fmt.Errorf("cpu: cache %s holds latent rows, of which there are none in int8 on the CPU: choose --kv-type f16", c.Name)
+	}
 	element, ok := elements[c.Type]
 	if !ok {
 		return nil, fmt.Errorf("cpu: there are no caches of %s on the CPU; f16, bf16, f32 and i8 are possible", c.Type)
 	}
 	return &attn.Cache{
-		Element: element, Heads: c.K.Count, KeySize: c.K.Size, ValueSize: c.V.Size, PageSize: lim.PageSize, Data: raw(b),
+		Element: element, Heads: c.K.Count, KeySize: c.K.Size, ValueSize: c.V.Size, PageSize: lim.PageSize, Data: raw(b), Latent: c.Latent,
 	}, nil
 }
 
@@ -35,6 +38,9 @@ func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cache.Latent {
+		return bindLatentWrite(d, n, a, cache), nil
+	}
 	k, v, scratch := floats(a.In[1]), floats(a.In[2]), uint16s(a.Scratch)
 	kLen, vLen, each := cache.Heads*cache.KeySize, cache.Heads*cache.ValueSize, len(scratch)/d.pool.N()
 	return func(w *worker, b *backend.Batch) {
@@ -44,6 +50,23 @@ func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			cache.Write(d.vec, int(slots[r]), k[r*kLen:(r+1)*kLen], v[r*vLen:(r+1)*vLen], scratch[w.id*each:(w.id+1)*each])
 		}
 	}, nil
+}
+
+// bindLatentWrite stores the step's rows, which come in parts, at their slots of a latent cache.
+func bindLatentWrite(d *Device, n *graph.Node, a backend.Args, cache *attn.Cache) body {
+	group := n.In[0].Cache.Group
+	return func(w *worker, b *backend.Batch) {
+		slots := b.Table(group).Slots
+		first, last := w.rowShare(len(slots))
+		at := 0
+		for i, x := range n.In[1:] {
+			part, length := floats(a.In[1+i]), x.Axis.Len()
+			for r := first; r < last; r++ {
+				cache.WriteLatent(d.vec, int(slots[r]), at, part[r*length:(r+1)*length])
+			}
+			at += length
+		}
+	}
 }
 
 // kvWriteScratch holds one head's keys or values in the cache's type.

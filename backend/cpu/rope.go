@@ -53,7 +53,8 @@ func bindRoPE(v vec.Ops, n *graph.Node, a backend.Args) body {
 		for r := from; r < to; r++ {
 			angles := cosSin[r*o.Dim : (r+1)*o.Dim]
 			for at := r * width; at < (r+1)*width; at += axis.Size {
-				x, y := in[at:at+axis.Size], out[at:at+axis.Size]
+				copy(out[at:at+o.From], in[at:at+o.From])
+				x, y := in[at+o.From:at+axis.Size], out[at+o.From:at+axis.Size]
 				if o.Pairing == graph.HalfPairs {
 					v.RotateHalf(y, x, angles)
 				} else {

@@ -11,7 +11,7 @@ import (
 // token's numbers lie together, head after head.
 func cacheRow(c *graph.Cache, b backend.Buffer, pageSize int, slot int, values bool) []byte {
 	page, at := slot/pageSize, slot%pageSize
-	kBytes, vBytes := c.PartBytes(c.K), c.PartBytes(c.V)
+	kBytes, vBytes := c.PartBytes(c.K), c.RowBytes()-c.PartBytes(c.K)
 	off := b.Off + int64(page)*int64(pageSize)*(kBytes+vBytes)
 	size := kBytes
 	if values {
@@ -25,6 +25,15 @@ func cacheRow(c *graph.Cache, b backend.Buffer, pageSize int, slot int, values b
 func kvWrite(d *Device, n *graph.Node, a backend.Args) {
 	c := n.In[0].Cache
 	for r, slot := range d.batch.Table(c.Group).Slots {
+		if c.Latent {
+			var row []float32
+			for i := range n.In[1:] {
+				row = append(row, d.read(n, a, 1+i, r)...)
+			}
+			storeHeads(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), false), c.Type, c.K, row)
+			d.counted.CacheWrite += c.RowBytes()
+			continue
+		}
 		storeHeads(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), false), c.Type, c.K, d.read(n, a, 1, r))
 		storeHeads(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), true), c.Type, c.V, d.read(n, a, 2, r))
 		d.counted.CacheWrite += c.RowBytes()
@@ -52,7 +61,11 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 			slot := int(pages[s*b.SeqPages+p/a.Limits.PageSize])*a.Limits.PageSize + p%a.Limits.PageSize
 			keys[p], values[p] = make([]float32, c.K.Len()), make([]float32, c.V.Len())
 			loadHeads(keys[p], c.Type, c.K, cacheRow(c, a.In[1], a.Limits.PageSize, slot, false))
-			loadHeads(values[p], c.Type, c.V, cacheRow(c, a.In[1], a.Limits.PageSize, slot, true))
+			if c.Latent {
+				copy(values[p], keys[p])
+			} else {
+				loadHeads(values[p], c.Type, c.V, cacheRow(c, a.In[1], a.Limits.PageSize, slot, true))
+			}
 			d.counted.CacheRead += c.RowBytes()
 		}
 		for r := b.QStart[s]; r < b.QStart[s+1]; r++ {

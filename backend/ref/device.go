@@ -188,6 +188,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		f = softcap
 	case graph.MoE:
 		f = moe
+	case graph.HeadLinear:
+		f = headLinear
 	case graph.Route:
 		f = route
 	case graph.GateRows:

@@ -33,7 +33,7 @@ func rope(d *Device, n *graph.Node, a backend.Args) {
 		x := d.read(n, a, 0, r)
 		cosSin := d.read(n, a, 1, r)
 		for h := range axis.Count {
-			head := x[h*axis.Size : (h+1)*axis.Size]
+			head := x[h*axis.Size+o.From : (h+1)*axis.Size]
 			for i := range o.Dim / 2 {
 				j, k := i, i+o.Dim/2
 				if o.Pairing == graph.AdjacentPairs {

@@ -43,7 +43,7 @@ func TestDeclaredWork(t *testing.T) {
 			}
 		})
 	}
-	for _, op := range []string{"Linear", "Embed", "RMSNorm", "LayerNorm", "RoPE", "Act", "ActMul", "Add", "Softcap", "SelectRows", "Attention", "AddNorm", "MoE", "Route", "GateRows"} {
+	for _, op := range []string{"Linear", "Embed", "RMSNorm", "LayerNorm", "RoPE", "Act", "ActMul", "Add", "Softcap", "SelectRows", "Attention", "AddNorm", "MoE", "Route", "GateRows", "HeadLinear"} {
 		if !seen[op] {
 			t.Errorf("the table has no case of %s", op)
 		}

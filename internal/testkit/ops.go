@@ -54,6 +54,7 @@ func Cases() []Case {
 	all = append(all, groupCases()...)
 	all = append(all, rowCases()...)
 	all = append(all, attentionCases()...)
+	all = append(all, latentCases()...)
 	all = append(all, batchCases()...)
 	all = append(all, routeCases()...)
 	all = append(all, moeCases()...)
@@ -217,6 +218,17 @@ func rowCases() []Case {
 	all = append(all, make1("Linear", "Linear/F32/1x96", 1e-5, func(b *graph.Builder) *graph.Value {
 		return b.Linear("y", feed(b, "x", hidden), b.Weight("w", axis("gate", 1, 1), hidden), b.Vector("bias", axis("gate", 1, 1)))
 	})...)
+	all = append(all, make1("RoPE", "RoPE/from 20", 1e-5, func(b *graph.Builder) *graph.Value {
+		return b.RoPEFrom("y", feed(b, "x", heads), &graph.Rotation{Name: "a", Pairing: graph.AdjacentPairs, Dim: 12, Theta: 500}, 20)
+	})...)
+	for _, f := range []quant.Format{quant.F32, quant.BF16, quant.Q8_0} {
+		for _, rest := range []int{0, 8} {
+			all = append(all, make1("HeadLinear", fmt.Sprintf("HeadLinear/%s/rest%d", f, rest), 1e-5, func(b *graph.Builder) *graph.Value {
+				w := b.Stack("w/"+f.String(), axis("heads", 3, 1), axis("rank", 72, 1), axis("in", 32, 1))
+				return b.HeadLinear("y", feed(b, "x", axis("heads", 3, 32+rest)), w, rest)
+			})...)
+		}
+	}
 	for _, fn := range []graph.Fn{graph.Silu, graph.GeluTanh, graph.GeluErf, graph.Relu, graph.Relu2, graph.Sigmoid, graph.Identity} {
 		all = append(all, make1("Act", "Act/"+fn.String(), 1e-5, func(b *graph.Builder) *graph.Value {
 			return b.Act("y", feed(b, "x", hidden), fn)

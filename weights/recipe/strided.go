@@ -61,6 +61,11 @@ func (r Transpose) open(files Tensors) (source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.count == r.Count && r.Count > 1 { // matrices already
+		now := *s
+		now.rows, now.cols, now.row, now.col = s.cols, s.rows, s.col, s.row
+		return &now, nil
+	}
 	if s.count != 1 || r.Count < 1 || s.rows%r.Count != 0 {
 		return nil, fmt.Errorf("tensor %s has %d rows, which are not %d matrices to be transposed", s.name, s.count*s.rows, r.Count)
 	}

@@ -33,6 +33,9 @@ type Cache struct {
 	KeySize, ValueSize int // numbers of a head
 	PageSize           int // tokens, a multiple of Block
 	Data               []byte
+	// Latent: a row is a key alone, of one head, and its value the first ValueSize numbers of it. A block has its rows one behind the
+	// other, [16 tokens][KeySize], and they are always converted. There are none in I8.
+	Latent bool
 }
 
 // block is the offset of a head's keys in one block of a page, in bytes; values follow at valueOffset.
@@ -51,7 +54,27 @@ func (c *Cache) blockBytes() int {
 func (c *Cache) valueOffset() int { return Block * c.KeySize * c.Element.Bytes() }
 
 // scaleOffset is the offset of the block's 16 scales of keys, and then its 16 scales of values: with I8 only.
-func (c *Cache) scaleOffset() int { return Block * (c.KeySize + c.ValueSize) * c.Element.Bytes() }
+func (c *Cache) scaleOffset() int {
+	if c.Latent {
+		return Block * c.KeySize * c.Element.Bytes()
+	}
+	return Block * (c.KeySize + c.ValueSize) * c.Element.Bytes()
+}
+
+// WriteLatent stores part of one token's row, its numbers from one on, at a slot of a latent cache.
+func (c *Cache) WriteLatent(o vec.Ops, slot, from int, part []float32) {
+	page, in := slot/c.PageSize, slot%c.PageSize
+	at := c.block(page, in/Block, 0) + (in%Block*c.KeySize+from)*c.Element.Bytes()
+	dst := c.Data[at : at+len(part)*c.Element.Bytes()]
+	switch c.Element {
+	case F32:
+		copy(numbers[float32](dst), part)
+	case F16:
+		o.NarrowF16(numbers[uint16](dst), part)
+	case BF16:
+		o.NarrowBF16(numbers[uint16](dst), part)
+	}
+}
 
 // Write stores one token's keys, [heads][key size], and values, [heads][value size], at a slot: page × PageSize + token.
 // half is scratch for a head's numbers.

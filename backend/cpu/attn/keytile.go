@@ -8,7 +8,7 @@ func (t *Tile) attendKeyTile(h Head, pages []int32, head, from, to, end int) {
 	c := h.Cache
 	t.fillBlockTable(c, pages, head, from, end)
 	bytes := c.Element == I8
-	converted := !bytes && (t.rows >= convertRows && c.Element != F32 || t.valueSize%(2*t.k.lanes) != 0)
+	converted := !bytes && (c.Latent || t.rows >= convertRows && c.Element != F32 || t.valueSize%(2*t.k.lanes) != 0)
 	most := len(t.k.matmuls[F32])
 	if bytes {
 		most = len(t.k.i8.qk)
@@ -54,6 +54,10 @@ func (t *Tile) fillBlockTable(c *Cache, pages []int32, head, from, end int) {
 
 // convert makes float32 of the key tile's first n keys and values.
 func (t *Tile) convert(c *Cache, n int) {
+	if c.Latent {
+		t.convertLatent(c, n)
+		return
+	}
 	for i := 0; i*Block < n; i++ {
 		keys, values := t.blocks[i], offset(t.blocks[i], c.valueOffset())
 		c.widen(t.vec, t.keys[i*Block*t.keySize:][:Block*t.keySize], keys)
@@ -63,6 +67,19 @@ func (t *Tile) convert(c *Cache, n int) {
 		}
 		for j := range Block {
 			c.widen(t.vec, t.values[(i*Block+j)*t.stride:][:t.valueSize], offset(values, j*t.valueSize*c.Element.Bytes()))
+		}
+	}
+}
+
+// convertLatent makes float32 of the key tile's first n rows of a latent cache: keys transposed, and values.
+func (t *Tile) convertLatent(c *Cache, n int) {
+	for i := 0; i*Block < n; i++ {
+		keys := t.keys[i*Block*t.keySize:][:Block*t.keySize]
+		for j := range Block {
+			row := t.row[:t.keySize]
+			c.widen(t.vec, row, offset(t.blocks[i], j*t.keySize*c.Element.Bytes()))
+			scatter(keys[j:], row)
+			copy(t.values[(i*Block+j)*t.stride:][:t.valueSize], row)
 		}
 	}
 }

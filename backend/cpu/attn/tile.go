@@ -47,6 +47,7 @@ type Tile struct {
 	scores             []float32 // [row][keyTile]
 	keys               []float32 // [keyTile/Block][keySize][Block], converted
 	values             []float32 // [keyTile][stride], converted
+	row                []float32 // [keySize] of a latent cache, converted
 
 	// Where keys and values are bytes, see int8Kernels:
 	qScale []float32 // [row]
@@ -69,7 +70,7 @@ func (k *kernels) stride(valueSize int) int {
 // TileFloats is the memory that NewTile needs.
 func TileFloats(tier gemm.Tier, rows, keySize, valueSize int) int {
 	stride := kernelsOf(tier).stride(valueSize)
-	return rows*(keySize+2*stride+keyTile+11) + keyTile*(keySize+stride) + keySize + 16
+	return rows*(keySize+2*stride+keyTile+11) + keyTile*(keySize+stride) + 2*keySize + 16
 }
 
 // NewTile lays a tile of up to so many rows out in mem, which holds TileFloats.
@@ -95,7 +96,7 @@ func NewTile(tier gemm.Tier, mem []float32, rows, keySize, valueSize int) *Tile 
 	ints := func() []int32 { return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(take(rows)))), rows) }
 	t.low, t.high, t.base, t.qBias = ints(), ints(), ints(), ints()
 	t.tree = make([]uint64, rows)
-	t.ones = take(keySize)
+	t.ones, t.row = take(keySize), take(keySize)
 	for i := range t.ones {
 		t.ones[i] = 1
 	}
