@@ -23,6 +23,18 @@ func layerNormed(f *fields, eps string, bias bool) *Config {
 
 // decoderLike is llamaLike with the names of the norms' epsilon.
 func decoderLike(f *fields, hfEps, ggufEps string, eps float64) *Config {
+	c := decoderSizes(f, hfEps, ggufEps, eps)
+	c.KVHeads = f.sizeOr("num_key_value_heads", "attention.head_count_kv", c.Heads)
+	c.HeadDim = f.sizeOr("head_dim", "attention.key_length", c.Hidden/max(c.Heads, 1))
+	if v := f.sizeOr("", "attention.value_length", c.HeadDim); v != c.HeadDim {
+		f.fail("its keys have heads of %d and its values of %d, which this architecture does not do", c.HeadDim, v)
+	}
+	c.AttnScale = 1 / math.Sqrt(float64(c.HeadDim))
+	return c
+}
+
+// decoderSizes is decoderLike without the sizes of heads.
+func decoderSizes(f *fields, hfEps, ggufEps string, eps float64) *Config {
 	c := &Config{
 		Hidden:  f.size("hidden_size", "embedding_length"),
 		Layers:  f.size("num_hidden_layers", "block_count"),
@@ -31,15 +43,9 @@ func decoderLike(f *fields, hfEps, ggufEps string, eps float64) *Config {
 		Context: f.size("max_position_embeddings", "context_length"),
 		NormEps: f.floatOr(hfEps, ggufEps, eps),
 	}
-	c.KVHeads = f.sizeOr("num_key_value_heads", "attention.head_count_kv", c.Heads)
-	c.HeadDim = f.sizeOr("head_dim", "attention.key_length", c.Hidden/max(c.Heads, 1))
-	if v := f.sizeOr("", "attention.value_length", c.HeadDim); v != c.HeadDim {
-		f.fail("its keys have heads of %d and its values of %d, which this architecture does not do", c.HeadDim, v)
-	}
 	c.Vocab = f.vocabulary()
 	c.Tied = f.tied(false)
 	c.Act = f.activation("hidden_act", graph.Silu)
-	c.AttnScale = 1 / math.Sqrt(float64(c.HeadDim))
 	if c.Layers <= maxLayers {
 		c.Windows = make([]int, c.Layers)
 	}

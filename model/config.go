@@ -34,6 +34,8 @@ type Config struct {
 	NormBias  bool          // of LayerNorm
 	Parallel  Parallel
 
+	Latent Latent // multi-head latent attention; no KV: there is none
+
 	Experts   graph.MoE // of feed-forward blocks; no experts: there is one block for all
 	ExpertFFN int       // width of an expert's
 
@@ -60,6 +62,13 @@ type Config struct {
 	LogitCap     float64
 	LogitScale   float64 // of logits, 0: none
 	EmbScale     float64 // of embeddings, 0: none
+}
+
+// Latent is the sizes of multi-head latent attention (DeepSeek-V2, arXiv:2405.04434), in numbers.
+type Latent struct {
+	Q, KV      int // latents of queries (0: they have none), and of keys and values
+	Nope, Rope int // of a query head: without and with rotation
+	Value      int // of a value head
 }
 
 // Parallel says what the feed-forward block of a layer reads.

@@ -15,6 +15,8 @@ var registry = []*Arch{
 	&lfm2,
 	&gpt2,
 	&gptoss,
+	&deepseek2,
+	&deepseek3,
 	&arcee,
 	&ernie45,
 	&seedOSS,
