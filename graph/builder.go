@@ -155,9 +155,8 @@ func (b *Builder) cache(c *Cache) *Value {
 // LatentCache declares a store of a layer whose rows are k alone: the first v numbers of its one head are its values. kind tells stores of
 // one layer apart; rows of "kv" are what attention reads.
 func (b *Builder) LatentCache(kind string, layer int, k, v Axis) *Value {
-	c := &Cache{Name: fmt.Sprintf("%s.%d", kind, layer), Layer: layer, K: k, V: v, Latent: true, Type: b.cacheAs, Group: b.cacheGroup(0, false)}
-	b.g.Caches = append(b.g.Caches, c)
-	return b.value(Value{Cache: c}, c.Name)
+	c := &Cache{Name: fmt.Sprintf("%s.%d", kind, layer), Layer: layer, K: k, V: v, Latent: true, Type: b.cacheAs}
+	return b.cache(c)
 }
 
 // cacheGroup is the group of caches with this window, or of states; they are numbered in the order of their first layers.

@@ -134,7 +134,7 @@ func (m *matcher) pair(q, store *graph.Node) (*graph.Node, *graph.Node, bool) {
 	k := store.In[1].From
 	_, isQ := q.Op.(graph.RoPE)
 	_, isK := k.Op.(graph.RoPE)
-	if !isQ || !isK || q.Op != k.Op || q.In[1] != k.In[1] || m.only(k.Out[0]) != store {
+	if !isQ || !isK || q.Op.(graph.RoPE).From > 0 || q.Op != k.Op || q.In[1] != k.In[1] || m.only(k.Out[0]) != store {
 		return nil, nil, false
 	}
 	return q, k, true

@@ -71,6 +71,9 @@ func (l Layout) Check(g *graph.Graph) error {
 	}
 	units := unitsOf(g)
 	for _, n := range g.Nodes {
+		if err := l.checkCaches(g, n); err != nil {
+			return err
+		}
 		pieces := l.Tensor
 		if _, ok := n.Op.(graph.MoE); ok {
 			pieces = l.pieces()
@@ -79,6 +82,19 @@ func (l Layout) Check(g *graph.Graph) error {
 			if err := units.divides(w, pieces); err != nil {
 				return fmt.Errorf("%s: %w", w.Name, err)
 			}
+		}
+	}
+	return nil
+}
+
+// checkCaches says why a node cannot read the caches that it does: those of earlier layers must be in its own stage.
+func (l Layout) checkCaches(g *graph.Graph, n *graph.Node) error {
+	for _, v := range n.In {
+		if v.Cache == nil || n.Layer == graph.NoLayer {
+			continue
+		}
+		if mine, its := l.stage(n.Layer, g.Layers()), l.stage(v.Cache.Layer, g.Layers()); mine != its {
+			return fmt.Errorf("layer %d of %s attends to the keys of layer %d, which %d pipeline stages put on another device; fewer stages are possible", n.Layer, g.Name, v.Cache.Layer, l.Pipeline)
 		}
 	}
 	return nil
@@ -110,7 +126,7 @@ func (l Layout) checkExperts(g *graph.Graph) error {
 // divides says why tensor parallelism cannot cut a weight into so many pieces. Key heads may be fewer than devices, which then hold
 // copies; a vocabulary is padded; a feed-forward block's numbers are cut unequally where equal pieces would end within a unit.
 func (u units) divides(w *graph.Weight, pieces int) error {
-	for _, a := range []graph.Axis{w.Out, w.In} {
+	for _, a := range []graph.Axis{w.Stack, w.Out, w.In} {
 		switch {
 		case pieces == 1 || !cut(a) || a.Name == vocabulary || a.Name != ffn && a.Count%pieces == 0:
 		case a.Name == keyHeads && pieces%a.Count == 0:

@@ -180,7 +180,8 @@ func (p *partitioner) weights(r *graph.Rewriter, n *graph.Node) []*graph.Weight 
 	}
 	var parts []*graph.Weight
 	for _, w := range whole {
-		parts = append(parts, p.part(r, w, w.Stack, 0, p.layout.Tensor, p.rank.Tensor))
+		stack := p.units.shard(w.Stack, p.layout.Tensor, p.rank.Tensor) // of heads
+		parts = append(parts, p.part(r, w, stack, p.units.offset(w.Stack, p.layout.Tensor, p.rank.Tensor), p.layout.Tensor, p.rank.Tensor))
 	}
 	return parts
 }

@@ -18,7 +18,7 @@ func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 		return nil
 	}
 	plain := d.one("attention plain", bindAttention)
-	if n.In[0].Type != graph.BF16 || !decode.Fits(c.K.Size, c.V.Size, c.Type) || !prefillsm80.Fits(c.K.Size, c.V.Size) {
+	if n.In[0].Type != graph.BF16 || c.Latent || !decode.Fits(c.K.Size, c.V.Size, c.Type) || !prefillsm80.Fits(c.K.Size, c.V.Size) {
 		return plain
 	}
 	name := "attention split, mma"
@@ -57,6 +57,9 @@ func (d *Device) bindSIMTAttention(n *graph.Node, a backend.Args, onlyTrees bool
 	}
 	if o.Bidirectional {
 		p.Bidirectional = 1
+	}
+	if c.Latent {
+		p.Latent = 1
 	}
 	if onlyTrees {
 		p.OnlyTrees = 1

@@ -17,6 +17,9 @@ func eightBit(t graph.Type) bool { return t == graph.I8 || t == graph.F8 }
 
 // kvWrites lists the ways to write keys and values to the cache. With RoPE before it they are one fused node; see op_fused_attention.go.
 func (d *Device) kvWrites(n *graph.Node) []backend.Kernel {
+	if n.In[0].Cache.Latent {
+		return d.one("latent write", bindLatentWrite)
+	}
 	if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize {
 		return nil
 	}
@@ -38,6 +41,26 @@ func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (func(*step) error, e
 		return nil, err
 	}
 	p := &rows.KVWriteParams{K: at(a.In[1]), V: at(a.In[2]), Cache: at(a.Out[0]), KLen: int32(c.K.Len()), VLen: int32(c.V.Len())}
+	return func(s *step) error {
+		p.Step = s.of(c)
+		return rows.Launch(d.stream, k, s.tokens, p)
+	}, nil
+}
+
+// bindLatentWrite writes rows of a latent cache.
+func bindLatentWrite(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	c := n.In[0].Cache
+	if size := a.Limits.PageSize; size&(size-1) != 0 || size < 4 {
+		return nil, fmt.Errorf("cuda: pages of %d tokens; a power of two from 4 on is needed", size)
+	}
+	k, err := rows.LatentWrite(d.loader, n.In[1].Type, c.Type)
+	if err != nil {
+		return nil, err
+	}
+	p := &rows.LatentWriteParams{A: at(a.In[1]), Cache: at(a.Out[0]), ALen: int32(n.In[1].Axis.Len())}
+	if len(n.In) == 3 {
+		p.B, p.BLen = at(a.In[2]), int32(n.In[2].Axis.Len())
+	}
 	return func(s *step) error {
 		p.Step = s.of(c)
 		return rows.Launch(d.stream, k, s.tokens, p)

@@ -80,7 +80,7 @@ func bindRoPE(d *Device, n *graph.Node, a backend.Args) (func(*step) error, erro
 	if err != nil {
 		return nil, err
 	}
-	p := &rope.Params{X: at(a.In[0]), Angles: at(a.In[1]), Y: at(a.Out[0]), Heads: int32(x.Axis.Count), Size: int32(x.Axis.Size), Dim: int32(o.Dim)}
+	p := &rope.Params{X: at(a.In[0]), Angles: at(a.In[1]), Y: at(a.Out[0]), Heads: int32(x.Axis.Count), Size: int32(x.Axis.Size), Dim: int32(o.Dim), From: int32(o.From)}
 	if o.Pairing == graph.AdjacentPairs {
 		p.Adjacent = 1
 	}

@@ -1,12 +1,15 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/ptx"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/testkit"
 )
@@ -26,6 +29,9 @@ func TestSwap(t *testing.T) {
 			continue
 		}
 		want, err := testkit.Outputs(g, d, w, lim, batches)
+		if errors.Is(err, ptx.ErrMissing) && os.Getenv("CI") != "true" {
+			t.Skip("the source of one of its kernels is newer than the PTX; make ptx rebuilds that")
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

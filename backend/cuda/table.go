@@ -84,6 +84,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.one("xielu", bindXIELU)
 	case graph.MoE:
 		return d.moes(n)
+	case graph.HeadLinear:
+		return d.one("head linear", bindHeadLinear)
 	case graph.Route:
 		if n.In[0].Axis.Len() > moe.MaxExperts || n.Op.(graph.Route).TopK > moe.MaxTop {
 			return nil
@@ -110,7 +112,7 @@ func (d *Device) Refusal(n *graph.Node) string {
 			return fmt.Sprintf("its heads have %d numbers, and %d is the most on a GPU; the CPU has no such limit", max(c.K.Size, c.V.Size), simt.MaxSize)
 		}
 	case graph.KVWrite:
-		if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize {
+		if c := n.In[0].Cache; !c.Latent && eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize {
 			return fmt.Sprintf("its heads have %d numbers, and %d is the most in a cache of %s on a GPU; choose --kv-type f16", max(c.K.Size, c.V.Size), kv8.MaxSize, c.Type)
 		}
 	case graph.Route:

@@ -77,6 +77,7 @@ var supported = []string{
 	"reference/architectures/starcoder2", "reference/architectures/qwen2-moe", "reference/architectures/dots1", "reference/architectures/glm4-moe",
 	"reference/architectures/minimax-m2", "reference/architectures/ernie4.5-moe", "reference/architectures/phimoe",
 	"reference/architectures/lfm2",
+	"reference/architectures/deepseek-v2", "reference/architectures/deepseek-v3", "reference/architectures/deepseek-v3-yarn",
 	"models/stories260K/hf", "models/babyllama-tok105",
 }
 

@@ -37,6 +37,7 @@ struct RopeParams {
   const float* angles; // [rows, dim/2 × 2]
   void* y;
   int heads, size, dim, adjacent;
+  int from, unused; // first number of a head that is rotated
 };
 
 // One thread rotates one pair, or copies one number outside the rotated dims.
@@ -50,10 +51,11 @@ template <typename T> DEVICE void rope(const RopeParams& p) {
     const T* x = (const T*)p.x + head;
     T* y = (T*)p.y + head;
     if (pair >= half) {
-      y[p.dim + pair - half] = x[p.dim + pair - half];
+      int e = pair - half < p.from ? pair - half : p.dim + pair - half;
+      y[e] = x[e];
       continue;
     }
-    int j = p.adjacent ? 2 * pair : pair, k = p.adjacent ? 2 * pair + 1 : pair + half;
+    int j = p.from + (p.adjacent ? 2 * pair : pair), k = p.adjacent ? j + 1 : j + half;
     float c = p.angles[(r * half + pair) * 2], s = p.angles[(r * half + pair) * 2 + 1];
     float a = toFloat(x[j]), b = toFloat(x[k]);
     y[j] = fromFloat<T>(a * c - b * s);

@@ -22,6 +22,7 @@ type AnglesParams struct {
 type Params struct {
 	X, Angles, Y               driver.Ptr // [rows, Heads × Size], [rows, Dim/2 × 2] float32, [rows, Heads × Size]
 	Heads, Size, Dim, Adjacent int32
+	From, _                    int32 // first number of a head that is rotated
 }
 
 // Angles finds the kernel that computes cosines and sines.

@@ -55,6 +55,6 @@ func KVWrite(l *kernels.Loader, from, cache graph.Type) (*driver.Kernel, error) 
 }
 
 // Launch puts one of the kernels on the stream, a block a row.
-func Launch[P EmbedParams | SelectParams | KVWriteParams](s *driver.Stream, k *driver.Kernel, rows int, p *P) error {
+func Launch[P EmbedParams | SelectParams | KVWriteParams | LatentWriteParams](s *driver.Stream, k *driver.Kernel, rows int, p *P) error {
 	return driver.Launch(s, k, driver.Grid{X: rows, Threads: rowThreads}, p)
 }

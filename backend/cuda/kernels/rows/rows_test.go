@@ -19,6 +19,10 @@ func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "rows/rows", map[string]uintptr{"embed_": unsafe.Sizeof(EmbedParams{}), "select_": unsafe.Sizeof(SelectParams{}), "kv_write_": unsafe.Sizeof(KVWriteParams{})})
 }
 
+func TestLatentMirrors(t *testing.T) {
+	gputest.Mirrors(t, "rows/latent", map[string]uintptr{"latent_write_": unsafe.Sizeof(LatentWriteParams{})})
+}
+
 // unused is how many rows more than a step has a launch may cover: they are left alone.
 const unused = 2
 

@@ -16,8 +16,9 @@ struct AttendParams {
   int onlyTrees;     // rows of sequences without a token tree are another kernel's
   const int* treeLen;   // [S] rows of a sequence's token tree, its last ones, or null; see backend.Batch
   const u64* ancestors; // [T] of rows of trees: those of the tree that the row attends to, a bit each
+  int latent, unused;   // latent: values are the first numbers of keys, and pages hold keys alone
 };
-constexpr int MAX_SIZE = 512, BLOCK_SIZE = 256; // numbers of a head, and those of its values that a block takes
+constexpr int MAX_SIZE = 576, BLOCK_SIZE = 256; // numbers of a head, and those of its values that a block takes
 
 template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
   SHARED static float qs[4][MAX_SIZE];
@@ -52,10 +53,13 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
       long page = s.pages[(long)seq * s.seqPages + (pos >> s.pageShift)];
       const C* k = cache.key(page, pos, kv);
       v = cache.value(page, pos, kv);
+      const u8* keys = p.cache + page * cache.part(p.kSize);
+      if (p.latent) k = v = (const C*)keys + (long)cache.in(pos) * p.kSize;
       score = 0;
       for (int i = 0; i < p.kSize; i++) score += q[i] * toFloat(k[i]);
       score *= p.scale;
-      if (SCALE_BYTES<C>) score *= *cache.keyScale(page, pos, kv), unit = *cache.valueScale(page, pos, kv);
+      if (SCALE_BYTES<C> && p.latent) unit = *cache.scale((u8*)keys, p.kSize, pos, 0), score *= unit;
+      else if (SCALE_BYTES<C>) score *= *cache.keyScale(page, pos, kv), unit = *cache.valueScale(page, pos, kv);
       if (p.softcap != 0) score = p.softcap * tanhf(score / p.softcap);
     }
     float newMax = maxf(rowMax, warpMax(score)), rescale = expf(rowMax - newMax);

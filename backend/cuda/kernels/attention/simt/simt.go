@@ -1,4 +1,4 @@
-// Package simt is the SIMT fallback of attention: for any head size up to 512 and any element types, without tensor cores.
+// Package simt is the SIMT fallback of attention: for any head size up to 576 and any element types, without tensor cores.
 package simt
 
 import (
@@ -8,7 +8,7 @@ import (
 )
 
 // MaxSize is the largest head it takes, of keys and of values.
-const MaxSize = 512
+const MaxSize = 576
 
 // blockSize is how many numbers of a head's values a block takes.
 const blockSize = 256
@@ -24,6 +24,8 @@ type Params struct {
 	Bidirectional                int32      // 1: queries attend to later keys too
 	OnlyTrees                    int32      // 1: rows of sequences without a token tree are another kernel's
 	TreeLen, Ancestors           driver.Ptr // [S] int32 and [T] uint64, see backend.Batch; 0 without token trees
+	Latent                       int32      // 1: values are the first VSize numbers of keys, and pages hold keys alone
+	_                            int32
 }
 
 // Find gets the kernel for queries and a cache of these types.
