@@ -16,11 +16,8 @@ func cacheOf(c *graph.Cache, b backend.Buffer, lim backend.Limits) (*attn.Cache,
 	if lim.PageSize%attn.Block != 0 {
 		return nil, fmt.Errorf("cpu: pages of %d tokens; on the CPU they are a multiple of %d", lim.PageSize, attn.Block)
 	}
-	if c.Type == graph.I8 && (c.K.Size%4 != 0 || c.K.Size < 8) {
+	if c.Type == graph.I8 && !c.Latent && (c.K.Size%4 != 0 || c.K.Size < 8) {
 		return nil, fmt.Errorf("cpu: heads of %d numbers in an int8 cache; it takes multiples of 4 from 8 on: choose --kv-type f16", c.K.Size)
-	}
-	if c.Latent && c.Type == graph.I8 {
-		return nil, fmt.Errorf("cpu: cache %s holds latent rows, of which there are none in int8 on the CPU: choose --kv-type f16", c.Name)
 	}
 	element, ok := elements[c.Type]
 	if !ok {
@@ -54,23 +51,27 @@ func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (body, error) {
 
 // bindLatentWrite stores the step's rows, which come in parts, at their slots of a latent cache.
 func bindLatentWrite(d *Device, n *graph.Node, a backend.Args, cache *attn.Cache) body {
-	group := n.In[0].Cache.Group
+	group, scratch := n.In[0].Cache.Group, floats(a.Scratch)
+	each := len(scratch) / d.pool.N()
 	return func(w *worker, b *backend.Batch) {
-		slots := b.Table(group).Slots
+		slots, row := b.Table(group).Slots, scratch[w.id*each:][:cache.KeySize]
 		first, last := w.rowShare(len(slots))
-		at := 0
-		for i, x := range n.In[1:] {
-			part, length := floats(a.In[1+i]), x.Axis.Len()
-			for r := first; r < last; r++ {
-				cache.WriteLatent(d.vec, int(slots[r]), at, part[r*length:(r+1)*length])
+		for r := first; r < last; r++ {
+			at := 0
+			for i, x := range n.In[1:] {
+				length := x.Axis.Len()
+				at += copy(row[at:], floats(a.In[1+i])[r*length:(r+1)*length])
 			}
-			at += length
+			cache.WriteLatent(d.vec, int(slots[r]), row)
 		}
 	}
 }
 
-// kvWriteScratch holds one head's keys or values in the cache's type.
+// kvWriteScratch holds one head's keys or values in the cache's type, or a row of a latent cache.
 func kvWriteScratch(n *graph.Node, _ backend.Limits) int64 {
 	c := n.In[0].Cache
+	if c.Latent {
+		return (4*int64(c.K.Size) + 63) / 64 * 64
+	}
 	return (2*int64(max(c.K.Size, c.V.Size)) + 63) / 64 * 64 // whole cache lines
 }

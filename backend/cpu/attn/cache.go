@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cpu/vec"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // Block is how many tokens lie together in a page; a page is a multiple of it.
@@ -34,7 +35,7 @@ type Cache struct {
 	PageSize           int // tokens, a multiple of Block
 	Data               []byte
 	// Latent: a row is a key alone, of one head, and its value the first ValueSize numbers of it. A block has its rows one behind the
-	// other, [16 tokens][KeySize], and they are always converted. There are none in I8.
+	// other, [16 tokens][KeySize], and then, with I8, their 16 scales; they are always converted.
 	Latent bool
 }
 
@@ -45,7 +46,10 @@ func (c *Cache) block(page, block, head int) int {
 
 // blockBytes is the size of a head's block of keys and values.
 func (c *Cache) blockBytes() int {
-	if c.Element == I8 {
+	switch {
+	case c.Element == I8 && c.Latent:
+		return c.scaleOffset() + 4*Block
+	case c.Element == I8:
 		return c.scaleOffset() + 2*4*Block
 	}
 	return c.scaleOffset()
@@ -61,18 +65,23 @@ func (c *Cache) scaleOffset() int {
 	return Block * (c.KeySize + c.ValueSize) * c.Element.Bytes()
 }
 
-// WriteLatent stores part of one token's row, its numbers from one on, at a slot of a latent cache.
-func (c *Cache) WriteLatent(o vec.Ops, slot, from int, part []float32) {
+// int8Products reports whether bytes are multiplied as they are.
+func (c *Cache) int8Products() bool { return c.Element == I8 && !c.Latent }
+
+// WriteLatent stores one token's row at a slot of a latent cache.
+func (c *Cache) WriteLatent(o vec.Ops, slot int, row []float32) {
 	page, in := slot/c.PageSize, slot%c.PageSize
-	at := c.block(page, in/Block, 0) + (in%Block*c.KeySize+from)*c.Element.Bytes()
-	dst := c.Data[at : at+len(part)*c.Element.Bytes()]
+	at, size := c.block(page, in/Block, 0), c.KeySize*c.Element.Bytes()
+	dst := c.Data[at+in%Block*size:][:size]
 	switch c.Element {
 	case F32:
-		copy(numbers[float32](dst), part)
+		copy(numbers[float32](dst), row)
 	case F16:
-		o.NarrowF16(numbers[uint16](dst), part)
+		o.NarrowF16(numbers[uint16](dst), row)
 	case BF16:
-		o.NarrowBF16(numbers[uint16](dst), part)
+		o.NarrowBF16(numbers[uint16](dst), row)
+	case I8:
+		numbers[float32](c.Data[at+c.scaleOffset():][:4*Block])[in%Block] = quant.EncodeInt8(numbers[int8](dst), row)
 	}
 }
 

@@ -1,13 +1,16 @@
 package attn
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // attendKeyTile is one step of the online softmax: it adds keys [from, to), at most keyTile of them, to the segment's results of all
 // rows. More keys, up to end, come afterwards.
 func (t *Tile) attendKeyTile(h Head, pages []int32, head, from, to, end int) {
 	c := h.Cache
 	t.fillBlockTable(c, pages, head, from, end)
-	bytes := c.Element == I8
+	bytes := c.int8Products()
 	converted := !bytes && (c.Latent || t.rows >= convertRows && c.Element != F32 || t.valueSize%(2*t.k.lanes) != 0)
 	most := len(t.k.matmuls[F32])
 	if bytes {
@@ -77,7 +80,14 @@ func (t *Tile) convertLatent(c *Cache, n int) {
 		keys := t.keys[i*Block*t.keySize:][:Block*t.keySize]
 		for j := range Block {
 			row := t.row[:t.keySize]
-			c.widen(t.vec, row, offset(t.blocks[i], j*t.keySize*c.Element.Bytes()))
+			if at := offset(t.blocks[i], j*t.keySize*c.Element.Bytes()); c.Element == I8 {
+				scale := *(*float32)(unsafe.Pointer(offset(t.blocks[i], c.scaleOffset()+4*j)))
+				for d, x := range unsafe.Slice((*int8)(unsafe.Pointer(at)), t.keySize) {
+					row[d] = float32(x) * scale
+				}
+			} else {
+				c.widen(t.vec, row, at)
+			}
 			scatter(keys[j:], row)
 			copy(t.values[(i*Block+j)*t.stride:][:t.valueSize], row)
 		}
@@ -86,7 +96,7 @@ func (t *Tile) convertLatent(c *Cache, n int) {
 
 // scoreKeys computes the scores QKᵀ of some rows with the key tile's first n keys.
 func (t *Tile) scoreKeys(c *Cache, row, rows, n int, converted bool) {
-	if c.Element == I8 {
+	if c.int8Products() {
 		t.scoreInt8(c, row, rows, n)
 		return
 	}
@@ -129,7 +139,7 @@ func (t *Tile) capAndMask(h Head, from int) {
 
 // accumulateValues adds PV of the key tile's first n values to the rescaled accumulators.
 func (t *Tile) accumulateValues(c *Cache, row, rows, n int, converted bool) {
-	if c.Element == I8 {
+	if c.int8Products() {
 		t.accumulateInt8(c, row, rows, n)
 		return
 	}

@@ -129,7 +129,7 @@ func (t *Tile) AddTreeQueries(h Head, q []float32, low, high, base int, mask uin
 		clear(t.total[i*t.stride : (i+1)*t.stride])
 		t.rows++
 	}
-	if h.Cache.Element == I8 {
+	if h.Cache.int8Products() {
 		t.quantizeQ(first, t.rows)
 	}
 }
