@@ -48,6 +48,7 @@ var policy = []struct {
 	{"engine/sched", nil, "ints and slices only"},
 	{"engine/draft/draftmodel", []string{"backend", "compile", "engine/draft"}, "a program that drafts; it knows no model by name"},
 	{"engine/draft", nil, "guesses at tokens, ints and slices only"},
+	{"engine/adapters", nil, "ints and slices only"},
 	{"engine/predict", []string{"graph", "engine/sched"}, "numbers of steps; it knows no requests"},
 	{"engine/account", []string{"graph", "price"}, "times of steps; it knows no requests' texts"},
 	{"engine/grammar/syntax", nil, "the rules of a grammar stand on nothing"},

@@ -26,10 +26,10 @@ func (m *Model) Embed(ctx context.Context, text string) (Embedding, error) {
 	return m.EmbedTokens(ctx, ids, Greedy())
 }
 
-// EmbedTokens is Embed for a text that is given as token ids. Of p, Priority, Salt and Tenant count.
+// EmbedTokens is Embed for a text that is given as token ids. Of p, Priority, Adapters, Salt and Tenant count.
 func (m *Model) EmbedTokens(ctx context.Context, ids []int32, p Params) (Embedding, error) {
 	pool := &pooling{vector: make([]float64, m.width), how: m.pooling}
-	f, err := m.pool(ctx, pool, engine.Request{Prompt: ids, Priority: p.Priority, Salt: m.salt(&p)})
+	f, err := m.pool(ctx, pool, engine.Request{Prompt: ids, Priority: p.Priority, Salt: m.salt(&p)}, p.Adapters)
 	if err != nil {
 		return Embedding{}, err
 	}
@@ -37,11 +37,14 @@ func (m *Model) EmbedTokens(ctx context.Context, ids []int32, p Params) (Embeddi
 }
 
 // pool computes a request's prompt and has its hidden states pooled.
-func (m *Model) pool(ctx context.Context, to *pooling, r engine.Request) (engine.Final, error) {
+func (m *Model) pool(ctx context.Context, to *pooling, r engine.Request, adapters []UseAdapter) (engine.Final, error) {
 	ended := make(chan engine.Final, 1)
 	r.Params, r.Hidden, r.Done = Greedy().Sampling, to.take, func(f engine.Final) { ended <- f }
-	if err := m.engine.Submit(ctx, r); err != nil {
-		return engine.Final{}, public(err)
+	if err := m.adapters.attach(&r, adapters); err != nil {
+		return engine.Final{}, err
+	}
+	if err := m.submit(ctx, r); err != nil {
+		return engine.Final{}, err
 	}
 	f := <-ended
 	return f, public(f.Err)

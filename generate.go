@@ -54,7 +54,7 @@ func (m *Model) GenerateMany(ctx context.Context, prompt []int32, all []Params) 
 	if len(requests) == 0 {
 		return nil, nil
 	}
-	return answers, public(m.engine.Submit(ctx, requests[0], requests[1:]...))
+	return answers, m.submit(ctx, requests[0], requests[1:]...)
 }
 
 // Text collects the answer of Generate or Chat.
@@ -81,7 +81,7 @@ func (m *Model) answer(ctx context.Context, p Params, prompt func() ([]int32, er
 		defer cancel()
 		a, r, err := m.prepare(ids, p)
 		if err == nil {
-			err = public(m.engine.Submit(ctx, r))
+			err = m.submit(ctx, r)
 		}
 		if err != nil {
 			yield(Piece{}, err)
@@ -98,6 +98,9 @@ func (m *Model) prepare(ids []int32, p Params) (*answer, engine.Request, error) 
 		return nil, engine.Request{}, err
 	}
 	r := a.request(m, ids, p)
+	if err := m.adapters.attach(&r, p.Adapters); err != nil {
+		return nil, engine.Request{}, err
+	}
 	return a, r, p.Constraint.constrain(&r)
 }
 

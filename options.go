@@ -52,6 +52,11 @@ type Options struct {
 
 	// Speculation has answers come by several tokens a step: see there. The zero value is off.
 	Speculation Speculation
+	// MaxLoRAs is how many adapters steps may use at once; 0: the model takes none. Others that are loaded wait in host memory or on disk.
+	MaxLoRAs int
+	// MaxLoRARank is the largest rank of an adapter; 0: 64. MaxCPULoRAs is how many adapters are kept in host memory, the last used; 0: 256,
+	// or MaxLoRAs if that is more.
+	MaxLoRARank, MaxCPULoRAs int
 
 	// Deterministic makes an answer on the CPU independent of the requests beside it, to the last bit, whatever its weights'
 	// format; see cpu.Options.
@@ -76,6 +81,8 @@ const (
 	defaultParallel = 8
 	pageSize        = 16 // tokens
 	maxStepTokens   = 1 << 16
+	defaultLoRARank = 64
+	defaultCPULoRAs = 256
 )
 
 // stepTokens is how many rows a step may have, at most: what a chunk of a long prompt is.
@@ -99,6 +106,12 @@ func (o Options) check() error {
 	case o.Pooling != "" && o.Pooling != PoolLast && o.Pooling != PoolMean && o.Pooling != PoolCLS:
 		return fmt.Errorf("ridge: Pooling is %q; last, mean and cls are possible", o.Pooling)
 	}
+	if err := pass.CheckAdapters(o.adapters()); err != nil {
+		return fmt.Errorf("ridge: MaxLoRAs (--max-loras) and MaxLoRARank (--max-lora-rank): %w", err)
+	}
+	if o.MaxCPULoRAs < 0 || o.MaxCPULoRAs > 0 && o.MaxCPULoRAs < o.MaxLoRAs {
+		return fmt.Errorf("ridge: MaxCPULoRAs (--max-cpu-loras) is %d; 0 (the default) or at least MaxLoRAs, %d, is possible", o.MaxCPULoRAs, o.MaxLoRAs)
+	}
 	if _, err := pass.OnLoadFormat(o.Quantization, graph.F32); err != nil {
 		return fmt.Errorf("ridge: Quantization (--quantization): %w", err)
 	}
@@ -109,6 +122,14 @@ func (o Options) check() error {
 		return errors.New("ridge: Record (--record) and Speculation (--speculative-config) are both set; a recording has one row a request and step. Leave one out")
 	}
 	return o.KV.check()
+}
+
+// adapters is how many adapters of which rank steps may use.
+func (o Options) adapters() pass.Adapters {
+	if o.MaxLoRAs == 0 {
+		return pass.Adapters{}
+	}
+	return pass.Adapters{Slots: o.MaxLoRAs, Rank: cmp.Or(o.MaxLoRARank, defaultLoRARank)}
 }
 
 // device is which device is asked for.
@@ -135,7 +156,7 @@ func (o Options) limits(trained int, whole bool) backend.Limits {
 	if parallel == 0 {
 		parallel = min(defaultParallel, o.stepTokens())
 	}
-	lim := backend.Limits{Tokens: o.stepTokens(), Seqs: parallel, Logits: parallel, PageSize: pageSize}
+	lim := backend.Limits{Tokens: o.stepTokens(), Seqs: parallel, Logits: parallel, PageSize: pageSize, Adapters: o.MaxLoRAs}
 	lim.SeqPages = (context + pageSize - 1) / pageSize
 	if o.Speculation.Method != "" {
 		lim.Logits = min(parallel*(1+o.Speculation.tokens()), max(2*parallel, maxDraftRows))

@@ -27,17 +27,18 @@ const (
 // Params says how to answer one request. Start from Model.Defaults or Greedy: the zero value is not valid.
 type Params struct {
 	Sampling    Sampling
-	MaxTokens   int         // of the answer; 0: until it ends or the context is full
-	Stop        []string    // the answer ends before the first of these
-	StopIDs     []int32     // or at one of these tokens, beside the model's own
-	IncludeStop bool        // the answer has the stop string, or the text of the stop token, at its end
-	MinTokens   int         // until then no end token and none of StopIDs is chosen
-	IgnoreEnd   bool        // go on after the model's end tokens
-	Special     bool        // write the special tokens of the answer out, as chat.OutputParser needs them
-	Constraint  *Constraint // a language that the answer must be in; nil: any
-	Priority    int         // under the priority policy: lower goes first
-	Salt        string      // only requests of equal salt share what is cached of their prompts
-	Tenant      string      // nor do requests of different tenants, whatever their salts
+	MaxTokens   int          // of the answer; 0: until it ends or the context is full
+	Stop        []string     // the answer ends before the first of these
+	StopIDs     []int32      // or at one of these tokens, beside the model's own
+	IncludeStop bool         // the answer has the stop string, or the text of the stop token, at its end
+	MinTokens   int          // until then no end token and none of StopIDs is chosen
+	IgnoreEnd   bool         // go on after the model's end tokens
+	Special     bool         // write the special tokens of the answer out, as chat.OutputParser needs them
+	Constraint  *Constraint  // a language that the answer must be in; nil: any
+	Priority    int          // under the priority policy: lower goes first
+	Adapters    []UseAdapter // that act on the answer and its prompt; their changes add up
+	Salt        string       // only requests of equal salt share what is cached of their prompts
+	Tenant      string       // nor do requests of different tenants, whatever their salts
 }
 
 // salt is Tenant and Salt as the engine wants them. Nobody can look for a salt that falls together with that of another tenant: that

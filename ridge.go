@@ -16,6 +16,7 @@
 package ridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,6 +63,7 @@ type Model struct {
 	languages   func() (*language.Compiler, error) // made when first asked for
 	secret      [32]byte                           // keys the salts of tenants
 	recording   *recording.Writer                  // nil: there is none
+	adapters    *adapterSet
 	runtime     *Runtime
 	reserved    int64 // bytes of the device that the Runtime has reserved for the model
 	ownsRuntime bool
@@ -161,7 +163,7 @@ func (m *Model) compile(o Options) error {
 		return err
 	}
 	m.quantization = o.Quantization
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Kernels: compile.Kernels{Device: m.device}}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Kernels: compile.Kernels{Device: m.device}, Adapters: o.adapters()}); err != nil {
 		return err
 	}
 	prog, err := m.place(o, g)
@@ -173,6 +175,7 @@ func (m *Model) compile(o Options) error {
 		prog.PrefaultAhead(prefaultedAhead)
 	}
 	m.width = prog.HiddenWidth()
+	m.adapters = newAdapters(m, prog.Slots(), max(cmp.Or(o.MaxCPULoRAs, defaultCPULoRAs), o.MaxLoRAs))
 	return m.startEngine(o, prog)
 }
 

@@ -51,7 +51,7 @@ func (m *Model) Score(ctx context.Context, pair Pair, p Params) (float64, error)
 	if m.segments > 1 {
 		r.Second = pair.Begin
 	}
-	if _, err := m.pool(ctx, first, r); err != nil {
+	if _, err := m.pool(ctx, first, r, p.Adapters); err != nil {
 		return 0, err
 	}
 	hidden := make([]float32, len(first.vector))

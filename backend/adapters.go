@@ -10,6 +10,8 @@ import (
 // SeqAdapter is an adapter of one sequence of a batch: the slot that it is in, and what its changes are multiplied by, mostly 1.
 type SeqAdapter struct {
 	Seq, Slot int32
+	Skip      int32 // rows of the sequence, its first in the step, that the adapter leaves alone
+	Nth       int32 // its number among those of the sequence, whose changes are added in this order
 	Scale     float32
 	Rank      int32 // its largest, for pricing
 	Bytes     int32 // of one of its numbers, likewise
@@ -27,7 +29,7 @@ type AdapterLoader interface {
 
 // AdapterRows is the rows [from, to) of values with these rows that belong to the sequence of an adapter.
 func (b *Batch) AdapterRows(a SeqAdapter, rows graph.Rows) (from, to int) {
-	first, end := b.QStart[a.Seq], b.QStart[a.Seq+1]
+	first, end := b.QStart[a.Seq]+a.Skip, b.QStart[a.Seq+1]
 	if rows == graph.Tokens {
 		return int(first), int(end)
 	}
@@ -40,8 +42,11 @@ func (b *Batch) AdapterRows(a SeqAdapter, rows graph.Rows) (from, to int) {
 // checkAdapters says what is wrong with the adapters of a batch.
 func (b *Batch) checkAdapters(lim Limits) error {
 	for i, a := range b.Adapters {
-		if a.Seq < 0 || int(a.Seq) >= b.Seqs() || a.Slot < 0 || int(a.Slot) >= lim.Adapters {
+		if a.Seq < 0 || int(a.Seq) >= b.Seqs() || a.Slot < 0 || int(a.Slot) >= lim.Adapters || a.Nth < 0 || int(a.Nth) >= lim.Adapters {
 			return fmt.Errorf("backend: sequence %d has the adapter in slot %d; there are %d sequences and %d slots", a.Seq, a.Slot, b.Seqs(), lim.Adapters)
+		}
+		if a.Skip < 0 || a.Skip >= b.QStart[a.Seq+1]-b.QStart[a.Seq] {
+			return fmt.Errorf("backend: an adapter leaves alone %d rows of sequence %d, which has %d", a.Skip, a.Seq, b.QStart[a.Seq+1]-b.QStart[a.Seq])
 		}
 		if i == 0 {
 			continue

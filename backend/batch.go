@@ -101,7 +101,7 @@ func (b *Batch) Step(s *graph.Step) {
 	s.Logits = len(b.LogitsIndices)
 	s.Adapters = s.Adapters[:0]
 	for _, a := range b.Adapters {
-		s.Adapters = append(s.Adapters, graph.StepAdapter{Seq: int(a.Seq), Slot: int(a.Slot), Rank: int(a.Rank), Bytes: int(a.Bytes)})
+		s.Adapters = append(s.Adapters, graph.StepAdapter{Seq: int(a.Seq), Skip: int(a.Skip), Slot: int(a.Slot), Rank: int(a.Rank), Bytes: int(a.Bytes)})
 	}
 }
 

@@ -20,7 +20,7 @@ func (e *Engine) Submit(ctx context.Context, r Request, siblings ...Request) err
 		return err
 	}
 	for _, s := range siblings {
-		s.Prompt, s.Salt, s.Priority = r.Prompt, r.Salt, r.Priority
+		s.Prompt, s.Salt, s.Priority, s.Adapters = r.Prompt, r.Salt, r.Priority, r.Adapters
 		p, err := e.prepare(ctx, s)
 		if err != nil {
 			return err
@@ -56,6 +56,9 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 	if err := e.checkHidden(&r); err != nil {
 		return nil, err
 	}
+	if err := e.checkAdapters(&r); err != nil {
+		return nil, err
+	}
 	for i, id := range r.Prompt {
 		if id < 0 || int(id) >= e.ids {
 			return nil, invalid("token %d of the prompt is %d; the vocabulary has %d", i, id, e.ids)
@@ -66,6 +69,7 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 		return nil, &InvalidError{Reason: err.Error()}
 	}
 	q := &request{Request: r, ctx: ctx, sampling: state}
+	q.Salt = adapterSalt(r.Salt, r.Adapters)
 	q.tokens = append(make([]int32, 0, len(r.Prompt)+min(r.MaxTokens, 256)), r.Prompt...)
 	q.sched.Target = len(r.Prompt)
 	q.sched.Limit = min(len(r.Prompt)+r.MaxTokens, room)

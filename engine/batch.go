@@ -43,6 +43,7 @@ func (e *Engine) fill(f, current *InFlight) {
 		b.KVLen = append(b.KVLen, int32(end+a.drafted))
 		b.RopeLen = append(b.RopeLen, int32(r.known()))
 	}
+	f.fillAdapters()
 }
 
 // fillDraft adds the rows of the request's draft behind its known tokens, of which the last is the root of the tree. trees says that the batch has

@@ -46,6 +46,7 @@ type Engine struct {
 	buffers     buffers   // of the steps in flight
 	isolated    isolation // requests of a step that failed
 	speculation speculation
+	resident    residency  // adapters
 	hidden      []float32  // rows of one request for hidden states
 	left        []*request // by their callers, or refused by the scheduler
 
@@ -104,6 +105,7 @@ func newEngine(prog compile.Runner, o Options) (*Engine, error) {
 	if o.Speculation.Drafter != nil {
 		e.meter.stats.DraftMethod, e.meter.stats.MaxDraft = o.Speculation.Drafter.Name(), o.Speculation.Tokens
 	}
+	e.resident = newResidency(lim.Adapters, settings.AgingBound)
 	e.pool = newSamplerPool(prog)
 	e.sampler = e.pool.sampler
 	e.publish()
@@ -162,7 +164,7 @@ func (e *Engine) serve() {
 	}()
 	var current *InFlight
 	for {
-		if len(e.queue.byID) == 0 && current == nil {
+		if len(e.queue.byID) == len(e.resident.blocked) && current == nil && !e.resident.freed {
 			<-e.inbox.wake
 			e.meter.idle()
 		}
@@ -204,7 +206,9 @@ func (e *Engine) admit() bool {
 	in.gone = in.gone[:0]
 	for _, r := range in.submitted {
 		e.begin(r, NoParent)
-		if r.err = e.enqueue(r); r.err != nil {
+		if len(r.Adapters) > 0 {
+			e.block(r)
+		} else if r.err = e.enqueue(r); r.err != nil {
 			e.left = append(e.left, r)
 		}
 	}
@@ -213,6 +217,7 @@ func (e *Engine) admit() bool {
 	in.published = *e.figures()
 	closed := in.closed
 	in.mu.Unlock()
+	e.left = append(e.left, e.unblock()...)
 	for _, r := range e.left { // not while in.mu is held: the owner is called
 		if e.queue.byID[r.sched.ID] == r {
 			e.recorder.Left(r.sched.ID)
@@ -228,6 +233,7 @@ func (e *Engine) figures() *Stats {
 	s := &e.meter.stats
 	e.queue.count(s)
 	e.pages.count(s)
+	s.Waiting += len(e.resident.blocked)
 	return s
 }
 
@@ -241,6 +247,7 @@ func (e *Engine) end(r *request, reason sample.Reason, err error) {
 	if d := e.speculation.Drafter; d != nil && r.Hidden == nil {
 		d.Forget(r.sched.ID, r.tokens)
 	}
+	e.freeSlots(r)
 	if r.output > 0 {
 		e.meter.stats.ended(r.output)
 	}

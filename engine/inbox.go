@@ -27,7 +27,7 @@ func newInbox() inbox {
 	return inbox{wake: make(chan struct{}, 1), drained: make(chan struct{}), done: make(chan struct{})}
 }
 
-// signal wakes the engine.
+// signal wakes the engine. It does not need mu.
 func (in *inbox) signal() {
 	select {
 	case in.wake <- struct{}{}:

@@ -22,6 +22,8 @@ type Request struct {
 	Grammar   *grammar.Matcher // keeps the answer inside a language; nil: any answer. The engine's from Submit on
 	Priority  int              // for the priority policy: lower goes first
 	Salt      uint64           // only requests of equal salt share cached beginnings
+	// Adapters act on the request's tokens; their changes add up.
+	Adapters []AdapterUse
 	// Emit gets each token of the answer; returning true ends it there.
 	Emit func(sample.Choice) (stop bool)
 	// Hidden, when set, makes this a request for hidden states in place of an answer, and Emit is not called: it gets the
@@ -58,9 +60,11 @@ type request struct {
 	whole      bool       // its owner sees the rows of all its tokens: none of them may come from the cache
 	away       bool       // its pages are in host memory
 	siblings   []*request // that begin when the prompt is computed
-	tokens     []int32    // prompt and answer so far
-	pending    int        // tokens in flight: steps that are launched sample them after those in tokens
-	future     int        // index of the first of them among the samples of the last of those steps
+	slots      []int      // of its adapters, while it holds them
+	numbers    []AdapterNumbers
+	tokens     []int32 // prompt and answer so far
+	pending    int     // tokens in flight: steps that are launched sample them after those in tokens
+	future     int     // index of the first of them among the samples of the last of those steps
 	ended      bool
 	cached     int                                           // tokens of the prompt that were found in the cache
 	output     int                                           // tokens emitted

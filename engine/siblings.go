@@ -21,6 +21,8 @@ func (e *Engine) branch(f *InFlight) {
 		r.siblings = nil
 		for _, s := range siblings {
 			e.begin(s, r.sched.ID)
+			s.slots, s.numbers = slices.Clone(r.slots), r.numbers
+			e.resident.pool.Share(s.slots)
 			at := slices.IndexFunc(f.outputs, func(o output) bool { return o.request == s })
 			if at >= 0 && e.queue.state.Join(&s.sched) {
 				s.cached, s.ledger = len(s.tokens), r.ledger

@@ -33,6 +33,8 @@ type Stats struct {
 	AcceptedTokens int64     // of those
 	AcceptedAt     [32]int64 // likewise, by the number of tokens before them in the draft
 
+	AdapterLoads int64 // adapters put into slots
+
 	Steps    int64
 	Computed int64         // tokens that steps moved forward
 	Output   int64         // tokens emitted

@@ -97,7 +97,7 @@ func (LoRA) Work(n *Node, s *Step) Work {
 	}
 	var w Work
 	for i, a := range s.Adapters {
-		rows := int64(s.Seqs[a.Seq].New)
+		rows := int64(s.Seqs[a.Seq].New - a.Skip)
 		w.ValueRead += rows * n.In[0].RowBytes()
 		for j, slots := range n.Weights {
 			size := int64(a.Rank) * int64(slots.In.Len()+slots.Out.Len())

@@ -9,8 +9,9 @@ type Step struct {
 	Adapters []StepAdapter // by slot, and of one slot by sequence
 }
 
-// StepAdapter is an adapter of one sequence of a step: the slot that it is in, its rank and the bytes of one of its numbers.
-type StepAdapter struct{ Seq, Slot, Rank, Bytes int }
+// StepAdapter is an adapter of one sequence of a step, of whose rows it leaves the first Skip alone: the slot that it is in, its rank and
+// the bytes of one of its numbers.
+type StepAdapter struct{ Seq, Skip, Slot, Rank, Bytes int }
 
 // Seq is one sequence's part of a step.
 type Seq struct {

@@ -67,10 +67,18 @@ func (l *lora) run(w *worker, b *backend.Batch) {
 		return
 	}
 	buffer := l.buffer[w.id*l.stride : (w.id+1)*l.stride]
-	l.shrink(w, b, buffer)
-	w.sync()
-	for i := range l.targets {
-		l.expand(w, b, i, buffer)
+	for nth, last := int32(0), int32(0); nth <= last; nth++ { // most sequences have one adapter
+		for _, u := range b.Adapters {
+			last = max(last, u.Nth)
+		}
+		if nth > 0 {
+			w.sync()
+		}
+		l.shrink(w, b, nth, buffer)
+		w.sync()
+		for i := range l.targets {
+			l.expand(w, b, nth, i, buffer)
+		}
 	}
 }
 
@@ -87,7 +95,7 @@ func bySlot(b *backend.Batch, f func(slot int, uses []backend.SeqAdapter)) {
 }
 
 // shrink makes the worker's part of h: of each adapter some of its ranks, for all its rows.
-func (l *lora) shrink(w *worker, b *backend.Batch, buffer []float32) {
+func (l *lora) shrink(w *worker, b *backend.Batch, nth int32, buffer []float32) {
 	bySlot(b, func(slot int, uses []backend.SeqAdapter) {
 		for i, t := range l.targets {
 			a := t.slots[slot]
@@ -98,6 +106,9 @@ func (l *lora) shrink(w *worker, b *backend.Batch, buffer []float32) {
 			for j := from; j < to; j++ {
 				row := a.a.row(j, buffer)
 				for _, u := range uses {
+					if u.Nth != nth {
+						continue
+					}
 					first, last := b.AdapterRows(u, l.rows)
 					for r := first; r < last; r++ {
 						l.hidden(r, i)[j] = a.Scale * l.vec.Dot(l.x[r*l.in:(r+1)*l.in], row)
@@ -115,7 +126,7 @@ func (l *lora) hidden(row, target int) []float32 {
 }
 
 // expand changes the worker's columns of a target.
-func (l *lora) expand(w *worker, b *backend.Batch, target int, buffer []float32) {
+func (l *lora) expand(w *worker, b *backend.Batch, nth int32, target int, buffer []float32) {
 	t := l.targets[target]
 	from, to := w.columns(t.out)
 	if from >= to {
@@ -128,6 +139,9 @@ func (l *lora) expand(w *worker, b *backend.Batch, target int, buffer []float32)
 		}
 		each := func(f func(u backend.SeqAdapter, r int, y []float32)) {
 			for _, u := range uses {
+				if u.Nth != nth {
+					continue
+				}
 				first, last := b.AdapterRows(u, l.rows)
 				for r := first; r < last; r++ {
 					f(u, r, t.y[r*t.out+from:r*t.out+to])

@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"cmp"
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+	"slices"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/engine/adapters"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Adapter is an adapter as requests name it. Its numbers are in host memory, or on their way there.
+type Adapter struct {
+	ID   uint64 // not 0, and another one for other numbers
+	Name string // for people
+	// Fetch has the numbers brought to host memory and calls ready when they are there, or are not to be had; perhaps at once.
+	Fetch func(ready func())
+	// Loaded is what the adapter has for a weight with slots, once it is there; done is false before.
+	Loaded func() (l AdapterNumbers, done bool, err error)
+}
+
+// AdapterNumbers is a loaded adapter.
+type AdapterNumbers struct {
+	Of    func(w *graph.Weight) *graph.LowRank
+	Rank  int // the largest
+	Bytes int // of a number
+	// Alone says that it cannot act beside another on one sequence, because it replaces or scales results of the base.
+	Alone bool
+	// Invocation is the tokens with which a prompt activates the adapter: it acts from their last occurrence on, and not at all where they
+	// do not occur. Empty: it acts on all tokens.
+	Invocation []int32
+}
+
+// AdapterUse is an adapter of one request, and what its changes are multiplied by.
+type AdapterUse struct {
+	*Adapter
+	Scale float32
+}
+
+// residency is the adapters in the program's slots, and the requests that wait for theirs.
+type residency struct {
+	pool    *adapters.Pool
+	blocked []*request // in the order in which they came
+	freed   bool       // slots were given back since blocked was looked through
+	ids     []uint64   // used again
+	loads   []adapters.Load
+}
+
+func newResidency(slots int, aging int64) residency {
+	return residency{pool: adapters.New(slots, aging)}
+}
+
+// checkAdapters refuses adapters that a request cannot have.
+func (e *Engine) checkAdapters(r *Request) error {
+	slots := e.prog.Limits().Adapters
+	if len(r.Adapters) > slots {
+		return invalid("the request has %d adapters and %d can be used at once; raise --max-loras", len(r.Adapters), slots)
+	}
+	for i, a := range r.Adapters {
+		if math.IsNaN(float64(a.Scale)) || math.IsInf(float64(a.Scale), 0) {
+			return invalid("the scale of adapter %s is %v", a.Name, a.Scale)
+		}
+		for _, b := range r.Adapters[:i] {
+			if a.ID == b.ID {
+				return invalid("adapter %s is named twice", a.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// adapterSalt is a salt for what requests with these adapters share.
+func adapterSalt(salt uint64, uses []AdapterUse) uint64 {
+	if len(uses) == 0 {
+		return salt
+	}
+	sum := fnv.New64a()
+	_ = binary.Write(sum, binary.LittleEndian, salt) // which does not fail
+	for _, u := range uses {
+		_ = binary.Write(sum, binary.LittleEndian, u.ID)
+		_ = binary.Write(sum, binary.LittleEndian, u.Scale)
+	}
+	return sum.Sum64()
+}
+
+// block has a request wait until its adapters are in their slots.
+func (e *Engine) block(r *request) {
+	e.resident.blocked = append(e.resident.blocked, r)
+	for _, u := range r.Adapters {
+		u.Fetch(e.inbox.signal)
+	}
+}
+
+// unblock has those requests wait their turn whose adapters have slots now, loading those that are new to them. It returns the requests that
+// end, with their errors.
+func (e *Engine) unblock() (failed []*request) {
+	x := &e.resident
+	x.freed = false
+	if len(x.blocked) == 0 {
+		return nil
+	}
+	now := int64(e.meter.sinceStart())
+	kept := x.blocked[:0]
+	for _, r := range x.blocked {
+		switch ready, err := r.loaded(); {
+		case r.ended:
+		case err != nil:
+			r.err = err
+			failed = append(failed, r)
+		case !ready || !e.takeSlots(r, now):
+			kept = append(kept, r)
+		default:
+			if r.err == nil {
+				r.err = e.enqueue(r)
+			}
+			if r.err != nil {
+				failed = append(failed, r)
+			}
+		}
+	}
+	clear(x.blocked[len(kept):])
+	if x.blocked = kept; len(kept) > 0 {
+		x.pool.Age(true, kept[0].sched.Arrived, now)
+	} else {
+		x.pool.Age(false, 0, now)
+	}
+	return failed
+}
+
+// loaded reports whether all adapters of a request are in host memory.
+func (r *request) loaded() (bool, error) {
+	r.numbers = r.numbers[:0]
+	for _, u := range r.Adapters {
+		l, done, err := u.Loaded()
+		if err != nil {
+			return false, &InvalidError{Reason: err.Error()}
+		}
+		if !done {
+			return false, nil
+		}
+		r.numbers = append(r.numbers, l)
+		if l.Alone && len(r.Adapters) > 1 {
+			return false, invalid("adapter %s cannot be combined with others: it scales or replaces results of the base (DoRA, saved modules, trained tokens)", u.Name)
+		}
+	}
+	return true, nil
+}
+
+// takeSlots has a request hold the slots of its adapters, and puts those that are new there.
+func (e *Engine) takeSlots(r *request, now int64) bool {
+	x := &e.resident
+	x.ids = x.ids[:0]
+	for _, u := range r.Adapters {
+		x.ids = append(x.ids, u.ID)
+	}
+	var ok bool
+	r.slots, x.loads, ok = x.pool.Take(x.ids, now, r.slots, x.loads[:0])
+	if !ok {
+		return false
+	}
+	for _, load := range x.loads {
+		of := r.numbers[slices.Index(x.ids, load.ID)].Of
+		if r.err = e.prog.SetAdapter(load.Slot, of); r.err != nil {
+			x.pool.Release(r.slots, now)
+			for _, load := range x.loads {
+				x.pool.Forget(load.ID)
+			}
+			r.slots = r.slots[:0]
+			return true // it ends
+		}
+		e.meter.stats.AdapterLoads++
+	}
+	return true
+}
+
+// freeSlots gives back what a request holds.
+func (e *Engine) freeSlots(r *request) {
+	if len(r.slots) > 0 {
+		e.resident.pool.Release(r.slots, int64(e.meter.sinceStart()))
+		r.slots, e.resident.freed = nil, true
+	}
+	if i := slices.Index(e.resident.blocked, r); i >= 0 {
+		e.resident.blocked = slices.Delete(e.resident.blocked, i, i+1)
+	}
+}
+
+// fillAdapters adds the adapters of the step's sequences to its batch.
+func (f *InFlight) fillAdapters() {
+	b := &f.batch
+	for i := range f.requests {
+		a := &f.requests[i]
+		for j, u := range a.request.Adapters {
+			l := &a.request.numbers[j]
+			skip := min(max(0, a.request.acts(l)-a.from), a.tokens)
+			if skip == a.tokens {
+				continue
+			}
+			b.Adapters = append(b.Adapters, backend.SeqAdapter{Seq: int32(i), Slot: int32(a.request.slots[j]), Skip: int32(skip), Nth: int32(j), Scale: u.Scale, Rank: int32(l.Rank), Bytes: int32(l.Bytes)})
+		}
+	}
+	slices.SortFunc(b.Adapters, func(x, y backend.SeqAdapter) int {
+		return cmp.Or(cmp.Compare(x.Slot, y.Slot), cmp.Compare(x.Seq, y.Seq))
+	})
+}
+
+// acts is from which position on an adapter acts: that of its invocation in the prompt; beyond all positions where there is none.
+func (r *request) acts(a *AdapterNumbers) int {
+	if len(a.Invocation) == 0 {
+		return 0
+	}
+	for at := len(r.Prompt) - len(a.Invocation); at >= 0; at-- {
+		if slices.Equal(r.Prompt[at:at+len(a.Invocation)], a.Invocation) {
+			return at
+		}
+	}
+	return math.MaxInt
+}
