@@ -93,6 +93,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.one("route", bindRoute)
 	case graph.GateRows:
 		return d.one("gate rows", bindGateRows)
+	case graph.CausalConv, graph.GatedDelta, graph.SSD, graph.SelectiveScan:
+		return d.recurrents(n)
 	case graph.SelectRows:
 		return d.one("pick", bindPick)
 	case graph.DeferredNorm:
@@ -120,7 +122,9 @@ func (d *Device) Refusal(n *graph.Node) string {
 			return fmt.Sprintf("it chooses %d of %d experts, and %d of %d is the most on a GPU; the CPU has no such limit", o.TopK, e, moe.MaxTop, moe.MaxExperts)
 		}
 	case graph.CausalConv, graph.GatedDelta, graph.SSD, graph.SelectiveScan:
-		return "recurrent layers are computed on CPUs only"
+		if why := recurrentRefusal(n); why != "" {
+			return why
+		}
 	case graph.MoE:
 		if o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop {
 			return fmt.Sprintf("it chooses %d of %d experts, and %d of %d is the most on a GPU; the CPU has no such limit", o.TopK, o.Experts, moe.MaxTop, moe.MaxExperts)

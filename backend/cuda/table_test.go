@@ -22,8 +22,6 @@ func leftOut(g *graph.Graph) string {
 			if op.To == graph.Q8 {
 				return "rows in Q8 are for devices whose Info says so, CPUs"
 			}
-		case graph.CausalConv, graph.GatedDelta, graph.SSD, graph.SelectiveScan:
-			return "recurrent layers are computed on CPUs only"
 		case graph.Linear:
 			if eightBit(n.In[0].Type) && op.To == graph.F32 {
 				return "rows are rounded to eight bits only where activations are in BF16"

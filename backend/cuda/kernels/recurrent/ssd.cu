@@ -1,0 +1,69 @@
+// Mamba 2's state space layer (graph.SSD): a block is ROWS rows of the state of one head of one sequence, which it holds in registers while
+// it goes through the sequence's tokens. PARTS threads share a row: each has every PARTS-th four of its numbers.
+#include "recurrent.h"
+
+struct SSDParams {
+  Step step;
+  const void *x, *dt;               // [T, x∥B∥C], [T, heads]
+  void* y;                          // [T, heads × headSize]
+  float* states;                    // [states][heads][headSize][stateSize]
+  const float *decay, *bias, *skip; // [heads]
+  int heads, headSize, groups, stateSize;
+  float minStep, maxStep; // of Δ
+};
+
+constexpr int ROWS = 32, PARTS = 4, THREADS = ROWS * PARTS;
+
+template <typename T, int NUMBERS> DEVICE void ssd(const SSDParams& p) {
+  launchDependentsAndWait();
+  SHARED float in[BATCH][PARTS * NUMBERS], out[BATCH][PARTS * NUMBERS], x[BATCH][ROWS], decay[BATCH], delta[BATCH];
+  int s = blockZ(), h = blockY();
+  if (s >= p.step.counts[COUNT_SEQS]) return;
+  long size = (long)p.headSize * p.stateSize;
+  Sequence seq(p.step, s, p.states, size * p.heads);
+  int part = threadX() & (PARTS - 1), row = threadX() / PARTS, i = blockX() * ROWS + row;
+  float* at = seq.state + h * size + (long)i * p.stateSize;
+  float state[NUMBERS];
+  UNROLL for (int m = 0; m < NUMBERS; m++) {
+    int j = (m / 4 * PARTS + part) * 4 + m % 4;
+    state[m] = !seq.fresh && i < p.headSize && j < p.stateSize ? at[j] : 0;
+  }
+  int inner = p.heads * p.headSize, group = h / (p.heads / p.groups) * p.stateSize, width = inner + 2 * p.groups * p.stateSize;
+  for (int from = seq.from; from < seq.to; from += BATCH) {
+    int n = mini(BATCH, seq.to - from);
+    barrier(); // the batch before has been read
+    for (int t = warp(); t < n; t += THREADS / 32) {
+      const T* of = (const T*)p.x + (long)(from + t) * width;
+      for (int j = lane(); j < PARTS * NUMBERS; j += 32) {
+        in[t][j] = j < p.stateSize ? toFloat(of[inner + group + j]) : 0;
+        out[t][j] = j < p.stateSize ? toFloat(of[inner + p.groups * p.stateSize + group + j]) : 0;
+      }
+      int c = blockX() * ROWS + lane();
+      x[t][lane()] = c < p.headSize ? toFloat(of[h * p.headSize + c]) : 0;
+      if (lane() == 0) {
+        float d = softplus(toFloat(((const T*)p.dt)[(long)(from + t) * p.heads + h]) + p.bias[h]);
+        delta[t] = d = maxf(minf(d, p.maxStep), p.minStep);
+        decay[t] = expf(d * p.decay[h]);
+      }
+    }
+    barrier();
+    for (int t = 0; t < n; t++) {
+      float g = decay[t], by = delta[t] * x[t][row], sum = 0;
+      UNROLL for (int m = 0; m < NUMBERS; m++) {
+        int j = (m / 4 * PARTS + part) * 4 + m % 4;
+        state[m] = g * state[m] + by * in[t][j];
+        sum += state[m] * out[t][j];
+      }
+      UNROLL for (int m = 1; m < PARTS; m *= 2) sum += shuffleXor(sum, m);
+      if (part == 0 && i < p.headSize) ((T*)p.y)[(long)(from + t) * inner + h * p.headSize + i] = fromFloat<T>(sum + p.skip[h] * x[t][row]);
+    }
+  }
+  UNROLL for (int m = 0; m < NUMBERS; m++) {
+    int j = (m / 4 * PARTS + part) * 4 + m % 4;
+    if (i < p.headSize && j < p.stateSize) at[j] = state[m];
+  }
+}
+KERNEL(128, 1) ssd_128_f32(PARAM SSDParams p) { ssd<float, 32>(p); }
+KERNEL(128, 1) ssd_128_bf16(PARAM SSDParams p) { ssd<bf16, 32>(p); }
+KERNEL(128, 1) ssd_256_f32(PARAM SSDParams p) { ssd<float, 64>(p); }
+KERNEL(128, 1) ssd_256_bf16(PARAM SSDParams p) { ssd<bf16, 64>(p); }

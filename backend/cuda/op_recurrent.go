@@ -1,0 +1,128 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/recurrent"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// recurrents lists the ways to compute a recurrent layer.
+func (d *Device) recurrents(n *graph.Node) []backend.Kernel {
+	if recurrentRefusal(n) != "" {
+		return nil
+	}
+	switch n.Op.(type) {
+	case graph.CausalConv:
+		return d.one("causal conv", bindCausalConv)
+	case graph.GatedDelta:
+		return d.one("gated delta", bindGatedDelta)
+	case graph.SSD:
+		return d.one("ssd", bindSSD)
+	default:
+		return d.one("selective scan", bindSelectiveScan)
+	}
+}
+
+// recurrentRefusal is why there is no kernel for a recurrent layer, "" if there is one.
+func recurrentRefusal(n *graph.Node) string {
+	what, size, most := "", 0, 0
+	switch o := n.Op.(type) {
+	case graph.CausalConv:
+		what, size, most = "its convolution sees %d tokens", n.Weights[0].In.Len(), recurrent.MaxWidth
+	case graph.GatedDelta:
+		what, size, most = "its keys have %d numbers", o.KeySize, recurrent.MaxKeySize
+	case graph.SSD:
+		what, size, most = "its states have rows of %d numbers", o.StateSize, recurrent.MaxStateSize
+	case graph.SelectiveScan:
+		what, size, most = "its states have rows of %d numbers", n.In[2].Axis.Len(), recurrent.MaxScanSize
+	}
+	if size <= most {
+		return ""
+	}
+	return fmt.Sprintf(what+", and %d is the most on a GPU; the CPU has no such limit", size, most)
+}
+
+// floats are weights on the device as F32, row-major.
+func (d *Device) floats(weights []backend.Weight, to ...*driver.Ptr) error {
+	for i, w := range weights {
+		p, err := d.resident(w.(*weight), graph.F32)
+		if err != nil {
+			return err
+		}
+		*to[i] = p
+	}
+	return nil
+}
+
+func bindCausalConv(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	k, err := recurrent.NewConv(d.loader, n.In[0].Type)
+	if err != nil {
+		return nil, err
+	}
+	c := n.In[1].Cache
+	p := &recurrent.ConvParams{X: at(a.In[0]), Y: at(a.Out[0]), States: at(a.In[1]), Channels: int32(n.In[0].Axis.Len()), Width: int32(n.Weights[0].In.Len())}
+	if n.Op.(graph.CausalConv).Silu {
+		p.Silu = 1
+	}
+	return func(s *step) error {
+		p.Step = s.of(c)
+		return k.Launch(d.stream, s.tokens, s.seqs, p)
+	}, d.floats(a.Weights, &p.W, &p.Bias)
+}
+
+func bindGatedDelta(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	o, c := n.Op.(graph.GatedDelta), n.In[3].Cache
+	k, err := recurrent.Delta(d.loader, n.In[0].Type, o.KeySize)
+	if err != nil {
+		return nil, err
+	}
+	p := &recurrent.DeltaParams{
+		X: at(a.In[0]), Alpha: at(a.In[1]), Beta: at(a.In[2]), Y: at(a.Out[0]), States: at(a.In[3]),
+		KeyHeads: int32(o.KeyHeads), KeySize: int32(o.KeySize), ValueHeads: int32(o.ValueHeads), ValueSize: int32(o.ValueSize),
+		Scale: float32(1 / math.Sqrt(float64(o.KeySize))),
+	}
+	return func(s *step) error {
+		p.Step = s.of(c)
+		return recurrent.LaunchDelta(d.stream, k, s.seqs, p)
+	}, d.floats(a.Weights, &p.Decay, &p.Bias)
+}
+
+func bindSSD(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	o, c := n.Op.(graph.SSD), n.In[2].Cache
+	k, err := recurrent.SSD(d.loader, n.In[0].Type, o.StateSize)
+	if err != nil {
+		return nil, err
+	}
+	p := &recurrent.SSDParams{
+		X: at(a.In[0]), DT: at(a.In[1]), Y: at(a.Out[0]), States: at(a.In[2]),
+		Heads: int32(o.Heads), HeadSize: int32(o.HeadSize), Groups: int32(o.Groups), StateSize: int32(o.StateSize),
+		MinStep: float32(o.MinStep), MaxStep: float32(o.MaxStep),
+	}
+	if o.MaxStep == 0 {
+		p.MaxStep = math.MaxFloat32
+	}
+	return func(s *step) error {
+		p.Step = s.of(c)
+		return recurrent.LaunchSSD(d.stream, k, s.seqs, p)
+	}, d.floats(a.Weights, &p.Decay, &p.Bias, &p.Skip)
+}
+
+func bindSelectiveScan(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	k, err := recurrent.Scan(d.loader, n.In[0].Type)
+	if err != nil {
+		return nil, err
+	}
+	c := n.In[4].Cache
+	p := &recurrent.ScanParams{
+		X: at(a.In[0]), DT: at(a.In[1]), In: at(a.In[2]), Read: at(a.In[3]), Y: at(a.Out[0]), States: at(a.In[4]),
+		Inner: int32(n.In[0].Axis.Len()), Size: int32(n.In[2].Axis.Len()),
+	}
+	return func(s *step) error {
+		p.Step = s.of(c)
+		return recurrent.LaunchScan(d.stream, k, s.seqs, p)
+	}, d.floats(a.Weights, &p.Decay, &p.Skip)
+}
