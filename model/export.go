@@ -197,6 +197,14 @@ func (m *Model) same(back *Config) error {
 			if y := b.Field(i).Float(); !near(x, y) {
 				return m.lost(field, x, y)
 			}
+		case graph.Route:
+			y := b.Field(i).Interface().(graph.Route)
+			if near(x.Scale, y.Scale) {
+				y.Scale = x.Scale
+			}
+			if x != y {
+				return m.lost(field, x, y)
+			}
 		case *graph.Rotation:
 			if err := m.sameRotation(field, x, b.Field(i).Interface().(*graph.Rotation)); err != nil {
 				return err

@@ -13,6 +13,7 @@ func TestShapes(t *testing.T) {
 		"qwen2.5-0.5b": 494, "qwen2.5-1.5b": 1544, "qwen2.5-7b": 7616, "qwen2.5-14b": 14770, "qwen3-0.6b": 596, "qwen3-1.7b": 1721,
 		"qwen3-4b": 4022, "qwen3-8b": 8191, "qwen3-14b": 14768, "qwen3-32b": 32762, "gemma-3-1b": 1000, "gemma-3-4b": 3880,
 		"phi-3-mini": 3821, "phi-4": 14660, "gpt2": 124.4, "gpt2-xl": 1557.6,
+		"deepseek-v2-lite": 15706, "deepseek-v3": 671026, "kimi-k2": 1026408,
 		"gpt-oss-20b": 20910, "gpt-oss-120b": 116830, "mixtral-8x7b": 46703, "mixtral-8x22b": 140630, "qwen3-30b-a3b": 30532, "qwen3-235b-a22b": 235094,
 	}
 	for _, name := range Shapes() {
