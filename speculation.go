@@ -19,8 +19,9 @@ type Speculation struct {
 	// Method is where drafts come from; "" is off.
 	//   - ngram: what followed the last occurrence of the latest tokens in prompt and answer (prompt lookup): for answers that repeat the prompt
 	//   - draft_model: what a smaller model of the same vocabulary goes on with
+	//   - medusa: trees of what Medusa heads make of the model's hidden states
 	Method string
-	Model  string // of draft_model: a GGUF file or a Hugging Face directory, on the model's device
+	Model  string // of draft_model and medusa: a GGUF file or a Hugging Face directory, on the model's device
 	Tokens int    // of a draft, at most (num_speculative_tokens); 0: 5
 
 	LookupMin int // of ngram: tokens that must match at least (prompt_lookup_min); 0: 2
@@ -42,7 +43,7 @@ func (s Speculation) tokens() int { return cmp.Or(s.Tokens, defaultDraft) }
 func (s Speculation) check() error {
 	if s.Method == "" {
 		if s != (Speculation{}) {
-			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram and draft_model are possible")
+			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram, draft_model and medusa are possible")
 		}
 		return nil
 	}
@@ -53,8 +54,8 @@ func (s Speculation) check() error {
 	if err != nil {
 		return fmt.Errorf("ridge: %w", err)
 	}
-	if (method == draft.DraftModel) != (s.Model != "") {
-		return fmt.Errorf("ridge: the method of speculative decoding is %s and its model %q; draft_model needs one, and no other method has one", method, s.Model)
+	if (method == draft.DraftModel || method == draft.Medusa) != (s.Model != "") {
+		return fmt.Errorf("ridge: the method of speculative decoding is %s and its model %q; draft_model and medusa need one, and no other method has one", method, s.Model)
 	}
 	if method != draft.NGram && (s.LookupMin != 0 || s.LookupMax != 0) {
 		return fmt.Errorf("ridge: prompt_lookup_min and prompt_lookup_max are settings of the method ngram; the method is %s", method)
@@ -104,7 +105,12 @@ func (m *Model) speculation(o Options, prog *compile.Program) (engine.Speculatio
 	if prog.Encoder() {
 		return engine.Speculation{}, errors.New("ridge: Speculation is set and the model is an encoder, which generates no text; leave it out")
 	}
-	d, err := m.drafter(o)
+	for _, g := range prog.Groups() {
+		if g.Recurrent {
+			return engine.Speculation{}, errors.New("ridge: Speculation is set and the model has recurrent layers, whose state cannot take back what was drafted; leave it out")
+		}
+	}
+	d, err := m.drafter(o, prog)
 	if err != nil {
 		return engine.Speculation{}, err
 	}
@@ -116,13 +122,15 @@ func (m *Model) speculation(o Options, prog *compile.Program) (engine.Speculatio
 }
 
 // drafter is the one that the options name.
-func (m *Model) drafter(o Options) (draft.Drafter, error) {
+func (m *Model) drafter(o Options, prog *compile.Program) (draft.Drafter, error) {
 	s := o.Speculation
 	switch method, err := draft.ParseMethod(s.Method); method {
 	case draft.NGram:
 		return draft.NewNGram(draft.NGramOptions{Min: s.LookupMin, Max: s.LookupMax})
 	case draft.DraftModel:
 		return m.draftModel(o)
+	case draft.Medusa:
+		return m.medusa(o, prog)
 	default:
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func TestSpeculationConfig(t *testing.T) {
 		`{"method": "ngram", "num_speculative_tokens": 0}`:  "num_speculative_tokens is 0",
 		`{"method": "ngram", "num_speculative_tokens": 99}`: "drafts of 99 tokens",
 		`{"method": "ngram", "model": "a.gguf"}`:            "no other method has one",
-		`{"method": "draft_model"}`:                         "draft_model needs one",
+		`{"method": "draft_model"}`:                         "draft_model and medusa need one",
 		`{"model": "a.gguf", "prompt_lookup_max": 3}`:       "settings of the method ngram",
 		`{"method": "ngram", "tokens": 3}`:                  `unknown field "tokens"`,
 	} {
@@ -90,6 +90,27 @@ func TestDraftModel(t *testing.T) {
 	}
 	_, err := ridge.Load(demo, ridge.Options{Speculation: ridge.Speculation{Method: "draft_model", Model: other}})
 	if err == nil || !strings.Contains(err.Error(), "the draft model knows 512 tokens and the model 4096") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestMedusa: the demo model with its Medusa heads, whose drafts are trees, answers as it does alone; heads of another size are refused.
+func TestMedusa(t *testing.T) {
+	const demo, heads, other = "../shared/models/demo", "../shared/models/demo-medusa", "../shared/models/stories260K/hf"
+	if _, err := os.Stat(heads); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("../shared, which has Medusa heads, is not here")
+	}
+	const prompt = "Once upon a time there was a fox named Pip."
+	want, _ := answerOf(t, demo, ridge.Options{}, prompt)
+	for _, tokens := range []int{4, 16} {
+		got, stats := answerOf(t, demo, ridge.Options{Speculation: ridge.Speculation{Method: "medusa", Model: heads, Tokens: tokens, Always: true}}, prompt)
+		t.Logf("%d steps, %d of %d drafted tokens accepted", stats.Steps, stats.AcceptedTokens, stats.DraftTokens)
+		if got != want || 2*stats.AcceptedTokens < stats.Steps {
+			t.Errorf("%q in %d steps with %d of %d drafted tokens accepted; without drafts %q", got, stats.Steps, stats.AcceptedTokens, stats.DraftTokens, want)
+		}
+	}
+	_, err := ridge.Load(other, ridge.Options{Speculation: ridge.Speculation{Method: "medusa", Model: heads}})
+	if err == nil || !strings.Contains(err.Error(), "tensor 0.lm.weight is 4096 × 256, and the model's hidden size and vocabulary ask for 512 × 64") {
 		t.Errorf("%v", err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/ridge-llm/ridge/engine/account"
 )
 
-// collect waits for the step and hands out its tokens.
-func (e *Engine) collect(f *InFlight, began time.Time) error {
+// collect waits for the step and hands out its tokens. next, if not nil, has been launched meanwhile.
+func (e *Engine) collect(f, next *InFlight, began time.Time) error {
 	if err := e.sampler.wait(f, e.meter.now); err != nil {
 		return err
 	}
@@ -22,6 +22,9 @@ func (e *Engine) collect(f *InFlight, began time.Time) error {
 	e.pool.take(f, e.meter.long)
 	for i := range f.outputs {
 		e.finishOutput(&f.outputs[i])
+	}
+	if err := e.hiddenForDrafts(f, next); err != nil {
+		return err
 	}
 	e.isolated.wentWell(f)
 	e.embed(f)

@@ -24,6 +24,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/account"
+	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/predict"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/engine/sched"
@@ -103,6 +104,7 @@ func newEngine(prog compile.Runner, o Options) (*Engine, error) {
 	}
 	e.meter.started = e.meter.now()
 	if o.Speculation.Drafter != nil {
+		_, e.speculation.acceptance.Trees = o.Speculation.Drafter.(draft.FromHidden)
 		e.meter.stats.DraftMethod, e.meter.stats.MaxDraft = o.Speculation.Drafter.Name(), o.Speculation.Tokens
 	}
 	e.resident = newResidency(lim.Adapters, settings.AgingBound)

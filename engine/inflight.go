@@ -5,6 +5,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/sampling"
+	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -48,9 +49,11 @@ type output struct {
 	sampled int       // tokens that were sampled, one a row
 	logits  []float32 // [rows, vocab], where the host samples
 
-	accepted int // tokens of the draft that came
-	inOrder  int // of them, those whose rows lie one behind the other from the first on
-	emitted  int // tokens handed to the owner, those that a grammar forces included
+	accepted int                   // tokens of the draft that came
+	inOrder  int                   // of them, those whose rows lie one behind the other from the first on
+	last     int                   // row that the last token was sampled from; -1: it was not
+	path     [draft.MaxTokens]bool // tokens of the draft that came
+	emitted  int                   // tokens handed to the owner, those that a grammar forces included
 	reason   sample.Reason
 	err      error
 }
@@ -73,7 +76,7 @@ func (f *InFlight) expect(most int) {
 	for i := range f.requests {
 		a := &f.requests[i]
 		if a.rows > 0 && a.request.Hidden == nil {
-			f.outputs = append(f.outputs, output{request: a.request, position: a.request.known(), row: a.row, rows: a.rows, assumed: 1, first: -1})
+			f.outputs = append(f.outputs, output{request: a.request, position: a.request.known(), row: a.row, rows: a.rows, assumed: 1, first: -1, last: -1})
 			a.request.pending++
 		}
 	}
@@ -81,7 +84,7 @@ func (f *InFlight) expect(most int) {
 		a := &f.requests[i]
 		for _, s := range a.request.siblings {
 			if a.rows > 0 && len(f.outputs) < most {
-				f.outputs = append(f.outputs, output{request: s, parent: a.request, position: len(s.tokens), row: a.row, rows: 1, assumed: 1, first: -1})
+				f.outputs = append(f.outputs, output{request: s, parent: a.request, position: len(s.tokens), row: a.row, rows: 1, assumed: 1, first: -1, last: -1})
 				s.pending = 1
 			}
 		}

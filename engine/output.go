@@ -30,7 +30,7 @@ func (o *output) take(s sampler, f *InFlight, thread int) {
 			o.sample(s, f, i, thread)
 		}
 		if o.reason == "" && o.err == nil && o.sampled > 0 && r.Grammar != nil {
-			o.reason, o.err = r.jumpForward()
+			o.jumpForward()
 		}
 	}
 	if o.reason == "" && o.err == nil {
@@ -49,7 +49,15 @@ func (o *output) sample(s sampler, f *InFlight, row, thread int) {
 		o.err = err
 		return
 	}
-	o.reason = r.take(choice)
+	o.reason, o.last = r.take(choice), row
+}
+
+// jumpForward is the request's. The token that comes last is one that was not sampled, if there is any.
+func (o *output) jumpForward() {
+	n := len(o.request.tokens)
+	if o.reason, o.err = o.request.jumpForward(); len(o.request.tokens) > n {
+		o.last = -1
+	}
 }
 
 // verify samples the rows of a draft one after the other, as long as what comes is what was drafted. Tokens that a grammar forces in between are
@@ -59,7 +67,7 @@ func (o *output) verify(s sampler, f *InFlight, thread int) {
 	for row, ok := 0, o.sampled > 0; ok && o.reason == "" && o.err == nil; {
 		from := len(r.tokens)
 		if o.sample(s, f, row, thread); o.reason == "" && o.err == nil && r.Grammar != nil {
-			o.reason, o.err = r.jumpForward()
+			o.jumpForward()
 		}
 		for _, id := range r.tokens[from:] {
 			var next int
@@ -67,6 +75,7 @@ func (o *output) verify(s sampler, f *InFlight, thread int) {
 				break
 			}
 			o.accepted++
+			o.path[next-1] = true
 			if row = next; row == o.accepted {
 				o.inOrder = row
 			}

@@ -35,6 +35,7 @@ type speculation struct {
 	requests   []*request       // that may get a draft in the step being launched
 	candidates []draft.Candidate
 	chooser    sample.Sampler
+	hidden     []float32 // [rows, width] of a step
 	sequences  []draft.Sequence
 	quiet      int // steps since one had a draft
 }
@@ -128,7 +129,7 @@ func (e *Engine) findCandidates() {
 			continue
 		}
 		if r.acceptance == nil {
-			r.acceptance = &draft.Acceptance{Of: &s.acceptance}
+			r.acceptance = &draft.Acceptance{Of: &s.acceptance, Trees: s.acceptance.Trees}
 			r.choose = func(logits []float32, drafted []int32) int32 { return s.choose(r, logits, drafted) }
 		}
 		s.requests = append(s.requests, r)
@@ -227,6 +228,39 @@ func (r *request) cutByGrammar() {
 	}
 }
 
+// hiddenForDrafts gives a drafter that goes on from hidden states those that the step's last tokens were sampled from, if the next step has not been
+// launched, which overwrites them.
+func (e *Engine) hiddenForDrafts(f, next *InFlight) error {
+	d, ok := e.speculation.Drafter.(draft.FromHidden)
+	if !ok || next != nil {
+		return nil
+	}
+	width, read := e.prog.HiddenWidth(), false
+	for i := range f.outputs {
+		o := &f.outputs[i]
+		if o.last < 0 || o.request.ended {
+			continue
+		}
+		if !read {
+			rows := len(f.batch.LogitsIndices)
+			if e.prog.HiddenOfAll() {
+				rows = len(f.batch.Tokens)
+			}
+			e.speculation.hidden = slices.Grow(e.speculation.hidden[:0], rows*width)[:rows*width]
+			if err := e.prog.Hidden(e.speculation.hidden, 0, rows); err != nil {
+				return err
+			}
+			read = true
+		}
+		row := o.row + o.last
+		if e.prog.HiddenOfAll() {
+			row = int(f.batch.LogitsIndices[row])
+		}
+		d.Hidden(o.request.sched.ID, len(o.request.tokens), e.speculation.hidden[row*width:(row+1)*width])
+	}
+	return nil
+}
+
 // takeDraft is a request's pages for its next n tokens and its draft behind them. Without pages for both it gets those for the tokens.
 func (e *Engine) takeDraft(r *request, n int) bool {
 	if k := len(r.draft.Tokens); k > 0 {
@@ -273,7 +307,11 @@ func (e *Engine) settleDraft(o *output) {
 	for i := range o.accepted {
 		stats.AcceptedAt[i]++
 	}
-	r.acceptance.Observe(r.draft.Depth(), o.accepted)
+	if e.speculation.acceptance.Trees {
+		r.acceptance.ObserveTree(o.path[:o.rows-1])
+	} else {
+		r.acceptance.Observe(r.draft.Depth(), o.accepted)
+	}
 	r.draft = draft.Draft{}
 	if o.reason == "" && o.err == nil {
 		e.queue.stale = true

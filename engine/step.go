@@ -34,7 +34,7 @@ func (e *Engine) step(current *InFlight) (next *InFlight, err error) {
 			return nil, err
 		}
 	}
-	if err := e.collect(current, began); err != nil {
+	if err := e.collect(current, next, began); err != nil {
 		return nil, err
 	}
 	if next != nil && next.deferred {

@@ -4,6 +4,7 @@ package draft
 // sequence begins with what its drafter's is.
 type Acceptance struct {
 	Of              *Acceptance // of all sequences; nil: it is that
+	Trees           bool        // drafts are trees, whose tokens are counted each for itself, by their order
 	tried, accepted [MaxTokens]float64
 }
 
@@ -16,10 +17,14 @@ const (
 	forgetWaiting = 0.995 // of an estimate that keeps a sequence from being drafted for, so that it is tried again in time
 )
 
-// At is the probability that token i of a draft is accepted if those before it are.
+// At is the probability that token i of a draft is accepted; of a chain, if those before it are.
 func (a *Acceptance) At(i int) float64 {
 	if a.Of == nil {
-		return (a.accepted[i] + guessWeight*firstGuess) / (a.tried[i] + guessWeight)
+		guess := firstGuess
+		if a.Trees {
+			guess /= 1 + float64(i)/2
+		}
+		return (a.accepted[i] + guessWeight*guess) / (a.tried[i] + guessWeight)
 	}
 	return (a.accepted[i] + ofAllWeight*a.Of.At(i)) / (a.tried[i] + ofAllWeight)
 }
@@ -39,6 +44,31 @@ func (a *Acceptance) Observe(drafted, accepted int) {
 	if a.Of != nil {
 		a.Of.Observe(drafted, accepted)
 	}
+}
+
+// ObserveTree notes a tree of which these tokens were accepted.
+func (a *Acceptance) ObserveTree(accepted []bool) {
+	keep := forgetOne
+	if a.Of == nil {
+		keep = forgetAll
+	}
+	for i, yes := range accepted[:min(len(accepted), MaxTokens)] {
+		a.tried[i], a.accepted[i] = a.tried[i]*keep+1, a.accepted[i]*keep
+		if yes {
+			a.accepted[i]++
+		}
+	}
+	if a.Of != nil {
+		a.Of.ObserveTree(accepted)
+	}
+}
+
+// chance is the probability that token i is accepted, where it is so for the one before it.
+func (a *Acceptance) chance(before float64, i int) float64 {
+	if a.Trees {
+		return min(before, a.At(i))
+	}
+	return before * a.At(i)
 }
 
 // Wait notes a step in which the estimate let nothing be drafted.

@@ -107,6 +107,13 @@ type Drafter interface {
 	Close() error
 }
 
+// FromHidden is a Drafter that goes on from the target's hidden states. Its drafts are trees.
+type FromHidden interface {
+	Drafter
+	// Hidden is the row of hidden states, [width], that the last token of a sequence was sampled from; it has so many tokens with that one.
+	Hidden(id int64, tokens int, hidden []float32)
+}
+
 // Method is a way to draft, as --speculative-config names it.
 type Method string
 

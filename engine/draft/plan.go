@@ -28,7 +28,7 @@ func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) f
 		c.Tokens = 0
 		chance := 1.0
 		for k := range min(c.Max, MaxTokens) {
-			chance *= c.Acceptance.At(k)
+			chance = c.Acceptance.chance(chance, k)
 			class := int(chance * (classes - 1))
 			if class == 0 {
 				break
@@ -67,7 +67,7 @@ func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) f
 		c := &all[i]
 		chance := 1.0
 		for k := range min(c.Max, MaxTokens) {
-			chance *= c.Acceptance.At(k)
+			chance = c.Acceptance.chance(chance, k)
 			if int(chance*(classes-1)) < lowest {
 				break
 			}
