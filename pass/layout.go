@@ -60,6 +60,19 @@ func (l Layout) stage(layer, layers int) int { return layer * l.Pipeline / layer
 
 // Check says why a graph cannot be spread so; nil when it can.
 func (l Layout) Check(g *graph.Graph) error {
+	if err := l.divides(g); err != nil || !l.Splits() {
+		return err
+	}
+	for stage := range l.Pipeline { // an op may want rows whole, as a norm over all heads does
+		if _, err := Partition(g, Options{Layout: l, Rank: Rank{Stage: stage}}); err != nil {
+			return fmt.Errorf("%s cannot be spread as %s: %w", g.Name, l, err)
+		}
+	}
+	return nil
+}
+
+// divides says which axis of a graph cannot be divided so.
+func (l Layout) divides(g *graph.Graph) error {
 	if l.Tensor < 1 || l.Pipeline < 1 || l.Data < 1 {
 		return fmt.Errorf("the layout %s has less than one device in a direction", l)
 	}

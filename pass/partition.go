@@ -15,7 +15,7 @@ func Partition(g *graph.Graph, o Options) (*graph.Graph, error) {
 	if !o.Layout.Splits() {
 		return g, nil
 	}
-	if err := o.Layout.Check(g); err != nil {
+	if err := o.Layout.divides(g); err != nil {
 		return nil, err
 	}
 	l, at := o.Layout, o.Rank
@@ -148,6 +148,10 @@ func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
 		op = embed
 	}
 	out := r.Add(n.At, n.Out[0].Name, op, in, weights)
+	if len(out) != len(n.Out) { // the op cannot compute parts; Rewrite says why
+		r.Replace(n.Out, out)
+		return
+	}
 	if experts && p.layout.Sources() > 1 {
 		rename(out[0], n.Out[0], ".routed")
 		out = r.Add(n.At, n.Out[0].Name, p.allToAll(moe, false), out, nil)

@@ -91,6 +91,23 @@ func TestPartitionGoldens(t *testing.T) {
 	}
 }
 
+// TestPartitionRefusesWholeRows: a norm over all heads together needs what other devices have.
+func TestPartitionRefusesWholeRows(t *testing.T) {
+	hidden, heads := graph.Axis{Name: "hidden", Count: 32, Size: 1}, graph.Axis{Name: "heads", Count: 4, Size: 8}
+	b := graph.NewBuilder("test", testkit.Lookup, graph.F32, graph.F32)
+	x := b.Embed("x", b.Weight("embd", hidden, hidden), 0)
+	b.Layer(0)
+	q := b.RMSNorm("q_norm", b.Linear("q", x, b.Weight("q", heads, hidden), nil), b.Vector("q_norm", heads), 1e-6)
+	g, err := b.Finish(b.Linear("o", q, b.Weight("o", hidden, heads), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}
+	if err := l.Check(g); err == nil || !strings.Contains(err.Error(), "q_norm") || !strings.Contains(err.Error(), "cannot be spread as tp2") {
+		t.Errorf("heads that are normalised together: %v", err)
+	}
+}
+
 // TestPartitionRefuses: which axis, how many there are of it, and by what they do not divide.
 func TestPartitionRefuses(t *testing.T) {
 	for _, c := range []struct {
