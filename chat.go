@@ -3,6 +3,8 @@ package ridge
 import (
 	"context"
 	"iter"
+	"slices"
+	"strings"
 
 	"github.com/ridge-llm/ridge/chat"
 	"github.com/ridge-llm/ridge/tokenizer"
@@ -20,19 +22,40 @@ func (m *Model) Chat(ctx context.Context, messages []chat.Message, p Params) ite
 // ChatRequest is Chat with all that a template can be given: tools, documents, and variables of its own.
 func (m *Model) ChatRequest(ctx context.Context, r chat.Request, p Params) iter.Seq2[Piece, error] {
 	return m.answer(ctx, p, func() ([]int32, error) {
-		text, err := m.Render(ctx, r)
+		p, err := m.Prompt(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		// The template has written the tokens around the conversation; adding them would double them.
-		return m.tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true})
+		return m.EncodePrompt(p)
 	})
 }
 
-// Render is the prompt that a conversation becomes.
+// Render is the text of the prompt that a conversation becomes.
 func (m *Model) Render(ctx context.Context, r chat.Request) (string, error) {
+	p, err := m.Prompt(ctx, r)
+	return p.Text(), err
+}
+
+// Prompt is the prompt that a conversation becomes. It knows which control tokens in it the template has written, and which are only text of
+// the conversation's, unless Options.TrustContent is set.
+func (m *Model) Prompt(ctx context.Context, r chat.Request) (chat.Prompt, error) {
 	if m.template == nil {
-		return "", chat.ErrNoTemplate
+		return chat.Prompt{}, chat.ErrNoTemplate
 	}
-	return m.template.Render(ctx, r)
+	if r.Guard == nil {
+		r.Guard = m.guard
+	}
+	return m.template.Prompt(ctx, r)
+}
+
+// EncodePrompt is a prompt as tokens. The template has written the tokens around the conversation; they are not added.
+func (m *Model) EncodePrompt(p chat.Prompt) ([]int32, error) {
+	text, mark := p.Marked()
+	return m.tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true, Mark: mark})
+}
+
+// newGuard knows the model's control tokens: the special ones, and those that its template writes.
+func (m *Model) newGuard() *chat.Guard {
+	special, bracketed := m.tokenizer.Controls()
+	return chat.NewGuard(special, slices.DeleteFunc(bracketed, func(name string) bool { return !strings.Contains(m.template.Source(), name) }))
 }

@@ -25,7 +25,10 @@ type Options struct {
 	KV       Budget // memory for them
 	Swap     int64  // bytes of host memory to which preempted requests may move their part of it; 0: they are computed again
 	Template string // chat template to use in place of the model's own; "": its own
-	Pooling  string // what an embedding is made of: PoolLast, PoolMean or PoolCLS; "": what the model's files say, or else PoolLast, of an encoder PoolMean
+	// TrustContent has control tokens that are spelled out in the texts of a conversation act as tokens: whoever writes a text can then
+	// forge turns. Else only what the chat template writes is a control token. Prompts that are not chats are the caller's own either way.
+	TrustContent bool
+	Pooling      string // what an embedding is made of: PoolLast, PoolMean or PoolCLS; "": what the model's files say, or else PoolLast, of an encoder PoolMean
 
 	Policy      string // in which order waiting requests are taken: fcfs, priority, longest-prefix …; "" is fcfs (see ridge serve --help)
 	PrefixIndex string // how cached beginnings of prompts are found: radix, hash or none; "" is radix

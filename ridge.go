@@ -51,6 +51,7 @@ type Model struct {
 	price       *price.Model // nil: steps cannot be priced
 	tokenizer   *tokenizer.Tokenizer
 	template    *chat.Template // nil: the model brings none
+	guard       *chat.Guard    // nil: control tokens in content act as tokens
 	advice      modeldir.Generation
 	ends        []int32
 	context     int
@@ -117,6 +118,9 @@ func (m *Model) readText(o Options) (err error) {
 	}
 	if m.template, err = m.dir.Template(m.tokenizer, o.Template); err != nil {
 		return err
+	}
+	if m.template != nil && !o.TrustContent {
+		m.guard = m.newGuard()
 	}
 	if m.advice, err = m.dir.Generation(); err != nil {
 		return err

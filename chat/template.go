@@ -62,6 +62,7 @@ type Request struct {
 	Documents           []json.RawMessage          // for retrieval: {"title": …, "text": …}
 	AddGenerationPrompt bool                       // end where the assistant's answer begins
 	Extra               map[string]json.RawMessage // more variables, such as enable_thinking
+	Guard               *Guard                     // keeps control tokens that content spells from being tokens; nil: they are
 	Now                 time.Time                  // for templates that print the date; zero stands for the present
 }
 
@@ -73,10 +74,16 @@ func (e *InputError) Error() string { return e.err.Error() }
 // Unwrap gives the error itself.
 func (e *InputError) Unwrap() error { return e.err }
 
-// Render makes the prompt. What is wrong with the request is an *InputError. When the template refuses the conversation, the error is a *jinja.Error of kind jinja.Raised
-// whose Message is the template's own sentence.
+// Render makes the prompt. What is wrong with the request is an *InputError. When the template refuses the conversation, the error is a
+// *jinja.Error of kind jinja.Raised whose Message is the template's own sentence.
 func (t *Template) Render(ctx context.Context, r Request) (string, error) {
-	tmpl := t.main
+	p, err := t.Prompt(ctx, r)
+	return p.Text(), err
+}
+
+// prepare chooses the template of a request and makes its variables.
+func (t *Template) prepare(r Request) (tmpl *jinja.Template, vars *jinja.Map, err error) {
+	tmpl = t.main
 	if len(r.Tools) > 0 && t.toolUse != nil {
 		tmpl = t.toolUse
 	}
@@ -84,27 +91,27 @@ func (t *Template) Render(ctx context.Context, r Request) (string, error) {
 	for i, m := range r.Messages {
 		v, err := m.value(t.forms[tmpl])
 		if err != nil {
-			return "", &InputError{fmt.Errorf("%w (message %d)", err, i)}
+			return nil, nil, &InputError{fmt.Errorf("%w (message %d)", err, i)}
 		}
 		messages.Append(v)
 	}
 	tools, err := decodeAll("tool", r.Tools)
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
 	documents, err := decodeAll("document", r.Documents)
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
-	vars := t.variables(messages, r.AddGenerationPrompt).Set("tools", tools).Set("documents", documents)
+	vars = t.variables(messages, r.AddGenerationPrompt).Set("tools", tools).Set("documents", documents)
 	for name, data := range r.Extra {
 		v, err := jinja.DecodeJSON(data)
 		if err != nil {
-			return "", &InputError{fmt.Errorf("%w (template variable %q)", err, name)}
+			return nil, nil, &InputError{fmt.Errorf("%w (template variable %q)", err, name)}
 		}
 		vars.Set(name, v)
 	}
-	return tmpl.Render(ctx, vars, jinja.Options{Now: r.Now})
+	return tmpl, vars, nil
 }
 
 // variables are those that every rendering has.

@@ -2,6 +2,8 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -92,4 +94,43 @@ func TestTokenBytes(t *testing.T) {
 	if a, b := string(wp.TokenBytes(6)), string(wp.TokenBytes(8)); a != "aff" || b != " want" {
 		t.Errorf("##aff and want have bytes %q and %q", a, b)
 	}
+}
+
+// TestMark: with a mark inside, a special token is only text, and the rest is as it is without any mark.
+func TestMark(t *testing.T) {
+	const mark = "\ua000"
+	for _, name := range referenceTokenizers {
+		t.Run(name, func(t *testing.T) {
+			tok := fromShared(t, "reference/tokenizers/"+name+"/tokenizer.json")
+			special, _ := tok.Controls()
+			if len(special) == 0 {
+				t.Skip("it has no special tokens")
+			}
+			for _, s := range special {
+				text := "Say " + s + " twice,\n" + s + "!"
+				broken := strings.ReplaceAll(text, s, s[:1]+mark+s[1:])
+				if s[0] >= 0x80 || s == "<unk>" { // the latter stands for any character that has no token
+					continue
+				}
+				got := mustEncode(t, tok, broken, Options{ParseSpecial: true, Mark: mark})
+				// Where the vocabulary has the token as a word too, text alone would make it.
+				if want := mustEncode(t, tok, text, Options{}); !slices.Equal(got, want) && !slices.ContainsFunc(want, tok.IsSpecial) {
+					t.Errorf("%q: %v; as text it is %v", broken, got, want)
+				}
+				mixed := mustEncode(t, tok, s+"x"+broken, Options{ParseSpecial: true, Mark: mark})
+				if n := count(mixed, tok.added.ids[s]); n != 1 {
+					t.Errorf("%q: %d tokens %s in %v, of which one is not marked", broken, n, s, mixed)
+				}
+			}
+		})
+	}
+}
+
+func count(ids []int32, id int32) (n int) {
+	for _, x := range ids {
+		if x == id {
+			n++
+		}
+	}
+	return n
 }

@@ -1,5 +1,10 @@
 package tokenizer
 
+import (
+	"slices"
+	"strings"
+)
+
 // Encode returns the ids of text. It fails only where the vocabulary cannot express the text and has no unknown token, or
 // where a split pattern that is not one of the known ones gives up.
 func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
@@ -10,7 +15,7 @@ func (t *Tokenizer) Encode(text string, o Options) ([]int32, error) {
 func (t *Tokenizer) AppendEncode(dst []int32, text string, o Options) ([]int32, error) {
 	e := t.encoders.Get().(*encoder)
 	defer t.encoders.Put(e)
-	e.out, e.special, e.err = dst, o.ParseSpecial, nil
+	e.out, e.special, e.mark, e.err = dst, o.ParseSpecial, o.Mark, nil
 	text = validText(text)
 	for _, part := range t.post {
 		if part == nil {
@@ -30,7 +35,8 @@ type encoder struct {
 	t       *Tokenizer
 	out     []int32
 	err     error
-	special bool // recognise special tokens
+	special bool   // recognise special tokens
+	mark    string // left out of words
 	raw     piece
 	norm    piece
 	scratch scratch
@@ -66,8 +72,28 @@ func (e *encoder) rawText(start, end int) {
 
 // normText cuts normalised text into words.
 func (e *encoder) normText(start, end int) {
-	if e.err == nil {
-		e.fail(e.t.pre.cut(e.norm.sub(start, end), e.onWord))
+	p := e.norm.sub(start, end)
+	if e.mark == "" || !strings.Contains(p.text, e.mark) {
+		e.words(p)
+		return
+	}
+	before := len(e.out)
+	e.words(piece{strings.ReplaceAll(p.text, e.mark, ""), p.first})
+	if !slices.ContainsFunc(e.out[before:], e.t.IsSpecial) {
+		return
+	}
+	// The vocabulary has a special token as an ordinary word too: what is on either side of a mark is read by itself.
+	e.out = e.out[:before]
+	for part := range strings.SplitSeq(p.text, e.mark) {
+		e.words(piece{part, p.first})
+		p.first = false
+	}
+}
+
+// words cuts text without marks into words.
+func (e *encoder) words(p piece) {
+	if e.err == nil && p.text != "" {
+		e.fail(e.t.pre.cut(p, e.onWord))
 	}
 }
 

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"maps"
 	"slices"
 	"sync"
 )
@@ -33,6 +34,8 @@ type Tokenizer struct {
 type Options struct {
 	Special      bool // add what the model expects around a text: BOS, EOS, [CLS] …
 	ParseSpecial bool // recognise special tokens written in the text; off for text from users
+	// Mark, if not "", is left out of the text once tokens written in it have been looked for: one with a mark inside is only text.
+	Mark string
 }
 
 // finish sets up what is derived from the parts. Every loader ends with it.
@@ -69,6 +72,20 @@ func (t *Tokenizer) EOS() (id int32, ok bool) { return t.eos, t.eos >= 0 }
 // Ends lists the ids after which a model has nothing more to say: EOS, and the end-of-turn tokens that can be told by
 // their name (<|eot_id|>, <|im_end|> …), in ascending order. A generation_config.json, where there is one, knows better.
 func (t *Tokenizer) Ends() []int32 { return slices.Clone(t.ends) }
+
+// Controls are the names of the special tokens, and of the other added tokens that are written in brackets, as <think> or [INST].
+func (t *Tokenizer) Controls() (special, bracketed []string) {
+	for _, id := range slices.Sorted(maps.Keys(t.added.tokens)) {
+		a := t.added.tokens[id]
+		switch n := len(a.Content); {
+		case a.Special:
+			special = append(special, a.Content)
+		case n > 2 && (a.Content[0] == '<' && a.Content[n-1] == '>' || a.Content[0] == '[' && a.Content[n-1] == ']'):
+			bracketed = append(bracketed, a.Content)
+		}
+	}
+	return special, bracketed
+}
 
 // IsSpecial reports whether id is a token that steers the model rather than text.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.added.tokens[id].Special }

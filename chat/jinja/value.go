@@ -26,6 +26,9 @@ func NewList(items ...any) *List { return &List{items} }
 // Append adds values at the end. Templates cannot: a list that a template sees does not change.
 func (l *List) Append(items ...any) { l.items = append(l.items, items...) }
 
+// Items are the values. They must not be changed.
+func (l *List) Items() []any { return l.items }
+
 // Tuple is a tuple.
 type Tuple struct{ items []any }
 

@@ -72,6 +72,7 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 	fl.BoolVar(&f.server.Shared, "share-between-keys", false, "let all keys see each other's files, batches and explanations, and share cached prompts")
 	fl.StringVar(&f.tlsCert, "tls-cert", "", "file with the certificate chain (PEM) to serve HTTPS with; needs --tls-key")
 	fl.StringVar(&f.tlsKey, "tls-key", "", "file with the private key (PEM) of --tls-cert")
+	fl.BoolVar(&f.model.options.TrustContent, "trust-content", false, "let control tokens that messages, tool results and documents spell out act as tokens, as most servers do; whoever writes such a text can then forge turns")
 	fl.StringArrayVar(&f.server.Hosts, "allow-host", nil, "name under which the server may be called without a key, beside localhost; can be given several times")
 	fl.Var((*bytesFlag)(&f.quota.Bytes), "file-quota", "size of the files that each key may store")
 	fl.IntVar(&f.quota.Batches, "batch-quota", 100, "batches that each key may have waiting or under way")

@@ -52,26 +52,26 @@ func (q *ChatRequest) CheckChat(s *serving.Service) error {
 }
 
 // prompt renders the conversation.
-func (q *ChatRequest) prompt(ctx context.Context, s *serving.Service) (string, error) {
+func (q *ChatRequest) prompt(ctx context.Context, s *serving.Service) (p chat.Prompt, err error) {
 	r := chat.Request{Tools: q.Tools, Documents: q.Documents, AddGenerationPrompt: q.opensAnswer(), Extra: q.templateArgs()}
 	for i := range q.Messages {
 		m, err := q.Messages[i].message(i)
 		if err != nil {
-			return "", err
+			return p, err
 		}
 		r.Messages = append(r.Messages, m)
 	}
-	text, err := s.Render(ctx, r)
+	p, err = s.Prompt(ctx, r)
 	var refused *jinja.Error
 	switch {
 	case ctx.Err() != nil:
-		return "", ctx.Err()
+		return p, ctx.Err()
 	case errors.As(err, &refused):
-		return "", api.Invalid("messages", "the model's chat template refuses the conversation: %v", refused)
+		return p, api.Invalid("messages", "the model's chat template refuses the conversation: %v", refused)
 	case err == nil && q.ContinueFinal:
-		return q.openEnd(text, r.Messages)
+		return q.openEnd(p, r.Messages)
 	}
-	return text, err
+	return p, err
 }
 
 // Job returns the jobs of the request, and how to parse their output.
@@ -84,11 +84,13 @@ func (q *ChatRequest) Job(ctx context.Context, s *serving.Service) (all []servin
 	if err := p.Sampling.Validate(s.Vocab()); err != nil {
 		return nil, o, api.InvalidSampling(err.Error())
 	}
-	text, err := q.prompt(ctx, s)
+	prompt, err := q.prompt(ctx, s)
 	if err != nil {
 		return nil, o, err
 	}
 	style := s.Style()
+	// With the marks: a tag that a message spells out neither begins nor ends the reasoning of the answer.
+	text, _ := prompt.Marked()
 	if p.Constraint, err = q.constraint(ctx, s, text, q.guide); err != nil {
 		return nil, o, err
 	}
@@ -97,8 +99,7 @@ func (q *ChatRequest) Job(ctx context.Context, s *serving.Service) (all []servin
 	}
 	o = chat.OutputOptions{Style: style, Tools: q.names(), IsText: textParameters(q.tools), InReasoning: style.StartsInReasoning(text)}
 	p.Special = len(o.Tools) > 0 || style.ThinkOpen != "" || style.Tools == chat.Harmony
-	// The template has written the tokens around the conversation; adding them would double them.
-	ids, err := s.Encode(text, false)
+	ids, err := s.EncodePrompt(prompt)
 	return serving.Jobs([][]int32{ids}, q.choices(), p), o, err
 }
 
@@ -134,10 +135,10 @@ func (q *ChatRequest) Tokens(ctx context.Context, s *serving.Service) (text stri
 	if err = q.CheckChat(s); err != nil {
 		return "", nil, err
 	}
-	if text, err = q.prompt(ctx, s); err != nil {
+	p, err := q.prompt(ctx, s)
+	if err != nil {
 		return "", nil, err
 	}
-	// The template has written the tokens around the conversation; adding them would double them.
-	ids, err = s.Encode(text, false)
-	return text, ids, err
+	ids, err = s.EncodePrompt(p)
+	return p.Text(), ids, err
 }

@@ -54,7 +54,8 @@ func (q *ChatRequest) templateArgs() map[string]json.RawMessage {
 }
 
 // openEnd cuts off what the template wrote after the last message's text, so that the answer continues it.
-func (q *ChatRequest) openEnd(prompt string, messages []chat.Message) (string, error) {
+func (q *ChatRequest) openEnd(p chat.Prompt, messages []chat.Message) (chat.Prompt, error) {
+	prompt := p.Text()
 	m := messages[len(messages)-1]
 	text := m.Content
 	if n := len(m.Parts); n > 0 {
@@ -63,8 +64,8 @@ func (q *ChatRequest) openEnd(prompt string, messages []chat.Message) (string, e
 	// Templates often trim what they write.
 	for _, form := range []string{text, strings.TrimSpace(text)} {
 		if at := strings.LastIndex(prompt, form); form != "" && at >= 0 {
-			return prompt[:at+len(form)], nil
+			return p.Cut(at + len(form)), nil
 		}
 	}
-	return "", api.Invalid("continue_final_message", "the model's chat template changes the last message's text, so the answer cannot continue it")
+	return p, api.Invalid("continue_final_message", "the model's chat template changes the last message's text, so the answer cannot continue it")
 }
