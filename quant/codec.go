@@ -19,10 +19,14 @@ func Decode(f Format, dst []float32, src []byte) {
 // Encode writes src, whole rows (of FP8 and INT8 one row), to dst in format f; the lengths are as for Decode, and anything else panics likewise.
 // Rows are independent of each other: a caller with several cores gives each its own. Codes are rounded to nearest,
 // ties to even. An error names the first number that f cannot hold: one beyond its range, or NaN or Inf where f is
-// neither F32, F16 nor BF16, which keep those. How far the result may be off is in bound.go.
+// neither F32, F16 nor BF16, which keep those. How far the result may be off is in bound.go. A format that
+// is only read is an error.
 func Encode(f Format, dst []byte, src []float32) error {
 	if err := checkLengths(f, len(src), len(dst)); err != nil {
 		panic(err)
+	}
+	if descriptors[f].encode == nil {
+		return fmt.Errorf("quant: numbers in %s can be read but not written", f)
 	}
 	if err := checkNumbers(f, src); err != nil {
 		return err

@@ -27,7 +27,8 @@ type Descriptor struct {
 
 	bound  bound
 	decode func(dst []float32, src []byte) // whole blocks; the lengths have been checked
-	encode func(dst []byte, src []float32) // likewise, and no number is beyond the limit
+	encode func(dst []byte, src []float32) // likewise, and no number is beyond the limit; nil: it can only be read
+	codes  grouped                         // nil: its blocks are not of that kind
 }
 
 // GGUFType is what GGUF files call a format.
@@ -50,11 +51,18 @@ func register(f Format, d Descriptor) struct{} {
 	return struct{}{}
 }
 
-// Formats lists the formats that files of weights have, floats first. Those that weights are only quantised to on load are not among them.
+// Formats lists the formats that GGUF files are written in, floats first. Those that weights are only quantised to on load are not among them.
 func Formats() []Format {
+	return formats(func(d *Descriptor) bool { return d.GGUF != nil && d.encode != nil })
+}
+
+// ReadFormats lists those that GGUF files can be in.
+func ReadFormats() []Format { return formats(func(d *Descriptor) bool { return d.GGUF != nil }) }
+
+func formats(of func(d *Descriptor) bool) []Format {
 	var all []Format
 	for f := range descriptors {
-		if d := &descriptors[f]; d.GGUF != nil {
+		if d := &descriptors[f]; d.Block != 0 && of(d) {
 			all = append(all, Format(f))
 		}
 	}

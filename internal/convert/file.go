@@ -105,7 +105,7 @@ func (t Type) fileType(most map[quant.Format]int64) uint32 {
 		return t.id
 	}
 	best := quant.F32
-	for _, f := range quant.Formats() {
+	for _, f := range quant.ReadFormats() {
 		if most[f] > most[best] {
 			best = f
 		}

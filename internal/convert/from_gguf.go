@@ -38,7 +38,7 @@ func fromGGUF(s *weights.Source) (*file, []string, error) {
 // names lists formats in the order of quant's table.
 func names(set map[quant.Format]bool) string {
 	var list []string
-	for _, f := range quant.Formats() {
+	for _, f := range quant.ReadFormats() {
 		if set[f] {
 			list = append(list, f.String())
 		}

@@ -79,8 +79,11 @@ func exported(b *modeldir.Dir, x model.Exported) (tensor, error) {
 // inGGUF is the tensor without its numbers: a matrix in its own format, or a vector in F32.
 func inGGUF(x model.Exported) tensor {
 	t := tensor{name: x.Name, shape: x.Shape, format: x.Format, as: x.Format}
-	if !t.quantizable() {
+	switch {
+	case !t.quantizable():
 		t.as = quant.F32
+	case x.Format.Descriptor().GGUF == nil: // of checkpoints of the hub alone
+		t.as = quant.F16
 	}
 	return t
 }

@@ -110,7 +110,10 @@ func (t *tensor) encode(s *span) ([]byte, error) {
 		return in, nil
 	}
 	numbers := grow(&s.numbers, int64(n*cols))
-	quant.Decode(t.format, numbers, in)
+	size := int(t.format.RowBytes(cols))
+	for r := range n { // of some formats only whole rows can be decoded
+		quant.Decode(t.format, numbers[r*cols:(r+1)*cols], in[r*size:(r+1)*size])
+	}
 	out := grow(&s.out, int64(n)*t.as.RowBytes(cols))
 	if err := quant.Encode(t.as, out, numbers); err != nil {
 		return nil, fmt.Errorf("rows %d to %d: %w", s.from, s.to-1, err)

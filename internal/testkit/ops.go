@@ -70,7 +70,7 @@ var checkpointFormats = []quant.Format{quant.UINT4, quant.UINT8, quant.FP8_BLOCK
 // and with quantised ones.
 func linearCases() []Case {
 	var all []Case
-	for _, f := range append(quant.Formats(), checkpointFormats...) {
+	for _, f := range append(quant.ReadFormats(), checkpointFormats...) {
 		for _, size := range []struct{ out, in int }{{2, 256}, {37, 512}, {130, 768}, {70, 288}} {
 			if size.in%f.Block() != 0 {
 				continue

@@ -46,6 +46,11 @@ func RandomWeights(g *graph.Graph, seed uint64) (Weights, error) {
 			x[i] = mean + size*float32(rnd.NormFloat64())
 		}
 		t, err := quant.Tensor{Format: w.Format, Rows: rows, Cols: cols, Data: make([]byte, int64(rows)*w.Format.RowBytes(cols))}, error(nil)
+		if w.Format.Codes() {
+			RandomBlocks(rnd, w.Format, t.Data)
+			all[w.Tensor] = t
+			continue
+		}
 		for r := 0; r < rows && err == nil; r++ {
 			err = quant.Encode(w.Format, t.Row(r), x[r*cols:(r+1)*cols])
 		}

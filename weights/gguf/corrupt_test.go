@@ -40,7 +40,7 @@ func TestCorruptFiles(t *testing.T) {
 		{head(1, 0).tensor("w", 0, 0).data(32), `tensor "w" has 0 dimensions; 1 to 4 are possible`},
 		{head(1, 0).tensor("w", 0, 0, 1, 1, 1, 1, 1).data(32), `tensor "w" has 5 dimensions; 1 to 4 are possible`},
 		{head(2, 0).tensor("w", 0, 0, 1).tensor("w", 0, 32, 1).data(64), `the tensor name "w" occurs twice`},
-		{head(1, 0).tensor("w", 17, 0, 256).data(64), `tensor "w" is in IQ2_XS, a format Ridge does not read; get the model in Q4_K, Q8_0 or another of its formats`},
+		{head(1, 0).tensor("w", 41, 0, 256).data(64), `tensor "w" is in Q1_0, a format Ridge does not read; get the model in Q4_K, Q8_0 or another of its formats`},
 		{head(1, 0).tensor("w", 4321, 0, 256).data(64), `tensor "w" is of the unknown tensor type 4321`},
 		{head(1, 0).tensor("w", 0, 0, 4, 0).data(64), `tensor "w" has the size 0 in dimension 1`},
 		{head(1, 0).tensor("w", 0, 0, 1<<32, 1<<32).data(64), `tensor "w" has the sizes [4294967296 4294967296], whose product is absurd`},

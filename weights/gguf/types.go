@@ -9,7 +9,7 @@ import (
 // formats are the number formats by ggml's type of a tensor.
 var formats = func() map[uint32]quant.Format {
 	all := map[uint32]quant.Format{}
-	for _, f := range quant.Formats() {
+	for _, f := range quant.ReadFormats() {
 		all[f.Descriptor().GGUF.Tensor] = f
 	}
 	return all
@@ -17,9 +17,8 @@ var formats = func() map[uint32]quant.Format {
 
 // others are ggml's tensor types that no format here reads, to be refused by name.
 var others = map[uint32]string{
-	4: "Q4_2", 5: "Q4_3", 9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S",
-	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8", 34: "TQ1_0", 35: "TQ2_0",
-	36: "IQ4_NL_4_4", 37: "IQ4_NL_4_8", 38: "IQ4_NL_8_8", 40: "NVFP4", 41: "Q1_0", 42: "Q2_0",
+	4: "Q4_2", 5: "Q4_3", 9: "Q8_1", 15: "Q8_K", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8",
+	36: "IQ4_NL_4_4", 37: "IQ4_NL_4_8", 38: "IQ4_NL_8_8", 41: "Q1_0", 42: "Q2_0",
 }
 
 // formatOf maps ggml's type number to a format.

@@ -15,6 +15,7 @@ type packing struct {
 	bytesAt  int
 	size     int // bytes of all scales of NR rows, for one block of the format
 	mins     bool
+	codes    bool       // see pack_codes.go; no steps
 	steps    []packStep // how codes are packed
 	// group is how many numbers share a scale in grouped matmuls, chosen so that requantizing adds little to the error of the format.
 	// Q8_0, as exact as bytes can be, keeps its own scales, and the bits of its results: it gains from the tiled layout of grouped activations.
@@ -83,6 +84,16 @@ var packings = map[quant.Format]packing{
 		bytes: 1, bytesAt: 0,
 		steps: []packStep{{opWords, 1, 0, 0, 0}},
 	},
+	quant.IQ1_S:   expanded(256, layoutU8),
+	quant.IQ1_M:   expanded(256, layoutS8),
+	quant.IQ2_XXS: expanded(256, layoutU8),
+	quant.IQ2_XS:  expanded(256, layoutS8),
+	quant.IQ2_S:   expanded(256, layoutS8),
+	quant.IQ3_XXS: expanded(256, layoutU8),
+	quant.IQ3_S:   expanded(256, layoutU8),
+	quant.TQ1_0:   expanded(256, layoutU8),
+	quant.TQ2_0:   expanded(256, layoutU8),
+	quant.NVFP4:   expanded(64, layoutS8),
 	quant.IQ4_XS: {
 		layout: layoutN4, scale: scaleXS, mul: 1, size: 64 + 6*32, group: 128,
 		f16s: 1, f16sAt: 0, bytes: 6, bytesAt: 2,

@@ -7,12 +7,17 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ridge-llm/ridge/internal/testkit"
 	"github.com/ridge-llm/ridge/quant"
 )
 
 // randomTensor is a matrix of any bytes that decodes to numbers of a sensible size.
 func randomTensor(rng *rand.Rand, f quant.Format, rows, cols int) quant.Tensor {
 	data := make([]byte, f.RowBytes(cols)*int64(rows))
+	if f.Codes() {
+		testkit.RandomBlocks(rng, f, data)
+		return quant.Tensor{Format: f, Rows: rows, Cols: cols, Data: data}
+	}
 	for i := range data {
 		data[i] = byte(rng.Uint32())
 	}

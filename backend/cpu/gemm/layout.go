@@ -52,5 +52,6 @@ const (
 	scaleK3                        // [32]f16 d, [12][32]u8
 	scaleK2                        // [32]f16 d, [32]f16 dmin, [16][32]u8
 	scaleXS                        // [32]f16 d, [6][32]u8
+	scaleF32                       // [32]f32 for each 32 numbers or, with codeLayout.sub16, 16; used where they lie
 	scaleCount
 )

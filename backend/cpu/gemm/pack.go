@@ -3,11 +3,11 @@ package gemm
 import "github.com/ridge-llm/ridge/quant"
 
 // Pack interleaves rows [from, to) of t into panels in dst, which holds those rows alone: PackedBytes of them. from is a multiple of
-// NR, and so is to unless it is t.Rows. dst may be the rows' own bytes in t.Data if t.Rows is a multiple of NR: every panel
-// then has the size and place its rows had. The rows that follow, if t has them, are prefetched.
+// NR, and so is to unless it is t.Rows. dst may be the rows' own bytes in t.Data if t.Rows is a multiple of NR and the format not one of
+// pack_codes.go: every panel then has the size and place its rows had. The rows that follow, if t has them, are prefetched.
 func Pack(tier Tier, dst []byte, t quant.Tensor, from, to int) {
 	p, k := packings[t.Format], tier.kernels()
-	w := Weights{Format: t.Format, Rows: to - from, Cols: t.Cols, data: dst}
+	w := Weights{Format: t.Format, Rows: to - from, Cols: t.Cols, data: dst, pack: &p}
 	rowBytes := int(t.Format.RowBytes(t.Cols))
 	var copied []byte
 	if len(dst) > 0 && &dst[0] == &t.Data[from*rowBytes] || to%NR != 0 {
@@ -24,6 +24,10 @@ func Pack(tier Tier, dst []byte, t quant.Tensor, from, to int) {
 			src = copied
 		}
 		scales, codes := w.panel(u-from/NR, &p)
+		if p.codes {
+			p.packExpanded(scales, codes, src, t.Format, rowBytes)
+			continue
+		}
 		p.packScales(k, scales, src, t.Format, rowBytes)
 		p.packCodes(k, codes, src, t.Format, rowBytes)
 	}

@@ -1,5 +1,7 @@
 package gemm
 
+import "unsafe"
+
 // unpackTiles is the number of tiles of activations from which on it pays to unpack codes to bytes once, rather than in every
 // tile's kernel: unpacking costs about what three tiles would spend on it.
 const unpackTiles = 4
@@ -53,7 +55,11 @@ func (p *matmul) prepare(pack *packing, panel, k, n int, ahead uintptr, unpacked
 	if pack.mins {
 		c.mins = &p.s.mins[0]
 	}
-	p.scales[pack.scale](c.scales, c.mins, scales, n/p.w.Format.Block(), ahead, pack.mul, pack.off)
+	if pack.scale == scaleF32 {
+		c.scales = (*float32)(unsafe.Pointer(scales))
+	} else {
+		p.scales[pack.scale](c.scales, c.mins, scales, n/p.w.Format.Block(), ahead, pack.mul, pack.off)
+	}
 	if unpack := p.unpack[pack.layout]; unpacked && unpack != nil {
 		unpack(&p.s.bPanel[0], codes, c.blocks)
 		c.layout, c.codes = p.unpackedLayout(pack.layout), &p.s.bPanel[0]

@@ -21,6 +21,7 @@ func byteTiles(u8, u8Min, s8, s8Min tileFunc) (tiles [layoutCount][2]tileFunc) {
 // signs moved to the activations.
 var tilesY = [layoutCount][2]tileFunc{
 	layoutU8: {tilesU8Y},
+	layoutS8: {tilesS8Y},
 	layoutN4: {tilesU8Y},
 	layoutM4: {tilesU8Y},
 	layoutU4: {tilesL4Y, tilesL4MinY},

@@ -19,12 +19,18 @@ type Weights struct {
 }
 
 // PackedBytes is the size of the packed weights of a rows × cols matrix: that of the tensor itself if rows is a
-// multiple of NR, and of one padded with rows of zeros otherwise. Float formats are not packed, and take 0.
+// multiple of NR, and of one padded with rows of zeros otherwise; of formats in pack_codes.go more. Float formats are not packed, and take 0.
 func PackedBytes(f quant.Format, rows, cols int) int64 {
-	if _, packed := packings[f]; !packed {
+	p, packed := packings[f]
+	if !packed {
 		return 0
 	}
-	return f.RowBytes(cols) * int64(panels(rows)) * NR
+	return int64(p.panelBytes(f, cols)) * int64(panels(rows))
+}
+
+// panelBytes is the size of a packed panel of rows of cols numbers.
+func (p *packing) panelBytes(f quant.Format, cols int) int {
+	return cols / f.Block() * (p.size + f.Block()/32*p.layout.blockBytes())
 }
 
 // panels is how many packed panels rows make.
@@ -62,8 +68,13 @@ func (w *Weights) Bytes(from, to int) []byte {
 	return w.data[from/NR*size : panels(to)*size]
 }
 
-// panelBytes is the size of a packed panel, in bytes.
-func (w *Weights) panelBytes() int { return NR * int(w.Format.RowBytes(w.Cols)) }
+// panelBytes is the size of a packed panel, or of as many rows of floats, in bytes.
+func (w *Weights) panelBytes() int {
+	if w.pack == nil {
+		return NR * int(w.Format.RowBytes(w.Cols))
+	}
+	return w.pack.panelBytes(w.Format, w.Cols)
+}
 
 // panel is the packed bytes of rows [NR·i, NR·i + NR): all their scales, then all their codes.
 func (w *Weights) panel(i int, p *packing) (scales, codes []byte) {

@@ -54,7 +54,7 @@ func tiles256(w emit.Width) func(*emit.Asm) {
 			case f.planes == 8 && w.VNNI:
 				kernel(f, nil, false)
 				kernel(f, nil, true)
-			case f.name == "U8":
+			case f.name == "U8", f.name == "S8":
 				kernel(f, nil, false)
 			}
 			for i := range lowLayouts {

@@ -1,6 +1,10 @@
 package packed
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/ridge-llm/ridge/quant"
+)
 
 var order = binary.LittleEndian
 
@@ -10,6 +14,7 @@ type line struct {
 	half   []byte // the half, full of zeros
 	g      int    // the row's place in it
 	scales []byte // the row's
+	format quant.Format
 }
 
 const (

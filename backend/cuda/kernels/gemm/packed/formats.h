@@ -167,6 +167,17 @@ struct U8 {
   DEVICE float middle(int) const { return 0; }
 };
 
+// The same with scales of 16 columns.
+struct U8By16 : U8 {
+  static constexpr int BYTES = 1152, EACH = 16, SUBS = 2;
+  Vec16 by16;
+  template <typename From> DEVICE void load(From from) {
+    loadCodes(from);
+    by16 = from.four(SCALES + lane() / 4 * EACH);
+  }
+  DEVICE float scale(int sub) const { return f16ToFloat(by16.x[sub / 2], sub % 2); }
+};
+
 // Whole numbers of six bits: the low four as in U4Affine, then for each lane two words with the high two of two blocks each. Scales are
 // for 16 columns.
 struct U6 {

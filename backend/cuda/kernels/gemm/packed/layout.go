@@ -16,7 +16,8 @@ import "github.com/ridge-llm/ridge/quant"
 // Lane 4g + t holds row g and, of each block, columns 8i + 2t + e, where i is 0 to 3 and e is 0 or 1: what the tensor cores' mma wants of
 // it. Eight codes of four bits lie in a word with that column at bit 4i + 16e; of eight bits, in byte 2i + e; two high bits of a code
 // in byte i/2 + 2e, at bit 4b + 2(i%2), b being the block's place of two. Rows and columns that fill up a unit are zeros. MXFP4's scales are bf16. NVFP4_ROW
-// is U4 with [8 rows][8]f16 scales, of 16 columns, NF4 and FP4 are U4, and FP8_BLOCK is U8, with [8 rows]f16 scales, of all columns.
+// is U4 with [8 rows][8]f16 scales, of 16 columns, NF4 and FP4 are U4, and FP8_BLOCK is U8, with [8 rows]f16 scales, of all columns. Formats whose codes are indices into
+// grids, or digits in other bases, are taken apart to U8, with [8 rows][8]f16 scales where these are for 16 columns.
 const (
 	tileRows   = 16
 	halfRows   = tileRows / 2
@@ -48,6 +49,17 @@ var layouts = map[quant.Format]layout{
 	quant.Q8_0:  {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packQ8_0},
 	quant.Q6_K:  {"gemm/packed/q6_k", 896, 768, 16, 2, false, packQ6_K},
 
+	quant.IQ1_S:   {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes},
+	quant.IQ2_XXS: {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes},
+	quant.IQ3_XXS: {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes},
+	quant.IQ3_S:   {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes},
+	quant.TQ1_0:   {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes},
+	quant.TQ2_0:   {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes},
+	quant.IQ1_M:   {"gemm/packed/u8_by16", 1152, 1024, 16, 2, false, packCodes},
+	quant.IQ2_XS:  {"gemm/packed/u8_by16", 1152, 1024, 16, 2, false, packCodes},
+	quant.IQ2_S:   {"gemm/packed/u8_by16", 1152, 1024, 16, 2, false, packCodes},
+	quant.NVFP4:   {"gemm/packed/u8_by16", 1152, 1024, 16, 2, false, packCodes},
+
 	quant.UINT4:     {"gemm/packed/q4_affine", 640, 512, 16, 1, false, packUINT4},
 	quant.NVFP4_ROW: {"gemm/packed/nvfp4", 640, 512, 16, 2, false, packNVFP4Row},
 	quant.FP8_BLOCK: {"gemm/packed/fp8_block", 1040, 1024, 2, 1, true, packFP8Block},
@@ -78,7 +90,7 @@ func Pack(dst []byte, t quant.Tensor, from, to int) {
 			half := first[unit*halves*l.bytes:][:l.bytes]
 			clear(half)
 			for g := range len(rows) / row {
-				one = line{half, g, half[l.scales+g*l.each:][:l.each]}
+				one = line{half, g, half[l.scales+g*l.each:][:l.each], t.Format}
 				l.pack(&one, rows[g*row:(g+1)*row], unit)
 			}
 		}

@@ -70,6 +70,33 @@ func packNVFP4Row(to *line, row []byte, unit int) {
 	}
 }
 
+// packCodes takes the blocks of formats that have quant.GroupedCodes apart to bytes, with scales of 32 columns, which are those of 16 alike, or of 16.
+// All of a block's numbers are made for each unit of it.
+func packCodes(to *line, row []byte, unit int) {
+	f := to.format
+	block, size := f.Block(), f.BlockBytes()
+	every := 16 / len(to.scales) // of the scales of 16
+	var codes [256]int8
+	var scales [256 / 16]float32
+	for first := unit * columns; first < (unit+1)*columns && first/block*size < len(row); first += block {
+		quant.GroupedCodes(f, codes[:block], scales[:block/16], row[first/block*size:][:size])
+		from, n := first%block, min(block-first%block, columns)
+		for i := 0; i < n/16; i += every {
+			putHalf(to.scales[2*((first%columns)/16+i)/every:], scales[from/16+i])
+		}
+		for i := range n / 32 {
+			c := codes[from+32*i:][:32]
+			word := func(at int) (w uint64) {
+				for j := range 8 {
+					w |= uint64(byte(c[at+j])+128) << (8 * j)
+				}
+				return w
+			}
+			to.putU8((first%columns)/32+i, word(0), word(8), word(16), word(24))
+		}
+	}
+}
+
 // packFP8Block stores 2^8 of the scale, see E4M3 of formats.h.
 func packFP8Block(to *line, row []byte, unit int) {
 	const bytes = 132
