@@ -2,7 +2,7 @@
 GO ?= go
 export CGO_ENABLED = 0
 
-.PHONY: build ptx sdk check quick fmt vet lint generated test race arm64 systems
+.PHONY: build ptx sdk check quick fmt vet lint generated test race simulate arm64 systems
 
 build:
 	$(GO) build -o ridge ./cmd/ridge
@@ -53,6 +53,10 @@ test:
 # the readers of grammars) is left out. It needs cgo, and so a C compiler, for these tests alone.
 race:
 	CGO_ENABLED=1 $(GO) test -race -short . ./engine ./engine/kv ./engine/sched ./engine/grammar/automaton ./server/...
+
+# The simulation of the engine under faults, for HOURS (1h unless given) from another seed than CI's; see docs/faults.md.
+simulate:
+	$(GO) test ./engine -run Simulation -v -simulate-for $(or $(HOURS),1h) -first-seed $$(date +%s) -timeout 0
 
 # What the clients that OpenAI, Anthropic and Ollama publish make of the server. They are large, so this is a module of its
 # own and no part of check: compiled for the first time they take two minutes.

@@ -170,23 +170,33 @@ func (e *Engine) serve() {
 			<-e.inbox.wake
 			e.meter.idle()
 		}
-		if !e.admit() {
-			e.endAll(ErrClosed)
+		more := false
+		if current, more = e.turn(current); !more {
 			return
 		}
-		next, err := e.step(current)
-		if failure := (*stepFailure)(nil); errors.As(err, &failure) {
-			err = e.isolate(failure)
-		}
-		if current = next; err != nil {
-			e.inbox.fail(err)
-			e.admit()
-			e.endAll(err)
-			return
-		}
-		e.publish()
 		e.yield()
 	}
+}
+
+// turn is a round of the loop: what came is queued, and the step in flight collected. more is false when the engine has ended, with
+// all its requests.
+func (e *Engine) turn(current *InFlight) (next *InFlight, more bool) {
+	if !e.admit() {
+		e.endAll(ErrClosed)
+		return nil, false
+	}
+	next, err := e.step(current)
+	if failure := (*stepFailure)(nil); errors.As(err, &failure) {
+		err = e.isolate(failure)
+	}
+	if err != nil {
+		e.inbox.fail(err)
+		e.admit()
+		e.endAll(err)
+		return nil, false
+	}
+	e.publish()
+	return next, true
 }
 
 // yield lets other goroutines run after a long step. Threads of the device that sample do it too: a goroutine that was woken by one

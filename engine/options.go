@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -78,12 +79,12 @@ func (o Options) check(lim backend.Limits) error {
 	return o.Speculation.check(lim)
 }
 
-// sched is what the scheduler is told. Its own queue has room for all running requests on top of those that may wait,
-// since the preempted wait again; Submit is where the limit is kept.
+// sched is what the scheduler is told. Its own queue has no limit: Submit is where that is kept, and what was taken, with its siblings
+// or after a preemption, is not refused later.
 func (o Options) sched(lim backend.Limits) sched.Options {
 	s := sched.Options{
 		Policy: o.Policy, Pages: lim.Pages, PageSize: lim.PageSize, MaxContext: room(lim),
-		MaxBatchedTokens: lim.Tokens, MaxSeqs: lim.Seqs, MaxWaiting: o.waiting() + lim.Seqs, AgingBound: cmp.Or(o.AgingBound, defaultAging).Nanoseconds(),
+		MaxBatchedTokens: lim.Tokens, MaxSeqs: lim.Seqs, MaxWaiting: math.MaxInt, AgingBound: cmp.Or(o.AgingBound, defaultAging).Nanoseconds(),
 		WaitingServedRatio: o.WaitingServedRatio, MaxHeldSteps: heldSteps, TargetITL: float64(o.TargetITL.Microseconds()),
 	}
 	for _, g := range lim.Groups {
