@@ -92,7 +92,7 @@ func TestKeysOf(t *testing.T) {
 	} {
 		var got []int
 		for p := range 9 {
-			if b.KeysOf(0, c.row, c.window).Sees(p) {
+			if b.KeysOf(0, c.row, Mask{Window: c.window}).Sees(p) {
 				got = append(got, p)
 			}
 		}

@@ -26,8 +26,25 @@ func (b *Batch) Tree(s int) int {
 	return int(b.TreeLen[s])
 }
 
-// KeysOf is which keys a row of sequence s attends to in causal attention; window as of graph.Cache.
-func (b *Batch) KeysOf(s, r, window int) Keys {
+// Mask says which keys a row attends to, beside the token tree that it may be of; see graph.Attention.
+type Mask struct {
+	Window        int  // of the cache
+	Chunked       bool // Window is the length of chunks
+	Bidirectional bool
+	Reach         int
+}
+
+// KeysOf is which keys a row of sequence s attends to.
+func (b *Batch) KeysOf(s, r int, m Mask) Keys {
+	if m.Bidirectional {
+		end := int(b.KVLen[s])
+		k := Keys{High: end, Base: end}
+		if at := b.Past(s) + r - int(b.QStart[s]); m.Reach > 0 {
+			k.Low, k.High = max(0, at-m.Reach), min(end, at+m.Reach+1)
+			k.Base = k.High
+		}
+		return k
+	}
 	k := Keys{High: b.Past(s) + r - int(b.QStart[s]) + 1}
 	k.Base = k.High
 	place := k.High - 1 // of the row in its text
@@ -35,8 +52,11 @@ func (b *Batch) KeysOf(s, r, window int) Keys {
 		k.Base, k.Mask = base, b.Ancestors[r]
 		place = base + bits.OnesCount64(k.Mask) - 1
 	}
-	if window > 0 {
-		k.Low = max(0, place-window+1)
+	switch {
+	case m.Chunked:
+		k.Low = place - place%m.Window
+	case m.Window > 0:
+		k.Low = max(0, place-m.Window+1)
 	}
 	for drop := k.Low - k.Base; drop > 0 && k.Mask != 0; drop-- { // ancestors outside of the window
 		k.Mask &= k.Mask - 1

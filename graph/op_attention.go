@@ -70,14 +70,17 @@ func (b *Builder) LatentWrite(cache *Value, parts ...*Value) *Value {
 
 // Attention lets every query look at the keys of its own sequence up to its own position, no further back than the
 // cache's window: softmax(scale × q·k, soft-capped) · v. Query heads share key heads in equal groups (MHA, GQA,
-// MQA). With Bidirectional they look at the keys behind them as well, as an encoder's do: its sequences are computed whole, in one
-// step, and their caches have no window. A weight, if there is one, holds a sink for each query head: a score without a key,
+// MQA). With Chunked the window is that of a chunk instead: every so many positions a new one begins, and queries look no further back than
+// their own (Llama 4). With Bidirectional they look at the keys behind them as well, as an encoder's do, with Reach no further than so many
+// either way: its sequences are computed whole, in one step, and their caches have no window. A weight, if there is one, holds a sink for each query head: a score without a key,
 // which takes part in the softmax and adds nothing (gpt-oss; Xiao et al., arXiv:2309.17453). It stays one node so that a backend
 // may tile it (FlashAttention) as it likes.
 type Attention struct {
 	simple
 	Scale         float64
 	Bidirectional bool
+	Reach         int     // of Bidirectional, keys either way; 0: all
+	Chunked       bool    // the cache's window is the length of chunks
 	Softcap       float64 // scores become cap × tanh(score / cap); 0: none
 }
 
@@ -92,6 +95,12 @@ func (o Attention) Attrs() string {
 	}
 	if o.Bidirectional {
 		s += ", bidirectional"
+	}
+	if o.Reach != 0 {
+		s += fmt.Sprintf(" within %d", o.Reach)
+	}
+	if o.Chunked {
+		s += ", in chunks"
 	}
 	return s
 }
@@ -125,6 +134,9 @@ func (o Attention) Infer(n *Node) ([]Value, error) {
 	if o.Bidirectional && cache.Window != 0 {
 		return nil, fmt.Errorf("bidirectional attention over a cache with a window of %d", cache.Window)
 	}
+	if o.Reach < 0 || o.Reach > 0 && !o.Bidirectional || o.Chunked && cache.Window == 0 {
+		return nil, fmt.Errorf("attention %s over a cache with a window of %d", o.Attrs(), cache.Window)
+	}
 	return []Value{{Rows: q.Rows, Axis: Axis{Name: q.Axis.Name, Count: q.Axis.Count, Size: cache.V.Size, Shards: q.Axis.Shards}, Type: q.Type}}, nil
 }
 
@@ -137,8 +149,13 @@ func (o Attention) Work(n *Node, s *Step) Work {
 		perPair += 3
 	}
 	heads := int64(q.Axis.Count)
-	pairs := s.Pairs(c.Window)
-	if o.Bidirectional {
+	pairs, rows := s.Pairs(c.Window), s.CtxRows(c.Window)
+	switch {
+	case o.Chunked:
+		pairs, rows = s.ChunkPairs(c.Window), s.ChunkRows(c.Window)
+	case o.Reach > 0:
+		pairs = s.NearPairs(o.Reach)
+	case o.Bidirectional:
 		pairs = s.AllPairs()
 	}
 	perRow := int64(c.V.Size)
@@ -146,7 +163,7 @@ func (o Attention) Work(n *Node, s *Step) Work {
 		perRow += 3 // maximum, exponential, sum
 	}
 	w := traffic(n, s, heads*(pairs*perPair+int64(s.Tokens())*perRow))
-	w.CacheRead = s.CtxRows(c.Window) * c.RowBytes()
+	w.CacheRead = rows * c.RowBytes()
 	return w
 }
 

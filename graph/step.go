@@ -74,3 +74,36 @@ func (s *Step) AllPairs() int64 {
 	}
 	return sum
 }
+
+// ChunkRows is CtxRows of attention within chunks of so many positions: a sequence's rows from the chunk of its first new token on.
+func (s *Step) ChunkRows(chunk int) int64 {
+	var sum int64
+	for _, q := range s.Seqs {
+		if q.New > 0 {
+			sum += int64(q.New + q.Past%chunk)
+		}
+	}
+	return sum
+}
+
+// ChunkPairs is Pairs of attention within chunks of so many positions.
+func (s *Step) ChunkPairs(chunk int) int64 {
+	c := int64(chunk)
+	before := func(n int64) int64 { return n/c*(c*(c+1)/2) + n%c*(n%c+1)/2 } // of a text's first n queries
+	var sum int64
+	for _, q := range s.Seqs {
+		sum += before(int64(q.Past+q.New)) - before(int64(q.Past))
+	}
+	return sum
+}
+
+// NearPairs is AllPairs of attention no further than reach either way.
+func (s *Step) NearPairs(reach int) int64 {
+	var sum int64
+	for _, q := range s.Seqs {
+		for p := q.Past; p < q.Past+q.New; p++ {
+			sum += int64(min(q.Past+q.New-1, p+reach) - max(0, p-reach) + 1)
+		}
+	}
+	return sum
+}

@@ -65,7 +65,8 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		share: n.In[0].Axis.Count / c.K.Count, partialFloats: attn.PartialFloats(c.V.Size),
 	}
 	t.split = d.splitFor(splitShape{
-		window: c.Window, group: c.Group, bidirectional: o.Bidirectional, rows: max(1, tileRows/t.share), partialRows: partialRows(n, a.Limits), pageSize: a.Limits.PageSize,
+		mask:  backend.Mask{Window: c.Window, Chunked: o.Chunked, Bidirectional: o.Bidirectional, Reach: o.Reach},
+		group: c.Group, rows: max(1, tileRows/t.share), partialRows: partialRows(n, a.Limits), pageSize: a.Limits.PageSize,
 		tasks: (workerTasks*d.pool.N() + c.K.Count - 1) / c.K.Count,
 	})
 	if len(a.Weights) == 1 {

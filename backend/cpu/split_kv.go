@@ -34,13 +34,12 @@ type splitKV struct {
 
 // splitShape is what the division depends on beside the batch.
 type splitShape struct {
-	window        int
-	group         int  // of caches: its page table says what sequences share
-	bidirectional bool // every token looks at all of its sequence, which is not split
-	rows          int  // tokens in a task
-	partialRows   int  // partial results that there is memory for
-	pageSize      int
-	tasks         int // tasks to aim for, so that all workers finish at about the same time; no more, since each has a cost
+	mask        backend.Mask // of bidirectional ones no sequence is split
+	group       int          // of caches: its page table says what sequences share
+	rows        int          // tokens in a task
+	partialRows int          // partial results that there is memory for
+	pageSize    int
+	tasks       int // tasks to aim for, so that all workers finish at about the same time; no more, since each has a cost
 }
 
 // task is some tokens against segments [from, to) of a sequence's keys.
@@ -87,13 +86,9 @@ func (s *splitKV) make(b *backend.Batch) {
 	s.shared, s.next, s.whole = s.shared[:0], s.next[:0], s.whole[:0]
 	clear(s.leader)
 	s.seen = s.seen[:0]
-	for q, end := range b.KVLen {
+	for q := range b.Seqs() {
 		for r := b.QStart[q]; r < b.QStart[q+1]; r++ {
-			seen := b.KeysOf(q, int(r), s.shape.window)
-			if s.shape.bidirectional {
-				seen = backend.Keys{High: int(end), Base: int(end)}
-			}
-			s.seen = append(s.seen, seen)
+			s.seen = append(s.seen, b.KeysOf(q, int(r), s.shape.mask))
 		}
 	}
 	room, segments := s.shape.partialRows, 0
@@ -121,7 +116,7 @@ func (s *splitKV) make(b *backend.Batch) {
 // need is how many partial results a sequence has when it is split; 0 when there is no use in splitting it.
 func (s *splitKV) partialsNeeded(b *backend.Batch, q int) int {
 	first, end := int(b.QStart[q]), int(b.QStart[q+1])
-	if s.shape.bidirectional || end-first > s.shape.rows || s.firstSegment(first) == s.lastSegment(end-1) {
+	if s.shape.mask.Bidirectional || end-first > s.shape.rows || s.firstSegment(first) == s.lastSegment(end-1) {
 		return 0
 	}
 	n := 0
@@ -143,7 +138,7 @@ func (s *splitKV) reservePartials(b *backend.Batch, q, at int) {
 
 // share finds an earlier sequence with the same first pages, and how many whole segments of them both can see all of.
 func (s *splitKV) sharePrefix(b *backend.Batch, q int) {
-	if s.shape.window != 0 {
+	if s.shape.mask.Window != 0 {
 		return
 	}
 	table := b.Table(s.shape.group).Pages

@@ -18,7 +18,7 @@ func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 		return nil
 	}
 	plain := d.one("attention plain", bindAttention)
-	if n.In[0].Type != graph.BF16 || c.Latent || !decode.Fits(c.K.Size, c.V.Size, c.Type) || !prefillsm80.Fits(c.K.Size, c.V.Size) {
+	if n.In[0].Type != graph.BF16 || c.Latent || n.Op.(graph.Attention).Reach > 0 || !decode.Fits(c.K.Size, c.V.Size, c.Type) || !prefillsm80.Fits(c.K.Size, c.V.Size) {
 		return plain
 	}
 	name := "attention split, mma"
@@ -53,10 +53,10 @@ func (d *Device) bindSIMTAttention(n *graph.Node, a backend.Args, onlyTrees bool
 	p := &simt.Params{
 		Q: at(a.In[0]), Cache: at(a.In[1]), Y: at(a.Out[0]), Sinks: sinks,
 		Heads: int32(q.Axis.Count), KVHeads: int32(c.K.Count), KSize: int32(c.K.Size), VSize: int32(c.V.Size),
-		Window: int32(c.Window), Scale: float32(o.Scale), Softcap: float32(o.Softcap),
+		Window: int32(windowOf(o, c)), Scale: float32(o.Scale), Softcap: float32(o.Softcap),
 	}
 	if o.Bidirectional {
-		p.Bidirectional = 1
+		p.Bidirectional = 1 + int32(o.Reach)
 	}
 	if c.Latent {
 		p.Latent = 1
@@ -68,6 +68,14 @@ func (d *Device) bindSIMTAttention(n *graph.Node, a backend.Args, onlyTrees bool
 		p.Step, p.TreeLen, p.Ancestors = s.of(c), s.treeLen, s.ancestors
 		return simt.Launch(d.stream, k, s.tokens, p)
 	}, nil
+}
+
+// windowOf is a cache's window as kernels have it: below 0 where it is the length of chunks.
+func windowOf(o graph.Attention, c *graph.Cache) int {
+	if o.Chunked {
+		return -c.Window
+	}
+	return c.Window
 }
 
 // sinks is the address of a node's sinks, [heads] float32, 0 when it has none.
@@ -83,7 +91,7 @@ func decodeProblem(n *graph.Node, a backend.Args) decode.Problem {
 	o, q, c := n.Op.(graph.Attention), n.In[0], n.In[1].Cache
 	p := decode.Problem{
 		Heads: q.Axis.Count, KVHeads: c.K.Count, KSize: c.K.Size, VSize: c.V.Size,
-		Window: c.Window, Scale: o.Scale, Softcap: o.Softcap, Type: c.Type,
+		Window: windowOf(o, c), Scale: o.Scale, Softcap: o.Softcap, Type: c.Type,
 	}
 	if len(a.In) == 2 {
 		p.Q, p.Cache, p.Y = at(a.In[0]), at(a.In[1]), at(a.Out[0])
@@ -115,6 +123,12 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 	if err != nil {
 		return nil, err
 	}
+	o, all := n.Op.(graph.Attention), trees
+	if o.Chunked { // prompts of several chunks are no work for the tensor cores' kernels
+		if all, err = bindAttention(d, n, a); err != nil {
+			return nil, err
+		}
+	}
 	return func(s *step) error {
 		if s.trees > 0 {
 			if err := trees(s); err != nil {
@@ -122,7 +136,11 @@ func bindFlash(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 			}
 		}
 		if s.tiles > 0 {
-			if err := many(s); err != nil {
+			prompts := many
+			if o.Chunked && s.longestPrompt() > n.In[1].Cache.Window {
+				prompts = all
+			}
+			if err := prompts(s); err != nil {
 				return err
 			}
 		}
@@ -155,7 +173,7 @@ func (d *Device) bindPrompts(n *graph.Node, a backend.Args, p decode.Problem) (f
 	problem := prefillsm90.Problem{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Sinks: p.Sinks, Heads: p.Heads, KVHeads: p.KVHeads, KSize: p.KSize, VSize: p.VSize,
 		Tokens: a.Limits.Tokens, Pages: a.Limits.GroupPages(n.In[1].Cache.Group), PageSize: a.Limits.PageSize, TileCounter: d.counters,
-		Window: p.Window, Bidirectional: n.Op.(graph.Attention).Bidirectional, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
+		Window: max(p.Window, 0), Bidirectional: n.Op.(graph.Attention).Bidirectional, Scale: p.Scale, Softcap: p.Softcap, Type: p.Type,
 	}
 	if eightBit(p.Type) {
 		return d.bindKV8Prompts(n.In[1].Cache, a, problem)

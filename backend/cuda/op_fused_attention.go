@@ -31,7 +31,8 @@ func fitsRoPEAttention(d *Device, n *graph.Node, parts []*graph.Node) bool {
 			return false
 		}
 	}
-	return d.hopper() && !attention.Op.(graph.Attention).Bidirectional && fitsRoPEKVWrite(d, n, ropes) &&
+	o := attention.Op.(graph.Attention)
+	return d.hopper() && !o.Bidirectional && !o.Chunked && fitsRoPEKVWrite(d, n, ropes) &&
 		decode.FitsRope(decodeProblem(attention, backend.Args{}), ropes[0].Op.(graph.RoPE).Dim)
 }
 

@@ -61,6 +61,14 @@ func (s *step) rows(r graph.Rows) int {
 	return s.tokens
 }
 
+// longestPrompt is the most keys that a sequence with several new tokens has.
+func (s *step) longestPrompt() (most int) {
+	for _, p := range s.prompts {
+		most = max(most, p.length)
+	}
+	return most
+}
+
 // tilesOf is how many tiles of attention a prompt of n new tokens makes.
 func tilesOf(n int) int { return (n + prefillsm90.TileRows - 1) / prefillsm90.TileRows }
 

@@ -53,7 +53,10 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 	for s := range b.Seqs() {
 		length := int(b.KVLen[s])
 		first := 0 // the first row that the sequence's first query may look at
-		if c.Window > 0 {
+		switch {
+		case o.Chunked:
+			first = b.Past(s) - b.Past(s)%c.Window
+		case c.Window > 0:
 			first = max(0, b.Past(s)-c.Window+1)
 		}
 		keys, values := make([][]float32, length), make([][]float32, length)
@@ -71,10 +74,7 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 		for r := b.QStart[s]; r < b.QStart[s+1]; r++ {
 			q := d.read(n, a, 0, int(r))
 			out := make([]float32, axis.Count*c.V.Size)
-			seen := b.KeysOf(s, int(r), c.Window)
-			if o.Bidirectional {
-				seen = backend.Keys{High: length, Base: length}
-			}
+			seen := b.KeysOf(s, int(r), backend.Mask{Window: c.Window, Chunked: o.Chunked, Bidirectional: o.Bidirectional, Reach: o.Reach})
 			var rowKeys, rowValues [][]float32
 			for p := seen.Low; p < seen.High; p++ {
 				if seen.Sees(p) {

@@ -336,6 +336,7 @@ func attentionCases() []Case {
 			})
 		}
 	}
+	all = append(all, maskCases(steps)...)
 	for i, s := range []Steps{{{1, 17}}, {{40, 530, 3}}} {
 		all = append(all, Case{
 			Name: fmt.Sprintf("Attention/both/steps%d", i), Op: "Attention", Steps: s, Tolerance: 1e-5,
@@ -345,6 +346,36 @@ func attentionCases() []Case {
 				return b.Attention("y", feed(b, "q", kv), cache, graph.Attention{Scale: 0.2, Bidirectional: true})
 			},
 		})
+	}
+	return all
+}
+
+// maskCases look no further back than the chunk of a query, or no further than so many keys either way.
+func maskCases(steps []Steps) []Case {
+	var all []Case
+	for _, h := range []struct{ heads, kv, size int }{{4, 4, 16}, {8, 2, 64}, {4, 2, 128}} {
+		for _, chunk := range []int{32, 100} {
+			for i, s := range steps[:3] {
+				all = append(all, Case{
+					Name: fmt.Sprintf("Attention/chunks of %d/%d:%dx%d/steps%d", chunk, h.heads, h.kv, h.size, i), Op: "Attention", Steps: s, Window: chunk, Tolerance: 1e-5,
+					Graph: func(b *graph.Builder) *graph.Value {
+						kv := axis("kv", h.kv, h.size)
+						cache := b.KVWrite(b.Cache(0, kv, kv, chunk), feed(b, "k", kv), feed(b, "v", kv))
+						return b.Attention("y", feed(b, "q", axis("heads", h.heads, h.size)), cache, graph.Attention{Scale: 0.2, Chunked: true})
+					},
+				})
+			}
+		}
+		for i, s := range []Steps{{{1, 17}}, {{40, 230, 3}}} {
+			all = append(all, Case{
+				Name: fmt.Sprintf("Attention/within 8/%d:%dx%d/steps%d", h.heads, h.kv, h.size, i), Op: "Attention", Steps: s, Tolerance: 1e-5,
+				Graph: func(b *graph.Builder) *graph.Value {
+					kv := axis("kv", h.kv, h.size)
+					cache := b.KVWrite(b.Cache(0, kv, kv, 0), feed(b, "k", kv), feed(b, "v", kv))
+					return b.Attention("y", feed(b, "q", axis("heads", h.heads, h.size)), cache, graph.Attention{Scale: 0.2, Bidirectional: true, Reach: 8})
+				},
+			})
+		}
 	}
 	return all
 }

@@ -23,6 +23,7 @@ struct KVSplit {
   // A few hundred keys are one split: the combine takes longer than reading another three times 64.
   DEVICE KVSplit(const DecodeParams& p, int length) {
     first = p.window > 0 ? maxi(0, length - p.window) : 0;
+    if (p.window < 0) first = (length - 1) - (length - 1) % -p.window;
     step0 = first / STEP, steps = ceilDiv(length, STEP) - step0;
     each = maxi(ceilDiv(steps, maxi(p.fill, mini(steps * STEP / EVEN_KEYS, p.splits))), (steps <= 5 * WARPS ? 5 : 2) * WARPS);
     active = ceilDiv(steps, each);

@@ -31,7 +31,7 @@ type Problem struct {
 	Cache                        driver.Ptr // pages of the tokens' keys, [KVHeads × KSize] each, and then their values; see kv_cache.h
 	Sinks                        driver.Ptr // [Heads] float32: scores without a key; or 0
 	Heads, KVHeads, KSize, VSize int
-	Window                       int        // keys that a query sees, its own the last; 0: all
+	Window                       int        // keys that a query sees, its own the last; 0: all; below 0: those of its chunk of so many
 	Scale, Softcap               float64    // of scores; Softcap 0: none
 	Type                         graph.Type // of the cache: BF16, F16, I8 or F8
 }

@@ -10,9 +10,9 @@ struct AttendParams {
   u8* cache;
   void* y; // [T, heads × vSize]
   const float* sinks; // [heads] a score without a key, or null
-  int heads, kvHeads, kSize, vSize, window;
+  int heads, kvHeads, kSize, vSize, window; // window below 0: the length of chunks
   float scale, softcap; // softcap 0: none
-  int bidirectional; // queries attend to later keys too
+  int bidirectional; // above 0: queries attend to later keys too; above 1: to no more than so many less one either way
   int onlyTrees;     // rows of sequences without a token tree are another kernel's
   const int* treeLen;   // [S] rows of a sequence's token tree, its last ones, or null; see backend.Batch
   const u64* ancestors; // [T] of rows of trees: those of the tree that the row attends to, a bit each
@@ -37,6 +37,12 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
     base = last + 1;
   }
   int first = p.window > 0 ? maxi(0, place - p.window + 1) : 0;
+  if (p.window < 0) first = place - place % -p.window;
+  if (p.bidirectional > 1) {
+    int own = s.kvLen[seq] - s.qStart[seq + 1] + r, reach = p.bidirectional - 1;
+    first = maxi(0, own - reach), last = mini(last, own + reach);
+    base = last + 1;
+  }
   for (int drop = first - base; drop > 0 && tree; drop--) tree &= tree - 1; // ancestors outside of the window
   int kv = h / (p.heads / p.kvHeads), begins = blockZ() * BLOCK_SIZE + lane(); // the lane's first number of the values
   Pages<C> cache = {p.cache, p.kvHeads, p.kSize, p.vSize, s.pageShift};

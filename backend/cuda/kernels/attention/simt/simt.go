@@ -19,9 +19,9 @@ type Params struct {
 	Q, Cache, Y                  driver.Ptr // [T, Heads × KSize]; pages, see kv_cache.h; [T, Heads × VSize]
 	Sinks                        driver.Ptr // [Heads] float32: scores without a key; or 0
 	Heads, KVHeads, KSize, VSize int32
-	Window                       int32      // keys that a query sees, its own the last; 0: all
+	Window                       int32      // keys that a query sees, its own the last; 0: all; below 0: those of its chunk of so many
 	Scale, Softcap               float32    // of scores; Softcap 0: none
-	Bidirectional                int32      // 1: queries attend to later keys too
+	Bidirectional                int32      // above 0: queries attend to later keys too; above 1: to no more than so many less one either way
 	OnlyTrees                    int32      // 1: rows of sequences without a token tree are another kernel's
 	TreeLen, Ancestors           driver.Ptr // [S] int32 and [T] uint64, see backend.Batch; 0 without token trees
 	Latent                       int32      // 1: values are the first VSize numbers of keys, and pages hold keys alone
