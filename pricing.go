@@ -27,6 +27,9 @@ func (p pricing) Predict(s sched.Shape) float64 {
 	return p.PredictShape(price.Shape(s))
 }
 
+// Estimate implements predict.Comparing.
+func (p pricing) Estimate(s sched.Shape) float64 { return p.PredictShape(price.Shape(s)) }
+
 // PriceStats says how good predictions of steps are.
 type PriceStats struct {
 	Error     float64 // of late: |predicted − actual| / actual

@@ -18,6 +18,7 @@ import (
 type Speculation struct {
 	// Method is where drafts come from; "" is off.
 	//   - ngram: what followed the last occurrence of the latest tokens in prompt and answer (prompt lookup): for answers that repeat the prompt
+	//   - suffix: what most often followed the latest tokens in prompt and answer and in those of earlier requests of the same tenant and salt
 	//   - draft_model: what a smaller model of the same vocabulary goes on with
 	//   - medusa: trees of what Medusa heads make of the model's hidden states
 	Method string
@@ -43,7 +44,7 @@ func (s Speculation) tokens() int { return cmp.Or(s.Tokens, defaultDraft) }
 func (s Speculation) check() error {
 	if s.Method == "" {
 		if s != (Speculation{}) {
-			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram, draft_model and medusa are possible")
+			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram, suffix, draft_model and medusa are possible")
 		}
 		return nil
 	}
@@ -127,6 +128,8 @@ func (m *Model) drafter(o Options, prog *compile.Program) (draft.Drafter, error)
 	switch method, err := draft.ParseMethod(s.Method); method {
 	case draft.NGram:
 		return draft.NewNGram(draft.NGramOptions{Min: s.LookupMin, Max: s.LookupMax})
+	case draft.Suffix:
+		return draft.NewSuffix(), nil
 	case draft.DraftModel:
 		return m.draftModel(o)
 	case draft.Medusa:

@@ -68,7 +68,7 @@ func TestSpeculationAnswers(t *testing.T) {
 	if stats.DraftMethod != "" || stats.Drafts != 0 {
 		t.Errorf("without speculation: %+v", stats)
 	}
-	for _, s := range []ridge.Speculation{{Method: "ngram", LookupMin: 1, Always: true}, {Method: "ngram", Tokens: 3}} {
+	for _, s := range []ridge.Speculation{{Method: "ngram", LookupMin: 1, Always: true}, {Method: "ngram", Tokens: 3}, {Method: "suffix", Tokens: 7, Always: true}} {
 		got, stats := answerOf(t, "", ridge.Options{Speculation: s}, prompt)
 		if got != want || s.Always && stats.AcceptedTokens == 0 || stats.DraftMethod != s.Method {
 			t.Errorf("%+v: %q with %d of %d drafted tokens accepted; without drafts %q", s, got, stats.AcceptedTokens, stats.DraftTokens, want)

@@ -38,6 +38,7 @@ type speculation struct {
 	hidden     []float32 // [rows, width] of a step
 	sequences  []draft.Sequence
 	quiet      int // steps since one had a draft
+	unplanned  int // steps since one was planned to have one
 }
 
 func (s *Speculation) check(lim backend.Limits) error {
@@ -67,7 +68,7 @@ func (e *Engine) propose(current *InFlight) {
 	s.sequences = s.sequences[:0]
 	for i, r := range s.requests {
 		if n := s.candidates[i].Tokens; n > 0 {
-			s.sequences = append(s.sequences, draft.Sequence{ID: r.sched.ID, Tokens: r.tokens, Max: n, Choose: r.choose})
+			s.sequences = append(s.sequences, draft.Sequence{ID: r.sched.ID, Salt: r.Salt, Tokens: r.tokens, Max: n, Choose: r.choose})
 		} else {
 			r.acceptance.Wait()
 		}
@@ -156,12 +157,36 @@ func (e *Engine) planDrafts() {
 		return
 	}
 	draft.Plan(s.candidates, outputs, room, worth, func(x draft.Extra) float64 {
-		seconds := e.times.Predict(sched.Shape{Tokens: shape.Tokens + x.Tokens, Logits: shape.Logits + x.Tokens, Rows: shape.Rows + x.Tokens, Pairs: shape.Pairs + x.Pairs})
+		seconds := e.times.Estimate(sched.Shape{Tokens: shape.Tokens + x.Tokens, Logits: shape.Logits + x.Tokens, Rows: shape.Rows + x.Tokens, Pairs: shape.Pairs + x.Pairs})
 		if x.Tokens > 0 && seconds > 0 {
 			seconds += s.Drafter.Seconds(x.Seqs, x.Longest)
 		}
 		return seconds
 	})
+	s.tryAgain(outputs, room)
+}
+
+// Where drafts have not been worth it for tryAfter steps, one step tries a few: what they take, and what becomes of them, may have changed.
+const tryAfter, tryTokens = 64, 3
+
+// tryAgain has some tokens drafted after many steps without, a quarter of those that the step brings or tryTokens.
+func (s *speculation) tryAgain(outputs, room int) {
+	for i := range s.candidates {
+		if s.candidates[i].Tokens > 0 {
+			s.unplanned = 0
+			return
+		}
+	}
+	if s.unplanned++; s.unplanned < tryAfter {
+		return
+	}
+	s.unplanned = 0
+	left := min(max(outputs/4, tryTokens), room)
+	for i := range s.candidates {
+		c := &s.candidates[i]
+		c.Tokens = min(c.Max, tryTokens, left)
+		left -= c.Tokens
+	}
 }
 
 // sparePages is the pages that are left when the schedule has all that it was promised: a draft takes none of another request's.

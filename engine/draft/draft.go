@@ -84,6 +84,7 @@ func (d *Draft) Cut(n int) {
 // Sequence is what a drafter is asked to go on with.
 type Sequence struct {
 	ID     int64
+	Salt   uint64  // what is learnt of sequences is for those of equal salt
 	Tokens []int32 // prompt and answer so far
 	Max    int     // tokens of the draft, at most; 1 to MaxTokens
 	// Choose is the token that the sequence's sampling settings, penalties and random numbers make of logits, [vocab], after its tokens and some of a draft;

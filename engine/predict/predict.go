@@ -70,6 +70,13 @@ func (a *averages) Predict(s sched.Shape) float64 {
 // forget is the weight of the newest step in the averages.
 const forget = 0.05
 
+// Comparing is a Predictor that can compare steps also while its predictions are not good enough to plan by, as on a machine that others
+// keep busy: what makes all steps slower makes no difference.
+type Comparing interface {
+	// Estimate is Predict without regard to how good it is.
+	Estimate(sched.Shape) float64
+}
+
 // Times is how long steps take: as a Predictor says or, while it cannot tell, as steps of about their size took. Goroutines may use it
 // at the same time.
 type Times struct {
@@ -91,6 +98,19 @@ func (t *Times) Predict(s sched.Shape) float64 {
 		}
 	}
 	return t.measured.Predict(s)
+}
+
+// Estimate is how long a step of that shape takes, to be compared with others' only, in seconds; 0 before anything is known.
+func (t *Times) Estimate(s sched.Shape) float64 {
+	if c, ok := t.predictor.(Comparing); ok {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if seconds := c.Estimate(s); seconds > 0 {
+			return seconds
+		}
+		return t.measured.Predict(s)
+	}
+	return t.Predict(s)
 }
 
 // Price is Predict with so much to spare that 99 of 100 steps take no longer, in seconds.

@@ -122,7 +122,7 @@ func (d *drafter) observe(n int, seconds float64) {
 	if s := &d.seconds[bits.Len(uint(n))]; *s == 0 {
 		*s = seconds
 	} else {
-		*s += forget * (seconds - *s)
+		*s += forget * (min(seconds, 2**s) - *s) // one long step says little
 	}
 }
 

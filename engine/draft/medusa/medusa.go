@@ -110,7 +110,11 @@ func (d *drafter) Propose(seqs []draft.Sequence) error {
 		s.seq.Draft, s.seq = s.draft, nil
 	}
 	const forget = 0.1
-	d.seconds += forget * (time.Since(began).Seconds() - d.seconds)
+	took := time.Since(began).Seconds()
+	if d.seconds == 0 {
+		d.seconds = took
+	}
+	d.seconds += forget * (min(took, 2*d.seconds) - d.seconds) // one long call says little
 	return nil
 }
 
