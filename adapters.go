@@ -53,6 +53,9 @@ func (m *Model) UnloadAdapter(name string) error { return m.adapters.unload(name
 // Adapters lists the adapters, by name.
 func (m *Model) Adapters() []Adapter { return m.adapters.list() }
 
+// MaxAdapters is how many adapters steps may use at once: Options.MaxLoRAs.
+func (m *Model) MaxAdapters() int { return m.limits.Adapters }
+
 // HasAdapter reports whether there is an adapter of this name.
 func (m *Model) HasAdapter(name string) bool { return m.adapters.get(name) != nil }
 

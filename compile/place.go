@@ -21,6 +21,9 @@ func (p *Program) place(files Tensors) (map[*graph.Weight]placed, error) {
 	all := map[*graph.Weight]placed{}
 	for _, w := range p.Graph.Weights {
 		var from []quant.Tensor
+		if _, loads := p.dev.(backend.AdapterLoader); w.Slots != nil && !loads {
+			return nil, fmt.Errorf("compile: device %s computes no LoRA adapters; leave out --lora, --lora-dir and --max-loras, or take the CPU", p.dev.Info().Name)
+		}
 		if w.Slots == nil {
 			var err error
 			if from, err = matrices(files, w); err != nil {

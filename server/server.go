@@ -210,7 +210,11 @@ func (s *Server) browser() access.Browser {
 
 // ofAllTenants reports whether a path tells of the requests of all tenants.
 func ofAllTenants(path string) bool {
-	return path == "/metrics" || path == "/stats" || path == "/steps"
+	switch path {
+	case "/metrics", "/stats", "/steps", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/lora-adapters":
+		return true
+	}
+	return false
 }
 
 func asError(p any) error {

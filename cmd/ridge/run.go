@@ -19,6 +19,7 @@ import (
 type runFlags struct {
 	model      modelFlags
 	sampling   samplingFlags
+	lora       loraFlags
 	structured structuredOutputFlags
 	system     string
 	raw        bool
@@ -51,6 +52,7 @@ one must come after --model or on standard input. Without either it uses the sma
 			if err != nil {
 				return err
 			}
+			f.lora.prepare(&f.model.options)
 			m, err := f.model.load(cmd.Context())
 			if err != nil {
 				return err
@@ -59,6 +61,13 @@ one must come after --model or on standard input. Without either it uses the sma
 			params, err := f.sampling.params(cmd, m)
 			if err != nil {
 				return err
+			}
+			adapters, err := f.lora.load(m)
+			if err != nil {
+				return err
+			}
+			for _, name := range adapters {
+				params.Adapters = append(params.Adapters, ridge.UseAdapter{Name: name, Scale: 1})
 			}
 			if !given {
 				return (&session{model: m, params: params, structured: &f.structured, system: f.system, verbose: f.verbose}).loop()
@@ -69,6 +78,7 @@ one must come after --model or on standard input. Without either it uses the sma
 	f.model.add(cmd)
 	f.sampling.add(cmd)
 	f.structured.add(cmd)
+	f.lora.add(cmd.Flags(), &f.model.options)
 	cmd.Flags().StringVar(&f.system, "system", "", "system message that goes before the conversation")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "continue the prompt as it is, without the chat template")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print tokens and tokens/s at the end")

@@ -19,6 +19,7 @@ import (
 // serveFlags are the settings of serve.
 type serveFlags struct {
 	model   modelFlags
+	lora    loraFlags
 	address string
 	keyFile string
 	tlsCert string
@@ -39,7 +40,7 @@ func serveCommand() *cobra.Command {
 		Short: "Serve a model over HTTP with the OpenAI API",
 		Long: `Serve answers /v1/chat/completions, /v1/completions, /v1/messages (Anthropic's), /api/chat and /api/generate (Ollama's),
 /v1/responses, /v1/embeddings, /api/embed, /v1/rerank and /v1/score (of models that compare texts), /v1/files and /v1/batches (kept in --data-dir),
-/v1/models, /tokenize, /detokenize, /health, /version and /metrics (Prometheus); at / is a web page for chatting and
+/v1/models, /v1/load_lora_adapter, /v1/unload_lora_adapter and /lora-adapters, /tokenize, /detokenize, /health, /version and /metrics (Prometheus); at / is a web page for chatting and
 watching the engine. Requests are batched continuously, and common prefixes of their prompts are computed once.
 
 After Ctrl-C or SIGTERM requests under way have --drain-timeout to finish; what is cut off then gets an error that says so, and the exit
@@ -66,6 +67,7 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 	f.model.add(cmd)
 	addEngine(cmd, &f.model.options)
 	fl := cmd.Flags()
+	f.lora.addServed(fl, &f.model.options)
 	fl.StringVar(&f.address, "listen", "127.0.0.1:8000", "address to listen on, HOST:PORT")
 	fl.StringVar(&f.server.Name, "served-model-name", "", "what clients call the model; default: the name of its file")
 	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line: SECRET [name=TENANT] [requests=N] [tokens=N] [parallel=N] [admin], the limits of a minute but parallel; clients must send one of them")
@@ -88,6 +90,7 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 
 // run serves until the command is told to stop.
 func (f *serveFlags) run(cmd *cobra.Command) error {
+	f.lora.prepare(&f.model.options)
 	var err error
 	if f.server.Keys, err = f.readKeys(); err != nil {
 		return err

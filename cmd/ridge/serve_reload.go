@@ -32,6 +32,9 @@ func (r *reloading) load(ctx context.Context) (*server.Server, *ridge.Model, err
 	if err != nil {
 		return nil, nil, err
 	}
+	if _, err := r.flags.lora.load(m); err != nil {
+		return nil, nil, errors.Join(err, m.Close())
+	}
 	if r.server != nil {
 		r.server.Close() // two servers must not work on the same batches
 	}

@@ -39,7 +39,7 @@ func usage(u openai.Usage) map[string]int {
 }
 
 func (a *messagesAnswer) message(content []any, stop, sequence any, u openai.Usage) map[string]any {
-	return map[string]any{"id": a.messageID(), "type": "message", "role": "assistant", "model": a.Service.Name,
+	return map[string]any{"id": a.messageID(), "type": "message", "role": "assistant", "model": a.Request.Answered(a.Service),
 		"content": content, "stop_reason": stop, "stop_sequence": sequence, "usage": usage(u)}
 }
 

@@ -91,6 +91,8 @@ func describeKnown(e *ridge.Error) *Error {
 		return &Error{Status: http.StatusServiceUnavailable, Retry: int(e.RetryAfter.Seconds()) + 1, Kind: "server_error", Code: "deadline_unreachable", Message: e.Error()}
 	case ridge.ErrInvalidRequest, ridge.ErrContextLength:
 		return InvalidSampling(e.Reason)
+	case ridge.ErrNoAdapter:
+		return &Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Param: "model", Code: "model_not_found", Message: e.Error()}
 	case ridge.ErrInternal:
 		return InternalError
 	case ridge.ErrModelFile:

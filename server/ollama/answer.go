@@ -27,7 +27,7 @@ type answer struct {
 
 // body is an object with a piece of the answer, or the whole.
 func (a *answer) body(m message) map[string]any {
-	b := map[string]any{"model": a.Service.Name, "created_at": time.Now().UTC(), "done": false}
+	b := map[string]any{"model": a.Request.Answered(a.Service), "created_at": time.Now().UTC(), "done": false}
 	if !a.generate {
 		b["message"] = m
 		return b

@@ -221,7 +221,7 @@ func (s *API) loadOllama(q *request, generate bool) (any, error) {
 	if err := (&openai.Sampling{Model: modelName(q.Model)}).Check(s.Service); err != nil {
 		return nil, err
 	}
-	a := &answer{ChatAnswer: &openai.ChatAnswer{Service: s.Service}, generate: generate}
+	a := &answer{ChatAnswer: &openai.ChatAnswer{Service: s.Service, Request: &openai.ChatRequest{Sampling: openai.Sampling{Model: modelName(q.Model)}}}, generate: generate}
 	b := a.body(message{Role: "assistant"})
 	b["done"], b["done_reason"] = true, "load"
 	return b, nil

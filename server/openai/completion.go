@@ -77,7 +77,7 @@ func (q *CompletionRequest) Job(ctx context.Context, s *serving.Service) ([]serv
 	if err := q.checkBest(); err != nil {
 		return nil, err
 	}
-	p, err := q.params(s.Model)
+	p, err := q.params(s)
 	if err != nil {
 		return nil, err
 	}

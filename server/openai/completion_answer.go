@@ -65,7 +65,7 @@ func (a *textAnswer) take(j *serving.Job, p ridge.Piece) {
 }
 
 func (a *textAnswer) body(choices []any) map[string]any {
-	return map[string]any{"id": a.id, "object": "text_completion", "created": a.created, "model": a.service.Name, "choices": choices}
+	return map[string]any{"id": a.id, "object": "text_completion", "created": a.created, "model": a.request.Answered(a.service), "choices": choices}
 }
 
 // choice is a choice in OpenAI's shape.

@@ -114,6 +114,9 @@ func (q *embeddingRequest) answer(ctx context.Context, s *serving.Service) (any,
 		return nil, renamed(err, "input")
 	}
 	p := ridge.Greedy()
+	if p.Adapters, err = (&Sampling{Model: q.Model}).adapters(s); err != nil {
+		return nil, err
+	}
 	if p.Priority, p.Salt = q.Priority, q.CacheSalt; serving.InBackground(ctx) {
 		p.Priority = serving.BackgroundPriority
 	}
@@ -129,7 +132,7 @@ func (q *embeddingRequest) answer(ctx context.Context, s *serving.Service) (any,
 		}
 		data = append(data, map[string]any{"object": "embedding", "index": i, "embedding": shown})
 	}
-	return map[string]any{"object": "list", "data": data, "model": s.Name, "usage": map[string]int{"prompt_tokens": tokens, "total_tokens": tokens}}, nil
+	return map[string]any{"object": "list", "data": data, "model": (&Sampling{Model: q.Model}).Answered(s), "usage": map[string]int{"prompt_tokens": tokens, "total_tokens": tokens}}, nil
 }
 
 // littleEndian is a vector as OpenAI's base64 form has it: 32-bit floats, the low byte first.

@@ -73,7 +73,7 @@ func (a *responsesAnswer) response(status string) map[string]any {
 	}
 	return map[string]any{
 		"id": a.responseID(), "object": "response", "created_at": a.created, "status": status, "error": nil, "incomplete_details": incomplete,
-		"model": a.Service.Name, "output": items, "usage": usage,
+		"model": a.Request.Answered(a.Service), "output": items, "usage": usage,
 		"instructions": api.OrNull(q.Instructions), "max_output_tokens": q.MaxTokens, "temperature": q.Temperature, "top_p": q.TopP, "top_logprobs": q.TopLogprobs,
 		"tools": append([]any{}, anys(q.Tools)...), "tool_choice": toolChoice(q), "parallel_tool_calls": q.Parallel == nil || *q.Parallel,
 		"text": map[string]any{"format": format}, "reasoning": map[string]any{"effort": q.Reasoning.Effort, "summary": q.Reasoning.Summary},

@@ -3,8 +3,6 @@ package openai
 import (
 	"encoding/json"
 	"math/rand/v2"
-	"net/http"
-	"strconv"
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server/api"
@@ -38,6 +36,8 @@ type Sampling struct {
 
 	StructuredFields
 
+	LoRA []loraField `json:"lora"`
+
 	Priority  int    `json:"priority"`
 	CacheSalt string `json:"cache_salt"`
 }
@@ -70,8 +70,8 @@ const MaxChoices = 128
 
 // Check validates the fields that need no prompt.
 func (q *Sampling) Check(s *serving.Service) error {
-	if q.Model != "" && q.Model != s.Name {
-		return &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Param: "model", Code: "model_not_found", Message: "there is no model " + strconv.Quote(q.Model) + " here; there is " + strconv.Quote(s.Name)}
+	if err := q.checkModel(s); err != nil {
+		return err
 	}
 	if n := q.choices(); n < 1 || n > MaxChoices {
 		return api.Invalid("n", "n is %d; 1 to %d is possible", n, MaxChoices)
@@ -93,8 +93,13 @@ func (q *Sampling) choices() int {
 }
 
 // params is the model's recommended sampling with what the request sets.
-func (q *Sampling) params(m *ridge.Model) (ridge.Params, error) {
+func (q *Sampling) params(service *serving.Service) (ridge.Params, error) {
+	m := service.Model
 	p := m.Defaults()
+	var err error
+	if p.Adapters, err = q.adapters(service); err != nil {
+		return p, err
+	}
 	s := &p.Sampling
 	api.Set(&s.Temperature, q.Temperature)
 	api.Set(&s.TopP, q.TopP)

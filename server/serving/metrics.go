@@ -68,6 +68,10 @@ func newMetrics(m *ridge.Model, name string) *metrics {
 		}, func() float64 { return float64(m.Stats().AcceptedAt[i]) }))
 	}
 	r.MustRegister(info)
+	if n := m.MaxAdapters(); n > 0 {
+		r.MustRegister(&adapterMetrics{model: m, desc: prometheus.NewDesc("vllm:lora_requests_info", "Adapters with requests, running and waiting; the value is the time.",
+			[]string{"running_lora_adapters", "waiting_lora_adapters"}, prometheus.Labels{"model_name": name, "max_lora": strconv.Itoa(n)})})
+	}
 	return x
 }
 
@@ -92,6 +96,7 @@ var engineFigures = []struct {
 	{"ridge_preemptions_recomputed_total", "Preemptions by recomputation.", true, func(s ridge.Stats) float64 { return float64(s.Preemptions - s.Swaps) }},
 	{"ridge_swapped_out_pages_total", "Pages moved to host memory.", true, func(s ridge.Stats) float64 { return float64(s.SwappedOut) }},
 	{"ridge_swapped_in_pages_total", "Pages moved back from host memory.", true, func(s ridge.Stats) float64 { return float64(s.SwappedIn) }},
+	{"ridge_lora_loads_total", "Adapters put into slots of the device.", true, func(s ridge.Stats) float64 { return float64(s.AdapterLoads) }},
 	{"ridge_steps_total", "Steps of the engine.", true, func(s ridge.Stats) float64 { return float64(s.Steps) }},
 	{"ridge_step_tokens_total", "Tokens that steps computed.", true, func(s ridge.Stats) float64 { return float64(s.Computed) }},
 	{"ridge_step_seconds", "Mean time of recent steps.", false, func(s ridge.Stats) float64 { return s.StepTime.Seconds() }},

@@ -22,6 +22,7 @@ type Service struct {
 	About     func() (ridge.About, error) // the model's, read once
 	metrics   *metrics
 	explained explanations
+	applied   appliedScales
 }
 
 // New serves a model, which stays the caller's to close, under a name.

@@ -1,4 +1,4 @@
-// Package vllm is the endpoints that vLLM adds to OpenAI's API: rerank, score, tokenize, render.
+// Package vllm is the endpoints that vLLM adds to OpenAI's API: rerank, score, tokenize, render, adapters.
 package vllm
 
 import (
@@ -28,6 +28,10 @@ func (s *API) Routes() map[string]http.HandlerFunc {
 		"POST /rerank":                     s.Timed(s.rerank),
 		"POST /v1/score":                   s.Timed(s.score),
 		"POST /score":                      s.Timed(s.score),
+		"POST /v1/load_lora_adapter":       s.Handle(s.loadAdapter),
+		"POST /v1/unload_lora_adapter":     s.Handle(s.unloadAdapter),
+		"GET /lora-adapters":               s.Handle(s.listAdapters),
+		"POST /lora-adapters":              s.Handle(s.applyAdapters),
 		"POST /tokenize":                   s.Handle(s.tokenize),
 		"POST /detokenize":                 s.Handle(s.detokenize),
 	}
