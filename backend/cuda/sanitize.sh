@@ -101,7 +101,7 @@ list() {
     done
     for path in "$folder"/*.test; do
       binary=$(basename "$path" .test)
-      at=$(find "$PWD/kernels" -type d -name "$binary") cut='Mirrors'
+      at=$(find "$PWD/kernels" -path "*/$binary/*_test.go" -printf '%h\n' | sort -u | head -1) cut='Mirrors'
       case $binary in
       packed)
         for arch in own sm_80; do
