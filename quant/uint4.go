@@ -12,7 +12,7 @@ const UINT4 Format = 20
 const uint4Bytes = 20
 
 var _ = register(UINT4, Descriptor{
-	Name: "UINT4", Block: 32, BlockBytes: uint4Bytes, FloatCodes: true, Fallback: Q8_0,
+	Name: "UINT4", Block: 32, BlockBytes: uint4Bytes, Fallback: Q8_0,
 	bound:  bound{0.07, 0x1p-22, 7 * f16Max}, // the range and a half step at either end by 15 steps
 	decode: decodeUINT4, encode: encodeUINT4,
 })

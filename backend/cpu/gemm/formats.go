@@ -39,6 +39,11 @@ var packings = map[quant.Format]packing{
 		f16s: 2, f16sAt: 0,
 		steps: []packStep{{opWords, 4, 0, 0, 0}},
 	},
+	quant.UINT4: {
+		layout: layoutU4, scale: scaleF16Zero, mul: 1. / 16, off: 8, mins: true, size: 128, group: 128,
+		f16s: 2, f16sAt: 0,
+		steps: []packStep{{opWords, 4, 0, 0, 0}},
+	},
 	quant.Q5_0: {
 		layout: layoutU5, scale: scaleF16, mul: 1. / 8, size: 64, group: 64,
 		f16s: 1, f16sAt: 0,

@@ -24,6 +24,16 @@ var scalesGeneric = [scaleCount]scaleFunc{
 			}
 		}
 	},
+	scaleF16Zero: func(dst, mins *float32, src *byte, n int, _ uintptr, mul, off float32) {
+		for b := range n {
+			from := offset(src, b*4*NR)
+			for r := range NR {
+				d, z := f16At(from, r), f16At(from, NR+r)
+				*offsetFloats(dst, b*NR+r) = d * mul
+				*offsetFloats(mins, b*NR+r) = d * (off - z)
+			}
+		}
+	},
 	scaleE8: func(dst, _ *float32, src *byte, n int, _ uintptr, mul, _ float32) {
 		for i, e := range bytesAt(src, n*NR) {
 			*offsetFloats(dst, i) = math.Float32frombits(uint32(e)<<23) * mul

@@ -26,6 +26,8 @@ func randomTensor(rng *rand.Rand, f quant.Format, rows, cols int) quant.Tensor {
 			binary.LittleEndian.PutUint16(block[packings[f].f16sAt+2*i:], quant.F32ToF16(float32(rng.NormFloat64()/16)))
 		}
 		switch f {
+		case quant.UINT4:
+			binary.LittleEndian.PutUint16(block[2:], quant.F32ToF16(float32(rng.IntN(17))))
 		case quant.MXFP4:
 			block[0] = byte(120 + rng.IntN(10))
 		case quant.F32:

@@ -20,7 +20,7 @@ func avx2Kernels(dots [layoutCount][]dotFunc, unpacks [layoutCount]func(panel, w
 			scaleF16: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
 				scaleF16Y(dst, src, n, ahead, mul)
 			},
-			scaleF16Min: scaleF16MinY,
+			scaleF16Min: scaleF16MinY, scaleF16Zero: scaleF16ZeroY,
 			scaleE8: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
 				scaleE8Y(dst, src, n, ahead, mul)
 			},
@@ -63,7 +63,7 @@ func avx512Kernels(bf16 bool) *kernels {
 			scaleF16: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
 				scaleF16Z(dst, src, n, ahead, mul)
 			},
-			scaleF16Min: scaleF16MinZ,
+			scaleF16Min: scaleF16MinZ, scaleF16Zero: scaleF16ZeroZ,
 			scaleE8: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
 				scaleE8Z(dst, src, n, ahead, mul)
 			},

@@ -17,7 +17,7 @@ func neonKernels(dots [layoutCount][]dotFunc, unpacks [layoutCount]func(panel, w
 	return &kernels{
 		rows: NR, dot: dots, unpack: unpacks, unpacked: [...]codeLayout{layoutI8, layoutH8}, lanes: 8,
 		scales: [scaleCount]scaleFunc{
-			scaleF16: scaleF16Q, scaleF16Min: scaleF16MinQ, scaleE8: scaleE8Q,
+			scaleF16: scaleF16Q, scaleF16Min: scaleF16MinQ, scaleF16Zero: scaleF16ZeroQ, scaleE8: scaleE8Q,
 			scaleK4: scaleK4Q, scaleK6: scaleK6Q, scaleK3: scaleK3Q, scaleK2: scaleK2Q, scaleXS: scaleXSQ,
 		},
 		panelF32: []panelFunc{panelF32x1Q, panelF32x2Q, panelF32x3Q, panelF32x4Q, panelF32x5Q, panelF32x6Q},

@@ -44,14 +44,15 @@ func (f codeLayout) blockBytes() int { return layoutPlanes[f] * planeBytes }
 type scaleLayout uint8
 
 const (
-	scaleF16    scaleLayout = iota // [32]f16 for each block
-	scaleF16Min                    // [32]f16 scales, [32]f16 minima
-	scaleE8                        // [32]u8 exponents
-	scaleK4                        // for each super-block: [32]f16 d, [32]f16 dmin, [12][32]u8
-	scaleK6                        // [32]f16 d, [16][32]i8
-	scaleK3                        // [32]f16 d, [12][32]u8
-	scaleK2                        // [32]f16 d, [32]f16 dmin, [16][32]u8
-	scaleXS                        // [32]f16 d, [6][32]u8
-	scaleF32                       // [32]f32 for each 32 numbers or, with codeLayout.sub16, 16; used where they lie
+	scaleF16     scaleLayout = iota // [32]f16 for each block
+	scaleF16Min                     // [32]f16 scales, [32]f16 minima
+	scaleF16Zero                    // [32]f16 scales, [32]f16 zero points
+	scaleE8                         // [32]u8 exponents
+	scaleK4                         // for each super-block: [32]f16 d, [32]f16 dmin, [12][32]u8
+	scaleK6                         // [32]f16 d, [16][32]i8
+	scaleK3                         // [32]f16 d, [12][32]u8
+	scaleK2                         // [32]f16 d, [32]f16 dmin, [16][32]u8
+	scaleXS                         // [32]f16 d, [6][32]u8
+	scaleF32                        // [32]f32 for each 32 numbers or, with codeLayout.sub16, 16; used where they lie
 	scaleCount
 )

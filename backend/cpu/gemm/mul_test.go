@@ -19,7 +19,7 @@ func actFormats(tier Tier, f quant.Format) []ActFormat {
 // eachProduct runs a test under every tier, for every weight format and every format of activations it takes.
 func eachProduct(t *testing.T, test func(t *testing.T, tier Tier, f quant.Format, a ActFormat)) {
 	eachTier(t, func(t *testing.T, tier Tier) {
-		for _, f := range quant.ReadFormats() {
+		for _, f := range append(quant.ReadFormats(), quant.UINT4) {
 			for _, a := range actFormats(tier, f) {
 				if (tier == AVX512BF16 || tier == BF16) && a != BFloat16 {
 					continue // the same kernels as under AVX512 or I8MM

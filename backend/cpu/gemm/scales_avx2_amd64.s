@@ -116,6 +116,59 @@ loop:
 	VZEROUPPER
 	RET
 
+// func scaleF16ZeroY(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
+// Requires: AVX, F16C, MMX+
+TEXT ·scaleF16ZeroY(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+16(FP), AX
+	MOVQ         n+24(FP), CX
+	MOVQ         ahead+32(FP), R8
+	MOVQ         mins+8(FP), SI
+	VBROADCASTSS mul+40(FP), Y10
+	VBROADCASTSS off+44(FP), Y11
+
+loop:
+	VCVTPH2PS  (AX), Y0
+	VCVTPH2PS  64(AX), Y1
+	VSUBPS     Y1, Y11, Y1
+	VMULPS     Y0, Y1, Y1
+	VMULPS     Y10, Y0, Y0
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    Y1, (SI)
+	VCVTPH2PS  16(AX), Y0
+	VCVTPH2PS  80(AX), Y1
+	VSUBPS     Y1, Y11, Y1
+	VMULPS     Y0, Y1, Y1
+	VMULPS     Y10, Y0, Y0
+	VMOVUPS    Y0, 32(DI)
+	VMOVUPS    Y1, 32(SI)
+	VCVTPH2PS  32(AX), Y0
+	VCVTPH2PS  96(AX), Y1
+	VSUBPS     Y1, Y11, Y1
+	VMULPS     Y0, Y1, Y1
+	VMULPS     Y10, Y0, Y0
+	VMOVUPS    Y0, 64(DI)
+	VMOVUPS    Y1, 64(SI)
+	VCVTPH2PS  48(AX), Y0
+	VCVTPH2PS  112(AX), Y1
+	VSUBPS     Y1, Y11, Y1
+	VMULPS     Y0, Y1, Y1
+	VMULPS     Y10, Y0, Y0
+	VMOVUPS    Y0, 96(DI)
+	VMOVUPS    Y1, 96(SI)
+	PREFETCHT1 4096(AX)
+	PREFETCHT1 4160(AX)
+	PREFETCHT1 (R8)
+	PREFETCHT1 64(R8)
+	ADDQ       $0x00000080, R8
+	ADDQ       $0x00000080, DI
+	ADDQ       $0x00000080, SI
+	ADDQ       $0x00000080, AX
+	SUBQ       $0x01, CX
+	JNZ        loop
+	VZEROUPPER
+	RET
+
 // func scaleE8Y(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 // Requires: AVX, AVX2, MMX+
 TEXT ·scaleE8Y(SB), NOSPLIT, $0-36

@@ -122,6 +122,45 @@ loop:
 	VZEROUPPER
 	RET
 
+// func scaleF16ZeroZ(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·scaleF16ZeroZ(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+16(FP), AX
+	MOVQ         n+24(FP), CX
+	MOVQ         ahead+32(FP), R8
+	MOVQ         mins+8(FP), SI
+	VBROADCASTSS mul+40(FP), Z10
+	VBROADCASTSS off+44(FP), Z11
+
+loop:
+	VCVTPH2PS  (AX), Z0
+	VCVTPH2PS  64(AX), Z1
+	VSUBPS     Z1, Z11, Z1
+	VMULPS     Z0, Z1, Z1
+	VMULPS     Z10, Z0, Z0
+	VMOVUPS    Z0, (DI)
+	VMOVUPS    Z1, (SI)
+	VCVTPH2PS  32(AX), Z0
+	VCVTPH2PS  96(AX), Z1
+	VSUBPS     Z1, Z11, Z1
+	VMULPS     Z0, Z1, Z1
+	VMULPS     Z10, Z0, Z0
+	VMOVUPS    Z0, 64(DI)
+	VMOVUPS    Z1, 64(SI)
+	PREFETCHT1 4096(AX)
+	PREFETCHT1 4160(AX)
+	PREFETCHT1 (R8)
+	PREFETCHT1 64(R8)
+	ADDQ       $0x00000080, R8
+	ADDQ       $0x00000080, DI
+	ADDQ       $0x00000080, SI
+	ADDQ       $0x00000080, AX
+	SUBQ       $0x01, CX
+	JNZ        loop
+	VZEROUPPER
+	RET
+
 // func scaleE8Z(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·scaleE8Z(SB), NOSPLIT, $0-36

@@ -14,6 +14,11 @@ func scaleF16Z(dst *float32, src *byte, n int, ahead uintptr, mul float32)
 //go:noescape
 func scaleF16MinZ(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
 
+// scaleF16ZeroZ expands a scale and a zero point per row and block: scale × mul, scale × (off − zero point).
+//
+//go:noescape
+func scaleF16ZeroZ(dst *float32, mins *float32, src *byte, n int, ahead uintptr, mul float32, off float32)
+
 // scaleE8Z expands a power of two per row and block; each is multiplied by mul.
 //
 //go:noescape

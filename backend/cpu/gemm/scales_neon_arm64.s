@@ -158,6 +158,100 @@ loop:
 	BNE loop
 	RET
 
+// func scaleF16ZeroQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
+TEXT ·scaleF16ZeroQ(SB), NOSPLIT, $0-48
+	MOVD $constants<>(SB), R26
+	MOVD dst+0(FP), R0
+	MOVD src+16(FP), R2
+	MOVD n+24(FP), R3
+	FMOVS mul+40(FP), F6
+	WORD $0x4e0404c6 // dup v6.4s, v6.s[0]
+	MOVD mins+8(FP), R1
+	FMOVS off+44(FP), F7
+	WORD $0x4e0404e7 // dup v7.4s, v7.s[0]
+	WORD $0x3dc0035a // ldr q26, [x26]
+	WORD $0x3dc0075c // ldr q28, [x26, #16]
+
+loop:
+	WORD $0xfd400040 // ldr d0, [x2]
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	WORD $0xfd402041 // ldr d1, [x2, #64]
+	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
+	WORD $0x4ea1d4e1 // fsub v1.4s, v7.4s, v1.4s
+	WORD $0x6e20dc21 // fmul v1.4s, v1.4s, v0.4s
+	WORD $0x6e26dc00 // fmul v0.4s, v0.4s, v6.4s
+	WORD $0x3d800000 // str q0, [x0]
+	WORD $0x3d800021 // str q1, [x1]
+	WORD $0xfd400440 // ldr d0, [x2, #8]
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	WORD $0xfd402441 // ldr d1, [x2, #72]
+	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
+	WORD $0x4ea1d4e1 // fsub v1.4s, v7.4s, v1.4s
+	WORD $0x6e20dc21 // fmul v1.4s, v1.4s, v0.4s
+	WORD $0x6e26dc00 // fmul v0.4s, v0.4s, v6.4s
+	WORD $0x3d800400 // str q0, [x0, #16]
+	WORD $0x3d800421 // str q1, [x1, #16]
+	WORD $0xfd400840 // ldr d0, [x2, #16]
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	WORD $0xfd402841 // ldr d1, [x2, #80]
+	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
+	WORD $0x4ea1d4e1 // fsub v1.4s, v7.4s, v1.4s
+	WORD $0x6e20dc21 // fmul v1.4s, v1.4s, v0.4s
+	WORD $0x6e26dc00 // fmul v0.4s, v0.4s, v6.4s
+	WORD $0x3d800800 // str q0, [x0, #32]
+	WORD $0x3d800821 // str q1, [x1, #32]
+	WORD $0xfd400c40 // ldr d0, [x2, #24]
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	WORD $0xfd402c41 // ldr d1, [x2, #88]
+	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
+	WORD $0x4ea1d4e1 // fsub v1.4s, v7.4s, v1.4s
+	WORD $0x6e20dc21 // fmul v1.4s, v1.4s, v0.4s
+	WORD $0x6e26dc00 // fmul v0.4s, v0.4s, v6.4s
+	WORD $0x3d800c00 // str q0, [x0, #48]
+	WORD $0x3d800c21 // str q1, [x1, #48]
+	WORD $0xfd401040 // ldr d0, [x2, #32]
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	WORD $0xfd403041 // ldr d1, [x2, #96]
+	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
+	WORD $0x4ea1d4e1 // fsub v1.4s, v7.4s, v1.4s
+	WORD $0x6e20dc21 // fmul v1.4s, v1.4s, v0.4s
+	WORD $0x6e26dc00 // fmul v0.4s, v0.4s, v6.4s
+	WORD $0x3d801000 // str q0, [x0, #64]
+	WORD $0x3d801021 // str q1, [x1, #64]
+	WORD $0xfd401440 // ldr d0, [x2, #40]
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	WORD $0xfd403441 // ldr d1, [x2, #104]
+	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
+	WORD $0x4ea1d4e1 // fsub v1.4s, v7.4s, v1.4s
+	WORD $0x6e20dc21 // fmul v1.4s, v1.4s, v0.4s
+	WORD $0x6e26dc00 // fmul v0.4s, v0.4s, v6.4s
+	WORD $0x3d801400 // str q0, [x0, #80]
+	WORD $0x3d801421 // str q1, [x1, #80]
+	WORD $0xfd401840 // ldr d0, [x2, #48]
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	WORD $0xfd403841 // ldr d1, [x2, #112]
+	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
+	WORD $0x4ea1d4e1 // fsub v1.4s, v7.4s, v1.4s
+	WORD $0x6e20dc21 // fmul v1.4s, v1.4s, v0.4s
+	WORD $0x6e26dc00 // fmul v0.4s, v0.4s, v6.4s
+	WORD $0x3d801800 // str q0, [x0, #96]
+	WORD $0x3d801821 // str q1, [x1, #96]
+	WORD $0xfd401c40 // ldr d0, [x2, #56]
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	WORD $0xfd403c41 // ldr d1, [x2, #120]
+	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
+	WORD $0x4ea1d4e1 // fsub v1.4s, v7.4s, v1.4s
+	WORD $0x6e20dc21 // fmul v1.4s, v1.4s, v0.4s
+	WORD $0x6e26dc00 // fmul v0.4s, v0.4s, v6.4s
+	WORD $0x3d801c00 // str q0, [x0, #112]
+	WORD $0x3d801c21 // str q1, [x1, #112]
+	ADD $128, R0, R0
+	ADD $128, R1, R1
+	ADD $128, R2, R2
+	SUBS $1, R3, R3
+	BNE loop
+	RET
+
 // func scaleE8Q(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
 TEXT ·scaleE8Q(SB), NOSPLIT, $0-48
 	MOVD $constants<>(SB), R26

@@ -14,6 +14,11 @@ func scaleF16Q(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off flo
 //go:noescape
 func scaleF16MinQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
 
+// scaleF16ZeroQ scaleF16ZeroQ expands a scale and a zero point per row and block: scale × mul, scale × (off − zero point).
+//
+//go:noescape
+func scaleF16ZeroQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
+
 // scaleE8Q scaleE8Q expands a power of two per row and block; each is multiplied by mul.
 //
 //go:noescape

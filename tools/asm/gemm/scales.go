@@ -21,6 +21,7 @@ func scales(w emit.Width) func(*emit.Asm) {
 		}
 		s.half()
 		s.halfMin()
+		s.halfZero()
 		s.e8m0()
 		s.k4()
 		s.k6()
@@ -153,6 +154,21 @@ func (s *scaler) halfMin() {
 		s.VMULPS(s.Reg(scaleMul), d, d)
 		s.VMOVUPS(d, s.out(s.dst, 0, v))
 		s.VMOVUPS(m, s.out(s.mins, 0, v))
+	}
+	s.finish(1, 128, 128)
+}
+
+func (s *scaler) halfZero() {
+	s.start("scaleF16Zero", "expands a scale and a zero point per row and block: scale × mul, scale × (off − zero point).", true, true)
+	for v := range s.vectors {
+		d, z := s.Reg(0), s.Reg(1)
+		s.halves(0, v, d)
+		s.halves(64, v, z)
+		s.VSUBPS(z, s.Reg(scaleOff), z)
+		s.VMULPS(d, z, z)
+		s.VMULPS(s.Reg(scaleMul), d, d)
+		s.VMOVUPS(d, s.out(s.dst, 0, v))
+		s.VMOVUPS(z, s.out(s.mins, 0, v))
 	}
 	s.finish(1, 128, 128)
 }

@@ -10,6 +10,7 @@ func scales(a *arm.Asm) {
 	s := scaler{Asm: a}
 	s.half()
 	s.halfMin()
+	s.halfZero()
 	s.e8m0()
 	s.k4()
 	s.k6()
@@ -110,6 +111,20 @@ func (s *scaler) halfMin() {
 		s.LoadD(scaleSrc, 64+8*v, 1)
 		s.FromF16(1, 1)
 		s.FMla(1, 0, scaleOff)
+		s.FMul(0, 0, scaleMul)
+		s.StoreQ(0, scaleDst, 16*v)
+		s.StoreQ(1, scaleMins, 16*v)
+	})
+	s.finish(128, 128)
+}
+
+func (s *scaler) halfZero() {
+	s.function("scaleF16Zero", "expands a scale and a zero point per row and block: scale × mul, scale × (off − zero point).", true)
+	s.eight(0, func(v int) {
+		s.LoadD(scaleSrc, 64+8*v, 1)
+		s.FromF16(1, 1)
+		s.FSub(1, scaleOff, 1)
+		s.FMul(1, 1, 0)
 		s.FMul(0, 0, scaleMul)
 		s.StoreQ(0, scaleDst, 16*v)
 		s.StoreQ(1, scaleMins, 16*v)
