@@ -142,7 +142,22 @@ func read(a *Arch, f *fields, files Tensors, hf bool) (*Model, error) {
 	}
 	f.warnUnread()
 	m := &Model{Arch: a, Config: c, HF: hf, Meta: f.written, Warnings: f.warnings, files: files, experts: f.experts}
+	m.withoutHead(f)
 	return m, m.checkLayers(f)
+}
+
+// withoutHead has the embedding stand in for the output matrix of a model for embeddings, whose file has none.
+func (m *Model) withoutHead(f *fields) {
+	if !m.HF || m.files == nil || m.Config.Tied || m.Config.Encoder {
+		return
+	}
+	_, head := m.tensor("output.weight")
+	_, embedding := m.tensor("token_embd.weight")
+	if head || !embedding {
+		return
+	}
+	m.Config.Tied = true
+	m.Warnings = append(m.Warnings, f.name+": the file has no output matrix (lm_head); the model makes embeddings, and text that it writes has no meaning")
 }
 
 // HFNames lists the Hugging Face architectures that are supported, GGUFNames those of GGUF files.

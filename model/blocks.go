@@ -86,20 +86,24 @@ func (l layer) attend(q, k, v *graph.Value) *graph.Value {
 	if r != nil {
 		q, k = l.b.RoPE(l.name("q_rot"), q, r), l.b.RoPE(l.name("k_rot"), k, r)
 	}
-	if l.c.LateQKNorm {
+	if l.c.LateQKNorm && r != nil {
 		q, k = l.qkNorm(q, k)
 	}
-	cache := l.b.Cache(l.i, l.c.kv(), l.c.kv(), l.c.Windows[l.i])
+	window := l.c.Windows[l.i]
+	o := graph.Attention{Scale: l.c.AttnScale, Softcap: l.c.AttnCap, Bidirectional: l.c.Encoder, Chunked: l.c.Chunked && window > 0}
+	if l.c.Encoder {
+		window, o.Reach = 0, window/2
+	}
+	cache := l.b.Cache(l.i, l.c.kv(), l.c.kv(), window)
 	cache = l.b.KVWrite(cache, k, v)
-	scale := l.c.AttnScale
 	if l.c.ScaleByLayer {
-		scale /= float64(l.i + 1)
+		o.Scale /= float64(l.i + 1)
 	}
 	var sinks []*graph.Weight
 	if l.c.Sinks {
 		sinks = append(sinks, l.b.Vector(l.name("attn_sinks.weight"), graph.Axis{Name: "heads", Count: l.c.Heads, Size: 1}))
 	}
-	out := l.b.Attention(l.name("attn"), q, cache, graph.Attention{Scale: scale, Softcap: l.c.AttnCap, Bidirectional: l.c.Encoder}, sinks...)
+	out := l.b.Attention(l.name("attn"), q, cache, o, sinks...)
 	return l.linear("attn_output", out, l.c.hidden(), l.c.OutBias)
 }
 
@@ -110,6 +114,9 @@ func (l layer) qkNorm(q, k *graph.Value) (*graph.Value, *graph.Value) {
 		return l.headNorm("attn_q_norm", q), l.headNorm("attn_k_norm", k)
 	case l.c.WholeQKNorm:
 		return l.norm("attn_q_norm", q), l.norm("attn_k_norm", k)
+	case l.c.UnitQKNorm:
+		one := l.b.Ones(l.c.head())
+		return l.b.GroupRMSNorm(l.name("attn_q_norm"), q, one, l.c.NormEps), l.b.GroupRMSNorm(l.name("attn_k_norm"), k, one, l.c.NormEps)
 	}
 	return q, k
 }

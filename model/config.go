@@ -25,7 +25,8 @@ type Config struct {
 	FusedGate                 bool // gate and up of a feed-forward block come from one matrix
 	QKNorm                    bool // queries and keys are normalised head by head
 	WholeQKNorm               bool // over the whole row instead
-	LateQKNorm                bool // after the rotation instead of before
+	LateQKNorm                bool // after the rotation instead of before, of layers that rotate
+	UnitQKNorm                bool // head by head, without a weight
 	Sinks                     bool // of attention, one for each head
 
 	Plain     bool          // feed-forward blocks have no gate
@@ -42,6 +43,7 @@ type Config struct {
 	Route       graph.Route // how experts are chosen where that is more than softmax and the best; no TopK: it is not
 	RouteBias   bool        // with a bias for each, which counts for the choice alone
 	SharedFFN   int         // width of the experts that every row passes, together; 0: none
+	ScaledInput bool        // rows are multiplied by the sigmoid of their expert's score before they pass it
 	SharedGate  bool        // whose result is gated, row by row
 	DenseLayers int         // so many first layers have one block for all and no experts
 	Recurrent   []bool      // per layer that keeps a state and no keys and values; nil: none does
@@ -54,7 +56,8 @@ type Config struct {
 	Rotation     *graph.Rotation // nil: learned positions
 	Windowed     *graph.Rotation // of layers with a window, where it is another
 	NoRope       []bool          // per layer: queries and keys are not rotated; nil: all layers rotate
-	Windows      []int           // per layer, 0: looks back all the way
+	Windows      []int           // per layer, 0: looks back all the way; of an encoder half before and half behind
+	Chunked      bool            // windows are the lengths of chunks, which layers do not look out of
 	QueryGrowth  graph.Growth    // of queries, by their positions; in models with NoRope only where they are not rotated
 	AttnScale    float64         // of query · key
 	ScaleByLayer bool            // the scale of layer i (from 0) is divided by i + 1

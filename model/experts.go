@@ -99,7 +99,11 @@ func (l layer) experts(x *graph.Value) *graph.Value {
 		one := graph.Axis{Name: "one", Count: 1, Size: 1}
 		weights = append(weights, stack("ffn_gate_exps.bias", one, ffn), stack("ffn_up_exps.bias", one, ffn), stack("ffn_down_exps.bias", one, hidden))
 	}
-	y := l.b.MoE(l.name("ffn_experts"), x, scores, o, weights)
+	passing := x
+	if l.c.ScaledInput {
+		passing = l.b.GateRows(l.name("ffn_scaled"), x, scores)
+	}
+	y := l.b.MoE(l.name("ffn_experts"), passing, scores, o, weights)
 	if l.c.SharedFFN == 0 {
 		return y
 	}

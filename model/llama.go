@@ -5,7 +5,7 @@ import "github.com/ridge-llm/ridge/graph"
 // llama is Llama 1 to 3 and all that took its shape (arXiv:2302.13971, arXiv:2407.21783).
 var llama = Arch{
 	Name: "llama",
-	HF:   []string{"LlamaForCausalLM"},
+	HF:   []string{"LlamaForCausalLM", "LlamaModel"},
 	Read: func(f *fields) *Config {
 		c := llamaLike(f)
 		c.QKVBias = f.biased("attention_bias", "attn_q", false)

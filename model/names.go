@@ -86,7 +86,7 @@ func (m *Model) hfNames(name string) []string {
 	kind := parts[len(parts)-1] // weight or bias
 	key := strings.TrimSuffix(stem(name), "."+kind)
 	if hf, ok := m.Arch.Names[key+"."+kind]; ok {
-		return []string{strings.Replace(hf, "N", parts[1], 1)}
+		return placed(strings.Replace(hf, "N", parts[1], 1))
 	}
 	hf, ok := m.Arch.Names[key]
 	if !ok {
@@ -102,6 +102,11 @@ func (m *Model) hfNames(name string) []string {
 		}
 	}
 	hf += "." + kind
+	return placed(hf)
+}
+
+// placed is a name by itself, without the base model's prefix, and as of the language part of a multimodal model.
+func placed(hf string) []string {
 	names := []string{hf, "language_model." + hf}
 	if base, bare, ok := strings.Cut(hf, "."); ok && base != "lm_head" {
 		names = append(names, bare, base+".language_model."+bare)

@@ -5,7 +5,7 @@ import "github.com/ridge-llm/ridge/graph"
 // qwen2 is Llama with biases on queries, keys and values (arXiv:2407.10671).
 var qwen2 = Arch{
 	Name: "qwen2",
-	HF:   []string{"Qwen2ForCausalLM"},
+	HF:   []string{"Qwen2ForCausalLM", "Qwen2Model"},
 	Read: func(f *fields) *Config {
 		c := llamaLike(f)
 		c.QKVBias = true
@@ -19,7 +19,7 @@ var qwen2 = Arch{
 // qwen3 normalises queries and keys head by head instead (arXiv:2505.09388).
 var qwen3 = Arch{
 	Name: "qwen3",
-	HF:   []string{"Qwen3ForCausalLM"},
+	HF:   []string{"Qwen3ForCausalLM", "Qwen3Model"},
 	Read: func(f *fields) *Config {
 		c := llamaLike(f)
 		c.QKVBias = f.biased("attention_bias", "attn_q", false)

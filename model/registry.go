@@ -41,6 +41,8 @@ var registry = []*Arch{
 	&minimaxM2,
 	&ernie45moe,
 	&phimoe,
+	&llama4,
+	&modernBert,
 	&bert,
 	&roberta,
 	&xlmRoberta,

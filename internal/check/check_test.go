@@ -75,14 +75,14 @@ var supported = []string{
 	"reference/architectures/granite4-dense", "reference/architectures/hunyuan", "reference/architectures/ministral3", "reference/architectures/olmo2",
 	"reference/architectures/phi", "reference/architectures/seed-oss", "reference/architectures/smollm3", "reference/architectures/stablelm",
 	"reference/architectures/starcoder2", "reference/architectures/qwen2-moe", "reference/architectures/dots1", "reference/architectures/glm4-moe",
-	"reference/architectures/minimax-m2", "reference/architectures/ernie4.5-moe", "reference/architectures/phimoe",
+	"reference/architectures/minimax-m2", "reference/architectures/ernie4.5-moe", "reference/architectures/phimoe", "reference/architectures/llama4",
 	"reference/architectures/lfm2",
 	"reference/architectures/deepseek-v2", "reference/architectures/deepseek-v3", "reference/architectures/deepseek-v3-yarn",
 	"models/stories260K/hf", "models/babyllama-tok105",
 }
 
 // encoders are reference models that read texts and write none.
-var encoders = []string{"reference/architectures/bert-embed"}
+var encoders = []string{"reference/architectures/bert-embed", "reference/architectures/modernbert-embed"}
 
 func TestReferenceModels(t *testing.T) {
 	if _, err := os.Stat(shared); err != nil {
