@@ -56,7 +56,7 @@ func readEncoder(f *fields, offset int) *Config {
 	if f.isHF() && f.flag("is_decoder", false) {
 		f.fail("field is_decoder is true; only encoders are supported")
 	}
-	f.value("tie_word_embeddings") // of the head for masked words, which is not used
+	f.ignored("tie_word_embeddings") // of the head for masked words, which is not used
 	c.KVHeads, c.HeadDim = c.Heads, c.Hidden/max(c.Heads, 1)
 	c.AttnScale = 1 / math.Sqrt(float64(c.HeadDim))
 	if c.Layers <= maxLayers {

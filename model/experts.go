@@ -68,7 +68,13 @@ func (f *fields) readRouting(c *Config, otherwise graph.Route) {
 		o.Scale = 0
 	}
 	o.Groups, o.TopGroups = f.sizeOr("n_group", "expert_group_count", 0), f.sizeOr("topk_group", "expert_group_used_count", 0)
-	if o.BestTwo = o.Sigmoid; o.Groups <= 1 || f.word("topk_method") == "greedy" {
+	method := f.word("topk_method")
+	switch method {
+	case "", "greedy", "group_limited_greedy", "noaux_tc":
+	default:
+		f.fail("field topk_method is %q; greedy, group_limited_greedy and noaux_tc are supported", method)
+	}
+	if o.BestTwo = o.Sigmoid; o.Groups <= 1 || method == "greedy" {
 		o.Groups, o.TopGroups, o.BestTwo = 0, 0, false
 		f.note("expert_group_count", uint32(0))
 		f.note("expert_group_used_count", uint32(0))

@@ -18,6 +18,7 @@ func latentLike(f *fields) *Config {
 		d.Nope = f.size("", "attention.key_length_mla") - d.Rope
 	}
 	d.Value = f.size("v_head_dim", "attention.value_length_mla")
+	f.ignored("head_dim", "qk_head_dim", "num_key_value_heads") // which follow from these
 	f.note("attention.key_length_mla", uint32(d.Nope+d.Rope))
 	f.note("attention.key_length", uint32(d.KV+d.Rope))
 	f.note("attention.value_length", uint32(d.KV))

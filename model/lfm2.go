@@ -8,7 +8,8 @@ var lfm2 = Arch{
 	HF:   []string{"Lfm2ForCausalLM"},
 	Read: func(f *fields) *Config {
 		c := readLFM2(f)
-		if f.isHF() && f.flag("block_auto_adjust_ff_dim", true) { // as transformers' Lfm2MLP does
+		f.ignored("block_ffn_dim_multiplier", "block_multiple_of") // unless the width is adjusted by them
+		if f.isHF() && f.flag("block_auto_adjust_ff_dim", true) {  // as transformers' Lfm2MLP does
 			width := int(f.floatOr("block_ffn_dim_multiplier", "", 1) * float64(2*c.FFN/3))
 			of := max(1, f.sizeOr("block_multiple_of", "", 256))
 			c.FFN = (width + of - 1) / of * of

@@ -52,6 +52,13 @@ func isHarmless(name string, value any) bool {
 	return harmless[name] || slices.ContainsFunc(harmlessParts, func(part string) bool { return strings.Contains(name, part) })
 }
 
+// ignored notes fields of config.json that an architecture knows and has no use for.
+func (f *fields) ignored(names ...string) {
+	for _, name := range names {
+		f.read[name] = true
+	}
+}
+
 // unread names the fields that no one has looked at and that may change what the model computes.
 func (f *fields) unread() (names []string) {
 	if f.isHF() {
