@@ -1,6 +1,10 @@
 package kv
 
-import "slices"
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"slices"
+)
 
 // contents is what both indexes know of each of their nodes, and a hash table to find them by it. Tables and chains
 // are arrays by node, made once: an index of n nodes never has more than n entries.
@@ -12,6 +16,8 @@ type contents struct {
 	hash     []uint64 // per node: what it was filed under
 	buckets  []int32  // by hash: the first node filed there, or none
 	chain    []int32  // per node: the next node of its bucket, or none
+	seed     maphash.Seed
+	key      []byte // of digest, to be used again
 }
 
 func newContents(nodes, pageSize int) contents {
@@ -27,6 +33,7 @@ func newContents(nodes, pageSize int) contents {
 		hash:     make([]uint64, nodes),
 		buckets:  filled(size, none),
 		chain:    filled(nodes, none),
+		seed:     maphash.MakeSeed(),
 	}
 }
 
@@ -71,11 +78,12 @@ func (c *contents) lookUp(hash uint64, before int32, salt uint64, tokens []int32
 	return node
 }
 
-// digest mixes tokens into a hash. It need not withstand an attacker: equal digests cost time, never correctness.
-func digest(hash uint64, tokens []int32) uint64 {
+// digest mixes tokens into a hash under a secret of the process: equal digests cost time, never correctness, and nobody can send prompts whose
+// nodes all come into one bucket.
+func (c *contents) digest(hash uint64, tokens []int32) uint64 {
+	c.key = binary.LittleEndian.AppendUint64(c.key[:0], hash)
 	for _, t := range tokens {
-		hash = (hash ^ uint64(uint32(t))) * 0x9e3779b97f4a7c15
-		hash ^= hash >> 29
+		c.key = binary.LittleEndian.AppendUint32(c.key, uint32(t))
 	}
-	return hash
+	return maphash.Bytes(c.seed, c.key)
 }

@@ -22,9 +22,9 @@ func HashBlocks(nodes, pageSize int) Index {
 
 func (x *hashBlocks) chained(before int32, salt uint64, tokens []int32) uint64 {
 	if before != none {
-		return digest(x.hash[before], tokens)
+		return x.digest(x.hash[before], tokens)
 	}
-	return digest(salt, tokens)
+	return x.digest(salt, tokens)
 }
 
 func (x *hashBlocks) Find(before int32, salt uint64, tokens []int32) int32 {

@@ -36,11 +36,11 @@ func Radix(nodes, pageSize int) Index {
 }
 
 // branch is the hash that a run is filed under: the node that it follows (or the salt) and its first node's tokens.
-func branch(before int32, salt uint64, tokens []int32) uint64 {
+func (x *radix) branch(before int32, salt uint64, tokens []int32) uint64 {
 	if before != none {
-		return digest(uint64(before)+1, tokens)
+		return x.digest(uint64(before)+1, tokens)
 	}
-	return digest(^salt, tokens)
+	return x.digest(^salt, tokens)
 }
 
 func (x *radix) Find(before int32, salt uint64, tokens []int32) int32 {
@@ -52,7 +52,7 @@ func (x *radix) Find(before int32, salt uint64, tokens []int32) int32 {
 			return none
 		}
 	}
-	return x.lookUp(branch(before, salt, tokens), before, salt, tokens)
+	return x.lookUp(x.branch(before, salt, tokens), before, salt, tokens)
 }
 
 func (x *radix) Insert(before int32, salt uint64, tokens []int32, node int32) bool {
@@ -83,7 +83,7 @@ func (x *radix) start(node int32) {
 	x.first[node] = node
 	x.runs[node] = run{last: node, length: 1, held: 1}
 	at := int(node) * x.pageSize
-	x.file(node, branch(x.before[node], x.salt[node], x.tokens[at:at+x.pageSize]))
+	x.file(node, x.branch(x.before[node], x.salt[node], x.tokens[at:at+x.pageSize]))
 }
 
 // split ends node's run with node and makes the rest a run of its own. The nodes up to node are held.
@@ -101,7 +101,7 @@ func (x *radix) split(node int32) {
 	x.runs[front] = run{last: node, length: length, held: length, after: 1}
 	x.runs[rest] = run{last: whole.last, length: n, held: whole.held - length, after: whole.after}
 	at := int(rest) * x.pageSize
-	x.file(rest, branch(node, x.salt[rest], x.tokens[at:at+x.pageSize]))
+	x.file(rest, x.branch(node, x.salt[rest], x.tokens[at:at+x.pageSize]))
 	if x.idle.has(front) {
 		x.idle.replace(front, rest)
 	}
