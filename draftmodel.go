@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
@@ -71,6 +72,9 @@ func draftGraph(o Options, dir *modeldir.Dir, dev backend.Device) (*graph.Graph,
 	g, err := dir.Model.Graph(model.Options{Act: info.Act, Cache: cache})
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(g.Caches, (*graph.Cache).Recurrent) {
+		return nil, errors.New("ridge: the draft model has recurrent layers, whose state cannot take back what was drafted; choose another")
 	}
 	return pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Kernels: compile.Kernels{Device: dev}})
 }

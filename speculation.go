@@ -106,11 +106,6 @@ func (m *Model) speculation(o Options, prog *compile.Program) (engine.Speculatio
 	if prog.Encoder() {
 		return engine.Speculation{}, errors.New("ridge: Speculation is set and the model is an encoder, which generates no text; leave it out")
 	}
-	for _, g := range prog.Groups() {
-		if g.Recurrent {
-			return engine.Speculation{}, errors.New("ridge: Speculation is set and the model has recurrent layers, whose state cannot take back what was drafted; leave it out")
-		}
-	}
 	d, err := m.drafter(o, prog)
 	if err != nil {
 		return engine.Speculation{}, err

@@ -92,6 +92,7 @@ func (p *pages) release(r *request) {
 		p.host.Free(&r.seq)
 		return
 	}
+	p.Free(&r.before)
 	p.Free(&r.seq)
 }
 

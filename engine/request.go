@@ -69,6 +69,7 @@ type request struct {
 	cached     int                                           // tokens of the prompt that were found in the cache
 	output     int                                           // tokens emitted
 	mask       []uint32                                      // tokens that Grammar allows next, a bit each
+	before     kv.Seq                                        // seq before the step in flight, where that verifies a draft with recurrent layers
 	draft      draft.Draft                                   // that the step in flight verifies
 	draftMasks [][]uint32                                    // tokens that Grammar allows after each of its tokens
 	choose     func(logits []float32, drafted []int32) int32 // see draft.Sequence; nil before the first draft

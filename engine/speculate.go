@@ -169,6 +169,20 @@ func (e *Engine) planDrafts() {
 // Where drafts have not been worth it for tryAfter steps, one step tries a few: what they take, and what becomes of them, may have changed.
 const tryAfter, tryTokens = 64, 3
 
+// hasStates reports whether layers are recurrent: their states cannot take tokens back.
+func (p *pages) hasStates() bool { return slices.Contains(p.recurrent, true) }
+
+// settleState leaves a request what its step computed, if all of it is right, or else what it had before: then the tokens that came are computed again.
+func (p *pages) settleState(r *request, computed int) {
+	if computed == r.seq.Len() {
+		p.Free(&r.before)
+	} else {
+		p.Free(&r.seq)
+		r.seq, r.before = r.before, r.seq
+	}
+	r.sched.Computed = r.seq.Len()
+}
+
 // tryAgain has some tokens drafted after many steps without, a quarter of those that the step brings or tryTokens.
 func (s *speculation) tryAgain(outputs, room int) {
 	for i := range s.candidates {
@@ -196,8 +210,10 @@ func (e *Engine) sparePages() (spare kv.Pages) {
 		r := e.queue.byID[c.Request.ID]
 		need := e.pages.Need(&r.seq, c.Tokens)
 		if c.Admit {
-			for g := range need {
-				need[g] = e.pages.PagesFor(r.sched.Target) // at most
+			for g := range e.pages.recurrent {
+				if need[g] = 1; !e.pages.recurrent[g] {
+					need[g] = e.pages.PagesFor(r.sched.Target) // at most
+				}
 			}
 		}
 		for g := range spare {
@@ -217,13 +233,22 @@ func (e *Engine) fitDraft(r *request, spare *kv.Pages, most int) {
 			break
 		}
 	}
+	if e.pages.hasStates() { // which go on by a token at a time
+		n := 0
+		for n < len(d.Tokens) && d.Parent(n) == n-1 {
+			n++
+		}
+		d.Cut(n)
+	}
 	r.cutByGrammar()
 	chunk := r.sched.Target - r.sched.Computed
 	before := e.pages.Need(&r.seq, chunk)
 	for n := len(d.Tokens); n > 0; n = len(d.Tokens) {
 		more := e.pages.Need(&r.seq, chunk+n)
-		for g := range more {
-			more[g] -= before[g]
+		for g := range e.pages.recurrent {
+			if more[g] -= before[g]; e.pages.hasStates() {
+				more[g]++ // what the step writes to is copied before
+			}
 		}
 		if more.Fits(*spare) {
 			for g := range more {
@@ -286,12 +311,16 @@ func (e *Engine) hiddenForDrafts(f, next *InFlight) error {
 	return nil
 }
 
-// takeDraft is a request's pages for its next n tokens and its draft behind them. Without pages for both it gets those for the tokens.
+// takeDraft is a request's pages for its next n tokens and its draft behind them; with recurrent layers the request keeps what it had before. Without pages for both it gets those for the tokens.
 func (e *Engine) takeDraft(r *request, n int) bool {
 	if k := len(r.draft.Tokens); k > 0 {
+		if e.pages.hasStates() {
+			e.pages.Fork(&r.before, &r.seq)
+		}
 		if e.pages.take(r, n+k) {
 			return true
 		}
+		e.pages.Free(&r.before)
 		r.draft = draft.Draft{}
 	}
 	return e.pages.take(r, n)
@@ -337,9 +366,15 @@ func (e *Engine) settleDraft(o *output) {
 	} else {
 		r.acceptance.Observe(r.draft.Depth(), o.accepted)
 	}
+	computed := min(o.position+o.inOrder, len(r.tokens)-1)
 	r.draft = draft.Draft{}
-	if o.reason == "" && o.err == nil {
-		e.queue.stale = true
-		e.pages.truncate(r, min(o.position+o.inOrder, len(r.tokens)-1))
+	if o.reason != "" || o.err != nil {
+		return
 	}
+	e.queue.stale = true
+	if e.pages.hasStates() {
+		e.pages.settleState(r, computed)
+		return
+	}
+	e.pages.truncate(r, computed)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/model"
 )
 
 // informed is a drafter that knows the answers and is right about most of their tokens, in chains and trees.
@@ -71,20 +73,25 @@ func (d *informed) Propose(s []draft.Sequence) error {
 // device or by the host, with penalties, grammars, ends, stops and log-probabilities, beside prompts in chunks, preempted, and in windows.
 func TestSpeculation(t *testing.T) {
 	const requests = 24
+	grammars := true
 	ask := func(i int, to *[]sample.Choice, end *Final) Request {
 		r := varied(uint64(i), to, end)
-		if i%4 == 3 {
+		if i%4 == 3 && grammars {
 			c := constrainedRequest(t, uint64(i), 20)
 			r.Params, r.Ends, r.Grammar = c.Params, c.Ends, c.Grammar
 		}
 		return r
 	}
-	open := func(inWindows, samples bool, lim backend.Limits, o Options) *stepped {
+	const recurrent = "../../shared/reference/architectures/lfm2"
+	open := func(kind string, samples bool, lim backend.Limits, o Options) *stepped {
 		var dev backend.Device = ref.New()
 		if !samples {
 			dev = mute{dev}
 		}
-		if inWindows {
+		if kind == "recurrent" {
+			return onStates(t, recurrent, dev, lim, o)
+		}
+		if kind == "windows" {
 			how := windows
 			if lim.Pages < lim.Seqs*lim.SeqPages {
 				how = tightly
@@ -93,11 +100,16 @@ func TestSpeculation(t *testing.T) {
 		}
 		return on(t, dev, lim, o)
 	}
-	for _, inWindows := range []bool{false, true} {
+	for _, kind := range []string{"full", "windows", "recurrent"} {
+		if _, err := os.Stat(recurrent); kind == "recurrent" && err != nil {
+			t.Log("../shared, which has a model with recurrent layers, is not here")
+			continue
+		}
+		grammars = kind != "recurrent" // whose vocabulary is another
 		var want [requests][]sample.Choice
 		var ends [requests]Final
 		var prompts [requests]int
-		alone := open(inWindows, false, backend.Limits{Tokens: 64, Seqs: 1, Logits: 1, PageSize: 4, SeqPages: 16, Pages: 16}, Options{Index: "none"})
+		alone := open(kind, false, backend.Limits{Tokens: 64, Seqs: 1, Logits: 1, PageSize: 4, SeqPages: 16, Pages: 16}, Options{Index: "none"})
 		for i := range want {
 			r := ask(i, &want[i], &ends[i])
 			prompts[i] = len(r.Prompt)
@@ -113,13 +125,13 @@ func TestSpeculation(t *testing.T) {
 			if round >= 3 {
 				lim.Pages = 20 // some are preempted
 			}
-			t.Run(fmt.Sprint(inWindows, round), func(t *testing.T) {
+			t.Run(fmt.Sprint(kind, round), func(t *testing.T) {
 				random := rand.New(rand.NewPCG(uint64(round), 1))
 				o.Speculation = Speculation{
 					Tokens: 2 + 3*round, Always: true, Failed: func(err error) { t.Error(err) },
 					Drafter: &informed{func(id int64) (int, []sample.Choice) { return prompts[id], want[id] }, random, round%3 > 0, map[int64]bool{}},
 				}
-				e := open(inWindows, round%2 == 0, lim, o)
+				e := open(kind, round%2 == 0, lim, o)
 				var got [requests][]sample.Choice
 				var final [requests]Final
 				for i := range got {
@@ -149,6 +161,27 @@ func TestSpeculation(t *testing.T) {
 			})
 		}
 	}
+}
+
+// onStates is an engine on a model with recurrent layers.
+func onStates(t *testing.T, dir string, dev backend.Device, lim backend.Limits, o Options) *stepped {
+	t.Helper()
+	b, err := modeldir.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend.NewPaging(g, &lim).Share(&lim, backend.PrefixCache)
+	prog, err := compile.Compile(g, dev, b, lim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(prog.Close)
+	return newStepped(t, prog, o)
 }
 
 // failing is a drafter that fails.
