@@ -61,7 +61,7 @@ named, so that everything can be tried at once.`,
 		{"run", "Run models:", []*cobra.Command{runCommand(), serveCommand(), psCommand(), devicesCommand()}},
 		{"models", "Models and files:", []*cobra.Command{pullCommand(), listCommand(), rmCommand(), showCommand(), convertCommand(), dummyCommand(), checkCommand(), tokenizeCommand(), templateCommand()}},
 		{"price", "Predict performance:", []*cobra.Command{planCommand(), rooflineCommand(), graphCommand(), simulateCommand(), replayCommand()}},
-		{"measure", "Measure performance:", []*cobra.Command{benchCommand(), calibrateCommand()}},
+		{"measure", "Measure performance and quality:", []*cobra.Command{benchCommand(), calibrateCommand(), evalCommand()}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, c := range g.commands {

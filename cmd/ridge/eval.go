@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/device"
+	"github.com/ridge-llm/ridge/internal/evaluate"
+	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/tokenizer"
+)
+
+// evalFlags are what ridge eval is asked for.
+type evalFlags struct {
+	device                   device.Options
+	text, against            string
+	context, stride, windows int
+	exact, asJSON            bool
+}
+
+func evalCommand() *cobra.Command {
+	var f evalFlags
+	cmd := &cobra.Command{
+		Use:   "eval MODEL",
+		Short: "Measure a model's perplexity on a text, and how far it is from another model",
+		Long: `Eval computes the perplexity of a text, as llama.cpp's llama-perplexity does: in parts of --context tokens, of whose second
+halves every token is predicted. With --stride it is computed as transformers' documentation does: each part begins --stride tokens after the
+last, and the tokens that are new in it are predicted.
+
+With --against it also computes the text with another model of the same vocabulary, such as the one that this was quantised from, and prints
+the KL divergence of their predictions and how often their most likely tokens agree.`,
+		Example: `  ridge eval --text wiki.test.raw model.gguf
+  ridge eval --text wiki.test.raw --against model-f16.gguf model-q4_0.gguf
+  ridge eval --text wiki.test.raw --context 1024 --stride 512 --exact hf-model`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := f.run(args[0], cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if f.asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+			}
+			return printEval(cmd.OutOrStdout(), r)
+		},
+	}
+	addDevice(cmd, &f.device.Backend, &f.device.Threads, &f.device.Deterministic)
+	cmd.Flags().StringVar(&f.text, "text", "", "the file with the text")
+	cmd.Flags().StringVar(&f.against, "against", "", "a model to compare with, of the same vocabulary")
+	cmd.Flags().IntVar(&f.context, "context", 512, "tokens of a part of the text")
+	cmd.Flags().IntVar(&f.stride, "stride", 0, "tokens from one part to the next; 0: parts do not overlap, and their second halves count")
+	cmd.Flags().IntVar(&f.windows, "parts", 0, "compute only so many parts; 0: all")
+	cmd.Flags().BoolVar(&f.exact, "exact", false, "leave the inputs of matrices in float32 on a CPU, instead of rounding them to what it multiplies fastest")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the result as JSON")
+	if err := cmd.MarkFlagRequired("text"); err != nil {
+		panic(err) // there is no such flag: a mistake here
+	}
+	return cmd
+}
+
+// run evaluates the model, with progress on a terminal.
+func (f *evalFlags) run(name string, progress io.Writer) (*evaluate.Result, error) {
+	text, err := os.ReadFile(f.text)
+	if err != nil {
+		return nil, fmt.Errorf("reading the text: %w", err)
+	}
+	dir, err := openNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	windows, err := f.cut(dir, string(text))
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	m, closeModel, err := f.open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer closeModel()
+	var reference *evaluate.Model
+	if f.against != "" {
+		other, err := openNamed(f.against)
+		if err != nil {
+			return nil, err
+		}
+		var closeOther func()
+		if reference, closeOther, err = f.open(other); err != nil {
+			return nil, err
+		}
+		defer closeOther()
+	}
+	r, err := evaluate.Perplexity(m, reference, windows, func(done int, perplexity float64) {
+		fmt.Fprintf(progress, "\r%d of %d parts, perplexity %.4f ", done, len(windows), perplexity)
+	})
+	fmt.Fprintln(progress)
+	return r, err
+}
+
+// openNamed opens a model by path or by its name on the hub.
+func openNamed(name string) (*modeldir.Dir, error) {
+	path, err := modelPath(name)
+	if err != nil {
+		return nil, err
+	}
+	return modeldir.Open(path)
+}
+
+// cut turns the text into tokens and these into windows.
+func (f *evalFlags) cut(dir *modeldir.Dir, text string) ([]evaluate.Window, error) {
+	if n := dir.Model.Config.Context; f.context > n {
+		return nil, fmt.Errorf("--context %d is more than the %d tokens that the model was made for", f.context, n)
+	}
+	t, err := dir.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := t.Encode(text, tokenizer.Options{Special: true})
+	if err != nil {
+		return nil, err
+	}
+	var windows []evaluate.Window
+	if f.stride > 0 {
+		windows, err = evaluate.Strided(tokens, f.context, f.stride)
+	} else {
+		bos, ok := t.BOS()
+		if !ok || len(tokens) == 0 || tokens[0] != bos { // texts of this model do not begin with it
+			bos = -1
+		}
+		windows, err = evaluate.Chunks(tokens, f.context, bos)
+	}
+	if f.windows > 0 && len(windows) > f.windows {
+		windows = windows[:f.windows]
+	}
+	return windows, err
+}
+
+// open puts a model on a device of its own.
+func (f *evalFlags) open(dir *modeldir.Dir) (*evaluate.Model, func(), error) {
+	dev, err := device.Open(f.device)
+	if err != nil {
+		dir.Close()
+		return nil, nil, err
+	}
+	cache := dev.Info().Act
+	if cache == graph.F32 && !f.exact {
+		cache = graph.F16
+	}
+	m, err := evaluate.Open(dir, dev, evaluate.Options{Context: f.context, Cache: cache, Exact: f.exact})
+	if err != nil {
+		dev.Close()
+		return nil, nil, err
+	}
+	return m, func() { m.Close(); dev.Close() }, nil
+}
+
+// printEval writes a result as text.
+func printEval(w io.Writer, r *evaluate.Result) error {
+	_, err := fmt.Fprintf(w, "perplexity      %.4f ± %.4f over %d tokens in %d parts\n", r.Perplexity, r.StdErr, r.Tokens, r.Windows)
+	if a := r.Against; a != nil && err == nil {
+		_, err = fmt.Fprintf(w, "reference       %.4f; the logarithm rises by %.5f\nKL divergence   %.6f nats a token, at most %.4f\nsame top token  %.2f %%\n",
+			a.Perplexity, r.NLL-math.Log(a.Perplexity), a.KL, a.KLMax, 100*a.Top1)
+	}
+	return err
+}
