@@ -26,6 +26,7 @@ type client struct {
 // withStore is a server with a store in dir; end closes both, as the end of a process would.
 func withStore(t *testing.T, dir string, o ridge.Options) (c *client, end func()) {
 	t.Helper()
+	noLeaks(t)
 	m, err := ridge.Load("", o)
 	if err != nil {
 		t.Fatal(err)

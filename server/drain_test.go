@@ -19,6 +19,7 @@ import (
 // last event, and Serve returns one that says how many.
 func TestDrainEnds(t *testing.T) {
 	hold := newBrake(5)
+	noLeaks(t)
 	m, err := ridge.Load("", ridge.Options{})
 	if err != nil {
 		t.Fatal(err)

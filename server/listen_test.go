@@ -74,6 +74,7 @@ func (s *listening) until(t *testing.T, status int) string {
 // it has, takes nothing new, and returns.
 func TestServe(t *testing.T) {
 	hold := newBrake(20)
+	noLeaks(t)
 	m, err := ridge.Load("", ridge.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -147,6 +148,7 @@ func TestServeLoadFails(t *testing.T) {
 
 // TestHealthAfterFailure: an engine that has stopped is not ready.
 func TestHealthAfterFailure(t *testing.T) {
+	noLeaks(t)
 	m, err := ridge.Load("", ridge.Options{})
 	if err != nil {
 		t.Fatal(err)

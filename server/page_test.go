@@ -42,6 +42,7 @@ func TestPage(t *testing.T) {
 	if err != nil || r.StatusCode != 401 {
 		t.Fatalf("/stats without a key: %v %v", r, err)
 	}
+	r.Body.Close()
 	q, _ := http.NewRequest("GET", h.URL+"/stats", nil)
 	q.Header.Set("Authorization", "Bearer secret")
 	if r, err = http.DefaultClient.Do(q); err != nil {

@@ -19,6 +19,7 @@ func startEncoder(t *testing.T, architecture string) *httptest.Server {
 	if err := testkit.WriteEncoder(dir, architecture); err != nil {
 		t.Fatal(err)
 	}
+	noLeaks(t)
 	m, err := ridge.Load(dir, ridge.Options{})
 	if err != nil {
 		t.Fatal(err)

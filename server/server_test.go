@@ -20,12 +20,19 @@ import (
 // start is a server of the built-in model.
 func start(t testing.TB, mo ridge.Options, so server.Options) (*httptest.Server, *ridge.Model) {
 	t.Helper()
+	noLeaks(t)
 	m, err := ridge.Load("", mo)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := httptest.NewServer(server.New(m, so))
-	t.Cleanup(func() { h.Close(); m.Close() })
+	s := server.New(m, so)
+	h := httptest.NewServer(s)
+	t.Cleanup(func() {
+		h.Close()
+		s.Close()
+		allReturned(t, m)
+		m.Close()
+	})
 	return h, m
 }
 
@@ -259,8 +266,12 @@ func TestKeyAndHeaders(t *testing.T) {
 			t.Errorf("key %q: %d %v", key, a.StatusCode, a.Header)
 		}
 	}
-	if r, err := http.Get(h.URL + "/health"); err != nil || r.StatusCode != 200 {
-		t.Errorf("/health: %v %v", r, err)
+	r, err := http.Get(h.URL + "/health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Body.Close(); r.StatusCode != 200 {
+		t.Errorf("/health: %v", r)
 	}
 	for address, ok := range map[string]bool{"127.0.0.1:80": true, "localhost:80": true, "[::1]:80": true, "0.0.0.0:80": false, ":80": false, "x": false} {
 		if err := server.CheckAddress(address, 0); (err == nil) != ok {
@@ -313,6 +324,7 @@ func TestBusy(t *testing.T) {
 		go func() {
 			if a, err := http.DefaultClient.Do(r); err == nil {
 				io.Copy(io.Discard, a.Body)
+				a.Body.Close()
 			}
 		}()
 		for end := time.Now().Add(time.Minute); m.Stats().Running+m.Stats().Waiting < i+1 || m.Stats().Running == 0; time.Sleep(time.Millisecond) {
@@ -332,7 +344,11 @@ func TestBusy(t *testing.T) {
 	for timeout, want := range map[string]int{"1ns": 504, "never": 400} {
 		q, _ := http.NewRequest("POST", h.URL+"/v1/chat/completions", strings.NewReader(`{"messages": [{"role": "user", "content": "x"}]}`))
 		q.Header.Set("X-Request-Timeout", timeout)
-		if r, err := http.DefaultClient.Do(q); err != nil || r.StatusCode != want {
+		r, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Body.Close(); r.StatusCode != want {
 			t.Errorf("timeout %s: %v %v", timeout, r, err)
 		}
 	}

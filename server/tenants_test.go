@@ -56,6 +56,7 @@ func (c tenant) upload(content string) (status int, id string) {
 // serveTenants is a server with a store.
 func serveTenants(t *testing.T, o server.Options, q store.Quota) (*httptest.Server, *server.Server) {
 	t.Helper()
+	noLeaks(t)
 	m, err := ridge.Load("", ridge.Options{})
 	if err != nil {
 		t.Fatal(err)
