@@ -36,6 +36,7 @@ type Config struct {
 	Parallel  Parallel
 
 	Latent Latent // multi-head latent attention; no KV: there is none
+	Index  Index  // which of its keys are attended to; no TopK: all are
 
 	Experts   graph.MoE // of feed-forward blocks; no experts: there is one block for all
 	ExpertFFN int       // width of an expert's
@@ -53,18 +54,19 @@ type Config struct {
 	Encoder       bool // attention is bidirectional, and hidden states are all there is
 	FirstPosition int  // row of the position table that belongs to position 0
 
-	Rotation     *graph.Rotation // nil: learned positions
-	Windowed     *graph.Rotation // of layers with a window, where it is another
-	NoRope       []bool          // per layer: queries and keys are not rotated; nil: all layers rotate
-	Windows      []int           // per layer, 0: looks back all the way; of an encoder half before and half behind
-	Chunked      bool            // windows are the lengths of chunks, which layers do not look out of
-	QueryGrowth  graph.Growth    // of queries, by their positions; in models with NoRope only where they are not rotated
-	AttnScale    float64         // of query · key
-	ScaleByLayer bool            // the scale of layer i (from 0) is divided by i + 1
-	AttnCap      float64         // soft cap of scores, 0: none
-	LogitCap     float64
-	LogitScale   float64 // of logits, 0: none
-	EmbScale     float64 // of embeddings, 0: none
+	Rotation      *graph.Rotation // nil: learned positions
+	Windowed      *graph.Rotation // of layers with a window, where it is another
+	NoRope        []bool          // per layer: queries and keys are not rotated; nil: all layers rotate
+	Windows       []int           // per layer, 0: looks back all the way; of an encoder half before and half behind
+	Chunked       bool            // windows are the lengths of chunks, which layers do not look out of
+	QueryGrowth   graph.Growth    // of queries, by their positions; in models with NoRope only where they are not rotated
+	AttnScale     float64         // of query · key
+	ScaleByLayer  bool            // the scale of layer i (from 0) is divided by i + 1
+	AttnCap       float64         // soft cap of scores, 0: none
+	LogitCap      float64
+	LogitScale    float64         // of logits, 0: none
+	EmbScale      float64         // of embeddings, 0: none
+	IndexRotation *graph.Rotation // of the first numbers of an indexer's heads
 }
 
 // Latent is the sizes of multi-head latent attention (DeepSeek-V2, arXiv:2405.04434), in numbers.
@@ -72,6 +74,13 @@ type Latent struct {
 	Q, KV      int // latents of queries (0: they have none), and of keys and values
 	Nope, Rope int // of a query head: without and with rotation
 	Value      int // of a value head
+}
+
+// Index is an indexer, which chooses the keys that latent attention attends to (DeepSeek-V3.2, GLM-5).
+type Index struct {
+	Heads, Size int // of its queries; it has one key, of the same size
+	TopK        int
+	Shared      []bool // per layer: it takes the choice of the layer before; nil: every layer makes its own
 }
 
 // Parallel says what the feed-forward block of a layer reads.

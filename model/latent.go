@@ -33,6 +33,11 @@ func latentLike(f *fields) *Config {
 		f.fail("field attention_bias is true; latent attention with biases is not supported")
 	}
 	c.KVHeads, c.HeadDim = 1, d.Rope
+	for field, want := range map[string]int{"head_dim": d.Rope, "qk_head_dim": d.Nope + d.Rope, "num_key_value_heads": c.Heads} {
+		if n := f.sizeOr(field, "", want); n != want {
+			f.fail("field %s is %d; with latent attention of this size it is %d", field, n, want)
+		}
+	}
 	c.Rotation = f.rotation(c, graph.AdjacentPairs)
 	c.Rotation.Pairing = graph.AdjacentPairs
 	if !f.flag("rope_interleave", true) {
@@ -74,6 +79,16 @@ func (f *fields) latentScale(c *Config) {
 func (l layer) latentAttention(x *graph.Value) *graph.Value {
 	q, _ := l.latentQueries(x)
 	return l.latentOutput(l.b.Attention(l.name("attn"), q, l.latentCache(x), graph.Attention{Scale: l.c.AttnScale}))
+}
+
+// sparseAttention is latentAttention to the keys that the layer's indexer chooses or, if it has none, those of the layer before. It returns
+// the choice too.
+func (l layer) sparseAttention(x, chosen *graph.Value) (y, choice *graph.Value) {
+	q, latent := l.latentQueries(x)
+	if l.c.Index.Shared == nil || !l.c.Index.Shared[l.i] {
+		chosen = l.chooseKeys(x, latent)
+	}
+	return l.latentOutput(l.b.SparseAttention(l.name("attn"), q, l.latentCache(x), chosen, l.c.AttnScale)), chosen
 }
 
 // latentQueries makes the queries, heads × (latent + rotated), of rows and, if there is one, their latent.

@@ -17,6 +17,8 @@ var registry = []*Arch{
 	&gptoss,
 	&deepseek2,
 	&deepseek3,
+	&deepseek32,
+	&glmDSA,
 	&arcee,
 	&ernie45,
 	&seedOSS,

@@ -102,6 +102,12 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		}
 	case graph.HeadLinear:
 		k.name, k.bind, k.scratch = d.headLinearKernel(n), bindHeadLinear, headLinearScratch
+	case graph.TopKeys:
+		k.partition = byRows
+		k.name, k.bind, k.scratch = "top keys", bindTopKeys, topKeysScratch
+	case graph.SparseAttention:
+		k.partition = byRows
+		k.name, k.bind, k.scratch = "sparse attention "+d.tier.String(), bindSparseAttention, d.sparseScratch
 	case graph.Route:
 		k.rowBlocks, k.partition = true, byRows
 		k.name, k.bind = "route", bindRoute

@@ -35,7 +35,7 @@ func raw(b backend.Buffer) []byte {
 func floats(b backend.Buffer) []float32 { return as[float32](raw(b)) }
 
 // as is bytes as numbers.
-func as[T float32 | uint16 | int32](b []byte) []T {
+func as[T float32 | uint16 | int32 | backend.Scored](b []byte) []T {
 	var one T
 	n := len(b) / int(unsafe.Sizeof(one))
 	if n == 0 {

@@ -109,6 +109,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 // Refusal implements backend.Refuser.
 func (d *Device) Refusal(n *graph.Node) string {
 	switch o := n.Op.(type) {
+	case graph.TopKeys, graph.SparseAttention:
+		return "attention to keys that an indexer chooses is not computed on a GPU yet; the CPU does (--backend cpu)"
 	case graph.Attention:
 		if c := n.In[1].Cache; max(c.K.Size, c.V.Size) > simt.MaxSize {
 			return fmt.Sprintf("its heads have %d numbers, and %d is the most on a GPU; the CPU has no such limit", max(c.K.Size, c.V.Size), simt.MaxSize)

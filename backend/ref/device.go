@@ -190,6 +190,10 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		f = moe
 	case graph.HeadLinear:
 		f = headLinear
+	case graph.TopKeys:
+		f = topKeys
+	case graph.SparseAttention:
+		f = sparseAttention
 	case graph.Route:
 		f = route
 	case graph.GateRows:

@@ -87,6 +87,7 @@ func compareModel(b *modeldir.Dir, g *golden, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.whole = choosesKeys(gr)
 	lim := limits(g)
 	lim.KeepAll(gr)
 	exact := quantised(b.Model, gr)
@@ -100,7 +101,7 @@ func compareModel(b *modeldir.Dir, g *golden, o Options) (*Result, error) {
 
 // compareProgram computes every golden case; slots are the adapters of each, nil: there are none.
 func compareProgram(prog compile.Runner, g *golden, o Options, exact bool, slots []int) (*Result, error) {
-	r := &runner{prog: prog, past: make([]int, len(g.cases)), slots: slots}
+	r := &runner{prog: prog, past: make([]int, len(g.cases)), slots: slots, whole: g.whole}
 	res := &Result{File: g.file, Backend: o.Devices[0].Info().Name, Tolerance: Tolerance}
 	if exact {
 		res.Tolerance = QuantisedTolerance
@@ -123,6 +124,7 @@ func limits(g *golden) backend.Limits {
 		lim.Tokens += len(c.prompt)
 		longest = max(longest, len(c.prompt)+len(c.greedy))
 	}
+	lim.Tokens = max(lim.Tokens, longest)
 	lim.Logits = lim.Tokens
 	lim.SeqPages = longest/lim.PageSize + 1
 	lim.Pages = lim.Seqs * lim.SeqPages
@@ -196,7 +198,11 @@ func (res *Result) greedy(r *runner, g *golden) error {
 		if len(c.greedy) == 0 {
 			continue
 		}
-		ids, err := r.greedy(i, r.next[i], len(c.greedy))
+		continued := r.greedy
+		if r.whole {
+			continued = func(s int, last int32, n int) ([]int32, error) { return r.greedyWhole(s, c.prompt, last, n) }
+		}
+		ids, err := continued(i, r.next[i], len(c.greedy))
 		if err != nil {
 			return err
 		}

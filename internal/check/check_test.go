@@ -78,6 +78,7 @@ var supported = []string{
 	"reference/architectures/minimax-m2", "reference/architectures/ernie4.5-moe", "reference/architectures/phimoe", "reference/architectures/llama4",
 	"reference/architectures/lfm2",
 	"reference/architectures/deepseek-v2", "reference/architectures/deepseek-v3", "reference/architectures/deepseek-v3-yarn",
+	"reference/architectures/deepseek-v3.2", "reference/architectures/glm-dsa",
 	"models/stories260K/hf", "models/babyllama-tok105",
 }
 

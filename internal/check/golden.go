@@ -13,6 +13,7 @@ import (
 
 // golden is what upstream computed for a model.
 type golden struct {
+	whole bool // its continuation was computed whole, see runner.whole
 	file  string
 	cases []goldenCase
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 // runner drives a program without an engine: sequence s owns the pages from s × SeqPages on, and state s.
@@ -15,6 +16,31 @@ type runner struct {
 	next   []int32 // of each sequence: the likeliest token after its prompt
 	logits []float32
 	slots  []int // of each sequence's adapter; nil: there are none
+	// whole says that sequences are continued by computing all of them again, as upstream's were: among equal scores of an indexer the number
+	// of keys decides, and so what earlier rows were.
+	whole bool
+}
+
+// greedyWhole is greedy with all of the sequence computed in every step.
+func (r *runner) greedyWhole(s int, prompt []int32, last int32, n int) ([]int32, error) {
+	ids := []int32{last}
+	for len(ids) < n {
+		r.past[s] = 0
+		row, err := r.forward(map[int][]int32{s: slices.Concat(prompt, ids)}, []int{s}, true)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, argmax(row))
+	}
+	return ids, nil
+}
+
+// choosesKeys reports whether a graph's rows attend to chosen keys.
+func choosesKeys(g *graph.Graph) bool {
+	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool {
+		_, ok := n.Op.(graph.TopKeys)
+		return ok
+	})
 }
 
 // forward computes the next tokens of some sequences in one step and returns the logits of every row, or of each

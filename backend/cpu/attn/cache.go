@@ -85,6 +85,31 @@ func (c *Cache) WriteLatent(o vec.Ops, slot int, row []float32) {
 	}
 }
 
+// latentBlock is the block of a position of a sequence in a latent cache, and its place there.
+func (c *Cache) latentBlock(pages []int32, position int) (block *byte, in int) {
+	page, within := pages[position/c.PageSize], position%c.PageSize
+	return &c.Data[c.block(int(page), within/Block, 0)], within % Block
+}
+
+// readRow makes float32 of a row of a block of a latent cache.
+func (c *Cache) readRow(o vec.Ops, row []float32, block *byte, in int) {
+	at := offset(block, in*c.KeySize*c.Element.Bytes())
+	if c.Element != I8 {
+		c.widen(o, row, at)
+		return
+	}
+	scale := *(*float32)(unsafe.Pointer(offset(block, c.scaleOffset()+4*in)))
+	for i, x := range unsafe.Slice((*int8)(unsafe.Pointer(at)), c.KeySize) {
+		row[i] = float32(x) * scale
+	}
+}
+
+// ReadLatent makes float32 of the row at a position of a sequence in a latent cache.
+func (c *Cache) ReadLatent(o vec.Ops, row []float32, pages []int32, position int) {
+	block, in := c.latentBlock(pages, position)
+	c.readRow(o, row, block, in)
+}
+
 // Write stores one token's keys, [heads][key size], and values, [heads][value size], at a slot: page × PageSize + token.
 // half is scratch for a head's numbers.
 func (c *Cache) Write(o vec.Ops, slot int, k, v []float32, half []uint16) {

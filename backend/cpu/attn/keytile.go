@@ -1,22 +1,24 @@
 package attn
 
-import (
-	"math"
-	"unsafe"
-)
+import "math"
 
 // attendKeyTile is one step of the online softmax: it adds keys [from, to), at most keyTile of them, to the segment's results of all
 // rows. More keys, up to end, come afterwards.
 func (t *Tile) attendKeyTile(h Head, pages []int32, head, from, to, end int) {
 	c := h.Cache
-	t.fillBlockTable(c, pages, head, from, end)
+	if t.chosen == nil {
+		t.fillBlockTable(c, pages, head, from, end)
+	}
 	bytes := c.int8Products()
 	converted := !bytes && (c.Latent || t.rows >= convertRows && c.Element != F32 || t.valueSize%(2*t.k.lanes) != 0)
 	most := len(t.k.matmuls[F32])
 	if bytes {
 		most = len(t.k.i8.qk)
 	}
-	if converted {
+	switch {
+	case t.chosen != nil:
+		t.convertChosen(c, pages, t.chosen[from:to])
+	case converted:
 		t.convert(c, to-from)
 	}
 	for row := 0; row < t.rows; row += most {
@@ -76,22 +78,31 @@ func (t *Tile) convert(c *Cache, n int) {
 
 // convertLatent makes float32 of the key tile's first n rows of a latent cache: keys transposed, and values.
 func (t *Tile) convertLatent(c *Cache, n int) {
-	for i := 0; i*Block < n; i++ {
-		keys := t.keys[i*Block*t.keySize:][:Block*t.keySize]
-		for j := range Block {
-			row := t.row[:t.keySize]
-			if at := offset(t.blocks[i], j*t.keySize*c.Element.Bytes()); c.Element == I8 {
-				scale := *(*float32)(unsafe.Pointer(offset(t.blocks[i], c.scaleOffset()+4*j)))
-				for d, x := range unsafe.Slice((*int8)(unsafe.Pointer(at)), t.keySize) {
-					row[d] = float32(x) * scale
-				}
-			} else {
-				c.widen(t.vec, row, at)
-			}
-			scatter(keys[j:], row)
-			copy(t.values[(i*Block+j)*t.stride:][:t.valueSize], row)
-		}
+	for i := range (n + Block - 1) / Block * Block {
+		t.putLatent(c, i, t.blocks[i/Block])
 	}
+}
+
+// convertChosen does so of the rows at some positions of a sequence; those that are missing in the last block count as the last.
+func (t *Tile) convertChosen(c *Cache, pages []int32, at []float32) {
+	for i := range (len(at) + Block - 1) / Block * Block {
+		block, in := c.latentBlock(pages, int(at[min(i, len(at)-1)]))
+		c.readRow(t.vec, t.row[:t.keySize], block, in)
+		t.scatterRow(i)
+	}
+}
+
+// putLatent converts row i of the key tile, which is in a block.
+func (t *Tile) putLatent(c *Cache, i int, block *byte) {
+	c.readRow(t.vec, t.row[:t.keySize], block, i%Block)
+	t.scatterRow(i)
+}
+
+// scatterRow puts the converted row where key and value i of the key tile are.
+func (t *Tile) scatterRow(i int) {
+	row := t.row[:t.keySize]
+	scatter(t.keys[i/Block*Block*t.keySize+i%Block:], row)
+	copy(t.values[i*t.stride:][:t.valueSize], row)
 }
 
 // scoreKeys computes the scores QKᵀ of some rows with the key tile's first n keys.

@@ -48,6 +48,7 @@ type Tile struct {
 	keys               []float32 // [keyTile/Block][keySize][Block], converted
 	values             []float32 // [keyTile][stride], converted
 	row                []float32 // [keySize] of a latent cache, converted
+	chosen             []float32 // positions of the keys, where they are chosen; nil: they are those of the sequence
 
 	// Where keys and values are bytes, see int8Kernels:
 	qScale []float32 // [row]
@@ -157,6 +158,13 @@ func (t *Tile) Segment(h Head, pages []int32, head, s int) {
 			t.attendKeyTile(h, pages, head, from, min(from+keyTile, end), high)
 		}
 	}
+}
+
+// ChosenSegment is Segment of keys at chosen positions of a sequence in a latent cache, which count as a sequence of their own.
+func (t *Tile) ChosenSegment(h Head, pages []int32, positions []float32, s int) {
+	t.chosen = positions
+	t.Segment(h, pages, 0, s)
+	t.chosen = nil
 }
 
 // Merge combines the segment's results of every row that attends to it with the totals.
