@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
@@ -45,7 +46,11 @@ func (m *Model) tensor(name string) (recipe.Recipe, bool) {
 		names = m.hfNames(name)
 	}
 	for _, n := range names {
-		if _, ok := m.files.Tensor(n); ok {
+		if t, ok := m.files.Tensor(n); ok {
+			scale := strings.TrimSuffix(n, "weight") + "scale"
+			if _, scaled := m.files.Tensor(scale); scaled && t.Format == quant.NVFP4 {
+				return recipe.NVFP4Blocks{Of: n, Scales: scale}, true
+			}
 			return recipe.Tensor(n), true
 		}
 		if r, ok := recipe.Packed(m.files, n, m.layout); ok {

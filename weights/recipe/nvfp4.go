@@ -78,3 +78,50 @@ func (m *nvfp4) read(dst []byte, from, to int) {
 		dst = dst[4:]
 	}
 }
+
+// NVFP4Blocks is a matrix, or stacked ones, in a GGUF file's NVFP4, with a tensor of scales beside it: one, or one for each matrix.
+type NVFP4Blocks struct{ Of, Scales string }
+
+func (r NVFP4Blocks) String() string { return fmt.Sprintf("nvfp4(%s, %s)", r.Of, r.Scales) }
+
+type nvfp4Blocks struct {
+	Shape
+	blocks quant.Tensor
+	scales []float32
+}
+
+func (r NVFP4Blocks) open(files Tensors) (source, error) {
+	t, ok := files.Tensor(r.Of)
+	if !ok || t.Format != quant.NVFP4 {
+		return nil, fmt.Errorf("the file has no tensor %s in NVFP4", r.Of)
+	}
+	s, ok := files.Tensor(r.Scales)
+	if !ok || s.Format != quant.F32 || t.Rows%(s.Rows*s.Cols) != 0 {
+		return nil, fmt.Errorf("tensor %s is not one scale in F32, or one for each matrix of %s, which has %d rows", r.Scales, r.Of, t.Rows)
+	}
+	m := &nvfp4Blocks{Shape{quant.NVFP4_ROW, t.Rows, t.Cols}, t, make([]float32, s.Rows*s.Cols)}
+	quant.Decode(quant.F32, m.scales, s.Data)
+	return m, (&grid{name: r.Scales, dtype: "F32", data: s.Data}).check()
+}
+
+func (m *nvfp4Blocks) shape() Shape { return m.Shape }
+
+func (*nvfp4Blocks) window(int, int) []byte { return nil }
+
+// read moves each 16 numbers' scale in front of their codes, which both formats have in the same bytes.
+func (m *nvfp4Blocks) read(dst []byte, from, to int) {
+	for r := from; r < to; r++ {
+		for row := m.blocks.Row(r); len(row) > 0; row = row[36:] {
+			for i, s := range row[:4] {
+				if s == 0x7f { // zero, as ggml has it
+					s = 0
+				}
+				dst[0] = s & 0x7f
+				copy(dst[1:9], row[4+8*i:])
+				dst = dst[9:]
+			}
+		}
+		putF32(dst, m.scales[r/(m.Rows/len(m.scales))])
+		dst = dst[4:]
+	}
+}

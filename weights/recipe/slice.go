@@ -69,12 +69,14 @@ func (s *slice) window(from, to int) []byte {
 func (s *slice) read(dst []byte, from, to int) {
 	whole := s.of.shape()
 	size := int(whole.Format.RowBytes(s.Cols))
-	first := int(whole.Format.RowBytes(s.Col))
+	block := whole.Format.BlockBytes()
+	first, n := s.Col/whole.Format.Block()*block, s.Cols/whole.Format.Block()*block // size is more where a row has a scale behind its blocks
 	row := make([]byte, whole.Format.RowBytes(whole.Cols))
 	for r := from; r < to; r++ {
 		if at, more := s.place(r); more > 0 {
 			fill(s.of, row, at, at+1)
-			copy(dst[:size], row[first:])
+			copy(dst[:n], row[first:])
+			copy(dst[n:size], row[len(row)-(size-n):])
 		} else {
 			clear(dst[:size])
 		}

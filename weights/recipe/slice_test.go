@@ -1,6 +1,8 @@
 package recipe
 
 import (
+	"encoding/binary"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +65,32 @@ func TestSlice(t *testing.T) {
 	} {
 		if _, err := Open(r, all); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}
+
+// TestSliceOfScaledRows: a part of the columns of rows that have one scale keeps it.
+func TestSliceOfScaledRows(t *testing.T) {
+	m := quant.Tensor{Format: quant.INT8, Rows: 2, Cols: 32, Data: make([]byte, 2*36)}
+	for r := range 2 {
+		for i := range 32 {
+			m.Data[36*r+i] = byte(32*r + i)
+		}
+		binary.LittleEndian.PutUint32(m.Data[36*r+32:], math.Float32bits(float32(2+r)))
+	}
+	x, err := Open(Slice{Of: Tensor("m"), Count: 1, Matrices: 1, Rows: 2, Col: 16, Cols: 16}, files{"m": m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := x.Parts(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, part := range parts {
+		for i, v := range decode([]quant.Tensor{part}) {
+			if want := float32((32*r + 16 + i) * (2 + r)); v != want {
+				t.Errorf("number %d of row %d is %g, not %g", i, r, v, want)
+			}
 		}
 	}
 }
