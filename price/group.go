@@ -31,7 +31,7 @@ type group struct {
 }
 
 // groupsOf sorts what a graph's nodes compute into groups. Operations with different places in launches are not alike.
-func groupsOf(g *graph.Graph, p *Profile, windows []int) ([]*group, error) {
+func groupsOf(g *graph.Graph, p *Profile, windows []window) ([]*group, error) {
 	byKey := map[string]*group{}
 	var all []*group
 	for _, n := range g.Nodes {
@@ -95,7 +95,7 @@ func keyOf(n *graph.Node) string {
 	return s.String()
 }
 
-func newGroup(n *graph.Node, p *Profile, windows []int) (*group, error) {
+func newGroup(n *graph.Node, p *Profile, windows []window) (*group, error) {
 	x := &group{class: classOf(n), number: numberOf(n, p), onRows: graph.Tokens}
 	if x.class == Collective && p.Link == 0 {
 		return nil, fmt.Errorf("price: profile %q has no link_bytes_per_second, which %s needs", p.Name, n.Op.Name())
@@ -168,7 +168,7 @@ func (x *group) probe(n *graph.Node) {
 func unwindowed(n *graph.Node) *graph.Node {
 	open := *n
 	if o, ok := n.Op.(graph.Attention); ok {
-		o.Bidirectional = false
+		o.Bidirectional, o.Reach, o.Chunked = false, 0, false
 		open.Op = o
 	}
 	open.In = append([]*graph.Value(nil), n.In...)

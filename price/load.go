@@ -22,15 +22,30 @@ type load struct {
 // maxWindows is how many different windows the caches of a model may have.
 const maxWindows = 8
 
-// bothWays is the window of bidirectional attention.
-const bothWays = -1
+// window is which of a sequence's rows attention reads and scores: the last so many, those of a chunk of so many, or, both ways, those
+// within a reach; 0: all.
+type window struct {
+	size, reach       int
+	chunked, bothWays bool
+}
 
-// windowOf is the attention window of a node over one of its inputs, a cache; or bothWays.
-func windowOf(n *graph.Node, c *graph.Cache) int {
-	if o, ok := n.Op.(graph.Attention); ok && o.Bidirectional {
-		return bothWays
+// windowOf is the attention window of a node over one of its inputs, a cache.
+func windowOf(n *graph.Node, c *graph.Cache) window {
+	o, _ := n.Op.(graph.Attention)
+	return window{size: c.Window, reach: o.Reach, chunked: o.Chunked, bothWays: o.Bidirectional}
+}
+
+// of is what is read and scored in a step.
+func (w window) of(s *graph.Step) (rows, pairs int64) {
+	switch {
+	case w.chunked:
+		return s.ChunkRows(w.size), s.ChunkPairs(w.size)
+	case w.reach > 0:
+		return s.CtxRows(0), s.NearPairs(w.reach)
+	case w.bothWays:
+		return s.CtxRows(0), s.AllPairs()
 	}
-	return c.Window
+	return s.CtxRows(w.size), s.Pairs(w.size)
 }
 
 // measure is the load of a step.
@@ -43,9 +58,7 @@ func (m *Model) measure(s *graph.Step) load {
 	}
 	l.decodes = l.tokens == int64(len(s.Seqs))
 	for i, w := range m.windows {
-		if l.rows[i], l.pairs[i] = s.CtxRows(max(w, 0)), s.Pairs(max(w, 0)); w == bothWays {
-			l.pairs[i] = s.AllPairs()
-		}
+		l.rows[i], l.pairs[i] = w.of(s)
 	}
 	return l
 }
@@ -58,12 +71,15 @@ func (m *Model) guess(s Shape) load {
 	l.resumed = l.seqs
 	for i, w := range m.windows {
 		l.rows[i], l.pairs[i] = int64(s.Rows), int64(s.Pairs)
-		if w == bothWays {
+		if w.bothWays {
 			l.pairs[i] *= 2
 		}
-		if w > 0 {
-			l.rows[i] = min(l.rows[i], l.tokens+(l.logits+1)*int64(w-1))
-			l.pairs[i] = min(l.pairs[i], l.tokens*int64(w))
+		if w.reach > 0 {
+			l.pairs[i] = min(l.pairs[i], l.tokens*int64(2*w.reach+1))
+		}
+		if w.size > 0 {
+			l.rows[i] = min(l.rows[i], l.tokens+(l.logits+1)*int64(w.size-1))
+			l.pairs[i] = min(l.pairs[i], l.tokens*int64(w.size))
 		}
 	}
 	return l

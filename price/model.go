@@ -12,8 +12,8 @@ type Model struct {
 	profile *Profile
 	graph   *graph.Graph
 	groups  []*group
-	windows []int // of the caches, each once
-	weights int64 // bytes that every step reads
+	windows []window // of the caches, each once
+	weights int64    // bytes that every step reads
 	vocab   float64
 
 	mu      sync.Mutex
@@ -27,8 +27,8 @@ func New(g *graph.Graph, p *Profile) (*Model, error) {
 		return nil, err
 	}
 	p = p.complete()
-	m := &Model{profile: p, graph: g, windows: []int{0}, vocab: float64(g.Output.Axis.Len())}
-	seen := map[int]bool{0: true}
+	m := &Model{profile: p, graph: g, windows: []window{{}}, vocab: float64(g.Output.Axis.Len())}
+	seen := map[window]bool{{}: true}
 	for n := range g.Operations() {
 		for _, v := range n.In {
 			if v.Cache == nil {

@@ -31,7 +31,7 @@ type terms struct {
 
 // terms computes them from the roofline.
 func (p *Profile) terms(s Sample) (terms, error) {
-	m := &Model{profile: p, windows: []int{0}}
+	m := &Model{profile: p, windows: []window{{}}}
 	x, err := newGroup(s.Node, p, m.windows)
 	if err != nil {
 		return terms{}, err
