@@ -115,7 +115,7 @@ func (r *simRunner) Run(b *backend.Batch) error {
 				if at := t.Pages[s*b.SeqPages+int(k)/r.lim.PageSize]*int32(r.lim.PageSize) + k%int32(r.lim.PageSize); at != t.Slots[row] {
 					return fmt.Errorf("sequence %d writes token %d of group %d to %d and will read it at %d", s, k, g, t.Slots[row], at)
 				}
-				r.memory[g][t.Slots[row]] = cell{token, k}
+				r.memory[g][t.Slots[row]] = cell{token, b.Positions[row]}
 				if failed {
 					r.overwrite(r.memory[g][t.Slots[row]:][:1])
 				}
@@ -142,11 +142,13 @@ func (r *simRunner) compute(b *backend.Batch) {
 		for row >= b.QStart[s+1] {
 			s++
 		}
-		k := int(b.KVLen[s] - b.QStart[s+1] + row)
 		h := newSimHash()
 		for g := range r.groups {
-			t := b.Table(g)
-			for p := r.from(g, k); p <= k; p++ {
+			t, seen := b.Table(g), b.KeysOf(s, int(row), backend.Mask{Window: r.groups[g].Window})
+			for p := seen.Low; p < seen.High; p++ {
+				if !seen.Sees(p) {
+					continue
+				}
 				h.add(r.memory[g][int(t.Pages[s*b.SeqPages+p/r.lim.PageSize])*r.lim.PageSize+p%r.lim.PageSize])
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/engine/sched"
@@ -177,11 +178,54 @@ func newSimulation(seed uint64) *simulation {
 	if lim.SwapPages > 0 && rng.IntN(2) == 0 {
 		s.options.SwapPage = time.Duration(rng.IntN(3000)) * time.Microsecond
 	}
+	drafts := rand.New(rand.NewPCG(seed, 19)) // of its own: other simulations stay as they are
+	if drafts.IntN(3) == 0 {
+		lim.Logits = lim.Seqs * (2 + drafts.IntN(6))
+		s.options.Speculation = Speculation{Tokens: 1 + drafts.IntN(8), Always: drafts.IntN(2) == 0, Drafter: &simDrafter{s: s, rng: drafts, fails: drafts.IntN(4) == 0}}
+	}
 	s.runner = newSimRunner(lim, rng.IntN(2) == 0, s.drawFaults(), rng, &s.clock)
 	for range 1 + rng.IntN(4) {
 		s.prompts = append(s.prompts, s.tokens(lim.SeqPages*lim.PageSize))
 	}
 	return s
+}
+
+// simDrafter knows what the model would say, and is right about some of it, in chains and trees.
+type simDrafter struct {
+	s     *simulation
+	rng   *rand.Rand
+	fails bool
+}
+
+func (d *simDrafter) Name() string             { return "simulated" }
+func (d *simDrafter) Seconds(int, int) float64 { return 0 }
+func (d *simDrafter) Forget(int64, []int32)    {}
+func (d *simDrafter) Close() error             { return nil }
+
+func (d *simDrafter) Propose(seqs []draft.Sequence) error {
+	switch {
+	case d.fails && d.rng.IntN(50) == 0:
+		return errSim
+	case d.fails && d.rng.IntN(50) == 0:
+		panic("injected panic")
+	}
+	for i := range seqs {
+		q := &seqs[i]
+		q.Draft = draft.Draft{}
+		tree := d.rng.IntN(3) == 0
+		for n := range d.rng.IntN(q.Max + 2) {
+			parent := n - 1
+			if tree {
+				parent = d.rng.IntN(n+1) - 1
+			}
+			id := int32(1 + d.rng.IntN(simVocab-1))
+			if d.rng.IntN(4) > 0 {
+				id = d.s.runner.after(q.Draft.Path(slices.Clone(q.Tokens), parent))
+			}
+			q.Draft.Tokens, q.Draft.Parents = append(q.Draft.Tokens, id), append(q.Draft.Parents, parent)
+		}
+	}
+	return nil
 }
 
 // drawFaults chooses which faults there are, and how often.
