@@ -8,8 +8,8 @@ import (
 
 // Bounds of what following a text may cost.
 const (
-	maxStacks = 4_000       // simultaneous states of one position
-	maxWork   = 100_000_000 // steps of one mask, a few nanoseconds each
+	maxStacks = 4_000      // simultaneous states of one position
+	maxWork   = 10_000_000 // steps of one mask, about 3 ns each: while it is found the tokens of other requests wait
 )
 
 // tuning trades time for memory; it changes no result.
