@@ -158,12 +158,20 @@ func tenantCaches(t *testing.T, alice, bob tenant, shared bool) {
 	}
 }
 
-// TestOperator: what the server tells of all tenants takes a key marked admin where there are several tenants.
+// TestOperator: what the server tells of all tenants, and what changes the model for all, takes a key marked admin where there are several tenants.
 func TestOperator(t *testing.T) {
 	keys := append([]access.Key{{}}, aliceAndBob...)
 	keys[0] = key("o", "ops", access.Limits{})
 	keys[0].Admin = true
 	h, _ := start(t, ridge.Options{}, server.Options{Keys: keys})
+	for _, path := range []string{"/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/lora-adapters"} {
+		if status, text := (tenant{t, h.URL, "a"}).call("POST", path, `{}`); status != 403 {
+			t.Errorf("a tenant changes the model for all at %s: %d %s", path, status, text)
+		}
+		if status, text := (tenant{t, h.URL, "o"}).call("POST", path, `{}`); status == 403 {
+			t.Errorf("%s with the operator's key: %s", path, text)
+		}
+	}
 	for _, path := range []string{"/metrics", "/stats", "/steps"} {
 		for secret, want := range map[string]int{"a": 403, "o": 200, "x": 401} {
 			if status, text := (tenant{t, h.URL, secret}).call("GET", path, ""); status != want {

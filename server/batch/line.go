@@ -21,6 +21,8 @@ import (
 const (
 	maxLines  = 50000 // of a batch, OpenAI's limit
 	maxFaults = 100   // of an input that are reported
+
+	maxCustomID = 512 // bytes; the ids of a batch are kept in memory
 )
 
 // inputLine is a line of a batch's input.
@@ -36,6 +38,8 @@ func (l *inputLine) fault(endpoint string) (code, message string) {
 	switch {
 	case l.CustomID == "":
 		return "missing_custom_id", "custom_id is missing"
+	case len(l.CustomID) > maxCustomID:
+		return "invalid_custom_id", fmt.Sprintf("custom_id has %d bytes; %d are possible", len(l.CustomID), maxCustomID)
 	case l.Method != "" && l.Method != http.MethodPost:
 		return "invalid_method", fmt.Sprintf("method is %q; it must be POST", l.Method)
 	case l.URL != endpoint:
