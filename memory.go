@@ -100,7 +100,7 @@ func unreserved(m backend.MemoryInfo, reserved int64) (free, total int64, err er
 func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Graph, reserved int64) error {
 	var weights int64
 	for _, w := range g.Weights {
-		weights += w.Bytes()
+		weights += w.Bytes() + adapterBytes(dev, w)
 	}
 	p := backend.NewPaging(g, lim)
 	lim.Pages = p.Most()
@@ -134,6 +134,14 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Grap
 	lim.Pages = pages
 	p.Share(lim, times)
 	return nil
+}
+
+// adapterBytes is what the slots of a weight take on a device with memory of its own, which keeps room for adapters of the largest rank.
+func adapterBytes(dev backend.Device, w *graph.Weight) int64 {
+	if info := dev.Info(); w.Slots == nil || info.Act != graph.BF16 {
+		return 0
+	}
+	return graph.BF16.RowBytes(w.Slots.Count * w.Slots.Rank * (w.Out.Len() + w.In.Len()))
 }
 
 // shorter is advice to lower the context to so many tokens, if there are any.

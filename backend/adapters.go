@@ -17,6 +17,9 @@ type SeqAdapter struct {
 	Bytes     int32 // of one of its numbers, likewise
 }
 
+// MaxSeqAdapters is how many adapters a sequence may have.
+const MaxSeqAdapters = 4
+
 // AdapterLoader is a device whose weights with slots (graph.Slots) can be filled while a program lives.
 type AdapterLoader interface {
 	// SetAdapter fills a slot of a weight that Place made, or empties it with nil. It is called between steps; the tensors of l are borrowed
@@ -42,7 +45,7 @@ func (b *Batch) AdapterRows(a SeqAdapter, rows graph.Rows) (from, to int) {
 // checkAdapters says what is wrong with the adapters of a batch.
 func (b *Batch) checkAdapters(lim Limits) error {
 	for i, a := range b.Adapters {
-		if a.Seq < 0 || int(a.Seq) >= b.Seqs() || a.Slot < 0 || int(a.Slot) >= lim.Adapters || a.Nth < 0 || int(a.Nth) >= lim.Adapters {
+		if a.Seq < 0 || int(a.Seq) >= b.Seqs() || a.Slot < 0 || int(a.Slot) >= lim.Adapters || a.Nth < 0 || a.Nth >= MaxSeqAdapters {
 			return fmt.Errorf("backend: sequence %d has the adapter in slot %d; there are %d sequences and %d slots", a.Seq, a.Slot, b.Seqs(), lim.Adapters)
 		}
 		if a.Skip < 0 || a.Skip >= b.QStart[a.Seq+1]-b.QStart[a.Seq] {

@@ -55,9 +55,8 @@ func newResidency(slots int, aging int64) residency {
 
 // checkAdapters refuses adapters that a request cannot have.
 func (e *Engine) checkAdapters(r *Request) error {
-	slots := e.prog.Limits().Adapters
-	if len(r.Adapters) > slots {
-		return invalid("the request has %d adapters and %d can be used at once; raise --max-loras", len(r.Adapters), slots)
+	if most := min(e.prog.Limits().Adapters, backend.MaxSeqAdapters); len(r.Adapters) > most {
+		return invalid("the request has %d adapters and %d can be used at once; --max-loras sets how many, up to %d a request", len(r.Adapters), most, backend.MaxSeqAdapters)
 	}
 	for i, a := range r.Adapters {
 		if math.IsNaN(float64(a.Scale)) || math.IsInf(float64(a.Scale), 0) {

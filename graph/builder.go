@@ -113,6 +113,13 @@ func (b *Builder) weight(w *Weight, all bool) *Weight {
 	return w
 }
 
+// Slots is a new weight that adapters of another fill: see Weight.Slots. tensor is what they call it, in GGUF's naming.
+func (b *Builder) Slots(name, tensor string, s Slots) *Weight {
+	w := &Weight{Name: name, Out: s.Of.Out, In: s.Of.In, Format: quant.F32, Tensor: tensor, From: s.Of.From, At: s.Of.At, Slots: &s}
+	b.g.Weights = append(b.g.Weights, w)
+	return w
+}
+
 // Vector asks for one row of weights along an axis.
 func (b *Builder) Vector(name string, a Axis) *Weight { return b.Weight(name, one, a) }
 

@@ -17,7 +17,6 @@ type Rewriter struct {
 	shards      map[*Weight][]shard
 	caches      map[*Cache]*Cache // that a pass has replaced; nil: left out
 	output      *Value            // that a pass has chosen
-	slots       []*Weight         // for adapters, that a pass has added
 }
 
 // Rewrite makes a new graph: visit is called for every node in order and either returns false, which keeps the node,
@@ -56,7 +55,6 @@ func Rewrite(g *Graph, visit func(r *Rewriter, n *Node) bool) (*Graph, error) {
 			}
 		}
 	}
-	r.b.g.Weights = append(r.b.g.Weights, r.slots...)
 	if r.b.g.Hidden == nil { // the visitor has not chosen another
 		r.b.g.Hidden = r.by[g.Hidden]
 	}
@@ -124,9 +122,7 @@ func (r *Rewriter) Requantised(w *Weight, f quant.Format) *Weight {
 
 // Slots is a new weight that adapters of another fill: see Weight.Slots. tensor is what they call it, in GGUF's naming.
 func (r *Rewriter) Slots(name, tensor string, s Slots) *Weight {
-	w := &Weight{Name: name, Out: s.Of.Out, In: s.Of.In, Format: quant.F32, Tensor: tensor, From: s.Of.From, At: s.Of.At, Slots: &s}
-	r.slots = append(r.slots, w)
-	return w
+	return r.b.Slots(name, tensor, s)
 }
 
 // Shard is a part of a weight, of the shape of part, from a matrix of its stack, a row and a column on; one and the same however often it is

@@ -33,6 +33,8 @@ type Device struct {
 	partial, sums, counters, squares driver.Ptr
 	dequantised                      driver.Ptr // weights dequantised to bf16, one layer at a time; 0 without quantised layers
 
+	adaptersSent bool // since the last step
+
 	lost error // the fault after which the GPU answers nothing but errors
 }
 

@@ -49,6 +49,9 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 	if err := d.swap.before(b, st.lim.PageSize); err != nil {
 		return err
 	}
+	if err := d.awaitAdapters(); err != nil {
+		return err
+	}
 	w := writer{host: buffer.host, base: buffer.device}
 	s := pack(&w, b, shapeOf(b, st.lim), st.lim, st.varying)
 	s.buffer = buffer

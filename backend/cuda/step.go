@@ -40,6 +40,7 @@ type step struct {
 	buffer       *stepBuffer
 	rates        []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
 	prompts      []prompt
+	adapters     [2]stepAdapters // of token rows and of logit rows: by graph.Rows
 }
 
 // prompt is a sequence of a step with several new tokens: which of the step's, its tiles of attention, and its keys.
@@ -90,7 +91,7 @@ func shapeOf(b *backend.Batch, lim backend.Limits) shape {
 		}
 	}
 	s.seqPages = min(1<<bits.Len(uint(s.seqPages-1)), lim.SeqPages)
-	if s.tiles == 0 && s.trees == 0 && s.axes == 1 && len(b.EmbeddingRows) == 0 && s.tokens == s.seqs && s.tokens <= maxRecorded {
+	if s.tiles == 0 && s.trees == 0 && s.axes == 1 && len(b.EmbeddingRows) == 0 && !combines(b) && s.tokens == s.seqs && s.tokens <= maxRecorded {
 		s.recorded = true
 		s.tokens = min(bucket(s.tokens), lim.Tokens, lim.Seqs)
 		s.seqs, s.decodes = s.tokens, s.tokens
@@ -148,9 +149,9 @@ func (w *writer) longs(from []uint64) driver.Ptr {
 
 // stepBytes bounds what a step's data takes.
 func stepBytes(lim backend.Limits, pairs int) int {
-	const arrays, ofTable, pad = 11, 2, 16 // those of pack but the rates, whose padding is in pairs
+	const arrays, ofTable, pad = 17, 2, 16 // those of pack but the rates, whose padding is in pairs
 	tables := max(1, len(lim.Groups))
-	ints := kernels.Counts + (5+backend.PositionAxes)*lim.Tokens + 3*lim.Seqs + 1 + tables*(lim.Tokens+lim.Seqs*lim.SeqPages) + lim.Logits + 2*(lim.Tokens/prefillsm90.TileRows+lim.Seqs) + lim.Seqs*pairs
+	ints := kernels.Counts + (5+backend.PositionAxes)*lim.Tokens + 3*lim.Seqs + 1 + tables*(lim.Tokens+lim.Seqs*lim.SeqPages) + lim.Logits + 2*(lim.Tokens/prefillsm90.TileRows+lim.Seqs) + lim.Seqs*pairs + adapterInts(lim)
 	return 4*ints + (arrays+tables*ofTable)*pad
 }
 
@@ -188,6 +189,9 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 				tile++
 			}
 		}
+	}
+	for _, kind := range []graph.Rows{graph.Tokens, graph.Logits} {
+		s.adapters[kind] = packAdapters(w, b, kind, sh.recorded, s.rows(kind))
 	}
 	for _, r := range varying {
 		rates, p := w.array(sh.seqs * r.Dim / 2)

@@ -54,6 +54,7 @@ func newSteps(ctx *driver.Context, stream *driver.Stream) (*steps, error) {
 func (st *steps) need(lim backend.Limits) {
 	m := &st.lim
 	m.Tokens, m.Seqs, m.Logits = max(m.Tokens, lim.Tokens), max(m.Seqs, lim.Seqs), max(m.Logits, lim.Logits)
+	m.Adapters = max(m.Adapters, lim.Adapters)
 	m.Pages, m.PageSize, m.SeqPages = max(m.Pages, lim.Pages), lim.PageSize, max(m.SeqPages, lim.SeqPages)
 	if len(lim.Groups) > len(m.Groups) {
 		m.Groups = lim.Groups // for their number

@@ -6,6 +6,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/attention/simt"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/lora"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/moe"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/kv8"
 	"github.com/ridge-llm/ridge/graph"
@@ -60,6 +61,10 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.one("embed", bindEmbed)
 	case graph.Linear:
 		return d.linears(n)
+	case graph.LoRA:
+		return d.loras(n)
+	case graph.LoRAEmbed:
+		return d.one("lora embed", bindLoRAEmbed)
 	case graph.Quantize:
 		return d.quantizes(n)
 	case graph.RMSNorm:
@@ -111,6 +116,10 @@ func (d *Device) Refusal(n *graph.Node) string {
 	switch o := n.Op.(type) {
 	case graph.TopKeys, graph.SparseAttention:
 		return "attention to keys that an indexer chooses is not computed on a GPU yet; the CPU does (--backend cpu)"
+	case graph.LoRA:
+		if len(n.Weights) > lora.MaxTargets || n.Weights[0].Slots.Rank > lora.MaxRank {
+			return fmt.Sprintf("it has adapters of %d matrices and rank %d at most, and %d of rank %d is the most on a GPU; lower --max-lora-rank", len(n.Weights), n.Weights[0].Slots.Rank, lora.MaxTargets, lora.MaxRank)
+		}
 	case graph.Attention:
 		if c := n.In[1].Cache; max(c.K.Size, c.V.Size) > simt.MaxSize {
 			return fmt.Sprintf("its heads have %d numbers, and %d is the most on a GPU; the CPU has no such limit", max(c.K.Size, c.V.Size), simt.MaxSize)

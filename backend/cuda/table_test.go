@@ -108,6 +108,28 @@ func TestEveryModelHasKernels(t *testing.T) {
 	}
 }
 
+// TestAdaptersHaveKernels: so can every one with adapters beside its products, and with them what remains of its fusions.
+func TestAdaptersHaveKernels(t *testing.T) {
+	for _, name := range model.Shapes() {
+		m, err := model.Shape(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := m.Graph(model.Options{Act: graph.BF16, Cache: graph.F16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, arch := range []int{90, 80} {
+			d := table(arch)
+			fused, err := pass.Run(g, pass.All, pass.Options{Kernels: compile.Kernels{Device: d}, Adapters: pass.Adapters{Slots: 4, Rank: 16}})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			allComputed(t, name+" with adapters", d, fused)
+		}
+	}
+}
+
 // allComputed fails the test if there is no kernel for a node of the graph.
 func allComputed(t *testing.T, what string, d *Device, g *graph.Graph) {
 	t.Helper()

@@ -31,6 +31,9 @@ type weight struct {
 
 // Place implements backend.Device.
 func (d *Device) Place(w *graph.Weight, matrices []quant.Tensor) (backend.Weight, error) {
+	if w.Slots != nil {
+		return newSlots(w), nil
+	}
 	on := map[graph.Type]driver.Ptr{}
 	if w.Stack != (graph.Axis{}) {
 		return &stack{name: w.Name, matrices: matrices, on: on, upload: d.upload}, nil

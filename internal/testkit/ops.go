@@ -60,6 +60,7 @@ func Cases() []Case {
 	all = append(all, moeCases()...)
 	all = append(all, recurrentCases()...)
 	all = append(all, fusedCases()...)
+	all = append(all, loraCases()...)
 	return all
 }
 

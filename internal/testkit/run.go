@@ -91,11 +91,19 @@ func Outputs(g *graph.Graph, dev backend.Device, w compile.Tensors, lim backend.
 
 // outputs is Outputs, with something done before every step.
 func outputs(g *graph.Graph, dev backend.Device, w compile.Tensors, lim backend.Limits, batches []*backend.Batch, before func(*compile.Program) error) ([][]float32, error) {
+	for _, x := range g.Weights {
+		if x.Slots != nil {
+			lim.Adapters = x.Slots.Count
+		}
+	}
 	prog, err := compile.Compile(g, dev, w, lim)
 	if err != nil {
 		return nil, err
 	}
 	defer prog.Close()
+	if err := fillSlots(prog); err != nil {
+		return nil, err
+	}
 	var all [][]float32
 	for _, b := range batches {
 		if err := b.Check(lim, math.MaxInt32); err != nil {

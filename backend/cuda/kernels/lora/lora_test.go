@@ -1,0 +1,12 @@
+package lora
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+)
+
+func TestMirrors(t *testing.T) {
+	gputest.Mirrors(t, "lora/lora", map[string]uintptr{"lora_shrink": unsafe.Sizeof(Params{}), "lora_replace": unsafe.Sizeof(Params{}), "lora_expand": unsafe.Sizeof(Params{}), "lora_embed": unsafe.Sizeof(EmbedParams{})})
+}

@@ -1,0 +1,265 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/lora"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+var _ backend.AdapterLoader = (*Device)(nil)
+
+// slots is a weight that adapters fill: memory for each slot's product of the largest rank, and a table of lora.Slot.
+type slots struct {
+	name  string
+	of    graph.Slots
+	a, b  int64 // numbers of the largest A and B
+	as    graph.Type
+	table driver.Ptr   // 0 before it is bound
+	room  driver.Ptr   // [slots] of perSlot bytes
+	rows  []driver.Ptr // of each slot's own rows and their indices, which few adapters have
+	count []int        // of those rows
+}
+
+// slotBytes is the size of lora.Slot.
+const slotBytes = 64
+
+func newSlots(w *graph.Weight) *slots {
+	s := &slots{name: w.Name, of: *w.Slots, rows: make([]driver.Ptr, w.Slots.Count), count: make([]int, w.Slots.Count)}
+	rank, in, out := int64(w.Slots.Rank), int64(w.In.Len()), int64(w.Out.Len())
+	s.a, s.b = rank*in, out*rank
+	if w.Slots.Table {
+		s.a, s.b = out*rank, rank*in
+	}
+	return s
+}
+
+// perSlot is what one slot takes: A, B, columns and bias, each in whole 256 bytes.
+func (s *slots) perSlot() int64 {
+	n := aligned256(s.as.RowBytes(int(s.a))) + aligned256(s.as.RowBytes(int(s.b)))
+	if !s.of.Table {
+		n += 2 * aligned256(4*s.b/int64(s.of.Rank))
+	}
+	return n
+}
+
+func aligned256(n int64) int64 { return (n + 255) / 256 * 256 }
+
+// Bytes implements backend.Weight.
+func (s *slots) Bytes() int64 {
+	if s.table == 0 {
+		return 0
+	}
+	return int64(s.of.Count) * (s.perSlot() + slotBytes)
+}
+
+// bind gets the memory. Empty slots have no product.
+func (s *slots) bind(d *Device, as graph.Type) (err error) {
+	if s.table != 0 {
+		return nil
+	}
+	s.as = as
+	if s.room, err = d.alloc(int64(s.of.Count)*s.perSlot(), "adapters of "+s.name); err != nil {
+		return err
+	}
+	if s.table, err = d.alloc(int64(s.of.Count)*slotBytes, "the table of adapters of "+s.name); err != nil {
+		return err
+	}
+	return d.stream.Fill(s.table, 0, int64(s.of.Count)*slotBytes)
+}
+
+// AdapterBytes implements backend.AdapterLoader: memory for the largest adapters is there from the start.
+func (d *Device) AdapterBytes(*graph.LowRank) int64 { return 0 }
+
+// SetAdapter implements backend.AdapterLoader. The numbers go over on the stream of weights, beside the step under way; the next step waits
+// for them.
+func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank, _ backend.Buffer) error {
+	s, ok := w.(*slots)
+	if !ok || slot < 0 || slot >= len(s.rows) || s.table == 0 {
+		return fmt.Errorf("cuda: there is no slot %d for an adapter", slot)
+	}
+	return d.do(func() error { return s.set(d, slot, l) })
+}
+
+func (s *slots) set(d *Device, slot int, l *graph.LowRank) error {
+	if p := s.rows[slot]; p != 0 {
+		// A step under way may still read them.
+		if err := d.stream.Synchronize(); err != nil {
+			return err
+		}
+		d.upload.drain()
+		s.rows[slot], s.count[slot] = 0, 0
+		if err := d.drop(p); err != nil {
+			return err
+		}
+	}
+	if l != nil && len(l.Rows.Data) > 0 {
+		d.steps.forget() // recorded steps have a launch for as many rows as there were
+	}
+	var entry lora.Slot
+	if l != nil {
+		var err error
+		if entry, err = s.fill(d, slot, l); err != nil {
+			return err
+		}
+	}
+	d.upload.bytes(s.table+driver.Ptr(slot*slotBytes), encodeSlot(&entry))
+	d.adaptersSent = true
+	return nil
+}
+
+// fill sends an adapter's numbers, and says where they are.
+func (s *slots) fill(d *Device, slot int, l *graph.LowRank) (e lora.Slot, err error) {
+	at := s.room + driver.Ptr(int64(slot)*s.perSlot())
+	next := func(n int64) driver.Ptr {
+		p := at
+		at += driver.Ptr(aligned256(n))
+		return p
+	}
+	e.Scale = l.Scale
+	if l.Rank() > 0 {
+		if int64(l.A.Rows)*int64(l.A.Cols) > s.a || int64(l.B.Rows)*int64(l.B.Cols) > s.b {
+			return e, fmt.Errorf("cuda: an adapter of rank %d does not fit into the slots of %s, of rank %d", l.Rank(), s.name, s.of.Rank)
+		}
+		e.Rank, e.A, e.B = int32(l.Rank()), next(s.as.RowBytes(int(s.a))), next(s.as.RowBytes(int(s.b)))
+		s.send(d, e.A, l.A)
+		s.send(d, e.B, l.B)
+	}
+	vector := func(v []float32) driver.Ptr {
+		if v == nil {
+			return 0
+		}
+		p, b := next(4*int64(len(v))), make([]byte, 4*len(v))
+		encode(b, v, graph.F32)
+		d.upload.bytes(p, b)
+		return p
+	}
+	e.Columns, e.Bias = vector(l.Columns), vector(l.Bias)
+	if len(l.Rows.Data) == 0 {
+		return e, nil
+	}
+	size := aligned256(s.as.RowBytes(l.Rows.Cols) * int64(l.Rows.Rows))
+	if s.rows[slot], err = d.alloc(size+4*int64(len(l.Indices)), "an adapter's own rows of "+s.name); err != nil {
+		return e, err
+	}
+	s.count[slot] = l.Rows.Rows
+	e.Rows, e.Count = s.rows[slot], int32(l.Rows.Rows)
+	s.send(d, e.Rows, l.Rows)
+	if l.Indices != nil {
+		e.Indices = e.Rows + driver.Ptr(size)
+		b := make([]byte, 0, 4*len(l.Indices))
+		for _, i := range l.Indices {
+			b = binary.LittleEndian.AppendUint32(b, uint32(i))
+		}
+		d.upload.bytes(e.Indices, b)
+	}
+	return e, nil
+}
+
+// send copies a matrix, rounded to the type of activations.
+func (s *slots) send(d *Device, to driver.Ptr, t quant.Tensor) {
+	d.upload.rows(to, t.Rows, int(s.as.RowBytes(t.Cols)), func(dst []byte, from, to int) { dequantise(dst, t, from, to, s.as) })
+}
+
+func encodeSlot(e *lora.Slot) []byte {
+	var b []byte
+	for _, p := range []driver.Ptr{e.A, e.B, e.Columns, e.Bias, e.Rows, e.Indices} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(p))
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(e.Rank))
+	b = binary.LittleEndian.AppendUint32(b, uint32(e.Count))
+	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Scale))
+	return binary.LittleEndian.AppendUint32(b, 0)
+}
+
+// awaitAdapters has a step wait for adapters that are on their way.
+func (d *Device) awaitAdapters() error {
+	if !d.adaptersSent {
+		return nil
+	}
+	d.adaptersSent = false
+	return d.upload.wait()
+}
+
+// loras is how the GPU computes graph.LoRA.
+func (d *Device) loras(n *graph.Node) []backend.Kernel {
+	if len(n.Weights) > lora.MaxTargets || !kernels.Plain(n.In[0].Type) || n.Weights[0].Slots.Rank > lora.MaxRank {
+		return nil
+	}
+	for _, y := range n.In[1:] {
+		if y.Type != n.In[0].Type {
+			return nil
+		}
+	}
+	return []backend.Kernel{kernel{dev: d, name: "lora", bind: bindLoRA, scratch: func(n *graph.Node, lim backend.Limits) int64 {
+		return 4 * int64(lim.Rows(n.In[0].Rows)) * int64(len(n.Weights)) * int64(n.Weights[0].Slots.Rank)
+	}}}
+}
+
+func bindLoRA(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	x := n.In[0]
+	k, err := lora.New(d.loader, x.Type)
+	if err != nil {
+		return nil, err
+	}
+	p := &lora.Params{X: at(a.In[0]), H: at(a.Scratch), In: int32(x.Axis.Len()), Targets: int32(len(n.Weights)), RankBound: int32(n.Weights[0].Slots.Rank)}
+	var targets []*slots
+	for i, w := range n.Weights {
+		s := a.Weights[i].(*slots)
+		if err := s.bind(d, x.Type); err != nil {
+			return nil, err
+		}
+		targets = append(targets, s)
+		p.Slots[i], p.Y[i], p.Out[i] = s.table, at(a.Out[i]), int32(w.Out.Len())
+	}
+	return func(s *step) error {
+		replaced := 0
+		for _, t := range targets {
+			for i := range t.count {
+				replaced = max(replaced, t.count[i])
+			}
+		}
+		for _, g := range s.adapters[x.Rows].rounds {
+			p.Tiles = s.adapters[x.Rows].from(g.first)
+			if err := k.Launch(d.stream, g.tiles, replaced, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+func bindLoRAEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	y := n.Out[0]
+	k, err := lora.Embed(d.loader, y.Type)
+	if err != nil {
+		return nil, err
+	}
+	w := a.Weights[0].(*slots)
+	if err := w.bind(d, y.Type); err != nil {
+		return nil, err
+	}
+	p := &lora.EmbedParams{Slots: w.table, Y: at(a.Out[0]), Width: int32(y.Axis.Len()), Scale: 1}
+	if s := n.Op.(graph.LoRAEmbed).Scale; s != 0 {
+		p.Scale = float32(s)
+	}
+	return func(s *step) error {
+		if len(s.givenRows) > 0 {
+			return fmt.Errorf("a step has both adapters and rows that are given as embeddings, which a GPU does not tell apart yet; take the CPU")
+		}
+		for _, g := range s.adapters[graph.Tokens].rounds {
+			p.Tiles = s.adapters[graph.Tokens].from(g.first)
+			p.IDs, p.PrevTokens = s.ids, d.sampler.tokens[1-d.steps.next]
+			if err := lora.LaunchEmbed(d.stream, k, g.tiles, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}

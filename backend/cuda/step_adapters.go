@@ -1,0 +1,94 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/lora"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// stepAdapters is the rows of a step that adapters change, in tiles of one adapter each.
+type stepAdapters struct {
+	lora.Tiles
+	rounds []round
+}
+
+// round is tiles that change different rows: those of each sequence's first adapter, then of its second, and so on.
+type round struct{ first, tiles int }
+
+// from is the tiles from one on. Their rows are counted from the first of all.
+func (s *stepAdapters) from(tile int) lora.Tiles {
+	t := s.Tiles
+	t.Tiles += driver.Ptr(4 * tileInts * tile)
+	return t
+}
+
+// tileInts is what a tile takes, in numbers of four bytes.
+const tileInts = 4
+
+// adapterInts bounds what the adapters of a step take, in numbers of four bytes.
+func adapterInts(lim backend.Limits) int {
+	if lim.Adapters == 0 {
+		return 0
+	}
+	return (tileInts + 2) * backend.MaxSeqAdapters * (lim.Tokens + lim.Logits)
+}
+
+// packAdapters lays out the adapters of values with so many rows. A recorded step has a tile for each row, of which some are empty.
+func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, recorded bool, most int) stepAdapters {
+	var s stepAdapters
+	if len(b.Adapters) == 0 || most == 0 {
+		return s
+	}
+	var tiles, rows, scales []int32
+	last := int32(0)
+	for _, a := range b.Adapters {
+		last = max(last, a.Nth)
+	}
+	for nth := int32(0); nth <= last; nth++ {
+		first := len(tiles) / tileInts
+		open, slot := 0, int32(-1) // the tile that takes further rows
+		for _, a := range b.Adapters {
+			if a.Nth != nth {
+				continue
+			}
+			from, to := b.AdapterRows(a, kind)
+			for r := from; r < to; r++ {
+				if slot != a.Slot || tiles[open+2] == lora.TileRows {
+					open, slot = len(tiles), a.Slot
+					tiles = append(tiles, a.Slot, int32(len(rows)), 0, 0)
+				}
+				tiles[open+2]++
+				rows, scales = append(rows, int32(r)), append(scales, int32(math.Float32bits(a.Scale)))
+			}
+		}
+		if n := len(tiles)/tileInts - first; n > 0 {
+			s.rounds = append(s.rounds, round{first, n})
+		}
+	}
+	room, n := len(rows), len(tiles)/tileInts
+	if recorded {
+		room, n = most, most
+		s.rounds = []round{{0, most}}
+	}
+	dst, p := w.array(tileInts * n)
+	clear(dst)
+	for i, x := range tiles {
+		binary.LittleEndian.PutUint32(dst[4*i:], uint32(x))
+	}
+	s.Tiles.Tiles, s.Rows, s.Scales = p, w.ints(room, rows), w.ints(room, scales)
+	return s
+}
+
+// combines reports whether a sequence of the batch has several adapters.
+func combines(b *backend.Batch) bool {
+	for _, a := range b.Adapters {
+		if a.Nth > 0 {
+			return true
+		}
+	}
+	return false
+}

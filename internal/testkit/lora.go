@@ -1,0 +1,118 @@
+package testkit
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// caseSlots is how many adapters the cases of the op table have. Those in odd slots scale or replace results too.
+const caseSlots, caseRank = 3, 16
+
+// loraCases change results of linears, and embeddings, by adapters of mixed ranks; one sequence of four has none.
+func loraCases() []Case {
+	var all []Case
+	for _, size := range []struct{ out, in, targets int }{{37, 96, 1}, {130, 256, 3}} {
+		for _, steps := range []Steps{{{1}}, {{1, 1, 1, 1, 1}}, {{5, 3, 9}}, {{33, 1, 20, 2}}} {
+			all = append(all, Case{
+				Name: fmt.Sprintf("LoRA/%d of %dx%d/rows%d", size.targets, size.out, size.in, LimitsFor(steps, 16).Tokens), Op: "LoRA", Steps: steps, Vary: giveAdapters, Tolerance: 1e-5,
+				Graph: func(b *graph.Builder) *graph.Value {
+					x := feed(b, "x", axis("in", size.in, 1))
+					in, weights := []*graph.Value{x}, []*graph.Weight(nil)
+					for i := range size.targets {
+						w := b.Weight(fmt.Sprintf("w%d/F32", i), axis("out", size.out, 1), axis("in", size.in, 1))
+						in = append(in, b.Linear(fmt.Sprintf("y%d", i), x, w, nil))
+						weights = append(weights, b.Slots(fmt.Sprintf("y%d.lora", i), w.Tensor, graph.Slots{Of: w, Count: caseSlots, Rank: caseRank}))
+					}
+					y := b.Emit("y", graph.LoRA{}, in, weights...)
+					sum := y[0]
+					for _, other := range y[1:] {
+						sum = b.Add("sum", sum, other)
+					}
+					return sum
+				},
+			})
+		}
+	}
+	for _, scale := range []float64{0, 3.5} {
+		all = append(all, Case{
+			Name: fmt.Sprintf("LoRAEmbed/scale%g", scale), Op: "LoRAEmbed", Vary: giveAdapters, Steps: Steps{{5, 1, 9, 2}}, Tolerance: 1e-5,
+			Graph: func(b *graph.Builder) *graph.Value {
+				w := b.Weight("x_embd", axis("vocab", tableVocab, 1), axis("in", 96, 1))
+				return b.Emit("y", graph.LoRAEmbed{Scale: scale}, []*graph.Value{b.Embed("x", w, scale)}, b.Slots("x.lora", w.Tensor, graph.Slots{Of: w, Count: caseSlots, Rank: caseRank, Table: true}))[0]
+			},
+		})
+	}
+	return all
+}
+
+// fillSlots puts random adapters into the slots of a program, if it has any.
+func fillSlots(prog *compile.Program) error {
+	if len(prog.Slots()) == 0 {
+		return nil
+	}
+	for slot := range caseSlots {
+		if err := prog.SetAdapter(slot, func(w *graph.Weight) *graph.LowRank { return randomLowRank(w, slot) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveAdapters gives all but every fourth sequence of a batch an adapter.
+func giveAdapters(b *backend.Batch, _ *rand.Rand) {
+	for s := range b.Seqs() {
+		if s%4 < caseSlots {
+			slot := (s + 1) % caseSlots
+			b.Adapters = append(b.Adapters, backend.SeqAdapter{Seq: int32(s), Slot: int32(slot), Scale: 1 - 0.25*float32(s%2), Rank: rankOf(slot), Bytes: 4})
+		}
+	}
+	slices.SortFunc(b.Adapters, func(x, y backend.SeqAdapter) int {
+		return cmp.Or(cmp.Compare(x.Slot, y.Slot), cmp.Compare(x.Seq, y.Seq))
+	})
+}
+
+// rankOf is the rank of the adapter in a slot.
+func rankOf(slot int) int32 { return []int32{caseRank, 5, 1}[slot] }
+
+// randomLowRank is what the adapter of a slot has for a weight.
+func randomLowRank(w *graph.Weight, slot int) *graph.LowRank {
+	rnd := rand.New(rand.NewPCG(uint64(len(w.Name)), uint64(slot)))
+	tensor := func(rows, cols int) quant.Tensor {
+		t := quant.Tensor{Format: quant.F32, Rows: rows, Cols: cols}
+		for range rows * cols {
+			// Numbers that BF16 holds, so that all devices have the same.
+			t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(float32(rnd.IntN(255)-127)/256))
+		}
+		return t
+	}
+	vector := func(n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(rnd.IntN(255)-127) / 128
+		}
+		return v
+	}
+	rank := int(rankOf(slot))
+	l := &graph.LowRank{Scale: 0.125}
+	if w.Slots.Table {
+		l.A, l.B = tensor(w.Out.Len(), rank), tensor(w.In.Len(), rank)
+		if slot == 1 {
+			l.Rows, l.Indices = tensor(2, w.In.Len()), []int32{3, 7}
+		}
+		return l
+	}
+	l.A, l.B = tensor(rank, w.In.Len()), tensor(w.Out.Len(), rank)
+	if slot == 1 {
+		l.Columns, l.Bias = vector(w.Out.Len()), vector(w.Out.Len())
+	}
+	return l
+}
