@@ -12,6 +12,15 @@ type GatedDelta struct {
 	simple
 	KeyHeads, KeySize     int
 	ValueHeads, ValueSize int
+	Tiled                 bool // value head h is one of key head h mod KeyHeads instead, as GGUF files have them
+}
+
+// KeyHead is the key head of a value head.
+func (o GatedDelta) KeyHead(h int) int {
+	if o.Tiled {
+		return h % o.KeyHeads
+	}
+	return h / (o.ValueHeads / o.KeyHeads)
 }
 
 // L2Eps is what GatedDelta adds to the squared length of a query or key before its root.
@@ -22,7 +31,11 @@ func (GatedDelta) Name() string { return "GatedDelta" }
 
 // Attrs implements Op.
 func (o GatedDelta) Attrs() string {
-	return fmt.Sprintf("keys %d×%d, values %d×%d", o.KeyHeads, o.KeySize, o.ValueHeads, o.ValueSize)
+	s := fmt.Sprintf("keys %d×%d, values %d×%d", o.KeyHeads, o.KeySize, o.ValueHeads, o.ValueSize)
+	if o.Tiled {
+		s += ", tiled"
+	}
+	return s
 }
 
 // Width is how many numbers a row of queries, keys and values has.

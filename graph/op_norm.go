@@ -8,7 +8,11 @@ type RMSNorm struct {
 	simple
 	Eps      float64
 	PerGroup bool
+	Groups   int // a row's numbers are normalised in so many groups, each with weights of its own; 0: together
 }
+
+// WholeRows reports whether a row is normalised as one.
+func (o RMSNorm) WholeRows() bool { return !o.PerGroup && o.Groups == 0 }
 
 // Name implements Op.
 func (RMSNorm) Name() string { return "RMSNorm" }
@@ -18,6 +22,9 @@ func (o RMSNorm) Attrs() string {
 	s := fmt.Sprintf("eps %.4g", o.Eps)
 	if o.PerGroup {
 		s += ", per group"
+	}
+	if o.Groups > 0 {
+		s += fmt.Sprintf(", %d groups", o.Groups)
 	}
 	return s
 }
@@ -31,6 +38,9 @@ func (o RMSNorm) Infer(n *Node) ([]Value, error) {
 		return nil, err
 	}
 	length := n.In[0].Axis.Len()
+	if o.Groups > 0 && length%o.Groups != 0 {
+		return nil, fmt.Errorf("rows of %d do not divide into %d groups", length, o.Groups)
+	}
 	if o.PerGroup {
 		length = n.In[0].Axis.Size
 	} else if err := whole(n.In[0]); err != nil {
@@ -45,7 +55,7 @@ func (o RMSNorm) Infer(n *Node) ([]Value, error) {
 // Work implements Op: a square and a sum, a scaling and a weight for each number; root and division once a group.
 func (o RMSNorm) Work(n *Node, s *Step) Work {
 	x := n.In[0]
-	groups := 1
+	groups := max(1, o.Groups)
 	if o.PerGroup {
 		groups = x.Axis.Count
 	}

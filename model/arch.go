@@ -29,6 +29,9 @@ type Arch struct {
 	TextDefaults map[string]any
 	// Recipe says how the tensor of a stem is made of what the Hugging Face file has under the name that Names has for it, t; nil: it is t.
 	Recipe func(stem string, t recipe.Recipe, c *Config) recipe.Recipe
+	// Part says which tensor, in GGUF's naming, a weight of a stem is cut from, and how, where files of both kinds have several in one;
+	// nil: it is a tensor by itself.
+	Part func(stem string, c *Config) (of string, cut func(recipe.Recipe) recipe.Recipe)
 }
 
 // Tensors is a model file as far as a model looks into it: tensors by the file's own names.

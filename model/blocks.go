@@ -68,14 +68,30 @@ func (l layer) selfAttention(x *graph.Value) *graph.Value {
 	if l.c.FusedQKV {
 		return l.attend(l.fusedQKV(x, l.c.QKVBias))
 	}
+	if l.c.AttnGate {
+		return l.gatedAttention(x)
+	}
 	q := l.linear("attn_q", x, l.c.heads(), l.c.QKVBias)
 	k := l.linear("attn_k", x, l.c.kv(), l.c.QKVBias)
 	v := l.linear("attn_v", x, l.c.kv(), l.c.QKVBias)
 	return l.attend(q, k, v)
 }
 
+// gatedAttention is an attention block whose results are multiplied by the sigmoid of a gate, number by number.
+func (l layer) gatedAttention(x *graph.Value) *graph.Value {
+	q, gate := l.linear("attn_q", x, l.c.heads(), false), l.linear("attn_q_gate", x, l.c.heads(), false)
+	k, v := l.linear("attn_k", x, l.c.kv(), false), l.linear("attn_v", x, l.c.kv(), false)
+	out := l.b.ActMul(l.name("attn_gated"), gate, l.attention(q, k, v), graph.Sigmoid)
+	return l.linear("attn_output", out, l.c.hidden(), l.c.OutBias)
+}
+
 // attend goes on from queries, keys and values.
 func (l layer) attend(q, k, v *graph.Value) *graph.Value {
+	return l.linear("attn_output", l.attention(q, k, v), l.c.hidden(), l.c.OutBias)
+}
+
+// attention is what queries make of keys and values.
+func (l layer) attention(q, k, v *graph.Value) *graph.Value {
 	if !l.c.LateQKNorm {
 		q, k = l.qkNorm(q, k)
 	}
@@ -103,8 +119,7 @@ func (l layer) attend(q, k, v *graph.Value) *graph.Value {
 	if l.c.Sinks {
 		sinks = append(sinks, l.b.Vector(l.name("attn_sinks.weight"), graph.Axis{Name: "heads", Count: l.c.Heads, Size: 1}))
 	}
-	out := l.b.Attention(l.name("attn"), q, cache, o, sinks...)
-	return l.linear("attn_output", out, l.c.hidden(), l.c.OutBias)
+	return l.b.Attention(l.name("attn"), q, cache, o, sinks...)
 }
 
 // qkNorm normalises queries and keys, if the model does.

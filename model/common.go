@@ -89,9 +89,11 @@ func (f *fields) switched(hf, tensor string, otherwise bool) bool {
 }
 
 // merged is names with others in their places or beside them.
-func merged(names, others map[string]string) map[string]string {
+func merged(names map[string]string, others ...map[string]string) map[string]string {
 	all := maps.Clone(names)
-	maps.Copy(all, others)
+	for _, more := range others {
+		maps.Copy(all, more)
+	}
 	return all
 }
 

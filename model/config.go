@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -41,15 +43,22 @@ type Config struct {
 	Experts   graph.MoE // of feed-forward blocks; no experts: there is one block for all
 	ExpertFFN int       // width of an expert's
 
-	Route       graph.Route // how experts are chosen where that is more than softmax and the best; no TopK: it is not
-	RouteBias   bool        // with a bias for each, which counts for the choice alone
-	SharedFFN   int         // width of the experts that every row passes, together; 0: none
-	ScaledInput bool        // rows are multiplied by the sigmoid of their expert's score before they pass it
-	SharedGate  bool        // whose result is gated, row by row
-	DenseLayers int         // so many first layers have one block for all and no experts
-	Recurrent   []bool      // per layer that keeps a state and no keys and values; nil: none does
-	ConvWidth   int         // tokens that a short convolution sees
-	Dense       []bool      // per layer, where they are others; nil: DenseLayers says
+	Route       graph.Route      // how experts are chosen where that is more than softmax and the best; no TopK: it is not
+	RouteBias   bool             // with a bias for each, which counts for the choice alone
+	SharedFFN   int              // width of the experts that every row passes, together; 0: none
+	ScaledInput bool             // rows are multiplied by the sigmoid of their expert's score before they pass it
+	SharedGate  bool             // whose result is gated, row by row
+	DenseLayers int              // so many first layers have one block for all and no experts
+	Recurrent   []bool           // per layer that keeps a state and no keys and values; nil: none does
+	ConvWidth   int              // tokens that a short convolution sees
+	Delta       graph.GatedDelta // of those layers, if that is what they are
+	SSM         graph.SSD        // likewise: Mamba 2
+	SSMNorm     bool             // whose result is normalised behind its gate
+	NormGroups  int              // in so many groups; 0: together
+	Scan        Scan             // likewise: Mamba 1
+	Blocks      []string         // per layer of one block: mamba, attention, moe or mlp; nil: layers have two
+	AttnGate    bool             // attention's results are gated, number by number
+	Dense       []bool           // per layer, where they are others; nil: DenseLayers says
 
 	Encoder       bool // attention is bidirectional, and hidden states are all there is
 	FirstPosition int  // row of the position table that belongs to position 0
@@ -67,6 +76,12 @@ type Config struct {
 	LogitScale    float64         // of logits, 0: none
 	EmbScale      float64         // of embeddings, 0: none
 	IndexRotation *graph.Rotation // of the first numbers of an indexer's heads
+}
+
+// Scan is the sizes of Mamba 1's layers, in numbers.
+type Scan struct {
+	Inner, State, Rank int  // rows; of a state of each number of them; of what steps are made of
+	Norms              bool // steps, B and C are normalised
 }
 
 // Latent is the sizes of multi-head latent attention (DeepSeek-V2, arXiv:2405.04434), in numbers.
@@ -140,16 +155,24 @@ const (
 // maxEps is more than the epsilon of any model's norms: they add it to a mean of squares.
 const maxEps = 0.01
 
+// onlyRecurrent reports whether every layer is one recurrent block, without attention or a feed-forward block.
+func (c *Config) onlyRecurrent() bool {
+	return c.Heads == 0 && len(c.Recurrent) > 0 && !slices.Contains(c.Recurrent, false)
+}
+
 // check refuses sizes that no model has, before anything is allocated by them.
 func (c *Config) check(f *fields) {
 	for _, s := range []struct {
 		what     string
 		n, limit int
 	}{
-		{"vocabulary", c.Vocab, maxSize}, {"hidden size", c.Hidden, maxSize}, {"layer count", c.Layers, maxLayers},
+		{"vocabulary", c.Vocab, maxSize}, {"hidden size", c.Hidden, maxSize}, {"layer count", c.Layers, maxLayers}, {"context", c.Context, maxTokens},
 		{"head count", c.Heads, maxSize}, {"key head count", c.KVHeads, maxSize}, {"head size", c.HeadDim, maxSize},
-		{"feed-forward size", max(c.FFN, c.ExpertFFN), maxSize}, {"context", c.Context, maxTokens},
+		{"feed-forward size", max(c.FFN, c.ExpertFFN), maxSize},
 	} {
+		if s.what == "head count" && c.onlyRecurrent() { // layers of one block each, without any of the rest
+			break
+		}
 		if s.n <= 0 || s.n > s.limit {
 			f.fail("its %s is %d; 1 to %d are possible", s.what, s.n, s.limit)
 			return
@@ -158,7 +181,7 @@ func (c *Config) check(f *fields) {
 	if !(c.NormEps > 0 && c.NormEps <= maxEps) {
 		f.fail("the epsilon of its norms is %g; more than 0 and at most %g is possible", c.NormEps, maxEps)
 	}
-	if c.Heads%c.KVHeads != 0 {
+	if c.KVHeads > 0 && c.Heads%c.KVHeads != 0 {
 		f.fail("its %d query heads cannot share %d key heads equally", c.Heads, c.KVHeads)
 	}
 	if c.NoRope != nil && len(c.NoRope) != c.Layers && f.err == nil {

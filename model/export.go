@@ -66,10 +66,23 @@ func (m *Model) Export() (*Export, error) {
 
 // whole lists the tensors that a graph's weights are or are parts of, as far as it uses them.
 func (m *Model) whole(g *graph.Graph) []Exported {
-	var list []Exported
+	var list, parts []Exported
 	at := map[string]int{}
 	for _, w := range g.Weights {
 		if w.Tensor == "" { // a constant
+			continue
+		}
+		if of, cut := m.part(w.Tensor); cut != nil { // the tensor that it is cut from is written
+			i, known := at[of]
+			if !known {
+				i = len(parts)
+				at[of] = i
+				parts = append(parts, Exported{Name: of, Shape: []int{0, w.In.Len()}, Format: w.Format})
+				if m.files != nil {
+					parts[i].Recipe = m.stored(of)
+				}
+			}
+			parts[i].Shape[0] += w.Out.Len() // its weights are all of its rows
 			continue
 		}
 		rows, cols := w.From+w.Out.Len(), w.In.Len()
@@ -103,7 +116,7 @@ func (m *Model) whole(g *graph.Graph) []Exported {
 			x.Recipe = recipe.Rows{Of: x.Recipe, From: 0, To: rows}
 		}
 	}
-	return list
+	return append(list, parts...)
 }
 
 // divisors are the rotation's numbers that GGUF keeps in tensors.

@@ -29,7 +29,7 @@ func readLFM2(f *fields) *Config {
 	c.QKNorm = true
 	c.Rotation = f.rotation(c, graph.HalfPairs)
 	c.ConvWidth = f.size("conv_L_cache", "shortconv.l_cache")
-	f.recurrentLayers(c, "conv", "full_attention")
+	f.recurrentLayers(c)
 	if f.flag("conv_bias", false) {
 		f.fail("field conv_bias is true; short convolutions without a bias are supported")
 	}
@@ -80,4 +80,28 @@ var lfm2Names = map[string]string{
 	"blk.N.ffn_gate":           "model.layers.N.feed_forward.w1",
 	"blk.N.ffn_up":             "model.layers.N.feed_forward.w3",
 	"blk.N.ffn_down":           "model.layers.N.feed_forward.w2",
+}
+
+// lfm2moe is LFM2 with experts in all layers but the first, chosen by sigmoids with a bias.
+var lfm2moe = Arch{
+	Name: "lfm2moe",
+	HF:   []string{"Lfm2MoeForCausalLM"},
+	Read: func(f *fields) *Config {
+		c := readLFM2(f)
+		f.readExperts(c)
+		f.readRouting(c, graph.Route{Sigmoid: true})
+		c.DenseLayers = f.sizeOr("num_dense_layers", "leading_dense_block_count", 0)
+		if f.isHF() {
+			c.RouteBias = f.flag("use_expert_bias", true)
+		}
+		return c
+	},
+	Build: buildLFM2,
+	Names: merged(lfm2Names, map[string]string{
+		"blk.N.ffn_gate_inp":     "model.layers.N.feed_forward.gate",
+		"blk.N.exp_probs_b.bias": "model.layers.N.feed_forward.expert_bias",
+		"blk.N.ffn_gate.E":       "model.layers.N.feed_forward.experts.E.w1",
+		"blk.N.ffn_up.E":         "model.layers.N.feed_forward.experts.E.w3",
+		"blk.N.ffn_down.E":       "model.layers.N.feed_forward.experts.E.w2",
+	}),
 }

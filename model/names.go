@@ -13,6 +13,30 @@ import (
 
 // recipe says how a weight is made of the file's tensors; nil: the file does not have it.
 func (m *Model) recipe(name string) recipe.Recipe {
+	of, cut := m.part(name)
+	t := m.stored(of)
+	if t == nil || cut == nil {
+		return t
+	}
+	return cut(t)
+}
+
+// part is the tensor, in GGUF's naming, that a weight is cut from, and how; its own name and nil where it is one by itself.
+func (m *Model) part(name string) (of string, cut func(recipe.Recipe) recipe.Recipe) {
+	if m.Arch.Part == nil {
+		return name, nil
+	}
+	if of, cut = m.Arch.Part(stem(name), m.Config); cut == nil {
+		return name, nil
+	}
+	if parts := strings.Split(name, "."); parts[0] == "blk" {
+		of = strings.Replace(of, "N", parts[1], 1)
+	}
+	return of, cut
+}
+
+// stored says how a tensor in GGUF's naming is made of the file's; nil: the file does not have it.
+func (m *Model) stored(name string) recipe.Recipe {
 	if m.HF && name == "output.weight" && m.Config.Tied {
 		return nil
 	}

@@ -1,9 +1,12 @@
 package model
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // recurrentLayers reads which layers keep a state and no keys and values: by layer_types, or in GGUF by their number of key heads, 0.
-func (f *fields) recurrentLayers(c *Config, recurrent, attention string) {
+func (f *fields) recurrentLayers(c *Config) {
 	if c.Layers > maxLayers || f.err != nil {
 		return
 	}
@@ -27,15 +30,24 @@ func (f *fields) recurrentLayers(c *Config, recurrent, attention string) {
 	heads := make([]int32, c.Layers)
 	for i, t := range types {
 		switch t {
-		case recurrent:
+		case "conv", "mamba", "linear_attention":
 			c.Recurrent[i] = true
-		case attention:
+		case "attention", "full_attention":
 			heads[i] = int32(c.KVHeads)
 		default:
-			f.fail("field layer_types has %q; %s and %s are supported", t, recurrent, attention)
+			f.fail("field layer_types has %q; conv, mamba, linear_attention, attention and full_attention are supported", t)
 		}
 	}
 	f.note("attention.head_count_kv", heads)
+}
+
+// denseByTensors is which layers of a GGUF file have no experts.
+func (f *fields) denseByTensors(c *Config) []bool {
+	dense := make([]bool, len(c.Windows))
+	for i := range dense {
+		dense[i] = !f.has(fmt.Sprintf("blk.%d.ffn_gate_inp.weight", i))
+	}
+	return dense
 }
 
 // isRecurrentVector reports whether a weight is one of the small ones of recurrent layers, which no file has in a block format.

@@ -52,5 +52,6 @@ func FromConfig(name string, config []byte) (*Model, error) {
 		return nil, err
 	}
 	m.format = quant.BF16
+	m.Config.Delta.Tiled = m.Arch == &qwen35 && m.Config.Delta.ValueHeads != m.Config.Delta.KeyHeads // as the GGUF file that it may be written as
 	return m, nil
 }

@@ -14,6 +14,7 @@ func TestShapes(t *testing.T) {
 		"qwen3-4b": 4022, "qwen3-8b": 8191, "qwen3-14b": 14768, "qwen3-32b": 32762, "gemma-3-1b": 1000, "gemma-3-4b": 3880,
 		"phi-3-mini": 3821, "phi-4": 14660, "gpt2": 124.4, "gpt2-xl": 1557.6,
 		"deepseek-v2-lite": 15706, "deepseek-v3": 671026, "kimi-k2": 1026408,
+		"lfm2-1.2b": 1170.3, "qwen3.5-0.8b": 752.4, "qwen3.5-4b": 4205.8, "qwen3.5-9b": 8953.8, // without what sees
 		"gpt-oss-20b": 20910, "gpt-oss-120b": 116830, "mixtral-8x7b": 46703, "mixtral-8x22b": 140630, "qwen3-30b-a3b": 30532, "qwen3-235b-a22b": 235094,
 		"smollm3-3b": 3075.1, "olmo-2-7b": 7298.6, "llama-4-scout": 107770, "llama-4-maverick": 400710, "glm-4-9b": 9400.3, "glm-4.5-air": 106850,
 		"minimax-m2": 228690, "command-r7b": 8028, "granite-3.3-8b": 8170.8, "seed-oss-36b": 36151, "apertus-8b": 8053.3, "dots.llm1": 142774,

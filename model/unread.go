@@ -118,6 +118,11 @@ func (m *Model) checkLayers(f *fields) error {
 	if f.isHF() {
 		field, further = "num_hidden_layers", f.hf["num_nextn_predict_layers"]
 	}
+	if last := m.Config.Layers - 1; m.Config.Blocks != nil { // whose number may be told by their list alone
+		if _, ok := m.Lookup(fmt.Sprintf("blk.%d.attn_norm.weight", last)); !ok {
+			return fmt.Errorf("model: %s: it lists %d layers and the file has no weights of the last; correct field layers_block_type", f.name, m.Config.Layers)
+		}
+	}
 	n, _ := number(further)
 	beyond := m.Config.Layers
 	for i := 0; i < int(min(max(n, 0), maxLayers)) && m.drafts(beyond); i++ {

@@ -61,7 +61,7 @@ type deferral struct {
 func (m *matcher) deferrable(n *graph.Node, reads map[*graph.Node]bool) (deferral, bool) {
 	switch o := n.Op.(type) {
 	case graph.RMSNorm:
-		return deferral{[]*graph.Node{n}, n.Out[0], n.In[0], n.Weights[0], o.Eps, math.MaxInt, nil}, !o.PerGroup
+		return deferral{[]*graph.Node{n}, n.Out[0], n.In[0], n.Weights[0], o.Eps, math.MaxInt, nil}, o.WholeRows()
 	case graph.AddNorm:
 		product := m.product(n, reads)
 		if product == nil {

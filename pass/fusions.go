@@ -13,7 +13,7 @@ func findAddNorm(m *matcher) (found []match) {
 			continue
 		}
 		for _, norm := range m.readers[n.Out[0]] {
-			if o, ok := norm.Op.(graph.RMSNorm); ok && !o.PerGroup {
+			if o, ok := norm.Op.(graph.RMSNorm); ok && o.WholeRows() {
 				by := &graph.Node{Op: graph.AddNorm{Eps: o.Eps}, In: n.In, Weights: norm.Weights, Out: []*graph.Value{n.Out[0], norm.Out[0]}, At: n.At}
 				found = append(found, match{[]*graph.Node{n, norm}, by})
 				break
@@ -27,7 +27,7 @@ func findAddNorm(m *matcher) (found []match) {
 func norm(n *graph.Node) (*graph.Value, bool) {
 	switch o := n.Op.(type) {
 	case graph.RMSNorm:
-		return n.Out[0], !o.PerGroup
+		return n.Out[0], o.WholeRows()
 	case graph.AddNorm:
 		return n.Out[1], true
 	}

@@ -12,11 +12,17 @@ import (
 func bindRMSNorm(v vec.Ops, n *graph.Node, a backend.Args) body {
 	o := n.Op.(graph.RMSNorm)
 	in, out, weight, width := floats(a.In[0]), floats(a.Out[0]), a.Weights[0].(vector), n.Out[0].Axis.Len()
+	size := width
+	if o.PerGroup {
+		size = n.Out[0].Axis.Size
+	} else if o.Groups > 0 {
+		size /= o.Groups
+	}
 	return func(w *worker, b *backend.Batch) {
 		from, to := w.rowShare(rows(n, b))
-		for at := from * width; at < to*width; at += len(weight) {
-			x := in[at : at+len(weight)]
-			v.Scale(out[at:at+len(weight)], x, weight, inverseRoot(v.Dot(x, x), len(weight), o.Eps))
+		for at := from * width; at < to*width; at += size {
+			x := in[at : at+size]
+			v.Scale(out[at:at+size], x, weight[at%len(weight):][:size], inverseRoot(v.Dot(x, x), size, o.Eps))
 		}
 	}
 }

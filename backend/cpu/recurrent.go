@@ -120,7 +120,7 @@ func bindGatedDelta(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	decay, bias, state := a.Weights[0].(vector), a.Weights[1].(vector), newStateOf(n, a)
 	scratch := floats(a.Scratch)
 	each, width, keys, size := len(scratch)/d.pool.N(), o.Width(), o.KeyHeads*o.KeySize, o.KeySize*o.ValueSize
-	share, root := o.ValueHeads/o.KeyHeads, 1/float32(math.Sqrt(float64(o.KeySize)))
+	root := 1 / float32(math.Sqrt(float64(o.KeySize)))
 	return func(w *worker, b *backend.Batch) {
 		q, k := scratch[w.id*each:][:o.KeySize], scratch[w.id*each+o.KeySize:][:o.KeySize]
 		delta := scratch[w.id*each+2*o.KeySize:][:o.ValueSize]
@@ -133,7 +133,7 @@ func bindGatedDelta(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			}
 			for r := int(b.QStart[s]); r < int(b.QStart[s+1]); r++ {
 				row := x[r*width : (r+1)*width]
-				at := h / share * o.KeySize
+				at := o.KeyHead(h) * o.KeySize
 				unit(v, q, row[at:at+o.KeySize], root)
 				unit(v, k, row[keys+at:keys+at+o.KeySize], 1)
 				g := float32(math.Exp(float64(decay[h]) * softplus(alpha[r*o.ValueHeads+h]+bias[h])))

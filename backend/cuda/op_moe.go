@@ -15,6 +15,9 @@ func (d *Device) moes(n *graph.Node) []backend.Kernel {
 	if o.Held != 0 || o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop || n.Out[0].Type != x.Type || !kernels.Plain(x.Type) {
 		return nil
 	}
+	if o.Clamp == 0 && o.Fn != graph.Silu && o.Fn != graph.GeluTanh {
+		return nil
+	}
 	unfused := kernel{dev: d, name: "moe unfused", bind: bindUnfusedMoE, scratch: func(n *graph.Node, lim backend.Limits) int64 { return moeRoom(n, lim, 0, true).bytes }}
 	if !tensorExperts(n) {
 		return []backend.Kernel{unfused}

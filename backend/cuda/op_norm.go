@@ -14,6 +14,9 @@ func bindRMSNorm(d *Device, n *graph.Node, a backend.Args) (func(*step) error, e
 	if o.PerGroup {
 		p.N, p.Groups = int32(x.Axis.Size), int32(x.Axis.Count)
 		k, err = norm.GroupRMS(d.loader, x.Type)
+	} else if o.Groups > 0 {
+		p.N, p.Groups, p.OwnWeights = int32(x.Axis.Len()/o.Groups), int32(o.Groups), 1
+		k, err = norm.GroupRMS(d.loader, x.Type)
 	} else {
 		k, err = norm.RMS(d.loader, x.Type, x.Axis.Len())
 	}

@@ -85,6 +85,9 @@ func bindGatedDelta(d *Device, n *graph.Node, a backend.Args) (func(*step) error
 		KeyHeads: int32(o.KeyHeads), KeySize: int32(o.KeySize), ValueHeads: int32(o.ValueHeads), ValueSize: int32(o.ValueSize),
 		Scale: float32(1 / math.Sqrt(float64(o.KeySize))),
 	}
+	if o.Tiled {
+		p.Tiled = 1
+	}
 	return func(s *step) error {
 		p.Step = s.of(c)
 		return recurrent.LaunchDelta(d.stream, k, s.seqs, p)

@@ -137,6 +137,9 @@ func (d *Device) Refusal(n *graph.Node) string {
 			return why
 		}
 	case graph.MoE:
+		if o.Clamp == 0 && o.Fn != graph.Silu && o.Fn != graph.GeluTanh {
+			return fmt.Sprintf("its experts have the function %s, and silu and gelu_tanh are those of GPUs; the CPU has all", o.Fn)
+		}
 		if o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop {
 			return fmt.Sprintf("it chooses %d of %d experts, and %d of %d is the most on a GPU; the CPU has no such limit", o.TopK, o.Experts, moe.MaxTop, moe.MaxExperts)
 		}

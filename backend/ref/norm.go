@@ -11,10 +11,16 @@ import (
 func rmsNorm(d *Device, n *graph.Node, a backend.Args) {
 	o := n.Op.(graph.RMSNorm)
 	w := d.weightRow(a, 0, 0)
+	size := n.In[0].Axis.Len()
+	if o.PerGroup {
+		size = n.In[0].Axis.Size
+	} else if o.Groups > 0 {
+		size /= o.Groups
+	}
 	for r := range d.rows(n) {
 		x := d.read(n, a, 0, r)
-		for g := 0; g < len(x); g += len(w) {
-			group := x[g : g+len(w)]
+		for g := 0; g < len(x); g += size {
+			group, w := x[g:g+size], w[g%len(w):][:size]
 			var squares float64
 			for _, v := range group {
 				squares += float64(v) * float64(v)

@@ -109,7 +109,7 @@ func (d *Device) unit(x []float32, by float64) []float64 {
 func gatedDelta(d *Device, n *graph.Node, a backend.Args) {
 	o := n.Op.(graph.GatedDelta)
 	decay, bias := d.weightRow(a, 0, 0), d.weightRow(a, 1, 0)
-	share, keys := o.ValueHeads/o.KeyHeads, o.KeyHeads*o.KeySize
+	keys := o.KeyHeads * o.KeySize
 	d.states(n, a, func(x []float64, from, to int) {
 		for r := from; r < to; r++ {
 			row, alpha, beta := d.read(n, a, 0, r), d.read(n, a, 1, r), d.read(n, a, 2, r)
@@ -118,7 +118,10 @@ func gatedDelta(d *Device, n *graph.Node, a backend.Args) {
 				q := d.unit(row[kh*o.KeySize:(kh+1)*o.KeySize], math.Sqrt(float64(o.KeySize)))
 				k := d.unit(row[keys+kh*o.KeySize:keys+(kh+1)*o.KeySize], 1)
 				d.flops(7) // roots, divisions and what is added before them
-				for h := kh * share; h < (kh+1)*share; h++ {
+				for h := range o.ValueHeads {
+					if o.KeyHead(h) != kh {
+						continue
+					}
 					v := row[2*keys+h*o.ValueSize : 2*keys+(h+1)*o.ValueSize]
 					g := math.Exp(float64(decay[h]) * softplus(float64(alpha[h])+float64(bias[h])))
 					rate := 1 / (1 + math.Exp(-float64(beta[h])))

@@ -203,6 +203,9 @@ func rowCases() []Case {
 	all = append(all, make1("RMSNorm", "RMSNorm/heads", 1e-5, func(b *graph.Builder) *graph.Value {
 		return b.GroupRMSNorm("y", feed(b, "x", heads), b.Vector("norm", axis("head", 1, 32)), 1e-6)
 	})...)
+	all = append(all, make1("RMSNorm", "RMSNorm/groups", 1e-5, func(b *graph.Builder) *graph.Value {
+		return b.Emit("y", graph.RMSNorm{Eps: 1e-6, Groups: 3}, []*graph.Value{feed(b, "x", heads)}, b.Vector("norm", heads))[0]
+	})...)
 	all = append(all, make1("LayerNorm", "LayerNorm", 1e-5, func(b *graph.Builder) *graph.Value {
 		return b.LayerNorm("y", feed(b, "x", hidden), b.Vector("norm", hidden), b.Vector("bias", hidden), 1e-5)
 	})...)

@@ -8,30 +8,38 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// plusOne adds 1 to the numbers of a source, row by row.
-type plusOne struct{ of source }
+// mapped is a function of each number of a source, row by row, in F32.
+type mapped struct {
+	of source
+	f  func(float32) float32
+}
 
 func (r PlusOne) open(files Tensors) (source, error) {
 	of, err := r.Of.open(files)
-	return plusOne{of}, err
+	return mapped{of, func(v float32) float32 { return 1 + v }}, err
 }
 
-func (p plusOne) shape() Shape {
+func (r NegExp) open(files Tensors) (source, error) {
+	of, err := r.Of.open(files)
+	return mapped{of, func(v float32) float32 { return float32(-math.Exp(float64(v))) }}, err
+}
+
+func (p mapped) shape() Shape {
 	s := p.of.shape()
 	s.Format = quant.F32
 	return s
 }
 
-func (plusOne) window(int, int) []byte { return nil }
+func (mapped) window(int, int) []byte { return nil }
 
-func (p plusOne) read(dst []byte, from, to int) {
+func (p mapped) read(dst []byte, from, to int) {
 	s := p.of.shape()
 	x, row := make([]float32, s.Cols), make([]byte, s.Format.RowBytes(s.Cols))
 	for r := from; r < to; r++ {
 		fill(p.of, row, r, r+1)
 		quant.Decode(s.Format, x, row)
 		for _, v := range x {
-			binary.LittleEndian.PutUint32(dst, math.Float32bits(1+v))
+			binary.LittleEndian.PutUint32(dst, math.Float32bits(p.f(v)))
 			dst = dst[4:]
 		}
 	}
@@ -56,8 +64,10 @@ func (r Permute) open(files Tensors) (source, error) {
 			return nil, fmt.Errorf("%s is %s, whose numbers cannot be permuted; those in F32, F16 and BF16 can", r.Of, s)
 		}
 	}
-	if len(r.Index) != n {
-		return nil, fmt.Errorf("%s is %s, and an order of %d is given", r.Of, s, len(r.Index))
+	for _, i := range r.Index {
+		if i < 0 || i >= n {
+			return nil, fmt.Errorf("%s is %s, and row %d of it is wanted", r.Of, s, i)
+		}
 	}
 	return permuted{of, r.Index}, nil
 }
@@ -66,6 +76,8 @@ func (p permuted) shape() Shape {
 	s := p.of.shape()
 	if s.Rows == 1 {
 		s.Cols = len(p.index)
+	} else {
+		s.Rows = len(p.index)
 	}
 	return s
 }

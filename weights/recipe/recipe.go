@@ -74,7 +74,10 @@ type PlusOne struct{ Of Recipe }
 // Stack is matrices of one shape, one below the other, such as those of experts.
 type Stack []Recipe
 
-// Permute is the rows of a matrix (of a vector: the numbers) in another order: row i is row Index[i] of Of.
+// NegExp is −e^x of each number x, in F32: decays that are stored as logarithms.
+type NegExp struct{ Of Recipe }
+
+// Permute is rows of a matrix (of a vector: numbers) in another order: row i is row Index[i] of Of.
 type Permute struct {
 	Of    Recipe
 	Index []int
@@ -94,6 +97,8 @@ func (r Transpose) String() string {
 	}
 	return fmt.Sprintf("transpose(%s, each of %d)", r.Of, r.Count)
 }
+
+func (r NegExp) String() string { return fmt.Sprintf("-exp(%s)", r.Of) }
 
 func (r PlusOne) String() string { return fmt.Sprintf("%s + 1", r.Of) }
 

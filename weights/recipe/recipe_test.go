@@ -151,7 +151,7 @@ func TestErrors(t *testing.T) {
 		"v has 64 numbers in blocks of 32, and numbers 16 to 31 are wanted":                      Rows{Tensor("v"), 16, 32},
 		"q is 2 × 32 in Q8_0, and m, which it is stacked with, is 4 × 6 in BF16":                 Stack{Tensor("m"), Tensor("q")},
 		"m + 1 cannot be transposed; a tensor and its columns can":                               Transpose{PlusOne{Tensor("m")}, 1},
-		"m is 4 × 6 in BF16, and an order of 2 is given":                                         Permute{Tensor("m"), []int{0, 1}},
+		"m is 4 × 6 in BF16, and row 4 of it is wanted":                                          Permute{Tensor("m"), []int{0, 4}},
 		"v is 1 × 64 in Q8_0, whose numbers cannot be permuted; those in F32, F16 and BF16 can":  Permute{Tensor("v"), make([]int, 64)},
 	} {
 		if _, err := Open(r, all); err == nil || !strings.Contains(err.Error(), want) {

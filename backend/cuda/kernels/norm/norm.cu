@@ -12,6 +12,7 @@ struct NormParams {
   float* yScale;      // [rows], if y is 8-bit
   int rows, n, groups; // groups of a row, normalised separately, n numbers each
   float eps;
+  int ownWeights; // 1: each group has weights of its own, [groups, n]
 };
 
 template <typename T> DEVICE float at(const NormParams& p, long i) {
@@ -92,13 +93,14 @@ template <typename T> DEVICE void rmsGroup(const NormParams& p) {
   long g = (long)blockX() * (threads() / 32) + warp();
   if (g >= (long)p.rows * p.groups) return;
   const T* x = (const T*)p.x + g * p.n;
+  const float* weight = p.weight + (p.ownWeights ? g % p.groups * p.n : 0);
   float squares = 0;
   for (int i = lane(); i < p.n; i += 32) {
     float v = toFloat(x[i]);
     squares += v * v;
   }
   float scale = rsqrt(warpSum(squares) / p.n + p.eps);
-  for (int i = lane(); i < p.n; i += 32) ((T*)p.y)[g * p.n + i] = fromFloat<T>(toFloat(x[i]) * scale * p.weight[i]);
+  for (int i = lane(); i < p.n; i += 32) ((T*)p.y)[g * p.n + i] = fromFloat<T>(toFloat(x[i]) * scale * weight[i]);
 }
 KERNEL(128, 1) rms_group_f32(PARAM NormParams p) { rmsGroup<float>(p); }
 KERNEL(128, 1) rms_group_bf16(PARAM NormParams p) { rmsGroup<bf16>(p); }

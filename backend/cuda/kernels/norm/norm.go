@@ -14,6 +14,8 @@ type Params struct {
 	Y, YScale       driver.Ptr // [Rows, Groups × N]; of rounded rows [Rows] float32: what their numbers count
 	Rows, N, Groups int32      // Groups: of a row, N numbers each, that are normalised one by one
 	Eps             float32
+	OwnWeights      int32 // 1: each group has weights of its own, [Groups, N]
+	_               int32
 }
 
 // Kernel is one of the family, for rows of one length.

@@ -11,6 +11,7 @@ struct GatedDeltaParams {
   const float *decay, *bias;    // [valueHeads]
   int keyHeads, keySize, valueHeads, valueSize;
   float scale; // of queries
+  int tiled;   // 1: value head h is one of key head h mod keyHeads
 };
 
 constexpr int COLUMNS = 32, PARTS = 4, THREADS = COLUMNS * PARTS;
@@ -30,7 +31,7 @@ template <typename T, int KEYS> DEVICE void gatedDelta(const GatedDeltaParams& p
   UNROLL for (int i = 0; i < KEYS; i++)
     state[i] = !seq.fresh && j < p.valueSize && first + i < p.keySize ? at[(long)(first + i) * p.valueSize] : 0;
 
-  int keys = p.keyHeads * p.keySize, width = 2 * keys + p.valueHeads * p.valueSize, kh = h / (p.valueHeads / p.keyHeads);
+  int keys = p.keyHeads * p.keySize, width = 2 * keys + p.valueHeads * p.valueSize, kh = p.tiled ? h % p.keyHeads : h / (p.valueHeads / p.keyHeads);
   for (int from = seq.from; from < seq.to; from += BATCH) {
     int n = mini(BATCH, seq.to - from);
     barrier(); // the batch before has been read

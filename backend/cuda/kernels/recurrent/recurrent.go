@@ -30,7 +30,7 @@ type DeltaParams struct {
 	Decay, Bias                              driver.Ptr // [ValueHeads] float32
 	KeyHeads, KeySize, ValueHeads, ValueSize int32
 	Scale                                    float32 // of queries
-	_                                        int32
+	Tiled                                    int32   // 1: value head h is one of key head h mod KeyHeads
 }
 
 // SSDParams mirrors SSDParams of ssd.cu.

@@ -1,0 +1,78 @@
+package model
+
+import "github.com/ridge-llm/ridge/graph"
+
+// mamba is Mamba (Gu & Dao, arXiv:2312.00752): layers of a selective scan and nothing else.
+var mamba = Arch{
+	Name: "mamba",
+	HF:   []string{"MambaForCausalLM"},
+	Read: func(f *fields) *Config {
+		c := readMamba(f)
+		f.readScan(c, f.sizeOr("intermediate_size", "", 2*c.Hidden), "state_size", "time_step_rank", "conv_kernel")
+		return c
+	},
+	Build:  func(b *graph.Builder, c *Config) *graph.Value { return onlyRecurrent(b, c, layer.mamba1) },
+	Names:  merged(scanNames("backbone.layers.N.mixer"), backboneNames),
+	Recipe: ssmRecipe,
+}
+
+// mamba2 is Mamba 2 (Dao & Gu, arXiv:2405.21060).
+var mamba2 = Arch{
+	Name: "mamba2",
+	HF:   []string{"Mamba2ForCausalLM"},
+	Read: func(f *fields) *Config {
+		c := readMamba(f)
+		f.readSSM(c, "num_heads", "head_dim", "n_groups", "state_size", "conv_kernel")
+		c.SSMNorm = true
+		return c
+	},
+	Build:  func(b *graph.Builder, c *Config) *graph.Value { return onlyRecurrent(b, c, layer.mamba2) },
+	Names:  merged(ssmNames("backbone.layers.N.mixer"), backboneNames),
+	Recipe: ssmRecipe,
+}
+
+var backboneNames = map[string]string{
+	"token_embd":      "backbone.embeddings",
+	"output_norm":     "backbone.norm_f",
+	"blk.N.attn_norm": "backbone.layers.N.norm",
+}
+
+// readMamba reads what both have.
+func readMamba(f *fields) *Config {
+	c := &Config{
+		Hidden:  f.size("hidden_size", "embedding_length"),
+		Layers:  f.size("num_hidden_layers", "block_count"),
+		Context: f.sizeOr("max_position_embeddings", "context_length", recurrentContext),
+		NormEps: f.floatOr("layer_norm_epsilon", "attention.layer_norm_rms_epsilon", 1e-5),
+		Vocab:   f.vocabulary(),
+		Tied:    f.tied(true),
+	}
+	f.note("feed_forward_length", uint32(0))
+	f.note("attention.head_count", uint32(0))
+	if f.flag("use_bias", false) || !f.flag("use_conv_bias", true) {
+		f.fail("fields use_bias and use_conv_bias: projections without a bias and convolutions with one are supported")
+	}
+	f.ignored("hidden_act", "time_step_floor", "time_step_init_scheme", "time_step_max", "time_step_min", "time_step_scale", "use_associative_scan", "use_mambapy", "chunk_size",
+		"residual_in_fp32", "rescale_prenorm_residual", "intermediate_size", "expand", "time_step_rank")
+	if c.Layers <= maxLayers {
+		c.Windows, c.Recurrent = make([]int, c.Layers), make([]bool, c.Layers)
+		for i := range c.Recurrent {
+			c.Recurrent[i] = true
+		}
+	}
+	return c
+}
+
+// recurrentContext is that of models without positions, whose configurations name none: any length is possible, and room for page tables is
+// made for this.
+const recurrentContext = 1 << 17
+
+// onlyRecurrent is a decoder of blocks of one kind, each of which reads the normalised stream and adds to it.
+func onlyRecurrent(b *graph.Builder, c *Config, block func(layer, *graph.Value) *graph.Value) *graph.Value {
+	x := embedding(b, c)
+	for i := range c.Layers {
+		l := newLayer(b, c, i)
+		x = l.add("ssm_sum", x, block(l, l.norm("attn_norm", x)))
+	}
+	return head(b, c, x)
+}
