@@ -57,6 +57,7 @@ race:
 # The simulation of the engine under faults, for HOURS (1h unless given) from another seed than CI's; see docs/faults.md.
 simulate:
 	$(GO) test ./engine -run Simulation -v -simulate-for $(or $(HOURS),1h) -first-seed $$(date +%s) -timeout 0
+	$(GO) test ./server -run '^TestSimulation$$' -v -seeds 10000 -timeout 0
 
 # What the clients that OpenAI, Anthropic and Ollama publish make of the server. They are large, so this is a module of its
 # own and no part of check: compiled for the first time they take two minutes.
