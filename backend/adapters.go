@@ -23,11 +23,8 @@ const MaxSeqAdapters = 4
 // AdapterLoader is a device whose weights with slots (graph.Slots) can be filled while a program lives.
 type AdapterLoader interface {
 	// SetAdapter fills a slot of a weight that Place made, or empties it with nil. It is called between steps; the tensors of l are borrowed
-	// until the slot is filled again. room is device memory for all that the adapter has for this weight, AdapterBytes in all; it stays with
-	// the slot until then.
-	SetAdapter(w Weight, slot int, l *graph.LowRank, room Buffer) error
-	// AdapterBytes is how much device memory l takes; 0 where the device reads it in host memory.
-	AdapterBytes(l *graph.LowRank) int64
+	// until the slot is filled again. A device with memory of its own has kept room for adapters of the largest rank since it was bound.
+	SetAdapter(w Weight, slot int, l *graph.LowRank) error
 }
 
 // AdapterRows is the rows [from, to) of values with these rows that belong to the sequence of an adapter.

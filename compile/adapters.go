@@ -64,7 +64,7 @@ func (p *Program) SetAdapter(slot int, of func(w *graph.Weight) *graph.LowRank) 
 		return fmt.Errorf("compile: device %s computes no adapters", p.dev.Info().Name)
 	}
 	for _, w := range p.Slots() {
-		if err := loader.SetAdapter(p.adapters[w], slot, of(w), backend.Buffer{}); err != nil {
+		if err := loader.SetAdapter(p.adapters[w], slot, of(w)); err != nil {
 			return fmt.Errorf("compile: adapter of %s: %w", w.Name, err)
 		}
 	}

@@ -32,14 +32,6 @@ func (l *LowRank) Rank() int {
 	return l.B.Cols
 }
 
-// Bytes is what the numbers take as they are stored.
-func (l *LowRank) Bytes() int64 {
-	if l == nil {
-		return 0
-	}
-	return int64(len(l.A.Data)+len(l.B.Data)+len(l.Rows.Data)) + 4*int64(len(l.Columns)+len(l.Bias))
-}
-
 // Slots is the part of a Weight that adapters fill: a place for each adapter that is resident, with a LowRank or nothing. What is in
 // them is replaced while the program lives.
 type Slots struct {

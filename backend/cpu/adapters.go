@@ -66,7 +66,7 @@ func transposed(t quant.Tensor) (floatRows, error) {
 }
 
 // SetAdapter implements backend.AdapterLoader: the matrices stay in host memory, and B is turned round.
-func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank, _ backend.Buffer) error {
+func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank) error {
 	s, ok := w.(slots)
 	if !ok || slot < 0 || slot >= len(s) {
 		return fmt.Errorf("cpu: there is no slot %d for an adapter", slot)
@@ -86,9 +86,6 @@ func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank, _ back
 	s[slot] = a
 	return nil
 }
-
-// AdapterBytes implements backend.AdapterLoader: adapters are read in host memory.
-func (d *Device) AdapterBytes(*graph.LowRank) int64 { return 0 }
 
 // replaced is which of the adapter's rows takes the place of row i of its matrix.
 func (a *adapter) replaced(i int) (at int, ok bool) {

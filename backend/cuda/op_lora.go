@@ -74,12 +74,9 @@ func (s *slots) bind(d *Device, as graph.Type) (err error) {
 	return d.stream.Fill(s.table, 0, int64(s.of.Count)*slotBytes)
 }
 
-// AdapterBytes implements backend.AdapterLoader: memory for the largest adapters is there from the start.
-func (d *Device) AdapterBytes(*graph.LowRank) int64 { return 0 }
-
 // SetAdapter implements backend.AdapterLoader. The numbers go over on the stream of weights, beside the step under way; the next step waits
 // for them.
-func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank, _ backend.Buffer) error {
+func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank) error {
 	s, ok := w.(*slots)
 	if !ok || slot < 0 || slot >= len(s.rows) || s.table == 0 {
 		return fmt.Errorf("cuda: there is no slot %d for an adapter", slot)

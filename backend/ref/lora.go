@@ -16,7 +16,7 @@ type slots []*graph.LowRank
 func (slots) Bytes() int64 { return 0 }
 
 // SetAdapter implements backend.AdapterLoader.
-func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank, _ backend.Buffer) error {
+func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank) error {
 	s, ok := w.(slots)
 	if !ok || slot < 0 || slot >= len(s) {
 		return fmt.Errorf("ref: there is no slot %d for an adapter", slot)
@@ -24,9 +24,6 @@ func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank, _ back
 	s[slot] = l
 	return nil
 }
-
-// AdapterBytes implements backend.AdapterLoader: adapters stay where they are.
-func (d *Device) AdapterBytes(*graph.LowRank) int64 { return 0 }
 
 // lora changes results of linears in place.
 func lora(d *Device, n *graph.Node, a backend.Args) {
