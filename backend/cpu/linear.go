@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
@@ -155,15 +156,33 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			for o := from; o < end; o++ {
 				quant.Decode(weight.Format, buffer[(o-from)*k:(o-from+1)*k], weight.Row(o))
 			}
-			for r := range m {
-				x := in[r*k : (r+1)*k]
-				for o := from; o < end; o++ {
-					out[r*weight.Rows+o] = d.vec.Dot(x, buffer[(o-from)*k:])
-				}
-			}
+			d.multiplyPanel(w, out, in, buffer, m, k, weight.Rows, from, end)
 			addBias(out, bias, 0, m, weight.Rows, from, end)
 		}
 	}, nil
+}
+
+// panelRows is the number of rows of inputs from which on a panel of floats is multiplied by the kernels of gemm, which pack the inputs
+// for each.
+const panelRows = 8
+
+// multiplyPanel multiplies rows [from, to) of a weight with all inputs: [to-from][k] floats, in a buffer for NR rows.
+func (d *Device) multiplyPanel(w *worker, out, in, panel []float32, m, k, width, from, to int) {
+	if m < panelRows || d.deterministic {
+		for r := range m {
+			x := in[r*k : (r+1)*k]
+			for o := from; o < to; o++ {
+				out[r*width+o] = d.vec.Dot(x, panel[(o-from)*k:])
+			}
+		}
+		return
+	}
+	weights, err := gemm.Packed(quant.F32, to-from, k, unsafe.Slice((*byte)(unsafe.Pointer(&panel[0])), 4*(to-from)*k))
+	if err != nil {
+		panic(err) // the buffer is of that size: our bug
+	}
+	w.acts = gemm.FloatActs(in, m, k)
+	gemm.Mul(d.tier, out[from:], width, &weights, 0, to-from, &w.acts, 0, m, w.scratch)
 }
 
 // quantizePartition is by columns where the input was computed by columns, so that a worker quantizes its own.
