@@ -39,6 +39,18 @@ func (m *Model) Generate(ctx context.Context, prompt string, p Params) iter.Seq2
 	return m.answer(ctx, p, func() ([]int32, error) { return m.Encode(prompt, true) })
 }
 
+// GenerateEmbeddings continues a prompt of which the embeddings are given, [tokens, width] one row behind the other, in place of token ids: what the
+// model's table of tokens has for them, scaled as the model scales it (vLLM's prompt_embeds). The width is the model's hidden size.
+func (m *Model) GenerateEmbeddings(ctx context.Context, embeddings []float32, p Params) iter.Seq2[Piece, error] {
+	return func(yield func(Piece, error) bool) {
+		if m.width == 0 || len(embeddings) == 0 || len(embeddings)%m.width != 0 {
+			yield(Piece{}, invalidRequest(fmt.Sprintf("the prompt is %d numbers of embeddings; the model's tokens have %d each, and there must be one at least", len(embeddings), m.width)))
+			return
+		}
+		m.run(ctx, make([]int32, len(embeddings)/m.width), embeddings, p, yield)
+	}
+}
+
 // GenerateMany makes several answers to one prompt, given as token ids, which is computed once. All begin now, whether or not their pieces are
 // being read; ctx ends them all, leaving the loop over one ends that.
 func (m *Model) GenerateMany(ctx context.Context, prompt []int32, all []Params) ([]iter.Seq2[Piece, error], error) {
@@ -77,18 +89,23 @@ func (m *Model) answer(ctx context.Context, p Params, prompt func() ([]int32, er
 			yield(Piece{}, err)
 			return
 		}
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		a, r, err := m.prepare(ids, p)
-		if err == nil {
-			err = m.submit(ctx, r)
-		}
-		if err != nil {
-			yield(Piece{}, err)
-			return
-		}
-		a.pieces(yield)
+		m.run(ctx, ids, nil, p, yield)
 	}
+}
+
+// run runs one request, whose prompt may be given as embeddings, and yields its pieces.
+func (m *Model) run(ctx context.Context, ids []int32, embeddings []float32, p Params, yield func(Piece, error) bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a, r, err := m.prepare(ids, p)
+	if r.Embeddings = embeddings; err == nil {
+		err = m.submit(ctx, r)
+	}
+	if err != nil {
+		yield(Piece{}, err)
+		return
+	}
+	a.pieces(yield)
 }
 
 // prepare is an answer to a prompt, and what the engine is to be asked for it.

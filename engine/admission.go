@@ -20,6 +20,7 @@ func (e *Engine) Submit(ctx context.Context, r Request, siblings ...Request) err
 		return err
 	}
 	for _, s := range siblings {
+		s.Embeddings = r.Embeddings
 		s.Prompt, s.Salt, s.Priority, s.Adapters = r.Prompt, r.Salt, r.Priority, r.Adapters
 		p, err := e.prepare(ctx, s)
 		if err != nil {
@@ -64,7 +65,14 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 			return nil, invalid("token %d of the prompt is %d; the vocabulary has %d", i, id, e.ids)
 		}
 	}
-	state, err := sample.NewState(r.Params, e.ids, r.Prompt)
+	seen := r.Prompt // by penalties
+	if r.Embeddings != nil {
+		if err := e.checkEmbeddings(&r); err != nil {
+			return nil, err
+		}
+		seen = nil
+	}
+	state, err := sample.NewState(r.Params, e.ids, seen)
 	if err != nil {
 		return nil, &InvalidError{Reason: err.Error()}
 	}
@@ -74,11 +82,28 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 	q.sched.Target = len(r.Prompt)
 	q.sched.Limit = min(len(r.Prompt)+r.MaxTokens, room)
 	q.sched.Priority = r.Priority
-	q.whole = r.Hidden != nil && e.prog.HiddenOfAll()
+	q.whole = r.Hidden != nil && e.prog.HiddenOfAll() || r.Embeddings != nil
 	now := e.meter.now()
 	q.ledger = account.Open(now)
 	q.sched.Arrived = int64(now.Sub(e.meter.started))
 	return q, nil
+}
+
+// checkEmbeddings refuses a prompt of embeddings that the model cannot begin with.
+func (e *Engine) checkEmbeddings(r *Request) error {
+	width := e.prog.HiddenWidth()
+	switch {
+	case width == 0 || r.Hidden != nil:
+		return invalid("the prompt is embeddings, and the model takes token ids only")
+	case len(r.Embeddings) != len(r.Prompt)*width:
+		return invalid("the prompt is %d tokens and %d numbers of embeddings; each token has %d", len(r.Prompt), len(r.Embeddings), width)
+	}
+	for i, x := range r.Embeddings {
+		if x-x != 0 {
+			return invalid("number %d of the embedding of token %d is %v; it must be finite", i%width, i/width, x)
+		}
+	}
+	return nil
 }
 
 // refusal says why a request with a prompt of so many tokens is not taken now; nil when it is. e.inbox.mu is held.

@@ -26,6 +26,11 @@ func (e *Engine) fill(f, current *InFlight) {
 		for p := a.from; p < end; p++ {
 			b.Tokens = append(b.Tokens, r.tokenAt(p))
 			b.Positions = append(b.Positions, int32(p))
+			if p < len(r.Prompt) && r.Embeddings != nil {
+				width := len(r.Embeddings) / len(r.Prompt)
+				b.EmbeddingRows = append(b.EmbeddingRows, int32(len(b.Tokens)-1))
+				b.Embeddings = append(b.Embeddings, r.Embeddings[p*width:(p+1)*width]...)
+			}
 			if pairs {
 				b.Segments = append(b.Segments, r.segment(p))
 			}

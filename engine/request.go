@@ -15,13 +15,16 @@ import (
 
 // Request is a prompt with what to do about it.
 type Request struct {
-	Prompt    []int32
-	Params    sample.Params
-	MaxTokens int              // of the answer
-	Ends      []int32          // tokens that end the answer; they are not emitted
-	Grammar   *grammar.Matcher // keeps the answer inside a language; nil: any answer. The engine's from Submit on
-	Priority  int              // for the priority policy: lower goes first
-	Salt      uint64           // only requests of equal salt share cached beginnings
+	Prompt []int32
+	// Embeddings, [len(Prompt), width], are the prompt in place of its ids, which may be any: what the model's table of tokens, scaled, would have.
+	// The beginning of such a prompt is not shared. nil: the prompt is ids.
+	Embeddings []float32
+	Params     sample.Params
+	MaxTokens  int              // of the answer
+	Ends       []int32          // tokens that end the answer; they are not emitted
+	Grammar    *grammar.Matcher // keeps the answer inside a language; nil: any answer. The engine's from Submit on
+	Priority   int              // for the priority policy: lower goes first
+	Salt       uint64           // only requests of equal salt share cached beginnings
 	// Adapters act on the request's tokens; their changes add up.
 	Adapters []AdapterUse
 	// Emit gets each token of the answer; returning true ends it there.

@@ -122,7 +122,7 @@ func (e *Engine) findCandidates() {
 	for _, c := range e.queue.schedule.Chunks {
 		r := e.queue.byID[c.Request.ID]
 		r.draft = draft.Draft{}
-		if c.Admit || !c.Logits || c.Tokens > behind || r.output == 0 || r.pending > 0 || len(r.siblings) > 0 || r.Hidden != nil || r.Forced != nil {
+		if c.Admit || !c.Logits || c.Tokens > behind || r.output == 0 || r.pending > 0 || len(r.siblings) > 0 || r.Embeddings != nil || r.Hidden != nil || r.Forced != nil {
 			continue
 		}
 		most := min(s.Tokens, r.sched.Limit-len(r.tokens)-1)
