@@ -71,7 +71,8 @@ func (s *slots) bind(d *Device, as graph.Type) (err error) {
 	if s.table, err = d.alloc(int64(s.of.Count)*slotBytes, "the table of adapters of "+s.name); err != nil {
 		return err
 	}
-	return d.stream.Fill(s.table, 0, int64(s.of.Count)*slotBytes)
+	d.upload.bytes(s.table, make([]byte, s.of.Count*slotBytes)) // in order with what fills them
+	return nil
 }
 
 // SetAdapter implements backend.AdapterLoader. The numbers go over on the stream of weights, beside the step under way; the next step waits

@@ -51,7 +51,7 @@ var known = map[string]bool{
 	"alora_invocation_string": true, // of PEFT's own tools; the tokens are what counts
 	"auto_mapping":            true, "inference_mode": true, "revision": true, "task_type": true, "peft_version": true, "lora_dropout": true,
 	"loftq_config": true, "eva_config": true, "corda_config": true, "lora_ga_config": true, // of the start of training
-	"megatron_config": true, "megatron_core": true, "runtime_config": true, "ensure_weight_tying": true, "qalora_group_size": true,
+	"megatron_config": true, "megatron_core": true, "runtime_config": true, "qalora_group_size": true,
 }
 
 // changesBase are the ways to start training that change the base's weights, so that the adapter is not one of the base as it is.
@@ -113,6 +113,9 @@ func (c *Config) refuse(all map[string]any) error {
 				return fmt.Errorf("init_lora_weights is %q, which changes the base's weights; save the adapter with path_initial_model_for_weight_conversion", init)
 			}
 		}
+	}
+	if len(c.Parameters) > 0 {
+		return fmt.Errorf("target_parameters names %s: adapters of parameters, such as stacked experts, are not supported", c.Parameters[0])
 	}
 	var names []string
 	for name, v := range all {
