@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -220,6 +221,9 @@ func (t *Template) freeMark(vars *jinja.Map) (string, error) {
 // not written itself. Where the template looks for a token in the content, as for the end of reasoning in the assistant's messages, the
 // assistant's messages keep those tokens: they were its own; in other messages the template does not get to see them.
 func (t *Template) Prompt(ctx context.Context, r Request) (Prompt, error) {
+	if r.Now.IsZero() {
+		r.Now = time.Now() // the same for all renderings
+	}
 	tmpl, plain, err := t.prepare(r)
 	if err != nil {
 		return Prompt{}, err

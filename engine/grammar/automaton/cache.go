@@ -118,7 +118,7 @@ func (c *Cache) fill(ctx std.Context, owner string, e *list.Element, read func(*
 
 // compile makes an automaton and has it work out beforehand what takes long, which would else be for the engine to do.
 func (c *Cache) compile(ctx std.Context, owner string, read func(*syntax.Meter) (*syntax.Grammar, error)) (a *Automaton, err error) {
-	if err := c.turns.acquire(ctx, owner, false); err != nil {
+	if err := c.turns.acquire(ctx, owner); err != nil {
 		return nil, err
 	}
 	held := true

@@ -91,6 +91,11 @@ func TestCompilingStops(t *testing.T) {
 		}()
 	}
 	<-begun
+	for wanted := 0; wanted < 2; runtime.Gosched() { // both wait
+		c.mu.Lock()
+		wanted = c.recent.Front().Value.(*cached).wanted
+		c.mu.Unlock()
+	}
 	leave()
 	for range 2 {
 		if err := <-ended; !errors.Is(err, std.Canceled) {
@@ -111,38 +116,54 @@ func TestCompilingStops(t *testing.T) {
 	}
 }
 
-// TestTurns: an owner that wants much compiled does not keep others from theirs: a long compilation gives way, owners come in turn, and no
-// owner's queue grows without bound.
+// TestTurns: owners come in turn, however much one wants compiled, and no owner's queue grows without bound.
 func TestTurns(t *testing.T) {
+	s := newTurns(1)
+	if err := s.acquire(t.Context(), "hostile"); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range maxWaiting {
+		s.queue("hostile")
+	}
+	s.mu.Unlock()
+	var busy *BusyError
+	if err := s.acquire(t.Context(), "hostile"); !errors.As(err, &busy) {
+		t.Errorf("one more: %v", err)
+	}
+	s.mu.Lock()
+	first, second := s.queue("other"), s.queue("other")
+	if s.next(); !isClosed(first.begin) {
+		t.Error("another owner has to wait for more than the turn under way")
+	}
+	if s.next(); isClosed(second.begin) {
+		t.Error("the other owner has two turns, one after the other")
+	}
+	if s.next(); !isClosed(second.begin) {
+		t.Error("the other owner's second turn does not come after one of the first's")
+	}
+}
+
+// TestLongCompilationGivesWay: beside grammars that would be compiled for ever, another's is compiled.
+func TestLongCompilationGivesWay(t *testing.T) {
 	c := NewCache(newByteVocabulary(t), 1<<20)
 	c.turns, c.work = newTurns(1), math.MaxInt
 	ctx, stop := std.WithCancel(t.Context())
 	var hostile sync.WaitGroup
-	for i := range maxWaiting + 1 {
+	for i := range 8 {
+		begun := make(chan struct{})
 		hostile.Go(func() {
-			_, err := c.Get(ctx, "hostile", strconv.Itoa(i), endless(make(chan struct{})))
-			if !errors.Is(err, std.Canceled) {
+			if _, err := c.Get(ctx, "hostile", strconv.Itoa(i), endless(begun)); !errors.Is(err, std.Canceled) {
 				t.Errorf("a long compilation: %v", err)
 			}
 		})
+		<-begun // it has a turn, and those before give it theirs
 	}
-	for end := false; !end; {
-		c.turns.mu.Lock()
-		end = len(c.turns.waiting) == maxWaiting
-		c.turns.mu.Unlock()
-		runtime.Gosched()
-	}
-	var busy *BusyError
-	if _, err := c.Get(ctx, "hostile", "more", endless(make(chan struct{}))); !errors.As(err, &busy) {
-		t.Errorf("one more: %v", err)
-	}
-	before := c.turns.number
-	if _, err := c.Get(ctx, "other", "x", func(*syntax.Meter) (*syntax.Grammar, error) { return regex.Parse("[a-z]+") }); err != nil {
-		t.Error(err)
-	}
-	// Each turn but the last is at most a pause long. The other waits for the turn under way, and for its own few.
-	if n := c.turns.number - before; n > 20 {
-		t.Errorf("another owner waited for %d turns of %d compilations", n, maxWaiting)
+	for _, owner := range []string{"other", "hostile"} {
+		if _, err := c.Get(ctx, owner, "x", func(*syntax.Meter) (*syntax.Grammar, error) { return regex.Parse("[a-z]+") }); err != nil {
+			t.Error(err)
+		}
 	}
 	stop()
 	hostile.Wait()

@@ -35,8 +35,8 @@ type turn struct {
 
 func newTurns(n int) *turns { return &turns{free: n, had: map[string]int{}} }
 
-// acquire waits for a turn. again: the compilation had one before, and is not refused now.
-func (s *turns) acquire(ctx std.Context, owner string, again bool) error {
+// acquire waits for a turn.
+func (s *turns) acquire(ctx std.Context, owner string) error {
 	s.mu.Lock()
 	if s.free > 0 {
 		s.free--
@@ -50,13 +50,24 @@ func (s *turns) acquire(ctx std.Context, owner string, again bool) error {
 			n++
 		}
 	}
-	if n >= maxWaiting && !again {
+	if n >= maxWaiting {
 		s.mu.Unlock()
 		return &BusyError{n}
 	}
+	t := s.queue(owner)
+	s.mu.Unlock()
+	return s.wait(ctx, t)
+}
+
+// queue has a compilation wait. s.mu is held.
+func (s *turns) queue(owner string) *turn {
 	t := &turn{owner, make(chan struct{})}
 	s.waiting = append(s.waiting, t)
-	s.mu.Unlock()
+	return t
+}
+
+// wait returns when a compilation that waits has a turn, or with ctx's error.
+func (s *turns) wait(ctx std.Context, t *turn) error {
 	select {
 	case <-t.begin:
 		return nil
@@ -112,12 +123,13 @@ func (s *turns) yield(ctx std.Context, owner string) (held bool, err error) {
 		return true, err
 	}
 	s.mu.Lock()
-	alone := len(s.waiting) == 0
-	s.mu.Unlock()
-	if alone {
+	if len(s.waiting) == 0 {
+		s.mu.Unlock()
 		return true, nil
 	}
-	s.release()
-	err = s.acquire(ctx, owner, true)
+	t := s.queue(owner)
+	s.next()
+	s.mu.Unlock()
+	err = s.wait(ctx, t)
 	return err == nil, err
 }
