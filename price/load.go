@@ -31,6 +31,9 @@ type window struct {
 
 // windowOf is the attention window of a node over one of its inputs, a cache.
 func windowOf(n *graph.Node, c *graph.Cache) window {
+	if _, ok := n.Op.(graph.SparseAttention); ok { // as many rows as are chosen
+		return window{size: n.In[2].Axis.Len()}
+	}
 	o, _ := n.Op.(graph.Attention)
 	return window{size: c.Window, reach: o.Reach, chunked: o.Chunked, bothWays: o.Bidirectional}
 }
