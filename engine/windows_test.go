@@ -60,13 +60,15 @@ func windowedAt(t *testing.T, dir string, dev backend.Device, cache graph.Type, 
 		lim.SwapPages = 2 * lim.SeqPages
 		o.Predictor = dear{}
 	}
-	if how != keepAll {
+	if how == keepAll {
+		lim.KeepAll(g)
+	} else {
 		for _, c := range g.CacheGroups() {
 			need := c.StepPages(graph.CacheShape{Seqs: lim.Seqs, Tokens: lim.SeqPages * lim.PageSize, StepTokens: lim.Tokens, PageSize: lim.PageSize})
 			if len(g.CacheGroups()) == 1 { // the group is the main one
 				need = lim.Pages
 			}
-			lim.Groups = append(lim.Groups, backend.GroupLimits{Window: c.Window, Pages: min(need, lim.Pages), SwapPages: lim.SwapPages})
+			lim.Groups = append(lim.Groups, backend.GroupLimits{Window: c.Window, Pages: min(need, lim.Pages), SwapPages: lim.SwapPages, Recurrent: c.Recurrent})
 		}
 	}
 	prog, err := compile.Compile(g, dev, b, lim)

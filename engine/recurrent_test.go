@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// TestRecurrent: a model with recurrent layers says the same whether each request is computed by itself or beside others, whatever is shared,
+// continued, preempted or swapped out meanwhile.
+func TestRecurrent(t *testing.T) {
+	lim := backend.Limits{Tokens: 40, Seqs: 4, Logits: 4, PageSize: 16, SeqPages: 16}
+	alone := lim
+	alone.Seqs, alone.Logits = 1, 3
+	names := []string{"qwen3.5", "mamba", "lfm2", "nemotron-h", "falcon-h1"}
+	if testing.Short() {
+		names = names[:2]
+	}
+	for _, name := range names {
+		dir := filepath.Join("../../shared/reference/architectures", name)
+		if _, err := os.Stat(dir); err != nil {
+			t.Skip("the reference models are not here:", err)
+		}
+		open := func() backend.Device {
+			d, err := cpu.New(cpu.Options{Threads: 2, Deterministic: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { d.Close() })
+			return d
+		}
+		want := talk(t, windowedAt(t, dir, open(), graph.F16, alone, keepAll, Options{Index: "none"}))
+		for _, index := range []string{"radix", "hash", "none"} {
+			for _, how := range []keep{windows, tightly, swapped} {
+				t.Run(fmt.Sprintf("%s/%s/%d", name, index, how), func(t *testing.T) {
+					e := windowedAt(t, dir, open(), graph.F16, lim, how, Options{Index: index})
+					got := talk(t, e)
+					for i := range want {
+						if !slices.Equal(got[i], want[i]) {
+							t.Errorf("answer %d is %v, and by itself %v", i, got[i], want[i])
+						}
+					}
+					e.publish()
+					s := e.Stats()
+					if s.PagesUsed != 0 || e.pages.Available() != e.pages.Total() {
+						t.Errorf("pages are in use after the last request: %v of %v available", e.pages.Available(), e.pages.Total())
+					}
+					if index != "none" && s.Found == 0 {
+						t.Error("nothing was found in the cache")
+					}
+					if how == tightly && s.Preemptions == 0 || how == swapped && s.Swaps == 0 {
+						t.Errorf("nothing was preempted: %+v", s)
+					}
+				})
+			}
+		}
+	}
+}
