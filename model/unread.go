@@ -34,7 +34,7 @@ func isHarmless(name string, value any) bool {
 			return true
 		}
 	case string:
-		if v == "" {
+		if v == "" || v == "default" || v == "none" {
 			return true
 		}
 	case []any:
