@@ -239,7 +239,7 @@ func TestQuota(t *testing.T) {
 	if status, _ := alice.call("DELETE", "/v1/files/"+id, ""); status != 200 {
 		t.Fatal(status)
 	}
-	if status, id = alice.upload(strings.Repeat(`{"custom_id": "x"}`, 3)); status != 200 {
+	if status, _ := alice.upload(strings.Repeat(`{"custom_id": "x"}`, 3)); status != 200 {
 		t.Errorf("after deleting there is no room: %d", status)
 	}
 }
