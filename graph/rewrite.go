@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/ridge-llm/ridge/quant"
@@ -133,7 +134,7 @@ func (r *Rewriter) Shard(w *Weight, part Weight, matrix, row, col int) *Weight {
 		Row: row, Rows: part.Out.Len(), Col: col, Cols: part.In.Len(),
 	}
 	for _, s := range r.shards[w] {
-		if s.slice == of {
+		if reflect.DeepEqual(s.slice, of) { // a recipe may hold a list
 			return s.part
 		}
 	}
