@@ -38,7 +38,7 @@ func TestDeclaredWork(t *testing.T) {
 			if c.Op == "MoE" && lim.Tokens > 1 { // the experts that several rows reach are declared as an expectation; see TestExpertsReached
 				counted.WeightBytes = declared.WeightBytes
 			}
-			if c.Op == "SparseAttention" && counted.CacheRead >= declared.CacheRead { // declared is what is read at least, whatever is chosen
+			if c.Op == "SparseAttention" && counted.CacheRead > declared.CacheRead/2 && counted.CacheRead < 2*declared.CacheRead { // how many rows several queries choose between them depends on the data
 				counted.CacheRead = declared.CacheRead
 			}
 			if counted != declared {
