@@ -16,12 +16,9 @@ const guarded = `{%- for m in messages %}{{ '<|start|>' + m.role + '\n' }}{% if 
 `
 
 // tokens are the control tokens of a prompt: those that are whole, without a mark inside.
-func controls(p Prompt, names ...string) (all []string) {
+func controls(p Prompt, names ...string) []string {
 	text, _ := p.Marked()
-	for _, m := range regexp.MustCompile(strings.Join(names, "|")).FindAllString(text, -1) {
-		all = append(all, m)
-	}
-	return all
+	return regexp.MustCompile(strings.Join(names, "|")).FindAllString(text, -1)
 }
 
 // TestGuard: however content spells control tokens, whole or in parts that come together, the prompt has those of the template and no others;

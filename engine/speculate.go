@@ -47,8 +47,6 @@ func (s *Speculation) check(lim backend.Limits) error {
 		return nil
 	case s.Tokens < 1 || s.Tokens > draft.MaxTokens:
 		return fmt.Errorf("engine: drafts of %d tokens (num_speculative_tokens); 1 to %d are possible", s.Tokens, draft.MaxTokens)
-	case slices.ContainsFunc(lim.Groups, func(g backend.GroupLimits) bool { return g.Recurrent }):
-		return errors.New("engine: the model has recurrent layers, whose states do not go back to before a draft that is refused; leave out speculative decoding")
 	case lim.Logits <= lim.Seqs:
 		return fmt.Errorf("engine: drafts need logits of more rows than sequences; the program was compiled for %d of both", lim.Logits)
 	}
