@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -82,6 +83,19 @@ func TestAdapters(t *testing.T) {
 	}
 	if got := text(""); got != base {
 		t.Errorf("without an adapter the answer was %q and is %q now", base, got)
+	}
+	embed := func(path, model string) string {
+		t.Helper()
+		status, body := post(t, h, path, fmt.Sprintf(`{"input": "Once upon a time", "model": %q}`, model))
+		if status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		return regexp.MustCompile(`"embeddings?":\[[^]]*`).FindString(string(body))
+	}
+	for _, path := range []string{"/v1/embeddings", "/api/embed"} {
+		if of, its := embed(path, m.Name()), embed(path, "a"); of == its || of == "" {
+			t.Errorf("%s gives the same vector with an adapter: %.60s", path, its)
+		}
 	}
 	status, body := get(t, h.URL+"/v1/models")
 	if status != 200 || !strings.Contains(string(body), fmt.Sprintf(`"parent":%q`, m.Name())) {

@@ -74,7 +74,8 @@ func (s *API) answerOllamaEmbed(w http.ResponseWriter, r *http.Request, old bool
 	if err := api.Decode(w, r, &q); err != nil {
 		return nil, err
 	}
-	if err := (&openai.Sampling{Model: modelName(q.Model)}).Check(s.Service); err != nil {
+	named := &openai.Sampling{Model: modelName(q.Model)}
+	if err := named.Check(s.Service); err != nil {
 		return nil, err
 	}
 	if err := openai.CheckDimensions(s.Service, q.Dimensions); err != nil {
@@ -84,7 +85,11 @@ func (s *API) answerOllamaEmbed(w http.ResponseWriter, r *http.Request, old bool
 	if err != nil {
 		return nil, err
 	}
-	vectors, tokens, err := openai.EmbedTokens(r.Context(), s.Service, texts, q.Dimensions, ridge.Greedy())
+	p := ridge.Greedy()
+	if p.Adapters, err = named.Adapters(s.Service); err != nil {
+		return nil, err
+	}
+	vectors, tokens, err := openai.EmbedTokens(r.Context(), s.Service, texts, q.Dimensions, p)
 	if err != nil {
 		return nil, err
 	}

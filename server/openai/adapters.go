@@ -17,9 +17,9 @@ type loraField struct {
 	Scale float32 `json:"scale"`
 }
 
-// adapters are those that a request asks for: the one that its model names, and those of its field lora; without that field, those that
+// Adapters are those that a request asks for: the one that its model names, and those of its field lora; without that field, those that
 // the server applies to all.
-func (q *Sampling) adapters(s *serving.Service) ([]ridge.UseAdapter, error) {
+func (q *Sampling) Adapters(s *serving.Service) ([]ridge.UseAdapter, error) {
 	var all []ridge.UseAdapter
 	if q.Model != "" && q.Model != s.Name {
 		all = append(all, ridge.UseAdapter{Name: q.Model, Scale: 1})

@@ -114,7 +114,7 @@ func (q *embeddingRequest) answer(ctx context.Context, s *serving.Service) (any,
 		return nil, renamed(err, "input")
 	}
 	p := ridge.Greedy()
-	if p.Adapters, err = (&Sampling{Model: q.Model}).adapters(s); err != nil {
+	if p.Adapters, err = (&Sampling{Model: q.Model}).Adapters(s); err != nil {
 		return nil, err
 	}
 	if p.Priority, p.Salt = q.Priority, q.CacheSalt; serving.InBackground(ctx) {

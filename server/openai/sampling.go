@@ -97,7 +97,7 @@ func (q *Sampling) params(service *serving.Service) (ridge.Params, error) {
 	m := service.Model
 	p := m.Defaults()
 	var err error
-	if p.Adapters, err = q.adapters(service); err != nil {
+	if p.Adapters, err = q.Adapters(service); err != nil {
 		return p, err
 	}
 	s := &p.Sampling

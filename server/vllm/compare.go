@@ -22,7 +22,8 @@ type comparison struct {
 
 // score is how well the second text of each pair answers the first, and what that took in tokens.
 func (q *comparison) score(ctx context.Context, s *serving.Service, texts [][2]string) (scores []float64, tokens int, err error) {
-	if err := (&openai.Sampling{Model: q.Model}).Check(s); err != nil {
+	named := &openai.Sampling{Model: q.Model}
+	if err := named.Check(s); err != nil {
 		return nil, 0, err
 	}
 	limit := 0
@@ -39,6 +40,9 @@ func (q *comparison) score(ctx context.Context, s *serving.Service, texts [][2]s
 	p := ridge.Greedy()
 	if p.Priority = q.Priority; serving.InBackground(ctx) {
 		p.Priority = serving.BackgroundPriority
+	}
+	if p.Adapters, err = named.Adapters(s); err != nil {
+		return nil, 0, err
 	}
 	pairs := make([]ridge.Pair, len(texts))
 	for i, two := range texts {
