@@ -162,7 +162,7 @@ func (x *adapting) product(w *graph.Weight, name string, mod *adapter.Module, l 
 		return err
 	}
 	var err error
-	l.B, err = x.rows(w, name, mod.B, w.Tensor)
+	l.B, err = x.made(w, name, mod.B, w.Tensor, false)
 	if err == nil && mod.Bias != nil {
 		if l.Bias, err = x.numbers(w, name, mod.Bias); err == nil {
 			for i := range l.Bias {

@@ -15,7 +15,7 @@ import (
 	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
-// one is a file with one tensor.
+// oneTensor is a file with one tensor, theTensor.
 type oneTensor quant.Tensor
 
 const theTensor = "tensor"
@@ -45,12 +45,7 @@ func (x *adapting) wholeWeight(w *graph.Weight) wholeMatrix {
 	return whole
 }
 
-// rows is a matrix of the adapter's with a row for each of the module's outputs, with the rows that the weight has, in its order.
-func (x *adapting) rows(w *graph.Weight, name string, t quant.Tensor, tensor string) (quant.Tensor, error) {
-	return x.made(w, name, t, tensor, false)
-}
-
-// numbers is rows of a vector.
+// numbers is made of a vector with a number for each of the module's outputs.
 func (x *adapting) numbers(w *graph.Weight, name string, v []float32) ([]float32, error) {
 	t, err := x.made(w, name, tensorOf(v, 1, len(v)), strings.TrimSuffix(w.Tensor, ".weight")+".bias", false)
 	if err != nil {

@@ -65,6 +65,9 @@ func (l layer) headNorm(stem string, x *graph.Value) *graph.Value {
 
 // selfAttention is a whole attention block on normalised rows x: projections, rotation, cache, attention, output.
 func (l layer) selfAttention(x *graph.Value) *graph.Value {
+	if l.c.Latent.KV > 0 {
+		return l.latentAttention(x)
+	}
 	if l.c.FusedQKV {
 		return l.attend(l.fusedQKV(x, l.c.QKVBias))
 	}

@@ -150,6 +150,13 @@ func (f *fields) interleaved(c *Config) *graph.Rotation {
 	return r
 }
 
+// partialRotary is what part of a head is rotated where config.json does not say.
+func (f *fields) partialRotary(otherwise float64) {
+	if f.isHF() && f.value("partial_rotary_factor") == nil {
+		f.hf["partial_rotary_factor"] = otherwise
+	}
+}
+
 // renamed gives a field of config.json the name that newer files have for it.
 func (f *fields) renamed(old, now string) {
 	if v := f.value(old); v != nil && f.hf[now] == nil {

@@ -12,7 +12,7 @@ var deepseek2 = Arch{
 		f.readRouting(c, graph.Route{NoRenorm: true})
 		return c
 	},
-	Build:  latentDecoder,
+	Build:  preNorm,
 	Names:  latentNames,
 	Recipe: latentRecipe,
 }
@@ -28,34 +28,18 @@ var deepseek3 = Arch{
 		f.readRouting(c, graph.Route{Sigmoid: true})
 		return c
 	},
-	Build:  latentDecoder,
+	Build:  preNorm,
 	Names:  latentNames,
 	Recipe: latentRecipe,
 }
 
-// latentDecoder is preNorm with latent attention.
-func latentDecoder(b *graph.Builder, c *Config) *graph.Value {
-	x := embedding(b, c)
-	for i := range c.Layers {
-		l := newLayer(b, c, i)
-		x = l.add("attn_sum", x, l.latentAttention(l.norm("attn_norm", x)))
-		x = l.add("ffn_sum", x, l.feedForward(l.norm("ffn_norm", x)))
-	}
-	return head(b, c, x)
-}
-
 // latentNames are Hugging Face's names of latent attention and of experts routed by biased sigmoids.
-var latentNames = map[string]string{
-	"blk.N.attn_q_a":         "model.layers.N.self_attn.q_a_proj",
-	"blk.N.attn_q_a_norm":    "model.layers.N.self_attn.q_a_layernorm",
-	"blk.N.attn_q_b":         "model.layers.N.self_attn.q_b_proj",
-	"blk.N.attn_kv_a_mqa":    "model.layers.N.self_attn.kv_a_proj_with_mqa",
-	"blk.N.attn_kv_a_norm":   "model.layers.N.self_attn.kv_a_layernorm",
-	"blk.N.attn_k_b":         "model.layers.N.self_attn.kv_b_proj",
-	"blk.N.attn_v_b":         "model.layers.N.self_attn.kv_b_proj",
-	"blk.N.ffn_gate_inp":     "model.layers.N.mlp.gate",
-	"blk.N.ffn_gate.E":       "model.layers.N.mlp.experts.E.gate_proj",
-	"blk.N.ffn_up.E":         "model.layers.N.mlp.experts.E.up_proj",
-	"blk.N.ffn_down.E":       "model.layers.N.mlp.experts.E.down_proj",
-	"blk.N.exp_probs_b.bias": "model.layers.N.mlp.gate.e_score_correction_bias",
-}
+var latentNames = merged(routedNames, map[string]string{
+	"blk.N.attn_q_a":       "model.layers.N.self_attn.q_a_proj",
+	"blk.N.attn_q_a_norm":  "model.layers.N.self_attn.q_a_layernorm",
+	"blk.N.attn_q_b":       "model.layers.N.self_attn.q_b_proj",
+	"blk.N.attn_kv_a_mqa":  "model.layers.N.self_attn.kv_a_proj_with_mqa",
+	"blk.N.attn_kv_a_norm": "model.layers.N.self_attn.kv_a_layernorm",
+	"blk.N.attn_k_b":       "model.layers.N.self_attn.kv_b_proj",
+	"blk.N.attn_v_b":       "model.layers.N.self_attn.kv_b_proj",
+})

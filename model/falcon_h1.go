@@ -17,13 +17,9 @@ var falconH1 = Arch{
 			f.fail("field mamba_norm_before_gate is true; a norm behind the gate is supported")
 		}
 		for _, name := range []string{"attention_bias", "mamba_proj_bias", "mlp_bias", "projectors_bias"} {
-			if f.flag(name, false) {
-				f.fail("field %s is true; projections without a bias are supported", name)
-			}
+			f.only(name, false)
 		}
-		if !f.flag("mamba_conv_bias", true) {
-			f.fail("field mamba_conv_bias is false; convolutions with a bias are supported")
-		}
+		f.only("mamba_conv_bias", true)
 		readMultipliers(f, c)
 		f.ignored("mamba_chunk_size", "mamba_expand", "mamba_use_mlp", "num_logits_to_keep", "mamba_d_ssm", "mamba_norm_before_gate")
 		return c

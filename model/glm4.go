@@ -8,9 +8,7 @@ var glm4 = Arch{
 		c := llamaLike(f)
 		c.FusedGate = true
 		c.QKVBias = f.biased("attention_bias", "attn_q", false)
-		if f.isHF() && f.value("partial_rotary_factor") == nil {
-			f.hf["partial_rotary_factor"] = 0.5
-		}
+		f.partialRotary(0.5)
 		c.Rotation = f.interleaved(c)
 		return c
 	},

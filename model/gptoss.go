@@ -20,7 +20,9 @@ var gptoss = Arch{
 			c.Rotation.Scaling.Exact = c.Rotation.Scaling.Kind == graph.YarnScaling
 		}
 		f.windows(c, f.sizeOr("sliding_window", "attention.sliding_window", 0), func(i int) bool { return i%2 == 0 })
-		f.readExperts(c)
+		if f.readExperts(c); c.Experts.Experts == 0 {
+			f.fail("field num_local_experts is 0; every layer of this architecture has experts")
+		}
 		c.ExpertFFN = f.sizeOr("intermediate_size", "expert_feed_forward_length", c.FFN)
 		c.Experts.Biased, c.Experts.Clamp = true, f.floatOr("swiglu_limit", "", 7)
 		if q := f.object("quantization_config"); q != nil && q["quant_method"] == "mxfp4" {
@@ -28,15 +30,7 @@ var gptoss = Arch{
 		}
 		return c
 	},
-	Build: func(b *graph.Builder, c *Config) *graph.Value {
-		x := embedding(b, c)
-		for i := range c.Layers {
-			l := newLayer(b, c, i)
-			x = l.add("attn_sum", x, l.selfAttention(l.norm("attn_norm", x)))
-			x = l.add("ffn_sum", x, l.experts(l.norm("post_attention_norm", x)))
-		}
-		return head(b, c, x)
-	},
+	Build: lateNamed,
 	Names: map[string]string{
 		"blk.N.post_attention_norm":  "model.layers.N.post_attention_layernorm",
 		"blk.N.attn_sinks.weight":    "model.layers.N.self_attn.sinks",

@@ -23,34 +23,15 @@ var graniteHybrid = Arch{
 			c.FFN, c.SharedFFN = c.SharedFFN, 0
 			f.note("feed_forward_length", uint32(c.FFN))
 		}
-		for _, name := range []string{"attention_bias", "mamba_proj_bias"} {
-			if f.flag(name, false) {
-				f.fail("field %s is true; projections without a bias are supported", name)
-			}
-		}
-		if !f.flag("mamba_conv_bias", true) {
-			f.fail("field mamba_conv_bias is false; convolutions with a bias are supported")
-		}
+		f.only("attention_bias", false)
+		f.only("mamba_proj_bias", false)
+		f.only("mamba_conv_bias", true)
 		f.recurrentLayers(c)
 		multipliers(f, c)
 		f.ignored("mamba_chunk_size", "mamba_expand", "rope_parameters", "rope_theta", "rope_scaling", "normalization_function", "init_method")
 		return c
 	},
-	Build: func(b *graph.Builder, c *Config) *graph.Value {
-		x := embedding(b, c)
-		for i := range c.Layers {
-			l := newLayer(b, c, i)
-			h, mixed := l.norm("attn_norm", x), (*graph.Value)(nil)
-			if c.Recurrent[i] {
-				mixed = l.mamba2(h)
-			} else {
-				mixed = l.selfAttention(h)
-			}
-			x = l.add("attn_sum", x, mixed)
-			x = l.add("ffn_sum", x, l.feedForward(l.norm("ffn_norm", x)))
-		}
-		return head(b, c, x)
-	},
+	Build: func(b *graph.Builder, c *Config) *graph.Value { return hybrid(b, c, layer.mamba2, "ffn_norm") },
 	Names: merged(ssmNames("model.layers.N.mamba"), map[string]string{
 		"blk.N.ffn_gate_inp":         "model.layers.N.block_sparse_moe.router.layer",
 		"blk.N.ffn_gate_exps.weight": "model.layers.N.block_sparse_moe.input_linear.weight",

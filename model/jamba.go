@@ -12,9 +12,8 @@ var jamba = Arch{
 		c.Scan.Norms = true
 		f.readExperts(c)
 		c.Experts.NoRenorm = true
-		if f.flag("mamba_proj_bias", false) || !f.flag("mamba_conv_bias", true) {
-			f.fail("fields mamba_proj_bias and mamba_conv_bias: projections without a bias and convolutions with one are supported")
-		}
+		f.only("mamba_proj_bias", false)
+		f.only("mamba_conv_bias", true)
 		f.ignored("use_mamba_kernels", "use_associative_scan", "use_mambapy", "num_logits_to_keep")
 		if !f.isHF() {
 			f.recurrentLayers(c)
@@ -37,21 +36,7 @@ var jamba = Arch{
 		f.note("attention.head_count_kv", heads)
 		return c
 	},
-	Build: func(b *graph.Builder, c *Config) *graph.Value {
-		x := embedding(b, c)
-		for i := range c.Layers {
-			l := newLayer(b, c, i)
-			h, mixed := l.norm("attn_norm", x), (*graph.Value)(nil)
-			if c.Recurrent[i] {
-				mixed = l.mamba1(h)
-			} else {
-				mixed = l.selfAttention(h)
-			}
-			x = l.add("attn_sum", x, mixed)
-			x = l.add("ffn_sum", x, l.feedForward(l.norm("ffn_norm", x)))
-		}
-		return head(b, c, x)
-	},
+	Build: func(b *graph.Builder, c *Config) *graph.Value { return hybrid(b, c, layer.mamba1, "ffn_norm") },
 	Names: merged(scanNames("model.layers.N.mamba"), map[string]string{
 		"output_norm":        "model.final_layernorm",
 		"blk.N.ffn_norm":     "model.layers.N.pre_ff_layernorm",

@@ -29,20 +29,15 @@ func latentLike(f *fields) *Config {
 			return c
 		}
 	}
-	if f.flag("attention_bias", false) {
-		f.fail("field attention_bias is true; latent attention with biases is not supported")
-	}
+	f.only("attention_bias", false)
 	c.KVHeads, c.HeadDim = 1, d.Rope
 	for field, want := range map[string]int{"head_dim": d.Rope, "qk_head_dim": d.Nope + d.Rope, "num_key_value_heads": c.Heads} {
 		if n := f.sizeOr(field, "", want); n != want {
 			f.fail("field %s is %d; with latent attention of this size it is %d", field, n, want)
 		}
 	}
-	c.Rotation = f.rotation(c, graph.AdjacentPairs)
-	c.Rotation.Pairing = graph.AdjacentPairs
-	if !f.flag("rope_interleave", true) {
-		f.fail("field rope_interleave is false; rotations of neighbours are supported")
-	}
+	c.Rotation = f.interleaved(c)
+	f.only("rope_interleave", true)
 	f.latentScale(c)
 	return c
 }

@@ -30,26 +30,13 @@ func readLFM2(f *fields) *Config {
 	c.Rotation = f.rotation(c, graph.HalfPairs)
 	c.ConvWidth = f.size("conv_L_cache", "shortconv.l_cache")
 	f.recurrentLayers(c)
-	if f.flag("conv_bias", false) {
-		f.fail("field conv_bias is true; short convolutions without a bias are supported")
-	}
+	f.only("conv_bias", false)
 	return c
 }
 
-// buildLFM2 is a decoder whose layers have attention or a short convolution.
+// buildLFM2 is a hybrid of attention and short convolutions. Its last norm has a name of its own.
 func buildLFM2(b *graph.Builder, c *Config) *graph.Value {
-	x := embedding(b, c)
-	for i := range c.Layers {
-		l := newLayer(b, c, i)
-		h, mixed := l.norm("attn_norm", x), (*graph.Value)(nil)
-		if c.Recurrent[i] {
-			mixed = l.shortConv(h)
-		} else {
-			mixed = l.selfAttention(h)
-		}
-		x = l.add("attn_sum", x, mixed)
-		x = l.add("ffn_sum", x, l.feedForward(l.norm("ffn_norm", x)))
-	}
+	x := hybridLayers(b, c, layer.shortConv, "ffn_norm")
 	b.Layer(graph.NoLayer)
 	x = b.RMSNorm("output_norm", b.SelectRows("selected", x), b.Vector("token_embd_norm.weight", c.hidden()), c.NormEps)
 	return logits(b, c, x)

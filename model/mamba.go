@@ -11,7 +11,7 @@ var mamba = Arch{
 		f.readScan(c, f.sizeOr("intermediate_size", "", 2*c.Hidden), "state_size", "time_step_rank", "conv_kernel")
 		return c
 	},
-	Build:  func(b *graph.Builder, c *Config) *graph.Value { return onlyRecurrent(b, c, layer.mamba1) },
+	Build:  func(b *graph.Builder, c *Config) *graph.Value { return recurrentDecoder(b, c, layer.mamba1) },
 	Names:  merged(scanNames("backbone.layers.N.mixer"), backboneNames),
 	Recipe: ssmRecipe,
 }
@@ -26,7 +26,7 @@ var mamba2 = Arch{
 		c.SSMNorm = true
 		return c
 	},
-	Build:  func(b *graph.Builder, c *Config) *graph.Value { return onlyRecurrent(b, c, layer.mamba2) },
+	Build:  func(b *graph.Builder, c *Config) *graph.Value { return recurrentDecoder(b, c, layer.mamba2) },
 	Names:  merged(ssmNames("backbone.layers.N.mixer"), backboneNames),
 	Recipe: ssmRecipe,
 }
@@ -49,9 +49,8 @@ func readMamba(f *fields) *Config {
 	}
 	f.note("feed_forward_length", uint32(0))
 	f.note("attention.head_count", uint32(0))
-	if f.flag("use_bias", false) || !f.flag("use_conv_bias", true) {
-		f.fail("fields use_bias and use_conv_bias: projections without a bias and convolutions with one are supported")
-	}
+	f.only("use_bias", false)
+	f.only("use_conv_bias", true)
 	f.ignored("hidden_act", "time_step_floor", "time_step_init_scheme", "time_step_max", "time_step_min", "time_step_scale", "use_associative_scan", "use_mambapy", "chunk_size",
 		"residual_in_fp32", "rescale_prenorm_residual", "intermediate_size", "expand", "time_step_rank")
 	if c.Layers <= maxLayers {
@@ -67,8 +66,8 @@ func readMamba(f *fields) *Config {
 // made for this.
 const recurrentContext = 1 << 17
 
-// onlyRecurrent is a decoder of blocks of one kind, each of which reads the normalised stream and adds to it.
-func onlyRecurrent(b *graph.Builder, c *Config, block func(layer, *graph.Value) *graph.Value) *graph.Value {
+// recurrentDecoder is a decoder of blocks of one kind, each of which reads the normalised stream and adds to it.
+func recurrentDecoder(b *graph.Builder, c *Config, block func(layer, *graph.Value) *graph.Value) *graph.Value {
 	x := embedding(b, c)
 	for i := range c.Layers {
 		l := newLayer(b, c, i)

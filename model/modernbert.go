@@ -58,9 +58,8 @@ func readModernBert(f *fields) *Config {
 	c.QKVBias = f.biased("attention_bias", "attn_qkv", false)
 	c.OutBias = f.biased("attention_bias", "attn_output", false)
 	f.only("mlp_bias", false)
-	for _, ofHead := range []string{"classifier_activation", "classifier_pooling", "cls_token_id", "decoder_bias", "sparse_pred_ignore_index", "tie_word_embeddings"} {
-		f.value(ofHead) // heads for masked words and classes are not part of an encoder for embeddings
-	}
+	// Heads for masked words and classes are not part of an encoder for embeddings.
+	f.ignored("classifier_activation", "classifier_pooling", "cls_token_id", "decoder_bias", "sparse_pred_ignore_index", "tie_word_embeddings")
 	if c.Layers > maxLayers {
 		return c
 	}

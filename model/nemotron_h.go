@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // nemotronH is Nemotron-H and Nemotron 3 (arXiv:2504.03624): each layer is one block, of Mamba 2, attention without positions, a feed-forward
@@ -31,13 +30,9 @@ var nemotronH = Arch{
 		c.SharedFFN = f.sizeOr("moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length", c.SharedFFN)
 		c.Experts.Fn = graph.Relu // relu(u)·u with one matrix for both
 		for _, name := range []string{"attention_bias", "mamba_proj_bias", "mlp_bias", "use_bias"} {
-			if f.flag(name, false) {
-				f.fail("field %s is true; projections without a bias are supported", name)
-			}
+			f.only(name, false)
 		}
-		if !f.flag("use_conv_bias", true) {
-			f.fail("field use_conv_bias is false; convolutions with a bias are supported")
-		}
+		f.only("use_conv_bias", true)
 		if f.value("moe_latent_size") != nil {
 			f.fail("field moe_latent_size is %v; experts over the stream itself are supported", f.value("moe_latent_size"))
 		}
@@ -78,7 +73,7 @@ var nemotronH = Arch{
 		"blk.N.ffn_up_shexp":     "backbone.layers.N.mixer.shared_experts.up_proj",
 		"blk.N.ffn_down_shexp":   "backbone.layers.N.mixer.shared_experts.down_proj",
 	}),
-	Recipe: func(stem string, t recipe.Recipe, c *Config) recipe.Recipe { return ssmRecipe(stem, t, c) },
+	Recipe: ssmRecipe,
 }
 
 // readBlocks reads what each layer is: by layers_block_type, or by a pattern of letters.

@@ -15,9 +15,7 @@ var gptNeoX = Arch{
 	Read: func(f *fields) *Config {
 		f.renamed("rotary_pct", "partial_rotary_factor")
 		f.renamed("rotary_emb_base", "rope_theta")
-		if f.isHF() && f.value("partial_rotary_factor") == nil {
-			f.hf["partial_rotary_factor"] = 0.25
-		}
+		f.partialRotary(0.25)
 		c := layerNormed(f, "layer_norm_eps", true)
 		c.Act = f.activation("hidden_act", graph.GeluErf)
 		c.FusedQKV, c.Plain, c.MLPBias = true, true, true
@@ -77,9 +75,7 @@ var phi2 = Arch{
 	Name: "phi2",
 	HF:   []string{"PhiForCausalLM"},
 	Read: func(f *fields) *Config {
-		if f.isHF() && f.value("partial_rotary_factor") == nil {
-			f.hf["partial_rotary_factor"] = 0.5
-		}
+		f.partialRotary(0.5)
 		c := layerNormed(f, "layer_norm_eps", true)
 		c.Act = f.activation("hidden_act", graph.GeluTanh)
 		c.QKVBias, c.OutBias, c.MLPBias, c.HeadBias, c.Plain, c.Parallel = true, true, true, true, true, SharedNorm
@@ -106,9 +102,7 @@ var stablelm = Arch{
 	HF:   []string{"StableLmForCausalLM"},
 	Read: func(f *fields) *Config {
 		f.renamed("rope_pct", "partial_rotary_factor")
-		if f.isHF() && f.value("partial_rotary_factor") == nil {
-			f.hf["partial_rotary_factor"] = 0.25
-		}
+		f.partialRotary(0.25)
 		c := layerNormed(f, "layer_norm_eps", true)
 		c.QKVBias = f.biased("use_qkv_bias", "attn_q", false)
 		c.Rotation = f.rotation(c, graph.HalfPairs)

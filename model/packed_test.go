@@ -173,7 +173,7 @@ func TestNoExperts(t *testing.T) {
 		defer b.Close()
 		_, err = b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F16})
 	}
-	if err == nil || !strings.Contains(err.Error(), "asks for 0") {
+	if err == nil || !strings.Contains(err.Error(), "num_local_experts is 0") {
 		t.Errorf("error %v", err)
 	}
 }

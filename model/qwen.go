@@ -47,12 +47,7 @@ var qwen3moe = Arch{
 		return c
 	},
 	Build: preNorm,
-	Names: map[string]string{
-		"blk.N.ffn_gate_inp": "model.layers.N.mlp.gate",
-		"blk.N.ffn_gate.E":   "model.layers.N.mlp.experts.E.gate_proj",
-		"blk.N.ffn_down.E":   "model.layers.N.mlp.experts.E.down_proj",
-		"blk.N.ffn_up.E":     "model.layers.N.mlp.experts.E.up_proj",
-	},
+	Names: routedNames,
 }
 
 // sparseLayers reads which layers have no experts.
@@ -94,16 +89,12 @@ var qwen2moe = Arch{
 		return c
 	},
 	Build: preNorm,
-	Names: map[string]string{
-		"blk.N.ffn_gate_inp":       "model.layers.N.mlp.gate",
-		"blk.N.ffn_gate.E":         "model.layers.N.mlp.experts.E.gate_proj",
-		"blk.N.ffn_down.E":         "model.layers.N.mlp.experts.E.down_proj",
-		"blk.N.ffn_up.E":           "model.layers.N.mlp.experts.E.up_proj",
+	Names: merged(routedNames, map[string]string{
 		"blk.N.ffn_gate_inp_shexp": "model.layers.N.mlp.shared_expert_gate",
 		"blk.N.ffn_gate_shexp":     "model.layers.N.mlp.shared_expert.gate_proj",
 		"blk.N.ffn_up_shexp":       "model.layers.N.mlp.shared_expert.up_proj",
 		"blk.N.ffn_down_shexp":     "model.layers.N.mlp.shared_expert.down_proj",
-	},
+	}),
 }
 
 // qwenWindows gives the layers from max_window_layers on a window, when the model says that it uses one.

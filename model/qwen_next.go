@@ -79,9 +79,7 @@ func readQwenNext(f *fields) *Config {
 	c := llamaLike(f)
 	c.QKNorm, c.AttnGate = true, true
 	c.HeadDim = f.sizeOr("head_dim", "attention.key_length", 256)
-	if f.flag("attention_bias", false) {
-		f.fail("field attention_bias is true; gated attention without biases is supported")
-	}
+	f.only("attention_bias", false)
 	c.Rotation = f.rotation(c, graph.HalfPairs)
 	o := graph.GatedDelta{
 		KeyHeads: f.size("linear_num_key_heads", "ssm.group_count"), KeySize: f.size("linear_key_head_dim", "ssm.state_size"),
@@ -101,19 +99,7 @@ func readQwenNext(f *fields) *Config {
 
 // buildQwenNext is a decoder whose layers have attention or the gated delta rule.
 func buildQwenNext(b *graph.Builder, c *Config) *graph.Value {
-	x := embedding(b, c)
-	for i := range c.Layers {
-		l := newLayer(b, c, i)
-		h, mixed := l.norm("attn_norm", x), (*graph.Value)(nil)
-		if c.Recurrent[i] {
-			mixed = l.gatedDelta(h)
-		} else {
-			mixed = l.selfAttention(h)
-		}
-		x = l.add("attn_sum", x, mixed)
-		x = l.add("ffn_sum", x, l.feedForward(l.norm("post_attention_norm", x)))
-	}
-	return head(b, c, x)
+	return hybrid(b, c, layer.gatedDelta, "post_attention_norm")
 }
 
 // qwenNextRecipe: Qwen3-Next has queries, keys, values and gates of each key head together; norms lack their one, and decays are stored as

@@ -3,7 +3,28 @@ package model
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ridge-llm/ridge/graph"
 )
+
+// hybrid is preNorm in which layers that keep a state have another block in place of attention; ffnNorm is the name of the second norm.
+func hybrid(b *graph.Builder, c *Config, recurrent func(layer, *graph.Value) *graph.Value, ffnNorm string) *graph.Value {
+	return head(b, c, hybridLayers(b, c, recurrent, ffnNorm))
+}
+
+// hybridLayers is hybrid without its head.
+func hybridLayers(b *graph.Builder, c *Config, recurrent func(layer, *graph.Value) *graph.Value, ffnNorm string) *graph.Value {
+	x := embedding(b, c)
+	for i := range c.Layers {
+		l, mix := newLayer(b, c, i), layer.selfAttention
+		if c.Recurrent[i] {
+			mix = recurrent
+		}
+		x = l.add("attn_sum", x, mix(l, l.norm("attn_norm", x)))
+		x = l.add("ffn_sum", x, l.feedForward(l.norm(ffnNorm, x)))
+	}
+	return x
+}
 
 // recurrentLayers reads which layers keep a state and no keys and values: by layer_types, or in GGUF by their number of key heads, 0.
 func (f *fields) recurrentLayers(c *Config) {

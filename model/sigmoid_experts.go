@@ -11,9 +11,6 @@ var routedNames = map[string]string{
 	"blk.N.ffn_gate.E":       "model.layers.N.mlp.experts.E.gate_proj",
 	"blk.N.ffn_down.E":       "model.layers.N.mlp.experts.E.down_proj",
 	"blk.N.ffn_up.E":         "model.layers.N.mlp.experts.E.up_proj",
-	"blk.N.ffn_gate_shexp":   "model.layers.N.mlp.shared_experts.gate_proj",
-	"blk.N.ffn_up_shexp":     "model.layers.N.mlp.shared_experts.up_proj",
-	"blk.N.ffn_down_shexp":   "model.layers.N.mlp.shared_experts.down_proj",
 }
 
 // dots1 is dots.llm1 (arXiv:2506.05767).
@@ -36,9 +33,7 @@ var glm4moe = Arch{
 	Name: "glm4moe",
 	HF:   []string{"Glm4MoeForCausalLM"},
 	Read: func(f *fields) *Config {
-		if f.isHF() && f.value("partial_rotary_factor") == nil {
-			f.hf["partial_rotary_factor"] = 0.5
-		}
+		f.partialRotary(0.5)
 		c := llamaLike(f)
 		if drafting := f.sizeOr("", "nextn_predict_layers", 0); drafting > 0 && drafting < c.Layers && c.Layers <= maxLayers {
 			c.Layers -= drafting

@@ -1,10 +1,6 @@
 package model
 
-import (
-	"maps"
-
-	"github.com/ridge-llm/ridge/graph"
-)
+import "github.com/ridge-llm/ridge/graph"
 
 // deepseek32 is DeepSeek-V3.2: V3 whose rows attend to the keys that an indexer chooses.
 var deepseek32 = Arch{
@@ -102,7 +98,7 @@ func (l layer) chooseKeys(x, latent *graph.Value) *graph.Value {
 	return l.b.TopKeys(l.name("chosen"), q, w, cache, i.TopK)
 }
 
-// sparseDecoder is latentDecoder with indexers.
+// sparseDecoder is preNorm with indexers.
 func sparseDecoder(b *graph.Builder, c *Config) *graph.Value {
 	x := embedding(b, c)
 	var y, chosen *graph.Value
@@ -116,13 +112,9 @@ func sparseDecoder(b *graph.Builder, c *Config) *graph.Value {
 }
 
 // sparseNames are latentNames and those of indexers.
-var sparseNames = func() map[string]string {
-	names := maps.Clone(latentNames)
-	maps.Copy(names, map[string]string{
-		"blk.N.indexer.attn_q_b": "model.layers.N.self_attn.indexer.wq_b",
-		"blk.N.indexer.attn_k":   "model.layers.N.self_attn.indexer.wk",
-		"blk.N.indexer.k_norm":   "model.layers.N.self_attn.indexer.k_norm",
-		"blk.N.indexer.proj":     "model.layers.N.self_attn.indexer.weights_proj",
-	})
-	return names
-}()
+var sparseNames = merged(latentNames, map[string]string{
+	"blk.N.indexer.attn_q_b": "model.layers.N.self_attn.indexer.wq_b",
+	"blk.N.indexer.attn_k":   "model.layers.N.self_attn.indexer.wk",
+	"blk.N.indexer.k_norm":   "model.layers.N.self_attn.indexer.k_norm",
+	"blk.N.indexer.proj":     "model.layers.N.self_attn.indexer.weights_proj",
+})
