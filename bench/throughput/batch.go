@@ -26,6 +26,7 @@ func FillBatch(t *backend.Batch, lim backend.Limits, s *graph.Step, vocab int, r
 			fillTable(&t.Tables[group], lim, group, i, q)
 		}
 	}
+	fillAdapters(t, s)
 }
 
 // fillTable adds sequence i to the table of a cache group.

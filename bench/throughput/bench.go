@@ -25,9 +25,10 @@ type Test struct {
 	Decode int `json:"decode,omitempty"`
 	Depth  int `json:"depth"`
 	Batch  int `json:"batch"`
+	LoRAs  int `json:"loras,omitempty"` // adapters that the sequences have, in turn; 0: none
 }
 
-// Name is the row's name as llama-bench has it: pp512, tg128, and @ d4096 behind when there is a depth.
+// Name is the row's name as llama-bench has it: pp512, tg128, and @ d4096 behind when there is a depth; +16 loras with so many adapters.
 func (t Test) Name() string {
 	name := fmt.Sprintf("pp%d", t.Prompt)
 	if t.Decode > 0 {
@@ -35,6 +36,9 @@ func (t Test) Name() string {
 	}
 	if t.Depth > 0 {
 		name += fmt.Sprintf(" @ d%d", t.Depth)
+	}
+	if t.LoRAs > 0 {
+		name += fmt.Sprintf(" +%d loras", t.LoRAs)
 	}
 	return name
 }
@@ -61,6 +65,7 @@ type Runner struct {
 	info   backend.Info
 	vocab  int
 	chunk  int // tokens of a step
+	rank   int // of adapters
 	filled int // tokens in the cache of sequence 0, on which depths stand
 	rnd    *rand.Rand
 	batch  backend.Batch
@@ -77,6 +82,7 @@ type Options struct {
 	Tokens  int          // the longest sequence
 	Batch   int          // the most sequences
 	Chunk   int          // the most tokens of a step
+	LoRAs   pass.Adapters
 }
 
 const pageSize = 16
@@ -92,10 +98,10 @@ func New(m *model.Model, files compile.Tensors, dev backend.Device, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: o.Weights, Kernels: compile.Kernels{Device: dev}}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: o.Weights, Kernels: compile.Kernels{Device: dev}, Adapters: o.LoRAs}); err != nil {
 		return nil, err
 	}
-	lim := backend.Limits{Tokens: max(o.Chunk, o.Batch), Seqs: o.Batch, Logits: o.Batch, PageSize: pageSize}
+	lim := backend.Limits{Tokens: max(o.Chunk, o.Batch), Seqs: o.Batch, Logits: o.Batch, PageSize: pageSize, Adapters: o.LoRAs.Slots}
 	lim.SeqPages = o.Tokens/pageSize + 1
 	lim.Pages = lim.SeqPages * o.Batch
 	lim.KeepAll(g)
@@ -104,9 +110,13 @@ func New(m *model.Model, files compile.Tensors, dev backend.Device, o Options) (
 		return nil, err
 	}
 	prog.Warm()
-	r := &Runner{prog: prog, info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rnd: rand.New(rand.NewPCG(1, 2))}
+	r := &Runner{prog: prog, info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rank: o.LoRAs.Rank, rnd: rand.New(rand.NewPCG(1, 2))}
 	if !prog.CanSample() {
 		r.logits = make([]float32, o.Batch*r.vocab)
+	}
+	if err := r.fillSlots(); err != nil {
+		prog.Close()
+		return nil, err
 	}
 	r.peaks, err = measurer.Peaks()
 	return r, err
@@ -183,6 +193,7 @@ func (r *Runner) steps(t Test) []*graph.Step {
 			for range t.Batch {
 				s.Seqs = append(s.Seqs, graph.Seq{New: 1, Past: t.Depth + i})
 			}
+			r.giveAdapters(s, t.LoRAs)
 			all = append(all, s)
 		}
 		return all
@@ -193,6 +204,7 @@ func (r *Runner) steps(t Test) []*graph.Step {
 		for range t.Batch {
 			s.Seqs = append(s.Seqs, graph.Seq{New: n, Past: t.Depth + at})
 		}
+		r.giveAdapters(s, t.LoRAs)
 		all = append(all, s)
 		at += n
 	}

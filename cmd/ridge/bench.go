@@ -32,6 +32,8 @@ type benchFlags struct {
 	prompts, decodes     []int
 	depths, batches      []int
 	runs                 int
+	loras                []int // adapters that the sequences have
+	rank                 int   // of each
 	ops, asJSON          bool
 }
 
@@ -57,12 +59,13 @@ func benchCommand() *cobra.Command {
 		Short: "Measure tokens per second of a model, beside the machine's limit",
 		Long: `Bench measures tokens per second: pp512 reads a prompt of 512 tokens, tg128 decodes 128 tokens one by one, "@ d4096" with
 4096 tokens in the cache before, batch with so many sequences at once. Each figure is the median of several runs with
-random tokens. Beside it are the limit of the same machine, measured in the same minute (peak arithmetic, weights and cache at
+random tokens, with --loras 16 sequences have 16 random LoRA adapters in turn, of every matrix. Beside it are the limit of the same machine, measured in the same minute (peak arithmetic, weights and cache at
 memory bandwidth), the fraction of it that was reached and, once ridge calibrate has run, the predicted rate.
 
 --ops times every kernel of the last step of each test instead.`,
 		Example: `  ridge bench -m model.gguf
   ridge bench -m model.gguf -p 512 -n 128 -d 0,4096 -b 1,2,4,8,16,32 -t 1,2 --json
+  ridge bench -m model.gguf -p 512 -b 16 --loras 0,1,16 --rank 16
   ridge bench --shape llama-3.2-1b --type Q4_0 --ops`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -90,6 +93,8 @@ memory bandwidth), the fraction of it that was reached and, once ridge calibrate
 	addInts(fl, &f.decodes, "decode", "n", []int{128}, "numbers of tokens to decode; 0: none")
 	addInts(fl, &f.depths, "depth", "d", []int{0}, "tokens in the cache before")
 	addInts(fl, &f.batches, "batch", "b", []int{1}, "sequences that decode together")
+	addInts(fl, &f.loras, "loras", "", []int{0}, "LoRA adapters that the sequences have, in turn; 0: none")
+	fl.IntVar(&f.rank, "rank", 16, "rank of each of --loras")
 	fl.IntVarP(&f.runs, "runs", "r", 3, "runs of each test, after one that does not count")
 	fl.IntVar(&f.chunk, "chunk", 0, "most tokens of a step; 0: what ridge serve starts with, 512 on the CPU and 2048 on a GPU")
 	fl.BoolVar(&f.ops, "ops", false, "time each kernel of a step")
@@ -127,7 +132,7 @@ func (f *benchFlags) file(ctx context.Context) (path string, done func(), err er
 
 // check refuses numbers that measure nothing, and drops the zeroes with which llama-bench leaves out a kind of test.
 func (f *benchFlags) check() error {
-	for name, list := range map[string][]int{"--prompt": f.prompts, "--decode": f.decodes, "--depth": f.depths, "--threads": f.threads} {
+	for name, list := range map[string][]int{"--prompt": f.prompts, "--decode": f.decodes, "--depth": f.depths, "--threads": f.threads, "--loras": f.loras} {
 		if n := slices.Min(list); n < 0 {
 			return fmt.Errorf("%s has %d; 0 or more is possible", name, n)
 		}
@@ -147,16 +152,16 @@ func (f *benchFlags) check() error {
 	return nil
 }
 
-// tests is every combination that was asked for.
-func (f *benchFlags) tests() []throughput.Test {
+// tests is every combination that was asked for, with so many adapters.
+func (f *benchFlags) tests(loras int) []throughput.Test {
 	var all []throughput.Test
 	for _, d := range f.depths {
 		for _, p := range f.prompts {
-			all = append(all, throughput.Test{Prompt: p, Depth: d, Batch: 1})
+			all = append(all, throughput.Test{Prompt: p, Depth: d, Batch: 1, LoRAs: min(loras, 1)})
 		}
 		for _, n := range f.decodes {
 			for _, b := range f.batches {
-				all = append(all, throughput.Test{Decode: n, Depth: d, Batch: b})
+				all = append(all, throughput.Test{Decode: n, Depth: d, Batch: b, LoRAs: min(loras, b)})
 			}
 		}
 	}
@@ -194,44 +199,56 @@ func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
 	}
 	defer b.Close()
 	f.device.Threads = threads
+	r := &benchReport{Model: b.Name}
+	for _, loras := range f.loras {
+		if err := f.measureWith(b, loras, r); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// measureWith adds the rows of tests with so many adapters. Without adapters the program has no nodes for them: each number has a program
+// of its own, on a device of its own, since weights stay on a device as long as it is open.
+func (f *benchFlags) measureWith(b *modeldir.Dir, loras int, r *benchReport) error {
 	dev, err := device.Open(f.device)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer dev.Close()
-	m, err := f.bench(b, dev)
+	m, err := f.bench(b, dev, loras)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer m.Close()
 	// A machine that was calibrated is told what to expect; others are not kept waiting for it.
 	if p, err := calibrate.Cached(dev); p != nil && err == nil {
 		if err := m.Expect(p); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	i := dev.Info()
-	r := &benchReport{Model: b.Name, Device: fmt.Sprintf("%s (%s)", i.Name, i.Detail), Peaks: m.Peaks()}
-	for _, t := range f.tests() {
+	r.Device, r.Peaks = fmt.Sprintf("%s (%s)", i.Name, i.Detail), m.Peaks()
+	for _, t := range f.tests(loras) {
 		if f.ops {
 			ops, err := m.Ops(t, f.runs)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			r.Ops = append(r.Ops, benchOps{t, t.Name(), ops})
 			continue
 		}
 		row, err := m.Run(t, f.runs)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.Rows = append(r.Rows, row)
 	}
-	return r, nil
+	return nil
 }
 
 // bench compiles the model for the largest test.
-func (f *benchFlags) bench(b *modeldir.Dir, dev backend.Device) (*throughput.Runner, error) {
+func (f *benchFlags) bench(b *modeldir.Dir, dev backend.Device, loras int) (*throughput.Runner, error) {
 	cache, err := device.CacheType(f.device.Backend, f.kvType)
 	if err != nil {
 		return nil, err
@@ -241,6 +258,12 @@ func (f *benchFlags) bench(b *modeldir.Dir, dev backend.Device) (*throughput.Run
 		return nil, fmt.Errorf("--quantization: %w", err)
 	}
 	o := throughput.Options{Cache: cache, Weights: weights, Batch: slices.Max(f.batches), Chunk: min(cmp.Or(f.chunk, device.StepTokens(f.device.Backend)), slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
+	if loras > 0 {
+		o.LoRAs = pass.Adapters{Slots: loras, Rank: f.rank}
+		if err := pass.CheckAdapters(o.LoRAs); err != nil {
+			return nil, fmt.Errorf("--loras and --rank: %w", err)
+		}
+	}
 	o.Tokens = slices.Max(f.depths) + slices.Max(slices.Concat(f.prompts, f.decodes))
 	if trained := b.Model.Config.Context; o.Tokens > trained {
 		return nil, fmt.Errorf("the tests need sequences of %d tokens, and model %s was made for %d", o.Tokens, b.Name, trained)
