@@ -2,7 +2,7 @@
 GO ?= go
 export CGO_ENABLED = 0
 
-.PHONY: build ptx sdk check quick fmt vet lint generated test race simulate arm64 systems
+.PHONY: build ptx sdk check quick fmt vet lint generated test race simulate soak arm64 systems
 
 build:
 	$(GO) build -o ridge ./cmd/ridge
@@ -58,6 +58,10 @@ race:
 simulate:
 	$(GO) test ./engine -run Simulation -v -simulate-for $(or $(HOURS),1h) -first-seed $$(date +%s) -timeout 0
 	$(GO) test ./server -run '^TestSimulation$$' -v -seeds 10000 -timeout 0
+
+# A server kept saturated by 48 clients for HOURS (1h unless given): whether its answers are right and its memory stays flat; see bench/soak.
+soak: build
+	$(GO) run ./bench/soak -ridge ./ridge -for $(or $(HOURS),1h)
 
 # What the clients that OpenAI, Anthropic and Ollama publish make of the server. They are large, so this is a module of its
 # own and no part of check: compiled for the first time they take two minutes.

@@ -108,11 +108,16 @@ list() {
           parts "$tool" packed "^TestAgainstPlainGo\$/^$arch\$" "$at" 'Q4_0|Q4_1' 'Q4_K|Q6_K' 'Q8_0|MXFP4'
           job "$tool" packed "^TestFused\$/^$arch\$" '^$' "$at"
         done
-        parts "$tool" packed '^TestClusters$' "$at" 'clusters_of_[12]_blocks'
-        cut+='|AgainstPlainGo|Fused|Clusters' ;;
+        parts "$tool" packed '^TestClusters$' "$at" 'clusters_of_[12]_blocks' clusters_of_4_blocks
+        for name in GlobalSplitK NormFused Open; do job "$tool" packed "^Test$name\$" '^$' "$at"; done
+        cut+='|AgainstPlainGo|Fused|Clusters|GlobalSplitK|NormFused|Open' ;;
+      sampling)
+        parts "$tool" sampling '^TestAgainstPlain$' "$at" 5
+        cut+='|AgainstPlain' ;;
       moe)
-        parts "$tool" moe '^TestBlock$' "$at" 'BF16|Q4_0|Q4_K'
-        cut+='|Block' ;;
+        parts "$tool" moe '^TestBlock$' "$at" BF16 'Q4_0|Q4_K'
+        job "$tool" moe '^TestRouter$' '^$' "$at"
+        cut+='|Block|Router' ;;
       cuda) at=$PWD cut='Ops|Fused|Fault|Every.*|OnStandIn|LaunchSequence' ;;
       esac
       [ ! -d "$at" ] || job "$tool" "$binary" '^Test' "^Test($cut)\$" "$at"

@@ -173,7 +173,8 @@ func TestClusters(t *testing.T) {
 	})
 }
 
-// TestGlobalSplitK has blocks that are no clusters exchange sums, of which more than a tile's at one time.
+// TestGlobalSplitK has blocks that are no clusters exchange sums, of which more than a tile's at one time. With -short, as the sanitizer has it, of
+// one number of rows.
 func TestGlobalSplitK(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		if !g.Loader.Hopper() || g.Ctx.MPS {
@@ -184,7 +185,11 @@ func TestGlobalSplitK(t *testing.T) {
 				k.gemm.widths[i].clusters = make([]int, 4)
 			}
 		}
-		for _, m := range []int{7, 16, 30} {
+		rows := []int{7, 16, 30}
+		if testing.Short() {
+			rows = rows[:1]
+		}
+		for _, m := range rows {
 			for _, k := range []int{512, 2304} { // two blocks, and four
 				one(g, "blocks apart", quant.Q4_0, m, k, []int{600, 264}, false, viaGlobal)
 				one(g, "blocks apart", quant.Q4_0, m, k, []int{520, 520}, true, viaGlobal)
