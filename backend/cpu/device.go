@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
@@ -25,20 +24,17 @@ type Device struct {
 	pool            *workers
 	sharesPool      bool // with the device that closes it
 	batch           *backend.Batch
-	list            []backend.Launch
-	wait            []bool          // before which of them there is a barrier
-	fused           []int           // how many of them are fused, see fuseRowBlocks
-	next            []*gemm.Weights // weights of the first matmul after each of them; nil: none
-	steps           uint32          // run so far, this one included
-	step            func(*worker)   // runs list; made once, so that a step allocates nothing
-	lentJob         func(int)       // what RunThreads was given
-	runLent         func(*worker)   // runs lentJob; made once, like step
-	packedMemory    []*memory       // weights in the kernels' layout
-	freeRoom        []byte          // free part of the last of them
-	reserved        int64           // bytes of it for weights that are placed, and not prepared for a matmul yet
-	unpacked        []*matrix       // matrices that are not packed yet
-	packBudget      int64           // bytes of weights that a step may pack
-	packBufferBytes int64           // bytes of the largest block of any matrix
+	schedule        *schedule     // of the step under way
+	steps           uint32        // run so far, this one included
+	step            func(*worker) // runs the schedule; made once, so that a step allocates nothing
+	lentJob         func(int)     // what RunThreads was given
+	runLent         func(*worker) // runs lentJob; made once, like step
+	packedMemory    []*memory     // weights in the kernels' layout
+	freeRoom        []byte        // free part of the last of them
+	reserved        int64         // bytes of it for weights that are placed, and not prepared for a matmul yet
+	unpacked        []*matrix     // matrices that are not packed yet
+	packBudget      int64         // bytes of weights that a step may pack
+	packBufferBytes int64         // bytes of the largest block of any matrix
 
 	splits map[splitShape]*splitKV // how the step's attention is divided, for each shape of it
 }
@@ -86,8 +82,8 @@ func (d *Device) Share(deterministic bool) *Device {
 func (d *Device) start() {
 	d.vec, d.splits = vec.For(d.tier), map[splitShape]*splitKV{}
 	d.step = func(w *worker) {
-		for i := 0; i < len(d.list); i += d.fused[i] {
-			if d.wait[i] {
+		for i := 0; i < len(d.schedule.launches); i += d.schedule.fused[i] {
+			if d.schedule.wait[i] {
 				w.sync()
 			}
 			d.runFused(w, i)
@@ -173,12 +169,10 @@ func (v vector) Bytes() int64 { return 4 * int64(len(v)) }
 
 // Run implements backend.Device.
 func (d *Device) Run(launches []backend.Launch, b *backend.Batch) error {
-	if unsafe.SliceData(launches) != unsafe.SliceData(d.list) || len(launches) != len(d.list) {
-		d.list, d.wait, d.next = launches, barriersBefore(launches), following(launches)
-		d.fused = fuseRowBlocks(launches, d.wait)
-		chooseScaleGroups(launches)
+	if len(launches) == 0 {
+		return nil
 	}
-	d.batch = b
+	d.schedule, d.batch = scheduleOf(launches), b
 	d.count()
 	d.pool.run(d.step)
 	d.advanceStages()
@@ -257,23 +251,8 @@ type launch struct {
 	accesses  []access
 	rowBlocks bool          // run computes the current row block only
 	weights   *gemm.Weights // of a matmul; nil otherwise
-
-	q8 scaleGroups // of what it makes or takes in Q8
-}
-
-// following is, for each launch, the first matrix that is multiplied with after it, in this step or the next.
-func following(launches []backend.Launch) []*gemm.Weights {
-	next := make([]*gemm.Weights, len(launches))
-	var last *gemm.Weights
-	for range 2 { // the second time last is the first of the next step
-		for i := len(launches) - 1; i >= 0; i-- {
-			next[i] = last
-			if w := launches[i].(*launch).weights; w != nil {
-				last = w
-			}
-		}
-	}
-	return next
+	q8        scaleGroups   // of what it makes or takes in Q8
+	schedules []*schedule   // of the lists that begin with it
 }
 
 // String implements backend.Launch.

@@ -97,9 +97,6 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		k.name, k.bind, k.scratch = "attention "+d.tier.String(), bindAttention, d.attentionScratch
 	case graph.MoE:
 		k.name, k.bind, k.scratch = d.moeKernel(n), bindMoE, d.moeScratchBytes
-		if k.name == "" {
-			return nil
-		}
 	case graph.HeadLinear:
 		k.name, k.bind, k.scratch = d.headLinearKernel(n), bindHeadLinear, headLinearScratch
 	case graph.TopKeys:

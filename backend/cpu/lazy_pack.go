@@ -30,16 +30,17 @@ const maxBlocks = 4
 
 // matmul is a bound matrix to multiply with.
 type matmul struct {
-	d      *Device
-	matrix *matrix
-	blocks *threads.BlockQueue
-	tiles  *threads.TileQueue
-	bias   vector
+	d       *Device
+	matrix  *matrix
+	blocks  *threads.BlockQueue
+	tiles   *threads.TileQueue
+	bias    vector
+	decoded bool // the matrix is dequantised a panel at a time, and never packed
 }
 
 func newMatmul(d *Device, m *matrix, bias vector) *matmul {
 	workers := d.pool.N()
-	p := &matmul{d, m, threads.NewBlockQueue(blocksOf(m.weights, workers)), threads.NewTileQueue(m.Rows, gemm.NR, workers), bias}
+	p := &matmul{d: d, matrix: m, blocks: threads.NewBlockQueue(blocksOf(m.weights, workers)), tiles: threads.NewTileQueue(m.Rows, gemm.NR, workers), bias: bias}
 	if m.stage != packed {
 		d.packBufferBytes = max(d.packBufferBytes, gemm.PackedBytes(m.Format, min(p.blocks.Size, m.Rows), m.Cols))
 	}

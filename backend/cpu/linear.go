@@ -153,10 +153,7 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		buffer := scratch[w.id*gemm.NR*k : (w.id+1)*gemm.NR*k]
 		for ; from < to; from += gemm.NR {
 			end := min(from+gemm.NR, to)
-			for o := from; o < end; o++ {
-				quant.Decode(weight.Format, buffer[(o-from)*k:(o-from+1)*k], weight.Row(o))
-			}
-			d.multiplyPanel(w, out, in, buffer, m, k, weight.Rows, from, end)
+			d.multiplyDecoded(w, weight, buffer, out, in, m, from, end)
 			addBias(out, bias, 0, m, weight.Rows, from, end)
 		}
 	}, nil
@@ -166,8 +163,12 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 // for each.
 const panelRows = 8
 
-// multiplyPanel multiplies rows [from, to) of a weight with all inputs: [to-from][k] floats, in a buffer for NR rows.
-func (d *Device) multiplyPanel(w *worker, out, in, panel []float32, m, k, width, from, to int) {
+// multiplyDecoded dequantises rows [from, to) of a weight, NR at most, into a panel, and multiplies m rows of inputs with it.
+func (d *Device) multiplyDecoded(w *worker, weight *matrix, panel, out, in []float32, m, from, to int) {
+	k, width := weight.Cols, weight.Rows
+	for o := from; o < to; o++ {
+		quant.Decode(weight.Format, panel[(o-from)*k:(o-from+1)*k], weight.Row(o))
+	}
 	if m < panelRows || d.deterministic {
 		for r := range m {
 			x := in[r*k : (r+1)*k]

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
@@ -30,16 +31,20 @@ type moe struct {
 	scratch       moeScratch
 }
 
-// moeKernel is how the device computes a block of experts: inputs in Q8 with matrices in block formats, floats with floats; ""
-// when it cannot.
+// moeKernel is how the device computes a block of experts: matrices in block formats with inputs in Q8, or, where the inputs are floats,
+// dequantised a panel at a time; floats with floats.
 func (d *Device) moeKernel(n *graph.Node) string {
-	o := n.Op.(graph.MoE)
-	for _, w := range n.Weights[:graph.ExpertMatrices] {
-		if (w.Format.Block() > 1) != (o.ActType == graph.Q8) {
-			return ""
-		}
+	format := n.Weights[graph.ExpertGate].Format
+	if decodesExperts(n) {
+		return "moe decoding " + format.String()
 	}
-	return fmt.Sprintf("moe %s %s", n.Weights[graph.ExpertGate].Format, d.tier)
+	return fmt.Sprintf("moe %s %s", format, d.tier)
+}
+
+// decodesExperts reports whether any matrices of a block of experts are dequantised: those in a block format beside others that are not, and
+// those whose codes are no whole numbers.
+func decodesExperts(n *graph.Node) bool {
+	return n.Op.(graph.MoE).ActType != graph.Q8 && slices.ContainsFunc(n.Weights[:graph.ExpertMatrices], func(w *graph.Weight) bool { return w.Format.Block() > 1 })
 }
 
 func bindMoE(d *Device, n *graph.Node, a backend.Args) (body, error) {
@@ -57,12 +62,16 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		expert := &m.matmuls[o.First+e]
 		for i := range expert {
 			matrix := a.Weights[i].(stack)[e].(*matrix)
-			if err := d.preparePacked(matrix); err != nil {
-				return nil, err
-			}
 			var bias vector
 			if o.Biased && !(o.NoDownBias && i == graph.ExpertDown) {
 				bias = a.Weights[graph.ExpertMatrices+i].(stack)[e].(vector)
+			}
+			if matrix.Format.Block() > 1 && o.ActType != graph.Q8 {
+				expert[i] = &matmul{d: d, matrix: matrix, bias: bias, decoded: true}
+				continue
+			}
+			if err := d.preparePacked(matrix); err != nil {
+				return nil, err
 			}
 			expert[i] = newMatmul(d, matrix, bias)
 		}
@@ -157,9 +166,23 @@ func (m *moe) multiply(w *worker, which int, x []byte, rowBytes int, y []float32
 		if p == nil {
 			return
 		}
+		if p.decoded {
+			m.multiplyDecoded(w, p, as[float32](x[from*rowBytes:]), y[from*p.matrix.Rows:], to-from)
+			return
+		}
 		w.acts, w.out = m.inputs(x, rowBytes, e, p.matrix.Cols), y[from*p.matrix.Rows:]
 		p.run(w, to-from)
 	})
+}
+
+// multiplyDecoded computes the worker's part of n rows x of a matmul whose matrix is dequantised a panel at a time.
+func (m *moe) multiplyDecoded(w *worker, p *matmul, x, y []float32, n int) {
+	from, to := w.share(p.matrix.Rows, gemm.NR)
+	panel := m.scratch.panels[w.id]
+	for ; from < to; from += gemm.NR {
+		m.dev.multiplyDecoded(w, p.matrix, panel, y, x, n, from, min(from+gemm.NR, to))
+		addBias(y, p.bias, 0, n, p.matrix.Rows, from, min(from+gemm.NR, to))
+	}
 }
 
 // actMul makes fn(gate) × up of a pair, in place of gate.

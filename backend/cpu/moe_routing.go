@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu/gemm"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -19,6 +20,8 @@ type moeScratch struct {
 	up     []float32 // [pair][ffn]
 	gated  []byte    // [pair] rows of ffn numbers; floats are in place of gate
 	down   []float32 // [pair][in]
+
+	panels [][]float32 // of each worker, NR rows of a matrix that is dequantised
 }
 
 // moeScratchBytes is a worker's part of the memory that all share.
@@ -52,6 +55,11 @@ func (d *Device) layOut(n *graph.Node, lim backend.Limits, memory []byte, s *moe
 		s.gated = gate
 	}
 	s.down = as[float32](take(4 * int64(pairs*in)))
+	if decodesExperts(n) {
+		for range d.pool.N() {
+			s.panels = append(s.panels, as[float32](take(4*gemm.NR*int64(max(in, ffn)))))
+		}
+	}
 	return used
 }
 

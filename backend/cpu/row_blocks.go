@@ -23,7 +23,8 @@ func fuseRowBlocks(launches []backend.Launch, wait []bool) []int {
 
 // runFused runs the fused run that begins with launch i: row block by row block of the step's rows where there are many.
 func (d *Device) runFused(w *worker, i int) {
-	run := d.list[i : i+d.fused[i]]
+	s := d.schedule
+	run := s.launches[i : i+s.fused[i]]
 	parts := 1
 	if tokens := len(d.batch.Tokens); len(run) > 1 {
 		parts = (tokens + blockRows - 1) / blockRows
@@ -31,7 +32,7 @@ func (d *Device) runFused(w *worker, i int) {
 	for part := range parts {
 		w.block, w.blocks = part, parts
 		for j, l := range run {
-			w.next, w.q8 = d.next[i+j], l.(*launch).q8
+			w.next, w.q8 = s.next[i+j], s.q8[i+j]
 			l.(*launch).run(w, d.batch)
 		}
 	}

@@ -42,35 +42,41 @@ func (d *Device) scaleGroupsOf(n *graph.Node) (r scaleGroups) {
 	return r
 }
 
-// chooseScaleGroups chooses the group of every value in Q8: the smallest that any launch allows that writes or reads it.
-func chooseScaleGroups(launches []backend.Launch) {
+// chooseScaleGroups chooses the group of every value in Q8: the smallest that any launch allows that writes or reads it. It gives that of each
+// launch.
+func chooseScaleGroups(launches []backend.Launch) []scaleGroups {
+	chosen := make([]scaleGroups, len(launches))
+	for i, l := range launches {
+		chosen[i] = l.(*launch).q8
+	}
 	for i, l := range launches {
 		producer := l.(*launch)
 		if !producer.q8.producer {
 			continue
 		}
 		at := producer.accesses[1].at // behind its input
-		users := []*launch{producer}
-		for _, l := range launches[i+1:] {
+		users := []int{i}
+		for j, l := range launches[i+1:] {
 			reads, writes := l.(*launch).uses(at)
 			if writes {
 				break
 			}
 			if reads {
-				users = append(users, l.(*launch))
+				users = append(users, i+1+j)
 			}
 		}
 		group := producer.q8.largest
-		for _, l := range users[1:] {
-			group = min(group, l.q8.largest)
+		for _, u := range users[1:] {
+			group = min(group, chosen[u].largest)
 		}
 		if len(users) == 1 {
 			group = 0
 		}
-		for _, l := range users {
-			l.q8.group = group
+		for _, u := range users {
+			chosen[u].group = group
 		}
 	}
+	return chosen
 }
 
 // uses reports whether the launch reads any of a buffer, and whether it writes any.

@@ -23,10 +23,9 @@ func TestChooseScaleGroups(t *testing.T) {
 		makes(0, 32), reads(0, 128), // divided in small columns
 		makes(1, 2048), // read by no launch
 	}
-	chooseScaleGroups(list)
 	var got []int
-	for _, l := range list {
-		got = append(got, l.(*launch).q8.group)
+	for _, l := range chooseScaleGroups(list) {
+		got = append(got, l.group)
 	}
 	if want := []int{64, 64, 128, 64, 128, 0, 0, 0, 32, 32, 0}; !slices.Equal(got, want) {
 		t.Errorf("groups are %v, want %v", got, want)

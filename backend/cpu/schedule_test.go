@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
@@ -44,7 +45,7 @@ func TestSchedule(t *testing.T) {
 			}
 			file := filepath.Join("testdata", "schedule", shape+".txt")
 			if os.Getenv("UPDATE") != "" {
-				if err := os.WriteFile(file, []byte(d.schedule()), 0o644); err != nil {
+				if err := os.WriteFile(file, []byte(d.scheduleText()), 0o644); err != nil {
 					t.Fatal(err)
 				}
 				return
@@ -53,23 +54,23 @@ func TestSchedule(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v; UPDATE=1 go test makes it", err)
 			}
-			if diff := cmp.Diff(string(want), d.schedule()); diff != "" {
+			if diff := cmp.Diff(string(want), d.scheduleText()); diff != "" {
 				t.Errorf("%s differs (-golden +now); UPDATE=1 go test rewrites it:\n%s", file, diff)
 			}
 		})
 	}
 }
 
-// schedule is the last program's launches as text.
-func (d *Device) schedule() string {
+// scheduleText is the last program's launches as text.
+func (d *Device) scheduleText() string {
 	var s strings.Builder
-	for i := 0; i < len(d.list); i += d.fused[i] {
-		if d.wait[i] {
+	for i := 0; i < len(d.schedule.launches); i += d.schedule.fused[i] {
+		if d.schedule.wait[i] {
 			s.WriteString("barrier  ")
 		} else {
 			s.WriteString("         ")
 		}
-		for j, l := range d.list[i : i+d.fused[i]] {
+		for j, l := range d.schedule.launches[i : i+d.schedule.fused[i]] {
 			if j > 0 {
 				s.WriteString(" + ")
 			}
@@ -122,4 +123,17 @@ func smallShape(t *testing.T, shape string) (*graph.Graph, testkit.Weights) {
 		t.Fatal(err)
 	}
 	return g, w
+}
+
+// TestScheduleOf: lists that begin with the same launch keep a schedule each, also when they alternate.
+func TestScheduleOf(t *testing.T) {
+	a, b, c := &launch{text: "a"}, &launch{text: "b"}, &launch{text: "c"}
+	long, short := []backend.Launch{a, b, c}, []backend.Launch{a, c}
+	first, second := scheduleOf(long), scheduleOf(short)
+	if first == second || len(first.wait) != 3 || len(second.wait) != 2 {
+		t.Fatalf("schedules of %d and %d launches", len(first.wait), len(second.wait))
+	}
+	if scheduleOf(long) != first || scheduleOf(short) != second || scheduleOf([]backend.Launch{a, c}) != second || len(a.schedules) != 2 {
+		t.Errorf("a list has another schedule the second time; there are %d", len(a.schedules))
+	}
 }

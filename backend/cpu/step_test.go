@@ -33,11 +33,11 @@ func TestBarriers(t *testing.T) {
 		"down": true,
 	}
 	seen := 0
-	for i, l := range d.list {
+	for i, l := range d.schedule.launches {
 		if wait, ok := want[l.String()]; ok {
 			seen++
-			if d.wait[i] != wait {
-				t.Errorf("a barrier before %s: %v; %v is right", l, d.wait[i], wait)
+			if d.schedule.wait[i] != wait {
+				t.Errorf("a barrier before %s: %v; %v is right", l, d.schedule.wait[i], wait)
 			}
 		}
 	}

@@ -49,24 +49,27 @@ func moeCases() []Case {
 		o       graph.MoE
 		in, ffn int
 		format  quant.Format
+		down    quant.Format // of the last matrices; Invalid: the same
 	}{
-		{graph.MoE{Experts: 4, TopK: 1}, 64, 96, quant.F32},
-		{graph.MoE{Experts: 8, TopK: 2}, 96, 64, quant.BF16},
-		{graph.MoE{Experts: 4, TopK: 2, ActType: graph.BF16}, 64, 32, quant.BF16},
-		{graph.MoE{Experts: 16, TopK: 5, NoRenorm: true}, 64, 32, quant.F32},
-		{graph.MoE{Experts: 3, TopK: 3, Fn: graph.GeluTanh}, 40, 24, quant.F32},
-		{graph.MoE{Experts: 5, TopK: 2, Biased: true, Clamp: 0.7}, 64, 160, quant.F32},
-		{graph.MoE{Experts: 8, TopK: 2}, 256, 512, quant.Q4_0},
-		{graph.MoE{Experts: 4, TopK: 3}, 256, 256, quant.Q4_K},
-		{graph.MoE{Experts: 4, TopK: 2, Biased: true, Clamp: 7}, 96, 64, quant.MXFP4},
-		{graph.MoE{Experts: 8, TopK: 2, ActType: graph.Q8}, 256, 512, quant.Q4_0},
-		{graph.MoE{Experts: 8, TopK: 3, ActType: graph.Q8}, 256, 256, quant.Q4_K},
-		{graph.MoE{Experts: 4, TopK: 2, Biased: true, Clamp: 7, ActType: graph.Q8}, 96, 64, quant.MXFP4},
-		{graph.MoE{Experts: 8, TopK: 2}, 160, 96, quant.Q8_0},
-		{graph.MoE{Experts: 6, TopK: 2, NoRenorm: true}, 256, 256, quant.Q6_K},
-		{graph.MoE{Experts: 4, TopK: 2}, 64, 96, quant.Q5_0},
-		{graph.MoE{Experts: 8, TopK: 3, Shares: true}, 64, 96, quant.BF16},
-		{graph.MoE{Experts: 8, TopK: 2, Shares: true, ActType: graph.Q8}, 256, 256, quant.Q4_K},
+		{graph.MoE{Experts: 4, TopK: 1}, 64, 96, quant.F32, quant.Invalid},
+		{graph.MoE{Experts: 8, TopK: 2}, 96, 64, quant.BF16, quant.Invalid},
+		{graph.MoE{Experts: 4, TopK: 2, ActType: graph.BF16}, 64, 32, quant.BF16, quant.Invalid},
+		{graph.MoE{Experts: 16, TopK: 5, NoRenorm: true}, 64, 32, quant.F32, quant.Invalid},
+		{graph.MoE{Experts: 3, TopK: 3, Fn: graph.GeluTanh}, 40, 24, quant.F32, quant.Invalid},
+		{graph.MoE{Experts: 5, TopK: 2, Biased: true, Clamp: 0.7}, 64, 160, quant.F32, quant.Invalid},
+		{graph.MoE{Experts: 8, TopK: 2}, 256, 512, quant.Q4_0, quant.Invalid},
+		{graph.MoE{Experts: 4, TopK: 3}, 256, 256, quant.Q4_K, quant.Invalid},
+		{graph.MoE{Experts: 4, TopK: 2, Biased: true, Clamp: 7}, 96, 64, quant.MXFP4, quant.Invalid},
+		{graph.MoE{Experts: 8, TopK: 2, ActType: graph.Q8}, 256, 512, quant.Q4_0, quant.Invalid},
+		{graph.MoE{Experts: 8, TopK: 3, ActType: graph.Q8}, 256, 256, quant.Q4_K, quant.Invalid},
+		{graph.MoE{Experts: 4, TopK: 2, Biased: true, Clamp: 7, ActType: graph.Q8}, 96, 64, quant.MXFP4, quant.Invalid},
+		{graph.MoE{Experts: 8, TopK: 2}, 160, 96, quant.Q8_0, quant.Invalid},
+		{graph.MoE{Experts: 6, TopK: 2, NoRenorm: true}, 256, 256, quant.Q6_K, quant.Invalid},
+		{graph.MoE{Experts: 4, TopK: 2}, 64, 96, quant.Q5_0, quant.Invalid},
+		{graph.MoE{Experts: 8, TopK: 3, Shares: true}, 64, 96, quant.BF16, quant.Invalid},
+		{graph.MoE{Experts: 8, TopK: 2, Shares: true, ActType: graph.Q8}, 256, 256, quant.Q4_K, quant.Invalid},
+		{graph.MoE{Experts: 8, TopK: 2, Biased: true}, 64, 40, quant.Q8_0, quant.F16}, // whose rows do not divide into blocks
+		{graph.MoE{Experts: 4, TopK: 2}, 128, 256, quant.FP8_BLOCK, quant.Invalid},
 	} {
 		tolerance := 1e-5
 		switch c.o.ActType {
@@ -75,14 +78,21 @@ func moeCases() []Case {
 		case graph.BF16:
 			tolerance = 2e-2 // as in roundedCases, but rounded twice, and the experts' sums may cancel
 		}
+		formats, down := c.format.String(), c.format
+		if c.down != quant.Invalid {
+			down = c.down
+			formats += "+" + down.String()
+		}
 		for _, steps := range rowSteps() {
 			all = append(all, Case{
-				Name: fmt.Sprintf("MoE/%d of %d/%s/rounded to %s/rows%d", c.o.TopK, c.o.Experts, c.format, c.o.ActType, LimitsFor(steps, 16).Tokens), Op: "MoE", Steps: steps, Tolerance: tolerance,
+				Name: fmt.Sprintf("MoE/%d of %d/%s/rounded to %s/rows%d", c.o.TopK, c.o.Experts, formats, c.o.ActType, LimitsFor(steps, 16).Tokens), Op: "MoE", Steps: steps, Tolerance: tolerance,
 				Graph: func(b *graph.Builder) *graph.Value {
 					hidden, ffn := axis("hidden", c.in, 1), axis("ffn", c.ffn, 1)
 					experts, one := axis("experts", c.o.Experts, 1), axis("one", 1, 1)
-					name := func(s string) string { return fmt.Sprintf("%s/%s", s, c.format) }
-					weights := []*graph.Weight{b.Stack(name("gate"), experts, ffn, hidden), b.Stack(name("up"), experts, ffn, hidden), b.Stack(name("down"), experts, hidden, ffn)}
+					name := func(s string, f quant.Format) string { return fmt.Sprintf("%s/%s", s, f) }
+					weights := []*graph.Weight{
+						b.Stack(name("gate", c.format), experts, ffn, hidden), b.Stack(name("up", c.format), experts, ffn, hidden), b.Stack(name("down", down), experts, hidden, ffn),
+					}
 					if c.o.Biased {
 						weights = append(weights, b.Stack("gatebias", experts, one, ffn), b.Stack("upbias", experts, one, ffn), b.Stack("downbias", experts, one, hidden))
 					}
