@@ -81,6 +81,10 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.kvWrites(n)
 	case graph.Attention:
 		return d.attentions(n)
+	case graph.TopKeys:
+		return d.topKeys(n)
+	case graph.SparseAttention:
+		return d.sparseAttentions(n)
 	case graph.Act, graph.ActMul, graph.Add, graph.Softcap:
 		return d.one("pointwise", bindPointwise)
 	case graph.Scale:
@@ -115,7 +119,9 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 func (d *Device) Refusal(n *graph.Node) string {
 	switch o := n.Op.(type) {
 	case graph.TopKeys, graph.SparseAttention:
-		return "attention to keys that an indexer chooses is not computed on a GPU yet; the CPU does (--backend cpu)"
+		if why := sparseRefusal(n); why != "" {
+			return why
+		}
 	case graph.LoRA:
 		if len(n.Weights) > lora.MaxTargets || n.Weights[0].Slots.Rank > lora.MaxRank {
 			return fmt.Sprintf("it has adapters of %d matrices and rank %d at most, and %d of rank %d is the most on a GPU; lower --max-lora-rank", len(n.Weights), n.Weights[0].Slots.Rank, lora.MaxTargets, lora.MaxRank)

@@ -18,8 +18,6 @@ import (
 func leftOut(g *graph.Graph) string {
 	for _, n := range operations(g) {
 		switch op := n.Op.(type) {
-		case graph.TopKeys, graph.SparseAttention:
-			return "sparse attention is refused on a GPU"
 		case graph.Quantize:
 			if op.To == graph.Q8 {
 				return "rows in Q8 are for devices whose Info says so, CPUs"

@@ -16,7 +16,9 @@ struct AttendParams {
   int onlyTrees;     // rows of sequences without a token tree are another kernel's
   const int* treeLen;   // [S] rows of a sequence's token tree, its last ones, or null; see backend.Batch
   const u64* ancestors; // [T] of rows of trees: those of the tree that the row attends to, a bit each
-  int latent, unused;   // latent: values are the first numbers of keys, and pages hold keys alone
+  int latent;           // values are the first numbers of keys, and pages hold keys alone
+  int most;             // keys that are chosen of a row
+  const float* chosen;  // [T, most] the keys that a row attends to, -1 behind them, or null: all that it sees
 };
 constexpr int MAX_SIZE = 576, BLOCK_SIZE = 256; // numbers of a head, and those of its values that a block takes
 
@@ -50,11 +52,14 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
   for (int i = lane(); i < p.kSize; i += 32) q[i] = toFloat(((const T*)p.q)[((long)r * p.heads + h) * p.kSize + i]);
   warpBarrier();
   float acc[BLOCK_SIZE / 32] = {}, rowMax = p.sinks ? p.sinks[h] : -1e30f, sum = p.sinks ? 1 : 0;
+  const float* chosen = p.chosen ? p.chosen + (long)r * p.most : nullptr;
+  if (chosen) first = 0, last = mini(last, p.most - 1), tree = 0; // no row has chosen more keys than it sees
   for (int p0 = first; p0 <= last; p0 += 32) {
     int pos = p0 + lane();
+    if (chosen && (pos = pos <= last ? (int)chosen[pos] : -1, !anySync(pos >= 0))) break;
     float score = -1e30f, unit = 1;
     const C* v = (const C*)p.cache;
-    bool seen = pos <= last && (pos < base || (tree >> (pos - base) & 1));
+    bool seen = chosen ? pos >= 0 : pos <= last && (pos < base || (tree >> (pos - base) & 1));
     if (seen) {
       long page = s.pages[(long)seq * s.seqPages + (pos >> s.pageShift)];
       const C* k = cache.key(page, pos, kv);

@@ -25,7 +25,8 @@ type Params struct {
 	OnlyTrees                    int32      // 1: rows of sequences without a token tree are another kernel's
 	TreeLen, Ancestors           driver.Ptr // [S] int32 and [T] uint64, see backend.Batch; 0 without token trees
 	Latent                       int32      // 1: values are the first VSize numbers of keys, and pages hold keys alone
-	_                            int32
+	Most                         int32      // keys that are chosen of a row
+	Chosen                       driver.Ptr // [T, Most] float32: the keys that a row attends to, -1 behind them; 0: all that it sees
 }
 
 // Find gets the kernel for queries and a cache of these types.
