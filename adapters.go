@@ -103,13 +103,13 @@ func (s *adapterSet) checkName(name string) error {
 	case len(s.slots) == 0:
 		return invalidRequest("the model was loaded without room for adapters; set MaxLoRAs (--max-loras)")
 	case name == "" || len(name) > 256 || strings.ContainsAny(name, "/\\\x00\n\r"):
-		return invalidRequest(fmt.Sprintf("%q is no name for an adapter: it must have 1 to 256 characters, and no slashes", name))
+		return invalidRequest(fmt.Sprintf("%q cannot be the name of an adapter: it must have 1 to 256 bytes, no slashes and no line breaks", name))
 	}
 	return nil
 }
 
-// add makes an adapter known. The set's mu is held.
-func (s *adapterSet) add(name, path string) *loadable {
+// newLoadable is an adapter that the set does not know yet.
+func (s *adapterSet) newLoadable(name, path string) *loadable {
 	a := &loadable{set: s, name: name, path: path}
 	a.handle = &engine.Adapter{ID: s.ids.Add(1), Name: name, Fetch: a.fetch, Loaded: a.loaded}
 	return a
@@ -119,16 +119,20 @@ func (s *adapterSet) load(name, path string, replace bool) error {
 	if err := s.checkName(name); err != nil {
 		return err
 	}
+	there := invalidRequest(fmt.Sprintf("there is an adapter %q already; unload it first, or replace it", name))
 	if !replace && s.get(name) != nil {
-		return invalidRequest(fmt.Sprintf("there is an adapter %q already; unload it first, or replace it", name))
+		return there
 	}
-	a := s.add(name, path)
+	a := s.newLoadable(name, path)
 	numbers, err := s.read(path)
 	if err != nil {
 		return invalidRequest(err.Error())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !replace && s.byName[name] != nil { // loaded by another call meanwhile
+		return there
+	}
 	a.numbers, a.rank = numbers, numbers.Rank
 	s.byName[name] = a
 	a.touch()
@@ -151,7 +155,7 @@ func (s *adapterSet) addDir(dir string) ([]string, error) {
 		}
 		s.mu.Lock()
 		if s.byName[name] == nil {
-			s.byName[name] = s.add(name, path)
+			s.byName[name] = s.newLoadable(name, path)
 		}
 		s.mu.Unlock()
 		names = append(names, name)
@@ -272,64 +276,72 @@ func (a *loadable) loaded() (engine.AdapterNumbers, bool, error) {
 	return *a.numbers, true, nil
 }
 
-// attach gives a request its adapters, and counts it with them until it ends.
+// attach gives a request its adapters.
 func (s *adapterSet) attach(r *engine.Request, uses []UseAdapter) error {
-	if len(uses) == 0 {
-		return nil
-	}
-	var all []*loadable
 	for _, u := range uses {
 		a := s.get(u.Name)
 		if a == nil {
 			return noAdapter(u.Name)
 		}
-		if u.Scale == 0 {
-			continue
+		if u.Scale != 0 {
+			r.Adapters = append(r.Adapters, engine.AdapterUse{Adapter: a.handle, Scale: u.Scale})
 		}
-		all = append(all, a)
-		r.Adapters = append(r.Adapters, engine.AdapterUse{Adapter: a.handle, Scale: u.Scale})
-	}
-	for _, a := range all {
-		a.active.Add(1)
-	}
-	emit, done, first := r.Emit, r.Done, true
-	r.Emit = func(c Sampled) bool {
-		if first {
-			first = false
-			for _, a := range all {
-				a.answered.Add(1)
-			}
-		}
-		return emit(c)
-	}
-	r.Done = func(f engine.Final) {
-		for _, a := range all {
-			a.active.Add(-1)
-			if !first {
-				a.answered.Add(-1)
-			}
-		}
-		done(f)
 	}
 	return nil
 }
 
-// refused takes back that a request was counted, which the engine has not taken.
-func (s *adapterSet) refused(r *engine.Request) {
+// counted is a request that its adapters count, from before the engine has it until it ends.
+type counted struct {
+	adapters []*loadable
+	answered bool // it has had a token
+}
+
+// count counts a request with its adapters. Those that were unloaded or replaced since attach are not listed, and need no count.
+func (s *adapterSet) count(r *engine.Request) *counted {
+	c := &counted{}
 	for _, u := range r.Adapters {
 		if a := s.get(u.Name); a != nil && a.handle == u.Adapter {
-			a.active.Add(-1)
+			a.active.Add(1)
+			c.adapters = append(c.adapters, a)
+		}
+	}
+	if len(c.adapters) == 0 {
+		return c
+	}
+	emit, done := r.Emit, r.Done
+	r.Emit = func(t Sampled) bool { c.answer(); return emit(t) }
+	r.Done = func(f engine.Final) { c.end(); done(f) }
+	return c
+}
+
+func (c *counted) answer() {
+	if c.answered {
+		return
+	}
+	c.answered = true
+	for _, a := range c.adapters {
+		a.answered.Add(1)
+	}
+}
+
+func (c *counted) end() {
+	for _, a := range c.adapters {
+		if a.active.Add(-1); c.answered {
+			a.answered.Add(-1)
 		}
 	}
 }
 
 // submit gives requests to the engine.
 func (m *Model) submit(ctx context.Context, r engine.Request, siblings ...engine.Request) error {
+	all := []*counted{m.adapters.count(&r)}
+	for i := range siblings {
+		all = append(all, m.adapters.count(&siblings[i]))
+	}
 	err := m.engine.Submit(ctx, r, siblings...)
 	if err != nil {
-		m.adapters.refused(&r)
-		for i := range siblings {
-			m.adapters.refused(&siblings[i])
+		for _, c := range all {
+			c.end()
 		}
 	}
 	return public(err)

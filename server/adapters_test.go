@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -115,6 +116,16 @@ func TestAdapters(t *testing.T) {
 	}
 	if status, body := post(t, h, "/v1/completions", `{"prompt": "Once", "model": "b"}`); status != 404 {
 		t.Errorf("an unloaded adapter: %d %s", status, body)
+	}
+	good, bad := m.Defaults(), m.Defaults()
+	good.Adapters, bad.Adapters = []ridge.UseAdapter{{Name: "a", Scale: 1}}, []ridge.UseAdapter{{Name: "b", Scale: 1}}
+	if _, err := m.GenerateMany(t.Context(), []int32{1}, []ridge.Params{good, bad}); !errors.Is(err, ridge.ErrNoAdapter) {
+		t.Errorf("answers of which one names an unloaded adapter: %v", err)
+	}
+	for _, a := range m.Adapters() {
+		if a.Running+a.Waiting > 0 {
+			t.Errorf("no request is left and adapter %s has %d running and %d waiting", a.Name, a.Running, a.Waiting)
+		}
 	}
 	_, body = get(t, h.URL+"/metrics")
 	if !strings.Contains(string(body), `vllm:lora_requests_info{max_lora="2"`) {
