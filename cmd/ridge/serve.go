@@ -70,7 +70,7 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 	f.lora.addServed(fl, &f.model.options)
 	fl.StringVar(&f.address, "listen", "127.0.0.1:8000", "address to listen on, HOST:PORT")
 	fl.StringVar(&f.server.Name, "served-model-name", "", "what clients call the model; default: the name of its file")
-	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line: SECRET [name=TENANT] [requests=N] [tokens=N] [parallel=N] [admin], the limits of a minute but parallel; clients must send one of them")
+	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line: SECRET [name=TENANT] [requests=N] [tokens=N] [parallel=N] [admin]; requests and tokens are per minute, parallel is requests at once; clients must send one of the keys")
 	fl.BoolVar(&f.server.Shared, "share-between-keys", false, "let all keys see each other's files, batches and explanations, and share cached prompts")
 	fl.StringVar(&f.tlsCert, "tls-cert", "", "file with the certificate chain (PEM) to serve HTTPS with; needs --tls-key")
 	fl.StringVar(&f.tlsKey, "tls-key", "", "file with the private key (PEM) of --tls-cert")
@@ -135,8 +135,8 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		defer f.server.Store.Close()
 	}
 	r := &reloading{flags: f, front: server.NewFront(f.server.Log)}
-	defer r.close()
 	r.onHangup(cmd.Context())
+	defer r.close()
 	var announcement string
 	return r.front.ServeLoading(cmd.Context(), l, func() (*server.Server, error) {
 		f.model.options.Warm = true

@@ -21,7 +21,8 @@ type reloading struct {
 	mu     sync.Mutex
 	model  *ridge.Model   // nil: it is not loaded yet
 	server *server.Server // of model
-	old    sync.WaitGroup // models that were replaced and are not closed yet
+	busy   sync.WaitGroup // the goroutine of onHangup, and models that were replaced and are not closed yet
+	stop   context.CancelFunc
 }
 
 // load loads the model and makes a server of it.
@@ -42,9 +43,10 @@ func (r *reloading) load(ctx context.Context) (*server.Server, *ridge.Model, err
 	return r.server, m, nil
 }
 
-// close ends the server's batches and closes the model.
+// close ends the server's batches and closes the model, once a reload that is under way has ended.
 func (r *reloading) close() {
-	r.old.Wait()
+	r.stop()
+	r.busy.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.model != nil {
@@ -59,11 +61,12 @@ func (r *reloading) unload(m *ridge.Model) {
 	}
 }
 
-// onHangup reloads at every SIGHUP until ctx is done.
+// onHangup reloads at every SIGHUP until ctx is done or r is closed.
 func (r *reloading) onHangup(ctx context.Context) {
+	ctx, r.stop = context.WithCancel(ctx)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
-	go func() {
+	r.busy.Go(func() {
 		defer signal.Stop(hangups)
 		for {
 			select {
@@ -73,7 +76,7 @@ func (r *reloading) onHangup(ctx context.Context) {
 				return
 			}
 		}
-	}()
+	})
 }
 
 // reload reads again what may have changed: keys, the certificate, the model. What cannot be read leaves what was there before.
@@ -112,7 +115,7 @@ func (r *reloading) reloadModel(ctx context.Context) error {
 	}
 	f.server.Log.Info("the model was loaded again", "model", m.Name(), "context", m.Context())
 	replaced := r.front.Replace(s)
-	r.old.Go(func() {
+	r.busy.Go(func() {
 		limit, cancel := context.WithTimeout(ctx, f.server.Drain)
 		defer cancel()
 		if err := replaced.Drain(limit); err != nil && !errors.Is(err, context.Canceled) {
