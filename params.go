@@ -41,7 +41,7 @@ type Params struct {
 	Tenant      string       // nor do requests of different tenants, whatever their salts
 }
 
-// salt is Tenant and Salt as the engine wants them. Nobody can look for a salt that falls together with that of another tenant: that
+// salt is Tenant and Salt as the engine wants them. A salt that equals that of another tenant cannot be searched for: that
 // takes the model's secret.
 func (m *Model) salt(p *Params) uint64 {
 	if p.Salt == "" && p.Tenant == "" {

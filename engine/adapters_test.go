@@ -96,7 +96,7 @@ func randomAdapter(slots []*graph.Weight, id uint64, rank int) *engine.Adapter {
 	}
 }
 
-// TestAdaptersMixed: what a request gets with its adapters does not depend on the requests beside it, nor on who is evicted for whom.
+// TestAdaptersMixed: what a request gets with its adapters does not depend on the requests beside it, nor on which adapters are evicted.
 func TestAdaptersMixed(t *testing.T) {
 	const slots, n, requests = 3, 7, 60
 	e, all := startAdapters(t, slots, n)

@@ -171,16 +171,16 @@ func (e *Engine) serve() {
 			e.meter.idle()
 		}
 		more := false
-		if current, more = e.turn(current); !more {
+		if current, more = e.iterate(current); !more {
 			return
 		}
 		e.yield()
 	}
 }
 
-// turn is a round of the loop: what came is queued, and the step in flight collected. more is false when the engine has ended, with
+// iterate is an iteration of the loop: new requests are queued, the next step is launched, and the one in flight collected. more is false when the engine has ended, with
 // all its requests.
-func (e *Engine) turn(current *InFlight) (next *InFlight, more bool) {
+func (e *Engine) iterate(current *InFlight) (next *InFlight, more bool) {
 	if !e.admit() {
 		e.endAll(ErrClosed)
 		return nil, false

@@ -269,7 +269,7 @@ func (s *simulation) run() error {
 		}
 		s.disturb()
 		before := s.steps
-		if err := s.turn(); err != nil {
+		if err := s.iterate(); err != nil {
 			return fmt.Errorf("after %d steps: %w", s.steps, err)
 		}
 		if s.steps > before || len(s.requests) < want {
@@ -415,8 +415,8 @@ func (s *simulation) disturb() {
 	}
 }
 
-// turn is a round of the engine, and the invariants after it.
-func (s *simulation) turn() error {
+// iterate is an iteration of the engine, and the invariants after it.
+func (s *simulation) iterate() error {
 	e := s.engine
 	if len(e.queue.byID) == 0 && s.current == nil {
 		select {
@@ -428,7 +428,7 @@ func (s *simulation) turn() error {
 	}
 	s.steps++
 	more := false
-	if s.current, more = e.turn(s.current); !more {
+	if s.current, more = e.iterate(s.current); !more {
 		s.log("step %d: the engine has ended: %v", s.steps, e.inbox.failed)
 		s.stopped = true
 		e.sampler.drain()
@@ -483,7 +483,7 @@ func (s *simulation) finish() error {
 	e := s.engine
 	for range 3 { // steps in flight
 		if e.inbox.signal(); !s.stopped {
-			if err := s.turn(); err != nil {
+			if err := s.iterate(); err != nil {
 				return err
 			}
 		}

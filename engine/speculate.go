@@ -18,7 +18,7 @@ type Speculation struct {
 	Tokens  int           // of a draft, at most: 1 to draft.MaxTokens
 	// Always has as many tokens drafted as there may be, whatever they are worth.
 	Always bool
-	// Failed is told that the drafter failed and is not asked any more; answers go on. nil: nobody is.
+	// Failed is told that the drafter failed and is not asked any more; answers go on. May be nil.
 	Failed func(error)
 }
 

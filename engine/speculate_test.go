@@ -224,7 +224,7 @@ func TestDrafterFails(t *testing.T) {
 	}
 }
 
-// borrowed is a program that somebody else closes.
+// borrowed is a program that its Close leaves open: its owner closes it.
 type borrowed struct{ compile.Runner }
 
 func (borrowed) Close() {}

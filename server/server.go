@@ -74,7 +74,7 @@ func New(m *ridge.Model, o Options) *Server {
 // SetKeys replaces the API keys, for requests that come from now on. There must be some if there were some.
 func (s *Server) SetKeys(keys []access.Key) error {
 	if s.keys.Needed() && len(keys) == 0 {
-		return errors.New("server: without any key everybody could call it; restart the server for that")
+		return errors.New("server: the file of keys has none, and without keys the server would answer every client; restart it for that")
 	}
 	s.keys.Set(keys)
 	return nil

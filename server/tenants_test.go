@@ -194,7 +194,7 @@ func TestRotation(t *testing.T) {
 		}
 	}
 	if err := s.SetKeys(nil); err == nil {
-		t.Error("all keys were taken away, and the server is open to everybody")
+		t.Error("all keys were taken away, and the server answers every client")
 	}
 }
 

@@ -18,10 +18,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "ridge:", err)
 		os.Exit(1)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	err := root().ExecuteContext(ctx)
-	stop()
+	err := root().ExecuteContext(stopBySignal())
 	switch {
 	case err == nil:
 	case errors.Is(err, errFailed):
@@ -33,6 +30,23 @@ func main() {
 		fmt.Fprintln(os.Stderr, "ridge:", strings.TrimPrefix(err.Error(), "ridge: ")) // the library begins its own with its name
 		os.Exit(1)
 	}
+}
+
+// stopBySignal is a context that Ctrl-C and SIGTERM cancel. A second signal ends the program at once, with the exit code that shells use for it.
+func stopBySignal() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		code := 1
+		if s, ok := (<-signals).(syscall.Signal); ok {
+			code = 128 + int(s)
+		}
+		os.Exit(code)
+	}()
+	return ctx
 }
 
 // errFailed ends the program with exit code 1 without another word.

@@ -1,6 +1,6 @@
 // Package adapters keeps account of which adapters are in which of a program's slots. It knows numbers alone: adapters by their ids.
 //
-// A slot is held by the requests that use its adapter. One that nobody holds keeps its adapter until another needs the room: the one that
+// A slot is held by the requests that use its adapter. One that is not held keeps its adapter until another needs the room: the one that
 // was held last longest ago goes first. When all slots are held and a request has waited for the aging bound, one slot is closed: it takes no
 // further requests, and is free when those that hold it have ended. So no adapter waits for ever behind others that always have requests.
 package adapters
@@ -101,7 +101,7 @@ func (p *Pool) Release(slots []int, now int64) {
 	}
 }
 
-// Forget takes an adapter that nobody holds out of its slot, because its numbers did not get there.
+// Forget takes an adapter that is not held out of its slot, because its numbers did not get there.
 func (p *Pool) Forget(id uint64) {
 	if i := p.find(id); i >= 0 && p.slots[i].holders == 0 {
 		p.slots[i] = slot{}

@@ -78,8 +78,8 @@ func (c *contents) lookUp(hash uint64, before int32, salt uint64, tokens []int32
 	return node
 }
 
-// digest mixes tokens into a hash under a secret of the process: equal digests cost time, never correctness, and nobody can send prompts whose
-// nodes all come into one bucket.
+// digest mixes tokens into a hash under a secret of the process: equal digests cost time, never correctness, and prompts cannot be made
+// whose nodes all come into one bucket.
 func (c *contents) digest(hash uint64, tokens []int32) uint64 {
 	c.key = binary.LittleEndian.AppendUint64(c.key[:0], hash)
 	for _, t := range tokens {

@@ -5,7 +5,7 @@ import "testing"
 // TestCrowdedBuckets: prompts made so that a digest without a secret puts all of them into one bucket spread over the table.
 func TestCrowdedBuckets(t *testing.T) {
 	const nodes, pageSize, vocab = 2048, 4, 1 << 17
-	plain := func(hash uint64, tokens []int32) uint64 { // as anybody can compute it
+	plain := func(hash uint64, tokens []int32) uint64 { // without a secret
 		for _, t := range tokens {
 			hash = (hash ^ uint64(uint32(t))) * 0x9e3779b97f4a7c15
 			hash ^= hash >> 29

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Client is for whom a request is answered.
+// Client is the tenant that a request is from, and what it may do.
 type Client struct {
 	Tenant string // "" on a server without keys
 	All    bool   // it sees what is every tenant's, and shares cached prompts with all

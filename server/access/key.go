@@ -1,4 +1,4 @@
-// Package access decides which requests a server answers, and for whom: API keys with their tenants and limits, and what a
+// Package access decides which requests a server answers: API keys with their tenants and limits, and what a
 // browser may do on a server without keys.
 package access
 

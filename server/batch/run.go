@@ -13,7 +13,7 @@ import (
 	"github.com/ridge-llm/ridge/server/store"
 )
 
-// runner runs batches, one of each tenant in turn, the oldest first, some lines of one at a time. They have the lowest priority: a line is
+// runner runs batches, tenants in round robin, the oldest of each first, some lines of one at a time. They have the lowest priority: a line is
 // begun only while no request waits, and half of the places of a step at most go to lines. Finished lines are in the
 // batch's journal, so a runner resumes where another was killed.
 type runner struct {
@@ -24,8 +24,8 @@ type runner struct {
 	work  chan struct{} // capacity 1: there may be something to do
 	done  chan struct{}
 
-	turn  int            // counts the batches taken
-	turns map[string]int // by tenant: the turn it had last
+	taken int            // batches so far
+	last  map[string]int // by tenant: the value of taken at its last batch
 
 	mu            sync.Mutex
 	current       string             // id of the batch under way
@@ -39,7 +39,7 @@ const (
 
 func (s *API) startBatches() *runner {
 	ctx, stop := context.WithCancel(context.Background())
-	r := &runner{api: s, store: s.store, ctx: ctx, stop: stop, work: make(chan struct{}, 1), done: make(chan struct{}), turns: map[string]int{}}
+	r := &runner{api: s, store: s.store, ctx: ctx, stop: stop, work: make(chan struct{}, 1), done: make(chan struct{}), last: map[string]int{}}
 	r.wake()
 	go r.run()
 	return r
@@ -75,16 +75,16 @@ func (r *runner) run() {
 	}
 }
 
-// next is the oldest batch that is not over of the tenant whose turn it is: the one that has waited for its turn longest.
+// next is the oldest batch that is not over of the tenant whose last batch is longest ago.
 func (r *runner) next() (b store.Batch, ok bool) {
 	for _, one := range slices.Backward(r.store.Batches()) {
-		if !one.Status.Over() && (!ok || r.turns[one.Owner] < r.turns[b.Owner]) {
+		if !one.Status.Over() && (!ok || r.last[one.Owner] < r.last[b.Owner]) {
 			b, ok = one, true
 		}
 	}
 	if ok {
-		r.turn++
-		r.turns[b.Owner] = r.turn
+		r.taken++
+		r.last[b.Owner] = r.taken
 	}
 	return b, ok
 }

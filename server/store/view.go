@@ -16,7 +16,7 @@ type View struct {
 // View is the store as an owner sees it; all: with what is of all others.
 func (s *Store) View(owner string, all bool) View { return View{s, owner, all} }
 
-// Owner is to whom belongs what is stored through the view.
+// Owner is the owner of what is stored through the view.
 func (v View) Owner() string { return v.owner }
 
 func (v View) sees(owner string) bool { return v.all || owner == v.owner }

@@ -17,7 +17,7 @@ import (
 type Cache struct {
 	vocab *Vocabulary
 	limit int // bytes of all automata together
-	turns *turns
+	queue *fairQueue
 	work  int // units of a syntax.Meter that compiling one grammar may take
 
 	mu     sync.Mutex
@@ -50,7 +50,7 @@ func (o *cached) bytes() int {
 // NewCache makes a cache that keeps about so many bytes of automata, and one automaton whatever its size.
 func NewCache(v *Vocabulary, limit int) *Cache {
 	// At most half of the processors compile: the rest is for running requests.
-	return &Cache{vocab: v, limit: limit, turns: newTurns(max(1, runtime.GOMAXPROCS(0)/2)), work: syntax.MaxMeterWork, index: map[[sha256.Size]byte]*list.Element{}}
+	return &Cache{vocab: v, limit: limit, queue: newFairQueue(max(1, runtime.GOMAXPROCS(0)/2)), work: syntax.MaxMeterWork, index: map[[sha256.Size]byte]*list.Element{}}
 }
 
 // Get returns the automaton of a source, which read makes a grammar of. Concurrent calls for one source share one
@@ -118,17 +118,17 @@ func (c *Cache) fill(ctx std.Context, owner string, e *list.Element, read func(*
 
 // compile makes an automaton and has it work out beforehand what takes long, which would else be for the engine to do.
 func (c *Cache) compile(ctx std.Context, owner string, read func(*syntax.Meter) (*syntax.Grammar, error)) (a *Automaton, err error) {
-	if err := c.turns.acquire(ctx, owner); err != nil {
+	if err := c.queue.acquire(ctx, owner); err != nil {
 		return nil, err
 	}
 	held := true
 	defer func() {
 		if held {
-			c.turns.release()
+			c.queue.release()
 		}
 	}()
 	meter := syntax.NewMeter(c.work, func() (err error) {
-		held, err = c.turns.yield(ctx, owner)
+		held, err = c.queue.yield(ctx, owner)
 		return err
 	})
 	a, err = c.prepare(read, meter)

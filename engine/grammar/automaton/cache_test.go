@@ -80,7 +80,7 @@ func endless(begun chan<- struct{}) func(*syntax.Meter) (*syntax.Grammar, error)
 // TestCompilingStops: compiling ends when the calls that wait for it have gone, and when it has taken what it may.
 func TestCompilingStops(t *testing.T) {
 	c := NewCache(newByteVocabulary(t), 1<<20)
-	c.turns, c.work = newTurns(1), math.MaxInt
+	c.queue, c.work = newFairQueue(1), math.MaxInt
 	ctx, leave := std.WithCancel(t.Context())
 	begun, ended := make(chan struct{}), make(chan error)
 	read := endless(begun)
@@ -102,7 +102,7 @@ func TestCompilingStops(t *testing.T) {
 			t.Errorf("a call whose client has left ends with %v", err)
 		}
 	}
-	// The one turn comes back only when compiling has ended.
+	// The one slot comes back only when compiling has ended.
 	if _, err := c.Get(t.Context(), "", "a", func(*syntax.Meter) (*syntax.Grammar, error) { return regex.Parse("a") }); err != nil {
 		t.Errorf("the source that was given up: %v", err)
 	}
@@ -116,9 +116,9 @@ func TestCompilingStops(t *testing.T) {
 	}
 }
 
-// TestTurns: owners come in turn, however much one wants compiled, and no owner's queue grows without bound.
-func TestTurns(t *testing.T) {
-	s := newTurns(1)
+// TestFairQueue: owners have slots in round robin, however much one wants compiled, and no owner's queue grows without bound.
+func TestFairQueue(t *testing.T) {
+	s := newFairQueue(1)
 	if err := s.acquire(t.Context(), "hostile"); err != nil {
 		t.Fatal(err)
 	}
@@ -135,20 +135,20 @@ func TestTurns(t *testing.T) {
 	s.mu.Lock()
 	first, second := s.queue("other"), s.queue("other")
 	if s.next(); !isClosed(first.begin) {
-		t.Error("another owner has to wait for more than the turn under way")
+		t.Error("another owner has to wait for more than the slot in use")
 	}
 	if s.next(); isClosed(second.begin) {
-		t.Error("the other owner has two turns, one after the other")
+		t.Error("the other owner has two slots, one after the other")
 	}
 	if s.next(); !isClosed(second.begin) {
-		t.Error("the other owner's second turn does not come after one of the first's")
+		t.Error("the other owner's second slot does not come after one of the first's")
 	}
 }
 
 // TestLongCompilationGivesWay: beside grammars that would be compiled for ever, another's is compiled.
 func TestLongCompilationGivesWay(t *testing.T) {
 	c := NewCache(newByteVocabulary(t), 1<<20)
-	c.turns, c.work = newTurns(1), math.MaxInt
+	c.queue, c.work = newFairQueue(1), math.MaxInt
 	ctx, stop := std.WithCancel(t.Context())
 	var hostile sync.WaitGroup
 	for i := range 8 {
@@ -158,7 +158,7 @@ func TestLongCompilationGivesWay(t *testing.T) {
 				t.Errorf("a long compilation: %v", err)
 			}
 		})
-		<-begun // it has a turn, and those before give it theirs
+		<-begun // it has a slot, which those before gave up
 	}
 	for _, owner := range []string{"other", "hostile"} {
 		if _, err := c.Get(ctx, owner, "x", func(*syntax.Meter) (*syntax.Grammar, error) { return regex.Parse("[a-z]+") }); err != nil {

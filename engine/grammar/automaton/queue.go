@@ -17,26 +17,26 @@ func (e *BusyError) Error() string {
 // maxWaiting is how many grammars of one owner may wait to be compiled.
 const maxWaiting = 64
 
-// turns lets some compilations work at a time. Those that take long give way to others now and then (yield), and owners have their turns one
-// after the other, however much each wants compiled.
-type turns struct {
+// fairQueue lets some compilations work at a time: a semaphore whose slots go to owners in round robin, however much each wants compiled.
+// Compilations that take long give their slot up now and then (yield) and wait for another.
+type fairQueue struct {
 	mu      sync.Mutex
 	free    int
-	waiting []*turn
-	had     map[string]int // by owner: the number of the turn it had last
+	waiting []*waiter
+	had     map[string]int // by owner: the number of the slot it had last
 	number  int
 }
 
-// turn is one compilation that waits.
-type turn struct {
+// waiter is one compilation that waits.
+type waiter struct {
 	owner string
 	begin chan struct{} // closed when it may work
 }
 
-func newTurns(n int) *turns { return &turns{free: n, had: map[string]int{}} }
+func newFairQueue(n int) *fairQueue { return &fairQueue{free: n, had: map[string]int{}} }
 
-// acquire waits for a turn.
-func (s *turns) acquire(ctx std.Context, owner string) error {
+// acquire waits for a slot.
+func (s *fairQueue) acquire(ctx std.Context, owner string) error {
 	s.mu.Lock()
 	if s.free > 0 {
 		s.free--
@@ -60,14 +60,14 @@ func (s *turns) acquire(ctx std.Context, owner string) error {
 }
 
 // queue has a compilation wait. s.mu is held.
-func (s *turns) queue(owner string) *turn {
-	t := &turn{owner, make(chan struct{})}
+func (s *fairQueue) queue(owner string) *waiter {
+	t := &waiter{owner, make(chan struct{})}
 	s.waiting = append(s.waiting, t)
 	return t
 }
 
 // wait returns when a compilation that waits has a turn, or with ctx's error.
-func (s *turns) wait(ctx std.Context, t *turn) error {
+func (s *fairQueue) wait(ctx std.Context, t *waiter) error {
 	select {
 	case <-t.begin:
 		return nil
@@ -78,13 +78,13 @@ func (s *turns) wait(ctx std.Context, t *turn) error {
 	if i := slices.Index(s.waiting, t); i >= 0 {
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 	} else {
-		s.next() // it had been given the turn meanwhile
+		s.next() // it had been given the slot meanwhile
 	}
 	return ctx.Err()
 }
 
-// take notes that an owner has a turn. s.mu is held.
-func (s *turns) take(owner string) {
+// take notes that an owner has a slot. s.mu is held.
+func (s *fairQueue) take(owner string) {
 	if len(s.had) > 1000 { // owners that are long gone
 		clear(s.had)
 	}
@@ -92,8 +92,8 @@ func (s *turns) take(owner string) {
 	s.had[owner] = s.number
 }
 
-// next gives a turn that is over to the owner that has waited for one longest; nobody waits: it is free. s.mu is held.
-func (s *turns) next() {
+// next gives a slot that was given back to the owner whose last slot is longest ago; without a waiter it is free. s.mu is held.
+func (s *fairQueue) next() {
 	if len(s.waiting) == 0 {
 		s.free++
 		return
@@ -110,15 +110,15 @@ func (s *turns) next() {
 	close(t.begin)
 }
 
-// release ends a turn.
-func (s *turns) release() {
+// release gives a slot back.
+func (s *fairQueue) release() {
 	s.mu.Lock()
 	s.next()
 	s.mu.Unlock()
 }
 
-// yield ends a turn and waits for the next, if others wait. After an error the turn is gone.
-func (s *turns) yield(ctx std.Context, owner string) (held bool, err error) {
+// yield gives a slot back and waits for another, if others wait. held is false when it is gone, which an error says why.
+func (s *fairQueue) yield(ctx std.Context, owner string) (held bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return true, err
 	}
