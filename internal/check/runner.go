@@ -50,18 +50,15 @@ func (r *runner) forward(tokens map[int][]int32, order []int, lastOnly bool) ([]
 	b := &backend.Batch{}
 	b.Reset(max(1, len(lim.Groups)), lim.SeqPages)
 	for _, s := range order {
-		for i, id := range tokens[s] {
-			b.Tokens = append(b.Tokens, id)
-			b.Positions = append(b.Positions, int32(r.past[s]+i))
-			if !lastOnly || i == len(tokens[s])-1 {
-				b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
-			}
+		first := len(b.Tokens)
+		b.AppendSeq(lim, s, r.past[s], tokens[s])
+		if lastOnly {
+			first = len(b.Tokens) - 1
 		}
-		r.fillTables(b, s, len(tokens[s]))
+		for row := first; row < len(b.Tokens); row++ {
+			b.LogitsIndices = append(b.LogitsIndices, int32(row))
+		}
 		r.past[s] += len(tokens[s])
-		b.QStart = append(b.QStart, int32(len(b.Tokens)))
-		b.KVLen = append(b.KVLen, int32(r.past[s]))
-		b.RopeLen = append(b.RopeLen, int32(r.past[s]))
 	}
 	for i, s := range order {
 		if r.slots != nil && r.slots[s] >= 0 {
@@ -81,24 +78,6 @@ func (r *runner) forward(tokens map[int][]int32, order []int, lastOnly bool) ([]
 	}
 	r.logits = r.logits[:n]
 	return r.logits, r.prog.Logits(r.logits, 0, len(b.LogitsIndices))
-}
-
-// fillTables adds the next n tokens of sequence s to the tables of all cache groups.
-func (r *runner) fillTables(b *backend.Batch, s, n int) {
-	lim := r.prog.Limits()
-	for i := range b.Tables {
-		t := &b.Tables[i]
-		if len(lim.Groups) > 0 && lim.Groups[i].Recurrent {
-			t.States = append(t.States, int32(s))
-			continue
-		}
-		for p := r.past[s]; p < r.past[s]+n; p++ {
-			t.Slots = append(t.Slots, int32(s*lim.SeqPages*lim.PageSize+p))
-		}
-		for p := range lim.SeqPages {
-			t.Pages = append(t.Pages, int32(s*lim.SeqPages+p))
-		}
-	}
 }
 
 // greedy computes n tokens of sequence s, of which last is the first: it is known, and has not been computed yet.

@@ -105,26 +105,9 @@ func (m *Model) batch(w Window, from, to int) *backend.Batch {
 	lim := m.prog.Limits()
 	b := &backend.Batch{}
 	b.Reset(max(1, len(lim.Groups)), lim.SeqPages)
-	for p := from; p < to; p++ {
-		b.Tokens = append(b.Tokens, w.Tokens[p])
-		b.Positions = append(b.Positions, int32(p))
-		if p+1 >= w.Score && p+1 < len(w.Tokens) {
-			b.LogitsIndices = append(b.LogitsIndices, int32(p-from))
-		}
+	b.AppendSeq(lim, 0, from, w.Tokens[from:to])
+	for p := max(from, w.Score-1); p < min(to, len(w.Tokens)-1); p++ {
+		b.LogitsIndices = append(b.LogitsIndices, int32(p-from))
 	}
-	for i := range b.Tables {
-		t := &b.Tables[i]
-		if len(lim.Groups) > 0 && lim.Groups[i].Recurrent {
-			t.States = append(t.States, 0)
-			continue
-		}
-		for p := from; p < to; p++ {
-			t.Slots = append(t.Slots, int32(p))
-		}
-		for p := range lim.SeqPages {
-			t.Pages = append(t.Pages, int32(p))
-		}
-	}
-	b.QStart, b.KVLen, b.RopeLen = append(b.QStart, int32(to-from)), append(b.KVLen, int32(to)), append(b.RopeLen, int32(to))
 	return b
 }
