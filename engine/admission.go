@@ -20,8 +20,7 @@ func (e *Engine) Submit(ctx context.Context, r Request, siblings ...Request) err
 		return err
 	}
 	for _, s := range siblings {
-		s.Embeddings = r.Embeddings
-		s.Prompt, s.Salt, s.Priority, s.Adapters = r.Prompt, r.Salt, r.Priority, r.Adapters
+		s.Prompt, s.Embeddings, s.Salt, s.Priority, s.Adapters = r.Prompt, r.Embeddings, r.Salt, r.Priority, r.Adapters
 		p, err := e.prepare(ctx, s)
 		if err != nil {
 			return err

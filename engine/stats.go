@@ -1,8 +1,12 @@
 package engine
 
-import "time"
+import (
+	"time"
 
-// Stats is what an engine has done and what it is at.
+	"github.com/ridge-llm/ridge/engine/draft"
+)
+
+// Stats is what an engine has done and its state now.
 type Stats struct {
 	Running int // requests
 	Waiting int // requests
@@ -26,12 +30,12 @@ type Stats struct {
 	HostUsed    int   // by requests that are swapped out
 	Swapped     int   // such requests
 
-	DraftMethod    string    // of speculative decoding; "": tokens are not drafted
-	MaxDraft       int       // tokens of a draft, at most
-	Drafts         int64     // that steps verified
-	DraftTokens    int64     // in them
-	AcceptedTokens int64     // of those
-	AcceptedAt     [32]int64 // likewise, by the number of tokens before them in the draft
+	DraftMethod    string                 // of speculative decoding; "": tokens are not drafted
+	MaxDraft       int                    // tokens of a draft, at most
+	Drafts         int64                  // that steps verified
+	DraftTokens    int64                  // in them
+	AcceptedTokens int64                  // of those
+	AcceptedAt     [draft.MaxTokens]int64 // likewise, by the number of tokens before them in the draft
 
 	AdapterLoads int64 // adapters put into slots
 

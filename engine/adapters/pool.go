@@ -30,9 +30,6 @@ type Load struct {
 // New is a pool of empty slots. A request waits for so long, at most, for slots that others keep busy.
 func New(slots int, aging int64) *Pool { return &Pool{slots: make([]slot, slots), aging: aging} }
 
-// Slots is how many there are.
-func (p *Pool) Slots() int { return len(p.slots) }
-
 // Take has a request hold the slots of all its adapters, which are different ones and no more than there are slots, or of none if there is
 // no room yet. loads are the adapters that have to be put into their slots before they are used; it is appended to.
 func (p *Pool) Take(ids []uint64, now int64, slots []int, loads []Load) ([]int, []Load, bool) {
@@ -109,18 +106,18 @@ func (p *Pool) Forget(id uint64) {
 }
 
 // Age closes a slot if the request that has waited longest, since some time, has done so for the aging bound, unless one is closed
-// already: the one with the fewest holders. It opens all when none waits so long. It reports whether a slot was closed now.
-func (p *Pool) Age(waits bool, since, now int64) bool {
+// already: the one with the fewest holders. It opens all when none waits so long.
+func (p *Pool) Age(waits bool, since, now int64) {
 	if !waits || now-since < p.aging {
 		for i := range p.slots {
 			p.slots[i].closed = false
 		}
-		return false
+		return
 	}
 	best := -1
 	for i, s := range p.slots {
 		if s.closed {
-			return false
+			return
 		}
 		if s.holders > 0 && (best < 0 || s.holders < p.slots[best].holders) {
 			best = i
@@ -129,15 +126,4 @@ func (p *Pool) Age(waits bool, since, now int64) bool {
 	if best >= 0 {
 		p.slots[best].closed = true
 	}
-	return best >= 0
-}
-
-// Resident lists the ids of adapters in slots, and how many requests hold each.
-func (p *Pool) Resident() (ids []uint64, holders []int) {
-	for _, s := range p.slots {
-		if s.id != 0 {
-			ids, holders = append(ids, s.id), append(holders, s.holders)
-		}
-	}
-	return ids, holders
 }

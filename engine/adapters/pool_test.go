@@ -35,16 +35,23 @@ func TestTake(t *testing.T) {
 func TestAge(t *testing.T) {
 	p := New(1, 10)
 	held, _, _ := p.Take([]uint64{1}, 0, nil, nil)
-	if p.Age(true, 0, 5) {
+	p.Age(true, 0, 5)
+	more, _, ok := p.Take([]uint64{1}, 6, nil, nil)
+	if !ok {
 		t.Fatal("a slot was closed before the bound")
 	}
-	if !p.Age(true, 0, 10) || p.Age(true, 0, 11) {
-		t.Fatal("one slot should have been closed, once")
-	}
-	if _, _, ok := p.Take([]uint64{1}, 12, nil, nil); ok {
+	p.Age(true, 0, 10)
+	if _, _, ok := p.Take([]uint64{1}, 11, nil, nil); ok {
 		t.Fatal("a closed slot took a request")
 	}
+	p.Age(false, 0, 12)
+	if held, _, ok = p.Take([]uint64{1}, 12, held, nil); !ok {
+		t.Fatal("the slot stayed closed though no request waits")
+	}
+	p.Age(true, 0, 13)
 	p.Release(held, 13)
+	p.Release(held, 13)
+	p.Release(more, 13)
 	if _, _, ok := p.Take([]uint64{2}, 14, nil, nil); !ok {
 		t.Fatal("the adapter that waited found no room")
 	}
