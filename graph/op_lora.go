@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -30,6 +31,17 @@ func (l *LowRank) Rank() int {
 		return 0
 	}
 	return l.B.Cols
+}
+
+// RowFor is which of Rows takes the place of row i of the matrix; false: none does.
+func (l *LowRank) RowFor(i int) (at int, ok bool) {
+	if len(l.Rows.Data) == 0 {
+		return 0, false
+	}
+	if l.Indices == nil {
+		return i, true
+	}
+	return slices.BinarySearch(l.Indices, int32(i))
 }
 
 // Slots is the part of a Weight that adapters fill: a place for each adapter that is resident, with a LowRank or nothing. What is in

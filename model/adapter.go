@@ -247,7 +247,7 @@ func (x *adapting) columns(w *graph.Weight, name string, mod *adapter.Module, l 
 		return err
 	}
 	norms := rowNorms(base, l)
-	scaled := floats(l.B)
+	scaled := l.B.Floats()
 	rank := l.B.Cols
 	l.Columns = make([]float32, len(magnitude))
 	for o, norm := range norms {
@@ -263,7 +263,7 @@ func (x *adapting) columns(w *graph.Weight, name string, mod *adapter.Module, l 
 			l.Bias[o] *= c
 		}
 	}
-	l.B = tensorOf(scaled, l.B.Rows, rank)
+	l.B = quant.FromFloats(scaled, l.B.Rows, rank)
 	if w.Slots.Bias == nil {
 		return nil
 	}

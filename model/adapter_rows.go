@@ -1,7 +1,6 @@
 package model
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"runtime"
@@ -47,11 +46,11 @@ func (x *adapting) wholeWeight(w *graph.Weight) wholeMatrix {
 
 // numbers is made of a vector with a number for each of the module's outputs.
 func (x *adapting) numbers(w *graph.Weight, name string, v []float32) ([]float32, error) {
-	t, err := x.made(w, name, tensorOf(v, 1, len(v)), strings.TrimSuffix(w.Tensor, ".weight")+".bias", false)
+	t, err := x.made(w, name, quant.FromFloats(v, 1, len(v)), strings.TrimSuffix(w.Tensor, ".weight")+".bias", false)
 	if err != nil {
 		return nil, err
 	}
-	return floats(t), nil
+	return t.Floats(), nil
 }
 
 // made makes of a tensor in the order of the adapter's file what the weight has of it: what the architecture's recipe makes of the rows of
@@ -183,7 +182,7 @@ func (x *adapting) shard(w *graph.Weight, l *graph.LowRank) error {
 
 // rowNorms is the norm of each row of base + Scale·BA, by all cores.
 func rowNorms(base *recipe.Matrix, l *graph.LowRank) []float64 {
-	a, b := floats(l.A), floats(l.B)
+	a, b := l.A.Floats(), l.B.Floats()
 	rank, in := l.B.Cols, base.Cols
 	norms := make([]float64, base.Rows)
 	var work errgroup.Group
@@ -222,23 +221,5 @@ func (m *Model) vector(w *graph.Weight) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return floats(parts[0]), nil
-}
-
-// floats decodes a tensor.
-func floats(t quant.Tensor) []float32 {
-	v := make([]float32, t.Rows*t.Cols)
-	for r := range t.Rows {
-		quant.Decode(t.Format, v[r*t.Cols:(r+1)*t.Cols], t.Row(r))
-	}
-	return v
-}
-
-// tensorOf is numbers as a tensor in F32.
-func tensorOf(v []float32, rows, cols int) quant.Tensor {
-	t := quant.Tensor{Format: quant.F32, Rows: rows, Cols: cols, Data: make([]byte, 0, 4*len(v))}
-	for _, x := range v {
-		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(x))
-	}
-	return t
+	return parts[0].Floats(), nil
 }

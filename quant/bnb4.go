@@ -18,14 +18,14 @@ const (
 )
 
 var _ = register(NF4, Descriptor{
-	Name: "NF4", Block: bnb4Block, BlockBytes: bnb4Bytes, FloatCodes: true, Fallback: Q8_0,
+	Name: "NF4", Block: bnb4Block, BlockBytes: bnb4Bytes, FloatCodes: true, Codebook: &nf4Codebook, Fallback: Q8_0,
 	bound:  bound{0.153, 0x1p-140, math.Inf(1)}, // half of the widest gap, between the first two
 	decode: func(dst []float32, src []byte) { decodeBNB4(dst, src, &nf4Codebook) },
 	encode: func(dst []byte, src []float32) { encodeBNB4(dst, src, &nf4Codebook) },
 })
 
 var _ = register(FP4, Descriptor{
-	Name: "FP4", Block: bnb4Block, BlockBytes: bnb4Bytes, FloatCodes: true, Fallback: Q8_0,
+	Name: "FP4", Block: bnb4Block, BlockBytes: bnb4Bytes, FloatCodes: true, Codebook: &fp4Codebook, Fallback: Q8_0,
 	bound:  bound{0.167, 0x1p-140, math.Inf(1)},
 	decode: func(dst []float32, src []byte) { decodeBNB4(dst, src, &fp4Codebook) },
 	encode: func(dst []byte, src []float32) { encodeBNB4(dst, src, &fp4Codebook) },
@@ -41,17 +41,6 @@ var nf4Codebook = [16]float32{
 var fp4Codebook = [16]float32{
 	0, 0.005208333333, 0.66666667, 1, 0.33333333, 0.5, 0.16666667, 0.25,
 	0, -0.005208333333, -0.66666667, -1, -0.33333333, -0.5, -0.16666667, -0.25,
-}
-
-// Codebook is what the codes of NF4 or FP4 stand for; nil: the format has no such codebook.
-func Codebook(f Format) *[16]float32 {
-	switch f {
-	case NF4:
-		return &nf4Codebook
-	case FP4:
-		return &fp4Codebook
-	}
-	return nil
 }
 
 func decodeBNB4(dst []float32, src []byte, codebook *[16]float32) {

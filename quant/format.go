@@ -20,6 +20,9 @@ type Descriptor struct {
 	BlockBytes int    // bytes in a block, its scales and zeros included
 	RowScale   bool   // a row has one scale for all of it, an f32 behind its blocks
 	FloatCodes bool   // codes stand for floats, which whole numbers of eight bits times a scale are not
+	CodeGroup  int    // of blocks that GroupedCodes takes apart, how many numbers share a scale, 16 or 32; 0: it does not
+
+	Codebook *[16]float32 // what codes of four bits stand for, times a scale; nil: they are numbers
 
 	GGUF     *GGUFType // nil: GGUF does not have it
 	DType    string    // safetensors' name of it; "": a dtype alone does not say it
@@ -28,7 +31,7 @@ type Descriptor struct {
 	bound  bound
 	decode func(dst []float32, src []byte) // whole blocks; the lengths have been checked
 	encode func(dst []byte, src []float32) // likewise, and no number is beyond the limit; nil: it can only be read
-	codes  grouped                         // nil: its blocks are not of that kind
+	codes  grouped                         // of a CodeGroup
 }
 
 // GGUFType is what GGUF files call a format.
@@ -58,6 +61,9 @@ func Formats() []Format {
 
 // ReadFormats lists those that GGUF files can be in.
 func ReadFormats() []Format { return formats(func(d *Descriptor) bool { return d.GGUF != nil }) }
+
+// GroupedFormats lists those whose blocks GroupedCodes takes apart.
+func GroupedFormats() []Format { return formats(func(d *Descriptor) bool { return d.CodeGroup > 0 }) }
 
 func formats(of func(d *Descriptor) bool) []Format {
 	var all []Format

@@ -1,10 +1,10 @@
 package quant
 
-// grouped describes formats whose blocks are whole numbers of eight bits with a scale for each 16: x = scale·code, both found from the block. Their
-// descriptors say so with a function of this type; kernels that have no layout of their own for such a format take it from there.
+// grouped takes a block of a format with a CodeGroup apart: whole numbers of eight bits with a scale for each 16 (those of a CodeGroup of 32 come in
+// pairs), x = scale·code. Kernels that have no layout of their own for such a format take it from there.
 type grouped func(codes []int8, scales []float32, block []byte)
 
-// codeGroup is how many numbers share a scale of Codes.
+// codeGroup is how many numbers GroupedCodes gives a scale for.
 const codeGroup = 16
 
 // decode is the format's decoder.
@@ -23,10 +23,7 @@ func (g grouped) decode(f Format) func(dst []float32, src []byte) {
 	}
 }
 
-// Codes reports whether blocks of f are whole numbers of eight bits with a scale for each 16, x = scale·code, exactly. GroupedCodes finds them.
-func (f Format) Codes() bool { return descriptors[f].codes != nil }
-
-// GroupedCodes writes the codes of one block of a format that has Codes, Block() of them, and their scales, one for 16.
+// GroupedCodes writes the codes of one block of a format with a CodeGroup, Block() of them, and their scales, one for 16: x = scale·code, exactly.
 func GroupedCodes(f Format, codes []int8, scales []float32, block []byte) {
 	descriptors[f].codes(codes, scales, block)
 }

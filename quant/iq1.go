@@ -14,7 +14,7 @@ const (
 	IQ1_M Format = 33
 )
 
-var _ = registerGrouped(IQ1_S, Descriptor{Name: "IQ1_S", BlockBytes: 50, GGUF: &GGUFType{Tensor: 19, File: 24}, Fallback: IQ4_NL}, codesIQ1_S)
+var _ = registerGrouped(IQ1_S, Descriptor{Name: "IQ1_S", BlockBytes: 50, CodeGroup: 32, GGUF: &GGUFType{Tensor: 19, File: 24}, Fallback: IQ4_NL}, codesIQ1_S)
 
 var _ = registerGrouped(IQ1_M, Descriptor{Name: "IQ1_M", BlockBytes: 56, GGUF: &GGUFType{Tensor: 29, File: 31}, Fallback: IQ4_NL}, codesIQ1_M)
 

@@ -14,7 +14,7 @@ const (
 	IQ2_S   Format = 29
 )
 
-var _ = registerGrouped(IQ2_XXS, Descriptor{Name: "IQ2_XXS", BlockBytes: 66, GGUF: &GGUFType{Tensor: 16, File: 19}, Fallback: IQ4_NL}, codesIQ2_XXS)
+var _ = registerGrouped(IQ2_XXS, Descriptor{Name: "IQ2_XXS", BlockBytes: 66, CodeGroup: 32, GGUF: &GGUFType{Tensor: 16, File: 19}, Fallback: IQ4_NL}, codesIQ2_XXS)
 
 var _ = registerGrouped(IQ2_XS, Descriptor{Name: "IQ2_XS", BlockBytes: 74, GGUF: &GGUFType{Tensor: 17, File: 20}, Fallback: IQ4_NL}, codesIQ2_XS)
 
@@ -24,6 +24,9 @@ var _ = registerGrouped(IQ2_S, Descriptor{Name: "IQ2_S", BlockBytes: 82, GGUF: &
 func registerGrouped(f Format, d Descriptor, codes grouped) struct{} {
 	if d.Block == 0 {
 		d.Block = superBlock
+	}
+	if d.CodeGroup == 0 {
+		d.CodeGroup = codeGroup
 	}
 	d.codes, d.decode = codes, codes.decode(f)
 	return register(f, d)

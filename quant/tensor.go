@@ -2,6 +2,7 @@ package quant
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -40,6 +41,39 @@ func (t Tensor) RowSpan(from, to int) Tensor {
 func (t Tensor) Row(i int) []byte {
 	stride := t.Format.RowBytes(t.Cols)
 	return t.Data[int64(i)*stride : int64(i+1)*stride]
+}
+
+// FromFloats is a matrix in F32 of rows × cols numbers, row-major.
+func FromFloats(x []float32, rows, cols int) Tensor {
+	t := Tensor{Format: F32, Rows: rows, Cols: cols, Data: make([]byte, 0, 4*len(x))}
+	for _, v := range x {
+		t.Data = order.AppendUint32(t.Data, math.Float32bits(v))
+	}
+	return t
+}
+
+// Floats decodes all of t's numbers, row by row.
+func (t Tensor) Floats() []float32 {
+	x := make([]float32, t.Rows*t.Cols)
+	for r := range t.Rows {
+		Decode(t.Format, x[r*t.Cols:(r+1)*t.Cols], t.Row(r))
+	}
+	return x
+}
+
+// Transposed is a copy of t with rows and columns exchanged; t must be in plain floats, whose numbers are by themselves.
+func (t Tensor) Transposed() (Tensor, error) {
+	if t.Format.Block() != 1 {
+		return Tensor{}, fmt.Errorf("quant: a matrix in blocks of %s cannot be transposed", t.Format)
+	}
+	to, size := Tensor{Format: t.Format, Rows: t.Cols, Cols: t.Rows, Data: make([]byte, len(t.Data))}, t.Format.BlockBytes()
+	for r := range t.Rows {
+		row := t.Row(r)
+		for c := range t.Cols {
+			copy(to.Data[(c*t.Rows+r)*size:][:size], row[c*size:])
+		}
+	}
+	return to, nil
 }
 
 // As is t's numbers in another format, rounded by all cores; its Data is new. An error names the first number of a row that f cannot

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"slices"
 	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -47,25 +46,7 @@ func newFloatRows(t quant.Tensor) floatRows {
 	return m
 }
 
-// transposed is a tensor's columns as rows, in F32 where it is, and else in its 16-bit format.
-func transposed(t quant.Tensor) (floatRows, error) {
-	size := 2
-	if t.Format == quant.F32 {
-		size = 4
-	} else if t.Format != quant.F16 && t.Format != quant.BF16 {
-		return floatRows{}, fmt.Errorf("cpu: an adapter's matrix is in %s; F32, F16 and BF16 can be used", t.Format)
-	}
-	to := quant.Tensor{Format: t.Format, Rows: t.Cols, Cols: t.Rows, Data: make([]byte, len(t.Data))}
-	for r := range t.Rows {
-		from := t.Data[r*t.Cols*size : (r+1)*t.Cols*size]
-		for c := range t.Cols {
-			copy(to.Data[(c*t.Rows+r)*size:][:size], from[c*size:])
-		}
-	}
-	return newFloatRows(to), nil
-}
-
-// SetAdapter implements backend.AdapterLoader: the matrices stay in host memory, and B is turned round.
+// SetAdapter implements backend.AdapterLoader: the matrices stay in host memory, and B is transposed.
 func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank) error {
 	s, ok := w.(slots)
 	if !ok || slot < 0 || slot >= len(s) {
@@ -77,23 +58,12 @@ func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank) error 
 	}
 	a := &adapter{LowRank: *l}
 	if l.Rank() > 0 {
-		var err error
-		if a.b, err = transposed(l.B); err != nil {
-			return err
+		b, err := l.B.Transposed()
+		if err != nil {
+			return fmt.Errorf("cpu: an adapter's second matrix: %w", err)
 		}
-		a.a = newFloatRows(l.A)
+		a.a, a.b = newFloatRows(l.A), newFloatRows(b)
 	}
 	s[slot] = a
 	return nil
-}
-
-// replaced is which of the adapter's rows takes the place of row i of its matrix.
-func (a *adapter) replaced(i int) (at int, ok bool) {
-	if len(a.Rows.Data) == 0 {
-		return 0, false
-	}
-	if a.Indices == nil {
-		return i, true
-	}
-	return slices.BinarySearch(a.Indices, int32(i))
 }

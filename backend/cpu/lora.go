@@ -217,7 +217,7 @@ func bindLoRAEmbed(v vec.Ops, n *graph.Node, a backend.Args) body {
 					continue
 				}
 				y, token := out[r*width:(r+1)*width], int(b.Tokens[r])
-				if i, ok := a.replaced(token); ok {
+				if i, ok := a.RowFor(token); ok {
 					quant.Decode(a.Rows.Format, row, a.Rows.Row(i))
 					v.Axpby(y, row, 1-u.Scale, u.Scale*scale)
 				}

@@ -6,7 +6,6 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/vec"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/quant"
 )
 
 // Recurrent layers go through a sequence token by token, so that what a sequence gets depends neither on how its prompt is cut nor on what
@@ -35,12 +34,7 @@ func decoded(w backend.Weight) []float32 {
 	if v, ok := w.(vector); ok {
 		return v
 	}
-	m := w.(*matrix)
-	x := make([]float32, m.Rows*m.Cols)
-	for r := range m.Rows {
-		quant.Decode(m.Format, x[r*m.Cols:(r+1)*m.Cols], m.Row(r))
-	}
-	return x
+	return w.(*matrix).Floats()
 }
 
 // byColumn is rows × cols numbers as cols × rows.

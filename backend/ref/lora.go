@@ -104,7 +104,7 @@ func loraEmbed(d *Device, n *graph.Node, a backend.Args) {
 			y, token := make([]float32, v.Axis.Len()), int(d.batch.Tokens[r])
 			load(y, v.Type, rowAt(v, a.Out[0], r))
 			now := slices.Clone(y)
-			if i, ok := replaced(l, token); ok {
+			if i, ok := l.RowFor(token); ok {
 				now = row(l.Rows, i)
 				for j := range now {
 					now[j] *= scale
@@ -122,17 +122,6 @@ func loraEmbed(d *Device, n *graph.Node, a backend.Args) {
 			store(rowAt(v, a.Out[0], r), v.Type, y)
 		}
 	}
-}
-
-// replaced is which of an adapter's rows takes the place of row i of its matrix.
-func replaced(l *graph.LowRank, i int) (at int, ok bool) {
-	if len(l.Rows.Data) == 0 {
-		return 0, false
-	}
-	if l.Indices == nil {
-		return i, true
-	}
-	return slices.BinarySearch(l.Indices, int32(i))
 }
 
 // row decodes a row of a tensor.

@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights"
 )
 
@@ -87,10 +86,7 @@ func (d *Dir) floats(name string) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]float32, t.Rows*t.Cols)
-	for r := range t.Rows {
-		quant.Decode(t.Format, all[r*t.Cols:(r+1)*t.Cols], t.Row(r))
-	}
+	all := t.Floats()
 	for i, x := range all {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
 			return nil, fmt.Errorf("modeldir: %s: number %d of %s is %v", d.Source.Path, i, name, x)

@@ -46,7 +46,7 @@ func RandomWeights(g *graph.Graph, seed uint64) (Weights, error) {
 			x[i] = mean + size*float32(rnd.NormFloat64())
 		}
 		t, err := quant.Tensor{Format: w.Format, Rows: rows, Cols: cols, Data: make([]byte, int64(rows)*w.Format.RowBytes(cols))}, error(nil)
-		if w.Format.Codes() {
+		if w.Format.Descriptor().CodeGroup > 0 {
 			RandomBlocks(rnd, w.Format, t.Data)
 			all[w.Tensor] = t
 			continue

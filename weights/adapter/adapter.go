@@ -105,13 +105,10 @@ func (a *Adapter) vector(name string) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := make([]float32, t.Rows*t.Cols) // older files have magnitudes as [out, 1]
-	if t.Rows > 1 && t.Cols > 1 {
+	if t.Rows > 1 && t.Cols > 1 { // older files have magnitudes as [out, 1]
 		return nil, a.fail("tensor %s is %d × %d, and a vector is wanted", name, t.Rows, t.Cols)
 	}
-	for r := range t.Rows {
-		quant.Decode(t.Format, v[r*t.Cols:(r+1)*t.Cols], t.Row(r))
-	}
+	v := t.Floats()
 	return v, finite(a, name, v)
 }
 

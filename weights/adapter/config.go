@@ -87,7 +87,7 @@ func parseConfig(data []byte) (*Config, error) {
 	if c.exclude, err = readModules(all["exclude_modules"]); err != nil {
 		return nil, fmt.Errorf("exclude_modules: %w", err)
 	}
-	if c.invocation, err = invocation(all["alora_invocation_tokens"]); err != nil {
+	if c.invocation, err = tokenIDs(all["alora_invocation_tokens"]); err != nil {
 		return nil, fmt.Errorf("alora_invocation_tokens: %w", err)
 	}
 	if err := c.readLayers(all); err != nil {
@@ -216,7 +216,7 @@ func (c *Config) readLayers(all map[string]any) error {
 func (c *Config) readTokens(v any) error {
 	c.tokens = map[string][]int32{}
 	add := func(module string, v any) error {
-		ids, err := invocation(v)
+		ids, err := tokenIDs(v)
 		if err != nil {
 			return fmt.Errorf("trainable_token_indices: %w", err)
 		}

@@ -40,7 +40,7 @@ func (a *Adapter) readGGUF() error {
 	}
 	a.Arch = text(archKey)
 	alpha, _ := a.source.Metadata[alphaKey].(float32)
-	tokens, err := invocation(a.source.Metadata[invocationKey])
+	tokens, err := tokenIDs(a.source.Metadata[invocationKey])
 	if err != nil {
 		return a.fail("%s: %v", invocationKey, err)
 	}

@@ -69,8 +69,9 @@ var parts = []part{
 		if err != nil {
 			return err
 		}
-		m.Table, m.A = true, turned(t) // PEFT has it as [rank, vocab]
-		return nil
+		m.Table = true
+		m.A, err = t.Transposed() // PEFT has it as [rank, vocab]
+		return err
 	}},
 	{".lora_embedding_B", func(a *Adapter, m *Module, tensor string) (err error) {
 		m.Table = true
@@ -174,16 +175,4 @@ func (a *Adapter) tokens(name string, m *Module) error {
 	}
 	m.Rows, m.Tokens = sorted, ids
 	return nil
-}
-
-// turned is a matrix of floats transposed.
-func turned(t quant.Tensor) quant.Tensor {
-	to := quant.Tensor{Format: t.Format, Rows: t.Cols, Cols: t.Rows, Data: make([]byte, len(t.Data))}
-	size := len(t.Data) / (t.Rows * t.Cols)
-	for r := range t.Rows {
-		for c := range t.Cols {
-			copy(to.Data[(c*t.Rows+r)*size:][:size], t.Data[(r*t.Cols+c)*size:])
-		}
-	}
-	return to
 }

@@ -85,7 +85,7 @@ func (r BNB4) checkCodebook(files Tensors, f quant.Format) error {
 		return err
 	}
 	g := grid{dtype: t.DType, data: t.Data}
-	for i, want := range quant.Codebook(f) {
+	for i, want := range f.Descriptor().Codebook {
 		if g.count() != 16 || math.Abs(float64(g.number(i)-want)) > 1e-6 {
 			return fmt.Errorf("tensor %s.quant_map is not the codebook of %s", r.Name, f)
 		}

@@ -77,7 +77,7 @@ func raw(files Tensors, name string, dtypes ...string) (Raw, error) {
 	return Raw{}, fmt.Errorf("the file has no tensor %s", name)
 }
 
-// matrix is a raw tensor that has two dimensions.
+// rawMatrix is a raw tensor that has two dimensions.
 func rawMatrix(files Tensors, name string, dtypes ...string) (Raw, error) {
 	t, err := raw(files, name, dtypes...)
 	if err == nil && (len(t.Shape) != 2 || t.Shape[0] < 1 || t.Shape[1] < 1) {

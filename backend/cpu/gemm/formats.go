@@ -23,7 +23,7 @@ type packing struct {
 }
 
 // packings are the number formats that this package has kernels for, beside plain floats; the rest of it knows no format by name.
-var packings = map[quant.Format]packing{
+var packings = withExpanded(map[quant.Format]packing{
 	quant.Q8_0: {
 		layout: layoutU8, scale: scaleF16, mul: 1, size: 64, group: 32,
 		f16s: 1, f16sAt: 0,
@@ -89,19 +89,9 @@ var packings = map[quant.Format]packing{
 		bytes: 1, bytesAt: 0,
 		steps: []packStep{{opWords, 1, 0, 0, 0}},
 	},
-	quant.IQ1_S:   expanded(256, layoutU8),
-	quant.IQ1_M:   expanded(256, layoutS8),
-	quant.IQ2_XXS: expanded(256, layoutU8),
-	quant.IQ2_XS:  expanded(256, layoutS8),
-	quant.IQ2_S:   expanded(256, layoutS8),
-	quant.IQ3_XXS: expanded(256, layoutU8),
-	quant.IQ3_S:   expanded(256, layoutU8),
-	quant.TQ1_0:   expanded(256, layoutU8),
-	quant.TQ2_0:   expanded(256, layoutU8),
-	quant.NVFP4:   expanded(64, layoutS8),
 	quant.IQ4_XS: {
 		layout: layoutN4, scale: scaleXS, mul: 1, size: 64 + 6*32, group: 128,
 		f16s: 1, f16sAt: 0, bytes: 6, bytesAt: 2,
 		steps: []packStep{{opWords, 8, 0, 0, 0}, {opWords, 24, 1, 0, 0}, {opWords, 40, 2, 0, 0}, {opWords, 56, 3, 0, 0}, {opWords, 72, 4, 0, 0}, {opWords, 88, 5, 0, 0}, {opWords, 104, 6, 0, 0}, {opWords, 120, 7, 0, 0}},
 	},
-}
+})

@@ -14,7 +14,7 @@ import (
 // randomTensor is a matrix of any bytes that decodes to numbers of a sensible size.
 func randomTensor(rng *rand.Rand, f quant.Format, rows, cols int) quant.Tensor {
 	data := make([]byte, f.RowBytes(cols)*int64(rows))
-	if f.Codes() {
+	if f.Descriptor().CodeGroup > 0 {
 		testkit.RandomBlocks(rng, f, data)
 		return quant.Tensor{Format: f, Rows: rows, Cols: cols, Data: data}
 	}

@@ -10,13 +10,16 @@ import (
 // Formats whose codes are indices into grids, or digits in other bases, are taken apart as they are packed: to bytes with float32 scales, for 16
 // or for 32 numbers. Their packed weights are larger than the file's.
 
-// expanded is the packing of such a format of block numbers.
-func expanded(block int, layout codeLayout) packing {
-	p := packing{layout: layout, scale: scaleF32, mul: 1, size: block / 32 * 4 * NR, codes: true, group: 32}
-	if layout.sub16() {
-		p.size, p.group = 2*p.size, 0
+// withExpanded adds the packings of such formats, by their descriptors.
+func withExpanded(all map[quant.Format]packing) map[quant.Format]packing {
+	for _, f := range quant.GroupedFormats() {
+		p := packing{layout: layoutU8, scale: scaleF32, mul: 1, size: f.Block() / 32 * 4 * NR, codes: true, group: 32}
+		if f.Descriptor().CodeGroup == 16 {
+			p.layout, p.size, p.group = layoutS8, 2*p.size, 0
+		}
+		all[f] = p
 	}
-	return p
+	return all
 }
 
 // packExpanded interleaves the scales and codes of NR rows.

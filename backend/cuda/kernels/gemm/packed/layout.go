@@ -40,7 +40,7 @@ type layout struct {
 	pack   func(to *line, row []byte, unit int)
 }
 
-var layouts = map[quant.Format]layout{
+var layouts = withGrouped(map[quant.Format]layout{
 	quant.Q4_0:  {"gemm/packed/q4_0", 576, 512, 8, 1, false, packQ4_0},
 	quant.Q4_1:  {"gemm/packed/q4_affine", 640, 512, 16, 1, false, packQ4_1},
 	quant.Q4_K:  {"gemm/packed/q4_affine", 640, 512, 16, 1, false, packQ4_K},
@@ -49,22 +49,22 @@ var layouts = map[quant.Format]layout{
 	quant.Q8_0:  {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packQ8_0},
 	quant.Q6_K:  {"gemm/packed/q6_k", 896, 768, 16, 2, false, packQ6_K},
 
-	quant.IQ1_S:   {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes},
-	quant.IQ2_XXS: {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes},
-	quant.IQ3_XXS: {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes},
-	quant.IQ3_S:   {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes},
-	quant.TQ1_0:   {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes},
-	quant.TQ2_0:   {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes},
-	quant.IQ1_M:   {"gemm/packed/u8_by16", 1152, 1024, 16, 2, false, packCodes},
-	quant.IQ2_XS:  {"gemm/packed/u8_by16", 1152, 1024, 16, 2, false, packCodes},
-	quant.IQ2_S:   {"gemm/packed/u8_by16", 1152, 1024, 16, 2, false, packCodes},
-	quant.NVFP4:   {"gemm/packed/u8_by16", 1152, 1024, 16, 2, false, packCodes},
-
 	quant.UINT4:     {"gemm/packed/q4_affine", 640, 512, 16, 1, false, packUINT4},
 	quant.NVFP4_ROW: {"gemm/packed/nvfp4", 640, 512, 16, 2, false, packNVFP4Row},
 	quant.FP8_BLOCK: {"gemm/packed/fp8_block", 1040, 1024, 2, 1, true, packFP8Block},
 	quant.NF4:       {"gemm/packed/nf4", 576, 512, 8, 1, true, packBNB4},
 	quant.FP4:       {"gemm/packed/fp4", 576, 512, 8, 1, true, packBNB4},
+})
+
+// withGrouped adds the formats whose blocks are taken apart to bytes, by their descriptors.
+func withGrouped(all map[quant.Format]layout) map[quant.Format]layout {
+	for _, f := range quant.GroupedFormats() {
+		all[f] = layout{"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes}
+		if f.Descriptor().CodeGroup == 16 {
+			all[f] = layout{"gemm/packed/u8_by16", 1152, 1024, 16, 2, false, packCodes}
+		}
+	}
+	return all
 }
 
 // Has reports whether there are kernels for a format.

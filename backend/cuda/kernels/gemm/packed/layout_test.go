@@ -20,7 +20,7 @@ func random(t testing.TB, rnd *rand.Rand, f quant.Format, rows, cols int) (quant
 	}
 	each := int(f.RowBytes(cols))
 	data := make([]byte, each*rows)
-	if f.Codes() {
+	if f.Descriptor().CodeGroup > 0 {
 		testkit.RandomBlocks(rnd, f, data)
 		quant.Decode(f, x, data)
 		return quant.Tensor{Format: f, Rows: rows, Cols: cols, Data: data}, x
@@ -75,7 +75,7 @@ func number(panels []byte, f quant.Format, cols, row, column int) float32 {
 	case quant.NVFP4_ROW:
 		return scale(in/16) * levels[four()]
 	case quant.NF4, quant.FP4:
-		return scale(block) * quant.Codebook(f)[four()]
+		return scale(block) * f.Descriptor().Codebook[four()]
 	case quant.FP8_BLOCK:
 		return scale(0) / 256 * quant.E4M3ToF32(half[block/2*512+lane*16+block%2*8+2*i+e])
 	case quant.Q4_1, quant.Q4_K, quant.UINT4:

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// invocation is token ids from an array of whole numbers in any type that files have; nil: there are none.
-func invocation(v any) ([]int32, error) {
+// tokenIDs is token ids from an array of whole numbers in any type that files have; nil: there are none.
+func tokenIDs(v any) ([]int32, error) {
 	var ids []int32
 	add := func(x float64) error {
 		if x != math.Trunc(x) || x < 0 || x > math.MaxInt32 {
