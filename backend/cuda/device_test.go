@@ -144,7 +144,7 @@ func (o *opTest) variant(d *Device) string {
 		default:
 			s = append(s, n.Op.Attrs())
 		}
-		if strings.Contains(name, "plain") {
+		if strings.Contains(name, "simt") {
 			continue
 		}
 		for _, w := range n.Weights[:min(1, len(n.Weights))] {

@@ -17,9 +17,9 @@ func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 	if c.K.Size > simt.MaxSize || c.V.Size > simt.MaxSize {
 		return nil
 	}
-	plain := d.one("attention plain", bindAttention)
+	fallback := d.one("attention simt", bindAttention)
 	if n.In[0].Type != graph.BF16 || c.Latent || n.Op.(graph.Attention).Reach > 0 || !decode.Fits(c.K.Size, c.V.Size, c.Type) || !prefillsm80.Fits(c.K.Size, c.V.Size) {
-		return plain
+		return fallback
 	}
 	name := "attention split, mma"
 	if d.hopper() {
@@ -32,7 +32,7 @@ func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 		}
 		return bytes
 	}}
-	return append([]backend.Kernel{fast}, plain...)
+	return append([]backend.Kernel{fast}, fallback...)
 }
 
 func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {

@@ -28,7 +28,7 @@ func (d *Device) linears(n *graph.Node) []backend.Kernel {
 		all = d.one(name, bindTensorLinear)
 	}
 	if kernels.Plain(x.Type) {
-		all = append(all, d.one("linear plain", bindLinear)...)
+		all = append(all, d.one("linear simt", bindLinear)...)
 	}
 	return all
 }

@@ -37,7 +37,7 @@ func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 	}, nil
 }
 
-func bindPick(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+func bindSelectRows(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	k, words, err := rows.Select(d.loader, n.Out[0].RowBytes())
 	if err != nil {
 		return nil, err

@@ -105,7 +105,7 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.CausalConv, graph.GatedDelta, graph.SSD, graph.SelectiveScan:
 		return d.recurrents(n)
 	case graph.SelectRows:
-		return d.one("pick", bindPick)
+		return d.one("select rows", bindSelectRows)
 	case graph.DeferredNorm:
 		return d.one("rmsnorm", bindDeferredNorm)
 	case *graph.Fused:

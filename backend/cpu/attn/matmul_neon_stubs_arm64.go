@@ -4,92 +4,92 @@
 
 package attn
 
-// matmulF32x1Q matmulF32x1Q is 1 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulF32x1Q is 1 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulF32x1Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulF32x2Q matmulF32x2Q is 2 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulF32x2Q is 2 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulF32x2Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulF32x3Q matmulF32x3Q is 3 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulF32x3Q is 3 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulF32x3Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulF32x4Q matmulF32x4Q is 4 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulF32x4Q is 4 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulF32x4Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulF32x5Q matmulF32x5Q is 5 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulF32x5Q is 5 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulF32x5Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulF32x6Q matmulF32x6Q is 6 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulF32x6Q is 6 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulF32x6Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulF16x1Q matmulF16x1Q is 1 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulF16x1Q is 1 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulF16x1Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulF16x2Q matmulF16x2Q is 2 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulF16x2Q is 2 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulF16x2Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulF16x3Q matmulF16x3Q is 3 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulF16x3Q is 3 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulF16x3Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulF16x4Q matmulF16x4Q is 4 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulF16x4Q is 4 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulF16x4Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulF16x5Q matmulF16x5Q is 5 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulF16x5Q is 5 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulF16x5Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulF16x6Q matmulF16x6Q is 6 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulF16x6Q is 6 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulF16x6Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulBF16x1Q matmulBF16x1Q is 1 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulBF16x1Q is 1 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulBF16x1Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulBF16x2Q matmulBF16x2Q is 2 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulBF16x2Q is 2 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulBF16x2Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulBF16x3Q matmulBF16x3Q is 3 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulBF16x3Q is 3 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulBF16x3Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulBF16x4Q matmulBF16x4Q is 4 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulBF16x4Q is 4 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulBF16x4Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulBF16x5Q matmulBF16x5Q is 5 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulBF16x5Q is 5 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulBF16x5Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)
 
-// matmulBF16x6Q matmulBF16x6Q is 6 rows of start + Σ a·b over n rows of each of some blocks.
+// matmulBF16x6Q is 6 rows of start + Σ a·b over n rows of each of some blocks.
 //
 //go:noescape
 func matmulBF16x6Q(out *float32, ld int, a *float32, lda int, b **byte, pair, off, gap, step int, blocks, n int, scale *float32, start int)

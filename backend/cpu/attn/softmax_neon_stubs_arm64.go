@@ -4,7 +4,7 @@
 
 package attn
 
-// softmaxQ softmaxQ brings n rows of 64 scores into the running maximum and rowSum.
+// softmaxQ brings n rows of 64 scores into the running maximum and rowSum.
 //
 //go:noescape
 func softmaxQ(scores, rowMax, rowSum, rescale *float32, n int)

@@ -4,22 +4,22 @@
 
 package gemm
 
-// quantizeQ8Q quantizeQ8Q turns n blocks of 32 activations into Q8 blocks of 64 bytes.
+// quantizeQ8Q turns n blocks of 32 activations into Q8 blocks of 64 bytes.
 //
 //go:noescape
 func quantizeQ8Q(dst *byte, src *float32, n int)
 
-// widenF16Q widenF16Q turns 8 n half floats into float32.
+// widenF16Q turns 8 n half floats into float32.
 //
 //go:noescape
 func widenF16Q(dst *float32, src *byte, n int)
 
-// widenBF16Q widenBF16Q turns 8 n bfloats into float32.
+// widenBF16Q turns 8 n bfloats into float32.
 //
 //go:noescape
 func widenBF16Q(dst *float32, src *byte, n int)
 
-// narrowBF16Q narrowBF16Q rounds 16 n float32 to bf16, ties to even.
+// narrowBF16Q rounds 16 n float32 to bf16, ties to even.
 //
 //go:noescape
 func narrowBF16Q(dst *byte, src *float32, n int)

@@ -4,242 +4,242 @@
 
 package gemm
 
-// dotU8x1D dotU8x1D adds the products of 1 rows of activations with 32 rows of U8 weights to out, or sets out to them.
+// dotU8x1D adds the products of 1 rows of activations with 32 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU8x1D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU8x2D dotU8x2D adds the products of 2 rows of activations with 32 rows of U8 weights to out, or sets out to them.
+// dotU8x2D adds the products of 2 rows of activations with 32 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU8x2D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU8x3D dotU8x3D adds the products of 3 rows of activations with 32 rows of U8 weights to out, or sets out to them.
+// dotU8x3D adds the products of 3 rows of activations with 32 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU8x3D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU8x4D dotU8x4D adds the products of 4 rows of activations with 32 rows of U8 weights to out, or sets out to them.
+// dotU8x4D adds the products of 4 rows of activations with 32 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU8x4D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x1D dotS8x1D adds the products of 1 rows of activations with 32 rows of S8 weights to out, or sets out to them.
+// dotS8x1D adds the products of 1 rows of activations with 32 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotS8x1D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x2D dotS8x2D adds the products of 2 rows of activations with 32 rows of S8 weights to out, or sets out to them.
+// dotS8x2D adds the products of 2 rows of activations with 32 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotS8x2D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x3D dotS8x3D adds the products of 3 rows of activations with 32 rows of S8 weights to out, or sets out to them.
+// dotS8x3D adds the products of 3 rows of activations with 32 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotS8x3D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x4D dotS8x4D adds the products of 4 rows of activations with 32 rows of S8 weights to out, or sets out to them.
+// dotS8x4D adds the products of 4 rows of activations with 32 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotS8x4D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x1D dotU4x1D adds the products of 1 rows of activations with 32 rows of U4 weights to out, or sets out to them.
+// dotU4x1D adds the products of 1 rows of activations with 32 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU4x1D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x2D dotU4x2D adds the products of 2 rows of activations with 32 rows of U4 weights to out, or sets out to them.
+// dotU4x2D adds the products of 2 rows of activations with 32 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU4x2D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x3D dotU4x3D adds the products of 3 rows of activations with 32 rows of U4 weights to out, or sets out to them.
+// dotU4x3D adds the products of 3 rows of activations with 32 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU4x3D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x4D dotU4x4D adds the products of 4 rows of activations with 32 rows of U4 weights to out, or sets out to them.
+// dotU4x4D adds the products of 4 rows of activations with 32 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU4x4D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x1D dotU5x1D adds the products of 1 rows of activations with 32 rows of U5 weights to out, or sets out to them.
+// dotU5x1D adds the products of 1 rows of activations with 32 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU5x1D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x2D dotU5x2D adds the products of 2 rows of activations with 32 rows of U5 weights to out, or sets out to them.
+// dotU5x2D adds the products of 2 rows of activations with 32 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU5x2D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x3D dotU5x3D adds the products of 3 rows of activations with 32 rows of U5 weights to out, or sets out to them.
+// dotU5x3D adds the products of 3 rows of activations with 32 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU5x3D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x4D dotU5x4D adds the products of 4 rows of activations with 32 rows of U5 weights to out, or sets out to them.
+// dotU5x4D adds the products of 4 rows of activations with 32 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU5x4D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x1D dotU6x1D adds the products of 1 rows of activations with 32 rows of U6 weights to out, or sets out to them.
+// dotU6x1D adds the products of 1 rows of activations with 32 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU6x1D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x2D dotU6x2D adds the products of 2 rows of activations with 32 rows of U6 weights to out, or sets out to them.
+// dotU6x2D adds the products of 2 rows of activations with 32 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU6x2D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x3D dotU6x3D adds the products of 3 rows of activations with 32 rows of U6 weights to out, or sets out to them.
+// dotU6x3D adds the products of 3 rows of activations with 32 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU6x3D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x4D dotU6x4D adds the products of 4 rows of activations with 32 rows of U6 weights to out, or sets out to them.
+// dotU6x4D adds the products of 4 rows of activations with 32 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU6x4D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x1D dotU3x1D adds the products of 1 rows of activations with 32 rows of U3 weights to out, or sets out to them.
+// dotU3x1D adds the products of 1 rows of activations with 32 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU3x1D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x2D dotU3x2D adds the products of 2 rows of activations with 32 rows of U3 weights to out, or sets out to them.
+// dotU3x2D adds the products of 2 rows of activations with 32 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU3x2D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x3D dotU3x3D adds the products of 3 rows of activations with 32 rows of U3 weights to out, or sets out to them.
+// dotU3x3D adds the products of 3 rows of activations with 32 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU3x3D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x4D dotU3x4D adds the products of 4 rows of activations with 32 rows of U3 weights to out, or sets out to them.
+// dotU3x4D adds the products of 4 rows of activations with 32 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU3x4D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x1D dotU2x1D adds the products of 1 rows of activations with 32 rows of U2 weights to out, or sets out to them.
+// dotU2x1D adds the products of 1 rows of activations with 32 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU2x1D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x2D dotU2x2D adds the products of 2 rows of activations with 32 rows of U2 weights to out, or sets out to them.
+// dotU2x2D adds the products of 2 rows of activations with 32 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU2x2D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x3D dotU2x3D adds the products of 3 rows of activations with 32 rows of U2 weights to out, or sets out to them.
+// dotU2x3D adds the products of 3 rows of activations with 32 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU2x3D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x4D dotU2x4D adds the products of 4 rows of activations with 32 rows of U2 weights to out, or sets out to them.
+// dotU2x4D adds the products of 4 rows of activations with 32 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU2x4D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x1D dotN4x1D adds the products of 1 rows of activations with 32 rows of N4 weights to out, or sets out to them.
+// dotN4x1D adds the products of 1 rows of activations with 32 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotN4x1D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x2D dotN4x2D adds the products of 2 rows of activations with 32 rows of N4 weights to out, or sets out to them.
+// dotN4x2D adds the products of 2 rows of activations with 32 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotN4x2D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x3D dotN4x3D adds the products of 3 rows of activations with 32 rows of N4 weights to out, or sets out to them.
+// dotN4x3D adds the products of 3 rows of activations with 32 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotN4x3D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x4D dotN4x4D adds the products of 4 rows of activations with 32 rows of N4 weights to out, or sets out to them.
+// dotN4x4D adds the products of 4 rows of activations with 32 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotN4x4D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x1D dotM4x1D adds the products of 1 rows of activations with 32 rows of M4 weights to out, or sets out to them.
+// dotM4x1D adds the products of 1 rows of activations with 32 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotM4x1D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x2D dotM4x2D adds the products of 2 rows of activations with 32 rows of M4 weights to out, or sets out to them.
+// dotM4x2D adds the products of 2 rows of activations with 32 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotM4x2D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x3D dotM4x3D adds the products of 3 rows of activations with 32 rows of M4 weights to out, or sets out to them.
+// dotM4x3D adds the products of 3 rows of activations with 32 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotM4x3D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x4D dotM4x4D adds the products of 4 rows of activations with 32 rows of M4 weights to out, or sets out to them.
+// dotM4x4D adds the products of 4 rows of activations with 32 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotM4x4D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotI8x1D dotI8x1D adds the products of 1 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x1D adds the products of 1 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x1D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotI8x2D dotI8x2D adds the products of 2 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x2D adds the products of 2 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x2D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotI8x3D dotI8x3D adds the products of 3 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x3D adds the products of 3 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x3D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotI8x4D dotI8x4D adds the products of 4 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x4D adds the products of 4 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x4D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotI8x5D dotI8x5D adds the products of 5 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x5D adds the products of 5 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x5D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotI8x6D dotI8x6D adds the products of 6 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x6D adds the products of 6 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x6D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x1D dotH8x1D adds the products of 1 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x1D adds the products of 1 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x1D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x2D dotH8x2D adds the products of 2 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x2D adds the products of 2 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x2D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x3D dotH8x3D adds the products of 3 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x3D adds the products of 3 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x3D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x4D dotH8x4D adds the products of 4 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x4D adds the products of 4 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x4D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x5D dotH8x5D adds the products of 5 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x5D adds the products of 5 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x5D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x6D dotH8x6D adds the products of 6 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x6D adds the products of 6 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x6D(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)

@@ -4,107 +4,107 @@
 
 package gemm
 
-// unpackU8M unpackU8M turns blocks of U8 codes of 32 rows into signed bytes.
+// unpackU8M turns blocks of U8 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackU8M(panel *byte, w *byte, blocks int)
 
-// unpackS8M unpackS8M turns blocks of S8 codes of 32 rows into signed bytes.
+// unpackS8M turns blocks of S8 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackS8M(panel *byte, w *byte, blocks int)
 
-// unpackU4M unpackU4M turns blocks of U4 codes of 32 rows into signed bytes.
+// unpackU4M turns blocks of U4 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackU4M(panel *byte, w *byte, blocks int)
 
-// unpackU5M unpackU5M turns blocks of U5 codes of 32 rows into signed bytes.
+// unpackU5M turns blocks of U5 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackU5M(panel *byte, w *byte, blocks int)
 
-// unpackU6M unpackU6M turns blocks of U6 codes of 32 rows into signed bytes.
+// unpackU6M turns blocks of U6 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackU6M(panel *byte, w *byte, blocks int)
 
-// unpackU3M unpackU3M turns blocks of U3 codes of 32 rows into signed bytes.
+// unpackU3M turns blocks of U3 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackU3M(panel *byte, w *byte, blocks int)
 
-// unpackU2M unpackU2M turns blocks of U2 codes of 32 rows into signed bytes.
+// unpackU2M turns blocks of U2 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackU2M(panel *byte, w *byte, blocks int)
 
-// unpackN4M unpackN4M turns blocks of N4 codes of 32 rows into signed bytes.
+// unpackN4M turns blocks of N4 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackN4M(panel *byte, w *byte, blocks int)
 
-// unpackM4M unpackM4M turns blocks of M4 codes of 32 rows into signed bytes.
+// unpackM4M turns blocks of M4 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackM4M(panel *byte, w *byte, blocks int)
 
-// dotI8x1M dotI8x1M adds the products of 1 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x1M adds the products of 1 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x1M(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotI8x2M dotI8x2M adds the products of 2 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x2M adds the products of 2 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x2M(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotI8x3M dotI8x3M adds the products of 3 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x3M adds the products of 3 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x3M(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotI8x4M dotI8x4M adds the products of 4 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x4M adds the products of 4 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x4M(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotI8x5M dotI8x5M adds the products of 5 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x5M adds the products of 5 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x5M(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotI8x6M dotI8x6M adds the products of 6 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x6M adds the products of 6 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x6M(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x1M dotH8x1M adds the products of 1 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x1M adds the products of 1 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x1M(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x2M dotH8x2M adds the products of 2 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x2M adds the products of 2 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x2M(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x3M dotH8x3M adds the products of 3 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x3M adds the products of 3 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x3M(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x4M dotH8x4M adds the products of 4 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x4M adds the products of 4 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x4M(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x5M dotH8x5M adds the products of 5 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x5M adds the products of 5 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x5M(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x6M dotH8x6M adds the products of 6 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x6M adds the products of 6 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x6M(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)

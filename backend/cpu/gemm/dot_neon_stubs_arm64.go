@@ -4,167 +4,167 @@
 
 package gemm
 
-// dotU8x1Q dotU8x1Q adds the products of 1 rows of activations with 32 rows of U8 weights to out, or sets out to them.
+// dotU8x1Q adds the products of 1 rows of activations with 32 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU8x1Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU8x2Q dotU8x2Q adds the products of 2 rows of activations with 32 rows of U8 weights to out, or sets out to them.
+// dotU8x2Q adds the products of 2 rows of activations with 32 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU8x2Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackU8Q unpackU8Q turns blocks of U8 codes of 32 rows into signed bytes.
+// unpackU8Q turns blocks of U8 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackU8Q(panel *byte, w *byte, blocks int)
 
-// dotS8x1Q dotS8x1Q adds the products of 1 rows of activations with 32 rows of S8 weights to out, or sets out to them.
+// dotS8x1Q adds the products of 1 rows of activations with 32 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotS8x1Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x2Q dotS8x2Q adds the products of 2 rows of activations with 32 rows of S8 weights to out, or sets out to them.
+// dotS8x2Q adds the products of 2 rows of activations with 32 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotS8x2Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackS8Q unpackS8Q turns blocks of S8 codes of 32 rows into signed bytes.
+// unpackS8Q turns blocks of S8 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackS8Q(panel *byte, w *byte, blocks int)
 
-// dotU4x1Q dotU4x1Q adds the products of 1 rows of activations with 32 rows of U4 weights to out, or sets out to them.
+// dotU4x1Q adds the products of 1 rows of activations with 32 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU4x1Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x2Q dotU4x2Q adds the products of 2 rows of activations with 32 rows of U4 weights to out, or sets out to them.
+// dotU4x2Q adds the products of 2 rows of activations with 32 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU4x2Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackU4Q unpackU4Q turns blocks of U4 codes of 32 rows into signed bytes.
+// unpackU4Q turns blocks of U4 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackU4Q(panel *byte, w *byte, blocks int)
 
-// dotU5x1Q dotU5x1Q adds the products of 1 rows of activations with 32 rows of U5 weights to out, or sets out to them.
+// dotU5x1Q adds the products of 1 rows of activations with 32 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU5x1Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x2Q dotU5x2Q adds the products of 2 rows of activations with 32 rows of U5 weights to out, or sets out to them.
+// dotU5x2Q adds the products of 2 rows of activations with 32 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU5x2Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackU5Q unpackU5Q turns blocks of U5 codes of 32 rows into signed bytes.
+// unpackU5Q turns blocks of U5 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackU5Q(panel *byte, w *byte, blocks int)
 
-// dotU6x1Q dotU6x1Q adds the products of 1 rows of activations with 32 rows of U6 weights to out, or sets out to them.
+// dotU6x1Q adds the products of 1 rows of activations with 32 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU6x1Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x2Q dotU6x2Q adds the products of 2 rows of activations with 32 rows of U6 weights to out, or sets out to them.
+// dotU6x2Q adds the products of 2 rows of activations with 32 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU6x2Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackU6Q unpackU6Q turns blocks of U6 codes of 32 rows into signed bytes.
+// unpackU6Q turns blocks of U6 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackU6Q(panel *byte, w *byte, blocks int)
 
-// dotU3x1Q dotU3x1Q adds the products of 1 rows of activations with 32 rows of U3 weights to out, or sets out to them.
+// dotU3x1Q adds the products of 1 rows of activations with 32 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU3x1Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x2Q dotU3x2Q adds the products of 2 rows of activations with 32 rows of U3 weights to out, or sets out to them.
+// dotU3x2Q adds the products of 2 rows of activations with 32 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU3x2Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackU3Q unpackU3Q turns blocks of U3 codes of 32 rows into signed bytes.
+// unpackU3Q turns blocks of U3 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackU3Q(panel *byte, w *byte, blocks int)
 
-// dotU2x1Q dotU2x1Q adds the products of 1 rows of activations with 32 rows of U2 weights to out, or sets out to them.
+// dotU2x1Q adds the products of 1 rows of activations with 32 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU2x1Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x2Q dotU2x2Q adds the products of 2 rows of activations with 32 rows of U2 weights to out, or sets out to them.
+// dotU2x2Q adds the products of 2 rows of activations with 32 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU2x2Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackU2Q unpackU2Q turns blocks of U2 codes of 32 rows into signed bytes.
+// unpackU2Q turns blocks of U2 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackU2Q(panel *byte, w *byte, blocks int)
 
-// dotN4x1Q dotN4x1Q adds the products of 1 rows of activations with 32 rows of N4 weights to out, or sets out to them.
+// dotN4x1Q adds the products of 1 rows of activations with 32 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotN4x1Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x2Q dotN4x2Q adds the products of 2 rows of activations with 32 rows of N4 weights to out, or sets out to them.
+// dotN4x2Q adds the products of 2 rows of activations with 32 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotN4x2Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackN4Q unpackN4Q turns blocks of N4 codes of 32 rows into signed bytes.
+// unpackN4Q turns blocks of N4 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackN4Q(panel *byte, w *byte, blocks int)
 
-// dotM4x1Q dotM4x1Q adds the products of 1 rows of activations with 32 rows of M4 weights to out, or sets out to them.
+// dotM4x1Q adds the products of 1 rows of activations with 32 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotM4x1Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x2Q dotM4x2Q adds the products of 2 rows of activations with 32 rows of M4 weights to out, or sets out to them.
+// dotM4x2Q adds the products of 2 rows of activations with 32 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotM4x2Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackM4Q unpackM4Q turns blocks of M4 codes of 32 rows into signed bytes.
+// unpackM4Q turns blocks of M4 codes of 32 rows into signed bytes.
 //
 //go:noescape
 func unpackM4Q(panel *byte, w *byte, blocks int)
 
-// dotI8x1Q dotI8x1Q adds the products of 1 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x1Q adds the products of 1 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x1Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotI8x2Q dotI8x2Q adds the products of 2 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x2Q adds the products of 2 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x2Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotI8x3Q dotI8x3Q adds the products of 3 rows of activations with 32 rows of I8 weights to out, or sets out to them.
+// dotI8x3Q adds the products of 3 rows of activations with 32 rows of I8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotI8x3Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x1Q dotH8x1Q adds the products of 1 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x1Q adds the products of 1 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x1Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x2Q dotH8x2Q adds the products of 2 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x2Q adds the products of 2 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x2Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotH8x3Q dotH8x3Q adds the products of 3 rows of activations with 32 rows of H8 weights to out, or sets out to them.
+// dotH8x3Q adds the products of 3 rows of activations with 32 rows of H8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotH8x3Q(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)

@@ -4,32 +4,32 @@
 
 package gemm
 
-// packWordsQ packWordsQ copies 16 bytes, four planes.
+// packWordsQ copies 16 bytes, four planes.
 //
 //go:noescape
 func packWordsQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packInt8Q packInt8Q copies 16 signed bytes plus 128, four planes.
+// packInt8Q copies 16 signed bytes plus 128, four planes.
 //
 //go:noescape
 func packInt8Q(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packNibblesQ packNibblesQ makes four planes of nibbles of two blocks out of 32 bytes: a block of low halves, one of high.
+// packNibblesQ makes four planes of nibbles of two blocks out of 32 bytes: a block of low halves, one of high.
 //
 //go:noescape
 func packNibblesQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// pack2BitQ pack2BitQ makes two planes of two-bit fields of four blocks out of 32 bytes.
+// pack2BitQ makes two planes of two-bit fields of four blocks out of 32 bytes.
 //
 //go:noescape
 func pack2BitQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// pack1BitQ pack1BitQ makes a plane of bits of eight blocks out of 32 bytes.
+// pack1BitQ makes a plane of bits of eight blocks out of 32 bytes.
 //
 //go:noescape
 func pack1BitQ(dst *byte, dstStep int, subStep int, src *byte, srcStep int, stride int, n int)
 
-// packF16Q packF16Q copies n half floats, srcStep bytes apart, of each of 32 rows, stride bytes apart, as [n][32], dstStep bytes apart.
+// packF16Q copies n half floats, srcStep bytes apart, of each of 32 rows, stride bytes apart, as [n][32], dstStep bytes apart.
 //
 //go:noescape
 func packF16Q(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)

@@ -4,62 +4,62 @@
 
 package gemm
 
-// panelF32x1Q panelF32x1Q adds the products of 1 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
+// panelF32x1Q adds the products of 1 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
 //
 //go:noescape
 func panelF32x1Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
-// panelF32x2Q panelF32x2Q adds the products of 2 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
+// panelF32x2Q adds the products of 2 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
 //
 //go:noescape
 func panelF32x2Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
-// panelF32x3Q panelF32x3Q adds the products of 3 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
+// panelF32x3Q adds the products of 3 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
 //
 //go:noescape
 func panelF32x3Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
-// panelF32x4Q panelF32x4Q adds the products of 4 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
+// panelF32x4Q adds the products of 4 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
 //
 //go:noescape
 func panelF32x4Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
-// panelF32x5Q panelF32x5Q adds the products of 5 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
+// panelF32x5Q adds the products of 5 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
 //
 //go:noescape
 func panelF32x5Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
-// panelF32x6Q panelF32x6Q adds the products of 6 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
+// panelF32x6Q adds the products of 6 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
 //
 //go:noescape
 func panelF32x6Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
-// panelBF16x1Q panelBF16x1Q adds the products of 1 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
+// panelBF16x1Q adds the products of 1 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
 //
 //go:noescape
 func panelBF16x1Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
-// panelBF16x2Q panelBF16x2Q adds the products of 2 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
+// panelBF16x2Q adds the products of 2 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
 //
 //go:noescape
 func panelBF16x2Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
-// panelBF16x3Q panelBF16x3Q adds the products of 3 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
+// panelBF16x3Q adds the products of 3 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
 //
 //go:noescape
 func panelBF16x3Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
-// panelBF16x4Q panelBF16x4Q adds the products of 4 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
+// panelBF16x4Q adds the products of 4 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
 //
 //go:noescape
 func panelBF16x4Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
-// panelBF16x5Q panelBF16x5Q adds the products of 5 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
+// panelBF16x5Q adds the products of 5 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
 //
 //go:noescape
 func panelBF16x5Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)
 
-// panelBF16x6Q panelBF16x6Q adds the products of 6 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
+// panelBF16x6Q adds the products of 6 rows of activations with n steps of a panel to out, or sets out to them. wStep is 128, actStep 4.
 //
 //go:noescape
 func panelBF16x6Q(out *float32, ld int, fresh bool, w *byte, wStep int, act *byte, stride int, actStep int, n int, ahead uintptr, aheadStep int)

@@ -4,32 +4,32 @@
 
 package gemm
 
-// peakFMAQ peakFMAQ issues 24 n FMLA.
+// peakFMAQ issues 24 n FMLA.
 //
 //go:noescape
 func peakFMAQ(n int)
 
-// peakMulQ peakMulQ issues 24 n SMLAL.
+// peakMulQ issues 24 n SMLAL.
 //
 //go:noescape
 func peakMulQ(n int)
 
-// peakDotQ peakDotQ issues 24 n SDOT.
+// peakDotQ issues 24 n SDOT.
 //
 //go:noescape
 func peakDotQ(n int)
 
-// peakMatMulQ peakMatMulQ issues 24 n SMMLA.
+// peakMatMulQ issues 24 n SMMLA.
 //
 //go:noescape
 func peakMatMulQ(n int)
 
-// peakBF16Q peakBF16Q issues 24 n BFMMLA.
+// peakBF16Q issues 24 n BFMMLA.
 //
 //go:noescape
 func peakBF16Q(n int)
 
-// peakReadQ peakReadQ reads lines × 64 bytes from p, eight lines at a time.
+// peakReadQ reads lines × 64 bytes from p, eight lines at a time.
 //
 //go:noescape
 func peakReadQ(p *byte, lines int)

@@ -4,62 +4,62 @@
 
 package gemm
 
-// rowsF32x1x1Q rowsF32x1x1Q adds the products of 1 rows of weights and 1 of activations, n vectors long, to out.
+// rowsF32x1x1Q adds the products of 1 rows of weights and 1 of activations, n vectors long, to out.
 //
 //go:noescape
 func rowsF32x1x1Q(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
-// rowsF32x4x1Q rowsF32x4x1Q adds the products of 4 rows of weights and 1 of activations, n vectors long, to out.
+// rowsF32x4x1Q adds the products of 4 rows of weights and 1 of activations, n vectors long, to out.
 //
 //go:noescape
 func rowsF32x4x1Q(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
-// rowsF32x4x2Q rowsF32x4x2Q adds the products of 4 rows of weights and 2 of activations, n vectors long, to out.
+// rowsF32x4x2Q adds the products of 4 rows of weights and 2 of activations, n vectors long, to out.
 //
 //go:noescape
 func rowsF32x4x2Q(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
-// rowsF32x4x3Q rowsF32x4x3Q adds the products of 4 rows of weights and 3 of activations, n vectors long, to out.
+// rowsF32x4x3Q adds the products of 4 rows of weights and 3 of activations, n vectors long, to out.
 //
 //go:noescape
 func rowsF32x4x3Q(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
-// rowsF16x1x1Q rowsF16x1x1Q adds the products of 1 rows of weights and 1 of activations, n vectors long, to out.
+// rowsF16x1x1Q adds the products of 1 rows of weights and 1 of activations, n vectors long, to out.
 //
 //go:noescape
 func rowsF16x1x1Q(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
-// rowsF16x4x1Q rowsF16x4x1Q adds the products of 4 rows of weights and 1 of activations, n vectors long, to out.
+// rowsF16x4x1Q adds the products of 4 rows of weights and 1 of activations, n vectors long, to out.
 //
 //go:noescape
 func rowsF16x4x1Q(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
-// rowsF16x4x2Q rowsF16x4x2Q adds the products of 4 rows of weights and 2 of activations, n vectors long, to out.
+// rowsF16x4x2Q adds the products of 4 rows of weights and 2 of activations, n vectors long, to out.
 //
 //go:noescape
 func rowsF16x4x2Q(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
-// rowsF16x4x3Q rowsF16x4x3Q adds the products of 4 rows of weights and 3 of activations, n vectors long, to out.
+// rowsF16x4x3Q adds the products of 4 rows of weights and 3 of activations, n vectors long, to out.
 //
 //go:noescape
 func rowsF16x4x3Q(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
-// rowsBF16x1x1Q rowsBF16x1x1Q adds the products of 1 rows of weights and 1 of activations, n vectors long, to out.
+// rowsBF16x1x1Q adds the products of 1 rows of weights and 1 of activations, n vectors long, to out.
 //
 //go:noescape
 func rowsBF16x1x1Q(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
-// rowsBF16x4x1Q rowsBF16x4x1Q adds the products of 4 rows of weights and 1 of activations, n vectors long, to out.
+// rowsBF16x4x1Q adds the products of 4 rows of weights and 1 of activations, n vectors long, to out.
 //
 //go:noescape
 func rowsBF16x4x1Q(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
-// rowsBF16x4x2Q rowsBF16x4x2Q adds the products of 4 rows of weights and 2 of activations, n vectors long, to out.
+// rowsBF16x4x2Q adds the products of 4 rows of weights and 2 of activations, n vectors long, to out.
 //
 //go:noescape
 func rowsBF16x4x2Q(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
-// rowsBF16x4x3Q rowsBF16x4x3Q adds the products of 4 rows of weights and 3 of activations, n vectors long, to out.
+// rowsBF16x4x3Q adds the products of 4 rows of weights and 3 of activations, n vectors long, to out.
 //
 //go:noescape
 func rowsBF16x4x3Q(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)

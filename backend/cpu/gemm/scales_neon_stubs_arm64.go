@@ -4,47 +4,47 @@
 
 package gemm
 
-// scaleF16Q scaleF16Q expands a half float per row and block; each is multiplied by mul.
+// scaleF16Q expands a half float per row and block; each is multiplied by mul.
 //
 //go:noescape
 func scaleF16Q(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
 
-// scaleF16MinQ scaleF16MinQ expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.
+// scaleF16MinQ expands a scale and a minimum per row and block: scale × mul, minimum + scale × off.
 //
 //go:noescape
 func scaleF16MinQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
 
-// scaleF16ZeroQ scaleF16ZeroQ expands a scale and a zero point per row and block: scale × mul, scale × (off − zero point).
+// scaleF16ZeroQ expands a scale and a zero point per row and block: scale × mul, scale × (off − zero point).
 //
 //go:noescape
 func scaleF16ZeroQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
 
-// scaleE8Q scaleE8Q expands a power of two per row and block; each is multiplied by mul.
+// scaleE8Q expands a power of two per row and block; each is multiplied by mul.
 //
 //go:noescape
 func scaleE8Q(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
 
-// scaleK4Q scaleK4Q expands the scales and minima of Q4_K and Q5_K: scale × mul, scale × off - minimum.
+// scaleK4Q expands the scales and minima of Q4_K and Q5_K: scale × mul, scale × off - minimum.
 //
 //go:noescape
 func scaleK4Q(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
 
-// scaleK6Q scaleK6Q expands the scales of Q6_K, times mul.
+// scaleK6Q expands the scales of Q6_K, times mul.
 //
 //go:noescape
 func scaleK6Q(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
 
-// scaleK3Q scaleK3Q expands the scales of Q3_K, times mul.
+// scaleK3Q expands the scales of Q3_K, times mul.
 //
 //go:noescape
 func scaleK3Q(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
 
-// scaleK2Q scaleK2Q expands the scales and minima of Q2_K: scale × mul, scale × off - minimum.
+// scaleK2Q expands the scales and minima of Q2_K: scale × mul, scale × off - minimum.
 //
 //go:noescape
 func scaleK2Q(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)
 
-// scaleXSQ scaleXSQ expands the scales of IQ4_XS, times mul.
+// scaleXSQ expands the scales of IQ4_XS, times mul.
 //
 //go:noescape
 func scaleXSQ(dst, mins *float32, src *byte, n int, ahead uintptr, mul, off float32)

@@ -4,67 +4,67 @@
 
 package vec
 
-// siluQ siluQ is y = x·sigmoid(x).
+// siluQ is y = x·sigmoid(x).
 //
 //go:noescape
 func siluQ(y, x *float32, n int)
 
-// siluMulQ siluMulQ is y = up·x·sigmoid(x).
+// siluMulQ is y = up·x·sigmoid(x).
 //
 //go:noescape
 func siluMulQ(y, x, up *float32, n int)
 
-// geluTanhQ geluTanhQ is y = ½x(1 + tanh(√(2/π)(x + 0.044715x³))).
+// geluTanhQ is y = ½x(1 + tanh(√(2/π)(x + 0.044715x³))).
 //
 //go:noescape
 func geluTanhQ(y, x *float32, n int)
 
-// geluTanhMulQ geluTanhMulQ is y = up·½x(1 + tanh(√(2/π)(x + 0.044715x³))).
+// geluTanhMulQ is y = up·½x(1 + tanh(√(2/π)(x + 0.044715x³))).
 //
 //go:noescape
 func geluTanhMulQ(y, x, up *float32, n int)
 
-// geluErfQ geluErfQ is y = ½x(1 + erf(x/√2)).
+// geluErfQ is y = ½x(1 + erf(x/√2)).
 //
 //go:noescape
 func geluErfQ(y, x *float32, n int)
 
-// geluErfMulQ geluErfMulQ is y = up·½x(1 + erf(x/√2)).
+// geluErfMulQ is y = up·½x(1 + erf(x/√2)).
 //
 //go:noescape
 func geluErfMulQ(y, x, up *float32, n int)
 
-// reluQ reluQ is y = max(x, 0).
+// reluQ is y = max(x, 0).
 //
 //go:noescape
 func reluQ(y, x *float32, n int)
 
-// reluMulQ reluMulQ is y = up·max(x, 0).
+// reluMulQ is y = up·max(x, 0).
 //
 //go:noescape
 func reluMulQ(y, x, up *float32, n int)
 
-// reluSquareQ reluSquareQ is y = max(x, 0)².
+// reluSquareQ is y = max(x, 0)².
 //
 //go:noescape
 func reluSquareQ(y, x *float32, n int)
 
-// reluSquareMulQ reluSquareMulQ is y = up·max(x, 0)².
+// reluSquareMulQ is y = up·max(x, 0)².
 //
 //go:noescape
 func reluSquareMulQ(y, x, up *float32, n int)
 
-// logisticQ logisticQ is y = sigmoid(x).
+// logisticQ is y = sigmoid(x).
 //
 //go:noescape
 func logisticQ(y, x *float32, n int)
 
-// logisticMulQ logisticMulQ is y = up·sigmoid(x).
+// logisticMulQ is y = up·sigmoid(x).
 //
 //go:noescape
 func logisticMulQ(y, x, up *float32, n int)
 
-// softcapQ softcapQ is y = limit·tanh(x·by).
+// softcapQ is y = limit·tanh(x·by).
 //
 //go:noescape
 func softcapQ(y, x *float32, by, limit float32, n int)

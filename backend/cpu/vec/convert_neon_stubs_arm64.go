@@ -4,22 +4,22 @@
 
 package vec
 
-// narrowF16Q narrowF16Q converts n vectors.
+// narrowF16Q converts n vectors.
 //
 //go:noescape
 func narrowF16Q(dst *uint16, src *float32, n int)
 
-// narrowBF16Q narrowBF16Q converts n vectors.
+// narrowBF16Q converts n vectors.
 //
 //go:noescape
 func narrowBF16Q(dst *uint16, src *float32, n int)
 
-// widenF16Q widenF16Q converts n vectors.
+// widenF16Q converts n vectors.
 //
 //go:noescape
 func widenF16Q(dst *float32, src *uint16, n int)
 
-// widenBF16Q widenBF16Q converts n vectors.
+// widenBF16Q converts n vectors.
 //
 //go:noescape
 func widenBF16Q(dst *float32, src *uint16, n int)

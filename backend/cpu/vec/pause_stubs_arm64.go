@@ -4,7 +4,7 @@
 
 package vec
 
-// pause pause waits for n ISB, some 10 to 20 ns each.
+// pause waits for n ISB, some 10 to 20 ns each.
 //
 //go:noescape
 func pause(n int)

@@ -4,12 +4,12 @@
 
 package vec
 
-// rotateHalfQ rotateHalfQ rotates n vectors of pairs (x[i], x[i+half]).
+// rotateHalfQ rotates n vectors of pairs (x[i], x[i+half]).
 //
 //go:noescape
 func rotateHalfQ(y, x, angles *float32, half, n int)
 
-// rotateAdjacentQ rotateAdjacentQ rotates the pairs (x[2i], x[2i+1]) of n vectors.
+// rotateAdjacentQ rotates the pairs (x[2i], x[2i+1]) of n vectors.
 //
 //go:noescape
 func rotateAdjacentQ(y, x, angles *float32, n int)

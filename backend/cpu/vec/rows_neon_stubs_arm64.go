@@ -4,47 +4,47 @@
 
 package vec
 
-// dotQ dotQ is Σ x[i]·y[i].
+// dotQ is Σ x[i]·y[i].
 //
 //go:noescape
 func dotQ(x, y *float32, n int) float32
 
-// sumQ sumQ is Σ x[i].
+// sumQ is Σ x[i].
 //
 //go:noescape
 func sumQ(x *float32, n int) float32
 
-// addQ addQ is y[i] = x[i] + z[i].
+// addQ is y[i] = x[i] + z[i].
 //
 //go:noescape
 func addQ(y, x, z *float32, n int)
 
-// addSquaresQ addSquaresQ is y[i] = x[i] + z[i]; it returns Σ y[i]².
+// addSquaresQ is y[i] = x[i] + z[i]; it returns Σ y[i]².
 //
 //go:noescape
 func addSquaresQ(y, x, z *float32, n int) float32
 
-// scaleQ scaleQ is y[i] = x[i]·f·weight[i].
+// scaleQ is y[i] = x[i]·f·weight[i].
 //
 //go:noescape
 func scaleQ(y, x, weight *float32, f float32, n int)
 
-// centerQ centerQ is y[i] = x[i] - mean; it returns Σ y[i]².
+// centerQ is y[i] = x[i] - mean; it returns Σ y[i]².
 //
 //go:noescape
 func centerQ(y, x *float32, mean float32, n int) float32
 
-// affineQ affineQ is y[i] = y[i]·f·weight[i] + bias[i].
+// affineQ is y[i] = y[i]·f·weight[i] + bias[i].
 //
 //go:noescape
 func affineQ(y, weight, bias *float32, f float32, n int)
 
-// axpbyQ axpbyQ is y[i] = y[i]·f + x[i]·other.
+// axpbyQ is y[i] = y[i]·f + x[i]·other.
 //
 //go:noescape
 func axpbyQ(y, x *float32, f, other float32, n int)
 
-// multiplyQ multiplyQ is y[i] = x[i]·f.
+// multiplyQ is y[i] = x[i]·f.
 //
 //go:noescape
 func multiplyQ(y, x *float32, f float32, n int)

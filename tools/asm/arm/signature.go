@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/parser"
+	"strings"
 )
 
 // slot is where an argument lies.
@@ -31,7 +32,7 @@ func (a *Asm) Func(name, signature, doc string) {
 		offset += 4
 	}
 	a.head = fmt.Sprintf("\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, signature[len("func"):], name, offset)
-	fmt.Fprintf(&a.stubs, "\n// %s %s\n//\n//go:noescape\nfunc %s%s\n", name, doc, name, signature[len("func"):])
+	fmt.Fprintf(&a.stubs, "\n// %s %s\n//\n//go:noescape\nfunc %s%s\n", name, strings.TrimPrefix(doc, name+" "), name, signature[len("func"):])
 }
 
 // fields lays arguments out as Go's ABI0 does: each aligned to its size.
