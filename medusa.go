@@ -11,31 +11,24 @@ import (
 	"github.com/ridge-llm/ridge/weights"
 )
 
-// medusa opens the Medusa heads that Options.Speculation names for the model's program, on its device.
+// medusa opens the Medusa heads that Options.Speculation names, on the device of the model's program, whose hidden states they go on from there.
 func (m *Model) medusa(o Options, prog *compile.Program) (draft.Drafter, error) {
-	if h := prog.Graph.Hidden; h == nil || h.Deferred > 0 {
-		return nil, fmt.Errorf("ridge: device %s does not keep the hidden states that Medusa heads go on from; take the CPU, or another method", m.device.Info().Name)
-	}
 	source, err := weights.Open(o.Speculation.Model)
 	if err != nil {
 		return nil, err
 	}
-	dev, err := m.runtime.devices.Open(o.device())
-	if err != nil {
-		return nil, errors.Join(err, source.Close())
-	}
 	var reserved int64
 	release := func() error {
-		m.runtime.giveBack(dev.Info().Name, reserved)
-		return errors.Join(dev.Close(), source.Close())
+		m.runtime.giveBack(m.device.Info().Name, reserved)
+		return source.Close()
 	}
 	heads, err := medusa.Open(headFiles{source}, prog.HiddenWidth(), m.Vocab())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("ridge: %s: %w", source.Path, err), release())
 	}
 	var programs []*compile.Program
-	reserved, err = m.runtime.place(dev.Info().Name, func(int64) (bytes int64, err error) {
-		programs, err = heads.Compile(dev, m.limits.Seqs)
+	reserved, err = m.runtime.place(m.device.Info().Name, func(int64) (bytes int64, err error) {
+		programs, err = heads.Compile(m.device, m.limits.Seqs)
 		for _, p := range programs {
 			use := p.Memory()
 			bytes += use.Weights + use.Arena
@@ -45,7 +38,11 @@ func (m *Model) medusa(o Options, prog *compile.Program) (draft.Drafter, error) 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("ridge: the Medusa heads: %w", err), release())
 	}
-	return medusa.New(programs, release), nil
+	d, err := medusa.New(programs, prog.Kept(0), release)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("ridge: %w", err), release())
+	}
+	return d, nil
 }
 
 // headFiles is the tensors of a file of heads.

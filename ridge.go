@@ -154,6 +154,9 @@ func (m *Model) compile(o Options) error {
 	if err != nil {
 		return err
 	}
+	if g, err = o.Speculation.keep(g); err != nil {
+		return err
+	}
 	for _, w := range m.dir.Model.Warnings {
 		if o.Note != nil {
 			o.Note(strings.TrimPrefix(w, "model: "))

@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/draft"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 // Speculation is speculative decoding: a drafter proposes the next tokens of an answer, and a step verifies several at once, which takes hardly
@@ -95,6 +96,14 @@ func (s *Speculation) UnmarshalJSON(text []byte) error {
 		return errors.New(`ridge: the configuration of speculative decoding names no method; "method": "ngram" is possible`)
 	}
 	return s.check()
+}
+
+// keep is the model's graph with the hidden states kept on the device that the method goes on from.
+func (s Speculation) keep(g *graph.Graph) (*graph.Graph, error) {
+	if method, _ := draft.ParseMethod(s.Method); method == draft.Medusa {
+		return graph.KeepSelected(g)
+	}
+	return g, nil
 }
 
 // speculation is the engine's settings, with a drafter for a program.

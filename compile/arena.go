@@ -39,6 +39,9 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 	}
 	last[g.Output] = math.MaxInt - livenessSlack
 	last[g.Hidden] = math.MaxInt - livenessSlack
+	for _, v := range g.Kept {
+		last[v] = math.MaxInt - livenessSlack
+	}
 	over := overwrites(g)
 	for i := len(g.Nodes) - 1; i >= 0; i-- { // what takes a value's memory keeps it in use
 		for _, v := range g.Nodes[i].Out {
@@ -49,6 +52,12 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 	}
 	l := layout{values: map[*graph.Value]span{}, scratch: make([]span, len(g.Nodes))}
 	var live []liveRange
+	for _, v := range g.Inputs { // they may be given while the step before is looked at
+		s := fit(live, int64(lim.Rows(v.Rows))*v.RowBytes())
+		live = append(live, liveRange{s, math.MaxInt})
+		l.values[v] = s
+		l.size = max(l.size, s.off+s.size)
+	}
 	for i, n := range g.Nodes {
 		kept := live[:0]
 		for _, t := range live {

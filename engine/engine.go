@@ -104,7 +104,8 @@ func newEngine(prog compile.Runner, o Options) (*Engine, error) {
 	}
 	e.meter.started = e.meter.now()
 	if o.Speculation.Drafter != nil {
-		_, e.speculation.acceptance.Trees = o.Speculation.Drafter.(draft.FromHidden)
+		d, branches := o.Speculation.Drafter.(draft.Branching)
+		e.speculation.acceptance.Trees = branches && d.Trees()
 		e.meter.stats.DraftMethod, e.meter.stats.MaxDraft = o.Speculation.Drafter.Name(), o.Speculation.Tokens
 	}
 	e.resident = newResidency(lim.Adapters, settings.AgingBound)

@@ -18,6 +18,7 @@ func (e *Engine) launch(current *InFlight) (f *InFlight, err error) {
 	if err := f.batch.Check(e.prog.Limits(), e.ids); err != nil {
 		return f, err
 	}
+	e.speculation.hiddenGone()
 	f.launched = e.meter.now()
 	run := e.prog.Run
 	if f.onlyHidden() {

@@ -35,7 +35,7 @@ type speculation struct {
 	requests   []*request       // that may get a draft in the step being launched
 	candidates []draft.Candidate
 	chooser    sample.Sampler
-	hidden     []float32 // [rows, width] of a step
+	computed   []draft.Computed // by a step
 	sequences  []draft.Sequence
 	quiet      int // steps since one had a draft
 	unplanned  int // steps since one was planned to have one
@@ -278,37 +278,59 @@ func (r *request) cutByGrammar() {
 	}
 }
 
-// hiddenForDrafts gives a drafter that goes on from hidden states those that the step's last tokens were sampled from, if the next step has not been
-// launched, which overwrites them.
-func (e *Engine) hiddenForDrafts(f, next *InFlight) error {
+// hiddenForDrafts tells a drafter that goes on from hidden states whose the step has left on the device, if the next step has not been launched,
+// which overwrites them.
+func (e *Engine) hiddenForDrafts(f, next *InFlight) {
 	d, ok := e.speculation.Drafter.(draft.FromHidden)
 	if !ok || next != nil {
-		return nil
+		return
 	}
-	width, read := e.prog.HiddenWidth(), false
-	for i := range f.outputs {
-		o := &f.outputs[i]
-		if o.last < 0 || o.request.ended {
-			continue
+	all, outputs := e.speculation.computed[:0], f.outputs
+	for i := range f.requests {
+		a := &f.requests[i]
+		c := draft.Computed{ID: a.request.sched.ID, Tokens: a.request.tokens, From: a.from, Last: -1}
+		for row := range a.tokens {
+			c.Rows = append(c.Rows, f.batch.QStart[i]+int32(row))
 		}
-		if !read {
-			rows := len(f.batch.LogitsIndices)
-			if e.prog.HiddenOfAll() {
-				rows = len(f.batch.Tokens)
-			}
-			e.speculation.hidden = slices.Grow(e.speculation.hidden[:0], rows*width)[:rows*width]
-			if err := e.prog.Hidden(e.speculation.hidden, 0, rows); err != nil {
-				return err
-			}
-			read = true
+		if len(outputs) > 0 && outputs[0].request == a.request {
+			outputs[0].addTo(&c)
+			outputs = outputs[1:]
 		}
-		row := o.row + o.last
-		if e.prog.HiddenOfAll() {
-			row = int(f.batch.LogitsIndices[row])
+		if !a.request.ended && a.request.Hidden == nil {
+			all = append(all, c)
 		}
-		d.Hidden(o.request.sched.ID, len(o.request.tokens), e.speculation.hidden[row*width:(row+1)*width])
 	}
-	return nil
+	for i := range outputs { // of siblings
+		c := draft.Computed{ID: outputs[i].request.sched.ID, Tokens: outputs[i].request.tokens}
+		if outputs[i].addTo(&c); !outputs[i].request.ended {
+			all = append(all, c)
+		}
+	}
+	e.speculation.computed = all
+	d.Computed(all)
+}
+
+// addTo adds the rows of accepted tokens of a draft to what the step has computed.
+func (o *output) addTo(c *draft.Computed) {
+	if c.Last = o.last; c.Last >= 0 {
+		c.Last += o.row
+	}
+	if o.rows <= 1 || len(c.Rows) == 0 {
+		return
+	}
+	root := c.Rows[len(c.Rows)-1]
+	for i, accepted := range o.path[:o.rows-1] {
+		if accepted {
+			c.Rows = append(c.Rows, root+1+int32(i))
+		}
+	}
+}
+
+// hiddenGone tells a drafter that hidden states are overwritten by the step that begins.
+func (s *speculation) hiddenGone() {
+	if d, ok := s.Drafter.(draft.FromHidden); ok {
+		d.Computed(nil)
+	}
 }
 
 // takeDraft is a request's pages for its next n tokens and its draft behind them; with recurrent layers the request keeps what it had before. Without pages for both it gets those for the tokens.

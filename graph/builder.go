@@ -207,6 +207,17 @@ func (b *Builder) emit(at, name string, op Op, in []*Value, weights []*Weight) [
 	return n.Out
 }
 
+// Input adds rows that are there before the step, [tokens, a] in the type of activations: see Graph.Inputs.
+func (b *Builder) Input(name string, a Axis) *Value {
+	return b.input(name, Value{Rows: Tokens, Axis: a, Type: b.act})
+}
+
+func (b *Builder) input(name string, v Value) *Value {
+	in := b.value(Value{Rows: v.Rows, Axis: v.Axis, Type: v.Type}, name)
+	b.g.Inputs = append(b.g.Inputs, in)
+	return in
+}
+
 // value numbers a value and makes its name unique.
 func (b *Builder) value(v Value, name string) *Value {
 	b.values[name]++

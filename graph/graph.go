@@ -185,4 +185,8 @@ type Graph struct {
 	Caches  []*Cache
 	Output  *Value // the logits; the hidden states of an encoder
 	Hidden  *Value // what the logits are made of, normalised; nil when the model has no such value
+	// Inputs are rows that are copied to the device's memory before a step, such as another program's hidden states; no node makes them.
+	Inputs []*Value
+	// Kept are hidden states that other programs on the device go on from: each is in memory of its own until the end of the step. See Keep.
+	Kept []*Value
 }

@@ -18,6 +18,7 @@ type Rewriter struct {
 	shards      map[*Weight][]shard
 	caches      map[*Cache]*Cache // that a pass has replaced; nil: left out
 	output      *Value            // that a pass has chosen
+	kept        []*Value          // hidden states that a pass keeps beside those of the old graph
 }
 
 // Rewrite makes a new graph: visit is called for every node in order and either returns false, which keeps the node,
@@ -27,6 +28,9 @@ func Rewrite(g *Graph, visit func(r *Rewriter, n *Node) bool) (*Graph, error) {
 	r := &Rewriter{
 		b: NewBuilder(g.Name, nil, F32, F32), by: map[*Value]*Value{},
 		requantised: map[*Weight]*Weight{}, shards: map[*Weight][]shard{}, caches: map[*Cache]*Cache{},
+	}
+	for _, v := range g.Inputs {
+		r.by[v] = r.b.input(v.Name, *v)
 	}
 	for _, n := range g.Nodes {
 		r.b.layer = n.Layer
@@ -59,6 +63,13 @@ func Rewrite(g *Graph, visit func(r *Rewriter, n *Node) bool) (*Graph, error) {
 	if r.b.g.Hidden == nil { // the visitor has not chosen another
 		r.b.g.Hidden = r.by[g.Hidden]
 	}
+	for i, v := range g.Kept {
+		if r.by[v] == nil {
+			return nil, fmt.Errorf("graph %s: its hidden output %d, %s, is dropped by a pass", g.Name, i, v.Name)
+		}
+		r.b.g.Kept = append(r.b.g.Kept, r.by[v])
+	}
+	r.b.g.Kept = append(r.b.g.Kept, r.kept...)
 	if r.output == nil {
 		r.output = r.by[g.Output]
 	}

@@ -30,6 +30,9 @@ func (g *Graph) String() string {
 		}
 		s.WriteByte('\n')
 	}
+	for _, v := range g.Inputs {
+		fmt.Fprintf(&s, "  input %s [%s, %s] %s\n", v.Name, v.Rows, v.Axis, v.Type)
+	}
 	for _, w := range g.Weights {
 		if _, plain := w.Recipe.(recipe.Tensor); !plain && w.Recipe != nil {
 			fmt.Fprintf(&s, "  weight %s = %s\n", w.Name, w.Recipe)
@@ -37,6 +40,9 @@ func (g *Graph) String() string {
 	}
 	for _, n := range g.Nodes {
 		fmt.Fprintf(&s, "  %s\n", n)
+	}
+	for _, v := range g.Kept {
+		fmt.Fprintf(&s, "  keep %s\n", v.Name)
 	}
 	fmt.Fprintf(&s, "  return %s\n", g.Output.Name)
 	return s.String()

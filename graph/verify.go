@@ -12,6 +12,9 @@ func (g *Graph) Verify() error {
 	for _, w := range g.Weights {
 		owned[w] = true
 	}
+	for _, v := range g.Inputs {
+		made[v] = true
+	}
 	for i, n := range g.Nodes {
 		at := func(format string, args ...any) error {
 			return fmt.Errorf("graph %s: node %d %s (%s): %s", g.Name, i, n.Op.Name(), n.At, fmt.Sprintf(format, args...))
@@ -83,7 +86,17 @@ func (g *Graph) Verify() error {
 	if g.Hidden != nil && !made[g.Hidden] {
 		return fmt.Errorf("graph %s: its hidden states are made by none of its nodes", g.Name)
 	}
-	for _, v := range []*Value{g.Output, g.Hidden} {
+	for i, v := range g.Kept {
+		switch {
+		case !made[v] || v.Cache != nil:
+			return fmt.Errorf("graph %s: its hidden output %d, %s, is made by none of its nodes", g.Name, i, v.Name)
+		case overwritten[v] != nil:
+			return fmt.Errorf("graph %s: its hidden output %d, %s, is overwritten by %s", g.Name, i, v.Name, overwritten[v].Op.Name())
+		case v.Deferred > 0:
+			return fmt.Errorf("graph %s: its hidden output %d, %s, is not written in steps of up to %d rows", g.Name, i, v.Name, v.Deferred)
+		}
+	}
+	for _, v := range append([]*Value{g.Output, g.Hidden}, g.Kept...) {
 		if v != nil && (v.Partial || v.Axis.Shards > 0) {
 			return fmt.Errorf("graph %s: its result %s [%s, %s] is not whole on this device; an AllReduce or AllGather must come before", g.Name, v.Name, v.Rows, v.Axis)
 		}

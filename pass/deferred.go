@@ -2,6 +2,7 @@ package pass
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -23,7 +24,7 @@ func findDeferredNorms(m *matcher) (found []match) {
 			}
 			d.rows = min(d.rows, m.device.NormRows(r))
 		}
-		if d.rows < 1 || len(readers) == 0 || d.norm == m.g.Output {
+		if d.rows < 1 || len(readers) == 0 || d.norm == m.g.Output || slices.Contains(m.g.Kept, d.norm) {
 			continue
 		}
 		for _, r := range readers {
@@ -85,6 +86,9 @@ func (m *matcher) deferrable(n *graph.Node, reads map[*graph.Node]bool) (deferra
 func (m *matcher) product(sum *graph.Node, reads map[*graph.Node]bool) (last *graph.Node) {
 	for _, v := range sum.In {
 		n := v.From
+		if n == nil {
+			continue
+		}
 		if _, ok := n.Op.(graph.Linear); ok && m.only(v) == sum && !reads[n] && (last == nil || m.place[n] > m.place[last]) {
 			last = n
 		}

@@ -96,7 +96,7 @@ func newMatcher(g *graph.Graph, o Options) *matcher {
 
 // only is the one node that reads a value, if there is one and nothing outside the graph does.
 func (m *matcher) only(v *graph.Value) *graph.Node {
-	if r := m.readers[v]; len(r) == 1 && v != m.g.Output && v != m.g.Hidden {
+	if r := m.readers[v]; len(r) == 1 && v != m.g.Output && v != m.g.Hidden && !slices.Contains(m.g.Kept, v) {
 		return r[0]
 	}
 	return nil

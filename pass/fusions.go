@@ -67,6 +67,9 @@ func findAddNormRouter(m *matcher) (found []match) {
 			continue
 		}
 		sum := router.In[0].From
+		if sum == nil {
+			continue
+		}
 		if _, ok := sum.Op.(graph.AddNorm); !ok || router.In[0] != sum.Out[1] {
 			continue
 		}
@@ -202,6 +205,9 @@ func findGatedLinear(m *matcher) (found []match) {
 			continue
 		}
 		gate, up := n.In[0].From, n.In[1].From
+		if gate == nil || up == nil {
+			continue
+		}
 		_, isGate := gate.Op.(graph.Linear)
 		_, isUp := up.Op.(graph.Linear)
 		if !isGate || !isUp || gate == up || gate.In[0] != up.In[0] || m.only(n.In[0]) != n || m.only(n.In[1]) != n || m.place[gate] > m.place[up] {

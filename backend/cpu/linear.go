@@ -188,6 +188,9 @@ func (d *Device) multiplyDecoded(w *worker, weight *matrix, panel, out, in []flo
 
 // quantizePartition is by columns where the input was computed by columns, so that a worker quantizes its own.
 func quantizePartition(n *graph.Node) partition {
+	if n.In[0].From == nil { // the rows are there before the step
+		return byRows
+	}
 	switch n.In[0].From.Op.(type) {
 	case graph.Linear, graph.Act, graph.ActMul:
 		return byColumns

@@ -108,11 +108,27 @@ type Drafter interface {
 	Close() error
 }
 
-// FromHidden is a Drafter that goes on from the target's hidden states. Its drafts are trees.
+// FromHidden is a Drafter that goes on from the target's hidden states, which stay on the device.
 type FromHidden interface {
 	Drafter
-	// Hidden is the row of hidden states, [width], that the last token of a sequence was sampled from; it has so many tokens with that one.
-	Hidden(id int64, tokens int, hidden []float32)
+	// Computed says whose hidden states the target's last step has left on the device. They stay until it computes the next step, before which
+	// Computed is called with none.
+	Computed(all []Computed)
+}
+
+// Branching is a Drafter whose drafts are trees.
+type Branching interface {
+	Drafter
+	Trees() bool
+}
+
+// Computed is what a step of the target has computed of a sequence.
+type Computed struct {
+	ID     int64
+	Tokens []int32 // prompt and answer so far, with what the step has brought
+	From   int     // position of the first token that was computed
+	Rows   []int32 // rows of the step with the tokens from there on, in order: of a draft, those that were accepted. Empty: others have computed them
+	Last   int     // row of the step's logits that the last token was sampled from; -1: it was not
 }
 
 // Method is a way to draft, as --speculative-config names it.

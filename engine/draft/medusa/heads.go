@@ -7,15 +7,11 @@ import (
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/pass"
-	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // maxHeads is the most heads that are looked for.
 const maxHeads = 16
-
-// inputs is the name of a table of one row: a graph begins with a lookup, whose rows the hidden states take the place of.
-const inputs = "inputs"
 
 // Heads is Medusa heads by their tensors. A head is blocks of x + silu(W x + b) and then a product with the vocabulary's rows.
 type Heads struct {
@@ -81,26 +77,15 @@ func (h *Heads) check(name string, rows, cols int) error {
 	return nil
 }
 
-// Tensor implements compile.Tensors.
-func (h *Heads) Tensor(name string) (quant.Tensor, bool) {
-	if name == inputs {
-		return quant.Tensor{Format: quant.F32, Rows: 1, Cols: h.hidden, Data: make([]byte, 4*h.hidden)}, true
-	}
-	return h.files.Tensor(name)
-}
-
-// Release implements compile.Tensors.
-func (h *Heads) Release(part []byte) { h.files.Release(part) }
-
 // graph is head i: hidden states to logits.
 func (h *Heads) graph(i int, act graph.Type) (*graph.Graph, error) {
 	b := graph.NewBuilder(fmt.Sprintf("medusa head %d", i), func(name string) (graph.Stored, bool) {
-		t, ok := h.Tensor(name)
+		t, ok := h.files.Tensor(name)
 		return graph.Stored{Format: t.Format, Rows: t.Rows, Cols: t.Cols, Recipe: recipe.Tensor(name)}, ok
 	}, act, graph.F32)
 	axis := func(name string, n int) graph.Axis { return graph.Axis{Name: name, Count: n, Size: 1} }
 	hidden := axis("hidden", h.hidden)
-	x := b.Embed("hidden", b.Weight(inputs, axis("inputs", 1), hidden), 0)
+	x := b.Input("hidden", hidden)
 	for j, n := range h.names[i] {
 		var bias *graph.Weight
 		if b.Has(n.bias) {
@@ -131,7 +116,7 @@ func (h *Heads) Compile(dev backend.Device, seqs int) (programs []*compile.Progr
 		if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Kernels: compile.Kernels{Device: dev}}); err != nil {
 			return programs, err
 		}
-		p, err := compile.Compile(g, dev, h, lim)
+		p, err := compile.Compile(g, dev, h.files, lim)
 		if err != nil {
 			return programs, err
 		}

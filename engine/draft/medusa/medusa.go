@@ -3,6 +3,7 @@
 package medusa
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -14,15 +15,20 @@ import (
 // branches is how many tokens of each head are considered.
 const branches = 8
 
-// New drafts with the programs of Heads.Compile, which it owns; release frees what is behind them.
-func New(programs []*compile.Program, release func() error) draft.Drafter {
-	d := &drafter{programs: programs, release: release, of: map[int64]*state{}, vocab: programs[0].Vocab()}
+// New drafts with the programs of Heads.Compile, which it owns, from what the target keeps: a row for each of those whose logits are wanted, on
+// the same device. release frees what is behind the programs.
+func New(programs []*compile.Program, target compile.DeviceRows, release func() error) (draft.Drafter, error) {
+	if err := programs[0].Input(0).Takes(target); err != nil {
+		return nil, fmt.Errorf("medusa: %w", err)
+	}
+	d := &drafter{programs: programs, target: target, release: release, of: map[int64]*state{}, vocab: programs[0].Vocab()}
 	d.buffer = make([]float32, programs[0].Limits().Tokens*d.vocab)
-	return d
+	return d, nil
 }
 
 type drafter struct {
 	programs []*compile.Program
+	target   compile.DeviceRows
 	release  func() error
 	of       map[int64]*state
 	vocab    int
@@ -35,8 +41,8 @@ type drafter struct {
 
 // state is what is known of a sequence.
 type state struct {
-	hidden []float32 // that its last token was sampled from
-	tokens int       // that it had then, that one included
+	row    int // of the hidden states that its last token was sampled from
+	tokens int // that it had then, that one included; 0: there are none
 	likely [][]candidate
 	draft  draft.Draft
 	seq    *draft.Sequence
@@ -60,14 +66,26 @@ func (d *drafter) Name() string { return string(draft.Medusa) }
 // Seconds implements draft.Drafter: all heads are computed in any case.
 func (d *drafter) Seconds(int, int) float64 { return d.seconds }
 
-// Hidden implements draft.FromHidden.
-func (d *drafter) Hidden(id int64, tokens int, hidden []float32) {
-	s := d.of[id]
-	if s == nil {
-		s = &state{}
-		d.of[id] = s
+// Trees implements draft.Branching.
+func (d *drafter) Trees() bool { return true }
+
+// Computed implements draft.FromHidden.
+func (d *drafter) Computed(all []draft.Computed) {
+	for _, s := range d.of {
+		s.tokens = 0
 	}
-	s.hidden, s.tokens = append(s.hidden[:0], hidden...), tokens
+	for i := range all {
+		c := &all[i]
+		if c.Last < 0 {
+			continue
+		}
+		s := d.of[c.ID]
+		if s == nil {
+			s = &state{}
+			d.of[c.ID] = s
+		}
+		s.row, s.tokens = c.Last, len(c.Tokens)
+	}
 }
 
 // Propose implements draft.Drafter.
@@ -89,12 +107,14 @@ func (d *drafter) Propose(seqs []draft.Sequence) error {
 		b.Tokens, b.Positions = append(b.Tokens, 0), append(b.Positions, 0)
 		b.QStart, b.KVLen, b.RopeLen = append(b.QStart, row+1), append(b.KVLen, 1), append(b.RopeLen, 1)
 		b.Tables[0].Slots, b.Tables[0].Pages = append(b.Tables[0].Slots, 0), append(b.Tables[0].Pages, 0)
-		b.Embeddings, b.EmbeddingRows = append(b.Embeddings, s.hidden...), append(b.EmbeddingRows, row)
 	}
 	if len(d.active) == 0 {
 		return nil
 	}
 	for _, p := range d.programs {
+		if err := d.give(p); err != nil {
+			return err
+		}
 		if err := p.Run(b); err != nil {
 			return err
 		}
@@ -115,6 +135,21 @@ func (d *drafter) Propose(seqs []draft.Sequence) error {
 		d.seconds = took
 	}
 	d.seconds += forget * (min(took, 2*d.seconds) - d.seconds) // one long call says little
+	return nil
+}
+
+// give copies the hidden states of the active sequences to a head's rows, those that lie one behind the other together.
+func (d *drafter) give(p *compile.Program) error {
+	for i := 0; i < len(d.active); {
+		from, n := d.active[i].row, 1
+		for i+n < len(d.active) && d.active[i+n].row == from+n {
+			n++
+		}
+		if err := p.CopyRows(p.Input(0), i, d.target, from, n); err != nil {
+			return err
+		}
+		i += n
+	}
 	return nil
 }
 

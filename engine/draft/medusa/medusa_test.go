@@ -9,9 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/draft"
+	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 const hidden, vocab = 6, 20
@@ -53,6 +57,44 @@ func (f tensors) vector(name string) []float64 {
 	return x
 }
 
+// target is a program that keeps the rows that it is given.
+type target struct{ *compile.Program }
+
+func newTarget(t *testing.T, dev backend.Device) target {
+	files := tensors{"table": {Format: quant.F32, Rows: 1, Cols: hidden, Data: make([]byte, 4*hidden)}}
+	b := graph.NewBuilder("target", func(name string) (graph.Stored, bool) {
+		return graph.Stored{Format: quant.F32, Rows: 1, Cols: hidden, Recipe: recipe.Tensor(name)}, true
+	}, graph.F32, graph.F32)
+	x := b.Embed("x", b.Weight("table", graph.Axis{Name: "vocab", Count: 1, Size: 1}, graph.Axis{Name: "hidden", Count: hidden, Size: 1}), 0)
+	b.Keep(x)
+	g, err := b.Finish(b.SelectRows("selected", x))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := compile.Compile(g, dev, files, backend.Limits{Tokens: 4, Seqs: 4, Logits: 4, PageSize: 16, SeqPages: 1, Pages: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return target{p}
+}
+
+// run has the target keep rows.
+func (p target) run(t *testing.T, rows ...[]float32) {
+	t.Helper()
+	b := &backend.Batch{}
+	b.Reset(1, 1)
+	for i, row := range rows {
+		b.Tokens, b.Positions, b.LogitsIndices = append(b.Tokens, 0), append(b.Positions, 0), append(b.LogitsIndices, int32(i))
+		b.QStart, b.KVLen, b.RopeLen = append(b.QStart, int32(i+1)), append(b.KVLen, 1), append(b.RopeLen, 1)
+		b.Tables[0].Slots, b.Tables[0].Pages = append(b.Tables[0].Slots, 0), append(b.Tables[0].Pages, 0)
+		b.Embeddings, b.EmbeddingRows = append(b.Embeddings, row...), append(b.EmbeddingRows, int32(i))
+	}
+	if err := p.Run(b); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // layouts name the tensors of head i: its blocks, and its last product.
 var layouts = map[string]func(i int) (blocks []string, head string){
 	"the authors'": func(i int) ([]string, string) {
@@ -85,21 +127,29 @@ func TestHeads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			programs, err := h.Compile(ref.New(), 4)
+			dev := ref.New()
+			programs, err := h.Compile(dev, 4)
 			if err != nil || len(programs) != heads {
 				t.Fatal(len(programs), err)
 			}
-			d := New(programs, func() error { return nil }).(draft.FromHidden)
+			target := newTarget(t, dev)
+			made, err := New(programs, target.Kept(0), func() error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := made.(draft.FromHidden)
 			defer d.Close()
 			seqs := make([]draft.Sequence, 3)
-			x := make([][]float32, len(seqs))
+			x, computed := make([][]float32, len(seqs)), make([]draft.Computed, len(seqs))
 			for i := range seqs {
 				for range hidden {
 					x[i] = append(x[i], float32(random.NormFloat64()))
 				}
 				seqs[i] = draft.Sequence{ID: int64(i), Tokens: make([]int32, 5+i), Max: most}
-				d.Hidden(int64(i), 5+i, x[i])
+				computed[i] = draft.Computed{ID: int64(i), Tokens: seqs[i].Tokens, Last: 2 - i}
 			}
+			target.run(t, x[2], x[1], x[0])
+			d.Computed(computed)
 			seqs[1].Tokens = append(seqs[1].Tokens, 9) // one that was forced
 			if err := d.Propose(seqs); err != nil {
 				t.Fatal(err)

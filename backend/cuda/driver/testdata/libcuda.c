@@ -10,6 +10,7 @@
 //	FAKE_FAULT    the launch, counted from 1, that faults; every call after it fails
 //	FAKE_WAIT     a file; the first kernel is assembled when there is one
 //	FAKE_REFUSE   a word; kernels whose text has it are not assembled
+//	FAKE_DOWNLOADS a file; each copy from the device to the host adds a line: its bytes
 //	FAKE_LOG      a file; each launch adds a line: the kernel, its grid, the threads of a block, the blocks of a cluster
 #include <stddef.h>
 #include <stdint.h>
@@ -96,7 +97,15 @@ static int copy(void *to, const void *from, uint64_t n) {
 }
 int cuMemcpyAsync(ptr to, ptr from, uint64_t n, void *s) { return copy((void *)to, (void *)from, n); }
 int cuMemcpyHtoDAsync_v2(ptr to, const void *from, uint64_t n, void *s) { return copy((void *)to, from, n); }
-int cuMemcpyDtoHAsync_v2(void *to, ptr from, uint64_t n, void *s) { return copy(to, (void *)from, n); }
+int cuMemcpyDtoHAsync_v2(void *to, ptr from, uint64_t n, void *s) {
+  const char *file = getenv("FAKE_DOWNLOADS");
+  FILE *log = file && *file ? fopen(file, "a") : NULL;
+  if (log) {
+    fprintf(log, "%llu\n", (unsigned long long)n);
+    fclose(log);
+  }
+  return copy(to, (void *)from, n);
+}
 int cuMemcpyDtoDAsync_v2(ptr to, ptr from, uint64_t n, void *s) { return copy((void *)to, (void *)from, n); }
 int cuMemsetD8Async(ptr to, unsigned char b, uint64_t n, void *s) {
   if (!lost) memset((void *)to, b, n);
