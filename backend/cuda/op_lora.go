@@ -32,19 +32,24 @@ const slotBytes = 64
 
 func newSlots(w *graph.Weight) *slots {
 	s := &slots{name: w.Name, of: *w.Slots, rows: make([]driver.Ptr, w.Slots.Count), count: make([]int, w.Slots.Count)}
-	rank, in, out := int64(w.Slots.Rank), int64(w.In.Len()), int64(w.Out.Len())
+	in, out := int64(w.In.Len()), int64(w.Out.Len())
+	rank := int64(paddedRank(w.Slots.Rank))
 	s.a, s.b = rank*in, out*rank
 	if w.Slots.Table {
+		rank = int64(w.Slots.Rank)
 		s.a, s.b = out*rank, rank*in
 	}
 	return s
 }
 
+// paddedRank is the rank with which a product that kernels multiply by lies on the GPU: the numbers behind its own are zeros.
+func paddedRank(rank int) int { return (rank + lora.RankUnit - 1) / lora.RankUnit * lora.RankUnit }
+
 // perSlot is what one slot takes: A, B, columns and bias, each in whole 256 bytes.
 func (s *slots) perSlot() int64 {
 	n := aligned256(s.as.RowBytes(int(s.a))) + aligned256(s.as.RowBytes(int(s.b)))
 	if !s.of.Table {
-		n += 2 * aligned256(4*s.b/int64(s.of.Rank))
+		n += 2 * aligned256(4*s.b/int64(paddedRank(s.of.Rank)))
 	}
 	return n
 }
@@ -125,9 +130,16 @@ func (s *slots) fill(d *Device, slot int, l *graph.LowRank) (e lora.Slot, err er
 		if int64(l.A.Rows)*int64(l.A.Cols) > s.a || int64(l.B.Rows)*int64(l.B.Cols) > s.b {
 			return e, fmt.Errorf("cuda: an adapter of rank %d does not fit into the slots of %s, of rank %d", l.Rank(), s.name, s.of.Rank)
 		}
-		e.Rank, e.A, e.B = int32(l.Rank()), next(s.as.RowBytes(int(s.a))), next(s.as.RowBytes(int(s.b)))
+		rank := l.Rank()
+		if !s.of.Table {
+			rank = paddedRank(rank)
+		}
+		e.Rank, e.A, e.B = int32(rank), next(s.as.RowBytes(int(s.a))), next(s.as.RowBytes(int(s.b)))
 		s.send(d, e.A, l.A)
-		s.send(d, e.B, l.B)
+		if rank > l.Rank() {
+			d.upload.bytes(e.A+driver.Ptr(s.as.RowBytes(l.A.Rows*l.A.Cols)), make([]byte, s.as.RowBytes((rank-l.Rank())*l.A.Cols)))
+		}
+		s.sendPadded(d, e.B, l.B, rank)
 	}
 	vector := func(v []float32) driver.Ptr {
 		if v == nil {
@@ -161,8 +173,22 @@ func (s *slots) fill(d *Device, slot int, l *graph.LowRank) (e lora.Slot, err er
 }
 
 // send copies a matrix, rounded to the type of activations.
-func (s *slots) send(d *Device, to driver.Ptr, t quant.Tensor) {
-	d.upload.rows(to, t.Rows, int(s.as.RowBytes(t.Cols)), func(dst []byte, from, to int) { dequantise(dst, t, from, to, s.as) })
+func (s *slots) send(d *Device, to driver.Ptr, t quant.Tensor) { s.sendPadded(d, to, t, t.Cols) }
+
+// sendPadded is send with zeros behind each row up to so many numbers.
+func (s *slots) sendPadded(d *Device, to driver.Ptr, t quant.Tensor, cols int) {
+	own, size := int(s.as.RowBytes(t.Cols)), int(s.as.RowBytes(cols))
+	d.upload.rows(to, t.Rows, size, func(dst []byte, from, to int) {
+		if own == size {
+			dequantise(dst, t, from, to, s.as)
+			return
+		}
+		for r := from; r < to; r++ {
+			row := dst[(r-from)*size : (r-from+1)*size]
+			dequantise(row, t, r, r+1, s.as)
+			clear(row[own:])
+		}
+	})
 }
 
 func encodeSlot(e *lora.Slot) []byte {
@@ -196,17 +222,21 @@ func (d *Device) loras(n *graph.Node) []backend.Kernel {
 		}
 	}
 	return []backend.Kernel{kernel{dev: d, name: "lora", bind: bindLoRA, scratch: func(n *graph.Node, lim backend.Limits) int64 {
-		return 4 * int64(lim.Rows(n.In[0].Rows)) * int64(len(n.Weights)) * int64(n.Weights[0].Slots.Rank)
+		return lora.HBytes(mostTiles(lim.Rows(n.In[0].Rows), lim.Adapters), len(n.Weights), paddedRank(n.Weights[0].Slots.Rank))
 	}}}
 }
 
 func bindLoRA(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	x := n.In[0]
-	k, err := lora.New(d.loader, x.Type)
+	var outs []int
+	for _, w := range n.Weights {
+		outs = append(outs, w.Out.Len())
+	}
+	k, err := lora.New(d.loader, x.Type, x.Axis.Len(), outs)
 	if err != nil {
 		return nil, err
 	}
-	p := &lora.Params{X: at(a.In[0]), H: at(a.Scratch), In: int32(x.Axis.Len()), Targets: int32(len(n.Weights)), RankBound: int32(n.Weights[0].Slots.Rank)}
+	p := &lora.Params{X: at(a.In[0]), H: at(a.Scratch), In: int32(x.Axis.Len()), Targets: int32(len(n.Weights)), RankBound: int32(paddedRank(n.Weights[0].Slots.Rank))}
 	var targets []*slots
 	for i, w := range n.Weights {
 		s := a.Weights[i].(*slots)

@@ -22,6 +22,7 @@ type shape struct {
 	decodes              int // sequences of one new token; 0 or all of seqs
 	trees                int // sequences with a token tree
 	axes                 int // of positions
+	adapterTiles         int // of a recorded step
 	recorded             bool
 }
 
@@ -98,6 +99,7 @@ func shapeOf(b *backend.Batch, lim backend.Limits) shape {
 		if s.logits > 0 {
 			s.logits = min(s.tokens, lim.Logits)
 		}
+		s.adapterTiles = decodeTiles(b)
 	}
 	return s
 }
@@ -191,7 +193,7 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 		}
 	}
 	for _, kind := range []graph.Rows{graph.Tokens, graph.Logits} {
-		s.adapters[kind] = packAdapters(w, b, kind, sh.recorded, s.rows(kind))
+		s.adapters[kind] = packAdapters(w, b, kind, sh, s.rows(kind))
 	}
 	for _, r := range varying {
 		rates, p := w.array(sh.seqs * r.Dim / 2)

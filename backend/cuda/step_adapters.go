@@ -3,6 +3,7 @@ package cuda
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
@@ -37,8 +38,31 @@ func adapterInts(lim backend.Limits) int {
 	return (tileInts + 2) * backend.MaxSeqAdapters * (lim.Tokens + lim.Logits)
 }
 
-// packAdapters lays out the adapters of values with so many rows. A recorded step has a tile for each row, of which some are empty.
-func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, recorded bool, most int) stepAdapters {
+// mostTiles bounds the tiles of a round with so many rows: one of each adapter is not full. Recorded steps have up to twice as many.
+func mostTiles(rows, slots int) int { return 2 * min(rows, rows/lora.TileRows+slots+1) }
+
+// decodeTiles is how many tiles a recorded step has, whose sequences have a row and an adapter each: those of its rows, rounded up to a power
+// of two so that there are few graphs.
+func decodeTiles(b *backend.Batch) int {
+	n, rows := 0, 0
+	for i, a := range b.Adapters {
+		if i == 0 || a.Slot != b.Adapters[i-1].Slot {
+			rows = 0
+		}
+		if rows%lora.TileRows == 0 {
+			n++
+		}
+		rows++
+	}
+	if n == 0 {
+		return 0
+	}
+	return 1 << bits.Len(uint(n-1))
+}
+
+// packAdapters lays out the adapters of values with at most so many rows. A recorded step has as many tiles as its shape says, of which some
+// are empty.
+func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most int) stepAdapters {
 	var s stepAdapters
 	if len(b.Adapters) == 0 || most == 0 {
 		return s
@@ -70,9 +94,9 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, recorded bool, m
 		}
 	}
 	room, n := len(rows), len(tiles)/tileInts
-	if recorded {
-		room, n = most, most
-		s.rounds = []round{{0, most}}
+	if sh.recorded {
+		room, n = most, sh.adapterTiles
+		s.rounds = []round{{0, n}}
 	}
 	dst, p := w.array(tileInts * n)
 	clear(dst)

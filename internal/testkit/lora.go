@@ -15,12 +15,12 @@ import (
 )
 
 // caseSlots is how many adapters the cases of the op table have. Those in odd slots scale or replace results too.
-const caseSlots, caseRank = 3, 16
+const caseSlots, caseRank = 3, 40
 
 // loraCases change results of linears, and embeddings, by adapters of mixed ranks; one sequence of four has none.
 func loraCases() []Case {
 	var all []Case
-	for _, size := range []struct{ out, in, targets int }{{37, 96, 1}, {130, 256, 3}} {
+	for _, size := range []struct{ out, in, targets int }{{37, 96, 1}, {136, 256, 3}, {40, 1056, 2}} {
 		for _, steps := range []Steps{{{1}}, {{1, 1, 1, 1, 1}}, {{5, 3, 9}}, {{33, 1, 20, 2}}} {
 			all = append(all, Case{
 				Name: fmt.Sprintf("LoRA/%d of %dx%d/rows%d", size.targets, size.out, size.in, LimitsFor(steps, 16).Tokens), Op: "LoRA", Steps: steps, Vary: giveAdapters, Tolerance: 1e-5,
@@ -81,7 +81,7 @@ func giveAdapters(b *backend.Batch, _ *rand.Rand) {
 }
 
 // rankOf is the rank of the adapter in a slot.
-func rankOf(slot int) int32 { return []int32{caseRank, 5, 1}[slot] }
+func rankOf(slot int) int32 { return []int32{caseRank, 5, 17}[slot] }
 
 // randomLowRank is what the adapter of a slot has for a weight.
 func randomLowRank(w *graph.Weight, slot int) *graph.LowRank {

@@ -1,33 +1,6 @@
 // LoRA adapters of rows (SGMV and, of single rows, BGMV; Chen et al., Punica, arXiv:2310.18547): rows of one adapter are grouped in tiles, and
 // each adapter is computed with the rank that it has.
-#include "../cuda.h"
-
-enum { TILE_ROWS = 8, MAX_TARGETS = 8, MAX_RANK = 512 };
-
-// LoraSlot is one adapter's numbers for one matrix W [out, in]; for a table of embeddings a has a row for each token.
-struct LoraSlot {
-  const void* a;        // [rank, in]; of a table [vocab, rank]
-  const void* b;        // [out, rank]; of a table [hidden, rank]
-  const float* columns; // [out] factors of the base's results; null: 1
-  const float* bias;    // [out]; null: 0
-  const void* rows;     // [count, in] that take the places of rows of W; null: none
-  const int* indices;   // [count] which of them; null: all
-  int rank, count;
-  float scale;
-  int pad;
-};
-
-struct LoraParams {
-  const int* tiles;    // [n × 4]: slot, first of its rows in rows, how many, 0
-  const int* rows;     // rows of x and y, tile by tile
-  const float* scales; // of each, what the adapter's changes are multiplied by
-  const void* x;       // [R, in]
-  float* h;            // [R, targets, rank]
-  const LoraSlot* slots[MAX_TARGETS];
-  void* y[MAX_TARGETS]; // [R, out]
-  int out[MAX_TARGETS];
-  int in, targets, rank, pad;
-};
+#include "params.h"
 
 // dots adds to sum[e] what the lanes of a warp have of the products of w [n] with row e of x.
 template <typename T> DEVICE void dots(float (&sum)[TILE_ROWS], const T* w, const T* x, const int* rows, int count, int n) {
@@ -40,7 +13,7 @@ template <typename T> DEVICE void dots(float (&sum)[TILE_ROWS], const T* w, cons
   UNROLL for (int e = 0; e < TILE_ROWS; e++) sum[e] = warpSum(sum[e]);
 }
 
-// shrink is h = scale × A x. A block takes one tile and one target, a warp some ranks.
+// shrink is h = A x. A block takes one tile and one target, a warp some ranks.
 template <typename T> DEVICE void shrink(const LoraParams& p) {
   launchDependentsAndWait();
   const int* tile = p.tiles + 4 * blockX();
@@ -52,7 +25,7 @@ template <typename T> DEVICE void shrink(const LoraParams& p) {
     float sum[TILE_ROWS];
     dots(sum, (const T*)s.a + (long)j * p.in, (const T*)p.x, rows, count, p.in);
     if (lane() == 0)
-      for (int e = 0; e < count; e++) p.h[((long)rows[e] * p.targets + target) * p.rank + j] = s.scale * sum[e];
+      for (int e = 0; e < count; e++) p.h[((long)(blockX() * TILE_ROWS + e) * p.targets + target) * p.rank + j] = sum[e];
   }
 }
 KERNEL(256, 1) lora_shrink_f32(PARAM LoraParams p) { shrink<float>(p); }
@@ -80,7 +53,7 @@ template <typename T> DEVICE void replace(const LoraParams& p) {
 KERNEL(256, 1) lora_replace_f32(PARAM LoraParams p) { replace<float>(p); }
 KERNEL(256, 1) lora_replace_bf16(PARAM LoraParams p) { replace<bf16>(p); }
 
-// expand is y += scale × (B h + (columns - 1) y + bias). A block takes one tile and 256 columns of a target, a thread one column.
+// expand is y += by × (scale × B h + (columns - 1) y + bias), by that of the row. A block takes one tile and 256 columns of a target, a thread one column.
 template <typename T> DEVICE void expand(const LoraParams& p) {
   SHARED float h[TILE_ROWS][MAX_RANK];
   launchDependentsAndWait();
@@ -91,7 +64,7 @@ template <typename T> DEVICE void expand(const LoraParams& p) {
   if (s.rank == 0 && !s.columns && !s.bias) return;
   const int* rows = p.rows + tile[1];
   for (int i = threadX(); i < count * s.rank; i += threads())
-    h[i / s.rank][i % s.rank] = p.h[((long)rows[i / s.rank] * p.targets + target) * p.rank + i % s.rank];
+    h[i / s.rank][i % s.rank] = s.scale * p.h[((long)(blockX() * TILE_ROWS + i / s.rank) * p.targets + target) * p.rank + i % s.rank];
   barrier();
   if (o >= p.out[target]) return;
   float sum[TILE_ROWS];

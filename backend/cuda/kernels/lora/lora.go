@@ -1,4 +1,5 @@
-// Package lora changes results of products, and embeddings, as the adapters of the rows' sequences say: SGMV and BGMV.
+// Package lora changes results of products, and embeddings, as the adapters of the rows' sequences say: SGMV and BGMV. Rows in bf16 go through the
+// tensor cores (mma.cu), others not (lora.cu).
 package lora
 
 import (
@@ -7,9 +8,10 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// What lora.cu has of rows in a tile, of results that one launch changes, and of ranks, at most.
+// What params.h has of rows in a tile, of results that one launch changes, and of ranks, at most. Ranks are multiples of RankUnit.
 const (
-	TileRows   = 8
+	TileRows   = 16
+	RankUnit   = 8
 	MaxTargets = 8
 	MaxRank    = 512
 )
@@ -28,10 +30,10 @@ type Tiles struct{ Tiles, Rows, Scales driver.Ptr }
 // Params mirrors LoraParams of lora.cu.
 type Params struct {
 	Tiles
-	X, H                      driver.Ptr
-	Slots, Y                  [MaxTargets]driver.Ptr
-	Out                       [MaxTargets]int32
-	In, Targets, RankBound, _ int32
+	X, H                           driver.Ptr
+	Slots, Y                       [MaxTargets]driver.Ptr
+	Out                            [MaxTargets]int32
+	In, Targets, RankBound, Splits int32
 }
 
 // EmbedParams mirrors LoraEmbedParams of lora.cu.
@@ -43,16 +45,29 @@ type EmbedParams struct {
 }
 
 // Kernels are those for values of one type.
-type Kernels struct{ shrink, replace, expand *driver.Kernel }
+type Kernels struct {
+	shrink, replace, expand *driver.Kernel
+	mma                     bool // shrink and expand are those on the tensor cores
+}
 
-// New finds the kernels of graph.LoRA.
-func New(l *kernels.Loader, t graph.Type) (k Kernels, err error) {
-	for name, to := range map[string]**driver.Kernel{"lora_shrink": &k.shrink, "lora_replace": &k.replace, "lora_expand": &k.expand} {
-		if *to, err = l.Kernel("lora/lora", kernels.Name(name, t), 0); err != nil {
-			return k, err
-		}
+// New finds the kernels of graph.LoRA for matrices of these sizes.
+func New(l *kernels.Loader, t graph.Type, in int, outs []int) (k Kernels, err error) {
+	k.mma = t == graph.BF16 && in%32 == 0
+	for _, out := range outs {
+		k.mma = k.mma && out%8 == 0
 	}
-	return k, nil
+	if k.replace, err = l.Kernel("lora/lora", kernels.Name("lora_replace", t), 0); err != nil {
+		return k, err
+	}
+	module, shrink, expand := "lora/lora", kernels.Name("lora_shrink", t), kernels.Name("lora_expand", t)
+	if k.mma {
+		module, shrink, expand = "lora/mma", "lora_shrink_mma", "lora_expand_mma"
+	}
+	if k.shrink, err = l.Kernel(module, shrink, 0); err != nil {
+		return k, err
+	}
+	k.expand, err = l.Kernel(module, expand, 0)
+	return k, err
 }
 
 // Embed finds the kernel of graph.LoRAEmbed.
@@ -62,22 +77,44 @@ func Embed(l *kernels.Loader, t graph.Type) (*driver.Kernel, error) {
 
 const threads = 256
 
+// Blocks that a launch is divided into where there are few tiles, and the most parts that the columns of A are divided into.
+const (
+	fewBlocks = 264 // two for each multiprocessor of an H200
+	maxSplits = 16
+)
+
+// splits is into how many parts to divide the columns of A.
+func splits(tiles, targets int) int { return min(max(fewBlocks/(tiles*targets), 1), maxSplits) }
+
+// HBytes is what H takes in steps of at most so many tiles.
+func HBytes(tiles, targets, rank int) int64 {
+	rows := max(tiles, fewBlocks, maxSplits) * TileRows // splits × tiles is no more
+	return 4 * int64(rows) * int64(targets) * int64(rank)
+}
+
 // Launch puts the kernels for so many tiles on the stream. replaced is the most rows of a matrix that an adapter has of its own; 0: none.
 func (k Kernels) Launch(s *driver.Stream, tiles, replaced int, p *Params) error {
 	widest := int32(0)
 	for _, out := range p.Out[:p.Targets] {
 		widest = max(widest, out)
 	}
-	if err := driver.Launch(s, k.shrink, driver.Grid{X: tiles, Y: int(p.Targets), Threads: threads}, p); err != nil {
+	targets := int(p.Targets)
+	shrink, blocks := driver.Grid{X: tiles, Y: targets, Threads: threads}, (int(widest)+threads-1)/threads
+	if p.Splits = 1; k.mma {
+		p.Splits = int32(splits(tiles, targets))
+		shrink.Y, shrink.Z = targets*((int(p.RankBound)+15)/16), int(p.Splits)
+		blocks = min(blocks, max(1, 4*fewBlocks/(tiles*targets)))
+	}
+	if err := driver.Launch(s, k.shrink, shrink, p); err != nil {
 		return err
 	}
 	if replaced > 0 {
 		const warps = threads / 32
-		if err := driver.Launch(s, k.replace, driver.Grid{X: tiles, Y: (replaced + warps - 1) / warps, Z: int(p.Targets), Threads: threads}, p); err != nil {
+		if err := driver.Launch(s, k.replace, driver.Grid{X: tiles, Y: (replaced + warps - 1) / warps, Z: targets, Threads: threads}, p); err != nil {
 			return err
 		}
 	}
-	return driver.Launch(s, k.expand, driver.Grid{X: tiles, Y: (int(widest) + threads - 1) / threads, Z: int(p.Targets), Threads: threads}, p)
+	return driver.Launch(s, k.expand, driver.Grid{X: tiles, Y: blocks, Z: targets, Threads: threads}, p)
 }
 
 // LaunchEmbed puts Embed's kernel for so many tiles on the stream.
