@@ -141,7 +141,10 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.SelectRows:
 		k.name, k.bind = "select rows", simple(bindSelectRows)
 	default:
-		return nil
+		k.rowBlocks, k.partition = true, byRows
+		if k.name, k.bind = streamKernel(n.Op); k.bind == nil {
+			return nil
+		}
 	}
 	return []backend.Kernel{k}
 }

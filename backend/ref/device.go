@@ -198,6 +198,20 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		f = route
 	case graph.GateRows:
 		f = gateRows
+	case graph.ExpandStreams:
+		f = expandStreams
+	case graph.MixStreams:
+		f = mixStreams
+	case graph.AddToStreams:
+		f = addToStreams
+	case graph.MeanStreams:
+		f = meanStreams
+	case graph.Columns:
+		f = columns
+	case graph.ScaleColumns:
+		f = scaleColumns
+	case graph.GaussianTopK:
+		f = gaussianTopK
 	case graph.CausalConv:
 		f = causalConv
 	case graph.GatedDelta:

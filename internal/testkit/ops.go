@@ -53,6 +53,7 @@ func Cases() []Case {
 	all = append(all, scaledCases()...)
 	all = append(all, groupCases()...)
 	all = append(all, rowCases()...)
+	all = append(all, streamCases()...)
 	all = append(all, attentionCases()...)
 	all = append(all, latentCases()...)
 	all = append(all, batchCases()...)
@@ -175,16 +176,19 @@ func groupCases() []Case {
 	return all
 }
 
+// perRows is an op with each number of rows.
+func perRows(op, name string, tolerance float64, g func(b *graph.Builder) *graph.Value) []Case {
+	var all []Case
+	for _, steps := range rowSteps() {
+		all = append(all, Case{Name: fmt.Sprintf("%s/rows%d", name, LimitsFor(steps, 16).Tokens), Op: op, Graph: g, Steps: steps, Tolerance: tolerance})
+	}
+	return all
+}
+
 // rowCases are the ops that treat rows one by one.
 func rowCases() []Case {
 	hidden, heads := axis("hidden", 96, 1), axis("heads", 3, 32)
-	make1 := func(op, name string, tolerance float64, g func(b *graph.Builder) *graph.Value) []Case {
-		var all []Case
-		for _, steps := range rowSteps() {
-			all = append(all, Case{Name: fmt.Sprintf("%s/rows%d", name, LimitsFor(steps, 16).Tokens), Op: op, Graph: g, Steps: steps, Tolerance: tolerance})
-		}
-		return all
-	}
+	make1 := perRows
 	var all []Case
 	all = append(all, make1("Embed", "Embed/ids", 1e-6, func(b *graph.Builder) *graph.Value {
 		return b.Embed("e", b.Weight("t_embd/Q8_0", axis("vocab", tableVocab, 1), hidden), 3.5)
