@@ -11,6 +11,7 @@ type Embed struct {
 	BySegment  bool
 	First      int // the number of the table's first row, where it is a shard
 	Scale      float64
+	Known      int // so many token ids have a row, and others look up row 0; 0: all have
 	To         Type
 	Input      bool // it is the graph's first layer: embeddings that a step gives (backend.Batch.Embeddings) take the place of its rows
 }
@@ -29,6 +30,9 @@ func (o Embed) Attrs() string {
 	}
 	if o.First != 0 {
 		by += fmt.Sprintf(" from %d", o.First)
+	}
+	if o.Known != 0 {
+		by += fmt.Sprintf(" below %d", o.Known)
 	}
 	if o.Scale != 0 {
 		by += fmt.Sprintf(", scale %.6g", o.Scale)
@@ -57,6 +61,8 @@ func (o Embed) Index(tokens, positions, segments []int32, r int) int {
 		return int(segments[r])
 	case o.ByPosition:
 		return int(positions[r])
+	case o.Known > 0 && int(tokens[r]) >= o.Known:
+		return 0
 	}
 	return int(tokens[r])
 }
@@ -77,6 +83,11 @@ func (b *Builder) Embed(name string, table *Weight, scale float64) *Value {
 	input := !b.embeds
 	b.embeds = true
 	return b.Emit(name, Embed{Scale: scale, To: b.act, Input: input}, nil, table)[0]
+}
+
+// EmbedKnown adds the lookup of token ids in a table that is not the graph's input; those beyond the table look up its first row.
+func (b *Builder) EmbedKnown(name string, table *Weight, scale float64) *Value {
+	return b.Emit(name, Embed{Scale: scale, Known: table.Out.Len(), To: b.act}, nil, table)[0]
 }
 
 // EmbedSegment adds the lookup of segments in table.

@@ -73,7 +73,7 @@ func (m *Model) placeholder(name string) (graph.Stored, bool) {
 	if name == "output.weight" && m.Config.Tied {
 		return graph.Stored{}, false
 	}
-	if strings.HasSuffix(name, ".bias") || strings.Contains(name, "norm") || isRecurrentVector(name) {
+	if strings.HasSuffix(name, ".bias") || strings.Contains(name, "norm") || isRecurrentVector(name) || isScale(name) {
 		return graph.Stored{Format: quant.F32}, true
 	}
 	if m.experts != quant.Invalid && strings.HasSuffix(name, "_exps.weight") {

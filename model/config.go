@@ -60,6 +60,15 @@ type Config struct {
 	AttnGate    bool             // attention's results are gated, number by number
 	Dense       []bool           // per layer, where they are others; nil: DenseLayers says
 
+	PerLayer     int       // numbers of each layer's own embedding of a token; 0: there is none
+	PerLayerRows int       // tokens that have one
+	SharedKV     int       // so many last layers attend to the keys and values of the last layer of their kind before them
+	Full         Heads     // of layers without a window, where they are others
+	KeysAsValues bool      // values of layers without a window are their keys, as they are before norm and rotation
+	LayerFFN     []int     // widths of feed-forward blocks, layer by layer; nil: all have FFN
+	Sparsity     []float64 // per layer, deviations of graph.GaussianTopK on gates; -Inf: none. nil: no layer has it
+	Streams      Streams   // residual streams, where there are several
+
 	Encoder       bool // attention is bidirectional, and hidden states are all there is
 	FirstPosition int  // row of the position table that belongs to position 0
 
@@ -77,6 +86,13 @@ type Config struct {
 	EmbScale      float64         // of embeddings, 0: none
 	IndexRotation *graph.Rotation // of the first numbers of an indexer's heads
 }
+
+// Heads is how many key heads there are, and the size of all heads, in numbers.
+type Heads struct{ KV, Size int }
+
+// Streams is how many residual streams a model has (AltUp), which of them layers compute with, and the rank of the matrices beside
+// attention (Laurel). Gemma 3n.
+type Streams struct{ Count, Active, Rank int }
 
 // Scan is the sizes of Mamba 1's layers, in numbers.
 type Scan struct {

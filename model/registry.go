@@ -11,6 +11,8 @@ var registry = []*Arch{
 	&gemma,
 	&gemma2,
 	&gemma3,
+	&gemma3n,
+
 	&phi3,
 	&lfm2,
 	&lfm2moe,

@@ -17,7 +17,7 @@ func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 	if err != nil {
 		return nil, err
 	}
-	p := &rows.EmbedParams{Table: table, Y: at(a.Out[0]), N: int32(out.Axis.Len()), Scale: 1}
+	p := &rows.EmbedParams{Table: table, Y: at(a.Out[0]), N: int32(out.Axis.Len()), Scale: 1, Known: int32(o.Known)}
 	if o.Scale != 0 {
 		p.Scale = float32(o.Scale)
 	}

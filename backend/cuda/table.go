@@ -102,6 +102,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.one("route", bindRoute)
 	case graph.GateRows:
 		return d.one("gate rows", bindGateRows)
+	case graph.ExpandStreams, graph.MixStreams, graph.AddToStreams, graph.MeanStreams, graph.Columns, graph.ScaleColumns, graph.GaussianTopK:
+		return d.one("streams", bindStreams)
 	case graph.CausalConv, graph.GatedDelta, graph.SSD, graph.SelectiveScan:
 		return d.recurrents(n)
 	case graph.SelectRows:

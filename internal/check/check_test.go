@@ -67,7 +67,7 @@ const shared = "../../../shared"
 var supported = []string{
 	"reference/architectures/llama", "reference/architectures/llama-linear-rope", "reference/architectures/llama3-rope-scaled",
 	"reference/architectures/mistral-sliding", "reference/architectures/qwen2", "reference/architectures/qwen3",
-	"reference/architectures/gemma", "reference/architectures/gemma2", "reference/architectures/gemma3",
+	"reference/architectures/gemma", "reference/architectures/gemma2", "reference/architectures/gemma3", "reference/architectures/gemma3n",
 	"reference/architectures/phi3", "reference/architectures/gpt2", "reference/architectures/mixtral", "reference/architectures/qwen3-moe",
 	"reference/architectures/gpt-oss",
 	"reference/architectures/apertus", "reference/architectures/arcee", "reference/architectures/cohere", "reference/architectures/cohere2",

@@ -10,6 +10,7 @@ struct EmbedParams {
   const int* index;  // [T] rows of the table
   int n;
   float scale;
+  int known; // rows of the table where other ids look up row 0; 0: every id has one
 };
 
 template <typename W, typename T> DEVICE void embed(const EmbedParams& p) {
@@ -18,6 +19,7 @@ template <typename W, typename T> DEVICE void embed(const EmbedParams& p) {
   if (r >= p.step.counts[COUNT_TOKENS]) return;
   long id = p.index[r];
   if (id < 0) id = p.previous[-1 - id];
+  if (p.known && id >= p.known) id = 0;
   for (int i = threadX(); i < p.n; i += threads())
     ((T*)p.y)[(long)r * p.n + i] = fromFloat<T>(toFloat(((const W*)p.table)[id * p.n + i]) * p.scale);
 }

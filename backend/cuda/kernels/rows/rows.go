@@ -15,6 +15,8 @@ type EmbedParams struct {
 	Index      driver.Ptr // [T] int32, rows of the table: the step's tokens, positions or segments
 	N          int32
 	Scale      float32
+	Known      int32 // rows of the table where others look up its first; 0: all ids have one
+	_          int32
 }
 
 // SelectParams mirrors SelectParams of rows.cu.
