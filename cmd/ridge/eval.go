@@ -27,7 +27,7 @@ type evalFlags struct {
 func evalCommand() *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{
-		Use:   "eval MODEL",
+		Use:   "eval [MODEL]",
 		Short: "Measure a model's perplexity on a text, and how far it is from another model",
 		Long: `Eval computes the perplexity of a text, as llama.cpp's llama-perplexity does: in parts of --context tokens, of whose second
 halves every token is predicted. With --stride it is computed as transformers' documentation does: each part begins --stride tokens after the
@@ -38,9 +38,9 @@ the KL divergence of their predictions and how often their most likely tokens ag
 		Example: `  ridge eval --text wiki.test.raw model.gguf
   ridge eval --text wiki.test.raw --against model-f16.gguf model-q4_0.gguf
   ridge eval --text wiki.test.raw --context 1024 --stride 512 --exact hf-model`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := f.run(args[0], cmd.ErrOrStderr())
+			r, err := f.run(args, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -65,12 +65,12 @@ the KL divergence of their predictions and how often their most likely tokens ag
 }
 
 // run evaluates the model, with progress on a terminal.
-func (f *evalFlags) run(name string, progress io.Writer) (*evaluate.Result, error) {
+func (f *evalFlags) run(args []string, progress io.Writer) (*evaluate.Result, error) {
 	text, err := os.ReadFile(f.text)
 	if err != nil {
 		return nil, fmt.Errorf("reading the text: %w", err)
 	}
-	dir, err := openNamed(name)
+	dir, err := openModel(args)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (f *evalFlags) run(name string, progress io.Writer) (*evaluate.Result, erro
 	defer closeModel()
 	var reference *evaluate.Model
 	if f.against != "" {
-		other, err := openNamed(f.against)
+		other, err := openModel([]string{f.against})
 		if err != nil {
 			return nil, err
 		}
@@ -103,16 +103,7 @@ func (f *evalFlags) run(name string, progress io.Writer) (*evaluate.Result, erro
 	return r, err
 }
 
-// openNamed opens a model by path or by its name on the hub.
-func openNamed(name string) (*modeldir.Dir, error) {
-	path, err := modelPath(name)
-	if err != nil {
-		return nil, err
-	}
-	return modeldir.Open(path)
-}
-
-// cut turns the text into tokens and these into windows.
+// cut tokenizes the text and cuts the tokens into windows.
 func (f *evalFlags) cut(dir *modeldir.Dir, text string) ([]evaluate.Window, error) {
 	if n := dir.Model.Config.Context; f.context > n {
 		return nil, fmt.Errorf("--context %d is more than the %d tokens that the model was made for", f.context, n)
