@@ -7,10 +7,10 @@ import (
 
 // Client is the tenant that a request is from, and what it may do.
 type Client struct {
-	Tenant string // "" on a server without keys
-	All    bool   // it sees what is every tenant's, and shares cached prompts with all
-	Admin  bool   // it may read what the server tells of all tenants
-	meter  *meter // nil: no limits
+	Tenant  string   // "" on a server without keys
+	All     bool     // it sees what is every tenant's, and shares cached prompts with all
+	Admin   bool     // it may read what the server tells of all tenants
+	limiter *limiter // nil: no limits
 
 	prompt, output atomic.Int64 // tokens of this request
 }
@@ -29,16 +29,16 @@ func (c *Client) Salt() string {
 // Begin takes a request against the tenant's limits, or refuses it with an *api.Error that says when to try again. end is to be called
 // when the request is over.
 func (c *Client) Begin() (end func(), err error) {
-	if c.meter == nil {
+	if c.limiter == nil {
 		return func() {}, nil
 	}
-	return c.meter.begin()
+	return c.limiter.begin()
 }
 
 // TakePrompt takes the tokens of a prompt before they are computed, or refuses them with an *api.Error.
 func (c *Client) TakePrompt(tokens int) error {
-	if c.meter != nil {
-		if err := c.meter.take(tokens); err != nil {
+	if c.limiter != nil {
+		if err := c.limiter.take(tokens); err != nil {
 			return err
 		}
 	}
@@ -48,8 +48,8 @@ func (c *Client) TakePrompt(tokens int) error {
 
 // CountOutput counts tokens of an answer. They are not refused: the next request waits for them.
 func (c *Client) CountOutput(tokens int) {
-	if c.meter != nil {
-		c.meter.count(tokens)
+	if c.limiter != nil {
+		c.limiter.count(tokens)
 	}
 	c.output.Add(int64(tokens))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/ridge-llm/ridge/server/api"
 )
 
-// meter counts what a tenant uses. A minute's worth of requests and tokens can be used at once, and comes back evenly (token bucket).
-type meter struct {
+// limiter counts what a tenant uses. A minute's worth of requests and tokens can be used at once, and comes back evenly (token bucket).
+type limiter struct {
 	now func() time.Time
 
 	mu       sync.Mutex
@@ -22,10 +22,10 @@ type meter struct {
 	running  int
 }
 
-func newMeter(now func() time.Time) *meter { return &meter{now: now, at: now()} }
+func newLimiter(now func() time.Time) *limiter { return &limiter{now: now, at: now()} }
 
 // limit sets the limits; what was used of the ones before stays used.
-func (m *meter) limit(l Limits) {
+func (m *limiter) limit(l Limits) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refill()
@@ -35,7 +35,7 @@ func (m *meter) limit(l Limits) {
 }
 
 // refill adds what has come back since the last time. m.mu is held. A clock that was set back adds nothing.
-func (m *meter) refill() {
+func (m *limiter) refill() {
 	now := m.now()
 	minutes := max(now.Sub(m.at).Minutes(), 0)
 	m.at = now
@@ -44,7 +44,7 @@ func (m *meter) refill() {
 }
 
 // begin takes a request.
-func (m *meter) begin() (end func(), err error) {
+func (m *limiter) begin() (end func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refill()
@@ -70,7 +70,7 @@ func (m *meter) begin() (end func(), err error) {
 }
 
 // take takes the tokens of a prompt.
-func (m *meter) take(tokens int) error {
+func (m *limiter) take(tokens int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refill()
@@ -87,7 +87,7 @@ func (m *meter) take(tokens int) error {
 }
 
 // count takes tokens that are there already.
-func (m *meter) count(tokens int) {
+func (m *limiter) count(tokens int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refill()

@@ -18,9 +18,9 @@ type Ring struct {
 
 // table is the keys as they were set last.
 type table struct {
-	keys   []Key
-	meters map[string]*meter // by name of tenant
-	many   bool              // there are several tenants
+	keys     []Key
+	limiters map[string]*limiter // by name of tenant
+	many     bool                // there are several tenants
 }
 
 // NewRing makes a ring of keys; none: every request is taken. shared says that all tenants see each other's files, batches and
@@ -33,18 +33,18 @@ func NewRing(keys []Key, shared bool, now func() time.Time) *Ring {
 
 // Set replaces the keys. What a tenant has used of its limits, and its requests under way, stay counted.
 func (r *Ring) Set(keys []Key) {
-	next := &table{keys: keys, meters: map[string]*meter{}, many: len(tenants(keys)) > 1}
+	next := &table{keys: keys, limiters: map[string]*limiter{}, many: len(tenants(keys)) > 1}
 	before := r.table.Load()
 	for _, k := range keys {
-		if next.meters[k.Name] != nil {
+		if next.limiters[k.Name] != nil {
 			continue
 		}
-		m := newMeter(r.now)
-		if before != nil && before.meters[k.Name] != nil {
-			m = before.meters[k.Name]
+		m := newLimiter(r.now)
+		if before != nil && before.limiters[k.Name] != nil {
+			m = before.limiters[k.Name]
 		}
 		m.limit(k.Limits)
-		next.meters[k.Name] = m
+		next.limiters[k.Name] = m
 	}
 	r.table.Store(next)
 }
@@ -69,7 +69,7 @@ func (r *Ring) Client(q *http.Request) (c *Client, ok bool) {
 		return nil, false
 	}
 	k := &t.keys[found]
-	return &Client{Tenant: k.Name, All: r.shared, Admin: k.Admin || r.shared || !t.many, meter: t.meters[k.Name]}, true
+	return &Client{Tenant: k.Name, All: r.shared, Admin: k.Admin || r.shared || !t.many, limiter: t.limiters[k.Name]}, true
 }
 
 // Anyone is the client of a server without keys.
