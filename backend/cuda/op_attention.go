@@ -18,6 +18,9 @@ func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 		return nil
 	}
 	fallback := d.one("attention simt", bindAttention)
+	if plainLatent(n) {
+		return append(d.latentAttention(n, "attention latent, mma", bindLatent), fallback...)
+	}
 	if n.In[0].Type != graph.BF16 || c.Latent || n.Op.(graph.Attention).Reach > 0 || !decode.Fits(c.K.Size, c.V.Size, c.Type) || !prefillsm80.Fits(c.K.Size, c.V.Size) {
 		return fallback
 	}

@@ -76,7 +76,7 @@ func bindCausalConv(d *Device, n *graph.Node, a backend.Args) (func(*step) error
 
 func bindGatedDelta(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	o, c := n.Op.(graph.GatedDelta), n.In[3].Cache
-	k, err := recurrent.Delta(d.loader, n.In[0].Type, o.KeySize)
+	k, err := recurrent.NewDelta(d.loader, n.In[0].Type, o.KeySize, o.ValueSize)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func bindGatedDelta(d *Device, n *graph.Node, a backend.Args) (func(*step) error
 	}
 	return func(s *step) error {
 		p.Step = s.of(c)
-		return recurrent.LaunchDelta(d.stream, k, s.seqs, p)
+		return k.Launch(d.stream, s.tokens, s.seqs, p)
 	}, d.floats(a.Weights, &p.Decay, &p.Bias)
 }
 

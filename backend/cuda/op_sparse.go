@@ -24,7 +24,7 @@ func (d *Device) sparseAttentions(n *graph.Node) []backend.Kernel {
 	if sparseRefusal(n) != "" {
 		return nil
 	}
-	return d.one("sparse attention plain", bindSparseAttention)
+	return append(d.latentAttention(n, "sparse attention, mma", bindLatentChosen), d.one("sparse attention simt", bindSparseAttention)...)
 }
 
 // sparseRefusal is why there is no kernel for a node of sparse attention, "" if there is one.

@@ -1,21 +1,9 @@
 // The gated delta rule (graph.GatedDelta): a block is COLUMNS columns of the state of one value head of one sequence, which it holds in
 // registers while it goes through the sequence's tokens. PARTS threads share a column: each has KEYS of its numbers. Queries, keys and values
 // of BATCH tokens are brought to shared memory and normalised together, so that between tokens no thread waits for another warp.
-#include "recurrent.h"
-
-struct GatedDeltaParams {
-  Step step;
-  const void *x, *alpha, *beta; // [T, q∥k∥v], [T, valueHeads], [T, valueHeads]
-  void* y;                      // [T, valueHeads × valueSize]
-  float* states;                // [states][valueHeads][keySize][valueSize]
-  const float *decay, *bias;    // [valueHeads]
-  int keyHeads, keySize, valueHeads, valueSize;
-  float scale; // of queries
-  int tiled;   // 1: value head h is one of key head h mod keyHeads
-};
+#include "gated_delta.h"
 
 constexpr int COLUMNS = 32, PARTS = 4, THREADS = COLUMNS * PARTS;
-constexpr float L2_EPS = 1e-6f; // graph.L2Eps
 
 template <typename T, int KEYS> DEVICE void gatedDelta(const GatedDeltaParams& p) {
   launchDependentsAndWait();
@@ -31,7 +19,7 @@ template <typename T, int KEYS> DEVICE void gatedDelta(const GatedDeltaParams& p
   UNROLL for (int i = 0; i < KEYS; i++)
     state[i] = !seq.fresh && j < p.valueSize && first + i < p.keySize ? at[(long)(first + i) * p.valueSize] : 0;
 
-  int keys = p.keyHeads * p.keySize, width = 2 * keys + p.valueHeads * p.valueSize, kh = p.tiled ? h % p.keyHeads : h / (p.valueHeads / p.keyHeads);
+  int keys = p.keyHeads * p.keySize, width = 2 * keys + p.valueHeads * p.valueSize, kh = p.keyHead(h);
   for (int from = seq.from; from < seq.to; from += BATCH) {
     int n = mini(BATCH, seq.to - from);
     barrier(); // the batch before has been read
@@ -52,9 +40,7 @@ template <typename T, int KEYS> DEVICE void gatedDelta(const GatedDeltaParams& p
       int c = blockX() * COLUMNS + lane();
       v[t][lane()] = c < p.valueSize ? toFloat(row[2 * keys + h * p.valueSize + c]) : 0;
       if (lane() == 0) {
-        long gate = (long)(from + t) * p.valueHeads + h;
-        decay[t] = expf(p.decay[h] * softplus(toFloat(((const T*)p.alpha)[gate]) + p.bias[h]));
-        rate[t] = sigmoid(toFloat(((const T*)p.beta)[gate]));
+        decay[t] = expf(p.logDecay<T>(from + t, h)), rate[t] = p.rate<T>(from + t, h);
       }
     }
     barrier();

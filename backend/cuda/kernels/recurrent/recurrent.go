@@ -106,14 +106,30 @@ func sized(name string, size int) string {
 	return name + "_256"
 }
 
-// Delta finds the kernel of GatedDelta.
-func Delta(l *kernels.Loader, t graph.Type, keySize int) (*driver.Kernel, error) {
-	return l.Kernel("recurrent/gated_delta", kernels.Name(sized("gated_delta", keySize), t), 0)
+// Delta is the kernels of GatedDelta for values of one type: for one token of each sequence, and for any.
+type Delta struct{ step, tokens *driver.Kernel }
+
+// NewDelta finds them.
+func NewDelta(l *kernels.Loader, t graph.Type, keySize, valueSize int) (*Delta, error) {
+	d := &Delta{}
+	var err error
+	if valueSize%4 == 0 { // 16 bytes of a state
+		if d.step, err = l.Kernel("recurrent/gated_delta_step", kernels.Name(sized("gated_delta_step", keySize), t), 0); err != nil {
+			return nil, err
+		}
+	}
+	d.tokens, err = l.Kernel("recurrent/gated_delta", kernels.Name(sized("gated_delta", keySize), t), 0)
+	return d, err
 }
 
-// LaunchDelta puts it on the stream.
-func LaunchDelta(s *driver.Stream, k *driver.Kernel, seqs int, p *DeltaParams) error {
-	return driver.Launch(s, k, driver.Grid{X: blocks(int(p.ValueSize), tile), Y: int(p.ValueHeads), Z: seqs, Threads: threads}, p)
+// Launch puts the kernel for a step on the stream.
+func (d *Delta) Launch(s *driver.Stream, tokens, seqs int, p *DeltaParams) error {
+	k, g := d.tokens, driver.Grid{X: blocks(int(p.ValueSize), tile), Y: int(p.ValueHeads), Z: seqs, Threads: threads}
+	if tokens == seqs && d.step != nil {
+		const columns = 128
+		k, g.X, g.Threads = d.step, blocks(int(p.ValueSize), columns), 256
+	}
+	return driver.Launch(s, k, g, p)
 }
 
 // SSD finds the kernel of graph.SSD.

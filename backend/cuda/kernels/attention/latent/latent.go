@@ -1,0 +1,103 @@
+// Package latent is attention over latent caches on the tensor cores: multi-head latent attention with absorbed matrices, to all keys or to chosen ones.
+package latent
+
+import (
+	"math"
+
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// params mirrors LatentParams of latent.cu.
+type params struct {
+	Step                              kernels.Step
+	Q, Cache, Y                       driver.Ptr
+	Chosen, Partial, TreeLen          driver.Ptr
+	Heads, KSize, VSize, Most, Splits int32
+	Scale                             float32
+}
+
+const (
+	heads, keys, stages = 64, 32, 4 // of a block, of a tile, tiles in flight
+	maxK, maxV          = 576, 512
+	maxSplits           = 64
+	splitKeys           = 128 // fewest keys of a split
+	rounds              = 4   // most blocks for each multiprocessor of a step with several splits
+)
+
+// Shared is the shared memory of a block, in bytes: keys, and the halves of scores.
+const Shared = stages*keys*(2*maxK+16) + 8*16*32*4
+
+// Problem is attention to bind: absorbed queries, [T, Heads × KSize], and what is written, [T, Heads × VSize].
+type Problem struct {
+	Q, Cache, Y         driver.Ptr
+	Chosen              driver.Ptr // [T, Most] float32: the keys that a row attends to; 0: all that it sees
+	Most                int
+	Heads, KSize, VSize int
+	Scale               float64
+	Type                graph.Type // of the cache
+}
+
+// Fits reports whether the kernel takes queries and a cache of these types and heads of these sizes.
+func Fits(kSize, vSize int, q, cache graph.Type) bool {
+	return q == graph.BF16 && (cache == graph.BF16 || cache == graph.F16) && kSize <= maxK && vSize <= maxV && kSize%8 == 0 && vSize%2 == 0
+}
+
+// Kernel is a problem bound to its kernels.
+type Kernel struct {
+	attend, combine *driver.Kernel
+	base            params
+	blocks, sms     int // blocks of a row; multiprocessors, each of which has one at a time
+}
+
+func blocks(p Problem) int { return (p.Heads + heads - 1) / heads }
+
+// PartialBytes is the scratch for the partial results of steps of up to so many rows.
+func PartialBytes(sms, rows int, p Problem) int64 {
+	parts := min(int64(rows)*int64(blocks(p))*maxSplits, int64(rounds*sms))
+	return parts * heads * int64(p.VSize+2) * 4
+}
+
+// New binds a problem. partial has PartialBytes.
+func New(l *kernels.Loader, p Problem, partial driver.Ptr) (*Kernel, error) {
+	k := &Kernel{blocks: blocks(p), sms: l.SMs(), base: params{
+		Q: p.Q, Cache: p.Cache, Y: p.Y, Chosen: p.Chosen, Partial: partial,
+		Heads: int32(p.Heads), KSize: int32(p.KSize), VSize: int32(p.VSize), Most: int32(p.Most), Scale: float32(p.Scale),
+	}}
+	var err error
+	if k.attend, err = l.Kernel("attention/latent/latent", kernels.Name("latent_attention", p.Type), Shared); err != nil {
+		return nil, err
+	}
+	k.combine, err = l.Kernel("attention/latent/latent", "latent_combine", 0)
+	return k, err
+}
+
+// splits is into how few splits rows of up to so many keys are split so that multiprocessors have work to the end.
+func (k *Kernel) splits(rows, longest int) int {
+	best, busiest := 1, 0.0
+	for n := 1; n <= min(maxSplits, longest/splitKeys); n++ {
+		all := n * rows * k.blocks
+		if n > 1 && all > rounds*k.sms {
+			break
+		}
+		waves := float64(all) / float64(k.sms)
+		if busy := waves / math.Ceil(waves); busy > busiest+0.05 {
+			best, busiest = n, busy
+		}
+	}
+	return best
+}
+
+// Launch computes a step's rows, but for those of sequences with a token tree, which treeLen tells; 0: there are none.
+func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, treeLen driver.Ptr, rows int) error {
+	p, longest := k.base, int(step.SeqPages)<<step.PageShift
+	if p.Chosen != 0 {
+		longest = min(longest, int(p.Most))
+	}
+	p.Step, p.TreeLen, p.Splits = *step, treeLen, int32(k.splits(rows, longest))
+	if err := driver.Launch(s, k.attend, driver.Grid{X: rows * k.blocks, Y: int(p.Splits), Threads: 256, Shared: Shared}, &p); err != nil || p.Splits == 1 {
+		return err
+	}
+	return driver.Launch(s, k.combine, driver.Grid{X: int(p.Heads), Y: rows, Threads: 128}, &p)
+}

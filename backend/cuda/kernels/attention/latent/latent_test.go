@@ -1,0 +1,78 @@
+package latent
+
+import (
+	"fmt"
+	"testing"
+	"unsafe"
+
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// TestMirrors; what the kernels compute is tested by the op table (backend/cuda/device_test.go).
+func TestMirrors(t *testing.T) {
+	gputest.Mirrors(t, "attention/latent/latent", map[string]uintptr{"latent_": unsafe.Sizeof(params{})})
+}
+
+// TestSplits: few rows are split until all multiprocessors have work, many are not, and partial results never take more than their memory.
+func TestSplits(t *testing.T) {
+	k := &Kernel{blocks: 2, sms: 132}
+	for _, c := range []struct{ rows, longest, want int }{{1, 1 << 17, 64}, {1, 4096, 32}, {1, 100, 1}, {64, 4096, 1}, {128, 4096, 1}, {8192, 8192, 1}} {
+		if got := k.splits(c.rows, c.longest); got != c.want {
+			t.Errorf("%d rows of up to %d keys: %d splits, %d are right", c.rows, c.longest, got, c.want)
+		}
+	}
+	p := Problem{Heads: 128, VSize: 512}
+	for rows := 1; rows < 1000; rows++ {
+		if n := k.splits(rows, 1<<17); n > 1 && int64(rows*n*k.blocks*heads*(p.VSize+2)*4) > PartialBytes(k.sms, rows, p) {
+			t.Errorf("%d rows in %d splits take more than %d bytes", rows, n, PartialBytes(k.sms, rows, p))
+		}
+	}
+}
+
+// BenchmarkDecode is DeepSeek-V3's attention: 128 heads of 576 and 512 over caches of pages of 64; of sparse ones 2048 keys are chosen of each row.
+func BenchmarkDecode(b *testing.B) {
+	gputest.Run(b, func(g *gputest.GPU) {
+		for _, c := range []struct{ seqs, length, most, heads int }{
+			{1, 4096, 0, 128}, {1, 32768, 0, 128}, {16, 4096, 0, 128}, {64, 4096, 0, 128}, {128, 4096, 0, 128}, {128, 4096, 0, 64}, {128, 4096, 0, 16},
+			{128, 32768, 0, 128}, {128, 32768, 2048, 128}, {16, 32768, 0, 128}, {16, 32768, 2048, 128},
+		} {
+			g.Scope(func() { benchmark(g, c.seqs, c.length, c.most, c.heads) })
+		}
+	})
+}
+
+func benchmark(g *gputest.GPU, seqs, length, most, heads int) {
+	const page, k, v = 64, 576, 512
+	step, _ := g.Step(gputest.Workload{Seqs: seqs, Length: length, New: 1, Page: page})
+	var rowSeq []int32
+	for s := range seqs {
+		rowSeq = append(rowSeq, int32(s))
+	}
+	step.RowSeq = g.Ints(rowSeq...)
+	p := Problem{Q: g.Noise(seqs * heads * k * 2), Y: g.Poisoned(seqs * heads * v * 2), Heads: heads, KSize: k, VSize: v, Scale: 0.07, Type: graph.BF16, Most: most}
+	n := length
+	if most > 0 {
+		n = most
+		var chosen []float32
+		for range seqs {
+			for i := range most {
+				chosen = append(chosen, float32(i*(length/most)))
+			}
+		}
+		p.Chosen = g.F32(chosen)
+	}
+	bytes := seqs * length * 2 * k
+	copies := max(1, 256<<20/bytes+1)
+	partial := g.Poisoned(int(PartialBytes(g.Loader.SMs(), seqs, p)))
+	var set []*Kernel
+	for range copies {
+		p.Cache = g.Noise(bytes)
+		kernel, err := New(g.Loader, p, partial)
+		g.Must(err)
+		set = append(set, kernel)
+	}
+	d := g.Time(func(run int) error { return set[run%copies].Launch(g.Stream, &step, 0, seqs) }).Seconds()
+	read, flops := float64(seqs*n*2*k), 2*float64(seqs*n)*float64(heads)*(k+v)
+	fmt.Printf("latent decode %4d × %6d, %3d heads, top %4d: %9.1f µs  %5.2f TB/s  %6.1f TFLOP/s\n", seqs, length, heads, most, d*1e6, read/d/1e12, flops/d/1e12)
+}
