@@ -54,10 +54,10 @@ test:
 race:
 	CGO_ENABLED=1 $(GO) test -race -short . ./engine ./engine/kv ./engine/sched ./engine/grammar/automaton ./server/...
 
-# The simulation of the engine under faults, for HOURS (1h unless given) from another seed than CI's; see docs/faults.md.
+# The simulations under faults, of the engine and then of the whole, each for HOURS (1h unless given), from other seeds than CI's; see docs/faults.md.
 simulate:
 	$(GO) test ./engine -run Simulation -v -simulate-for $(or $(HOURS),1h) -first-seed $$(date +%s) -timeout 0
-	$(GO) test ./server -run '^TestSimulation$$' -v -seeds 10000 -timeout 0
+	$(GO) test . -run '^TestSimulation$$' -v -simulate-for $(or $(HOURS),1h) -first-seed $$(date +%s) -timeout 0
 
 # A server kept saturated by 48 clients for HOURS (1h unless given): whether its answers are right and its memory stays flat; see bench/soak.
 soak: build

@@ -5,19 +5,26 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/internal/device"
 )
 
 // Runtime is what the models of one process share: the threads of the CPU, whose steps run one after the other, the GPUs, and the memory of
 // both: what is reserved for one model is not free for the next. Models are loaded and closed in any order, by any goroutine.
 type Runtime struct {
-	devices *device.Shared
+	devices devices
 	placing sync.Mutex // held while a model divides memory that others want too
 
 	mu       sync.Mutex
 	reserved map[string]int64 // bytes reserved for models, by the device's name
 	models   int              // loaded, or being loaded
 	closed   bool
+}
+
+// devices opens what models compute on: device.Shared, or in simulations devices that fail.
+type devices interface {
+	Open(device.Options) (backend.Device, error)
+	Close() error
 }
 
 // RuntimeOptions says what a Runtime may use. The zero value is a good choice.

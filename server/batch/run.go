@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -212,7 +212,7 @@ func (r *runner) lines(ctx context.Context, b *store.Batch, journal *store.Journ
 }
 
 // feed hands out the lines that are not done.
-func feed(ctx context.Context, input *os.File, done map[string]bool, pending chan<- inputLine) error {
+func feed(ctx context.Context, input io.Reader, done map[string]bool, pending chan<- inputLine) error {
 	_, err := eachLine(input, func(_ int, line []byte) error {
 		var l inputLine
 		if err := json.Unmarshal(line, &l); err != nil {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -82,6 +83,7 @@ func (s *Store) NewBatch(b Batch) (Batch, error) {
 		s.mu.Lock()
 		delete(s.batches, b.ID)
 		s.mu.Unlock()
+		err = errors.Join(err, s.remove(s.description("batches", b.ID))) // it may have its name and only not be durable
 	}
 	return b, err
 }

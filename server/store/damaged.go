@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,11 +26,11 @@ func (f File) identity() string  { return f.ID }
 func (b Batch) identity() string { return b.ID }
 
 // readDescription reads what is known of an id.
-func readDescription[T described](path, id string, kind fs.FileMode) (v T, err error) {
+func readDescription[T described](disk Disk, path, id string, kind fs.FileMode) (v T, err error) {
 	if !kind.IsRegular() { // reading a FIFO would wait without end
 		return v, fmt.Errorf("it is not a regular file (%v)", kind)
 	}
-	data, err := os.ReadFile(path)
+	data, err := readFile(disk, path)
 	if err != nil {
 		return v, err
 	}
@@ -42,10 +43,19 @@ func readDescription[T described](path, id string, kind fs.FileMode) (v T, err e
 	return v, nil
 }
 
+func readFile(disk Disk, path string) ([]byte, error) {
+	f, err := disk.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(f)
+	return data, errors.Join(err, f.Close())
+}
+
 // setAside moves what belongs to an id out of a folder of the store: its description, and its content or its journals.
 func (s *Store) setAside(folder, id string, reason error) error {
 	to := filepath.Join(s.dir, "damaged", folder)
-	if err := os.MkdirAll(to, 0o700); err != nil {
+	if err := s.disk.MkdirAll(to, 0o700); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	names := []string{id, id + ".json"}
@@ -53,7 +63,7 @@ func (s *Store) setAside(folder, id string, reason error) error {
 		names = []string{id + "." + Output, id + "." + Error, id + ".json"}
 	}
 	for _, name := range names { // the description last: until it is gone, the next Open goes on with this
-		err := os.Rename(filepath.Join(s.dir, folder, name), filepath.Join(to, name))
+		err := s.disk.Rename(filepath.Join(s.dir, folder, name), filepath.Join(to, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("store: setting a damaged description aside: %w", err)
 		}

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-
-	"github.com/ridge-llm/ridge/internal/regular"
 )
 
 // File is what is known of a file, in the shape that OpenAI's API shows.
@@ -95,14 +93,14 @@ func (u *Upload) Keep(name, purpose string, expires time.Time) (File, error) {
 // Drop forgets the content.
 func (u *Upload) Drop() error {
 	u.release()
-	return errors.Join(u.whole.Close(), remove(u.whole.path+partial))
+	return errors.Join(u.whole.Close(), u.store.remove(u.whole.path+partial))
 }
 
 // add describes a file whose content is there.
 func (s *Store) add(f *File) error {
 	f.Object, f.Status, f.Created = "file", "processed", time.Now().Unix()
 	if err := s.describe("files", f.ID, f); err != nil {
-		return errors.Join(err, remove(s.content(f.ID)))
+		return errors.Join(err, s.remove(s.description("files", f.ID), s.content(f.ID))) // it may have its name and only not be durable
 	}
 	s.mu.Lock()
 	s.files[f.ID], s.sizes = *f, nil
@@ -136,11 +134,11 @@ func (s *Store) File(id string) (File, error) {
 }
 
 // Open opens a file's content.
-func (s *Store) Open(id string) (*os.File, error) {
+func (s *Store) Open(id string) (DiskFile, error) {
 	if _, err := s.File(id); err != nil {
 		return nil, err
 	}
-	f, err := regular.Open(s.content(id))
+	f, err := s.disk.OpenFile(s.content(id), os.O_RDONLY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
@@ -154,14 +152,14 @@ func (s *Store) Delete(id string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.drop(id)
+	return errors.Join(s.drop(id), syncDir(s.disk, filepath.Join(s.dir, "files"))) // or a crash would bring it back
 }
 
 // drop removes a file; s.mu is held. The description goes first: what has none is not there.
 func (s *Store) drop(id string) error {
 	delete(s.files, id)
 	s.sizes = nil
-	return remove(s.content(id)+".json", s.content(id))
+	return s.remove(s.content(id)+".json", s.content(id))
 }
 
 // removeExpired removes the files whose time is over; s.mu is held, or the store is not shared yet.

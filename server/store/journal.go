@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -30,7 +31,7 @@ const (
 
 // kindOf is one of a journal's two files.
 type kindOf struct {
-	file  *os.File // nil: it has become a file of the store
+	file  DiskFile // nil: it has become a file of the store
 	size  int64    // of the whole lines
 	lines int
 }
@@ -44,6 +45,10 @@ func (s *Store) Journal(id string) (*Journal, error) {
 			return nil, errors.Join(err, j.Close())
 		}
 		j.kinds[kind] = k
+	}
+	// A line that is synced is lost all the same if the file's name is not durable.
+	if err := syncDir(s.disk, filepath.Join(s.dir, "batches")); err != nil {
+		return nil, errors.Join(err, j.Close())
 	}
 	return j, nil
 }
@@ -59,7 +64,7 @@ func (j *Journal) open(kind string) (*kindOf, error) {
 }
 
 func (j *Journal) read(path string, flag int) (*kindOf, error) {
-	f, err := os.OpenFile(path, flag, 0o600)
+	f, err := j.store.disk.OpenFile(path, flag, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
@@ -136,12 +141,14 @@ func (j *Journal) Finish() (output, failed string, err error) {
 	for kind, id := range map[string]*string{Output: &output, Error: &failed} {
 		k := j.kinds[kind]
 		if k.lines == 0 {
-			err = errors.Join(err, remove(j.store.journal(j.id, kind)))
+			err = errors.Join(err, j.store.remove(j.store.journal(j.id, kind)))
 			continue
 		}
 		*id = j.fileID(kind)
 		if k.file != nil {
 			err = errors.Join(err, j.publish(kind, k))
+		} else { // a crash may have come before its old name was removed
+			err = errors.Join(err, j.store.remove(j.store.journal(j.id, kind)))
 		}
 	}
 	return output, failed, errors.Join(err, j.Close())
@@ -150,7 +157,7 @@ func (j *Journal) Finish() (output, failed string, err error) {
 func (j *Journal) publish(kind string, k *kindOf) error {
 	id := j.fileID(kind)
 	// The description first: with it, a journal that a crash leaves behind is found where it was.
-	if err := os.Link(j.store.journal(j.id, kind), j.store.content(id)); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := j.store.disk.Link(j.store.journal(j.id, kind), j.store.content(id)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("store: %w", err)
 	}
 	b, err := j.store.Batch(j.id)
@@ -161,7 +168,7 @@ func (j *Journal) publish(kind string, k *kindOf) error {
 	if err := j.store.add(&f); err != nil {
 		return err
 	}
-	return remove(j.store.journal(j.id, kind))
+	return j.store.remove(j.store.journal(j.id, kind))
 }
 
 // Close closes the journal; it can be opened again.

@@ -84,7 +84,7 @@ func (s *Store) forgetBatches(owner string) error {
 	var all error
 	for _, b := range over[s.quota.Kept:] {
 		delete(s.batches, b.ID)
-		all = errors.Join(all, remove(s.description("batches", b.ID)))
+		all = errors.Join(all, s.remove(s.description("batches", b.ID)))
 	}
 	return all
 }

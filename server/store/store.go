@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,8 +28,9 @@ import (
 
 // Store is a directory of files and batches. Any number of goroutines may use it.
 type Store struct {
+	disk Disk
 	dir  string
-	lock *os.File
+	lock io.Closer
 
 	damaged []Damaged // found by Open
 
@@ -45,15 +47,18 @@ var ErrNotFound = errors.New("store: not found")
 
 // Open opens a directory, which is made if it does not exist, and reads what is known of its contents. Only one process
 // at a time can have it open.
-func Open(dir string) (*Store, error) {
-	s := &Store{dir: dir, files: map[string]File{}, batches: map[string]Batch{}, uploading: map[string]int64{}}
+func Open(dir string) (*Store, error) { return OpenOn(osDisk{}, dir) }
+
+// OpenOn is Open on a Disk.
+func OpenOn(disk Disk, dir string) (*Store, error) {
+	s := &Store{disk: disk, dir: dir, files: map[string]File{}, batches: map[string]Batch{}, uploading: map[string]int64{}}
 	for _, sub := range []string{"files", "batches"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+		if err := disk.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}
 	}
 	var err error
-	if s.lock, err = lockFile(filepath.Join(dir, "lock")); err != nil {
+	if s.lock, err = disk.Lock(filepath.Join(dir, "lock")); err != nil {
 		return nil, fmt.Errorf("store: %s cannot be used: %w", dir, err)
 	}
 	if err := errors.Join(load(s, "files", s.files), load(s, "batches", s.batches)); err != nil {
@@ -68,14 +73,14 @@ func Open(dir string) (*Store, error) {
 
 // removeOrphans removes contents without a description: a crash came between the two.
 func (s *Store) removeOrphans() error {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "files"))
+	entries, err := s.disk.ReadDir(filepath.Join(s.dir, "files"))
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	for _, e := range entries {
 		_, known := s.files[e.Name()]
 		if !known && !strings.HasSuffix(e.Name(), ".json") {
-			err = errors.Join(err, remove(s.content(e.Name())))
+			err = errors.Join(err, s.remove(s.content(e.Name())))
 		}
 	}
 	return err
@@ -86,7 +91,7 @@ func (s *Store) Close() error { return s.lock.Close() }
 
 // load reads the descriptions in a folder, and removes what a crash left half made.
 func load[T described](s *Store, folder string, into map[string]T) error {
-	entries, err := os.ReadDir(filepath.Join(s.dir, folder))
+	entries, err := s.disk.ReadDir(filepath.Join(s.dir, folder))
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
@@ -95,11 +100,11 @@ func load[T described](s *Store, folder string, into map[string]T) error {
 		id, description := strings.CutSuffix(e.Name(), ".json")
 		switch {
 		case strings.HasSuffix(e.Name(), partial):
-			if err := os.Remove(path); err != nil {
+			if err := s.disk.Remove(path); err != nil {
 				return fmt.Errorf("store: %w", err)
 			}
 		case description:
-			v, err := readDescription[T](path, id, e.Type())
+			v, err := readDescription[T](s.disk, path, id, e.Type())
 			if err == nil {
 				into[id] = v
 			} else if err := s.setAside(folder, id, err); err != nil {
@@ -136,22 +141,23 @@ func (s *Store) describe(folder, id string, v any) error {
 
 // whole is a file that is being written under another name.
 type whole struct {
-	*os.File
+	DiskFile
+	disk Disk
 	path string
 }
 
 func (s *Store) begin(folder, name string) (*whole, error) {
 	path := filepath.Join(s.dir, folder, name)
-	f, err := os.OpenFile(path+partial, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := s.disk.OpenFile(path+partial, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	return &whole{f, path}, nil
+	return &whole{f, s.disk, path}, nil
 }
 
 // abandon removes the file because of an error, which it returns.
 func (f *whole) abandon(err error) error {
-	return errors.Join(fmt.Errorf("store: %w", err), f.Close(), os.Remove(f.path+partial))
+	return errors.Join(fmt.Errorf("store: %w", err), f.Close(), f.disk.Remove(f.path+partial))
 }
 
 // commit makes the file durable and gives it its name.
@@ -160,32 +166,31 @@ func (f *whole) commit() error {
 		return f.abandon(err)
 	}
 	if err := f.Close(); err != nil {
-		return errors.Join(fmt.Errorf("store: %w", err), os.Remove(f.path+partial))
+		return errors.Join(fmt.Errorf("store: %w", err), f.disk.Remove(f.path+partial))
 	}
-	return rename(f.path+partial, f.path)
+	return rename(f.disk, f.path+partial, f.path)
 }
 
 // rename gives a file another name, and sees to it that it keeps it.
-func rename(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
+func rename(disk Disk, from, to string) error {
+	if err := disk.Rename(from, to); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	return syncDir(filepath.Dir(to))
+	return syncDir(disk, filepath.Dir(to))
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
+func syncDir(disk Disk, dir string) error {
+	if err := disk.SyncDir(dir); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return nil
 }
 
 // remove removes files that may not be there.
-func remove(paths ...string) error {
+func (s *Store) remove(paths ...string) error {
 	var all error
 	for _, path := range paths {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.disk.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			all = errors.Join(all, fmt.Errorf("store: %w", err))
 		}
 	}

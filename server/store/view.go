@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"os"
 	"slices"
 )
 
@@ -36,7 +35,7 @@ func (v View) File(id string) (File, error) {
 }
 
 // Open opens a file's content.
-func (v View) Open(id string) (*os.File, error) {
+func (v View) Open(id string) (DiskFile, error) {
 	if _, err := v.File(id); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,154 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ridge-llm/ridge/internal/testkit/memdisk"
+	"github.com/ridge-llm/ridge/server/store"
+)
+
+// TestPowerLoss has the power fail at every operation of the disk in turn while files are stored and deleted and a batch is worked through. What the
+// store had said was kept is there at the next start, once and whole; what it had said was deleted is not.
+func TestPowerLoss(t *testing.T) {
+	for seed := range uint64(5) {
+		for at := 1; ; at++ {
+			d := memdisk.New(rand.New(rand.NewPCG(seed, uint64(at))))
+			d.Start(memdisk.Faults{CrashAt: at})
+			var p promises
+			err := p.work(d)
+			if err != nil && !errors.Is(err, memdisk.ErrPower) {
+				t.Fatalf("seed %d, operation %d: %v", seed, at, err)
+			}
+			dead := d.Dead()
+			d.Start(memdisk.Faults{})
+			if broken := p.check(d); broken != nil {
+				t.Fatalf("seed %d, the power fails at operation %d: %v", seed, at, broken)
+			}
+			if !dead {
+				break
+			}
+		}
+	}
+}
+
+// promises are what the store has said.
+type promises struct {
+	kept, deleted string // ids of files
+	batch         string
+	lines         []string // custom ids of finished lines
+	output        string   // id of the file that they have become
+}
+
+func upload(s *store.Store) (string, error) {
+	u, err := s.Receive("", strings.NewReader(strings.Repeat("content\n", 1000)), 1<<20)
+	if err != nil {
+		return "", err
+	}
+	f, err := u.Keep("name", "batch", time.Time{})
+	return f.ID, err
+}
+
+// work makes the promises, until the power fails.
+func (p *promises) work(d *memdisk.Disk) error {
+	s, err := store.OpenOn(d, "data")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if p.kept, err = upload(s); err != nil {
+		p.kept = ""
+		return err
+	}
+	gone, err := upload(s)
+	if err != nil {
+		return err
+	}
+	if err := s.Delete(gone); err != nil {
+		return err
+	}
+	p.deleted = gone
+	b, err := s.NewBatch(store.Batch{Input: p.kept, Status: store.InProgress})
+	if err != nil {
+		return err
+	}
+	p.batch = b.ID
+	j, err := s.Journal(b.ID)
+	if err != nil {
+		return err
+	}
+	for i := range 4 {
+		id := fmt.Sprint(i)
+		kind := []string{store.Output, store.Error}[i/3]
+		if err := j.Append(kind, store.Line{CustomID: id, Text: fmt.Appendf(nil, `{"custom_id": %q, "text": %q}`, id, strings.Repeat("x", 100))}); err != nil {
+			return err
+		}
+		p.lines = append(p.lines, id)
+	}
+	output, _, err := j.Finish()
+	if err == nil {
+		p.output = output
+	}
+	return err
+}
+
+// check returns what is broken of the promises.
+func (p *promises) check(d *memdisk.Disk) error {
+	s, err := store.OpenOn(d, "data")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if len(s.Damaged()) > 0 {
+		return fmt.Errorf("damaged: %v", s.Damaged())
+	}
+	for _, f := range s.Files() { // what is there is whole
+		c, err := s.Open(f.ID)
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(c)
+		if err != nil || int64(len(text)) != f.Bytes {
+			return fmt.Errorf("%s has %d bytes of %d, %v", f.ID, len(text), f.Bytes, err)
+		}
+		c.Close()
+	}
+	for _, id := range []string{p.kept, p.output} {
+		if _, err := s.File(id); id != "" && err != nil {
+			return err
+		}
+	}
+	if _, err := s.File(p.deleted); p.deleted != "" && err == nil {
+		return errors.New("a file that was deleted is there again")
+	}
+	if p.batch == "" {
+		return nil
+	}
+	j, err := s.Journal(p.batch)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	for _, id := range p.lines {
+		if !j.Done[id] {
+			return fmt.Errorf("line %s is lost; there are %d", id, len(j.Done))
+		}
+	}
+	if n := j.Lines(store.Output) + j.Lines(store.Error); n != len(j.Done) {
+		return fmt.Errorf("%d lines are done and %d are there", len(j.Done), n)
+	}
+	if _, _, err := j.Finish(); err != nil { // it can be finished, again if need be
+		return err
+	}
+	for _, at := range d.Files() {
+		if strings.HasSuffix(at, ".partial") || strings.HasSuffix(at, ".output") || strings.HasSuffix(at, ".error") {
+			return fmt.Errorf("%s is left behind", at)
+		}
+	}
+	return nil
+}
