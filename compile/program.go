@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/comm"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/weights/recipe"
 )
@@ -57,6 +58,16 @@ func Compile(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limi
 		return nil, err
 	}
 	return compileRank(g, dev, files, lim, groups, Ranks{})
+}
+
+// CompilePart makes a program of a part of a model, which receives values from others and sends them, by its Recv and Send nodes, through
+// peers.
+func CompilePart(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limits, peers comm.Communicator) (*Program, error) {
+	groups, err := cacheGroups(g, lim)
+	if err != nil {
+		return nil, err
+	}
+	return compileRank(g, dev, files, lim, groups, Ranks{Pipeline: peers})
 }
 
 // compileRank is Compile for one of several devices. groups are those of the whole model; the graph may have caches of some of them.

@@ -6,11 +6,13 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/device"
+	"github.com/ridge-llm/ridge/internal/documents"
 	"github.com/ridge-llm/ridge/internal/evaluate"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/tokenizer"
@@ -31,7 +33,8 @@ func evalCommand() *cobra.Command {
 		Short: "Measure a model's perplexity on a text, and how far it is from another model",
 		Long: `Eval computes the perplexity of a text, as llama.cpp's llama-perplexity does: in parts of --context tokens, of whose second
 halves every token is predicted. With --stride it is computed as transformers' documentation does: each part begins --stride tokens after the
-last, and the tokens that are new in it are predicted.
+last, and the tokens that are new in it are predicted. Of a file of documents (.jsonl: a JSON object with text or messages a line) each is a part by itself, as
+the model's chat template renders it, up to --context tokens.
 
 With --against it also computes the text with another model of the same vocabulary, such as the one that this was quantised from, and prints
 the KL divergence of their predictions and how often their most likely tokens agree.`,
@@ -108,6 +111,9 @@ func (f *evalFlags) cut(dir *modeldir.Dir, text string) ([]evaluate.Window, erro
 	if n := dir.Model.Config.Context; f.context > n {
 		return nil, fmt.Errorf("--context %d is more than the %d tokens that the model was made for", f.context, n)
 	}
+	if strings.HasSuffix(f.text, ".jsonl") {
+		return f.documents(dir, text)
+	}
 	t, err := dir.Tokenizer()
 	if err != nil {
 		return nil, err
@@ -130,6 +136,25 @@ func (f *evalFlags) cut(dir *modeldir.Dir, text string) ([]evaluate.Window, erro
 		windows = windows[:f.windows]
 	}
 	return windows, err
+}
+
+// documents is a window for each document of a text.
+func (f *evalFlags) documents(dir *modeldir.Dir, text string) ([]evaluate.Window, error) {
+	all, err := documents.Read(dir, f.text, []byte(text), f.context)
+	if err != nil {
+		return nil, err
+	}
+	var windows []evaluate.Window
+	for _, d := range all {
+		windows = append(windows, evaluate.Window{Tokens: d, Score: 1})
+	}
+	if f.windows > 0 && len(windows) > f.windows {
+		windows = windows[:f.windows]
+	}
+	if len(windows) == 0 {
+		return nil, fmt.Errorf("%s has no document of two tokens or more", f.text)
+	}
+	return windows, nil
 }
 
 // open puts a model on a device of its own.

@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/disk"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/internal/size"
+	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights"
 )
 
@@ -41,25 +42,47 @@ func Convert(ctx context.Context, in, out string, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind := s.Kind
-	defer s.Close()
-	var f *file
-	var notes []string
-	if kind == weights.GGUF {
-		f, notes, err = fromGGUF(s)
-	} else {
-		var b *modeldir.Dir
-		if b, err = modeldir.Open(in); err != nil {
-			return nil, err
-		}
-		defer b.Close()
-		f, notes, err = fromHF(b)
+	if s.Kind == weights.GGUF {
+		defer s.Close()
+		return ofGGUF(ctx, s, s.Tensor, out, o)
 	}
+	s.Close()
+	b, err := modeldir.Open(in)
 	if err != nil {
 		return nil, err
 	}
-	notes = append(notes, f.choose(o.Type)...)
-	return f.finish(ctx, out, notes, o)
+	defer b.Close()
+	return Dir(ctx, b, out, o)
+}
+
+// Dir is Convert of a model that is open, with the tensors that were put in the place of the file's.
+func Dir(ctx context.Context, b *modeldir.Dir, out string, o Options) (*Result, error) {
+	if err := differ(b.Source.Path, out); err != nil {
+		return nil, err
+	}
+	if b.Source.Kind == weights.GGUF {
+		return ofGGUF(ctx, b.Source, func(name string) (quant.Tensor, error) {
+			t, ok := b.Tensor(name)
+			if !ok {
+				return b.Source.Tensor(name) // which says why
+			}
+			return t, nil
+		}, out, o)
+	}
+	f, notes, err := fromHF(b)
+	if err != nil {
+		return nil, err
+	}
+	return f.finish(ctx, out, append(notes, f.choose(o.Type)...), o)
+}
+
+// ofGGUF writes a GGUF file in other formats.
+func ofGGUF(ctx context.Context, s *weights.Source, tensor func(name string) (quant.Tensor, error), out string, o Options) (*Result, error) {
+	f, notes, err := fromGGUF(s, tensor)
+	if err != nil {
+		return nil, err
+	}
+	return f.finish(ctx, out, append(notes, f.choose(o.Type)...), o)
 }
 
 // finish writes the file, if there is room for it, and sums up.

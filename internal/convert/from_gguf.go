@@ -8,8 +8,9 @@ import (
 	"github.com/ridge-llm/ridge/weights"
 )
 
-// fromGGUF is a GGUF file as it is, to be written in other formats. It may be of an architecture that Ridge does not run.
-func fromGGUF(s *weights.Source) (*file, []string, error) {
+// fromGGUF is a GGUF file as it is, with the tensors that get gives, to be written in other formats. It may be of an architecture that
+// Ridge does not run.
+func fromGGUF(s *weights.Source, get func(name string) (quant.Tensor, error)) (*file, []string, error) {
 	f := &file{meta: map[string]any{}}
 	for _, key := range s.Keys {
 		if !strings.HasPrefix(key, "split.") { // of the parts that the source came in
@@ -19,13 +20,13 @@ func fromGGUF(s *weights.Source) (*file, []string, error) {
 	lossy := map[quant.Format]bool{}
 	for _, name := range s.Names() {
 		info, _ := s.Info(name)
-		q, err := s.Tensor(name)
+		q, err := get(name)
 		if err != nil {
 			return nil, nil, err
 		}
 		t := tensor{name: name, shape: info.Shape, format: q.Format, as: q.Format, rows: func(_ []byte, from, to int) []byte { return q.RowSpan(from, to).Data }}
-		if q.Format.Block() > 1 && t.quantizable() {
-			lossy[q.Format] = true
+		if before, err := quant.Parse(info.DType); err == nil && before.Block() > 1 && t.quantizable() {
+			lossy[before] = true
 		}
 		f.tensors = append(f.tensors, t)
 	}

@@ -18,6 +18,8 @@ type Dir struct {
 	Name   string // for display: the file's or folder's name
 	Source *weights.Source
 	Model  *model.Model
+
+	replaced map[string]quant.Tensor
 }
 
 // Open opens a GGUF file, a .safetensors file beside its config.json, or a Hugging Face directory.
@@ -60,8 +62,24 @@ func fromSource(name string, s *weights.Source) (*Dir, error) {
 	return d, nil
 }
 
+// Replace puts another tensor of the same shape, in any format, in the place of one of the file's; the zero Tensor takes it away again. What
+// was opened before goes on with the old one.
+func (d *Dir) Replace(name string, t quant.Tensor) {
+	if d.replaced == nil {
+		d.replaced = map[string]quant.Tensor{}
+	}
+	if t.Format == quant.Invalid {
+		delete(d.replaced, name)
+		return
+	}
+	d.replaced[name] = t
+}
+
 // Tensor implements model.Tensors and compile.Tensors.
 func (d *Dir) Tensor(name string) (quant.Tensor, bool) {
+	if t, ok := d.replaced[name]; ok {
+		return t, true
+	}
 	if _, ok := d.Source.Info(name); !ok {
 		return quant.Tensor{}, false
 	}

@@ -1,0 +1,118 @@
+package quantize
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Method is how matrices are rounded.
+type Method string
+
+// The methods.
+const (
+	RTN         Method = "rtn"
+	MethodGPTQ  Method = "gptq"
+	AWQ         Method = "awq"
+	SmoothQuant Method = "smoothquant"
+	AutoRound   Method = "autoround"
+)
+
+// Methods lists them.
+var Methods = []Method{RTN, MethodGPTQ, AWQ, SmoothQuant, AutoRound}
+
+// Options says how to quantise a model.
+type Options struct {
+	Method Method
+	Grid   Grid
+	GPTQ   GPTQ
+	Alpha  float64 // of SmoothQuant, for all layers; 0: it is searched for each
+
+	Layout Layout // of a Hugging Face directory; "": that of the method
+
+	Threads  int              `json:"-"` // of the CPU; 0: as many as the process may use
+	Backend  string           // the device that runs the model over the calibration text; "": the CPU
+	Progress func(p Progress) `json:"-"`
+}
+
+// Progress is how far a run is.
+type Progress struct {
+	Layer, Layers int
+	What          string  // "blk.3.attn_q", or what is done
+	Before, After float64 // the layer's error: rounded to nearest, and by the method, each by the size of its results
+}
+
+// Layout is how a Hugging Face directory stores quantised matrices.
+type Layout string
+
+// The layouts.
+const (
+	LayoutGPTQ   Layout = "gptq"
+	LayoutAWQ    Layout = "awq"
+	LayoutPacked Layout = "compressed-tensors"
+)
+
+// usesGrid reports whether matrices are rounded to Grid.
+func (o *Options) usesGrid() bool { return true }
+
+// check says what is wrong with the options, and fills in what follows from others.
+func (o *Options) check() error {
+	known := false
+	for _, m := range Methods {
+		known = known || m == o.Method
+	}
+	if !known {
+		var names []string
+		for _, m := range Methods {
+			names = append(names, string(m))
+		}
+		return fmt.Errorf("quantize: there is no method %q; possible are %s", o.Method, strings.Join(names, ", "))
+	}
+	if o.Method == SmoothQuant {
+		o.Grid = Grid{Bits: 8, Symmetric: true}
+	}
+	if o.Grid.Bits < 2 || o.Grid.Bits > 8 {
+		return fmt.Errorf("quantize: %d bits; 2 to 8 are possible", o.Grid.Bits)
+	}
+	if g := o.Grid.Group; g < 0 || g%32 != 0 {
+		return fmt.Errorf("quantize: groups of %d numbers; a multiple of 32, or 0 for whole rows, is possible", g)
+	}
+	switch o.GPTQ.Order {
+	case "":
+		o.GPTQ.Order = Static
+	case InPlace, Static, Full:
+	default:
+		return fmt.Errorf("quantize: there is no order of columns %q; off, static and full are possible", o.GPTQ.Order)
+	}
+	return o.checkLayout()
+}
+
+// checkLayout chooses the layout, and says what it cannot hold.
+func (o *Options) checkLayout() error {
+	if o.Layout == "" {
+		switch o.Method {
+		case AWQ:
+			o.Layout = LayoutAWQ
+		case SmoothQuant:
+			o.Layout = LayoutPacked
+		default:
+			o.Layout = LayoutGPTQ
+		}
+		if b := o.Grid.Bits; o.Layout == LayoutAWQ && b != 4 || o.Layout == LayoutGPTQ && (b < 2 || b > 4) && b != 8 {
+			o.Layout = LayoutPacked
+		}
+	}
+	switch b := o.Grid.Bits; {
+	case o.Layout == LayoutAWQ && b != 4:
+		return fmt.Errorf("quantize: the layout awq is of 4 bits, and %d are asked for; compressed-tensors takes 2 to 8", b)
+	case o.Layout == LayoutGPTQ && (b < 2 || b > 4) && b != 8:
+		return fmt.Errorf("quantize: the layout gptq is of 2, 3, 4 or 8 bits, and %d are asked for; compressed-tensors takes 2 to 8", b)
+	case o.Layout == LayoutAWQ && o.Method == MethodGPTQ && o.GPTQ.Order == Full:
+		return fmt.Errorf("quantize: the layout awq cannot say which column is of which group; give --act-order static")
+	case o.Layout != LayoutAWQ && o.Layout != LayoutGPTQ && o.Layout != LayoutPacked:
+		return fmt.Errorf("quantize: there is no layout %q; gptq, awq and compressed-tensors are possible", o.Layout)
+	}
+	if o.Layout == LayoutAWQ {
+		o.Grid.Symmetric = false
+	}
+	return nil
+}

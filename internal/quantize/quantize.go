@@ -1,0 +1,288 @@
+package quantize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/internal/quantize/dense"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/quant"
+)
+
+// job is a model being quantised.
+type job struct {
+	o          Options
+	dir        *modeldir.Dir
+	g          *graph.Graph
+	blocks     []block
+	runner     *runner
+	engine     *dense.Engine
+	done       map[string]*Matrix      // by the names of the file's tensors
+	folded     map[string]quant.Tensor // likewise, floats that scales were folded into
+	keptFloats map[string]bool         // of them, those that are in the state
+	layers     []LayerError
+
+	state   *state // nil: nothing is kept
+	resumed int    // blocks
+}
+
+// LayerError is what rounding a tensor has cost.
+type LayerError struct {
+	Tensor string  `json:"tensor"`
+	Before float64 `json:"rtn"`   // the squared error of its results over the calibration text when it is rounded to nearest, by the results' square
+	After  float64 `json:"error"` // likewise by the method
+}
+
+// newJob checks what is to be done. seqs is the calibration text.
+func newJob(dir *modeldir.Dir, dev backend.Device, seqs [][]int32, o Options) (*job, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if dir.Model.Config.Encoder {
+		return nil, fmt.Errorf("quantize: %s is an encoder; decoders can be quantised", dir.Name)
+	}
+	if len(seqs) == 0 {
+		return nil, errors.New("quantize: there is no calibration text")
+	}
+	q := &job{o: o, dir: dir, done: map[string]*Matrix{}, folded: map[string]quant.Tensor{}, keptFloats: map[string]bool{}}
+	var err error
+	if q.g, err = dir.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32}); err != nil {
+		return nil, err
+	}
+	if q.blocks, err = blocksOf(q.g); err != nil {
+		return nil, err
+	}
+	if q.engine, err = dense.New(); err != nil {
+		return nil, err
+	}
+	q.runner = &runner{dev: dev, files: dir, seqs: seqs, values: map[*graph.Value]rows{}}
+	return q, nil
+}
+
+// formatNow is the number format that a weight is in now: that of the tensor that has taken the place of the file's.
+func (q *job) formatNow(w *graph.Weight) quant.Format {
+	if w.Recipe == nil {
+		return w.Format
+	}
+	p, err := placeOf(w)
+	if err != nil {
+		return w.Format
+	}
+	t, ok := q.dir.Tensor(p.tensor)
+	if !ok {
+		return w.Format
+	}
+	return t.Format
+}
+
+// collect runs a block up to the inputs in want, and gathers what they are.
+func (q *job) collect(ctx context.Context, b *block, want []*input) (map[*input]*stats, error) {
+	var values []*graph.Value
+	by := map[int]*stats{}
+	all := map[*input]*stats{}
+	for _, in := range want {
+		s := newStats(in.value.Axis.Len())
+		by[in.value.ID], all[in] = s, s
+		values = append(values, in.value)
+	}
+	g, err := partOf(q.g, b.in, values, q.formatNow)
+	if err != nil {
+		return nil, err
+	}
+	tokens, _ := q.runner.tokens()
+	every := max(1, tokens/sampleRows)
+	err = q.runner.run(ctx, g, func(id, row int, x []float32) error {
+		for i, v := range x {
+			if d := float64(v); math.IsNaN(d) || math.IsInf(d, 0) {
+				return fmt.Errorf("quantize: layer %d: number %d of the inputs is %g; the model's weights do not fit its configuration", b.layer, i, v)
+			}
+		}
+		by[id].add(q.engine, x, every)
+		return nil
+	})
+	return all, err
+}
+
+// advance runs a block and keeps what crosses its border in the place of what it has read.
+func (q *job) advance(ctx context.Context, b *block) error {
+	g, err := partOf(q.g, b.in, b.out, q.formatNow)
+	if err != nil {
+		return err
+	}
+	tokens, _ := q.runner.tokens()
+	next := map[*graph.Value]rows{}
+	by := map[int]rows{}
+	for _, v := range b.out {
+		width := v.Axis.Len()
+		next[v] = rows{width, make([]float32, tokens*width)}
+		by[v.ID] = next[v]
+	}
+	err = q.runner.run(ctx, g, func(id, row int, x []float32) error {
+		to := by[id]
+		copy(to.data[row*to.width:], x)
+		return nil
+	})
+	q.runner.values = next
+	return err
+}
+
+// run quantises all blocks.
+func (q *job) run(ctx context.Context) error {
+	for i := range q.blocks {
+		b := &q.blocks[i]
+		made, err := q.resume(i)
+		if err != nil {
+			return err
+		}
+		if !made {
+			if err := q.block(ctx, b); err != nil {
+				return err
+			}
+		}
+		if i+1 < len(q.blocks) {
+			if err := q.advance(ctx, b); err != nil {
+				return err
+			}
+		}
+		if err := q.keep(i, made); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// block quantises the linear layers of a block, in the order of the graph: inputs of later ones are what the quantised earlier ones make.
+func (q *job) block(ctx context.Context, b *block) error {
+	for i := range b.inputs {
+		in := &b.inputs[i]
+		gathered, err := q.collect(ctx, b, []*input{in})
+		if err != nil {
+			return err
+		}
+		tensors, err := q.tensorsOf(in)
+		if err != nil {
+			return err
+		}
+		for _, t := range tensors {
+			if err := q.tensor(b, t, gathered[in]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// resume takes over what an earlier run has made of a block, for its layers to be run; false: there is nothing.
+func (q *job) resume(i int) (bool, error) {
+	if q.state == nil {
+		return false, nil
+	}
+	k, matrices, floats, ok, err := q.state.load(i, q.o.Grid)
+	if !ok || err != nil {
+		return false, err
+	}
+	q.resumed++
+	q.layers = append(q.layers, k.Layers...)
+	for name, m := range matrices {
+		q.done[name] = m
+		q.dir.Replace(name, floatTensor(m.numbers(), m.Rows, m.Cols))
+	}
+	for name, t := range floats {
+		q.folded[name] = t
+		q.dir.Replace(name, t)
+	}
+	if q.o.Progress != nil && q.blocks[i].layer >= 0 {
+		q.o.Progress(Progress{Layer: q.blocks[i].layer, Layers: len(q.blocks) - 1, What: "resumed"})
+	}
+	return true, nil
+}
+
+// keep writes what a block has made, unless it has been taken over, and drops its floats. Codes are windows into the file from then on.
+func (q *job) keep(i int, made bool) error {
+	var k kept
+	for _, in := range q.blocks[i].inputs {
+		tensors, err := q.tensorsOf(&in)
+		if err != nil {
+			return err
+		}
+		for _, t := range tensors {
+			k.Matrices = append(k.Matrices, t.name)
+		}
+	}
+	if q.state != nil && !made && len(k.Matrices) > 0 {
+		for _, e := range q.layers {
+			if slices.Contains(k.Matrices, e.Tensor) {
+				k.Layers = append(k.Layers, e)
+			}
+		}
+		for name := range q.folded {
+			if !q.keptFloats[name] {
+				k.Floats = append(k.Floats, name)
+			}
+		}
+		slices.Sort(k.Floats)
+		if err := q.state.save(i, k, q.done, q.folded); err != nil {
+			return err
+		}
+		_, matrices, floats, _, err := q.state.load(i, q.o.Grid)
+		if err != nil {
+			return err
+		}
+		maps.Copy(q.done, matrices)
+		maps.Copy(q.folded, floats)
+	}
+	for name := range q.folded {
+		q.keptFloats[name] = true
+		q.dir.Replace(name, quant.Tensor{})
+	}
+	for _, name := range k.Matrices {
+		q.dir.Replace(name, quant.Tensor{})
+	}
+	return nil
+}
+
+// tensor quantises a tensor.
+func (q *job) tensor(b *block, t *layerTensor, s *stats) error {
+	w, err := t.floats()
+	if err != nil {
+		return err
+	}
+	plain := nearest(q.o.Grid, w, t.Rows, t.Cols, false, nil)
+	m := plain
+	switch q.o.Method {
+	case MethodGPTQ:
+		m, err = q.o.GPTQ.quantise(q.engine, q.o.Grid, w, t.Rows, t.Cols, s)
+	case AutoRound:
+		m, err = q.o.autoRound(q.engine, w, t.Rows, t.Cols, s)
+	case AWQ:
+		m = nearest(q.o.Grid, w, t.Rows, t.Cols, true, s.diagonal())
+	}
+	if err != nil {
+		return fmt.Errorf("quantize: tensor %s: %w", t.name, err)
+	}
+	size := s.loss(q.engine, w)
+	e := LayerError{Tensor: t.name, Before: q.errorOf(plain, w, s) / size, After: q.errorOf(m, w, s) / size}
+	q.layers = append(q.layers, e)
+	q.done[t.name] = m
+	q.dir.Replace(t.name, floatTensor(m.numbers(), t.Rows, t.Cols))
+	if q.o.Progress != nil {
+		q.o.Progress(Progress{Layer: b.layer, Layers: len(q.blocks) - 1, What: t.name, Before: e.Before, After: e.After})
+	}
+	return nil
+}
+
+// errorOf is the squared error that a matrix makes of the results of w.
+func (q *job) errorOf(m *Matrix, w []float32, s *stats) float64 {
+	d := m.numbers()
+	for i, v := range w {
+		d[i] -= v
+	}
+	return s.loss(q.engine, d)
+}

@@ -1,0 +1,127 @@
+package quantize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ridge-llm/ridge/internal/convert"
+	"github.com/ridge-llm/ridge/internal/device"
+	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/weights"
+)
+
+// Result is what was made.
+type Result struct {
+	Layers  []LayerError `json:"layers"`
+	Resumed int          `json:"resumed_blocks"` // that an earlier run had done
+	Notes   []string     `json:"notes,omitempty"`
+}
+
+// partial is the folder of a run's state: within a directory, or beside a GGUF file.
+const partial = ".ridge-quantize"
+
+// statePath is where the state of a run that makes out lies.
+func statePath(out string) string {
+	if isGGUF(out) {
+		return filepath.Join(filepath.Dir(out), partial+"-"+filepath.Base(out))
+	}
+	return filepath.Join(out, partial)
+}
+
+func isGGUF(path string) bool { return strings.HasSuffix(path, ".gguf") }
+
+// Run quantises the model in dir and writes it to out: a GGUF file if its name ends so, else a Hugging Face directory. seqs is the calibration
+// text. A run that was ended goes on where it was when it is started again.
+func Run(ctx context.Context, dir *modeldir.Dir, seqs [][]int32, out string, o Options) (*Result, error) {
+	if err := o.checkOutput(dir, out); err != nil {
+		return nil, err
+	}
+	dev, err := device.Open(device.Options{Backend: o.Backend, Threads: o.Threads})
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Close()
+	q, err := newJob(dir, dev, seqs, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.checkTensors(); err != nil {
+		return nil, err
+	}
+	if q.state, err = openState(statePath(out), settings{dir.Source.Path, q.o, fingerprint(seqs)}); err != nil {
+		return nil, err
+	}
+	defer q.state.close()
+	if err := q.run(ctx); err != nil {
+		return nil, err
+	}
+	r := &Result{Layers: q.layers, Resumed: q.resumed}
+	if isGGUF(out) {
+		for name, m := range q.done {
+			q.dir.Replace(name, m.blocks())
+		}
+		for name, t := range q.folded {
+			q.dir.Replace(name, t)
+		}
+		written, err := convert.Dir(ctx, q.dir, out, convert.Options{})
+		if err != nil {
+			return nil, err
+		}
+		r.Notes = written.Notes
+	} else if err := q.writeCheckpoint(ctx, out); err != nil {
+		return nil, err
+	}
+	q.state.close()
+	if err := os.RemoveAll(q.state.dir); err != nil {
+		return nil, fmt.Errorf("quantize: %w", err)
+	}
+	return r, nil
+}
+
+// checkOutput says why the result cannot be written there.
+func (o *Options) checkOutput(dir *modeldir.Dir, out string) error {
+	if out == "" {
+		return errors.New("quantize: say with -o where to write: a name that ends in .gguf, or a directory")
+	}
+	if isGGUF(out) {
+		if o.Method == SmoothQuant {
+			return errors.New("quantize: GGUF has no type of 8 bits with a scale for a row, which smoothquant makes; give a directory")
+		}
+		if o.Grid.Bits > 5 && !o.Grid.Symmetric {
+			return fmt.Errorf("quantize: GGUF's types of more than 5 bits are symmetric; leave out --asymmetric for %d bits", o.Grid.Bits)
+		}
+		if o.GPTQ.Order == Full {
+			return errors.New("quantize: GGUF cannot say which column is of which group; give --act-order static")
+		}
+		return nil
+	}
+	if dir.Source.Kind == weights.GGUF {
+		return fmt.Errorf("quantize: %s is a GGUF file, and can only become another; give a name that ends in .gguf", dir.Source.Path)
+	}
+	list, err := os.ReadDir(out)
+	if err != nil {
+		return nil // it is made
+	}
+	for _, e := range list {
+		if e.Name() == "config.json" {
+			return fmt.Errorf("quantize: %s holds a model already; give another name", out)
+		}
+	}
+	return nil
+}
+
+// checkTensors says which tensor cannot be quantised, before the work begins.
+func (q *job) checkTensors() error {
+	for i := range q.blocks {
+		for j := range q.blocks[i].inputs {
+			if _, err := q.tensorsOf(&q.blocks[i].inputs[j]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
