@@ -80,7 +80,7 @@ func (f *quantizeFlags) run(cmd *cobra.Command, name string) error {
 	}
 	f.o.Method, f.o.Layout, f.o.GPTQ.Order = quantize.Method(f.method), quantize.Layout(f.layout), quantize.Order(f.order)
 	f.o.Grid.Symmetric = !f.asymmetric
-	dir, err := openNamed(name)
+	dir, err := openModel([]string{name})
 	if err != nil {
 		return err
 	}
