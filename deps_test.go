@@ -47,6 +47,7 @@ var policy = []struct {
 	{"engine/kv", nil, "ints and slices only"},
 	{"engine/sched", nil, "ints and slices only"},
 	{"engine/draft/draftmodel", []string{"backend", "compile", "engine/draft"}, "a program that drafts; it knows no model by name"},
+	{"engine/draft/hiddenmodel", []string{"backend", "compile", "engine/draft"}, "programs that draft; it knows no model by name"},
 	{"engine/draft/medusa", []string{"backend", "compile", "graph", "pass", "quant", "weights/recipe", "engine/draft"}, "heads as graphs of their own"},
 	{"engine/draft", nil, "guesses at tokens, ints and slices only"},
 	{"engine/adapters", nil, "ints and slices only"},

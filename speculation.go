@@ -21,6 +21,7 @@ type Speculation struct {
 	//   - ngram: what followed the last occurrence of the latest tokens in prompt and answer (prompt lookup): for answers that repeat the prompt
 	//   - suffix: what most often followed the latest tokens in prompt and answer and in those of earlier requests of the same tenant and salt
 	//   - draft_model: what a smaller model of the same vocabulary goes on with
+	//   - mtp: what the layers of the model's own file that predict further tokens go on with (DeepSeek's, Qwen's, GLM's)
 	//   - medusa: trees of what Medusa heads make of the model's hidden states
 	Method string
 	Model  string // of draft_model and medusa: a GGUF file or a Hugging Face directory, on the model's device
@@ -45,7 +46,7 @@ func (s Speculation) tokens() int { return cmp.Or(s.Tokens, defaultDraft) }
 func (s Speculation) check() error {
 	if s.Method == "" {
 		if s != (Speculation{}) {
-			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram, suffix, draft_model and medusa are possible")
+			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram, suffix, draft_model, medusa and mtp are possible")
 		}
 		return nil
 	}
@@ -100,8 +101,11 @@ func (s *Speculation) UnmarshalJSON(text []byte) error {
 
 // keep is the model's graph with the hidden states kept on the device that the method goes on from.
 func (s Speculation) keep(g *graph.Graph) (*graph.Graph, error) {
-	if method, _ := draft.ParseMethod(s.Method); method == draft.Medusa {
+	switch method, _ := draft.ParseMethod(s.Method); method {
+	case draft.Medusa:
 		return graph.KeepSelected(g)
+	case draft.MTP:
+		return graph.KeepFinal(g)
 	}
 	return g, nil
 }
@@ -138,6 +142,8 @@ func (m *Model) drafter(o Options, prog *compile.Program) (draft.Drafter, error)
 		return m.draftModel(o)
 	case draft.Medusa:
 		return m.medusa(o, prog)
+	case draft.MTP:
+		return m.mtp(o, prog)
 	default:
 		return nil, err
 	}

@@ -2,14 +2,20 @@ package ridge_test
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"math"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/testkit/tensorfile"
+	"github.com/ridge-llm/ridge/weights"
 )
 
 // TestSpeculationConfig: vLLM's configurations are read, and those that mean nothing are refused with what is wrong.
@@ -26,7 +32,7 @@ func TestSpeculationConfig(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{}`:                   "names no method",
-		`{"method": "oracle"}`: `method "oracle"; ngram, suffix, draft_model and medusa are possible`,
+		`{"method": "oracle"}`: `method "oracle"; ngram, suffix, draft_model, medusa and mtp are possible`,
 		`{"method": "ngram", "num_speculative_tokens": 0}`:  "num_speculative_tokens is 0",
 		`{"method": "ngram", "num_speculative_tokens": 99}`: "drafts of 99 tokens",
 		`{"method": "ngram", "model": "a.gguf"}`:            "no other method has one",
@@ -113,4 +119,76 @@ func TestMedusa(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "tensor 0.lm.weight is 4096 × 256, and the model's hidden size and vocabulary ask for 512 × 64") {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestMTPAnswers: the demo model with an MTP layer of random numbers answers as it does alone; a file without such a layer is refused.
+func TestMTPAnswers(t *testing.T) {
+	const demo = "../shared/models/demo"
+	if _, err := os.Stat(demo); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("../shared, which has a model for an MTP layer, is not here")
+	}
+	const prompt = "Once upon a time there was a fox named Pip."
+	want, _ := answerOf(t, demo, ridge.Options{}, prompt)
+	dir := withMTPLayer(t, demo)
+	for _, s := range []ridge.Speculation{{Method: "mtp", Tokens: 1, Always: true}, {Method: "deepseek_mtp", Tokens: 3, Always: true}, {Method: "mtp"}} {
+		got, stats := answerOf(t, dir, ridge.Options{Speculation: s}, prompt)
+		if got != want || s.Always && stats.Drafts == 0 || stats.DraftMethod != "mtp" {
+			t.Errorf("%+v: %q with %d drafts; without %q", s, got, stats.Drafts, want)
+		}
+	}
+	_, err := ridge.Load(demo, ridge.Options{Speculation: ridge.Speculation{Method: "mtp"}})
+	if err == nil || !strings.Contains(err.Error(), "the file has no layers that predict further tokens (MTP)") {
+		t.Error(err)
+	}
+}
+
+// withMTPLayer is a folder with the demo model and an MTP layer of random numbers, in a file beside.
+func withMTPLayer(t *testing.T, demo string) string {
+	t.Helper()
+	dir := t.TempDir()
+	from, err := filepath.Abs(demo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"} {
+		if err := os.Symlink(filepath.Join(from, name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source, err := weights.Open(demo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	index := map[string]string{}
+	for _, name := range source.Names() {
+		index[name] = "model.safetensors"
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	var list []tensorfile.Tensor
+	add := func(name string, rows, cols int) {
+		x := tensorfile.Tensor{Name: name, DType: "F32", Shape: []int{rows, cols}}
+		if rows == 1 {
+			x.Shape = x.Shape[1:]
+		}
+		for range rows * cols {
+			x.Data = binary.LittleEndian.AppendUint32(x.Data, math.Float32bits(float32(random.NormFloat64()/16)))
+		}
+		list, index[name] = append(list, x), "mtp.safetensors"
+	}
+	for _, name := range []string{"mtp.pre_fc_norm_embedding", "mtp.pre_fc_norm_hidden", "mtp.norm", "mtp.layers.0.input_layernorm", "mtp.layers.0.post_attention_layernorm"} {
+		add(name+".weight", 1, 256)
+	}
+	add("mtp.fc.weight", 256, 512)
+	for _, m := range []struct {
+		name       string
+		rows, cols int
+	}{{"self_attn.q_proj", 256, 256}, {"self_attn.k_proj", 128, 256}, {"self_attn.v_proj", 128, 256}, {"self_attn.o_proj", 256, 256}, {"mlp.gate_proj", 768, 256}, {"mlp.up_proj", 768, 256}, {"mlp.down_proj", 256, 768}} {
+		add("mtp.layers.0."+m.name+".weight", m.rows, m.cols)
+	}
+	text, err := json.Marshal(map[string]any{"weight_map": index})
+	if err := errors.Join(err, tensorfile.Write(filepath.Join(dir, "mtp.safetensors"), list), os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), text, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

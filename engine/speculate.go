@@ -57,15 +57,21 @@ func (s *Speculation) check(lim backend.Limits) error {
 // drafted for a step that is launched ahead: what a draft goes on from is not known.
 func (e *Engine) propose(current *InFlight) {
 	s := &e.speculation
-	if s.quiet++; s.Drafter == nil || current != nil || len(e.isolated.requests) > 0 {
+	if s.Drafter == nil || current != nil || len(e.isolated.requests) > 0 {
+		s.quiet++
 		return
 	}
 	e.findCandidates()
+	s.sequences = s.sequences[:0]
 	if len(s.candidates) == 0 {
+		if len(s.computed) == 0 { // steps of prompts leave hidden states to go on from
+			s.quiet++
+		}
+		e.follow()
 		return
 	}
+	s.quiet++
 	e.planDrafts()
-	s.sequences = s.sequences[:0]
 	for i, r := range s.requests {
 		if n := s.candidates[i].Tokens; n > 0 {
 			s.sequences = append(s.sequences, draft.Sequence{ID: r.sched.ID, Salt: r.Salt, Tokens: r.tokens, Max: n, Choose: r.choose})
@@ -75,6 +81,7 @@ func (e *Engine) propose(current *InFlight) {
 	}
 	if len(s.sequences) == 0 {
 		s.acceptance.Wait()
+		e.follow()
 		return
 	}
 	if err := s.ask(); err != nil {
@@ -87,6 +94,21 @@ func (e *Engine) propose(current *InFlight) {
 		r := e.queue.byID[q.ID]
 		r.draft = q.Draft
 		e.fitDraft(r, &spare, q.Max)
+	}
+}
+
+// followed is for how many steps after one with drafts a drafter that goes on from hidden states takes in those that nothing is drafted from. Beyond
+// them its cache has gaps, and what it drafts is worse; to follow always would cost its layer in every step.
+const followed = 16
+
+// follow has a drafter that goes on from hidden states take in those of the last step, such as a prompt's.
+func (e *Engine) follow() {
+	s := &e.speculation
+	if _, ok := s.Drafter.(draft.FromHidden); !ok || len(s.computed) == 0 || !s.Always && s.quiet >= followed {
+		return
+	}
+	if err := s.ask(); err != nil {
+		e.stopDrafting(err)
 	}
 }
 
@@ -329,6 +351,7 @@ func (o *output) addTo(c *draft.Computed) {
 // hiddenGone tells a drafter that hidden states are overwritten by the step that begins.
 func (s *speculation) hiddenGone() {
 	if d, ok := s.Drafter.(draft.FromHidden); ok {
+		s.computed = s.computed[:0]
 		d.Computed(nil)
 	}
 }

@@ -77,6 +77,28 @@ func (b *Builder) Part(name string, from int, out, in Axis) *Weight {
 	return b.weight(&Weight{Name: fmt.Sprintf("%s[%d:%d]", name, from, from+out.Len()), Tensor: name, From: from, Out: out, In: in}, false)
 }
 
+// WeightColumns asks for columns [from, from+in) of a matrix whose rows are several inputs one behind the other.
+func (b *Builder) WeightColumns(name string, from int, out, in Axis) *Weight {
+	w := &Weight{Name: fmt.Sprintf("%s[:, %d:%d]", name, from, from+in.Len()), Tensor: name, Out: out, In: in, Format: quant.F32, At: b.caller()}
+	if old, ok := b.names[w.Name]; ok {
+		return old
+	}
+	b.names[w.Name] = w
+	b.g.Weights = append(b.g.Weights, w)
+	s, ok := b.lookup(name)
+	switch {
+	case !ok:
+		b.fail("the model has no weight %s (%d rows)", name, out.Len())
+	case s.Err != nil:
+		b.fail("weight %s: %v", name, s.Err)
+	case s.Rows != out.Len() || s.Cols < from+in.Len():
+		b.fail("weight %s (tensor %s) is %d × %d, and rows of %d with columns %d to %d are wanted", name, s.Recipe, s.Rows, s.Cols, out.Len(), from, from+in.Len())
+	default:
+		w.Format, w.Recipe = s.Format, recipe.Slice{Of: s.Recipe, Count: 1, Matrices: 1, Rows: out.Len(), Col: from, Cols: in.Len()}
+	}
+	return w
+}
+
 // weight adds w, unless there is one of its name already; all says that it is all of its tensor.
 func (b *Builder) weight(w *Weight, all bool) *Weight {
 	rows, cols := w.Matrices()*w.Out.Len(), w.In.Len()

@@ -43,6 +43,9 @@ func decoderSizes(f *fields, hfEps, ggufEps string, eps float64) *Config {
 		Context: f.size("max_position_embeddings", "context_length"),
 		NormEps: f.floatOr(hfEps, ggufEps, eps),
 	}
+	if further := f.sizeOr("", "nextn_predict_layers", 0); further > 0 && further < c.Layers { // which GGUF counts with the others
+		c.Layers -= further
+	}
 	c.Vocab = f.vocabulary()
 	c.Tied = f.tied(false)
 	c.Act = f.activation("hidden_act", graph.Silu)

@@ -131,8 +131,30 @@ func (m *Model) hfNames(name string) []string {
 		}
 	}
 	hf += "." + kind
-	return placed(hf)
+	return append(placed(hf), m.mtpNames(parts, hf)...)
 }
+
+// mtpNames lists what a weight of a layer behind the model's own is called besides, hf as in any layer: Qwen's files count such layers apart.
+func (m *Model) mtpNames(parts []string, hf string) []string {
+	i := 0
+	if parts[0] == "blk" {
+		i, _ = strconv.Atoi(parts[1])
+	}
+	if i -= m.Config.Layers; i < 0 || parts[0] != "blk" {
+		return nil
+	}
+	if parts[2] == "nextn" {
+		one, ok := mtpNames[parts[3]]
+		if !ok || i > 0 {
+			return nil
+		}
+		return []string{one + "." + parts[len(parts)-1]}
+	}
+	return []string{strings.Replace(hf, fmt.Sprintf("model.layers.%s.", parts[1]), fmt.Sprintf("mtp.layers.%d.", i), 1)}
+}
+
+// mtpNames are Qwen's names of what is around its MTP layer.
+var mtpNames = map[string]string{"eh_proj": "mtp.fc", "enorm": "mtp.pre_fc_norm_embedding", "hnorm": "mtp.pre_fc_norm_hidden", "shared_head_norm": "mtp.norm"}
 
 // placed is a name by itself, without the base model's prefix, and as of the language part of a multimodal model.
 func placed(hf string) []string {
@@ -145,22 +167,26 @@ func placed(hf string) []string {
 
 // commonNames are the names of the Llama family, which most architectures share.
 var commonNames = map[string]string{
-	"token_embd":           "model.embed_tokens",
-	"output_norm":          "model.norm",
-	"output":               "lm_head",
-	"blk.N.attn_norm":      "model.layers.N.input_layernorm",
-	"blk.N.attn_q":         "model.layers.N.self_attn.q_proj",
-	"blk.N.attn_k":         "model.layers.N.self_attn.k_proj",
-	"blk.N.attn_v":         "model.layers.N.self_attn.v_proj",
-	"blk.N.attn_qkv":       "model.layers.N.self_attn.qkv_proj",
-	"blk.N.attn_output":    "model.layers.N.self_attn.o_proj",
-	"blk.N.attn_q_norm":    "model.layers.N.self_attn.q_norm",
-	"blk.N.attn_k_norm":    "model.layers.N.self_attn.k_norm",
-	"blk.N.ffn_gate_shexp": "model.layers.N.mlp.shared_experts.gate_proj",
-	"blk.N.ffn_up_shexp":   "model.layers.N.mlp.shared_experts.up_proj",
-	"blk.N.ffn_down_shexp": "model.layers.N.mlp.shared_experts.down_proj",
-	"blk.N.ffn_norm":       "model.layers.N.post_attention_layernorm",
-	"blk.N.ffn_gate":       "model.layers.N.mlp.gate_proj",
-	"blk.N.ffn_up":         "model.layers.N.mlp.up_proj",
-	"blk.N.ffn_down":       "model.layers.N.mlp.down_proj",
+	"blk.N.nextn.eh_proj":          "model.layers.N.eh_proj",
+	"blk.N.nextn.enorm":            "model.layers.N.enorm",
+	"blk.N.nextn.hnorm":            "model.layers.N.hnorm",
+	"blk.N.nextn.shared_head_norm": "model.layers.N.shared_head.norm",
+	"token_embd":                   "model.embed_tokens",
+	"output_norm":                  "model.norm",
+	"output":                       "lm_head",
+	"blk.N.attn_norm":              "model.layers.N.input_layernorm",
+	"blk.N.attn_q":                 "model.layers.N.self_attn.q_proj",
+	"blk.N.attn_k":                 "model.layers.N.self_attn.k_proj",
+	"blk.N.attn_v":                 "model.layers.N.self_attn.v_proj",
+	"blk.N.attn_qkv":               "model.layers.N.self_attn.qkv_proj",
+	"blk.N.attn_output":            "model.layers.N.self_attn.o_proj",
+	"blk.N.attn_q_norm":            "model.layers.N.self_attn.q_norm",
+	"blk.N.attn_k_norm":            "model.layers.N.self_attn.k_norm",
+	"blk.N.ffn_gate_shexp":         "model.layers.N.mlp.shared_experts.gate_proj",
+	"blk.N.ffn_up_shexp":           "model.layers.N.mlp.shared_experts.up_proj",
+	"blk.N.ffn_down_shexp":         "model.layers.N.mlp.shared_experts.down_proj",
+	"blk.N.ffn_norm":               "model.layers.N.post_attention_layernorm",
+	"blk.N.ffn_gate":               "model.layers.N.mlp.gate_proj",
+	"blk.N.ffn_up":                 "model.layers.N.mlp.up_proj",
+	"blk.N.ffn_down":               "model.layers.N.mlp.down_proj",
 }

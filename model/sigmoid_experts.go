@@ -27,18 +27,13 @@ var dots1 = Arch{
 	Build: preNorm,
 }
 
-// glm4moe is GLM-4.5 to 4.7 (arXiv:2508.06471): a half of each head rotated, biases on queries, keys and values. The layers that draft
-// tokens, after the others, are left out.
+// glm4moe is GLM-4.5 to 4.7 (arXiv:2508.06471): a half of each head rotated, biases on queries, keys and values.
 var glm4moe = Arch{
 	Name: "glm4moe",
 	HF:   []string{"Glm4MoeForCausalLM"},
 	Read: func(f *fields) *Config {
 		f.partialRotary(0.5)
 		c := llamaLike(f)
-		if drafting := f.sizeOr("", "nextn_predict_layers", 0); drafting > 0 && drafting < c.Layers && c.Layers <= maxLayers {
-			c.Layers -= drafting
-			c.Windows = c.Windows[:c.Layers]
-		}
 		c.QKVBias = f.biased("attention_bias", "attn_q", false)
 		c.QKNorm = f.switched("use_qk_norm", "blk.0.attn_q_norm.weight", false)
 		c.Rotation = f.rotation(c, graph.HalfPairs)

@@ -16,7 +16,7 @@ var harmless = map[string]bool{
 	"type_vocab_size":     true, // the table's own rows count
 	"attn_implementation": true, "chunk_size_feed_forward": true, "cross_attention_hidden_size": true, "torchscript": true, "use_flash_attn": true, "output_router_logits": true,
 	"generation_config": true, "text_config": true, "quantization_config": true, "compression_config": true,
-	"num_nextn_predict_layers": true, "nextn_predict_layers": true, // layers that predict further tokens are not the model's own
+	"num_nextn_predict_layers": true, "mtp_num_hidden_layers": true, "mtp_use_dedicated_embeddings": true, "nextn_predict_layers": true, // layers that predict further tokens are not the model's own
 	"vocab_size":         true, // of GGUF: the embedding's rows count
 	"tensor_data_layout": true, "pooling_type": true,
 }
@@ -114,20 +114,16 @@ func (m *Model) checkLayers(f *fields) error {
 	if m.files == nil {
 		return nil
 	}
-	field, further := f.arch+".block_count", f.gguf[f.arch+".nextn_predict_layers"]
+	field := f.arch + ".block_count"
 	if f.isHF() {
-		field, further = "num_hidden_layers", f.hf["num_nextn_predict_layers"]
+		field = "num_hidden_layers"
 	}
 	if last := m.Config.Layers - 1; m.Config.Blocks != nil { // whose number may be told by their list alone
 		if _, ok := m.Lookup(fmt.Sprintf("blk.%d.attn_norm.weight", last)); !ok {
 			return fmt.Errorf("model: %s: it lists %d layers and the file has no weights of the last; correct field layers_block_type", f.name, m.Config.Layers)
 		}
 	}
-	n, _ := number(further)
-	beyond := m.Config.Layers
-	for i := 0; i < int(min(max(n, 0), maxLayers)) && m.drafts(beyond); i++ {
-		beyond++
-	}
+	beyond := m.Config.Layers + m.MTPLayers()
 	for _, stem := range layerStems {
 		if _, ok := m.Lookup(fmt.Sprintf("blk.%d.%s", beyond, stem)); ok {
 			return fmt.Errorf("model: %s: field %s says that there are %d layers and the file has weights of another; correct the field", f.name, field, m.Config.Layers)
@@ -138,10 +134,6 @@ func (m *Model) checkLayers(f *fields) error {
 
 // drafts reports whether the file's layer of this number predicts further tokens: it has a matrix for a token and a hidden state together.
 func (m *Model) drafts(layer int) bool {
-	for _, name := range []string{"model.layers.%d.eh_proj.weight", "blk.%d.nextn.eh_proj.weight"} {
-		if _, ok := m.files.Tensor(fmt.Sprintf(name, layer)); ok {
-			return true
-		}
-	}
-	return false
+	_, ok := m.tensor(fmt.Sprintf("blk.%d.nextn.eh_proj.weight", layer))
+	return ok
 }

@@ -45,6 +45,7 @@ type sizes struct {
 	Windows    []int  `json:"windows,omitempty"` // per layer in tokens, 0: none; absent when no layer has one
 	Positions  string `json:"positions"`
 	Tied       bool   `json:"tied_embeddings"`
+	MTPLayers  int    `json:"mtp_layers,omitempty"` // behind the others: see model.MTPLayers
 }
 
 // formatMix is how many numbers are in each format.
@@ -110,6 +111,7 @@ func readContents(b *modeldir.Dir, tensors, metadata bool) (*contents, error) {
 		return nil, err
 	}
 	c := &contents{Name: b.Name, Path: b.Source.Path, Architecture: b.Model.Arch.Name, Formats: formatMix{}, Sizes: sizesOf(b.Model.Config)}
+	c.Sizes.MTPLayers = b.Model.MTPLayers()
 	for _, cache := range g.Caches {
 		c.CacheBytes += cache.RowBytes()
 	}

@@ -57,6 +57,9 @@ func (c *contents) print(out io.Writer) error {
 	row("weights", "%s, %.2f bits each: %s", hub.Bytes(c.Bytes), c.BitsPerWeight, c.Formats)
 	s := c.Sizes
 	row("sizes", "%d layers, hidden size %d, feed-forward %d (%s)", s.Layers, s.Hidden, s.FFN, s.Activation)
+	if s.MTPLayers > 0 {
+		row("MTP layers", "%d, behind the others, for --speculative-config '{\"method\": \"mtp\"}'", s.MTPLayers)
+	}
 	row("attention", "%d heads of %d, %d key-value heads%s", s.Heads, s.HeadDim, s.KVHeads, c.windowText())
 	row("positions", "%s", s.Positions)
 	row("context", "%d tokens; KV cache in F16: %s per token, %s for the whole context", s.Context, hub.Bytes(c.CacheBytes), hub.Bytes(c.CacheContext))

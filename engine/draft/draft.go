@@ -10,6 +10,7 @@ package draft
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // MaxTokens is the most tokens of a draft.
@@ -138,16 +139,34 @@ const (
 	NGram      Method = "ngram"       // what followed the last occurrence of the latest tokens in the sequence itself (prompt lookup)
 	Suffix     Method = "suffix"      // what most often followed the latest tokens in the sequence and in answers before
 	DraftModel Method = "draft_model" // what a smaller model of the same vocabulary goes on with
+	MTP        Method = "mtp"         // layers of the model's file that predict further tokens
 	Medusa     Method = "medusa"      // heads on the target's hidden state (Cai et al., arXiv:2401.10774)
+)
+
+// methods are all of them, and aliases other names that vLLM has for some.
+var (
+	methods = []Method{NGram, Suffix, DraftModel, Medusa, MTP}
+	aliases = map[string]Method{
+		"[ngram]": NGram, "deepseek_mtp": MTP, "qwen3_next_mtp": MTP, "qwen3_5_mtp": MTP, "glm4_moe_mtp": MTP, "glm4_moe_lite_mtp": MTP,
+	}
 )
 
 // ParseMethod reads a method's name.
 func ParseMethod(name string) (Method, error) {
-	switch m := Method(name); m {
-	case NGram, Suffix, DraftModel, Medusa:
-		return m, nil
-	case "[ngram]":
-		return NGram, nil
+	if slices.Contains(methods, Method(name)) {
+		return Method(name), nil
 	}
-	return "", fmt.Errorf("draft: method %q; %s, %s, %s and %s are possible", name, NGram, Suffix, DraftModel, Medusa)
+	if m, ok := aliases[name]; ok {
+		return m, nil
+	}
+	return "", fmt.Errorf("draft: method %q; %s and %s are possible", name, joined(methods[:len(methods)-1]), methods[len(methods)-1])
+}
+
+// joined is methods with commas between them.
+func joined(all []Method) string {
+	var names []string
+	for _, m := range all {
+		names = append(names, string(m))
+	}
+	return strings.Join(names, ", ")
 }
