@@ -32,6 +32,7 @@ func (f *fields) quantised() (l recipe.Layout) {
 	if form, _ := q["format"].(string); forms != nil && form != "" && !slices.Contains(forms, form) {
 		f.fail("its weights are in the form %q of %s, which is not known; %s are", form, method, strings.Join(forms, ", "))
 	}
+	f.sparseForm(q)
 	switch version, _ := q["checkpoint_format"].(string); {
 	case method != "gptq" && method != "gptq_v2":
 	case version == "gptq_v2" || method == "gptq_v2":
@@ -52,4 +53,13 @@ func (f *fields) quantised() (l recipe.Layout) {
 		l.BlockRows, l.BlockCols = int(rows), int(cols)
 	}
 	return l
+}
+
+// sparseForm checks sparsity_config of compressed-tensors; which matrices are sparse, the names of their tensors say.
+func (f *fields) sparseForm(q map[string]any) {
+	s := f.part(q, "sparsity_config")
+	form, ok := s["format"].(string)
+	if s["format"] != nil && (!ok || form != "sparse-24-bitmask" && form != "dense") {
+		f.fail("field sparsity_config has the format %v; sparse-24-bitmask and dense are supported", s["format"])
+	}
 }

@@ -15,12 +15,13 @@ const Invalid Format = 0
 // Descriptor is all there is to say of a format. What kernels a backend has for it, and in which layout they read it, is the backend's own
 // table.
 type Descriptor struct {
-	Name       string // as GGUF tools print it
-	Block      int    // numbers in a block; 1 for plain floats
-	BlockBytes int    // bytes in a block, its scales and zeros included
-	RowScale   bool   // a row has one scale for all of it, an f32 behind its blocks
-	FloatCodes bool   // codes stand for floats, which whole numbers of eight bits times a scale are not
-	CodeGroup  int    // of blocks that GroupedCodes takes apart, how many numbers share a scale, 16 or 32; 0: it does not
+	Name       string   // as GGUF tools print it
+	Block      int      // numbers in a block; 1 for plain floats
+	BlockBytes int      // bytes in a block, its scales and zeros included
+	RowScale   bool     // a row has one scale for all of it, an f32 behind its blocks
+	FloatCodes bool     // codes stand for floats, which whole numbers of eight bits times a scale are not
+	CodeGroup  int      // of blocks that GroupedCodes takes apart, how many numbers share a scale, 16 or 32; 0: it does not
+	Sparsity   Sparsity // which numbers are stored; the zero value: all
 
 	Codebook *[16]float32 // what codes of four bits stand for, times a scale; nil: they are numbers
 

@@ -6,7 +6,6 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/quant"
 )
 
 // headLinear is a bound product of each head with a matrix of its own. A unit of work is NR outputs of one head, for all rows.
@@ -88,7 +87,7 @@ func (t *headLinear) multiply(w *worker, h, from, to int, x, panel []float32, ro
 	for ; from < to; from += gemm.NR {
 		end := min(from+gemm.NR, to)
 		for o := from; o < end; o++ {
-			quant.Decode(m.Format, panel[(o-from)*t.length:][:t.length], m.Row(o))
+			t.dev.decode(m.Format, panel[(o-from)*t.length:][:t.length], m.Row(o))
 		}
 		for r := range rows {
 			for o := from; o < end; o++ {

@@ -159,6 +159,15 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	}, nil
 }
 
+// decode is quant.Decode, by kernels where there are any.
+func (d *Device) decode(f quant.Format, dst []float32, src []byte) {
+	if f.Descriptor().Sparsity != (quant.Sparsity{}) {
+		d.vec.ExpandSparse(f, dst, src)
+		return
+	}
+	quant.Decode(f, dst, src)
+}
+
 // panelRows is the number of rows of inputs from which on a panel of floats is multiplied by the kernels of gemm, which pack the inputs
 // for each.
 const panelRows = 8
@@ -166,17 +175,18 @@ const panelRows = 8
 // multiplyDecoded dequantises rows [from, to) of a weight, NR at most, into a panel, and multiplies m rows of inputs with it.
 func (d *Device) multiplyDecoded(w *worker, weight *matrix, panel, out, in []float32, m, from, to int) {
 	k, width := weight.Cols, weight.Rows
-	for o := from; o < to; o++ {
-		quant.Decode(weight.Format, panel[(o-from)*k:(o-from+1)*k], weight.Row(o))
-	}
 	if m < panelRows || d.deterministic {
-		for r := range m {
-			x := in[r*k : (r+1)*k]
-			for o := from; o < to; o++ {
-				out[r*width+o] = d.vec.Dot(x, panel[(o-from)*k:])
+		row := panel[:k]
+		for o := from; o < to; o++ {
+			d.decode(weight.Format, row, weight.Row(o))
+			for r := range m {
+				out[r*width+o] = d.vec.Dot(in[r*k:(r+1)*k], row)
 			}
 		}
 		return
+	}
+	for o := from; o < to; o++ {
+		d.decode(weight.Format, panel[(o-from)*k:(o-from+1)*k], weight.Row(o))
 	}
 	weights, err := gemm.Packed(quant.F32, to-from, k, unsafe.Slice((*byte)(unsafe.Pointer(&panel[0])), 4*(to-from)*k))
 	if err != nil {

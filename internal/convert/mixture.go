@@ -20,6 +20,14 @@ func outputQ8(m matrix) quant.Format {
 	return m.format
 }
 
+// denseEnds is for sparse formats: embeddings, the matrix that makes the logits and routers keep all of their numbers.
+func denseEnds(m matrix) quant.Format {
+	if m.output || m.name == "token_embd" || m.name == "ffn_gate_inp" {
+		return m.format.Descriptor().Sparsity.Values
+	}
+	return m.format
+}
+
 func isValue(m matrix) bool { return m.name == "attn_v" || m.name == "attn_qkv" }
 
 // inPart reports whether a layer is in the first 1/n of all.

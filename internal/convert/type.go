@@ -37,7 +37,10 @@ var types = func() (all []Type) {
 			continue
 		}
 		rule := rules[f]
-		if rule == nil {
+		switch {
+		case f.Descriptor().Sparsity != quant.Sparsity{}:
+			rule = denseEnds
+		case rule == nil:
 			rule = outputQ6K
 		}
 		all = append(all, Type{f.String(), f, f.Descriptor().GGUF.File, rule})
@@ -63,6 +66,21 @@ func ParseType(name string) (Type, error) {
 		}
 	}
 	return Type{}, fmt.Errorf("convert: there is no type %q; possible are %s", name, strings.Join(TypeNames(), ", "))
+}
+
+// Sparse is the type whose matrices keep so many numbers of each few, "2:4", those of the largest magnitudes, in the numbers of t: BF16, which is that of
+// the zero type too, or F16.
+func (t Type) Sparse(structure string) (Type, error) {
+	dense := t.Format
+	if dense == quant.Invalid {
+		dense = quant.BF16
+	}
+	for _, s := range types {
+		if d := s.Format.Descriptor(); d.Sparsity != (quant.Sparsity{}) && d.Sparsity.String() == structure && d.Sparsity.Values == dense {
+			return s, nil
+		}
+	}
+	return Type{}, fmt.Errorf("convert: there is no sparsity %s in %s; 2:4 in BF16 and F16 is possible", structure, dense)
 }
 
 // TypeNames lists the types.

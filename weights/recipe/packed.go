@@ -40,6 +40,8 @@ func Packed(files Tensors, name string, l Layout) (Recipe, bool) {
 	switch t, _ := f.Bytes(name); {
 	case has(name + "_blocks"):
 		return MXFP4{Blocks: name + "_blocks", Scales: name + "_scales"}, true
+	case has(base + ".bitmask"):
+		return Sparse24{Base: base}, true
 	case has(base + ".qweight"):
 		return GPTQ{Base: base, ZeroPlusOne: l.ZeroPlusOne}, true
 	case has(name+"_packed") && dtype(name+"_packed") == "I32":

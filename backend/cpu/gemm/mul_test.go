@@ -20,6 +20,9 @@ func actFormats(tier Tier, f quant.Format) []ActFormat {
 func eachProduct(t *testing.T, test func(t *testing.T, tier Tier, f quant.Format, a ActFormat)) {
 	eachTier(t, func(t *testing.T, tier Tier) {
 		for _, f := range append(quant.ReadFormats(), quant.UINT4) {
+			if _, packed := packings[f]; !packed && f.Block() > 1 {
+				continue // of another package's kernels
+			}
 			for _, a := range actFormats(tier, f) {
 				if (tier == AVX512BF16 || tier == BF16) && a != BFloat16 {
 					continue // the same kernels as under AVX512 or I8MM

@@ -39,6 +39,9 @@ func TestPackTwoWays(t *testing.T) {
 // TestPackedBytes: nothing grows, except the last rows to a whole panel of NR.
 func TestPackedBytes(t *testing.T) {
 	for _, f := range quant.Formats() {
+		if _, packed := packings[f]; !packed && f.Block() > 1 {
+			continue
+		}
 		tensor := f.RowBytes(512) * 64
 		switch got := PackedBytes(f, 64, 512); {
 		case f.Block() == 1 && got != 0:

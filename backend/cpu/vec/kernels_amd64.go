@@ -23,6 +23,7 @@ var avx2 = &kernels{
 	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulY, geluTanhMulY, geluErfMulY, reluMulY, reluSquareMulY, logisticMulY},
 	softcap: softcapY, rotateHalf: rotateHalfY, rotateAdjacent: rotateAdjacentY,
 	narrowF16: narrowF16Y, narrowBF16: narrowBF16Y, widenF16: widenF16Y, widenBF16: widenBF16Y,
+	expandBF16: expandBF16Y, expandF16: expandF16Y,
 }
 
 // avx512 is AVX-512.
@@ -34,6 +35,7 @@ var avx512 = &kernels{
 	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulZ, geluTanhMulZ, geluErfMulZ, reluMulZ, reluSquareMulZ, logisticMulZ},
 	softcap: softcapZ, rotateHalf: rotateHalfZ, rotateAdjacent: rotateAdjacentZ,
 	narrowF16: narrowF16Z, narrowBF16: narrowBF16Z, widenF16: widenF16Z, widenBF16: widenBF16Z,
+	expandBF16: expandBF16Z, expandF16: expandF16Z,
 }
 
 // Pause waits between two loads of a spin loop: n times PAUSE, 15 to 50 ns each.

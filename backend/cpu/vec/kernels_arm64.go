@@ -19,6 +19,7 @@ var neon = &kernels{
 	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulQ, geluTanhMulQ, geluErfMulQ, reluMulQ, reluSquareMulQ, logisticMulQ},
 	softcap: softcapQ, rotateHalf: rotateHalfQ, rotateAdjacent: rotateAdjacentQ,
 	narrowF16: narrowF16Q, narrowBF16: narrowBF16Q, widenF16: widenF16Q, widenBF16: widenBF16Q,
+	expandBF16: expandBF16Q, expandF16: expandF16Q,
 }
 
 // Pause waits between two loads of a spin loop: n times ISB, 10 to 20 ns each.

@@ -31,6 +31,8 @@ type kernels struct {
 
 	narrowF16, narrowBF16 func(dst *uint16, src *float32, n int) // n vectors
 	widenF16, widenBF16   func(dst *float32, src *uint16, n int) // n vectors
+
+	expandBF16, expandF16 func(dst *float32, src *byte, n int, table *byte) // n blocks; nil: as quant decodes them
 }
 
 // Dot is Σ x[i]·y[i] over the length of x.

@@ -11,6 +11,7 @@ var Files = []arm.File{
 	{Name: "acts_neon", Build: acts},
 	{Name: "rotate_neon", Build: rotations},
 	{Name: "convert_neon", Build: conversions},
+	{Name: "sparse_neon", Build: sparse},
 }
 
 // pause writes a wait. ISB empties the pipeline, for some tens of cycles; YIELD, which the manual has for this, does
