@@ -19,7 +19,7 @@ func (d *Device) recurrents(n *graph.Node) []backend.Kernel {
 	case graph.CausalConv:
 		return d.one("causal conv", bindCausalConv)
 	case graph.GatedDelta:
-		return d.one("gated delta", bindGatedDelta)
+		return []backend.Kernel{kernel{dev: d, name: "gated delta", bind: bindGatedDelta, scratch: gatedDeltaScratch}}
 	case graph.SSD:
 		return d.one("ssd", bindSSD)
 	default:
@@ -74,9 +74,22 @@ func bindCausalConv(d *Device, n *graph.Node, a backend.Args) (func(*step) error
 	}, d.floats(a.Weights, &p.W, &p.Bias)
 }
 
+// chunked reports whether a node's prompts go in chunks.
+func chunked(n *graph.Node) bool {
+	o := n.Op.(graph.GatedDelta)
+	return recurrent.Chunked(n.In[0].Type, o.KeySize, o.ValueSize)
+}
+
+func gatedDeltaScratch(n *graph.Node, lim backend.Limits) int64 {
+	if !chunked(n) {
+		return 0
+	}
+	return recurrent.DeltaScratch(lim.Tokens, lim.Seqs, n.Op.(graph.GatedDelta).ValueHeads)
+}
+
 func bindGatedDelta(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	o, c := n.Op.(graph.GatedDelta), n.In[3].Cache
-	k, err := recurrent.NewDelta(d.loader, n.In[0].Type, o.KeySize, o.ValueSize)
+	k, err := recurrent.NewDelta(d.loader, n.In[0].Type, o.KeySize, o.ValueSize, chunked(n) && d.ctx.SharedBlock >= recurrent.ChunksShared)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +103,7 @@ func bindGatedDelta(d *Device, n *graph.Node, a backend.Args) (func(*step) error
 	}
 	return func(s *step) error {
 		p.Step = s.of(c)
-		return k.Launch(d.stream, s.tokens, s.seqs, p)
+		return k.Launch(d.stream, s.tokens, s.seqs, s.decodes+s.trees > 0, p, at(a.Scratch))
 	}, d.floats(a.Weights, &p.Decay, &p.Bias)
 }
 

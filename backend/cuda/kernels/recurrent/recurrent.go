@@ -1,5 +1,5 @@
 // Package recurrent has the kernels of recurrent layers: causal convolution, gated delta rule, Mamba 2 and Mamba 1. They go through a
-// sequence token by token with its state in registers, so that a result does not depend on how a prompt is cut into steps.
+// sequence token by token with its state in registers, but for the gated delta rule of prompts in BF16, which goes in chunks on the tensor cores.
 package recurrent
 
 import (
@@ -106,30 +106,76 @@ func sized(name string, size int) string {
 	return name + "_256"
 }
 
-// Delta is the kernels of GatedDelta for values of one type: for one token of each sequence, and for any.
-type Delta struct{ step, tokens *driver.Kernel }
+// chunksParams mirrors GatedDeltaChunksParams of gated_delta_chunks.cu.
+type chunksParams struct {
+	Delta   DeltaParams
+	Scratch driver.Ptr // [chunks][ValueHeads] of preparedBytes
+}
 
-// NewDelta finds them.
-func NewDelta(l *kernels.Loader, t graph.Type, keySize, valueSize int) (*Delta, error) {
-	d := &Delta{}
-	var err error
-	if valueSize%4 == 0 { // 16 bytes of a state
-		if d.step, err = l.Kernel("recurrent/gated_delta_step", kernels.Name(sized("gated_delta_step", keySize), t), 0); err != nil {
-			return nil, err
+// What gated_delta_chunks.cu says, too.
+const (
+	chunk         = 64  // tokens
+	chunkColumns  = 32  // of a state that a block has
+	maxChunkKey   = 128 // largest keys
+	preparedBytes = 2*2*chunk*chunk + 4*4*chunk
+	prepareShared = 71168
+	// ChunksShared is the shared memory of a block, in bytes.
+	ChunksShared = 143904
+)
+
+// Delta is the kernels of GatedDelta for values of one type: for one token of each sequence, for the others in chunks, and for any token by token.
+type Delta struct{ step, prepare, chunks, tokens *driver.Kernel }
+
+// Chunked reports whether prompts of values of a type go in chunks on the tensor cores, where a block may have ChunksShared of shared memory.
+func Chunked(t graph.Type, keySize, valueSize int) bool {
+	return t == graph.BF16 && keySize <= maxChunkKey && keySize%8 == 0 && valueSize%8 == 0
+}
+
+// DeltaScratch is the memory for the chunks of steps of up to so many tokens and sequences, in bytes.
+func DeltaScratch(tokens, seqs, valueHeads int) int64 {
+	return int64(slots(tokens, seqs)) * int64(valueHeads) * preparedBytes
+}
+
+// slots is how many places for chunks a step's sequences may take.
+func slots(tokens, seqs int) int { return tokens/chunk + seqs }
+
+// NewDelta finds them; chunked: prompts are Chunked.
+func NewDelta(l *kernels.Loader, t graph.Type, keySize, valueSize int, chunked bool) (d *Delta, err error) {
+	d = &Delta{}
+	find := func(to **driver.Kernel, module, name string, shared int) {
+		if err == nil {
+			*to, err = l.Kernel("recurrent/"+module, name, shared)
 		}
 	}
-	d.tokens, err = l.Kernel("recurrent/gated_delta", kernels.Name(sized("gated_delta", keySize), t), 0)
+	if valueSize%4 == 0 { // 16 bytes of a state
+		find(&d.step, "gated_delta_step", kernels.Name(sized("gated_delta_step", keySize), t), 0)
+	}
+	if chunked {
+		find(&d.prepare, "gated_delta_chunks", "gated_delta_prepare", prepareShared)
+		find(&d.chunks, "gated_delta_chunks", "gated_delta_chunks", ChunksShared)
+	} else {
+		find(&d.tokens, "gated_delta", kernels.Name(sized("gated_delta", keySize), t), 0)
+	}
 	return d, err
 }
 
-// Launch puts the kernel for a step on the stream.
-func (d *Delta) Launch(s *driver.Stream, tokens, seqs int, p *DeltaParams) error {
-	k, g := d.tokens, driver.Grid{X: blocks(int(p.ValueSize), tile), Y: int(p.ValueHeads), Z: seqs, Threads: threads}
-	if tokens == seqs && d.step != nil {
+// Launch puts the kernels for a step on the stream; ones: some of its sequences may have one new token. scratch has DeltaScratch.
+func (d *Delta) Launch(s *driver.Stream, tokens, seqs int, ones bool, p *DeltaParams, scratch driver.Ptr) error {
+	if all := tokens == seqs; d.step != nil && (all || ones && d.chunks != nil) {
 		const columns = 128
-		k, g.X, g.Threads = d.step, blocks(int(p.ValueSize), columns), 256
+		err := driver.Launch(s, d.step, driver.Grid{X: blocks(int(p.ValueSize), columns), Y: int(p.ValueHeads), Z: seqs, Threads: 256}, p)
+		if err != nil || all {
+			return err
+		}
 	}
-	return driver.Launch(s, k, g, p)
+	if d.chunks == nil {
+		return driver.Launch(s, d.tokens, driver.Grid{X: blocks(int(p.ValueSize), tile), Y: int(p.ValueHeads), Z: seqs, Threads: threads}, p)
+	}
+	c := &chunksParams{*p, scratch}
+	if err := driver.Launch(s, d.prepare, driver.Grid{X: slots(tokens, seqs), Y: int(p.KeyHeads), Threads: 128, Shared: prepareShared}, c); err != nil {
+		return err
+	}
+	return driver.Launch(s, d.chunks, driver.Grid{X: blocks(int(p.ValueSize), chunkColumns), Y: int(p.ValueHeads), Z: seqs, Threads: 256, Shared: ChunksShared}, c)
 }
 
 // SSD finds the kernel of graph.SSD.

@@ -14,6 +14,7 @@ func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "recurrent/causal_conv", map[string]uintptr{"conv_": unsafe.Sizeof(ConvParams{})})
 	gputest.Mirrors(t, "recurrent/gated_delta", map[string]uintptr{"gated_delta_": unsafe.Sizeof(DeltaParams{})})
 	gputest.Mirrors(t, "recurrent/gated_delta_step", map[string]uintptr{"gated_delta_step_": unsafe.Sizeof(DeltaParams{})})
+	gputest.Mirrors(t, "recurrent/gated_delta_chunks", map[string]uintptr{"gated_delta_": unsafe.Sizeof(chunksParams{})})
 	gputest.Mirrors(t, "recurrent/ssd", map[string]uintptr{"ssd_": unsafe.Sizeof(SSDParams{})})
 	gputest.Mirrors(t, "recurrent/selective_scan", map[string]uintptr{"scan_": unsafe.Sizeof(ScanParams{})})
 }
@@ -44,9 +45,10 @@ func benchmarkDelta(g *gputest.GPU, seqs, tokens int) {
 		one.States = g.Zeros(seqs * state)
 		states = append(states, one)
 	}
-	k, err := NewDelta(g.Loader, graph.BF16, size, size)
+	k, err := NewDelta(g.Loader, graph.BF16, size, size, true)
 	g.Must(err)
-	d := g.Time(func(run int) error { return k.Launch(g.Stream, rows, seqs, &states[run%copies]) }).Seconds()
+	scratch := g.Poisoned(int(DeltaScratch(rows, seqs, valueHeads)))
+	d := g.Time(func(run int) error { return k.Launch(g.Stream, rows, seqs, false, &states[run%copies], scratch) }).Seconds()
 	bytes := 2*float64(seqs*state) + float64(rows*((2*keyHeads+2*valueHeads)*size+2*valueHeads)*2)
 	flops := float64(rows*valueHeads) * (3*2*size*size + 2*chunk*size*2.5) // a chunk's products with the state, and those within it
 	fmt.Printf("gated delta %3d × %5d: %9.1f µs  %5.2f TB/s  %6.1f TFLOP/s\n", seqs, tokens, d*1e6, bytes/d/1e12, flops/d/1e12)
