@@ -28,6 +28,7 @@ type job struct {
 	folded     map[string]quant.Tensor // likewise, floats that scales were folded into
 	keptFloats map[string]bool         // of them, those that are in the state
 	layers     []LayerError
+	nearest    map[string]float64 // by tensors: the error of rounding to nearest, where scales change it
 
 	state   *state // nil: nothing is kept
 	resumed int    // blocks
@@ -51,7 +52,7 @@ func newJob(dir *modeldir.Dir, dev backend.Device, seqs [][]int32, o Options) (*
 	if len(seqs) == 0 {
 		return nil, errors.New("quantize: there is no calibration text")
 	}
-	q := &job{o: o, dir: dir, done: map[string]*Matrix{}, folded: map[string]quant.Tensor{}, keptFloats: map[string]bool{}}
+	q := &job{o: o, dir: dir, done: map[string]*Matrix{}, folded: map[string]quant.Tensor{}, keptFloats: map[string]bool{}, nearest: map[string]float64{}}
 	var err error
 	if q.g, err = dir.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32}); err != nil {
 		return nil, err
@@ -160,6 +161,11 @@ func (q *job) run(ctx context.Context) error {
 
 // block quantises the linear layers of a block, in the order of the graph: inputs of later ones are what the quantised earlier ones make.
 func (q *job) block(ctx context.Context, b *block) error {
+	if q.o.Method == AWQ || q.o.Method == SmoothQuant {
+		if err := q.scaleInputs(ctx, b); err != nil {
+			return err
+		}
+	}
 	for i := range b.inputs {
 		in := &b.inputs[i]
 		gathered, err := q.collect(ctx, b, []*input{in})
@@ -262,13 +268,16 @@ func (q *job) tensor(b *block, t *layerTensor, s *stats) error {
 	case AutoRound:
 		m, err = q.o.autoRound(q.engine, w, t.Rows, t.Cols, s)
 	case AWQ:
-		m = nearest(q.o.Grid, w, t.Rows, t.Cols, true, s.diagonal())
+		m = clipped(q.o.Grid, w, t.Rows, t.Cols, s)
 	}
 	if err != nil {
 		return fmt.Errorf("quantize: tensor %s: %w", t.name, err)
 	}
 	size := s.loss(q.engine, w)
 	e := LayerError{Tensor: t.name, Before: q.errorOf(plain, w, s) / size, After: q.errorOf(m, w, s) / size}
+	if before, ok := q.nearest[t.name]; ok {
+		e.Before = before
+	}
 	q.layers = append(q.layers, e)
 	q.done[t.name] = m
 	q.dir.Replace(t.name, floatTensor(m.numbers(), t.Rows, t.Cols))
