@@ -26,7 +26,7 @@ type affineFit struct {
 
 // encode fits each sub-block alone, chooses the factors that the largest scale and minimum need, and makes the others
 // whole. Then it chooses the factors again, to serve the codes found, and keeps the better of the two.
-func (g affineGrid) encode(src *[superBlock]float32) affineBlock {
+func (g affineGrid) encode(src *[superBlock]float32, importance []float32) affineBlock {
 	var fit affineFit
 	for i, v := range src {
 		fit.x[i] = float64(v)
@@ -34,7 +34,7 @@ func (g affineGrid) encode(src *[superBlock]float32) affineBlock {
 	var maxScale, maxFloor float64
 	for i := range superBlock / g.sub {
 		x, w := fit.x[i*g.sub:][:g.sub], fit.w[i*g.sub:][:g.sub]
-		errorWeights(w, x)
+		errorWeights(w, x, part(importance, i*g.sub, g.sub))
 		fit.scale[i], fit.floor[i] = fitAffine(x, w, g.top)
 		maxScale, maxFloor = max(maxScale, fit.scale[i]), max(maxFloor, fit.floor[i])
 	}

@@ -35,6 +35,41 @@ func Encode(f Format, dst []byte, src []float32) error {
 	return nil
 }
 
+// EncodeWeighted is Encode of one row, or the beginning of one, for which it is known how much a squared error in each number counts: importance,
+// as long as src. Formats whose scales are not searched for take no notice of it.
+func EncodeWeighted(f Format, dst []byte, src, importance []float32) error {
+	if !f.Valid() || descriptors[f].weighted == nil || importance == nil {
+		return Encode(f, dst, src)
+	}
+	if err := checkLengths(f, len(src), len(dst)); err != nil {
+		panic(err)
+	}
+	if len(importance) != len(src) {
+		panic(fmt.Sprintf("quant: importances of %d numbers for %d", len(importance), len(src)))
+	}
+	if err := checkNumbers(f, src); err != nil {
+		return err
+	}
+	descriptors[f].weighted(dst, src, importance)
+	return nil
+}
+
+// part is importances [from, from+n), if there are any.
+func part(importance []float32, from, n int) []float32 {
+	if importance == nil {
+		return nil
+	}
+	return importance[from : from+n]
+}
+
+// rest is importances from n on, if there are any.
+func rest(importance []float32, n int) []float32 {
+	if importance == nil {
+		return nil
+	}
+	return importance[n:]
+}
+
 func checkLengths(f Format, n, bytes int) error {
 	switch {
 	case !f.Valid():

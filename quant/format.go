@@ -29,10 +29,11 @@ type Descriptor struct {
 	DType    string    // safetensors' name of it; "": a dtype alone does not say it
 	Fallback Format    // for rows that do not divide into its blocks; Invalid: F16
 
-	bound  bound
-	decode func(dst []float32, src []byte) // whole blocks; the lengths have been checked
-	encode func(dst []byte, src []float32) // likewise, and no number is beyond the limit; nil: it can only be read
-	codes  grouped                         // of a CodeGroup
+	bound    bound
+	decode   func(dst []float32, src []byte)             // whole blocks; the lengths have been checked
+	encode   func(dst []byte, src []float32)             // likewise, and no number is beyond the limit; nil: it can only be read
+	weighted func(dst []byte, src, importance []float32) // likewise, errors counted by importances; nil: it does not matter to the format
+	codes    grouped                                     // of a CodeGroup
 }
 
 // GGUFType is what GGUF files call a format.

@@ -14,7 +14,7 @@ var _ = register(IQ4_NL, Descriptor{
 	Name: "IQ4_NL", Block: 32, BlockBytes: iq4_nlBytes,
 	GGUF:   &GGUFType{Tensor: 20, File: 25},
 	bound:  bound{0.23, 0x1p-20, 113 * f16Max}, // 0.177
-	decode: decodeIQ4_NL, encode: encodeIQ4_NL,
+	decode: decodeIQ4_NL, encode: encodeIQ4_NL, weighted: weightedIQ4_NL,
 })
 
 // iq4_nlCodebook is part of the format (ggml's kvalues_iq4nl).
@@ -38,19 +38,22 @@ func decodeCodebook(out *[32]float32, qs *[16]byte, d float32, codebook *[16]flo
 
 // encodeIQ4_NL tries scales that put the number of largest magnitude on or around either end of the codebook, improves each by
 // least squares, and keeps the one with the smallest weighted error.
-func encodeIQ4_NL(dst []byte, src []float32) {
+func encodeIQ4_NL(dst []byte, src []float32) { weightedIQ4_NL(dst, src, nil) }
+
+func weightedIQ4_NL(dst []byte, src, importance []float32) {
 	var x, w [32]float64
 	for len(src) >= 32 {
 		b := (*[iq4_nlBytes]byte)(dst)
 		for i, v := range src[:32] {
 			x[i] = float64(v)
 		}
-		errorWeights(w[:], x[:])
+		errorWeights(w[:], x[:], part(importance, 0, 32))
 		inv := putScale(b[:], float32(fitCodebook(&x, &w)))
 		for j := range 16 {
 			b[2+j] = iq4_nlNearest(float64(src[j]*inv)) | iq4_nlNearest(float64(src[j+16]*inv))<<4
 		}
 		src, dst = src[32:], dst[iq4_nlBytes:]
+		importance = rest(importance, 32)
 	}
 }
 

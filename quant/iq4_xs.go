@@ -53,7 +53,7 @@ func encodeIQ4_XS(dst []byte, src []float32) {
 			for j, v := range src[32*i:][:32] {
 				fit.x[i][j] = float64(v)
 			}
-			errorWeights(fit.w[i][:], fit.x[i][:])
+			errorWeights(fit.w[i][:], fit.x[i][:], nil)
 			fit.scale[i] = fitCodebook(&fit.x[i], &fit.w[i])
 			if math.Abs(fit.scale[i]) > math.Abs(largest) {
 				largest = fit.scale[i]

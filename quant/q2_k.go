@@ -14,7 +14,7 @@ var _ = register(Q2_K, Descriptor{
 	Name: "Q2_K", Block: superBlock, BlockBytes: q2_kBytes,
 	GGUF: &GGUFType{Tensor: 10, File: 10}, Fallback: Q4_0,
 	bound:  bound{0.68, 0x1p-23, 15 * f16Max}, // worst found 0.518
-	decode: decodeQ2_K, encode: encodeQ2_K,
+	decode: decodeQ2_K, encode: encodeQ2_K, weighted: weightedQ2_K,
 })
 
 func decodeQ2_K(dst []float32, src []byte) {
@@ -39,10 +39,12 @@ func q2bits(sub int) (first int, shift uint) {
 	return sub/8*32 + sub%2*16, uint(sub / 2 % 4 * 2)
 }
 
-func encodeQ2_K(dst []byte, src []float32) {
+func encodeQ2_K(dst []byte, src []float32) { weightedQ2_K(dst, src, nil) }
+
+func weightedQ2_K(dst []byte, src, importance []float32) {
 	grid := affineGrid{sub: 16, top: 3, scaleTop: 15}
 	for len(src) >= superBlock {
-		b, out := grid.encode((*[superBlock]float32)(src)), (*[q2_kBytes]byte)(dst)
+		b, out := grid.encode((*[superBlock]float32)(src), part(importance, 0, superBlock)), (*[q2_kBytes]byte)(dst)
 		order.PutUint16(out[80:], b.d)
 		order.PutUint16(out[82:], b.dmin)
 		clear(out[16:80])
@@ -54,5 +56,6 @@ func encodeQ2_K(dst []byte, src []float32) {
 			}
 		}
 		src, dst = src[superBlock:], dst[q2_kBytes:]
+		importance = rest(importance, superBlock)
 	}
 }

@@ -14,7 +14,7 @@ var _ = register(Q3_K, Descriptor{
 	Name: "Q3_K", Block: superBlock, BlockBytes: q3_kBytes,
 	GGUF: &GGUFType{Tensor: 11, File: 11}, Fallback: Q4_0,
 	bound:  bound{0.42, 0x1p-23, 4 * 32 * f16Max}, // 0.315
-	decode: decodeQ3_K, encode: encodeQ3_K,
+	decode: decodeQ3_K, encode: encodeQ3_K, weighted: weightedQ3_K,
 })
 
 func decodeQ3_K(dst []float32, src []byte) {
@@ -44,10 +44,12 @@ func q3Scales(p *[12]byte) (scales [16]byte) {
 	return scales
 }
 
-func encodeQ3_K(dst []byte, src []float32) {
+func encodeQ3_K(dst []byte, src []float32) { weightedQ3_K(dst, src, nil) }
+
+func weightedQ3_K(dst []byte, src, importance []float32) {
 	grid := symmetricGrid{top: 4, scaleTop: 32}
 	for len(src) >= superBlock {
-		b, out := grid.encode((*[superBlock]float32)(src)), (*[q3_kBytes]byte)(dst)
+		b, out := grid.encode((*[superBlock]float32)(src), part(importance, 0, superBlock)), (*[q3_kBytes]byte)(dst)
 		clear(out[:])
 		order.PutUint16(out[108:], b.d)
 		for sub := range 16 {
@@ -62,5 +64,6 @@ func encodeQ3_K(dst []byte, src []float32) {
 			}
 		}
 		src, dst = src[superBlock:], dst[q3_kBytes:]
+		importance = rest(importance, superBlock)
 	}
 }

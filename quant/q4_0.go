@@ -12,7 +12,7 @@ var _ = register(Q4_0, Descriptor{
 	Name: "Q4_0", Block: 32, BlockBytes: q4_0Bytes,
 	GGUF:   &GGUFType{Tensor: 2, File: 2},
 	bound:  bound{0.1255, 0x1p-24, 8 * f16Max}, // code 15 is a step of 1/8 short of the peak's mirror image
-	decode: decodeQ4_0, encode: encodeQ4_0,
+	decode: decodeQ4_0, encode: encodeQ4_0, weighted: weightedQ4_0,
 })
 
 func decodeQ4_0(dst []float32, src []byte) {
@@ -38,5 +38,23 @@ func encodeQ4_0(dst []byte, src []float32) {
 			b[2+j] = byte(lo | hi<<4)
 		}
 		src, dst = src[32:], dst[q4_0Bytes:]
+	}
+}
+
+// weightedQ4_0 searches for the scale with the least error.
+func weightedQ4_0(dst []byte, src, importance []float32) {
+	var x, w [32]float64
+	for len(src) >= 32 {
+		b := (*[q4_0Bytes]byte)(dst)
+		for i, v := range src[:32] {
+			x[i] = float64(v)
+		}
+		errorWeights(w[:], x[:], importance[:32])
+		inv := putScale(b[:], float32(fitScale(x[:], w[:], 8)))
+		for j := range 16 {
+			lo, hi := nearest(src[j]*inv, -8, 7)+8, nearest(src[j+16]*inv, -8, 7)+8
+			b[2+j] = byte(lo | hi<<4)
+		}
+		src, dst, importance = src[32:], dst[q4_0Bytes:], importance[32:]
 	}
 }

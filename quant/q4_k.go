@@ -14,7 +14,7 @@ var _ = register(Q4_K, Descriptor{
 	Name: "Q4_K", Block: superBlock, BlockBytes: q4_kBytes,
 	GGUF: &GGUFType{Tensor: 12, File: 14}, Fallback: Q5_0,
 	bound:  bound{0.18, 0x1p-20, 63 * f16Max}, // 0.137
-	decode: decodeQ4_K, encode: encodeQ4_K,
+	decode: decodeQ4_K, encode: encodeQ4_K, weighted: weightedQ4_K,
 })
 
 func decodeQ4_K(dst []float32, src []byte) {
@@ -47,10 +47,12 @@ func k4Scales(p *[12]byte) (scales, mins [8]byte) {
 	return scales, mins
 }
 
-func encodeQ4_K(dst []byte, src []float32) {
+func encodeQ4_K(dst []byte, src []float32) { weightedQ4_K(dst, src, nil) }
+
+func weightedQ4_K(dst []byte, src, importance []float32) {
 	grid := affineGrid{sub: 32, top: 15, scaleTop: 63}
 	for len(src) >= superBlock {
-		b, out := grid.encode((*[superBlock]float32)(src)), (*[q4_kBytes]byte)(dst)
+		b, out := grid.encode((*[superBlock]float32)(src), part(importance, 0, superBlock)), (*[q4_kBytes]byte)(dst)
 		order.PutUint16(out[0:], b.d)
 		order.PutUint16(out[2:], b.dmin)
 		packK4Scales((*[12]byte)(out[4:]), &b.scales, &b.mins)
@@ -61,6 +63,7 @@ func encodeQ4_K(dst []byte, src []float32) {
 			}
 		}
 		src, dst = src[superBlock:], dst[q4_kBytes:]
+		importance = rest(importance, superBlock)
 	}
 }
 

@@ -15,7 +15,7 @@ var _ = register(Q5_K, Descriptor{
 	Name: "Q5_K", Block: superBlock, BlockBytes: q5_kBytes,
 	GGUF: &GGUFType{Tensor: 13, File: 16}, Fallback: Q5_1,
 	bound:  bound{0.1, 0x1p-20, 63 * f16Max}, // 0.073
-	decode: decodeQ5_K, encode: encodeQ5_K,
+	decode: decodeQ5_K, encode: encodeQ5_K, weighted: weightedQ5_K,
 })
 
 func decodeQ5_K(dst []float32, src []byte) {
@@ -38,10 +38,12 @@ func decodeQ5_K(dst []float32, src []byte) {
 	}
 }
 
-func encodeQ5_K(dst []byte, src []float32) {
+func encodeQ5_K(dst []byte, src []float32) { weightedQ5_K(dst, src, nil) }
+
+func weightedQ5_K(dst []byte, src, importance []float32) {
 	grid := affineGrid{sub: 32, top: 31, scaleTop: 63}
 	for len(src) >= superBlock {
-		b, out := grid.encode((*[superBlock]float32)(src)), (*[q5_kBytes]byte)(dst)
+		b, out := grid.encode((*[superBlock]float32)(src), part(importance, 0, superBlock)), (*[q5_kBytes]byte)(dst)
 		order.PutUint16(out[0:], b.d)
 		order.PutUint16(out[2:], b.dmin)
 		packK4Scales((*[12]byte)(out[4:]), &b.scales, &b.mins)
@@ -54,5 +56,6 @@ func encodeQ5_K(dst []byte, src []float32) {
 			}
 		}
 		src, dst = src[superBlock:], dst[q5_kBytes:]
+		importance = rest(importance, superBlock)
 	}
 }

@@ -14,7 +14,7 @@ var _ = register(Q6_K, Descriptor{
 	Name: "Q6_K", Block: superBlock, BlockBytes: q6_kBytes,
 	GGUF: &GGUFType{Tensor: 14, File: 18}, Fallback: Q8_0,
 	bound:  bound{0.04, 0x1p-20, 32 * 128 * f16Max}, // 0.030
-	decode: decodeQ6_K, encode: encodeQ6_K,
+	decode: decodeQ6_K, encode: encodeQ6_K, weighted: weightedQ6_K,
 })
 
 func decodeQ6_K(dst []float32, src []byte) {
@@ -41,10 +41,12 @@ func q6bits(sub int) (ql int, shift4 uint, qh int, shift2 uint) {
 	return 64*half + in%4*16, uint(in / 4 * 4), 32*half + in%2*16, uint(in / 2 * 2)
 }
 
-func encodeQ6_K(dst []byte, src []float32) {
+func encodeQ6_K(dst []byte, src []float32) { weightedQ6_K(dst, src, nil) }
+
+func weightedQ6_K(dst []byte, src, importance []float32) {
 	grid := symmetricGrid{top: 32, scaleTop: 128}
 	for len(src) >= superBlock {
-		b, out := grid.encode((*[superBlock]float32)(src)), (*[q6_kBytes]byte)(dst)
+		b, out := grid.encode((*[superBlock]float32)(src), part(importance, 0, superBlock)), (*[q6_kBytes]byte)(dst)
 		clear(out[:])
 		order.PutUint16(out[208:], b.d)
 		for sub := range 16 {
@@ -57,5 +59,6 @@ func encodeQ6_K(dst []byte, src []float32) {
 			}
 		}
 		src, dst = src[superBlock:], dst[q6_kBytes:]
+		importance = rest(importance, superBlock)
 	}
 }

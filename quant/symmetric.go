@@ -23,7 +23,7 @@ type symmetricFit struct {
 
 // encode does as affineGrid.encode, without minima. The scale of largest magnitude goes to −scaleTop, the end
 // that reaches further.
-func (g symmetricGrid) encode(src *[superBlock]float32) symmetricBlock {
+func (g symmetricGrid) encode(src *[superBlock]float32, importance []float32) symmetricBlock {
 	var fit symmetricFit
 	for i, v := range src {
 		fit.x[i] = float64(v)
@@ -31,7 +31,7 @@ func (g symmetricGrid) encode(src *[superBlock]float32) symmetricBlock {
 	largest := 0.0
 	for i := range fit.scale {
 		x, w := fit.x[16*i:][:16], fit.w[16*i:][:16]
-		errorWeights(w, x)
+		errorWeights(w, x, part(importance, 16*i, 16))
 		fit.scale[i] = fitScale(x, w, g.top)
 		if math.Abs(fit.scale[i]) > math.Abs(largest) {
 			largest = fit.scale[i]

@@ -21,6 +21,9 @@ type quantizeFlags struct {
 	layout, calib      string
 	out                string
 	samples, length    int
+	typeName           string
+	imatrix            string
+	imatrixOut         string
 	asymmetric, asJSON bool
 }
 
@@ -30,6 +33,7 @@ func quantizeCommand() *cobra.Command {
 	for _, m := range quantize.Methods {
 		names = append(names, string(m))
 	}
+	names = append(names, imatrixMethod)
 	cmd := &cobra.Command{
 		Use:   "quantize MODEL --method METHOD -o OUT",
 		Short: "Round a model's matrices to few bits, by what a text makes of its layers",
@@ -42,6 +46,8 @@ Methods are ` + strings.Join(names, ", ") + `:
   awq          columns of large inputs are scaled up before rounding, and their inputs down
   smoothquant  8 bits, inputs too: scales move outliers of inputs into the matrices
   autoround    rounding offsets by sign gradients
+  imatrix      a type of GGUF (--type, as of ridge convert), with errors counted by the inputs of each column: an importance matrix, which can be
+               read from a file of llama.cpp's (--imatrix) and written to one (--imatrix-out, as GGUF or .dat)
 
 For each tensor a line says what error its results have over the text when it is rounded to nearest and by the method. A run that was ended goes
 on where it was when the same command is given again.`,
@@ -63,6 +69,9 @@ on where it was when the same command is given again.`,
 	flags.BoolVar(&f.o.GPTQ.Clip, "clip", false, "gptq searches scales for the least error, instead of spanning all numbers of a group")
 	flags.Float64Var(&f.o.Alpha, "alpha", 0, "of smoothquant: how much of outliers goes into the matrices; 0: searched for each layer")
 	flags.StringVar(&f.layout, "layout", "", "of a directory: gptq, awq or compressed-tensors; default: by the method")
+	flags.StringVar(&f.typeName, "type", "", "of imatrix: number format of matrices in the GGUF file; default: by --bits")
+	flags.StringVar(&f.imatrix, "imatrix", "", "of imatrix: a file with the importances, in place of a calibration text")
+	flags.StringVar(&f.imatrixOut, "imatrix-out", "", "of imatrix: where to write the importances")
 	flags.StringVar(&f.calib, "calib", quantize.Builtin, "calibration text: a file, plain or a JSON object with text or messages a line (.jsonl), or builtin")
 	flags.IntVar(&f.samples, "samples", 128, "sequences of the calibration text")
 	flags.IntVar(&f.length, "length", 0, "tokens of a sequence; 0: 2048, or the model's context if it is shorter")
@@ -88,6 +97,9 @@ func (f *quantizeFlags) run(cmd *cobra.Command, name string) error {
 	length := f.length
 	if length == 0 {
 		length = min(2048, dir.Model.Config.Context)
+	}
+	if f.method == imatrixMethod {
+		return f.runImatrix(cmd, dir, length)
 	}
 	seqs, err := quantize.Sequences(dir, f.calib, f.samples, length)
 	if err != nil {

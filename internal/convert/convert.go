@@ -19,6 +19,10 @@ type Options struct {
 	Type     Type
 	Progress func(done, all int64) // called while writing: bytes of tensors so far and in all; may be nil
 
+	// Importance, if not nil, says how much a squared error counts in each column of a matrix, by its name in GGUF, or of each of stacked
+	// matrices, one behind the other; nil: all alike.
+	Importance func(name string) []float32
+
 	Free func(dir string) (int64, error) // bytes that fit on the disk that a folder is on; nil: disk.Free
 }
 
@@ -88,6 +92,9 @@ func ofGGUF(ctx context.Context, s *weights.Source, tensor func(name string) (qu
 // finish writes the file, if there is room for it, and sums up.
 func (f *file) finish(ctx context.Context, out string, notes []string, o Options) (*Result, error) {
 	r := &Result{Tensors: len(f.tensors), Notes: notes}
+	if err := f.weigh(o.Importance); err != nil {
+		return nil, err
+	}
 	for i := range f.tensors {
 		r.Bytes += f.tensors[i].bytes()
 	}

@@ -24,6 +24,37 @@ type tensor struct {
 	format quant.Format // in the source
 	as     quant.Format // in the file to be written
 	rows   func(buf []byte, from, to int) []byte
+
+	importance []float32 // of columns, of each matrix; nil: all alike
+}
+
+// weigh gives matrices their importances.
+func (f *file) weigh(of func(name string) []float32) error {
+	if of == nil {
+		return nil
+	}
+	for i := range f.tensors {
+		t := &f.tensors[i]
+		if !t.quantizable() {
+			continue
+		}
+		rows, cols := t.size()
+		t.importance = of(t.name)
+		if n := len(t.importance); n != 0 && (n%cols != 0 || rows%(n/cols) != 0) {
+			return fmt.Errorf("convert: the importances of tensor %s are %d numbers, which do not fit its %d rows of %d; they are of another model", t.name, n, rows, cols)
+		}
+	}
+	return nil
+}
+
+// importanceOf is the importances of a row's columns; nil: all alike.
+func (t *tensor) importanceOf(row int) []float32 {
+	if len(t.importance) == 0 {
+		return nil
+	}
+	rows, cols := t.size()
+	matrix := row / (rows / (len(t.importance) / cols))
+	return t.importance[matrix*cols : (matrix+1)*cols]
 }
 
 // size is the tensor as a matrix: the last dimension makes the columns.

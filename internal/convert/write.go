@@ -115,8 +115,11 @@ func (t *tensor) encode(s *span) ([]byte, error) {
 		quant.Decode(t.format, numbers[r*cols:(r+1)*cols], in[r*size:(r+1)*size])
 	}
 	out := grow(&s.out, int64(n)*t.as.RowBytes(cols))
-	if err := quant.Encode(t.as, out, numbers); err != nil {
-		return nil, fmt.Errorf("rows %d to %d: %w", s.from, s.to-1, err)
+	as := int(t.as.RowBytes(cols))
+	for r := range n {
+		if err := quant.EncodeWeighted(t.as, out[r*as:(r+1)*as], numbers[r*cols:(r+1)*cols], t.importanceOf(s.from+r)); err != nil {
+			return nil, fmt.Errorf("row %d: %w", s.from+r, err)
+		}
 	}
 	return out, nil
 }
