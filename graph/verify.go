@@ -17,27 +17,20 @@ func (g *Graph) Verify() error {
 	}
 	for i, n := range g.Nodes {
 		at := func(format string, args ...any) error {
-			return fmt.Errorf("graph %s: node %d %s (%s): %s", g.Name, i, n.Op.Name(), n.At, fmt.Sprintf(format, args...))
+			return fmt.Errorf("graph %s: node %d %s (%s): %w", g.Name, i, n.Op.Name(), n.At, fmt.Errorf(format, args...))
 		}
 		for _, v := range n.In {
-			switch {
-			case v.Cache != nil && v.From == nil: // the content before this step
-			case !made[v]:
+			if !made[v] && (v.Cache == nil || v.From != nil) { // else it is the content before this step
 				return at("reads %s before it is made", v.Name)
 			}
 			if over := overwritten[v]; over != nil {
 				return at("reads %s, which %s has overwritten", v.Name, over.Op.Name())
 			}
-			if _, sums := n.Op.(AllReduce); v.Partial && !sums && !IsAdapter(n) {
-				return at("reads %s, of which each device has only a summand: an AllReduce must come before", v.Name)
+			if last, ok := latest[v.Cache]; ok && v.Cache != nil && last != v {
+				return at("reads %s, which %s has overwritten", v.Name, last.Name)
 			}
-			if v.Deferred > 0 && !computes(n, v) {
-				return at("reads %s, which is not written in steps of up to %d rows", v.Name, v.Deferred)
-			}
-			if v.Cache != nil {
-				if last, ok := latest[v.Cache]; ok && last != v {
-					return at("reads %s, which %s has overwritten", v.Name, last.Name)
-				}
+			if err := n.reads(v); err != nil {
+				return at("%w", err)
 			}
 		}
 		for _, w := range n.Weights {
@@ -71,6 +64,22 @@ func (g *Graph) Verify() error {
 	if err := g.checkCacheGroups(); err != nil {
 		return err
 	}
+	return g.verifyResults(made, overwritten)
+}
+
+// reads says why a node cannot read a value that has been made.
+func (n *Node) reads(v *Value) error {
+	if _, sums := n.Op.(AllReduce); v.Partial && !sums && !IsAdapter(n) {
+		return fmt.Errorf("reads %s, of which each device has only a summand: an AllReduce must come before", v.Name)
+	}
+	if v.Deferred > 0 && !computes(n, v) {
+		return fmt.Errorf("reads %s, which is not written in steps of up to %d rows", v.Name, v.Deferred)
+	}
+	return nil
+}
+
+// verifyResults checks what the graph gives: its output, its hidden states and other values that are kept.
+func (g *Graph) verifyResults(made map[*Value]bool, overwritten map[*Value]*Node) error {
 	if over := overwritten[g.Output]; over != nil {
 		return fmt.Errorf("graph %s: its output %s is overwritten by %s", g.Name, g.Output.Name, over.Op.Name())
 	}

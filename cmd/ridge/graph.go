@@ -19,6 +19,7 @@ type graphFlags struct {
 	pass, device          string
 	layout                pass.Layout
 	rank                  pass.Rank
+	adapters              pass.Adapters
 	cost                  bool
 	tokens, context, seqs int
 }
@@ -35,7 +36,8 @@ bytes it must at least read and write; with --device also its predicted time the
 MODEL is as for ridge plan: no weights are needed. Without one it is the built-in model.
 
 --pass shows the graph after that pass; they run in this order: ` + pass.Names() + `. --tp, --pp and --ep divide the model
-over devices and show the graph of one of them (--stage, --rank), with its collectives.
+over devices and show the graph of one of them (--stage, --rank), with its collectives. --max-loras gives the graph the
+operations of LoRA adapters.
 
 Fuse makes one operation of several where the kernels of --device do; the first on every device:
 
@@ -52,12 +54,14 @@ A fused operation is one launch; in steps of many rows some launch their parts o
 	}
 	f.shape.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.pass, "pass", "", "show the graph after this pass, or after all; default: as the model builds it, or what --tp, --pp, --ep or --quantization ask for")
+	fl.StringVar(&f.pass, "pass", "", "show the graph after this pass, or after all; default: as the model builds it, or what --tp, --pp, --ep, --max-loras or --quantization ask for")
 	fl.IntVar(&f.layout.Tensor, "tp", 1, "tensor parallelism: devices that share every layer")
 	fl.IntVar(&f.layout.Pipeline, "pp", 1, "pipeline parallelism: stages, each with a range of the layers")
 	fl.IntVar(&f.layout.Expert, "ep", 1, "expert parallelism: devices among which the experts of each layer are divided")
 	fl.IntVar(&f.rank.Tensor, "rank", 0, "device of --tp to show, from 0")
 	fl.IntVar(&f.rank.Stage, "stage", 0, "stage of --pp to show, from 0")
+	fl.IntVar(&f.adapters.Slots, "max-loras", 0, "LoRA adapters that a step may use; 0: none, with --pass lora 1")
+	fl.IntVar(&f.adapters.Rank, "max-lora-rank", 64, "largest rank of a LoRA adapter")
 	fl.BoolVar(&f.cost, "cost", false, "print FLOPs and bytes of each operation")
 	fl.StringVar(&f.device, "device", "", "fuse for a published device, a profile file, or here; with --cost, also predict the time of each operation there")
 	fl.IntVar(&f.tokens, "tokens", 1, "new tokens of each sequence in the step")
@@ -98,6 +102,9 @@ func (f *graphFlags) run(out io.Writer, arg string) error {
 	if err := f.setRank(&o); err != nil {
 		return err
 	}
+	if err := f.setAdapters(&o); err != nil {
+		return err
+	}
 	if g, err = pass.Run(g, f.until(), o); err != nil {
 		return err
 	}
@@ -130,6 +137,18 @@ func (f *graphFlags) setRank(o *pass.Options) error {
 	return nil
 }
 
+// setAdapters gives the graph slots for adapters.
+func (f *graphFlags) setAdapters(o *pass.Options) error {
+	if f.pass == "lora" && f.adapters.Slots == 0 {
+		f.adapters.Slots = 1
+	}
+	if err := pass.CheckAdapters(f.adapters); err != nil {
+		return fmt.Errorf("--max-loras and --max-lora-rank: %w", err)
+	}
+	o.Adapters = f.adapters
+	return nil
+}
+
 // until is the pass to show the graph after: the one that was named, or the last that a flag asks for.
 func (f *graphFlags) until() string {
 	switch {
@@ -137,6 +156,8 @@ func (f *graphFlags) until() string {
 		return f.pass
 	case f.shape.quantization != "":
 		return "weightquant"
+	case f.adapters.Slots > 0:
+		return "lora"
 	case f.layout.Splits():
 		return "partition"
 	}
