@@ -81,16 +81,18 @@ func (l layer) sharingAttention(x *graph.Value, stores []*graph.Value) *graph.Va
 	normed := func(stem string, x *graph.Value) *graph.Value {
 		return l.b.GroupRMSNorm(l.name(stem), x, l.b.Vector(l.name(stem)+".weight", head), l.c.NormEps)
 	}
-	q := l.linear("attn_q", x, graph.Axis{Name: "heads", Count: l.c.Heads, Size: h.Size}, l.c.QKVBias)
-	q = l.b.RoPE(l.name("q_rot"), normed("attn_q_norm", q), l.c.rotation(l.i))
-	if from == l.i {
+	q, r := l.linear("attn_q", x, graph.Axis{Name: "heads", Count: l.c.Heads, Size: h.Size}, l.c.QKVBias), l.c.rotation(l.i)
+	if from != l.i {
+		q = l.b.RoPE(l.name("q_rot"), normed("attn_q_norm", q), r)
+	} else {
 		k := l.linear("attn_k", x, kv, l.c.QKVBias)
 		v := k
 		if !l.c.KeysAsValues || l.c.Windows[l.i] > 0 {
 			v = l.linear("attn_v", x, kv, l.c.QKVBias)
 		}
 		v = l.b.GroupRMSNorm(l.name("v_norm"), v, l.b.Ones(head), l.c.NormEps)
-		k = l.b.RoPE(l.name("k_rot"), normed("attn_k_norm", k), l.c.rotation(l.i))
+		q, k = normed("attn_q_norm", q), normed("attn_k_norm", k)
+		q, k = l.b.RoPE(l.name("q_rot"), q, r), l.b.RoPE(l.name("k_rot"), k, r)
 		stores[l.i] = l.b.KVWrite(l.b.Cache(l.i, kv, kv, l.c.Windows[l.i]), k, v)
 	}
 	y := l.b.Attention(l.name("attn"), q, stores[from], graph.Attention{Scale: l.c.AttnScale})

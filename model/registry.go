@@ -12,6 +12,7 @@ var registry = []*Arch{
 	&gemma2,
 	&gemma3,
 	&gemma3n,
+	&gemma4,
 
 	&phi3,
 	&lfm2,

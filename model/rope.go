@@ -42,6 +42,10 @@ func (f *fields) hfRotation(c *Config, name string, params map[string]any) *grap
 	s := &r.Scaling
 	switch kind {
 	case "", "default":
+	case "proportional": // the pairs lie as those of whole heads
+		r.Dim = c.HeadDim
+		f.note("rope.dimension_count", uint32(r.Dim))
+		*s = graph.Scaling{Kind: graph.DivisorsScaling, Short: proportional(r.Dim/2, partial, p.float("factor", 1))}
 	case "linear":
 		*s = graph.Scaling{Kind: graph.LinearScaling, Factor: p.must("factor")}
 		f.note("rope.scaling.type", "linear")
@@ -58,7 +62,7 @@ func (f *fields) hfRotation(c *Config, name string, params map[string]any) *grap
 	case "longrope", "su":
 		f.hfLong(c, s, p, orig)
 	default:
-		f.fail("rope type %q is not supported; default, linear, dynamic, llama3, yarn and longrope are", kind)
+		f.fail("rope type %q is not supported; default, linear, dynamic, llama3, yarn, longrope and proportional are", kind)
 	}
 	f.checkRotation(c, r)
 	return r
