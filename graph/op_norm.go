@@ -1,6 +1,9 @@
 package graph
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // RMSNorm divides each group of a row by its root mean square and multiplies by the weight (Zhang & Sennrich,
 // arXiv:1910.07467). With PerGroup the axis's groups (heads) are normalised one by one, with one weight for all.
@@ -9,10 +12,11 @@ type RMSNorm struct {
 	Eps      float64
 	PerGroup bool
 	Groups   int // a row's numbers are normalised in so many groups, each with weights of its own; 0: together
+	Of       int // a row is a shard of one of so many numbers, whose squares' sum is a second input (see RowSums); 0: it is whole
 }
 
-// WholeRows reports whether a row is normalised as one.
-func (o RMSNorm) WholeRows() bool { return !o.PerGroup && o.Groups == 0 }
+// WholeRows reports whether a row is normalised as one, by itself.
+func (o RMSNorm) WholeRows() bool { return !o.PerGroup && o.Groups == 0 && o.Of == 0 }
 
 // Name implements Op.
 func (RMSNorm) Name() string { return "RMSNorm" }
@@ -26,13 +30,26 @@ func (o RMSNorm) Attrs() string {
 	if o.Groups > 0 {
 		s += fmt.Sprintf(", %d groups", o.Groups)
 	}
+	if o.Of > 0 {
+		s += fmt.Sprintf(", of rows of %d", o.Of)
+	}
 	return s
 }
 
-// Infer implements Op: x [rows, axis], w [1, axis or group] → [rows, axis].
+// Infer implements Op: x [rows, axis], w [1, axis or group] → [rows, axis]; of shards x, sums [rows, 1] f32, w.
 func (o RMSNorm) Infer(n *Node) ([]Value, error) {
-	if err := arity(n, 1, 1, 1); err != nil {
+	inputs := 1
+	if o.Of > 0 {
+		inputs = 2
+	}
+	if err := arity(n, inputs, 1, 1); err != nil {
 		return nil, err
+	}
+	if o.Of > 0 {
+		if o.PerGroup || o.Groups > 0 {
+			return nil, fmt.Errorf("rows of %d cannot be normalised in groups and as shards", o.Of)
+		}
+		return []Value{like(n.In[0])}, errors.Join(matrix(n.In[0]), sumsOf(n.In[1], n.In[0], 1), vector(n.Weights[0], n.In[0].Axis.Len()))
 	}
 	if err := matrix(n.In[0]); err != nil {
 		return nil, err
@@ -59,7 +76,11 @@ func (o RMSNorm) Work(n *Node, s *Step) Work {
 	if o.PerGroup {
 		groups = x.Axis.Count
 	}
-	return traffic(n, s, int64(s.Rows(x.Rows))*int64(4*x.Axis.Len()+4*groups))
+	perNumber := 4
+	if o.Of > 0 { // RowSums has the squares
+		perNumber = 2
+	}
+	return traffic(n, s, int64(s.Rows(x.Rows))*int64(perNumber*x.Axis.Len()+4*groups))
 }
 
 // RMSNorm adds the normalisation of whole rows.

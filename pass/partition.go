@@ -147,6 +147,7 @@ func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
 		embed.First = p.units.offset(n.Weights[0].Out, p.layout.Tensor, p.rank.Tensor)
 		op = embed
 	}
+	op, in = p.wholeRows(r, n, op, in)
 	out := r.Add(n.At, n.Out[0].Name, op, in, weights)
 	if len(out) != len(n.Out) { // the op cannot compute parts; Rewrite says why
 		r.Replace(n.Out, out)
@@ -167,6 +168,32 @@ func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
 		}
 	}
 	r.Replace(n.Out, out)
+}
+
+// wholeRows gives an op that looks at whole rows, of which this device has a shard, the sums of them over all devices.
+func (p *partitioner) wholeRows(r *graph.Rewriter, n *graph.Node, op graph.Op, in []*graph.Value) (graph.Op, []*graph.Value) {
+	if len(in) != 1 || in[0].Axis.Shards == 0 {
+		return op, in
+	}
+	sums, of, mine := graph.RowSums{}, n.In[0].Axis.Len(), in[0].Axis
+	if mine.Name == keyHeads && mine.Count*p.layout.Tensor > n.In[0].Axis.Count { // some heads are on several devices, and count on each
+		of = mine.Len() * p.layout.Tensor
+	}
+	switch o := op.(type) {
+	case graph.RMSNorm:
+		if !o.WholeRows() {
+			return op, in
+		}
+		o.Of = of
+		op = o
+	case graph.GaussianTopK:
+		sums.Plain, o.Of = true, of
+		op = o
+	default:
+		return op, in
+	}
+	part := r.Add(n.At, n.Out[0].Name+".sums.partial", sums, in[:1], nil)
+	return op, append(in, r.Add(n.At, n.Out[0].Name+".sums", graph.AllReduce{Ranks: p.layout.Tensor}, part[:1], nil)[0])
 }
 
 // rename gives a value the name of another with a suffix.

@@ -91,17 +91,41 @@ func TestPartitionGoldens(t *testing.T) {
 	}
 }
 
-// TestPartitionRefusesWholeRows: a norm over all heads together needs what other devices have.
-func TestPartitionRefusesWholeRows(t *testing.T) {
+// normedHeads is a graph with a norm over all heads together.
+func normedHeads(t *testing.T, norm func(b *graph.Builder, x *graph.Value, w *graph.Weight) *graph.Value) *graph.Graph {
 	hidden, heads := graph.Axis{Name: "hidden", Count: 32, Size: 1}, graph.Axis{Name: "heads", Count: 4, Size: 8}
 	b := graph.NewBuilder("test", testkit.Lookup, graph.F32, graph.F32)
 	x := b.Embed("x", b.Weight("embd", hidden, hidden), 0)
 	b.Layer(0)
-	q := b.RMSNorm("q_norm", b.Linear("q", x, b.Weight("q", heads, hidden), nil), b.Vector("q_norm", heads), 1e-6)
+	q := norm(b, b.Linear("q", x, b.Weight("q", heads, hidden), nil), b.Vector("q_norm", heads))
 	g, err := b.Finish(b.Linear("o", q, b.Weight("o", hidden, heads), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return g
+}
+
+// TestPartitionSums: devices that have some of the heads that are normalised together sum the squares of all.
+func TestPartitionSums(t *testing.T) {
+	g := normedHeads(t, func(b *graph.Builder, x *graph.Value, w *graph.Weight) *graph.Value {
+		return b.RMSNorm("q_norm", x, w, 1e-6)
+	})
+	part, err := pass.Partition(g, pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}, Rank: pass.Rank{Tensor: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"RowSums(q) {of squares}", "AllReduce(q_norm.sums.partial)", "of rows of 32"} {
+		if !strings.Contains(part.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, part)
+		}
+	}
+}
+
+// TestPartitionRefusesWholeRows: what is centred over all heads together needs what other devices have.
+func TestPartitionRefusesWholeRows(t *testing.T) {
+	g := normedHeads(t, func(b *graph.Builder, x *graph.Value, w *graph.Weight) *graph.Value {
+		return b.LayerNorm("q_norm", x, w, nil, 1e-6)
+	})
 	l := pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}
 	if err := l.Check(g); err == nil || !strings.Contains(err.Error(), "q_norm") || !strings.Contains(err.Error(), "cannot be spread as tp2") {
 		t.Errorf("heads that are normalised together: %v", err)

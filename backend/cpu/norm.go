@@ -18,6 +18,12 @@ func bindRMSNorm(v vec.Ops, n *graph.Node, a backend.Args) body {
 	} else if o.Groups > 0 {
 		size /= o.Groups
 	}
+	if o.Of > 0 { // shards of rows
+		sums := floats(a.In[1])
+		return eachRow(n, func(r int) {
+			v.Scale(out[r*width:(r+1)*width], in[r*width:(r+1)*width], weight, inverseRoot(sums[r], o.Of, o.Eps))
+		})
+	}
 	return func(w *worker, b *backend.Batch) {
 		from, to := w.rowShare(rows(n, b))
 		for at := from * width; at < to*width; at += size {

@@ -25,6 +25,8 @@ func streamKernel(op graph.Op) (string, bind) {
 		return "scale columns", simple(bindScaleColumns)
 	case graph.GaussianTopK:
 		return "gaussian top-k", simple(bindGaussianTopK)
+	case graph.RowSums:
+		return "row sums", simple(bindRowSums)
 	}
 	return "", nil
 }
@@ -132,13 +134,42 @@ func bindScaleColumns(v vec.Ops, n *graph.Node, a backend.Args) body {
 // bindGaussianTopK is what exceeds the threshold of a row.
 func bindGaussianTopK(v vec.Ops, n *graph.Node, a backend.Args) body {
 	x, out, width := floats(a.In[0]), floats(a.Out[0]), n.Out[0].Axis.Len()
-	deviations := n.Op.(graph.GaussianTopK).Deviations
+	o := n.Op.(graph.GaussianTopK)
+	if o.Of > 0 { // shards of rows
+		sums := floats(a.In[1])
+		return eachRow(n, func(r int) {
+			mean := float64(sums[2*r]) / float64(o.Of)
+			above := float32(mean + o.Deviations*math.Sqrt(max(0, float64(sums[2*r+1])/float64(o.Of)-mean*mean)))
+			y := out[r*width : (r+1)*width]
+			for i, d := range x[r*width : (r+1)*width] {
+				y[i] = max(0, d-above)
+			}
+		})
+	}
 	return eachRow(n, func(r int) {
 		y := out[r*width : (r+1)*width]
 		squares := v.Center(y, x[r*width:(r+1)*width])
-		above := float32(deviations * math.Sqrt(float64(squares)/float64(width)))
+		above := float32(o.Deviations * math.Sqrt(float64(squares)/float64(width)))
 		for i, d := range y {
 			y[i] = max(0, d-above)
 		}
+	})
+}
+
+// bindRowSums is the sum of each row's squares, behind that of its numbers if it is wanted.
+func bindRowSums(v vec.Ops, n *graph.Node, a backend.Args) body {
+	x, out, width, plain := floats(a.In[0]), floats(a.Out[0]), n.In[0].Axis.Len(), n.Op.(graph.RowSums).Plain
+	return eachRow(n, func(r int) {
+		row := x[r*width : (r+1)*width]
+		squares := v.Dot(row, row)
+		if !plain {
+			out[r] = squares
+			return
+		}
+		sum := float32(0)
+		for _, d := range row {
+			sum += d
+		}
+		out[2*r], out[2*r+1] = sum, squares
 	})
 }

@@ -18,6 +18,9 @@ import (
 // leftOut is why the GPU need not compute a case of the op table; "" if it must. This is the whole list.
 func leftOut(g *graph.Graph) string {
 	for _, n := range operations(g) {
+		if shardOfRow(n) {
+			return "shards of rows that are normalised together are refused on a GPU"
+		}
 		switch op := n.Op.(type) {
 		case graph.Quantize:
 			if op.To == graph.Q8 {

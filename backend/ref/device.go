@@ -166,6 +166,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		f = rmsNorm
 	case graph.LayerNorm:
 		f = layerNorm
+	case graph.RowSums:
+		f = rowSums
 	case graph.Angles:
 		f = angles
 	case graph.RoPE:

@@ -21,15 +21,20 @@ func rmsNorm(d *Device, n *graph.Node, a backend.Args) {
 		x := d.read(n, a, 0, r)
 		for g := 0; g < len(x); g += size {
 			group, w := x[g:g+size], w[g%len(w):][:size]
-			var squares float64
-			for _, v := range group {
-				squares += float64(v) * float64(v)
+			squares, of := 0.0, float64(len(w))
+			if o.Of > 0 { // of shards of a row
+				squares, of = float64(d.read(n, a, 1, r)[0]), float64(o.Of)
+			} else {
+				for _, v := range group {
+					squares += float64(v) * float64(v)
+				}
+				d.flops(2 * len(w))
 			}
-			scale := 1 / math.Sqrt(squares/float64(len(w))+o.Eps)
+			scale := 1 / math.Sqrt(squares/of+o.Eps)
 			for i := range group {
 				group[i] = float32(float64(group[i]) * scale * float64(w[i]))
 			}
-			d.flops(4*len(w) + 4) // square, sum, scale, weight; mean, epsilon, root, division
+			d.flops(2*len(w) + 4) // scale, weight; mean, epsilon, root, division
 		}
 		d.write(n, a, 0, r, x)
 	}
@@ -63,5 +68,20 @@ func layerNorm(d *Device, n *graph.Node, a backend.Args) {
 		}
 		d.flops((5+len(n.Weights))*len(x) + 5) // sum, centre, square, sum, scale, weight, bias; two means, epsilon, root, division
 		d.write(n, a, 0, r, x)
+	}
+}
+
+// rowSums is the sum of each row's squares, behind that of its numbers if it is wanted.
+func rowSums(d *Device, n *graph.Node, a backend.Args) {
+	for r := range d.rows(n) {
+		var sum, squares float64
+		x := d.read(n, a, 0, r)
+		for _, v := range x {
+			sum += float64(v)
+			squares += float64(v) * float64(v)
+		}
+		y := []float32{float32(sum), float32(squares)}
+		d.flops((1 + n.Out[0].Axis.Len()) * len(x))
+		d.write(n, a, 0, r, y[2-n.Out[0].Axis.Len():])
 	}
 }

@@ -123,6 +123,14 @@ func gaussianTopK(d *Device, n *graph.Node, a backend.Args) {
 	o := n.Op.(graph.GaussianTopK)
 	for r := range d.rows(n) {
 		x := d.read(n, a, 0, r)
+		if o.Of > 0 {
+			sums, of := d.read(n, a, 1, r), float64(o.Of)
+			mean := float64(sums[0]) / of
+			d.above(x, mean+o.Deviations*math.Sqrt(max(0, float64(sums[1])/of-mean*mean)))
+			d.flops(7)
+			d.write(n, a, 0, r, x)
+			continue
+		}
 		var sum, squares float64
 		for _, v := range x {
 			sum += float64(v)
@@ -131,11 +139,16 @@ func gaussianTopK(d *Device, n *graph.Node, a backend.Args) {
 		for _, v := range x {
 			squares += (float64(v) - mean) * (float64(v) - mean)
 		}
-		threshold := mean + o.Deviations*math.Sqrt(squares/float64(len(x)))
-		for i := range x {
-			x[i] = float32(max(0, float64(x[i])-threshold))
-		}
-		d.flops(6*len(x) + 5)
+		d.above(x, mean+o.Deviations*math.Sqrt(squares/float64(len(x))))
+		d.flops(4*len(x) + 5)
 		d.write(n, a, 0, r, x)
 	}
+}
+
+// above leaves of numbers what exceeds a threshold.
+func (d *Device) above(x []float32, threshold float64) {
+	for i := range x {
+		x[i] = float32(max(0, float64(x[i])-threshold))
+	}
+	d.flops(2 * len(x))
 }

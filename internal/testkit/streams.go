@@ -42,9 +42,28 @@ func streamCases() []Case {
 		add("ScaleColumns", "ScaleColumns/one", func(b *graph.Builder) *graph.Value {
 			return b.ScaleColumns("y", feed(b, "x", hidden), b.Vector("by", axis("one", 1, 1)))
 		})
+		add("RowSums", "RowSums", func(b *graph.Builder) *graph.Value {
+			return b.Emit("y", graph.RowSums{}, []*graph.Value{feed(b, "x", hidden)})[0]
+		})
+		add("RowSums", "RowSums/plain", func(b *graph.Builder) *graph.Value {
+			return b.Emit("y", graph.RowSums{Plain: true}, []*graph.Value{feed(b, "x", hidden)})[0]
+		})
+		add("RMSNorm", "RMSNorm/of a shard", func(b *graph.Builder) *graph.Value {
+			x := feed(b, "x", hidden)
+			return b.Emit("y", graph.RMSNorm{Eps: 1e-6, Of: 3 * size}, []*graph.Value{x, rowSums(b, x, false)}, b.Vector("norm", hidden))[0]
+		})
+		add("GaussianTopK", "GaussianTopK/of a shard", func(b *graph.Builder) *graph.Value {
+			x := feed(b, "x", hidden)
+			return b.Emit("y", graph.GaussianTopK{Deviations: 0.7, Of: 3 * size}, []*graph.Value{x, rowSums(b, x, true)})[0]
+		})
 		add("GaussianTopK", "GaussianTopK", func(b *graph.Builder) *graph.Value {
 			return b.GaussianTopK("y", feed(b, "x", hidden), 0.7)
 		})
 	}
 	return all
+}
+
+// rowSums is what shards of rows are told of the others.
+func rowSums(b *graph.Builder, x *graph.Value, plain bool) *graph.Value {
+	return b.Emit("sums", graph.RowSums{Plain: plain}, []*graph.Value{x})[0]
 }
