@@ -15,7 +15,10 @@ type Explanation struct {
 	Cached int     `json:"cached_tokens"`  // of the prompt: not computed again
 	Saved  float64 `json:"cached_seconds"` // what computing them would have taken
 	Output int     `json:"output_tokens"`
-	Floor  float64 `json:"floor_seconds"` // the least that prompt and answer take on this device: every kernel at the roofline, no other request
+	// Drafted is the tokens that were drafted for the answer, and Accepted those of them that became part of it.
+	Drafted  int     `json:"draft_tokens,omitempty"`
+	Accepted int     `json:"accepted_tokens,omitempty"`
+	Floor    float64 `json:"floor_seconds"` // the least that prompt and answer take on this device: every kernel at the roofline, no other request
 }
 
 // Part is one thing that time went to.
@@ -27,7 +30,7 @@ type Part struct {
 
 // Explain says where the time of an answer went.
 func (m *Model) Explain(f *Finish) Explanation {
-	x := Explanation{Wall: f.Wall.Seconds(), Prompt: f.Prompt, Cached: f.Cached, Output: f.Output}
+	x := Explanation{Wall: f.Wall.Seconds(), Prompt: f.Prompt, Cached: f.Cached, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted}
 	add := func(what string, d time.Duration) {
 		if d > 0 {
 			x.Parts = append(x.Parts, Part{what, d.Seconds(), d.Seconds() / max(x.Wall, 1e-9)})

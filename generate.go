@@ -23,15 +23,17 @@ type Piece struct {
 
 // Finish says how an answer ended.
 type Finish struct {
-	Reason  FinishReason    // FinishStop or FinishLength
-	Stop    string          // the stop string that ended it; "" when something else did
-	Prompt  int             // tokens
-	Cached  int             // of them, found in the cache
-	Output  int             // tokens
-	Prefill time.Duration   // until the first token
-	Decode  time.Duration   // from the first token to the last
-	Wall    time.Duration   // from the call to the end
-	account account.Account // where it went; see Model.Explain
+	Reason   FinishReason    // FinishStop or FinishLength
+	Stop     string          // the stop string that ended it; "" when something else did
+	Prompt   int             // tokens
+	Cached   int             // of them, found in the cache
+	Output   int             // tokens
+	Drafted  int             // tokens that were drafted for the answer
+	Accepted int             // of them, those that became part of it
+	Prefill  time.Duration   // until the first token
+	Decode   time.Duration   // from the first token to the last
+	Wall     time.Duration   // from the call to the end
+	account  account.Account // where it went; see Model.Explain
 }
 
 // Generate continues a text. The tokens that the model expects before a text are added.
@@ -198,7 +200,7 @@ func (a *answer) done(f engine.Final) {
 		a.queue.put(Piece{}, public(f.Err))
 		return
 	}
-	finish := &Finish{Reason: f.Reason, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Output: f.Output, Wall: time.Since(a.started), account: f.Account}
+	finish := &Finish{Reason: f.Reason, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Wall: time.Since(a.started), account: f.Account}
 	if !a.first.IsZero() {
 		finish.Prefill, finish.Decode = a.first.Sub(a.started), a.last.Sub(a.first)
 	}

@@ -121,9 +121,6 @@ func (o Options) check() error {
 	if err := o.Speculation.check(); err != nil {
 		return err
 	}
-	if o.Speculation.Method != "" && o.Record != nil {
-		return errors.New("ridge: Record (--record) and Speculation (--speculative-config) are both set; a recording has one row a request and step. Leave one out")
-	}
 	return o.KV.check()
 }
 

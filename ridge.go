@@ -219,17 +219,20 @@ func (m *Model) startEngine(o Options, prog *compile.Program) error {
 	if m.readsFiles {
 		settings.Intact = m.intact
 	}
+	if settings.Speculation, err = m.speculation(o, prog); err != nil {
+		prog.Close()
+		return err
+	}
 	if o.Record != nil {
 		m.recording = recording.NewWriter(o.Record, o.RecordFailed)
 		settings.Recorder = m.recording
 		if err := m.recording.Begin(recording.NewHeader(m.name, m.Vocab(), m.limits, settings, prog.CanSample())); err != nil {
+			if d := settings.Speculation.Drafter; d != nil {
+				err = errors.Join(err, d.Close())
+			}
 			prog.Close()
 			return err
 		}
-	}
-	if settings.Speculation, err = m.speculation(o, prog); err != nil {
-		prog.Close()
-		return err
 	}
 	m.engine, err = engine.New(prog, settings)
 	return err

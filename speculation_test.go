@@ -1,6 +1,7 @@
 package ridge_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/simulate"
 	"github.com/ridge-llm/ridge/internal/testkit/tensorfile"
 	"github.com/ridge-llm/ridge/weights"
 )
@@ -191,4 +193,24 @@ func withMTPLayer(t *testing.T, demo string) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// TestRecordedDrafts: with drafts a recording holds them, changes no answer, and replays to the same steps.
+func TestRecordedDrafts(t *testing.T) {
+	const prompt = "Once upon a time there was a fox named Pip. Once upon a time there was"
+	want, _ := answerOf(t, "", ridge.Options{}, prompt)
+	for _, s := range []ridge.Speculation{{Method: "ngram", LookupMin: 1, Always: true}, {Method: "suffix"}} {
+		var file bytes.Buffer
+		got, stats := answerOf(t, "", ridge.Options{Speculation: s, Record: &file}, prompt)
+		if got != want || s.Always && stats.AcceptedTokens == 0 {
+			t.Errorf("%+v, recorded: %q with %d tokens accepted; without drafts %q", s, got, stats.AcceptedTokens, want)
+		}
+		r, err := simulate.ReadRecording("test", &file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, _, err := simulate.Replay(r); err != nil || c.Differs != "" || c.Steps == 0 {
+			t.Errorf("%+v: %+v, %v", s, c, err)
+		}
+	}
 }

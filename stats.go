@@ -64,6 +64,14 @@ type Step struct {
 	Predicted time.Duration `json:"predicted_ns"` // as it was priced before it was known; 0: it was not
 	Actual    time.Duration `json:"actual_ns"`
 	Host      time.Duration `json:"host_ns"` // of it, with nothing for the device to do
+
+	Drafter        string  `json:"drafter,omitempty"`         // of the drafts that the step verified; "": there were none
+	Drafts         int     `json:"drafts,omitempty"`          // requests with one
+	DraftTrees     int     `json:"draft_trees,omitempty"`     // of them, those that were no chains
+	DraftTokens    int     `json:"draft_tokens,omitempty"`    // in all of them
+	LongestDraft   int     `json:"longest_draft,omitempty"`   // tokens of the longest branch
+	AcceptedTokens int     `json:"accepted_tokens,omitempty"` // of DraftTokens
+	ExpectedGain   float64 `json:"expected_gain,omitempty"`   // the rate of tokens with the drafts by that without, as expected before; 0: drafts were not planned by it
 }
 
 // Steps is the engine's latest steps, at most n, each with what had been predicted; the newest is at the end.

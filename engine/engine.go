@@ -265,7 +265,7 @@ func (e *Engine) end(r *request, reason sample.Reason, err error) {
 		e.meter.stats.ended(r.output)
 	}
 	r.forget()
-	r.finish(Final{Reason: reason, Err: err, Cached: r.cached, Output: r.output, Account: r.ledger.Close(e.meter.now())})
+	r.finish(Final{Reason: reason, Err: err, Cached: r.cached, Output: r.output, Drafted: r.drafted, Accepted: r.accepted, Account: r.ledger.Close(e.meter.now())})
 	for _, s := range r.siblings { // the prompt was not computed, and will not be
 		s.finish(Final{Err: cmp.Or(err, ErrClosed)})
 	}

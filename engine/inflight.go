@@ -19,6 +19,7 @@ type InFlight struct {
 	results  []sampling.Result // one for each of samples
 	deferred bool              // it is sampled from only when the previous step has been collected
 
+	drafts   Step // what a Step says of the drafts that the step verifies
 	size     graph.Step
 	launched time.Time     // when the device was given the step or, if that is later, had done the previous one
 	ready    time.Time     // when its tokens, or the logits to sample them from, were there
@@ -68,6 +69,7 @@ func (b *buffers) other(current *InFlight) *InFlight {
 		f = &b[1]
 	}
 	f.requests, f.outputs, f.samples, f.deferred = f.requests[:0], f.outputs[:0], f.samples[:0], false
+	f.drafts = Step{}
 	return f
 }
 

@@ -95,6 +95,7 @@ func (e *Engine) reserve(f *InFlight) error {
 		}
 		if e.takeDraft(r, n) {
 			f.requests = append(f.requests, advance{request: r, from: from, tokens: n, drafted: len(r.draft.Tokens)})
+			e.noteDraft(f, r)
 		}
 		r.sched.Computed = r.seq.Len() - len(r.draft.Tokens)
 	}

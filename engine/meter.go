@@ -51,10 +51,13 @@ func (m *meter) stepDone(f *InFlight, began time.Time, times *predict.Times) (to
 	took = m.ended.Sub(began)
 	host := max(took-f.worked, 0)
 	predicted := time.Duration(times.Observe(&f.size, took) * float64(time.Second))
-	m.history.put(Step{
-		At: m.ended.Sub(m.started), Requests: len(f.size.Seqs), Tokens: f.size.Tokens(), Logits: f.size.Logits, Rows: int(f.size.CtxRows(0)),
-		Predicted: predicted, Actual: took, Host: host,
-	})
+	step := f.drafts
+	for i := range f.outputs {
+		step.AcceptedTokens += f.outputs[i].accepted
+	}
+	step.At, step.Requests, step.Tokens, step.Logits, step.Rows = m.ended.Sub(m.started), len(f.size.Seqs), f.size.Tokens(), f.size.Logits, int(f.size.CtxRows(0))
+	step.Predicted, step.Actual, step.Host = predicted, took, host
+	m.history.put(step)
 	m.stats.record(len(f.batch.Tokens), took, host)
 	return took
 }

@@ -17,7 +17,7 @@ func (o *output) take(s sampler, f *InFlight, thread int) {
 		o.emitted = len(r.tokens) - o.position
 	}()
 	if r.Forced != nil {
-		o.reason, o.err = r.emitForced()
+		o.takeForced()
 		return
 	}
 	if o.err = r.maskErr; o.err != nil {
@@ -69,19 +69,37 @@ func (o *output) verify(s sampler, f *InFlight, thread int) {
 		if o.sample(s, f, row, thread); o.reason == "" && o.err == nil && r.Grammar != nil {
 			o.jumpForward()
 		}
-		for _, id := range r.tokens[from:] {
-			var next int
-			if next, ok = o.next(row, id); !ok {
-				break
-			}
-			o.accepted++
-			o.path[next-1] = true
-			if row = next; row == o.accepted {
-				o.inOrder = row
-			}
-		}
-		if len(r.tokens) == from {
+		if row, ok = o.follow(row, r.tokens[from:]); len(r.tokens) == from {
 			return // an end that is not part of the answer
+		}
+	}
+}
+
+// follow notes which of the tokens that came after a row are those of the draft, from the first on. It returns the row of the last of them, and
+// whether all were.
+func (o *output) follow(row int, tokens []int32) (int, bool) {
+	for _, id := range tokens {
+		next, ok := o.next(row, id)
+		if !ok {
+			return row, false
+		}
+		o.accepted++
+		o.path[next-1] = true
+		if row = next; row == o.accepted {
+			o.inOrder = row
+		}
+	}
+	return row, true
+}
+
+// takeForced emits forced outputs: the next one and, of a draft, those after it as long as they are what was drafted.
+func (o *output) takeForced() {
+	r := o.request
+	for row, ok := 0, true; ok && o.reason == "" && o.err == nil; {
+		from := len(r.tokens)
+		o.reason, o.err = r.emitForced()
+		if row, ok = o.follow(row, r.tokens[from:]); o.rows == 1 || len(r.tokens) == from {
+			return
 		}
 	}
 }
@@ -119,6 +137,17 @@ func (r *request) forcedAt(i int) int32 {
 		return r.Forced[0].Tokens[i]
 	}
 	return 0
+}
+
+// forcedToken is token n of the forced outputs that are left; -1: there are no more.
+func (r *request) forcedToken(n int) int32 {
+	for _, s := range r.Forced {
+		if n < len(s.Tokens) {
+			return s.Tokens[n]
+		}
+		n -= len(s.Tokens)
+	}
+	return -1
 }
 
 // reconcile brings the request up to date with what it got. What a step in flight computes after a token that did not come, or

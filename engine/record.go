@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/engine/sched"
 )
@@ -23,13 +24,17 @@ type Recorder interface {
 	// Scheduled is the step that comes next. The schedule is valid during the call. It is empty when no request needs a step, which
 	// happens when the engine wakes for nothing.
 	Scheduled(p *sched.Schedule)
+	// Drafted is the draft that the step which was Scheduled last verifies for a request. Its slices are valid during the call.
+	Drafted(id int64, d draft.Draft)
+	// DraftingStopped says that the drafter failed and was switched off.
+	DraftingStopped()
 	// Output is what the oldest step in flight added to an answer.
 	Output(id int64, s StepOutput)
 	// Stepped is the end of the oldest step in flight, which took so long.
 	Stepped(took time.Duration)
 }
 
-// StepOutput is what one step added to an answer: a token, or several where a grammar left no choice.
+// StepOutput is what one step added to an answer: a token, or several where a grammar left no choice or tokens of a draft were accepted.
 type StepOutput struct {
 	Tokens []int32       `json:"t,omitempty"`
 	Reason sample.Reason `json:"r,omitempty"` // why the answer ends here; "": it goes on, or Err
@@ -43,6 +48,8 @@ func (unrecorded) Admitted(int64, int64, time.Duration, *Request) {}
 func (unrecorded) Left(int64)                                     {}
 func (unrecorded) Priced(float64)                                 {}
 func (unrecorded) Scheduled(*sched.Schedule)                      {}
+func (unrecorded) Drafted(int64, draft.Draft)                     {}
+func (unrecorded) DraftingStopped()                               {}
 func (unrecorded) Output(int64, StepOutput)                       {}
 func (unrecorded) Stepped(time.Duration)                          {}
 

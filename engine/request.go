@@ -36,6 +36,9 @@ type Request struct {
 	Second int
 	// Forced, if not nil, is the answer: one StepOutput comes with each step, and nothing is sampled. For replay.
 	Forced []StepOutput
+	// ForcedDrafts are the drafts that steps verified when the Forced answer was made, by the number of tokens that were known then. nil: the
+	// engine's drafter is asked.
+	ForcedDrafts map[int]draft.Draft
 	// Constrained says that a grammar kept the Forced answer inside a language when it was made. It is scheduled as one with a Grammar.
 	Constrained bool
 	// Done gets the end.
@@ -44,11 +47,13 @@ type Request struct {
 
 // Final says how a request ended.
 type Final struct {
-	Reason  sample.Reason // stop or length; empty when Err is set
-	Err     error
-	Cached  int // tokens of the prompt that were found in the cache
-	Output  int // tokens emitted
-	Account account.Account
+	Reason   sample.Reason // stop or length; empty when Err is set
+	Err      error
+	Cached   int // tokens of the prompt that were found in the cache
+	Output   int // tokens emitted
+	Drafted  int // tokens of its drafts
+	Accepted int // of them, those that were accepted
+	Account  account.Account
 }
 
 // request is a Request under way.
@@ -71,6 +76,8 @@ type request struct {
 	ended      bool
 	cached     int                                           // tokens of the prompt that were found in the cache
 	output     int                                           // tokens emitted
+	drafted    int                                           // tokens of its drafts
+	accepted   int                                           // of them, those that were accepted
 	mask       []uint32                                      // tokens that Grammar allows next, a bit each
 	before     kv.Seq                                        // seq before the step in flight, where that verifies a draft with recurrent layers
 	draft      draft.Draft                                   // that the step in flight verifies

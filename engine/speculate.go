@@ -36,6 +36,8 @@ type speculation struct {
 	candidates []draft.Candidate
 	chooser    sample.Sampler
 	computed   []draft.Computed // by a step
+	forced     []*request       // whose drafts are given, likewise
+	gain       float64          // of the drafts planned last; see draft.Plan
 	sequences  []draft.Sequence
 	quiet      int // steps since one had a draft
 	unplanned  int // steps since one was planned to have one
@@ -61,16 +63,20 @@ func (e *Engine) propose(current *InFlight) {
 		s.quiet++
 		return
 	}
+	s.gain = 0
 	e.findCandidates()
 	s.sequences = s.sequences[:0]
-	if len(s.candidates) == 0 {
+	e.proposeForced()
+	if len(s.candidates)+len(s.forced) == 0 {
 		if len(s.computed) == 0 { // steps of prompts leave hidden states to go on from
 			s.quiet++
 		}
 		e.follow()
 		return
 	}
-	s.quiet++
+	if s.quiet++; len(s.candidates) == 0 {
+		return
+	}
 	e.planDrafts()
 	for i, r := range s.requests {
 		if n := s.candidates[i].Tokens; n > 0 {
@@ -120,6 +126,9 @@ func (s *speculation) ask() (err error) {
 
 // choose is draft.Sequence.Choose. A grammar's mask is left out: what it does not allow is cut from the draft.
 func (s *speculation) choose(r *request, logits []float32, drafted []int32) int32 {
+	if r.Forced != nil {
+		return r.forcedToken(len(drafted))
+	}
 	choice, err := s.chooser.Sample(logits, r.sampling.After(drafted), nil)
 	if err != nil {
 		return -1
@@ -135,16 +144,17 @@ func (e *Engine) stopDrafting(err error) {
 		s.Failed(fmt.Errorf("engine: drafting by %s failed and is switched off; answers go on without: %w", s.Drafter.Name(), err))
 	}
 	s.Drafter, e.meter.stats.DraftMethod = nil, ""
+	e.recorder.DraftingStopped()
 }
 
 // findCandidates lists the requests for which the step may verify a draft.
 func (e *Engine) findCandidates() {
 	s := &e.speculation
-	s.requests, s.candidates = s.requests[:0], s.candidates[:0]
+	s.requests, s.candidates, s.forced = s.requests[:0], s.candidates[:0], s.forced[:0]
 	for _, c := range e.queue.schedule.Chunks {
 		r := e.queue.byID[c.Request.ID]
 		r.draft = draft.Draft{}
-		if c.Admit || !c.Logits || c.Tokens > behind || r.output == 0 || r.pending > 0 || len(r.siblings) > 0 || r.Embeddings != nil || r.Hidden != nil || r.Forced != nil {
+		if c.Admit || !c.Logits || c.Tokens > behind || r.output == 0 || r.pending > 0 || len(r.siblings) > 0 || r.Embeddings != nil || r.Hidden != nil {
 			continue
 		}
 		most := min(s.Tokens, r.sched.Limit-len(r.tokens)-1)
@@ -154,6 +164,10 @@ func (e *Engine) findCandidates() {
 		if r.acceptance == nil {
 			r.acceptance = &draft.Acceptance{Of: &s.acceptance, Trees: s.acceptance.Trees}
 			r.choose = func(logits []float32, drafted []int32) int32 { return s.choose(r, logits, drafted) }
+		}
+		if r.ForcedDrafts != nil {
+			s.forced = append(s.forced, r)
+			continue
 		}
 		s.requests = append(s.requests, r)
 		s.candidates = append(s.candidates, draft.Candidate{Acceptance: r.acceptance, Max: most, Context: len(r.tokens)})
@@ -178,7 +192,7 @@ func (e *Engine) planDrafts() {
 		}
 		return
 	}
-	draft.Plan(s.candidates, outputs, room, worth, func(x draft.Extra) float64 {
+	s.gain = draft.Plan(s.candidates, outputs, room, worth, func(x draft.Extra) float64 {
 		seconds := e.times.Estimate(sched.Shape{Tokens: shape.Tokens + x.Tokens, Logits: shape.Logits + x.Tokens, Rows: shape.Rows + x.Tokens, Pairs: shape.Pairs + x.Pairs})
 		if x.Tokens > 0 && seconds > 0 {
 			seconds += s.Drafter.Seconds(x.Seqs, x.Longest)
@@ -403,6 +417,7 @@ func (e *Engine) settleDraft(o *output) {
 	stats.Drafts++
 	stats.DraftTokens += int64(o.rows - 1)
 	stats.AcceptedTokens += int64(o.accepted)
+	r.drafted, r.accepted = r.drafted+o.rows-1, r.accepted+o.accepted
 	for i := range o.accepted {
 		stats.AcceptedAt[i]++
 	}

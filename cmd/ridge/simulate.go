@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/internal/device"
@@ -42,6 +44,9 @@ type simulateFlags struct {
 	against  string
 	sweep    bool
 	learn    []string
+	accept   float64 // synthetic acceptance rate; -1: nothing is drafted
+	drafts   int     // tokens of a draft
+	always   bool
 	asJSON   bool
 	plot     string
 
@@ -78,6 +83,10 @@ than 20 %. Page faults of a server's first steps are not simulated.
 compares that with every fixed chunk size (--max-num-batched-tokens). It fails if the predicted sizes miss the target at the 99th
 percentile of ITL, or reach less than 95 % of the throughput of the best fixed size that meets it.
 
+--speculate simulates speculative decoding with a synthetic acceptance: each token of a draft is accepted with this probability, whatever the model, and
+drafting takes no time. How many tokens are drafted is decided by price, as ridge serve does, up to --draft-max; --draft-always drafts as many
+in every step.
+
 --learn fits step times to a recording (ridge serve --record, any requests to the same model): each step takes its fitted prediction
 times an error that recorded steps of similar cost had. Steps of a server are slower than the same steps alone, since HTTP
 connections use the CPU too. The flag may be repeated.
@@ -86,6 +95,7 @@ MODEL is as for ridge plan: no weights are needed; without it, it is the built-i
 machine as ridge calibrate measured it).`,
 		Example: `  ridge simulate llama-3.1-8b --device h200 --trace conversation_trace.jsonl --first 1000 --slo ttft=2s,itl=50ms
   ridge simulate llama-3.1-8b --device h200 --trace poisson:rate=20,n=2000,in=512,out=256 --policy longest-prefix
+  ridge simulate llama-3.1-8b --device h200 --concurrency 8 --trace constant:n=64,in=512,out=256 --speculate 0.8
   ridge simulate model.gguf --device here --concurrency 16 --trace constant:n=32,in=200,out=64`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -132,6 +142,9 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.BoolVar(&f.sweep, "sweep", false, "with --target-itl, compare predicted chunk sizes with every fixed size")
 	fl.StringArrayVar(&f.learn, "learn", nil, "fit step times to this recording of ridge serve --record, of the same model and device")
 	fl.StringVar(&f.against, "against", "", "compare with a report that ridge bench serve --json wrote; --trace and engine settings must be those of that run")
+	fl.Float64Var(&f.accept, "speculate", -1, "speculative decoding with this synthetic acceptance rate of a drafted token, 0 to 1")
+	fl.IntVar(&f.drafts, "draft-max", 5, "with --speculate, most tokens of a draft")
+	fl.BoolVar(&f.always, "draft-always", false, "with --speculate, draft --draft-max tokens in every step")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON, each request's times too")
 	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
 }
@@ -165,7 +178,17 @@ func (f *simulateFlags) prepare(arg string) (*model.Model, error) {
 		}
 	}
 	f.options.Name = cmp.Or(arg, "the built-in model") + " on " + f.device
+	if f.accept != -1 {
+		f.renew = append(f.renew, f.draft)
+	}
 	return f.shape.model(arg)
+}
+
+// draft sets a synthetic drafter up.
+func (f *simulateFlags) draft() error {
+	d, err := draft.NewSynthetic(f.accept, nil)
+	f.options.Engine.Speculation = engine.Speculation{Drafter: d, Tokens: f.drafts, Always: f.always}
+	return err
 }
 
 // compareWith reads the report to compare with, and makes the trace what that run sent.
@@ -201,13 +224,13 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 		return err
 	}
 	f.options.Cost = s.Seconds
-	if f.tensor > 1 && (f.options.Engine.TargetITL > 0 || len(f.learn) > 0) {
-		return errors.New("--target-itl and --learn are for one device; leave --tp")
+	if f.tensor > 1 && (f.options.Engine.TargetITL > 0 || len(f.learn) > 0 || f.accept != -1) {
+		return errors.New("--target-itl, --learn and --speculate are for one device; leave --tp out")
 	}
 	if g, err = pass.Run(g, pass.All, o); err != nil {
 		return err
 	}
-	if f.options.Engine.TargetITL > 0 {
+	if f.options.Engine.TargetITL > 0 || f.accept != -1 {
 		f.predictBy(g, p)
 	}
 	if len(f.learn) > 0 {
@@ -230,6 +253,9 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 			return fmt.Errorf("simulate: there is no room for a page of cache: %w", err)
 		}
 		return fmt.Errorf("--kv-tokens is %d; a page of the cache has %d", f.kvTokens, page)
+	}
+	if f.accept != -1 {
+		lim.Logits = lim.Seqs * (1 + max(f.drafts, 1))
 	}
 	f.setSwap(&lim, p, s.Memory.CacheToken*page)
 	backend.NewPaging(g, &lim).Share(&lim, 1)
@@ -296,6 +322,10 @@ func (f *simulateFlags) report(out io.Writer, r *simulate.Result) error {
 	_, err := fmt.Fprintf(out, "%d steps, busy %.0f %% of the time; %d preemptions; %.1f %% of prompt tokens found in the cache of %d tokens, %d pages evicted and reused\n"+
 		"simulated in %.2f s, %.0f times as fast as real time\n",
 		s.Steps, 100*r.Busy, s.Preemptions, 100*float64(s.Found)/float64(max(s.Queried, 1)), s.Pages*s.PageSize, s.Evicted, r.Real, r.Faster)
+	if err == nil && s.DraftMethod != "" {
+		_, err = fmt.Fprintf(out, "%d drafts (%s, acceptance %g), %d of %d drafted tokens accepted; %.2f tokens per request and step\n",
+			s.Drafts, s.DraftMethod, f.accept, s.AcceptedTokens, s.DraftTokens, float64(s.Output)/float64(max(s.Output-s.AcceptedTokens, 1)))
+	}
 	if err != nil || f.measured == nil {
 		return err
 	}

@@ -18,10 +18,11 @@ type Extra struct {
 // Plan chooses how many tokens to draft for each candidate: those with which a step brings the most tokens a second. outputs is how many tokens it
 // brings without drafts, room is how many tokens of drafts fit, and price is how long a step takes with drafts, the drafting included, in
 // seconds; 0: that is not known, and nothing is drafted. Worth is what drafting must gain at least for its estimates' errors: 0.02 is 2 %.
-func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) float64) {
+// gain is the rate at which tokens are expected with the drafts by that without; 1 without drafts, 0 where the price is not known.
+func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) float64) (gain float64) {
 	// Tokens go in order of the chance that they are accepted, by classes of about the same chance.
 	const classes = 64
-	var gain [classes]float64
+	var expected [classes]float64 // tokens
 	var extra [classes]Extra
 	for i := range all {
 		c := &all[i]
@@ -34,7 +35,7 @@ func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) f
 				break
 			}
 			x := &extra[class]
-			gain[class] += chance
+			expected[class] += chance
 			x.Tokens++
 			x.Pairs += c.Context + k + 1
 			x.Longest = max(x.Longest, k+1)
@@ -45,16 +46,17 @@ func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) f
 	}
 	alone := price(Extra{})
 	if alone <= 0 || outputs == 0 {
-		return
+		return 0
 	}
-	best, lowest := (1+worth)*float64(outputs)/alone, classes
+	without := float64(outputs) / alone
+	best, lowest := (1+worth)*without, classes
 	tokens, sum := float64(outputs), Extra{}
 	for class := classes - 1; class > 0; class-- {
 		x := &extra[class]
 		if x.Tokens == 0 {
 			continue
 		}
-		tokens += gain[class]
+		tokens += expected[class]
 		sum.Seqs, sum.Tokens, sum.Pairs, sum.Longest = sum.Seqs+x.Seqs, sum.Tokens+x.Tokens, sum.Pairs+x.Pairs, max(sum.Longest, x.Longest)
 		if sum.Tokens > room {
 			break
@@ -74,4 +76,8 @@ func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) f
 			c.Tokens++
 		}
 	}
+	if lowest == classes {
+		return 1
+	}
+	return best / without
 }

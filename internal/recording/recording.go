@@ -12,6 +12,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/sched"
 )
 
@@ -37,17 +38,31 @@ type Header struct {
 	RunsAhead          bool           `json:"runs_ahead,omitempty"` // the device samples tokens itself
 	SwapPage           time.Duration  `json:"swap_page_ns,omitempty"`
 	AgingBound         time.Duration  `json:"aging_bound_ns,omitempty"`
+	Speculation        *Speculation   `json:"speculation,omitempty"` // nil: nothing was drafted
+}
+
+// Speculation is the settings of speculative decoding.
+type Speculation struct {
+	Method string `json:"method"`
+	Tokens int    `json:"num_speculative_tokens"`
+	Always bool   `json:"always,omitempty"`
+	Hidden bool   `json:"from_hidden,omitempty"` // the drafter goes on from hidden states
 }
 
 // NewHeader describes an engine.
 func NewHeader(model string, vocab int, lim backend.Limits, o engine.Options, runsAhead bool) Header {
+	var drafts *Speculation
+	if s := o.Speculation; s.Drafter != nil {
+		_, hidden := s.Drafter.(draft.FromHidden)
+		drafts = &Speculation{s.Drafter.Name(), s.Tokens, s.Always, hidden}
+	}
 	return Header{
 		Version: Version, Model: model, Vocab: vocab, Limits: lim, Policy: o.Policy, Index: o.Index, MaxWaiting: o.MaxWaiting, StepTokens: o.StepTokens,
-		WaitingServedRatio: o.WaitingServedRatio, TargetITL: o.TargetITL, RunsAhead: runsAhead, SwapPage: o.SwapPage, AgingBound: o.AgingBound,
+		WaitingServedRatio: o.WaitingServedRatio, TargetITL: o.TargetITL, RunsAhead: runsAhead, SwapPage: o.SwapPage, AgingBound: o.AgingBound, Speculation: drafts,
 	}
 }
 
-// Options are the settings of an engine like the recorded one.
+// Options are the settings of an engine like the recorded one, without a drafter.
 func (h *Header) Options() engine.Options {
 	return engine.Options{Policy: h.Policy, Index: h.Index, MaxWaiting: h.MaxWaiting, StepTokens: h.StepTokens, WaitingServedRatio: h.WaitingServedRatio, TargetITL: h.TargetITL, SwapPage: h.SwapPage, AgingBound: h.AgingBound}
 }
@@ -57,6 +72,8 @@ type Event struct {
 	Admitted  *Admitted      `json:"admitted,omitempty"`
 	Left      *int64         `json:"left,omitempty"`
 	Scheduled *Decision      `json:"scheduled,omitempty"`
+	Drafted   *Drafted       `json:"drafted,omitempty"`
+	Stopped   bool           `json:"drafting_stopped,omitempty"` // the drafter failed
 	Output    *output        `json:"output,omitempty"`
 	Stepped   *time.Duration `json:"stepped_ns,omitempty"`
 	End       *End           `json:"end,omitempty"`
@@ -91,6 +108,13 @@ type Decision struct {
 	Chunks  [][2]int64 `json:"chunks"` // request, tokens
 	Preempt []int64    `json:"preempt,omitempty"`
 	Prices  []float64  `json:"prices,omitempty"` // that the scheduler was told since the schedule before, s
+}
+
+// Drafted is the draft that a step verifies for a request.
+type Drafted struct {
+	ID      int64   `json:"id"`
+	Tokens  []int32 `json:"t"`
+	Parents []int   `json:"p,omitempty"` // see draft.Draft; none: a chain
 }
 
 type output struct {
@@ -205,6 +229,18 @@ func (w *Writer) Scheduled(p *sched.Schedule) {
 
 // Empty reports whether a schedule moves no request. Such are not recorded: how often an engine wakes for nothing is chance.
 func Empty(p *sched.Schedule) bool { return len(p.Chunks)+len(p.Preempt) == 0 }
+
+// Drafted implements engine.Recorder.
+func (w *Writer) Drafted(id int64, d draft.Draft) {
+	x := &Drafted{ID: id, Tokens: d.Tokens}
+	if !d.Chain() {
+		x.Parents = d.Parents
+	}
+	w.put(Event{Drafted: x})
+}
+
+// DraftingStopped implements engine.Recorder.
+func (w *Writer) DraftingStopped() { w.put(Event{Stopped: true}) }
 
 // Output implements engine.Recorder.
 func (w *Writer) Output(id int64, s engine.StepOutput) {

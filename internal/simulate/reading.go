@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/internal/recording"
 )
 
@@ -28,8 +29,9 @@ type Recording struct {
 // step is what was recorded of one step.
 type step struct {
 	schedule *recording.Decision
-	during   []recording.Event // that the engine saw after it had scheduled the step, and before anything else below
-	after    []recording.Event // after the step's end, likewise
+	drafts   []recording.Drafted // that the step verifies
+	during   []recording.Event   // that the engine saw after it had scheduled the step, and before anything else below
+	after    []recording.Event   // after the step's end, likewise
 	took     time.Duration
 }
 
@@ -37,6 +39,7 @@ type step struct {
 type recorded struct {
 	recording.Admitted
 	outputs  []engine.StepOutput
+	drafts   map[int]draft.Draft // by the number of tokens that were known
 	siblings []*recorded
 }
 
@@ -151,6 +154,16 @@ func (r *Recording) take(events *(*[]recording.Event), e recording.Event) error 
 		}
 		r.steps = append(r.steps, step{schedule: e.Scheduled})
 		*events = &r.steps[len(r.steps)-1].during
+	case e.Drafted != nil:
+		q := r.requests[e.Drafted.ID]
+		if q == nil || r.Speculation == nil || len(r.steps) == r.stepped {
+			return fmt.Errorf("there is a draft for request %d, which never came, or of a server that did not draft, or of no step", e.Drafted.ID)
+		}
+		s := &r.steps[len(r.steps)-1]
+		s.drafts = append(s.drafts, *e.Drafted)
+		return q.drafted(e.Drafted)
+	case e.Stopped:
+		return errors.New("the drafter failed here and was switched off, and such cannot be replayed")
 	case e.Output != nil:
 		q := r.requests[e.Output.ID]
 		if q == nil {
@@ -168,5 +181,27 @@ func (r *Recording) take(events *(*[]recording.Event), e recording.Event) error 
 	default:
 		return errors.New("the line says nothing that is known")
 	}
+	return nil
+}
+
+// drafted adds the draft that the request's next step verifies.
+func (q *recorded) drafted(d *recording.Drafted) error {
+	x := draft.Draft{Tokens: d.Tokens, Parents: d.Parents}
+	if n := len(d.Tokens); n < 1 || n > draft.MaxTokens || len(d.Parents) != 0 && len(d.Parents) != n {
+		return fmt.Errorf("a draft for request %d has %d tokens and %d parents; 1 to %d tokens are possible", d.ID, n, len(d.Parents), draft.MaxTokens)
+	}
+	for i, p := range d.Parents {
+		if p < -1 || p >= i {
+			return fmt.Errorf("token %d of a draft for request %d comes after token %d; -1 to %d is possible", i, d.ID, p, i-1)
+		}
+	}
+	known := len(q.Prompt)
+	for _, s := range q.outputs {
+		known += len(s.Tokens)
+	}
+	if q.drafts == nil {
+		q.drafts = map[int]draft.Draft{}
+	}
+	q.drafts[known] = x
 	return nil
 }

@@ -9,7 +9,9 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/recording"
 )
 
@@ -140,6 +142,52 @@ func TestReplayOfSiblings(t *testing.T) {
 		r := read(t, file.Bytes())
 		if check, _, err := Replay(r); err != nil || check.Differs != "" || check.Requests != 12 || check.Same != check.Steps || check.Steps < 50 {
 			t.Errorf("ahead %t: %+v, %v", runsAhead, check, err)
+		}
+	}
+}
+
+// TestRecordingOfDrafts: a recording of an engine that verifies drafts has them, replays to the same decisions, drafts and answers, and changes
+// nothing; one whose drafts were changed does not replay.
+func TestRecordingOfDrafts(t *testing.T) {
+	for i, always := range []bool{false, true, false} {
+		o := Options{Trace: spec(t, "gamma:rate=3,n=100,in=50-300,out=5-80"), Limits: limits, RunsAhead: i > 0}
+		o.Limits.Pages, o.Limits.Logits = 60, 8*limits.Seqs
+		o.Cost = func(s *graph.Step) float64 { return 0.01 + 0.0004*float64(s.Tokens()) }
+		simulated := func(r engine.Recorder) *Result {
+			d, err := draft.NewSynthetic(0.7, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Engine.Speculation = engine.Speculation{Drafter: d, Tokens: 5, Always: always, Failed: func(err error) { t.Error(err) }}
+			o.Engine.Recorder = r
+			return run(t, o)
+		}
+		without := simulated(nil)
+		var file bytes.Buffer
+		w := recording.NewWriter(&file, nil)
+		if err := w.Begin(recording.NewHeader("test", small, o.Limits, o.Engine, o.RunsAhead)); err != nil {
+			t.Fatal(err)
+		}
+		with := simulated(w)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s := with.Stats; !reflect.DeepEqual(with.Report.Records, without.Report.Records) || s != without.Stats || s.Preemptions == 0 || s.AcceptedTokens < 500 || with.Report.Completed != 100 {
+			t.Errorf("always %t: %+v with a recorder, %+v without", always, s, without.Stats)
+		}
+		r := read(t, file.Bytes())
+		c, _, err := Replay(r)
+		if err != nil || c.Differs != "" || c.Same != c.Steps || c.Steps < 200 {
+			t.Errorf("always %t: %+v, %v", always, c, err)
+		}
+		again, err := r.Run(r.Settings(), o.Cost, "again")
+		if err != nil || again.Stats.AcceptedTokens < with.Stats.AcceptedTokens*9/10 || again.Stats.Output != with.Stats.Output {
+			t.Errorf("the recorded requests, simulated again: %+v, %v; recorded were %+v", again.Stats, err, with.Stats)
+		}
+		changed := bytes.Replace(file.Bytes(), []byte(`"t":[0,`), []byte(`"t":[7,`), 1)
+		changed = changed[:bytes.LastIndex(bytes.TrimSpace(changed), []byte("\n"))+1]
+		if c, _, err := Replay(read(t, changed)); err != nil || c.Differs == "" {
+			t.Errorf("with another draft: %+v, %v", c, err)
 		}
 	}
 }

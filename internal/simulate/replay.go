@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/graph"
@@ -30,6 +31,7 @@ type replay struct {
 	engine   *engine.Engine
 	at       int  // the oldest step that has not ended
 	next     int  // the first that is not scheduled
+	drafted  int  // drafts of the step scheduled last
 	idle     bool // the step last scheduled is of no request
 	progress atomic.Int64
 	check    Check
@@ -64,7 +66,7 @@ func Replay(r *Recording) (*Check, []graph.Step, error) {
 		return nil, nil, err
 	}
 	o := r.Options()
-	o.Clock, o.Recorder, o.Predictor = p.clock.Now, p, p
+	o.Clock, o.Recorder, o.Predictor, o.Speculation = p.clock.Now, p, p, r.speculation()
 	for _, s := range r.steps {
 		p.prices = append(p.prices, s.schedule.Prices...)
 	}
@@ -136,7 +138,7 @@ func (q *recorded) forced() engine.Request {
 		outputs = []engine.StepOutput{}
 	}
 	return engine.Request{
-		Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Forced: outputs, Constrained: q.Constrained,
+		Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Forced: outputs, Constrained: q.Constrained, ForcedDrafts: q.drafts,
 		Emit: func(sample.Choice) bool { return false },
 		Done: func(engine.Final) {},
 	}
@@ -187,12 +189,30 @@ func (p *replay) Observe(*graph.Step, float64) float64 { return 0 }
 // Output implements engine.Recorder.
 func (p *replay) Output(int64, engine.StepOutput) {}
 
+// Drafted implements engine.Recorder: it compares.
+func (p *replay) Drafted(id int64, d draft.Draft) {
+	if p.next > len(p.r.steps) || p.check.Differs != "" {
+		return
+	}
+	drafts := p.r.steps[p.next-1].drafts
+	if p.drafted++; p.drafted > len(drafts) || drafts[p.drafted-1].ID != p.ids[id] || !slices.Equal(drafts[p.drafted-1].Tokens, d.Tokens) {
+		p.differ(fmt.Sprintf("draft %d is %v for request %d; recorded are the drafts %v", p.drafted-1, d.Tokens, p.ids[id], drafts))
+	}
+}
+
+// DraftingStopped implements engine.Recorder.
+func (p *replay) DraftingStopped() {}
+
 // Scheduled implements engine.Recorder: it compares.
 func (p *replay) Scheduled(schedule *sched.Schedule) {
 	if p.idle = recording.Empty(schedule); p.idle {
 		return
 	}
+	if at := min(p.next, len(p.r.steps)) - 1; at >= 0 && p.drafted < len(p.r.steps[at].drafts) {
+		p.differ(fmt.Sprintf("%d drafts are verified; recorded are %v", p.drafted, p.r.steps[at].drafts))
+	}
 	p.next++
+	p.drafted = 0
 	if p.next > len(p.r.steps) || p.check.Differs != "" {
 		return
 	}
