@@ -2,7 +2,7 @@
 GO ?= go
 export CGO_ENABLED = 0
 
-.PHONY: build ptx sdk check quick fmt vet lint generated test race simulate soak arm64 systems
+.PHONY: build ptx sdk check quick fmt vet lint generated test race draws simulate soak arm64 systems
 
 build:
 	$(GO) build -o ridge ./cmd/ridge
@@ -53,6 +53,10 @@ test:
 # the readers of grammars) is left out. It needs cgo, and so a C compiler, for these tests alone.
 race:
 	CGO_ENABLED=1 $(GO) test -race -short . ./engine ./engine/kv ./engine/sched ./engine/grammar/automaton ./server/...
+
+# That answers with drafts are distributed as without, by 10^6 draws per drafter; go test takes 20,000.
+draws:
+	RIDGE_DRAWS=1000000 $(GO) test ./engine -run TestDraftersKeepDistribution -v -timeout 1h
 
 # The simulations under faults, of the engine and then of the whole, each for HOURS (1h unless given), from other seeds than CI's; see docs/faults.md.
 simulate:

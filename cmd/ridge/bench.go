@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/bench/speculate"
 	"github.com/ridge-llm/ridge/bench/throughput"
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/internal/convert"
@@ -35,6 +36,9 @@ type benchFlags struct {
 	loras                []int // adapters that the sequences have
 	rank                 int   // of each
 	ops, asJSON          bool
+	accept               float64 // synthetic acceptance rate; -1: nothing is drafted
+	drafts               int     // tokens of a draft
+	draftModel           string
 }
 
 // benchReport is what bench prints as JSON: one for each number of threads.
@@ -44,6 +48,8 @@ type benchReport struct {
 	Peaks  backend.Peaks    `json:"peaks"`
 	Rows   []throughput.Row `json:"rows,omitempty"`
 	Ops    []benchOps       `json:"ops,omitempty"`
+
+	Speculation []speculate.Row `json:"speculation,omitempty"`
 }
 
 type benchOps struct {
@@ -62,10 +68,16 @@ func benchCommand() *cobra.Command {
 random tokens, with --loras 16 sequences have 16 random LoRA adapters in turn, of every matrix. Beside it are the limit of the same machine, measured in the same minute (peak arithmetic, weights and cache at
 memory bandwidth), the fraction of it that was reached and, once ridge calibrate has run, the predicted rate.
 
---ops times every kernel of the last step of each test instead.`,
+--ops times every kernel of the last step of each test instead.
+
+--speculate measures speculative decoding with a synthetic acceptance instead: the engine decodes --decode tokens of given answers with --batch sequences,
+and each drafted token is accepted with this probability, whatever the model; nothing is sampled. It prints the rate without drafts, with --draft-max tokens
+drafted in every step, and with as many as the price of steps says are worth it. With --model-draft that model is run for every draft and takes its time;
+else drafting takes none.`,
 		Example: `  ridge bench -m model.gguf
   ridge bench -m model.gguf -p 512 -n 128 -d 0,4096 -b 1,2,4,8,16,32 -t 1,2 --json
   ridge bench -m model.gguf -p 512 -b 16 --loras 0,1,16 --rank 16
+  ridge bench -m model.gguf -b 1,8,64 -n 128 --speculate 0.8 --draft-max 5
   ridge bench --shape llama-3.2-1b --type Q4_0 --ops`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -97,6 +109,9 @@ memory bandwidth), the fraction of it that was reached and, once ridge calibrate
 	fl.IntVar(&f.rank, "rank", 16, "rank of each of --loras")
 	fl.IntVarP(&f.runs, "runs", "r", 3, "runs of each test, after one that does not count")
 	fl.IntVar(&f.chunk, "chunk", 0, "most tokens of a step; 0: what ridge serve starts with, 512 on the CPU and 2048 on a GPU")
+	fl.Float64Var(&f.accept, "speculate", -1, "measure speculative decoding with this synthetic acceptance rate of a drafted token, 0 to 1")
+	fl.IntVar(&f.drafts, "draft-max", 5, "with --speculate, most tokens of a draft")
+	fl.StringVar(&f.draftModel, "model-draft", "", "with --speculate, draft model whose time counts: GGUF file or Hugging Face directory; default: drafting takes no time")
 	fl.BoolVar(&f.ops, "ops", false, "time each kernel of a step")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
 	return cmd
@@ -181,7 +196,12 @@ func (f *benchFlags) run(out io.Writer, path string) error {
 		if reports = append(reports, r); f.asJSON {
 			continue
 		}
-		if err := r.print(out); err != nil {
+		if f.accept != -1 {
+			err = f.printSpeculation(out, r)
+		} else {
+			err = r.print(out)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -200,6 +220,9 @@ func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
 	defer b.Close()
 	f.device.Threads = threads
 	r := &benchReport{Model: b.Name}
+	if f.accept != -1 {
+		return r, f.speculation(b, r)
+	}
 	for _, loras := range f.loras {
 		if err := f.measureWith(b, loras, r); err != nil {
 			return nil, err

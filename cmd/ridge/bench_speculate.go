@@ -1,0 +1,84 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/ridge-llm/ridge/bench/speculate"
+	"github.com/ridge-llm/ridge/engine/draft"
+	"github.com/ridge-llm/ridge/internal/calibrate"
+	"github.com/ridge-llm/ridge/internal/device"
+	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/pass"
+)
+
+// speculation adds the rows of speculative decoding to a report.
+func (f *benchFlags) speculation(b *modeldir.Dir, r *benchReport) error {
+	if !(f.accept >= 0 && f.accept <= 1) || f.drafts < 1 || f.drafts > draft.MaxTokens || len(f.decodes) == 0 {
+		return fmt.Errorf("--speculate is %g, --draft-max %d and --decode %v; 0 to 1, 1 to %d and a number of tokens are possible", f.accept, f.drafts, f.decodes, draft.MaxTokens)
+	}
+	dev, err := device.Open(f.device)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	cache, err := device.CacheType(f.device.Backend, f.kvType)
+	if err != nil {
+		return err
+	}
+	weights, err := pass.OnLoadFormat(f.quantization, dev.Info().Act)
+	if err != nil {
+		return fmt.Errorf("--quantization: %w", err)
+	}
+	profile, err := calibrate.Cached(dev)
+	if profile == nil || err != nil {
+		profile = calibrate.Nominal(dev)
+	}
+	var small *speculate.Files
+	if f.draftModel != "" {
+		d, err := openModel([]string{f.draftModel})
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		if d.Model.Config.Vocab != b.Model.Config.Vocab {
+			return fmt.Errorf("--model-draft has a vocabulary of %d tokens and the model one of %d; they must be the same", d.Model.Config.Vocab, b.Model.Config.Vocab)
+		}
+		small = &speculate.Files{Model: d.Model, Tensors: d}
+	}
+	o := speculate.Options{Cache: cache, Weights: weights, Rate: f.accept, Draft: f.drafts, Sequences: slices.Max(f.batches), Tokens: slices.Max(f.decodes), Chunk: cmp.Or(f.chunk, device.StepTokens(f.device.Backend))}
+	m, err := speculate.New(speculate.Files{Model: b.Model, Tensors: b}, small, dev, profile, o)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	i := dev.Info()
+	r.Device = fmt.Sprintf("%s (%s)", i.Name, i.Detail)
+	for _, n := range f.batches {
+		row, err := m.Run(n, f.runs)
+		if err != nil {
+			return errors.Join(fmt.Errorf("measuring %d sequences", n), err)
+		}
+		r.Speculation = append(r.Speculation, row)
+	}
+	return nil
+}
+
+// printSpeculation prints the rows of speculative decoding.
+func (f *benchFlags) printSpeculation(out io.Writer, r *benchReport) error {
+	fmt.Fprintf(out, "%s on %s; tokens/s, drafted tokens accepted with a synthetic probability of %g\n", r.Model, r.Device, f.accept)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "batch\twithout\tdrafts of %d\tgain\tby price\tgain\taccepted a step\tpredicted\t\n", f.drafts)
+	for _, x := range r.Speculation {
+		predicted := "-"
+		if x.Predicted > 0 {
+			predicted = fmt.Sprintf("%.1f", x.Predicted)
+		}
+		fmt.Fprintf(w, "%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.2f\t%.2f\t%s\t\n", x.Sequences, x.Without, x.Fixed, x.Fixed/x.Without, x.Adaptive, x.Adaptive/x.Without, x.Accepted, predicted)
+	}
+	return w.Flush()
+}
