@@ -37,18 +37,20 @@ func (s Sparsity) String() string { return fmt.Sprintf("%d:%d", s.Kept, s.Of) }
 
 var _ = register(BF16_2_4, Descriptor{
 	Name: "BF16_2_4", Block: sparseBlock, BlockBytes: sparseBytes, FloatCodes: true, Sparsity: Sparsity{2, 4, BF16}, Fallback: BF16,
-	GGUF:   &GGUFType{Tensor: 2400, File: 2400},
-	bound:  bound{1, 0x1p-134, 0x1.ffp127}, // the third largest of four is lost
-	decode: func(dst []float32, src []byte) { decodeSparse(dst, src, BF16ToF32) },
-	encode: func(dst []byte, src []float32) { encodeSparse(dst, src, F32ToBF16) },
+	GGUF:     &GGUFType{Tensor: 2400, File: 2400},
+	bound:    bound{1, 0x1p-134, 0x1.ffp127}, // the third largest of four is lost
+	decode:   func(dst []float32, src []byte) { decodeSparse(dst, src, BF16ToF32) },
+	encode:   func(dst []byte, src []float32) { encodeSparse(dst, src, nil, F32ToBF16) },
+	weighted: func(dst []byte, src, importance []float32) { encodeSparse(dst, src, importance, F32ToBF16) },
 })
 
 var _ = register(F16_2_4, Descriptor{
 	Name: "F16_2_4", Block: sparseBlock, BlockBytes: sparseBytes, FloatCodes: true, Sparsity: Sparsity{2, 4, F16}, Fallback: F16,
-	GGUF:   &GGUFType{Tensor: 2401, File: 2401},
-	bound:  bound{1, 0x1p-25, 65520},
-	decode: func(dst []float32, src []byte) { decodeSparse(dst, src, F16ToF32) },
-	encode: func(dst []byte, src []float32) { encodeSparse(dst, src, F32ToF16) },
+	GGUF:     &GGUFType{Tensor: 2401, File: 2401},
+	bound:    bound{1, 0x1p-25, 65520},
+	decode:   func(dst []float32, src []byte) { decodeSparse(dst, src, F16ToF32) },
+	encode:   func(dst []byte, src []float32) { encodeSparse(dst, src, nil, F32ToF16) },
+	weighted: func(dst []byte, src, importance []float32) { encodeSparse(dst, src, importance, F32ToF16) },
 })
 
 func decodeSparse(dst []float32, src []byte, widen func(uint16) float32) {
@@ -63,15 +65,15 @@ func decodeSparse(dst []float32, src []byte, widen func(uint16) float32) {
 	}
 }
 
-// encodeSparse stores the two numbers with the largest magnitudes of each four, of equal ones the first: numbers that are 2:4 sparse already stay as
-// they are.
-func encodeSparse(dst []byte, src []float32, narrow func(float32) uint16) {
+// encodeSparse stores two numbers of each four: those with the largest magnitudes, or with importances those whose loss would cost the most, as in
+// Wanda (Sun et al., arXiv:2306.11695). Of equal ones it is the first. Numbers that are 2:4 sparse already stay as they are.
+func encodeSparse(dst []byte, src, importance []float32, narrow func(float32) uint16) {
 	for len(src) >= sparseBlock {
 		var mask uint64
 		values := dst[sparseMask:sparseBytes]
 		for g := 0; g < sparseBlock; g += 4 {
 			four := (*[4]float32)(src[g:])
-			kept := keepTwo(four)
+			kept := keepTwo(four, part(importance, g, 4))
 			mask |= uint64(kept) << g
 			for j, v := range four {
 				if kept>>j&1 != 0 {
@@ -81,17 +83,26 @@ func encodeSparse(dst []byte, src []float32, narrow func(float32) uint16) {
 			}
 		}
 		order.PutUint64(dst, mask)
-		src, dst = src[sparseBlock:], dst[sparseBytes:]
+		src, dst, importance = src[sparseBlock:], dst[sparseBytes:], rest(importance, sparseBlock)
 	}
 }
 
-// keepTwo is the mask of the two largest magnitudes of four.
-func keepTwo(x *[4]float32) (mask uint8) {
+// keepTwo is the mask of the two largest of four by magnitude, or with importances by magnitude times the importance's square root, and of equal
+// ones by magnitude: an importance may be zero, and a zero is still the last to be kept.
+func keepTwo(x *[4]float32, importance []float32) (mask uint8) {
+	var loss, magnitude [4]float64
+	for j, v := range x {
+		magnitude[j] = math.Abs(float64(v))
+		loss[j] = magnitude[j]
+		if importance != nil {
+			loss[j] *= math.Sqrt(float64(importance[j]))
+		}
+	}
 	for range 2 {
-		best, most := 0, float32(-1)
-		for j, v := range x {
-			if m := float32(math.Abs(float64(v))); mask>>j&1 == 0 && m > most {
-				best, most = j, m
+		best := bits.TrailingZeros8(^mask)
+		for j := best + 1; j < 4; j++ {
+			if mask>>j&1 == 0 && (loss[j] > loss[best] || loss[j] == loss[best] && magnitude[j] > magnitude[best]) {
+				best = j
 			}
 		}
 		mask |= 1 << best

@@ -40,7 +40,7 @@ func TestSparseStays(t *testing.T) {
 			x[i] = float32(r.IntN(255) - 127)
 		}
 		for g := 0; g < len(x); g += 4 {
-			kept := keepTwo((*[4]float32)(x[g:]))
+			kept := keepTwo((*[4]float32)(x[g:]), nil)
 			for j := range 4 {
 				if kept>>j&1 != 0 {
 					want[g+j] = x[g+j]
@@ -54,6 +54,25 @@ func TestSparseStays(t *testing.T) {
 			if Decode(f, got, b); !slices.Equal(got, want) {
 				t.Errorf("%s: %v, want %v", f, got, want)
 			}
+		}
+	}
+}
+
+// TestSparseWeighted: with importances those are kept whose loss costs the most, and zeros last.
+func TestSparseWeighted(t *testing.T) {
+	for _, c := range []struct {
+		x    [4]float32
+		by   []float32
+		want uint8
+	}{
+		{[4]float32{1, 2, 3, -4}, nil, 0b1100},
+		{[4]float32{1, 2, 3, -4}, []float32{100, 1, 1, 1}, 0b1001},
+		{[4]float32{1, 2, 3, -4}, []float32{100, 0, 0, 0}, 0b1001},
+		{[4]float32{0, 0.5, 0, 2}, []float32{9, 0, 9, 0}, 0b1010},
+		{[4]float32{2, 2, 2, 2}, []float32{1, 1, 1, 1}, 0b0011},
+	} {
+		if got := keepTwo(&c.x, c.by); got != c.want {
+			t.Errorf("%v by %v: %04b, want %04b", c.x, c.by, got, c.want)
 		}
 	}
 }
