@@ -57,11 +57,16 @@ func (o CausalConv) Work(n *Node, s *Step) Work {
 
 // CausalConv adds the convolution of x with layer's next state; bias may be nil.
 func (b *Builder) CausalConv(name string, layer int, x *Value, w, bias *Weight, silu bool) *Value {
+	return b.CausalConvOf("conv", name, layer, x, w, bias, silu)
+}
+
+// CausalConvOf is CausalConv in a layer of several, whose states are told apart by kind.
+func (b *Builder) CausalConvOf(kind, name string, layer int, x *Value, w, bias *Weight, silu bool) *Value {
 	ws := []*Weight{w}
 	if bias != nil {
 		ws = append(ws, bias)
 	}
-	state := b.State("conv", layer, Axis{Name: "conv", Count: max(w.In.Len()-1, 1), Size: w.Out.Len()})
+	state := b.State(kind, layer, Axis{Name: "conv", Count: max(w.In.Len()-1, 1), Size: w.Out.Len()})
 	return b.Emit(name, CausalConv{Silu: silu}, []*Value{x, state}, ws...)[0]
 }
 

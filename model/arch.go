@@ -22,7 +22,7 @@ type Arch struct {
 	Read  func(f *fields) *Config
 	Build func(b *graph.Builder, c *Config) *graph.Value
 	// Names maps weight stems to Hugging Face's, where they differ from commonNames; N stands for the layer, E for the expert.
-	// A stem with .weight or .bias is mapped to a whole name.
+	// A stem with .weight or .bias is mapped to a whole name. Where files differ the names that one may have are separated by |.
 	Names map[string]string
 	// TextDefaults are for multimodal models, whose configuration has the language model's under text_config, without the
 	// fields that are as transformers' class has them.

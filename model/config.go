@@ -52,6 +52,7 @@ type Config struct {
 	Recurrent   []bool           // per layer that keeps a state and no keys and values; nil: none does
 	ConvWidth   int              // tokens that a short convolution sees
 	Delta       graph.GatedDelta // of those layers, if that is what they are
+	KDA         graph.KimiDelta  // likewise
 	SSM         graph.SSD        // likewise: Mamba 2
 	SSMNorm     bool             // whose result is normalised behind its gate
 	NormGroups  int              // in so many groups; 0: together
@@ -96,8 +97,9 @@ type Streams struct{ Count, Active, Rank int }
 
 // Scan is the sizes of Mamba 1's layers, in numbers.
 type Scan struct {
-	Inner, State, Rank int  // rows; of a state of each number of them; of what steps are made of
-	Norms              bool // steps, B and C are normalised
+	Inner, State, Rank int     // rows; of a state of each number of them; of what steps are made of
+	Norms              bool    // steps, B and C are normalised
+	UnitNorms          float64 // likewise without weights, with this epsilon; 0: they are not
 }
 
 // Latent is the sizes of multi-head latent attention (DeepSeek-V2, arXiv:2405.04434), in numbers.

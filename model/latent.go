@@ -96,7 +96,9 @@ func (l layer) latentQueries(x *graph.Value) (q, latent *graph.Value) {
 	} else {
 		q = l.linear("attn_q", x, heads, false)
 	}
-	q = l.b.RoPEFrom(l.name("q_rot"), q, l.c.Rotation, d.Nope)
+	if r := l.c.rotation(l.i); r != nil {
+		q = l.b.RoPEFrom(l.name("q_rot"), q, r, d.Nope)
+	}
 	stack, rank := graph.Axis{Name: "heads", Count: l.c.Heads, Size: 1}, graph.Axis{Name: "latent", Count: 1, Size: d.KV}
 	return l.b.HeadLinear(l.name("q_latent"), q, l.b.Stack(l.name("attn_k_b.weight"), stack, rank, graph.Axis{Name: "nope", Count: 1, Size: d.Nope}), d.Rope), latent
 }
@@ -107,7 +109,10 @@ func (l layer) latentCache(x *graph.Value) *graph.Value {
 	rank, rope := graph.Axis{Name: "latent", Count: 1, Size: d.KV}, graph.Axis{Name: "rope", Count: 1, Size: d.Rope}
 	both := l.name("attn_kv_a_mqa.weight")
 	latent := l.norm("attn_kv_a_norm", l.b.Linear(l.name("kv_latent"), x, l.b.Part(both, 0, rank, x.Axis), nil))
-	key := l.b.RoPE(l.name("k_rot"), l.b.Linear(l.name("k_rope"), x, l.b.Part(both, d.KV, rope, x.Axis), nil), l.c.Rotation)
+	key := l.b.Linear(l.name("k_rope"), x, l.b.Part(both, d.KV, rope, x.Axis), nil)
+	if r := l.c.rotation(l.i); r != nil {
+		key = l.b.RoPE(l.name("k_rot"), key, r)
+	}
 	cache := l.b.LatentCache("kv", l.i, graph.Axis{Name: "latent", Count: 1, Size: d.KV + d.Rope}, rank)
 	return l.b.LatentWrite(cache, latent, key)
 }

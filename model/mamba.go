@@ -9,10 +9,31 @@ var mamba = Arch{
 	Read: func(f *fields) *Config {
 		c := readMamba(f)
 		f.readScan(c, f.sizeOr("intermediate_size", "", 2*c.Hidden), "state_size", "time_step_rank", "conv_kernel")
+		if f.flagOr("", "ssm.dt_b_c_rms", false) { // Falcon Mamba's GGUF files are of this architecture
+			c.Scan.UnitNorms = unitNormsEps
+		}
 		return c
 	},
 	Build:  func(b *graph.Builder, c *Config) *graph.Value { return recurrentDecoder(b, c, layer.mamba1) },
 	Names:  merged(scanNames("backbone.layers.N.mixer"), backboneNames),
+	Recipe: ssmRecipe,
+}
+
+// unitNormsEps is the epsilon of Falcon Mamba's norms within layers, for which GGUF has no key.
+const unitNormsEps = 1e-6
+
+// falconMamba is Falcon Mamba (arXiv:2410.05355): Mamba 1 whose steps, B and C are normalised without weights.
+var falconMamba = Arch{
+	Name: "mamba",
+	HF:   []string{"FalconMambaForCausalLM"},
+	Read: func(f *fields) *Config {
+		c := mamba.Read(f)
+		c.Scan.UnitNorms = f.floatOr("mixer_rms_eps", "", unitNormsEps)
+		f.note("ssm.dt_b_c_rms", true)
+		return c
+	},
+	Build:  mamba.Build,
+	Names:  mamba.Names,
 	Recipe: ssmRecipe,
 }
 

@@ -124,14 +124,18 @@ func (m *Model) hfNames(name string) []string {
 	if !ok {
 		return nil
 	}
-	if parts[0] == "blk" {
-		hf = strings.Replace(hf, "N", parts[1], 1)
-		if hasExpert(parts) {
-			hf = strings.Replace(hf, "E", parts[3], 1)
+	var names []string
+	for _, hf := range strings.Split(hf, "|") {
+		if parts[0] == "blk" {
+			hf = strings.Replace(hf, "N", parts[1], 1)
+			if hasExpert(parts) {
+				hf = strings.Replace(hf, "E", parts[3], 1)
+			}
 		}
+		hf += "." + kind
+		names = append(append(names, placed(hf)...), m.mtpNames(parts, hf)...)
 	}
-	hf += "." + kind
-	return append(placed(hf), m.mtpNames(parts, hf)...)
+	return names
 }
 
 // mtpNames lists what a weight of a layer behind the model's own is called besides, hf as in any layer: Qwen's files count such layers apart.

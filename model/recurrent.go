@@ -73,7 +73,7 @@ func (f *fields) denseByTensors(c *Config) []bool {
 
 // isRecurrentVector reports whether a weight is one of the small ones of recurrent layers, which no file has in a block format.
 func isRecurrentVector(name string) bool {
-	for _, part := range []string{".ssm_a", ".ssm_d", ".ssm_dt", ".ssm_conv1d", ".shortconv.conv"} {
+	for _, part := range []string{".ssm_a", ".ssm_d", ".ssm_dt", ".ssm_conv1d", ".ssm_conv1d_q", ".ssm_conv1d_k", ".ssm_conv1d_v", ".shortconv.conv"} {
 		if strings.HasSuffix(strings.TrimSuffix(name, ".weight"), part) {
 			return true
 		}

@@ -97,6 +97,12 @@ func (l layer) mamba1(h *graph.Value) *graph.Value {
 	if s.Norms {
 		dt, in, out = l.norm("ssm_dt_norm", dt), l.norm("ssm_b_norm", in), l.norm("ssm_c_norm", out)
 	}
+	if s.UnitNorms > 0 {
+		unit := func(stem string, x *graph.Value) *graph.Value {
+			return l.b.RMSNorm(l.name(stem), x, l.b.Ones(x.Axis), s.UnitNorms)
+		}
+		dt, in, out = unit("ssm_dt_norm", dt), unit("ssm_b_norm", in), unit("ssm_c_norm", out)
+	}
 	dt = l.linear("ssm_dt", dt, inner, true)
 	y := l.b.SelectiveScan(l.name("ssm"), l.i, x, dt, in, out, l.b.Weight(l.name("ssm_a"), inner, state), l.b.Vector(l.name("ssm_d"), inner))
 	return l.linear("ssm_out", l.b.ActMul(l.name("ssm_gated"), gate, y, graph.Silu), l.c.hidden(), false)

@@ -23,8 +23,8 @@ func TestSameMeaning(t *testing.T) {
 		t.Fatalf("the small models are missing: %v", err)
 	}
 	steps := testkit.Steps{{9, 20}, {1, 1}}
-	lim := testkit.LimitsFor(steps, 16)
 	for _, file := range dirs {
+		lim := testkit.LimitsFor(steps, 16)
 		b, err := modeldir.Open(filepath.Dir(file))
 		if err != nil {
 			t.Fatal(err)
@@ -34,6 +34,7 @@ func TestSameMeaning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		lim.KeepAll(before)
 		text := before.String()
 		after, err := pass.Run(before, pass.All, pass.Options{Q8: true, Kernels: everything{}})
 		if err != nil {

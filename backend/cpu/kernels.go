@@ -134,6 +134,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		k.name, k.bind = "causal conv", simple(bindCausalConv)
 	case graph.GatedDelta:
 		k.name, k.bind, k.scratch = "gated delta", bindGatedDelta, gatedDeltaScratch
+	case graph.KimiDelta:
+		k.name, k.bind, k.scratch = "kimi delta", bindKimiDelta, kimiDeltaScratch
 	case graph.SSD:
 		k.name, k.bind, k.scratch = "ssd", bindSSD, nil
 	case graph.SelectiveScan:

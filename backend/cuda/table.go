@@ -146,6 +146,8 @@ func (d *Device) Refusal(n *graph.Node) string {
 		if why := sparseRefusal(n); why != "" {
 			return why
 		}
+	case graph.KimiDelta:
+		return "Kimi delta attention is not computed on a GPU yet; the CPU does (--backend cpu)"
 	case graph.LoRA:
 		if len(n.Weights) > lora.MaxTargets || n.Weights[0].Slots.Rank > lora.MaxRank {
 			return fmt.Sprintf("it has adapters of %d matrices and rank %d at most, and %d of rank %d is the most on a GPU; lower --max-lora-rank", len(n.Weights), n.Weights[0].Slots.Rank, lora.MaxTargets, lora.MaxRank)

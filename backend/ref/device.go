@@ -218,6 +218,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		f = causalConv
 	case graph.GatedDelta:
 		f = gatedDelta
+	case graph.KimiDelta:
+		f = kimiDelta
 	case graph.SSD:
 		f = ssd
 	case graph.SelectiveScan:

@@ -134,6 +134,41 @@ func gatedDelta(d *Device, n *graph.Node, a backend.Args) {
 	})
 }
 
+// kimiDelta goes through each sequence token by token, head by head.
+func kimiDelta(d *Device, n *graph.Node, a backend.Args) {
+	o, bias := n.Op.(graph.KimiDelta), d.weightRow(a, 1, 0)
+	var decay []float32
+	for h := range o.Heads {
+		decay = append(decay, d.weightRow(a, 0, h)...)
+	}
+	d.states(n, a, func(x []float64, from, to int) {
+		for r := from; r < to; r++ {
+			var in [5][]float32
+			for i := range in {
+				in[i] = d.read(n, a, i, r)
+			}
+			out := make([]float32, o.Heads*o.Size)
+			for h := range o.Heads {
+				at := h * o.Size
+				q, k := d.unit(in[0][at:at+o.Size], math.Sqrt(float64(o.Size))), d.unit(in[1][at:at+o.Size], 1)
+				d.flops(7) // roots, divisions and what is added before them
+				state := x[h*o.Size*o.Size : (h+1)*o.Size*o.Size]
+				for i := range o.Size {
+					g := math.Exp(float64(decay[h]) * softplus(float64(in[3][at+i])+float64(bias[at+i])))
+					for j := range o.Size {
+						state[i*o.Size+j] *= g
+					}
+					d.flops(6)
+				}
+				rate := 1 / (1 + math.Exp(-float64(in[4][h])))
+				d.flops(3)
+				d.deltaStep(state, q, k, in[2][at:at+o.Size], 1, rate, out[at:at+o.Size])
+			}
+			d.write(n, a, 0, r, out)
+		}
+	})
+}
+
 // deltaStep is one token of one head: S ← g·S, S ← S + k ⊗ rate(v − Sᵀk), out = Sᵀq.
 func (d *Device) deltaStep(s, q, k []float64, v []float32, g, rate float64, out []float32) {
 	size := len(v)
