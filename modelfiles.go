@@ -43,5 +43,8 @@ func (m *Model) reading(f func() error) (err error) {
 			err = errors.Join(m.intact(), fmt.Errorf("ridge: a file of the model cannot be read: %w", fault))
 		}
 	}()
-	return f()
+	if err = f(); err != nil {
+		err = errors.Join(m.intact(), err) // on a GPU's way to its memory a fault is an error already
+	}
+	return err
 }

@@ -20,9 +20,11 @@ type reply struct {
 
 // simCalls are the requests that clients make: every API, streamed and whole, of different prompts.
 func simCalls() (all []simCall) {
-	prompts := []string{"Once upon a time", "Once upon a time there was a fox", "What is a page table?", "The scheduler " + strings.Repeat("waits and ", 30)}
+	prompts := []string{"Once upon a time", "Once upon a time there was a fox", "What is a page table?",
+		"The scheduler " + strings.Repeat("waits and ", 20), // two that part in the middle of a page of the cache
+		"The scheduler " + strings.Repeat("waits and ", 11) + "runs and " + strings.Repeat("waits and ", 8)}
 	for i, p := range prompts {
-		n := 4 + 5*i
+		n := 4 + 4*i
 		all = append(all,
 			simCall{"/v1/completions", fmt.Sprintf(`{"prompt": %q, "max_tokens": %d, "temperature": 0, "ignore_eos": true}`, p, n), wholeOf(1)},
 			simCall{"/v1/completions", fmt.Sprintf(`{"prompt": %q, "max_tokens": %d, "temperature": 0, "ignore_eos": true, "stream": true}`, p, n), textStream},

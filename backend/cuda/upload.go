@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -106,13 +107,50 @@ func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte,
 			if err != nil {
 				return err
 			}
-			parallel(n, 1+(1<<18)/rowBytes, func(from, to int) { fill(buf[from*rowBytes:to*rowBytes], r+from, r+to) })
+			if err := readAll(n, 1+(1<<18)/rowBytes, func(from, to int) { fill(buf[from*rowBytes:to*rowBytes], r+from, r+to) }); err != nil {
+				return err
+			}
 			if err := u.send(to+driver.Ptr(r*rowBytes), buf, done); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// readAll is parallel for what reads mapped files. One that was cut meanwhile, or lies on a disk that fails, is an error and not the program's end.
+func readAll(n, each int, do func(from, to int)) error {
+	var first atomic.Pointer[error]
+	parallel(n, each, func(from, to int) {
+		if err := readMapped(func() { do(from, to) }); err != nil {
+			first.CompareAndSwap(nil, &err)
+		}
+	})
+	if err := first.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// readMapped runs f. A fault in a mapped file is an error.
+func readMapped(f func()) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		p := recover()
+		fault, ok := p.(interface {
+			error
+			Addr() uintptr
+		})
+		switch {
+		case p == nil:
+		case !ok:
+			panic(p)
+		default:
+			err = fmt.Errorf("cuda: a weight cannot be read from its file, which was cut or lies on a disk that fails: %w", fault)
+		}
+	}()
+	f()
+	return nil
 }
 
 // maxFillers is how many goroutines fill a chunk: with 16 on as many cores weights in Q4_0 take 0.8 s where 8 take 1.2.

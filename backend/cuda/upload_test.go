@@ -4,10 +4,17 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+	"github.com/ridge-llm/ridge/weights/mmap"
 )
 
 // TestUpload copies more than a buffer holds, and rows of which three fill one, and does in between what was asked for in between. After an error
@@ -54,6 +61,37 @@ func TestUpload(t *testing.T) {
 	for i := range got {
 		if !bytes.Equal(got[i], want[i]) {
 			t.Errorf("upload %d differs on the device", i)
+		}
+	}
+}
+
+// TestUploadOfCutFile: a file of weights that is cut while they are copied to the GPU, as they are or dequantised, is an error that says so; the process lives.
+func TestUploadOfCutFile(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere a file that is mapped cannot be cut, or faults in another way")
+	}
+	const rows, cols = 512, 4096
+	for _, as := range []graph.Type{graph.F32, graph.BF16} {
+		d := gpu(t, 0)
+		path := filepath.Join(t.TempDir(), "weights")
+		if err := os.WriteFile(path, make([]byte, 4*rows*cols), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := mmap.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		w := &weight{name: "w", tensor: quant.Tensor{Format: quant.F32, Rows: rows, Cols: cols, Data: file.Bytes()}, format: quant.F32, on: map[graph.Type]driver.Ptr{}, upload: d.upload}
+		err = d.do(func() error {
+			d.upload.enqueue(func() error { return os.Truncate(path, 4096) })
+			if _, err := d.resident(w, as); err != nil {
+				return err
+			}
+			return d.upload.wait()
+		})
+		if err == nil || !strings.Contains(err.Error(), "was cut") {
+			t.Errorf("as %v: %v", as, err)
 		}
 	}
 }
