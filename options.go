@@ -45,6 +45,9 @@ type Options struct {
 	// Record is written all that the engine decides and on what grounds, for ridge replay: a line of JSON for each event, prompts and answers
 	// included. The engine waits for it. Close completes it. nil: nothing is recorded.
 	Record io.Writer
+	// RecordHidden has Record hold no token of a prompt or an answer, but others in their places, with which a replay is the same: for
+	// prompts of several tenants.
+	RecordHidden bool
 	// RecordFailed is told at once why Record is not going to be complete, such as a full disk; nothing more is written then. nil: Close
 	// returns it.
 	RecordFailed func(error)

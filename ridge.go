@@ -225,6 +225,9 @@ func (m *Model) startEngine(o Options, prog *compile.Program) error {
 	}
 	if o.Record != nil {
 		m.recording = recording.NewWriter(o.Record, o.RecordFailed)
+		if o.RecordHidden {
+			m.recording.Hide(m.Vocab())
+		}
 		settings.Recorder = m.recording
 		if err := m.recording.Begin(recording.NewHeader(m.name, m.Vocab(), m.limits, settings, prog.CanSample())); err != nil {
 			if d := settings.Speculation.Drafter; d != nil {

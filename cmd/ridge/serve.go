@@ -71,7 +71,7 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 	fl.StringVar(&f.address, "listen", "127.0.0.1:8000", "address to listen on, HOST:PORT")
 	fl.StringVar(&f.server.Name, "served-model-name", "", "what clients call the model; default: the name of its file")
 	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line: SECRET [name=TENANT] [requests=N] [tokens=N] [parallel=N] [admin]; requests and tokens are per minute, parallel is requests at once; clients must send one of the keys")
-	fl.BoolVar(&f.server.Shared, "share-between-keys", false, "let all keys see each other's files, batches and explanations, and share cached prompts")
+	fl.BoolVar(&f.server.Shared, "share-between-keys", false, "let all keys see each other's files, batches and explanations, share cached prompts, and have a recording contain prompts")
 	fl.StringVar(&f.tlsCert, "tls-cert", "", "file with the certificate chain (PEM) to serve HTTPS with; needs --tls-key")
 	fl.StringVar(&f.tlsKey, "tls-key", "", "file with the private key (PEM) of --tls-cert")
 	fl.BoolVar(&f.model.options.TrustContent, "trust-content", false, "let control tokens that messages, tool results and documents spell out act as tokens, as most servers do; whoever writes such a text can then forge turns")
@@ -82,7 +82,7 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 	fl.StringArrayVar(&f.server.Origins, "cors", nil, "origin of web pages that may call from a browser, or *; can be given several times")
 	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token), mean or cls (the first token); default: what the model's files say, or else last, of an encoder mean")
 	fl.StringVar(&f.dataDir, "data-dir", "", "folder for /v1/files and /v1/batches, or off; default: ridge/server in the user's cache folder, if it can be used")
-	fl.StringVar(&f.record, "record", "", "write all requests and scheduling decisions to this file, for ridge replay; the file contains the prompts")
+	fl.StringVar(&f.record, "record", "", "write all requests and scheduling decisions to this file, for ridge replay; the file contains the prompts, but with --api-key-file and not --share-between-keys other tokens in their places")
 	fl.DurationVar(&f.server.Drain, "drain-timeout", 30*time.Second, "longest time that requests under way have to finish after Ctrl-C or SIGTERM")
 	fl.BoolVar(&f.logJSON, "log-json", false, "write the log as JSON")
 	return cmd
@@ -187,6 +187,7 @@ func (f *serveFlags) openRecord() (stop func(), err error) {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
 	f.model.options.Record = file
+	f.model.options.RecordHidden = f.keyFile != "" && !f.server.Shared
 	f.model.options.RecordFailed = func(err error) {
 		f.server.Log.Error("the recording has stopped; the server goes on without it", "file", f.record, "error", err)
 	}

@@ -145,6 +145,7 @@ type Writer struct {
 	active  int  // requests that have not ended
 	idle    bool // the step last scheduled is of no request
 	prices  []float64
+	hiding  *hiding // nil: tokens are recorded as they are
 	err     error
 }
 
@@ -155,6 +156,9 @@ func NewWriter(out io.Writer, failed func(error)) *Writer {
 	w.encoder = json.NewEncoder(io.MultiWriter(w.out, w.sum))
 	return w
 }
+
+// Hide has the recording hold no token of a prompt or an answer: see hiding. It must be called before Begin.
+func (w *Writer) Hide(vocab int) { w.hiding = newHiding(vocab) }
 
 // Begin writes the first line.
 func (w *Writer) Begin(h Header) error {
@@ -204,6 +208,9 @@ func (w *Writer) Admitted(id, parent int64, at time.Duration, r *engine.Request)
 	if parent != engine.NoParent {
 		a.Parent = &parent
 	}
+	if w.hiding != nil {
+		a.Prompt = w.hiding.admitted(id, r.Salt, r.Prompt)
+	}
 	w.active++
 	w.put(Event{Admitted: a})
 }
@@ -211,6 +218,9 @@ func (w *Writer) Admitted(id, parent int64, at time.Duration, r *engine.Request)
 // Left implements engine.Recorder.
 func (w *Writer) Left(id int64) {
 	w.active--
+	if w.hiding != nil {
+		w.hiding.ended(id)
+	}
 	w.put(Event{Left: &id})
 }
 
@@ -244,8 +254,14 @@ func (w *Writer) DraftingStopped() { w.put(Event{Stopped: true}) }
 
 // Output implements engine.Recorder.
 func (w *Writer) Output(id int64, s engine.StepOutput) {
+	if w.hiding != nil {
+		s.Tokens = w.hiding.output(id, s.Tokens)
+	}
 	if s.Reason != "" || s.Err != "" {
 		w.active--
+		if w.hiding != nil {
+			w.hiding.ended(id)
+		}
 	}
 	w.put(Event{Output: &output{id, s}})
 }

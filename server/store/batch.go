@@ -73,30 +73,42 @@ type BatchError struct {
 }
 
 // NewBatch keeps a new batch, whose id it sets, unless its owner has as many as may be. Old ones that are over may be forgotten for it.
+// Nobody sees the batch before its description is durable: whoever did could write another at the same time.
 func (s *Store) NewBatch(b Batch) (Batch, error) {
 	b.ID, b.Object = newID("batch_"), "batch"
-	if err := s.enterBatch(b); err != nil {
+	if err := s.reserveBatch(b.Owner); err != nil {
 		return Batch{}, err
 	}
 	err := s.describe("batches", b.ID, b)
 	if err != nil {
-		s.mu.Lock()
-		delete(s.batches, b.ID)
-		s.mu.Unlock()
 		err = errors.Join(err, s.remove(s.description("batches", b.ID))) // it may have its name and only not be durable
 	}
+	s.enterBatch(b, err == nil)
 	return b, err
 }
 
-// enterBatch takes a new batch into the account of its owner.
-func (s *Store) enterBatch(b Batch) error {
+// reserveBatch counts a batch that is being made.
+func (s *Store) reserveBatch(owner string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.admitBatch(b.Owner); err != nil {
+	if err := s.admitBatch(owner); err != nil {
 		return err
 	}
-	s.batches[b.ID] = b
-	return s.forgetBatches(b.Owner)
+	s.making[owner]++
+	return nil
+}
+
+// enterBatch ends what reserveBatch began: the batch has been made, or has not.
+func (s *Store) enterBatch(b Batch, made bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.making[b.Owner]--; s.making[b.Owner] == 0 {
+		delete(s.making, b.Owner)
+	}
+	if made {
+		s.batches[b.ID] = b
+		_ = s.forgetBatches(b.Owner) // what is left of them is found again at the next start
+	}
 }
 
 // PutBatch keeps a batch's new state.

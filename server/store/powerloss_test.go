@@ -152,3 +152,39 @@ func (p *promises) check(d *memdisk.Disk) error {
 	}
 	return nil
 }
+
+// watched is a disk that calls renaming before it renames.
+type watched struct {
+	*memdisk.Disk
+	renaming func()
+}
+
+// Rename implements store.Disk.
+func (w *watched) Rename(from, to string) error {
+	w.renaming()
+	return w.Disk.Rename(from, to)
+}
+
+// TestNewBatchIsWhole: nobody sees a batch, and so nobody works on it and describes it anew, before its first description is durable.
+func TestNewBatchIsWhole(t *testing.T) {
+	d := &watched{Disk: memdisk.New(rand.New(rand.NewPCG(1, 1))), renaming: func() {}}
+	s, err := store.OpenOn(d, "data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.SetQuota(store.Quota{Batches: 1})
+	renamed := 0
+	d.renaming = func() {
+		renamed++
+		if n := len(s.Batches()); n > 0 {
+			t.Errorf("%d batches are seen", n)
+		}
+		if _, err := s.NewBatch(store.Batch{}); err == nil {
+			t.Error("the quota does not count a batch that is being made")
+		}
+	}
+	if _, err := s.NewBatch(store.Batch{}); err != nil || renamed != 1 || len(s.Batches()) != 1 {
+		t.Errorf("%v; %d renamed, %d batches", err, renamed, len(s.Batches()))
+	}
+}

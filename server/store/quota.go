@@ -57,7 +57,7 @@ const smallest = 8 << 10
 
 // admitBatch refuses a batch beyond its owner's quota. s.mu is held.
 func (s *Store) admitBatch(owner string) error {
-	n := 0
+	n := s.making[owner]
 	for _, b := range s.batches {
 		if b.Owner == owner && !b.Status.Over() {
 			n++

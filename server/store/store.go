@@ -37,6 +37,7 @@ type Store struct {
 	mu        sync.Mutex
 	files     map[string]File
 	batches   map[string]Batch
+	making    map[string]int // by owner: batches that are being described for the first time
 	quota     Quota
 	uploading map[string]int64 // bytes by owner
 	sizes     map[string]int64 // of files by owner; nil: to be counted
@@ -51,7 +52,7 @@ func Open(dir string) (*Store, error) { return OpenOn(osDisk{}, dir) }
 
 // OpenOn is Open on a Disk.
 func OpenOn(disk Disk, dir string) (*Store, error) {
-	s := &Store{disk: disk, dir: dir, files: map[string]File{}, batches: map[string]Batch{}, uploading: map[string]int64{}}
+	s := &Store{disk: disk, dir: dir, files: map[string]File{}, batches: map[string]Batch{}, making: map[string]int{}, uploading: map[string]int64{}}
 	for _, sub := range []string{"files", "batches"} {
 		if err := disk.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("store: %w", err)
