@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -181,4 +182,18 @@ func enough(g *graph.CacheGroup, i int, lim backend.Limits) error {
 		return fmt.Errorf("engine: cache group %d, with a window of %d tokens, has %d pages; steps of %d tokens and %d sequences can need %d", i, g.Window, have, lim.Tokens, lim.Seqs, need)
 	}
 	return nil
+}
+
+// hasStates reports whether layers are recurrent: their states cannot take tokens back.
+func (p *pages) hasStates() bool { return slices.Contains(p.recurrent, true) }
+
+// settleState leaves a request what its step computed, if all of it is right, or else what it had before: then the tokens that came are computed again.
+func (p *pages) settleState(r *request, computed int) {
+	if computed == r.seq.Len() {
+		p.Free(&r.before)
+	} else {
+		p.Free(&r.seq)
+		r.seq, r.before = r.before, r.seq
+	}
+	r.sched.Computed = r.seq.Len()
 }

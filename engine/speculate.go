@@ -9,7 +9,6 @@ import (
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sample"
-	"github.com/ridge-llm/ridge/engine/sched"
 )
 
 // Speculation is the settings of speculative decoding; see package draft.
@@ -103,21 +102,6 @@ func (e *Engine) propose(current *InFlight) {
 	}
 }
 
-// followed is for how many steps after one with drafts a drafter that goes on from hidden states takes in those that nothing is drafted from. Beyond
-// them its cache has gaps, and what it drafts is worse; to follow always would cost its layer in every step.
-const followed = 16
-
-// follow has a drafter that goes on from hidden states take in those of the last step, such as a prompt's.
-func (e *Engine) follow() {
-	s := &e.speculation
-	if _, ok := s.Drafter.(draft.FromHidden); !ok || len(s.computed) == 0 || !s.Always && s.quiet >= followed {
-		return
-	}
-	if err := s.ask(); err != nil {
-		e.stopDrafting(err)
-	}
-}
-
 // ask is Propose; a panic is an error.
 func (s *speculation) ask() (err error) {
 	defer catch(&err)
@@ -145,98 +129,6 @@ func (e *Engine) stopDrafting(err error) {
 	}
 	s.Drafter, e.meter.stats.DraftMethod = nil, ""
 	e.recorder.DraftingStopped()
-}
-
-// findCandidates lists the requests for which the step may verify a draft.
-func (e *Engine) findCandidates() {
-	s := &e.speculation
-	s.requests, s.candidates, s.forced = s.requests[:0], s.candidates[:0], s.forced[:0]
-	for _, c := range e.queue.schedule.Chunks {
-		r := e.queue.byID[c.Request.ID]
-		r.draft = draft.Draft{}
-		if c.Admit || !c.Logits || c.Tokens > behind || r.output == 0 || r.pending > 0 || len(r.siblings) > 0 || r.Embeddings != nil || r.Hidden != nil {
-			continue
-		}
-		most := min(s.Tokens, r.sched.Limit-len(r.tokens)-1)
-		if most < 1 {
-			continue
-		}
-		if r.acceptance == nil {
-			r.acceptance = &draft.Acceptance{Of: &s.acceptance, Trees: s.acceptance.Trees}
-			r.choose = func(logits []float32, drafted []int32) int32 { return s.choose(r, logits, drafted) }
-		}
-		if r.ForcedDrafts != nil {
-			s.forced = append(s.forced, r)
-			continue
-		}
-		s.requests = append(s.requests, r)
-		s.candidates = append(s.candidates, draft.Candidate{Acceptance: r.acceptance, Max: most, Context: len(r.tokens)})
-	}
-}
-
-// planDrafts says how many tokens to draft for each candidate.
-func (e *Engine) planDrafts() {
-	s := &e.speculation
-	shape := e.queue.schedule.Shape
-	outputs := 0
-	for _, c := range e.queue.schedule.Chunks {
-		if c.Logits {
-			outputs++
-		}
-	}
-	room := min(e.stepTokens-shape.Tokens, e.prog.Limits().Logits-outputs)
-	if s.Always {
-		for i := range s.candidates {
-			c := &s.candidates[i]
-			c.Tokens = min(c.Max, room/len(s.candidates))
-		}
-		return
-	}
-	s.gain = draft.Plan(s.candidates, outputs, room, worth, func(x draft.Extra) float64 {
-		seconds := e.times.Estimate(sched.Shape{Tokens: shape.Tokens + x.Tokens, Logits: shape.Logits + x.Tokens, Rows: shape.Rows + x.Tokens, Pairs: shape.Pairs + x.Pairs})
-		if x.Tokens > 0 && seconds > 0 {
-			seconds += s.Drafter.Seconds(x.Seqs, x.Longest)
-		}
-		return seconds
-	})
-	s.tryAgain(outputs, room)
-}
-
-// Where drafts have not been worth it for tryAfter steps, one step tries a few: what they take, and what becomes of them, may have changed.
-const tryAfter, tryTokens = 64, 3
-
-// hasStates reports whether layers are recurrent: their states cannot take tokens back.
-func (p *pages) hasStates() bool { return slices.Contains(p.recurrent, true) }
-
-// settleState leaves a request what its step computed, if all of it is right, or else what it had before: then the tokens that came are computed again.
-func (p *pages) settleState(r *request, computed int) {
-	if computed == r.seq.Len() {
-		p.Free(&r.before)
-	} else {
-		p.Free(&r.seq)
-		r.seq, r.before = r.before, r.seq
-	}
-	r.sched.Computed = r.seq.Len()
-}
-
-// tryAgain has some tokens drafted after many steps without, a quarter of those that the step brings or tryTokens.
-func (s *speculation) tryAgain(outputs, room int) {
-	for i := range s.candidates {
-		if s.candidates[i].Tokens > 0 {
-			s.unplanned = 0
-			return
-		}
-	}
-	if s.unplanned++; s.unplanned < tryAfter {
-		return
-	}
-	s.unplanned = 0
-	left := min(max(outputs/4, tryTokens), room)
-	for i := range s.candidates {
-		c := &s.candidates[i]
-		c.Tokens = min(c.Max, tryTokens, left)
-		left -= c.Tokens
-	}
 }
 
 // sparePages is the pages that are left when the schedule has all that it was promised: a draft takes none of another request's.
@@ -311,62 +203,6 @@ func (r *request) cutByGrammar() {
 	if err := r.Grammar.Rollback(n); err != nil {
 		r.maskErr = err
 		d.Cut(0)
-	}
-}
-
-// hiddenForDrafts tells a drafter that goes on from hidden states whose the step has left on the device, if the next step has not been launched,
-// which overwrites them.
-func (e *Engine) hiddenForDrafts(f, next *InFlight) {
-	d, ok := e.speculation.Drafter.(draft.FromHidden)
-	if !ok || next != nil {
-		return
-	}
-	all, outputs := e.speculation.computed[:0], f.outputs
-	for i := range f.requests {
-		a := &f.requests[i]
-		c := draft.Computed{ID: a.request.sched.ID, Tokens: a.request.tokens, From: a.from, Last: -1}
-		for row := range a.tokens {
-			c.Rows = append(c.Rows, f.batch.QStart[i]+int32(row))
-		}
-		if len(outputs) > 0 && outputs[0].request == a.request {
-			outputs[0].addTo(&c)
-			outputs = outputs[1:]
-		}
-		if !a.request.ended && a.request.Hidden == nil {
-			all = append(all, c)
-		}
-	}
-	for i := range outputs { // of siblings
-		c := draft.Computed{ID: outputs[i].request.sched.ID, Tokens: outputs[i].request.tokens}
-		if outputs[i].addTo(&c); !outputs[i].request.ended {
-			all = append(all, c)
-		}
-	}
-	e.speculation.computed = all
-	d.Computed(all)
-}
-
-// addTo adds the rows of accepted tokens of a draft to what the step has computed.
-func (o *output) addTo(c *draft.Computed) {
-	if c.Last = o.last; c.Last >= 0 {
-		c.Last += o.row
-	}
-	if o.rows <= 1 || len(c.Rows) == 0 {
-		return
-	}
-	root := c.Rows[len(c.Rows)-1]
-	for i, accepted := range o.path[:o.rows-1] {
-		if accepted {
-			c.Rows = append(c.Rows, root+1+int32(i))
-		}
-	}
-}
-
-// hiddenGone tells a drafter that hidden states are overwritten by the step that begins.
-func (s *speculation) hiddenGone() {
-	if d, ok := s.Drafter.(draft.FromHidden); ok {
-		s.computed = s.computed[:0]
-		d.Computed(nil)
 	}
 }
 
