@@ -67,6 +67,10 @@ simulate:
 soak: build
 	$(GO) run ./bench/soak -ridge ./ridge -for $(or $(HOURS),1h)
 
+# 10,000 random interleavings of requests with adapters, each answer compared with what its request gets alone.
+adapters:
+	RIDGE_INTERLEAVINGS=2500 $(GO) test ./engine -run TestAdaptersMixed -v -timeout 0
+
 # What the clients that OpenAI, Anthropic and Ollama publish make of the server. They are large, so this is a module of its
 # own and no part of check: compiled for the first time they take two minutes.
 sdk:

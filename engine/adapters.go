@@ -9,6 +9,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/adapters"
+	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -71,13 +72,13 @@ func (e *Engine) checkAdapters(r *Request) error {
 	return nil
 }
 
-// adapterSalt is a salt for what requests with these adapters share.
-func adapterSalt(salt uint64, uses []AdapterUse) uint64 {
+// adapterSalt is a salt for what requests with these adapters share, the first of which acts from a position on.
+func adapterSalt(salt uint64, uses []AdapterUse, from int) uint64 {
 	if len(uses) == 0 {
 		return salt
 	}
 	sum := fnv.New64a()
-	_ = binary.Write(sum, binary.LittleEndian, salt) // which does not fail
+	_ = binary.Write(sum, binary.LittleEndian, [2]uint64{salt, uint64(from)}) // which does not fail
 	for _, u := range uses {
 		_ = binary.Write(sum, binary.LittleEndian, u.ID)
 		_ = binary.Write(sum, binary.LittleEndian, u.Scale)
@@ -113,6 +114,7 @@ func (e *Engine) unblock() (failed []*request) {
 			kept = append(kept, r)
 		default:
 			if r.err == nil {
+				r.activate()
 				r.err = e.enqueue(r)
 			}
 			if r.err != nil {
@@ -193,7 +195,7 @@ func (f *InFlight) fillAdapters() {
 		a := &f.requests[i]
 		for j, u := range a.request.Adapters {
 			l := &a.request.numbers[j]
-			skip := min(max(0, a.request.acts(l)-a.from), a.tokens)
+			skip := min(max(0, a.request.acts[j]-a.from), a.tokens)
 			if skip == a.tokens {
 				continue
 			}
@@ -205,13 +207,26 @@ func (f *InFlight) fillAdapters() {
 	})
 }
 
-// acts is from which position on an adapter acts: that of its invocation in the prompt; beyond all positions where there is none.
-func (r *request) acts(a *AdapterNumbers) int {
-	if len(a.Invocation) == 0 {
+// activate finds out from where on a request's adapters act. What comes before is the base's, and shared with requests without adapters.
+func (r *request) activate() {
+	tenant, first := r.salt.Own, math.MaxInt
+	r.acts = r.acts[:0]
+	for i := range r.numbers {
+		at := invoked(r.Prompt, r.numbers[i].Invocation)
+		r.acts = append(r.acts, at)
+		first = min(first, at)
+	}
+	r.salt = kv.Salt{Own: adapterSalt(tenant, r.Adapters, first), Before: tenant, From: first}
+}
+
+// invoked is from which position of a prompt on an adapter acts: that of its invocation, where it is last; beyond all positions where there
+// is none.
+func invoked(prompt, invocation []int32) int {
+	if len(invocation) == 0 {
 		return 0
 	}
-	for at := len(r.Prompt) - len(a.Invocation); at >= 0; at-- {
-		if slices.Equal(r.Prompt[at:at+len(a.Invocation)], a.Invocation) {
+	for at := len(prompt) - len(invocation); at >= 0; at-- {
+		if slices.Equal(prompt[at:at+len(invocation)], invocation) {
 			return at
 		}
 	}

@@ -7,14 +7,20 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
+	"github.com/ridge-llm/ridge/engine/draft"
+	"github.com/ridge-llm/ridge/engine/grammar"
 	"github.com/ridge-llm/ridge/engine/sample"
+	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
@@ -22,10 +28,21 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// startAdapters is an engine on a small random model with slots for adapters, and random adapters of different ranks for it.
-func startAdapters(t *testing.T, slots, n int) (*engine.Engine, []*engine.Adapter) {
+// adapterSetup is an engine with adapters.
+type adapterSetup struct {
+	open       func() (*modeldir.Dir, error)
+	lim        backend.Limits
+	options    engine.Options
+	slots, n   int
+	invocation []int32 // of every third adapter
+}
+
+func llama() (*modeldir.Dir, error) { return modeldir.Open("../internal/check/testdata/llama-default") }
+
+// start is the engine, on a small random model, and random adapters of different ranks for it.
+func (s adapterSetup) start(t *testing.T) (*engine.Engine, []*engine.Adapter) {
 	t.Helper()
-	b, err := modeldir.Open("../internal/check/testdata/llama-default")
+	b, err := s.open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,24 +50,28 @@ func startAdapters(t *testing.T, slots, n int) (*engine.Engine, []*engine.Adapte
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g, err = pass.Run(g, "lora", pass.Options{Layout: pass.OneDevice, Adapters: pass.Adapters{Slots: slots, Rank: 8}}); err != nil {
-		t.Fatal(err)
-	}
 	dev, err := cpu.New(cpu.Options{Threads: 2, Deterministic: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lim := roomy
-	lim.Adapters = slots
-	prog, err := compile.Compile(g, dev, b, lim)
+	info := dev.Info()
+	if g, err = pass.Run(g, pass.All, pass.Options{Layout: pass.OneDevice, Q8: info.Q8, Kernels: compile.Kernels{Device: dev}, Adapters: pass.Adapters{Slots: s.slots, Rank: 8}}); err != nil {
+		t.Fatal(err)
+	}
+	s.lim.Adapters = s.slots
+	prog, err := compile.Compile(g, dev, b, s.lim)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []*engine.Adapter
-	for i := range n {
-		all = append(all, randomAdapter(prog.Slots(), uint64(i+1), 1+i%8))
+	for i := range s.n {
+		var invocation []int32
+		if i%3 == 2 {
+			invocation = s.invocation
+		}
+		all = append(all, randomAdapter(prog.Slots(), uint64(i+1), 1+i%8, invocation))
 	}
-	e, err := engine.New(prog, engine.Options{})
+	e, err := engine.New(prog, s.options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +80,7 @@ func startAdapters(t *testing.T, slots, n int) (*engine.Engine, []*engine.Adapte
 }
 
 // randomAdapter changes about half of the matrices, by much.
-func randomAdapter(slots []*graph.Weight, id uint64, rank int) *engine.Adapter {
+func randomAdapter(slots []*graph.Weight, id uint64, rank int, invocation []int32) *engine.Adapter {
 	r := rand.New(rand.NewPCG(id, 1))
 	numbers := func(rows, cols int) quant.Tensor {
 		x := quant.Tensor{Format: quant.F32, Rows: rows, Cols: cols}
@@ -75,7 +96,7 @@ func randomAdapter(slots []*graph.Weight, id uint64, rank int) *engine.Adapter {
 		}
 		of[w] = &graph.LowRank{A: numbers(rank, w.In.Len()), B: numbers(w.Out.Len(), rank), Scale: 0.05}
 	}
-	n := engine.AdapterNumbers{Rank: rank, Bytes: 4, Of: func(w *graph.Weight) *graph.LowRank { return of[w] }}
+	n := engine.AdapterNumbers{Rank: rank, Bytes: 4, Invocation: invocation, Of: func(w *graph.Weight) *graph.LowRank { return of[w] }}
 	var mu sync.Mutex
 	there := false
 	return &engine.Adapter{
@@ -96,60 +117,176 @@ func randomAdapter(slots []*graph.Weight, id uint64, rank int) *engine.Adapter {
 	}
 }
 
-// TestAdaptersMixed: what a request gets with its adapters does not depend on the requests beside it, nor on which adapters are evicted.
+// dear is a Predictor by which every step takes a second, so that nothing is computed twice that can be swapped.
+type dear struct{}
+
+func (dear) Predict(sched.Shape) float64          { return 1 }
+func (dear) Observe(*graph.Step, float64) float64 { return 1 }
+
+// TestAdaptersMixed: what a request gets with its adapters does not depend on the requests beside it, nor on who is evicted for whom, in
+// RIDGE_INTERLEAVINGS random interleavings of each setup (make adapters: 10,000 in all).
 func TestAdaptersMixed(t *testing.T) {
-	const slots, n, requests = 3, 7, 60
-	e, all := startAdapters(t, slots, n)
+	interleavings := 8
+	if n, err := strconv.Atoi(os.Getenv("RIDGE_INTERLEAVINGS")); err == nil {
+		interleavings = n
+	}
+	crowded := backend.Limits{Tokens: 24, Seqs: 6, Logits: 6, PageSize: 16, SeqPages: 8, Pages: 12, SwapPages: 12}
+	for name, s := range map[string]adapterSetup{
+		"roomy":     {open: llama, lim: roomy},
+		"crowded":   {open: llama, lim: crowded, options: engine.Options{Predictor: dear{}}}, // prompts in chunks, preemption, swapping
+		"drafts":    {open: llama, lim: backend.Limits{Tokens: 64, Seqs: 8, Logits: 32, PageSize: 16, SeqPages: 8, Pages: 64}, options: engine.Options{Speculation: engine.Speculation{Drafter: draft.NewSuffix(), Tokens: 3, Always: true}}},
+		"quantised": {open: modeldir.Builtin, lim: roomy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.slots, s.n, s.invocation = 3, 7, []int32{4, 3}
+			mixed(t, s, interleavings)
+		})
+	}
+}
+
+// mixed compares requests of one setup that run beside others with what they get alone, without adapters in the cache.
+func mixed(t *testing.T, s adapterSetup, interleavings int) {
+	const requests = 30
+	e, all := s.start(t)
 	random := rand.New(rand.NewPCG(3, 4))
 	next := func() engine.Request {
-		r := engine.Request{Params: sample.Default(), MaxTokens: 1 + random.IntN(12)}
-		r.Params.Temperature = 0
-		for range 1 + random.IntN(40) {
-			r.Prompt = append(r.Prompt, int32(random.IntN(5))) // beginnings are often the same
+		r := engine.Request{Params: greedy(), MaxTokens: 1 + random.IntN(12)}
+		for range 1 + random.IntN(60) {
+			r.Prompt = append(r.Prompt, int32(3+random.IntN(3))) // beginnings are often the same
 		}
 		for range min(random.IntN(4), 2) {
-			a := all[random.IntN(n)]
+			a := all[random.IntN(s.n)]
 			if !slices.ContainsFunc(r.Adapters, func(u engine.AdapterUse) bool { return u.Adapter == a }) {
-				r.Adapters = append(r.Adapters, engine.AdapterUse{Adapter: a, Scale: float32(1 + random.IntN(2))})
+				r.Adapters = append(r.Adapters, engine.AdapterUse{Adapter: a, Scale: float32(1+random.IntN(2)) * 0.75})
 			}
+		}
+		return r
+	}
+	constrained := func(r engine.Request, i int) engine.Request { // a matcher is the engine's from Submit on
+		if i%5 == 0 {
+			r.Ends, r.Grammar = []int32{2}, letters(t, "([a-m]-->[0-9][0-9])+", s.open)
 		}
 		return r
 	}
 	var asked []engine.Request
 	var alone []result
 	different := 0
+	fresh := s
+	fresh.options = engine.Options{Index: "none"}
+	one, same := fresh.start(t)
 	for i := range requests {
 		r := next()
 		asked = append(asked, r)
-		alone = append(alone, wait(t, submit(t, e, context.Background(), r)))
+		r.Adapters = slices.Clone(r.Adapters)
+		for j := range r.Adapters {
+			r.Adapters[j].Adapter = same[r.Adapters[j].ID-1]
+		}
+		alone = append(alone, wait(t, submit(t, one, context.Background(), constrained(r, i))))
 		plain := r
-		if plain.Adapters = nil; len(r.Adapters) > 0 && !slices.Equal(wait(t, submit(t, e, context.Background(), plain)).tokens, alone[i].tokens) {
+		if plain.Adapters = nil; len(r.Adapters) > 0 && !slices.Equal(wait(t, submit(t, one, context.Background(), constrained(plain, i))).tokens, alone[i].tokens) {
 			different++
 		}
 	}
-	if different < requests/4 {
+	if different < requests/5 {
 		t.Errorf("the adapters changed %d of %d answers", different, requests)
 	}
-	for round := range 5 {
-		var running []<-chan result
-		order := random.Perm(requests)
-		for _, i := range order {
-			running = append(running, submit(t, e, context.Background(), asked[i]))
-		}
-		for j, i := range order {
+	for n := range interleavings {
+		order := random.Perm(requests)[:4+random.IntN(12)]
+		running := make([]<-chan result, len(order))
+		last := 0 // that was waited for
+		check := func(j int) {
 			got := wait(t, running[j])
-			if got.final.Err != nil || !slices.Equal(got.tokens, alone[i].tokens) {
-				t.Fatalf("round %d: request %d with %d adapters: %v, %v; alone it got %v", round, i, len(asked[i].Adapters), got.tokens, got.final.Err, alone[i].tokens)
+			if i := order[j]; got.final.Err != nil || !slices.Equal(got.tokens, alone[i].tokens) {
+				t.Fatalf("interleaving %d: request %d with %d adapters: %v, %v; alone it got %v", n, i, len(asked[i].Adapters), got.tokens, got.final.Err, alone[i].tokens)
 			}
 		}
+		for j, i := range order {
+			running[j] = submit(t, e, context.Background(), constrained(asked[i], i))
+			if random.IntN(4) == 0 {
+				check(last)
+				last++
+			}
+		}
+		for ; last < len(order); last++ {
+			check(last)
+		}
 	}
-	if loads := e.Stats().AdapterLoads; loads < slots*2 {
+	if loads := e.Stats().AdapterLoads; loads < int64(s.slots*2) {
 		t.Errorf("%d adapters were put into slots, and none was evicted", loads)
 	}
 }
 
+// letters is the grammar of a regular expression, over tokens from 3 on that are characters from '!' on.
+func letters(t *testing.T, pattern string, open func() (*modeldir.Dir, error)) *grammar.Matcher {
+	t.Helper()
+	b, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	bytes := make([][]byte, b.Model.Config.Vocab)
+	for i := 3; i < 96; i++ {
+		bytes[i] = []byte{byte('!' + i - 3)}
+	}
+	v, err := grammar.NewVocabulary(grammar.Tokens{Bytes: bytes, Ends: []int32{2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := grammar.FromRegex(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := grammar.Compile(g, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := a.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestActivated: an activated adapter (aLoRA) goes on from pages that the base has computed before its invocation, and the base from those
+// of the adapter; the answers are those without a cache.
+func TestActivated(t *testing.T) {
+	s := adapterSetup{open: llama, lim: roomy, slots: 2, n: 3, invocation: []int32{50, 51}}
+	cached, adapters := s.start(t)
+	s.options.Index = "none"
+	fresh, others := s.start(t)
+	ask := func(e *engine.Engine, of []*engine.Adapter, prompt []int32, which int) result {
+		r := engine.Request{Prompt: prompt, MaxTokens: 6, Params: greedy()}
+		if which >= 0 {
+			r.Adapters = []engine.AdapterUse{{Adapter: of[which], Scale: 1}}
+		}
+		return wait(t, submit(t, e, context.Background(), r))
+	}
+	text := prompt(1, 70)
+	activated := slices.Concat(text[:60], []int32{50, 51}, text[:20])
+	const activates, ordinary = 2, 0
+	for i, step := range []struct {
+		prompt []int32
+		which  int
+		cached int
+		what   string
+	}{
+		{text, -1, 0, "the base"},
+		{activated, activates, 48, "the adapter after the base, up to the page of its invocation"},
+		{activated, activates, 80, "the adapter again"},
+		{activated, -1, 48, "the base after the adapter, not behind the invocation"},
+		{activated, ordinary, 0, "another adapter, which acts from the start"},
+		{slices.Concat(activated, []int32{50, 51}, text[:9]), activates, 80, "an invocation later: what lies between is the base's"},
+		{text, activates, 64, "the adapter without its invocation is the base"},
+	} {
+		got, want := ask(cached, adapters, step.prompt, step.which), ask(fresh, others, step.prompt, step.which)
+		if got.final.Cached != step.cached || !slices.Equal(got.tokens, want.tokens) {
+			t.Errorf("%d, %s: %d tokens cached, want %d; %v, without a cache %v", i, step.what, got.final.Cached, step.cached, got.tokens, want.tokens)
+		}
+	}
+}
+
 func TestAdapterRefusals(t *testing.T) {
-	e, all := startAdapters(t, 1, 2)
+	e, all := adapterSetup{open: llama, lim: roomy, slots: 1, n: 2}.start(t)
 	r := engine.Request{Prompt: []int32{1, 2}, Params: sample.Default(), MaxTokens: 2, Emit: func(sample.Choice) bool { return false }, Done: func(engine.Final) {}}
 	r.Adapters = []engine.AdapterUse{{Adapter: all[0], Scale: 1}, {Adapter: all[1], Scale: 1}}
 	var invalid *engine.InvalidError

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/engine/account"
+	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/predict"
 	"github.com/ridge-llm/ridge/engine/sample"
 )
@@ -76,7 +77,8 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 		return nil, &InvalidError{Reason: err.Error()}
 	}
 	q := &request{Request: r, ctx: ctx, sampling: state}
-	q.Salt = adapterSalt(r.Salt, r.Adapters)
+	q.salt = kv.Salt{Own: r.Salt} // with adapters, activate says it
+	q.Salt = adapterSalt(r.Salt, r.Adapters, 0)
 	q.tokens = append(make([]int32, 0, len(r.Prompt)+min(r.MaxTokens, 256)), r.Prompt...)
 	q.sched.Target = len(r.Prompt)
 	q.sched.Limit = min(len(r.Prompt)+r.MaxTokens, room)

@@ -80,7 +80,7 @@ func (e *Engine) reserve(f *InFlight) error {
 			}
 		}
 		if c.Admit && r.seq.Len() == 0 {
-			found := e.pages.Open(&r.seq, r.Salt, r.shareable())
+			found := e.pages.Open(&r.seq, r.salt, r.shareable())
 			if r.output == 0 {
 				r.cached = found
 			}

@@ -80,7 +80,7 @@ func (p *pages) copyPages() error {
 func (p *pages) truncate(r *request, n int) {
 	if !p.Truncate(&r.seq, n) {
 		p.Free(&r.seq)
-		p.Open(&r.seq, r.Salt, r.shareable())
+		p.Open(&r.seq, r.salt, r.shareable())
 	}
 	r.sched.Computed = r.seq.Len()
 }
@@ -150,7 +150,7 @@ func (c cache) Returns(r *sched.Request) int {
 // Match implements sched.Cache.
 func (c cache) Match(r *sched.Request) (tokens, idle int) {
 	q := c.of[r.ID]
-	tokens, pages := c.pages.Match(q.Salt, q.shareable())
+	tokens, pages := c.pages.Match(q.salt, q.shareable())
 	return tokens, pages[c.main]
 }
 

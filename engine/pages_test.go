@@ -40,7 +40,7 @@ func TestWindowNeverRunsOut(t *testing.T) {
 				for i := range seqs {
 					s := &seqs[i]
 					if s.Len() == 0 {
-						m.Open(s, rapid.Uint64Range(0, 2).Draw(t, "salt"), tokens[:min(len(tokens), rapid.SampledFrom([]int{1, 12, 60}).Draw(t, "prompt"))])
+						m.Open(s, kv.Salt{Own: rapid.Uint64Range(0, 2).Draw(t, "salt")}, tokens[:min(len(tokens), rapid.SampledFrom([]int{1, 12, 60}).Draw(t, "prompt"))])
 					}
 					n := min(budget, shape.Tokens-s.Len(), rapid.SampledFrom([]int{0, 1, 1, 3, 100}).Draw(t, "tokens"))
 					if n == 0 || m.Need(s, n)[main] > m.Available()[main] {

@@ -70,6 +70,8 @@ type request struct {
 	siblings   []*request // that begin when the prompt is computed
 	slots      []int      // of its adapters, while it holds them
 	numbers    []AdapterNumbers
+	acts       []int   // from which position on each of them acts
+	salt       kv.Salt // of its pages
 	tokens     []int32 // prompt and answer so far
 	pending    int     // tokens in flight: steps that are launched sample them after those in tokens
 	future     int     // index of the first of them among the samples of the last of those steps

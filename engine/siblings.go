@@ -21,7 +21,7 @@ func (e *Engine) branch(f *InFlight) {
 		r.siblings = nil
 		for _, s := range siblings {
 			e.begin(s, r.sched.ID)
-			s.slots, s.numbers = slices.Clone(r.slots), r.numbers
+			s.slots, s.numbers, s.acts, s.salt = slices.Clone(r.slots), r.numbers, r.acts, r.salt
 			e.resident.pool.Share(s.slots)
 			at := slices.IndexFunc(f.outputs, func(o output) bool { return o.request == s })
 			if at >= 0 && e.queue.state.Join(&s.sched) {
@@ -50,6 +50,6 @@ func (e *Engine) begin(r *request, parent int64) {
 
 // enqueue has a request wait its turn.
 func (e *Engine) enqueue(r *request) error {
-	r.sched.Cached, _ = e.pages.Match(r.Salt, r.shareable())
+	r.sched.Cached, _ = e.pages.Match(r.salt, r.shareable())
 	return e.queue.state.Submit(&r.sched)
 }

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu/vec"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -25,23 +26,43 @@ type adapter struct {
 // floatRows are rows of floats: F32 where they lie or were made, others in the format of their file.
 type floatRows struct {
 	quant.Tensor
-	f32 []float32 // nil: they are decoded as they are read
+	vec vec.Ops
+	f32 []float32
+	u16 []uint16 // of F16 or BF16, widened as they are read; nil, as is f32: they lie at an odd place
 }
 
 // row is row i, decoded into buffer where it does not lie as F32.
-func (m *floatRows) row(i int, buffer []float32) []float32 {
+func (m *floatRows) row(i int, buffer []float32) []float32 { return m.columns(i, 0, m.Cols, buffer) }
+
+// columns is numbers [from, to) of row i.
+func (m *floatRows) columns(i, from, to int, buffer []float32) []float32 {
+	first, last := i*m.Cols+from, i*m.Cols+to
 	if m.f32 != nil {
-		return m.f32[i*m.Cols : (i+1)*m.Cols]
+		return m.f32[first:last]
 	}
-	quant.Decode(m.Format, buffer[:m.Cols], m.Row(i))
-	return buffer[:m.Cols]
+	buffer = buffer[:to-from]
+	switch {
+	case m.u16 != nil && m.Format == quant.BF16:
+		m.vec.WidenBF16(buffer, m.u16[first:last])
+	case m.u16 != nil && m.Format == quant.F16:
+		m.vec.WidenF16(buffer, m.u16[first:last])
+	default:
+		size := len(m.Data) / (m.Rows * m.Cols)
+		quant.Decode(m.Format, buffer, m.Data[first*size:last*size])
+	}
+	return buffer
 }
 
-// newFloatRows is a tensor's rows; those in F32 are used where they lie, if they lie at a multiple of their size.
-func newFloatRows(t quant.Tensor) floatRows {
-	m := floatRows{Tensor: t}
-	if at := unsafe.SliceData(t.Data); t.Format == quant.F32 && len(t.Data) > 0 && uintptr(unsafe.Pointer(at))%4 == 0 {
-		m.f32 = unsafe.Slice((*float32)(unsafe.Pointer(at)), len(t.Data)/4)
+// newFloatRows is a tensor's rows; they are used where they lie, if that is at a multiple of their numbers' size.
+func newFloatRows(v vec.Ops, t quant.Tensor) floatRows {
+	m := floatRows{Tensor: t, vec: v}
+	at := unsafe.Pointer(unsafe.SliceData(t.Data))
+	switch {
+	case len(t.Data) == 0:
+	case t.Format == quant.F32 && uintptr(at)%4 == 0:
+		m.f32 = unsafe.Slice((*float32)(at), len(t.Data)/4)
+	case (t.Format == quant.BF16 || t.Format == quant.F16) && uintptr(at)%2 == 0:
+		m.u16 = unsafe.Slice((*uint16)(at), len(t.Data)/2)
 	}
 	return m
 }
@@ -62,7 +83,7 @@ func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank) error 
 		if err != nil {
 			return fmt.Errorf("cpu: an adapter's second matrix: %w", err)
 		}
-		a.a, a.b = newFloatRows(l.A), newFloatRows(b)
+		a.a, a.b = newFloatRows(d.vec, l.A), newFloatRows(d.vec, b)
 	}
 	s[slot] = a
 	return nil

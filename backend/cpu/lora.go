@@ -181,17 +181,6 @@ func (l *lora) expand(w *worker, b *backend.Batch, nth int32, target int, buffer
 	})
 }
 
-// columns is numbers [from, to) of row i.
-func (m *floatRows) columns(i, from, to int, buffer []float32) []float32 {
-	if m.f32 != nil {
-		return m.f32[i*m.Cols+from : i*m.Cols+to]
-	}
-	size := len(m.Data) / (m.Rows * m.Cols)
-	at := (i*m.Cols + from) * size
-	quant.Decode(m.Format, buffer[:to-from], m.Data[at:at+(to-from)*size])
-	return buffer[:to-from]
-}
-
 // bindLoRAEmbed changes the embeddings of the worker's rows.
 func bindLoRAEmbed(v vec.Ops, n *graph.Node, a backend.Args) body {
 	out, width, places := floats(a.Out[0]), n.Out[0].Axis.Len(), a.Weights[0].(slots)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
@@ -23,6 +24,7 @@ type slots struct {
 	as    graph.Type
 	table driver.Ptr   // 0 before it is bound
 	room  driver.Ptr   // [slots] of perSlot bytes
+	full  []bool       // slots in which there is something
 	rows  []driver.Ptr // of each slot's own rows and their indices, which few adapters have
 	count []int        // of those rows
 }
@@ -31,7 +33,7 @@ type slots struct {
 const slotBytes = 64
 
 func newSlots(w *graph.Weight) *slots {
-	s := &slots{name: w.Name, of: *w.Slots, rows: make([]driver.Ptr, w.Slots.Count), count: make([]int, w.Slots.Count)}
+	s := &slots{name: w.Name, of: *w.Slots, full: make([]bool, w.Slots.Count), rows: make([]driver.Ptr, w.Slots.Count), count: make([]int, w.Slots.Count)}
 	in, out := int64(w.In.Len()), int64(w.Out.Len())
 	rank := int64(paddedRank(w.Slots.Rank))
 	s.a, s.b = rank*in, out*rank
@@ -102,8 +104,9 @@ func (s *slots) set(d *Device, slot int, l *graph.LowRank) error {
 			return err
 		}
 	}
-	if l != nil && len(l.Rows.Data) > 0 {
-		d.steps.forget() // recorded steps have a launch for as many rows as there were
+	empty := s.empty()
+	if s.full[slot] = l != nil; l != nil && len(l.Rows.Data) > 0 || empty != s.empty() {
+		d.steps.forget() // recorded steps have a launch for as many rows as there were, and none where no slot has anything
 	}
 	var entry lora.Slot
 	if l != nil {
@@ -116,6 +119,9 @@ func (s *slots) set(d *Device, slot int, l *graph.LowRank) error {
 	d.adaptersSent = true
 	return nil
 }
+
+// empty reports whether no slot has anything.
+func (s *slots) empty() bool { return !slices.Contains(s.full, true) }
 
 // fill sends an adapter's numbers, and says where they are.
 func (s *slots) fill(d *Device, slot int, l *graph.LowRank) (e lora.Slot, err error) {
@@ -248,6 +254,9 @@ func bindLoRA(d *Device, n *graph.Node, a backend.Args) (func(*step) error, erro
 	}
 	return func(s *step) error {
 		replaced := 0
+		if !slices.ContainsFunc(targets, func(t *slots) bool { return !t.empty() }) {
+			return nil
+		}
 		for _, t := range targets {
 			for i := range t.count {
 				replaced = max(replaced, t.count[i])
@@ -280,6 +289,9 @@ func bindLoRAEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error,
 	return func(s *step) error {
 		if len(s.givenRows) > 0 {
 			return fmt.Errorf("a step has both adapters and rows that are given as embeddings, which a GPU does not tell apart yet; take the CPU")
+		}
+		if w.empty() {
+			return nil
 		}
 		for _, g := range s.adapters[graph.Tokens].rounds {
 			p.Tiles = s.adapters[graph.Tokens].from(g.first)

@@ -10,12 +10,13 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// fillSlots puts a random adapter of the largest rank into each slot: a product beside every matrix, in BF16, with memory of its own.
+// fillSlots puts a random adapter of the largest rank into each slot: a product beside every matrix but the head, which few adapters
+// change, in BF16, with memory of its own.
 func (r *Runner) fillSlots() error {
 	numbers := map[*graph.Weight]graph.LowRank{}
 	for _, w := range r.prog.Slots() {
-		if w.Slots.Table {
-			continue // adapters of embeddings are rare
+		if w.Slots.Table || w.Tensor == "output.weight" {
+			continue
 		}
 		numbers[w] = graph.LowRank{A: r.random(w.Slots.Rank, w.In.Len()), B: r.random(w.Out.Len(), w.Slots.Rank), Scale: 1}
 	}

@@ -65,7 +65,7 @@ func benchCommand() *cobra.Command {
 		Short: "Measure tokens per second of a model, beside the machine's limit",
 		Long: `Bench measures tokens per second: pp512 reads a prompt of 512 tokens, tg128 decodes 128 tokens one by one, "@ d4096" with
 4096 tokens in the cache before, batch with so many sequences at once. Each figure is the median of several runs with
-random tokens, with --loras 16 sequences have 16 random LoRA adapters in turn, of every matrix. Beside it are the limit of the same machine, measured in the same minute (peak arithmetic, weights and cache at
+random tokens, with --loras 16 sequences have 16 random LoRA adapters in turn, of every matrix but the head. Beside it are the limit of the same machine, measured in the same minute (peak arithmetic, weights and cache at
 memory bandwidth), the fraction of it that was reached and, once ridge calibrate has run, the predicted rate.
 
 --ops times every kernel of the last step of each test instead.

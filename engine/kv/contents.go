@@ -12,7 +12,7 @@ type contents struct {
 	pageSize int
 	tokens   []int32  // [nodes, pageSize]
 	before   []int32  // per node: the node before it, or none
-	salt     []uint64 // per node; it decides for first nodes, the others have it from those
+	salt     []uint64 // per node
 	hash     []uint64 // per node: what it was filed under
 	buckets  []int32  // by hash: the first node filed there, or none
 	chain    []int32  // per node: the next node of its bucket, or none

@@ -14,7 +14,7 @@
 // The index finds the pages of a prompt's beginning that some earlier request computed. Its nodes are pages' worth of tokens, each after
 // another; a node has the page of each group that holds them, or has lost that of a group with a window. A beginning can
 // be taken over up to a node if every group has the pages that the next token looks at. The index matches on tokens (a hash
-// only narrows the search), in whole pages, and apart for every salt: tenants and adapters must not share. There are
+// only narrows the search), in whole pages, and apart for every salt: tenants and adapters must not share (but pages before an adapter acts: see Salt). There are
 // three: Radix, HashBlocks and None.
 //
 // In groups that keep all tokens, the least recently released texts are evicted first, from their ends (leaf-first LRU), with their

@@ -18,7 +18,7 @@ func Example() {
 	var slots []int32
 	for i, tokens := range prompts {
 		seq := &seqs[i]
-		cached := m.Open(seq, 0, tokens)
+		cached := m.Open(seq, kv.Salt{}, tokens)
 		n := len(tokens) - cached
 		var ok bool
 		if copies, ok = m.Append(seq, n, copies); !ok {

@@ -31,7 +31,7 @@ func text(id, same, n int) []int32 {
 // compute takes a new sequence through its whole prompt and says how much of it was found.
 func compute(t testing.TB, p *Manager, s *Seq, salt uint64, tokens []int32) int {
 	t.Helper()
-	found := p.Open(s, salt, tokens)
+	found := p.Open(s, Salt{Own: salt}, tokens)
 	if _, ok := p.Append(s, len(tokens)-found, nil); !ok {
 		t.Fatalf("no room for %d tokens in %v pages", len(tokens)-found, p.Available())
 	}
@@ -88,7 +88,7 @@ func TestEviction(t *testing.T) {
 			}
 			compute(t, p, &big, 9, text(4, 0, 5*16)) // 3 free pages, 2 evicted
 			for id, want := range map[int]int{1: 48, 2: 32, 3: 64} {
-				if got, _ := p.Match(0, text(id, 16, 65)); got != want {
+				if got, _ := p.Match(Salt{}, text(id, 16, 65)); got != want {
 					t.Errorf("text %d: %d tokens are left in the cache, want %d", id, got, want)
 				}
 			}
@@ -117,7 +117,7 @@ func TestSharedPromptIsComputedOnce(t *testing.T) {
 			for i := range seqs {
 				s, tokens := &seqs[i], text(i+1, same, whole)
 				if s.Len() == 0 {
-					p.Open(s, 0, tokens)
+					p.Open(s, Salt{}, tokens)
 				} else {
 					p.Extend(s, tokens)
 				}
@@ -201,7 +201,7 @@ func TestNewRefuses(t *testing.T) {
 
 // conversation is one request's life among others: it finds the system prompt, adds its own, answers, leaves.
 func conversation(t testing.TB, p *Manager, s *Seq, tokens []int32, copies []Copy) {
-	n := len(tokens) - p.Open(s, 0, tokens)
+	n := len(tokens) - p.Open(s, Salt{}, tokens)
 	for step := range 40 {
 		if step > 0 {
 			n = 1
@@ -269,7 +269,7 @@ func BenchmarkMatch(b *testing.B) {
 			tokens := text(1, 0, 4097)
 			compute(b, p, &s, 0, tokens)
 			for b.Loop() {
-				if found, _ := p.Match(0, tokens); found != 4096 {
+				if found, _ := p.Match(Salt{}, tokens); found != 4096 {
 					b.Fatal(found)
 				}
 			}
@@ -288,7 +288,7 @@ func TestWindowedPrefix(t *testing.T) {
 			}
 			var a, b Seq
 			long := text(1, 48, 161)
-			for m.Open(&a, 0, long); a.Len() < 161; {
+			for m.Open(&a, Salt{}, long); a.Len() < 161; {
 				if _, ok := m.Append(&a, min(32, 161-a.Len()), nil); !ok {
 					t.Fatal("no room")
 				}
@@ -308,19 +308,19 @@ func TestWindowedPrefix(t *testing.T) {
 				"one that parts at 48":  {text(2, 48, 100), 48, Pages{0, 2}},
 				"one that parts at 150": {slices.Concat(long[:150], text(3, 0, 20)), 144, Pages{0, 1}},
 			} {
-				if found, idle := m.Match(0, c.tokens); found != c.found || idle != c.idle {
+				if found, idle := m.Match(Salt{}, c.tokens); found != c.found || idle != c.idle {
 					t.Errorf("%s: %d tokens found, %v pages idle; want %d and %v", what, found, idle, c.found, c.idle)
 				}
 			}
 			// Another text's windows take the pages that were let go of first: those of the first 96 tokens.
 			other := text(4, 0, 97)
-			m.Open(&b, 0, other)
+			m.Open(&b, Salt{}, other)
 			if _, ok := m.Append(&b, 97, nil); !ok {
 				t.Fatal("no room")
 			}
 			m.Publish(&b, other)
 			for n, want := range map[int]int{161: 160, 129: 128, 113: 0, 97: 0} {
-				if found, _ := m.Match(0, long[:n]); found != want {
+				if found, _ := m.Match(Salt{}, long[:n]); found != want {
 					t.Errorf("of %d tokens %d are found, want %d", n, found, want)
 				}
 			}

@@ -14,7 +14,7 @@ var indexes = []struct {
 }{{"radix", Radix}, {"hash blocks", HashBlocks}, {"none", None}}
 
 // machine drives a manager as the engine does, over a naive cache memory: a row of it holds, in place of keys and values,
-// the salt and all the tokens up to its own, and a state those of all its sequence's tokens. Whatever is shared, copied, evicted, truncated or swapped, every sequence must find
+// the salt at its position and all the tokens up to its own, and a state those of all its sequence's tokens. Whatever is shared, copied, evicted, truncated or swapped, every sequence must find
 // in the rows that its tokens look at what it would have computed alone.
 type machine struct {
 	device, host memory
@@ -34,7 +34,15 @@ type request struct {
 	kept     int     // Truncate must work from here on
 }
 
-func (r *request) row(at int) string { return fmt.Sprint(r.salt, r.tokens[:at+1]) }
+func (r *request) row(at int) string {
+	if at < r.salt.From {
+		return fmt.Sprint(r.salt.Before, r.tokens[:at+1])
+	}
+	return fmt.Sprint(r.salt.Own, r.tokens[:at+1])
+}
+
+// salts are those of tenants and of adapters that act from a token on.
+var salts = []Salt{{Own: 0}, {Own: 1}, {Own: 2, Before: 0, From: 3}, {Own: 3, Before: 0, From: 6}, {Own: 4, Before: 1, From: 4}, {Own: 5, Before: 0, From: 1000}}
 
 const testPageSize = 2
 
@@ -116,12 +124,12 @@ func (x *machine) windowOfOne() bool {
 }
 
 // longest is what find should find, by definition: the longest beginning after which no group lacks a page.
-func (x *machine) longest(salt uint64, tokens []int32) int {
+func (x *machine) longest(salt Salt, tokens []int32) int {
 	m := x.device.m
 	for n := (len(tokens) - 1) / testPageSize; n > 0; n-- {
 		last, nodes := none, []int32{}
 		for i := range n {
-			if last = m.index.Find(last, salt, tokens[i*testPageSize:(i+1)*testPageSize]); last == none {
+			if last = m.index.Find(last, salt.page((i+1)*testPageSize), tokens[i*testPageSize:(i+1)*testPageSize]); last == none {
 				break
 			}
 			nodes = append(nodes, last)
@@ -149,7 +157,7 @@ func (x *machine) step(t *rapid.T) {
 	m := x.device.m
 	for range rapid.IntRange(0, 2).Draw(t, "new") {
 		prompt := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, 14).Draw(t, "prompt")
-		x.running = append(x.running, &request{tokens: prompt, Seq: Seq{salt: rapid.Uint64Range(0, 1).Draw(t, "salt")}})
+		x.running = append(x.running, &request{tokens: prompt, Seq: Seq{salt: rapid.SampledFrom(salts).Draw(t, "salt")}})
 	}
 	for _, r := range x.running {
 		m.Trim(&r.Seq)

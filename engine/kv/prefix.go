@@ -2,8 +2,8 @@ package kv
 
 // Open begins a sequence with the pages that the index has for the beginning of its tokens, and returns how many
 // tokens those hold. One token at least is left to compute, since computing it is what gives the first logits. Only
-// sequences of equal salt share: give every tenant and adapter a number of its own.
-func (m *Manager) Open(s *Seq, salt uint64, tokens []int32) int {
+// sequences of equal salt share.
+func (m *Manager) Open(s *Seq, salt Salt, tokens []int32) int {
 	m.open(s)
 	s.salt = salt
 	m.stats.Queried += int64(len(tokens))
@@ -55,7 +55,7 @@ func (m *Manager) Extend(s *Seq, tokens []int32) int {
 
 // Match is what Open would find, without taking it: the tokens, and how many of their pages are idle now. Those count
 // in Available, and would not after Open.
-func (m *Manager) Match(salt uint64, tokens []int32) (found int, idle Pages) {
+func (m *Manager) Match(salt Salt, tokens []int32) (found int, idle Pages) {
 	n := m.find(nil, salt, tokens)
 	found = n * m.pageSize
 	for i := range m.groups {
@@ -75,7 +75,7 @@ func (m *Manager) Match(salt uint64, tokens []int32) (found int, idle Pages) {
 
 // find looks for what follows a sequence (nil: an empty one), which ends with a page that is in the index. m.found has the nodes, of
 // which the first n can be taken over: after them every group has the pages that the next token looks at.
-func (m *Manager) find(s *Seq, salt uint64, tokens []int32) (n int) {
+func (m *Manager) find(s *Seq, salt Salt, tokens []int32) (n int) {
 	m.found = m.found[:0]
 	last, length := none, 0
 	var run Pages // how many pages up to here follow one another, of those that each group has
@@ -86,7 +86,7 @@ func (m *Manager) find(s *Seq, salt uint64, tokens []int32) (n int) {
 		}
 	}
 	for length+m.pageSize < len(tokens) {
-		last = m.index.Find(last, salt, tokens[length:length+m.pageSize])
+		last = m.index.Find(last, salt.page(length+m.pageSize), tokens[length:length+m.pageSize])
 		if last == none {
 			break
 		}
@@ -126,14 +126,14 @@ func (m *Manager) Publish(s *Seq, tokens []int32) {
 		if i > 0 {
 			before = s.nodes[i-1]
 		}
-		words := tokens[i*m.pageSize : (i+1)*m.pageSize]
-		node := m.index.Find(before, s.salt, words)
+		words, salt := tokens[i*m.pageSize:(i+1)*m.pageSize], s.salt.page((i+1)*m.pageSize)
+		node := m.index.Find(before, salt, words)
 		if !m.canJoin(s, i, node) {
 			return
 		}
 		if node != none {
 			m.holdNode(node)
-		} else if node = m.insert(before, s.salt, words); node == none {
+		} else if node = m.insert(before, salt, words); node == none {
 			return
 		}
 		m.join(s, i, node)

@@ -7,7 +7,7 @@ type Seq struct {
 	nodes   []int32 // of the index, that its first pages are attached to
 	length  int     // tokens that have a slot
 	written int     // tokens that had one before the last Append: the step being scheduled does not write these
-	salt    uint64  // only sequences of equal salt share
+	salt    Salt
 }
 
 // table is a sequence's pages in one group, in order of its tokens. Those before first have been given back. In a recurrent group it
