@@ -70,7 +70,7 @@ var policy = []struct {
 	{"internal/size", nil, "numbers and their text"},
 	{"internal/builtin", nil, "the embedded model file"},
 	{"internal/modeldir", []string{"quant", "weights/...", "model", "tokenizer", "chat", "internal/builtin", "internal/regular"}, "files become nouns"},
-	{"internal/convert", []string{"quant", "graph", "weights/...", "model", "tokenizer", "internal/modeldir", "internal/disk", "internal/size"}, "files to files"},
+	{"internal/convert", []string{"quant", "graph", "weights/...", "model", "pass", "tokenizer", "internal/modeldir", "internal/disk", "internal/size"}, "files to files"},
 	{"internal/documents", []string{"internal/modeldir", "tokenizer", "chat"}, "texts in documents as a model is given them"},
 	{"internal/quantize/dense", []string{"backend/cpu/gemm", "quant"}, "linear algebra on the CPU's GEMM"},
 	{"internal/quantize/imatrix", []string{"quant", "weights/...", "internal/regular"}, "files of llama.cpp's; it knows no models"},

@@ -12,13 +12,14 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ridge-llm/ridge/internal/convert"
+	"github.com/ridge-llm/ridge/weights/adapter"
 )
 
 func convertCommand() *cobra.Command {
-	var out, typeName, sparse string
+	var out, typeName, sparse, base string
 	cmd := &cobra.Command{
 		Use:   "convert MODEL -o FILE.gguf",
-		Short: "Write a model as GGUF, in a number format of your choice",
+		Short: "Write a model as GGUF in a number format of your choice, or a LoRA adapter in its other form",
 		Long: `Convert writes a Hugging Face directory as a GGUF file that Ridge and llama.cpp load: weights, tokenizer, chat template
 and settings. Given a GGUF file it writes the same model in another number format.
 
@@ -28,11 +29,16 @@ one that fits, and a line on stderr says so. Possible are
   ` + strings.Join(convert.TypeNames(), ", ") + `.
 
 --sparse 2:4 keeps, of each four numbers of a matrix inside the layers, the two of the largest magnitudes, in BF16 or in
-F16 (--type): a matrix takes 56 % of its memory. Models that were not trained so lose much of their quality.`,
+F16 (--type): a matrix takes 56 % of its memory. Models that were not trained so lose much of their quality.
+
+MODEL may be a LoRA adapter: a folder of PEFT becomes the GGUF file that llama.cpp reads, and such a file, or a GGUF adapter, a folder of
+PEFT if the name after -o does not end with .gguf. --base is the model that it is for.`,
 		Example: `  ridge convert ./Llama-3.2-1B-Instruct -o llama-1b.gguf --type Q8_0
   ridge convert ./Qwen3-4B -o qwen3-4b-q4.gguf --type Q4_K_M
   ridge convert model-bf16.gguf -o model-q4.gguf --type Q4_0
-  ridge convert ./Sparse-Llama-3.1-8B-2of4 -o sparse.gguf --sparse 2:4`,
+  ridge convert ./Sparse-Llama-3.1-8B-2of4 -o sparse.gguf --sparse 2:4
+  ridge convert ./my-adapter --base ./Llama-3.2-1B-Instruct -o my-adapter.gguf
+  ridge convert my-adapter.gguf --base ./Llama-3.2-1B-Instruct -o ./my-adapter`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := convert.ParseType(typeName)
@@ -47,6 +53,16 @@ F16 (--type): a matrix takes 56 % of its memory. Models that were not trained so
 			if out == "" {
 				return errors.New("convert: say with -o which file to write")
 			}
+			if adapter.Is(args[0]) {
+				if typeName != "" || base == "" {
+					return fmt.Errorf("convert: %s is a LoRA adapter; say with --base which model it is for, and leave --type out: it keeps its numbers", args[0])
+				}
+				r, err := convert.Adapter(args[0], base, out)
+				return printResult(cmd, r, out, err)
+			}
+			if base != "" {
+				return fmt.Errorf("convert: --base is the model of a LoRA adapter, and %s is none", args[0])
+			}
 			p := newProgress(os.Stderr)
 			r, err := convert.Convert(cmd.Context(), args[0], out, convert.Options{Type: t, Progress: p.report})
 			p.clear()
@@ -54,6 +70,7 @@ F16 (--type): a matrix takes 56 % of its memory. Models that were not trained so
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write")
+	cmd.Flags().StringVar(&base, "base", "", "model that an adapter is for: a Hugging Face directory or a GGUF file")
 	cmd.Flags().StringVar(&typeName, "type", "", "number format of matrices; default: as they are")
 	cmd.Flags().StringVar(&sparse, "sparse", "", "structured sparsity: 2:4 keeps the two largest of each four numbers")
 	return cmd

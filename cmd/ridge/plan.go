@@ -13,6 +13,7 @@ import (
 
 	"github.com/ridge-llm/ridge/internal/loadgen"
 	"github.com/ridge-llm/ridge/internal/trace"
+	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/price/capacity"
 )
@@ -28,6 +29,7 @@ type planFlags struct {
 	load             capacity.Workload
 	batch            []int
 	limits           capacity.Limits
+	loras            pass.Adapters
 	train            bool
 	training         capacity.Training
 	asJSON           bool
@@ -56,6 +58,7 @@ figures that others measured.`,
 		Example: `  ridge plan llama-3.1-70b --slo ttft=2s,itl=50ms
   ridge plan llama-3.1-70b --device h100-sxm --tp 4 --type BF16 --input 2048 --output 256 --plot plan.png
   ridge plan ./config.json --device h200,b200 --dollars h200=3.5,b200=5.5 --slo itl=30ms
+  ridge plan llama-3.1-8b --device h200 --tp 1 --loras 200 --rank 16
   ridge plan llama-3.1-8b --device a100-80gb --dp 8 --train --zero 3 --recompute`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -121,6 +124,8 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.limits.StepTokens, "max-num-batched-tokens", 2048, "most tokens of a step")
 	fl.Float64Var(&f.limits.Utilization, "gpu-memory-utilization", 0.9, "part of a device's memory that may be used")
 	fl.IntVar(&f.limits.Context, "max-model-len", 0, "longest sequence; 0: the model's")
+	fl.IntVar(&f.loras.Slots, "loras", 0, "LoRA adapters that are on the device, of every matrix; the sequences have them in turn")
+	fl.IntVar(&f.loras.Rank, "rank", 16, "rank of each of --loras")
 	fl.BoolVar(&f.train, "train", false, "plan for training")
 	fl.IntVar(&f.training.Zero, "zero", 0, "with --train: ZeRO stage, 0 to 3")
 	fl.BoolVar(&f.training.Recompute, "recompute", false, "with --train: recompute activations in the backward pass")
@@ -149,6 +154,8 @@ func (f *planFlags) parse() (err error) {
 		return fmt.Errorf("--input %d and --output %d: both must be 1 token or more", f.load.Input, f.load.Output)
 	case f.load.Input > trace.MaxTokens || f.load.Output > trace.MaxTokens:
 		return fmt.Errorf("--input %d and --output %d: at most %d tokens are possible", f.load.Input, f.load.Output, trace.MaxTokens)
+	case f.train && f.loras.Slots > 0:
+		return errors.New("--loras are adapters that are served; leave --train or --loras out")
 	case f.limits.Context < 0:
 		return fmt.Errorf("--max-model-len %d; 1 or more is possible, and 0 for the model's own", f.limits.Context)
 	}
@@ -162,6 +169,12 @@ func (f *planFlags) parse() (err error) {
 				return fmt.Errorf("--%s has %d; 1 to %d is possible", l.flag, n, l.most)
 			}
 		}
+	}
+	if f.loras.Slots == 0 {
+		f.loras = pass.Adapters{}
+	}
+	if err := pass.CheckAdapters(f.loras); err != nil {
+		return fmt.Errorf("--loras and --rank: %w", err)
 	}
 	f.limits.Sequences = f.limits.StepTokens
 	if err := f.shape.parse(); err != nil {

@@ -93,6 +93,7 @@ func (f *planFlags) row(m *model.Model, p *price.Profile, l pass.Layout, r *plan
 	if err != nil {
 		return row, err
 	}
+	o.Adapters = f.loras
 	s, err := capacity.New(g, p, l, f.limits, pass.All, o)
 	if err != nil {
 		row.Why = err.Error()

@@ -110,6 +110,9 @@ func (r *planReport) printMemory(out io.Writer, row planRow) {
 	free := row.Usable - m.Fixed()
 	fmt.Fprintf(out, "%s, %s: %s usable on each device: %s weights, %s activations, %s workspace, %s cache\n", row.Device, row.Layout,
 		size.Text(row.Usable), size.Text(m.Weights), size.Text(m.Activations), size.Text(m.Workspace), size.Text(free))
+	if m.Adapters > 0 {
+		fmt.Fprintf(out, "%s of the rest are LoRA adapters, whose sequences have them in turn\n", size.Text(m.Adapters))
+	}
 	windows := ""
 	if m.Windowed > 0 {
 		windows = fmt.Sprintf(" (%s in layers that keep a sliding window)", size.Text(m.Windowed))

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the command as a user would; the scripts in testdata/script say what is typed and what must come
-// back. $MODELS is the folder of small models with upstream results, $LIBCUDA a stand-in for NVIDIA's driver; the hub that models are pulled from has the built-in one.
+// back. $MODELS is the folder of small models with upstream results, $DEMO the built-in model and $ADAPTERS the folder of adapters for it, $LIBCUDA a stand-in for NVIDIA's driver; the hub that models are pulled from has the built-in one.
 func TestScripts(t *testing.T) {
 	models, err := filepath.Abs("../../internal/check/testdata")
 	if err != nil {
@@ -31,6 +31,8 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("MODELS", models)
+			e.Setenv("ADAPTERS", filepath.Join(models, "../../../adapters"))
+			e.Setenv("DEMO", filepath.Join(models, "../../builtin/demo.gguf"))
 			e.Setenv("LIBCUDA", libcuda)
 			e.Setenv("HF_ENDPOINT", hub.URL)
 			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hf"))

@@ -25,7 +25,8 @@ type tensor struct {
 	as     quant.Format // in the file to be written
 	rows   func(buf []byte, from, to int) []byte
 
-	importance []float32 // of columns, of each matrix; nil: all alike
+	change     func(numbers []float32, from int) error // changes rows from one on; nil: they are written as they are
+	importance []float32                               // of columns, of each matrix; nil: all alike
 }
 
 // weigh gives matrices their importances.

@@ -106,13 +106,18 @@ func (t *tensor) encode(s *span) ([]byte, error) {
 	_, cols := t.size()
 	n := s.to - s.from
 	in := t.rows(grow(&s.in, int64(n)*t.format.RowBytes(cols)), s.from, s.to)
-	if t.format == t.as {
+	if t.format == t.as && t.change == nil {
 		return in, nil
 	}
 	numbers := grow(&s.numbers, int64(n*cols))
 	size := int(t.format.RowBytes(cols))
 	for r := range n { // of some formats only whole rows can be decoded
 		quant.Decode(t.format, numbers[r*cols:(r+1)*cols], in[r*size:(r+1)*size])
+	}
+	if t.change != nil {
+		if err := t.change(numbers, s.from); err != nil {
+			return nil, err
+		}
 	}
 	out := grow(&s.out, int64(n)*t.as.RowBytes(cols))
 	as := int(t.as.RowBytes(cols))

@@ -1,6 +1,10 @@
 package capacity
 
-import "github.com/ridge-llm/ridge/graph"
+import (
+	"slices"
+
+	"github.com/ridge-llm/ridge/graph"
+)
 
 // Memory is what one device holds while it serves, in bytes, by purpose: that of the device with the most.
 type Memory struct {
@@ -9,10 +13,11 @@ type Memory struct {
 	Windowed    int64 `json:"cache_windowed"`  // of it, in layers whose windows are shorter than a sequence may be
 	Activations int64 `json:"activations"`     // values of the largest step that live at the same time
 	Workspace   int64 `json:"workspace"`       // of kernels: step data, page tables, split-KV partial results
+	Adapters    int64 `json:"adapters,omitempty"`
 }
 
 // Fixed is what does not grow with the tokens in the cache.
-func (m Memory) Fixed() int64 { return m.Weights + m.Activations + m.Workspace }
+func (m Memory) Fixed() int64 { return m.Weights + m.Activations + m.Workspace + m.Adapters }
 
 // Step data of a token: id, position, sequence and slot. A page has 16 tokens.
 const (
@@ -35,11 +40,17 @@ func workspace(g *graph.Graph, lim Limits) int64 {
 	return int64(lim.StepTokens)*stepDataBytes + int64(lim.Sequences)*(pages*pageEntry+heads)
 }
 
+// adapterBytes is what a number of an adapter takes.
+const adapterBytes = 2
+
 // MemoryOf is what a device holds to run its graph when steps have at most tokens rows, of which logits are wanted; without workspace.
 func MemoryOf(g *graph.Graph, tokens, logits int) Memory {
 	var m Memory
 	for _, w := range g.Weights {
 		m.Weights += w.Bytes()
+		if s := w.Slots; s != nil {
+			m.Adapters += int64(s.Count) * int64(s.Rank) * int64(w.In.Len()+w.Out.Len()) * adapterBytes
+		}
 	}
 	for _, c := range g.Caches {
 		m.CacheToken += c.RowBytes()
@@ -62,9 +73,9 @@ func live(g *graph.Graph, tokens, logits int) int64 {
 			last[v] = i
 		}
 		for _, v := range n.Out {
-			if inPlace(n.Op) {
-				if place[v] = n.In[0]; place[n.In[0]] != nil {
-					place[v] = place[n.In[0]]
+			if in := inPlaceOf(n, v); in != nil {
+				if place[v] = in; place[in] != nil {
+					place[v] = place[in]
 				}
 				continue
 			}
@@ -103,13 +114,15 @@ func live(g *graph.Graph, tokens, logits int) int64 {
 	return most
 }
 
-// inPlace tells the ops whose result takes the place of their input.
-func inPlace(op graph.Op) bool {
-	switch op.(type) {
+// inPlaceOf is the input whose place a result takes; nil: it has one of its own.
+func inPlaceOf(n *graph.Node, v *graph.Value) *graph.Value {
+	switch op := n.Op.(type) {
 	case graph.AllReduce, graph.Send:
-		return true
+		return n.In[0]
+	case graph.InPlace:
+		return n.In[op.Overwrites(slices.Index(n.Out, v))]
 	}
-	return false
+	return nil
 }
 
 // expertWeights are the weights of experts.

@@ -79,7 +79,18 @@ func (s *Setup) steady(w Workload, group int) (step *graph.Step, prefill float64
 		step.Seqs = append(step.Seqs, graph.Seq{New: n, Past: (w.Input - n) / 2})
 		left -= n
 	}
+	s.giveAdapters(step)
 	return step, prefill
+}
+
+// giveAdapters gives the sequences of a step the adapters in turn.
+func (s *Setup) giveAdapters(step *graph.Step) {
+	n := s.adapters.Slots
+	for slot := range min(n, len(step.Seqs)) {
+		for seq := slot; seq < len(step.Seqs); seq += n {
+			step.Adapters = append(step.Adapters, graph.StepAdapter{Seq: seq, Slot: slot, Rank: s.adapters.Rank, Bytes: adapterBytes})
+		}
+	}
 }
 
 // first is how long a whole prompt takes in chunks that fill the steps of a micro-batch. The cost of a chunk grows linearly with
@@ -93,6 +104,7 @@ func (s *Setup) first(w Workload, group int) float64 {
 			step.Seqs = append(step.Seqs, graph.Seq{New: 1, Past: w.Input + w.Output/2})
 		}
 		step.Seqs = append(step.Seqs, graph.Seq{New: min(chunk, w.Input-past), Past: past})
+		s.giveAdapters(step)
 		whole, _ := s.times(step)
 		return whole
 	}

@@ -22,6 +22,8 @@ type Setup struct {
 	stages []stage
 	budget int // tokens of a step
 	seqs   int // of a step
+
+	adapters pass.Adapters // that sequences have, in turn
 }
 
 // stage is one pipeline stage. All of its devices have equal parts.
@@ -63,7 +65,7 @@ func New(g *graph.Graph, dev *price.Profile, l pass.Layout, lim Limits, until st
 	if err := lim.Check(); err != nil {
 		return nil, err
 	}
-	s := &Setup{Device: dev, Layout: l, Context: lim.Context, budget: lim.StepTokens, seqs: lim.Sequences}
+	s := &Setup{Device: dev, Layout: l, Context: lim.Context, budget: lim.StepTokens, seqs: lim.Sequences, adapters: o.Adapters}
 	s.Usable = int64(float64(dev.Memory().Bytes) * lim.Utilization)
 	o.Layout = l
 	for i := range l.Pipeline {
