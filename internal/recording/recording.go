@@ -96,7 +96,8 @@ type Admitted struct {
 	MaxTokens int           `json:"max_tokens"`
 	Priority  int           `json:"priority,omitempty"`
 	Salt      uint64        `json:"salt,omitempty"`
-	Hidden    bool          `json:"hidden,omitempty"` // it wants hidden states
+	Hidden    bool          `json:"hidden,omitempty"`   // it wants hidden states
+	Embedded  bool          `json:"embedded,omitempty"` // its prompt is embeddings, which are not recorded
 	// Constrained says that a grammar keeps the answer inside a language.
 	Constrained bool `json:"constrained,omitempty"`
 	// Parent is the request whose sibling this one is, if it is one's.
@@ -202,7 +203,7 @@ func (w *Writer) note(err error) {
 // Admitted implements engine.Recorder.
 func (w *Writer) Admitted(id, parent int64, at time.Duration, r *engine.Request) {
 	a := &Admitted{
-		ID: id, At: at, Prompt: r.Prompt, MaxTokens: r.MaxTokens, Priority: r.Priority, Salt: r.Salt, Hidden: r.Hidden != nil,
+		ID: id, At: at, Prompt: r.Prompt, MaxTokens: r.MaxTokens, Priority: r.Priority, Salt: r.Salt, Hidden: r.Hidden != nil, Embedded: r.Embeddings != nil,
 		Constrained: r.Grammar != nil || r.Constrained,
 	}
 	if parent != engine.NoParent {

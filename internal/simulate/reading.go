@@ -130,6 +130,8 @@ func (r *Recording) take(events *(*[]recording.Event), e recording.Event) error 
 			return fmt.Errorf("request %d is admitted twice", a.ID)
 		case a.Hidden:
 			return fmt.Errorf("request %d asks for embeddings, and such cannot be replayed", a.ID)
+		case a.Embedded:
+			return fmt.Errorf("request %d has a prompt of embeddings, and such cannot be replayed", a.ID)
 		case len(a.Prompt) == 0 || a.MaxTokens < 1:
 			return fmt.Errorf("request %d has a prompt of %d tokens and an answer of at most %d", a.ID, len(a.Prompt), a.MaxTokens)
 		}
@@ -157,7 +159,7 @@ func (r *Recording) take(events *(*[]recording.Event), e recording.Event) error 
 	case e.Drafted != nil:
 		q := r.requests[e.Drafted.ID]
 		if q == nil || r.Speculation == nil || len(r.steps) == r.stepped {
-			return fmt.Errorf("there is a draft for request %d, which never came, or of a server that did not draft, or of no step", e.Drafted.ID)
+			return fmt.Errorf("a draft is recorded for request %d, and the request, a step in flight or the header's settings of speculation are missing", e.Drafted.ID)
 		}
 		s := &r.steps[len(r.steps)-1]
 		s.drafts = append(s.drafts, *e.Drafted)
