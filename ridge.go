@@ -135,6 +135,7 @@ const prefaultedAhead = 1 << 30
 
 // compile makes the model's graph a program of the chosen device and starts an engine on it.
 func (m *Model) compile(o Options) error {
+	o.Speculation = o.Speculation.recognised()
 	cache, err := device.CacheType(o.Backend, o.Cache)
 	if err != nil {
 		return err
@@ -154,7 +155,7 @@ func (m *Model) compile(o Options) error {
 	if err != nil {
 		return err
 	}
-	if g, err = o.Speculation.keep(g); err != nil {
+	if g, err = o.Speculation.keep(g, m.dir); err != nil {
 		return err
 	}
 	for _, w := range m.dir.Model.Warnings {

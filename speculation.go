@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/weights"
 )
 
 // Speculation is speculative decoding: a drafter proposes the next tokens of an answer, and a step verifies several at once, which takes hardly
@@ -22,9 +25,10 @@ type Speculation struct {
 	//   - suffix: what most often followed the latest tokens in prompt and answer and in those of earlier requests of the same tenant and salt
 	//   - draft_model: what a smaller model of the same vocabulary goes on with
 	//   - mtp: what the layers of the model's own file that predict further tokens go on with (DeepSeek's, Qwen's, GLM's)
+	//   - eagle, eagle3: what a layer trained for the model goes on with, from its hidden states or from those of three of its layers
 	//   - medusa: trees of what Medusa heads make of the model's hidden states
 	Method string
-	Model  string // of draft_model and medusa: a GGUF file or a Hugging Face directory, on the model's device
+	Model  string // of draft_model, medusa, eagle and eagle3: a GGUF file or a Hugging Face directory, on the model's device
 	Tokens int    // of a draft, at most (num_speculative_tokens); 0: 5
 
 	LookupMin int // of ngram: tokens that must match at least (prompt_lookup_min); 0: 2
@@ -46,7 +50,7 @@ func (s Speculation) tokens() int { return cmp.Or(s.Tokens, defaultDraft) }
 func (s Speculation) check() error {
 	if s.Method == "" {
 		if s != (Speculation{}) {
-			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram, suffix, draft_model, medusa and mtp are possible")
+			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram, suffix, draft_model, medusa, mtp, eagle and eagle3 are possible")
 		}
 		return nil
 	}
@@ -57,8 +61,8 @@ func (s Speculation) check() error {
 	if err != nil {
 		return fmt.Errorf("ridge: %w", err)
 	}
-	if (method == draft.DraftModel || method == draft.Medusa) != (s.Model != "") {
-		return fmt.Errorf("ridge: the method of speculative decoding is %s and its model %q; draft_model and medusa need one, and no other method has one", method, s.Model)
+	if method.HasModel() != (s.Model != "") {
+		return fmt.Errorf("ridge: the method of speculative decoding is %s and its model %q; draft_model, medusa, eagle and eagle3 need one, and no other method has one", method, s.Model)
 	}
 	if method != draft.NGram && (s.LookupMin != 0 || s.LookupMax != 0) {
 		return fmt.Errorf("ridge: prompt_lookup_min and prompt_lookup_max are settings of the method ngram; the method is %s", method)
@@ -99,13 +103,43 @@ func (s *Speculation) UnmarshalJSON(text []byte) error {
 	return s.check()
 }
 
+// recognised is the settings with the method that a draft model's files are of, if they are an EAGLE layer.
+func (s Speculation) recognised() Speculation {
+	if s.Method != string(draft.DraftModel) {
+		return s
+	}
+	source, err := weights.Open(s.Model)
+	if err != nil {
+		return s // what opens it next says why not
+	}
+	defer source.Close()
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { _, ok := source.Info(n); return ok })
+	}
+	switch {
+	case !has("fc.weight", "model.fc.weight"):
+	case has("midlayer.hidden_norm.weight", "layers.0.hidden_norm.weight", "model.layers.0.hidden_norm.weight"):
+		s.Method = string(draft.Eagle3)
+	default:
+		s.Method = string(draft.Eagle)
+	}
+	return s
+}
+
 // keep is the model's graph with the hidden states kept on the device that the method goes on from.
-func (s Speculation) keep(g *graph.Graph) (*graph.Graph, error) {
+func (s Speculation) keep(g *graph.Graph, target *modeldir.Dir) (*graph.Graph, error) {
 	switch method, _ := draft.ParseMethod(s.Method); method {
 	case draft.Medusa:
 		return graph.KeepSelected(g)
-	case draft.MTP:
+	case draft.MTP, draft.Eagle:
 		return graph.KeepFinal(g)
+	case draft.Eagle3:
+		e, err := openEagle(s, target)
+		if err != nil {
+			return nil, err
+		}
+		g, err := graph.KeepLayers(g, e.Layers...)
+		return g, errors.Join(err, e.source.Close())
 	}
 	return g, nil
 }
@@ -144,6 +178,8 @@ func (m *Model) drafter(o Options, prog *compile.Program) (draft.Drafter, error)
 		return m.medusa(o, prog)
 	case draft.MTP:
 		return m.mtp(o, prog)
+	case draft.Eagle, draft.Eagle3:
+		return m.eagle(o, prog)
 	default:
 		return nil, err
 	}

@@ -34,11 +34,11 @@ func TestSpeculationConfig(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{}`:                   "names no method",
-		`{"method": "oracle"}`: `method "oracle"; ngram, suffix, draft_model, medusa and mtp are possible`,
+		`{"method": "oracle"}`: `method "oracle"; ngram, suffix, draft_model, medusa, mtp, eagle and eagle3 are possible`,
 		`{"method": "ngram", "num_speculative_tokens": 0}`:  "num_speculative_tokens is 0",
 		`{"method": "ngram", "num_speculative_tokens": 99}`: "drafts of 99 tokens",
 		`{"method": "ngram", "model": "a.gguf"}`:            "no other method has one",
-		`{"method": "draft_model"}`:                         "draft_model and medusa need one",
+		`{"method": "draft_model"}`:                         "draft_model, medusa, eagle and eagle3 need one",
 		`{"model": "a.gguf", "prompt_lookup_max": 3}`:       "settings of the method ngram",
 		`{"method": "ngram", "tokens": 3}`:                  `unknown field "tokens"`,
 	} {
@@ -166,27 +166,9 @@ func withMTPLayer(t *testing.T, demo string) string {
 	for _, name := range source.Names() {
 		index[name] = "model.safetensors"
 	}
-	random := rand.New(rand.NewPCG(1, 2))
-	var list []tensorfile.Tensor
-	add := func(name string, rows, cols int) {
-		x := tensorfile.Tensor{Name: name, DType: "F32", Shape: []int{rows, cols}}
-		if rows == 1 {
-			x.Shape = x.Shape[1:]
-		}
-		for range rows * cols {
-			x.Data = binary.LittleEndian.AppendUint32(x.Data, math.Float32bits(float32(random.NormFloat64()/16)))
-		}
-		list, index[name] = append(list, x), "mtp.safetensors"
-	}
-	for _, name := range []string{"mtp.pre_fc_norm_embedding", "mtp.pre_fc_norm_hidden", "mtp.norm", "mtp.layers.0.input_layernorm", "mtp.layers.0.post_attention_layernorm"} {
-		add(name+".weight", 1, 256)
-	}
-	add("mtp.fc.weight", 256, 512)
-	for _, m := range []struct {
-		name       string
-		rows, cols int
-	}{{"self_attn.q_proj", 256, 256}, {"self_attn.k_proj", 128, 256}, {"self_attn.v_proj", 128, 256}, {"self_attn.o_proj", 256, 256}, {"mlp.gate_proj", 768, 256}, {"mlp.up_proj", 768, 256}, {"mlp.down_proj", 256, 768}} {
-		add("mtp.layers.0."+m.name+".weight", m.rows, m.cols)
+	list := randomTensors(append(blockOf("mtp.layers.0", 256), size{"mtp.fc", 256, 512}, size{"mtp.pre_fc_norm_embedding", 1, 256}, size{"mtp.pre_fc_norm_hidden", 1, 256}, size{"mtp.norm", 1, 256}))
+	for _, x := range list {
+		index[x.Name] = "mtp.safetensors"
 	}
 	text, err := json.Marshal(map[string]any{"weight_map": index})
 	if err := errors.Join(err, tensorfile.Write(filepath.Join(dir, "mtp.safetensors"), list), os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), text, 0o644)); err != nil {
@@ -211,6 +193,77 @@ func TestRecordedDrafts(t *testing.T) {
 		}
 		if c, _, err := simulate.Replay(r); err != nil || c.Differs != "" || c.Steps == 0 {
 			t.Errorf("%+v: %+v, %v", s, c, err)
+		}
+	}
+}
+
+// size is a weight's name, without its end, and shape.
+type size struct {
+	name       string
+	rows, cols int
+}
+
+// blockOf is the weights of a decoder layer of the demo model's sizes, whose attention reads rows of some width.
+func blockOf(layer string, width int) []size {
+	return []size{
+		{layer + ".input_layernorm", 1, 256}, {layer + ".post_attention_layernorm", 1, 256},
+		{layer + ".self_attn.q_proj", 256, width}, {layer + ".self_attn.k_proj", 128, width}, {layer + ".self_attn.v_proj", 128, width}, {layer + ".self_attn.o_proj", 256, 256},
+		{layer + ".mlp.gate_proj", 768, 256}, {layer + ".mlp.up_proj", 768, 256}, {layer + ".mlp.down_proj", 256, 768},
+	}
+}
+
+// randomTensors are small random numbers.
+func randomTensors(sizes []size) (list []tensorfile.Tensor) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, s := range sizes {
+		x := tensorfile.Tensor{Name: s.name + ".weight", DType: "F32", Shape: []int{s.rows, s.cols}}
+		if s.rows == 1 {
+			x.Shape = x.Shape[1:]
+		}
+		for range s.rows * s.cols {
+			x.Data = binary.LittleEndian.AppendUint32(x.Data, math.Float32bits(float32(random.NormFloat64()/16)))
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// TestEagleAnswers: the demo model with EAGLE layers of random numbers answers as it does alone; --model-draft takes them for what they are.
+func TestEagleAnswers(t *testing.T) {
+	const demo = "../shared/models/demo"
+	config, err := os.ReadFile(demo + "/config.json")
+	if err != nil {
+		t.Skip("../shared, which has a model to draft for, is not here")
+	}
+	write := func(config string, list []tensorfile.Tensor) string {
+		dir := t.TempDir()
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o644), tensorfile.Write(filepath.Join(dir, "model.safetensors"), list)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	one := write(string(config), randomTensors(append(blockOf("layers.0", 256), size{"fc", 256, 512})))
+	list := randomTensors(append(blockOf("midlayer", 512), size{"midlayer.hidden_norm", 1, 256}, size{"norm", 1, 256}, size{"fc", 256, 768}, size{"lm_head", 300, 256}))
+	ids := tensorfile.Tensor{Name: "d2t", DType: "I64", Shape: []int{300}}
+	for i := range uint64(300) {
+		ids.Data = binary.LittleEndian.AppendUint64(ids.Data, 7*i)
+	}
+	small := strings.Replace(string(config), "{", `{"draft_vocab_size": 300,`, 1)
+	three := write(small, append(list, ids))
+	const prompt = "Once upon a time there was a fox named Pip."
+	want, _ := answerOf(t, demo, ridge.Options{}, prompt)
+	for method, s := range map[string]ridge.Speculation{"eagle": {Method: "draft_model", Model: one, Tokens: 2, Always: true}, "eagle3": {Method: "eagle3", Model: three, Tokens: 3, Always: true}} {
+		got, stats := answerOf(t, demo, ridge.Options{Speculation: s}, prompt)
+		if got != want || stats.Drafts == 0 || stats.DraftMethod != method {
+			t.Errorf("%+v: %q with %d drafts by %s; without %q", s, got, stats.Drafts, stats.DraftMethod, want)
+		}
+	}
+	for s, want := range map[ridge.Speculation]string{
+		{Method: "eagle", Model: three}:               "is of the method eagle3, and eagle is given",
+		{Method: "eagle3", Model: write(small, list)}: "has no tensor d2t",
+	} {
+		if _, err := ridge.Load(demo, ridge.Options{Speculation: s}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v; it should say %q", s, err, want)
 		}
 	}
 }

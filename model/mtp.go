@@ -33,7 +33,7 @@ func (m *Model) MTPGraph(o Options) (*graph.Graph, error) {
 	b := graph.NewBuilder(m.Arch.Name+" mtp", m.Lookup, o.Act, o.Cache)
 	l := newLayer(b, c, m.Config.Layers)
 	hidden := b.Input("hidden", c.hidden())
-	x := joined(l, "nextn.eh_proj", l.norm("nextn.enorm", embedding(b, c)), l.norm("nextn.hnorm", hidden), nil)
+	x := product(b, l.name("nextn.eh_proj"), c.hidden(), nil, l.norm("nextn.enorm", embedding(b, c)), l.norm("nextn.hnorm", hidden))
 	x = l.add("attn_sum", x, l.mtpAttention(l.norm("attn_norm", x)))
 	ffnNorm := "ffn_norm"
 	if !b.Has(l.name(ffnNorm) + ".weight") {
@@ -49,16 +49,6 @@ func (m *Model) MTPGraph(o Options) (*graph.Graph, error) {
 	}
 	b.Layer(graph.NoLayer)
 	return b.Finish(logits(b, c, b.SelectRows("selected", y)))
-}
-
-// joined is a product with the columns of a matrix that stand for x and those behind them, for y.
-func joined(l layer, stem string, x, y *graph.Value, bias *graph.Weight) *graph.Value {
-	name := l.name(stem)
-	if l.i == graph.NoLayer {
-		name = stem
-	}
-	both, out := name+".weight", l.c.hidden()
-	return l.b.Add(name, l.b.Linear(name+".x", x, l.b.WeightColumns(both, 0, out, x.Axis), bias), l.b.Linear(name+".y", y, l.b.WeightColumns(both, x.Axis.Len(), out, y.Axis), nil))
 }
 
 // mtpAttention is the model's kind of attention.

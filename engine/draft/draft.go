@@ -140,12 +140,14 @@ const (
 	Suffix     Method = "suffix"      // what most often followed the latest tokens in the sequence and in answers before
 	DraftModel Method = "draft_model" // what a smaller model of the same vocabulary goes on with
 	MTP        Method = "mtp"         // layers of the model's file that predict further tokens
+	Eagle      Method = "eagle"       // a layer on the target's hidden states and its own (Li et al., arXiv:2401.15077)
+	Eagle3     Method = "eagle3"      // one on those of several of the target's layers (arXiv:2503.01840)
 	Medusa     Method = "medusa"      // heads on the target's hidden state (Cai et al., arXiv:2401.10774)
 )
 
 // methods are all of them, and aliases other names that vLLM has for some.
 var (
-	methods = []Method{NGram, Suffix, DraftModel, Medusa, MTP}
+	methods = []Method{NGram, Suffix, DraftModel, Medusa, MTP, Eagle, Eagle3}
 	aliases = map[string]Method{
 		"[ngram]": NGram, "deepseek_mtp": MTP, "qwen3_next_mtp": MTP, "qwen3_5_mtp": MTP, "glm4_moe_mtp": MTP, "glm4_moe_lite_mtp": MTP,
 	}
@@ -160,6 +162,11 @@ func ParseMethod(name string) (Method, error) {
 		return m, nil
 	}
 	return "", fmt.Errorf("draft: method %q; %s and %s are possible", name, joined(methods[:len(methods)-1]), methods[len(methods)-1])
+}
+
+// HasModel reports whether the method drafts with a model of its own, in files beside the target's.
+func (m Method) HasModel() bool {
+	return m == DraftModel || m == Medusa || m == Eagle || m == Eagle3
 }
 
 // joined is methods with commas between them.

@@ -317,7 +317,7 @@ func (d *drafter) flush() error {
 
 // run computes the batch.
 func (d *drafter) run(p *compile.Program) error {
-	if err := d.batch.Check(p.Limits(), p.Ids()); err != nil {
+	if err := d.batch.Check(p.Limits(), d.Layer.Ids()); err != nil {
 		return err
 	}
 	return p.Run(&d.batch)
