@@ -42,10 +42,59 @@ func (g affineGrid) encode(src *[superBlock]float32, importance []float32) affin
 	plainLoss := g.quantise(&plain, &fit, false)
 	again := plain
 	g.refit(&again, &fit)
-	if g.quantise(&again, &fit, true) < plainLoss {
-		return again
+	loss := g.quantise(&again, &fit, true)
+	if loss >= plainLoss {
+		again, loss = plain, plainLoss
 	}
-	return plain
+	if importance != nil {
+		return g.improve(again, &fit, loss)
+	}
+	return again
+}
+
+// improveRounds is how often factors are chosen anew for the scales found, and scales for the factors, where importances are known.
+const improveRounds = 6
+
+// improve goes on from a block by turns of refit and of a search for each sub-block's scale and minimum, as long as the error falls: of all there
+// are where they have four bits, else of those nearby.
+func (g affineGrid) improve(b affineBlock, fit *affineFit, loss float64) affineBlock {
+	for range improveRounds {
+		now := b
+		g.refit(&now, fit)
+		d, dmin := float64(F16ToF32(now.d)), float64(F16ToF32(now.dmin))
+		sum := 0.0
+		for i := range superBlock / g.sub {
+			x, w := fit.x[i*g.sub:][:g.sub], fit.w[i*g.sub:][:g.sub]
+			sum += g.searchAround(&now, i, x, w, d, dmin)
+			floor, inv := dmin*float64(now.mins[i]), inverse(d*float64(now.scales[i]))
+			for j, v := range x {
+				now.codes[i*g.sub+j] = byte(clampRound(float64((v+floor)*inv), 0, g.top))
+			}
+		}
+		if sum >= loss {
+			break
+		}
+		b, loss = now, sum
+	}
+	return b
+}
+
+// searchAround sets the scale and minimum of sub-block i to the best, and returns its error.
+func (g affineGrid) searchAround(b *affineBlock, i int, x, w []float64, d, dmin float64) float64 {
+	reach := g.scaleTop
+	if reach > 15 {
+		reach = 3
+	}
+	s0, m0 := float64(b.scales[i]), float64(b.mins[i])
+	best := g.loss(x, w, d*s0, dmin*m0)
+	for s := max(0, s0-reach); s <= min(g.scaleTop, s0+reach); s++ {
+		for m := max(0, m0-reach); m <= min(g.scaleTop, m0+reach); m++ {
+			if l := g.loss(x, w, d*s, dmin*m); l < best {
+				best, b.scales[i], b.mins[i] = l, byte(s), byte(m)
+			}
+		}
+	}
+	return best
 }
 
 // quantise fills in scales, minima and codes for b's factors and returns the weighted squared error. With search it also

@@ -6,19 +6,18 @@ import "math"
 // numbers are float64 here so that the sums below can be subtracted from each other. Rounding is to nearest, ties to
 // even; products are rounded before sums, so that every architecture finds the same codes.
 
-// errorWeights says how much a squared error in each number counts: its magnitude on top of the root mean square of all, so
-// that large numbers count more and none counts for nothing. With importances it is these, times the root of its square on top of the mean one.
+// errorWeights says how much a squared error in each number counts: the importance, if there are any, or else its magnitude on top of the root
+// mean square of all, so that large numbers count more and none counts for nothing.
 func errorWeights(w, x []float64, importance []float32) {
+	if importance != nil {
+		for i, v := range importance {
+			w[i] = float64(v)
+		}
+		return
+	}
 	sum := 0.0
 	for _, v := range x {
 		sum += float64(v * v)
-	}
-	if importance != nil {
-		mean := sum / float64(len(x))
-		for i, v := range x {
-			w[i] = float64(importance[i]) * math.Sqrt(mean+float64(v*v))
-		}
-		return
 	}
 	rms := math.Sqrt(sum / float64(len(x)))
 	for i, v := range x {

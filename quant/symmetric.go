@@ -41,10 +41,43 @@ func (g symmetricGrid) encode(src *[superBlock]float32, importance []float32) sy
 	plainLoss := g.quantise(&plain, &fit, false)
 	again := plain
 	g.refit(&again, &fit)
-	if g.quantise(&again, &fit, true) < plainLoss {
-		return again
+	loss := g.quantise(&again, &fit, true)
+	if loss >= plainLoss {
+		again, loss = plain, plainLoss
 	}
-	return plain
+	if importance != nil {
+		return g.improve(again, &fit, loss)
+	}
+	return again
+}
+
+// improve goes on from a block by turns of refit and of a search for each sub-block's scale, of all there are, as long as the error falls.
+func (g symmetricGrid) improve(b symmetricBlock, fit *symmetricFit, loss float64) symmetricBlock {
+	for range improveRounds {
+		now := b
+		g.refit(&now, fit)
+		d, sum := float64(F16ToF32(now.d)), 0.0
+		for i := range fit.scale {
+			x, w := fit.x[16*i:][:16], fit.w[16*i:][:16]
+			s0 := float64(now.scales[i])
+			best := g.loss(x, w, d*s0)
+			for s := max(-g.scaleTop, s0-32); s <= min(g.scaleTop-1, s0+32); s++ {
+				if l := g.loss(x, w, d*s); l < best {
+					best, now.scales[i] = l, int8(s)
+				}
+			}
+			sum += best
+			inv := inverse(d * float64(now.scales[i]))
+			for j, v := range x {
+				now.codes[16*i+j] = int8(clampRound(v*inv, -g.top, g.top-1))
+			}
+		}
+		if sum >= loss {
+			break
+		}
+		b, loss = now, sum
+	}
+	return b
 }
 
 // quantise fills in scales and codes for b's factor and returns the weighted squared error. With search it also tries
