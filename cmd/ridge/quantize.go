@@ -24,6 +24,7 @@ type quantizeFlags struct {
 	typeName           string
 	imatrix            string
 	imatrixOut         string
+	sparsity           string
 	asymmetric, asJSON bool
 }
 
@@ -46,6 +47,8 @@ Methods are ` + strings.Join(names, ", ") + `:
   awq          columns of large inputs are scaled up before rounding, and their inputs down
   smoothquant  8 bits, inputs too: scales move outliers of inputs into the matrices
   autoround    rounding offsets by sign gradients
+  magnitude, wanda, sparsegpt
+               half of the numbers become zero (--sparsity 2:4: two of every four); the others stay as they are, or, of sparsegpt, make up for it
   imatrix      a type of GGUF (--type, as of ridge convert), with errors counted by the inputs of each column: an importance matrix, which can be
                read from a file of llama.cpp's (--imatrix) and written to one (--imatrix-out, as GGUF or .dat)
 
@@ -69,6 +72,7 @@ on where it was when the same command is given again.`,
 	flags.BoolVar(&f.o.GPTQ.Clip, "clip", false, "gptq searches scales for the least error, instead of spanning all numbers of a group")
 	flags.Float64Var(&f.o.Alpha, "alpha", 0, "of smoothquant: how much of outliers goes into the matrices; 0: searched for each layer")
 	flags.StringVar(&f.layout, "layout", "", "of a directory: gptq, awq or compressed-tensors; default: by the method")
+	flags.StringVar(&f.sparsity, "sparsity", "50%", "of magnitude, wanda and sparsegpt: 50% or 2:4")
 	flags.StringVar(&f.typeName, "type", "", "of imatrix: number format of matrices in the GGUF file; default: by --bits")
 	flags.StringVar(&f.imatrix, "imatrix", "", "of imatrix: a file with the importances, in place of a calibration text")
 	flags.StringVar(&f.imatrixOut, "imatrix-out", "", "of imatrix: where to write the importances")
@@ -89,6 +93,13 @@ func (f *quantizeFlags) run(cmd *cobra.Command, name string) error {
 	}
 	f.o.Method, f.o.Layout, f.o.GPTQ.Order = quantize.Method(f.method), quantize.Layout(f.layout), quantize.Order(f.order)
 	f.o.Grid.Symmetric = !f.asymmetric
+	switch f.sparsity {
+	case "50%":
+	case "2:4":
+		f.o.Of4 = 2
+	default:
+		return fmt.Errorf("quantize: --sparsity is %q; 50%% and 2:4 are possible", f.sparsity)
+	}
 	dir, err := openModel([]string{name})
 	if err != nil {
 		return err

@@ -176,7 +176,9 @@ func (q *job) config(plain []string) ([]byte, error) {
 		return nil, fmt.Errorf("quantize: config.json: %w", err)
 	}
 	slices.Sort(plain)
-	c["quantization_config"] = q.o.config(plain)
+	if !q.o.prunes() {
+		c["quantization_config"] = q.o.config(plain)
+	}
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("quantize: %w", err)

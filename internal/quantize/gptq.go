@@ -51,7 +51,7 @@ func (o GPTQ) quantise(e *dense.Engine, g Grid, w []float32, rows, cols int, s *
 	if o.Order == Static {
 		j.fixSteps(w)
 	}
-	dense.Each(rows, 1, j.rowsOf)
+	dense.Each(rows, 1, func(from, to int) { j.rowsOf(from, to, j.roundBlock) })
 	return j.m, nil
 }
 
@@ -138,15 +138,15 @@ func (j *gptqJob) fixSteps(w []float32) {
 	})
 }
 
-// rowsOf rounds rows [from, to).
-func (j *gptqJob) rowsOf(from, to int) {
+// rowsOf changes rows [from, to), a block of columns at a time: round changes columns [k, k+size) of a row and gives their errors.
+func (j *gptqJob) rowsOf(from, to int, round func(r, k, size int, errs []float32)) {
 	n, cols := to-from, j.cols
 	errs := make([]float32, n*gptqBlock)
 	update := make([]float32, n*cols)
 	for k := 0; k < cols; k += gptqBlock {
 		size := min(gptqBlock, cols-k)
 		for r := range n {
-			j.roundBlock(from+r, k, size, errs[r*size:(r+1)*size])
+			round(from+r, k, size, errs[r*size:(r+1)*size])
 		}
 		left := cols - k - size
 		if left == 0 {

@@ -15,15 +15,19 @@ const (
 	AWQ         Method = "awq"
 	SmoothQuant Method = "smoothquant"
 	AutoRound   Method = "autoround"
+	Magnitude   Method = "magnitude"
+	Wanda       Method = "wanda"
+	SparseGPT   Method = "sparsegpt"
 )
 
 // Methods lists them.
-var Methods = []Method{RTN, MethodGPTQ, AWQ, SmoothQuant, AutoRound}
+var Methods = []Method{RTN, MethodGPTQ, AWQ, SmoothQuant, AutoRound, Magnitude, Wanda, SparseGPT}
 
 // Options says how to quantise a model.
 type Options struct {
 	Method Method
 	Grid   Grid
+	Of4    int // of magnitude, wanda and sparsegpt: 2 leaves 2 of every 4 numbers, 0 half of all
 	GPTQ   GPTQ
 	Alpha  float64 // of SmoothQuant, for all layers; 0: it is searched for each
 
@@ -52,7 +56,12 @@ const (
 )
 
 // usesGrid reports whether matrices are rounded to Grid.
-func (o *Options) usesGrid() bool { return true }
+func (o *Options) usesGrid() bool { return !o.prunes() }
+
+// prunes reports whether the method makes numbers zero instead of rounding them.
+func (o *Options) prunes() bool {
+	return o.Method == Magnitude || o.Method == Wanda || o.Method == SparseGPT
+}
 
 // check says what is wrong with the options, and fills in what follows from others.
 func (o *Options) check() error {
@@ -66,6 +75,12 @@ func (o *Options) check() error {
 			names = append(names, string(m))
 		}
 		return fmt.Errorf("quantize: there is no method %q; possible are %s", o.Method, strings.Join(names, ", "))
+	}
+	if o.prunes() {
+		o.Grid = Grid{Bits: 8, Symmetric: true} // which nothing is rounded to
+	}
+	if o.Of4 != 0 && o.Of4 != 2 {
+		return fmt.Errorf("quantize: %d of 4 numbers; 2 of 4, or half of all, can be kept", o.Of4)
 	}
 	if o.Method == SmoothQuant {
 		o.Grid = Grid{Bits: 8, Symmetric: true}

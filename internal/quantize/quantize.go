@@ -26,7 +26,8 @@ type job struct {
 	engine     *dense.Engine
 	done       map[string]*Matrix      // by the names of the file's tensors
 	folded     map[string]quant.Tensor // likewise, floats that scales were folded into
-	keptFloats map[string]bool         // of them, those that are in the state
+	keptLayers int
+	keptFloats map[string]bool // of them, those that are in the state
 	layers     []LayerError
 	nearest    map[string]float64 // by tensors: the error of rounding to nearest, where scales change it
 
@@ -219,15 +220,13 @@ func (q *job) keep(i int, made bool) error {
 			return err
 		}
 		for _, t := range tensors {
-			k.Matrices = append(k.Matrices, t.name)
-		}
-	}
-	if q.state != nil && !made && len(k.Matrices) > 0 {
-		for _, e := range q.layers {
-			if slices.Contains(k.Matrices, e.Tensor) {
-				k.Layers = append(k.Layers, e)
+			if _, ok := q.done[t.name]; ok {
+				k.Matrices = append(k.Matrices, t.name)
 			}
 		}
+	}
+	if q.state != nil && !made && len(q.layers) > q.keptLayers {
+		k.Layers = q.layers[q.keptLayers:]
 		for name := range q.folded {
 			if !q.keptFloats[name] {
 				k.Floats = append(k.Floats, name)
@@ -244,6 +243,7 @@ func (q *job) keep(i int, made bool) error {
 		maps.Copy(q.done, matrices)
 		maps.Copy(q.folded, floats)
 	}
+	q.keptLayers = len(q.layers)
 	for name := range q.folded {
 		q.keptFloats[name] = true
 		q.dir.Replace(name, quant.Tensor{})
@@ -259,6 +259,9 @@ func (q *job) tensor(b *block, t *layerTensor, s *stats) error {
 	w, err := t.floats()
 	if err != nil {
 		return err
+	}
+	if q.o.prunes() {
+		return q.prune(b, t, w, s)
 	}
 	plain := nearest(q.o.Grid, w, t.Rows, t.Cols, false, nil)
 	m := plain
@@ -278,13 +281,18 @@ func (q *job) tensor(b *block, t *layerTensor, s *stats) error {
 	if before, ok := q.nearest[t.name]; ok {
 		e.Before = before
 	}
-	q.layers = append(q.layers, e)
+	q.report(b, e)
 	q.done[t.name] = m
 	q.dir.Replace(t.name, floatTensor(m.numbers(), t.Rows, t.Cols))
-	if q.o.Progress != nil {
-		q.o.Progress(Progress{Layer: b.layer, Layers: len(q.blocks) - 1, What: t.name, Before: e.Before, After: e.After})
-	}
 	return nil
+}
+
+// report notes what a tensor's error is.
+func (q *job) report(b *block, e LayerError) {
+	q.layers = append(q.layers, e)
+	if q.o.Progress != nil {
+		q.o.Progress(Progress{Layer: b.layer, Layers: len(q.blocks) - 1, What: e.Tensor, Before: e.Before, After: e.After})
+	}
 }
 
 // errorOf is the squared error that a matrix makes of the results of w.

@@ -238,6 +238,9 @@ func TestRun(t *testing.T) {
 		{"awq", Options{Method: AWQ, Grid: Grid{4, 32, false}}},
 		{"smoothquant", Options{Method: SmoothQuant}},
 		{"autoround", Options{Method: AutoRound, Grid: Grid{3, 32, false}}},
+		{"magnitude", Options{Method: Magnitude}},
+		{"wanda", Options{Method: Wanda, Of4: 2}},
+		{"sparsegpt", Options{Method: SparseGPT, Of4: 2}},
 		{"model.gguf", Options{Method: MethodGPTQ, Grid: Grid{5, 0, true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -249,10 +252,42 @@ func TestRun(t *testing.T) {
 			for _, l := range r.Layers {
 				before, after = before+l.Before, after+l.After
 			}
+			if c.o.prunes() {
+				halfZero(t, dir, c.o.Of4)
+			}
 			if after > before*1.001 || after <= 0 || math.IsNaN(after) {
 				t.Errorf("errors are %g in sum, and %g to nearest", after, before)
 			}
 		})
+	}
+}
+
+// halfZero checks that half of a matrix's numbers are zero, of each four if of4 is not 0.
+func halfZero(t *testing.T, dir *modeldir.Dir, of4 int) {
+	t.Helper()
+	const name = "model.layers.1.mlp.down_proj.weight"
+	x, ok := dir.Tensor(name)
+	if !ok {
+		t.Fatalf("there is no %s", name)
+	}
+	w, err := (&layerTensor{name: name, Tensor: x}).floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := len(w)
+	if of4 != 0 {
+		run = 4
+	}
+	for i := 0; i < len(w); i += run {
+		zeros := 0
+		for _, v := range w[i : i+run] {
+			if v == 0 {
+				zeros++
+			}
+		}
+		if zeros != run/2 {
+			t.Fatalf("%d of %d numbers are zero from number %d on", zeros, run, i)
+		}
 	}
 }
 
@@ -313,6 +348,7 @@ func TestRefusals(t *testing.T) {
 		{"9 bits; 2 to 8", Options{Method: RTN, Grid: Grid{Bits: 9}}},
 		{"groups of 33 numbers", Options{Method: RTN, Grid: Grid{Bits: 4, Group: 33}}},
 		{"q_proj.weight has rows of 64 numbers, which groups of 128 do not divide", Options{Method: RTN, Grid: Grid{Bits: 4, Group: 128}}},
+		{"3 of 4 numbers", Options{Method: Wanda, Of4: 3}},
 		{`no layout "marlin"`, Options{Method: RTN, Grid: Grid{Bits: 4}, Layout: "marlin"}},
 		{"awq is of 4 bits, and 3", Options{Method: AWQ, Grid: Grid{Bits: 3}, Layout: LayoutAWQ}},
 		{`order of columns "best"`, Options{Method: MethodGPTQ, Grid: Grid{Bits: 4}, GPTQ: GPTQ{Order: "best"}}},
