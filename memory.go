@@ -13,7 +13,7 @@ import (
 // Budget says how much memory the cache of keys and values may take. The zero Budget is Options.Parallel requests of the
 // whole context, but no more than nine tenths of what is free.
 type Budget struct {
-	Bytes int64   // so many; 0: see Part
+	Bytes int64   // so many, for the cache and, on a GPU, the adapters of Options.MaxLoRAs; 0: see Part
 	Part  float64 // of the memory that is free beside the weights, above 0 and up to 1
 	Total float64 // of all the device's memory, for weights, activations and cache together: what vLLM calls its utilization
 }
@@ -98,10 +98,12 @@ func unreserved(m backend.MemoryInfo, reserved int64) (free, total int64, err er
 
 // setPages gives the caches their size: what the budget allows. It refuses a budget that does not hold one request.
 func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Graph, reserved int64) error {
-	var weights int64
+	var weights, adapters int64
 	for _, w := range g.Weights {
-		weights += w.Bytes() + adapterBytes(dev, w)
+		weights += w.Bytes()
+		adapters += adapterBytes(dev, w)
 	}
+	weights += adapters
 	p := backend.NewPaging(g, lim)
 	lim.Pages = p.Most()
 	if p.Bytes(1, 1) == 0 {
@@ -118,6 +120,11 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Grap
 	if err != nil || budget < 0 {
 		p.Share(lim, times)
 		return err
+	}
+	if o.KV.Bytes > 0 && adapters > 0 { // adapters and the cache share what is given
+		if budget -= adapters; budget <= 0 {
+			return fmt.Errorf("ridge: %s are to hold the cache and %d adapters of rank %d (--kv-memory), and the adapters alone take %s; raise it, or lower --max-loras or --max-lora-rank", size.Text(o.KV.Bytes), o.adapters().Slots, o.adapters().Rank, size.Text(adapters))
+		}
 	}
 	pages := p.Fit(budget, times)
 	if pages < lim.SeqPages {

@@ -101,6 +101,28 @@ func TestSetPages(t *testing.T) {
 	}
 }
 
+// gpu is a device with memory of its own, on which adapters have room.
+type gpu struct{ metered }
+
+func (gpu) Info() backend.Info { return backend.Info{Name: "gpu", Act: graph.BF16} }
+
+// TestAdaptersMemory: what is given for the cache in bytes is for adapters too: here two slots of rank 16 take 64 KiB.
+func TestAdaptersMemory(t *testing.T) {
+	const kib = 1 << 10
+	for given, want := range map[int64]string{512 * kib: "", 300 * kib: "256.0 KiB in all, and there are 236.0 KiB", 60 * kib: "the adapters alone take 64.0 KiB; raise it, or lower --max-loras or --max-lora-rank"} {
+		matrix := &graph.Weight{Out: axis(512), In: axis(512), Format: quant.F32}
+		g := &graph.Graph{
+			Caches:  []*graph.Cache{{K: axis(32), V: axis(32), Type: graph.F32}},
+			Weights: []*graph.Weight{matrix, {Out: axis(512), In: axis(512), Slots: &graph.Slots{Of: matrix, Count: 2, Rank: 16}}},
+		}
+		lim := backend.Limits{Seqs: 4, PageSize: 16, SeqPages: 64}
+		err := Options{KV: Budget{Bytes: given}, MaxLoRAs: 2, MaxLoRARank: 16}.setPages(&lim, gpu{metered{free: 1 << 30, total: 1 << 30}}, g, 0)
+		if want == "" && (err != nil || lim.Pages != 112) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d bytes: %d pages, %v", given, lim.Pages, err)
+		}
+	}
+}
+
 // TestWindowedPages: the budget is divided so that a group with a window has what steps can need, and as much again, and never more
 // pages than the group that keeps everything. Of a page, the one takes 1 KiB here and the other 3 KiB.
 func TestWindowedPages(t *testing.T) {

@@ -25,7 +25,7 @@ func addEngine(cmd *cobra.Command, o *ridge.Options) {
 	fl.DurationVar(&o.AgingBound, "aging-bound", 0, "longest time that --policy longest-prefix may prefer other requests to one that waits; 0: 10s")
 	fl.Float64Var(&o.WaitingServedRatio, "waiting-served-ratio", 0, "start a prefill only when waiting requests are this many times the running ones, or have waited for a while, so that decoding is interrupted less often; 0: start at once")
 	fl.StringVar(&o.PrefixIndex, "prefix-index", "radix", "prefix cache index: radix, hash, or none")
-	fl.Var((*budgetFlag)(&o.KV), "kv-memory", "memory for the KV cache, as 4GiB or as 50% of what is free after loading the weights; default: enough for --max-num-seqs requests of the whole context, at most 90%")
+	fl.Var((*budgetFlag)(&o.KV), "kv-memory", "memory for the KV cache (on a GPU also for the LoRA adapters there), as 4GiB or as 50% of what is free after loading the weights; default: enough for --max-num-seqs requests of the whole context, at most 90%")
 	fl.Var((*swapFlag)(&o.Swap), "swap-space", "GiB of host memory for the KV cache of preempted requests, used where swapping is predicted to be faster than recomputing; 0: always recompute. On a CPU it is the same memory, and a larger --kv-memory is better")
 	fl.Var((*shareFlag)(&o.KV.Total), "gpu-memory-utilization", "fraction of the device's memory for weights, activations and KV cache together, above 0 and up to 1; instead of --kv-memory")
 }
