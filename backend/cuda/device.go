@@ -17,16 +17,18 @@ import (
 
 // Device is one GPU.
 type Device struct {
-	ctx     *driver.Context
-	stream  *driver.Stream
-	loader  *kernels.Loader
-	owned   map[driver.Ptr]int64 // device memory that Close frees, with its bytes
-	host    map[*hostMemory]bool // and host memory
-	swap    *swapper
-	upload  *uploader
-	steps   *steps
-	sampler *sampler
-	read    reading
+	ctx    *driver.Context
+	stream *driver.Stream
+	loader *kernels.Loader
+	owned  map[driver.Ptr]int64 // device memory that Close frees, with its bytes
+	host   map[*hostMemory]bool // and host memory
+	// hostTable is from how many bytes on tables that are only looked up stay in host memory.
+	hostTable int64
+	swap      *swapper
+	upload    *uploader
+	steps     *steps
+	sampler   *sampler
+	read      reading
 
 	// What launches that cut their work in pieces meet in, one launch after the other: the pieces of matrix products, those of
 	// gemm's (all 0xff between launches), counters that are zero between launches, and squares of rows from one launch to the next.
@@ -88,7 +90,7 @@ func New(o Options) (*Device, error) {
 	if o.Arch != 0 {
 		arch = min(arch, o.Arch)
 	}
-	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx, arch), owned: map[driver.Ptr]int64{}, host: map[*hostMemory]bool{}}
+	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx, arch), owned: map[driver.Ptr]int64{}, host: map[*hostMemory]bool{}, hostTable: hostTable}
 	if o.Note != nil {
 		d.loader.WhenSlow(func() { o.Note("assembling kernels for this GPU, which its driver keeps for the next start") })
 	}

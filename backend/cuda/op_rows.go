@@ -1,15 +1,22 @@
 package cuda
 
 import (
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/rows"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/size"
 )
 
 func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	o, out, w := n.Op.(graph.Embed), n.Out[0], a.Weights[0].(*weight)
 	as := floatType(w.tensor.Format, out.Type)
-	table, err := d.resident(w, as)
+	table, err := d.lookupTable(w, as, o)
 	if err != nil {
 		return nil, err
 	}
@@ -50,4 +57,33 @@ func bindSelectRows(d *Device, n *graph.Node, a backend.Args) (func(*step) error
 		p.Step = s.Step
 		return rows.Launch(d.stream, k, s.logits, p)
 	}, nil
+}
+
+// hostTable is from how many bytes on a table stays in host memory whose rows are looked up and nothing else: embeddings of layers. A step reads
+// a row for each of its tokens, some KiB, over the bus.
+const hostTable = 256 << 20
+
+// lookupTable is where a lookup finds its table: on the device, or in pinned host memory, which kernels read by the same addresses (CUDA
+// Driver API, "Unified Addressing").
+func (d *Device) lookupTable(w *weight, as graph.Type, o graph.Embed) (driver.Ptr, error) {
+	t, row := w.tensor, int(as.RowBytes(w.tensor.Cols))
+	if o.Known == 0 || int64(t.Rows)*int64(row) < d.hostTable {
+		return d.resident(w, as)
+	}
+	bytes, err := d.ctx.AllocHost(t.Rows * row)
+	if err != nil {
+		return 0, fmt.Errorf("cuda: weight %s: %s of host memory that stays in place are not to be had: %w", w.name, size.Text(int64(t.Rows)*int64(row)), err)
+	}
+	d.host[&hostMemory{bytes: bytes}] = true
+	var parts errgroup.Group
+	parts.SetLimit(runtime.GOMAXPROCS(0))
+	const each = 1024
+	for from := 0; from < t.Rows; from += each {
+		to := min(from+each, t.Rows)
+		parts.Go(func() error {
+			dequantise(bytes[from*row:to*row], t, from, to, as)
+			return nil
+		})
+	}
+	return driver.Host(bytes), parts.Wait()
 }

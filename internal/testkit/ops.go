@@ -193,6 +193,10 @@ func rowCases() []Case {
 	all = append(all, make1("Embed", "Embed/ids", 1e-6, func(b *graph.Builder) *graph.Value {
 		return b.Embed("e", b.Weight("t_embd/Q8_0", axis("vocab", tableVocab, 1), hidden), 3.5)
 	})...)
+	all = append(all, make1("Embed", "Embed/known", 1e-6, func(b *graph.Builder) *graph.Value { // beside the input; some ids have no row
+		x := feed(b, "x", hidden)
+		return b.Add("y", x, b.EmbedKnown("e", b.Weight("t_embd", axis("tokens", tableVocab-20, 1), hidden), 3.5))
+	})...)
 	all = append(all, make1("Embed", "Embed/positions", 1e-6, func(b *graph.Builder) *graph.Value {
 		return b.EmbedPosition("e", b.Weight("t_embd", axis("positions", 80, 1), hidden))
 	})...)
