@@ -3,6 +3,8 @@
 package server_test
 
 import (
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +16,9 @@ import (
 // TestFullDisk: with no room on the disk an upload is refused and nothing is kept of it; a batch says what it waits for,
 // and with room again it finishes with every line there once.
 func TestFullDisk(t *testing.T) {
+	if !inChild(t) {
+		return
+	}
 	c, _ := withStore(t, t.TempDir(), ridge.Options{})
 	b := c.begin("/v1/completions", "24h", batchInput(40, 5))
 	var was syscall.Rlimit
@@ -42,4 +47,19 @@ func TestFullDisk(t *testing.T) {
 	if n := len(c.outcomes(b.Output)); b.Status != store.Completed || n != 40 || b.Errors != nil {
 		t.Errorf("%d lines, %+v", n, b)
 	}
+}
+
+// inChild runs the test in a process of its own, since go test's own log of a test's files is a file that the limit would be for too; it reports
+// whether this is that process.
+func inChild(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv("RIDGE_TEST_CHILD") != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "RIDGE_TEST_CHILD=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	return false
 }

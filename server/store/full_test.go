@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,6 +35,9 @@ func limitFiles(t *testing.T, n uint64) (room func()) {
 
 // TestFullDisk: what has no room is refused and leaves nothing behind; a journal is as it was, and goes on with room.
 func TestFullDisk(t *testing.T) {
+	if !inChild(t) {
+		return
+	}
 	s := open(t, t.TempDir())
 	b, err := s.NewBatch(Batch{})
 	if err != nil {
@@ -78,4 +83,19 @@ func TestFullDisk(t *testing.T) {
 	if want := string(line(0)) + "\n"; err != nil || !strings.HasPrefix(string(data), want) || strings.Count(string(data), "\n") != n+1 {
 		t.Errorf("%d lines of %d, %v", strings.Count(string(data), "\n"), n+1, err)
 	}
+}
+
+// inChild runs the test in a process of its own, since go test's own log of a test's files is a file that the limit would be for too; it reports
+// whether this is that process.
+func inChild(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv("RIDGE_TEST_CHILD") != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "RIDGE_TEST_CHILD=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	return false
 }
