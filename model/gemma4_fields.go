@@ -167,7 +167,7 @@ func proportional(pairs int, share, factor float64) []float64 {
 func (f *fields) doubleWidths(c *Config, widths []int) {
 	if !f.isHF() {
 		f.layerFFN(c, widths)
-		if c.LayerFFN != nil && len(c.LayerFFN) > 0 {
+		if len(c.LayerFFN) > 0 {
 			c.FFN = c.LayerFFN[0]
 		}
 		return
