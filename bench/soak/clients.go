@@ -70,7 +70,7 @@ func (c *client) one(k call) {
 	if k.do != nil {
 		err = k.do(c)
 	} else {
-		err = c.post(k)
+		err = c.call(k)
 	}
 	switch {
 	case err == nil:
@@ -84,8 +84,8 @@ func (c *client) one(k call) {
 	}
 }
 
-// post makes a call of one request, as the client's luck has it: streamed or not, read slowly or not, left early or not.
-func (c *client) post(k call) error {
+// call makes a call of one request, as the client's luck has it: streamed or not, read slowly or not, left early or not.
+func (c *client) call(k call) error {
 	body := k.body(c)
 	streamed := k.stream != nil && c.rng.IntN(2) == 0
 	if k.stream != nil {

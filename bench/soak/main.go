@@ -7,6 +7,10 @@
 // Every few seconds it reads resident memory, heap, goroutines, descriptors and pages from /metrics into a CSV file. It fails if an answer is not
 // what its request asks for, if the server ends, if the median of memory in the last third is over 3 % more than in the middle third, or if anything is
 // left when the clients are gone.
+//
+//	go run ./bench/soak -ridge ./ridge -neighbours -for 20s
+//
+// measures the time between the tokens of streams beside each kind of hostile request.
 package main
 
 import (
@@ -28,11 +32,16 @@ func main() {
 	flag.DurationVar(&s.every, "every", 10*time.Second, "time between samples")
 	flag.StringVar(&s.samplesFile, "samples", "soak.csv", "file for the samples")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of what the clients do")
+	neighbours := flag.Bool("neighbours", false, "measure the time between tokens beside each kind of hostile request instead, for so long each")
 	flag.Parse()
 	s.settings = flag.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := s.run(ctx); err != nil {
+	run := s.run
+	if *neighbours {
+		run = s.neighbours
+	}
+	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(1)
 	}
