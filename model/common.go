@@ -43,8 +43,10 @@ func decoderSizes(f *fields, hfEps, ggufEps string, eps float64) *Config {
 		Context: f.size("max_position_embeddings", "context_length"),
 		NormEps: f.floatOr(hfEps, ggufEps, eps),
 	}
-	if further := f.sizeOr("", "nextn_predict_layers", 0); further > 0 && further < c.Layers { // which GGUF counts with the others
-		c.Layers -= further
+	if v, _ := f.raw("", "nextn_predict_layers"); v != nil { // layers that GGUF counts with the others
+		if further := f.size("", "nextn_predict_layers"); further < c.Layers {
+			c.Layers -= further
+		}
 	}
 	c.Vocab = f.vocabulary()
 	c.Tied = f.tied(false)
