@@ -3,6 +3,7 @@ package ridge_test
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func (c *simClient) store(method, path, kind string, body []byte, into any, note
 
 // check looks, in a life without faults, whether all files, batches and lines are there that should be, once, with the right contents.
 func (l *life) check() {
-	c := &simClient{life: l, rng: l.rng, leaves: -1}
+	c := &simClient{life: l, rng: rand.New(rand.NewPCG(l.seed, uint64(l.lives)<<32+1<<17)), leaves: -1}
 	defer func() {
 		if c.conn != nil {
 			c.conn.Close()

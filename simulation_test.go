@@ -262,7 +262,8 @@ func (l *life) load(alloc int, o server.Options) error {
 
 // disturb does what may happen to a process.
 func (l *life) disturb(front *server.Front, o server.Options) {
-	rng := l.rng
+	// end draws from the life's numbers at the same time.
+	rng := rand.New(rand.NewPCG(l.seed, uint64(l.lives)<<32+1<<16))
 	if !l.last && rng.IntN(3) == 0 { // the disk is full for a while
 		time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
 		l.disk.SetFull(true)
