@@ -154,7 +154,9 @@ func bf16(dir string, dev backend.Device, cache graph.Type, weights quant.Format
 	if gr, err = pass.Run(gr, pass.All, pass.Options{Weights: weights, Kernels: compile.Kernels{Device: dev}}); err != nil {
 		return nil, err
 	}
-	prog, err := compile.Compile(gr, dev, b, limits(g))
+	lim := limits(g)
+	lim.KeepAll(gr)
+	prog, err := compile.Compile(gr, dev, b, lim)
 	if err != nil {
 		return nil, err
 	}
