@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"github.com/ridge-llm/ridge/backend"
-	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/attention/latent"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -60,7 +59,7 @@ func bindLatent(d *Device, n *graph.Node, a backend.Args) (func(*step) error, er
 			}
 		}
 		view := s.of(n.In[1].Cache)
-		return k.Launch(d.stream, &view, s.treeLen, s.tokens)
+		return k.Launch(d.stream, &view, s.treeLen, s.ancestors, s.tokens)
 	}, err
 }
 
@@ -72,6 +71,6 @@ func bindLatentChosen(d *Device, n *graph.Node, a backend.Args) (func(*step) err
 	k, err := latent.New(d.loader, latentProblem(n, a), at(a.Scratch))
 	return func(s *step) error {
 		view := s.of(n.In[1].Cache)
-		return k.Launch(d.stream, &view, driver.Ptr(0), s.tokens)
+		return k.Launch(d.stream, &view, s.treeLen, s.ancestors, s.tokens)
 	}, err
 }

@@ -52,7 +52,7 @@ func bindTopKeys(d *Device, n *graph.Node, a backend.Args) (func(*step) error, e
 		Heads: int32(q.Axis.Count), Size: int32(q.Axis.Size), TopK: int32(n.Op.(graph.TopKeys).TopK),
 	}
 	return func(s *step) error {
-		p.Step = s.of(c)
+		p.Step, p.TreeLen, p.Ancestors = s.of(c), s.treeLen, s.ancestors
 		return k.Launch(d.stream, s.tokens, p)
 	}, nil
 }

@@ -11,52 +11,76 @@ import (
 func latentCases() []Case {
 	var all []Case
 	for _, c := range []struct {
-		heads, rank, rope int
-		steps             Steps
+		latentShape
+		steps Steps
 	}{
-		{4, 32, 16, Steps{{17, 3, 0}, {1, 40, 2}, {1, 1, 1}}},
-		{16, 64, 32, Steps{{150, 1}, {1, 1}, {33, 5}}},
-		{5, 40, 8, Steps{{530, 3}, {1, 260}, {3, 1}}},
-		{3, 48, 0, Steps{{33, 2}, {1, 1}}},
-		{16, 512, 64, Steps{{33, 2}, {1, 17}, {1, 1}}},
+		{latentShape{4, 32, 16}, Steps{{17, 3, 0}, {1, 40, 2}, {1, 1, 1}}},
+		{latentShape{16, 64, 32}, Steps{{150, 1}, {1, 1}, {33, 5}}},
+		{latentShape{5, 40, 8}, Steps{{530, 3}, {1, 260}, {3, 1}}},
+		{latentShape{3, 48, 0}, Steps{{33, 2}, {1, 1}}},
+		{latentShape{16, 512, 64}, Steps{{33, 2}, {1, 17}, {1, 1}}},
 	} {
-		all = append(all, Case{
-			Name: fmt.Sprintf("Attention/latent/%d:%d+%d", c.heads, c.rank, c.rope), Op: "Attention", Steps: c.steps, Tolerance: 1e-5,
-			Graph: func(b *graph.Builder) *graph.Value {
-				latent, rope := axis("latent", 1, c.rank), axis("rope", 1, c.rope)
-				cache := b.LatentCache("kv", 0, axis("latent", 1, c.rank+c.rope), latent)
-				parts := []*graph.Value{feed(b, "latent", latent)}
-				if c.rope > 0 {
-					parts = append(parts, feed(b, "rope", rope))
-				}
-				cache = b.LatentWrite(cache, parts...)
-				return b.Attention("y", feed(b, "q", axis("heads", c.heads, c.rank+c.rope)), cache, graph.Attention{Scale: 0.1})
-			},
-		})
+		all = append(all, Case{Name: "Attention/latent/" + c.String(), Op: "Attention", Steps: c.steps, Tolerance: 1e-5, Graph: c.attend})
 	}
 	for _, c := range []struct {
-		topK, heads, size int
-		steps             Steps
+		sparseShape
+		steps Steps
 	}{
-		{16, 2, 32, Steps{{17, 3, 0}, {1, 40, 2}, {1, 1, 1}}},
-		{64, 4, 24, Steps{{150, 1}, {1, 1}, {33, 5}}},
-		{256, 3, 16, Steps{{530, 3}, {1, 260}, {3, 1}}},
+		{sparseShape{16, 2, 32}, Steps{{17, 3, 0}, {1, 40, 2}, {1, 1, 1}}},
+		{sparseShape{64, 4, 24}, Steps{{150, 1}, {1, 1}, {33, 5}}},
+		{sparseShape{256, 3, 16}, Steps{{530, 3}, {1, 260}, {3, 1}}},
 	} {
-		index := func(b *graph.Builder) *graph.Value {
-			keys := axis("index", 1, c.size)
-			cache := b.LatentWrite(b.LatentCache("index", 0, keys, keys), feed(b, "key", keys))
-			return b.TopKeys("chosen", feed(b, "iq", axis("index_heads", c.heads, c.size)), feed(b, "iw", axis("index_heads", c.heads, 1)), cache, c.topK)
-		}
-		name := fmt.Sprintf("%d/%dx%d", c.topK, c.heads, c.size)
-		all = append(all, Case{Name: "TopKeys/" + name, Op: "TopKeys", Steps: c.steps, Tolerance: 1e-5, Graph: index})
-		all = append(all, Case{
-			Name: "SparseAttention/" + name, Op: "SparseAttention", Steps: c.steps, Tolerance: 1e-4,
-			Graph: func(b *graph.Builder) *graph.Value {
-				chosen, latent := index(b), axis("latent", 1, 32)
-				cache := b.LatentWrite(b.LatentCache("kv", 0, axis("latent", 1, 48), latent), feed(b, "latent", latent), feed(b, "rope", axis("rope", 1, 16)))
-				return b.SparseAttention("y", feed(b, "q", axis("heads", 5, 48)), cache, chosen, 0.1)
-			},
-		})
+		all = append(all, Case{Name: "TopKeys/" + c.String(), Op: "TopKeys", Steps: c.steps, Tolerance: 1e-5, Graph: c.choose})
+		all = append(all, Case{Name: "SparseAttention/" + c.String(), Op: "SparseAttention", Steps: c.steps, Tolerance: 1e-4, Graph: c.attend})
 	}
 	return all
+}
+
+// latentTreeCases do the same with token trees: rows that see more keys than are chosen, fewer, and more only with those of other branches.
+func latentTreeCases() []Case {
+	var all []Case
+	for _, steps := range []Steps{{{3}, {7}}, {{40, 1, 2}, {20, 1, 5}, {1, 9, 64}}} {
+		rows := LimitsFor(steps, 16).Tokens
+		for _, c := range []latentShape{{4, 32, 16}, {16, 512, 64}} {
+			all = append(all, Case{Name: fmt.Sprintf("Attention/latent/trees/%s/rows%d", c, rows), Op: "Attention", Steps: steps, Tolerance: 1e-5, Vary: Trees, Graph: c.attend})
+		}
+		for _, c := range []sparseShape{{4, 2, 32}, {16, 2, 32}, {30, 3, 24}, {64, 3, 64}} {
+			all = append(all, Case{Name: fmt.Sprintf("TopKeys/trees/%s/rows%d", c, rows), Op: "TopKeys", Steps: steps, Tolerance: 1e-5, Vary: Trees, Graph: c.choose})
+			all = append(all, Case{Name: fmt.Sprintf("SparseAttention/trees/%s/rows%d", c, rows), Op: "SparseAttention", Steps: steps, Tolerance: 1e-4, Vary: Trees, Graph: c.attend})
+		}
+	}
+	return all
+}
+
+// latentShape is attention over a latent cache: so many heads, and numbers of the latent and of the rotated key.
+type latentShape struct{ heads, rank, rope int }
+
+func (c latentShape) String() string { return fmt.Sprintf("%d:%d+%d", c.heads, c.rank, c.rope) }
+
+func (c latentShape) attend(b *graph.Builder) *graph.Value {
+	latent, rope := axis("latent", 1, c.rank), axis("rope", 1, c.rope)
+	cache := b.LatentCache("kv", 0, axis("latent", 1, c.rank+c.rope), latent)
+	parts := []*graph.Value{feed(b, "latent", latent)}
+	if c.rope > 0 {
+		parts = append(parts, feed(b, "rope", rope))
+	}
+	cache = b.LatentWrite(cache, parts...)
+	return b.Attention("y", feed(b, "q", axis("heads", c.heads, c.rank+c.rope)), cache, graph.Attention{Scale: 0.1})
+}
+
+// sparseShape is an indexer that chooses topK keys, with so many heads of so many numbers.
+type sparseShape struct{ topK, heads, size int }
+
+func (c sparseShape) String() string { return fmt.Sprintf("%d/%dx%d", c.topK, c.heads, c.size) }
+
+func (c sparseShape) choose(b *graph.Builder) *graph.Value {
+	keys := axis("index", 1, c.size)
+	cache := b.LatentWrite(b.LatentCache("index", 0, keys, keys), feed(b, "key", keys))
+	return b.TopKeys("chosen", feed(b, "iq", axis("index_heads", c.heads, c.size)), feed(b, "iw", axis("index_heads", c.heads, 1)), cache, c.topK)
+}
+
+func (c sparseShape) attend(b *graph.Builder) *graph.Value {
+	chosen, latent := c.choose(b), axis("latent", 1, 32)
+	cache := b.LatentWrite(b.LatentCache("kv", 0, axis("latent", 1, 48), latent), feed(b, "latent", latent), feed(b, "rope", axis("rope", 1, 16)))
+	return b.SparseAttention("y", feed(b, "q", axis("heads", 5, 48)), cache, chosen, 0.1)
 }

@@ -62,6 +62,7 @@ func Cases() []Case {
 	all = append(all, recurrentCases()...)
 	all = append(all, fusedCases()...)
 	all = append(all, loraCases()...)
+	all = append(all, latentTreeCases()...)
 	return all
 }
 

@@ -19,7 +19,8 @@ type Params struct {
 	Scores                    driver.Ptr // [rows of a pass][Stride] float32
 	Chosen                    driver.Ptr // [T, TopK] float32
 	Heads, Size, TopK, Stride int32
-	Row0, _                   int32 // the pass's first row
+	Row0, _                   int32      // the pass's first row
+	TreeLen, Ancestors        driver.Ptr // [S] int32 and [T] uint64, see backend.Batch; 0 without token trees
 }
 
 // Kernel is a problem bound to its kernels.

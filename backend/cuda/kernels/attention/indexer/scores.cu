@@ -3,14 +3,15 @@
 #include "indexer.h"
 
 constexpr int THREADS = 128, MAX_SIZE = 256;
+constexpr float UNSEEN = -__builtin_inff(); // the score of a key of a token tree that the row does not descend from
 
 template <typename T, typename C> DEVICE void indexScores(const TopKeysParams& p) {
   SHARED static float q[MAX_SIZE];
   launchDependentsAndWait();
   IndexRow r(p, blockY());
-  if (r.all(p) || blockX() * THREADS >= r.seen) return;
+  if (r.all(p) || blockX() * THREADS >= r.end) return;
   int key = blockX() * THREADS + threadX(), in = key & ((1 << p.step.pageShift) - 1);
-  bool mine = key < r.seen;
+  bool mine = key < r.end;
   u8* page = mine ? r.page(p, key, p.size * (int)sizeof(C) + SCALE_BYTES<C>) : p.cache;
   const C* k = (const C*)page + (long)(mine ? in : 0) * p.size;
   float unit = 1, score = 0;
@@ -23,7 +24,7 @@ template <typename T, typename C> DEVICE void indexScores(const TopKeysParams& p
     for (int i = 0; i < p.size; i++) dot += q[i] * toFloat(k[i]);
     score += toFloat(((const T*)p.w)[(long)r.row * p.heads + h]) * maxf(0, dot * unit);
   }
-  if (mine) r.scores[key] = score;
+  if (mine) r.scores[key] = r.sees(key) ? score : UNSEEN;
 }
 #define INDEX_SCORES(T, C) \
   KERNEL(128, 1) index_scores_##T##_##C(PARAM TopKeysParams p) { indexScores<T, C>(p); }
@@ -48,10 +49,10 @@ template <int BLOCKS> DEVICE void indexScoresMma(const TopKeysParams& p) {
   launchDependentsAndWait();
   IndexRow r(p, blockY());
   int first = (blockX() * (THREADS / 32) + warp()) * KEYS, g = lane() / 4, t = lane() % 4;
-  if (r.all(p) || first >= r.seen) return;
+  if (r.all(p) || first >= r.end) return;
   Vec16 key[TILES][BLOCKS];
   UNROLL for (int n = 0; n < TILES; n++) {
-    int k = mini(first + 8 * n + g, r.seen - 1);
+    int k = mini(first + 8 * n + g, r.end - 1);
     const u8* at = r.page(p, k, 2 * p.size) + (k & ((1 << p.step.pageShift) - 1)) * 2 * p.size + 16 * t;
     UNROLL for (int b = 0; b < BLOCKS; b++) key[n][b] = *(const Vec16*)(at + 64 * b);
   }
@@ -73,7 +74,7 @@ template <int BLOCKS> DEVICE void indexScoresMma(const TopKeysParams& p) {
   UNROLL for (int n = 0; n < TILES; n++) UNROLL for (int e = 0; e < 2; e++) {
     UNROLL for (int m = 4; m < 32; m *= 2) sum[n][e] += shuffleXor(sum[n][e], m); // the heads lie in eight lanes
     int k = first + 8 * n + 2 * t + e;
-    if (g == 0 && k < r.seen) r.scores[k] = sum[n][e];
+    if (g == 0 && k < r.end) r.scores[k] = r.sees(k) ? sum[n][e] : UNSEEN;
   }
 }
 KERNEL(128, 1) index_scores_mma_32(PARAM TopKeysParams p) { indexScoresMma<1>(p); }

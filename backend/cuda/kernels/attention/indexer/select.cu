@@ -83,8 +83,8 @@ template <typename F> DEVICE void write(const TopKeysParams& p, const IndexRow& 
   SHARED static int counts[2][WARPS][2];
   float* out = p.chosen + (long)r.row * p.topK;
   int more = 0, equal = 0; // chosen and equal ones so far
-  for (int base = 0, turn = 0; base < r.seen; base += THREADS, turn ^= 1) {
-    int key = base + threadX(), is = key < r.seen ? kind(key) : 0; // 2: chosen, 1: equal
+  for (int base = 0, turn = 0; base < r.end; base += THREADS, turn ^= 1) {
+    int key = base + threadX(), is = key < r.end ? kind(key) : 0; // 2: chosen, 1: equal
     u32 mores = ballot(is == 2), same = ballot(is == 1);
     if (lane() == 0) counts[turn][warp()][0] = __builtin_popcount(mores), counts[turn][warp()][1] = __builtin_popcount(same);
     barrier();
@@ -113,7 +113,7 @@ KERNEL(512, 1) select_keys(PARAM TopKeysParams p) {
   IndexRow r(p, blockX());
   if (r.row >= p.step.counts[COUNT_TOKENS]) return;
   if (r.all(p)) {
-    write(p, r, 0, [&](int) { return 2; });
+    write(p, r, 0, [&](int key) { return r.sees(key) ? 2 : 0; });
     return;
   }
   u32 least = 0, known = 0; // the bits of the least score chosen, as far as they are known
@@ -121,7 +121,7 @@ KERNEL(512, 1) select_keys(PARAM TopKeysParams p) {
   for (int shift = 24; shift >= 0; shift -= 8) {
     for (int i = threadX(); i < WARPS * 256; i += THREADS) shared.counts[0][i] = 0;
     barrier();
-    for (int key = threadX(); key < r.seen; key += THREADS) {
+    for (int key = threadX(); key < r.end; key += THREADS) {
       u32 x = ordered(r.scores[key]);
       if ((x & known) == least) countShared(&shared.counts[warp()][x >> shift & 255]);
     }
@@ -151,7 +151,7 @@ KERNEL(512, 1) select_keys(PARAM TopKeysParams p) {
   }
   // total[digit] scores are the least one, of which `need` are chosen.
   if ((int)total[least & 255] > need && r.keys <= EXACT) {
-    for (int key = threadX(); key < r.keys; key += THREADS) shared.candidates[key] = {key < r.seen ? r.scores[key] : -__builtin_inff(), key};
+    for (int key = threadX(); key < r.keys; key += THREADS) shared.candidates[key] = {key < r.end ? r.scores[key] : -__builtin_inff(), key};
     for (int i = threadX(); i < EXACT / 32; i += THREADS) chosen[i] = 0;
     barrier();
     if (threadX() == 0) {

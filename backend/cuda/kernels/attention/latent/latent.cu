@@ -12,7 +12,8 @@ struct LatentParams {
   bf16* y;             // [T, heads × vSize]
   const float* chosen; // [T, most] keys, -1 behind them, or null
   float* partial;      // [T × blocks of heads][splits][64][vSize + 2]: unscaled P × V, row max, row sum
-  const int* treeLen;  // [S] or null; rows of sequences with a token tree are another kernel's
+  const int* treeLen;  // [S] or null; rows of sequences with a token tree are another kernel's, unless keys are chosen
+  const u64* ancestors; // [T] of rows of trees; see backend.Batch
   int heads, kSize, vSize, most, splits;
   float scale;
 };
@@ -77,8 +78,14 @@ template <typename N> DEVICE void attend(const LatentParams& p) {
   int blocks = ceilDiv(p.heads, HEADS), r = gridX() / blocks - 1 - blockX() / blocks, h0 = blockX() % blocks * HEADS, split = blockY();
   if (r >= s.counts[COUNT_TOKENS]) return;
   int seq = s.rowSeq[r], keys = s.kvLen[seq] - s.qStart[seq + 1] + r + 1;
-  if (p.treeLen && p.treeLen[seq]) return;
-  if (p.chosen) keys = mini(keys, p.most); // as many are chosen as there are, at most (graph.TopKeys)
+  int tree = p.treeLen ? p.treeLen[seq] : 0;
+  if (p.chosen) { // as many are chosen as the row sees, at most (graph.TopKeys)
+    int base = s.kvLen[seq] - tree;
+    if (keys > base) keys = base + __builtin_popcountll(p.ancestors[r]);
+    keys = mini(keys, p.most);
+  } else if (tree) {
+    return;
+  }
   int each = ceilDiv(ceilDiv(keys, p.splits), KEYS) * KEYS, first = split * each, end = mini(keys, first + each);
   int tiles = ceilDiv(maxi(end - first, 0), KEYS), pair = warp() / 2, half = warp() % 2, g = lane() / 4, t = lane() % 4;
   u32 ring = sharedAddress(dynamic);
@@ -181,7 +188,7 @@ KERNEL(256, 1) latent_attention_f16(PARAM LatentParams p) { attend<Half>(p); }
 KERNEL(128, 1) latent_combine(PARAM LatentParams p) {
   launchDependentsAndWait();
   int r = blockY(), head = blockX(), blocks = ceilDiv(p.heads, HEADS), width = p.vSize + 2;
-  if (r >= p.step.counts[COUNT_TOKENS] || (p.treeLen && p.treeLen[p.step.rowSeq[r]])) return;
+  if (r >= p.step.counts[COUNT_TOKENS] || (p.treeLen && !p.chosen && p.treeLen[p.step.rowSeq[r]])) return;
   const float* parts = p.partial + ((((long)r * blocks + head / HEADS) * p.splits) * HEADS + head % HEADS) * width;
   long next = (long)HEADS * width; // from split to split
   float most = MASK_VALUE, sum = 0;

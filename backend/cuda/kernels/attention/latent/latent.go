@@ -13,7 +13,8 @@ import (
 type params struct {
 	Step                              kernels.Step
 	Q, Cache, Y                       driver.Ptr
-	Chosen, Partial, TreeLen          driver.Ptr
+	Chosen, Partial                   driver.Ptr
+	TreeLen, Ancestors                driver.Ptr
 	Heads, KSize, VSize, Most, Splits int32
 	Scale                             float32
 }
@@ -89,13 +90,13 @@ func (k *Kernel) splits(rows, longest int) int {
 	return best
 }
 
-// Launch computes a step's rows, but for those of sequences with a token tree, which treeLen tells; 0: there are none.
-func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, treeLen driver.Ptr, rows int) error {
+// Launch computes a step's rows; where no keys are chosen, without those of sequences with a token tree. treeLen and ancestors are backend.Batch's, 0 if there are none.
+func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, treeLen, ancestors driver.Ptr, rows int) error {
 	p, longest := k.base, int(step.SeqPages)<<step.PageShift
 	if p.Chosen != 0 {
 		longest = min(longest, int(p.Most))
 	}
-	p.Step, p.TreeLen, p.Splits = *step, treeLen, int32(k.splits(rows, longest))
+	p.Step, p.TreeLen, p.Ancestors, p.Splits = *step, treeLen, ancestors, int32(k.splits(rows, longest))
 	if err := driver.Launch(s, k.attend, driver.Grid{X: rows * k.blocks, Y: int(p.Splits), Threads: 256, Shared: Shared}, &p); err != nil || p.Splits == 1 {
 		return err
 	}

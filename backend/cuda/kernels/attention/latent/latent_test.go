@@ -72,7 +72,7 @@ func benchmark(g *gputest.GPU, seqs, length, most, heads int) {
 		g.Must(err)
 		set = append(set, kernel)
 	}
-	d := g.Time(func(run int) error { return set[run%copies].Launch(g.Stream, &step, 0, seqs) }).Seconds()
+	d := g.Time(func(run int) error { return set[run%copies].Launch(g.Stream, &step, 0, 0, seqs) }).Seconds()
 	read, flops := float64(seqs*n*2*k), 2*float64(seqs*n)*float64(heads)*(k+v)
 	fmt.Printf("latent decode %4d × %6d, %3d heads, top %4d: %9.1f µs  %5.2f TB/s  %6.1f TFLOP/s\n", seqs, length, heads, most, d*1e6, read/d/1e12, flops/d/1e12)
 }
