@@ -8,9 +8,9 @@
 // what its request asks for, if the server ends, if the median of memory in the last third is over 3 % more than in the middle third, or if anything is
 // left when the clients are gone.
 //
-//	go run ./bench/soak -ridge ./ridge -neighbours -for 20s
+//	go run ./bench/soak -ridge ./ridge -neighbours -for 2s
 //
-// measures the time between the tokens of streams beside each kind of hostile request.
+// measures the time between the tokens of streams beside each kind of hostile request, by turns with plain ones.
 package main
 
 import (
@@ -32,7 +32,9 @@ func main() {
 	flag.DurationVar(&s.every, "every", 10*time.Second, "time between samples")
 	flag.StringVar(&s.samplesFile, "samples", "soak.csv", "file for the samples")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of what the clients do")
-	neighbours := flag.Bool("neighbours", false, "measure the time between tokens beside each kind of hostile request instead, for so long each")
+	neighbours := flag.Bool("neighbours", false, "measure the time between tokens beside each kind of hostile request instead, for so long (-for) in each slot")
+	flag.StringVar(&s.only, "only", "", "with -neighbours: a regular expression for the names of the hostile requests; default: all")
+	flag.IntVar(&s.rounds, "rounds", 5, "with -neighbours: how often each is measured; medians are reported")
 	flag.Parse()
 	s.settings = flag.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -54,6 +56,8 @@ type soak struct {
 	clients                   int
 	length, every             time.Duration
 	seed                      uint64
+	only                      string // of the hostile requests
+	rounds                    int
 
 	url    string
 	models []string // names that requests may use: the model and its adapters

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,129 +17,193 @@ import (
 	"time"
 )
 
-// hostile are requests that are as costly as one can be, of one kind each. Each is sent by two clients, again and again.
-var hostile = []struct {
-	name, path string
-	body       func() object
-	slow       bool // the client hardly reads
-}{
-	{name: "nothing"},
-	{"a plain request", "/v1/completions", func() object { return object{"prompt": "Once", "max_tokens": 60} }, false},
-	{"a grammar that explodes", "/v1/chat/completions", func() object {
-		return chatWith(object{"guided_regex": "(a|b)*a(a|b){40,4000}" + unique()})
-	}, false},
-	{"a schema of 2,000 fields", "/v1/chat/completions", func() object {
-		fields := object{}
-		for i := range 2000 {
-			fields[fmt.Sprint("field", i, unique())] = object{"type": "string", "pattern": "^[a-z]{1,20}$"}
-		}
-		return chatWith(object{"response_format": object{"type": "json_schema", "json_schema": object{"name": "x", "schema": object{"type": "object", "properties": fields}}}})
-	}, false},
-	{"a prompt of 100,000 tokens", "/v1/completions", func() object {
-		return object{"prompt": strings.Repeat("page table ", 50_000) + unique(), "max_tokens": 4}
-	}, false},
-	{"a prompt of the whole context", "/v1/completions", func() object {
-		return object{"prompt": unique() + strings.Repeat(" the fox", 950), "max_tokens": 4}
-	}, false},
-	{"128 answers", "/v1/completions", func() object { return object{"prompt": unique(), "max_tokens": 40, "n": 128} }, false},
-	{"10,000 stop strings", "/v1/completions", func() object {
-		var stops []string
-		for i := range 10_000 {
-			stops = append(stops, fmt.Sprint("stop", i))
-		}
-		return object{"prompt": "Once", "max_tokens": 60, "stop": stops}
-	}, false},
-	{"biases of 100,000 tokens", "/v1/completions", func() object {
-		bias := object{}
-		for i := range 100_000 {
-			bias[fmt.Sprint(i)] = 0.5
-		}
-		return object{"prompt": "Once", "max_tokens": 60, "logit_bias": bias}
-	}, false},
-	{"20 log-probabilities a token", "/v1/chat/completions", func() object { return chatWith(object{"logprobs": true, "top_logprobs": 20}) }, false},
-	{"JSON nested 100,000 deep", "/v1/chat/completions", func() object {
-		return chatWith(object{"chat_template_kwargs": json.RawMessage(strings.Repeat("[", 9000) + strings.Repeat("]", 9000))})
-	}, false},
-	{"a reader of one byte a second", "/v1/completions", func() object { return object{"prompt": "Once", "max_tokens": 400, "stream": true, "ignore_eos": true} }, true},
-}
-
-func chatWith(more object) object {
-	return with(object{"messages": []object{{"role": "user", "content": "Hello " + unique()}}, "max_tokens": 60}, more)
-}
-
-// unique is a text that is another each time, so that nothing is cached.
-func unique() string { return fmt.Sprint("n", time.Now().UnixNano()) }
-
-// hostiles is how many clients send hostile requests, and observers how many stream answers beside them.
 const (
-	hostiles  = 2
-	observers = 4
+	attackers = 2                      // clients that send hostile requests, each again and again
+	observers = 4                      // clients that stream answers beside them
+	settle    = 300 * time.Millisecond // after a change of what is sent, which belongs to neither side
+	fewest    = 50                     // gaps that a percentile is taken of
 )
 
-// neighbours measures the time between the events of streams beside hostile requests, for a time each, and prints it beside that next to nothing and
-// next to plain requests. Two of the eight places being taken, steps are larger in any case: the plain requests are what to compare with.
+// neighbours measures the time between the events of streams beside hostile requests and beside as many plain ones, by turns: two slots beside plain requests
+// enclose each hostile one, and the ratio of a round is the hostile slot's p99 over the mean of theirs. What is printed is the median of the rounds, since another
+// process on the machine spoils single ones. The ratio of one plain slot to the next is the noise.
 func (s *soak) neighbours(ctx context.Context) error {
 	server, err := s.start(ctx)
 	if err != nil {
 		return err
 	}
 	defer server.stop()
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "beside\tgaps\tp50\tp99\tmost\tof plain's p99\thostile requests\t")
-	plain := time.Duration(0)
-	for _, h := range hostile {
-		run, stop := context.WithTimeout(ctx, s.length)
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		var gaps []time.Duration
-		sent := map[string]int{}
-		for range observers {
-			all.Go(func() {
-				mine := s.observe(run)
-				mu.Lock()
-				gaps = append(gaps, mine...)
-				mu.Unlock()
-			})
-		}
-		for range hostiles {
-			all.Go(func() {
-				for h.body != nil && run.Err() == nil {
-					status := s.annoy(run, h.path, h.body(), h.slow)
-					mu.Lock()
-					sent[status]++
-					mu.Unlock()
-				}
-			})
-		}
-		all.Wait()
-		stop()
-		if len(gaps) < 100 {
-			return fmt.Errorf("beside %s there were %d gaps only; measure for longer (-for)", h.name, len(gaps))
-		}
-		slices.Sort(gaps)
-		p99 := gaps[len(gaps)*99/100]
-		if h.name == "a plain request" {
-			plain = p99
-		}
-		ratio := "-"
-		if plain > 0 {
-			ratio = fmt.Sprintf("%.2f", float64(p99)/float64(plain))
-		}
-		fmt.Fprintf(w, "%s\t%d\t%v\t%v\t%v\t%s\t%v\t\n", h.name, len(gaps), gaps[len(gaps)/2].Round(10*time.Microsecond), p99.Round(10*time.Microsecond), gaps[len(gaps)-1].Round(10*time.Microsecond), ratio, sent)
-		if err := w.Flush(); err != nil {
-			return err
+	only, err := regexp.Compile(s.only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	kinds := slices.DeleteFunc(slices.Clone(hostiles), func(h hostile) bool { return !only.MatchString(h.name) })
+	watch, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	var seen gaps
+	for range observers {
+		all.Go(func() { s.observe(watch, &seen) })
+	}
+	results := make([]result, len(kinds))
+	for range s.rounds {
+		for i, h := range kinds {
+			before, err := s.slot(ctx, &seen, plain)
+			if err != nil {
+				return err
+			}
+			beside, err := s.slot(ctx, &seen, h)
+			if err != nil {
+				return err
+			}
+			after, err := s.slot(ctx, &seen, plain)
+			if err != nil {
+				return err
+			}
+			results[i].add(before, beside, after)
 		}
 	}
+	return report(kinds, results)
+}
+
+// gaps are the times between the events of streams, as they come.
+type gaps struct {
+	mu  sync.Mutex
+	all []time.Duration
+}
+
+func (g *gaps) put(gap time.Duration) {
+	g.mu.Lock()
+	g.all = append(g.all, gap)
+	g.mu.Unlock()
+}
+
+// take returns what came since the last call, in order of size.
+func (g *gaps) take() []time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := g.all
+	g.all = nil
+	slices.Sort(all)
+	return all
+}
+
+// slot is what was seen in a time of sending one kind of requests.
+type slot struct {
+	p50, p99, steps, host time.Duration // of gaps; of the server's steps, and of them without work for the device, p99
+	answers               map[string]int
+}
+
+// slot sends requests of one kind for a while.
+func (s *soak) slot(ctx context.Context, seen *gaps, h hostile) (slot, error) {
+	template, err := h.text()
+	if err != nil {
+		return slot{}, err
+	}
+	run, stop := context.WithTimeout(ctx, settle+s.length)
+	defer stop()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	x := slot{answers: map[string]int{}}
+	for range attackers {
+		all.Go(func() {
+			for run.Err() == nil {
+				status := s.annoy(run, h.path, next(template), h.slow)
+				mu.Lock()
+				x.answers[status]++
+				mu.Unlock()
+			}
+		})
+	}
+	time.Sleep(settle)
+	seen.take()
+	<-run.Done()
+	gaps := seen.take()
+	all.Wait()
+	if len(gaps) < fewest {
+		return x, fmt.Errorf("beside %s there were %d gaps only; measure for longer (-for)", h.name, len(gaps))
+	}
+	x.p50, x.p99 = gaps[len(gaps)/2], gaps[len(gaps)*99/100]
+	x.steps, x.host, err = s.lastSteps(ctx)
+	return x, err
+}
+
+// lastSteps are the 99th percentiles of the server's latest steps: what they took, and what of it the host had alone.
+func (s *soak) lastSteps(ctx context.Context) (took, host time.Duration, err error) {
+	r, err := get(ctx, s.url+"/steps?n=512")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer r.Body.Close()
+	var list struct {
+		Steps []struct {
+			Actual time.Duration `json:"actual_ns"`
+			Host   time.Duration `json:"host_ns"`
+		}
+	}
+	if err := json.NewDecoder(r.Body).Decode(&list); err != nil || len(list.Steps) == 0 {
+		return 0, 0, err
+	}
+	var all, hosts []time.Duration
+	for _, x := range list.Steps {
+		all, hosts = append(all, x.Actual), append(hosts, x.Host)
+	}
+	slices.Sort(all)
+	slices.Sort(hosts)
+	return all[len(all)*99/100], hosts[len(hosts)*99/100], nil
+}
+
+// result is what the rounds with one kind of hostile requests came to.
+type result struct {
+	ratios, noise    []float64
+	p50s, p99s       []time.Duration // beside the hostile requests
+	base50s, base99s []time.Duration // beside the plain ones
+	steps, host      []time.Duration
+	answers          map[string]int
+}
+
+func (r *result) add(before, beside, after slot) {
+	base := (before.p99 + after.p99) / 2
+	r.ratios = append(r.ratios, beside.p99.Seconds()/base.Seconds())
+	r.noise = append(r.noise, max(before.p99, after.p99).Seconds()/min(before.p99, after.p99).Seconds())
+	r.p50s, r.p99s = append(r.p50s, beside.p50), append(r.p99s, beside.p99)
+	r.base50s, r.base99s = append(r.base50s, (before.p50+after.p50)/2), append(r.base99s, base)
+	r.steps, r.host = append(r.steps, beside.steps), append(r.host, beside.host)
+	if r.answers == nil {
+		r.answers = map[string]int{}
+	}
+	for status, n := range beside.answers {
+		r.answers[status] += n
+	}
+}
+
+func report(kinds []hostile, results []result) error {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "beside\tp50\tp99\tplain p50\tp99\tratio\t(rounds)\tsteps p99\thost p99\tanswers\t")
+	ms := func(d []time.Duration) string { return fmt.Sprintf("%.2f", median(d).Seconds()*1e3) }
+	var noise []float64
+	for i, r := range results {
+		noise = append(noise, r.noise...)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.2f\t%.1f\t%s\t%s\t%v\t\n", kinds[i].name, ms(r.p50s), ms(r.p99s), ms(r.base50s), ms(r.base99s), median(r.ratios), r.ratios, ms(r.steps), ms(r.host), r.answers)
+	}
+	if err := w.Flush(); err != nil || len(noise) == 0 {
+		return err
+	}
+	slices.Sort(noise)
+	fmt.Printf("milliseconds, medians of the rounds. Noise: of two slots beside plain requests the slower p99 is %.2f times the other's in the median, %.2f in a tenth of the rounds.\n", median(noise), noise[len(noise)*9/10])
 	return nil
 }
 
-// observe streams answers until ctx is done and returns the times between their events.
-func (s *soak) observe(ctx context.Context) (gaps []time.Duration) {
-	for ctx.Err() == nil {
-		body, err := json.Marshal(object{"prompt": "Once upon a time", "max_tokens": 200, "ignore_eos": true, "stream": true})
-		if err != nil {
-			return gaps
-		}
+func median[T int | float64 | time.Duration](list []T) T {
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[len(sorted)/2]
+}
+
+// observe streams answers until ctx is done and notes the times between their events.
+func (s *soak) observe(ctx context.Context, seen *gaps) {
+	body, err := json.Marshal(object{"prompt": "Once upon a time", "max_tokens": 400, "ignore_eos": true, "stream": true})
+	for err == nil && ctx.Err() == nil {
 		r, err := s.post(ctx, "/v1/completions", body)
 		if err != nil {
 			continue
@@ -151,22 +216,17 @@ func (s *soak) observe(ctx context.Context) (gaps []time.Duration) {
 			}
 			now := time.Now()
 			if !last.IsZero() {
-				gaps = append(gaps, now.Sub(last))
+				seen.put(now.Sub(last))
 			}
 			last = now
 		}
 		r.Body.Close()
 	}
-	return gaps
 }
 
 // annoy makes one hostile request and returns its status.
-func (s *soak) annoy(ctx context.Context, path string, body object, slow bool) string {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err.Error()
-	}
-	r, err := s.post(ctx, path, text)
+func (s *soak) annoy(ctx context.Context, path string, body []byte, slow bool) string {
+	r, err := s.post(ctx, path, body)
 	if err != nil {
 		return "cut off"
 	}
