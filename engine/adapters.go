@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/adapters"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/graph"
@@ -43,20 +44,29 @@ type AdapterUse struct {
 
 // residency is the adapters in the program's slots, and the requests that wait for theirs.
 type residency struct {
+	prog    compile.Runner
+	queue   *queue // that requests join when their adapters are there
 	pool    *adapters.Pool
 	blocked []*request // in the order in which they came
 	freed   bool       // slots were given back since blocked was looked through
 	ids     []uint64   // used again
 	loads   []adapters.Load
+	loaded  int64 // adapters put into slots
 }
 
-func newResidency(slots int, aging int64) residency {
-	return residency{pool: adapters.New(slots, aging)}
+func newResidency(prog compile.Runner, q *queue, aging int64) residency {
+	return residency{prog: prog, queue: q, pool: adapters.New(prog.Limits().Adapters, aging)}
+}
+
+// count adds the figures.
+func (x *residency) count(s *Stats) {
+	s.AdapterLoads = x.loaded
+	s.Waiting += len(x.blocked)
 }
 
 // checkAdapters refuses adapters that a request cannot have.
-func (e *Engine) checkAdapters(r *Request) error {
-	if most := min(e.prog.Limits().Adapters, backend.MaxSeqAdapters); len(r.Adapters) > most {
+func checkAdapters(r *Request, lim backend.Limits) error {
+	if most := min(lim.Adapters, backend.MaxSeqAdapters); len(r.Adapters) > most {
 		return invalid("the request has %d adapters and %d can be used at once; --max-loras sets how many, up to %d a request", len(r.Adapters), most, backend.MaxSeqAdapters)
 	}
 	for i, a := range r.Adapters {
@@ -86,23 +96,21 @@ func adapterSalt(salt uint64, uses []AdapterUse, from int) uint64 {
 	return sum.Sum64()
 }
 
-// block has a request wait until its adapters are in their slots.
-func (e *Engine) block(r *request) {
-	e.resident.blocked = append(e.resident.blocked, r)
+// block has a request wait until its adapters are in their slots. ready is called when one of them has come to host memory.
+func (x *residency) block(r *request, ready func()) {
+	x.blocked = append(x.blocked, r)
 	for _, u := range r.Adapters {
-		u.Fetch(e.inbox.signal)
+		u.Fetch(ready)
 	}
 }
 
 // unblock has those requests wait their turn whose adapters have slots now, loading those that are new to them. It returns the requests that
 // end, with their errors.
-func (e *Engine) unblock() (failed []*request) {
-	x := &e.resident
+func (x *residency) unblock(now int64) (failed []*request) {
 	x.freed = false
 	if len(x.blocked) == 0 {
 		return nil
 	}
-	now := int64(e.meter.sinceStart())
 	kept := x.blocked[:0]
 	for _, r := range x.blocked {
 		switch ready, err := r.loaded(); {
@@ -110,12 +118,12 @@ func (e *Engine) unblock() (failed []*request) {
 		case err != nil:
 			r.err = err
 			failed = append(failed, r)
-		case !ready || !e.takeSlots(r, now):
+		case !ready || !x.take(r, now):
 			kept = append(kept, r)
 		default:
 			if r.err == nil {
 				r.activate()
-				r.err = e.enqueue(r)
+				r.err = x.queue.enqueue(r)
 			}
 			if r.err != nil {
 				failed = append(failed, r)
@@ -150,9 +158,8 @@ func (r *request) loaded() (bool, error) {
 	return true, nil
 }
 
-// takeSlots has a request hold the slots of its adapters, and puts those that are new there.
-func (e *Engine) takeSlots(r *request, now int64) bool {
-	x := &e.resident
+// take has a request hold the slots of its adapters, and puts those that are new there.
+func (x *residency) take(r *request, now int64) bool {
 	x.ids = x.ids[:0]
 	for _, u := range r.Adapters {
 		x.ids = append(x.ids, u.ID)
@@ -164,7 +171,7 @@ func (e *Engine) takeSlots(r *request, now int64) bool {
 	}
 	for _, load := range x.loads {
 		of := r.numbers[slices.Index(x.ids, load.ID)].Of
-		if r.err = e.prog.SetAdapter(load.Slot, of); r.err != nil {
+		if r.err = x.prog.SetAdapter(load.Slot, of); r.err != nil {
 			x.pool.Release(r.slots, now)
 			for _, load := range x.loads {
 				x.pool.Forget(load.ID)
@@ -172,19 +179,19 @@ func (e *Engine) takeSlots(r *request, now int64) bool {
 			r.slots = r.slots[:0]
 			return true // it ends
 		}
-		e.meter.stats.AdapterLoads++
+		x.loaded++
 	}
 	return true
 }
 
-// freeSlots gives back what a request holds.
-func (e *Engine) freeSlots(r *request) {
+// release gives back what a request holds.
+func (x *residency) release(r *request, now int64) {
 	if len(r.slots) > 0 {
-		e.resident.pool.Release(r.slots, int64(e.meter.sinceStart()))
-		r.slots, e.resident.freed = nil, true
+		x.pool.Release(r.slots, now)
+		r.slots, x.freed = nil, true
 	}
-	if i := slices.Index(e.resident.blocked, r); i >= 0 {
-		e.resident.blocked = slices.Delete(e.resident.blocked, i, i+1)
+	if i := slices.Index(x.blocked, r); i >= 0 {
+		x.blocked = slices.Delete(x.blocked, i, i+1)
 	}
 }
 

@@ -4,34 +4,43 @@ import (
 	"context"
 	"time"
 
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/account"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/predict"
 	"github.com/ridge-llm/ridge/engine/sample"
 )
 
-// Submit hands a request over. What can never run is refused with an *InvalidError that has the numbers; what comes when
-// the queue is full with a *FullError; what could not begin to answer before ctx's deadline with a *LateError. Emit is
-// called for every token and Done once, one call at a time, while the engine waits: they must not block. Once ctx is
-// done the request ends within one step. Siblings are further answers to the same prompt, which is computed once; all are
-// taken or none.
-func (e *Engine) Submit(ctx context.Context, r Request, siblings ...Request) error {
-	q, err := e.prepare(ctx, r)
+// admission decides which requests are taken. Any goroutine may ask it.
+type admission struct {
+	prog       compile.Runner
+	ids        int // that tokens may have
+	inbox      *inbox
+	clock      clock
+	times      *predict.Times
+	stepTokens int // at most
+	targetITL  time.Duration
+	maxWaiting int
+}
+
+// submit is Engine.Submit.
+func (a *admission) submit(ctx context.Context, r Request, siblings []Request) error {
+	q, err := a.prepare(ctx, r)
 	if err != nil {
 		return err
 	}
 	for _, s := range siblings {
 		s.Prompt, s.Embeddings, s.Salt, s.Priority, s.Adapters = r.Prompt, r.Embeddings, r.Salt, r.Priority, r.Adapters
-		p, err := e.prepare(ctx, s)
+		p, err := a.prepare(ctx, s)
 		if err != nil {
 			return err
 		}
 		q.siblings = append(q.siblings, p)
 	}
-	in := &e.inbox
+	in := a.inbox
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if err := e.refusal(ctx, len(r.Prompt)); err != nil {
+	if err := a.refusal(ctx, len(r.Prompt)); err != nil {
 		return err
 	}
 	in.submitted = append(in.submitted, q)
@@ -40,10 +49,10 @@ func (e *Engine) Submit(ctx context.Context, r Request, siblings ...Request) err
 }
 
 // prepare checks what does not depend on the other requests.
-func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
-	room := room(e.prog.Limits())
+func (a *admission) prepare(ctx context.Context, r Request) (*request, error) {
+	room := room(a.prog.Limits())
 	switch {
-	case r.Hidden == nil && e.prog.Encoder():
+	case r.Hidden == nil && a.prog.Encoder():
 		return nil, invalid("the model is an encoder: it makes embeddings of texts and generates none; ask for embeddings, or load a model that generates")
 	case len(r.Prompt) == 0:
 		return nil, invalid("the prompt is empty; it must have at least one token")
@@ -54,25 +63,25 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 	case r.Hidden == nil && len(r.Prompt) >= room:
 		return nil, tooLong("the prompt has %d tokens and the context is %d, which must hold at least one token more; shorten the prompt or load the model with a larger context", len(r.Prompt), room)
 	}
-	if err := e.checkHidden(&r); err != nil {
+	if err := checkHidden(&r, a.prog.HiddenWidth()); err != nil {
 		return nil, err
 	}
-	if err := e.checkAdapters(&r); err != nil {
+	if err := checkAdapters(&r, a.prog.Limits()); err != nil {
 		return nil, err
 	}
 	for i, id := range r.Prompt {
-		if id < 0 || int(id) >= e.ids {
-			return nil, invalid("token %d of the prompt is %d; the vocabulary has %d", i, id, e.ids)
+		if id < 0 || int(id) >= a.ids {
+			return nil, invalid("token %d of the prompt is %d; the vocabulary has %d", i, id, a.ids)
 		}
 	}
 	seen := r.Prompt // by penalties
 	if r.Embeddings != nil {
-		if err := e.checkEmbeddings(&r); err != nil {
+		if err := checkEmbeddings(&r, a.prog.HiddenWidth()); err != nil {
 			return nil, err
 		}
 		seen = nil
 	}
-	state, err := sample.NewState(r.Params, e.ids, seen)
+	state, err := sample.NewState(r.Params, a.ids, seen)
 	if err != nil {
 		return nil, &InvalidError{Reason: err.Error()}
 	}
@@ -83,16 +92,15 @@ func (e *Engine) prepare(ctx context.Context, r Request) (*request, error) {
 	q.sched.Target = len(r.Prompt)
 	q.sched.Limit = min(len(r.Prompt)+r.MaxTokens, room)
 	q.sched.Priority = r.Priority
-	q.whole = r.Hidden != nil && e.prog.HiddenOfAll() || r.Embeddings != nil
-	now := e.meter.now()
+	q.whole = r.Hidden != nil && a.prog.HiddenOfAll() || r.Embeddings != nil
+	now := a.clock.now()
 	q.ledger = account.Open(now)
-	q.sched.Arrived = int64(now.Sub(e.meter.started))
+	q.sched.Arrived = int64(now.Sub(a.clock.started))
 	return q, nil
 }
 
 // checkEmbeddings refuses a prompt of embeddings that the model cannot begin with.
-func (e *Engine) checkEmbeddings(r *Request) error {
-	width := e.prog.HiddenWidth()
+func checkEmbeddings(r *Request, width int) error {
 	switch {
 	case width == 0 || r.Hidden != nil:
 		return invalid("the prompt is embeddings, and the model takes token ids only")
@@ -107,18 +115,18 @@ func (e *Engine) checkEmbeddings(r *Request) error {
 	return nil
 }
 
-// refusal says why a request with a prompt of so many tokens is not taken now; nil when it is. e.inbox.mu is held.
-func (e *Engine) refusal(ctx context.Context, prompt int) error {
-	if err := e.inbox.err(); err != nil {
+// refusal says why a request with a prompt of so many tokens is not taken now; nil when it is. a.inbox.mu is held.
+func (a *admission) refusal(ctx context.Context, prompt int) error {
+	if err := a.inbox.err(); err != nil {
 		return err
 	}
 	deadline, hurried := ctx.Deadline()
-	s := e.inbox.stats()
-	full := s.Waiting >= e.maxWaiting
+	s := a.inbox.stats()
+	full := s.Waiting >= a.maxWaiting
 	if !hurried && !full {
 		return nil
 	}
-	ttft := e.times.TTFT(e.load(&s))
+	ttft := a.times.TTFT(a.load(&s))
 	if full {
 		return &FullError{Waiting: s.Waiting, Backlog: s.Backlog, Retry: max(time.Second, ttft.Wait(0)).Round(time.Second)}
 	}
@@ -129,10 +137,10 @@ func (e *Engine) refusal(ctx context.Context, prompt int) error {
 }
 
 // load is what the time to first token depends on.
-func (e *Engine) load(s *Stats) predict.Load {
-	lim := e.prog.Limits()
+func (a *admission) load(s *Stats) predict.Load {
+	lim := a.prog.Limits()
 	return predict.Load{
 		Running: s.Running, Waiting: s.Waiting, Free: lim.Seqs - s.Running, Backlog: s.Backlog, CacheRows: s.CacheRows, Answer: s.Answer,
-		StepTokens: e.stepTokens, PageSize: lim.PageSize, TargetITL: e.targetITL,
+		StepTokens: a.stepTokens, PageSize: lim.PageSize, TargetITL: a.targetITL,
 	}
 }

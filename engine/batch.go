@@ -7,7 +7,7 @@ import (
 )
 
 // fill writes the step's batch. In it are placeholders for the tokens that current, the step in flight, samples.
-func (e *Engine) fill(f, current *InFlight) {
+func (f *InFlight) fill(p *pages, current *InFlight) {
 	b := &f.batch
 	seqPages, pairs, trees := 1, false, false
 	for i := range f.requests {
@@ -16,28 +16,28 @@ func (e *Engine) fill(f, current *InFlight) {
 		pairs = pairs || r.Second > 0
 		trees = trees || f.requests[i].drafted > 0 && !r.draft.Chain()
 	}
-	b.Reset(e.pages.Groups(), seqPages)
+	b.Reset(p.Groups(), seqPages)
 	if current != nil {
 		b.FutureTokens = len(current.samples)
 	}
 	for i := range f.requests {
 		a := &f.requests[i]
 		r, end := a.request, a.from+a.tokens
-		for p := a.from; p < end; p++ {
-			b.Tokens = append(b.Tokens, r.tokenAt(p))
-			b.Positions = append(b.Positions, int32(p))
-			if p < len(r.Prompt) && r.Embeddings != nil {
+		for at := a.from; at < end; at++ {
+			b.Tokens = append(b.Tokens, r.tokenAt(at))
+			b.Positions = append(b.Positions, int32(at))
+			if at < len(r.Prompt) && r.Embeddings != nil {
 				width := len(r.Embeddings) / len(r.Prompt)
 				b.EmbeddingRows = append(b.EmbeddingRows, int32(len(b.Tokens)-1))
-				b.Embeddings = append(b.Embeddings, r.Embeddings[p*width:(p+1)*width]...)
+				b.Embeddings = append(b.Embeddings, r.Embeddings[at*width:(at+1)*width]...)
 			}
 			if pairs {
-				b.Segments = append(b.Segments, r.segment(p))
+				b.Segments = append(b.Segments, r.segment(at))
 			}
 		}
 		last := len(b.Tokens) - 1
 		a.fillDraft(b, trees, pairs)
-		e.fillTables(b, r, a.tokens+a.drafted)
+		p.fillTables(b, r, a.tokens+a.drafted)
 		if a.row, a.rows = len(b.LogitsIndices), 0; end == r.known() {
 			a.rows = 1 + a.drafted
 			for row := last; row < len(b.Tokens); row++ {
@@ -84,18 +84,18 @@ func (a *advance) fillDraft(b *backend.Batch, trees, pairs bool) {
 }
 
 // fillTables adds a request, whose last n tokens the step computes, to the tables of all cache groups.
-func (e *Engine) fillTables(b *backend.Batch, r *request, n int) {
+func (p *pages) fillTables(b *backend.Batch, r *request, n int) {
 	for group := range b.Tables {
 		t := &b.Tables[group]
-		if e.pages.recurrent[group] {
-			t.States = append(t.States, e.pages.State(&r.seq, group))
+		if p.recurrent[group] {
+			t.States = append(t.States, p.State(&r.seq, group))
 			continue
 		}
-		t.Slots = e.pages.Slots(t.Slots, &r.seq, group, n)
+		t.Slots = p.Slots(t.Slots, &r.seq, group, n)
 		// What follows a shorter table is what an earlier step left there: for long contexts, clearing it would take longer than all
 		// else here.
 		end := len(t.Pages) + b.SeqPages
-		t.Pages = e.pages.Table(slices.Grow(t.Pages, b.SeqPages), &r.seq, group)[:end]
+		t.Pages = p.Table(slices.Grow(t.Pages, b.SeqPages), &r.seq, group)[:end]
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"runtime/debug"
 
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/sample"
 )
 
@@ -20,52 +21,45 @@ func (f *InFlight) onlyHidden() bool {
 	return true
 }
 
-// readsHidden reports whether hidden states of the step are to be read, which the next one overwrites.
-func (e *Engine) readsHidden(f *InFlight) bool {
+// checkHidden refuses a request for hidden states where the program keeps none: their width is 0.
+func checkHidden(r *Request, width int) error {
+	if r.Hidden != nil && width == 0 {
+		return invalid("the model keeps no hidden states, so it makes no embeddings")
+	}
+	return nil
+}
+
+// hiddenStates reads those of steps.
+type hiddenStates struct {
+	prog compile.Runner
+	rows []float32 // of one request, used again
+}
+
+// due reports whether hidden states of the step are to be read, which the next one overwrites.
+func (h *hiddenStates) due(f *InFlight) bool {
 	for i := range f.requests {
-		if a := &f.requests[i]; a.request.Hidden != nil && !a.request.ended && (a.rows > 0 || e.prog.HiddenOfAll()) {
+		if a := &f.requests[i]; a.request.Hidden != nil && !a.request.ended && (a.rows > 0 || h.prog.HiddenOfAll()) {
 			return true
 		}
 	}
 	return false
 }
 
-// checkHidden refuses a request for hidden states that the program does not have.
-func (e *Engine) checkHidden(r *Request) error {
-	if r.Hidden != nil && e.prog.HiddenWidth() == 0 {
-		return invalid("the model keeps no hidden states, so it makes no embeddings")
-	}
-	return nil
-}
-
-// embed hands the step's hidden states to the requests for them.
-func (e *Engine) embed(f *InFlight) {
-	for i := range f.requests {
-		a := &f.requests[i]
-		if a.request.Hidden == nil || a.request.ended {
-			continue
-		}
-		if reason, err := e.giveHidden(a, int(f.batch.QStart[i])); reason != "" || err != nil {
-			e.end(a.request, reason, err)
-		}
-	}
-}
-
-// giveHidden hands one request its rows of the step, the first of which is first. It returns why the request ends; ""
+// give hands one request its rows of the step, the first of which is first. It returns why the request ends; ""
 // when there is more to compute.
-func (e *Engine) giveHidden(a *advance, first int) (sample.Reason, error) {
+func (h *hiddenStates) give(a *advance, first int) (sample.Reason, error) {
 	r, from, n, row, end := a.request, a.from, a.tokens, first, a.rows > 0
-	if !e.prog.HiddenOfAll() {
+	if !h.prog.HiddenOfAll() {
 		if !end {
 			return "", nil
 		}
 		from, n, row = a.from+a.tokens-1, 1, a.row
 	}
-	if need := n * e.prog.HiddenWidth(); cap(e.hidden) < need {
-		e.hidden = make([]float32, need)
+	if need := n * h.prog.HiddenWidth(); cap(h.rows) < need {
+		h.rows = make([]float32, need)
 	}
-	rows := e.hidden[:n*e.prog.HiddenWidth()]
-	if err := e.prog.Hidden(rows, row, n); err != nil {
+	rows := h.rows[:n*h.prog.HiddenWidth()]
+	if err := h.prog.Hidden(rows, row, n); err != nil {
 		return "", err
 	}
 	if err := r.takeHidden(from, rows); err != nil || !end {

@@ -18,6 +18,8 @@ type inbox struct {
 	closed    bool
 	failed    error
 
+	left []*request // of admit, used again: gone, or refused by the scheduler
+
 	wake    chan struct{} // capacity 1: something came, or the engine is to close or drain
 	drained chan struct{} // closed when draining and empty
 	done    chan struct{} // closed when the engine's goroutine has ended

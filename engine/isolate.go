@@ -51,12 +51,21 @@ func (x *isolation) wentWell(f *InFlight) {
 	}
 }
 
+// next is the first of them; nil: there is none.
+func (x *isolation) next() *request {
+	x.requests = slices.DeleteFunc(x.requests, func(r *request) bool { return r.ended })
+	if len(x.requests) == 0 {
+		return nil
+	}
+	return x.requests[0]
+}
+
 // isolate has the requests of a failed step retried, each alone, and all others start over. It returns an error when the engine
 // cannot go on.
-func (e *Engine) isolate(failure *stepFailure) error {
-	err, x := failure.err, &e.isolated
-	e.meter.idle()
-	if changed := e.intact(); changed != nil {
+func (l *loop) isolate(failure *stepFailure) error {
+	err, x := failure.err, &l.isolated
+	l.meter.idle()
+	if changed := l.intact(); changed != nil {
 		return changed
 	}
 	if errors.Is(err, backend.ErrLost) {
@@ -67,41 +76,14 @@ func (e *Engine) isolate(failure *stepFailure) error {
 	}
 	if len(x.requests) > 0 {
 		if !x.requests[0].ended {
-			e.end(x.requests[0], "", &StepError{err})
+			l.end(x.requests[0], "", &StepError{err})
 		}
 	} else if failure.step != nil {
 		for i := range failure.step.requests {
 			x.requests = append(x.requests, failure.step.requests[i].request)
 		}
 	}
-	e.sampler.drain()
-	e.startOver()
+	l.pool.sampler.drain()
+	l.queue.startOver()
 	return nil
-}
-
-// startOver has all running requests wait again with nothing computed, and forgets what is cached: the failed step may
-// have been about to write it. What was being moved to host memory may not have been.
-func (e *Engine) startOver() {
-	for _, r := range e.queue.byID {
-		if r.away {
-			e.pages.release(r)
-			e.queue.state.Forget(&r.sched)
-		}
-	}
-	for _, r := range e.queue.state.Running() {
-		e.pages.release(e.queue.byID[r.ID])
-	}
-	e.queue.restart()
-	e.pages.Flush()
-}
-
-// scheduleIsolated schedules a step of the first isolated request. It reports whether there is one.
-func (e *Engine) scheduleIsolated() bool {
-	x := &e.isolated
-	x.requests = slices.DeleteFunc(x.requests, func(r *request) bool { return r.ended })
-	if len(x.requests) == 0 {
-		return false
-	}
-	e.queue.alone(&x.requests[0].sched, e.prog.Limits().Tokens)
-	return true
 }

@@ -3,35 +3,42 @@ package engine
 import "runtime/debug"
 
 // launch schedules a step and gives it to the device, which may still be at current. If no request needs a step, it has none.
-func (e *Engine) launch(current *InFlight) (f *InFlight, err error) {
-	f = e.buffers.other(current)
+func (l *loop) launch(current *InFlight) (f *InFlight, err error) {
+	f = l.buffers.other(current)
 	defer catch(&err)
-	e.commitSchedule()
-	e.propose(current)
-	if err := e.reserve(f); err != nil || len(f.requests) == 0 {
+	q, alone := &l.queue, l.isolated.next()
+	if q.stale && alone != nil {
+		q.alone(&alone.sched, l.prog.Limits().Tokens)
+	} else if q.stale {
+		q.scheduleNext()
+	}
+	l.recorder.Scheduled(&q.schedule)
+	q.commit()
+	l.speculation.propose(current == nil && alone == nil)
+	if err := l.reserve(f); err != nil || len(f.requests) == 0 {
 		return f, err
 	}
-	if err := e.pages.copyPages(); err != nil {
+	if err := l.pages.copyPages(); err != nil {
 		return f, err
 	}
-	e.fill(f, current)
-	if err := f.batch.Check(e.prog.Limits(), e.ids); err != nil {
+	f.fill(&l.pages, current)
+	if err := f.batch.Check(l.prog.Limits(), l.ids); err != nil {
 		return f, err
 	}
-	e.speculation.hiddenGone()
-	f.launched = e.meter.now()
-	run := e.prog.Run
+	l.speculation.hiddenGone()
+	f.launched = l.meter.now()
+	run := l.prog.Run
 	if f.onlyHidden() {
-		run = e.prog.RunBody
+		run = l.prog.RunBody
 	}
 	if err := run(&f.batch); err != nil {
 		return f, err
 	}
-	f.expect(e.prog.Limits().Logits)
+	f.expect(l.prog.Limits().Logits)
 	if f.deferred = current != nil && f.waitsForHost(); f.deferred {
 		return f, nil
 	}
-	return f, e.sampler.sample(f)
+	return f, l.pool.sampler.sample(f)
 }
 
 // catch makes an error of a panic.
@@ -41,61 +48,37 @@ func catch(err *error) {
 	}
 }
 
-// commitSchedule brings the schedule up to date and moves the requests between the queues as it says.
-func (e *Engine) commitSchedule() {
-	q := &e.queue
-	if q.stale && !e.scheduleIsolated() {
-		e.scheduleNext()
-	}
-	e.recorder.Scheduled(&q.schedule)
-	q.state.Commit(&q.schedule)
-	q.stale = true
-}
-
-// scheduleNext schedules a step from where the requests stand. Pages that have fallen out of their windows are available to it: what it
-// writes there is written after the step in flight has read them.
-func (e *Engine) scheduleNext() {
-	q := &e.queue
-	if e.pages.Windowed() {
-		for _, r := range q.state.Running() {
-			e.pages.Trim(&q.byID[r.ID].seq)
-		}
-	}
-	q.state.Refresh(q.cache)
-	q.state.Schedule(&q.schedule, q.cache, int64(e.meter.sinceStart()))
-}
-
 // reserve carries the schedule out on the account of pages. A request for which there turns out to be no page, because
 // another of the same schedule found more in the cache than was assumed, waits for the next step.
-func (e *Engine) reserve(f *InFlight) error {
-	e.pages.copies = e.pages.copies[:0]
-	if err := e.preempt(); err != nil {
+func (l *loop) reserve(f *InFlight) error {
+	l.pages.copies = l.pages.copies[:0]
+	if err := l.pages.preempt(&l.queue); err != nil {
 		return err
 	}
-	for _, c := range e.queue.schedule.Chunks {
-		r := e.queue.byID[c.Request.ID]
+	for _, c := range l.queue.schedule.Chunks {
+		r := l.queue.byID[c.Request.ID]
 		if r.away {
-			if err := e.pages.swapIn(r); err != nil {
+			if err := l.pages.swapIn(r); err != nil {
 				return err
 			}
 		}
 		if c.Admit && r.seq.Len() == 0 {
-			found := e.pages.Open(&r.seq, r.salt, r.shareable())
+			found := l.pages.Open(&r.seq, r.salt, r.shareable())
 			if r.output == 0 {
 				r.cached = found
 			}
 		} else {
-			e.pages.Snapshot(&r.seq)
-			e.pages.Extend(&r.seq, r.shareable())
+			l.pages.Snapshot(&r.seq)
+			l.pages.Extend(&r.seq, r.shareable())
 		}
 		from := r.seq.Len()
 		n := min(c.Tokens, r.sched.Target-from)
 		if from+n < r.known() {
 			r.draft.Cut(0)
 		}
-		if e.takeDraft(r, n) {
+		if l.speculation.take(r, n) {
 			f.requests = append(f.requests, advance{request: r, from: from, tokens: n, drafted: len(r.draft.Tokens)})
-			e.noteDraft(f, r)
+			l.speculation.note(f, r)
 		}
 		r.sched.Computed = r.seq.Len() - len(r.draft.Tokens)
 	}

@@ -85,7 +85,7 @@ func TestSeveralTokens(t *testing.T) {
 			} else {
 				e = on(t, idle{ref.New()}, lim, Options{Recorder: recorded})
 			}
-			e.sampler, e.pool.sampler = s, s
+			e.pool.sampler = s
 			got = make([]collected, n)
 			for i := range got {
 				r := got[i].into(ask[i]())

@@ -3,26 +3,29 @@ package engine
 import (
 	"time"
 
+	"github.com/ridge-llm/ridge/engine/account"
 	"github.com/ridge-llm/ridge/engine/predict"
 )
 
 // meter measures what steps take and bring.
 type meter struct {
-	now     func() time.Time
-	started time.Time // the engine
-	ready   time.Time // when the device had done the last step collected
-	ended   time.Time // when that step had ended; zero after the engine had nothing to do
-	long    bool      // the device took long for it
+	clock
+	times   *predict.Times  // of steps to come
+	divider account.Divider // of steps' time among requests
+	ready   time.Time       // when the device had done the last step collected
+	ended   time.Time       // when that step had ended; zero after the engine had nothing to do
+	long    bool            // the device took long for it
 	stats   Stats
-	history history
+	history *history
+}
+
+func newMeter(o Options, h *history) meter {
+	return meter{clock: newClock(o.Clock), times: predict.New(o.Predictor), divider: account.NewDivider(o.Predictor), history: h}
 }
 
 // longStep is how long a step must be for the goroutines that pass its tokens on to be let onto the processor: behind longer ones they
 // would come late by the 10 ms after which Go takes a processor away. Short steps leave them gaps enough, and would be held up.
 const longStep = 2 * time.Millisecond
-
-// sinceStart is the time since the engine began.
-func (m *meter) sinceStart() time.Duration { return m.now().Sub(m.started) }
 
 // began is when the step that is due began: at the end of the previous one, where there was one, so that what lies between two
 // steps, when other goroutines run, counts too. A request that waits for tokens waits for it.
@@ -45,12 +48,23 @@ func (m *meter) deviceDone(f *InFlight) {
 	m.ready, m.long = f.ready, f.ready.Sub(f.launched) > longStep
 }
 
+// charge divides the time since the previous step among the step's requests.
+func (m *meter) charge(f *InFlight, began time.Time) {
+	f.batch.Step(&f.size)
+	m.divider.Begin(account.Step{Number: m.stats.Steps + 1, Size: &f.size, Began: began, Launched: f.launched, Ready: f.ready})
+	for i := range f.requests {
+		if r := f.requests[i].request; !r.ended {
+			m.divider.Charge(&r.ledger, i, r.output > 0)
+		}
+	}
+}
+
 // stepDone notes the end of a step, which began then, and has it observed.
-func (m *meter) stepDone(f *InFlight, began time.Time, times *predict.Times) (took time.Duration) {
+func (m *meter) stepDone(f *InFlight, began time.Time) (took time.Duration) {
 	m.ended = m.now()
 	took = m.ended.Sub(began)
 	host := max(took-f.worked, 0)
-	predicted := time.Duration(times.Observe(&f.size, took) * float64(time.Second))
+	predicted := time.Duration(m.times.Observe(&f.size, took) * float64(time.Second))
 	step := f.drafts
 	for i := range f.outputs {
 		step.AcceptedTokens += f.outputs[i].accepted

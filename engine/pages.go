@@ -20,6 +20,8 @@ type pages struct {
 	recurrent []bool    // per cache group: its pages are states
 	copies    []kv.Copy // due before the next step
 
+	preemptions int64 // so far
+
 	host     *kv.Manager   // of host memory; nil: nothing is swapped
 	swapPage time.Duration // that moving a page takes
 	away     int           // requests that are swapped out
@@ -111,6 +113,7 @@ func (p *pages) count(s *Stats) {
 	s.Pages, s.PageSize, s.PagesIdle = p.Total()[p.main], p.PageSize(), p.Idle()[p.main]
 	s.PagesUsed = s.Pages - p.Available()[p.main]
 	s.Queried, s.Found, s.Evicted = counts.Queried, counts.Found, counts.Evicted
+	s.Preemptions = p.preemptions
 	s.Swaps, s.SwappedOut, s.SwappedIn = p.swaps, p.out, p.in
 	if p.host != nil {
 		s.Swapped, s.HostPages, s.HostUsed = p.away, p.host.Total()[p.main], p.host.Total()[p.main]-p.host.Available()[p.main]

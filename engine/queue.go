@@ -10,11 +10,19 @@ import (
 // queue is the requests that wait and run, and what the next step does with them.
 type queue struct {
 	state    *sched.State
-	cache    sched.Cache // what scheduling asks of the pages
+	pages    *pages
+	cache    sched.Cache // what scheduling asks of them
+	clock    clock
 	byID     map[int64]*request
 	nextID   int64
 	schedule sched.Schedule // of the next step
 	stale    bool           // what schedule was made for has changed
+}
+
+func newQueue(o sched.Options, p *pages, c clock) (queue, error) {
+	state, err := sched.New(o)
+	byID := map[int64]*request{}
+	return queue{state: state, pages: p, cache: cache{p, byID}, clock: c, byID: byID, stale: true}, err
 }
 
 // add makes a request known.
@@ -24,11 +32,35 @@ func (q *queue) add(r *request) {
 	q.byID[r.sched.ID], q.stale = r, true
 }
 
+// enqueue has a request wait its turn.
+func (q *queue) enqueue(r *request) error {
+	r.sched.Cached, _ = q.pages.Match(r.salt, r.shareable())
+	return q.state.Submit(&r.sched)
+}
+
 // remove takes a request out.
 func (q *queue) remove(r *request) {
 	q.state.Remove(&r.sched)
 	delete(q.byID, r.sched.ID)
 	q.stale, r.ended = true, true
+}
+
+// scheduleNext schedules a step from where the requests stand. Pages that have fallen out of their windows are available to it: what it
+// writes there is written after the step in flight has read them.
+func (q *queue) scheduleNext() {
+	if q.pages.Windowed() {
+		for _, r := range q.state.Running() {
+			q.pages.Trim(&q.byID[r.ID].seq)
+		}
+	}
+	q.state.Refresh(q.cache)
+	q.state.Schedule(&q.schedule, q.cache, int64(q.clock.sinceStart()))
+}
+
+// commit moves the requests between waiting and running as the schedule says.
+func (q *queue) commit() {
+	q.state.Commit(&q.schedule)
+	q.stale = true
 }
 
 // alone schedules a step of one request, which gets all the pages; of so many tokens at most.
@@ -45,16 +77,25 @@ func (q *queue) alone(r *sched.Request, most int) {
 	s.Chunks = append(s.Chunks, sched.Chunk{Request: r, Tokens: n, Admit: !running})
 }
 
-// restart has all running requests wait again with nothing computed.
-func (q *queue) restart() {
+// startOver has all running requests wait again with nothing computed, and forgets what is cached: a step that failed may
+// have been about to write it. What was being moved to host memory may not have been.
+func (q *queue) startOver() {
+	for _, r := range q.byID {
+		if r.away {
+			q.pages.release(r)
+			q.state.Forget(&r.sched)
+		}
+	}
 	var all sched.Schedule
 	for _, r := range q.state.Running() {
 		q.byID[r.ID].pending, q.byID[r.ID].draft = 0, draft.Draft{}
+		q.pages.release(q.byID[r.ID])
 		r.Target = len(q.byID[r.ID].tokens)
 		all.Preempt = append(all.Preempt, sched.Preemption{Request: r})
 	}
 	q.state.Commit(&all)
 	q.stale = true
+	q.pages.Flush()
 }
 
 // count adds the queue's figures.

@@ -52,10 +52,3 @@ func (unrecorded) Drafted(int64, draft.Draft)                     {}
 func (unrecorded) DraftingStopped()                               {}
 func (unrecorded) Output(int64, StepOutput)                       {}
 func (unrecorded) Stepped(time.Duration)                          {}
-
-// Together holds admission back while submit runs, so that all that it submits joins the queue at once.
-func (e *Engine) Together(submit func()) {
-	e.inbox.joining.Lock()
-	defer e.inbox.joining.Unlock()
-	submit()
-}

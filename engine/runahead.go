@@ -5,8 +5,8 @@ package engine
 // every request went on by one token, and launches it with placeholders for the tokens that step n is still to sample. Only then does
 // it collect the tokens of step n. So scheduling, handing out and detokenising cost no time as long as they take less than a step.
 //
-//	next := e.launch(current)  // scheduled, reserved, in the device's queue
-//	e.collect(current)         // waits for its tokens and hands them out
+//	next := l.launch(current)  // scheduled, reserved, in the device's queue
+//	l.collect(current)         // waits for its tokens and hands them out
 //	current = next
 //
 // A request that ends at step n wastes its row of step n+1; since the device does one step after the other, pages given back early
@@ -21,26 +21,26 @@ package engine
 // anticipate does, while the device is at work on a step, what does not need its results: it takes in what was submitted, and
 // schedules the next step as if every request went on by one token. If after all one does not, or one comes, the next step is
 // scheduled again. Siblings join with the pages that their request has now, so it takes no part in a step before they have.
-func (e *Engine) anticipate(f *InFlight) {
-	e.admit()
+func (l *loop) anticipate(f *InFlight) {
+	l.admit()
 	for i := range f.outputs {
 		o := &f.outputs[i]
 		r := o.request
 		if o.parent != nil || r.ended || len(r.siblings) > 0 {
 			continue
 		}
-		e.retarget(r)
+		r.retarget(l.pool.sampler.runsAhead())
 	}
-	if len(e.isolated.requests) == 0 {
-		e.scheduleNext()
-		e.queue.stale = false
+	if len(l.isolated.requests) == 0 {
+		l.queue.scheduleNext()
+		l.queue.stale = false
 	}
 }
 
-// retarget has the scheduler take a request to its last known token. Of an answer's last token nothing is computed.
-func (e *Engine) retarget(r *request) {
+// retarget has the scheduler take the request to its last known token. Of an answer's last token nothing is computed, where steps run ahead.
+func (r *request) retarget(runsAhead bool) {
 	r.sched.Target = r.known()
-	if e.sampler.runsAhead() {
+	if runsAhead {
 		r.sched.Target = min(r.sched.Target, r.sched.Limit-1)
 	}
 }
@@ -48,12 +48,12 @@ func (e *Engine) retarget(r *request) {
 // canRunAhead reports whether the step that is scheduled can be launched before the one in flight is collected. It cannot when
 // a request is to give back pages, when hidden states must be read before they are overwritten, and while requests are retried alone.
 // It gains nothing when all that it computes are answers whose tokens the host has to see before it can tell what may follow.
-func (e *Engine) canRunAhead(current *InFlight) bool {
-	if !e.sampler.runsAhead() || current.drafted() || e.wantsDrafts() || len(e.isolated.requests) > 0 || len(e.queue.schedule.Preempt) > 0 || e.readsHidden(current) {
+func (l *loop) canRunAhead(current *InFlight) bool {
+	if !l.pool.sampler.runsAhead() || current.drafted() || l.speculation.waits() || len(l.isolated.requests) > 0 || len(l.queue.schedule.Preempt) > 0 || l.hidden.due(current) {
 		return false
 	}
-	for _, c := range e.queue.schedule.Chunks {
-		if r := e.queue.byID[c.Request.ID]; r.pending == 0 || !r.constrained() {
+	for _, c := range l.queue.schedule.Chunks {
+		if r := l.queue.byID[c.Request.ID]; r.pending == 0 || !r.constrained() {
 			return true
 		}
 	}

@@ -23,7 +23,7 @@ type samplerPool struct {
 	lender  backend.ThreadLender // nil: the pool has threads of its own
 	start   []chan struct{}      // of each of those, beside the engine's own, thread 0
 	busy    sync.WaitGroup
-	yield   bool // a lent thread lets the goroutines run that its tokens have woken, see Engine.yield
+	yield   bool // a lent thread lets the goroutines run that its tokens have woken, see loop.serve
 }
 
 // newSamplerPool is the pool for a program. close ends its own threads.

@@ -78,9 +78,9 @@ func TestSiblingsEndTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.admit()
-	<-e.inbox.wake // of Submit, before the next: there is room for one
+	<-e.loop.inbox.wake // of Submit, before the next: there is room for one
 	cancel()
-	<-e.inbox.wake // of the caller's leaving
+	<-e.loop.inbox.wake // of the caller's leaving
 	e.admit()
 	if len(ended) != 2 || len(e.queue.byID) != 0 {
 		t.Fatalf("%d of 2 were told that they are over, %d are not", len(ended), len(e.queue.byID))

@@ -234,7 +234,7 @@ func (s *simulation) disturb() {
 
 // iterate is an iteration of the engine, and the invariants after it.
 func (s *simulation) iterate() error {
-	e := s.engine
+	e := &s.engine.loop
 	if len(e.queue.byID) == 0 && s.current == nil {
 		select {
 		case <-e.inbox.wake:
@@ -248,7 +248,7 @@ func (s *simulation) iterate() error {
 	if s.current, more = e.iterate(s.current); !more {
 		s.log("step %d: the engine has ended: %v", s.steps, e.inbox.failed)
 		s.stopped = true
-		e.sampler.drain()
+		e.pool.sampler.drain()
 		if len(e.queue.byID) > 0 {
 			return fmt.Errorf("the engine has ended and %d requests have not", len(e.queue.byID))
 		}
@@ -258,7 +258,7 @@ func (s *simulation) iterate() error {
 
 // check holds the engine to its accounts.
 func (s *simulation) check() error {
-	e := s.engine
+	e := &s.engine.loop
 	var here, away []*kv.Seq
 	for _, r := range e.queue.byID {
 		if r.away {
@@ -297,7 +297,7 @@ func (s *simulation) check() error {
 
 // finish checks the ends of all requests, and that all is given back.
 func (s *simulation) finish() error {
-	e := s.engine
+	e := &s.engine.loop
 	for range 3 { // steps in flight
 		if e.inbox.signal(); !s.stopped {
 			if err := s.iterate(); err != nil {

@@ -7,24 +7,23 @@ import "github.com/ridge-llm/ridge/engine/draft"
 const followed = 16
 
 // follow has a drafter that goes on from hidden states take in those of the last step, such as a prompt's.
-func (e *Engine) follow() {
-	s := &e.speculation
+func (s *speculation) follow() {
 	if _, ok := s.Drafter.(draft.FromHidden); !ok || len(s.computed) == 0 || !s.Always && s.quiet >= followed {
 		return
 	}
 	if err := s.ask(); err != nil {
-		e.stopDrafting(err)
+		s.stop(err)
 	}
 }
 
-// hiddenForDrafts tells a drafter that goes on from hidden states whose the step has left on the device, if the next step has not been launched,
+// computedBy tells a drafter that goes on from hidden states whose the step has left on the device, if the next step has not been launched,
 // which overwrites them.
-func (e *Engine) hiddenForDrafts(f, next *InFlight) {
-	d, ok := e.speculation.Drafter.(draft.FromHidden)
+func (s *speculation) computedBy(f, next *InFlight) {
+	d, ok := s.Drafter.(draft.FromHidden)
 	if !ok || next != nil {
 		return
 	}
-	all, outputs := e.speculation.computed[:0], f.outputs
+	all, outputs := s.computed[:0], f.outputs
 	for i := range f.requests {
 		a := &f.requests[i]
 		c := draft.Computed{ID: a.request.sched.ID, Tokens: a.request.tokens, From: a.from, Last: -1}
@@ -45,7 +44,7 @@ func (e *Engine) hiddenForDrafts(f, next *InFlight) {
 			all = append(all, c)
 		}
 	}
-	e.speculation.computed = all
+	s.computed = all
 	d.Computed(all)
 }
 

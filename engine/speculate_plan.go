@@ -6,11 +6,10 @@ import (
 )
 
 // findCandidates lists the requests for which the step may verify a draft.
-func (e *Engine) findCandidates() {
-	s := &e.speculation
+func (s *speculation) findCandidates() {
 	s.requests, s.candidates, s.forced = s.requests[:0], s.candidates[:0], s.forced[:0]
-	for _, c := range e.queue.schedule.Chunks {
-		r := e.queue.byID[c.Request.ID]
+	for _, c := range s.queue.schedule.Chunks {
+		r := s.queue.byID[c.Request.ID]
 		r.draft = draft.Draft{}
 		if c.Admit || !c.Logits || c.Tokens > behind || r.output == 0 || r.pending > 0 || len(r.siblings) > 0 || r.Embeddings != nil || r.Hidden != nil {
 			continue
@@ -32,17 +31,16 @@ func (e *Engine) findCandidates() {
 	}
 }
 
-// planDrafts says how many tokens to draft for each candidate.
-func (e *Engine) planDrafts() {
-	s := &e.speculation
-	shape := e.queue.schedule.Shape
+// plan says how many tokens to draft for each candidate.
+func (s *speculation) plan() {
+	shape := s.queue.schedule.Shape
 	outputs := 0
-	for _, c := range e.queue.schedule.Chunks {
+	for _, c := range s.queue.schedule.Chunks {
 		if c.Logits {
 			outputs++
 		}
 	}
-	room := min(e.stepTokens-shape.Tokens, e.prog.Limits().Logits-outputs)
+	room := min(s.limits.stepTokens-shape.Tokens, s.limits.logits-outputs)
 	if s.Always {
 		for i := range s.candidates {
 			c := &s.candidates[i]
@@ -51,7 +49,7 @@ func (e *Engine) planDrafts() {
 		return
 	}
 	s.gain = draft.Plan(s.candidates, outputs, room, worth, func(x draft.Extra) float64 {
-		seconds := e.times.Estimate(sched.Shape{Tokens: shape.Tokens + x.Tokens, Logits: shape.Logits + x.Tokens, Rows: shape.Rows + x.Tokens, Pairs: shape.Pairs + x.Pairs})
+		seconds := s.times.Estimate(sched.Shape{Tokens: shape.Tokens + x.Tokens, Logits: shape.Logits + x.Tokens, Rows: shape.Rows + x.Tokens, Pairs: shape.Pairs + x.Pairs})
 		if x.Tokens > 0 && seconds > 0 {
 			seconds += s.Drafter.Seconds(x.Seqs, x.Longest)
 		}

@@ -4,7 +4,7 @@ import "runtime/debug"
 
 // step collects the tokens of the step in flight, launching it first if there is none, and gives the device the next one before that
 // where it can run ahead. It returns the step that is in flight then. An error is a *stepFailure.
-func (e *Engine) step(current *InFlight) (next *InFlight, err error) {
+func (l *loop) step(current *InFlight) (next *InFlight, err error) {
 	at := current // the step that fails, if one does
 	defer func() {
 		if p := recover(); p != nil {
@@ -14,32 +14,32 @@ func (e *Engine) step(current *InFlight) (next *InFlight, err error) {
 			next, err = nil, &stepFailure{at, err}
 		}
 	}()
-	began := e.meter.began()
+	began := l.meter.began()
 	if current == nil {
-		if current, err = e.launch(nil); err != nil {
+		if current, err = l.launch(nil); err != nil {
 			at = current
 			return nil, err
 		}
 		at = current
 	}
 	if len(current.requests) == 0 {
-		e.meter.idle()
-		e.recorder.Stepped(0)
+		l.meter.idle()
+		l.recorder.Stepped(0)
 		return nil, nil
 	}
-	e.anticipate(current)
-	if e.canRunAhead(current) {
-		if next, err = e.launch(current); err != nil {
+	l.anticipate(current)
+	if l.canRunAhead(current) {
+		if next, err = l.launch(current); err != nil {
 			at = next
 			return nil, err
 		}
 	}
-	if err := e.collect(current, next, began); err != nil {
+	if err := l.collect(current, next, began); err != nil {
 		return nil, err
 	}
 	if next != nil && next.deferred {
 		at = next
-		return next, e.sampler.sample(next)
+		return next, l.pool.sampler.sample(next)
 	}
 	return next, nil
 }

@@ -22,6 +22,7 @@ import (
 // stepped is an engine whose goroutine does not run: the test makes its steps.
 type stepped struct {
 	*Engine
+	*loop
 	current *InFlight // launched and not collected
 	last    *InFlight // the last that was collected
 }
@@ -32,8 +33,8 @@ func newStepped(t testing.TB, prog compile.Runner, o Options) *stepped {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(e.pool.close)
-	return &stepped{Engine: e}
+	t.Cleanup(e.loop.pool.close)
+	return &stepped{Engine: e, loop: &e.loop}
 }
 
 // step is one step of the engine's loop.
@@ -41,7 +42,7 @@ func (s *stepped) step() error {
 	if s.last = s.current; s.last == nil {
 		s.last = s.buffers.other(nil)
 	}
-	next, err := s.Engine.step(s.current)
+	next, err := s.loop.step(s.current)
 	s.current = next
 	return err
 }

@@ -48,17 +48,15 @@ func (h *history) put(s Step) {
 	}
 }
 
-// OnStep has f called with every step from now on as it ends. The engine waits for it.
-func (e *Engine) OnStep(f func(Step)) {
-	h := &e.meter.history
+// onStep is Engine.OnStep.
+func (h *history) onStep(f func(Step)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.told = append(slices.Clip(h.told), f)
 }
 
-// Steps is the latest steps, at most n, the last of all at the end.
-func (e *Engine) Steps(n int) []Step {
-	h := &e.meter.history
+// latest is Engine.Steps.
+func (h *history) latest(n int) []Step {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n = max(0, min(n, h.made, keptSteps))

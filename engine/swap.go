@@ -27,31 +27,29 @@ func newHost(groups []graph.CacheGroup, lim backend.Limits) (*kv.Manager, error)
 // SwapLag is what a move of a request's pages takes beside the copying, whose copies are started one by one.
 const SwapLag = 50 * time.Microsecond
 
-// swapPrice is what it costs to compute a request's cache again and to move it to host memory and back, µs. Pages that
-// others hold too will be found when it goes on, so only its own count for computing; moved are all.
-func (e *Engine) swapPrice(q *sched.Request) (recompute, swap float64) {
-	seq := &e.queue.byID[q.ID].seq
-	swap = 2e6 * (SwapLag.Seconds() + e.pages.moved(seq)*e.pages.swapPage.Seconds())
-	own := min(e.pages.Returns(seq)[e.pages.main]*e.pages.PageSize(), q.Computed)
+// swapPrice is what it costs to compute a request's cache again, in steps of so many tokens at most and what price says of each, and to move
+// it to host memory and back, µs. Pages that others hold too will be found when it goes on, so only its own count for computing; moved are all.
+func (p *pages) swapPrice(r *request, stepTokens int, price func(sched.Shape) float64) (recompute, swap float64) {
+	swap = 2e6 * (SwapLag.Seconds() + p.moved(&r.seq)*p.swapPage.Seconds())
+	own := min(p.Returns(&r.seq)[p.main]*p.PageSize(), r.sched.Computed)
 	if own == 0 {
 		return 0, swap
 	}
 	// In steps of its own, of which the one in the middle is the average: what attention takes grows evenly.
-	steps := (own + e.stepTokens - 1) / e.stepTokens
+	steps := (own + stepTokens - 1) / stepTokens
 	n := (own + steps - 1) / steps
-	before := q.Computed - own + (own-n)/2
+	before := r.sched.Computed - own + (own-n)/2
 	shape := sched.Shape{Tokens: n, Rows: before + n, Pairs: n*before + n*(n+1)/2}
-	return float64(steps) * e.price(shape), swap
+	return float64(steps) * price(shape), swap
 }
 
 // preempt takes the pages of the requests that the schedule chose for it, those to be swapped out after copying them.
-func (e *Engine) preempt() error {
-	p := &e.pages
+func (p *pages) preempt(q *queue) error {
 	p.moves = p.moves[:0]
-	for _, c := range e.queue.schedule.Preempt {
-		r := e.queue.byID[c.Request.ID]
+	for _, c := range q.schedule.Preempt {
+		r := q.byID[c.Request.ID]
 		r.ledger.Preempt()
-		e.meter.stats.Preemptions++
+		p.preemptions++
 		if c.Swap {
 			p.moves, r.away = p.Move(&r.seq, p.host, p.moves)
 		}
@@ -61,7 +59,7 @@ func (e *Engine) preempt() error {
 			continue
 		}
 		p.Free(&r.seq)
-		e.queue.state.Forget(c.Request)
+		q.state.Forget(c.Request)
 	}
 	p.out += int64(len(p.moves))
 	return p.move(p.prog.SwapOut)

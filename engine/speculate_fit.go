@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/ridge-llm/ridge/engine/draft"
+	"github.com/ridge-llm/ridge/engine/kv"
+)
+
+// sparePages is the pages that are left when the schedule has all that it was promised: a draft takes none of another request's.
+func (s *speculation) sparePages() (spare kv.Pages) {
+	spare = s.pages.Available()
+	for _, c := range s.queue.schedule.Chunks {
+		r := s.queue.byID[c.Request.ID]
+		need := s.pages.Need(&r.seq, c.Tokens)
+		if c.Admit {
+			for g := range s.pages.recurrent {
+				if need[g] = 1; !s.pages.recurrent[g] {
+					need[g] = s.pages.PagesFor(r.sched.Target) // at most
+				}
+			}
+		}
+		for g := range spare {
+			spare[g] -= need[g]
+		}
+	}
+	return spare
+}
+
+// fit cuts a request's draft to what it may have: most tokens, ids of the vocabulary, what its grammar allows, and the spare pages.
+func (s *speculation) fit(r *request, spare *kv.Pages, most int) {
+	d := &r.draft
+	d.Cut(most)
+	for i, id := range d.Tokens {
+		if id < 0 || int(id) >= s.limits.ids || slices.Contains(r.Ends, id) { // nothing comes after an end
+			d.Cut(i)
+			break
+		}
+	}
+	if s.pages.hasStates() { // which go on by a token at a time
+		n := 0
+		for n < len(d.Tokens) && d.Parent(n) == n-1 {
+			n++
+		}
+		d.Cut(n)
+	}
+	r.cutByGrammar()
+	chunk := r.sched.Target - r.sched.Computed
+	before := s.pages.Need(&r.seq, chunk)
+	for n := len(d.Tokens); n > 0; n = len(d.Tokens) {
+		more := s.pages.Need(&r.seq, chunk+n)
+		for g := range s.pages.recurrent {
+			if more[g] -= before[g]; s.pages.hasStates() {
+				more[g]++ // what the step writes to is copied before
+			}
+		}
+		if more.Fits(*spare) {
+			for g := range more {
+				spare[g] -= more[g]
+			}
+			return
+		}
+		d.Cut(n / 2)
+	}
+}
+
+// cutByGrammar cuts a draft where the grammar does not allow what it says. Of a tree, the first branch is what is looked at.
+func (r *request) cutByGrammar() {
+	d := &r.draft
+	if r.Grammar == nil || len(d.Tokens) == 0 {
+		return
+	}
+	r.Grammar.Keep(len(d.Tokens) + 1)
+	n := 0
+	for n < len(d.Tokens) && d.Parent(n) == n-1 && r.Grammar.Accept(d.Tokens[n]) == nil {
+		n++
+	}
+	d.Cut(n)
+	if err := r.Grammar.Rollback(n); err != nil {
+		r.maskErr = err
+		d.Cut(0)
+	}
+}
+
+// take is a request's pages for its next n tokens and its draft behind them; with recurrent layers the request keeps what it had before. Without pages for both it gets those for the tokens.
+func (s *speculation) take(r *request, n int) bool {
+	if k := len(r.draft.Tokens); k > 0 {
+		if s.pages.hasStates() {
+			s.pages.Fork(&r.before, &r.seq)
+		}
+		if s.pages.take(r, n+k) {
+			return true
+		}
+		s.pages.Free(&r.before)
+		r.draft = draft.Draft{}
+	}
+	return s.pages.take(r, n)
+}

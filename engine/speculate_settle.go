@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/ridge-llm/ridge/engine/draft"
+)
+
+// drafted reports whether the step verifies drafts.
+func (f *InFlight) drafted() bool {
+	return slices.ContainsFunc(f.requests, func(a advance) bool { return a.drafted > 0 })
+}
+
+// next is the row of a draft that comes after row when the token there is id, both counted from the row before the draft; false: there is none.
+func (o *output) next(row int, id int32) (int, bool) {
+	if o.rows <= 1 {
+		return 0, false
+	}
+	at := o.request.draft.Child(row-1, id)
+	return at + 1, at >= 0
+}
+
+// draftCounts are figures of all drafts so far.
+type draftCounts struct {
+	drafts, tokens, accepted int64
+	acceptedAt               [draft.MaxTokens]int64 // by the number of tokens before them in the draft
+}
+
+// count adds the figures.
+func (s *speculation) count(to *Stats) {
+	to.DraftMethod = ""
+	if s.Drafter != nil {
+		to.DraftMethod, to.MaxDraft = s.Drafter.Name(), s.Tokens
+	}
+	c := &s.counts
+	to.Drafts, to.DraftTokens, to.AcceptedTokens, to.AcceptedAt = c.drafts, c.tokens, c.accepted, c.acceptedAt
+}
+
+// settle notes what of a draft was accepted and, if the request goes on, takes back the cache rows of what was not. Rows of a tree stay as far
+// as the accepted ones lie one behind the other; the tokens after them are computed again.
+func (s *speculation) settle(o *output) {
+	r, c := o.request, &s.counts
+	s.quiet = 0
+	c.drafts++
+	c.tokens += int64(o.rows - 1)
+	c.accepted += int64(o.accepted)
+	r.drafted, r.accepted = r.drafted+o.rows-1, r.accepted+o.accepted
+	for i := range o.accepted {
+		c.acceptedAt[i]++
+	}
+	if s.acceptance.Trees {
+		r.acceptance.ObserveTree(o.path[:o.rows-1])
+	} else {
+		r.acceptance.Observe(r.draft.Depth(), o.accepted)
+	}
+	computed := min(o.position+o.inOrder, len(r.tokens)-1)
+	r.draft = draft.Draft{}
+	if o.reason != "" || o.err != nil {
+		return
+	}
+	s.queue.stale = true
+	if s.pages.hasStates() {
+		s.pages.settleState(r, computed)
+		return
+	}
+	s.pages.truncate(r, computed)
+}
