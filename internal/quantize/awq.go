@@ -41,7 +41,7 @@ func (q *job) scaleInputs(ctx context.Context, b *block) error {
 				return err
 			}
 			s := gathered[in]
-			q.nearest[t.name] = q.errorOf(nearest(q.o.Grid, w, t.Rows, t.Cols, false, nil), w, s) / s.loss(q.engine, w)
+			q.nearest[t.name] = q.errorOf(nearest(q.o.Grid, w, t.Rows, t.Cols, false, nil), w, s)
 			ws = append(ws, w)
 		}
 		m := makers[in]

@@ -160,7 +160,7 @@ func (q *job) fold(in *input, m maker, s []float32) error {
 		for i := range x {
 			x[i] *= s[i%t.Cols]
 		}
-		q.dir.Replace(t.name, floatTensor(x, t.Rows, t.Cols))
+		q.dir.Replace(t.name, quant.FromFloats(x, t.Rows, t.Cols))
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (q *job) foldNorm(n *graph.Node, s []float32) error {
 			}
 			x[c] = now
 		}
-		q.keepFolded(name, floatTensor(x, t.Rows, t.Cols))
+		q.keepFolded(name, quant.FromFloats(x, t.Rows, t.Cols))
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (q *job) foldRows(m *maker, s []float32) error {
 			x[row*t.Cols+c] /= by[r]
 		}
 	}
-	q.dir.Replace(p.tensor, floatTensor(x, t.Rows, t.Cols))
+	q.dir.Replace(p.tensor, quant.FromFloats(x, t.Rows, t.Cols))
 	for _, b := range m.rows.Weights[1:] {
 		name, _, _ := vectorOf(b)
 		x, t, err := q.floatsOf(name)
@@ -245,7 +245,7 @@ func (q *job) foldRows(m *maker, s []float32) error {
 		for i := range x {
 			x[i] /= by[i]
 		}
-		q.keepFolded(name, floatTensor(x, t.Rows, t.Cols))
+		q.keepFolded(name, quant.FromFloats(x, t.Rows, t.Cols))
 	}
 	return nil
 }

@@ -140,6 +140,15 @@ func (m *Matrix) row(dst []float32, r int) {
 	}
 }
 
+// scales is the scales of all groups, in F32.
+func (m *Matrix) scales() []byte {
+	x := make([]float32, len(m.steps))
+	for i, s := range m.steps {
+		x[i] = s.scale
+	}
+	return quant.FromFloats(x, 1, len(x)).Data
+}
+
 // numbers is the matrix in floats.
 func (m *Matrix) numbers() []float32 {
 	x := make([]float32, m.Rows*m.Cols)

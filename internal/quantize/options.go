@@ -2,7 +2,7 @@ package quantize
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 )
 
 // Method is how matrices are rounded.
@@ -65,16 +65,8 @@ func (o *Options) prunes() bool {
 
 // check says what is wrong with the options, and fills in what follows from others.
 func (o *Options) check() error {
-	known := false
-	for _, m := range Methods {
-		known = known || m == o.Method
-	}
-	if !known {
-		var names []string
-		for _, m := range Methods {
-			names = append(names, string(m))
-		}
-		return fmt.Errorf("quantize: there is no method %q; possible are %s", o.Method, strings.Join(names, ", "))
+	if !slices.Contains(Methods, o.Method) {
+		return fmt.Errorf("quantize: there is no method %q; possible are %q", o.Method, Methods)
 	}
 	if o.prunes() {
 		o.Grid = Grid{Bits: 8, Symmetric: true} // which nothing is rounded to
@@ -90,6 +82,12 @@ func (o *Options) check() error {
 	}
 	if g := o.Grid.Group; g < 0 || g%32 != 0 {
 		return fmt.Errorf("quantize: groups of %d numbers; a multiple of 32, or 0 for whole rows, is possible", g)
+	}
+	if !(o.Alpha >= 0 && o.Alpha <= 1) {
+		return fmt.Errorf("quantize: alpha is %g; 0 to 1 is possible", o.Alpha)
+	}
+	if !(o.GPTQ.Damping >= 0 && o.GPTQ.Damping <= 1) {
+		return fmt.Errorf("quantize: damping is %g; 0 to 1 is possible", o.GPTQ.Damping)
 	}
 	switch o.GPTQ.Order {
 	case "":

@@ -145,18 +145,13 @@ func (m *Matrix) packedInts() []packedTensor {
 
 // signedBytes is the matrix as compressed-tensors' int-quantized has it: signed bytes with a scale for each row.
 func (m *Matrix) signedBytes() []packedTensor {
-	codes, scales := make([]byte, len(m.codes)), make([]byte, 4*m.Rows)
+	codes := make([]byte, len(m.codes))
 	for i, q := range m.codes {
 		codes[i] = q - byte(m.middle())
 	}
-	for r, s := range m.steps {
-		if err := quant.Encode(quant.F32, scales[4*r:4*r+4], []float32{s.scale}); err != nil {
-			panic(err) // F32 takes all numbers
-		}
-	}
 	return []packedTensor{
 		{".weight", "I8", []int{m.Rows, m.Cols}, codes},
-		{".weight_scale", "F32", []int{m.Rows, 1}, scales},
+		{".weight_scale", "F32", []int{m.Rows, 1}, m.scales()},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/internal/quantize/dense"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // prune makes half of a tensor's numbers zero: those of least magnitude; those of least magnitude times that of their inputs (Wanda, Sun et al.,
@@ -31,16 +32,9 @@ func (q *job) prune(b *block, t *layerTensor, w []float32, s *stats) error {
 			return fmt.Errorf("quantize: tensor %s: %w", t.name, err)
 		}
 	}
-	size := s.loss(q.engine, w)
-	off := func(x []float32) float64 {
-		d := slices.Clone(x)
-		for i, v := range w {
-			d[i] -= v
-		}
-		return s.loss(q.engine, d) / size
-	}
-	q.report(b, LayerError{Tensor: t.name, Before: off(plain), After: off(x)})
-	q.keepFolded(t.name, floatTensor(x, t.Rows, t.Cols))
+	kept := quant.FromFloats(x, t.Rows, t.Cols)
+	q.report(b, LayerError{Tensor: t.name, Before: q.errorOfNumbers(slices.Clone(plain), w, s), After: q.errorOfNumbers(x, w, s)})
+	q.keepFolded(t.name, kept)
 	return nil
 }
 

@@ -199,7 +199,7 @@ func (q *job) resume(i int) (bool, error) {
 	q.layers = append(q.layers, k.Layers...)
 	for name, m := range matrices {
 		q.done[name] = m
-		q.dir.Replace(name, floatTensor(m.numbers(), m.Rows, m.Cols))
+		q.dir.Replace(name, quant.FromFloats(m.numbers(), m.Rows, m.Cols))
 	}
 	for name, t := range floats {
 		q.folded[name] = t
@@ -276,14 +276,13 @@ func (q *job) tensor(b *block, t *layerTensor, s *stats) error {
 	if err != nil {
 		return fmt.Errorf("quantize: tensor %s: %w", t.name, err)
 	}
-	size := s.loss(q.engine, w)
-	e := LayerError{Tensor: t.name, Before: q.errorOf(plain, w, s) / size, After: q.errorOf(m, w, s) / size}
+	e := LayerError{Tensor: t.name, Before: q.errorOf(plain, w, s), After: q.errorOf(m, w, s)}
 	if before, ok := q.nearest[t.name]; ok {
 		e.Before = before
 	}
 	q.report(b, e)
 	q.done[t.name] = m
-	q.dir.Replace(t.name, floatTensor(m.numbers(), t.Rows, t.Cols))
+	q.dir.Replace(t.name, quant.FromFloats(m.numbers(), t.Rows, t.Cols))
 	return nil
 }
 
@@ -295,11 +294,20 @@ func (q *job) report(b *block, e LayerError) {
 	}
 }
 
-// errorOf is the squared error that a matrix makes of the results of w.
+// errorOf is the squared error of the results of w when m stands for it.
 func (q *job) errorOf(m *Matrix, w []float32, s *stats) float64 {
-	d := m.numbers()
-	for i, v := range w {
-		d[i] -= v
+	return q.errorOfNumbers(m.numbers(), w, s)
+}
+
+// errorOfNumbers is the squared error of the results of w when the numbers x, which are overwritten, stand for it, by the square of those results. Where
+// these are all zero, and no error of w is seen, it is 0.
+func (q *job) errorOfNumbers(x, w []float32, s *stats) float64 {
+	size := s.loss(q.engine, w)
+	if size == 0 {
+		return 0
 	}
-	return s.loss(q.engine, d)
+	for i, v := range w {
+		x[i] -= v
+	}
+	return s.loss(q.engine, x) / size
 }

@@ -1,9 +1,7 @@
 package quantize
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -41,15 +39,15 @@ func small(t *testing.T) string {
 		for _, d := range shape {
 			n *= d
 		}
-		data := make([]byte, 4*n)
+		x := make([]float32, n)
 		for i := range n {
 			v := rng.NormFloat64() / 8
 			if len(shape) == 1 { // a norm: some columns are much larger than others
 				v = math.Exp(rng.NormFloat64())
 			}
-			putFloat(data[4*i:], float32(v))
+			x[i] = float32(v)
 		}
-		list = append(list, output(name, "F32", shape, data))
+		list = append(list, output(name, "F32", shape, quant.FromFloats(x, 1, n).Data))
 	}
 	add("model.embed_tokens.weight", 96, width)
 	add("model.norm.weight", width)
@@ -291,52 +289,6 @@ func halfZero(t *testing.T, dir *modeldir.Dir, of4 int) {
 	}
 }
 
-// TestResume: a run that is ended goes on, to the same bytes; with other settings it is refused, and what is half written is no model.
-func TestResume(t *testing.T) {
-	o := Options{Method: MethodGPTQ, Grid: Grid{4, 32, true}}
-	whole := filepath.Join(t.TempDir(), "whole")
-	quantised(t, whole, o)
-	out := filepath.Join(t.TempDir(), "out")
-	model := small(t)
-	dir := open(t, model)
-	ctx, stop := context.WithCancel(t.Context())
-	first := o
-	first.Progress = func(p Progress) {
-		if p.Layer == 1 {
-			stop()
-		}
-	}
-	seqs := someTokens(dir, 5, 24)
-	if _, err := Run(ctx, dir, seqs, out, first); !errors.Is(err, context.Canceled) {
-		t.Fatalf("the first run ended with %v", err)
-	}
-	if _, err := modeldir.Open(out); err == nil {
-		t.Error("half a model was opened")
-	}
-	other := o
-	other.Grid.Bits = 3
-	if _, err := Run(t.Context(), open(t, model), seqs, out, other); err == nil || !strings.Contains(err.Error(), "begun with other settings") {
-		t.Errorf("other settings: %v", err)
-	}
-	r, err := Run(t.Context(), open(t, model), seqs, out, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Resumed != 1 {
-		t.Errorf("%d blocks were resumed", r.Resumed)
-	}
-	for _, name := range []string{"model.safetensors", "config.json"} {
-		a, errA := os.ReadFile(filepath.Join(whole, name))
-		b, errB := os.ReadFile(filepath.Join(out, name))
-		if err := errors.Join(errA, errB); err != nil || string(a) != string(b) {
-			t.Errorf("%s of the resumed run differs (%v)", name, err)
-		}
-	}
-	if _, err := Run(t.Context(), open(t, model), seqs, out, o); err == nil || !strings.Contains(err.Error(), "holds a model already") {
-		t.Errorf("over a model: %v", err)
-	}
-}
-
 // TestRefusals: what cannot be done is a sentence that names what is at fault.
 func TestRefusals(t *testing.T) {
 	dir := open(t, small(t))
@@ -350,6 +302,8 @@ func TestRefusals(t *testing.T) {
 		{"q_proj.weight has rows of 64 numbers, which groups of 128 do not divide", Options{Method: RTN, Grid: Grid{Bits: 4, Group: 128}}},
 		{"3 of 4 numbers", Options{Method: Wanda, Of4: 3}},
 		{`no layout "marlin"`, Options{Method: RTN, Grid: Grid{Bits: 4}, Layout: "marlin"}},
+		{"alpha is 1.5; 0 to 1", Options{Method: SmoothQuant, Alpha: 1.5}},
+		{"damping is NaN; 0 to 1", Options{Method: MethodGPTQ, Grid: Grid{Bits: 4}, GPTQ: GPTQ{Damping: math.NaN()}}},
 		{"awq is of 4 bits, and 3", Options{Method: AWQ, Grid: Grid{Bits: 3}, Layout: LayoutAWQ}},
 		{`order of columns "best"`, Options{Method: MethodGPTQ, Grid: Grid{Bits: 4}, GPTQ: GPTQ{Order: "best"}}},
 	} {

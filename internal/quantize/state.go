@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights"
@@ -31,6 +32,7 @@ const settingsFile = "settings.json"
 // settings is what must be the same for a run to be resumed.
 type settings struct {
 	Model       string  `json:"model"`
+	Files       string  `json:"files"` // a hash of the names, sizes and times of its weights
 	Options     Options `json:"options"`
 	Calibration string  `json:"calibration"` // a hash of its tokens
 }
@@ -47,6 +49,28 @@ func fingerprint(seqs [][]int32) string {
 		h.Write([]byte("|"))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// fingerprintOfFiles is a hash of what changes when the weights of a model are written anew: their files' names, sizes and times.
+func fingerprintOfFiles(path string) (string, error) {
+	list := []string{path}
+	if entries, err := os.ReadDir(path); err == nil {
+		list = nil
+		for _, e := range entries {
+			if strings.HasSuffix(e.Name(), ".safetensors") {
+				list = append(list, filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	h := sha256.New()
+	for _, name := range list {
+		info, err := os.Stat(name)
+		if err != nil {
+			return "", fmt.Errorf("quantize: %w", err)
+		}
+		fmt.Fprintln(h, filepath.Base(name), info.Size(), info.ModTime().UnixNano())
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
 // openState opens or makes the folder. One that was made with other settings is refused.
@@ -96,13 +120,12 @@ func (s *state) save(i int, k kept, matrices map[string]*Matrix, floats map[stri
 	}
 	for _, name := range k.Matrices {
 		m := matrices[name]
-		scales, zeros := make([]byte, 4*len(m.steps)), make([]byte, len(m.steps))
+		zeros := make([]byte, len(m.steps))
 		for j, st := range m.steps {
-			putFloat(scales[4*j:], st.scale)
 			zeros[j] = st.zero
 		}
 		add(name+".codes", "U8", []int{m.Rows, m.Cols}, m.codes)
-		add(name+".scales", "F32", []int{len(m.steps)}, scales)
+		add(name+".scales", "F32", []int{len(m.steps)}, m.scales())
 		add(name+".zeros", "U8", []int{len(m.steps)}, zeros)
 		if m.order != nil {
 			order := make([]uint32, m.Cols)
@@ -137,43 +160,58 @@ func (s *state) load(i int, g Grid) (k kept, matrices map[string]*Matrix, floats
 	if json.Unmarshal([]byte(f.Metadata["kept"]), &k) != nil {
 		return k, nil, nil, false, damaged("list of its tensors")
 	}
-	tensor := func(name string) *safetensors.Tensor {
-		at := slices.IndexFunc(f.Tensors, func(t safetensors.Tensor) bool { return t.Name == name })
-		if at < 0 {
-			return nil
-		}
-		return &f.Tensors[at]
-	}
 	matrices, floats = map[string]*Matrix{}, map[string]quant.Tensor{}
 	for _, name := range k.Matrices {
-		codes, scales, zeros := tensor(name+".codes"), tensor(name+".scales"), tensor(name+".zeros")
-		if codes == nil || scales == nil || zeros == nil || len(codes.Shape) != 2 || g.fits(name, codes.Shape[1]) != nil {
+		if matrices[name] = matrixOf(f, name, g); matrices[name] == nil {
 			return k, nil, nil, false, damaged("whole tensor " + name)
 		}
-		m := &Matrix{Grid: g, Rows: codes.Shape[0], Cols: codes.Shape[1], codes: codes.Data}
-		if len(zeros.Data) != m.Rows*m.groups() || len(scales.Data) != 4*len(zeros.Data) {
-			return k, nil, nil, false, damaged("whole tensor " + name)
-		}
-		m.steps = make([]step, len(zeros.Data))
-		for j := range m.steps {
-			m.steps[j] = step{getFloat(scales.Data[4*j:]), zeros.Data[j]}
-		}
-		if order := tensor(name + ".order"); order != nil {
-			m.order = make([]int32, m.Cols)
-			for c := range m.order {
-				m.order[c] = int32(binary.LittleEndian.Uint32(order.Data[4*c:]))
-			}
-		}
-		matrices[name] = m
 	}
 	for _, name := range k.Floats {
-		t := tensor(name + ".floats")
-		if t == nil || len(t.Shape) != 2 {
+		t := tensorOf(f, name+".floats", "F32", 2)
+		if t == nil {
 			return k, nil, nil, false, damaged("tensor " + name)
 		}
 		floats[name] = quant.Tensor{Format: quant.F32, Rows: t.Shape[0], Cols: t.Shape[1], Data: t.Data}
 	}
 	return k, matrices, floats, true, nil
+}
+
+// tensorOf is a tensor of the file; nil: there is none of that dtype and so many dimensions.
+func tensorOf(f *safetensors.File, name string, dtype safetensors.DType, dimensions int) *safetensors.Tensor {
+	at := slices.IndexFunc(f.Tensors, func(t safetensors.Tensor) bool { return t.Name == name })
+	if at < 0 || f.Tensors[at].DType != dtype || len(f.Tensors[at].Shape) != dimensions {
+		return nil
+	}
+	return &f.Tensors[at]
+}
+
+// matrixOf is a matrix that save has written; nil: it is not there, or not whole.
+func matrixOf(f *safetensors.File, name string, g Grid) *Matrix {
+	codes, scales, zeros := tensorOf(f, name+".codes", "U8", 2), tensorOf(f, name+".scales", "F32", 1), tensorOf(f, name+".zeros", "U8", 1)
+	if codes == nil || scales == nil || zeros == nil || len(codes.Data) == 0 || g.fits(name, codes.Shape[1]) != nil {
+		return nil
+	}
+	m := &Matrix{Grid: g, Rows: codes.Shape[0], Cols: codes.Shape[1], codes: codes.Data}
+	if len(zeros.Data) != m.Rows*m.groups() || scales.Shape[0] != len(zeros.Data) || slices.Max(m.codes) > uint8(g.top()) || slices.Max(zeros.Data) > uint8(g.top()) {
+		return nil
+	}
+	m.steps = make([]step, len(zeros.Data))
+	for j, scale := range (quant.Tensor{Format: quant.F32, Rows: 1, Cols: len(m.steps), Data: scales.Data}).Floats() {
+		m.steps[j] = step{scale, zeros.Data[j]}
+	}
+	if order := tensorOf(f, name+".order", "I32", 1); order != nil {
+		if order.Shape[0] != m.Cols {
+			return nil
+		}
+		m.order = make([]int32, m.Cols)
+		for c := range m.order {
+			m.order[c] = int32(binary.LittleEndian.Uint32(order.Data[4*c:]))
+		}
+		if slices.Min(m.order) < 0 || int(slices.Max(m.order)) >= m.groups() {
+			return nil
+		}
+	}
+	return m
 }
 
 // close unmaps the files; matrices that were loaded must not be used afterwards.

@@ -23,7 +23,7 @@ func newStats(cols int) *stats {
 	return &stats{cols: cols, hessian: make([]float32, cols*cols), largest: make([]float32, cols), sum: make([]float64, cols)}
 }
 
-// add adds rows of inputs; every so manieth is kept in the sample.
+// add adds rows of inputs; one of every so many is kept in the sample.
 func (s *stats) add(e *dense.Engine, x []float32, every int) {
 	n := len(x) / s.cols
 	e.AddGram(s.hessian, x, n, s.cols)

@@ -57,7 +57,7 @@ type layerTensor struct {
 	places  []place
 }
 
-// tensorsOf lists the tensors that the linear layers of some inputs are, in their order. Two inputs must not share one.
+// tensorsOf lists the tensors that the linear layers of some inputs are, in their order.
 func (q *job) tensorsOf(in *input) ([]*layerTensor, error) {
 	var all []*layerTensor
 	for _, n := range in.nodes {
@@ -104,10 +104,7 @@ func (t *layerTensor) covered() error {
 
 // floats is the tensor's numbers. NaN and Inf are refused.
 func (t *layerTensor) floats() ([]float32, error) {
-	x := make([]float32, t.Rows*t.Cols)
-	for r := range t.Rows {
-		quant.Decode(t.Format, x[r*t.Cols:(r+1)*t.Cols], t.Row(r))
-	}
+	x := t.Floats()
 	for i, v := range x {
 		if d := float64(v); math.IsNaN(d) || math.IsInf(d, 0) {
 			return nil, fmt.Errorf("quantize: number %d of row %d of tensor %s is %g; the file is damaged", i%t.Cols, i/t.Cols, t.name, v)
@@ -125,13 +122,4 @@ func (g Grid) fits(name string, cols int) error {
 		return fmt.Errorf("quantize: tensor %s has rows of %d numbers; multiples of 32 can be packed", name, cols)
 	}
 	return nil
-}
-
-// floatTensor is numbers as a tensor.
-func floatTensor(x []float32, rows, cols int) quant.Tensor {
-	t := quant.Tensor{Format: quant.F32, Rows: rows, Cols: cols, Data: make([]byte, 4*len(x))}
-	if err := quant.Encode(quant.F32, t.Data, x); err != nil {
-		panic(err) // F32 takes all numbers
-	}
-	return t
 }

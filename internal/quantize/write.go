@@ -52,7 +52,11 @@ func Run(ctx context.Context, dir *modeldir.Dir, seqs [][]int32, out string, o O
 	if err := q.checkTensors(); err != nil {
 		return nil, err
 	}
-	if q.state, err = openState(statePath(out), settings{dir.Source.Path, q.o, fingerprint(seqs)}); err != nil {
+	files, err := fingerprintOfFiles(dir.Source.Path)
+	if err != nil {
+		return nil, err
+	}
+	if q.state, err = openState(statePath(out), settings{dir.Source.Path, files, q.o, fingerprint(seqs)}); err != nil {
 		return nil, err
 	}
 	defer q.state.close()
@@ -116,10 +120,19 @@ func (o *Options) checkOutput(dir *modeldir.Dir, out string) error {
 
 // checkTensors says which tensor cannot be quantised, before the work begins.
 func (q *job) checkTensors() error {
+	seen := map[string]*input{}
 	for i := range q.blocks {
 		for j := range q.blocks[i].inputs {
-			if _, err := q.tensorsOf(&q.blocks[i].inputs[j]); err != nil {
+			in := &q.blocks[i].inputs[j]
+			tensors, err := q.tensorsOf(in)
+			if err != nil {
 				return err
+			}
+			for _, t := range tensors {
+				if first := seen[t.name]; first != nil {
+					return fmt.Errorf("quantize: tensor %s is read by linear layers of two inputs, %s and %s; it can be rounded for one alone", t.name, first.value.Name, in.value.Name)
+				}
+				seen[t.name] = in
 			}
 		}
 	}
