@@ -30,18 +30,13 @@ type quantizeFlags struct {
 
 func quantizeCommand() *cobra.Command {
 	var f quantizeFlags
-	var names []string
-	for _, m := range quantize.Methods {
-		names = append(names, string(m))
-	}
-	names = append(names, imatrixMethod)
 	cmd := &cobra.Command{
 		Use:   "quantize MODEL --method METHOD -o OUT",
 		Short: "Round a model's matrices to few bits, by what a text makes of its layers",
 		Long: `Quantize runs a calibration text through a model, layer by layer, and rounds the matrices of its linear layers so that the layers' results
 change least. It writes a GGUF file if the name of OUT ends in .gguf, or else a Hugging Face directory in a layout that transformers and vLLM load.
 
-Methods are ` + strings.Join(names, ", ") + `:
+Methods are ` + strings.Join(quantizeMethods(), ", ") + `:
   rtn          to nearest; no text is needed for it, but what it costs is measured on one
   gptq         column by column, spreading errors over the columns that are left
   awq          columns of large inputs are scaled up before rounding, and their inputs down
@@ -52,8 +47,8 @@ Methods are ` + strings.Join(names, ", ") + `:
   imatrix      a type of GGUF (--type, as of ridge convert), with errors counted by the inputs of each column: an importance matrix, which can be
                read from a file of llama.cpp's (--imatrix) and written to one (--imatrix-out, as GGUF or .dat)
 
-For each tensor a line says what error its results have over the text when it is rounded to nearest and by the method. A run that was ended goes
-on where it was when the same command is given again.`,
+For each tensor but imatrix's a line says what error its results have over the text when it is rounded to nearest (or halved by magnitude) and by the
+method. A run of these methods that was ended goes on where it was when the same command is given again.`,
 		Example: `  ridge quantize Qwen3-4B --method gptq --bits 4 --group 128 -o Qwen3-4B-gptq
   ridge quantize Qwen3-4B --method awq --calib text.txt -o Qwen3-4B-awq
   ridge quantize model.gguf --method gptq --group 32 -o model-q4_0.gguf`,
@@ -81,13 +76,16 @@ on where it was when the same command is given again.`,
 	flags.IntVar(&f.length, "length", 0, "tokens of a sequence; 0: 2048, or the model's context if it is shorter")
 	flags.StringVarP(&f.out, "output", "o", "", "file (.gguf) or directory to write")
 	flags.StringVar(&f.o.Backend, "backend", "cpu", "what runs the model over the text: cpu or ref")
-	flags.IntVar(&f.o.Threads, "threads", 0, "threads of the CPU; 0: as many as the process may use")
+	flags.IntVar(&f.o.Threads, "threads", 0, "threads that run the model over the text; 0: as many as the process may use")
 	flags.BoolVar(&f.asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
 // run quantises the model.
 func (f *quantizeFlags) run(cmd *cobra.Command, name string) error {
+	if err := checkMethodFlags(cmd.Flags(), f.method); err != nil {
+		return err
+	}
 	if f.out == "" {
 		return errors.New("quantize: say with -o where to write: a name that ends in .gguf, or a directory")
 	}
@@ -129,12 +127,16 @@ func (f *quantizeFlags) run(cmd *cobra.Command, name string) error {
 	for _, note := range r.Notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "ridge: note:", note)
 	}
-	return printQuantized(cmd.OutOrStdout(), r, f.out)
+	plain := "to nearest"
+	if f.o.Prunes() {
+		plain = "by magnitude"
+	}
+	return printQuantized(cmd.OutOrStdout(), r, plain, f.out)
 }
 
-// printQuantized writes the errors of all tensors, and what was written.
-func printQuantized(w io.Writer, r *quantize.Result, out string) error {
-	if _, err := fmt.Fprintf(w, "%-48s %12s %12s\n", "squared error of results, of their square", "to nearest", "method"); err != nil {
+// printQuantized writes the errors of all tensors, beside those of the plain method, and what was written.
+func printQuantized(w io.Writer, r *quantize.Result, plain, out string) error {
+	if _, err := fmt.Fprintf(w, "%-48s %12s %12s\n", "squared error of results, of their square", plain, "method"); err != nil {
 		return err
 	}
 	var before, after float64

@@ -176,7 +176,7 @@ func (q *job) config(plain []string) ([]byte, error) {
 		return nil, fmt.Errorf("quantize: config.json: %w", err)
 	}
 	slices.Sort(plain)
-	if !q.o.prunes() {
+	if !q.o.Prunes() {
 		c["quantization_config"] = q.o.config(plain)
 	}
 	text, err := json.MarshalIndent(c, "", "  ")

@@ -56,10 +56,10 @@ const (
 )
 
 // usesGrid reports whether matrices are rounded to Grid.
-func (o *Options) usesGrid() bool { return !o.prunes() }
+func (o *Options) usesGrid() bool { return !o.Prunes() }
 
-// prunes reports whether the method makes numbers zero instead of rounding them.
-func (o *Options) prunes() bool {
+// Prunes reports whether the method makes numbers zero instead of rounding them.
+func (o *Options) Prunes() bool {
 	return o.Method == Magnitude || o.Method == Wanda || o.Method == SparseGPT
 }
 
@@ -68,7 +68,7 @@ func (o *Options) check() error {
 	if !slices.Contains(Methods, o.Method) {
 		return fmt.Errorf("quantize: there is no method %q; possible are %q", o.Method, Methods)
 	}
-	if o.prunes() {
+	if o.Prunes() {
 		o.Grid = Grid{Bits: 8, Symmetric: true} // which nothing is rounded to
 	}
 	if o.Of4 != 0 && o.Of4 != 2 {

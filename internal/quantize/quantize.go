@@ -260,7 +260,7 @@ func (q *job) tensor(b *block, t *layerTensor, s *stats) error {
 	if err != nil {
 		return err
 	}
-	if q.o.prunes() {
+	if q.o.Prunes() {
 		return q.prune(b, t, w, s)
 	}
 	plain := nearest(q.o.Grid, w, t.Rows, t.Cols, false, nil)

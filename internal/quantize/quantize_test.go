@@ -250,7 +250,7 @@ func TestRun(t *testing.T) {
 			for _, l := range r.Layers {
 				before, after = before+l.Before, after+l.After
 			}
-			if c.o.prunes() {
+			if c.o.Prunes() {
 				halfZero(t, dir, c.o.Of4)
 			}
 			if after > before*1.001 || after <= 0 || math.IsNaN(after) {
