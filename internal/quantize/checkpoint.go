@@ -46,9 +46,10 @@ func (q *job) writeCheckpoint(ctx context.Context, out string) error {
 			continue
 		}
 		if t, ok := q.folded[name]; ok {
-			if data, info.DType, err = likeBefore(t, info.DType); err != nil {
+			if t, err = likeBefore(t, info.DType); err != nil {
 				return fmt.Errorf("quantize: tensor %s: %w", name, err)
 			}
+			data, info.DType = t.Data, t.Format.Descriptor().DType
 		} else if base != name && len(info.Shape) == 2 && !strings.Contains(name, "embed") {
 			plain = append(plain, base)
 		}
@@ -98,15 +99,14 @@ func (m *Matrix) outputs(base string, l Layout) ([]safetensors.Output, error) {
 	return all, nil
 }
 
-// likeBefore is floats in the dtype that a tensor had, where that has them: the scales that were folded in were chosen so.
-func likeBefore(t quant.Tensor, dtype string) (data []byte, as string, err error) {
+// likeBefore is floats in the dtype that the file's tensor has, if that is of 16 bits: the scales that were folded in were chosen so.
+func likeBefore(t quant.Tensor, dtype string) (quant.Tensor, error) {
 	for _, f := range []quant.Format{quant.BF16, quant.F16} {
 		if f.Descriptor().DType == dtype {
-			now, err := t.As(f)
-			return now.Data, dtype, err
+			return t.As(f)
 		}
 	}
-	return t.Data, "F32", nil
+	return t, nil
 }
 
 // writeShards writes the tensors, in one file or several with an index.

@@ -1,10 +1,12 @@
 package quantize
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -44,5 +46,38 @@ func TestTwoInputs(t *testing.T) {
 	q.blocks[2].inputs = append(q.blocks[2].inputs, q.blocks[1].inputs[0])
 	if err := q.checkTensors(); err == nil || !strings.Contains(err.Error(), "is read by linear layers of two inputs") {
 		t.Error(err)
+	}
+}
+
+// TestPrunedGGUF: what is not zero stays in the number format that the file has it in.
+func TestPrunedGGUF(t *testing.T) {
+	f16, err := convert.ParseType("F16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, out := filepath.Join(t.TempDir(), "in.gguf"), filepath.Join(t.TempDir(), "out.gguf")
+	if _, err := convert.Convert(t.Context(), small(t), in, convert.Options{Type: f16}); err != nil {
+		t.Fatal(err)
+	}
+	dir := open(t, in)
+	if _, err := Run(t.Context(), dir, someTokens(dir, 5, 24), out, Options{Method: Magnitude, Of4: 2}); err != nil {
+		t.Fatal(err)
+	}
+	const name = "blk.1.ffn_down.weight"
+	before, _ := open(t, in).Tensor(name)
+	after, _ := open(t, out).Tensor(name)
+	if after.Format != quant.F16 {
+		t.Fatalf("%s is in %s", name, after.Format)
+	}
+	zeros, want := 0, before.Floats()
+	for i, v := range after.Floats() {
+		if v == 0 {
+			zeros++
+		} else if v != want[i] {
+			t.Fatalf("number %d is %g, and was %g", i, v, want[i])
+		}
+	}
+	if zeros != len(want)/2 {
+		t.Errorf("%d of %d numbers are zero", zeros, len(want))
 	}
 }

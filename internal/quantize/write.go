@@ -65,17 +65,9 @@ func Run(ctx context.Context, dir *modeldir.Dir, seqs [][]int32, out string, o O
 	}
 	r := &Result{Layers: q.layers, Resumed: q.resumed}
 	if isGGUF(out) {
-		for name, m := range q.done {
-			q.dir.Replace(name, m.blocks())
-		}
-		for name, t := range q.folded {
-			q.dir.Replace(name, t)
-		}
-		written, err := convert.Dir(ctx, q.dir, out, convert.Options{})
-		if err != nil {
+		if r.Notes, err = q.writeGGUF(ctx, out); err != nil {
 			return nil, err
 		}
-		r.Notes = written.Notes
 	} else if err := q.writeCheckpoint(ctx, out); err != nil {
 		return nil, err
 	}
@@ -84,6 +76,25 @@ func Run(ctx context.Context, dir *modeldir.Dir, seqs [][]int32, out string, o O
 		return nil, fmt.Errorf("quantize: %w", err)
 	}
 	return r, nil
+}
+
+// writeGGUF writes a GGUF file.
+func (q *job) writeGGUF(ctx context.Context, out string) (notes []string, err error) {
+	for name, m := range q.done {
+		q.dir.Replace(name, m.blocks())
+	}
+	for name, t := range q.folded {
+		info, _ := q.dir.Source.Info(name)
+		if t, err = likeBefore(t, info.DType); err != nil {
+			return nil, fmt.Errorf("quantize: tensor %s: %w", name, err)
+		}
+		q.dir.Replace(name, t)
+	}
+	written, err := convert.Dir(ctx, q.dir, out, convert.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return written.Notes, nil
 }
 
 // checkOutput says why the result cannot be written there.
