@@ -137,9 +137,9 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.KimiDelta:
 		k.name, k.bind, k.scratch = "kimi delta", bindKimiDelta, kimiDeltaScratch
 	case graph.SSD:
-		k.name, k.bind, k.scratch = "ssd", bindSSD, nil
+		k.name, k.bind, k.scratch = "ssd", bindSSD, ssdScratch
 	case graph.SelectiveScan:
-		k.name, k.bind = "selective scan", bindSelectiveScan
+		k.name, k.bind, k.scratch = "selective scan", bindSelectiveScan, selectiveScanScratch
 	case graph.SelectRows:
 		k.name, k.bind = "select rows", simple(bindSelectRows)
 	default:

@@ -11,6 +11,7 @@ const (
 	Relu
 	Relu2
 	Sigmoid
+	Softplus
 	Identity
 	fnCount
 )
@@ -36,6 +37,14 @@ func (o Ops) ActMul(fn Fn, y, x, up []float32) {
 			actMul = generic.actMul[fn]
 		}
 		actMul(&y[0], &x[0], &up[0], n)
+	}
+}
+
+// Exp is y = exp(by·x).
+func (o Ops) Exp(y, x []float32, by float32) {
+	if n := len(y); n > 0 {
+		_ = x[n-1]
+		o.k.exp(&y[0], &x[0], by, n)
 	}
 }
 

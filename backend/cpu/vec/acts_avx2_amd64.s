@@ -1252,6 +1252,308 @@ done:
 	VZEROUPPER
 	RET
 
+// func softplusY(y *float32, x *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·softplusY(SB), NOSPLIT, $0-24
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	SUBQ $0x08, CX
+	JL   tail
+
+loop:
+	VMOVUPS      (SI), Y0
+	VPOR         sign<>+0(SB), Y0, Y2
+	VMOVDQU      expLow<>+0(SB), Y15
+	VMAXPS       Y2, Y15, Y2
+	VMOVDQU      expHigh<>+0(SB), Y15
+	VMINPS       Y2, Y15, Y2
+	VMULPS       expLog2e<>+0(SB), Y2, Y4
+	VROUNDPS     $0x00, Y4, Y4
+	VFNMADD231PS expLn2High<>+0(SB), Y4, Y2
+	VFNMADD231PS expLn2Low<>+0(SB), Y4, Y2
+	VMOVDQU      expC0<>+0(SB), Y3
+	VFMADD213PS  expC1<>+0(SB), Y2, Y3
+	VFMADD213PS  expC2<>+0(SB), Y2, Y3
+	VFMADD213PS  expC3<>+0(SB), Y2, Y3
+	VFMADD213PS  expC4<>+0(SB), Y2, Y3
+	VFMADD213PS  expC5<>+0(SB), Y2, Y3
+	VFMADD213PS  expC6<>+0(SB), Y2, Y3
+	VCVTPS2DQ    Y4, Y4
+	VPADDD       exponentBias<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVDQU      log1p0<>+0(SB), Y5
+	VFMADD213PS  log1p1<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p2<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p3<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p4<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p5<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p6<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p7<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p8<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p9<>+0(SB), Y3, Y5
+	VPXOR        Y2, Y2, Y2
+	VMAXPS       Y0, Y2, Y0
+	VFMADD231PS  Y5, Y3, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, SI
+	SUBQ         $0x08, CX
+	JGE          loop
+
+tail:
+	ADDQ         $0x08, CX
+	JZ           done
+	LEAQ         tail<>+0(SB), R11
+	SHLQ         $0x02, CX
+	SUBQ         CX, R11
+	SHRQ         $0x02, CX
+	VMOVDQU      32(R11), Y14
+	VMASKMOVPS   (SI), Y14, Y0
+	VPOR         sign<>+0(SB), Y0, Y2
+	VMOVDQU      expLow<>+0(SB), Y15
+	VMAXPS       Y2, Y15, Y2
+	VMOVDQU      expHigh<>+0(SB), Y15
+	VMINPS       Y2, Y15, Y2
+	VMULPS       expLog2e<>+0(SB), Y2, Y4
+	VROUNDPS     $0x00, Y4, Y4
+	VFNMADD231PS expLn2High<>+0(SB), Y4, Y2
+	VFNMADD231PS expLn2Low<>+0(SB), Y4, Y2
+	VMOVDQU      expC0<>+0(SB), Y3
+	VFMADD213PS  expC1<>+0(SB), Y2, Y3
+	VFMADD213PS  expC2<>+0(SB), Y2, Y3
+	VFMADD213PS  expC3<>+0(SB), Y2, Y3
+	VFMADD213PS  expC4<>+0(SB), Y2, Y3
+	VFMADD213PS  expC5<>+0(SB), Y2, Y3
+	VFMADD213PS  expC6<>+0(SB), Y2, Y3
+	VCVTPS2DQ    Y4, Y4
+	VPADDD       exponentBias<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVDQU      log1p0<>+0(SB), Y5
+	VFMADD213PS  log1p1<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p2<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p3<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p4<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p5<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p6<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p7<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p8<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p9<>+0(SB), Y3, Y5
+	VPXOR        Y2, Y2, Y2
+	VMAXPS       Y0, Y2, Y0
+	VFMADD231PS  Y5, Y3, Y0
+	VMASKMOVPS   Y0, Y14, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA log1p0<>+0(SB)/4, $0xbb502565
+DATA log1p0<>+4(SB)/4, $0xbb502565
+DATA log1p0<>+8(SB)/4, $0xbb502565
+DATA log1p0<>+12(SB)/4, $0xbb502565
+DATA log1p0<>+16(SB)/4, $0xbb502565
+DATA log1p0<>+20(SB)/4, $0xbb502565
+DATA log1p0<>+24(SB)/4, $0xbb502565
+DATA log1p0<>+28(SB)/4, $0xbb502565
+GLOBL log1p0<>(SB), RODATA|NOPTR, $32
+
+DATA log1p1<>+0(SB)/4, $0x3ca017a6
+DATA log1p1<>+4(SB)/4, $0x3ca017a6
+DATA log1p1<>+8(SB)/4, $0x3ca017a6
+DATA log1p1<>+12(SB)/4, $0x3ca017a6
+DATA log1p1<>+16(SB)/4, $0x3ca017a6
+DATA log1p1<>+20(SB)/4, $0x3ca017a6
+DATA log1p1<>+24(SB)/4, $0x3ca017a6
+DATA log1p1<>+28(SB)/4, $0x3ca017a6
+GLOBL log1p1<>(SB), RODATA|NOPTR, $32
+
+DATA log1p2<>+0(SB)/4, $0xbd66e804
+DATA log1p2<>+4(SB)/4, $0xbd66e804
+DATA log1p2<>+8(SB)/4, $0xbd66e804
+DATA log1p2<>+12(SB)/4, $0xbd66e804
+DATA log1p2<>+16(SB)/4, $0xbd66e804
+DATA log1p2<>+20(SB)/4, $0xbd66e804
+DATA log1p2<>+24(SB)/4, $0xbd66e804
+DATA log1p2<>+28(SB)/4, $0xbd66e804
+GLOBL log1p2<>(SB), RODATA|NOPTR, $32
+
+DATA log1p3<>+0(SB)/4, $0x3dd7eef5
+DATA log1p3<>+4(SB)/4, $0x3dd7eef5
+DATA log1p3<>+8(SB)/4, $0x3dd7eef5
+DATA log1p3<>+12(SB)/4, $0x3dd7eef5
+DATA log1p3<>+16(SB)/4, $0x3dd7eef5
+DATA log1p3<>+20(SB)/4, $0x3dd7eef5
+DATA log1p3<>+24(SB)/4, $0x3dd7eef5
+DATA log1p3<>+28(SB)/4, $0x3dd7eef5
+GLOBL log1p3<>(SB), RODATA|NOPTR, $32
+
+DATA log1p4<>+0(SB)/4, $0xbe1c5c86
+DATA log1p4<>+4(SB)/4, $0xbe1c5c86
+DATA log1p4<>+8(SB)/4, $0xbe1c5c86
+DATA log1p4<>+12(SB)/4, $0xbe1c5c86
+DATA log1p4<>+16(SB)/4, $0xbe1c5c86
+DATA log1p4<>+20(SB)/4, $0xbe1c5c86
+DATA log1p4<>+24(SB)/4, $0xbe1c5c86
+DATA log1p4<>+28(SB)/4, $0xbe1c5c86
+GLOBL log1p4<>(SB), RODATA|NOPTR, $32
+
+DATA log1p5<>+0(SB)/4, $0x3e495a18
+DATA log1p5<>+4(SB)/4, $0x3e495a18
+DATA log1p5<>+8(SB)/4, $0x3e495a18
+DATA log1p5<>+12(SB)/4, $0x3e495a18
+DATA log1p5<>+16(SB)/4, $0x3e495a18
+DATA log1p5<>+20(SB)/4, $0x3e495a18
+DATA log1p5<>+24(SB)/4, $0x3e495a18
+DATA log1p5<>+28(SB)/4, $0x3e495a18
+GLOBL log1p5<>(SB), RODATA|NOPTR, $32
+
+DATA log1p6<>+0(SB)/4, $0xbe7f812a
+DATA log1p6<>+4(SB)/4, $0xbe7f812a
+DATA log1p6<>+8(SB)/4, $0xbe7f812a
+DATA log1p6<>+12(SB)/4, $0xbe7f812a
+DATA log1p6<>+16(SB)/4, $0xbe7f812a
+DATA log1p6<>+20(SB)/4, $0xbe7f812a
+DATA log1p6<>+24(SB)/4, $0xbe7f812a
+DATA log1p6<>+28(SB)/4, $0xbe7f812a
+GLOBL log1p6<>(SB), RODATA|NOPTR, $32
+
+DATA log1p7<>+0(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+4(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+8(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+12(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+16(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+20(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+24(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+28(SB)/4, $0x3eaaa5eb
+GLOBL log1p7<>(SB), RODATA|NOPTR, $32
+
+DATA log1p8<>+0(SB)/4, $0xbeffffdc
+DATA log1p8<>+4(SB)/4, $0xbeffffdc
+DATA log1p8<>+8(SB)/4, $0xbeffffdc
+DATA log1p8<>+12(SB)/4, $0xbeffffdc
+DATA log1p8<>+16(SB)/4, $0xbeffffdc
+DATA log1p8<>+20(SB)/4, $0xbeffffdc
+DATA log1p8<>+24(SB)/4, $0xbeffffdc
+DATA log1p8<>+28(SB)/4, $0xbeffffdc
+GLOBL log1p8<>(SB), RODATA|NOPTR, $32
+
+DATA log1p9<>+0(SB)/4, $0x3f800000
+DATA log1p9<>+4(SB)/4, $0x3f800000
+DATA log1p9<>+8(SB)/4, $0x3f800000
+DATA log1p9<>+12(SB)/4, $0x3f800000
+DATA log1p9<>+16(SB)/4, $0x3f800000
+DATA log1p9<>+20(SB)/4, $0x3f800000
+DATA log1p9<>+24(SB)/4, $0x3f800000
+DATA log1p9<>+28(SB)/4, $0x3f800000
+GLOBL log1p9<>(SB), RODATA|NOPTR, $32
+
+// func softplusMulY(y *float32, x *float32, up *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·softplusMulY(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ up+16(FP), DX
+	MOVQ n+24(FP), CX
+	SUBQ $0x08, CX
+	JL   tail
+
+loop:
+	VMOVUPS      (SI), Y0
+	VMOVUPS      (DX), Y1
+	VPOR         sign<>+0(SB), Y0, Y2
+	VMOVDQU      expLow<>+0(SB), Y15
+	VMAXPS       Y2, Y15, Y2
+	VMOVDQU      expHigh<>+0(SB), Y15
+	VMINPS       Y2, Y15, Y2
+	VMULPS       expLog2e<>+0(SB), Y2, Y4
+	VROUNDPS     $0x00, Y4, Y4
+	VFNMADD231PS expLn2High<>+0(SB), Y4, Y2
+	VFNMADD231PS expLn2Low<>+0(SB), Y4, Y2
+	VMOVDQU      expC0<>+0(SB), Y3
+	VFMADD213PS  expC1<>+0(SB), Y2, Y3
+	VFMADD213PS  expC2<>+0(SB), Y2, Y3
+	VFMADD213PS  expC3<>+0(SB), Y2, Y3
+	VFMADD213PS  expC4<>+0(SB), Y2, Y3
+	VFMADD213PS  expC5<>+0(SB), Y2, Y3
+	VFMADD213PS  expC6<>+0(SB), Y2, Y3
+	VCVTPS2DQ    Y4, Y4
+	VPADDD       exponentBias<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVDQU      log1p0<>+0(SB), Y5
+	VFMADD213PS  log1p1<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p2<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p3<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p4<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p5<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p6<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p7<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p8<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p9<>+0(SB), Y3, Y5
+	VPXOR        Y2, Y2, Y2
+	VMAXPS       Y0, Y2, Y0
+	VFMADD231PS  Y5, Y3, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x08, CX
+	JGE          loop
+
+tail:
+	ADDQ         $0x08, CX
+	JZ           done
+	LEAQ         tail<>+0(SB), R11
+	SHLQ         $0x02, CX
+	SUBQ         CX, R11
+	SHRQ         $0x02, CX
+	VMOVDQU      32(R11), Y14
+	VMASKMOVPS   (SI), Y14, Y0
+	VMASKMOVPS   (DX), Y14, Y1
+	VPOR         sign<>+0(SB), Y0, Y2
+	VMOVDQU      expLow<>+0(SB), Y15
+	VMAXPS       Y2, Y15, Y2
+	VMOVDQU      expHigh<>+0(SB), Y15
+	VMINPS       Y2, Y15, Y2
+	VMULPS       expLog2e<>+0(SB), Y2, Y4
+	VROUNDPS     $0x00, Y4, Y4
+	VFNMADD231PS expLn2High<>+0(SB), Y4, Y2
+	VFNMADD231PS expLn2Low<>+0(SB), Y4, Y2
+	VMOVDQU      expC0<>+0(SB), Y3
+	VFMADD213PS  expC1<>+0(SB), Y2, Y3
+	VFMADD213PS  expC2<>+0(SB), Y2, Y3
+	VFMADD213PS  expC3<>+0(SB), Y2, Y3
+	VFMADD213PS  expC4<>+0(SB), Y2, Y3
+	VFMADD213PS  expC5<>+0(SB), Y2, Y3
+	VFMADD213PS  expC6<>+0(SB), Y2, Y3
+	VCVTPS2DQ    Y4, Y4
+	VPADDD       exponentBias<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VMOVDQU      log1p0<>+0(SB), Y5
+	VFMADD213PS  log1p1<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p2<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p3<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p4<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p5<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p6<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p7<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p8<>+0(SB), Y3, Y5
+	VFMADD213PS  log1p9<>+0(SB), Y3, Y5
+	VPXOR        Y2, Y2, Y2
+	VMAXPS       Y0, Y2, Y0
+	VFMADD231PS  Y5, Y3, Y0
+	VMULPS       Y1, Y0, Y0
+	VMASKMOVPS   Y0, Y14, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
 // func softcapY(y *float32, x *float32, by float32, limit float32, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softcapY(SB), NOSPLIT, $0-32
@@ -1437,3 +1739,76 @@ DATA tanhSplit<>+20(SB)/4, $0x3f19999a
 DATA tanhSplit<>+24(SB)/4, $0x3f19999a
 DATA tanhSplit<>+28(SB)/4, $0x3f19999a
 GLOBL tanhSplit<>(SB), RODATA|NOPTR, $32
+
+// func expY(y *float32, x *float32, by float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·expY(SB), NOSPLIT, $0-32
+	MOVQ         y+0(FP), DI
+	MOVQ         x+8(FP), SI
+	VBROADCASTSS by+16(FP), Y10
+	MOVQ         n+24(FP), CX
+	SUBQ         $0x08, CX
+	JL           tail
+
+loop:
+	VMOVUPS      (SI), Y0
+	VMULPS       Y10, Y0, Y2
+	VMOVDQU      expLow<>+0(SB), Y15
+	VMAXPS       Y2, Y15, Y2
+	VMOVDQU      expHigh<>+0(SB), Y15
+	VMINPS       Y2, Y15, Y2
+	VMULPS       expLog2e<>+0(SB), Y2, Y4
+	VROUNDPS     $0x00, Y4, Y4
+	VFNMADD231PS expLn2High<>+0(SB), Y4, Y2
+	VFNMADD231PS expLn2Low<>+0(SB), Y4, Y2
+	VMOVDQU      expC0<>+0(SB), Y0
+	VFMADD213PS  expC1<>+0(SB), Y2, Y0
+	VFMADD213PS  expC2<>+0(SB), Y2, Y0
+	VFMADD213PS  expC3<>+0(SB), Y2, Y0
+	VFMADD213PS  expC4<>+0(SB), Y2, Y0
+	VFMADD213PS  expC5<>+0(SB), Y2, Y0
+	VFMADD213PS  expC6<>+0(SB), Y2, Y0
+	VCVTPS2DQ    Y4, Y4
+	VPADDD       exponentBias<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y0, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, SI
+	SUBQ         $0x08, CX
+	JGE          loop
+
+tail:
+	ADDQ         $0x08, CX
+	JZ           done
+	LEAQ         tail<>+0(SB), R11
+	SHLQ         $0x02, CX
+	SUBQ         CX, R11
+	SHRQ         $0x02, CX
+	VMOVDQU      32(R11), Y14
+	VMASKMOVPS   (SI), Y14, Y0
+	VMULPS       Y10, Y0, Y2
+	VMOVDQU      expLow<>+0(SB), Y15
+	VMAXPS       Y2, Y15, Y2
+	VMOVDQU      expHigh<>+0(SB), Y15
+	VMINPS       Y2, Y15, Y2
+	VMULPS       expLog2e<>+0(SB), Y2, Y4
+	VROUNDPS     $0x00, Y4, Y4
+	VFNMADD231PS expLn2High<>+0(SB), Y4, Y2
+	VFNMADD231PS expLn2Low<>+0(SB), Y4, Y2
+	VMOVDQU      expC0<>+0(SB), Y0
+	VFMADD213PS  expC1<>+0(SB), Y2, Y0
+	VFMADD213PS  expC2<>+0(SB), Y2, Y0
+	VFMADD213PS  expC3<>+0(SB), Y2, Y0
+	VFMADD213PS  expC4<>+0(SB), Y2, Y0
+	VFMADD213PS  expC5<>+0(SB), Y2, Y0
+	VFMADD213PS  expC6<>+0(SB), Y2, Y0
+	VCVTPS2DQ    Y4, Y4
+	VPADDD       exponentBias<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y0, Y0
+	VMASKMOVPS   Y0, Y14, (DI)
+
+done:
+	VZEROUPPER
+	RET

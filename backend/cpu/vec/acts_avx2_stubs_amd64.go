@@ -64,7 +64,22 @@ func logisticY(y *float32, x *float32, n int)
 //go:noescape
 func logisticMulY(y *float32, x *float32, up *float32, n int)
 
+// softplusY is y = ln(1 + eˣ).
+//
+//go:noescape
+func softplusY(y *float32, x *float32, n int)
+
+// softplusMulY is y = up·ln(1 + eˣ).
+//
+//go:noescape
+func softplusMulY(y *float32, x *float32, up *float32, n int)
+
 // softcapY is y = limit·tanh(x·by).
 //
 //go:noescape
 func softcapY(y *float32, x *float32, by float32, limit float32, n int)
+
+// expY is y = exp(x·by).
+//
+//go:noescape
+func expY(y *float32, x *float32, by float32, n int)

@@ -1482,6 +1482,386 @@ done:
 	VZEROUPPER
 	RET
 
+// func softplusZ(y *float32, x *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·softplusZ(SB), NOSPLIT, $0-24
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	SUBQ $0x10, CX
+	JL   tail
+
+loop:
+	VMOVUPS      (SI), Z0
+	VPORD        sign<>+0(SB), Z0, Z2
+	VMOVDQU64    expLow<>+0(SB), Z15
+	VMAXPS       Z2, Z15, Z2
+	VMOVDQU64    expHigh<>+0(SB), Z15
+	VMINPS       Z2, Z15, Z2
+	VMULPS       expLog2e<>+0(SB), Z2, Z4
+	VRNDSCALEPS  $0x00, Z4, Z4
+	VFNMADD231PS expLn2High<>+0(SB), Z4, Z2
+	VFNMADD231PS expLn2Low<>+0(SB), Z4, Z2
+	VMOVDQU64    expC0<>+0(SB), Z3
+	VFMADD213PS  expC1<>+0(SB), Z2, Z3
+	VFMADD213PS  expC2<>+0(SB), Z2, Z3
+	VFMADD213PS  expC3<>+0(SB), Z2, Z3
+	VFMADD213PS  expC4<>+0(SB), Z2, Z3
+	VFMADD213PS  expC5<>+0(SB), Z2, Z3
+	VFMADD213PS  expC6<>+0(SB), Z2, Z3
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       exponentBias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VMULPS       Z4, Z3, Z3
+	VMOVDQU64    log1p0<>+0(SB), Z5
+	VFMADD213PS  log1p1<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p2<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p3<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p4<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p5<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p6<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p7<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p8<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p9<>+0(SB), Z3, Z5
+	VPXORD       Z2, Z2, Z2
+	VMAXPS       Z0, Z2, Z0
+	VFMADD231PS  Z5, Z3, Z0
+	VMOVUPS      Z0, (DI)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, SI
+	SUBQ         $0x10, CX
+	JGE          loop
+
+tail:
+	ADDQ         $0x10, CX
+	JZ           done
+	MOVQ         $0x00000001, R11
+	SHLQ         CL, R11
+	DECQ         R11
+	KMOVW        R11, K1
+	VMOVUPS.Z    (SI), K1, Z0
+	VPORD        sign<>+0(SB), Z0, Z2
+	VMOVDQU64    expLow<>+0(SB), Z15
+	VMAXPS       Z2, Z15, Z2
+	VMOVDQU64    expHigh<>+0(SB), Z15
+	VMINPS       Z2, Z15, Z2
+	VMULPS       expLog2e<>+0(SB), Z2, Z4
+	VRNDSCALEPS  $0x00, Z4, Z4
+	VFNMADD231PS expLn2High<>+0(SB), Z4, Z2
+	VFNMADD231PS expLn2Low<>+0(SB), Z4, Z2
+	VMOVDQU64    expC0<>+0(SB), Z3
+	VFMADD213PS  expC1<>+0(SB), Z2, Z3
+	VFMADD213PS  expC2<>+0(SB), Z2, Z3
+	VFMADD213PS  expC3<>+0(SB), Z2, Z3
+	VFMADD213PS  expC4<>+0(SB), Z2, Z3
+	VFMADD213PS  expC5<>+0(SB), Z2, Z3
+	VFMADD213PS  expC6<>+0(SB), Z2, Z3
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       exponentBias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VMULPS       Z4, Z3, Z3
+	VMOVDQU64    log1p0<>+0(SB), Z5
+	VFMADD213PS  log1p1<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p2<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p3<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p4<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p5<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p6<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p7<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p8<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p9<>+0(SB), Z3, Z5
+	VPXORD       Z2, Z2, Z2
+	VMAXPS       Z0, Z2, Z0
+	VFMADD231PS  Z5, Z3, Z0
+	VMOVUPS      Z0, K1, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA log1p0<>+0(SB)/4, $0xbb502565
+DATA log1p0<>+4(SB)/4, $0xbb502565
+DATA log1p0<>+8(SB)/4, $0xbb502565
+DATA log1p0<>+12(SB)/4, $0xbb502565
+DATA log1p0<>+16(SB)/4, $0xbb502565
+DATA log1p0<>+20(SB)/4, $0xbb502565
+DATA log1p0<>+24(SB)/4, $0xbb502565
+DATA log1p0<>+28(SB)/4, $0xbb502565
+DATA log1p0<>+32(SB)/4, $0xbb502565
+DATA log1p0<>+36(SB)/4, $0xbb502565
+DATA log1p0<>+40(SB)/4, $0xbb502565
+DATA log1p0<>+44(SB)/4, $0xbb502565
+DATA log1p0<>+48(SB)/4, $0xbb502565
+DATA log1p0<>+52(SB)/4, $0xbb502565
+DATA log1p0<>+56(SB)/4, $0xbb502565
+DATA log1p0<>+60(SB)/4, $0xbb502565
+GLOBL log1p0<>(SB), RODATA|NOPTR, $64
+
+DATA log1p1<>+0(SB)/4, $0x3ca017a6
+DATA log1p1<>+4(SB)/4, $0x3ca017a6
+DATA log1p1<>+8(SB)/4, $0x3ca017a6
+DATA log1p1<>+12(SB)/4, $0x3ca017a6
+DATA log1p1<>+16(SB)/4, $0x3ca017a6
+DATA log1p1<>+20(SB)/4, $0x3ca017a6
+DATA log1p1<>+24(SB)/4, $0x3ca017a6
+DATA log1p1<>+28(SB)/4, $0x3ca017a6
+DATA log1p1<>+32(SB)/4, $0x3ca017a6
+DATA log1p1<>+36(SB)/4, $0x3ca017a6
+DATA log1p1<>+40(SB)/4, $0x3ca017a6
+DATA log1p1<>+44(SB)/4, $0x3ca017a6
+DATA log1p1<>+48(SB)/4, $0x3ca017a6
+DATA log1p1<>+52(SB)/4, $0x3ca017a6
+DATA log1p1<>+56(SB)/4, $0x3ca017a6
+DATA log1p1<>+60(SB)/4, $0x3ca017a6
+GLOBL log1p1<>(SB), RODATA|NOPTR, $64
+
+DATA log1p2<>+0(SB)/4, $0xbd66e804
+DATA log1p2<>+4(SB)/4, $0xbd66e804
+DATA log1p2<>+8(SB)/4, $0xbd66e804
+DATA log1p2<>+12(SB)/4, $0xbd66e804
+DATA log1p2<>+16(SB)/4, $0xbd66e804
+DATA log1p2<>+20(SB)/4, $0xbd66e804
+DATA log1p2<>+24(SB)/4, $0xbd66e804
+DATA log1p2<>+28(SB)/4, $0xbd66e804
+DATA log1p2<>+32(SB)/4, $0xbd66e804
+DATA log1p2<>+36(SB)/4, $0xbd66e804
+DATA log1p2<>+40(SB)/4, $0xbd66e804
+DATA log1p2<>+44(SB)/4, $0xbd66e804
+DATA log1p2<>+48(SB)/4, $0xbd66e804
+DATA log1p2<>+52(SB)/4, $0xbd66e804
+DATA log1p2<>+56(SB)/4, $0xbd66e804
+DATA log1p2<>+60(SB)/4, $0xbd66e804
+GLOBL log1p2<>(SB), RODATA|NOPTR, $64
+
+DATA log1p3<>+0(SB)/4, $0x3dd7eef5
+DATA log1p3<>+4(SB)/4, $0x3dd7eef5
+DATA log1p3<>+8(SB)/4, $0x3dd7eef5
+DATA log1p3<>+12(SB)/4, $0x3dd7eef5
+DATA log1p3<>+16(SB)/4, $0x3dd7eef5
+DATA log1p3<>+20(SB)/4, $0x3dd7eef5
+DATA log1p3<>+24(SB)/4, $0x3dd7eef5
+DATA log1p3<>+28(SB)/4, $0x3dd7eef5
+DATA log1p3<>+32(SB)/4, $0x3dd7eef5
+DATA log1p3<>+36(SB)/4, $0x3dd7eef5
+DATA log1p3<>+40(SB)/4, $0x3dd7eef5
+DATA log1p3<>+44(SB)/4, $0x3dd7eef5
+DATA log1p3<>+48(SB)/4, $0x3dd7eef5
+DATA log1p3<>+52(SB)/4, $0x3dd7eef5
+DATA log1p3<>+56(SB)/4, $0x3dd7eef5
+DATA log1p3<>+60(SB)/4, $0x3dd7eef5
+GLOBL log1p3<>(SB), RODATA|NOPTR, $64
+
+DATA log1p4<>+0(SB)/4, $0xbe1c5c86
+DATA log1p4<>+4(SB)/4, $0xbe1c5c86
+DATA log1p4<>+8(SB)/4, $0xbe1c5c86
+DATA log1p4<>+12(SB)/4, $0xbe1c5c86
+DATA log1p4<>+16(SB)/4, $0xbe1c5c86
+DATA log1p4<>+20(SB)/4, $0xbe1c5c86
+DATA log1p4<>+24(SB)/4, $0xbe1c5c86
+DATA log1p4<>+28(SB)/4, $0xbe1c5c86
+DATA log1p4<>+32(SB)/4, $0xbe1c5c86
+DATA log1p4<>+36(SB)/4, $0xbe1c5c86
+DATA log1p4<>+40(SB)/4, $0xbe1c5c86
+DATA log1p4<>+44(SB)/4, $0xbe1c5c86
+DATA log1p4<>+48(SB)/4, $0xbe1c5c86
+DATA log1p4<>+52(SB)/4, $0xbe1c5c86
+DATA log1p4<>+56(SB)/4, $0xbe1c5c86
+DATA log1p4<>+60(SB)/4, $0xbe1c5c86
+GLOBL log1p4<>(SB), RODATA|NOPTR, $64
+
+DATA log1p5<>+0(SB)/4, $0x3e495a18
+DATA log1p5<>+4(SB)/4, $0x3e495a18
+DATA log1p5<>+8(SB)/4, $0x3e495a18
+DATA log1p5<>+12(SB)/4, $0x3e495a18
+DATA log1p5<>+16(SB)/4, $0x3e495a18
+DATA log1p5<>+20(SB)/4, $0x3e495a18
+DATA log1p5<>+24(SB)/4, $0x3e495a18
+DATA log1p5<>+28(SB)/4, $0x3e495a18
+DATA log1p5<>+32(SB)/4, $0x3e495a18
+DATA log1p5<>+36(SB)/4, $0x3e495a18
+DATA log1p5<>+40(SB)/4, $0x3e495a18
+DATA log1p5<>+44(SB)/4, $0x3e495a18
+DATA log1p5<>+48(SB)/4, $0x3e495a18
+DATA log1p5<>+52(SB)/4, $0x3e495a18
+DATA log1p5<>+56(SB)/4, $0x3e495a18
+DATA log1p5<>+60(SB)/4, $0x3e495a18
+GLOBL log1p5<>(SB), RODATA|NOPTR, $64
+
+DATA log1p6<>+0(SB)/4, $0xbe7f812a
+DATA log1p6<>+4(SB)/4, $0xbe7f812a
+DATA log1p6<>+8(SB)/4, $0xbe7f812a
+DATA log1p6<>+12(SB)/4, $0xbe7f812a
+DATA log1p6<>+16(SB)/4, $0xbe7f812a
+DATA log1p6<>+20(SB)/4, $0xbe7f812a
+DATA log1p6<>+24(SB)/4, $0xbe7f812a
+DATA log1p6<>+28(SB)/4, $0xbe7f812a
+DATA log1p6<>+32(SB)/4, $0xbe7f812a
+DATA log1p6<>+36(SB)/4, $0xbe7f812a
+DATA log1p6<>+40(SB)/4, $0xbe7f812a
+DATA log1p6<>+44(SB)/4, $0xbe7f812a
+DATA log1p6<>+48(SB)/4, $0xbe7f812a
+DATA log1p6<>+52(SB)/4, $0xbe7f812a
+DATA log1p6<>+56(SB)/4, $0xbe7f812a
+DATA log1p6<>+60(SB)/4, $0xbe7f812a
+GLOBL log1p6<>(SB), RODATA|NOPTR, $64
+
+DATA log1p7<>+0(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+4(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+8(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+12(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+16(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+20(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+24(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+28(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+32(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+36(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+40(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+44(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+48(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+52(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+56(SB)/4, $0x3eaaa5eb
+DATA log1p7<>+60(SB)/4, $0x3eaaa5eb
+GLOBL log1p7<>(SB), RODATA|NOPTR, $64
+
+DATA log1p8<>+0(SB)/4, $0xbeffffdc
+DATA log1p8<>+4(SB)/4, $0xbeffffdc
+DATA log1p8<>+8(SB)/4, $0xbeffffdc
+DATA log1p8<>+12(SB)/4, $0xbeffffdc
+DATA log1p8<>+16(SB)/4, $0xbeffffdc
+DATA log1p8<>+20(SB)/4, $0xbeffffdc
+DATA log1p8<>+24(SB)/4, $0xbeffffdc
+DATA log1p8<>+28(SB)/4, $0xbeffffdc
+DATA log1p8<>+32(SB)/4, $0xbeffffdc
+DATA log1p8<>+36(SB)/4, $0xbeffffdc
+DATA log1p8<>+40(SB)/4, $0xbeffffdc
+DATA log1p8<>+44(SB)/4, $0xbeffffdc
+DATA log1p8<>+48(SB)/4, $0xbeffffdc
+DATA log1p8<>+52(SB)/4, $0xbeffffdc
+DATA log1p8<>+56(SB)/4, $0xbeffffdc
+DATA log1p8<>+60(SB)/4, $0xbeffffdc
+GLOBL log1p8<>(SB), RODATA|NOPTR, $64
+
+DATA log1p9<>+0(SB)/4, $0x3f800000
+DATA log1p9<>+4(SB)/4, $0x3f800000
+DATA log1p9<>+8(SB)/4, $0x3f800000
+DATA log1p9<>+12(SB)/4, $0x3f800000
+DATA log1p9<>+16(SB)/4, $0x3f800000
+DATA log1p9<>+20(SB)/4, $0x3f800000
+DATA log1p9<>+24(SB)/4, $0x3f800000
+DATA log1p9<>+28(SB)/4, $0x3f800000
+DATA log1p9<>+32(SB)/4, $0x3f800000
+DATA log1p9<>+36(SB)/4, $0x3f800000
+DATA log1p9<>+40(SB)/4, $0x3f800000
+DATA log1p9<>+44(SB)/4, $0x3f800000
+DATA log1p9<>+48(SB)/4, $0x3f800000
+DATA log1p9<>+52(SB)/4, $0x3f800000
+DATA log1p9<>+56(SB)/4, $0x3f800000
+DATA log1p9<>+60(SB)/4, $0x3f800000
+GLOBL log1p9<>(SB), RODATA|NOPTR, $64
+
+// func softplusMulZ(y *float32, x *float32, up *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·softplusMulZ(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ up+16(FP), DX
+	MOVQ n+24(FP), CX
+	SUBQ $0x10, CX
+	JL   tail
+
+loop:
+	VMOVUPS      (SI), Z0
+	VMOVUPS      (DX), Z1
+	VPORD        sign<>+0(SB), Z0, Z2
+	VMOVDQU64    expLow<>+0(SB), Z15
+	VMAXPS       Z2, Z15, Z2
+	VMOVDQU64    expHigh<>+0(SB), Z15
+	VMINPS       Z2, Z15, Z2
+	VMULPS       expLog2e<>+0(SB), Z2, Z4
+	VRNDSCALEPS  $0x00, Z4, Z4
+	VFNMADD231PS expLn2High<>+0(SB), Z4, Z2
+	VFNMADD231PS expLn2Low<>+0(SB), Z4, Z2
+	VMOVDQU64    expC0<>+0(SB), Z3
+	VFMADD213PS  expC1<>+0(SB), Z2, Z3
+	VFMADD213PS  expC2<>+0(SB), Z2, Z3
+	VFMADD213PS  expC3<>+0(SB), Z2, Z3
+	VFMADD213PS  expC4<>+0(SB), Z2, Z3
+	VFMADD213PS  expC5<>+0(SB), Z2, Z3
+	VFMADD213PS  expC6<>+0(SB), Z2, Z3
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       exponentBias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VMULPS       Z4, Z3, Z3
+	VMOVDQU64    log1p0<>+0(SB), Z5
+	VFMADD213PS  log1p1<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p2<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p3<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p4<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p5<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p6<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p7<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p8<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p9<>+0(SB), Z3, Z5
+	VPXORD       Z2, Z2, Z2
+	VMAXPS       Z0, Z2, Z0
+	VFMADD231PS  Z5, Z3, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (DI)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000040, DX
+	SUBQ         $0x10, CX
+	JGE          loop
+
+tail:
+	ADDQ         $0x10, CX
+	JZ           done
+	MOVQ         $0x00000001, R11
+	SHLQ         CL, R11
+	DECQ         R11
+	KMOVW        R11, K1
+	VMOVUPS.Z    (SI), K1, Z0
+	VMOVUPS.Z    (DX), K1, Z1
+	VPORD        sign<>+0(SB), Z0, Z2
+	VMOVDQU64    expLow<>+0(SB), Z15
+	VMAXPS       Z2, Z15, Z2
+	VMOVDQU64    expHigh<>+0(SB), Z15
+	VMINPS       Z2, Z15, Z2
+	VMULPS       expLog2e<>+0(SB), Z2, Z4
+	VRNDSCALEPS  $0x00, Z4, Z4
+	VFNMADD231PS expLn2High<>+0(SB), Z4, Z2
+	VFNMADD231PS expLn2Low<>+0(SB), Z4, Z2
+	VMOVDQU64    expC0<>+0(SB), Z3
+	VFMADD213PS  expC1<>+0(SB), Z2, Z3
+	VFMADD213PS  expC2<>+0(SB), Z2, Z3
+	VFMADD213PS  expC3<>+0(SB), Z2, Z3
+	VFMADD213PS  expC4<>+0(SB), Z2, Z3
+	VFMADD213PS  expC5<>+0(SB), Z2, Z3
+	VFMADD213PS  expC6<>+0(SB), Z2, Z3
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       exponentBias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VMULPS       Z4, Z3, Z3
+	VMOVDQU64    log1p0<>+0(SB), Z5
+	VFMADD213PS  log1p1<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p2<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p3<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p4<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p5<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p6<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p7<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p8<>+0(SB), Z3, Z5
+	VFMADD213PS  log1p9<>+0(SB), Z3, Z5
+	VPXORD       Z2, Z2, Z2
+	VMAXPS       Z0, Z2, Z0
+	VFMADD231PS  Z5, Z3, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
 // func softcapZ(y *float32, x *float32, by float32, limit float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·softcapZ(SB), NOSPLIT, $0-32
@@ -1724,3 +2104,75 @@ DATA tanhSplit<>+52(SB)/4, $0x3f19999a
 DATA tanhSplit<>+56(SB)/4, $0x3f19999a
 DATA tanhSplit<>+60(SB)/4, $0x3f19999a
 GLOBL tanhSplit<>(SB), RODATA|NOPTR, $64
+
+// func expZ(y *float32, x *float32, by float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·expZ(SB), NOSPLIT, $0-32
+	MOVQ         y+0(FP), DI
+	MOVQ         x+8(FP), SI
+	VBROADCASTSS by+16(FP), Z10
+	MOVQ         n+24(FP), CX
+	SUBQ         $0x10, CX
+	JL           tail
+
+loop:
+	VMOVUPS      (SI), Z0
+	VMULPS       Z10, Z0, Z2
+	VMOVDQU64    expLow<>+0(SB), Z15
+	VMAXPS       Z2, Z15, Z2
+	VMOVDQU64    expHigh<>+0(SB), Z15
+	VMINPS       Z2, Z15, Z2
+	VMULPS       expLog2e<>+0(SB), Z2, Z4
+	VRNDSCALEPS  $0x00, Z4, Z4
+	VFNMADD231PS expLn2High<>+0(SB), Z4, Z2
+	VFNMADD231PS expLn2Low<>+0(SB), Z4, Z2
+	VMOVDQU64    expC0<>+0(SB), Z0
+	VFMADD213PS  expC1<>+0(SB), Z2, Z0
+	VFMADD213PS  expC2<>+0(SB), Z2, Z0
+	VFMADD213PS  expC3<>+0(SB), Z2, Z0
+	VFMADD213PS  expC4<>+0(SB), Z2, Z0
+	VFMADD213PS  expC5<>+0(SB), Z2, Z0
+	VFMADD213PS  expC6<>+0(SB), Z2, Z0
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       exponentBias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VMULPS       Z4, Z0, Z0
+	VMOVUPS      Z0, (DI)
+	ADDQ         $0x00000040, DI
+	ADDQ         $0x00000040, SI
+	SUBQ         $0x10, CX
+	JGE          loop
+
+tail:
+	ADDQ         $0x10, CX
+	JZ           done
+	MOVQ         $0x00000001, R11
+	SHLQ         CL, R11
+	DECQ         R11
+	KMOVW        R11, K1
+	VMOVUPS.Z    (SI), K1, Z0
+	VMULPS       Z10, Z0, Z2
+	VMOVDQU64    expLow<>+0(SB), Z15
+	VMAXPS       Z2, Z15, Z2
+	VMOVDQU64    expHigh<>+0(SB), Z15
+	VMINPS       Z2, Z15, Z2
+	VMULPS       expLog2e<>+0(SB), Z2, Z4
+	VRNDSCALEPS  $0x00, Z4, Z4
+	VFNMADD231PS expLn2High<>+0(SB), Z4, Z2
+	VFNMADD231PS expLn2Low<>+0(SB), Z4, Z2
+	VMOVDQU64    expC0<>+0(SB), Z0
+	VFMADD213PS  expC1<>+0(SB), Z2, Z0
+	VFMADD213PS  expC2<>+0(SB), Z2, Z0
+	VFMADD213PS  expC3<>+0(SB), Z2, Z0
+	VFMADD213PS  expC4<>+0(SB), Z2, Z0
+	VFMADD213PS  expC5<>+0(SB), Z2, Z0
+	VFMADD213PS  expC6<>+0(SB), Z2, Z0
+	VCVTPS2DQ    Z4, Z4
+	VPADDD       exponentBias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VMULPS       Z4, Z0, Z0
+	VMOVUPS      Z0, K1, (DI)
+
+done:
+	VZEROUPPER
+	RET

@@ -64,7 +64,22 @@ func logisticZ(y *float32, x *float32, n int)
 //go:noescape
 func logisticMulZ(y *float32, x *float32, up *float32, n int)
 
+// softplusZ is y = ln(1 + eˣ).
+//
+//go:noescape
+func softplusZ(y *float32, x *float32, n int)
+
+// softplusMulZ is y = up·ln(1 + eˣ).
+//
+//go:noescape
+func softplusMulZ(y *float32, x *float32, up *float32, n int)
+
 // softcapZ is y = limit·tanh(x·by).
 //
 //go:noescape
 func softcapZ(y *float32, x *float32, by float32, limit float32, n int)
+
+// expZ is y = exp(x·by).
+//
+//go:noescape
+func expZ(y *float32, x *float32, by float32, n int)

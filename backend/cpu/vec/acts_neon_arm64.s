@@ -58,23 +58,41 @@ DATA constants<>+400(SB)/8, $0x3dcb9af13dcb9af1
 DATA constants<>+408(SB)/8, $0x3dcb9af13dcb9af1
 DATA constants<>+416(SB)/8, $0x3dcc4aab3dcc4aab
 DATA constants<>+424(SB)/8, $0x3dcc4aab3dcc4aab
-DATA constants<>+432(SB)/8, $0xbbc61685bbc61685
-DATA constants<>+440(SB)/8, $0xbbc61685bbc61685
-DATA constants<>+448(SB)/8, $0x3cabb7183cabb718
-DATA constants<>+456(SB)/8, $0x3cabb7183cabb718
-DATA constants<>+464(SB)/8, $0xbd5c8ac1bd5c8ac1
-DATA constants<>+472(SB)/8, $0xbd5c8ac1bd5c8ac1
-DATA constants<>+480(SB)/8, $0x3e0886ec3e0886ec
-DATA constants<>+488(SB)/8, $0x3e0886ec3e0886ec
-DATA constants<>+496(SB)/8, $0xbeaaaaa9beaaaaa9
-DATA constants<>+504(SB)/8, $0xbeaaaaa9beaaaaa9
-DATA constants<>+512(SB)/8, $0x4000000040000000
-DATA constants<>+520(SB)/8, $0x4000000040000000
-DATA constants<>+528(SB)/8, $0x8000000080000000
-DATA constants<>+536(SB)/8, $0x8000000080000000
-DATA constants<>+544(SB)/8, $0x3f19999a3f19999a
-DATA constants<>+552(SB)/8, $0x3f19999a3f19999a
-GLOBL constants<>(SB), RODATA|NOPTR, $560
+DATA constants<>+432(SB)/8, $0xbb502565bb502565
+DATA constants<>+440(SB)/8, $0xbb502565bb502565
+DATA constants<>+448(SB)/8, $0x3ca017a63ca017a6
+DATA constants<>+456(SB)/8, $0x3ca017a63ca017a6
+DATA constants<>+464(SB)/8, $0xbd66e804bd66e804
+DATA constants<>+472(SB)/8, $0xbd66e804bd66e804
+DATA constants<>+480(SB)/8, $0x3dd7eef53dd7eef5
+DATA constants<>+488(SB)/8, $0x3dd7eef53dd7eef5
+DATA constants<>+496(SB)/8, $0xbe1c5c86be1c5c86
+DATA constants<>+504(SB)/8, $0xbe1c5c86be1c5c86
+DATA constants<>+512(SB)/8, $0x3e495a183e495a18
+DATA constants<>+520(SB)/8, $0x3e495a183e495a18
+DATA constants<>+528(SB)/8, $0xbe7f812abe7f812a
+DATA constants<>+536(SB)/8, $0xbe7f812abe7f812a
+DATA constants<>+544(SB)/8, $0x3eaaa5eb3eaaa5eb
+DATA constants<>+552(SB)/8, $0x3eaaa5eb3eaaa5eb
+DATA constants<>+560(SB)/8, $0xbeffffdcbeffffdc
+DATA constants<>+568(SB)/8, $0xbeffffdcbeffffdc
+DATA constants<>+576(SB)/8, $0xbbc61685bbc61685
+DATA constants<>+584(SB)/8, $0xbbc61685bbc61685
+DATA constants<>+592(SB)/8, $0x3cabb7183cabb718
+DATA constants<>+600(SB)/8, $0x3cabb7183cabb718
+DATA constants<>+608(SB)/8, $0xbd5c8ac1bd5c8ac1
+DATA constants<>+616(SB)/8, $0xbd5c8ac1bd5c8ac1
+DATA constants<>+624(SB)/8, $0x3e0886ec3e0886ec
+DATA constants<>+632(SB)/8, $0x3e0886ec3e0886ec
+DATA constants<>+640(SB)/8, $0xbeaaaaa9beaaaaa9
+DATA constants<>+648(SB)/8, $0xbeaaaaa9beaaaaa9
+DATA constants<>+656(SB)/8, $0x4000000040000000
+DATA constants<>+664(SB)/8, $0x4000000040000000
+DATA constants<>+672(SB)/8, $0x8000000080000000
+DATA constants<>+680(SB)/8, $0x8000000080000000
+DATA constants<>+688(SB)/8, $0x3f19999a3f19999a
+DATA constants<>+696(SB)/8, $0x3f19999a3f19999a
+GLOBL constants<>(SB), RODATA|NOPTR, $704
 
 // func siluQ(y, x *float32, n int)
 TEXT ·siluQ(SB), NOSPLIT, $0-24
@@ -1238,6 +1256,289 @@ one:
 done:
 	RET
 
+// func softplusQ(y, x *float32, n int)
+TEXT ·softplusQ(SB), NOSPLIT, $0-24
+	MOVD $constants<>(SB), R26
+	MOVD y+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD n+16(FP), R8
+	SUBS $4, R8, R8
+	BLT rest
+
+four:
+	WORD $0x3dc00020 // ldr q0, [x1]
+	WORD $0x4ea0f802 // fabs v2.4s, v0.4s
+	WORD $0x6ea0f842 // fneg v2.4s, v2.4s
+	WORD $0x3dc0035f // ldr q31, [x26]
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x3dc0075f // ldr q31, [x26, #16]
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x3dc00b5f // ldr q31, [x26, #32]
+	WORD $0x6e3fdc44 // fmul v4.4s, v2.4s, v31.4s
+	WORD $0x4e218884 // frintn v4.4s, v4.4s
+	WORD $0x3dc00f5f // ldr q31, [x26, #48]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc0135f // ldr q31, [x26, #64]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc01743 // ldr q3, [x26, #80]
+	WORD $0x3dc01b5e // ldr q30, [x26, #96]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc01f43 // ldr q3, [x26, #112]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc0235e // ldr q30, [x26, #128]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02743 // ldr q3, [x26, #144]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc02b5e // ldr q30, [x26, #160]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02b43 // ldr q3, [x26, #160]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x3dc02f5f // ldr q31, [x26, #176]
+	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
+	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
+	WORD $0x3dc06f5e // ldr q30, [x26, #432]
+	WORD $0x3dc07345 // ldr q5, [x26, #448]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc0775e // ldr q30, [x26, #464]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc07b45 // ldr q5, [x26, #480]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc07f5e // ldr q30, [x26, #496]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc08345 // ldr q5, [x26, #512]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc0875e // ldr q30, [x26, #528]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc08b45 // ldr q5, [x26, #544]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc08f5e // ldr q30, [x26, #560]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc02b45 // ldr q5, [x26, #160]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x4f000402 // movi v2.4s, #0x0
+	WORD $0x4e22f400 // fmax v0.4s, v0.4s, v2.4s
+	WORD $0x4e23cca0 // fmla v0.4s, v5.4s, v3.4s
+	WORD $0x3d800000 // str q0, [x0]
+	ADD $16, R0, R0
+	ADD $16, R1, R1
+	SUBS $4, R8, R8
+	BGE four
+
+rest:
+	ADD $4, R8, R8
+	CBZ R8, done
+
+one:
+	WORD $0xbd400020 // ldr s0, [x1]
+	WORD $0x4ea0f802 // fabs v2.4s, v0.4s
+	WORD $0x6ea0f842 // fneg v2.4s, v2.4s
+	WORD $0x3dc0035f // ldr q31, [x26]
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x3dc0075f // ldr q31, [x26, #16]
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x3dc00b5f // ldr q31, [x26, #32]
+	WORD $0x6e3fdc44 // fmul v4.4s, v2.4s, v31.4s
+	WORD $0x4e218884 // frintn v4.4s, v4.4s
+	WORD $0x3dc00f5f // ldr q31, [x26, #48]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc0135f // ldr q31, [x26, #64]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc01743 // ldr q3, [x26, #80]
+	WORD $0x3dc01b5e // ldr q30, [x26, #96]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc01f43 // ldr q3, [x26, #112]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc0235e // ldr q30, [x26, #128]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02743 // ldr q3, [x26, #144]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc02b5e // ldr q30, [x26, #160]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02b43 // ldr q3, [x26, #160]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x3dc02f5f // ldr q31, [x26, #176]
+	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
+	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
+	WORD $0x3dc06f5e // ldr q30, [x26, #432]
+	WORD $0x3dc07345 // ldr q5, [x26, #448]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc0775e // ldr q30, [x26, #464]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc07b45 // ldr q5, [x26, #480]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc07f5e // ldr q30, [x26, #496]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc08345 // ldr q5, [x26, #512]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc0875e // ldr q30, [x26, #528]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc08b45 // ldr q5, [x26, #544]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc08f5e // ldr q30, [x26, #560]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc02b45 // ldr q5, [x26, #160]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x4f000402 // movi v2.4s, #0x0
+	WORD $0x4e22f400 // fmax v0.4s, v0.4s, v2.4s
+	WORD $0x4e23cca0 // fmla v0.4s, v5.4s, v3.4s
+	WORD $0xbd000000 // str s0, [x0]
+	ADD $4, R0, R0
+	ADD $4, R1, R1
+	SUBS $1, R8, R8
+	BNE one
+
+done:
+	RET
+
+// func softplusMulQ(y, x, up *float32, n int)
+TEXT ·softplusMulQ(SB), NOSPLIT, $0-32
+	MOVD $constants<>(SB), R26
+	MOVD y+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD up+16(FP), R2
+	MOVD n+24(FP), R8
+	SUBS $4, R8, R8
+	BLT rest
+
+four:
+	WORD $0x3dc00020 // ldr q0, [x1]
+	WORD $0x3dc00041 // ldr q1, [x2]
+	WORD $0x4ea0f802 // fabs v2.4s, v0.4s
+	WORD $0x6ea0f842 // fneg v2.4s, v2.4s
+	WORD $0x3dc0035f // ldr q31, [x26]
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x3dc0075f // ldr q31, [x26, #16]
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x3dc00b5f // ldr q31, [x26, #32]
+	WORD $0x6e3fdc44 // fmul v4.4s, v2.4s, v31.4s
+	WORD $0x4e218884 // frintn v4.4s, v4.4s
+	WORD $0x3dc00f5f // ldr q31, [x26, #48]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc0135f // ldr q31, [x26, #64]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc01743 // ldr q3, [x26, #80]
+	WORD $0x3dc01b5e // ldr q30, [x26, #96]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc01f43 // ldr q3, [x26, #112]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc0235e // ldr q30, [x26, #128]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02743 // ldr q3, [x26, #144]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc02b5e // ldr q30, [x26, #160]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02b43 // ldr q3, [x26, #160]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x3dc02f5f // ldr q31, [x26, #176]
+	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
+	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
+	WORD $0x3dc06f5e // ldr q30, [x26, #432]
+	WORD $0x3dc07345 // ldr q5, [x26, #448]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc0775e // ldr q30, [x26, #464]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc07b45 // ldr q5, [x26, #480]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc07f5e // ldr q30, [x26, #496]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc08345 // ldr q5, [x26, #512]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc0875e // ldr q30, [x26, #528]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc08b45 // ldr q5, [x26, #544]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc08f5e // ldr q30, [x26, #560]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc02b45 // ldr q5, [x26, #160]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x4f000402 // movi v2.4s, #0x0
+	WORD $0x4e22f400 // fmax v0.4s, v0.4s, v2.4s
+	WORD $0x4e23cca0 // fmla v0.4s, v5.4s, v3.4s
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	WORD $0x3d800000 // str q0, [x0]
+	ADD $16, R0, R0
+	ADD $16, R1, R1
+	ADD $16, R2, R2
+	SUBS $4, R8, R8
+	BGE four
+
+rest:
+	ADD $4, R8, R8
+	CBZ R8, done
+
+one:
+	WORD $0xbd400020 // ldr s0, [x1]
+	WORD $0xbd400041 // ldr s1, [x2]
+	WORD $0x4ea0f802 // fabs v2.4s, v0.4s
+	WORD $0x6ea0f842 // fneg v2.4s, v2.4s
+	WORD $0x3dc0035f // ldr q31, [x26]
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x3dc0075f // ldr q31, [x26, #16]
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x3dc00b5f // ldr q31, [x26, #32]
+	WORD $0x6e3fdc44 // fmul v4.4s, v2.4s, v31.4s
+	WORD $0x4e218884 // frintn v4.4s, v4.4s
+	WORD $0x3dc00f5f // ldr q31, [x26, #48]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc0135f // ldr q31, [x26, #64]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc01743 // ldr q3, [x26, #80]
+	WORD $0x3dc01b5e // ldr q30, [x26, #96]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc01f43 // ldr q3, [x26, #112]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc0235e // ldr q30, [x26, #128]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02743 // ldr q3, [x26, #144]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x3dc02b5e // ldr q30, [x26, #160]
+	WORD $0x4e22cc7e // fmla v30.4s, v3.4s, v2.4s
+	WORD $0x3dc02b43 // ldr q3, [x26, #160]
+	WORD $0x4e22cfc3 // fmla v3.4s, v30.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x3dc02f5f // ldr q31, [x26, #176]
+	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
+	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
+	WORD $0x3dc06f5e // ldr q30, [x26, #432]
+	WORD $0x3dc07345 // ldr q5, [x26, #448]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc0775e // ldr q30, [x26, #464]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc07b45 // ldr q5, [x26, #480]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc07f5e // ldr q30, [x26, #496]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc08345 // ldr q5, [x26, #512]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc0875e // ldr q30, [x26, #528]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc08b45 // ldr q5, [x26, #544]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x3dc08f5e // ldr q30, [x26, #560]
+	WORD $0x4e23ccbe // fmla v30.4s, v5.4s, v3.4s
+	WORD $0x3dc02b45 // ldr q5, [x26, #160]
+	WORD $0x4e23cfc5 // fmla v5.4s, v30.4s, v3.4s
+	WORD $0x4f000402 // movi v2.4s, #0x0
+	WORD $0x4e22f400 // fmax v0.4s, v0.4s, v2.4s
+	WORD $0x4e23cca0 // fmla v0.4s, v5.4s, v3.4s
+	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
+	WORD $0xbd000000 // str s0, [x0]
+	ADD $4, R0, R0
+	ADD $4, R1, R1
+	ADD $4, R2, R2
+	SUBS $1, R8, R8
+	BNE one
+
+done:
+	RET
+
 // func softcapQ(y, x *float32, by, limit float32, n int)
 TEXT ·softcapQ(SB), NOSPLIT, $0-32
 	MOVD $constants<>(SB), R26
@@ -1255,14 +1556,14 @@ four:
 	WORD $0x3dc00020 // ldr q0, [x1]
 	WORD $0x6e2adc00 // fmul v0.4s, v0.4s, v10.4s
 	WORD $0x6e20dc02 // fmul v2.4s, v0.4s, v0.4s
-	WORD $0x3dc06f47 // ldr q7, [x26, #432]
-	WORD $0x3dc0735e // ldr q30, [x26, #448]
+	WORD $0x3dc09347 // ldr q7, [x26, #576]
+	WORD $0x3dc0975e // ldr q30, [x26, #592]
 	WORD $0x4e22ccfe // fmla v30.4s, v7.4s, v2.4s
-	WORD $0x3dc07747 // ldr q7, [x26, #464]
+	WORD $0x3dc09b47 // ldr q7, [x26, #608]
 	WORD $0x4e22cfc7 // fmla v7.4s, v30.4s, v2.4s
-	WORD $0x3dc07b5e // ldr q30, [x26, #480]
+	WORD $0x3dc09f5e // ldr q30, [x26, #624]
 	WORD $0x4e22ccfe // fmla v30.4s, v7.4s, v2.4s
-	WORD $0x3dc07f47 // ldr q7, [x26, #496]
+	WORD $0x3dc0a347 // ldr q7, [x26, #640]
 	WORD $0x4e22cfc7 // fmla v7.4s, v30.4s, v2.4s
 	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	WORD $0x4ea01c03 // mov v3.16b, v0.16b
@@ -1300,13 +1601,13 @@ four:
 	WORD $0x6e24dca5 // fmul v5.4s, v5.4s, v4.4s
 	WORD $0x3dc02b5f // ldr q31, [x26, #160]
 	WORD $0x4e3fd4a5 // fadd v5.4s, v5.4s, v31.4s
-	WORD $0x3dc0835f // ldr q31, [x26, #512]
+	WORD $0x3dc0a75f // ldr q31, [x26, #656]
 	WORD $0x6e25ffe5 // fdiv v5.4s, v31.4s, v5.4s
 	WORD $0x3dc02b5f // ldr q31, [x26, #160]
 	WORD $0x4ea5d7e5 // fsub v5.4s, v31.4s, v5.4s
-	WORD $0x3dc0875f // ldr q31, [x26, #528]
+	WORD $0x3dc0ab5f // ldr q31, [x26, #672]
 	WORD $0x6ebf1c05 // bit v5.16b, v0.16b, v31.16b
-	WORD $0x3dc08b5f // ldr q31, [x26, #544]
+	WORD $0x3dc0af5f // ldr q31, [x26, #688]
 	WORD $0x4ebfd4c6 // fsub v6.4s, v6.4s, v31.4s
 	WORD $0x4ea0e8c0 // fcmlt v0.4s, v6.4s, #0.0
 	WORD $0x6e651c60 // bsl v0.16b, v3.16b, v5.16b
@@ -1325,14 +1626,14 @@ one:
 	WORD $0xbd400020 // ldr s0, [x1]
 	WORD $0x6e2adc00 // fmul v0.4s, v0.4s, v10.4s
 	WORD $0x6e20dc02 // fmul v2.4s, v0.4s, v0.4s
-	WORD $0x3dc06f47 // ldr q7, [x26, #432]
-	WORD $0x3dc0735e // ldr q30, [x26, #448]
+	WORD $0x3dc09347 // ldr q7, [x26, #576]
+	WORD $0x3dc0975e // ldr q30, [x26, #592]
 	WORD $0x4e22ccfe // fmla v30.4s, v7.4s, v2.4s
-	WORD $0x3dc07747 // ldr q7, [x26, #464]
+	WORD $0x3dc09b47 // ldr q7, [x26, #608]
 	WORD $0x4e22cfc7 // fmla v7.4s, v30.4s, v2.4s
-	WORD $0x3dc07b5e // ldr q30, [x26, #480]
+	WORD $0x3dc09f5e // ldr q30, [x26, #624]
 	WORD $0x4e22ccfe // fmla v30.4s, v7.4s, v2.4s
-	WORD $0x3dc07f47 // ldr q7, [x26, #496]
+	WORD $0x3dc0a347 // ldr q7, [x26, #640]
 	WORD $0x4e22cfc7 // fmla v7.4s, v30.4s, v2.4s
 	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	WORD $0x4ea01c03 // mov v3.16b, v0.16b
@@ -1370,17 +1671,111 @@ one:
 	WORD $0x6e24dca5 // fmul v5.4s, v5.4s, v4.4s
 	WORD $0x3dc02b5f // ldr q31, [x26, #160]
 	WORD $0x4e3fd4a5 // fadd v5.4s, v5.4s, v31.4s
-	WORD $0x3dc0835f // ldr q31, [x26, #512]
+	WORD $0x3dc0a75f // ldr q31, [x26, #656]
 	WORD $0x6e25ffe5 // fdiv v5.4s, v31.4s, v5.4s
 	WORD $0x3dc02b5f // ldr q31, [x26, #160]
 	WORD $0x4ea5d7e5 // fsub v5.4s, v31.4s, v5.4s
-	WORD $0x3dc0875f // ldr q31, [x26, #528]
+	WORD $0x3dc0ab5f // ldr q31, [x26, #672]
 	WORD $0x6ebf1c05 // bit v5.16b, v0.16b, v31.16b
-	WORD $0x3dc08b5f // ldr q31, [x26, #544]
+	WORD $0x3dc0af5f // ldr q31, [x26, #688]
 	WORD $0x4ebfd4c6 // fsub v6.4s, v6.4s, v31.4s
 	WORD $0x4ea0e8c0 // fcmlt v0.4s, v6.4s, #0.0
 	WORD $0x6e651c60 // bsl v0.16b, v3.16b, v5.16b
 	WORD $0x6e2bdc00 // fmul v0.4s, v0.4s, v11.4s
+	WORD $0xbd000000 // str s0, [x0]
+	ADD $4, R0, R0
+	ADD $4, R1, R1
+	SUBS $1, R8, R8
+	BNE one
+
+done:
+	RET
+
+// func expQ(y, x *float32, by float32, n int)
+TEXT ·expQ(SB), NOSPLIT, $0-32
+	MOVD $constants<>(SB), R26
+	MOVD y+0(FP), R0
+	MOVD x+8(FP), R1
+	FMOVS by+16(FP), F10
+	WORD $0x4e04054a // dup v10.4s, v10.s[0]
+	MOVD n+24(FP), R8
+	SUBS $4, R8, R8
+	BLT rest
+
+four:
+	WORD $0x3dc00020 // ldr q0, [x1]
+	WORD $0x6e2adc02 // fmul v2.4s, v0.4s, v10.4s
+	WORD $0x3dc0035f // ldr q31, [x26]
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x3dc0075f // ldr q31, [x26, #16]
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x3dc00b5f // ldr q31, [x26, #32]
+	WORD $0x6e3fdc44 // fmul v4.4s, v2.4s, v31.4s
+	WORD $0x4e218884 // frintn v4.4s, v4.4s
+	WORD $0x3dc00f5f // ldr q31, [x26, #48]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc0135f // ldr q31, [x26, #64]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc01740 // ldr q0, [x26, #80]
+	WORD $0x3dc01b5e // ldr q30, [x26, #96]
+	WORD $0x4e22cc1e // fmla v30.4s, v0.4s, v2.4s
+	WORD $0x3dc01f40 // ldr q0, [x26, #112]
+	WORD $0x4e22cfc0 // fmla v0.4s, v30.4s, v2.4s
+	WORD $0x3dc0235e // ldr q30, [x26, #128]
+	WORD $0x4e22cc1e // fmla v30.4s, v0.4s, v2.4s
+	WORD $0x3dc02740 // ldr q0, [x26, #144]
+	WORD $0x4e22cfc0 // fmla v0.4s, v30.4s, v2.4s
+	WORD $0x3dc02b5e // ldr q30, [x26, #160]
+	WORD $0x4e22cc1e // fmla v30.4s, v0.4s, v2.4s
+	WORD $0x3dc02b40 // ldr q0, [x26, #160]
+	WORD $0x4e22cfc0 // fmla v0.4s, v30.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x3dc02f5f // ldr q31, [x26, #176]
+	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
+	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	WORD $0x3d800000 // str q0, [x0]
+	ADD $16, R0, R0
+	ADD $16, R1, R1
+	SUBS $4, R8, R8
+	BGE four
+
+rest:
+	ADD $4, R8, R8
+	CBZ R8, done
+
+one:
+	WORD $0xbd400020 // ldr s0, [x1]
+	WORD $0x6e2adc02 // fmul v2.4s, v0.4s, v10.4s
+	WORD $0x3dc0035f // ldr q31, [x26]
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x3dc0075f // ldr q31, [x26, #16]
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x3dc00b5f // ldr q31, [x26, #32]
+	WORD $0x6e3fdc44 // fmul v4.4s, v2.4s, v31.4s
+	WORD $0x4e218884 // frintn v4.4s, v4.4s
+	WORD $0x3dc00f5f // ldr q31, [x26, #48]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc0135f // ldr q31, [x26, #64]
+	WORD $0x4ebfcc82 // fmls v2.4s, v4.4s, v31.4s
+	WORD $0x3dc01740 // ldr q0, [x26, #80]
+	WORD $0x3dc01b5e // ldr q30, [x26, #96]
+	WORD $0x4e22cc1e // fmla v30.4s, v0.4s, v2.4s
+	WORD $0x3dc01f40 // ldr q0, [x26, #112]
+	WORD $0x4e22cfc0 // fmla v0.4s, v30.4s, v2.4s
+	WORD $0x3dc0235e // ldr q30, [x26, #128]
+	WORD $0x4e22cc1e // fmla v30.4s, v0.4s, v2.4s
+	WORD $0x3dc02740 // ldr q0, [x26, #144]
+	WORD $0x4e22cfc0 // fmla v0.4s, v30.4s, v2.4s
+	WORD $0x3dc02b5e // ldr q30, [x26, #160]
+	WORD $0x4e22cc1e // fmla v30.4s, v0.4s, v2.4s
+	WORD $0x3dc02b40 // ldr q0, [x26, #160]
+	WORD $0x4e22cfc0 // fmla v0.4s, v30.4s, v2.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x3dc02f5f // ldr q31, [x26, #176]
+	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
+	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
 	WORD $0xbd000000 // str s0, [x0]
 	ADD $4, R0, R0
 	ADD $4, R1, R1

@@ -64,7 +64,22 @@ func logisticQ(y, x *float32, n int)
 //go:noescape
 func logisticMulQ(y, x, up *float32, n int)
 
+// softplusQ is y = ln(1 + eˣ).
+//
+//go:noescape
+func softplusQ(y, x *float32, n int)
+
+// softplusMulQ is y = up·ln(1 + eˣ).
+//
+//go:noescape
+func softplusMulQ(y, x, up *float32, n int)
+
 // softcapQ is y = limit·tanh(x·by).
 //
 //go:noescape
 func softcapQ(y, x *float32, by, limit float32, n int)
+
+// expQ is y = exp(x·by).
+//
+//go:noescape
+func expQ(y, x *float32, by float32, n int)

@@ -12,7 +12,7 @@ var functions = []struct {
 	name string
 	f    func(float64) float64
 	ulps float64
-}{{Silu, "silu", silu, 2}, {GeluTanh, "geluTanh", geluTanh, 80}, {GeluErf, "geluErf", geluErf, 4}, {Relu, "relu", relu, 0}, {Relu2, "relu2", relu2, 0.5}, {Sigmoid, "sigmoid", sigmoid, 2}}
+}{{Silu, "silu", silu, 2}, {GeluTanh, "geluTanh", geluTanh, 80}, {GeluErf, "geluErf", geluErf, 4}, {Relu, "relu", relu, 0}, {Softplus, "softplus", softplus, 4}, {Relu2, "relu2", relu2, 0.5}, {Sigmoid, "sigmoid", sigmoid, 2}}
 
 func TestActLengths(t *testing.T) {
 	each(t, func(t *testing.T, o Ops, n int, array func() []float32) {
@@ -25,6 +25,8 @@ func TestActLengths(t *testing.T) {
 		}
 		o.Softcap(y, x, 0.5, 2)
 		check(t, "Softcap", y, func(i int) float64 { return 2 * math.Tanh(0.5*float64(x[i])) }, 1e-6)
+		o.Exp(y, x, -0.5)
+		check(t, "Exp", y, func(i int) float64 { return math.Exp(-0.5 * float64(x[i])) }, 1e-6)
 	})
 }
 
@@ -73,7 +75,7 @@ func TestActEnds(t *testing.T) {
 		x := make([]float32, 16)
 		y := make([]float32, 16)
 		x[0], x[1], x[2], x[3] = inf, nan, 1e38, -1e38
-		for _, c := range functions[:4] { // those that are x above and 0 below
+		for _, c := range functions[:5] { // those that are x above and 0 below
 			For(tier).Act(c.fn, y, x)
 			if y[0] != inf || y[1] == y[1] || y[2] != 1e38 || y[3] != 0 {
 				t.Errorf("%s %s of +Inf, NaN, 1e38 and -1e38 is %g", tier, c.name, y[:4])

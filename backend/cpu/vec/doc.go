@@ -1,5 +1,5 @@
-// Package vec has the CPU's vector kernels on rows of float32: sums, norms, activation functions, RoPE rotations
-// and conversions. Their arithmetic intensity is one or two operations a number read, so the
+// Package vec has the CPU's vector kernels on rows of float32: sums, norms, activation functions, RoPE rotations,
+// conversions, and the steps of recurrent states. Their arithmetic intensity is one or two operations a number read, so the
 // limit is memory bandwidth: that of the L1 cache for a row that was just written.
 //
 // Silu and tanh are accurate to 2 ulp; gelu by erf to 4, its negative tail included; gelu by tanh to 80 ulp at -9, where

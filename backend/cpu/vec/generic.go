@@ -48,6 +48,12 @@ var generic = &kernels{
 			ys[i] = ys[i]*f + v*g
 		}
 	},
+	addProduct: func(y, x, z *float32, n int) {
+		ys, zs := slice(y, n), slice(z, n)
+		for i, v := range slice(x, n) {
+			ys[i] += v * zs[i]
+		}
+	},
 	multiply: func(y, x *float32, f float32, n int) {
 		ys := slice(y, n)
 		for i, v := range slice(x, n) {
@@ -56,16 +62,22 @@ var generic = &kernels{
 	},
 	act: [fnCount]func(y, x *float32, n int){
 		Silu: genericAct(silu), GeluTanh: genericAct(geluTanh), GeluErf: genericAct(geluErf), Relu: genericAct(relu),
-		Relu2: genericAct(relu2), Sigmoid: genericAct(sigmoid), Identity: genericAct(identity),
+		Relu2: genericAct(relu2), Sigmoid: genericAct(sigmoid), Softplus: genericAct(softplus), Identity: genericAct(identity),
 	},
 	actMul: [fnCount]func(y, x, up *float32, n int){
 		Silu: genericActMul(silu), GeluTanh: genericActMul(geluTanh), GeluErf: genericActMul(geluErf), Relu: genericActMul(relu),
-		Relu2: genericActMul(relu2), Sigmoid: genericActMul(sigmoid), Identity: genericActMul(identity),
+		Relu2: genericActMul(relu2), Sigmoid: genericActMul(sigmoid), Softplus: genericActMul(softplus), Identity: genericActMul(identity),
 	},
 	softcap: func(y, x *float32, by, limit float32, n int) {
 		ys := slice(y, n)
 		for i, v := range slice(x, n) {
 			ys[i] = float32(float64(limit) * math.Tanh(float64(v)*float64(by)))
+		}
+	},
+	exp: func(y, x *float32, by float32, n int) {
+		ys := slice(y, n)
+		for i, v := range slice(x, n) {
+			ys[i] = float32(math.Exp(float64(v) * float64(by)))
 		}
 	},
 	rotateHalf: func(y, x, angles *float32, half, n int) {
@@ -86,6 +98,8 @@ var generic = &kernels{
 	narrowBF16: genericNarrow(quant.F32ToBF16),
 	widenF16:   genericWiden(quant.F16ToF32),
 	widenBF16:  genericWiden(quant.BF16ToF32),
+
+	deltaMost: math.MaxInt, delta: genericDelta, stateSteps: genericStateSteps, scanSteps: genericScanSteps,
 }
 
 func slice(p *float32, n int) []float32 { return unsafe.Slice(p, n) }
@@ -150,6 +164,8 @@ func relu(x float64) float64 { return max(x, 0) }
 func relu2(x float64) float64 { return max(x, 0) * max(x, 0) }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
 func identity(x float64) float64 { return x }
 

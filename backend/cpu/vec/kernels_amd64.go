@@ -18,11 +18,12 @@ func kernelsOf(tier gemm.Tier) *kernels {
 var avx2 = &kernels{
 	lanes: 8,
 	dot:   dotY, sum: sumY, add: addY, addSquares: addSquaresY, scale: scaleY, center: centerY, affine: affineY,
-	axpby: axpbyY, multiply: multiplyY,
-	act:     [fnCount]func(y, x *float32, n int){siluY, geluTanhY, geluErfY, reluY, reluSquareY, logisticY},
-	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulY, geluTanhMulY, geluErfMulY, reluMulY, reluSquareMulY, logisticMulY},
-	softcap: softcapY, rotateHalf: rotateHalfY, rotateAdjacent: rotateAdjacentY,
+	axpby: axpbyY, addProduct: addProductY, multiply: multiplyY,
+	act:     [fnCount]func(y, x *float32, n int){siluY, geluTanhY, geluErfY, reluY, reluSquareY, logisticY, softplusY},
+	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulY, geluTanhMulY, geluErfMulY, reluMulY, reluSquareMulY, logisticMulY, softplusMulY},
+	softcap: softcapY, exp: expY, rotateHalf: rotateHalfY, rotateAdjacent: rotateAdjacentY,
 	narrowF16: narrowF16Y, narrowBF16: narrowBF16Y, widenF16: widenF16Y, widenBF16: widenBF16Y,
+	deltaWidth: 16, deltaWide: deltaWideY, deltaMost: 8, delta: deltaNarrowY, stateSteps: stateStepsY, scanSteps: scanStepsY,
 	expandBF16: expandBF16Y, expandF16: expandF16Y,
 }
 
@@ -30,11 +31,12 @@ var avx2 = &kernels{
 var avx512 = &kernels{
 	lanes: 16,
 	dot:   dotZ, sum: sumZ, add: addZ, addSquares: addSquaresZ, scale: scaleZ, center: centerZ, affine: affineZ,
-	axpby: axpbyZ, multiply: multiplyZ,
-	act:     [fnCount]func(y, x *float32, n int){siluZ, geluTanhZ, geluErfZ, reluZ, reluSquareZ, logisticZ},
-	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulZ, geluTanhMulZ, geluErfMulZ, reluMulZ, reluSquareMulZ, logisticMulZ},
-	softcap: softcapZ, rotateHalf: rotateHalfZ, rotateAdjacent: rotateAdjacentZ,
+	axpby: axpbyZ, addProduct: addProductZ, multiply: multiplyZ,
+	act:     [fnCount]func(y, x *float32, n int){siluZ, geluTanhZ, geluErfZ, reluZ, reluSquareZ, logisticZ, softplusZ},
+	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulZ, geluTanhMulZ, geluErfMulZ, reluMulZ, reluSquareMulZ, logisticMulZ, softplusMulZ},
+	softcap: softcapZ, exp: expZ, rotateHalf: rotateHalfZ, rotateAdjacent: rotateAdjacentZ,
 	narrowF16: narrowF16Z, narrowBF16: narrowBF16Z, widenF16: widenF16Z, widenBF16: widenBF16Z,
+	deltaWidth: 64, deltaWide: deltaWideZ, deltaMost: 16, delta: deltaNarrowZ, stateSteps: stateStepsZ, scanSteps: scanStepsZ,
 	expandBF16: expandBF16Z, expandF16: expandF16Z,
 }
 

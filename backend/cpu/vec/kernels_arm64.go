@@ -14,11 +14,12 @@ func kernelsOf(tier gemm.Tier) *kernels {
 var neon = &kernels{
 	lanes: 8,
 	dot:   dotQ, sum: sumQ, add: addQ, addSquares: addSquaresQ, scale: scaleQ, center: centerQ, affine: affineQ,
-	axpby: axpbyQ, multiply: multiplyQ,
-	act:     [fnCount]func(y, x *float32, n int){siluQ, geluTanhQ, geluErfQ, reluQ, reluSquareQ, logisticQ},
-	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulQ, geluTanhMulQ, geluErfMulQ, reluMulQ, reluSquareMulQ, logisticMulQ},
-	softcap: softcapQ, rotateHalf: rotateHalfQ, rotateAdjacent: rotateAdjacentQ,
+	axpby: axpbyQ, addProduct: addProductQ, multiply: multiplyQ,
+	act:     [fnCount]func(y, x *float32, n int){siluQ, geluTanhQ, geluErfQ, reluQ, reluSquareQ, logisticQ, softplusQ},
+	actMul:  [fnCount]func(y, x, up *float32, n int){siluMulQ, geluTanhMulQ, geluErfMulQ, reluMulQ, reluSquareMulQ, logisticMulQ, softplusMulQ},
+	softcap: softcapQ, exp: expQ, rotateHalf: rotateHalfQ, rotateAdjacent: rotateAdjacentQ,
 	narrowF16: narrowF16Q, narrowBF16: narrowBF16Q, widenF16: widenF16Q, widenBF16: widenBF16Q,
+	deltaWidth: 16, deltaWide: deltaWideQ, deltaMost: 1, delta: deltaNarrowQ, stateSteps: stateStepsQ, scanSteps: scanStepsQ,
 	expandBF16: expandBF16Q, expandF16: expandF16Q,
 }
 

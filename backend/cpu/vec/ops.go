@@ -20,17 +20,26 @@ type kernels struct {
 	center     func(y, x *float32, mean float32, n int) float32
 	affine     func(y, weight, bias *float32, f float32, n int)
 	axpby      func(y, x *float32, f, g float32, n int)
+	addProduct func(y, x, z *float32, n int)
 	multiply   func(y, x *float32, f float32, n int)
 
 	act     [fnCount]func(y, x *float32, n int)
 	actMul  [fnCount]func(y, x, up *float32, n int)
 	softcap func(y, x *float32, by, limit float32, n int)
+	exp     func(y, x *float32, by float32, n int)
 
 	rotateHalf     func(y, x, angles *float32, half, n int) // n vectors of pairs
 	rotateAdjacent func(y, x, angles *float32, n int)       // n vectors
 
 	narrowF16, narrowBF16 func(dst *uint16, src *float32, n int) // n vectors
 	widenF16, widenBF16   func(dst *float32, src *uint16, n int) // n vectors
+
+	deltaWidth int        // columns of a state that deltaWide takes
+	deltaWide  deltaSteps // of deltaWidth columns; nil: there is only delta
+	deltaMost  int        // columns that delta takes at most
+	delta      deltaSteps
+	stateSteps func(h, x, y *float32, rows int, in, read *float32, n int, decay, step, skip float32)
+	scanSteps  func(h, rates, steps, by, y *float32, rows int, in, read *float32, n int)
 
 	expandBF16, expandF16 func(dst *float32, src *byte, n int, table *byte) // n blocks; nil: as quant decodes them
 }

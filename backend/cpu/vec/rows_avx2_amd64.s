@@ -396,6 +396,46 @@ done:
 	VZEROUPPER
 	RET
 
+// func addProductY(y *float32, x *float32, z *float32, n int)
+// Requires: AVX, FMA3
+TEXT ·addProductY(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ z+16(FP), DX
+	MOVQ n+24(FP), CX
+	SUBQ $0x08, CX
+	JL   tail
+
+loop:
+	VMOVUPS     (DI), Y0
+	VMOVUPS     (SI), Y1
+	VMOVUPS     (DX), Y2
+	VFMADD231PS Y2, Y1, Y0
+	VMOVUPS     Y0, (DI)
+	ADDQ        $0x00000020, DI
+	ADDQ        $0x00000020, SI
+	ADDQ        $0x00000020, DX
+	SUBQ        $0x08, CX
+	JGE         loop
+
+tail:
+	ADDQ        $0x08, CX
+	JZ          done
+	LEAQ        tail<>+0(SB), R11
+	SHLQ        $0x02, CX
+	SUBQ        CX, R11
+	SHRQ        $0x02, CX
+	VMOVDQU     32(R11), Y14
+	VMASKMOVPS  (DI), Y14, Y0
+	VMASKMOVPS  (SI), Y14, Y1
+	VMASKMOVPS  (DX), Y14, Y2
+	VFMADD231PS Y2, Y1, Y0
+	VMASKMOVPS  Y0, Y14, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
 // func multiplyY(y *float32, x *float32, f float32, n int)
 // Requires: AVX
 TEXT ·multiplyY(SB), NOSPLIT, $0-32

@@ -44,6 +44,11 @@ func affineY(y *float32, weight *float32, bias *float32, f float32, n int)
 //go:noescape
 func axpbyY(y *float32, x *float32, f float32, other float32, n int)
 
+// addProductY is y[i] = y[i] + x[i]·z[i].
+//
+//go:noescape
+func addProductY(y *float32, x *float32, z *float32, n int)
+
 // multiplyY is y[i] = x[i]·f.
 //
 //go:noescape

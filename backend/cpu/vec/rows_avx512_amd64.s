@@ -385,6 +385,45 @@ done:
 	VZEROUPPER
 	RET
 
+// func addProductZ(y *float32, x *float32, z *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·addProductZ(SB), NOSPLIT, $0-32
+	MOVQ y+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ z+16(FP), DX
+	MOVQ n+24(FP), CX
+	SUBQ $0x10, CX
+	JL   tail
+
+loop:
+	VMOVUPS     (DI), Z0
+	VMOVUPS     (SI), Z1
+	VMOVUPS     (DX), Z2
+	VFMADD231PS Z2, Z1, Z0
+	VMOVUPS     Z0, (DI)
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DX
+	SUBQ        $0x10, CX
+	JGE         loop
+
+tail:
+	ADDQ        $0x10, CX
+	JZ          done
+	MOVQ        $0x00000001, R11
+	SHLQ        CL, R11
+	DECQ        R11
+	KMOVW       R11, K1
+	VMOVUPS.Z   (DI), K1, Z0
+	VMOVUPS.Z   (SI), K1, Z1
+	VMOVUPS.Z   (DX), K1, Z2
+	VFMADD231PS Z2, Z1, Z0
+	VMOVUPS     Z0, K1, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
 // func multiplyZ(y *float32, x *float32, f float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·multiplyZ(SB), NOSPLIT, $0-32

@@ -44,6 +44,11 @@ func affineZ(y *float32, weight *float32, bias *float32, f float32, n int)
 //go:noescape
 func axpbyZ(y *float32, x *float32, f float32, other float32, n int)
 
+// addProductZ is y[i] = y[i] + x[i]·z[i].
+//
+//go:noescape
+func addProductZ(y *float32, x *float32, z *float32, n int)
+
 // multiplyZ is y[i] = x[i]·f.
 //
 //go:noescape

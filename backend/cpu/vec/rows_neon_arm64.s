@@ -381,6 +381,46 @@ one:
 done:
 	RET
 
+// func addProductQ(y, x, z *float32, n int)
+TEXT ·addProductQ(SB), NOSPLIT, $0-32
+	MOVD y+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD z+16(FP), R2
+	MOVD n+24(FP), R8
+	SUBS $4, R8, R8
+	BLT rest
+
+four:
+	WORD $0x3dc00000 // ldr q0, [x0]
+	WORD $0x3dc00021 // ldr q1, [x1]
+	WORD $0x3dc00042 // ldr q2, [x2]
+	WORD $0x4e22cc20 // fmla v0.4s, v1.4s, v2.4s
+	WORD $0x3d800000 // str q0, [x0]
+	ADD $16, R0, R0
+	ADD $16, R1, R1
+	ADD $16, R2, R2
+	SUBS $4, R8, R8
+	BGE four
+
+rest:
+	ADD $4, R8, R8
+	CBZ R8, done
+
+one:
+	WORD $0xbd400000 // ldr s0, [x0]
+	WORD $0xbd400021 // ldr s1, [x1]
+	WORD $0xbd400042 // ldr s2, [x2]
+	WORD $0x4e22cc20 // fmla v0.4s, v1.4s, v2.4s
+	WORD $0xbd000000 // str s0, [x0]
+	ADD $4, R0, R0
+	ADD $4, R1, R1
+	ADD $4, R2, R2
+	SUBS $1, R8, R8
+	BNE one
+
+done:
+	RET
+
 // func multiplyQ(y, x *float32, f float32, n int)
 TEXT ·multiplyQ(SB), NOSPLIT, $0-32
 	MOVD y+0(FP), R0

@@ -44,6 +44,11 @@ func affineQ(y, weight, bias *float32, f float32, n int)
 //go:noescape
 func axpbyQ(y, x *float32, f, other float32, n int)
 
+// addProductQ is y[i] = y[i] + x[i]·z[i].
+//
+//go:noescape
+func addProductQ(y, x, z *float32, n int)
+
 // multiplyQ is y[i] = x[i]·f.
 //
 //go:noescape

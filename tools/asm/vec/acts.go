@@ -10,7 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/series"
 )
 
-// acts writes the functions of feed-forward blocks, alone and times another array, and the soft cap.
+// acts writes the functions of feed-forward blocks and gates, alone and times another array, the soft cap, and the exponential.
 func acts(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
@@ -24,6 +24,7 @@ func acts(w emit.Width) func(*emit.Asm) {
 			{"relu", "max(x, 0)", relu},
 			{"reluSquare", "max(x, 0)²", reluSquare},
 			{"logistic", "sigmoid(x)", logistic},
+			{"softplus", "ln(1 + eˣ)", softplus},
 		} {
 			loop{name: f.name, signature: "func(y, x *float32, n int)", doc: "is y = " + f.doc + ".",
 				in: []string{"x"}, out: "y", body: func(bool) { f.body(w) }}.write(w)
@@ -40,6 +41,12 @@ func acts(w emit.Width) func(*emit.Asm) {
 				w.VMULPS(w.Reg(10), w.Reg(0), w.Reg(0))
 				tanh(w)
 				w.VMULPS(w.Reg(11), w.Reg(0), w.Reg(0))
+			}}.write(w)
+		loop{name: "exp", signature: "func(y, x *float32, by float32, n int)", doc: "is y = exp(x·by).",
+			in: []string{"x"}, out: "y", scalars: []scalar{{"by", 10}},
+			body: func(bool) {
+				w.VMULPS(w.Reg(10), w.Reg(0), w.Reg(2))
+				w.Exp(w.Reg(2), w.Reg(0), w.Reg(4))
 			}}.write(w)
 	}
 }
@@ -109,6 +116,16 @@ func logistic(w emit.Width) {
 	w.Move(w.Reg(0), w.Reg(2))
 	w.Move(w.Repeat("one", 1), w.Reg(0))
 	sigmoid(w)
+}
+
+// softplus is max(x, 0) + ln(1 + exp(-|x|)), exact in its small results too.
+func softplus(w emit.Width) {
+	x, small, u := w.Reg(0), w.Reg(2), w.Reg(3)
+	w.Or(w.RepeatBits("sign", 1<<31), x, small)
+	w.Exp(small, u, w.Reg(4))
+	w.Polynomial("log1p", series.Log1p, u, w.Reg(5))
+	relu(w)
+	w.VFMADD231PS(w.Reg(5), u, x)
 }
 
 // tanh makes register 0 its hyperbolic tangent: a polynomial where it is about x, and 1 - 2/(exp(2|x|) + 1) with x's sign

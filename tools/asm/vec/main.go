@@ -25,6 +25,10 @@ var files = []emit.File{
 	{Name: "rotate_avx2", Build: rotations(avx2)},
 	{Name: "convert_avx512", Build: conversions(avx512)},
 	{Name: "convert_avx2", Build: conversions(avx2)},
+	{Name: "delta_avx512", Build: delta(avx512)},
+	{Name: "delta_avx2", Build: delta(avx2)},
+	{Name: "states_avx512", Build: states(avx512)},
+	{Name: "states_avx2", Build: states(avx2)},
 	{Name: "sparse_avx512", Build: sparse(avx512)},
 	{Name: "sparse_avx2", Build: sparse(avx2)},
 }

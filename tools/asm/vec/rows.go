@@ -52,6 +52,9 @@ func rows(w emit.Width) func(*emit.Asm) {
 				w.VMULPS(w.Reg(10), w.Reg(0), w.Reg(0))
 				w.VFMADD231PS(w.Reg(11), w.Reg(1), w.Reg(0))
 			}}.write(w)
+		loop{name: "addProduct", signature: "func(y, x, z *float32, n int)", doc: "is y[i] = y[i] + x[i]·z[i].",
+			in: []string{"y", "x", "z"}, out: "y",
+			body: func(bool) { w.VFMADD231PS(w.Reg(2), w.Reg(1), w.Reg(0)) }}.write(w)
 		loop{name: "multiply", signature: "func(y, x *float32, f float32, n int)", doc: "is y[i] = x[i]·f.",
 			in: []string{"x"}, out: "y", scalars: []scalar{{"f", 10}},
 			body: func(bool) { w.VMULPS(w.Reg(10), w.Reg(0), w.Reg(0)) }}.write(w)

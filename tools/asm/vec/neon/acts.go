@@ -5,7 +5,7 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/series"
 )
 
-// acts writes the functions of feed-forward blocks, alone and times another array, and the soft cap.
+// acts writes the functions of feed-forward blocks and gates, alone and times another array, the soft cap, and the exponential.
 func acts(a *arm.Asm) {
 	for _, f := range []struct {
 		name, doc string
@@ -17,6 +17,7 @@ func acts(a *arm.Asm) {
 		{"relu", "max(x, 0)", relu},
 		{"reluSquare", "max(x, 0)²", reluSquare},
 		{"logistic", "sigmoid(x)", logistic},
+		{"softplus", "ln(1 + eˣ)", softplus},
 	} {
 		loop{name: f.name, signature: "func(y, x *float32, n int)", doc: "is y = " + f.doc + ".",
 			in: []string{"x"}, out: "y", body: func(bool) { f.body(a) }}.write(a)
@@ -33,6 +34,12 @@ func acts(a *arm.Asm) {
 			a.FMul(0, 0, 10)
 			tanh(a)
 			a.FMul(0, 0, 11)
+		}}.write(a)
+	loop{name: "exp", signature: "func(y, x *float32, by float32, n int)", doc: "is y = exp(x·by).",
+		in: []string{"x"}, out: "y", scalars: []scalar{{"by", 10}},
+		body: func(bool) {
+			a.FMul(2, 0, 10)
+			a.Exp(2, 0, 4)
 		}}.write(a)
 }
 
@@ -102,6 +109,17 @@ func logistic(a *arm.Asm) {
 	a.Copy(2, 0)
 	a.Load(a.Floats(1), 0)
 	sigmoid(a)
+}
+
+// softplus is max(x, 0) + ln(1 + exp(-|x|)), exact in its small results too.
+func softplus(a *arm.Asm) {
+	const x, small, u, log = 0, 2, 3, 5
+	a.FAbs(small, x)
+	a.FNeg(small, small)
+	a.Exp(small, u, 4)
+	a.Polynomial(series.Log1p, u, log)
+	relu(a)
+	a.FMla(x, log, u)
 }
 
 // tanh makes register 0 its hyperbolic tangent: a polynomial where it is about x, and 1 - 2/(exp(2|x|) + 1) with x's

@@ -11,6 +11,8 @@ var Files = []arm.File{
 	{Name: "acts_neon", Build: acts},
 	{Name: "rotate_neon", Build: rotations},
 	{Name: "convert_neon", Build: conversions},
+	{Name: "delta_neon", Build: delta},
+	{Name: "states_neon", Build: states},
 	{Name: "sparse_neon", Build: sparse},
 }
 

@@ -46,6 +46,9 @@ func rows(a *arm.Asm) {
 				a.FMul(0, 0, 10)
 				a.FMla(0, 1, 11)
 			}},
+		{name: "addProduct", signature: "func(y, x, z *float32, n int)", doc: "is y[i] = y[i] + x[i]·z[i].",
+			in: []string{"y", "x", "z"}, out: "y",
+			body: func(bool) { a.FMla(0, 1, 2) }},
 		{name: "multiply", signature: "func(y, x *float32, f float32, n int)", doc: "is y[i] = x[i]·f.",
 			in: []string{"x"}, out: "y", scalars: []scalar{{"f", 10}},
 			body: func(bool) { a.FMul(0, 0, 10) }},
