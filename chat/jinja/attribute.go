@@ -93,17 +93,21 @@ func (r *render) attribute(object any, name string) (v any, found bool, err erro
 	case *List:
 		m = listMethod(name)
 	case *Tuple:
-		m = tupleMethod(name)
+		m = sequenceMethod("tuple", name)
 	case *loopState:
 		return o.attribute(r, name)
 	case *macro:
 		v, found := o.attribute(name)
 		return v, found, nil
 	case *rangeValue:
-		return o.attribute(name)
+		switch name {
+		case "start", "stop", "step":
+			return nil, false, failKind(Unsupported, "Ridge's Jinja does not have range.%s", name)
+		}
+		m = sequenceMethod("range", name)
 	case *builtin:
 		if o.name == "dict" && name == "fromkeys" {
-			m = dictFromKeys
+			m = refusedMethod("dict", name)
 		}
 	}
 	if m == nil {

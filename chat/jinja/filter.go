@@ -6,8 +6,6 @@ type filter func(r *render, value any, a args) (any, error)
 // filterNamed finds a filter, or gives nil.
 func filterNamed(name string) filter {
 	switch name {
-	case "abs":
-		return filterAbs
 	case "attr":
 		return filterAttr
 	case "capitalize":
@@ -16,8 +14,6 @@ func filterNamed(name string) filter {
 		return filterDefault
 	case "e", "escape":
 		return filterEscape
-	case "float":
-		return filterFloat
 	case "indent":
 		return filterIndent
 	case "int":
@@ -26,8 +22,6 @@ func filterNamed(name string) filter {
 		return textFilter(name, lower)
 	case "replace":
 		return filterReplace
-	case "round":
-		return filterRound
 	case "safe":
 		return filterSafe
 	case "string":
@@ -40,8 +34,8 @@ func filterNamed(name string) filter {
 		return filterTrim
 	case "upper":
 		return textFilter(name, upper)
-	case "batch", "center", "filesizeformat", "forceescape", "format", "groupby", "pprint", "random", "slice", "striptags",
-		"truncate", "urlencode", "urlize", "wordcount", "wordwrap", "xmlattr":
+	case "abs", "batch", "center", "filesizeformat", "float", "forceescape", "format", "groupby", "pprint", "random", "round",
+		"slice", "striptags", "sum", "truncate", "urlencode", "urlize", "wordcount", "wordwrap", "xmlattr":
 		return refusedFilter(name)
 	}
 	return sequenceFilterNamed(name)
@@ -74,8 +68,6 @@ func sequenceFilterNamed(name string) filter {
 		return filterReverse
 	case "sort":
 		return filterSort
-	case "sum":
-		return filterSum
 	case "unique":
 		return filterUnique
 	}

@@ -40,11 +40,9 @@ func (r *render) attrGetter(attribute, def any, post func(any) any) getter {
 func attributeParts(s string) []any {
 	var parts []any
 	for _, part := range strings.Split(s, ".") {
-		if strPredicate("isdigit")(part) {
-			if i, err := strconv.ParseInt(part, 10, 64); err == nil {
-				parts = append(parts, i)
-				continue
-			}
+		if i, err := strconv.ParseUint(part, 10, 63); err == nil {
+			parts = append(parts, int64(i))
+			continue
 		}
 		parts = append(parts, part)
 	}

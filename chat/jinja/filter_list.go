@@ -68,34 +68,6 @@ func filterReverse(r *render, value any, a args) (any, error) {
 	return &List{out}, nil
 }
 
-func filterSum(r *render, value any, a args) (any, error) {
-	got, err := a.bind("sum", 0, "attribute", "start")
-	if err != nil {
-		return nil, err
-	}
-	get := r.attrGetter(got[0], missing, nil)
-	total := got[1]
-	if total == missing {
-		total = int64(0)
-	}
-	if _, isText := text(total); isText {
-		return nil, fail("sum() can't sum strings [use ''.join(seq) instead]")
-	}
-	items, err := r.items(value)
-	if err != nil {
-		return nil, err
-	}
-	for _, item := range items {
-		if item, err = get(item); err != nil {
-			return nil, err
-		}
-		if total, err = r.binary("+", total, item); err != nil {
-			return nil, err
-		}
-	}
-	return total, nil
-}
-
 // sortBy sorts items stably by their keys, as sorted does.
 func (r *render) sortBy(items, keys []any, reverse bool) ([]any, error) {
 	order := make([]int, len(items))

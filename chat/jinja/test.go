@@ -41,13 +41,8 @@ func testNamed(name string) test {
 			return no == nil, err
 		}
 	case "lower", "upper":
-		is := strPredicate("is" + name)
-		return func(r *render, value any, a args) (any, error) {
-			if _, err := a.bind(name, 0); err != nil {
-				return nil, err
-			}
-			s, err := r.str(value)
-			return is(s), err
+		return func(*render, any, args) (any, error) {
+			return nil, failKind(Unsupported, "Ridge's Jinja does not have the test '%s'", name)
 		}
 	case "odd", "even", "divisibleby":
 		return testRemainder(name)

@@ -24,22 +24,6 @@ func isNumeric(c rune) bool {
 	return unicode.IsNumber(c) || c >= 0x3400 && strings.ContainsRune(numericIdeographs, c)
 }
 
-// digitsNotDecimal are the digits that do not stand in a decimal number, such as superscripts.
-var digitsNotDecimal = &unicode.RangeTable{
-	R16: []unicode.Range16{
-		{0xb2, 0xb3, 1}, {0xb9, 0xb9, 1}, {0x1369, 0x1371, 1}, {0x19da, 0x19da, 1}, {0x2070, 0x2070, 1},
-		{0x2074, 0x2079, 1}, {0x2080, 0x2089, 1}, {0x2460, 0x2468, 1}, {0x2474, 0x247c, 1}, {0x2488, 0x2490, 1},
-		{0x24ea, 0x24ea, 1}, {0x24f5, 0x24fd, 1}, {0x24ff, 0x24ff, 1}, {0x2776, 0x277e, 1}, {0x2780, 0x2788, 1},
-		{0x278a, 0x2792, 1},
-	},
-	R32: []unicode.Range32{
-		{0x10a40, 0x10a43, 1}, {0x10e60, 0x10e68, 1}, {0x11052, 0x1105a, 1}, {0x1f100, 0x1f10a, 1},
-	},
-}
-
-// isDigit is str.isdigit of one character.
-func isDigit(c rune) bool { return unicode.Is(unicode.Nd, c) || unicode.Is(digitsNotDecimal, c) }
-
 // isIdentifier is str.isidentifier.
 func isIdentifier(s string) bool {
 	for i, c := range s {

@@ -22,6 +22,20 @@ func TestUnsupported(t *testing.T) {
 		"{{ '%s' % x }}":                           "format text with %",
 		"{{ '{}'.format(x) }}":                     "str.format",
 		"{{ cycler(1, 2) }}":                       "cycler()",
+		"{{ 1|abs }}":                              "the filter 'abs'",
+		"{{ [0.5]|map('round')|list }}":            "the filter 'round'",
+		"{{ 'x'|float }}":                          "the filter 'float'",
+		"{{ []|sum }}":                             "the filter 'sum'",
+		"{{ '1f'|int(0, 16) }}":                    "the base of the filter 'int'",
+		"{{ 'a' is lower }}":                       "the test 'lower'",
+		"{{ 'a'.isdigit() }}":                      "str.isdigit",
+		"{{ {}.copy() }}":                          "dict.copy",
+		"{{ dict.fromkeys('ab') }}":                "dict.fromkeys",
+		"{{ [].index(1) }}":                        "list.index",
+		"{{ [].copy() }}":                          "list.copy",
+		"{{ (1, 2).count(1) }}":                    "tuple.count",
+		"{{ range(3).start }}":                     "range.start",
+		"{{ range(3).index(1) }}":                  "range.index",
 	} {
 		tmpl, err := Parse("t", source)
 		if err == nil {
