@@ -72,8 +72,8 @@ func (m *Model) tensor(name string) (recipe.Recipe, bool) {
 	for _, n := range names {
 		if t, ok := m.files.Tensor(n); ok {
 			scale := strings.TrimSuffix(n, "weight") + "scale"
-			if _, scaled := m.files.Tensor(scale); scaled && t.Format == quant.NVFP4 {
-				return recipe.NVFP4Blocks{Of: n, Scales: scale}, true
+			if _, scaled := m.files.Tensor(scale); scaled && t.Format.Descriptor().Scaled != quant.Invalid {
+				return recipe.ScaledBlocks{Of: n, Scales: scale}, true
 			}
 			return recipe.Tensor(n), true
 		}

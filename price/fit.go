@@ -123,11 +123,11 @@ func sizeOf(numbers int) float64 {
 	return min(1+(log-large)/(huge-large), 2)
 }
 
-// curve is the one for a format of weights. INT4 is not measured and has the curve of Q4_0, whose kernels it shares.
-func (f *Fit) curve(format string) *Curve {
-	c, ok := f.Linear[format]
-	if !ok && format == quant.INT4.String() {
-		c, ok = f.Linear[quant.Q4_0.String()]
+// curve is the one for a format of weights, or for the format whose kernels it shares.
+func (f *Fit) curve(format quant.Format) *Curve {
+	c, ok := f.Linear[format.String()]
+	if as := format.Descriptor().TimedAs; !ok && as != quant.Invalid {
+		c, ok = f.Linear[as.String()]
 	}
 	if !ok {
 		c = f.Linear[""]

@@ -116,7 +116,7 @@ func newGroup(n *graph.Node, p *Profile, windows []window) (*group, error) {
 	switch x.class {
 	case Linear:
 		w := n.Weights[0]
-		x.curve, x.size = p.Fit.curve(w.Format.String()), sizeOf(w.Out.Len()*w.In.Len())
+		x.curve, x.size = p.Fit.curve(w.Format), sizeOf(w.Out.Len()*w.In.Len())
 	case Collective:
 	case Attention:
 		x.coef, x.heads = &p.Fit.Attention, int64(n.In[0].Axis.Count)

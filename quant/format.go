@@ -28,12 +28,16 @@ type Descriptor struct {
 	GGUF     *GGUFType // nil: GGUF does not have it
 	DType    string    // safetensors' name of it; "": a dtype alone does not say it
 	Fallback Format    // for rows that do not divide into its blocks; Invalid: F16
+	Scaled   Format    // of its rows with the scale of the whole tensor, which a GGUF file may have beside it; Invalid: it has none
+	TimedAs  Format    // the format whose kernels read it, and whose measured times it has; Invalid: its own
 
 	bound    bound
 	decode   func(dst []float32, src []byte)             // whole blocks; the lengths have been checked
 	encode   func(dst []byte, src []float32)             // likewise, and no number is beyond the limit; nil: it can only be read
 	weighted func(dst []byte, src, importance []float32) // likewise, errors counted by importances; nil: it does not matter to the format
 	codes    grouped                                     // of a CodeGroup
+	scale    func(dst, row []byte, scale float32)        // a row into Scaled
+	put      putter                                      // blocks of whole codes as they are; nil: it cannot hold them
 }
 
 // GGUFType is what GGUF files call a format.

@@ -15,7 +15,7 @@ const (
 )
 
 var _ = register(INT4, Descriptor{
-	Name: "INT4", Block: int4Block, BlockBytes: int4Bytes,
+	Name: "INT4", Block: int4Block, BlockBytes: int4Bytes, TimedAs: Q4_0,
 	bound:  bound{0.301, 0x1p-22, 8 * f16Max}, // the largest number by a step of a tenth, its mirror image on code 15
 	decode: decodeINT4, encode: encodeINT4,
 })

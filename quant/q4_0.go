@@ -13,6 +13,7 @@ var _ = register(Q4_0, Descriptor{
 	GGUF:   &GGUFType{Tensor: 2, File: 2},
 	bound:  bound{0.1255, 0x1p-24, 8 * f16Max}, // code 15 is a step of 1/8 short of the peak's mirror image
 	decode: decodeQ4_0, encode: encodeQ4_0, weighted: weightedQ4_0,
+	put: putQ4_0,
 })
 
 func decodeQ4_0(dst []float32, src []byte) {
@@ -57,4 +58,9 @@ func weightedQ4_0(dst []byte, src, importance []float32) {
 		}
 		src, dst, importance = src[32:], dst[q4_0Bytes:], importance[32:]
 	}
+}
+
+func putQ4_0(b, codes []byte, scale float32, zero int) {
+	order.PutUint16(b, F32ToF16(scale))
+	putNibbles(b[2:], codes, 8-zero)
 }

@@ -14,6 +14,7 @@ var _ = register(Q4_1, Descriptor{
 	GGUF:   &GGUFType{Tensor: 3, File: 3},
 	bound:  bound{0.0668, 0x1p-24, f16Max}, // half a step of 2/15
 	decode: decodeQ4_1, encode: encodeQ4_1,
+	put: putQ4_1,
 })
 
 func decodeQ4_1(dst []float32, src []byte) {
@@ -38,4 +39,10 @@ func encodeQ4_1(dst []byte, src []float32) {
 		}
 		src, dst = src[32:], dst[q4_1Bytes:]
 	}
+}
+
+func putQ4_1(b, codes []byte, scale float32, zero int) {
+	order.PutUint16(b, F32ToF16(scale))
+	order.PutUint16(b[2:], F32ToF16(-scale*float32(zero)))
+	putNibbles(b[4:], codes, 0)
 }

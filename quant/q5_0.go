@@ -14,6 +14,7 @@ var _ = register(Q5_0, Descriptor{
 	GGUF:   &GGUFType{Tensor: 6, File: 8},
 	bound:  bound{0.0629, 0x1p-24, 16 * f16Max}, // a step of 1/16, as Q4_0
 	decode: decodeQ5_0, encode: encodeQ5_0,
+	put: putQ5_0,
 })
 
 func decodeQ5_0(dst []float32, src []byte) {
@@ -43,4 +44,9 @@ func encodeQ5_0(dst []byte, src []float32) {
 		order.PutUint32(b[2:], high)
 		src, dst = src[32:], dst[q5_0Bytes:]
 	}
+}
+
+func putQ5_0(b, codes []byte, scale float32, zero int) {
+	order.PutUint16(b, F32ToF16(scale))
+	putFives(b[2:], b[6:], codes, 16-zero)
 }

@@ -15,6 +15,7 @@ var _ = register(Q5_1, Descriptor{
 	GGUF:   &GGUFType{Tensor: 7, File: 9},
 	bound:  bound{0.0324, 0x1p-24, f16Max}, // half a step of 2/31
 	decode: decodeQ5_1, encode: encodeQ5_1,
+	put: putQ5_1,
 })
 
 func decodeQ5_1(dst []float32, src []byte) {
@@ -43,4 +44,10 @@ func encodeQ5_1(dst []byte, src []float32) {
 		order.PutUint32(b[4:], high)
 		src, dst = src[32:], dst[q5_1Bytes:]
 	}
+}
+
+func putQ5_1(b, codes []byte, scale float32, zero int) {
+	order.PutUint16(b, F32ToF16(scale))
+	order.PutUint16(b[2:], F32ToF16(-scale*float32(zero)))
+	putFives(b[4:], b[8:], codes, 0)
 }

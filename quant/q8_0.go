@@ -13,6 +13,7 @@ var _ = register(Q8_0, Descriptor{
 	GGUF:   &GGUFType{Tensor: 8, File: 7},
 	bound:  bound{0.00394, 0x1p-25, 127 * f16Max}, // half a step of 1/127
 	decode: decodeQ8_0, encode: encodeQ8_0,
+	put: putQ8_0,
 })
 
 func decodeQ8_0(dst []float32, src []byte) {
@@ -35,5 +36,12 @@ func encodeQ8_0(dst []byte, src []float32) {
 			b[2+j] = byte(int8(nearest(v*inv, -127, 127)))
 		}
 		src, dst = src[32:], dst[q8_0Bytes:]
+	}
+}
+
+func putQ8_0(b, codes []byte, scale float32, zero int) {
+	order.PutUint16(b, F32ToF16(scale))
+	for i, q := range codes {
+		b[2+i] = q - byte(zero)
 	}
 }

@@ -74,3 +74,6 @@ func decodeINT8(dst []float32, src []byte) {
 		dst[i] = float32(int8(src[i])) * d
 	}
 }
+
+// ScaleRow writes a row of f, of a tensor with a scale of its own, as one of the format that f's descriptor calls Scaled.
+func ScaleRow(f Format, dst, row []byte, scale float32) { descriptors[f].scale(dst, row, scale) }

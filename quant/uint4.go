@@ -15,6 +15,7 @@ var _ = register(UINT4, Descriptor{
 	Name: "UINT4", Block: 32, BlockBytes: uint4Bytes, Fallback: Q8_0,
 	bound:  bound{0.07, 0x1p-22, 7 * f16Max}, // the range and a half step at either end by 15 steps
 	decode: decodeUINT4, encode: encodeUINT4,
+	put: putUINT4,
 })
 
 func decodeUINT4(dst []float32, src []byte) {
@@ -51,4 +52,10 @@ func encodeUINT4(dst []byte, src []float32) {
 		}
 		src, dst = src[32:], dst[uint4Bytes:]
 	}
+}
+
+func putUINT4(b, codes []byte, scale float32, zero int) {
+	order.PutUint16(b, F32ToF16(scale))
+	order.PutUint16(b[2:], F32ToF16(float32(zero)))
+	putNibbles(b[4:], codes, 0)
 }

@@ -13,6 +13,7 @@ var _ = register(UINT8, Descriptor{
 	Name: "UINT8", Block: 32, BlockBytes: uint8Bytes, FloatCodes: true, Fallback: F16,
 	bound:  bound{0.0041, 0x1p-22, 127 * f16Max},
 	decode: decodeUINT8, encode: encodeUINT8,
+	put: putUINT8,
 })
 
 func decodeUINT8(dst []float32, src []byte) {
@@ -35,4 +36,10 @@ func encodeUINT8(dst []byte, src []float32) {
 		}
 		src, dst = src[32:], dst[uint8Bytes:]
 	}
+}
+
+func putUINT8(b, codes []byte, scale float32, zero int) {
+	order.PutUint16(b, F32ToF16(scale))
+	order.PutUint16(b[2:], F32ToF16(float32(zero)))
+	copy(b[4:], codes)
 }

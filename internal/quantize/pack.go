@@ -187,47 +187,9 @@ func (m *Matrix) blocks() quant.Tensor {
 			row := t.Row(r)
 			for c := 0; c < m.Cols; c += 32 {
 				s := m.steps[r*m.groups()+m.groupOf(c)]
-				putBlock(f, row[c/32*size:][:size], m.codes[r*m.Cols+c:][:32], s)
+				quant.PutCodes(f, row[c/32*size:][:size], m.codes[r*m.Cols+c:][:32], s.scale, int(s.zero))
 			}
 		}
 	})
 	return t
-}
-
-// putBlock writes a block of 32 codes.
-func putBlock(f quant.Format, dst, codes []byte, s step) {
-	binary.LittleEndian.PutUint16(dst, quant.F32ToF16(s.scale))
-	zero := int(s.zero)
-	var nibbles []byte
-	shift := 0 // from a code to what is stored
-	switch f {
-	case quant.Q8_0:
-		for i, q := range codes {
-			dst[2+i] = byte(int(q) - zero)
-		}
-		return
-	case quant.Q4_0:
-		nibbles, shift = dst[2:], 8-zero
-	case quant.Q5_0:
-		nibbles, shift = dst[6:], 16-zero
-	case quant.Q4_1:
-		nibbles = dst[4:]
-	case quant.Q5_1:
-		nibbles = dst[8:]
-	}
-	if f == quant.Q4_1 || f == quant.Q5_1 {
-		binary.LittleEndian.PutUint16(dst[2:], quant.F32ToF16(-s.scale*float32(zero)))
-	}
-	var high uint32
-	for i := range 16 {
-		a, b := int(codes[i])+shift, int(codes[i+16])+shift
-		nibbles[i] = byte(a&15 | b&15<<4)
-		high |= uint32(a>>4&1)<<i | uint32(b>>4&1)<<(i+16)
-	}
-	switch f {
-	case quant.Q5_0:
-		binary.LittleEndian.PutUint32(dst[2:], high)
-	case quant.Q5_1:
-		binary.LittleEndian.PutUint32(dst[4:], high)
-	}
 }

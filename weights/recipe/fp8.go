@@ -49,7 +49,7 @@ func (r FP8) open(files Tensors) (source, error) {
 	default:
 		return nil, fmt.Errorf("tensor %s has the shape %d, and one scale, %d for rows or %d × %d for blocks are wanted", r.Scales, s, rows, down, across)
 	}
-	if block := m.Format.Block(); cols%block != 0 || m.Format == quant.FP8_BLOCK && blockCols%block != 0 {
+	if block := m.Format.Block(); cols%block != 0 || !m.Format.ScaledRows() && blockCols%block != 0 {
 		return nil, fmt.Errorf("tensor %s has rows of %d numbers in blocks of %d, and multiples of %d are supported", r.Codes, cols, m.blockCols, block)
 	}
 	return m, m.scales.check()
@@ -64,7 +64,7 @@ func (m *fp8) read(dst []byte, from, to int) {
 	for r := from; r < to; r++ {
 		row, codes := dst[:rowBytes], m.codes[r*m.Cols:(r+1)*m.Cols]
 		dst = dst[rowBytes:]
-		if m.Format == quant.FP8 {
+		if m.Format.ScaledRows() {
 			putF32(row[copy(row, codes):], m.scales.at(r, 0))
 			continue
 		}

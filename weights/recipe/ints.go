@@ -84,48 +84,24 @@ func (m *intMatrix) zeroOf(row, group int) int {
 
 // putRow writes a row of codes in the matrix's format.
 func (m *intMatrix) putRow(dst, codes []byte, row int) {
-	switch m.Format {
-	case quant.F32:
+	switch {
+	case m.groups != nil: // in F32
 		for k, c := range codes {
 			g := int(m.groups[k])
 			putF32(dst[4*k:], float32(int(c)-m.zeroOf(row, g))*(m.scales.at(row, g)*m.factor))
 		}
-		return
-	case quant.INT8:
+	case m.Format.ScaledRows():
 		for k, c := range codes {
 			dst[k] = c - byte(m.zeroOf(row, 0))
 		}
 		putF32(dst[len(codes):], m.scales.at(row, 0)*m.factor)
-		return
-	}
-	size := m.Format.BlockBytes()
-	for k := 0; k < len(codes); k += 32 {
-		b, c := dst[:size], (*[32]byte)(codes[k:])
-		g := k / m.group
-		z := m.zeroOf(row, g)
-		order.PutUint16(b, quant.F32ToF16(m.scales.at(row, g)*m.factor))
-		switch m.Format {
-		case quant.Q4_0:
-			putNibbles(b[2:18], c, byte(8-z))
-		case quant.Q8_0:
-			for i, q := range c {
-				b[2+i] = q - byte(z)
-			}
-		case quant.UINT4:
-			order.PutUint16(b[2:], quant.F32ToF16(float32(z)))
-			putNibbles(b[4:20], c, 0)
-		case quant.UINT8:
-			order.PutUint16(b[2:], quant.F32ToF16(float32(z)))
-			copy(b[4:], c[:])
+	default:
+		size := m.Format.BlockBytes()
+		for k := 0; k < len(codes); k += 32 {
+			g := k / m.group
+			quant.PutCodes(m.Format, dst[:size], codes[k:k+32], m.scales.at(row, g)*m.factor, m.zeroOf(row, g))
+			dst = dst[size:]
 		}
-		dst = dst[size:]
-	}
-}
-
-// putNibbles writes codes, each plus add, as Q4_0 has them: number j beside number j+16.
-func putNibbles(dst []byte, c *[32]byte, add byte) {
-	for j := range 16 {
-		dst[j] = (c[j] + add) | (c[j+16]+add)<<4
 	}
 }
 

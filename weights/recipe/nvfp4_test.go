@@ -26,7 +26,7 @@ func TestNVFP4(t *testing.T) {
 		binary.LittleEndian.PutUint32(scales.Data[4*i:], math.Float32bits(s))
 	}
 	all := files{"w": blocks, "s": scales}
-	m, err := Open(NVFP4Blocks{"w", "s"}, all)
+	m, err := Open(ScaledBlocks{"w", "s"}, all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestNVFP4(t *testing.T) {
 		}
 	}
 	all["s"] = quant.Tensor{Format: quant.F32, Rows: 1, Cols: 4, Data: make([]byte, 16)}
-	if _, err := Open(NVFP4Blocks{"w", "s"}, all); err == nil || !strings.Contains(err.Error(), "tensor s is not one scale") {
+	if _, err := Open(ScaledBlocks{"w", "s"}, all); err == nil || !strings.Contains(err.Error(), "tensor s is not one scale") {
 		t.Errorf("four scales for six rows: %v", err)
 	}
 }

@@ -107,7 +107,7 @@ func NewGroupedGemm(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*Groupe
 			break // Each takes larger ones instead
 		}
 		var err error
-		if k.kernels[i], err = l.Kernel(modules[p.Format], fmt.Sprint(name, size), sharedOf(p.Format, size)); err != nil {
+		if k.kernels[i], err = l.Kernel(modules[p.Format].name, fmt.Sprint(name, size), sharedOf(p.Format, size)); err != nil {
 			return nil, err
 		}
 	}

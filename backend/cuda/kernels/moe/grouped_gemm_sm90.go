@@ -57,7 +57,7 @@ func newGroupedGemmSM90(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*gr
 	}
 	w.runs = (p.N + 2*tile - 1) / (2 * tile)
 	var err error
-	if w.kernel, err = l.Kernel(modules[p.Format], fmt.Sprint(name, sm90JobSlots), sm90Shared); err != nil {
+	if w.kernel, err = l.Kernel(modules[p.Format].name, fmt.Sprint(name, sm90JobSlots), sm90Shared); err != nil {
 		return nil, err
 	}
 	for i := range w.base.X {

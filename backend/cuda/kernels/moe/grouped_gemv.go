@@ -52,12 +52,9 @@ type gemvProduct struct {
 type gemvBlock struct{ warps, ring, least, most, unit, subs int }
 
 func gemvBlockOf(l *kernels.Loader, f quant.Format) gemvBlock {
-	b := gemvBlock{warps: 16, ring: 93 << 10, least: 116 << 10, most: 226 << 10, unit: int(Bytes(f, panelRows, 2*columns)) / (2 * panelTiles), subs: 1}
+	b := gemvBlock{warps: 16, ring: 93 << 10, least: 116 << 10, most: 226 << 10, unit: int(Bytes(f, panelRows, 2*columns)) / (2 * panelTiles), subs: modules[f].scales}
 	if !l.Hopper() {
 		b.warps, b.ring, b.least, b.most = 8, 56<<10, 0, 98<<10
-	}
-	if f == quant.Q6_K {
-		b.subs = 2
 	}
 	return b
 }
@@ -103,7 +100,7 @@ func NewGroupedGemv(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, d
 			to.base.F32Scores = 1
 		}
 		var err error
-		if to.kernel, err = l.Kernel(modules[p.Format], [...]string{"gemv_gated", "gemv_down"}[i], to.block.most); err != nil {
+		if to.kernel, err = l.Kernel(modules[p.Format].name, [...]string{"gemv_gated", "gemv_down"}[i], to.block.most); err != nil {
 			return nil, err
 		}
 	}

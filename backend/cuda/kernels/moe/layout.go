@@ -27,16 +27,27 @@ const (
 func tiles(rows int) int { return (rows + tileRows - 1) / tileRows }
 func units(cols int) int { return (cols + 2*columns - 1) / (2 * columns) * 2 }
 
+// module is what is known of the kernels of a format.
+type module struct {
+	name   string
+	scales int // of 32 numbers
+}
+
 // modules are the modules of the kernels by the format in which experts are stored.
-var modules = map[quant.Format]string{
-	quant.BF16: "moe/experts_bf16", quant.Q4_0: "moe/experts_q4_0", quant.Q4_1: "moe/experts_q4_affine", quant.Q4_K: "moe/experts_q4_affine", quant.MXFP4: "moe/experts_mxfp4",
-	quant.Q8_0: "moe/experts_q8_0", quant.Q6_K: "moe/experts_q6_k",
-	quant.UINT4: "moe/experts_q4_affine",
+var modules = map[quant.Format]module{
+	quant.BF16:  {"moe/experts_bf16", 1},
+	quant.Q4_0:  {"moe/experts_q4_0", 1},
+	quant.Q4_1:  {"moe/experts_q4_affine", 1},
+	quant.Q4_K:  {"moe/experts_q4_affine", 1},
+	quant.Q6_K:  {"moe/experts_q6_k", 2},
+	quant.Q8_0:  {"moe/experts_q8_0", 1},
+	quant.MXFP4: {"moe/experts_mxfp4", 1},
+	quant.UINT4: {"moe/experts_q4_affine", 1},
 }
 
 // StoredFormat is the format in which experts of a file's format are stored: their own, or BF16.
 func StoredFormat(f quant.Format) quant.Format {
-	if modules[f] != "" {
+	if modules[f].name != "" {
 		return f
 	}
 	return quant.BF16

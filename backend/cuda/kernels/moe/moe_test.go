@@ -27,7 +27,7 @@ func TestMirrors(t *testing.T) {
 		if f != quant.BF16 {
 			kernels["gemv_"] = unsafe.Sizeof(groupedGemvParams{})
 		}
-		gputest.Mirrors(t, module, kernels)
+		gputest.Mirrors(t, module.name, kernels)
 	}
 }
 

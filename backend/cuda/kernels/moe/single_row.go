@@ -77,10 +77,10 @@ func NewSingleRow(l *kernels.Loader, t graph.Type, scores driver.Ptr, gated, dow
 		}
 	}
 	var err error
-	if s.gated.kernel, err = l.Kernel(modules[gated.Format], "single_row_gated", maxSingleShared); err != nil {
+	if s.gated.kernel, err = l.Kernel(modules[gated.Format].name, "single_row_gated", maxSingleShared); err != nil {
 		return nil, err
 	}
-	s.down.kernel, err = l.Kernel(modules[down.Format], "single_row_down", maxSingleShared)
+	s.down.kernel, err = l.Kernel(modules[down.Format].name, "single_row_down", maxSingleShared)
 	return s, err
 }
 
