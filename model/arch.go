@@ -193,3 +193,8 @@ func quoted(list []string) string {
 	}
 	return fmt.Sprintf("%q", list)
 }
+
+// isScale reports whether a weight is a vector of factors or one of AltUp's few coefficients, which no file has in a block format.
+func isScale(name string) bool {
+	return strings.HasSuffix(name, ".scale") || strings.HasSuffix(name, "_scale.weight") || strings.HasSuffix(name, "_coef.weight")
+}

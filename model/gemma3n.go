@@ -1,6 +1,9 @@
 package model
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/weights/recipe"
 )
@@ -92,4 +95,9 @@ func buildGemma3n(b *graph.Builder, c *Config) *graph.Value {
 	y := b.HeadLinear("altup_unembd_proj", b.Columns("other_streams", x, c.Hidden, others), b.Stack("altup_unembd_proj.weight", stack, row, row), 0)
 	x = b.MeanStreams("streams_mean", b.ExpandStreams("unembedded", b.Columns("first_stream", x, 0, row), y, eps))
 	return logits(b, c, norm(b, c, "output_norm", x))
+}
+
+// layerStack is a name of a matrix that a file has once for each stream, with the number of one of them: "model.altup_projections.2.weight".
+func layerStack(first string, i int) string {
+	return strings.Replace(first, ".0.", fmt.Sprintf(".%d.", i), 1)
 }

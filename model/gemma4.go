@@ -99,3 +99,24 @@ func (l layer) gemmaExperts(x *graph.Value) *graph.Value {
 	weights := []*graph.Weight{stack("ffn_gate_exps.weight", ffn, hidden), stack("ffn_up_exps.weight", ffn, hidden), stack("ffn_down_exps.weight", hidden, ffn)}
 	return l.b.MoE(l.name("ffn_experts"), l.norm("pre_ffw_norm_2", x), shares, l.c.Experts, weights)
 }
+
+// besideExperts reads the experts that stand beside feed-forward blocks.
+func (f *fields) besideExperts(c *Config) {
+	if f.isHF() && !f.flag("enable_moe_block", false) {
+		f.ignored("num_experts", "top_k_experts", "moe_intermediate_size")
+		return
+	}
+	f.renamed("top_k_experts", "num_experts_per_tok")
+	f.readExperts(c)
+	if c.Experts.Experts == 0 {
+		if f.isHF() {
+			f.fail("field enable_moe_block is true and num_experts is not there")
+		}
+		return
+	}
+	c.ExpertFFN = f.size("moe_intermediate_size", "expert_feed_forward_length")
+	if c.ExpertFFN < 1 || c.ExpertFFN > maxSize {
+		f.fail("the width of its experts is %d; 1 to %d are possible", c.ExpertFFN, maxSize)
+	}
+	c.Experts.Shares, c.Route = true, graph.Route{TopK: c.Experts.TopK}
+}

@@ -3,11 +3,9 @@ package model
 import (
 	"fmt"
 	"maps"
-
-	"github.com/ridge-llm/ridge/graph"
 )
 
-// What Gemma 4's configurations say of layers.
+// Heads of layers without a window that are of another size, or fewer, than those of layers with one: Gemma 4.
 
 // useHeads has GGUF's sizes of heads of layers with a window stand where those of all layers do: hf, which is theirs in config.json, is read as
 // the first of the keys, and values' sizes must be those of keys.
@@ -122,90 +120,6 @@ func (f *fields) ggufHeads(c *Config, full *Heads, heads []int) {
 			f.fail("layer %d has %d key heads, and others of its kind %d (attention.head_count_kv)", i, n, want)
 		}
 	}
-}
-
-// proportionalRotations reads the rotation of layers without a window, of whose heads' pairs only the first turn, and that of the others.
-func (f *fields) proportionalRotations(c *Config) {
-	full := *c
-	full.HeadDim = c.Full.Size
-	if !f.isHF() {
-		c.Rotation = f.rotation(&full, graph.HalfPairs)
-		local := &graph.Rotation{Name: "local_angles", Pairing: graph.HalfPairs}
-		local.Theta, local.Dim = f.floatOr("", "rope.freq_base_swa", 10000), f.sizeOr("", "rope.dimension_count_swa", c.HeadDim)
-		f.checkRotation(c, local)
-		c.Windowed = local
-		return
-	}
-	both := f.object("rope_parameters")
-	of := func(kind string, otherwise map[string]any) map[string]any {
-		if p := f.part(both, kind); p != nil || both != nil {
-			return p
-		}
-		return otherwise
-	}
-	c.Windowed = f.hfRotation(c, "local_angles", of("sliding_attention", map[string]any{"rope_theta": 1e4}))
-	f.note("rope.freq_base_swa", float32(c.Windowed.Theta))
-	f.note("rope.dimension_count_swa", uint32(c.Windowed.Dim))
-	c.Rotation = f.hfRotation(&full, "angles", of("full_attention", map[string]any{"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6}))
-}
-
-// still is the divisor of a pair that does not turn, as llama.cpp has it.
-const still = 1e30
-
-// proportional is the divisors of a rotation of whole heads of which the first share of the pairs turns.
-func proportional(pairs int, share, factor float64) []float64 {
-	d := make([]float64, pairs)
-	for i := range d {
-		if d[i] = factor; i >= int(share*float64(2*pairs))/2 {
-			d[i] = still
-		}
-	}
-	return d
-}
-
-// doubleWidths gives layers that share keys and values feed-forward blocks of twice the width, if they have that; in GGUF a list of widths does.
-func (f *fields) doubleWidths(c *Config, widths []int) {
-	if !f.isHF() {
-		f.layerFFN(c, widths)
-		if len(c.LayerFFN) > 0 {
-			c.FFN = c.LayerFFN[0]
-		}
-		return
-	}
-	if widths != nil {
-		f.fail("field intermediate_size is a list and one width is wanted")
-	}
-	if !f.flag("use_double_wide_mlp", false) || c.SharedKV == 0 || c.Layers > maxLayers || c.FFN > maxSize/2 {
-		return
-	}
-	c.LayerFFN = make([]int, c.Layers)
-	for i := range c.LayerFFN {
-		if c.LayerFFN[i] = c.FFN; i >= c.Layers-c.SharedKV {
-			c.LayerFFN[i] *= 2
-		}
-	}
-	f.note("feed_forward_length", int32s(c.LayerFFN))
-}
-
-// besideExperts reads the experts that stand beside feed-forward blocks.
-func (f *fields) besideExperts(c *Config) {
-	if f.isHF() && !f.flag("enable_moe_block", false) {
-		f.ignored("num_experts", "top_k_experts", "moe_intermediate_size")
-		return
-	}
-	f.renamed("top_k_experts", "num_experts_per_tok")
-	f.readExperts(c)
-	if c.Experts.Experts == 0 {
-		if f.isHF() {
-			f.fail("field enable_moe_block is true and num_experts is not there")
-		}
-		return
-	}
-	c.ExpertFFN = f.size("moe_intermediate_size", "expert_feed_forward_length")
-	if c.ExpertFFN < 1 || c.ExpertFFN > maxSize {
-		f.fail("the width of its experts is %d; 1 to %d are possible", c.ExpertFFN, maxSize)
-	}
-	c.Experts.Shares, c.Route = true, graph.Route{TopK: c.Experts.TopK}
 }
 
 // hasLayer reports whether a GGUF file has a tensor of a layer.
