@@ -18,6 +18,7 @@ import (
 // Arch is one architecture.
 type Arch struct {
 	Name  string   // GGUF's general.architecture: "llama"
+	Moe   string   // what GGUF calls it where it has experts; "": Name
 	HF    []string // entries of config.json's architectures: "LlamaForCausalLM"
 	Read  func(f *fields) *Config
 	Build func(b *graph.Builder, c *Config) *graph.Value
@@ -129,7 +130,7 @@ func FromHF(name string, config []byte, files Tensors) (*Model, error) {
 func FromGGUF(name string, meta map[string]any, files Tensors) (*Model, error) {
 	arch, _ := meta["general.architecture"].(string)
 	for _, a := range registry {
-		if a.Name == arch && a.Read != nil {
+		if (a.Name == arch || a.Moe == arch) && a.Read != nil {
 			return read(a, ggufFields(name, arch, meta, files), files, false)
 		}
 	}

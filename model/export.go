@@ -44,23 +44,38 @@ func (m *Model) Export() (*Export, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Export{Meta: map[string]any{"general.architecture": m.Arch.Name}}
+	arch := m.Arch.Name
+	if m.Arch.Moe != "" && m.Config.Experts.Experts > 0 {
+		arch = m.Arch.Moe
+	}
+	e := &Export{Meta: map[string]any{"general.architecture": arch}}
 	for key, v := range m.Meta {
 		if whole, ok := strings.CutPrefix(key, "/"); ok { // a key that does not begin with the architecture
 			e.Meta[whole] = v
 			continue
 		}
-		e.Meta[m.Arch.Name+"."+key] = v
+		e.Meta[arch+"."+key] = v
 	}
 	e.Tensors = append(m.divisors(), m.whole(g)...)
+	e.Tensors = append(e.Tensors, m.unusedKV(e.Tensors)...)
 	back, err := FromGGUF("the GGUF file to be written", e.Meta, readBack{e})
 	if err != nil {
 		return nil, err
+	}
+	tiled := back.Config.Delta.Tiled && !m.Config.Delta.Tiled // the other order of value heads loses nothing
+	if tiled {
+		back.Config.Delta.Tiled = false
 	}
 	if err := m.same(back.Config); err != nil {
 		return nil, err
 	}
 	m.interleave(e, back.Config)
+	if tiled {
+		m.tile(e)
+	}
+	for i := range e.Tensors {
+		m.shapeInGGUF(&e.Tensors[i])
+	}
 	return e, nil
 }
 
@@ -149,36 +164,6 @@ func (m *Model) divisors() []Exported {
 		return []Exported{vector("rope_factors_short.weight", s.Short), vector("rope_factors_long.weight", s.Long)}
 	}
 	return nil
-}
-
-// interleave permutes the rows of queries and keys where a GGUF file holds them in another order than the model's own file: its readers
-// rotate neighbours together, and the model rows that are half a head apart.
-func (m *Model) interleave(e *Export, back *Config) {
-	r := m.Config.Rotation
-	if r == nil || r.Pairing != graph.HalfPairs || back.Rotation.Pairing != graph.AdjacentPairs {
-		return
-	}
-	for i := range e.Tensors {
-		x := &e.Tensors[i]
-		name, _, _ := strings.Cut(strings.TrimPrefix(stem(x.Name), "blk.N."), ".")
-		if name == "attn_q" || name == "attn_k" {
-			x.Recipe = recipe.Permute{Of: x.Recipe, Index: interleaved(x.Shape[0], m.Config.HeadDim, r.Dim)}
-		}
-	}
-}
-
-// interleaved is the order of n rows in heads of so many, of which the first dim rotate: those that rotate together, half of dim apart so
-// far, become neighbours.
-func interleaved(n, head, dim int) []int {
-	index := make([]int, n)
-	for i := range index {
-		within := i % head
-		index[i] = i
-		if within < dim {
-			index[i] = i - within + within/2 + within%2*dim/2
-		}
-	}
-	return index
 }
 
 // readBack is an export as a reader of the written file sees it.

@@ -12,9 +12,14 @@ var graniteHybrid = Arch{
 	HF:   []string{"GraniteMoeHybridForCausalLM"},
 	Read: func(f *fields) *Config {
 		c := llamaLike(f)
-		if f.word("position_embedding_type") == "rope" || !f.isHF() && f.sizeOr("", "rope.dimension_count", 0) > 0 {
+		rotates := f.word("position_embedding_type") == "rope"
+		if !f.isHF() { // llama.cpp says it by this key, which is true where it is absent, and writes the other for models without positions too
+			rotates = f.sizeOr("", "rope.dimension_count", 0) > 0 && f.flagOr("", "rope.scaling.finetuned", true)
+		}
+		if rotates {
 			c.Rotation = f.rotation(c, graph.HalfPairs)
 		}
+		f.note("rope.scaling.finetuned", rotates)
 		f.readSSM(c, "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv")
 		c.SSMNorm = true
 		f.readExperts(c)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,11 +45,17 @@ func (m *Model) stored(name string) recipe.Recipe {
 		if m.HF && m.Arch.Recipe != nil {
 			return m.Arch.Recipe(stem(name), t, m.Config)
 		}
+		if !m.HF && m.Config.SSM.Heads > 0 && slices.Contains(columnsInGGUF, stem(name)) {
+			return recipe.Flat{Of: t}
+		}
 		return t
 	}
 	block, experts := strings.CutSuffix(name, "_exps.weight")
 	if !experts {
 		return nil
+	}
+	if r := m.halfOfExperts(block); r != nil {
+		return r
 	}
 	// Each expert's matrix is a tensor by itself.
 	var all recipe.Stack
@@ -62,12 +69,32 @@ func (m *Model) stored(name string) recipe.Recipe {
 	return all
 }
 
+// halfOfExperts is the gates' or the other rows of a GGUF file's tensor that has both of each expert, the gates first; nil: it has none.
+func (m *Model) halfOfExperts(block string) recipe.Recipe {
+	both, half := strings.CutSuffix(block, "ffn_gate")
+	i := 0
+	if !half {
+		both, half = strings.CutSuffix(block, "ffn_up")
+		i = 1
+	}
+	both += "ffn_gate_up_exps.weight"
+	t, ok := m.files.Tensor(both)
+	n := m.Config.Experts.Experts
+	if m.HF || !half || !ok || n < 1 || t.Rows%(2*n) != 0 {
+		return nil
+	}
+	width := t.Rows / (2 * n)
+	return recipe.RowsOfEach{Of: recipe.Tensor(both), Count: n, From: i * width, To: (i + 1) * width}
+}
+
 // tensor is what the file has under a weight's name: a tensor, or several that it is packed in; without any, the first of the names that
 // it might have, and false.
 func (m *Model) tensor(name string) (recipe.Recipe, bool) {
 	names := []string{name}
 	if m.HF {
 		names = m.hfNames(name)
+	} else if bare := m.bareName(name); bare != "" {
+		names = append(names, bare)
 	}
 	for _, n := range names {
 		if t, ok := m.files.Tensor(n); ok {

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ridge-llm/ridge/graph"
@@ -10,6 +12,7 @@ import (
 // block of squared ReLU, or such experts routed as DeepSeek-V3's are.
 var nemotronH = Arch{
 	Name: "nemotron_h",
+	Moe:  "nemotron_h_moe",
 	HF:   []string{"NemotronHForCausalLM"},
 	Read: func(f *fields) *Config {
 		if f.isHF() && f.value("num_hidden_layers") == nil {
@@ -17,6 +20,7 @@ var nemotronH = Arch{
 		}
 		c := llamaLike(f)
 		c.NormEps = f.floatOr("layer_norm_epsilon", "attention.layer_norm_rms_epsilon", 1e-5)
+		f.note("attention.layer_norm_epsilon", float32(c.NormEps)) // llama.cpp wants both
 		c.Plain, c.Act = true, graph.Relu2
 		if act := f.word("mlp_hidden_act"); act != "" && act != "relu2" {
 			f.fail("field mlp_hidden_act is %q; relu2 is supported", act)
@@ -27,6 +31,9 @@ var nemotronH = Arch{
 		f.readBlocks(c)
 		f.readExperts(c)
 		f.readRouting(c, graph.Route{Sigmoid: true})
+		if first := slices.Index(c.Blocks, "moe"); first >= 0 && !f.isHF() {
+			c.RouteBias = f.has(fmt.Sprintf("blk.%d.exp_probs_b.bias", first))
+		}
 		c.SharedFFN = f.sizeOr("moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length", c.SharedFFN)
 		c.Experts.Fn = graph.Relu // relu(u)·u with one matrix for both
 		for _, name := range []string{"attention_bias", "mamba_proj_bias", "mlp_bias", "use_bias"} {
@@ -76,8 +83,16 @@ var nemotronH = Arch{
 	Recipe: ssmRecipe,
 }
 
-// readBlocks reads what each layer is: by layers_block_type, or by a pattern of letters.
+// readBlocks reads what each layer is: by layers_block_type, or by a pattern of letters; in GGUF by the layers that have key heads and those that
+// have a feed-forward width.
 func (f *fields) readBlocks(c *Config) {
+	if c.Layers > maxLayers || f.err != nil {
+		return
+	}
+	if !f.isHF() {
+		f.readGGUFBlocks(c)
+		return
+	}
 	kinds := map[string]string{"linear_attention": "mamba", "full_attention": "attention", "mamba": "mamba", "attention": "attention", "moe": "moe", "mlp": "mlp", "M": "mamba", "*": "attention", "E": "moe", "-": "mlp"}
 	list := f.strings("layers_block_type")
 	if pattern := f.word("hybrid_override_pattern"); len(list) == 0 {
@@ -92,6 +107,44 @@ func (f *fields) readBlocks(c *Config) {
 		kind, ok := kinds[name]
 		if !ok {
 			f.fail("a layer is %q; mamba, attention, moe and mlp are supported", name)
+		}
+		c.Blocks = append(c.Blocks, kind)
+		c.Recurrent[i] = kind == "mamba"
+	}
+	if expert := f.sizeOr("moe_intermediate_size", "", 0); !slices.Contains(c.Blocks, "mlp") && expert > 0 {
+		c.FFN = expert // no layer has the other width
+	}
+	heads, widths := make([]int32, c.Layers), make([]int32, c.Layers)
+	for i, kind := range c.Blocks {
+		switch kind {
+		case "attention":
+			heads[i] = int32(c.KVHeads)
+		case "moe", "mlp":
+			widths[i] = int32(c.FFN)
+		}
+	}
+	f.note("attention.head_count_kv", heads)
+	f.note("feed_forward_length", widths)
+}
+
+// readGGUFBlocks reads what each layer is from the lists of key heads and of widths, of which a layer has one or none.
+func (f *fields) readGGUFBlocks(c *Config) {
+	heads, _ := f.meta("attention.head_count_kv").([]int32)
+	widths, _ := f.meta("feed_forward_length").([]int32)
+	if len(heads) != c.Layers || len(widths) != c.Layers {
+		f.fail("fields %s.attention.head_count_kv and feed_forward_length list %d and %d layers and block_count says %d", f.arch, len(heads), len(widths), c.Layers)
+		return
+	}
+	c.Recurrent = make([]bool, c.Layers)
+	for i := range heads {
+		kind := "mamba"
+		switch {
+		case widths[i] > 0 && f.has(fmt.Sprintf("blk.%d.ffn_gate_inp.weight", i)):
+			kind = "moe"
+		case widths[i] > 0:
+			kind = "mlp"
+		case heads[i] > 0:
+			kind = "attention"
 		}
 		c.Blocks = append(c.Blocks, kind)
 		c.Recurrent[i] = kind == "mamba"

@@ -9,6 +9,7 @@ var phimoe = Arch{
 	Read: func(f *fields) *Config {
 		f.renamed("rms_norm_eps", "layer_norm_eps")
 		c := layerNormed(f, "layer_norm_eps", true)
+		f.note("attention.layer_norm_rms_epsilon", float32(c.NormEps)) // as llama.cpp's loader has it
 		c.QKVBias = f.biased("attention_bias", "attn_q", false)
 		c.OutBias = f.biased("attention_bias", "attn_output", false)
 		c.HeadBias = f.switched("lm_head_bias", "output.bias", false)

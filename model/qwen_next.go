@@ -68,8 +68,20 @@ var qwen35moe = Arch{
 	Part:         gatePart,
 }
 
-// readQwen35 notes in which order value heads are.
+// readQwen35 notes in which order value heads are, and how many of the pairs rotate by each axis of an image's positions, which are one in texts:
+// llama.cpp wants to know.
 func readQwen35(f *fields, c *Config) *Config {
+	sections := []int32{11, 11, 10, 0}
+	if list, ok := f.object("rope_parameters")["mrope_section"].([]any); ok && len(list) < len(sections) {
+		for i := range sections {
+			n := 0.0
+			if i < len(list) {
+				n, _ = number(list[i])
+			}
+			sections[i] = int32(n)
+		}
+	}
+	f.note("rope.dimension_sections", sections)
 	c.Delta.Tiled = !f.isHF() && c.Delta.ValueHeads != c.Delta.KeyHeads
 	return c
 }

@@ -80,6 +80,7 @@ var ernie45moe = Arch{
 		c := ernie45.Read(f)
 		f.readExperts(c)
 		f.readRouting(c, graph.Route{})
+		f.note("expert_shared_feed_forward_length", uint32(c.SharedFFN)) // of all of them together, as llama.cpp's loader has it
 		if every := f.sizeOr("moe_layer_interval", "interleave_moe_layer_step", 1); every != 1 {
 			f.fail("every %d layers have experts (moe_layer_interval); 1 is supported", every)
 		}

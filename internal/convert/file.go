@@ -78,7 +78,7 @@ func (t *tensor) bytes() int64 {
 func (t *tensor) quantizable() bool {
 	name, weight := strings.CutSuffix(t.name, ".weight")
 	return weight && len(t.shape) > 1 && !strings.Contains(name, "norm") && name != "position_embd" && name != "per_layer_model_proj" &&
-		!strings.HasSuffix(name, "ffn_gate_inp") && !strings.Contains(name, "ssm_conv1d") && !strings.Contains(name, "altup") && !strings.Contains(name, "laurel")
+		!strings.HasSuffix(name, "ffn_gate_inp") && !strings.Contains(name, "ssm_conv1d") && !strings.HasSuffix(name, "shortconv.conv") && !strings.Contains(name, "altup") && !strings.Contains(name, "laurel")
 }
 
 // stem is the name without layer and ".weight": "attn_v", "token_embd"; of experts' matrices what a single block's is called.

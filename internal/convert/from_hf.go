@@ -73,6 +73,12 @@ func exported(b *modeldir.Dir, x model.Exported) (tensor, error) {
 		return t, fmt.Errorf("convert: %s: tensor %s: %w", b.Source.Path, x.Name, err)
 	}
 	t.rows = m.Read
+	if rows, cols := t.size(); rows > 1 && m.Rows == 1 { // a vector in the form of a matrix
+		t.rows = func(_ []byte, from, to int) []byte {
+			all := m.Read(make([]byte, m.Format.RowBytes(m.Cols)), 0, 1)
+			return all[m.Format.RowBytes(from*cols):m.Format.RowBytes(to*cols)]
+		}
+	}
 	return t, nil
 }
 

@@ -41,6 +41,8 @@ func goldenDirs(t *testing.T) []string {
 	for _, name := range []string{"llama", "llama-linear-rope", "llama3-rope-scaled", "mistral-sliding", "qwen2", "qwen3", "gemma3", "phi3", "gpt2", "mixtral", "qwen3-moe", "gpt-oss",
 		"apertus", "arcee", "cohere", "cohere2", "ernie4.5", "exaone4", "glm4", "gpt-neox", "granite4-dense", "hunyuan", "ministral3", "olmo2", "phi",
 		"seed-oss", "smollm3", "stablelm", "starcoder2",
+		"lfm2", "lfm2-moe", "qwen3-next", "qwen3.5", "qwen3.5-moe", "mamba", "mamba2", "jamba", "falcon-h1", "granite-hybrid", "nemotron-h",
+		"deepseek-v2", "deepseek-v3", "deepseek-v3.2", "glm-dsa", "gemma3n",
 		"qwen2-moe", "dots1", "glm4-moe", "minimax-m2", "ernie4.5-moe", "phimoe", "llama4", "modernbert-embed"} {
 		if dir := filepath.Join(shared, "reference/architectures", name); exists(dir) {
 			dirs = append(dirs, dir)

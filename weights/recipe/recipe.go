@@ -83,6 +83,16 @@ type Permute struct {
 	Index []int
 }
 
+// Flat is a matrix as one row: a vector that a file has in the form of a matrix.
+type Flat struct{ Of Recipe }
+
+// PermuteColumns is groups of Each columns of a matrix in another order: group i is group Index[i] of Of.
+type PermuteColumns struct {
+	Of    Recipe
+	Index []int
+	Each  int
+}
+
 func (r Tensor) String() string { return string(r) }
 
 func (r Rows) String() string { return fmt.Sprintf("%s[%d:%d]", r.Of, r.From, r.To) }
@@ -117,3 +127,9 @@ func (r Stack) String() string {
 }
 
 func (r Permute) String() string { return fmt.Sprintf("permute(%s, %d rows)", r.Of, len(r.Index)) }
+
+func (r Flat) String() string { return fmt.Sprintf("flat(%s)", r.Of) }
+
+func (r PermuteColumns) String() string {
+	return fmt.Sprintf("permute(%s, %d × %d columns)", r.Of, len(r.Index), r.Each)
+}

@@ -87,6 +87,8 @@ func TestRecipes(t *testing.T) {
 		{Transpose{RowsOfEach{Tensor("m"), 2, 0, 1}, 2}, "transpose(m[each of 2, 0:1], each of 2)", 1, false, []float32{0, 1, 2, 3, 4, 5, 12, 13, 14, 15, 16, 17}},
 		{Transpose{RowsOfEach{Tensor("g"), 1, 0, 2}, 1}, "transpose(g[each of 1, 0:2])", 2, false, []float32{0, 2, 1, 3}},
 		{Permute{Tensor("f"), []int{1, 0}}, "permute(f, 2 rows)", 3, false, []float32{3, 4, 5, 0, 1, 2}},
+		{Flat{Tensor("f")}, "flat(f)", 6, true, []float32{0, 1, 2, 3, 4, 5}},
+		{PermuteColumns{Tensor("f"), []int{2, 0, 1}, 1}, "permute(f, 3 × 1 columns)", 3, false, []float32{2, 0, 1, 5, 3, 4}},
 		{Permute{Tensor("v"), []int{5, 0, 4, 1, 3, 2}}, "permute(v, 6 rows)", 6, false, []float32{5, 0, 4, 1, 3, 2}},
 		{Rows{Permute{Tensor("v"), []int{5, 0, 4, 1, 3, 2}}, 2, 4}, "permute(v, 6 rows)[2:4]", 2, false, []float32{4, 1}},
 	} {
@@ -152,6 +154,8 @@ func TestErrors(t *testing.T) {
 		"q is 2 × 32 in Q8_0, and m, which it is stacked with, is 4 × 6 in BF16":                 Stack{Tensor("m"), Tensor("q")},
 		"m + 1 cannot be transposed; a tensor and its columns can":                               Transpose{PlusOne{Tensor("m")}, 1},
 		"m is 4 × 6 in BF16, and row 4 of it is wanted":                                          Permute{Tensor("m"), []int{0, 4}},
+		"v is 1 × 64 in Q8_0, and its columns are to be ordered in 4 groups of 16":               PermuteColumns{Tensor("v"), []int{0, 1, 2, 3}, 16},
+		"m has 6 groups of columns, and group 6 is wanted":                                       PermuteColumns{Tensor("m"), []int{0, 1, 2, 3, 4, 6}, 1},
 		"v is 1 × 64 in Q8_0, whose numbers cannot be permuted; those in F32, F16 and BF16 can":  Permute{Tensor("v"), make([]int, 64)},
 	} {
 		if _, err := Open(r, all); err == nil || !strings.Contains(err.Error(), want) {

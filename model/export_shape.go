@@ -1,0 +1,61 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// columnsInGGUF are vectors of Mamba 2 that GGUF files have as matrices: a column, or a row for each group.
+var columnsInGGUF = []string{"blk.N.ssm_a", "blk.N.ssm_d", "blk.N.ssm_norm.weight"}
+
+// shapeInGGUF gives a tensor the dimensions that llama.cpp's loader wants where they are not those of a plain vector or matrix: it compares all of
+// them. The numbers and their order stay.
+func (m *Model) shapeInGGUF(x *Exported) {
+	if bare := m.bareName(x.Name); bare != "" {
+		x.Name = bare
+	}
+	rows, cols := x.Size()
+	n, o := rows*cols, m.Config.SSM
+	switch stem(x.Name) {
+	case "blk.N.ssm_a", "blk.N.ssm_d": // of Mamba 2: a column
+		if o.Heads > 0 {
+			x.Shape = []int{n, 1}
+		}
+	case "blk.N.ssm_norm.weight": // of Mamba 2: a row for each group
+		if o.Heads > 0 {
+			x.Shape = []int{o.Groups, n / o.Groups}
+		}
+	case "blk.N.ssm_conv1d_q.weight", "blk.N.ssm_conv1d_k.weight", "blk.N.ssm_conv1d_v.weight": // channels × 1 × width
+		x.Shape = []int{rows, 1, cols}
+	case "altup_proj.weight", "altup_unembd_proj.weight": // a matrix for each stream but one
+		x.Shape = []int{rows / cols, cols, cols}
+	}
+}
+
+// unusedKV are the matrices and norms of keys and values that layers which share an earlier one's have in Gemma 3n's files. No graph uses them, but
+// llama.cpp loads them.
+func (m *Model) unusedKV(known []Exported) (list []Exported) {
+	c := m.Config
+	if m.Arch != &gemma3n || c.SharedKV == 0 {
+		return nil
+	}
+	for _, name := range []string{"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"} {
+		first := slices.IndexFunc(known, func(x Exported) bool { return x.Name == "blk.0."+name })
+		for i := c.Layers - c.SharedKV; first >= 0 && i < c.Layers; i++ {
+			like := fmt.Sprintf("blk.%d.%s", i, name)
+			if stored, ok := m.Lookup(like); ok && stored.Err == nil {
+				list = append(list, Exported{Name: like, Shape: slices.Clone(known[first].Shape), Format: stored.Format, Recipe: stored.Recipe})
+			}
+		}
+	}
+	return list
+}
+
+// bareName is what llama.cpp calls a tensor of this architecture without the usual ending .weight; "": it has that.
+func (m *Model) bareName(name string) string {
+	if m.Arch.Name == "falcon-h1" && stem(name) == "blk.N.ffn_norm.weight" {
+		return strings.TrimSuffix(name, ".weight")
+	}
+	return ""
+}
