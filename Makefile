@@ -71,6 +71,10 @@ soak: build
 adapters:
 	RIDGE_INTERLEAVINGS=2500 $(GO) test ./engine -run TestAdaptersMixed -v -timeout 0
 
+# The same of requests to hybrids, whose states are swapped and found in the cache, with memory for few.
+hybrids:
+	RIDGE_INTERLEAVINGS=2500 $(GO) test ./engine -run TestRecurrentMixed -v -timeout 0
+
 # What the clients that OpenAI, Anthropic and Ollama publish make of the server. They are large, so this is a module of its
 # own and no part of check: compiled for the first time they take two minutes.
 sdk:
