@@ -14,7 +14,9 @@ type Explanation struct {
 	Prompt int     `json:"prompt_tokens"`
 	Cached int     `json:"cached_tokens"`  // of the prompt: not computed again
 	Saved  float64 `json:"cached_seconds"` // what computing them would have taken
-	Output int     `json:"output_tokens"`
+	// Stranded is the next tokens of the prompt that the cache had too, but without the state of recurrent layers, or the window, to go on from.
+	Stranded int `json:"cached_without_state_tokens,omitempty"`
+	Output   int `json:"output_tokens"`
 	// Drafted is the tokens that were drafted for the answer, and Accepted those of them that became part of it.
 	Drafted  int     `json:"draft_tokens,omitempty"`
 	Accepted int     `json:"accepted_tokens,omitempty"`
@@ -30,7 +32,7 @@ type Part struct {
 
 // Explain says where the time of an answer went.
 func (m *Model) Explain(f *Finish) Explanation {
-	x := Explanation{Wall: f.Wall.Seconds(), Prompt: f.Prompt, Cached: f.Cached, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted}
+	x := Explanation{Wall: f.Wall.Seconds(), Prompt: f.Prompt, Cached: f.Cached, Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted}
 	add := func(what string, d time.Duration) {
 		if d > 0 {
 			x.Parts = append(x.Parts, Part{what, d.Seconds(), d.Seconds() / max(x.Wall, 1e-9)})

@@ -27,6 +27,7 @@ type Finish struct {
 	Stop     string          // the stop string that ended it; "" when something else did
 	Prompt   int             // tokens
 	Cached   int             // of them, found in the cache
+	Stranded int             // the next of them that it had too, but without the state of recurrent layers, or the window, to go on from
 	Output   int             // tokens
 	Drafted  int             // tokens that were drafted for the answer
 	Accepted int             // of them, those that became part of it
@@ -200,7 +201,7 @@ func (a *answer) done(f engine.Final) {
 		a.queue.put(Piece{}, public(f.Err))
 		return
 	}
-	finish := &Finish{Reason: f.Reason, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Wall: time.Since(a.started), account: f.Account}
+	finish := &Finish{Reason: f.Reason, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Wall: time.Since(a.started), account: f.Account}
 	if !a.first.IsZero() {
 		finish.Prefill, finish.Decode = a.first.Sub(a.started), a.last.Sub(a.first)
 	}

@@ -65,14 +65,17 @@ func (l *loop) reserve(f *InFlight) error {
 		if c.Admit && r.seq.Len() == 0 {
 			found := l.pages.Open(&r.seq, r.salt, r.shareable())
 			if r.output == 0 {
-				r.cached = found
+				r.cached, r.stranded = found, l.pages.Stranded(&r.seq)
 			}
 		} else {
-			l.pages.Snapshot(&r.seq)
+			l.pages.Snapshot(&r.seq, r.shareable())
 			l.pages.Extend(&r.seq, r.shareable())
 		}
 		from := r.seq.Len()
 		n := min(c.Tokens, r.sched.Target-from)
+		if parts := l.pages.Parts(&r.seq); parts > from && parts < from+n {
+			n = parts - from // the state there serves all that begin alike
+		}
 		if from+n < r.known() {
 			r.draft.Cut(0)
 		}

@@ -112,7 +112,12 @@ func (p *pages) count(s *Stats) {
 	counts := p.Stats()
 	s.Pages, s.PageSize, s.PagesIdle = p.Total()[p.main], p.PageSize(), p.Idle()[p.main]
 	s.PagesUsed = s.Pages - p.Available()[p.main]
-	s.Queried, s.Found, s.Evicted = counts.Queried, counts.Found, counts.Evicted
+	s.Queried, s.Found, s.Stranded, s.Evicted = counts.Queried, counts.Found, counts.Stranded, counts.Evicted
+	for i, total := range p.Total() {
+		if i < p.Groups() && p.Recurrent(i) {
+			s.States, s.StatesKept = s.States+total, s.StatesKept+p.Idle()[i]
+		}
+	}
 	s.Preemptions = p.preemptions
 	s.Swaps, s.SwappedOut, s.SwappedIn = p.swaps, p.out, p.in
 	if p.host != nil {

@@ -50,6 +50,7 @@ type Final struct {
 	Reason   sample.Reason // stop or length; empty when Err is set
 	Err      error
 	Cached   int // tokens of the prompt that were found in the cache
+	Stranded int // tokens of the prompt after those that it had, but not the state or the window to go on from them
 	Output   int // tokens emitted
 	Drafted  int // tokens of its drafts
 	Accepted int // of them, those that were accepted
@@ -76,6 +77,7 @@ type request struct {
 	pending    int     // tokens in flight: steps that are launched sample them after those in tokens
 	future     int     // index of the first of them among the samples of the last of those steps
 	ended      bool
+	stranded   int                                           // tokens of the prompt beyond those that the cache had without a state or a window to go on from
 	cached     int                                           // tokens of the prompt that were found in the cache
 	output     int                                           // tokens emitted
 	drafted    int                                           // tokens of its drafts

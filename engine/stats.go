@@ -19,8 +19,12 @@ type Stats struct {
 	PagesUsed int // by running requests
 	PagesIdle int // kept only because their tokens may be asked for again
 
+	States     int // of recurrent layers: sequences' and kept ones
+	StatesKept int // of them, kept only because what follows may be asked for
+
 	Queried     int64 // prompt tokens that were looked for in the cache
 	Found       int64 // of them, found
+	Stranded    int64 // computed though they were known: a recurrent layer's state, or pages of a window, were gone
 	Evicted     int64 // idle pages evicted and reused
 	Preemptions int64 // requests that had to give up their pages
 	Swaps       int64 // of them, those that were swapped out; the others were computed again

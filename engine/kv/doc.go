@@ -22,7 +22,8 @@
 //
 // In a recurrent group a page is a state. A sequence goes on in its own; Snapshot attaches it to the node that the sequence ends
 // with, and the next Append continues in a copy. A sequence that takes over a prefix starts from a copy of the snapshot there. The state of
-// a new sequence is not cleared: a layer that computes the first token starts from zero.
+// a new sequence is not cleared: a layer that computes the first token starts from zero. Of a sequence's own snapshots the newest is kept, and those
+// that others went on from; Parts says where one is missing that others would share.
 //
 // In a step, the engine does this for each request that is scheduled, in that order:
 //

@@ -212,7 +212,7 @@ func conversation(t testing.TB, p *Manager, s *Seq, tokens []int32, copies []Cop
 		}
 		p.Publish(s, tokens)
 		p.Trim(s)
-		p.Snapshot(s)
+		p.Snapshot(s, tokens)
 	}
 	p.Free(s)
 }

@@ -47,17 +47,22 @@ type Manager struct {
 	pageSize int
 	slack    int
 	windowed bool // a group has a window
-	groups   []group
-	nodes    nodes
-	index    Index
-	found    []int32 // nodes of the beginning that is being looked for
-	stats    Stats
+
+	recurrent bool // a group keeps states
+	groups    []group
+	nodes     nodes
+	index     Index
+	found     []int32 // nodes of the beginning that is being looked for
+	stats     Stats
 }
 
 // Stats counts what has happened since New.
 type Stats struct {
 	Queried int64 // prompt tokens that were looked for in the index
 	Found   int64 // of those, tokens that did not have to be computed
+
+	Stranded int64 // tokens that had to be computed though the index knew them: a state, or pages of a window, were gone
+
 	Evicted int64 // pages taken from the index to be used again
 }
 
@@ -100,7 +105,7 @@ func New(o Options) (*Manager, error) {
 	m.index = o.Index(n, o.PageSize)
 	for _, g := range o.Groups {
 		m.groups = append(m.groups, newGroup(g, n))
-		m.windowed = m.windowed || g.Window > 0
+		m.windowed, m.recurrent = m.windowed || g.Window > 0, m.recurrent || g.Recurrent
 	}
 	return m, nil
 }
@@ -113,6 +118,9 @@ const (
 
 // Groups is the number of cache groups.
 func (m *Manager) Groups() int { return len(m.groups) }
+
+// Recurrent reports whether a group's pages are states.
+func (m *Manager) Recurrent(group int) bool { return m.groups[group].state }
 
 // Windowed reports whether there are groups that Trim gives pages back of.
 func (m *Manager) Windowed() bool { return m.windowed }

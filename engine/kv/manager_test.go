@@ -174,7 +174,7 @@ func (x *machine) step(t *rapid.T) {
 			continue
 		}
 		if rapid.Bool().Draw(t, "snapshot") {
-			m.Snapshot(&r.Seq)
+			m.Snapshot(&r.Seq, r.tokens)
 		}
 		before := r.Len()
 		if before == 0 {

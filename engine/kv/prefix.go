@@ -7,8 +7,14 @@ func (m *Manager) Open(s *Seq, salt Salt, tokens []int32) int {
 	m.open(s)
 	s.salt = salt
 	m.stats.Queried += int64(len(tokens))
-	return m.Extend(s, tokens)
+	found := m.Extend(s, tokens)
+	s.stranded = len(m.found)*m.pageSize - found
+	m.stats.Stranded += int64(s.stranded)
+	return found
 }
+
+// Stranded is how many tokens more than Open took over the index had, without what goes on from them: a state, or pages of a window.
+func (m *Manager) Stranded(s *Seq) int { return s.stranded }
 
 // Extend is Open for a sequence that is under way: if it ends at the end of a page, and the index has come to have
 // what follows, it takes that over. It returns how many tokens further that brings it. tokens are all it knows.
@@ -18,9 +24,13 @@ func (m *Manager) Extend(s *Seq, tokens []int32) int {
 		return 0
 	}
 	n := m.find(s, s.salt, tokens)
+	if m.recurrent && len(m.found) >= n+leastParts {
+		s.parts = (pages + len(m.found)) * m.pageSize
+	}
 	if n == 0 {
 		return 0
 	}
+	s.newest = 0
 	for _, node := range m.found[:n] {
 		m.holdNode(node)
 	}
@@ -52,6 +62,9 @@ func (m *Manager) Extend(s *Seq, tokens []int32) int {
 	m.stats.Found += int64(s.length - before)
 	return s.length - before
 }
+
+// leastParts is how many pages the index must know beyond the last state for another to be worth a step that ends there.
+const leastParts = 4
 
 // Match is what Open would find, without taking it: the tokens, and how many of their pages are idle now. Those count
 // in Available, and would not after Open.

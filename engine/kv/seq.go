@@ -8,6 +8,10 @@ type Seq struct {
 	length  int     // tokens that have a slot
 	written int     // tokens that had one before the last Append: the step being scheduled does not write these
 	salt    Salt
+	newest  int // pages before its newest snapshot, which the next one takes the place of; 0: none does
+	parts   int // see Parts
+
+	stranded int // see Stranded
 }
 
 // table is a sequence's pages in one group, in order of its tokens. Those before first have been given back. In a recurrent group it
@@ -171,6 +175,9 @@ func (m *Manager) leaveNodes(s *Seq, n int) {
 		m.releaseNode(s.nodes[i])
 	}
 	s.nodes = s.nodes[:min(n, len(s.nodes))]
+	if s.newest > len(s.nodes) {
+		s.newest = 0
+	}
 }
 
 // leavePages lets go of the sequence's pages from number n on, the last first, and of their nodes. States stay, but if nothing does.

@@ -39,6 +39,7 @@ func (m *Manager) snapshotAt(s *Seq, group, n int) int32 {
 func (m *Manager) restore(s *Seq, group int, page int32) {
 	g, t := &m.groups[group], &s.tables[group]
 	g.hold(page)
+	g.used[page] = true
 	for _, old := range t.pages {
 		g.release(old)
 	}
@@ -46,20 +47,53 @@ func (m *Manager) restore(s *Seq, group int, page int32) {
 }
 
 // Snapshot keeps the sequence's state in every recurrent group for others that begin with the same tokens, and for Truncate, if it
-// ends with a page that is in the index. The state must have been computed: call it before the next Append, which goes on with a
-// copy. It costs that copy, so it is for the ends of prompts and of their chunks rather than for every page of an answer.
-func (m *Manager) Snapshot(s *Seq) {
-	if s.length == 0 || s.length%m.pageSize != 0 || len(s.nodes) < s.pages {
+// ends with a page; tokens are all it knows, of which it publishes what Publish left for later. The state must have been computed: call it before
+// the next Append, which goes on with a copy. It takes the place of the sequence's last one, unless that is where texts part or another sequence has gone on from it: a
+// text that goes on does so from its end, as a rule.
+func (m *Manager) Snapshot(s *Seq, tokens []int32) {
+	if !m.recurrent || s.length == 0 || s.length%m.pageSize != 0 {
 		return
 	}
-	node := s.nodes[s.pages-1]
+	s.written = s.length
+	if m.Publish(s, tokens); len(s.nodes) < s.pages {
+		return
+	}
+	node, kept := s.nodes[s.pages-1], false
 	for i := range s.tables {
 		g := &m.groups[i]
 		if g.state && g.page[node] == none && !g.shared(s.tables[i].pages[0]) {
 			g.attach(s.tables[i].pages[0], node)
+			kept = true
+		}
+	}
+	if !kept {
+		return
+	}
+	if s.newest > 0 {
+		m.supersede(s.nodes[s.newest-1])
+	}
+	if s.newest = s.pages; s.length == s.parts {
+		s.newest = 0
+	}
+}
+
+// supersede gives a node's states back where no sequence has gone on from them.
+func (m *Manager) supersede(node int32) {
+	for i := range m.groups {
+		g := &m.groups[i]
+		if !g.state || g.page[node] == none {
+			continue
+		}
+		if page := g.page[node]; g.holders[page] == 0 && !g.used[page] {
+			g.detach(page)
+			g.free = append(g.free, page)
 		}
 	}
 }
+
+// Parts is where the index parts from the sequence, if it has the tokens up to there and a state only of fewer: the end of a page, where a
+// snapshot would serve all that begin alike; 0 where there is no such place.
+func (m *Manager) Parts(s *Seq) int { return s.parts }
 
 // State is the page with the sequence's state in a recurrent group.
 func (m *Manager) State(s *Seq, group int) int32 { return s.tables[group].pages[0] }

@@ -1,0 +1,196 @@
+package kv
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// turn is a request of a conversation: what it knows when it begins, and how long its answer is.
+type turn struct {
+	prompt []int32
+	answer int
+}
+
+// agents is the requests of conversations with tools, in the order in which they come: each prompt is what was said so far and 20 to 5,000 new tokens. The
+// conversations share a beginning, take turns by chance, and one time in five one goes back to an earlier request and on from there.
+func agents(conversations, turns int) (all []turn) {
+	const instructions = 1500
+	random := rand.New(rand.NewPCG(7, 8))
+	text := func(n int) []int32 {
+		words := make([]int32, n)
+		for i := range words {
+			words[i] = random.Int32N(1 << 17)
+		}
+		return words
+	}
+	shared := text(instructions)
+	said := make([][]int32, conversations)  // by conversation
+	earlier := make([][]int, conversations) // lengths after its requests
+	for range conversations * turns {
+		c := random.IntN(conversations)
+		if said[c] == nil {
+			said[c] = append(text(0), shared...)
+		}
+		if n := len(earlier[c]); n > 1 && random.IntN(5) == 0 {
+			back := random.IntN(n - 1)
+			said[c], earlier[c] = said[c][:earlier[c][back]:earlier[c][back]], earlier[c][:back+1]
+		}
+		news := 20 + random.IntN(300) // of a user
+		if random.IntN(3) > 0 {       // of a tool
+			news = 200 + random.IntN(4800)
+		}
+		answer := 30 + random.IntN(400)
+		said[c] = append(said[c], text(news)...)
+		all = append(all, turn{said[c], answer})
+		said[c] = append(said[c], text(answer)...)
+		all[len(all)-1].prompt = said[c][:len(said[c]):len(said[c])]
+		earlier[c] = append(earlier[c], len(said[c]))
+	}
+	return all
+}
+
+// serve runs the requests, so many at once, and gives the tokens that were found.
+func serve(t *testing.T, m *Manager, all []turn, chunk, atOnce int) int64 {
+	t.Helper()
+	type running struct {
+		Seq
+		turn
+	}
+	var active []*running
+	var copies []Copy
+	step := func(r *running) bool { // reports whether it goes on
+		text := r.prompt
+		prompt := len(text) - r.answer
+		n := 1
+		if r.Len() < prompt {
+			m.Snapshot(&r.Seq, text)
+			n = min(chunk, prompt-r.Len())
+			if n < prompt-r.Len() {
+				n -= (r.Len() + n) % m.PageSize()
+			}
+			if parts := m.Parts(&r.Seq); parts > r.Len() {
+				n = min(n, parts-r.Len())
+			}
+		} else {
+			m.Snapshot(&r.Seq, text)
+		}
+		if r.Len() == len(text) {
+			m.Free(&r.Seq)
+			return false
+		}
+		var ok bool
+		if copies, ok = m.Append(&r.Seq, n, copies[:0]); !ok {
+			t.Fatalf("no pages for %d tokens after %d: %v available", n, r.Len(), m.Available())
+		}
+		m.Publish(&r.Seq, text)
+		return true
+	}
+	reserved := 0 // pages of the requests that run, at their longest
+	for len(all) > 0 || len(active) > 0 {
+		for len(all) > 0 && len(active) < atOnce {
+			r := &running{turn: all[0]}
+			if reserved += m.PagesFor(len(r.prompt)); reserved > m.Total()[0] && len(active) > 0 {
+				reserved -= m.PagesFor(len(r.prompt))
+				break
+			}
+			all = all[1:]
+			m.Open(&r.Seq, Salt{}, r.prompt[:len(r.prompt)-r.answer])
+			active = append(active, r)
+		}
+		still := active[:0]
+		for _, r := range active {
+			if step(r) {
+				still = append(still, r)
+			} else {
+				reserved -= m.PagesFor(len(r.prompt))
+			}
+		}
+		active = still
+	}
+	return m.Stats().Found
+}
+
+// TestAgents: with the same memory, a hybrid finds at least 95 % of the tokens in its prefix cache that a model with attention alone finds. The
+// sizes are those of Qwen3.5-0.8B, and of the same with attention in all of its layers.
+func TestAgents(t *testing.T) {
+	const (
+		page, attention = 16 * 12288, 16 * 4 * 12288 // bytes of a page
+		state           = 18 * (16*128*128 + 3*6144) * 4
+		atOnce, chunk   = 8, 512
+	)
+	for _, conversations := range []int{6, 20, 60} {
+		all := agents(conversations, 12)
+		asked := 0
+		for _, r := range all {
+			asked += len(r.prompt) - r.answer
+		}
+		for _, memory := range []int{3 << 30, 6 << 30, 12 << 30} {
+			run := func(groups ...Group) int64 {
+				m, err := New(Options{PageSize: 16, Groups: groups, Index: Radix})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return serve(t, m, all, chunk, atOnce)
+			}
+			states := memory / 4 / state // as backend.Paging has it
+			hybrid := run(Group{Pages: (memory - states*state) / page}, Group{Pages: states, Recurrent: true})
+			pure := run(Group{Pages: memory / attention})
+			t.Logf("%d conversations, %d GB: of %d tokens attention alone found %.3f, a hybrid with %d states %.3f", conversations, memory>>30, asked,
+				float64(pure)/float64(asked), states, float64(hybrid)/float64(asked))
+			if float64(hybrid) < 0.95*float64(pure) {
+				t.Errorf("%d conversations, %d GB: the hybrid found %d tokens, and attention alone %d", conversations, memory>>30, hybrid, pure)
+			}
+		}
+	}
+}
+
+// TestParts: of a text's states the newest one is kept, and those that another has gone on from; where a text parts from one that is known there is no
+// state, and so Parts names the place.
+func TestParts(t *testing.T) {
+	m, err := New(Options{PageSize: 16, Groups: []Group{{Pages: 100}, {Pages: 10, Recurrent: true}}, Index: Radix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(same, n int, seed int32) []int32 {
+		words := make([]int32, n)
+		for i := range words {
+			if words[i] = int32(i); i >= same {
+				words[i] += seed
+			}
+		}
+		return words
+	}
+	compute := func(s *Seq, tokens []int32, ends ...int) {
+		for _, end := range ends {
+			if _, ok := m.Append(s, end-s.Len(), nil); !ok {
+				t.Fatal("no pages")
+			}
+			m.Publish(s, tokens)
+			m.Snapshot(s, tokens)
+		}
+	}
+	a, first := text(0, 400, 1000), Seq{}
+	m.Open(&first, Salt{}, a)
+	compute(&first, a, 160, 320, 352, 390)
+	m.Free(&first)
+	if kept := m.Idle()[1]; kept != 1 {
+		t.Errorf("%d states are kept of a text computed in four steps, and the newest is wanted", kept)
+	}
+	b := append(a[:200:200], text(0, 200, 2000)...)
+	var second Seq
+	if found := m.Open(&second, Salt{}, b); found != 0 || m.Parts(&second) != 192 || m.Stranded(&second) != 192 {
+		t.Errorf("%d tokens found, %d stranded, parting at %d; none, 192 and 192 are right", found, m.Stranded(&second), m.Parts(&second))
+	}
+	compute(&second, b, 192, 352, 390)
+	m.Free(&second)
+	c := append(a[:200:200], text(0, 200, 3000)...)
+	var third Seq
+	if found := m.Open(&third, Salt{}, c); found != 192 || m.Parts(&third) != 0 {
+		t.Errorf("%d tokens found, parting at %d; 192 and nowhere are right", found, m.Parts(&third))
+	}
+	compute(&third, c, 208, 384)
+	m.Free(&third)
+	if kept := m.Idle()[1]; kept != 4 { // where they part, and three ends
+		t.Errorf("%d states are kept, and 4 are wanted", kept)
+	}
+}
