@@ -82,7 +82,7 @@ var policy = []struct {
 	{"internal/trace", nil, "when requests come and how long they are"},
 	{"internal/loadgen/chart", []string{"internal/loadgen"}, "draws; the library does without"},
 	{"internal/loadgen", []string{"internal/trace"}, "any server, over HTTP alone"},
-	{"internal/calibrate", []string{"graph", "weights/recipe", "pass", "model", "compile", "price", "quant", "backend", "engine/sample", "bench/throughput", "internal/modeldir"}, "any device that can measure itself"},
+	{"internal/calibrate", []string{"graph", "weights/recipe", "pass", "model", "compile", "price", "quant", "backend", "backend/sampling", "engine/sample", "bench/throughput", "internal/modeldir"}, "any device that can measure itself"},
 	{"internal/evaluate", []string{"graph", "pass", "model", "compile", "backend", "internal/modeldir"}, "any model on any device, over a text"},
 	{"internal/check", []string{"graph", "pass", "model", "compile", "backend", "weights", "weights/adapter", "internal/modeldir"}, "goldens against any device"},
 	{"", []string{"quant/...", "graph", "pass", "model", "weights/...", "backend/...", "compile", "price", "engine/...", "tokenizer", "chat/...", "internal/..."}, "the library wires everything"},

@@ -49,6 +49,8 @@ type Info struct {
 	Kernels string     // the architecture that its kernels are for, where they fuse more than every device does: "sm_90"
 	Replays bool       // runs steps that only decode from a recording, without a call for each launch
 
+	Stated Peaks // by the device's clocks and widths, not measured; all 0: it states none
+
 	RowTiles []int // row counts that products are computed for, ascending: others are rounded up, beyond the last to multiples of it; nil: any
 }
 

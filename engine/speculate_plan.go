@@ -49,7 +49,7 @@ func (s *speculation) plan() {
 		return
 	}
 	s.gain = draft.Plan(s.candidates, outputs, room, worth, func(x draft.Extra) float64 {
-		seconds := s.times.Estimate(sched.Shape{Tokens: shape.Tokens + x.Tokens, Logits: shape.Logits + x.Tokens, Rows: shape.Rows + x.Tokens, Pairs: shape.Pairs + x.Pairs})
+		seconds := s.times.Estimate(sched.Shape{Tokens: shape.Tokens + x.Tokens, Logits: shape.Logits + x.Tokens, Drafts: x.Tokens, Rows: shape.Rows + x.Tokens, Pairs: shape.Pairs + x.Pairs})
 		if x.Tokens > 0 && seconds > 0 {
 			seconds += s.Drafter.Seconds(x.Seqs, x.Longest)
 		}

@@ -6,6 +6,7 @@ import "github.com/ridge-llm/ridge/graph"
 type Shape struct {
 	Tokens int // rows
 	Logits int // rows whose logits are wanted
+	Drafts int // of them, those of drafted tokens, which come behind a sequence's own
 	Rows   int // Σ of cache rows read, this step's included
 	Pairs  int // Σ of pairs of a token and a cache row that it attends to
 }
@@ -66,11 +67,11 @@ func (m *Model) measure(s *graph.Step) load {
 	return l
 }
 
-// guess is the load of a shape. Sequences, all of which have a past, and windowed rows and pairs are upper bounds: every row of logits is a sequence, and there may be one
+// guess is the load of a shape. Sequences, all of which have a past, and windowed rows and pairs are upper bounds: every row of logits but those of drafts is a sequence, and there may be one
 // more, whose prompt is not finished in this step.
 func (m *Model) guess(s Shape) load {
-	l := load{tokens: int64(s.Tokens), logits: int64(s.Logits), decodes: s.Tokens == s.Logits}
-	l.seqs = min(l.logits+1, l.tokens)
+	l := load{tokens: int64(s.Tokens), logits: int64(s.Logits), decodes: s.Tokens == s.Logits && s.Drafts == 0}
+	l.seqs = min(l.logits-int64(s.Drafts)+1, l.tokens)
 	l.resumed = l.seqs
 	for i, w := range m.windows {
 		l.rows[i], l.pairs[i] = int64(s.Rows), int64(s.Pairs)
@@ -81,7 +82,7 @@ func (m *Model) guess(s Shape) load {
 			l.pairs[i] = min(l.pairs[i], l.tokens*int64(2*w.reach+1))
 		}
 		if w.size > 0 {
-			l.rows[i] = min(l.rows[i], l.tokens+(l.logits+1)*int64(w.size-1))
+			l.rows[i] = min(l.rows[i], l.tokens+l.seqs*int64(w.size-1))
 			l.pairs[i] = min(l.pairs[i], l.tokens*int64(w.size))
 		}
 	}

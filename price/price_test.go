@@ -176,6 +176,27 @@ func TestPredict(t *testing.T) {
 	}
 }
 
+// TestPredictDrafts: steps that verify drafts are no steps of decoding, which a GPU replays: what is learned of one is not taken for the other.
+func TestPredictDrafts(t *testing.T) {
+	p := *device(t, "h200")
+	p.Replays, p.Fit = true, price.Typical(&p)
+	p.Fit.Step, p.Fit.ReplayStep, p.Fit.Replay = 200e-6, 20e-6, 0.3
+	_, m := builtin(t, &p)
+	s := &graph.Step{Logits: 12, Seqs: []graph.Seq{{New: 6, Past: 100}, {New: 6, Past: 100}}}
+	shape := price.Shape{Tokens: 12, Logits: 12, Drafts: 10, Rows: int(s.CtxRows(0)), Pairs: int(s.Pairs(0))}
+	for range 30 {
+		m.Observe(s, 3*m.Predict(s))
+	}
+	want := m.Predict(s)
+	if got := m.PredictShape(shape); math.Abs(got-want) > 1e-9*want {
+		t.Errorf("predicted %g s of the shape of two drafts, and %g s of the step", got, want)
+	}
+	decoding := price.Shape{Tokens: 12, Logits: 12, Rows: shape.Rows, Pairs: shape.Rows}
+	if got := m.PredictShape(decoding); got > want/2 {
+		t.Errorf("predicted %g s of 12 sequences that decode, after steps with drafts that took %g s", got, want)
+	}
+}
+
 // TestObserve: a device that is slower than its profile in one kind of work is found out, and predicted in steps of
 // another mixture than those that were seen.
 func TestObserve(t *testing.T) {

@@ -156,6 +156,7 @@ func (d *Device) Info() backend.Info {
 	return backend.Info{
 		Name: fmt.Sprintf("cuda:%d", d.ctx.Ordinal), Detail: d.ctx.String(), Memory: d.ctx.Memory,
 		Threads: 1, Act: graph.BF16, Kernels: d.architecture(), Replays: true, RowTiles: rowTiles,
+		Stated: statedPeaks(&d.ctx.Device),
 	}
 }
 

@@ -49,6 +49,7 @@ type Cache interface {
 type Shape struct {
 	Tokens int // rows
 	Logits int // rows whose logits are wanted
+	Drafts int // of them, those of drafted tokens
 	Rows   int // cache rows read: for each request, those visible to it
 	Pairs  int // pairs of a token and a cache row that it attends to
 }
@@ -67,5 +68,5 @@ func (s Shape) add(computed, n int, logits bool) Shape {
 // sub is the opposite of add.
 func (s Shape) sub(computed, n int, logits bool) Shape {
 	d := Shape{}.add(computed, n, logits)
-	return Shape{s.Tokens - d.Tokens, s.Logits - d.Logits, s.Rows - d.Rows, s.Pairs - d.Pairs}
+	return Shape{Tokens: s.Tokens - d.Tokens, Logits: s.Logits - d.Logits, Drafts: s.Drafts, Rows: s.Rows - d.Rows, Pairs: s.Pairs - d.Pairs}
 }

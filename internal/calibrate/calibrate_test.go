@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
 	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/price"
 )
@@ -46,7 +48,7 @@ func TestCache(t *testing.T) {
 	}
 	for text, broken := range map[string]string{
 		"is not a profile": string(good[:len(good)/2]),
-		"version":          strings.Replace(string(good), `"version": 4`, `"version": 0`, 1),
+		"version":          strings.Replace(string(good), `"version": 5`, `"version": 0`, 1),
 		"was measured":     strings.Replace(string(good), `"device": "`, `"device": "another `, 1),
 		"has no profile":   strings.Replace(string(good), `"profile":`, `"other":`, 1),
 		"levels[0]":        strings.Replace(string(good), `"name": "memory"`, `"name": ""`, 1),
@@ -64,5 +66,23 @@ func TestCache(t *testing.T) {
 func TestCannotMeasure(t *testing.T) {
 	if _, _, err := calibrate.Measure(ref.New(), func(string) {}); err == nil || !strings.Contains(err.Error(), "ref") {
 		t.Errorf("the reference was measured: %v", err)
+	}
+}
+
+// stated is a device that states peaks.
+type stated struct{ backend.Device }
+
+func (stated) Info() backend.Info {
+	return backend.Info{Name: "cuda:0", Memory: 141 << 30, Threads: 1, Act: graph.BF16, Replays: true, RowTiles: []int{1, 8}, Stated: backend.Peaks{Read: 4.8e12, BF16: 989e12, F32: 67e12}}
+}
+
+// TestNominalStated: what a GPU states of itself is its first profile.
+func TestNominalStated(t *testing.T) {
+	p := calibrate.Nominal(stated{})
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if !p.Replays || len(p.RowTiles) != 2 || p.Memory().Rate != 4.8e12 || p.FLOPs[price.BF16] != 989e12 {
+		t.Errorf("the profile is %+v", p)
 	}
 }

@@ -1,7 +1,6 @@
 package calibrate
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/bench/throughput"
 	"github.com/ridge-llm/ridge/compile"
-	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
@@ -74,77 +72,4 @@ func (r *runner) wholeStep(s *graph.Step, logits []float32) (float64, error) {
 	}
 	slices.Sort(took)
 	return took[len(took)/2], nil
-}
-
-// logits times reading a row of logits from the device and sampling from it, per number.
-func logits(dev backend.Device, p *price.Profile) error {
-	var err error
-	if p.Fit.Read, err = reading(dev); err != nil {
-		return err
-	}
-	s := sample.Default()
-	s.Temperature, s.TopP = 0.8, 0.95
-	if p.Fit.Logit, err = sampling(s); err != nil {
-		return err
-	}
-	s.Temperature = 0
-	p.Fit.Greedy, err = sampling(s)
-	return err
-}
-
-// sampledVocab is the row length of that measurement.
-const sampledVocab = 32768
-
-// reading is the time to read one logit from the device, s.
-func reading(dev backend.Device) (float64, error) {
-	const rows = 8
-	y := newBenchGraph("logits", dev.Info(), graph.F16)
-	x := y.SelectRows("selected", y.feed("x", axis("in", 64, 1)))
-	y.last = y.Linear("logits", x, y.Weight("logits.w", axis("vocab", sampledVocab, 1), axis("in", 64, 1)), nil)
-	g, err := y.Finish(y.last)
-	if err != nil {
-		return 0, err
-	}
-	run, err := newRunner(dev, g, rows, rows, pageSize)
-	if err != nil {
-		return 0, err
-	}
-	defer run.prog.Close()
-	if run.prog.HostReads() {
-		return 0, nil
-	}
-	var took [2]float64
-	buffer := make([]float32, rows*sampledVocab)
-	for i, n := range []int{1, rows} {
-		s := seqs(rows, 1, 0)
-		s.Logits = n
-		if took[i], err = run.wholeStep(&s, buffer); err != nil {
-			return 0, err
-		}
-	}
-	return max(took[1]-took[0], 0) / ((rows - 1) * sampledVocab), nil
-}
-
-// sampling is the time of sampling a token, per logit, s.
-func sampling(p sample.Params) (float64, error) {
-	state, err := sample.NewState(p, sampledVocab, []int32{1})
-	if err != nil {
-		return 0, fmt.Errorf("calibrate: %w", err)
-	}
-	rnd := rand.New(rand.NewPCG(7, 8))
-	row, logits := make([]float32, sampledVocab), make([]float32, sampledVocab)
-	for i := range row {
-		row[i] = 3 * float32(rnd.NormFloat64())
-	}
-	var s sample.Sampler
-	best := time.Hour
-	for range 20 {
-		copy(logits, row)
-		start := time.Now()
-		if _, err := s.Sample(logits, state, nil); err != nil {
-			return 0, fmt.Errorf("calibrate: %w", err)
-		}
-		best = min(best, time.Since(start))
-	}
-	return best.Seconds() / sampledVocab, nil
 }

@@ -12,11 +12,13 @@ type Device struct {
 	Name        string // "NVIDIA H200"
 	Major       int    // compute capability, 9.0 on Hopper
 	Minor       int
-	SMs         int   // streaming multiprocessors
-	L2          int   // bytes
-	Memory      int64 // bytes on the board
-	SharedBlock int   // bytes of shared memory a block may opt in to
-	MPS         bool  // kernels of other processes may run concurrently (NVIDIA Multi-Process Service)
+	SMs         int     // streaming multiprocessors
+	L2          int     // bytes
+	Memory      int64   // bytes on the board
+	SharedBlock int     // bytes of shared memory a block may opt in to
+	Clock       float64 // of the SMs at most, Hz
+	ReadRate    float64 // of the board's memory at its highest clock, bytes/s
+	MPS         bool    // kernels of other processes may run concurrently (NVIDIA Multi-Process Service)
 
 	driver *Driver
 	handle int32
@@ -24,8 +26,11 @@ type Device struct {
 
 // Attributes of CUdevice_attribute.
 const (
+	attrClock       = 13 // kHz
 	attrSMs         = 16
-	attrL2          = 38
+	attrMemoryClock = 36 // kHz
+	attrMemoryBus   = 37 // bits
+	attrL2          = 38 // bytes
 	attrMajor       = 75
 	attrMinor       = 76
 	attrSharedOptin = 97
@@ -67,8 +72,9 @@ func (d *Driver) device(ordinal int) (Device, error) {
 		return dev, err
 	}
 	dev.Memory = int64(*total)
+	var clock, memoryClock, bus int
 	for attr, to := range map[uintptr]*int{
-		attrSMs: &dev.SMs, attrL2: &dev.L2, attrMajor: &dev.Major, attrMinor: &dev.Minor, attrSharedOptin: &dev.SharedBlock,
+		attrClock: &clock, attrMemoryClock: &memoryClock, attrMemoryBus: &bus, attrSMs: &dev.SMs, attrL2: &dev.L2, attrMajor: &dev.Major, attrMinor: &dev.Minor, attrSharedOptin: &dev.SharedBlock,
 	} {
 		value := new(int32)
 		if err := d.call(doing, cuDeviceGetAttribute, uintptr(unsafe.Pointer(value)), attr, uintptr(*handle)); err != nil {
@@ -76,6 +82,8 @@ func (d *Driver) device(ordinal int) (Device, error) {
 		}
 		*to = int(*value)
 	}
+	dev.Clock = 1e3 * float64(clock)
+	dev.ReadRate = 2 * 1e3 * float64(memoryClock) * float64(bus/8) // two transfers a clock
 	shared := new(int32)
 	err := d.call(doing, cuDeviceGetAttribute, uintptr(unsafe.Pointer(shared)), attrMPS, uintptr(*handle))
 	dev.MPS = err == nil && *shared != 0 // drivers before CUDA 12.3 lack this attribute

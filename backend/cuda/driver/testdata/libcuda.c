@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 enum { OK, INVALID = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, LAUNCH_FAILED = 719 };
-enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76, SHARED_OPTIN = 97 }; // of CUdevice_attribute
+enum { CLOCK = 13, MULTIPROCESSORS = 16, MEMORY_CLOCK = 36, MEMORY_BUS = 37, MAJOR = 75, MINOR = 76, SHARED_OPTIN = 97 }; // of CUdevice_attribute
 enum { SHARED = 48 << 10, MOST_SHARED = 227 << 10 };                      // bytes of shared memory a block has unasked, and at most
 typedef uint64_t ptr;
 
@@ -54,6 +54,9 @@ int cuDeviceGetAttribute(int *v, int attribute, int d) {
   int arch = (int)setting("FAKE_ARCH", 80);
   switch (attribute) {
   case MULTIPROCESSORS: *v = (int)setting("FAKE_SMS", 4); break;
+  case CLOCK: *v = 1000000; break;
+  case MEMORY_CLOCK: *v = 2000000; break;
+  case MEMORY_BUS: *v = 1024; break;
   case MAJOR: *v = arch / 10; break;
   case MINOR: *v = arch % 10; break;
   case SHARED_OPTIN: *v = MOST_SHARED; break;
