@@ -1,6 +1,9 @@
 package driver
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // Kernel is one function of the GPU, assembled or being assembled; see Assembler. One goroutine at a time may use it.
 type Kernel struct {
@@ -18,6 +21,8 @@ type Kernel struct {
 // Attributes of CUfunction_attribute.
 const (
 	funcSharedStatic = 1
+	funcLocal        = 3
+	funcRegisters    = 4
 	funcMaxDynamic   = 8
 	defaultShared    = 48 << 10 // more shared memory of a block than this needs funcMaxDynamic
 )
@@ -35,4 +40,18 @@ func (k *Kernel) wait() error {
 		cuFuncSetAttribute, k.handle, funcMaxDynamic, uintptr(k.wanted))
 	k.granted = k.wanted
 	return k.err
+}
+
+// Registers is how many registers a thread of the kernel has, and its bytes of local memory: what did not fit into them.
+func (k *Kernel) Registers() (registers, local int, err error) {
+	if err := k.wait(); err != nil {
+		return 0, 0, err
+	}
+	value := new([2]int32)
+	for i, attribute := range []uintptr{funcRegisters, funcLocal} {
+		if err := k.ctx.driver.call("reading the registers of the kernel "+k.Name, cuFuncGetAttribute, uintptr(unsafe.Pointer(&value[i])), attribute, k.handle); err != nil {
+			return 0, 0, err
+		}
+	}
+	return int(value[0]), int(value[1]), nil
 }

@@ -3,6 +3,7 @@
 package gputest
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"sort"
@@ -148,4 +149,11 @@ func (g *GPU) Time(f func(run int) error) time.Duration {
 	}
 	sort.Slice(times, func(i, j int) bool { return times[i] < times[j] })
 	return times[len(times)/2]
+}
+
+// Registers says how many registers a thread of a kernel has, and what did not fit into them, for the tables of benchmarks.
+func (g *GPU) Registers(k *driver.Kernel) string {
+	registers, local, err := k.Registers()
+	g.Must(err)
+	return fmt.Sprintf("%3d registers, %4d bytes of local memory", registers, local)
 }

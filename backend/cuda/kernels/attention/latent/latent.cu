@@ -3,39 +3,14 @@
 // those that an indexer has chosen; keys are loaded row by row (cp.async), so that chosen ones cost what others do. Warp w has heads 16·(w/2) to
 // 16·(w/2)+15. The two warps of a pair each hold half of the numbers of these queries in registers, make half of each score, add up the halves through
 // shared memory, and each accumulate half of the result. With several splits, latent_combine adds them up.
-#include "../../cuda.h"
-
-struct LatentParams {
-  Step step;
-  const bf16* q;       // [T, heads × kSize]
-  const u8* cache;     // pages of [tokens][kSize]
-  bf16* y;             // [T, heads × vSize]
-  const float* chosen; // [T, most] keys, -1 behind them, or null
-  float* partial;      // [T × blocks of heads][splits][64][vSize + 2]: unscaled P × V, row max, row sum
-  const int* treeLen;  // [S] or null; rows of sequences with a token tree are another kernel's, unless keys are chosen
-  const u64* ancestors; // [T] of rows of trees; see backend.Batch
-  int heads, kSize, vSize, most, splits;
-  float scale;
-};
+#include "latent.h"
 
 constexpr int HEADS = 64, KEYS = 32, STAGES = 4; // of a block of 256 threads
 constexpr int MAX_K = 576, MAX_V = 512;
 constexpr int LINE = 2 * MAX_K + 16;             // bytes of a key in shared memory: eight of them begin in different banks
 constexpr int STEPS = MAX_K / 16 / 2, TILES = MAX_V / 16 / 2; // of a warp: k16 of scores, and n16 of the result
 constexpr int EXCHANGE = STAGES * KEYS * LINE;   // where the halves of scores lie, [8 warps][16][32 lanes] float
-constexpr float MASK_VALUE = -1e30f;
 extern SHARED u8 dynamic[];
-
-struct Bf16 {
-  static DEVICE u32 query(u32 x) { return x; }
-  static DEVICE u32 pair(float a, float b) { return pack(a, b); }
-  static DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma(d, a[0], a[1], a[2], a[3], b0, b1); }
-};
-struct Half {
-  static DEVICE u32 query(u32 x) { return packF16(low(x), high(x)); }
-  static DEVICE u32 pair(float a, float b) { return packF16(a, b); }
-  static DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mmaF16(d, a[0], a[1], a[2], a[3], b0, b1); }
-};
 
 DEVICE void pairBarrier(int pair) { asm volatile("bar.sync %0, 64;" ::"r"(pair + 1) : "memory"); }
 
@@ -73,20 +48,11 @@ struct KeyLoader {
 
 template <typename N> DEVICE void attend(const LatentParams& p) {
   launchDependentsAndWait();
-  const Step& s = p.step;
   // Blocks of heads of a row run side by side and share its keys in the L2 cache; the last rows of a prompt, which see the most keys, go first.
   int blocks = ceilDiv(p.heads, HEADS), r = gridX() / blocks - 1 - blockX() / blocks, h0 = blockX() % blocks * HEADS, split = blockY();
-  if (r >= s.counts[COUNT_TOKENS]) return;
-  int seq = s.rowSeq[r], keys = s.kvLen[seq] - s.qStart[seq + 1] + r + 1;
-  int tree = p.treeLen ? p.treeLen[seq] : 0;
-  if (p.chosen) { // as many are chosen as the row sees, at most (graph.TopKeys)
-    int base = s.kvLen[seq] - tree;
-    if (keys > base) keys = base + __builtin_popcountll(p.ancestors[r]);
-    keys = mini(keys, p.most);
-  } else if (tree) {
-    return;
-  }
-  int each = ceilDiv(ceilDiv(keys, p.splits), KEYS) * KEYS, first = split * each, end = mini(keys, first + each);
+  LatentRow row(p, r, split, KEYS);
+  if (row.skipped()) return;
+  int seq = row.seq, first = row.first, end = row.end;
   int tiles = ceilDiv(maxi(end - first, 0), KEYS), pair = warp() / 2, half = warp() % 2, g = lane() / 4, t = lane() % 4;
   u32 ring = sharedAddress(dynamic);
   KeyLoader keysOf(p, r, seq, end);

@@ -50,7 +50,15 @@ type Kernel struct {
 	attend, combine *driver.Kernel
 	base            params
 	blocks, sms     int // blocks of a row; multiprocessors, each of which has one at a time
+	threads, shared int // of a block
 }
+
+// What latent_sm90.cu says, too: the sizes that it is for, in the shape of DeepSeek's models.
+const (
+	wideK, wideV = 576, 512
+	wideThreads  = 384
+	wideShared   = 3*64*2*wideK + 1024
+)
 
 func blocks(p Problem) int { return (p.Heads + heads - 1) / heads }
 
@@ -62,12 +70,20 @@ func PartialBytes(sms, rows int, p Problem) int64 {
 
 // New binds a problem. partial has PartialBytes.
 func New(l *kernels.Loader, p Problem, partial driver.Ptr) (*Kernel, error) {
-	k := &Kernel{blocks: blocks(p), sms: l.SMs(), base: params{
+	if l.Hopper() && p.KSize == wideK && p.VSize == wideV {
+		return bind(l, p, partial, "attention/latent/latent_sm90", "latent_wide", wideThreads, wideShared)
+	}
+	return bind(l, p, partial, "attention/latent/latent", "latent_attention", 256, Shared)
+}
+
+// bind binds a problem to a kernel of blocks of so many threads with so much shared memory.
+func bind(l *kernels.Loader, p Problem, partial driver.Ptr, module, name string, threads, shared int) (*Kernel, error) {
+	k := &Kernel{blocks: blocks(p), sms: l.SMs(), threads: threads, shared: shared, base: params{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Chosen: p.Chosen, Partial: partial,
 		Heads: int32(p.Heads), KSize: int32(p.KSize), VSize: int32(p.VSize), Most: int32(p.Most), Scale: float32(p.Scale),
 	}}
 	var err error
-	if k.attend, err = l.Kernel("attention/latent/latent", kernels.Name("latent_attention", p.Type), Shared); err != nil {
+	if k.attend, err = l.Kernel(module, kernels.Name(name, p.Type), shared); err != nil {
 		return nil, err
 	}
 	k.combine, err = l.Kernel("attention/latent/latent", "latent_combine", 0)
@@ -92,12 +108,18 @@ func (k *Kernel) splits(rows, longest int) int {
 
 // Launch computes a step's rows; where no keys are chosen, without those of sequences with a token tree. treeLen and ancestors are backend.Batch's, 0 if there are none.
 func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, treeLen, ancestors driver.Ptr, rows int) error {
-	p, longest := k.base, int(step.SeqPages)<<step.PageShift
-	if p.Chosen != 0 {
-		longest = min(longest, int(p.Most))
+	longest := int(step.SeqPages) << step.PageShift
+	if k.base.Chosen != 0 {
+		longest = min(longest, int(k.base.Most))
 	}
-	p.Step, p.TreeLen, p.Ancestors, p.Splits = *step, treeLen, ancestors, int32(k.splits(rows, longest))
-	if err := driver.Launch(s, k.attend, driver.Grid{X: rows * k.blocks, Y: int(p.Splits), Threads: 256, Shared: Shared}, &p); err != nil || p.Splits == 1 {
+	return k.launch(s, step, treeLen, ancestors, rows, k.splits(rows, longest))
+}
+
+// launch is Launch in so many splits.
+func (k *Kernel) launch(s *driver.Stream, step *kernels.Step, treeLen, ancestors driver.Ptr, rows, splits int) error {
+	p := k.base
+	p.Step, p.TreeLen, p.Ancestors, p.Splits = *step, treeLen, ancestors, int32(splits)
+	if err := driver.Launch(s, k.attend, driver.Grid{X: rows * k.blocks, Y: splits, Threads: k.threads, Shared: k.shared}, &p); err != nil || splits == 1 {
 		return err
 	}
 	return driver.Launch(s, k.combine, driver.Grid{X: int(p.Heads), Y: rows, Threads: 128}, &p)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -12,6 +13,7 @@ import (
 // TestMirrors; what the kernels compute is tested by the op table (backend/cuda/device_test.go).
 func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "attention/latent/latent", map[string]uintptr{"latent_": unsafe.Sizeof(params{})})
+	gputest.Mirrors(t, "attention/latent/latent_sm90", map[string]uintptr{"latent_": unsafe.Sizeof(params{})})
 }
 
 // TestSplits: few rows are split until all multiprocessors have work, many are not, and partial results never take more than their memory.
@@ -27,6 +29,76 @@ func TestSplits(t *testing.T) {
 		if n := k.splits(rows, 1<<17); n > 1 && int64(rows*n*k.blocks*heads*(p.VSize+2)*4) > PartialBytes(k.sms, rows, p) {
 			t.Errorf("%d rows in %d splits take more than %d bytes", rows, n, PartialBytes(k.sms, rows, p))
 		}
+	}
+}
+
+// TestWide: the kernel for DeepSeek's shape gives what the one for any shape gives: of sequences with few keys and with many, in one split and in several,
+// to all keys and to chosen ones, where few are chosen and where many are.
+func TestWide(t *testing.T) {
+	gputest.Run(t, func(g *gputest.GPU) {
+		if !g.Loader.Hopper() {
+			g.Skip("the kernel is one of Hopper's")
+		}
+		for _, c := range []struct {
+			heads, splits, most int
+			cache               graph.Type
+		}{{128, 1, 0, graph.BF16}, {16, 1, 0, graph.F16}, {80, 3, 0, graph.BF16}, {64, 1, 200, graph.BF16}, {64, 4, 200, graph.F16}} {
+			g.Scope(func() { compareWide(g, c.heads, c.splits, c.most, c.cache) })
+		}
+	})
+}
+
+func compareWide(g *gputest.GPU, heads, splits, most int, cache graph.Type) {
+	const page, k, v, seqPages = 16, wideK, wideV, 128
+	lengths := []int32{1, 2, 63, 64, 65, 128, 129, 200, 201, 700, 1501, 2048}
+	rows := len(lengths)
+	var rowSeq, qStart, pages []int32
+	for i := range lengths {
+		rowSeq, qStart = append(rowSeq, int32(i)), append(qStart, int32(i))
+	}
+	for _, at := range g.Rand.Perm(rows * seqPages) {
+		pages = append(pages, int32(at))
+	}
+	step := kernels.Step{
+		Counts: g.Ints(int32(rows), int32(rows), 0), RowSeq: g.Ints(rowSeq...), QStart: g.Ints(append(qStart, int32(rows))...), KVLen: g.Ints(lengths...), Pages: g.Ints(pages...),
+		SeqPages: seqPages, PageShift: 4,
+	}
+	p := Problem{Q: g.BF16(g.Random(rows*heads*k, 1)), Cache: g.Noise(rows * seqPages * page * k * 2), Heads: heads, KSize: k, VSize: v, Scale: 0.1, Type: cache, Most: most}
+	if most > 0 {
+		var chosen []float32
+		for _, n := range lengths {
+			for i := range most {
+				switch {
+				case int32(i) >= n:
+					chosen = append(chosen, -1)
+				case int(n) <= most:
+					chosen = append(chosen, float32(i))
+				default:
+					chosen = append(chosen, float32(i*int(n)/most))
+				}
+			}
+		}
+		p.Chosen = g.F32(chosen)
+	}
+	var results [2][]float32
+	for i, name := range []string{"latent_attention", "latent_wide"} {
+		p.Y = g.Poisoned(rows * heads * v * 2)
+		partial := g.Poisoned(rows * blocks(p) * splits * 64 * (v + 2) * 4)
+		kernel, err := bind(g.Loader, p, partial, "attention/latent/latent", name, 256, Shared)
+		if i == 1 {
+			kernel, err = bind(g.Loader, p, partial, "attention/latent/latent_sm90", name, wideThreads, wideShared)
+		}
+		g.Must(err)
+		g.Must(kernel.launch(g.Stream, &step, 0, 0, rows, splits))
+		results[i] = g.ReadBF16(p.Y, rows*heads*v)
+	}
+	want := make([]float64, len(results[0]))
+	for i, x := range results[0] {
+		want[i] = float64(x)
+	}
+	for r, n := range lengths {
+		at := r * heads * v
+		g.Near(fmt.Sprintf("%d heads, %d splits, %d chosen of a %s cache: %d keys", heads, splits, most, cache, n), results[1][at:at+heads*v], want[at:at+heads*v], 1e-2)
 	}
 }
 
@@ -74,5 +146,5 @@ func benchmark(g *gputest.GPU, seqs, length, most, heads int) {
 	}
 	d := g.Time(func(run int) error { return set[run%copies].Launch(g.Stream, &step, 0, 0, seqs) }).Seconds()
 	read, flops := float64(seqs*n*2*k), 2*float64(seqs*n)*float64(heads)*(k+v)
-	fmt.Printf("latent decode %4d × %6d, %3d heads, top %4d: %9.1f µs  %5.2f TB/s  %6.1f TFLOP/s\n", seqs, length, heads, most, d*1e6, read/d/1e12, flops/d/1e12)
+	fmt.Printf("latent decode %4d × %6d, %3d heads, top %4d: %9.1f µs  %5.2f TB/s  %6.1f TFLOP/s  %s\n", seqs, length, heads, most, d*1e6, read/d/1e12, flops/d/1e12, g.Registers(set[0].attend))
 }

@@ -1,0 +1,21 @@
+// How matrices lie in shared memory for wgmma and ldmatrix: panels of 64 numbers of 16 bits across, in lines of 128 bytes, and copies to them by cp.async
+// that an mbarrier counts.
+#pragma once
+#include "sm90.h"
+
+// swizzled is where chunk c of 16 bytes of a line lies in its panel, which begins at a multiple of 1024 bytes: as swizzle mode 1 of wgmma has it.
+DEVICE u32 swizzled(int line, int c) { return line * 128 + ((c ^ line) & 7) * 16; }
+
+#if __CUDA_ARCH__ >= 900
+// awaitCopies waits for a phase of an mbarrier, behind which what copies have written may be read, by wgmma too.
+DEVICE void awaitCopies(u32 bar, u32 phase) {
+  mbarrierWait(bar, phase);
+  fenceProxyAsync();
+}
+#else
+DEVICE void awaitCopies(u32 bar, u32 phase) {
+  asm volatile("{\n\t.reg .pred done;\n\tagain:\n\tmbarrier.test_wait.parity.shared.b64 done, [%0], %1;\n\t@!done bra again;\n\t}" ::"r"(bar), "r"(phase) : "memory");
+}
+#endif
+// arriveCopied arrives at an mbarrier once the copies that this thread has begun by cp.async are there.
+DEVICE void arriveCopied(u32 bar) { asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory"); }
