@@ -18,10 +18,10 @@ func (d *Device) recurrents(n *graph.Node) []backend.Kernel {
 	switch n.Op.(type) {
 	case graph.CausalConv:
 		return d.one("causal conv", bindCausalConv)
-	case graph.GatedDelta:
-		return []backend.Kernel{kernel{dev: d, name: "gated delta", bind: bindGatedDelta, scratch: gatedDeltaScratch}}
+	case graph.GatedDelta, graph.KimiDelta:
+		return []backend.Kernel{kernel{dev: d, name: "gated delta", bind: bindDelta, scratch: deltaScratch}}
 	case graph.SSD:
-		return d.one("ssd", bindSSD)
+		return []backend.Kernel{kernel{dev: d, name: "ssd", bind: bindSSD, scratch: ssdScratch}}
 	default:
 		return d.one("selective scan", bindSelectiveScan)
 	}
@@ -35,6 +35,8 @@ func recurrentRefusal(n *graph.Node) string {
 		what, size, most = "its convolution sees %d tokens", n.Weights[0].In.Len(), recurrent.MaxWidth
 	case graph.GatedDelta:
 		what, size, most = "its keys have %d numbers", o.KeySize, recurrent.MaxKeySize
+	case graph.KimiDelta:
+		what, size, most = "its keys have %d numbers", o.Size, recurrent.MaxKimiSize
 	case graph.SSD:
 		what, size, most = "its states have rows of %d numbers", o.StateSize, recurrent.MaxStateSize
 	case graph.SelectiveScan:
@@ -74,42 +76,66 @@ func bindCausalConv(d *Device, n *graph.Node, a backend.Args) (func(*step) error
 	}, d.floats(a.Weights, &p.W, &p.Bias)
 }
 
-// chunked reports whether a node's prompts go in chunks.
-func chunked(n *graph.Node) bool {
-	o := n.Op.(graph.GatedDelta)
-	return recurrent.Chunked(n.In[0].Type, o.KeySize, o.ValueSize)
+// deltaOf is a node of GatedDelta or KimiDelta as its kernels see it, without memory, and whether prompts of its values go in chunks.
+func deltaOf(n *graph.Node) (p recurrent.DeltaParams, s recurrent.DeltaShape, chunked bool) {
+	switch o := n.Op.(type) {
+	case graph.GatedDelta:
+		s = recurrent.DeltaShape{KeySize: o.KeySize, ValueSize: o.ValueSize}
+		p.KeyHeads, p.ValueHeads, p.Stride = int32(o.KeyHeads), int32(o.ValueHeads), int32(o.Width())
+		if o.Tiled {
+			p.Tiled = 1
+		}
+	case graph.KimiDelta:
+		s = recurrent.DeltaShape{KeySize: o.Size, ValueSize: o.Size, EachKey: true}
+		p.KeyHeads, p.ValueHeads, p.Stride = int32(o.Heads), int32(o.Heads), int32(o.Heads*o.Size)
+	}
+	p.KeySize, p.ValueSize, p.Scale = int32(s.KeySize), int32(s.ValueSize), float32(1/math.Sqrt(float64(s.KeySize)))
+	return p, s, recurrent.Chunked(n.In[0].Type, s.KeySize, s.ValueSize)
 }
 
-func gatedDeltaScratch(n *graph.Node, lim backend.Limits) int64 {
-	if !chunked(n) {
+func deltaScratch(n *graph.Node, lim backend.Limits) int64 {
+	p, shape, chunked := deltaOf(n)
+	if !chunked {
 		return 0
 	}
-	return recurrent.DeltaScratch(lim.Tokens, lim.Seqs, n.Op.(graph.GatedDelta).ValueHeads)
+	return recurrent.DeltaScratch(lim.Tokens, lim.Seqs, int(p.ValueHeads), shape)
 }
 
-func bindGatedDelta(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
-	o, c := n.Op.(graph.GatedDelta), n.In[3].Cache
-	k, err := recurrent.NewDelta(d.loader, n.In[0].Type, o.KeySize, o.ValueSize, chunked(n) && d.ctx.SharedBlock >= recurrent.ChunksShared)
+func bindDelta(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	p, shape, chunked := deltaOf(n)
+	k, err := recurrent.NewDelta(d.loader, n.In[0].Type, shape, chunked && d.ctx.SharedBlock >= recurrent.ChunksShared)
 	if err != nil {
 		return nil, err
 	}
-	p := &recurrent.DeltaParams{
-		X: at(a.In[0]), Alpha: at(a.In[1]), Beta: at(a.In[2]), Y: at(a.Out[0]), States: at(a.In[3]),
-		KeyHeads: int32(o.KeyHeads), KeySize: int32(o.KeySize), ValueHeads: int32(o.ValueHeads), ValueSize: int32(o.ValueSize),
-		Scale: float32(1 / math.Sqrt(float64(o.KeySize))),
+	p.Q, p.Y = at(a.In[0]), at(a.Out[0])
+	if shape.EachKey {
+		p.K, p.V, p.Alpha, p.Beta, p.States = at(a.In[1]), at(a.In[2]), at(a.In[3]), at(a.In[4]), at(a.In[5])
+	} else {
+		keys := driver.Ptr(n.In[0].Type.RowBytes(int(p.KeyHeads * p.KeySize)))
+		p.K, p.V, p.Alpha, p.Beta, p.States = p.Q+keys, p.Q+2*keys, at(a.In[1]), at(a.In[2]), at(a.In[3])
 	}
-	if o.Tiled {
-		p.Tiled = 1
-	}
+	c := n.In[len(n.In)-1].Cache
 	return func(s *step) error {
 		p.Step = s.of(c)
-		return k.Launch(d.stream, s.tokens, s.seqs, s.decodes+s.trees > 0, p, at(a.Scratch))
+		return k.Launch(d.stream, s.tokens, s.seqs, s.decodes+s.trees > 0, &p, at(a.Scratch))
 	}, d.floats(a.Weights, &p.Decay, &p.Bias)
+}
+
+func ssdChunked(n *graph.Node) bool {
+	o := n.Op.(graph.SSD)
+	return recurrent.Chunked(n.In[0].Type, o.StateSize, o.HeadSize)
+}
+
+func ssdScratch(n *graph.Node, lim backend.Limits) int64 {
+	if !ssdChunked(n) {
+		return 0
+	}
+	return recurrent.SSDScratch(lim.Tokens, lim.Seqs, n.Op.(graph.SSD).Heads)
 }
 
 func bindSSD(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	o, c := n.Op.(graph.SSD), n.In[2].Cache
-	k, err := recurrent.SSD(d.loader, n.In[0].Type, o.StateSize)
+	k, err := recurrent.NewSSD(d.loader, n.In[0].Type, o.StateSize, ssdChunked(n) && d.ctx.SharedBlock >= recurrent.ChunksShared)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +149,7 @@ func bindSSD(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error
 	}
 	return func(s *step) error {
 		p.Step = s.of(c)
-		return recurrent.LaunchSSD(d.stream, k, s.seqs, p)
+		return k.Launch(d.stream, s.tokens, s.seqs, s.decodes+s.trees > 0, p, at(a.Scratch))
 	}, d.floats(a.Weights, &p.Decay, &p.Bias, &p.Skip)
 }
 

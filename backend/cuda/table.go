@@ -110,7 +110,7 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 			return nil
 		}
 		return d.one("streams", bindStreams)
-	case graph.CausalConv, graph.GatedDelta, graph.SSD, graph.SelectiveScan:
+	case graph.CausalConv, graph.GatedDelta, graph.KimiDelta, graph.SSD, graph.SelectiveScan:
 		return d.recurrents(n)
 	case graph.SelectRows:
 		return d.one("select rows", bindSelectRows)
@@ -146,8 +146,6 @@ func (d *Device) Refusal(n *graph.Node) string {
 		if why := sparseRefusal(n); why != "" {
 			return why
 		}
-	case graph.KimiDelta:
-		return "Kimi delta attention is not computed on a GPU yet; the CPU does (--backend cpu)"
 	case graph.LoRA:
 		if len(n.Weights) > lora.MaxTargets || n.Weights[0].Slots.Rank > lora.MaxRank {
 			return fmt.Sprintf("it has adapters of %d matrices and rank %d at most, and %d of rank %d is the most on a GPU; lower --max-lora-rank", len(n.Weights), n.Weights[0].Slots.Rank, lora.MaxTargets, lora.MaxRank)
@@ -164,7 +162,7 @@ func (d *Device) Refusal(n *graph.Node) string {
 		if e := n.In[0].Axis.Len(); e > moe.MaxExperts || o.TopK > moe.MaxTop {
 			return fmt.Sprintf("it chooses %d of %d experts, and %d of %d is the most on a GPU; the CPU has no such limit", o.TopK, e, moe.MaxTop, moe.MaxExperts)
 		}
-	case graph.CausalConv, graph.GatedDelta, graph.SSD, graph.SelectiveScan:
+	case graph.CausalConv, graph.GatedDelta, graph.KimiDelta, graph.SSD, graph.SelectiveScan:
 		if why := recurrentRefusal(n); why != "" {
 			return why
 		}

@@ -38,9 +38,6 @@ func gpuModels(t *testing.T, others []string, test func(t *testing.T, dir string
 			if _, err := os.Stat(dir); err != nil {
 				t.Skip("the reference model is not here")
 			}
-			if filepath.Base(dir) == "kimi-linear" {
-				t.Skip("Kimi delta attention is refused on a GPU")
-			}
 			dev, err := cuda.New(cuda.Options{})
 			if err != nil {
 				t.Fatal(err)

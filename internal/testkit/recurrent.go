@@ -42,7 +42,7 @@ func recurrentCases() []Case {
 			return b.GatedDelta("y", 0, feed(b, "x", axis("qkv", o.Width(), 1)), feed(b, "a", heads), feed(b, "b", heads), o, b.Vector("decay", heads), b.Vector("bias", heads))
 		})
 	}
-	for _, o := range []graph.KimiDelta{{Heads: 3, Size: 16}, {Heads: 2, Size: 40}} {
+	for _, o := range []graph.KimiDelta{{Heads: 3, Size: 16}, {Heads: 2, Size: 40}, {Heads: 2, Size: 128}} {
 		add("KimiDelta", o.Attrs(), func(b *graph.Builder) *graph.Value {
 			rows, heads := axis("values", o.Heads, o.Size), axis("heads", o.Heads, 1)
 			return b.KimiDelta("y", 0, feed(b, "q", rows), feed(b, "k", rows), feed(b, "v", rows), feed(b, "a", rows), feed(b, "b", heads), o, b.Weight("decay", heads, axis("one", 1, 1)), b.Vector("bias", rows))
@@ -50,7 +50,7 @@ func recurrentCases() []Case {
 	}
 	for _, o := range []graph.SSD{
 		{Heads: 4, HeadSize: 16, Groups: 2, StateSize: 16}, {Heads: 3, HeadSize: 24, Groups: 1, StateSize: 40, MinStep: 0.001, MaxStep: 0.9},
-		{Heads: 2, HeadSize: 64, Groups: 1, StateSize: 128},
+		{Heads: 2, HeadSize: 64, Groups: 1, StateSize: 128}, {Heads: 20, HeadSize: 96, Groups: 2, StateSize: 64},
 	} {
 		add("SSD", fmt.Sprintf("%dx%d:%dx%d", o.Heads, o.HeadSize, o.Groups, o.StateSize), func(b *graph.Builder) *graph.Value {
 			heads := axis("heads", o.Heads, 1)

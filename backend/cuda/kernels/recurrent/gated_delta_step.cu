@@ -1,73 +1,93 @@
-// One token of the gated delta rule in every sequence that has one (graph.GatedDelta): a block is 128 columns of the state of one value head of one
-// sequence. Its warps share the rows; a thread has four columns of KEYS rows in registers, which it reads and writes 16 bytes at a time. All of a state
-// is on its way before anything is computed: what a step takes is the time to read and write the states.
+// One token of the gated delta rule in every sequence that has one (graph.GatedDelta, graph.KimiDelta): a block is COLUMNS columns of the state of one value
+// head of one sequence. COLUMNS / 4 threads take a row of these, 16 bytes each; the other threads have other rows. All of a state is on its way before
+// anything is computed: what a step takes is the time to read and write the states.
 #include "gated_delta.h"
 
-constexpr int WARPS = 8, COLUMNS = 128;
+constexpr int THREADS = 256;
 
-template <typename T, int KEYS> DEVICE void gatedDeltaStep(const GatedDeltaParams& p) {
-  SHARED static float q[WARPS * KEYS], k[WARPS * KEYS], gates[2];
-  SHARED static Four predicted[WARPS][32], sums[WARPS][32];
+// KEYS: rows of the state of a thread. EACH_KEY: each number of a key has a decay of its own.
+template <typename T, int COLUMNS, int KEYS, bool EACH_KEY> DEVICE void gatedDeltaStep(const DeltaParams& p) {
+  constexpr int LANES = COLUMNS / 4, GROUPS = THREADS / LANES, MAX_KEY = GROUPS * KEYS; // threads of a row; rows at a time
+  constexpr int SHARE = 32 / LANES;                                                      // rows that a warp has at a time
+  SHARED static float q[MAX_KEY], k[MAX_KEY], g[MAX_KEY];
+  SHARED static float gates[2];
+  SHARED static Four predicted[THREADS / 32][LANES], sums[THREADS / 32][LANES];
   launchDependentsAndWait();
   int s = blockZ(), h = blockY();
   if (s >= p.step.counts[COUNT_SEQS]) return;
   long size = (long)p.keySize * p.valueSize;
   Sequence seq(p.step, s, p.states, size * p.valueHeads);
   if (seq.to - seq.from != 1) return;
-  int j = blockX() * COLUMNS + 4 * lane(), first = warp() * KEYS;
+  int column = threadX() % LANES, j = blockX() * COLUMNS + 4 * column, group = threadX() / LANES; // rows group, group + GROUPS, …
   bool mine = j < p.valueSize;
-  Four* at = (Four*)(seq.state + h * size + (long)first * p.valueSize + j);
-  int next = p.valueSize / 4; // from row to row
+  Four* at = (Four*)(seq.state + h * size + (long)group * p.valueSize + j);
+  long next = (long)GROUPS * p.valueSize / 4;
   Four state[KEYS];
-  UNROLL for (int i = 0; i < KEYS; i++) state[i] = mine && !seq.fresh && first + i < p.keySize ? at[(long)i * next] : Four{};
+  UNROLL for (int i = 0; i < KEYS; i++) state[i] = mine && !seq.fresh && group + i * GROUPS < p.keySize ? at[i * next] : Four{};
 
-  int keys = p.keyHeads * p.keySize, width = 2 * keys + p.valueHeads * p.valueSize, kh = p.keyHead(h);
   int r = seq.from;
-  const T* row = (const T*)p.x + (long)r * width;
   if (warp() < 2) { // the query, the key
-    const T* from = row + warp() * keys + kh * p.keySize;
-    float x[WARPS * KEYS / 32], squares = 0;
-    UNROLL for (int i = 0; i < WARPS * KEYS / 32; i++) {
+    const T* from = warp() == 0 ? p.query<T>(r, h) : p.key<T>(r, h);
+    float x[MAX_KEY / 32], squares = 0;
+    UNROLL for (int i = 0; i < MAX_KEY / 32; i++) {
       int d = i * 32 + lane();
       x[i] = d < p.keySize ? toFloat(from[d]) : 0;
       squares += x[i] * x[i];
     }
     float scale = rsqrt(warpSum(squares) + L2_EPS) * (warp() == 0 ? p.scale : 1);
-    UNROLL for (int i = 0; i < WARPS * KEYS / 32; i++) (warp() == 0 ? q : k)[i * 32 + lane()] = x[i] * scale;
+    UNROLL for (int i = 0; i < MAX_KEY / 32; i++) (warp() == 0 ? q : k)[i * 32 + lane()] = x[i] * scale;
   } else if (threadX() == 64) {
-    gates[0] = expf(p.logDecay<T>(r, h)), gates[1] = p.rate<T>(r, h);
+    if (!EACH_KEY) gates[0] = expf(p.logDecay<T, false>(r, h, 0));
+    gates[1] = p.rate<T>(r, h);
+  } else if (EACH_KEY && warp() > 2) {
+    for (int d = threadX() - 96; d < MAX_KEY; d += THREADS - 96) g[d] = d < p.keySize ? expf(p.logDecay<T, true>(r, h, d)) : 0;
   }
   float value[4];
-  UNROLL for (int e = 0; e < 4; e++) value[e] = mine ? toFloat(row[2 * keys + h * p.valueSize + j + e]) : 0;
+  UNROLL for (int e = 0; e < 4; e++) value[e] = mine ? toFloat(p.value<T>(r, h)[j + e]) : 0;
   barrier();
-  float decay = gates[0], rate = gates[1];
+  float decay = EACH_KEY ? 0 : gates[0], rate = gates[1];
+  auto sumRows = [&](Four& sum) __attribute__((always_inline)) { // of the rows that the warp has at a time
+    UNROLL for (int m = LANES; m < 32; m *= 2) UNROLL for (int e = 0; e < 4; e++) sum.x[e] += shuffleXor(sum.x[e], m);
+  };
   Four sum = {};
-  UNROLL for (int i = 0; i < KEYS; i++) UNROLL for (int e = 0; e < 4; e++) sum.x[e] += state[i].x[e] * k[first + i];
-  predicted[warp()][lane()] = sum;
+  UNROLL for (int i = 0; i < KEYS; i++) {
+    float left = EACH_KEY ? g[group + i * GROUPS] : decay, key = k[group + i * GROUPS];
+    UNROLL for (int e = 0; e < 4; e++) state[i].x[e] *= left, sum.x[e] += state[i].x[e] * key;
+  }
+  sumRows(sum);
+  if (SHARE == 1 || lane() < LANES) predicted[warp()][column] = sum;
   barrier();
   Four delta = {};
-  UNROLL for (int w = 0; w < WARPS; w++) {
-    Four part = predicted[w][lane()];
+  UNROLL for (int w = 0; w < THREADS / 32; w++) {
+    Four part = predicted[w][column];
     UNROLL for (int e = 0; e < 4; e++) delta.x[e] += part.x[e];
   }
-  UNROLL for (int e = 0; e < 4; e++) delta.x[e] = rate * (value[e] - decay * delta.x[e]), sum.x[e] = 0;
-  UNROLL for (int i = 0; i < KEYS; i++) UNROLL for (int e = 0; e < 4; e++) {
-    state[i].x[e] = decay * state[i].x[e] + k[first + i] * delta.x[e];
-    sum.x[e] += state[i].x[e] * q[first + i];
+  UNROLL for (int e = 0; e < 4; e++) delta.x[e] = rate * (value[e] - delta.x[e]), sum.x[e] = 0;
+  UNROLL for (int i = 0; i < KEYS; i++) {
+    float key = k[group + i * GROUPS], query = q[group + i * GROUPS];
+    UNROLL for (int e = 0; e < 4; e++) state[i].x[e] += key * delta.x[e], sum.x[e] += state[i].x[e] * query;
+    if (mine && group + i * GROUPS < p.keySize) at[i * next] = state[i];
   }
-  sums[warp()][lane()] = sum;
+  sumRows(sum);
+  if (SHARE == 1 || lane() < LANES) sums[warp()][column] = sum;
   barrier();
-  UNROLL for (int i = 0; i < KEYS; i++)
-    if (mine && first + i < p.keySize) at[(long)i * next] = state[i];
-  if (warp() > 0 || !mine) return;
+  if (threadX() >= LANES || !mine) return;
   T* y = (T*)p.y + ((long)r * p.valueHeads + h) * p.valueSize + j;
-  UNROLL for (int w = 1; w < WARPS; w++) {
-    Four part = sums[w][lane()];
+  sum = {};
+  UNROLL for (int w = 0; w < THREADS / 32; w++) {
+    Four part = sums[w][column];
     UNROLL for (int e = 0; e < 4; e++) sum.x[e] += part.x[e];
   }
   UNROLL for (int e = 0; e < 4; e++) y[e] = fromFloat<T>(sum.x[e]);
 }
-KERNEL(256, 1) gated_delta_step_128_f32(PARAM GatedDeltaParams p) { gatedDeltaStep<float, 16>(p); }
-KERNEL(256, 1) gated_delta_step_128_bf16(PARAM GatedDeltaParams p) { gatedDeltaStep<bf16, 16>(p); }
-KERNEL(256, 1) gated_delta_step_256_f32(PARAM GatedDeltaParams p) { gatedDeltaStep<float, 32>(p); }
-KERNEL(256, 1) gated_delta_step_256_bf16(PARAM GatedDeltaParams p) { gatedDeltaStep<bf16, 32>(p); }
+#define STEP(name, T, columns, blocks, most, each) \
+  KERNEL(256, blocks) name##_##T(PARAM DeltaParams p) { gatedDeltaStep<T, columns, most * columns / 1024, each>(p); }
+typedef float f32;
+STEP(gated_delta_step_128, f32, 64, 3, 128, false)
+STEP(gated_delta_step_128, bf16, 64, 3, 128, false)
+STEP(gated_delta_step_256, f32, 32, 3, 256, false)
+STEP(gated_delta_step_256, bf16, 32, 3, 256, false)
+STEP(kimi_delta_step_128, f32, 64, 3, 128, true)
+STEP(kimi_delta_step_128, bf16, 64, 3, 128, true)
+STEP(gated_delta_step_32_columns, bf16, 32, 4, 128, false)
+STEP(gated_delta_step_128_columns, bf16, 128, 2, 128, false)

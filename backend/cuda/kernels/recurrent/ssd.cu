@@ -1,16 +1,6 @@
 // Mamba 2's state space layer (graph.SSD): a block is ROWS rows of the state of one head of one sequence, which it holds in registers while
 // it goes through the sequence's tokens. PARTS threads share a row: each has every PARTS-th four of its numbers.
-#include "recurrent.h"
-
-struct SSDParams {
-  Step step;
-  const void *x, *dt;               // [T, x∥B∥C], [T, heads]
-  void* y;                          // [T, heads × headSize]
-  float* states;                    // [states][heads][headSize][stateSize]
-  const float *decay, *bias, *skip; // [heads]
-  int heads, headSize, groups, stateSize;
-  float minStep, maxStep; // of Δ
-};
+#include "ssd.h"
 
 constexpr int ROWS = 32, PARTS = 4, THREADS = ROWS * PARTS;
 
@@ -21,6 +11,7 @@ template <typename T, int NUMBERS> DEVICE void ssd(const SSDParams& p) {
   if (s >= p.step.counts[COUNT_SEQS]) return;
   long size = (long)p.headSize * p.stateSize;
   Sequence seq(p.step, s, p.states, size * p.heads);
+  if (p.onlyOnes && seq.to - seq.from > 1) return;
   int part = threadX() & (PARTS - 1), row = threadX() / PARTS, i = blockX() * ROWS + row;
   float* at = seq.state + h * size + (long)i * p.stateSize;
   float state[NUMBERS];
@@ -41,9 +32,8 @@ template <typename T, int NUMBERS> DEVICE void ssd(const SSDParams& p) {
       int c = blockX() * ROWS + lane();
       x[t][lane()] = c < p.headSize ? toFloat(of[h * p.headSize + c]) : 0;
       if (lane() == 0) {
-        float d = softplus(toFloat(((const T*)p.dt)[(long)(from + t) * p.heads + h]) + p.bias[h]);
-        delta[t] = d = maxf(minf(d, p.maxStep), p.minStep);
-        decay[t] = expf(d * p.decay[h]);
+        delta[t] = p.delta<T>(from + t, h);
+        decay[t] = expf(delta[t] * p.decay[h]);
       }
     }
     barrier();

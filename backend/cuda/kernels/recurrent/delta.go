@@ -1,0 +1,134 @@
+package recurrent
+
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// DeltaParams mirrors DeltaParams of gated_delta.h.
+type DeltaParams struct {
+	Step                                             kernels.Step
+	Q, K, V                                          driver.Ptr // [T, KeyHeads × KeySize], likewise, [T, ValueHeads × ValueSize]: parts of rows, Stride numbers apart
+	Alpha, Beta                                      driver.Ptr // [T, ValueHeads], of KimiDelta [T, ValueHeads × KeySize]; [T, ValueHeads]
+	Y                                                driver.Ptr // [T, ValueHeads × ValueSize]
+	States                                           driver.Ptr // [states][ValueHeads][KeySize][ValueSize] float32
+	Decay, Bias                                      driver.Ptr // [ValueHeads] float32; [ValueHeads], of KimiDelta [ValueHeads × KeySize] float32
+	KeyHeads, KeySize, ValueHeads, ValueSize, Stride int32
+	Scale                                            float32 // of queries
+	Tiled                                            int32   // 1: value head h is one of key head h mod KeyHeads
+	_                                                int32
+}
+
+// deltaChunksParams mirrors DeltaChunksParams of gated_delta_chunks.h.
+type deltaChunksParams struct {
+	Delta   DeltaParams
+	Scratch driver.Ptr // [chunks][ValueHeads] of what is prepared
+}
+
+// DeltaShape is a layer: GatedDelta's, or KimiDelta's, where each number of a key has a decay.
+type DeltaShape struct {
+	KeySize, ValueSize int
+	EachKey            bool
+}
+
+// prepared is what is prepared of a chunk and head, and shared the memory of the blocks that do so, in bytes.
+func (s DeltaShape) prepared() (bytes, shared int) {
+	if s.EachKey {
+		return 8*panel + factors, 3*chunk*(maxChunk+4)*4 + 2*chunk*(chunk+4)*4 + 4*chunk
+	}
+	return 2*panel + factors, 4*panel + 2*chunk*(chunk+4)*4 + 6*4*chunk
+}
+
+// Delta is the kernels of a layer for values of one type: for one token of each sequence, for the others in chunks, and for any token by token.
+type Delta struct {
+	step, states, prepare, chunks, tokens *driver.Kernel
+	shape                                 DeltaShape
+	stages, sms                           int
+}
+
+// DeltaScratch is the memory for the chunks of steps of up to so many tokens and sequences, in bytes.
+func DeltaScratch(tokens, seqs, valueHeads int, s DeltaShape) int64 {
+	bytes, _ := s.prepared()
+	return chunkScratch(tokens, seqs, valueHeads, bytes)
+}
+
+// NewDelta finds them; chunked: prompts are Chunked.
+func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *Delta, err error) {
+	d = &Delta{shape: s, sms: l.SMs(), stages: 3}
+	find := func(to **driver.Kernel, module, name string, shared int) {
+		if err == nil {
+			*to, err = l.Kernel("recurrent/"+module, name, shared)
+		}
+	}
+	rule := "gated_delta"
+	if s.EachKey {
+		rule, d.stages = "kimi_delta", 2
+	}
+	if s.ValueSize%4 == 0 { // 16 bytes of a state
+		find(&d.step, "gated_delta_step", kernels.Name(sized(rule+"_step", s.KeySize), t), 0)
+	}
+	if l.Hopper() && !s.EachKey && Chunked(t, s.KeySize, s.ValueSize) && s.ValueSize <= maxStateValue {
+		find(&d.states, "gated_delta_step_sm90", "gated_delta_states", statesShared)
+	}
+	if chunked {
+		_, shared := s.prepared()
+		find(&d.prepare, rule+"_chunks", rule+"_prepare", shared)
+		find(&d.chunks, rule+"_chunks", rule+"_chunks", d.chunksShared())
+	} else {
+		find(&d.tokens, "gated_delta", kernels.Name(sized(rule, s.KeySize), t), 0)
+	}
+	return d, err
+}
+
+// chunksShared is the shared memory of a block that goes through chunks, in bytes.
+func (d *Delta) chunksShared() int {
+	bytes, _ := d.shape.prepared()
+	if !d.shape.EachKey {
+		bytes += 4 * panel // queries and keys, which are prepared for KimiDelta
+	}
+	return d.stages*bytes + slack
+}
+
+// What gated_delta_step.cu and gated_delta_step_sm90.cu say, too.
+const (
+	stepThreads   = 256
+	maxStateValue = 128
+	statesShared  = 3 * (128*maxStateValue*4 + 3*2*128)
+	statesThreads = 288
+	manyStates    = 8 // for each multiprocessor, from which on they are gone through one after the other
+)
+
+// stepColumns is how many columns of a state a block of gated_delta_step has.
+func (d *Delta) stepColumns() int {
+	if d.shape.KeySize > 128 {
+		return 32
+	}
+	return 64
+}
+
+// Launch puts the kernels for a step on the stream; ones: some of its sequences may have one new token. scratch has DeltaScratch.
+func (d *Delta) Launch(s *driver.Stream, tokens, seqs int, ones bool, p *DeltaParams, scratch driver.Ptr) error {
+	if all := tokens == seqs; d.step != nil && (all || ones && d.chunks != nil) {
+		if err := d.launchStep(s, seqs, p); err != nil || all {
+			return err
+		}
+	}
+	if d.chunks == nil {
+		return driver.Launch(s, d.tokens, driver.Grid{X: blocks(int(p.ValueSize), tile), Y: int(p.ValueHeads), Z: seqs, Threads: threads}, p)
+	}
+	c, heads := &deltaChunksParams{*p, scratch}, int(p.KeyHeads) // whose value heads a block prepares together
+	_, shared := d.shape.prepared()
+	if err := driver.Launch(s, d.prepare, driver.Grid{X: slots(tokens, seqs), Y: heads, Threads: 128, Shared: shared}, c); err != nil {
+		return err
+	}
+	return driver.Launch(s, d.chunks, driver.Grid{X: blocks(int(p.ValueSize), columns), Y: int(p.ValueHeads), Z: seqs, Threads: 128 + loaders, Shared: d.chunksShared()}, c)
+}
+
+// launchStep is the launch for sequences with one new token.
+func (d *Delta) launchStep(s *driver.Stream, seqs int, p *DeltaParams) error {
+	if all := seqs * int(p.ValueHeads); d.states != nil && all >= manyStates*d.sms {
+		return driver.Launch(s, d.states, driver.Grid{X: d.sms, Threads: statesThreads, Shared: statesShared}, p)
+	}
+	return driver.Launch(s, d.step, driver.Grid{X: blocks(int(p.ValueSize), d.stepColumns()), Y: int(p.ValueHeads), Z: seqs, Threads: stepThreads}, p)
+}
