@@ -9,13 +9,13 @@ import (
 func bindHeadLinear(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	x, w, matrices := n.In[0], n.Weights[0], a.Weights[0].(*stack)
 	as := floatType(matrices.matrices[0].Format, x.Type)
-	k, err := heads.Find(d.loader, x.Type, as)
-	if err != nil {
-		return nil, err
-	}
 	p := &heads.Params{
 		X: at(a.In[0]), Y: at(a.Out[0]), Heads: int32(x.Axis.Count), Size: int32(x.Axis.Size), Width: int32(n.Out[0].Axis.Size),
 		N: int32(w.Out.Len()), K: int32(w.In.Len()), Rest: int32(n.Op.(graph.HeadLinear).Rest),
+	}
+	k, err := heads.Find(d.loader, p, x.Type, as)
+	if err != nil {
+		return nil, err
 	}
 	if p.W, err = d.expertRows(matrices, as); err != nil {
 		return nil, err
@@ -24,6 +24,6 @@ func bindHeadLinear(d *Device, n *graph.Node, a backend.Args) (func(*step) error
 		if p.Rows = int32(s.rows(x.Rows)); p.Rows == 0 {
 			return nil
 		}
-		return heads.Launch(d.stream, k, p)
+		return k.Launch(d.stream, p)
 	}, nil
 }

@@ -1,14 +1,6 @@
 // A product for each head (graph.HeadLinear): the queries of latent attention go into the latent's space, and its values out of it. SIMT, as dense_simt,
 // with the head along Z.
-#include "../../cuda.h"
-
-struct HeadsParams {
-  const void* x; // [rows, heads × size]
-  const void* w; // [heads, n, k]
-  void* y;       // [rows, heads × width]
-  int rows, heads, size, width, n, k, rest; // the last `rest` numbers of a head are copied
-  int unused;
-};
+#include "heads.h"
 
 constexpr int TILE = 64, DEPTH = 16;
 
@@ -41,11 +33,7 @@ template <typename X, typename W> DEVICE void headLinear(const HeadsParams& p) {
     int m = m0 + ty * 4 + i, n = n0 + tx * 4 + j;
     if (m < p.rows && n < p.n) y[m * yRow + n] = fromFloat<X>(acc[i][j]);
   }
-  if (blockX() > 0) return;
-  for (int i = threadX(); i < TILE * p.rest; i += 256) {
-    int m = m0 + i / p.rest, e = i % p.rest;
-    if (m < p.rows) y[m * yRow + p.n + e] = x[m * xRow + p.k + e];
-  }
+  if (blockX() == 0) copyRest<X>(p, h, m0, TILE);
 }
 KERNEL(256, 1) heads_f32_f32(PARAM HeadsParams p) { headLinear<float, float>(p); }
 KERNEL(256, 1) heads_f32_bf16(PARAM HeadsParams p) { headLinear<float, bf16>(p); }

@@ -7,19 +7,43 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// Params mirrors HeadsParams of heads.cu.
+// Params mirrors HeadsParams of heads.h.
 type Params struct {
 	X, W, Y                                 driver.Ptr // [Rows, Heads × Size], [Heads, N, K], [Rows, Heads × Width]
 	Rows, Heads, Size, Width, N, K, Rest, _ int32      // the last Rest numbers of a head are copied
 }
 
-// Find gets the kernel for rows of a type and matrices of another.
-func Find(l *kernels.Loader, x, w graph.Type) (*driver.Kernel, error) {
-	return l.Kernel("gemm/heads/heads", kernels.Name("heads", x, w), 0)
+// Kernel is a kernel and its launches: tile × tile results for a block.
+type Kernel struct {
+	kernel       *driver.Kernel
+	tile, shared int
+}
+
+// What heads_mma.cu says, too.
+const (
+	mmaTile   = 128
+	mmaShared = 3*2*128*128 + 1024
+)
+
+// onTensorCores reports whether heads of these sizes can be multiplied there: rows of them begin at multiples of 16 bytes, and results are stored in pairs.
+func onTensorCores(p *Params, x, w graph.Type) bool {
+	return x == graph.BF16 && w == graph.BF16 && p.Size%8 == 0 && p.K%8 == 0 && p.N%2 == 0 && p.Width%2 == 0
+}
+
+// Find gets the kernel for rows of a type and matrices of another, of the sizes of p.
+func Find(l *kernels.Loader, p *Params, x, w graph.Type) (k Kernel, err error) {
+	if onTensorCores(p, x, w) && (l.Context() == nil || l.Context().SharedBlock >= mmaShared) {
+		k.tile, k.shared = mmaTile, mmaShared
+		k.kernel, err = l.Kernel("gemm/heads/heads_mma", "heads_mma", mmaShared)
+		return k, err
+	}
+	k.tile = 64
+	k.kernel, err = l.Kernel("gemm/heads/heads", kernels.Name("heads", x, w), 0)
+	return k, err
 }
 
 // Launch puts it on the stream.
-func Launch(s *driver.Stream, k *driver.Kernel, p *Params) error {
-	const tile = 64
-	return driver.Launch(s, k, driver.Grid{X: (int(p.N) + tile - 1) / tile, Y: (int(p.Rows) + tile - 1) / tile, Z: int(p.Heads), Threads: 256}, p)
+func (k Kernel) Launch(s *driver.Stream, p *Params) error {
+	blocks := func(n int32) int { return (int(n) + k.tile - 1) / k.tile }
+	return driver.Launch(s, k.kernel, driver.Grid{X: blocks(p.N), Y: blocks(p.Rows), Z: int(p.Heads), Threads: 256, Shared: k.shared}, p)
 }
