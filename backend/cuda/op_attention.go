@@ -5,6 +5,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/attention/decode"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/attention/heads512"
 	prefillsm80 "github.com/ridge-llm/ridge/backend/cuda/kernels/attention/prefill_sm80"
 	prefillsm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/attention/prefill_sm90"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/attention/simt"
@@ -20,6 +21,11 @@ func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 	fallback := d.one("attention simt", bindAttention)
 	if plainLatent(n) {
 		return append(d.latentAttention(n, "attention latent, mma", bindLatent), fallback...)
+	}
+	if p, ok := heads512Problem(n, backend.Args{}); ok {
+		return append([]backend.Kernel{kernel{dev: d, name: "attention of large heads, mma", bind: bindHeads512, scratch: func(_ *graph.Node, lim backend.Limits) int64 {
+			return heads512.PartialBytes(d.loader.SMs(), lim.Seqs, p)
+		}}}, fallback...)
 	}
 	if n.In[0].Type != graph.BF16 || c.Latent || n.Op.(graph.Attention).Reach > 0 || !decode.Fits(c.K.Size, c.V.Size, c.Type) || !prefillsm80.Fits(c.K.Size, c.V.Size) {
 		return fallback

@@ -63,6 +63,7 @@ func Cases() []Case {
 	all = append(all, fusedCases()...)
 	all = append(all, loraCases()...)
 	all = append(all, latentTreeCases()...)
+	all = append(all, largeHeadCases()...)
 	return all
 }
 
