@@ -40,13 +40,12 @@ DEVICE void store16(u32 to, Vec16 x) { asm volatile("st.shared.v4.b32 [%0], {%1,
 DEVICE void store4(u32 to, u32 x) { asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory"); }
 
 // Where queries and the two tiles lie, the mbarriers of the halves of tiles, and what the warpgroups tell each other of rows. Half h of a tile are the
-// panels that warpgroup h has the values of; the last panel is of the half of the warpgroup that will read P there: the one that did not make it.
+// panels that warpgroup h has the values of. The last panel is of the half of the warpgroup that will read P there, the one that did not make it: of tile t
+// half t ^ 1.
 struct Shared {
   u32 q, k, full, empty;      // mbarriers [tile][half]
   float *rowMax, *scale0, *scale1, *sums; // [64], [64], [64], [2][64]
 
-  DEVICE static int begin(int half) { return half * HALF; }
-  DEVICE static bool hasRope(int tile, int half) { return tile != half; }
   DEVICE u32 bar(u32 bars, int tile, int half) const { return bars + 8 * (2 * tile + half); }
   DEVICE u32 tile(int t) const { return k + t * TILE; }
   DEVICE void release(int tile, int half) const {
@@ -55,38 +54,38 @@ struct Shared {
 };
 enum { MAX_KNOWN = 1, P1_READY, P0_READY }; // named barriers
 
-// loadKeys is the third warpgroup: eight threads a line, four lines each.
-DEVICE void loadKeys(const LatentParams& p, const Shared& at, const LatentRow& row, int tiles) {
+// loadKeys is the third warpgroup: two warps load the first tile of each pair and two the second, eight threads a line, eight lines each. First comes the
+// half that is released first, and that the scores begin with.
+DEVICE void loadKeys(const LatentParams& p, const Shared& at, const LatentRow& row, int pairs) {
   const Step& s = p.step;
   const int* pages = s.pages + (long)row.seq * s.seqPages;
   const float* chosen = p.chosen ? p.chosen + (long)row.row * p.most : nullptr;
-  int me = threadX() & 127, line = me / 8, chunk = me % 8;
-  const u8* next[4];
-  auto find = [&](int tile) __attribute__((always_inline)) {
-    UNROLL for (int i = 0; i < 4; i++) {
-      int key = row.first + tile * KEYS + line + 16 * i;
-      next[i] = nullptr;
+  int t = uniform(warp()) / 2 % 2, line = threadX() / 8 % 8, chunk = threadX() % 8;
+  int slots[KEYS / 8]; // of the cache; -1: there is no key
+  auto find = [&](int pair) __attribute__((always_inline)) {
+    UNROLL for (int i = 0; i < KEYS / 8; i++) {
+      int key = row.first + (2 * pair + t) * KEYS + line + 8 * i;
+      slots[i] = -1;
       if (key >= row.end) continue;
       if (chosen) key = (int)chosen[key];
-      if (key < 0) continue;
-      long slot = ((long)pages[key >> s.pageShift] << s.pageShift) + (key & ((1 << s.pageShift) - 1));
-      next[i] = p.cache + slot * 2 * K + chunk * 16;
+      if (key >= 0) slots[i] = (pages[key >> s.pageShift] << s.pageShift) + (key & ((1 << s.pageShift) - 1));
     }
   };
   find(0);
-  for (int tile = 0; tile < tiles; tile++) {
-    int t = tile & 1;
+  u32 mine = at.tile(t) + swizzled(line, chunk);
+  for (int pair = 0; pair < pairs; pair++) {
     UNROLL for (int h = 0; h < 2; h++) {
-      int half = h ^ t; // the one that is released first
-      if (tile >= 2) mbarrierWait(at.bar(at.empty, t, half), (tile / 2 + 1) & 1);
+      int half = t ^ h;
+      if (pair > 0) mbarrierWait(at.bar(at.empty, t, half), (pair + 1) & 1);
       auto panel = [&](int c) __attribute__((always_inline)) {
-        UNROLL for (int i = 0; i < 4; i++) cpAsync16(at.tile(t) + c * PANEL + swizzled(line + 16 * i, chunk), next[i] ? next[i] + c * 128 : p.cache, next[i] != nullptr);
+        UNROLL for (int i = 0; i < KEYS / 8; i++)
+          cpAsync16(mine + c * PANEL + i * 8 * 128, p.cache + (long)maxi(slots[i], 0) * 2 * K + chunk * 16 + c * 128, slots[i] >= 0);
       };
-      UNROLL for (int c = 0; c < HALF; c++) panel(at.begin(half) + c);
-      if (at.hasRope(t, half)) panel(ROPE);
+      for (int c = 0; c < HALF; c++) panel(half * HALF + c);
+      if (h == 1) panel(ROPE);
       arriveCopied(at.bar(at.full, t, half));
     }
-    find(tile + 1);
+    find(pair + 1);
   }
   cpAsyncCommit();
   cpAsyncWait<0>();
@@ -120,10 +119,17 @@ template <typename N> struct Consumer {
   // makeScores are those of the warpgroup's tile of pair i, of which `left` keys are there, and their row max.
   DEVICE void makeScores(int i, int left) {
     u64 q = smemDescriptor(at.q), k = smemDescriptor(at.tile(group));
+    u64 own = group * HALF * PANEL / 16, other = (group ^ 1) * HALF * PANEL / 16;
+    auto multiply = [&](u64 panel, bool first) __attribute__((always_inline)) {
+      UNROLL for (int j = 0; j < 4; j++) scores(N(), sc, q + panel + j * 2, k + panel + j * 2, !first || j > 0);
+    };
     awaitCopies(at.bar(at.full, group, group), i & 1);
-    awaitCopies(at.bar(at.full, group, group ^ 1), i & 1);
     wgmmaFence();
-    UNROLL for (int j = 0; j < K / 16; j++) scores(N(), sc, q + (j / 4 * PANEL + j % 4 * 32) / 16, k + (j / 4 * PANEL + j % 4 * 32) / 16, j > 0);
+    UNROLL for (int c = 0; c < HALF; c++) multiply(own + c * PANEL / 16, c == 0);
+    wgmmaCommit();
+    awaitCopies(at.bar(at.full, group, group ^ 1), i & 1);
+    UNROLL for (int c = 0; c < HALF; c++) multiply(other + c * PANEL / 16, false);
+    multiply(ROPE * PANEL / 16, false);
     wgmmaCommit();
     wgmmaWait<0>();
     settle(sc);
@@ -264,7 +270,7 @@ template <typename N> DEVICE void attend(const LatentParams& p) {
   at.q = (sharedAddress(dynamic) + 1023) & ~1023u, at.k = at.q + PANELS * PANEL, at.full = sharedAddress(barriers), at.empty = at.full + 8 * 4;
   at.rowMax = rows[0], at.scale0 = rows[1], at.scale1 = rows[2], at.sums = rows[3];
   if (threadX() == 0) {
-    for (int i = 0; i < 4; i++) mbarrierInit(at.full + 8 * i, 128), mbarrierInit(at.empty + 8 * i, 4);
+    for (int i = 0; i < 4; i++) mbarrierInit(at.full + 8 * i, 64), mbarrierInit(at.empty + 8 * i, 4);
     mbarrierInitFence();
   }
   if (threadX() < HEADS) at.rowMax[threadX()] = MASK_VALUE;
@@ -277,7 +283,7 @@ template <typename N> DEVICE void attend(const LatentParams& p) {
   int keys = maxi(row.end - row.first, 0), pairs = ceilDiv(keys, 2 * KEYS);
   if (uniform(warp()) >= 8) {
     setmaxnregDec<56>();
-    loadKeys(p, at, row, 2 * pairs);
+    loadKeys(p, at, row, pairs);
     return;
   }
   setmaxnregInc<224>();
