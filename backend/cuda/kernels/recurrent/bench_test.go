@@ -36,58 +36,22 @@ func benchDelta(g *gputest.GPU, seqs, tokens int, eachKey bool) []DeltaParams {
 	return all
 }
 
-// BenchmarkGatedDeltaStep is steps of decoding by the kernels for it, beside what reading and writing the states takes.
-func BenchmarkGatedDeltaStep(b *testing.B) {
+// BenchmarkDeltaStep is steps of decoding, beside what reading and writing the states takes.
+func BenchmarkDeltaStep(b *testing.B) {
 	gputest.Run(b, func(g *gputest.GPU) {
-		k, err := NewDelta(g.Loader, graph.BF16, DeltaShape{KeySize: benchSize, ValueSize: benchSize}, true)
-		g.Must(err)
-		kimi, err := NewDelta(g.Loader, graph.BF16, DeltaShape{KeySize: benchSize, ValueSize: benchSize, EachKey: true}, true)
-		g.Must(err)
-		for _, seqs := range []int{1, 8, 64, 256} {
-			g.Scope(func() {
-				all := benchDelta(g, seqs, 1, false)
-				for _, c := range stepVariants(g, k) {
-					reportStep(g, c.name, c.kernel, seqs, func(run int) error { return c.launch(seqs, &all[run%len(all)]) })
-				}
-			})
-			g.Scope(func() {
-				all := benchDelta(g, seqs, 1, true)
-				reportStep(g, "Kimi's", kimi.step, seqs, func(run int) error { return kimi.launchStep(g.Stream, seqs, &all[run%len(all)]) })
-			})
+		for _, eachKey := range []bool{false, true} {
+			k, err := NewDelta(g.Loader, graph.BF16, DeltaShape{KeySize: benchSize, ValueSize: benchSize, EachKey: eachKey}, true)
+			g.Must(err)
+			for _, seqs := range []int{1, 8, 64, 256} {
+				g.Scope(func() {
+					all := benchDelta(g, seqs, 1, eachKey)
+					d := g.Time(func(run int) error { return k.launchStep(g.Stream, seqs, &all[run%len(all)]) }).Seconds()
+					bytes := 2 * float64(seqs*32*benchSize*benchSize*4)
+					fmt.Printf("delta step, each key %-5t %3d seqs: %8.1f µs  %5.2f TB/s  %s\n", eachKey, seqs, d*1e6, bytes/d/1e12, g.Registers(k.step))
+				})
+			}
 		}
 	})
-}
-
-type stepVariant struct {
-	name   string
-	kernel *driver.Kernel
-	launch func(seqs int, p *DeltaParams) error
-}
-
-func stepVariants(g *gputest.GPU, k *Delta) []stepVariant {
-	variants := []stepVariant{{"as chosen", k.step, func(seqs int, p *DeltaParams) error { return k.launchStep(g.Stream, seqs, p) }}}
-	for _, columns := range []int{32, 64, 128} {
-		name := fmt.Sprintf("gated_delta_step_%d_columns_bf16", columns)
-		if columns == 64 {
-			name = "gated_delta_step_128_bf16"
-		}
-		step, err := g.Loader.Kernel("recurrent/gated_delta_step", name, 0)
-		g.Must(err)
-		variants = append(variants, stepVariant{fmt.Sprint(columns, " columns"), step, func(seqs int, p *DeltaParams) error {
-			return driver.Launch(g.Stream, step, driver.Grid{X: benchSize / columns, Y: int(p.ValueHeads), Z: seqs, Threads: stepThreads}, p)
-		}})
-	}
-	if k.states != nil {
-		variants = append(variants, stepVariant{"bulk copies", k.states, func(seqs int, p *DeltaParams) error {
-			return driver.Launch(g.Stream, k.states, driver.Grid{X: min(k.sms, seqs*int(p.ValueHeads)), Threads: statesThreads, Shared: statesShared}, p)
-		}})
-	}
-	return variants
-}
-
-func reportStep(g *gputest.GPU, name string, k *driver.Kernel, seqs int, launch func(run int) error) {
-	d := g.Time(launch).Seconds()
-	fmt.Printf("delta step, %-12s %3d seqs: %8.1f µs  %5.2f TB/s  %s\n", name, seqs, d*1e6, 2*float64(seqs*32*benchSize*benchSize*4)/d/1e12, g.Registers(k))
 }
 
 // BenchmarkGatedDelta is prompts, beside the work of chunks of 64: their preparation, and going through them.
@@ -118,20 +82,6 @@ func benchmarkPrompts(g *gputest.GPU, seqs, tokens int, eachKey bool) {
 	report("prepare", k.prepare, func(int) error {
 		return driver.Launch(g.Stream, k.prepare, driver.Grid{X: slots(rows, seqs), Y: int(all[0].KeyHeads), Threads: 128, Shared: shared}, c)
 	})
-	if eachKey {
-		return
-	}
-	for _, v := range []struct {
-		name           string
-		groups, stages int
-	}{{"gated_delta_chunks", 1, 3}, {"gated_delta_chunks_two_blocks", 1, 2}, {"gated_delta_chunks_two_groups", 2, 3}} {
-		shared := v.stages*(6*panel+factors) + slack
-		kernel, err := g.Loader.Kernel("recurrent/gated_delta_chunks", v.name, shared)
-		g.Must(err)
-		report(v.name[len("gated_delta_"):], kernel, func(int) error {
-			return driver.Launch(g.Stream, kernel, driver.Grid{X: benchSize / (columns * v.groups), Y: 32, Z: seqs, Threads: 128*v.groups + loaders, Shared: shared}, c)
-		})
-	}
 }
 
 // BenchmarkSSD is a layer of Nemotron 3 Nano (64 heads of 64 with states of 128, 8 groups): prompts in chunks and token by token, and decoding.

@@ -42,9 +42,9 @@ func (s DeltaShape) prepared() (bytes, shared int) {
 
 // Delta is the kernels of a layer for values of one type: for one token of each sequence, for the others in chunks, and for any token by token.
 type Delta struct {
-	step, states, prepare, chunks, tokens *driver.Kernel
-	shape                                 DeltaShape
-	stages, sms                           int
+	step, prepare, chunks, tokens *driver.Kernel
+	shape                         DeltaShape
+	stages                        int
 }
 
 // DeltaScratch is the memory for the chunks of steps of up to so many tokens and sequences, in bytes.
@@ -55,7 +55,7 @@ func DeltaScratch(tokens, seqs, valueHeads int, s DeltaShape) int64 {
 
 // NewDelta finds them; chunked: prompts are Chunked.
 func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *Delta, err error) {
-	d = &Delta{shape: s, sms: l.SMs(), stages: 3}
+	d = &Delta{shape: s, stages: 3}
 	find := func(to **driver.Kernel, module, name string, shared int) {
 		if err == nil {
 			*to, err = l.Kernel("recurrent/"+module, name, shared)
@@ -67,9 +67,6 @@ func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *D
 	}
 	if s.ValueSize%4 == 0 { // 16 bytes of a state
 		find(&d.step, "gated_delta_step", kernels.Name(sized(rule+"_step", s.KeySize), t), 0)
-	}
-	if l.Hopper() && !s.EachKey && Chunked(t, s.KeySize, s.ValueSize) && s.ValueSize <= maxStateValue {
-		find(&d.states, "gated_delta_step_sm90", "gated_delta_states", statesShared)
 	}
 	if chunked {
 		_, shared := s.prepared()
@@ -88,23 +85,6 @@ func (d *Delta) chunksShared() int {
 		bytes += 4 * panel // queries and keys, which are prepared for KimiDelta
 	}
 	return d.stages*bytes + slack
-}
-
-// What gated_delta_step.cu and gated_delta_step_sm90.cu say, too.
-const (
-	stepThreads   = 256
-	maxStateValue = 128
-	statesShared  = 3 * (128*maxStateValue*4 + 3*2*128)
-	statesThreads = 288
-	manyStates    = 8 // for each multiprocessor, from which on they are gone through one after the other
-)
-
-// stepColumns is how many columns of a state a block of gated_delta_step has.
-func (d *Delta) stepColumns() int {
-	if d.shape.KeySize > 128 {
-		return 32
-	}
-	return 64
 }
 
 // Launch puts the kernels for a step on the stream; ones: some of its sequences may have one new token. scratch has DeltaScratch.
@@ -127,8 +107,5 @@ func (d *Delta) Launch(s *driver.Stream, tokens, seqs int, ones bool, p *DeltaPa
 
 // launchStep is the launch for sequences with one new token.
 func (d *Delta) launchStep(s *driver.Stream, seqs int, p *DeltaParams) error {
-	if all := seqs * int(p.ValueHeads); d.states != nil && all >= manyStates*d.sms {
-		return driver.Launch(s, d.states, driver.Grid{X: d.sms, Threads: statesThreads, Shared: statesShared}, p)
-	}
-	return driver.Launch(s, d.step, driver.Grid{X: blocks(int(p.ValueSize), d.stepColumns()), Y: int(p.ValueHeads), Z: seqs, Threads: stepThreads}, p)
+	return driver.Launch(s, d.step, driver.Grid{X: blocks(int(p.ValueSize), tile), Y: int(p.ValueHeads), Z: seqs, Threads: 256}, p)
 }

@@ -107,5 +107,3 @@ template <int GROUPS, int STAGES> DEVICE void chunks(const DeltaChunksParams& c)
   scanChunks<GATED_DELTA, GROUPS, STAGES>(work);
 }
 KERNEL(192, 1) gated_delta_chunks(PARAM DeltaChunksParams c) { chunks<1, 3>(c); }
-KERNEL(192, 2) gated_delta_chunks_two_blocks(PARAM DeltaChunksParams c) { chunks<1, 2>(c); }
-KERNEL(320, 1) gated_delta_chunks_two_groups(PARAM DeltaChunksParams c) { chunks<2, 3>(c); }

@@ -84,10 +84,11 @@ func compareWide(g *gputest.GPU, heads, splits, most int, cache graph.Type) {
 	for i, name := range []string{"latent_attention", "latent_wide"} {
 		p.Y = g.Poisoned(rows * heads * v * 2)
 		partial := g.Poisoned(rows * blocks(p) * splits * 64 * (v + 2) * 4)
-		kernel, err := bind(g.Loader, p, partial, "attention/latent/latent", name, 256, Shared)
-		if i == 1 {
-			kernel, err = bind(g.Loader, p, partial, "attention/latent/latent_sm90", name, wideThreads, wideShared)
+		module, threads, shared := "attention/latent/latent", 256, Shared
+		if name == "latent_wide" {
+			module, threads, shared = "attention/latent/latent_sm90", wideThreads, wideShared
 		}
+		kernel, err := bind(g.Loader, p, partial, module, name, threads, shared)
 		g.Must(err)
 		g.Must(kernel.launch(g.Stream, &step, 0, 0, rows, splits))
 		results[i] = g.ReadBF16(p.Y, rows*heads*v)
