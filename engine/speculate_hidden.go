@@ -26,7 +26,7 @@ func (s *speculation) computedBy(f, next *InFlight) {
 	all, outputs := s.computed[:0], f.outputs
 	for i := range f.requests {
 		a := &f.requests[i]
-		c := draft.Computed{ID: a.request.sched.ID, Tokens: a.request.tokens, From: a.from, Last: -1}
+		c := draft.Computed{ID: a.request.sched.ID, Salt: a.request.Salt, Tokens: a.request.tokens, From: a.from, Last: -1}
 		for row := range a.tokens {
 			c.Rows = append(c.Rows, f.batch.QStart[i]+int32(row))
 		}
@@ -34,12 +34,12 @@ func (s *speculation) computedBy(f, next *InFlight) {
 			outputs[0].addTo(&c)
 			outputs = outputs[1:]
 		}
-		if !a.request.ended && a.request.Hidden == nil {
+		if !a.request.ended && a.request.Hidden == nil && a.request.Embeddings == nil { // of those nothing is drafted
 			all = append(all, c)
 		}
 	}
 	for i := range outputs { // of siblings
-		c := draft.Computed{ID: outputs[i].request.sched.ID, Tokens: outputs[i].request.tokens}
+		c := draft.Computed{ID: outputs[i].request.sched.ID, Salt: outputs[i].request.Salt, Tokens: outputs[i].request.tokens}
 		if outputs[i].addTo(&c); !outputs[i].request.ended {
 			all = append(all, c)
 		}

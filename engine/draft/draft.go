@@ -126,6 +126,7 @@ type Branching interface {
 // Computed is what a step of the target has computed of a sequence.
 type Computed struct {
 	ID     int64
+	Salt   uint64  // as of a Sequence
 	Tokens []int32 // prompt and answer so far, with what the step has brought
 	From   int     // position of the first token that was computed
 	Rows   []int32 // rows of the step with the tokens from there on, in order: of a draft, those that were accepted. Empty: others have computed them

@@ -4,7 +4,6 @@ package draftmodel
 
 import (
 	"fmt"
-	"math/bits"
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -44,7 +43,7 @@ type drafter struct {
 	active  []*slot // whose next token the step at hand computes
 	batch   backend.Batch
 	buffer  []float32
-	seconds [bits.UintSize]float64 // of a step of one row a sequence, by the number of bits of the sequences: an average that forgets
+	times   draft.StepTimes
 }
 
 // slot is the part of the cache that a sequence has.
@@ -64,19 +63,7 @@ type slot struct {
 func (d *drafter) Name() string { return string(draft.DraftModel) }
 
 // Seconds implements draft.Drafter: a step for each token. It is 0 before the first.
-func (d *drafter) Seconds(seqs, tokens int) float64 {
-	for n := bits.Len(uint(seqs)); n < len(d.seconds); n++ {
-		if d.seconds[n] > 0 {
-			return float64(tokens) * d.seconds[n]
-		}
-	}
-	for n := bits.Len(uint(seqs)); n > 0; n-- {
-		if d.seconds[n] > 0 {
-			return float64(tokens) * d.seconds[n]
-		}
-	}
-	return 0
-}
+func (d *drafter) Seconds(seqs, tokens int) float64 { return d.times.Seconds(seqs, tokens) }
 
 // Propose implements draft.Drafter. A call computes no more of what is not drafted, such as prompts, than one step has room for; sequences that are
 // not at their last token then get no draft.
@@ -106,7 +93,7 @@ func (d *drafter) Propose(seqs []draft.Sequence) error {
 		if err := d.step(); err != nil {
 			return err
 		}
-		d.observe(n, time.Since(began).Seconds())
+		d.times.Observe(n, time.Since(began).Seconds())
 	}
 	for i := range seqs {
 		if x := d.of[seqs[i].ID]; x != nil && x.sequence == &seqs[i] {
@@ -114,16 +101,6 @@ func (d *drafter) Propose(seqs []draft.Sequence) error {
 		}
 	}
 	return nil
-}
-
-// observe notes how long a step of a row for each of n sequences took.
-func (d *drafter) observe(n int, seconds float64) {
-	const forget = 0.1
-	if s := &d.seconds[bits.Len(uint(n))]; *s == 0 {
-		*s = seconds
-	} else {
-		*s += forget * (min(seconds, 2**s) - *s) // one long step says little
-	}
 }
 
 // slot is the one of a sequence, or one that was not asked for longest; nil when this call needs all for others.

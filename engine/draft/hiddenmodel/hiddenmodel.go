@@ -6,7 +6,6 @@ package hiddenmodel
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"time"
 
@@ -80,8 +79,8 @@ type drafter struct {
 	batch   backend.Batch
 	copies  rows
 	buffer  []float32
-	row     []float32                  // of the target's vocabulary
-	seconds [bits.UintSize + 1]float64 // of a step of one row a sequence, by the number of bits of the sequences: an average that forgets
+	row     []float32 // of the target's vocabulary
+	times   draft.StepTimes
 }
 
 // slot is the part of the cache that a sequence has.
@@ -91,6 +90,9 @@ type slot struct {
 	id        int64
 	called    int64           // when rows of it were last computed
 	positions []int32         // of the rows in the cache, ascending: of tokens whose hidden states nobody kept there is none
+	salt      uint64          // of the sequence
+	text      []int32         // what the rows are of: tokens up to the one after the last row's position
+	fresh     bool            // salt, text and rows are those of the sequence that had the slot before
 	computed  draft.Computed  // by the target's last step
 	sequence  *draft.Sequence // to draft for; nil: none
 	drafted   []int32
@@ -101,19 +103,7 @@ type slot struct {
 func (d *drafter) Name() string { return d.Model.Name }
 
 // Seconds implements draft.Drafter: a step for each token. It is 0 before the first.
-func (d *drafter) Seconds(seqs, tokens int) float64 {
-	for n := bits.Len(uint(seqs)); n < len(d.seconds); n++ {
-		if d.seconds[n] > 0 {
-			return float64(tokens) * d.seconds[n]
-		}
-	}
-	for n := bits.Len(uint(seqs)); n > 0; n-- {
-		if d.seconds[n] > 0 {
-			return float64(tokens) * d.seconds[n]
-		}
-	}
-	return 0
-}
+func (d *drafter) Seconds(seqs, tokens int) float64 { return d.times.Seconds(seqs, tokens) }
 
 // Computed implements draft.FromHidden. Of a sequence of which tokens were taken back, the layer's rows are taken back too.
 func (d *drafter) Computed(all []draft.Computed) {
@@ -121,7 +111,7 @@ func (d *drafter) Computed(all []draft.Computed) {
 	d.pending = d.pending[:0]
 	for i := range all {
 		c := all[i]
-		if x := d.of[c.ID]; x != nil {
+		if x := d.of[c.ID]; x != nil && !x.fresh {
 			x.cut(c.From)
 		}
 		c.Rows = c.Rows[:max(0, min(len(c.Rows), len(c.Tokens)-1-c.From))] // each with the token after it
@@ -129,7 +119,6 @@ func (d *drafter) Computed(all []draft.Computed) {
 			continue
 		}
 		if x := d.slot(c.ID); x != nil {
-			x.cut(c.From)
 			x.computed = c
 			d.pending = append(d.pending, x)
 		}
@@ -143,15 +132,15 @@ func (x *slot) cut(position int) {
 		n--
 	}
 	x.positions = x.positions[:n]
+	x.text = x.text[:min(len(x.text), position+1)]
 }
 
 // slot is the one of a sequence, or one that rows were not computed of for longest; nil when this step needs all for others.
 func (d *drafter) slot(id int64) *slot {
 	x := d.of[id]
 	if x == nil {
-		x = &d.slots[0]
 		for i := range d.slots {
-			if s := &d.slots[i]; !s.used || x.used && s.called < x.called {
+			if s := &d.slots[i]; x == nil || !s.used && x.used || s.used == x.used && s.called < x.called {
 				x = s
 			}
 		}
@@ -162,7 +151,7 @@ func (d *drafter) slot(id int64) *slot {
 			delete(d.of, x.id)
 		}
 		d.of[id] = x
-		x.used, x.id, x.positions = true, id, x.positions[:0]
+		x.used, x.id, x.fresh = true, id, true
 	}
 	x.called = d.calls
 	return x
@@ -190,7 +179,7 @@ func (d *drafter) Propose(seqs []draft.Sequence) error {
 		if err := d.step(); err != nil {
 			return fmt.Errorf("%s: %w", d.Model.Name, err)
 		}
-		d.observe(n, time.Since(began).Seconds())
+		d.times.Observe(n, time.Since(began).Seconds())
 	}
 	for _, x := range d.pending {
 		if x.sequence != nil {
@@ -201,23 +190,20 @@ func (d *drafter) Propose(seqs []draft.Sequence) error {
 	return nil
 }
 
-// observe notes how long a step of a row for each of n sequences took.
-func (d *drafter) observe(n int, seconds float64) {
-	const forget = 0.1
-	if s := &d.seconds[bits.Len(uint(n))]; *s == 0 {
-		*s = seconds
-	} else {
-		*s += forget * (min(seconds, 2**s) - *s) // one long step says little
-	}
-}
-
 // follow computes the rows that the target has computed, and drafts a first token of the sequences that are to have any.
 func (d *drafter) follow() error {
 	began, rows := time.Now(), 0
 	d.batch.Reset(1, d.lim.SeqPages)
 	d.active = d.active[:0]
 	for _, x := range d.pending {
+		if err := d.shareBeginning(x); err != nil {
+			return err
+		}
+	}
+	for _, x := range d.pending {
 		c := &x.computed
+		same := min(len(x.text), c.From+1)
+		x.text = append(x.text[:same], c.Tokens[same:c.From+1+len(c.Rows)]...)
 		d.append(x, c.Tokens[c.From+1:c.From+1+len(c.Rows)], c.From, len(x.positions))
 		for i, row := range c.Rows {
 			x.positions = append(x.positions, int32(c.From+i))
@@ -243,7 +229,7 @@ func (d *drafter) follow() error {
 		return err
 	}
 	if n := len(d.pending); rows == n {
-		d.observe(n, time.Since(began).Seconds())
+		d.times.Observe(n, time.Since(began).Seconds())
 	}
 	return nil
 }

@@ -194,6 +194,8 @@ type rig struct {
 	lim    backend.Limits
 	d      draft.FromHidden
 	states [][][]float64 // of each kept value, by position
+	id     int64         // of the sequence
+	salt   uint64
 }
 
 var limits = backend.Limits{Tokens: 16, Seqs: 2, Logits: 16, PageSize: 4, SeqPages: 8, Pages: 16}
@@ -236,7 +238,7 @@ func (r *rig) step(tokens []int32, from, rows, count int, known []int32) {
 	if err := r.target.Run(b); err != nil {
 		r.t.Fatal(err)
 	}
-	c := draft.Computed{ID: 7, Tokens: known, From: from, Last: count - 1}
+	c := draft.Computed{ID: r.id, Salt: r.salt, Tokens: known, From: from, Last: count - 1}
 	for i := range count {
 		c.Rows = append(c.Rows, int32(i))
 	}
@@ -266,7 +268,7 @@ func (r *rig) step(tokens []int32, from, rows, count int, known []int32) {
 // draft has tokens drafted, and gives the logits that each was chosen from.
 func (r *rig) draft(tokens []int32, most int) (drafted []int32, logits [][]float32) {
 	r.t.Helper()
-	q := []draft.Sequence{{ID: 7, Tokens: tokens, Max: most, Choose: func(x []float32, _ []int32) int32 {
+	q := []draft.Sequence{{ID: r.id, Salt: r.salt, Tokens: tokens, Max: most, Choose: func(x []float32, _ []int32) int32 {
 		logits = append(logits, append([]float32(nil), x...))
 		return best(x)
 	}}}
@@ -305,9 +307,9 @@ func (r *rig) check(tokens []int32, drafted []int32, logits [][]float32, first f
 	}
 }
 
-// TestMTP: what an MTP layer drafts is what the formula says, after prompts in chunks, when all, some and none of a draft is accepted, and when a step
-// brings no token.
-func TestMTP(t *testing.T) {
+// newMTP is a random target with the drafter of its MTP layer, on the reference device.
+func newMTP(t *testing.T) (*rig, tensors) {
+	t.Helper()
 	random := rand.New(rand.NewPCG(3, 4))
 	files := newTarget(random)
 	m, err := model.FromHF("target", []byte(config), files)
@@ -336,6 +338,13 @@ func TestMTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.d = d.(draft.FromHidden)
+	return r, files
+}
+
+// TestMTP: what an MTP layer drafts is what the formula says, after prompts in chunks, when all, some and none of a draft is accepted, and when a step
+// brings no token.
+func TestMTP(t *testing.T) {
+	r, files := newMTP(t)
 	drafts(t, r, func() func(int32, []float64, int) ([]float64, []float64) {
 		return (&formula{files: files, layer: "model.layers.2"}).mtp
 	}, func(p int) []float64 { return r.states[0][p] })
