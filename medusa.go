@@ -17,30 +17,27 @@ func (m *Model) medusa(o Options, prog *compile.Program) (draft.Drafter, error) 
 	if err != nil {
 		return nil, err
 	}
-	var reserved int64
+	failed := func(err error) error { return fmt.Errorf("ridge: the Medusa heads in %s: %w", source.Path, err) }
+	heads, err := medusa.Open(headFiles{source}, prog.HiddenWidth(), m.Vocab())
+	if err != nil {
+		return nil, errors.Join(failed(err), source.Close())
+	}
+	graphs, err := heads.Graphs(m.device.Info().Act)
+	if err != nil {
+		return nil, errors.Join(failed(err), source.Close())
+	}
+	programs, reserved, err := m.beside(graphs, headFiles{source}, medusa.Limits(m.limits))
+	if err != nil {
+		return nil, errors.Join(failed(err), source.Close())
+	}
 	release := func() error {
 		m.runtime.giveBack(m.device.Info().Name, reserved)
 		return source.Close()
 	}
-	heads, err := medusa.Open(headFiles{source}, prog.HiddenWidth(), m.Vocab())
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("ridge: %s: %w", source.Path, err), release())
-	}
-	var programs []*compile.Program
-	reserved, err = m.runtime.place(m.device.Info().Name, func(int64) (bytes int64, err error) {
-		programs, err = heads.Compile(m.device, m.limits.Seqs)
-		for _, p := range programs {
-			use := p.Memory()
-			bytes += use.Weights + use.Arena
-		}
-		return bytes, err
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("ridge: the Medusa heads: %w", err), release())
-	}
 	d, err := medusa.New(programs, prog.Kept(0), release)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("ridge: %w", err), release())
+		closeAll(programs)
+		return nil, errors.Join(failed(err), release())
 	}
 	return d, nil
 }

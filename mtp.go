@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/draft/hiddenmodel"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/model"
-	"github.com/ridge-llm/ridge/pass"
 )
 
 // mtp makes the file's layer that predicts further tokens a program beside the model's, on its device.
@@ -30,54 +28,20 @@ func (m *Model) mtp(o Options, prog *compile.Program) (draft.Drafter, error) {
 // hiddenModel compiles the graphs of a drafter that goes on from hidden states on the model's device: of what combines them, nil if nothing does,
 // and of its layer. files has their weights; closeFiles is called when the drafter is closed, and if there is none.
 func (m *Model) hiddenModel(d hiddenmodel.Model, combine, layer *graph.Graph, files compile.Tensors, closeFiles func() error) (draft.Drafter, error) {
-	name := m.device.Info().Name
-	var reserved int64
-	var programs []*compile.Program
-	release := func() error {
-		m.runtime.giveBack(name, reserved)
+	failed := func(err error) error { return fmt.Errorf("ridge: drafting by %s: %w", d.Name, err) }
+	programs, reserved, err := m.beside([]*graph.Graph{combine, layer}, files, hiddenmodel.Limits(m.limits))
+	if err != nil {
+		return nil, errors.Join(failed(err), closeFiles())
+	}
+	d.Combine, d.Layer = programs[0], programs[1]
+	d.Close = func() error {
+		m.runtime.giveBack(m.device.Info().Name, reserved)
 		return closeFiles()
 	}
-	lim := hiddenmodel.Limits(m.limits)
-	reserved, err := m.runtime.place(name, func(others int64) (bytes int64, err error) {
-		for _, g := range []*graph.Graph{combine, layer} {
-			if g == nil {
-				programs = append(programs, nil)
-				continue
-			}
-			p, err := m.beside(g, files, lim, others+bytes)
-			if err != nil {
-				return bytes, err
-			}
-			use := p.Memory()
-			bytes += use.Weights + use.Caches + use.Arena
-			programs = append(programs, p)
-		}
-		return bytes, nil
-	})
-	if err == nil {
-		d.Combine, d.Layer, d.Close = programs[0], programs[1], release
-		var drafter draft.Drafter
-		if drafter, err = hiddenmodel.New(d); err == nil {
-			return drafter, nil
-		}
-	}
-	for _, p := range programs {
-		if p != nil {
-			p.Close()
-		}
-	}
-	return nil, errors.Join(fmt.Errorf("ridge: drafting by %s: %w", d.Name, err), release())
-}
-
-// beside compiles a graph for the model's device, which has so many bytes reserved for others.
-func (m *Model) beside(g *graph.Graph, files compile.Tensors, lim backend.Limits, others int64) (*compile.Program, error) {
-	info := m.device.Info()
-	g, err := pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Kernels: compile.Kernels{Device: m.device}})
+	drafter, err := hiddenmodel.New(d)
 	if err != nil {
-		return nil, err
+		closeAll(programs)
+		return nil, errors.Join(failed(err), d.Close())
 	}
-	if err := draftFits(m.device, g, lim, others); err != nil {
-		return nil, err
-	}
-	return compile.Compile(g, m.device, files, lim)
+	return drafter, nil
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
@@ -97,30 +96,20 @@ func (h *Heads) graph(i int, act graph.Type) (*graph.Graph, error) {
 	return b.Finish(b.Linear("logits", x, b.Weight(h.heads[i], axis("vocab", h.vocab), hidden), nil))
 }
 
-// Compile makes a program of each head for up to so many sequences.
-func (h *Heads) Compile(dev backend.Device, seqs int) (programs []*compile.Program, err error) {
-	defer func() {
-		if err != nil {
-			for _, p := range programs {
-				p.Close()
-			}
-		}
-	}()
-	lim := backend.Limits{Tokens: seqs, Seqs: seqs, Logits: seqs, PageSize: 16, SeqPages: 1, Pages: 1}
-	info := dev.Info()
+// Graphs is a graph of each head, in a device's type of activations.
+func (h *Heads) Graphs(act graph.Type) ([]*graph.Graph, error) {
+	var all []*graph.Graph
 	for i := range h.heads {
-		g, err := h.graph(i, info.Act)
+		g, err := h.graph(i, act)
 		if err != nil {
-			return programs, err
+			return nil, err
 		}
-		if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Kernels: compile.Kernels{Device: dev}}); err != nil {
-			return programs, err
-		}
-		p, err := compile.Compile(g, dev, h.files, lim)
-		if err != nil {
-			return programs, err
-		}
-		programs = append(programs, p)
+		all = append(all, g)
 	}
-	return programs, nil
+	return all, nil
+}
+
+// Limits is what the heads' programs must be compiled with: a row a sequence, and no cache.
+func Limits(target backend.Limits) backend.Limits {
+	return backend.Limits{Tokens: target.Seqs, Seqs: target.Seqs, Logits: target.Seqs, PageSize: 16, SeqPages: 1, Pages: 1}
 }

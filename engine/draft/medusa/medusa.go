@@ -15,7 +15,7 @@ import (
 // branches is how many tokens of each head are considered.
 const branches = 8
 
-// New drafts with the programs of Heads.Compile, which it owns, from what the target keeps: a row for each of those whose logits are wanted, on
+// New drafts with the programs of Heads.Graphs, which it owns, from what the target keeps: a row for each of those whose logits are wanted, on
 // the same device. release frees what is behind the programs.
 func New(programs []*compile.Program, target compile.DeviceRows, release func() error) (draft.Drafter, error) {
 	if err := programs[0].Input(0).Takes(target); err != nil {

@@ -128,9 +128,17 @@ func TestHeads(t *testing.T) {
 				t.Fatal(err)
 			}
 			dev := ref.New()
-			programs, err := h.Compile(dev, 4)
-			if err != nil || len(programs) != heads {
-				t.Fatal(len(programs), err)
+			graphs, err := h.Graphs(graph.F32)
+			if err != nil || len(graphs) != heads {
+				t.Fatal(len(graphs), err)
+			}
+			var programs []*compile.Program
+			for _, g := range graphs {
+				p, err := compile.Compile(g, dev, files, Limits(backend.Limits{Seqs: 4}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				programs = append(programs, p)
 			}
 			target := newTarget(t, dev)
 			made, err := New(programs, target.Kept(0), func() error { return nil })
