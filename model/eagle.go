@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -75,7 +76,10 @@ func OpenEagle(name string, config []byte, files Tensors, target *Model) (*Eagle
 		if list, ok := o["eagle_aux_hidden_state_layer_ids"].([]any); ok {
 			e.Layers = nil
 			for _, v := range list {
-				n, _ := number(v)
+				n, ok := number(v)
+				if !ok || !(n >= 0 && n < float64(t.Layers)) || n != math.Trunc(n) {
+					return nil, fmt.Errorf("model: %s: eagle_aux_hidden_state_layer_ids in eagle_config has the entry %v; numbers of the model's layers, 0 to %d, are wanted", name, v, t.Layers-1)
+				}
 				e.Layers = append(e.Layers, int(n))
 			}
 		}

@@ -144,6 +144,11 @@ type withRelease struct{ *model.Eagle }
 
 func (withRelease) Release([]byte) {}
 
+// layersOf is the configuration with a layer that hidden states are taken from.
+func layersOf(entry string) string {
+	return strings.Replace(config, "{", `{"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, `+entry+`]}, `, 1)
+}
+
 // TestEagleRefuses drafters of other models.
 func TestEagleRefuses(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
@@ -157,7 +162,11 @@ func TestEagleRefuses(t *testing.T) {
 		strings.Replace(config, `"hidden_size": 24`, `"hidden_size": 30`, 1): "its hidden size is 30 and the model's 24",
 		strings.Replace(config, `"vocab_size": 50`, `"vocab_size": 60`, 1):   "its vocabulary has 60 tokens and the model's 50",
 		strings.Replace(config, "{", `{"draft_vocab_size": 51, `, 1):         "draft_vocab_size is 51; 1 to 50 are possible",
-		config: "it goes on from the inputs of layers [2 1 -1] of a model with 2 layers",
+		config:              "it goes on from the inputs of layers [2 1 -1] of a model with 2 layers",
+		layersOf(`"first"`): "eagle_aux_hidden_state_layer_ids in eagle_config has the entry first; numbers of the model's layers, 0 to 1, are wanted",
+		layersOf("0.5"):     "has the entry 0.5",
+		layersOf("2"):       "has the entry 2",
+		layersOf("-1"):      "has the entry -1",
 	} {
 		if _, err := model.OpenEagle("eagle", []byte(text), own, m); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; it should say %q", err, want)
