@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -182,8 +183,11 @@ func (c *simClient) checkBatch(x *stored, b batchState) {
 			if id != b.Output {
 				continue
 			}
-			var i int
-			fmt.Sscan(y.ID, &i)
+			i, err := strconv.Atoi(y.ID)
+			if err != nil || i < 0 || i >= len(x.lines) || y.Response == nil {
+				c.errorf("a line of %s is %q, and the custom ids are 0 to %d", x.name, line, len(x.lines)-1)
+				return
+			}
 			call := x.lines[i]
 			if got, err := c.calls[call].parts(string(y.Response.Body)); err != nil || got != c.alone[call] {
 				c.errorf("line %s of %s is %s, %v; alone it is %q", y.ID, x.name, line, err, c.alone[call].text)
