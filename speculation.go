@@ -82,7 +82,11 @@ func (s *Speculation) UnmarshalJSON(text []byte) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
+	err := d.Decode(&c)
+	if kind := (*json.UnmarshalTypeError)(nil); errors.As(err, &kind) {
+		return fmt.Errorf("ridge: the configuration of speculative decoding: %s is a JSON %s; docs/speculation.md says what it can be", cmp.Or(kind.Field, "it"), kind.Value)
+	}
+	if err != nil {
 		return fmt.Errorf("ridge: the configuration of speculative decoding: %w", err)
 	}
 	*s = Speculation{Method: c.Method, Model: c.Model, LookupMin: c.LookupMin, LookupMax: c.LookupMax, Always: c.Always}

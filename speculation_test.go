@@ -35,12 +35,15 @@ func TestSpeculationConfig(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`:                   "names no method",
 		`{"method": "oracle"}`: `method "oracle"; ngram, suffix, draft_model, medusa, mtp, eagle and eagle3 are possible`,
-		`{"method": "ngram", "num_speculative_tokens": 0}`:  "num_speculative_tokens is 0",
-		`{"method": "ngram", "num_speculative_tokens": 99}`: "drafts of 99 tokens",
-		`{"method": "ngram", "model": "a.gguf"}`:            "no other method has one",
-		`{"method": "draft_model"}`:                         "draft_model, medusa, eagle and eagle3 need one",
-		`{"model": "a.gguf", "prompt_lookup_max": 3}`:       "settings of the method ngram",
-		`{"method": "ngram", "tokens": 3}`:                  `unknown field "tokens"`,
+		`{"method": "ngram", "num_speculative_tokens": 0}`:   "num_speculative_tokens is 0",
+		`{"method": "ngram", "num_speculative_tokens": 99}`:  "drafts of 99 tokens",
+		`{"method": "ngram", "model": "a.gguf"}`:             "no other method has one",
+		`{"method": "draft_model"}`:                          "draft_model, medusa, eagle and eagle3 need one",
+		`{"model": "a.gguf", "prompt_lookup_max": 3}`:        "settings of the method ngram",
+		`{"method": "ngram", "tokens": 3}`:                   `unknown field "tokens"`,
+		`{"method": 3}`:                                      "method is a JSON number",
+		`[]`:                                                 "it is a JSON array",
+		`{"method": "ngram", "num_speculative_tokens": 2.5}`: "num_speculative_tokens is a JSON number 2.5",
 	} {
 		if err := json.Unmarshal([]byte(text), new(ridge.Speculation)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; it should say %q", text, err, want)

@@ -59,6 +59,9 @@ func OpenEagle(name string, config []byte, files Tensors, target *Model) (*Eagle
 		return nil, f.err
 	}
 	e.own = &Model{Arch: &eagleArch, Config: c, HF: true, files: midlayer{files}}
+	if _, ok := e.own.tensor("fc.weight"); !ok {
+		return nil, fmt.Errorf("model: the drafter of %s has no tensor fc.weight, which EAGLE layers have; give the folder of one", name)
+	}
 	_, e.Three = e.own.tensor("blk.0.hidden_norm.weight")
 	t := target.Config
 	switch {

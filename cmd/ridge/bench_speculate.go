@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -61,7 +60,7 @@ func (f *benchFlags) speculation(b *modeldir.Dir, r *benchReport) error {
 	for _, n := range f.batches {
 		row, err := m.Run(n, f.runs)
 		if err != nil {
-			return errors.Join(fmt.Errorf("measuring %d sequences", n), err)
+			return fmt.Errorf("measuring %d sequences: %w", n, err)
 		}
 		r.Speculation = append(r.Speculation, row)
 	}

@@ -56,7 +56,7 @@ func (s *modelDraftFlag) Set(path string) error {
 type draftFlag ridge.Speculation
 
 // Type implements pflag.Value.
-func (*draftFlag) Type() string { return "int" }
+func (*draftFlag) Type() string { return "tokens" }
 
 // String implements pflag.Value.
 func (s *draftFlag) String() string { return fmt.Sprint(s.Tokens) }

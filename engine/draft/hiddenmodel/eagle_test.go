@@ -157,6 +157,10 @@ func TestEagleRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := tensors{}
+	if _, err := model.OpenEagle("eagle", []byte(config), own, m); err == nil || !strings.Contains(err.Error(), "has no tensor fc.weight") {
+		t.Errorf("of a model that is no EAGLE layer: %v", err)
+	}
+	own.put(random, "fc.weight", hidden, 3*hidden)
 	own.put(random, "midlayer.hidden_norm.weight", 1, hidden)
 	for text, want := range map[string]string{
 		strings.Replace(config, `"hidden_size": 24`, `"hidden_size": 30`, 1): "its hidden size is 30 and the model's 24",
