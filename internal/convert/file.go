@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 	"sort"
 	"strconv"
@@ -29,11 +30,12 @@ type tensor struct {
 	importance []float32                               // of columns, of each matrix; nil: all alike
 }
 
-// weigh gives matrices their importances.
+// weigh gives matrices their importances. Importances of which none is of a matrix of the file are refused.
 func (f *file) weigh(of func(name string) []float32) error {
 	if of == nil {
 		return nil
 	}
+	known := false
 	for i := range f.tensors {
 		t := &f.tensors[i]
 		if !t.quantizable() {
@@ -41,9 +43,13 @@ func (f *file) weigh(of func(name string) []float32) error {
 		}
 		rows, cols := t.size()
 		t.importance = of(t.name)
+		known = known || len(t.importance) > 0
 		if n := len(t.importance); n != 0 && (n%cols != 0 || rows%(n/cols) != 0) {
 			return fmt.Errorf("convert: the importances of tensor %s are %d numbers, which do not fit its %d rows of %d; they are of another model", t.name, n, rows, cols)
 		}
+	}
+	if !known {
+		return errors.New("convert: no matrix of the file has importances; they are of another model, or under other names than GGUF's")
 	}
 	return nil
 }
