@@ -3,6 +3,7 @@ package quant
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // Decode writes the numbers of src, len(dst) of them, to dst. len(dst) is a multiple of f.Block (of FP8 and INT8 it is a whole row) and src holds
@@ -50,8 +51,36 @@ func EncodeWeighted(f Format, dst []byte, src, importance []float32) error {
 	if err := checkNumbers(f, src); err != nil {
 		return err
 	}
+	if importance = floored(importance); importance == nil {
+		descriptors[f].encode(dst, src)
+		return nil
+	}
 	descriptors[f].weighted(dst, src, importance)
 	return nil
+}
+
+// leastImportance is the least that a number's error counts, of the mean of its row.
+const leastImportance = 1e-6
+
+// floored is importances of which none is zero: where no number of a block counted, its scale would be any, such as zero, and what the text of the importances did
+// not use would be lost for others. nil: all are.
+func floored(importance []float32) []float32 {
+	sum := 0.0
+	for _, v := range importance {
+		sum += float64(v)
+	}
+	if sum == 0 {
+		return nil
+	}
+	least := float32(leastImportance * sum / float64(len(importance)))
+	if slices.Min(importance) >= least {
+		return importance
+	}
+	own := slices.Clone(importance)
+	for i, v := range own {
+		own[i] = max(v, least)
+	}
+	return own
 }
 
 // part is importances [from, from+n), if there are any.
