@@ -35,18 +35,12 @@ type changes map[string][]change
 
 // place is where a recipe has its rows from: a tensor, or what makes one of packed tensors, and which of its rows row r is.
 func place(r recipe.Recipe) (tensor string, row func(int) int, turned bool) {
-	switch r := r.(type) {
-	case recipe.Rows:
-		tensor, of, turned := place(r.Of)
-		return tensor, func(i int) int { return of(i + r.From) }, turned
-	case recipe.Permute:
-		tensor, of, turned := place(r.Of)
-		return tensor, func(i int) int { return of(r.Index[i]) }, turned
-	case recipe.Transpose:
-		tensor, row, turned := place(r.Of)
-		return tensor, row, !turned
+	of, row := recipe.RowsOf(r)
+	if t, ok := of.(recipe.Transpose); ok {
+		tensor, within, turned := place(t.Of)
+		return tensor, func(i int) int { return within(row(i)) }, !turned
 	}
-	return r.String(), func(i int) int { return i }, false
+	return of.String(), row, false
 }
 
 // fit finds what an adapter changes of a model.

@@ -18,35 +18,16 @@ type place struct {
 
 // placeOf finds the tensor that a weight of so many rows is cut from.
 func placeOf(w *graph.Weight) (place, error) {
-	p := place{rows: make([]int, w.Out.Len())}
+	of, row := recipe.RowsOf(w.Recipe)
+	t, ok := of.(recipe.Tensor)
+	if !ok {
+		return place{}, fmt.Errorf("quantize: weight %s is made of the file's tensors as %s, and only tensors of floats, and rows of them, can be quantised", w.Name, w.Recipe)
+	}
+	p := place{tensor: string(t), rows: make([]int, w.Out.Len())}
 	for i := range p.rows {
-		p.rows[i] = i
+		p.rows[i] = row(i)
 	}
-	r := w.Recipe
-	for {
-		switch of := r.(type) {
-		case recipe.Tensor:
-			p.tensor = string(of)
-			return p, nil
-		case recipe.Rows:
-			for i := range p.rows {
-				p.rows[i] += of.From
-			}
-			r = of.Of
-		case recipe.Permute:
-			for i, row := range p.rows {
-				p.rows[i] = of.Index[row]
-			}
-			r = of.Of
-		case recipe.EveryRow:
-			for i := range p.rows {
-				p.rows[i] = of.First + p.rows[i]*of.Every
-			}
-			r = of.Of
-		default:
-			return place{}, fmt.Errorf("quantize: weight %s is made of the file's tensors as %s, and only tensors of floats, and rows of them, can be quantised", w.Name, w.Recipe)
-		}
-	}
+	return p, nil
 }
 
 // layerTensor is a tensor of the file that linear layers read, in floats as it is being worked on.
