@@ -34,8 +34,8 @@ func (l *loop) finishOutput(o *output) {
 	r := o.request
 	l.meter.stats.Output += int64(o.emitted)
 	l.recorder.Output(r.sched.ID, o.stepOutput())
-	if !o.reconcile() {
-		l.queue.stale = true // the schedule knows nothing of the tokens that came
+	if !o.reconcile() || r.waits {
+		l.queue.stale, r.waits = true, false // the schedule knows nothing of the tokens that came
 	}
 	switch {
 	case o.rows > 1:

@@ -14,7 +14,9 @@ func (l *loop) launch(current *InFlight) (f *InFlight, err error) {
 	}
 	l.recorder.Scheduled(&q.schedule)
 	q.commit()
-	l.speculation.propose(current == nil && alone == nil)
+	if alone == nil {
+		l.speculation.propose(current != nil)
+	}
 	if err := l.reserve(f); err != nil || len(f.requests) == 0 {
 		return f, err
 	}
@@ -27,6 +29,9 @@ func (l *loop) launch(current *InFlight) (f *InFlight, err error) {
 	}
 	l.speculation.hiddenGone()
 	f.launched = l.meter.now()
+	if current == nil {
+		l.meter.waited(f.launched, l.speculation.took)
+	}
 	run := l.prog.Run
 	if f.onlyHidden() {
 		run = l.prog.RunBody

@@ -15,6 +15,7 @@ type meter struct {
 	ready   time.Time       // when the device had done the last step collected
 	ended   time.Time       // when that step had ended; zero after the engine had nothing to do
 	long    bool            // the device took long for it
+	gap     float64         // for how long the device has nothing to do before a step that is not launched ahead, drafting apart, s: an average that forgets
 	stats   Stats
 	history *history
 }
@@ -38,6 +39,14 @@ func (m *meter) began() time.Time {
 
 // idle notes that no step follows the last.
 func (m *meter) idle() { m.ended = time.Time{} }
+
+// waited notes that a step was launched when the one before had been collected, after drafting for so long.
+func (m *meter) waited(launched time.Time, drafting time.Duration) {
+	if m.ended.IsZero() {
+		return
+	}
+	m.gap += forget * (max(0, launched.Sub(m.ready)-drafting).Seconds() - m.gap)
+}
 
 // deviceDone notes that the device has done a step.
 func (m *meter) deviceDone(f *InFlight) {

@@ -57,6 +57,16 @@ func (q *queue) scheduleNext() {
 	q.state.Schedule(&q.schedule, q.cache, int64(q.clock.sinceStart()))
 }
 
+// outputs is how many requests the schedule moves to their last known token.
+func (q *queue) outputs() (n int) {
+	for i := range q.schedule.Chunks {
+		if q.schedule.Chunks[i].Logits {
+			n++
+		}
+	}
+	return n
+}
+
 // commit moves the requests between waiting and running as the schedule says.
 func (q *queue) commit() {
 	q.state.Commit(&q.schedule)
@@ -88,9 +98,10 @@ func (q *queue) startOver() {
 	}
 	var all sched.Schedule
 	for _, r := range q.state.Running() {
-		q.byID[r.ID].pending, q.byID[r.ID].draft = 0, draft.Draft{}
-		q.pages.release(q.byID[r.ID])
-		r.Target = len(q.byID[r.ID].tokens)
+		x := q.byID[r.ID]
+		x.pending, x.draft, x.waits = 0, draft.Draft{}, false
+		q.pages.release(x)
+		r.Target = len(x.tokens)
 		all.Preempt = append(all.Preempt, sched.Preemption{Request: r})
 	}
 	q.state.Commit(&all)

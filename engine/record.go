@@ -26,6 +26,8 @@ type Recorder interface {
 	Scheduled(p *sched.Schedule)
 	// Drafted is the draft that the step which was Scheduled last verifies for a request. Its slices are valid during the call.
 	Drafted(id int64, d draft.Draft)
+	// Waits is how a request waits for its tokens in the oldest step in flight, with which so many are known, for the sake of drafts.
+	Waits(id int64, known int, how Wait)
 	// DraftingStopped says that the drafter failed and was switched off.
 	DraftingStopped()
 	// Output is what the oldest step in flight added to an answer.
@@ -49,6 +51,7 @@ func (unrecorded) Left(int64)                                     {}
 func (unrecorded) Priced(float64)                                 {}
 func (unrecorded) Scheduled(*sched.Schedule)                      {}
 func (unrecorded) Drafted(int64, draft.Draft)                     {}
+func (unrecorded) Waits(int64, int, Wait)                         {}
 func (unrecorded) DraftingStopped()                               {}
 func (unrecorded) Output(int64, StepOutput)                       {}
 func (unrecorded) Stepped(time.Duration)                          {}

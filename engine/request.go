@@ -39,6 +39,8 @@ type Request struct {
 	// ForcedDrafts are the drafts that steps verified when the Forced answer was made, by the number of tokens that were known then. nil: the
 	// engine's drafter is asked.
 	ForcedDrafts map[int]draft.Draft
+	// ForcedWaits is how the request waited for tokens in flight when the Forced answer was made, by the number of tokens that were known with those.
+	ForcedWaits map[int]Wait
 	// Constrained says that a grammar kept the Forced answer inside a language when it was made. It is scheduled as one with a Grammar.
 	Constrained bool
 	// Done gets the end.
@@ -85,6 +87,8 @@ type request struct {
 	mask       []uint32                                      // tokens that Grammar allows next, a bit each
 	before     kv.Seq                                        // seq before the step in flight, where that verifies a draft with recurrent layers
 	draft      draft.Draft                                   // that the step in flight verifies
+	waits      bool                                          // for its token in flight: the next step is launched without it
+	silent     int                                           // times that nothing came of asking the drafter, since something did
 	draftMasks [][]uint32                                    // tokens that Grammar allows after each of its tokens
 	choose     func(logits []float32, drafted []int32) int32 // see draft.Sequence; nil before the first draft
 	acceptance *draft.Acceptance                             // of its drafts; nil before the first

@@ -17,6 +17,8 @@ package engine
 // device computes, does the host take in the token of step n and find out which may follow. So the sampling of such a step is deferred
 // until step n is collected; its launch is not. Nothing is launched ahead that consists of such rows alone: for tokens that a grammar
 // forces, which come without sampling, it would take a step more.
+//
+// A request that is to have a draft waits for its tokens, apart or with the batch; see speculate_await.go.
 
 // anticipate does, while the device is at work on a step, what does not need its results: it takes in what was submitted, and
 // schedules the next step as if every request went on by one token. If after all one does not, or one comes, the next step is
@@ -31,9 +33,13 @@ func (l *loop) anticipate(f *InFlight) {
 		}
 		r.retarget(l.pool.sampler.runsAhead())
 	}
-	if len(l.isolated.requests) == 0 {
+	if len(l.isolated.requests) > 0 {
+		return
+	}
+	l.queue.scheduleNext()
+	l.queue.stale = false
+	if l.pool.sampler.runsAhead() && l.speculation.await(f, l.meter.gap) {
 		l.queue.scheduleNext()
-		l.queue.stale = false
 	}
 }
 
@@ -46,10 +52,10 @@ func (r *request) retarget(runsAhead bool) {
 }
 
 // canRunAhead reports whether the step that is scheduled can be launched before the one in flight is collected. It cannot when
-// a request is to give back pages, when hidden states must be read before they are overwritten, and while requests are retried alone.
+// a request is to give back pages, when it waits for drafts, when hidden states must be read before they are overwritten, and while requests are retried alone.
 // It gains nothing when all that it computes are answers whose tokens the host has to see before it can tell what may follow.
 func (l *loop) canRunAhead(current *InFlight) bool {
-	if !l.pool.sampler.runsAhead() || current.drafted() || l.speculation.waits() || len(l.isolated.requests) > 0 || len(l.queue.schedule.Preempt) > 0 || l.hidden.due(current) {
+	if !l.pool.sampler.runsAhead() || l.speculation.waits.batch || len(l.isolated.requests) > 0 || len(l.queue.schedule.Preempt) > 0 || l.hidden.due(current) {
 		return false
 	}
 	for _, c := range l.queue.schedule.Chunks {

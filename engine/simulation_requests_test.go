@@ -164,6 +164,7 @@ func (d *simDrafter) Name() string             { return "simulated" }
 func (d *simDrafter) Seconds(int, int) float64 { return 0 }
 func (d *simDrafter) Forget(int64, []int32)    {}
 func (d *simDrafter) Close() error             { return nil }
+func (d *simDrafter) Concurrent() bool         { return true }
 
 func (d *simDrafter) Propose(seqs []draft.Sequence) error {
 	switch {

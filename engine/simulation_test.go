@@ -128,6 +128,9 @@ func newSimulation(seed uint64) *simulation {
 	if drafts.IntN(3) == 0 {
 		lim.Logits = lim.Seqs * (2 + drafts.IntN(6))
 		s.options.Speculation = Speculation{Tokens: 1 + drafts.IntN(8), Always: drafts.IntN(2) == 0, Drafter: &simDrafter{s: s, rng: drafts, fails: drafts.IntN(4) == 0}}
+		if drafts.IntN(2) == 0 {
+			s.options.Predictor = fickle{drafts}
+		}
 	}
 	s.runner = newSimRunner(lim, rng.IntN(2) == 0, s.drawFaults(), rng, &s.clock)
 	for range 1 + rng.IntN(4) {
@@ -244,6 +247,9 @@ func (s *simulation) iterate() error {
 		}
 	}
 	s.steps++
+	if f, ok := s.options.Predictor.(fickle); ok {
+		e.meter.gap = f.random.Float64()
+	}
 	more := false
 	if s.current, more = e.iterate(s.current); !more {
 		s.log("step %d: the engine has ended: %v", s.steps, e.inbox.failed)

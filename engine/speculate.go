@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/draft"
@@ -33,19 +34,17 @@ type speculation struct {
 	pages    *pages // that they take
 	times    *predict.Times
 	recorder Recorder
+	clock    clock
 	limits   draftLimits
 	counts   draftCounts
 
-	acceptance draft.Acceptance // of all requests
-	requests   []*request       // that may get a draft in the step being launched
-	candidates []draft.Candidate
-	chooser    sample.Sampler
-	computed   []draft.Computed // by a step
-	forced     []*request       // whose drafts are given, likewise
-	gain       float64          // of the drafts planned last; see draft.Plan
-	sequences  []draft.Sequence
-	quiet      int // steps since one had a draft
-	unplanned  int // steps since one was planned to have one
+	plan      draftPlan
+	waits     waits
+	sequences []draft.Sequence
+	chooser   sample.Sampler
+	computed  []draft.Computed // by a step
+	quiet     int              // steps since one had a draft
+	took      time.Duration    // drafting for the step launched last
 }
 
 // draftLimits are what drafts have to fit in.
@@ -56,10 +55,10 @@ type draftLimits struct {
 }
 
 func newSpeculation(o Speculation, l *loop, stepTokens int) speculation {
-	s := speculation{Speculation: o, queue: &l.queue, pages: &l.pages, times: l.meter.times, recorder: l.recorder}
+	s := speculation{Speculation: o, queue: &l.queue, pages: &l.pages, times: l.meter.times, recorder: l.recorder, clock: l.meter.clock}
 	s.limits = draftLimits{ids: l.ids, stepTokens: stepTokens, logits: l.prog.Limits().Logits}
 	if d, branches := o.Drafter.(draft.Branching); branches {
-		s.acceptance.Trees = d.Trees()
+		s.plan.acceptance.Trees = d.Trees()
 	}
 	return s
 }
@@ -90,61 +89,72 @@ func (s *speculation) forget(r *request) {
 	}
 }
 
-// propose has the drafter propose drafts for the requests that the schedule moves to their last known token, as many tokens as are worth it. known says
-// that their last tokens are known: nothing is drafted for a step that is launched ahead, nor for one of a request that is retried alone.
-func (s *speculation) propose(known bool) {
-	if s.Drafter == nil || !known {
+// propose has the drafter propose drafts for the requests that the schedule moves to their last known token, as many tokens as are worth it. ahead says that
+// a step is in flight: then nothing is drafted for requests that have a token in it, nor for any if the drafter needs the device.
+func (s *speculation) propose(ahead bool) {
+	if s.took = 0; s.Drafter == nil || ahead && !s.concurrent() {
 		s.quiet++
 		return
 	}
-	s.gain = 0
-	s.findCandidates()
-	s.sequences = s.sequences[:0]
+	p := &s.plan
+	p.find(s.queue, s.Tokens, false)
+	if ahead || len(p.candidates)+len(p.forced) > 0 || len(s.computed) == 0 { // steps of prompts leave hidden states to go on from
+		s.quiet++
+	}
 	s.proposeForced()
-	if len(s.candidates)+len(s.forced) == 0 {
-		if len(s.computed) == 0 { // steps of prompts leave hidden states to go on from
-			s.quiet++
-		}
-		s.follow()
-		return
-	}
-	if s.quiet++; len(s.candidates) == 0 {
-		return
-	}
-	s.plan()
-	for i, r := range s.requests {
-		if n := s.candidates[i].Tokens; n > 0 {
-			s.sequences = append(s.sequences, draft.Sequence{ID: r.sched.ID, Salt: r.Salt, Tokens: r.tokens, Max: n, Choose: r.choose})
-		} else {
-			r.acceptance.Wait()
-		}
-	}
+	s.choose()
 	if len(s.sequences) == 0 {
-		s.acceptance.Wait()
-		s.follow()
+		if !ahead && len(p.forced) == 0 {
+			s.follow()
+		}
 		return
 	}
 	if err := s.ask(); err != nil {
 		s.stop(err)
 		return
 	}
+	p.silent++
 	spare := s.sparePages()
 	for i := range s.sequences {
 		q := &s.sequences[i]
 		r := s.queue.byID[q.ID]
+		if r.silent++; len(q.Draft.Tokens) > 0 {
+			r.silent, p.silent = 0, 0
+		}
 		r.draft = q.Draft
 		s.fit(r, &spare, q.Max)
+	}
+}
+
+// choose makes sequences of the candidates for which drafts are worth it.
+func (s *speculation) choose() {
+	p := &s.plan
+	s.sequences = s.sequences[:0]
+	if len(p.candidates) == 0 {
+		return
+	}
+	p.launched(s.planDrafts())
+	p.forget()
+	for i, r := range p.requests {
+		if r.choose == nil {
+			r.choose = func(logits []float32, drafted []int32) int32 { return s.token(r, logits, drafted) }
+		}
+		if n := p.candidates[i].Tokens; n > 0 {
+			s.sequences = append(s.sequences, draft.Sequence{ID: r.sched.ID, Salt: r.Salt, Tokens: r.tokens, Max: n, Choose: r.choose})
+		}
 	}
 }
 
 // ask is Propose; a panic is an error.
 func (s *speculation) ask() (err error) {
 	defer catch(&err)
+	began := s.clock.now()
+	defer func() { s.took = s.clock.now().Sub(began) }()
 	return s.Drafter.Propose(s.sequences)
 }
 
-// choose is draft.Sequence.Choose. A grammar's mask is left out: what it does not allow is cut from the draft.
-func (s *speculation) choose(r *request, logits []float32, drafted []int32) int32 {
+// token is draft.Sequence.Choose. A grammar's mask is left out: what it does not allow is cut from the draft.
+func (s *speculation) token(r *request, logits []float32, drafted []int32) int32 {
 	if r.Forced != nil {
 		return r.forcedToken(len(drafted))
 	}
@@ -163,13 +173,4 @@ func (s *speculation) stop(err error) {
 	}
 	s.Drafter = nil
 	s.recorder.DraftingStopped()
-}
-
-// engaged is for how many steps after one with drafts steps are not launched ahead, and probe how often one is not in any case: of a token in
-// flight nothing can be drafted.
-const engaged, probe = 8, 16
-
-// waits reports whether the next step should wait for the tokens of the one in flight, so that drafts can go on from them.
-func (s *speculation) waits() bool {
-	return s.Drafter != nil && (s.Always || s.quiet < engaged || s.quiet%probe == 0)
 }

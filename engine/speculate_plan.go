@@ -5,78 +5,123 @@ import (
 	"github.com/ridge-llm/ridge/engine/sched"
 )
 
-// findCandidates lists the requests for which the step may verify a draft.
-func (s *speculation) findCandidates() {
-	s.requests, s.candidates, s.forced = s.requests[:0], s.candidates[:0], s.forced[:0]
-	for _, c := range s.queue.schedule.Chunks {
-		r := s.queue.byID[c.Request.ID]
-		r.draft = draft.Draft{}
-		if c.Admit || !c.Logits || c.Tokens > behind || r.output == 0 || r.pending > 0 || len(r.siblings) > 0 || r.Embeddings != nil || r.Hidden != nil {
+// draftPlan is for which requests of a step drafts are worth it, and of how many tokens.
+type draftPlan struct {
+	acceptance draft.Acceptance // of all requests
+	requests   []*request       // that may get a draft
+	candidates []draft.Candidate
+	forced     []*request // whose drafts are given
+	gain       float64    // see draft.Plan
+	unplanned  int        // steps since one was planned to have drafts
+	trying     bool       // drafts are planned though they are not worth it; see tryAgain
+	silent     int        // steps for which nothing came of asking the drafter, since something did
+}
+
+// find lists the requests for which the scheduled step may verify a draft of up to so many tokens. ahead lists those too whose last token is in flight, as if it was
+// known; else requests forget the drafts that they had.
+func (p *draftPlan) find(q *queue, most int, ahead bool) {
+	p.requests, p.candidates, p.forced, p.gain = p.requests[:0], p.candidates[:0], p.forced[:0], 0
+	for _, c := range q.schedule.Chunks {
+		r := q.byID[c.Request.ID]
+		if !ahead {
+			r.draft = draft.Draft{}
+		}
+		if c.Admit || !c.Logits || c.Tokens > behind || !ahead && r.pending > 0 || r.output+r.pending == 0 || len(r.siblings) > 0 || r.Embeddings != nil || r.Hidden != nil {
 			continue
 		}
-		most := min(s.Tokens, r.sched.Limit-len(r.tokens)-1)
-		if most < 1 {
+		n := min(most, r.sched.Limit-r.known()-1)
+		if n < 1 {
 			continue
 		}
 		if r.acceptance == nil {
-			r.acceptance = &draft.Acceptance{Of: &s.acceptance, Trees: s.acceptance.Trees}
-			r.choose = func(logits []float32, drafted []int32) int32 { return s.choose(r, logits, drafted) }
+			r.acceptance = &draft.Acceptance{Of: &p.acceptance, Trees: p.acceptance.Trees}
+			r.silent = min(p.silent, engaged)
 		}
 		if r.ForcedDrafts != nil {
-			s.forced = append(s.forced, r)
+			p.forced = append(p.forced, r)
 			continue
 		}
-		s.requests = append(s.requests, r)
-		s.candidates = append(s.candidates, draft.Candidate{Acceptance: r.acceptance, Max: most, Context: len(r.tokens)})
+		p.requests = append(p.requests, r)
+		p.candidates = append(p.candidates, draft.Candidate{Acceptance: r.acceptance, Max: n, Context: r.known()})
 	}
 }
 
-// plan says how many tokens to draft for each candidate.
-func (s *speculation) plan() {
-	shape := s.queue.schedule.Shape
-	outputs := 0
-	for _, c := range s.queue.schedule.Chunks {
-		if c.Logits {
-			outputs++
+// drafts says for how many tokens of each candidate's a draft is worth it, in a step that brings so many tokens without and has room for so many of drafts. It reports whether
+// there are any. always is Speculation.Always, price that of draft.Plan.
+func (p *draftPlan) drafts(always bool, outputs, room int, price func(draft.Extra) float64) bool {
+	p.trying = false
+	if always {
+		for i := range p.candidates {
+			c := &p.candidates[i]
+			c.Tokens = min(c.Max, room/len(p.candidates))
+		}
+	} else if p.gain = draft.Plan(p.candidates, outputs, room, worth, price); !p.any() && p.unplanned >= tryAfter {
+		p.tryAgain(outputs, room)
+	}
+	return p.any()
+}
+
+// any reports whether a candidate is to have a draft.
+func (p *draftPlan) any() bool {
+	for i := range p.candidates {
+		if p.candidates[i].Tokens > 0 {
+			return true
 		}
 	}
-	room := min(s.limits.stepTokens-shape.Tokens, s.limits.logits-outputs)
-	if s.Always {
-		for i := range s.candidates {
-			c := &s.candidates[i]
-			c.Tokens = min(c.Max, room/len(s.candidates))
-		}
-		return
-	}
-	s.gain = draft.Plan(s.candidates, outputs, room, worth, func(x draft.Extra) float64 {
-		seconds := s.times.Estimate(sched.Shape{Tokens: shape.Tokens + x.Tokens, Logits: shape.Logits + x.Tokens, Drafts: x.Tokens, Rows: shape.Rows + x.Tokens, Pairs: shape.Pairs + x.Pairs})
-		if x.Tokens > 0 && seconds > 0 {
-			seconds += s.Drafter.Seconds(x.Seqs, x.Longest)
-		}
-		return seconds
-	})
-	s.tryAgain(outputs, room)
+	return false
 }
 
 // Where drafts have not been worth it for tryAfter steps, one step tries a few: what they take, and what becomes of them, may have changed.
 const tryAfter, tryTokens = 64, 3
 
 // tryAgain has some tokens drafted after many steps without, a quarter of those that the step brings or tryTokens.
-func (s *speculation) tryAgain(outputs, room int) {
-	for i := range s.candidates {
-		if s.candidates[i].Tokens > 0 {
-			s.unplanned = 0
-			return
-		}
-	}
-	if s.unplanned++; s.unplanned < tryAfter {
-		return
-	}
-	s.unplanned = 0
+func (p *draftPlan) tryAgain(outputs, room int) {
+	p.trying = true
 	left := min(max(outputs/4, tryTokens), room)
-	for i := range s.candidates {
-		c := &s.candidates[i]
+	for i := range p.candidates {
+		c := &p.candidates[i]
 		c.Tokens = min(c.Max, tryTokens, left)
 		left -= c.Tokens
 	}
+}
+
+// launched notes whether the step had drafts for the candidates.
+func (p *draftPlan) launched(drafts bool) {
+	if p.unplanned++; drafts {
+		p.unplanned = 0
+	}
+}
+
+// forget has the estimates that let nothing be drafted forget a little.
+func (p *draftPlan) forget() {
+	for i, r := range p.requests {
+		if p.candidates[i].Tokens == 0 {
+			r.acceptance.Wait()
+		}
+	}
+	if !p.any() {
+		p.acceptance.Wait()
+	}
+}
+
+// planDrafts says how many tokens to draft for each candidate. It reports whether there are any.
+func (s *speculation) planDrafts() bool {
+	shape := s.queue.schedule.Shape
+	return s.plan.drafts(s.Always, s.queue.outputs(), s.room(), func(x draft.Extra) float64 {
+		seconds := s.times.Estimate(grown(shape, x))
+		if x.Tokens > 0 && seconds > 0 {
+			seconds += s.Drafter.Seconds(x.Seqs, x.Longest)
+		}
+		return seconds
+	})
+}
+
+// room is how many tokens of drafts the scheduled step has room for.
+func (s *speculation) room() int {
+	return min(s.limits.stepTokens-s.queue.schedule.Shape.Tokens, s.limits.logits-s.queue.outputs())
+}
+
+// grown is the shape of a step with drafts.
+func grown(x sched.Shape, drafts draft.Extra) sched.Shape {
+	return sched.Shape{Tokens: x.Tokens + drafts.Tokens, Logits: x.Logits + drafts.Tokens, Drafts: x.Drafts + drafts.Tokens, Rows: x.Rows + drafts.Tokens, Pairs: x.Pairs + drafts.Pairs}
 }

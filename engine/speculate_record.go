@@ -10,7 +10,7 @@ func (s *speculation) note(f *InFlight, r *request) {
 	}
 	s.recorder.Drafted(r.sched.ID, *d)
 	x := &f.drafts
-	x.Drafter, x.ExpectedGain = s.Drafter.Name(), s.gain
+	x.Drafter, x.ExpectedGain = s.Drafter.Name(), s.plan.gain
 	x.Drafts++
 	x.DraftTokens += len(d.Tokens)
 	if x.LongestDraft = max(x.LongestDraft, d.Depth()); !d.Chain() {
@@ -20,13 +20,14 @@ func (s *speculation) note(f *InFlight, r *request) {
 
 // proposeForced gives requests whose drafts are known theirs.
 func (s *speculation) proposeForced() {
-	if len(s.forced) == 0 {
+	if len(s.plan.forced) == 0 {
 		return
 	}
-	spare := s.sparePages()
-	for _, r := range s.forced {
+	spare, room := s.sparePages(), s.room()
+	for _, r := range s.plan.forced {
 		d := r.ForcedDrafts[len(r.tokens)]
 		r.draft = draft.Draft{Tokens: d.Tokens, Parents: d.Parents} // which fit may cut
-		s.fit(r, &spare, len(d.Tokens))
+		s.fit(r, &spare, max(room, 0))
+		room -= len(r.draft.Tokens)
 	}
 }

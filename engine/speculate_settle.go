@@ -1,15 +1,6 @@
 package engine
 
-import (
-	"slices"
-
-	"github.com/ridge-llm/ridge/engine/draft"
-)
-
-// drafted reports whether the step verifies drafts.
-func (f *InFlight) drafted() bool {
-	return slices.ContainsFunc(f.requests, func(a advance) bool { return a.drafted > 0 })
-}
+import "github.com/ridge-llm/ridge/engine/draft"
 
 // next is the row of a draft that comes after row when the token there is id, both counted from the row before the draft; false: there is none.
 func (o *output) next(row int, id int32) (int, bool) {
@@ -48,7 +39,7 @@ func (s *speculation) settle(o *output) {
 	for i := range o.accepted {
 		c.acceptedAt[i]++
 	}
-	if s.acceptance.Trees {
+	if s.plan.acceptance.Trees {
 		r.acceptance.ObserveTree(o.path[:o.rows-1])
 	} else {
 		r.acceptance.Observe(r.draft.Depth(), o.accepted)

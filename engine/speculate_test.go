@@ -69,99 +69,130 @@ func (d *informed) Propose(s []draft.Sequence) error {
 	return nil
 }
 
+// speculated is a number of requests, and what they get alone and without drafts from a kind of model.
+type speculated struct {
+	kind    string // full, windows or recurrent
+	want    [24][]sample.Choice
+	ends    [24]Final
+	prompts [24]int
+}
+
+// ask is request i.
+func (x *speculated) ask(t *testing.T, i int, to *[]sample.Choice, end *Final) Request {
+	r := varied(uint64(i), to, end)
+	if i%4 == 3 && x.kind != "recurrent" { // whose vocabulary is another
+		c := constrainedRequest(t, uint64(i), 20)
+		r.Params, r.Ends, r.Grammar = c.Params, c.Ends, c.Grammar
+	}
+	return r
+}
+
+const recurrentModel = "../../shared/reference/architectures/lfm2"
+
+// open is an engine on the model.
+func (x *speculated) open(t *testing.T, samples bool, lim backend.Limits, o Options) *stepped {
+	var dev backend.Device = ref.New()
+	if !samples {
+		dev = mute{dev}
+	}
+	switch x.kind {
+	case "recurrent":
+		return onStates(t, recurrentModel, dev, lim, o)
+	case "windows":
+		how := windows
+		if lim.Pages < lim.Seqs*lim.SeqPages {
+			how = tightly
+		}
+		return windowed(t, "gemma3-pattern", dev, graph.F32, lim, how, o)
+	}
+	return on(t, dev, lim, o)
+}
+
+// alone has each request answered alone.
+func (x *speculated) alone(t *testing.T) {
+	e := x.open(t, false, backend.Limits{Tokens: 64, Seqs: 1, Logits: 1, PageSize: 4, SeqPages: 16, Pages: 16}, Options{Index: "none"})
+	for i := range x.want {
+		r := x.ask(t, i, &x.want[i], &x.ends[i])
+		x.prompts[i] = len(r.Prompt)
+		if err := e.Submit(context.Background(), r); err != nil {
+			t.Fatal(err)
+		}
+		for e.admit(); len(e.queue.byID) > 0; e.admit() {
+			mustStep(t, e)
+		}
+	}
+}
+
+// together has the requests answered side by side, as they come at random, and compares.
+func (x *speculated) together(t *testing.T, e *stepped, random *rand.Rand) {
+	var got [len(x.want)][]sample.Choice
+	var final [len(x.want)]Final
+	for i := range got {
+		if err := e.Submit(context.Background(), x.ask(t, i, &got[i], &final[i])); err != nil {
+			t.Fatal(err)
+		}
+		for e.admit(); random.IntN(3) > 0 && len(e.queue.byID) > 0; e.admit() {
+			e.meter.gap = random.Float64()
+			mustStep(t, e)
+		}
+	}
+	for e.admit(); len(e.queue.byID) > 0; e.admit() {
+		e.meter.gap = random.Float64()
+		mustStep(t, e)
+		if e.meter.stats.Steps > 5000 {
+			t.Fatal("the requests do not come to their ends")
+		}
+	}
+	same := func(a, b sample.Choice) bool { return a.Token == b.Token && slices.EqualFunc(a.Top, b.Top, sameToken) }
+	for i := range got {
+		if !slices.EqualFunc(got[i], x.want[i], same) || final[i].Reason != x.ends[i].Reason || final[i].Err != nil {
+			t.Errorf("request %d got %v (%+v); alone it got %v (%+v)", i, got[i], final[i], x.want[i], x.ends[i])
+		}
+	}
+}
+
 // TestSpeculation: whatever is drafted, in chains and trees, each request gets the answer that it gets alone without, be tokens sampled by the
-// device or by the host, with penalties, grammars, ends, stops and log-probabilities, beside prompts in chunks, preempted, and in windows.
+// device or by the host, with penalties, grammars, ends, stops and log-probabilities, beside prompts in chunks, preempted, and in windows; and
+// whether requests that are drafted for wait for their tokens apart, or the others with them, or nobody does.
 func TestSpeculation(t *testing.T) {
-	const requests = 24
-	grammars := true
-	ask := func(i int, to *[]sample.Choice, end *Final) Request {
-		r := varied(uint64(i), to, end)
-		if i%4 == 3 && grammars {
-			c := constrainedRequest(t, uint64(i), 20)
-			r.Params, r.Ends, r.Grammar = c.Params, c.Ends, c.Grammar
-		}
-		return r
-	}
-	const recurrent = "../../shared/reference/architectures/lfm2"
-	open := func(kind string, samples bool, lim backend.Limits, o Options) *stepped {
-		var dev backend.Device = ref.New()
-		if !samples {
-			dev = mute{dev}
-		}
-		if kind == "recurrent" {
-			return onStates(t, recurrent, dev, lim, o)
-		}
-		if kind == "windows" {
-			how := windows
-			if lim.Pages < lim.Seqs*lim.SeqPages {
-				how = tightly
-			}
-			return windowed(t, "gemma3-pattern", dev, graph.F32, lim, how, o)
-		}
-		return on(t, dev, lim, o)
-	}
 	for _, kind := range []string{"full", "windows", "recurrent"} {
-		if _, err := os.Stat(recurrent); kind == "recurrent" && err != nil {
+		if _, err := os.Stat(recurrentModel); kind == "recurrent" && err != nil {
 			t.Log("../shared, which has a model with recurrent layers, is not here")
 			continue
 		}
-		grammars = kind != "recurrent" // whose vocabulary is another
-		var want [requests][]sample.Choice
-		var ends [requests]Final
-		var prompts [requests]int
-		alone := open(kind, false, backend.Limits{Tokens: 64, Seqs: 1, Logits: 1, PageSize: 4, SeqPages: 16, Pages: 16}, Options{Index: "none"})
-		for i := range want {
-			r := ask(i, &want[i], &ends[i])
-			prompts[i] = len(r.Prompt)
-			if err := alone.Submit(context.Background(), r); err != nil {
-				t.Fatal(err)
-			}
-			for alone.admit(); len(alone.queue.byID) > 0; alone.admit() {
-				mustStep(t, alone)
-			}
-		}
-		for round, o := range []Options{{}, {Index: "hash", StepTokens: 17}, {Index: "none"}, {}, {}, {}} {
+		x := &speculated{kind: kind}
+		x.alone(t)
+		count := &apartCount{}
+		for round, o := range []Options{{}, {Index: "hash", StepTokens: 17}, {Index: "none"}, {}, {}, {}, {StepTokens: 31}} {
 			lim := backend.Limits{Tokens: 64, Seqs: 6, Logits: 30, PageSize: 4, SeqPages: 16, Pages: 96}
 			if round >= 3 {
 				lim.Pages = 20 // some are preempted
 			}
 			t.Run(fmt.Sprint(kind, round), func(t *testing.T) {
 				random := rand.New(rand.NewPCG(uint64(round), 1))
-				o.Speculation = Speculation{
-					Tokens: 2 + 3*round, Always: true, Failed: func(err error) { t.Error(err) },
-					Drafter: &informed{func(id int64) (int, []sample.Choice) { return prompts[id], want[id] }, random, round%3 > 0, map[int64]bool{}},
+				d := &informed{func(id int64) (int, []sample.Choice) { return x.prompts[id], x.want[id] }, random, round%3 > 0, map[int64]bool{}}
+				o.Speculation = Speculation{Tokens: min(2+3*round, 17), Always: round < 4, Failed: func(err error) { t.Error(err) }, Drafter: d}
+				if round >= 2 {
+					o.Speculation.Drafter, o.Predictor, o.Recorder = besides{d}, fickle{random}, count
 				}
-				e := open(kind, round%2 == 0, lim, o)
-				var got [requests][]sample.Choice
-				var final [requests]Final
-				for i := range got {
-					if err := e.Submit(context.Background(), ask(i, &got[i], &final[i])); err != nil {
-						t.Fatal(err)
-					}
-					for e.admit(); random.IntN(3) > 0 && len(e.queue.byID) > 0; e.admit() {
-						mustStep(t, e)
-					}
-				}
-				for e.admit(); len(e.queue.byID) > 0; e.admit() {
-					mustStep(t, e)
-					if e.meter.stats.Steps > 5000 {
-						t.Fatal("the requests do not come to their ends")
-					}
-				}
-				same := func(a, b sample.Choice) bool { return a.Token == b.Token && slices.EqualFunc(a.Top, b.Top, sameToken) }
-				for i := range got {
-					if !slices.EqualFunc(got[i], want[i], same) || final[i].Reason != ends[i].Reason || final[i].Err != nil {
-						t.Errorf("request %d got %v (%+v); alone it got %v (%+v)", i, got[i], final[i], want[i], ends[i])
-					}
-				}
+				e := x.open(t, round%2 == 0, lim, o)
+				x.together(t, e, random)
 				s := e.meter.stats
 				if s.AcceptedTokens < 5 || s.AcceptedTokens == s.DraftTokens {
 					t.Errorf("%d of %d tokens were accepted: some should have been, and some not", s.AcceptedTokens, s.DraftTokens)
 				}
 			})
 		}
+		if count.apart < 5 || count.batch < 30 {
+			t.Errorf("%s: requests waited apart %d times, and others with them %d times", kind, count.apart, count.batch)
+		}
 	}
 }
+
+// besides is an informed drafter that is asked beside steps.
+type besides struct{ *informed }
+
+func (besides) Concurrent() bool { return true }
 
 // onStates is an engine on a model with recurrent layers.
 func onStates(t *testing.T, dir string, dev backend.Device, lim backend.Limits, o Options) *stepped {

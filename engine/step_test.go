@@ -94,7 +94,7 @@ func mustStep(t testing.TB, e *stepped) {
 	}
 	var seqs []*kv.Seq
 	for _, r := range e.queue.byID {
-		seqs = append(seqs, &r.seq)
+		seqs = append(seqs, &r.seq, &r.before)
 	}
 	if err := e.pages.Check(seqs...); err != nil {
 		t.Fatal(err)

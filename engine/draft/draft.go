@@ -117,6 +117,12 @@ type FromHidden interface {
 	Computed(all []Computed)
 }
 
+// Concurrent is a Drafter that may be asked while the target's device is at a step: it runs nothing there, and reads nothing of it.
+type Concurrent interface {
+	Drafter
+	Concurrent() bool
+}
+
 // Branching is a Drafter whose drafts are trees.
 type Branching interface {
 	Drafter

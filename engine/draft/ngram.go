@@ -36,6 +36,9 @@ type ngramIndex struct {
 
 func (d *ngram) Name() string { return string(NGram) }
 
+// Concurrent implements Concurrent.
+func (d *ngram) Concurrent() bool { return true }
+
 // Seconds: a look-up takes about a microsecond.
 func (d *ngram) Seconds(seqs, _ int) float64 { return 1e-6 * float64(seqs) }
 

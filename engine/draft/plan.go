@@ -15,6 +15,24 @@ type Extra struct {
 	Pairs        int // pairs of a row and a cache row that it attends to
 }
 
+// Sum is what the planned drafts add to a step, and how many of their tokens are expected to be accepted.
+func Sum(all []Candidate) (x Extra, accepted float64) {
+	for i := range all {
+		c := &all[i]
+		chance := 1.0
+		for k := range c.Tokens {
+			chance = c.Acceptance.chance(chance, k)
+			accepted += chance
+			x.Pairs += c.Context + k + 1
+		}
+		if x.Tokens += c.Tokens; c.Tokens > 0 {
+			x.Seqs++
+		}
+		x.Longest = max(x.Longest, c.Tokens)
+	}
+	return x, accepted
+}
+
 // Plan chooses how many tokens to draft for each candidate: those with which a step brings the most tokens a second. outputs is how many tokens it
 // brings without drafts, room is how many tokens of drafts fit, and price is how long a step takes with drafts, the drafting included, in
 // seconds; 0: that is not known, and nothing is drafted. Worth is what drafting must gain at least for its estimates' errors: 0.02 is 2 %.

@@ -46,6 +46,9 @@ type place struct {
 // Name implements Drafter.
 func (d *suffix) Name() string { return string(Suffix) }
 
+// Concurrent implements Concurrent.
+func (d *suffix) Concurrent() bool { return true }
+
 // Seconds implements Drafter: some places are compared.
 func (d *suffix) Seconds(seqs, _ int) float64 { return 3e-6 * float64(seqs) }
 

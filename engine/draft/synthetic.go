@@ -53,6 +53,15 @@ func (d *synthetic) Propose(seqs []Sequence) error {
 	return nil
 }
 
+// Concurrent implements Concurrent.
+func (d *synthetic) Concurrent() bool {
+	if d.timed == nil {
+		return true
+	}
+	c, ok := d.timed.(Concurrent)
+	return ok && c.Concurrent()
+}
+
 // Seconds implements Drafter.
 func (d *synthetic) Seconds(seqs, tokens int) float64 {
 	if d.timed == nil {

@@ -21,7 +21,7 @@ func (p *Schedule) preempt(i int) {
 		c := &p.Chunks[at-1]
 		p.available += c.pages
 		p.budget += c.Tokens
-		p.Shape = p.Shape.sub(c.from, c.Tokens, c.Logits)
+		p.Shape = p.Shape.Sub(c.from, c.Tokens, c.Logits)
 		c.Tokens = 0
 	}
 	swap := false

@@ -65,8 +65,8 @@ func (s Shape) add(computed, n int, logits bool) Shape {
 	return s
 }
 
-// sub is the opposite of add.
-func (s Shape) sub(computed, n int, logits bool) Shape {
+// Sub is the shape without a request's n tokens after those computed, the opposite of add.
+func (s Shape) Sub(computed, n int, logits bool) Shape {
 	d := Shape{}.add(computed, n, logits)
 	return Shape{Tokens: s.Tokens - d.Tokens, Logits: s.Logits - d.Logits, Drafts: s.Drafts, Rows: s.Rows - d.Rows, Pairs: s.Pairs - d.Pairs}
 }

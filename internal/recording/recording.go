@@ -21,7 +21,7 @@ import (
 // by a full disk or because the server was killed.
 
 // Version of the format.
-const Version = 2
+const Version = 3
 
 // Header is a recording's first line: an engine's limits and settings.
 type Header struct {
@@ -73,6 +73,7 @@ type Event struct {
 	Left      *int64         `json:"left,omitempty"`
 	Scheduled *Decision      `json:"scheduled,omitempty"`
 	Drafted   *Drafted       `json:"drafted,omitempty"`
+	Waits     *Waits         `json:"waits,omitempty"`
 	Stopped   bool           `json:"drafting_stopped,omitempty"` // the drafter failed
 	Output    *output        `json:"output,omitempty"`
 	Stepped   *time.Duration `json:"stepped_ns,omitempty"`
@@ -116,6 +117,13 @@ type Drafted struct {
 	ID      int64   `json:"id"`
 	Tokens  []int32 `json:"t"`
 	Parents []int   `json:"p,omitempty"` // see draft.Draft; none: a chain
+}
+
+// Waits is a request that waits for its tokens in the oldest step in flight, for the sake of drafts.
+type Waits struct {
+	ID    int64 `json:"id"`
+	Known int   `json:"known"`           // tokens, with those in flight
+	Batch bool  `json:"batch,omitempty"` // the next step waits with it; else that is launched without it
 }
 
 type output struct {
@@ -248,6 +256,11 @@ func (w *Writer) Drafted(id int64, d draft.Draft) {
 		x.Parents = d.Parents
 	}
 	w.put(Event{Drafted: x})
+}
+
+// Waits implements engine.Recorder.
+func (w *Writer) Waits(id int64, known int, how engine.Wait) {
+	w.put(Event{Waits: &Waits{id, known, how == engine.WaitBatch}})
 }
 
 // DraftingStopped implements engine.Recorder.

@@ -19,6 +19,9 @@ func (given) Propose(seqs []draft.Sequence) error {
 	return nil
 }
 
+// Concurrent implements draft.Concurrent: whether the recorded drafter was asked beside a step is seen in what came of it.
+func (given) Concurrent() bool { return true }
+
 // Seconds implements draft.Drafter.
 func (given) Seconds(int, int) float64 { return 0 }
 

@@ -40,6 +40,7 @@ type recorded struct {
 	recording.Admitted
 	outputs  []engine.StepOutput
 	drafts   map[int]draft.Draft // by the number of tokens that were known
+	waits    map[int]engine.Wait // by the number of tokens that were known, with those in flight
 	siblings []*recorded
 }
 
@@ -164,6 +165,12 @@ func (r *Recording) take(events *(*[]recording.Event), e recording.Event) error 
 		s := &r.steps[len(r.steps)-1]
 		s.drafts = append(s.drafts, *e.Drafted)
 		return q.drafted(e.Drafted)
+	case e.Waits != nil:
+		q := r.requests[e.Waits.ID]
+		if q == nil || r.Speculation == nil || len(r.steps) == r.stepped {
+			return fmt.Errorf("request %d is said to wait for tokens, and the request, a step in flight or the header's settings of speculation are missing", e.Waits.ID)
+		}
+		q.waitsFor(e.Waits)
 	case e.Stopped:
 		return errors.New("the drafter failed here and was switched off, and such cannot be replayed")
 	case e.Output != nil:
@@ -184,6 +191,16 @@ func (r *Recording) take(events *(*[]recording.Event), e recording.Event) error 
 		return errors.New("the line says nothing that is known")
 	}
 	return nil
+}
+
+// waitsFor notes that the request waits for its tokens in flight.
+func (q *recorded) waitsFor(w *recording.Waits) {
+	if q.waits == nil {
+		q.waits = map[int]engine.Wait{}
+	}
+	if q.waits[w.Known] = engine.WaitApart; w.Batch {
+		q.waits[w.Known] = engine.WaitBatch
+	}
 }
 
 // drafted adds the draft that the request's next step verifies.

@@ -138,7 +138,7 @@ func (q *recorded) forced() engine.Request {
 		outputs = []engine.StepOutput{}
 	}
 	return engine.Request{
-		Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Forced: outputs, Constrained: q.Constrained, ForcedDrafts: q.drafts,
+		Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Forced: outputs, Constrained: q.Constrained, ForcedDrafts: q.drafts, ForcedWaits: q.waits,
 		Emit: func(sample.Choice) bool { return false },
 		Done: func(engine.Final) {},
 	}
@@ -199,6 +199,9 @@ func (p *replay) Drafted(id int64, d draft.Draft) {
 		p.differ(fmt.Sprintf("draft %d is %v for request %d; recorded are the drafts %v", p.drafted-1, d.Tokens, p.ids[id], drafts))
 	}
 }
+
+// Waits implements engine.Recorder.
+func (p *replay) Waits(int64, int, engine.Wait) {}
 
 // DraftingStopped implements engine.Recorder.
 func (p *replay) DraftingStopped() {}

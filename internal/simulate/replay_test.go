@@ -143,14 +143,14 @@ func TestBadRecordings(t *testing.T) {
 	for what, c := range map[string]struct{ file, want string }{
 		"empty":      {"", "the file is empty"},
 		"no step":    {lines[0], "holds no step"},
-		"another":    {"{}\n" + lines[1], "line 1: the recording's version is 0, and 2 is read"},
+		"another":    {"{}\n" + lines[1], "line 1: the recording's version is 0, and 3 is read"},
 		"not JSON":   {lines[0] + "hello\n" + lines[1], "line 2"},
 		"unknown":    {lines[0] + "{}\n" + lines[1], "line 2: the line says nothing that is known"},
 		"twice":      {lines[0] + lines[1] + lines[1], "line 3: request 0 is admitted twice"},
 		"no request": {lines[0] + `{"output":{"id":7}}` + "\n", "line 2: request 7 answers and never came"},
 		"no draft":   {lines[0] + lines[1] + `{"drafted":{"id":0,"t":[1]}}` + "\n", "line 3: a draft is recorded for request 0"},
 		"embeddings": {lines[0] + `{"admitted":{"id":0,"prompt":[0],"max_tokens":1,"embedded":true}}` + "\n", "line 2: request 0 has a prompt of embeddings"},
-		"huge":       {`{"ridge_recording":2,"vocab":100000000}` + "\n", "a vocabulary of 100000000"},
+		"huge":       {`{"ridge_recording":3,"vocab":100000000}` + "\n", "a vocabulary of 100000000"},
 	} {
 		if _, err := ReadRecording("file", strings.NewReader(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, and %q is wanted", what, err, c.want)
