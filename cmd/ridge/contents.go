@@ -22,9 +22,10 @@ type contents struct {
 	BitsPerWeight float64            `json:"bits_per_weight"`
 	Formats       formatMix          `json:"formats"`
 	Sizes         sizes              `json:"sizes"`
-	CacheBytes    int64              `json:"cache_bytes_per_token"`    // keys and values in F16
-	CacheContext  int64              `json:"cache_bytes_of_a_context"` // of the longest sequence, with what layers with windows keep of it
-	Tokenizer     *tokenizerContents `json:"tokenizer"`                // null: the model has none
+	CacheBytes    int64              `json:"cache_bytes_per_token"`              // keys and values in F16
+	StateBytes    int64              `json:"state_bytes_per_sequence,omitempty"` // of recurrent layers, in F32
+	CacheContext  int64              `json:"cache_bytes_of_a_context"`           // of the longest sequence, with what layers with windows keep of it
+	Tokenizer     *tokenizerContents `json:"tokenizer"`                          // null: the model has none
 	Template      string             `json:"chat_template"`
 	ToolTemplate  string             `json:"tool_template,omitempty"` // for conversations with tools
 	Sampling      string             `json:"recommended_sampling,omitempty"`
@@ -114,6 +115,7 @@ func readContents(b *modeldir.Dir, tensors, metadata bool) (*contents, error) {
 	c.Sizes.MTPLayers = b.Model.MTPLayers()
 	for _, cache := range g.Caches {
 		c.CacheBytes += cache.RowBytes()
+		c.StateBytes += cache.StateBytes()
 	}
 	c.CacheContext = g.CacheBytes(graph.CacheShape{Seqs: 1, Tokens: b.Model.Config.Context, PageSize: 16})
 	for _, name := range b.Source.Names() {

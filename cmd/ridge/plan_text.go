@@ -51,11 +51,18 @@ func (r *planReport) printRows(out io.Writer) error {
 	}
 	priced := slices.ContainsFunc(fitting, func(row planRow) bool { return row.Best.Dollars > 0 })
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "device\tlayout\tweights\tKV/token\tlongest\tsequences\tTTFT ms\tITL ms\ttok/s\t", header(priced), "\n")
+	states := slices.ContainsFunc(fitting, func(row planRow) bool { return row.Memory.State > 0 })
+	column := func(text string) string { // of states, where there are any
+		if !states {
+			return ""
+		}
+		return text + "\t"
+	}
+	fmt.Fprint(w, "device\tlayout\tweights\tKV/token\t", column("state"), "longest\tsequences\tTTFT ms\tITL ms\ttok/s\t", header(priced), "\n")
 	for _, row := range fitting {
 		b, m := row.Best, row.Memory
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d of %d\t%s\t%s\t%.0f\t%s\n", row.Device, row.Layout, size.Text(m.Weights),
-			size.Text(m.CacheToken), row.MaxContext, b.Batch, row.MaxBatch, inMillis(b.TTFT), inMillis(b.ITL), b.Rate, dollars(b.Dollars))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s%d\t%d of %d\t%s\t%s\t%.0f\t%s\n", row.Device, row.Layout, size.Text(m.Weights),
+			size.Text(m.CacheToken), column(size.Text(m.State)), row.MaxContext, b.Batch, row.MaxBatch, inMillis(b.TTFT), inMillis(b.ITL), b.Rate, dollars(b.Dollars))
 	}
 	err := w.Flush()
 	if err == nil && !priced && len(fitting) > 1 {
@@ -116,6 +123,9 @@ func (r *planReport) printMemory(out io.Writer, row planRow) {
 	windows := ""
 	if m.Windowed > 0 {
 		windows = fmt.Sprintf(" (%s in layers that keep a sliding window)", size.Text(m.Windowed))
+	}
+	if m.State > 0 {
+		windows += fmt.Sprintf(" and %s of state per sequence", size.Text(m.State))
 	}
 	fmt.Fprintf(out, "%s of cache per token%s; room for %d tokens: %d sequences of %d, or one of %d\n\n", size.Text(m.CacheToken), windows,
 		row.Tokens, row.MaxBatch, r.Workload.Input+r.Workload.Output, row.MaxContext)

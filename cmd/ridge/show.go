@@ -63,6 +63,9 @@ func (c *contents) print(out io.Writer) error {
 	row("attention", "%d heads of %d, %d key-value heads%s", s.Heads, s.HeadDim, s.KVHeads, c.windowText())
 	row("positions", "%s", s.Positions)
 	row("context", "%d tokens; KV cache in F16: %s per token, %s for the whole context", s.Context, hub.Bytes(c.CacheBytes), hub.Bytes(c.CacheContext))
+	if c.StateBytes > 0 {
+		row("state", "%s per sequence in F32, in recurrent layers", hub.Bytes(c.StateBytes))
+	}
 	if t := c.Tokenizer; t != nil {
 		row("tokenizer", "%s, %d tokens, %d of them special", t.Kind, t.Vocabulary, t.Special)
 		row("special tokens", "%s", t.special())

@@ -9,10 +9,11 @@ import (
 // Memory is what one device holds while it serves, in bytes, by purpose: that of the device with the most.
 type Memory struct {
 	Weights     int64 `json:"weights"`
-	CacheToken  int64 `json:"cache_per_token"` // keys and values of one token, in all layers
-	Windowed    int64 `json:"cache_windowed"`  // of it, in layers whose windows are shorter than a sequence may be
-	Activations int64 `json:"activations"`     // values of the largest step that live at the same time
-	Workspace   int64 `json:"workspace"`       // of kernels: step data, page tables, split-KV partial results
+	CacheToken  int64 `json:"cache_per_token"`              // keys and values of one token, in all layers
+	Windowed    int64 `json:"cache_windowed"`               // of it, in layers whose windows are shorter than a sequence may be
+	State       int64 `json:"state_per_sequence,omitempty"` // of recurrent layers, however long the sequence is
+	Activations int64 `json:"activations"`                  // values of the largest step that live at the same time
+	Workspace   int64 `json:"workspace"`                    // of kernels: step data, page tables, split-KV partial results
 	Adapters    int64 `json:"adapters,omitempty"`
 }
 
@@ -54,6 +55,7 @@ func MemoryOf(g *graph.Graph, tokens, logits int) Memory {
 	}
 	for _, c := range g.Caches {
 		m.CacheToken += c.RowBytes()
+		m.State += c.StateBytes()
 	}
 	m.Activations = live(g, tokens, logits)
 	return m

@@ -81,7 +81,7 @@ func New(g *graph.Graph, dev *price.Profile, l pass.Layout, lim Limits, until st
 		s.stages = append(s.stages, stage{part, priced})
 		m := MemoryOf(part, lim.StepTokens, lim.Sequences)
 		m.Workspace = workspace(part, lim)
-		cache := m.CacheToken
+		cache, state := m.CacheToken, max(m.State, s.Memory.State)
 		if m.Fixed() > s.Memory.Fixed() {
 			m.CacheToken, m.Windowed = s.Memory.CacheToken, s.Memory.Windowed
 			s.Memory = m
@@ -89,6 +89,7 @@ func New(g *graph.Graph, dev *price.Profile, l pass.Layout, lim Limits, until st
 		if cache > s.Memory.CacheToken {
 			s.Memory.CacheToken, s.Memory.Windowed = cache, windowed(part, lim.Context)
 		}
+		s.Memory.State = state
 	}
 	return s, nil
 }
@@ -103,7 +104,7 @@ func windowed(g *graph.Graph, context int) (n int64) {
 	return n
 }
 
-// CacheTokens is how many tokens of cache one replica has room for beside what the windows of as many sequences as it can run need;
+// CacheTokens is how many tokens of cache one replica has room for beside what the windows and states of as many sequences as it can run need;
 // negative when its weights do not fit.
 func (s *Setup) CacheTokens() int64 {
 	free := s.Usable - s.Memory.Fixed()
@@ -121,7 +122,7 @@ func (s *Setup) CacheTokens() int64 {
 	}))
 }
 
-// tokensBytes is what so many tokens take in the caches of a stage, those of windows no more than steps can need.
+// tokensBytes is what so many tokens take in the caches of a stage, those of windows no more than steps can need, with as many states.
 func (s *Setup) tokensBytes(g *graph.Graph, tokens int64) (n int64) {
 	for _, c := range g.CacheGroups() {
 		most := tokens
@@ -129,6 +130,9 @@ func (s *Setup) tokensBytes(g *graph.Graph, tokens int64) (n int64) {
 			most = min(most, int64(c.StepPages(s.shape(s.seqs, s.Context)))*pageTokens)
 		}
 		n += most * c.RowBytes()
+		if c.Recurrent {
+			n += c.Bytes(c.StepPages(s.shape(s.seqs, s.Context)), pageTokens)
+		}
 	}
 	return n
 }
