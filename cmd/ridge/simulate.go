@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/sched"
+	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/loadgen"
@@ -258,7 +260,7 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 		lim.Logits = lim.Seqs * (1 + max(f.drafts, 1))
 	}
 	f.setSwap(&lim, p, s.Memory.CacheToken*page)
-	backend.NewPaging(g, &lim).Share(&lim, 1)
+	f.sharePages(&lim, g)
 	f.options.Limits = lim
 	return nil
 }
@@ -273,6 +275,18 @@ func (f *simulateFlags) longest() int {
 		}
 	}
 	return most
+}
+
+// sharePages divides the cache's memory between keys and values and, in a hybrid, states to go on from, as ridge serve does.
+func (f *simulateFlags) sharePages(lim *backend.Limits, g *graph.Graph) {
+	p, times := backend.NewPaging(g, lim), 1
+	if slices.ContainsFunc(g.Caches, (*graph.Cache).Recurrent) {
+		times = backend.PrefixCache
+		if pages := p.Fit(p.Bytes(lim.Pages, 1), times); f.kvTokens == 0 && pages >= lim.SeqPages {
+			lim.Pages = pages
+		}
+	}
+	p.Share(lim, times)
 }
 
 // setSwap gives preempted requests their space in host memory, for pages of so many bytes.

@@ -135,7 +135,7 @@ func (d *device) program(lim backend.Limits, runsAhead bool) (*compile.Program, 
 	}
 	for i, group := range lim.Groups {
 		if group.Recurrent {
-			x = b.CausalConv("conv", i, x, b.Weight("conv.weight", one, graph.Axis{Name: "width", Count: 2, Size: 1}), nil, false)
+			x = b.CausalConv("conv", i, x, b.Weight(convWeight, one, graph.Axis{Name: "width", Count: convWidth, Size: 1}), nil, false)
 			continue
 		}
 		b.KVWrite(b.Cache(i, one, one, group.Window), x, x)
@@ -152,12 +152,22 @@ func (d *device) program(lim backend.Limits, runsAhead bool) (*compile.Program, 
 	return compile.Compile(g, on, weightFile{d.vocab}, lim)
 }
 
-// weightFile is the file of that graph's only weight.
+// convWeight is the weight of the layer that stands for a group of recurrent ones, and convWidth its width: a state is one earlier token.
+const (
+	convWeight = "conv.weight"
+	convWidth  = 2
+)
+
+// weightFile is the file of that graph's weights.
 type weightFile struct{ vocab int }
 
 // Tensor implements compile.Tensors.
-func (p weightFile) Tensor(string) (quant.Tensor, bool) {
-	t, err := quant.NewTensor(quant.F32, p.vocab, 1, make([]byte, 4*p.vocab))
+func (p weightFile) Tensor(name string) (quant.Tensor, bool) {
+	rows, cols := p.vocab, 1
+	if name == convWeight {
+		rows, cols = 1, convWidth
+	}
+	t, err := quant.NewTensor(quant.F32, rows, cols, make([]byte, 4*rows*cols))
 	return t, err == nil
 }
 

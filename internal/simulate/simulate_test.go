@@ -109,6 +109,19 @@ func TestSharedPrefix(t *testing.T) {
 	}
 }
 
+// TestHybrid: a model whose states are in a group of their own finds the beginning that prompts share from the third request on: the first computes
+// it, and the second leaves the state where they part.
+func TestHybrid(t *testing.T) {
+	hybrid := limits
+	hybrid.Groups = []backend.GroupLimits{{Pages: 18, Recurrent: true}, {Pages: limits.Pages}}
+	tr := spec(t, "constant:rate=1,n=5,in=200,out=4")
+	tr.Shared = 160
+	r := run(t, Options{Trace: tr, Limits: hybrid, Cost: millis})
+	if s := r.Stats; s.Found != 3*160 || s.Stranded != 160 {
+		t.Errorf("%d tokens were found, and %d known without a state; %d and %d are right", s.Found, s.Stranded, 3*160, 160)
+	}
+}
+
 // TestClosedLoop: as many requests as asked for are under way, whatever the trace's times.
 func TestClosedLoop(t *testing.T) {
 	r := run(t, Options{Trace: spec(t, "constant:rate=0.01,n=40,in=100,out=20"), Concurrency: 4, Limits: limits, Cost: millis})
