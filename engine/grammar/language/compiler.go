@@ -55,14 +55,12 @@ func (c *Compiler) Compile(ctx context.Context, l Language) (*grammar.Automaton,
 	var wrong *Error
 	var busy *grammar.BusyError
 	switch {
-	case ctx.Err() != nil || errors.As(err, &busy):
+	case err == nil:
+		return a, nil
+	case ctx.Err() != nil || errors.As(err, &busy) || errors.As(err, &wrong):
 		return nil, err
-	case errors.As(err, &wrong):
-		return nil, err
-	case err != nil:
-		return nil, &Error{Tool: -1, Err: err}
 	}
-	return a, nil
+	return nil, &Error{Tool: -1, Err: err}
 }
 
 // encoder splits texts that follow others into tokens.
