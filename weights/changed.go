@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
-	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/ridge-llm/ridge/internal/regular"
 )
 
 // Changed is an error that names the file once weights were written to or cut since they were opened: what was read since may be
@@ -25,7 +26,7 @@ func (s *Source) Replaced() bool {
 		return true
 	}
 	if s.Config != nil {
-		if now, err := os.ReadFile(filepath.Join(s.dir, configFile)); err != nil || !bytes.Equal(now, s.Config) {
+		if now, err := regular.ReadFile(filepath.Join(s.dir, configFile)); err != nil || !bytes.Equal(now, s.Config) {
 			return true
 		}
 	}
@@ -53,7 +54,7 @@ func (b *beside) replaced(dir string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name, sum := range b.sums {
-		if now, err := os.ReadFile(filepath.Join(dir, name)); err != nil || maphash.Bytes(b.seed, now) != sum {
+		if now, err := regular.ReadFile(filepath.Join(dir, name)); err != nil || maphash.Bytes(b.seed, now) != sum {
 			return true
 		}
 	}

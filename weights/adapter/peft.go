@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/ridge-llm/ridge/internal/regular"
 	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights"
 )
@@ -23,7 +24,7 @@ const (
 // openPEFT opens a folder that PEFT's save_pretrained has written.
 func openPEFT(dir string) (*Adapter, error) {
 	file := filepath.Join(dir, configFile)
-	data, err := os.ReadFile(file)
+	data, err := regular.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("adapter: %s has no %s; give the folder of a PEFT adapter or a GGUF adapter", dir, configFile)
 	}

@@ -13,7 +13,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
@@ -72,7 +71,7 @@ func (m *Matrix) check() error {
 
 // Read reads a file of either kind.
 func Read(path string) (*Matrix, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("imatrix: %w", err)
 	}
