@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/testkit/leaks"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/server/store"
 )
@@ -26,7 +27,7 @@ type client struct {
 // withStore is a server with a store in dir; end closes both, as the end of a process would.
 func withStore(t *testing.T, dir string, o ridge.Options) (c *client, end func()) {
 	t.Helper()
-	noLeaks(t)
+	leaks.Check(t)
 	m, err := ridge.Load("", o)
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +44,7 @@ func withStore(t *testing.T, dir string, o ridge.Options) (c *client, end func()
 			ended = true
 			h.Close()
 			s.Close()
+			leaks.Pages(t, m)
 			m.Close()
 			st.Close()
 		}

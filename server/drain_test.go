@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/testkit/leaks"
 	"github.com/ridge-llm/ridge/server"
 )
 
@@ -19,7 +20,7 @@ import (
 // last event, and Serve returns one that says how many.
 func TestDrainEnds(t *testing.T) {
 	hold := newBrake(5)
-	noLeaks(t)
+	leaks.Check(t)
 	m, err := ridge.Load("", ridge.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +64,8 @@ func TestDrainEnds(t *testing.T) {
 	if err := <-s.returned; err == nil || !strings.Contains(err.Error(), "2 requests were cut off") {
 		t.Errorf("Serve returned %v", err)
 	}
+	hold.release()
+	leaks.Pages(t, m)
 }
 
 // locked is a buffer for several goroutines.

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/testkit/leaks"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/server/store"
 )
 
 // FuzzBodies: no body makes the server panic or blame itself, whichever path it is sent to.
 func FuzzBodies(f *testing.F) {
+	leaks.Check(f)
 	m, err := ridge.Load("", ridge.Options{Context: 64})
 	if err != nil {
 		f.Fatal(err)
@@ -21,7 +23,7 @@ func FuzzBodies(f *testing.F) {
 		f.Fatal(err)
 	}
 	s := server.New(m, server.Options{Store: st})
-	f.Cleanup(func() { s.Close(); st.Close(); m.Close() })
+	f.Cleanup(func() { s.Close(); leaks.Pages(f, m); st.Close(); m.Close() })
 	paths := []string{"/v1/chat/completions", "/v1/completions", "/v1/messages", "/tokenize", "/detokenize", "/v1/chat/completions/render", "/api/chat",
 		"/v1/responses", "/v1/embeddings", "/api/generate", "/api/embed", "/api/show", "/v1/batches", "/v1/files"}
 	for i, body := range []string{

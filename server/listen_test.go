@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/testkit/leaks"
 	"github.com/ridge-llm/ridge/server"
 )
 
@@ -74,7 +75,7 @@ func (s *listening) until(t *testing.T, status int) string {
 // it has, takes nothing new, and returns.
 func TestServe(t *testing.T) {
 	hold := newBrake(20)
-	noLeaks(t)
+	leaks.Check(t)
 	m, err := ridge.Load("", ridge.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +128,7 @@ func TestServe(t *testing.T) {
 	if err := <-s.returned; err != nil {
 		t.Error(err)
 	}
+	leaks.Pages(t, m)
 }
 
 // TestServeLoadFails: what stops loading ends Serve; so does being told to stop in the middle of it.
@@ -148,7 +150,7 @@ func TestServeLoadFails(t *testing.T) {
 
 // TestHealthAfterFailure: an engine that has stopped is not ready.
 func TestHealthAfterFailure(t *testing.T) {
-	noLeaks(t)
+	leaks.Check(t)
 	m, err := ridge.Load("", ridge.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -159,4 +161,5 @@ func TestHealthAfterFailure(t *testing.T) {
 	if body := s.until(t, 503); !strings.Contains(body, "closed") {
 		t.Error(body)
 	}
+	leaks.Pages(t, m)
 }

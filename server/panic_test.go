@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/testkit/leaks"
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/serving"
 )
@@ -15,6 +16,7 @@ import (
 // TestPanic: a panic answers its request with 500 in its API's shape; a stream under way gets an error event, or at least
 // an end that is none. The server and the engine go on.
 func TestPanic(t *testing.T) {
+	leaks.Check(t)
 	m, err := ridge.Load("", ridge.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -70,4 +72,5 @@ func TestPanic(t *testing.T) {
 	if status, text := get("/health"); status != 200 {
 		t.Errorf("afterwards: %d %s", status, text)
 	}
+	leaks.Pages(t, m)
 }

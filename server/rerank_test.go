@@ -9,6 +9,7 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/internal/testkit"
+	"github.com/ridge-llm/ridge/internal/testkit/leaks"
 	"github.com/ridge-llm/ridge/server"
 )
 
@@ -19,13 +20,13 @@ func startEncoder(t *testing.T, architecture string) *httptest.Server {
 	if err := testkit.WriteEncoder(dir, architecture); err != nil {
 		t.Fatal(err)
 	}
-	noLeaks(t)
+	leaks.Check(t)
 	m, err := ridge.Load(dir, ridge.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := httptest.NewServer(server.New(m, server.Options{Name: "encoder"}))
-	t.Cleanup(func() { h.Close(); m.Close() })
+	t.Cleanup(func() { h.Close(); leaks.Pages(t, m); m.Close() })
 	return h
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/testkit/leaks"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/server/access"
 )
@@ -20,7 +21,7 @@ import (
 // start is a server of the built-in model.
 func start(t testing.TB, mo ridge.Options, so server.Options) (*httptest.Server, *ridge.Model) {
 	t.Helper()
-	noLeaks(t)
+	leaks.Check(t)
 	m, err := ridge.Load("", mo)
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +31,7 @@ func start(t testing.TB, mo ridge.Options, so server.Options) (*httptest.Server,
 	t.Cleanup(func() {
 		h.Close()
 		s.Close()
-		allReturned(t, m)
+		leaks.Pages(t, m)
 		m.Close()
 	})
 	return h, m

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/testkit/leaks"
 	"github.com/ridge-llm/ridge/server"
 )
 
@@ -47,6 +48,7 @@ func (p *pipes) dial() net.Conn {
 
 // slowly runs a test in which time passes when all goroutines wait, so that minutes take none.
 func slowly(t *testing.T, test func(t *testing.T, m *ridge.Model, p *pipes)) {
+	leaks.Check(t)
 	synctest.Test(t, func(t *testing.T) {
 		m, err := ridge.Load("", ridge.Options{Threads: 1})
 		if err != nil {
@@ -62,6 +64,7 @@ func slowly(t *testing.T, test func(t *testing.T, m *ridge.Model, p *pipes)) {
 		if err := <-returned; err != nil {
 			t.Error(err)
 		}
+		leaks.Pages(t, m)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/testkit/leaks"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/server/access"
 	"github.com/ridge-llm/ridge/server/store"
@@ -56,7 +57,7 @@ func (c tenant) upload(content string) (status int, id string) {
 // serveTenants is a server with a store.
 func serveTenants(t *testing.T, o server.Options, q store.Quota) (*httptest.Server, *server.Server) {
 	t.Helper()
-	noLeaks(t)
+	leaks.Check(t)
 	m, err := ridge.Load("", ridge.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,13 @@ func serveTenants(t *testing.T, o server.Options, q store.Quota) (*httptest.Serv
 	o.Store = st
 	s := server.New(m, o)
 	h := httptest.NewServer(s)
-	t.Cleanup(func() { h.Close(); s.Close(); m.Close(); st.Close() })
+	t.Cleanup(func() {
+		h.Close()
+		s.Close()
+		leaks.Pages(t, m)
+		m.Close()
+		st.Close()
+	})
 	return h, s
 }
 

@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/testkit/leaks"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/server/access"
 )
 
 // TestLoaded: ps understands what a server of ours answers, and says what is missing where it does not.
 func TestLoaded(t *testing.T) {
+	leaks.Check(t)
 	m, err := ridge.Load("", ridge.Options{Context: 128})
 	if err != nil {
 		t.Fatal(err)
@@ -42,4 +44,5 @@ func TestLoaded(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].Name != m.Name() || all[0].Size <= 0 || all[0].Context != m.Context() {
 		t.Errorf("%+v %v", all, err)
 	}
+	leaks.Pages(t, m)
 }
