@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/ridge-llm/ridge/server/store"
 )
 
 // stored is a file that a client has uploaded, or tried to, and the batch that it has made of it.
@@ -19,6 +22,7 @@ type stored struct {
 	cancelling    bool   // the client has asked for it
 	deleting      bool   // the client has asked for the file's end
 	deleted       bool   // the server has said that the file is gone
+	answered      int    // lines that the server has said are answered
 }
 
 func (x *stored) String() string {
@@ -63,6 +67,55 @@ func (c *simClient) batch() {
 		x.cancelling = true
 		c.mu.Unlock()
 		c.store(http.MethodPost, "/v1/batches/"+x.batch+"/cancel", "application/json", nil, &made, func() {})
+	}
+	c.follow(x)
+}
+
+// follow looks at a batch now and then while it is worked through, and may have the power fail once a line is answered. Lines that it is told of are
+// not to be lost again.
+func (c *simClient) follow(x *stored) {
+	crashes := !c.last && c.rng.IntN(16) == 0
+	for range c.rng.IntN(12) {
+		time.Sleep(time.Duration(c.rng.IntN(40)) * time.Millisecond)
+		var b batchState
+		if !c.store(http.MethodGet, "/v1/batches/"+x.batch, "text/plain", nil, &b, func() { x.answered = max(x.answered, b.Counts.Completed+b.Counts.Failed) }) {
+			return
+		}
+		if crashes && x.answered > 0 {
+			c.disk.Crash()
+			return
+		}
+	}
+}
+
+// kept looks, at the start of a life, whether the store still has every line that an earlier life has said is answered: one that is not there
+// would be computed again. A fault of this life may hinder it.
+func (l *life) kept(st *store.Store) {
+	for _, x := range l.stored {
+		if x.answered == 0 {
+			continue
+		}
+		b, err := st.Batch(x.batch)
+		if err != nil {
+			l.errorf("the batch of %s is lost: %v", x, err)
+			continue
+		}
+		if b.Status.Over() {
+			continue
+		}
+		j, err := st.Journal(x.batch)
+		if err != nil {
+			if l.last {
+				l.errorf("the journal of %s: %v", x, err)
+			}
+			continue
+		}
+		if n := len(j.Done); n < x.answered {
+			l.errorf("%d lines are there of %s, of which %d were said to be answered", n, x, x.answered)
+		}
+		if err := j.Close(); err != nil {
+			l.errorf("closing the journal of %s: %v", x, err)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http/httptest"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/internal/testkit/leaks"
 	"github.com/ridge-llm/ridge/internal/testkit/memdisk"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/server/store"
@@ -44,6 +46,7 @@ var (
 // TestSimulation: whatever happens, whose client stays gets one whole answer, with what it gets alone, or an error that a fault explains; no file, batch
 // or line that was taken is lost or doubled; and no page, goroutine or open file is left.
 func TestSimulation(t *testing.T) {
+	leaks.Check(t)
 	path := tiny(t)
 	calls := simCalls()
 	alone := findAlone(t, path, calls)
@@ -95,6 +98,7 @@ func findAlone(t *testing.T, path string, calls []simCall) (alone []reply) {
 		}
 		alone = append(alone, answer)
 	}
+	leaks.Pages(t, m)
 	return alone
 }
 
@@ -198,6 +202,7 @@ func (l *life) run() {
 	if d := st.Damaged(); len(d) > 0 {
 		l.errorf("the store is damaged: %v", d)
 	}
+	l.kept(st)
 	log := slog.New(slog.DiscardHandler)
 	o := server.Options{Store: st, Log: log, Drain: time.Duration(1+l.rng.IntN(3000)) * time.Millisecond}
 	if err := l.load(0, o); err != nil {
@@ -242,6 +247,7 @@ func (l *life) run() {
 	if n := l.disk.Open(); n > 0 {
 		l.errorf("%d files are open at the end", n)
 	}
+	l.allEnded()
 }
 
 // load loads a model whose alloc-th allocation fails, if that is not 0, and makes a server of it.
@@ -316,6 +322,18 @@ func (l *life) end(stop func(), returned <-chan error, over <-chan struct{}) {
 	l.pipes.cut()
 	if err != nil && !strings.Contains(err.Error(), "were cut off") && !l.device.fails() {
 		l.errorf("the server ends with %v", err)
+	}
+}
+
+// allEnded looks for goroutines of the life that wait for something that will never be. Their bubble would end with a panic, which knows no seed.
+func (l *life) allEnded() {
+	synctest.Wait()
+	here := make([]byte, 1<<10)
+	bubble := regexp.MustCompile(`synctest bubble \d+\]`).FindString(string(here[:runtime.Stack(here, false)]))
+	for _, stack := range leaks.Goroutines() {
+		if head, _, _ := strings.Cut(stack, "\n"); strings.Contains(head, bubble) {
+			l.errorf("a goroutine is left: %s", stack)
+		}
 	}
 }
 

@@ -84,7 +84,18 @@ func (d *Disk) Start(f Faults) {
 func (d *Disk) Crash() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.crash()
+}
+
+// crash cuts the power, unless it is off; d.mu is held.
+func (d *Disk) crash() {
+	if d.dead {
+		return
+	}
 	d.dead = true
+	if d.faults.OnCrash != nil {
+		d.faults.OnCrash()
+	}
 }
 
 // Dead reports whether the power is off.
@@ -177,10 +188,7 @@ func (d *Disk) op(what, at string) error {
 		return &fs.PathError{Op: what, Path: at, Err: ErrPower}
 	}
 	if d.ops++; d.faults.CrashAt > 0 && d.ops >= d.faults.CrashAt {
-		d.dead = true
-		if d.faults.OnCrash != nil {
-			d.faults.OnCrash()
-		}
+		d.crash()
 		return &fs.PathError{Op: what, Path: at, Err: ErrPower}
 	}
 	return nil
