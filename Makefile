@@ -2,7 +2,7 @@
 GO ?= go
 export CGO_ENABLED = 0
 
-.PHONY: build ptx sdk check quick fmt vet lint generated test race draws simulate soak arm64 systems
+.PHONY: build ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak arm64 systems
 
 build:
 	$(GO) build -o ridge ./cmd/ridge
@@ -53,6 +53,12 @@ test:
 # the readers of grammars) is left out. It needs cgo, and so a C compiler, for these tests alone.
 race:
 	CGO_ENABLED=1 $(GO) test -race -short . ./engine ./engine/kv ./engine/sched ./engine/grammar/automaton ./server/...
+
+# Every fuzz test for FUZZTIME (20s unless given), one after another. What one finds that fails is kept in its testdata/fuzz by go test itself; of the
+# inputs that reach new code, which are in GOCACHE, some are to be kept there too. A minimum of minimising: with large inputs the fuzzer does little else.
+fuzz:
+	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r f; do sed -n 's/^func \(Fuzz[A-Za-z]*\)(.*/\1/p' "$$f" | while read -r name; do \
+		echo "$$(dirname "$$f") $$name" && $(GO) test "$$(dirname "$$f")" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(or $(FUZZTIME),20s) -fuzzminimizetime 10x -parallel 1 </dev/null || exit 1; done || exit 1; done
 
 # That answers with drafts are distributed as without, by 10^6 draws per drafter; go test takes 20,000.
 draws:
