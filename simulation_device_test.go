@@ -56,16 +56,24 @@ func (d *simDevice) Run(launches []backend.Launch, b *backend.Batch) error {
 		took = time.Duration(d.rng.IntN(20)) * time.Second
 	}
 	time.Sleep(took)
+	if d.lost {
+		return fmt.Errorf("%w: %w", errSim, backend.ErrLost)
+	}
+	lost, panics, fails := d.rng.Float64() < d.faults.lost, d.rng.Float64() < d.faults.panics, d.rng.Float64() < d.faults.run
+	if !lost && !panics && !fails {
+		return d.Device.Run(launches, b)
+	}
+	if err := d.Device.Run(launches[:d.rng.IntN(len(launches)+1)], b); err != nil { // at any launch: those before it have run
+		return err
+	}
 	switch {
-	case d.lost || d.rng.Float64() < d.faults.lost:
+	case lost:
 		d.lost = true
 		return fmt.Errorf("%w: %w", errSim, backend.ErrLost)
-	case d.rng.Float64() < d.faults.panics:
+	case panics:
 		panic("injected panic")
-	case d.rng.Float64() < d.faults.run:
-		return errSim
 	}
-	return d.Device.Run(launches, b)
+	return errSim
 }
 
 // tinyModel is a GGUF file of a model with the built-in one's vocabulary and template, of one layer with random weights: a step takes next to no time,

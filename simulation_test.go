@@ -49,7 +49,7 @@ func TestSimulation(t *testing.T) {
 	leaks.Check(t)
 	path := tiny(t)
 	calls := simCalls()
-	alone := findAlone(t, path, calls)
+	alone, allocs := findAlone(t, path, calls)
 	n := *simSeeds
 	if testing.Short() {
 		n = min(n, 20)
@@ -68,7 +68,7 @@ func TestSimulation(t *testing.T) {
 					if *simFor > 0 && time.Since(began) > *simFor || *simFor == 0 && i >= n {
 						return
 					}
-					s := &simulated{t: t, seed: uint64(*simFirst + i), model: path, calls: calls, alone: alone}
+					s := &simulated{t: t, seed: uint64(*simFirst + i), model: path, calls: calls, alone: alone, allocs: allocs}
 					s.run()
 					requests.Add(s.requests.Load())
 					lives.Add(int64(s.lives))
@@ -79,11 +79,18 @@ func TestSimulation(t *testing.T) {
 	t.Logf("%d seeds, %d lives, %d requests", min(next.Load(), n), lives.Load(), requests.Load())
 }
 
-// findAlone asks a server that has nothing else to do for the answers.
-func findAlone(t *testing.T, path string, calls []simCall) (alone []reply) {
-	m, err := ridge.Load(path, ridge.Options{Threads: 1, Deterministic: true})
+// findAlone asks a server that has nothing else to do for the answers, and counts how often loading the model allocates memory.
+func findAlone(t *testing.T, path string, calls []simCall) (alone []reply, allocs int) {
+	var device *simDevice
+	m, err := ridge.LoadOn(path, ridge.Options{Threads: 1, Deterministic: true}, func(d backend.Device) backend.Device {
+		device = &simDevice{Device: d, rng: rand.New(rand.NewPCG(1, 1)), faults: &simFaults{}}
+		return device
+	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if allocs = device.allocs; allocs < 2 {
+		t.Fatalf("loading makes %d allocations", allocs)
 	}
 	defer m.Close()
 	s := server.New(m, server.Options{})
@@ -99,17 +106,18 @@ func findAlone(t *testing.T, path string, calls []simCall) (alone []reply) {
 		alone = append(alone, answer)
 	}
 	leaks.Pages(t, m)
-	return alone
+	return alone, allocs
 }
 
 // simulated is one seed's run.
 type simulated struct {
-	t     *testing.T
-	seed  uint64
-	model string
-	calls []simCall
-	alone []reply // what each call is answered with
-	disk  *memdisk.Disk
+	t      *testing.T
+	seed   uint64
+	model  string
+	calls  []simCall
+	alone  []reply // what each call is answered with
+	allocs int     // that loading the model makes
+	disk   *memdisk.Disk
 
 	requests atomic.Int64
 	lives    int
@@ -278,7 +286,7 @@ func (l *life) disturb(front *server.Front, o server.Options) {
 	}
 	if rng.IntN(3) == 0 {
 		time.Sleep(time.Duration(rng.IntN(500)) * time.Millisecond)
-		alloc := rng.IntN(2) * (1 + rng.IntN(4))
+		alloc := rng.IntN(2) * (1 + rng.IntN(l.allocs))
 		switch err := l.load(alloc, o); {
 		case err == nil:
 			front.Replace(l.servers[len(l.servers)-1])

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -101,7 +102,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestRankFails: a step in which one device fails, or panics, fails as a whole; the others do not wait for it, and the next step works.
+// TestRankFails: a step in which one device fails, or panics, fails as a whole, at whichever step that is; the others do not wait for it, and the next step
+// works.
 func TestRankFails(t *testing.T) {
 	l := pass.Layout{Tensor: 2, Pipeline: 2, Data: 1}
 	want := wait(t, submit(t, startGroup(t, l, roomy, works), context.Background(), request(1, 20, 12))).tokens
@@ -110,19 +112,52 @@ func TestRankFails(t *testing.T) {
 		"panic": func() error { panic("out of cheese") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var runs atomic.Int64
-			e := startGroup(t, l, roomy, func(*backend.Batch) error {
-				if runs.Add(1) == 7 {
-					return fail()
+			for at := int64(1); at <= 12; at++ {
+				var runs atomic.Int64
+				e := startGroup(t, l, roomy, func(*backend.Batch) error {
+					if runs.Add(1) == at {
+						return fail()
+					}
+					return nil
+				})
+				if r := wait(t, submit(t, e, context.Background(), request(1, 20, 12))); r.final.Err != nil || !slices.Equal(r.tokens, want) {
+					t.Errorf("step %d fails: %v (%v); without the failure it was %v", at, r.tokens, r.final.Err, want)
 				}
-				return nil
-			})
-			if r := wait(t, submit(t, e, context.Background(), request(1, 20, 12))); r.final.Err != nil || !slices.Equal(r.tokens, want) {
-				t.Errorf("%v (%v); without the failure it was %v", r.tokens, r.final.Err, want)
-			}
-			if runs.Load() < 7 {
-				t.Error("nothing failed")
+				if runs.Load() < at {
+					t.Errorf("step %d did not fail; there were %d", at, runs.Load())
+				}
 			}
 		})
+	}
+}
+
+// TestRankLost: when one of several devices is lost, at whichever step, the requests that have not ended end with that, once, and the engine with them.
+func TestRankLost(t *testing.T) {
+	l := pass.Layout{Tensor: 2, Pipeline: 2, Data: 1}
+	for at := int64(1); at <= 12; at += 3 {
+		var runs atomic.Int64
+		e := startGroup(t, l, roomy, func(*backend.Batch) error {
+			if runs.Add(1) >= at {
+				return fmt.Errorf("the rank is gone: %w", backend.ErrLost)
+			}
+			return nil
+		})
+		var all []<-chan result
+		e.Together(func() { // or the engine may have ended before the last comes
+			for i := range 3 {
+				all = append(all, submit(t, e, context.Background(), request(i, 20, 40)))
+			}
+		})
+		for i, one := range all {
+			if r := wait(t, one); !errors.Is(r.final.Err, backend.ErrLost) {
+				t.Errorf("step %d: request %d ended with %v", at, i, r.final.Err)
+			}
+		}
+		if err := e.Wait(); !errors.Is(err, backend.ErrLost) {
+			t.Errorf("step %d: the engine ended with %v", at, err)
+		}
+		if n := runs.Load(); n != at {
+			t.Errorf("%d steps were run on a device that was lost at step %d", n, at)
+		}
 	}
 }

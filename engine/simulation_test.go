@@ -48,7 +48,7 @@ func TestSimulation(t *testing.T) {
 		n = min(n, 300)
 	}
 	began := time.Now()
-	var next, requests, steps atomic.Int64
+	var next, requests, steps, preempted, swapped atomic.Int64
 	var all sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
@@ -63,11 +63,16 @@ func TestSimulation(t *testing.T) {
 				}
 				requests.Add(int64(len(s.requests)))
 				steps.Add(int64(s.steps))
+				preempted.Add(int64(s.preempted))
+				swapped.Add(s.swapped)
 			}
 		})
 	}
 	all.Wait()
-	t.Logf("%d seeds, %d requests, %d steps", min(next.Load(), int64(n)), requests.Load(), steps.Load())
+	t.Logf("%d seeds, %d requests, %d steps; %d times a request was preempted, %d times it was swapped out", min(next.Load(), int64(n)), requests.Load(), steps.Load(), preempted.Load(), swapped.Load())
+	if n >= 100 && (preempted.Load() < requests.Load()/20 || swapped.Load() == 0) {
+		t.Error("hardly any request was preempted: the simulation does not test that")
+	}
 }
 
 // simulation is one seed's run.
@@ -81,10 +86,14 @@ type simulation struct {
 	requests []*simRequest
 	prompts  [][]int32 // beginnings that prompts share
 	faulty   bool      // the device may fail
-	steps    int
-	stopped  bool // the engine has given up, or was closed
-	changed  bool // Options.Intact says so
-	log      func(format string, args ...any)
+	pressure *pressure
+
+	preempted int   // by the engines so far
+	swapped   int64 // likewise
+	steps     int
+	stopped   bool // the engine has given up, or was closed
+	changed   bool // Options.Intact says so
+	log       func(format string, args ...any)
 }
 
 func newSimulation(seed uint64) *simulation {
@@ -132,6 +141,7 @@ func newSimulation(seed uint64) *simulation {
 			s.options.Predictor = fickle{drafts}
 		}
 	}
+	s.pressure = newPressure(seed)
 	s.runner = newSimRunner(lim, rng.IntN(2) == 0, s.drawFaults(), rng, &s.clock)
 	for range 1 + rng.IntN(4) {
 		s.prompts = append(s.prompts, s.tokens(lim.SeqPages*lim.PageSize))
@@ -193,12 +203,22 @@ func (s *simulation) run() error {
 	return s.finish()
 }
 
+// count adds what the engine has preempted, at its end.
+func (s *simulation) count() {
+	s.preempted += int(s.engine.loop.meter.stats.Preemptions)
+	s.swapped += s.engine.loop.pages.swaps
+}
+
 // start makes an engine: the first, or after one that has given up another, on a device with nothing in its memory.
 func (s *simulation) start() (err error) {
+	if s.engine != nil {
+		s.count()
+	}
 	for _, m := range s.runner.memory {
 		s.runner.overwrite(m)
 	}
 	s.stopped, s.changed, s.current, s.runner.inFlight = false, false, nil, nil
+	s.pressure.left, s.pressure.seq = 0, kv.Seq{}
 	if s.engine, err = newEngine(s.runner, s.options); err != nil {
 		return fmt.Errorf("the engine does not start on %+v: %w", s.runner.lim, err)
 	}
@@ -222,6 +242,7 @@ func (s *simulation) disturb() {
 		s.log("the client of request %d leaves", r.id)
 		r.ctx.leave()
 	}
+	s.pressure.step(&s.engine.loop)
 	in := &s.engine.inbox
 	switch rng.IntN(2000) {
 	case 0:
@@ -276,6 +297,9 @@ func (s *simulation) check() error {
 			return fmt.Errorf("request %d has ended and is still queued", r.sched.ID)
 		}
 	}
+	if s.pressure.left > 0 {
+		here = append(here, &s.pressure.seq)
+	}
 	if err := e.pages.Check(here...); err != nil {
 		return err
 	}
@@ -304,6 +328,8 @@ func (s *simulation) check() error {
 // finish checks the ends of all requests, and that all is given back.
 func (s *simulation) finish() error {
 	e := &s.engine.loop
+	s.count()
+	s.pressure.release(e)
 	for range 3 { // steps in flight
 		if e.inbox.signal(); !s.stopped {
 			if err := s.iterate(); err != nil {
