@@ -29,7 +29,7 @@ func (m *Model) Embed(ctx context.Context, text string) (Embedding, error) {
 // EmbedTokens is Embed for a text that is given as token ids. Of p, Priority, Adapters, Salt and Tenant count.
 func (m *Model) EmbedTokens(ctx context.Context, ids []int32, p Params) (Embedding, error) {
 	pool := &pooling{vector: make([]float64, m.width), how: m.pooling}
-	f, err := m.pool(ctx, pool, engine.Request{Prompt: ids, Priority: p.Priority, Salt: m.salt(&p)}, p.Adapters)
+	f, err := m.pool(ctx, pool, engine.Request{Prompt: ids, Priority: p.Priority, Salt: m.salt(&p), Shown: m.shown(&p)}, p.Adapters)
 	if err != nil {
 		return Embedding{}, err
 	}

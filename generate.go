@@ -161,7 +161,7 @@ func (m *Model) room(ids []int32, p Params) int {
 }
 
 func (a *answer) request(m *Model, ids []int32, p Params) engine.Request {
-	r := engine.Request{Prompt: ids, Params: p.Sampling, MaxTokens: m.room(ids, p), Priority: p.Priority, Salt: m.salt(&p), Emit: a.emit, Done: a.done}
+	r := engine.Request{Prompt: ids, Params: p.Sampling, MaxTokens: m.room(ids, p), Priority: p.Priority, Salt: m.salt(&p), Shown: m.shown(&p), Emit: a.emit, Done: a.done}
 	if p.MinTokens > 0 {
 		r.Params.MinTokens, r.Params.Late = p.MinTokens, slices.Concat(m.ends, p.StopIDs)
 	}

@@ -48,6 +48,8 @@ type Options struct {
 	// RecordHidden has Record hold no token of a prompt or an answer, but others in their places, with which a replay is the same: for
 	// prompts of several tenants.
 	RecordHidden bool
+	// RecordTenant is a tenant (Params.Tenant) whose requests Record holds as they are although RecordHidden hides all others'; "": none.
+	RecordTenant string
 	// RecordFailed is told at once why Record is not going to be complete, such as a full disk; nothing more is written then. nil: Close
 	// returns it.
 	RecordFailed func(error)

@@ -53,6 +53,9 @@ func (m *Model) salt(p *Params) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
+// shown reports whether a recording that hides tokens keeps a request's.
+func (m *Model) shown(p *Params) bool { return p.Tenant != "" && p.Tenant == m.recordOf }
+
 // Greedy is the likeliest token every time.
 func Greedy() Params {
 	p := Params{Sampling: sample.Default()}

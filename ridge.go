@@ -63,6 +63,7 @@ type Model struct {
 	segments    int                                // that an encoder tells apart
 	languages   func() (*language.Compiler, error) // made when first asked for
 	secret      [32]byte                           // keys the salts of tenants
+	recordOf    string                             // the tenant whose requests a recording shows that hides all others
 	recording   *recording.Writer                  // nil: there is none
 	adapters    *adapterSet
 	runtime     *Runtime
@@ -228,6 +229,7 @@ func (m *Model) startEngine(o Options, prog *compile.Program) error {
 		m.recording = recording.NewWriter(o.Record, o.RecordFailed)
 		if o.RecordHidden {
 			m.recording.Hide(m.Vocab())
+			m.recordOf = o.RecordTenant
 		}
 		settings.Recorder = m.recording
 		if err := m.recording.Begin(recording.NewHeader(m.name, m.Vocab(), m.limits, settings, prog.CanSample())); err != nil {

@@ -25,6 +25,7 @@ type Request struct {
 	Grammar    *grammar.Matcher // keeps the answer inside a language; nil: any answer. The engine's from Submit on
 	Priority   int              // for the priority policy: lower goes first
 	Salt       uint64           // only requests of equal salt share cached beginnings
+	Shown      bool             // a Recorder that hides tokens keeps this one's
 	// Adapters act on the request's tokens; their changes add up.
 	Adapters []AdapterUse
 	// Emit gets each token of the answer; returning true ends it there.

@@ -7,12 +7,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ridge-llm/ridge/internal/regular"
 	"github.com/ridge-llm/ridge/server"
+	"github.com/ridge-llm/ridge/server/access"
 	"github.com/ridge-llm/ridge/server/store"
 )
 
@@ -29,6 +31,7 @@ type serveFlags struct {
 	noAuth  bool
 	logJSON bool
 	record  string
+	of      string // the key whose requests the recording shows
 	dataDir string
 	server  server.Options
 }
@@ -83,6 +86,7 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token), mean or cls (the first token); default: what the model's files say, or else last, of an encoder mean")
 	fl.StringVar(&f.dataDir, "data-dir", "", "folder for /v1/files and /v1/batches, or off; default: ridge/server in the user's cache folder, if it can be used")
 	fl.StringVar(&f.record, "record", "", "write all requests and scheduling decisions to this file, for ridge replay; the file contains the prompts, but with --api-key-file and not --share-between-keys other tokens in their places")
+	fl.StringVar(&f.of, "record-of", "", "name of the key whose prompts and answers --record contains; of all other keys' requests it has what a replay needs, and none of their tokens")
 	fl.DurationVar(&f.server.Drain, "drain-timeout", 30*time.Second, "longest time that requests under way have to finish after Ctrl-C or SIGTERM")
 	fl.BoolVar(&f.logJSON, "log-json", false, "write the log as JSON")
 	return cmd
@@ -176,6 +180,15 @@ func (f *serveFlags) openStore() (*store.Store, error) {
 
 // openRecord opens the file of --record, if there is one; stop closes it, after the model.
 func (f *serveFlags) openRecord() (stop func(), err error) {
+	hides := f.keyFile != "" && !f.server.Shared
+	if f.of != "" {
+		switch {
+		case f.record == "" || !hides:
+			return nil, errors.New("--record-of is for --record with --api-key-file and without --share-between-keys; else a recording contains all requests or there is none")
+		case !slices.ContainsFunc(f.server.Keys, func(k access.Key) bool { return k.Name == f.of }):
+			return nil, fmt.Errorf("--record-of is %q, and no key in %s has that name", f.of, f.keyFile)
+		}
+	}
 	if f.record == "" {
 		return func() {}, nil
 	}
@@ -187,7 +200,7 @@ func (f *serveFlags) openRecord() (stop func(), err error) {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
 	f.model.options.Record = file
-	f.model.options.RecordHidden = f.keyFile != "" && !f.server.Shared
+	f.model.options.RecordHidden, f.model.options.RecordTenant = hides, f.of
 	f.model.options.RecordFailed = func(err error) {
 		f.server.Log.Error("the recording has stopped; the server goes on without it", "file", f.record, "error", err)
 	}

@@ -166,7 +166,7 @@ func NewWriter(out io.Writer, failed func(error)) *Writer {
 	return w
 }
 
-// Hide has the recording hold no token of a prompt or an answer: see hiding. It must be called before Begin.
+// Hide has the recording hold no token of a prompt, a draft or an answer but of requests that are Shown: see hiding. It must be called before Begin.
 func (w *Writer) Hide(vocab int) { w.hiding = newHiding(vocab) }
 
 // Begin writes the first line.
@@ -218,7 +218,7 @@ func (w *Writer) Admitted(id, parent int64, at time.Duration, r *engine.Request)
 		a.Parent = &parent
 	}
 	if w.hiding != nil {
-		a.Prompt = w.hiding.admitted(id, r.Salt, r.Prompt)
+		a.Prompt = w.hiding.admitted(id, r.Shown, r.Salt, r.Prompt)
 	}
 	w.active++
 	w.put(Event{Admitted: a})
@@ -254,6 +254,9 @@ func (w *Writer) Drafted(id int64, d draft.Draft) {
 	x := &Drafted{ID: id, Tokens: d.Tokens}
 	if !d.Chain() {
 		x.Parents = d.Parents
+	}
+	if w.hiding != nil {
+		x.Tokens = w.hiding.draft(id, d)
 	}
 	w.put(Event{Drafted: x})
 }

@@ -153,7 +153,8 @@ func TestReplayOfSiblings(t *testing.T) {
 // TestRecordingOfDrafts: a recording of an engine that verifies drafts has them, replays to the same decisions, drafts and answers, and changes
 // nothing; one whose drafts were changed does not replay.
 func TestRecordingOfDrafts(t *testing.T) {
-	for i, always := range []bool{false, true, false} {
+	for i, always := range []bool{false, true, false, true, false} {
+		hides := i >= 3
 		o := Options{Trace: spec(t, "gamma:rate=3,n=100,in=50-300,out=5-80"), Limits: limits, RunsAhead: i > 0}
 		o.Limits.Pages, o.Limits.Logits = 60, 8*limits.Seqs
 		o.Cost = func(s *graph.Step) float64 { return 0.01 + 0.0004*float64(s.Tokens()) }
@@ -169,6 +170,9 @@ func TestRecordingOfDrafts(t *testing.T) {
 		without := simulated(nil)
 		var file bytes.Buffer
 		w := recording.NewWriter(&file, nil)
+		if hides {
+			w.Hide(small)
+		}
 		if err := w.Begin(recording.NewHeader("test", small, o.Limits, o.Engine, o.RunsAhead)); err != nil {
 			t.Fatal(err)
 		}
@@ -187,6 +191,12 @@ func TestRecordingOfDrafts(t *testing.T) {
 		again, err := r.Run(r.Settings(), o.Cost, "again")
 		if err != nil || again.Stats.AcceptedTokens < with.Stats.AcceptedTokens*9/10 || again.Stats.Output != with.Stats.Output {
 			t.Errorf("the recorded requests, simulated again: %+v, %v; recorded were %+v", again.Stats, err, with.Stats)
+		}
+		if hides { // no token is 0 but by chance
+			if n := bytes.Count(file.Bytes(), []byte(`"t":[0`)); n > len(r.order)/4 {
+				t.Errorf("%d outputs or drafts begin with a token as it was", n)
+			}
+			continue
 		}
 		changed := bytes.Replace(file.Bytes(), []byte(`"t":[0,`), []byte(`"t":[7,`), 1)
 		changed = changed[:bytes.LastIndex(bytes.TrimSpace(changed), []byte("\n"))+1]
