@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -49,10 +51,14 @@ func (s *Stream) raw(event []byte) error {
 	s.begin("text/event-stream")
 	// Writers without deadlines, as tests have, take their time.
 	_ = s.control.SetWriteDeadline(time.Now().Add(WriteTime))
-	if _, err := s.W.Write(event); err != nil {
-		return err
+	_, err := s.W.Write(event)
+	if err == nil {
+		err = s.control.Flush()
 	}
-	return s.control.Flush()
+	if err != nil { // of the connection: the client has gone, or reads too slowly
+		return fmt.Errorf("%w: %w", context.Canceled, err)
+	}
+	return nil
 }
 
 // begin sets the header, if nothing has been sent.

@@ -67,7 +67,7 @@ func (r *runner) run() {
 			return
 		}
 		for b, ok := r.next(); ok && r.ctx.Err() == nil; b, ok = r.next() {
-			if err := r.process(b); err != nil && r.ctx.Err() == nil {
+			if err := r.process(b); err != nil && r.ctx.Err() == nil && !errors.Is(err, errCancelled) {
 				r.api.Log.Error("a batch failed and will be retried", "batch", b.ID, "error", err)
 				r.sleep(tryAgain)
 			}
@@ -119,11 +119,18 @@ func (r *runner) cancel(id string) (store.Batch, error) {
 func (r *runner) put(b store.Batch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now, err := r.store.Batch(b.ID); err != nil || now.Status == store.Cancelling && !b.Status.Over() {
-		return errors.Join(err, context.Canceled)
+	now, err := r.store.Batch(b.ID)
+	switch {
+	case err != nil:
+		return err
+	case now.Status == store.Cancelling && !b.Status.Over():
+		return errCancelled
 	}
 	return r.store.PutBatch(b)
 }
+
+// errCancelled says that a batch was cancelled while it was validated: its new state is another, with which it is next again.
+var errCancelled = errors.New("the batch was cancelled")
 
 // advance takes a batch as far as it goes: to its end, or until it is cancelled.
 func (r *runner) process(b store.Batch) error {
