@@ -211,7 +211,7 @@ func (l *life) run() {
 		l.errorf("the store is damaged: %v", d)
 	}
 	l.kept(st)
-	log := slog.New(slog.DiscardHandler)
+	log := slog.New(&simLog{life: l})
 	o := server.Options{Store: st, Log: log, Drain: time.Duration(1+l.rng.IntN(3000)) * time.Millisecond}
 	if err := l.load(0, o); err != nil {
 		l.t.Fatal(err)
@@ -332,6 +332,33 @@ func (l *life) end(stop func(), returned <-chan error, over <-chan struct{}) {
 		l.errorf("the server ends with %v", err)
 	}
 }
+
+// simLog is the server's log. In a life without faults it has no errors: clients that leave and batches that are cancelled are none.
+type simLog struct {
+	*life
+	attrs []slog.Attr
+}
+
+// Enabled implements slog.Handler.
+func (h *simLog) Enabled(_ context.Context, level slog.Level) bool {
+	return h.last && level >= slog.LevelError
+}
+
+// Handle implements slog.Handler.
+func (h *simLog) Handle(_ context.Context, r slog.Record) error {
+	attrs := slices.Clone(h.attrs)
+	r.Attrs(func(a slog.Attr) bool { attrs = append(attrs, a); return true })
+	h.errorf("the log has an error and nothing has failed: %s %v", r.Message, attrs)
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (h *simLog) WithAttrs(more []slog.Attr) slog.Handler {
+	return &simLog{h.life, slices.Concat(h.attrs, more)}
+}
+
+// WithGroup implements slog.Handler.
+func (h *simLog) WithGroup(string) slog.Handler { return h }
 
 // allEnded looks for goroutines of the life that wait for something that will never be. Their bubble would end with a panic, which knows no seed.
 func (l *life) allEnded() {
