@@ -32,6 +32,7 @@ const (
 	idle
 	running
 	waiting
+	steps
 )
 
 // sample is the server's metrics at a time since the clients began.
@@ -135,12 +136,12 @@ func (s *soak) report(samples []sample) {
 }
 
 // nothingLeft waits until the server has nothing to do, and is an error if it then has more goroutines or descriptors than before the clients came,
-// or holds pages for requests.
+// or holds pages for requests. Lines of batches whose clients have left are worked through first; while steps are made that is waited for.
 func (s *soak) nothingLeft(before sample) error {
 	http.DefaultClient.CloseIdleConnections()
 	var x sample
 	var err error
-	for range 60 {
+	for quiet, made := 0, -1.0; quiet < 60; quiet++ {
 		if x, err = s.sample(context.Background(), 0); err != nil {
 			return err
 		}
@@ -148,7 +149,10 @@ func (s *soak) nothingLeft(before sample) error {
 		if v := x.values; v[running]+v[waiting]+v[usage] == 0 && v[goroutines] <= before.values[goroutines] && v[descriptors] <= before.values[descriptors] {
 			return nil
 		}
+		if x.values[steps] > made {
+			quiet, made = 0, x.values[steps]
+		}
 		time.Sleep(time.Second)
 	}
-	return fmt.Errorf("a minute after the clients left the server has %s; before them it had %s (%s)", x, before, header)
+	return fmt.Errorf("a minute after its last step the server has %s; before the clients came it had %s (%s)", x, before, header)
 }
