@@ -66,7 +66,9 @@ func (c *simClient) batch() {
 		c.mu.Lock()
 		x.cancelling = true
 		c.mu.Unlock()
-		c.store(http.MethodPost, "/v1/batches/"+x.batch+"/cancel", "application/json", nil, &made, func() {})
+		if !c.store(http.MethodPost, "/v1/batches/"+x.batch+"/cancel", "application/json", nil, &made, func() {}) {
+			return
+		}
 	}
 	c.follow(x)
 }

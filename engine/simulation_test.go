@@ -48,7 +48,7 @@ func TestSimulation(t *testing.T) {
 		n = min(n, 300)
 	}
 	began := time.Now()
-	var next, requests, steps, preempted, swapped atomic.Int64
+	var next, seeds, requests, steps, preempted, swapped atomic.Int64
 	var all sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
@@ -61,6 +61,7 @@ func TestSimulation(t *testing.T) {
 				if err := s.run(); err != nil {
 					t.Errorf("%v\nagain: go test ./engine -run Simulation -v -seed %d", err, int64(*simFirst)+i)
 				}
+				seeds.Add(1)
 				requests.Add(int64(len(s.requests)))
 				steps.Add(int64(s.steps))
 				preempted.Add(int64(s.preempted))
@@ -69,7 +70,7 @@ func TestSimulation(t *testing.T) {
 		})
 	}
 	all.Wait()
-	t.Logf("%d seeds, %d requests, %d steps; %d times a request was preempted, %d times it was swapped out", min(next.Load(), int64(n)), requests.Load(), steps.Load(), preempted.Load(), swapped.Load())
+	t.Logf("%d seeds, %d requests, %d steps; %d times a request was preempted, %d times it was swapped out", seeds.Load(), requests.Load(), steps.Load(), preempted.Load(), swapped.Load())
 	if n >= 100 && (preempted.Load() < requests.Load()/20 || swapped.Load() == 0) {
 		t.Error("hardly any request was preempted: the simulation does not test that")
 	}
