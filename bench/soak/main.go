@@ -122,6 +122,9 @@ func (s *soak) load(ctx context.Context, server *process) (samples []sample, err
 			err = fmt.Errorf("the server ended after %v; its log is %s", time.Since(began).Round(time.Second), server.log)
 		case <-tick.C:
 			x, failed := s.sample(ctx, time.Since(began))
+			if failed != nil && ctx.Err() != nil {
+				continue // the time was over before the answer came
+			}
 			if failed != nil {
 				s.failed(fmt.Sprintf("reading /metrics after %v: %v", time.Since(began).Round(time.Second), failed))
 				continue
