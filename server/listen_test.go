@@ -100,7 +100,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("ready, and /health says %d %s", status, body)
 	}
 
-	r, err := http.Post(s.url+"/v1/completions", "application/json", strings.NewReader(`{"prompt": "Once", "max_tokens": 400, "ignore_eos": true, "stream": true}`))
+	r, err := http.Post(s.url+"/v1/completions", "application/json", strings.NewReader(`{"prompt": "Once", "max_tokens": 60, "ignore_eos": true, "stream": true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
