@@ -35,7 +35,8 @@ type Options struct {
 	MaxWaiting  int    // requests that wait at most, more are refused with ErrQueueFull; 0: 4096
 	StepTokens  int    // tokens that a step computes at most; 0: 512, on a GPU 2048
 
-	// TargetITL is the time between two tokens of an answer that prompts beside it should leave; 0: prompts are read in chunks as large as a step.
+	// TargetITL is the time between two tokens of an answer that prompts beside it should leave. 0: what a step's answers take alone, four times
+	// over, by the prices of steps; NoTargetITL: any time, prompts are read in chunks as large as a step.
 	TargetITL time.Duration
 	// AgingBound is how long the longest-prefix policy may let a request wait for others with more in the cache; 0: 10 s.
 	AgingBound time.Duration
@@ -76,6 +77,9 @@ type Options struct {
 
 	Note func(text string) // is called with what loading waits for, where that takes long, and with what should be known of the settings; perhaps by another goroutine; may be nil
 }
+
+// NoTargetITL is the Options.TargetITL with which prompts may hold up answers for any time.
+const NoTargetITL time.Duration = -1
 
 // How Model.Embed makes one vector of a text: models trained for embeddings say which they were trained with.
 const (
@@ -142,12 +146,25 @@ func (o Options) device() device.Options {
 	return device.Options{Backend: o.Backend, Threads: o.Threads, Deterministic: o.Deterministic, Note: o.Note}
 }
 
+// itl is what prompts have to leave to the answers beside them: a time between two tokens, or how many times a step may take what its answers take alone; 0: none.
+func (o Options) itl() (target time.Duration, ratio float64) {
+	switch o.TargetITL {
+	case 0:
+		return 0, engine.DefaultITLRatio
+	case NoTargetITL:
+		return 0, 0
+	}
+	return o.TargetITL, 0
+}
+
 // engine are the settings of the engine that people choose.
 func (o Options) engine() engine.Options {
-	return engine.Options{
+	e := engine.Options{
 		Policy: sched.Policy(o.Policy), Index: o.PrefixIndex, MaxWaiting: o.MaxWaiting, StepTokens: o.StepTokens,
-		TargetITL: o.TargetITL, AgingBound: o.AgingBound, WaitingServedRatio: o.WaitingServedRatio,
+		AgingBound: o.AgingBound, WaitingServedRatio: o.WaitingServedRatio,
 	}
+	e.TargetITL, e.ITLRatio = o.itl()
+	return e
 }
 
 // limits is the size of steps and contexts; setPages says how many pages there are. whole says that a text is computed in one

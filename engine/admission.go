@@ -20,6 +20,7 @@ type admission struct {
 	times      *predict.Times
 	stepTokens int // at most
 	targetITL  time.Duration
+	itlRatio   float64
 	maxWaiting int
 }
 
@@ -141,6 +142,6 @@ func (a *admission) load(s *Stats) predict.Load {
 	lim := a.prog.Limits()
 	return predict.Load{
 		Running: s.Running, Waiting: s.Waiting, Free: lim.Seqs - s.Running, Backlog: s.Backlog, CacheRows: s.CacheRows, Answer: s.Answer,
-		StepTokens: a.stepTokens, PageSize: lim.PageSize, TargetITL: a.targetITL,
+		StepTokens: a.stepTokens, PageSize: lim.PageSize, TargetITL: a.targetITL, ITLRatio: a.itlRatio,
 	}
 }

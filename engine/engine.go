@@ -52,7 +52,7 @@ func newEngine(prog compile.Runner, o Options) (*Engine, error) {
 	m := &e.loop.meter
 	e.admission = admission{
 		prog: prog, ids: prog.Ids(), inbox: &e.inbox, clock: m.clock, times: m.times,
-		stepTokens: o.sched(prog.Limits()).MaxBatchedTokens, targetITL: o.TargetITL, maxWaiting: o.waiting(),
+		stepTokens: o.sched(prog.Limits()).MaxBatchedTokens, targetITL: o.TargetITL, itlRatio: o.ITLRatio, maxWaiting: o.waiting(),
 	}
 	return e, nil
 }

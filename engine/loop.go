@@ -45,11 +45,14 @@ func (l *loop) init(prog compile.Runner, o Options, in *inbox, h *history) (err 
 	}
 	settings := o.sched(prog.Limits())
 	settings.Whole = prog.Encoder()
-	settings.Price = func(s sched.Shape) float64 {
-		seconds := l.meter.times.Price(s)
-		l.recorder.Priced(seconds)
-		return seconds * 1e6
+	asked := func(of func(sched.Shape) float64) func(sched.Shape) float64 { // in µs
+		return func(s sched.Shape) float64 {
+			seconds := of(s)
+			l.recorder.Priced(seconds)
+			return seconds * 1e6
+		}
 	}
+	settings.Price, settings.Usual = asked(l.meter.times.Price), asked(l.meter.times.Usual)
 	if l.pages.host != nil {
 		settings.SwapPrice = func(r *sched.Request) (recompute, swap float64) {
 			return l.pages.swapPrice(l.queue.byID[r.ID], settings.MaxBatchedTokens, settings.Price)

@@ -26,6 +26,9 @@ type Options struct {
 	WaitingServedRatio float64
 	// TargetITL is the time between two tokens of an answer that prompts beside it should leave; 0: no matter.
 	TargetITL time.Duration
+	// ITLRatio, where there is no TargetITL, is how many times as long as with the answers in it alone a step may take for the sake of prompts; 0:
+	// any time.
+	ITLRatio float64
 	// SwapPage is what it takes to move a page to host memory or back, for choosing between that and computing it again at
 	// preemption; backend.Limits.SwapPages says how many pages there are.
 	SwapPage time.Duration
@@ -42,6 +45,10 @@ type Options struct {
 	// Clock tells the time; nil: time.Now. A simulation has a clock of its own.
 	Clock func() time.Time
 }
+
+// DefaultITLRatio is the ITLRatio of a server that is not told of its traffic: 99 of 100 gaps between tokens are to be no more than five times the median,
+// and steps may take a little longer than their price.
+const DefaultITLRatio = 4
 
 const (
 	defaultWaiting = 4096
@@ -71,6 +78,8 @@ func (o Options) check(lim backend.Limits) error {
 		return fmt.Errorf("engine: a step of %d tokens; the program was compiled for 1 to %d", o.StepTokens, lim.Tokens)
 	case o.TargetITL < 0:
 		return fmt.Errorf("engine: a target of %v between tokens; 0 (none) or more is possible", o.TargetITL)
+	case o.ITLRatio != 0 && !(o.ITLRatio > 1):
+		return fmt.Errorf("engine: prompts may make a step %v times as long; 0 (any time) or more than 1 is possible", o.ITLRatio)
 	case o.AgingBound < 0:
 		return fmt.Errorf("engine: the longest-prefix policy may let a request wait for %v; 0 (%v) or more is possible", o.AgingBound, defaultAging)
 	case o.SwapPage < 0:
@@ -85,7 +94,7 @@ func (o Options) sched(lim backend.Limits) sched.Options {
 	s := sched.Options{
 		Policy: o.Policy, Pages: lim.Pages, PageSize: lim.PageSize, MaxContext: room(lim),
 		MaxBatchedTokens: lim.Tokens, MaxSeqs: lim.Seqs, MaxWaiting: math.MaxInt, AgingBound: cmp.Or(o.AgingBound, defaultAging).Nanoseconds(),
-		WaitingServedRatio: o.WaitingServedRatio, MaxHeldSteps: heldSteps, TargetITL: float64(o.TargetITL.Microseconds()),
+		WaitingServedRatio: o.WaitingServedRatio, MaxHeldSteps: heldSteps, TargetITL: float64(o.TargetITL.Microseconds()), ITLRatio: o.ITLRatio,
 	}
 	for _, g := range lim.Groups {
 		if g.Recurrent {

@@ -20,11 +20,18 @@ func (s *slope) Observe(step *graph.Step, _ float64) float64 {
 	return float64(step.Tokens()) / 1000
 }
 
-// TestTargetITL: beside an answer, prompts get the chunk that leaves the target; alone, all there is.
+// TestTargetITL: beside an answer, prompts get the chunk that leaves the target, or a multiple of the answer's own time; alone, all there is.
 func TestTargetITL(t *testing.T) {
+	for name, o := range map[string]Options{"target": {TargetITL: 50 * time.Millisecond}, "ratio": {ITLRatio: 50}} {
+		t.Run(name, func(t *testing.T) { testTargetITL(t, o) })
+	}
+}
+
+func testTargetITL(t *testing.T, o Options) {
 	var clock slope
 	lim := backend.Limits{Tokens: 256, Seqs: 4, Logits: 4, PageSize: 16, SeqPages: 16, Pages: 64}
-	e := still(t, modeldir.Builtin, lim, Options{TargetITL: 50 * time.Millisecond, Predictor: &clock})
+	o.Predictor = &clock
+	e := still(t, modeldir.Builtin, lim, o)
 	submit := func(n, out int) {
 		t.Helper()
 		prompt := make([]int32, n)

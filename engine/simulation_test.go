@@ -125,8 +125,11 @@ func newSimulation(seed uint64) *simulation {
 	if rng.IntN(4) == 0 {
 		s.options.MaxWaiting = 1 + rng.IntN(6)
 	}
-	if rng.IntN(4) == 0 {
+	switch rng.IntN(8) {
+	case 0, 1:
 		s.options.TargetITL = time.Duration(1+rng.IntN(20)) * time.Millisecond
+	case 2, 3:
+		s.options.ITLRatio = 1.1 + 5*rng.Float64()
 	}
 	if rng.IntN(4) == 0 {
 		s.options.WaitingServedRatio = 2 * rng.Float64()

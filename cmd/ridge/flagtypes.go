@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/engine/sched"
 )
 
@@ -69,5 +71,38 @@ func (f *intsFlag) Set(text string) error {
 		all = append(*f.to, all...)
 	}
 	*f.to, f.given = all, true
+	return nil
+}
+
+// targetFlag reads ridge.Options.TargetITL: a time, or 0 for none.
+type targetFlag time.Duration
+
+// Type implements pflag.Value.
+func (*targetFlag) Type() string { return "time" }
+
+// String implements pflag.Value.
+func (f *targetFlag) String() string {
+	switch d := time.Duration(*f); d {
+	case 0:
+		return ""
+	case ridge.NoTargetITL:
+		return "0"
+	default:
+		return d.String()
+	}
+}
+
+// Set implements pflag.Value.
+func (f *targetFlag) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q is not a time such as 50ms or 1m30s", text)
+	case d < 0:
+		return fmt.Errorf("a target of %v between tokens; 0 (none) or more is possible", d)
+	case d == 0:
+		d = ridge.NoTargetITL
+	}
+	*f = targetFlag(d)
 	return nil
 }

@@ -44,6 +44,7 @@ type simulateFlags struct {
 	limits   capacity.Limits
 	options  simulate.Options
 	against  string
+	target   time.Duration // ridge.Options.TargetITL
 	sweep    bool
 	learn    []string
 	accept   float64 // synthetic acceptance rate; -1: nothing is drafted
@@ -56,15 +57,15 @@ type simulateFlags struct {
 	renew    []func() error  // reset state that a simulation changes, before each one
 }
 
-// run simulates, with the scheduler keeping to a target by price, or to a fixed number of tokens a step; 0: not.
-func (f *simulateFlags) run(target time.Duration, stepTokens int) (*simulate.Result, error) {
+// run simulates, with prompts in chunks that keep to a target by price, or else to a ratio, or that fill steps of so many tokens; 0: not, and the most tokens.
+func (f *simulateFlags) run(target time.Duration, ratio float64, stepTokens int) (*simulate.Result, error) {
 	for _, renew := range f.renew {
 		if err := renew(); err != nil {
 			return nil, err
 		}
 	}
 	o := f.options
-	o.Engine.TargetITL, o.Engine.StepTokens = target, stepTokens
+	o.Engine.TargetITL, o.Engine.ITLRatio, o.Engine.StepTokens = target, ratio, stepTokens
 	return simulate.Run(o)
 }
 
@@ -81,7 +82,8 @@ ridge bench serve.
 of that run. The command fails if throughput differs by more than 10 %, or the median or 95th percentile of TTFT or ITL by more
 than 20 %. Page faults of a server's first steps are not simulated.
 
---target-itl limits prefill chunks to the size that keeps the predicted step time under the target, as ridge serve does; --sweep
+--target-itl limits prefill chunks to the size that keeps the predicted step time under the target, as ridge serve does, by default under four times what
+a step takes without them (with --tp, which predicts no steps, chunks fill the step); --sweep
 compares that with every fixed chunk size (--max-num-batched-tokens). It fails if the predicted sizes miss the target at the 99th
 percentile of ITL, or reach less than 95 % of the throughput of the best fixed size that meets it.
 
@@ -111,7 +113,7 @@ machine as ridge calibrate measured it).`,
 			if f.sweep {
 				return f.runSweep(cmd.OutOrStdout())
 			}
-			r, err := f.run(f.options.Engine.TargetITL, f.options.Engine.StepTokens)
+			r, err := f.run(f.options.Engine.TargetITL, f.options.Engine.ITLRatio, 0)
 			if err != nil {
 				return err
 			}
@@ -140,7 +142,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.Var((*swapFlag)(&f.swap), "swap-space", "GiB of host memory for the pages of preempted requests; 0: they are recomputed")
 	fl.Float64Var(&f.limits.Utilization, "gpu-memory-utilization", 0.9, "part of a device's memory that may be used")
 	fl.StringVar(&f.slo, "slo", "", "latency limits for goodput: ttft, itl (95th percentile), tpot, e2e, such as ttft=1s,itl=50ms")
-	fl.DurationVar(&e.TargetITL, "target-itl", 0, "ITL that prefill chunks must leave to decoding requests, such as 50ms; 0: chunks fill the step")
+	fl.Var((*targetFlag)(&f.target), "target-itl", "ITL that prefill chunks must leave to decoding requests, such as 50ms; default: 4 times what a step takes with those alone; 0: chunks fill the step")
 	fl.BoolVar(&f.sweep, "sweep", false, "with --target-itl, compare predicted chunk sizes with every fixed size")
 	fl.StringArrayVar(&f.learn, "learn", nil, "fit step times to this recording of ridge serve --record, of the same model and device")
 	fl.StringVar(&f.against, "against", "", "compare with a report that ridge bench serve --json wrote; --trace and engine settings must be those of that run")
@@ -226,13 +228,19 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 		return err
 	}
 	f.options.Cost = s.Seconds
-	if f.tensor > 1 && (f.options.Engine.TargetITL > 0 || len(f.learn) > 0 || f.accept != -1) {
+	if f.tensor > 1 && (f.target > 0 || len(f.learn) > 0 || f.accept != -1) {
 		return errors.New("--target-itl, --learn and --speculate are for one device; leave --tp out")
 	}
 	if g, err = pass.Run(g, pass.All, o); err != nil {
 		return err
 	}
-	if f.options.Engine.TargetITL > 0 || f.accept != -1 {
+	switch e := &f.options.Engine; {
+	case f.target > 0:
+		e.TargetITL = f.target
+	case f.target == 0 && f.tensor == 1:
+		e.ITLRatio = engine.DefaultITLRatio
+	}
+	if f.options.Engine.TargetITL > 0 || f.options.Engine.ITLRatio > 0 || f.accept != -1 {
 		f.predictBy(g, p)
 	}
 	if len(f.learn) > 0 {

@@ -102,7 +102,7 @@ func (f *simulateFlags) runSweep(out io.Writer) error {
 
 // try simulates one budget.
 func (f *simulateFlags) try(name string, target time.Duration, budget int) (swept, error) {
-	r, err := f.run(target, budget)
+	r, err := f.run(target, 0, budget)
 	if err != nil {
 		return swept{}, err
 	}

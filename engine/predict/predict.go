@@ -122,6 +122,18 @@ func (t *Times) Price(s sched.Shape) float64 {
 	return seconds
 }
 
+// Usual is what Price is to be compared with: how long a step of that shape takes, with the same to spare, in seconds. A cautious predictor's prediction is
+// of steps that nothing held up; on a machine that others use too what was measured is more.
+func (t *Times) Usual(s sched.Shape) float64 {
+	seconds := t.Price(s)
+	if _, ok := t.predictor.(Cautious); ok {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		seconds = max(seconds, t.measured.Predict(s))
+	}
+	return seconds
+}
+
 // Observe notes how long a step took, and returns what had been predicted, s.
 func (t *Times) Observe(size *graph.Step, took time.Duration) (predicted float64) {
 	t.mu.Lock()

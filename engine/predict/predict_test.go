@@ -79,4 +79,8 @@ func TestTTFT(t *testing.T) {
 	if e := times.TTFT(l); e.answering != time.Millisecond || math.Abs(e.perToken.Seconds()*1e3-perToken) > 1e-3 || e.free != 1 {
 		t.Errorf("beside an answer: %+v; a token of a prompt takes %.3f ms", e, perToken)
 	}
+	l.TargetITL, l.ITLRatio = 0, 50 // times the answer's millisecond
+	if e := times.TTFT(l); math.Abs(e.perToken.Seconds()*1e3-perToken) > 1e-3 {
+		t.Errorf("beside an answer, with a ratio: %+v; a token of a prompt takes %.3f ms", e, perToken)
+	}
 }

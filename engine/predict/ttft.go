@@ -17,6 +17,7 @@ type Load struct {
 	StepTokens int // in a step at most
 	PageSize   int
 	TargetITL  time.Duration // that prompts are to leave the answers beside them; 0: none
+	ITLRatio   float64       // where there is no target: how many times as long as with answers alone prompts may make a step; 0: any
 }
 
 // TTFT estimates the time to first token of a request that comes now, as far as it depends on the requests before it: at least how
@@ -52,7 +53,11 @@ func (t *Times) perToken(l *Load, answers sched.Shape, step float64) float64 {
 	full.Rows += n
 	full.Pairs += n * (n + 1) / 2
 	whole := t.Predict(full)
-	if target := l.TargetITL.Seconds(); target > 0 && answers.Tokens > 0 && whole > target && whole > step {
+	target := l.TargetITL.Seconds()
+	if target == 0 {
+		target = l.ITLRatio * step
+	}
+	if target > 0 && answers.Tokens > 0 && whole > target && whole > step {
 		each := (whole - step) / float64(n)
 		fits := max((target-step)/each, float64(l.PageSize))
 		return (step + fits*each) / fits

@@ -134,7 +134,7 @@ func TestAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSimulation(t)
 		o := &s.state.options
-		o.TargetITL, o.WaitingServedRatio = 0, 0
+		o.TargetITL, o.ITLRatio, o.WaitingServedRatio = 0, 0, 0
 		o.MaxBatchedTokens += short * o.MaxSeqs // answers never compete for tokens
 		if o.Policy == LongestPrefix {
 			o.Policy = FCFS

@@ -54,9 +54,12 @@ type Options struct {
 	MaxHeldSteps       int
 
 	// Price, if set, is the time that a step of that shape takes, µs. With TargetITL (µs; 0 is none) prompts get in
-	// a step with running answers only the chunk that still ends in that time.
+	// a step with running answers only the chunk that still ends in that time; with ITLRatio (0 is none) the chunk with which
+	// the step takes no more than so many times as long as steps with the answers alone usually do (Usual, µs). TargetITL goes before ITLRatio.
 	Price     func(Shape) float64
+	Usual     func(Shape) float64
 	TargetITL float64
+	ITLRatio  float64
 
 	// SwapPrice, if set, is what it costs to compute a request's cache rows again, and to swap them out and in, µs.
 	// The cheaper is done at preemption. Without it preempted requests are computed again.
@@ -93,6 +96,9 @@ func (o *Options) Validate() error {
 	}
 	if !(o.TargetITL >= 0) || o.TargetITL > 0 && o.Price == nil {
 		return fmt.Errorf("sched: a target inter-token latency of %v µs needs a number that is not negative and a price of steps", o.TargetITL)
+	}
+	if o.ITLRatio != 0 && (!(o.ITLRatio > 1) || o.Price == nil || o.Usual == nil) {
+		return fmt.Errorf("sched: prompts may make a step %v times as long (ITLRatio); it needs a number above 1, or 0 for none, and prices of steps", o.ITLRatio)
 	}
 	return nil
 }

@@ -34,13 +34,14 @@ const short = 8
 type builder struct {
 	state     *State
 	cache     Cache
-	available int    // pages, after what is scheduled
-	host      int    // host pages, likewise
-	budget    int    // tokens left
-	reserved  int    // pages that running prompts will still take
-	answers   int    // chunks of the requests served before prompts
-	chunkOf   []int  // per running request: its chunk's place + 1, or 0
-	dropped   []bool // per running request: it is preempted
+	available int     // pages, after what is scheduled
+	host      int     // host pages, likewise
+	budget    int     // tokens left
+	reserved  int     // pages that running prompts will still take
+	answers   int     // chunks of the requests served before prompts
+	limit     float64 // that the step may take for the prompts in it, µs; 0: none
+	chunkOf   []int   // per running request: its chunk's place + 1, or 0
+	dropped   []bool  // per running request: it is preempted
 }
 
 // Schedule fills out with what the next step should do. now is on the clock of Request.Arrived, ns.
@@ -70,7 +71,9 @@ func (s *State) Schedule(out *Schedule, cache Cache, now int64) {
 			out.serve(i, min(r.left(), out.budget-first))
 		}
 	}
-	out.answers = len(out.Chunks)
+	if out.answers = len(out.Chunks); out.answers > 0 {
+		out.limit = s.options.limit(out.Shape)
+	}
 	stuck := -1
 	for i, r := range s.running {
 		if r.left() > short && !out.dropped[i] && !out.prefill(i) && stuck < 0 {
@@ -190,13 +193,24 @@ func (p *Schedule) chunk(computed, left int) int {
 	if o.Whole && n < left {
 		return 0
 	}
-	if o.TargetITL > 0 && p.answers > 0 {
+	if p.limit > 0 {
 		n = p.inTime(computed, left, n)
 	}
 	if n < left {
 		n = max(0, (computed+n)/o.PageSize*o.PageSize-computed)
 	}
 	return n
+}
+
+// limit is what a step may take for which answers have this shape, µs; 0: any time.
+func (o *Options) limit(answers Shape) float64 {
+	switch {
+	case o.TargetITL > 0:
+		return o.TargetITL
+	case o.ITLRatio > 0:
+		return o.ITLRatio * o.Usual(answers)
+	}
+	return 0
 }
 
 // inTime is the most tokens, up to n, with which the step still ends in the target time; but the first prompt in a
@@ -209,7 +223,7 @@ func (p *Schedule) inTime(computed, left, n int) int {
 	}
 	for n > fits {
 		middle := (fits + n + 1) / 2
-		if o.Price(p.Shape.add(computed, middle, middle == left)) <= o.TargetITL {
+		if o.Price(p.Shape.add(computed, middle, middle == left)) <= p.limit {
 			fits = middle
 		} else {
 			n = middle - 1

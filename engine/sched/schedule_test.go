@@ -176,6 +176,18 @@ func TestPlans(t *testing.T) {
 		},
 			[]*Request{long}, nil,
 			[]wantChunk{{long, 128, false, false}}, nil},
+		{"a chunk with which the step takes three times as long", func(o *Options) {
+			o.Price, o.ITLRatio = func(s Shape) float64 { return float64(20 + s.Tokens) }, 3
+			o.Usual = o.Price
+		},
+			[]*Request{a, long}, nil,
+			[]wantChunk{{a, 1, true, false}, {long, 32, false, false}}, nil},
+		{"no price yet", func(o *Options) {
+			o.Price, o.ITLRatio = func(s Shape) float64 { return 0 }, 3
+			o.Usual = o.Price
+		},
+			[]*Request{a, long}, nil,
+			[]wantChunk{{a, 1, true, false}, {long, 112, false, false}}, nil},
 		{"held back until enough wait", func(o *Options) { o.WaitingServedRatio, o.MaxHeldSteps = 2, 9 },
 			[]*Request{a}, []*Request{prompt(10)},
 			[]wantChunk{{a, 1, true, false}}, nil},
@@ -293,6 +305,11 @@ func TestOptionsValidate(t *testing.T) {
 		"the watermark is 100 pages":    func(o *Options) { o.Watermark = 100 },
 		"waiting-served-ratio -1":       func(o *Options) { o.WaitingServedRatio = -1 },
 		"target inter-token latency of": func(o *Options) { o.TargetITL = 1 },
+		"a step 1 times as long": func(o *Options) {
+			o.Price, o.ITLRatio = func(Shape) float64 { return 1 }, 1
+			o.Usual = o.Price
+		},
+		"a step 2 times as long": func(o *Options) { o.ITLRatio = 2 },
 	} {
 		o := baseOptions()
 		change(&o)

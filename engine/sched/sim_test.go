@@ -198,7 +198,12 @@ func newSimulation(t *rapid.T) *simulation {
 	}
 	if rapid.Bool().Draw(t, "priced") {
 		o.Price = func(s Shape) float64 { return float64(10 + s.Tokens + s.Rows/8) }
-		o.TargetITL = rapid.Float64Range(1, 100).Draw(t, "target")
+		if rapid.Bool().Draw(t, "by ratio") {
+			o.Usual = o.Price
+			o.ITLRatio = rapid.Float64Range(1.1, 10).Draw(t, "ratio")
+		} else {
+			o.TargetITL = rapid.Float64Range(1, 100).Draw(t, "target")
+		}
 	}
 	if rapid.Bool().Draw(t, "swapping") {
 		o.SwapPrice = func(r *Request) (float64, float64) { return float64(r.Computed), 10 }

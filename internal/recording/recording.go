@@ -35,6 +35,7 @@ type Header struct {
 	StepTokens         int            `json:"step_tokens"`
 	WaitingServedRatio float64        `json:"waiting_served_ratio"`
 	TargetITL          time.Duration  `json:"target_itl_ns"`
+	ITLRatio           float64        `json:"itl_ratio,omitempty"`
 	RunsAhead          bool           `json:"runs_ahead,omitempty"` // the device samples tokens itself
 	SwapPage           time.Duration  `json:"swap_page_ns,omitempty"`
 	AgingBound         time.Duration  `json:"aging_bound_ns,omitempty"`
@@ -58,13 +59,13 @@ func NewHeader(model string, vocab int, lim backend.Limits, o engine.Options, ru
 	}
 	return Header{
 		Version: Version, Model: model, Vocab: vocab, Limits: lim, Policy: o.Policy, Index: o.Index, MaxWaiting: o.MaxWaiting, StepTokens: o.StepTokens,
-		WaitingServedRatio: o.WaitingServedRatio, TargetITL: o.TargetITL, RunsAhead: runsAhead, SwapPage: o.SwapPage, AgingBound: o.AgingBound, Speculation: drafts,
+		WaitingServedRatio: o.WaitingServedRatio, TargetITL: o.TargetITL, ITLRatio: o.ITLRatio, RunsAhead: runsAhead, SwapPage: o.SwapPage, AgingBound: o.AgingBound, Speculation: drafts,
 	}
 }
 
 // Options are the settings of an engine like the recorded one, without a drafter.
 func (h *Header) Options() engine.Options {
-	return engine.Options{Policy: h.Policy, Index: h.Index, MaxWaiting: h.MaxWaiting, StepTokens: h.StepTokens, WaitingServedRatio: h.WaitingServedRatio, TargetITL: h.TargetITL, SwapPage: h.SwapPage, AgingBound: h.AgingBound}
+	return engine.Options{Policy: h.Policy, Index: h.Index, MaxWaiting: h.MaxWaiting, StepTokens: h.StepTokens, WaitingServedRatio: h.WaitingServedRatio, TargetITL: h.TargetITL, ITLRatio: h.ITLRatio, SwapPage: h.SwapPage, AgingBound: h.AgingBound}
 }
 
 // Event is any other line: one of its fields is set.
