@@ -66,6 +66,30 @@ type Request struct {
 	Now                 time.Time                  // for templates that print the date; zero stands for the present
 }
 
+// Bytes is how much text and JSON the request has, which is what rendering it takes time for.
+func (r *Request) Bytes() int {
+	n := 0
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		n += len(m.Content) + len(m.ReasoningContent)
+		for _, p := range m.Parts {
+			n += len(p.Text)
+		}
+		for _, c := range m.ToolCalls {
+			n += len(c.Arguments)
+		}
+	}
+	for _, list := range [][]json.RawMessage{r.Tools, r.Documents} {
+		for _, text := range list {
+			n += len(text)
+		}
+	}
+	for _, text := range r.Extra {
+		n += len(text)
+	}
+	return n
+}
+
 // InputError is what is wrong with a part of a Request: it is not JSON, nests too deep, or is content of a type that is not supported.
 type InputError struct{ err error }
 

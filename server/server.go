@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/background"
 	"github.com/ridge-llm/ridge/server/access"
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/batch"
@@ -62,8 +63,9 @@ func New(m *ridge.Model, o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	lane := background.NewLane(1)
 	s := &Server{
-		Service: serving.New(m, o.Name), Responder: &api.Responder{Log: o.Log, Shape: shape},
+		Service: serving.New(m, o.Name, lane), Responder: &api.Responder{Log: o.Log, Shape: shape, Lane: lane},
 		options: o, keys: access.NewRing(o.Keys, o.Shared, time.Now), mux: http.NewServeMux()}
 	s.batches = batch.New(s.Service, s.Responder, o.Store, s.keys, http.HandlerFunc(s.line))
 	s.route()

@@ -95,6 +95,7 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 // run serves until the command is told to stop.
 func (f *serveFlags) run(cmd *cobra.Command) error {
 	f.lora.prepare(&f.model.options)
+	addProcessors(&f.model.options)
 	var err error
 	if f.server.Keys, err = f.readKeys(); err != nil {
 		return err

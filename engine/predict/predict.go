@@ -38,7 +38,7 @@ func (a *averages) Observe(s *graph.Step, seconds float64) (predicted float64) {
 		return predicted
 	}
 	b.tokens += forget * (float64(tokens) - b.tokens)
-	b.seconds += forget * (seconds - b.seconds)
+	b.seconds += forget * (min(seconds, wild*b.seconds) - b.seconds)
 	return predicted
 }
 
@@ -67,8 +67,10 @@ func (a *averages) Predict(s sched.Shape) float64 {
 	return below.seconds * tokens / below.tokens
 }
 
-// forget is the weight of the newest step in the averages.
-const forget = 0.05
+const (
+	forget = 0.05 // weight of the newest step in the averages
+	wild   = 3    // what a step took that is beyond so many times the average was not its own: another process had the processor
+)
 
 // Comparing is a Predictor that can compare steps also while its predictions are not good enough to plan by, as on a machine that others
 // keep busy: what makes all steps slower makes no difference.

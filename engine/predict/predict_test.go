@@ -51,6 +51,21 @@ func TestAveragesNeverShrink(t *testing.T) {
 	})
 }
 
+// TestAveragesOfStalls: a step that another process held up for long does not become what steps take.
+func TestAveragesOfStalls(t *testing.T) {
+	var a averages
+	for i := range 200 {
+		took := 0.002
+		if i%50 == 49 {
+			took = 0.5
+		}
+		a.Observe(stepOf(5), took)
+	}
+	if got := a.Predict(sched.Shape{Tokens: 5}); got > 0.0024 {
+		t.Errorf("steps of 2 ms, four of 200 of them stalled for half a second, are predicted to take %.1f ms", got*1e3)
+	}
+}
+
 // TestWait: a request waits for the prompts before its own, and for a place.
 func TestWait(t *testing.T) {
 	for free, want := range map[int]time.Duration{0: 420, 2: 220, 9: 70} {

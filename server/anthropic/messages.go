@@ -196,7 +196,7 @@ func (s *API) messages(w http.ResponseWriter, r *http.Request) (any, error) {
 
 func (s *API) newMessagesAnswer(w http.ResponseWriter, r *http.Request) (*messagesAnswer, []serving.Job, error) {
 	var q messagesRequest
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, nil, err
 	}
 	if q.MaxTokens == nil {
@@ -219,7 +219,7 @@ func (s *API) newMessagesAnswer(w http.ResponseWriter, r *http.Request) (*messag
 // countTokens is POST /v1/messages/count_tokens: how many tokens a message's prompt would have.
 func (s *API) countTokens(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q messagesRequest
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	c, err := q.chat()

@@ -18,8 +18,8 @@ const (
 	BodyTime = 60 * time.Second // for a body to arrive
 )
 
-// Decode reads a request's JSON body into v.
-func Decode(w http.ResponseWriter, r *http.Request, v any) error {
+// ReadBody reads a request's JSON body into v.
+func (s *Responder) ReadBody(w http.ResponseWriter, r *http.Request, v any) error {
 	c := http.NewResponseController(w)
 	// Writers without deadlines, as tests have, take their time.
 	_ = c.SetReadDeadline(time.Now().Add(BodyTime))
@@ -37,14 +37,18 @@ func Decode(w http.ResponseWriter, r *http.Request, v any) error {
 		return e
 	case len(body) == 0:
 		return Invalid("", "the body is empty; it should be a JSON object")
-	case !utf8.Valid(body):
-		return Invalid("", "the body is not valid UTF-8")
 	}
-	return parse(body, v)
+	if busy := s.Lane.Do(r.Context(), len(body), func() { err = parse(body, v) }); busy != nil {
+		return busy
+	}
+	return err
 }
 
 // parse decodes JSON with an error that names the field.
 func parse(body []byte, v any) error {
+	if !utf8.Valid(body) {
+		return Invalid("", "the body is not valid UTF-8")
+	}
 	err := json.Unmarshal(body, v)
 	var (
 		api    *Error

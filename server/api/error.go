@@ -13,6 +13,7 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/chat"
+	"github.com/ridge-llm/ridge/internal/background"
 )
 
 // Error is an error in OpenAI's terms.
@@ -115,6 +116,7 @@ func InvalidSampling(sentence string) *Error {
 type Responder struct {
 	Log   *slog.Logger
 	Shape func(path string, e *Error) any
+	Lane  *background.Lane // of bodies that are not small
 }
 
 // refusedBodyTime is for the rest of a body to arrive that was refused before it was read; less than WriteTime.

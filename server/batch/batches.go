@@ -94,7 +94,7 @@ const longestWindow = 7 * 24 * time.Hour
 // createBatch is POST /v1/batches. The input is read, and refused if need be, by the runner.
 func (s *API) createBatch(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q request
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	st := s.view(r)

@@ -165,7 +165,7 @@ func (s *API) ollama(generate bool) api.Endpoint {
 
 func (s *API) answerOllama(a *answer, w http.ResponseWriter, r *http.Request) (any, error) {
 	var q request
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	a.streamed = q.Stream == nil || *q.Stream

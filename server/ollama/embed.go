@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -44,23 +45,18 @@ func (q *embedRequest) texts(old bool) ([]string, error) {
 }
 
 // tokens are the texts as token ids, cut to the context if that is allowed.
-func (q *embedRequest) tokens(s *serving.Service, old bool) ([][]int32, error) {
+func (q *embedRequest) tokens(ctx context.Context, s *serving.Service, old bool) ([][]int32, error) {
 	texts, err := q.texts(old)
 	if err != nil {
 		return nil, err
 	}
-	var all [][]int32
-	for _, text := range texts {
-		ids, err := s.Encode(text, true)
-		if err != nil {
-			return nil, err
+	all, err := s.Encode(ctx, texts, true)
+	if err == nil && (q.Truncate == nil || *q.Truncate) {
+		for i, ids := range all {
+			all[i] = ids[:min(len(ids), s.Context())]
 		}
-		if q.Truncate == nil || *q.Truncate {
-			ids = ids[:min(len(ids), s.Context())]
-		}
-		all = append(all, ids)
 	}
-	return all, nil
+	return all, err
 }
 
 // ollamaEmbeddings is POST /api/embed and, if old is set, /api/embeddings.
@@ -71,7 +67,7 @@ func (s *API) ollamaEmbeddings(old bool) api.Endpoint {
 func (s *API) answerOllamaEmbed(w http.ResponseWriter, r *http.Request, old bool) (any, error) {
 	began := time.Now()
 	var q embedRequest
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	named := &openai.Sampling{Model: modelName(q.Model)}
@@ -81,7 +77,7 @@ func (s *API) answerOllamaEmbed(w http.ResponseWriter, r *http.Request, old bool
 	if err := openai.CheckDimensions(s.Service, q.Dimensions); err != nil {
 		return nil, err
 	}
-	texts, err := q.tokens(s.Service, old)
+	texts, err := q.tokens(r.Context(), s.Service, old)
 	if err != nil {
 		return nil, err
 	}

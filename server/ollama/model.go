@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/openai"
 )
 
@@ -86,7 +85,7 @@ func (s *API) show(w http.ResponseWriter, r *http.Request) (any, error) {
 		Model string `json:"model"`
 		Name  string `json:"name"` // what older clients call it
 	}
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	if err := (&openai.Sampling{Model: modelName(cmp.Or(q.Model, q.Name))}).Check(s.Service); err != nil {

@@ -99,14 +99,14 @@ func (q *ChatRequest) Job(ctx context.Context, s *serving.Service) (all []servin
 	}
 	o = chat.OutputOptions{Style: style, Tools: q.names(), IsText: textParameters(q.tools), InReasoning: style.StartsInReasoning(text)}
 	p.Special = len(o.Tools) > 0 || style.ThinkOpen != "" || style.Tools == chat.Harmony
-	ids, err := s.EncodePrompt(prompt)
+	ids, err := s.EncodePrompt(ctx, prompt)
 	return serving.Jobs([][]int32{ids}, q.choices(), p), o, err
 }
 
 // chat is POST /v1/chat/completions.
 func (s *API) chat(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q ChatRequest
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	if err := q.CheckChat(s.Service); err != nil {
@@ -139,6 +139,6 @@ func (q *ChatRequest) Tokens(ctx context.Context, s *serving.Service) (text stri
 	if err != nil {
 		return "", nil, err
 	}
-	ids, err = s.EncodePrompt(p)
+	ids, err = s.EncodePrompt(ctx, p)
 	return p.Text(), ids, err
 }

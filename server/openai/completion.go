@@ -54,15 +54,12 @@ func (l *PromptList) text(s *serving.Service, i int, ids []int32) string {
 }
 
 // tokens are all prompts as token ids.
-func (l *PromptList) tokens(m *ridge.Model) ([][]int32, error) {
-	all := l.ids
-	for _, text := range l.Texts {
-		ids, err := m.Encode(text, true)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, ids)
+func (l *PromptList) tokens(ctx context.Context, s *serving.Service) ([][]int32, error) {
+	texts, err := s.Encode(ctx, l.Texts, true)
+	if err != nil {
+		return nil, err
 	}
+	all := append(l.ids, texts...)
 	if len(all) == 0 {
 		return nil, api.Invalid("prompt", "prompt is missing or empty")
 	}
@@ -102,7 +99,7 @@ func (q *CompletionRequest) Job(ctx context.Context, s *serving.Service) ([]serv
 	}
 	p.Special = q.SkipSpecial != nil && !*q.SkipSpecial
 	p.Sampling.Logprobs = p.Sampling.Logprobs || q.made() > q.choices()
-	prompts, err := q.Prompt.tokens(s.Model)
+	prompts, err := q.Prompt.tokens(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +112,7 @@ func (q *CompletionRequest) Job(ctx context.Context, s *serving.Service) ([]serv
 // completion is POST /v1/completions.
 func (s *API) completion(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q CompletionRequest
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	all, err := q.Job(r.Context(), s.Service)

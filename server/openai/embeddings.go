@@ -98,7 +98,7 @@ func shorten(v []float32, n int) []float32 {
 // embeddings is POST /v1/embeddings.
 func (s *API) embeddings(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q embeddingRequest
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, renamed(err, "input")
 	}
 	return q.answer(r.Context(), s.Service)
@@ -109,7 +109,7 @@ func (q *embeddingRequest) answer(ctx context.Context, s *serving.Service) (any,
 	if err := q.check(s); err != nil {
 		return nil, err
 	}
-	texts, err := q.Input.tokens(s.Model)
+	texts, err := q.Input.tokens(ctx, s)
 	if err != nil {
 		return nil, renamed(err, "input")
 	}

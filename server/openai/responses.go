@@ -154,7 +154,7 @@ func (s *API) responses(w http.ResponseWriter, r *http.Request) (any, error) {
 
 func (s *API) newResponsesAnswer(w http.ResponseWriter, r *http.Request) (*responsesAnswer, []serving.Job, error) {
 	var q responsesRequest
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, nil, err
 	}
 	c, err := q.chat()

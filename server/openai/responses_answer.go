@@ -93,7 +93,7 @@ func (a *responsesAnswer) reasoningTokens() int {
 	if text == "" {
 		return 0
 	}
-	ids, err := a.Service.Encode(text, false)
+	ids, err := a.Service.Model.Encode(text, false)
 	if err != nil {
 		return 0 // a text the tokenizer cannot take was not made by it
 	}

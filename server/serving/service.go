@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/background"
 	"github.com/ridge-llm/ridge/server/access"
 )
 
@@ -21,13 +22,14 @@ type Service struct {
 	Created   time.Time                   // when serving began
 	About     func() (ridge.About, error) // the model's, read once
 	metrics   *metrics
+	lane      *background.Lane // of texts that are not small
 	explained explanations
 	applied   appliedScales
 }
 
-// New serves a model, which stays the caller's to close, under a name.
-func New(m *ridge.Model, name string) *Service {
-	return &Service{Model: m, Name: name, Created: time.Now(), About: sync.OnceValues(m.About), metrics: newMetrics(m, name)}
+// New serves a model, which stays the caller's to close, under a name. Long texts are made tokens in a lane.
+func New(m *ridge.Model, name string, lane *background.Lane) *Service {
+	return &Service{Model: m, Name: name, lane: lane, Created: time.Now(), About: sync.OnceValues(m.About), metrics: newMetrics(m, name)}
 }
 
 // Registry is the metrics to be collected.

@@ -20,7 +20,7 @@ type loadRequest struct {
 // loadAdapter is POST /v1/load_lora_adapter.
 func (s *API) loadAdapter(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q loadRequest
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	switch {
@@ -40,7 +40,7 @@ func (s *API) unloadAdapter(w http.ResponseWriter, r *http.Request) (any, error)
 	var q struct {
 		Name string `json:"lora_name"`
 	}
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	if err := s.UnloadAdapter(q.Name); errors.Is(err, ridge.ErrNoAdapter) {
@@ -75,7 +75,7 @@ func (s *API) listAdapters(http.ResponseWriter, *http.Request) (any, error) {
 // applyAdapters is POST /lora-adapters: the scales of all requests that name no adapter; those that are not in the list get 0.
 func (s *API) applyAdapters(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q []adapterEntry
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	all, scales := s.Adapters(), map[string]float32{}

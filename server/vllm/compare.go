@@ -44,13 +44,13 @@ func (q *comparison) score(ctx context.Context, s *serving.Service, texts [][2]s
 	if p.Adapters, err = named.Adapters(s); err != nil {
 		return nil, 0, err
 	}
-	pairs := make([]ridge.Pair, len(texts))
-	for i, two := range texts {
-		if pairs[i], err = s.EncodePair(two[0], two[1], limit); errors.Is(err, tokenizer.ErrNoPairs) {
-			return nil, 0, api.Invalid("model", "the files of the model %q do not say how a pair of texts is encoded", s.Name)
-		} else if err != nil {
-			return nil, 0, err
-		}
+	pairs, err := s.EncodePairs(ctx, texts, limit)
+	if errors.Is(err, tokenizer.ErrNoPairs) {
+		return nil, 0, api.Invalid("model", "the files of the model %q do not say how a pair of texts is encoded", s.Name)
+	} else if err != nil {
+		return nil, 0, err
+	}
+	for i := range pairs {
 		tokens += len(pairs[i].IDs)
 	}
 	scores = make([]float64, len(texts))

@@ -59,7 +59,7 @@ type ranked struct {
 // rerank is POST /v1/rerank, /v2/rerank and /rerank: documents in the order of how well they answer a query.
 func (s *API) rerank(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q rerankRequest
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	return q.answer(r.Context(), s.Service, w.Header().Get("X-Request-Id"))
@@ -122,7 +122,7 @@ func (l *textList) UnmarshalJSON(b []byte) error {
 // score is POST /v1/score and /score.
 func (s *API) score(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q scoreRequest
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	return q.answer(r.Context(), s.Service, w.Header().Get("X-Request-Id"))

@@ -22,7 +22,7 @@ func (q *tokenizeRequest) Refuses() map[string]api.Refusal { return nil }
 // tokenize is POST /tokenize: the token ids that a text becomes, or the prompt of a conversation.
 func (s *API) tokenize(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q tokenizeRequest
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	ids, err := q.ids(r, s.Service)
@@ -43,7 +43,11 @@ func (s *API) tokenize(w http.ResponseWriter, r *http.Request) (any, error) {
 func (q *tokenizeRequest) ids(r *http.Request, s *serving.Service) (ids []int32, err error) {
 	switch {
 	case q.Prompt != nil:
-		return s.Encode(*q.Prompt, q.Special == nil || *q.Special)
+		all, err := s.Encode(r.Context(), []string{*q.Prompt}, q.Special == nil || *q.Special)
+		if err != nil {
+			return nil, err
+		}
+		return all[0], nil
 	case len(q.Messages) == 0:
 		return nil, api.Invalid("prompt", "prompt, the text to tokenize, is missing, and so are messages")
 	}
@@ -56,7 +60,7 @@ func (s *API) detokenize(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q struct {
 		Tokens []int32 `json:"tokens"`
 	}
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	for i, id := range q.Tokens {
@@ -70,7 +74,7 @@ func (s *API) detokenize(w http.ResponseWriter, r *http.Request) (any, error) {
 // render is POST /v1/chat/completions/render: the prompt that a conversation becomes.
 func (s *API) render(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q openai.ChatRequest
-	if err := api.Decode(w, r, &q); err != nil {
+	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
 	text, ids, err := q.Tokens(r.Context(), s.Service)

@@ -84,6 +84,9 @@ func (t Topology) Threads(most int) int {
 	return n
 }
 
+// Quota is the CPU time that the control groups grant, in processors; 0: there is no limit.
+func (t Topology) Quota() float64 { return t.quota }
+
 // node is the node of worker i of n: consecutive workers share one, as their parts of a matrix adjoin, and each node has workers in
 // proportion to its processors.
 func (t Topology) node(i, n int) int {

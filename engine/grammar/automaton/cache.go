@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/ridge-llm/ridge/engine/grammar/syntax"
+	"github.com/ridge-llm/ridge/internal/background"
 )
 
 // Cache keeps the automata of the sources that were asked for last, so that a schema that comes with every request is
@@ -131,7 +132,7 @@ func (c *Cache) compile(ctx std.Context, owner string, read func(*syntax.Meter) 
 		held, err = c.queue.yield(ctx, owner)
 		return err
 	})
-	a, err = c.prepare(read, meter)
+	background.Run(func() { a, err = c.prepare(read, meter) })
 	if meter.Err() != nil {
 		return nil, meter.Err() // whatever became of it then
 	}

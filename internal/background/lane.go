@@ -1,0 +1,72 @@
+// Package background runs work that must not hold up the steps of an engine on the same processors: parsing large bodies, making tokens of long texts,
+// compiling grammars.
+//
+// Go's scheduler has no priorities. A goroutine that computes keeps a processor for up to 10 ms, in which a worker of the engine waits that the others wait for
+// in turn. The system's scheduler has them: such work gets a thread of its own with a low one.
+package background
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+)
+
+// Lane lets some functions run at a time, in the order in which they came. A nil one runs them at once, where they are called.
+type Lane struct{ places chan struct{} }
+
+// small is the bytes that are worked on in less time than it takes to start a thread and wait for it.
+const small = 4 << 10
+
+// NewLane makes a lane for n at a time.
+func NewLane(n int) *Lane { return &Lane{make(chan struct{}, n)} }
+
+// Do runs f, which has so many bytes to work on. If they are not few it waits for a place, and f gets a thread of low priority. If ctx is done before f has begun, f is not run and the error is ctx's cause. A panic of f
+// is one of Do's, a *Panic.
+func (l *Lane) Do(ctx context.Context, bytes int, f func()) error {
+	if l == nil || bytes < small {
+		f()
+		return nil
+	}
+	select {
+	case l.places <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-l.places }()
+	Run(f)
+	return nil
+}
+
+// Run runs f in a thread of low priority and returns when it is done. A panic of f is one of Run's, a *Panic.
+func Run(f func()) {
+	var panicked any
+	done := make(chan struct{})
+	start(func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				panicked = &Panic{p, debug.Stack()}
+			}
+		}()
+		f()
+	})
+	<-done
+	if panicked != nil {
+		panic(panicked)
+	}
+}
+
+// Panic is what a function panicked with, and where.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+// Error implements error.
+func (p *Panic) Error() string { return fmt.Sprintf("%v\n%s", p.Value, p.Stack) }
+
+// Unwrap is the value, if that is an error.
+func (p *Panic) Unwrap() error {
+	err, _ := p.Value.(error)
+	return err
+}

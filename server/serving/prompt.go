@@ -1,0 +1,65 @@
+package serving
+
+import (
+	"context"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/chat"
+)
+
+// What follows is the model's, in the service's lane where there is much of it.
+
+// Encode turns texts into token ids.
+func (s *Service) Encode(ctx context.Context, texts []string, special bool) ([][]int32, error) {
+	bytes := 0
+	for _, text := range texts {
+		bytes += len(text)
+	}
+	return inLane(ctx, s, bytes, func() (all [][]int32, err error) {
+		for _, text := range texts {
+			ids, err := s.Model.Encode(text, special)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, ids)
+		}
+		return all, nil
+	})
+}
+
+// EncodePairs turns pairs of texts into token ids, of which each has so many at most; see ridge.Model.EncodePair.
+func (s *Service) EncodePairs(ctx context.Context, texts [][2]string, limit int) ([]ridge.Pair, error) {
+	bytes := 0
+	for _, two := range texts {
+		bytes += len(two[0]) + len(two[1])
+	}
+	return inLane(ctx, s, bytes, func() (all []ridge.Pair, err error) {
+		for _, two := range texts {
+			pair, err := s.Model.EncodePair(two[0], two[1], limit)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, pair)
+		}
+		return all, nil
+	})
+}
+
+// Prompt renders a conversation.
+func (s *Service) Prompt(ctx context.Context, r chat.Request) (chat.Prompt, error) {
+	return inLane(ctx, s, r.Bytes(), func() (chat.Prompt, error) { return s.Model.Prompt(ctx, r) })
+}
+
+// EncodePrompt turns a rendered conversation into token ids.
+func (s *Service) EncodePrompt(ctx context.Context, p chat.Prompt) ([]int32, error) {
+	text, _ := p.Marked()
+	return inLane(ctx, s, len(text), func() ([]int32, error) { return s.Model.EncodePrompt(p) })
+}
+
+// inLane makes something of so many bytes.
+func inLane[T any](ctx context.Context, s *Service, bytes int, f func() (T, error)) (x T, err error) {
+	if left := s.lane.Do(ctx, bytes, func() { x, err = f() }); left != nil {
+		return x, left
+	}
+	return x, err
+}
