@@ -26,19 +26,29 @@ type Cautious interface{ Late() float64 }
 type averages [bits.UintSize]average // by the number of bits of the tokens
 
 // average is of the steps of 2ⁿ⁻¹ to 2ⁿ-1 tokens; the recent count for more.
-type average struct{ tokens, seconds float64 }
+type average struct {
+	tokens, seconds float64
+	steps           float64 // that it was made of, at most as many as count
+}
 
 // Observe implements Predictor.
 func (a *averages) Observe(s *graph.Step, seconds float64) (predicted float64) {
 	tokens := s.Tokens()
 	predicted = a.Predict(sched.Shape{Tokens: tokens})
 	b := &a[bits.Len(uint(tokens))]
-	if b.seconds == 0 {
-		*b = average{float64(tokens), seconds}
-		return predicted
+	usual := b.seconds
+	if b.steps == 0 {
+		b.tokens, usual = float64(tokens), predicted
+	}
+	if usual > 0 {
+		seconds = min(seconds, wild*usual)
+	}
+	if b.steps == 0 {
+		b.seconds = seconds
 	}
 	b.tokens += forget * (float64(tokens) - b.tokens)
-	b.seconds += forget * (min(seconds, wild*b.seconds) - b.seconds)
+	b.seconds += forget * (seconds - b.seconds)
+	b.steps = min(b.steps+1, 1/forget)
 	return predicted
 }
 
@@ -46,14 +56,24 @@ func (a *averages) Observe(s *graph.Step, seconds float64) (predicted float64) {
 // tokens takes as long as reading the weights does, and beyond the last it grows with the tokens.
 func (a *averages) Predict(s sched.Shape) float64 {
 	tokens := float64(s.Tokens)
-	var below average
+	var points [bits.UintSize]average
+	n := 0
 	for _, b := range a {
-		if b.seconds == 0 {
+		if b.steps == 0 {
 			continue
 		}
-		b.seconds = max(b.seconds, below.seconds) // more tokens never take less time
+		for ; n > 0 && points[n-1].seconds > b.seconds; n-- { // more tokens never take less time: the mean of both does
+			c := points[n-1]
+			b.seconds = (b.steps*b.seconds + c.steps*c.seconds) / (b.steps + c.steps)
+			b.steps += c.steps
+		}
+		points[n] = b
+		n++
+	}
+	var below average
+	for _, b := range points[:n] {
 		if tokens <= b.tokens {
-			if below.seconds == 0 {
+			if below.steps == 0 {
 				return b.seconds
 			}
 			line := below.seconds + (b.seconds-below.seconds)*(tokens-below.tokens)/(b.tokens-below.tokens)
@@ -61,7 +81,7 @@ func (a *averages) Predict(s sched.Shape) float64 {
 		}
 		below = b
 	}
-	if below.tokens == 0 {
+	if below.steps == 0 {
 		return 0
 	}
 	return below.seconds * tokens / below.tokens
